@@ -1,0 +1,70 @@
+# The door to this project. `make help` lists what is behind it.
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+# The runtime: the system's Node where it is new enough, else Node 24 from npm, kept in .node.
+NODE_VERSION := 24.21.0
+NODE_ARCH := $(subst x86_64,x64,$(subst aarch64,arm64,$(shell uname -m)))
+LOCAL_NODE := .node/node_modules/node-linux-$(NODE_ARCH)/bin
+SYSTEM_NODE_OK := $(shell node -e 'const [a, b] = process.versions.node.split(".").map(Number); console.log(a > 22 || (a === 22 && b >= 19) ? "yes" : "no")' 2>/dev/null)
+ifneq ($(SYSTEM_NODE_OK),yes)
+export PATH := $(CURDIR)/$(LOCAL_NODE):$(PATH)
+RUNTIME := $(LOCAL_NODE)/node
+endif
+ADDON := build/native/netlink_socket.node
+DAEMON := build/kube-ipvs-proxy.mjs
+SOURCES := $(shell find src -name '*.ts')
+
+.PHONY: help deps packages build test test-host test-kernel demo bench lint format typecheck clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+deps: packages $(RUNTIME) node_modules/.stamp ## install what is missing: Debian packages, a Node 24 of our own if needed, npm packages
+
+packages:
+	@scripts/packages.sh
+
+$(LOCAL_NODE)/node:
+	npm install --prefix .node --no-save --no-audit --no-fund --loglevel=error node-linux-$(NODE_ARCH)@$(NODE_VERSION)
+	@touch $@
+
+# Not `npm ci`: it refuses a lock file that leaves out the optional packages of platforms we do not run on. This
+# installs the same: exact versions, each checked against the lock file's integrity hash.
+node_modules/.stamp: package.json package-lock.json | $(RUNTIME)
+	npm install --no-save --no-audit --no-fund --loglevel=error
+	@touch $@
+
+build: deps $(ADDON) $(DAEMON) ## compile the addon and bundle the daemon
+
+$(ADDON): $(wildcard native/*.cc native/*.h) node_modules/.stamp
+	@mkdir -p $(@D)
+	$(CXX) -std=c++20 -O2 -g -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden -fno-exceptions -DNAPI_VERSION=9 \
+	  -DNODE_ADDON_API_DISABLE_CPP_EXCEPTIONS \
+	  -I node_modules/node-api-headers/include -I node_modules/node-addon-api $(wildcard native/*.cc) -o $@
+
+$(DAEMON): $(SOURCES) scripts/bundle.mjs node_modules/.stamp
+	node scripts/bundle.mjs $@
+
+typecheck: deps
+	node_modules/.bin/tsc -p .
+
+lint: deps typecheck ## format check, type check, type-aware lint
+	node_modules/.bin/prettier --check --log-level=warn .
+	node_modules/.bin/oxlint --type-aware --deny-warnings
+
+format: deps ## rewrite every file as the formatter wants it
+	node_modules/.bin/prettier --write --log-level=warn .
+
+test: build ## all tests: on the host, then on a kernel with IPVS; FILTER=path narrows both
+	scripts/test.sh $(FILTER)
+
+demo: build ## a small cluster on a real IPVS kernel, step by step, in under two minutes
+	@test/kernel/run.sh node test/demo/demo.ts
+
+bench: build ## measures against baselines of the same run, one JSON object a line
+	@test/kernel/run.sh node test/bench/bench.ts
+
+clean: ## remove everything that was built or installed here
+	rm -rf build node_modules .node
