@@ -1,0 +1,111 @@
+import ipaddr from 'ipaddr.js';
+
+/**
+ * IP addresses as primitives, so that they compare with `===`, serve as Map keys and cost nothing to copy:
+ * IPv4 is a number (32 bits, unsigned, host order: 10.0.0.1 is 0x0a000001), IPv6 a bigint (128 bits).
+ */
+export type Ip4 = number & { readonly __brand: 'Ip4' };
+export type Ip6 = bigint & { readonly __brand: 'Ip6' };
+export type IpAddress = Ip4 | Ip6;
+
+export type IpFamily = 4 | 6;
+export const IP_FAMILIES: readonly IpFamily[] = [4, 6];
+
+export function isIp4(address: IpAddress): address is Ip4 {
+  return typeof address === 'number';
+}
+
+export function familyOf(address: IpAddress): IpFamily {
+  return isIp4(address) ? 4 : 6;
+}
+
+/** How metrics and health reports name a family. */
+export function familyLabel(family: IpFamily): 'IPv4' | 'IPv6' {
+  return family === 4 ? 'IPv4' : 'IPv6';
+}
+
+// Kubernetes tolerates leading zeros ("010.0.0.1" is 10.0.0.1), and never means octal.
+const DOTTED_QUAD = /^(\d{1,4})\.(\d{1,4})\.(\d{1,4})\.(\d{1,4})$/;
+
+function parseIp4(text: string): Ip4 | undefined {
+  const parts = DOTTED_QUAD.exec(text);
+  if (parts === null) return undefined;
+  let value = 0;
+  for (let i = 1; i <= 4; i++) {
+    const byte = Number(parts[i]);
+    if (byte > 255) return undefined;
+    value = value * 256 + byte;
+  }
+  return value as Ip4;
+}
+
+/** Reads an address in text form; undefined when it is none. IPv4-mapped IPv6 (::ffff:10.0.0.1) reads as IPv4, as in Go. */
+export function parseIp(text: string): IpAddress | undefined {
+  if (!text.includes(':')) return parseIp4(text);
+  if (text.length > 45 || text.includes('%') || !ipaddr.IPv6.isValid(text)) return undefined;
+  const value = ip6FromBytes(Uint8Array.from(ipaddr.IPv6.parse(text).toByteArray()), 0);
+  return value >> 32n === 0xffffn ? (Number(value & 0xffff_ffffn) as Ip4) : value;
+}
+
+/** The canonical text form (RFC 5952 for IPv6). */
+export function formatIp(address: IpAddress): string {
+  if (isIp4(address)) {
+    return `${address >>> 24}.${(address >>> 16) & 255}.${(address >>> 8) & 255}.${address & 255}`;
+  }
+  const bytes = new Uint8Array(16);
+  writeIp(address, bytes, 0);
+  return new ipaddr.IPv6(Array.from(bytes)).toRFC5952String();
+}
+
+/** host:port as Kubernetes writes it, with brackets around IPv6. */
+export function formatHostPort(address: IpAddress, port: number): string {
+  return isIp4(address) ? `${formatIp(address)}:${port}` : `[${formatIp(address)}]:${port}`;
+}
+
+/** Bytes that an address takes on the wire. */
+export function ipLength(family: IpFamily): 4 | 16 {
+  return family === 4 ? 4 : 16;
+}
+
+/** Writes the address in network byte order; returns the offset behind it. */
+export function writeIp(address: IpAddress, target: Uint8Array, offset: number): number {
+  const view = new DataView(target.buffer, target.byteOffset, target.byteLength);
+  if (isIp4(address)) {
+    view.setUint32(offset, address);
+    return offset + 4;
+  }
+  view.setBigUint64(offset, address >> 64n);
+  view.setBigUint64(offset + 8, address & 0xffff_ffff_ffff_ffffn);
+  return offset + 16;
+}
+
+/** Reads 4 bytes in network byte order. The caller has checked the length. */
+export function ip4FromBytes(bytes: Uint8Array, offset: number): Ip4 {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength).getUint32(offset) as Ip4;
+}
+
+/** Reads 16 bytes in network byte order. The caller has checked the length. */
+export function ip6FromBytes(bytes: Uint8Array, offset: number): Ip6 {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return ((view.getBigUint64(offset) << 64n) | view.getBigUint64(offset + 8)) as Ip6;
+}
+
+/** Orders IPv4 before IPv6, then by value. */
+export function compareIp(a: IpAddress, b: IpAddress): number {
+  if (typeof a !== typeof b) return isIp4(a) ? -1 : 1;
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+export function isLoopback(address: IpAddress): boolean {
+  return isIp4(address) ? address >>> 24 === 127 : address === 1n;
+}
+
+/** fe80::/10. */
+export function isLinkLocal6(address: IpAddress): boolean {
+  return !isIp4(address) && address >> 118n === 0x3fan;
+}
+
+/** 0.0.0.0 or ::. */
+export function isUnspecified(address: IpAddress): boolean {
+  return isIp4(address) ? address === 0 : address === 0n;
+}

@@ -1,0 +1,30 @@
+import { type IpAddress, formatHostPort, isIp4 } from '../net/ip.ts';
+import type { Port } from '../net/port.ts';
+
+/** A destination of a virtual server; always forwarded by masquerading (NAT), as kube-proxy does. */
+export interface RealServer {
+  readonly address: IpAddress;
+  readonly port: Port;
+  /** 0 means: no new connections (draining). */
+  readonly weight: number;
+}
+
+/** What the kernel adds when it reports a real server. */
+export interface ObservedRealServer extends RealServer {
+  /** linux/ip_vs.h IP_VS_CONN_F_FWD_MASK values: 0 masquerade, 1 local, 2 tunnel, 3 direct route, 4 bypass. */
+  readonly forwarding: number;
+  readonly activeConnections: number;
+  readonly inactiveConnections: number;
+  readonly persistentConnections: number;
+}
+
+/** address:port as one number (IPv4) or bigint (IPv6). */
+export type RealServerKey = (number | bigint) & { readonly __brand: 'RealServerKey' };
+
+export function realServerKey({ address, port }: Pick<RealServer, 'address' | 'port'>): RealServerKey {
+  return (isIp4(address) ? address * 0x1_0000 + port : (address << 16n) | BigInt(port)) as RealServerKey;
+}
+
+export function formatRealServer(server: Pick<RealServer, 'address' | 'port'>): string {
+  return formatHostPort(server.address, server.port);
+}

@@ -1,0 +1,43 @@
+import type { Op, OpKind } from './op.ts';
+
+/**
+ * The order in which a transaction is applied, so that no packet meets half a state. A virtual server is added before its
+ * address is bound (else a packet would be refused by the host), and unbound before it is deleted; a set entry stands before
+ * the virtual server whose packets it marks or denies.
+ */
+export const PHASES = [
+  'create-set',
+  'grow-set',
+  'add-entry',
+  'add-virtual-server',
+  'edit-virtual-server',
+  'add-real-server',
+  'edit-real-server',
+  'bind-address',
+  'unbind-address',
+  'delete-real-server',
+  'delete-virtual-server',
+  'delete-entry',
+  'destroy-set',
+] as const satisfies readonly OpKind[];
+
+// A kind that is missing above would never be applied: this line stops compiling then.
+type Missing = Exclude<OpKind, (typeof PHASES)[number]>;
+const nothingMissing: [Missing] extends [never] ? true : Missing = true;
+void nothingMissing;
+
+const PHASE_INDEX = new Map<OpKind, number>(PHASES.map((kind, index) => [kind, index]));
+
+/** Operations in the order of PHASES; within a phase in the order given. */
+export interface Transaction {
+  readonly ops: readonly Op[];
+}
+
+export const EMPTY_TRANSACTION: Transaction = { ops: [] };
+
+/** Sorts the operations into phases (stable within a phase). */
+export function transaction(ops: Iterable<Op>): Transaction {
+  const phases: Op[][] = PHASES.map(() => []);
+  for (const op of ops) phases[PHASE_INDEX.get(op.kind) ?? 0]?.push(op);
+  return { ops: phases.flat() };
+}
