@@ -1,0 +1,303 @@
+// class NetlinkSocket for JavaScript: checks what it is given, copies it, and runs socket.h's transaction on the libuv
+// thread pool. Wrong types throw; what goes wrong with the socket rejects with an Error that has `operation` (string),
+// `errno` (positive) and `sent` (segments handed to the kernel by then).
+
+// An environment that is being torn down refuses to throw; that must not end the process.
+#define NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS
+#include <errno.h>
+#include <napi.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+
+#include "socket.h"
+
+namespace {
+
+using netlink::Bytes;
+using netlink::Failure;
+using netlink::Options;
+using netlink::Request;
+using netlink::Socket;
+
+// Tells a NetlinkSocket from any other object that wraps native memory.
+constexpr napi_type_tag kTag = {0x6d0f7c3f2a9b4e51, 0x9a3c5be07d1842f6};
+// Replies below this are copied: an external ArrayBuffer costs more than the copy.
+constexpr size_t kCopyBelow = 4096;
+
+Napi::Error MakeError(Napi::Env env, const Failure& failure) {
+  const std::string text = std::string(failure.operation) + ": errno " + std::to_string(failure.error);
+  Napi::Error error = Napi::Error::New(env, text);
+  error.Set("operation", Napi::String::New(env, failure.operation));
+  error.Set("errno", Napi::Number::New(env, failure.error));
+  error.Set("sent", Napi::Number::New(env, static_cast<double>(failure.sent)));
+  return error;
+}
+
+// A whole number in [low, high]; otherwise empty, with a TypeError pending unless the value's getter threw its own.
+std::optional<int> ReadInt(Napi::Env env, const Napi::Value& value, const char* name, int low, int high) {
+  if (env.IsExceptionPending()) return std::nullopt;
+  if (value.IsNumber()) {
+    const double number = value.As<Napi::Number>().DoubleValue();
+    if (number >= low && number <= high && number == std::floor(number)) return static_cast<int>(number);
+  }
+  const std::string range = std::to_string(low) + " to " + std::to_string(high);
+  const std::string text = std::string(name) + " must be a whole number from " + range;
+  Napi::TypeError::New(env, text).ThrowAsJavaScriptException();
+  return std::nullopt;
+}
+
+bool ReadOptionalInt(Napi::Env env, const Napi::Object& object, const char* name, int* result) {
+  const Napi::Value value = object.Get(name);
+  if (env.IsExceptionPending()) return false;
+  if (value.IsUndefined()) return true;
+  const auto number = ReadInt(env, value, name, 0, std::numeric_limits<int>::max());
+  if (number) *result = *number;
+  return number.has_value();
+}
+
+bool ReadOptions(Napi::Env env, const Napi::Value& value, Options* options) {
+  if (!value.IsObject()) {
+    Napi::TypeError::New(env, "options must be an object").ThrowAsJavaScriptException();
+    return false;
+  }
+  const Napi::Object object = value.As<Napi::Object>();
+  if (!ReadOptionalInt(env, object, "fd", &options->fd)) return false;
+  if (!ReadOptionalInt(env, object, "sndbuf", &options->send_buffer)) return false;
+  if (!ReadOptionalInt(env, object, "rcvbuf", &options->receive_buffer)) return false;
+  const Napi::Value netns = object.Get("netns");
+  if (env.IsExceptionPending()) return false;
+  if (!netns.IsUndefined()) {
+    if (netns.IsString()) options->netns = netns.As<Napi::String>().Utf8Value();
+    // A NUL would cut the path: another file than the one named.
+    if (options->netns.empty() || options->netns.find('\0') != std::string::npos) {
+      Napi::TypeError::New(env, "netns must be the path of a network namespace").ThrowAsJavaScriptException();
+      return false;
+    }
+  }
+  if (options->fd >= 0) return true;
+  const Napi::Value protocol = object.Get("protocol");
+  const auto number = ReadInt(env, protocol, "protocol", 0, 255);
+  if (number) options->protocol = *number;
+  return number.has_value();
+}
+
+bool CopyBytes(const Napi::TypedArray& array, Bytes* bytes) {
+  const size_t length = array.ByteLength();
+  if (length == 0) return true;
+  if (!bytes->Reserve(length)) return false;
+  void* data = nullptr;
+  if (napi_get_typedarray_info(array.Env(), array, nullptr, nullptr, &data, nullptr, nullptr) != napi_ok) return false;
+  if (data == nullptr) return false;
+  memcpy(bytes->data(), data, length);
+  bytes->Resize(length);
+  return true;
+}
+
+void FreeReply(napi_env, void* data, void*) { free(data); }
+
+// Hands the block over to a Uint8Array without a copy; empty with an exception pending where the engine refuses.
+napi_value MakeReply(Napi::Env env, Bytes* reply) {
+  const size_t size = reply->size();
+  napi_value buffer = nullptr;
+  if (size >= kCopyBelow) {
+    uint8_t* const block = reply->Release();
+    if (napi_create_external_arraybuffer(env, block, size, FreeReply, nullptr, &buffer) != napi_ok) {
+      free(block);
+      return nullptr;
+    }
+  } else {
+    void* data = nullptr;
+    if (napi_create_arraybuffer(env, size, &data, &buffer) != napi_ok) return nullptr;
+    if (size > 0) memcpy(data, reply->data(), size);
+  }
+  napi_value array = nullptr;
+  if (napi_create_typedarray(env, napi_uint8_array, size, buffer, 0, &array) != napi_ok) return nullptr;
+  return array;
+}
+
+struct State {
+  std::shared_ptr<Socket> socket;
+  bool busy = false;  // touched by the JavaScript thread only
+};
+
+class TransactWorker : public Napi::AsyncWorker {
+ public:
+  TransactWorker(Napi::Env env, std::shared_ptr<State> state, std::unique_ptr<Request> request)
+      : Napi::AsyncWorker(env, "NetlinkTransaction"),
+        deferred_(Napi::Promise::Deferred::New(env)),
+        state_(std::move(state)),
+        socket_(state_->socket),
+        request_(std::move(request)) {}
+
+  Napi::Promise promise() const { return deferred_.Promise(); }
+
+  void Execute() override { done_ = socket_->Transact(*request_, &reply_, &failure_); }
+
+  void OnOK() override {
+    const Napi::Env env = Env();
+    // Free before the promise settles: who awaited it may start the next transaction at once.
+    state_->busy = false;
+    socket_.reset();
+    if (done_) {
+      const napi_value reply = MakeReply(env, &reply_);
+      if (reply != nullptr) {
+        deferred_.Resolve(reply);
+        return;
+      }
+      if (env.IsExceptionPending()) env.GetAndClearPendingException();
+      failure_.Set("receive", ENOMEM, request_->segment_count());
+    }
+    deferred_.Reject(MakeError(env, failure_).Value());
+  }
+
+ private:
+  Napi::Promise::Deferred deferred_;
+  std::shared_ptr<State> state_;
+  std::shared_ptr<Socket> socket_;
+  std::unique_ptr<Request> request_;
+  Bytes reply_;
+  Failure failure_;
+  bool done_ = false;
+};
+
+class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
+ public:
+  static Napi::Function Define(Napi::Env env) {
+    return DefineClass(env, "NetlinkSocket",
+                       {
+                           InstanceMethod("transact", &NetlinkSocket::Transact),
+                           InstanceMethod("counters", &NetlinkSocket::Counters),
+                           InstanceMethod("info", &NetlinkSocket::Info),
+                           InstanceMethod("close", &NetlinkSocket::Close),
+                       });
+  }
+
+  explicit NetlinkSocket(const Napi::CallbackInfo& info) : Napi::ObjectWrap<NetlinkSocket>(info) {
+    const Napi::Env env = info.Env();
+    if (env.IsExceptionPending()) return;
+    Options options;
+    if (!ReadOptions(env, info[0], &options)) return;
+    Failure failure;
+    auto socket = Socket::Open(options, &failure);
+    if (!socket) {
+      MakeError(env, failure).ThrowAsJavaScriptException();
+      return;
+    }
+    info.This().As<Napi::Object>().TypeTag(&kTag);
+    if (env.IsExceptionPending()) return;
+    counters_ = socket->counters();
+    port_ = socket->port();
+    send_buffer_ = socket->send_buffer();
+    receive_buffer_ = socket->receive_buffer();
+    state_ = std::make_shared<State>(State{std::move(socket)});
+  }
+
+ private:
+  static bool IsMine(const Napi::CallbackInfo& info) {
+    const Napi::Value self = info.This();
+    if (self.IsObject() && self.As<Napi::Object>().CheckTypeTag(&kTag)) return true;
+    if (!info.Env().IsExceptionPending()) {
+      Napi::TypeError::New(info.Env(), "not a NetlinkSocket").ThrowAsJavaScriptException();
+    }
+    return false;
+  }
+
+  static Napi::Value Rejected(Napi::Env env, const char* operation, int error) {
+    Failure failure;
+    failure.Set(operation, error);
+    const auto deferred = Napi::Promise::Deferred::New(env);
+    deferred.Reject(MakeError(env, failure).Value());
+    return deferred.Promise();
+  }
+
+  // transact(request: Uint8Array, segments: Uint32Array, deadlineMs: number): Promise<Uint8Array>. Both arrays are copied
+  // before it returns.
+  Napi::Value Transact(const Napi::CallbackInfo& info) {
+    const Napi::Env env = info.Env();
+    if (!IsMine(info)) return Napi::Value();
+    if (!info[0].IsTypedArray() || info[0].As<Napi::TypedArray>().TypedArrayType() != napi_uint8_array) {
+      Napi::TypeError::New(env, "request must be a Uint8Array").ThrowAsJavaScriptException();
+      return Napi::Value();
+    }
+    if (!info[1].IsTypedArray() || info[1].As<Napi::TypedArray>().TypedArrayType() != napi_uint32_array) {
+      Napi::TypeError::New(env, "segments must be a Uint32Array").ThrowAsJavaScriptException();
+      return Napi::Value();
+    }
+    const auto deadline = ReadInt(env, info[2], "deadlineMs", 1, std::numeric_limits<int>::max());
+    if (!deadline) return Napi::Value();
+    if (!state_->socket) return Rejected(env, "send", EBADF);
+    if (state_->busy) return Rejected(env, "send", EBUSY);
+
+    std::unique_ptr<Request> request(new (std::nothrow) Request);
+    if (!request || !CopyBytes(info[0].As<Napi::TypedArray>(), &request->bytes) ||
+        !CopyBytes(info[1].As<Napi::TypedArray>(), &request->segments)) {
+      if (env.IsExceptionPending()) return Napi::Value();
+      return Rejected(env, "copy request", ENOMEM);
+    }
+    request->deadline_ms = *deadline;
+    auto* worker = new TransactWorker(env, state_, std::move(request));
+    const Napi::Promise promise = worker->promise();
+    worker->Queue();
+    if (env.IsExceptionPending()) {
+      delete worker;
+      return Napi::Value();
+    }
+    state_->busy = true;
+    return promise;
+  }
+
+  Napi::Value Counters(const Napi::CallbackInfo& info) {
+    const Napi::Env env = info.Env();
+    if (!IsMine(info)) return Napi::Value();
+    const netlink::Counters& counters = *counters_;
+    const Napi::Object object = Napi::Object::New(env);
+    const auto set = [&](const char* name, uint64_t value) {
+      object.Set(name, Napi::Number::New(env, static_cast<double>(value)));
+    };
+    set("sends", counters.sends);
+    set("bytesSent", counters.bytes_sent);
+    set("bytesReceived", counters.bytes_received);
+    set("messages", counters.messages);
+    return object;
+  }
+
+  Napi::Value Info(const Napi::CallbackInfo& info) {
+    const Napi::Env env = info.Env();
+    if (!IsMine(info)) return Napi::Value();
+    const Napi::Object object = Napi::Object::New(env);
+    object.Set("port", Napi::Number::New(env, port_));
+    object.Set("sendBuffer", Napi::Number::New(env, send_buffer_));
+    object.Set("receiveBuffer", Napi::Number::New(env, receive_buffer_));
+    return object;
+  }
+
+  // The transaction in flight rejects with ECANCELED; the descriptor is closed when it has let go.
+  Napi::Value Close(const Napi::CallbackInfo& info) {
+    if (!IsMine(info)) return Napi::Value();
+    if (state_->socket) state_->socket->Cancel();
+    state_->socket.reset();
+    return info.Env().Undefined();
+  }
+
+  std::shared_ptr<State> state_;
+  std::shared_ptr<const netlink::Counters> counters_;
+  uint32_t port_ = 0;
+  int send_buffer_ = 0;
+  int receive_buffer_ = 0;
+};
+
+Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
+  exports.Set("NetlinkSocket", NetlinkSocket::Define(env));
+  return exports;
+}
+
+}  // namespace
+
+NODE_API_MODULE(netlink_socket, Initialize)

@@ -1,0 +1,381 @@
+#include "socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <new>
+
+namespace netlink {
+
+namespace {
+
+constexpr size_t kMaxReply = size_t{1} << 30;
+// netlink_recvmsg() remembers the largest buffer it was offered, up to this, and sizes the next part of a dump by it.
+constexpr size_t kDumpPart = 32768;
+
+int64_t NowMs() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
+}
+
+// Message headers are read by copy: nothing here relies on the alignment of the memory.
+nlmsghdr ReadHeader(const uint8_t* at) {
+  nlmsghdr header;
+  memcpy(&header, at, sizeof(header));
+  return header;
+}
+
+// Sequence numbers wrap: "later" is a signed difference, as for TCP.
+bool Later(uint32_t sequence, uint32_t than) { return static_cast<int32_t>(sequence - than) > 0; }
+
+bool IsDump(const nlmsghdr& header) { return (header.nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP; }
+
+// NLMSG_ERROR with errno 0 and no attributes: it says no more than that the transaction went through.
+bool IsPlainAck(const nlmsghdr& header, const uint8_t* at) {
+  int32_t error;
+  if (header.nlmsg_type != NLMSG_ERROR || header.nlmsg_len < NLMSG_HDRLEN + sizeof(error)) return false;
+  memcpy(&error, at + NLMSG_HDRLEN, sizeof(error));
+  return error == 0 && (header.nlmsg_flags & NLM_F_ACK_TLVS) == 0;
+}
+
+bool SetBuffer(int fd, int force, int plain, int bytes) {
+  if (bytes <= 0) return true;
+  // The forced form passes the limits of net.core.[rw]mem_max, and needs CAP_NET_ADMIN.
+  return setsockopt(fd, SOL_SOCKET, force, &bytes, sizeof(bytes)) == 0 ||
+         setsockopt(fd, SOL_SOCKET, plain, &bytes, sizeof(bytes)) == 0;
+}
+
+int GetOption(int fd, int option) {
+  int value = 0;
+  socklen_t length = sizeof(value);
+  return getsockopt(fd, SOL_SOCKET, option, &value, &length) == 0 ? value : -1;
+}
+
+struct Opening {
+  const Options* options;
+  int fd;
+  Failure failure;
+};
+
+int OpenNetlink(int protocol) { return socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol); }
+
+void* OpenInNamespace(void* argument) {
+  auto* opening = static_cast<Opening*>(argument);
+  const int ns = open(opening->options->netns.c_str(), O_RDONLY | O_CLOEXEC);
+  if (ns < 0) {
+    opening->failure.Set("open network namespace", errno);
+    return nullptr;
+  }
+  if (setns(ns, CLONE_NEWNET) != 0) {
+    opening->failure.Set("enter network namespace", errno);
+  } else {
+    opening->fd = OpenNetlink(opening->options->protocol);
+    if (opening->fd < 0) opening->failure.Set("open netlink socket", errno);
+  }
+  close(ns);
+  return nullptr;
+}
+
+// A socket keeps the namespace it was opened in, and setns(2) moves one thread: so a thread of its own enters, opens the
+// socket and ends, and no other thread ever leaves the namespace of the process.
+int OpenDescriptor(const Options& options, Failure* failure) {
+  if (options.fd >= 0) {
+    // A stream would have no message boundaries to keep.
+    const int type = GetOption(options.fd, SO_TYPE);
+    if (type == SOCK_RAW || type == SOCK_DGRAM || type == SOCK_SEQPACKET) return options.fd;
+    failure->Set("adopt descriptor", type < 0 ? errno : EINVAL);
+    return -1;
+  }
+  if (options.netns.empty()) {
+    const int fd = OpenNetlink(options.protocol);
+    if (fd < 0) failure->Set("open netlink socket", errno);
+    return fd;
+  }
+  Opening opening{&options, -1, {}};
+  pthread_t thread;
+  const int error = pthread_create(&thread, nullptr, OpenInNamespace, &opening);
+  if (error != 0) {
+    failure->Set("start thread", error);
+    return -1;
+  }
+  pthread_join(thread, nullptr);
+  if (opening.fd < 0) *failure = opening.failure;
+  return opening.fd;
+}
+
+}  // namespace
+
+Bytes::~Bytes() { free(data_); }
+
+bool Bytes::Reserve(size_t extra) {
+  if (extra <= capacity_ - size_) return true;
+  if (extra > kMaxReply - size_) return false;
+  size_t capacity = capacity_ * 2 > size_ + extra ? capacity_ * 2 : size_ + extra;
+  if (capacity > kMaxReply) capacity = kMaxReply;
+  void* grown = realloc(data_, capacity);
+  if (grown == nullptr) return false;
+  data_ = static_cast<uint8_t*>(grown);
+  capacity_ = capacity;
+  return true;
+}
+
+uint8_t* Bytes::Release() {
+  uint8_t* block = data_;
+  if (size_ > 0 && size_ < capacity_) {
+    void* cut = realloc(data_, size_);
+    if (cut != nullptr) block = static_cast<uint8_t*>(cut);
+  }
+  data_ = nullptr;
+  size_ = capacity_ = 0;
+  return block;
+}
+
+// One datagram of the request. `first` and `last` are the sequence numbers of its first and last message: a reply is its
+// own if it lies between them, and the reply that ends it answers `last`.
+struct Socket::Segment {
+  const uint8_t* data = nullptr;
+  size_t size = 0;
+  size_t messages = 0;
+  size_t index = 0;
+  uint32_t first = 0;
+  uint32_t last = 0;
+  bool dump = false;
+
+  bool Owns(uint32_t sequence) const { return sequence - first <= last - first; }
+
+  // False unless the bytes are whole messages with sequence numbers that rise from `previous` (0: none yet), the last of
+  // which the kernel is bound to answer.
+  bool Parse(uint32_t previous) {
+    nlmsghdr header{};
+    messages = 0;
+    for (size_t at = 0; at < size; at += NLMSG_ALIGN(header.nlmsg_len)) {
+      if (size - at < NLMSG_HDRLEN) return false;
+      header = ReadHeader(data + at);
+      if (header.nlmsg_len < NLMSG_HDRLEN || header.nlmsg_len > size - at) return false;
+      if (header.nlmsg_seq == 0) return false;
+      if (previous != 0 && !Later(header.nlmsg_seq, previous)) return false;
+      if (messages++ == 0) first = header.nlmsg_seq;
+      previous = header.nlmsg_seq;
+    }
+    last = previous;
+    dump = IsDump(header);
+    return messages > 0 && (dump || (header.nlmsg_flags & NLM_F_ACK) != 0);
+  }
+};
+
+std::shared_ptr<Socket> Socket::Open(const Options& options, Failure* failure) {
+  const int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (wake < 0) {
+    failure->Set("create eventfd", errno);
+    return nullptr;
+  }
+  const int fd = OpenDescriptor(options, failure);
+  if (fd < 0) {
+    close(wake);
+    return nullptr;
+  }
+  auto* raw = new (std::nothrow) Socket(fd, wake);
+  if (raw == nullptr) {
+    failure->Set("allocate socket", ENOMEM);
+    close(wake);
+    close(fd);
+    return nullptr;
+  }
+  std::shared_ptr<Socket> socket(raw);
+  if (!socket->Configure(options, failure)) return nullptr;
+  return socket;
+}
+
+Socket::~Socket() {
+  close(fd_);
+  close(wake_);
+}
+
+bool Socket::Configure(const Options& options, Failure* failure) {
+  if (options.fd < 0) {
+    sockaddr_nl address{};
+    address.nl_family = AF_NETLINK;
+    if (bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) return failure->Set("bind", errno);
+    socklen_t length = sizeof(address);
+    if (getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+      return failure->Set("read socket address", errno);
+    }
+    port_ = address.nl_pid;
+    // Kernels before 4.3, 4.12 and 4.20 lack one of these each: larger replies, no text, unfiltered dumps, all of which
+    // readers must understand anyway.
+    const int on = 1;
+    for (const int option : {NETLINK_CAP_ACK, NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK}) {
+      setsockopt(fd_, SOL_NETLINK, option, &on, sizeof(on));
+    }
+  }
+  if (!SetBuffer(fd_, SO_SNDBUFFORCE, SO_SNDBUF, options.send_buffer)) return failure->Set("set SO_SNDBUF", errno);
+  if (!SetBuffer(fd_, SO_RCVBUFFORCE, SO_RCVBUF, options.receive_buffer)) return failure->Set("set SO_RCVBUF", errno);
+  send_buffer_ = GetOption(fd_, SO_SNDBUF);
+  receive_buffer_ = GetOption(fd_, SO_RCVBUF);
+  return true;
+}
+
+void Socket::Cancel() {
+  cancelled_.store(true);
+  // Fails only if the counter is at its maximum, and then the poller is awake already.
+  [[maybe_unused]] const int ignored = eventfd_write(wake_, 1);
+}
+
+bool Socket::Transact(const Request& request, Bytes* reply, Failure* failure) {
+  const int64_t deadline = NowMs() + request.deadline_ms;
+  // Everything is checked before anything is sent: a malformed request has no effect at all.
+  Segment segment;
+  size_t offset = 0;
+  uint32_t previous = 0;
+  for (size_t i = 0; i < request.segment_count(); i++) {
+    segment.size = request.segment(i);
+    if (segment.size > request.bytes.size() - offset) return failure->Set("check request", EINVAL);
+    segment.data = request.bytes.data() + offset;
+    if (!segment.Parse(previous)) return failure->Set("check request", EINVAL);
+    previous = segment.last;
+    offset += segment.size;
+  }
+  if (offset != request.bytes.size()) return failure->Set("check request", EINVAL);
+
+  if (!Drain(deadline, failure)) return false;
+  segment.data = request.bytes.data();
+  for (size_t i = 0; i < request.segment_count(); i++) {
+    segment.index = i;
+    segment.size = request.segment(i);
+    segment.Parse(0);
+    if (!Send(segment, deadline, failure) || !Collect(segment, deadline, reply, failure)) return false;
+    segment.data += segment.size;
+  }
+  return true;
+}
+
+// What lies in the queue now was meant for a transaction that gave up: also the rest of its dump, which would make the
+// kernel refuse the next dump with EBUSY, and its overrun, which is not ours.
+bool Socket::Drain(int64_t deadline, Failure* failure) {
+  for (;;) {
+    if (cancelled_.load()) return failure->Set("send", ECANCELED);
+    uint8_t nothing;
+    const ssize_t got = recv(fd_, &nothing, 0, MSG_DONTWAIT | MSG_TRUNC);
+    if (got > 0) counters_->bytes_received += static_cast<uint64_t>(got);
+    if (got == 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))) return true;
+    if (got < 0 && errno != EINTR && errno != ENOBUFS) return failure->Set("receive", errno);
+    if (NowMs() >= deadline) return failure->Set("send", ETIMEDOUT);
+  }
+}
+
+bool Socket::Send(const Segment& segment, int64_t deadline, Failure* failure) {
+  for (;;) {
+    if (cancelled_.load()) return failure->Set("send", ECANCELED, segment.index);
+    if (NowMs() >= deadline) return failure->Set("send", ETIMEDOUT, segment.index);
+    const ssize_t sent = send(fd_, segment.data, segment.size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent >= 0) {
+      counters_->sends += 1;
+      counters_->bytes_sent += static_cast<uint64_t>(sent);
+      counters_->messages += segment.messages;
+      if (static_cast<size_t>(sent) == segment.size) return true;
+      return failure->Set("send", EMSGSIZE, segment.index + 1);
+    }
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) return failure->Set("send", errno, segment.index);
+    if (!Wait(POLLOUT, deadline, "send", segment.index, failure)) return false;
+  }
+}
+
+bool Socket::Wait(short events, int64_t deadline, const char* operation, size_t sent, Failure* failure) {
+  for (;;) {
+    if (cancelled_.load()) return failure->Set(operation, ECANCELED, sent);
+    const int64_t left = deadline - NowMs();
+    if (left <= 0) return failure->Set(operation, ETIMEDOUT, sent);
+    pollfd fds[2] = {{fd_, events, 0}, {wake_, POLLIN, 0}};
+    const int ready = poll(fds, 2, static_cast<int>(left));
+    if (ready < 0 && errno != EINTR) return failure->Set(operation, errno, sent);
+    // POLLERR and POLLHUP wake too: the next send or receive tells what they mean.
+    if (ready > 0 && fds[0].revents != 0) return true;
+  }
+}
+
+// Reads one datagram behind the reply's end, where `received` says its size; zero for one that is not the kernel's.
+bool Socket::Receive(const Segment& segment, int64_t deadline, Bytes* reply, size_t* received, Failure* failure) {
+  const size_t sent = segment.index + 1;
+  for (;;) {
+    // Asked for its size first: a datagram larger than the buffer would be lost.
+    uint8_t nothing;
+    const ssize_t size = recv(fd_, &nothing, 0, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
+    if (size < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN && errno != EWOULDBLOCK) return failure->Set("receive", errno, sent);
+      if (!Wait(POLLIN, deadline, "receive", sent, failure)) return false;
+      continue;
+    }
+    const size_t room = static_cast<size_t>(size) > kDumpPart ? static_cast<size_t>(size) : kDumpPart;
+    if (!reply->Reserve(room + NLMSG_ALIGNTO)) return failure->Set("receive", ENOMEM, sent);
+    iovec vector{reply->data() + reply->size(), room};
+    sockaddr_nl source{};
+    msghdr message{};
+    message.msg_name = &source;
+    message.msg_namelen = sizeof(source);
+    message.msg_iov = &vector;
+    message.msg_iovlen = 1;
+    const ssize_t got = recvmsg(fd_, &message, MSG_DONTWAIT);
+    if (got < 0) {
+      if (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK) continue;
+      return failure->Set("receive", errno, sent);
+    }
+    counters_->bytes_received += static_cast<uint64_t>(got);
+    if (message.msg_flags & MSG_TRUNC) return failure->Set("receive", EMSGSIZE, sent);
+    const bool foreign = message.msg_namelen >= sizeof(source) && source.nl_family == AF_NETLINK && source.nl_pid != 0;
+    *received = foreign ? 0 : static_cast<size_t>(got);
+    if (!foreign && got == 0) return failure->Set("receive", EBADMSG, sent);
+    return true;
+  }
+}
+
+bool Socket::Collect(const Segment& segment, int64_t deadline, Bytes* reply, Failure* failure) {
+  const size_t sent = segment.index + 1;
+  for (;;) {
+    if (cancelled_.load()) return failure->Set("receive", ECANCELED, sent);
+    size_t received = 0;
+    if (!Receive(segment, deadline, reply, &received, failure)) return false;
+    uint8_t* const base = reply->data() + reply->size();
+    size_t kept = 0;
+    bool ours = false;
+    bool complete = false;
+    nlmsghdr header;
+    // The messages are checked and moved together in place; `kept` never overtakes `at`.
+    for (size_t at = 0; at < received; at += NLMSG_ALIGN(header.nlmsg_len)) {
+      if (received - at < NLMSG_HDRLEN) return failure->Set("receive", EBADMSG, sent);
+      header = ReadHeader(base + at);
+      if (header.nlmsg_len < NLMSG_HDRLEN || header.nlmsg_len > received - at) {
+        return failure->Set("receive", EBADMSG, sent);
+      }
+      // Replies to a transaction that gave up may arrive now, and are nobody's.
+      if (!segment.Owns(header.nlmsg_seq)) continue;
+      ours = true;
+      const bool final = header.nlmsg_type == NLMSG_ERROR || header.nlmsg_type == NLMSG_DONE;
+      if (final && header.nlmsg_seq == segment.last) complete = true;
+      if (IsPlainAck(header, base + at)) continue;
+      const size_t aligned = NLMSG_ALIGN(header.nlmsg_len);
+      memmove(base + kept, base + at, header.nlmsg_len);
+      memset(base + kept + header.nlmsg_len, 0, aligned - header.nlmsg_len);
+      kept += aligned;
+    }
+    reply->Resize(reply->size() + kept);
+    if (complete) return true;
+    // The answers to a batch lie ready when send() returns and are bounded by it: reading them on costs no waiting even
+    // where the kernel took longer than the deadline. A dump, or a flood that is not ours, is cut off.
+    if ((!ours || segment.dump) && NowMs() >= deadline) return failure->Set("receive", ETIMEDOUT, sent);
+  }
+}
+
+}  // namespace netlink

@@ -1,0 +1,117 @@
+// A netlink socket and its transactions, in plain POSIX: no JavaScript here, and of message formats only the header
+// (struct nlmsghdr), NLMSG_ERROR and NLMSG_DONE (linux/netlink.h).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace netlink {
+
+// What stopped an operation: the step (English, for the error's text), the errno, and how many segments had been handed
+// to the kernel by then: above zero, effects may exist whose replies the caller will never see.
+struct Failure {
+  const char* operation = nullptr;
+  int error = 0;
+  size_t sent = 0;
+
+  bool Set(const char* step, int code, size_t segments = 0) {
+    operation = step;
+    error = code;
+    sent = segments;
+    return false;
+  }
+};
+
+// Bytes that grow with malloc's family and can be handed over as one block. Allocation failure is a value.
+class Bytes {
+ public:
+  Bytes() = default;
+  Bytes(const Bytes&) = delete;
+  Bytes& operator=(const Bytes&) = delete;
+  ~Bytes();
+
+  // Room for `extra` bytes after size(); false if memory (or the bound of one reply, 1 GiB) does not allow it.
+  bool Reserve(size_t extra);
+  void Resize(size_t size) { size_ = size; }
+  uint8_t* data() const { return data_; }
+  size_t size() const { return size_; }
+  // Gives the block, cut to size(), to the caller, who frees it with free(3).
+  uint8_t* Release();
+
+ private:
+  uint8_t* data_ = nullptr;
+  size_t size_ = 0;
+  size_t capacity_ = 0;
+};
+
+struct Options {
+  int protocol = 0;
+  std::string netns;       // path of a network namespace, empty: the one of the process
+  int send_buffer = 0;     // bytes, 0: the kernel's default
+  int receive_buffer = 0;  // bytes, 0: the kernel's default
+  int fd = -1;             // an open datagram socket to adopt in place of opening one
+};
+
+struct Counters {
+  std::atomic<uint64_t> sends{0};
+  std::atomic<uint64_t> bytes_sent{0};
+  std::atomic<uint64_t> bytes_received{0};
+  std::atomic<uint64_t> messages{0};
+};
+
+// One transaction's input, owned by it. `segments` are byte lengths that cut `request`: each is one datagram.
+struct Request {
+  Bytes bytes;
+  Bytes segments;  // of uint32_t
+  int deadline_ms = 0;
+
+  size_t segment_count() const { return segments.size() / sizeof(uint32_t); }
+  uint32_t segment(size_t index) const { return reinterpret_cast<const uint32_t*>(segments.data())[index]; }
+};
+
+// Shared by the JavaScript object and the transaction in flight; the descriptor is closed with the last of the two.
+class Socket {
+ public:
+  // Empty on failure. An adopted descriptor belongs to the socket once it was found to be a datagram socket.
+  static std::shared_ptr<Socket> Open(const Options& options, Failure* failure);
+  ~Socket();
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+
+  // Sends the segments one after the other, each when the one before was answered, and appends every reply to `reply`
+  // except success ACKs without attributes. Blocks; one call at a time, from any thread.
+  bool Transact(const Request& request, Bytes* reply, Failure* failure);
+
+  // Ends the transaction in flight with ECANCELED, from any thread. The descriptor lives until the last owner is gone.
+  void Cancel();
+
+  // Outlives the socket: a closed one can still be asked.
+  std::shared_ptr<const Counters> counters() const { return counters_; }
+  uint32_t port() const { return port_; }
+  int send_buffer() const { return send_buffer_; }
+  int receive_buffer() const { return receive_buffer_; }
+
+ private:
+  struct Segment;
+
+  Socket(int fd, int wake) : fd_(fd), wake_(wake) {}
+  bool Configure(const Options& options, Failure* failure);
+  bool Drain(int64_t deadline, Failure* failure);
+  bool Send(const Segment& segment, int64_t deadline, Failure* failure);
+  bool Collect(const Segment& segment, int64_t deadline, Bytes* reply, Failure* failure);
+  bool Receive(const Segment& segment, int64_t deadline, Bytes* reply, size_t* received, Failure* failure);
+  bool Wait(short events, int64_t deadline, const char* operation, size_t sent, Failure* failure);
+
+  const int fd_;
+  const int wake_;
+  uint32_t port_ = 0;
+  int send_buffer_ = 0;
+  int receive_buffer_ = 0;
+  std::atomic<bool> cancelled_{false};
+  const std::shared_ptr<Counters> counters_ = std::make_shared<Counters>();
+};
+
+}  // namespace netlink
