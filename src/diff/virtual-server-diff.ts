@@ -1,0 +1,78 @@
+import type { Op } from '../state/op.ts';
+import { type ObservedRealServer, type RealServer, realServerKey } from '../state/real-server.ts';
+import { type VirtualServer, type VirtualServerId, sameVirtualServer } from '../state/virtual-server.ts';
+import type { DrainLedger } from './drain.ts';
+
+/** A virtual server as wanted. */
+export interface WantedVirtualServer {
+  readonly virtualServer: VirtualServer;
+  readonly realServers: readonly RealServer[];
+}
+
+export interface HaveVirtualServer {
+  readonly virtualServer: VirtualServer;
+  readonly realServers: readonly ObservedRealServer[];
+}
+
+/** The operations for one virtual server, and how many of its real servers still drain. */
+export interface VirtualServerDiff {
+  readonly ops: readonly Op[];
+  readonly draining: number;
+}
+
+const NOTHING: VirtualServerDiff = { ops: [], draining: 0 };
+
+/** What brings one virtual server from `have` to `want`; either may be missing. */
+export function diffVirtualServer(
+  id: VirtualServerId,
+  want: WantedVirtualServer | undefined,
+  have: HaveVirtualServer | undefined,
+  ledger: DrainLedger,
+  now: number,
+): VirtualServerDiff {
+  if (want === undefined) {
+    for (const server of have?.realServers ?? []) ledger.forget(id, server);
+    return have === undefined ? NOTHING : { ops: [{ kind: 'delete-virtual-server', id }], draining: 0 };
+  }
+  const ops: Op[] = [];
+  const { virtualServer } = want;
+  if (have === undefined) ops.push({ kind: 'add-virtual-server', virtualServer });
+  else if (!sameVirtualServer(virtualServer, have.virtualServer))
+    ops.push({ kind: 'edit-virtual-server', virtualServer });
+  const draining = diffRealServers(id, want.realServers, have?.realServers ?? [], ledger, now, ops);
+  return ops.length === 0 && draining === 0 ? NOTHING : { ops, draining };
+}
+
+function diffRealServers(
+  id: VirtualServerId,
+  want: readonly RealServer[],
+  have: readonly ObservedRealServer[],
+  ledger: DrainLedger,
+  now: number,
+  ops: Op[],
+): number {
+  const observed = new Map(have.map((server) => [realServerKey(server), server]));
+  for (const realServer of want) {
+    const key = realServerKey(realServer);
+    const current = observed.get(key);
+    observed.delete(key);
+    if (current === undefined) {
+      ops.push({ kind: 'add-real-server', id, realServer });
+      continue;
+    }
+    // Wanted again while it drained: the weight comes back, its connections live on.
+    ledger.forget(id, realServer);
+    if (current.weight !== realServer.weight || current.forwarding !== 0) {
+      ops.push({ kind: 'edit-real-server', id, realServer });
+    }
+  }
+  let draining = 0;
+  for (const server of observed.values()) {
+    const realServer = { address: server.address, port: server.port, weight: 0 };
+    const fate = ledger.judge(id, server, now);
+    if (fate === 'delete') ops.push({ kind: 'delete-real-server', id, realServer });
+    else draining += 1;
+    if (fate === 'drain') ops.push({ kind: 'edit-real-server', id, realServer });
+  }
+  return draining;
+}
