@@ -1,0 +1,157 @@
+import { constants } from 'node:os';
+import { type IpAddress, familyOf } from '../net/ip.ts';
+import { unreachable } from '../net/unreachable.ts';
+import { type IpSet, type IpSetEntry, formatIpSetEntry } from '../state/ip-set.ts';
+import type { Op } from '../state/op.ts';
+import { type ObservedRealServer, type RealServer, type RealServerKey, realServerKey } from '../state/real-server.ts';
+import {
+  type VirtualServer,
+  type VirtualServerId,
+  type VirtualServerKey,
+  VS_HASHED,
+  virtualServerKey,
+} from '../state/virtual-server.ts';
+import { IPSET_ERR_BUSY, IPSET_ERR_HASH_FULL, IPSET_ERR_PROTOCOL } from './errno.ts';
+
+const { EEXIST, EINVAL, ENODEV, ENOENT, ESRCH } = constants.errno;
+
+interface FakeVirtualServer {
+  virtualServer: VirtualServer;
+  readonly realServers: Map<RealServerKey, ObservedRealServer>;
+}
+
+interface FakeSet {
+  readonly set: IpSet;
+  readonly entries: Map<string, IpSetEntry>;
+}
+
+/** What the fake knows of the kernel beside the tables: the schedulers it has, and which sets are referred to by rules. */
+export interface FakeSurroundings {
+  readonly schedulers: ReadonlySet<string>;
+  setInUse(name: string): boolean;
+}
+
+/**
+ * The kernel's tables in memory. `apply` does one operation as the kernel would after our handles have mapped EEXIST and
+ * ENOENT to "done", and answers 0 or a positive errno.
+ */
+export class FakeTables {
+  readonly virtualServers = new Map<VirtualServerKey, FakeVirtualServer>();
+  readonly sets = new Map<string, FakeSet>();
+  readonly bound = new Set<IpAddress>();
+  /** kube-ipvs0 exists. */
+  device = false;
+  readonly #surroundings: FakeSurroundings;
+
+  constructor(surroundings: FakeSurroundings) {
+    this.#surroundings = surroundings;
+  }
+
+  apply(op: Op): number {
+    switch (op.kind) {
+      case 'create-set':
+        return this.#createSet(op.set);
+      case 'grow-set':
+        return this.#growSet(op.set, op.entries);
+      case 'destroy-set':
+        return this.#destroySet(op.set);
+      case 'add-entry':
+        return this.#addEntry(op.set, op.entry);
+      case 'delete-entry':
+        this.sets.get(op.set.name)?.entries.delete(formatIpSetEntry(op.entry));
+        return 0;
+      case 'add-virtual-server':
+        return this.#setVirtualServer(op.virtualServer, 'add');
+      case 'edit-virtual-server':
+        return this.#setVirtualServer(op.virtualServer, 'edit');
+      case 'delete-virtual-server':
+        this.virtualServers.delete(virtualServerKey(op.id));
+        return 0;
+      case 'add-real-server':
+        return this.#setRealServer(op.id, op.realServer, 'add');
+      case 'edit-real-server':
+        return this.#setRealServer(op.id, op.realServer, 'edit');
+      case 'delete-real-server':
+        this.virtualServers.get(virtualServerKey(op.id))?.realServers.delete(realServerKey(op.realServer));
+        return 0;
+      case 'bind-address':
+        if (!this.device) return ENODEV;
+        this.bound.add(op.address);
+        return 0;
+      case 'unbind-address':
+        this.bound.delete(op.address);
+        return 0;
+      default:
+        return unreachable(op);
+    }
+  }
+
+  #createSet(set: IpSet): number {
+    const present = this.sets.get(set.name);
+    if (present === undefined) {
+      this.sets.set(set.name, { set, entries: new Map() });
+      return 0;
+    }
+    const same =
+      present.set.type === set.type &&
+      present.set.maxEntries === set.maxEntries &&
+      (set.type === 'bitmap:port' || present.set.family === set.family);
+    return same ? 0 : EEXIST;
+  }
+
+  #growSet(set: IpSet, entries: readonly IpSetEntry[]): number {
+    if (!this.sets.has(set.name)) return ENOENT;
+    if (entries.length > set.maxEntries) return IPSET_ERR_HASH_FULL;
+    if (entries.some((entry) => entry.type !== set.type)) return IPSET_ERR_PROTOCOL;
+    this.sets.set(set.name, { set, entries: new Map(entries.map((entry) => [formatIpSetEntry(entry), entry])) });
+    return 0;
+  }
+
+  #destroySet(set: IpSet): number {
+    if (this.sets.has(set.name) && this.#surroundings.setInUse(set.name)) return IPSET_ERR_BUSY;
+    this.sets.delete(set.name);
+    return 0;
+  }
+
+  #addEntry(set: IpSet, entry: IpSetEntry): number {
+    const present = this.sets.get(set.name);
+    if (present === undefined) return ENOENT;
+    if (present.set.type !== entry.type) return IPSET_ERR_PROTOCOL;
+    const key = formatIpSetEntry(entry);
+    if (!present.entries.has(key) && present.entries.size >= present.set.maxEntries) return IPSET_ERR_HASH_FULL;
+    present.entries.set(key, entry);
+    return 0;
+  }
+
+  #setVirtualServer(wanted: VirtualServer, verb: 'add' | 'edit'): number {
+    if (!this.#surroundings.schedulers.has(wanted.scheduler)) return ENOENT;
+    const key = virtualServerKey(wanted);
+    const present = this.virtualServers.get(key);
+    if (present === undefined && verb === 'edit') return ESRCH;
+    const virtualServer = { ...wanted, flags: wanted.flags & ~VS_HASHED };
+    if (present === undefined) this.virtualServers.set(key, { virtualServer, realServers: new Map() });
+    else present.virtualServer = virtualServer;
+    return 0;
+  }
+
+  #setRealServer(id: VirtualServerId, wanted: RealServer, verb: 'add' | 'edit'): number {
+    if (familyOf(id.address) !== familyOf(wanted.address)) return EINVAL;
+    const virtualServer = this.virtualServers.get(virtualServerKey(id));
+    if (virtualServer === undefined) return ESRCH;
+    const key = realServerKey(wanted);
+    const present = virtualServer.realServers.get(key);
+    if (present === undefined && verb === 'edit') return ENOENT;
+    const { address, port, weight } = wanted;
+    const { activeConnections = 0, inactiveConnections = 0, persistentConnections = 0 } = present ?? {};
+    virtualServer.realServers.set(key, {
+      address,
+      port,
+      weight,
+      forwarding: 0,
+      activeConnections,
+      inactiveConnections,
+      persistentConnections,
+    });
+    return 0;
+  }
+}
