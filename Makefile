@@ -13,6 +13,7 @@ export PATH := $(CURDIR)/$(LOCAL_NODE):$(PATH)
 RUNTIME := $(LOCAL_NODE)/node
 endif
 ADDON := build/native/netlink_socket.node
+TEST_ADDON := build/test/socketpair.node
 DAEMON := build/kube-ipvs-proxy.mjs
 SOURCES := $(shell find src -name '*.ts')
 
@@ -38,11 +39,18 @@ node_modules/.stamp: package.json package-lock.json | $(RUNTIME)
 
 build: deps $(ADDON) $(DAEMON) ## compile the addon and bundle the daemon
 
+COMPILE_ADDON = $(CXX) -std=c++20 -O2 -g -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden -fno-exceptions \
+  -DNAPI_VERSION=9 -DNODE_ADDON_API_DISABLE_CPP_EXCEPTIONS \
+  -I node_modules/node-api-headers/include -I node_modules/node-addon-api $(filter %.cc,$^) -o $@
+
 $(ADDON): $(wildcard native/*.cc native/*.h) node_modules/.stamp
 	@mkdir -p $(@D)
-	$(CXX) -std=c++20 -O2 -g -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden -fno-exceptions -DNAPI_VERSION=9 \
-	  -DNODE_ADDON_API_DISABLE_CPP_EXCEPTIONS \
-	  -I node_modules/node-api-headers/include -I node_modules/node-addon-api $(wildcard native/*.cc) -o $@
+	$(COMPILE_ADDON)
+
+# The other end of a socket, played by the tests.
+$(TEST_ADDON): $(wildcard test/native/*.cc) node_modules/.stamp
+	@mkdir -p $(@D)
+	$(COMPILE_ADDON)
 
 $(DAEMON): $(SOURCES) scripts/bundle.mjs node_modules/.stamp
 	node scripts/bundle.mjs $@
@@ -57,7 +65,7 @@ lint: deps typecheck ## format check, type check, type-aware lint
 format: deps ## rewrite every file as the formatter wants it
 	node_modules/.bin/prettier --write --log-level=warn .
 
-test: build ## all tests: on the host, then on a kernel with IPVS; FILTER=path narrows both
+test: build $(TEST_ADDON) ## all tests: on the host, then on a kernel with IPVS; FILTER=path narrows both
 	scripts/test.sh $(FILTER)
 
 demo: build ## a small cluster on a real IPVS kernel, step by step, in under two minutes

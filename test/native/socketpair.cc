@@ -1,0 +1,96 @@
+// The other end of a socket, for tests: what the kernel would send, and what it never would. Calls block the JavaScript
+// thread, which suits a test: the transaction under test runs on the thread pool meanwhile.
+#include <dirent.h>
+#include <errno.h>
+#include <linux/netlink.h>
+#include <napi.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <string>
+
+namespace {
+
+int Int(const Napi::CallbackInfo& info, size_t index) {
+  return info[index].IsNumber() ? info[index].As<Napi::Number>().Int32Value() : -1;
+}
+
+Napi::Value Fail(Napi::Env env, const char* call) {
+  Napi::Error::New(env, std::string(call) + ": " + strerror(errno)).ThrowAsJavaScriptException();
+  return Napi::Value();
+}
+
+// pair(type: number): [fd, fd]
+Napi::Value Pair(const Napi::CallbackInfo& info) {
+  int fds[2];
+  if (socketpair(AF_UNIX, Int(info, 0) | SOCK_CLOEXEC, 0, fds) != 0) return Fail(info.Env(), "socketpair");
+  const Napi::Array result = Napi::Array::New(info.Env(), 2);
+  result.Set(uint32_t{0}, Napi::Number::New(info.Env(), fds[0]));
+  result.Set(uint32_t{1}, Napi::Number::New(info.Env(), fds[1]));
+  return result;
+}
+
+// send(fd: number, bytes: Uint8Array): void
+Napi::Value Send(const Napi::CallbackInfo& info) {
+  const Napi::Uint8Array bytes = info[1].As<Napi::Uint8Array>();
+  if (send(Int(info, 0), bytes.Data(), bytes.ByteLength(), MSG_NOSIGNAL) < 0) return Fail(info.Env(), "send");
+  return info.Env().Undefined();
+}
+
+// receive(fd: number, timeoutMs: number): Uint8Array | undefined
+Napi::Value Receive(const Napi::CallbackInfo& info) {
+  pollfd fd{Int(info, 0), POLLIN, 0};
+  if (poll(&fd, 1, Int(info, 1)) <= 0) return info.Env().Undefined();
+  const ssize_t size = recv(fd.fd, nullptr, 0, MSG_PEEK | MSG_TRUNC);
+  if (size < 0) return Fail(info.Env(), "peek");
+  const Napi::Uint8Array bytes = Napi::Uint8Array::New(info.Env(), static_cast<size_t>(size));
+  if (recv(fd.fd, bytes.Data(), bytes.ByteLength(), 0) < 0) return Fail(info.Env(), "receive");
+  return bytes;
+}
+
+// signalOthers(signal: number): number. Signals every thread of the process but this one; answers how many.
+Napi::Value SignalOthers(const Napi::CallbackInfo& info) {
+  DIR* const tasks = opendir("/proc/self/task");
+  if (tasks == nullptr) return Fail(info.Env(), "opendir");
+  int signalled = 0;
+  while (const dirent* entry = readdir(tasks)) {
+    const auto thread = static_cast<pid_t>(atoi(entry->d_name));
+    if (thread <= 0 || thread == syscall(SYS_gettid)) continue;
+    if (syscall(SYS_tgkill, getpid(), thread, Int(info, 0)) == 0) signalled++;
+  }
+  closedir(tasks);
+  return Napi::Number::New(info.Env(), signalled);
+}
+
+// forge(protocol: number, port: number, bytes: Uint8Array): number. Sends as one process to another; answers the errno.
+Napi::Value Forge(const Napi::CallbackInfo& info) {
+  const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, Int(info, 0));
+  if (fd < 0) return Fail(info.Env(), "socket");
+  sockaddr_nl to{};
+  to.nl_family = AF_NETLINK;
+  to.nl_pid = static_cast<uint32_t>(Int(info, 1));
+  const Napi::Uint8Array bytes = info[2].As<Napi::Uint8Array>();
+  const ssize_t sent =
+      sendto(fd, bytes.Data(), bytes.ByteLength(), 0, reinterpret_cast<sockaddr*>(&to), sizeof(to));
+  const int error = sent < 0 ? errno : 0;
+  close(fd);
+  return Napi::Number::New(info.Env(), error);
+}
+
+Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
+  exports.Set("pair", Napi::Function::New<Pair>(env));
+  exports.Set("send", Napi::Function::New<Send>(env));
+  exports.Set("receive", Napi::Function::New<Receive>(env));
+  exports.Set("signalOthers", Napi::Function::New<SignalOthers>(env));
+  exports.Set("forge", Napi::Function::New<Forge>(env));
+  return exports;
+}
+
+}  // namespace
+
+NODE_API_MODULE(socketpair, Initialize)
