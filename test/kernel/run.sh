@@ -62,10 +62,14 @@ group=
 lifeline=
 finish() {
   trap '' INT TERM HUP
-  if [ -n "$group" ]; then kill -KILL -- "-$group" 2>/dev/null || true; fi
-  if [ -n "$lifeline" ]; then echo over >&"$lifeline" || true; fi
+  if [ -n "$group" ]; then
+    kill -KILL -- "-$group" 2>/dev/null || true
+    wait "$group" 2>/dev/null || true
+  fi
+  if [ -n "$lifeline" ]; then { echo over >&"$lifeline"; } 2>/dev/null || true; fi
   rm -rf "$job"
 }
+trap : PIPE
 trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
@@ -96,6 +100,7 @@ exec {lifeline}> >(
   if [ "$answer" = over ]; then exit 0; fi
   if [ "${status:-0}" -gt 128 ]; then : >"$job/timed-out"; fi
   kill -KILL -- "-$watched"
+  if [ "${status:-0}" -le 128 ]; then rm -rf "$job"; fi
 )
 
 # The command's output goes through a `cat` each: a booted kernel makes the descriptors it is given non-blocking
@@ -108,7 +113,7 @@ err=$!
 "${kernel}_start" </dev/null {lifeline}>&-
 exec 7>&- 8>&-
 echo "$group" >&"$lifeline"
-wait "$group" || true
+wait "$group" 2>/dev/null || true
 wait "$out" "$err" || true
 
 if [ -e "$job/timed-out" ]; then

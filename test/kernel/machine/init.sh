@@ -27,7 +27,7 @@ out=/dev/tty1
 err=/dev/tty2
 for terminal in $out $err; do stty -F "$terminal" raw -echo; done
 {
-  unshare --pid --fork --kill-child --mount-proc /bin/bash "$machine/command.sh" "$JOB" </dev/null 2>&3 3>&- |
+  unshare --pid --fork --kill-child --mount-proc env -i /bin/bash "$machine/command.sh" "$JOB" </dev/null 2>&3 3>&- |
     cat >$out 3>&-
 } 3>&1 | cat >$err
 for terminal in $out $err; do stty -F "$terminal" raw -echo; done

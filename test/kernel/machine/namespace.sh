@@ -11,4 +11,4 @@ mount -t sysfs sysfs /sys
 . "$machine/fresh-folders.sh"
 ip link set lo up
 load_modules >"$JOB/console"
-exec "$BASH" "$machine/command.sh" "$JOB"
+exec env -i "$BASH" "$machine/command.sh" "$JOB"

@@ -1,0 +1,98 @@
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import type { Readable, Writable } from 'node:stream';
+
+import type { AgentCommand, AgentReply, AgentResults } from './agent-protocol.ts';
+
+interface Waiter {
+  resolve(result: AgentResults[keyof AgentResults]): void;
+  reject(error: Error): void;
+}
+
+/** Our end of the agent that runs in one namespace. */
+export class AgentClient implements AsyncDisposable {
+  readonly #namespace: string;
+  readonly #child: ChildProcessByStdio<Writable, Readable, null>;
+  readonly #waiters = new Map<number, Waiter>();
+  #lastId = 0;
+  #ended = false;
+
+  constructor(namespace: string) {
+    this.#namespace = namespace;
+    const script = new URL('agent.ts', import.meta.url).pathname;
+    this.#child = spawn(
+      'ip',
+      ['netns', 'exec', namespace, process.execPath, '--disable-warning=ExperimentalWarning', script],
+      { stdio: ['pipe', 'pipe', 'inherit'] },
+    );
+    this.#child.stdin.on('error', () => {});
+    this.#child.on('error', () => {
+      this.#end();
+    });
+    this.#child.on('exit', () => {
+      this.#end();
+    });
+    createInterface({ input: this.#child.stdout }).on('line', (line) => {
+      this.#receive(JSON.parse(line) as AgentReply);
+    });
+  }
+
+  /** Sends one command and waits for its reply; rejects when the agent ends or says nothing for `timeoutMs`. */
+  ask<C extends AgentCommand>(command: C, timeoutMs: number): Promise<AgentResults[C['do']]> {
+    if (this.#ended) {
+      return Promise.reject(new Error(`agent in ${this.#namespace} has ended`));
+    }
+    this.#lastId += 1;
+    const id = this.#lastId;
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#waiters.delete(id);
+        reject(new Error(`agent in ${this.#namespace}: no reply to ${command.do} in ${timeoutMs} ms`));
+      }, timeoutMs);
+      this.#waiters.set(id, {
+        resolve: (result) => {
+          clearTimeout(timer);
+          // The agent answers each command with the result of its kind.
+          resolve(result as AgentResults[C['do']]);
+        },
+        reject: (error) => {
+          clearTimeout(timer);
+          reject(error);
+        },
+      });
+      this.#child.stdin.write(`${JSON.stringify({ ...command, id })}\n`);
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#ended) {
+      return;
+    }
+    const exited = once(this.#child, 'exit');
+    this.#child.stdin.end();
+    const timer = setTimeout(() => {
+      this.#child.kill('SIGKILL');
+    }, 2000);
+    await exited;
+    clearTimeout(timer);
+  }
+
+  #receive(reply: AgentReply): void {
+    const waiter = this.#waiters.get(reply.id);
+    this.#waiters.delete(reply.id);
+    if ('error' in reply) {
+      waiter?.reject(new Error(`agent in ${this.#namespace}: ${reply.error}`));
+    } else {
+      waiter?.resolve(reply.result);
+    }
+  }
+
+  #end(): void {
+    this.#ended = true;
+    for (const waiter of this.#waiters.values()) {
+      waiter.reject(new Error(`agent in ${this.#namespace} ended before it replied`));
+    }
+    this.#waiters.clear();
+  }
+}

@@ -1,0 +1,71 @@
+/** What is asked of an agent: one JSON object a line on its stdin, each answered by one `AgentReply` on its stdout. */
+export type AgentCommand =
+  | {
+      readonly do: 'serve';
+      readonly protocol: Transport;
+      readonly address: string;
+      readonly port: number;
+      readonly name: string;
+    }
+  | { readonly do: 'stop'; readonly handle: number }
+  | { readonly do: 'probe'; readonly protocol: Transport; readonly target: Target; readonly timeoutMs: number }
+  | { readonly do: 'hold'; readonly target: Target; readonly timeoutMs: number }
+  | { readonly do: 'askHeld'; readonly handle: number; readonly timeoutMs: number }
+  | { readonly do: 'load'; readonly protocol: Transport; readonly target: Target; readonly load: LoadShape };
+
+export type Transport = 'tcp' | 'udp';
+
+export interface Target {
+  readonly address: string;
+  readonly port: number;
+  /** The local port to come from; any when absent. */
+  readonly sourcePort?: number;
+}
+
+export interface LoadShape {
+  readonly perSecond: number;
+  readonly durationMs: number;
+  /** For each request. */
+  readonly timeoutMs: number;
+}
+
+/** What a server saw and said. */
+export interface Answer {
+  readonly ok: true;
+  /** The name the server was started with. */
+  readonly answeredBy: string;
+  /** The address the server saw the request come from; IPv4 in dotted form even on a dual-stack socket. */
+  readonly sourceSeen: string;
+  readonly sourcePort: number;
+}
+
+/** `code` is the errno's name (ECONNREFUSED, EHOSTUNREACH...), TIMEOUT when nothing came, CLOSED at an early end. */
+export interface NoAnswer {
+  readonly ok: false;
+  readonly code: string;
+}
+
+export type ProbeResult = Answer | NoAnswer;
+
+export interface LoadResult {
+  readonly sent: number;
+  /** Number of answers by the name of the server. */
+  readonly answers: Readonly<Record<string, number>>;
+  /** Number of failures by their code. */
+  readonly failures: Readonly<Record<string, number>>;
+}
+
+export interface AgentResults {
+  serve: { readonly handle: number };
+  stop: Record<string, never>;
+  probe: ProbeResult;
+  hold: { readonly handle: number; readonly first: ProbeResult };
+  askHeld: ProbeResult;
+  load: LoadResult;
+}
+
+export type AgentRequest = AgentCommand & { readonly id: number };
+
+export type AgentReply =
+  | { readonly id: number; readonly result: AgentResults[keyof AgentResults] }
+  | { readonly id: number; readonly error: string };

@@ -1,0 +1,148 @@
+import type { DualStack } from './address-plan.ts';
+import { AgentClient } from './agent-client.ts';
+import type { LoadResult, LoadShape, ProbeResult, Target, Transport } from './agent-protocol.ts';
+import { type CommandOptions, type CommandResult, runCommand } from './command.ts';
+import { LongProcess } from './long-process.ts';
+
+/** The agent's own time limits come first; this is what its replies may take on top, in a slow kernel. */
+const REPLY_MARGIN_MS = 15_000;
+const PROBE_TIMEOUT_MS = 2000;
+
+export interface ServeOptions {
+  /** Default `::`, which takes IPv4 as well. */
+  readonly address?: string;
+  /** What the server calls itself; default the name of the namespace's host. */
+  readonly name?: string;
+}
+
+export interface ProbeOptions {
+  /** Default 2000. */
+  readonly timeoutMs?: number;
+  readonly sourcePort?: number;
+}
+
+/** A server or connection that an agent keeps until it is closed or the bed is disposed. */
+export interface Kept {
+  close(): Promise<void>;
+}
+
+export interface KeptConnection extends Kept {
+  readonly first: ProbeResult;
+  /** Asks again on the same connection. */
+  ask(timeoutMs?: number): Promise<ProbeResult>;
+}
+
+/** One host of the bed: a network namespace, with an agent for traffic that starts when it is first needed. */
+export class Namespace implements AsyncDisposable {
+  /** Short name: node-0, pod-0-1, client-0. */
+  readonly name: string;
+  /** The name that `ip netns` knows. */
+  readonly netns: string;
+  readonly addresses: DualStack;
+  readonly #processes: LongProcess[] = [];
+  #agent: AgentClient | undefined;
+
+  constructor(name: string, netns: string, addresses: DualStack) {
+    this.name = name;
+    this.netns = netns;
+    this.addresses = addresses;
+  }
+
+  /** Runs a program in the namespace to its end; see `runCommand`. */
+  exec(argv: readonly string[], options?: CommandOptions): Promise<CommandResult> {
+    return runCommand(this.#inside(argv), options);
+  }
+
+  /** Feeds lines to `ip -batch`, which stops at the first that fails. */
+  async ip(lines: readonly string[]): Promise<void> {
+    await runCommand(['ip', '-n', this.netns, '-batch', '-'], { input: `${lines.join('\n')}\n` });
+  }
+
+  /** Sets sysctls of this namespace, by their dotted names. */
+  async sysctl(values: Readonly<Record<string, number>>): Promise<void> {
+    for (const value of new Set(Object.values(values))) {
+      const files = Object.keys(values)
+        .filter((name) => values[name] === value)
+        .map((name) => `/proc/sys/${name.replaceAll('.', '/')}`);
+      await this.exec(['tee', ...files], { input: `${value}` });
+    }
+  }
+
+  /** Starts a long-lived program in the namespace; what still runs when the bed is disposed is ended then. */
+  async spawn(argv: readonly string[], env?: NodeJS.ProcessEnv): Promise<LongProcess> {
+    const started = await LongProcess.start(this.#inside(argv), env);
+    this.#processes.push(started);
+    return started;
+  }
+
+  serveTcp(port: number, options?: ServeOptions): Promise<Kept> {
+    return this.#serve('tcp', port, options);
+  }
+
+  serveUdp(port: number, options?: ServeOptions): Promise<Kept> {
+    return this.#serve('udp', port, options);
+  }
+
+  probeTcp(address: string, port: number, options?: ProbeOptions): Promise<ProbeResult> {
+    return this.probe('tcp', address, port, options);
+  }
+
+  probeUdp(address: string, port: number, options?: ProbeOptions): Promise<ProbeResult> {
+    return this.probe('udp', address, port, options);
+  }
+
+  /** One question on a new connection or socket. A network error is a result, not an exception. */
+  probe(protocol: Transport, address: string, port: number, options: ProbeOptions = {}): Promise<ProbeResult> {
+    const timeoutMs = options.timeoutMs ?? PROBE_TIMEOUT_MS;
+    const target = targetOf(address, port, options);
+    return this.agent().ask({ do: 'probe', protocol, target, timeoutMs }, timeoutMs + REPLY_MARGIN_MS);
+  }
+
+  /** Opens a TCP connection, asks once, and keeps it open. */
+  async hold(address: string, port: number, options: ProbeOptions = {}): Promise<KeptConnection> {
+    const timeoutMs = options.timeoutMs ?? PROBE_TIMEOUT_MS;
+    const target = targetOf(address, port, options);
+    const { handle, first } = await this.agent().ask({ do: 'hold', target, timeoutMs }, timeoutMs + REPLY_MARGIN_MS);
+    return {
+      first,
+      ask: (wait = PROBE_TIMEOUT_MS) =>
+        this.agent().ask({ do: 'askHeld', handle, timeoutMs: wait }, wait + REPLY_MARGIN_MS),
+      close: () => this.#close(handle),
+    };
+  }
+
+  /** An even stream of questions, each on a new connection or socket; ends by itself. */
+  load(protocol: Transport, address: string, port: number, shape: LoadShape): Promise<LoadResult> {
+    const limit = shape.durationMs * 2 + shape.timeoutMs + REPLY_MARGIN_MS;
+    return this.agent().ask({ do: 'load', protocol, target: { address, port }, load: shape }, limit);
+  }
+
+  /** The agent of this namespace; starts it when there is none. */
+  agent(): AgentClient {
+    this.#agent ??= new AgentClient(this.netns);
+    return this.#agent;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([this.#agent?.[Symbol.asyncDispose](), ...this.#processes.map((process) => process.stop())]);
+    this.#agent = undefined;
+  }
+
+  async #serve(protocol: Transport, port: number, options: ServeOptions = {}): Promise<Kept> {
+    const { address = '::', name = this.name } = options;
+    const { handle } = await this.agent().ask({ do: 'serve', protocol, address, port, name }, REPLY_MARGIN_MS);
+    return { close: () => this.#close(handle) };
+  }
+
+  async #close(handle: number): Promise<void> {
+    await this.agent().ask({ do: 'stop', handle }, REPLY_MARGIN_MS);
+  }
+
+  #inside(argv: readonly string[]): readonly string[] {
+    return ['ip', 'netns', 'exec', this.netns, ...argv];
+  }
+}
+
+function targetOf(address: string, port: number, { sourcePort }: ProbeOptions): Target {
+  return { address, port, ...(sourcePort === undefined ? {} : { sourcePort }) };
+}

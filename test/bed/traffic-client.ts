@@ -1,0 +1,152 @@
+import { createSocket } from 'node:dgram';
+import { connect, type Socket } from 'node:net';
+
+import type { Answer, LoadResult, LoadShape, NoAnswer, ProbeResult, Target, Transport } from './agent-protocol.ts';
+
+/** One TCP connection that can be asked again and again. */
+export class HeldConnection {
+  readonly #socket: Socket;
+  #received = '';
+  #failure: NoAnswer | undefined;
+  #wake: () => void = () => {};
+
+  constructor(target: Target) {
+    this.#socket = connect({
+      host: target.address,
+      port: target.port,
+      ...(target.sourcePort === undefined ? {} : { localPort: target.sourcePort }),
+    });
+    this.#socket.setEncoding('utf8');
+    this.#socket.on('data', (text) => {
+      this.#received += text.toString();
+      this.#wake();
+    });
+    this.#socket.on('error', (error: NodeJS.ErrnoException) => {
+      this.#fail(error.code ?? error.message);
+    });
+    this.#socket.on('close', () => {
+      this.#fail('CLOSED');
+    });
+  }
+
+  async ask(timeoutMs: number): Promise<ProbeResult> {
+    if (this.#failure !== undefined) {
+      return this.#failure;
+    }
+    this.#received = '';
+    this.#socket.write('GET / HTTP/1.1\r\nHost: bed\r\n\r\n');
+    const timer = setTimeout(() => {
+      this.#fail('TIMEOUT');
+    }, timeoutMs);
+    try {
+      for (;;) {
+        const result = parseResponse(this.#received) ?? this.#failure;
+        if (result !== undefined) {
+          return result;
+        }
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+      }
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+
+  #fail(code: string): void {
+    this.#failure ??= { ok: false, code };
+    this.#wake();
+  }
+}
+
+export async function probe(protocol: Transport, target: Target, timeoutMs: number): Promise<ProbeResult> {
+  if (protocol === 'udp') {
+    return probeUdp(target, timeoutMs);
+  }
+  const connection = new HeldConnection(target);
+  const result = await connection.ask(timeoutMs);
+  connection.close();
+  return result;
+}
+
+/** Sends requests at an even rate, each on a new connection or socket, without waiting for the one before. */
+export async function load(protocol: Transport, target: Target, shape: LoadShape): Promise<LoadResult> {
+  const answers: Record<string, number> = {};
+  const failures: Record<string, number> = {};
+  const running: Promise<void>[] = [];
+  const count = Math.floor((shape.durationMs * shape.perSecond) / 1000);
+  const start = performance.now();
+  for (let n = 0; n < count; n++) {
+    const wait = start + (n * 1000) / shape.perSecond - performance.now();
+    if (wait > 0) {
+      await new Promise((resolve) => setTimeout(resolve, wait));
+    }
+    running.push(
+      probe(protocol, target, shape.timeoutMs).then((result) => {
+        const [counts, key] = result.ok ? [answers, result.answeredBy] : [failures, result.code];
+        counts[key] = (counts[key] ?? 0) + 1;
+      }),
+    );
+  }
+  await Promise.all(running);
+  return { sent: count, answers, failures };
+}
+
+function probeUdp(target: Target, timeoutMs: number): Promise<ProbeResult> {
+  // Connected, so that an ICMP refusal comes back as an error.
+  const socket = createSocket(target.address.includes(':') ? 'udp6' : 'udp4');
+  return new Promise<ProbeResult>((resolve) => {
+    const timer = setTimeout(() => {
+      settle({ ok: false, code: 'TIMEOUT' });
+    }, timeoutMs);
+    let open = true;
+    const settle = (result: ProbeResult) => {
+      if (open) {
+        open = false;
+        clearTimeout(timer);
+        socket.close();
+        resolve(result);
+      }
+    };
+    const fail = (error: NodeJS.ErrnoException) => {
+      settle({ ok: false, code: error.code ?? error.message });
+    };
+    socket.on('error', fail);
+    socket.on('message', (message) => {
+      settle(parseAnswer(message.toString()));
+    });
+    socket.bind({ port: target.sourcePort ?? 0 }, () => {
+      socket.connect(target.port, target.address, (error?: Error) => {
+        if (error === undefined || error === null) {
+          socket.send('ask', (failure) => {
+            if (failure !== null) {
+              fail(failure);
+            }
+          });
+        } else {
+          fail(error);
+        }
+      });
+    });
+  });
+}
+
+/** The answer in an HTTP response, once all of it is there: the body ends with the only newline in it. */
+function parseResponse(text: string): ProbeResult | undefined {
+  const headersEnd = text.indexOf('\r\n\r\n');
+  const body = headersEnd < 0 ? '' : text.slice(headersEnd + 4);
+  return body.endsWith('\n') ? parseAnswer(body) : undefined;
+}
+
+function parseAnswer(text: string): ProbeResult {
+  const value: unknown = JSON.parse(text);
+  return isAnswer(value) ? value : { ok: false, code: 'NOT_A_BED_SERVER' };
+}
+
+function isAnswer(value: unknown): value is Answer {
+  return typeof value === 'object' && value !== null && 'answeredBy' in value && 'sourceSeen' in value;
+}

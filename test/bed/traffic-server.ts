@@ -1,0 +1,43 @@
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+
+import type { Answer } from './agent-protocol.ts';
+
+/** Starts an HTTP server that answers every request with an `Answer`; connections stay open as long as the client likes. */
+export async function serveTcp(address: string, port: number, name: string): Promise<() => void> {
+  const server = createServer((request, response) => {
+    const body = answer(name, request.socket.remoteAddress ?? '', request.socket.remotePort ?? 0);
+    response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) });
+    response.end(body);
+  });
+  server.keepAliveTimeout = 0;
+  server.requestTimeout = 0;
+  server.headersTimeout = 0;
+  server.listen({ host: address, port });
+  await once(server, 'listening');
+  return () => {
+    server.close();
+    server.closeAllConnections();
+  };
+}
+
+/** Starts a UDP server that answers every datagram with an `Answer`. */
+export async function serveUdp(address: string, port: number, name: string): Promise<() => void> {
+  const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4');
+  socket.on('message', (_, peer) => {
+    // A peer that is gone by now is no concern of the server's.
+    socket.send(answer(name, peer.address, peer.port), peer.port, peer.address, () => {});
+  });
+  socket.bind({ address, port });
+  await once(socket, 'listening');
+  socket.on('error', () => {});
+  return () => {
+    socket.close();
+  };
+}
+
+function answer(name: string, source: string, sourcePort: number): string {
+  const value: Answer = { ok: true, answeredBy: name, sourceSeen: source.replace(/^::ffff:/, ''), sourcePort };
+  return `${JSON.stringify(value)}\n`;
+}

@@ -1,0 +1,163 @@
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+
+import { clusterAddress } from '../bed/address-plan.ts';
+import type { Transport } from '../bed/agent-protocol.ts';
+import { Bed } from '../bed/bed.ts';
+import { CommandError, runCommand } from '../bed/command.ts';
+import type { Namespace } from '../bed/namespace.ts';
+
+jest.setTimeout(120_000);
+
+const families = ['v4', 'v6'] as const;
+const cases = families.flatMap((family) => (['tcp', 'udp'] as const).map((protocol) => [protocol, family] as const));
+
+describe('a bed of two nodes', () => {
+  let bed: Bed;
+  let node: Namespace;
+  let client: Namespace;
+  const service = clusterAddress(10);
+  const bracketed = { v4: service.v4, v6: `[${service.v6}]` };
+
+  beforeAll(async () => {
+    bed = await Bed.create({ nodes: 2, podsPerNode: 2, clients: 1 });
+    node = bed.node(0);
+    client = bed.client(0);
+    for (const pod of [bed.pod(0, 0), bed.pod(0, 1), bed.pod(1, 0)]) {
+      await pod.serveTcp(8080);
+      await pod.serveUdp(8080);
+    }
+    await balanceByHand();
+  });
+
+  afterAll(async () => {
+    await bed[Symbol.asyncDispose]();
+  });
+
+  /** What a proxy would do for a service with two endpoints on its own node and one on the other. */
+  async function balanceByHand(): Promise<void> {
+    await node.sysctl({ 'net.ipv4.vs.conntrack': 1 });
+    await node.ip([
+      'link add kube-ipvs0 type dummy',
+      `addr add ${service.v4}/32 dev kube-ipvs0`,
+      `addr add ${service.v6}/128 dev kube-ipvs0 nodad`,
+    ]);
+    for (const family of families) {
+      for (const flag of ['-t', '-u']) {
+        const virtual = `${bracketed[family]}:80`;
+        await node.exec(['ipvsadm', '-A', flag, virtual, '-s', 'rr']);
+        for (const pod of [bed.pod(0, 0), bed.pod(0, 1), bed.pod(1, 0)]) {
+          const real = family === 'v4' ? pod.addresses.v4 : `[${pod.addresses.v6}]`;
+          await node.exec(['ipvsadm', '-a', flag, virtual, '-r', `${real}:8080`, '-m']);
+        }
+      }
+      // Replies must come back through this node: from another node's pod to a client, and from a pod to itself.
+      const iptables = family === 'v4' ? 'iptables' : 'ip6tables';
+      const toService = ['-m', 'ipvs', '--vaddr', service[family], '--vport', '80'];
+      await node.exec([iptables, '-t', 'nat', '-A', 'POSTROUTING', ...toService, '-j', 'MASQUERADE']);
+    }
+  }
+
+  async function namesSeen(from: Namespace, protocol: Transport, family: 'v4' | 'v6'): Promise<Set<string>> {
+    const names = new Set<string>();
+    for (let n = 0; n < 6; n++) {
+      const result = await from.probe(protocol, service[family], 80);
+      names.add(result.ok ? result.answeredBy : result.code);
+    }
+    return names;
+  }
+
+  test.each(cases)('a client reaches pods of both nodes, and is seen as itself: %s %s', async (protocol, family) => {
+    for (const pod of [bed.pod(0, 0), bed.pod(1, 0)]) {
+      const result = await client.probe(protocol, pod.addresses[family], 8080);
+      expect(result).toMatchObject({ ok: true, answeredBy: pod.name, sourceSeen: client.addresses[family] });
+    }
+  });
+
+  test.each(cases)(
+    'pods reach each other across nodes, and are seen as themselves: %s %s',
+    async (protocol, family) => {
+      const from = bed.pod(1, 1);
+      for (const pod of [bed.pod(0, 0), bed.pod(1, 0)]) {
+        const result = await from.probe(protocol, pod.addresses[family], 8080);
+        expect(result).toMatchObject({ ok: true, answeredBy: pod.name, sourceSeen: from.addresses[family] });
+      }
+    },
+  );
+
+  const everyone = new Set(['pod-0-0', 'pod-0-1', 'pod-1-0']);
+
+  test.each(cases)('IPVS balances a client over all pods: %s %s', async (protocol, family) => {
+    expect(await namesSeen(client, protocol, family)).toEqual(everyone);
+  });
+
+  test.each(cases)('IPVS balances a pod over all pods, itself included: %s %s', async (protocol, family) => {
+    expect(await namesSeen(bed.pod(0, 0), protocol, family)).toEqual(everyone);
+  });
+
+  test.each(cases)('IPVS balances the node itself: %s %s', async (protocol, family) => {
+    expect(await namesSeen(node, protocol, family)).toEqual(everyone);
+  });
+
+  test.each(families)(
+    'a port nobody listens on is refused, an address nobody has gives no answer: %s',
+    async (family) => {
+      const pod = bed.pod(0, 0);
+      expect(await client.probeTcp(pod.addresses[family], 9)).toEqual({ ok: false, code: 'ECONNREFUSED' });
+      expect(await client.probeUdp(pod.addresses[family], 9)).toEqual({ ok: false, code: 'ECONNREFUSED' });
+      const nobody = clusterAddress(200)[family];
+      expect(await client.probeTcp(nobody, 80, { timeoutMs: 500 })).toEqual({ ok: false, code: 'TIMEOUT' });
+    },
+  );
+
+  test('a held connection stays with its pod, and ends with its server', async () => {
+    const server = await bed.pod(0, 0).serveTcp(8081);
+    const connection = await client.hold(bed.pod(0, 0).addresses.v4, 8081, { sourcePort: 40_001 });
+    expect(connection.first).toMatchObject({ ok: true, answeredBy: 'pod-0-0', sourcePort: 40_001 });
+    expect(await connection.ask()).toEqual(connection.first);
+    await server.close();
+    expect(await connection.ask()).toMatchObject({ ok: false });
+    await connection.close();
+    expect(await client.probeTcp(bed.pod(0, 0).addresses.v4, 8081)).toEqual({ ok: false, code: 'ECONNREFUSED' });
+  });
+
+  test.each(['tcp', 'udp'] as const)('a load counts answers and failures: %s', async (protocol) => {
+    const shape = { perSecond: 20, durationMs: 1500, timeoutMs: 3000 };
+    const through = await client.load(protocol, service.v4, 80, shape);
+    expect(through).toMatchObject({ sent: 30, failures: {}, answers: { 'pod-0-0': 10, 'pod-0-1': 10, 'pod-1-0': 10 } });
+    const refused = await client.load(protocol, bed.pod(0, 0).addresses.v4, 9, { ...shape, durationMs: 250 });
+    expect(refused).toEqual({ sent: 5, answers: {}, failures: { ECONNREFUSED: 5 } });
+  });
+
+  test('a program that fails is an error with its status and words, unless it may fail', async () => {
+    const argv = ['ipvsadm', '-D', '-t', '10.202.0.99:1'];
+    const failure = await node.exec(argv).catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(CommandError);
+    expect(String(failure)).toMatch(/ipvsadm -D -t 10\.202\.0\.99:1: status \d+: .+/);
+    expect((await node.exec(argv, { allowFailure: true })).status).not.toBe(0);
+    await expect(node.exec(['sleep', '20'], { timeoutMs: 200 })).rejects.toThrow('killed after 200 ms');
+    await expect(runCommand(['no-such-program'])).rejects.toThrow('ENOENT');
+  });
+
+  test('a program that runs on can be watched and stopped', async () => {
+    const monitor = await node.spawn(['ip', 'monitor', 'link']);
+    await node.ip(['link add seen type dummy']);
+    await monitor.waitForOutput(/seen/, 5000);
+    expect(monitor.exit).toBeUndefined();
+    await monitor.stop();
+    expect(monitor.exit).toBe('SIGTERM');
+    await expect(monitor.waitForOutput(/never/, 1000)).rejects.toThrow('ended with SIGTERM');
+  });
+});
+
+test('a disposed bed leaves no namespace and no process', async () => {
+  const before = (await runCommand(['ip', 'netns', 'list'])).stdout;
+  let pid = 0;
+  {
+    await using bed = await Bed.create({ podsPerNode: 1 });
+    await bed.pod(0, 0).serveTcp(80);
+    ({ pid } = await bed.node(0).spawn(['sleep', '1000']));
+    process.kill(pid, 0);
+  }
+  expect((await runCommand(['ip', 'netns', 'list'])).stdout).toBe(before);
+  expect(() => process.kill(pid, 0)).toThrow('ESRCH');
+});
