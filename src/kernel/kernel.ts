@@ -4,6 +4,7 @@ import type { Protocol } from '../net/protocol.ts';
 import type { IpSet, IpSetEntry } from '../state/ip-set.ts';
 import type { Outcome } from '../state/outcome.ts';
 import type { ObservedRealServer } from '../state/real-server.ts';
+import type { RuleSet } from '../state/rule-set.ts';
 import type { Transaction } from '../state/transaction.ts';
 import type { VirtualServer, VirtualServerId, VirtualServerKey } from '../state/virtual-server.ts';
 
@@ -31,29 +32,6 @@ export interface Flow {
   readonly destinationPort: Port;
   readonly replySource: IpAddress;
   readonly replySourcePort: Port;
-}
-
-/** The rules that belong to one family, whole: kept in force, repaired when someone flushed them. */
-export interface RuleSet {
-  readonly family: IpFamily;
-  /** What iptables-restore reads (all tables), from plan/: our chains with their rules. */
-  readonly chains: readonly RuleChain[];
-  /** Jumps from the built-in chains to ours, each inserted first in its chain. */
-  readonly jumps: readonly RuleJump[];
-}
-
-export interface RuleChain {
-  readonly table: 'nat' | 'filter';
-  readonly name: string;
-  /** Each rule without `-A CHAIN`, one string an argument: the helper quotes. */
-  readonly rules: readonly (readonly string[])[];
-}
-
-export interface RuleJump {
-  readonly table: 'nat' | 'filter';
-  readonly from: string;
-  readonly to: string;
-  readonly comment: string;
 }
 
 /**
