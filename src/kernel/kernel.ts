@@ -8,6 +8,8 @@ import type { RuleSet } from '../state/rule-set.ts';
 import type { Transaction } from '../state/transaction.ts';
 import type { VirtualServer, VirtualServerId, VirtualServerKey } from '../state/virtual-server.ts';
 
+export type { RuleChain, RuleJump, RuleSet } from '../state/rule-set.ts';
+
 /** A set with what is in it. */
 export interface ObservedIpSet extends IpSet {
   readonly entries: readonly IpSetEntry[];
