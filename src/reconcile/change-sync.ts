@@ -1,0 +1,71 @@
+import type { DrainLedger } from '../diff/drain.ts';
+import { type HaveVirtualServer, diffVirtualServer } from '../diff/virtual-server-diff.ts';
+import {
+  type EntryChange,
+  type NodePlan,
+  type PlanChanges,
+  type SetKey,
+  plannedEntries,
+  setKey,
+} from '../plan/node-plan.ts';
+import { plannedSet } from '../plan/set-names.ts';
+import type { Op } from '../state/op.ts';
+import { type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
+import type { Breather } from './breather.ts';
+import type { DrainingVirtualServer } from './draining.ts';
+
+/** Operations, and where real servers still drain. */
+export interface SyncOps {
+  readonly ops: readonly Op[];
+  readonly draining: readonly DrainingVirtualServer[];
+}
+
+/** How many entries each set takes, as the last full check left it. */
+export type SetSizes = ReadonlyMap<SetKey, number>;
+
+/** What a change demands, against the virtual servers just read. Its cost is that of the change. */
+export async function changeOps(
+  plan: NodePlan,
+  changes: PlanChanges,
+  have: ReadonlyMap<VirtualServerKey, HaveVirtualServer>,
+  sizes: SetSizes,
+  ledger: DrainLedger,
+  now: number,
+  breather: Breather,
+): Promise<SyncOps> {
+  const ops: Op[] = [];
+  const draining: DrainingVirtualServer[] = [];
+  for (const { id, want } of changes.virtualServers) {
+    const diff = diffVirtualServer(id, want, have.get(virtualServerKey(id)), ledger, now);
+    for (const op of diff.ops) ops.push(op);
+    if (diff.draining > 0) draining.push({ id, servers: diff.draining });
+    await breather.breathe();
+  }
+  for (const { address, wanted } of changes.addresses) {
+    ops.push({ kind: wanted ? 'bind-address' : 'unbind-address', address });
+  }
+  for (const op of entryOps(plan, changes.entries, sizes)) ops.push(op);
+  return { ops, draining };
+}
+
+function* entryOps(plan: NodePlan, changes: readonly EntryChange[], sizes: SetSizes): IterableIterator<Op> {
+  const grown = new Set<SetKey>();
+  for (const { role, family, entry, wanted } of inSafeOrder(changes)) {
+    const key = setKey(role, family);
+    const entries = plan.entries(role, family);
+    const set = plannedSet(role, family, entries.size);
+    if (set.maxEntries > (sizes.get(key) ?? set.maxEntries)) {
+      // The larger twin is filled with all that is wanted: single entries need no operation of their own.
+      if (!grown.has(key)) yield { kind: 'grow-set', set, entries: plannedEntries(entries) };
+      grown.add(key);
+      continue;
+    }
+    yield { kind: wanted ? 'add-entry' : 'delete-entry', set, entry };
+  }
+}
+
+/** Who is let in is written before who is kept out, and the other way round when both go: no allowed client is ever refused. */
+export function inSafeOrder<T extends { readonly role: string; readonly wanted: boolean }>(changes: readonly T[]): T[] {
+  const rank = ({ role, wanted }: T): number => (role === 'LOAD-BALANCER-FW' ? (wanted ? 2 : 0) : 1);
+  return changes.toSorted((a, b) => rank(a) - rank(b));
+}

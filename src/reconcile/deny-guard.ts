@@ -1,0 +1,49 @@
+import type { Kernel } from '../kernel/kernel.ts';
+import { setName } from '../plan/set-names.ts';
+import type { Op } from '../state/op.ts';
+import type { OpFailure, Outcome } from '../state/outcome.ts';
+import { type Transaction, transaction } from '../state/transaction.ts';
+import { type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
+
+const DENY_SETS: ReadonlySet<string> = new Set([setName('LOAD-BALANCER-FW', 4), setName('LOAD-BALANCER-FW', 6)]);
+
+/**
+ * Applies a transaction so that a virtual server with source ranges never runs without its deny: where the deny's set entry
+ * could not be written, the virtual server is not added, and fails with it.
+ */
+export async function applyGuarded(kernel: Kernel, tx: Transaction): Promise<Outcome> {
+  const denies = tx.ops.some((op) => op.kind === 'add-entry' && DENY_SETS.has(op.set.name));
+  const adds = tx.ops.some((op) => op.kind === 'add-virtual-server');
+  if (!denies || !adds) return kernel.apply(tx);
+
+  const sets = await kernel.apply({ ops: tx.ops.filter(isBeforeVirtualServers) });
+  const undenied = new Set<VirtualServerKey>();
+  for (const { op } of sets.failures) {
+    if (op.kind === 'add-entry' && op.entry.type === 'hash:ip,port' && DENY_SETS.has(op.set.name)) {
+      undenied.add(virtualServerKey(op.entry));
+    }
+  }
+  const withheld: OpFailure[] = [];
+  const rest: Op[] = [];
+  for (const op of tx.ops) {
+    if (isBeforeVirtualServers(op)) continue;
+    if (undenied.size > 0 && addsTo(op, undenied)) withheld.push({ op, errno: 0, code: 'WITHHELD', text: WITHHELD });
+    else rest.push(op);
+  }
+  const others = await kernel.apply(transaction(rest));
+  return {
+    attempted: sets.attempted + others.attempted + withheld.length,
+    failures: [...sets.failures, ...withheld, ...others.failures],
+  };
+}
+
+const WITHHELD = 'its source ranges could not be put in force, so it is not served';
+
+function isBeforeVirtualServers(op: Op): boolean {
+  return op.kind === 'create-set' || op.kind === 'grow-set' || op.kind === 'add-entry';
+}
+
+function addsTo(op: Op, keys: ReadonlySet<VirtualServerKey>): boolean {
+  if (op.kind === 'add-virtual-server') return keys.has(virtualServerKey(op.virtualServer));
+  return op.kind === 'add-real-server' && keys.has(virtualServerKey(op.id));
+}

@@ -1,0 +1,94 @@
+import type { IpAddress } from '../net/ip.ts';
+import { type NamespacedName, namespacedName } from '../net/names.ts';
+import type { Cluster } from '../model/cluster.ts';
+import { NodePlan } from '../plan/node-plan.ts';
+import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
+import { planService } from '../plan/plan-service.ts';
+import type { PlannedUdp, PlanWarning } from '../plan/service-plan.ts';
+import type { Log } from '../observe/log.ts';
+import type { Breather } from './breather.ts';
+
+/** The way to the API server for every pod: programmed before everything else. */
+export const KUBERNETES_SERVICE = namespacedName('default', 'kubernetes');
+
+/** What a refresh found. */
+export interface Refresh {
+  readonly services: number;
+  readonly triggerTimes: readonly number[];
+  /** An endpoint of a UDP port came, went or changed. */
+  readonly udpChanged: boolean;
+}
+
+/** Cluster, node and configuration in; the merged plan out. Holds no kernel state. */
+export class DesiredState {
+  readonly plan = new NodePlan();
+  readonly #cluster: Cluster;
+  readonly #config: PlanConfig;
+  readonly #log: Log;
+  #interfaceAddresses: readonly IpAddress[] = [];
+  #everythingStale = true;
+
+  constructor(cluster: Cluster, config: PlanConfig, log: Log) {
+    this.#cluster = cluster;
+    this.#config = config;
+    this.#log = log;
+  }
+
+  /** Addresses of this node's interfaces but kube-ipvs0; answers whether they differ from before. */
+  setInterfaceAddresses(addresses: readonly IpAddress[]): boolean {
+    const before = new Set(this.#interfaceAddresses);
+    const same = before.size === addresses.length && addresses.every((address) => before.has(address));
+    if (same) return false;
+    this.#interfaceAddresses = addresses;
+    this.#everythingStale = true;
+    return true;
+  }
+
+  /** Plans one service ahead of the others. */
+  refreshFirst(name: NamespacedName): void {
+    this.#replan(name, this.#nodeView());
+  }
+
+  /** Plans anew whatever changed in the cluster or the node since the last call. */
+  async refresh(breather: Breather): Promise<Refresh> {
+    const changes = this.#cluster.takeChanges();
+    const all = this.#everythingStale || changes.nodeChanged;
+    this.#everythingStale = false;
+    const names = all ? new Set([...this.#cluster.names(), ...changes.services]) : changes.services;
+    const node = this.#nodeView();
+    let udpChanged = false;
+    for (const name of names) {
+      udpChanged = this.#replan(name, node) || udpChanged;
+      await breather.breathe();
+    }
+    return { services: names.size, triggerTimes: changes.triggerTimes, udpChanged };
+  }
+
+  #replan(name: NamespacedName, node: NodeView): boolean {
+    const service = this.#cluster.service(name);
+    const before = this.plan.service(name);
+    const after = service === undefined ? undefined : planService(service, node, this.#config);
+    this.plan.replace(name, after);
+    this.#report(name, before?.warnings ?? [], after?.warnings ?? []);
+    return !sameUdp(before?.udp ?? [], after?.udp ?? []);
+  }
+
+  #report(name: NamespacedName, before: readonly PlanWarning[], after: readonly PlanWarning[]): void {
+    const known = new Set(before.map((warning) => warning.message));
+    for (const { reason, message } of after) {
+      if (!known.has(message)) this.#log.warn(message, { service: name, reason });
+    }
+  }
+
+  #nodeView(): NodeView {
+    return { ...this.#cluster.node(), interfaceAddresses: this.#interfaceAddresses };
+  }
+}
+
+function sameUdp(a: readonly PlannedUdp[], b: readonly PlannedUdp[]): boolean {
+  return a.length === b.length && JSON.stringify(a, bigints) === JSON.stringify(b, bigints);
+}
+
+function bigints(_key: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? value.toString() : value;
+}

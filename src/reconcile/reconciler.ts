@@ -1,0 +1,255 @@
+import { DrainLedger } from '../diff/drain.ts';
+import type { WrongSet } from '../diff/ip-set-diff.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import type { Cluster } from '../model/cluster.ts';
+import type { Cidr } from '../net/cidr.ts';
+import type { Log } from '../observe/log.ts';
+import type { NodePlan, SetKey } from '../plan/node-plan.ts';
+import type { PlanConfig } from '../plan/plan-config.ts';
+import { planRules } from '../plan/plan-rules.ts';
+import { SET_ROLES, plannedSet } from '../plan/set-names.ts';
+import type { Op } from '../state/op.ts';
+import { formatFailure } from '../state/outcome.ts';
+import { transaction } from '../state/transaction.ts';
+import { Breather } from './breather.ts';
+import { changeOps } from './change-sync.ts';
+import type { Clock } from './clock.ts';
+import { applyGuarded } from './deny-guard.ts';
+import { DesiredState, KUBERNETES_SERVICE } from './desired-state.ts';
+import { fullCheckOps } from './full-check.ts';
+import { readState, readVirtualServers } from './observed-state.ts';
+import { RetryQueue } from './retry-queue.ts';
+import { Draining } from './draining.ts';
+import { SyncProgress } from './sync-progress.ts';
+import { type SyncKind, type SyncObserver, logReport } from './sync-report.ts';
+import { type NextRun, SyncTimer, type Wanted } from './sync-timer.ts';
+import { staleFlows } from './udp-clean-up.ts';
+
+export interface ReconcilerOptions {
+  readonly kernel: Kernel;
+  readonly cluster: Cluster;
+  readonly plan: PlanConfig;
+  /** Virtual servers at these addresses are never touched. */
+  readonly excludeCidrs: readonly Cidr[];
+  readonly syncPeriodMs: number;
+  readonly minSyncPeriodMs: number;
+  /** 0: a real server drains as long as it has connections. */
+  readonly drainTimeoutMs: number;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly observer: SyncObserver;
+}
+
+/**
+ * The driver: trigger, read, diff, apply, report, retry. Everything it decides with is pure; every effect is the kernel's. What it
+ * remembers between syncs is the desired state, what failed, and what drains; never a shadow of the kernel.
+ */
+export class Reconciler {
+  readonly #options: ReconcilerOptions;
+  readonly #desired: DesiredState;
+  readonly #ledger: DrainLedger;
+  readonly #retries: RetryQueue;
+  readonly #timer: SyncTimer;
+  readonly #draining = new Draining();
+  #sizes = new Map<SetKey, number>();
+  #started = false;
+  #fullCheckDueAt = 0;
+  #failedSyncs = 0;
+
+  constructor(options: ReconcilerOptions) {
+    this.#options = options;
+    this.#desired = new DesiredState(options.cluster, options.plan, options.log);
+    this.#ledger = new DrainLedger(options.drainTimeoutMs);
+    this.#retries = new RetryQueue(options.syncPeriodMs);
+    this.#timer = new SyncTimer({
+      clock: options.clock,
+      minPeriodMs: options.minSyncPeriodMs,
+      run: (wanted) => this.#run(wanted),
+    });
+  }
+
+  /** The merged plan, to read: health checks and metrics are made from it. */
+  get plan(): NodePlan {
+    return this.#desired.plan;
+  }
+
+  /** The cluster or the node changed. Nothing is written before services and slices are both fully listed. */
+  clusterChanged(): void {
+    if (this.#options.cluster.synced()) this.#request('change');
+  }
+
+  /** An address of an interface came or went: read them again, at once. */
+  nodeAddressesChanged(): void {
+    if (this.#started) this.#request('full');
+  }
+
+  /** Waits for the sync under way; the kernel keeps what it holds. */
+  async stop(): Promise<void> {
+    await this.#timer.stop();
+  }
+
+  #request(wanted: Wanted): void {
+    this.#options.observer.queued();
+    this.#timer.request(wanted);
+  }
+
+  async #run(wanted: Wanted): Promise<NextRun> {
+    const { clock, observer, log } = this.#options;
+    const progress = new SyncProgress(this.#kindOf(wanted));
+    try {
+      await this.#sync(progress);
+      this.#failedSyncs = 0;
+      this.#retries.settle();
+    } catch (thrown) {
+      progress.error = thrown instanceof Error ? thrown : new Error(String(thrown));
+      this.#failedSyncs += 1;
+      // What was meant to be written may be written in part: only reading everything again tells.
+      this.#fullCheckDueAt = 0;
+      this.#retries.reschedule(clock.now());
+    }
+    const next = this.#next();
+    const report = progress.report(this.#draining.servers);
+    logReport(log, report, next.inMs);
+    observer.finished(report);
+    return next;
+  }
+
+  #kindOf(wanted: Wanted): SyncKind {
+    if (!this.#started) return 'first';
+    return wanted === 'full' || this.#options.clock.now() >= this.#fullCheckDueAt ? 'full' : 'change';
+  }
+
+  /** When to wake up by itself: the next full check, retry or look at what drains, whichever is first. */
+  #next(): NextRun {
+    const { clock, syncPeriodMs } = this.#options;
+    const now = clock.now();
+    if (this.#failedSyncs > 0) {
+      return { wanted: 'full', inMs: Math.min(1_000 * 2 ** Math.min(this.#failedSyncs - 1, 10), syncPeriodMs) };
+    }
+    const soonest = Math.min(this.#retries.nextDue() ?? Infinity, this.#draining.dueAt);
+    if (soonest < this.#fullCheckDueAt) return { wanted: 'change', inMs: Math.max(0, soonest - now) };
+    return { wanted: 'full', inMs: Math.max(0, this.#fullCheckDueAt - now) };
+  }
+
+  async #sync(progress: SyncProgress): Promise<void> {
+    const { clock } = this.#options;
+    const breather = new Breather();
+    if (progress.kind !== 'change') await this.#readNodeAddresses();
+    if (progress.kind !== 'change') await this.#ensureBase(progress);
+    if (progress.kind === 'first') {
+      this.#desired.refreshFirst(KUBERNETES_SERVICE);
+      await this.#syncChanges(progress, breather);
+    }
+    this.#touchUnfinished(clock.now());
+    const refresh = await this.#desired.refresh(breather);
+    progress.triggerTimes = refresh.triggerTimes;
+    // In a full check too, changes are applied as such first: what is left over then is drift.
+    if (progress.kind !== 'first') await this.#syncChanges(progress, breather);
+    if (progress.kind !== 'change') await this.#syncAll(progress, breather);
+    if (refresh.udpChanged) await this.#cleanUdpFlows(progress);
+  }
+
+  /** What failed or drains is looked at again, whatever the plan says of it. */
+  #touchUnfinished(now: number): void {
+    const plan = this.plan;
+    for (const op of this.#retries.takeDue(now)) {
+      if ('virtualServer' in op) plan.touchVirtualServer(op.virtualServer);
+      else if ('id' in op) plan.touchVirtualServer(op.id);
+      else if ('address' in op) plan.touchAddress(op.address);
+      // The full check mends sets: it is due with the next run.
+      else this.#fullCheckDueAt = Math.min(this.#fullCheckDueAt, now);
+    }
+    for (const id of this.#draining.takeDue(now)) plan.touchVirtualServer(id);
+  }
+
+  async #readNodeAddresses(): Promise<void> {
+    const addresses = await this.#options.kernel.getNodeAddresses();
+    this.#desired.setInterfaceAddresses(addresses.filter(({ tentative }) => !tentative).map(({ address }) => address));
+  }
+
+  /** Sets must exist before the rules that name them; both before any virtual server. */
+  async #ensureBase(progress: SyncProgress): Promise<void> {
+    const { kernel, plan } = this.#options;
+    if (progress.kind === 'first') {
+      const there = new Set((await kernel.getSets()).map((set) => set.name));
+      const wanted = plan.families.flatMap((family) => SET_ROLES.map((role) => plannedSet(role, family, 0)));
+      const missing = wanted.filter((set) => !there.has(set.name));
+      await this.#apply(
+        missing.map((set) => ({ kind: 'create-set', set })),
+        progress,
+      );
+    }
+    for (const family of plan.families) {
+      const { changed } = await kernel.ensureRules(planRules(plan, family));
+      progress.rulesRepaired ||= changed && progress.kind === 'full';
+    }
+  }
+
+  async #syncChanges(progress: SyncProgress, breather: Breather): Promise<void> {
+    const { kernel, clock } = this.#options;
+    const changes = this.plan.takeChanges();
+    const ids = changes.virtualServers.map(({ id }) => id);
+    const have = await readVirtualServers(kernel, ids);
+    const now = clock.now();
+    const sync = await changeOps(this.plan, changes, have, this.#sizes, this.#ledger, now, breather);
+    this.#draining.update(ids, sync.draining, now);
+    await this.#apply(sync.ops, progress);
+  }
+
+  async #syncAll(progress: SyncProgress, breather: Breather): Promise<void> {
+    const { kernel, clock, plan: config, excludeCidrs, log, syncPeriodMs } = this.#options;
+    this.plan.takeChanges();
+    const have = await readState(kernel, this.plan);
+    const now = clock.now();
+    const check = await fullCheckOps(this.plan, have, config.families, excludeCidrs, this.#ledger, now, breather);
+    logWrongSets(log, check.wrongSets);
+    this.#sizes = check.sizes;
+    this.#draining.replace(check.draining, now);
+    if (progress.kind === 'full') progress.drift = check.ops.filter((op) => this.#isDrift(op));
+    await this.#apply(check.ops, progress);
+    this.#fullCheckDueAt = clock.now() + syncPeriodMs;
+    this.#started = true;
+  }
+
+  // Not: what is retried because it failed, and real servers that have finished draining.
+  #isDrift(op: Op): boolean {
+    const drained = op.kind === 'delete-real-server' && op.id.protocol === 'TCP';
+    return !drained && this.#retries.attempts(op) === 0;
+  }
+
+  async #apply(ops: readonly Op[], progress: SyncProgress): Promise<void> {
+    if (ops.length === 0) return;
+    progress.count(ops);
+    const { kernel, clock, log } = this.#options;
+    const outcome = await applyGuarded(kernel, transaction(ops));
+    for (const failure of outcome.failures) {
+      progress.failures.push(failure);
+      this.#retries.failed(failure.op, clock.now());
+      const attempts = this.#retries.attempts(failure.op);
+      if (attempts === 1) log.error(`the kernel refused ${formatFailure(failure)}; it is retried`);
+      else log.debug(2, `refused again: ${formatFailure(failure)}`, { attempts });
+    }
+  }
+
+  async #cleanUdpFlows(progress: SyncProgress): Promise<void> {
+    const { kernel, plan, log } = this.#options;
+    const planned = Array.from(this.plan.services(), (service) => service.udp).flat();
+    try {
+      for (const family of plan.families) {
+        const stale = staleFlows(await kernel.getUdpFlows(family), planned);
+        if (stale.length > 0) progress.deletedFlows += await kernel.deleteFlows(stale);
+      }
+    } catch (error) {
+      log.warn(`UDP flows of removed endpoints could not be cleaned up: ${String(error)}`);
+    }
+  }
+}
+
+function logWrongSets(log: Log, wrongSets: readonly WrongSet[]): void {
+  for (const { wanted, found } of wrongSets) {
+    log.error(
+      `ipset ${wanted.name} has type ${found.type}, but ${wanted.type} is needed: its entries are missing until it is ` +
+        'removed with `kube-ipvs-proxy --cleanup`',
+    );
+  }
+}

@@ -1,0 +1,46 @@
+import type { Op, OpKind } from '../state/op.ts';
+import type { OpFailure } from '../state/outcome.ts';
+import type { SyncKind, SyncReport } from './sync-report.ts';
+
+/** What one sync gathers on its way, for its report. */
+export class SyncProgress {
+  readonly kind: SyncKind;
+  readonly failures: OpFailure[] = [];
+  readonly #operations = new Map<OpKind, number>();
+  readonly #startedAt = performance.now();
+  drift: readonly Op[] = [];
+  rulesRepaired = false;
+  triggerTimes: readonly number[] = [];
+  deletedFlows = 0;
+  error: Error | undefined;
+
+  constructor(kind: SyncKind) {
+    this.kind = kind;
+  }
+
+  count(ops: readonly Op[]): void {
+    countByKind(ops, this.#operations);
+  }
+
+  report(draining: number): SyncReport {
+    const { kind, error, failures, rulesRepaired, triggerTimes, deletedFlows } = this;
+    return {
+      kind,
+      ok: error === undefined,
+      ...(error === undefined ? {} : { error }),
+      durationMs: performance.now() - this.#startedAt,
+      operations: this.#operations,
+      failures,
+      drift: countByKind(this.drift, new Map()),
+      rulesRepaired,
+      draining,
+      triggerTimes,
+      deletedFlows,
+    };
+  }
+}
+
+function countByKind(ops: readonly Op[], counts: Map<OpKind, number>): Map<OpKind, number> {
+  for (const { kind } of ops) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  return counts;
+}

@@ -1,0 +1,76 @@
+import type { Clock } from './clock.ts';
+
+/** What a run is asked to do. A full check includes a change sync. */
+export type Wanted = 'change' | 'full';
+
+/** When a run wants to be followed by another, in ms from its end. */
+export interface NextRun {
+  readonly wanted: Wanted;
+  readonly inMs: number;
+}
+
+export interface SyncTimerOptions {
+  readonly clock: Clock;
+  /** From the end of one run to the start of the next, in ms; requests in between become one. */
+  readonly minPeriodMs: number;
+  /** Does the work; never rejects. */
+  readonly run: (wanted: Wanted) => Promise<NextRun>;
+}
+
+/**
+ * When to sync: one run at a time, requests coalesced, a pause of minPeriod between runs, and a wake-up that each run asks for
+ * (the periodic full check, a retry, a look at what drains).
+ */
+export class SyncTimer {
+  readonly #options: SyncTimerOptions;
+  #state: 'idle' | 'waiting' | 'running' | 'stopped' = 'idle';
+  #wanted: Wanted | undefined;
+  #notBefore = 0;
+  #cancelWait: () => void = () => {};
+  #cancelWake: () => void = () => {};
+  #settled: Promise<void> = Promise.resolve();
+
+  constructor(options: SyncTimerOptions) {
+    this.#options = options;
+  }
+
+  request(wanted: Wanted): void {
+    if (this.#state === 'stopped') return;
+    this.#wanted = this.#wanted === 'full' ? 'full' : wanted;
+    if (this.#state === 'idle') this.#schedule();
+  }
+
+  /** Nothing starts any more; resolves when the run under way has ended. */
+  async stop(): Promise<void> {
+    this.#state = 'stopped';
+    this.#cancelWait();
+    this.#cancelWake();
+    await this.#settled;
+  }
+
+  #schedule(): void {
+    this.#state = 'waiting';
+    const { clock } = this.#options;
+    this.#cancelWait = clock.setTimer(() => (this.#settled = this.#run()), Math.max(0, this.#notBefore - clock.now()));
+  }
+
+  async #run(): Promise<void> {
+    const wanted = this.#wanted;
+    if (wanted === undefined) return;
+    const { clock, minPeriodMs, run } = this.#options;
+    this.#state = 'running';
+    this.#wanted = undefined;
+    this.#cancelWake();
+    const again = await run(wanted);
+    this.#notBefore = clock.now() + minPeriodMs;
+    if (this.#isStopped()) return;
+    this.#state = 'idle';
+    this.#cancelWake = clock.setTimer(() => this.request(again.wanted), again.inMs);
+    if (this.#wanted !== undefined) this.#schedule();
+  }
+
+  // stop() may have been called while run() was awaited: the compiler cannot know.
+  #isStopped(): boolean {
+    return this.#state === 'stopped';
+  }
+}
