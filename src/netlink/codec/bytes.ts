@@ -1,0 +1,49 @@
+import { endianness } from 'node:os';
+
+// Plain indexing instead of a DataView: a dump holds thousands of small messages, and a view for each would be garbage.
+// Callers have checked the bounds, so the element is always there.
+
+/** Host order (little-endian: see requireLittleEndian). */
+export function readU16(bytes: Uint8Array, at: number): number {
+  return (bytes[at] as number) | ((bytes[at + 1] as number) << 8);
+}
+
+/** Host order (little-endian: see requireLittleEndian). */
+export function readU32(bytes: Uint8Array, at: number): number {
+  return (readU16(bytes, at) | (readU16(bytes, at + 2) << 16)) >>> 0;
+}
+
+/** Network order. */
+export function readBe16(bytes: Uint8Array, at: number): number {
+  return ((bytes[at] as number) << 8) | (bytes[at + 1] as number);
+}
+
+/** Network order. */
+export function readBe32(bytes: Uint8Array, at: number): number {
+  return ((readBe16(bytes, at) << 16) | readBe16(bytes, at + 2)) >>> 0;
+}
+
+const UTF8 = new TextDecoder();
+
+/** Text up to the first NUL or `end`. */
+export function readText(bytes: Uint8Array, start: number, end: number): string {
+  let text = '';
+  for (let at = start; at < end; at++) {
+    const code = bytes[at] as number;
+    if (code === 0) return text;
+    if (code > 127) return readUtf8(bytes, start, end);
+    text += String.fromCharCode(code);
+  }
+  return text;
+}
+
+function readUtf8(bytes: Uint8Array, start: number, end: number): string {
+  const payload = bytes.subarray(start, end);
+  const nul = payload.indexOf(0);
+  return UTF8.decode(nul < 0 ? payload : payload.subarray(0, nul));
+}
+
+/** Netlink speaks the host's byte order and this codec only little-endian: call once before the first socket is opened. */
+export function requireLittleEndian(): void {
+  if (endianness() !== 'LE') throw new Error('netlink: only little-endian machines (x86-64, arm64) are supported');
+}

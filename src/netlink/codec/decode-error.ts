@@ -1,0 +1,13 @@
+/** Bytes from the kernel that do not have the form their header promises. `offset` counts from the start of the payload. */
+export class DecodeError extends Error {
+  /** The attribute (header constant) or structure that could not be read. */
+  readonly what: string;
+  readonly offset: number;
+
+  constructor(what: string, offset: number, problem: string) {
+    super(`${what} at byte ${offset}: ${problem}`);
+    this.name = 'DecodeError';
+    this.what = what;
+    this.offset = offset;
+  }
+}

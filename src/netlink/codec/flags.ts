@@ -1,0 +1,28 @@
+/** Flags of a message header. linux/netlink.h: NLM_F_*. The modifiers share bits: their meaning depends on the verb. */
+export const NLM_F_REQUEST = 0x01;
+export const NLM_F_ACK = 0x04;
+/** A dump was interrupted by a change: what it returned may be inconsistent. */
+export const NLM_F_DUMP_INTR = 0x10;
+/** For GET: NLM_F_ROOT | NLM_F_MATCH. */
+export const NLM_F_DUMP = 0x300;
+/** For NEW: overwrite what exists. */
+export const NLM_F_REPLACE = 0x100;
+/** For NEW: fail with EEXIST on what exists. */
+export const NLM_F_EXCL = 0x200;
+/** For NEW: make it where it does not exist. */
+export const NLM_F_CREATE = 0x400;
+
+/** Flags in the type of an attribute. linux/netlink.h: NLA_F_*. */
+export const NLA_F_NESTED = 0x8000;
+export const NLA_F_NET_BYTEORDER = 0x4000;
+/** linux/netlink.h: NLA_TYPE_MASK. */
+export const NLA_TYPE_MASK = 0x3fff;
+
+/** Sizes of struct nlmsghdr and struct nlattr (linux/netlink.h), in bytes. */
+export const MESSAGE_HEADER_SIZE = 16;
+export const ATTRIBUTE_HEADER_SIZE = 4;
+
+/** Messages and attributes start at multiples of 4 bytes. linux/netlink.h: NLMSG_ALIGN, NLA_ALIGN. */
+export function align4(length: number): number {
+  return (length + 3) & ~3;
+}

@@ -1,0 +1,115 @@
+import { type Ip4, type IpAddress, type IpFamily, ip4FromBytes, ip6FromBytes } from '../../net/ip.ts';
+import { readBe16, readBe32, readText, readU16, readU32 } from './bytes.ts';
+import { NLA_F_NET_BYTEORDER } from './flags.ts';
+import type { MessageWriter } from './message-writer.ts';
+
+/** How the payload of an attribute is written and read. */
+export interface Kind<T> {
+  /** Length of the payload in bytes, which the decoder insists on; undefined where it varies. */
+  readonly size: number | undefined;
+  /** NLA_F_* bits that belong into the type of the attribute. */
+  readonly flags: number;
+  /** Appends the payload, without padding. */
+  write(writer: MessageWriter, value: T): void;
+  /** Reads the payload from `start` up to `end`; the length has been checked against `size`. */
+  read(bytes: Uint8Array, start: number, end: number): T;
+}
+
+export const u8: Kind<number> = {
+  size: 1,
+  flags: 0,
+  write: (writer, value) => writer.u8(value),
+  read: (bytes, start) => bytes[start] as number,
+};
+
+/** Host order. */
+export const u16: Kind<number> = {
+  size: 2,
+  flags: 0,
+  write: (writer, value) => writer.u16(value),
+  read: readU16,
+};
+
+/** Host order. */
+export const u32: Kind<number> = {
+  size: 4,
+  flags: 0,
+  write: (writer, value) => writer.u32(value),
+  read: readU32,
+};
+
+/** Host order, signed. */
+export const s32: Kind<number> = {
+  size: 4,
+  flags: 0,
+  write: (writer, value) => writer.u32(value),
+  read: (bytes, start) => readU32(bytes, start) | 0,
+};
+
+/** Host order. */
+export const u64: Kind<bigint> = {
+  size: 8,
+  flags: 0,
+  write: (writer, value) => writer.u64(value),
+  read: (bytes, start) => (BigInt(readU32(bytes, start + 4)) << 32n) | BigInt(readU32(bytes, start)),
+};
+
+/** Network order. */
+export const be16: Kind<number> = {
+  size: 2,
+  flags: 0,
+  write: (writer, value) => writer.be16(value),
+  read: readBe16,
+};
+
+/** Network order. */
+export const be32: Kind<number> = {
+  size: 4,
+  flags: 0,
+  write: (writer, value) => writer.be32(value),
+  read: readBe32,
+};
+
+/** Text with a NUL behind it; read up to the first NUL, or to the end where there is none. */
+export const text: Kind<string> = {
+  size: undefined,
+  flags: 0,
+  write: (writer, value) => writer.text(value),
+  read: readText,
+};
+
+/** Bytes as they are. What is read is a view into the reply, not a copy. */
+export const raw: Kind<Uint8Array> = {
+  size: undefined,
+  flags: 0,
+  write: (writer, value) => writer.raw(value),
+  read: (bytes, start, end) => bytes.subarray(start, end),
+};
+
+/** 4 or 16 bytes in network order. */
+export function address(family: IpFamily): Kind<IpAddress> {
+  return {
+    size: family === 4 ? 4 : 16,
+    flags: 0,
+    write: (writer, value) => writer.address(value),
+    read: family === 4 ? (bytes, start) => readBe32(bytes, start) as Ip4 : ip6FromBytes,
+  };
+}
+
+/** union nf_inet_addr (linux/netfilter.h): always 16 bytes, of which an IPv4 address takes the first 4. */
+export function inetAddress(family: IpFamily): Kind<IpAddress> {
+  return {
+    size: 16,
+    flags: 0,
+    write: (writer, value) => {
+      writer.address(value);
+      if (family === 4) writer.zeros(12);
+    },
+    read: family === 4 ? ip4FromBytes : ip6FromBytes,
+  };
+}
+
+/** The same payload, marked as being in network order (NLA_F_NET_BYTEORDER), which ipset insists on. */
+export function marked<T>(kind: Kind<T>): Kind<T> {
+  return { ...kind, flags: kind.flags | NLA_F_NET_BYTEORDER };
+}

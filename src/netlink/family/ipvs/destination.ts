@@ -1,0 +1,144 @@
+import { type IpAddress, type IpFamily, familyOf } from '../../../net/ip.ts';
+import { addressFamily, ipFamily } from '../../codec/address-family.ts';
+import { readU16 } from '../../codec/bytes.ts';
+import { decode, findPayload, payloadEnd } from '../../codec/decode.ts';
+import { DecodeError } from '../../codec/decode-error.ts';
+import { encodeNest } from '../../codec/encode.ts';
+import { GENERIC_HEADER_SIZE, readGenericCommand } from '../../codec/generic-message.ts';
+import { be16, inetAddress, u16, u32 } from '../../codec/kind.ts';
+import type { MessageWriter } from '../../codec/message-writer.ts';
+import { constant, fallback, required, table } from '../../codec/table.ts';
+import { IPVS_CMD_ATTR_DEST, IPVS_COMMAND, type IpvsCommand, beginIpvs } from './command.ts';
+import { type IpvsServiceId, encodeServiceId } from './service.ts';
+
+/** What tells a destination from the others of its service. */
+export interface IpvsDestinationId {
+  readonly address: IpAddress;
+  readonly port: number;
+}
+
+export interface IpvsDestination extends IpvsDestinationId {
+  readonly weight: number;
+  /** linux/ip_vs.h: IP_VS_CONN_F_FWD_MASK values: 0 masquerading (the default), 1 local, 2 tunnel, 3 direct routing, 4 bypass. */
+  readonly forwarding?: number;
+  /** Connections from which no more are sent here; 0 (the default): no limit. */
+  readonly upperThreshold?: number;
+  /** Connections below which some are sent here again; 0: three quarters of the upper threshold. */
+  readonly lowerThreshold?: number;
+}
+
+export interface IpvsObservedDestination extends Required<IpvsDestination> {
+  readonly activeConnections: number;
+  readonly inactiveConnections: number;
+  readonly persistentConnections: number;
+}
+
+function idRows(family: IpFamily) {
+  return {
+    family: constant('IPVS_DEST_ATTR_ADDR_FAMILY', 11, u16, addressFamily(family)),
+    address: required('IPVS_DEST_ATTR_ADDR', 1, inetAddress(family)),
+    port: required('IPVS_DEST_ATTR_PORT', 2, be16),
+  };
+}
+
+// The kernel refuses to add or edit a destination that lacks any of these.
+function destinationRows(family: IpFamily) {
+  return {
+    ...idRows(family),
+    forwarding: fallback('IPVS_DEST_ATTR_FWD_METHOD', 3, u32, 0),
+    weight: required('IPVS_DEST_ATTR_WEIGHT', 4, u32),
+    upperThreshold: fallback('IPVS_DEST_ATTR_U_THRESH', 5, u32, 0),
+    lowerThreshold: fallback('IPVS_DEST_ATTR_L_THRESH', 6, u32, 0),
+  };
+}
+
+function observedRows(family: IpFamily) {
+  return {
+    ...destinationRows(family),
+    activeConnections: fallback('IPVS_DEST_ATTR_ACTIVE_CONNS', 7, u32, 0),
+    inactiveConnections: fallback('IPVS_DEST_ATTR_INACT_CONNS', 8, u32, 0),
+    persistentConnections: fallback('IPVS_DEST_ATTR_PERSIST_CONNS', 9, u32, 0),
+  };
+}
+
+const ID = { 4: table(idRows(4)), 6: table(idRows(6)) };
+const DESTINATION = { 4: table(destinationRows(4)), 6: table(destinationRows(6)) };
+const OBSERVED = { 4: table(observedRows(4)), 6: table(observedRows(6)) };
+/** linux/ip_vs.h: IPVS_DEST_ATTR_ADDR_FAMILY, looked at before the family is known. */
+const IPVS_DEST_ATTR_ADDR_FAMILY = 11;
+
+function encodeDestination(
+  writer: MessageWriter,
+  familyId: number,
+  command: IpvsCommand,
+  service: IpvsServiceId,
+  destination: IpvsDestination,
+): number {
+  beginIpvs(writer, familyId, command);
+  encodeServiceId(writer, service);
+  encodeNest(writer, IPVS_CMD_ATTR_DEST, DESTINATION[familyOf(destination.address)], destination);
+  return writer.end();
+}
+
+/** EEXIST where it exists, ESRCH where the service does not. */
+export function addDestination(
+  writer: MessageWriter,
+  familyId: number,
+  service: IpvsServiceId,
+  destination: IpvsDestination,
+): number {
+  return encodeDestination(writer, familyId, IPVS_COMMAND.newDestination, service, destination);
+}
+
+/** ENOENT where it does not exist, ESRCH where the service does not. */
+export function editDestination(
+  writer: MessageWriter,
+  familyId: number,
+  service: IpvsServiceId,
+  destination: IpvsDestination,
+): number {
+  return encodeDestination(writer, familyId, IPVS_COMMAND.setDestination, service, destination);
+}
+
+/** ENOENT where it does not exist, ESRCH where the service does not. */
+export function deleteDestination(
+  writer: MessageWriter,
+  familyId: number,
+  service: IpvsServiceId,
+  destination: IpvsDestinationId,
+): number {
+  beginIpvs(writer, familyId, IPVS_COMMAND.deleteDestination);
+  encodeServiceId(writer, service);
+  encodeNest(writer, IPVS_CMD_ATTR_DEST, ID[familyOf(destination.address)], destination);
+  return writer.end();
+}
+
+/**
+ * Asks for all destinations of one service. Each message of the answer is for `decodeDestination`. Of a service that does not
+ * exist the kernel says nothing: the answer is empty, as for one without destinations.
+ */
+export function dumpDestinations(writer: MessageWriter, familyId: number, service: IpvsServiceId): number {
+  beginIpvs(writer, familyId, IPVS_COMMAND.getDestination);
+  encodeServiceId(writer, service);
+  return writer.endDump();
+}
+
+/**
+ * Reads one message of an answer. Kernels before 3.18 do not say a destination's family: it is then that of the service, which
+ * the caller knows. Throws DecodeError.
+ */
+export function decodeDestination(payload: Uint8Array, serviceFamily: IpFamily): IpvsObservedDestination {
+  readGenericCommand(payload);
+  const start = findPayload(payload, GENERIC_HEADER_SIZE, payload.length, IPVS_CMD_ATTR_DEST);
+  if (start < 0) throw new DecodeError('IPVS_CMD_ATTR_DEST', GENERIC_HEADER_SIZE, 'missing');
+  const end = payloadEnd(payload, start);
+  return decode(OBSERVED[destinationFamily(payload, start, end) ?? serviceFamily], payload, start, end);
+}
+
+function destinationFamily(payload: Uint8Array, start: number, end: number): IpFamily | undefined {
+  const at = findPayload(payload, start, end, IPVS_DEST_ATTR_ADDR_FAMILY);
+  if (at < 0) return undefined;
+  const family = payloadEnd(payload, at) - at === 2 ? ipFamily(readU16(payload, at)) : undefined;
+  if (family === undefined) throw new DecodeError('IPVS_DEST_ATTR_ADDR_FAMILY', at, 'neither IPv4 nor IPv6');
+  return family;
+}

@@ -1,0 +1,124 @@
+import { type IpAddress, type IpFamily, familyOf } from '../../../net/ip.ts';
+import { type Protocol, protocolFromNumber } from '../../../net/protocol.ts';
+import { addressFamily, ipFamily } from '../../codec/address-family.ts';
+import { readU16 } from '../../codec/bytes.ts';
+import { decode, findPayload, payloadEnd } from '../../codec/decode.ts';
+import { DecodeError } from '../../codec/decode-error.ts';
+import { encodeNest } from '../../codec/encode.ts';
+import { GENERIC_HEADER_SIZE, readGenericCommand } from '../../codec/generic-message.ts';
+import { be16, inetAddress, text, u16, u32 } from '../../codec/kind.ts';
+import type { MessageWriter } from '../../codec/message-writer.ts';
+import { constant, fallback, required, table } from '../../codec/table.ts';
+import { IPVS_CMD_ATTR_SERVICE, IPVS_COMMAND, type IpvsCommand, beginIpvs } from './command.ts';
+import { persistencePrefix, protocol, serviceFlags } from './service-kind.ts';
+
+/** What tells a virtual server from every other (firewall-mark ones apart). */
+export interface IpvsServiceId {
+  readonly address: IpAddress;
+  /** 0 for a service that takes every port. */
+  readonly port: number;
+  readonly protocol: Protocol;
+}
+
+export interface IpvsService extends IpvsServiceId {
+  /** Name of the scheduler's module without "ip_vs_". */
+  readonly scheduler: string;
+  /** IP_VS_SVC_F_*; the kernel adds IP_VS_SVC_F_HASHED (2), and ignores what we say of it. */
+  readonly flags: number;
+  /** Seconds; 0 without IP_VS_SVC_F_PERSISTENT. */
+  readonly timeout: number;
+  /** Granularity of persistence: a prefix length, 32 or 128 for single clients. */
+  readonly prefix: number;
+}
+
+function idRows(family: IpFamily) {
+  return {
+    family: constant('IPVS_SVC_ATTR_AF', 1, u16, addressFamily(family)),
+    protocol: required('IPVS_SVC_ATTR_PROTOCOL', 2, protocol),
+    address: required('IPVS_SVC_ATTR_ADDR', 3, inetAddress(family)),
+    port: required('IPVS_SVC_ATTR_PORT', 4, be16),
+  };
+}
+
+function serviceTable(family: IpFamily) {
+  return table({
+    ...idRows(family),
+    scheduler: required('IPVS_SVC_ATTR_SCHED_NAME', 6, text),
+    flags: fallback('IPVS_SVC_ATTR_FLAGS', 7, serviceFlags, 0),
+    timeout: fallback('IPVS_SVC_ATTR_TIMEOUT', 8, u32, 0),
+    // Some kernels leave it out.
+    prefix: fallback('IPVS_SVC_ATTR_NETMASK', 9, persistencePrefix(family), family === 4 ? 32 : 128),
+  });
+}
+
+const ID = { 4: table(idRows(4)), 6: table(idRows(6)) };
+const SERVICE = { 4: serviceTable(4), 6: serviceTable(6) };
+/** linux/ip_vs.h: IPVS_SVC_ATTR_*, those that are looked at before the family is known. */
+const IPVS_SVC_ATTR_AF = 1;
+const IPVS_SVC_ATTR_PROTOCOL = 2;
+const IPVS_SVC_ATTR_FWMARK = 5;
+
+/** Appends the nest that names a service, for commands on its destinations too. */
+export function encodeServiceId(writer: MessageWriter, id: IpvsServiceId): void {
+  encodeNest(writer, IPVS_CMD_ATTR_SERVICE, ID[familyOf(id.address)], id);
+}
+
+function encodeService(writer: MessageWriter, familyId: number, command: IpvsCommand, service: IpvsService): number {
+  beginIpvs(writer, familyId, command);
+  encodeNest(writer, IPVS_CMD_ATTR_SERVICE, SERVICE[familyOf(service.address)], service);
+  return writer.end();
+}
+
+/** EEXIST where it exists, ENOENT where the scheduler is not there (the kernel tries to load its module). */
+export function addService(writer: MessageWriter, familyId: number, service: IpvsService): number {
+  return encodeService(writer, familyId, IPVS_COMMAND.newService, service);
+}
+
+/** Sets scheduler, flags, timeout and prefix; ESRCH where it does not exist. */
+export function editService(writer: MessageWriter, familyId: number, service: IpvsService): number {
+  return encodeService(writer, familyId, IPVS_COMMAND.setService, service);
+}
+
+/** Deletes it with its destinations; ESRCH where it does not exist. */
+export function deleteService(writer: MessageWriter, familyId: number, id: IpvsServiceId): number {
+  beginIpvs(writer, familyId, IPVS_COMMAND.deleteService);
+  encodeServiceId(writer, id);
+  return writer.end();
+}
+
+/** Asks for one; ESRCH where it does not exist. The answer is for `decodeService`. */
+export function getService(writer: MessageWriter, familyId: number, id: IpvsServiceId): number {
+  beginIpvs(writer, familyId, IPVS_COMMAND.getService);
+  encodeServiceId(writer, id);
+  return writer.end();
+}
+
+/** Asks for all, of both families. Each message of the answer is for `decodeService`. */
+export function dumpServices(writer: MessageWriter, familyId: number): number {
+  beginIpvs(writer, familyId, IPVS_COMMAND.getService);
+  return writer.endDump();
+}
+
+/**
+ * Reads one message of an answer; undefined for a service that has no IpvsServiceId: one by firewall mark, or of another
+ * protocol. Throws DecodeError.
+ */
+export function decodeService(payload: Uint8Array): IpvsService | undefined {
+  readGenericCommand(payload);
+  const start = findPayload(payload, GENERIC_HEADER_SIZE, payload.length, IPVS_CMD_ATTR_SERVICE);
+  if (start < 0) throw new DecodeError('IPVS_CMD_ATTR_SERVICE', GENERIC_HEADER_SIZE, 'missing');
+  const end = payloadEnd(payload, start);
+  if (findPayload(payload, start, end, IPVS_SVC_ATTR_FWMARK) >= 0) return undefined;
+  const number = peek(payload, start, end, IPVS_SVC_ATTR_PROTOCOL, 'IPVS_SVC_ATTR_PROTOCOL');
+  if (protocolFromNumber(number) === undefined) return undefined;
+  const family = ipFamily(peek(payload, start, end, IPVS_SVC_ATTR_AF, 'IPVS_SVC_ATTR_AF'));
+  if (family === undefined) throw new DecodeError('IPVS_SVC_ATTR_AF', start, 'neither IPv4 nor IPv6');
+  return decode(SERVICE[family], payload, start, end);
+}
+
+function peek(payload: Uint8Array, start: number, end: number, id: number, what: string): number {
+  const at = findPayload(payload, start, end, id);
+  if (at < 0) throw new DecodeError(what, start, 'missing');
+  if (payloadEnd(payload, at) - at !== 2) throw new DecodeError(what, at, 'not 2 bytes');
+  return readU16(payload, at);
+}
