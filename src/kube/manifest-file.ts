@@ -1,0 +1,155 @@
+import { parseAllDocuments } from 'yaml';
+import { familyLabel, familyOf, parseIp } from '../net/ip.ts';
+import { errorText } from './error-text.ts';
+import type { Interner } from './interner.ts';
+import { isRecord, listOf, textOr } from './json.ts';
+import type { JsonRecord } from './json.ts';
+import type { EndpointSlice, Node, ObjectMeta, Service } from './objects.ts';
+import { LABEL } from './trim-meta.ts';
+import { trimEndpointSlice } from './trim-endpoint-slice.ts';
+import { trimNode } from './trim-node.ts';
+import { trimService } from './trim-service.ts';
+
+export type ManifestObject =
+  | { readonly kind: 'service'; readonly object: Service }
+  | { readonly kind: 'endpoint-slice'; readonly object: EndpointSlice }
+  | { readonly kind: 'node'; readonly object: Node };
+
+/** What one file says. `warnings` name objects that were left out and what to do; `ignored` is only of interest for debugging. */
+export type ManifestFile =
+  | {
+      readonly ok: true;
+      readonly objects: readonly ManifestObject[];
+      readonly warnings: readonly string[];
+      readonly ignored: readonly string[];
+    }
+  | { readonly ok: false; readonly line: number; readonly column: number; readonly message: string };
+
+interface Reading {
+  readonly nodeName: string;
+  readonly interner: Interner;
+  readonly objects: ManifestObject[];
+  readonly warnings: string[];
+  readonly ignored: string[];
+}
+
+function namespaced<T extends { readonly meta: ObjectMeta }>(object: T): T {
+  return object.meta.namespace === '' ? { ...object, meta: { ...object.meta, namespace: 'default' } } : object;
+}
+
+/** What the API server derives from a clusterIP that was given: clusterIPs and ipFamilies. */
+function withFamilies(service: Service): Service {
+  const clusterIPs =
+    service.clusterIPs.length > 0 || service.clusterIP === '' ? service.clusterIPs : [service.clusterIP];
+  const clusterIP = service.clusterIP === '' ? (clusterIPs[0] ?? '') : service.clusterIP;
+  if (service.ipFamilies.length > 0) return { ...service, clusterIP, clusterIPs };
+  const families = clusterIPs.map((text) => {
+    const address = parseIp(text);
+    return address === undefined ? undefined : familyLabel(familyOf(address));
+  });
+  return { ...service, clusterIP, clusterIPs, ipFamilies: families.filter((family) => family !== undefined) };
+}
+
+function readService(value: unknown, reading: Reading): void {
+  const { object, reason } = trimService(value, reading.interner);
+  if (object === undefined) {
+    reading.warnings.push(reason);
+    return;
+  }
+  const service = withFamilies(namespaced(object));
+  const name = `Service ${service.meta.namespace}/${service.meta.name}`;
+  if (service.meta.labels[LABEL.serviceProxyName] !== undefined) {
+    reading.ignored.push(`${name}: label ${LABEL.serviceProxyName} gives it to another proxy`);
+  } else if (service.clusterIP === 'None') {
+    reading.ignored.push(`${name} is headless`);
+  } else if (service.clusterIP === '' && service.type !== 'ExternalName') {
+    reading.warnings.push(
+      `${name} has no spec.clusterIP and is left out: nothing allocates addresses for manifests, so write one into the file`,
+    );
+  } else {
+    reading.objects.push({ kind: 'service', object: service });
+  }
+}
+
+function readEndpointSlice(value: unknown, reading: Reading): void {
+  const { object, reason } = trimEndpointSlice(value, reading.interner);
+  if (object === undefined) {
+    reading.warnings.push(reason);
+    return;
+  }
+  const slice = namespaced(object);
+  const { labels, namespace, name } = slice.meta;
+  if (labels[LABEL.serviceProxyName] !== undefined || labels[LABEL.headless] !== undefined) {
+    reading.ignored.push(`EndpointSlice ${namespace}/${name} belongs to a headless Service or to another proxy`);
+    return;
+  }
+  // The API server defaults the name of a port to "", which is what a Service's only port may have.
+  const ports = slice.ports.map((port) => (port.name === undefined ? { ...port, name: '' } : port));
+  reading.objects.push({ kind: 'endpoint-slice', object: { ...slice, ports } });
+}
+
+function readNode(value: unknown, reading: Reading): void {
+  const { object, reason } = trimNode(value, reading.interner);
+  if (object === undefined) {
+    reading.warnings.push(reason);
+  } else if (object.meta.name === reading.nodeName) {
+    reading.objects.push({ kind: 'node', object });
+  } else {
+    reading.ignored.push(`Node ${object.meta.name} is not ours (${reading.nodeName})`);
+  }
+}
+
+function readObject(value: JsonRecord, apiVersion: string, kind: string, reading: Reading): void {
+  switch (`${apiVersion} ${kind}`) {
+    case 'v1 Service':
+      return readService(value, reading);
+    case 'discovery.k8s.io/v1 EndpointSlice':
+      return readEndpointSlice(value, reading);
+    case 'v1 Node':
+      return readNode(value, reading);
+    default:
+      reading.ignored.push(`${kind} of ${apiVersion}`);
+  }
+}
+
+/** A document is an object, or a list of them: `kind: List` or the API's own lists, whose items do not repeat their kind. */
+function readDocument(value: unknown, reading: Reading): void {
+  if (value === null || value === undefined) return;
+  if (!isRecord(value)) {
+    reading.warnings.push('a document is no object and is left out: it needs apiVersion, kind and metadata');
+    return;
+  }
+  const apiVersion = textOr(value['apiVersion'], '');
+  const kind = textOr(value['kind'], '');
+  if (apiVersion === '' || kind === '') {
+    reading.warnings.push('an object without apiVersion or kind is left out');
+    return;
+  }
+  if (!kind.endsWith('List')) return readObject(value, apiVersion, kind, reading);
+  for (const item of listOf(value['items'])) {
+    if (!isRecord(item)) continue;
+    readObject(item, textOr(item['apiVersion'], apiVersion), textOr(item['kind'], kind.slice(0, -4)), reading);
+  }
+}
+
+/** Reads the text of one manifest file: YAML or JSON, one or many documents. All or nothing: a syntax error voids the file. */
+export function readManifests(text: string, nodeName: string, interner: Interner): ManifestFile {
+  const reading: Reading = { nodeName, interner, objects: [], warnings: [], ignored: [] };
+  const documents = parseAllDocuments(text, { merge: true, prettyErrors: true, strict: true, stringKeys: true });
+  for (const document of Array.isArray(documents) ? documents : []) {
+    const [error] = document.errors;
+    if (error !== undefined) {
+      const [start] = error.linePos ?? [];
+      // The package appends the position and an excerpt; the sentence is enough.
+      const [message = error.message] = error.message.split(' at line ');
+      return { ok: false, line: start?.line ?? 1, column: start?.col ?? 1, message };
+    }
+    try {
+      readDocument(document.toJS(), reading);
+    } catch (error) {
+      // Aliases without an anchor, or more of them than the package allows.
+      return { ok: false, line: 1, column: 1, message: errorText(error) };
+    }
+  }
+  return { ok: true, objects: reading.objects, warnings: reading.warnings, ignored: reading.ignored };
+}

@@ -1,0 +1,57 @@
+import type { Interner } from './interner.ts';
+import { booleanOf, integerOf, isRecord, itemsOf, recordOf, textOf, textOr, textsOf } from './json.ts';
+import type { Endpoint, EndpointPort, EndpointSlice } from './objects.ts';
+import type { Trimmed } from './trim-meta.ts';
+import { trimMeta } from './trim-meta.ts';
+
+function hintNames(value: unknown, interner: Interner): readonly string[] {
+  return itemsOf(value, (item) => {
+    const name = textOf(recordOf(item)['name']);
+    return name === undefined ? undefined : interner.intern(name);
+  });
+}
+
+function trimEndpoint(value: unknown, interner: Interner): Endpoint | undefined {
+  if (!isRecord(value)) return undefined;
+  const conditions = recordOf(value['conditions']);
+  const hints = recordOf(value['hints']);
+  const nodeName = textOf(value['nodeName']);
+  const ready = booleanOf(conditions['ready']);
+  const serving = booleanOf(conditions['serving']);
+  const terminating = booleanOf(conditions['terminating']);
+  return {
+    addresses: textsOf(value['addresses']),
+    ...(nodeName === undefined ? {} : { nodeName: interner.intern(nodeName) }),
+    ...(ready === undefined ? {} : { ready }),
+    ...(serving === undefined ? {} : { serving }),
+    ...(terminating === undefined ? {} : { terminating }),
+    hintZones: hintNames(hints['forZones'], interner),
+    hintNodes: hintNames(hints['forNodes'], interner),
+  };
+}
+
+function trimPort(value: unknown, interner: Interner): EndpointPort | undefined {
+  if (!isRecord(value)) return undefined;
+  const name = textOf(value['name']);
+  const port = integerOf(value['port']);
+  return {
+    ...(name === undefined ? {} : { name: interner.intern(name) }),
+    protocol: interner.intern(textOr(value['protocol'], 'TCP')),
+    ...(port === undefined ? {} : { port }),
+  };
+}
+
+/** Reads a discovery.k8s.io/v1 EndpointSlice. */
+export function trimEndpointSlice(value: unknown, interner: Interner): Trimmed<EndpointSlice> {
+  if (!isRecord(value)) return { object: undefined, reason: 'the EndpointSlice is no object' };
+  const meta = trimMeta(value, interner);
+  if (meta === undefined) return { object: undefined, reason: 'the EndpointSlice has no metadata.name' };
+  return {
+    object: {
+      meta,
+      addressType: interner.intern(textOr(value['addressType'], '')),
+      endpoints: itemsOf(value['endpoints'], (item) => trimEndpoint(item, interner)),
+      ports: itemsOf(value['ports'], (item) => trimPort(item, interner)),
+    },
+  };
+}
