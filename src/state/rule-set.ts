@@ -9,7 +9,7 @@ export interface RuleSet {
   readonly family: IpFamily;
   /** What iptables-restore reads (all tables), from plan/: our chains with their rules. */
   readonly chains: readonly RuleChain[];
-  /** Jumps from the built-in chains to ours. Those of one built-in chain stand there in this order. */
+  /** Jumps from the built-in chains to ours, each inserted first in turn: the last one listed stands first in its chain. */
   readonly jumps: readonly RuleJump[];
 }
 
@@ -25,6 +25,6 @@ export interface RuleJump {
   readonly from: string;
   readonly to: string;
   readonly comment: string;
-  /** `last`: appended behind everyone else's rules, to decide only what they left open. Else before all of them. */
+  /** `last`: appended instead, behind everyone else's rules, to decide only what they left open. */
   readonly position?: 'last';
 }
