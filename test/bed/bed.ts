@@ -128,10 +128,7 @@ export class Bed implements AsyncDisposable {
     ]);
     // Hairpin: what a pod sends to its own service may come back to it through the port it left by.
     await node.ip([`link set ${port} master ${POD_BRIDGE} up`, `link set ${port} type bridge_slave hairpin on`]);
-    await pod.ip([
-      ...uplinkLines(addresses, 24),
-      ...routeLines(everywhere, podGateway(nodeIndex)),
-    ]);
+    await pod.ip([...uplinkLines(addresses, 24), ...routeLines(everywhere, podGateway(nodeIndex))]);
     return pod;
   }
 

@@ -16,7 +16,6 @@ describe('a bed of two nodes', () => {
   let node: Namespace;
   let client: Namespace;
   const service = clusterAddress(10);
-  const bracketed = { v4: service.v4, v6: `[${service.v6}]` };
 
   beforeAll(async () => {
     bed = await Bed.create({ nodes: 2, podsPerNode: 2, clients: 1 });
@@ -41,15 +40,17 @@ describe('a bed of two nodes', () => {
       `addr add ${service.v4}/32 dev kube-ipvs0`,
       `addr add ${service.v6}/128 dev kube-ipvs0 nodad`,
     ]);
+    const lines = families.flatMap((family) =>
+      ['-t', '-u'].flatMap((flag) => {
+        const virtual = family === 'v4' ? `${service.v4}:80` : `[${service.v6}]:80`;
+        const reals = [bed.pod(0, 0), bed.pod(0, 1), bed.pod(1, 0)].map(({ addresses: { v4, v6 } }) =>
+          family === 'v4' ? `${v4}:8080` : `[${v6}]:8080`,
+        );
+        return [`-A ${flag} ${virtual} -s rr`, ...reals.map((real) => `-a ${flag} ${virtual} -r ${real} -m`)];
+      }),
+    );
+    await node.exec(['ipvsadm', '-R'], { input: `${lines.join('\n')}\n` });
     for (const family of families) {
-      for (const flag of ['-t', '-u']) {
-        const virtual = `${bracketed[family]}:80`;
-        await node.exec(['ipvsadm', '-A', flag, virtual, '-s', 'rr']);
-        for (const pod of [bed.pod(0, 0), bed.pod(0, 1), bed.pod(1, 0)]) {
-          const real = family === 'v4' ? pod.addresses.v4 : `[${pod.addresses.v6}]`;
-          await node.exec(['ipvsadm', '-a', flag, virtual, '-r', `${real}:8080`, '-m']);
-        }
-      }
       // Replies must come back through this node: from another node's pod to a client, and from a pod to itself.
       const iptables = family === 'v4' ? 'iptables' : 'ip6tables';
       const toService = ['-m', 'ipvs', '--vaddr', service[family], '--vport', '80'];

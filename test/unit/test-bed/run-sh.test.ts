@@ -64,10 +64,10 @@ describe('test/kernel/run.sh', () => {
   test('two at the same time do not disturb each other', async () => {
     const ends = await Promise.all(
       ['one', 'two'].map((name) =>
-        runSh(['sh', '-c', `ip netns add ${name}; sleep 2; ip netns list; hostname >/tmp/h; ls /tmp`]),
+        runSh(['sh', '-c', `ip netns add ${name}; touch /tmp/mark-${name}; sleep 2; ip netns list; ls /tmp/mark-*`]),
       ),
     );
-    expect(ends.map((ended) => ended.stdout)).toEqual(['one\nh\n', 'two\nh\n']);
+    expect(ends.map((ended) => ended.stdout)).toEqual(['one\n/tmp/mark-one\n', 'two\n/tmp/mark-two\n']);
   });
 
   test('a signal ends it and all it started', async () => {
