@@ -2,6 +2,7 @@ import { type IpAddress, type IpFamily, isLinkLocal6, familyOf } from '../net/ip
 import { type Op, formatOp } from '../state/op.ts';
 import type { OpFailure, Outcome } from '../state/outcome.ts';
 import { type ObservedRealServer, type RealServer, realServerKey } from '../state/real-server.ts';
+import type { RuleSet } from '../state/rule-set.ts';
 import type { Transaction } from '../state/transaction.ts';
 import {
   type VirtualServer,
@@ -12,7 +13,7 @@ import {
 import { errnoName, errnoText } from './errno.ts';
 import { FakeTables } from './fake-tables.ts';
 import { KernelError } from './kernel-error.ts';
-import type { Flow, IpvsTimeouts, Kernel, KernelCounters, NodeAddress, ObservedIpSet, RuleSet } from './kernel.ts';
+import type { Flow, IpvsTimeouts, Kernel, KernelCounters, NodeAddress, ObservedIpSet } from './kernel.ts';
 
 /** Answers a positive errno for an operation that shall fail, else undefined. Asked before each operation. */
 export type FailOp = (op: Op) => number | undefined;

@@ -1,0 +1,139 @@
+import type { IpFamily } from '../net/ip.ts';
+import type { Log } from '../observe/log.ts';
+import type { RuleSet } from '../state/rule-set.ts';
+import type { CommandResult, CommandRunner } from './command-runner.ts';
+import {
+  type SavedTables,
+  type Spellings,
+  learnSpellings,
+  parseSave,
+  removeScript,
+  repairScript,
+} from './iptables-script.ts';
+import { KernelError } from './kernel-error.ts';
+
+/** The two backends of iptables have rules of their own, which all apply; "system" is whatever plain `iptables` is. */
+export type IptablesVariant = 'legacy' | 'nft' | 'system';
+
+/** Seconds that iptables-restore waits for another program to let go of the lock. */
+const LOCK_SECONDS = 30;
+const RESTORE_DEADLINE_MS = (LOCK_SECONDS + 30) * 1000;
+
+/** Chains that a kubelet makes in table mangle of the variant it uses, for others to find. */
+const HINTS = ['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'];
+
+/** Keeps whole chains and the jumps to them in force, with the programs iptables-save and iptables-restore. */
+export class Iptables {
+  readonly #runner: CommandRunner;
+  readonly #log: Log;
+  readonly #onWrite: () => void;
+  readonly #spellings: Spellings = new Map();
+  #variant: Promise<IptablesVariant> | undefined;
+
+  constructor(runner: CommandRunner, log: Log, onWrite: () => void) {
+    this.#runner = runner;
+    this.#log = log;
+    this.#onWrite = onWrite;
+  }
+
+  /** Found out once, then remembered. */
+  async variant(): Promise<IptablesVariant> {
+    this.#variant ??= detectVariant(this.#runner);
+    return await this.#variant;
+  }
+
+  async ensure(rules: RuleSet): Promise<{ readonly changed: boolean }> {
+    const script = repairScript(rules, await this.#save(rules.family), this.#spellings);
+    if (script === '') return { changed: false };
+    await this.#restore(rules.family, script);
+    const saved = await this.#save(rules.family);
+    learnSpellings(rules, saved, this.#spellings);
+    if (repairScript(rules, saved, this.#spellings) !== '') {
+      const message = `${await this.#program(rules.family, 'restore')} succeeded, but the rules are not there: does another program remove them?`;
+      throw new KernelError('iptables', 'NOT_IN_FORCE', message);
+    }
+    this.#log.info('iptables rules written', { family: rules.family, lines: script.split('\n').length - 1 });
+    return { changed: true };
+  }
+
+  async remove(rules: RuleSet): Promise<void> {
+    const script = removeScript(rules, await this.#save(rules.family));
+    if (script !== '') await this.#restore(rules.family, script);
+  }
+
+  async #save(family: IpFamily): Promise<SavedTables> {
+    const program = await this.#program(family, 'save');
+    const result = await this.#runner.run(program, []);
+    if (result.status !== 0) throw failure(program, result);
+    return parseSave(result.stdout);
+  }
+
+  async #restore(family: IpFamily, script: string): Promise<void> {
+    const program = await this.#program(family, 'restore');
+    this.#onWrite();
+    const result = await this.#runner.run(program, ['--noflush', `--wait=${LOCK_SECONDS}`], {
+      stdin: script,
+      deadlineMs: RESTORE_DEADLINE_MS,
+    });
+    if (result.status !== 0) throw failure(program, result);
+  }
+
+  async #program(family: IpFamily, verb: 'save' | 'restore'): Promise<string> {
+    return programName(await this.variant(), family, verb);
+  }
+}
+
+function programName(variant: IptablesVariant, family: IpFamily, verb: 'save' | 'restore'): string {
+  const base = family === 4 ? 'iptables' : 'ip6tables';
+  return variant === 'system' ? `${base}-${verb}` : `${base}-${variant}-${verb}`;
+}
+
+function failure(program: string, { status, stderr }: CommandResult): KernelError {
+  const words = stderr.trim();
+  const code = /permission denied|must be root/i.test(words) ? 'EPERM' : 'IPTABLES';
+  const hint = code === 'EPERM' ? ' (needs root or CAP_NET_ADMIN)' : '';
+  return new KernelError('iptables', code, `${program} failed with status ${status}${hint}: ${words}`);
+}
+
+/**
+ * Which variant this node uses: the one with a kubelet's hint chain, else the one with more rules, else (none has any, or not
+ * both are installed) what plain `iptables` is.
+ */
+export async function detectVariant(runner: CommandRunner): Promise<IptablesVariant> {
+  const nft = await weigh(runner, 'nft');
+  const legacy = nft === undefined ? undefined : await weigh(runner, 'legacy');
+  if (nft === undefined || legacy === undefined) return 'system';
+  if (nft.hinted !== legacy.hinted) return nft.hinted ? 'nft' : 'legacy';
+  if (nft.rules === legacy.rules) return 'system';
+  return nft.rules > legacy.rules ? 'nft' : 'legacy';
+}
+
+interface Weight {
+  readonly rules: number;
+  readonly hinted: boolean;
+}
+
+/** undefined when the variant is not installed, or this kernel does not have it. */
+async function weigh(runner: CommandRunner, variant: IptablesVariant): Promise<Weight | undefined> {
+  let rules = 0;
+  let hinted = false;
+  let families = 0;
+  for (const family of [4, 6] as const) {
+    const saved = await savedBy(runner, programName(variant, family, 'save'));
+    if (saved === undefined) continue;
+    families++;
+    for (const chains of saved.values()) for (const chain of chains.values()) rules += chain.length;
+    hinted ||= HINTS.some((hint) => saved.get('mangle')?.has(hint) === true);
+  }
+  return families === 0 ? undefined : { rules, hinted };
+}
+
+async function savedBy(runner: CommandRunner, program: string): Promise<SavedTables | undefined> {
+  try {
+    const { status, stdout } = await runner.run(program, []);
+    return status === 0 ? parseSave(stdout) : undefined;
+  } catch (error) {
+    if (error instanceof KernelError && error.code === 'MISSING_COMMAND') return undefined;
+    throw error;
+  }
+}
