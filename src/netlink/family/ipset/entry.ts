@@ -1,0 +1,131 @@
+import { type Ip4, type IpAddress, ip6FromBytes, isIp4 } from '../../../net/ip.ts';
+import { readBe32 } from '../../codec/bytes.ts';
+import { decode, findPayload, payloadEnd } from '../../codec/decode.ts';
+import { DecodeError } from '../../codec/decode-error.ts';
+import { encode } from '../../codec/encode.ts';
+import { NLA_F_NESTED, NLA_F_NET_BYTEORDER, NLM_F_EXCL } from '../../codec/flags.ts';
+import { type Kind, be16, be32, marked, u8 } from '../../codec/kind.ts';
+import type { MessageWriter } from '../../codec/message-writer.ts';
+import { optional, table } from '../../codec/table.ts';
+import { IPSET_COMMAND, type IpsetCommand, beginIpset } from './command.ts';
+
+/** An entry; which fields it has follows from the type of its set. */
+export interface IpsetEntry {
+  readonly address?: IpAddress | undefined;
+  readonly port?: number | undefined;
+  /** IPPROTO_*. */
+  readonly protocol?: number | undefined;
+  /** The second address, or the network, of hash:ip,port,ip and hash:ip,port,net. */
+  readonly address2?: IpAddress | undefined;
+  /** Prefix length of the network. Without it the kernel takes a single address. */
+  readonly prefix2?: number | undefined;
+}
+
+/** linux/netfilter/ipset/ip_set.h: IPSET_ATTR_IPADDR_IPV4, IPSET_ATTR_IPADDR_IPV6. */
+const IPADDR_IPV4 = 1;
+const IPADDR_IPV6 = 2;
+
+/** A nest with one attribute, whose id says the family. */
+const address: Kind<IpAddress> = {
+  size: undefined,
+  flags: NLA_F_NESTED,
+  write: (writer, value) => {
+    const mark = writer.beginAttribute((isIp4(value) ? IPADDR_IPV4 : IPADDR_IPV6) | NLA_F_NET_BYTEORDER);
+    writer.address(value);
+    writer.endAttribute(mark);
+  },
+  read: (bytes, start, end) => {
+    const v4 = findPayload(bytes, start, end, IPADDR_IPV4);
+    if (v4 >= 0 && payloadEnd(bytes, v4) - v4 === 4) return readBe32(bytes, v4) as Ip4;
+    const v6 = findPayload(bytes, start, end, IPADDR_IPV6);
+    if (v6 >= 0 && payloadEnd(bytes, v6) - v6 === 16) return ip6FromBytes(bytes, v6);
+    throw new DecodeError('IPSET_ATTR_IP', start, 'neither an IPv4 nor an IPv6 address');
+  },
+};
+
+const ENTRY = table({
+  address: optional('IPSET_ATTR_IP', 1, address),
+  port: optional('IPSET_ATTR_PORT', 4, marked(be16)),
+  protocol: optional('IPSET_ATTR_PROTO', 7, u8),
+  address2: optional('IPSET_ATTR_IP2', 20, address),
+  prefix2: optional('IPSET_ATTR_CIDR2', 21, u8),
+});
+
+/** linux/netfilter/ipset/ip_set.h. */
+const IPSET_ATTR_DATA = 7;
+const IPSET_ATTR_ADT = 8;
+const IPSET_ATTR_LINENO = 9;
+const LINE = marked(be32);
+
+// The kernel answers a refusal with the whole message: small enough to be cheap, large enough that the message's own cost
+// does not count (some 300 entries). A nest cannot be longer than 65,535 bytes in any case.
+const MESSAGE_BYTES = 16 * 1024;
+
+export interface EntryOptions {
+  /** Fail on an entry that is there already (adding) or is not there (deleting). */
+  readonly exclusive?: boolean;
+}
+
+function encodeLine(writer: MessageWriter, line: number): void {
+  const mark = writer.beginAttribute(IPSET_ATTR_LINENO | LINE.flags);
+  LINE.write(writer, line);
+  writer.endAttribute(mark);
+}
+
+function encodeEntries(
+  writer: MessageWriter,
+  command: IpsetCommand,
+  names: { readonly protocol: number; readonly name: string },
+  entries: readonly IpsetEntry[],
+  from: number,
+  options: EntryOptions,
+): number {
+  const limit = writer.length + MESSAGE_BYTES;
+  beginIpset(writer, command, names, options.exclusive === true ? NLM_F_EXCL : 0);
+  // The kernel writes the failing line over this one.
+  encodeLine(writer, 0);
+  const list = writer.beginAttribute(IPSET_ATTR_ADT | NLA_F_NESTED);
+  let next = from;
+  for (; next < entries.length && writer.length < limit; next++) {
+    const mark = writer.beginAttribute(IPSET_ATTR_DATA | NLA_F_NESTED);
+    encode(writer, ENTRY, entries[next] as IpsetEntry);
+    encodeLine(writer, next + 1);
+    writer.endAttribute(mark);
+  }
+  writer.endAttribute(list);
+  writer.end();
+  return next;
+}
+
+/**
+ * Appends one message that adds entries from `entries[from]` on, as many as fit; answers the index of the first that did not.
+ * Within the message the kernel stops at the first entry that it refuses: `decodeFailedEntry` tells which, and the caller
+ * may go on behind it. The entries before it are in the set.
+ */
+export function addEntries(
+  writer: MessageWriter,
+  protocol: number,
+  name: string,
+  entries: readonly IpsetEntry[],
+  from = 0,
+  options: EntryOptions = {},
+): number {
+  return encodeEntries(writer, IPSET_COMMAND.add, { protocol, name }, entries, from, options);
+}
+
+/** Like addEntries, for removing. */
+export function deleteEntries(
+  writer: MessageWriter,
+  protocol: number,
+  name: string,
+  entries: readonly IpsetEntry[],
+  from = 0,
+  options: EntryOptions = {},
+): number {
+  return encodeEntries(writer, IPSET_COMMAND.delete, { protocol, name }, entries, from, options);
+}
+
+/** Reads one entry (a nest IPSET_ATTR_DATA) of a listing. Throws DecodeError. */
+export function decodeEntry(bytes: Uint8Array, start: number, end: number): IpsetEntry {
+  return decode(ENTRY, bytes, start, end);
+}
