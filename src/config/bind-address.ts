@@ -1,0 +1,27 @@
+import { type IpAddress, formatHostPort, parseIp } from '../net/ip.ts';
+import { type Port, toPort } from '../net/port.ts';
+
+/** Where a server listens. */
+export interface BindAddress {
+  readonly address: IpAddress;
+  readonly port: Port;
+}
+
+/** Reads "10.0.0.1:80" or "[fd00::1]:80"; undefined for anything else, names included. */
+export function parseBindAddress(text: string): BindAddress | undefined {
+  const parts = /^(?:\[([^\]]*:[^\]]*)\]|([^:[\]]*)):(\d{1,5})$/.exec(text);
+  if (parts === null) return undefined;
+  const address = parseIp(parts[1] ?? parts[2] ?? '');
+  const port = toPort(Number(parts[3]));
+  return address === undefined || port === undefined ? undefined : { address, port };
+}
+
+export function formatBindAddress({ address, port }: BindAddress): string {
+  return formatHostPort(address, port);
+}
+
+/** Adds the port where the text is a bare address; anything else is left for validation to judge. */
+export function withDefaultPort(text: string, port: number): string {
+  const address = parseIp(text);
+  return address === undefined ? text : formatHostPort(address, port);
+}

@@ -1,0 +1,72 @@
+import { nearest } from './nearest.ts';
+import type { FeatureGateSettings } from './value-kind.ts';
+
+/** ALPHA and BETA as upstream's kubernetes_feature_enabled writes them; GA is the empty word. */
+export type GateStage = 'ALPHA' | 'BETA' | '';
+
+interface Gate {
+  readonly stage: GateStage;
+  readonly enabled: boolean;
+  /** A feature that has graduated can no longer be switched. */
+  readonly locked?: true;
+}
+
+/** The gates that a configuration of kube-proxy may name, with the state of the newest release. */
+const GATES: Readonly<Record<string, Gate>> = {
+  AllAlpha: { stage: 'ALPHA', enabled: false },
+  AllBeta: { stage: 'BETA', enabled: false },
+  ComponentFlagz: { stage: 'ALPHA', enabled: false },
+  ComponentStatusz: { stage: 'ALPHA', enabled: false },
+  ContextualLogging: { stage: 'BETA', enabled: true },
+  KubeProxyIPVS: { stage: 'BETA', enabled: true },
+  LoadBalancerIPMode: { stage: '', enabled: true, locked: true },
+  LoggingAlphaOptions: { stage: 'ALPHA', enabled: false },
+  LoggingBetaOptions: { stage: 'BETA', enabled: true },
+  MultiCIDRServiceAllocator: { stage: '', enabled: true, locked: true },
+  NFTablesProxyMode: { stage: '', enabled: true, locked: true },
+  PreferSameTrafficDistribution: { stage: '', enabled: true, locked: true },
+  ServiceTrafficDistribution: { stage: '', enabled: true, locked: true },
+  TopologyAwareHints: { stage: '', enabled: true, locked: true },
+  WinDSR: { stage: 'BETA', enabled: true },
+  WinOverlay: { stage: 'BETA', enabled: true },
+};
+
+export const KNOWN_GATES: readonly string[] = Object.keys(GATES);
+
+/** The state of one gate after the settings were applied. */
+export interface FeatureGate {
+  readonly name: string;
+  readonly stage: GateStage;
+  readonly enabled: boolean;
+}
+
+/** One sentence for each setting that names no gate or switches one that is locked. */
+export function gateProblems(settings: FeatureGateSettings): string[] {
+  const problems: string[] = [];
+  for (const [name, enabled] of Object.entries(settings)) {
+    const gate = Object.hasOwn(GATES, name) ? GATES[name] : undefined;
+    if (gate === undefined) {
+      const meant = nearest(name, KNOWN_GATES);
+      problems.push(
+        `unknown feature gate ${JSON.stringify(name)}${meant === undefined ? '' : `: did you mean ${meant}?`}`,
+      );
+    } else if (gate.locked && gate.enabled !== enabled) {
+      problems.push(`feature gate ${name} is locked to ${gate.enabled}: drop it`);
+    }
+  }
+  return problems;
+}
+
+/** Every known gate; AllAlpha and AllBeta move those of their stage that are not set by name. */
+export function resolveGates(settings: FeatureGateSettings): FeatureGate[] {
+  const forStage: Record<GateStage, boolean | undefined> = {
+    ALPHA: settings['AllAlpha'],
+    BETA: settings['AllBeta'],
+    '': undefined,
+  };
+  return Object.entries(GATES).map(([name, { stage, enabled }]) => ({
+    name,
+    stage,
+    enabled: settings[name] ?? forStage[stage] ?? enabled,
+  }));
+}
