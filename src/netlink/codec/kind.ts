@@ -3,14 +3,14 @@ import { readBe16, readBe32, readText, readU16, readU32 } from './bytes.ts';
 import { NLA_F_NET_BYTEORDER } from './flags.ts';
 import type { MessageWriter } from './message-writer.ts';
 
-/** How the payload of an attribute is written and read. */
-export interface Kind<T> {
+/** How the payload of an attribute is written (from a W) and read (as a T). */
+export interface Kind<T, W = T> {
   /** Length of the payload in bytes, which the decoder insists on; undefined where it varies. */
   readonly size: number | undefined;
   /** NLA_F_* bits that belong into the type of the attribute. */
   readonly flags: number;
   /** Appends the payload, without padding. */
-  write(writer: MessageWriter, value: T): void;
+  write(writer: MessageWriter, value: W): void;
   /** Reads the payload from `start` up to `end`; the length has been checked against `size`. */
   read(bytes: Uint8Array, start: number, end: number): T;
 }

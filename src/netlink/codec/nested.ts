@@ -5,11 +5,11 @@ import type { Kind } from './kind.ts';
 import type { Decoded, Encodable, Rows, Table } from './table.ts';
 
 /** An attribute whose payload is the attributes of another table. */
-export function nested<R extends Rows>(inner: Table<R>): Kind<Decoded<R> & Encodable<R>> {
+export function nested<R extends Rows>(inner: Table<R>): Kind<Decoded<R>, Encodable<R>> {
   return {
     size: undefined,
     flags: NLA_F_NESTED,
     write: (writer, value) => encode(writer, inner, value),
-    read: (bytes, start, end) => decode(inner, bytes, start, end) as Decoded<R> & Encodable<R>,
+    read: (bytes, start, end) => decode(inner, bytes, start, end),
   };
 }

@@ -10,11 +10,11 @@ import type { Kind } from './kind.ts';
 export type Presence = 'required' | 'optional' | 'fallback' | 'constant';
 
 /** One attribute of a message. */
-export interface Row<T, P extends Presence = Presence> {
+export interface Row<T, P extends Presence = Presence, W = T> {
   /** Its name in the kernel's header. */
   readonly constant: string;
   readonly id: number;
-  readonly kind: Kind<T>;
+  readonly kind: Kind<T, W>;
   readonly presence: P;
   readonly value: T | undefined;
 }
@@ -22,11 +22,11 @@ export interface Row<T, P extends Presence = Presence> {
 /** The rows of a table by the name of the field; the types below recover each row's T. */
 export type Rows = Readonly<Record<string, Row<unknown>>>;
 
-export function required<T>(constant: string, id: number, kind: Kind<T>): Row<T, 'required'> {
+export function required<T, W>(constant: string, id: number, kind: Kind<T, W>): Row<T, 'required', W> {
   return { constant, id, kind, presence: 'required', value: undefined };
 }
 
-export function optional<T>(constant: string, id: number, kind: Kind<T>): Row<T, 'optional'> {
+export function optional<T, W>(constant: string, id: number, kind: Kind<T, W>): Row<T, 'optional', W> {
   return { constant, id, kind, presence: 'optional', value: undefined };
 }
 
@@ -39,20 +39,22 @@ export function constant<T>(name: string, id: number, kind: Kind<T>, value: T): 
 }
 
 type NamesOf<R extends Rows, P extends Presence> = {
-  [K in keyof R]: R[K] extends Row<infer _, infer Q> ? (Q extends P ? K : never) : never;
+  [K in keyof R]: R[K] extends Row<infer _, infer Q, infer _W> ? (Q extends P ? K : never) : never;
 }[keyof R];
 
-type ValueOf<W> = W extends Row<infer T, infer _> ? T : never;
+type ReadFrom<R> = R extends Row<infer T, Presence, infer _> ? T : never;
+
+type WrittenTo<R> = R extends Row<infer _, Presence, infer W> ? W : never;
 
 /** What decoding yields: a fresh object, without the constant rows. */
 export type Decoded<R extends Rows> = {
-  [K in NamesOf<R, 'required' | 'fallback'>]: ValueOf<R[K]>;
-} & { [K in NamesOf<R, 'optional'>]: ValueOf<R[K]> | undefined };
+  [K in NamesOf<R, 'required' | 'fallback'>]: ReadFrom<R[K]>;
+} & { [K in NamesOf<R, 'optional'>]: ReadFrom<R[K]> | undefined };
 
 /** What encoding takes; fields that are not in the table are left out of the message. */
 export type Encodable<R extends Rows> = {
-  readonly [K in NamesOf<R, 'required'>]: ValueOf<R[K]>;
-} & { readonly [K in NamesOf<R, 'optional' | 'fallback'>]?: ValueOf<R[K]> | undefined };
+  readonly [K in NamesOf<R, 'required'>]: WrittenTo<R[K]>;
+} & { readonly [K in NamesOf<R, 'optional' | 'fallback'>]?: WrittenTo<R[K]> | undefined };
 
 /** A row as the encoder and the decoder use it. */
 export interface CompiledRow {
