@@ -26,8 +26,6 @@ using netlink::Options;
 using netlink::Request;
 using netlink::Socket;
 
-// Tells a NetlinkSocket from any other object that wraps native memory.
-constexpr napi_type_tag kTag = {0x6d0f7c3f2a9b4e51, 0x9a3c5be07d1842f6};
 // Replies below this are copied: an external ArrayBuffer costs more than the copy.
 constexpr size_t kCopyBelow = 4096;
 
@@ -190,8 +188,6 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
       MakeError(env, failure).ThrowAsJavaScriptException();
       return;
     }
-    info.This().As<Napi::Object>().TypeTag(&kTag);
-    if (env.IsExceptionPending()) return;
     counters_ = socket->counters();
     port_ = socket->port();
     send_buffer_ = socket->send_buffer();
@@ -200,15 +196,6 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
   }
 
  private:
-  static bool IsMine(const Napi::CallbackInfo& info) {
-    const Napi::Value self = info.This();
-    if (self.IsObject() && self.As<Napi::Object>().CheckTypeTag(&kTag)) return true;
-    if (!info.Env().IsExceptionPending()) {
-      Napi::TypeError::New(info.Env(), "not a NetlinkSocket").ThrowAsJavaScriptException();
-    }
-    return false;
-  }
-
   static Napi::Value Rejected(Napi::Env env, const char* operation, int error) {
     Failure failure;
     failure.Set(operation, error);
@@ -221,7 +208,6 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
   // before it returns.
   Napi::Value Transact(const Napi::CallbackInfo& info) {
     const Napi::Env env = info.Env();
-    if (!IsMine(info)) return Napi::Value();
     if (!info[0].IsTypedArray() || info[0].As<Napi::TypedArray>().TypedArrayType() != napi_uint8_array) {
       Napi::TypeError::New(env, "request must be a Uint8Array").ThrowAsJavaScriptException();
       return Napi::Value();
@@ -255,7 +241,6 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
 
   Napi::Value Counters(const Napi::CallbackInfo& info) {
     const Napi::Env env = info.Env();
-    if (!IsMine(info)) return Napi::Value();
     const netlink::Counters& counters = *counters_;
     const Napi::Object object = Napi::Object::New(env);
     const auto set = [&](const char* name, uint64_t value) {
@@ -270,7 +255,6 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
 
   Napi::Value Info(const Napi::CallbackInfo& info) {
     const Napi::Env env = info.Env();
-    if (!IsMine(info)) return Napi::Value();
     const Napi::Object object = Napi::Object::New(env);
     object.Set("port", Napi::Number::New(env, port_));
     object.Set("sendBuffer", Napi::Number::New(env, send_buffer_));
@@ -280,7 +264,6 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
 
   // The transaction in flight rejects with ECANCELED; the descriptor is closed when it has let go.
   Napi::Value Close(const Napi::CallbackInfo& info) {
-    if (!IsMine(info)) return Napi::Value();
     if (state_->socket) state_->socket->Cancel();
     state_->socket.reset();
     return info.Env().Undefined();

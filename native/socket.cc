@@ -175,14 +175,12 @@ struct Socket::Segment {
 };
 
 std::shared_ptr<Socket> Socket::Open(const Options& options, Failure* failure) {
+  const int fd = OpenDescriptor(options, failure);
+  if (fd < 0) return nullptr;
   const int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake < 0) {
     failure->Set("create eventfd", errno);
-    return nullptr;
-  }
-  const int fd = OpenDescriptor(options, failure);
-  if (fd < 0) {
-    close(wake);
+    close(fd);
     return nullptr;
   }
   auto* raw = new (std::nothrow) Socket(fd, wake);

@@ -69,9 +69,11 @@ export function malformed(what: string, sequence?: number): NetlinkError {
 
 /** "EEXIST" for 17. */
 export function errnoName(errno: number): string {
-  // libuv's table has the usual name where Linux has two for one number (EAGAIN, EWOULDBLOCK), but not every number.
+  // libuv's table has the usual name where Linux has two for one number (EAGAIN, EWOULDBLOCK), but not every number, and
+  // not the kernel's word for 95.
   const known = getSystemErrorMap().get(-errno)?.[0];
-  if (known !== undefined && known !== 'ENOTSUP') return known;
+  if (known === 'ENOTSUP') return 'EOPNOTSUPP';
+  if (known !== undefined) return known;
   for (const [name, value] of Object.entries(constants.errno)) if (value === errno) return name;
   return `ERRNO_${errno}`;
 }

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <string>
 
 namespace {
@@ -35,10 +36,17 @@ Napi::Value Pair(const Napi::CallbackInfo& info) {
   return result;
 }
 
-// send(fd: number, bytes: Uint8Array): void
+// send(fd: number, bytes: Uint8Array): boolean. False where the queue is full.
 Napi::Value Send(const Napi::CallbackInfo& info) {
   const Napi::Uint8Array bytes = info[1].As<Napi::Uint8Array>();
-  if (send(Int(info, 0), bytes.Data(), bytes.ByteLength(), MSG_NOSIGNAL) < 0) return Fail(info.Env(), "send");
+  const ssize_t sent = send(Int(info, 0), bytes.Data(), bytes.ByteLength(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent < 0 && errno != EAGAIN) return Fail(info.Env(), "send");
+  return Napi::Boolean::New(info.Env(), sent >= 0);
+}
+
+// close(fd: number): void
+Napi::Value Close(const Napi::CallbackInfo& info) {
+  close(Int(info, 0));
   return info.Env().Undefined();
 }
 
@@ -48,23 +56,27 @@ Napi::Value Receive(const Napi::CallbackInfo& info) {
   if (poll(&fd, 1, Int(info, 1)) <= 0) return info.Env().Undefined();
   const ssize_t size = recv(fd.fd, nullptr, 0, MSG_PEEK | MSG_TRUNC);
   if (size < 0) return Fail(info.Env(), "peek");
-  const Napi::Uint8Array bytes = Napi::Uint8Array::New(info.Env(), static_cast<size_t>(size));
+  Napi::Uint8Array bytes = Napi::Uint8Array::New(info.Env(), static_cast<size_t>(size));
   if (recv(fd.fd, bytes.Data(), bytes.ByteLength(), 0) < 0) return Fail(info.Env(), "receive");
   return bytes;
 }
 
-// signalOthers(signal: number): number. Signals every thread of the process but this one; answers how many.
-Napi::Value SignalOthers(const Napi::CallbackInfo& info) {
+std::atomic<int> interruptions{0};
+
+// interruptOthers(): number. Signals every thread of the process but this one, without SA_RESTART: system calls in which
+// they wait end with EINTR. Answers how many threads have taken such signals since the process started.
+Napi::Value InterruptOthers(const Napi::CallbackInfo& info) {
+  struct sigaction action {};
+  action.sa_handler = [](int) { interruptions += 1; };
+  if (sigaction(SIGUSR2, &action, nullptr) != 0) return Fail(info.Env(), "sigaction");
   DIR* const tasks = opendir("/proc/self/task");
   if (tasks == nullptr) return Fail(info.Env(), "opendir");
-  int signalled = 0;
   while (const dirent* entry = readdir(tasks)) {
     const auto thread = static_cast<pid_t>(atoi(entry->d_name));
-    if (thread <= 0 || thread == syscall(SYS_gettid)) continue;
-    if (syscall(SYS_tgkill, getpid(), thread, Int(info, 0)) == 0) signalled++;
+    if (thread > 0 && thread != syscall(SYS_gettid)) syscall(SYS_tgkill, getpid(), thread, SIGUSR2);
   }
   closedir(tasks);
-  return Napi::Number::New(info.Env(), signalled);
+  return Napi::Number::New(info.Env(), interruptions);
 }
 
 // forge(protocol: number, port: number, bytes: Uint8Array): number. Sends as one process to another; answers the errno.
@@ -85,8 +97,9 @@ Napi::Value Forge(const Napi::CallbackInfo& info) {
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports.Set("pair", Napi::Function::New<Pair>(env));
   exports.Set("send", Napi::Function::New<Send>(env));
+  exports.Set("close", Napi::Function::New<Close>(env));
   exports.Set("receive", Napi::Function::New<Receive>(env));
-  exports.Set("signalOthers", Napi::Function::New<SignalOthers>(env));
+  exports.Set("interruptOthers", Napi::Function::New<InterruptOthers>(env));
   exports.Set("forge", Napi::Function::New<Forge>(env));
   return exports;
 }

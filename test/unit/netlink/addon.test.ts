@@ -1,0 +1,217 @@
+import { execFile } from 'node:child_process';
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, test } from '@jest/globals';
+import { build } from 'esbuild';
+import { type NativeSocket, loadAddon } from '../../../src/netlink/addon.ts';
+import * as nl from './netlink-bytes.ts';
+
+// The addon as JavaScript without types may call it: whatever it gets, it throws, and the process lives.
+
+const run = promisify(execFile);
+const root = resolve(import.meta.dirname, '../../..');
+const ADDON = join(root, 'build/native/netlink_socket.node');
+const PEER = join(root, 'build/test/socketpair.node');
+const { NetlinkSocket } = createRequire(import.meta.url)(ADDON) as {
+  NetlinkSocket: new (...args: unknown[]) => NativeSocket;
+};
+
+type Loose = Record<string, (...args: unknown[]) => unknown>;
+
+const throwing = {
+  get protocol(): number {
+    throw new RangeError('from the getter');
+  },
+};
+const junk: unknown[] = [
+  undefined,
+  null,
+  true,
+  'x',
+  1n,
+  Symbol('s'),
+  () => 1,
+  {},
+  [],
+  new Date(),
+  new DataView(new ArrayBuffer(8)),
+];
+
+describe('constructor', () => {
+  test.each<[string, unknown[]]>([
+    ['nothing', []],
+    ['a number', [0]],
+    ['no protocol', [{}]],
+    ['a protocol that is text', [{ protocol: '0' }]],
+    ['a protocol that is no whole number', [{ protocol: 0.5 }]],
+    ['a protocol out of range', [{ protocol: 256 }]],
+    ['a protocol that is not a number', [{ protocol: Number.NaN }]],
+    ['a buffer size that is negative', [{ protocol: 0, sndbuf: -1 }]],
+    ['a buffer size beyond an int', [{ protocol: 0, rcvbuf: 2 ** 31 }]],
+    ['a namespace that is a number', [{ protocol: 0, netns: 3 }]],
+    ['a descriptor that is null', [{ protocol: 0, fd: null }]],
+    ['a getter that throws', [throwing]],
+  ])('%s', (_, args) => {
+    expect(() => new NetlinkSocket(...args)).toThrow(/must be|from the getter/);
+  });
+
+  test('what a getter throws comes through', () => {
+    expect(() => new NetlinkSocket(throwing)).toThrow('from the getter');
+    const proxy = new Proxy({}, { get: () => Symbol('no') });
+    expect(() => new NetlinkSocket(proxy)).toThrow('must be a whole number');
+  });
+
+  test('is a class', () => {
+    const callable = NetlinkSocket as unknown as () => void;
+    expect(() => callable()).toThrow("without 'new'");
+    class Derived extends NetlinkSocket {}
+    const derived = new Derived({ protocol: 0 });
+    expect(derived.info().port).toBeGreaterThan(0);
+    derived.close();
+  });
+});
+
+describe('methods', () => {
+  test('on another object throw', () => {
+    const methods = NetlinkSocket.prototype as unknown as Loose;
+    for (const name of ['transact', 'counters', 'info', 'close']) {
+      for (const self of [...junk, Object.create(NetlinkSocket.prototype)]) {
+        expect(() => methods[name]!.call(self, new Uint8Array(0), new Uint32Array(0), 1)).toThrow(
+          /Illegal invocation|Invalid argument/,
+        );
+      }
+    }
+  });
+
+  test('transact with arguments of other types throws', () => {
+    const socket = new NetlinkSocket({ protocol: 0 });
+    const loose = socket as unknown as Loose;
+    const request = nl.noop(1);
+    const segments = Uint32Array.of(16);
+    const others = [...junk, new Float64Array(1), new Int8Array(16), new BigUint64Array(2), new ArrayBuffer(16)];
+    for (const other of others) {
+      expect(() => loose['transact']!(other, segments, 100)).toThrow('must be a Uint8Array');
+      expect(() => loose['transact']!(request, other, 100)).toThrow('must be a Uint32Array');
+    }
+    for (const other of [...junk, 0, -1, 1.5, Infinity, 2 ** 31]) {
+      expect(() => loose['transact']!(request, segments, other)).toThrow('deadlineMs must be');
+    }
+    expect(socket.counters()).toEqual({ sends: 0, bytesSent: 0, bytesReceived: 0, messages: 0 });
+    socket.close();
+  });
+
+  test('shared, detached, resized and offset arrays are what they are at the call', async () => {
+    const socket = new NetlinkSocket({ protocol: 0 });
+    const segments = Uint32Array.of(16);
+    const shared = new Uint8Array(new SharedArrayBuffer(16));
+    shared.set(nl.noop(1));
+    expect(await socket.transact(shared, segments, 1000)).toHaveLength(0);
+
+    const offset = nl.concat(new Uint8Array(5), nl.noop(2)).subarray(5);
+    expect(await socket.transact(offset, new Uint32Array([0, 16, 0]).subarray(1, 2), 1000)).toHaveLength(0);
+
+    const detached = nl.noop(3);
+    structuredClone(detached, { transfer: [detached.buffer] });
+    await expect(socket.transact(detached, segments, 1000)).rejects.toMatchObject({ errno: 22 });
+
+    const buffer = new ArrayBuffer(16, { maxByteLength: 64 });
+    const resized = new Uint8Array(buffer);
+    resized.set(nl.noop(4));
+    buffer.resize(8);
+    await expect(socket.transact(resized, segments, 1000)).rejects.toMatchObject({ errno: 22 });
+
+    const reused = nl.noop(5);
+    const reply = socket.transact(reused, segments, 1000);
+    structuredClone(reused, { transfer: [reused.buffer] });
+    expect(await reply).toHaveLength(0);
+    socket.close();
+  });
+
+  test('a second transaction is refused while one is in flight', async () => {
+    const peer = nl.loadPeer();
+    const [own, fd] = peer.pair(nl.SOCK_SEQPACKET);
+    const socket = new NetlinkSocket({ fd: own });
+    const first = socket.transact(nl.noop(1), Uint32Array.of(16), 5000);
+    await expect(socket.transact(nl.noop(2), Uint32Array.of(16), 5000)).rejects.toMatchObject({ errno: 16, sent: 0 });
+    peer.receive(fd, 5000);
+    peer.send(fd, nl.answer(1));
+    expect(await first).toHaveLength(0);
+    socket.close();
+    await expect(socket.transact(nl.noop(3), Uint32Array.of(16), 5000)).rejects.toMatchObject({ errno: 9 });
+    expect(socket.info().port).toBe(0);
+    peer.close(fd);
+  });
+});
+
+describe('lifetime', () => {
+  const prelude = `
+    const { NetlinkSocket } = require(${JSON.stringify(ADDON)});
+    const peer = require(${JSON.stringify(PEER)});
+    const request = new Uint8Array(16);
+    new DataView(request.buffer).setUint32(0, 16, true);
+    new DataView(request.buffer).setUint32(4, 0x0005_0001, true);
+    new DataView(request.buffer).setUint32(8, 1, true);
+    const hang = () => {
+      const [own, fd] = peer.pair(5);
+      const socket = new NetlinkSocket({ fd: own });
+      return { socket, fd, promise: socket.transact(request, Uint32Array.of(16), 300) };
+    };`;
+
+  async function script(body: string, ...flags: string[]): Promise<string> {
+    return (await run(process.execPath, [...flags, '-e', prelude + body], { timeout: 20_000 })).stdout;
+  }
+
+  test('a socket that nobody holds any more ends its transaction first', async () => {
+    const body = `
+      let { promise } = hang();
+      for (let i = 0; i < 5; i++) gc();
+      promise.catch((e) => console.log(e.errno));`;
+    expect(await script(body, '--expose-gc')).toBe('110\n');
+  });
+
+  test('descriptors go with their objects', async () => {
+    const body = `
+      const open = () => require('node:fs').readdirSync('/proc/self/fd').length;
+      (async () => {
+        const before = open();
+        for (let i = 0; i < 200; i++) new NetlinkSocket({ protocol: 0 });
+        for (let i = 0; i < 10; i++) { gc(); await new Promise((r) => setImmediate(r)); }
+        for (let i = 0; i < 20; i++) { try { new NetlinkSocket({ protocol: 31 }); } catch {} }
+        console.log(open() - before < 20);
+      })();`;
+    expect(await script(body, '--expose-gc')).toBe('true\n');
+  });
+
+  test('the process may exit, and a worker be ended, with a transaction in flight', async () => {
+    await expect(script('hang().promise.catch(() => {}); setTimeout(() => process.exit(0), 20);')).resolves.toBe('');
+    const body = `
+      const { Worker } = require('node:worker_threads');
+      const worker = new Worker(${JSON.stringify(prelude)} + 'hang().promise.catch(() => {}); require("node:worker_threads").parentPort.postMessage(1);', { eval: true });
+      worker.once('message', () => worker.terminate().then((code) => console.log('ended', code)));`;
+    expect(await script(body)).toBe('ended 1\n');
+  });
+});
+
+describe('loadAddon', () => {
+  test('finds it from the source', () => {
+    expect(typeof loadAddon().NetlinkSocket).toBe('function');
+  });
+
+  test('finds it beside a bundle, and nowhere else', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'netlink-addon-'));
+    try {
+      const outfile = join(folder, 'bundle.mjs');
+      const contents = `import { loadAddon } from './src/netlink/addon.ts'; console.log(typeof loadAddon().NetlinkSocket);`;
+      await build({ stdin: { contents, resolveDir: root }, bundle: true, platform: 'node', format: 'esm', outfile });
+      await expect(run(process.execPath, [outfile])).rejects.toThrow('native/netlink_socket.node');
+      mkdirSync(join(folder, 'native'));
+      copyFileSync(ADDON, join(folder, 'native/netlink_socket.node'));
+      expect((await run(process.execPath, [outfile])).stdout).toBe('function\n');
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+});
