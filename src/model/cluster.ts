@@ -1,0 +1,216 @@
+import type { EndpointSlice, Node, Service } from '../kube/objects.ts';
+import type { ObjectEvent, ObjectName, SourceEvent } from '../kube/source.ts';
+import { type NamespacedName, namespacedName } from '../net/names.ts';
+import { unreachable } from '../net/unreachable.ts';
+import { mergeSlices } from './merge-slices.ts';
+import { type NodeModel, defineNode } from './node.ts';
+import { same } from './same.ts';
+import { defineService, isForUs } from './service-definition.ts';
+import type { ServiceDefinition, ServiceModel } from './service-model.ts';
+import { type SliceModel, defineSlice } from './slice-model.ts';
+import { TRIGGER_TIME_ANNOTATION, parseTime } from './trigger-time.ts';
+import { type ModelWarning, Warnings, quoted } from './warnings.ts';
+
+/** What came of the events since the last time it was asked. */
+export interface Changes {
+  /** Services whose model is another than it was, gone ones included. */
+  readonly services: ReadonlySet<NamespacedName>;
+  readonly nodeChanged: boolean;
+  /** For changed services: when the changes of their endpoints were triggered, in milliseconds since 1970. */
+  readonly triggerTimes: ReadonlyMap<NamespacedName, readonly number[]>;
+  /** Objects that could not even be named. */
+  readonly rejected: readonly ModelWarning[];
+}
+
+interface Inputs {
+  readonly definition: ServiceDefinition | undefined;
+  readonly slices: readonly SliceModel[];
+}
+
+const NO_SLICES: readonly SliceModel[] = Object.freeze([]);
+
+/** The longest name of a namespaced object. */
+const MAX_NAME = 253;
+
+/**
+ * The cluster as far as a service proxy needs it. Events go in one by one; services come out as values, made when they are
+ * asked for: only checked definitions and slices are kept. Never throws, whatever the objects hold.
+ */
+export class Cluster {
+  readonly #nodeName: string;
+  readonly #definitions = new Map<NamespacedName, ServiceDefinition>();
+  readonly #slices = new Map<NamespacedName, SliceModel>();
+  readonly #slicesOf = new Map<NamespacedName, readonly SliceModel[]>();
+  readonly #listed = new Set<SourceEvent['kind']>();
+  /** Of every service touched since the last takeChanges: what it was then. */
+  #before = new Map<NamespacedName, Inputs>();
+  #triggerTimes = new Map<NamespacedName, number[]>();
+  #rejected = new Warnings();
+  #node: NodeModel | undefined;
+  #nodeBefore: NodeModel | undefined;
+
+  /** @param nodeName our own: what makes an endpoint local, and whose Node object counts. */
+  constructor(nodeName: string) {
+    this.#nodeName = nodeName;
+  }
+
+  apply(event: SourceEvent): void {
+    switch (event.kind) {
+      case 'service':
+        this.#each(event.event, this.#definitions.keys(), this.#setService, this.#deleteService);
+        break;
+      case 'endpoint-slice':
+        this.#each(event.event, this.#slices.keys(), this.#setSlice, this.#deleteSlice);
+        break;
+      case 'node':
+        this.#applyNode(event.event);
+        break;
+      default:
+        unreachable(event);
+    }
+    if (event.event.type === 'replaced') this.#listed.add(event.kind);
+  }
+
+  /** Services and slices were both listed whole: before that, plans would remove what is only not known yet. */
+  synced(): boolean {
+    return this.#listed.has('service') && this.#listed.has('endpoint-slice');
+  }
+
+  takeChanges(): Changes {
+    const services = new Set<NamespacedName>();
+    const triggerTimes = new Map<NamespacedName, readonly number[]>();
+    for (const [name, before] of this.#before) {
+      if (sameInputs(before, this.#inputs(name))) continue;
+      services.add(name);
+      const times = this.#triggerTimes.get(name);
+      if (times !== undefined) triggerTimes.set(name, times);
+    }
+    const nodeChanged = !same(this.#node, this.#nodeBefore);
+    const rejected = this.#rejected.list();
+    this.#before = new Map();
+    this.#triggerTimes = new Map();
+    this.#rejected = new Warnings();
+    this.#nodeBefore = this.#node;
+    return { services, nodeChanged, triggerTimes, rejected };
+  }
+
+  service(name: NamespacedName): ServiceModel | undefined {
+    const { definition, slices } = this.#inputs(name);
+    return definition === undefined ? undefined : mergeSlices(definition, slices);
+  }
+
+  /** All services there are. */
+  names(): readonly NamespacedName[] {
+    return [...this.#definitions.keys()];
+  }
+
+  /** Our Node object as it was last seen: it stays when the object is deleted. */
+  node(): NodeModel | undefined {
+    return this.#node;
+  }
+
+  #inputs(name: NamespacedName): Inputs {
+    return { definition: this.#definitions.get(name), slices: this.#slicesOf.get(name) ?? NO_SLICES };
+  }
+
+  #touch(name: NamespacedName): void {
+    if (!this.#before.has(name)) this.#before.set(name, this.#inputs(name));
+  }
+
+  #each<T extends { readonly meta: ObjectName }>(
+    event: ObjectEvent<T>,
+    known: Iterable<NamespacedName>,
+    set: (key: NamespacedName, object: T) => void,
+    remove: (key: NamespacedName) => void,
+  ): void {
+    switch (event.type) {
+      case 'applied':
+        this.#accept(event.object, set);
+        break;
+      case 'deleted':
+        remove(namespacedName(event.object.namespace, event.object.name));
+        break;
+      case 'replaced': {
+        const left = new Set(known);
+        for (const object of event.objects) {
+          left.delete(namespacedName(object.meta.namespace, object.meta.name));
+          this.#accept(object, set);
+        }
+        for (const key of left) remove(key);
+        break;
+      }
+      default:
+        unreachable(event);
+    }
+  }
+
+  #accept<T extends { readonly meta: ObjectName }>(object: T, set: (key: NamespacedName, object: T) => void): void {
+    const { namespace, name } = object.meta;
+    if (isName(namespace) && isName(name)) set(namespacedName(namespace, name), object);
+    else
+      this.#rejected.add('invalid-name', `object ${quoted(name)} in namespace ${quoted(namespace)} has no valid name`);
+  }
+
+  readonly #setService = (key: NamespacedName, service: Service): void => {
+    if (!isForUs(service)) {
+      this.#deleteService(key);
+      return;
+    }
+    const definition = defineService(key, service);
+    if (same(definition, this.#definitions.get(key))) return;
+    this.#touch(key);
+    this.#definitions.set(key, definition);
+  };
+
+  readonly #deleteService = (key: NamespacedName): void => {
+    if (!this.#definitions.has(key)) return;
+    this.#touch(key);
+    this.#definitions.delete(key);
+  };
+
+  readonly #setSlice = (key: NamespacedName, slice: EndpointSlice): void => {
+    const known = this.#slices.get(key);
+    const model = defineSlice(slice, this.#nodeName);
+    if (same(model, known)) return;
+    if (known !== undefined && known.owner !== model?.owner) this.#deleteSlice(key);
+    if (model === undefined) return;
+    const { owner } = model;
+    this.#touch(owner);
+    this.#slices.set(key, model);
+    const others = (this.#slicesOf.get(owner) ?? NO_SLICES).filter(({ name }) => name !== model.name);
+    this.#slicesOf.set(owner, [...others, model]);
+    const time = parseTime(slice.meta.annotations[TRIGGER_TIME_ANNOTATION] ?? '');
+    if (time === undefined) return;
+    const times = this.#triggerTimes.get(owner);
+    if (times === undefined) this.#triggerTimes.set(owner, [time]);
+    else times.push(time);
+  };
+
+  readonly #deleteSlice = (key: NamespacedName): void => {
+    const known = this.#slices.get(key);
+    if (known === undefined) return;
+    this.#touch(known.owner);
+    this.#slices.delete(key);
+    const others = (this.#slicesOf.get(known.owner) ?? NO_SLICES).filter(({ name }) => name !== known.name);
+    if (others.length === 0) this.#slicesOf.delete(known.owner);
+    else this.#slicesOf.set(known.owner, others);
+  };
+
+  #applyNode(event: ObjectEvent<Node>): void {
+    if (event.type === 'deleted') return;
+    const nodes = event.type === 'replaced' ? event.objects : [event.object];
+    const own = nodes.find(({ meta }) => meta.name === this.#nodeName);
+    if (own !== undefined) this.#node = defineNode(own);
+  }
+}
+
+/** Enough of a name to tell the object from every other, and to show it. */
+function isName(text: string): boolean {
+  return text !== '' && text.length <= MAX_NAME && !text.includes('/');
+}
+
+function sameInputs(a: Inputs, b: Inputs): boolean {
+  if (a.definition === undefined || b.definition === undefined) return a.definition === b.definition;
+  if (!same(a.definition, b.definition)) return false;
+  return a.slices === b.slices || same(mergeSlices(a.definition, a.slices), mergeSlices(b.definition, b.slices));
+}

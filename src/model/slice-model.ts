@@ -1,0 +1,116 @@
+import type { Endpoint, EndpointSlice } from '../kube/objects.ts';
+import { type IpAddress, familyLabel, familyOf } from '../net/ip.ts';
+import { type NamespacedName, namespacedName } from '../net/names.ts';
+import { type Port, toPort } from '../net/port.ts';
+import type { Protocol } from '../net/protocol.ts';
+import { usableAddress } from './addresses.ts';
+import { toProtocol } from './protocols.ts';
+import { type ModelWarning, Warnings, quoted } from './warnings.ts';
+
+const SERVICE_NAME_LABEL = 'kubernetes.io/service-name';
+const HEADLESS_LABEL = 'service.kubernetes.io/headless';
+
+/** What endpoints have in common more often than not: one object serves all that are alike in a slice. */
+export interface EndpointTraits {
+  readonly local: boolean;
+  readonly ready: boolean;
+  readonly serving: boolean;
+  readonly terminating: boolean;
+  readonly zones: readonly string[];
+  readonly nodes: readonly string[];
+}
+
+export interface SliceEndpoint {
+  readonly address: IpAddress;
+  readonly traits: EndpointTraits;
+}
+
+export interface SlicePort {
+  readonly name: string;
+  readonly protocol: Protocol;
+  readonly port: Port;
+}
+
+/** An EndpointSlice, checked; kept for as long as the slice lives, so it is small. */
+export interface SliceModel {
+  readonly name: string;
+  /** The service that it belongs to. */
+  readonly owner: NamespacedName;
+  readonly ports: readonly SlicePort[];
+  readonly endpoints: readonly SliceEndpoint[];
+  readonly warnings: readonly ModelWarning[];
+}
+
+/** undefined for a slice that no service of ours can use. */
+export function defineSlice(slice: EndpointSlice, nodeName: string): SliceModel | undefined {
+  const { namespace, name, labels } = slice.meta;
+  const service = labels[SERVICE_NAME_LABEL];
+  if (service === undefined || service === '' || name === '' || namespace === '') return undefined;
+  if (Object.hasOwn(labels, HEADLESS_LABEL) || slice.addressType === 'FQDN') return undefined;
+  const warnings = new Warnings();
+  return {
+    name,
+    owner: namespacedName(namespace, service),
+    ports: slicePorts(slice, warnings),
+    endpoints: sliceEndpoints(slice, nodeName, warnings),
+    warnings: warnings.list(),
+  };
+}
+
+function slicePorts(slice: EndpointSlice, warnings: Warnings): readonly SlicePort[] {
+  return slice.ports.flatMap(({ name, protocol: word, port: number }) => {
+    const protocol = toProtocol(word);
+    const port = toPort(number);
+    if (name !== undefined && protocol !== undefined && port !== undefined) return [{ name, protocol, port }];
+    const shown = `${quoted(name ?? '(no name)')} ${number ?? '(no number)'} ${quoted(word)}`;
+    warnings.add(
+      'invalid-endpoint-port',
+      `port ${shown} of endpoint slice ${quoted(slice.meta.name)} cannot be served: it is left out`,
+    );
+    return [];
+  });
+}
+
+function sliceEndpoints(slice: EndpointSlice, nodeName: string, warnings: Warnings): readonly SliceEndpoint[] {
+  const known = new Map<string, EndpointTraits>();
+  return slice.endpoints.flatMap((endpoint) => {
+    const [text] = endpoint.addresses;
+    const ready = endpoint.ready ?? true;
+    const serving = endpoint.serving ?? true;
+    // One that is neither is never used: its comings and goings need not wake anybody.
+    if (text === undefined || (!ready && !serving)) return [];
+    const address = usableAddress(text, 'endpoint', warnings);
+    if (address === undefined) return [];
+    if (familyLabel(familyOf(address)) !== slice.addressType) {
+      warnings.add('wrong-family', `endpoint ${quoted(text)} is not of its slice's address type: it is left out`);
+      return [];
+    }
+    return [{ address, traits: shared(known, traitsOf(endpoint, nodeName, ready, serving)) }];
+  });
+}
+
+function traitsOf(endpoint: Endpoint, nodeName: string, ready: boolean, serving: boolean): EndpointTraits {
+  return {
+    local: nodeName !== '' && endpoint.nodeName === nodeName,
+    ready,
+    serving,
+    terminating: endpoint.terminating ?? false,
+    zones: endpoint.hintZones.toSorted(),
+    nodes: endpoint.hintNodes.toSorted(),
+  };
+}
+
+function shared(known: Map<string, EndpointTraits>, traits: EndpointTraits): EndpointTraits {
+  const key = JSON.stringify([
+    traits.local,
+    traits.ready,
+    traits.serving,
+    traits.terminating,
+    traits.zones,
+    traits.nodes,
+  ]);
+  const same = known.get(key);
+  if (same !== undefined) return same;
+  known.set(key, traits);
+  return traits;
+}

@@ -1,0 +1,37 @@
+/** A part of an API object that was left out, for the object's owner to hear of. */
+export interface ModelWarning {
+  /** Stable word, e.g. "invalid-address". */
+  readonly reason: string;
+  readonly message: string;
+}
+
+const SHOWN_LENGTH = 80;
+
+/** Untrusted text for a message: quoted, control characters escaped, cut when long. */
+export function quoted(text: string): string {
+  return text.length > SHOWN_LENGTH ? `${JSON.stringify(text.slice(0, SHOWN_LENGTH))}...` : JSON.stringify(text);
+}
+
+const NONE: readonly ModelWarning[] = Object.freeze([]);
+
+/** Collects at most one warning a reason: an object with a thousand bad addresses must not make a thousand messages. */
+export class Warnings {
+  #first: Map<string, { readonly message: string; count: number }> | undefined;
+
+  add(reason: string, message: string): void {
+    this.#first ??= new Map();
+    const known = this.#first.get(reason);
+    if (known === undefined) this.#first.set(reason, { message, count: 1 });
+    else known.count++;
+  }
+
+  list(): readonly ModelWarning[] {
+    if (this.#first === undefined) return NONE;
+    return [...this.#first]
+      .map(([reason, { message, count }]) => ({
+        reason,
+        message: count === 1 ? message : `${message} (and ${count - 1} more like it)`,
+      }))
+      .sort((a, b) => (a.reason < b.reason ? -1 : 1));
+  }
+}
