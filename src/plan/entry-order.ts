@@ -1,0 +1,28 @@
+import { compareCidr } from '../net/cidr.ts';
+import { compareIp } from '../net/ip.ts';
+import { PROTOCOL_NUMBER } from '../net/protocol.ts';
+import type { IpSetEntry } from '../state/ip-set.ts';
+import type { PlannedEntry } from './service-plan.ts';
+import { SET_ROLES } from './set-names.ts';
+
+const ROLE_INDEX = new Map(SET_ROLES.map((role, index) => [role, index]));
+
+/** A total order: 0 only for entries that are the same. */
+export function compareEntry(a: PlannedEntry, b: PlannedEntry): number {
+  return (
+    (ROLE_INDEX.get(a.role) ?? 0) - (ROLE_INDEX.get(b.role) ?? 0) ||
+    a.family - b.family ||
+    compareContent(a.entry, b.entry)
+  );
+}
+
+// Entries of one role have one type.
+function compareContent(a: IpSetEntry, b: IpSetEntry): number {
+  return (
+    ('address' in a && 'address' in b ? compareIp(a.address, b.address) : 0) ||
+    ('port' in a && 'port' in b ? a.port - b.port : 0) ||
+    ('protocol' in a && 'protocol' in b ? PROTOCOL_NUMBER[a.protocol] - PROTOCOL_NUMBER[b.protocol] : 0) ||
+    ('address2' in a && 'address2' in b ? compareIp(a.address2, b.address2) : 0) ||
+    ('network' in a && 'network' in b ? compareCidr(a.network, b.network) : 0)
+  );
+}

@@ -1,0 +1,16 @@
+import { bindExternalAddress } from './bind-address.ts';
+import { type FamilyView, serve } from './family-view.ts';
+import type { PlanDraft } from './plan-draft.ts';
+
+/** External IPs follow the external traffic policy. */
+export function planExternalIps(draft: PlanDraft, view: FamilyView): void {
+  const role = view.service.externalLocal ? 'EXTERNAL-IP-LOCAL' : 'EXTERNAL-IP';
+  for (const address of view.externalIps) {
+    if (view.ports.length > 0) bindExternalAddress(draft, view, address);
+    for (const port of view.ports) {
+      const { protocol, port: number } = port;
+      draft.addEntry(role, view.family, { type: 'hash:ip,port', address, protocol, port: number });
+      serve(draft, view, port, { address, port: number }, port.destinations.external);
+    }
+  }
+}

@@ -1,0 +1,102 @@
+import type { EndpointModel, ServiceModel, ServicePortModel } from '../model/service-model.ts';
+import { type IpAddress, type IpFamily, familyOf } from '../net/ip.ts';
+import type { Port } from '../net/port.ts';
+import type { RealServer } from '../state/real-server.ts';
+import type { VirtualServer } from '../state/virtual-server.ts';
+import { persistence } from './affinity.ts';
+import { nodePortAddresses } from './node-port-addresses.ts';
+import type { NodeView, PlanConfig } from './plan-config.ts';
+import type { PlanDraft } from './plan-draft.ts';
+import { schedulerFlags } from './scheduler-flags.ts';
+import type { PlannedUdp } from './service-plan.ts';
+import { type Destinations, type Place, chooseDestinations } from './traffic-policy.ts';
+import { answeringEndpoints } from './udp.ts';
+
+/** One port of a service as one family sees it. */
+export interface PortView extends Pick<ServicePortModel, 'protocol' | 'port' | 'nodePort'> {
+  readonly endpoints: readonly EndpointModel[];
+  readonly destinations: Destinations;
+  /** For UDP ports only: empty else. */
+  readonly answering: PlannedUdp['answering'];
+}
+
+/** A service as one family sees it: what every rule starts from. */
+export interface FamilyView {
+  readonly family: IpFamily;
+  readonly service: ServiceModel;
+  readonly node: NodeView;
+  readonly clusterIp: IpAddress;
+  readonly externalIps: readonly IpAddress[];
+  readonly loadBalancerIps: readonly IpAddress[];
+  /** Where node ports are served. */
+  readonly nodeAddresses: readonly IpAddress[];
+  readonly ports: readonly PortView[];
+  /** What all virtual servers of the service share. */
+  readonly settings: Pick<VirtualServer, 'scheduler' | 'flags' | 'timeout' | 'prefix'>;
+}
+
+/** undefined when the service has no cluster IP of this family: then it is not served there at all. */
+export function familyView(
+  service: ServiceModel,
+  family: IpFamily,
+  node: NodeView,
+  config: PlanConfig,
+): FamilyView | undefined {
+  const ofFamily = (address: IpAddress): boolean => familyOf(address) === family;
+  const clusterIp = service.clusterIps.find(ofFamily);
+  if (clusterIp === undefined) return undefined;
+  const externalIps = service.externalIps.filter(ofFamily);
+  const loadBalancerIps = service.loadBalancerIps.filter(ofFamily);
+  const hasAddress = externalIps.length > 0 || loadBalancerIps.length > 0;
+  const hasNodePort = service.ports.some(({ nodePort }) => nodePort !== undefined);
+  const { flags, timeout } = persistence(service);
+  const place = { nodeName: config.nodeName, zone: node.zone };
+  return {
+    family,
+    service,
+    node,
+    clusterIp,
+    externalIps,
+    loadBalancerIps,
+    nodeAddresses: hasNodePort ? nodePortAddresses(family, node, config) : [],
+    ports: service.ports.map((port) => portView(service, port, family, hasAddress, place)),
+    settings: {
+      scheduler: config.scheduler,
+      flags: flags | schedulerFlags(config.scheduler),
+      timeout,
+      prefix: family === 4 ? 32 : 128,
+    },
+  };
+}
+
+function portView(
+  service: ServiceModel,
+  { protocol, port, nodePort, endpoints: both }: ServicePortModel,
+  family: IpFamily,
+  hasAddress: boolean,
+  place: Place,
+): PortView {
+  const endpoints = both.filter(({ address }) => familyOf(address) === family);
+  return {
+    protocol,
+    port,
+    ...(nodePort === undefined ? {} : { nodePort }),
+    endpoints,
+    destinations: chooseDestinations(service, endpoints, hasAddress || nodePort !== undefined, place),
+    answering: protocol === 'UDP' ? answeringEndpoints(endpoints) : [],
+  };
+}
+
+/** Adds the virtual server of one port at one address. */
+export function serve(
+  draft: PlanDraft,
+  view: FamilyView,
+  { protocol, answering }: PortView,
+  at: { readonly address: IpAddress; readonly port: Port },
+  realServers: readonly RealServer[],
+): void {
+  draft.addVirtualServer(
+    { virtualServer: { address: at.address, port: at.port, protocol, ...view.settings }, realServers },
+    answering,
+  );
+}

@@ -1,0 +1,19 @@
+import { bindExternalAddress } from './bind-address.ts';
+import { type FamilyView, serve } from './family-view.ts';
+import type { PlanDraft } from './plan-draft.ts';
+import { planSourceRanges } from './source-ranges.ts';
+
+/** Load balancer IPs follow the external traffic policy, and let in only who loadBalancerSourceRanges allows. */
+export function planLoadBalancerIps(draft: PlanDraft, view: FamilyView): void {
+  for (const address of view.loadBalancerIps) {
+    if (view.ports.length > 0) bindExternalAddress(draft, view, address);
+    for (const port of view.ports) {
+      const { protocol, port: number } = port;
+      const entry = { type: 'hash:ip,port', address, protocol, port: number } as const;
+      draft.addEntry('LOAD-BALANCER', view.family, entry);
+      if (view.service.externalLocal) draft.addEntry('LOAD-BALANCER-LOCAL', view.family, entry);
+      planSourceRanges(draft, view, entry);
+      serve(draft, view, port, { address, port: number }, port.destinations.external);
+    }
+  }
+}

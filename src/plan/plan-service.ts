@@ -1,0 +1,36 @@
+import type { ServiceModel } from '../model/service-model.ts';
+import { IP_FAMILIES } from '../net/ip.ts';
+import { planClusterIp } from './cluster-ip.ts';
+import { planExternalIps } from './external-ip.ts';
+import { type FamilyView, familyView } from './family-view.ts';
+import { planHairpin } from './hairpin.ts';
+import { planHealthCheck } from './health-check.ts';
+import { planLoadBalancerIps } from './load-balancer.ts';
+import { planNodePorts } from './node-port.ts';
+import type { NodeView, PlanConfig } from './plan-config.ts';
+import { PlanDraft } from './plan-draft.ts';
+import type { ServicePlan } from './service-plan.ts';
+
+/** In this order: of two that want one virtual server the first has it. */
+const FAMILY_RULES: readonly ((draft: PlanDraft, view: FamilyView) => void)[] = [
+  planClusterIp,
+  planExternalIps,
+  planLoadBalancerIps,
+  planNodePorts,
+  planHairpin,
+];
+
+/** All that a service demands of this node's kernel. Pure: the same service, node and configuration give an equal plan. */
+export function planService(service: ServiceModel, node: NodeView, config: PlanConfig): ServicePlan {
+  const draft = new PlanDraft();
+  const views = IP_FAMILIES.filter((family) => config.families.includes(family)).flatMap(
+    (family) => familyView(service, family, node, config) ?? [],
+  );
+  for (const view of views) {
+    for (const rule of FAMILY_RULES) rule(draft, view);
+    if (view.ports.some(({ destinations }) => destinations.noLocal)) draft.setNoLocal(service);
+  }
+  planHealthCheck(draft, views);
+  for (const warning of service.warnings) draft.addWarning(warning);
+  return draft.finish(service.name);
+}
