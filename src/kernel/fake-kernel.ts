@@ -13,6 +13,7 @@ import {
 import { errnoName, errnoText } from './errno.ts';
 import { FakeTables } from './fake-tables.ts';
 import { KernelError } from './kernel-error.ts';
+import { checkSysctlKey } from './sysctl.ts';
 import type { Flow, IpvsTimeouts, Kernel, KernelCounters, NodeAddress, ObservedIpSet } from './kernel.ts';
 
 /** Answers a positive errno for an operation that shall fail, else undefined. Asked before each operation. */
@@ -231,11 +232,13 @@ export class FakeKernel implements Kernel {
 
   async getSysctl(key: string): Promise<string | undefined> {
     await this.#enter('getSysctl');
+    checkSysctlKey(key);
     return this.sysctls.get(key);
   }
 
   async setSysctl(key: string, value: string): Promise<{ readonly changed: boolean; readonly before: string }> {
     await this.#enter('setSysctl');
+    checkSysctlKey(key);
     const before = this.sysctls.get(key);
     if (before === undefined) throw new KernelError('setSysctl', 'ENOENT', `sysctl ${key} does not exist`);
     if (before === value) return { changed: false, before };

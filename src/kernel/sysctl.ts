@@ -46,8 +46,13 @@ export class Sysctl {
   }
 }
 
-function pathOf(key: string): string {
+/** Throws a KernelError (EINVAL) for what could be a file outside /proc/sys. */
+export function checkSysctlKey(key: string): void {
   if (!KEY.test(key)) throw new KernelError('sysctl', 'EINVAL', `not a sysctl key: ${JSON.stringify(key)}`);
+}
+
+function pathOf(key: string): string {
+  checkSysctlKey(key);
   return ROOT + key;
 }
 

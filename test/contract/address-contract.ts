@@ -1,0 +1,66 @@
+import { describe, expect, test } from '@jest/globals';
+import type { NodeAddress } from '../../src/kernel/kernel.ts';
+import { type IpFamily, compareIp, formatIp } from '../../src/net/ip.ts';
+import type { Op } from '../../src/state/op.ts';
+import { transaction } from '../../src/state/transaction.ts';
+import type { ContractBed } from './contract-bed.ts';
+import { address } from './objects.ts';
+
+export function addressContract(family: IpFamily, bed: () => ContractBed): void {
+  const host = family === 4 ? 32 : 128;
+  const bind = (n: number): Op => ({ kind: 'bind-address', address: address(family, n) });
+  const unbind = (n: number): Op => ({ kind: 'unbind-address', address: address(family, n) });
+  const apply = async (...ops: readonly Op[]) => bed().kernel.apply(transaction(ops));
+  const text = (n: number): string => `${formatIp(address(family, n))}/${host}`;
+  const clean = { failures: [] };
+
+  describe('addresses', () => {
+    test('are bound to kube-ipvs0 and taken away; repeating either counts as done', async () => {
+      expect(await bed().addresses()).toEqual([]);
+      expect(await apply(bind(1), bind(2), bind(3))).toEqual({ attempted: 3, failures: [] });
+      expect(await apply(bind(1), bind(2), bind(3))).toMatchObject(clean);
+      expect(await bed().addresses()).toEqual([text(1), text(2), text(3)]);
+      const bound = await bed().kernel.getBoundAddresses();
+      expect(bound.sort(compareIp)).toEqual([1, 2, 3].map((n) => address(family, n)));
+      expect(await apply(unbind(2))).toMatchObject(clean);
+      expect(await apply(unbind(2), unbind(9))).toMatchObject(clean);
+      expect(await bed().addresses()).toEqual([text(1), text(3)]);
+    });
+
+    test('by the thousand are bound at once', async () => {
+      const ops = Array.from({ length: 1000 }, (_, n) => bind(n + 1));
+      expect(await apply(...ops)).toEqual({ attempted: 1000, failures: [] });
+      expect(await bed().kernel.getBoundAddresses()).toHaveLength(1000);
+    });
+
+    test('cannot be bound without the interface, which prepare makes anew', async () => {
+      await apply(bind(1));
+      await bed().kernel.removeDevice();
+      expect(await bed().addresses()).toBeUndefined();
+      expect(await bed().kernel.getBoundAddresses()).toEqual([]);
+      expect((await apply(bind(1))).failures.map(({ code }) => code)).toEqual(['ENODEV']);
+      expect(await apply(unbind(1))).toMatchObject(clean);
+      await bed().kernel.removeDevice();
+      await bed().kernel.prepare();
+      expect(await apply(bind(1))).toMatchObject(clean);
+      expect(await bed().addresses()).toEqual([text(1)]);
+    });
+
+    test("of the node's other interfaces are told apart from ours", async () => {
+      const own: NodeAddress = {
+        address: address(family, 500),
+        prefix: family === 4 ? 24 : 64,
+        interfaceName: 'node0',
+        tentative: false,
+      };
+      await apply(bind(1));
+      await bed().addNodeAddress(own);
+      const { kernel } = bed();
+      expect(await kernel.getNodeAddresses()).toContainEqual(own);
+      expect((await kernel.getNodeAddresses()).map((each) => each.address)).not.toContain(address(family, 1));
+      expect(await kernel.getBoundAddresses()).toEqual([address(family, 1)]);
+      await bed().removeNodeAddress(own);
+      expect(await kernel.getNodeAddresses()).not.toContainEqual(own);
+    });
+  });
+}

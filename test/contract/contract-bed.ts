@@ -1,0 +1,25 @@
+import type { Flow, Kernel, NodeAddress } from '../../src/kernel/kernel.ts';
+import type { IpFamily } from '../../src/net/ip.ts';
+
+/** A kernel to test, and eyes of its own on it: the system's tools, or the tables of the fake. */
+export interface ContractBed extends AsyncDisposable {
+  readonly kernel: Kernel;
+  /** Lines of `ipvsadm -Sn`, sorted. */
+  ipvs(): Promise<string[]>;
+  /** `create NAME TYPE` and `add NAME ENTRY` lines in the manner of `ipset save`, sorted. */
+  sets(): Promise<string[]>;
+  /** address/prefix of what is bound to kube-ipvs0, sorted; undefined when there is no such interface. */
+  addresses(): Promise<string[] | undefined>;
+  /** `TABLE -A CHAIN RULE` lines of iptables-save, in order. */
+  rules(family: IpFamily): Promise<string[]>;
+  /** Number of flows of connection tracking with this original destination port. */
+  flows(family: IpFamily, destinationPort: number): Promise<number>;
+
+  // What others do to the same kernel.
+  addNodeAddress(address: NodeAddress): Promise<void>;
+  removeNodeAddress(address: NodeAddress): Promise<void>;
+  flushRules(family: IpFamily): Promise<void>;
+  addFlow(flow: Flow): Promise<void>;
+}
+
+export type MakeBed = () => Promise<ContractBed>;

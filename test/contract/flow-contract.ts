@@ -1,0 +1,32 @@
+import { describe, expect, test } from '@jest/globals';
+import type { Flow } from '../../src/kernel/kernel.ts';
+import type { IpFamily } from '../../src/net/ip.ts';
+import type { ContractBed } from './contract-bed.ts';
+import { address, endpoint, port } from './objects.ts';
+
+export function flowContract(family: IpFamily, bed: () => ContractBed): void {
+  const flow = (n: number, protocol: 'UDP' | 'TCP'): Flow => ({
+    family,
+    protocol,
+    source: endpoint(family, 200 + n),
+    sourcePort: port(40_000 + n),
+    destination: address(family, 10),
+    destinationPort: port(53),
+    replySource: endpoint(family, n),
+    replySourcePort: port(5353),
+  });
+
+  describe('flows', () => {
+    test('of UDP are listed and deleted one by one; TCP is left alone', async () => {
+      const { kernel } = bed();
+      for (const each of [flow(1, 'UDP'), flow(2, 'UDP'), flow(3, 'TCP')]) await bed().addFlow(each);
+      const listed = await kernel.getUdpFlows(family);
+      expect(new Set(listed)).toEqual(new Set([flow(1, 'UDP'), flow(2, 'UDP')]));
+      expect(await kernel.getUdpFlows(family === 4 ? 6 : 4)).toEqual([]);
+      expect(await kernel.deleteFlows([flow(1, 'UDP'), flow(9, 'UDP')])).toBe(1);
+      expect(await kernel.getUdpFlows(family)).toEqual([flow(2, 'UDP')]);
+      expect(await bed().flows(family, 53)).toBe(2);
+      expect(await kernel.deleteFlows([])).toBe(0);
+    });
+  });
+}

@@ -1,0 +1,169 @@
+import { describe, expect, test } from '@jest/globals';
+import { type IpFamily, formatHostPort } from '../../src/net/ip.ts';
+import type { Op } from '../../src/state/op.ts';
+import { transaction } from '../../src/state/transaction.ts';
+import { VS_PERSISTENT, VS_SCHED_FALLBACK, VS_SCHED_PORT, virtualServerKey } from '../../src/state/virtual-server.ts';
+import type { ContractBed } from './contract-bed.ts';
+import { address, endpoint, realServer, virtualServer } from './objects.ts';
+
+export function ipvsContract(family: IpFamily, bed: () => ContractBed): void {
+  const vs = virtualServer(address(family, 10), 80);
+  const rs1 = realServer(endpoint(family, 1), 8080);
+  const rs2 = realServer(endpoint(family, 2), 8080);
+  const vsText = formatHostPort(vs.address, vs.port);
+  const rs1Text = formatHostPort(rs1.address, rs1.port);
+  const rs2Text = formatHostPort(rs2.address, rs2.port);
+  const additions: readonly Op[] = [
+    { kind: 'add-virtual-server', virtualServer: vs },
+    { kind: 'add-real-server', id: vs, realServer: rs1 },
+    { kind: 'add-real-server', id: vs, realServer: rs2 },
+  ];
+  const added = [
+    `-A -t ${vsText} -s rr`,
+    `-a -t ${vsText} -r ${rs1Text} -m -w 1`,
+    `-a -t ${vsText} -r ${rs2Text} -m -w 1`,
+  ];
+  const apply = async (...ops: readonly Op[]) => bed().kernel.apply(transaction(ops));
+  const clean = { failures: [] };
+
+  describe('virtual and real servers', () => {
+    test('are added and read back', async () => {
+      expect(await apply(...additions)).toEqual({ attempted: 3, failures: [] });
+      expect(await bed().ipvs()).toEqual(added);
+      const { kernel } = bed();
+      expect(await kernel.getVirtualServers()).toEqual([vs]);
+      expect(await kernel.findVirtualServers([vs])).toEqual(new Map([[virtualServerKey(vs), vs]]));
+      const observed = { forwarding: 0, activeConnections: 0, inactiveConnections: 0, persistentConnections: 0 };
+      const servers = (await kernel.getRealServers([vs])).get(virtualServerKey(vs)) ?? [];
+      expect(new Set(servers)).toEqual(
+        new Set([
+          { ...rs1, ...observed },
+          { ...rs2, ...observed },
+        ]),
+      );
+    });
+
+    test('of UDP and SCTP stand beside those of TCP on the same port', async () => {
+      const udp = virtualServer(vs.address, 80, 'UDP', { scheduler: 'lc' });
+      const sctp = virtualServer(vs.address, 80, 'SCTP');
+      expect(
+        await apply(
+          ...additions,
+          { kind: 'add-virtual-server', virtualServer: udp },
+          { kind: 'add-virtual-server', virtualServer: sctp },
+          { kind: 'add-real-server', id: udp, realServer: rs1 },
+        ),
+      ).toMatchObject(clean);
+      expect(await bed().ipvs()).toEqual(
+        [
+          ...added,
+          `-A -u ${vsText} -s lc`,
+          `-A --sctp-service ${vsText} -s rr`,
+          `-a -u ${vsText} -r ${rs1Text} -m -w 1`,
+        ].sort(),
+      );
+      const found = await bed().kernel.getRealServers([vs, udp, sctp]);
+      expect([vs, udp, sctp].map((id) => found.get(virtualServerKey(id))?.length)).toEqual([2, 1, 0]);
+    });
+
+    test('keep flags, timeout and weight, and take edits of them', async () => {
+      const sticky = virtualServer(vs.address, 80, 'TCP', {
+        scheduler: 'mh',
+        flags: VS_PERSISTENT | VS_SCHED_FALLBACK | VS_SCHED_PORT,
+        timeout: 10_800,
+      });
+      expect(await apply({ kind: 'add-virtual-server', virtualServer: sticky })).toMatchObject(clean);
+      expect(await bed().kernel.getVirtualServers()).toEqual([sticky]);
+      expect(await bed().ipvs()).toEqual([`-A -t ${vsText} -s mh -p 10800 -b mh-fallback,mh-port`]);
+      const edited = { ...vs, scheduler: 'wrr' };
+      const drained = { ...rs1, weight: 0 };
+      expect(
+        await apply(
+          { kind: 'edit-virtual-server', virtualServer: edited },
+          { kind: 'add-real-server', id: vs, realServer: rs1 },
+          { kind: 'edit-real-server', id: vs, realServer: drained },
+        ),
+      ).toMatchObject(clean);
+      expect(await bed().kernel.getVirtualServers()).toEqual([edited]);
+      expect(await bed().ipvs()).toEqual([`-A -t ${vsText} -s wrr`, `-a -t ${vsText} -r ${rs1Text} -m -w 0`]);
+    });
+
+    test('added again are edited, not refused', async () => {
+      await apply(...additions);
+      expect(await apply(...additions)).toMatchObject(clean);
+      expect(await bed().ipvs()).toEqual(added);
+      expect(
+        await apply(
+          { kind: 'add-virtual-server', virtualServer: { ...vs, scheduler: 'lc' } },
+          { kind: 'add-real-server', id: vs, realServer: { ...rs1, weight: 7 } },
+        ),
+      ).toMatchObject(clean);
+      expect(await bed().ipvs()).toEqual([
+        `-A -t ${vsText} -s lc`,
+        `-a -t ${vsText} -r ${rs1Text} -m -w 7`,
+        `-a -t ${vsText} -r ${rs2Text} -m -w 1`,
+      ]);
+    });
+
+    test('are deleted, real servers with their virtual server, and deleting again counts as done', async () => {
+      await apply(...additions);
+      const gone: Op = { kind: 'delete-real-server', id: vs, realServer: rs2 };
+      expect(await apply(gone)).toMatchObject(clean);
+      expect(await apply(gone)).toMatchObject(clean);
+      expect(await bed().ipvs()).toEqual(added.slice(0, 2));
+      expect(await apply({ kind: 'delete-virtual-server', id: vs })).toMatchObject(clean);
+      expect(await bed().ipvs()).toEqual([]);
+      expect(await apply(gone, { kind: 'delete-virtual-server', id: vs })).toMatchObject(clean);
+    });
+
+    test('that are not there are absent where they are asked for', async () => {
+      const other = virtualServer(address(family, 11), 80);
+      await apply({ kind: 'add-virtual-server', virtualServer: vs });
+      const { kernel } = bed();
+      expect([...(await kernel.findVirtualServers([other, vs])).keys()]).toEqual([virtualServerKey(vs)]);
+      expect(await kernel.getRealServers([other, vs])).toEqual(new Map([[virtualServerKey(vs), []]]));
+      expect(await kernel.findVirtualServers([])).toEqual(new Map());
+      expect(await kernel.getRealServers([])).toEqual(new Map());
+    });
+
+    test('that fail are named with their errno, and the others are done', async () => {
+      const missing = virtualServer(address(family, 99), 80);
+      const unknown = virtualServer(address(family, 12), 80, 'TCP', { scheduler: 'nosuch' });
+      const outcome = await apply(
+        { kind: 'add-virtual-server', virtualServer: unknown },
+        { kind: 'edit-virtual-server', virtualServer: missing },
+        { kind: 'add-real-server', id: missing, realServer: rs1 },
+        { kind: 'edit-real-server', id: vs, realServer: rs2 },
+        { kind: 'add-virtual-server', virtualServer: vs },
+        { kind: 'add-real-server', id: vs, realServer: rs1 },
+      );
+      expect(outcome.attempted).toBe(6);
+      expect(new Set(outcome.failures.map(({ op, code }) => `${op.kind} ${code}`))).toEqual(
+        new Set([
+          'add-virtual-server ENOENT',
+          'edit-virtual-server ESRCH',
+          'add-real-server ESRCH',
+          'edit-real-server ENOENT',
+        ]),
+      );
+      expect(await bed().ipvs()).toEqual(added.slice(0, 2));
+    });
+
+    test('by the thousand take one transaction', async () => {
+      const ops = Array.from({ length: 1500 }, (_, n): Op[] => {
+        const many = virtualServer(address(family, 256 + n), 80);
+        return [
+          { kind: 'add-virtual-server', virtualServer: many },
+          { kind: 'add-real-server', id: many, realServer: realServer(endpoint(family, n), 80) },
+        ];
+      }).flat();
+      expect(await apply(...ops)).toEqual({ attempted: 3000, failures: [] });
+      const found = await bed().kernel.getVirtualServers();
+      expect(found).toHaveLength(1500);
+      const servers = await bed().kernel.getRealServers(found);
+      expect(servers.size).toBe(1500);
+      expect([...servers.values()].every((list) => list.length === 1)).toBe(true);
+      expect((await bed().kernel.findVirtualServers(found)).size).toBe(1500);
+    });
+  });
+}

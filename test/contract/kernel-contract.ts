@@ -1,0 +1,38 @@
+import { afterEach, beforeEach, describe } from '@jest/globals';
+import { IP_FAMILIES } from '../../src/net/ip.ts';
+import { addressContract } from './address-contract.ts';
+import type { ContractBed, MakeBed } from './contract-bed.ts';
+import { flowContract } from './flow-contract.ts';
+import { ipvsContract } from './ipvs-contract.ts';
+import { ruleContract } from './rule-contract.ts';
+import { setContract } from './set-contract.ts';
+import { settingContract } from './setting-contract.ts';
+
+/** What every Kernel must do: one suite for the real one and the fake. Each test gets a kernel of its own, prepared. */
+export function kernelContract(makeBed: MakeBed): void {
+  describe('every kernel', () => {
+    let bed: ContractBed | undefined;
+    beforeEach(async () => {
+      bed = await makeBed();
+      await bed.kernel.prepare();
+    });
+    afterEach(async () => {
+      await bed?.[Symbol.asyncDispose]();
+      bed = undefined;
+    });
+    const current = (): ContractBed => {
+      if (bed === undefined) throw new Error('there is no bed outside a test');
+      return bed;
+    };
+    for (const family of IP_FAMILIES) {
+      describe(`IPv${family}`, () => {
+        ipvsContract(family, current);
+        setContract(family, current);
+        addressContract(family, current);
+        ruleContract(family, current);
+        flowContract(family, current);
+      });
+    }
+    settingContract(current);
+  });
+}

@@ -1,0 +1,95 @@
+import { describe, expect, test } from '@jest/globals';
+import type { IpFamily } from '../../src/net/ip.ts';
+import type { Op } from '../../src/state/op.ts';
+import type { RuleSet } from '../../src/state/rule-set.ts';
+import { transaction } from '../../src/state/transaction.ts';
+import type { ContractBed } from './contract-bed.ts';
+import { set } from './objects.ts';
+
+// In the spelling of iptables-save, so that what is read back is what was asked for.
+function ruleSet(family: IpFamily, setName: string): RuleSet {
+  const comment = ['-m', 'comment', '--comment', 'cluster IPs, "quoted"'];
+  return {
+    family,
+    chains: [
+      { table: 'nat', name: 'KUBE-MARK-MASQ', rules: [['-j', 'MARK', '--set-xmark', '0x4000/0x4000']] },
+      {
+        table: 'nat',
+        name: 'KUBE-SERVICES',
+        rules: [
+          [...comment, '-m', 'set', '--match-set', setName, 'dst,dst', '-j', 'KUBE-MARK-MASQ'],
+          ['-m', 'set', '--match-set', setName, 'dst,dst', '-j', 'ACCEPT'],
+        ],
+      },
+      { table: 'filter', name: 'KUBE-FORWARD', rules: [['-m', 'mark', '--mark', '0x4000/0x4000', '-j', 'ACCEPT']] },
+      { table: 'filter', name: 'KUBE-PROXY-FIREWALL', rules: [] },
+    ],
+    jumps: [
+      { table: 'nat', from: 'PREROUTING', to: 'KUBE-SERVICES', comment: 'kubernetes service portals' },
+      { table: 'nat', from: 'OUTPUT', to: 'KUBE-SERVICES', comment: 'kubernetes service portals' },
+      { table: 'filter', from: 'FORWARD', to: 'KUBE-FORWARD', comment: 'kubernetes forwarding rules' },
+      { table: 'filter', from: 'FORWARD', to: 'KUBE-PROXY-FIREWALL', comment: 'kube-proxy firewall rules' },
+    ],
+  };
+}
+
+export function ruleContract(family: IpFamily, bed: () => ContractBed): void {
+  const one = set(family, 'CLUSTER-IP', 'hash:ip,port');
+  const rules = ruleSet(family, one.name);
+  const create: Op = { kind: 'create-set', set: one };
+  const expected = [
+    'filter -A FORWARD -m comment --comment "kube-proxy firewall rules" -j KUBE-PROXY-FIREWALL',
+    'filter -A FORWARD -m comment --comment "kubernetes forwarding rules" -j KUBE-FORWARD',
+    'filter -A KUBE-FORWARD -m mark --mark 0x4000/0x4000 -j ACCEPT',
+    'nat -A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000',
+    `nat -A KUBE-SERVICES -m comment --comment "cluster IPs, \\"quoted\\"" -m set --match-set ${one.name} dst,dst -j KUBE-MARK-MASQ`,
+    `nat -A KUBE-SERVICES -m set --match-set ${one.name} dst,dst -j ACCEPT`,
+    'nat -A OUTPUT -m comment --comment "kubernetes service portals" -j KUBE-SERVICES',
+    'nat -A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES',
+  ];
+
+  describe('rules', () => {
+    test('are written once, repaired when flushed, and removed', async () => {
+      const { kernel } = bed();
+      await kernel.apply(transaction([create]));
+      expect(await kernel.ensureRules(rules)).toEqual({ changed: true });
+      expect((await bed().rules(family)).sort()).toEqual(expected);
+      const before = kernel.counters.writes;
+      expect(await kernel.ensureRules(rules)).toEqual({ changed: false });
+      expect(kernel.counters.writes).toBe(before);
+      await bed().flushRules(family);
+      expect(await kernel.ensureRules(rules)).toEqual({ changed: true });
+      expect((await bed().rules(family)).sort()).toEqual(expected);
+      await kernel.removeRules(rules);
+      expect(await bed().rules(family)).toEqual([]);
+      await kernel.removeRules(rules);
+    });
+
+    test('change with what is wanted', async () => {
+      const { kernel } = bed();
+      await kernel.apply(transaction([create]));
+      await kernel.ensureRules(rules);
+      const { chains } = rules;
+      const fewer = { ...rules, chains: chains.map((chain) => ({ ...chain, rules: chain.rules.slice(0, 1) })) };
+      expect(await kernel.ensureRules(fewer)).toEqual({ changed: true });
+      expect((await bed().rules(family)).sort()).toEqual(
+        expected.filter((line) => !line.endsWith('dst,dst -j ACCEPT')),
+      );
+    });
+
+    test('on a set that is not there are refused', async () => {
+      await expect(bed().kernel.ensureRules(rules)).rejects.toThrow(/KUBE-/);
+    });
+
+    test('keep the set that they use from being destroyed', async () => {
+      const { kernel } = bed();
+      await kernel.apply(transaction([create]));
+      await kernel.ensureRules(rules);
+      const destroy = transaction([{ kind: 'destroy-set', set: one }]);
+      expect((await kernel.apply(destroy)).failures.map(({ code }) => code)).toEqual(['IPSET_ERR_BUSY']);
+      await kernel.removeRules(rules);
+      expect((await kernel.apply(destroy)).failures).toEqual([]);
+      expect(await bed().sets()).toEqual([]);
+    });
+  });
+}

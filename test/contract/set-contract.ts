@@ -1,0 +1,90 @@
+import { describe, expect, test } from '@jest/globals';
+import type { IpFamily } from '../../src/net/ip.ts';
+import { type IpSetType, formatIpSetEntry } from '../../src/state/ip-set.ts';
+import type { Op } from '../../src/state/op.ts';
+import { transaction } from '../../src/state/transaction.ts';
+import type { ContractBed } from './contract-bed.ts';
+import { entry, set } from './objects.ts';
+
+const TYPES: readonly IpSetType[] = ['hash:ip', 'hash:ip,port', 'hash:ip,port,ip', 'hash:ip,port,net', 'bitmap:port'];
+
+export function setContract(family: IpFamily, bed: () => ContractBed): void {
+  const apply = async (...ops: readonly Op[]) => bed().kernel.apply(transaction(ops));
+  const clean = { failures: [] };
+
+  describe('sets', () => {
+    test.each(TYPES)('of type %s are made, filled, read, emptied and destroyed', async (type) => {
+      const one = set(family, 'ONE', type);
+      const entries = [1, 2, 3].map((n) => entry(family, type, n));
+      const create: Op = { kind: 'create-set', set: one };
+      const additions = entries.map((each): Op => ({ kind: 'add-entry', set: one, entry: each }));
+      expect(await apply(create, ...additions)).toEqual({ attempted: 4, failures: [] });
+      // Again: all is there.
+      expect(await apply(create, ...additions)).toEqual({ attempted: 4, failures: [] });
+      const lines = entries.map((each) => `add ${one.name} ${formatIpSetEntry(each)}`);
+      expect(await bed().sets()).toEqual([...lines, `create ${one.name} ${type}`].sort());
+      const [observed, ...others] = await bed().kernel.getSets();
+      expect(others).toEqual([]);
+      expect(observed).toMatchObject(one);
+      expect(new Set(observed?.entries.map(formatIpSetEntry))).toEqual(new Set(entries.map(formatIpSetEntry)));
+      const deletions = entries.slice(1).map((each): Op => ({ kind: 'delete-entry', set: one, entry: each }));
+      expect(await apply(...deletions)).toMatchObject(clean);
+      expect(await apply(...deletions)).toMatchObject(clean);
+      expect(await bed().sets()).toEqual([...lines.slice(0, 1), `create ${one.name} ${type}`].sort());
+      expect(await apply({ kind: 'destroy-set', set: one })).toMatchObject(clean);
+      expect(await apply({ kind: 'destroy-set', set: one }, ...deletions)).toMatchObject(clean);
+      expect(await bed().sets()).toEqual([]);
+    });
+
+    test('that are full refuse entries by name and grow on demand', async () => {
+      // The kernel's hash types keep the limit only roughly below 64 entries.
+      const small = set(family, 'SMALL', 'hash:ip,port', 64);
+      const entries = Array.from({ length: 200 }, (_, n) => entry(family, 'hash:ip,port', n + 1));
+      const outcome = await apply(
+        { kind: 'create-set', set: small },
+        ...entries.map((each): Op => ({ kind: 'add-entry', set: small, entry: each })),
+      );
+      const present = (await bed().kernel.getSets())[0]?.entries ?? [];
+      expect(present.length).toBeGreaterThanOrEqual(32);
+      expect(outcome.failures.map(({ code }) => code)).toEqual(
+        Array.from({ length: 200 - present.length }, () => 'IPSET_ERR_HASH_FULL'),
+      );
+      const large = { ...small, maxEntries: 1024 };
+      expect(await apply({ kind: 'grow-set', set: large, entries })).toMatchObject(clean);
+      const [grown, ...others] = await bed().kernel.getSets();
+      expect(others).toEqual([]);
+      expect(grown).toMatchObject({ name: small.name, maxEntries: 1024 });
+      expect(grown?.entries).toHaveLength(200);
+      expect(await bed().sets()).toHaveLength(201);
+    });
+
+    test('that cannot be changed are named, and the others are', async () => {
+      const one = set(family, 'ONE', 'hash:ip');
+      const missing = set(family, 'MISSING', 'hash:ip');
+      const outcome = await apply(
+        { kind: 'create-set', set: one },
+        { kind: 'create-set', set: { ...one, type: 'hash:ip,port' } },
+        { kind: 'grow-set', set: missing, entries: [] },
+        { kind: 'add-entry', set: missing, entry: entry(family, 'hash:ip', 1) },
+        { kind: 'add-entry', set: one, entry: entry(family, 'hash:ip', 1) },
+      );
+      expect(outcome.failures.map(({ op, code }) => `${op.kind} ${code}`)).toEqual([
+        'create-set EEXIST',
+        'grow-set ENOENT',
+        'add-entry ENOENT',
+      ]);
+      expect(await bed().sets()).toHaveLength(2);
+    });
+
+    test('take many entries at once', async () => {
+      const big = set(family, 'BIG', 'hash:ip,port');
+      const additions = Array.from({ length: 5000 }, (_, n): Op => ({
+        kind: 'add-entry',
+        set: big,
+        entry: entry(family, 'hash:ip,port', n + 1),
+      }));
+      expect(await apply({ kind: 'create-set', set: big }, ...additions)).toEqual({ attempted: 5001, failures: [] });
+      expect((await bed().kernel.getSets())[0]?.entries).toHaveLength(5000);
+    });
+  });
+}
