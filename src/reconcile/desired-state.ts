@@ -1,6 +1,7 @@
 import type { IpAddress } from '../net/ip.ts';
 import { type NamespacedName, namespacedName } from '../net/names.ts';
 import type { Cluster } from '../model/cluster.ts';
+import { nodeIps } from '../model/node.ts';
 import { NodePlan } from '../plan/node-plan.ts';
 import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
 import { planService } from '../plan/plan-service.ts';
@@ -19,19 +20,29 @@ export interface Refresh {
   readonly udpChanged: boolean;
 }
 
+export interface DesiredStateOptions {
+  readonly cluster: Cluster;
+  readonly plan: PlanConfig;
+  readonly log: Log;
+  /** --bind-address: stands for the node's own address of its family. */
+  readonly nodeIpOverride: IpAddress | undefined;
+}
+
 /** Cluster, node and configuration in; the merged plan out. Holds no kernel state. */
 export class DesiredState {
   readonly plan = new NodePlan();
   readonly #cluster: Cluster;
   readonly #config: PlanConfig;
   readonly #log: Log;
+  readonly #nodeIpOverride: IpAddress | undefined;
   #interfaceAddresses: readonly IpAddress[] = [];
   #everythingStale = true;
 
-  constructor(cluster: Cluster, config: PlanConfig, log: Log) {
-    this.#cluster = cluster;
-    this.#config = config;
-    this.#log = log;
+  constructor(options: DesiredStateOptions) {
+    this.#cluster = options.cluster;
+    this.#config = options.plan;
+    this.#log = options.log;
+    this.#nodeIpOverride = options.nodeIpOverride;
   }
 
   /** Addresses of this node's interfaces but kube-ipvs0; answers whether they differ from before. */
@@ -52,6 +63,7 @@ export class DesiredState {
   /** Plans anew whatever changed in the cluster or the node since the last call. */
   async refresh(breather: Breather): Promise<Refresh> {
     const changes = this.#cluster.takeChanges();
+    for (const { reason, message } of changes.rejected) this.#log.warn(message, { reason });
     const all = this.#everythingStale || changes.nodeChanged;
     this.#everythingStale = false;
     const names = all ? new Set([...this.#cluster.names(), ...changes.services]) : changes.services;
@@ -61,7 +73,7 @@ export class DesiredState {
       udpChanged = this.#replan(name, node) || udpChanged;
       await breather.breathe();
     }
-    return { services: names.size, triggerTimes: changes.triggerTimes, udpChanged };
+    return { services: names.size, triggerTimes: [...changes.triggerTimes.values()].flat(), udpChanged };
   }
 
   #replan(name: NamespacedName, node: NodeView): boolean {
@@ -81,7 +93,14 @@ export class DesiredState {
   }
 
   #nodeView(): NodeView {
-    return { ...this.#cluster.node(), interfaceAddresses: this.#interfaceAddresses };
+    const node = this.#cluster.node();
+    const reportedAddresses = node?.reportedAddresses ?? [];
+    return {
+      zone: node?.zone ?? '',
+      nodeIps: nodeIps(reportedAddresses, this.#nodeIpOverride),
+      reportedAddresses,
+      interfaceAddresses: this.#interfaceAddresses,
+    };
   }
 }
 

@@ -1,11 +1,9 @@
 import { DrainLedger } from '../diff/drain.ts';
 import type { WrongSet } from '../diff/ip-set-diff.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import type { Cluster } from '../model/cluster.ts';
 import type { Cidr } from '../net/cidr.ts';
 import type { Log } from '../observe/log.ts';
 import type { NodePlan, SetKey } from '../plan/node-plan.ts';
-import type { PlanConfig } from '../plan/plan-config.ts';
 import { planRules } from '../plan/plan-rules.ts';
 import { SET_ROLES, plannedSet } from '../plan/set-names.ts';
 import type { Op } from '../state/op.ts';
@@ -15,7 +13,7 @@ import { Breather } from './breather.ts';
 import { changeOps } from './change-sync.ts';
 import type { Clock } from './clock.ts';
 import { applyGuarded } from './deny-guard.ts';
-import { DesiredState, KUBERNETES_SERVICE } from './desired-state.ts';
+import { DesiredState, type DesiredStateOptions, KUBERNETES_SERVICE } from './desired-state.ts';
 import { fullCheckOps } from './full-check.ts';
 import { readState, readVirtualServers } from './observed-state.ts';
 import { RetryQueue } from './retry-queue.ts';
@@ -25,10 +23,8 @@ import { type SyncKind, type SyncObserver, logReport } from './sync-report.ts';
 import { type NextRun, SyncTimer, type Wanted } from './sync-timer.ts';
 import { staleFlows } from './udp-clean-up.ts';
 
-export interface ReconcilerOptions {
+export interface ReconcilerOptions extends DesiredStateOptions {
   readonly kernel: Kernel;
-  readonly cluster: Cluster;
-  readonly plan: PlanConfig;
   /** Virtual servers at these addresses are never touched. */
   readonly excludeCidrs: readonly Cidr[];
   readonly syncPeriodMs: number;
@@ -36,7 +32,6 @@ export interface ReconcilerOptions {
   /** 0: a real server drains as long as it has connections. */
   readonly drainTimeoutMs: number;
   readonly clock: Clock;
-  readonly log: Log;
   readonly observer: SyncObserver;
 }
 
@@ -58,7 +53,7 @@ export class Reconciler {
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
-    this.#desired = new DesiredState(options.cluster, options.plan, options.log);
+    this.#desired = new DesiredState(options);
     this.#ledger = new DrainLedger(options.drainTimeoutMs);
     this.#retries = new RetryQueue(options.syncPeriodMs);
     this.#timer = new SyncTimer({

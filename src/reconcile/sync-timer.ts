@@ -51,7 +51,10 @@ export class SyncTimer {
   #schedule(): void {
     this.#state = 'waiting';
     const { clock } = this.#options;
-    this.#cancelWait = clock.setTimer(() => (this.#settled = this.#run()), Math.max(0, this.#notBefore - clock.now()));
+    const start = (): void => {
+      this.#settled = this.#run();
+    };
+    this.#cancelWait = clock.setTimer(start, Math.max(0, this.#notBefore - clock.now()));
   }
 
   async #run(): Promise<void> {

@@ -1,0 +1,111 @@
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { cidrContains, cidrOf, formatCidr, parseCidr } from '../../../src/net/cidr.ts';
+import {
+  type Ip4,
+  type Ip6,
+  compareIp,
+  familyOf,
+  formatHostPort,
+  formatIp,
+  ip4FromBytes,
+  ip6FromBytes,
+  isLinkLocal6,
+  isLoopback,
+  parseIp,
+  writeIp,
+} from '../../../src/net/ip.ts';
+import { toPort } from '../../../src/net/port.ts';
+
+const ip4 = fc.nat(0xffff_ffff).map((value) => value as Ip4);
+const ip6 = fc.bigInt(1n << 48n, (1n << 128n) - 1n).map((value) => value as Ip6);
+
+describe('parseIp', () => {
+  test.each([
+    ['10.0.0.1', '10.0.0.1'],
+    ['255.255.255.255', '255.255.255.255'],
+    ['010.000.000.001', '10.0.0.1'],
+    ['fd00::1', 'fd00::1'],
+    ['FD00:0:0:0:0:0:0:1', 'fd00::1'],
+    ['::', '::'],
+    ['::ffff:10.0.0.1', '10.0.0.1'],
+    ['2001:db8::10.0.0.1', '2001:db8::a00:1'],
+  ])('reads %s as %s', (text, canonical) => {
+    const address = parseIp(text);
+    expect(address === undefined ? undefined : formatIp(address)).toBe(canonical);
+  });
+
+  test.each([
+    '',
+    '10',
+    '10.0.0',
+    '10.0.0.256',
+    '10.0.0.1.2',
+    '10.0.0.1 ',
+    '0x0a.0.0.1',
+    'fe80::1%eth0',
+    '::g',
+    'a',
+    '1:2',
+  ])('refuses %p', (text) => expect(parseIp(text)).toBeUndefined());
+
+  test('text and bytes give back what they were made from', () => {
+    fc.assert(
+      fc.property(fc.oneof(ip4, ip6), (address) => {
+        const bytes = new Uint8Array(20);
+        writeIp(address, bytes, 2);
+        expect(familyOf(address) === 4 ? ip4FromBytes(bytes, 2) : ip6FromBytes(bytes, 2)).toBe(address);
+        expect(parseIp(formatIp(address))).toBe(address);
+      }),
+    );
+  });
+
+  test('order, host:port, special ranges', () => {
+    const [a, b, c] = ['10.0.0.1', '200.0.0.1', 'fd00::1'].map((text) => parseIp(text) ?? (0 as Ip4));
+    expect([c, b, a].toSorted((x, y) => compareIp(x as Ip4, y as Ip4))).toEqual([a, b, c]);
+    expect(formatHostPort(c as Ip6, 80)).toBe('[fd00::1]:80');
+    expect(isLoopback(parseIp('127.3.2.1') as Ip4)).toBe(true);
+    expect(isLoopback(parseIp('::1') as Ip6)).toBe(true);
+    expect(isLinkLocal6(parseIp('febf::1') as Ip6)).toBe(true);
+    expect(isLinkLocal6(parseIp('fec0::1') as Ip6)).toBe(false);
+  });
+});
+
+describe('cidr', () => {
+  test.each([
+    ['10.1.2.3/8', '10.0.0.0/8'],
+    ['0.0.0.0/0', '0.0.0.0/0'],
+    ['200.1.2.3/31', '200.1.2.2/31'],
+    ['fd00:1::1/32', 'fd00:1::/32'],
+    ['::/0', '::/0'],
+  ])('%s is %s', (text, canonical) => {
+    const cidr = parseCidr(text);
+    expect(cidr && formatCidr(cidr)).toBe(canonical);
+  });
+
+  test.each(['10.0.0.0', '10.0.0.0/33', '10.0.0.0/-1', '10.0.0.0/', 'fd00::/129', '/8', '10.0.0.0/8/8'])(
+    'refuses %p',
+    (text) => expect(parseCidr(text)).toBeUndefined(),
+  );
+
+  test('a network holds the address it was made from, and not one with another bit inside the prefix', () => {
+    fc.assert(
+      fc.property(ip4, fc.integer({ min: 1, max: 32 }), (address, prefix) => {
+        const cidr = cidrOf(address, prefix);
+        expect(cidrContains(cidr, address)).toBe(true);
+        expect(cidrContains(cidr, ((address ^ (1 << (32 - prefix))) >>> 0) as Ip4)).toBe(false);
+      }),
+    );
+    expect(cidrContains(cidrOf(0 as Ip4, 0), 1n as Ip6)).toBe(false);
+  });
+});
+
+test.each([
+  [1, 1],
+  [65_535, 65_535],
+  [0, undefined],
+  [70_000, undefined],
+  [1.5, undefined],
+  ['80', undefined],
+  [null, undefined],
+])('toPort(%p) is %p', (value, port) => expect(toPort(value)).toBe(port));
