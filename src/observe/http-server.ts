@@ -1,0 +1,76 @@
+import type { Log } from './log.ts';
+import { type HttpHandler, HttpListener, type ListenAddress, formatListenAddress } from './http-listener.ts';
+
+export interface HttpServerOptions {
+  /** For the log: "health server". */
+  readonly name: string;
+  readonly where: ListenAddress;
+  readonly handler: HttpHandler;
+  readonly log: Log;
+  /** A failure to bind rejects `start` instead of being retried. */
+  readonly hardFail: boolean;
+  /** Milliseconds between two attempts to bind. */
+  readonly retryEvery?: number;
+}
+
+/** An HTTP server that keeps trying to get its port: at an upgrade, the proxy before us may still have it. */
+export class HttpServer {
+  readonly #options: HttpServerOptions;
+  #listener: HttpListener | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #attempt: Promise<void> = Promise.resolve();
+  #closed = false;
+
+  constructor(options: HttpServerOptions) {
+    this.#options = options;
+  }
+
+  /** The port that was bound; undefined while there is none. */
+  get port(): number | undefined {
+    return this.#listener?.port;
+  }
+
+  /** Resolves after the first attempt, whatever came of it; rejects only with hardFail. */
+  async start(): Promise<void> {
+    const { hardFail, name, where } = this.#options;
+    this.#attempt = this.#open();
+    try {
+      await this.#attempt;
+    } catch (error) {
+      if (hardFail) {
+        throw new Error(`the ${name} cannot listen on ${formatListenAddress(where)}: ${text(error)}`, { cause: error });
+      }
+      this.#retryLater(error);
+    }
+  }
+
+  /** Resolves when the port is free and no attempt is under way. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    await this.#attempt.catch(() => undefined);
+    await this.#listener?.close();
+    this.#listener = undefined;
+  }
+
+  async #open(): Promise<void> {
+    const { name, where, handler, log } = this.#options;
+    this.#listener = await HttpListener.open(where, handler);
+    if (!this.#closed) log.info(`The ${name} listens`, { address: formatListenAddress(where) });
+  }
+
+  #retryLater(error: unknown): void {
+    if (this.#closed) return;
+    const { name, where, log, retryEvery = 5_000 } = this.#options;
+    const address = formatListenAddress(where);
+    log.error(`The ${name} cannot listen; trying again`, { address, error: text(error), retryMs: retryEvery });
+    this.#timer = setTimeout(() => {
+      this.#attempt = this.#open();
+      this.#attempt.catch((again: unknown) => this.#retryLater(again));
+    }, retryEvery);
+  }
+}
+
+function text(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

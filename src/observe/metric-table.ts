@@ -1,0 +1,226 @@
+/** One metric: what it is called, what it counts and by which labels. */
+export interface MetricRow {
+  readonly type: 'counter' | 'gauge' | 'histogram';
+  readonly name: string;
+  readonly help: string;
+  readonly labels: readonly string[];
+  /** Upper bounds, for histograms. */
+  readonly buckets?: readonly number[];
+}
+
+interface CounterRow extends MetricRow {
+  readonly type: 'counter';
+}
+interface GaugeRow extends MetricRow {
+  readonly type: 'gauge';
+}
+interface HistogramRow extends MetricRow {
+  readonly type: 'histogram';
+  readonly buckets: readonly number[];
+}
+
+function counter(name: string, labels: readonly string[], help: string): CounterRow {
+  return { type: 'counter', name, labels, help };
+}
+
+function gauge(name: string, labels: readonly string[], help: string): GaugeRow {
+  return { type: 'gauge', name, labels, help };
+}
+
+function histogram(name: string, labels: readonly string[], buckets: readonly number[], help: string): HistogramRow {
+  return { type: 'histogram', name, labels, buckets, help };
+}
+
+/** From `from` to `to` in steps of `step`, both ends included. */
+function linear(from: number, to: number, step: number): number[] {
+  return Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, i) => from + i * step);
+}
+
+/** 0.001 to 16.384, doubling. */
+const SYNC_BUCKETS = Array.from({ length: 15 }, (_, k) => 2 ** k / 1000);
+
+/** Of kube-proxy, to the leading 0, so that dashboards with fixed bounds keep working. */
+const NETWORK_PROGRAMMING_BUCKETS = [0, 0.25, 0.5, ...linear(1, 59, 1), ...linear(60, 115, 5), ...linear(120, 300, 30)];
+
+const REQUEST_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60];
+const SIZE_BUCKETS = [64, 256, 512, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216];
+
+const FAMILY = ['ip_family'];
+const BUILD = [
+  'major',
+  'minor',
+  'git_version',
+  'git_commit',
+  'git_tree_state',
+  'build_date',
+  'go_version',
+  'compiler',
+  'platform',
+];
+
+/** Metrics that kube-proxy has under the same names; dashboards and alerts read these. */
+const KUBE_PROXY = {
+  syncDuration: histogram(
+    'kubeproxy_sync_proxy_rules_duration_seconds',
+    FAMILY,
+    SYNC_BUCKETS,
+    'How long a sync took, failed ones too',
+  ),
+  syncLast: gauge(
+    'kubeproxy_sync_proxy_rules_last_timestamp_seconds',
+    FAMILY,
+    'When the last sync succeeded, in Unix time',
+  ),
+  syncQueued: gauge(
+    'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds',
+    FAMILY,
+    'When a sync was last asked for, in Unix time',
+  ),
+  networkProgramming: histogram(
+    'kubeproxy_network_programming_duration_seconds',
+    FAMILY,
+    NETWORK_PROGRAMMING_BUCKETS,
+    'From the change of an endpoint, as its EndpointSlice says, to the kernel that has it. Dual stack: all under the first family',
+  ),
+  endpointChanges: counter('kubeproxy_sync_proxy_rules_endpoint_changes_total', [], 'EndpointSlice events taken in'),
+  endpointChangesPending: gauge(
+    'kubeproxy_sync_proxy_rules_endpoint_changes_pending',
+    [],
+    'Endpoint changes that no sync has carried out yet',
+  ),
+  serviceChanges: counter('kubeproxy_sync_proxy_rules_service_changes_total', [], 'Service events taken in'),
+  serviceChangesPending: gauge(
+    'kubeproxy_sync_proxy_rules_service_changes_pending',
+    [],
+    'Services whose changes no sync has carried out yet',
+  ),
+  noLocalEndpoints: gauge(
+    'kubeproxy_sync_proxy_rules_no_local_endpoints_total',
+    ['traffic_policy', ...FAMILY],
+    'Services with a Local traffic policy and endpoints, but none on this node',
+  ),
+  iptablesRestoreFailures: counter(
+    'kubeproxy_sync_proxy_rules_iptables_restore_failures_total',
+    FAMILY,
+    'Runs of iptables-restore that failed',
+  ),
+  healthzAnswers: counter('kubeproxy_proxy_healthz_total', ['code'], 'Answers of /healthz by status code'),
+  livezAnswers: counter('kubeproxy_proxy_livez_total', ['code'], 'Answers of /livez by status code'),
+  conntrackDuration: histogram(
+    'kubeproxy_conntrack_reconciler_sync_duration_seconds',
+    FAMILY,
+    SYNC_BUCKETS,
+    'How long the clean-up of stale UDP flows took',
+  ),
+  conntrackDeleted: counter(
+    'kubeproxy_conntrack_reconciler_deleted_entries_total',
+    FAMILY,
+    'Stale UDP flows that were deleted',
+  ),
+};
+
+/** What every Kubernetes component and every process exposes. */
+const GENERIC = {
+  apiRequests: counter(
+    'rest_client_requests_total',
+    ['code', 'method', 'host'],
+    'Requests to the API server; code is <error> when there was no answer',
+  ),
+  apiRequestDuration: histogram(
+    'rest_client_request_duration_seconds',
+    ['verb', 'host'],
+    REQUEST_BUCKETS,
+    'How long requests took to their response headers',
+  ),
+  apiRateLimiterDuration: histogram(
+    'rest_client_rate_limiter_duration_seconds',
+    ['verb', 'host'],
+    REQUEST_BUCKETS,
+    'How long requests waited for --kube-api-qps',
+  ),
+  apiRequestSize: histogram('rest_client_request_size_bytes', ['verb', 'host'], SIZE_BUCKETS, 'Size of request bodies'),
+  apiResponseSize: histogram(
+    'rest_client_response_size_bytes',
+    ['verb', 'host'],
+    SIZE_BUCKETS,
+    'Size of response bodies',
+  ),
+  apiRetries: counter('rest_client_request_retries_total', ['code', 'verb', 'host'], 'Requests that were tried again'),
+  buildInfo: gauge('kubernetes_build_info', BUILD, 'Always 1; the labels say which build this is'),
+  featureEnabled: gauge('kubernetes_feature_enabled', ['name', 'stage'], 'Whether a feature gate is on'),
+  processCpu: counter('process_cpu_seconds_total', [], 'CPU time, user and system'),
+  processResident: gauge('process_resident_memory_bytes', [], 'Resident memory'),
+  processVirtual: gauge('process_virtual_memory_bytes', [], 'Virtual memory'),
+  processVirtualMax: gauge('process_virtual_memory_max_bytes', [], 'Limit of virtual memory; -1 when there is none'),
+  processOpenFds: gauge('process_open_fds', [], 'Open file descriptors'),
+  processMaxFds: gauge('process_max_fds', [], 'Limit of open file descriptors'),
+  processStart: gauge('process_start_time_seconds', [], 'When the process started, in Unix time'),
+};
+
+/** Our own. */
+const OWN = {
+  syncs: counter(
+    'kubeipvs_sync_total',
+    ['kind', 'result'],
+    'Syncs by kind (full: the whole kernel state was compared; change: only what changed) and result (ok, partial: single objects failed, failed)',
+  ),
+  syncSeconds: histogram('kubeipvs_sync_duration_seconds', ['kind'], SYNC_BUCKETS, 'How long a sync took, by kind'),
+  operations: counter(
+    'kubeipvs_operations_total',
+    ['operation', 'outcome'],
+    'Changes to kernel objects by outcome (done, failed)',
+  ),
+  driftRepaired: counter(
+    'kubeipvs_drift_repaired_total',
+    ['object'],
+    'Objects that differed from the plan without a change of ours, and were repaired',
+  ),
+  rulesRepaired: counter(
+    'kubeipvs_iptables_rules_repaired_total',
+    [],
+    'Times that our iptables rules were missing or changed, and were put back',
+  ),
+  objects: gauge('kubeipvs_objects', ['type'], 'Objects that should be in force now'),
+  draining: gauge(
+    'kubeipvs_draining_real_servers',
+    [],
+    'Real servers at weight 0 that wait for their last connections',
+  ),
+  watchState: gauge(
+    'kubeipvs_watch_state',
+    ['resource', 'state'],
+    '1 for the state that the watch of a resource is in (listing, watching, waiting), 0 for the others',
+  ),
+  watchRestarts: counter('kubeipvs_watch_restarts_total', ['resource', 'reason'], 'Watches that ended and began anew'),
+  netlinkBytes: counter(
+    'kubeipvs_netlink_bytes_total',
+    ['direction'],
+    'Bytes exchanged with the kernel by netlink (sent, received)',
+  ),
+  netlinkMessages: counter(
+    'kubeipvs_netlink_messages_total',
+    ['direction'],
+    'Messages exchanged with the kernel by netlink (sent, received)',
+  ),
+  netlinkSends: counter('kubeipvs_netlink_sends_total', [], 'System calls that sent messages to the kernel'),
+  processesStarted: counter(
+    'kubeipvs_processes_started_total',
+    ['program'],
+    'Programs that were started (iptables-restore, modprobe, ...)',
+  ),
+  eventLoopLag: gauge(
+    'kubeipvs_event_loop_lag_max_seconds',
+    [],
+    'The longest that the event loop was held up since the last scrape',
+  ),
+};
+
+/** Every metric there is, by the name it has in the code. */
+export const METRICS = { ...KUBE_PROXY, ...GENERIC, ...OWN };
+
+/** The same in the groups of the documentation. */
+export const METRIC_GROUPS: Readonly<Record<string, readonly MetricRow[]>> = {
+  'Of kube-proxy, with the same names': Object.values(KUBE_PROXY),
+  'Of every Kubernetes component and process': Object.values(GENERIC),
+  "kube-ipvs-proxy's own": Object.values(OWN),
+};

@@ -1,0 +1,99 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { pipeline } from 'node:stream/promises';
+import { type HttpHandler, answer, answerText, pathOf, queryOf } from './http-listener.ts';
+import { HttpServer, type HttpServerOptions } from './http-server.ts';
+import { Profiler } from './profiler.ts';
+
+export interface MetricsServerOptions extends Omit<HttpServerOptions, 'name' | 'handler'> {
+  readonly metrics: { readonly contentType: string; expose(): Promise<string> };
+  /** What /configz answers, as a value for JSON. */
+  readonly configz: () => unknown;
+  /** Serve what is below /debug/. */
+  readonly profiling: boolean;
+  /** What a PUT to /debug/flags/v changes. */
+  readonly setVerbosity: (level: number) => void;
+}
+
+type Routes = Readonly<Record<string, HttpHandler>>;
+
+async function sendHeap(profiler: Profiler, response: ServerResponse): Promise<void> {
+  const snapshot = await profiler.heapSnapshot();
+  response.writeHead(200, {
+    'Content-Type': 'application/json',
+    'Content-Disposition': 'attachment; filename="kube-ipvs-proxy.heapsnapshot"',
+  });
+  await pipeline(snapshot, response);
+}
+
+async function sendCpuProfile(profiler: Profiler, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const seconds = Number(queryOf(request).get('seconds') ?? '10');
+  if (!(seconds > 0)) {
+    answerText(response, 400, 'seconds must be a number above 0\n');
+    return;
+  }
+  const profile = await profiler.cpuProfile(seconds);
+  if (profile === undefined) answerText(response, 503, 'another profile is being taken\n');
+  else answer(response, 200, 'application/json', profile);
+}
+
+/** As kube-proxy's: a PUT with the level as its body. */
+async function changeVerbosity(
+  request: IncomingMessage,
+  response: ServerResponse,
+  setVerbosity: (level: number) => void,
+): Promise<void> {
+  if (request.method !== 'PUT') {
+    answerText(response, 405, 'PUT a level\n');
+    return;
+  }
+  let body = '';
+  for await (const chunk of request) {
+    body += String(chunk);
+    if (body.length > 16) break;
+  }
+  if (!/^\d{1,9}\s*$/.test(body)) {
+    answerText(response, 400, 'want a level such as 4\n');
+    return;
+  }
+  setVerbosity(Number(body));
+  answerText(response, 200, `the verbosity is ${Number(body)}\n`);
+}
+
+function debugRoutes({ setVerbosity }: MetricsServerOptions): Routes {
+  const profiler = new Profiler();
+  return {
+    '/debug/heap': (_request, response) => sendHeap(profiler, response),
+    '/debug/cpu': (request, response) => sendCpuProfile(profiler, request, response),
+    '/debug/flags/v': (request, response) => changeVerbosity(request, response, setVerbosity),
+  };
+}
+
+function routes(options: MetricsServerOptions): Routes {
+  const { metrics, configz, profiling } = options;
+  return {
+    '/metrics': async (_request, response) => answer(response, 200, metrics.contentType, await metrics.expose()),
+    '/healthz': (_request, response) => answerText(response, 200, 'ok'),
+    '/proxyMode': (_request, response) => answerText(response, 200, 'ipvs'),
+    '/configz': (_request, response) => answer(response, 200, 'application/json', JSON.stringify(configz())),
+    ...(profiling ? debugRoutes(options) : {}),
+  };
+}
+
+/** The server of --metrics-bind-address. */
+export function metricsServer(options: MetricsServerOptions): HttpServer {
+  const { where, log, hardFail, retryEvery } = options;
+  const table = new Map(Object.entries(routes(options)));
+  return new HttpServer({
+    name: 'metrics server',
+    where,
+    log,
+    hardFail,
+    handler: (request, response) => {
+      const route = table.get(pathOf(request));
+      if (route !== undefined) return route(request, response);
+      answerText(response, 404, `not found: ${Array.from(table.keys()).join(', ')} are here\n`);
+      return undefined;
+    },
+    ...(retryEvery === undefined ? {} : { retryEvery }),
+  });
+}

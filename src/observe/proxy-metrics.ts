@@ -1,0 +1,262 @@
+import type { FeatureGate } from '../config/feature-gates.ts';
+import { GIT_VERSION, VERSION } from '../config/version.ts';
+import { type IpFamily, familyLabel } from '../net/ip.ts';
+import { EventLoopLag } from './event-loop-lag.ts';
+import { type MetricSet, makeMetrics } from './metric-set.ts';
+import { readProcessUsage } from './process-usage.ts';
+
+/** What metrics want to know of a finished sync; times in milliseconds. */
+export interface SyncObservation {
+  readonly kind: 'first' | 'full' | 'change';
+  /** The kernel could be read and written. */
+  readonly ok: boolean;
+  readonly durationMs: number;
+  /** How often each kind of operation was attempted. */
+  readonly operations: ReadonlyMap<string, number>;
+  readonly failures: readonly { readonly op: { readonly kind: string } }[];
+  /** Operations of a full check that undo somebody else's doing. */
+  readonly drift: ReadonlyMap<string, number>;
+  readonly rulesRepaired: boolean;
+  readonly draining: number;
+  /** When the endpoint changes now in force were made, since 1970. */
+  readonly triggerTimes: readonly number[];
+}
+
+/** How many objects should be in force. */
+export interface ObjectCounts {
+  readonly services: number;
+  readonly virtualServers: number;
+  readonly realServers: number;
+  readonly addresses: number;
+  readonly setEntries: number;
+}
+
+export interface ApiRequestObservation {
+  readonly method: string;
+  readonly host: string;
+  /** HTTP status, or "<error>" when there was no answer. */
+  readonly code: string;
+  readonly seconds: number;
+  readonly requestBytes?: number;
+  readonly responseBytes?: number;
+}
+
+export interface NetlinkTraffic {
+  readonly sentBytes: number;
+  readonly sentMessages: number;
+  readonly sends: number;
+  readonly receivedBytes: number;
+  readonly receivedMessages: number;
+}
+
+export type WatchStateName = 'listing' | 'watching' | 'waiting';
+const WATCH_STATES: readonly WatchStateName[] = ['listing', 'watching', 'waiting'];
+
+/** The object that an operation is about: "add-virtual-server" and "edit-virtual-server" are both about a virtual server. */
+function objectOf(operation: string): string {
+  const object = operation.slice(operation.indexOf('-') + 1);
+  return object === 'entry' ? 'set-entry' : object;
+}
+
+/** Everything that is counted, in the words of the program; how it is exposed is nobody else's business. */
+export class ProxyMetrics {
+  readonly #families: readonly IpFamily[];
+  readonly #metrics: MetricSet;
+  readonly #registry: ReturnType<typeof makeMetrics>['registry'];
+  readonly #lag = new EventLoopLag();
+
+  /** @param families that this node serves, the primary one first */
+  constructor(families: readonly IpFamily[], featureGates: readonly FeatureGate[] = []) {
+    this.#families = families;
+    const { registry, metrics } = makeMetrics();
+    this.#registry = registry;
+    this.#metrics = metrics;
+    this.#setBuildInfo();
+    for (const { name, stage, enabled } of featureGates) metrics.featureEnabled.set({ name, stage }, enabled ? 1 : 0);
+    this.#startAtZero();
+  }
+
+  /** Begins to watch the event loop; the rest needs no start. */
+  start(): void {
+    this.#lag.start();
+  }
+
+  stop(): void {
+    this.#lag.stop();
+  }
+
+  /** A sync was asked for, or the loop began. */
+  syncQueued(atMs: number): void {
+    for (const family of this.#families) this.#metrics.syncQueued.set(label(family), atMs / 1000);
+  }
+
+  /** @param endedAt milliseconds since 1970 */
+  syncFinished(sync: SyncObservation, endedAt: number): void {
+    const kind = sync.kind === 'change' ? 'change' : 'full';
+    const result = !sync.ok ? 'failed' : sync.failures.length > 0 ? 'partial' : 'ok';
+    const seconds = sync.durationMs / 1000;
+    this.#metrics.syncs.inc({ kind, result });
+    this.#metrics.syncSeconds.observe({ kind }, seconds);
+    for (const family of this.#families) {
+      this.#metrics.syncDuration.observe(label(family), seconds);
+      if (sync.ok) this.#metrics.syncLast.set(label(family), endedAt / 1000);
+    }
+    this.#countOperations(sync);
+    if (!sync.ok) return;
+    this.#metrics.draining.set(sync.draining);
+    const [first] = this.#families;
+    if (first === undefined) return;
+    for (const time of sync.triggerTimes) {
+      this.#metrics.networkProgramming.observe(label(first), Math.max(0, endedAt - time) / 1000);
+    }
+  }
+
+  endpointChanged(): void {
+    this.#metrics.endpointChanges.inc();
+  }
+
+  serviceChanged(): void {
+    this.#metrics.serviceChanges.inc();
+  }
+
+  setPendingChanges(services: number, endpoints: number): void {
+    this.#metrics.serviceChangesPending.set(services);
+    this.#metrics.endpointChangesPending.set(endpoints);
+  }
+
+  /** How many Services have a Local policy and endpoints, but none here. */
+  setNoLocalEndpoints(family: IpFamily, internal: number, external: number): void {
+    this.#metrics.noLocalEndpoints.set({ traffic_policy: 'internal', ...label(family) }, internal);
+    this.#metrics.noLocalEndpoints.set({ traffic_policy: 'external', ...label(family) }, external);
+  }
+
+  iptablesRestoreFailed(family: IpFamily): void {
+    this.#metrics.iptablesRestoreFailures.inc(label(family));
+  }
+
+  conntrackReconciled(family: IpFamily, durationMs: number, deletedFlows: number): void {
+    this.#metrics.conntrackDuration.observe(label(family), durationMs / 1000);
+    this.#metrics.conntrackDeleted.inc(label(family), deletedFlows);
+  }
+
+  healthzAnswered(code: number): void {
+    this.#metrics.healthzAnswers.inc({ code });
+  }
+
+  livezAnswered(code: number): void {
+    this.#metrics.livezAnswers.inc({ code });
+  }
+
+  apiRequestFinished({ method, host, code, seconds, requestBytes, responseBytes }: ApiRequestObservation): void {
+    this.#metrics.apiRequests.inc({ code, method, host });
+    this.#metrics.apiRequestDuration.observe({ verb: method, host }, seconds);
+    if (requestBytes !== undefined) this.#metrics.apiRequestSize.observe({ verb: method, host }, requestBytes);
+    if (responseBytes !== undefined) this.#metrics.apiResponseSize.observe({ verb: method, host }, responseBytes);
+  }
+
+  apiRequestRetried(method: string, host: string, code: string): void {
+    this.#metrics.apiRetries.inc({ code, verb: method, host });
+  }
+
+  apiRateLimiterWaited(method: string, host: string, seconds: number): void {
+    this.#metrics.apiRateLimiterDuration.observe({ verb: method, host }, seconds);
+  }
+
+  setObjects(counts: ObjectCounts): void {
+    this.#metrics.objects.set({ type: 'service' }, counts.services);
+    this.#metrics.objects.set({ type: 'virtual-server' }, counts.virtualServers);
+    this.#metrics.objects.set({ type: 'real-server' }, counts.realServers);
+    this.#metrics.objects.set({ type: 'address' }, counts.addresses);
+    this.#metrics.objects.set({ type: 'set-entry' }, counts.setEntries);
+  }
+
+  setWatchState(resource: string, current: WatchStateName): void {
+    for (const state of WATCH_STATES) this.#metrics.watchState.set({ resource, state }, state === current ? 1 : 0);
+  }
+
+  /** @param reason one of a few words, never a server's own text */
+  watchRestarted(resource: string, reason: string): void {
+    this.#metrics.watchRestarts.inc({ resource, reason });
+  }
+
+  netlinkExchanged(traffic: NetlinkTraffic): void {
+    this.#metrics.netlinkSends.inc(traffic.sends);
+    this.#metrics.netlinkBytes.inc({ direction: 'sent' }, traffic.sentBytes);
+    this.#metrics.netlinkBytes.inc({ direction: 'received' }, traffic.receivedBytes);
+    this.#metrics.netlinkMessages.inc({ direction: 'sent' }, traffic.sentMessages);
+    this.#metrics.netlinkMessages.inc({ direction: 'received' }, traffic.receivedMessages);
+  }
+
+  processStarted(program: string): void {
+    this.#metrics.processesStarted.inc({ program });
+  }
+
+  get contentType(): string {
+    return this.#registry.contentType;
+  }
+
+  /** Everything in the Prometheus text format. */
+  expose(): Promise<string> {
+    this.#readProcess();
+    this.#metrics.eventLoopLag.set(this.#lag.takeMax());
+    return this.#registry.metrics();
+  }
+
+  #countOperations({ operations, failures, drift, rulesRepaired }: SyncObservation): void {
+    const failed = new Map<string, number>();
+    for (const { op } of failures) failed.set(op.kind, (failed.get(op.kind) ?? 0) + 1);
+    for (const [operation, attempted] of operations) {
+      const done = attempted - (failed.get(operation) ?? 0);
+      this.#metrics.operations.inc({ operation, outcome: 'done' }, Math.max(0, done));
+    }
+    for (const [operation, count] of failed) this.#metrics.operations.inc({ operation, outcome: 'failed' }, count);
+    for (const [operation, count] of drift) this.#metrics.driftRepaired.inc({ object: objectOf(operation) }, count);
+    if (rulesRepaired) this.#metrics.rulesRepaired.inc();
+  }
+
+  #setBuildInfo(): void {
+    const [major = '', minor = ''] = VERSION.split('.');
+    this.#metrics.buildInfo.set(
+      {
+        major,
+        minor,
+        git_version: GIT_VERSION,
+        git_commit: '',
+        git_tree_state: '',
+        build_date: '',
+        go_version: '',
+        compiler: `node ${process.version}`,
+        platform: `${process.platform}/${process.arch === 'x64' ? 'amd64' : process.arch}`,
+      },
+      1,
+    );
+  }
+
+  /** An alert on a rate needs the counter before the first failure. */
+  #startAtZero(): void {
+    for (const kind of ['full', 'change']) {
+      for (const result of ['ok', 'partial', 'failed']) this.#metrics.syncs.inc({ kind, result }, 0);
+    }
+    for (const family of this.#families) {
+      this.#metrics.iptablesRestoreFailures.inc(label(family), 0);
+      this.#metrics.conntrackDeleted.inc(label(family), 0);
+      this.setNoLocalEndpoints(family, 0, 0);
+    }
+  }
+
+  #readProcess(): void {
+    const usage = readProcessUsage();
+    this.#metrics.processCpu.reset();
+    this.#metrics.processCpu.inc(usage.cpuSeconds);
+    this.#metrics.processResident.set(usage.residentBytes);
+    this.#metrics.processStart.set(usage.startTimeSeconds);
+    if (usage.virtualBytes !== undefined) this.#metrics.processVirtual.set(usage.virtualBytes);
+    if (usage.virtualMaxBytes !== undefined) this.#metrics.processVirtualMax.set(usage.virtualMaxBytes);
+    if (usage.openFds !== undefined) this.#metrics.processOpenFds.set(usage.openFds);
+    if (usage.maxFds !== undefined) this.#metrics.processMaxFds.set(usage.maxFds);
+  }
+}
+
+function label(family: IpFamily): { ip_family: string } {
+  return { ip_family: familyLabel(family) };
+}

@@ -1,0 +1,122 @@
+import { type IpAddress, formatIp } from '../net/ip.ts';
+import type { Port } from '../net/port.ts';
+import { type HttpHandler, HttpListener } from './http-listener.ts';
+
+/** A Service that wants a health check on a port of this node (spec.healthCheckNodePort). */
+export interface ServiceHealthCheck {
+  readonly namespace: string;
+  readonly name: string;
+  readonly port: Port;
+  /** Distinct addresses of ready endpoints on this node, over both families. */
+  readonly localEndpoints: number;
+}
+
+/** Which addresses the checks listen on: all of the host, or these. */
+export type ListenOn = 'all' | readonly IpAddress[];
+
+export interface ServiceHealthServersOptions {
+  /** The same rule as /livez. */
+  readonly proxyHealthy: () => boolean;
+  /** A port could not be bound; it is tried again at the next sync. */
+  readonly onBindFailure: (check: ServiceHealthCheck, address: string, error: Error) => void;
+}
+
+function body({ namespace, name, localEndpoints }: ServiceHealthCheck, serviceProxyHealthy: boolean): string {
+  return `${JSON.stringify({ service: { namespace, name }, localEndpoints, serviceProxyHealthy }, undefined, '\t')}\n`;
+}
+
+/** The health checks of Services with externalTrafficPolicy Local: one listener for each port and address. */
+export class ServiceHealthServers {
+  readonly #options: ServiceHealthServersOptions;
+  /** By port and address; what they answer is looked up by the port. */
+  readonly #open = new Map<string, HttpListener>();
+  #checks: ReadonlyMap<Port, ServiceHealthCheck> = new Map();
+  #work: Promise<void> = Promise.resolve();
+  #closed = false;
+
+  constructor(options: ServiceHealthServersOptions) {
+    this.#options = options;
+  }
+
+  /** Counts take effect at once; resolves when ports that are no longer wanted are closed and new ones were tried. */
+  sync(checks: readonly ServiceHealthCheck[], listenOn: ListenOn): Promise<void> {
+    const byPort = new Map<Port, ServiceHealthCheck>();
+    const losers: ServiceHealthCheck[] = [];
+    for (const check of checks) {
+      if (byPort.has(check.port)) losers.push(check);
+      else byPort.set(check.port, check);
+    }
+    this.#checks = byPort;
+    this.#work = this.#work.then(() => this.#reconcile(byPort, listenOn, losers));
+    return this.#work;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#work;
+    await Promise.all(Array.from(this.#open.values(), (listener) => listener.close()));
+    this.#open.clear();
+  }
+
+  async #reconcile(
+    checks: ReadonlyMap<Port, ServiceHealthCheck>,
+    listenOn: ListenOn,
+    losers: readonly ServiceHealthCheck[],
+  ): Promise<void> {
+    if (this.#closed) return;
+    const addresses: readonly (IpAddress | undefined)[] = listenOn === 'all' ? [undefined] : listenOn;
+    const wanted = new Map<string, { check: ServiceHealthCheck; address: IpAddress | undefined }>();
+    for (const check of checks.values()) {
+      for (const address of addresses) wanted.set(socketName(check.port, address), { check, address });
+    }
+    await this.#closeUnwanted(wanted);
+    for (const [name, { check, address }] of wanted) {
+      if (!this.#open.has(name)) await this.#listen(name, check, address);
+    }
+    for (const check of losers) {
+      const owner = checks.get(check.port);
+      const error = new Error(`port ${check.port} belongs to ${owner?.namespace}/${owner?.name}`);
+      this.#options.onBindFailure(check, '*', error);
+    }
+  }
+
+  async #closeUnwanted(wanted: ReadonlyMap<string, unknown>): Promise<void> {
+    const closing: Promise<void>[] = [];
+    for (const [name, listener] of this.#open) {
+      if (wanted.has(name)) continue;
+      this.#open.delete(name);
+      closing.push(listener.close());
+    }
+    await Promise.all(closing);
+  }
+
+  async #listen(name: string, check: ServiceHealthCheck, address: IpAddress | undefined): Promise<void> {
+    const { port } = check;
+    try {
+      const where = address === undefined ? { port } : { address, port };
+      this.#open.set(name, await HttpListener.open(where, this.#handler(port)));
+    } catch (error) {
+      const shown = address === undefined ? '*' : formatIp(address);
+      this.#options.onBindFailure(check, shown, error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+
+  #handler(port: Port): HttpHandler {
+    return (_request, response) => {
+      const check = this.#checks.get(port);
+      const healthy = this.#options.proxyHealthy();
+      const text = check === undefined ? '{}\n' : body(check, healthy);
+      response.writeHead(check !== undefined && check.localEndpoints > 0 && healthy ? 200 : 503, {
+        'Content-Type': 'application/json',
+        'X-Content-Type-Options': 'nosniff',
+        'X-Load-Balancing-Endpoint-Weight': String(check?.localEndpoints ?? 0),
+        'Content-Length': Buffer.byteLength(text),
+      });
+      response.end(text);
+    };
+  }
+}
+
+function socketName(port: Port, address: IpAddress | undefined): string {
+  return `${port} ${address === undefined ? '*' : formatIp(address)}`;
+}
