@@ -1,0 +1,72 @@
+import type { IpFamily } from '../../net/ip.ts';
+import type { SetRole } from '../set-names.ts';
+import { toNodePorts } from './marking-chains.ts';
+import { type Rule, TO_LOCAL, comment, hexMark, inSet, rule, target } from './rule.ts';
+
+const ACCEPT = target('ACCEPT');
+const RETURN = target('RETURN');
+
+/** Sets of address and port where a service is. */
+const SERVICE_ROLES: readonly SetRole[] = ['LOAD-BALANCER', 'CLUSTER-IP', 'EXTERNAL-IP', 'EXTERNAL-IP-LOCAL'];
+
+/** filter KUBE-FORWARD: what we sent on, and the answers to it, whatever the policy of FORWARD. */
+export function forwardChain(masqueradeMark: number): readonly Rule[] {
+  const mark = hexMark(masqueradeMark);
+  return [
+    rule(comment('kubernetes forwarding rules'), ['-m', 'mark', '--mark', `${mark}/${mark}`], ACCEPT),
+    rule(comment('answers to forwarded connections'), ['-m', 'conntrack', '--ctstate', 'RELATED,ESTABLISHED'], ACCEPT),
+  ];
+}
+
+/** filter KUBE-NODE-PORT: load balancers may ask for our health. */
+export function healthCheckChain(family: IpFamily): readonly Rule[] {
+  return [
+    rule(['-p', 'tcp'], comment('service health checks'), inSet('HEALTH-CHECK-NODE-PORT', family, 'dst'), ACCEPT),
+  ];
+}
+
+/** KUBE-PROXY-FIREWALL: load balancer IPs with source ranges. */
+export function firewallChain(family: IpFamily): readonly Rule[] {
+  return [
+    rule(
+      comment('load balancer IPs with source ranges'),
+      inSet('LOAD-BALANCER-FW', family, 'dst,dst'),
+      target('KUBE-SOURCE-RANGES-FIREWALL'),
+    ),
+  ];
+}
+
+/** KUBE-SOURCE-RANGES-FIREWALL: nobody but the allowed. */
+export function sourceRangesChain(family: IpFamily): readonly Rule[] {
+  return [
+    rule(inSet('LOAD-BALANCER-SOURCE-CIDR', family, 'dst,dst,src'), RETURN),
+    rule(inSet('LOAD-BALANCER-SOURCE-IP', family, 'dst,dst,src'), RETURN),
+    target('DROP'),
+  ];
+}
+
+/**
+ * filter KUBE-IPVS-FILTER: service addresses are local ones, so whatever listens on all addresses of this node would answer there:
+ * what no service asked for is refused. Pings are answered; errors that belong to a connection are not new.
+ */
+export function accessFilterChain(family: IpFamily): readonly Rule[] {
+  const echo =
+    family === 4 ? ['-p', 'icmp', '--icmp-type', 'echo-request'] : ['-p', 'ipv6-icmp', '--icmpv6-type', 'echo-request'];
+  return [
+    ...SERVICE_ROLES.map((role) => rule(inSet(role, family, 'dst,dst'), RETURN)),
+    rule(inSet('HEALTH-CHECK-NODE-PORT', family, 'dst'), RETURN),
+    rule(comment('service addresses answer pings'), echo, RETURN),
+    rule(['-m', 'conntrack', '--ctstate', 'NEW'], inSet('IPVS-IPS', family, 'dst'), target('REJECT')),
+  ];
+}
+
+/**
+ * filter KUBE-IPVS-ACCEPT: stands last in INPUT, which service traffic passes before IPVS takes it. Thus it decides only what every
+ * rule of others (network policies, the host's firewall) left to the chain's policy, which may be DROP.
+ */
+export function acceptChain(family: IpFamily): readonly Rule[] {
+  return [
+    ...SERVICE_ROLES.map((role) => rule(inSet(role, family, 'dst,dst'), ACCEPT)),
+    ...toNodePorts(family).map((matches) => rule(matches, TO_LOCAL, ACCEPT)),
+  ];
+}

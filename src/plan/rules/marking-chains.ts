@@ -1,0 +1,54 @@
+import type { IpFamily } from '../../net/ip.ts';
+import type { Protocol } from '../../net/protocol.ts';
+import type { SetRole } from '../set-names.ts';
+import { type Rule, type SetDirections, comment, hexMark, inSet, rule, target } from './rule.ts';
+
+const MARK = target('KUBE-MARK-MASQ');
+const RETURN = target('RETURN');
+
+/** nat KUBE-LOAD-BALANCER: with policy Local the client's address is kept. */
+export function loadBalancerChain(family: IpFamily): readonly Rule[] {
+  return [
+    rule(comment('externalTrafficPolicy Local: source kept'), inSet('LOAD-BALANCER-LOCAL', family, 'dst,dst'), RETURN),
+    MARK,
+  ];
+}
+
+const NODE_PORTS: readonly {
+  readonly protocol: Protocol;
+  readonly directions: SetDirections;
+  readonly local: SetRole;
+  readonly all: SetRole;
+}[] = [
+  { protocol: 'TCP', directions: 'dst', local: 'NODE-PORT-LOCAL-TCP', all: 'NODE-PORT-TCP' },
+  { protocol: 'UDP', directions: 'dst', local: 'NODE-PORT-LOCAL-UDP', all: 'NODE-PORT-UDP' },
+  { protocol: 'SCTP', directions: 'dst,dst', local: 'NODE-PORT-LOCAL-SCTP-HASH', all: 'NODE-PORT-SCTP-HASH' },
+];
+
+/** nat KUBE-NODE-PORT: likewise, for each protocol. */
+export function nodePortChain(family: IpFamily): readonly Rule[] {
+  return NODE_PORTS.flatMap(({ protocol, directions, local, all }) => {
+    const ofProtocol = ['-p', protocol.toLowerCase()];
+    return [
+      rule(
+        ofProtocol,
+        comment(`${protocol} node ports, externalTrafficPolicy Local: source kept`),
+        inSet(local, family, directions),
+        RETURN,
+      ),
+      rule(ofProtocol, comment(`${protocol} node ports`), inSet(all, family, directions), MARK),
+    ];
+  });
+}
+
+/** Matches what is sent to a node port, of any protocol, at an address of this node. */
+export function toNodePorts(family: IpFamily): readonly Rule[] {
+  return NODE_PORTS.map(({ protocol, directions, all }) =>
+    rule(['-p', protocol.toLowerCase()], inSet(all, family, directions)),
+  );
+}
+
+/** nat KUBE-MARK-MASQ: the bit only, other programs use the rest of the mark. */
+export function markChain(masqueradeMark: number): readonly Rule[] {
+  return [['-j', 'MARK', '--or-mark', hexMark(masqueradeMark)]];
+}

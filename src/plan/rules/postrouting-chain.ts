@@ -1,0 +1,32 @@
+import type { IpFamily } from '../../net/ip.ts';
+import { PROTOCOL_NUMBER } from '../../net/protocol.ts';
+import type { PlanConfig } from '../plan-config.ts';
+import { type Rule, comment, hexMark, inSet, rule, target } from './rule.ts';
+
+type MasqueradeConfig = Pick<PlanConfig, 'masqueradeMark' | 'masqueradePorts' | 'randomFully'>;
+
+/** nat KUBE-POSTROUTING: masquerades pods that meet themselves, and what was marked; the mark goes before the packet leaves. */
+export function postroutingChain(config: MasqueradeConfig, family: IpFamily): readonly Rule[] {
+  const mark = hexMark(config.masqueradeMark);
+  return [
+    ...masquerade(config, rule(comment('a pod that is its own endpoint'), inSet('LOOP-BACK', family, 'dst,dst,src'))),
+    rule(['-m', 'mark', '!', '--mark', `${mark}/${mark}`], target('RETURN')),
+    ['-j', 'MARK', '--xor-mark', mark],
+    ...masquerade(config, comment('kubernetes service traffic requiring SNAT')),
+  ];
+}
+
+/**
+ * Ports to masquerade with can be given only for protocols that have ports. Left to the kernel, they may be ones that are
+ * node ports too, and IPVS would take the answers for new requests.
+ */
+function masquerade({ masqueradePorts, randomFully }: MasqueradeConfig, matches: Rule): readonly Rule[] {
+  const random = randomFully ? ['--random-fully'] : [];
+  const plain = rule(matches, target('MASQUERADE'), random);
+  if (masqueradePorts === undefined) return [plain];
+  const range = ['--to-ports', `${masqueradePorts.from}-${masqueradePorts.to}`];
+  const limited = Object.keys(PROTOCOL_NUMBER).map((protocol) =>
+    rule(['-p', protocol.toLowerCase()], matches, target('MASQUERADE'), range, random),
+  );
+  return [...limited, plain];
+}
