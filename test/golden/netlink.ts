@@ -1,0 +1,50 @@
+import { type IpAddress, parseIp } from '../../src/net/ip.ts';
+import { NLM_F_ACK } from '../../src/netlink/codec/flags.ts';
+import { MessageWriter } from '../../src/netlink/codec/message-writer.ts';
+import { type NetlinkMessage, messages } from '../../src/netlink/message.ts';
+
+// Left out of the comparison: sequence and port, which are the sender's own, and whether an acknowledgement is asked for,
+// which the tools do by taste, and we by place in a batch.
+function withoutSender(message: Uint8Array): string {
+  const copy = Uint8Array.from(message);
+  copy[6] = copy[6]! & ~NLM_F_ACK;
+  copy.fill(0, 8, 16);
+  return Buffer.from(copy).toString('hex');
+}
+
+/** The bytes of the one message that `write` appends, in hex. */
+export function written(write: (writer: MessageWriter) => void): string {
+  const writer = new MessageWriter();
+  write(writer);
+  return withoutSender(writer.finish(0).bytes);
+}
+
+/** The bytes of a captured message, likewise. */
+export function sentBytes(message: Uint8Array | undefined): string {
+  if (message === undefined) throw new Error('the capture has no such message');
+  return withoutSender(message);
+}
+
+/** The payloads of the messages of one type in what a tool received. */
+export function payloads(received: readonly Uint8Array[], type: number): Uint8Array[] {
+  return received
+    .flatMap((datagram) => [...messages(datagram)])
+    .filter((message) => message.type === type)
+    .map((message) => message.payload);
+}
+
+export function firstPayload(received: readonly Uint8Array[], type: number): Uint8Array {
+  const [payload] = payloads(received, type);
+  if (payload === undefined) throw new Error(`no message of type ${type} in the capture`);
+  return payload;
+}
+
+export function allMessages(received: readonly Uint8Array[]): NetlinkMessage[] {
+  return received.flatMap((datagram) => [...messages(datagram)]);
+}
+
+export function ip(text: string): IpAddress {
+  const address = parseIp(text);
+  if (address === undefined) throw new Error(`not an address: ${text}`);
+  return address;
+}
