@@ -5,25 +5,16 @@ process.exitCode = await runCli(
   process.argv.slice(2),
   {
     run: async (config) => {
-      const [{ runDaemon }, { openLog }] = await Promise.all([
-        import('./daemon/run.ts'),
-        import('./daemon/open-log.ts'),
-      ]);
-      return runDaemon(config, openLog(config));
+      const { runDaemon } = await import('./daemon/run.ts');
+      return runDaemon(config);
     },
     cleanup: async (config) => {
-      const [{ cleanUp }, { openLog }] = await Promise.all([
-        import('./daemon/cleanup.ts'),
-        import('./daemon/open-log.ts'),
-      ]);
-      return cleanUp(config, openLog(config));
+      const { cleanUp } = await import('./daemon/clean-up.ts');
+      return cleanUp(config);
     },
     'init-only': async (config) => {
-      const [{ initOnly }, { openLog }] = await Promise.all([
-        import('./daemon/init-only.ts'),
-        import('./daemon/open-log.ts'),
-      ]);
-      return initOnly(config, openLog(config));
+      const { initOnly } = await import('./daemon/init-only.ts');
+      return initOnly(config);
     },
   },
   {

@@ -1,8 +1,21 @@
 import type { ProxyConfig } from '../config/proxy-config.ts';
-import type { Log } from '../observe/log.ts';
+import { createLinuxKernel } from '../kernel/linux-kernel.ts';
+import { reportFailure } from './failure.ts';
+import { setUpKernel } from './kernel-setup.ts';
+import { openLog } from './open-log.ts';
 
-/** Does the set-up that needs full privileges; resolves with the exit code. */
-export function initOnly(config: ProxyConfig, log: Log): Promise<number> {
-  log.error('This action is not built yet', { action: config.action });
-  return Promise.resolve(1);
+/** Does the set-up that needs full privileges, so that the daemon proper runs with CAP_NET_ADMIN; resolves with the exit code. */
+export async function initOnly(config: ProxyConfig): Promise<number> {
+  const { log } = openLog(config);
+  return reportFailure(log, async () => {
+    const kernel = createLinuxKernel({ log: log.child('kernel') });
+    try {
+      await kernel.prepare();
+      await setUpKernel(kernel, config, log);
+      log.info('the node is set up');
+      return 0;
+    } finally {
+      await kernel.close();
+    }
+  });
 }

@@ -1,8 +1,177 @@
+import { writeFile } from 'node:fs/promises';
+import { watchConfigFile } from '../config/config-file-watch.ts';
 import type { ProxyConfig } from '../config/proxy-config.ts';
+import { createLinuxKernel } from '../kernel/linux-kernel.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import type { SourceEvent } from '../kube/source.ts';
+import { Cluster } from '../model/cluster.ts';
+import type { IpFamily } from '../net/ip.ts';
 import type { Log } from '../observe/log.ts';
+import { ProxyHealth } from '../observe/health.ts';
+import { ProxyMetrics } from '../observe/proxy-metrics.ts';
+import { ServiceHealthServers } from '../observe/service-health-servers.ts';
+import type { LogControl } from '../observe/winston-log.ts';
+import { SYSTEM_CLOCK } from '../reconcile/clock.ts';
+import { Reconciler } from '../reconcile/reconciler.ts';
+import { reportFailure } from './failure.ts';
+import { setUpKernel, usableFamilies } from './kernel-setup.ts';
+import { nodeNameOf, planConfigOf, waitForNode } from './node-identity.ts';
+import { openLog } from './open-log.ts';
+import { openSource } from './open-source.ts';
+import { startServers } from './servers.ts';
+import { StopSignal } from './stop-signal.ts';
+import { SyncPublisher } from './sync-publisher.ts';
 
-/** Runs until it is told to stop; resolves with the exit code. */
-export function runDaemon(config: ProxyConfig, log: Log): Promise<number> {
-  log.error('This action is not built yet', { action: config.action });
-  return Promise.resolve(1);
+/** Runs until SIGTERM, SIGINT or a changed configuration; resolves with the exit code. The kernel keeps what it was given. */
+export async function runDaemon(config: ProxyConfig): Promise<number> {
+  const control = openLog(config);
+  const stop = new StopSignal();
+  // What was started last ends first.
+  const started = new AsyncDisposableStack();
+  try {
+    return await reportFailure(control.log, async () => {
+      await start(config, control, stop, started);
+      return stop.wait();
+    });
+  } finally {
+    await started.disposeAsync();
+    stop.dispose();
+    control.log.info('stopped: virtual servers, sets and rules stay in force');
+  }
+}
+
+async function start(
+  config: ProxyConfig,
+  control: LogControl,
+  stop: StopSignal,
+  started: AsyncDisposableStack,
+): Promise<void> {
+  const { log } = control;
+  const clock = SYSTEM_CLOCK;
+  const nodeName = nodeNameOf(config);
+  await setOomScore(config.oomScoreAdj, log);
+
+  // Whatever is wrong with credentials or the kernel is said before anything is programmed.
+  const metrics = new ProxyMetrics([4, 6], config.featureGates);
+  const source = openSource(config, nodeName, metrics, log);
+  const kernel = createLinuxKernel({ log: log.child('kernel') });
+  started.defer(() => kernel.close());
+  await kernel.prepare();
+  await setUpKernel(kernel, config, log);
+  await kernel.probeScheduler(config.scheduler);
+  const families = await usableFamilies(kernel, config, log);
+
+  const health = new ProxyHealth(2 * config.syncPeriod);
+  metrics.start();
+  started.defer(() => metrics.stop());
+  const servers = await startServers(config, health, metrics, control, clock);
+  for (const server of servers) started.defer(() => server.close());
+  watchConfig(config, stop, started, log);
+
+  const cluster = new Cluster(nodeName);
+  let reconciler: Reconciler | undefined;
+  const onEvent = (event: SourceEvent): void => {
+    cluster.apply(event);
+    noteEvent(event, metrics, health);
+    reconciler?.clusterChanged();
+  };
+  source.start(onEvent);
+  started.defer(() => source.stop());
+  await waitForNode(cluster, config, clock, stop.signal, log);
+  if (stop.signal.aborted) return;
+
+  const parts = { config, control, kernel, metrics, health, cluster, families, nodeName };
+  reconciler = startReconciler(parts, started);
+}
+
+interface Parts {
+  readonly config: ProxyConfig;
+  readonly control: LogControl;
+  readonly kernel: Kernel;
+  readonly metrics: ProxyMetrics;
+  readonly health: ProxyHealth;
+  readonly cluster: Cluster;
+  readonly families: readonly IpFamily[];
+  readonly nodeName: string;
+}
+
+function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconciler {
+  const { config, control, kernel, metrics, health, cluster, families, nodeName } = parts;
+  const clock = SYSTEM_CLOCK;
+  const log = control.log.child('sync');
+  const planConfig = planConfigOf(config, nodeName, families, cluster);
+  const serviceHealth = new ServiceHealthServers({
+    proxyHealthy: () => health.healthy(clock.now()),
+    onBindFailure: ({ namespace, name, port }, address, error) =>
+      log.error(`the health check of service ${namespace}/${name} cannot listen: ${error.message}`, { address, port }),
+  });
+  started.defer(() => serviceHealth.close());
+  const observer = new SyncPublisher({
+    planConfig,
+    families,
+    kernel,
+    plan: () => reconciler.plan,
+    metrics,
+    health,
+    serviceHealth,
+    now: () => clock.now(),
+    log,
+  });
+  const reconciler = new Reconciler({
+    kernel,
+    cluster,
+    plan: planConfig,
+    nodeIpOverride: config.nodeIpOverride,
+    excludeCidrs: config.excludeCidrs,
+    syncPeriodMs: config.syncPeriod,
+    minSyncPeriodMs: config.minSyncPeriod,
+    drainTimeoutMs: config.drainTimeout,
+    clock,
+    log,
+    observer,
+  });
+  started.defer(() => reconciler.stop());
+  for (const family of families) health.started(family, clock.now());
+  started.defer(kernel.watchNodeAddresses(() => reconciler.nodeAddressesChanged()));
+  reconciler.clusterChanged();
+  return reconciler;
+}
+
+function noteEvent({ kind, event }: SourceEvent, metrics: ProxyMetrics, health: ProxyHealth): void {
+  switch (kind) {
+    case 'service':
+      metrics.serviceChanged();
+      break;
+    case 'endpoint-slice':
+      metrics.endpointChanged();
+      break;
+    case 'node': {
+      const node = event.type === 'applied' ? event.object : event.type === 'replaced' ? event.objects[0] : undefined;
+      if (node === undefined) break;
+      const deleting = node.meta.deletionTimestamp !== undefined;
+      health.nodeSeen({ deleting, taintKeys: node.taints.map(({ key }) => key) });
+      break;
+    }
+  }
+}
+
+function watchConfig(config: ProxyConfig, stop: StopSignal, started: AsyncDisposableStack, log: Log): void {
+  if (config.configFile === undefined) return;
+  const watch = watchConfigFile({
+    ...config.configFile,
+    onChange: () => {
+      log.error('the configuration file was changed: ending, to be started again with the new content');
+      stop.stop(1);
+    },
+    onError: (error) => log.warn(`the configuration file's folder cannot be watched, polling it: ${String(error)}`),
+  });
+  started.defer(() => watch.close());
+}
+
+async function setOomScore(score: number, log: Log): Promise<void> {
+  try {
+    await writeFile('/proc/self/oom_score_adj', String(score));
+  } catch (error) {
+    log.debug(2, `the OOM score could not be set: ${String(error)}`, { score });
+  }
 }

@@ -200,7 +200,7 @@ const OWN = {
   netlinkMessages: counter(
     'kubeipvs_netlink_messages_total',
     ['direction'],
-    'Messages exchanged with the kernel by netlink (sent, received)',
+    'Messages sent to the kernel by netlink (direction: sent)',
   ),
   netlinkSends: counter('kubeipvs_netlink_sends_total', [], 'System calls that sent messages to the kernel'),
   processesStarted: counter(

@@ -46,7 +46,6 @@ export interface NetlinkTraffic {
   readonly sentMessages: number;
   readonly sends: number;
   readonly receivedBytes: number;
-  readonly receivedMessages: number;
 }
 
 export type WatchStateName = 'listing' | 'watching' | 'waiting';
@@ -184,7 +183,6 @@ export class ProxyMetrics {
     this.#metrics.netlinkBytes.inc({ direction: 'sent' }, traffic.sentBytes);
     this.#metrics.netlinkBytes.inc({ direction: 'received' }, traffic.receivedBytes);
     this.#metrics.netlinkMessages.inc({ direction: 'sent' }, traffic.sentMessages);
-    this.#metrics.netlinkMessages.inc({ direction: 'received' }, traffic.receivedMessages);
   }
 
   processStarted(program: string): void {

@@ -9,7 +9,7 @@ import {
   sameVirtualServer,
   virtualServerKey,
 } from '../state/virtual-server.ts';
-import type { PlannedEntry, PlannedVirtualServer, ServicePlan } from './service-plan.ts';
+import type { PlannedEntry, PlannedHealthCheck, PlannedVirtualServer, ServicePlan } from './service-plan.ts';
 import type { SetRole } from './set-names.ts';
 
 /** What must be true of one virtual server now: there as wanted, or gone. */
@@ -73,6 +73,8 @@ export class NodePlan {
   readonly #addresses = new Map<IpAddress, number>();
   readonly #entries = new Map<SetKey, Map<string, CountedEntry>>();
 
+  readonly #healthChecks = new Map<NamespacedName, PlannedHealthCheck>();
+
   // What was so when changes were last taken, for everything touched since then.
   readonly #touchedVirtualServers = new Map<
     VirtualServerKey,
@@ -86,6 +88,8 @@ export class NodePlan {
     const old = this.#services.get(service);
     if (plan === undefined) this.#services.delete(service);
     else this.#services.set(service, plan);
+    if (plan?.healthCheck === undefined) this.#healthChecks.delete(service);
+    else this.#healthChecks.set(service, plan.healthCheck);
     // New demands are counted before old ones are dropped: what both want never reaches zero.
     for (const planned of plan?.virtualServers ?? []) this.#claim(service, planned);
     for (const address of plan?.addresses ?? []) this.#countAddress(address, 1);
@@ -105,6 +109,11 @@ export class NodePlan {
 
   services(): IterableIterator<ServicePlan> {
     return this.#services.values();
+  }
+
+  /** What the services' health check listeners must answer. */
+  get healthChecks(): ReadonlyMap<NamespacedName, PlannedHealthCheck> {
+    return this.#healthChecks;
   }
 
   get virtualServerCount(): number {
