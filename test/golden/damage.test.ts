@@ -20,6 +20,9 @@ import { allMessages } from './netlink.ts';
 
 type Decoder = (payload: Uint8Array) => unknown;
 
+// It reads errors, whose attributes are within the request that they hold.
+const failedEntry: Decoder = (payload) => decodeFailedEntry({ flags: 0, payload });
+
 /** Every decoder that could be given a message of this tool. */
 const DECODERS: Readonly<Record<string, readonly Decoder[]>> = {
   'genl-ctrl': [decodeFamily, decodeInfo],
@@ -139,7 +142,9 @@ describe.each(cases)('replies to $tool', ({ decoders, replies, payloads }) => {
     const unknown = [9, 0, 0xfe, 0x3f, 1, 2, 3, 4, 5, 0, 0, 0];
     const readable = payloads
       .filter((payload) => payload.length % 4 === 0)
-      .flatMap((payload) => decoders.filter((d) => survives(d, payload)).map((d) => [d, payload] as const));
+      .flatMap((payload) =>
+        decoders.filter((d) => d !== failedEntry && survives(d, payload)).map((d) => [d, payload] as const),
+      );
     expect(readable.length).toBeGreaterThan(0);
     for (const [decoder, payload] of readable) {
       expect(decoder(surrounded(Uint8Array.from([...payload, ...unknown])))).toEqual(decoder(payload));
