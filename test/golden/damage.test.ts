@@ -27,13 +27,7 @@ const failedEntry: Decoder = (payload) => decodeFailedEntry({ flags: 0, payload 
 const DECODERS: Readonly<Record<string, readonly Decoder[]>> = {
   'genl-ctrl': [decodeFamily, decodeInfo],
   ipvsadm: [decodeService, (p) => decodeDestination(p, 4), (p) => decodeDestination(p, 6), decodeStats, decodeConfig],
-  ipset: [
-    (p) => decodeSets([p]),
-    decodeHeader,
-    decodeTypeRevisions,
-    chooseProtocol,
-    (p) => decodeFailedEntry({ flags: 0, payload: p }),
-  ],
+  ipset: [(p) => decodeSets([p]), decodeHeader, decodeTypeRevisions, chooseProtocol, failedEntry],
   ip: [decodeLink, decodeAddress],
   'ip-dummy': [decodeLink],
   conntrack: [decodeFlow],

@@ -66,7 +66,7 @@ export interface ListOptions {
   readonly headersOnly?: boolean;
 }
 
-/** Asks for sets with their entries. The messages of the answer, in order, are for `decodeSets`. */
+/** Asks for sets with their entries. The messages of the answer, in order, are for `decodeSets` or a `setReader`. */
 export function dumpSets(writer: MessageWriter, protocol: number, options: ListOptions = {}): number {
   const { name } = options;
   beginIpset(writer, IPSET_COMMAND.list, name === undefined ? { protocol } : { protocol, name });
@@ -78,31 +78,46 @@ export function dumpSets(writer: MessageWriter, protocol: number, options: ListO
   return writer.endDump();
 }
 
+/** Takes the messages of a listing one by one, in order. */
+export interface SetReader {
+  /** Throws DecodeError. */
+  read(payload: Uint8Array): void;
+  /** What was read so far; the last set may still grow. */
+  readonly sets: readonly IpsetListing[];
+}
+
 /**
- * Puts the messages of a listing together: the kernel says the header of a set once, and its entries in as many messages as
- * they need. Throws DecodeError.
+ * Puts the messages of one listing together: the kernel says the header of a set once, and its entries in as many messages as
+ * they need.
  */
-export function decodeSets(payloads: Iterable<Uint8Array>): IpsetListing[] {
+export function setReader(): SetReader {
   const sets: IpsetListing[] = [];
   // The set that the messages are about just now.
   let name: string | undefined;
   let known = false;
   let entries: IpsetEntry[] = [];
-  for (const payload of payloads) {
+  const read = (payload: Uint8Array): void => {
     readNetfilterFamily(payload);
     const part = decode(LISTING, payload, NETFILTER_HEADER_SIZE);
-    const { type, header } = part;
+    const { type, header, revision } = part;
     if (type !== undefined && header !== undefined) {
       name = part.name;
       known = KNOWN_TYPES.has(type);
       entries = [];
-      sets.push({ ...header, name, type, family: ipFamily(part.family), revision: part.revision, entries });
+      sets.push({ ...header, name, type, family: ipFamily(part.family), revision, entries });
     } else if (part.name !== name) {
       throw new DecodeError('IPSET_ATTR_TYPENAME', NETFILTER_HEADER_SIZE, `missing for ${part.name}`);
     }
     if (known && part.entries !== undefined) decodeEntries(part.entries, entries);
-  }
-  return sets;
+  };
+  return { read, sets };
+}
+
+/** Reads a whole listing. Throws DecodeError. */
+export function decodeSets(payloads: Iterable<Uint8Array>): readonly IpsetListing[] {
+  const reader = setReader();
+  for (const payload of payloads) reader.read(payload);
+  return reader.sets;
 }
 
 function decodeEntries(bytes: Uint8Array, into: IpsetEntry[]): void {
