@@ -51,7 +51,9 @@ export function sourceRangesChain(family: IpFamily): readonly Rule[] {
  */
 export function accessFilterChain(family: IpFamily): readonly Rule[] {
   const echo =
-    family === 4 ? ['-p', 'icmp', '--icmp-type', 'echo-request'] : ['-p', 'ipv6-icmp', '--icmpv6-type', 'echo-request'];
+    family === 4
+      ? ['-p', 'icmp', '-m', 'icmp', '--icmp-type', '8']
+      : ['-p', 'ipv6-icmp', '-m', 'icmp6', '--icmpv6-type', '128'];
   return [
     ...SERVICE_ROLES.map((role) => rule(inSet(role, family, 'dst,dst'), RETURN)),
     rule(inSet('HEALTH-CHECK-NODE-PORT', family, 'dst'), RETURN),
