@@ -5,6 +5,8 @@ import type { Readable, Writable } from 'node:stream';
 
 import type { AgentCommand, AgentReply, AgentResults } from './agent-protocol.ts';
 
+const compileCache = new URL('../../build/test/compile-cache', import.meta.url).pathname;
+
 interface Waiter {
   resolve(result: AgentResults[keyof AgentResults]): void;
   reject(error: Error): void;
@@ -24,7 +26,8 @@ export class AgentClient implements AsyncDisposable {
     this.#child = spawn(
       'ip',
       ['netns', 'exec', namespace, process.execPath, '--disable-warning=ExperimentalWarning', script],
-      { stdio: ['pipe', 'pipe', 'inherit'] },
+      // Stripping types and compiling is half of an agent's start in the test kernel: the cache keeps both.
+      { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, NODE_COMPILE_CACHE: compileCache } },
     );
     this.#child.stdin.on('error', () => {});
     this.#child.on('error', () => {

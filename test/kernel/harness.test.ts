@@ -1,8 +1,10 @@
 import { readFile, stat } from 'node:fs/promises';
 
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 
 import { type CommandResult, runCommand } from '../bed/command.ts';
+
+jest.setTimeout(60_000);
 
 // What the daemon and its tests stand on, asked of the kernel itself by the tools of others.
 describe('the test kernel', () => {
@@ -145,6 +147,17 @@ describe('the test kernel', () => {
   test('modprobe finds modules as on any node', async () => {
     await expect(runCommand(['modprobe', 'ip_vs_rr'])).resolves.toMatchObject({ status: 0 });
     await expect(runCommand(['modprobe', 'no_such_module'])).rejects.toThrow('not found');
+  });
+
+  test('a native run inside this kernel has namespaces of its own', async () => {
+    const script = 'echo "$KERNEL_USED"; ls /sys/class/net; iptables -t nat -S POSTROUTING; exit 9';
+    await inside('iptables', '-t', 'nat', '-A', 'POSTROUTING', '-j', 'MASQUERADE');
+    const ended = await runCommand(['ip', 'netns', 'exec', netns, 'test/kernel/run.sh', 'sh', '-c', script], {
+      allowFailure: true,
+      env: { ...process.env, KERNEL: 'native' },
+    });
+    expect(ended.stdout).toMatch(/^native\nlo\n-P POSTROUTING ACCEPT\n$/);
+    expect(ended.status).toBe(9);
   });
 
   test('/tmp is in memory and apart from the machine', async () => {

@@ -1,8 +1,10 @@
 # Gives the job its own empty /tmp, /run and /dev/shm in memory. Sourced by init.sh and namespace.sh, which set
-# PROJECT and JOB; those two stay visible even when they lie below a covered folder.
+# PROJECT and JOB; those two stay visible even when they lie below a covered folder. So does /run/test-kernel, when
+# this is a native run inside a booted kernel: KERNEL_USED is set then.
 
-exec 5<"$PROJECT" 6<"$JOB"
 mkdir -p /dev/shm
+exec 5<"$PROJECT" 6<"$JOB"
+if [ -n "${KERNEL_USED:-}" ] && [ -d /run/test-kernel ]; then exec 7</run/test-kernel; fi
 for folder in /dev/shm /tmp /run; do mount -t tmpfs -o mode=1777 tmpfs "$folder"; done
 
 uncover() {
@@ -16,11 +18,23 @@ uncover() {
 }
 uncover 5 "$PROJECT"
 uncover 6 "$JOB"
-exec 5<&- 6<&-
+if [ -e /proc/self/fd/7 ]; then uncover 7 /run/test-kernel; fi
+exec 5<&- 6<&- 7<&-
 mkdir -p /run/netns /run/lock /run/test-kernel/bin
+export PATH=/run/test-kernel/bin:$PATH
 
 load_modules() {
   local modules
   mapfile -t modules <"$PROJECT/test/kernel/machine/modules"
   modprobe --all "${modules[@]}" 2>&1 || true
+}
+
+# Where the usual iptables is of the variant that this kernel cannot serve, links to the legacy one come first in PATH.
+use_working_iptables() {
+  local name legacy
+  if unshare --net iptables -t nat -A POSTROUTING -j MASQUERADE 2>/dev/null; then return; fi
+  legacy=$(command -v xtables-legacy-multi) || return 0
+  for name in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
+    ln -sf "$legacy" "/run/test-kernel/bin/$name"
+  done
 }

@@ -19,7 +19,8 @@ hostname test-kernel
 ip link set lo up
 # shellcheck source=prepare-uml.sh
 . "$machine/prepare-$KIND.sh"
-PATH=/run/test-kernel/bin:$PATH load_modules
+load_modules
+use_working_iptables
 
 # Terminals that change nothing: the bytes written are the bytes that come out. Setting them again at the end waits
 # until all has been written.

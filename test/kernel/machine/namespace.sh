@@ -10,5 +10,8 @@ mount -t sysfs sysfs /sys
 # shellcheck source=fresh-folders.sh
 . "$machine/fresh-folders.sh"
 ip link set lo up
-load_modules >"$JOB/console"
+{
+  load_modules
+  use_working_iptables
+} >"$JOB/console" 2>&1
 exec env -i "$BASH" "$machine/command.sh" "$JOB"

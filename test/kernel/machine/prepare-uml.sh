@@ -10,8 +10,3 @@ exec $(command -v modprobe) -d $modules "\$@"
 WRAPPER
 chmod +x /run/test-kernel/bin/modprobe
 echo /run/test-kernel/bin/modprobe >/proc/sys/kernel/modprobe
-
-# This kernel has no nft_chain_nat: only the legacy variant of iptables works.
-for name in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
-  ln -s "$(command -v xtables-legacy-multi)" "/run/test-kernel/bin/$name"
-done
