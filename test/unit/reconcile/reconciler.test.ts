@@ -1,0 +1,287 @@
+import { describe, expect, test } from '@jest/globals';
+import { FakeKernel } from '../../../src/kernel/fake-kernel.ts';
+import { type IpAddress, formatIp, parseIp } from '../../../src/net/ip.ts';
+import { toPort } from '../../../src/net/port.ts';
+import type { SourceEvent } from '../../../src/kube/source.ts';
+import { formatOp } from '../../../src/state/op.ts';
+import { type VirtualServerId, formatVirtualServer } from '../../../src/state/virtual-server.ts';
+import { type RealServer, formatRealServer } from '../../../src/state/real-server.ts';
+import { endpoint, listed, port, service, slice } from '../../support/objects.ts';
+import { Reconciling } from '../../support/reconciling.ts';
+
+const WEB = service('web', '10.96.0.10');
+const WEB_SLICE = slice('web', ['10.244.0.5', '10.244.0.6']);
+
+function ip(text: string): IpAddress {
+  const address = parseIp(text);
+  if (address === undefined) throw new Error(text);
+  return address;
+}
+
+function id(address: string, number = 80): VirtualServerId {
+  return { address: ip(address), port: toPort(number)!, protocol: 'TCP' };
+}
+
+function real(address: string, weight = 1): RealServer {
+  return { address: ip(address), port: toPort(8080)!, weight };
+}
+
+const sliceChange = (endpoints: Parameters<typeof slice>[1]): SourceEvent => ({
+  kind: 'endpoint-slice',
+  event: { type: 'applied', object: slice('web', endpoints) },
+});
+
+/** Virtual servers with their real servers, in words. */
+async function ipvs(kernel: FakeKernel): Promise<Record<string, string[]>> {
+  const services = await kernel.getVirtualServers();
+  const servers = await kernel.getRealServers(services);
+  return Object.fromEntries(
+    services.map((virtualServer, index) => [
+      formatVirtualServer(virtualServer),
+      ([...servers.values()][index] ?? []).map((server) => `${formatRealServer(server)} ${server.weight}`).sort(),
+    ]),
+  );
+}
+
+async function started(): Promise<{ kernel: FakeKernel; run: Reconciling }> {
+  const kernel = new FakeKernel();
+  await kernel.prepare();
+  const run = new Reconciling(kernel);
+  await run.take(...listed([WEB], [WEB_SLICE]));
+  return { kernel, run };
+}
+
+describe('first sync', () => {
+  test('programs a ClusterIP: set entry before virtual server before address', async () => {
+    const { kernel, run } = await started();
+    expect(run.reports[0]).toMatchObject({ kind: 'first', ok: true, failures: [] });
+    expect(await ipvs(kernel)).toEqual({ 'TCP 10.96.0.10:80': ['10.244.0.5:8080 1', '10.244.0.6:8080 1'] });
+    expect((await kernel.getBoundAddresses()).map(formatIp)).toEqual(['10.96.0.10']);
+    const order = kernel.applied.map(formatOp).filter((line) => !line.startsWith('create-set'));
+    expect(order).toEqual([
+      'add-entry KUBE-CLUSTER-IP 10.96.0.10,tcp:80',
+      'add-entry KUBE-IPVS-IPS 10.96.0.10',
+      'add-virtual-server TCP 10.96.0.10:80 lc flags=0 timeout=0',
+      'add-real-server TCP 10.96.0.10:80 -> 10.244.0.5:8080 weight=1',
+      'add-real-server TCP 10.96.0.10:80 -> 10.244.0.6:8080 weight=1',
+      'bind-address 10.96.0.10',
+    ]);
+  });
+
+  test('nothing is written before services and slices are both listed', async () => {
+    const kernel = new FakeKernel();
+    const run = new Reconciling(kernel);
+    run.cluster.apply(listed([WEB], [])[1]!);
+    run.reconciler.clusterChanged();
+    run.clock.advance(60_000);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(run.reports).toEqual([]);
+    expect(kernel.counters.writes).toBe(0);
+  });
+
+  test('default/kubernetes is served before every other service', async () => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    const others = Array.from({ length: 20 }, (_, i) => service(`a${i}`, `10.96.1.${i}`));
+    await new Reconciling(kernel).take(...listed([...others, service('kubernetes', '10.96.0.1')], []));
+    const added = kernel.applied.filter(({ kind }) => kind === 'add-virtual-server' || kind === 'bind-address');
+    expect(added.slice(0, 2).map(formatOp)).toEqual([
+      'add-virtual-server TCP 10.96.0.1:80 lc flags=0 timeout=0',
+      'bind-address 10.96.0.1',
+    ]);
+    expect(added).toHaveLength(42);
+  });
+
+  test('adopts what is there: repairs weight, scheduler and flags, keeps foreign virtual servers', async () => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    const left = { ...id('10.96.0.10'), scheduler: 'rr', flags: 1, timeout: 60, prefix: 32 };
+    kernel.put({ kind: 'add-virtual-server', virtualServer: left });
+    kernel.put({ kind: 'add-real-server', id: id('10.96.0.10'), realServer: real('10.244.0.5', 0) });
+    kernel.put({ kind: 'add-virtual-server', virtualServer: { ...left, ...id('172.20.0.1', 443) } });
+    await new Reconciling(kernel).take(...listed([WEB], [WEB_SLICE]));
+    expect(await ipvs(kernel)).toEqual({
+      'TCP 10.96.0.10:80': ['10.244.0.5:8080 1', '10.244.0.6:8080 1'],
+      'TCP 172.20.0.1:443': [],
+    });
+    const [virtualServer] = await kernel.getVirtualServers();
+    expect(virtualServer).toMatchObject({ scheduler: 'lc', flags: 0, timeout: 0 });
+  });
+
+  test('removes what an earlier run left: a service that was deleted while nobody watched', async () => {
+    const { kernel } = await started();
+    await new Reconciling(kernel).take(...listed([service('other', '10.96.0.11')], []));
+    expect(Object.keys(await ipvs(kernel))).toEqual(['TCP 10.96.0.11:80']);
+    expect((await kernel.getBoundAddresses()).map(formatIp)).toEqual(['10.96.0.11']);
+  });
+});
+
+describe('change sync', () => {
+  test('costs what the change costs: one endpoint, one operation, one virtual server read', async () => {
+    const { kernel, run } = await started();
+    kernel.applied.length = 0;
+    const dumps = kernel.calls.get('getVirtualServers');
+    const report = await run.take(sliceChange(['10.244.0.5', '10.244.0.6', '10.244.0.7']));
+    expect(report.kind).toBe('change');
+    expect(kernel.applied.map(formatOp)).toEqual(['add-real-server TCP 10.96.0.10:80 -> 10.244.0.7:8080 weight=1']);
+    expect(kernel.calls.get('getVirtualServers')).toBe(dumps);
+  });
+
+  test('a change that leaves the plan equal sends nothing', async () => {
+    const { kernel, run } = await started();
+    const before = { ...kernel.counters };
+    const calls = new Map(kernel.calls);
+    await run.take({
+      kind: 'endpoint-slice',
+      event: { type: 'applied', object: { ...WEB_SLICE, meta: { ...WEB_SLICE.meta, resourceVersion: '99' } } },
+    });
+    expect(kernel.counters.writes).toBe(before.writes);
+    expect(new Map(kernel.calls)).toEqual(calls);
+  });
+
+  test('a deleted service leaves nothing: address first, then virtual server, then entries', async () => {
+    const { kernel, run } = await started();
+    kernel.applied.length = 0;
+    await run.take({ kind: 'service', event: { type: 'deleted', object: { namespace: 'default', name: 'web' } } });
+    expect(kernel.applied.map(formatOp)).toEqual([
+      'unbind-address 10.96.0.10',
+      'delete-virtual-server TCP 10.96.0.10:80',
+      'delete-entry KUBE-CLUSTER-IP 10.96.0.10,tcp:80',
+      'delete-entry KUBE-IPVS-IPS 10.96.0.10',
+    ]);
+  });
+
+  test('an address that two services share stays until the second is gone', async () => {
+    const shared = { type: 'LoadBalancer', externalIPs: ['203.0.113.9'] };
+    const a = service('a', '10.96.0.1', { ...shared, ports: [port(80)] });
+    const b = service('b', '10.96.0.2', { ...shared, ports: [port(81)] });
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    const run = new Reconciling(kernel);
+    await run.take(...listed([a, b], []));
+    await run.take({ kind: 'service', event: { type: 'deleted', object: { namespace: 'default', name: 'a' } } });
+    expect((await kernel.getBoundAddresses()).map(formatIp)).toContain('203.0.113.9');
+    await run.take({ kind: 'service', event: { type: 'deleted', object: { namespace: 'default', name: 'b' } } });
+    expect(await kernel.getBoundAddresses()).toEqual([]);
+  });
+});
+
+describe('full check', () => {
+  test('with nothing to repair writes nothing', async () => {
+    const { kernel, run } = await started();
+    const { writes } = kernel.counters;
+    const report = await run.pass(30_000);
+    expect(report).toMatchObject({ kind: 'full', ok: true });
+    expect(report.operations.size).toBe(0);
+    expect(kernel.counters.writes).toBe(writes);
+  });
+
+  test('repairs drift and counts it', async () => {
+    const { kernel, run } = await started();
+    kernel.put({ kind: 'delete-virtual-server', id: id('10.96.0.10') });
+    kernel.put({ kind: 'unbind-address', address: ip('10.96.0.10') });
+    const report = await run.pass(30_000);
+    expect(Object.fromEntries(report.drift)).toEqual({
+      'add-virtual-server': 1,
+      'add-real-server': 2,
+      'bind-address': 1,
+    });
+    expect(Object.keys(await ipvs(kernel))).toEqual(['TCP 10.96.0.10:80']);
+    expect(run.log.lines.join('\n')).toContain('the kernel differed from the plan');
+  });
+
+  test('a change that waits is not counted as drift', async () => {
+    const { run } = await started();
+    run.cluster.apply(sliceChange(['10.244.0.9']));
+    const report = await run.pass(30_000);
+    expect(report.kind).toBe('full');
+    expect(report.drift.size).toBe(0);
+    expect(report.operations.get('add-real-server')).toBe(1);
+  });
+});
+
+describe('failure', () => {
+  test('one object that fails is named, retried with back-off, and stops nothing else', async () => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    kernel.failOps((op) => (op.kind === 'bind-address' && formatIp(op.address) === '10.96.0.10' ? 12 : undefined));
+    const run = new Reconciling(kernel);
+    const first = await run.take(...listed([WEB, service('other', '10.96.0.11')], [WEB_SLICE]));
+    expect(first.ok).toBe(true);
+    expect(first.failures.map(({ op, code }) => `${formatOp(op)} ${code}`)).toEqual(['bind-address 10.96.0.10 ENOMEM']);
+    expect((await kernel.getBoundAddresses()).map(formatIp)).toEqual(['10.96.0.11']);
+    expect(run.log.lines.filter((line) => line.startsWith('error')).join()).toContain(
+      'bind-address 10.96.0.10: ENOMEM',
+    );
+
+    expect(run.clock.nextIn).toBe(1_000);
+    expect((await run.pass(1_000)).failures).toHaveLength(1);
+    expect(run.clock.nextIn).toBe(2_000);
+    kernel.recover();
+    expect((await run.pass(2_000)).failures).toEqual([]);
+    expect((await kernel.getBoundAddresses()).map(formatIp)).toContain('10.96.0.10');
+    expect(run.clock.nextIn).toBe(27_000);
+  });
+
+  test('a kernel that cannot be read fails the sync, and the next one reads everything', async () => {
+    const { kernel, run } = await started();
+    kernel.failMethod('findVirtualServers', 'EIO');
+    const failed = await run.take(sliceChange(['10.244.0.9']));
+    expect(failed).toMatchObject({ ok: false });
+    kernel.recover();
+    const report = await run.pass(1_000);
+    expect(report).toMatchObject({ kind: 'full', ok: true });
+    expect(await ipvs(kernel)).toEqual({ 'TCP 10.96.0.10:80': ['10.244.0.9:8080 1'] });
+  });
+
+  test('a virtual server whose source ranges cannot be put in force is not served', async () => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    kernel.failOps((op) => (op.kind === 'add-entry' && op.set.name === 'KUBE-LOAD-BALANCER-FW' ? 28 : undefined));
+    const run = new Reconciling(kernel);
+    const guarded = service('guarded', '10.96.0.20', {
+      type: 'LoadBalancer',
+      loadBalancerIngress: [{ ip: '203.0.113.20' }],
+      loadBalancerSourceRanges: ['198.51.100.0/24'],
+    });
+    await run.take(...listed([guarded], []));
+    expect(Object.keys(await ipvs(kernel))).toEqual(['TCP 10.96.0.20:80']);
+    kernel.recover();
+    await run.pass(1_000);
+    await run.pass(29_000);
+    expect(Object.keys(await ipvs(kernel))).toContain('TCP 203.0.113.20:80');
+  });
+});
+
+describe('draining', () => {
+  test('weight 0 while there are connections, then gone; wanted again: the weight comes back', async () => {
+    const { kernel, run } = await started();
+    kernel.setObserved(id('10.96.0.10'), real('10.244.0.6'), { activeConnections: 3 });
+    await run.take(sliceChange(['10.244.0.5']));
+    expect(await ipvs(kernel)).toEqual({ 'TCP 10.96.0.10:80': ['10.244.0.5:8080 1', '10.244.0.6:8080 0'] });
+    expect(run.reports.at(-1)?.draining).toBe(1);
+
+    await run.take(sliceChange(['10.244.0.5', '10.244.0.6']));
+    expect(await ipvs(kernel)).toEqual({ 'TCP 10.96.0.10:80': ['10.244.0.5:8080 1', '10.244.0.6:8080 1'] });
+    expect(run.reports.at(-1)?.draining).toBe(0);
+
+    await run.take(sliceChange(['10.244.0.5']));
+    kernel.setObserved(id('10.96.0.10'), real('10.244.0.6'), { activeConnections: 0 });
+    const report = await run.pass(5_000);
+    expect(report.kind).toBe('change');
+    expect(await ipvs(kernel)).toEqual({ 'TCP 10.96.0.10:80': ['10.244.0.5:8080 1'] });
+  });
+
+  test('a deadline ends it', async () => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    const run = new Reconciling(kernel, { drainTimeoutMs: 8_000 });
+    await run.take(...listed([WEB], [WEB_SLICE]));
+    kernel.setObserved(id('10.96.0.10'), real('10.244.0.6'), { activeConnections: 3 });
+    await run.take(sliceChange([endpoint('10.244.0.5')]));
+    await run.pass(5_000);
+    expect(run.reports.at(-1)?.draining).toBe(1);
+    await run.pass(5_000);
+    expect(await ipvs(kernel)).toEqual({ 'TCP 10.96.0.10:80': ['10.244.0.5:8080 1'] });
+  });
+});
