@@ -1,0 +1,24 @@
+import type { Kernel } from '../../src/kernel/kernel.ts';
+import { formatIp } from '../../src/net/ip.ts';
+import { formatIpSetEntry } from '../../src/state/ip-set.ts';
+import { formatRealServer } from '../../src/state/real-server.ts';
+import { formatVirtualServer, virtualServerKey } from '../../src/state/virtual-server.ts';
+
+/** Everything of ours that a kernel holds, as sorted lines: what two kernels are compared by. */
+export async function kernelText(kernel: Kernel): Promise<string> {
+  const lines: string[] = [];
+  const services = await kernel.getVirtualServers();
+  const servers = await kernel.getRealServers(services);
+  for (const service of services) {
+    const { scheduler, flags, timeout } = service;
+    lines.push(`${formatVirtualServer(service)} ${scheduler} ${flags} ${timeout}`);
+    for (const server of servers.get(virtualServerKey(service)) ?? []) {
+      lines.push(`${formatVirtualServer(service)} -> ${formatRealServer(server)} ${server.weight}`);
+    }
+  }
+  for (const set of await kernel.getSets()) {
+    for (const entry of set.entries) lines.push(`${set.name} ${formatIpSetEntry(entry)}`);
+  }
+  for (const address of await kernel.getBoundAddresses()) lines.push(`address ${formatIp(address)}`);
+  return lines.sort().join('\n');
+}
