@@ -5,16 +5,15 @@
 #   native  this machine's kernel has ip_vs and dummy and we are root: new network, mount and process namespaces;
 #   uml     otherwise: User-Mode Linux, a Linux kernel as an ordinary process (no root, no KVM), with this machine's
 #           file tree as its root. The user who runs it is root inside, but files keep that user's rights.
-#   qemu    only when asked for: Debian's kernel in an emulated machine, two CPUs; the second opinion, and slower.
 # It never skips: with no kernel to be had it fails and says why. All processes of the command end with it.
 #
 # Settings:
-#   KERNEL          native | uml | qemu, instead of probing
+#   KERNEL          native | uml, instead of probing (qemu is known, but not built: it fails and says so)
 #   KERNEL_TIMEOUT  seconds until everything is killed and the status is 124 (default 3000)
 #   KERNEL_MEMORY   memory of the booted kernel (default 3G)
 #   KERNEL_ENV      names of further variables to pass, separated by spaces
 # The command sees only: PATH, the variables in `passed` below, those named TEST_*, BENCH_*, DEMO_*, and KERNEL_USED
-# (native, uml or qemu). /tmp and /run are its own, empty and in memory; there is no network but lo, and no stdin.
+# (native or uml). /tmp and /run are its own, empty and in memory; there is no network but lo, and no stdin.
 set -euo pipefail
 
 passed=(CI FILTER SEED HOME USER LANG LC_ALL TZ NODE_OPTIONS NO_COLOR FORCE_COLOR)
