@@ -10,11 +10,11 @@ export type ParsedArgv =
 
 const SHORT = new Map(FLAGS.flatMap(({ name, short }) => (short === undefined ? [] : [[short, name]])));
 
+/** What a typing error may have meant; what is gone is not worth a hint. */
+const SUGGESTED = FLAGS.filter(({ ignored }) => ignored === undefined).map(({ name }) => name);
+
 function unknownFlag(given: string, name: string): string {
-  const meant = nearest(
-    name,
-    FLAGS.map((flag) => flag.name),
-  );
+  const meant = name.length > 1 ? nearest(name, SUGGESTED) : undefined;
   return `unknown flag ${given}: ${meant === undefined ? 'see --help for all there are' : `did you mean --${meant}?`}`;
 }
 

@@ -29,13 +29,19 @@ function isRecord(value: unknown): value is Raw {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** Plain text that YAML 1.1 would read as one of these stays text, as in Go's reader. */
+function isPlainText(tag: unknown): boolean {
+  if (typeof tag !== 'object' || tag === null) return false;
+  const { tag: name, format } = tag as { tag?: unknown; format?: unknown };
+  return format === 'TIME' || name === 'tag:yaml.org,2002:timestamp';
+}
+
 /** Go's YAML reader is one of YAML 1.1 (yes/no, 010), but makes neither times nor base-60 numbers of plain text. */
-const YAML_OPTIONS = {
+const YAML_OPTIONS: Parameters<typeof parseAllDocuments>[1] = {
   version: '1.1',
   uniqueKeys: false,
-  customTags: (tags: readonly unknown[]) =>
-    tags.filter((tag) => !['intTime', 'floatTime', 'timestamp', 'binary'].includes(String(tag))),
-} as Parameters<typeof parseAllDocuments>[1];
+  customTags: (tags) => tags.filter((tag) => !isPlainText(tag)),
+};
 
 function parseYaml(text: string, name: string): Document {
   const documents = parseAllDocuments(text, YAML_OPTIONS);
@@ -105,8 +111,14 @@ interface Reading {
   readonly mistakes: string[];
 }
 
+function parentOf(path: string): string {
+  return path.slice(0, Math.max(0, path.lastIndexOf('.')));
+}
+
 function unknownField(path: string): string {
-  const meant = nearest(path, FIELD_PATHS) ?? nearest(path, SECTIONS);
+  const parent = parentOf(path);
+  const siblings = [...FIELD_PATHS, ...SECTIONS].filter((known) => parentOf(known) === parent);
+  const meant = nearest(path, siblings);
   return `unknown field ${show(path)}${meant === undefined ? '' : `: did you mean ${show(meant)}?`}`;
 }
 

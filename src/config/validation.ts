@@ -46,13 +46,13 @@ function oneOf(path: StringPath, choices: readonly string[]): Check {
       : problem(path, `${show(values[path])} is none of ${choices.join(', ')}`);
 }
 
-function bindAddress(path: 'healthzBindAddress' | 'metricsBindAddress'): Check {
+function bindAddress(path: 'healthzBindAddress' | 'metricsBindAddress', example: string): Check {
   return (values) =>
     values[path] === '' || parseBindAddress(values[path]) !== undefined
       ? []
       : problem(
           path,
-          `${show(values[path])} is no IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256"`,
+          `${show(values[path])} is no IP:port: want an address and a port from 1 to 65535, such as ${show(example)}`,
         );
 }
 
@@ -158,8 +158,8 @@ const CHECKS: readonly Check[] = [
     parseIp(values.bindAddress) === undefined
       ? problem('bindAddress', `${show(values.bindAddress)} is no IP address`)
       : [],
-  bindAddress('healthzBindAddress'),
-  bindAddress('metricsBindAddress'),
+  bindAddress('healthzBindAddress', '0.0.0.0:10256'),
+  bindAddress('metricsBindAddress', '127.0.0.1:10249'),
   ({ showHiddenMetricsForVersion: version }) =>
     version === '' || /^\d+\.\d+$/.test(version)
       ? []
