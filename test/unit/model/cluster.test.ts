@@ -1,0 +1,387 @@
+import { describe, expect, test } from '@jest/globals';
+import type { EndpointSlice, Service } from '../../../src/kube/objects.ts';
+import type { SourceEvent } from '../../../src/kube/source.ts';
+import { Cluster } from '../../../src/model/cluster.ts';
+import type { EndpointModel } from '../../../src/model/service-model.ts';
+import { formatHostPort } from '../../../src/net/ip.ts';
+import { namespacedName } from '../../../src/net/names.ts';
+import {
+  HERE,
+  WEB,
+  applied,
+  clusterOf,
+  deleted,
+  endpoint,
+  meta,
+  node,
+  reasons,
+  service,
+  slice,
+} from '../plan/build.ts';
+
+function listed(services: readonly Service[], slices: readonly EndpointSlice[]): SourceEvent[] {
+  return [
+    { kind: 'service', event: { type: 'replaced', objects: services } },
+    { kind: 'endpoint-slice', event: { type: 'replaced', objects: slices } },
+  ];
+}
+
+function endpoints(cluster: Cluster, port = 0): readonly EndpointModel[] {
+  return cluster.service(WEB)?.ports[port]?.endpoints ?? [];
+}
+
+function shown(cluster: Cluster, port = 0): string[] {
+  return endpoints(cluster, port).map(({ address, port: number }) => formatHostPort(address, number));
+}
+
+/** default/web with two endpoints, its first changes taken. */
+function settled(): Cluster {
+  const cluster = clusterOf([...listed([service()], [slice(['10.244.1.2', '10.244.1.3'])]), applied.node(node())]);
+  cluster.takeChanges();
+  return cluster;
+}
+
+function changedBy(...events: readonly SourceEvent[]): string[] {
+  const cluster = settled();
+  for (const event of events) cluster.apply(event);
+  return [...cluster.takeChanges().services];
+}
+
+describe('synced', () => {
+  test('once services and slices were both listed', () => {
+    const cluster = new Cluster(HERE);
+    cluster.apply({ kind: 'service', event: { type: 'replaced', objects: [] } });
+    cluster.apply(applied.slice(slice([])));
+    cluster.apply({ kind: 'node', event: { type: 'replaced', objects: [] } });
+    expect(cluster.synced()).toBe(false);
+    cluster.apply({ kind: 'endpoint-slice', event: { type: 'replaced', objects: [] } });
+    expect(cluster.synced()).toBe(true);
+  });
+});
+
+describe('changes', () => {
+  test('name a new service, once', () => {
+    const cluster = clusterOf(listed([service()], []));
+    expect(cluster.takeChanges()).toEqual({
+      services: new Set([WEB]),
+      nodeChanged: false,
+      triggerTimes: new Map(),
+      rejected: [],
+    });
+    expect(cluster.takeChanges().services.size).toBe(0);
+  });
+
+  test.each([
+    ['a port', applied.service(service({ ports: [] }))],
+    ['a deleted service', deleted.service()],
+    ['a deleted slice', deleted.slice()],
+    ['a new endpoint', applied.slice(slice(['10.244.1.2', '10.244.1.3', '10.244.1.4']))],
+    [
+      'an endpoint that is no longer ready',
+      applied.slice(slice(['10.244.1.2', endpoint('10.244.1.3', { ready: false })])),
+    ],
+    ['a topology hint', applied.slice(slice(['10.244.1.2', endpoint('10.244.1.3', { hintZones: ['a'] })]))],
+    ['a service that became headless', applied.service(service({ clusterIP: 'None' }))],
+    [
+      'a service that another proxy took',
+      applied.service(service({ meta: meta({ labels: { 'service.kubernetes.io/service-proxy-name': 'x' } }) })),
+    ],
+  ])('come from %s', (_name, event) => {
+    expect(changedBy(event)).toEqual([WEB]);
+  });
+
+  test.each<[string, SourceEvent[]]>([
+    ['the same again', [applied.service(service()), applied.slice(slice(['10.244.1.2', '10.244.1.3']))]],
+    [
+      'other labels and versions',
+      [applied.service(service({ meta: meta({ labels: { a: 'b' }, resourceVersion: '9' }) }))],
+    ],
+    ['the endpoints in another order', [applied.slice(slice(['10.244.1.3', '10.244.1.2']))]],
+    ['what was reverted', [deleted.service(), applied.service(service())]],
+    [
+      'an endpoint that came and went',
+      [applied.slice(slice(['10.244.1.9'])), applied.slice(slice(['10.244.1.2', '10.244.1.3']))],
+    ],
+    [
+      'an endpoint that moved to another slice',
+      [applied.slice(slice(['10.244.1.3'], { name: 'web-2' })), applied.slice(slice(['10.244.1.2']))],
+    ],
+    [
+      'an endpoint that was never usable',
+      [applied.slice(slice(['10.244.1.2', '10.244.1.3', endpoint('10.244.1.4', { ready: false, serving: false })]))],
+    ],
+    ['an empty slice', [applied.slice(slice([], { name: 'web-2' }))]],
+    ['a service that came and went', [applied.service(service({ meta: meta({ name: 'b' }) })), deleted.service('b')]],
+    ['a headless service', [applied.service(service({ meta: meta({ name: 'b' }), clusterIP: 'None' }))]],
+    [
+      'slices of a service that does not exist',
+      [applied.slice(slice(['10.244.1.9'], { name: 'b-1', meta: { labels: { 'kubernetes.io/service-name': 'b' } } }))],
+    ],
+    ['a relist that holds the same', listed([service()], [slice(['10.244.1.2', '10.244.1.3'])])],
+    ['a deleted service that never was', [deleted.service('nobody'), deleted.slice('nobody')]],
+  ])('do not come from %s', (_name, events) => {
+    expect(changedBy(...events)).toEqual([]);
+  });
+
+  test('of the slices of a deleted service wait for it', () => {
+    const cluster = settled();
+    cluster.apply(deleted.service());
+    expect([...cluster.takeChanges().services]).toEqual([WEB]);
+    expect(cluster.service(WEB)).toBeUndefined();
+    cluster.apply(applied.slice(slice(['10.244.1.9'])));
+    expect([...cluster.takeChanges().services]).toEqual([]);
+    cluster.apply(applied.service(service()));
+    expect([...cluster.takeChanges().services]).toEqual([WEB]);
+    expect(shown(cluster)).toEqual(['10.244.1.9:8080']);
+  });
+
+  test('of a relist: what it no longer holds is gone', () => {
+    const cluster = settled();
+    const other = service({ meta: meta({ name: 'other' }) });
+    for (const event of listed([other], [])) cluster.apply(event);
+    expect([...cluster.takeChanges().services].sort()).toEqual(['default/other', 'default/web']);
+    expect(cluster.names()).toEqual(['default/other']);
+  });
+
+  test('of a slice that goes over to another service concern both', () => {
+    const cluster = settled();
+    cluster.apply(applied.service(service({ meta: meta({ name: 'b' }), clusterIP: '10.96.0.2' })));
+    cluster.takeChanges();
+    cluster.apply(applied.slice(slice(['10.244.1.2'], { meta: { labels: { 'kubernetes.io/service-name': 'b' } } })));
+    expect([...cluster.takeChanges().services].sort()).toEqual(['default/b', 'default/web']);
+    expect(shown(cluster)).toEqual([]);
+  });
+});
+
+describe('the node', () => {
+  test('is a change when what matters of it changed', () => {
+    const cluster = settled();
+    cluster.apply(applied.node(node({ meta: meta({ name: HERE, namespace: '', resourceVersion: '7' }) })));
+    expect(cluster.takeChanges().nodeChanged).toBe(false);
+    const labels = { 'topology.kubernetes.io/zone': 'a' };
+    cluster.apply(applied.node(node({ meta: meta({ name: HERE, namespace: '', labels }) })));
+    expect(cluster.takeChanges().nodeChanged).toBe(true);
+    expect(cluster.node()?.zone).toBe('a');
+  });
+
+  test('stays as it was when its object is deleted; other nodes do not count', () => {
+    const cluster = settled();
+    cluster.apply({ kind: 'node', event: { type: 'deleted', object: { namespace: '', name: HERE } } });
+    cluster.apply({ kind: 'node', event: { type: 'replaced', objects: [] } });
+    cluster.apply(applied.node(node({ meta: meta({ name: 'node-z' }) })));
+    expect(cluster.takeChanges().nodeChanged).toBe(false);
+    expect(cluster.node()?.name).toBe(HERE);
+  });
+});
+
+describe('endpoints', () => {
+  test('match ports by name and protocol, each slice with its own number', () => {
+    const ports = [
+      { name: 'a', protocol: 'TCP', port: 80, nodePort: 0 },
+      { name: 'a', protocol: 'UDP', port: 80, nodePort: 0 },
+      { name: 'b', protocol: 'TCP', port: 81, nodePort: 0 },
+    ];
+    const cluster = clusterOf([
+      applied.service(service({ ports })),
+      applied.slice(
+        slice(['10.244.1.2'], {
+          ports: [
+            { name: 'a', protocol: 'TCP', port: 8080 },
+            { name: 'b', protocol: 'TCP', port: 9000 },
+          ],
+        }),
+      ),
+      applied.slice(slice(['10.244.1.3'], { name: 'web-2', ports: [{ name: 'a', protocol: 'TCP', port: 8081 }] })),
+      applied.slice(
+        slice(['10.244.1.4'], {
+          name: 'web-3',
+          ports: [
+            { name: 'a', protocol: 'UDP', port: 53 },
+            { name: 'c', protocol: 'TCP', port: 1 },
+          ],
+        }),
+      ),
+    ]);
+    expect(shown(cluster, 0)).toEqual(['10.244.1.2:8080', '10.244.1.3:8081']);
+    expect(shown(cluster, 1)).toEqual(['10.244.1.4:53']);
+    expect(shown(cluster, 2)).toEqual(['10.244.1.2:9000']);
+  });
+
+  test.each<[string, Partial<EndpointSlice>]>([
+    ['of a port without a name', { ports: [{ protocol: 'TCP', port: 8080 }] }],
+    ['of all ports', { ports: [{ name: '', protocol: 'TCP' }] }],
+    ['of port 0', { ports: [{ name: '', protocol: 'TCP', port: 0 }] }],
+    ['of port 70000', { ports: [{ name: '', protocol: 'TCP', port: 70_000 }] }],
+    ['of an unknown protocol', { ports: [{ name: '', protocol: 'QUIC', port: 80 }] }],
+  ])('%s are left out with a warning', (_name, fields) => {
+    const { meta: _unused, endpoints: _also, ...rest } = { ...slice([]), ...fields };
+    const cluster = clusterOf([applied.service(service()), applied.slice(slice(['10.244.1.2'], rest))]);
+    expect(shown(cluster)).toEqual([]);
+    expect(reasons(cluster.service(WEB)?.warnings ?? [])).toEqual(['invalid-endpoint-port']);
+  });
+
+  test.each([
+    ['without an address', endpoint('x', { addresses: [] }), []],
+    ['with a host name for an address', endpoint('pod.example.org'), ['invalid-address']],
+    ['of the other family', endpoint('fd00::2'), ['wrong-family']],
+    ['on loopback', endpoint('127.0.0.1'), ['special-address']],
+    ['at the metadata server of a cloud', endpoint('169.254.169.254'), ['special-address']],
+  ])('%s are left out', (_name, bad, warnings) => {
+    const cluster = clusterOf([applied.service(service()), applied.slice(slice([bad, '10.244.1.2']))]);
+    expect(shown(cluster)).toEqual(['10.244.1.2:8080']);
+    expect(reasons(cluster.service(WEB)?.warnings ?? [])).toEqual(warnings);
+  });
+
+  test('count with their first address only', () => {
+    const cluster = clusterOf([
+      applied.service(service()),
+      applied.slice(slice([endpoint('', { addresses: ['10.244.1.2', '10.244.1.3'] })])),
+    ]);
+    expect(shown(cluster)).toEqual(['10.244.1.2:8080']);
+  });
+
+  test('are ready and serving unless they say no, local only by name', () => {
+    const cluster = clusterOf([
+      applied.service(service()),
+      applied.slice(
+        slice([
+          endpoint('10.244.1.2', { nodeName: HERE }),
+          { addresses: ['10.244.1.3'], hintZones: [], hintNodes: [] },
+        ]),
+      ),
+    ]);
+    expect(endpoints(cluster)).toMatchObject([
+      { local: true, ready: true, serving: true, terminating: false },
+      { local: false, ready: true, serving: true, terminating: false },
+    ]);
+  });
+
+  test('are never local while this node has no name', () => {
+    const cluster = clusterOf(
+      [applied.service(service()), applied.slice(slice([endpoint('10.244.1.2', { nodeName: '' })]))],
+      '',
+    );
+    expect(endpoints(cluster)[0]?.local).toBe(false);
+  });
+
+  test('in two slices count once: the first slice by name, but a later local one is preferred', () => {
+    const first = slice(
+      [endpoint('10.244.1.2', { hintZones: ['first'] }), endpoint('10.244.1.3', { hintZones: ['first'] })],
+      { name: 'a' },
+    );
+    const second = slice(
+      [
+        endpoint('10.244.1.2', { hintZones: ['second'] }),
+        endpoint('10.244.1.3', { hintZones: ['second'], nodeName: HERE }),
+      ],
+      { name: 'b' },
+    );
+    for (const order of [
+      [first, second],
+      [second, first],
+    ]) {
+      const cluster = clusterOf([applied.service(service()), ...order.map((each) => applied.slice(each))]);
+      expect(endpoints(cluster)).toMatchObject([
+        { zones: ['first'], local: false },
+        { zones: ['second'], local: true },
+      ]);
+    }
+  });
+
+  test('of slices that are not ours do not count', () => {
+    const labels = { 'kubernetes.io/service-name': 'web' };
+    const cluster = clusterOf([
+      applied.service(service()),
+      applied.slice(slice(['10.244.1.2'], { name: 'a', meta: { labels: {} } })),
+      applied.slice(
+        slice(['10.244.1.2'], { name: 'b', meta: { labels: { ...labels, 'service.kubernetes.io/headless': '' } } }),
+      ),
+      applied.slice(slice(['10.244.1.2'], { name: 'c', meta: { labels, namespace: 'other' } })),
+      applied.slice(slice(['pod.example.org'], { name: 'd', addressType: 'FQDN' })),
+    ]);
+    expect(shown(cluster)).toEqual([]);
+    expect(cluster.service(WEB)?.warnings).toEqual([]);
+  });
+});
+
+describe('trigger times', () => {
+  const key = 'endpoints.kubernetes.io/last-change-trigger-time';
+  const at = (address: string, time: string, name = 'web-1'): SourceEvent =>
+    applied.slice(slice([address], { name, meta: { annotations: { [key]: time } } }));
+
+  test('are collected for each change, and given once', () => {
+    const cluster = settled();
+    cluster.apply(at('10.244.1.5', '1970-01-01T00:00:01Z'));
+    cluster.apply(at('10.244.1.6', '1970-01-01T00:00:02.5Z', 'web-2'));
+    expect(cluster.takeChanges().triggerTimes).toEqual(new Map([[WEB, [1000, 2500]]]));
+    expect(cluster.takeChanges().triggerTimes.size).toBe(0);
+  });
+
+  test('of changes that came to nothing, of deleted slices and of no time are left out', () => {
+    const cluster = settled();
+    cluster.apply(at('10.244.1.5', '1970-01-01T00:00:01Z', 'web-2'));
+    cluster.apply(deleted.slice('web-2'));
+    expect(cluster.takeChanges().triggerTimes.size).toBe(0);
+    cluster.apply(at('10.244.1.6', 'soon'));
+    expect(cluster.takeChanges()).toMatchObject({ services: new Set([WEB]), triggerTimes: new Map() });
+  });
+});
+
+describe('hostile objects', () => {
+  test.each([
+    ['', 'x'],
+    ['default', ''],
+    ['default', 'a/b'],
+    ['default', 'x'.repeat(300)],
+  ])('namespace %p, name %p: rejected, said once', (namespace, name) => {
+    const cluster = settled();
+    for (let i = 0; i < 3; i++) cluster.apply(applied.service(service({ meta: meta({ namespace, name }) })));
+    const { services, rejected } = cluster.takeChanges();
+    expect(services.size).toBe(0);
+    expect(rejected).toEqual([{ reason: 'invalid-name', message: expect.stringContaining('and 2 more like it') }]);
+    expect(cluster.names()).toEqual([namespacedName('default', 'web')]);
+  });
+
+  test('a thousand bad addresses make one warning', () => {
+    const bad = Array.from({ length: 1000 }, (_, i) => `bad-${i}`);
+    const cluster = clusterOf([applied.service(service({ externalIPs: bad })), applied.slice(slice(bad))]);
+    expect(reasons(cluster.service(WEB)?.warnings ?? [])).toEqual(['invalid-address']);
+  });
+
+  test('names of the language itself are ordinary names', () => {
+    const cluster = new Cluster(HERE);
+    for (const name of ['__proto__', 'constructor', 'toString']) {
+      cluster.apply(applied.service(service({ meta: meta({ name }) })));
+      cluster.apply(
+        applied.slice(slice(['10.244.1.2'], { name, meta: { labels: { 'kubernetes.io/service-name': name } } })),
+      );
+    }
+    expect([...cluster.takeChanges().services]).toHaveLength(3);
+  });
+});
+
+describe('size', () => {
+  test('ten thousand endpoints in a hundred slices: cost follows their number', () => {
+    const cluster = clusterOf([applied.service(service())]);
+    const hundred = (n: number): EndpointSlice =>
+      slice(
+        Array.from({ length: 100 }, (_, i) => `10.${n}.0.${i + 1}`),
+        { name: `web-${n}` },
+      );
+    for (let n = 0; n < 100; n++) cluster.apply(applied.slice(hundred(n)));
+    expect(endpoints(cluster)).toHaveLength(10_000);
+    cluster.takeChanges();
+    cluster.apply(applied.slice(slice(['10.7.0.1'], { name: 'web-7' })));
+    expect([...cluster.takeChanges().services]).toEqual([WEB]);
+    expect(endpoints(cluster)).toHaveLength(9901);
+  });
+
+  test('endpoints that are alike share what they have in common', () => {
+    const cluster = clusterOf([
+      applied.service(service()),
+      applied.slice(slice(['10.244.1.2', '10.244.1.3', '10.244.1.4'])),
+    ]);
+    const [first, second] = endpoints(cluster);
+    expect(first?.zones).toBe(second?.zones);
+  });
+});

@@ -1,0 +1,60 @@
+import { describe, expect, test } from '@jest/globals';
+import { defineNode, nodeIps } from '../../../src/model/node.ts';
+import { formatIp } from '../../../src/net/ip.ts';
+import { cidr, ip, meta, node } from '../plan/build.ts';
+
+describe('a Node object', () => {
+  test('reports InternalIPs before ExternalIPs, each once, and nothing else', () => {
+    const { reportedAddresses } = defineNode(
+      node({
+        addresses: [
+          { type: 'Hostname', address: 'node-a' },
+          { type: 'ExternalIP', address: '203.0.113.9' },
+          { type: 'InternalIP', address: 'fd00::9' },
+          { type: 'InternalIP', address: '192.168.0.10' },
+          { type: 'InternalIP', address: 'not-an-address' },
+          { type: 'ExternalIP', address: '192.168.0.10' },
+        ],
+      }),
+    );
+    expect(reportedAddresses.map(formatIp)).toEqual(['fd00::9', '192.168.0.10', '203.0.113.9']);
+  });
+
+  test('has a zone, or ""', () => {
+    const labels = { 'topology.kubernetes.io/zone': 'eu-1a' };
+    expect(defineNode(node({ meta: meta({ name: 'node-a', labels }) })).zone).toBe('eu-1a');
+    expect(defineNode(node()).zone).toBe('');
+  });
+
+  test('is not eligible once it is being deleted, or the autoscaler is about to', () => {
+    const taint = { key: 'ToBeDeletedByClusterAutoscaler', value: '1', effect: 'NoSchedule' };
+    expect(defineNode(node()).eligible).toBe(true);
+    expect(defineNode(node({ taints: [{ ...taint, key: 'other' }] })).eligible).toBe(true);
+    expect(defineNode(node({ taints: [taint] })).eligible).toBe(false);
+    expect(defineNode(node({ meta: meta({ deletionTimestamp: '2024-01-01T00:00:00Z' }) })).eligible).toBe(false);
+  });
+
+  test('has pod CIDRs; unreadable ones are left out', () => {
+    expect(defineNode(node({ podCIDRs: ['fd00:244::/64', '10.244.0.0/24', 'x'] })).podCidrs).toEqual([
+      cidr('10.244.0.0/24'),
+      cidr('fd00:244::/64'),
+    ]);
+  });
+});
+
+describe('the addresses of the node', () => {
+  const reported = [ip('192.168.0.10'), ip('192.168.0.11'), ip('fd00::9')];
+
+  test.each([
+    ['nothing', undefined, ['192.168.0.10', 'fd00::9']],
+    ['an unspecified address', '0.0.0.0', ['192.168.0.10', 'fd00::9']],
+    ['an address of the first family', '10.1.1.1', ['10.1.1.1', 'fd00::9']],
+    ['an address of the second family, which becomes the primary one', 'fd00::1', ['fd00::1', '192.168.0.10']],
+  ])('with --bind-address %s', (_name, bind, expected) => {
+    expect(nodeIps(reported, bind === undefined ? undefined : ip(bind)).map(formatIp)).toEqual(expected);
+  });
+
+  test('are none while the Node reports none', () => {
+    expect(nodeIps([])).toEqual([]);
+  });
+});
