@@ -79,7 +79,7 @@ async function send<T>(
     const answer = answerOf(message);
     const item = items[message.sequence - firstSequence];
     if (answer === undefined || answer.errno === 0 || item === undefined) continue;
-    refused.push(refusalOf(item, answer.errno, answer.text));
+    refused.push(refusalOf(item, answer, message));
   }
   return refused;
 }

@@ -10,7 +10,7 @@ import {
   type VirtualServerKey,
   virtualServerKey,
 } from '../state/virtual-server.ts';
-import { errnoName, errnoText } from './errno.ts';
+import { codeOf, textOf } from './errno.ts';
 import { FakeTables } from './fake-tables.ts';
 import { KernelError } from './kernel-error.ts';
 import { checkSysctlKey } from './sysctl.ts';
@@ -190,8 +190,9 @@ export class FakeKernel implements Kernel {
       this.#opsUntilCrash--;
       this.#counters.writes++;
       const errno = this.#failOp(op) ?? this.tables.apply(op);
-      if (errno !== 0) failures.push({ op, errno, code: errnoName(errno), text: errnoText(errno) });
-      else this.applied.push(op);
+      const code = codeOf(errno, 'set' in op ? op.set.type : undefined);
+      if (errno === 0) this.applied.push(op);
+      else failures.push({ op, errno, code, text: textOf(code) });
     }
     return { attempted: ops.length, failures };
   }

@@ -1,4 +1,5 @@
 import { constants } from 'node:os';
+import { IPSET_ERR_BUSY, IPSET_ERR_HASH_FULL } from '../netlink/family/ipset/error-name.ts';
 import { type IpAddress, familyOf } from '../net/ip.ts';
 import { unreachable } from '../net/unreachable.ts';
 import { type IpSet, type IpSetEntry, formatIpSetEntry } from '../state/ip-set.ts';
@@ -11,8 +12,9 @@ import {
   VS_HASHED,
   virtualServerKey,
 } from '../state/virtual-server.ts';
-import { IPSET_ERR_BUSY, IPSET_ERR_HASH_FULL, IPSET_ERR_PROTOCOL } from './errno.ts';
 
+/** linux/netfilter/ipset/ip_set.h: attributes that do not fit the type of the set. */
+const IPSET_ERR_PROTOCOL = 4097;
 const { EEXIST, EINVAL, ENODEV, ENOENT, ESRCH } = constants.errno;
 
 interface FakeVirtualServer {

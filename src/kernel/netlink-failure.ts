@@ -1,7 +1,8 @@
 import { constants } from 'node:os';
 import { DecodeError } from '../netlink/codec/decode-error.ts';
 import { NetlinkError } from '../netlink/error.ts';
-import { errnoName, errnoText } from './errno.ts';
+import type { KernelAnswer, NetlinkMessage } from '../netlink/message.ts';
+import { codeOf, textOf } from './errno.ts';
 import { KernelError } from './kernel-error.ts';
 
 /** What became of one item of a batch that did not go through. */
@@ -12,14 +13,17 @@ export interface Refusal<T> {
   readonly code: string;
   /** The kernel's own words, or ours. */
   readonly text: string;
+  /** The NLMSG_ERROR, where the kernel sent one. */
+  readonly message?: NetlinkMessage;
 }
 
 const NEEDS_ROOT = 'needs root or CAP_NET_ADMIN';
 
-export function refusalOf<T>(item: T, errno: number, text: string | undefined): Refusal<T> {
-  const words = text ?? errnoText(errno);
+export function refusalOf<T>(item: T, { errno, text }: KernelAnswer, message: NetlinkMessage): Refusal<T> {
+  const code = codeOf(errno);
+  const words = text ?? textOf(code);
   const hint = errno === constants.errno.EPERM && words === '' ? NEEDS_ROOT : words;
-  return { item, errno, code: errnoName(errno), text: hint };
+  return { item, errno, code, text: hint, message };
 }
 
 /** Every item of a batch whose transaction failed as a whole. */
@@ -32,7 +36,7 @@ function describe(error: unknown): { errno: number; code: string; text: string }
   if (!(error instanceof NetlinkError)) throw error;
   if (error.kind === 'timeout') return { errno: 0, code: 'TIMEOUT', text: error.message };
   if (error.kind === 'closed') return { errno: 0, code: 'CLOSED', text: error.message };
-  return { errno: error.errno, code: errnoName(error.errno), text: error.message };
+  return { errno: error.errno, code: codeOf(error.errno), text: error.message };
 }
 
 /** The error that a method of Kernel rejects with. What is not netlink's comes back as it is. */

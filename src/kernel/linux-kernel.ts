@@ -1,0 +1,299 @@
+import type { SocketConnection } from '../netlink/connection.ts';
+import { openConnection } from '../netlink/connection.ts';
+import { FamilyMissingError, resolveFamily } from '../netlink/family/genl-ctrl/family.ts';
+import { IPVS_FAMILY_NAME } from '../netlink/family/ipvs/command.ts';
+import type { IpAddress, IpFamily } from '../net/ip.ts';
+import { unreachable } from '../net/unreachable.ts';
+import type { Log } from '../observe/log.ts';
+import type { Op } from '../state/op.ts';
+import type { OpFailure, Outcome } from '../state/outcome.ts';
+import type { ObservedRealServer } from '../state/real-server.ts';
+import type { RuleSet } from '../state/rule-set.ts';
+import type { Transaction } from '../state/transaction.ts';
+import type { VirtualServer, VirtualServerId, VirtualServerKey } from '../state/virtual-server.ts';
+import { type CommandRunner, createCommandRunner } from './command-runner.ts';
+import { ConntrackHandle } from './conntrack-handle.ts';
+import { type AddressOp, DEVICE, DeviceHandle } from './device-handle.ts';
+import { IpsetHandle, type SetOp } from './ipset-handle.ts';
+import { Iptables } from './iptables.ts';
+import { type IpvsOp, IpvsHandle } from './ipvs-handle.ts';
+import { KernelError } from './kernel-error.ts';
+import type { Flow, IpvsTimeouts, Kernel, KernelCounters, NodeAddress, ObservedIpSet } from './kernel.ts';
+import { loadModules } from './modules.ts';
+import { refusalsOf, withKernelError } from './netlink-failure.ts';
+import { NodeAddressWatch } from './node-address-watch.ts';
+import { Sysctl, commandSysctlFiles, processSysctlFiles } from './sysctl.ts';
+
+export interface LinuxKernelOptions {
+  readonly log: Log;
+  /** Path of a network namespace to work in ("/run/netns/blue"), for tests; default: that of the process. */
+  readonly netns?: string;
+}
+
+/** linux/netlink.h. */
+const NETLINK_ROUTE = 0;
+const NETLINK_NETFILTER = 12;
+const NETLINK_GENERIC = 16;
+
+/** The kernel of this machine. Opens nothing and starts nothing until it is first asked. */
+export function createLinuxKernel(options: LinuxKernelOptions): Kernel {
+  return new LinuxKernel(options);
+}
+
+/** A run of operations for the same socket. */
+type OpRun =
+  | { readonly family: 'ipset'; readonly ops: SetOp[] }
+  | { readonly family: 'ipvs'; readonly ops: IpvsOp[] }
+  | { readonly family: 'address'; readonly ops: AddressOp[] };
+
+class LinuxKernel implements Kernel {
+  readonly #log: Log;
+  readonly #netns: string | undefined;
+  readonly #runner: CommandRunner;
+  readonly #iptables: Iptables;
+  readonly #sysctl: Sysctl;
+  readonly #connections: SocketConnection[] = [];
+  readonly #watches = new Set<NodeAddressWatch>();
+  #ipvs: Promise<IpvsHandle> | undefined;
+  #ipset: IpsetHandle | undefined;
+  #device: DeviceHandle | undefined;
+  #conntrack: ConntrackHandle | undefined;
+  #writes = 0;
+  #processes = 0;
+  #closed = false;
+
+  constructor({ log, netns }: LinuxKernelOptions) {
+    this.#log = log;
+    this.#netns = netns;
+    this.#runner = createCommandRunner({ netns, onStart: () => this.#processes++ });
+    this.#iptables = new Iptables(this.#runner, log, () => this.#writes++);
+    this.#sysctl = new Sysctl(netns === undefined ? processSysctlFiles : commandSysctlFiles(this.#runner));
+  }
+
+  get counters(): Readonly<KernelCounters> {
+    const sum = { netlinkMessages: 0, netlinkSends: 0, netlinkBytesSent: 0, netlinkBytesReceived: 0 };
+    for (const { counters } of this.#connections) {
+      sum.netlinkMessages += counters.messages;
+      sum.netlinkSends += counters.sends;
+      sum.netlinkBytesSent += counters.bytesSent;
+      sum.netlinkBytesReceived += counters.bytesReceived;
+    }
+    return { writes: this.#writes, ...sum, processesStarted: this.#processes };
+  }
+
+  async prepare(): Promise<void> {
+    await withKernelError('prepare', async () => {
+      await loadModules({ runner: this.#runner });
+      const ipvs = await this.#ipvsHandle();
+      // The first question that needs rights: what is wrong with them is said before anything is changed.
+      await ipvs.getTimeouts();
+      await this.#deviceHandle().prepare();
+      await this.#ipsetHandle().prepare();
+    });
+  }
+
+  async getVirtualServers(): Promise<VirtualServer[]> {
+    return await withKernelError('getVirtualServers', async () => (await this.#ipvsHandle()).getVirtualServers());
+  }
+
+  async findVirtualServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServer>> {
+    return await withKernelError('findVirtualServers', async () => (await this.#ipvsHandle()).findVirtualServers(ids));
+  }
+
+  async getRealServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, ObservedRealServer[]>> {
+    return await withKernelError('getRealServers', async () => (await this.#ipvsHandle()).getRealServers(ids));
+  }
+
+  async getSets(): Promise<ObservedIpSet[]> {
+    return await withKernelError('getSets', async () => this.#ipsetHandle().getSets());
+  }
+
+  async getBoundAddresses(): Promise<IpAddress[]> {
+    return await withKernelError('getBoundAddresses', async () => this.#deviceHandle().getBoundAddresses());
+  }
+
+  async getNodeAddresses(): Promise<NodeAddress[]> {
+    return await withKernelError('getNodeAddresses', async () => this.#deviceHandle().getNodeAddresses());
+  }
+
+  async apply({ ops }: Transaction): Promise<Outcome> {
+    const failures: OpFailure[] = [];
+    for (const run of runsOf(ops)) {
+      try {
+        failures.push(...(await this.#applyRun(run)));
+      } catch (error) {
+        // The whole run failed on its way to the kernel; what is not netlink's is a fault of ours, and thrown on.
+        failures.push(...refusalsOf<Op>(run.ops, error).map(({ item, ...rest }) => ({ op: item, ...rest })));
+      }
+    }
+    return { attempted: ops.length, failures };
+  }
+
+  async ensureRules(rules: RuleSet): Promise<{ readonly changed: boolean }> {
+    return await this.#iptables.ensure(rules);
+  }
+
+  async removeRules(rules: RuleSet): Promise<void> {
+    await this.#iptables.remove(rules);
+  }
+
+  async getUdpFlows(family: IpFamily): Promise<Flow[]> {
+    return await withKernelError('getUdpFlows', async () => this.#conntrackHandle().getUdpFlows(family));
+  }
+
+  async deleteFlows(flows: readonly Flow[]): Promise<number> {
+    return await withKernelError('deleteFlows', async () => this.#conntrackHandle().deleteFlows(flows));
+  }
+
+  async getSysctl(key: string): Promise<string | undefined> {
+    return await this.#sysctl.get(key);
+  }
+
+  async setSysctl(key: string, value: string): Promise<{ readonly changed: boolean; readonly before: string }> {
+    const result = await this.#sysctl.set(key, value);
+    if (result.changed) this.#writes++;
+    return result;
+  }
+
+  async setIpvsTimeouts(timeouts: IpvsTimeouts): Promise<void> {
+    await withKernelError('setIpvsTimeouts', async () => (await this.#ipvsHandle()).setTimeouts(timeouts));
+  }
+
+  async getIpvsTimeouts(): Promise<IpvsTimeouts> {
+    return await withKernelError('getIpvsTimeouts', async () => (await this.#ipvsHandle()).getTimeouts());
+  }
+
+  async probeScheduler(scheduler: string): Promise<void> {
+    await withKernelError('probeScheduler', async () => (await this.#ipvsHandle()).probeScheduler(scheduler));
+  }
+
+  watchNodeAddresses(onChange: () => void): () => void {
+    if (this.#netns !== undefined) {
+      const message = 'address changes can be watched only in the network namespace of the process';
+      throw new KernelError('watchNodeAddresses', 'EOPNOTSUPP', message);
+    }
+    const findDevice = async (): Promise<number | undefined> => this.#deviceHandle().index();
+    const watch = new NodeAddressWatch({ device: DEVICE, findDevice, log: this.#log, onChange });
+    this.#watches.add(watch);
+    watch.start();
+    return () => {
+      this.#watches.delete(watch);
+      watch.stop();
+    };
+  }
+
+  async removeDevice(): Promise<void> {
+    await withKernelError('removeDevice', async () => this.#deviceHandle().remove());
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const watch of this.#watches) watch.stop();
+    this.#watches.clear();
+    for (const connection of this.#connections) connection.close();
+    await Promise.resolve();
+  }
+
+  async #applyRun(run: OpRun): Promise<OpFailure[]> {
+    switch (run.family) {
+      case 'ipset':
+        return await this.#ipsetHandle().apply(run.ops);
+      case 'ipvs':
+        return await (await this.#ipvsHandle()).apply(run.ops);
+      case 'address':
+        return await this.#deviceHandle().apply(run.ops);
+      default:
+        return unreachable(run);
+    }
+  }
+
+  readonly #countWrites = (messages: number): void => {
+    this.#writes += messages;
+  };
+
+  async #ipvsHandle(): Promise<IpvsHandle> {
+    if (this.#ipvs === undefined) {
+      this.#ipvs = this.#openIpvs();
+      // Tried again next time: the module may be loaded by then.
+      this.#ipvs.catch(() => {
+        this.#ipvs = undefined;
+      });
+    }
+    return await this.#ipvs;
+  }
+
+  async #openIpvs(): Promise<IpvsHandle> {
+    const connection = this.#open(NETLINK_GENERIC);
+    try {
+      const { id } = await resolveFamily(connection, IPVS_FAMILY_NAME);
+      return new IpvsHandle(connection, id, this.#countWrites);
+    } catch (error) {
+      this.#connections.splice(this.#connections.indexOf(connection), 1);
+      connection.close();
+      if (!(error instanceof FamilyMissingError)) throw error;
+      const message = 'the kernel has no IPVS: run `modprobe ip_vs` on the node, or use a kernel with CONFIG_IP_VS';
+      throw new KernelError('ipvs', 'MISSING_MODULE', message, { cause: error });
+    }
+  }
+
+  // A socket each: a dump of connection tracking takes long, and sets must not wait for it.
+  #ipsetHandle(): IpsetHandle {
+    this.#ipset ??= new IpsetHandle(this.#open(NETLINK_NETFILTER), this.#countWrites);
+    return this.#ipset;
+  }
+
+  #conntrackHandle(): ConntrackHandle {
+    this.#conntrack ??= new ConntrackHandle(this.#open(NETLINK_NETFILTER), this.#countWrites);
+    return this.#conntrack;
+  }
+
+  #deviceHandle(): DeviceHandle {
+    this.#device ??= new DeviceHandle(this.#open(NETLINK_ROUTE), this.#countWrites);
+    return this.#device;
+  }
+
+  #open(protocol: number): SocketConnection {
+    if (this.#closed) throw new KernelError('open', 'CLOSED', 'the kernel was closed');
+    const netns = this.#netns;
+    const connection = openConnection({ protocol, ...(netns === undefined ? {} : { netns }) });
+    this.#connections.push(connection);
+    return connection;
+  }
+}
+
+/** Maximal runs of operations for the same socket, in the order given. */
+function runsOf(ops: readonly Op[]): OpRun[] {
+  const runs: OpRun[] = [];
+  for (const op of ops) add(runs, op);
+  return runs;
+}
+
+function add(runs: OpRun[], op: Op): void {
+  const last = runs.at(-1);
+  switch (op.kind) {
+    case 'create-set':
+    case 'grow-set':
+    case 'destroy-set':
+    case 'add-entry':
+    case 'delete-entry':
+      if (last?.family === 'ipset') last.ops.push(op);
+      else runs.push({ family: 'ipset', ops: [op] });
+      return;
+    case 'add-virtual-server':
+    case 'edit-virtual-server':
+    case 'delete-virtual-server':
+    case 'add-real-server':
+    case 'edit-real-server':
+    case 'delete-real-server':
+      if (last?.family === 'ipvs') last.ops.push(op);
+      else runs.push({ family: 'ipvs', ops: [op] });
+      return;
+    case 'bind-address':
+    case 'unbind-address':
+      if (last?.family === 'address') last.ops.push(op);
+      else runs.push({ family: 'address', ops: [op] });
+      return;
+    default:
+      unreachable(op);
+  }
+}

@@ -1,0 +1,112 @@
+import type { Flow, Kernel, NodeAddress } from '../../src/kernel/kernel.ts';
+import { createLinuxKernel } from '../../src/kernel/linux-kernel.ts';
+import { type IpFamily, formatIp } from '../../src/net/ip.ts';
+import { runCommand } from '../bed/command.ts';
+import type { ContractBed } from './contract-bed.ts';
+import { QuietLog } from './quiet-log.ts';
+
+interface IpAddressJson {
+  readonly ifname: string;
+  readonly addr_info: readonly { readonly local: string; readonly prefixlen: number; readonly scope: string }[];
+}
+
+/** The real kernel in a network namespace of its own, looked at with the system's tools. */
+export class LinuxBed implements ContractBed {
+  static #last = 0;
+  readonly kernel: Kernel;
+  readonly log = new QuietLog();
+  readonly netns: string;
+
+  private constructor(netns: string) {
+    this.netns = netns;
+    this.kernel = createLinuxKernel({ log: this.log, netns: `/run/netns/${netns}` });
+  }
+
+  static async make(): Promise<LinuxBed> {
+    const netns = `contract-${process.pid}-${++LinuxBed.#last}`;
+    await runCommand(['ip', 'netns', 'add', netns]);
+    await runCommand(['ip', '-n', netns, 'link', 'set', 'lo', 'up']);
+    return new LinuxBed(netns);
+  }
+
+  /** Runs a program in the namespace. */
+  async run(program: string, ...args: readonly string[]): Promise<string> {
+    return (await runCommand(['ip', 'netns', 'exec', this.netns, program, ...args])).stdout;
+  }
+
+  async ipvs(): Promise<string[]> {
+    return lines(await this.run('ipvsadm', '-Sn')).sort();
+  }
+
+  async sets(): Promise<string[]> {
+    const saved = lines(await this.run('ipset', 'save'));
+    // Of a set's properties the first two words are stable: name and type.
+    return saved.map((line) => (line.startsWith('create ') ? line.split(' ').slice(0, 3).join(' ') : line)).sort();
+  }
+
+  async addresses(): Promise<string[] | undefined> {
+    const all = JSON.parse(await this.run('ip', '-j', 'addr')) as IpAddressJson[];
+    const device = all.find(({ ifname }) => ifname === 'kube-ipvs0');
+    // The kernel gives an interface that is up a link-local address of its own.
+    const own = device?.addr_info.filter(({ scope }) => scope !== 'link');
+    return own?.map(({ local, prefixlen }) => `${local}/${prefixlen}`).sort();
+  }
+
+  async rules(family: IpFamily): Promise<string[]> {
+    let table = '';
+    const rules: string[] = [];
+    for (const line of lines(await this.run(family === 4 ? 'iptables-save' : 'ip6tables-save'))) {
+      if (line.startsWith('*')) table = line.slice(1);
+      else if (line.startsWith('-A ')) rules.push(`${table} ${line}`);
+    }
+    return rules;
+  }
+
+  async flows(family: IpFamily, destinationPort: number): Promise<number> {
+    const list = await this.run('conntrack', '-L', '-f', family === 4 ? 'ipv4' : 'ipv6');
+    return lines(list).filter((line) => line.split(' dport=')[1]?.startsWith(`${destinationPort} `)).length;
+  }
+
+  async addNodeAddress({ interfaceName, address, prefix }: NodeAddress): Promise<void> {
+    await this.run('ip', 'link', 'add', interfaceName, 'type', 'dummy');
+    await this.run('ip', 'link', 'set', interfaceName, 'up');
+    const nodad = typeof address === 'number' ? [] : ['nodad'];
+    await this.run('ip', 'addr', 'add', `${formatIp(address)}/${prefix}`, 'dev', interfaceName, ...nodad);
+  }
+
+  async removeNodeAddress({ interfaceName }: NodeAddress): Promise<void> {
+    await this.run('ip', 'link', 'del', interfaceName);
+  }
+
+  async flushRules(family: IpFamily): Promise<void> {
+    const program = family === 4 ? 'iptables' : 'ip6tables';
+    for (const table of ['nat', 'filter']) {
+      await this.run(program, '-t', table, '-F');
+      await this.run(program, '-t', table, '-X');
+    }
+  }
+
+  async addFlow(flow: Flow): Promise<void> {
+    const tcp = flow.protocol === 'TCP' ? ['--state', 'ESTABLISHED'] : [];
+    await this.run(
+      'conntrack',
+      ...['-I', '-p', flow.protocol.toLowerCase(), '-t', '300', ...tcp],
+      ...['-s', formatIp(flow.source), '-d', formatIp(flow.destination)],
+      ...['--sport', String(flow.sourcePort), '--dport', String(flow.destinationPort)],
+      ...['-r', formatIp(flow.replySource), '-q', formatIp(flow.source)],
+      ...['--reply-port-src', String(flow.replySourcePort), '--reply-port-dst', String(flow.sourcePort)],
+    );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kernel.close();
+    await runCommand(['ip', 'netns', 'del', this.netns]);
+  }
+}
+
+function lines(text: string): string[] {
+  return text
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '');
+}
