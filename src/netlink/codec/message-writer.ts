@@ -190,7 +190,17 @@ export class MessageWriter {
   /** Text in UTF-8 with a NUL behind it. */
   text(value: string): void {
     this.#reserve(value.length * 3 + 1);
-    this.#at += encoder.encodeInto(value, this.#bytes.subarray(this.#at)).written;
+    for (let i = 0; i < value.length; i++) {
+      const code = value.charCodeAt(i);
+      if (code > 127) {
+        const rest = this.#bytes.subarray(this.#at + i);
+        this.#at += i + encoder.encodeInto(value.slice(i), rest).written;
+        this.u8(0);
+        return;
+      }
+      this.#bytes[this.#at + i] = code;
+    }
+    this.#at += value.length;
     this.u8(0);
   }
 
