@@ -1,0 +1,182 @@
+import { describe, expect, test } from '@jest/globals';
+import type { Service } from '../../../src/kube/objects.ts';
+import { namespacedName } from '../../../src/net/names.ts';
+import { NodePlan, plannedEntries } from '../../../src/plan/node-plan.ts';
+import { planService } from '../../../src/plan/plan-service.ts';
+import { formatIpSetEntry } from '../../../src/state/ip-set.ts';
+import {
+  HERE,
+  addresses,
+  applied,
+  clusterOf,
+  config,
+  endpoint,
+  entries,
+  ip,
+  meta,
+  nodeView,
+  planOf,
+  reasons,
+  servers,
+  service,
+  slice,
+} from './build.ts';
+
+// Each is a failure that users of IPVS service proxies reported; the issue is named behind it (kubernetes/kubernetes).
+describe('hard cases', () => {
+  test.each([
+    ['an interface of this node', { interfaceAddresses: [ip('203.0.113.1')], reportedAddresses: [] }],
+    ['the Node object', { interfaceAddresses: [ip('192.168.0.10')], reportedAddresses: [ip('203.0.113.1')] }],
+  ])('an external IP on %s is served, but never bound or closed (#127410, #93175)', (_name, node) => {
+    for (const fields of [
+      { externalIPs: ['203.0.113.1'] },
+      { type: 'LoadBalancer', loadBalancerIngress: [{ ip: '203.0.113.1' }] },
+    ] satisfies Partial<Service>[]) {
+      const plan = planOf({ service: fields, slices: [slice(['10.244.1.2'])], node });
+      expect(addresses(plan)).toEqual(['10.96.0.1']);
+      expect(entries(plan, 'IPVS-IPS')).toEqual(['KUBE-IPVS-IPS 10.96.0.1']);
+      expect(servers(plan)).toContain('TCP 203.0.113.1:80 -> 10.244.1.2:8080');
+      expect(reasons(plan.warnings)).toEqual(['node-owns-address']);
+    }
+  });
+
+  test('a node port is served at an address that a load balancer shares (#114815)', () => {
+    const plan = planOf({
+      service: {
+        type: 'LoadBalancer',
+        loadBalancerIngress: [{ ip: '192.168.0.10' }],
+        ports: [{ name: '', protocol: 'TCP', port: 80, nodePort: 30_080 }],
+      },
+    });
+    expect(servers(plan)).toContain('TCP 192.168.0.10:30080 ->');
+  });
+
+  test('there is no node port on loopback, of either family (#96879, #67730)', () => {
+    const plan = planOf({
+      service: {
+        type: 'NodePort',
+        clusterIPs: ['10.96.0.1', 'fd00::1'],
+        ports: [{ name: '', protocol: 'TCP', port: 80, nodePort: 30_080 }],
+      },
+      node: { interfaceAddresses: ['127.0.0.1', '127.0.0.53', '::1'].map(ip) },
+    });
+    expect(servers(plan)).toEqual(['TCP 10.96.0.1:80 ->', 'TCP [fd00::1]:80 ->']);
+  });
+
+  test('internal and external policy do not leak into each other (#71596, #66062)', () => {
+    const endpoints = [endpoint('10.244.0.2', { nodeName: HERE }), endpoint('10.244.1.2')];
+    const here = '10.244.0.2:8080';
+    const all = `${here} 10.244.1.2:8080`;
+    for (const [internalTrafficPolicy, externalTrafficPolicy, cluster, external] of [
+      ['Cluster', 'Local', all, here],
+      ['Local', 'Cluster', here, all],
+    ] as const) {
+      const plan = planOf({
+        service: { externalIPs: ['203.0.113.1'], internalTrafficPolicy, externalTrafficPolicy },
+        slices: [slice(endpoints)],
+      });
+      expect(servers(plan)).toEqual([`TCP 10.96.0.1:80 -> ${cluster}`, `TCP 203.0.113.1:80 -> ${external}`]);
+    }
+  });
+
+  test('an address and an entry that two services share live as long as either (#71596, #80158)', () => {
+    const shared = { type: 'LoadBalancer', loadBalancerIngress: [{ ip: '203.0.113.1' }] };
+    const one = service({ ...shared, meta: meta({ name: 'one' }) });
+    const two = service({
+      ...shared,
+      meta: meta({ name: 'two' }),
+      clusterIP: '10.96.0.2',
+      ports: [{ name: '', protocol: 'TCP', port: 443, nodePort: 0 }],
+    });
+    const cluster = clusterOf([applied.service(one), applied.service(two)]);
+    const plan = new NodePlan();
+    for (const name of cluster.names()) {
+      const model = cluster.service(name);
+      if (model !== undefined) plan.replace(name, planService(model, nodeView(), config()));
+    }
+    plan.replace(namespacedName('default', 'one'), undefined);
+    expect(plan.wantsAddress(ip('203.0.113.1'))).toBe(true);
+    expect(plannedEntries(plan.entries('IPVS-IPS', 4)).map(formatIpSetEntry)).toContain('203.0.113.1');
+    plan.replace(namespacedName('default', 'two'), undefined);
+    expect(plan.addressCount).toBe(0);
+    expect(plan.entries('IPVS-IPS', 4).size).toBe(0);
+  });
+
+  test('families do not mix: a v6 endpoint never stands behind a v4 address (#93858)', () => {
+    const plan = planOf({
+      service: { type: 'NodePort', ports: [{ name: '', protocol: 'TCP', port: 80, nodePort: 30_080 }] },
+      slices: [slice(['fd00:244::2'], { addressType: 'IPv6' }), slice(['10.244.1.2'], { name: 'web-2' })],
+    });
+    expect(servers(plan)).toEqual([
+      'TCP 10.96.0.1:80 -> 10.244.1.2:8080',
+      'TCP 10.244.0.1:30080 -> 10.244.1.2:8080',
+      'TCP 192.168.0.10:30080 -> 10.244.1.2:8080',
+    ]);
+    expect(entries(plan).filter((line) => line.startsWith('KUBE-6-'))).toEqual([]);
+  });
+
+  test('SCTP node ports are in sets of address and port, and keep the client with policy Local (#73300, #104755)', () => {
+    const plan = planOf({
+      service: {
+        type: 'NodePort',
+        externalTrafficPolicy: 'Local',
+        ports: [{ name: '', protocol: 'SCTP', port: 80, nodePort: 30_080 }],
+      },
+      node: { interfaceAddresses: [ip('192.168.0.10')] },
+    });
+    expect(entries(plan).filter((line) => line.includes('NODE-PORT'))).toEqual([
+      'KUBE-NODE-PORT-SCTP-HASH 192.168.0.10,sctp:30080',
+      'KUBE-NODE-PORT-LOCAL-SCTP-HASH 192.168.0.10,sctp:30080',
+    ]);
+  });
+
+  test('a draining local endpoint is the last resort of policy Local, and the health check fails meanwhile (#97238)', () => {
+    const plan = planOf({
+      service: {
+        type: 'LoadBalancer',
+        loadBalancerIngress: [{ ip: '203.0.113.1' }],
+        externalTrafficPolicy: 'Local',
+        healthCheckNodePort: 32_000,
+      },
+      slices: [
+        slice([
+          endpoint('10.244.0.2', { nodeName: HERE, ready: false, serving: true, terminating: true }),
+          endpoint('10.244.1.2'),
+        ]),
+      ],
+    });
+    expect(servers(plan)).toContain('TCP 203.0.113.1:80 -> 10.244.0.2:8080');
+    expect(plan.healthCheck).toEqual({ port: 32_000, localEndpoints: 0 });
+    expect(plan.noLocalEndpoints).toEqual({ internal: false, external: false });
+  });
+
+  test('one bad part of a service does not stop the rest (#80297)', () => {
+    const plan = planOf({
+      service: {
+        externalIPs: ['not-an-address', '203.0.113.1'],
+        ports: [
+          { name: 'bad', protocol: 'TCP', port: 70_000, nodePort: 0 },
+          { name: '', protocol: 'TCP', port: 80, nodePort: 0 },
+        ],
+      },
+      slices: [slice(['nonsense', '10.244.1.2'])],
+    });
+    expect(servers(plan)).toEqual(['TCP 10.96.0.1:80 -> 10.244.1.2:8080', 'TCP 203.0.113.1:80 -> 10.244.1.2:8080']);
+    expect(reasons(plan.warnings)).toEqual(['invalid-address', 'invalid-port']);
+  });
+
+  test('source ranges match address, protocol and port, so that a neighbour on the address stays open (#119656)', () => {
+    const plan = planOf({
+      service: {
+        type: 'LoadBalancer',
+        loadBalancerIngress: [{ ip: '203.0.113.1' }],
+        loadBalancerSourceRanges: ['198.51.100.0/24'],
+        ports: [{ name: '', protocol: 'UDP', port: 53, nodePort: 0 }],
+      },
+    });
+    expect(entries(plan, 'LOAD-BALANCER-FW', 'LOAD-BALANCER-SOURCE-CIDR', 'LOAD-BALANCER-SOURCE-IP')).toEqual([
+      'KUBE-LOAD-BALANCER-FW 203.0.113.1,udp:53',
+      'KUBE-LOAD-BALANCER-SOURCE-CIDR 203.0.113.1,udp:53,198.51.100.0/24',
+    ]);
+  });
+});

@@ -1,0 +1,435 @@
+import { describe, expect, test } from '@jest/globals';
+import type { Service } from '../../../src/kube/objects.ts';
+import { formatIp } from '../../../src/net/ip.ts';
+import type { Port } from '../../../src/net/port.ts';
+import { formatRealServer } from '../../../src/state/real-server.ts';
+import { formatVirtualServer } from '../../../src/state/virtual-server.ts';
+import {
+  ELSEWHERE,
+  HERE,
+  WEB,
+  addresses,
+  cidr,
+  endpoint,
+  entries,
+  ip,
+  planOf,
+  reasons,
+  servers,
+  slice,
+} from './build.ts';
+
+const LB: Partial<Service> = { type: 'LoadBalancer', loadBalancerIngress: [{ ip: '203.0.113.1' }] };
+const port = (protocol: string, number: number, nodePort = 0): Service['ports'][number] => ({
+  name: protocol.toLowerCase(),
+  protocol,
+  port: number,
+  nodePort,
+});
+
+describe('a cluster IP', () => {
+  test('is a virtual server, an address and two entries', () => {
+    const plan = planOf({ slices: [slice(['10.244.1.3', '10.244.1.2'])] });
+    expect(plan).toEqual({
+      service: WEB,
+      virtualServers: [
+        {
+          virtualServer: {
+            address: ip('10.96.0.1'),
+            port: 80 as Port,
+            protocol: 'TCP',
+            scheduler: 'rr',
+            flags: 0,
+            timeout: 0,
+            prefix: 32,
+          },
+          realServers: [
+            { address: ip('10.244.1.2'), port: 8080 as Port, weight: 1 },
+            { address: ip('10.244.1.3'), port: 8080 as Port, weight: 1 },
+          ],
+        },
+      ],
+      addresses: [ip('10.96.0.1')],
+      entries: [
+        {
+          role: 'CLUSTER-IP',
+          family: 4,
+          entry: { type: 'hash:ip,port', address: ip('10.96.0.1'), protocol: 'TCP', port: 80 as Port },
+        },
+        { role: 'IPVS-IPS', family: 4, entry: { type: 'hash:ip', address: ip('10.96.0.1') } },
+      ],
+      udp: [],
+      noLocalEndpoints: { internal: false, external: false },
+      warnings: [],
+    });
+  });
+
+  test('of each family has the endpoints of that family', () => {
+    const plan = planOf({
+      service: { clusterIPs: ['10.96.0.1', 'fd00::1'] },
+      slices: [slice(['10.244.1.2']), slice(['fd00:244::2'], { name: 'six', addressType: 'IPv6' })],
+    });
+    expect(servers(plan)).toEqual(['TCP 10.96.0.1:80 -> 10.244.1.2:8080', 'TCP [fd00::1]:80 -> [fd00:244::2]:8080']);
+    expect(plan.virtualServers.map(({ virtualServer }) => virtualServer.prefix)).toEqual([32, 128]);
+    expect(entries(plan)).toEqual([
+      'KUBE-CLUSTER-IP 10.96.0.1,tcp:80',
+      'KUBE-6-CLUSTER-IP fd00::1,tcp:80',
+      'KUBE-IPVS-IPS 10.96.0.1',
+      'KUBE-6-IPVS-IPS fd00::1',
+    ]);
+  });
+
+  test('of a family that this node does not serve is left out with all that goes with it', () => {
+    const plan = planOf({
+      service: {
+        ...LB,
+        clusterIPs: ['10.96.0.1', 'fd00::1'],
+        loadBalancerIngress: [{ ip: 'fd00::9' }],
+        ports: [port('TCP', 80, 30_080)],
+      },
+      config: { families: [4] },
+    });
+    expect(servers(plan).filter((line) => line.includes('['))).toEqual([]);
+    expect(entries(plan).filter((line) => line.startsWith('KUBE-6'))).toEqual([]);
+  });
+
+  test('that the node has on an interface is bound, but never closed to others', () => {
+    const plan = planOf({ node: { interfaceAddresses: [ip('10.96.0.1')] } });
+    expect(addresses(plan)).toEqual(['10.96.0.1']);
+    expect(entries(plan, 'IPVS-IPS')).toEqual([]);
+  });
+});
+
+describe('external IPs', () => {
+  const service = { externalIPs: ['203.0.113.2', '203.0.113.1'] };
+
+  test.each([
+    ['Cluster', 'EXTERNAL-IP', 'EXTERNAL-IP-LOCAL'],
+    ['Local', 'EXTERNAL-IP-LOCAL', 'EXTERNAL-IP'],
+  ] as const)('with policy %s are in KUBE-%s and not in KUBE-%s', (externalTrafficPolicy, here, notHere) => {
+    const plan = planOf({ service: { ...service, externalTrafficPolicy }, slices: [slice(['10.244.1.2'])] });
+    expect(servers(plan)).toEqual([
+      'TCP 10.96.0.1:80 -> 10.244.1.2:8080',
+      'TCP 203.0.113.1:80 -> 10.244.1.2:8080',
+      'TCP 203.0.113.2:80 -> 10.244.1.2:8080',
+    ]);
+    expect(addresses(plan)).toEqual(['10.96.0.1', '203.0.113.1', '203.0.113.2']);
+    expect(entries(plan, here)).toEqual([`KUBE-${here} 203.0.113.1,tcp:80`, `KUBE-${here} 203.0.113.2,tcp:80`]);
+    expect(entries(plan, notHere)).toEqual([]);
+  });
+
+  test('that are load balancer IPs too are one virtual server, in both sets', () => {
+    const plan = planOf({ service: { ...LB, externalIPs: ['203.0.113.1'] } });
+    expect(servers(plan)).toEqual(['TCP 10.96.0.1:80 ->', 'TCP 203.0.113.1:80 ->']);
+    expect(entries(plan, 'EXTERNAL-IP', 'LOAD-BALANCER')).toEqual([
+      'KUBE-EXTERNAL-IP 203.0.113.1,tcp:80',
+      'KUBE-LOAD-BALANCER 203.0.113.1,tcp:80',
+    ]);
+  });
+
+  test('of a service without ports are not bound', () => {
+    expect(addresses(planOf({ service: { ...LB, ...service, ports: [] } }))).toEqual(['10.96.0.1']);
+  });
+});
+
+describe('load balancer IPs', () => {
+  test('are in KUBE-LOAD-BALANCER; with policy Local in KUBE-LOAD-BALANCER-LOCAL too', () => {
+    expect(entries(planOf({ service: LB }), 'LOAD-BALANCER', 'LOAD-BALANCER-LOCAL')).toEqual([
+      'KUBE-LOAD-BALANCER 203.0.113.1,tcp:80',
+    ]);
+    const service = { ...LB, externalTrafficPolicy: 'Local', healthCheckNodePort: 32_000 };
+    expect(entries(planOf({ service }), 'LOAD-BALANCER', 'LOAD-BALANCER-LOCAL')).toEqual([
+      'KUBE-LOAD-BALANCER 203.0.113.1,tcp:80',
+      'KUBE-LOAD-BALANCER-LOCAL 203.0.113.1,tcp:80',
+    ]);
+  });
+
+  test('with ipMode Proxy are no business of ours', () => {
+    const plan = planOf({ service: { ...LB, loadBalancerIngress: [{ ip: '203.0.113.1', ipMode: 'Proxy' }] } });
+    expect(servers(plan)).toEqual(['TCP 10.96.0.1:80 ->']);
+    expect(entries(plan, 'LOAD-BALANCER')).toEqual([]);
+  });
+});
+
+describe('source ranges', () => {
+  const roles = ['LOAD-BALANCER-FW', 'LOAD-BALANCER-SOURCE-CIDR', 'LOAD-BALANCER-SOURCE-IP'] as const;
+  const withRanges = (...ranges: readonly string[]): string[] =>
+    entries(planOf({ service: { ...LB, loadBalancerSourceRanges: ranges } }), ...roles);
+
+  test('close the address to all others', () => {
+    expect(withRanges('198.51.100.0/24', '10.0.0.1/32')).toEqual([
+      'KUBE-LOAD-BALANCER-FW 203.0.113.1,tcp:80',
+      'KUBE-LOAD-BALANCER-SOURCE-CIDR 203.0.113.1,tcp:80,10.0.0.1',
+      'KUBE-LOAD-BALANCER-SOURCE-CIDR 203.0.113.1,tcp:80,198.51.100.0/24',
+    ]);
+  });
+
+  test('that hold this node let its own connections in', () => {
+    expect(withRanges('192.168.0.0/16').at(-1)).toBe('KUBE-LOAD-BALANCER-SOURCE-IP 203.0.113.1,tcp:80,203.0.113.1');
+  });
+
+  test('of /0 are two of /1', () => {
+    expect(withRanges('0.0.0.0/0')).toEqual([
+      'KUBE-LOAD-BALANCER-FW 203.0.113.1,tcp:80',
+      'KUBE-LOAD-BALANCER-SOURCE-CIDR 203.0.113.1,tcp:80,0.0.0.0/1',
+      'KUBE-LOAD-BALANCER-SOURCE-CIDR 203.0.113.1,tcp:80,128.0.0.0/1',
+      'KUBE-LOAD-BALANCER-SOURCE-IP 203.0.113.1,tcp:80,203.0.113.1',
+    ]);
+  });
+
+  test('of ::/0 are two of /1', () => {
+    const plan = planOf({
+      service: {
+        ...LB,
+        clusterIPs: ['fd00::1'],
+        loadBalancerIngress: [{ ip: 'fd00::9' }],
+        loadBalancerSourceRanges: ['::/0'],
+      },
+    });
+    expect(entries(plan, 'LOAD-BALANCER-SOURCE-CIDR')).toEqual([
+      'KUBE-6-LOAD-BALANCER-SOURCE-CID fd00::9,tcp:80,::/1',
+      'KUBE-6-LOAD-BALANCER-SOURCE-CID fd00::9,tcp:80,8000::/1',
+    ]);
+  });
+
+  test('of the other family only leave the address open', () => {
+    expect(withRanges('fd00::/8')).toEqual([]);
+  });
+
+  test('that cannot be read close it: they may have been meant for this family', () => {
+    expect(withRanges('10.0.0.0-10.0.0.9')).toEqual(['KUBE-LOAD-BALANCER-FW 203.0.113.1,tcp:80']);
+  });
+
+  test('do not concern cluster IPs, external IPs and node ports', () => {
+    const plan = planOf({
+      service: {
+        ...LB,
+        externalIPs: ['203.0.113.7'],
+        ports: [port('TCP', 80, 30_080)],
+        loadBalancerSourceRanges: ['198.51.100.0/24'],
+      },
+    });
+    expect(entries(plan, 'LOAD-BALANCER-FW')).toEqual(['KUBE-LOAD-BALANCER-FW 203.0.113.1,tcp:80']);
+  });
+});
+
+describe('node ports', () => {
+  const service = {
+    type: 'NodePort',
+    ports: [port('TCP', 80, 30_080), port('UDP', 53, 30_053), port('SCTP', 99, 30_099)],
+  };
+
+  test('are served at every address of the node, but loopback and link-local ones', () => {
+    const plan = planOf({ service: { ...service, clusterIPs: ['10.96.0.1', 'fd00::1'] } });
+    expect(servers(plan).filter((line) => /:30\d\d\d /.test(line))).toEqual([
+      'UDP 10.244.0.1:30053 ->',
+      'TCP 10.244.0.1:30080 ->',
+      'SCTP 10.244.0.1:30099 ->',
+      'UDP 192.168.0.10:30053 ->',
+      'TCP 192.168.0.10:30080 ->',
+      'SCTP 192.168.0.10:30099 ->',
+      'UDP [fd00:10::a]:30053 ->',
+      'TCP [fd00:10::a]:30080 ->',
+      'SCTP [fd00:10::a]:30099 ->',
+    ]);
+    expect(addresses(plan)).toEqual(['10.96.0.1', 'fd00::1']);
+  });
+
+  test.each([
+    ['Cluster', []],
+    [
+      'Local',
+      [
+        'KUBE-NODE-PORT-LOCAL-TCP 30080',
+        'KUBE-NODE-PORT-LOCAL-UDP 30053',
+        'KUBE-NODE-PORT-LOCAL-SCTP-HASH 10.244.0.1,sctp:30099',
+        'KUBE-NODE-PORT-LOCAL-SCTP-HASH 192.168.0.10,sctp:30099',
+      ],
+    ],
+  ])('with policy %s are in sets by protocol, SCTP for each address', (externalTrafficPolicy, more) => {
+    const plan = planOf({ service: { ...service, externalTrafficPolicy } });
+    expect(
+      entries(plan)
+        .filter((line) => line.includes('NODE-PORT'))
+        .sort(),
+    ).toEqual(
+      [
+        'KUBE-NODE-PORT-TCP 30080',
+        'KUBE-NODE-PORT-UDP 30053',
+        'KUBE-NODE-PORT-SCTP-HASH 10.244.0.1,sctp:30099',
+        'KUBE-NODE-PORT-SCTP-HASH 192.168.0.10,sctp:30099',
+        ...more,
+      ].sort(),
+    );
+  });
+
+  test.each([
+    ['nothing', [], ['10.244.0.1', '192.168.0.10', 'fd00:10::a']],
+    ['one network: the other family is not restricted', ['192.168.0.0/24'], ['192.168.0.10', 'fd00:10::a']],
+    ['both families', ['192.168.0.10/32', 'fd00:10::/64'], ['192.168.0.10', 'fd00:10::a']],
+    ['everything', ['0.0.0.0/0', '::/0'], ['10.244.0.1', '192.168.0.10', 'fd00:10::a']],
+    ['loopback, which is never served', ['127.0.0.0/8'], ['fd00:10::a']],
+    ['link-local, which is never served', ['fe80::/10'], ['10.244.0.1', '192.168.0.10']],
+    ['a network where the node is not', ['172.16.0.0/12', 'fd01::/16'], []],
+  ])('with nodePortAddresses of %s', (_name, ranges, expected) => {
+    const plan = planOf({
+      service: { type: 'NodePort', clusterIPs: ['10.96.0.1', 'fd00::1'], ports: [port('TCP', 80, 30_080)] },
+      config: { nodePortAddresses: ranges.map(cidr) },
+    });
+    const served = plan.virtualServers.map(({ virtualServer }) => virtualServer).filter((each) => each.port === 30_080);
+    expect(served.map(({ address }) => formatIp(address))).toEqual(expected);
+    expect(entries(plan, 'NODE-PORT-TCP')).toHaveLength(new Set(expected.map((each) => each.includes(':'))).size);
+  });
+});
+
+describe('session affinity', () => {
+  test('makes every virtual server of the service persistent', () => {
+    const plan = planOf({
+      service: { ...LB, sessionAffinity: 'ClientIP', affinityTimeoutSeconds: 60, ports: [port('TCP', 80, 30_080)] },
+    });
+    expect(plan.virtualServers.length).toBeGreaterThan(3);
+    for (const { virtualServer } of plan.virtualServers) expect(virtualServer).toMatchObject({ flags: 1, timeout: 60 });
+  });
+});
+
+describe('schedulers', () => {
+  // linux/ip_vs.h: persistent 0x1, fallback 0x8, port 0x10.
+  test.each([
+    ['rr', 'None', 0],
+    ['lc', 'None', 0],
+    ['mh', 'None', 0x18],
+    ['mh', 'ClientIP', 0x19],
+    ['sh', 'None', 0x08],
+  ])('%s with affinity %s', (scheduler, sessionAffinity, flags) => {
+    const plan = planOf({ service: { sessionAffinity }, config: { scheduler } });
+    expect(plan.virtualServers[0]?.virtualServer).toMatchObject({ scheduler, flags });
+  });
+});
+
+describe('hairpin', () => {
+  test('concerns local endpoints only', () => {
+    const plan = planOf({
+      slices: [slice([endpoint('10.244.0.2', { nodeName: HERE }), endpoint('10.244.1.2', { nodeName: ELSEWHERE })])],
+    });
+    expect(entries(plan, 'LOOP-BACK')).toEqual(['KUBE-LOOP-BACK 10.244.0.2,tcp:8080,10.244.0.2']);
+  });
+
+  test('has an entry for each target port, and one where two ports share it', () => {
+    const ports = [port('TCP', 80), { ...port('TCP', 81), name: 'more' }];
+    const here = endpoint('10.244.0.2', { nodeName: HERE });
+    const plan = planOf({
+      service: { ports },
+      slices: [
+        slice([here], {
+          ports: [
+            { name: 'tcp', protocol: 'TCP', port: 8080 },
+            { name: 'more', protocol: 'TCP', port: 8080 },
+          ],
+        }),
+        slice([here], { name: 'web-2', ports: [{ name: 'more', protocol: 'TCP', port: 9090 }] }),
+      ],
+    });
+    expect(entries(plan, 'LOOP-BACK')).toEqual([
+      'KUBE-LOOP-BACK 10.244.0.2,tcp:8080,10.244.0.2',
+      'KUBE-LOOP-BACK 10.244.0.2,tcp:9090,10.244.0.2',
+    ]);
+  });
+});
+
+describe('health checks', () => {
+  const service: Partial<Service> = {
+    ...LB,
+    clusterIPs: ['10.96.0.1', 'fd00::1'],
+    externalTrafficPolicy: 'Local',
+    healthCheckNodePort: 32_000,
+    ports: [port('TCP', 80), port('UDP', 53)],
+  };
+  const ports = [
+    { name: 'tcp', protocol: 'TCP', port: 8080 },
+    { name: 'udp', protocol: 'UDP', port: 5353 },
+  ];
+
+  test('count each local ready address once, over both families', () => {
+    const plan = planOf({
+      service,
+      slices: [
+        slice(
+          [
+            endpoint('10.244.0.2', { nodeName: HERE }),
+            endpoint('10.244.0.3', { nodeName: HERE }),
+            endpoint('10.244.0.4', { nodeName: HERE, ready: false }),
+            endpoint('10.244.0.5', { nodeName: HERE, ready: false, serving: true, terminating: true }),
+            endpoint('10.244.1.2'),
+          ],
+          { ports },
+        ),
+        slice([endpoint('fd00:244::2', { nodeName: HERE })], { name: 'six', addressType: 'IPv6', ports }),
+      ],
+    });
+    expect(plan.healthCheck).toEqual({ port: 32_000, localEndpoints: 3 });
+    expect(entries(plan, 'HEALTH-CHECK-NODE-PORT')).toEqual([
+      'KUBE-HEALTH-CHECK-NODE-PORT 32000',
+      'KUBE-6-HEALTH-CHECK-NODE-PORT 32000',
+    ]);
+  });
+
+  test('are not there without policy Local or without a load balancer', () => {
+    for (const fields of [{ externalTrafficPolicy: 'Cluster' }, { type: 'NodePort' }]) {
+      const plan = planOf({ service: { ...service, ...fields } });
+      expect(plan).not.toHaveProperty('healthCheck');
+      expect(entries(plan, 'HEALTH-CHECK-NODE-PORT')).toEqual([]);
+    }
+  });
+});
+
+describe('UDP', () => {
+  test('names who may answer: serving endpoints, whatever policy and topology say', () => {
+    const plan = planOf({
+      service: {
+        type: 'NodePort',
+        internalTrafficPolicy: 'Local',
+        externalTrafficPolicy: 'Local',
+        ports: [port('UDP', 53, 30_053), port('TCP', 53)],
+      },
+      slices: [
+        slice(
+          [
+            endpoint('10.244.0.2', { nodeName: HERE }),
+            endpoint('10.244.1.2', { hintZones: ['zone-b'] }),
+            endpoint('10.244.1.3', { ready: false, serving: true }),
+            endpoint('10.244.1.4', { ready: true, serving: false }),
+          ],
+          {
+            ports: [
+              { name: 'udp', protocol: 'UDP', port: 5353 },
+              { name: 'tcp', protocol: 'TCP', port: 5353 },
+            ],
+          },
+        ),
+      ],
+    });
+    const answering = '10.244.0.2:5353 10.244.1.2:5353 10.244.1.3:5353';
+    const shown = plan.udp.map(({ id, answering: who }) =>
+      [formatVirtualServer(id), ...who.map(formatRealServer)].join(' '),
+    );
+    expect(shown).toEqual([
+      `UDP 10.96.0.1:53 ${answering}`,
+      `UDP 10.244.0.1:30053 ${answering}`,
+      `UDP 192.168.0.10:30053 ${answering}`,
+    ]);
+  });
+
+  test('leaves flows alone while nobody could take them', () => {
+    expect(planOf({ service: { ports: [port('UDP', 53)] } }).udp).toEqual([]);
+  });
+});
+
+describe('warnings', () => {
+  test('of the model are passed on, sorted, with those of the plan', () => {
+    const plan = planOf({
+      service: { externalIPs: ['192.168.0.10', 'nonsense'], ports: [port('TCP', 0), port('UDP', 53)] },
+    });
+    expect(reasons(plan.warnings)).toEqual(['invalid-address', 'invalid-port', 'node-owns-address']);
+    expect(servers(plan)).toEqual(['UDP 10.96.0.1:53 ->', 'UDP 192.168.0.10:53 ->']);
+  });
+});
