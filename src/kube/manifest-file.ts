@@ -1,4 +1,4 @@
-import { parseAllDocuments } from 'yaml';
+import { LineCounter, parseAllDocuments } from 'yaml';
 import { familyLabel, familyOf, parseIp } from '../net/ip.ts';
 import { errorText } from './error-text.ts';
 import type { Interner } from './interner.ts';
@@ -135,7 +135,14 @@ function readDocument(value: unknown, reading: Reading): void {
 /** Reads the text of one manifest file: YAML or JSON, one or many documents. All or nothing: a syntax error voids the file. */
 export function readManifests(text: string, nodeName: string, interner: Interner): ManifestFile {
   const reading: Reading = { nodeName, interner, objects: [], warnings: [], ignored: [] };
-  const documents = parseAllDocuments(text, { merge: true, prettyErrors: true, strict: true, stringKeys: true });
+  const lineCounter = new LineCounter();
+  const documents = parseAllDocuments(text, {
+    lineCounter,
+    merge: true,
+    prettyErrors: true,
+    strict: true,
+    stringKeys: true,
+  });
   for (const document of Array.isArray(documents) ? documents : []) {
     const [error] = document.errors;
     if (error !== undefined) {
@@ -147,8 +154,9 @@ export function readManifests(text: string, nodeName: string, interner: Interner
     try {
       readDocument(document.toJS(), reading);
     } catch (error) {
-      // Aliases without an anchor, or more of them than the package allows.
-      return { ok: false, line: 1, column: 1, message: errorText(error) };
+      // An alias without an anchor, or more of them than the package allows: it says in which document, no nearer.
+      const { line, col } = lineCounter.linePos(document.range[0]);
+      return { ok: false, line, column: col, message: errorText(error) };
     }
   }
   return { ok: true, objects: reading.objects, warnings: reading.warnings, ignored: reading.ignored };

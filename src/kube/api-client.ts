@@ -1,0 +1,153 @@
+import http from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import https from 'node:https';
+import { errorCode, errorText } from './error-text.ts';
+import { loadKubeConfig } from './kube-config.ts';
+import type { KubeConfigOptions, LoadedKubeConfig } from './kube-config.ts';
+
+/** One finished request, for metrics. `code` is the status, or "<error>" when none arrived. */
+export interface RequestObservation {
+  readonly method: string;
+  readonly host: string;
+  readonly code: string;
+  /** Until the response headers. */
+  readonly seconds: number;
+}
+
+export interface ApiClientOptions extends KubeConfigOptions {
+  readonly userAgent: string;
+  readonly onRequest?: (observation: RequestObservation) => void;
+  /** Milliseconds to wait for response headers; 60,000 by default. */
+  readonly headersTimeoutMs?: number;
+}
+
+export interface ApiRequest {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH';
+  /** Path and query. */
+  readonly path: string;
+  readonly signal: AbortSignal;
+  readonly body?: { readonly type: string; readonly text: string };
+}
+
+/** The headers of a response and its open body; or why there is none. */
+export type ApiReply =
+  | {
+      readonly ok: true;
+      readonly status: number;
+      readonly headers: IncomingHttpHeaders;
+      readonly body: IncomingMessage;
+    }
+  | { readonly ok: false; readonly message: string };
+
+type Loaded = Extract<LoadedKubeConfig, { ok: true }>;
+
+const GO_ARCH: Readonly<Record<string, string>> = { x64: 'amd64', ia32: '386' };
+
+/** How the API server's logs and metrics know a kube-proxy. */
+export function userAgent(version: string): string {
+  return `kube-proxy/v${version.replace(/^v/, '').split('-')[0]} (${process.platform}/${GO_ARCH[process.arch] ?? process.arch}) kube-ipvs-proxy`;
+}
+
+/**
+ * HTTP to one API server. Certificates and tokens are read anew for each request (tokens at most once a minute), and the
+ * kubeconfig itself after `refresh`, so that a rotation never needs a restart.
+ */
+export class ApiClient {
+  readonly #options: ApiClientOptions;
+  readonly #httpsAgent = new https.Agent({ keepAlive: true });
+  readonly #httpAgent = new http.Agent({ keepAlive: true });
+  #loaded: Loaded;
+
+  private constructor(options: ApiClientOptions, loaded: Loaded) {
+    this.#options = options;
+    this.#loaded = loaded;
+  }
+
+  static create(
+    options: ApiClientOptions,
+  ): { readonly ok: true; readonly client: ApiClient } | { readonly ok: false; readonly error: string } {
+    const loaded = loadKubeConfig(options);
+    return loaded.ok ? { ok: true, client: new ApiClient(options, loaded) } : loaded;
+  }
+
+  /** The API server's URL. */
+  get server(): string {
+    return this.#loaded.cluster.server;
+  }
+
+  /** Reads configuration and credentials anew; returns what is wrong with them, keeping the old ones. */
+  refresh(): string | undefined {
+    const loaded = loadKubeConfig(this.#options);
+    if (!loaded.ok) return loaded.error;
+    this.#loaded = loaded;
+    return undefined;
+  }
+
+  /** Closes idle connections. Requests under way end by their signals. */
+  close(): void {
+    this.#httpsAgent.destroy();
+    this.#httpAgent.destroy();
+  }
+
+  async request(request: ApiRequest): Promise<ApiReply> {
+    const started = performance.now();
+    const url = new URL(this.server + request.path);
+    const reply = await this.#attempt(request, url, true);
+    this.#options.onRequest?.({
+      method: request.method,
+      host: url.host,
+      code: reply.ok ? String(reply.status) : '<error>',
+      seconds: (performance.now() - started) / 1000,
+    });
+    return reply;
+  }
+
+  async #attempt(request: ApiRequest, url: URL, mayRetry: boolean): Promise<ApiReply> {
+    let options: https.RequestOptions;
+    try {
+      options = await this.#requestOptions(request);
+    } catch (error) {
+      return { ok: false, message: `credentials cannot be used: ${errorText(error)}` };
+    }
+    return await new Promise((settle) => {
+      const outgoing = (url.protocol === 'http:' ? http : https).request(url, options);
+      const timeout = setTimeout(
+        () => outgoing.destroy(new Error('the server did not answer in time')),
+        this.#options.headersTimeoutMs ?? 60_000,
+      );
+      outgoing.on('socket', (socket) => socket.setKeepAlive(true, 30_000));
+      outgoing.on('response', (body) => {
+        clearTimeout(timeout);
+        settle({ ok: true, status: body.statusCode ?? 0, headers: body.headers, body });
+      });
+      outgoing.on('error', (error) => {
+        clearTimeout(timeout);
+        // The server closed an idle connection in the moment in which it was used again: no fault of anyone.
+        if (mayRetry && outgoing.reusedSocket && errorCode(error) === 'ECONNRESET' && !request.signal.aborted) {
+          settle(this.#attempt(request, url, false));
+        } else {
+          settle({ ok: false, message: errorText(error) });
+        }
+      });
+      outgoing.end(request.body?.text);
+    });
+  }
+
+  async #requestOptions({ method, signal, body }: ApiRequest): Promise<https.RequestOptions> {
+    const headers: Record<string, string> = { Accept: 'application/json', 'User-Agent': this.#options.userAgent };
+    if (body !== undefined) {
+      headers['Content-Type'] = body.type;
+      headers['Content-Length'] = String(Buffer.byteLength(body.text));
+    }
+    const options: https.RequestOptions = { method, signal, headers };
+    const { config, cluster } = this.#loaded;
+    await config.applyToHTTPSOptions(options);
+    // A file's last newline is no part of a token, and a header cannot hold it.
+    const authorization = headers['Authorization'];
+    if (authorization !== undefined) headers['Authorization'] = authorization.trim();
+    // client-node keeps one agent with the certificates that it first saw; ours takes those of each request.
+    if (cluster.proxyUrl === undefined)
+      options.agent = cluster.server.startsWith('http:') ? this.#httpAgent : this.#httpsAgent;
+    return options;
+  }
+}

@@ -1,0 +1,48 @@
+import type { IncomingMessage } from 'node:http';
+import type { Log } from '../observe/log.ts';
+import type { ApiClient } from './api-client.ts';
+import { errorText } from './error-text.ts';
+import { failureOfResponse } from './failure.ts';
+import type { Failure } from './failure.ts';
+import type { Interner } from './interner.ts';
+import type { ObjectMeta } from './objects.ts';
+import type { ReflectorTiming } from './reflector-timing.ts';
+import type { Resource } from './resource.ts';
+import { readText } from './stream-guard.ts';
+
+/** What a list or a watch of one resource needs. */
+export interface Exchange<T extends { readonly meta: ObjectMeta }> {
+  readonly client: ApiClient;
+  readonly resource: Resource<T>;
+  readonly interner: Interner;
+  readonly log: Log;
+  readonly timing: ReflectorTiming;
+  readonly signal: AbortSignal;
+}
+
+type Parameters = Readonly<Record<string, string | number | boolean | undefined>>;
+
+/** GET with these parameters and the resource's selector; anything but 200 is a failure. */
+export async function openGet<T extends { readonly meta: ObjectMeta }>(
+  exchange: Exchange<T>,
+  selector: number,
+  parameters: Parameters,
+): Promise<{ readonly body: IncomingMessage } | { readonly body: undefined; readonly failure: Failure }> {
+  const { client, resource, timing, signal } = exchange;
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries({ ...resource.selectors[selector], ...parameters })) {
+    if (value !== undefined) query.set(name, String(value));
+  }
+  const reply = await client.request({ method: 'GET', path: `${resource.path}?${query.toString()}`, signal });
+  if (!reply.ok) return { body: undefined, failure: { kind: 'unavailable', message: reply.message } };
+  if (reply.status === 200) return { body: reply.body };
+  try {
+    const text = await readText(reply.body, timing.listIdleMs);
+    return { body: undefined, failure: failureOfResponse(reply.status, reply.headers, text) };
+  } catch (error) {
+    return {
+      body: undefined,
+      failure: { kind: 'unavailable', message: `status ${reply.status}, then: ${errorText(error)}` },
+    };
+  }
+}

@@ -1,0 +1,393 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, describe, expect, test } from '@jest/globals';
+import type { ApiServerOptions } from '../apiserver/api-server.ts';
+import { expired, StatusError } from '../apiserver/status.ts';
+import { eventually } from '../unit/kube/eventually.ts';
+import { Bed, node, service, slice } from './harness.ts';
+
+let bed: Bed;
+
+async function serverWith(options: ApiServerOptions, ...names: readonly string[]): Promise<void> {
+  bed = new Bed(options);
+  await bed.server.start();
+  for (const name of names) bed.server.apply(service(name, '10.96.0.1'));
+}
+
+async function followed(names: string): Promise<void> {
+  await eventually(() => expect(bed.view.names('service')).toBe(names));
+  await eventually(() => expect(bed.server.watches.size).toBe(3));
+}
+
+function requestsOf(verb: string, resource = 'services'): readonly Readonly<Record<string, string>>[] {
+  return bed.server.requests
+    .filter((entry) => entry.verb === verb && entry.resource === resource)
+    .map((entry) => entry.query);
+}
+
+afterEach(() => bed.stop());
+
+describe('following', () => {
+  test.each([
+    ['a server that streams its state', {}],
+    ['a server that only lists', { watchList: false }],
+  ])('%s: all objects at once, then each change once', async (_name, options) => {
+    await serverWith(options, 'a', 'b', 'c', 'd');
+    bed.server.apply(slice('a', ['10.0.0.1']));
+    bed.server.apply(node('node-1'));
+    bed.server.apply(node('node-2'));
+    bed.follow();
+    await followed('a b c d');
+    await eventually(() => expect(bed.view.names('node')).toBe('node-1'));
+    await eventually(() => expect(bed.view.names('endpoint-slice')).toBe('a'));
+    bed.server.apply(service('e', '10.96.0.5'));
+    bed.server.apply(service('a', '10.96.0.6'));
+    bed.server.delete(service('b', ''));
+    await eventually(() => expect(bed.view.of('service')).toEqual(bed.expected('services')));
+    expect(bed.view.types('service')).toEqual(['replaced', 'applied', 'applied', 'deleted']);
+    expect(bed.log.lines).toEqual([]);
+  });
+
+  test('pages of a list, with changes between them, and a watch from where the list was', async () => {
+    await serverWith({ watchList: false }, 'a', 'b', 'c', 'd', 'e', 'f', 'g');
+    bed.server.faults.add({
+      verb: 'list',
+      resource: 'services',
+      continued: true,
+      fault: { type: 'slow', bytes: 200, pauseMs: 1 },
+    });
+    bed.follow();
+    await eventually(() => expect(requestsOf('list').length).toBeGreaterThan(1));
+    bed.server.delete(service('b', ''));
+    bed.server.apply(service('g', '10.96.0.77'));
+    bed.server.apply(service('h', '10.96.0.8'));
+    await followed('a c d e f g h');
+    expect(bed.view.of('service')).toEqual(bed.expected('services'));
+    // The list is of one moment, so what happened between its pages follows as changes.
+    expect(bed.view.types('service')).toEqual(['replaced', 'deleted', 'applied', 'applied']);
+    const [first, second] = requestsOf('list');
+    expect(first).toMatchObject({ limit: '3', resourceVersion: '0' });
+    expect(second).not.toHaveProperty('resourceVersion');
+    expect(second).toHaveProperty('continue');
+  });
+
+  test('a continue token that expires: the list starts again from the newest state', async () => {
+    await serverWith({ watchList: false }, 'a', 'b', 'c', 'd');
+    bed.server.faults.add({ verb: 'list', resource: 'services', continued: true, fault: { type: 'expire' } });
+    bed.follow();
+    await followed('a b c d');
+    expect(bed.view.types('service')).toEqual(['replaced']);
+    const firstPages = requestsOf('list').filter((query) => !('continue' in query));
+    expect(firstPages.map((query) => query['resourceVersion'])).toEqual(['0', undefined]);
+  });
+
+  test('what is asked of the server', async () => {
+    await serverWith({});
+    bed.follow({ watchSeconds: [300, 600] });
+    await eventually(() => expect(bed.server.watches.size).toBe(3));
+    const [services] = requestsOf('watch');
+    expect(services).toMatchObject({
+      allowWatchBookmarks: 'true',
+      sendInitialEvents: 'true',
+      resourceVersionMatch: 'NotOlderThan',
+      labelSelector: '!service.kubernetes.io/service-proxy-name',
+      fieldSelector: 'spec.clusterIP!=None',
+    });
+    expect(Number(services?.['timeoutSeconds'])).toBeGreaterThanOrEqual(300);
+    expect(Number(services?.['timeoutSeconds'])).toBeLessThanOrEqual(600);
+    expect(requestsOf('watch', 'endpointslices')[0]?.['labelSelector']).toBe(
+      '!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name',
+    );
+    expect(requestsOf('watch', 'nodes')[0]?.['fieldSelector']).toBe('metadata.name=node-1');
+    expect(bed.server.requests[0]?.userAgent).toMatch(/^kube-proxy\/v1\.2\.3 \(linux\/\w+\) kube-ipvs-proxy$/);
+    expect(bed.observations[0]).toMatchObject({ method: 'GET', code: '200', host: new URL(bed.server.url).host });
+  });
+
+  test('selectors: a Service that gains a label is deleted, one that loses it appears', async () => {
+    const proxied = { labels: { 'service.kubernetes.io/service-proxy-name': 'other' } };
+    await serverWith({}, 'a');
+    bed.server.apply(service('b', '10.96.0.2', proxied));
+    bed.server.apply(service('c', 'None'));
+    bed.follow();
+    await followed('a');
+    bed.server.apply(service('a', '10.96.0.1', proxied));
+    bed.server.apply(service('b', '10.96.0.2'));
+    await eventually(() => expect(bed.view.types('service')).toEqual(['replaced', 'deleted', 'applied']));
+    expect(bed.view.names('service')).toBe('b');
+  });
+
+  test('a server that cannot select by clusterIP is asked by label', async () => {
+    await serverWith({ clusterIpSelector: false }, 'a');
+    bed.follow();
+    await followed('a');
+    expect(requestsOf('watch').at(-1)?.['labelSelector']).toBe(
+      '!service.kubernetes.io/service-proxy-name,!service.kubernetes.io/headless',
+    );
+    expect(bed.log.lines).toEqual([]);
+  });
+});
+
+describe('resuming', () => {
+  test('the server ends a watch in its time: the next goes on where it was, without a list', async () => {
+    await serverWith({}, 'a');
+    bed.follow({ watchSeconds: [1, 1] });
+    await followed('a');
+    await eventually(() => expect(requestsOf('watch').length).toBeGreaterThan(1));
+    bed.server.apply(service('b', '10.96.0.2'));
+    await followed('a b');
+    expect(bed.view.types('service')).toEqual(['replaced', 'applied']);
+    expect(requestsOf('watch')[1]).toMatchObject({ resourceVersion: '1001' });
+    expect(bed.log.lines).toEqual([]);
+  });
+
+  test('lost connections: no gap, nothing twice', async () => {
+    await serverWith({}, 'a');
+    bed.follow();
+    await followed('a');
+    for (const name of ['b', 'c', 'd']) {
+      bed.server.dropConnections();
+      bed.server.apply(service(name, '10.96.0.2'));
+      await eventually(() => expect(bed.view.of('service')).toEqual(bed.expected('services')));
+    }
+    expect(bed.view.types('service')).toEqual(['replaced', 'applied', 'applied', 'applied']);
+    await eventually(() => expect(bed.log.messages('info')).toContain('services are followed again'));
+  });
+
+  test('bookmarks carry the version on when nothing of ours changes, so that compaction costs no list', async () => {
+    await serverWith({}, 'a');
+    bed.follow();
+    await followed('a');
+    bed.server.apply(node('node-9'));
+    bed.server.compact();
+    bed.server.eachWatch((watch) => watch.bookmark());
+    await eventually(() => expect(bed.source?.status[0]?.resourceVersion).toBe('1002'));
+    bed.server.dropConnections();
+    bed.server.apply(service('b', '10.96.0.2'));
+    await followed('a b');
+    expect(bed.view.types('service')).toEqual(['replaced', 'applied']);
+  });
+
+  test.each([
+    ['as an event of the watch', () => bed.server.eachWatch((watch) => (watch.error(expired()), watch.end()))],
+    ['on resuming', () => bed.server.dropConnections()],
+    [
+      'as an HTTP status',
+      () => {
+        bed.server.faults.add({ verb: 'watch', resource: 'services', fault: { type: 'status', code: 410 } });
+        bed.server.dropConnections();
+      },
+    ],
+  ])('an expired version %s: one new list', async (_name, expire) => {
+    await serverWith({}, 'a', 'b');
+    bed.follow();
+    await followed('a b');
+    // While nobody watches: what only a new list can tell.
+    bed.server.eachWatch((watch) => watch.silence());
+    bed.server.apply(service('c', '10.96.0.3'));
+    bed.server.delete(service('a', ''));
+    bed.server.compact();
+    expire();
+    bed.server.dropConnections();
+    await followed('b c');
+    expect(bed.view.types('service')).toEqual(['replaced', 'replaced']);
+  });
+});
+
+describe('faults', () => {
+  test('a server that is down at the start, and comes up', async () => {
+    await serverWith({});
+    const { port } = bed.server;
+    await bed.server.stop();
+    bed = new Bed();
+    bed.follow({}, { master: `http://127.0.0.1:${port}` });
+    await eventually(() =>
+      expect(bed.log.messages('warn').some((line) => line.includes('cannot follow services'))).toBe(true),
+    );
+    bed.server.apply(service('a', '10.96.0.1'));
+    await bed.server.start(port);
+    await followed('a');
+    expect(bed.log.messages('warn').filter((line) => line.includes('follow services'))).toHaveLength(1);
+    expect(bed.observations.some((observation) => observation.code === '<error>')).toBe(true);
+  });
+
+  test('500 and 429 with Retry-After', async () => {
+    await serverWith({}, 'a');
+    bed.server.faults.add({ resource: 'services', fault: { type: 'status', code: 500 } });
+    bed.server.faults.add({ resource: 'services', fault: { type: 'status', code: 429, retryAfterSeconds: 1 } });
+    const started = performance.now();
+    bed.follow();
+    await followed('a');
+    expect(performance.now() - started).toBeGreaterThanOrEqual(995);
+    expect(bed.log.messages('warn').some((line) => line.includes('(429) with services'))).toBe(true);
+  });
+
+  test('a list that breaks off is tried again, and never half of it is passed on', async () => {
+    await serverWith({ watchList: false }, 'a', 'b', 'c', 'd');
+    bed.server.faults.add({
+      verb: 'list',
+      resource: 'services',
+      continued: true,
+      fault: { type: 'cut', afterBytes: 40, ending: 'close' },
+    });
+    bed.server.faults.add({
+      verb: 'list',
+      resource: 'services',
+      continued: true,
+      fault: { type: 'cut', afterBytes: 40, ending: 'silence' },
+    });
+    bed.follow();
+    await followed('a b c d');
+    expect(bed.view.types('service')).toEqual(['replaced']);
+  });
+
+  test('a stream of the state that stops in the middle: pages instead, and never half of it', async () => {
+    await serverWith({}, 'a', 'b', 'c');
+    bed.server.faults.add({
+      verb: 'watch',
+      resource: 'services',
+      fault: { type: 'cut', afterBytes: 700, ending: 'silence' },
+    });
+    bed.follow();
+    await followed('a b c');
+    expect(bed.view.types('service')).toEqual(['replaced']);
+    expect(requestsOf('list')).toHaveLength(1);
+  });
+
+  test('a connection that is dropped without an answer, and one that never gets one', async () => {
+    await serverWith({}, 'a');
+    bed.server.faults.add({ resource: 'services', fault: { type: 'drop' } });
+    bed.server.faults.add({ resource: 'services', fault: { type: 'stall' } });
+    bed.follow({}, { headersTimeoutMs: 50 });
+    await followed('a');
+    expect(bed.view.types('service')).toEqual(['replaced']);
+    expect(bed.log.messages('warn').join()).toMatch(/services at the API server \S+: the server did not answer in time/);
+  });
+
+  test('a garbage line: logged, the connection replaced, nothing lost', async () => {
+    await serverWith({}, 'a');
+    bed.follow();
+    await followed('a');
+    bed.server.eachWatch((watch) => watch.raw('<html>502</html>\n'), 'services');
+    bed.server.apply(service('b', '10.96.0.2'));
+    await followed('a b');
+    expect(bed.log.messages('warn').join()).toMatch(/services that cannot be read: a line of the watch is no JSON/);
+    expect(bed.view.types('service')).toEqual(['replaced', 'applied']);
+  });
+
+  test('an object without a name is left out, and the watch goes on', async () => {
+    await serverWith({}, 'a');
+    bed.follow();
+    await followed('a');
+    const { watches } = bed.source?.status[0] ?? {};
+    bed.server.eachWatch(
+      (watch) => watch.raw('{"type":"ADDED","object":{"metadata":{"resourceVersion":"1001"}}}\n'),
+      'services',
+    );
+    bed.server.apply(service('b', '10.96.0.2'));
+    await followed('a b');
+    expect(bed.log.messages('warn')).toEqual(['ignoring an event of services: the Service has no metadata.name']);
+    expect(bed.source?.status[0]?.watches).toBe(watches);
+  });
+
+  test('half an event, then the end', async () => {
+    await serverWith({}, 'a');
+    bed.follow();
+    await followed('a');
+    bed.server.eachWatch((watch) => {
+      watch.raw('{"type":"DELETED","object":{"metadata":{"name":"a","name');
+      watch.end();
+    }, 'services');
+    bed.server.apply(service('b', '10.96.0.2'));
+    await followed('a b');
+    expect(bed.view.types('service')).toEqual(['replaced', 'applied']);
+  });
+
+  test('events that arrive byte by byte, and names of many bytes a character', async () => {
+    await serverWith({});
+    bed.server.faults.add({
+      verb: 'watch',
+      resource: 'services',
+      times: 5,
+      fault: { type: 'slow', bytes: 1, pauseMs: 0 },
+    });
+    const odd = service('a', '10.96.0.1');
+    bed.server.apply({ ...odd, spec: { ...(odd['spec'] as object), type: 'Bäume-🌲-木' } });
+    bed.follow({ listIdleMs: 2_000 });
+    await followed('a');
+    const [first] = bed.view.events.filter((event) => event.kind === 'service');
+    expect(first).toMatchObject({ event: { objects: [{ type: 'Bäume-🌲-木' }] } });
+  });
+
+  test('an event of megabytes', async () => {
+    await serverWith({});
+    bed.follow({ maxLineBytes: 4 * 1024 * 1024 });
+    await followed('');
+    bed.server.apply({ ...service('a', '10.96.0.1'), status: { padding: 'x'.repeat(3 * 1024 * 1024) } });
+    await followed('a');
+    expect(bed.log.lines).toEqual([]);
+  });
+
+  test('a line without end is given up', async () => {
+    await serverWith({});
+    bed.follow({ maxLineBytes: 1024 * 1024 });
+    await followed('');
+    bed.server.eachWatch((watch) => watch.raw('x'.repeat(2 * 1024 * 1024)), 'services');
+    bed.server.apply(service('a', '10.96.0.1'));
+    await followed('a');
+    expect(bed.log.messages('warn').join()).toMatch(/more than 1048576 bytes/);
+  });
+
+  test('a watch that falls silent, after bookmarks had come, is replaced', async () => {
+    await serverWith({ bookmarkMs: 20 }, 'a');
+    bed.follow({ silenceMs: 120 });
+    await followed('a');
+    await sleep(200);
+    // Bookmarks alone keep it.
+    expect(requestsOf('watch')).toHaveLength(1);
+    bed.server.eachWatch((watch) => watch.silence());
+    bed.server.apply(service('b', '10.96.0.2'));
+    await eventually(() => expect(bed.view.names('service')).toBe('a b'));
+    expect(bed.view.types('service')).toEqual(['replaced', 'applied']);
+  });
+
+  test('a watch that outlives its time is replaced', async () => {
+    await serverWith({ watchList: false }, 'a');
+    bed.follow({ watchSeconds: [1, 1], graceMs: 30 });
+    await followed('a');
+    bed.server.eachWatch((watch) => watch.silence());
+    bed.server.apply(service('b', '10.96.0.2'));
+    await eventually(() => expect(bed.view.names('service')).toBe('a b'));
+  });
+
+  test('a server that always says "expired" is not hammered', async () => {
+    await serverWith({ watchList: false }, 'a');
+    bed.server.faults.add({ verb: 'watch', resource: 'services', times: 1000, fault: { type: 'status', code: 410 } });
+    bed.follow({ backoff: { firstMs: 40, maxMs: 80 }, random: () => 1 });
+    await sleep(400);
+    expect(requestsOf('watch').length).toBeLessThan(12);
+    expect(requestsOf('watch').length).toBeGreaterThan(2);
+  });
+
+  test('an error event that is no expiry: the watch is resumed, without a list', async () => {
+    await serverWith({}, 'a');
+    bed.follow();
+    await followed('a');
+    bed.server.eachWatch((watch) => {
+      watch.error(new StatusError(500, 'InternalError', 'etcd is away'));
+      watch.end();
+    }, 'services');
+    bed.server.apply(service('b', '10.96.0.2'));
+    await followed('a b');
+    expect(bed.view.types('service')).toEqual(['replaced', 'applied']);
+  });
+
+  test('after stop nothing is called, and no connection stays', async () => {
+    await serverWith({}, 'a');
+    bed.follow();
+    await followed('a');
+    await bed.source?.stop();
+    const count = bed.view.events.length;
+    bed.server.apply(service('b', '10.96.0.2'));
+    await eventually(() => expect(bed.server.watches.size).toBe(0));
+    expect(bed.view.events).toHaveLength(count);
+  });
+});

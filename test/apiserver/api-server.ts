@@ -1,0 +1,238 @@
+import http from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import https from 'node:https';
+import type { AddressInfo, Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
+import { Authenticator } from './authenticator.ts';
+import type { AuthOptions } from './authenticator.ts';
+import { FaultPlan, FaultySink } from './faults.ts';
+import type { Fault } from './faults.ts';
+import { handleCollectionRead, handleWrite } from './handlers.ts';
+import type { JsonObject } from './json-object.ts';
+import { readRequest } from './request-info.ts';
+import type { RequestInfo } from './request-info.ts';
+import { RESOURCE_TYPES, typeOfObject } from './resources.ts';
+import { expired, StatusError } from './status.ts';
+import { Store } from './store.ts';
+import type { WatchStream } from './watch-stream.ts';
+
+export interface ApiServerOptions {
+  /** 0 by default: any free one. */
+  readonly port?: number;
+  /** 127.0.0.1 by default. */
+  readonly host?: string;
+  /** PEM texts; plain HTTP without. `ca` verifies client certificates. */
+  readonly tls?: { readonly cert: string; readonly key: string; readonly ca: string };
+  /** Who may do what; everyone everything by default. */
+  readonly auth?: AuthOptions;
+  /** Milliseconds between bookmarks; 60,000 by default, like the real server. */
+  readonly bookmarkMs?: number;
+  /** Knows sendInitialEvents (WatchList); true by default. */
+  readonly watchList?: boolean;
+  /** Can select Services by spec.clusterIP; true by default. */
+  readonly clusterIpSelector?: boolean;
+  /** Lists at resourceVersion=0 ignore the limit, as the real server's cache does; false by default. */
+  readonly cacheIgnoresLimit?: boolean;
+}
+
+/** One request, for assertions. */
+export interface AuditEntry {
+  readonly method: string;
+  readonly path: string;
+  readonly query: Readonly<Record<string, string>>;
+  readonly user: string;
+  readonly userAgent: string;
+  /** "" where the path names no resource. */
+  readonly verb: string;
+  readonly resource: string;
+  /** 0 while there is no answer. */
+  code: number;
+}
+
+/**
+ * An API server for tests and the demo: lists, watches and writes of the few resources that a service proxy meets, strict where the
+ * real one is strict, with faults on demand. In memory, no controllers: EndpointSlices are what was applied.
+ */
+export class ApiServer {
+  readonly store = new Store();
+  readonly faults = new FaultPlan();
+  readonly requests: AuditEntry[] = [];
+  readonly options: ApiServerOptions;
+  readonly auth: Authenticator;
+  readonly watches = new Set<WatchStream>();
+  readonly #server: http.Server | https.Server;
+  readonly #sockets = new Set<Socket>();
+
+  constructor(options: ApiServerOptions = {}) {
+    this.options = options;
+    this.auth = new Authenticator(options.auth ?? {});
+    const listener = (request: IncomingMessage, response: ServerResponse): void => void this.#serve(request, response);
+    this.#server =
+      options.tls === undefined
+        ? http.createServer(listener)
+        : https.createServer({ ...options.tls, requestCert: true, rejectUnauthorized: false }, listener);
+    this.#server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.on('close', () => this.#sockets.delete(socket));
+    });
+  }
+
+  /** Resolves to the URL. After stop() it may be started again, on the same port. */
+  async start(port = this.options.port ?? 0): Promise<string> {
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once('error', reject);
+      this.#server.listen(port, this.options.host ?? '127.0.0.1', resolve);
+    });
+    return this.url;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  get url(): string {
+    const { address, family } = this.#server.address() as AddressInfo;
+    const host = family === 'IPv6' ? `[${address}]` : address;
+    return `${this.options.tls === undefined ? 'http' : 'https'}://${host}:${this.port}`;
+  }
+
+  async stop(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    this.dropConnections();
+    await closed;
+  }
+
+  /** Creates or replaces an object. */
+  apply(object: JsonObject): JsonObject {
+    const type = typeOfObject(object);
+    const { resourceVersion: _any, ...metadata } = object.metadata;
+    const fresh = { ...object, metadata } as JsonObject;
+    try {
+      return this.store.create(type, fresh);
+    } catch (error) {
+      if (error instanceof StatusError && error.reason === 'AlreadyExists') return this.store.update(type, fresh);
+      throw error;
+    }
+  }
+
+  delete(object: Pick<JsonObject, 'apiVersion' | 'kind' | 'metadata'>): void {
+    this.store.delete(typeOfObject(object), object.metadata.namespace ?? 'default', object.metadata.name);
+  }
+
+  /** All objects of a resource, unfiltered. */
+  objects(plural: string, apiVersion: string): readonly JsonObject[] {
+    const type = RESOURCE_TYPES.find((known) => known.plural === plural && known.apiVersion === apiVersion);
+    return type === undefined ? [] : this.store.list(type, () => true, 0, '').objects;
+  }
+
+  /** Forgets history; open watches go on, but nobody can resume from before now. */
+  compact(): void {
+    this.store.compact();
+  }
+
+  dropConnections(): void {
+    for (const watch of this.watches) watch.release();
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  /** For each open watch, of one resource or all. */
+  eachWatch(act: (watch: WatchStream) => void, resource?: string): void {
+    for (const watch of this.watches) if (resource === undefined || watch.type.plural === resource) act(watch);
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? '/', 'http://server');
+    const entry: AuditEntry = {
+      method: request.method ?? '',
+      path: url.pathname,
+      query: Object.fromEntries(url.searchParams),
+      user: '',
+      userAgent: request.headers['user-agent'] ?? '',
+      verb: '',
+      resource: '',
+      code: 0,
+    };
+    this.requests.push(entry);
+    response.on('error', () => {});
+    try {
+      const user = this.auth.identify(request.headers.authorization, clientName(request.socket));
+      Object.assign(entry, { user });
+      if (/^\/(healthz|livez|readyz)$/.test(url.pathname)) return this.#reply(response, entry, 200, 'ok');
+      if (url.pathname === '/version')
+        return this.#reply(response, entry, 200, { major: '1', minor: '34', gitVersion: 'v1.34.0' });
+      const info = readRequest(entry.method, url);
+      Object.assign(entry, { verb: info.verb, resource: info.type.plural });
+      acceptsJson(request);
+      this.auth.authorize(user, info);
+      const fault = this.faults.take(info.verb, info.type.plural, info.query.has('continue'));
+      if (this.#refuse(fault, request)) return;
+      await this.#answer(info, fault, request, response, entry);
+    } catch (error) {
+      const status = error instanceof StatusError ? error : new StatusError(500, 'InternalError', String(error));
+      if (status.retryAfterSeconds !== undefined) response.setHeader('Retry-After', status.retryAfterSeconds);
+      this.#reply(response, entry, status.code, status.toStatus());
+    }
+  }
+
+  /** True when there will be no answer. */
+  #refuse(fault: Fault | undefined, request: IncomingMessage): boolean {
+    if (fault?.type === 'drop') request.socket.destroy();
+    if (fault?.type === 'expire')
+      throw expired('The provided continue parameter is too old to display a consistent list result.');
+    if (fault?.type === 'status') {
+      throw new StatusError(fault.code, 'Fault', fault.message ?? 'a fault on demand', fault.retryAfterSeconds);
+    }
+    return fault?.type === 'drop' || fault?.type === 'stall';
+  }
+
+  async #answer(
+    info: RequestInfo,
+    fault: Fault | undefined,
+    request: IncomingMessage,
+    response: ServerResponse,
+    entry: AuditEntry,
+  ): Promise<void> {
+    if (info.verb !== 'list' && info.verb !== 'watch') {
+      const { code, object } = await handleWrite(this.store, info, request);
+      return this.#reply(response, entry, code, object);
+    }
+    const answer = handleCollectionRead(this.store, info, this.options);
+    entry.code = 200;
+    response.writeHead(200, { 'Content-Type': 'application/json' });
+    response.flushHeaders();
+    response.socket?.setNoDelay(true);
+    const sink = new FaultySink(response, fault);
+    if (answer.type === 'list') {
+      sink.send(JSON.stringify(answer.list));
+      return sink.end();
+    }
+    const watch = answer.open(sink, (closed) => this.watches.delete(closed));
+    this.watches.add(watch);
+    response.on('close', () => watch.release());
+    watch.start();
+  }
+
+  #reply(response: ServerResponse, entry: AuditEntry, code: number, body: unknown): void {
+    entry.code = code;
+    if (response.headersSent || response.destroyed) return void response.destroy();
+    response.writeHead(code, { 'Content-Type': typeof body === 'string' ? 'text/plain' : 'application/json' });
+    response.end(typeof body === 'string' ? body : JSON.stringify(body));
+  }
+}
+
+/** The common name of a client certificate that our CA has signed. */
+function clientName(socket: Socket): string | undefined {
+  if (!(socket instanceof TLSSocket) || !socket.authorized) return undefined;
+  const name = socket.getPeerCertificate().subject?.CN;
+  return typeof name === 'string' ? name : undefined;
+}
+
+function acceptsJson(request: IncomingMessage): void {
+  const accept = request.headers.accept ?? '*/*';
+  if (/application\/json|\*\/\*|application\/\*/.test(accept)) return;
+  throw new StatusError(
+    406,
+    'NotAcceptable',
+    'only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf',
+  );
+}

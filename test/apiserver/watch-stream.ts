@@ -1,0 +1,115 @@
+import type { FaultySink } from './faults.ts';
+import type { JsonObject } from './json-object.ts';
+import type { ResourceType } from './resources.ts';
+import { StatusError } from './status.ts';
+import type { Change, Store } from './store.ts';
+
+export interface WatchOptions {
+  readonly type: ResourceType;
+  readonly matches: (object: JsonObject) => boolean;
+  /** undefined: from now, after all objects as ADDED. */
+  readonly since: number | undefined;
+  readonly bookmarks: boolean;
+  /** Announce the end of the initial objects with a bookmark. */
+  readonly announceInitialEnd: boolean;
+  readonly timeoutMs: number;
+  readonly bookmarkMs: number;
+}
+
+/** One open watch: what the selector lets through, in the order of the revisions. */
+export class WatchStream {
+  readonly type: ResourceType;
+  readonly #store: Store;
+  readonly #sink: FaultySink;
+  readonly #options: WatchOptions;
+  readonly #onClose: () => void;
+  #unsubscribe: () => void = () => {};
+  #timers: NodeJS.Timeout[] = [];
+
+  constructor(store: Store, sink: FaultySink, options: WatchOptions, onClose: () => void) {
+    this.type = options.type;
+    this.#store = store;
+    this.#sink = sink;
+    this.#options = options;
+    this.#onClose = onClose;
+  }
+
+  start(): void {
+    const { since, type, matches, timeoutMs, bookmarkMs, bookmarks, announceInitialEnd } = this.#options;
+    if (since === undefined) {
+      for (const object of this.#store.list(type, matches, 0, '').objects) this.#event('ADDED', object);
+      if (announceInitialEnd) this.bookmark({ 'k8s.io/initial-events-end': 'true' });
+    } else {
+      try {
+        for (const change of this.#store.since(since)) this.#change(change);
+      } catch (error) {
+        if (!(error instanceof StatusError)) throw error;
+        this.error(error);
+        return this.end();
+      }
+    }
+    this.#unsubscribe = this.#store.subscribe((change) => this.#change(change));
+    this.#timers.push(setTimeout(() => this.end(), timeoutMs));
+    if (bookmarks) this.#timers.push(setInterval(() => this.bookmark(), bookmarkMs));
+  }
+
+  bookmark(annotations?: Readonly<Record<string, string>>): void {
+    if (!this.#options.bookmarks) return;
+    const { kind, apiVersion } = this.type;
+    const metadata = {
+      resourceVersion: String(this.#store.revision),
+      creationTimestamp: null,
+      ...(annotations && { annotations }),
+    };
+    this.#send({ type: 'BOOKMARK', object: { kind, apiVersion, metadata } });
+  }
+
+  error(status: StatusError): void {
+    this.#send({ type: 'ERROR', object: status.toStatus() });
+  }
+
+  /** Whatever, as it is. */
+  raw(text: string): void {
+    this.#sink.send(text);
+  }
+
+  /** In good order, as at the end of timeoutSeconds. */
+  end(): void {
+    this.release();
+    this.#sink.end();
+  }
+
+  destroy(): void {
+    this.release();
+    this.#sink.destroy();
+  }
+
+  silence(): void {
+    this.#sink.silence();
+  }
+
+  release(): void {
+    this.#unsubscribe();
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#timers = [];
+    this.#onClose();
+  }
+
+  #change({ revision, type, before, after }: Change): void {
+    if (type !== this.type) return;
+    const { matches } = this.#options;
+    const had = before !== undefined && matches(before);
+    const has = after !== undefined && matches(after);
+    if (has) return this.#event(had ? 'MODIFIED' : 'ADDED', after);
+    if (!had) return;
+    this.#event('DELETED', { ...before, metadata: { ...before.metadata, resourceVersion: String(revision) } });
+  }
+
+  #event(type: string, object: JsonObject): void {
+    this.#send({ type, object });
+  }
+
+  #send(event: unknown): void {
+    this.#sink.send(`${JSON.stringify(event)}\n`);
+  }
+}
