@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { FakeKernel } from '../../src/kernel/fake-kernel.ts';
 import type { Service } from '../../src/kube/objects.ts';
 import type { SourceEvent } from '../../src/kube/source.ts';
+import { parseIp } from '../../src/net/ip.ts';
 import { listed, port, service, slice } from '../support/objects.ts';
 import { Reconciling } from '../support/reconciling.ts';
 import { kernelText } from '../support/kernel-text.ts';
@@ -63,12 +64,10 @@ async function newKernel(): Promise<FakeKernel> {
   const kernel = new FakeKernel();
   await kernel.prepare();
   kernel.setNodeAddresses(
-    ['192.168.9.1', 'fd00:9::1'].map((text) => ({
-      address: service('x', text).clusterIP.includes(':') ? (0xfd000009n << 96n) | 1n : 0xc0a80901,
-      prefix: 24,
-      interfaceName: 'eth0',
-      tentative: false,
-    })) as Parameters<FakeKernel['setNodeAddresses']>[0],
+    ['192.168.9.1', 'fd00:9::1'].flatMap((text) => {
+      const own = parseIp(text);
+      return own === undefined ? [] : [{ address: own, prefix: 24, interfaceName: 'eth0', tentative: false }];
+    }),
   );
   return kernel;
 }

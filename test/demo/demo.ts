@@ -1,0 +1,159 @@
+// `make demo`: a small cluster of network namespaces on a kernel with IPVS, and the daemon at work in it, step by step.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { Bed } from '../bed/bed.ts';
+import type { LongProcess } from '../bed/long-process.ts';
+import type { Namespace } from '../bed/namespace.ts';
+import { daemonArgv, startDaemon } from '../support/daemon.ts';
+import { Transcript } from './transcript.ts';
+
+const SLICE = '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/web-ipv4';
+const CLUSTER_IP = '10.202.0.10';
+/** 10.202.0.10:80 as /proc/net/ip_vs writes it. */
+const CLUSTER_IP_IN_PROC = '0ACA000A:0050';
+const FLAGS = [
+  '--ipvs-scheduler=lc',
+  '--cluster-cidr=10.201.0.0/16,fd00:201::/48',
+  '--ipvs-min-sync-period=0s',
+  '-v=1',
+];
+
+const out = new Transcript();
+
+async function ipvsadm(node: Namespace): Promise<string> {
+  return (await node.exec(['ipvsadm', '-Ln'])).stdout;
+}
+
+/** Asks several times on new connections; answers how often each pod answered. */
+async function ask(from: Namespace, address: string, port: number, times = 6): Promise<Map<string, number>> {
+  const answers = new Map<string, number>();
+  for (let i = 0; i < times; i++) {
+    const result = await from.probeTcp(address, port);
+    const who = result.ok ? result.answeredBy : result.code;
+    answers.set(who, (answers.get(who) ?? 0) + 1);
+  }
+  return answers;
+}
+
+/** Through each way in; every pod of the service must have answered, and nobody else. */
+async function showRequests(bed: Bed, pods: readonly string[]): Promise<void> {
+  const client = bed.client(0);
+  const ways = [
+    ['a client through the ClusterIP', client, CLUSTER_IP, 80],
+    ['a client through a NodePort', client, '10.200.0.10', 30080],
+    ['a client through the external IP', client, '10.203.0.10', 80],
+    ['a client through the IPv6 ClusterIP', client, 'fd00:202::a', 80],
+    ['a client through the IPv6 NodePort', client, 'fd00:200::10', 30080],
+    ['a pod of the service itself (hairpin)', bed.pod(0, 0), CLUSTER_IP, 80],
+    ['the node itself', bed.node(0), CLUSTER_IP, 80],
+  ] as const;
+  for (const [name, from, address, port] of ways) {
+    const answers = await ask(from, address, port);
+    const text = Array.from(answers, ([who, count]) => `${who} ${count}x`).sort();
+    const right = answers.size === pods.length && pods.every((pod) => answers.has(pod));
+    out.check(`${name} (${address} port ${port}): ${text.join(', ')}`, right);
+  }
+}
+
+async function scale(node: Namespace, server: string, addresses: readonly string[]): Promise<string> {
+  const argv = ['test/demo/patch-and-wait.ts', server, SLICE, CLUSTER_IP_IN_PROC, JSON.stringify(addresses)];
+  return (await node.exec([process.execPath, ...argv], { timeoutMs: 60_000 })).stdout.trim();
+}
+
+async function showScaling(node: Namespace, server: string): Promise<void> {
+  const pods = ['10.201.0.10', '10.201.0.11', '10.201.0.12'];
+  const up = await scale(node, server, pods);
+  out.check(`a third endpoint: in the kernel ${up} ms after the request to the API server was sent`, true);
+  out.say(await ipvsadm(node));
+  const down = await scale(node, server, pods.slice(0, 2));
+  out.check(`and away again: ${down} ms`, true);
+}
+
+/** Requests go on all the while: not one may fail. */
+async function showRestart(bed: Bed, daemon: LongProcess, flags: readonly string[]): Promise<LongProcess> {
+  const held = await bed.client(0).hold(CLUSTER_IP, 80);
+  const load = bed.client(0).load('tcp', CLUSTER_IP, 80, { perSecond: 40, durationMs: 8_000, timeoutMs: 3_000 });
+  daemon.signal('SIGKILL');
+  await daemon.ended(5_000);
+  out.say(`daemon killed (${String(daemon.exit)}) while a client sends 40 requests a second; starting it again`);
+  const again = await startDaemon(bed.node(0), flags);
+  const { sent, failures } = await load;
+  const failed = Object.values(failures).reduce((sum, count) => sum + count, 0);
+  out.check(`${sent} requests while it was killed and started again: ${failed} failed`, sent > 0 && failed === 0);
+  const kept = await held.ask();
+  out.check('a connection that was open before the kill is open still', kept.ok);
+  await held.close();
+  return again;
+}
+
+async function showCleanUp(node: Namespace): Promise<void> {
+  const { status } = await node.exec(daemonArgv(node, ['--cleanup']), { allowFailure: true, timeoutMs: 60_000 });
+  out.check('kube-ipvs-proxy --cleanup: exit code 0', status === 0);
+  const left = {
+    'virtual servers': (await node.exec(['ipvsadm', '-Sn'])).stdout.trim(),
+    ipsets: (await node.exec(['ipset', 'save'])).stdout.trim(),
+    'iptables rules': ourRules((await node.exec(['iptables-save'])).stdout),
+    'ip6tables rules': ourRules((await node.exec(['ip6tables-save'])).stdout),
+    devices: ourRules((await node.exec(['ip', '-o', 'link'])).stdout),
+  };
+  for (const [what, text] of Object.entries(left)) out.check(`no ${what} left`, text === '');
+}
+
+function ourRules(text: string): string {
+  return text
+    .split('\n')
+    .filter((line) => /KUBE-|kube-ipvs0/.test(line))
+    .join('\n');
+}
+
+async function main(): Promise<number> {
+  const scratch = await mkdtemp(path.join(tmpdir(), 'demo-'));
+  await using bed = await Bed.create({ nodes: 1, podsPerNode: 3, clients: 1 });
+  const node = bed.node(0);
+  out.step('A cluster of network namespaces: one node, three pods, an outside client');
+  await Promise.all([0, 1, 2].map((index) => bed.pod(0, index).serveTcp(8080)));
+  out.say('node-0    10.200.0.10   fd00:200::10\npods      10.201.0.10-12 fd00:201::10-12\nclient-0  10.200.0.100');
+
+  out.step('The API server with the objects of manifests/demo, and kube-ipvs-proxy --ipvs-scheduler=lc against it');
+  const kubeconfig = path.join(scratch, 'kubeconfig');
+  const api = ['test/apiserver/main.ts', '--objects', 'manifests/demo', '--kubeconfig', kubeconfig];
+  const apiServer = await node.spawn([process.execPath, ...api]);
+  const [server] = await apiServer.waitForOutput(/https?:\/\/\S+/, 30_000);
+  const flags = [...FLAGS, `--kubeconfig=${kubeconfig}`];
+  let daemon = await startDaemon(node, flags);
+  out.say(daemon.output);
+  out.check('the first sync is done', true);
+
+  out.step('ipvsadm -Ln');
+  const listing = await ipvsadm(node);
+  out.say(listing);
+  out.check(
+    'virtual servers with scheduler lc for ClusterIP, external IP and NodePort',
+    /10\.202\.0\.10:80 lc/.test(listing),
+  );
+
+  out.step('Requests, and who answered');
+  await showRequests(bed, ['pod-0-0', 'pod-0-1']);
+
+  out.step('Scale up and down through the API');
+  await showScaling(node, server);
+
+  out.step('Kill the daemon (SIGKILL) and start it again while requests go on');
+  daemon = await showRestart(bed, daemon, flags);
+
+  out.step('The same Services from --manifests manifests/demo, with no API server at all');
+  await daemon.stop(10_000);
+  out.check('SIGTERM: exit code 0, and the kernel keeps serving', daemon.exit === 0);
+  await apiServer.stop();
+  daemon = await startDaemon(node, [...FLAGS, '--manifests=manifests/demo']);
+  await showRequests(bed, ['pod-0-0', 'pod-0-1']);
+  await daemon.stop(10_000);
+
+  out.step('Clean-up');
+  await showCleanUp(node);
+  await rm(scratch, { recursive: true });
+  return out.close();
+}
+
+process.exitCode = await main();
