@@ -49,11 +49,12 @@ function completeFromFlags(flags: FlagValues): FieldValues {
     changes.set('ipvs.minSyncPeriod', FLAG_ONLY_MIN_SYNC_PERIOD);
   }
   const values = withFields(defaultValues(), changes);
-  if (flags.has('write-config-to')) return values;
+  // What is written to a file does not know the deprecated flags.
+  const ports: FlagValues = flags.has('write-config-to') ? new Map() : flags;
   return {
     ...values,
-    healthzBindAddress: withPort(values.healthzBindAddress, numberFlag(flags, 'healthz-port', 10_256)),
-    metricsBindAddress: withPort(values.metricsBindAddress, numberFlag(flags, 'metrics-port', 10_249)),
+    healthzBindAddress: withPort(values.healthzBindAddress, numberFlag(ports, 'healthz-port', 10_256)),
+    metricsBindAddress: withPort(values.metricsBindAddress, numberFlag(ports, 'metrics-port', 10_249)),
   };
 }
 

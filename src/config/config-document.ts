@@ -11,7 +11,7 @@ import {
   withFields,
 } from './config-fields.ts';
 import { nearest } from './nearest.ts';
-import { ConfigError, formatProblem, show } from './problem.ts';
+import { ConfigError, errorText, formatProblem, show } from './problem.ts';
 
 export const API_VERSION = 'kubeproxy.config.k8s.io/v1alpha1';
 export const KIND = 'KubeProxyConfiguration';
@@ -62,7 +62,7 @@ function toValue(document: Document, name: string): Raw {
   try {
     value = document.toJS({ maxAliasCount: 100 });
   } catch (error) {
-    throw new ConfigError([`${name} cannot be read: ${error instanceof Error ? error.message : String(error)}`]);
+    throw new ConfigError([`${name} cannot be read: ${errorText(error)}`]);
   }
   if (value === null) throw new ConfigError([`${name} is empty: want kind ${KIND}`]);
   if (!isRecord(value)) throw new ConfigError([`${name} holds ${kindOf(value)}, not an object: want kind ${KIND}`]);

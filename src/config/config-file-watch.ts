@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { type FSWatcher, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';
+import { errorText } from './problem.ts';
 
 export interface ConfigFileWatch {
   close(): void;
@@ -71,7 +72,7 @@ export function watchConfigFile(options: ConfigFileWatchOptions): ConfigFileWatc
     });
     watcher.on('error', (error) => onError?.(error));
   } catch (error) {
-    onError?.(error instanceof Error ? error : new Error(String(error)));
+    onError?.(new Error(errorText(error), { cause: error }));
   }
   return { close };
 }

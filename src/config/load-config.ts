@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { contentHash } from './config-file-watch.ts';
 import { type FlagValues, textFlag } from './flag-values.ts';
-import { ConfigError } from './problem.ts';
+import { ConfigError, errorText } from './problem.ts';
 import type { ProxyConfig } from './proxy-config.ts';
 import { type ConfigFile, resolveConfig } from './resolve.ts';
 
@@ -10,7 +10,7 @@ async function readConfigFile(path: string): Promise<ConfigFile> {
   try {
     content = await readFile(path);
   } catch (error) {
-    throw new ConfigError([`--config: ${error instanceof Error ? error.message : String(error)}`]);
+    throw new ConfigError([`--config: ${errorText(error)}`]);
   }
   // Only a start with --config needs the YAML reader in memory.
   const { readConfigDocument } = await import('./config-document.ts');

@@ -33,3 +33,8 @@ export function show(value: unknown): string {
   }
   return text.length > SHOWN ? `${text.slice(0, SHOWN)}...` : text;
 }
+
+/** The sentence of what was thrown, also when it comes from another realm. */
+export function errorText(error: unknown): string {
+  return typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : String(error);
+}

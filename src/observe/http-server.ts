@@ -1,3 +1,4 @@
+import { errorText } from '../config/problem.ts';
 import type { Log } from './log.ts';
 import { type HttpHandler, HttpListener, type ListenAddress, formatListenAddress } from './http-listener.ts';
 
@@ -38,7 +39,9 @@ export class HttpServer {
       await this.#attempt;
     } catch (error) {
       if (hardFail) {
-        throw new Error(`the ${name} cannot listen on ${formatListenAddress(where)}: ${text(error)}`, { cause: error });
+        throw new Error(`the ${name} cannot listen on ${formatListenAddress(where)}: ${errorText(error)}`, {
+          cause: error,
+        });
       }
       this.#retryLater(error);
     }
@@ -63,14 +66,10 @@ export class HttpServer {
     if (this.#closed) return;
     const { name, where, log, retryEvery = 5_000 } = this.#options;
     const address = formatListenAddress(where);
-    log.error(`The ${name} cannot listen; trying again`, { address, error: text(error), retryMs: retryEvery });
+    log.error(`The ${name} cannot listen; trying again`, { address, error: errorText(error), retryMs: retryEvery });
     this.#timer = setTimeout(() => {
       this.#attempt = this.#open();
       this.#attempt.catch((again: unknown) => this.#retryLater(again));
     }, retryEvery);
   }
-}
-
-function text(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,3 +1,4 @@
+import { errorText } from '../config/problem.ts';
 import { type IpAddress, formatIp } from '../net/ip.ts';
 import type { Port } from '../net/port.ts';
 import { type HttpHandler, HttpListener } from './http-listener.ts';
@@ -97,7 +98,7 @@ export class ServiceHealthServers {
       this.#open.set(name, await HttpListener.open(where, this.#handler(port)));
     } catch (error) {
       const shown = address === undefined ? '*' : formatIp(address);
-      this.#options.onBindFailure(check, shown, error instanceof Error ? error : new Error(String(error)));
+      this.#options.onBindFailure(check, shown, new Error(errorText(error), { cause: error }));
     }
   }
 

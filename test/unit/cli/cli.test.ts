@@ -1,0 +1,141 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from '@jest/globals';
+import { type Verbs, runCli } from '../../../src/cli/cli.ts';
+import { FLAGS } from '../../../src/config/flag-table.ts';
+import { FLAG_GROUPS } from '../../../src/config/flag.ts';
+import { GIT_VERSION } from '../../../src/config/version.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'cli-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+interface Result {
+  readonly code: number;
+  readonly out: readonly string[];
+  readonly err: readonly string[];
+  readonly ran: readonly string[];
+}
+
+async function run(...argv: string[]): Promise<Result> {
+  const out: string[] = [];
+  const err: string[] = [];
+  const ran: string[] = [];
+  const verb = (name: string, code: number) => (): Promise<number> => {
+    ran.push(name);
+    return Promise.resolve(code);
+  };
+  const verbs: Verbs = { run: verb('run', 0), cleanup: verb('cleanup', 3), 'init-only': verb('init-only', 0) };
+  const code = await runCli(argv, verbs, { out: (line) => out.push(line), err: (line) => err.push(line) });
+  return { code, out, err, ran };
+}
+
+describe('verbs', () => {
+  test.each([
+    [['--proxy-mode=ipvs'], 'run', 0],
+    [['--cleanup'], 'cleanup', 3],
+    [['--init-only', '--proxy-mode=ipvs'], 'init-only', 0],
+  ] as const)('%j runs %s', async (argv, verb, code) => {
+    expect(await run(...argv)).toEqual({ code, out: [], err: [], ran: [verb] });
+  });
+});
+
+describe('errors are sentences on standard error, and a 1', () => {
+  test.each([
+    [['--nope'], ['kube-ipvs-proxy: unknown flag --nope: see --help for all there are']],
+    [
+      ['--v=x', '--oom-score-adj=y'],
+      [
+        'kube-ipvs-proxy: --v: want a whole number from 0 to 4294967295, got "x"',
+        'kube-ipvs-proxy: --oom-score-adj: want a whole number from -2147483648 to 2147483647, got "y"',
+      ],
+    ],
+    [
+      ['--proxy-mode=ipvs', '--oom-score-adj=-2000'],
+      [
+        'kube-ipvs-proxy: KubeProxyConfiguration.oomScoreAdj: -2000 is out of range: want -1000 to 1000 (--oom-score-adj)',
+      ],
+    ],
+    [
+      ['--config=/nonexistent/f.yaml'],
+      ["kube-ipvs-proxy: --config: ENOENT: no such file or directory, open '/nonexistent/f.yaml'"],
+    ],
+    [
+      ['--version=maybe'],
+      ['kube-ipvs-proxy: --version: want true, false, raw or a version such as v1.2.3, got "maybe"'],
+    ],
+  ] as const)('%j', async (argv, err) => {
+    expect(await run(...argv)).toEqual({ code: 1, out: [], err, ran: [] });
+  });
+});
+
+describe('--version', () => {
+  test.each([
+    [['--version'], `kube-ipvs-proxy ${GIT_VERSION}`],
+    [['--version=true'], `kube-ipvs-proxy ${GIT_VERSION}`],
+    [['--version=v1.30.0'], `kube-ipvs-proxy ${GIT_VERSION}`],
+    [['--version=raw'], expect.stringContaining(`Node.js ${process.version}`)],
+  ])('%j', async (argv, text) => {
+    expect(await run(...argv)).toEqual({ code: 0, out: [text], err: [], ran: [] });
+  });
+
+  test('--version=false is none', async () => {
+    expect((await run('--version=false', '--proxy-mode=ipvs')).ran).toEqual(['run']);
+  });
+});
+
+describe('--help', () => {
+  test('reads as it should', async () => {
+    const { code, out, err } = await run('--help');
+    expect({ code, err }).toEqual({ code: 0, err: [] });
+    expect(out.join('\n')).toMatchSnapshot();
+  });
+
+  test('names every group and every flag, and wins over errors of other flags', async () => {
+    const text = (await run('-h', '--proxy-mode=nonsense')).out.join('\n');
+    for (const group of FLAG_GROUPS) expect(text).toContain(`${group}:\n`);
+    for (const { name } of FLAGS) expect(text).toMatch(new RegExp(` --${name}[ \n]`));
+  });
+});
+
+describe('--write-config-to', () => {
+  test('writes a file that --config takes', async () => {
+    const path = join(folder, 'written.yaml');
+    const written = await run('--proxy-mode=ipvs', '--ipvs-scheduler=lc', '--logtostderr', `--write-config-to=${path}`);
+    expect(written).toEqual({
+      code: 0,
+      out: [],
+      err: [
+        'kube-ipvs-proxy: --logtostderr has no effect: gone from kube-proxy; drop it',
+        `kube-ipvs-proxy: wrote the configuration to ${path}`,
+      ],
+      ran: [],
+    });
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+    expect(readFileSync(path, 'utf8')).toContain('scheduler: lc\n');
+    expect(await run(`--config=${path}`)).toEqual({ code: 0, out: [], err: [], ran: ['run'] });
+    const again = join(folder, 'again.yaml');
+    await run(`--config=${path}`, `--write-config-to=${again}`);
+    expect(readFileSync(again, 'utf8')).toBe(readFileSync(path, 'utf8'));
+  });
+
+  test('a place that cannot be written is an error', async () => {
+    const { code, err } = await run('--write-config-to=/nonexistent/x');
+    expect({ code, err }).toEqual({
+      code: 1,
+      err: ["kube-ipvs-proxy: --write-config-to: ENOENT: no such file or directory, open '/nonexistent/x'"],
+    });
+  });
+});
+
+test('a file with several mistakes names them all, by its path', async () => {
+  const path = join(folder, 'bad.yaml');
+  writeFileSync(
+    path,
+    'kind: KubeProxyConfiguration\napiVersion: kubeproxy.config.k8s.io/v1alpha1\nmode: ipvs\noomScoreAdj: 2000\nbindAddress: x\n',
+  );
+  expect((await run(`--config=${path}`)).err).toEqual([
+    'kube-ipvs-proxy: KubeProxyConfiguration.bindAddress: "x" is no IP address',
+    'kube-ipvs-proxy: KubeProxyConfiguration.oomScoreAdj: 2000 is out of range: want -1000 to 1000',
+  ]);
+});

@@ -1,0 +1,281 @@
+import { describe, expect, test } from '@jest/globals';
+import { parseArgv } from '../../../src/cli/parse-argv.ts';
+import { configz } from '../../../src/config/configz.ts';
+import { readConfigDocument, writeConfigDocument } from '../../../src/config/config-document.ts';
+import type { ProxyConfig } from '../../../src/config/proxy-config.ts';
+import { resolveConfig } from '../../../src/config/resolve.ts';
+import { parseCidr } from '../../../src/net/cidr.ts';
+import { parseIp } from '../../../src/net/ip.ts';
+
+const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\n';
+
+/** @param fields of a file, mode: ipvs among them; without it flags alone */
+function resolve(argv: readonly string[], fields?: string): ProxyConfig {
+  const parsed = parseArgv(fields === undefined ? argv : ['--config=f.yaml', ...argv]);
+  if (!parsed.ok) throw new Error(parsed.errors.join('\n'));
+  if (fields === undefined) return resolveConfig(parsed.flags, undefined);
+  const file = readConfigDocument(HEAD + fields, 'f.yaml');
+  return resolveConfig(parsed.flags, { ...file, path: 'f.yaml', sha256: 'abc' });
+}
+
+type Case = readonly [argv: readonly string[], fields: string | undefined, part: Partial<ProxyConfig>];
+
+const IPVS = '--proxy-mode=ipvs';
+const CASES: readonly Case[] = [
+  // The shortest time between syncs: a second from flags alone, none from a file.
+  [[IPVS], undefined, { minSyncPeriod: 1000, syncPeriod: 30_000 }],
+  [[IPVS, '--ipvs-min-sync-period=0'], undefined, { minSyncPeriod: 0 }],
+  [
+    [IPVS, '--ipvs-min-sync-period=5s', '--ipvs-sync-period=1m'],
+    undefined,
+    { minSyncPeriod: 5000, syncPeriod: 60_000 },
+  ],
+  [
+    [IPVS, '--iptables-min-sync-period=9s', '--iptables-sync-period=9m'],
+    undefined,
+    { minSyncPeriod: 1000, syncPeriod: 30_000 },
+  ],
+  [[], '', { minSyncPeriod: 0, syncPeriod: 30_000 }],
+  [['--ipvs-min-sync-period=5s'], '', { minSyncPeriod: 0 }],
+  // The file replaces what flags say ...
+  [
+    ['--proxy-mode=iptables', '--cluster-cidr=10.0.0.0/8'],
+    '',
+    { clusterCidrs: [], configFile: { path: 'f.yaml', sha256: 'abc' } },
+  ],
+  [
+    ['--kubeconfig=/flag'],
+    'clientConnection: {kubeconfig: /file}',
+    {
+      api: {
+        kubeconfig: '/file',
+        master: undefined,
+        contentType: 'application/vnd.kubernetes.protobuf',
+        acceptContentTypes: '',
+        qps: 5,
+        burst: 10,
+      },
+    },
+  ],
+  [
+    ['--healthz-port=0', '--metrics-port=0'],
+    '',
+    {
+      healthzBind: { address: parseIp('0.0.0.0')!, port: 10_256 as never },
+      metricsBind: { address: parseIp('127.0.0.1')!, port: 10_249 as never },
+    },
+  ],
+  // ... but for the node's name, logging and what is no field.
+  [['--hostname-override= Node-A '], 'hostnameOverride: file', { hostnameOverride: 'node-a' }],
+  [['--hostname-override='], 'hostnameOverride: File', { hostnameOverride: 'file' }],
+  [
+    ['-v=4', '--logging-format=json'],
+    'logging: {verbosity: 1}',
+    { logging: { format: 'json', verbosity: 4, vmodule: [], splitStream: false } },
+  ],
+  [
+    ['-v2'],
+    'logging: {format: json, options: {json: {splitStream: true}}}',
+    { logging: { format: 'json', verbosity: 2, vmodule: [], splitStream: true } },
+  ],
+  [
+    ['--vmodule=a=1', '--vmodule=b=2,c=3'],
+    'logging: {vmodule: [{filePattern: d, verbosity: 4}]}',
+    {
+      logging: {
+        format: 'text',
+        verbosity: 0,
+        vmodule: ['a', 'b', 'c', 'd'].map((filePattern, i) => ({ filePattern, verbosity: i + 1 })),
+        splitStream: false,
+      },
+    },
+  ],
+  [
+    ['--ipvs-drain-timeout=5m', '--masquerade-port-range=1024-2048', '--manifests=/m'],
+    '',
+    { drainTimeout: 300_000, masqueradePorts: { from: 1024 as never, to: 2048 as never }, manifests: '/m' },
+  ],
+  // Servers that are off, moved, or given their port by the old flags.
+  [[IPVS, '--healthz-port=0', '--metrics-port', '0'], undefined, { healthzBind: undefined, metricsBind: undefined }],
+  [[IPVS, '--healthz-bind-address='], undefined, { healthzBind: undefined }],
+  [[IPVS, '--metrics-bind-address=', '--metrics-port=80'], undefined, { metricsBind: undefined }],
+  [[IPVS, '--healthz-port=80'], undefined, { healthzBind: { address: parseIp('0.0.0.0')!, port: 10_256 as never } }],
+  [
+    [IPVS, '--healthz-bind-address=10.0.0.1', '--healthz-port=80'],
+    undefined,
+    { healthzBind: { address: parseIp('10.0.0.1')!, port: 80 as never } },
+  ],
+  [
+    [IPVS, '--healthz-bind-address=fd00::1'],
+    undefined,
+    { healthzBind: { address: parseIp('fd00::1')!, port: 10_256 as never } },
+  ],
+  [[IPVS, '--metrics-bind-address=[::]:9'], undefined, { metricsBind: { address: parseIp('::')!, port: 9 as never } }],
+  // Actions.
+  [['--cleanup'], undefined, { action: 'cleanup' }],
+  [['--cleanup', '--proxy-mode=nftables'], undefined, { action: 'cleanup' }],
+  [['--cleanup', '--init-only', IPVS], undefined, { action: 'cleanup' }],
+  [['--cleanup=false', '--init-only', IPVS], undefined, { action: 'init-only' }],
+  [[IPVS], undefined, { action: 'run' }],
+  // Values in the program's own types.
+  [
+    [IPVS],
+    undefined,
+    {
+      scheduler: 'rr',
+      detectLocalMode: 'ClusterCIDR',
+      masqueradeBit: 14,
+      masqueradeAll: false,
+      nodePortAddresses: [],
+      excludeCidrs: [],
+      nodeIpOverride: undefined,
+      hostnameOverride: undefined,
+      drainTimeout: 0,
+      masqueradePorts: undefined,
+      oomScoreAdj: -999,
+      strictArp: false,
+      configFile: undefined,
+    },
+  ],
+  [
+    [IPVS, '--ipvs-scheduler=lc', '--masquerade-all', '--iptables-masquerade-bit=0x1f'],
+    undefined,
+    { scheduler: 'lc', masqueradeAll: true, masqueradeBit: 31 },
+  ],
+  [
+    [IPVS, '--cluster-cidr=10.244.0.0/16,fd00:10::/56'],
+    undefined,
+    { clusterCidrs: [parseCidr('10.244.0.0/16')!, parseCidr('fd00:10::/56')!] },
+  ],
+  [
+    [IPVS, '--nodeport-addresses=10.0.0.0/8', '--nodeport-addresses', '192.168.0.0/16,fd00::/8'],
+    undefined,
+    { nodePortAddresses: ['10.0.0.0/8', '192.168.0.0/16', 'fd00::/8'].map((text) => parseCidr(text)!) },
+  ],
+  [[IPVS, '--nodeport-addresses=primary'], undefined, { nodePortAddresses: 'primary' }],
+  [[IPVS, '--nodeport-addresses='], undefined, { nodePortAddresses: [] }],
+  [[IPVS, '--bind-address=::'], undefined, { nodeIpOverride: undefined }],
+  [[IPVS, '--bind-address=010.0.0.1'], undefined, { nodeIpOverride: parseIp('10.0.0.1')! }],
+  [
+    [IPVS, '--detect-local-mode=BridgeInterface', '--pod-bridge-interface=cbr0'],
+    undefined,
+    { detectLocalMode: 'BridgeInterface', bridgeInterface: 'cbr0' },
+  ],
+  [
+    [IPVS, '--detect-local-mode=InterfaceNamePrefix', '--pod-interface-name-prefix=veth'],
+    undefined,
+    { detectLocalMode: 'InterfaceNamePrefix', interfaceNamePrefix: 'veth' },
+  ],
+  [
+    [IPVS, '--ipvs-tcp-timeout=1h', '--ipvs-tcpfin-timeout=2m', '--ipvs-udp-timeout=5m'],
+    undefined,
+    { ipvsTimeouts: { tcp: 3_600_000, tcpFin: 120_000, udp: 300_000 } },
+  ],
+  [
+    [IPVS, '--kube-api-qps=0', '--kube-api-burst=0', '--master=https://a', '--kubeconfig', '/k'],
+    undefined,
+    {
+      api: {
+        kubeconfig: '/k',
+        master: 'https://a',
+        contentType: 'application/vnd.kubernetes.protobuf',
+        acceptContentTypes: '',
+        qps: 5,
+        burst: 10,
+      },
+    },
+  ],
+  [
+    [IPVS, '--kube-api-qps=-1'],
+    undefined,
+    {
+      api: {
+        kubeconfig: undefined,
+        master: undefined,
+        contentType: 'application/vnd.kubernetes.protobuf',
+        acceptContentTypes: '',
+        qps: -1,
+        burst: 10,
+      },
+    },
+  ],
+  // The last of two values wins; underscores are dashes; a switch takes its value with "=" only.
+  [[IPVS, '--ipvs-scheduler=rr', '--ipvs-scheduler', 'sed'], undefined, { scheduler: 'sed' }],
+  [['--proxy_mode', 'ipvs', '--ipvs_strict_arp'], undefined, { strictArp: true }],
+  [[IPVS, '--ipvs-strict-arp', '--ipvs-strict-arp=F'], undefined, { strictArp: false }],
+  [[IPVS, '--oom-score-adj', '-5'], undefined, { oomScoreAdj: -5 }],
+];
+
+describe('flags and file together', () => {
+  test.each(CASES)('%j and file %j', (argv, fields, part) => {
+    expect(resolve(argv, fields)).toMatchObject(part);
+    for (const [key, value] of Object.entries(part))
+      expect(resolve(argv, fields)[key as keyof ProxyConfig]).toEqual(value);
+  });
+});
+
+const NOTES: readonly (readonly [argv: readonly string[], fields: string | undefined, notes: readonly string[]])[] = [
+  [[IPVS], undefined, []],
+  [[IPVS, '--logtostderr'], undefined, ['--logtostderr has no effect: gone from kube-proxy; drop it']],
+  [[IPVS, '--healthz-port=10256'], undefined, ['--healthz-port is deprecated: use --healthz-bind-address']],
+  [[IPVS, '--iptables-sync-period=1s'], undefined, ['--iptables-sync-period has no effect: for another mode']],
+  [
+    [IPVS, '--cluster-cidr=10.0.0.0/8', '-v=1', '--master=x'],
+    '',
+    ['ignored, because --config is given: --proxy-mode, --cluster-cidr'],
+  ],
+  [[], 'colour: blue', ['unknown field "colour"']],
+  [
+    ['--write-config-to=x', '--healthz-bind-address='],
+    undefined,
+    ['healthzBindAddress is empty, which a file cannot say: read again it takes its default'],
+  ],
+];
+
+test.each(NOTES)('%j and file %j: what the log says', (argv, fields, notes) => {
+  expect(resolve(argv, fields).notes).toEqual(notes);
+});
+
+const ROUND_TRIPS: readonly (readonly string[])[] = [
+  [IPVS],
+  [IPVS, '--ipvs-scheduler=mh', '--ipvs-min-sync-period=2s', '--ipvs-exclude-cidrs=10.0.0.0/8,fd00::/8'],
+  [IPVS, '--feature-gates=AllAlpha=true,WinDSR=false', '--nodeport-addresses=primary', '--hostname-override=Node-1'],
+  [IPVS, '--conntrack-max-per-core=0', '--conntrack-tcp-timeout-established=0', '--conntrack-udp-timeout=2m5.5s'],
+  [IPVS, '--vmodule=a=1,b/*=2', '-v=9', '--logging-format=text', '--log-text-split-stream'],
+  [IPVS, '--bind-address=fd00::1', '--healthz-bind-address=[fd00::1]:80', '--metrics-bind-address=fd00::1'],
+  [IPVS, '--kube-api-qps=0', '--kube-api-burst=0', '--kube-api-content-type='],
+];
+
+test.each(ROUND_TRIPS)('--write-config-to and --config: %s %s %s %s', (...argv) => {
+  const written = resolve([...argv, '--write-config-to=x']);
+  const file = readConfigDocument(writeConfigDocument(written.fields), 'written');
+  expect(file.warnings).toEqual([]);
+  const again = resolveConfig(new Map([['config', 'written']]), { ...file, path: 'written', sha256: '' });
+  const { fields: _fields, notes: _notes, configFile: _file, api, ...rest } = resolve(argv);
+  expect(again).toMatchObject(rest);
+  expect({ ...again.api, contentType: '' }).toEqual({ ...api, contentType: '' });
+});
+
+test('feature gates: by name, else by stage, else as they are', () => {
+  const gates = new Map(
+    resolve([IPVS, '--feature-gates=AllAlpha=true,ComponentFlagz=false']).featureGates.map((gate) => [gate.name, gate]),
+  );
+  expect(gates.get('ComponentStatusz')).toEqual({ name: 'ComponentStatusz', stage: 'ALPHA', enabled: true });
+  expect(gates.get('ComponentFlagz')?.enabled).toBe(false);
+  expect(gates.get('WinDSR')?.enabled).toBe(true);
+  expect(gates.get('NFTablesProxyMode')).toEqual({ name: 'NFTablesProxyMode', stage: '', enabled: true });
+});
+
+test('/configz has the keys that tools know', () => {
+  expect(configz(resolve([IPVS, '--cluster-cidr=10.0.0.0/8', '--ipvs-scheduler=lc']))).toMatchObject({
+    'kubeproxy.config.k8s.io': {
+      Mode: 'ipvs',
+      BindAddress: '0.0.0.0',
+      DetectLocal: { ClusterCIDRs: ['10.0.0.0/8'] },
+      IPVS: { Scheduler: 'lc', StrictARP: false, TCPTimeout: '0s' },
+      Linux: { Conntrack: { MaxPerCore: 32_768, TCPEstablishedTimeout: '24h0m0s' }, OOMScoreAdj: -999 },
+      MinSyncPeriod: '1s',
+      ConfigSyncPeriod: '15m0s',
+    },
+  });
+});

@@ -1,0 +1,128 @@
+import { describe, expect, test } from '@jest/globals';
+import { ProxyHealth } from '../../../src/observe/health.ts';
+import type { IpFamily } from '../../../src/net/ip.ts';
+
+const S = 1000;
+const T0 = Date.UTC(2026, 10, 21, 12, 0, 0);
+
+type Step =
+  | readonly ['started' | 'queued' | 'synced', IpFamily, number]
+  | readonly ['node', { deleting: boolean; taintKeys: string[] }];
+
+const GOOD: Step = ['node', { deleting: false, taintKeys: ['other'] }];
+
+/** Times are seconds; stale after 60. */
+const TABLE: readonly (readonly [what: string, steps: readonly Step[], at: number, livez: number, healthz: number])[] =
+  [
+    ['nothing has happened', [], 0, 200, 503],
+    ['a good node, nothing started', [GOOD], 0, 200, 200],
+    ['started', [GOOD, ['started', 4, 0]], 1000, 200, 200],
+    ['nothing queued for long after a success', [GOOD, ['started', 4, 0], ['synced', 4, 1]], 9999, 200, 200],
+    ['queued, a moment ago', [GOOD, ['started', 4, 0], ['queued', 4, 10]], 69, 200, 200],
+    ['queued, just long enough ago', [GOOD, ['started', 4, 0], ['queued', 4, 10]], 70, 503, 503],
+    ['the oldest of several counts', [GOOD, ['started', 4, 0], ['queued', 4, 10], ['queued', 4, 60]], 70, 503, 503],
+    ['queued and done', [GOOD, ['started', 4, 0], ['queued', 4, 10], ['synced', 4, 11]], 500, 200, 200],
+    [
+      'done, and queued again long ago',
+      [GOOD, ['started', 4, 0], ['queued', 4, 10], ['synced', 4, 11], ['queued', 4, 20]],
+      80,
+      503,
+      503,
+    ],
+    ['done late', [GOOD, ['started', 4, 0], ['queued', 4, 10], ['synced', 4, 200]], 201, 200, 200],
+    ['queued before its start', [GOOD, ['queued', 4, 0]], 500, 200, 200],
+    ['synced before its start', [GOOD, ['synced', 4, 0]], 500, 200, 200],
+    [
+      'one family of two is stale',
+      [GOOD, ['started', 4, 0], ['started', 6, 0], ['queued', 4, 0], ['queued', 6, 0], ['synced', 4, 1]],
+      61,
+      503,
+      503,
+    ],
+    ['a family that has not started does not count', [GOOD, ['started', 4, 0], ['queued', 6, 0]], 61, 200, 200],
+    ['both families are well', [GOOD, ['started', 4, 0], ['started', 6, 0], ['queued', 6, 60]], 61, 200, 200],
+    ['no node seen', [['started', 4, 0]], 1, 200, 503],
+    [
+      'the node is being deleted',
+      [
+        ['started', 4, 0],
+        ['node', { deleting: true, taintKeys: [] }],
+      ],
+      1,
+      200,
+      503,
+    ],
+    [
+      'the autoscaler will remove the node',
+      [
+        ['started', 4, 0],
+        ['node', { deleting: false, taintKeys: ['a', 'ToBeDeletedByClusterAutoscaler'] }],
+      ],
+      1,
+      200,
+      503,
+    ],
+    [
+      'the autoscaler thought again',
+      [['started', 4, 0], ['node', { deleting: false, taintKeys: ['ToBeDeletedByClusterAutoscaler'] }], GOOD],
+      1,
+      200,
+      200,
+    ],
+    [
+      'a longer taint is another one',
+      [['node', { deleting: false, taintKeys: ['ToBeDeletedByClusterAutoscaler2'] }]],
+      1,
+      200,
+      200,
+    ],
+  ];
+
+function build(steps: readonly Step[]): ProxyHealth {
+  const health = new ProxyHealth(60 * S);
+  for (const step of steps) {
+    if (step[0] === 'node') health.nodeSeen(step[1]);
+    else health[step[0]](step[1], T0 + step[2] * S);
+  }
+  return health;
+}
+
+describe('who is healthy', () => {
+  test.each(TABLE)('%s', (_what, steps, at, livez, healthz) => {
+    const health = build(steps);
+    expect([health.livez(T0 + at * S).status, health.healthz(T0 + at * S).status]).toEqual([livez, healthz]);
+    expect(health.healthy(T0 + at * S)).toBe(livez === 200);
+  });
+});
+
+describe('bodies', () => {
+  test('well: lastUpdated is now', () => {
+    const health = build([GOOD, ['started', 4, 0], ['started', 6, 1], ['synced', 4, 2]]);
+    expect(health.healthz(T0 + 9500).body).toBe(
+      '{"lastUpdated":"2026-11-21T12:00:09.500Z","currentTime":"2026-11-21T12:00:09.500Z","nodeEligible":true,"healthy":true,' +
+        '"status":{"IPv4":{"lastUpdated":"2026-11-21T12:00:02.000Z","healthy":true},"IPv6":{"lastUpdated":"2026-11-21T12:00:01.000Z","healthy":true}}}',
+    );
+  });
+
+  test('not well: lastUpdated is the last success', () => {
+    const health = build([
+      ['started', 4, 0],
+      ['synced', 4, 3],
+      ['queued', 4, 4],
+    ]);
+    expect(health.livez(T0 + 70 * S).body).toBe(
+      '{"lastUpdated":"2026-11-21T12:00:03.000Z","currentTime":"2026-11-21T12:01:10.000Z","healthy":false,' +
+        '"status":{"IPv4":{"lastUpdated":"2026-11-21T12:00:03.000Z","healthy":false}}}',
+    );
+  });
+
+  test('healthy is the proxy, whatever the node is', () => {
+    const body = JSON.parse(build([['started', 4, 0]]).healthz(T0).body) as object;
+    expect(body).toMatchObject({ lastUpdated: '2026-11-21T12:00:00.000Z', nodeEligible: false, healthy: true });
+  });
+
+  test('before anything: the zero time of Go', () => {
+    const body = JSON.parse(build([]).healthz(T0).body) as object;
+    expect(body).toMatchObject({ lastUpdated: '0001-01-01T00:00:00Z', status: {} });
+  });
+});

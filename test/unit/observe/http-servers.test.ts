@@ -1,0 +1,383 @@
+import { type IncomingHttpHeaders, request } from 'node:http';
+import { type Server, type Socket, connect, createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { toPort } from '../../../src/net/port.ts';
+import { parseIp } from '../../../src/net/ip.ts';
+import { ProxyHealth } from '../../../src/observe/health.ts';
+import { healthServer } from '../../../src/observe/health-server.ts';
+import { HttpServer } from '../../../src/observe/http-server.ts';
+import type { Log, LogFields } from '../../../src/observe/log.ts';
+import { type MetricsServerOptions, metricsServer } from '../../../src/observe/metrics-server.ts';
+import { type ServiceHealthCheck, ServiceHealthServers } from '../../../src/observe/service-health-servers.ts';
+
+const LOOPBACK = parseIp('127.0.0.1')!;
+const closers: (() => Promise<unknown>)[] = [];
+
+afterEach(async () => {
+  for (const close of closers.splice(0)) await close();
+});
+
+class RecordingLog implements Log {
+  readonly lines: string[] = [];
+  error(message: string, _fields?: LogFields): void {
+    this.lines.push(`E ${message}`);
+  }
+  warn(message: string): void {
+    this.lines.push(`W ${message}`);
+  }
+  info(message: string): void {
+    this.lines.push(`I ${message}`);
+  }
+  debug(): void {}
+  child(): Log {
+    return this;
+  }
+}
+
+interface Reply {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+function fetchFrom(port: number | undefined, path: string, method = 'GET', body?: string): Promise<Reply> {
+  return new Promise((resolve, reject) => {
+    const sent = request({ host: '127.0.0.1', port, path, method, agent: false }, (response) => {
+      let text = '';
+      response.on('data', (chunk: Buffer) => (text += chunk.toString()));
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, headers: response.headers, body: text }));
+    });
+    sent.on('error', reject);
+    sent.end(body);
+  });
+}
+
+/** Somebody else's listener. */
+async function occupy(port = 0): Promise<{ port: number; release(): Promise<void> }> {
+  const server: Server = createServer();
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
+  const release = (): Promise<void> => new Promise((resolve) => server.close(() => resolve()));
+  return { port: (server.address() as AddressInfo).port, release };
+}
+
+async function freePort(): Promise<number> {
+  const other = await occupy();
+  await other.release();
+  return other.port;
+}
+
+describe('the health server', () => {
+  async function start(health: ProxyHealth): Promise<{ server: HttpServer; answers: string[] }> {
+    const answers: string[] = [];
+    const metrics = {
+      healthzAnswered: (code: number) => answers.push(`healthz ${code}`),
+      livezAnswered: (code: number) => answers.push(`livez ${code}`),
+    };
+    const server = healthServer({
+      health,
+      metrics,
+      now: () => 5000,
+      where: { address: LOOPBACK, port: 0 },
+      log: new RecordingLog(),
+      hardFail: true,
+    });
+    closers.push(() => server.close());
+    await server.start();
+    return { server, answers };
+  }
+
+  test('answers and counts', async () => {
+    const health = new ProxyHealth(1000);
+    const { server, answers } = await start(health);
+    health.started(4, 4000);
+    const livez = await fetchFrom(server.port, '/livez?verbose');
+    expect(livez.status).toBe(200);
+    expect(livez.headers).toMatchObject({ 'content-type': 'application/json', 'x-content-type-options': 'nosniff' });
+    expect(JSON.parse(livez.body)).toMatchObject({ healthy: true });
+    expect((await fetchFrom(server.port, '/healthz')).status).toBe(503);
+    health.nodeSeen({ deleting: false, taintKeys: [] });
+    expect((await fetchFrom(server.port, '/healthz', 'POST', 'ignored')).status).toBe(200);
+    health.queued(4, 4000);
+    expect((await fetchFrom(server.port, '/livez', 'HEAD')).status).toBe(503);
+    expect(answers).toEqual(['livez 200', 'healthz 503', 'healthz 200', 'livez 503']);
+  });
+
+  test.each(['/', '/healthz/', '/livez/x', '/metrics', '//healthz', '*', '/%2e%2e/healthz'])(
+    '%s is not found, and not counted',
+    async (path) => {
+      const { server, answers } = await start(new ProxyHealth(1000));
+      expect((await fetchFrom(server.port, path)).status).toBe(404);
+      expect(answers).toEqual([]);
+    },
+  );
+
+  test('headers that are too large are refused', async () => {
+    const { server } = await start(new ProxyHealth(1000));
+    expect((await fetchFrom(server.port, `/livez?${'x'.repeat(9000)}`)).status).toBe(431);
+  });
+});
+
+describe('the metrics server', () => {
+  async function start(part: Partial<MetricsServerOptions> = {}): Promise<number | undefined> {
+    const server = metricsServer({
+      metrics: { contentType: 'text/plain; version=0.0.4', expose: () => Promise.resolve('m 1\n') },
+      configz: () => ({ a: { B: 1 } }),
+      profiling: false,
+      setVerbosity: () => undefined,
+      where: { address: LOOPBACK, port: 0 },
+      log: new RecordingLog(),
+      hardFail: true,
+      ...part,
+    });
+    closers.push(() => server.close());
+    await server.start();
+    return server.port;
+  }
+
+  test.each([
+    ['/metrics', 'text/plain; version=0.0.4', 'm 1\n'],
+    ['/healthz', 'text/plain; charset=utf-8', 'ok'],
+    ['/proxyMode', 'text/plain; charset=utf-8', 'ipvs'],
+    ['/configz', 'application/json', '{"a":{"B":1}}'],
+  ])('%s', async (path, type, body) => {
+    const reply = await fetchFrom(await start(), path);
+    expect(reply).toMatchObject({ status: 200, body });
+    expect(reply.headers).toMatchObject({ 'content-type': type, 'x-content-type-options': 'nosniff' });
+  });
+
+  test.each(['/', '/debug/heap', '/debug/cpu', '/debug/flags/v', '/debug/pprof/heap'])(
+    '%s is not there without profiling',
+    async (path) => {
+      expect((await fetchFrom(await start(), path)).status).toBe(404);
+    },
+  );
+
+  test('a failing exposition is a 500 that tells nothing', async () => {
+    const metrics = { contentType: 'x', expose: () => Promise.reject(new Error('secret')) };
+    expect(await fetchFrom(await start({ metrics }), '/metrics')).toMatchObject({
+      status: 500,
+      body: 'internal error\n',
+    });
+  });
+
+  test('a CPU profile, one at a time', async () => {
+    const port = await start({ profiling: true });
+    const [first, second] = await Promise.all([
+      fetchFrom(port, '/debug/cpu?seconds=1'),
+      new Promise<Reply>((resolve, reject) =>
+        setTimeout(() => void fetchFrom(port, '/debug/cpu').then(resolve, reject), 300),
+      ),
+    ]);
+    expect(second.status).toBe(503);
+    expect(first.status).toBe(200);
+    const profile = JSON.parse(first.body) as { nodes: unknown[]; endTime: number; startTime: number };
+    expect(profile.nodes.length).toBeGreaterThan(0);
+    expect(profile.endTime - profile.startTime).toBeGreaterThan(900_000);
+    expect((await fetchFrom(port, '/debug/cpu?seconds=no')).status).toBe(400);
+  });
+
+  test('a heap snapshot', async () => {
+    const { status, body } = await fetchFrom(await start({ profiling: true }), '/debug/heap');
+    expect(status).toBe(200);
+    expect(body.slice(0, 12)).toBe('{"snapshot":');
+    expect(body.trimEnd().endsWith('}')).toBe(true);
+  }, 60_000);
+
+  test.each([
+    ['PUT', '4', 200, [4]],
+    ['PUT', '10\n', 200, [10]],
+    ['PUT', '', 400, []],
+    ['PUT', '-1', 400, []],
+    ['PUT', 'x'.repeat(100), 400, []],
+    ['GET', undefined, 405, []],
+  ] as const)('%s of %j to /debug/flags/v', async (method, body, status, levels) => {
+    const seen: number[] = [];
+    const port = await start({ profiling: true, setVerbosity: (level) => seen.push(level) });
+    expect((await fetchFrom(port, '/debug/flags/v', method, body)).status).toBe(status);
+    expect(seen).toEqual(levels);
+  });
+});
+
+describe('binding', () => {
+  function make(port: number, hardFail: boolean, log: Log): HttpServer {
+    const server = new HttpServer({
+      name: 'test server',
+      where: { address: LOOPBACK, port },
+      handler: (_request, response) => void response.end('hi'),
+      log,
+      hardFail,
+      retryEvery: 20,
+    });
+    closers.push(() => server.close());
+    return server;
+  }
+
+  test('a port that is taken is tried again until it is free', async () => {
+    const other = await occupy();
+    const log = new RecordingLog();
+    const server = make(other.port, false, log);
+    await server.start();
+    expect(server.port).toBeUndefined();
+    expect(log.lines).toEqual(['E The test server cannot listen; trying again']);
+    await other.release();
+    for (let i = 0; i < 200 && server.port === undefined; i++) await new Promise((resolve) => setTimeout(resolve, 10));
+    expect((await fetchFrom(other.port, '/')).body).toBe('hi');
+    expect(log.lines.at(-1)).toBe('I The test server listens');
+  });
+
+  test('or ends the start, with hardFail', async () => {
+    const other = await occupy();
+    closers.push(() => other.release());
+    await expect(make(other.port, true, new RecordingLog()).start()).rejects.toThrow(
+      `the test server cannot listen on 127.0.0.1:${other.port}: listen EADDRINUSE: address already in use 127.0.0.1:${other.port}`,
+    );
+  });
+
+  test('close ends the retrying', async () => {
+    const other = await occupy();
+    const server = make(other.port, false, new RecordingLog());
+    await server.start();
+    await server.close();
+    await other.release();
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    expect(server.port).toBeUndefined();
+    await expect(fetchFrom(other.port, '/')).rejects.toThrow('ECONNREFUSED');
+  });
+
+  test('close frees the port although a client holds a connection', async () => {
+    const server = make(0, true, new RecordingLog());
+    await server.start();
+    const port = server.port ?? 0;
+    const socket: Socket = await new Promise((resolve) => {
+      const made = connect(port, '127.0.0.1', () => resolve(made));
+    });
+    socket.on('error', () => undefined);
+    await server.close();
+    const again = await occupy(port);
+    expect(again.port).toBe(port);
+    await again.release();
+    socket.destroy();
+  });
+});
+
+describe('health checks of services', () => {
+  interface Bed {
+    readonly servers: ServiceHealthServers;
+    readonly failures: string[];
+    healthy: boolean;
+  }
+
+  function bed(): Bed {
+    const failures: string[] = [];
+    const made: Bed = {
+      healthy: true,
+      failures,
+      servers: new ServiceHealthServers({
+        proxyHealthy: () => made.healthy,
+        onBindFailure: ({ namespace, name }, address, error) =>
+          failures.push(`${namespace}/${name} ${address} ${error.message}`),
+      }),
+    };
+    closers.push(() => made.servers.close());
+    return made;
+  }
+
+  function check(port: number, localEndpoints: number, name = 'web'): ServiceHealthCheck {
+    return { namespace: 'default', name, port: toPort(port)!, localEndpoints };
+  }
+
+  test('every path, any method: by local endpoints and the health of the proxy', async () => {
+    const test = bed();
+    const port = await freePort();
+    await test.servers.sync([check(port, 2)], [LOOPBACK]);
+    const reply = await fetchFrom(port, '/any/path?x', 'PUT', 'body');
+    expect(reply.status).toBe(200);
+    expect(reply.body).toBe(
+      '{\n\t"service": {\n\t\t"namespace": "default",\n\t\t"name": "web"\n\t},\n\t"localEndpoints": 2,\n\t"serviceProxyHealthy": true\n}\n',
+    );
+    expect(reply.headers).toMatchObject({
+      'content-type': 'application/json',
+      'x-content-type-options': 'nosniff',
+      'x-load-balancing-endpoint-weight': '2',
+    });
+    test.healthy = false;
+    const sick = await fetchFrom(port, '/');
+    expect([sick.status, sick.headers['x-load-balancing-endpoint-weight']]).toEqual([503, '2']);
+    test.healthy = true;
+    await test.servers.sync([check(port, 0, 'other')], [LOOPBACK]);
+    const none = await fetchFrom(port, '/');
+    expect([none.status, none.headers['x-load-balancing-endpoint-weight']]).toEqual([503, '0']);
+    expect(none.body).toContain('"name": "other"');
+  });
+
+  test('a port that is no longer wanted is closed, a new one opened', async () => {
+    const { servers, failures } = bed();
+    const [a, b] = [await freePort(), await freePort()];
+    await servers.sync([check(a, 1)], [LOOPBACK]);
+    expect((await fetchFrom(a, '/')).status).toBe(200);
+    await servers.sync([check(b, 1)], [LOOPBACK]);
+    await expect(fetchFrom(a, '/')).rejects.toThrow('ECONNREFUSED');
+    expect((await fetchFrom(b, '/')).status).toBe(200);
+    await servers.sync([], [LOOPBACK]);
+    await expect(fetchFrom(b, '/')).rejects.toThrow('ECONNREFUSED');
+    expect(failures).toEqual([]);
+  });
+
+  test('on each of several addresses, and on fewer', async () => {
+    const { servers, failures } = bed();
+    const port = await freePort();
+    const second = parseIp('127.0.0.2')!;
+    await servers.sync([check(port, 1)], [LOOPBACK, second]);
+    expect((await fetchFrom(port, '/')).status).toBe(200);
+    await servers.sync([check(port, 1)], [second]);
+    await expect(fetchFrom(port, '/')).rejects.toThrow('ECONNREFUSED');
+    await servers.sync([check(port, 1)], [LOOPBACK]);
+    expect((await fetchFrom(port, '/')).status).toBe(200);
+    expect(failures).toEqual([]);
+  });
+
+  test('a port that is taken is told and tried again; others are not affected', async () => {
+    const { servers, failures } = bed();
+    const other = await occupy();
+    const free = await freePort();
+    await servers.sync([check(other.port, 1, 'unlucky'), check(free, 1)], [LOOPBACK]);
+    expect(failures).toEqual([
+      `default/unlucky 127.0.0.1 listen EADDRINUSE: address already in use 127.0.0.1:${other.port}`,
+    ]);
+    expect((await fetchFrom(free, '/')).status).toBe(200);
+    await other.release();
+    await servers.sync([check(other.port, 1, 'unlucky'), check(free, 1)], [LOOPBACK]);
+    expect((await fetchFrom(other.port, '/')).body).toContain('"name": "unlucky"');
+    expect(failures).toHaveLength(1);
+  });
+
+  test('of two services with one port, the first has it', async () => {
+    const { servers, failures } = bed();
+    const port = await freePort();
+    await servers.sync([check(port, 1, 'first'), check(port, 5, 'second')], [LOOPBACK]);
+    expect((await fetchFrom(port, '/')).body).toContain('"name": "first"');
+    expect(failures).toEqual([`default/second * port ${port} belongs to default/first`]);
+  });
+
+  test('syncs that overlap end as the last one says', async () => {
+    const { servers, failures } = bed();
+    const port = await freePort();
+    await Promise.all([
+      servers.sync([check(port, 1)], [LOOPBACK]),
+      servers.sync([], [LOOPBACK]),
+      servers.sync([check(port, 3)], [LOOPBACK]),
+    ]);
+    expect((await fetchFrom(port, '/')).headers['x-load-balancing-endpoint-weight']).toBe('3');
+    expect(failures).toEqual([]);
+  });
+
+  test('close frees the ports, and a later sync opens none', async () => {
+    const { servers } = bed();
+    const port = await freePort();
+    await servers.sync([check(port, 1)], [LOOPBACK]);
+    await servers.close();
+    await servers.sync([check(port, 1)], [LOOPBACK]);
+    await expect(fetchFrom(port, '/')).rejects.toThrow('ECONNREFUSED');
+  });
+});

@@ -1,0 +1,292 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { METRICS } from '../../../src/observe/metric-table.ts';
+import { ProxyMetrics, type SyncObservation } from '../../../src/observe/proxy-metrics.ts';
+
+let metrics: ProxyMetrics;
+beforeEach(() => {
+  metrics = new ProxyMetrics([4, 6], [{ name: 'AllAlpha', stage: 'ALPHA', enabled: false }]);
+});
+afterEach(() => metrics.stop());
+
+/** The value of one line of the exposition; NaN when there is none. */
+async function valueOf(series: string): Promise<number> {
+  const line = (await metrics.expose()).split('\n').find((text) => text.startsWith(`${series} `));
+  return Number(line?.slice(series.length + 1) ?? NaN);
+}
+
+function sync(part: Partial<SyncObservation>): SyncObservation {
+  return {
+    kind: 'full',
+    ok: true,
+    durationMs: 0,
+    operations: new Map(),
+    failures: [],
+    drift: new Map(),
+    rulesRepaired: false,
+    draining: 0,
+    triggerTimes: [],
+    ...part,
+  };
+}
+
+const NOW = 1_800_000_000_000;
+
+const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readonly<Record<string, number>>])[] = [
+  [
+    'a queued sync',
+    () => metrics.syncQueued(NOW),
+    {
+      'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds{ip_family="IPv4"}': NOW / 1000,
+      'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds{ip_family="IPv6"}': NOW / 1000,
+    },
+  ],
+  [
+    'a sync that went well',
+    () => metrics.syncFinished(sync({ durationMs: 3, kind: 'first', draining: 7 }), NOW),
+    {
+      'kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family="IPv6"}': NOW / 1000,
+      'kubeproxy_sync_proxy_rules_duration_seconds_bucket{le="0.002",ip_family="IPv4"}': 0,
+      'kubeproxy_sync_proxy_rules_duration_seconds_bucket{le="0.004",ip_family="IPv4"}': 1,
+      'kubeproxy_sync_proxy_rules_duration_seconds_count{ip_family="IPv6"}': 1,
+      'kubeipvs_sync_total{kind="full",result="ok"}': 1,
+      'kubeipvs_sync_total{kind="change",result="ok"}': 0,
+      'kubeipvs_sync_duration_seconds_sum{kind="full"}': 0.003,
+      kubeipvs_draining_real_servers: 7,
+    },
+  ],
+  [
+    'a sync that failed',
+    () =>
+      metrics.syncFinished(sync({ ok: false, durationMs: 20, kind: 'change', triggerTimes: [NOW], draining: 5 }), NOW),
+    {
+      'kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family="IPv4"}': NaN,
+      'kubeproxy_sync_proxy_rules_duration_seconds_count{ip_family="IPv4"}': 1,
+      'kubeproxy_network_programming_duration_seconds_count{ip_family="IPv4"}': NaN,
+      'kubeipvs_sync_total{kind="change",result="failed"}': 1,
+      kubeipvs_draining_real_servers: 0,
+    },
+  ],
+  [
+    'a sync in which single objects failed',
+    () =>
+      metrics.syncFinished(
+        sync({
+          operations: new Map([
+            ['add-virtual-server', 5],
+            ['add-real-server', 2],
+          ]),
+          failures: [{ op: { kind: 'add-virtual-server' } }, { op: { kind: 'add-virtual-server' } }],
+          drift: new Map([
+            ['add-virtual-server', 1],
+            ['edit-virtual-server', 2],
+            ['bind-address', 1],
+            ['add-entry', 3],
+            ['create-set', 1],
+            ['delete-real-server', 4],
+          ]),
+          rulesRepaired: true,
+        }),
+        NOW,
+      ),
+    {
+      'kubeipvs_sync_total{kind="full",result="partial"}': 1,
+      'kubeipvs_operations_total{operation="add-virtual-server",outcome="done"}': 3,
+      'kubeipvs_operations_total{operation="add-virtual-server",outcome="failed"}': 2,
+      'kubeipvs_operations_total{operation="add-real-server",outcome="done"}': 2,
+      'kubeipvs_drift_repaired_total{object="virtual-server"}': 3,
+      'kubeipvs_drift_repaired_total{object="address"}': 1,
+      'kubeipvs_drift_repaired_total{object="set-entry"}': 3,
+      'kubeipvs_drift_repaired_total{object="set"}': 1,
+      'kubeipvs_drift_repaired_total{object="real-server"}': 4,
+      kubeipvs_iptables_rules_repaired_total: 1,
+    },
+  ],
+  [
+    'programmed endpoints',
+    () => metrics.syncFinished(sync({ triggerTimes: [NOW - 300, NOW - 700, NOW + 5] }), NOW),
+    {
+      'kubeproxy_network_programming_duration_seconds_bucket{le="0",ip_family="IPv4"}': 1,
+      'kubeproxy_network_programming_duration_seconds_bucket{le="0.25",ip_family="IPv4"}': 1,
+      'kubeproxy_network_programming_duration_seconds_bucket{le="0.5",ip_family="IPv4"}': 2,
+      'kubeproxy_network_programming_duration_seconds_bucket{le="1",ip_family="IPv4"}': 3,
+      'kubeproxy_network_programming_duration_seconds_count{ip_family="IPv6"}': NaN,
+    },
+  ],
+  [
+    'events and pending changes',
+    () => {
+      metrics.endpointChanged();
+      metrics.endpointChanged();
+      metrics.serviceChanged();
+      metrics.setPendingChanges(3, 4);
+    },
+    {
+      kubeproxy_sync_proxy_rules_endpoint_changes_total: 2,
+      kubeproxy_sync_proxy_rules_endpoint_changes_pending: 4,
+      kubeproxy_sync_proxy_rules_service_changes_total: 1,
+      kubeproxy_sync_proxy_rules_service_changes_pending: 3,
+    },
+  ],
+  [
+    'services without local endpoints',
+    () => metrics.setNoLocalEndpoints(6, 1, 2),
+    {
+      'kubeproxy_sync_proxy_rules_no_local_endpoints_total{traffic_policy="internal",ip_family="IPv6"}': 1,
+      'kubeproxy_sync_proxy_rules_no_local_endpoints_total{traffic_policy="external",ip_family="IPv6"}': 2,
+      'kubeproxy_sync_proxy_rules_no_local_endpoints_total{traffic_policy="external",ip_family="IPv4"}': 0,
+    },
+  ],
+  [
+    'a failed iptables-restore',
+    () => metrics.iptablesRestoreFailed(4),
+    {
+      'kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv4"}': 1,
+      'kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv6"}': 0,
+    },
+  ],
+  [
+    'health answers',
+    () => {
+      metrics.healthzAnswered(503);
+      metrics.livezAnswered(200);
+    },
+    { 'kubeproxy_proxy_healthz_total{code="503"}': 1, 'kubeproxy_proxy_livez_total{code="200"}': 1 },
+  ],
+  [
+    'cleaned up flows',
+    () => metrics.conntrackReconciled(4, 1500, 9),
+    {
+      'kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family="IPv4"}': 9,
+      'kubeproxy_conntrack_reconciler_sync_duration_seconds_bucket{le="1.024",ip_family="IPv4"}': 0,
+      'kubeproxy_conntrack_reconciler_sync_duration_seconds_bucket{le="2.048",ip_family="IPv4"}': 1,
+    },
+  ],
+  [
+    'API requests',
+    () => {
+      metrics.apiRequestFinished({
+        method: 'GET',
+        host: 'h:6443',
+        code: '200',
+        seconds: 0.3,
+        requestBytes: 0,
+        responseBytes: 70_000,
+      });
+      metrics.apiRequestFinished({ method: 'GET', host: 'h:6443', code: '<error>', seconds: 61 });
+      metrics.apiRequestRetried('GET', 'h:6443', '429');
+      metrics.apiRateLimiterWaited('GET', 'h:6443', 0.01);
+    },
+    {
+      'rest_client_requests_total{code="200",method="GET",host="h:6443"}': 1,
+      'rest_client_requests_total{code="<error>",method="GET",host="h:6443"}': 1,
+      'rest_client_request_duration_seconds_bucket{le="0.5",verb="GET",host="h:6443"}': 1,
+      'rest_client_request_duration_seconds_bucket{le="60",verb="GET",host="h:6443"}': 1,
+      'rest_client_request_duration_seconds_bucket{le="+Inf",verb="GET",host="h:6443"}': 2,
+      'rest_client_response_size_bytes_bucket{le="65536",verb="GET",host="h:6443"}': 0,
+      'rest_client_response_size_bytes_bucket{le="262144",verb="GET",host="h:6443"}': 1,
+      'rest_client_request_size_bytes_count{verb="GET",host="h:6443"}': 1,
+      'rest_client_request_retries_total{code="429",verb="GET",host="h:6443"}': 1,
+      'rest_client_rate_limiter_duration_seconds_bucket{le="0.025",verb="GET",host="h:6443"}': 1,
+    },
+  ],
+  [
+    'object counts',
+    () => metrics.setObjects({ services: 1, virtualServers: 2, realServers: 3, addresses: 4, setEntries: 5 }),
+    {
+      'kubeipvs_objects{type="service"}': 1,
+      'kubeipvs_objects{type="virtual-server"}': 2,
+      'kubeipvs_objects{type="real-server"}': 3,
+      'kubeipvs_objects{type="address"}': 4,
+      'kubeipvs_objects{type="set-entry"}': 5,
+    },
+  ],
+  [
+    'watches',
+    () => {
+      metrics.setWatchState('services', 'listing');
+      metrics.setWatchState('services', 'watching');
+      metrics.watchRestarted('services', 'expired');
+    },
+    {
+      'kubeipvs_watch_state{resource="services",state="listing"}': 0,
+      'kubeipvs_watch_state{resource="services",state="watching"}': 1,
+      'kubeipvs_watch_state{resource="services",state="waiting"}': 0,
+      'kubeipvs_watch_restarts_total{resource="services",reason="expired"}': 1,
+    },
+  ],
+  [
+    'netlink and processes',
+    () => {
+      metrics.netlinkExchanged({ sentBytes: 100, sentMessages: 3, sends: 1, receivedBytes: 50 });
+      metrics.processStarted('iptables-restore');
+    },
+    {
+      'kubeipvs_netlink_bytes_total{direction="sent"}': 100,
+      'kubeipvs_netlink_bytes_total{direction="received"}': 50,
+      'kubeipvs_netlink_messages_total{direction="sent"}': 3,
+      kubeipvs_netlink_sends_total: 1,
+      'kubeipvs_processes_started_total{program="iptables-restore"}': 1,
+    },
+  ],
+  ['feature gates', () => undefined, { 'kubernetes_feature_enabled{name="AllAlpha",stage="ALPHA"}': 0 }],
+];
+
+describe('what is exposed after', () => {
+  test.each(EFFECTS)('%s', async (_what, act, series) => {
+    act();
+    const found: Record<string, number> = {};
+    for (const name of Object.keys(series)) found[name] = await valueOf(name);
+    expect(found).toEqual(series);
+  });
+});
+
+describe('the exposition', () => {
+  test('has every metric of the table, with its type, and no other', async () => {
+    const types = (await metrics.expose()).split('\n').filter((line) => line.startsWith('# TYPE'));
+    const wanted = Object.values(METRICS).map(({ name, type }) => `# TYPE ${name} ${type}`);
+    expect(types.toSorted()).toEqual(wanted.toSorted());
+    expect(new Set(wanted).size).toBe(wanted.length);
+    expect(metrics.contentType).toBe('text/plain; version=0.0.4; charset=utf-8');
+  });
+
+  test('says what this process uses', async () => {
+    expect(await valueOf('process_cpu_seconds_total')).toBeGreaterThan(0);
+    expect(await valueOf('process_resident_memory_bytes')).toBeGreaterThan(10e6);
+    expect(await valueOf('process_virtual_memory_bytes')).toBeGreaterThan(10e6);
+    expect(await valueOf('process_open_fds')).toBeGreaterThan(3);
+    expect(await valueOf('process_max_fds')).not.toBeNaN();
+    expect(Math.abs((await valueOf('process_start_time_seconds')) - performance.timeOrigin / 1000)).toBeLessThan(1);
+    expect((await metrics.expose()).match(/^kubernetes_build_info\{.*\} 1$/m)?.[0]).toContain('git_version="v');
+  });
+
+  test('the CPU time is a total, however often it is read', async () => {
+    const first = await valueOf('process_cpu_seconds_total');
+    const second = await valueOf('process_cpu_seconds_total');
+    expect(second).toBeGreaterThanOrEqual(first);
+    expect(second).toBeLessThan(first + 5);
+  });
+
+  test('bounds are those of kube-proxy', () => {
+    expect(METRICS.syncDuration.buckets).toEqual([
+      0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
+    ]);
+    const bounds = METRICS.networkProgramming.buckets;
+    expect(bounds).toHaveLength(3 + 59 + 12 + 7);
+    expect([...bounds.slice(0, 5), ...bounds.slice(60, 64), ...bounds.slice(-9)]).toEqual([
+      0, 0.25, 0.5, 1, 2, 58, 59, 60, 65, 110, 115, 120, 150, 180, 210, 240, 270, 300,
+    ]);
+  });
+});
+
+test('the event loop lag is the longest since the last scrape', async () => {
+  metrics.start();
+  await new Promise((resolve) => setTimeout(resolve, 250));
+  await metrics.expose();
+  const until = performance.now() + 400;
+  while (performance.now() < until);
+  await new Promise((resolve) => setTimeout(resolve, 250));
+  const lag = await valueOf('kubeipvs_event_loop_lag_max_seconds');
+  expect(lag).toBeGreaterThan(0.25);
+  expect(lag).toBeLessThan(5);
+  expect(await valueOf('kubeipvs_event_loop_lag_max_seconds')).toBeLessThan(0.25);
+});
