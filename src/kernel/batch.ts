@@ -77,9 +77,9 @@ async function send<T>(
   const refused: Refusal<T>[] = [];
   for (const message of messages(reply)) {
     const answer = answerOf(message);
-    const item = items[message.sequence - firstSequence];
-    if (answer === undefined || answer.errno === 0 || item === undefined) continue;
-    refused.push(refusalOf(item, answer, message));
+    const index = message.sequence - firstSequence;
+    if (answer === undefined || answer.errno === 0 || index < 0 || index >= items.length) continue;
+    refused.push(refusalOf(items[index] as T, answer, message));
   }
   return refused;
 }
@@ -124,10 +124,10 @@ async function askPiece<T>(
     if (type !== NLMSG_ERROR && (flags & NLM_F_DUMP_INTR) !== 0) again.add(sequence);
   });
   await forEachSliced(messages(reply), (message) => {
-    const item = items[message.sequence - firstSequence];
-    if (item === undefined || again.has(message.sequence)) return;
+    const index = message.sequence - firstSequence;
+    if (index < 0 || index >= items.length || again.has(message.sequence)) return;
     const answer = answerOf(message);
-    if (answer === undefined) read(message, item);
+    if (answer === undefined) read(message, items[index] as T);
     else if (answer.errno !== 0 && !absent.has(answer.errno)) throw refusal(operation, answer);
   });
   return items.filter((_, index) => again.has(firstSequence + index));

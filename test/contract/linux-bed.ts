@@ -87,15 +87,13 @@ export class LinuxBed implements ContractBed {
   }
 
   async addFlow(flow: Flow): Promise<void> {
-    const tcp = flow.protocol === 'TCP' ? ['--state', 'ESTABLISHED'] : [];
-    await this.run(
-      'conntrack',
-      ...['-I', '-p', flow.protocol.toLowerCase(), '-t', '300', ...tcp],
-      ...['-s', formatIp(flow.source), '-d', formatIp(flow.destination)],
-      ...['--sport', String(flow.sourcePort), '--dport', String(flow.destinationPort)],
-      ...['-r', formatIp(flow.replySource), '-q', formatIp(flow.source)],
-      ...['--reply-port-src', String(flow.replySourcePort), '--reply-port-dst', String(flow.sourcePort)],
-    );
+    const { protocol, source, destination, sourcePort, destinationPort, replySource, replySourcePort } = flow;
+    const state = protocol === 'TCP' ? '--state ESTABLISHED ' : '';
+    const words =
+      `-I -p ${protocol.toLowerCase()} -t 300 ${state}-s ${formatIp(source)} -d ${formatIp(destination)} ` +
+      `--sport ${sourcePort} --dport ${destinationPort} -r ${formatIp(replySource)} -q ${formatIp(source)} ` +
+      `--reply-port-src ${replySourcePort} --reply-port-dst ${sourcePort}`;
+    await this.run('conntrack', ...words.split(' '));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
