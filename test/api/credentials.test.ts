@@ -27,7 +27,10 @@ async function start(options: ApiServerOptions): Promise<string> {
   return await bed.server.start();
 }
 
-async function writeKubeconfig(user: Readonly<Record<string, unknown>>, cluster: Readonly<Record<string, unknown>> = {}): Promise<string> {
+async function writeKubeconfig(
+  user: Readonly<Record<string, unknown>>,
+  cluster: Readonly<Record<string, unknown>> = {},
+): Promise<string> {
   const path = join(directory, 'kubeconfig');
   await writeFile(path, kubeconfig({ server: bed.server.url, cluster, user }));
   return path;
@@ -109,6 +112,7 @@ describe('TLS', () => {
     const inline = { 'certificate-authority-data': Buffer.from(ca.cert).toString('base64') };
     bed.follow({}, { kubeconfig: await writeKubeconfig({ token: 'secret' }, inline) });
     await followed();
+    expect(bed.log.lines).toEqual([]);
   });
 
   test('a client certificate', async () => {
@@ -159,7 +163,12 @@ describe('TLS', () => {
     process.env['KUBERNETES_SERVICE_HOST'] = '127.0.0.1';
     process.env['KUBERNETES_SERVICE_PORT'] = String(bed.server.port);
     try {
-      const created = ApiClient.create({ kubeconfig: '', master: '', serviceAccountRoot: directory, userAgent: 'test' });
+      const created = ApiClient.create({
+        kubeconfig: '',
+        master: '',
+        serviceAccountRoot: directory,
+        userAgent: 'test',
+      });
       if (!created.ok) throw new Error(created.error);
       const { signal } = new AbortController();
       const reply = await created.client.request({ method: 'GET', path: '/api/v1/services', signal });

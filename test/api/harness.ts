@@ -118,7 +118,10 @@ export class Bed {
   }
 
   /** Starts the source at this server. */
-  follow(timing: Partial<ReflectorTiming> = {}, access: { kubeconfig?: string; master?: string; headersTimeoutMs?: number } = {}): void {
+  follow(
+    timing: Partial<ReflectorTiming> = {},
+    access: { kubeconfig?: string; master?: string; headersTimeoutMs?: number } = {},
+  ): void {
     const created = ApiClient.create({
       ...access,
       kubeconfig: access.kubeconfig ?? '',
@@ -155,7 +158,8 @@ export class Bed {
     await this.source?.stop();
     this.client?.close();
     await this.server.stop();
-    if (this.view.breaches.length > 0) throw new Error(`the source broke its promise: ${this.view.breaches.join('; ')}`);
+    if (this.view.breaches.length > 0)
+      throw new Error(`the source broke its promise: ${this.view.breaches.join('; ')}`);
   }
 }
 

@@ -259,7 +259,9 @@ describe('faults', () => {
     bed.follow({}, { headersTimeoutMs: 50 });
     await followed('a');
     expect(bed.view.types('service')).toEqual(['replaced']);
-    expect(bed.log.messages('warn').join()).toMatch(/services at the API server \S+: the server did not answer in time/);
+    expect(bed.log.messages('warn').join()).toMatch(
+      /services at the API server \S+: the server did not answer in time/,
+    );
   });
 
   test('a garbage line: logged, the connection replaced, nothing lost', async () => {

@@ -33,7 +33,10 @@ async function errorOf(text: string | undefined, master = ''): Promise<string> {
 describe('loadKubeConfig', () => {
   test('a kubeconfig; --master replaces its server', async () => {
     await writeFile(path, document());
-    expect(loadKubeConfig({ kubeconfig: path, master: '' })).toMatchObject({ ok: true, cluster: { server: 'https://192.0.2.1:6443' } });
+    expect(loadKubeConfig({ kubeconfig: path, master: '' })).toMatchObject({
+      ok: true,
+      cluster: { server: 'https://192.0.2.1:6443' },
+    });
     expect(loadKubeConfig({ kubeconfig: path, master: 'https://192.0.2.2/' })).toMatchObject({
       ok: true,
       cluster: { server: 'https://192.0.2.2' },
@@ -65,12 +68,20 @@ describe('loadKubeConfig', () => {
     ['no YAML', '{', /kubeconfig .* is not valid: /],
     ['an empty file', '', /kubeconfig .* (is not valid|has no current-context)/],
     ['a list', '[]', /has no current-context/],
-    ['no current context', document({ 'current-context': '' }), /has no current-context: choose one with kubectl config use-context/],
+    [
+      'no current context',
+      document({ 'current-context': '' }),
+      /has no current-context: choose one with kubectl config use-context/,
+    ],
     ['an unknown context', document({ 'current-context': 'y' }), /has no context "y"/],
     ['an unknown cluster', document({ clusters: [] }), /has no cluster "c", which context "x" names/],
     ['an unknown user', document({ users: [] }), /has no user "u", which context "x" names/],
     ['a cluster without server', document({ clusters: [{ name: 'c', cluster: {} }] }), /server is missing/],
-    ['a server that is no URL', document({ clusters: [{ name: 'c', cluster: { server: 'ftp://x' } }] }), /is no address of an API server/],
+    [
+      'a server that is no URL',
+      document({ clusters: [{ name: 'c', cluster: { server: 'ftp://x' } }] }),
+      /is no address of an API server/,
+    ],
   ])('%s is one sentence', async (_name, text, expected) => {
     const error = await errorOf(text);
     expect(error).toMatch(expected);
@@ -79,6 +90,9 @@ describe('loadKubeConfig', () => {
 
   test('outside of a pod, with nothing given', () => {
     const loaded = loadKubeConfig({ kubeconfig: '', master: '', serviceAccountRoot: directory });
-    expect(loaded).toMatchObject({ ok: false, error: expect.stringMatching(/^this is no pod .*: give --kubeconfig or --master/) as unknown });
+    expect(loaded).toMatchObject({
+      ok: false,
+      error: expect.stringMatching(/^this is no pod .*: give --kubeconfig or --master/) as unknown,
+    });
   });
 });
