@@ -79,19 +79,27 @@ Napi::Value InterruptOthers(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), interruptions);
 }
 
-// forge(protocol: number, port: number, bytes: Uint8Array): number. Sends as one process to another; answers the errno.
-Napi::Value Forge(const Napi::CallbackInfo& info) {
-  const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, Int(info, 0));
-  if (fd < 0) return Fail(info.Env(), "socket");
-  sockaddr_nl to{};
-  to.nl_family = AF_NETLINK;
-  to.nl_pid = static_cast<uint32_t>(Int(info, 1));
-  const Napi::Uint8Array bytes = info[2].As<Napi::Uint8Array>();
-  const ssize_t sent =
-      sendto(fd, bytes.Data(), bytes.ByteLength(), 0, reinterpret_cast<sockaddr*>(&to), sizeof(to));
-  const int error = sent < 0 ? errno : 0;
-  close(fd);
-  return Napi::Number::New(info.Env(), error);
+// netlinkPair(): [fd, fd]. Two netlink sockets connected to each other: each hears the other as a process, not as the
+// kernel. NETLINK_USERSOCK lets ordinary users do so.
+Napi::Value NetlinkPair(const Napi::CallbackInfo& info) {
+  const Napi::Array result = Napi::Array::New(info.Env(), 2);
+  int fds[2];
+  sockaddr_nl addresses[2]{};
+  for (uint32_t i = 0; i < 2; i++) {
+    addresses[i].nl_family = AF_NETLINK;
+    auto* const address = reinterpret_cast<sockaddr*>(&addresses[i]);
+    socklen_t length = sizeof(addresses[i]);
+    fds[i] = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_USERSOCK);
+    if (fds[i] < 0 || bind(fds[i], address, length) != 0 || getsockname(fds[i], address, &length) != 0) {
+      return Fail(info.Env(), "netlink socket");
+    }
+    result.Set(i, Napi::Number::New(info.Env(), fds[i]));
+  }
+  for (int i = 0; i < 2; i++) {
+    const auto* const other = reinterpret_cast<sockaddr*>(&addresses[1 - i]);
+    if (connect(fds[i], other, sizeof(addresses[0])) != 0) return Fail(info.Env(), "connect");
+  }
+  return result;
 }
 
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
@@ -100,7 +108,7 @@ Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports.Set("close", Napi::Function::New<Close>(env));
   exports.Set("receive", Napi::Function::New<Receive>(env));
   exports.Set("interruptOthers", Napi::Function::New<InterruptOthers>(env));
-  exports.Set("forge", Napi::Function::New<Forge>(env));
+  exports.Set("netlinkPair", Napi::Function::New<NetlinkPair>(env));
   return exports;
 }
 

@@ -91,7 +91,7 @@ export interface Peer {
   receive(fd: number, timeoutMs: number): Uint8Array | undefined;
   close(fd: number): void;
   interruptOthers(): number;
-  forge(protocol: number, port: number, bytes: Uint8Array): number;
+  netlinkPair(): [number, number];
 }
 
 export const SOCK_STREAM = 1;
