@@ -1,66 +1,81 @@
+import type { IncomingMessage } from 'node:http';
 import { errorText } from './error-text.ts';
 import { openGet } from './exchange.ts';
 import type { Exchange } from './exchange.ts';
 import type { Failure } from './failure.ts';
-import { listOf, recordOf, textOr } from './json.ts';
+import { recordOf, textOr } from './json.ts';
+import { ListScanner } from './list-scanner.ts';
 import type { ObjectMeta } from './objects.ts';
 import type { ListPlan } from './reflector-state.ts';
-import { readText } from './stream-guard.ts';
+import { StreamGuard } from './stream-guard.ts';
 
 export type ListResult<T> =
   | { readonly ok: true; readonly objects: readonly T[]; readonly resourceVersion: string }
   | { readonly ok: false; readonly failure: Failure };
 
-interface Page {
-  readonly items: readonly unknown[];
+interface PageEnd {
   readonly next: string;
   readonly resourceVersion: string;
 }
 
-async function readPage<T extends { readonly meta: ObjectMeta }>(
+/** Reads the items of one page into `objects`, each trimmed as it arrives. */
+async function readItems<T extends { readonly meta: ObjectMeta }>(
+  body: IncomingMessage,
   exchange: Exchange<T>,
-  plan: ListPlan,
-  token: string,
-): Promise<Page | Failure> {
-  const reply = await openGet(exchange, plan.selector, {
-    limit: exchange.timing.pageSize,
-    // A continued list keeps the version that it began with, which the token holds.
-    ...(token === '' ? { resourceVersion: plan.from === 'cache' ? '0' : undefined } : { continue: token }),
+  objects: T[],
+): Promise<PageEnd | Failure> {
+  const { resource, interner, log, timing } = exchange;
+  let syntaxError: string | undefined;
+  const parse = (text: string): unknown => {
+    try {
+      return JSON.parse(text);
+    } catch (error) {
+      syntaxError = errorText(error);
+      return undefined;
+    }
+  };
+  const scanner = new ListScanner(timing.maxLineBytes, (text) => {
+    const { object, reason } = resource.trim(parse(text), interner);
+    if (reason === undefined) objects.push(object);
+    else if (syntaxError === undefined) log.warn(`ignoring an object in the list of ${resource.plural}: ${reason}`);
   });
-  if (reply.body === undefined) return reply.failure;
-  let text: string;
+  const guard = new StreamGuard(body);
+  guard.limitSilence(timing.listIdleMs);
   try {
-    text = await readText(reply.body, exchange.timing.listIdleMs);
+    for await (const chunk of body as AsyncIterable<Buffer>) {
+      guard.touch();
+      if (!scanner.feed(chunk))
+        return { kind: 'garbled', message: `an object has more than ${timing.maxLineBytes} bytes` };
+      if (syntaxError !== undefined) break;
+    }
   } catch (error) {
     return { kind: 'unavailable', message: `the list broke off: ${errorText(error)}` };
+  } finally {
+    guard.release();
   }
-  try {
-    const list = recordOf(JSON.parse(text));
-    const metadata = recordOf(list['metadata']);
-    const resourceVersion = textOr(metadata['resourceVersion'], '');
-    if (resourceVersion === '') return { kind: 'garbled', message: 'the list has no metadata.resourceVersion' };
-    return { items: listOf(list['items']), next: textOr(metadata['continue'], ''), resourceVersion };
-  } catch (error) {
-    return { kind: 'garbled', message: `the list is no JSON: ${errorText(error)}` };
-  }
+  const metadata = recordOf(recordOf(parse(scanner.end()))['metadata']);
+  if (syntaxError !== undefined) return { kind: 'garbled', message: `the list is no JSON: ${syntaxError}` };
+  const resourceVersion = textOr(metadata['resourceVersion'], '');
+  if (resourceVersion === '') return { kind: 'garbled', message: 'the list has no metadata.resourceVersion' };
+  return { next: textOr(metadata['continue'], ''), resourceVersion };
 }
 
-/** Lists a resource page by page; each page is trimmed before the next is asked for. */
+/** Lists a resource page by page. What was read of a list that fails is dropped. */
 export async function listPages<T extends { readonly meta: ObjectMeta }>(
   exchange: Exchange<T>,
   plan: ListPlan,
 ): Promise<ListResult<T>> {
-  const { resource, interner, log } = exchange;
   const objects: T[] = [];
   let token = '';
   for (;;) {
-    const page = await readPage(exchange, plan, token);
+    const reply = await openGet(exchange, plan.selector, {
+      limit: exchange.timing.pageSize,
+      // A continued list keeps the version that it began with, which the token holds.
+      ...(token === '' ? { resourceVersion: plan.from === 'cache' ? '0' : undefined } : { continue: token }),
+    });
+    if (reply.body === undefined) return { ok: false, failure: reply.failure };
+    const page = await readItems(reply.body, exchange, objects);
     if ('kind' in page) return { ok: false, failure: page };
-    for (const item of page.items) {
-      const { object, reason } = resource.trim(item, interner);
-      if (object === undefined) log.warn(`ignoring an object in the list of ${resource.plural}: ${reason}`);
-      else objects.push(object);
-    }
     if (page.next === '') return { ok: true, objects, resourceVersion: page.resourceVersion };
     if (page.next === token)
       return { ok: false, failure: { kind: 'garbled', message: 'the list continues with itself' } };

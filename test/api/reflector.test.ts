@@ -80,6 +80,22 @@ describe('following', () => {
     expect(firstPages.map((query) => query['resourceVersion'])).toEqual(['0', undefined]);
   });
 
+  test('a list from the cache that ignores the limit', async () => {
+    await serverWith({ watchList: false, cacheIgnoresLimit: true }, 'a', 'b', 'c', 'd', 'e');
+    bed.follow();
+    await followed('a b c d e');
+    expect(requestsOf('list')).toHaveLength(1);
+  });
+
+  test('a list that is no list: logged, and asked for again', async () => {
+    await serverWith({ watchList: false }, 'a');
+    bed.server.faults.add({ verb: 'list', resource: 'services', fault: { type: 'garbage', line: '<html>' } });
+    bed.server.faults.add({ verb: 'list', resource: 'services', fault: { type: 'garbage', line: '{"items":[{bad}]' } });
+    bed.follow();
+    await followed('a');
+    expect(bed.log.messages('warn').filter((line) => line.includes('the list is no JSON'))).toHaveLength(2);
+  });
+
   test('what is asked of the server', async () => {
     await serverWith({});
     bed.follow({ watchSeconds: [300, 600] });
