@@ -58,17 +58,19 @@ async function start(
   const { promise, resolve, reject } = Promise.withResolvers<CommandResult>();
   const child = spawn(program, args, {
     stdio: ['pipe', 'pipe', 'pipe'],
-    timeout: deadlineMs,
-    killSignal: 'SIGKILL',
     env: commandEnvironment(),
   });
+  // Not spawn's own timeout, which is left running when the program cannot be started.
+  const deadline = setTimeout(() => child.kill('SIGKILL'), deadlineMs);
   const stdout = collect(child.stdout, () => child.kill('SIGKILL'));
   const stderr = collect(child.stderr, () => child.kill('SIGKILL'));
   child.once('error', (error: NodeJS.ErrnoException) => {
+    clearTimeout(deadline);
     if (error.code === 'ENOENT') reject(missing(name));
     else reject(new KernelError(name, error.code ?? 'SPAWN', `cannot start ${name}: ${error.message}`));
   });
   child.once('close', (status, signal) => {
+    clearTimeout(deadline);
     if (signal === 'SIGKILL') {
       reject(new KernelError(name, 'TIMEOUT', `${name} did not end within ${deadlineMs} ms and was killed`));
     } else {

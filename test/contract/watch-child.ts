@@ -1,0 +1,18 @@
+// Started inside a namespace: prepares the kernel, watches it, and says a line for each report until it is ended.
+import { createLinuxKernel } from '../../src/kernel/linux-kernel.ts';
+import { QuietLog } from './quiet-log.ts';
+
+const log = new QuietLog();
+const kernel = createLinuxKernel({ log });
+try {
+  await kernel.prepare();
+  kernel.watchNodeAddresses(() => {
+    process.stdout.write('changed\n');
+  });
+  process.stdout.write('watching\n');
+  // The watch itself keeps no process alive.
+  setInterval(() => undefined, 60_000);
+} catch (error) {
+  process.stdout.write(`${error instanceof Error ? `${error.name} ${error.message}` : String(error)}\n`);
+  await kernel.close();
+}

@@ -1,0 +1,179 @@
+import { describe, expect, test } from '@jest/globals';
+import type { CommandResult, CommandRunner } from '../../../src/kernel/command-runner.ts';
+import { parseSave, removeScript, repairScript } from '../../../src/kernel/iptables-script.ts';
+import { Iptables, detectVariant } from '../../../src/kernel/iptables.ts';
+import { KernelError } from '../../../src/kernel/kernel-error.ts';
+import type { RuleSet } from '../../../src/state/rule-set.ts';
+import { QuietLog } from '../../contract/quiet-log.ts';
+
+const RULES: RuleSet = {
+  family: 4,
+  chains: [
+    { table: 'filter', name: 'KUBE-FORWARD', rules: [['-m', 'mark', '--mark', '0x4000/0x4000', '-j', 'ACCEPT']] },
+    { table: 'filter', name: 'KUBE-FIREWALL', rules: [['-j', 'DROP']] },
+    { table: 'filter', name: 'KUBE-ACCEPT', rules: [] },
+  ],
+  jumps: [
+    { table: 'filter', from: 'FORWARD', to: 'KUBE-FORWARD', comment: 'forwarding rules' },
+    { table: 'filter', from: 'FORWARD', to: 'KUBE-FIREWALL', comment: 'firewall rules' },
+    { table: 'filter', from: 'INPUT', to: 'KUBE-ACCEPT', comment: 'accepted', position: 'last' },
+  ],
+};
+
+const CHAINS = [
+  ':KUBE-FORWARD - [0:0]',
+  ':KUBE-FIREWALL - [0:0]',
+  ':KUBE-ACCEPT - [0:0]',
+  '-A KUBE-FORWARD -m mark --mark 0x4000/0x4000 -j ACCEPT',
+  '-A KUBE-FIREWALL -j DROP',
+];
+const FIREWALL = '-A FORWARD -m comment --comment "firewall rules" -j KUBE-FIREWALL';
+const FORWARD = '-A FORWARD -m comment --comment "forwarding rules" -j KUBE-FORWARD';
+const ACCEPT = '-A INPUT -m comment --comment accepted -j KUBE-ACCEPT';
+const OTHER = '-A FORWARD -j OTHER';
+const OTHER_INPUT = '-A INPUT -p tcp -j OTHER';
+
+function saved(...rules: readonly string[]): string {
+  const builtIn = [':INPUT ACCEPT [0:0]', ':FORWARD ACCEPT [1:2]', ':OUTPUT ACCEPT [0:0]', ':OTHER - [0:0]'];
+  return ['# Generated', '*filter', ...builtIn, ...CHAINS, ...rules, 'COMMIT', '# Completed', ''].join('\n');
+}
+
+const repair = (text: string): string[] => repairScript(RULES, parseSave(text)).split('\n').slice(0, -1);
+const REPLACED = [
+  '-I FORWARD -m comment --comment "forwarding rules" -j KUBE-FORWARD',
+  '-I FORWARD -m comment --comment "firewall rules" -j KUBE-FIREWALL',
+];
+
+describe('what iptables-restore is given', () => {
+  test('nothing, when all is in force, wherever among the rules of others', () => {
+    expect(repair(saved(FIREWALL, FORWARD, ACCEPT))).toEqual([]);
+    expect(repair(saved(OTHER, FIREWALL, OTHER, FORWARD, OTHER_INPUT, ACCEPT))).toEqual([]);
+  });
+
+  test('everything, when nothing is there', () => {
+    expect(repair('')).toEqual([
+      '*filter',
+      ...CHAINS,
+      ...REPLACED,
+      '-A INPUT -m comment --comment accepted -j KUBE-ACCEPT',
+      'COMMIT',
+    ]);
+  });
+
+  test('only the chain that differs', () => {
+    const changed = saved(FIREWALL, FORWARD, ACCEPT).replace('-j DROP', '-j ACCEPT');
+    expect(repair(changed)).toEqual(['*filter', ':KUBE-FIREWALL - [0:0]', '-A KUBE-FIREWALL -j DROP', 'COMMIT']);
+  });
+
+  test('all our jumps of a built-in chain when one is missing: the order among them decides', () => {
+    const removed = '-D FORWARD -m comment --comment "firewall rules" -j KUBE-FIREWALL';
+    expect(repair(saved(FIREWALL, OTHER, ACCEPT))).toEqual(['*filter', removed, ...REPLACED, 'COMMIT']);
+  });
+
+  test('our jumps once, in order, when they are doubled or the wrong way round', () => {
+    const removals = [FORWARD, FIREWALL, FORWARD].map((line) => line.replace('-A', '-D'));
+    expect(repair(saved(FORWARD, FIREWALL, FORWARD, ACCEPT))).toEqual(['*filter', ...removals, ...REPLACED, 'COMMIT']);
+    expect(repair(saved(FORWARD, FIREWALL, ACCEPT))).not.toEqual([]);
+  });
+
+  test('a jump that goes last again, when others have come behind it', () => {
+    expect(repair(saved(FIREWALL, FORWARD, ACCEPT, OTHER_INPUT))).toEqual([
+      '*filter',
+      ACCEPT.replace('-A', '-D'),
+      ACCEPT,
+      'COMMIT',
+    ]);
+  });
+
+  test('removals of all of ours and nothing else', () => {
+    const script = removeScript(RULES, parseSave(saved(FIREWALL, OTHER, FORWARD, ACCEPT)));
+    expect(script.split('\n').slice(0, -1)).toEqual([
+      '*filter',
+      ...[FIREWALL, FORWARD, ACCEPT].map((line) => line.replace('-A', '-D')),
+      ...CHAINS.slice(0, 3),
+      '-X KUBE-FORWARD',
+      '-X KUBE-FIREWALL',
+      '-X KUBE-ACCEPT',
+      'COMMIT',
+    ]);
+    expect(removeScript(RULES, parseSave(''))).toBe('');
+  });
+
+  test('a chain that rules of others jump to stays, empty', () => {
+    const script = removeScript(RULES, parseSave(saved('-A OTHER -p tcp -g KUBE-FIREWALL')));
+    expect(script).toContain(':KUBE-FIREWALL - [0:0]\n');
+    expect(script).not.toContain('-X KUBE-FIREWALL');
+    expect(script).toContain('-X KUBE-FORWARD');
+  });
+});
+
+/** A runner that answers by program name; a program that is not listed is not installed. */
+function scripted(answers: Readonly<Record<string, Partial<CommandResult>>>): CommandRunner & { started: string[] } {
+  const started: string[] = [];
+  return {
+    started,
+    run: async (program, args) => {
+      started.push([program, ...args].join(' '));
+      const answer = answers[program];
+      if (answer === undefined) throw new KernelError(program, 'MISSING_COMMAND', `${program} is not installed`);
+      return await Promise.resolve({ status: 0, stdout: '', stderr: '', ...answer });
+    },
+  };
+}
+
+describe('the variant of iptables', () => {
+  const some = { stdout: saved(OTHER) };
+  const more = { stdout: saved(OTHER, OTHER, OTHER) };
+  const hinted = { stdout: '*mangle\n:KUBE-KUBELET-CANARY - [0:0]\nCOMMIT\n' };
+  const none = {};
+  const broken = { status: 1 };
+  const installed = (nft: Partial<CommandResult>, legacy: Partial<CommandResult>): CommandRunner =>
+    scripted({
+      'iptables-nft-save': nft,
+      'ip6tables-nft-save': nft === broken ? broken : none,
+      'iptables-legacy-save': legacy,
+      'ip6tables-legacy-save': none,
+    });
+
+  test.each([
+    ['nft', 'the one with more rules', more, some],
+    ['legacy', 'the one with more rules', some, more],
+    ['nft', "the one with a kubelet's hint", hinted, more],
+    ['legacy', "the one with a kubelet's hint", more, hinted],
+    ['system', 'what plain iptables is, when nothing is there', none, none],
+    ['system', 'what plain iptables is, when the kernel has no nf_tables', broken, more],
+  ] as const)('is %s: %s', async (variant, _reason, nft, legacy) => {
+    expect(await detectVariant(installed(nft, legacy))).toBe(variant);
+  });
+
+  test('is what plain iptables is, when only that is installed', async () => {
+    expect(await detectVariant(scripted({ 'iptables-save': some }))).toBe('system');
+  });
+});
+
+describe('rules in force', () => {
+  test('cost one iptables-save to check', async () => {
+    const runner = scripted({ 'iptables-save': { stdout: saved(FIREWALL, FORWARD, ACCEPT) } });
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined);
+    await iptables.variant();
+    runner.started.length = 0;
+    expect(await iptables.ensure(RULES)).toEqual({ changed: false });
+    expect(runner.started).toEqual(['iptables-save']);
+  });
+
+  test('are an error when they do not stay', async () => {
+    const runner = scripted({ 'iptables-save': { stdout: saved() }, 'iptables-restore': {} });
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined);
+    await expect(iptables.ensure(RULES)).rejects.toMatchObject({ code: 'NOT_IN_FORCE' });
+  });
+
+  test("are an error with the program's words when it fails", async () => {
+    const stderr = 'iptables-restore: Permission denied (you must be root)';
+    const runner = scripted({ 'iptables-save': {}, 'iptables-restore': { status: 4, stderr } });
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined);
+    await expect(iptables.ensure(RULES)).rejects.toMatchObject({
+      code: 'EPERM',
+      message: expect.stringContaining('must be root'),
+    });
+  });
+});
