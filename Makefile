@@ -52,8 +52,8 @@ $(TEST_ADDON): $(wildcard test/native/*.cc) node_modules/.stamp
 	@mkdir -p $(@D)
 	$(COMPILE_ADDON)
 
-$(DAEMON): $(SOURCES) scripts/bundle.mjs node_modules/.stamp
-	node scripts/bundle.mjs $@
+$(DAEMON): $(SOURCES) scripts/bundle.ts node_modules/.stamp
+	node scripts/bundle.ts $@
 
 typecheck: deps
 	node_modules/.bin/tsc -p .

@@ -8,5 +8,5 @@ jest=(node --experimental-vm-modules --disable-warning=ExperimentalWarning node_
 status=0
 "${jest[@]}" --selectProjects host --json --outputFile=build/test/host.json --passWithNoTests "$@" || status=1
 test/kernel/run.sh "${jest[@]}" --selectProjects kernel --runInBand --json --outputFile=build/test/kernel.json --passWithNoTests "$@" || status=1
-node scripts/count.mjs build/test/host.json build/test/kernel.json || status=1
+node scripts/count.ts build/test/host.json build/test/kernel.json || status=1
 exit $status

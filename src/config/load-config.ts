@@ -10,7 +10,11 @@ async function readConfigFile(path: string): Promise<ConfigFile> {
   try {
     content = await readFile(path);
   } catch (error) {
-    throw new ConfigError([`--config: ${errorText(error)}`]);
+    const missing = typeof error === 'object' && error !== null && 'code' in error && error.code === 'ENOENT';
+    const reason = missing ? 'it does not exist' : errorText(error);
+    throw new ConfigError([
+      `cannot read the configuration file ${path}: ${reason}; check --config and that the file is mounted and readable`,
+    ]);
   }
   // Only a start with --config needs the YAML reader in memory.
   const { readConfigDocument } = await import('./config-document.ts');

@@ -7,10 +7,19 @@ export async function reportFailure(log: Log, verb: () => Promise<number>): Prom
   try {
     return await verb();
   } catch (error) {
-    const foreseen = error instanceof StartupError || error instanceof KernelError;
-    if (foreseen) log.error(error.message);
+    const sentence = foreseen(error);
+    if (sentence !== undefined) log.error(sentence);
     else
       log.error('unexpected error', { error: error instanceof Error ? (error.stack ?? error.message) : String(error) });
     return 1;
   }
+}
+
+function foreseen(error: unknown): string | undefined {
+  if (error instanceof StartupError || error instanceof KernelError) return error.message;
+  if (!(error instanceof Error) || !('code' in error)) return undefined;
+  // From require(), the only one here: the addon of native/.
+  if (error.code !== 'MODULE_NOT_FOUND' && error.code !== 'ERR_DLOPEN_FAILED') return undefined;
+  const [reason = ''] = error.message.split('\n');
+  return `the netlink addon cannot be loaded (${reason}): run \`make build\` with the Node.js and on the kind of machine that is to run it`;
 }

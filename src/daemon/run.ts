@@ -12,12 +12,14 @@ import { ProxyMetrics } from '../observe/proxy-metrics.ts';
 import { ServiceHealthServers } from '../observe/service-health-servers.ts';
 import type { LogControl } from '../observe/winston-log.ts';
 import { SYSTEM_CLOCK } from '../reconcile/clock.ts';
+import { EventFeed } from '../reconcile/event-feed.ts';
 import { Reconciler } from '../reconcile/reconciler.ts';
 import { reportFailure } from './failure.ts';
 import { setUpKernel, usableFamilies } from './kernel-setup.ts';
 import { nodeNameOf, planConfigOf, waitForNode } from './node-identity.ts';
 import { openLog } from './open-log.ts';
 import { openSource } from './open-source.ts';
+import { requireNetAdmin } from './rights.ts';
 import { startServers } from './servers.ts';
 import { StopSignal } from './stop-signal.ts';
 import { SyncPublisher } from './sync-publisher.ts';
@@ -28,15 +30,18 @@ export async function runDaemon(config: ProxyConfig): Promise<number> {
   const stop = new StopSignal();
   // What was started last ends first.
   const started = new AsyncDisposableStack();
+  let serving = false;
   try {
     return await reportFailure(control.log, async () => {
       await start(config, control, stop, started);
+      serving = true;
       return stop.wait();
     });
   } finally {
     await started.disposeAsync();
     stop.dispose();
-    control.log.info('stopped: virtual servers, sets and rules stay in force');
+    // Not after a failed start: its one line says all there is to say.
+    if (serving) control.log.info('stopped: virtual servers, sets and rules stay in force');
   }
 }
 
@@ -51,31 +56,31 @@ async function start(
   const nodeName = nodeNameOf(config);
   await setOomScore(config.oomScoreAdj, log);
 
-  // Whatever is wrong with credentials or the kernel is said before anything is programmed.
+  // Whatever is wrong with credentials, rights, ports or the kernel is said before anything lasting is written.
   const metrics = new ProxyMetrics([4, 6], config.featureGates);
   const source = openSource(config, nodeName, metrics, log);
+  await requireNetAdmin();
   const kernel = createLinuxKernel({ log: log.child('kernel') });
   started.defer(() => kernel.close());
-  await kernel.prepare();
-  await setUpKernel(kernel, config, log);
   await kernel.probeScheduler(config.scheduler);
   const families = await usableFamilies(kernel, config, log);
-
   const health = new ProxyHealth(2 * config.syncPeriod);
   metrics.start();
   started.defer(() => metrics.stop());
-  const servers = await startServers(config, health, metrics, control, clock);
-  for (const server of servers) started.defer(() => server.close());
+  for (const server of await startServers(config, health, metrics, control, clock)) started.defer(() => server.close());
+
+  await setUpKernel(kernel, config, log);
+  await kernel.prepare();
   watchConfig(config, stop, started, log);
 
   const cluster = new Cluster(nodeName);
   let reconciler: Reconciler | undefined;
-  const onEvent = (event: SourceEvent): void => {
-    cluster.apply(event);
+  const feed = new EventFeed(cluster, (event) => {
     noteEvent(event, metrics, health);
     reconciler?.clusterChanged();
-  };
-  source.start(onEvent);
+  });
+  started.defer(() => feed.stop());
+  source.start((event) => feed.take(event));
   started.defer(() => source.stop());
   await waitForNode(cluster, config, clock, stop.signal, log);
   if (stop.signal.aborted) return;

@@ -1,4 +1,5 @@
 import { configz } from '../config/configz.ts';
+import { errorText } from '../config/problem.ts';
 import type { ProxyConfig } from '../config/proxy-config.ts';
 import type { ProxyHealth } from '../observe/health.ts';
 import { healthServer } from '../observe/health-server.ts';
@@ -7,16 +8,17 @@ import { metricsServer } from '../observe/metrics-server.ts';
 import type { ProxyMetrics } from '../observe/proxy-metrics.ts';
 import type { LogControl } from '../observe/winston-log.ts';
 import type { Clock } from '../reconcile/clock.ts';
+import { StartupError } from './startup-error.ts';
 
 /** The servers that the configuration asks for, started; a port that is taken is tried again unless bindAddressHardFail. */
 export async function startServers(
   config: ProxyConfig,
   health: ProxyHealth,
   metrics: ProxyMetrics,
-  { log, setVerbosity }: LogControl,
+  control: LogControl,
   clock: Clock,
 ): Promise<readonly HttpServer[]> {
-  const shared = { log: log.child('http'), hardFail: config.bindAddressHardFail };
+  const shared = { log: control.log.child('http'), hardFail: config.bindAddressHardFail };
   const servers: HttpServer[] = [];
   if (config.healthzBind !== undefined) {
     servers.push(healthServer({ ...shared, where: config.healthzBind, health, metrics, now: () => clock.now() }));
@@ -30,10 +32,21 @@ export async function startServers(
         metrics,
         configz: () => configz(config),
         profiling,
-        setVerbosity,
+        setVerbosity: (level) => control.setVerbosity(level),
       }),
     );
   }
-  for (const server of servers) await server.start();
+  try {
+    for (const server of servers) await server.start();
+  } catch (error) {
+    // One that has its port already must not keep the process alive.
+    for (const server of servers) await server.close();
+    throw new StartupError(
+      `${errorText(error)}; free the port, choose another address, or drop --bind-address-hard-fail`,
+      {
+        cause: error,
+      },
+    );
+  }
   return servers;
 }

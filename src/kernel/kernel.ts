@@ -42,7 +42,7 @@ export interface Flow {
  * KernelError where nothing at all could be read or done; what happens to single objects is in the Outcome.
  */
 export interface Kernel {
-  /** Once, before anything else: modules, kube-ipvs0, sockets. Idempotent. */
+  /** Once, before anything is applied: modules, sockets, and last kube-ipvs0. Idempotent. */
   prepare(): Promise<void>;
 
   /** All virtual servers by address (firewall-mark ones are left out), both families. */

@@ -83,12 +83,12 @@ class LinuxKernel implements Kernel {
 
   async prepare(): Promise<void> {
     await withKernelError('prepare', async () => {
-      await loadModules({ runner: this.#runner });
       const ipvs = await this.#ipvsHandle();
       // The first question that needs rights: what is wrong with them is said before anything is changed.
       await ipvs.getTimeouts();
-      await this.#deviceHandle().prepare();
       await this.#ipsetHandle().prepare();
+      // Last, for it is what a failed start would leave behind.
+      await this.#deviceHandle().prepare();
     });
   }
 
@@ -120,10 +120,11 @@ class LinuxKernel implements Kernel {
     const failures: OpFailure[] = [];
     for (const run of runsOf(ops)) {
       try {
-        failures.push(...(await this.#applyRun(run)));
+        // Not by spreading: all of a hundred thousand may have failed.
+        for (const failure of await this.#applyRun(run)) failures.push(failure);
       } catch (error) {
         // The whole run failed on its way to the kernel; what is not netlink's is a fault of ours, and thrown on.
-        failures.push(...refusalsOf<Op>(run.ops, error).map(({ item, ...rest }) => ({ op: item, ...rest })));
+        for (const { item, ...rest } of refusalsOf<Op>(run.ops, error)) failures.push({ op: item, ...rest });
       }
     }
     return { attempted: ops.length, failures };
@@ -223,6 +224,7 @@ class LinuxKernel implements Kernel {
   }
 
   async #openIpvs(): Promise<IpvsHandle> {
+    await loadModules({ runner: this.#runner });
     const connection = this.#open(NETLINK_GENERIC);
     try {
       const { id } = await resolveFamily(connection, IPVS_FAMILY_NAME);

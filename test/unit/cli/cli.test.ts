@@ -58,7 +58,10 @@ describe('errors are sentences on standard error, and a 1', () => {
     ],
     [
       ['--config=/nonexistent/f.yaml'],
-      ["kube-ipvs-proxy: --config: ENOENT: no such file or directory, open '/nonexistent/f.yaml'"],
+      [
+        'kube-ipvs-proxy: cannot read the configuration file /nonexistent/f.yaml: it does not exist; check --config and ' +
+          'that the file is mounted and readable',
+      ],
     ],
     [
       ['--version=maybe'],

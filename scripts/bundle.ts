@@ -3,6 +3,7 @@ import { chmod } from 'node:fs/promises';
 import { build } from 'esbuild';
 
 const [outfile] = process.argv.slice(2);
+if (outfile === undefined) throw new Error('usage: node scripts/bundle.ts FILE');
 
 await build({
   entryPoints: ['src/main.ts'],
