@@ -1,0 +1,176 @@
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { type Ended, PROGRAM, linesOf, runToEnd } from '../support/program.ts';
+
+jest.setTimeout(60_000);
+
+const IS_ROOT = process.getuid?.() === 0;
+
+/** Before a command line: who runs it can do no more than any user. Root keeps its name, so that the project's folder may be anywhere. */
+const UNPRIVILEGED = IS_ROOT ? ['setpriv', '--inh-caps=-all', '--bounding-set=-all'] : [];
+
+const IPVS = '--proxy-mode=ipvs';
+
+/** The program as its users start it. What keeps it from starting is one sentence on stderr and exit code 1. */
+describe('a start that cannot be', () => {
+  let folder: string;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(path.join(tmpdir(), 'startup-'));
+  });
+
+  afterAll(async () => {
+    await rm(folder, { recursive: true });
+  });
+
+  async function file(name: string, text: string): Promise<string> {
+    const where = path.join(folder, name);
+    await writeFile(where, text);
+    return where;
+  }
+
+  async function start(flags: readonly string[], before: readonly string[]): Promise<Ended> {
+    const { KUBERNETES_SERVICE_HOST: _noPod, ...env } = process.env;
+    return await runToEnd([...before, process.execPath, PROGRAM, ...flags], { env });
+  }
+
+  /** The one sentence of a start that failed as it should. */
+  async function sentence(flags: readonly string[], before: readonly string[] = []): Promise<string> {
+    const { status, stdout, stderr } = await start(flags, before);
+    const lines = linesOf(stderr);
+    expect({ status, stdout, lines }).toEqual({ status: 1, stdout: '', lines: [expect.any(String)] });
+    return lines[0] ?? '';
+  }
+
+  test('no mode', async () => {
+    expect(await sentence([])).toBe(
+      'kube-ipvs-proxy: no mode (which means iptables): kube-ipvs-proxy does ipvs only; set --proxy-mode=ipvs (or mode: ipvs), ' +
+        'or keep kube-proxy for iptables',
+    );
+  });
+
+  test.each(['iptables', 'nftables'])('mode %s, which kube-proxy keeps', async (mode) => {
+    expect(await sentence([`--proxy-mode=${mode}`])).toBe(
+      `kube-ipvs-proxy: mode "${mode}": kube-ipvs-proxy does ipvs only; set --proxy-mode=ipvs (or mode: ipvs), or keep ` +
+        `kube-proxy for ${mode}`,
+    );
+  });
+
+  test('a mode that does not exist', async () => {
+    expect(await sentence(['--proxy-mode=ivps'])).toBe(
+      'kube-ipvs-proxy: KubeProxyConfiguration.mode: "ivps" is none of iptables, ipvs, nftables (--proxy-mode)',
+    );
+  });
+
+  test('an unknown flag', async () => {
+    expect(await sentence([IPVS, '--ipvs-schedular=lc'])).toBe(
+      'kube-ipvs-proxy: unknown flag --ipvs-schedular: did you mean --ipvs-scheduler?',
+    );
+  });
+
+  test('neither a kubeconfig nor a Pod', async () => {
+    expect(await sentence([IPVS])).toBe(
+      'E this is no pod with a service account (KUBERNETES_SERVICE_HOST is not set): give --kubeconfig or --master, or run in ' +
+        'the cluster',
+    );
+  });
+
+  test('a kubeconfig that is not there', async () => {
+    expect(await sentence([IPVS, `--kubeconfig=${folder}/none`])).toBe(
+      `E cannot read kubeconfig ${folder}/none: it does not exist; check --kubeconfig and that the file is mounted and readable`,
+    );
+  });
+
+  test('a kubeconfig that may not be read', async () => {
+    const kubeconfig = await file('secret', 'apiVersion: v1');
+    await chmod(kubeconfig, 0);
+    expect(await sentence([IPVS, `--kubeconfig=${kubeconfig}`], UNPRIVILEGED)).toBe(
+      `E cannot read kubeconfig ${kubeconfig}: EACCES: permission denied, open '${kubeconfig}'; check --kubeconfig and that ` +
+        'the file is mounted and readable',
+    );
+  });
+
+  test('a kubeconfig that is no YAML', async () => {
+    const kubeconfig = await file('broken', 'a: : b\n');
+    expect(await sentence([IPVS, `--kubeconfig=${kubeconfig}`])).toBe(
+      `E kubeconfig ${kubeconfig} is not valid: bad indentation of a mapping entry (1:4); write it anew with kubectl config`,
+    );
+  });
+
+  test('a kubeconfig without a current context', async () => {
+    const kubeconfig = await file('contextless', 'apiVersion: v1\nkind: Config\n');
+    expect(await sentence([IPVS, `--kubeconfig=${kubeconfig}`])).toBe(
+      `E kubeconfig ${kubeconfig} has no current-context: choose one with kubectl config use-context`,
+    );
+  });
+
+  test('a configuration file that is not there', async () => {
+    expect(await sentence([`--config=${folder}/none.yaml`])).toBe(
+      `kube-ipvs-proxy: cannot read the configuration file ${folder}/none.yaml: it does not exist; check --config and that the ` +
+        'file is mounted and readable',
+    );
+  });
+
+  test('a configuration file that is no YAML', async () => {
+    const config = await file('config-broken.yaml', 'a: [');
+    expect(await sentence([`--config=${config}`])).toMatch(
+      new RegExp(`^kube-ipvs-proxy: ${config} is neither YAML nor JSON: .* at line 1, column 5$`),
+    );
+  });
+
+  test('a configuration file of another kind', async () => {
+    const config = await file(
+      'config-kind.yaml',
+      'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeletConfiguration\n',
+    );
+    expect(await sentence([`--config=${config}`])).toBe(
+      `kube-ipvs-proxy: ${config} has kind "KubeletConfiguration": want KubeProxyConfiguration`,
+    );
+  });
+
+  test('a value in a configuration file that cannot be', async () => {
+    const config = await file(
+      'config-value.yaml',
+      'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\nipvs:\n  syncPeriod: 5\n',
+    );
+    expect(await sentence([`--config=${config}`])).toBe(
+      'kube-ipvs-proxy: KubeProxyConfiguration.ipvs.syncPeriod: want a duration with a unit, such as "30s" or "1h30m", got 5',
+    );
+  });
+
+  // Also where the machine has IPVS: rights are looked at first.
+  test.each([[[`--manifests=/nonexistent`]], [['--manifests=/nonexistent', '--init-only']], [['--cleanup']]])(
+    'without the right to change the network: %j',
+    async (flags) => {
+      expect(await sentence([IPVS, ...flags], UNPRIVILEGED)).toBe(
+        "E this process may not change the node's network: run it as root or with CAP_NET_ADMIN (in a Pod: " +
+          'securityContext.privileged: true)',
+      );
+    },
+  );
+
+  test('a kernel without the module ip_vs: nothing is left behind', async () => {
+    const bin = path.join(folder, 'modprobe');
+    await writeFile(
+      bin,
+      '#!/bin/sh\necho "modprobe: FATAL: Module ip_vs not found in directory /lib/modules/0" >&2\nexit 1\n',
+    );
+    await chmod(bin, 0o755);
+    // In a network of its own, where /proc/net is empty: so this is the same test on a machine that does have IPVS.
+    const script = 'mount -t tmpfs none /proc/$$/net && "$@"; echo "status $?"; ip -brief link';
+    const argv = ['unshare', ...(IS_ROOT ? [] : ['--map-root-user']), '--mount', '--net', 'sh', '-c', script, 'sh'];
+    const { stdout, stderr } = await runToEnd(
+      [...argv, process.execPath, PROGRAM, IPVS, `--manifests=${folder}/manifests`],
+      { env: { ...process.env, PATH: `${folder}:${process.env['PATH']}` } },
+    );
+    expect(linesOf(stderr)).toEqual([
+      'E the kernel module ip_vs is not loaded and cannot be: modprobe: FATAL: Module ip_vs not found in directory ' +
+        '/lib/modules/0. Run `modprobe ip_vs` on the node (in a container, mount /lib/modules), or use a kernel with CONFIG_IP_VS',
+    ]);
+    const [status, ...links] = linesOf(stdout);
+    expect(status).toBe('status 1');
+    expect(links.map((line) => line.split(' ')[0])).toEqual(['lo']);
+  });
+});
