@@ -1,5 +1,6 @@
 import { type IpSet, type IpSetEntry, formatIpSetEntry } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
+import { STRIDE } from './stride.ts';
 
 export interface HaveIpSet extends IpSet {
   readonly entries: readonly IpSetEntry[];
@@ -11,25 +12,39 @@ export interface WrongSet {
   readonly found: IpSet;
 }
 
+export interface IpSetDiff {
+  readonly ops: readonly Op[];
+  readonly wrong?: WrongSet;
+}
+
 /**
- * What brings one set from `have` to the wanted entries (by their text form). A set that exists is never made smaller or
- * made anew: rules refer to it. One of another type is left alone and reported.
+ * What brings one set from `have` to the wanted entries (with their text form, each once). A set that exists is never made
+ * smaller or made anew: rules refer to it. One of another type is left alone and reported. In steps: a set may have an entry
+ * for each service.
  */
-export function diffIpSet(
+export function* diffIpSet(
   set: IpSet,
-  want: ReadonlyMap<string, IpSetEntry>,
+  want: Iterable<readonly [text: string, entry: IpSetEntry]>,
   have: HaveIpSet | undefined,
-): { readonly ops: readonly Op[]; readonly wrong?: WrongSet } {
+): Generator<void, IpSetDiff> {
   const ops: Op[] = [];
   if (have !== undefined && (have.type !== set.type || (set.type !== 'bitmap:port' && have.family !== set.family))) {
     return { ops, wrong: { wanted: set, found: have } };
   }
   if (have === undefined) ops.push({ kind: 'create-set', set });
-  else if (have.maxEntries < set.maxEntries) return { ops: [{ kind: 'grow-set', set, entries: [...want.values()] }] };
+  else if (have.maxEntries < set.maxEntries) {
+    return { ops: [{ kind: 'grow-set', set, entries: Array.from(want, ([, entry]) => entry) }] };
+  }
 
-  const surplus = new Map((have?.entries ?? []).map((entry) => [formatIpSetEntry(entry), entry]));
+  let count = 0;
+  const surplus = new Map<string, IpSetEntry>();
+  for (const entry of have?.entries ?? []) {
+    surplus.set(formatIpSetEntry(entry), entry);
+    if (++count % STRIDE === 0) yield;
+  }
   for (const [text, entry] of want) {
     if (!surplus.delete(text)) ops.push({ kind: 'add-entry', set, entry });
+    if (++count % STRIDE === 0) yield;
   }
   for (const entry of surplus.values()) ops.push({ kind: 'delete-entry', set, entry });
   return { ops };

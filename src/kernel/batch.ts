@@ -15,7 +15,7 @@ export type WriteMessage<T> = (writer: MessageWriter, item: T) => void;
 export type BatchConnection = Pick<SocketConnection, 'sequence' | 'transact' | 'maxSegment' | 'receiveBuffer'>;
 
 // Encoding so many takes a few milliseconds: the event loop is free in between, and the cost of a transaction is spread thin.
-const MESSAGES_PER_TRANSACTION = 4000;
+const MESSAGES_PER_TRANSACTION = 1000;
 /** After replies were lost: few enough that all of them fit in any receive buffer, even when each is an error. */
 const CAUTIOUS_MESSAGES = 32;
 const SEGMENT_BYTES = 128 * 1024;
@@ -28,17 +28,19 @@ const DUMP_ATTEMPTS = 8;
 /**
  * Runs the same kind of change, or different ones, on one socket: each item is one message, and none stops the others.
  * Answers those that the kernel refused, in order. Changes must be idempotent in effect once their caller has read the refusals:
- * where replies were lost the piece is run again in smaller ones.
+ * where replies were lost the piece is run again in smaller ones. `perSegment`: how many messages the kernel runs in one system
+ * call, which on a kernel without preemption keeps its CPU for as long; fewer for changes that are slow.
  */
 export async function runBatch<T>(
   connection: BatchConnection,
   items: readonly T[],
   write: WriteMessage<T>,
   onSend: (messages: number) => void,
+  perSegment = SEGMENT_MESSAGES,
 ): Promise<Refusal<T>[]> {
   const refused: Refusal<T>[] = [];
   for (const piece of chunks(items, MESSAGES_PER_TRANSACTION)) {
-    refused.push(...(await runPiece(connection, piece, write, onSend)));
+    refused.push(...(await runPiece(connection, piece, write, onSend, perSegment)));
     if (piece.length === MESSAGES_PER_TRANSACTION) await setImmediate();
   }
   return refused;
@@ -49,16 +51,17 @@ async function runPiece<T>(
   items: readonly T[],
   write: WriteMessage<T>,
   onSend: (messages: number) => void,
+  perSegment: number,
 ): Promise<Refusal<T>[]> {
   try {
-    return await send(connection, items, write, onSend);
+    return await send(connection, items, write, onSend, perSegment);
   } catch (error) {
     if (!(error instanceof NetlinkError)) throw error;
     if (error.kind !== 'lost' || items.length <= CAUTIOUS_MESSAGES) return refusalsOf(items, error);
   }
   const refused: Refusal<T>[] = [];
   for (const piece of chunks(items, CAUTIOUS_MESSAGES)) {
-    refused.push(...(await runPiece(connection, piece, write, onSend)));
+    refused.push(...(await runPiece(connection, piece, write, onSend, perSegment)));
   }
   return refused;
 }
@@ -68,8 +71,9 @@ async function send<T>(
   items: readonly T[],
   write: WriteMessage<T>,
   onSend: (messages: number) => void,
+  perSegment: number,
 ): Promise<Refusal<T>[]> {
-  const writer = writerFor(connection, SEGMENT_MESSAGES);
+  const writer = writerFor(connection, perSegment);
   for (const item of items) write(writer, item);
   onSend(items.length);
   const { bytes, segments, firstSequence } = writer.finish(connection.sequence(items.length));

@@ -11,12 +11,19 @@ const IPSET_TEXTS = new Map([
   ['IPSET_ERR_HASH_FULL', 'the set is full'],
 ]);
 
+// Node makes its table anew at each look: too slow when a kernel without memory refuses ten thousand objects.
+const NAMES = new Map<number, string>();
+
 /**
  * The symbolic name of a positive errno ("ENOENT", "IPSET_ERR_HASH_FULL"). ipset's own numbers are from 4096 on; from 4352 on
  * their meaning depends on the type of the set.
  */
 export function codeOf(errno: number, type: IpSetType = 'hash:ip'): string {
-  return ipsetErrorName(errno, type) ?? errnoName(errno);
+  const ownName = ipsetErrorName(errno, type);
+  if (ownName !== undefined) return ownName;
+  let name = NAMES.get(errno);
+  if (name === undefined) NAMES.set(errno, (name = errnoName(errno)));
+  return name;
 }
 
 /** Our own words for a code whose name says too little, else "". */

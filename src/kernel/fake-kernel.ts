@@ -190,9 +190,12 @@ export class FakeKernel implements Kernel {
       this.#opsUntilCrash--;
       this.#counters.writes++;
       const errno = this.#failOp(op) ?? this.tables.apply(op);
+      if (errno === 0) {
+        this.applied.push(op);
+        continue;
+      }
       const code = codeOf(errno, 'set' in op ? op.set.type : undefined);
-      if (errno === 0) this.applied.push(op);
-      else failures.push({ op, errno, code, text: textOf(code) });
+      failures.push({ op, errno, code, text: textOf(code) });
     }
     return { attempted: ops.length, failures };
   }

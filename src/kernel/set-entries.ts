@@ -6,6 +6,7 @@ import { type BatchConnection, runBatch } from './batch.ts';
 import { codeOf, textOf } from './errno.ts';
 import type { Refusal } from './netlink-failure.ts';
 import { encodableEntry } from './set-entry.ts';
+import { chunks } from './slices.ts';
 
 /** An entry to add to a set or delete from it, and whose wish that is. */
 export interface EntryChange<T> {
@@ -26,6 +27,9 @@ export interface EntryRefusal<T> {
 /** So many of the longest entries (IPv6, three parts: 84 bytes) stay below the codec's limit of 16 KiB for a message. */
 const ENTRIES_PER_MESSAGE = 150;
 
+/** So few are packed and encoded in one go that the event loop hardly notices. */
+const ENTRIES_PER_TRANSACTION = 10 * ENTRIES_PER_MESSAGE;
+
 /** Changes of one set and one verb: one message. */
 interface EntryMessage<T> {
   readonly verb: 'add' | 'delete';
@@ -45,10 +49,12 @@ export async function changeEntries<T>(
   onSend: (messages: number) => void,
 ): Promise<EntryRefusal<T>[]> {
   const failures: EntryRefusal<T>[] = [];
-  let open = pack(changes);
-  while (open.length > 0) {
-    const refused = await runBatch(connection, open, (writer, message) => write(writer, protocol, message), onSend);
-    open = refused.flatMap((refusal) => sortOut(refusal, failures));
+  for (const piece of chunks(changes, ENTRIES_PER_TRANSACTION)) {
+    let open = pack(piece);
+    while (open.length > 0) {
+      const refused = await runBatch(connection, open, (writer, message) => write(writer, protocol, message), onSend);
+      open = refused.flatMap((refusal) => sortOut(refusal, failures));
+    }
   }
   return failures;
 }

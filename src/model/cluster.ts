@@ -55,12 +55,21 @@ export class Cluster {
   }
 
   apply(event: SourceEvent): void {
+    const steps = this.applyInSteps(event);
+    while (steps.next().done !== true);
+  }
+
+  /**
+   * As apply(), with a pause after each object: a list of ten thousand need not hold up whoever must answer meanwhile. It counts as
+   * listed when the last step is done; the events after it must wait for that.
+   */
+  *applyInSteps(event: SourceEvent): Generator<void, void> {
     switch (event.kind) {
       case 'service':
-        this.#each(event.event, this.#definitions.keys(), this.#setService, this.#deleteService);
+        yield* this.#each(event.event, this.#definitions.keys(), this.#setService, this.#deleteService);
         break;
       case 'endpoint-slice':
-        this.#each(event.event, this.#slices.keys(), this.#setSlice, this.#deleteSlice);
+        yield* this.#each(event.event, this.#slices.keys(), this.#setSlice, this.#deleteSlice);
         break;
       case 'node':
         this.#applyNode(event.event);
@@ -117,12 +126,12 @@ export class Cluster {
     if (!this.#before.has(name)) this.#before.set(name, this.#inputs(name));
   }
 
-  #each<T extends { readonly meta: ObjectName }>(
+  *#each<T extends { readonly meta: ObjectName }>(
     event: ObjectEvent<T>,
     known: Iterable<NamespacedName>,
     set: (key: NamespacedName, object: T) => void,
     remove: (key: NamespacedName) => void,
-  ): void {
+  ): Generator<void, void> {
     switch (event.type) {
       case 'applied':
         this.#accept(event.object, set);
@@ -135,6 +144,7 @@ export class Cluster {
         for (const object of event.objects) {
           left.delete(namespacedName(object.meta.namespace, object.meta.name));
           this.#accept(object, set);
+          yield;
         }
         for (const key of left) remove(key);
         break;

@@ -54,6 +54,12 @@ interface Claim {
   readonly planned: PlannedVirtualServer;
 }
 
+interface TouchedEntry {
+  readonly entry: PlannedEntry;
+  readonly text: string;
+  readonly before: boolean | 'unknown';
+}
+
 /** A role of one family as one Map key. */
 export type SetKey = `${SetRole}/${IpFamily}`;
 
@@ -81,7 +87,7 @@ export class NodePlan {
     { readonly id: VirtualServerId; readonly before: PlannedVirtualServer | undefined | 'unknown' }
   >();
   readonly #touchedAddresses = new Map<IpAddress, boolean | 'unknown'>();
-  readonly #touchedEntries = new Map<string, { readonly entry: PlannedEntry; readonly before: boolean | 'unknown' }>();
+  readonly #touchedEntries = new Map<string, TouchedEntry>();
 
   /** Puts a service's new plan in the place of its old one; undefined: the service is gone. */
   replace(service: NamespacedName, plan: ServicePlan | undefined): void {
@@ -165,7 +171,8 @@ export class NodePlan {
   }
 
   touchEntry(entry: PlannedEntry): void {
-    this.#touchedEntries.set(entryKey(entry), { entry, before: 'unknown' });
+    const text = formatIpSetEntry(entry.entry);
+    this.#touchedEntries.set(`${setKey(entry.role, entry.family)} ${text}`, { entry, text, before: 'unknown' });
   }
 
   /** The net change since the last call. */
@@ -181,14 +188,19 @@ export class NodePlan {
       if (before !== wanted) addresses.push({ address, wanted });
     }
     const entries: EntryChange[] = [];
-    for (const { entry, before } of this.#touchedEntries.values()) {
-      const wanted = this.entries(entry.role, entry.family).has(formatIpSetEntry(entry.entry));
+    for (const { entry, text, before } of this.#touchedEntries.values()) {
+      const wanted = this.entries(entry.role, entry.family).has(text);
       if (before !== wanted) entries.push({ ...entry, wanted });
     }
+    this.forgetChanges();
+    return { virtualServers, addresses, entries };
+  }
+
+  /** As takeChanges(), for whoever is about to look at everything anyway: costs nothing, however much has changed. */
+  forgetChanges(): void {
     this.#touchedVirtualServers.clear();
     this.#touchedAddresses.clear();
     this.#touchedEntries.clear();
-    return { virtualServers, addresses, entries };
   }
 
   #claim(service: NamespacedName, planned: PlannedVirtualServer): void {
@@ -229,7 +241,7 @@ export class NodePlan {
     const counted = set.get(text);
     const key = `${of} ${text}`;
     if (!this.#touchedEntries.has(key)) {
-      this.#touchedEntries.set(key, { entry: planned, before: counted !== undefined });
+      this.#touchedEntries.set(key, { entry: planned, text, before: counted !== undefined });
     }
     if (counted === undefined) set.set(text, { entry: planned, count: difference });
     else if ((counted.count += difference) <= 0) set.delete(text);
@@ -237,10 +249,6 @@ export class NodePlan {
 }
 
 const NO_ENTRIES: PlannedSetEntries = new Map();
-
-function entryKey(entry: PlannedEntry): string {
-  return `${setKey(entry.role, entry.family)} ${formatIpSetEntry(entry.entry)}`;
-}
 
 function samePlanned(a: PlannedVirtualServer | undefined, b: PlannedVirtualServer | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;

@@ -14,6 +14,16 @@ export class Breather {
     return performance.now() - this.#since < this.#budgetMs ? undefined : this.#pause();
   }
 
+  /** Runs a computation that is free of promises and says by `yield` where it may be cut. */
+  async finish<T>(steps: Iterator<void, T>): Promise<T> {
+    for (;;) {
+      const { done, value } = steps.next();
+      if (done === true) return value;
+      const pause = this.breathe();
+      if (pause !== undefined) await pause;
+    }
+  }
+
   async #pause(): Promise<void> {
     await setImmediate();
     this.#since = performance.now();

@@ -4,7 +4,7 @@ import { type WrongSet, diffIpSet } from '../diff/ip-set-diff.ts';
 import { diffVirtualServer } from '../diff/virtual-server-diff.ts';
 import type { Cidr } from '../net/cidr.ts';
 import type { IpFamily } from '../net/ip.ts';
-import { type NodePlan, type SetKey, setKey } from '../plan/node-plan.ts';
+import { type NodePlan, type PlannedSetEntries, type SetKey, setKey } from '../plan/node-plan.ts';
 import { SET_ROLES, type SetRole, plannedSet } from '../plan/set-names.ts';
 import type { IpSetEntry } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
@@ -50,8 +50,9 @@ export async function fullCheckOps(
     const { address, port, protocol } = virtualServer;
     const id = { address, port, protocol };
     if (plan.virtualServer(key) === undefined && ownership.owns(id)) ops.push({ kind: 'delete-virtual-server', id });
+    await breather.breathe();
   }
-  ops.push(...diffAddresses(plan.addresses(), have.addresses));
+  for (const op of await breather.finish(diffAddresses(plan.addresses(), have.addresses))) ops.push(op);
   const { wrongSets, sizes } = await setOps(plan, have, families, ops, breather);
   return { ops, draining, wrongSets, sizes };
 }
@@ -70,11 +71,8 @@ async function setOps(
     for (const role of ROLES_DENY_LAST) {
       const planned = plan.entries(role, family);
       const set = plannedSet(role, family, planned.size);
-      const want = new Map<string, IpSetEntry>();
-      for (const [text, { entry }] of planned) want.set(text, entry.entry);
-      await breather.breathe();
       const observed = have.sets.get(set.name);
-      const diff = diffIpSet(set, want, observed);
+      const diff = await breather.finish(diffIpSet(set, wantedEntries(planned), observed));
       if (diff.wrong !== undefined) wrongSets.push(diff.wrong);
       for (const op of diff.ops) (op.kind === 'delete-entry' ? deletes : ops).push(op);
       sizes.set(setKey(role, family), Math.max(set.maxEntries, observed?.maxEntries ?? 0));
@@ -82,8 +80,12 @@ async function setOps(
     }
   }
   // The last role was the deny: its deletions go to the front.
-  ops.push(...deletes.toSorted((a, b) => denyFirst(a) - denyFirst(b)));
+  for (const op of deletes.toSorted((a, b) => denyFirst(a) - denyFirst(b))) ops.push(op);
   return { wrongSets, sizes };
+}
+
+function* wantedEntries(planned: PlannedSetEntries): IterableIterator<[string, IpSetEntry]> {
+  for (const [text, { entry }] of planned) yield [text, entry.entry];
 }
 
 function denyFirst(op: Op): number {

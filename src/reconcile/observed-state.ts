@@ -8,6 +8,7 @@ import {
   type VirtualServerKey,
   virtualServerKey,
 } from '../state/virtual-server.ts';
+import type { Breather } from './breather.ts';
 
 /** All that a full check reads, in one pass over the kernel. */
 export interface ObservedState {
@@ -17,22 +18,19 @@ export interface ObservedState {
 }
 
 /** Real servers are read only of virtual servers that stay: the others take theirs with them. */
-export async function readState(kernel: Kernel, plan: NodePlan): Promise<ObservedState> {
+export async function readState(kernel: Kernel, plan: NodePlan, breather: Breather): Promise<ObservedState> {
   const sets = await kernel.getSets();
   const addresses = await kernel.getBoundAddresses();
   const virtualServers = await kernel.getVirtualServers();
   const wanted = virtualServers.filter((id) => plan.virtualServer(virtualServerKey(id)) !== undefined);
   const realServers = await kernel.getRealServers(wanted);
-  return {
-    sets: new Map(sets.map((set) => [set.name, set])),
-    addresses,
-    virtualServers: new Map(
-      virtualServers.map((virtualServer) => [
-        virtualServerKey(virtualServer),
-        { virtualServer, realServers: realServers.get(virtualServerKey(virtualServer)) ?? [] },
-      ]),
-    ),
-  };
+  const found = new Map<VirtualServerKey, HaveVirtualServer>();
+  for (const virtualServer of virtualServers) {
+    const key = virtualServerKey(virtualServer);
+    found.set(key, { virtualServer, realServers: realServers.get(key) ?? [] });
+    await breather.breathe();
+  }
+  return { sets: new Map(sets.map((set) => [set.name, set])), addresses, virtualServers: found };
 }
 
 /** Just these virtual servers: what a change sync reads. */

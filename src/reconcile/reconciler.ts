@@ -130,7 +130,7 @@ export class Reconciler {
     const { clock } = this.#options;
     const breather = new Breather();
     if (progress.kind !== 'change') await this.#readNodeAddresses();
-    if (progress.kind !== 'change') await this.#ensureBase(progress);
+    if (progress.kind !== 'change') await this.#ensureBase(progress, breather);
     if (progress.kind === 'first') {
       this.#desired.refreshFirst(KUBERNETES_SERVICE);
       await this.#syncChanges(progress, breather);
@@ -163,7 +163,7 @@ export class Reconciler {
   }
 
   /** Sets must exist before the rules that name them; both before any virtual server. */
-  async #ensureBase(progress: SyncProgress): Promise<void> {
+  async #ensureBase(progress: SyncProgress, breather: Breather): Promise<void> {
     const { kernel, plan } = this.#options;
     if (progress.kind === 'first') {
       const there = new Set((await kernel.getSets()).map((set) => set.name));
@@ -172,6 +172,7 @@ export class Reconciler {
       await this.#apply(
         missing.map((set) => ({ kind: 'create-set', set })),
         progress,
+        breather,
       );
     }
     for (const family of plan.families) {
@@ -188,20 +189,20 @@ export class Reconciler {
     const now = clock.now();
     const sync = await changeOps(this.plan, changes, have, this.#sizes, this.#ledger, now, breather);
     this.#draining.update(ids, sync.draining, now);
-    await this.#apply(sync.ops, progress);
+    await this.#apply(sync.ops, progress, breather);
   }
 
   async #syncAll(progress: SyncProgress, breather: Breather): Promise<void> {
     const { kernel, clock, plan: config, excludeCidrs, log, syncPeriodMs } = this.#options;
-    this.plan.takeChanges();
-    const have = await readState(kernel, this.plan);
+    this.plan.forgetChanges();
+    const have = await readState(kernel, this.plan, breather);
     const now = clock.now();
     const check = await fullCheckOps(this.plan, have, config.families, excludeCidrs, this.#ledger, now, breather);
     logWrongSets(log, check.wrongSets);
     this.#sizes = check.sizes;
     this.#draining.replace(check.draining, now);
     if (progress.kind === 'full') progress.drift = check.ops.filter((op) => this.#isDrift(op));
-    await this.#apply(check.ops, progress);
+    await this.#apply(check.ops, progress, breather);
     this.#fullCheckDueAt = clock.now() + syncPeriodMs;
     this.#started = true;
   }
@@ -212,17 +213,21 @@ export class Reconciler {
     return !drained && this.#retries.attempts(op) === 0;
   }
 
-  async #apply(ops: readonly Op[], progress: SyncProgress): Promise<void> {
+  async #apply(ops: readonly Op[], progress: SyncProgress, breather: Breather): Promise<void> {
     if (ops.length === 0) return;
     progress.count(ops);
+    await breather.breathe();
     const { kernel, clock, log } = this.#options;
-    const outcome = await applyGuarded(kernel, transaction(ops));
+    const ordered = transaction(ops);
+    await breather.breathe();
+    const outcome = await applyGuarded(kernel, ordered);
     for (const failure of outcome.failures) {
       progress.failures.push(failure);
       this.#retries.failed(failure.op, clock.now());
       const attempts = this.#retries.attempts(failure.op);
       if (attempts === 1) log.error(`the kernel refused ${formatFailure(failure)}; it is retried`);
       else log.debug(2, `refused again: ${formatFailure(failure)}`, { attempts });
+      await breather.breathe();
     }
   }
 

@@ -1,0 +1,164 @@
+import { Interner } from '../../src/kube/interner.ts';
+import type { EndpointSlice, Service } from '../../src/kube/objects.ts';
+import type { SourceEvent } from '../../src/kube/source.ts';
+import { trimEndpointSlice } from '../../src/kube/trim-endpoint-slice.ts';
+import { trimNode } from '../../src/kube/trim-node.ts';
+import { trimService } from '../../src/kube/trim-service.ts';
+import type { JsonObject } from '../apiserver/json-object.ts';
+
+/** How large a cluster, and what every so-many-th service is; 0: none is. */
+export interface ClusterShape {
+  readonly services: number;
+  /** Of each service and family. */
+  readonly endpoints: number;
+  /** IPv4 and IPv6. */
+  readonly dualStackEvery: number;
+  /** Type NodePort. At most 2,768 fit into the range. */
+  readonly nodePortEvery: number;
+  /** UDP instead of TCP. */
+  readonly udpEvery: number;
+}
+
+const NODE_PORTS = { first: 30_000, count: 2_768 };
+const MAX_SERVICES = 60_000;
+
+/** The only node of these clusters. */
+export const NODE_NAME = 'node-0';
+export const NODE_ADDRESS = '10.200.0.10';
+
+function is(index: number, every: number): boolean {
+  return every > 0 && index % every === 0;
+}
+
+/** 10.202.1.0 and up; fd00:202::100 and up. */
+function clusterIp(service: number, family: 4 | 6): string {
+  const n = service + 256;
+  return family === 4 ? `10.202.${n >> 8}.${n & 255}` : `fd00:202::${n.toString(16)}`;
+}
+
+/** One of four million addresses from 10.64.0.0 up, or of fd00:64::/96. */
+export function podIp(index: number, family: 4 | 6): string {
+  return family === 4
+    ? `10.${64 + ((index >> 16) & 63)}.${(index >> 8) & 255}.${index & 255}`
+    : `fd00:64::${(index >>> 16).toString(16)}:${(index & 0xffff).toString(16)}`;
+}
+
+function families(index: number, shape: ClusterShape): readonly (4 | 6)[] {
+  return is(index, shape.dualStackEvery) ? [4, 6] : [4];
+}
+
+function protocol(index: number, shape: ClusterShape): string {
+  return is(index, shape.udpEvery) ? 'UDP' : 'TCP';
+}
+
+function serviceObject(index: number, shape: ClusterShape): JsonObject {
+  const clusterIPs = families(index, shape).map((family) => clusterIp(index, family));
+  const nodePort = is(index, shape.nodePortEvery)
+    ? { nodePort: NODE_PORTS.first + Math.trunc(index / shape.nodePortEvery) }
+    : {};
+  return {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: {
+      name: `service-${index}`,
+      namespace: `team-${index % 100}`,
+      labels: { app: `service-${index}`, 'app.kubernetes.io/part-of': 'bench' },
+    },
+    spec: {
+      type: is(index, shape.nodePortEvery) ? 'NodePort' : 'ClusterIP',
+      clusterIP: clusterIPs[0],
+      clusterIPs,
+      ipFamilies: clusterIPs.length === 1 ? ['IPv4'] : ['IPv4', 'IPv6'],
+      ipFamilyPolicy: clusterIPs.length === 1 ? 'SingleStack' : 'PreferDualStack',
+      ports: [{ name: 'web', port: 80, protocol: protocol(index, shape), targetPort: 8080, ...nodePort }],
+      selector: { app: `service-${index}` },
+      sessionAffinity: 'None',
+      internalTrafficPolicy: 'Cluster',
+      ...('nodePort' in nodePort ? { externalTrafficPolicy: 'Cluster' } : {}),
+    },
+    status: { loadBalancer: {} },
+  };
+}
+
+/** `endpoints` may differ from the shape's: one more, and the service has grown. */
+export function sliceObject(
+  index: number,
+  family: 4 | 6,
+  shape: ClusterShape,
+  endpoints: number = shape.endpoints,
+): JsonObject {
+  const pods = Array.from({ length: endpoints }, (_, pod) => ({
+    // Those beyond the shape's come from above all others.
+    address: podIp(pod < shape.endpoints ? index * shape.endpoints + pod : 3_000_000 + index, family),
+    pod,
+  }));
+  return {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: {
+      name: `service-${index}-ipv${family}`,
+      namespace: `team-${index % 100}`,
+      labels: {
+        'kubernetes.io/service-name': `service-${index}`,
+        'endpointslice.kubernetes.io/managed-by': 'endpointslice-controller.k8s.io',
+      },
+    },
+    addressType: `IPv${family}`,
+    endpoints: pods.map(({ address, pod }) => ({
+      addresses: [address],
+      conditions: { ready: true, serving: true, terminating: false },
+      nodeName: `node-${pod}`,
+      targetRef: { kind: 'Pod', name: `service-${index}-${pod}`, namespace: `team-${index % 100}` },
+    })),
+    ports: [{ name: 'web', port: 8080, protocol: protocol(index, shape) }],
+  };
+}
+
+function checkShape({ services, nodePortEvery }: ClusterShape): void {
+  if (services > MAX_SERVICES) throw new RangeError(`at most ${MAX_SERVICES} services have addresses`);
+  if (nodePortEvery > 0 && services > nodePortEvery * NODE_PORTS.count) throw new RangeError('not enough node ports');
+}
+
+export function* serviceObjects(shape: ClusterShape): IterableIterator<JsonObject> {
+  checkShape(shape);
+  for (let index = 0; index < shape.services; index++) yield serviceObject(index, shape);
+}
+
+export function* sliceObjects(shape: ClusterShape): IterableIterator<JsonObject> {
+  for (let index = 0; index < shape.services; index++) {
+    for (const family of families(index, shape)) yield sliceObject(index, family, shape);
+  }
+}
+
+export function nodeObject(): JsonObject {
+  return {
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { name: NODE_NAME, labels: { 'topology.kubernetes.io/zone': 'a' } },
+    spec: {},
+    status: { addresses: [{ type: 'InternalIP', address: NODE_ADDRESS }] },
+  };
+}
+
+/** What the API server would send, as the daemon keeps it. */
+export function listedEvents(shape: ClusterShape): SourceEvent[] {
+  const interner = new Interner();
+  const services: Service[] = Array.from(serviceObjects(shape), (object) => must(trimService(object, interner)));
+  const slices = Array.from(sliceObjects(shape), (object) => must(trimEndpointSlice(object, interner)));
+  return [
+    { kind: 'node', event: { type: 'replaced', objects: [must(trimNode(nodeObject(), interner))] } },
+    { kind: 'service', event: { type: 'replaced', objects: services } },
+    { kind: 'endpoint-slice', event: { type: 'replaced', objects: slices } },
+  ];
+}
+
+/** Service `index` has this many IPv4 endpoints from now on. */
+export function scaledEvent(index: number, shape: ClusterShape, endpoints: number): SourceEvent {
+  const object: EndpointSlice = must(trimEndpointSlice(sliceObject(index, 4, shape, endpoints), new Interner()));
+  return { kind: 'endpoint-slice', event: { type: 'applied', object } };
+}
+
+function must<T>({ object, reason }: { readonly object: T | undefined; readonly reason?: string | undefined }): T {
+  if (object === undefined) throw new Error(`the generated object is of no use: ${reason}`);
+  return object;
+}
