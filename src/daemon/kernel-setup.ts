@@ -3,6 +3,7 @@ import type { ProxyConfig } from '../config/proxy-config.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { IpFamily } from '../net/ip.ts';
 import type { Log } from '../observe/log.ts';
+import { setUpConntrack } from './conntrack-setup.ts';
 import { StartupError } from './startup-error.ts';
 
 /** Key and value; written only where the kernel has another value. */
@@ -47,6 +48,7 @@ function connReuse(log: Log): readonly Sysctl[] {
 
 /** Sysctls and IPVS timeouts: what --init-only does, so that the daemon proper needs fewer rights. */
 export async function setUpKernel(kernel: Kernel, config: ProxyConfig, log: Log): Promise<void> {
+  await setUpConntrack(kernel, config.conntrack, log);
   const sysctls = [...ALWAYS, ...connReuse(log), ...(config.strictArp ? STRICT_ARP : [])];
   for (const [key, value] of sysctls) {
     const { changed, before } = await kernel.setSysctl(key, value);

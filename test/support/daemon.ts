@@ -7,9 +7,19 @@ const BUNDLE = path.resolve('build/kube-ipvs-proxy.mjs');
 /** What a first sync may take in a slow kernel. */
 const FIRST_SYNC_MS = 60_000;
 
-/** The command line that starts the bundled daemon, with what every test wants. */
+/**
+ * The command line that starts the bundled daemon, with what every test wants. A node of the bed is a network namespace, and only the
+ * host's own can raise the number of tracked connections.
+ */
 export function daemonArgv(node: Namespace, flags: readonly string[]): string[] {
-  return [process.execPath, BUNDLE, '--proxy-mode=ipvs', `--hostname-override=${node.name}`, ...flags];
+  return [
+    process.execPath,
+    BUNDLE,
+    '--proxy-mode=ipvs',
+    `--hostname-override=${node.name}`,
+    '--conntrack-max-per-core=0',
+    ...flags,
+  ];
 }
 
 /** The bundled daemon on a node of the bed, as a process of its own; resolves after its first sync. */
