@@ -1,0 +1,183 @@
+import { describe, expect, test } from '@jest/globals';
+import { diffAddresses } from '../../../src/diff/address-diff.ts';
+import { DrainLedger } from '../../../src/diff/drain.ts';
+import { diffIpSet } from '../../../src/diff/ip-set-diff.ts';
+import { diffVirtualServer } from '../../../src/diff/virtual-server-diff.ts';
+import { type IpSet, type IpSetEntry, formatIpSetEntry } from '../../../src/state/ip-set.ts';
+import { type Op, formatOp } from '../../../src/state/op.ts';
+import { PHASES, transaction } from '../../../src/state/transaction.ts';
+import { VS_PERSISTENT } from '../../../src/state/virtual-server.ts';
+import { address, observed, real, virtualServer, vsId } from '../../support/state.ts';
+
+const ID = vsId('10.96.0.1', 80);
+const VS = virtualServer('10.96.0.1', 80);
+
+function words(diff: { readonly ops: readonly Op[] }): string[] {
+  return diff.ops.map(formatOp);
+}
+
+/** Runs a computation that pauses now and then to its end. */
+function finish<T>(steps: Iterator<void, T>): T {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+  }
+}
+
+describe('diffVirtualServer', () => {
+  const run = (
+    want: Parameters<typeof diffVirtualServer>[1],
+    have: Parameters<typeof diffVirtualServer>[2],
+    ledger = new DrainLedger(0),
+    now = 0,
+    id = ID,
+  ): ReturnType<typeof diffVirtualServer> => diffVirtualServer(id, want, have, ledger, now);
+
+  test('equal: nothing', () => {
+    const have = { virtualServer: VS, realServers: [observed('10.244.0.1', 1)] };
+    expect(run({ virtualServer: VS, realServers: [real('10.244.0.1', 1)] }, have)).toEqual({ ops: [], draining: 0 });
+  });
+
+  test('missing: added with all its real servers', () => {
+    expect(words(run({ virtualServer: VS, realServers: [real('10.244.0.1', 1)] }, undefined))).toEqual([
+      'add-virtual-server TCP 10.96.0.1:80 lc flags=0 timeout=0',
+      'add-real-server TCP 10.96.0.1:80 -> 10.244.0.1:8080 weight=1',
+    ]);
+  });
+
+  test('unwanted: deleted, its real servers with it', () => {
+    const have = { virtualServer: VS, realServers: [observed('10.244.0.1', 1, { activeConnections: 9 })] };
+    expect(words(run(undefined, have))).toEqual(['delete-virtual-server TCP 10.96.0.1:80']);
+    expect(run(undefined, undefined).ops).toEqual([]);
+  });
+
+  test.each([
+    ['scheduler', { scheduler: 'rr' }],
+    ['flags', { flags: VS_PERSISTENT }],
+    ['timeout', { timeout: 60 }],
+    ['prefix', { prefix: 24 }],
+  ])('another %s: edited in place', (_what, change) => {
+    const diff = run({ virtualServer: VS, realServers: [] }, { virtualServer: { ...VS, ...change }, realServers: [] });
+    expect(words(diff)).toEqual(['edit-virtual-server TCP 10.96.0.1:80 lc flags=0 timeout=0']);
+  });
+
+  test.each([
+    ['weight', observed('10.244.0.1', 0)],
+    ['forwarding method', observed('10.244.0.1', 1, { forwarding: 3 })],
+  ])('a real server with another %s is edited', (_what, server) => {
+    const diff = run(
+      { virtualServer: VS, realServers: [real('10.244.0.1', 1)] },
+      { virtualServer: VS, realServers: [server] },
+    );
+    expect(words(diff)).toEqual(['edit-real-server TCP 10.96.0.1:80 -> 10.244.0.1:8080 weight=1']);
+  });
+
+  describe('an unwanted real server', () => {
+    const want = { virtualServer: VS, realServers: [] };
+
+    test.each([
+      ['without connections is deleted', observed('10.244.0.1', 1), 'delete-real-server', 0],
+      ['with active ones drains', observed('10.244.0.1', 1, { activeConnections: 1 }), 'edit-real-server', 1],
+      ['with inactive ones drains', observed('10.244.0.1', 1, { inactiveConnections: 1 }), 'edit-real-server', 1],
+      ['that drains already is left alone', observed('10.244.0.1', 0, { activeConnections: 1 }), undefined, 1],
+    ])('%s', (_what, server, kind, draining) => {
+      const diff = run(want, { virtualServer: VS, realServers: [server] });
+      expect(diff.ops.map((op) => op.kind)).toEqual(kind === undefined ? [] : [kind]);
+      expect(diff.draining).toBe(draining);
+    });
+
+    test.each(['UDP', 'SCTP'] as const)('of %s is deleted at once, connections or not', (protocol) => {
+      const id = { ...ID, protocol };
+      const have = {
+        virtualServer: { ...VS, protocol },
+        realServers: [observed('10.244.0.1', 1, { activeConnections: 5 })],
+      };
+      const diff = run({ virtualServer: have.virtualServer, realServers: [] }, have, new DrainLedger(0), 0, id);
+      expect(diff.ops.map((op) => op.kind)).toEqual(['delete-real-server']);
+    });
+
+    test('is deleted at the deadline, which begins anew when it was wanted in between', () => {
+      const ledger = new DrainLedger(1_000);
+      const have = { virtualServer: VS, realServers: [observed('10.244.0.1', 0, { activeConnections: 1 })] };
+      expect(run(want, have, ledger, 0).draining).toBe(1);
+      expect(run(want, have, ledger, 999).draining).toBe(1);
+      run({ virtualServer: VS, realServers: [real('10.244.0.1', 1)] }, have, ledger, 999);
+      expect(ledger.size).toBe(0);
+      expect(run(want, have, ledger, 1_000).draining).toBe(1);
+      expect(run(want, have, ledger, 1_999).draining).toBe(1);
+      expect(words(run(want, have, ledger, 2_000))).toEqual([
+        'delete-real-server TCP 10.96.0.1:80 -> 10.244.0.1:8080 weight=0',
+      ]);
+      expect(ledger.size).toBe(0);
+    });
+  });
+});
+
+describe('diffAddresses', () => {
+  test('binds what is missing, unbinds what is not wanted, in both families', () => {
+    const ops = finish(
+      diffAddresses([address('10.96.0.1'), address('fd00::1')], [address('10.96.0.2'), address('fd00::1')]),
+    );
+    expect(ops.map(formatOp)).toEqual(['bind-address 10.96.0.1', 'unbind-address 10.96.0.2']);
+  });
+});
+
+describe('diffIpSet', () => {
+  const set: IpSet = { name: 'KUBE-CLUSTER-IP', type: 'hash:ip', family: 4, maxEntries: 65_536 };
+  const entry = (text: string): IpSetEntry => ({ type: 'hash:ip', address: address(text) });
+  const want = (...texts: string[]): Map<string, IpSetEntry> =>
+    new Map(texts.map((text) => [formatIpSetEntry(entry(text)), entry(text)]));
+
+  test('creates, adds, deletes', () => {
+    expect(words(finish(diffIpSet(set, want('10.0.0.1'), undefined)))).toEqual([
+      'create-set KUBE-CLUSTER-IP hash:ip',
+      'add-entry KUBE-CLUSTER-IP 10.0.0.1',
+    ]);
+    const have = { ...set, entries: [entry('10.0.0.1'), entry('10.0.0.2')] };
+    expect(words(finish(diffIpSet(set, want('10.0.0.2', '10.0.0.3'), have)))).toEqual([
+      'add-entry KUBE-CLUSTER-IP 10.0.0.3',
+      'delete-entry KUBE-CLUSTER-IP 10.0.0.1',
+    ]);
+    expect(finish(diffIpSet(set, want('10.0.0.1', '10.0.0.2'), have)).ops).toEqual([]);
+  });
+
+  test('a set that is too small is grown with all wanted entries; a larger one is left', () => {
+    const have = { ...set, maxEntries: 1_024, entries: [entry('10.0.0.9')] };
+    const [op] = finish(diffIpSet(set, want('10.0.0.1', '10.0.0.2'), have)).ops;
+    expect(op).toMatchObject({ kind: 'grow-set', entries: [entry('10.0.0.1'), entry('10.0.0.2')] });
+    expect(finish(diffIpSet(set, want('10.0.0.9'), { ...have, maxEntries: 1 << 20 })).ops).toEqual([]);
+  });
+
+  test('a set of another type is reported, not touched', () => {
+    const have = { ...set, type: 'hash:ip,port' as const, entries: [] };
+    expect(finish(diffIpSet(set, want('10.0.0.1'), have))).toEqual({ ops: [], wrong: { wanted: set, found: have } });
+  });
+});
+
+test('a transaction has its operations in the order of the phases, stable within each', () => {
+  const set: IpSet = { name: 's', type: 'hash:ip', family: 4, maxEntries: 1 };
+  const entry = { type: 'hash:ip' as const, address: address('10.0.0.1') };
+  const realServer = real('10.244.0.1', 1);
+  const ops = [
+    { kind: 'destroy-set' as const, set },
+    { kind: 'delete-entry' as const, set, entry },
+    { kind: 'delete-virtual-server' as const, id: ID },
+    { kind: 'delete-real-server' as const, id: ID, realServer },
+    { kind: 'unbind-address' as const, address: address('10.0.0.1') },
+    { kind: 'bind-address' as const, address: address('10.0.0.2') },
+    { kind: 'bind-address' as const, address: address('10.0.0.1') },
+    { kind: 'edit-real-server' as const, id: ID, realServer },
+    { kind: 'add-real-server' as const, id: ID, realServer },
+    { kind: 'edit-virtual-server' as const, virtualServer: VS },
+    { kind: 'add-virtual-server' as const, virtualServer: VS },
+    { kind: 'add-entry' as const, set, entry },
+    { kind: 'grow-set' as const, set, entries: [] },
+    { kind: 'create-set' as const, set },
+  ];
+  const sorted = transaction(ops).ops;
+  expect([...new Set(sorted.map((op) => op.kind))]).toEqual([...PHASES]);
+  expect(sorted.filter((op) => op.kind === 'bind-address').map(formatOp)).toEqual([
+    'bind-address 10.0.0.2',
+    'bind-address 10.0.0.1',
+  ]);
+});

@@ -1,0 +1,104 @@
+import { describe, expect, test } from '@jest/globals';
+import { formatIp } from '../../../src/net/ip.ts';
+import { namespacedName } from '../../../src/net/names.ts';
+import { NodePlan, type PlanChanges } from '../../../src/plan/node-plan.ts';
+import type { ServicePlan } from '../../../src/plan/service-plan.ts';
+import { formatIpSetEntry } from '../../../src/state/ip-set.ts';
+import { formatRealServer } from '../../../src/state/real-server.ts';
+import { formatVirtualServer } from '../../../src/state/virtual-server.ts';
+import { address, real, virtualServer, vsId } from '../../support/state.ts';
+
+const A = namespacedName('default', 'a');
+const B = namespacedName('default', 'b');
+
+/** A plan for one virtual server on 203.0.113.1, with an address and a set entry of the same. */
+function plan(service: typeof A, servers: readonly string[], port = 80): ServicePlan {
+  const vs = virtualServer('203.0.113.1', port);
+  return {
+    service,
+    virtualServers: [{ virtualServer: vs, realServers: servers.map((text) => real(text, 1)) }],
+    addresses: [vs.address],
+    entries: [{ role: 'IPVS-IPS', family: 4, entry: { type: 'hash:ip', address: vs.address } }],
+    udp: [],
+    noLocalEndpoints: { internal: false, external: false },
+    warnings: [],
+  };
+}
+
+function words({ virtualServers, addresses, entries }: PlanChanges): string[] {
+  return [
+    ...virtualServers.map(({ id, want }) => {
+      const servers = want?.realServers.map(formatRealServer).join(' ') ?? 'gone';
+      return `${formatVirtualServer(id)}: ${servers}`;
+    }),
+    ...addresses.map((change) => `${change.wanted ? '+' : '-'} ${formatIp(change.address)}`),
+    ...entries.map((change) => `${change.wanted ? '+' : '-'} ${change.role} ${formatIpSetEntry(change.entry)}`),
+  ];
+}
+
+describe('NodePlan', () => {
+  test('a service comes, changes and goes', () => {
+    const node = new NodePlan();
+    node.replace(A, plan(A, ['10.244.0.1']));
+    expect(words(node.takeChanges())).toEqual([
+      'TCP 203.0.113.1:80: 10.244.0.1:8080',
+      '+ 203.0.113.1',
+      '+ IPVS-IPS 203.0.113.1',
+    ]);
+    node.replace(A, plan(A, ['10.244.0.1', '10.244.0.2']));
+    expect(words(node.takeChanges())).toEqual(['TCP 203.0.113.1:80: 10.244.0.1:8080 10.244.0.2:8080']);
+    node.replace(A, undefined);
+    expect(words(node.takeChanges())).toEqual(['TCP 203.0.113.1:80: gone', '- 203.0.113.1', '- IPVS-IPS 203.0.113.1']);
+    expect([node.virtualServerCount, node.addressCount]).toEqual([0, 0]);
+  });
+
+  test('an equal plan, and a change that is taken back in time, are no change', () => {
+    const node = new NodePlan();
+    node.replace(A, plan(A, ['10.244.0.1']));
+    node.takeChanges();
+    node.replace(A, plan(A, ['10.244.0.1']));
+    expect(words(node.takeChanges())).toEqual([]);
+    node.replace(A, plan(A, []));
+    node.replace(A, undefined);
+    node.replace(A, plan(A, ['10.244.0.1']));
+    expect(words(node.takeChanges())).toEqual([]);
+  });
+
+  test('what two services demand stays until both are gone', () => {
+    const node = new NodePlan();
+    node.replace(A, plan(A, [], 80));
+    node.replace(B, plan(B, [], 81));
+    node.takeChanges();
+    node.replace(A, undefined);
+    expect(words(node.takeChanges())).toEqual(['TCP 203.0.113.1:80: gone']);
+    node.replace(B, undefined);
+    expect(words(node.takeChanges())).toContain('- 203.0.113.1');
+  });
+
+  test('of two claims on one virtual server the first by name counts, whatever the order of arrival', () => {
+    const node = new NodePlan();
+    node.replace(B, plan(B, ['10.244.0.2']));
+    node.takeChanges();
+    node.replace(A, plan(A, ['10.244.0.1']));
+    expect(words(node.takeChanges())).toEqual(['TCP 203.0.113.1:80: 10.244.0.1:8080']);
+    expect([...node.conflicts()]).toEqual([{ service: B, owner: A, virtualServer: 'TCP 203.0.113.1:80' }]);
+    node.replace(A, undefined);
+    expect(words(node.takeChanges())).toEqual(['TCP 203.0.113.1:80: 10.244.0.2:8080']);
+    expect([...node.conflicts()]).toEqual([]);
+  });
+
+  test('what was touched is named even though the plan is as it was', () => {
+    const node = new NodePlan();
+    node.replace(A, plan(A, ['10.244.0.1']));
+    node.takeChanges();
+    node.touchVirtualServer(vsId('203.0.113.1', 80));
+    node.touchVirtualServer(vsId('203.0.113.9', 80));
+    node.touchAddress(address('203.0.113.9'));
+    expect(words(node.takeChanges())).toEqual([
+      'TCP 203.0.113.1:80: 10.244.0.1:8080',
+      'TCP 203.0.113.9:80: gone',
+      '- 203.0.113.9',
+    ]);
+    expect(words(node.takeChanges())).toEqual([]);
+  });
+});
