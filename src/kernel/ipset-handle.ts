@@ -13,6 +13,7 @@ import type { ObservedIpSet } from './kernel.ts';
 import { type Refusal, refusalsOf } from './netlink-failure.ts';
 import { type EntryChange, changeEntries } from './set-entries.ts';
 import { observedEntry } from './set-entry.ts';
+import { chunks, forEachSliced } from './slices.ts';
 
 /** Operations on sets and their entries. */
 export type SetOp = Extract<Op, { kind: 'create-set' | 'grow-set' | 'destroy-set' | 'add-entry' | 'delete-entry' }>;
@@ -23,6 +24,8 @@ const { ENOENT } = constants.errno;
 const OURS = 'KUBE-';
 /** A set that grows has a twin of this name while it does; no longer than its own, and never taken for one of ours. */
 const TWIN = 'KUBE~';
+/** The event loop turns after so many. */
+const ENTRIES_AT_ONCE = 1_500;
 const BITMAP_ENTRIES = 65_536;
 const LAST_PORT = 65_535;
 
@@ -63,9 +66,11 @@ export class IpsetHandle {
   /** In the order given, but for entries of different sets; what already is as it should be counts as done. */
   async apply(ops: readonly SetOp[]): Promise<OpFailure[]> {
     const failures: OpFailure[] = [];
-    for (const group of runsOfKind(ops)) {
+    const runs: SetOp[][] = [];
+    await forEachSliced(ops, (op) => add(runs, op));
+    for (const group of runs) {
       const entries = group.filter((op): op is EntryOp => op.kind === 'add-entry' || op.kind === 'delete-entry');
-      if (entries.length > 0) failures.push(...(await this.#changeEntries(entries)));
+      for (const piece of chunks(entries, ENTRIES_AT_ONCE)) failures.push(...(await this.#changeEntries(piece)));
       for (const op of group) if (op.kind === 'grow-set') failures.push(...(await this.#grow(op)));
       failures.push(...(await this.#changeSets(group)));
     }
@@ -189,15 +194,11 @@ function twinName(name: string): string {
   return TWIN + (name.startsWith(OURS) ? name.slice(OURS.length) : name.slice(0, 31 - TWIN.length));
 }
 
-/** Maximal runs of operations of one kind: what is done in one go. */
-function runsOfKind(ops: readonly SetOp[]): SetOp[][] {
-  const runs: SetOp[][] = [];
-  for (const op of ops) {
-    const run = runs.at(-1);
-    if (run?.[0]?.kind === op.kind) run.push(op);
-    else runs.push([op]);
-  }
-  return runs;
+/** Adds to maximal runs of operations of one kind: what is done in one go. */
+function add(runs: SetOp[][], op: SetOp): void {
+  const run = runs.at(-1);
+  if (run?.[0]?.kind === op.kind) run.push(op);
+  else runs.push([op]);
 }
 
 function failureOf(op: SetOp, { errno, code, text }: Pick<OpFailure, 'errno' | 'code' | 'text'>): OpFailure {

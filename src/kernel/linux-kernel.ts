@@ -22,6 +22,7 @@ import type { Flow, IpvsTimeouts, Kernel, KernelCounters, NodeAddress, ObservedI
 import { loadModules } from './modules.ts';
 import { refusalsOf, withKernelError } from './netlink-failure.ts';
 import { NodeAddressWatch } from './node-address-watch.ts';
+import { forEachSliced } from './slices.ts';
 import { Sysctl, commandSysctlFiles, processSysctlFiles } from './sysctl.ts';
 
 export interface LinuxKernelOptions {
@@ -118,7 +119,9 @@ class LinuxKernel implements Kernel {
 
   async apply({ ops }: Transaction): Promise<Outcome> {
     const failures: OpFailure[] = [];
-    for (const run of runsOf(ops)) {
+    const runs: OpRun[] = [];
+    await forEachSliced(ops, (op) => add(runs, op));
+    for (const run of runs) {
       try {
         // Not by spreading: all of a hundred thousand may have failed.
         for (const failure of await this.#applyRun(run)) failures.push(failure);
@@ -263,13 +266,7 @@ class LinuxKernel implements Kernel {
   }
 }
 
-/** Maximal runs of operations for the same socket, in the order given. */
-function runsOf(ops: readonly Op[]): OpRun[] {
-  const runs: OpRun[] = [];
-  for (const op of ops) add(runs, op);
-  return runs;
-}
-
+/** Adds to maximal runs of operations for the same socket, in the order given. */
 function add(runs: OpRun[], op: Op): void {
   const last = runs.at(-1);
   switch (op.kind) {

@@ -86,20 +86,36 @@ export class Cluster {
   }
 
   takeChanges(): Changes {
-    const services = new Set<NamespacedName>();
-    const triggerTimes = new Map<NamespacedName, readonly number[]>();
-    for (const [name, before] of this.#before) {
-      if (sameInputs(before, this.#inputs(name))) continue;
-      services.add(name);
-      const times = this.#triggerTimes.get(name);
-      if (times !== undefined) triggerTimes.set(name, times);
+    const steps = this.takeChangesInSteps();
+    for (;;) {
+      const { done, value } = steps.next();
+      if (done === true) return value;
     }
-    const nodeChanged = !same(this.#node, this.#nodeBefore);
+  }
+
+  /**
+   * As takeChanges(), with a pause after each service. Events may be applied in between: what they change is in these changes, in the
+   * next ones, or in both, but never in neither.
+   */
+  *takeChangesInSteps(): Generator<void, Changes> {
+    const touched = this.#before;
+    const times = this.#triggerTimes;
     const rejected = this.#rejected.list();
+    const nodeChanged = !same(this.#node, this.#nodeBefore);
     this.#before = new Map();
     this.#triggerTimes = new Map();
     this.#rejected = new Warnings();
     this.#nodeBefore = this.#node;
+    const services = new Set<NamespacedName>();
+    const triggerTimes = new Map<NamespacedName, readonly number[]>();
+    for (const [name, before] of touched) {
+      if (!sameInputs(before, this.#inputs(name))) {
+        services.add(name);
+        const found = times.get(name);
+        if (found !== undefined) triggerTimes.set(name, found);
+      }
+      yield;
+    }
     return { services, nodeChanged, triggerTimes, rejected };
   }
 

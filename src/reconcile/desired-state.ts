@@ -62,7 +62,7 @@ export class DesiredState {
 
   /** Plans anew whatever changed in the cluster or the node since the last call. */
   async refresh(breather: Breather): Promise<Refresh> {
-    const changes = this.#cluster.takeChanges();
+    const changes = await breather.finish(this.#cluster.takeChangesInSteps());
     for (const { reason, message } of changes.rejected) this.#log.warn(message, { reason });
     const all = this.#everythingStale || changes.nodeChanged;
     this.#everythingStale = false;

@@ -8,7 +8,7 @@ import { planRules } from '../plan/plan-rules.ts';
 import { SET_ROLES, plannedSet } from '../plan/set-names.ts';
 import type { Op } from '../state/op.ts';
 import { formatFailure } from '../state/outcome.ts';
-import { transaction } from '../state/transaction.ts';
+import { transactionInSteps } from '../state/transaction.ts';
 import { Breather } from './breather.ts';
 import { changeOps } from './change-sync.ts';
 import type { Clock } from './clock.ts';
@@ -218,9 +218,7 @@ export class Reconciler {
     progress.count(ops);
     await breather.breathe();
     const { kernel, clock, log } = this.#options;
-    const ordered = transaction(ops);
-    await breather.breathe();
-    const outcome = await applyGuarded(kernel, ordered);
+    const outcome = await applyGuarded(kernel, await breather.finish(transactionInSteps(ops)));
     for (const failure of outcome.failures) {
       progress.failures.push(failure);
       this.#retries.failed(failure.op, clock.now());
