@@ -2,6 +2,7 @@ import { DrainLedger } from '../diff/drain.ts';
 import type { WrongSet } from '../diff/ip-set-diff.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Cidr } from '../net/cidr.ts';
+import { isLinkLocal6 } from '../net/ip.ts';
 import type { Log } from '../observe/log.ts';
 import type { NodePlan, SetKey } from '../plan/node-plan.ts';
 import { planRules } from '../plan/plan-rules.ts';
@@ -48,6 +49,7 @@ export class Reconciler {
   readonly #draining = new Draining();
   #sizes = new Map<SetKey, number>();
   #started = false;
+  #nodeAddressesStale = true;
   #fullCheckDueAt = 0;
   #failedSyncs = 0;
 
@@ -73,9 +75,13 @@ export class Reconciler {
     if (this.#options.cluster.synced()) this.#request('change');
   }
 
-  /** An address of an interface came or went: read them again, at once. */
+  /**
+   * An address of an interface came or went: the addresses are read again at once, and no more than that unless they
+   * matter (each new pod brings an interface with a link-local address of its own).
+   */
   nodeAddressesChanged(): void {
-    if (this.#started) this.#request('full');
+    this.#nodeAddressesStale = true;
+    if (this.#started) this.#request('change');
   }
 
   /** Waits for the sync under way; the kernel keeps what it holds. */
@@ -98,6 +104,7 @@ export class Reconciler {
     } catch (thrown) {
       progress.error = thrown instanceof Error ? thrown : new Error(String(thrown));
       this.#failedSyncs += 1;
+      this.#nodeAddressesStale = true;
       // What was meant to be written may be written in part: only reading everything again tells.
       this.#fullCheckDueAt = 0;
       this.#retries.reschedule(clock.now());
@@ -129,7 +136,7 @@ export class Reconciler {
   async #sync(progress: SyncProgress): Promise<void> {
     const { clock } = this.#options;
     const breather = new Breather();
-    if (progress.kind !== 'change') await this.#readNodeAddresses();
+    if (progress.kind !== 'change' || this.#nodeAddressesStale) await this.#readNodeAddresses();
     if (progress.kind !== 'change') await this.#ensureBase(progress, breather);
     if (progress.kind === 'first') {
       this.#desired.refreshFirst(KUBERNETES_SERVICE);
@@ -158,8 +165,11 @@ export class Reconciler {
   }
 
   async #readNodeAddresses(): Promise<void> {
+    // Before the read: what changes during it is read once more.
+    this.#nodeAddressesStale = false;
     const addresses = await this.#options.kernel.getNodeAddresses();
-    this.#desired.setInterfaceAddresses(addresses.filter(({ tentative }) => !tentative).map(({ address }) => address));
+    const usable = addresses.filter(({ address, tentative }) => !tentative && !isLinkLocal6(address));
+    this.#desired.setInterfaceAddresses(usable.map(({ address }) => address));
   }
 
   /** Sets must exist before the rules that name them; both before any virtual server. */

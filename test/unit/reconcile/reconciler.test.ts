@@ -166,6 +166,37 @@ describe('change sync', () => {
   });
 });
 
+describe('node addresses', () => {
+  const onNode = (...texts: string[]): Parameters<FakeKernel['setNodeAddresses']>[0] =>
+    texts.map((text) => ({ address: ip(text), prefix: 24, interfaceName: 'eth0', tentative: false }));
+
+  test('a node port follows an address that comes or goes, by a change sync; a link-local one costs one read', async () => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    kernel.setNodeAddresses(onNode('192.168.9.1'));
+    const run = new Reconciling(kernel);
+    await run.take(
+      ...listed([service('web', '10.96.0.10', { type: 'NodePort', ports: [port(80, { nodePort: 30_080 })] })], []),
+    );
+
+    kernel.setNodeAddresses(onNode('192.168.9.1', '192.168.9.2'));
+    run.reconciler.nodeAddressesChanged();
+    expect((await run.pass(0)).kind).toBe('change');
+    expect(Object.keys(await ipvs(kernel))).toContain('TCP 192.168.9.2:30080');
+
+    kernel.setNodeAddresses(onNode('192.168.9.2', 'fe80::1'));
+    run.reconciler.nodeAddressesChanged();
+    await run.pass(0);
+    expect(Object.keys(await ipvs(kernel))).toEqual(['TCP 10.96.0.10:80', 'TCP 192.168.9.2:30080']);
+
+    kernel.applied.length = 0;
+    kernel.setNodeAddresses(onNode('192.168.9.2', 'fe80::2'));
+    run.reconciler.nodeAddressesChanged();
+    expect((await run.pass(0)).operations.size).toBe(0);
+    expect(kernel.applied).toEqual([]);
+  });
+});
+
 describe('full check', () => {
   test('with nothing to repair writes nothing', async () => {
     const { kernel, run } = await started();
