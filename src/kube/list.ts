@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { Breather } from './breather.ts';
 import { errorText } from './error-text.ts';
 import { openGet } from './exchange.ts';
 import type { Exchange } from './exchange.ts';
@@ -39,6 +40,7 @@ async function readItems<T extends { readonly meta: ObjectMeta }>(
     if (reason === undefined) objects.push(object);
     else if (syntaxError === undefined) log.warn(`ignoring an object in the list of ${resource.plural}: ${reason}`);
   });
+  const breather = new Breather();
   const guard = new StreamGuard(body);
   guard.limitSilence(timing.listIdleMs);
   try {
@@ -47,6 +49,7 @@ async function readItems<T extends { readonly meta: ObjectMeta }>(
       if (!scanner.feed(chunk))
         return { kind: 'garbled', message: `an object has more than ${timing.maxLineBytes} bytes` };
       if (syntaxError !== undefined) break;
+      await breather.breathe();
     }
   } catch (error) {
     return { kind: 'unavailable', message: `the list broke off: ${errorText(error)}` };

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { Breather } from './breather.ts';
 import { errorText } from './error-text.ts';
 import { openGet } from './exchange.ts';
 import type { Exchange } from './exchange.ts';
@@ -34,6 +35,7 @@ async function readEvents<T extends { readonly meta: ObjectMeta }>(
 ): Promise<Failure | undefined> {
   const { resource, interner, timing, signal } = exchange;
   const splitter = new LineSplitter(timing.maxLineBytes);
+  const breather = new Breather();
   let sawBookmark = false;
   for await (const chunk of body as AsyncIterable<Buffer>) {
     guard.touch();
@@ -48,6 +50,8 @@ async function readEvents<T extends { readonly meta: ObjectMeta }>(
         guard.limitSilence(timing.silenceMs);
       }
       onEvent(event);
+      const turn = breather.breathe();
+      if (turn !== undefined) await turn;
     }
   }
   return splitter.rest() === ''

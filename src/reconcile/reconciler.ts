@@ -149,6 +149,8 @@ export class Reconciler {
     if (progress.kind !== 'first') await this.#syncChanges(progress, breather);
     if (progress.kind !== 'change') await this.#syncAll(progress, breather);
     if (refresh.udpChanged) await this.#cleanUdpFlows(progress);
+    // What is reported of the sync is counted over everything, too.
+    await breather.breathe();
   }
 
   /** What failed or drains is looked at again, whatever the plan says of it. */
@@ -244,8 +246,10 @@ export class Reconciler {
     const planned = Array.from(this.plan.services(), (service) => service.udp).flat();
     try {
       for (const family of plan.families) {
+        const startedAt = performance.now();
         const stale = staleFlows(await kernel.getUdpFlows(family), planned);
-        if (stale.length > 0) progress.deletedFlows += await kernel.deleteFlows(stale);
+        const deletedFlows = stale.length === 0 ? 0 : await kernel.deleteFlows(stale);
+        progress.flowCleanUps.push({ family, durationMs: performance.now() - startedAt, deletedFlows });
       }
     } catch (error) {
       log.warn(`UDP flows of removed endpoints could not be cleaned up: ${String(error)}`);
