@@ -3,7 +3,6 @@ import { watchConfigFile } from '../config/config-file-watch.ts';
 import type { ProxyConfig } from '../config/proxy-config.ts';
 import { createLinuxKernel } from '../kernel/linux-kernel.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import type { SourceEvent } from '../kube/source.ts';
 import { Cluster } from '../model/cluster.ts';
 import type { IpFamily } from '../net/ip.ts';
 import type { Log } from '../observe/log.ts';
@@ -13,14 +12,17 @@ import { ServiceHealthServers } from '../observe/service-health-servers.ts';
 import type { LogControl } from '../observe/winston-log.ts';
 import { SYSTEM_CLOCK } from '../reconcile/clock.ts';
 import { Reconciler } from '../reconcile/reconciler.ts';
+import { DaemonEvents } from './daemon-events.ts';
 import { EventFeed } from './event-feed.ts';
 import { reportFailure } from './failure.ts';
 import { setUpKernel, usableFamilies } from './kernel-setup.ts';
+import { NodeChanges } from './node-changes.ts';
 import { nodeNameOf, planConfigOf, waitForNode } from './node-identity.ts';
 import { openLog } from './open-log.ts';
 import { openSource } from './open-source.ts';
 import { requireNetAdmin } from './rights.ts';
 import { startServers } from './servers.ts';
+import { noteEvent } from './source-events.ts';
 import { StopSignal } from './stop-signal.ts';
 import { SyncPublisher } from './sync-publisher.ts';
 
@@ -58,16 +60,26 @@ async function start(
 
   // Whatever is wrong with credentials, rights, ports or the kernel is said before anything lasting is written.
   const metrics = new ProxyMetrics([4, 6], config.featureGates);
-  const source = openSource(config, nodeName, metrics, log);
+  const opened = openSource(config, nodeName, metrics, log);
+  const { source } = opened;
+  started.defer(() => opened.close());
+  const events = new DaemonEvents(nodeName, opened.eventSink, clock, log.child('events'));
+  started.defer(() => events.close());
   await requireNetAdmin();
-  const kernel = createLinuxKernel({ log: log.child('kernel') });
+  const kernel = createLinuxKernel({
+    log: log.child('kernel'),
+    onProgram: (program) => metrics.processStarted(program),
+    onRestoreFailure: (family) => metrics.iptablesRestoreFailed(family),
+  });
   started.defer(() => kernel.close());
   await kernel.probeScheduler(config.scheduler);
   const families = await usableFamilies(kernel, config, log);
   const health = new ProxyHealth(2 * config.syncPeriod);
   metrics.start();
   started.defer(() => metrics.stop());
-  for (const server of await startServers(config, health, metrics, control, clock)) started.defer(() => server.close());
+  const onRefused = events.serverRefused.bind(events);
+  const servers = await startServers(config, health, metrics, control, clock, onRefused);
+  for (const server of servers) started.defer(() => server.close());
 
   await setUpKernel(kernel, config, log);
   await kernel.prepare();
@@ -75,17 +87,20 @@ async function start(
 
   const cluster = new Cluster(nodeName);
   let reconciler: Reconciler | undefined;
+  let nodeChanges: NodeChanges | undefined;
   const feed = new EventFeed(cluster, (event) => {
-    noteEvent(event, metrics, health);
+    noteEvent(event, cluster, metrics, health, nodeChanges);
     reconciler?.clusterChanged();
   });
   started.defer(() => feed.stop());
   source.start((event) => feed.take(event));
   started.defer(() => source.stop());
+  events.started();
   await waitForNode(cluster, config, clock, stop.signal, log);
   if (stop.signal.aborted) return;
+  nodeChanges = new NodeChanges({ config, atStart: cluster.node(), log, end: () => stop.stop(1) });
 
-  const parts = { config, control, kernel, metrics, health, cluster, families, nodeName };
+  const parts = { config, control, kernel, metrics, health, cluster, families, nodeName, events };
   reconciler = startReconciler(parts, started);
 }
 
@@ -98,23 +113,27 @@ interface Parts {
   readonly cluster: Cluster;
   readonly families: readonly IpFamily[];
   readonly nodeName: string;
+  readonly events: DaemonEvents;
 }
 
 function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconciler {
-  const { config, control, kernel, metrics, health, cluster, families, nodeName } = parts;
+  const { config, control, kernel, metrics, health, cluster, families, nodeName, events } = parts;
   const clock = SYSTEM_CLOCK;
   const log = control.log.child('sync');
   const planConfig = planConfigOf(config, nodeName, families, cluster);
   const serviceHealth = new ServiceHealthServers({
     proxyHealthy: () => health.healthy(clock.now()),
-    onBindFailure: ({ namespace, name, port }, address, error) =>
-      log.error(`the health check of service ${namespace}/${name} cannot listen: ${error.message}`, { address, port }),
+    onBindFailure: ({ namespace, name, port }, address, { message }) => {
+      log.error(`the health check of service ${namespace}/${name} cannot listen: ${message}`, { address, port });
+      events.serviceHealthRefused(namespace, name, `the health check cannot listen on port ${port}: ${message}`);
+    },
   });
   started.defer(() => serviceHealth.close());
   const observer = new SyncPublisher({
     planConfig,
     families,
     kernel,
+    cluster,
     plan: () => reconciler.plan,
     metrics,
     health,
@@ -134,30 +153,13 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     clock,
     log,
     observer,
+    onWarning: (service, warning) => events.serviceWarning(service, warning),
   });
   started.defer(() => reconciler.stop());
   for (const family of families) health.started(family, clock.now());
   started.defer(kernel.watchNodeAddresses(() => reconciler.nodeAddressesChanged()));
   reconciler.clusterChanged();
   return reconciler;
-}
-
-function noteEvent({ kind, event }: SourceEvent, metrics: ProxyMetrics, health: ProxyHealth): void {
-  switch (kind) {
-    case 'service':
-      metrics.serviceChanged();
-      break;
-    case 'endpoint-slice':
-      metrics.endpointChanged();
-      break;
-    case 'node': {
-      const node = event.type === 'applied' ? event.object : event.type === 'replaced' ? event.objects[0] : undefined;
-      if (node === undefined) break;
-      const deleting = node.meta.deletionTimestamp !== undefined;
-      health.nodeSeen({ deleting, taintKeys: node.taints.map(({ key }) => key) });
-      break;
-    }
-  }
 }
 
 function watchConfig(config: ProxyConfig, stop: StopSignal, started: AsyncDisposableStack, log: Log): void {

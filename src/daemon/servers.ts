@@ -8,6 +8,7 @@ import { metricsServer } from '../observe/metrics-server.ts';
 import type { ProxyMetrics } from '../observe/proxy-metrics.ts';
 import type { LogControl } from '../observe/winston-log.ts';
 import type { Clock } from '../reconcile/clock.ts';
+import type { RefusedServer } from './daemon-events.ts';
 import { StartupError } from './startup-error.ts';
 
 /** The servers that the configuration asks for, started; a port that is taken is tried again unless bindAddressHardFail. */
@@ -17,15 +18,18 @@ export async function startServers(
   metrics: ProxyMetrics,
   control: LogControl,
   clock: Clock,
+  onRefused: (server: RefusedServer, reason: string) => void,
 ): Promise<readonly HttpServer[]> {
   const shared = { log: control.log.child('http'), hardFail: config.bindAddressHardFail };
-  const servers: HttpServer[] = [];
+  const servers = new Map<RefusedServer, HttpServer>();
   if (config.healthzBind !== undefined) {
-    servers.push(healthServer({ ...shared, where: config.healthzBind, health, metrics, now: () => clock.now() }));
+    const where = config.healthzBind;
+    servers.set('health server', healthServer({ ...shared, where, health, metrics, now: () => clock.now() }));
   }
   if (config.metricsBind !== undefined) {
     const { profiling } = config;
-    servers.push(
+    servers.set(
+      'metrics server',
       metricsServer({
         ...shared,
         where: config.metricsBind,
@@ -36,17 +40,16 @@ export async function startServers(
       }),
     );
   }
-  try {
-    for (const server of servers) await server.start();
-  } catch (error) {
-    // One that has its port already must not keep the process alive.
-    for (const server of servers) await server.close();
-    throw new StartupError(
-      `${errorText(error)}; free the port, choose another address, or drop --bind-address-hard-fail`,
-      {
-        cause: error,
-      },
-    );
+  for (const [name, server] of servers) {
+    try {
+      await server.start();
+    } catch (error) {
+      onRefused(name, errorText(error));
+      // One that has its port already must not keep the process alive.
+      for (const opened of servers.values()) await opened.close();
+      const advice = 'free the port, choose another address, or drop --bind-address-hard-fail';
+      throw new StartupError(`${errorText(error)}; ${advice}`, { cause: error });
+    }
   }
-  return servers;
+  return [...servers.values()];
 }

@@ -1,4 +1,5 @@
 import type { Kernel, KernelCounters } from '../kernel/kernel.ts';
+import type { Cluster } from '../model/cluster.ts';
 import type { IpFamily } from '../net/ip.ts';
 import type { Log } from '../observe/log.ts';
 import type { ProxyHealth } from '../observe/health.ts';
@@ -14,6 +15,7 @@ export interface SyncPublisherOptions {
   readonly planConfig: PlanConfig;
   readonly families: readonly IpFamily[];
   readonly kernel: Kernel;
+  readonly cluster: Pick<Cluster, 'pending'>;
   readonly plan: () => NodePlan;
   readonly metrics: ProxyMetrics;
   readonly health: ProxyHealth;
@@ -39,10 +41,19 @@ export class SyncPublisher implements SyncObserver {
   }
 
   finished(report: SyncReport): void {
-    const { families, health, metrics, now, log } = this.#options;
+    const { cluster, families, health, metrics, now, log } = this.#options;
     metrics.syncFinished(report, now());
+    for (const { family, durationMs, deletedFlows } of report.flowCleanUps) {
+      metrics.conntrackReconciled(family, durationMs, deletedFlows);
+    }
+    const { services, endpointChanges } = cluster.pending();
+    metrics.setPendingChanges(services, endpointChanges);
     this.#publishTraffic();
-    if (!report.ok) return;
+    if (!report.ok) {
+      // Another attempt is wanted from now on, also where nothing but the clock had asked for this one.
+      for (const family of families) health.queued(family, now());
+      return;
+    }
     for (const family of families) health.synced(family, now());
     // Counting every object costs what the cluster costs: only the syncs that read everything anyway do it.
     if (report.kind !== 'change') this.#publishObjects();
@@ -59,7 +70,6 @@ export class SyncPublisher implements SyncObserver {
       sentBytes: now.netlinkBytesSent - before.netlinkBytesSent,
       receivedBytes: now.netlinkBytesReceived - before.netlinkBytesReceived,
     });
-    for (let i = before.processesStarted; i < now.processesStarted; i++) metrics.processStarted('iptables');
     this.#counted = now;
   }
 

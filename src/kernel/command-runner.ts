@@ -23,7 +23,7 @@ export interface CommandRunner {
 export interface CommandRunnerOptions {
   /** Path of the network namespace in which to run everything. */
   readonly netns?: string | undefined;
-  readonly onStart?: () => void;
+  readonly onStart?: (program: string) => void;
 }
 
 const DEFAULT_DEADLINE_MS = 60_000;
@@ -35,7 +35,7 @@ const NOT_FOUND = 127;
 export function createCommandRunner({ netns, onStart }: CommandRunnerOptions = {}): CommandRunner {
   return {
     run: async (program, args, options = {}) => {
-      onStart?.();
+      onStart?.(program);
       if (netns === undefined) return await start(program, program, args, options);
       const result = await start(program, 'nsenter', [`--net=${netns}`, '--', program, ...args], options);
       if (result.status === NOT_FOUND) throw missing(program);

@@ -27,13 +27,20 @@ export class Iptables {
   readonly #runner: CommandRunner;
   readonly #log: Log;
   readonly #onWrite: () => void;
+  readonly #onRestoreFailure: (family: IpFamily) => void;
   readonly #spellings: Spellings = new Map();
   #variant: Promise<IptablesVariant> | undefined;
 
-  constructor(runner: CommandRunner, log: Log, onWrite: () => void) {
+  constructor(
+    runner: CommandRunner,
+    log: Log,
+    onWrite: () => void,
+    onRestoreFailure: (family: IpFamily) => void = () => undefined,
+  ) {
     this.#runner = runner;
     this.#log = log;
     this.#onWrite = onWrite;
+    this.#onRestoreFailure = onRestoreFailure;
   }
 
   /** Found out once, then remembered. */
@@ -75,7 +82,9 @@ export class Iptables {
       stdin: script,
       deadlineMs: RESTORE_DEADLINE_MS,
     });
-    if (result.status !== 0) throw failure(program, result);
+    if (result.status === 0) return;
+    this.#onRestoreFailure(family);
+    throw failure(program, result);
   }
 
   async #program(family: IpFamily, verb: 'save' | 'restore'): Promise<string> {

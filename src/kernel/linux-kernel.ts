@@ -29,6 +29,10 @@ export interface LinuxKernelOptions {
   readonly log: Log;
   /** Path of a network namespace to work in ("/run/netns/blue"), for tests; default: that of the process. */
   readonly netns?: string;
+  /** A program is started. */
+  readonly onProgram?: (program: string) => void;
+  /** iptables-restore (ip6tables-restore) refused what it was given. */
+  readonly onRestoreFailure?: (family: IpFamily) => void;
 }
 
 /** linux/netlink.h. */
@@ -63,11 +67,15 @@ class LinuxKernel implements Kernel {
   #processes = 0;
   #closed = false;
 
-  constructor({ log, netns }: LinuxKernelOptions) {
+  constructor({ log, netns, onProgram, onRestoreFailure }: LinuxKernelOptions) {
     this.#log = log;
     this.#netns = netns;
-    this.#runner = createCommandRunner({ netns, onStart: () => this.#processes++ });
-    this.#iptables = new Iptables(this.#runner, log, () => this.#writes++);
+    const onStart = (program: string): void => {
+      this.#processes++;
+      onProgram?.(program);
+    };
+    this.#runner = createCommandRunner({ netns, onStart });
+    this.#iptables = new Iptables(this.#runner, log, () => this.#writes++, onRestoreFailure);
     this.#sysctl = new Sysctl(netns === undefined ? processSysctlFiles : commandSysctlFiles(this.#runner));
   }
 

@@ -1,9 +1,12 @@
 import http from 'node:http';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import https from 'node:https';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { errorCode, errorText } from './error-text.ts';
 import { loadKubeConfig } from './kube-config.ts';
 import type { KubeConfigOptions, LoadedKubeConfig } from './kube-config.ts';
+import { RateLimit } from './rate-limit.ts';
+import type { RateLimitOptions } from './rate-limit.ts';
 
 /** One finished request, for metrics. `code` is the status, or "<error>" when none arrived. */
 export interface RequestObservation {
@@ -12,11 +15,25 @@ export interface RequestObservation {
   readonly code: string;
   /** Until the response headers. */
   readonly seconds: number;
+  /** Of the body that was sent; undefined without one. */
+  readonly requestBytes?: number;
+}
+
+/** Who counts requests. Hosts are those of the URL, with the port. */
+export interface ApiObserver {
+  apiRequestFinished(observation: RequestObservation): void;
+  /** A response body came to its end; not told of watches, whose length means nothing. */
+  apiResponseRead(method: string, host: string, bytes: number): void;
+  /** The same request is made again, for there was no answer ("<error>"). */
+  apiRequestRetried(method: string, host: string, code: string): void;
+  apiRateLimiterWaited(method: string, host: string, seconds: number): void;
 }
 
 export interface ApiClientOptions extends KubeConfigOptions {
   readonly userAgent: string;
-  readonly onRequest?: (observation: RequestObservation) => void;
+  readonly observer?: ApiObserver;
+  /** No limit by default. */
+  readonly rateLimit?: RateLimitOptions;
   /** Milliseconds to wait for response headers; 60,000 by default. */
   readonly headersTimeoutMs?: number;
 }
@@ -27,6 +44,8 @@ export interface ApiRequest {
   readonly path: string;
   readonly signal: AbortSignal;
   readonly body?: { readonly type: string; readonly text: string };
+  /** The answer goes on for as long as it may. As in kube-proxy no rate limit holds it up: watches have a back-off of their own. */
+  readonly isWatch?: boolean;
 }
 
 /** The headers of a response and its open body; or why there is none. */
@@ -56,10 +75,12 @@ export class ApiClient {
   readonly #options: ApiClientOptions;
   readonly #httpsAgent = new https.Agent({ keepAlive: true });
   readonly #httpAgent = new http.Agent({ keepAlive: true });
+  readonly #rateLimit: RateLimit;
   #loaded: Loaded;
 
   private constructor(options: ApiClientOptions, loaded: Loaded) {
     this.#options = options;
+    this.#rateLimit = new RateLimit(options.rateLimit ?? { qps: -1, burst: 1 }, performance.now());
     this.#loaded = loaded;
   }
 
@@ -90,16 +111,41 @@ export class ApiClient {
   }
 
   async request(request: ApiRequest): Promise<ApiReply> {
-    const started = performance.now();
+    const { method, body } = request;
     const url = new URL(this.server + request.path);
+    const { host } = url;
+    const { observer } = this.#options;
+    if (request.isWatch !== true && !(await this.#waitForTurn(request, host))) {
+      return { ok: false, message: 'given up while it waited for --kube-api-qps' };
+    }
+    const started = performance.now();
     const reply = await this.#attempt(request, url, true);
-    this.#options.onRequest?.({
-      method: request.method,
-      host: url.host,
+    observer?.apiRequestFinished({
+      method,
+      host,
       code: reply.ok ? String(reply.status) : '<error>',
       seconds: (performance.now() - started) / 1000,
+      ...(body === undefined ? {} : { requestBytes: Buffer.byteLength(body.text) }),
     });
+    if (observer !== undefined && reply.ok && request.isWatch !== true) {
+      countBytes(reply.body, (bytes) => observer.apiResponseRead(method, host, bytes));
+    }
     return reply;
+  }
+
+  /** False when the request was given up meanwhile. */
+  async #waitForTurn({ method, signal }: ApiRequest, host: string): Promise<boolean> {
+    const wait = this.#rateLimit.take(performance.now());
+    if (wait > 0) {
+      try {
+        await sleep(wait, undefined, { signal });
+      } catch {
+        this.#rateLimit.giveBack();
+        return false;
+      }
+    }
+    this.#options.observer?.apiRateLimiterWaited(method, host, wait / 1000);
+    return true;
   }
 
   async #attempt(request: ApiRequest, url: URL, mayRetry: boolean): Promise<ApiReply> {
@@ -124,6 +170,7 @@ export class ApiClient {
         clearTimeout(timeout);
         // The server closed an idle connection in the moment in which it was used again: no fault of anyone.
         if (mayRetry && outgoing.reusedSocket && errorCode(error) === 'ECONNRESET' && !request.signal.aborted) {
+          this.#options.observer?.apiRequestRetried(request.method, url.host, '<error>');
           settle(this.#attempt(request, url, false));
         } else {
           settle({ ok: false, message: errorText(error) });
@@ -150,4 +197,14 @@ export class ApiClient {
       options.agent = cluster.server.startsWith('http:') ? this.#httpAgent : this.#httpsAgent;
     return options;
   }
+}
+
+/** Looks on while somebody else reads a body: paused, so that nothing flows before that. */
+function countBytes(body: IncomingMessage, onEnd: (bytes: number) => void): void {
+  let bytes = 0;
+  body.pause();
+  body.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+  });
+  body.once('end', () => onEnd(bytes));
 }

@@ -2,7 +2,7 @@ import type { Log } from '../observe/log.ts';
 import type { ApiClient } from './api-client.ts';
 import { Interner } from './interner.ts';
 import { Reflector } from './reflector.ts';
-import type { ReflectorStatus } from './reflector.ts';
+import type { ReflectorStatus, WatchObserver } from './reflector.ts';
 import { DEFAULT_TIMING } from './reflector-timing.ts';
 import type { ReflectorTiming } from './reflector-timing.ts';
 import { ENDPOINT_SLICES, ownNode, SERVICES } from './resource.ts';
@@ -15,6 +15,7 @@ export interface ApiSourceOptions {
   readonly nodeName: string;
   readonly log: Log;
   readonly timing?: Partial<ReflectorTiming>;
+  readonly observer?: WatchObserver;
 }
 
 /** Follows Services, EndpointSlices and our Node at the API server. */
@@ -25,8 +26,9 @@ export class ApiSource implements Source {
   readonly #abort = new AbortController();
   #running: Promise<unknown> = Promise.resolve();
 
-  constructor({ client, nodeName, log, timing: changes }: ApiSourceOptions) {
-    const shared = { client, log, interner: new Interner(), timing: { ...DEFAULT_TIMING, ...changes } };
+  constructor({ client, nodeName, log, timing: changes, observer }: ApiSourceOptions) {
+    const timing = { ...DEFAULT_TIMING, ...changes };
+    const shared = { client, log, interner: new Interner(), timing, ...(observer === undefined ? {} : { observer }) };
     this.#services = new Reflector({ ...shared, resource: SERVICES });
     this.#endpointSlices = new Reflector({ ...shared, resource: ENDPOINT_SLICES });
     this.#nodes = new Reflector({ ...shared, resource: ownNode(nodeName) });

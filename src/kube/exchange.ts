@@ -33,7 +33,8 @@ export async function openGet<T extends { readonly meta: ObjectMeta }>(
   for (const [name, value] of Object.entries({ ...resource.selectors[selector], ...parameters })) {
     if (value !== undefined) query.set(name, String(value));
   }
-  const reply = await client.request({ method: 'GET', path: `${resource.path}?${query.toString()}`, signal });
+  const path = `${resource.path}?${query.toString()}`;
+  const reply = await client.request({ method: 'GET', path, signal, isWatch: query.has('watch') });
   if (!reply.ok) return { body: undefined, failure: { kind: 'unavailable', message: reply.message } };
   if (reply.status === 200) return { body: reply.body };
   try {

@@ -16,12 +16,20 @@ import type { ObjectEvent } from './source.ts';
 import { watchOnce } from './watch.ts';
 import type { WatchEnd } from './watch.ts';
 
+/** Who counts what reflectors go through. */
+export interface WatchObserver {
+  setWatchState(resource: string, state: ReflectorState['name']): void;
+  /** A list or watch is over and will be begun anew. @param reason a kind of failure, or "ended" in good order */
+  watchRestarted(resource: string, reason: string): void;
+}
+
 export interface ReflectorOptions<T extends { readonly meta: ObjectMeta }> {
   readonly client: ApiClient;
   readonly resource: Resource<T>;
   readonly interner: Interner;
   readonly log: Log;
   readonly timing: ReflectorTiming;
+  readonly observer?: WatchObserver;
 }
 
 /** For metrics and health. */
@@ -78,6 +86,7 @@ export class Reflector<T extends { readonly meta: ObjectMeta }> {
     this.#onEvent = (event) => {
       if (!signal.aborted) onEvent(event);
     };
+    this.#options.observer?.setWatchState(this.#options.resource.plural, this.#state.name);
     const exchange: Exchange<T> = { ...this.#options, signal };
     while (!signal.aborted) await this.#act(exchange);
   }
@@ -95,11 +104,15 @@ export class Reflector<T extends { readonly meta: ObjectMeta }> {
   }
 
   #step(input: ReflectorInput): void {
-    this.#state = step(this.#state, input, this.#options.resource.selectors.length);
+    const { resource, observer } = this.#options;
+    const before = this.#state.name;
+    this.#state = step(this.#state, input, resource.selectors.length);
+    if (this.#state.name !== before) observer?.setWatchState(resource.plural, this.#state.name);
   }
 
   #ended(end: WatchEnd): void {
     if (end.failure !== undefined) this.#failures++;
+    this.#options.observer?.watchRestarted(this.#options.resource.plural, end.failure?.kind ?? 'ended');
     this.#step({ type: 'ended', ...end });
   }
 

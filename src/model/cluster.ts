@@ -46,6 +46,7 @@ export class Cluster {
   #before = new Map<NamespacedName, Inputs>();
   #triggerTimes = new Map<NamespacedName, number[]>();
   #rejected = new Warnings();
+  #endpointChanges = 0;
   #node: NodeModel | undefined;
   #nodeBefore: NodeModel | undefined;
 
@@ -85,6 +86,11 @@ export class Cluster {
     return this.#listed.has('service') && this.#listed.has('endpoint-slice');
   }
 
+  /** What waits for takeChanges: services touched, and changes of slices. */
+  pending(): { readonly services: number; readonly endpointChanges: number } {
+    return { services: this.#before.size, endpointChanges: this.#endpointChanges };
+  }
+
   takeChanges(): Changes {
     const steps = this.takeChangesInSteps();
     for (;;) {
@@ -103,6 +109,7 @@ export class Cluster {
     const rejected = this.#rejected.list();
     const nodeChanged = !same(this.#node, this.#nodeBefore);
     this.#before = new Map();
+    this.#endpointChanges = 0;
     this.#triggerTimes = new Map();
     this.#rejected = new Warnings();
     this.#nodeBefore = this.#node;
@@ -202,6 +209,7 @@ export class Cluster {
     if (model === undefined) return;
     const { owner } = model;
     this.#touch(owner);
+    this.#endpointChanges += 1;
     this.#slices.set(key, model);
     const others = (this.#slicesOf.get(owner) ?? NO_SLICES).filter(({ name }) => name !== model.name);
     this.#slicesOf.set(owner, [...others, model]);
@@ -216,6 +224,7 @@ export class Cluster {
     const known = this.#slices.get(key);
     if (known === undefined) return;
     this.#touch(known.owner);
+    this.#endpointChanges += 1;
     this.#slices.delete(key);
     const others = (this.#slicesOf.get(known.owner) ?? NO_SLICES).filter(({ name }) => name !== known.name);
     if (others.length === 0) this.#slicesOf.delete(known.owner);

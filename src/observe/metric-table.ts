@@ -86,13 +86,13 @@ const KUBE_PROXY = {
   endpointChangesPending: gauge(
     'kubeproxy_sync_proxy_rules_endpoint_changes_pending',
     [],
-    'Endpoint changes that no sync has carried out yet',
+    'Endpoint changes that no sync has taken up yet',
   ),
   serviceChanges: counter('kubeproxy_sync_proxy_rules_service_changes_total', [], 'Service events taken in'),
   serviceChangesPending: gauge(
     'kubeproxy_sync_proxy_rules_service_changes_pending',
     [],
-    'Services whose changes no sync has carried out yet',
+    'Services with changes that no sync has taken up yet',
   ),
   noLocalEndpoints: gauge(
     'kubeproxy_sync_proxy_rules_no_local_endpoints_total',
@@ -136,14 +136,14 @@ const GENERIC = {
     'rest_client_rate_limiter_duration_seconds',
     ['verb', 'host'],
     REQUEST_BUCKETS,
-    'How long requests waited for --kube-api-qps',
+    'How long requests that are no watches waited for --kube-api-qps',
   ),
   apiRequestSize: histogram('rest_client_request_size_bytes', ['verb', 'host'], SIZE_BUCKETS, 'Size of request bodies'),
   apiResponseSize: histogram(
     'rest_client_response_size_bytes',
     ['verb', 'host'],
     SIZE_BUCKETS,
-    'Size of response bodies',
+    'Size of response bodies, but those of watches',
   ),
   apiRetries: counter('rest_client_request_retries_total', ['code', 'verb', 'host'], 'Requests that were tried again'),
   buildInfo: gauge('kubernetes_build_info', BUILD, 'Always 1; the labels say which build this is'),
@@ -191,7 +191,11 @@ const OWN = {
     ['resource', 'state'],
     '1 for the state that the watch of a resource is in (listing, watching, waiting), 0 for the others',
   ),
-  watchRestarts: counter('kubeipvs_watch_restarts_total', ['resource', 'reason'], 'Watches that ended and began anew'),
+  watchRestarts: counter(
+    'kubeipvs_watch_restarts_total',
+    ['resource', 'reason'],
+    'Lists and watches that were begun anew, by why the one before was over (ended: in good order; else a kind of failure)',
+  ),
   netlinkBytes: counter(
     'kubeipvs_netlink_bytes_total',
     ['direction'],

@@ -38,7 +38,6 @@ export interface ApiRequestObservation {
   readonly code: string;
   readonly seconds: number;
   readonly requestBytes?: number;
-  readonly responseBytes?: number;
 }
 
 export interface NetlinkTraffic {
@@ -110,12 +109,13 @@ export class ProxyMetrics {
     }
   }
 
-  endpointChanged(): void {
-    this.#metrics.endpointChanges.inc();
+  /** @param objects that an event of EndpointSlices brought: a list brings many */
+  endpointChanged(objects = 1): void {
+    this.#metrics.endpointChanges.inc(objects);
   }
 
-  serviceChanged(): void {
-    this.#metrics.serviceChanges.inc();
+  serviceChanged(objects = 1): void {
+    this.#metrics.serviceChanges.inc(objects);
   }
 
   setPendingChanges(services: number, endpoints: number): void {
@@ -146,11 +146,15 @@ export class ProxyMetrics {
     this.#metrics.livezAnswers.inc({ code });
   }
 
-  apiRequestFinished({ method, host, code, seconds, requestBytes, responseBytes }: ApiRequestObservation): void {
+  apiRequestFinished({ method, host, code, seconds, requestBytes }: ApiRequestObservation): void {
     this.#metrics.apiRequests.inc({ code, method, host });
     this.#metrics.apiRequestDuration.observe({ verb: method, host }, seconds);
     if (requestBytes !== undefined) this.#metrics.apiRequestSize.observe({ verb: method, host }, requestBytes);
-    if (responseBytes !== undefined) this.#metrics.apiResponseSize.observe({ verb: method, host }, responseBytes);
+  }
+
+  /** A response that is no watch was read to its end. */
+  apiResponseRead(method: string, host: string, bytes: number): void {
+    this.#metrics.apiResponseSize.observe({ verb: method, host }, bytes);
   }
 
   apiRequestRetried(method: string, host: string, code: string): void {

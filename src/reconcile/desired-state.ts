@@ -26,6 +26,8 @@ export interface DesiredStateOptions {
   readonly log: Log;
   /** --bind-address: stands for the node's own address of its family. */
   readonly nodeIpOverride: IpAddress | undefined;
+  /** A service's plan has a warning that the plan before it had not; the log has it already. */
+  readonly onWarning?: (service: NamespacedName, warning: PlanWarning) => void;
 }
 
 /** Cluster, node and configuration in; the merged plan out. Holds no kernel state. */
@@ -35,6 +37,7 @@ export class DesiredState {
   readonly #config: PlanConfig;
   readonly #log: Log;
   readonly #nodeIpOverride: IpAddress | undefined;
+  readonly #onWarning: DesiredStateOptions['onWarning'];
   #interfaceAddresses: readonly IpAddress[] = [];
   #everythingStale = true;
 
@@ -43,6 +46,7 @@ export class DesiredState {
     this.#config = options.plan;
     this.#log = options.log;
     this.#nodeIpOverride = options.nodeIpOverride;
+    this.#onWarning = options.onWarning;
   }
 
   /** Addresses of this node's interfaces but kube-ipvs0; answers whether they differ from before. */
@@ -87,8 +91,11 @@ export class DesiredState {
 
   #report(name: NamespacedName, before: readonly PlanWarning[], after: readonly PlanWarning[]): void {
     const known = new Set(before.map((warning) => warning.message));
-    for (const { reason, message } of after) {
-      if (!known.has(message)) this.#log.warn(message, { service: name, reason });
+    for (const warning of after) {
+      const { reason, message } = warning;
+      if (known.has(message)) continue;
+      this.#log.warn(message, { service: name, reason });
+      this.#onWarning?.(name, warning);
     }
   }
 

@@ -1,6 +1,6 @@
 import type { Op, OpKind } from '../state/op.ts';
 import type { OpFailure } from '../state/outcome.ts';
-import type { SyncKind, SyncReport } from './sync-report.ts';
+import type { FlowCleanUp, SyncKind, SyncReport } from './sync-report.ts';
 
 /** What one sync gathers on its way, for its report. */
 export class SyncProgress {
@@ -11,7 +11,7 @@ export class SyncProgress {
   drift: readonly Op[] = [];
   rulesRepaired = false;
   triggerTimes: readonly number[] = [];
-  deletedFlows = 0;
+  readonly flowCleanUps: FlowCleanUp[] = [];
   error: Error | undefined;
 
   constructor(kind: SyncKind) {
@@ -23,7 +23,7 @@ export class SyncProgress {
   }
 
   report(draining: number): SyncReport {
-    const { kind, error, failures, rulesRepaired, triggerTimes, deletedFlows } = this;
+    const { kind, error, failures, rulesRepaired, triggerTimes, flowCleanUps } = this;
     return {
       kind,
       ok: error === undefined,
@@ -35,7 +35,7 @@ export class SyncProgress {
       rulesRepaired,
       draining,
       triggerTimes,
-      deletedFlows,
+      flowCleanUps,
     };
   }
 }

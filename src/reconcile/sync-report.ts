@@ -1,3 +1,4 @@
+import type { IpFamily } from '../net/ip.ts';
 import type { Log } from '../observe/log.ts';
 import type { OpKind } from '../state/op.ts';
 import type { OpFailure } from '../state/outcome.ts';
@@ -21,6 +22,13 @@ export interface SyncReport {
   readonly draining: number;
   /** When the endpoint changes now in force were made, as their controller says: milliseconds since the epoch. */
   readonly triggerTimes: readonly number[];
+  /** Clean-ups of UDP flows, one for each family; none where no endpoint of a UDP port changed. */
+  readonly flowCleanUps: readonly FlowCleanUp[];
+}
+
+export interface FlowCleanUp {
+  readonly family: IpFamily;
+  readonly durationMs: number;
   readonly deletedFlows: number;
 }
 

@@ -127,7 +127,12 @@ export class Bed {
       kubeconfig: access.kubeconfig ?? '',
       master: access.master ?? (access.kubeconfig === undefined ? this.server.url : ''),
       userAgent: userAgent('1.2.3-dev'),
-      onRequest: (observation) => this.observations.push(observation),
+      observer: {
+        apiRequestFinished: (observation) => this.observations.push(observation),
+        apiResponseRead: () => undefined,
+        apiRequestRetried: () => undefined,
+        apiRateLimiterWaited: () => undefined,
+      },
     });
     if (!created.ok) throw new Error(created.error);
     this.client = created.client;

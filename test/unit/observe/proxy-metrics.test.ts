@@ -170,8 +170,8 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
         code: '200',
         seconds: 0.3,
         requestBytes: 0,
-        responseBytes: 70_000,
       });
+      metrics.apiResponseRead('GET', 'h:6443', 70_000);
       metrics.apiRequestFinished({ method: 'GET', host: 'h:6443', code: '<error>', seconds: 61 });
       metrics.apiRequestRetried('GET', 'h:6443', '429');
       metrics.apiRateLimiterWaited('GET', 'h:6443', 0.01);
