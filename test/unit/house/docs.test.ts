@@ -1,0 +1,45 @@
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+import { FLAGS } from '../../../src/config/flag-table.ts';
+import { METRICS } from '../../../src/observe/metric-table.ts';
+
+const PAGES = ['README.md', ...readdirSync('docs').map((name) => `docs/${name}`)].filter((name) =>
+  name.endsWith('.md'),
+);
+const NAMES = new Set(Object.values(METRICS).map(({ name }) => name));
+
+function found(text: string, pattern: RegExp): string[] {
+  return Array.from(text.matchAll(pattern), ([, match]) => match ?? '');
+}
+
+/** A page that names what is not there (any more) leads newcomers astray. */
+describe.each(PAGES)('%s', (page) => {
+  const text = readFileSync(page, 'utf8');
+
+  test('links to and names only files that exist', () => {
+    const links = found(text, /\]\((?!https?:)([^)#]+)/g).map((link) => path.join(path.dirname(page), link));
+    // build/ is there only after a build.
+    const names = found(text, /`((?:src|test|docs|native|scripts|manifests|\.ci)\/[\w./-]*)`/g);
+    expect([...links, ...names].filter((name) => !existsSync(name))).toEqual([]);
+  });
+
+  test('names only flags that exist', () => {
+    const known = new Set(FLAGS.map(({ name }) => name));
+    const other = new Set([
+      'selectProjects',
+      'runInBand',
+      'testPathPatterns',
+      'random-fully',
+      'experimental-vm-modules',
+    ]);
+    const flags = found(text, /(?<![\w-])--([a-zA-Z][\w-]*[\w])/g);
+    // Of programs of others: jest, iptables, node, the controller manager.
+    expect(flags.filter((name) => !known.has(name) && !other.has(name))).toEqual([]);
+  });
+
+  test('names only metrics that exist', () => {
+    const names = found(text, /`(kube(?:ipvs|proxy)_[a-z_]+[a-z])\b(?!_)/g);
+    expect(names.filter((name) => !NAMES.has(name))).toEqual([]);
+  });
+});
