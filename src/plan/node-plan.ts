@@ -87,6 +87,7 @@ export class NodePlan {
     { readonly id: VirtualServerId; readonly before: PlannedVirtualServer | undefined | 'unknown' }
   >();
   readonly #touchedAddresses = new Map<IpAddress, boolean | 'unknown'>();
+  #recording = true;
   readonly #touchedEntries = new Map<string, TouchedEntry>();
 
   /** Puts a service's new plan in the place of its old one; undefined: the service is gone. */
@@ -196,8 +197,15 @@ export class NodePlan {
     return { virtualServers, addresses, entries };
   }
 
-  /** As takeChanges(), for whoever is about to look at everything anyway: costs nothing, however much has changed. */
+  /** Remembers no changes until they are next asked for: for whoever looks at everything anyway, as a first sync does. */
+  ignoreChanges(): void {
+    this.forgetChanges();
+    this.#recording = false;
+  }
+
+  /** As takeChanges(), but costs nothing, however much has changed. */
   forgetChanges(): void {
+    this.#recording = true;
     this.#touchedVirtualServers.clear();
     this.#touchedAddresses.clear();
     this.#touchedEntries.clear();
@@ -222,13 +230,17 @@ export class NodePlan {
   }
 
   #rememberVirtualServer(key: VirtualServerKey, { address, port, protocol }: VirtualServerId): void {
-    if (this.#touchedVirtualServers.has(key)) return;
+    if (!this.#recording || this.#touchedVirtualServers.has(key)) return;
     this.#touchedVirtualServers.set(key, { id: { address, port, protocol }, before: this.virtualServer(key) });
+  }
+
+  #rememberEntry(key: string, touched: TouchedEntry): void {
+    if (!this.#touchedEntries.has(key)) this.#touchedEntries.set(key, touched);
   }
 
   #countAddress(address: IpAddress, difference: 1 | -1): void {
     const before = this.#addresses.get(address) ?? 0;
-    if (!this.#touchedAddresses.has(address)) this.#touchedAddresses.set(address, before > 0);
+    if (this.#recording && !this.#touchedAddresses.has(address)) this.#touchedAddresses.set(address, before > 0);
     if (before + difference > 0) this.#addresses.set(address, before + difference);
     else this.#addresses.delete(address);
   }
@@ -239,10 +251,7 @@ export class NodePlan {
     if (set === undefined) this.#entries.set(of, (set = new Map()));
     const text = formatIpSetEntry(planned.entry);
     const counted = set.get(text);
-    const key = `${of} ${text}`;
-    if (!this.#touchedEntries.has(key)) {
-      this.#touchedEntries.set(key, { entry: planned, text, before: counted !== undefined });
-    }
+    if (this.#recording) this.#rememberEntry(`${of} ${text}`, { entry: planned, text, before: counted !== undefined });
     if (counted === undefined) set.set(text, { entry: planned, count: difference });
     else if ((counted.count += difference) <= 0) set.delete(text);
   }

@@ -141,6 +141,7 @@ export class Reconciler {
     if (progress.kind === 'first') {
       this.#desired.refreshFirst(KUBERNETES_SERVICE);
       await this.#syncChanges(progress, breather);
+      this.plan.ignoreChanges();
     }
     this.#touchUnfinished(clock.now());
     const refresh = await this.#desired.refresh(breather);
