@@ -12,7 +12,17 @@ interface Waiter {
   reject(error: Error): void;
 }
 
-/** Our end of the agent that runs in one namespace. */
+/** The agent for TCP and UDP. */
+export const NODE_AGENT = [
+  process.execPath,
+  '--disable-warning=ExperimentalWarning',
+  new URL('agent.ts', import.meta.url).pathname,
+] as const;
+
+/** The agent for SCTP, with the Python of the system: others in PATH may be slow wrappers. */
+export const SCTP_AGENT = ['/usr/bin/python3', new URL('sctp_agent.py', import.meta.url).pathname] as const;
+
+/** Our end of an agent that runs in one namespace. */
 export class AgentClient implements AsyncDisposable {
   readonly #namespace: string;
   readonly #child: ChildProcessByStdio<Writable, Readable, null>;
@@ -20,12 +30,11 @@ export class AgentClient implements AsyncDisposable {
   #lastId = 0;
   #ended = false;
 
-  constructor(namespace: string) {
+  constructor(namespace: string, argv: readonly string[] = NODE_AGENT) {
     this.#namespace = namespace;
-    const script = new URL('agent.ts', import.meta.url).pathname;
     this.#child = spawn(
       'ip',
-      ['netns', 'exec', namespace, process.execPath, '--disable-warning=ExperimentalWarning', script],
+      ['netns', 'exec', namespace, ...argv],
       // Stripping types and compiling is half of an agent's start in the test kernel: the cache keeps both.
       { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, NODE_COMPILE_CACHE: compileCache } },
     );

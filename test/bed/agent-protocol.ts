@@ -8,12 +8,19 @@ export type AgentCommand =
       readonly name: string;
     }
   | { readonly do: 'stop'; readonly handle: number }
-  | { readonly do: 'probe'; readonly protocol: Transport; readonly target: Target; readonly timeoutMs: number }
+  | ({ readonly do: 'probe' } & ProbeRequest)
+  | { readonly do: 'probeAll'; readonly probes: readonly ProbeRequest[]; readonly parallel: number }
   | { readonly do: 'hold'; readonly target: Target; readonly timeoutMs: number }
   | { readonly do: 'askHeld'; readonly handle: number; readonly timeoutMs: number }
   | { readonly do: 'load'; readonly protocol: Transport; readonly target: Target; readonly load: LoadShape };
 
-export type Transport = 'tcp' | 'udp';
+export type Transport = 'tcp' | 'udp' | 'sctp';
+
+export interface ProbeRequest {
+  readonly protocol: Transport;
+  readonly target: Target;
+  readonly timeoutMs: number;
+}
 
 export interface Target {
   readonly address: string;
@@ -59,6 +66,8 @@ export interface AgentResults {
   serve: { readonly handle: number };
   stop: Record<string, never>;
   probe: ProbeResult;
+  /** In the order of the probes. */
+  probeAll: readonly ProbeResult[];
   hold: { readonly handle: number; readonly first: ProbeResult };
   askHeld: ProbeResult;
   load: LoadResult;

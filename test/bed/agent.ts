@@ -3,8 +3,14 @@
 import { createInterface } from 'node:readline';
 
 import type { AgentCommand, AgentReply, AgentRequest, AgentResults } from './agent-protocol.ts';
-import { HeldConnection, load, probe } from './traffic-client.ts';
+import { HeldConnection, load, probe, probeAll } from './traffic-client.ts';
 import { serveTcp, serveUdp } from './traffic-server.ts';
+
+const SERVE = {
+  tcp: serveTcp,
+  udp: serveUdp,
+  sctp: () => Promise.reject(new Error('Node has no SCTP: sctp_agent.py does it')),
+};
 
 const closers = new Map<number, () => void>();
 const held = new Map<number, HeldConnection>();
@@ -19,7 +25,7 @@ function keep(close: () => void): number {
 async function perform(command: AgentCommand): Promise<AgentResults[keyof AgentResults]> {
   switch (command.do) {
     case 'serve': {
-      const serve = command.protocol === 'tcp' ? serveTcp : serveUdp;
+      const serve = SERVE[command.protocol];
       return { handle: keep(await serve(command.address, command.port, command.name)) };
     }
     case 'stop':
@@ -29,6 +35,8 @@ async function perform(command: AgentCommand): Promise<AgentResults[keyof AgentR
       return {};
     case 'probe':
       return await probe(command.protocol, command.target, command.timeoutMs);
+    case 'probeAll':
+      return await probeAll(command.probes, command.parallel);
     case 'hold': {
       const connection = new HeldConnection(command.target);
       const first = await connection.ask(command.timeoutMs);

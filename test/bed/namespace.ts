@@ -1,6 +1,6 @@
 import type { DualStack } from './address-plan.ts';
-import { AgentClient } from './agent-client.ts';
-import type { LoadResult, LoadShape, ProbeResult, Target, Transport } from './agent-protocol.ts';
+import { AgentClient, SCTP_AGENT } from './agent-client.ts';
+import type { LoadResult, LoadShape, ProbeRequest, ProbeResult, Target, Transport } from './agent-protocol.ts';
 import { type CommandOptions, type CommandResult, runCommand } from './command.ts';
 import { LongProcess } from './long-process.ts';
 
@@ -41,6 +41,7 @@ export class Namespace implements AsyncDisposable {
   readonly addresses: DualStack;
   readonly #processes: LongProcess[] = [];
   #agent: AgentClient | undefined;
+  #sctpAgent: AgentClient | undefined;
 
   constructor(name: string, netns: string, addresses: DualStack) {
     this.name = name;
@@ -83,6 +84,10 @@ export class Namespace implements AsyncDisposable {
     return this.#serve('udp', port, options);
   }
 
+  serveSctp(port: number, options?: ServeOptions): Promise<Kept> {
+    return this.#serve('sctp', port, options);
+  }
+
   probeTcp(address: string, port: number, options?: ProbeOptions): Promise<ProbeResult> {
     return this.probe('tcp', address, port, options);
   }
@@ -91,11 +96,40 @@ export class Namespace implements AsyncDisposable {
     return this.probe('udp', address, port, options);
   }
 
+  probeSctp(address: string, port: number, options?: ProbeOptions): Promise<ProbeResult> {
+    return this.probe('sctp', address, port, options);
+  }
+
   /** One question on a new connection or socket. A network error is a result, not an exception. */
   probe(protocol: Transport, address: string, port: number, options: ProbeOptions = {}): Promise<ProbeResult> {
     const timeoutMs = options.timeoutMs ?? PROBE_TIMEOUT_MS;
     const target = targetOf(address, port, options);
-    return this.agent().ask({ do: 'probe', protocol, target, timeoutMs }, timeoutMs + REPLY_MARGIN_MS);
+    const agent = this.#agentFor(protocol);
+    return agent.ask({ do: 'probe', protocol, target, timeoutMs }, timeoutMs + REPLY_MARGIN_MS);
+  }
+
+  /** Many questions, started in their order (SCTP apart from the rest), at most `parallel` at a time; results in that order. */
+  async probeAll(probes: readonly ProbeRequest[], parallel = 16): Promise<readonly ProbeResult[]> {
+    const limit = probes.reduce((sum, { timeoutMs }) => sum + timeoutMs, REPLY_MARGIN_MS);
+    const ask = async (agent: () => AgentClient, part: readonly ProbeRequest[]): Promise<readonly ProbeResult[]> =>
+      part.length === 0 ? [] : agent().ask({ do: 'probeAll', probes: part, parallel }, limit);
+    const isSctp = ({ protocol }: ProbeRequest): boolean => protocol === 'sctp';
+    const [sctp, others] = await Promise.all([
+      ask(
+        () => this.#agentFor('sctp'),
+        probes.filter((probe) => isSctp(probe)),
+      ),
+      ask(
+        () => this.agent(),
+        probes.filter((probe) => !isSctp(probe)),
+      ),
+    ]);
+    const results = { sctp: sctp.values(), others: others.values() };
+    return probes.map((probe) => {
+      const { value } = results[isSctp(probe) ? 'sctp' : 'others'].next();
+      if (value === undefined) throw new Error(`agent in ${this.netns}: fewer results than probes`);
+      return value;
+    });
   }
 
   /** Opens a TCP connection, asks once, and keeps it open. */
@@ -107,7 +141,7 @@ export class Namespace implements AsyncDisposable {
       first,
       ask: (wait = PROBE_TIMEOUT_MS) =>
         this.agent().ask({ do: 'askHeld', handle, timeoutMs: wait }, wait + REPLY_MARGIN_MS),
-      close: () => this.#close(handle),
+      close: () => close(this.agent(), handle),
     };
   }
 
@@ -124,23 +158,35 @@ export class Namespace implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([this.#agent?.[Symbol.asyncDispose](), ...this.#processes.map((process) => process.stop())]);
+    await Promise.all([
+      this.#agent?.[Symbol.asyncDispose](),
+      this.#sctpAgent?.[Symbol.asyncDispose](),
+      ...this.#processes.map((process) => process.stop()),
+    ]);
     this.#agent = undefined;
+    this.#sctpAgent = undefined;
   }
 
   async #serve(protocol: Transport, port: number, options: ServeOptions = {}): Promise<Kept> {
     const { address = '::', name = this.name } = options;
-    const { handle } = await this.agent().ask({ do: 'serve', protocol, address, port, name }, REPLY_MARGIN_MS);
-    return { close: () => this.#close(handle) };
+    const agent = this.#agentFor(protocol);
+    const { handle } = await agent.ask({ do: 'serve', protocol, address, port, name }, REPLY_MARGIN_MS);
+    return { close: () => close(agent, handle) };
   }
 
-  async #close(handle: number): Promise<void> {
-    await this.agent().ask({ do: 'stop', handle }, REPLY_MARGIN_MS);
+  #agentFor(protocol: Transport): AgentClient {
+    if (protocol !== 'sctp') return this.agent();
+    this.#sctpAgent ??= new AgentClient(this.netns, SCTP_AGENT);
+    return this.#sctpAgent;
   }
 
   #inside(argv: readonly string[]): readonly string[] {
     return ['ip', 'netns', 'exec', this.netns, ...argv];
   }
+}
+
+async function close(agent: AgentClient, handle: number): Promise<void> {
+  await agent.ask({ do: 'stop', handle }, REPLY_MARGIN_MS);
 }
 
 function targetOf(address: string, port: number, { sourcePort }: ProbeOptions): Target {

@@ -1,7 +1,16 @@
 import { createSocket } from 'node:dgram';
 import { connect, type Socket } from 'node:net';
 
-import type { Answer, LoadResult, LoadShape, NoAnswer, ProbeResult, Target, Transport } from './agent-protocol.ts';
+import type {
+  Answer,
+  LoadResult,
+  LoadShape,
+  NoAnswer,
+  ProbeRequest,
+  ProbeResult,
+  Target,
+  Transport,
+} from './agent-protocol.ts';
 
 /** One TCP connection that can be asked again and again. */
 export class HeldConnection {
@@ -67,10 +76,27 @@ export async function probe(protocol: Transport, target: Target, timeoutMs: numb
   if (protocol === 'udp') {
     return probeUdp(target, timeoutMs);
   }
+  if (protocol === 'sctp') {
+    throw new Error('Node has no SCTP: sctp_agent.py does it');
+  }
   const connection = new HeldConnection(target);
   const result = await connection.ask(timeoutMs);
   connection.close();
   return result;
+}
+
+/** Starts the probes in their order, at most `parallel` at a time. */
+export async function probeAll(probes: readonly ProbeRequest[], parallel: number): Promise<readonly ProbeResult[]> {
+  const results: ProbeResult[] = [];
+  const waiting = probes.entries();
+  const lane = async (): Promise<void> => {
+    // The lanes share one iterator: each takes the next probe that nobody has.
+    for (const [index, { protocol, target, timeoutMs }] of waiting) {
+      results[index] = await probe(protocol, target, timeoutMs);
+    }
+  };
+  await Promise.all(Array.from({ length: parallel }, lane));
+  return results;
 }
 
 /** Sends requests at an even rate, each on a new connection or socket, without waiting for the one before. */
