@@ -10,6 +10,7 @@ import { ProxyHealth } from '../observe/health.ts';
 import { ProxyMetrics } from '../observe/proxy-metrics.ts';
 import { ServiceHealthServers } from '../observe/service-health-servers.ts';
 import type { LogControl } from '../observe/winston-log.ts';
+import type { PlanConfig } from '../plan/plan-config.ts';
 import { SYSTEM_CLOCK } from '../reconcile/clock.ts';
 import { Reconciler } from '../reconcile/reconciler.ts';
 import { DaemonEvents } from './daemon-events.ts';
@@ -82,7 +83,6 @@ async function start(
   for (const server of servers) started.defer(() => server.close());
 
   await setUpKernel(kernel, config, log);
-  await kernel.prepare();
   watchConfig(config, stop, started, log);
 
   const cluster = new Cluster(nodeName);
@@ -98,9 +98,12 @@ async function start(
   events.started();
   await waitForNode(cluster, config, clock, stop.signal, log);
   if (stop.signal.aborted) return;
+  const planConfig = planConfigOf(config, nodeName, families, cluster);
+  // Not sooner: what is wrong with our Node has been said by now, and kube-ipvs0 would stay.
+  await kernel.prepare();
   nodeChanges = new NodeChanges({ config, atStart: cluster.node(), log, end: () => stop.stop(1) });
 
-  const parts = { config, control, kernel, metrics, health, cluster, families, nodeName, events };
+  const parts = { config, control, kernel, metrics, health, cluster, families, planConfig, events };
   reconciler = startReconciler(parts, started);
 }
 
@@ -112,15 +115,14 @@ interface Parts {
   readonly health: ProxyHealth;
   readonly cluster: Cluster;
   readonly families: readonly IpFamily[];
-  readonly nodeName: string;
+  readonly planConfig: PlanConfig;
   readonly events: DaemonEvents;
 }
 
 function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconciler {
-  const { config, control, kernel, metrics, health, cluster, families, nodeName, events } = parts;
+  const { config, control, kernel, metrics, health, cluster, families, planConfig, events } = parts;
   const clock = SYSTEM_CLOCK;
   const log = control.log.child('sync');
-  const planConfig = planConfigOf(config, nodeName, families, cluster);
   const serviceHealth = new ServiceHealthServers({
     proxyHealthy: () => health.healthy(clock.now()),
     onBindFailure: ({ namespace, name, port }, address, { message }) => {
