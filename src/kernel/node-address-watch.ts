@@ -54,7 +54,7 @@ export class NodeAddressWatch {
   stop(): void {
     this.#stopped = true;
     clearTimeout(this.#timer);
-    this.#socket?.close();
+    if (this.#socket !== undefined) closeLater(this.#socket);
     this.#socket = undefined;
   }
 
@@ -66,7 +66,7 @@ export class NodeAddressWatch {
       });
       this.#socket = socket;
       socket.on('message', (bytes) => this.#receive(bytes));
-      socket.on('error', (error) => this.#lost(error));
+      socket.on('error', (error) => this.#lost(socket, error));
       socket.unref();
       for (const group of GROUPS) socket.addMembership(group);
     } catch (error) {
@@ -74,11 +74,15 @@ export class NodeAddressWatch {
     }
   }
 
-  // The usual error is ENOBUFS: the socket goes on, but what it would have said is gone.
-  #lost(error: unknown): void {
-    if (this.#stopped) return;
-    this.#socket?.close();
-    this.#reopenLater(error);
+  #lost(socket: RawNetlinkSocket, error: unknown): void {
+    if (this.#stopped || socket !== this.#socket) return;
+    if (isOverflow(error)) {
+      // Usual where thousands of addresses are bound to our own interface. The socket goes on; what it would have said is gone.
+      this.#options.log.debug(2, 'more address changes than could be reported: reading them all');
+    } else {
+      closeLater(socket);
+      this.#reopenLater(error);
+    }
     this.#options.onChange();
   }
 
@@ -116,4 +120,13 @@ export class NodeAddressWatch {
     const address = decodeAddress(payload);
     return address !== undefined && address.index !== this.#device;
   }
+}
+
+/** Never within one of its callbacks, nor in the microtasks behind one: the package goes on to use what close() frees, and aborts. */
+function closeLater(socket: RawNetlinkSocket): void {
+  setImmediate(() => socket.close());
+}
+
+function isOverflow(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOBUFS';
 }
