@@ -34,7 +34,12 @@ const ROWS: Readonly<Record<FlagGroup, readonly Row[]>> = {
       'accepted; this client asks for JSON',
       of('clientConnection.contentType', { ignored: 'this client asks for JSON' }),
     ],
-    ['config-sync-period', '15m0s', 'how often what the API server said is gone through again', of('configSyncPeriod')],
+    [
+      'config-sync-period',
+      '15m0s',
+      'accepted; everything is compared every --ipvs-sync-period',
+      of('configSyncPeriod'),
+    ],
   ],
   'This node': [
     [

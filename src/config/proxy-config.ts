@@ -62,7 +62,7 @@ export interface ProxyConfig {
   readonly api: ApiClientConfig;
   /** A directory of Service, EndpointSlice and Node manifests that stands in for the API server. */
   readonly manifests: string | undefined;
-  /** Informer resync upstream; here the longest that a watch goes without a new list. */
+  /** Informer resync upstream; no effect here, where a full check compares everything each syncPeriod. */
   readonly configSyncPeriod: Duration;
 
   /** Lower case, trimmed; undefined: the host's name. */
