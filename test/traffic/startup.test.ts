@@ -47,7 +47,10 @@ describe('a start', () => {
       'ip6tables-save',
       'ip -brief link show type dummy',
     ]) {
-      found[command] = (await node.exec(command.split(' '))).stdout;
+      const { stdout } = await node.exec(command.split(' '));
+      // A table that was only looked at is printed empty: what counts is rules and chains that the kernel does not bring along.
+      const counts = (line: string): boolean => !command.includes('tables') || /^-|^:\S+ - /.test(line);
+      found[command] = stdout.split('\n').filter(counts).join('\n');
     }
     return found;
   }
