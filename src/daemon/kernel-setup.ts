@@ -1,7 +1,8 @@
 import { release } from 'node:os';
 import type { ProxyConfig } from '../config/proxy-config.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import type { IpFamily } from '../net/ip.ts';
+import { errorText } from '../kube/error-text.ts';
+import { type IpFamily, familyLabel } from '../net/ip.ts';
 import type { Log } from '../observe/log.ts';
 import { setUpConntrack } from './conntrack-setup.ts';
 import { StartupError } from './startup-error.ts';
@@ -71,11 +72,32 @@ function toSeconds(ms: number): number {
   return Math.trunc(ms / 1_000);
 }
 
-/** Both families, unless this kernel runs without IPv6. */
+/**
+ * The families for which rules can be written here, the one of --bind-address first. A StartupError when there is none; whether the
+ * node's own family is among them is for crossChecks, which knows it.
+ */
 export async function usableFamilies(kernel: Kernel, config: ProxyConfig, log: Log): Promise<readonly IpFamily[]> {
-  const hasIp6 = (await kernel.getSysctl('net/ipv6/conf/all/forwarding')) !== undefined;
-  if (!hasIp6) log.info('this kernel runs without IPv6: serving IPv4 only');
-  const primary: IpFamily = typeof config.nodeIpOverride === 'bigint' ? 6 : 4;
-  if (!hasIp6) return [4];
-  return primary === 4 ? [4, 6] : [6, 4];
+  const inOrder: readonly IpFamily[] = typeof config.nodeIpOverride === 'bigint' ? [6, 4] : [4, 6];
+  const usable: IpFamily[] = [];
+  const reasons: string[] = [];
+  for (const family of inOrder) {
+    const reason = await whyUnusable(kernel, family);
+    if (reason === undefined) usable.push(family);
+    else reasons.push(`${familyLabel(family)}: ${reason}`);
+  }
+  if (usable.length === 0) throw new StartupError(`no rules can be written on this node: ${reasons.join('; ')}`);
+  for (const reason of reasons) log.info(`one family only is served here, ${reason}`);
+  return usable;
+}
+
+async function whyUnusable(kernel: Kernel, family: IpFamily): Promise<string | undefined> {
+  if (family === 6 && (await kernel.getSysctl('net/ipv6/conf/all/forwarding')) === undefined) {
+    return 'this kernel runs without it';
+  }
+  try {
+    await kernel.probeRules(family);
+    return undefined;
+  } catch (error) {
+    return errorText(error);
+  }
 }

@@ -3,7 +3,7 @@ import type { ProxyConfig } from '../config/proxy-config.ts';
 import { Cluster } from '../model/cluster.ts';
 import { nodeIps } from '../model/node.ts';
 import { type Cidr, cidrFamily, cidrOf } from '../net/cidr.ts';
-import { IP_FAMILIES, type IpAddress, type IpFamily, familyLabel, isIp4, isLoopback } from '../net/ip.ts';
+import { IP_FAMILIES, type IpAddress, type IpFamily, isIp4, isLoopback } from '../net/ip.ts';
 import type { Log } from '../observe/log.ts';
 import type { LocalDetector, PlanConfig } from '../plan/plan-config.ts';
 import type { Clock } from '../reconcile/clock.ts';
@@ -109,14 +109,6 @@ function localDetectors(
       cidrs.find((cidr) => cidrFamily(cidr) === family),
     );
     if (detector !== undefined) detectors[family] = detector;
-  }
-  const [only] = families;
-  const byCidr = config.detectLocalMode === 'ClusterCIDR' || config.detectLocalMode === 'NodeCIDR';
-  if (byCidr && families.length === 1 && only !== undefined && cidrs.length > 0 && detectors[only] === undefined) {
-    throw new StartupError(
-      `no CIDR of the family ${familyLabel(only)} to detect local traffic by, the only family of this host: ` +
-        "correct --cluster-cidr (or the Node's podCIDRs)",
-    );
   }
   return detectors;
 }

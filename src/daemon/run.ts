@@ -13,6 +13,7 @@ import type { LogControl } from '../observe/winston-log.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
 import { SYSTEM_CLOCK } from '../reconcile/clock.ts';
 import { Reconciler } from '../reconcile/reconciler.ts';
+import { checkAgainstNode } from './cross-checks.ts';
 import { DaemonEvents } from './daemon-events.ts';
 import { EventFeed } from './event-feed.ts';
 import { reportFailure } from './failure.ts';
@@ -98,6 +99,7 @@ async function start(
   events.started();
   await waitForNode(cluster, config, clock, stop.signal, log);
   if (stop.signal.aborted) return;
+  checkAgainstNode(config, families, cluster.node(), log);
   const planConfig = planConfigOf(config, nodeName, families, cluster);
   // Not sooner: what is wrong with our Node has been said by now, and kube-ipvs0 would stay.
   await kernel.prepare();

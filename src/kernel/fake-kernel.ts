@@ -200,6 +200,10 @@ export class FakeKernel implements Kernel {
     return { attempted: ops.length, failures };
   }
 
+  async probeRules(): Promise<void> {
+    await this.#enter('probeRules');
+  }
+
   async ensureRules(rules: RuleSet): Promise<{ readonly changed: boolean }> {
     await this.#enter('ensureRules');
     const changed = JSON.stringify(this.#rules.get(rules.family)) !== JSON.stringify(rules);

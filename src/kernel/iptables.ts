@@ -19,6 +19,8 @@ export type IptablesVariant = 'legacy' | 'nft' | 'system';
 const LOCK_SECONDS = 30;
 const RESTORE_DEADLINE_MS = (LOCK_SECONDS + 30) * 1000;
 
+const PROBED_TABLES = ['mangle', 'nat', 'filter'];
+
 /** Chains that a kubelet makes in table mangle of the variant it uses, for others to find. */
 const HINTS = ['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'];
 
@@ -47,6 +49,17 @@ export class Iptables {
   async variant(): Promise<IptablesVariant> {
     this.#variant ??= detectVariant(this.#runner);
     return await this.#variant;
+  }
+
+  /** Whether the program and all tables are there, by a run that changes nothing. */
+  async probe(family: IpFamily): Promise<void> {
+    const program = await this.#program(family, 'restore');
+    const stdin = PROBED_TABLES.map((table) => `*${table}\nCOMMIT\n`).join('');
+    const result = await this.#runner.run(program, ['--noflush', '--test', `--wait=${LOCK_SECONDS}`], {
+      stdin,
+      deadlineMs: RESTORE_DEADLINE_MS,
+    });
+    if (result.status !== 0) throw failure(program, result);
   }
 
   async ensure(rules: RuleSet): Promise<{ readonly changed: boolean }> {

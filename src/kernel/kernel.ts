@@ -61,6 +61,8 @@ export interface Kernel {
   /** Runs the operations in the order given; one that fails never stops the others. */
   apply(transaction: Transaction): Promise<Outcome>;
 
+  /** Rejects when rules of the family cannot be written here: a program or a table is missing. Writes nothing. */
+  probeRules(family: IpFamily): Promise<void>;
   /** Makes the rules so, with at most one iptables-restore; answers whether anything had to be written. */
   ensureRules(rules: RuleSet): Promise<{ readonly changed: boolean }>;
   /** Removes the jumps and chains; what is not there is fine. */

@@ -141,6 +141,10 @@ class LinuxKernel implements Kernel {
     return { attempted: ops.length, failures };
   }
 
+  async probeRules(family: IpFamily): Promise<void> {
+    await this.#iptables.probe(family);
+  }
+
   async ensureRules(rules: RuleSet): Promise<{ readonly changed: boolean }> {
     return await this.#iptables.ensure(rules);
   }

@@ -1,0 +1,113 @@
+import { formatBindAddress } from '../config/bind-address.ts';
+import type { ProxyConfig } from '../config/proxy-config.ts';
+import { type NodeModel, nodeIps } from '../model/node.ts';
+import { type Cidr, cidrFamily } from '../net/cidr.ts';
+import { type IpFamily, familyLabel, familyOf, isLoopback, isUnspecified } from '../net/ip.ts';
+import type { Log } from '../observe/log.ts';
+import { StartupError } from './startup-error.ts';
+
+/** What of the configuration does not fit the node: to be said, or a reason not to start. */
+export interface CrossChecks {
+  readonly warnings: readonly string[];
+  readonly fatal: readonly string[];
+}
+
+type Checked = Pick<
+  ProxyConfig,
+  | 'clusterCidrs'
+  | 'detectLocalMode'
+  | 'excludeCidrs'
+  | 'healthzBind'
+  | 'metricsBind'
+  | 'nodeIpOverride'
+  | 'nodePortAddresses'
+>;
+
+/**
+ * The checks that need the node's own addresses, as kube-proxy has them.
+ * @param families that this host can serve; @param node undefined: nothing is known of it
+ */
+export function crossChecks(config: Checked, families: readonly IpFamily[], node: NodeModel | undefined): CrossChecks {
+  const primary = primaryFamily(config, families, node);
+  const other: IpFamily = primary === 4 ? 6 : 4;
+  const only = families.length === 1;
+  const cluster = `this node is ${familyLabel(primary)}${only ? '-only' : '-primary'}`;
+  const warnings = nodePortWarnings(config, families);
+  const fatal: string[] = [];
+
+  if (!families.includes(primary)) {
+    fatal.push(
+      `the node's own address is ${familyLabel(primary)}, which this host cannot serve: it needs ` +
+        `${primary === 4 ? 'iptables' : 'IPv6 and ip6tables'}, or another --bind-address`,
+    );
+  }
+  if (allOf(config.clusterCidrs, other)) {
+    const text = `${cluster}, but --cluster-cidr (clusterCIDR) has only ${familyLabel(other)}`;
+    (only && config.detectLocalMode === 'ClusterCIDR' ? fatal : warnings).push(text);
+  }
+  if (allOf(node?.podCidrs ?? [], other)) {
+    const text = `${cluster}, but spec.podCIDRs of our Node has only ${familyLabel(other)}`;
+    (config.detectLocalMode === 'NodeCIDR' ? fatal : warnings).push(text);
+  }
+  if (allOf(config.excludeCidrs, other)) {
+    warnings.push(`${cluster}, but --ipvs-exclude-cidrs (ipvs.excludeCIDRs) has only ${familyLabel(other)}`);
+  }
+  warnings.push(...bindWarnings(config, cluster, other, families.includes(other)));
+  return { warnings, fatal };
+}
+
+/** Says what does not fit; a StartupError where it cannot work. */
+export function checkAgainstNode(
+  config: Checked,
+  families: readonly IpFamily[],
+  node: NodeModel | undefined,
+  log: Log,
+): void {
+  const { warnings, fatal } = crossChecks(config, families, node);
+  for (const warning of warnings) log.warn(warning);
+  if (fatal.length > 0) throw new StartupError(fatal.join('; '));
+}
+
+/** Of the node's first address; without one, the family that is served first. */
+function primaryFamily(config: Checked, families: readonly IpFamily[], node: NodeModel | undefined): IpFamily {
+  const [first] = nodeIps(node?.reportedAddresses ?? [], config.nodeIpOverride);
+  return first === undefined ? (families[0] ?? 4) : familyOf(first);
+}
+
+function allOf(cidrs: readonly Cidr[], family: IpFamily): boolean {
+  return cidrs.length > 0 && cidrs.every((cidr) => cidrFamily(cidr) === family);
+}
+
+function nodePortWarnings({ nodePortAddresses }: Checked, families: readonly IpFamily[]): string[] {
+  if (nodePortAddresses === 'primary') return [];
+  if (nodePortAddresses.length === 0) {
+    return [
+      '--nodeport-addresses (nodePortAddresses) is not set: node ports are open on every address of this node; ' +
+        '"primary" would limit them to its own',
+    ];
+  }
+  const open = families.filter((family) => !nodePortAddresses.some((cidr) => cidrFamily(cidr) === family));
+  return open.map(
+    (family) =>
+      `--nodeport-addresses (nodePortAddresses) has nothing of ${familyLabel(family)}: node ports are open on every ` +
+      `${familyLabel(family)} address of this node`,
+  );
+}
+
+function bindWarnings(
+  { healthzBind, metricsBind }: Checked,
+  cluster: string,
+  other: IpFamily,
+  hasOther: boolean,
+): string[] {
+  const servers = [
+    ['--healthz-bind-address (healthzBindAddress)', healthzBind],
+    ['--metrics-bind-address (metricsBindAddress)', metricsBind],
+  ] as const;
+  return servers.flatMap(([name, where]) => {
+    if (where === undefined || familyOf(where.address) !== other) return [];
+    // The wildcard of either family takes both; loopback is there wherever its family is.
+    if (isUnspecified(where.address) || (hasOther && isLoopback(where.address))) return [];
+    return [`${cluster}, but ${name} is ${formatBindAddress(where)}`];
+  });
+}
