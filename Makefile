@@ -71,8 +71,8 @@ test: build $(TEST_ADDON) ## all tests: on the host, then on a kernel with IPVS;
 demo: build ## a small cluster on a real IPVS kernel, step by step, in under two minutes
 	@test/kernel/run.sh node test/demo/demo.ts
 
-bench: build ## measures against baselines of the same run, one JSON object a line
-	@test/kernel/run.sh node test/bench/bench.ts
+bench: build ## measures against baselines of the same run, one JSON object a line; QUICK=1: smaller
+	@BENCH_QUICK=$(QUICK) test/kernel/run.sh node --disable-warning=ExperimentalWarning test/bench/bench.ts
 
 clean: ## remove everything that was built or installed here
 	rm -rf build node_modules .node

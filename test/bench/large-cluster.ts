@@ -31,16 +31,21 @@ function is(index: number, every: number): boolean {
 }
 
 /** 10.202.1.0 and up; fd00:202::100 and up. */
-function clusterIp(service: number, family: 4 | 6): string {
+export function clusterIp(service: number, family: 4 | 6): string {
   const n = service + 256;
   return family === 4 ? `10.202.${n >> 8}.${n & 255}` : `fd00:202::${n.toString(16)}`;
 }
 
 /** One of four million addresses from 10.64.0.0 up, or of fd00:64::/96. */
-export function podIp(index: number, family: 4 | 6): string {
+function podIp(index: number, family: 4 | 6): string {
   return family === 4
     ? `10.${64 + ((index >> 16) & 63)}.${(index >> 8) & 255}.${index & 255}`
     : `fd00:64::${(index >>> 16).toString(16)}:${(index & 0xffff).toString(16)}`;
+}
+
+/** The pod that a service gets when it grows: above those of all shapes. */
+export function growthIp(service: number, family: 4 | 6): string {
+  return podIp(3_000_000 + service, family);
 }
 
 function families(index: number, shape: ClusterShape): readonly (4 | 6)[] {
@@ -81,15 +86,14 @@ function serviceObject(index: number, shape: ClusterShape): JsonObject {
 }
 
 /** `endpoints` may differ from the shape's: one more, and the service has grown. */
-export function sliceObject(
+function sliceObject(
   index: number,
   family: 4 | 6,
   shape: ClusterShape,
   endpoints: number = shape.endpoints,
 ): JsonObject {
   const pods = Array.from({ length: endpoints }, (_, pod) => ({
-    // Those beyond the shape's come from above all others.
-    address: podIp(pod < shape.endpoints ? index * shape.endpoints + pod : 3_000_000 + index, family),
+    address: pod < shape.endpoints ? podIp(index * shape.endpoints + pod, family) : growthIp(index, family),
     pod,
   }));
   return {

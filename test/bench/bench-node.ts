@@ -1,0 +1,132 @@
+import type { Kernel } from '../../src/kernel/kernel.ts';
+import { createLinuxKernel } from '../../src/kernel/linux-kernel.ts';
+import type { SourceEvent } from '../../src/kube/source.ts';
+import { Cluster } from '../../src/model/cluster.ts';
+import type { PlanConfig } from '../../src/plan/plan-config.ts';
+import { SYSTEM_CLOCK } from '../../src/reconcile/clock.ts';
+import { Reconciler } from '../../src/reconcile/reconciler.ts';
+import type { SyncReport } from '../../src/reconcile/sync-report.ts';
+import type { Op } from '../../src/state/op.ts';
+import { runCommand } from '../bed/command.ts';
+import { QuietLog } from '../contract/quiet-log.ts';
+import { NODE_ADDRESS, NODE_NAME } from './large-cluster.ts';
+
+const PLAN: PlanConfig = {
+  scheduler: 'lc',
+  families: [4, 6],
+  nodeName: NODE_NAME,
+  nodePortAddresses: [],
+  masqueradeAll: false,
+  masqueradeMark: 0x4000,
+  localDetectors: {},
+  randomFully: true,
+};
+
+/** A process in a slow kernel, filling a large one. */
+const COMMAND_MS = 300_000;
+
+/** A network namespace with one address, and the real kernel in it. */
+export class BenchNode implements AsyncDisposable {
+  static #last = 0;
+  readonly netns: string;
+  readonly path: string;
+  readonly log = new QuietLog();
+  readonly kernel: Kernel;
+
+  private constructor(netns: string) {
+    this.netns = netns;
+    this.path = `/run/netns/${netns}`;
+    this.kernel = createLinuxKernel({ log: this.log, netns: this.path });
+  }
+
+  static async make(): Promise<BenchNode> {
+    const node = new BenchNode(`bench-${process.pid}-${++BenchNode.#last}`);
+    await runCommand(['ip', 'netns', 'add', node.netns]);
+    const lines = [
+      'link set lo up',
+      'link add eth0 type dummy',
+      `addr add ${NODE_ADDRESS}/24 dev eth0`,
+      'link set eth0 up',
+    ];
+    await runCommand(['ip', '-n', node.netns, '-batch', '-'], { input: `${lines.join('\n')}\n` });
+    await node.kernel.prepare();
+    return node;
+  }
+
+  /** Runs a program in the namespace; answers its output. */
+  async run(argv: readonly string[], input = ''): Promise<string> {
+    const inside = ['nsenter', `--net=${this.path}`, '--', ...argv];
+    return (await runCommand(inside, { input, timeoutMs: COMMAND_MS })).stdout;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kernel.close();
+    await runCommand(['ip', 'netns', 'del', this.netns]);
+  }
+}
+
+/** The reconciler on a kernel, with real time, and what it did. */
+export class Driver {
+  readonly cluster = new Cluster(NODE_NAME);
+  readonly reconciler: Reconciler;
+  readonly log = new QuietLog();
+  /** Every operation that was handed to the kernel. */
+  readonly ops: Op[] = [];
+  #waiting: ((report: SyncReport) => void)[] = [];
+
+  constructor(kernel: Kernel) {
+    const { ops } = this;
+    const recording = new Proxy(kernel, {
+      get: (target, property) => {
+        if (property === 'apply') {
+          return (transaction: Parameters<Kernel['apply']>[0]) => {
+            for (const op of transaction.ops) ops.push(op);
+            return target.apply(transaction);
+          };
+        }
+        const value: unknown = Reflect.get(target, property, target);
+        return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+      },
+    });
+    this.reconciler = new Reconciler({
+      kernel: recording,
+      cluster: this.cluster,
+      plan: PLAN,
+      nodeIpOverride: undefined,
+      excludeCidrs: [],
+      // Nothing happens but what is asked for.
+      syncPeriodMs: 3_600_000,
+      minSyncPeriodMs: 0,
+      drainTimeoutMs: 0,
+      clock: SYSTEM_CLOCK,
+      log: this.log,
+      observer: {
+        queued: () => undefined,
+        finished: (report) => {
+          for (const resolve of this.#waiting.splice(0)) resolve(report);
+        },
+      },
+    });
+  }
+
+  /** From the events to the end of the sync that they ask for. */
+  async take(events: readonly SourceEvent[]): Promise<SyncReport> {
+    for (const event of events) this.cluster.apply(event);
+    return this.#sync(() => this.reconciler.clusterChanged());
+  }
+
+  async fullCheck(): Promise<SyncReport> {
+    return this.#sync(() => this.reconciler.nodeAddressesChanged());
+  }
+
+  async #sync(ask: () => void): Promise<SyncReport> {
+    const { promise, resolve } = Promise.withResolvers<SyncReport>();
+    this.#waiting.push(resolve);
+    ask();
+    const report = await promise;
+    if (!report.ok || report.failures.length > 0) {
+      throw new Error(`sync failed: ${report.error?.message ?? `${report.failures.length} operations`}`);
+    }
+    return report;
+  }
+}
