@@ -13,6 +13,7 @@ import { transactionInSteps } from '../state/transaction.ts';
 import { Breather } from './breather.ts';
 import { changeOps } from './change-sync.ts';
 import type { Clock } from './clock.ts';
+import { ConflictReport } from './conflict-report.ts';
 import { applyGuarded } from './deny-guard.ts';
 import { DesiredState, type DesiredStateOptions, KUBERNETES_SERVICE } from './desired-state.ts';
 import { fullCheckOps } from './full-check.ts';
@@ -47,6 +48,7 @@ export class Reconciler {
   readonly #retries: RetryQueue;
   readonly #timer: SyncTimer;
   readonly #draining = new Draining();
+  readonly #conflicts: ConflictReport;
   #sizes = new Map<SetKey, number>();
   #started = false;
   #nodeAddressesStale = true;
@@ -57,6 +59,7 @@ export class Reconciler {
     this.#options = options;
     this.#desired = new DesiredState(options);
     this.#ledger = new DrainLedger(options.drainTimeoutMs);
+    this.#conflicts = new ConflictReport(options.log);
     this.#retries = new RetryQueue(options.syncPeriodMs);
     this.#timer = new SyncTimer({
       clock: options.clock,
@@ -212,6 +215,7 @@ export class Reconciler {
     const now = clock.now();
     const check = await fullCheckOps(this.plan, have, config.families, excludeCidrs, this.#ledger, now, breather);
     logWrongSets(log, check.wrongSets);
+    this.#conflicts.update(this.plan.conflicts());
     this.#sizes = check.sizes;
     this.#draining.replace(check.draining, now);
     if (progress.kind === 'full') progress.drift = check.ops.filter((op) => this.#isDrift(op));

@@ -231,6 +231,28 @@ describe('full check', () => {
   });
 });
 
+describe('two services that want one virtual server', () => {
+  test('the first by name has it; the other is named once, and again only when the conflict is a new one', async () => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    const run = new Reconciling(kernel);
+    const a = service('a', '10.96.0.1', { externalIPs: ['203.0.113.9'] });
+    const b = service('b', '10.96.0.2', { externalIPs: ['203.0.113.9'] });
+    const warnings = (): string[] => run.log.lines.filter((line) => line.includes('wanted by two services'));
+    await run.take(...listed([b, a], [slice('a', ['10.244.0.1']), slice('b', ['10.244.0.2'])]));
+    expect((await ipvs(kernel))['TCP 203.0.113.9:80']).toEqual(['10.244.0.1:8080 1']);
+    await run.pass(30_000);
+    expect(warnings()).toHaveLength(1);
+    expect(warnings()[0]).toContain('TCP 203.0.113.9:80 is wanted by two services and served for default/a only');
+    await run.take({ kind: 'service', event: { type: 'deleted', object: { namespace: 'default', name: 'a' } } });
+    expect((await ipvs(kernel))['TCP 203.0.113.9:80']).toEqual(['10.244.0.2:8080 1']);
+    await run.pass(30_000);
+    await run.take({ kind: 'service', event: { type: 'applied', object: a } });
+    await run.pass(30_000);
+    expect(warnings()).toHaveLength(2);
+  });
+});
+
 describe('failure', () => {
   test('one object that fails is named, retried with back-off, and stops nothing else', async () => {
     const kernel = new FakeKernel();
