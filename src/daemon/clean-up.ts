@@ -1,6 +1,8 @@
 import type { ProxyConfig } from '../config/proxy-config.ts';
+import { createCommandRunner } from '../kernel/command-runner.ts';
 import { KernelError } from '../kernel/kernel-error.ts';
 import type { Kernel } from '../kernel/kernel.ts';
+import { Leftovers, describeLeftover } from '../kernel/leftovers.ts';
 import { createLinuxKernel } from '../kernel/linux-kernel.ts';
 import { IP_FAMILIES } from '../net/ip.ts';
 import type { Log } from '../observe/log.ts';
@@ -24,15 +26,20 @@ export async function cleanUp(config: ProxyConfig): Promise<number> {
     await requireNetAdmin();
     const kernel = createLinuxKernel({ log: log.child('kernel') });
     try {
-      return await removeAll(kernel, config, log);
+      return await removeAll(kernel, new Leftovers(createCommandRunner()), config, log);
     } finally {
       await kernel.close();
     }
   });
 }
 
-/** Rules first, for they hold on to the sets; then what IPVS has of ours, the device, the sets. Nothing there is fine. */
-export async function removeAll(kernel: Kernel, config: ProxyConfig, log: Log): Promise<number> {
+/** What other modes left goes first, for it refers to chains of ours; then our rules, for they hold on to the sets; then what IPVS has of ours, the device, the sets. Nothing there is fine. */
+export async function removeAll(
+  kernel: Kernel,
+  others: Pick<Leftovers, 'find' | 'remove'>,
+  config: ProxyConfig,
+  log: Log,
+): Promise<number> {
   let failed = 0;
   const attempt = async (what: string, step: () => Promise<void>): Promise<void> => {
     try {
@@ -42,6 +49,15 @@ export async function removeAll(kernel: Kernel, config: ProxyConfig, log: Log): 
       log.error(`could not remove ${what}: ${error instanceof Error ? error.message : String(error)}`);
     }
   };
+  await attempt('what other modes of kube-proxy left', async () => {
+    for (const leftover of await others.find()) {
+      const what = describeLeftover(leftover);
+      await attempt(what, async () => {
+        await others.remove(leftover);
+        log.info(`removed what another mode of kube-proxy left: ${what}`);
+      });
+    }
+  });
   const hasIpvs = await prepare(kernel, log);
   for (const family of IP_FAMILIES) {
     await attempt(`the rules of IPv${family}`, () =>

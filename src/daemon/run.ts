@@ -1,6 +1,8 @@
 import { writeFile } from 'node:fs/promises';
 import { watchConfigFile } from '../config/config-file-watch.ts';
 import type { ProxyConfig } from '../config/proxy-config.ts';
+import { createCommandRunner } from '../kernel/command-runner.ts';
+import { Leftovers } from '../kernel/leftovers.ts';
 import { createLinuxKernel } from '../kernel/linux-kernel.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { Cluster } from '../model/cluster.ts';
@@ -22,6 +24,7 @@ import { NodeChanges } from './node-changes.ts';
 import { nodeNameOf, planConfigOf, waitForNode } from './node-identity.ts';
 import { openLog } from './open-log.ts';
 import { openSource } from './open-source.ts';
+import { handleLeftovers } from './other-modes.ts';
 import { requireNetAdmin } from './rights.ts';
 import { startServers } from './servers.ts';
 import { noteEvent } from './source-events.ts';
@@ -133,6 +136,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     },
   });
   started.defer(() => serviceHealth.close());
+  const leftovers = new Leftovers(createCommandRunner({ onStart: (program) => metrics.processStarted(program) }));
   const observer = new SyncPublisher({
     planConfig,
     families,
@@ -144,6 +148,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     serviceHealth,
     now: () => clock.now(),
     log,
+    onServing: () => void handleLeftovers(leftovers, log),
   });
   const reconciler = new Reconciler({
     kernel,

@@ -22,6 +22,8 @@ export interface SyncPublisherOptions {
   readonly serviceHealth: ServiceHealthServers;
   readonly now: () => number;
   readonly log: Log;
+  /** The first sync has succeeded: from now on this node serves. */
+  readonly onServing: () => void;
 }
 
 /** Tells metrics, health and the service health checks what came of each sync. */
@@ -54,6 +56,7 @@ export class SyncPublisher implements SyncObserver {
       for (const family of families) health.queued(family, now());
       return;
     }
+    if (report.kind === 'first') this.#options.onServing();
     for (const family of families) health.synced(family, now());
     // Counting every object costs what the cluster costs: only the syncs that read everything anyway do it.
     if (report.kind !== 'change') this.#publishObjects();

@@ -16,7 +16,7 @@ import { KernelError } from './kernel-error.ts';
 export type IptablesVariant = 'legacy' | 'nft' | 'system';
 
 /** Seconds that iptables-restore waits for another program to let go of the lock. */
-const LOCK_SECONDS = 30;
+export const LOCK_SECONDS = 30;
 const RESTORE_DEADLINE_MS = (LOCK_SECONDS + 30) * 1000;
 
 const PROBED_TABLES = ['mangle', 'nat', 'filter'];
@@ -76,9 +76,13 @@ export class Iptables {
     return { changed: true };
   }
 
+  /** In whichever variant they are: an earlier run, or a kube-proxy before us, may have chosen the other one. */
   async remove(rules: RuleSet): Promise<void> {
-    const script = removeScript(rules, await this.#save(rules.family));
-    if (script !== '') await this.#restore(rules.family, script);
+    const { family } = rules;
+    for (const [variant, saved] of await savedByVariant(this.#runner, family)) {
+      const script = removeScript(rules, saved);
+      if (script !== '') await this.#restore(family, script, variant);
+    }
   }
 
   async #save(family: IpFamily): Promise<SavedTables> {
@@ -88,8 +92,8 @@ export class Iptables {
     return parseSave(result.stdout);
   }
 
-  async #restore(family: IpFamily, script: string): Promise<void> {
-    const program = await this.#program(family, 'restore');
+  async #restore(family: IpFamily, script: string, variant?: IptablesVariant): Promise<void> {
+    const program = programName(variant ?? (await this.variant()), family, 'restore');
     this.#onWrite();
     const result = await this.#runner.run(program, ['--noflush', `--wait=${LOCK_SECONDS}`], {
       stdin: script,
@@ -105,7 +109,7 @@ export class Iptables {
   }
 }
 
-function programName(variant: IptablesVariant, family: IpFamily, verb: 'save' | 'restore'): string {
+export function programName(variant: IptablesVariant, family: IpFamily, verb: 'save' | 'restore'): string {
   const base = family === 4 ? 'iptables' : 'ip6tables';
   return variant === 'system' ? `${base}-${verb}` : `${base}-${variant}-${verb}`;
 }
@@ -158,4 +162,21 @@ async function savedBy(runner: CommandRunner, program: string): Promise<SavedTab
     if (error instanceof KernelError && error.code === 'MISSING_COMMAND') return undefined;
     throw error;
   }
+}
+
+/** What is in force in each variant; of plain iptables-save where neither is installed under its own name. */
+export async function savedByVariant(
+  runner: CommandRunner,
+  family: IpFamily,
+): Promise<readonly (readonly [IptablesVariant, SavedTables])[]> {
+  const saved: [IptablesVariant, SavedTables][] = [];
+  for (const variant of ['nft', 'legacy'] as const) {
+    const tables = await savedBy(runner, programName(variant, family, 'save'));
+    if (tables !== undefined) saved.push([variant, tables]);
+  }
+  if (saved.length > 0) return saved;
+  const program = programName('system', family, 'save');
+  const result = await runner.run(program, []);
+  if (result.status !== 0) throw failure(program, result);
+  return [['system', parseSave(result.stdout)]];
 }

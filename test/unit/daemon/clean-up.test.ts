@@ -1,0 +1,140 @@
+import { describe, expect, test } from '@jest/globals';
+import { removeAll } from '../../../src/daemon/clean-up.ts';
+import { handleLeftovers } from '../../../src/daemon/other-modes.ts';
+import { FakeKernel } from '../../../src/kernel/fake-kernel.ts';
+import type { Leftover } from '../../../src/kernel/leftovers.ts';
+import { parseIp } from '../../../src/net/ip.ts';
+import { toPort } from '../../../src/net/port.ts';
+import { formatVirtualServer } from '../../../src/state/virtual-server.ts';
+import { configOf } from '../../support/config.ts';
+import { listed, service, slice } from '../../support/objects.ts';
+import { Reconciling, TestLog } from '../../support/reconciling.ts';
+
+const CHAINS: Leftover = {
+  kind: 'chains',
+  family: 4,
+  variant: 'system',
+  chains: ['nat/KUBE-SVC-ABCDEFGHIJKLMNOP'],
+  script: '',
+};
+const NFT: Leftover = { kind: 'nft-table', family: 6 };
+
+class FakeLeftovers {
+  readonly removed: Leftover[] = [];
+  left: Leftover[];
+  refuse = false;
+
+  constructor(...left: Leftover[]) {
+    this.left = left;
+  }
+
+  async find(): Promise<Leftover[]> {
+    return await Promise.resolve([...this.left]);
+  }
+
+  async remove(leftover: Leftover): Promise<void> {
+    await Promise.resolve();
+    if (this.refuse) throw new Error('refused');
+    this.left = this.left.filter((other) => other !== leftover);
+    this.removed.push(leftover);
+  }
+}
+
+/** A node on which a service is programmed, and somebody else's virtual server. */
+async function served(): Promise<FakeKernel> {
+  const kernel = new FakeKernel();
+  await kernel.prepare();
+  const foreign = { address: parseIp('172.20.0.1')!, port: toPort(443)!, protocol: 'TCP' } as const;
+  kernel.put({
+    kind: 'add-virtual-server',
+    virtualServer: { ...foreign, scheduler: 'rr', flags: 0, timeout: 0, prefix: 32 },
+  });
+  await new Reconciling(kernel).take(...listed([service('web', '10.96.0.10')], [slice('web', ['10.244.0.5'])]));
+  return kernel;
+}
+
+async function left(kernel: FakeKernel): Promise<unknown> {
+  return {
+    virtualServers: (await kernel.getVirtualServers()).map(formatVirtualServer),
+    sets: await kernel.getSets(),
+    bound: await kernel.getBoundAddresses(),
+    rules: [kernel.rules(4), kernel.rules(6)],
+    device: kernel.tables.device,
+  };
+}
+
+const CLEAN = {
+  virtualServers: ['TCP 172.20.0.1:443'],
+  sets: [],
+  bound: [],
+  rules: [undefined, undefined],
+  device: false,
+};
+
+describe('--cleanup', () => {
+  test('leaves what others have, takes everything else, and the leftovers of other modes', async () => {
+    const kernel = await served();
+    const others = new FakeLeftovers(CHAINS, NFT);
+    expect(await removeAll(kernel, others, configOf('--cleanup'), new TestLog())).toBe(0);
+    expect(await left(kernel)).toEqual(CLEAN);
+    expect(others.removed).toEqual([CHAINS, NFT]);
+  });
+
+  test('a second time there is nothing to do, and that is a success', async () => {
+    const kernel = await served();
+    const others = new FakeLeftovers(CHAINS);
+    await removeAll(kernel, others, configOf('--cleanup'), new TestLog());
+    expect(await removeAll(kernel, others, configOf('--cleanup'), new TestLog())).toBe(0);
+    expect(await left(kernel)).toEqual(CLEAN);
+    expect(others.removed).toHaveLength(1);
+  });
+
+  test.each(['removeRules', 'removeDevice', 'getVirtualServers'] as const)(
+    'what cannot be done (%s) is named, the rest is done, the exit code is 1; a later run finishes',
+    async (method) => {
+      const kernel = await served();
+      kernel.failMethod(method, 'EPERM');
+      const log = new TestLog();
+      const others = new FakeLeftovers(NFT);
+      expect(await removeAll(kernel, others, configOf('--cleanup'), log)).toBe(1);
+      expect(log.lines.filter((line) => line.startsWith('error:')).join('\n')).toContain('EPERM');
+      expect(others.removed).toEqual([NFT]);
+      kernel.recover();
+      expect(await removeAll(kernel, others, configOf('--cleanup'), log)).toBe(0);
+      expect(await left(kernel)).toEqual(CLEAN);
+    },
+  );
+
+  test('a leftover that cannot be removed is exit code 1, and the rest is done', async () => {
+    const kernel = await served();
+    const others = new FakeLeftovers(CHAINS);
+    others.refuse = true;
+    const log = new TestLog();
+    expect(await removeAll(kernel, others, configOf('--cleanup'), log)).toBe(1);
+    expect(log.lines).toContainEqual(
+      expect.stringMatching(/error: could not remove 1 chains in iptables-save.*refused/),
+    );
+    expect(await left(kernel)).toEqual(CLEAN);
+  });
+});
+
+describe('leftovers of other modes at a start', () => {
+  test('chains of iptables mode are named, tables of nftables mode removed', async () => {
+    const others = new FakeLeftovers(CHAINS, NFT);
+    const log = new TestLog();
+    await handleLeftovers(others, log);
+    expect(others.left).toEqual([CHAINS]);
+    expect(log.lines).toEqual([
+      expect.stringMatching(/^warn: .*KUBE-SVC-ABCDEFGHIJKLMNOP.*--cleanup/),
+      expect.stringMatching(/^info: .*nftables table ip6 kube-proxy/),
+    ]);
+  });
+
+  test('whatever goes wrong is one line', async () => {
+    const others = new FakeLeftovers(NFT);
+    others.refuse = true;
+    const log = new TestLog();
+    await handleLeftovers(others, log);
+    expect(log.lines).toEqual([expect.stringMatching(/^warn: .*refused$/)]);
+  });
+});
