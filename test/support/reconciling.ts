@@ -72,16 +72,18 @@ export const PLAN_CONFIG: PlanConfig = {
 export class Reconciling {
   readonly clock = new FakeClock();
   readonly log = new TestLog();
-  readonly cluster = new Cluster('node-a');
+  readonly cluster: Cluster;
   readonly reports: SyncReport[] = [];
   readonly reconciler: Reconciler;
   #waiting: (() => void)[] = [];
 
   constructor(kernel: Kernel = new FakeKernel(), options: Partial<ReconcilerOptions> = {}) {
+    const plan = options.plan ?? PLAN_CONFIG;
+    this.cluster = new Cluster(plan.nodeName);
     this.reconciler = new Reconciler({
       kernel,
       cluster: this.cluster,
-      plan: PLAN_CONFIG,
+      plan,
       nodeIpOverride: undefined,
       excludeCidrs: [],
       syncPeriodMs: 30_000,

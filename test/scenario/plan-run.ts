@@ -1,0 +1,129 @@
+import { parseArgv } from '../../src/cli/parse-argv.ts';
+import { loadConfig } from '../../src/config/load-config.ts';
+import { planConfigOf } from '../../src/daemon/node-identity.ts';
+import { FakeKernel } from '../../src/kernel/fake-kernel.ts';
+import { Interner } from '../../src/kube/interner.ts';
+import { readManifests } from '../../src/kube/manifest-file.ts';
+import { type ManifestSet, changeEvents, mergeManifests, replacedEvents } from '../../src/kube/manifest-set.ts';
+import type { SourceEvent } from '../../src/kube/source.ts';
+import { Cluster } from '../../src/model/cluster.ts';
+import { formatIp, isLinkLocal6 } from '../../src/net/ip.ts';
+import { formatIpSetEntry } from '../../src/state/ip-set.ts';
+import { formatRealServer } from '../../src/state/real-server.ts';
+import {
+  VS_PERSISTENT,
+  VS_SCHED_FALLBACK,
+  VS_SCHED_PORT,
+  formatVirtualServer,
+  virtualServerKey,
+} from '../../src/state/virtual-server.ts';
+import { Reconciling } from '../support/reconciling.ts';
+import { address } from '../support/state.ts';
+import type { Scenario } from './scenario-file.ts';
+import { NODE_ADDRESSES, ScenarioState } from './scenario-state.ts';
+import { type Tables, difference, setLine, virtualServerLine } from './tables.ts';
+
+/** What every daemon of a scenario is started with; a scenario's own flags come behind and win. */
+export const COMMON_FLAGS = [
+  '--proxy-mode=ipvs',
+  '--hostname-override=node-0',
+  '--cluster-cidr=10.201.0.0/16,fd00:201::/48',
+  '--ipvs-scheduler=rr',
+  '--ipvs-min-sync-period=0s',
+];
+
+/** Runs a scenario through manifests, model, plan and reconciler on the kernel in memory; answers what is wrong. */
+export async function runOnPlan(scenario: Scenario): Promise<string[]> {
+  const run = await PlanRun.start(scenario);
+  const state = new ScenarioState();
+  const wrong: string[] = [];
+  for (const step of scenario.steps) {
+    state.take(step);
+    await run.take(state.yaml());
+    const tables = await run.tables();
+    for (const [table, want] of step.tables) {
+      const found = difference(table, want, tables);
+      if (found !== undefined) wrong.push(`${step.title === '' ? '' : `after "${step.title}": `}${found}`);
+    }
+  }
+  return wrong;
+}
+
+class PlanRun {
+  readonly #kernel: FakeKernel;
+  readonly #run: Reconciling;
+  #current: ManifestSet | undefined;
+  #manifestWarnings: readonly string[] = [];
+
+  private constructor(kernel: FakeKernel, run: Reconciling) {
+    this.#kernel = kernel;
+    this.#run = run;
+  }
+
+  static async start(scenario: Scenario): Promise<PlanRun> {
+    const parsed = parseArgv([...COMMON_FLAGS, ...scenario.flags]);
+    if (!parsed.ok) throw new Error(`${scenario.name}: ${parsed.errors.join('; ')}`);
+    const config = await loadConfig(parsed.flags);
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    kernel.setNodeAddresses(
+      ['127.0.0.1', '::1', ...NODE_ADDRESSES[4], ...NODE_ADDRESSES[6]].map((text) => ({
+        address: address(text),
+        prefix: 24,
+        interfaceName: 'eth0',
+        tentative: false,
+      })),
+    );
+    const cluster = new Cluster('node-0');
+    const node = readManifests(new ScenarioState().yaml(), 'node-0', new Interner());
+    if (!node.ok) throw new Error(node.message);
+    cluster.apply(replacedEvents(mergeManifests(new Map([['node', node.objects]])))[0] as SourceEvent);
+    const plan = planConfigOf(config, 'node-0', [4, 6], cluster);
+    return new PlanRun(kernel, new Reconciling(kernel, { plan, excludeCidrs: config.excludeCidrs }));
+  }
+
+  async take(yaml: string): Promise<void> {
+    const file = readManifests(yaml, 'node-0', new Interner());
+    if (!file.ok) throw new Error(`line ${file.line}: ${file.message}`);
+    this.#manifestWarnings = file.warnings;
+    const next = mergeManifests(new Map([['objects.yaml', file.objects]]));
+    const events = this.#current === undefined ? replacedEvents(next) : changeEvents(this.#current, next);
+    this.#current = next;
+    if (events.length > 0) await this.#run.take(...events);
+  }
+
+  async tables(): Promise<Tables> {
+    const plan = this.#run.reconciler.plan;
+    const sets = await this.#kernel.getSets();
+    const addresses = await this.#kernel.getBoundAddresses();
+    return {
+      'virtual servers': await this.#virtualServers(),
+      sets: sets.map((set) => setLine(set.name, set.entries.map(formatIpSetEntry))),
+      addresses: addresses.filter((bound) => !isLinkLocal6(bound)).map(formatIp),
+      warnings: [
+        ...this.#manifestWarnings.map(() => 'manifest'),
+        ...Array.from(plan.services(), ({ warnings }) => warnings.map(({ reason }) => reason)).flat(),
+      ],
+      'health checks': Array.from(
+        plan.healthChecks,
+        ([name, check]) => `${name} ${check.port}: ${check.localEndpoints}`,
+      ),
+    };
+  }
+
+  async #virtualServers(): Promise<string[]> {
+    const services = await this.#kernel.getVirtualServers();
+    const servers = await this.#kernel.getRealServers(services);
+    return services.map((service) => {
+      const { flags, timeout } = service;
+      const options = [
+        ...((flags & VS_PERSISTENT) === 0 ? [] : [`persistent ${timeout}`]),
+        ...((flags & VS_SCHED_FALLBACK) === 0 ? [] : ['fallback']),
+        ...((flags & VS_SCHED_PORT) === 0 ? [] : ['port']),
+      ];
+      const found = servers.get(virtualServerKey(service)) ?? [];
+      const real = found.map((server) => ({ at: formatRealServer(server), weight: server.weight }));
+      return virtualServerLine(formatVirtualServer(service), service.scheduler, options, real);
+    });
+  }
+}

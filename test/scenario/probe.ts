@@ -1,0 +1,99 @@
+/** What a probe must meet. */
+export type ProbeExpectation =
+  /** Every one of these answers, and nobody else. */
+  | {
+      readonly kind: 'answered';
+      readonly by: readonly string[];
+      readonly sticky: boolean;
+      readonly source?: SourceSeen;
+    }
+  | { readonly kind: 'refused' }
+  | { readonly kind: 'silent' };
+
+/** The source address that the pod must see: the prober's own, or one of a node's. */
+export type SourceSeen = { readonly kind: 'kept' } | { readonly kind: 'node'; readonly node: string };
+
+/** `client-0 tcp 10.202.0.10:80 -> pod-0-0, pod-0-1; source kept` */
+export interface Probe {
+  readonly text: string;
+  readonly from: string;
+  readonly protocol: 'tcp' | 'udp' | 'sctp';
+  readonly address: string;
+  readonly port: number;
+  readonly expect: ProbeExpectation;
+}
+
+const PROBE = /^(\S+) (tcp|udp|sctp) (?:\[([0-9a-f:]+)\]|([\d.]+)):(\d+) -> (.+)$/;
+
+export function parseProbe(file: string, text: string): Probe {
+  const parts = PROBE.exec(text);
+  const [, from, protocol, ip6, ip4, port, outcome] = parts ?? [];
+  const address = ip6 ?? ip4;
+  if (from === undefined || protocol === undefined || address === undefined || outcome === undefined) {
+    throw new Error(`${file}: no probe: ${text}`);
+  }
+  return {
+    text,
+    from,
+    protocol: protocol as Probe['protocol'],
+    address,
+    port: Number(port),
+    expect: parseExpectation(file, outcome),
+  };
+}
+
+function parseExpectation(file: string, text: string): ProbeExpectation {
+  if (text === 'refused') return { kind: 'refused' };
+  if (text === 'silence') return { kind: 'silent' };
+  const [who = '', condition] = text.split('; ');
+  const sticky = who.startsWith('one of ');
+  const by = (sticky ? who.slice('one of '.length) : who).split(', ');
+  if (condition === undefined) return { kind: 'answered', by, sticky };
+  if (condition === 'source kept') return { kind: 'answered', by, sticky, source: { kind: 'kept' } };
+  const node = /^source (node-\d)$/.exec(condition)?.[1];
+  if (node === undefined) throw new Error(`${file}: what is "${condition}"?`);
+  return { kind: 'answered', by, sticky, source: { kind: 'node', node } };
+}
+
+/** One outcome of one attempt, as the test bed reports it. */
+export type Outcome =
+  | { readonly ok: true; readonly answeredBy: string; readonly sourceSeen: string }
+  | { readonly ok: false; readonly code: string };
+
+/** Why these outcomes are not what the probe expects; undefined when they are. */
+export function judge(
+  probe: Probe,
+  outcomes: readonly Outcome[],
+  addressesOf: (name: string) => readonly string[],
+): string | undefined {
+  const words = outcomes.map((outcome) =>
+    outcome.ok ? `${outcome.answeredBy} (source ${outcome.sourceSeen})` : outcome.code,
+  );
+  const got = [...new Set(words)].sort().join(', ');
+  return satisfied(probe, outcomes, addressesOf) ? undefined : `${probe.text}\n      got ${got}`;
+}
+
+function satisfied(
+  { expect, from }: Probe,
+  outcomes: readonly Outcome[],
+  addressesOf: (name: string) => readonly string[],
+): boolean {
+  switch (expect.kind) {
+    case 'refused':
+      return outcomes.every((outcome) => !outcome.ok && outcome.code === 'ECONNREFUSED');
+    case 'silent':
+      return outcomes.every((outcome) => !outcome.ok && outcome.code === 'TIMEOUT');
+    case 'answered': {
+      const seen = new Set(outcomes.map((outcome) => (outcome.ok ? outcome.answeredBy : outcome.code)));
+      const right = [...seen].every((who) => expect.by.includes(who));
+      const complete = expect.sticky ? seen.size === 1 : expect.by.every((who) => seen.has(who));
+      const own =
+        expect.source === undefined
+          ? undefined
+          : addressesOf(expect.source.kind === 'kept' ? from : expect.source.node);
+      return (
+        right && complete && outcomes.every((outcome) => outcome.ok && own?.includes(outcome.sourceSeen) !== false)
+      );
+    }
+  }
+}

@@ -1,0 +1,91 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+import { parseAllDocuments } from 'yaml';
+import { type Probe, parseProbe } from './probe.ts';
+
+/** The tables that a step may demand; one that is absent is not compared. */
+export const TABLES = ['virtual servers', 'sets', 'addresses', 'warnings', 'health checks'] as const;
+export type Table = (typeof TABLES)[number];
+
+/** One change of the objects and what must be so afterwards. */
+export interface Step {
+  /** "" for the first. */
+  readonly title: string;
+  readonly apply: readonly ManifestDocument[];
+  /** "Kind namespace/name" */
+  readonly remove: readonly string[];
+  readonly tables: ReadonlyMap<Table, readonly string[]>;
+  readonly probes: readonly Probe[];
+}
+
+export interface Scenario {
+  /** Path below cases/, without the ending. */
+  readonly name: string;
+  /** What it proves: the comment on top. */
+  readonly comment: string;
+  readonly flags: readonly string[];
+  readonly steps: readonly Step[];
+}
+
+export type ManifestDocument = Readonly<Record<string, unknown>>;
+
+const CASES = path.resolve('test/scenario/cases');
+const ENDING = '.txtar';
+const HEADING = /^-- (.+) --$/;
+
+/** Every file of cases/, sorted by name. */
+export function readScenarios(): Scenario[] {
+  return readdirSync(CASES, { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith(ENDING))
+    .toSorted()
+    .map((file) => parseScenario(file.slice(0, -ENDING.length), readFileSync(path.join(CASES, file), 'utf8')));
+}
+
+/** Reads one file; throws an error that names it and the section for whatever cannot be meant. */
+export function parseScenario(name: string, text: string): Scenario {
+  const [comment = '', ...sections] = sectionsOf(text);
+  if (!comment.startsWith('#')) throw new Error(`${name}: begin with a comment that says what is proven`);
+  let flags: readonly string[] = [];
+  const steps: MutableStep[] = [];
+  for (const section of sections) {
+    const [heading = '', ...body] = section.split('\n');
+    const title = HEADING.exec(heading)?.[1] ?? '';
+    const lines = body.map((line) => line.trim()).filter((line) => line !== '' && !line.startsWith('#'));
+    const step = steps.at(-1);
+    if (title === 'flags') flags = lines;
+    else if (title === 'objects' || title.startsWith('step: ')) {
+      steps.push(stepOf(name, title === 'objects' ? '' : title.slice('step: '.length), body.join('\n')));
+    } else if (step === undefined) throw new Error(`${name}: "${title}" before any objects`);
+    else if (title === 'probes') step.probes = lines.map((line) => parseProbe(name, line));
+    else if (isTable(title)) step.tables.set(title, lines);
+    else throw new Error(`${name}: no such section: ${title}`);
+  }
+  if (steps.length === 0) throw new Error(`${name}: no objects`);
+  return { name, comment: comment.replace(/^# ?/gm, '').trim(), flags, steps };
+}
+
+interface MutableStep extends Step {
+  readonly tables: Map<Table, readonly string[]>;
+  probes: readonly Probe[];
+}
+
+function stepOf(name: string, title: string, yaml: string): MutableStep {
+  const apply: ManifestDocument[] = [];
+  const remove: string[] = [];
+  for (const document of parseAllDocuments(yaml, { merge: true })) {
+    if (document.errors[0] !== undefined) throw new Error(`${name}: ${document.errors[0].message}`);
+    const value = document.toJS() as ManifestDocument | null;
+    if (value === null) continue;
+    if (typeof value['delete'] === 'string') remove.push(value['delete']);
+    else apply.push(value);
+  }
+  return { title, apply, remove, tables: new Map(), probes: [] };
+}
+
+function sectionsOf(text: string): string[] {
+  return text.split(/^(?=-- .+ --$)/m);
+}
+
+function isTable(title: string): title is Table {
+  return (TABLES as readonly string[]).includes(title);
+}
