@@ -1,0 +1,202 @@
+import { describe, expect, test } from '@jest/globals';
+import { SyncPublisher } from '../../../src/daemon/sync-publisher.ts';
+import { FakeKernel } from '../../../src/kernel/fake-kernel.ts';
+import type { SourceEvent } from '../../../src/kube/source.ts';
+import { ProxyHealth } from '../../../src/observe/health.ts';
+import { ProxyMetrics } from '../../../src/observe/proxy-metrics.ts';
+import { ServiceHealthServers } from '../../../src/observe/service-health-servers.ts';
+import type { SyncObserver } from '../../../src/reconcile/sync-report.ts';
+import { listed, service, slice } from '../../support/objects.ts';
+import { PLAN_CONFIG, Reconciling } from '../../support/reconciling.ts';
+
+const SYNC_PERIOD = 30_000;
+const STALE = 2 * SYNC_PERIOD;
+const WEB = service('web', '10.96.0.10');
+const change = (...addresses: readonly string[]): SourceEvent => ({
+  kind: 'endpoint-slice',
+  event: { type: 'applied', object: slice('web', addresses) },
+});
+
+/** Reconciler, publisher and health as the daemon puts them together, on a kernel and a clock that the test owns. */
+class Node {
+  readonly kernel = new FakeKernel();
+  readonly health = new ProxyHealth(STALE);
+  readonly metrics = new ProxyMetrics([4, 6]);
+  readonly run: Reconciling;
+  serving = 0;
+
+  constructor() {
+    // The reconciler wants its observer first, the publisher the reconciler's plan.
+    const late: { publisher?: SyncPublisher } = {};
+    let finished = (): void => undefined;
+    const observer: SyncObserver = {
+      queued: () => late.publisher?.queued(),
+      finished: (report) => {
+        late.publisher?.finished(report);
+        this.run.reports.push(report);
+        finished();
+      },
+    };
+    this.run = new Reconciling(this.kernel, { syncPeriodMs: SYNC_PERIOD, observer });
+    this.settled = () =>
+      new Promise((resolve) => {
+        finished = resolve;
+      });
+    late.publisher = new SyncPublisher({
+      planConfig: PLAN_CONFIG,
+      families: [4, 6],
+      kernel: this.kernel,
+      cluster: this.run.cluster,
+      plan: () => this.run.reconciler.plan,
+      metrics: this.metrics,
+      health: this.health,
+      serviceHealth: new ServiceHealthServers({ proxyHealthy: () => true, onBindFailure: () => undefined }),
+      now: () => this.run.clock.now(),
+      log: this.run.log,
+      onServing: () => this.serving++,
+    });
+    this.health.started(4, this.run.clock.now());
+    this.health.started(6, this.run.clock.now());
+  }
+
+  /** Resolves when the next sync has ended. */
+  readonly settled: () => Promise<void>;
+
+  /** Lets time pass, and every sync that falls due on the way end. */
+  async pass(ms: number): Promise<void> {
+    const end = this.run.clock.now() + ms;
+    for (;;) {
+      const next = this.run.clock.nextIn;
+      if (next === undefined || this.run.clock.now() + next > end) break;
+      const settled = this.settled();
+      this.run.clock.advance(next);
+      await settled;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    this.run.clock.advance(end - this.run.clock.now());
+  }
+
+  async take(...events: readonly SourceEvent[]): Promise<void> {
+    for (const event of events) this.run.cluster.apply(event);
+    this.run.reconciler.clusterChanged();
+    await this.pass(0);
+  }
+
+  livez(): number {
+    return this.health.livez(this.run.clock.now()).status;
+  }
+
+  static async started(): Promise<Node> {
+    const node = new Node();
+    await node.kernel.prepare();
+    await node.take(...listed([WEB], [slice('web', ['10.244.0.5'])]));
+    if (node.livez() !== 200) throw new Error('not healthy after the first sync');
+    return node;
+  }
+}
+
+describe('/livez', () => {
+  test('an API server that is gone changes nothing: no event, no request, hours of 200', async () => {
+    const node = await Node.started();
+    for (let hour = 0; hour < 3; hour++) {
+      await node.pass(3_600_000);
+      expect(node.livez()).toBe(200);
+    }
+    expect(node.run.reports.length).toBeGreaterThan(300);
+    expect(node.run.reports.every(({ ok }) => ok)).toBe(true);
+  });
+
+  test.each([
+    ['cannot be written', ['apply']],
+    ['cannot be read', ['getVirtualServers', 'findVirtualServers']],
+    ['refuses everything', ['apply', 'findVirtualServers', 'getNodeAddresses', 'ensureRules']],
+  ] as const)(
+    'a kernel that %s turns it to 503 exactly two sync periods after the first request, and back with the first success',
+    async (_what, methods) => {
+      const node = await Node.started();
+      for (const method of methods) node.kernel.failMethod(method, 'EIO');
+      await node.take(change('10.244.0.6'));
+      expect(node.run.reports.at(-1)?.ok).toBe(false);
+      await node.pass(20_000);
+      // Later requests do not put it off.
+      await node.take(change('10.244.0.7'));
+      await node.pass(STALE - 20_000 - 1);
+      expect(node.livez()).toBe(200);
+      await node.pass(1);
+      expect(node.livez()).toBe(503);
+      await node.pass(600_000);
+      expect(node.livez()).toBe(503);
+      node.kernel.recover();
+      await node.pass(SYNC_PERIOD);
+      expect(node.run.reports.at(-1)?.ok).toBe(true);
+      expect(node.livez()).toBe(200);
+    },
+  );
+
+  test('a periodic check that fails counts as well, though nobody asked for it', async () => {
+    const node = await Node.started();
+    node.kernel.failMethod('getVirtualServers', 'EIO');
+    await node.pass(SYNC_PERIOD);
+    expect(node.run.reports.at(-1)).toMatchObject({ kind: 'full', ok: false });
+    await node.pass(STALE - 1);
+    expect(node.livez()).toBe(200);
+    await node.pass(1);
+    expect(node.livez()).toBe(503);
+  });
+
+  test('a failure that is mended in time is never seen', async () => {
+    const node = await Node.started();
+    node.kernel.failMethod('apply', 'EIO');
+    await node.take(change('10.244.0.6'));
+    await node.pass(STALE - 10_000);
+    node.kernel.recover();
+    await node.pass(SYNC_PERIOD);
+    await node.pass(STALE);
+    expect(node.livez()).toBe(200);
+  });
+
+  test('one object that the kernel refuses for ever does not turn it red: it is counted and tried again', async () => {
+    const node = await Node.started();
+    node.kernel.failOps((op) => (op.kind === 'add-real-server' ? 12 : undefined));
+    await node.take(change('10.244.0.5', '10.244.0.6'));
+    await node.pass(3_600_000);
+    expect(node.livez()).toBe(200);
+    expect(node.run.reports.filter(({ failures }) => failures.length > 0).length).toBeGreaterThan(60);
+    const text = await node.metrics.expose();
+    expect(text).toMatch(/^kubeipvs_operations_total\{operation="add-real-server",outcome="failed"\} [1-9]\d+$/m);
+    expect(text).toMatch(/^kubeipvs_sync_total\{kind="change",result="partial"\} [1-9]/m);
+    node.kernel.recover();
+    await node.pass(SYNC_PERIOD);
+    expect(node.run.reports.at(-1)).toMatchObject({ ok: true, failures: [] });
+  });
+
+  test('a first sync that fails is unhealthy after two sync periods too; serving is said once', async () => {
+    const node = new Node();
+    await node.kernel.prepare();
+    node.kernel.failMethod('ensureRules', 'IPTABLES');
+    await node.take(...listed([WEB], []));
+    await node.pass(STALE);
+    expect([node.livez(), node.serving]).toEqual([503, 0]);
+    node.kernel.recover();
+    await node.pass(SYNC_PERIOD);
+    await node.pass(SYNC_PERIOD);
+    expect([node.livez(), node.serving]).toEqual([200, 1]);
+  });
+});
+
+test('changes are pending until a sync takes them up', async () => {
+  const node = await Node.started();
+  const pending = async (): Promise<unknown> =>
+    (await node.metrics.expose()).match(/^kubeproxy_sync_proxy_rules_\w+_changes_pending \d+$/gm);
+  expect(await pending()).toEqual([
+    'kubeproxy_sync_proxy_rules_endpoint_changes_pending 0',
+    'kubeproxy_sync_proxy_rules_service_changes_pending 0',
+  ]);
+  node.run.cluster.apply(change('10.244.0.8'));
+  expect(node.run.cluster.pending()).toEqual({ services: 1, endpointChanges: 1 });
+  // The same again is no change.
+  node.run.cluster.apply(change('10.244.0.8'));
+  expect(node.run.cluster.pending()).toEqual({ services: 1, endpointChanges: 1 });
+  await node.take();
+  expect(node.run.cluster.pending()).toEqual({ services: 0, endpointChanges: 0 });
+});
