@@ -84,8 +84,15 @@ export class Namespace implements AsyncDisposable {
     return this.#serve('udp', port, options);
   }
 
-  serveSctp(port: number, options?: ServeOptions): Promise<Kept> {
-    return this.#serve('sctp', port, options);
+  /** Unless told otherwise at each of the namespace's own addresses apart: told several, a client would try all, past any service. */
+  async serveSctp(port: number, options: ServeOptions = {}): Promise<Kept> {
+    const addresses = options.address === undefined ? [this.addresses.v4, this.addresses.v6] : [options.address];
+    const kept = await Promise.all(addresses.map((address) => this.#serve('sctp', port, { ...options, address })));
+    return {
+      close: async () => {
+        await Promise.all(kept.map((server) => server.close()));
+      },
+    };
   }
 
   probeTcp(address: string, port: number, options?: ProbeOptions): Promise<ProbeResult> {

@@ -3,12 +3,19 @@
 import errno
 import json
 import socket
+import struct
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 # Not in the socket module under this name everywhere: linux/in.h.
 IPPROTO_SCTP = 132
+# linux/in.h, linux/in6.h. Without it an SCTP socket keeps an ICMP refusal to itself until its own attempts have ended.
+RECVERR = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
+# linux/sctp.h: SCTP_RTOINFO, struct sctp_rtoinfo (association, then initial, longest and shortest wait in ms). A refusal that
+# arrives while connect() still holds the socket is lost: it is the second attempt's that is heard of.
+SCTP_RTOINFO = 0
+TRY_AGAIN_SOON = struct.pack("IIII", 0, 300, 1000, 300)
 
 servers = {}
 writing = threading.Lock()
@@ -62,13 +69,21 @@ def stop(command):
     return {}
 
 
+def source_address(family, target):
+    """The address that the kernel would choose. Bound to one, an association has one path: a second one is never translated."""
+    with socket.socket(family, socket.SOCK_DGRAM) as route:
+        route.connect((target["address"], target["port"]))
+        return route.getsockname()[0]
+
+
 def probe(command):
     target = command["target"]
     try:
         with new_socket(target["address"]) as connection:
             connection.settimeout(command["timeoutMs"] / 1000)
-            if "sourcePort" in target:
-                connection.bind(("", target["sourcePort"]))
+            connection.setsockopt(*RECVERR[connection.family], 1)
+            connection.setsockopt(IPPROTO_SCTP, SCTP_RTOINFO, TRY_AGAIN_SOON)
+            connection.bind((source_address(connection.family, target), target.get("sourcePort", 0)))
             connection.connect((target["address"], target["port"]))
             connection.sendall(b"ask")
             received = connection.recv(4096)

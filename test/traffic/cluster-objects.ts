@@ -1,0 +1,124 @@
+import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { type DualStack, nodeAddress } from '../bed/address-plan.ts';
+
+/** The port that every service of these tests has, and the one that its pods listen on. */
+export const SERVICE_PORT = 80;
+export const POD_PORT = 8080;
+
+export type Policy = 'Cluster' | 'Local';
+export type Protocol = 'TCP' | 'UDP' | 'SCTP';
+
+/** A dual-stack Service as a test needs it. */
+export interface ServiceShape {
+  readonly name: string;
+  readonly clusterIp: DualStack;
+  /** Default TCP alone. Each has the same port numbers. */
+  readonly protocols?: readonly Protocol[];
+  readonly nodePort?: number;
+  readonly externalIp?: DualStack;
+  readonly loadBalancerIp?: DualStack;
+  readonly internal?: Policy;
+  readonly external?: Policy;
+  readonly sourceRanges?: readonly string[];
+  /** sessionAffinity ClientIP with this timeout. */
+  readonly affinitySeconds?: number;
+  readonly endpoints: readonly EndpointShape[];
+}
+
+export interface EndpointShape {
+  readonly addresses: DualStack;
+  /** Index of the node that it runs on. */
+  readonly node: number;
+  /** As the endpoint controller says of a pod that is being deleted: not ready, serving, terminating. */
+  readonly terminating?: boolean;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** The Service and its two EndpointSlices, as the API has them. */
+export function serviceObjects(shape: ServiceShape): readonly Json[] {
+  return [serviceObject(shape), sliceObject(shape, 'v4'), sliceObject(shape, 'v6')];
+}
+
+/** Node objects of a bed: node-0, node-1... */
+export function nodeObjects(count: number): readonly Json[] {
+  return Array.from({ length: count }, (_, index) => ({
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { name: `node-${index}` },
+    status: {
+      addresses: [nodeAddress(index).v4, nodeAddress(index).v6].map((address) => ({ type: 'InternalIP', address })),
+    },
+  }));
+}
+
+function serviceObject(shape: ServiceShape): Json {
+  const { name, clusterIp, protocols = ['TCP'], nodePort, externalIp, loadBalancerIp, affinitySeconds } = shape;
+  const addresses = loadBalancerIp === undefined ? [] : [loadBalancerIp.v4, loadBalancerIp.v6];
+  return {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name, namespace: 'default' },
+    spec: {
+      type: loadBalancerIp !== undefined ? 'LoadBalancer' : nodePort !== undefined ? 'NodePort' : 'ClusterIP',
+      clusterIP: clusterIp.v4,
+      clusterIPs: [clusterIp.v4, clusterIp.v6],
+      ipFamilies: ['IPv4', 'IPv6'],
+      externalIPs: externalIp === undefined ? [] : [externalIp.v4, externalIp.v6],
+      internalTrafficPolicy: shape.internal ?? 'Cluster',
+      externalTrafficPolicy: shape.external ?? 'Cluster',
+      loadBalancerSourceRanges: shape.sourceRanges ?? [],
+      sessionAffinity: affinitySeconds === undefined ? 'None' : 'ClientIP',
+      sessionAffinityConfig: { clientIP: { timeoutSeconds: affinitySeconds ?? 10_800 } },
+      ports: protocols.map((protocol) => ({ name: protocol.toLowerCase(), protocol, port: SERVICE_PORT, nodePort })),
+    },
+    status: { loadBalancer: { ingress: addresses.map((ip) => ({ ip })) } },
+  };
+}
+
+function sliceObject({ name, protocols = ['TCP'], endpoints }: ServiceShape, family: keyof DualStack): Json {
+  return {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: { name: `${name}-${family}`, namespace: 'default', labels: { 'kubernetes.io/service-name': name } },
+    addressType: family === 'v4' ? 'IPv4' : 'IPv6',
+    ports: protocols.map((protocol) => ({ name: protocol.toLowerCase(), protocol, port: POD_PORT })),
+    endpoints: endpoints.map(({ addresses, node, terminating = false }) => ({
+      addresses: [addresses[family]],
+      nodeName: `node-${node}`,
+      conditions: { ready: !terminating, serving: true, terminating },
+    })),
+  };
+}
+
+/** A directory for `--manifests` that a test owns. */
+export class ManifestDirectory implements AsyncDisposable {
+  readonly path: string;
+
+  private constructor(directory: string) {
+    this.path = directory;
+  }
+
+  static async create(): Promise<ManifestDirectory> {
+    return new ManifestDirectory(await mkdtemp(path.join(tmpdir(), 'manifests-')));
+  }
+
+  /** Puts the objects in the place of what the file said before, at once. */
+  async write(file: string, objects: readonly Json[]): Promise<void> {
+    const text = objects.map((object) => JSON.stringify(object)).join('\n---\n');
+    // A name that the daemon does not read: half a file would be taken for what it says.
+    const draft = path.join(this.path, `.${file}.draft`);
+    await writeFile(draft, text);
+    await rename(draft, path.join(this.path, `${file}.yaml`));
+  }
+
+  async remove(file: string): Promise<void> {
+    await rm(path.join(this.path, `${file}.yaml`));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await rm(this.path, { recursive: true });
+  }
+}

@@ -1,0 +1,159 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import type { ProbeRequest, ProbeResult } from '../bed/agent-protocol.ts';
+import { podGateway } from '../bed/address-plan.ts';
+import { Bed } from '../bed/bed.ts';
+import type { Namespace } from '../bed/namespace.ts';
+import { formatIp } from '../../src/net/ip.ts';
+import { startDaemon } from '../support/daemon.ts';
+import { address } from '../support/state.ts';
+import { ManifestDirectory, POD_PORT, type Protocol, nodeObjects, serviceObjects } from './cluster-objects.ts';
+import { type Seen, matrixPage } from './matrix-page.ts';
+import {
+  CASES,
+  type Cell,
+  ENDPOINT_NAMES,
+  FAMILIES,
+  type Family,
+  PROTOCOLS,
+  SOURCES,
+  type Source,
+  cellsOf,
+  targetOf,
+} from './matrix-table.ts';
+
+jest.setTimeout(240_000);
+
+const PAGE = 'docs/traffic-matrix.md';
+const WRITTEN = 'build/test/traffic-matrix.md';
+/** Two connections: scheduler rr then has shown both endpoints. */
+const ROUNDS = 2;
+const PROBE_TIMEOUT_MS = 2500;
+
+/** EPERM is how a host's own datagrams are refused: the one that refuses is the host itself. */
+const FAILURES: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'refused',
+  EPERM: 'refused',
+  TIMEOUT: 'no answer',
+};
+
+interface Way {
+  readonly cell: Cell;
+  readonly protocol: Protocol;
+  readonly family: Family;
+}
+
+/** Every way in, with packets: for each cell of the table, protocol and family, who answers and as whom the client is seen. */
+describe('the traffic matrix', () => {
+  let bed: Bed;
+  let directory: ManifestDirectory;
+  const owners = new Map<string, string>();
+  const results: Seen[] = [];
+
+  beforeAll(async () => {
+    directory = await ManifestDirectory.create();
+    await directory.write('nodes', nodeObjects(2));
+    await directory.write(
+      'services',
+      CASES.flatMap(({ service }) => serviceObjects(service)),
+    );
+    bed = await Bed.create({ nodes: 2, podsPerNode: 2, clients: 1 });
+    for (const [index, node] of [bed.node(0), bed.node(1)].entries()) {
+      for (const { v4, v6 } of [node.addresses, podGateway(index)]) {
+        for (const text of [v4, v6]) owners.set(formatIp(address(text)), node.name);
+      }
+      // A host sends few refusals a second to one and the same address, and we ask for very many.
+      await node.sysctl({ 'net.ipv4.icmp_ratelimit': 0, 'net.ipv6.icmp.ratelimit': 0 });
+      const pod = bed.pod(index, 0);
+      await Promise.all([pod.serveTcp(POD_PORT), pod.serveUdp(POD_PORT), pod.serveSctp(POD_PORT)]);
+      await startDaemon(node, [
+        '--ipvs-scheduler=rr',
+        `--manifests=${directory.path}`,
+        '--cluster-cidr=10.201.0.0/16,fd00:201::/48',
+      ]);
+    }
+  });
+
+  afterAll(async () => {
+    await bed[Symbol.asyncDispose]();
+    await directory[Symbol.asyncDispose]();
+  });
+
+  function namespaceOf(source: Source): Namespace {
+    const [kind = '', ...numbers] = source.split('-');
+    const [first = 0, second = 0] = numbers.map(Number);
+    return kind === 'pod' ? bed.pod(first, second) : kind === 'node' ? bed.node(first) : bed.client(first);
+  }
+
+  /** "A+B kept" and the like, from the answers to one way. */
+  function describeAnswers(from: Namespace, answers: readonly ProbeResult[]): string {
+    const endpointsBySource = new Map<string, Set<string>>();
+    const failures = new Set<string>();
+    for (const answer of answers) {
+      if (!answer.ok) {
+        failures.add(FAILURES[answer.code] ?? answer.code);
+        continue;
+      }
+      const sourceSeen = formatIp(address(answer.sourceSeen));
+      const own = [from.addresses.v4, from.addresses.v6].some((text) => formatIp(address(text)) === sourceSeen);
+      const seen = owners.get(sourceSeen) ?? (own ? 'kept' : sourceSeen);
+      const endpoint = ENDPOINT_NAMES[answer.answeredBy] ?? answer.answeredBy;
+      endpointsBySource.set(seen, (endpointsBySource.get(seen) ?? new Set()).add(endpoint));
+    }
+    const parts = Array.from(endpointsBySource, ([seen, endpoints]) => `${[...endpoints].sort().join('+')} ${seen}`);
+    return [...parts.sort(), ...failures].join(', ');
+  }
+
+  async function probeFrom(source: Source): Promise<void> {
+    const from = namespaceOf(source);
+    const cells = CASES.flatMap(cellsOf).filter((cell) => cell.source === source);
+    const ways: Way[] = cells.flatMap((cell) =>
+      PROTOCOLS.flatMap((protocol) => FAMILIES.map((family) => ({ cell, protocol, family }))),
+    );
+    const answers: ProbeResult[][] = ways.map(() => []);
+    for (let round = 0; round < ROUNDS; round++) {
+      const probes = ways.map(({ cell, protocol, family }, index): ProbeRequest => {
+        // Without connections to tell one from the next, only another port is sure to be scheduled anew.
+        const sourcePort = protocol === 'TCP' ? {} : { sourcePort: 20_000 + round * 1000 + index };
+        const target = { ...targetOf(cell.case.service, cell.destination, family), ...sourcePort };
+        return { protocol: toTransport(protocol), target, timeoutMs: PROBE_TIMEOUT_MS };
+      });
+      for (const [index, answer] of (await from.probeAll(probes, 32)).entries()) answers[index]?.push(answer);
+    }
+    for (const cell of cells) {
+      const texts = new Map<string, string>();
+      for (const [index, way] of ways.entries()) {
+        const kind = `${way.protocol} ${way.family === 'v4' ? 'IPv4' : 'IPv6'}`;
+        if (way.cell === cell) texts.set(kind, describeAnswers(from, answers[index] ?? []));
+      }
+      results.push({ cell, texts });
+    }
+  }
+
+  test.each(SOURCES)('from %s', async (source) => {
+    await probeFrom(source);
+    const [seen, expected]: [string[], string[]] = [[], []];
+    for (const { cell, texts } of results.filter((result) => result.cell.source === source)) {
+      for (const [kind, text] of texts) {
+        const way = `${cell.case.title}: ${cell.destination}, ${kind}: `;
+        seen.push(way + text);
+        expected.push(way + cell.expected);
+      }
+    }
+    expect(seen.length).toBeGreaterThan(0);
+    expect(seen).toEqual(expected);
+  });
+
+  test(`${PAGE} says what was seen`, async () => {
+    const probes = results.reduce((sum, { texts }) => sum + texts.size * ROUNDS, 0);
+    const page = matrixPage(results, probes);
+    await mkdir('build/test', { recursive: true });
+    await writeFile(WRITTEN, page);
+    if (process.env['TEST_UPDATE'] === '1') await writeFile(PAGE, page);
+    expect(await readFile(PAGE, 'utf8')).toBe(page);
+  });
+});
+
+function toTransport(protocol: Protocol): ProbeRequest['protocol'] {
+  return ({ TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const)[protocol];
+}
