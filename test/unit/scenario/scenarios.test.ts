@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { runOnPlan } from '../../scenario/plan-run.ts';
 import { readScenarios } from '../../scenario/scenario-file.ts';
 
-const only = process.env['SCENARIO'] ?? '';
+const only = process.env['TEST_SCENARIO'] ?? '';
 const scenarios = readScenarios().filter(({ name }) => name.includes(only));
 
 describe('scenarios, on manifests, model, plan and reconciler', () => {

@@ -1,0 +1,81 @@
+import type { Namespace } from '../bed/namespace.ts';
+import { setLine, virtualServerLine } from './tables.ts';
+import type { Table } from './scenario-file.ts';
+
+/** Warnings and health checks are the daemon's own: what the kernel holds is the other three. */
+export type KernelTables = Readonly<Record<Exclude<Table, 'warnings' | 'health checks'>, readonly string[]>>;
+
+/** What a node's kernel holds, as the system's own tools tell it. */
+export async function readKernelTables(node: Namespace): Promise<KernelTables> {
+  // One shell-free process for all three would be quicker still, but each tool has its own command line.
+  const [ipvs, sets, device] = await Promise.all([
+    node.exec(['ipvsadm', '-Sn']),
+    node.exec(['ipset', 'save']),
+    node.exec(['ip', '-j', 'addr', 'show', 'dev', 'kube-ipvs0']),
+  ]);
+  return {
+    'virtual servers': parseIpvsadm(ipvs.stdout),
+    sets: parseIpset(sets.stdout),
+    addresses: parseAddresses(device.stdout),
+  };
+}
+
+const PROTOCOLS: Readonly<Record<string, string>> = { '-t': 'TCP', '-u': 'UDP', '--sctp-service': 'SCTP' };
+
+interface Listed {
+  readonly scheduler: string;
+  readonly options: readonly string[];
+  readonly realServers: { readonly at: string; readonly weight: number }[];
+}
+
+/** `ipvsadm -Sn`; real servers that only drain (weight 0) are left out: whether they are there still depends on old connections. */
+export function parseIpvsadm(text: string): string[] {
+  const services = new Map<string, Listed>();
+  for (const words of text.split('\n').map((line) => line.trim().split(/\s+/))) {
+    const [verb, flag = '', at = ''] = words;
+    const id = `${PROTOCOLS[flag] ?? flag} ${at}`;
+    if (verb === '-A')
+      services.set(id, { scheduler: valueOf(words, '-s'), options: optionsOf(words), realServers: [] });
+    const weight = Number(valueOf(words, '-w'));
+    if (verb === '-a' && weight > 0) services.get(id)?.realServers.push({ at: valueOf(words, '-r'), weight });
+  }
+  return Array.from(services, ([id, { scheduler, options, realServers }]) =>
+    virtualServerLine(id, scheduler, options, realServers),
+  );
+}
+
+function valueOf(words: readonly string[], flag: string): string {
+  const at = words.indexOf(flag);
+  return at < 0 ? '' : (words[at + 1] ?? '');
+}
+
+function optionsOf(words: readonly string[]): string[] {
+  const persistent = valueOf(words, '-p');
+  const flags = valueOf(words, '-b').split(',');
+  return [
+    ...(persistent === '' ? [] : [`persistent ${persistent}`]),
+    ...(flags.some((flag) => /^(flag-1|(mh|sh)-fallback)$/.test(flag)) ? ['fallback'] : []),
+    ...(flags.some((flag) => /^(flag-2|(mh|sh)-port)$/.test(flag)) ? ['port'] : []),
+  ];
+}
+
+function parseIpset(text: string): string[] {
+  const sets = new Map<string, string[]>();
+  for (const line of text.split('\n')) {
+    const [verb, name = '', entry = ''] = line.split(' ');
+    if (verb === 'create') sets.set(name, []);
+    if (verb === 'add') sets.get(name)?.push(entry);
+  }
+  return Array.from(sets, ([name, entries]) => setLine(name, entries));
+}
+
+interface Device {
+  readonly addr_info: readonly { readonly local: string; readonly scope: string }[];
+}
+
+function parseAddresses(json: string): string[] {
+  const devices = JSON.parse(json) as readonly Device[];
+  return devices.flatMap(({ addr_info: list }) =>
+    list.filter(({ scope }) => scope !== 'link').map(({ local }) => local),
+  );
+}

@@ -1,0 +1,27 @@
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { PacketRun } from '../scenario/packet-run.ts';
+import { readScenarios } from '../scenario/scenario-file.ts';
+
+jest.setTimeout(120_000);
+
+const only = process.env['TEST_SCENARIO'] ?? '';
+// Scenarios with the same flags stand together, so that one daemon serves them all.
+const scenarios = readScenarios()
+  .filter(({ name, steps }) => name.includes(only) && steps.some(({ probes }) => probes.length > 0))
+  .sort((a, b) => a.flags.join(' ').localeCompare(b.flags.join(' ')) || a.name.localeCompare(b.name));
+
+describe('scenarios, by packets', () => {
+  let run: PacketRun;
+
+  beforeAll(async () => {
+    run = await PacketRun.create();
+  });
+
+  afterAll(async () => {
+    await run[Symbol.asyncDispose]();
+  });
+
+  test.each(scenarios.map((scenario) => [scenario.name, scenario] as const))('%s', async (_name, scenario) => {
+    expect((await run.run(scenario)).join('\n')).toBe('');
+  });
+});
