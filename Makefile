@@ -17,7 +17,7 @@ TEST_ADDON := build/test/socketpair.node
 DAEMON := build/kube-ipvs-proxy.mjs
 SOURCES := $(shell find src -name '*.ts')
 
-.PHONY: help deps packages build test test-host test-kernel demo bench lint format typecheck clean
+.PHONY: help deps packages build test scenario demo bench lint format typecheck clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ format: deps ## rewrite every file as the formatter wants it
 
 test: build $(TEST_ADDON) ## all tests: on the host, then on a kernel with IPVS; FILTER=path narrows both
 	scripts/test.sh $(FILTER)
+
+scenario: build ## one scenario file, on the plan and with packets: NAME=cluster-ip/two-endpoints
+	TEST_SCENARIO=$(NAME) scripts/test.sh --testPathPatterns scenarios
 
 demo: build ## a small cluster on a real IPVS kernel, step by step, in under two minutes
 	@test/kernel/run.sh node test/demo/demo.ts
