@@ -1,0 +1,224 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { Bed } from '../bed/bed.ts';
+import type { LongProcess } from '../bed/long-process.ts';
+import type { Namespace } from '../bed/namespace.ts';
+import { daemonArgv, startDaemon } from '../support/daemon.ts';
+
+jest.setTimeout(180_000);
+
+const NODE_PATH = '/api/v1/nodes/node-0';
+const EVENTS_PATH = '/apis/events.k8s.io/v1/events';
+
+interface EventObject {
+  readonly reason: string;
+  readonly type: string;
+  readonly note: string;
+  readonly regarding: { readonly kind: string; readonly name: string };
+}
+
+/** What iptables-mode kube-proxy leaves, in small; the two jumps of a table are in it as well. */
+const IPTABLES_MODE = `*filter
+:KUBE-SERVICES - [0:0]
+:KUBE-NODEPORTS - [0:0]
+:KUBE-PROXY-FIREWALL - [0:0]
+-I FORWARD -m conntrack --ctstate NEW -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-I INPUT -m conntrack --ctstate NEW -m comment --comment "kubernetes load balancer firewall" -j KUBE-PROXY-FIREWALL
+-I INPUT -j KUBE-NODEPORTS
+-A FORWARD -s 203.0.113.7/32 -j ACCEPT
+COMMIT
+*nat
+:KUBE-SERVICES - [0:0]
+:KUBE-MARK-MASQ - [0:0]
+:KUBE-SVC-ABCDEFGHIJKLMNOP - [0:0]
+:KUBE-SEP-ABCDEFGHIJKLMNOP - [0:0]
+-I PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A KUBE-SERVICES -d 10.202.0.10/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-ABCDEFGHIJKLMNOP
+-A KUBE-SVC-ABCDEFGHIJKLMNOP -j KUBE-SEP-ABCDEFGHIJKLMNOP
+-A KUBE-SEP-ABCDEFGHIJKLMNOP -s 10.201.0.10/32 -j KUBE-MARK-MASQ
+COMMIT
+`;
+
+/** The daemon as a citizen of its node and of the cluster: metrics, events, the Node object, what others left. */
+describe('the daemon on its node', () => {
+  let bed: Bed;
+  let node: Namespace;
+  let scratch: string;
+  let kubeconfig: string;
+  let server: string;
+
+  beforeAll(async () => {
+    scratch = await mkdtemp(path.join(tmpdir(), 'node-level-'));
+    kubeconfig = path.join(scratch, 'kubeconfig');
+    bed = await Bed.create({ nodes: 1, podsPerNode: 1, clients: 0 });
+    node = bed.node(0);
+    const api = ['test/apiserver/main.ts', '--objects', 'manifests/demo', '--kubeconfig', kubeconfig];
+    const apiServer = await node.spawn([process.execPath, ...api]);
+    [server] = await apiServer.waitForOutput(/https?:\/\/\S+/, 30_000);
+  });
+
+  afterAll(async () => {
+    await bed[Symbol.asyncDispose]();
+    await rm(scratch, { recursive: true });
+  });
+
+  async function curl(...args: readonly string[]): Promise<string> {
+    return (await node.exec(['curl', '-sS', ...args])).stdout;
+  }
+
+  async function patchNode(spec: unknown): Promise<void> {
+    const type = 'Content-Type: application/merge-patch+json';
+    await curl('-f', '-X', 'PATCH', '-H', type, '--data', JSON.stringify({ spec }), server + NODE_PATH);
+  }
+
+  async function events(reason: string): Promise<readonly EventObject[]> {
+    const { items } = JSON.parse(await curl(server + EVENTS_PATH)) as { items: readonly EventObject[] };
+    return items.filter((event) => event.reason === reason);
+  }
+
+  const start = (...flags: readonly string[]): Promise<LongProcess> =>
+    startDaemon(node, [`--kubeconfig=${kubeconfig}`, '--cluster-cidr=10.201.0.0/16,fd00:201::/48', ...flags]);
+
+  async function exposition(): Promise<string> {
+    return await curl('http://127.0.0.1:10249/metrics');
+  }
+
+  test('a scrape has exactly the metrics that docs/metrics.md lists, the live ones have moved, and the start is an event', async () => {
+    const daemon = await start();
+    const text = await exposition();
+    const page = await readFile('docs/metrics.md', 'utf8');
+    const listed = Array.from(
+      page.matchAll(/^\| `(\w+)` \| (counter|gauge|histogram)/gm),
+      ([, name, type]) => `${name} ${type}`,
+    );
+    const served = Array.from(text.matchAll(/^# TYPE (\w+) (\w+)$/gm), ([, name, type]) => `${name} ${type}`);
+    expect(served.toSorted()).toEqual(listed.toSorted());
+    expect(listed.length).toBeGreaterThan(40);
+    for (const series of [
+      'rest_client_requests_total{code="200",method="GET"',
+      'rest_client_request_duration_seconds_count{verb="GET"',
+      'kubeproxy_sync_proxy_rules_service_changes_total ',
+      'kubeproxy_sync_proxy_rules_endpoint_changes_total ',
+      'kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family="IPv6"}',
+      'kubeproxy_conntrack_reconciler_sync_duration_seconds_count{ip_family="IPv4"}',
+      'kubeipvs_watch_state{resource="services",state="watching"}',
+      'kubeipvs_watch_state{resource="endpointslices",state="watching"}',
+      'kubeipvs_watch_state{resource="nodes",state="watching"}',
+      'kubeipvs_objects{type="virtual-server"}',
+      'kubeipvs_netlink_bytes_total{direction="received"}',
+    ]) {
+      const line = text.split('\n').find((one) => one.startsWith(series));
+      expect([series, Number(line?.split(' ').at(-1))]).toEqual([series, expect.any(Number)]);
+      expect([series, Number(line?.split(' ').at(-1)) > 0]).toEqual([series, true]);
+    }
+    expect(text).toMatch(/^kubeipvs_processes_started_total\{program="iptables(-legacy|-nft)?-restore"\} [1-9]/m);
+    expect(text).toMatch(/^kubeproxy_sync_proxy_rules_service_changes_pending 0$/m);
+    expect(daemon.output).toMatch(/nodePortAddresses\) is not set/);
+    const [event] = await events('Starting');
+    expect(event).toMatchObject({ type: 'Normal', regarding: { kind: 'Node', name: 'node-0' } });
+    await daemon.stop(10_000);
+  });
+
+  test('a health port that is taken, with hard fail: exit code 1, one sentence, an event', async () => {
+    const holder = await start();
+    const flags = ['--bind-address-hard-fail', `--kubeconfig=${kubeconfig}`];
+    const { status, stderr, stdout } = await node.exec(daemonArgv(node, flags), { allowFailure: true });
+    expect(status).toBe(1);
+    expect(stdout + stderr).toContain('the health server cannot listen on 0.0.0.0:10256');
+    const [event] = await events('FailedToStartProxierHealthcheck');
+    expect(event).toMatchObject({ type: 'Warning', regarding: { kind: 'Node', name: 'node-0' } });
+    await holder.stop(10_000);
+  });
+
+  test('a healthCheckNodePort that is taken: an event about the Service, and the daemon goes on', async () => {
+    const daemon = await start('--bind-address-hard-fail');
+    const service = {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { name: 'checked', namespace: 'default' },
+      spec: {
+        type: 'LoadBalancer',
+        clusterIP: '10.202.0.99',
+        clusterIPs: ['10.202.0.99'],
+        externalTrafficPolicy: 'Local',
+        healthCheckNodePort: 10256,
+        ports: [{ port: 80, protocol: 'TCP' }],
+      },
+      status: { loadBalancer: { ingress: [{ ip: '10.203.0.99' }] } },
+    };
+    const json = 'Content-Type: application/json';
+    await curl('-f', '-H', json, '--data', JSON.stringify(service), `${server}/api/v1/namespaces/default/services`);
+    await expectSoon(async () => (await events('FailedToStartServiceHealthcheck')).length > 0);
+    expect((await events('FailedToStartServiceHealthcheck'))[0]).toMatchObject({
+      type: 'Warning',
+      note: expect.stringContaining('10256'),
+      regarding: { kind: 'Service', name: 'checked' },
+    });
+    expect(JSON.parse(await curl('http://127.0.0.1:10256/livez'))).toMatchObject({ healthy: true });
+    await daemon.stop(10_000);
+  });
+
+  test('NodeCIDR: a change of podCIDRs ends the daemon with 1; a change of anything else does not', async () => {
+    const daemon = await start('--detect-local-mode=NodeCIDR');
+    await patchNode({ unschedulable: true });
+    expect(await daemon.ended(1_000)).toBe(false);
+    await patchNode({ podCIDR: '10.201.9.0/24', podCIDRs: ['10.201.9.0/24'] });
+    expect(await daemon.ended(15_000)).toBe(true);
+    expect(daemon.exit).toBe(1);
+    expect(daemon.output).toContain('the pod CIDRs of our Node were changed');
+  });
+
+  test('connection tracking: timeouts are set; the maximum cannot be raised in a namespace, and that is said', async () => {
+    const initOnly = (...flags: readonly string[]): ReturnType<Namespace['exec']> =>
+      node.exec(daemonArgv(node, ['--init-only', ...flags]), { allowFailure: true });
+    const timeouts = [
+      '--conntrack-tcp-timeout-established=90m',
+      '--conntrack-udp-timeout=45s',
+      '--conntrack-tcp-be-liberal',
+    ];
+    expect((await initOnly(...timeouts)).status).toBe(0);
+    const sysctl = async (name: string): Promise<string> =>
+      (await node.exec(['cat', `/proc/sys/net/netfilter/nf_conntrack_${name}`])).stdout.trim();
+    expect(await Promise.all(['tcp_timeout_established', 'udp_timeout', 'tcp_be_liberal'].map(sysctl))).toEqual([
+      '5400',
+      '45',
+      '1',
+    ]);
+    const before = await sysctl('max');
+    const { status, stdout, stderr } = await initOnly(
+      '--conntrack-max-per-core=1',
+      `--conntrack-min=${Number(before) + 1}`,
+    );
+    expect(status).toBe(1);
+    expect(stdout + stderr).toMatch(
+      /net\/netfilter\/nf_conntrack_max cannot be set to \d+ \(it is \d+\).*--conntrack-max-per-core=0/,
+    );
+    expect(await sysctl('max')).toBe(before);
+  });
+
+  test('what iptables mode left is named at a start, and removed by --cleanup with our own', async () => {
+    const saved = async (): Promise<string> => (await node.exec(['iptables-save'])).stdout;
+    await node.exec([process.execPath, 'build/kube-ipvs-proxy.mjs', '--cleanup', '--proxy-mode=ipvs']);
+    expect(await saved()).not.toContain('KUBE-');
+    await node.exec(['iptables-restore', '--noflush'], { input: IPTABLES_MODE });
+    const daemon = await start();
+    await daemon.waitForOutput(/iptables mode has left rules.*filter\/KUBE-SERVICES.*--cleanup/, 15_000);
+    expect(await saved()).toContain('KUBE-SVC-ABCDEFGHIJKLMNOP');
+    await daemon.stop(10_000);
+    const { status } = await node.exec(daemonArgv(node, ['--cleanup']), { allowFailure: true });
+    expect(status).toBe(0);
+    expect(await saved()).not.toContain('KUBE-');
+    expect(await saved()).toContain('-A FORWARD -s 203.0.113.7/32 -j ACCEPT');
+    expect((await node.exec(daemonArgv(node, ['--cleanup']))).status).toBe(0);
+  });
+});
+
+async function expectSoon(condition: () => Promise<boolean>): Promise<void> {
+  const deadline = Date.now() + 15_000;
+  while (!(await condition())) {
+    if (Date.now() > deadline) throw new Error('not within 15 s');
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
