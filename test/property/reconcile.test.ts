@@ -1,73 +1,28 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { FakeKernel } from '../../src/kernel/fake-kernel.ts';
-import type { Service } from '../../src/kube/objects.ts';
 import type { SourceEvent } from '../../src/kube/source.ts';
-import { parseIp } from '../../src/net/ip.ts';
-import { listed, port, service, slice } from '../support/objects.ts';
-import { Reconciling } from '../support/reconciling.ts';
+import { type NamespacedName, namespacedName } from '../../src/net/names.ts';
+import type { ServicePlan } from '../../src/plan/service-plan.ts';
+import { type Op, formatOp } from '../../src/state/op.ts';
+import { virtualServerKey } from '../../src/state/virtual-server.ts';
+import { historyAsScenario } from '../scenario/history-file.ts';
+import { anyEvent } from '../support/histories.ts';
 import { kernelText } from '../support/kernel-text.ts';
-
-const name = fc.constantFrom('a', 'b', 'c', 'kubernetes');
-const address = fc.integer({ min: 1, max: 6 });
-
-/** A service of any kind, small enough that several get in each other's way: shared external IPs, ports, endpoints. */
-const anyService: fc.Arbitrary<Service> = fc
-  .record({
-    name,
-    ip6: fc.boolean(),
-    number: fc.constantFrom(80, 81),
-    protocol: fc.constantFrom('TCP', 'UDP', 'SCTP'),
-    nodePort: fc.constantFrom(0, 30_080, 30_081),
-    external: fc.subarray(['203.0.113.1', '203.0.113.2', '192.168.9.1', 'fd00:9::1']),
-    ingress: fc.subarray(['203.0.113.3', '203.0.113.4']),
-    ranges: fc.subarray(['198.51.100.0/24', '0.0.0.0/0', 'nonsense']),
-    affinity: fc.boolean(),
-    local: fc.boolean(),
-    type: fc.constantFrom('ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName'),
-  })
-  .map((value) =>
-    service(value.name, `${value.ip6 ? 'fd00:96::' : '10.96.0.'}${value.name.charCodeAt(0) % 10}`, {
-      type: value.type,
-      ports: [port(value.number, { protocol: value.protocol, nodePort: value.nodePort })],
-      externalIPs: value.external,
-      loadBalancerIngress: value.ingress.map((ip) => ({ ip })),
-      loadBalancerSourceRanges: value.ranges,
-      sessionAffinity: value.affinity ? 'ClientIP' : 'None',
-      ...(value.affinity ? { affinityTimeoutSeconds: 600 } : {}),
-      externalTrafficPolicy: value.local ? 'Local' : 'Cluster',
-    }),
-  );
-
-const anyEvent: fc.Arbitrary<SourceEvent> = fc.oneof(
-  anyService.map((object): SourceEvent => ({ kind: 'service', event: { type: 'applied', object } })),
-  name.map((object): SourceEvent => ({
-    kind: 'service',
-    event: { type: 'deleted', object: { namespace: 'default', name: object } },
-  })),
-  fc
-    .record({ of: name, hosts: fc.uniqueArray(address, { maxLength: 4 }), ip6: fc.boolean(), udp: fc.boolean() })
-    .map(({ of, hosts, ip6, udp }): SourceEvent => ({
-      kind: 'endpoint-slice',
-      event: {
-        type: 'applied',
-        object: slice(
-          of,
-          hosts.map((host) => `${ip6 ? 'fd00:244::' : '10.244.0.'}${host}`),
-          { suffix: ip6 ? 'six' : 'four', ports: [{ name: '', protocol: udp ? 'UDP' : 'TCP', port: 8080 }] },
-        ),
-      },
-    })),
-);
+import { listed } from '../support/objects.ts';
+import { Reconciling } from '../support/reconciling.ts';
+import { address } from '../support/state.ts';
 
 async function newKernel(): Promise<FakeKernel> {
   const kernel = new FakeKernel();
   await kernel.prepare();
   kernel.setNodeAddresses(
-    ['192.168.9.1', 'fd00:9::1'].flatMap((text) => {
-      const own = parseIp(text);
-      return own === undefined ? [] : [{ address: own, prefix: 24, interfaceName: 'eth0', tentative: false }];
-    }),
+    ['192.168.9.1', 'fd00:9::1'].map((text) => ({
+      address: address(text),
+      prefix: 24,
+      interfaceName: 'eth0',
+      tentative: false,
+    })),
   );
   return kernel;
 }
@@ -79,43 +34,107 @@ async function fromScratch(events: readonly SourceEvent[]): Promise<string> {
   return kernelText(kernel);
 }
 
+const histories = (maxLength: number): fc.Arbitrary<SourceEvent[]> => fc.array(anyEvent, { minLength: 1, maxLength });
+
+/** Checks a property of histories; one that fails is shrunk and shown as a scenario file, to be kept as one. */
+async function holds(
+  history: fc.Arbitrary<SourceEvent[]>,
+  property: (events: readonly SourceEvent[]) => Promise<void>,
+  numRuns: number,
+): Promise<void> {
+  const result = await fc.check(fc.asyncProperty(history, property), { numRuns });
+  if (!result.failed) return;
+  const [events] = result.counterexample ?? [[]];
+  throw new Error(
+    `${String(result.errorInstance)}\n\nseed ${result.seed}; as a scenario file:\n\n${historyAsScenario(events)}`,
+  );
+}
+
+function serviceOf({ kind, event }: SourceEvent): NamespacedName {
+  if (event.type === 'replaced') throw new Error('histories have single changes only');
+  if (kind === 'service') {
+    const { namespace, name } = event.type === 'applied' ? event.object.meta : event.object;
+    return namespacedName(namespace, name);
+  }
+  const labels = event.type === 'applied' ? event.object.meta.labels : {};
+  return namespacedName('default', labels['kubernetes.io/service-name'] ?? '');
+}
+
+/** Virtual servers that one of the plans has. */
+function owned(...plans: readonly (ServicePlan | undefined)[]): ReadonlySet<unknown> {
+  return new Set(plans.flatMap((plan) => plan?.virtualServers ?? []).map((p) => virtualServerKey(p.virtualServer)));
+}
+
+function virtualServerOf(op: Op): unknown {
+  if ('virtualServer' in op) return virtualServerKey(op.virtualServer);
+  return 'id' in op ? virtualServerKey(op.id) : undefined;
+}
+
 describe('for random histories of objects', () => {
   test('following each change ends in the same kernel state as starting from scratch, and a full check finds nothing', async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(anyEvent, { minLength: 1, maxLength: 25 }), async (events) => {
-        const kernel = await newKernel();
-        const run = new Reconciling(kernel);
-        await run.take(...listed([], []));
-        for (const event of events) await run.take(event);
-        expect(await kernelText(kernel)).toBe(await fromScratch(events));
-        const report = await run.pass(30_000);
-        expect([...report.operations.keys()]).toEqual([]);
-      }),
-      { numRuns: 150 },
-    );
+    const property = async (events: readonly SourceEvent[]): Promise<void> => {
+      const kernel = await newKernel();
+      const run = new Reconciling(kernel);
+      await run.take(...listed([], []));
+      for (const event of events) await run.take(event);
+      expect(await kernelText(kernel)).toBe(await fromScratch(events));
+      const report = await run.pass(30_000);
+      expect([...report.operations.keys()]).toEqual([]);
+    };
+    await holds(histories(40), property, 200);
+  });
+
+  test('a change of one service touches no virtual server of another', async () => {
+    const property = async (events: readonly SourceEvent[]): Promise<void> => {
+      const kernel = await newKernel();
+      const run = new Reconciling(kernel);
+      await run.take(...listed([], []));
+      for (const event of events) {
+        const name = serviceOf(event);
+        const before = run.reconciler.plan.service(name);
+        kernel.applied.length = 0;
+        await run.take(event);
+        const own = owned(before, run.reconciler.plan.service(name));
+        const foreign = kernel.applied.filter((op) => {
+          const key = virtualServerOf(op);
+          return key !== undefined && !own.has(key);
+        });
+        expect(foreign.map(formatOp)).toEqual([]);
+      }
+    };
+    await holds(histories(40), property, 150);
   });
 
   test('killed at any operation of any sync and started again, the kernel ends equal to the plan', async () => {
-    await fc.assert(
-      fc.asyncProperty(
-        fc.array(anyEvent, { minLength: 2, maxLength: 12 }),
-        fc.nat(60),
-        fc.nat(100),
-        async (events, operations, cut) => {
-          const kernel = await newKernel();
-          const before = events.slice(0, 1 + (cut % events.length));
-          const victim = new Reconciling(kernel);
-          await victim.take(...listed([], []), ...before.slice(0, -1));
-          kernel.crashAfter(operations);
-          await victim.take(before.at(-1)!);
-          // Nothing of the victim survives but what the kernel holds.
-          kernel.recover();
-          const heir = new Reconciling(kernel);
-          await heir.take(...listed([], []), ...events);
-          expect(await kernelText(kernel)).toBe(await fromScratch(events));
-        },
-      ),
-      { numRuns: 150 },
-    );
+    for (const operations of [0, 1, 2, 3, 5, 8, 13, 21, 34, 55]) {
+      const property = async (events: readonly SourceEvent[]): Promise<void> => {
+        const kernel = await newKernel();
+        const before = events.slice(0, Math.ceil(events.length / 2));
+        const victim = new Reconciling(kernel);
+        await victim.take(...listed([], []), ...before.slice(0, -1));
+        kernel.crashAfter(operations);
+        for (const event of before.slice(-1)) await victim.take(event);
+        // Nothing of the victim survives but what the kernel holds.
+        kernel.recover();
+        const heir = new Reconciling(kernel);
+        await heir.take(...listed([], []), ...events);
+        expect(await kernelText(kernel)).toBe(await fromScratch(events));
+      };
+      await holds(histories(16), property, 25);
+    }
+  });
+});
+
+describe('a failing history', () => {
+  test('is shown shrunk, as a scenario file that reads back', async () => {
+    const refuse = async (events: readonly SourceEvent[]): Promise<void> => {
+      await Promise.resolve();
+      expect(events.some(({ kind, event }) => kind === 'service' && event.type === 'applied')).toBe(false);
+    };
+    const error: unknown = await holds(histories(20), refuse, 100).catch((thrown: unknown) => thrown);
+    const text = String(error);
+    expect(text).toContain('-- objects --');
+    expect(text.match(/kind: Service/g)).toHaveLength(1);
+    expect(text).not.toContain('kind: EndpointSlice');
   });
 });
