@@ -1,0 +1,71 @@
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import fc from 'fast-check';
+import { FakeKernel } from '../../src/kernel/fake-kernel.ts';
+import type { Kernel } from '../../src/kernel/kernel.ts';
+import { createLinuxKernel } from '../../src/kernel/linux-kernel.ts';
+import type { SourceEvent } from '../../src/kube/source.ts';
+import { runCommand } from '../bed/command.ts';
+import { anyEvent } from '../support/histories.ts';
+import { kernelText } from '../support/kernel-text.ts';
+import { listed } from '../support/objects.ts';
+import { Reconciling, TestLog } from '../support/reconciling.ts';
+import { address } from '../support/state.ts';
+
+jest.setTimeout(180_000);
+
+const NETNS = `history-${process.pid}`;
+const NODE_ADDRESSES = ['192.168.9.1', 'fd00:9::1'];
+
+/** The same random histories as on the kernel in memory, on the real one: a few, but long. */
+describe('random histories on the real kernel', () => {
+  let kernel: Kernel;
+
+  beforeAll(async () => {
+    await runCommand(['ip', 'netns', 'add', NETNS]);
+    const lines = ['link set lo up', 'link add eth0 type dummy', 'link set eth0 up'];
+    const addresses = NODE_ADDRESSES.map(
+      (text) => `addr add ${text}/${text.includes(':') ? '64 nodad' : '24'} dev eth0`,
+    );
+    await runCommand(['ip', '-n', NETNS, '-batch', '-'], { input: `${[...lines, ...addresses].join('\n')}\n` });
+    kernel = createLinuxKernel({ log: new TestLog(), netns: `/run/netns/${NETNS}` });
+    await kernel.prepare();
+  });
+
+  afterAll(async () => {
+    await kernel.close();
+    await runCommand(['ip', 'netns', 'del', NETNS]);
+  });
+
+  async function inMemory(events: readonly SourceEvent[]): Promise<string> {
+    const fake = new FakeKernel();
+    await fake.prepare();
+    fake.setNodeAddresses(
+      NODE_ADDRESSES.map((text) => ({ address: address(text), prefix: 24, interfaceName: 'eth0', tentative: false })),
+    );
+    await new Reconciling(fake).take(...listed([], []), ...events);
+    return kernelText(fake);
+  }
+
+  test.each([1, 2, 3])(
+    'history %i: each change ends in what the plan wants, and a full check writes nothing',
+    async (seed) => {
+      const [events = []] = fc.sample(fc.array(anyEvent, { minLength: 120, maxLength: 120 }), { numRuns: 1, seed });
+      const run = new Reconciling(kernel);
+      // Adopts, and removes, what the history before this one left.
+      await run.take(...listed([], []));
+      for (let done = 0; done < events.length; done += 40) {
+        for (const event of events.slice(done, done + 40)) {
+          const report = await run.take(event);
+          expect(report.failures).toEqual([]);
+        }
+        expect(await kernelText(kernel)).toBe(await inMemory(events.slice(0, done + 40)));
+      }
+      const { writes } = kernel.counters;
+      const report = await run.pass(30_000);
+      expect(report).toMatchObject({ kind: 'full', ok: true });
+      expect([...report.operations.keys()]).toEqual([]);
+      expect(kernel.counters.writes).toBe(writes);
+      await run.reconciler.stop();
+    },
+  );
+});
