@@ -1,9 +1,9 @@
 import type { Namespace } from '../bed/namespace.ts';
 import { setLine, virtualServerLine } from './tables.ts';
-import type { Table } from './scenario-file.ts';
 
-/** Warnings and health checks are the daemon's own: what the kernel holds is the other three. */
-export type KernelTables = Readonly<Record<Exclude<Table, 'warnings' | 'health checks'>, readonly string[]>>;
+/** What the kernel holds and its tools show; the other tables are the daemon's own. */
+export const KERNEL_TABLES = ['virtual servers', 'sets', 'addresses'] as const;
+export type KernelTables = Readonly<Record<(typeof KERNEL_TABLES)[number], readonly string[]>>;
 
 /** What a node's kernel holds, as the system's own tools tell it. */
 export async function readKernelTables(node: Namespace): Promise<KernelTables> {

@@ -3,11 +3,12 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
-import type { Namespace } from '../bed/namespace.ts';
+import type { KeptConnection, Namespace } from '../bed/namespace.ts';
 import { startDaemon } from '../support/daemon.ts';
-import { readKernelTables } from './kernel-tables.ts';
+import type { Action } from './action.ts';
+import { KERNEL_TABLES, readKernelTables } from './kernel-tables.ts';
 import { COMMON_FLAGS } from './plan-run.ts';
-import { type Probe, judge } from './probe.ts';
+import { type Outcome, type Probe, judge } from './probe.ts';
 import type { Scenario, Step } from './scenario-file.ts';
 import { ScenarioState } from './scenario-state.ts';
 import { difference } from './tables.ts';
@@ -23,6 +24,7 @@ const ATTEMPTS = 6;
 export class PacketRun implements AsyncDisposable {
   readonly #bed: Bed;
   readonly #scratch: string;
+  readonly #held = new Map<string, KeptConnection>();
   #daemon: LongProcess | undefined;
   #flags: string | undefined;
 
@@ -49,7 +51,9 @@ export class PacketRun implements AsyncDisposable {
   async run(scenario: Scenario): Promise<string[]> {
     const state = new ScenarioState();
     const wrong: string[] = [];
-    await this.#bed.node(0).exec(['conntrack', '-F'], { allowFailure: true });
+    const node = this.#bed.node(0);
+    await node.exec(['conntrack', '-F'], { allowFailure: true });
+    await node.ip(scenario.nodeAddresses.map((address) => `addr add ${address}/${prefixOf(address)} dev eth0 nodad`));
     for (const step of scenario.steps) {
       state.take(step);
       await this.#write(state.yaml());
@@ -57,6 +61,9 @@ export class PacketRun implements AsyncDisposable {
       const found = [...(await this.#settle(step)), ...(await this.#probe(step.probes))];
       wrong.push(...found.map((text) => (step.title === '' ? text : `after "${step.title}": ${text}`)));
     }
+    await node.ip(scenario.nodeAddresses.map((address) => `addr del ${address}/${prefixOf(address)} dev eth0`));
+    await Promise.all(Array.from(this.#held.values(), (connection) => connection.close()));
+    this.#held.clear();
     if (wrong.length > 0) wrong.push(`daemon:\n${this.#daemon?.output.split('\n').slice(-15).join('\n') ?? ''}`);
     return wrong;
   }
@@ -87,7 +94,7 @@ export class PacketRun implements AsyncDisposable {
   }
 
   async #settle(step: Step): Promise<string[]> {
-    const deadline = Date.now() + SETTLE_MS;
+    const deadline = Date.now() + SETTLE_MS + step.afterSeconds * 1000;
     for (;;) {
       const wrong = await this.#compare(step);
       if (wrong.length === 0 || Date.now() > deadline) return wrong;
@@ -96,25 +103,73 @@ export class PacketRun implements AsyncDisposable {
   }
 
   async #compare(step: Step): Promise<string[]> {
-    const tables = { ...(await readKernelTables(this.#bed.node(0))), warnings: [], 'health checks': [] };
-    return Array.from(step.tables, ([table, want]) =>
-      table === 'warnings' || table === 'health checks' ? undefined : difference(table, want, tables),
-    ).filter((text) => text !== undefined);
+    const tables = await readKernelTables(this.#bed.node(0));
+    return KERNEL_TABLES.map((table) => {
+      const want = step.tables.get(table);
+      return want === undefined ? undefined : difference(table, want.map(withoutDraining), tables);
+    }).filter((text) => text !== undefined);
   }
 
-  async #probe(probes: readonly Probe[]): Promise<string[]> {
+  async #probe(probes: Step['probes']): Promise<string[]> {
     const wrong: string[] = [];
     for (const probe of probes) {
-      const silent = probe.expect.kind === 'silent';
-      const outcomes = [];
-      for (let attempt = 0; attempt < (probe.expect.kind === 'answered' ? ATTEMPTS : 2); attempt++) {
-        const timeoutMs = silent ? SILENCE_MS : PROBE_TIMEOUT_MS;
-        outcomes.push(await this.#host(probe.from).probe(probe.protocol, probe.address, probe.port, { timeoutMs }));
-      }
-      const found = judge(probe, outcomes, (name) => this.#addresses(name));
+      const found = 'kind' in probe ? await this.#act(probe) : await this.#ask(probe);
       if (found !== undefined) wrong.push(found);
     }
     return wrong;
+  }
+
+  async #ask(probe: Probe): Promise<string | undefined> {
+    const deadline = Date.now() + probe.withinMs;
+    for (;;) {
+      const found = judge(probe, await this.#outcomes(probe), (name) => this.#addresses(name));
+      if (found === undefined || Date.now() > deadline) return found;
+    }
+  }
+
+  async #outcomes({ from, protocol, address, port, sourcePort, expect }: Probe): Promise<readonly Outcome[]> {
+    const options = {
+      timeoutMs: expect.kind === 'silent' ? SILENCE_MS : PROBE_TIMEOUT_MS,
+      ...(sourcePort === undefined ? {} : { sourcePort }),
+    };
+    const outcomes: Outcome[] = [];
+    for (let attempt = 0; attempt < (expect.kind === 'answered' ? ATTEMPTS : 2); attempt++) {
+      outcomes.push(await this.#host(from).probe(protocol, address, port, options));
+    }
+    return outcomes;
+  }
+
+  async #act(action: Action): Promise<string | undefined> {
+    const got = await this.#do(action);
+    return got === undefined ? undefined : `${action.text}\n      got ${got}`;
+  }
+
+  /** Answers what came instead of what was wanted. */
+  async #do(action: Action): Promise<string | undefined> {
+    const host = this.#host(action.from);
+    switch (action.kind) {
+      case 'hold': {
+        const connection = await host.hold(action.address, action.port, { timeoutMs: PROBE_TIMEOUT_MS });
+        this.#held.set(action.name, connection);
+        return otherThan(action.by, connection.first);
+      }
+      case 'ask': {
+        const answer = await this.#held.get(action.name)?.ask(PROBE_TIMEOUT_MS);
+        if (answer === undefined) return 'no such connection';
+        return action.by === undefined && !answer.ok ? undefined : otherThan(action.by, answer);
+      }
+      case 'http': {
+        const { address, port, status } = action;
+        const url = `http://${address.includes(':') ? `[${address}]` : address}:${port}/`;
+        const curl = ['curl', '-sg', '-m', '2', '-o', '/dev/null', '-w', '%{http_code}', url];
+        const { stdout } = await host.exec(curl, { allowFailure: true });
+        return stdout === status ? undefined : stdout;
+      }
+      case 'run': {
+        const { stdout, stderr } = await host.exec(action.argv, { allowFailure: true });
+        return stdout.includes(action.wanted) === action.prints ? undefined : `${stdout}${stderr}`;
+      }
+    }
   }
 
   #host(name: string): Namespace {
@@ -131,4 +186,21 @@ export class PacketRun implements AsyncDisposable {
       ? [v4, v6]
       : [v4, v6, `10.201.${index}.1`, index === '0' ? 'fd00:201::1' : `fd00:201:0:${index}::1`];
   }
+}
+
+function otherThan(by: string | undefined, answer: Outcome): string | undefined {
+  if (!answer.ok) return answer.code;
+  return answer.answeredBy === by ? undefined : answer.answeredBy;
+}
+
+/** Whether a real server still drains depends on old connections: kernel-tables.ts leaves them out as well. */
+function withoutDraining(line: string): string {
+  const [id = '', servers] = line.split(' -> ');
+  if (servers === undefined) return line;
+  const left = servers.split(', ').filter((server) => !server.endsWith('(weight 0)'));
+  return `${id} -> ${left.length === 0 ? 'none' : left.join(', ')}`;
+}
+
+function prefixOf(address: string): number {
+  return address.includes(':') ? 128 : 32;
 }

@@ -7,7 +7,7 @@ import { readManifests } from '../../src/kube/manifest-file.ts';
 import { type ManifestSet, changeEvents, mergeManifests, replacedEvents } from '../../src/kube/manifest-set.ts';
 import type { SourceEvent } from '../../src/kube/source.ts';
 import { Cluster } from '../../src/model/cluster.ts';
-import { formatIp, isLinkLocal6 } from '../../src/net/ip.ts';
+import { IP_FAMILIES, formatIp, isLinkLocal6 } from '../../src/net/ip.ts';
 import { formatIpSetEntry } from '../../src/state/ip-set.ts';
 import { formatRealServer } from '../../src/state/real-server.ts';
 import {
@@ -19,7 +19,8 @@ import {
 } from '../../src/state/virtual-server.ts';
 import { Reconciling } from '../support/reconciling.ts';
 import { address } from '../support/state.ts';
-import type { Scenario } from './scenario-file.ts';
+import { readFlow, flowLine, layConnections, layKernel } from './given.ts';
+import type { Scenario, Step } from './scenario-file.ts';
 import { NODE_ADDRESSES, ScenarioState } from './scenario-state.ts';
 import { type Tables, difference, setLine, virtualServerLine } from './tables.ts';
 
@@ -39,7 +40,7 @@ export async function runOnPlan(scenario: Scenario): Promise<string[]> {
   const wrong: string[] = [];
   for (const step of scenario.steps) {
     state.take(step);
-    await run.take(state.yaml());
+    await run.take(state.yaml(), step);
     const tables = await run.tables();
     for (const [table, want] of step.tables) {
       const found = difference(table, want, tables);
@@ -67,7 +68,7 @@ class PlanRun {
     const kernel = new FakeKernel();
     await kernel.prepare();
     kernel.setNodeAddresses(
-      ['127.0.0.1', '::1', ...NODE_ADDRESSES[4], ...NODE_ADDRESSES[6]].map((text) => ({
+      ['127.0.0.1', '::1', ...NODE_ADDRESSES[4], ...NODE_ADDRESSES[6], ...scenario.nodeAddresses].map((text) => ({
         address: address(text),
         prefix: 24,
         interfaceName: 'eth0',
@@ -75,14 +76,29 @@ class PlanRun {
       })),
     );
     const cluster = new Cluster('node-0');
-    const node = readManifests(new ScenarioState().yaml(), 'node-0', new Interner());
+    const state = new ScenarioState();
+    if (scenario.steps[0] !== undefined) state.take(scenario.steps[0]);
+    const node = readManifests(state.yaml(), 'node-0', new Interner());
     if (!node.ok) throw new Error(node.message);
     cluster.apply(replacedEvents(mergeManifests(new Map([['node', node.objects]])))[0] as SourceEvent);
     const plan = planConfigOf(config, 'node-0', [4, 6], cluster);
-    return new PlanRun(kernel, new Reconciling(kernel, { plan, excludeCidrs: config.excludeCidrs }));
+    return new PlanRun(
+      kernel,
+      new Reconciling(kernel, {
+        plan,
+        excludeCidrs: config.excludeCidrs,
+        nodeIpOverride: config.nodeIpOverride,
+        syncPeriodMs: config.syncPeriod,
+        drainTimeoutMs: config.drainTimeout,
+      }),
+    );
   }
 
-  async take(yaml: string): Promise<void> {
+  async take(yaml: string, { givens, afterSeconds }: Step): Promise<void> {
+    layKernel(this.#kernel, givens.get('kernel before') ?? []);
+    layConnections(this.#kernel, givens.get('connections') ?? []);
+    const flows = givens.get('flows');
+    if (flows !== undefined) this.#kernel.setUdpFlows(flows.map(readFlow));
     const file = readManifests(yaml, 'node-0', new Interner());
     if (!file.ok) throw new Error(`line ${file.line}: ${file.message}`);
     this.#manifestWarnings = file.warnings;
@@ -90,6 +106,7 @@ class PlanRun {
     const events = this.#current === undefined ? replacedEvents(next) : changeEvents(this.#current, next);
     this.#current = next;
     if (events.length > 0) await this.#run.take(...events);
+    if (afterSeconds > 0) await this.#run.pass(afterSeconds * 1000);
   }
 
   async tables(): Promise<Tables> {
@@ -103,12 +120,27 @@ class PlanRun {
       warnings: [
         ...this.#manifestWarnings.map(() => 'manifest'),
         ...Array.from(plan.services(), ({ warnings }) => warnings.map(({ reason }) => reason)).flat(),
+        ...Array.from(plan.conflicts(), ({ service, virtualServer }) => `${virtualServer} not for ${service}`),
       ],
       'health checks': Array.from(
         plan.healthChecks,
         ([name, check]) => `${name} ${check.port}: ${check.localEndpoints}`,
       ),
+      'no local endpoints': Array.from(plan.services(), ({ service, noLocalEndpoints: { internal, external } }) => [
+        ...(internal ? [`${service} internal`] : []),
+        ...(external ? [`${service} external`] : []),
+      ]).flat(),
+      rules: this.#rules(),
+      'flows left': [...(await this.#kernel.getUdpFlows(4)), ...(await this.#kernel.getUdpFlows(6))].map(flowLine),
     };
+  }
+
+  #rules(): string[] {
+    return IP_FAMILIES.flatMap((family) =>
+      (this.#kernel.rules(family)?.chains ?? []).flatMap(({ table, name, rules }) =>
+        rules.map((rule) => `IPv${family} ${table} ${name} ${rule.join(' ')}`),
+      ),
+    );
   }
 
   async #virtualServers(): Promise<string[]> {

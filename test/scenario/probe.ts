@@ -20,14 +20,19 @@ export interface Probe {
   readonly protocol: 'tcp' | 'udp' | 'sctp';
   readonly address: string;
   readonly port: number;
+  /** The prober's own port; any when undefined. */
+  readonly sourcePort: number | undefined;
+  /** Tried again until it is so, at most this long. */
+  readonly withinMs: number;
   readonly expect: ProbeExpectation;
 }
 
-const PROBE = /^(\S+) (tcp|udp|sctp) (?:\[([0-9a-f:]+)\]|([\d.]+)):(\d+) -> (.+)$/;
+const PROBE =
+  /^(\S+) (tcp|udp|sctp) (?:\[([0-9a-f:]+)\]|([\d.]+)):(\d+)(?: from port (\d+))? -> (.+?)(?:; within (\d+) s)?$/;
 
 export function parseProbe(file: string, text: string): Probe {
   const parts = PROBE.exec(text);
-  const [, from, protocol, ip6, ip4, port, outcome] = parts ?? [];
+  const [, from, protocol, ip6, ip4, port, sourcePort, outcome, seconds = '0'] = parts ?? [];
   const address = ip6 ?? ip4;
   if (from === undefined || protocol === undefined || address === undefined || outcome === undefined) {
     throw new Error(`${file}: no probe: ${text}`);
@@ -38,6 +43,8 @@ export function parseProbe(file: string, text: string): Probe {
     protocol: protocol as Probe['protocol'],
     address,
     port: Number(port),
+    sourcePort: sourcePort === undefined ? undefined : Number(sourcePort),
+    withinMs: Number(seconds) * 1000,
     expect: parseExpectation(file, outcome),
   };
 }
@@ -54,6 +61,9 @@ function parseExpectation(file: string, text: string): ProbeExpectation {
   if (node === undefined) throw new Error(`${file}: what is "${condition}"?`);
   return { kind: 'answered', by, sticky, source: { kind: 'node', node } };
 }
+
+// A UDP socket is told EPERM where IPVS has nobody to send the packet to.
+const REFUSALS = ['ECONNREFUSED', 'EPERM'];
 
 /** One outcome of one attempt, as the test bed reports it. */
 export type Outcome =
@@ -80,7 +90,7 @@ function satisfied(
 ): boolean {
   switch (expect.kind) {
     case 'refused':
-      return outcomes.every((outcome) => !outcome.ok && outcome.code === 'ECONNREFUSED');
+      return outcomes.every((outcome) => !outcome.ok && REFUSALS.includes(outcome.code));
     case 'silent':
       return outcomes.every((outcome) => !outcome.ok && outcome.code === 'TIMEOUT');
     case 'answered': {

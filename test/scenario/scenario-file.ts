@@ -1,21 +1,38 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { parseAllDocuments } from 'yaml';
+import { type Action, parseAction } from './action.ts';
 import { type Probe, parseProbe } from './probe.ts';
 
 /** The tables that a step may demand; one that is absent is not compared. */
-export const TABLES = ['virtual servers', 'sets', 'addresses', 'warnings', 'health checks'] as const;
+export const TABLES = [
+  'virtual servers',
+  'sets',
+  'addresses',
+  'warnings',
+  'health checks',
+  'no local endpoints',
+  'rules',
+  'flows left',
+] as const;
 export type Table = (typeof TABLES)[number];
+
+/** What others, or packets, have put into the kernel when a step begins: for the kernel in memory only. */
+export const GIVENS = ['kernel before', 'connections', 'flows'] as const;
+export type Given = (typeof GIVENS)[number];
 
 /** One change of the objects and what must be so afterwards. */
 export interface Step {
   /** "" for the first. */
   readonly title: string;
+  /** Seconds that pass before anything is compared. */
+  readonly afterSeconds: number;
   readonly apply: readonly ManifestDocument[];
   /** "Kind namespace/name" */
   readonly remove: readonly string[];
   readonly tables: ReadonlyMap<Table, readonly string[]>;
-  readonly probes: readonly Probe[];
+  readonly givens: ReadonlyMap<Given, readonly string[]>;
+  readonly probes: readonly (Probe | Action)[];
 }
 
 export interface Scenario {
@@ -24,6 +41,8 @@ export interface Scenario {
   /** What it proves: the comment on top. */
   readonly comment: string;
   readonly flags: readonly string[];
+  /** Addresses on node-0's uplink beside its own. */
+  readonly nodeAddresses: readonly string[];
   readonly steps: readonly Step[];
 }
 
@@ -46,30 +65,36 @@ export function parseScenario(name: string, text: string): Scenario {
   const [comment = '', ...sections] = sectionsOf(text);
   if (!comment.startsWith('#')) throw new Error(`${name}: begin with a comment that says what is proven`);
   let flags: readonly string[] = [];
+  let nodeAddresses: readonly string[] = [];
   const steps: MutableStep[] = [];
   for (const section of sections) {
     const [heading = '', ...body] = section.split('\n');
     const title = HEADING.exec(heading)?.[1] ?? '';
     const lines = body.map((line) => line.trim()).filter((line) => line !== '' && !line.startsWith('#'));
     const step = steps.at(-1);
+    const start = title === 'objects' ? ['', '0', ''] : /^step(?: after (\d+) s)?: (.+)$/.exec(title);
     if (title === 'flags') flags = lines;
-    else if (title === 'objects' || title.startsWith('step: ')) {
-      steps.push(stepOf(name, title === 'objects' ? '' : title.slice('step: '.length), body.join('\n')));
+    else if (title === 'node addresses') nodeAddresses = lines;
+    else if (start !== null) {
+      const [, seconds = '0', stepTitle = ''] = start;
+      steps.push(stepOf(name, stepTitle, Number(seconds), body.join('\n')));
     } else if (step === undefined) throw new Error(`${name}: "${title}" before any objects`);
-    else if (title === 'probes') step.probes = lines.map((line) => parseProbe(name, line));
+    else if (title === 'probes') step.probes = lines.map((line) => parseAction(line) ?? parseProbe(name, line));
+    else if (isGiven(title)) step.givens.set(title, lines);
     else if (isTable(title)) step.tables.set(title, lines);
     else throw new Error(`${name}: no such section: ${title}`);
   }
   if (steps.length === 0) throw new Error(`${name}: no objects`);
-  return { name, comment: comment.replace(/^# ?/gm, '').trim(), flags, steps };
+  return { name, comment: comment.replace(/^# ?/gm, '').trim(), flags, nodeAddresses, steps };
 }
 
 interface MutableStep extends Step {
   readonly tables: Map<Table, readonly string[]>;
-  probes: readonly Probe[];
+  readonly givens: Map<Given, readonly string[]>;
+  probes: readonly (Probe | Action)[];
 }
 
-function stepOf(name: string, title: string, yaml: string): MutableStep {
+function stepOf(name: string, title: string, afterSeconds: number, yaml: string): MutableStep {
   const apply: ManifestDocument[] = [];
   const remove: string[] = [];
   for (const document of parseAllDocuments(yaml, { merge: true })) {
@@ -79,7 +104,7 @@ function stepOf(name: string, title: string, yaml: string): MutableStep {
     if (typeof value['delete'] === 'string') remove.push(value['delete']);
     else apply.push(value);
   }
-  return { title, apply, remove, tables: new Map(), probes: [] };
+  return { title, afterSeconds, apply, remove, tables: new Map(), givens: new Map(), probes: [] };
 }
 
 function sectionsOf(text: string): string[] {
@@ -88,4 +113,8 @@ function sectionsOf(text: string): string[] {
 
 function isTable(title: string): title is Table {
   return (TABLES as readonly string[]).includes(title);
+}
+
+function isGiven(title: string): title is Given {
+  return (GIVENS as readonly string[]).includes(title);
 }

@@ -34,13 +34,15 @@ export function expanded(lines: readonly string[]): string[] {
 }
 
 /** The difference of a wanted table and what there is, side by side; undefined when there is none. */
-export function difference(table: Table, want: readonly string[], tables: Tables): string | undefined {
+export function difference(table: Table, want: readonly string[], tables: Partial<Tables>): string | undefined {
   const wanted = table === 'virtual servers' ? expanded(want) : [...want].map(sortedSet).sort();
   const named = new Set(wanted.map((line) => line.split(': ')[0]));
+  const there = tables[table] ?? [];
   const got =
     table === 'sets'
-      ? [...named].map((name) => tables.sets.find((line) => line.startsWith(`${name}: `)) ?? `${name}: none`).sort()
-      : [...tables[table]].sort();
+      ? [...named].map((name) => there.find((line) => line.startsWith(`${name}: `)) ?? `${name}: none`).sort()
+      : // Of the rules a scenario shows a few, each of which must be there.
+        there.filter((line) => table !== 'rules' || want.includes(line)).sort();
   if (wanted.length === got.length && wanted.every((line, i) => line === got[i])) return undefined;
   return [`${table}:`, ...sideBySide(wanted, got)].join('\n    ');
 }
