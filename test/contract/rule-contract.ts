@@ -49,6 +49,14 @@ export function ruleContract(family: IpFamily, bed: () => ContractBed): void {
   ];
 
   describe('rules', () => {
+    test('can be tried, which writes nothing', async () => {
+      const { kernel } = bed();
+      const before = kernel.counters.writes;
+      await kernel.probeRules(family);
+      expect(await bed().rules(family)).toEqual([]);
+      expect(kernel.counters.writes).toBe(before);
+    });
+
     test('are written once, repaired when flushed, and removed', async () => {
       const { kernel } = bed();
       await kernel.apply(transaction([create]));
