@@ -18,7 +18,7 @@ export type ListenOn = 'all' | readonly IpAddress[];
 export interface ServiceHealthServersOptions {
   /** The same rule as /livez. */
   readonly proxyHealthy: () => boolean;
-  /** A port could not be bound; it is tried again at the next sync. */
+  /** A port could not be bound; it is tried again at each sync, and told again when the reason is another one. */
   readonly onBindFailure: (check: ServiceHealthCheck, address: string, error: Error) => void;
 }
 
@@ -31,6 +31,8 @@ export class ServiceHealthServers {
   readonly #options: ServiceHealthServersOptions;
   /** By port and address; what they answer is looked up by the port. */
   readonly #open = new Map<string, HttpListener>();
+  /** What was told of sockets and services that could not get theirs: a sync a second must not make a line a second. */
+  #told = new Map<string, string>();
   #checks: ReadonlyMap<Port, ServiceHealthCheck> = new Map();
   #work: Promise<void> = Promise.resolve();
   #closed = false;
@@ -71,14 +73,23 @@ export class ServiceHealthServers {
       for (const address of addresses) wanted.set(socketName(check.port, address), { check, address });
     }
     await this.#closeUnwanted(wanted);
+    const failed = new Map<string, string>();
     for (const [name, { check, address }] of wanted) {
-      if (!this.#open.has(name)) await this.#listen(name, check, address);
+      if (this.#open.has(name)) continue;
+      const error = await this.#listen(name, check.port, address);
+      if (error !== undefined) this.#tell(failed, check, address === undefined ? '*' : formatIp(address), error);
     }
     for (const check of losers) {
       const owner = checks.get(check.port);
-      const error = new Error(`port ${check.port} belongs to ${owner?.namespace}/${owner?.name}`);
-      this.#options.onBindFailure(check, '*', error);
+      this.#tell(failed, check, '*', new Error(`port ${check.port} belongs to ${owner?.namespace}/${owner?.name}`));
     }
+    this.#told = failed;
+  }
+
+  #tell(failed: Map<string, string>, check: ServiceHealthCheck, address: string, error: Error): void {
+    const key = `${check.namespace}/${check.name} ${check.port} ${address}`;
+    failed.set(key, error.message);
+    if (this.#told.get(key) !== error.message) this.#options.onBindFailure(check, address, error);
   }
 
   async #closeUnwanted(wanted: ReadonlyMap<string, unknown>): Promise<void> {
@@ -91,14 +102,14 @@ export class ServiceHealthServers {
     await Promise.all(closing);
   }
 
-  async #listen(name: string, check: ServiceHealthCheck, address: IpAddress | undefined): Promise<void> {
-    const { port } = check;
+  /** Why it could not. */
+  async #listen(name: string, port: Port, address: IpAddress | undefined): Promise<Error | undefined> {
     try {
       const where = address === undefined ? { port } : { address, port };
       this.#open.set(name, await HttpListener.open(where, this.#handler(port)));
+      return undefined;
     } catch (error) {
-      const shown = address === undefined ? '*' : formatIp(address);
-      this.#options.onBindFailure(check, shown, new Error(errorText(error), { cause: error }));
+      return new Error(errorText(error), { cause: error });
     }
   }
 

@@ -346,6 +346,9 @@ describe('health checks of services', () => {
       `default/unlucky 127.0.0.1 listen EADDRINUSE: address already in use 127.0.0.1:${other.port}`,
     ]);
     expect((await fetchFrom(free, '/')).status).toBe(200);
+    // Told once, however often it is tried.
+    await servers.sync([check(other.port, 1, 'unlucky'), check(free, 1)], [LOOPBACK]);
+    expect(failures).toHaveLength(1);
     await other.release();
     await servers.sync([check(other.port, 1, 'unlucky'), check(free, 1)], [LOOPBACK]);
     expect((await fetchFrom(other.port, '/')).body).toContain('"name": "unlucky"');
