@@ -32,9 +32,21 @@ describe.each(PAGES)('%s', (page) => {
       'testPathPatterns',
       'random-fully',
       'experimental-vm-modules',
+      // kubectl, kind and replace-kube-proxy.sh
+      'as',
+      'name',
+      'previous',
+      'tail',
+      'type',
+      'dry-run',
+      'undo',
+      // ipvsadm, iptables and conntrack
+      'stats',
+      'timeout',
+      'orig-dst',
     ]);
     const flags = found(text, /(?<![\w-])--([a-zA-Z][\w-]*[\w])/g);
-    // Of programs of others: jest, iptables, node, the controller manager.
+    // Of programs of others: jest, iptables, node, kubectl, the controller manager.
     expect(flags.filter((name) => !known.has(name) && !other.has(name))).toEqual([]);
   });
 

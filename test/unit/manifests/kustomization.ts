@@ -1,0 +1,117 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { parseAllDocuments } from 'yaml';
+
+export type Item = Readonly<Record<string, unknown>>;
+
+/** What a kustomization yields, as far as ours go: resources, components, generated ConfigMaps and strategic merge patches. */
+export interface Built {
+  readonly objects: readonly Item[];
+  /** Files of generated ConfigMaps, by ConfigMap and file name. */
+  readonly files: Readonly<Record<string, Readonly<Record<string, string>>>>;
+}
+
+const KNOWN_KEYS = new Set([
+  'apiVersion',
+  'kind',
+  'namespace',
+  'labels',
+  'resources',
+  'components',
+  'patches',
+  'configMapGenerator',
+]);
+
+export function isItem(value: unknown): value is Item {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+export function itemsOf(value: unknown): readonly Item[] {
+  return Array.isArray(value) ? value.filter(isItem) : [];
+}
+
+/** The value at a path of keys; an object without fields where there is none. */
+export function at(item: Item, ...keys: readonly string[]): Item {
+  let value: unknown = item;
+  for (const key of keys) value = isItem(value) ? value[key] : undefined;
+  return isItem(value) ? value : {};
+}
+
+/** Throws for what is no YAML or has a key twice. */
+export function readYaml(file: string): Item[] {
+  return parseAllDocuments(readFileSync(file, 'utf8'), { uniqueKeys: true }).map((document) => {
+    if (document.errors.length > 0) throw new Error(`${file}: ${document.errors.join('; ')}`);
+    const value: unknown = document.toJS();
+    if (!isItem(value)) throw new Error(`${file}: no object`);
+    return value;
+  });
+}
+
+/** Lists of objects that Kubernetes merges by a key, and by which. */
+const MERGE_KEYS: Readonly<Record<string, string>> = {
+  containers: 'name',
+  initContainers: 'name',
+  volumes: 'name',
+  env: 'name',
+  volumeMounts: 'mountPath',
+};
+
+function mergeLists(key: string, before: readonly Item[], patch: readonly Item[]): Item[] {
+  const by = MERGE_KEYS[key] ?? '';
+  const merged = [...before];
+  for (const item of patch) {
+    const i = merged.findIndex((known) => known[by] === item[by]);
+    if (i < 0) merged.push(item);
+    else merged[i] = merge(merged[i] ?? {}, item);
+  }
+  return merged;
+}
+
+function merge(before: Item, patch: Item): Item {
+  const result: Record<string, unknown> = { ...before };
+  for (const [key, value] of Object.entries(patch)) {
+    const old = before[key];
+    if (isItem(value) && isItem(old)) result[key] = merge(old, value);
+    else if (key in MERGE_KEYS && Array.isArray(old)) result[key] = mergeLists(key, itemsOf(old), itemsOf(value));
+    else result[key] = value;
+  }
+  return result;
+}
+
+function identity(item: Item): string {
+  return [item['apiVersion'], item['kind'], at(item, 'metadata')['name']].join(' ');
+}
+
+function strings(value: unknown): readonly string[] {
+  return Array.isArray(value) ? value.map(String) : [];
+}
+
+function patched(objects: readonly Item[], file: string): Item[] {
+  const [patch] = readYaml(file);
+  if (patch === undefined) throw new Error(`${file} is empty`);
+  if (!objects.some((object) => identity(object) === identity(patch))) throw new Error(`${file} patches nothing`);
+  return objects.map((object) => (identity(object) === identity(patch) ? merge(object, patch) : object));
+}
+
+/** Every file that it names must be there; a key that this does not know is an error. */
+export function build(folder: string, onto: Built = { objects: [], files: {} }): Built {
+  const [kustomization = {}] = readYaml(path.join(folder, 'kustomization.yaml'));
+  const unknown = Object.keys(kustomization).filter((key) => !KNOWN_KEYS.has(key));
+  if (unknown.length > 0) throw new Error(`${folder}: unknown keys ${unknown.join(', ')}`);
+  let { objects, files } = onto;
+  for (const name of strings(kustomization['resources'])) {
+    const target = path.join(folder, name);
+    const more = name.endsWith('.yaml') ? { objects: readYaml(target), files: {} } : build(target);
+    objects = [...objects, ...more.objects];
+    files = { ...files, ...more.files };
+  }
+  for (const generator of itemsOf(kustomization['configMapGenerator'])) {
+    const named = strings(generator['files']).map((file) => [file, readFileSync(path.join(folder, file), 'utf8')]);
+    files = { ...files, [String(generator['name'])]: Object.fromEntries(named) as Record<string, string> };
+  }
+  for (const { path: file } of itemsOf(kustomization['patches']))
+    objects = patched(objects, path.join(folder, String(file)));
+  let built: Built = { objects, files };
+  for (const name of strings(kustomization['components'])) built = build(path.join(folder, name), built);
+  return built;
+}

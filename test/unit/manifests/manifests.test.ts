@@ -1,0 +1,185 @@
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { parseArgv } from '../../../src/cli/parse-argv.ts';
+import { readConfigDocument } from '../../../src/config/config-document.ts';
+import { loadConfig } from '../../../src/config/load-config.ts';
+import type { ProxyConfig } from '../../../src/config/proxy-config.ts';
+import { VERSION } from '../../../src/config/version.ts';
+import { loadKubeConfig } from '../../../src/kube/kube-config.ts';
+import { type Built, type Item, at, build, itemsOf, readYaml } from './kustomization.ts';
+
+const MOUNT = '/etc/kube-ipvs-proxy';
+const OVERLAYS = ['privileged', 'restricted'] as const;
+
+let folder: string;
+
+beforeAll(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'manifests-'));
+});
+
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** The one object of its kind. */
+function only(built: Built, kind: string): Item {
+  const found = built.objects.filter((object) => object['kind'] === kind);
+  if (found.length !== 1) throw new Error(`${found.length} objects of kind ${kind}`);
+  return found[0] ?? {};
+}
+
+function podOf(built: Built): Item {
+  return at(only(built, 'DaemonSet'), 'spec', 'template', 'spec');
+}
+
+function containersOf(built: Built): readonly Item[] {
+  const pod = podOf(built);
+  return [...itemsOf(pod['initContainers']), ...itemsOf(pod['containers'])];
+}
+
+function main(built: Built): Item {
+  return itemsOf(podOf(built)['containers'])[0] ?? {};
+}
+
+/** What the program makes of a container's arguments, with the ConfigMap's files where the Pod has them. */
+async function configOf(built: Built, container: Item): Promise<ProxyConfig> {
+  for (const [name, text] of Object.entries(built.files['kube-ipvs-proxy'] ?? {})) {
+    writeFileSync(path.join(folder, name), text);
+  }
+  const argv = (container['args'] as readonly string[]).map((arg) =>
+    arg.replaceAll('$(NODE_NAME)', 'node-1').replaceAll(MOUNT, folder),
+  );
+  const parsed = parseArgv(argv);
+  if (!parsed.ok) throw new Error(parsed.errors.join('\n'));
+  return await loadConfig(parsed.flags);
+}
+
+test('every YAML file below manifests/ can be read', () => {
+  const files = readdirSync('manifests', { recursive: true, encoding: 'utf8' }).filter((name) =>
+    name.endsWith('.yaml'),
+  );
+  expect(files.length).toBeGreaterThan(10);
+  for (const file of files) expect(readYaml(path.join('manifests', file))).not.toEqual([]);
+});
+
+test('every kustomization is built from files that are there', () => {
+  const folders = readdirSync('manifests', { recursive: true, encoding: 'utf8' })
+    .filter((name) => path.basename(name) === 'kustomization.yaml')
+    .map((name) => path.dirname(name));
+  expect(folders.toSorted()).toEqual([
+    'base',
+    'components/labelled-nodes',
+    'overlays/privileged',
+    'overlays/restricted',
+  ]);
+});
+
+describe.each(OVERLAYS)('overlay %s', (overlay) => {
+  const built = build(`manifests/overlays/${overlay}`);
+
+  test('holds what a DaemonSet needs, and nothing else', () => {
+    expect(built.objects.map(({ kind }) => String(kind)).toSorted()).toEqual([
+      'ClusterRole',
+      'ClusterRoleBinding',
+      'DaemonSet',
+      'ServiceAccount',
+    ]);
+    expect(Object.keys(built.files)).toEqual(['kube-ipvs-proxy']);
+  });
+
+  test('every container starts with its flags and the ConfigMap, without a word in the log', async () => {
+    for (const container of containersOf(built)) {
+      const config = await configOf(built, container);
+      expect(config).toMatchObject({ hostnameOverride: 'node-1', bindAddressHardFail: true, notes: [] });
+      expect(config.action).toBe(container['name'] === 'init' ? 'init-only' : 'run');
+      expect(config.api.kubeconfig).toBe(`${MOUNT}/kubeconfig.conf`);
+    }
+  });
+
+  test('the kubeconfig is that of the ServiceAccount, by files that rotate', () => {
+    writeFileSync(path.join(folder, 'kubeconfig'), built.files['kube-ipvs-proxy']?.['kubeconfig.conf'] ?? '');
+    const loaded = loadKubeConfig({ kubeconfig: path.join(folder, 'kubeconfig'), master: '' });
+    expect(loaded).toMatchObject({ ok: true });
+    if (!loaded.ok) return;
+    const account = '/var/run/secrets/kubernetes.io/serviceaccount';
+    expect(loaded.cluster).toMatchObject({ caFile: `${account}/ca.crt`, skipTLSVerify: false });
+    expect(loaded.config.getCurrentUser()?.authProvider).toMatchObject({ config: { tokenFile: `${account}/token` } });
+  });
+
+  test('probes ask the health server where the configuration has it', async () => {
+    const { healthzBind } = await configOf(built, main(built));
+    const probes = { startupProbe: '/livez', livenessProbe: '/livez', readinessProbe: '/healthz' };
+    for (const [probe, asked] of Object.entries(probes)) {
+      expect(at(main(built), probe, 'httpGet')).toEqual({ path: asked, port: healthzBind?.port });
+    }
+  });
+
+  test('the image has the tag of this version, in every container', () => {
+    expect(new Set(containersOf(built).map(({ image }) => image))).toEqual(new Set([`kube-ipvs-proxy:v${VERSION}`]));
+  });
+
+  test('nothing keeps it off a node, and nothing pushes it out', () => {
+    expect(podOf(built)).toMatchObject({
+      priorityClassName: 'system-node-critical',
+      hostNetwork: true,
+      tolerations: [{ operator: 'Exists' }],
+      serviceAccountName: at(only(built, 'ServiceAccount'), 'metadata')['name'],
+    });
+  });
+
+  test('every mount has its volume, and every volume a mount', () => {
+    const mounted = containersOf(built).flatMap((container) =>
+      itemsOf(container['volumeMounts']).map(({ name }) => name),
+    );
+    const volumes = itemsOf(podOf(built)['volumes']).map(({ name }) => name);
+    expect(new Set(mounted)).toEqual(new Set(volumes));
+  });
+
+  test('labels, selector and binding belong together', () => {
+    const set = only(built, 'DaemonSet');
+    expect(at(set, 'spec', 'template', 'metadata', 'labels')).toMatchObject(at(set, 'spec', 'selector', 'matchLabels'));
+    const binding = only(built, 'ClusterRoleBinding');
+    expect(at(binding, 'roleRef')['name']).toBe(at(only(built, 'ClusterRole'), 'metadata')['name']);
+    expect(itemsOf(binding['subjects'])).toEqual([
+      { kind: 'ServiceAccount', name: 'kube-ipvs-proxy', namespace: 'kube-system' },
+    ]);
+  });
+});
+
+describe('rights on the node', () => {
+  test('privileged: one container that may do everything', () => {
+    const built = build('manifests/overlays/privileged');
+    expect(containersOf(built)).toHaveLength(1);
+    expect(main(built)['securityContext']).toEqual({ privileged: true });
+  });
+
+  test('restricted: all rights for the init container only', () => {
+    const built = build('manifests/overlays/restricted');
+    const [init] = itemsOf(podOf(built)['initContainers']);
+    expect(at(init ?? {}, 'securityContext')['privileged']).toBe(true);
+    expect(init?.['args']).toContain('--init-only');
+    expect(main(built)['securityContext']).toEqual({
+      privileged: false,
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      runAsUser: 0,
+      capabilities: { drop: ['ALL'], add: ['NET_ADMIN', 'NET_RAW'] },
+    });
+    expect(at(podOf(built), 'securityContext', 'seccompProfile')).toEqual({ type: 'RuntimeDefault' });
+    const mounts = itemsOf(main(built)['volumeMounts']);
+    expect(mounts.map(({ name }) => name)).not.toContain('lib-modules');
+  });
+});
+
+test('component labelled-nodes adds a label to the selector of nodes', () => {
+  const built = build('manifests/components/labelled-nodes', build('manifests/overlays/restricted'));
+  expect(podOf(built)['nodeSelector']).toEqual({
+    'kubernetes.io/os': 'linux',
+    'service-proxy': 'kube-ipvs-proxy',
+  });
+});
+
+test('the configuration for kind can be read', () => {
+  const text = readYaml('manifests/kind/config.conf');
+  expect(readConfigDocument(JSON.stringify(text[0]), 'kind')).toMatchObject({ values: { mode: 'ipvs' }, warnings: [] });
+});

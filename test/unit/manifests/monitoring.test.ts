@@ -1,0 +1,180 @@
+import { readFileSync } from 'node:fs';
+import { beforeAll, describe, expect, test } from '@jest/globals';
+import { METRICS, type MetricRow } from '../../../src/observe/metric-table.ts';
+import { ProxyMetrics } from '../../../src/observe/proxy-metrics.ts';
+import { at, isItem, itemsOf, readYaml } from './kustomization.ts';
+import { readQuery } from './promql.ts';
+
+const ROWS: ReadonlyMap<string, MetricRow> = new Map(Object.values(METRICS).map((row) => [row.name, row]));
+/** What Prometheus itself knows of a scrape. */
+const OF_TARGET = ['job', 'instance'];
+
+const [rulesFile = {}] = readYaml('manifests/monitoring/prometheus-rules.yaml');
+const ALERTS = itemsOf(at(rulesFile, 'spec')['groups']).flatMap((group) => itemsOf(group['rules']));
+const dashboard: unknown = JSON.parse(readFileSync('manifests/monitoring/grafana-dashboard.json', 'utf8'));
+const DASHBOARD = isItem(dashboard) ? dashboard : {};
+const PANELS = itemsOf(DASHBOARD['panels']);
+
+const QUERIES: readonly (readonly [where: string, query: string])[] = [
+  ...ALERTS.map((alert) => [String(alert['alert']), String(alert['expr'])] as const),
+  ...PANELS.flatMap((panel) =>
+    itemsOf(panel['targets']).map(({ expr }) => [`panel "${String(panel['title'])}"`, String(expr)] as const),
+  ),
+];
+
+/** A metric of the table, by the name that a query has for it: histograms are asked for by their buckets. */
+function rowOf(metric: string): MetricRow | undefined {
+  const histogram = ROWS.get(metric.replace(/_bucket$/, ''));
+  if (metric.endsWith('_bucket')) return histogram?.type === 'histogram' ? histogram : undefined;
+  const row = ROWS.get(metric);
+  return row?.type === 'histogram' ? undefined : row;
+}
+
+function labelsOf(metric: string): readonly string[] {
+  return [...(rowOf(metric)?.labels ?? []), ...OF_TARGET, ...(metric.endsWith('_bucket') ? ['le'] : [])];
+}
+
+/** Everything that can happen, once: what the exposition holds then is what a query can find. */
+async function expositionAfterALife(): Promise<string> {
+  const metrics = new ProxyMetrics([4, 6]);
+  const sync = {
+    ok: true,
+    durationMs: 5,
+    operations: new Map([['add-virtual-server', 2]]),
+    failures: [{ op: { kind: 'add-virtual-server' } }],
+    drift: new Map([['add-entry', 1]]),
+    rulesRepaired: true,
+    draining: 1,
+    triggerTimes: [Date.now()],
+  };
+  metrics.syncQueued(Date.now());
+  metrics.syncFinished({ ...sync, kind: 'change' }, Date.now());
+  metrics.syncFinished({ ...sync, kind: 'full' }, Date.now());
+  metrics.setObjects({ services: 1, virtualServers: 1, realServers: 1, addresses: 1, setEntries: 1 });
+  metrics.setWatchState('services', 'watching');
+  metrics.watchRestarted('services', 'ended');
+  metrics.healthzAnswered(200);
+  metrics.livezAnswered(503);
+  metrics.conntrackReconciled(4, 1, 1);
+  metrics.processStarted('iptables-save');
+  metrics.netlinkExchanged({ sends: 1, sentMessages: 1, sentBytes: 1, receivedBytes: 1 });
+  metrics.apiRequestFinished({ method: 'GET', host: 'h:1', code: '200', seconds: 0.1 });
+  return await metrics.expose();
+}
+
+let exposition: string;
+
+beforeAll(async () => {
+  exposition = await expositionAfterALife();
+});
+
+function isExposed(metric: string, label: string, value: string): boolean {
+  return exposition.split('\n').some((line) => line.startsWith(`${metric}{`) && line.includes(`${label}="${value}"`));
+}
+
+test('the reader of queries takes no nonsense', () => {
+  for (const query of ['rate(a[5m]', 'a{b}', 'a ? b', 'rate a', 'a)']) expect(() => readQuery(query)).toThrow();
+  expect(readQuery('sum by (x) (rate(a_total{b="c", d=~"e"}[5m])) > 0')).toEqual({
+    selected: [
+      {
+        metric: 'a_total',
+        matchers: [
+          { label: 'b', operator: '=', value: 'c' },
+          { label: 'd', operator: '=~', value: 'e' },
+        ],
+        rated: true,
+      },
+    ],
+    by: ['x'],
+  });
+});
+
+describe.each(QUERIES)('%s: %s', (_where, text) => {
+  const { selected, by } = readQuery(text);
+  const ours = selected.filter(({ metric }) => metric !== 'up');
+
+  test('asks for metrics that exist, and are served', () => {
+    expect(selected).not.toEqual([]);
+    for (const { metric } of ours) {
+      expect([metric, rowOf(metric)?.name]).toEqual([metric, metric.replace(/_bucket$/, '')]);
+      expect([metric, new RegExp(`^${metric}[{ ]`, 'm').test(exposition)]).toEqual([metric, true]);
+    }
+  });
+
+  test('rates counters and histograms, and nothing else', () => {
+    for (const { metric, rated } of ours) expect([metric, rated]).toEqual([metric, rowOf(metric)?.type !== 'gauge']);
+  });
+
+  test('asks for labels and values that exist', () => {
+    for (const { metric, matchers } of selected) {
+      for (const { label, value } of matchers) {
+        expect(labelsOf(metric)).toContain(label);
+        if (!OF_TARGET.includes(label)) expect([label, value, isExposed(metric, label, value)]).toContain(true);
+      }
+    }
+    for (const label of by ?? []) {
+      const known = ours.some(({ metric }) => labelsOf(metric).includes(label)) || OF_TARGET.includes(label);
+      expect([label, known]).toEqual([label, true]);
+    }
+  });
+});
+
+describe('alerts', () => {
+  const runbook = readFileSync('docs/operate.md', 'utf8');
+  const sections = new Set(Array.from(runbook.matchAll(/^#+ (.+)$/gm), ([, title = '']) => title.toLowerCase()));
+
+  test.each(ALERTS.map((alert) => [String(alert['alert']), alert] as const))('%s', (name, alert) => {
+    expect(at(alert, 'labels')['severity']).toMatch(/^(critical|warning|info)$/);
+    expect(alert['for']).toMatch(/^\d+[mh]$/);
+    const { summary, description, runbook: page } = at(alert, 'annotations');
+    expect(page).toBe(`docs/operate.md#${name.toLowerCase()}`);
+    expect(sections).toContain(name.toLowerCase());
+    expect(description).toMatch(/\.$|\?$/);
+    const { by, selected } = readQuery(String(alert['expr']));
+    const kept = by ?? selected.flatMap(({ metric }) => labelsOf(metric));
+    for (const [, label = ''] of String(summary).matchAll(/\$labels\.(\w+)/g)) expect(kept).toContain(label);
+  });
+
+  test('have names of their own, and every section about an alert has its alert', () => {
+    const names = ALERTS.map((alert) => String(alert['alert']));
+    expect(new Set(names).size).toBe(names.length);
+    const told = Array.from(runbook.matchAll(/^#+ (KubeIpvsProxy\w+)$/gm), ([, title = '']) => title);
+    expect(told.toSorted()).toEqual(names.toSorted());
+  });
+});
+
+describe('dashboard', () => {
+  test('every panel has its place, and its number', () => {
+    const ids = PANELS.map(({ id }) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+    const cells = new Set<string>();
+    for (const panel of PANELS) {
+      const { x, y, w, h } = at(panel, 'gridPos') as Record<'x' | 'y' | 'w' | 'h', number>;
+      expect(x + w).toBeLessThanOrEqual(24);
+      for (let column = x; column < x + w; column++) {
+        for (let line = y; line < y + h; line++) {
+          expect(cells).not.toContain(`${column},${line}`);
+          cells.add(`${column},${line}`);
+        }
+      }
+    }
+  });
+
+  test('legends and variables name labels and variables that exist', () => {
+    const variables = itemsOf(at(DASHBOARD, 'templating')['list']);
+    const names = variables.map(({ name }) => String(name));
+    expect(names).toEqual(['datasource', 'job', 'instance']);
+    for (const panel of PANELS) {
+      for (const { expr, legendFormat } of itemsOf(panel['targets'])) {
+        const { by } = readQuery(String(expr));
+        for (const [, label = ''] of String(legendFormat).matchAll(/\{\{(\w+)\}\}/g)) expect(by).toContain(label);
+        const used = Array.from(String(expr).matchAll(/\$(\w+)/g), ([, name = '']) => name);
+        expect(used.filter((name) => !names.includes(name) && name !== '__rate_interval')).toEqual([]);
+      }
+    }
+    for (const { query } of variables.slice(1)) {
+      const [, selector = ''] = /^label_values\((.*), \w+\)$/.exec(String(query)) ?? [];
+      expect(readQuery(selector).selected.map(({ metric }) => ROWS.has(metric))).toEqual([true]);
+    }
+  });
+});
