@@ -27,9 +27,10 @@ export class CertificateAuthority {
     return new CertificateAuthority(directory, ca);
   }
 
-  /** For 127.0.0.1, ::1 and localhost. */
-  server(name = 'server'): Promise<Certificate> {
-    return this.#issue(name, ['-addext', 'subjectAltName=IP:127.0.0.1,IP:::1,DNS:localhost']);
+  /** For 127.0.0.1, ::1, localhost and further addresses. */
+  server(name = 'server', addresses: readonly string[] = []): Promise<Certificate> {
+    const names = ['IP:127.0.0.1', 'IP:::1', 'DNS:localhost', ...addresses.map((address) => `IP:${address}`)];
+    return this.#issue(name, ['-addext', `subjectAltName=${names.join()}`]);
   }
 
   /** For a user of this name. */

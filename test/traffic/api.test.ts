@@ -1,0 +1,208 @@
+import { chmod, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { Bed } from '../bed/bed.ts';
+import type { LongProcess } from '../bed/long-process.ts';
+import type { Namespace } from '../bed/namespace.ts';
+import { daemonArgv, startDaemon } from '../support/daemon.ts';
+import { ApiLink, CLUSTER_IP } from './api-link.ts';
+
+jest.setTimeout(240_000);
+
+const PODS = ['10.201.0.10', '10.201.0.11'] as const;
+/** Makes health go stale within 4 s, if it does. */
+const FLAGS = ['--ipvs-sync-period=2s', '--ipvs-min-sync-period=0s', '-v=1'];
+
+/** The bundled daemon and an API server over TLS: credentials of every kind, and what becomes of them and of the server. */
+describe('the daemon and its API server', () => {
+  let bed: Bed;
+  let node: Namespace;
+  let api: ApiLink;
+  let daemon: LongProcess | undefined;
+
+  beforeAll(async () => {
+    bed = await Bed.create({ nodes: 1, podsPerNode: 2, clients: 1 });
+    node = bed.node(0);
+    for (const index of [0, 1]) await bed.pod(0, index).serveTcp(8080);
+    api = await ApiLink.create(node);
+  });
+
+  afterEach(async () => {
+    await daemon?.stop(10_000);
+    daemon = undefined;
+    api.server.faults.clear();
+    api.server.requests.length = 0;
+    api.setEndpoints(PODS.slice(0, 1));
+  });
+
+  afterAll(async () => {
+    await api[Symbol.asyncDispose]();
+    await bed[Symbol.asyncDispose]();
+  });
+
+  async function realServers(): Promise<readonly string[]> {
+    const { stdout } = await node.exec(['ipvsadm', '-Sn']);
+    const found = stdout.matchAll(/^-a -t 10\.202\.0\.10:80 -r (\S+):8080 -m -w 1$/gm);
+    return Array.from(found, ([, address = '']) => address).toSorted();
+  }
+
+  /** The API says so, and in time the kernel does. */
+  async function follows(addresses: readonly string[], withinMs = 30_000): Promise<void> {
+    api.setEndpoints(addresses);
+    await kernelHas(addresses, withinMs);
+  }
+
+  async function kernelHas(addresses: readonly string[], withinMs = 30_000): Promise<void> {
+    const deadline = Date.now() + withinMs;
+    while ((await realServers()).join() !== addresses.join()) {
+      if (Date.now() > deadline) {
+        throw new Error(`in the kernel: ${(await realServers()).join()}; log of the daemon:\n${daemon?.output}`);
+      }
+      await sleep(50);
+    }
+  }
+
+  async function run(user: Readonly<Record<string, unknown>>): Promise<LongProcess> {
+    daemon = await startDaemon(node, [...FLAGS, `--kubeconfig=${await api.kubeconfig(user)}`]);
+    return daemon;
+  }
+
+  async function livez(): Promise<string> {
+    const argv = ['curl', '-sS', '-o', '/dev/null', '-w', '%{http_code}', 'http://127.0.0.1:10256/livez'];
+    return (await node.exec(argv)).stdout;
+  }
+
+  async function everyoneRefused(from: number): Promise<void> {
+    const deadline = Date.now() + 30_000;
+    while (api.server.requests.slice(from).filter(({ code }) => code === 401).length < 9) {
+      if (Date.now() > deadline) throw new Error('the daemon does not try again');
+      await sleep(50);
+    }
+  }
+
+  function usersSince(from: number): ReadonlySet<string> {
+    return new Set(api.server.requests.slice(from).map(({ user }) => user));
+  }
+
+  test('a bearer token in a kubeconfig', async () => {
+    api.server.auth.setTokens({ secret: 'system:kube-proxy' });
+    const { output } = await run({ token: 'secret' });
+    expect(await realServers()).toEqual([PODS[0]]);
+    await follows(PODS);
+    await follows([PODS[1]]);
+    expect(usersSince(0)).toEqual(new Set(['system:kube-proxy']));
+    expect(output).not.toContain('secret');
+    const started = api.server.objects('events', 'events.k8s.io/v1').map(({ reason }) => reason);
+    expect(started).toContain('Starting');
+  });
+
+  test('a client certificate in a kubeconfig', async () => {
+    api.server.auth.setTokens({});
+    const { certFile, keyFile } = await api.client('system:kube-proxy-by-certificate');
+    await run({ 'client-certificate': certFile, 'client-key': keyFile });
+    await follows(PODS);
+    expect(usersSince(0)).toEqual(new Set(['system:kube-proxy-by-certificate']));
+  });
+
+  test('a service account in the cluster, whose token is rotated on disk', async () => {
+    const account = 'system:serviceaccount:kube-system:kube-proxy';
+    api.server.auth.setTokens({ first: account });
+    const secrets = await api.serviceAccount('first');
+    // Inside `ip netns exec` mounts are its own: nobody else sees this one.
+    const mounted = 'mkdir -p /var/run/secrets && mount --bind "$0" /var/run/secrets && exec "$@"';
+    const argv = ['sh', '-c', mounted, secrets, ...daemonArgv(node, FLAGS)];
+    daemon = await node.spawn(argv, api.environment());
+    await daemon.waitForOutput(/first sync done/, 60_000);
+    await follows(PODS);
+    await api.rotate('second');
+    const from = api.server.requests.length;
+    api.server.auth.setTokens({ second: account });
+    api.server.dropConnections();
+    await follows([PODS[1]]);
+    expect(api.server.requests.slice(from).some(({ user }) => user === account)).toBe(true);
+    expect(daemon.exit).toBeUndefined();
+  });
+
+  test('an exec plugin, which is asked again when its token is no longer accepted', async () => {
+    api.server.auth.setTokens({ 'one-hour': 'by-plugin' });
+    const [plugin, token] = [path.join(api.folder, 'plugin'), path.join(api.folder, 'plugin-token')];
+    await writeFile(token, 'one-hour');
+    const script = [
+      '#!/bin/sh',
+      'read -r token <"$TOKEN_FILE"',
+      `printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"%s"}}' "$token"`,
+    ];
+    await writeFile(plugin, `${script.join('\n')}\n`);
+    await chmod(plugin, 0o755);
+    const apiVersion = 'client.authentication.k8s.io/v1';
+    const env = [{ name: 'TOKEN_FILE', value: token }];
+    await run({ exec: { apiVersion, command: plugin, env, interactiveMode: 'Never' } });
+    await follows(PODS);
+    await writeFile(token, 'next-hour');
+    const from = api.server.requests.length;
+    api.server.auth.setTokens({ 'next-hour': 'by-plugin' });
+    api.server.dropConnections();
+    await follows([PODS[1]]);
+    expect(usersSince(from)).toContain('by-plugin');
+  });
+
+  test('expired credentials: clear lines, no flood of them, and recovery without a restart', async () => {
+    api.server.auth.setTokens({ good: 'system:kube-proxy' });
+    const tokenFile = path.join(api.folder, 'token');
+    await writeFile(tokenFile, 'good');
+    const { pid } = await run({ tokenFile });
+    const from = api.server.requests.length;
+    api.server.auth.setTokens({ better: 'system:kube-proxy' });
+    api.server.dropConnections();
+    await everyoneRefused(from);
+    expect(await livez()).toBe('200');
+    expect(await bed.client(0).probeTcp(CLUSTER_IP, 80)).toMatchObject({ ok: true });
+    const said = daemon?.output.split('\n').filter((line) => line.includes('does not accept our credentials')) ?? [];
+    // At most one for each of what is watched: Services, EndpointSlices, our Node.
+    expect(said.length).toBeGreaterThan(0);
+    expect(said.length).toBeLessThanOrEqual(3);
+    expect(said[0]).toMatch(/^E.*\(401: Unauthorized\): check the token or client certificate/);
+    await writeFile(tokenFile, 'better');
+    await follows(PODS);
+    expect(daemon).toMatchObject({ pid, exit: undefined });
+    expect(daemon?.output).not.toMatch(/better|good/);
+  });
+
+  test('a server that ends: the data plane serves on, livez stays 200; it comes back with another state, which is followed', async () => {
+    api.server.auth.setTokens({ secret: 'system:kube-proxy' });
+    await run({ token: 'secret' });
+    await follows(PODS);
+    await api.server.stop();
+    api.setEndpoints([PODS[1]]);
+    const load = bed.client(0).load('tcp', CLUSTER_IP, 80, { perSecond: 10, durationMs: 8_000, timeoutMs: 3_000 });
+    for (let second = 0; second < 8; second++) {
+      expect(await livez()).toBe('200');
+      await sleep(800);
+    }
+    expect(await load).toMatchObject({ sent: 80, failures: {} });
+    expect(await realServers()).toEqual(PODS);
+    await api.startAgain();
+    await kernelHas([PODS[1]]);
+    await follows(PODS);
+  });
+
+  test('a version that has expired (410) and a watch that stalls are got over', async () => {
+    api.server.auth.setTokens({ secret: 'system:kube-proxy' });
+    await run({ token: 'secret' });
+    api.server.dropConnections();
+    api.setEndpoints(PODS);
+    api.server.compact();
+    await kernelHas(PODS);
+    // The request for the next watch is taken and never answered; after a minute the daemon gives it up.
+    api.server.faults.add({ verb: 'watch', resource: 'endpointslices', fault: { type: 'stall' } });
+    const from = api.server.requests.length;
+    api.server.dropConnections();
+    await follows([PODS[1]], 120_000);
+    const watches = api.server.requests
+      .slice(from)
+      .filter(({ verb, resource }) => `${verb} ${resource}` === 'watch endpointslices');
+    expect(watches.map(({ code }) => code).slice(0, 2)).toEqual([0, 200]);
+    expect(await livez()).toBe('200');
+  });
+});
