@@ -23,6 +23,14 @@ export class DrainLedger {
     return this.#since.size;
   }
 
+  /** When the next deadline is, in the ms of `now`; Infinity when there is none to come. */
+  nextDeadline(now: number): number {
+    if (this.#deadlineMs === 0) return Infinity;
+    // In the order in which they began to drain. One whose time has passed was taken away by somebody else.
+    for (const since of this.#since.values()) if (since + this.#deadlineMs > now) return since + this.#deadlineMs;
+    return Infinity;
+  }
+
   /** Decides on an unwanted real server at the time `now` (ms), and keeps the ledger. */
   judge(id: VirtualServerId, server: ObservedRealServer, now: number): Fate {
     const key = drainKey(id, server);

@@ -1,3 +1,4 @@
+import type { DrainLedger } from '../diff/drain.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 
 /** How often the connection counts of draining real servers are looked at. */
@@ -11,8 +12,13 @@ export interface DrainingVirtualServer {
 
 /** Where to look for draining real servers, and when next: found by the syncs, not remembered by us. */
 export class Draining {
+  readonly #ledger: Pick<DrainLedger, 'nextDeadline'>;
   readonly #virtualServers = new Map<VirtualServerKey, DrainingVirtualServer>();
   #dueAt = Infinity;
+
+  constructor(ledger: Pick<DrainLedger, 'nextDeadline'>) {
+    this.#ledger = ledger;
+  }
 
   /** Milliseconds since the epoch; Infinity while nothing drains. */
   get dueAt(): number {
@@ -47,6 +53,6 @@ export class Draining {
 
   #reschedule(now: number): void {
     if (this.#virtualServers.size === 0) this.#dueAt = Infinity;
-    else if (this.#dueAt === Infinity) this.#dueAt = now + CHECK_MS;
+    else this.#dueAt = Math.min(this.#dueAt, now + CHECK_MS, this.#ledger.nextDeadline(now));
   }
 }

@@ -47,7 +47,7 @@ export class Reconciler {
   readonly #ledger: DrainLedger;
   readonly #retries: RetryQueue;
   readonly #timer: SyncTimer;
-  readonly #draining = new Draining();
+  readonly #draining: Draining;
   readonly #conflicts: ConflictReport;
   #sizes = new Map<SetKey, number>();
   #started = false;
@@ -59,6 +59,7 @@ export class Reconciler {
     this.#options = options;
     this.#desired = new DesiredState(options);
     this.#ledger = new DrainLedger(options.drainTimeoutMs);
+    this.#draining = new Draining(this.#ledger);
     this.#conflicts = new ConflictReport(options.log);
     this.#retries = new RetryQueue(options.syncPeriodMs);
     this.#timer = new SyncTimer({

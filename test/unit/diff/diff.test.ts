@@ -96,6 +96,21 @@ describe('diffVirtualServer', () => {
       expect(diff.ops.map((op) => op.kind)).toEqual(['delete-real-server']);
     });
 
+    test('the next deadline is that of who has drained longest, but for who was not taken away in time', () => {
+      const ledger = new DrainLedger(1_000);
+      const draining = (text: string): ReturnType<typeof observed> => observed(text, 0, { activeConnections: 1 });
+      expect(ledger.nextDeadline(0)).toBe(Infinity);
+      ledger.judge(ID, draining('10.244.0.1'), 100);
+      ledger.judge(ID, draining('10.244.0.2'), 300);
+      ledger.judge(ID, draining('10.244.0.1'), 400);
+      expect(ledger.nextDeadline(500)).toBe(1_100);
+      expect(ledger.nextDeadline(1_100)).toBe(1_300);
+      expect(ledger.nextDeadline(1_300)).toBe(Infinity);
+      const unlimited = new DrainLedger(0);
+      unlimited.judge(ID, draining('10.244.0.1'), 100);
+      expect(unlimited.nextDeadline(100)).toBe(Infinity);
+    });
+
     test('is deleted at the deadline, which begins anew when it was wanted in between', () => {
       const ledger = new DrainLedger(1_000);
       const have = { virtualServer: VS, realServers: [observed('10.244.0.1', 0, { activeConnections: 1 })] };
