@@ -136,6 +136,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     },
   });
   started.defer(() => serviceHealth.close());
+  const onWarning = events.serviceWarning.bind(events);
   const leftovers = new Leftovers(createCommandRunner({ onStart: (program) => metrics.processStarted(program) }));
   const observer = new SyncPublisher({
     planConfig,
@@ -149,6 +150,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     now: () => clock.now(),
     log,
     onServing: () => void handleLeftovers(leftovers, log),
+    onWarning,
   });
   const reconciler = new Reconciler({
     kernel,
@@ -162,7 +164,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     clock,
     log,
     observer,
-    onWarning: (service, warning) => events.serviceWarning(service, warning),
+    onWarning,
   });
   started.defer(() => reconciler.stop());
   for (const family of families) health.started(family, clock.now());

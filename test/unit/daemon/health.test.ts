@@ -23,6 +23,7 @@ class Node {
   readonly health = new ProxyHealth(STALE);
   readonly metrics = new ProxyMetrics([4, 6]);
   readonly run: Reconciling;
+  readonly warnings: string[] = [];
   serving = 0;
 
   constructor() {
@@ -54,6 +55,7 @@ class Node {
       now: () => this.run.clock.now(),
       log: this.run.log,
       onServing: () => this.serving++,
+      onWarning: (name, { reason, message }) => this.warnings.push(`${name} ${reason}: ${message}`),
     });
     this.health.started(4, this.run.clock.now());
     this.health.started(6, this.run.clock.now());
@@ -199,4 +201,20 @@ test('changes are pending until a sync takes them up', async () => {
   expect(node.run.cluster.pending()).toEqual({ services: 1, endpointChanges: 1 });
   await node.take();
   expect(node.run.cluster.pending()).toEqual({ services: 0, endpointChanges: 0 });
+});
+
+test('a Service that loses a virtual server to another one is told so, once as long as it lasts', async () => {
+  const node = await Node.started();
+  const rival: SourceEvent = { kind: 'service', event: { type: 'applied', object: service('zrival', '10.96.0.10') } };
+  await node.take(rival);
+  await node.pass(3 * SYNC_PERIOD);
+  const warning =
+    'default/zrival virtual-server-taken: TCP 10.96.0.10:80 belongs to service default/web, which asks for it too: ' +
+    'this service does not get it';
+  expect(node.warnings).toEqual([warning]);
+  await node.take({ kind: 'service', event: { type: 'applied', object: service('zrival', '10.96.0.11') } });
+  await node.pass(SYNC_PERIOD);
+  await node.take(rival);
+  await node.pass(SYNC_PERIOD);
+  expect(node.warnings).toEqual([warning, warning]);
 });
