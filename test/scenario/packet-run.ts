@@ -1,10 +1,12 @@
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { formatIp } from '../../src/net/ip.ts';
 import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { KeptConnection, Namespace } from '../bed/namespace.ts';
 import { startDaemon } from '../support/daemon.ts';
+import { address } from '../support/state.ts';
 import type { Action } from './action.ts';
 import { KERNEL_TABLES, readKernelTables } from './kernel-tables.ts';
 import { COMMON_FLAGS } from './plan-run.ts';
@@ -180,7 +182,9 @@ export class PacketRun implements AsyncDisposable {
 
   /** Of a node also the gateway of its pods. */
   #addresses(name: string): string[] {
-    const { v4, v6 } = this.#host(name).addresses;
+    const { v4, v6: written } = this.#host(name).addresses;
+    // As a pod shows it: the plan's addresses have a zero group where `::` would be shorter.
+    const v6 = formatIp(address(written));
     const index = /^node-(\d)$/.exec(name)?.[1];
     return index === undefined
       ? [v4, v6]
