@@ -75,7 +75,7 @@ demo: build ## a small cluster on a real IPVS kernel, step by step, in under two
 	@test/kernel/run.sh node test/demo/demo.ts
 
 bench: build ## measures against baselines of the same run, one JSON object a line; QUICK=1: smaller
-	@BENCH_QUICK=$(QUICK) test/kernel/run.sh node --disable-warning=ExperimentalWarning test/bench/bench.ts
+	@BENCH_QUICK=$(QUICK) test/kernel/run.sh node --max-semi-space-size=2 --disable-warning=ExperimentalWarning test/bench/bench.ts
 
 clean: ## remove everything that was built or installed here
 	rm -rf build node_modules .node

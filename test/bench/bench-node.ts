@@ -7,6 +7,7 @@ import { SYSTEM_CLOCK } from '../../src/reconcile/clock.ts';
 import { Reconciler } from '../../src/reconcile/reconciler.ts';
 import type { SyncReport } from '../../src/reconcile/sync-report.ts';
 import type { Op } from '../../src/state/op.ts';
+import type { Transaction } from '../../src/state/transaction.ts';
 import { runCommand } from '../bed/command.ts';
 import { QuietLog } from '../contract/quiet-log.ts';
 import { NODE_ADDRESS, NODE_NAME } from './large-cluster.ts';
@@ -21,6 +22,8 @@ const PLAN: PlanConfig = {
   localDetectors: {},
   randomFully: true,
 };
+
+const SYNC_PERIOD_MS = 3_600_000;
 
 /** A process in a slow kernel, filling a large one. */
 const COMMAND_MS = 300_000;
@@ -49,7 +52,9 @@ export class BenchNode implements AsyncDisposable {
       'link set eth0 up',
     ];
     await runCommand(['ip', '-n', node.netns, '-batch', '-'], { input: `${lines.join('\n')}\n` });
+    // As the daemon does when it starts, before there is anything to sync.
     await node.kernel.prepare();
+    for (const family of PLAN.families) await node.kernel.probeRules(family);
     return node;
   }
 
@@ -72,20 +77,25 @@ export class Driver {
   readonly log = new QuietLog();
   /** Every operation that was handed to the kernel. */
   readonly ops: Op[] = [];
+  /** Milliseconds in the kernel's methods so far: what is left of a sync is planning and comparing. */
+  kernelMs = 0;
+  #ahead = 0;
   #waiting: ((report: SyncReport) => void)[] = [];
 
   constructor(kernel: Kernel) {
     const { ops } = this;
     const recording = new Proxy(kernel, {
       get: (target, property) => {
-        if (property === 'apply') {
-          return (transaction: Parameters<Kernel['apply']>[0]) => {
-            for (const op of transaction.ops) ops.push(op);
-            return target.apply(transaction);
-          };
-        }
         const value: unknown = Reflect.get(target, property, target);
-        return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+        if (typeof value !== 'function') return value;
+        return async (...args: readonly unknown[]): Promise<unknown> => {
+          const [first] = args;
+          if (property === 'apply') for (const op of (first as Transaction).ops) ops.push(op);
+          const start = performance.now();
+          const result: unknown = await Reflect.apply(value, target, args);
+          this.kernelMs += performance.now() - start;
+          return result;
+        };
       },
     });
     this.reconciler = new Reconciler({
@@ -95,10 +105,10 @@ export class Driver {
       nodeIpOverride: undefined,
       excludeCidrs: [],
       // Nothing happens but what is asked for.
-      syncPeriodMs: 3_600_000,
+      syncPeriodMs: SYNC_PERIOD_MS,
       minSyncPeriodMs: 0,
       drainTimeoutMs: 0,
-      clock: SYSTEM_CLOCK,
+      clock: { now: () => Date.now() + this.#ahead, setTimer: (run, ms) => SYSTEM_CLOCK.setTimer(run, ms) },
       log: this.log,
       observer: {
         queued: () => undefined,
@@ -115,8 +125,12 @@ export class Driver {
     return this.#sync(() => this.reconciler.clusterChanged());
   }
 
+  /** The periodic check, its time come. */
   async fullCheck(): Promise<SyncReport> {
-    return this.#sync(() => this.reconciler.nodeAddressesChanged());
+    this.#ahead += SYNC_PERIOD_MS;
+    const report = await this.#sync(() => this.reconciler.clusterChanged());
+    if (report.kind !== 'full') throw new Error(`a full check was wanted, not a ${report.kind} sync`);
+    return report;
   }
 
   async #sync(ask: () => void): Promise<SyncReport> {
