@@ -15,9 +15,10 @@ endif
 ADDON := build/native/netlink_socket.node
 TEST_ADDON := build/test/socketpair.node
 DAEMON := build/kube-ipvs-proxy.mjs
+IMAGE := build/image/.stamp
 SOURCES := $(shell find src -name '*.ts')
 
-.PHONY: help deps packages build test scenario demo bench lint format typecheck clean
+.PHONY: help deps packages build image test scenario demo bench lint format typecheck clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +56,12 @@ $(TEST_ADDON): $(wildcard test/native/*.cc) node_modules/.stamp
 $(DAEMON): $(SOURCES) scripts/bundle.ts node_modules/.stamp
 	node scripts/bundle.ts $@
 
+image: deps $(IMAGE) ## the root file system of the container image in build/image, without Docker
+
+$(IMAGE): scripts/image-rootfs.sh Dockerfile $(ADDON) $(DAEMON)
+	scripts/image-rootfs.sh $(@D)
+	@touch $@
+
 typecheck: deps
 	node_modules/.bin/tsc -p .
 
@@ -65,7 +72,7 @@ lint: deps typecheck ## format check, type check, type-aware lint
 format: deps ## rewrite every file as the formatter wants it
 	node_modules/.bin/prettier --write --log-level=warn .
 
-test: build $(TEST_ADDON) ## all tests: on the host, then on a kernel with IPVS; FILTER=path narrows both
+test: build image $(TEST_ADDON) ## all tests: on the host, then on a kernel with IPVS; FILTER=path narrows both
 	scripts/test.sh $(FILTER)
 
 scenario: build ## one scenario file, on the plan and with packets: NAME=cluster-ip/two-endpoints

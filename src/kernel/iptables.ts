@@ -65,7 +65,7 @@ export class Iptables {
   async ensure(rules: RuleSet): Promise<{ readonly changed: boolean }> {
     const script = repairScript(rules, await this.#save(rules.family), this.#spellings);
     if (script === '') return { changed: false };
-    await this.#restore(rules.family, script);
+    await this.#restoreByEither(rules.family, script);
     const saved = await this.#save(rules.family);
     learnSpellings(rules, saved, this.#spellings);
     if (repairScript(rules, saved, this.#spellings) !== '') {
@@ -104,6 +104,23 @@ export class Iptables {
     throw failure(program, result);
   }
 
+  /** Where nothing has said which variant this node uses, a kernel may still serve only the other one: the first write tells. */
+  async #restoreByEither(family: IpFamily, script: string): Promise<void> {
+    try {
+      await this.#restore(family, script);
+    } catch (error) {
+      const other = (await this.variant()) === 'system' ? await otherVariant(this.#runner, family) : undefined;
+      if (other === undefined) throw error;
+      try {
+        await this.#restore(family, script, other);
+      } catch {
+        throw error;
+      }
+      this.#variant = Promise.resolve(other);
+      this.#log.info(`plain iptables does not work on this kernel, the variant ${other} does: rules are written there`);
+    }
+  }
+
   async #program(family: IpFamily, verb: 'save' | 'restore'): Promise<string> {
     return programName(await this.variant(), family, verb);
   }
@@ -122,13 +139,14 @@ function failure(program: string, { status, stderr }: CommandResult): KernelErro
 }
 
 /**
- * Which variant this node uses: the one with a kubelet's hint chain, else the one with more rules, else (none has any, or not
- * both are installed) what plain `iptables` is.
+ * Which variant this node uses: the only one that is installed and that the kernel has, else the one with a kubelet's hint chain, else
+ * the one with more rules, else (none has any) what plain `iptables` is.
  */
 export async function detectVariant(runner: CommandRunner): Promise<IptablesVariant> {
   const nft = await weigh(runner, 'nft');
-  const legacy = nft === undefined ? undefined : await weigh(runner, 'legacy');
-  if (nft === undefined || legacy === undefined) return 'system';
+  const legacy = await weigh(runner, 'legacy');
+  if (legacy === undefined) return nft === undefined ? 'system' : 'nft';
+  if (nft === undefined) return 'legacy';
   if (nft.hinted !== legacy.hinted) return nft.hinted ? 'nft' : 'legacy';
   if (nft.rules === legacy.rules) return 'system';
   return nft.rules > legacy.rules ? 'nft' : 'legacy';
@@ -162,6 +180,13 @@ async function savedBy(runner: CommandRunner, program: string): Promise<SavedTab
     if (error instanceof KernelError && error.code === 'MISSING_COMMAND') return undefined;
     throw error;
   }
+}
+
+/** The one that plain `iptables` is not, where it is installed. */
+async function otherVariant(runner: CommandRunner, family: IpFamily): Promise<'legacy' | 'nft' | undefined> {
+  const { stdout } = await runner.run(programName('system', family, 'save'), ['--version']);
+  const other = stdout.includes('nf_tables') ? 'legacy' : 'nft';
+  return (await savedBy(runner, programName(other, family, 'save'))) === undefined ? undefined : other;
 }
 
 /** What is in force in each variant; of plain iptables-save where neither is installed under its own name. */

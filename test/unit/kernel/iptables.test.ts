@@ -141,7 +141,8 @@ describe('the variant of iptables', () => {
     ['nft', "the one with a kubelet's hint", hinted, more],
     ['legacy', "the one with a kubelet's hint", more, hinted],
     ['system', 'what plain iptables is, when nothing is there', none, none],
-    ['system', 'what plain iptables is, when the kernel has no nf_tables', broken, more],
+    ['legacy', 'the one that works, when the kernel has no nf_tables', broken, none],
+    ['nft', 'the one that works, when the kernel has no ip_tables', more, broken],
   ] as const)('is %s: %s', async (variant, _reason, nft, legacy) => {
     expect(await detectVariant(installed(nft, legacy))).toBe(variant);
   });
@@ -165,6 +166,43 @@ describe('rules in force', () => {
     const runner = scripted({ 'iptables-save': { stdout: saved() }, 'iptables-restore': {} });
     const iptables = new Iptables(runner, new QuietLog(), () => undefined);
     await expect(iptables.ensure(RULES)).rejects.toMatchObject({ code: 'NOT_IN_FORCE' });
+  });
+
+  test('are written by the other variant where plain iptables does not work, from then on', async () => {
+    const tables = { legacy: '' };
+    const runner = scripted({
+      'iptables-nft-save': {},
+      'iptables-legacy-save': {},
+      'iptables-save': { stdout: 'iptables-save v1.8.9 (nf_tables)' },
+      'iptables-restore': { status: 4, stderr: 'line 2: TABLE_ADD failed (Operation not supported): table mangle' },
+      'iptables-legacy-restore': {},
+    });
+    const run = runner.run.bind(runner);
+    runner.run = async (program, args, options) => {
+      if (program === 'iptables-legacy-restore') tables.legacy = saved(FIREWALL, FORWARD, ACCEPT);
+      const result = await run(program, args, options);
+      return program === 'iptables-legacy-save' ? { ...result, stdout: tables.legacy } : result;
+    };
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined);
+    expect(await iptables.ensure(RULES)).toEqual({ changed: true });
+    runner.started.length = 0;
+    expect(await iptables.ensure(RULES)).toEqual({ changed: false });
+    expect(runner.started).toEqual(['iptables-legacy-save']);
+  });
+
+  test('are an error in the words of plain iptables when neither variant works', async () => {
+    const runner = scripted({
+      'iptables-nft-save': {},
+      'iptables-legacy-save': {},
+      'iptables-save': { stdout: 'iptables-save v1.8.9 (nf_tables)' },
+      'iptables-restore': { status: 4, stderr: 'TABLE_ADD failed' },
+      'iptables-legacy-restore': { status: 3, stderr: 'cannot initialize' },
+    });
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined);
+    await expect(iptables.ensure(RULES)).rejects.toMatchObject({
+      message: expect.stringContaining('TABLE_ADD failed'),
+    });
+    expect(await iptables.variant()).toBe('system');
   });
 
   test("are an error with the program's words when it fails", async () => {

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# image-rootfs.sh FOLDER: the root file system of the container image, from what `make build` has left and packages of the Debian (or
+# Ubuntu) that this runs on, so that libraries are those the addon was compiled against. The Dockerfile runs this too, so what is
+# tested from the folder is what the image holds: Node.js, iptables of both variants, modprobe, their libraries; no shell.
+set -euo pipefail
+export PATH=$PATH:/usr/sbin:/sbin
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+root=${1:?usage: image-rootfs.sh FOLDER}
+debs=build/debs
+app=$root/usr/lib/kube-ipvs-proxy
+
+# Each is named: nothing comes along unseen. The check at the end finds a library that is missing.
+packages=(
+  base-files netbase
+  libc6 libgcc-s1 libstdc++6
+  iptables libip4tc2 libip6tc2 libxtables12 libmnl0 libnfnetlink0 libnetfilter-conntrack3 libnftnl11
+  kmod libkmod2 liblzma5 libzstd1 libssl3
+)
+
+# chroot is for root; others are root of a user namespace.
+as_root=()
+if [ "$(id -u)" != 0 ]; then as_root=(unshare --map-root-user); fi
+
+rm -rf "$root"
+# /usr/lib/modules and /etc/kube-ipvs-proxy are there to be mounted over: the root file system may be read-only.
+mkdir -p "$root"/{usr/{bin,sbin,lib/modules,lib64},etc/kube-ipvs-proxy,run,tmp,proc,sys,dev,var/lib/dpkg/status.d} "$app"/{native,node_modules} "$debs"
+chmod 1777 "$root/tmp"
+for folder in bin sbin lib lib64; do ln -s "usr/$folder" "$root/$folder"; done
+ln -s ../run "$root/var/run"
+
+# Renewed once a day: the mirror's newest of each, checked against its signed index.
+if ! [ "$debs/.stamp" -nt scripts/image-rootfs.sh ] || [ -z "$(find "$debs" -name .stamp -mtime -1)" ]; then
+  rm -f "$debs"/*.deb
+  download=(apt-get -qq -o APT::Sandbox::User=root download "${packages[@]}")
+  # A machine that has never asked the mirror has no index yet.
+  (cd "$debs" && { "${download[@]}" 2>/dev/null || { "${as_root[@]}" apt-get -qq update && "${download[@]}"; }; })
+  touch "$debs/.stamp"
+fi
+for deb in "$debs"/*.deb; do
+  # Folders that are links here stay links.
+  dpkg-deb --fsys-tarfile "$deb" | tar --extract --directory "$root" --keep-directory-symlink \
+    --exclude './usr/share/man*' --exclude './usr/share/locale*' --exclude './usr/share/lintian*' \
+    --exclude './usr/share/doc/*/changelog*' --exclude './usr/share/doc/*/NEWS*' --exclude './usr/share/bash-completion*'
+  # Where scanners look for the packages of images that have no package manager.
+  dpkg-deb --field "$deb" >"$root/var/lib/dpkg/status.d/$(dpkg-deb --field "$deb" Package)"
+done
+# What the package's scripts would do. Which variant a node uses is found out by the daemon; plain `iptables` is the last resort.
+for name in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
+  ln -sf xtables-nft-multi "$root/usr/sbin/$name"
+done
+[ -e "$root/usr/sbin/modprobe" ] || ln -s ../bin/kmod "$root/usr/sbin/modprobe"
+printf 'root:x:0:0:root:/:/nonexistent\nnobody:x:65534:65534:nobody:/:/nonexistent\n' >"$root/etc/passwd"
+printf 'root:x:0:\nnogroup:x:65534:\n' >"$root/etc/group"
+printf 'hosts: files dns\n' >"$root/etc/nsswitch.conf"
+
+install -m 755 "$(node -p process.execPath)" "$root/usr/bin/node"
+install -m 755 build/kube-ipvs-proxy.mjs "$app/"
+install -m 644 build/kube-ipvs-proxy.mjs.map LICENSE "$app/"
+install -m 755 build/native/netlink_socket.node "$app/native/"
+# The one package that is not in the bundle, with the package that finds its prebuilt addon for this machine.
+for package in netlink node-gyp-build; do
+  cp -r "node_modules/$package" "$app/node_modules/"
+done
+rm -rf "$app"/node_modules/netlink/{src,node_modules,binding.gyp}
+find "$app/node_modules/netlink/prebuilds" -mindepth 1 -maxdepth 1 ! -name "linux-$(node -p process.arch)" -exec rm -r {} +
+# All packages of npm that are in the bundle or beside it.
+npm sbom --omit=dev --sbom-format=cyclonedx --loglevel=error >"$app/sbom.cdx.json"
+
+ldconfig -r "$root"
+in_image=("${as_root[@]}" chroot "$root")
+"${in_image[@]}" /usr/sbin/xtables-nft-multi iptables --version
+"${in_image[@]}" /usr/sbin/xtables-legacy-multi iptables --version
+"${in_image[@]}" /usr/sbin/modprobe --version | head -n 1
+"${in_image[@]}" /usr/bin/node /usr/lib/kube-ipvs-proxy/kube-ipvs-proxy.mjs --version
+echo "image: $(du -sh "$root" | cut -f 1) in $root"

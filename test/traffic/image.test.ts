@@ -1,0 +1,111 @@
+import { readdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { Bed } from '../bed/bed.ts';
+import type { LongProcess } from '../bed/long-process.ts';
+import type { Namespace } from '../bed/namespace.ts';
+
+jest.setTimeout(180_000);
+
+const IMAGE = path.resolve('build/image');
+
+// As a container runtime does: the root file system read-only; /proc, /sys and /dev; memory at /run; the configuration mounted.
+const CONTAINER = `
+set -e
+root=/run/image-root
+mkdir -p "$root"
+mount --bind "$1" "$root"
+mount -o remount,bind,ro "$root"
+mount -t proc proc "$root/proc"
+mount --rbind /sys "$root/sys"
+mount --rbind /dev "$root/dev"
+mount -t tmpfs tmpfs "$root/run"
+mount --bind "$2" "$root/etc/kube-ipvs-proxy"
+shift 2
+exec chroot "$root" "$@"
+`;
+
+const FLAGS = [
+  '--proxy-mode=ipvs',
+  '--hostname-override=node-0',
+  '--conntrack-max-per-core=0',
+  '--manifests=/etc/kube-ipvs-proxy',
+  '--cluster-cidr=10.201.0.0/16,fd00:201::/48',
+];
+
+/** The image's root file system as `make image` leaves it, the daemon in it started by the Dockerfile's own command line. */
+describe('the image', () => {
+  let bed: Bed;
+  let node: Namespace;
+  let daemon: LongProcess;
+  let entrypoint: readonly string[];
+
+  beforeAll(async () => {
+    const dockerfile = await readFile('Dockerfile', 'utf8');
+    entrypoint = JSON.parse(/^ENTRYPOINT (.*)$/m.exec(dockerfile)?.[1] ?? '') as string[];
+    bed = await Bed.create({ nodes: 1, podsPerNode: 2, clients: 1 });
+    node = bed.node(0);
+    for (const index of [0, 1]) await bed.pod(0, index).serveTcp(8080);
+  });
+
+  afterAll(async () => {
+    await bed[Symbol.asyncDispose]();
+  });
+
+  /** Mounts are of the process alone: `ip netns exec` gives it a mount namespace. */
+  function inImage(...argv: readonly string[]): readonly string[] {
+    return ['/bin/sh', '-c', CONTAINER, 'container', IMAGE, path.resolve('manifests/demo'), ...argv];
+  }
+
+  test('holds no shell, no package manager and nothing setuid', async () => {
+    const files = await readdir(IMAGE, { recursive: true, withFileTypes: true });
+    const names = new Set(files.filter((file) => !file.isDirectory()).map(({ name }) => name));
+    for (const name of ['sh', 'bash', 'dash', 'busybox', 'apt', 'apt-get', 'dpkg', 'npm', 'perl']) {
+      expect([name, names.has(name)]).toEqual([name, false]);
+    }
+    const { stdout } = await node.exec(['find', IMAGE, '-xdev', '-perm', '/6000', '-type', 'f']);
+    expect(stdout).toBe('');
+  });
+
+  test('says what it is made of: packages of Debian and of npm', async () => {
+    const listed = await readdir(path.join(IMAGE, 'var/lib/dpkg/status.d'));
+    expect(listed).toEqual(expect.arrayContaining(['iptables', 'kmod', 'libc6', 'libssl3']));
+    const bom = await readFile(path.join(IMAGE, 'usr/lib/kube-ipvs-proxy/sbom.cdx.json'), 'utf8');
+    const { bomFormat, components } = JSON.parse(bom) as { bomFormat: string; components: { name: string }[] };
+    expect(bomFormat).toBe('CycloneDX');
+    const names = components.map(({ name }) => name);
+    expect(names).toEqual(expect.arrayContaining(['netlink', 'winston', '@kubernetes/client-node', 'yaml']));
+    expect(names).not.toContain('jest');
+  });
+
+  test('both variants of iptables run in it', async () => {
+    for (const variant of ['legacy', 'nft']) {
+      const { stdout } = await node.exec(inImage(`/usr/sbin/iptables-${variant}-save`, '--version'));
+      expect(stdout).toContain(variant === 'nft' ? 'nf_tables' : 'legacy');
+    }
+  });
+
+  test('its daemon serves, with a read-only root file system', async () => {
+    daemon = await node.spawn(inImage(...entrypoint, ...FLAGS), {});
+    await daemon.waitForOutput(/first sync done/, 60_000);
+    const { stdout } = await node.exec(['ipvsadm', '-Sn']);
+    expect(stdout).toContain('-a -t 10.202.0.10:80 -r 10.201.0.11:8080 -m -w 1');
+    for (const [address, port] of [
+      ['10.202.0.10', 80],
+      ['10.200.0.10', 30_080],
+      ['fd00:202::a', 80],
+    ] as const) {
+      expect(await bed.client(0).probeTcp(address, port)).toMatchObject({ ok: true });
+    }
+    expect(daemon.output).not.toMatch(/^E.* (sync|config|api)/m);
+  });
+
+  test('SIGTERM ends it with 0; --cleanup from the image leaves nothing', async () => {
+    await daemon.stop(10_000);
+    expect(daemon.exit).toBe(0);
+    const cleaned = await node.exec(inImage(...entrypoint, ...FLAGS, '--cleanup'), { env: {}, timeoutMs: 60_000 });
+    expect(cleaned.stdout + cleaned.stderr).toContain('clean-up done');
+    expect((await node.exec(['ipvsadm', '-Sn'])).stdout).toBe('');
+    expect((await node.exec(['iptables-save'])).stdout).not.toContain('KUBE-');
+  });
+});
