@@ -1,0 +1,172 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { clientAddress, clusterAddress, externalAddress, podAddress } from '../bed/address-plan.ts';
+import type { LoadResult, Transport } from '../bed/agent-protocol.ts';
+import { Bed } from '../bed/bed.ts';
+import type { Namespace } from '../bed/namespace.ts';
+import { startDaemon } from '../support/daemon.ts';
+import {
+  ManifestDirectory,
+  POD_PORT,
+  SERVICE_PORT,
+  type ServiceShape,
+  nodeObjects,
+  serviceObjects,
+} from './cluster-objects.ts';
+
+jest.setTimeout(180_000);
+
+const UPDATES = 100;
+const KNOCKS = { perSecond: 10, durationMs: 2000 };
+
+const VIP = externalAddress(1);
+const SERVICE: ServiceShape = {
+  name: 'guarded',
+  clusterIp: clusterAddress(1),
+  protocols: ['TCP', 'UDP'],
+  loadBalancerIp: VIP,
+  endpoints: [0, 1].map((pod) => ({ addresses: podAddress(0, pod), node: 0 })),
+};
+
+/** Clients 0 and 1 are neighbours: a prefix that holds both still leaves client 2 out. */
+const [ALLOWED, FORBIDDEN] = [0, 2];
+
+/** The nth set of ranges: the allowed client is in by another prefix each time, and one range says which set it is. */
+function rangesOf(update: number): string[] {
+  const { v4, v6 } = clientAddress(ALLOWED);
+  const lengths = update % 2 === 0 ? [32, 128] : [31, 127];
+  return [`${v4}/${lengths[0]}`, `${v6}/${lengths[1]}`, `${markerOf(update)}/32`];
+}
+
+function markerOf(update: number): string {
+  return `172.16.${Math.floor(update / 250)}.${1 + (update % 250)}`;
+}
+
+/** Asks again and again, through both families and protocols, until `stop` is called; then all that came of it. */
+function knock(
+  from: Namespace,
+  timeoutMs: number,
+): { stop(): Promise<{ sent: number; answered: number; failed: number }> } {
+  const stopping = new AbortController();
+  const count = { sent: 0, answered: 0, failed: 0 };
+  const add = ({ sent, answers, failures }: LoadResult): void => {
+    const sum = (counts: Readonly<Record<string, number>>): number => Object.values(counts).reduce((a, b) => a + b, 0);
+    count.sent += sent;
+    count.answered += sum(answers);
+    count.failed += sum(failures);
+  };
+  const lane = async (protocol: Transport, address: string): Promise<void> => {
+    while (!stopping.signal.aborted) add(await from.load(protocol, address, SERVICE_PORT, { ...KNOCKS, timeoutMs }));
+  };
+  // Two lanes each, taking turns: one knocks while the other waits for what may still be answered.
+  const later = async (protocol: Transport, address: string): Promise<void> => {
+    await sleep((KNOCKS.durationMs + timeoutMs) / 2);
+    await lane(protocol, address);
+  };
+  const lanes = [VIP.v4, VIP.v6].flatMap((address) =>
+    (['tcp', 'udp'] as const).flatMap((protocol) => [lane(protocol, address), later(protocol, address)]),
+  );
+  return {
+    stop: async () => {
+      stopping.abort();
+      await Promise.all(lanes);
+      return count;
+    },
+  };
+}
+
+/** loadBalancerSourceRanges while they change all the time: who is out stays out, who is in stays in. */
+describe('source ranges', () => {
+  let bed: Bed;
+  let node: Namespace;
+  let directory: ManifestDirectory;
+
+  beforeAll(async () => {
+    directory = await ManifestDirectory.create();
+    await directory.write('nodes', nodeObjects(1));
+    await publish({ sourceRanges: rangesOf(0) });
+    bed = await Bed.create({ nodes: 1, podsPerNode: 2, clients: 3 });
+    node = bed.node(0);
+    await Promise.all(
+      [0, 1].flatMap((index) => [bed.pod(0, index).serveTcp(POD_PORT), bed.pod(0, index).serveUdp(POD_PORT)]),
+    );
+    await startDaemon(node, [
+      '--ipvs-scheduler=rr',
+      '--ipvs-min-sync-period=0s',
+      '--cluster-cidr=10.201.0.0/16,fd00:201::/48',
+      `--manifests=${directory.path}`,
+    ]);
+  });
+
+  afterAll(async () => {
+    await bed[Symbol.asyncDispose]();
+    await directory[Symbol.asyncDispose]();
+  });
+
+  async function publish(change: Partial<ServiceShape>): Promise<void> {
+    await directory.write('guarded', serviceObjects({ ...SERVICE, ...change }));
+  }
+
+  async function kernelLists(text: string, command: readonly string[]): Promise<boolean> {
+    return (await node.exec(command)).stdout.includes(text);
+  }
+
+  async function reached(update: number): Promise<void> {
+    const list = ['ipset', 'list', 'KUBE-LOAD-BALANCER-SOURCE-CIDR'];
+    await expectSoon(() => kernelLists(`${markerOf(update)}\n`, list));
+  }
+
+  test(`${UPDATES} updates: the forbidden client never gets in, the allowed one always`, async () => {
+    const outside = knock(bed.client(FORBIDDEN), 1000);
+    const inside = knock(bed.client(ALLOWED), 2000);
+    const start = performance.now();
+    for (let update = 1; update <= UPDATES; update++) {
+      await publish({ sourceRanges: rangesOf(update) });
+      await reached(update);
+    }
+    const seconds = (performance.now() - start) / 1000;
+    const [forbidden, allowed] = await Promise.all([outside.stop(), inside.stop()]);
+    const numbers = JSON.stringify({ updates: UPDATES, seconds, forbidden, allowed });
+    process.stdout.write(`source ranges: ${numbers}\n`);
+    expect(forbidden.sent).toBeGreaterThan(UPDATES * 5);
+    expect({ ...forbidden, sent: 0 }).toEqual({ sent: 0, answered: 0, failed: forbidden.sent });
+    expect(allowed.sent).toBeGreaterThan(UPDATES * 5);
+    expect({ ...allowed, sent: 0 }).toEqual({ sent: 0, answered: allowed.sent, failed: 0 });
+  });
+
+  test('the VIP comes and goes ten times: it is never open, not even at first', async () => {
+    const outside = knock(bed.client(FORBIDDEN), 1000);
+    const virtualServer = `${VIP.v4}:${SERVICE_PORT}`;
+    const services = ['ipvsadm', '-Sn'];
+    const { loadBalancerIp, ...without } = SERVICE;
+    expect(loadBalancerIp).toBeDefined();
+    for (let round = 0; round < 10; round++) {
+      await directory.write('guarded', serviceObjects(without));
+      await expectSoon(async () => !(await kernelLists(virtualServer, services)));
+      await publish({ sourceRanges: rangesOf(round) });
+      await expectSoon(() => kernelLists(virtualServer, services));
+    }
+    const forbidden = await outside.stop();
+    process.stdout.write(`VIP made anew: ${JSON.stringify(forbidden)}\n`);
+    expect(forbidden.sent).toBeGreaterThan(50);
+    expect(forbidden.answered).toBe(0);
+  });
+
+  test('and without ranges that same client is let in', async () => {
+    await publish({});
+    await expectSoon(async () => (await bed.client(FORBIDDEN).probeTcp(VIP.v4, SERVICE_PORT)).ok);
+    for (const address of [VIP.v4, VIP.v6]) {
+      for (const protocol of ['tcp', 'udp'] as const) {
+        expect(await bed.client(FORBIDDEN).probe(protocol, address, SERVICE_PORT)).toMatchObject({ ok: true });
+      }
+    }
+  });
+});
+
+async function expectSoon(condition: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + 10_000;
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error('not within 10 s');
+    await sleep(20);
+  }
+}
