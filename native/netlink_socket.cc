@@ -6,6 +6,7 @@
 #define NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS
 #include <errno.h>
 #include <napi.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,12 +166,75 @@ class TransactWorker : public Napi::AsyncWorker {
   bool done_ = false;
 };
 
+// Multicast reports, read by a thread of their own and handed to JavaScript: what the thread and the function share.
+struct Listener {
+  std::shared_ptr<Socket> socket;
+  pthread_t thread{};
+};
+
+struct Reports {
+  Bytes bytes;
+  int error = 0;
+};
+
+void CallListener(Napi::Env env, Napi::Function callback, Listener*, Reports* data) {
+  const std::unique_ptr<Reports> reports(data);
+  if (env == nullptr || callback.IsEmpty()) return;
+  napi_value bytes = MakeReply(env, &reports->bytes);
+  if (bytes == nullptr) {
+    if (env.IsExceptionPending()) env.GetAndClearPendingException();
+    reports->error = ENOMEM;
+    bytes = env.Undefined();
+  }
+  callback.Call({bytes, Napi::Number::New(env, reports->error)});
+}
+
+using ListenerFunction = Napi::TypedThreadSafeFunction<Listener, Reports, CallListener>;
+
+// Waits for JavaScript to take a report before it reads on past this many: the kernel's own buffer is the bound.
+constexpr size_t kQueuedReports = 16;
+
+struct ListenerThread {
+  std::shared_ptr<Socket> socket;
+  ListenerFunction function;
+};
+
+void* ReadReports(void* argument) {
+  const std::unique_ptr<ListenerThread> own(static_cast<ListenerThread*>(argument));
+  for (;;) {
+    Failure failure;
+    auto* reports = new (std::nothrow) Reports;
+    if (reports == nullptr) break;
+    const bool read = own->socket->NextReports(&reports->bytes, &failure);
+    if (!read) reports->error = failure.error;
+    if (!read && failure.error == ECANCELED) {
+      delete reports;
+      break;
+    }
+    if (own->function.BlockingCall(reports) != napi_ok) {
+      delete reports;
+      break;
+    }
+    if (!read && failure.error != ENOBUFS) break;
+  }
+  own->function.Release();
+  return nullptr;
+}
+
+// The last of it: the thread has released the function, or the environment goes.
+void EndListener(Napi::Env, void*, Listener* listener) {
+  listener->socket->Cancel();
+  pthread_join(listener->thread, nullptr);
+  delete listener;
+}
+
 class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
  public:
   static Napi::Function Define(Napi::Env env) {
     return DefineClass(env, "NetlinkSocket",
                        {
                            InstanceMethod("transact", &NetlinkSocket::Transact),
+                           InstanceMethod("listen", &NetlinkSocket::Listen),
                            InstanceMethod("counters", &NetlinkSocket::Counters),
                            InstanceMethod("info", &NetlinkSocket::Info),
                            InstanceMethod("close", &NetlinkSocket::Close),
@@ -237,6 +301,47 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
     }
     state_->busy = true;
     return promise;
+  }
+
+  // listen(groups: Uint32Array, callback: (reports: Uint8Array, errno: number) => void): void. Once for a socket, and in
+  // place of transactions. errno ENOBUFS: reports were lost, more will come; any other but 0: no more will come.
+  void Listen(const Napi::CallbackInfo& info) {
+    const Napi::Env env = info.Env();
+    if (!info[0].IsTypedArray() || info[0].As<Napi::TypedArray>().TypedArrayType() != napi_uint32_array ||
+        !info[1].IsFunction()) {
+      Napi::TypeError::New(env, "listen wants a Uint32Array and a function").ThrowAsJavaScriptException();
+      return;
+    }
+    Failure failure;
+    if (!state_->socket || state_->busy) failure.Set("listen", state_->socket ? EBUSY : EBADF);
+    const auto groups = info[0].As<Napi::Uint32Array>();
+    for (size_t i = 0; failure.error == 0 && i < groups.ElementLength(); i++) state_->socket->Join(groups[i], &failure);
+    if (failure.error == 0) StartListener(env, info[1].As<Napi::Function>(), &failure);
+    if (failure.error != 0) MakeError(env, failure).ThrowAsJavaScriptException();
+  }
+
+  void StartListener(Napi::Env env, const Napi::Function& callback, Failure* failure) {
+    std::unique_ptr<Listener> listener(new (std::nothrow) Listener{state_->socket, {}});
+    std::unique_ptr<ListenerThread> thread(new (std::nothrow) ListenerThread{state_->socket, {}});
+    if (!listener || !thread) {
+      failure->Set("listen", ENOMEM);
+      return;
+    }
+    thread->function = ListenerFunction::New(env, callback, "NetlinkReports", kQueuedReports, 1, listener.get(),
+                                             EndListener, static_cast<void*>(nullptr));
+    ListenerFunction function = thread->function;
+    const int error = pthread_create(&listener->thread, nullptr, ReadReports, thread.get());
+    if (error != 0) {
+      // Never reached in practice; the function must not run its finalizer on a thread that there is not.
+      failure->Set("start thread", error);
+      static_cast<void>(listener.release());
+      return;
+    }
+    static_cast<void>(thread.release());
+    static_cast<void>(listener.release());
+    // The process may end while nothing else keeps it.
+    function.Unref(env);
+    state_->busy = true;
   }
 
   Napi::Value Counters(const Napi::CallbackInfo& info) {

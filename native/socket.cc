@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <limits>
 #include <new>
 
 namespace netlink {
@@ -22,6 +23,9 @@ namespace {
 constexpr size_t kMaxReply = size_t{1} << 30;
 // netlink_recvmsg() remembers the largest buffer it was offered, up to this, and sizes the next part of a dump by it.
 constexpr size_t kDumpPart = 32768;
+// Enough to make a flood of reports cheap, little enough to be handled at one go.
+constexpr size_t kReportBytes = 65536;
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 int64_t NowMs() {
   timespec now;
@@ -230,6 +234,24 @@ void Socket::Cancel() {
   [[maybe_unused]] const int ignored = eventfd_write(wake_, 1);
 }
 
+bool Socket::Join(uint32_t group, Failure* failure) {
+  if (setsockopt(fd_, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) == 0) return true;
+  return failure->Set("join multicast group", errno);
+}
+
+bool Socket::NextReports(Bytes* reports, Failure* failure) {
+  int64_t deadline = kNever;
+  while (reports->size() < kReportBytes) {
+    size_t received = 0;
+    if (!Receive(Segment{}, deadline, reports, &received, failure)) break;
+    reports->Resize(reports->size() + received);
+    // What comes with it is taken along; nothing more is waited for.
+    if (reports->size() > 0) deadline = NowMs();
+  }
+  // An overrun behind reports that were read is told by itself, next time.
+  return reports->size() > 0;
+}
+
 bool Socket::Transact(const Request& request, Bytes* reply, Failure* failure) {
   const int64_t deadline = NowMs() + request.deadline_ms;
   // Everything is checked before anything is sent: a malformed request has no effect at all.
@@ -296,7 +318,8 @@ bool Socket::Wait(short events, int64_t deadline, const char* operation, size_t 
     const int64_t left = deadline - NowMs();
     if (left <= 0) return failure->Set(operation, ETIMEDOUT, sent);
     pollfd fds[2] = {{fd_, events, 0}, {wake_, POLLIN, 0}};
-    const int ready = poll(fds, 2, static_cast<int>(left));
+    const int64_t longest = std::numeric_limits<int>::max();
+    const int ready = poll(fds, 2, static_cast<int>(left < longest ? left : longest));
     if (ready < 0 && errno != EINTR) return failure->Set(operation, errno, sent);
     // POLLERR and POLLHUP wake too: the next send or receive tells what they mean.
     if (ready > 0 && fds[0].revents != 0) return true;

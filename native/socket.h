@@ -85,6 +85,13 @@ class Socket {
   // except success ACKs without attributes. Blocks; one call at a time, from any thread.
   bool Transact(const Request& request, Bytes* reply, Failure* failure);
 
+  // Becomes a member of a multicast group: from now on its reports queue up. For sockets without transactions.
+  bool Join(uint32_t group, Failure* failure);
+
+  // Blocks until the kernel reports something, then appends what there is, up to about kReportBytes, to `reports`. Fails
+  // with ENOBUFS where reports were lost (the socket goes on), and with ECANCELED after Cancel().
+  bool NextReports(Bytes* reports, Failure* failure);
+
   // Ends the transaction in flight with ECANCELED, from any thread. The descriptor lives until the last owner is gone.
   void Cancel();
 

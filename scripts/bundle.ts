@@ -63,8 +63,6 @@ await build({
   lineLimit: 160,
   sourcemap: 'linked',
   sourcesContent: false,
-  // The package `netlink` finds its prebuilt addon by its own folder.
-  external: ['netlink'],
   banner: {
     js: [
       // Short-lived objects are few here: the two halves of their space need not grow to 16 MiB each.

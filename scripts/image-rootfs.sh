@@ -23,7 +23,7 @@ if [ "$(id -u)" != 0 ]; then as_root=(unshare --map-root-user); fi
 
 rm -rf "$root"
 # /usr/lib/modules and /etc/kube-ipvs-proxy are there to be mounted over: the root file system may be read-only.
-mkdir -p "$root"/{usr/{bin,sbin,lib/modules,lib64},etc/kube-ipvs-proxy,run,tmp,proc,sys,dev,var/lib/dpkg/status.d} "$app"/{native,node_modules} "$debs"
+mkdir -p "$root"/{usr/{bin,sbin,lib/modules,lib64},etc/kube-ipvs-proxy,run,tmp,proc,sys,dev,var/lib/dpkg/status.d} "$app"/native "$debs"
 chmod 1777 "$root/tmp"
 for folder in bin sbin lib lib64; do ln -s "usr/$folder" "$root/$folder"; done
 ln -s ../run "$root/var/run"
@@ -57,13 +57,7 @@ install -m 755 "$(node -p process.execPath)" "$root/usr/bin/node"
 install -m 755 build/kube-ipvs-proxy.mjs "$app/"
 install -m 644 build/kube-ipvs-proxy.mjs.map LICENSE "$app/"
 install -m 755 build/native/netlink_socket.node "$app/native/"
-# The one package that is not in the bundle, with the package that finds its prebuilt addon for this machine.
-for package in netlink node-gyp-build; do
-  cp -r "node_modules/$package" "$app/node_modules/"
-done
-rm -rf "$app"/node_modules/netlink/{src,node_modules,binding.gyp}
-find "$app/node_modules/netlink/prebuilds" -mindepth 1 -maxdepth 1 ! -name "linux-$(node -p process.arch)" -exec rm -r {} +
-# All packages of npm that are in the bundle or beside it.
+# All packages of npm that are in the bundle.
 npm sbom --omit=dev --sbom-format=cyclonedx --loglevel=error >"$app/sbom.cdx.json"
 
 ldconfig -r "$root"

@@ -184,12 +184,8 @@ class LinuxKernel implements Kernel {
   }
 
   watchNodeAddresses(onChange: () => void): () => void {
-    if (this.#netns !== undefined) {
-      const message = 'address changes can be watched only in the network namespace of the process';
-      throw new KernelError('watchNodeAddresses', 'EOPNOTSUPP', message);
-    }
     const findDevice = async (): Promise<number | undefined> => this.#deviceHandle().index();
-    const watch = new NodeAddressWatch({ device: DEVICE, findDevice, log: this.#log, onChange });
+    const watch = new NodeAddressWatch({ netns: this.#netns, device: DEVICE, findDevice, log: this.#log, onChange });
     this.#watches.add(watch);
     watch.start();
     return () => {

@@ -1,7 +1,7 @@
-import { RawNetlinkSocket } from 'netlink';
 import { RTM_NEWADDR, decodeAddress } from '../netlink/family/route/address.ts';
 import { RTM_NEWLINK, decodeLink } from '../netlink/family/route/link.ts';
-import { type NetlinkMessage, messages } from '../netlink/message.ts';
+import type { NetlinkMessage } from '../netlink/message.ts';
+import { type Multicast, listen } from '../netlink/multicast.ts';
 import type { Log } from '../observe/log.ts';
 
 /** linux/netlink.h. */
@@ -9,13 +9,13 @@ const NETLINK_ROUTE = 0;
 /** linux/rtnetlink.h: RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR. */
 const GROUPS = [1, 5, 9];
 const RTM_DELADDR = RTM_NEWADDR + 1;
-// Binding thousands of addresses to kube-ipvs0 is reported here too, and must not push the others out.
+// Binding thousands of addresses to kube-ipvs0 is reported here too, and should not push the others out.
 const RECEIVE_BUFFER = 1024 * 1024;
-// Nothing is sent; the package wants a size.
-const SEND_BUFFER = 32 * 1024;
 const REOPEN_MS = 1000;
 
 export interface NodeAddressWatchOptions {
+  /** Path of a network namespace; default: our own. */
+  readonly netns: string | undefined;
   /** Name of the interface whose addresses are not the node's own. */
   readonly device: string;
   /** Its index now; undefined where it does not exist. */
@@ -24,13 +24,10 @@ export interface NodeAddressWatchOptions {
   readonly onChange: () => void;
 }
 
-/**
- * Hears of every address that comes or goes, by multicast, in the network namespace of this process. Where reports may have
- * been lost it says that something changed.
- */
+/** Hears of every address that comes or goes, by multicast. Where reports may have been lost it says that something changed. */
 export class NodeAddressWatch {
   readonly #options: NodeAddressWatchOptions;
-  #socket: RawNetlinkSocket | undefined;
+  #multicast: Multicast | undefined;
   #timer: NodeJS.Timeout | undefined;
   #device: number | undefined;
   #stopped = false;
@@ -54,42 +51,38 @@ export class NodeAddressWatch {
   stop(): void {
     this.#stopped = true;
     clearTimeout(this.#timer);
-    if (this.#socket !== undefined) closeLater(this.#socket);
-    this.#socket = undefined;
+    this.#multicast?.close();
+    this.#multicast = undefined;
   }
 
   #open(): void {
+    const { netns } = this.#options;
     try {
-      const socket = new RawNetlinkSocket(NETLINK_ROUTE, {
-        recvBufferSize: RECEIVE_BUFFER,
-        sendBufferSize: SEND_BUFFER,
+      this.#multicast = listen({
+        protocol: NETLINK_ROUTE,
+        groups: GROUPS,
+        ...(netns === undefined ? {} : { netns }),
+        receiveBuffer: RECEIVE_BUFFER,
+        onReports: (reports) => this.#take(reports),
+        onLost: (reason, final) => this.#lost(reason, final),
       });
-      this.#socket = socket;
-      socket.on('message', (bytes) => this.#receive(bytes));
-      socket.on('error', (error) => this.#lost(socket, error));
-      socket.unref();
-      for (const group of GROUPS) socket.addMembership(group);
     } catch (error) {
-      this.#reopenLater(error);
+      this.#reopenLater(error instanceof Error ? error.message : String(error));
     }
   }
 
-  #lost(socket: RawNetlinkSocket, error: unknown): void {
-    if (this.#stopped || socket !== this.#socket) return;
-    if (isOverflow(error)) {
-      // Usual where thousands of addresses are bound to our own interface. The socket goes on; what it would have said is gone.
-      this.#options.log.debug(2, 'more address changes than could be reported: reading them all');
-    } else {
-      closeLater(socket);
-      this.#reopenLater(error);
-    }
+  #lost(reason: string, final: boolean): void {
+    if (this.#stopped) return;
+    if (final) this.#reopenLater(reason);
+    // Usual where thousands of addresses are bound to our own interface. The socket goes on; what it would have said is gone.
+    else this.#options.log.debug(2, 'reports of address changes were lost: reading all addresses', { reason });
     this.#options.onChange();
   }
 
-  #reopenLater(error: unknown): void {
-    this.#socket = undefined;
-    const reason = error instanceof Error ? error.message : String(error);
-    this.#options.log.warn('reports of address changes were lost; listening again shortly', { reason });
+  #reopenLater(reason: string): void {
+    this.#multicast?.close();
+    this.#multicast = undefined;
+    this.#options.log.warn('address changes cannot be watched; trying again shortly', { reason });
     this.#timer = setTimeout(() => {
       this.#open();
       this.#options.onChange();
@@ -97,20 +90,24 @@ export class NodeAddressWatch {
     this.#timer.unref();
   }
 
-  #receive(bytes: Uint8Array): void {
+  #take(reports: readonly NetlinkMessage[]): void {
     if (this.#stopped) return;
     let changed = false;
-    try {
-      for (const message of messages(bytes)) changed = this.#isChange(message) || changed;
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      this.#options.log.warn('a report of address changes cannot be read', { reason });
-      changed = true;
-    }
+    for (const report of reports) changed = this.#isChange(report) || changed;
     if (changed) this.#options.onChange();
   }
 
-  #isChange({ type, payload }: NetlinkMessage): boolean {
+  /** One that cannot be read may be one. */
+  #isChange(report: NetlinkMessage): boolean {
+    try {
+      return this.#concernsNode(report);
+    } catch (error) {
+      this.#options.log.warn('a report of address changes cannot be read', { reason: String(error) });
+      return true;
+    }
+  }
+
+  #concernsNode({ type, payload }: NetlinkMessage): boolean {
     if (type === RTM_NEWLINK) {
       const { name, index } = decodeLink(payload);
       if (name === this.#options.device) this.#device = index;
@@ -120,13 +117,4 @@ export class NodeAddressWatch {
     const address = decodeAddress(payload);
     return address !== undefined && address.index !== this.#device;
   }
-}
-
-/** Never within one of its callbacks, nor in the microtasks behind one: the package goes on to use what close() frees, and aborts. */
-function closeLater(socket: RawNetlinkSocket): void {
-  setImmediate(() => socket.close());
-}
-
-function isOverflow(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOBUFS';
 }

@@ -4,6 +4,11 @@ import { createRequire } from 'node:module';
 export interface NativeSocket {
   /** Copies both arrays before it returns. Refuses with EBUSY while another transaction is in flight. */
   transact(request: Uint8Array, segments: Uint32Array, deadlineMs: number): Promise<Uint8Array>;
+  /**
+   * Joins multicast groups and calls back with what they report, whole messages, from then on; in place of transactions.
+   * `errno` ENOBUFS: reports were lost, more will come; any other but 0: no more will come. Does not keep the process alive.
+   */
+  listen(groups: Uint32Array, callback: (reports: Uint8Array | undefined, errno: number) => void): void;
   counters(): NativeCounters;
   /** `port`: the socket's netlink address (nl_pid). Buffer sizes as the kernel counts them: twice what was asked for. */
   info(): { readonly port: number; readonly sendBuffer: number; readonly receiveBuffer: number };
