@@ -41,6 +41,12 @@ const NODE_SYSCTLS = {
   'net.ipv4.conf.default.rp_filter': 0,
 };
 
+const NO_REDIRECTS = {
+  'net.ipv4.conf.all.accept_redirects': 0,
+  [`net.ipv4.conf.${UPLINK}.accept_redirects`]: 0,
+  [`net.ipv6.conf.${UPLINK}.accept_redirects`]: 0,
+};
+
 let bedCount = 0;
 
 /** A little cluster of network namespaces on one switch, dual-stack; see address-plan.ts for who has which address. */
@@ -139,6 +145,8 @@ export class Bed implements AsyncDisposable {
     const client = this.#namespace(`client-${index}`, addresses);
     this.#clients.push(client);
     await this.#connectToLan(client, `c${index}`);
+    // A node that no longer has a service address sends what comes for it back to the switch, and would have the client go there.
+    await client.sysctl(NO_REDIRECTS);
     await client.ip([
       ...uplinkLines(addresses, 24),
       ...[clusterAddresses, externalAddresses, allPods].flatMap((range) => routeLines(range, nodeAddress(via))),

@@ -1,10 +1,13 @@
+/** Every pod named answers; one of them, always the same; some of them, no matter which. */
+export type Who = 'all' | 'one' | 'some';
+
 /** What a probe must meet. */
 export type ProbeExpectation =
   /** Every one of these answers, and nobody else. */
   | {
       readonly kind: 'answered';
       readonly by: readonly string[];
-      readonly sticky: boolean;
+      readonly who: Who;
       readonly source?: SourceSeen;
     }
   | { readonly kind: 'refused' }
@@ -53,13 +56,13 @@ function parseExpectation(file: string, text: string): ProbeExpectation {
   if (text === 'refused') return { kind: 'refused' };
   if (text === 'silence') return { kind: 'silent' };
   const [who = '', condition] = text.split('; ');
-  const sticky = who.startsWith('one of ');
-  const by = (sticky ? who.slice('one of '.length) : who).split(', ');
-  if (condition === undefined) return { kind: 'answered', by, sticky };
-  if (condition === 'source kept') return { kind: 'answered', by, sticky, source: { kind: 'kept' } };
+  const [, few, names = ''] = /^(?:(one|some) of )?(.+)$/.exec(who) ?? [];
+  const answered = { kind: 'answered', by: names.split(', '), who: few === undefined ? 'all' : (few as Who) } as const;
+  if (condition === undefined) return answered;
+  if (condition === 'source kept') return { ...answered, source: { kind: 'kept' } };
   const node = /^source (node-\d)$/.exec(condition)?.[1];
   if (node === undefined) throw new Error(`${file}: what is "${condition}"?`);
-  return { kind: 'answered', by, sticky, source: { kind: 'node', node } };
+  return { ...answered, source: { kind: 'node', node } };
 }
 
 // A UDP socket is told EPERM where IPVS has nobody to send the packet to.
@@ -96,7 +99,8 @@ function satisfied(
     case 'answered': {
       const seen = new Set(outcomes.map((outcome) => (outcome.ok ? outcome.answeredBy : outcome.code)));
       const right = [...seen].every((who) => expect.by.includes(who));
-      const complete = expect.sticky ? seen.size === 1 : expect.by.every((who) => seen.has(who));
+      const complete =
+        expect.who === 'all' ? expect.by.every((who) => seen.has(who)) : expect.who === 'some' || seen.size === 1;
       const own =
         expect.source === undefined
           ? undefined

@@ -35,7 +35,8 @@ export function expanded(lines: readonly string[]): string[] {
 
 /** The difference of a wanted table and what there is, side by side; undefined when there is none. */
 export function difference(table: Table, want: readonly string[], tables: Partial<Tables>): string | undefined {
-  const wanted = table === 'virtual servers' ? expanded(want).map(sortedServers).sort() : [...want].map(sortedSet).sort();
+  const wanted =
+    table === 'virtual servers' ? expanded(want).map(sortedServers).sort() : [...want].map(sortedSet).sort();
   const named = new Set(wanted.map((line) => line.split(': ')[0]));
   const there = tables[table] ?? [];
   const got =
