@@ -151,7 +151,7 @@ export class ApiClient {
   async #attempt(request: ApiRequest, url: URL, mayRetry: boolean): Promise<ApiReply> {
     let options: https.RequestOptions;
     try {
-      options = await this.#requestOptions(request);
+      options = await this.#withinTime(request.signal, this.#requestOptions(request));
     } catch (error) {
       return { ok: false, message: `credentials cannot be used: ${errorText(error)}` };
     }
@@ -178,6 +178,20 @@ export class ApiClient {
       });
       outgoing.end(request.body?.text);
     });
+  }
+
+  /** Credentials may come from a program of somebody else's, which need not ever end. */
+  async #withinTime<T>(signal: AbortSignal, credentials: Promise<T>): Promise<T> {
+    const tooLate = Promise.withResolvers<never>();
+    const giveUp = (): void => tooLate.reject(new Error('they did not come in time'));
+    const timer = setTimeout(giveUp, this.#options.headersTimeoutMs ?? 60_000);
+    signal.addEventListener('abort', giveUp, { once: true });
+    try {
+      return await Promise.race([credentials, tooLate.promise]);
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', giveUp);
+    }
   }
 
   async #requestOptions({ method, signal, body }: ApiRequest): Promise<https.RequestOptions> {

@@ -1,6 +1,7 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { ApiClient } from '../../src/kube/api-client.ts';
 import type { ApiServerOptions } from '../apiserver/api-server.ts';
@@ -80,6 +81,30 @@ describe('tokens', () => {
     bed.server.apply(service('b', '10.96.0.2'));
     await eventually(() => expect(bed.view.names('service')).toBe('a b'));
     expect(bed.view.types('service')).toEqual(['replaced', 'applied']);
+  });
+});
+
+describe('an exec plugin that does not end', () => {
+  const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: 'sleep', args: ['2'] };
+
+  test('is said, and the kubeconfig is read again', async () => {
+    await start({ auth: { tokens: { secret: 'u' } } });
+    bed.follow({}, { kubeconfig: await writeKubeconfig({ exec }), headersTimeoutMs: 200 });
+    await eventually(() =>
+      expect(bed.log.messages('warn').join()).toContain('credentials cannot be used: they did not come in time'),
+    );
+    await writeKubeconfig({ token: 'secret' });
+    await followed();
+  });
+
+  test('does not hold up our end', async () => {
+    await start({});
+    bed.follow({}, { kubeconfig: await writeKubeconfig({ exec }) });
+    await sleep(200);
+    const before = performance.now();
+    await bed.source?.stop();
+    expect(performance.now() - before).toBeLessThan(1_000);
+    expect(bed.server.requests).toEqual([]);
   });
 });
 

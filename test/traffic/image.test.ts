@@ -9,6 +9,9 @@ jest.setTimeout(180_000);
 
 const IMAGE = path.resolve('build/image');
 
+/** Of resident memory; more than half of it is the Node.js program itself, shared with every other process of it. */
+const MOST_MIB = 75;
+
 // As a container runtime does: the root file system read-only; /proc, /sys and /dev; memory at /run; the configuration mounted.
 const CONTAINER = `
 set -e
@@ -98,6 +101,15 @@ describe('the image', () => {
       expect(await bed.client(0).probeTcp(address, port)).toMatchObject({ ok: true });
     }
     expect(daemon.output).not.toMatch(/^E.* (sync|config|api)/m);
+  });
+
+  test('its daemon, with nothing to do, takes little memory', async () => {
+    await new Promise((resolve) => setTimeout(resolve, 10_000));
+    const status = await readFile(`/proc/${daemon.pid}/status`, 'utf8');
+    const mib = Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) / 1024;
+    process.stdout.write(`resident when idle: ${mib.toFixed(1)} MiB\n`);
+    expect(mib).toBeGreaterThan(20);
+    expect(mib).toBeLessThanOrEqual(MOST_MIB);
   });
 
   test('SIGTERM ends it with 0; --cleanup from the image leaves nothing', async () => {
