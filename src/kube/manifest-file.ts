@@ -47,7 +47,9 @@ function withFamilies(service: Service): Service {
     const address = parseIp(text);
     return address === undefined ? undefined : familyLabel(familyOf(address));
   });
-  return { ...service, clusterIP, clusterIPs, ipFamilies: families.filter((family) => family !== undefined) };
+  const ipFamilies = families.filter((family) => family !== undefined);
+  // One that is no address has no family: with the list a place short, the others would be taken for the wrong one.
+  return { ...service, clusterIP, clusterIPs, ipFamilies: ipFamilies.length === clusterIPs.length ? ipFamilies : [] };
 }
 
 function readService(value: unknown, reading: Reading): void {

@@ -10,12 +10,11 @@ const DEFAULT_AFFINITY_SECONDS = 10_800;
 
 function trimPort(value: unknown, interner: Interner): ServicePort | undefined {
   if (!isRecord(value)) return undefined;
-  const port = integerOf(value['port']);
-  if (port === undefined) return undefined;
   return {
     name: interner.intern(textOr(value['name'], '')),
     protocol: interner.intern(textOr(value['protocol'], 'TCP')),
-    port,
+    // Without a number it cannot be served, but its owner must hear of it: 0 is left out with a warning.
+    port: integerOf(value['port']) ?? 0,
     nodePort: integerOf(value['nodePort']) ?? 0,
   };
 }

@@ -35,6 +35,16 @@ spec: { clusterIPs: [10.96.0.1, "fd00::1"], ports: [{ port: 80 }] }
     ]);
   });
 
+  test('derives no families where an address cannot be read: the others would get the wrong one', () => {
+    const { objects } = good(`
+apiVersion: v1
+kind: Service
+metadata: { name: a }
+spec: { clusterIPs: [rubbish, "fd00::1"], ports: [{ port: 80 }] }
+`);
+    expect(objects).toMatchObject([{ object: { clusterIPs: ['rubbish', 'fd00::1'], ipFamilies: [] } }]);
+  });
+
   test('a Service without clusterIP is left out with a sentence', () => {
     const { objects, warnings } = good('{apiVersion: v1, kind: Service, metadata: {name: a, namespace: shop}}');
     expect(objects).toEqual([]);

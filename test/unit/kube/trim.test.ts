@@ -107,7 +107,11 @@ describe('trimService', () => {
       clusterIPs: [],
       ipFamilies: ['IPv4'],
       externalIPs: [],
-      ports: [{ name: '', protocol: 'TCP', port: 80, nodePort: 0 }],
+      ports: [
+        { name: '', protocol: 'TCP', port: 0, nodePort: 0 },
+        { name: '', protocol: 'TCP', port: 0, nodePort: 0 },
+        { name: '', protocol: 'TCP', port: 80, nodePort: 0 },
+      ],
       loadBalancerIngress: [],
       publishNotReadyAddresses: false,
     });
