@@ -6,7 +6,7 @@ import type { LoadResult, ProbeResult, Transport } from '../bed/agent-protocol.t
 import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { KeptConnection, Namespace } from '../bed/namespace.ts';
-import { startDaemon } from '../support/daemon.ts';
+import { daemonArgv, startDaemon } from '../support/daemon.ts';
 import {
   ADDRESSES,
   FOREIGN_RULES,
@@ -190,6 +190,16 @@ describe('a node that kube-proxy in ipvs mode served is taken over, and given ba
     expect((await lines('iptables-save')).join('\n')).not.toContain('Kubernetes service cluster ip + port');
     await daemon.stop(10_000);
     expect(daemon.exit).toBe(0);
+  });
+
+  test('--cleanup takes what is ours and kube-proxy’s, and nothing of others', async () => {
+    await node.exec(daemonArgv(node, ['--cleanup']), { timeoutMs: 60_000 });
+    expect(sorted(await lines('ipvsadm', '-Sn'))).toEqual(sorted(FOREIGN_VIRTUAL_SERVERS));
+    expect(sorted((await lines('ipset', 'save')).map(withoutOwnDetails))).toEqual(sorted(FOREIGN_SETS));
+    expect(await foreignRulesOf(node)).toEqual(foreignRules);
+    const left = (await lines('iptables-save')).filter((line) => line.includes('KUBE-'));
+    expect(left.filter((line) => !line.includes('KUBE-FIREWALL'))).toEqual([]);
+    expect((await node.exec(['ip', '-o', 'link'])).stdout).not.toContain('kube-ipvs0');
   });
 });
 
