@@ -1,0 +1,139 @@
+import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { type ClusterShape, nodeObject, serviceObjects, sliceObjects } from '../bench/large-cluster.ts';
+import { Bed } from '../bed/bed.ts';
+import type { LongProcess } from '../bed/long-process.ts';
+import type { Namespace } from '../bed/namespace.ts';
+import { daemonArgv, startDaemon } from '../support/daemon.ts';
+
+jest.setTimeout(180_000);
+
+const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+const FIRST: ClusterShape = { services: 300, endpoints: 3, dualStackEvery: 5, nodePortEvery: 5, udpEvery: 7 };
+/** Fewer services, other endpoints, other families, protocols and node ports. */
+const CHANGED: ClusterShape = { services: 260, endpoints: 2, dualStackEvery: 4, nodePortEvery: 6, udpEvery: 5 };
+const KILLS = 2;
+const BUDGET_MS = 40_000;
+
+/** A small generator of our own, so that a failure's seed finds the same moments again (as far as a scheduler lets it). */
+function* randoms(seed: number): Generator<number, never> {
+  for (let state = seed >>> 0; ;) {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    yield state / 2 ** 32;
+  }
+}
+
+/** Everything of ours in the kernel, by the system's own tools. */
+async function kernelState(node: Namespace): Promise<string> {
+  const tools = [['ipvsadm', '-Sn'], ['ipset', 'save'], ['iptables-save'], ['ip6tables-save']];
+  const texts = await Promise.all(tools.map(async (argv) => (await node.exec(argv)).stdout));
+  const { stdout } = await node.exec(['ip', '-o', 'addr', 'show', 'dev', 'kube-ipvs0', 'scope', 'global']);
+  const addresses = stdout.split('\n').map((line) => line.split(/\s+/)[3] ?? '');
+  return [...texts.flatMap((text) => text.split('\n')), ...addresses].map(stable).filter(Boolean).sort().join('\n');
+}
+
+// Counters and times of iptables-save, and the initval that an ipset draws anew for each set.
+function stable(line: string): string {
+  return line.startsWith('#') ? '' : line.replace(/ \[\d+:\d+\]$/, '').replace(/ initval 0x[0-9a-f]+/, '');
+}
+
+/** Lines that only one of them has. */
+function differences(wanted: string, found: string): string[] {
+  const [a, b] = [wanted.split('\n'), found.split('\n')];
+  const [inA, inB] = [new Set(a), new Set(b)];
+  const missing = a.filter((line) => !inB.has(line)).map((line) => `- ${line}`);
+  return [...missing, ...b.filter((line) => !inA.has(line)).map((line) => `+ ${line}`)];
+}
+
+describe(`killed at any moment (SEED=${SEED})`, () => {
+  const random = randoms(SEED);
+  let directory: string;
+  let bed: Bed;
+  /** What an undisturbed daemon makes of each shape. */
+  const undisturbed = new Map<ClusterShape, string>();
+  /** How long it takes to start and sync, in ms: kills are spread over so much. */
+  let firstSyncMs = 0;
+
+  beforeAll(async () => {
+    directory = await mkdtemp(path.join(tmpdir(), 'kill-'));
+    bed = await Bed.create({ nodes: 2 });
+    const calm = bed.node(0);
+    for (const shape of [FIRST, CHANGED]) {
+      await write(shape);
+      const start = performance.now();
+      const daemon = await startDaemon(calm, flags());
+      firstSyncMs = Math.max(firstSyncMs, performance.now() - start);
+      await daemon.stop(10_000);
+      const state = nodeIndependent(await kernelState(calm));
+      if (!state.includes('-a -t 10.202.1.1:80')) throw new Error('the undisturbed run has programmed nothing');
+      undisturbed.set(shape, state);
+    }
+  });
+
+  afterAll(async () => {
+    await bed[Symbol.asyncDispose]();
+    await rm(directory, { recursive: true });
+  });
+
+  // Both nodes go by the name of the same Node, and serve node ports on the address of their uplink alone.
+  function flags(): string[] {
+    return [
+      `--manifests=${directory}`,
+      '--hostname-override=node-0',
+      '--cluster-cidr=10.64.0.0/10',
+      '--nodeport-addresses=10.200.0.0/24,fd00:200::/64',
+      '--ipvs-min-sync-period=0s',
+    ];
+  }
+
+  async function write(shape: ClusterShape): Promise<void> {
+    const items = [...serviceObjects(shape), ...sliceObjects(shape), nodeObject()];
+    // A name that is no manifest's until the file is whole.
+    const partial = path.join(directory, 'cluster.partial');
+    await writeFile(partial, JSON.stringify({ apiVersion: 'v1', kind: 'List', items }));
+    await rename(partial, path.join(directory, 'cluster.json'));
+  }
+
+  // The two nodes differ in their own addresses, which node ports are served on.
+  function nodeIndependent(state: string): string {
+    return state
+      .replaceAll('10.200.0.11', '10.200.0.10')
+      .replaceAll('fd00:200::11', 'fd00:200::10')
+      .split('\n')
+      .sort()
+      .join('\n');
+  }
+
+  async function killAfter(daemon: LongProcess, ms: number): Promise<void> {
+    await sleep(ms);
+    daemon.signal('SIGKILL');
+    expect(await daemon.ended(5_000)).toBe(true);
+    expect(daemon.exit).toBe('SIGKILL');
+  }
+
+  test('first syncs and change syncs that were cut off leave nothing that the next start does not mend', async () => {
+    const started = performance.now();
+    const node = bed.node(1);
+    let rounds = 0;
+    for (const shape of [FIRST, CHANGED, FIRST, CHANGED]) {
+      if (rounds >= 2 && performance.now() - started > BUDGET_MS) break;
+      rounds += 1;
+      // A running daemon meets the change, and dies of it some time on the way ...
+      const before = await node.spawn(daemonArgv(node, flags()));
+      await before.waitForOutput(/first sync done|health server listens/, 60_000);
+      await write(shape);
+      await killAfter(before, random.next().value * 1_500);
+      // ... and so do those that come after it, in their first sync.
+      for (let kill = 0; kill < KILLS; kill++) {
+        const daemon = await node.spawn(daemonArgv(node, flags()));
+        await killAfter(daemon, random.next().value * firstSyncMs);
+      }
+      const last = await startDaemon(node, flags());
+      await last.stop(10_000);
+      expect(differences(undisturbed.get(shape) ?? '', nodeIndependent(await kernelState(node)))).toEqual([]);
+    }
+  });
+});
