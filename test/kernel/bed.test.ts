@@ -111,7 +111,9 @@ describe('a bed of two nodes', () => {
       expect(await client.probeSctp(pod.addresses[family], 9)).toEqual({ ok: false, code: 'ECONNREFUSED' });
       const nobody = clusterAddress(200)[family];
       expect(await client.probeTcp(nobody, 80, { timeoutMs: 500 })).toEqual({ ok: false, code: 'TIMEOUT' });
-      expect(await client.probeSctp(nobody, 80, { timeoutMs: 500 })).toEqual({ ok: false, code: 'TIMEOUT' });
+      // Its second attempt may hear of what a router on the way says.
+      const sctp = await client.probeSctp(nobody, 80, { timeoutMs: 500 });
+      expect(['TIMEOUT', 'ENETUNREACH']).toContain(sctp.ok ? sctp.answeredBy : sctp.code);
     },
   );
 
