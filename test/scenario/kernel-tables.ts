@@ -7,18 +7,13 @@ export type KernelTables = Readonly<Record<(typeof KERNEL_TABLES)[number], reado
 
 /** What a node's kernel holds, as the system's own tools tell it. */
 export async function readKernelTables(node: Namespace): Promise<KernelTables> {
-  // One shell-free process for all three would be quicker still, but each tool has its own command line.
-  const [ipvs, sets, device] = await Promise.all([
-    node.exec(['ipvsadm', '-Sn']),
-    node.exec(['ipset', 'save']),
-    node.exec(['ip', '-j', 'addr', 'show', 'dev', 'kube-ipvs0']),
-  ]);
-  return {
-    'virtual servers': parseIpvsadm(ipvs.stdout),
-    sets: parseIpset(sets.stdout),
-    addresses: parseAddresses(device.stdout),
-  };
+  // One shell for all three: it is asked for until everything has settled, and entering a namespace takes its time.
+  const { stdout } = await node.exec(['sh', '-ec', ALL_THREE]);
+  const [ipvs = '', sets = '', device = ''] = stdout.split('===\n');
+  return { 'virtual servers': parseIpvsadm(ipvs), sets: parseIpset(sets), addresses: parseAddresses(device) };
 }
+
+const ALL_THREE = 'ipvsadm -Sn; echo ===; ipset save; echo ===; ip -j addr show dev kube-ipvs0';
 
 const PROTOCOLS: Readonly<Record<string, string>> = { '-t': 'TCP', '-u': 'UDP', '--sctp-service': 'SCTP' };
 

@@ -10,11 +10,11 @@ import { startDaemon } from '../support/daemon.ts';
 import { address } from '../support/state.ts';
 import type { Action } from './action.ts';
 import { KERNEL_TABLES, readKernelTables } from './kernel-tables.ts';
-import { COMMON_FLAGS } from './plan-run.ts';
+import { COMMON_FLAGS, plannedTables } from './plan-run.ts';
 import { type Outcome, type Probe, judge } from './probe.ts';
 import type { Scenario, Step } from './scenario-file.ts';
 import { ScenarioState } from './scenario-state.ts';
-import { difference } from './tables.ts';
+import { type Tables, difference } from './tables.ts';
 
 /** How long a change of a file may take to be in the kernel of a slow machine. */
 const SETTLE_MS = 10_000;
@@ -57,11 +57,12 @@ export class PacketRun implements AsyncDisposable {
     const node = this.#bed.node(0);
     await node.exec(['conntrack', '-F'], { allowFailure: true });
     await node.ip(scenario.nodeAddresses.map((address) => `addr add ${address}/${prefixOf(address)} dev eth0 nodad`));
-    for (const step of scenario.steps) {
+    const planned = await plannedTables(scenario);
+    for (const [index, step] of scenario.steps.entries()) {
       state.take(step);
       await this.#write(state.yaml());
       await this.#withFlags(scenario.flags);
-      const found = [...(await this.#settle(step)), ...(await this.#probe(step.probes))];
+      const found = [...(await this.#settle(step, planned[index])), ...(await this.#probe(step.probes))];
       wrong.push(...found.map((text) => (step.title === '' ? text : `after "${step.title}": ${text}`)));
     }
     await node.ip(scenario.nodeAddresses.map((address) => `addr del ${address}/${prefixOf(address)} dev eth0`));
@@ -96,20 +97,20 @@ export class PacketRun implements AsyncDisposable {
     this.#flags = wanted;
   }
 
-  async #settle(step: Step): Promise<string[]> {
+  /** Waits until the kernel holds what the plan of the kernel in memory came to: all of it, not only what the file shows. */
+  async #settle(step: Step, planned: Partial<Tables> = {}): Promise<string[]> {
     const deadline = Date.now() + SETTLE_MS + step.afterSeconds * 1000;
     for (;;) {
-      const wrong = await this.#compare(step);
+      const wrong = await this.#compare(planned);
       if (wrong.length === 0 || Date.now() > deadline) return wrong;
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
   }
 
-  async #compare(step: Step): Promise<string[]> {
+  async #compare(planned: Partial<Tables>): Promise<string[]> {
     const tables = await readKernelTables(this.#bed.node(0));
     return KERNEL_TABLES.map((table) => {
-      const want = step.tables.get(table);
-      return want === undefined ? undefined : difference(table, want.map(withoutDraining), tables);
+      return difference(table, (planned[table] ?? []).map(withoutDraining), tables);
     }).filter((text) => text !== undefined);
   }
 

@@ -35,19 +35,26 @@ export const COMMON_FLAGS = [
 
 /** Runs a scenario through manifests, model, plan and reconciler on the kernel in memory; answers what is wrong. */
 export async function runOnPlan(scenario: Scenario): Promise<string[]> {
+  const results = await plannedTables(scenario);
+  return scenario.steps.flatMap(({ title, tables: wanted }, index) => {
+    const found = Array.from(wanted, ([table, want]) => difference(table, want, results[index] ?? {}));
+    return found
+      .filter((text) => text !== undefined)
+      .map((text) => (title === '' ? text : `after "${title}": ${text}`));
+  });
+}
+
+/** All tables as they are after each step. */
+export async function plannedTables(scenario: Scenario): Promise<Tables[]> {
   const run = await PlanRun.start(scenario);
   const state = new ScenarioState();
-  const wrong: string[] = [];
+  const results: Tables[] = [];
   for (const step of scenario.steps) {
     state.take(step);
     await run.take(state.yaml(), step);
-    const tables = await run.tables();
-    for (const [table, want] of step.tables) {
-      const found = difference(table, want, tables);
-      if (found !== undefined) wrong.push(`${step.title === '' ? '' : `after "${step.title}": `}${found}`);
-    }
+    results.push(await run.tables());
   }
-  return wrong;
+  return results;
 }
 
 class PlanRun {
