@@ -62,7 +62,9 @@ ${fileOnly.join('\n')}
 
 ## Feature gates
 
-${KNOWN_GATES.map((gate) => `\`${gate}\``).join(', ')}. Any other name is an error at start.
+${KNOWN_GATES.map((gate) => `\`${gate}\``).join(', ')}. A name that looks like a gate but is none of these
+(a cluster's gates are often set for all components at once) is named in one line of the log and has no effect; one that cannot be a gate's is an error at
+start, and so is the attempt to switch a gate that has graduated.
 `;
 }
 

@@ -1,6 +1,7 @@
 import { withDefaultPort } from './bind-address.ts';
 import type { ReadConfig } from './config-document.ts';
 import { type FieldPath, type FieldValues, defaultValues, withFields } from './config-fields.ts';
+import { gateNotes } from './feature-gates.ts';
 import { FLAGS } from './flag-table.ts';
 import { type FlagValues, numberFlag, textFlag } from './flag-values.ts';
 import type { VModule } from './value-kind.ts';
@@ -82,7 +83,8 @@ function completeFromFile(file: ReadConfig, flags: FlagValues): CompleteConfig {
 export function completeConfig(flags: FlagValues, file: ReadConfig | undefined): CompleteConfig {
   const base = file === undefined ? { values: completeFromFlags(flags), notes: [] } : completeFromFile(file, flags);
   const values = overrideNodeName(base.values, flags);
-  return { values, notes: [...base.notes, ...flagNotes(flags), ...addressNotes(values, flags)] };
+  const notes = [...base.notes, ...flagNotes(flags), ...gateNotes(values.featureGates), ...addressNotes(values, flags)];
+  return { values, notes };
 }
 
 /** A file cannot say "no server": an empty address in it means the default. */

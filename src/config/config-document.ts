@@ -134,6 +134,9 @@ function readField(path: FieldPath, raw: unknown, reading: Reading): void {
   reading.found.set(path, value);
 }
 
+/** Fields of older releases that files still have: nothing that runs now ever did what they say. */
+const RETIRED: ReadonlySet<string> = new Set(['udpIdleTimeout']);
+
 function readSection(section: string, raw: Raw, reading: Reading): void {
   for (const [key, value] of Object.entries(raw)) {
     const path = section === '' ? key : `${section}.${key}`;
@@ -141,6 +144,8 @@ function readSection(section: string, raw: Raw, reading: Reading): void {
     // null leaves the default, as in Go.
     if (isFieldPath(path)) {
       if (value !== null) readField(path, value, reading);
+    } else if (RETIRED.has(path)) {
+      reading.unknown.push(`${path} has no effect: gone from kube-proxy; drop it`);
     } else if (!SECTIONS.has(path)) {
       reading.unknown.push(unknownField(path));
     } else if (isRecord(value)) {

@@ -40,21 +40,40 @@ export interface FeatureGate {
   readonly enabled: boolean;
 }
 
-/** One sentence for each setting that names no gate or switches one that is locked. */
+/** How every gate of Kubernetes is written. */
+const LOOKS_LIKE_A_GATE = /^[A-Z][A-Za-z0-9]{0,99}$/;
+
+/** One sentence for each setting whose name cannot be a gate's, or that switches one that is locked. */
 export function gateProblems(settings: FeatureGateSettings): string[] {
   const problems: string[] = [];
   for (const [name, enabled] of Object.entries(settings)) {
     const gate = Object.hasOwn(GATES, name) ? GATES[name] : undefined;
     if (gate === undefined) {
+      if (LOOKS_LIKE_A_GATE.test(name)) continue;
       const meant = nearest(name, KNOWN_GATES);
-      problems.push(
-        `unknown feature gate ${JSON.stringify(name)}${meant === undefined ? '' : `: did you mean ${meant}?`}`,
-      );
+      const hint = meant === undefined ? 'want letters and digits, the first a capital' : `did you mean ${meant}?`;
+      problems.push(`${JSON.stringify(name)} is no name of a feature gate: ${hint}`);
     } else if (gate.locked && gate.enabled !== enabled) {
       problems.push(`feature gate ${name} is locked to ${gate.enabled}: drop it`);
     }
   }
   return problems;
+}
+
+/**
+ * One sentence about all settings of gates that are none of ours; empty without any. A cluster sets its gates for every component in one
+ * place, and kube-proxy knows (and ignores) those of the others: a start must not fail for them.
+ */
+export function gateNotes(settings: FeatureGateSettings): string[] {
+  const foreign = Object.keys(settings).filter((name) => !Object.hasOwn(GATES, name));
+  if (foreign.length === 0) return [];
+  const named = foreign.map((name) => {
+    const meant = nearest(name, KNOWN_GATES);
+    // Only what is a slip of the keyboard: names of gates have words in common.
+    const slip = meant !== undefined && meant.toLowerCase() === name.toLowerCase();
+    return slip ? `${name} (did you mean ${meant}?)` : name;
+  });
+  return [`feature gates that are not of this program have no effect: ${named.join(', ')}`];
 }
 
 /** Every known gate; AllAlpha and AllBeta move those of their stage that are not set by name. */

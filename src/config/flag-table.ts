@@ -248,7 +248,7 @@ const ROWS: Readonly<Record<FlagGroup, readonly Row[]>> = {
     [
       'init-only',
       'false',
-      'do what needs full privileges (conntrack and ipvs settings); a later run then needs CAP_NET_ADMIN only',
+      'do what needs full privileges (conntrack and ipvs settings); a later run then needs CAP_NET_ADMIN and CAP_NET_RAW only',
       SWITCH,
     ],
     [

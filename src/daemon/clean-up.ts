@@ -15,7 +15,7 @@ import { transaction } from '../state/transaction.ts';
 import { reportFailure } from './failure.ts';
 import { planConfigForCleanUp } from './node-identity.ts';
 import { openLog } from './open-log.ts';
-import { requireNetAdmin } from './rights.ts';
+import { requireRights } from './rights.ts';
 
 const OUR_SETS: ReadonlySet<string> = new Set(SET_ROLES.flatMap((role) => IP_FAMILIES.map((f) => setName(role, f))));
 
@@ -23,7 +23,7 @@ const OUR_SETS: ReadonlySet<string> = new Set(SET_ROLES.flatMap((role) => IP_FAM
 export async function cleanUp(config: ProxyConfig): Promise<number> {
   const { log } = openLog(config);
   return reportFailure(log, async () => {
-    await requireNetAdmin();
+    await requireRights({ rules: true });
     const kernel = createLinuxKernel({ log: log.child('kernel') });
     try {
       return await removeAll(kernel, new Leftovers(createCommandRunner()), config, log);

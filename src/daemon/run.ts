@@ -25,7 +25,7 @@ import { nodeNameOf, planConfigOf, waitForNode } from './node-identity.ts';
 import { openLog } from './open-log.ts';
 import { openSource } from './open-source.ts';
 import { handleLeftovers } from './other-modes.ts';
-import { requireNetAdmin } from './rights.ts';
+import { requireRights } from './rights.ts';
 import { startServers } from './servers.ts';
 import { noteEvent } from './source-events.ts';
 import { StopSignal } from './stop-signal.ts';
@@ -70,7 +70,7 @@ async function start(
   started.defer(() => opened.close());
   const events = new DaemonEvents(nodeName, opened.eventSink, clock, log.child('events'));
   started.defer(() => events.close());
-  await requireNetAdmin();
+  await requireRights({ rules: true });
   const kernel = createLinuxKernel({
     log: log.child('kernel'),
     onProgram: (program) => metrics.processStarted(program),

@@ -39,7 +39,7 @@ export class FailureReport {
       case 'unauthorized':
         return `the API server ${server} does not accept our credentials (401: ${message}): check the token or client certificate of the kubeconfig or service account; it is read again at each attempt`;
       case 'forbidden':
-        return `the API server does not allow us to list and watch ${plural} (403: ${message}): bind our user to the ClusterRole system:node-proxier; attempts go on`;
+        return `the API server does not allow us to list and watch ${plural} (403: ${message}): our user needs the verbs list and watch on ${plural} at the cluster scope (a ClusterRole with them, and a ClusterRoleBinding); attempts go on`;
       case 'refused':
         return `the API server refuses our request for ${plural}: ${message}`;
       case 'expired':

@@ -108,13 +108,13 @@ describe('an exec plugin that does not end', () => {
   });
 });
 
-test('403: one line with the ClusterRole to bind, and recovery', async () => {
+test('403: one line with the permission that is missing, and recovery', async () => {
   await start({});
   bed.server.auth.deny('watch', 'services');
   bed.follow();
   await eventually(() => expect(bed.server.requests.filter(({ code }) => code === 403).length).toBeGreaterThan(4));
   expect(bed.log.messages('error')).toEqual([
-    'the API server does not allow us to list and watch services (403: services is forbidden: User "system:anonymous" cannot watch resource "services" in API group "" at the cluster scope): bind our user to the ClusterRole system:node-proxier; attempts go on',
+    'the API server does not allow us to list and watch services (403: services is forbidden: User "system:anonymous" cannot watch resource "services" in API group "" at the cluster scope): our user needs the verbs list and watch on services at the cluster scope (a ClusterRole with them, and a ClusterRoleBinding); attempts go on',
   ]);
   bed.server.auth.allow('watch', 'services');
   await followed();

@@ -159,13 +159,15 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
     ['KubeProxyConfiguration.mode: "kernelspace" is none of iptables, ipvs, nftables (--proxy-mode)'],
   ],
   [
-    ['--proxy-mode=ipvs', '--feature-gates=Nope=true'],
-    ['KubeProxyConfiguration.featureGates: unknown feature gate "Nope" (--feature-gates)'],
+    ['--proxy-mode=ipvs', '--feature-gates=9lives=true'],
+    [
+      'KubeProxyConfiguration.featureGates: "9lives" is no name of a feature gate: want letters and digits, the first a capital (--feature-gates)',
+    ],
   ],
   [
-    ['--proxy-mode=ipvs', '--feature-gates=KubeProxyIpvs=true'],
+    ['--proxy-mode=ipvs', '--feature-gates=kube-proxy-ipvs=true'],
     [
-      'KubeProxyConfiguration.featureGates: unknown feature gate "KubeProxyIpvs": did you mean KubeProxyIPVS? (--feature-gates)',
+      'KubeProxyConfiguration.featureGates: "kube-proxy-ipvs" is no name of a feature gate: did you mean KubeProxyIPVS? (--feature-gates)',
     ],
   ],
   [

@@ -350,10 +350,17 @@ const FIELDS: readonly (readonly [fields: string, errors: readonly string[]])[] 
     'logging: {flushFrequency: -5s}',
     ['KubeProxyConfiguration.logging.flushFrequency: -5s is negative: want 0s or more'],
   ],
-  ['featureGates: {NoSuchGate: true}', ['KubeProxyConfiguration.featureGates: unknown feature gate "NoSuchGate"']],
   [
-    'featureGates: {NFTablesProxymode: true}',
-    ['KubeProxyConfiguration.featureGates: unknown feature gate "NFTablesProxymode": did you mean NFTablesProxyMode?'],
+    'featureGates: {no-such-gate: true}',
+    [
+      'KubeProxyConfiguration.featureGates: "no-such-gate" is no name of a feature gate: want letters and digits, the first a capital',
+    ],
+  ],
+  [
+    'featureGates: {nfTablesProxyMode: true}',
+    [
+      'KubeProxyConfiguration.featureGates: "nfTablesProxyMode" is no name of a feature gate: did you mean NFTablesProxyMode?',
+    ],
   ],
   [
     'featureGates: {NFTablesProxyMode: false}',

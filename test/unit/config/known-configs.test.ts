@@ -65,7 +65,7 @@ const FILES: readonly Known[] = [
       ...KUBEADM,
       clusterCidrs: cidrs('192.168.0.0/16'),
       strictArp: true,
-      notes: ['unknown field "udpIdleTimeout"'],
+      notes: ['udpIdleTimeout has no effect: gone from kube-proxy; drop it'],
     },
   },
   {

@@ -266,6 +266,17 @@ test('feature gates: by name, else by stage, else as they are', () => {
   expect(gates.get('NFTablesProxyMode')).toEqual({ name: 'NFTablesProxyMode', stage: '', enabled: true });
 });
 
+test('feature gates of other components start, are named in one line and change nothing', () => {
+  const without = resolve([IPVS]);
+  const config = resolve([IPVS, '--feature-gates=SidecarContainers=true,AllBeta=true,KubeProxyIPVS=false']);
+  expect(config.notes).toEqual(['feature gates that are not of this program have no effect: SidecarContainers']);
+  expect(config.featureGates.map(({ name }) => name)).toEqual(without.featureGates.map(({ name }) => name));
+  expect(config.fields.featureGates).toEqual({ SidecarContainers: true, AllBeta: true, KubeProxyIPVS: false });
+  expect(resolve([IPVS, '--feature-gates=KubeProxyIpvs=true,InPlacePodVerticalScaling=false']).notes).toEqual([
+    'feature gates that are not of this program have no effect: KubeProxyIpvs (did you mean KubeProxyIPVS?), InPlacePodVerticalScaling',
+  ]);
+});
+
 test('/configz has the keys that tools know', () => {
   expect(configz(resolve([IPVS, '--cluster-cidr=10.0.0.0/8', '--ipvs-scheduler=lc']))).toMatchObject({
     'kubeproxy.config.k8s.io': {
