@@ -1,6 +1,6 @@
 import { FLAG_GROUPS, type Flag, type FlagGroup, type Row, SWITCH, of, switchOf } from './flag.ts';
 import { IGNORED_FLAGS } from './ignored-flags.ts';
-import { duration, int32, string } from './value-kind.ts';
+import { duration, int32, string, strings } from './value-kind.ts';
 
 const ROWS: Readonly<Record<FlagGroup, readonly Row[]>> = {
   Configuration: [
@@ -277,6 +277,12 @@ const ROWS: Readonly<Record<FlagGroup, readonly Row[]>> = {
       '0s',
       'how long a removed TCP real server may keep its connections at weight 0; 0: until the last one ends',
       { kind: duration },
+    ],
+    [
+      'ipvs-unbound-cidrs',
+      '',
+      'service addresses in these CIDRs get their virtual servers, but are not bound to kube-ipvs0 and not closed to the rest',
+      { kind: strings, hint: 'cidrs' },
     ],
     [
       'masquerade-port-range',

@@ -47,3 +47,8 @@ export function numberFlag(flags: FlagValues, name: string, fallback: number): n
   const value = flags.get(name);
   return typeof value === 'number' ? value : fallback;
 }
+
+export function listFlag(flags: FlagValues, name: string): readonly string[] {
+  const value = flags.get(name);
+  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
+}

@@ -84,6 +84,8 @@ export interface ProxyConfig {
   readonly minSyncPeriod: Duration;
   /** Virtual servers whose address is in one of these are not ours: never changed or deleted. */
   readonly excludeCidrs: readonly Cidr[];
+  /** Service addresses in these are served, but not bound to kube-ipvs0. */
+  readonly unboundCidrs: readonly Cidr[];
   readonly strictArp: boolean;
   readonly ipvsTimeouts: IpvsTimeouts;
   /** How long a removed TCP real server may drain at weight 0 before it is deleted; 0: until its last connection ends. */

@@ -8,7 +8,7 @@ import type { FieldValues } from './config-fields.ts';
 import { type Duration, formatDuration } from './duration.ts';
 import { resolveGates } from './feature-gates.ts';
 import { FLAGS } from './flag-table.ts';
-import { type FlagValues, boolFlag, numberFlag, textFlag } from './flag-values.ts';
+import { type FlagValues, boolFlag, listFlag, numberFlag, textFlag } from './flag-values.ts';
 import { ConfigError, formatProblem, show } from './problem.ts';
 import type { DetectLocalMode, LoggingConfig, ProxyConfig } from './proxy-config.ts';
 import { modeRefusal, validate } from './validation.ts';
@@ -29,6 +29,7 @@ function parsePortRange(text: string): PortRange | undefined {
 interface OwnFlags {
   readonly drainTimeout: Duration;
   readonly masqueradePorts: PortRange | undefined;
+  readonly unboundCidrs: readonly Cidr[];
   readonly errors: readonly string[];
 }
 
@@ -43,10 +44,14 @@ function ownFlags(flags: FlagValues): OwnFlags {
   if (range !== '' && masqueradePorts === undefined) {
     errors.push(`--masquerade-port-range: ${show(range)} is no range: want <from>-<to> with ports from 1 to 65535`);
   }
+  const unbound = listFlag(flags, 'ipvs-unbound-cidrs');
+  for (const text of unbound.filter((each) => parseCidr(each) === undefined)) {
+    errors.push(`--ipvs-unbound-cidrs: ${show(text)} is no CIDR: want one such as "10.0.0.0/8" or "fd00::/64"`);
+  }
   if (textFlag(flags, 'manifests') !== '' && textFlag(flags, 'master') !== '') {
     errors.push('--manifests and --master exclude each other: objects come from a directory or from an API server');
   }
-  return { drainTimeout, masqueradePorts, errors };
+  return { drainTimeout, masqueradePorts, unboundCidrs: cidrsOf(unbound), errors };
 }
 
 /** For people who wrote flags and no file, the name of the flag behind the path. */
@@ -98,7 +103,14 @@ export interface ConfigFile extends ReadConfig {
   readonly sha256: string;
 }
 
-type FromFlags = 'action' | 'configFile' | 'notes' | 'manifests' | 'drainTimeout' | 'masqueradePorts';
+type FromFlags =
+  | 'action'
+  | 'configFile'
+  | 'notes'
+  | 'manifests'
+  | 'drainTimeout'
+  | 'masqueradePorts'
+  | 'unboundCidrs';
 
 /** The fields in the words and types of the rest of the program; the values are valid. */
 function fromFields(values: FieldValues, flags: FlagValues): Omit<ProxyConfig, FromFlags> {
@@ -170,5 +182,6 @@ export function resolveConfig(flags: FlagValues, file: ConfigFile | undefined): 
     manifests: orUndefined(textFlag(flags, 'manifests')),
     drainTimeout: own.drainTimeout,
     masqueradePorts: own.masqueradePorts,
+    unboundCidrs: own.unboundCidrs,
   };
 }

@@ -78,6 +78,7 @@ export function planConfigOf(
     masqueradeMark: (1 << config.masqueradeBit) >>> 0,
     localDetectors: localDetectors(config, families, cidrs),
     ...(config.masqueradePorts === undefined ? {} : { masqueradePorts: config.masqueradePorts }),
+    unboundCidrs: config.unboundCidrs,
     // Since iptables 1.6.2 (2018).
     randomFully: true,
   };

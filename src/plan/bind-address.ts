@@ -1,15 +1,17 @@
+import { cidrContains } from '../net/cidr.ts';
 import { type IpAddress, formatIp } from '../net/ip.ts';
 import type { FamilyView } from './family-view.ts';
 import type { PlanDraft } from './plan-draft.ts';
 
 /**
  * Binds an address to kube-ipvs0. In KUBE-IPVS-IPS it is closed but for its services, so an address that the node itself has
- * on an interface is never put there.
+ * on an interface is never put there. Nor is one of --ipvs-unbound-cidrs: whoever makes that one local wants to listen on it.
  */
-export function bindClusterIp(draft: PlanDraft, { family, node }: FamilyView, address: IpAddress): void {
+export function bindClusterIp(draft: PlanDraft, view: FamilyView, address: IpAddress): void {
+  if (isUnbound(view, address)) return;
   draft.addAddress(address);
-  if (!node.interfaceAddresses.includes(address)) {
-    draft.addEntry('IPVS-IPS', family, { type: 'hash:ip', address });
+  if (!view.node.interfaceAddresses.includes(address)) {
+    draft.addEntry('IPVS-IPS', view.family, { type: 'hash:ip', address });
   }
 }
 
@@ -23,8 +25,14 @@ export function bindExternalAddress(draft: PlanDraft, view: FamilyView, address:
     bindClusterIp(draft, view, address);
     return;
   }
+  // It was not to be bound anyway: nothing to warn of.
+  if (isUnbound(view, address)) return;
   draft.addWarning({
     reason: 'node-owns-address',
     message: `${formatIp(address)} is an address of this node: the service is reachable there, but the address is not bound`,
   });
+}
+
+function isUnbound({ unboundCidrs }: FamilyView, address: IpAddress): boolean {
+  return unboundCidrs.some((cidr) => cidrContains(cidr, address));
 }

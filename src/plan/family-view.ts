@@ -1,4 +1,5 @@
 import type { EndpointModel, ServiceModel, ServicePortModel } from '../model/service-model.ts';
+import type { Cidr } from '../net/cidr.ts';
 import { type IpAddress, type IpFamily, familyOf } from '../net/ip.ts';
 import type { Port } from '../net/port.ts';
 import type { RealServer } from '../state/real-server.ts';
@@ -31,6 +32,8 @@ export interface FamilyView {
   /** Where node ports are served. */
   readonly nodeAddresses: readonly IpAddress[];
   readonly ports: readonly PortView[];
+  /** Addresses in these are not bound. */
+  readonly unboundCidrs: readonly Cidr[];
   /** What all virtual servers of the service share. */
   readonly settings: Pick<VirtualServer, 'scheduler' | 'flags' | 'timeout' | 'prefix'>;
 }
@@ -60,6 +63,7 @@ export function familyView(
     loadBalancerIps,
     nodeAddresses: hasNodePort ? nodePortAddresses(family, node, config) : [],
     ports: service.ports.map((port) => portView(service, port, family, hasAddress, place)),
+    unboundCidrs: config.unboundCidrs ?? [],
     settings: {
       scheduler: config.scheduler,
       flags: flags | schedulerFlags(config.scheduler),

@@ -22,6 +22,8 @@ export interface PlanConfig {
   readonly localDetectors: Readonly<Partial<Record<IpFamily, LocalDetector>>>;
   /** Source ports that masquerading may use, if it must keep clear of NodePorts. */
   readonly masqueradePorts?: { readonly from: Port; readonly to: Port };
+  /** Service addresses in these are served, but neither bound to kube-ipvs0 nor closed; absent: every one is bound. */
+  readonly unboundCidrs?: readonly Cidr[];
   /** iptables knows --random-fully. */
   readonly randomFully: boolean;
 }

@@ -95,6 +95,11 @@ const CASES: readonly Case[] = [
     '',
     { drainTimeout: 300_000, masqueradePorts: { from: 1024 as never, to: 2048 as never }, manifests: '/m' },
   ],
+  [
+    ['--ipvs-unbound-cidrs=10.203.0.1/16,fd00:203::/64', '--ipvs-unbound-cidrs=192.0.2.0/24'],
+    '',
+    { unboundCidrs: ['10.203.0.0/16', 'fd00:203::/64', '192.0.2.0/24'].map((text) => parseCidr(text)!) },
+  ],
   // Servers that are off, moved, or given their port by the old flags.
   [[IPVS, '--healthz-port=0', '--metrics-port', '0'], undefined, { healthzBind: undefined, metricsBind: undefined }],
   [[IPVS, '--healthz-bind-address='], undefined, { healthzBind: undefined }],
@@ -128,6 +133,7 @@ const CASES: readonly Case[] = [
       masqueradeAll: false,
       nodePortAddresses: [],
       excludeCidrs: [],
+      unboundCidrs: [],
       nodeIpOverride: undefined,
       hostnameOverride: undefined,
       drainTimeout: 0,
