@@ -81,7 +81,7 @@ scenario: build ## one scenario file, on the plan and with packets: NAME=cluster
 demo: build ## a small cluster on a real IPVS kernel, step by step, in under two minutes
 	@test/kernel/run.sh node test/demo/demo.ts
 
-bench: build ## measures against baselines of the same run, one JSON object a line; QUICK=1: smaller
+bench: build image ## measures against baselines of the same run, one JSON object a line; QUICK=1: smaller
 	@BENCH_QUICK=$(QUICK) test/kernel/run.sh node --max-semi-space-size=2 --disable-warning=ExperimentalWarning test/bench/bench.ts
 
 clean: ## remove everything that was built or installed here

@@ -10,6 +10,7 @@ import { virtualServerKey } from '../../src/state/virtual-server.ts';
 import { LongProcess } from '../bed/long-process.ts';
 import { Namespace } from '../bed/namespace.ts';
 import { daemonArgv } from '../support/daemon.ts';
+import { imageEntrypoint, inContainer } from '../support/image.ts';
 import { BenchNode, Driver } from './bench-node.ts';
 import { isIpvs, record, replay } from './floor.ts';
 import {
@@ -196,6 +197,7 @@ async function memory(): Promise<void> {
   const bare: number[] = [];
   const idle: number[] = [];
   const full: number[] = [];
+  const image: number[] = [];
   for (let run = 1; run <= RUNS.memory; run++) {
     out.progress(`memory, run ${run} of ${RUNS.memory}`);
     await using nothing = await LongProcess.start([process.execPath, '-e', 'setInterval(() => {}, 1e6)']);
@@ -203,10 +205,12 @@ async function memory(): Promise<void> {
     bare.push(await residentMib(nothing.pid));
     idle.push(await daemonMemory(scratch, { ...LARGE, services: 1 }));
     full.push(await daemonMemory(scratch, LARGE));
+    image.push(await imageMemory());
   }
   await rm(scratch, { recursive: true });
   const against = 'node that does nothing';
   out.add({ name: 'RSS of the daemon, idle', unit: 'MiB', values: idle, against, baselines: bare });
+  out.add({ name: 'RSS of the daemon in the image, idle', unit: 'MiB', values: image, against, baselines: bare });
   out.add({ name: `RSS of the daemon at ${SIZE}`, unit: 'MiB', values: full, against, baselines: bare });
 }
 
@@ -227,6 +231,18 @@ async function daemonMemory(scratch: string, shape: ClusterShape): Promise<numbe
   await server.waitForOutput(/http:\S+/, 120_000);
   const daemon = await node.spawn(daemonArgv(node, [`--kubeconfig=${kubeconfig}`, '--cluster-cidr=10.64.0.0/10']));
   await daemon.waitForOutput(/first sync done/, 240_000);
+  await new Promise((resolve) => setTimeout(resolve, 5_000));
+  return residentMib(daemon.pid);
+}
+
+/** The container image's root file system, started as the image starts; the few Services of the demo. */
+async function imageMemory(): Promise<number> {
+  await using bench = await BenchNode.make();
+  await using node = new Namespace('node-0', bench.netns, { v4: NODE_ADDRESS, v6: '' });
+  const flags = ['--proxy-mode=ipvs', '--hostname-override=node-0', '--conntrack-max-per-core=0'];
+  const argv = [...(await imageEntrypoint()), ...flags, '--manifests=/etc/kube-ipvs-proxy'];
+  const daemon = await node.spawn(inContainer('manifests/demo', argv));
+  await daemon.waitForOutput(/first sync done/, 120_000);
   await new Promise((resolve) => setTimeout(resolve, 5_000));
   return residentMib(daemon.pid);
 }

@@ -14,6 +14,8 @@ const FIRST_SYNC_MS = 60_000;
 export function daemonArgv(node: Namespace, flags: readonly string[]): string[] {
   return [
     process.execPath,
+    // As the bundle's first line has it.
+    '--max-semi-space-size=2',
     BUNDLE,
     '--proxy-mode=ipvs',
     `--hostname-override=${node.name}`,

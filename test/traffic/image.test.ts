@@ -4,29 +4,12 @@ import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals
 import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
+import { IMAGE, imageEntrypoint, inContainer } from '../support/image.ts';
 
 jest.setTimeout(180_000);
 
-const IMAGE = path.resolve('build/image');
-
 /** Of resident memory; more than half of it is the Node.js program itself, shared with every other process of it. */
 const MOST_MIB = 75;
-
-// As a container runtime does: the root file system read-only; /proc, /sys and /dev; memory at /run; the configuration mounted.
-const CONTAINER = `
-set -e
-root=/run/image-root
-mkdir -p "$root"
-mount --bind "$1" "$root"
-mount -o remount,bind,ro "$root"
-mount -t proc proc "$root/proc"
-mount --rbind /sys "$root/sys"
-mount --rbind /dev "$root/dev"
-mount -t tmpfs tmpfs "$root/run"
-mount --bind "$2" "$root/etc/kube-ipvs-proxy"
-shift 2
-exec chroot "$root" "$@"
-`;
 
 const FLAGS = [
   '--proxy-mode=ipvs',
@@ -44,8 +27,7 @@ describe('the image', () => {
   let entrypoint: readonly string[];
 
   beforeAll(async () => {
-    const dockerfile = await readFile('Dockerfile', 'utf8');
-    entrypoint = JSON.parse(/^ENTRYPOINT (.*)$/m.exec(dockerfile)?.[1] ?? '') as string[];
+    entrypoint = await imageEntrypoint();
     bed = await Bed.create({ nodes: 1, podsPerNode: 2, clients: 1 });
     node = bed.node(0);
     for (const index of [0, 1]) await bed.pod(0, index).serveTcp(8080);
@@ -55,10 +37,7 @@ describe('the image', () => {
     await bed[Symbol.asyncDispose]();
   });
 
-  /** Mounts are of the process alone: `ip netns exec` gives it a mount namespace. */
-  function inImage(...argv: readonly string[]): readonly string[] {
-    return ['/bin/sh', '-c', CONTAINER, 'container', IMAGE, path.resolve('manifests/demo'), ...argv];
-  }
+  const inImage = (...argv: readonly string[]): readonly string[] => inContainer('manifests/demo', argv);
 
   test('holds no shell, no package manager and nothing setuid', async () => {
     const files = await readdir(IMAGE, { recursive: true, withFileTypes: true });
