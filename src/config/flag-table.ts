@@ -285,6 +285,12 @@ const ROWS: Readonly<Record<FlagGroup, readonly Row[]>> = {
       { kind: strings, hint: 'cidrs' },
     ],
     [
+      'service-metrics-limit',
+      '1000',
+      'metrics of single Services (kubeipvs_service_*) are served while there are at most so many Services; 0: never',
+      { kind: int32, hint: 'services' },
+    ],
+    [
       'masquerade-port-range',
       '',
       'source ports that masquerading may take, to keep clear of NodePorts',

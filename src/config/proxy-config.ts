@@ -90,6 +90,8 @@ export interface ProxyConfig {
   readonly ipvsTimeouts: IpvsTimeouts;
   /** How long a removed TCP real server may drain at weight 0 before it is deleted; 0: until its last connection ends. */
   readonly drainTimeout: Duration;
+  /** Up to so many Services have metrics of their own; 0: none. */
+  readonly serviceMetricsLimit: number;
 
   readonly masqueradeAll: boolean;
   /** The packet mark is 1 << masqueradeBit (unsigned). */

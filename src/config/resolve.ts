@@ -28,6 +28,7 @@ function parsePortRange(text: string): PortRange | undefined {
 
 interface OwnFlags {
   readonly drainTimeout: Duration;
+  readonly serviceMetricsLimit: number;
   readonly masqueradePorts: PortRange | undefined;
   readonly unboundCidrs: readonly Cidr[];
   readonly errors: readonly string[];
@@ -39,6 +40,9 @@ function ownFlags(flags: FlagValues): OwnFlags {
   const drainTimeout = numberFlag(flags, 'ipvs-drain-timeout', 0);
   if (drainTimeout < 0)
     errors.push(`--ipvs-drain-timeout: ${formatDuration(drainTimeout)} is negative: want 0s or more`);
+  const serviceMetricsLimit = numberFlag(flags, 'service-metrics-limit', 1000);
+  if (serviceMetricsLimit < 0)
+    errors.push(`--service-metrics-limit: ${serviceMetricsLimit} is negative: want 0 (no such metrics) or more`);
   const range = textFlag(flags, 'masquerade-port-range');
   const masqueradePorts = parsePortRange(range);
   if (range !== '' && masqueradePorts === undefined) {
@@ -51,7 +55,7 @@ function ownFlags(flags: FlagValues): OwnFlags {
   if (textFlag(flags, 'manifests') !== '' && textFlag(flags, 'master') !== '') {
     errors.push('--manifests and --master exclude each other: objects come from a directory or from an API server');
   }
-  return { drainTimeout, masqueradePorts, unboundCidrs: cidrsOf(unbound), errors };
+  return { drainTimeout, serviceMetricsLimit, masqueradePorts, unboundCidrs: cidrsOf(unbound), errors };
 }
 
 /** For people who wrote flags and no file, the name of the flag behind the path. */
@@ -109,6 +113,7 @@ type FromFlags =
   | 'notes'
   | 'manifests'
   | 'drainTimeout'
+  | 'serviceMetricsLimit'
   | 'masqueradePorts'
   | 'unboundCidrs';
 
@@ -181,6 +186,7 @@ export function resolveConfig(flags: FlagValues, file: ConfigFile | undefined): 
     notes: complete.notes,
     manifests: orUndefined(textFlag(flags, 'manifests')),
     drainTimeout: own.drainTimeout,
+    serviceMetricsLimit: own.serviceMetricsLimit,
     masqueradePorts: own.masqueradePorts,
     unboundCidrs: own.unboundCidrs,
   };

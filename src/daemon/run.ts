@@ -27,6 +27,7 @@ import { openSource } from './open-source.ts';
 import { handleLeftovers } from './other-modes.ts';
 import { requireRights } from './rights.ts';
 import { startServers } from './servers.ts';
+import { ServiceMetrics } from './service-metrics.ts';
 import { noteEvent } from './source-events.ts';
 import { StopSignal } from './stop-signal.ts';
 import { SyncPublisher } from './sync-publisher.ts';
@@ -167,6 +168,9 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     onWarning,
   });
   started.defer(() => reconciler.stop());
+  const limit = config.serviceMetricsLimit;
+  const services = new ServiceMetrics({ kernel, cluster, plan: () => reconciler.plan, limit, log: control.log });
+  metrics.observeServices(() => services.read());
   for (const family of families) health.started(family, clock.now());
   started.defer(kernel.watchNodeAddresses(() => reconciler.nodeAddressesChanged()));
   reconciler.clusterChanged();

@@ -14,7 +14,15 @@ import { codeOf, textOf } from './errno.ts';
 import { FakeTables } from './fake-tables.ts';
 import { KernelError } from './kernel-error.ts';
 import { checkSysctlKey } from './sysctl.ts';
-import type { Flow, IpvsTimeouts, Kernel, KernelCounters, NodeAddress, ObservedIpSet } from './kernel.ts';
+import type {
+  Flow,
+  IpvsTimeouts,
+  Kernel,
+  KernelCounters,
+  NodeAddress,
+  ObservedIpSet,
+  VirtualServerStats,
+} from './kernel.ts';
 
 /** Answers a positive errno for an operation that shall fail, else undefined. Asked before each operation. */
 export type FailOp = (op: Op) => number | undefined;
@@ -115,6 +123,13 @@ export class FakeKernel implements Kernel {
     servers.set(realServerKey(server), { ...present, ...change });
   }
 
+  /** Traffic as the kernel shall report it; what is not named stays. The virtual server must be there. */
+  setStats(id: VirtualServerId, change: Partial<VirtualServerStats>): void {
+    const present = this.tables.virtualServers.get(virtualServerKey(id));
+    if (present === undefined) throw new Error('no such virtual server in the fake kernel');
+    present.stats = { ...present.stats, ...change };
+  }
+
   setNodeAddresses(addresses: readonly NodeAddress[]): void {
     this.#nodeAddresses = addresses;
     for (const watcher of this.#watchers) watcher();
@@ -144,6 +159,11 @@ export class FakeKernel implements Kernel {
   async getVirtualServers(): Promise<VirtualServer[]> {
     await this.#enter('getVirtualServers');
     return [...this.tables.virtualServers.values()].map(({ virtualServer }) => virtualServer);
+  }
+
+  async getVirtualServerStats(): Promise<Map<VirtualServerKey, VirtualServerStats>> {
+    await this.#enter('getVirtualServerStats');
+    return new Map(Array.from(this.tables.virtualServers, ([key, { stats }]) => [key, stats]));
   }
 
   async findVirtualServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServer>> {

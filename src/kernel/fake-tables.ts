@@ -12,14 +12,24 @@ import {
   VS_HASHED,
   virtualServerKey,
 } from '../state/virtual-server.ts';
+import type { VirtualServerStats } from './kernel.ts';
 
 /** linux/netfilter/ipset/ip_set.h: attributes that do not fit the type of the set. */
 const IPSET_ERR_PROTOCOL = 4097;
 const { EEXIST, EINVAL, ENODEV, ENOENT, ESRCH } = constants.errno;
 
+const NO_TRAFFIC: VirtualServerStats = {
+  connections: 0,
+  incomingPackets: 0,
+  outgoingPackets: 0,
+  incomingBytes: 0,
+  outgoingBytes: 0,
+};
+
 interface FakeVirtualServer {
   virtualServer: VirtualServer;
   readonly realServers: Map<RealServerKey, ObservedRealServer>;
+  stats: VirtualServerStats;
 }
 
 interface FakeSet {
@@ -131,7 +141,8 @@ export class FakeTables {
     const present = this.virtualServers.get(key);
     if (present === undefined && verb === 'edit') return ESRCH;
     const virtualServer = { ...wanted, flags: wanted.flags & ~VS_HASHED };
-    if (present === undefined) this.virtualServers.set(key, { virtualServer, realServers: new Map() });
+    if (present === undefined)
+      this.virtualServers.set(key, { virtualServer, realServers: new Map(), stats: NO_TRAFFIC });
     else present.virtualServer = virtualServer;
     return 0;
   }

@@ -17,6 +17,7 @@ import {
   editService,
   getService,
 } from '../netlink/family/ipvs/service.ts';
+import { decodeStats } from '../netlink/family/ipvs/stats.ts';
 import { familyOf, parseIp } from '../net/ip.ts';
 import { type Port, toPort } from '../net/port.ts';
 import { unreachable } from '../net/unreachable.ts';
@@ -32,7 +33,7 @@ import {
 } from '../state/virtual-server.ts';
 import { type BatchConnection, askAll, runBatch } from './batch.ts';
 import { KernelError } from './kernel-error.ts';
-import type { IpvsTimeouts } from './kernel.ts';
+import type { IpvsTimeouts, VirtualServerStats } from './kernel.ts';
 import type { Refusal } from './netlink-failure.ts';
 
 /** Operations on virtual and real servers. */
@@ -78,6 +79,28 @@ export class IpvsHandle {
       read: ({ payload }) => {
         const virtualServer = virtualServerOf(decodeService(payload));
         if (virtualServer !== undefined) found.push(virtualServer);
+      },
+    });
+    return found;
+  }
+
+  async getStats(): Promise<Map<VirtualServerKey, VirtualServerStats>> {
+    const found = new Map<VirtualServerKey, VirtualServerStats>();
+    await askAll(this.#connection, [undefined], {
+      operation: 'IPVS_CMD_GET_SERVICE',
+      write: (writer) => dumpServices(writer, this.#familyId),
+      read: ({ payload }) => {
+        const virtualServer = virtualServerOf(decodeService(payload));
+        const stats = decodeStats(payload);
+        if (virtualServer === undefined || stats === undefined) return;
+        // Exact up to 2^53: eight petabytes.
+        found.set(virtualServerKey(virtualServer), {
+          connections: Number(stats.connections),
+          incomingPackets: Number(stats.incomingPackets),
+          outgoingPackets: Number(stats.outgoingPackets),
+          incomingBytes: Number(stats.incomingBytes),
+          outgoingBytes: Number(stats.outgoingBytes),
+        });
       },
     });
     return found;

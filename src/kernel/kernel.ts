@@ -36,6 +36,15 @@ export interface Flow {
   readonly replySourcePort: Port;
 }
 
+/** What went through a virtual server since it was made (or its counters were zeroed). In is towards the real servers. */
+export interface VirtualServerStats {
+  readonly connections: number;
+  readonly incomingPackets: number;
+  readonly outgoingPackets: number;
+  readonly incomingBytes: number;
+  readonly outgoingBytes: number;
+}
+
 /**
  * The kernel of one node (one network namespace), as far as a service proxy needs it. One implementation talks to the real
  * kernel, one keeps all in memory and fails with real errnos; both pass test/contract. Methods reject with a
@@ -47,6 +56,8 @@ export interface Kernel {
 
   /** All virtual servers by address (firewall-mark ones are left out), both families. */
   getVirtualServers(): Promise<VirtualServer[]>;
+  /** Counters of all of them, from one dump. The kernel brings them up to date about every two seconds. */
+  getVirtualServerStats(): Promise<Map<VirtualServerKey, VirtualServerStats>>;
   /** Just these; absent in the result where the kernel has none. Cost follows the number asked for. */
   findVirtualServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServer>>;
   /** Real servers of each; an id that the kernel does not have is absent in the result. */

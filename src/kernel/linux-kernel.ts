@@ -18,7 +18,15 @@ import { IpsetHandle, type SetOp } from './ipset-handle.ts';
 import { Iptables } from './iptables.ts';
 import { type IpvsOp, IpvsHandle } from './ipvs-handle.ts';
 import { KernelError } from './kernel-error.ts';
-import type { Flow, IpvsTimeouts, Kernel, KernelCounters, NodeAddress, ObservedIpSet } from './kernel.ts';
+import type {
+  Flow,
+  IpvsTimeouts,
+  Kernel,
+  KernelCounters,
+  NodeAddress,
+  ObservedIpSet,
+  VirtualServerStats,
+} from './kernel.ts';
 import { loadModules } from './modules.ts';
 import { refusalsOf, withKernelError } from './netlink-failure.ts';
 import { NodeAddressWatch } from './node-address-watch.ts';
@@ -103,6 +111,10 @@ class LinuxKernel implements Kernel {
 
   async getVirtualServers(): Promise<VirtualServer[]> {
     return await withKernelError('getVirtualServers', async () => (await this.#ipvsHandle()).getVirtualServers());
+  }
+
+  async getVirtualServerStats(): Promise<Map<VirtualServerKey, VirtualServerStats>> {
+    return await withKernelError('getVirtualServerStats', async () => (await this.#ipvsHandle()).getStats());
   }
 
   async findVirtualServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServer>> {

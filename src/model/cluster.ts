@@ -131,6 +131,11 @@ export class Cluster {
     return definition === undefined ? undefined : mergeSlices(definition, slices);
   }
 
+  /** Without its endpoints, which cost most to put together. */
+  definition(name: NamespacedName): ServiceDefinition | undefined {
+    return this.#definitions.get(name);
+  }
+
   /** All services there are. */
   names(): readonly NamespacedName[] {
     return [...this.#definitions.keys()];

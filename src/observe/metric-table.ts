@@ -46,6 +46,8 @@ const REQUEST_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60];
 const SIZE_BUCKETS = [64, 256, 512, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216];
 
 const FAMILY = ['ip_family'];
+/** One port of one Service; port_name is empty where the port has no name. */
+const SERVICE_PORT = ['namespace', 'service', 'port_name', 'protocol'];
 const BUILD = [
   'major',
   'minor',
@@ -157,6 +159,41 @@ const GENERIC = {
   processStart: gauge('process_start_time_seconds', [], 'When the process started, in Unix time'),
 };
 
+/** Read from the kernel at each scrape; --service-metrics-limit says up to how many Services. */
+const SERVICE = {
+  serviceConnections: counter(
+    'kubeipvs_service_connections_total',
+    SERVICE_PORT,
+    'Connections that IPVS sent to an endpoint, over all addresses of the port; as all these counters up to 2 s old, for the kernel sums up that often',
+  ),
+  serviceIncomingPackets: counter(
+    'kubeipvs_service_incoming_packets_total',
+    SERVICE_PORT,
+    'Packets of clients, towards the endpoints',
+  ),
+  serviceOutgoingPackets: counter('kubeipvs_service_outgoing_packets_total', SERVICE_PORT, 'Packets of endpoints'),
+  serviceIncomingBytes: counter(
+    'kubeipvs_service_incoming_bytes_total',
+    SERVICE_PORT,
+    'Bytes of clients, towards the endpoints, with IP headers',
+  ),
+  serviceOutgoingBytes: counter(
+    'kubeipvs_service_outgoing_bytes_total',
+    SERVICE_PORT,
+    'Bytes of endpoints, with IP headers',
+  ),
+  serviceActiveConnections: gauge(
+    'kubeipvs_service_active_connections',
+    SERVICE_PORT,
+    'Connections that are established, those of draining endpoints too',
+  ),
+  serviceInactiveConnections: gauge(
+    'kubeipvs_service_inactive_connections',
+    SERVICE_PORT,
+    'Connections that IPVS still remembers in any other state, and UDP flows',
+  ),
+};
+
 /** Our own. */
 const OWN = {
   syncs: counter(
@@ -220,11 +257,12 @@ const OWN = {
 };
 
 /** Every metric there is, by the name it has in the code. */
-export const METRICS = { ...KUBE_PROXY, ...GENERIC, ...OWN };
+export const METRICS = { ...KUBE_PROXY, ...GENERIC, ...OWN, ...SERVICE };
 
 /** The same in the groups of the documentation. */
 export const METRIC_GROUPS: Readonly<Record<string, readonly MetricRow[]>> = {
   'Of kube-proxy, with the same names': Object.values(KUBE_PROXY),
   'Of every Kubernetes component and process': Object.values(GENERIC),
   "kube-ipvs-proxy's own": Object.values(OWN),
+  'Of single Services': Object.values(SERVICE),
 };

@@ -47,6 +47,21 @@ export interface NetlinkTraffic {
   readonly receivedBytes: number;
 }
 
+/** Traffic of one port of one Service; counters since they were first seen, which never go down. */
+export interface ServicePortTraffic {
+  readonly namespace: string;
+  readonly service: string;
+  readonly portName: string;
+  readonly protocol: string;
+  readonly connections: number;
+  readonly incomingPackets: number;
+  readonly outgoingPackets: number;
+  readonly incomingBytes: number;
+  readonly outgoingBytes: number;
+  readonly activeConnections: number;
+  readonly inactiveConnections: number;
+}
+
 export type WatchStateName = 'listing' | 'watching' | 'waiting';
 const WATCH_STATES: readonly WatchStateName[] = ['listing', 'watching', 'waiting'];
 
@@ -62,6 +77,7 @@ export class ProxyMetrics {
   readonly #metrics: MetricSet;
   readonly #registry: ReturnType<typeof makeMetrics>['registry'];
   readonly #lag = new EventLoopLag();
+  #readServices: () => Promise<readonly ServicePortTraffic[]> = () => Promise.resolve([]);
 
   /** @param families that this node serves, the primary one first */
   constructor(families: readonly IpFamily[], featureGates: readonly FeatureGate[] = []) {
@@ -197,11 +213,40 @@ export class ProxyMetrics {
     return this.#registry.contentType;
   }
 
+  /** Has each exposition ask for the traffic of single Services; the promise must not reject. */
+  observeServices(read: () => Promise<readonly ServicePortTraffic[]>): void {
+    this.#readServices = read;
+  }
+
   /** Everything in the Prometheus text format. */
-  expose(): Promise<string> {
+  async expose(): Promise<string> {
+    this.#setServices(await this.#readServices());
     this.#readProcess();
     this.#metrics.eventLoopLag.set(this.#lag.takeMax());
-    return this.#registry.metrics();
+    return await this.#registry.metrics();
+  }
+
+  /** Services that are gone leave no series behind. */
+  #setServices(ports: readonly ServicePortTraffic[]): void {
+    const metrics = this.#metrics;
+    const counters = [
+      [metrics.serviceConnections, 'connections'],
+      [metrics.serviceIncomingPackets, 'incomingPackets'],
+      [metrics.serviceOutgoingPackets, 'outgoingPackets'],
+      [metrics.serviceIncomingBytes, 'incomingBytes'],
+      [metrics.serviceOutgoingBytes, 'outgoingBytes'],
+    ] as const;
+    const gauges = [
+      [metrics.serviceActiveConnections, 'activeConnections'],
+      [metrics.serviceInactiveConnections, 'inactiveConnections'],
+    ] as const;
+    for (const [metric] of [...counters, ...gauges]) metric.reset();
+    for (const port of ports) {
+      const { namespace, service, portName, protocol } = port;
+      const labels = { namespace, service, port_name: portName, protocol };
+      for (const [metric, value] of counters) metric.inc(labels, port[value]);
+      for (const [metric, value] of gauges) metric.set(labels, port[value]);
+    }
   }
 
   #countOperations({ operations, failures, drift, rulesRepaired }: SyncObservation): void {

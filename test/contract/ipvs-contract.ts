@@ -126,6 +126,23 @@ export function ipvsContract(family: IpFamily, bed: () => ContractBed): void {
       expect(await kernel.getRealServers([])).toEqual(new Map());
     });
 
+    test('have counters that begin at zero, stay through edits and are gone with them', async () => {
+      const { kernel } = bed();
+      expect(await kernel.getVirtualServerStats()).toEqual(new Map());
+      const udp = virtualServer(vs.address, 80, 'UDP');
+      await apply(...additions, { kind: 'add-virtual-server', virtualServer: udp });
+      const zero = { connections: 0, incomingPackets: 0, outgoingPackets: 0, incomingBytes: 0, outgoingBytes: 0 };
+      const both = new Map([
+        [virtualServerKey(vs), zero],
+        [virtualServerKey(udp), zero],
+      ]);
+      expect(await kernel.getVirtualServerStats()).toEqual(both);
+      await apply({ kind: 'edit-virtual-server', virtualServer: { ...vs, scheduler: 'lc' } });
+      expect(await kernel.getVirtualServerStats()).toEqual(both);
+      await apply({ kind: 'delete-virtual-server', id: udp });
+      expect([...(await kernel.getVirtualServerStats()).keys()]).toEqual([virtualServerKey(vs)]);
+    });
+
     test('that fail are named with their errno, and the others are done', async () => {
       const missing = virtualServer(address(family, 99), 80);
       const unknown = virtualServer(address(family, 12), 80, 'TCP', { scheduler: 'nosuch' });

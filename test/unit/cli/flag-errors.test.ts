@@ -159,6 +159,10 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
     ['KubeProxyConfiguration.mode: "kernelspace" is none of iptables, ipvs, nftables (--proxy-mode)'],
   ],
   [
+    ['--proxy-mode=ipvs', '--service-metrics-limit=-1'],
+    ['--service-metrics-limit: -1 is negative: want 0 (no such metrics) or more'],
+  ],
+  [
     ['--proxy-mode=ipvs', '--feature-gates=9lives=true'],
     [
       'KubeProxyConfiguration.featureGates: "9lives" is no name of a feature gate: want letters and digits, the first a capital (--feature-gates)',

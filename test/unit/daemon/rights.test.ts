@@ -9,16 +9,14 @@ function status(capabilities: bigint): string {
 }
 
 test.each([
-  ['all', 0x1ff_ffff_ffffn, true, undefined],
-  ['both', ADMIN | RAW, true, undefined],
-  ['NET_ADMIN alone, no rules to write', ADMIN, false, undefined],
+  ['all', 0x1ff_ffff_ffffn, true, /^nothing$/],
+  ['both', ADMIN | RAW, true, /^nothing$/],
+  ['NET_ADMIN alone, no rules to write', ADMIN, false, /^nothing$/],
   ['NET_ADMIN alone', ADMIN, true, /CAP_NET_RAW .*\[NET_ADMIN, NET_RAW\]/],
   ['NET_RAW alone', RAW, true, /CAP_NET_ADMIN/],
   ['none', 0n, false, /CAP_NET_ADMIN/],
 ])('%s', (_name, capabilities, rules, missing) => {
-  const found = missingRight(status(capabilities), rules);
-  if (missing === undefined) expect(found).toBeUndefined();
-  else expect(found).toMatch(missing);
+  expect(missingRight(status(capabilities), rules) ?? 'nothing').toMatch(missing);
 });
 
 test('where the kernel does not tell rights, it is left to complain itself', () => {

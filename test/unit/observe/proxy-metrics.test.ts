@@ -228,6 +228,29 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
       'kubeipvs_processes_started_total{program="iptables-restore"}': 1,
     },
   ],
+  [
+    'traffic of Services, of which the last reading counts',
+    () => {
+      const port = { namespace: 'default', service: 'web', portName: 'http', protocol: 'TCP', connections: 5 };
+      const rest = { incomingPackets: 1, outgoingPackets: 2, incomingBytes: 3, outgoingBytes: 4 };
+      const open = { activeConnections: 6, inactiveConnections: 7 };
+      metrics.observeServices(() => Promise.resolve([{ ...port, ...rest, ...open }]));
+    },
+    Object.fromEntries(
+      [
+        ['connections_total', 5],
+        ['incoming_packets_total', 1],
+        ['outgoing_packets_total', 2],
+        ['incoming_bytes_total', 3],
+        ['outgoing_bytes_total', 4],
+        ['active_connections', 6],
+        ['inactive_connections', 7],
+      ].map(([name, value]) => [
+        `kubeipvs_service_${name}{namespace="default",service="web",port_name="http",protocol="TCP"}`,
+        Number(value),
+      ]),
+    ),
+  ],
   ['feature gates', () => undefined, { 'kubernetes_feature_enabled{name="AllAlpha",stage="ALPHA"}': 0 }],
 ];
 

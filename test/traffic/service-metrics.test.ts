@@ -1,0 +1,74 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
+import { Bed } from '../bed/bed.ts';
+import type { Namespace } from '../bed/namespace.ts';
+import { startDaemon } from '../support/daemon.ts';
+
+jest.setTimeout(180_000);
+
+let bed: Bed;
+let node: Namespace;
+let client: Namespace;
+
+beforeAll(async () => {
+  bed = await Bed.create({ nodes: 1, podsPerNode: 2, clients: 1 });
+  node = bed.node(0);
+  client = bed.client(0);
+  for (const index of [0, 1]) await bed.pod(0, index).serveTcp(8080);
+  await startDaemon(node, ['--manifests=manifests/demo', '--cluster-cidr=10.201.0.0/16,fd00:201::/48']);
+});
+
+afterAll(() => bed[Symbol.asyncDispose]());
+
+/** What the scrape says of the demo's web service; NaN when it says nothing. */
+async function scraped(name: string): Promise<number> {
+  const { stdout } = await node.exec(['curl', '-sS', 'http://127.0.0.1:10249/metrics']);
+  const series = `kubeipvs_service_${name}{namespace="default",service="web",port_name="http",protocol="TCP"} `;
+  const line = stdout.split('\n').find((text) => text.startsWith(series));
+  return Number(line?.slice(series.length) ?? NaN);
+}
+
+/** The kernel sums its counters up every two seconds. */
+async function settled(name: string, expected: number): Promise<number> {
+  const deadline = Date.now() + 15_000;
+  for (;;) {
+    const value = await scraped(name);
+    if (value === expected || Date.now() > deadline) return value;
+    await sleep(250);
+  }
+}
+
+async function connect(address: string, port: number, times: number): Promise<void> {
+  for (let i = 0; i < times; i++) expect(await client.probeTcp(address, port)).toMatchObject({ ok: true });
+}
+
+test('after n connections the scrape says n, whichever way they came in', async () => {
+  expect(await scraped('connections_total')).toBe(0);
+  await connect('10.202.0.10', 80, 3);
+  expect(await settled('connections_total', 3)).toBe(3);
+  await connect('fd00:202::a', 80, 2);
+  await connect('10.200.0.10', 30_080, 1);
+  await connect('10.203.0.10', 80, 1);
+  expect(await settled('connections_total', 7)).toBe(7);
+  // SYN, ACK, request and FIN at least, of each.
+  for (const way of ['incoming', 'outgoing']) {
+    const packets = await scraped(`${way}_packets_total`);
+    expect(packets).toBeGreaterThanOrEqual(7 * 3);
+    expect(await scraped(`${way}_bytes_total`)).toBeGreaterThanOrEqual(packets * 40);
+  }
+  expect(await scraped('active_connections')).toBe(0);
+});
+
+test('the kernel, read by ipvsadm, says the same', async () => {
+  const { stdout } = await node.exec(['ipvsadm', '-Ln', '--stats', '--exact']);
+  const ours = stdout.split('\n').filter((line) => /^TCP .*:(80|30080) /.test(line));
+  const total = ours.reduce((sum, line) => sum + Number(line.trim().split(/\s+/)[2]), 0);
+  expect(total).toBe(await scraped('connections_total'));
+});
+
+test('counters that somebody zeroes go on', async () => {
+  await node.exec(['ipvsadm', '-Z']);
+  expect(await scraped('connections_total')).toBe(7);
+  await connect('10.202.0.10', 80, 2);
+  expect(await settled('connections_total', 9)).toBe(9);
+});

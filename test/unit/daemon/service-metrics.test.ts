@@ -1,0 +1,189 @@
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { ServiceMetrics } from '../../../src/daemon/service-metrics.ts';
+import { FakeKernel } from '../../../src/kernel/fake-kernel.ts';
+import type { ServiceDefinition, ServicePortDefinition } from '../../../src/model/service-model.ts';
+import { namespacedName } from '../../../src/net/names.ts';
+import { NodePlan } from '../../../src/plan/node-plan.ts';
+import type { PlannedVirtualServer } from '../../../src/plan/service-plan.ts';
+import type { VirtualServer } from '../../../src/state/virtual-server.ts';
+import { ip, port, realServer, virtualServer } from '../../contract/objects.ts';
+import { TestLog } from '../../support/reconciling.ts';
+
+const WEB = namespacedName('default', 'web');
+const CLUSTER_IP = virtualServer(ip('10.96.0.1'), 80);
+const EXTERNAL = virtualServer(ip('203.0.113.1'), 80);
+const NODE_PORT = virtualServer(ip('192.0.2.1'), 30_080);
+const HTTPS = virtualServer(ip('10.96.0.1'), 443);
+const HTTP_PORT: ServicePortDefinition = { name: 'http', protocol: 'TCP', port: port(80), nodePort: port(30_080) };
+
+function definition(ports: readonly ServicePortDefinition[]): ServiceDefinition {
+  return {
+    name: WEB,
+    uid: 'u',
+    clusterIps: [ip('10.96.0.1')],
+    externalIps: [ip('203.0.113.1')],
+    loadBalancerIps: [],
+    sourceRanges: [],
+    sourceRangeUnreadable: false,
+    affinitySeconds: 0,
+    internalLocal: false,
+    externalLocal: false,
+    ports,
+    warnings: [],
+  };
+}
+
+let kernel: FakeKernel;
+let plan: NodePlan;
+let log: TestLog;
+let metrics: ServiceMetrics;
+let ports: readonly ServicePortDefinition[];
+
+function demand(name: typeof WEB, ...virtualServers: readonly VirtualServer[]): void {
+  const planned = virtualServers.map((each): PlannedVirtualServer => ({ virtualServer: each, realServers: [] }));
+  plan.replace(name, {
+    service: name,
+    virtualServers: planned,
+    addresses: [],
+    entries: [],
+    udp: [],
+    noLocalEndpoints: { internal: false, external: false },
+    warnings: [],
+  });
+}
+
+function exist(...virtualServers: readonly VirtualServer[]): void {
+  for (const each of virtualServers) kernel.put({ kind: 'add-virtual-server', virtualServer: each });
+}
+
+async function connections(): Promise<Readonly<Record<string, number>>> {
+  const read = await metrics.read();
+  return Object.fromEntries(
+    read.map((each) => [`${each.namespace}/${each.service}:${each.portName}/${each.protocol}`, each.connections]),
+  );
+}
+
+beforeEach(() => {
+  kernel = new FakeKernel();
+  plan = new NodePlan();
+  log = new TestLog();
+  ports = [HTTP_PORT, { name: 'https', protocol: 'TCP', port: port(443) }];
+  const cluster = { definition: (name: string) => (name === WEB ? definition(ports) : undefined) };
+  metrics = new ServiceMetrics({ kernel, cluster, plan: () => plan, limit: 2, log });
+});
+
+describe('traffic of a Service port', () => {
+  test('is that of all its virtual servers; another port has its own', async () => {
+    const all = [CLUSTER_IP, EXTERNAL, NODE_PORT, HTTPS];
+    demand(WEB, ...all);
+    exist(...all);
+    kernel.setStats(CLUSTER_IP, { connections: 1, incomingPackets: 10, outgoingBytes: 1000 });
+    kernel.setStats(EXTERNAL, { connections: 2, outgoingPackets: 20 });
+    kernel.setStats(NODE_PORT, { connections: 4, incomingBytes: 500 });
+    kernel.setStats(HTTPS, { connections: 8 });
+    for (const [id, change] of [
+      [CLUSTER_IP, { activeConnections: 3, inactiveConnections: 1 }],
+      [NODE_PORT, { activeConnections: 2, inactiveConnections: 5 }],
+    ] as const) {
+      const server = realServer(ip('10.244.0.1'), 8080);
+      kernel.put({ kind: 'add-real-server', id, realServer: server });
+      kernel.setObserved(id, server, change);
+    }
+    expect(await metrics.read()).toEqual([
+      {
+        namespace: 'default',
+        service: 'web',
+        portName: 'http',
+        protocol: 'TCP',
+        connections: 7,
+        incomingPackets: 10,
+        outgoingPackets: 20,
+        incomingBytes: 500,
+        outgoingBytes: 1000,
+        activeConnections: 5,
+        inactiveConnections: 6,
+      },
+      expect.objectContaining({ portName: 'https', connections: 8, activeConnections: 0 }),
+    ]);
+  });
+
+  test('does not go down when a virtual server goes, nor when its counters begin anew', async () => {
+    demand(WEB, CLUSTER_IP, EXTERNAL);
+    exist(CLUSTER_IP, EXTERNAL);
+    kernel.setStats(CLUSTER_IP, { connections: 10, incomingBytes: 100 });
+    kernel.setStats(EXTERNAL, { connections: 5 });
+    expect(await connections()).toEqual({ 'default/web:http/TCP': 15 });
+    demand(WEB, CLUSTER_IP);
+    kernel.put({ kind: 'delete-virtual-server', id: EXTERNAL });
+    expect(await connections()).toEqual({ 'default/web:http/TCP': 15 });
+    // Made anew, and already with more than it had.
+    demand(WEB, CLUSTER_IP, EXTERNAL);
+    exist(EXTERNAL);
+    kernel.setStats(EXTERNAL, { connections: 6 });
+    expect(await connections()).toEqual({ 'default/web:http/TCP': 21 });
+    // Zeroed, as ipvsadm -Z does.
+    kernel.setStats(CLUSTER_IP, { connections: 1, incomingBytes: 7 });
+    expect(await connections()).toEqual({ 'default/web:http/TCP': 22 });
+    expect((await metrics.read())[0]?.incomingBytes).toBe(107);
+  });
+
+  test('of one that is planned and not there is zero; of one that is gone there is none', async () => {
+    demand(WEB, CLUSTER_IP);
+    expect(await connections()).toEqual({ 'default/web:http/TCP': 0 });
+    plan.replace(WEB, undefined);
+    expect(await connections()).toEqual({});
+  });
+
+  test('belongs to the Service that has the virtual server, where two want it', async () => {
+    demand(WEB, CLUSTER_IP);
+    demand(namespacedName('default', 'aaa'), CLUSTER_IP);
+    exist(CLUSTER_IP);
+    kernel.setStats(CLUSTER_IP, { connections: 3 });
+    expect(await connections()).toEqual({ 'default/aaa:/TCP': 3 });
+  });
+});
+
+test('two scrapes at once read the kernel once', async () => {
+  demand(WEB, CLUSTER_IP);
+  exist(CLUSTER_IP);
+  await Promise.all([metrics.read(), metrics.read()]);
+  expect(kernel.calls.get('getVirtualServerStats')).toBe(1);
+  await metrics.read();
+  expect(kernel.calls.get('getVirtualServerStats')).toBe(2);
+});
+
+test('above the limit there are none, the kernel is not asked, and one line says so', async () => {
+  const third = namespacedName('default', 'three');
+  demand(WEB, CLUSTER_IP);
+  demand(namespacedName('default', 'two'));
+  demand(third);
+  expect(await metrics.read()).toEqual([]);
+  expect(await metrics.read()).toEqual([]);
+  expect(kernel.calls.get('getVirtualServerStats')).toBeUndefined();
+  expect(log.lines).toEqual([
+    'warn: per-service metrics are off: there are more services than the 2 of --service-metrics-limit',
+  ]);
+  plan.replace(third, undefined);
+  expect(await metrics.read()).toHaveLength(1);
+  expect(log.lines.slice(1)).toEqual(['info: per-service metrics are served again']);
+});
+
+test('a limit of 0 is silent', async () => {
+  demand(WEB, CLUSTER_IP);
+  const off = new ServiceMetrics({ kernel, cluster: { definition: () => undefined }, plan: () => plan, limit: 0, log });
+  expect(await off.read()).toEqual([]);
+  expect(log.lines).toEqual([]);
+});
+
+test('a kernel that cannot be read is said once, and the scrape goes on without', async () => {
+  demand(WEB, CLUSTER_IP);
+  exist(CLUSTER_IP);
+  kernel.setStats(CLUSTER_IP, { connections: 4 });
+  expect(await connections()).toEqual({ 'default/web:http/TCP': 4 });
+  kernel.failMethod('getRealServers', 'ENOBUFS');
+  expect(await metrics.read()).toEqual([]);
+  expect(await metrics.read()).toEqual([]);
+  expect(log.lines).toHaveLength(1);
+  kernel.recover();
+  expect(await connections()).toEqual({ 'default/web:http/TCP': 4 });
+});
