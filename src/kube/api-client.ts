@@ -7,6 +7,7 @@ import { loadKubeConfig } from './kube-config.ts';
 import type { KubeConfigOptions, LoadedKubeConfig } from './kube-config.ts';
 import { RateLimit } from './rate-limit.ts';
 import type { RateLimitOptions } from './rate-limit.ts';
+import { TunnelAgent, type TunnelOptions, proxyHeaders } from './tunnel-agent.ts';
 
 /** One finished request, for metrics. `code` is the status, or "<error>" when none arrived. */
 export interface RequestObservation {
@@ -59,6 +60,7 @@ export type ApiReply =
   | { readonly ok: false; readonly message: string };
 
 type Loaded = Extract<LoadedKubeConfig, { ok: true }>;
+type HttpOptions = Omit<TunnelOptions, 'headers'> & { readonly headers: Readonly<Record<string, string>> };
 
 const GO_ARCH: Readonly<Record<string, string>> = { x64: 'amd64', ia32: '386' };
 
@@ -76,6 +78,8 @@ export class ApiClient {
   readonly #httpsAgent = new https.Agent({ keepAlive: true });
   readonly #httpAgent = new http.Agent({ keepAlive: true });
   readonly #rateLimit: RateLimit;
+  /** Through the proxy that was last used; another one closes it. */
+  #tunnels: { readonly proxy: string; readonly agent: TunnelAgent } | undefined;
   #loaded: Loaded;
 
   private constructor(options: ApiClientOptions, loaded: Loaded) {
@@ -108,6 +112,7 @@ export class ApiClient {
   close(): void {
     this.#httpsAgent.destroy();
     this.#httpAgent.destroy();
+    this.#tunnels?.agent.destroy();
   }
 
   async request(request: ApiRequest): Promise<ApiReply> {
@@ -149,14 +154,14 @@ export class ApiClient {
   }
 
   async #attempt(request: ApiRequest, url: URL, mayRetry: boolean): Promise<ApiReply> {
-    let options: https.RequestOptions;
+    let options: HttpOptions;
     try {
       options = await this.#withinTime(request.signal, this.#requestOptions(request));
     } catch (error) {
       return { ok: false, message: `credentials cannot be used: ${errorText(error)}` };
     }
     return await new Promise((settle) => {
-      const outgoing = (url.protocol === 'http:' ? http : https).request(url, options);
+      const outgoing = this.#open(url, options);
       const timeout = setTimeout(
         () => outgoing.destroy(new Error('the server did not answer in time')),
         this.#options.headersTimeoutMs ?? 60_000,
@@ -194,21 +199,47 @@ export class ApiClient {
     }
   }
 
-  async #requestOptions({ method, signal, body }: ApiRequest): Promise<https.RequestOptions> {
+  #open(url: URL, options: HttpOptions): http.ClientRequest {
+    const { proxy } = this.#loaded;
+    if (url.protocol === 'https:') return https.request(url, options);
+    if (proxy === undefined || proxy.protocol.startsWith('socks')) return http.request(url, options);
+    // Nothing to tunnel: the proxy asks for us, and is told the whole URL.
+    return (proxy.protocol === 'https:' ? https : http).request(proxy, {
+      ...options,
+      agent: proxy.protocol === 'https:' ? this.#httpsAgent : this.#httpAgent,
+      path: url.href,
+      headers: { ...options.headers, Host: url.host, ...proxyHeaders(proxy) },
+    });
+  }
+
+  /** The agent for our requests; undefined where client-node has set one, for SOCKS. */
+  #agent(): http.Agent | undefined {
+    const { cluster, proxy } = this.#loaded;
+    if (cluster.server.startsWith('http:') && proxy?.protocol.startsWith('socks') !== true) return this.#httpAgent;
+    if (proxy === undefined) return this.#httpsAgent;
+    if (proxy.protocol.startsWith('socks')) return undefined;
+    if (this.#tunnels?.proxy !== proxy.href) {
+      this.#tunnels?.agent.destroy();
+      this.#tunnels = { proxy: proxy.href, agent: new TunnelAgent(proxy) };
+    }
+    return this.#tunnels.agent;
+  }
+
+  async #requestOptions({ method, signal, body }: ApiRequest): Promise<HttpOptions> {
     const headers: Record<string, string> = { Accept: 'application/json', 'User-Agent': this.#options.userAgent };
     if (body !== undefined) {
       headers['Content-Type'] = body.type;
       headers['Content-Length'] = String(Buffer.byteLength(body.text));
     }
-    const options: https.RequestOptions = { method, signal, headers };
-    const { config, cluster } = this.#loaded;
+    const options: HttpOptions = { method, signal, tunnelSignal: signal, headers };
+    const { config } = this.#loaded;
     await config.applyToHTTPSOptions(options);
     // A file's last newline is no part of a token, and a header cannot hold it.
     const authorization = headers['Authorization'];
     if (authorization !== undefined) headers['Authorization'] = authorization.trim();
     // client-node keeps one agent with the certificates that it first saw; ours takes those of each request.
-    if (cluster.proxyUrl === undefined)
-      options.agent = cluster.server.startsWith('http:') ? this.#httpAgent : this.#httpsAgent;
+    const agent = this.#agent();
+    if (agent !== undefined) options.agent = agent;
     return options;
   }
 }

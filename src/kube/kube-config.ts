@@ -6,6 +6,7 @@ import type { Cluster, User } from '@kubernetes/client-node/dist/config_types.js
 import { parse } from 'yaml';
 import { errorCode, errorText } from './error-text.ts';
 import { isRecord, itemsOf, recordOf, textOf } from './json.ts';
+import { parseProxyUrl, proxyFromEnvironment } from './proxy-choice.ts';
 
 export interface KubeConfigOptions {
   /** Path of a kubeconfig file; "" for none. */
@@ -18,7 +19,13 @@ export interface KubeConfigOptions {
 
 /** Never both: a configuration to use, or one sentence that says what to do. */
 export type LoadedKubeConfig =
-  | { readonly ok: true; readonly config: KubeConfig; readonly cluster: Cluster }
+  | {
+      readonly ok: true;
+      readonly config: KubeConfig;
+      readonly cluster: Cluster;
+      /** How the server is reached; undefined: directly. SOCKS is left to `config`. */
+      readonly proxy: URL | undefined;
+    }
   | { readonly ok: false; readonly error: string };
 
 interface Access {
@@ -103,10 +110,18 @@ export function loadKubeConfig(options: KubeConfigOptions): LoadedKubeConfig {
   if (!URL.canParse(server) || !/^https?:$/.test(new URL(server).protocol)) {
     return { ok: false, error: `"${server}" is no address of an API server: write https://host:port` };
   }
+  const proxyUrl = access.cluster.proxyUrl ?? '';
+  const proxy = proxyUrl === '' ? proxyFromEnvironment(new URL(server), process.env) : parseProxyUrl(proxyUrl);
+  if (proxyUrl !== '' && proxy === undefined) {
+    // Not the URL itself: it may hold a password.
+    return { ok: false, error: 'the proxy-url of the kubeconfig is no URL of a proxy: write http://host:port' };
+  }
   // client-node refuses plain HTTP unless verification is off, which has no meaning there.
   const skipTLSVerify = access.cluster.skipTLSVerify || server.startsWith('http:');
-  const cluster = { ...access.cluster, server, skipTLSVerify };
+  const { proxyUrl: _chosen, ...direct } = access.cluster;
+  const socks = proxy?.protocol.startsWith('socks') === true ? { proxyUrl: proxy.href } : {};
+  const cluster = { ...direct, ...socks, server, skipTLSVerify };
   const config = new KubeConfig();
   config.loadFromClusterAndUser(cluster, access.user);
-  return { ok: true, config, cluster };
+  return { ok: true, config, cluster, proxy };
 }
