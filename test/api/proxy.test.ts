@@ -158,6 +158,8 @@ describe('the environment', () => {
     await eventually(() => expect(proxy.asked).toContain(`CONNECT ${name}:6443`));
     await bed.source?.stop();
     bed.client?.close();
+    // What was on its way when we stopped.
+    await sleep(100);
     const asked = proxy.asked.length;
     setEnvironment({ NO_PROXY: '.invalid' });
     await follow({}, `https://${name}:6443`);

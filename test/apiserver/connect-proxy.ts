@@ -51,8 +51,11 @@ export class ConnectProxy {
   #tunnel(request: http.IncomingMessage, client: Socket): void {
     const target = request.url ?? '';
     this.asked.push(`CONNECT ${target}`);
-    // Read on, to see the client go.
-    if (this.silent) return void client.resume();
+    if (this.silent) {
+      // Read on, to see the client go.
+      client.on('end', () => client.destroy()).resume();
+      return;
+    }
     if (this.#refuses(request)) return void client.end('HTTP/1.1 407 Proxy Authentication Required\r\n\r\n');
     const { hostname, port } = new URL(`tcp://${target}`);
     const server = connect(Number(port), hostname, () => {
