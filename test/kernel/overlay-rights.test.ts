@@ -22,7 +22,7 @@ const READ_ONLY = `set -eu
 mount --make-rprivate /
 mount -o remount,bind,ro /
 for folder in /proc/sys /sys /tmp; do
-  mount --bind "$folder" "$folder"
+  mount --rbind "$folder" "$folder"
   mount -o remount,bind,ro "$folder"
 done
 for file in /usr/x /tmp/x /proc/sys/net/ipv4/ip_forward; do
