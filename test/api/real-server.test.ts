@@ -94,9 +94,8 @@ function againstTheRealServer(folder: string): void {
 }
 
 if (assets === undefined || assets === '') {
-  test('KUBEBUILDER_ASSETS is not set: the real API server was not tried', () => {
-    expect(assets ?? '').toBe('');
-  });
+  // Not a pass: nothing was tried.
+  test.todo('KUBEBUILDER_ASSETS is not set: the real API server was not tried');
 } else {
   againstTheRealServer(assets);
 }
