@@ -49,6 +49,9 @@ function who(result: ProbeResult): string {
 }
 
 /** Endpoints come and go as they do when a Deployment is updated, under load, with connections and flows that last. */
+/** Longer than TCP's first two attempts to connect (1 s, then 2 s): a packet that a busy kernel dropped is no failed connection. */
+const LOAD_TIMEOUT_MS = 8000;
+
 describe('a rolling update', () => {
   let bed: Bed;
   let node: Namespace;
@@ -115,7 +118,7 @@ describe('a rolling update', () => {
   }
 
   async function load(perSecond: number, durationMs: number): Promise<{ readonly [way: string]: LoadResult }> {
-    const shape = { perSecond: perSecond / 2, durationMs, timeoutMs: 3000 };
+    const shape = { perSecond: perSecond / 2, durationMs, timeoutMs: LOAD_TIMEOUT_MS };
     const [clusterIp, nodePort] = await Promise.all([
       client.load('tcp', WEB.clusterIp.v4, SERVICE_PORT, shape),
       client.load('tcp', nodeAddress(0).v4, WEB.nodePort ?? 0, shape),
@@ -140,8 +143,8 @@ describe('a rolling update', () => {
 
   test('all endpoints replaced twice under load: no request fails', async () => {
     const most = await capacity();
-    // Room for the daemon and the tools that look on.
-    const perSecond = Math.max(20, Math.floor(most * 0.6));
+    // Room for the daemon, the tools that look on, and whatever else the machine does.
+    const perSecond = Math.max(20, Math.floor(most * 0.4));
     const control = await load(perSecond, 4000);
     const running = load(perSecond, 14_000);
     await replacePods([0, 1], [2, 3]);
