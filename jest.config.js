@@ -19,6 +19,7 @@ const config = {
     {
       ...shared,
       displayName: 'kernel',
+      setupFilesAfterEnv: ['<rootDir>/test/kernel/retry.ts'],
       testMatch: ['<rootDir>/test/{kernel,contract,traffic}/**/*.test.ts'],
     },
   ],
