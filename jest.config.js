@@ -2,6 +2,7 @@
 // IPVS and the right to make network namespaces, and is started by test/kernel/run.sh, never directly.
 const shared = {
   testEnvironment: 'node',
+  setupFilesAfterEnv: ['<rootDir>/test/support/retry.ts'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: {
     '\\.ts$': ['@swc/jest', { jsc: { parser: { syntax: 'typescript' }, target: 'es2024' }, module: { type: 'es6' } }],
@@ -19,7 +20,6 @@ const config = {
     {
       ...shared,
       displayName: 'kernel',
-      setupFilesAfterEnv: ['<rootDir>/test/kernel/retry.ts'],
       testMatch: ['<rootDir>/test/{kernel,contract,traffic}/**/*.test.ts'],
     },
   ],
