@@ -81,8 +81,8 @@ scenario: build ## one scenario file, on the plan and with packets: NAME=cluster
 demo: build ## a small cluster on a real IPVS kernel, step by step, in under two minutes
 	@test/kernel/run.sh node test/demo/demo.ts
 
-bench: build image ## measures against baselines of the same run, one JSON object a line; QUICK=1: smaller
-	@BENCH_QUICK=$(QUICK) test/kernel/run.sh node --max-semi-space-size=2 --disable-warning=ExperimentalWarning test/bench/bench.ts
+bench: build image ## measures against baselines of the same run, one JSON object a line; QUICK=1: smaller; ROWS=part,part: only these
+	@BENCH_QUICK=$(QUICK) BENCH_ROWS=$(ROWS) test/kernel/run.sh node --max-semi-space-size=2 --disable-warning=ExperimentalWarning test/bench/bench.ts
 
 clean: ## remove everything that was built or installed here
 	rm -rf build node_modules .node

@@ -1,0 +1,10 @@
+import type { Measurements } from './measure.ts';
+import type { Size } from './size.ts';
+
+/** One measure, or a few that share their preparation; a file of test/bench/row each. */
+export interface Row {
+  /** Kebab-case, as the file: what BENCH_ROWS selects by, and the key in docs/performance.json. */
+  readonly name: string;
+  /** Measures ours and its baseline alternately, `size.runs` times each unless told otherwise, and adds what it found. */
+  readonly run: (out: Measurements, size: Size) => Promise<void>;
+}
