@@ -57,7 +57,7 @@ export type ApiReply =
       readonly headers: IncomingHttpHeaders;
       readonly body: IncomingMessage;
     }
-  | { readonly ok: false; readonly message: string };
+  | { readonly ok: false; readonly kind: 'credentials' | 'unavailable'; readonly message: string };
 
 type Loaded = Extract<LoadedKubeConfig, { ok: true }>;
 type HttpOptions = Omit<TunnelOptions, 'headers'> & { readonly headers: Readonly<Record<string, string>> };
@@ -121,7 +121,7 @@ export class ApiClient {
     const { host } = url;
     const { observer } = this.#options;
     if (request.isWatch !== true && !(await this.#waitForTurn(request, host))) {
-      return { ok: false, message: 'given up while it waited for --kube-api-qps' };
+      return { ok: false, kind: 'unavailable', message: 'given up while it waited for --kube-api-qps' };
     }
     const started = performance.now();
     const reply = await this.#attempt(request, url, true);
@@ -158,7 +158,7 @@ export class ApiClient {
     try {
       options = await this.#withinTime(request.signal, this.#requestOptions(request));
     } catch (error) {
-      return { ok: false, message: `credentials cannot be used: ${errorText(error)}` };
+      return { ok: false, kind: 'credentials', message: errorText(error) };
     }
     return await new Promise((settle) => {
       const outgoing = this.#open(url, options);
@@ -178,7 +178,7 @@ export class ApiClient {
           this.#options.observer?.apiRequestRetried(request.method, url.host, '<error>');
           settle(this.#attempt(request, url, false));
         } else {
-          settle({ ok: false, message: errorText(error) });
+          settle({ ok: false, kind: 'unavailable', message: errorText(error) });
         }
       });
       outgoing.end(request.body?.text);

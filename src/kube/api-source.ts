@@ -1,5 +1,6 @@
 import type { Log } from '../observe/log.ts';
 import type { ApiClient } from './api-client.ts';
+import { CredentialReport } from './failure-report.ts';
 import { Interner } from './interner.ts';
 import { Reflector } from './reflector.ts';
 import type { ReflectorStatus, WatchObserver } from './reflector.ts';
@@ -28,7 +29,9 @@ export class ApiSource implements Source {
 
   constructor({ client, nodeName, log, timing: changes, observer }: ApiSourceOptions) {
     const timing = { ...DEFAULT_TIMING, ...changes };
-    const shared = { client, log, interner: new Interner(), timing, ...(observer === undefined ? {} : { observer }) };
+    const credentials = new CredentialReport(log);
+    const common = { client, log, credentials, interner: new Interner(), timing };
+    const shared = { ...common, ...(observer === undefined ? {} : { observer }) };
     this.#services = new Reflector({ ...shared, resource: SERVICES });
     this.#endpointSlices = new Reflector({ ...shared, resource: ENDPOINT_SLICES });
     this.#nodes = new Reflector({ ...shared, resource: ownNode(nodeName) });

@@ -35,7 +35,7 @@ export async function openGet<T extends { readonly meta: ObjectMeta }>(
   }
   const path = `${resource.path}?${query.toString()}`;
   const reply = await client.request({ method: 'GET', path, signal, isWatch: query.has('watch') });
-  if (!reply.ok) return { body: undefined, failure: { kind: 'unavailable', message: reply.message } };
+  if (!reply.ok) return { body: undefined, failure: { kind: reply.kind, message: reply.message } };
   if (reply.status === 200) return { body: reply.body };
   try {
     const text = await readText(reply.body, timing.listIdleMs);

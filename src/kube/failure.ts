@@ -3,10 +3,11 @@ import { integerOf, recordOf, textOr } from './json.ts';
 
 /**
  * Why a list or a watch did not go on. expired: our resourceVersion is too old (410). refused: the server does not know a
- * parameter (400, 422). unavailable: no connection, 5xx. garbled: what came is no JSON event.
+ * parameter (400, 422). credentials: ours could not even be read. unavailable: no connection, 5xx. garbled: what came is no JSON event.
  */
 export interface Failure {
-  readonly kind: 'expired' | 'unauthorized' | 'forbidden' | 'refused' | 'throttled' | 'unavailable' | 'garbled';
+  readonly kind:
+    'expired' | 'credentials' | 'unauthorized' | 'forbidden' | 'refused' | 'throttled' | 'unavailable' | 'garbled';
   readonly message: string;
   /** When the server said how long to wait. */
   readonly retryAfterMs?: number;

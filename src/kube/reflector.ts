@@ -3,7 +3,7 @@ import type { Log } from '../observe/log.ts';
 import type { ApiClient } from './api-client.ts';
 import { backoffDelay } from './backoff.ts';
 import type { Exchange } from './exchange.ts';
-import { FailureReport } from './failure-report.ts';
+import { type CredentialReport, FailureReport } from './failure-report.ts';
 import type { Interner } from './interner.ts';
 import { listPages } from './list.ts';
 import { objectKey } from './object-index.ts';
@@ -28,6 +28,8 @@ export interface ReflectorOptions<T extends { readonly meta: ObjectMeta }> {
   readonly resource: Resource<T>;
   readonly interner: Interner;
   readonly log: Log;
+  /** Shared by all reflectors of a client. */
+  readonly credentials: CredentialReport;
   readonly timing: ReflectorTiming;
   readonly observer?: WatchObserver;
 }
@@ -66,7 +68,7 @@ export class Reflector<T extends { readonly meta: ObjectMeta }> {
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
-    this.#report = new FailureReport(options.resource.plural, options.log);
+    this.#report = new FailureReport(options.resource.plural, options.log, options.credentials);
   }
 
   get status(): ReflectorStatus {
@@ -183,7 +185,8 @@ export class Reflector<T extends { readonly meta: ObjectMeta }> {
     const delay = Math.max(chance, failure.retryAfterMs ?? 0);
     this.#report.failed(failure, client.server, delay);
     // A kubeconfig may name a new server, a CA or certificate may have been rotated.
-    const problem = failure.kind === 'unauthorized' || failure.kind === 'unavailable' ? client.refresh() : undefined;
+    const stale = ['credentials', 'unauthorized', 'unavailable'].includes(failure.kind);
+    const problem = stale ? client.refresh() : undefined;
     if (problem !== undefined) this.#options.log.debug(2, `credentials were not read again: ${problem}`);
     try {
       await sleep(delay, undefined, { signal });

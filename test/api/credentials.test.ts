@@ -10,6 +10,8 @@ import { kubeconfig } from '../apiserver/kubeconfig.ts';
 import { eventually } from '../unit/kube/eventually.ts';
 import { Bed, service } from './harness.ts';
 
+const ACCEPTED = 'the API server accepts our credentials again';
+
 let directory: string;
 let bed: Bed;
 
@@ -57,16 +59,35 @@ describe('tokens', () => {
     await writeFile(tokenFile, 'expired-secret\n');
     bed.follow({}, { kubeconfig: await writeKubeconfig({ tokenFile: 'token' }) });
     await eventually(() => expect(bed.server.requests.filter(({ code }) => code === 401).length).toBeGreaterThan(8));
-    const errors = bed.log.messages('error');
-    // One for each of the three watches.
-    expect(errors).toHaveLength(3);
-    expect(errors[0]).toBe(
-      `the API server ${bed.server.url} does not accept our credentials (401: Unauthorized): check the token or client certificate of the kubeconfig or service account; it is read again at each attempt`,
-    );
+    // One for all three watches.
+    const line = `the API server ${bed.server.url} does not accept our credentials (401: Unauthorized): check the token or client certificate of the kubeconfig or service account; it is read again at each attempt`;
+    expect(bed.log.messages('error')).toEqual([line]);
     await writeFile(tokenFile, 'secret\n');
     await followed();
-    expect(bed.log.messages('error')).toHaveLength(3);
+    await eventually(() => expect(bed.log.messages('info')).toEqual([ACCEPTED]));
+    expect(bed.log.messages('warn')).toEqual([]);
+    expect(bed.log.messages('error')).toEqual([line]);
     expect(JSON.stringify(bed.log.lines)).not.toContain('secret');
+  });
+
+  test('one that expires while we watch: one line each time, and no list after it', async () => {
+    await start({ auth: { tokens: { secret: 'u' } } });
+    bed.follow({}, { kubeconfig: await writeKubeconfig({ token: 'secret' }) });
+    await followed();
+    for (const round of [1, 2]) {
+      bed.server.auth.setTokens({});
+      bed.server.dropConnections();
+      const refused = bed.server.requests.length + 9;
+      await eventually(() => expect(bed.server.requests.length).toBeGreaterThan(refused));
+      expect(bed.log.messages('error')).toHaveLength(round);
+      bed.server.auth.setTokens({ secret: 'u' });
+      // Bookmarks show a watch of which nothing changes that it is accepted.
+      await eventually(() => {
+        bed.server.eachWatch((watch) => watch.bookmark());
+        expect(bed.log.messages('info').filter((line) => line === ACCEPTED)).toHaveLength(round);
+      });
+    }
+    expect(bed.view.types('service')).toEqual(['replaced']);
   });
 
   test('a token that is rotated while we watch', async () => {
@@ -87,14 +108,17 @@ describe('tokens', () => {
 describe('an exec plugin that does not end', () => {
   const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: 'sleep', args: ['2'] };
 
-  test('is said, and the kubeconfig is read again', async () => {
+  test('is said once, and the kubeconfig is read again', async () => {
     await start({ auth: { tokens: { secret: 'u' } } });
     bed.follow({}, { kubeconfig: await writeKubeconfig({ exec }), headersTimeoutMs: 200 });
-    await eventually(() =>
-      expect(bed.log.messages('warn').join()).toContain('credentials cannot be used: they did not come in time'),
-    );
+    // Several attempts of each watch, a fifth of a second each.
+    await eventually(() => expect(bed.observations.length).toBeGreaterThan(5));
+    expect(bed.log.messages('error')).toEqual([
+      'our credentials cannot be used: they did not come in time: check the exec plugin, token file or certificates of the kubeconfig or service account; they are read again at each attempt',
+    ]);
     await writeKubeconfig({ token: 'secret' });
     await followed();
+    await eventually(() => expect(bed.log.messages('info')).toEqual([ACCEPTED]));
   });
 
   test('does not hold up our end', async () => {
