@@ -15,7 +15,7 @@ const config = {
     {
       ...shared,
       displayName: 'host',
-      testMatch: ['<rootDir>/test/{unit,golden,api,property}/**/*.test.ts'],
+      testMatch: ['<rootDir>/test/{unit,golden,api,property,host}/**/*.test.ts'],
     },
     {
       ...shared,

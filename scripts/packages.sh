@@ -2,7 +2,7 @@
 # Installs the Debian/Ubuntu packages that the build, the test bed and the demo need. Quick when nothing is missing.
 set -euo pipefail
 
-packages=(g++ make iproute2 iptables ipset ipvsadm conntrack kmod curl openssl iputils-ping iputils-arping linux-libc-dev python3)
+packages=(g++ make iproute2 iptables ipset ipvsadm nftables conntrack kmod curl openssl iputils-ping iputils-arping linux-libc-dev python3)
 # The test kernel stands in where this machine's own kernel has no IPVS (or we may not use it).
 if [ "$(uname -m)" = x86_64 ]; then packages+=(user-mode-linux); fi
 

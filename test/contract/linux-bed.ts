@@ -16,17 +16,22 @@ export class LinuxBed implements ContractBed {
   readonly kernel: Kernel;
   readonly log = new QuietLog();
   readonly netns: string;
+  readonly #variant: string;
 
-  private constructor(netns: string) {
+  private constructor(netns: string, variant: string) {
     this.netns = netns;
+    this.#variant = variant;
     this.kernel = createLinuxKernel({ log: this.log, netns: `/run/netns/${netns}` });
   }
 
-  static async make(): Promise<LinuxBed> {
+  /** @param variant of iptables, which a kubelet's hint makes the node's; whatever plain `iptables` is by default */
+  static async make(variant?: 'nft' | 'legacy'): Promise<LinuxBed> {
     const netns = `contract-${process.pid}-${++LinuxBed.#last}`;
     await runCommand(['ip', 'netns', 'add', netns]);
     await runCommand(['ip', '-n', netns, 'link', 'set', 'lo', 'up']);
-    return new LinuxBed(netns);
+    const bed = new LinuxBed(netns, variant === undefined ? '' : `-${variant}`);
+    if (variant !== undefined) await bed.run(`iptables-${variant}`, '-t', 'mangle', '-N', 'KUBE-IPTABLES-HINT');
+    return bed;
   }
 
   /** Runs a program in the namespace. */
@@ -55,7 +60,7 @@ export class LinuxBed implements ContractBed {
   async rules(family: IpFamily): Promise<string[]> {
     let table = '';
     const rules: string[] = [];
-    for (const line of lines(await this.run(family === 4 ? 'iptables-save' : 'ip6tables-save'))) {
+    for (const line of lines(await this.run(this.#iptables(family, '-save')))) {
       if (line.startsWith('*')) table = line.slice(1);
       else if (line.startsWith('-A ')) rules.push(`${table} ${line}`);
     }
@@ -79,7 +84,7 @@ export class LinuxBed implements ContractBed {
   }
 
   async flushRules(family: IpFamily): Promise<void> {
-    const program = family === 4 ? 'iptables' : 'ip6tables';
+    const program = this.#iptables(family);
     for (const table of ['nat', 'filter']) {
       await this.run(program, '-t', table, '-F');
       await this.run(program, '-t', table, '-X');
@@ -99,6 +104,10 @@ export class LinuxBed implements ContractBed {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.kernel.close();
     await runCommand(['ip', 'netns', 'del', this.netns]);
+  }
+
+  #iptables(family: IpFamily, suffix = ''): string {
+    return `${family === 4 ? 'iptables' : 'ip6tables'}${this.#variant}${suffix}`;
   }
 }
 

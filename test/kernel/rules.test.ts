@@ -4,9 +4,7 @@ import type { Kernel } from '../../src/kernel/kernel.ts';
 import { createLinuxKernel } from '../../src/kernel/linux-kernel.ts';
 import { Cluster } from '../../src/model/cluster.ts';
 import { type IpFamily, parseIp } from '../../src/net/ip.ts';
-import type { Port } from '../../src/net/port.ts';
 import { NodePlan } from '../../src/plan/node-plan.ts';
-import type { PlanConfig } from '../../src/plan/plan-config.ts';
 import { planRules } from '../../src/plan/plan-rules.ts';
 import { planService } from '../../src/plan/plan-service.ts';
 import { SET_ROLES, plannedSet } from '../../src/plan/set-names.ts';
@@ -18,7 +16,8 @@ import { Bed } from '../bed/bed.ts';
 import { runCommand } from '../bed/command.ts';
 import type { Namespace } from '../bed/namespace.ts';
 import { QuietLog } from '../contract/quiet-log.ts';
-import { HERE, applied, cidr, config, endpoint, meta, nodeView, service, slice } from '../unit/plan/build.ts';
+import { RULE_CONFIGS } from '../contract/rule-configs.ts';
+import { HERE, applied, config, endpoint, meta, nodeView, service, slice } from '../unit/plan/build.ts';
 
 jest.setTimeout(180_000);
 
@@ -26,30 +25,6 @@ const FAMILIES: readonly IpFamily[] = [4, 6];
 const ALL_SETS: readonly Op[] = FAMILIES.flatMap((family) =>
   SET_ROLES.map((role) => ({ kind: 'create-set' as const, set: plannedSet(role, family, 0) })),
 );
-const CONFIGS: readonly [string, Partial<PlanConfig>][] = [
-  ['nothing special', {}],
-  [
-    'masqueradeAll, no --random-fully, the highest bit',
-    { masqueradeAll: true, randomFully: false, masqueradeMark: 1 << 31 },
-  ],
-  [
-    'cluster CIDRs',
-    {
-      localDetectors: {
-        4: { kind: 'cidr', cidr: cidr('10.201.0.0/16') },
-        6: { kind: 'cidr', cidr: cidr('fd00:201::/48') },
-      },
-    },
-  ],
-  [
-    'interfaces',
-    {
-      localDetectors: { 4: { kind: 'bridge', interfaceName: 'cni0' }, 6: { kind: 'interface-prefix', prefix: 'veth' } },
-    },
-  ],
-  ['ports to masquerade with', { masqueradePorts: { from: 1024 as Port, to: 29_999 as Port } }],
-];
-
 async function applyAll(kernel: Kernel, ops: readonly Op[]): Promise<void> {
   const { failures } = await kernel.apply(transaction(ops));
   if (failures.length > 0) throw new Error(failures.map(formatFailure).join('\n'));
@@ -76,7 +51,7 @@ describe('the rules', () => {
     await runCommand(['ip', 'netns', 'del', netns]);
   });
 
-  test.each(CONFIGS.flatMap(([name, fields]) => FAMILIES.map((family) => [name, family, fields] as const)))(
+  test.each(RULE_CONFIGS.flatMap(([name, fields]) => FAMILIES.map((family) => [name, family, fields] as const)))(
     'with %s are taken by the tools of IPv%i, and read back as they were meant by who comes next',
     async (_name, family, fields) => {
       const rules = planRules(config(fields), family);

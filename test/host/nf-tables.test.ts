@@ -1,0 +1,140 @@
+import { execFileSync } from 'node:child_process';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { removeAll } from '../../src/daemon/clean-up.ts';
+import { handleLeftovers } from '../../src/daemon/other-modes.ts';
+import { createCommandRunner } from '../../src/kernel/command-runner.ts';
+import { Leftovers, describeLeftover } from '../../src/kernel/leftovers.ts';
+import { IP_FAMILIES } from '../../src/net/ip.ts';
+import { planRules } from '../../src/plan/plan-rules.ts';
+import { SET_ROLES, plannedSet } from '../../src/plan/set-names.ts';
+import type { Op } from '../../src/state/op.ts';
+import { transaction } from '../../src/state/transaction.ts';
+import { runCommand } from '../bed/command.ts';
+import { LinuxBed } from '../contract/linux-bed.ts';
+import { ruleContract } from '../contract/rule-contract.ts';
+import { RULE_CONFIGS } from '../contract/rule-configs.ts';
+import { configOf } from '../support/config.ts';
+import { IPTABLES_MODE } from '../support/iptables-mode.ts';
+import { RecordingLog } from '../unit/kube/recording-log.ts';
+import { config } from '../unit/plan/build.ts';
+
+jest.setTimeout(60_000);
+
+/** As kube-proxy's nftables mode lays out its table, in small; another program has the same names in a table of its own. */
+const NFTABLES_MODE = `
+add table FAMILY kube-proxy { comment "rules for kube-proxy" ; }
+add chain FAMILY kube-proxy services
+add chain FAMILY kube-proxy nat-prerouting { type nat hook prerouting priority -100 ; }
+add chain FAMILY kube-proxy service-ABCDEFGH-default/web/tcp/80
+add map FAMILY kube-proxy service-ips { type ADDRESS . inet_proto . inet_service : verdict ; }
+add rule FAMILY kube-proxy nat-prerouting jump services
+add rule FAMILY kube-proxy services FAMILY daddr . meta l4proto . th dport vmap @service-ips
+add element FAMILY kube-proxy service-ips { CLUSTER_IP . tcp . 80 : goto service-ABCDEFGH-default/web/tcp/80 }
+`;
+const ALL_SETS: readonly Op[] = SET_ROLES.flatMap((role) =>
+  IP_FAMILIES.map((family) => ({ kind: 'create-set', set: plannedSet(role, family, 0) })),
+);
+
+/** Why nothing can be tried here; undefined when it can. */
+function obstacle(): string | undefined {
+  try {
+    execFileSync('unshare', ['--net', 'sh', '-c', 'nft list tables && iptables-nft -S && iptables-legacy -S'], {
+      stdio: 'pipe',
+    });
+    return undefined;
+  } catch (error) {
+    return String(error).split('\n', 2).join(' ');
+  }
+}
+
+function onThisKernel(): void {
+  let bed: LinuxBed;
+
+  beforeEach(async () => {
+    bed = await LinuxBed.make('nft');
+  });
+
+  afterEach(async () => {
+    await bed[Symbol.asyncDispose]();
+  });
+
+  const leftovers = (): Leftovers => new Leftovers(createCommandRunner({ netns: `/run/netns/${bed.netns}` }));
+  const tables = async (): Promise<string[]> => (await bed.run('nft', 'list', 'tables')).trim().split('\n');
+
+  async function inside(argv: readonly string[], input: string): Promise<void> {
+    await runCommand(['ip', 'netns', 'exec', bed.netns, ...argv], { input });
+  }
+
+  async function leaveNftablesMode(): Promise<void> {
+    const [v4, v6] = [
+      ['ip', 'ipv4_addr', '10.96.0.10'],
+      ['ip6', 'ipv6_addr', 'fd00:96::10'],
+    ].map(([family = '', type = '', clusterIp = '']) =>
+      NFTABLES_MODE.replaceAll('FAMILY', family).replaceAll('ADDRESS', type).replaceAll('CLUSTER_IP', clusterIp),
+    );
+    await inside(['nft', '-f', '-'], `${v4}${v6}add table inet kube-proxy\nadd table ip mine\n`);
+  }
+
+  describe('rules in the nft variant of iptables', () => {
+    describe.each(IP_FAMILIES)('IPv%i', (family) => {
+      ruleContract(family, () => bed);
+
+      test.each(RULE_CONFIGS)('all of them, with %s', async (_name, fields) => {
+        expect((await bed.kernel.apply(transaction(ALL_SETS))).failures).toEqual([]);
+        const rules = planRules(config(fields), family);
+        expect(await bed.kernel.ensureRules(rules)).toEqual({ changed: true });
+        expect(await bed.kernel.ensureRules(rules)).toEqual({ changed: false });
+        expect(await tables()).toContain(family === 4 ? 'table ip nat' : 'table ip6 nat');
+        expect(await bed.run(`ip${family === 4 ? '' : '6'}tables-legacy-save`)).not.toContain('KUBE-');
+      });
+    });
+  });
+
+  describe("what kube-proxy's nftables mode left", () => {
+    const NAMES = ['nftables table ip kube-proxy', 'nftables table ip6 kube-proxy'];
+
+    test('is found, removed after a start, and nothing of others with it', async () => {
+      await leaveNftablesMode();
+      expect((await leftovers().find()).map(describeLeftover)).toEqual(NAMES);
+      const log = new RecordingLog();
+      await handleLeftovers(leftovers(), log);
+      expect(log.messages('info')).toEqual(
+        NAMES.map((name) => `removed what kube-proxy's nftables mode left: ${name}`),
+      );
+      expect(log.messages('warn')).toEqual([]);
+      expect(await tables()).toEqual(['table ip mangle', 'table inet kube-proxy', 'table ip mine']);
+      expect(await leftovers().find()).toEqual([]);
+    });
+
+    test('and iptables mode in either variant is removed by --cleanup, which may be repeated', async () => {
+      await leaveNftablesMode();
+      for (const variant of ['nft', 'legacy'])
+        await inside([`iptables-${variant}-restore`, '--noflush'], IPTABLES_MODE);
+      expect((await leftovers().find()).map(({ kind }) => kind)).toEqual([
+        'chains',
+        'chains',
+        'nft-table',
+        'nft-table',
+      ]);
+      const log = new RecordingLog();
+      expect(await removeAll(bed.kernel, leftovers(), configOf(), log)).toBe(0);
+      expect(log.messages('error')).toEqual([]);
+      expect(await leftovers().find()).toEqual([]);
+      expect(await tables()).toEqual(expect.arrayContaining(['table inet kube-proxy', 'table ip mine']));
+      for (const variant of ['nft', 'legacy']) {
+        const saved = await bed.run(`iptables-${variant}-save`);
+        // What the kubelet made and a rule of somebody else are left alone.
+        expect(saved).toContain('-A INPUT -j KUBE-FIREWALL');
+        expect(saved).toContain('not a jump -j KUBE-SERVICES');
+        expect(saved).not.toMatch(/KUBE-(SVC|SEP|EXT|NODEPORTS|EXTERNAL|PROXY-CANARY)/);
+      }
+      expect(await removeAll(bed.kernel, leftovers(), configOf(), log)).toBe(0);
+      expect(log.messages('error')).toEqual([]);
+    });
+  });
+}
+
+const why = obstacle();
+if (why === undefined) onThisKernel();
+// Not a pass: nothing was tried.
+else test.todo(`nf_tables was not tried, for this takes root, nft and a kernel with nf_tables: ${why}`);
