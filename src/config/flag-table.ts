@@ -285,6 +285,12 @@ const ROWS: Readonly<Record<FlagGroup, readonly Row[]>> = {
       { kind: strings, hint: 'cidrs' },
     ],
     [
+      'ipvs-run-estimation',
+      '',
+      'set net.ipv4.vs.run_estimation; false spares the kernel a walk over all servers each two seconds, and its traffic counters stand still; not given: leave it as it is',
+      { kind: string, hint: 'true|false' },
+    ],
+    [
       'service-metrics-limit',
       '1000',
       'metrics of single Services (kubeipvs_service_*) are served while there are at most so many Services; 0: never',

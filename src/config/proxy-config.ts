@@ -86,6 +86,8 @@ export interface ProxyConfig {
   readonly excludeCidrs: readonly Cidr[];
   /** Service addresses in these are served, but not bound to kube-ipvs0. */
   readonly unboundCidrs: readonly Cidr[];
+  /** net.ipv4.vs.run_estimation; undefined: left as it is. */
+  readonly runEstimation: boolean | undefined;
   readonly strictArp: boolean;
   readonly ipvsTimeouts: IpvsTimeouts;
   /** How long a removed TCP real server may drain at weight 0 before it is deleted; 0: until its last connection ends. */

@@ -31,6 +31,7 @@ interface OwnFlags {
   readonly serviceMetricsLimit: number;
   readonly masqueradePorts: PortRange | undefined;
   readonly unboundCidrs: readonly Cidr[];
+  readonly runEstimation: boolean | undefined;
   readonly errors: readonly string[];
 }
 
@@ -55,7 +56,11 @@ function ownFlags(flags: FlagValues): OwnFlags {
   if (textFlag(flags, 'manifests') !== '' && textFlag(flags, 'master') !== '') {
     errors.push('--manifests and --master exclude each other: objects come from a directory or from an API server');
   }
-  return { drainTimeout, serviceMetricsLimit, masqueradePorts, unboundCidrs: cidrsOf(unbound), errors };
+  const estimation = textFlag(flags, 'ipvs-run-estimation');
+  if (!['', 'true', 'false'].includes(estimation))
+    errors.push(`--ipvs-run-estimation: want true or false, got ${show(estimation)}`);
+  const runEstimation = estimation === '' ? undefined : estimation === 'true';
+  return { drainTimeout, serviceMetricsLimit, masqueradePorts, unboundCidrs: cidrsOf(unbound), runEstimation, errors };
 }
 
 /** For people who wrote flags and no file, the name of the flag behind the path. */
@@ -115,7 +120,8 @@ type FromFlags =
   | 'drainTimeout'
   | 'serviceMetricsLimit'
   | 'masqueradePorts'
-  | 'unboundCidrs';
+  | 'unboundCidrs'
+  | 'runEstimation';
 
 /** The fields in the words and types of the rest of the program; the values are valid. */
 function fromFields(values: FieldValues, flags: FlagValues): Omit<ProxyConfig, FromFlags> {
@@ -189,5 +195,6 @@ export function resolveConfig(flags: FlagValues, file: ConfigFile | undefined): 
     serviceMetricsLimit: own.serviceMetricsLimit,
     masqueradePorts: own.masqueradePorts,
     unboundCidrs: own.unboundCidrs,
+    runEstimation: own.runEstimation,
   };
 }

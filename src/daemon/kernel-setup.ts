@@ -5,6 +5,7 @@ import { errorText } from '../kube/error-text.ts';
 import { type IpFamily, familyLabel } from '../net/ip.ts';
 import type { Log } from '../observe/log.ts';
 import { setUpConntrack } from './conntrack-setup.ts';
+import { setEstimation } from './estimation.ts';
 import { StartupError } from './startup-error.ts';
 
 /** Key and value; written only where the kernel has another value. */
@@ -55,6 +56,7 @@ export async function setUpKernel(kernel: Kernel, config: ProxyConfig, log: Log)
     const { changed, before } = await kernel.setSysctl(key, value);
     if (changed) log.info(`sysctl ${key.replaceAll('/', '.')} set`, { value, before });
   }
+  await setEstimation(kernel, config.runEstimation, log);
   const { tcp, tcpFin, udp } = config.ipvsTimeouts;
   if (tcp > 0 || tcpFin > 0 || udp > 0) {
     const seconds = { tcp: toSeconds(tcp), tcpFin: toSeconds(tcpFin), udp: toSeconds(udp) };

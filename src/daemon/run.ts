@@ -17,6 +17,7 @@ import { SYSTEM_CLOCK } from '../reconcile/clock.ts';
 import { Reconciler } from '../reconcile/reconciler.ts';
 import { checkAgainstNode } from './cross-checks.ts';
 import { DaemonEvents } from './daemon-events.ts';
+import { estimationRuns } from './estimation.ts';
 import { EventFeed } from './event-feed.ts';
 import { reportFailure } from './failure.ts';
 import { setUpKernel, usableFamilies } from './kernel-setup.ts';
@@ -171,6 +172,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
   const limit = config.serviceMetricsLimit;
   const services = new ServiceMetrics({ kernel, cluster, plan: () => reconciler.plan, limit, log: control.log });
   metrics.observeServices(() => services.read());
+  metrics.observeEstimation(() => estimationRuns(kernel));
   for (const family of families) health.started(family, clock.now());
   started.defer(kernel.watchNodeAddresses(() => reconciler.nodeAddressesChanged()));
   reconciler.clusterChanged();

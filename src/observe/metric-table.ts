@@ -249,6 +249,11 @@ const OWN = {
     ['program'],
     'Programs that were started (iptables-restore, modprobe, ...)',
   ),
+  estimationEnabled: gauge(
+    'kubeipvs_estimation_enabled',
+    [],
+    '0 while net.ipv4.vs.run_estimation is 0: the traffic counters of kubeipvs_service_* stand still then; else 1',
+  ),
   eventLoopLag: gauge(
     'kubeipvs_event_loop_lag_max_seconds',
     [],

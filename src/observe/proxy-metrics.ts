@@ -78,6 +78,7 @@ export class ProxyMetrics {
   readonly #registry: ReturnType<typeof makeMetrics>['registry'];
   readonly #lag = new EventLoopLag();
   #readServices: () => Promise<readonly ServicePortTraffic[]> = () => Promise.resolve([]);
+  #readEstimation: () => Promise<boolean> = () => Promise.resolve(true);
 
   /** @param families that this node serves, the primary one first */
   constructor(families: readonly IpFamily[], featureGates: readonly FeatureGate[] = []) {
@@ -218,12 +219,27 @@ export class ProxyMetrics {
     this.#readServices = read;
   }
 
+  /** Has each exposition ask whether the kernel brings its counters up to date. */
+  observeEstimation(read: () => Promise<boolean>): void {
+    this.#readEstimation = read;
+  }
+
   /** Everything in the Prometheus text format. */
   async expose(): Promise<string> {
     this.#setServices(await this.#readServices());
+    await this.#setEstimation();
     this.#readProcess();
     this.#metrics.eventLoopLag.set(this.#lag.takeMax());
     return await this.#registry.metrics();
+  }
+
+  /** Where it cannot be read there is nothing to tell. */
+  async #setEstimation(): Promise<void> {
+    try {
+      this.#metrics.estimationEnabled.set((await this.#readEstimation()) ? 1 : 0);
+    } catch {
+      this.#metrics.estimationEnabled.remove();
+    }
   }
 
   /** Services that are gone leave no series behind. */

@@ -20,12 +20,15 @@ beforeAll(async () => {
 
 afterAll(() => bed[Symbol.asyncDispose]());
 
+async function scrapedSeries(series: string): Promise<number> {
+  const { stdout } = await node.exec(['curl', '-sS', 'http://127.0.0.1:10249/metrics']);
+  const line = stdout.split('\n').find((text) => text.startsWith(`${series} `));
+  return Number(line?.slice(series.length + 1) ?? NaN);
+}
+
 /** What the scrape says of the demo's web service; NaN when it says nothing. */
 async function scraped(name: string): Promise<number> {
-  const { stdout } = await node.exec(['curl', '-sS', 'http://127.0.0.1:10249/metrics']);
-  const series = `kubeipvs_service_${name}{namespace="default",service="web",port_name="http",protocol="TCP"} `;
-  const line = stdout.split('\n').find((text) => text.startsWith(series));
-  return Number(line?.slice(series.length) ?? NaN);
+  return scrapedSeries(`kubeipvs_service_${name}{namespace="default",service="web",port_name="http",protocol="TCP"}`);
 }
 
 /** The kernel sums its counters up every two seconds. */
@@ -71,4 +74,17 @@ test('counters that somebody zeroes go on', async () => {
   expect(await scraped('connections_total')).toBe(7);
   await connect('10.202.0.10', 80, 2);
   expect(await settled('connections_total', 9)).toBe(9);
+});
+
+test('where estimation is stopped the counters stand still, and the scrape says so; started again, nothing is lost', async () => {
+  const estimate = async (run: 0 | 1): Promise<void> => node.sysctl({ 'net.ipv4.vs.run_estimation': run });
+  expect(await scrapedSeries('kubeipvs_estimation_enabled')).toBe(1);
+  await estimate(0);
+  expect(await scrapedSeries('kubeipvs_estimation_enabled')).toBe(0);
+  await connect('10.202.0.10', 80, 2);
+  // Longer than the estimator's two seconds.
+  await sleep(3_000);
+  expect(await scraped('connections_total')).toBe(9);
+  await estimate(1);
+  expect(await settled('connections_total', 11)).toBe(11);
 });

@@ -353,6 +353,7 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
     ['--proxy-mode=ipvs', '--ipvs-unbound-cidrs=10.0.0.0/8,10.0.0.1'],
     ['--ipvs-unbound-cidrs: "10.0.0.1" is no CIDR: want one such as "10.0.0.0/8" or "fd00::/64"'],
   ],
+  [['--proxy-mode=ipvs', '--ipvs-run-estimation=off'], ['--ipvs-run-estimation: want true or false, got "off"']],
   [
     ['--proxy-mode=ipvs', '--manifests=a', '--master=https://b'],
     ['--manifests and --master exclude each other: objects come from a directory or from an API server'],

@@ -100,6 +100,8 @@ const CASES: readonly Case[] = [
     '',
     { unboundCidrs: ['10.203.0.0/16', 'fd00:203::/64', '192.0.2.0/24'].map((text) => parseCidr(text)!) },
   ],
+  [[IPVS, '--ipvs-run-estimation=false'], undefined, { runEstimation: false }],
+  [[IPVS, '--ipvs-run-estimation=true'], undefined, { runEstimation: true }],
   // Servers that are off, moved, or given their port by the old flags.
   [[IPVS, '--healthz-port=0', '--metrics-port', '0'], undefined, { healthzBind: undefined, metricsBind: undefined }],
   [[IPVS, '--healthz-bind-address='], undefined, { healthzBind: undefined }],
@@ -134,6 +136,7 @@ const CASES: readonly Case[] = [
       nodePortAddresses: [],
       excludeCidrs: [],
       unboundCidrs: [],
+      runEstimation: undefined,
       nodeIpOverride: undefined,
       hostnameOverride: undefined,
       drainTimeout: 0,

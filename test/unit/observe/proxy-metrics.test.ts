@@ -251,6 +251,12 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
       ]),
     ),
   ],
+  [
+    'estimation that was stopped',
+    () => metrics.observeEstimation(() => Promise.resolve(false)),
+    { kubeipvs_estimation_enabled: 0 },
+  ],
+  ['estimation that runs', () => undefined, { kubeipvs_estimation_enabled: 1 }],
   ['feature gates', () => undefined, { 'kubernetes_feature_enabled{name="AllAlpha",stage="ALPHA"}': 0 }],
 ];
 
