@@ -5,14 +5,15 @@ import { Measurements, printTable } from './measure.ts';
 import type { Row } from './row.ts';
 import { change } from './row/change.ts';
 import { firstSync } from './row/first-sync.ts';
-import { floor } from './row/floor.ts';
 import { fullCheck } from './row/full-check.ts';
 import { memory } from './row/memory.ts';
+import { perObject } from './row/per-object.ts';
 import { pipeline } from './row/pipeline.ts';
 import { processes } from './row/processes.ts';
+import { scale } from './row/scale.ts';
 import { makeSize } from './size.ts';
 
-const ROWS: readonly Row[] = [pipeline, processes, firstSync, floor, change, fullCheck, memory];
+const ROWS: readonly Row[] = [pipeline, processes, firstSync, perObject, scale, change, fullCheck, memory];
 
 function setting(name: string): string | undefined {
   const value = process.env[name];

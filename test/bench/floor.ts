@@ -3,6 +3,7 @@ import type { BatchConnection } from '../../src/kernel/batch.ts';
 import { IpsetHandle, type SetOp } from '../../src/kernel/ipset-handle.ts';
 import { IpvsHandle, type IpvsOp } from '../../src/kernel/ipvs-handle.ts';
 import type { AddressOp } from '../../src/kernel/device-handle.ts';
+import { NLM_F_ACK, align4 } from '../../src/netlink/codec/flags.ts';
 import { type SocketConnection, openConnection } from '../../src/netlink/connection.ts';
 import { resolveFamily } from '../../src/netlink/family/genl-ctrl/family.ts';
 import { IPVS_FAMILY_NAME } from '../../src/netlink/family/ipvs/command.ts';
@@ -72,4 +73,29 @@ export async function replay(node: BenchNode, recording: Recording): Promise<num
   const start = performance.now();
   for (const { socket, bytes, segments } of recording) await sockets[socket].transact(bytes, segments);
   return performance.now() - start;
+}
+
+/**
+ * Milliseconds of the same messages of IPVS and addresses, each sent by itself and its answer awaited before the next: what a
+ * program pays that handles object after object. Messages for sets are left out.
+ */
+export async function replaySingly(node: BenchNode, recording: Recording): Promise<number> {
+  const single = recording
+    .filter(({ socket }) => socket !== 'ipset')
+    .flatMap(({ socket, bytes }) => Array.from(messageBytes(bytes), (message) => ({ socket, message })));
+  using sockets = openAll(node);
+  const start = performance.now();
+  for (const { socket, message } of single) await sockets[socket].transact(message, [message.length]);
+  return performance.now() - start;
+}
+
+/** linux/netlink.h, struct nlmsghdr: length at 0, flags at 6. */
+function* messageBytes(bytes: Uint8Array): IterableIterator<Uint8Array> {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  for (let at = 0; at < bytes.length;) {
+    const length = align4(view.getUint32(at, true));
+    view.setUint16(at + 6, view.getUint16(at + 6, true) | NLM_F_ACK, true);
+    yield bytes.subarray(at, at + length);
+    at += length;
+  }
 }

@@ -17,10 +17,15 @@ export interface ClusterShape {
   readonly nodePortEvery: number;
   /** UDP instead of TCP. */
   readonly udpEvery: number;
+  /** Type LoadBalancer, with an ingress IP and two source ranges of each family. */
+  readonly loadBalancerEvery?: number;
 }
 
 const NODE_PORTS = { first: 30_000, count: 2_768 };
 const MAX_SERVICES = 60_000;
+const MAX_ENDPOINTS = 500_000;
+/** Every address that this module gives to a Service: clusterIp() and those of load balancers. */
+export const SERVICE_CIDRS = ['10.202.0.0/15', 'fd00:202::/32', 'fd00:203::/32'] as const;
 
 /** The only node of these clusters. */
 export const NODE_NAME = 'node-0';
@@ -34,6 +39,21 @@ function is(index: number, every: number): boolean {
 export function clusterIp(service: number, family: 4 | 6): string {
   const n = service + 256;
   return family === 4 ? `10.202.${n >> 8}.${n & 255}` : `fd00:202::${n.toString(16)}`;
+}
+
+/** The ingress IP of a load balancer: 10.203.1.0 and up; fd00:203::100 and up. */
+function ingressIp(service: number, family: 4 | 6): string {
+  return family === 4
+    ? clusterIp(service, 4).replace('10.202.', '10.203.')
+    : clusterIp(service, 6).replace(':202:', ':203:');
+}
+
+/** Two networks that each load balancer serves, of its own. */
+function sourceRanges(service: number, family: 4 | 6): string[] {
+  const n = service & 0xffff;
+  return family === 4
+    ? ['192.0.2.0/24', `100.${64 + (n >> 12)}.${(n >> 4) & 255}.${(n & 15) << 4}/28`]
+    : ['2001:db8::/48', `2001:db8:1:${n.toString(16)}::/64`];
 }
 
 /** One of four million addresses from 10.64.0.0 up, or of fd00:64::/96. */
@@ -56,11 +76,20 @@ function protocol(index: number, shape: ClusterShape): string {
   return is(index, shape.udpEvery) ? 'UDP' : 'TCP';
 }
 
+function serviceType(index: number, shape: ClusterShape): 'ClusterIP' | 'NodePort' | 'LoadBalancer' {
+  if (is(index, shape.loadBalancerEvery ?? 0)) return 'LoadBalancer';
+  return is(index, shape.nodePortEvery) ? 'NodePort' : 'ClusterIP';
+}
+
 function serviceObject(index: number, shape: ClusterShape): JsonObject {
-  const clusterIPs = families(index, shape).map((family) => clusterIp(index, family));
+  const ipFamilies = families(index, shape);
+  const clusterIPs = ipFamilies.map((family) => clusterIp(index, family));
+  const type = serviceType(index, shape);
   const nodePort = is(index, shape.nodePortEvery)
     ? { nodePort: NODE_PORTS.first + Math.trunc(index / shape.nodePortEvery) }
     : {};
+  const ranges = ipFamilies.flatMap((family) => sourceRanges(index, family));
+  const ingress = ipFamilies.map((family) => ({ ip: ingressIp(index, family), ipMode: 'VIP' }));
   return {
     apiVersion: 'v1',
     kind: 'Service',
@@ -70,7 +99,7 @@ function serviceObject(index: number, shape: ClusterShape): JsonObject {
       labels: { app: `service-${index}`, 'app.kubernetes.io/part-of': 'bench' },
     },
     spec: {
-      type: is(index, shape.nodePortEvery) ? 'NodePort' : 'ClusterIP',
+      type,
       clusterIP: clusterIPs[0],
       clusterIPs,
       ipFamilies: clusterIPs.length === 1 ? ['IPv4'] : ['IPv4', 'IPv6'],
@@ -79,9 +108,10 @@ function serviceObject(index: number, shape: ClusterShape): JsonObject {
       selector: { app: `service-${index}` },
       sessionAffinity: 'None',
       internalTrafficPolicy: 'Cluster',
-      ...('nodePort' in nodePort ? { externalTrafficPolicy: 'Cluster' } : {}),
+      ...(type === 'ClusterIP' ? {} : { externalTrafficPolicy: 'Cluster' }),
+      ...(type === 'LoadBalancer' ? { loadBalancerSourceRanges: ranges } : {}),
     },
-    status: { loadBalancer: {} },
+    status: { loadBalancer: type === 'LoadBalancer' ? { ingress } : {} },
   };
 }
 
@@ -118,8 +148,9 @@ function sliceObject(
   };
 }
 
-function checkShape({ services, nodePortEvery }: ClusterShape): void {
+function checkShape({ services, endpoints, nodePortEvery }: ClusterShape): void {
   if (services > MAX_SERVICES) throw new RangeError(`at most ${MAX_SERVICES} services have addresses`);
+  if (services * endpoints > MAX_ENDPOINTS) throw new RangeError(`at most ${MAX_ENDPOINTS} endpoints`);
   if (nodePortEvery > 0 && services > nodePortEvery * NODE_PORTS.count) throw new RangeError('not enough node ports');
 }
 

@@ -46,6 +46,8 @@ export interface Compared {
   readonly against?: string;
   readonly baselines?: readonly number[];
   readonly target?: Target;
+  /** `make bench-guard` compares the ratio with the recorded one: only where it does not depend on what else the machine does. */
+  readonly guarded?: boolean;
 }
 
 /** A target on `ratio`: ours costs at most this many times the baseline. */
@@ -64,6 +66,8 @@ const KERNEL = process.env['KERNEL_USED'] ?? 'none';
 export class Measurements {
   readonly row: string;
   readonly all: Measurement[] = [];
+  /** By name: the least of ours over the least of the baseline, which noise disturbs least. */
+  readonly guarded = new Map<string, number>();
 
   constructor(row: string) {
     this.row = row;
@@ -73,7 +77,7 @@ export class Measurements {
     process.stderr.write(`bench: ${this.row}: ${text}\n`);
   }
 
-  add({ name, unit, values, against, baselines, target }: Compared): Measurement {
+  add({ name, unit, values, against, baselines, target, guarded }: Compared): Measurement {
     const value = median(values);
     const baseline = baselines === undefined ? null : median(baselines);
     const measured = {
@@ -94,6 +98,9 @@ export class Measurements {
     const verdict = target === undefined ? {} : { target: { text: target.text, reached: target.reached(measured) } };
     const measurement: Measurement = { ...measured, ...verdict };
     this.all.push(measurement);
+    if (guarded === true && baselines !== undefined) {
+      this.guarded.set(name, round(Math.min(...values) / Math.min(...baselines)));
+    }
     process.stdout.write(`${JSON.stringify(measurement)}\n`);
     return measurement;
   }

@@ -12,6 +12,7 @@ const { values } = parseArgs({
     'dual-stack-every': { type: 'string', default: '0' },
     'node-port-every': { type: 'string', default: '0' },
     'udp-every': { type: 'string', default: '0' },
+    'load-balancer-every': { type: 'string', default: '0' },
     kubeconfig: { type: 'string' },
   },
 });
@@ -22,6 +23,7 @@ const shape: ClusterShape = {
   dualStackEvery: Number(values['dual-stack-every']),
   nodePortEvery: Number(values['node-port-every']),
   udpEvery: Number(values['udp-every']),
+  loadBalancerEvery: Number(values['load-balancer-every']),
 };
 const server = new ApiServer();
 server.apply(nodeObject());

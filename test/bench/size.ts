@@ -36,9 +36,11 @@ export function makeSize({ quick, services: wanted, runs }: SizeSettings): Size 
     mixed: (full, endpoints) => ({
       services: services(full),
       endpoints,
-      dualStackEvery: 20,
+      // All multiples of ten: services 1 to 9 of each ten are plain ones, TCP on one ClusterIP.
+      dualStackEvery: 10,
       nodePortEvery: 20,
-      udpEvery: 20,
+      udpEvery: 30,
+      loadBalancerEvery: 50,
     }),
   };
 }

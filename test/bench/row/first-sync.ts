@@ -1,48 +1,50 @@
 import { BenchNode, Driver } from '../bench-node.ts';
-import { isIpvs } from '../floor.ts';
+import { type Recording, record, replay } from '../floor.ts';
 import { listedEvents } from '../large-cluster.ts';
-import { timed } from '../measure.ts';
+import { ratioAtMost, timed } from '../measure.ts';
+import { mustHold, programmed } from '../programmed.ts';
 import type { Row } from '../row.ts';
 import { sizeName } from '../size.ts';
+import { restoreByTools } from '../tools.ts';
 
-/** A full table, then the same table by the system's own tool, in fresh namespaces, in turn. */
+/** An empty kernel filled: by us, by the same bytes sent again, by the system's tools, in fresh namespaces, in turn. */
 export const firstSync: Row = {
   name: 'first-sync',
   async run(out, size) {
     const shape = size.mixed(10_000, 5);
-    const ours: number[] = [];
-    const tool: number[] = [];
-    const oursKernel: number[] = [];
-    const oursIpvs: number[] = [];
+    const events = listedEvents(shape);
+    const ours = { all: [] as number[], kernel: [] as number[], transaction: [] as number[] };
+    const floor: number[] = [];
+    const tools: number[] = [];
+    let recording: Recording | undefined;
     for (let run = 1; run <= size.runs; run++) {
       out.progress(`run ${run} of ${size.runs}`);
       await using node = await BenchNode.make();
       const driver = new Driver(node.kernel);
-      const events = listedEvents(shape);
-      ours.push(await timed(() => driver.take(events)));
-      oursKernel.push(driver.kernelMs);
+      ours.all.push(await timed(() => driver.take(events)));
+      ours.kernel.push(driver.kernelMs);
+      ours.transaction.push(driver.applyMs);
       await driver.reconciler.stop();
-      const saved = await node.run(['ipvsadm', '-Sn']);
-      await using other = await BenchNode.make();
-      tool.push(await timed(() => other.run(['ipvsadm', '--restore'], saved)));
-      await using third = await BenchNode.make();
-      const ops = driver.ops.filter(isIpvs);
-      oursIpvs.push(await timed(() => third.kernel.apply({ ops })));
-      for (const filled of [other, third]) {
-        if (sortedLines(await filled.run(['ipvsadm', '-Sn'])) !== sortedLines(saved)) {
-          throw new Error(`${filled.netns} holds another table`);
-        }
+      const wanted = await programmed(node);
+      if (recording === undefined) {
+        await using recorder = await BenchNode.make();
+        recording = await record(recorder, driver.ops);
       }
+      await using second = await BenchNode.make();
+      floor.push(await replay(second, recording));
+      await mustHold(second, wanted, 'the replay');
+      await using third = await BenchNode.make();
+      tools.push(await restoreByTools(third, wanted));
+      await mustHold(third, wanted, 'the tools');
     }
-    const against = 'ipvsadm --restore of the same virtual servers';
     const name = `first sync ${sizeName(shape)}`;
-    // What it does beyond the tool's work is in it: sets, their entries, addresses, and the processes for the rules.
-    out.add({ name: `${name}, planning included`, unit: 'ms', values: ours, against, baselines: tool });
-    out.add({ name: `${name}, programmed from the plan`, unit: 'ms', values: oursKernel, against, baselines: tool });
-    out.add({ name: `${name}, IPVS part alone`, unit: 'ms', values: oursIpvs, against, baselines: tool });
+    const overFloor = { unit: 'ms', against: 'floor: raw replay of the netlink messages', baselines: floor };
+    const overTools = { unit: 'ms', against: 'ipvsadm -R + ipset restore + ip -batch', baselines: tools };
+    const target = ratioAtMost(1.3, 'at most 1.3 x the floor');
+    out.add({ name: `${name}: whole, over the floor`, values: ours.all, ...overFloor, target });
+    out.add({ name: `${name}: kernel part, over the floor`, values: ours.kernel, ...overFloor });
+    const transaction = `${name}: transaction alone, over the floor`;
+    out.add({ name: transaction, values: ours.transaction, ...overFloor, guarded: true });
+    out.add({ name: `${name}: whole, over the tools`, values: ours.all, ...overTools, guarded: true });
   },
 };
-
-function sortedLines(text: string): string {
-  return text.split('\n').sort().join('\n');
-}
