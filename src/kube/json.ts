@@ -1,3 +1,5 @@
+import { exact } from '../net/exact.ts';
+
 /** Reads values out of untrusted JSON: a value of the wrong type reads as if it were absent. Nothing here throws. */
 export type JsonRecord = Readonly<Record<string, unknown>>;
 
@@ -38,12 +40,9 @@ export function booleanOf(value: unknown): boolean | undefined {
 export function itemsOf<T>(value: unknown, read: (item: unknown) => T | undefined): readonly T[] {
   const list = listOf(value);
   if (list.length === 0) return NO_ITEMS;
-  const items: T[] = [];
-  for (const item of list) {
-    const read1 = read(item);
-    if (read1 !== undefined) items.push(read1);
-  }
-  return items.length === 0 ? NO_ITEMS : items;
+  const items = list.map(read);
+  if (items.every((item) => item !== undefined)) return items;
+  return exact(items.filter((item) => item !== undefined));
 }
 
 export function textsOf(value: unknown): readonly string[] {

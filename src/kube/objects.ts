@@ -7,14 +7,11 @@
 export interface ObjectMeta {
   readonly namespace: string;
   readonly name: string;
-  readonly uid: string;
   readonly resourceVersion: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
   /** RFC 3339; there while the object is being deleted. */
   readonly deletionTimestamp?: string;
-  /** RFC 3339. */
-  readonly creationTimestamp?: string;
 }
 
 export interface ServicePort {
@@ -50,16 +47,18 @@ export interface Service {
   readonly loadBalancerSourceRanges: readonly string[];
   /** status.loadBalancer.ingress */
   readonly loadBalancerIngress: readonly LoadBalancerIngress[];
-  readonly publishNotReadyAddresses: boolean;
 }
 
+/** A list of a hundred thousand is held until it is whole: each has all fields and one shape, and no list of its own that is empty. */
 export interface Endpoint {
-  readonly addresses: readonly string[];
-  readonly nodeName?: string;
-  /** Conditions: undefined means what the API says nil means (ready and serving: true; terminating: false). */
-  readonly ready?: boolean;
-  readonly serving?: boolean;
-  readonly terminating?: boolean;
+  /** The first of its addresses, the only one that counts; "" when there is none. */
+  readonly address: string;
+  /** "" when it is not said. */
+  readonly nodeName: string;
+  /** Conditions, nil read as the API says: ready and serving true, terminating false. */
+  readonly ready: boolean;
+  readonly serving: boolean;
+  readonly terminating: boolean;
   readonly hintZones: readonly string[];
   readonly hintNodes: readonly string[];
 }

@@ -15,16 +15,12 @@ function trimEndpoint(value: unknown, interner: Interner): Endpoint | undefined 
   if (!isRecord(value)) return undefined;
   const conditions = recordOf(value['conditions']);
   const hints = recordOf(value['hints']);
-  const nodeName = textOf(value['nodeName']);
-  const ready = booleanOf(conditions['ready']);
-  const serving = booleanOf(conditions['serving']);
-  const terminating = booleanOf(conditions['terminating']);
   return {
-    addresses: textsOf(value['addresses']),
-    ...(nodeName === undefined ? {} : { nodeName: interner.intern(nodeName) }),
-    ...(ready === undefined ? {} : { ready }),
-    ...(serving === undefined ? {} : { serving }),
-    ...(terminating === undefined ? {} : { terminating }),
+    address: textsOf(value['addresses'])[0] ?? '',
+    nodeName: interner.intern(textOr(value['nodeName'], '')),
+    ready: booleanOf(conditions['ready']) ?? true,
+    serving: booleanOf(conditions['serving']) ?? true,
+    terminating: booleanOf(conditions['terminating']) ?? false,
     hintZones: hintNames(hints['forZones'], interner),
     hintNodes: hintNames(hints['forNodes'], interner),
   };

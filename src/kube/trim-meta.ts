@@ -39,15 +39,12 @@ export function trimMeta(object: JsonRecord, interner: Interner): ObjectMeta | u
   const name = textOr(meta['name'], '');
   if (name === '') return undefined;
   const deletionTimestamp = textOf(meta['deletionTimestamp']);
-  const creationTimestamp = textOf(meta['creationTimestamp']);
   return {
     namespace: interner.intern(textOr(meta['namespace'], '')),
     name,
-    uid: textOr(meta['uid'], ''),
     resourceVersion: textOr(meta['resourceVersion'], ''),
     labels: keep(meta['labels'], KEPT_LABELS, interner),
     annotations: keep(meta['annotations'], KEPT_ANNOTATIONS, interner),
     ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }),
-    ...(creationTimestamp === undefined ? {} : { creationTimestamp }),
   };
 }

@@ -1,5 +1,5 @@
 import type { Interner } from './interner.ts';
-import { booleanOf, integerOf, isRecord, itemsOf, recordOf, textOf, textOr, textsOf } from './json.ts';
+import { integerOf, isRecord, itemsOf, recordOf, textOf, textOr, textsOf } from './json.ts';
 import type { JsonRecord } from './json.ts';
 import type { LoadBalancerIngress, Service, ServicePort } from './objects.ts';
 import type { Trimmed } from './trim-meta.ts';
@@ -64,7 +64,6 @@ export function trimService(value: unknown, interner: Interner): Trimmed<Service
       healthCheckNodePort: integerOf(spec['healthCheckNodePort']) ?? 0,
       loadBalancerSourceRanges: textsOf(spec['loadBalancerSourceRanges']),
       loadBalancerIngress: itemsOf(loadBalancer['ingress'], (item) => trimIngress(item, interner)),
-      publishNotReadyAddresses: booleanOf(spec['publishNotReadyAddresses']) ?? false,
     },
   };
 }

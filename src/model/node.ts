@@ -8,7 +8,6 @@ const AUTOSCALER_TAINT = 'ToBeDeletedByClusterAutoscaler';
 /** What matters of a Node object. */
 export interface NodeModel {
   readonly name: string;
-  readonly uid: string;
   /** "" when it has none. */
   readonly zone: string;
   /** InternalIPs, then ExternalIPs, each in the object's order; no duplicates. The first one is the primary address. */
@@ -23,7 +22,6 @@ export function defineNode(node: Node): NodeModel {
     node.addresses.flatMap((entry) => (entry.type === type ? (parseIp(entry.address) ?? []) : []));
   return {
     name: node.meta.name,
-    uid: node.meta.uid,
     zone: node.meta.labels[ZONE_LABEL] ?? '',
     reportedAddresses: [...new Set([...ofType('InternalIP'), ...ofType('ExternalIP')])],
     eligible: node.meta.deletionTimestamp === undefined && !node.taints.some(({ key }) => key === AUTOSCALER_TAINT),

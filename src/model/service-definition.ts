@@ -1,5 +1,6 @@
 import type { Service, ServicePort } from '../kube/objects.ts';
 import { type Cidr, compareCidr, parseCidr } from '../net/cidr.ts';
+import { exact } from '../net/exact.ts';
 import { type IpAddress, compareIp, familyLabel, familyOf } from '../net/ip.ts';
 import type { NamespacedName } from '../net/names.ts';
 import { type Port, toPort } from '../net/port.ts';
@@ -7,9 +8,6 @@ import { type AddressUse, usableAddress } from './addresses.ts';
 import { toProtocol } from './protocols.ts';
 import type { ServiceDefinition, ServicePortDefinition } from './service-model.ts';
 import { Warnings, quoted } from './warnings.ts';
-
-const NO_ADDRESSES: readonly IpAddress[] = Object.freeze([]);
-const NO_RANGES: readonly Cidr[] = Object.freeze([]);
 
 /** Services with this label belong to another proxy. */
 const PROXY_NAME_LABEL = 'service.kubernetes.io/service-proxy-name';
@@ -50,14 +48,15 @@ export function defineService(name: NamespacedName, service: Service): ServiceDe
   const externalIps = addresses(service.externalIPs, 'external IP');
   const external = service.type === 'NodePort' || service.type === 'LoadBalancer' || externalIps.length > 0;
   const externalLocal = service.externalTrafficPolicy === 'Local' && external;
+  const { sourceRanges, sourceRangeUnreadable } = readSourceRanges(service, warnings);
   const healthCheckNodePort = healthCheckPort(service, externalLocal, warnings);
   return {
     name,
-    uid: service.meta.uid,
     clusterIps,
     externalIps,
     loadBalancerIps: addresses(virtualIngressIps(service), 'load balancer IP'),
-    ...readSourceRanges(service, warnings),
+    sourceRanges,
+    sourceRangeUnreadable,
     affinitySeconds: affinity(service, warnings),
     internalLocal: service.internalTrafficPolicy === 'Local',
     externalLocal,
@@ -83,7 +82,7 @@ function clusterAddresses(service: Service, warnings: Warnings): readonly IpAddr
       warnings.add('duplicate-address', `cluster IP ${quoted(text)} is the second of its family: it is left out`);
     } else found.push(address);
   });
-  return found.length === 0 ? NO_ADDRESSES : found.sort(compareIp);
+  return exact(found.sort(compareIp));
 }
 
 function distinctAddresses(
@@ -92,7 +91,6 @@ function distinctAddresses(
   warnings: Warnings,
   accept: (address: IpAddress) => boolean,
 ): readonly IpAddress[] {
-  if (texts.length === 0) return NO_ADDRESSES;
   const found = new Set<IpAddress>();
   for (const text of texts) {
     const address = usableAddress(text, use, warnings);
@@ -100,7 +98,7 @@ function distinctAddresses(
     if (found.has(address)) warnings.add('duplicate-address', `${use} ${quoted(text)} is listed twice`);
     else found.add(address);
   }
-  return found.size === 0 ? NO_ADDRESSES : [...found].sort(compareIp);
+  return exact([...found].sort(compareIp));
 }
 
 /** Ingresses with ipMode Proxy want their traffic to reach the real load balancer; those with a hostname only have no address. */
@@ -115,7 +113,6 @@ function readSourceRanges(
   warnings: Warnings,
 ): Pick<ServiceDefinition, 'sourceRanges' | 'sourceRangeUnreadable'> {
   const texts = service.loadBalancerSourceRanges;
-  if (texts.length === 0) return { sourceRanges: NO_RANGES, sourceRangeUnreadable: false };
   const ranges: Cidr[] = [];
   let unreadable = false;
   for (const text of texts) {
@@ -132,7 +129,7 @@ function readSourceRanges(
   }
   ranges.sort(compareCidr);
   const distinct = ranges.filter((range, index) => index === 0 || compareCidr(range, ranges[index - 1] ?? range) !== 0);
-  return { sourceRanges: distinct, sourceRangeUnreadable: unreadable };
+  return { sourceRanges: exact(distinct), sourceRangeUnreadable: unreadable };
 }
 
 function affinity(service: Service, warnings: Warnings): number {
@@ -177,7 +174,7 @@ function definePorts(ports: readonly ServicePort[], warnings: Warnings): readonl
     numbers.add(number);
     defined.push(definition);
   }
-  return defined.sort((a, b) => a.port - b.port || (a.protocol < b.protocol ? -1 : 1));
+  return exact(defined.sort((a, b) => a.port - b.port || (a.protocol < b.protocol ? -1 : 1)));
 }
 
 function definePort(port: ServicePort, warnings: Warnings): ServicePortDefinition | undefined {

@@ -38,7 +38,6 @@ export interface ServicePortModel extends ServicePortDefinition {
  */
 export interface ServiceDefinition {
   readonly name: NamespacedName;
-  readonly uid: string;
   /** One a family. A family without one is not served at all, whatever else names it. */
   readonly clusterIps: readonly IpAddress[];
   readonly externalIps: readonly IpAddress[];

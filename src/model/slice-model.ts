@@ -1,4 +1,5 @@
 import type { Endpoint, EndpointSlice } from '../kube/objects.ts';
+import { exact } from '../net/exact.ts';
 import { type IpAddress, familyLabel, familyOf } from '../net/ip.ts';
 import { type NamespacedName, namespacedName } from '../net/names.ts';
 import { type Port, toPort } from '../net/port.ts';
@@ -58,7 +59,7 @@ export function defineSlice(slice: EndpointSlice, nodeName: string): SliceModel 
 }
 
 function slicePorts(slice: EndpointSlice, warnings: Warnings): readonly SlicePort[] {
-  return slice.ports.flatMap(({ name, protocol: word, port: number }) => {
+  const ports = slice.ports.flatMap(({ name, protocol: word, port: number }) => {
     const protocol = toProtocol(word);
     const port = toPort(number);
     if (name !== undefined && protocol !== undefined && port !== undefined) return [{ name, protocol, port }];
@@ -69,35 +70,30 @@ function slicePorts(slice: EndpointSlice, warnings: Warnings): readonly SlicePor
     );
     return [];
   });
+  return exact(ports);
 }
 
 function sliceEndpoints(slice: EndpointSlice, nodeName: string, warnings: Warnings): readonly SliceEndpoint[] {
   const known = new Map<string, EndpointTraits>();
-  return slice.endpoints.flatMap((endpoint) => {
-    const [text] = endpoint.addresses;
-    const ready = endpoint.ready ?? true;
-    const serving = endpoint.serving ?? true;
+  const endpoints = slice.endpoints.flatMap((endpoint) => {
+    const { address: text, ready, serving } = endpoint;
     // One that is neither is never used: its comings and goings need not wake anybody.
-    if (text === undefined || (!ready && !serving)) return [];
+    if (text === '' || (!ready && !serving)) return [];
     const address = usableAddress(text, 'endpoint', warnings);
     if (address === undefined) return [];
     if (familyLabel(familyOf(address)) !== slice.addressType) {
       warnings.add('wrong-family', `endpoint ${quoted(text)} is not of its slice's address type: it is left out`);
       return [];
     }
-    return [{ address, traits: shared(known, traitsOf(endpoint, nodeName, ready, serving)) }];
+    return [{ address, traits: shared(known, traitsOf(endpoint, nodeName)) }];
   });
+  return exact(endpoints);
 }
 
-function traitsOf(endpoint: Endpoint, nodeName: string, ready: boolean, serving: boolean): EndpointTraits {
-  return {
-    local: nodeName !== '' && endpoint.nodeName === nodeName,
-    ready,
-    serving,
-    terminating: endpoint.terminating ?? false,
-    zones: endpoint.hintZones.toSorted(),
-    nodes: endpoint.hintNodes.toSorted(),
-  };
+function traitsOf(endpoint: Endpoint, nodeName: string): EndpointTraits {
+  const { ready, serving, terminating, hintZones, hintNodes } = endpoint;
+  const local = nodeName !== '' && endpoint.nodeName === nodeName;
+  return { local, ready, serving, terminating, zones: exact(hintZones.toSorted()), nodes: exact(hintNodes.toSorted()) };
 }
 
 function shared(known: Map<string, EndpointTraits>, traits: EndpointTraits): EndpointTraits {

@@ -28,7 +28,7 @@ function metadata({ namespace, name, labels }: Service['meta']): object {
 }
 
 function serviceDocument(service: Service): object {
-  const { meta, loadBalancerIngress, affinityTimeoutSeconds, publishNotReadyAddresses: _always, ...spec } = service;
+  const { meta, loadBalancerIngress, affinityTimeoutSeconds, ...spec } = service;
   const timeout = { sessionAffinityConfig: { clientIP: { timeoutSeconds: affinityTimeoutSeconds } } };
   return {
     apiVersion: 'v1',
@@ -46,9 +46,9 @@ function sliceDocument({ meta, addressType, endpoints, ports }: EndpointSlice): 
     metadata: metadata(meta),
     addressType,
     ports,
-    endpoints: endpoints.map(({ addresses, nodeName, ready, serving, terminating }) => ({
-      addresses,
-      ...(nodeName === undefined ? {} : { nodeName }),
+    endpoints: endpoints.map(({ address, nodeName, ready, serving, terminating }) => ({
+      addresses: [address],
+      ...(nodeName === '' ? {} : { nodeName }),
       conditions: { ready, serving, terminating },
     })),
   };

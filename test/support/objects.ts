@@ -6,7 +6,6 @@ export function meta(name: string, change: Partial<ObjectMeta> = {}): ObjectMeta
   return {
     namespace: 'default',
     name,
-    uid: `uid-${name}`,
     resourceVersion: '1',
     labels: {},
     annotations: {},
@@ -33,13 +32,13 @@ export function service(name: string, clusterIP: string, change: Partial<Service
     healthCheckNodePort: 0,
     loadBalancerSourceRanges: [],
     loadBalancerIngress: [],
-    publishNotReadyAddresses: false,
     ...change,
   };
 }
 
 export function endpoint(address: string, change: Partial<Endpoint> = {}): Endpoint {
-  return { addresses: [address], hintZones: [], hintNodes: [], ...change };
+  const conditions = { ready: true, serving: true, terminating: false };
+  return { address, nodeName: '', ...conditions, hintZones: [], hintNodes: [], ...change };
 }
 
 /** A slice `<service>-<suffix>` with one port. */
@@ -52,7 +51,7 @@ export function slice(
   const list = endpoints.map((item) => (typeof item === 'string' ? endpoint(item) : item));
   return {
     meta: meta(`${ofService}-${suffix}`, { labels: { 'kubernetes.io/service-name': ofService } }),
-    addressType: list[0]?.addresses[0]?.includes(':') === true ? 'IPv6' : 'IPv4',
+    addressType: list[0]?.address.includes(':') === true ? 'IPv6' : 'IPv4',
     endpoints: list,
     ports: [{ name: '', protocol: 'TCP', port: 8080 }],
     ...rest,

@@ -26,7 +26,6 @@ const QUIET: Parameters<typeof crossChecks>[0] = {
 
 const NODE: NodeModel = {
   name: 'node-a',
-  uid: '',
   zone: '',
   reportedAddresses: ips('192.0.2.1', '2001:db8::1'),
   eligible: true,

@@ -19,7 +19,6 @@ const HTTP_PORT: ServicePortDefinition = { name: 'http', protocol: 'TCP', port: 
 function definition(ports: readonly ServicePortDefinition[]): ServiceDefinition {
   return {
     name: WEB,
-    uid: 'u',
     clusterIps: [ip('10.96.0.1')],
     externalIps: [ip('203.0.113.1')],
     loadBalancerIps: [],

@@ -11,7 +11,7 @@ import { TestLog } from '../../support/reconciling.ts';
 
 function node(change: Partial<Node> = {}): Node {
   return {
-    meta: { namespace: '', name: 'node-a', uid: '', resourceVersion: '1', labels: {}, annotations: {} },
+    meta: { namespace: '', name: 'node-a', resourceVersion: '1', labels: {}, annotations: {} },
     podCIDRs: ['10.244.1.0/24'],
     taints: [],
     addresses: [{ type: 'InternalIP', address: '192.0.2.1' }],

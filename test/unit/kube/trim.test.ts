@@ -6,7 +6,7 @@ import { trimNode } from '../../../src/kube/trim-node.ts';
 import { trimService } from '../../../src/kube/trim-service.ts';
 
 const interner = new Interner();
-const NO_META = { uid: '', resourceVersion: '', labels: {}, annotations: {} };
+const NO_META = { resourceVersion: '', labels: {}, annotations: {} };
 
 describe('trimService', () => {
   test('keeps what a proxy reads and nothing else', () => {
@@ -36,7 +36,6 @@ describe('trimService', () => {
           externalTrafficPolicy: 'Local',
           healthCheckNodePort: 31000,
           loadBalancerSourceRanges: ['198.51.100.0/24'],
-          publishNotReadyAddresses: true,
           selector: { app: 'web' },
         },
         status: { loadBalancer: { ingress: [{ ip: '203.0.113.1', ipMode: 'Proxy' }, { hostname: 'lb' }, {}] } },
@@ -47,9 +46,7 @@ describe('trimService', () => {
       meta: {
         namespace: 'shop',
         name: 'web',
-        uid: 'u1',
         resourceVersion: '7',
-        creationTimestamp: '2026-01-01T00:00:00Z',
         deletionTimestamp: '2026-01-02T00:00:00Z',
         labels: { 'service.kubernetes.io/headless': '' },
         annotations: {},
@@ -67,7 +64,6 @@ describe('trimService', () => {
       healthCheckNodePort: 31000,
       loadBalancerSourceRanges: ['198.51.100.0/24'],
       loadBalancerIngress: [{ ip: '203.0.113.1', ipMode: 'Proxy' }, { hostname: 'lb' }],
-      publishNotReadyAddresses: true,
     });
   });
 
@@ -95,7 +91,6 @@ describe('trimService', () => {
           ipFamilies: ['IPv4', 6],
           externalIPs: { a: 1 },
           ports: [null, 'x', { port: '80' }, { port: 80.5 }, { port: 80, name: 3, protocol: [], nodePort: 'x' }],
-          publishNotReadyAddresses: 'yes',
         },
         status: { loadBalancer: { ingress: 'none' } },
       },
@@ -113,13 +108,13 @@ describe('trimService', () => {
         { name: '', protocol: 'TCP', port: 80, nodePort: 0 },
       ],
       loadBalancerIngress: [],
-      publishNotReadyAddresses: false,
     });
   });
 });
 
 describe('trimEndpointSlice', () => {
-  test('keeps nil and "" apart where the API does', () => {
+  test('reads nil conditions as the API means them; keeps nil and "" apart where the API does', () => {
+    const nil = { ready: true, serving: true, terminating: false };
     const { object } = trimEndpointSlice(
       {
         metadata: {
@@ -131,8 +126,8 @@ describe('trimEndpointSlice', () => {
         addressType: 'IPv4',
         endpoints: [
           {
-            addresses: ['10.0.0.1'],
-            conditions: { ready: true, serving: null },
+            addresses: ['10.0.0.1', '10.0.0.2'],
+            conditions: { ready: false, serving: null },
             nodeName: 'n1',
             targetRef: { name: 'p' },
           },
@@ -153,8 +148,8 @@ describe('trimEndpointSlice', () => {
       },
       addressType: 'IPv4',
       endpoints: [
-        { addresses: ['10.0.0.1'], nodeName: 'n1', ready: true, hintZones: [], hintNodes: [] },
-        { addresses: [], hintZones: ['z1'], hintNodes: ['n2'] },
+        { address: '10.0.0.1', nodeName: 'n1', ...nil, ready: false, hintZones: [], hintNodes: [] },
+        { address: '', nodeName: '', ...nil, hintZones: ['z1'], hintNodes: ['n2'] },
       ],
       ports: [
         { protocol: 'TCP', port: 80 },

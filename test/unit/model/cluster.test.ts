@@ -221,7 +221,7 @@ describe('endpoints', () => {
   });
 
   test.each([
-    ['without an address', endpoint('x', { addresses: [] }), []],
+    ['without an address', endpoint(''), []],
     ['with a host name for an address', endpoint('pod.example.org'), ['invalid-address']],
     ['of the other family', endpoint('fd00::2'), ['wrong-family']],
     ['on loopback', endpoint('127.0.0.1'), ['special-address']],
@@ -232,28 +232,12 @@ describe('endpoints', () => {
     expect(reasons(cluster.service(WEB)?.warnings ?? [])).toEqual(warnings);
   });
 
-  test('count with their first address only', () => {
+  test('are local only by name', () => {
     const cluster = clusterOf([
       applied.service(service()),
-      applied.slice(slice([endpoint('', { addresses: ['10.244.1.2', '10.244.1.3'] })])),
+      applied.slice(slice([endpoint('10.244.1.2', { nodeName: HERE }), endpoint('10.244.1.3', { nodeName: '' })])),
     ]);
-    expect(shown(cluster)).toEqual(['10.244.1.2:8080']);
-  });
-
-  test('are ready and serving unless they say no, local only by name', () => {
-    const cluster = clusterOf([
-      applied.service(service()),
-      applied.slice(
-        slice([
-          endpoint('10.244.1.2', { nodeName: HERE }),
-          { addresses: ['10.244.1.3'], hintZones: [], hintNodes: [] },
-        ]),
-      ),
-    ]);
-    expect(endpoints(cluster)).toMatchObject([
-      { local: true, ready: true, serving: true, terminating: false },
-      { local: false, ready: true, serving: true, terminating: false },
-    ]);
+    expect(endpoints(cluster)).toMatchObject([{ local: true }, { local: false }]);
   });
 
   test('are never local while this node has no name', () => {

@@ -25,14 +25,11 @@ const some = <T>(pool: readonly T[], maxLength = 3): fc.Arbitrary<T[]> => fc.arr
 const mostly = <T>(good: readonly T[], bad: readonly T[]): fc.Arbitrary<T> =>
   fc.oneof({ weight: 9, arbitrary: pick(...good) }, { weight: 1, arbitrary: pick(...bad) });
 const protocol = mostly(['TCP', 'TCP', 'UDP', 'SCTP'], ['', 'ICMP']);
-/** Mostly not said at all. */
-const maybe = pick(undefined, undefined, undefined, true, false);
 
 function meta(labels: fc.Arbitrary<Record<string, string>>, names: readonly string[]): fc.Arbitrary<ObjectMeta> {
   return fc.record({
     namespace: mostly(['default'], ['']),
     name: pick(...names),
-    uid: fc.constant(''),
     resourceVersion: fc.nat({ max: 9 }).map(String),
     labels,
     annotations: fc.constant({}),
@@ -70,30 +67,18 @@ export const anyService: fc.Arbitrary<Service> = fc.record({
     fc.record({ ip: mostly(EXTERNAL_IPS, BAD_IPS), ipMode: mostly(['VIP'], ['Proxy']) }, { requiredKeys: [] }),
     { maxLength: 2 },
   ),
-  publishNotReadyAddresses: fc.boolean(),
 });
 
 const endpoint = (pool: readonly string[]): fc.Arbitrary<Endpoint> =>
-  fc
-    .record({
-      addresses: mostly<readonly string[]>(
-        pool.map((address) => [address]),
-        [[], ['', ...pool], ...BAD_IPS.map((address) => [address])],
-      ),
-      nodeName: pick(HERE, 'node-b', '', undefined),
-      ready: maybe,
-      serving: maybe,
-      terminating: maybe,
-      hintZones: some(['zone-a', 'zone-b'], 2),
-      hintNodes: some([HERE, 'node-b'], 2),
-    })
-    .map(({ nodeName, ready, serving, terminating, ...rest }) => ({
-      ...rest,
-      ...(nodeName === undefined ? {} : { nodeName }),
-      ...(ready === undefined ? {} : { ready }),
-      ...(serving === undefined ? {} : { serving }),
-      ...(terminating === undefined ? {} : { terminating }),
-    }));
+  fc.record({
+    address: mostly(pool, ['', ...BAD_IPS]),
+    nodeName: pick(HERE, 'node-b', ''),
+    ready: mostly([true], [false]),
+    serving: mostly([true], [false]),
+    terminating: mostly([false], [true]),
+    hintZones: some(['zone-a', 'zone-b'], 2),
+    hintNodes: some([HERE, 'node-b'], 2),
+  });
 
 const endpointPort: fc.Arbitrary<EndpointPort> = fc.oneof(
   { weight: 9, arbitrary: fc.record({ name: pick('', 'x'), protocol, port: mostly([8080, 5353], BAD_NUMBERS) }) },

@@ -29,7 +29,7 @@ export function cidr(text: string): Cidr {
 }
 
 export function meta(fields: Partial<ObjectMeta> = {}): ObjectMeta {
-  return { namespace: 'default', name: 'web', uid: '', resourceVersion: '1', labels: {}, annotations: {}, ...fields };
+  return { namespace: 'default', name: 'web', resourceVersion: '1', labels: {}, annotations: {}, ...fields };
 }
 
 /** default/web at 10.96.0.1, port 80/TCP. */
@@ -48,14 +48,14 @@ export function service(fields: Partial<Service> = {}): Service {
     healthCheckNodePort: 0,
     loadBalancerSourceRanges: [],
     loadBalancerIngress: [],
-    publishNotReadyAddresses: false,
     ...fields,
   };
 }
 
 /** Named after the address; ready, remote, without hints. */
 export function endpoint(address: string, fields: Partial<Endpoint> = {}): Endpoint {
-  return { addresses: [address], nodeName: ELSEWHERE, hintZones: [], hintNodes: [], ...fields };
+  const conditions = { ready: true, serving: true, terminating: false };
+  return { address, nodeName: ELSEWHERE, ...conditions, hintZones: [], hintNodes: [], ...fields };
 }
 
 export const TCP_8080: EndpointPort = { name: '', protocol: 'TCP', port: 8080 };
