@@ -22,13 +22,13 @@ const KEPT_LABELS: readonly string[] = Object.values(LABEL);
 const KEPT_ANNOTATIONS: readonly string[] = [LAST_CHANGE_ANNOTATION];
 const NOTHING_KEPT: Readonly<Record<string, string>> = Object.freeze({});
 
-function keep(value: unknown, names: readonly string[], interner: Interner): Readonly<Record<string, string>> {
+function keep(value: unknown, names: readonly string[], interner?: Interner): Readonly<Record<string, string>> {
   const record = recordOf(value);
   let kept: Record<string, string> | undefined;
   for (const name of names) {
     // The names are our own, so a label called "__proto__" never gets here.
     const text = Object.hasOwn(record, name) ? textOf(record[name]) : undefined;
-    if (text !== undefined) (kept ??= {})[name] = interner.intern(text);
+    if (text !== undefined) (kept ??= {})[name] = interner?.intern(text) ?? text;
   }
   return kept ?? NOTHING_KEPT;
 }
@@ -44,7 +44,8 @@ export function trimMeta(object: JsonRecord, interner: Interner): ObjectMeta | u
     name,
     resourceVersion: textOr(meta['resourceVersion'], ''),
     labels: keep(meta['labels'], KEPT_LABELS, interner),
-    annotations: keep(meta['annotations'], KEPT_ANNOTATIONS, interner),
+    // Times: no two alike, they would only push out of the interner what repeats.
+    annotations: keep(meta['annotations'], KEPT_ANNOTATIONS),
     ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }),
   };
 }

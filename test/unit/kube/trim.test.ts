@@ -207,6 +207,26 @@ test('no JSON makes trimming throw', () => {
   );
 });
 
+test('what is different in each object is not interned: it would push out what repeats', () => {
+  const own = new Interner();
+  const trimmed = (minute: number): void => {
+    const metadata = {
+      name: 'web-abcde',
+      namespace: 'shop',
+      uid: `uid-${minute}`,
+      resourceVersion: String(minute),
+      annotations: { 'endpoints.kubernetes.io/last-change-trigger-time': `2026-01-01T00:0${minute}:00Z` },
+    };
+    const endpoints = [{ addresses: [`10.0.0.${minute}`], nodeName: 'node-a' }];
+    const { object } = trimEndpointSlice({ metadata, addressType: 'IPv4', endpoints }, own);
+    expect(object?.meta.annotations).toEqual(metadata.annotations);
+  };
+  trimmed(0);
+  const { size } = own;
+  for (let minute = 1; minute < 9; minute++) trimmed(minute);
+  expect(own.size).toBe(size);
+});
+
 test('an interner keeps one copy and a bounded number of them', () => {
   const small = new Interner(2);
   expect(['a', 'b', 'a', 'c', 'd'].map((text) => small.intern(text))).toEqual(['a', 'b', 'a', 'c', 'd']);
