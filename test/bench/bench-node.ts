@@ -12,7 +12,7 @@ import { runCommand } from '../bed/command.ts';
 import { QuietLog } from '../contract/quiet-log.ts';
 import { NODE_ADDRESS, NODE_NAME } from './large-cluster.ts';
 
-const PLAN: PlanConfig = {
+export const PLAN: PlanConfig = {
   scheduler: 'lc',
   families: [4, 6],
   nodeName: NODE_NAME,
@@ -23,7 +23,7 @@ const PLAN: PlanConfig = {
   randomFully: true,
 };
 
-const SYNC_PERIOD_MS = 3_600_000;
+export const SYNC_PERIOD_MS = 3_600_000;
 
 /** A process in a slow kernel, filling a large one. */
 const COMMAND_MS = 300_000;
