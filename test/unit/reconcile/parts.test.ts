@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Flow } from '../../../src/kernel/kernel.ts';
 import { parseCidr } from '../../../src/net/cidr.ts';
+import { SYSTEM_CLOCK } from '../../../src/reconcile/clock.ts';
 import { Ownership } from '../../../src/reconcile/ownership.ts';
 import { RetryQueue } from '../../../src/reconcile/retry-queue.ts';
 import { SyncTimer, type Wanted } from '../../../src/reconcile/sync-timer.ts';
@@ -176,4 +177,18 @@ describe('staleFlows', () => {
     ['to a service without endpoints', flow('10.96.0.11', 53, '10.244.0.9'), false],
     ['of somebody else', flow('8.8.8.8', 53, '8.8.8.8', 53), false],
   ])('%s', (_what, one, stale) => expect(staleFlows([one], [dns, empty])).toEqual(stale ? [one] : []));
+});
+
+test('the system clock: what is due at once comes with the next turn, in order, and can be taken back', async () => {
+  const order: string[] = [];
+  const { promise, resolve } = Promise.withResolvers<void>();
+  SYSTEM_CLOCK.setTimer(() => order.push('due'), 0);
+  SYSTEM_CLOCK.setTimer(() => order.push('never'), 0)();
+  SYSTEM_CLOCK.setTimer(() => order.push('never'), 5)();
+  SYSTEM_CLOCK.setTimer(() => order.push('overdue'), -7);
+  setImmediate(() => order.push('turn'));
+  SYSTEM_CLOCK.setTimer(resolve, 20);
+  expect(order).toEqual([]);
+  await promise;
+  expect(order).toEqual(['due', 'overdue', 'turn']);
 });
