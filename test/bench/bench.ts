@@ -4,6 +4,8 @@
 import { Measurements, printTable } from './measure.ts';
 import type { Row } from './row.ts';
 import { change } from './row/change.ts';
+import { changeScale, changeScaleUserSpace } from './row/change-scale.ts';
+import { churn, churnKernel } from './row/churn.ts';
 import { firstSync } from './row/first-sync.ts';
 import { fullCheck } from './row/full-check.ts';
 import { memory } from './row/memory.ts';
@@ -13,7 +15,20 @@ import { processes } from './row/processes.ts';
 import { scale } from './row/scale.ts';
 import { makeSize } from './size.ts';
 
-const ROWS: readonly Row[] = [pipeline, processes, firstSync, perObject, scale, change, fullCheck, memory];
+const ROWS: readonly Row[] = [
+  pipeline,
+  processes,
+  firstSync,
+  perObject,
+  scale,
+  change,
+  changeScaleUserSpace,
+  changeScale,
+  fullCheck,
+  memory,
+  churn,
+  churnKernel,
+];
 
 function setting(name: string): string | undefined {
   const value = process.env[name];

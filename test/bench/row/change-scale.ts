@@ -1,0 +1,88 @@
+import { FakeKernel } from '../../../src/kernel/fake-kernel.ts';
+import type { Kernel } from '../../../src/kernel/kernel.ts';
+import { parseCidr } from '../../../src/net/cidr.ts';
+import { BenchNode, Driver } from '../bench-node.ts';
+import { type ClusterShape, SERVICE_CIDRS, listedEvents, scaledEvent } from '../large-cluster.ts';
+import { type Measurements, type Target, ratioAtMost } from '../measure.ts';
+import type { Row } from '../row.ts';
+import type { Size } from '../size.ts';
+
+const SMALL = 100;
+const LARGE = 50_000;
+
+/** Each service that changes grows by an endpoint, and after all the others have it shrinks again. */
+const CHANGED = SMALL;
+
+interface Grown {
+  readonly shape: ClusterShape;
+  readonly driver: Driver;
+  readonly wall: number[];
+  /** Milliseconds in all: kernels that count by ticks are right only in the long run. */
+  cpu: number;
+}
+
+/** One endpoint more or less in a large cluster and in a small one, in turn: the cost has to follow the change. */
+export const changeScale: Row = {
+  name: 'change-scale',
+  async run(out, size) {
+    await using large = await BenchNode.make();
+    await using small = await BenchNode.make();
+    const target = ratioAtMost(1.2, 'at most 1.2 x the cost among 100');
+    await compare(out, size, 'on the real kernel, addresses not bound', [large.kernel, small.kernel], target);
+  },
+};
+
+/** The same without a kernel's part: what is left is tens of microseconds, and more of them are waits for memory in a large cluster. */
+export const changeScaleUserSpace: Row = {
+  name: 'change-scale-user-space',
+  async run(out, size) {
+    const kernels = [new FakeKernel(), new FakeKernel()] as const;
+    for (const kernel of kernels) await kernel.prepare();
+    await compare(out, size, 'in user space', kernels);
+  },
+};
+
+async function compare(
+  out: Measurements,
+  size: Size,
+  where: string,
+  kernels: readonly [Kernel, Kernel],
+  target?: Target,
+): Promise<void> {
+  const large = await grow(out, kernels[0], Math.max(SMALL, size.services(LARGE)));
+  const small = await grow(out, kernels[1], SMALL);
+  for (let run = 0; run < 2 * CHANGED; run++) for (const grown of [large, small]) await change(grown, run);
+  for (const { driver } of [large, small]) await driver.reconciler.stop();
+  const against = `the same among ${SMALL} services`;
+  const name = `one endpoint change among ${large.shape.services} services, ${where}`;
+  const unit = 'ms';
+  out.add({ name, unit, values: large.wall, against, baselines: small.wall, ...(target && { target }) });
+  const [values, baselines] = [large, small].map(({ cpu }) => [cpu / (2 * CHANGED)]);
+  if (values !== undefined && baselines !== undefined) {
+    out.add({ name: `${name}: CPU time, mean of ${2 * CHANGED}`, unit, values, against, baselines });
+  }
+}
+
+async function grow(out: Measurements, kernel: Kernel, services: number): Promise<Grown> {
+  out.progress(`fills a kernel with ${services} services`);
+  // Filling kube-ipvs0 is quadratic in the kernel, and a change of endpoints never touches it: in both clusters alike nothing is bound.
+  const unboundCidrs = SERVICE_CIDRS.flatMap((text) => parseCidr(text) ?? []);
+  const driver = new Driver(kernel, { unboundCidrs });
+  const shape = { services, endpoints: 1, dualStackEvery: 0, nodePortEvery: 0, udpEvery: 0 };
+  await driver.take(listedEvents(shape));
+  return { shape, driver, wall: [], cpu: 0 };
+}
+
+async function change(grown: Grown, run: number): Promise<void> {
+  const { shape, driver, wall } = grown;
+  const service = ((run % CHANGED) * 499) % shape.services;
+  const event = scaledEvent(service, shape, run < CHANGED ? 2 : 1);
+  const operations = driver.ops.length;
+  const used = process.cpuUsage();
+  const start = performance.now();
+  await driver.take([event]);
+  wall.push(performance.now() - start);
+  const { user, system } = process.cpuUsage(used);
+  grown.cpu += (user + system) / 1_000;
+  if (driver.ops.length !== operations + 1) throw new Error('one endpoint more or less is one operation');
+}
