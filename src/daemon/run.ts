@@ -15,6 +15,7 @@ import type { LogControl } from '../observe/winston-log.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
 import { SYSTEM_CLOCK } from '../reconcile/clock.ts';
 import { Reconciler } from '../reconcile/reconciler.ts';
+import { PHASES } from '../state/transaction.ts';
 import { checkAgainstNode } from './cross-checks.ts';
 import { DaemonEvents } from './daemon-events.ts';
 import { estimationRuns } from './estimation.ts';
@@ -66,7 +67,7 @@ async function start(
   await setOomScore(config.oomScoreAdj, log);
 
   // Whatever is wrong with credentials, rights, ports or the kernel is said before anything lasting is written.
-  const metrics = new ProxyMetrics([4, 6], config.featureGates);
+  const metrics = new ProxyMetrics([4, 6], config.featureGates, PHASES);
   const opened = openSource(config, nodeName, metrics, log);
   const { source } = opened;
   started.defer(() => opened.close());

@@ -80,15 +80,22 @@ export class ProxyMetrics {
   #readServices: () => Promise<readonly ServicePortTraffic[]> = () => Promise.resolve([]);
   #readEstimation: () => Promise<boolean> = () => Promise.resolve(true);
 
-  /** @param families that this node serves, the primary one first */
-  constructor(families: readonly IpFamily[], featureGates: readonly FeatureGate[] = []) {
+  /**
+   * @param families that this node serves, the primary one first
+   * @param operations kinds of operation that there are
+   */
+  constructor(
+    families: readonly IpFamily[],
+    featureGates: readonly FeatureGate[] = [],
+    operations: readonly string[] = [],
+  ) {
     this.#families = families;
     const { registry, metrics } = makeMetrics();
     this.#registry = registry;
     this.#metrics = metrics;
     this.#setBuildInfo();
     for (const { name, stage, enabled } of featureGates) metrics.featureEnabled.set({ name, stage }, enabled ? 1 : 0);
-    this.#startAtZero();
+    this.#startAtZero(operations);
   }
 
   /** Begins to watch the event loop; the rest needs no start. */
@@ -192,6 +199,7 @@ export class ProxyMetrics {
 
   setWatchState(resource: string, current: WatchStateName): void {
     for (const state of WATCH_STATES) this.#metrics.watchState.set({ resource, state }, state === current ? 1 : 0);
+    this.#metrics.watchRestarts.inc({ resource, reason: 'ended' }, 0);
   }
 
   /** @param reason one of a few words, never a server's own text */
@@ -296,7 +304,15 @@ export class ProxyMetrics {
   }
 
   /** An alert on a rate needs the counter before the first failure. */
-  #startAtZero(): void {
+  #startAtZero(operations: readonly string[]): void {
+    for (const operation of operations) {
+      for (const outcome of ['done', 'failed']) this.#metrics.operations.inc({ operation, outcome }, 0);
+      this.#metrics.driftRepaired.inc({ object: objectOf(operation) }, 0);
+    }
+    for (const code of [200, 503]) {
+      this.#metrics.healthzAnswers.inc({ code }, 0);
+      this.#metrics.livezAnswers.inc({ code }, 0);
+    }
     for (const kind of ['full', 'change']) {
       for (const result of ['ok', 'partial', 'failed']) this.#metrics.syncs.inc({ kind, result }, 0);
     }

@@ -6,10 +6,14 @@ import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
 import { daemonArgv, startDaemon } from '../support/daemon.ts';
+import { documentedMetrics, readScrape, scrapedMetrics, select } from '../support/scrape.ts';
+import { QUERIES } from '../unit/manifests/monitoring-queries.ts';
+import { readQuery } from '../unit/manifests/promql.ts';
 
 jest.setTimeout(180_000);
 
 const NODE_PATH = '/api/v1/nodes/node-0';
+const DRIFT = /^kubeipvs_drift_repaired_total\{object="virtual-server"\} (\d+)$/m;
 const EVENTS_PATH = '/apis/events.k8s.io/v1/events';
 
 interface EventObject {
@@ -68,10 +72,12 @@ describe('the daemon on its node', () => {
     return (await node.exec(['curl', '-sS', ...args])).stdout;
   }
 
-  async function patchNode(spec: unknown): Promise<void> {
+  async function patch(url: string, change: unknown): Promise<void> {
     const type = 'Content-Type: application/merge-patch+json';
-    await curl('-f', '-X', 'PATCH', '-H', type, '--data', JSON.stringify({ spec }), server + NODE_PATH);
+    await curl('-f', '-X', 'PATCH', '-H', type, '--data', JSON.stringify(change), url);
   }
+
+  const patchNode = (spec: unknown): Promise<void> => patch(server + NODE_PATH, { spec });
 
   async function events(reason: string): Promise<readonly EventObject[]> {
     const { items } = JSON.parse(await curl(server + EVENTS_PATH)) as { items: readonly EventObject[] };
@@ -85,17 +91,13 @@ describe('the daemon on its node', () => {
     return await curl('http://127.0.0.1:10249/metrics');
   }
 
-  test('a scrape has exactly the metrics that docs/metrics.md lists, the live ones have moved, and the start is an event', async () => {
+  test('a scrape is what docs/metrics.md says, to types, labels and help; the live ones have moved, and the start is an event', async () => {
     const daemon = await start();
     const text = await exposition();
-    const page = await readFile('docs/metrics.md', 'utf8');
-    const listed = Array.from(
-      page.matchAll(/^\| `(\w+)` \| (counter|gauge|histogram)/gm),
-      ([, name, type]) => `${name} ${type}`,
-    );
-    const served = Array.from(text.matchAll(/^# TYPE (\w+) (\w+)$/gm), ([, name, type]) => `${name} ${type}`);
-    expect(served.toSorted()).toEqual(listed.toSorted());
-    expect(listed.length).toBeGreaterThan(40);
+    const scrape = readScrape(text, {});
+    const page = documentedMetrics(await readFile('docs/metrics.md', 'utf8'));
+    expect(page.size).toBeGreaterThan(40);
+    expect(scrapedMetrics(scrape, page)).toEqual(page);
     for (const series of [
       'rest_client_requests_total{code="200",method="GET"',
       'rest_client_request_duration_seconds_count{verb="GET"',
@@ -118,6 +120,29 @@ describe('the daemon on its node', () => {
     expect(daemon.output).toMatch(/nodePortAddresses\) is not set/);
     const [event] = await events('Starting');
     expect(event).toMatchObject({ type: 'Normal', regarding: { kind: 'Node', name: 'node-0' } });
+    await daemon.stop(10_000);
+  });
+
+  test('every query of the alerts and the dashboard finds data in a scrape', async () => {
+    const daemon = await start('--ipvs-sync-period=2s');
+    const before = Number((await exposition()).match(DRIFT)?.[1]);
+    const annotations = { 'endpoints.kubernetes.io/last-change-trigger-time': new Date().toISOString() };
+    await patch(`${server}/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/web-ipv4`, {
+      metadata: { annotations },
+      ports: [{ name: 'http', protocol: 'TCP', port: 8081 }],
+    });
+    await node.exec(['ipvsadm', '-C']);
+    await expectSoon(async () => Number((await exposition()).match(DRIFT)?.[1]) > before);
+    const target = { job: 'kube-ipvs-proxy', instance: 'node-0' };
+    const { samples } = readScrape(await exposition(), target);
+    const known = [...samples, { name: 'up', labels: target, value: 1 }];
+    const empty = QUERIES.flatMap(([where, query]) =>
+      readQuery(query)
+        .selected.filter((selected) => select(known, selected).length === 0)
+        .map((selected) => [where, selected]),
+    );
+    expect(empty).toEqual([]);
+    expect(QUERIES.length).toBeGreaterThan(40);
     await daemon.stop(10_000);
   });
 

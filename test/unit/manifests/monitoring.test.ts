@@ -2,25 +2,13 @@ import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { METRICS, type MetricRow } from '../../../src/observe/metric-table.ts';
 import { ProxyMetrics } from '../../../src/observe/proxy-metrics.ts';
-import { at, isItem, itemsOf, readYaml } from './kustomization.ts';
+import { at, itemsOf } from './kustomization.ts';
+import { ALERTS, DASHBOARD, PANELS, QUERIES } from './monitoring-queries.ts';
 import { readQuery } from './promql.ts';
 
 const ROWS: ReadonlyMap<string, MetricRow> = new Map(Object.values(METRICS).map((row) => [row.name, row]));
 /** What Prometheus itself knows of a scrape. */
 const OF_TARGET = ['job', 'instance'];
-
-const [rulesFile = {}] = readYaml('manifests/monitoring/prometheus-rules.yaml');
-const ALERTS = itemsOf(at(rulesFile, 'spec')['groups']).flatMap((group) => itemsOf(group['rules']));
-const dashboard: unknown = JSON.parse(readFileSync('manifests/monitoring/grafana-dashboard.json', 'utf8'));
-const DASHBOARD = isItem(dashboard) ? dashboard : {};
-const PANELS = itemsOf(DASHBOARD['panels']);
-
-const QUERIES: readonly (readonly [where: string, query: string])[] = [
-  ...ALERTS.map((alert) => [String(alert['alert']), String(alert['expr'])] as const),
-  ...PANELS.flatMap((panel) =>
-    itemsOf(panel['targets']).map(({ expr }) => [`panel "${String(panel['title'])}"`, String(expr)] as const),
-  ),
-];
 
 /** A metric of the table, by the name that a query has for it: histograms are asked for by their buckets. */
 function rowOf(metric: string): MetricRow | undefined {

@@ -278,6 +278,21 @@ describe('the exposition', () => {
     expect(metrics.contentType).toBe('text/plain; version=0.0.4; charset=utf-8');
   });
 
+  test('counters of failures are there before the first one, so that a rate sees it', async () => {
+    const first = new ProxyMetrics([4], [], ['add-virtual-server', 'delete-entry']);
+    first.setWatchState('services', 'listing');
+    const text = await first.expose();
+    for (const series of [
+      'kubeipvs_operations_total{operation="delete-entry",outcome="failed"}',
+      'kubeipvs_drift_repaired_total{object="virtual-server"}',
+      'kubeipvs_drift_repaired_total{object="set-entry"}',
+      'kubeipvs_watch_restarts_total{resource="services",reason="ended"}',
+      'kubeproxy_proxy_livez_total{code="503"}',
+      'kubeproxy_proxy_healthz_total{code="503"}',
+    ])
+      expect(text).toContain(`\n${series} 0\n`);
+  });
+
   test('says what this process uses', async () => {
     expect(await valueOf('process_cpu_seconds_total')).toBeGreaterThan(0);
     expect(await valueOf('process_resident_memory_bytes')).toBeGreaterThan(10e6);
