@@ -18,7 +18,7 @@ DAEMON := build/kube-ipvs-proxy.mjs
 IMAGE := build/image/.stamp
 SOURCES := $(shell find src -name '*.ts')
 
-.PHONY: help deps packages build image test scenario demo bench lint format typecheck clean
+.PHONY: help deps packages build image test scenario demo bench bench-guard bench-record lint format typecheck clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,8 +81,16 @@ scenario: build ## one scenario file, on the plan and with packets: NAME=cluster
 demo: build ## a small cluster on a real IPVS kernel, step by step, in under two minutes
 	@test/kernel/run.sh node test/demo/demo.ts
 
-bench: build image ## measures against baselines of the same run, one JSON object a line; QUICK=1: smaller; ROWS=part,part: only these
-	@BENCH_QUICK=$(QUICK) BENCH_ROWS=$(ROWS) test/kernel/run.sh node --max-semi-space-size=2 --disable-warning=ExperimentalWarning test/bench/bench.ts
+BENCH := test/kernel/run.sh node --max-semi-space-size=2 --disable-warning=ExperimentalWarning test/bench
+
+bench: build image ## measures against baselines of the same run, JSON lines and docs/performance.md; QUICK=1: small; ROWS=part,part
+	@KERNEL_MEMORY=$${KERNEL_MEMORY:-$(if $(QUICK),3G,6G)} BENCH_QUICK=$(QUICK) BENCH_ROWS=$(ROWS) $(BENCH)/bench.ts
+
+bench-guard: build ## a small bench: fails when a ratio is more than twice as bad as the recorded one
+	@$(BENCH)/guard.ts
+
+bench-record: build ## records the ratios that bench-guard compares with
+	@BENCH_RECORD=1 $(BENCH)/guard.ts
 
 clean: ## remove everything that was built or installed here
 	rm -rf build node_modules .node

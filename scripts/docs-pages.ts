@@ -5,6 +5,7 @@ import { FLAG_GROUPS, type Flag } from '../src/config/flag.ts';
 import { kindOfFlag } from '../src/config/flag-values.ts';
 import { KNOWN_GATES } from '../src/config/feature-gates.ts';
 import { METRIC_GROUPS, type MetricRow } from '../src/observe/metric-table.ts';
+import { performancePage } from '../test/bench/report-files.ts';
 
 /** A generated page and where it lies, from the project's top. */
 export interface Page {
@@ -91,5 +92,6 @@ export function pages(): Page[] {
   return [
     { path: 'docs/flags.md', text: flagsPage() },
     { path: 'docs/metrics.md', text: metricsPage() },
+    { path: 'docs/performance.md', text: performancePage() },
   ];
 }

@@ -1,7 +1,8 @@
 // `make bench`: what the proxy costs, against named baselines of the same run in the same kernel.
 // BENCH_QUICK=1: smaller and fewer. BENCH_ROWS=part,part: only rows whose name has such a part.
-// BENCH_SERVICES=N, BENCH_RUNS=N: other sizes than those of size.ts.
+// BENCH_SERVICES=N, BENCH_RUNS=N: other sizes than those of size.ts. Only what was measured at full size gets into docs/.
 import { Measurements, printTable } from './measure.ts';
+import { publish } from './report-files.ts';
 import type { Row } from './row.ts';
 import { change } from './row/change.ts';
 import { changeScale, changeScaleUserSpace } from './row/change-scale.ts';
@@ -54,9 +55,11 @@ function seconds(since: number): string {
 }
 
 const started = performance.now();
+const quick = setting('BENCH_QUICK') !== undefined;
+const services = countOf('BENCH_SERVICES');
 const size = makeSize({
-  quick: setting('BENCH_QUICK') !== undefined,
-  services: countOf('BENCH_SERVICES'),
+  quick,
+  services,
   runs: countOf('BENCH_RUNS'),
 });
 const measured: Measurements[] = [];
@@ -66,6 +69,10 @@ for (const row of selected()) {
   out.progress('starts');
   try {
     await row.run(out, size);
+    if (!quick && services === undefined) {
+      const order = ROWS.map(({ name }) => name);
+      publish(row.name, out.all, order);
+    }
     out.progress(`done in ${seconds(begun)}`);
   } catch (error) {
     // The others are measured all the same.

@@ -28,6 +28,8 @@ export interface Measurement {
   readonly cpus: number;
   /** Version of Node. */
   readonly node: string;
+  /** Day, UTC. */
+  readonly date: string;
   readonly target?: Verdict;
 }
 
@@ -94,6 +96,7 @@ export class Measurements {
       kernel: KERNEL,
       cpus: availableParallelism(),
       node: process.version,
+      date: new Date().toISOString().slice(0, 10),
     };
     const verdict = target === undefined ? {} : { target: { text: target.text, reached: target.reached(measured) } };
     const measurement: Measurement = { ...measured, ...verdict };

@@ -27,13 +27,13 @@ export const firstSync: Row = {
       await driver.reconciler.stop();
       const wanted = await programmed(node);
       if (recording === undefined) {
-        await using recorder = await BenchNode.make();
+        await using recorder = await BenchNode.make({ rules: false });
         recording = await record(recorder, driver.ops);
       }
-      await using second = await BenchNode.make();
+      await using second = await BenchNode.make({ rules: false });
       floor.push(await replay(second, recording));
       await mustHold(second, wanted, 'the replay');
-      await using third = await BenchNode.make();
+      await using third = await BenchNode.make({ rules: false });
       tools.push(await restoreByTools(third, wanted));
       await mustHold(third, wanted, 'the tools');
     }

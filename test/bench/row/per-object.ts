@@ -22,9 +22,9 @@ export const perObject: Row = {
       ours.push(await timed(() => driver.take(events)));
       await driver.reconciler.stop();
       const wanted = await programmed(node);
-      await using recorder = await BenchNode.make();
+      await using recorder = await BenchNode.make({ rules: false });
       const recording = await record(recorder, driver.ops);
-      await using other = await BenchNode.make();
+      await using other = await BenchNode.make({ rules: false });
       // The sets first, as there are none yet whose names could be taken.
       const processesMs = await addByProcesses(other, wanted.sets);
       singly.push(processesMs + (await replaySingly(other, recording)));

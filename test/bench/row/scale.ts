@@ -36,10 +36,10 @@ class Filled {
     await driver.reconciler.stop();
     if (driver.ops.some(({ kind }) => kind === 'bind-address')) throw new Error('an address was bound');
     if (this.#recording === undefined) {
-      await using recorder = await BenchNode.make();
+      await using recorder = await BenchNode.make({ rules: false });
       this.#recording = await record(recorder, driver.ops);
     }
-    await using other = await BenchNode.make();
+    await using other = await BenchNode.make({ rules: false });
     this.floor.push(await replay(other, this.#recording));
     const [wanted, found] = [await node.kernel.getVirtualServers(), await other.kernel.getVirtualServers()];
     if (wanted.length === 0 || wanted.length !== found.length) throw new Error('the replay left another state');
