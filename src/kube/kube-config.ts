@@ -3,7 +3,7 @@ import { dirname, resolve } from 'node:path';
 // The package's index brings the typed client of every API group along; this one module is all that is needed.
 import { KubeConfig } from '@kubernetes/client-node/dist/config.js';
 import type { Cluster, User } from '@kubernetes/client-node/dist/config_types.js';
-import { parse } from 'yaml';
+import { load } from 'js-yaml';
 import { errorCode, errorText } from './error-text.ts';
 import { isRecord, itemsOf, recordOf, textOf } from './json.ts';
 import { parseProxyUrl, proxyFromEnvironment } from './proxy-choice.ts';
@@ -37,7 +37,7 @@ const ANONYMOUS: User = { name: 'anonymous' };
 
 /** kubeconfig's `tokenFile`, which client-node does not know: read by its file authenticator, hence anew every minute. */
 function withTokenFile(user: User, text: string, folder: string): User {
-  const entry = itemsOf(recordOf(parse(text))['users'], (item) =>
+  const entry = itemsOf(recordOf(load(text))['users'], (item) =>
     isRecord(item) && item['name'] === user.name ? item : undefined,
   )[0];
   const tokenFile = textOf(recordOf(entry?.['user'])['tokenFile']);

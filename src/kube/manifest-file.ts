@@ -1,4 +1,4 @@
-import { LineCounter, parseAllDocuments } from 'yaml';
+import { CORE_SCHEMA, YAMLException, loadAll, mergeTag } from 'js-yaml';
 import { familyLabel, familyOf, parseIp } from '../net/ip.ts';
 import { errorText } from './error-text.ts';
 import type { Interner } from './interner.ts';
@@ -134,31 +134,34 @@ function readDocument(value: unknown, reading: Reading): void {
   }
 }
 
+/** YAML 1.2 as Kubernetes' tools read it, `<<` included. */
+const SCHEMA = CORE_SCHEMA.withTags(mergeTag);
+
+/** Nobody writes so many into one document; each may stand for many more. */
+const MAX_ALIASES = 64;
+
+/** Offsets where a document may begin. No text of a document has such a line (YAML 1.2.2, c-forbidden). */
+const MARKER = /^---(?![^ \t\r\n])/gm;
+
+/** Where each piece that can be read by itself begins: one document after the other takes a fraction of the memory of all at once. */
+function startsOf(text: string): readonly number[] {
+  // A directive belongs to the document behind the marker.
+  if (/^%/m.test(text)) return [0];
+  return [0, ...Array.from(text.matchAll(MARKER), ({ index }) => index).filter((index) => index > 0)];
+}
+
 /** Reads the text of one manifest file: YAML or JSON, one or many documents. All or nothing: a syntax error voids the file. */
 export function readManifests(text: string, nodeName: string, interner: Interner): ManifestFile {
   const reading: Reading = { nodeName, interner, objects: [], warnings: [], ignored: [] };
-  const lineCounter = new LineCounter();
-  const documents = parseAllDocuments(text, {
-    lineCounter,
-    merge: true,
-    prettyErrors: true,
-    strict: true,
-    stringKeys: true,
-  });
-  for (const document of Array.isArray(documents) ? documents : []) {
-    const [error] = document.errors;
-    if (error !== undefined) {
-      const [start] = error.linePos ?? [];
-      // The package appends the position and an excerpt; the sentence is enough.
-      const [message = error.message] = error.message.split(' at line ');
-      return { ok: false, line: start?.line ?? 1, column: start?.col ?? 1, message };
-    }
+  const starts = startsOf(text);
+  for (const [at, start] of starts.entries()) {
     try {
-      readDocument(document.toJS(), reading);
+      const piece = text.slice(start, starts[at + 1]);
+      for (const value of loadAll(piece, { schema: SCHEMA, maxAliases: MAX_ALIASES })) readDocument(value, reading);
     } catch (error) {
-      // An alias without an anchor, or more of them than the package allows: it says in which document, no nearer.
-      const { line, col } = lineCounter.linePos(document.range[0]);
-      return { ok: false, line, column: col, message: errorText(error) };
+      const linesBefore = text.slice(0, start).split('\n').length - 1;
+      const { reason, mark } = error instanceof YAMLException ? error : { reason: errorText(error) };
+      return { ok: false, line: linesBefore + (mark?.line ?? 0) + 1, column: (mark?.column ?? 0) + 1, message: reason };
     }
   }
   return { ok: true, objects: reading.objects, warnings: reading.warnings, ignored: reading.ignored };

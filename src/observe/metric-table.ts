@@ -157,6 +157,16 @@ const GENERIC = {
   processOpenFds: gauge('process_open_fds', [], 'Open file descriptors'),
   processMaxFds: gauge('process_max_fds', [], 'Limit of open file descriptors'),
   processStart: gauge('process_start_time_seconds', [], 'When the process started, in Unix time'),
+  heapUsed: gauge('nodejs_heap_size_used_bytes', [], 'Heap in use, garbage that was not collected yet included'),
+  heapTotal: gauge('nodejs_heap_size_total_bytes', [], 'Heap that is allocated'),
+  heapLimit: gauge('nodejs_heap_size_limit_bytes', [], 'What the heap may not exceed: the process ends then'),
+  external: gauge('nodejs_external_memory_bytes', [], 'Memory outside of the heap that its objects hold: buffers'),
+  heapSpaceUsed: gauge('nodejs_heap_space_size_used_bytes', ['space'], 'As nodejs_heap_size_used_bytes, of one space'),
+  heapSpaceTotal: gauge(
+    'nodejs_heap_space_size_total_bytes',
+    ['space'],
+    'As nodejs_heap_size_total_bytes, of one space',
+  ),
 };
 
 /** Read from the kernel at each scrape; --service-metrics-limit says up to how many Services. */

@@ -3,7 +3,7 @@ import { GIT_VERSION, VERSION } from '../config/version.ts';
 import { type IpFamily, familyLabel } from '../net/ip.ts';
 import { EventLoopLag } from './event-loop-lag.ts';
 import { type MetricSet, makeMetrics } from './metric-set.ts';
-import { readProcessUsage } from './process-usage.ts';
+import { measureProcess } from './process-metrics.ts';
 
 /** What metrics want to know of a finished sync; times in milliseconds. */
 export interface SyncObservation {
@@ -236,7 +236,7 @@ export class ProxyMetrics {
   async expose(): Promise<string> {
     this.#setServices(await this.#readServices());
     await this.#setEstimation();
-    this.#readProcess();
+    measureProcess(this.#metrics);
     this.#metrics.eventLoopLag.set(this.#lag.takeMax());
     return await this.#registry.metrics();
   }
@@ -321,18 +321,6 @@ export class ProxyMetrics {
       this.#metrics.conntrackDeleted.inc(label(family), 0);
       this.setNoLocalEndpoints(family, 0, 0);
     }
-  }
-
-  #readProcess(): void {
-    const usage = readProcessUsage();
-    this.#metrics.processCpu.reset();
-    this.#metrics.processCpu.inc(usage.cpuSeconds);
-    this.#metrics.processResident.set(usage.residentBytes);
-    this.#metrics.processStart.set(usage.startTimeSeconds);
-    if (usage.virtualBytes !== undefined) this.#metrics.processVirtual.set(usage.virtualBytes);
-    if (usage.virtualMaxBytes !== undefined) this.#metrics.processVirtualMax.set(usage.virtualMaxBytes);
-    if (usage.openFds !== undefined) this.#metrics.processOpenFds.set(usage.openFds);
-    if (usage.maxFds !== undefined) this.#metrics.processMaxFds.set(usage.maxFds);
   }
 }
 

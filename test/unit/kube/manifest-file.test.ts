@@ -104,7 +104,7 @@ items:
     ['a tab as indentation', 'kind: Service\nmetadata:\n\tname: a\n', 3],
     ['a key twice', 'kind: Service\nkind: Node\n', 2],
     ['half a JSON file', '{"kind": "Service",\n "metadata": {"name": "a"', 2],
-    ['an alias without an anchor', 'kind: Service\n---\nmetadata: *none\n', 2],
+    ['an alias without an anchor', 'kind: Service\n---\nmetadata: *none\n', 3],
     ['an error in the second document', 'a: 1\n---\nb: [\n', 4],
   ])('%s is one error with its place', (_name, text, line) => {
     expect(read(text)).toMatchObject({ ok: false, line });

@@ -300,6 +300,11 @@ describe('the exposition', () => {
     expect(await valueOf('process_open_fds')).toBeGreaterThan(3);
     expect(await valueOf('process_max_fds')).not.toBeNaN();
     expect(Math.abs((await valueOf('process_start_time_seconds')) - performance.timeOrigin / 1000)).toBeLessThan(1);
+    const heap = await valueOf('nodejs_heap_size_used_bytes');
+    expect(heap).toBeGreaterThan(1e6);
+    expect(await valueOf('nodejs_heap_size_limit_bytes')).toBeGreaterThan(heap);
+    expect(await valueOf('nodejs_external_memory_bytes')).toBeGreaterThan(0);
+    expect(await valueOf('nodejs_heap_space_size_used_bytes{space="old"}')).toBeGreaterThan(1e5);
     expect((await metrics.expose()).match(/^kubernetes_build_info\{.*\} 1$/m)?.[0]).toContain('git_version="v');
   });
 
