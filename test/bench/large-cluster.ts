@@ -178,8 +178,10 @@ export function nodeObject(): JsonObject {
 /** What the API server would send, as the daemon keeps it. */
 export function listedEvents(shape: ClusterShape): SourceEvent[] {
   const interner = new Interner();
-  const services: Service[] = Array.from(serviceObjects(shape), (object) => must(trimService(object, interner)));
-  const slices = Array.from(sliceObjects(shape), (object) => must(trimEndpointSlice(object, interner)));
+  const services: Service[] = Array.from(serviceObjects(shape), (object) =>
+    must(trimService(received(object), interner)),
+  );
+  const slices = Array.from(sliceObjects(shape), (object) => must(trimEndpointSlice(received(object), interner)));
   return [
     { kind: 'node', event: { type: 'replaced', objects: [must(trimNode(nodeObject(), interner))] } },
     { kind: 'service', event: { type: 'replaced', objects: services } },
@@ -191,6 +193,11 @@ export function listedEvents(shape: ClusterShape): SourceEvent[] {
 export function scaledEvent(index: number, shape: ClusterShape, endpoints: number): SourceEvent {
   const object: EndpointSlice = must(trimEndpointSlice(sliceObject(index, 4, shape, endpoints), new Interner()));
   return { kind: 'endpoint-slice', event: { type: 'applied', object } };
+}
+
+/** Text from the wire makes other strings in memory than those put together here. */
+function received(object: JsonObject): unknown {
+  return JSON.parse(JSON.stringify(object));
 }
 
 function must<T>({ object, reason }: { readonly object: T | undefined; readonly reason?: string | undefined }): T {
