@@ -1,4 +1,4 @@
-import { type IpSet, type IpSetEntry, formatIpSetEntry } from '../state/ip-set.ts';
+import { type IpSet, type IpSetEntry, type IpSetEntryKey, ipSetEntryKey } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
 import { STRIDE } from './stride.ts';
 
@@ -18,13 +18,13 @@ export interface IpSetDiff {
 }
 
 /**
- * What brings one set from `have` to the wanted entries (with their text form, each once). A set that exists is never made
+ * What brings one set from `have` to the wanted entries. A set that exists is never made
  * smaller or made anew: rules refer to it. One of another type is left alone and reported. In steps: a set may have an entry
  * for each service.
  */
 export function* diffIpSet(
   set: IpSet,
-  want: Iterable<readonly [text: string, entry: IpSetEntry]>,
+  want: ReadonlyMap<IpSetEntryKey, { readonly entry: IpSetEntry }>,
   have: HaveIpSet | undefined,
 ): Generator<void, IpSetDiff> {
   const ops: Op[] = [];
@@ -33,17 +33,17 @@ export function* diffIpSet(
   }
   if (have === undefined) ops.push({ kind: 'create-set', set });
   else if (have.maxEntries < set.maxEntries) {
-    return { ops: [{ kind: 'grow-set', set, entries: Array.from(want, ([, entry]) => entry) }] };
+    return { ops: [{ kind: 'grow-set', set, entries: Array.from(want.values(), ({ entry }) => entry) }] };
   }
 
   let count = 0;
-  const surplus = new Map<string, IpSetEntry>();
+  const surplus = new Map<IpSetEntryKey, IpSetEntry>();
   for (const entry of have?.entries ?? []) {
-    surplus.set(formatIpSetEntry(entry), entry);
+    surplus.set(ipSetEntryKey(entry), entry);
     if (++count % STRIDE === 0) yield;
   }
-  for (const [text, entry] of want) {
-    if (!surplus.delete(text)) ops.push({ kind: 'add-entry', set, entry });
+  for (const [key, { entry }] of want) {
+    if (!surplus.delete(key)) ops.push({ kind: 'add-entry', set, entry });
     if (++count % STRIDE === 0) yield;
   }
   for (const entry of surplus.values()) ops.push({ kind: 'delete-entry', set, entry });

@@ -1,14 +1,11 @@
-import { type IpAddress, compareIp, isIp4 } from '../net/ip.ts';
-import type { Port } from '../net/port.ts';
+import { compareIp } from '../net/ip.ts';
 import type { EndpointModel, ServiceDefinition, ServiceModel, ServicePortDefinition } from './service-model.ts';
 import type { SliceModel } from './slice-model.ts';
 import type { ModelWarning } from './warnings.ts';
 
-const NO_ENDPOINTS: readonly EndpointModel[] = Object.freeze([]);
-
 /** The service with the endpoints of all its slices. Linear in their number, but for the sorting. */
 export function mergeSlices(definition: ServiceDefinition, slices: readonly SliceModel[]): ServiceModel {
-  const inOrder = slices.toSorted((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
+  const inOrder = slices.length < 2 ? slices : slices.toSorted((a, b) => (a.name < b.name ? -1 : 1));
   return {
     ...definition,
     ports: definition.ports.map((port) => ({ ...port, endpoints: endpointsOf(port, inOrder) })),
@@ -21,28 +18,36 @@ export function mergeSlices(definition: ServiceDefinition, slices: readonly Slic
  * it moves: the first in the order of slice names counts, unless only a later one knows that it is local.
  */
 function endpointsOf(port: ServicePortDefinition, slices: readonly SliceModel[]): readonly EndpointModel[] {
-  const found = new Map<number | bigint, EndpointModel>();
+  const found: EndpointModel[] = [];
   for (const slice of slices) {
     for (const target of slice.ports) {
       if (target.name !== port.name || target.protocol !== port.protocol) continue;
       for (const { address, traits } of slice.endpoints) {
-        const key = endpointKey(address, target.port);
-        const known = found.get(key);
-        if (known !== undefined && (known.local || !traits.local)) continue;
         const { local, ready, serving, terminating, zones, nodes } = traits;
-        found.set(key, { address, port: target.port, local, ready, serving, terminating, zones, nodes });
+        found.push({ address, port: target.port, local, ready, serving, terminating, zones, nodes });
       }
     }
   }
-  if (found.size === 0) return NO_ENDPOINTS;
-  return [...found.values()].sort((a, b) => compareIp(a.address, b.address) || a.port - b.port);
+  return found.length < 2 ? found : eachOnce(found.sort(compareEndpoints));
 }
 
-function endpointKey(address: IpAddress, port: Port): number | bigint {
-  return isIp4(address) ? address * 0x1_0000 + port : (address << 16n) | BigInt(port);
+/** Of those with one address and port, which stand in the order they came: the first, or the first that is local. */
+function eachOnce(sorted: readonly EndpointModel[]): readonly EndpointModel[] {
+  const distinct: EndpointModel[] = [];
+  for (const endpoint of sorted) {
+    const last = distinct.at(-1);
+    if (last === undefined || compareEndpoints(last, endpoint) !== 0) distinct.push(endpoint);
+    else if (endpoint.local && !last.local) distinct[distinct.length - 1] = endpoint;
+  }
+  return distinct;
+}
+
+function compareEndpoints(a: EndpointModel, b: EndpointModel): number {
+  return compareIp(a.address, b.address) || a.port - b.port;
 }
 
 function mergeWarnings(own: readonly ModelWarning[], slices: readonly SliceModel[]): readonly ModelWarning[] {
+  if (slices.every(({ warnings }) => warnings.length === 0)) return own;
   const merged = new Map(own.map((warning) => [warning.reason, warning]));
   for (const slice of slices) {
     for (const warning of slice.warnings) if (!merged.has(warning.reason)) merged.set(warning.reason, warning);

@@ -7,7 +7,7 @@ export function same(a: unknown, b: unknown): boolean {
   }
   const names = Object.keys(a);
   if (names.length !== Object.keys(b).length) return false;
-  const left: Readonly<Record<string, unknown>> = { ...a };
-  const right: Readonly<Record<string, unknown>> = { ...b };
+  const left = a as Readonly<Record<string, unknown>>;
+  const right = b as Readonly<Record<string, unknown>>;
   return names.every((name) => Object.hasOwn(right, name) && same(left[name], right[name]));
 }

@@ -7,14 +7,20 @@ import type { VirtualServer } from '../state/virtual-server.ts';
 import { persistence } from './affinity.ts';
 import { nodePortAddresses } from './node-port-addresses.ts';
 import type { NodeView, PlanConfig } from './plan-config.ts';
+import { only } from './only.ts';
 import type { PlanDraft } from './plan-draft.ts';
 import { schedulerFlags } from './scheduler-flags.ts';
 import type { PlannedUdp } from './service-plan.ts';
 import { type Destinations, type Place, chooseDestinations } from './traffic-policy.ts';
 import { answeringEndpoints } from './udp.ts';
 
+const NOBODY: PlannedUdp['answering'] = Object.freeze([]);
+const NOWHERE: readonly IpAddress[] = Object.freeze([]);
+const NO_CIDRS: readonly Cidr[] = Object.freeze([]);
+
 /** One port of a service as one family sees it. */
-export interface PortView extends Pick<ServicePortModel, 'protocol' | 'port' | 'nodePort'> {
+export interface PortView extends Pick<ServicePortModel, 'protocol' | 'port'> {
+  readonly nodePort: Port | undefined;
   readonly endpoints: readonly EndpointModel[];
   readonly destinations: Destinations;
   /** For UDP ports only: empty else. */
@@ -48,8 +54,8 @@ export function familyView(
   const ofFamily = (address: IpAddress): boolean => familyOf(address) === family;
   const clusterIp = service.clusterIps.find(ofFamily);
   if (clusterIp === undefined) return undefined;
-  const externalIps = service.externalIps.filter(ofFamily);
-  const loadBalancerIps = service.loadBalancerIps.filter(ofFamily);
+  const externalIps = only(service.externalIps, ofFamily);
+  const loadBalancerIps = only(service.loadBalancerIps, ofFamily);
   const hasAddress = externalIps.length > 0 || loadBalancerIps.length > 0;
   const hasNodePort = service.ports.some(({ nodePort }) => nodePort !== undefined);
   const { flags, timeout } = persistence(service);
@@ -61,9 +67,9 @@ export function familyView(
     clusterIp,
     externalIps,
     loadBalancerIps,
-    nodeAddresses: hasNodePort ? nodePortAddresses(family, node, config) : [],
+    nodeAddresses: hasNodePort ? nodePortAddresses(family, node, config) : NOWHERE,
     ports: service.ports.map((port) => portView(service, port, family, hasAddress, place)),
-    unboundCidrs: config.unboundCidrs ?? [],
+    unboundCidrs: config.unboundCidrs ?? NO_CIDRS,
     settings: {
       scheduler: config.scheduler,
       flags: flags | schedulerFlags(config.scheduler),
@@ -80,14 +86,14 @@ function portView(
   hasAddress: boolean,
   place: Place,
 ): PortView {
-  const endpoints = both.filter(({ address }) => familyOf(address) === family);
+  const endpoints = only(both, ({ address }) => familyOf(address) === family);
   return {
     protocol,
     port,
-    ...(nodePort === undefined ? {} : { nodePort }),
+    nodePort,
     endpoints,
     destinations: chooseDestinations(service, endpoints, hasAddress || nodePort !== undefined, place),
-    answering: protocol === 'UDP' ? answeringEndpoints(endpoints) : [],
+    answering: protocol === 'UDP' ? answeringEndpoints(endpoints) : NOBODY,
   };
 }
 
@@ -99,8 +105,10 @@ export function serve(
   at: { readonly address: IpAddress; readonly port: Port },
   realServers: readonly RealServer[],
 ): void {
+  const { address, port } = at;
+  const { scheduler, flags, timeout, prefix } = view.settings;
   draft.addVirtualServer(
-    { virtualServer: { address: at.address, port: at.port, protocol, ...view.settings }, realServers },
+    { virtualServer: { address, port, protocol, scheduler, flags, timeout, prefix }, realServers },
     answering,
   );
 }

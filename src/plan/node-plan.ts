@@ -1,6 +1,6 @@
 import type { IpAddress, IpFamily } from '../net/ip.ts';
 import type { NamespacedName } from '../net/names.ts';
-import { type IpSetEntry, formatIpSetEntry } from '../state/ip-set.ts';
+import type { IpSetEntry } from '../state/ip-set.ts';
 import { type RealServer, realServerKey } from '../state/real-server.ts';
 import {
   type VirtualServerId,
@@ -9,8 +9,9 @@ import {
   sameVirtualServer,
   virtualServerKey,
 } from '../state/virtual-server.ts';
+import { PlannedSet, type PlannedSetEntries } from './planned-set.ts';
 import type { PlannedEntry, PlannedHealthCheck, PlannedVirtualServer, ServicePlan } from './service-plan.ts';
-import type { SetRole } from './set-names.ts';
+import { SET_ROLES, type SetRole } from './set-names.ts';
 
 /** What must be true of one virtual server now: there as wanted, or gone. */
 export interface VirtualServerChange {
@@ -41,30 +42,24 @@ export interface Conflict {
   readonly virtualServer: string;
 }
 
-/** Entries of one set, by their text form. */
-export type PlannedSetEntries = ReadonlyMap<string, CountedEntry>;
-
-interface CountedEntry {
-  readonly entry: PlannedEntry;
-  count: number;
-}
-
 interface Claim {
   readonly service: NamespacedName;
   readonly planned: PlannedVirtualServer;
-}
-
-interface TouchedEntry {
-  readonly entry: PlannedEntry;
-  readonly text: string;
-  readonly before: boolean | 'unknown';
 }
 
 /** A role of one family as one Map key. */
 export type SetKey = `${SetRole}/${IpFamily}`;
 
 export function setKey(role: SetRole, family: IpFamily): SetKey {
-  return `${role}/${family}`;
+  return (family === 4 ? SET_KEYS_4 : SET_KEYS_6)[role];
+}
+
+// Text that is put together anew each time would have to be hashed each time.
+const SET_KEYS_4 = setKeys(4);
+const SET_KEYS_6 = setKeys(6);
+
+function setKeys(family: IpFamily): Readonly<Record<SetRole, SetKey>> {
+  return Object.fromEntries(SET_ROLES.map((role) => [role, `${role}/${family}`])) as Record<SetRole, SetKey>;
 }
 
 /**
@@ -74,11 +69,12 @@ export function setKey(role: SetRole, family: IpFamily): SetKey {
  */
 export class NodePlan {
   readonly #services = new Map<NamespacedName, ServicePlan>();
-  /** Claims on each virtual server, ordered by service name; almost always exactly one. */
-  readonly #virtualServers = new Map<VirtualServerKey, readonly Claim[]>();
+  /** Who has each virtual server: of all that claim it the first by name. */
+  readonly #virtualServers = new Map<VirtualServerKey, Claim>();
+  /** Those that claim a virtual server and do not get it, ordered by service name; almost always nobody. */
+  readonly #losers = new Map<VirtualServerKey, readonly Claim[]>();
   readonly #addresses = new Map<IpAddress, number>();
-  readonly #entries = new Map<SetKey, Map<string, CountedEntry>>();
-
+  readonly #sets = new Map<SetKey, PlannedSet>();
   readonly #healthChecks = new Map<NamespacedName, PlannedHealthCheck>();
 
   // What was so when changes were last taken, for everything touched since then.
@@ -88,7 +84,6 @@ export class NodePlan {
   >();
   readonly #touchedAddresses = new Map<IpAddress, boolean | 'unknown'>();
   #recording = true;
-  readonly #touchedEntries = new Map<string, TouchedEntry>();
 
   /** Puts a service's new plan in the place of its old one; undefined: the service is gone. */
   replace(service: NamespacedName, plan: ServicePlan | undefined): void {
@@ -98,16 +93,20 @@ export class NodePlan {
     if (plan?.healthCheck === undefined) this.#healthChecks.delete(service);
     else this.#healthChecks.set(service, plan.healthCheck);
     // New demands are counted before old ones are dropped: what both want never reaches zero.
-    for (const planned of plan?.virtualServers ?? []) this.#claim(service, planned);
-    for (const address of plan?.addresses ?? []) this.#countAddress(address, 1);
-    for (const entry of plan?.entries ?? []) this.#countEntry(entry, 1);
+    if (plan !== undefined) this.#demand(service, plan);
     if (old === undefined) return;
     const kept = new Set(plan?.virtualServers.map((planned) => virtualServerKey(planned.virtualServer)));
     for (const { virtualServer } of old.virtualServers) {
       if (!kept.has(virtualServerKey(virtualServer))) this.#unclaim(service, virtualServer);
     }
     for (const address of old.addresses) this.#countAddress(address, -1);
-    for (const entry of old.entries) this.#countEntry(entry, -1);
+    for (const entry of old.entries) this.#set(entry).remove(entry, this.#recording);
+  }
+
+  #demand(service: NamespacedName, plan: ServicePlan): void {
+    for (const planned of plan.virtualServers) this.#claim(service, planned);
+    for (const address of plan.addresses) this.#countAddress(address, 1);
+    for (const entry of plan.entries) this.#set(entry).add(entry, this.#recording);
   }
 
   service(name: NamespacedName): ServicePlan | undefined {
@@ -133,11 +132,11 @@ export class NodePlan {
 
   /** Every virtual server that must be there. */
   *virtualServers(): IterableIterator<PlannedVirtualServer> {
-    for (const [claim] of this.#virtualServers.values()) if (claim !== undefined) yield claim.planned;
+    for (const { planned } of this.#virtualServers.values()) yield planned;
   }
 
   virtualServer(key: VirtualServerKey): PlannedVirtualServer | undefined {
-    return this.#virtualServers.get(key)?.[0]?.planned;
+    return this.#virtualServers.get(key)?.planned;
   }
 
   wantsAddress(address: IpAddress): boolean {
@@ -149,14 +148,15 @@ export class NodePlan {
   }
 
   entries(role: SetRole, family: IpFamily): PlannedSetEntries {
-    return this.#entries.get(setKey(role, family)) ?? NO_ENTRIES;
+    return this.#sets.get(setKey(role, family))?.entries ?? NO_ENTRIES;
   }
 
-  /** Services that did not get a virtual server they demand. */
+  /** Services that did not get a virtual server they demand. Costs what they are, however many others there are. */
   *conflicts(): IterableIterator<Conflict> {
-    for (const [owner, ...others] of this.#virtualServers.values()) {
-      for (const { service, planned } of others) {
-        if (owner === undefined) continue;
+    for (const [key, losers] of this.#losers) {
+      const owner = this.#virtualServers.get(key);
+      if (owner === undefined) continue;
+      for (const { service, planned } of losers) {
         yield { service, owner: owner.service, virtualServer: formatVirtualServer(planned.virtualServer) };
       }
     }
@@ -172,8 +172,7 @@ export class NodePlan {
   }
 
   touchEntry(entry: PlannedEntry): void {
-    const text = formatIpSetEntry(entry.entry);
-    this.#touchedEntries.set(`${setKey(entry.role, entry.family)} ${text}`, { entry, text, before: 'unknown' });
+    this.#set(entry).touch(entry);
   }
 
   /** The net change since the last call. */
@@ -189,10 +188,7 @@ export class NodePlan {
       if (before !== wanted) addresses.push({ address, wanted });
     }
     const entries: EntryChange[] = [];
-    for (const { entry, text, before } of this.#touchedEntries.values()) {
-      const wanted = this.entries(entry.role, entry.family).has(text);
-      if (before !== wanted) entries.push({ ...entry, wanted });
-    }
+    for (const set of this.#sets.values()) for (const change of set.takeChanges()) entries.push(change);
     this.forgetChanges();
     return { virtualServers, addresses, entries };
   }
@@ -208,34 +204,41 @@ export class NodePlan {
     this.#recording = true;
     this.#touchedVirtualServers.clear();
     this.#touchedAddresses.clear();
-    this.#touchedEntries.clear();
+    for (const set of this.#sets.values()) set.forgetChanges();
   }
 
   #claim(service: NamespacedName, planned: PlannedVirtualServer): void {
     const key = virtualServerKey(planned.virtualServer);
     this.#rememberVirtualServer(key, planned.virtualServer);
-    const claims = this.#virtualServers.get(key) ?? [];
-    const others = claims.filter((claim) => claim.service !== service);
-    const all = [...others, { service, planned }];
-    if (all.length > 1) all.sort((a, b) => (a.service < b.service ? -1 : 1));
-    this.#virtualServers.set(key, all);
+    const claim = { service, planned };
+    const owner = this.#virtualServers.get(key);
+    if (owner === undefined || owner.service === service) this.#virtualServers.set(key, claim);
+    else this.#settle(key, [...this.#claimsOfOthers(key, service), claim]);
   }
 
   #unclaim(service: NamespacedName, id: VirtualServerId): void {
     const key = virtualServerKey(id);
     this.#rememberVirtualServer(key, id);
-    const rest = (this.#virtualServers.get(key) ?? []).filter((claim) => claim.service !== service);
-    if (rest.length === 0) this.#virtualServers.delete(key);
-    else this.#virtualServers.set(key, rest);
+    this.#settle(key, this.#claimsOfOthers(key, service));
+  }
+
+  #claimsOfOthers(key: VirtualServerKey, service: NamespacedName): Claim[] {
+    const owner = this.#virtualServers.get(key);
+    const all = owner === undefined ? [] : [owner, ...(this.#losers.get(key) ?? [])];
+    return all.filter((claim) => claim.service !== service);
+  }
+
+  #settle(key: VirtualServerKey, claims: readonly Claim[]): void {
+    const [owner, ...losers] = claims.toSorted((a, b) => (a.service < b.service ? -1 : 1));
+    if (owner === undefined) this.#virtualServers.delete(key);
+    else this.#virtualServers.set(key, owner);
+    if (losers.length === 0) this.#losers.delete(key);
+    else this.#losers.set(key, losers);
   }
 
   #rememberVirtualServer(key: VirtualServerKey, { address, port, protocol }: VirtualServerId): void {
     if (!this.#recording || this.#touchedVirtualServers.has(key)) return;
     this.#touchedVirtualServers.set(key, { id: { address, port, protocol }, before: this.virtualServer(key) });
-  }
-
-  #rememberEntry(key: string, touched: TouchedEntry): void {
-    if (!this.#touchedEntries.has(key)) this.#touchedEntries.set(key, touched);
   }
 
   #countAddress(address: IpAddress, difference: 1 | -1): void {
@@ -245,15 +248,11 @@ export class NodePlan {
     else this.#addresses.delete(address);
   }
 
-  #countEntry(planned: PlannedEntry, difference: 1 | -1): void {
-    const of = setKey(planned.role, planned.family);
-    let set = this.#entries.get(of);
-    if (set === undefined) this.#entries.set(of, (set = new Map()));
-    const text = formatIpSetEntry(planned.entry);
-    const counted = set.get(text);
-    if (this.#recording) this.#rememberEntry(`${of} ${text}`, { entry: planned, text, before: counted !== undefined });
-    if (counted === undefined) set.set(text, { entry: planned, count: difference });
-    else if ((counted.count += difference) <= 0) set.delete(text);
+  #set({ role, family }: PlannedEntry): PlannedSet {
+    const key = setKey(role, family);
+    let set = this.#sets.get(key);
+    if (set === undefined) this.#sets.set(key, (set = new PlannedSet()));
+    return set;
   }
 }
 
@@ -278,5 +277,5 @@ function sameRealServers(a: readonly RealServer[], b: readonly RealServer[]): bo
 
 /** The entries alone, for operations that carry them. */
 export function plannedEntries(entries: PlannedSetEntries): IpSetEntry[] {
-  return Array.from(entries.values(), ({ entry }) => entry.entry);
+  return Array.from(entries.values(), ({ entry }) => entry);
 }

@@ -1,8 +1,9 @@
 import type { ServiceDefinition } from '../model/service-model.ts';
 import { type IpAddress, type IpFamily, compareIp } from '../net/ip.ts';
 import type { IpSetEntry } from '../state/ip-set.ts';
-import { type VirtualServerKey, compareVirtualServer, virtualServerKey } from '../state/virtual-server.ts';
+import { compareVirtualServer } from '../state/virtual-server.ts';
 import { compareEntry } from './entry-order.ts';
+import { only } from './only.ts';
 import type {
   PlanWarning,
   PlannedEntry,
@@ -13,28 +14,27 @@ import type {
 } from './service-plan.ts';
 import type { SetRole } from './set-names.ts';
 
+const NO_LOCAL_NOWHERE: ServicePlan['noLocalEndpoints'] = Object.freeze({ internal: false, external: false });
+
 /** A plan in the making: rules add to it in any order, and twice if they like; the finished plan is sorted and has each once. */
 export class PlanDraft {
-  readonly #virtualServers = new Map<VirtualServerKey, PlannedVirtualServer>();
-  readonly #udp = new Map<VirtualServerKey, PlannedUdp>();
-  readonly #addresses = new Set<IpAddress>();
+  readonly #virtualServers: PlannedVirtualServer[] = [];
+  readonly #udp: PlannedUdp[] = [];
+  readonly #addresses: IpAddress[] = [];
   readonly #entries: PlannedEntry[] = [];
-  readonly #warnings = new Map<string, PlanWarning>();
-  #noLocalInternal = false;
-  #noLocalExternal = false;
+  readonly #warnings: PlanWarning[] = [];
+  #noLocal = NO_LOCAL_NOWHERE;
   #healthCheck: PlannedHealthCheck | undefined;
 
   /** Of two with one address, port and protocol the first counts. */
   addVirtualServer(planned: PlannedVirtualServer, answering: PlannedUdp['answering']): void {
-    const key = virtualServerKey(planned.virtualServer);
-    if (this.#virtualServers.has(key)) return;
-    this.#virtualServers.set(key, planned);
+    this.#virtualServers.push(planned);
     const { address, port, protocol } = planned.virtualServer;
-    if (answering.length > 0) this.#udp.set(key, { id: { address, port, protocol }, answering });
+    if (protocol === 'UDP') this.#udp.push({ id: { address, port, protocol }, answering });
   }
 
   addAddress(address: IpAddress): void {
-    this.#addresses.add(address);
+    this.#addresses.push(address);
   }
 
   addEntry(role: SetRole, family: IpFamily, entry: IpSetEntry): void {
@@ -42,34 +42,55 @@ export class PlanDraft {
   }
 
   addWarning(warning: PlanWarning): void {
-    this.#warnings.set(`${warning.reason} ${warning.message}`, warning);
+    this.#warnings.push(warning);
   }
 
   setHealthCheck(healthCheck: PlannedHealthCheck): void {
     this.#healthCheck = healthCheck;
   }
 
-  setNoLocal(policies: Pick<ServiceDefinition, 'internalLocal' | 'externalLocal'>): void {
-    this.#noLocalInternal ||= policies.internalLocal;
-    this.#noLocalExternal ||= policies.externalLocal;
+  setNoLocal({ internalLocal, externalLocal }: Pick<ServiceDefinition, 'internalLocal' | 'externalLocal'>): void {
+    const { internal, external } = this.#noLocal;
+    this.#noLocal = { internal: internal || internalLocal, external: external || externalLocal };
   }
 
   finish(service: ServicePlan['service']): ServicePlan {
-    const entries = this.#entries.sort(compareEntry);
     return {
       service,
-      virtualServers: [...this.#virtualServers.values()].sort((a, b) =>
-        compareVirtualServer(a.virtualServer, b.virtualServer),
-      ),
-      addresses: [...this.#addresses].sort(compareIp),
-      entries: entries.filter((entry, index) => {
-        const before = entries[index - 1];
-        return before === undefined || compareEntry(before, entry) !== 0;
-      }),
+      virtualServers: sortedOnce(this.#virtualServers, comparePlanned),
+      addresses: sortedOnce(this.#addresses, compareIp),
+      entries: sortedOnce(this.#entries, compareEntry),
       ...(this.#healthCheck === undefined ? {} : { healthCheck: this.#healthCheck }),
-      udp: [...this.#udp.values()].sort((a, b) => compareVirtualServer(a.id, b.id)),
-      noLocalEndpoints: { internal: this.#noLocalInternal, external: this.#noLocalExternal },
-      warnings: [...this.#warnings].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, warning]) => warning),
+      udp: only(sortedOnce(this.#udp, compareUdp), ({ answering }) => answering.length > 0),
+      noLocalEndpoints: this.#noLocal,
+      warnings: sortedOnce(this.#warnings, compareWarning),
     };
   }
+}
+
+const NONE: readonly never[] = Object.freeze([]);
+
+/** Of equal ones the first that was added. The list is a copy: one that was pushed to keeps room for more, as long as it lives. */
+function sortedOnce<T>(items: readonly T[], compare: (a: T, b: T) => number): readonly T[] {
+  if (items.length === 0) return NONE;
+  if (items.length === 1) return items.slice();
+  const sorted = items.toSorted(compare);
+  const isFirst = (item: T, at: number): boolean => at === 0 || compare(sorted[at - 1] ?? item, item) !== 0;
+  return sorted.every(isFirst) ? sorted : sorted.filter(isFirst);
+}
+
+function comparePlanned(a: PlannedVirtualServer, b: PlannedVirtualServer): number {
+  return compareVirtualServer(a.virtualServer, b.virtualServer);
+}
+
+function compareUdp(a: PlannedUdp, b: PlannedUdp): number {
+  return compareVirtualServer(a.id, b.id);
+}
+
+function compareWarning(a: PlanWarning, b: PlanWarning): number {
+  return compareText(a.reason, b.reason) || compareText(a.message, b.message);
+}
+
+function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }

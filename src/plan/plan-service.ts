@@ -23,10 +23,11 @@ const FAMILY_RULES: readonly ((draft: PlanDraft, view: FamilyView) => void)[] = 
 /** All that a service demands of this node's kernel. Pure: the same service, node and configuration give an equal plan. */
 export function planService(service: ServiceModel, node: NodeView, config: PlanConfig): ServicePlan {
   const draft = new PlanDraft();
-  const views = IP_FAMILIES.filter((family) => config.families.includes(family)).flatMap(
-    (family) => familyView(service, family, node, config) ?? [],
-  );
-  for (const view of views) {
+  const views: FamilyView[] = [];
+  for (const family of IP_FAMILIES) {
+    const view = config.families.includes(family) ? familyView(service, family, node, config) : undefined;
+    if (view === undefined) continue;
+    views.push(view);
     for (const rule of FAMILY_RULES) rule(draft, view);
     if (view.ports.some(({ destinations }) => destinations.noLocal)) draft.setNoLocal(service);
   }

@@ -1,4 +1,9 @@
 import type { EndpointModel } from '../model/service-model.ts';
+import { only } from './only.ts';
+
+export function isReady({ ready }: EndpointModel): boolean {
+  return ready;
+}
 
 /** The last resort while everything is being replaced: they are on their way out, but still answer. */
 function isDraining({ serving, terminating }: EndpointModel): boolean {
@@ -7,8 +12,8 @@ function isDraining({ serving, terminating }: EndpointModel): boolean {
 
 /** All that are ready; if none is, all that terminate and still serve. */
 export function readyElseDraining(endpoints: readonly EndpointModel[]): readonly EndpointModel[] {
-  const ready = endpoints.filter((endpoint) => endpoint.ready);
-  return ready.length > 0 ? ready : endpoints.filter(isDraining);
+  const ready = only(endpoints, isReady);
+  return ready.length > 0 ? ready : only(endpoints, isDraining);
 }
 
 /** Someone, on some node, could take a connection. */

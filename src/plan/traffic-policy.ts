@@ -1,6 +1,7 @@
 import type { EndpointModel, ServiceDefinition } from '../model/service-model.ts';
 import type { RealServer } from '../state/real-server.ts';
-import { anyUsable, readyElseDraining } from './readiness.ts';
+import { only } from './only.ts';
+import { anyUsable, isReady, readyElseDraining } from './readiness.ts';
 import { nearest } from './topology.ts';
 
 /** Who serves one port of one family. */
@@ -38,7 +39,7 @@ export function chooseDestinations(
   const externalLocal = policies.externalLocal && externallyAccessible;
   const cluster = internalLocal && !externallyAccessible ? NONE : clusterServers(endpoints, nodeName, zone);
   if (!internalLocal && !externalLocal) return { internal: cluster, external: cluster, noLocal: false };
-  const local = realServers(readyElseDraining(endpoints.filter((endpoint) => endpoint.local)));
+  const local = realServers(readyElseDraining(only(endpoints, isLocal)));
   const here = local.length > 0 ? local : cluster;
   return {
     internal: internalLocal ? here : cluster,
@@ -47,8 +48,12 @@ export function chooseDestinations(
   };
 }
 
+function isLocal({ local }: EndpointModel): boolean {
+  return local;
+}
+
 function clusterServers(endpoints: readonly EndpointModel[], nodeName: string, zone: string): readonly RealServer[] {
-  const ready = endpoints.filter((endpoint) => endpoint.ready);
+  const ready = only(endpoints, isReady);
   return realServers(ready.length > 0 ? nearest(ready, nodeName, zone) : readyElseDraining(endpoints));
 }
 

@@ -4,9 +4,8 @@ import { type WrongSet, diffIpSet } from '../diff/ip-set-diff.ts';
 import { diffVirtualServer } from '../diff/virtual-server-diff.ts';
 import type { Cidr } from '../net/cidr.ts';
 import type { IpFamily } from '../net/ip.ts';
-import { type NodePlan, type PlannedSetEntries, type SetKey, setKey } from '../plan/node-plan.ts';
+import { type NodePlan, type SetKey, setKey } from '../plan/node-plan.ts';
 import { SET_ROLES, type SetRole, plannedSet } from '../plan/set-names.ts';
-import type { IpSetEntry } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
 import { virtualServerKey } from '../state/virtual-server.ts';
 import type { Breather } from './breather.ts';
@@ -72,7 +71,7 @@ async function setOps(
       const planned = plan.entries(role, family);
       const set = plannedSet(role, family, planned.size);
       const observed = have.sets.get(set.name);
-      const diff = await breather.finish(diffIpSet(set, wantedEntries(planned), observed));
+      const diff = await breather.finish(diffIpSet(set, planned, observed));
       if (diff.wrong !== undefined) wrongSets.push(diff.wrong);
       for (const op of diff.ops) (op.kind === 'delete-entry' ? deletes : ops).push(op);
       sizes.set(setKey(role, family), Math.max(set.maxEntries, observed?.maxEntries ?? 0));
@@ -82,10 +81,6 @@ async function setOps(
   // The last role was the deny: its deletions go to the front.
   for (const op of deletes.toSorted((a, b) => denyFirst(a) - denyFirst(b))) ops.push(op);
   return { wrongSets, sizes };
-}
-
-function* wantedEntries(planned: PlannedSetEntries): IterableIterator<[string, IpSetEntry]> {
-  for (const [text, { entry }] of planned) yield [text, entry.entry];
 }
 
 function denyFirst(op: Op): number {

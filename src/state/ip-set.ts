@@ -2,6 +2,7 @@ import { type Cidr, formatCidr } from '../net/cidr.ts';
 import { type IpAddress, type IpFamily, formatIp } from '../net/ip.ts';
 import type { Port } from '../net/port.ts';
 import type { Protocol } from '../net/protocol.ts';
+import { virtualServerKey } from './virtual-server.ts';
 
 /** The ipset types that kube-proxy's ipvs mode uses. */
 export type IpSetType = 'hash:ip' | 'hash:ip,port' | 'hash:ip,port,ip' | 'hash:ip,port,net' | 'bitmap:port';
@@ -37,7 +38,28 @@ export type IpSetEntry =
     }
   | { readonly type: 'bitmap:port'; readonly port: Port };
 
-/** The entry as `ipset save` writes it: also its key within a set. */
+/** Tells an entry from every other of its set. A number (IPv6: a bigint) for those that come with each service. */
+export type IpSetEntryKey = (number | bigint | string) & { readonly __brand: 'IpSetEntryKey' };
+
+export function ipSetEntryKey(entry: IpSetEntry): IpSetEntryKey {
+  return plainKey(entry) as IpSetEntryKey;
+}
+
+function plainKey(entry: IpSetEntry): number | bigint | string {
+  switch (entry.type) {
+    case 'hash:ip':
+      return entry.address;
+    case 'hash:ip,port':
+      return virtualServerKey(entry);
+    case 'bitmap:port':
+      return entry.port;
+    case 'hash:ip,port,ip':
+    case 'hash:ip,port,net':
+      return formatIpSetEntry(entry);
+  }
+}
+
+/** The entry as `ipset save` writes it. */
 export function formatIpSetEntry(entry: IpSetEntry): string {
   switch (entry.type) {
     case 'hash:ip':

@@ -52,16 +52,8 @@ export function* transactionInSteps(ops: Iterable<Op>): Generator<void, Transact
     phases[PHASE_INDEX.get(op.kind) ?? 0]?.push(op);
     if (++count % OPS_A_STEP === 0) yield;
   }
-  const sorted: Op[] = [];
-  for (const op of inOrder(phases)) {
-    sorted.push(op);
-    if (++count % OPS_A_STEP === 0) yield;
-  }
-  return { ops: sorted };
+  // Copies references only, a million in a few milliseconds: flat() looks at each.
+  return { ops: ([] as Op[]).concat(...phases) };
 }
 
 const OPS_A_STEP = 1_024;
-
-function* inOrder(phases: readonly (readonly Op[])[]): IterableIterator<Op> {
-  for (const phase of phases) yield* phase;
-}

@@ -3,7 +3,7 @@ import { diffAddresses } from '../../../src/diff/address-diff.ts';
 import { DrainLedger } from '../../../src/diff/drain.ts';
 import { diffIpSet } from '../../../src/diff/ip-set-diff.ts';
 import { diffVirtualServer } from '../../../src/diff/virtual-server-diff.ts';
-import { type IpSet, type IpSetEntry, formatIpSetEntry } from '../../../src/state/ip-set.ts';
+import { type IpSet, type IpSetEntry, type IpSetEntryKey, ipSetEntryKey } from '../../../src/state/ip-set.ts';
 import { type Op, formatOp } from '../../../src/state/op.ts';
 import { PHASES, transaction } from '../../../src/state/transaction.ts';
 import { VS_PERSISTENT } from '../../../src/state/virtual-server.ts';
@@ -140,8 +140,8 @@ describe('diffAddresses', () => {
 describe('diffIpSet', () => {
   const set: IpSet = { name: 'KUBE-CLUSTER-IP', type: 'hash:ip', family: 4, maxEntries: 65_536 };
   const entry = (text: string): IpSetEntry => ({ type: 'hash:ip', address: address(text) });
-  const want = (...texts: string[]): Map<string, IpSetEntry> =>
-    new Map(texts.map((text) => [formatIpSetEntry(entry(text)), entry(text)]));
+  const want = (...texts: string[]): Map<IpSetEntryKey, { readonly entry: IpSetEntry }> =>
+    new Map(texts.map((text) => [ipSetEntryKey(entry(text)), { entry: entry(text) }]));
 
   test('creates, adds, deletes', () => {
     expect(words(finish(diffIpSet(set, want('10.0.0.1'), undefined)))).toEqual([
