@@ -1,5 +1,5 @@
 import type { Op } from '../state/op.ts';
-import { type ObservedRealServer, type RealServer, realServerKey } from '../state/real-server.ts';
+import { type ObservedRealServer, type RealServer, type RealServerKey, realServerKey } from '../state/real-server.ts';
 import { type VirtualServer, type VirtualServerId, sameVirtualServer } from '../state/virtual-server.ts';
 import type { DrainLedger } from './drain.ts';
 
@@ -14,33 +14,30 @@ export interface HaveVirtualServer {
   readonly realServers: readonly ObservedRealServer[];
 }
 
-/** The operations for one virtual server, and how many of its real servers still drain. */
-export interface VirtualServerDiff {
-  readonly ops: readonly Op[];
-  readonly draining: number;
-}
-
-const NOTHING: VirtualServerDiff = { ops: [], draining: 0 };
-
-/** What brings one virtual server from `have` to `want`; either may be missing. */
+/**
+ * What brings one virtual server from `have` to `want`, put behind `ops`; either may be missing. Answers how many of its real servers
+ * still drain.
+ */
 export function diffVirtualServer(
   id: VirtualServerId,
   want: WantedVirtualServer | undefined,
   have: HaveVirtualServer | undefined,
   ledger: DrainLedger,
   now: number,
-): VirtualServerDiff {
+  ops: Op[],
+): number {
   if (want === undefined) {
     for (const server of have?.realServers ?? []) ledger.forget(id, server);
-    return have === undefined ? NOTHING : { ops: [{ kind: 'delete-virtual-server', id }], draining: 0 };
+    if (have !== undefined) ops.push({ kind: 'delete-virtual-server', id });
+    return 0;
   }
-  const ops: Op[] = [];
   const { virtualServer } = want;
   if (have === undefined) ops.push({ kind: 'add-virtual-server', virtualServer });
   else if (!sameVirtualServer(virtualServer, have.virtualServer))
     ops.push({ kind: 'edit-virtual-server', virtualServer });
-  const draining = diffRealServers(id, want.realServers, have?.realServers ?? [], ledger, now, ops);
-  return ops.length === 0 && draining === 0 ? NOTHING : { ops, draining };
+  if (have !== undefined) return diffRealServers(id, want.realServers, have.realServers, ledger, now, ops);
+  for (const realServer of want.realServers) ops.push({ kind: 'add-real-server', id, realServer });
+  return 0;
 }
 
 function diffRealServers(
@@ -51,7 +48,8 @@ function diffRealServers(
   now: number,
   ops: Op[],
 ): number {
-  const observed = new Map(have.map((server) => [realServerKey(server), server]));
+  const observed = new Map<RealServerKey, ObservedRealServer>();
+  for (const server of have) observed.set(realServerKey(server), server);
   for (const realServer of want) {
     const key = realServerKey(realServer);
     const current = observed.get(key);

@@ -27,7 +27,20 @@ interface Inputs {
   readonly slices: readonly SliceModel[];
 }
 
+/** What is known under the name of one service: with slices alone there is none (yet). */
+interface Known {
+  readonly name: NamespacedName;
+  definition: ServiceDefinition | undefined;
+  slices: readonly SliceModel[];
+  /** What it was at the last takeChanges; undefined: the same as now. */
+  before: Inputs | undefined;
+}
+
 const NO_SLICES: readonly SliceModel[] = Object.freeze([]);
+const NOTHING: Inputs = Object.freeze({ definition: undefined, slices: NO_SLICES });
+
+/** So many objects of a list are taken in between two pauses. */
+const STRIDE = 16;
 
 /** The longest name of a namespaced object. */
 const MAX_NAME = 253;
@@ -38,12 +51,11 @@ const MAX_NAME = 253;
  */
 export class Cluster {
   readonly #nodeName: string;
-  readonly #definitions = new Map<NamespacedName, ServiceDefinition>();
+  readonly #services = new Map<NamespacedName, Known>();
   readonly #slices = new Map<NamespacedName, SliceModel>();
-  readonly #slicesOf = new Map<NamespacedName, readonly SliceModel[]>();
   readonly #listed = new Set<SourceEvent['kind']>();
-  /** Of every service touched since the last takeChanges: what it was then. */
-  #before = new Map<NamespacedName, Inputs>();
+  /** All that have a `before`. */
+  #touched: Known[] = [];
   #triggerTimes = new Map<NamespacedName, number[]>();
   #rejected = new Warnings();
   #endpointChanges = 0;
@@ -61,16 +73,16 @@ export class Cluster {
   }
 
   /**
-   * As apply(), with a pause after each object: a list of ten thousand need not hold up whoever must answer meanwhile. It counts as
-   * listed when the last step is done; the events after it must wait for that.
+   * As apply(), with a pause after every few objects: a list of ten thousand need not hold up whoever must answer meanwhile. It counts
+   * as listed when the last step is done; the events after it must wait for that.
    */
   *applyInSteps(event: SourceEvent): Generator<void, void> {
     switch (event.kind) {
       case 'service':
-        yield* this.#each(event.event, this.#definitions.keys(), this.#setService, this.#deleteService);
+        yield* this.#each(event.event, () => this.names(), this.#setService, this.#deleteService);
         break;
       case 'endpoint-slice':
-        yield* this.#each(event.event, this.#slices.keys(), this.#setSlice, this.#deleteSlice);
+        yield* this.#each(event.event, () => this.#slices.keys(), this.#setSlice, this.#deleteSlice);
         break;
       case 'node':
         this.#applyNode(event.event);
@@ -88,7 +100,7 @@ export class Cluster {
 
   /** What waits for takeChanges: services touched, and changes of slices. */
   pending(): { readonly services: number; readonly endpointChanges: number } {
-    return { services: this.#before.size, endpointChanges: this.#endpointChanges };
+    return { services: this.#touched.length, endpointChanges: this.#endpointChanges };
   }
 
   takeChanges(): Changes {
@@ -100,45 +112,50 @@ export class Cluster {
   }
 
   /**
-   * As takeChanges(), with a pause after each service. Events may be applied in between: what they change is in these changes, in the
+   * As takeChanges(), with a pause after every few services. Events may be applied in between: what they change is in these changes, in the
    * next ones, or in both, but never in neither.
    */
   *takeChangesInSteps(): Generator<void, Changes> {
-    const touched = this.#before;
+    const touched = this.#touched;
     const times = this.#triggerTimes;
     const rejected = this.#rejected.list();
     const nodeChanged = !same(this.#node, this.#nodeBefore);
-    this.#before = new Map();
+    this.#touched = [];
     this.#endpointChanges = 0;
     this.#triggerTimes = new Map();
     this.#rejected = new Warnings();
     this.#nodeBefore = this.#node;
     const services = new Set<NamespacedName>();
     const triggerTimes = new Map<NamespacedName, readonly number[]>();
-    for (const [name, before] of touched) {
-      if (!sameInputs(before, this.#inputs(name))) {
+    for (const [at, known] of touched.entries()) {
+      const { name, before = NOTHING } = known;
+      known.before = undefined;
+      if (isNothing(known)) this.#services.delete(name);
+      if (!sameInputs(before, known)) {
         services.add(name);
         const found = times.get(name);
         if (found !== undefined) triggerTimes.set(name, found);
       }
-      yield;
+      if (at % STRIDE === 0) yield;
     }
     return { services, nodeChanged, triggerTimes, rejected };
   }
 
   service(name: NamespacedName): ServiceModel | undefined {
-    const { definition, slices } = this.#inputs(name);
+    const { definition, slices } = this.#services.get(name) ?? NOTHING;
     return definition === undefined ? undefined : mergeSlices(definition, slices);
   }
 
   /** Without its endpoints, which cost most to put together. */
   definition(name: NamespacedName): ServiceDefinition | undefined {
-    return this.#definitions.get(name);
+    return this.#services.get(name)?.definition;
   }
 
   /** All services there are. */
   names(): readonly NamespacedName[] {
-    return [...this.#definitions.keys()];
+    const names: NamespacedName[] = [];
+    for (const { name, definition } of this.#services.values()) if (definition !== undefined) names.push(name);
+    return names;
   }
 
   /** Our Node object as it was last seen: it stays when the object is deleted. */
@@ -146,17 +163,23 @@ export class Cluster {
     return this.#node;
   }
 
-  #inputs(name: NamespacedName): Inputs {
-    return { definition: this.#definitions.get(name), slices: this.#slicesOf.get(name) ?? NO_SLICES };
-  }
-
-  #touch(name: NamespacedName): void {
-    if (!this.#before.has(name)) this.#before.set(name, this.#inputs(name));
+  /** What is known of the service, to be changed: its `before` is kept. */
+  #touch(name: NamespacedName): Known {
+    let known = this.#services.get(name);
+    if (known === undefined) {
+      known = { name, definition: undefined, slices: NO_SLICES, before: NOTHING };
+      this.#services.set(name, known);
+      this.#touched.push(known);
+    } else if (known.before === undefined) {
+      known.before = { definition: known.definition, slices: known.slices };
+      this.#touched.push(known);
+    }
+    return known;
   }
 
   *#each<T extends { readonly meta: ObjectName }>(
     event: ObjectEvent<T>,
-    known: Iterable<NamespacedName>,
+    known: () => Iterable<NamespacedName>,
     set: (key: NamespacedName, object: T) => void,
     remove: (key: NamespacedName) => void,
   ): Generator<void, void> {
@@ -168,11 +191,11 @@ export class Cluster {
         remove(namespacedName(event.object.namespace, event.object.name));
         break;
       case 'replaced': {
-        const left = new Set(known);
-        for (const object of event.objects) {
-          left.delete(namespacedName(object.meta.namespace, object.meta.name));
-          this.#accept(object, set);
-          yield;
+        const left = new Set(known());
+        for (const [at, object] of event.objects.entries()) {
+          const key = this.#accept(object, set);
+          if (key !== undefined) left.delete(key);
+          if (at % STRIDE === 0) yield;
         }
         for (const key of left) remove(key);
         break;
@@ -182,11 +205,19 @@ export class Cluster {
     }
   }
 
-  #accept<T extends { readonly meta: ObjectName }>(object: T, set: (key: NamespacedName, object: T) => void): void {
+  /** Answers the key; undefined for an object that cannot have one. */
+  #accept<T extends { readonly meta: ObjectName }>(
+    object: T,
+    set: (key: NamespacedName, object: T) => void,
+  ): NamespacedName | undefined {
     const { namespace, name } = object.meta;
-    if (isName(namespace) && isName(name)) set(namespacedName(namespace, name), object);
-    else
+    if (!isName(namespace) || !isName(name)) {
       this.#rejected.add('invalid-name', `object ${quoted(name)} in namespace ${quoted(namespace)} has no valid name`);
+      return undefined;
+    }
+    const key = namespacedName(namespace, name);
+    set(key, object);
+    return key;
   }
 
   readonly #setService = (key: NamespacedName, service: Service): void => {
@@ -195,15 +226,12 @@ export class Cluster {
       return;
     }
     const definition = defineService(key, service);
-    if (same(definition, this.#definitions.get(key))) return;
-    this.#touch(key);
-    this.#definitions.set(key, definition);
+    if (same(definition, this.definition(key))) return;
+    this.#touch(key).definition = definition;
   };
 
   readonly #deleteService = (key: NamespacedName): void => {
-    if (!this.#definitions.has(key)) return;
-    this.#touch(key);
-    this.#definitions.delete(key);
+    if (this.definition(key) !== undefined) this.#touch(key).definition = undefined;
   };
 
   readonly #setSlice = (key: NamespacedName, slice: EndpointSlice): void => {
@@ -213,11 +241,10 @@ export class Cluster {
     if (known !== undefined && known.owner !== model?.owner) this.#deleteSlice(key);
     if (model === undefined) return;
     const { owner } = model;
-    this.#touch(owner);
+    const service = this.#touch(owner);
     this.#endpointChanges += 1;
     this.#slices.set(key, model);
-    const others = (this.#slicesOf.get(owner) ?? NO_SLICES).filter(({ name }) => name !== model.name);
-    this.#slicesOf.set(owner, [...others, model]);
+    service.slices = [...without(service.slices, model.name), model];
     const time = parseTime(slice.meta.annotations[TRIGGER_TIME_ANNOTATION] ?? '');
     if (time === undefined) return;
     const times = this.#triggerTimes.get(owner);
@@ -228,12 +255,10 @@ export class Cluster {
   readonly #deleteSlice = (key: NamespacedName): void => {
     const known = this.#slices.get(key);
     if (known === undefined) return;
-    this.#touch(known.owner);
+    const service = this.#touch(known.owner);
     this.#endpointChanges += 1;
     this.#slices.delete(key);
-    const others = (this.#slicesOf.get(known.owner) ?? NO_SLICES).filter(({ name }) => name !== known.name);
-    if (others.length === 0) this.#slicesOf.delete(known.owner);
-    else this.#slicesOf.set(known.owner, others);
+    service.slices = without(service.slices, known.name);
   };
 
   #applyNode(event: ObjectEvent<Node>): void {
@@ -247,6 +272,14 @@ export class Cluster {
 /** Enough of a name to tell the object from every other, and to show it. */
 function isName(text: string): boolean {
   return text !== '' && text.length <= MAX_NAME && !text.includes('/');
+}
+
+function isNothing({ definition, slices }: Inputs): boolean {
+  return definition === undefined && slices.length === 0;
+}
+
+function without(slices: readonly SliceModel[], gone: string): readonly SliceModel[] {
+  return slices.length === 0 ? NO_SLICES : slices.filter(({ name }) => name !== gone);
 }
 
 function sameInputs(a: Inputs, b: Inputs): boolean {

@@ -9,9 +9,16 @@ export class Breather {
     this.#budgetMs = budgetMs;
   }
 
-  /** To be awaited between small pieces of work; costs nothing until the budget is used up. */
-  breathe(): Promise<void> | undefined {
-    return performance.now() - this.#since < this.#budgetMs ? undefined : this.#pause();
+  /** To be asked between small pieces of work, before breathe(): an `await` for each piece would cost as much as the piece. */
+  get due(): boolean {
+    return performance.now() - this.#since >= this.#budgetMs;
+  }
+
+  /** Lets the event loop turn if the budget is used up. */
+  async breathe(): Promise<void> {
+    if (!this.due) return;
+    await setImmediate();
+    this.#since = performance.now();
   }
 
   /** Runs a computation that is free of promises and says by `yield` where it may be cut. */
@@ -19,13 +26,7 @@ export class Breather {
     for (;;) {
       const { done, value } = steps.next();
       if (done === true) return value;
-      const pause = this.breathe();
-      if (pause !== undefined) await pause;
+      if (this.due) await this.breathe();
     }
-  }
-
-  async #pause(): Promise<void> {
-    await setImmediate();
-    this.#since = performance.now();
   }
 }

@@ -36,10 +36,9 @@ export async function changeOps(
   const ops: Op[] = [];
   const draining: DrainingVirtualServer[] = [];
   for (const { id, want } of changes.virtualServers) {
-    const diff = diffVirtualServer(id, want, have.get(virtualServerKey(id)), ledger, now);
-    for (const op of diff.ops) ops.push(op);
-    if (diff.draining > 0) draining.push({ id, servers: diff.draining });
-    await breather.breathe();
+    const servers = diffVirtualServer(id, want, have.get(virtualServerKey(id)), ledger, now, ops);
+    if (servers > 0) draining.push({ id, servers });
+    if (breather.due) await breather.breathe();
   }
   for (const { address, wanted } of changes.addresses) {
     ops.push({ kind: wanted ? 'bind-address' : 'unbind-address', address });

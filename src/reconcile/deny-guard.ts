@@ -12,9 +12,7 @@ const DENY_SETS: ReadonlySet<string> = new Set([setName('LOAD-BALANCER-FW', 4), 
  * could not be written, the virtual server is not added, and fails with it.
  */
 export async function applyGuarded(kernel: Kernel, tx: Transaction): Promise<Outcome> {
-  const denies = tx.ops.some((op) => op.kind === 'add-entry' && DENY_SETS.has(op.set.name));
-  const adds = tx.ops.some((op) => op.kind === 'add-virtual-server');
-  if (!denies || !adds) return kernel.apply(tx);
+  if (!deniesAndAdds(tx)) return kernel.apply(tx);
 
   const sets = await kernel.apply({ ops: tx.ops.filter(isBeforeVirtualServers) });
   const undenied = new Set<VirtualServerKey>();
@@ -38,6 +36,16 @@ export async function applyGuarded(kernel: Kernel, tx: Transaction): Promise<Out
 }
 
 const WITHHELD = 'its source ranges could not be put in force, so it is not served';
+
+// Reads no further than it must: operations are in the order of their phases.
+function deniesAndAdds({ ops }: Transaction): boolean {
+  let denies = false;
+  for (const op of ops) {
+    if (op.kind === 'add-entry') denies ||= DENY_SETS.has(op.set.name);
+    else if (!isBeforeVirtualServers(op)) return denies && op.kind === 'add-virtual-server';
+  }
+  return false;
+}
 
 function isBeforeVirtualServers(op: Op): boolean {
   return op.kind === 'create-set' || op.kind === 'grow-set' || op.kind === 'add-entry';

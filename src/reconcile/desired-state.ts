@@ -7,6 +7,8 @@ import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
 import { planService } from '../plan/plan-service.ts';
 import type { PlannedUdp, PlanWarning } from '../plan/service-plan.ts';
 import type { Log } from '../observe/log.ts';
+import { realServerKey } from '../state/real-server.ts';
+import { virtualServerKey } from '../state/virtual-server.ts';
 import type { Breather } from './breather.ts';
 
 /** The way to the API server for every pod: programmed before everything else. */
@@ -14,7 +16,6 @@ export const KUBERNETES_SERVICE = namespacedName('default', 'kubernetes');
 
 /** What a refresh found. */
 export interface Refresh {
-  readonly services: number;
   readonly triggerTimes: readonly number[];
   /** An endpoint of a UDP port came, went or changed. */
   readonly udpChanged: boolean;
@@ -70,14 +71,18 @@ export class DesiredState {
     for (const { reason, message } of changes.rejected) this.#log.warn(message, { reason });
     const all = this.#everythingStale || changes.nodeChanged;
     this.#everythingStale = false;
-    const names = all ? new Set([...this.#cluster.names(), ...changes.services]) : changes.services;
+    const names = all ? this.#cluster.names().concat(this.#gone(changes.services)) : changes.services;
     const node = this.#nodeView();
     let udpChanged = false;
     for (const name of names) {
       udpChanged = this.#replan(name, node) || udpChanged;
-      await breather.breathe();
+      if (breather.due) await breather.breathe();
     }
-    return { services: names.size, triggerTimes: [...changes.triggerTimes.values()].flat(), udpChanged };
+    return { triggerTimes: [...changes.triggerTimes.values()].flat(), udpChanged };
+  }
+
+  #gone(names: ReadonlySet<NamespacedName>): NamespacedName[] {
+    return [...names].filter((name) => this.#cluster.definition(name) === undefined);
   }
 
   #replan(name: NamespacedName, node: NodeView): boolean {
@@ -85,8 +90,8 @@ export class DesiredState {
     const before = this.plan.service(name);
     const after = service === undefined ? undefined : planService(service, node, this.#config);
     this.plan.replace(name, after);
-    this.#report(name, before?.warnings ?? [], after?.warnings ?? []);
-    return !sameUdp(before?.udp ?? [], after?.udp ?? []);
+    if (after !== undefined && after.warnings.length > 0) this.#report(name, before?.warnings ?? [], after.warnings);
+    return !sameUdp(before?.udp ?? NO_UDP, after?.udp ?? NO_UDP);
   }
 
   #report(name: NamespacedName, before: readonly PlanWarning[], after: readonly PlanWarning[]): void {
@@ -111,10 +116,22 @@ export class DesiredState {
   }
 }
 
+const NO_UDP: readonly PlannedUdp[] = Object.freeze([]);
+
+// Plans are sorted, so equal ones are equal place by place.
 function sameUdp(a: readonly PlannedUdp[], b: readonly PlannedUdp[]): boolean {
-  return a.length === b.length && JSON.stringify(a, bigints) === JSON.stringify(b, bigints);
+  return samePlaces(a, b, (left, right) => {
+    if (virtualServerKey(left.id) !== virtualServerKey(right.id)) return false;
+    return samePlaces(left.answering, right.answering, (one, other) => realServerKey(one) === realServerKey(other));
+  });
 }
 
-function bigints(_key: string, value: unknown): unknown {
-  return typeof value === 'bigint' ? value.toString() : value;
+function samePlaces<T>(a: readonly T[], b: readonly T[], same: (left: T, right: T) => boolean): boolean {
+  return (
+    a.length === b.length &&
+    a.every((item, at) => {
+      const other = b[at];
+      return other !== undefined && same(item, other);
+    })
+  );
 }

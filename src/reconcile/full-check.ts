@@ -39,17 +39,16 @@ export async function fullCheckOps(
   const draining: DrainingVirtualServer[] = [];
   for (const want of plan.virtualServers()) {
     const { virtualServer: id } = want;
-    const diff = diffVirtualServer(id, want, have.virtualServers.get(virtualServerKey(id)), ledger, now);
-    for (const op of diff.ops) ops.push(op);
-    if (diff.draining > 0) draining.push({ id, servers: diff.draining });
-    await breather.breathe();
+    const servers = diffVirtualServer(id, want, have.virtualServers.get(virtualServerKey(id)), ledger, now, ops);
+    if (servers > 0) draining.push({ id, servers });
+    if (breather.due) await breather.breathe();
   }
   const ownership = new Ownership(have.sets.values(), have.addresses, excluded);
   for (const [key, { virtualServer }] of have.virtualServers) {
     const { address, port, protocol } = virtualServer;
     const id = { address, port, protocol };
     if (plan.virtualServer(key) === undefined && ownership.owns(id)) ops.push({ kind: 'delete-virtual-server', id });
-    await breather.breathe();
+    if (breather.due) await breather.breathe();
   }
   for (const op of await breather.finish(diffAddresses(plan.addresses(), have.addresses))) ops.push(op);
   const { wrongSets, sizes } = await setOps(plan, have, families, ops, breather);
@@ -75,7 +74,7 @@ async function setOps(
       if (diff.wrong !== undefined) wrongSets.push(diff.wrong);
       for (const op of diff.ops) (op.kind === 'delete-entry' ? deletes : ops).push(op);
       sizes.set(setKey(role, family), Math.max(set.maxEntries, observed?.maxEntries ?? 0));
-      await breather.breathe();
+      if (breather.due) await breather.breathe();
     }
   }
   // The last role was the deny: its deletions go to the front.

@@ -28,7 +28,7 @@ export async function readState(kernel: Kernel, plan: NodePlan, breather: Breath
   for (const virtualServer of virtualServers) {
     const key = virtualServerKey(virtualServer);
     found.set(key, { virtualServer, realServers: realServers.get(key) ?? [] });
-    await breather.breathe();
+    if (breather.due) await breather.breathe();
   }
   return { sets: new Map(sets.map((set) => [set.name, set])), addresses, virtualServers: found };
 }

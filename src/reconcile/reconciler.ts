@@ -233,17 +233,17 @@ export class Reconciler {
 
   async #apply(ops: readonly Op[], progress: SyncProgress, breather: Breather): Promise<void> {
     if (ops.length === 0) return;
-    progress.count(ops);
-    await breather.breathe();
     const { kernel, clock, log } = this.#options;
-    const outcome = await applyGuarded(kernel, await breather.finish(transactionInSteps(ops)));
+    const transaction = await breather.finish(transactionInSteps(ops));
+    progress.count(transaction.ops);
+    const outcome = await applyGuarded(kernel, transaction);
     for (const failure of outcome.failures) {
       progress.failures.push(failure);
       this.#retries.failed(failure.op, clock.now());
       const attempts = this.#retries.attempts(failure.op);
       if (attempts === 1) log.error(`the kernel refused ${formatFailure(failure)}; it is retried`);
       else log.debug(2, `refused again: ${formatFailure(failure)}`, { attempts });
-      await breather.breathe();
+      if (breather.due) await breather.breathe();
     }
   }
 

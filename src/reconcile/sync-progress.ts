@@ -41,6 +41,13 @@ export class SyncProgress {
 }
 
 function countByKind(ops: readonly Op[], counts: Map<OpKind, number>): Map<OpKind, number> {
-  for (const { kind } of ops) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  let start = 0;
+  // Those of one kind stand together, almost always.
+  for (let end = 1; end <= ops.length; end++) {
+    const kind = ops[start]?.kind;
+    if (kind === undefined || ops[end]?.kind === kind) continue;
+    counts.set(kind, (counts.get(kind) ?? 0) + end - start);
+    start = end;
+  }
   return counts;
 }

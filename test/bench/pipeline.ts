@@ -291,6 +291,28 @@ if (process.argv[1] === import.meta.filename) {
       process.stdout.write(`cold\n\n${profileTable(cold)}\nwarm\n\n${profileTable(warm)}`);
       break;
     }
+    case 'quick': {
+      show(
+        'cold CPU',
+        (await Promise.all(Array.from({ length: 8 }, () => coldRun(shape)))).map((r) => r.cpuMicros),
+        'us',
+      );
+      for (let run = 0; run < 5; run++) await firstSync(shape);
+      const runs = [];
+      for (let run = 0; run < 15; run++) runs.push(await firstSync(shape));
+      show(
+        'warm CPU',
+        runs.map((r) => r.cpuMicros),
+        'us',
+      );
+      show(
+        'warm',
+        runs.map((r) => r.micros),
+        'us',
+      );
+      process.stdout.write(JSON.stringify(await keptBytes(shape)) + '\n');
+      break;
+    }
     default:
       await summary();
   }

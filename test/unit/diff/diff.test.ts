@@ -31,7 +31,11 @@ describe('diffVirtualServer', () => {
     ledger = new DrainLedger(0),
     now = 0,
     id = ID,
-  ): ReturnType<typeof diffVirtualServer> => diffVirtualServer(id, want, have, ledger, now);
+  ): { readonly ops: readonly Op[]; readonly draining: number } => {
+    const ops: Op[] = [];
+    const draining = diffVirtualServer(id, want, have, ledger, now, ops);
+    return { ops, draining };
+  };
 
   test('equal: nothing', () => {
     const have = { virtualServer: VS, realServers: [observed('10.244.0.1', 1)] };
