@@ -275,45 +275,32 @@ async function summary(): Promise<void> {
   show('1,000 endpoints at once, 10,000 services', await burstTimes(ONE_ENDPOINT, 1_000, 10), 'ms');
 }
 
-const [, , what, ofShape] = process.argv;
-if (process.argv[1] === import.meta.filename) {
-  const shape = ofShape === undefined ? ONE_ENDPOINT : (JSON.parse(ofShape) as ClusterShape);
-  switch (what) {
-    case 'cold':
-      process.stdout.write(`${JSON.stringify(await firstSync(shape))}\n`);
-      break;
-    case 'profile': {
-      const cold: SelfTimes = new Map();
-      await firstSync(shape, cold);
-      for (let run = 0; run < 5; run++) await firstSync(shape);
-      const warm: SelfTimes = new Map();
-      for (let run = 0; run < 15; run++) await firstSync(shape, warm);
-      process.stdout.write(`cold\n\n${profileTable(cold)}\nwarm\n\n${profileTable(warm)}`);
-      break;
-    }
-    case 'quick': {
-      show(
-        'cold CPU',
-        (await Promise.all(Array.from({ length: 8 }, () => coldRun(shape)))).map((r) => r.cpuMicros),
-        'us',
-      );
-      for (let run = 0; run < 5; run++) await firstSync(shape);
-      const runs = [];
-      for (let run = 0; run < 15; run++) runs.push(await firstSync(shape));
-      show(
-        'warm CPU',
-        runs.map((r) => r.cpuMicros),
-        'us',
-      );
-      show(
-        'warm',
-        runs.map((r) => r.micros),
-        'us',
-      );
-      process.stdout.write(JSON.stringify(await keptBytes(shape)) + '\n');
-      break;
-    }
-    default:
-      await summary();
-  }
+async function quickSummary(): Promise<void> {
+  const cold: Run[] = [];
+  for (let run = 0; run < 8; run++) cold.push(await coldRun(ONE_ENDPOINT));
+  for (let run = 0; run < 5; run++) await firstSync(ONE_ENDPOINT);
+  const warm: Run[] = [];
+  for (let run = 0; run < 15; run++) warm.push(await firstSync(ONE_ENDPOINT));
+  const cpu = ({ cpuMicros }: Run): number => cpuMicros;
+  show('first sync, cold, CPU time', cold.map(cpu), 'us');
+  show('first sync, warm, CPU time', warm.map(cpu), 'us');
+  process.stdout.write(`${JSON.stringify(await keptBytes(ONE_ENDPOINT))}\n`);
+}
+
+async function profileSummary(): Promise<void> {
+  const cold: SelfTimes = new Map();
+  await firstSync(ONE_ENDPOINT, cold);
+  for (let run = 0; run < 5; run++) await firstSync(ONE_ENDPOINT);
+  const warm: SelfTimes = new Map();
+  for (let run = 0; run < 15; run++) await firstSync(ONE_ENDPOINT, warm);
+  process.stdout.write(`cold\n\n${profileTable(cold)}\nwarm\n\n${profileTable(warm)}`);
+}
+
+const MODES = { summary, quick: quickSummary, profile: profileSummary };
+
+const [, program, mode = 'summary', ofShape] = process.argv;
+if (program === import.meta.filename) {
+  if (mode === 'cold' && ofShape !== undefined) {
+    process.stdout.write(`${JSON.stringify(await firstSync(JSON.parse(ofShape) as ClusterShape))}\n`);
+  } else await MODES[mode as keyof typeof MODES]();
 }
