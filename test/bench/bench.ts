@@ -4,16 +4,20 @@
 import { Measurements, printTable } from './measure.ts';
 import { publish } from './report-files.ts';
 import type { Row } from './row.ts';
+import { burst, watchBurst } from './row/burst.ts';
 import { change } from './row/change.ts';
 import { changeScale, changeScaleUserSpace } from './row/change-scale.ts';
 import { churn, churnKernel } from './row/churn.ts';
 import { firstSync } from './row/first-sync.ts';
 import { fullCheck } from './row/full-check.ts';
+import { kubernetesFirst } from './row/kubernetes-first.ts';
 import { memory } from './row/memory.ts';
 import { perObject } from './row/per-object.ts';
 import { pipeline } from './row/pipeline.ts';
 import { processes } from './row/processes.ts';
 import { scale } from './row/scale.ts';
+import { start } from './row/start.ts';
+import { watchLatency } from './row/watch-latency.ts';
 import { makeSize } from './size.ts';
 
 const ROWS: readonly Row[] = [
@@ -25,7 +29,12 @@ const ROWS: readonly Row[] = [
   change,
   changeScaleUserSpace,
   changeScale,
+  watchLatency,
+  burst,
+  watchBurst,
   fullCheck,
+  start,
+  kubernetesFirst,
   memory,
   churn,
   churnKernel,

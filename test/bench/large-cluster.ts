@@ -27,6 +27,9 @@ const MAX_ENDPOINTS = 500_000;
 /** Every address that this module gives to a Service: clusterIp() and those of load balancers. */
 export const SERVICE_CIDRS = ['10.202.0.0/15', 'fd00:202::/32', 'fd00:203::/32'] as const;
 
+/** Service default/kubernetes. */
+export const KUBERNETES = { address: '10.202.0.1', port: 443, endpoint: '10.200.0.1' } as const;
+
 /** The only node of these clusters. */
 export const NODE_NAME = 'node-0';
 export const NODE_ADDRESS = '10.200.0.10';
@@ -189,15 +192,49 @@ export function listedEvents(shape: ClusterShape): SourceEvent[] {
   ];
 }
 
+/** The IPv4 slice of service `index` when it has this many endpoints; the shape's are always the first of them. */
+export function scaledSlice(index: number, shape: ClusterShape, endpoints: number): JsonObject {
+  return sliceObject(index, 4, shape, endpoints);
+}
+
 /** Service `index` has this many IPv4 endpoints from now on. */
 export function scaledEvent(index: number, shape: ClusterShape, endpoints: number): SourceEvent {
-  const object: EndpointSlice = must(trimEndpointSlice(sliceObject(index, 4, shape, endpoints), new Interner()));
+  const object: EndpointSlice = must(trimEndpointSlice(scaledSlice(index, shape, endpoints), new Interner()));
   return { kind: 'endpoint-slice', event: { type: 'applied', object } };
 }
 
 /** Text from the wire makes other strings in memory than those put together here. */
 function received(object: JsonObject): unknown {
   return JSON.parse(JSON.stringify(object));
+}
+
+/** What every cluster has: the way to the API server. */
+export function kubernetesObjects(): readonly JsonObject[] {
+  const metadata = { name: 'kubernetes', namespace: 'default' };
+  const clusterIP = KUBERNETES.address;
+  return [
+    {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata,
+      spec: {
+        type: 'ClusterIP',
+        clusterIP,
+        clusterIPs: [clusterIP],
+        ipFamilies: ['IPv4'],
+        ports: [{ name: 'https', port: KUBERNETES.port, protocol: 'TCP' }],
+      },
+      status: { loadBalancer: {} },
+    },
+    {
+      apiVersion: 'discovery.k8s.io/v1',
+      kind: 'EndpointSlice',
+      metadata: { ...metadata, labels: { 'kubernetes.io/service-name': 'kubernetes' } },
+      addressType: 'IPv4',
+      endpoints: [{ addresses: [KUBERNETES.endpoint], conditions: { ready: true } }],
+      ports: [{ name: 'https', port: 6443, protocol: 'TCP' }],
+    },
+  ];
 }
 
 function must<T>({ object, reason }: { readonly object: T | undefined; readonly reason?: string | undefined }): T {

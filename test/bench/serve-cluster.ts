@@ -1,37 +1,44 @@
-// The API server for tests, filled with a large cluster: node test/bench/serve-cluster.ts --services 10000 --kubeconfig FILE
+// The API server for tests, filled with a large cluster: node test/bench/serve-cluster.ts SHAPE KUBECONFIG
+// Then, for each line on stdin, {"services": [1, 2], "endpoints": 3}: those services' slices get so many endpoints, and one line is
+// written: when the first was given to the watches, in nanoseconds of the monotonic clock. It ends with its stdin.
 import { writeFile } from 'node:fs/promises';
-import { parseArgs } from 'node:util';
+import { createInterface } from 'node:readline';
 import { ApiServer } from '../apiserver/api-server.ts';
 import { kubeconfig } from '../apiserver/kubeconfig.ts';
-import { type ClusterShape, nodeObject, serviceObjects, sliceObjects } from './large-cluster.ts';
+import {
+  type ClusterShape,
+  kubernetesObjects,
+  nodeObject,
+  scaledSlice,
+  serviceObjects,
+  sliceObjects,
+} from './large-cluster.ts';
 
-const { values } = parseArgs({
-  options: {
-    services: { type: 'string', default: '1000' },
-    endpoints: { type: 'string', default: '1' },
-    'dual-stack-every': { type: 'string', default: '0' },
-    'node-port-every': { type: 'string', default: '0' },
-    'udp-every': { type: 'string', default: '0' },
-    'load-balancer-every': { type: 'string', default: '0' },
-    kubeconfig: { type: 'string' },
-  },
-});
+/** Service numbers, and how many IPv4 endpoints each has from now on. */
+export interface Scaling {
+  readonly services: readonly number[];
+  readonly endpoints: number;
+}
 
-const shape: ClusterShape = {
-  services: Number(values.services),
-  endpoints: Number(values.endpoints),
-  dualStackEvery: Number(values['dual-stack-every']),
-  nodePortEvery: Number(values['node-port-every']),
-  udpEvery: Number(values['udp-every']),
-  loadBalancerEvery: Number(values['load-balancer-every']),
-};
+const [shapeText = '', file] = process.argv.slice(2);
+if (file === undefined) throw new Error('usage: node test/bench/serve-cluster.ts SHAPE KUBECONFIG');
+const shape = JSON.parse(shapeText) as ClusterShape;
 const server = new ApiServer();
 server.apply(nodeObject());
+for (const object of kubernetesObjects()) server.apply(object);
 for (const object of serviceObjects(shape)) server.apply(object);
 for (const object of sliceObjects(shape)) server.apply(object);
 // Nobody resumes from before the start.
 server.compact();
 const url = await server.start();
-if (values.kubeconfig !== undefined) await writeFile(values.kubeconfig, kubeconfig({ server: url }), { mode: 0o600 });
+await writeFile(file, kubeconfig({ server: url }), { mode: 0o600 });
 process.stdout.write(`${url}\n`);
-for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void server.stop());
+for await (const line of createInterface({ input: process.stdin })) {
+  const { services, endpoints } = JSON.parse(line) as Scaling;
+  const slices = services.map((service) => scaledSlice(service, shape, endpoints));
+  const given = process.hrtime.bigint();
+  for (const slice of slices) server.apply(slice);
+  process.stdout.write(`${given}\n`);
+  server.compact();
+}
+await server.stop();

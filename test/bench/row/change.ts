@@ -1,11 +1,8 @@
-import { parseIp } from '../../../src/net/ip.ts';
-import { toPort } from '../../../src/net/port.ts';
-import { formatRealServer } from '../../../src/state/real-server.ts';
-import { virtualServerKey } from '../../../src/state/virtual-server.ts';
 import { BenchNode, Driver } from '../bench-node.ts';
 import { clusterIp, growthIp, listedEvents, scaledEvent } from '../large-cluster.ts';
 import { timed } from '../measure.ts';
 import { NetnsShell } from '../netns-shell.ts';
+import { holdsRealServer } from '../real-servers.ts';
 import type { Row } from '../row.ts';
 import { sizeName } from '../size.ts';
 
@@ -39,11 +36,5 @@ export const change: Row = {
 };
 
 async function mustHold(node: BenchNode, service: number): Promise<void> {
-  const address = parseIp(clusterIp(service, 4));
-  const port = toPort(80);
-  if (address === undefined || port === undefined) throw new Error('no address');
-  const id = { address, port, protocol: 'TCP' } as const;
-  const servers = (await node.kernel.getRealServers([id])).get(virtualServerKey(id)) ?? [];
-  const wanted = `${growthIp(service, 4)}:8080`;
-  if (!servers.some((server) => formatRealServer(server) === wanted)) throw new Error(`${wanted} is not in the kernel`);
+  if (!(await holdsRealServer(node.kernel, service))) throw new Error(`service ${service} has not grown in the kernel`);
 }

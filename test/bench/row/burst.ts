@@ -1,0 +1,92 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Op } from '../../../src/state/op.ts';
+import { now } from '../api-process.ts';
+import { BenchNode, Driver } from '../bench-node.ts';
+import { DaemonNode, until } from '../daemon-process.ts';
+import { record, replay } from '../floor.ts';
+import { type ClusterShape, listedEvents, scaledEvent } from '../large-cluster.ts';
+import { ratioAtMost, timed } from '../measure.ts';
+import { holdsRealServer } from '../real-servers.ts';
+import type { Row } from '../row.ts';
+import { type Size, sizeName } from '../size.ts';
+
+/** --min-sync-period of the daemon, and some. */
+const PAUSE_MS = 1_500;
+
+/** A thousand services of ten thousand get an endpoint more at once, against the bare messages of just these changes. */
+export const burst: Row = {
+  name: 'burst',
+  async run(out, size) {
+    const { shape, services } = scene(size);
+    await using node = await BenchNode.make();
+    const driver = new Driver(node.kernel);
+    await driver.take(listedEvents(shape));
+    const scaled = (endpoints: number): Promise<unknown> =>
+      driver.take(services.map((service) => scaledEvent(service, shape, endpoints)));
+    // Once without a clock, for the messages, and for both sides' code to be compiled.
+    driver.ops.length = 0;
+    await scaled(shape.endpoints + 1);
+    const changes = [...driver.ops];
+    if (changes.length !== services.length)
+      throw new Error(`${changes.length} operations for ${services.length} changes`);
+    await scaled(shape.endpoints);
+    const recording = await record(node, changes);
+    const takeBack = { ops: changes.flatMap((op) => deletionOf(op)) };
+    const ours: number[] = [];
+    const floor: number[] = [];
+    for (let run = 1; run <= size.runs; run++) {
+      await node.kernel.apply(takeBack);
+      ours.push(await timed(() => scaled(shape.endpoints + 1)));
+      await mustHold(node, services, true);
+      await scaled(shape.endpoints);
+      await mustHold(node, services, false);
+      floor.push(await replay(node, recording));
+      await mustHold(node, services, true);
+    }
+    await driver.reconciler.stop();
+    const name = `${services.length} changes at once at ${sizeName(shape)}`;
+    const against = 'raw replay of the messages of just these changes: the floor';
+    const target = ratioAtMost(1.5, 'at most 1.5 x the floor');
+    out.add({ name, unit: 'ms', values: ours, against, baselines: floor, target });
+  },
+};
+
+/** The same the whole way: from the API server's first event to the last change in the kernel. */
+export const watchBurst: Row = {
+  name: 'watch-burst',
+  async run(out, size) {
+    const { shape, services } = scene(size);
+    await using node = await DaemonNode.make(shape);
+    await (await node.start()).firstSync();
+    const ours: number[] = [];
+    for (let run = 1; run <= size.runs; run++) {
+      await sleep(PAUSE_MS);
+      const given = await node.api.scale({ services, endpoints: shape.endpoints + 1 });
+      for (const service of services) await until(() => holdsRealServer(node.bench.kernel, service));
+      ours.push(now() - given);
+      await sleep(PAUSE_MS);
+      await node.api.scale({ services, endpoints: shape.endpoints });
+      for (const service of services) await until(async () => !(await holdsRealServer(node.bench.kernel, service)));
+    }
+    const name = `${services.length} changes at once at ${sizeName(shape)}, watch event to kernel, a pause of --min-sync-period in it`;
+    out.add({ name, unit: 'ms', values: ours });
+  },
+};
+
+/** Every tenth service, a plain one, changes. */
+function scene(size: Size): { readonly shape: ClusterShape; readonly services: readonly number[] } {
+  const shape = size.mixed(10_000, 5);
+  return { shape, services: Array.from({ length: Math.trunc(shape.services / 10) }, (_, index) => index * 10 + 1) };
+}
+
+function deletionOf(op: Op): Op[] {
+  return op.kind === 'add-real-server' ? [{ ...op, kind: 'delete-real-server' }] : [];
+}
+
+async function mustHold(node: BenchNode, services: readonly number[], wanted: boolean): Promise<void> {
+  for (const service of [services.at(0), services.at(-1)]) {
+    if (service === undefined || (await holdsRealServer(node.kernel, service)) !== wanted) {
+      throw new Error(`the change of service ${service} is ${wanted ? 'not ' : ''}in the kernel`);
+    }
+  }
+}
