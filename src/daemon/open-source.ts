@@ -10,6 +10,9 @@ import type { Log } from '../observe/log.ts';
 import type { ProxyMetrics } from '../observe/proxy-metrics.ts';
 import { StartupError } from './startup-error.ts';
 
+/** The way of every pod to the API server. */
+const API_SERVICE = { namespace: 'default', name: 'kubernetes' } as const;
+
 export interface OpenedSource {
   readonly source: Source;
   /** Where Events go; a directory of manifests has no place for them. */
@@ -35,7 +38,7 @@ export function openSource(config: ProxyConfig, nodeName: string, metrics: Proxy
   if (!created.ok) throw new StartupError(created.error);
   const { client } = created;
   return {
-    source: new ApiSource({ client, nodeName, log: log.child('api'), observer: metrics }),
+    source: new ApiSource({ client, nodeName, first: API_SERVICE, log: log.child('api'), observer: metrics }),
     eventSink: new EventPoster({ client, nodeName }),
     close: () => client.close(),
   };

@@ -227,6 +227,18 @@ export class FakeKernel implements Kernel {
 
   async ensureRules(rules: RuleSet): Promise<{ readonly changed: boolean }> {
     await this.#enter('ensureRules');
+    return this.#writeRules(rules);
+  }
+
+  async addRules(rules: RuleSet): Promise<boolean> {
+    await this.#enter('addRules');
+    const there = this.#rules.get(rules.family);
+    if (there !== undefined && JSON.stringify(there.chains) !== JSON.stringify(rules.chains)) return false;
+    this.#writeRules(rules);
+    return true;
+  }
+
+  #writeRules(rules: RuleSet): { readonly changed: boolean } {
     const changed = JSON.stringify(this.#rules.get(rules.family)) !== JSON.stringify(rules);
     if (changed) {
       const missing = matchedSets(rules).find((name) => !this.tables.sets.has(name));

@@ -49,6 +49,14 @@ export function repairScript(rules: RuleSet, saved: SavedTables, spellings: Spel
   });
 }
 
+/** Whether repairScript would take rules out of a chain: somebody else's of the same name, or ours of another version. */
+export function overwrites(rules: RuleSet, saved: SavedTables, spellings: Spellings = new Map()): boolean {
+  return rules.chains.some((chain) => {
+    const present = saved.get(chain.table)?.get(chain.name) ?? [];
+    return present.length > 0 && !sameRules(chain, present, spellings);
+  });
+}
+
 /** What iptables-restore --noflush must read to take the jumps and chains away; "" when nothing is there. */
 export function removeScript(rules: RuleSet, saved: SavedTables): string {
   return script(rules, (table) => {

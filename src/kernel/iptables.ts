@@ -6,6 +6,7 @@ import {
   type SavedTables,
   type Spellings,
   learnSpellings,
+  overwrites,
   parseSave,
   removeScript,
   repairScript,
@@ -63,7 +64,19 @@ export class Iptables {
   }
 
   async ensure(rules: RuleSet): Promise<{ readonly changed: boolean }> {
-    const script = repairScript(rules, await this.#save(rules.family), this.#spellings);
+    return await this.#repair(rules, await this.#save(rules.family));
+  }
+
+  /** As ensure, unless a chain would lose rules that it has: writes nothing then, and answers false. */
+  async add(rules: RuleSet): Promise<boolean> {
+    const saved = await this.#save(rules.family);
+    if (overwrites(rules, saved, this.#spellings)) return false;
+    await this.#repair(rules, saved);
+    return true;
+  }
+
+  async #repair(rules: RuleSet, before: SavedTables): Promise<{ readonly changed: boolean }> {
+    const script = repairScript(rules, before, this.#spellings);
     if (script === '') return { changed: false };
     await this.#restoreByEither(rules.family, script);
     const saved = await this.#save(rules.family);

@@ -76,6 +76,8 @@ export interface Kernel {
   probeRules(family: IpFamily): Promise<void>;
   /** Makes the rules so, with at most one iptables-restore; answers whether anything had to be written. */
   ensureRules(rules: RuleSet): Promise<{ readonly changed: boolean }>;
+  /** As ensureRules, unless a chain of these names holds other rules already: writes nothing then, and answers false. */
+  addRules(rules: RuleSet): Promise<boolean>;
   /** Removes the jumps and chains; what is not there is fine. */
   removeRules(rules: RuleSet): Promise<void>;
 

@@ -161,6 +161,10 @@ class LinuxKernel implements Kernel {
     return await this.#iptables.ensure(rules);
   }
 
+  async addRules(rules: RuleSet): Promise<boolean> {
+    return await this.#iptables.add(rules);
+  }
+
   async removeRules(rules: RuleSet): Promise<void> {
     await this.#iptables.remove(rules);
   }

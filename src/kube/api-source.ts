@@ -1,5 +1,6 @@
 import type { Log } from '../observe/log.ts';
 import type { ApiClient } from './api-client.ts';
+import type { Exchange } from './exchange.ts';
 import { CredentialReport } from './failure-report.ts';
 import { Interner } from './interner.ts';
 import { Reflector } from './reflector.ts';
@@ -8,12 +9,15 @@ import { DEFAULT_TIMING } from './reflector-timing.ts';
 import type { ReflectorTiming } from './reflector-timing.ts';
 import { ENDPOINT_SLICES, ownNode, SERVICES } from './resource.ts';
 import type { EndpointSlice, Node, Service } from './objects.ts';
-import type { Source, SourceEvent } from './source.ts';
+import { lookAhead } from './look-ahead.ts';
+import type { ObjectName, Source, SourceEvent } from './source.ts';
 
 export interface ApiSourceOptions {
   readonly client: ApiClient;
   /** Our Node's name: the only Node that is watched. */
   readonly nodeName: string;
+  /** A Service that is looked up, with its EndpointSlices, before the lists of all are in. */
+  readonly first?: ObjectName;
   readonly log: Log;
   readonly timing?: Partial<ReflectorTiming>;
   readonly observer?: WatchObserver;
@@ -24,14 +28,17 @@ export class ApiSource implements Source {
   readonly #services: Reflector<Service>;
   readonly #endpointSlices: Reflector<EndpointSlice>;
   readonly #nodes: Reflector<Node>;
+  readonly #exchange: Pick<Exchange<Service>, 'client' | 'log' | 'interner' | 'timing'>;
+  readonly #first: ObjectName | undefined;
   readonly #abort = new AbortController();
   #running: Promise<unknown> = Promise.resolve();
 
-  constructor({ client, nodeName, log, timing: changes, observer }: ApiSourceOptions) {
+  constructor({ client, nodeName, first, log, timing: changes, observer }: ApiSourceOptions) {
     const timing = { ...DEFAULT_TIMING, ...changes };
+    this.#exchange = { client, log, interner: new Interner(), timing };
+    this.#first = first;
     const credentials = new CredentialReport(log);
-    const common = { client, log, credentials, interner: new Interner(), timing };
-    const shared = { ...common, ...(observer === undefined ? {} : { observer }) };
+    const shared = { ...this.#exchange, credentials, ...(observer === undefined ? {} : { observer }) };
     this.#services = new Reflector({ ...shared, resource: SERVICES });
     this.#endpointSlices = new Reflector({ ...shared, resource: ENDPOINT_SLICES });
     this.#nodes = new Reflector({ ...shared, resource: ownNode(nodeName) });
@@ -40,10 +47,30 @@ export class ApiSource implements Source {
   start(handler: (event: SourceEvent) => void): void {
     const { signal } = this.#abort;
     this.#running = Promise.all([
+      this.#lookAhead(handler),
       this.#nodes.run((event) => handler({ kind: 'node', event }), signal),
       this.#services.run((event) => handler({ kind: 'service', event }), signal),
       this.#endpointSlices.run((event) => handler({ kind: 'endpoint-slice', event }), signal),
     ]);
+  }
+
+  /** An object that the list of its kind has overtaken is old news. */
+  async #lookAhead(handler: (event: SourceEvent) => void): Promise<void> {
+    const services = this.#services;
+    const endpointSlices = this.#endpointSlices;
+    if (this.#first === undefined) return;
+    const exchange = { ...this.#exchange, signal: this.#abort.signal };
+    const wanted = (): boolean => !services.status.synced || !endpointSlices.status.synced;
+    const found = await lookAhead(this.#first, exchange, wanted);
+    if (found === undefined || exchange.signal.aborted) return;
+    if (!services.status.synced) {
+      for (const object of found.services) handler({ kind: 'service', event: { type: 'applied', object } });
+    }
+    if (!endpointSlices.status.synced) {
+      for (const object of found.endpointSlices) {
+        handler({ kind: 'endpoint-slice', event: { type: 'applied', object } });
+      }
+    }
   }
 
   async stop(): Promise<void> {

@@ -32,12 +32,26 @@ export const SERVICES: Resource<Service> = {
   trim: trimService,
 };
 
+const OURS = `!${LABEL.headless},!${LABEL.serviceProxyName}`;
+
 export const ENDPOINT_SLICES: Resource<EndpointSlice> = {
   plural: 'endpointslices',
   path: '/apis/discovery.k8s.io/v1/endpointslices',
-  selectors: [{ labelSelector: `!${LABEL.headless},!${LABEL.serviceProxyName}` }],
+  selectors: [{ labelSelector: OURS }],
   trim: trimEndpointSlice,
 };
+
+/** One Service alone, in a list: who may list all Services may do that, but not get one. */
+export function oneService(namespace: string, name: string): Resource<Service> {
+  const fieldSelector = `metadata.name=${name}`;
+  return { ...SERVICES, path: `/api/v1/namespaces/${namespace}/services`, selectors: [{ fieldSelector }] };
+}
+
+/** The EndpointSlices of one Service. */
+export function slicesOfService(namespace: string, name: string): Resource<EndpointSlice> {
+  const path = `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`;
+  return { ...ENDPOINT_SLICES, path, selectors: [{ labelSelector: `${LABEL.serviceName}=${name},${OURS}` }] };
+}
 
 export function ownNode(nodeName: string): Resource<Node> {
   return {

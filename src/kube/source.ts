@@ -19,7 +19,8 @@ export type SourceEvent =
 
 /**
  * Where Services, EndpointSlices and our Node come from: the API server or a directory of manifests. The handler is called in
- * order, never after stop() has resolved, and must not throw. The first event of each kind is always `replaced`.
+ * order, never after stop() has resolved, and must not throw. The first `replaced` of each kind says that all of it is known; before
+ * that, `applied` may bring single objects that were looked up ahead of the list.
  */
 export interface Source {
   start(handler: (event: SourceEvent) => void): void;

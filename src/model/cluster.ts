@@ -98,6 +98,11 @@ export class Cluster {
     return this.#listed.has('service') && this.#listed.has('endpoint-slice');
   }
 
+  /** The service and some slice of it are known, whatever else is. */
+  hasEndpoints(name: NamespacedName): boolean {
+    return this.#definitions.has(name) && this.#slicesOf.has(name);
+  }
+
   /** What waits for takeChanges: services touched, and changes of slices. */
   pending(): { readonly services: number; readonly endpointChanges: number } {
     return { services: this.#touched.length, endpointChanges: this.#endpointChanges };

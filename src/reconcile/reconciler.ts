@@ -6,10 +6,10 @@ import { isLinkLocal6 } from '../net/ip.ts';
 import type { Log } from '../observe/log.ts';
 import type { NodePlan, SetKey } from '../plan/node-plan.ts';
 import { planRules } from '../plan/plan-rules.ts';
-import { SET_ROLES, plannedSet } from '../plan/set-names.ts';
 import type { Op } from '../state/op.ts';
 import { formatFailure } from '../state/outcome.ts';
 import { transactionInSteps } from '../state/transaction.ts';
+import { addAhead, missingSets } from './add-ahead.ts';
 import { Breather } from './breather.ts';
 import { changeOps } from './change-sync.ts';
 import type { Clock } from './clock.ts';
@@ -51,6 +51,7 @@ export class Reconciler {
   readonly #conflicts: ConflictReport;
   #sizes = new Map<SetKey, number>();
   #started = false;
+  #ahead: Promise<void> | undefined;
   #nodeAddressesStale = true;
   #fullCheckDueAt = 0;
   #failedSyncs = 0;
@@ -74,9 +75,14 @@ export class Reconciler {
     return this.#desired.plan;
   }
 
-  /** The cluster or the node changed. Nothing is written before services and slices are both fully listed. */
+  /**
+   * The cluster or the node changed. Before services and slices are both fully listed nothing is written but what
+   * `default/kubernetes` lacks, once it is known.
+   */
   clusterChanged(): void {
-    if (this.#options.cluster.synced()) this.#request('change');
+    const { cluster } = this.#options;
+    if (cluster.synced()) this.#request('change');
+    else if (cluster.hasEndpoints(KUBERNETES_SERVICE)) this.#ahead ??= this.#addAhead();
   }
 
   /**
@@ -91,6 +97,23 @@ export class Reconciler {
   /** Waits for the sync under way; the kernel keeps what it holds. */
   async stop(): Promise<void> {
     await this.#timer.stop();
+    await this.#ahead;
+  }
+
+  /** The first sync comes back to all of it, and is the one to complain. */
+  async #addAhead(): Promise<void> {
+    const { kernel, plan: config, log } = this.#options;
+    const startedAt = performance.now();
+    try {
+      await this.#readNodeAddresses();
+      this.#desired.refreshFirst(KUBERNETES_SERVICE);
+      const reason = await addAhead(kernel, config, this.plan);
+      const fields = { ms: Math.round(performance.now() - startedAt), sinceStartMs: Math.round(performance.now()) };
+      if (reason === undefined) log.info(`${KUBERNETES_SERVICE} is served; the rest is being listed`, fields);
+      else log.debug(2, `${KUBERNETES_SERVICE} was not programmed ahead of the rest: ${reason}`, fields);
+    } catch (error) {
+      log.debug(2, `${KUBERNETES_SERVICE} was not programmed ahead of the rest: ${String(error)}`);
+    }
   }
 
   #request(wanted: Wanted): void {
@@ -101,6 +124,7 @@ export class Reconciler {
   async #run(wanted: Wanted): Promise<NextRun> {
     const { clock, observer, log } = this.#options;
     const progress = new SyncProgress(this.#kindOf(wanted));
+    await this.#ahead;
     try {
       await this.#sync(progress);
       this.#failedSyncs = 0;
@@ -183,14 +207,7 @@ export class Reconciler {
   async #ensureBase(progress: SyncProgress, breather: Breather): Promise<void> {
     const { kernel, plan } = this.#options;
     if (progress.kind === 'first') {
-      const there = new Set((await kernel.getSets()).map((set) => set.name));
-      const wanted = plan.families.flatMap((family) => SET_ROLES.map((role) => plannedSet(role, family, 0)));
-      const missing = wanted.filter((set) => !there.has(set.name));
-      await this.#apply(
-        missing.map((set) => ({ kind: 'create-set', set })),
-        progress,
-        breather,
-      );
+      await this.#apply(await missingSets(kernel, plan.families), progress, breather);
     }
     for (const family of plan.families) {
       const { changed } = await kernel.ensureRules(planRules(plan, family));

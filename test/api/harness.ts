@@ -3,7 +3,7 @@ import type { RequestObservation } from '../../src/kube/api-client.ts';
 import { ApiSource } from '../../src/kube/api-source.ts';
 import type { ObjectMeta } from '../../src/kube/objects.ts';
 import type { ReflectorTiming } from '../../src/kube/reflector-timing.ts';
-import type { ObjectEvent, SourceEvent } from '../../src/kube/source.ts';
+import type { ObjectEvent, ObjectName, SourceEvent } from '../../src/kube/source.ts';
 import { ApiServer } from '../apiserver/api-server.ts';
 import type { ApiServerOptions } from '../apiserver/api-server.ts';
 import type { JsonObject } from '../apiserver/json-object.ts';
@@ -55,6 +55,8 @@ export function node(name: string): JsonObject {
 export class View {
   readonly events: SourceEvent[] = [];
   readonly breaches: string[] = [];
+  /** May be told of before everything is. */
+  lookedUp: ObjectName | undefined;
   readonly #kinds = new Map<string, Map<string, ObjectMeta>>();
   readonly #newest = new Map<string, number>();
 
@@ -79,6 +81,11 @@ export class View {
     return this.events.filter((event) => event.kind === kind).map(({ event }) => event.type);
   }
 
+  #isLookedUp({ namespace, name, labels }: ObjectMeta): boolean {
+    if (this.lookedUp?.namespace !== namespace) return false;
+    return this.lookedUp.name === (labels['kubernetes.io/service-name'] ?? name);
+  }
+
   #take(kind: SourceEvent['kind'], event: ObjectEvent<{ readonly meta: ObjectMeta }>): void {
     if (event.type === 'replaced') {
       const objects = new Map(event.objects.map(({ meta }) => [`${meta.namespace}/${meta.name}`, meta]));
@@ -87,6 +94,7 @@ export class View {
       return;
     }
     const objects = this.#kinds.get(kind);
+    if (objects === undefined && event.type === 'applied' && this.#isLookedUp(event.object.meta)) return;
     if (objects === undefined) {
       this.breaches.push(`${kind}: ${event.type} before replaced`);
       return;
@@ -121,7 +129,9 @@ export class Bed {
   follow(
     timing: Partial<ReflectorTiming> = {},
     access: { kubeconfig?: string; master?: string; headersTimeoutMs?: number } = {},
+    { first, also }: { readonly first?: ObjectName; readonly also?: (event: SourceEvent) => void } = {},
   ): void {
+    this.view.lookedUp = first;
     const created = ApiClient.create({
       ...access,
       kubeconfig: access.kubeconfig ?? '',
@@ -140,9 +150,13 @@ export class Bed {
       client: created.client,
       nodeName: 'node-1',
       log: this.log,
+      ...(first === undefined ? {} : { first }),
       timing: { ...FAST, ...timing },
     });
-    this.source.start(this.view.handle);
+    this.source.start((event) => {
+      this.view.handle(event);
+      also?.(event);
+    });
   }
 
   /** What the server would list to this source. */

@@ -85,6 +85,22 @@ export function ruleContract(family: IpFamily, bed: () => ContractBed): void {
       );
     });
 
+    test('can be only added: never where a chain holds others', async () => {
+      const { kernel } = bed();
+      await kernel.apply(transaction([create]));
+      expect(await kernel.addRules(rules)).toBe(true);
+      expect((await bed().rules(family)).sort()).toEqual(expected);
+      const before = kernel.counters.writes;
+      expect(await kernel.addRules(rules)).toBe(true);
+      const { chains } = rules;
+      const fewer = { ...rules, chains: chains.map((chain) => ({ ...chain, rules: chain.rules.slice(0, 1) })) };
+      expect(await kernel.addRules(fewer)).toBe(false);
+      expect(kernel.counters.writes).toBe(before);
+      expect((await bed().rules(family)).sort()).toEqual(expected);
+      await bed().flushRules(family);
+      expect(await kernel.addRules(fewer)).toBe(true);
+    });
+
     test('on a set that is not there are refused', async () => {
       await expect(bed().kernel.ensureRules(rules)).rejects.toThrow(/KUBE-/);
     });

@@ -2,12 +2,15 @@ import { describe, expect, test } from '@jest/globals';
 import { FakeKernel } from '../../../src/kernel/fake-kernel.ts';
 import { type IpAddress, formatIp, parseIp } from '../../../src/net/ip.ts';
 import { toPort } from '../../../src/net/port.ts';
+import type { EndpointSlice } from '../../../src/kube/objects.ts';
 import type { SourceEvent } from '../../../src/kube/source.ts';
+import { planRules } from '../../../src/plan/plan-rules.ts';
+import type { RuleSet } from '../../../src/state/rule-set.ts';
 import { formatOp } from '../../../src/state/op.ts';
 import { type VirtualServerId, formatVirtualServer } from '../../../src/state/virtual-server.ts';
 import { type RealServer, formatRealServer } from '../../../src/state/real-server.ts';
 import { endpoint, listed, port, service, slice } from '../../support/objects.ts';
-import { Reconciling } from '../../support/reconciling.ts';
+import { PLAN_CONFIG, Reconciling } from '../../support/reconciling.ts';
 
 const WEB = service('web', '10.96.0.10');
 const WEB_SLICE = slice('web', ['10.244.0.5', '10.244.0.6']);
@@ -114,6 +117,143 @@ describe('first sync', () => {
     expect(Object.keys(await ipvs(kernel))).toEqual(['TCP 10.96.0.11:80']);
     expect((await kernel.getBoundAddresses()).map(formatIp)).toEqual(['10.96.0.11']);
   });
+});
+
+describe('default/kubernetes ahead of the lists', () => {
+  const API = service('kubernetes', '10.96.0.1');
+  const API_SLICE = slice('kubernetes', ['192.168.9.2', '192.168.9.3']);
+  const ADDED = [
+    'add-entry KUBE-CLUSTER-IP 10.96.0.1,tcp:80',
+    'add-entry KUBE-IPVS-IPS 10.96.0.1',
+    'add-virtual-server TCP 10.96.0.1:80 lc flags=0 timeout=0',
+    'add-real-server TCP 10.96.0.1:80 -> 192.168.9.2:8080 weight=1',
+    'add-real-server TCP 10.96.0.1:80 -> 192.168.9.3:8080 weight=1',
+    'bind-address 10.96.0.1',
+  ];
+
+  const lookedUp = (endpoints: EndpointSlice = API_SLICE): SourceEvent[] => [
+    { kind: 'service', event: { type: 'applied', object: API } },
+    { kind: 'endpoint-slice', event: { type: 'applied', object: endpoints } },
+  ];
+
+  /** The fake kernel answers within a turn of the loop. */
+  async function settle(): Promise<void> {
+    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  /** What a look ahead has brought is programmed; nothing is listed yet. */
+  async function ahead(kernel: FakeKernel, events = lookedUp()): Promise<Reconciling> {
+    const run = new Reconciling(kernel);
+    for (const event of events) {
+      run.cluster.apply(event);
+      run.reconciler.clusterChanged();
+    }
+    await settle();
+    return run;
+  }
+
+  const programmed = (kernel: FakeKernel): string[] =>
+    kernel.applied.map(formatOp).filter((line) => !line.startsWith('create-set'));
+
+  test('is programmed with the rules and sets it needs, once, and no sync is counted', async () => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    const run = await ahead(kernel);
+    expect(programmed(kernel)).toEqual(ADDED);
+    for (const family of PLAN_CONFIG.families) {
+      expect(await kernel.ensureRules(planRules(PLAN_CONFIG, family))).toEqual({ changed: false });
+    }
+    run.reconciler.clusterChanged();
+    await settle();
+    expect(programmed(kernel)).toEqual(ADDED);
+    expect(run.reports).toEqual([]);
+    expect(run.log.lines).toEqual(['info: default/kubernetes is served; the rest is being listed']);
+  });
+
+  test('the first sync goes on from there, and takes back what was old news', async () => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    const run = await ahead(kernel);
+    kernel.applied.length = 0;
+    const report = await run.take(...listed([API, WEB], [slice('kubernetes', ['192.168.9.3']), WEB_SLICE]));
+    expect(report).toMatchObject({ kind: 'first', ok: true, failures: [] });
+    expect(await ipvs(kernel)).toEqual({
+      'TCP 10.96.0.1:80': ['192.168.9.3:8080 1'],
+      'TCP 10.96.0.10:80': ['10.244.0.5:8080 1', '10.244.0.6:8080 1'],
+    });
+    expect(programmed(kernel)).not.toContain('add-virtual-server TCP 10.96.0.1:80 lc flags=0 timeout=0');
+  });
+
+  test('only adds: what an earlier run holds stays as it is, with every weight and flag', async () => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    await new Reconciling(kernel).take(...listed([API, WEB], [API_SLICE, WEB_SLICE]));
+    const left = { ...id('10.96.0.1'), scheduler: 'rr', flags: 1, timeout: 60, prefix: 32 };
+    kernel.put({ kind: 'edit-virtual-server', virtualServer: left });
+    kernel.put({ kind: 'add-real-server', id: id('10.96.0.1'), realServer: real('192.168.9.9', 7) });
+    kernel.put({ kind: 'edit-real-server', id: id('10.96.0.1'), realServer: real('192.168.9.2', 0) });
+    kernel.applied.length = 0;
+    await ahead(kernel, lookedUp(slice('kubernetes', ['192.168.9.2', '192.168.9.4'])));
+    expect(kernel.applied.filter(({ kind }) => /edit|delete|unbind|grow|destroy/.test(kind))).toEqual([]);
+    expect(await ipvs(kernel)).toEqual({
+      'TCP 10.96.0.1:80': ['192.168.9.2:8080 0', '192.168.9.3:8080 1', '192.168.9.4:8080 1', '192.168.9.9:8080 7'],
+      'TCP 10.96.0.10:80': ['10.244.0.5:8080 1', '10.244.0.6:8080 1'],
+    });
+    expect((await kernel.getVirtualServers())[0]).toMatchObject({ scheduler: 'rr', flags: 1, timeout: 60 });
+  });
+
+  test('a node that has it already is not written to', async () => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    await new Reconciling(kernel).take(...listed([API, WEB], [API_SLICE, WEB_SLICE]));
+    const { writes } = kernel.counters;
+    await ahead(kernel);
+    expect(kernel.counters.writes).toBe(writes);
+  });
+
+  test('rules of others in our chains are left alone, and their services with them', async () => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    const theirs: RuleSet = {
+      family: 4,
+      chains: [{ table: 'nat', name: 'KUBE-SERVICES', rules: [['-j', 'KUBE-SVC-ABC']] }],
+      jumps: [],
+    };
+    await kernel.ensureRules(theirs);
+    const run = await ahead(kernel);
+    expect(await kernel.ensureRules(theirs)).toEqual({ changed: false });
+    expect(programmed(kernel)).toEqual([]);
+    const report = await run.take(...listed([API], [API_SLICE]));
+    expect(report).toMatchObject({ kind: 'first', ok: true });
+    expect(programmed(kernel)).toEqual(ADDED);
+  });
+
+  test.each([
+    ['its endpoints are not known', lookedUp().slice(0, 1)],
+    ['the service is not known', lookedUp().slice(1)],
+    ['the services are listed without it', [listed([WEB], [])[1]!, ...lookedUp().slice(1)]],
+  ])('nothing is written where %s', async (_what, events) => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    const { writes } = kernel.counters;
+    await ahead(kernel, events);
+    expect(kernel.counters.writes).toBe(writes);
+  });
+
+  test.each(['getNodeAddresses', 'findVirtualServers', 'getSets', 'addRules', 'apply'] as const)(
+    'a kernel that fails in %s is told of by the first sync only, which does it all',
+    async (method) => {
+      const kernel = new FakeKernel();
+      await kernel.prepare();
+      kernel.failMethod(method, 'EIO');
+      const run = await ahead(kernel);
+      expect(run.log.lines).toEqual([expect.stringMatching(/^debug: default\/kubernetes was not programmed ahead/)]);
+      kernel.recover();
+      const report = await run.take(...listed([API], [API_SLICE]));
+      expect(report).toMatchObject({ kind: 'first', ok: true, failures: [] });
+      expect(await ipvs(kernel)).toEqual({ 'TCP 10.96.0.1:80': ['192.168.9.2:8080 1', '192.168.9.3:8080 1'] });
+    },
+  );
 });
 
 describe('change sync', () => {

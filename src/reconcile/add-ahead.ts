@@ -1,0 +1,51 @@
+import { DrainLedger } from '../diff/drain.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import type { IpFamily } from '../net/ip.ts';
+import type { NodePlan } from '../plan/node-plan.ts';
+import type { PlanConfig } from '../plan/plan-config.ts';
+import { planRules } from '../plan/plan-rules.ts';
+import { SET_ROLES, plannedSet } from '../plan/set-names.ts';
+import type { Op, OpKind } from '../state/op.ts';
+import { formatFailure } from '../state/outcome.ts';
+import { transaction } from '../state/transaction.ts';
+import { Breather } from './breather.ts';
+import { changeOps } from './change-sync.ts';
+import { applyGuarded } from './deny-guard.ts';
+import { readVirtualServers } from './observed-state.ts';
+
+/** What takes nothing away from anybody, whatever else the kernel holds. */
+const ADDS: ReadonlySet<OpKind> = new Set<OpKind>([
+  'add-entry',
+  'add-virtual-server',
+  'add-real-server',
+  'bind-address',
+]);
+
+/** Sets that rules name and the kernel does not have. */
+export async function missingSets(kernel: Kernel, families: readonly IpFamily[]): Promise<Op[]> {
+  const there = new Set((await kernel.getSets()).map((set) => set.name));
+  const wanted = families.flatMap((family) => SET_ROLES.map((role) => plannedSet(role, family, 0)));
+  return wanted.filter((set) => !there.has(set.name)).map((set) => ({ kind: 'create-set', set }));
+}
+
+/**
+ * Programs what has been planned so far, while the rest of the cluster is not known: nothing may be deleted, drained or rewritten, for all
+ * that looks superfluous may be somebody's. Answers why nothing was added, undefined where it was. Rejects where the kernel cannot be read or written.
+ */
+export async function addAhead(kernel: Kernel, config: PlanConfig, plan: NodePlan): Promise<string | undefined> {
+  const changes = plan.takeChanges();
+  const have = await readVirtualServers(
+    kernel,
+    changes.virtualServers.map(({ id }) => id),
+  );
+  const { ops } = await changeOps(plan, changes, have, new Map(), new DrainLedger(0), 0, new Breather());
+  const adds = ops.filter(({ kind }) => ADDS.has(kind));
+  if (!adds.some(({ kind }) => kind === 'add-real-server')) return 'it has all its real servers already';
+  const failures = [...(await kernel.apply(transaction(await missingSets(kernel, config.families)))).failures];
+  for (const family of config.families) {
+    // The mode of a kube-proxy before us, whose services live in chains of the same names.
+    if (!(await kernel.addRules(planRules(config, family)))) return 'other rules stand in our chains';
+  }
+  failures.push(...(await applyGuarded(kernel, transaction(adds))).failures);
+  return failures.length === 0 ? undefined : `the kernel refused ${failures.map(formatFailure).join(', ')}`;
+}

@@ -1,0 +1,182 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { EventFeed } from '../../src/daemon/event-feed.ts';
+import { FakeKernel } from '../../src/kernel/fake-kernel.ts';
+import { Cluster } from '../../src/model/cluster.ts';
+import { formatIp } from '../../src/net/ip.ts';
+import { SYSTEM_CLOCK } from '../../src/reconcile/clock.ts';
+import { Reconciler } from '../../src/reconcile/reconciler.ts';
+import type { SyncReport } from '../../src/reconcile/sync-report.ts';
+import { formatOp } from '../../src/state/op.ts';
+import { formatVirtualServer } from '../../src/state/virtual-server.ts';
+import type { ApiServerOptions } from '../apiserver/api-server.ts';
+import type { FaultRule } from '../apiserver/faults.ts';
+import { PLAN_CONFIG } from '../support/reconciling.ts';
+import { address, real, virtualServer, vsId } from '../support/state.ts';
+import { eventually } from '../unit/kube/eventually.ts';
+import { Bed, node, service, slice } from './harness.ts';
+
+const FIRST = { namespace: 'default', name: 'kubernetes' };
+/** Sorted before "default": the Service that is looked up is not on the first page. */
+const OTHERS = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
+const ALL = [...OTHERS, 'kubernetes'].join(' ');
+
+let bed: Bed;
+
+async function serverWith(options: ApiServerOptions): Promise<void> {
+  bed = new Bed(options);
+  await bed.server.start();
+  bed.server.apply(node('node-1'));
+  for (const [i, name] of OTHERS.entries()) {
+    bed.server.apply(service(name, `10.96.1.${i}`, { namespace: 'apps' }));
+    bed.server.apply({
+      ...slice(name, [`10.244.0.${i}`]),
+      metadata: { ...slice(name, []).metadata, namespace: 'apps' },
+    });
+  }
+  bed.server.apply(service('kubernetes', '10.96.0.1'));
+  bed.server.apply(slice('kubernetes', ['192.0.2.8']));
+  bed.server.apply(slice('kubernetes-2', ['192.0.2.9'], { 'kubernetes.io/service-name': 'kubernetes' }));
+}
+
+/** The lists of everything get no answer: pages after the first, or the stream that begins with all objects. */
+function holdLists(): void {
+  for (const resource of ['services', 'endpointslices']) {
+    const held = bed.server.options.watchList === false ? { verb: 'list', continued: true } : { verb: 'watch' };
+    bed.server.faults.add({ ...held, resource, fault: { type: 'stall' } } as FaultRule);
+  }
+}
+
+/** Held lists break off, and are asked for anew. */
+function releaseLists(): void {
+  bed.server.faults.clear();
+  bed.server.dropConnections();
+}
+
+const lookUps = (): readonly string[] =>
+  bed.server.requests
+    .filter(({ path }) => path.includes('/namespaces/'))
+    .map(({ verb, path, query }) => `${verb} ${path} ${query['fieldSelector'] ?? ''}${query['labelSelector'] ?? ''}`);
+
+afterEach(() => bed.stop());
+
+describe('the Service that is looked up', () => {
+  test.each([
+    ['a server that streams its state', {}],
+    ['a server that only lists', { watchList: false }],
+  ])(
+    '%s: is known while the lists are held up, by requests that the right to list all allows',
+    async (_name, options) => {
+      await serverWith(options);
+      holdLists();
+      bed.follow({}, {}, { first: FIRST });
+      await eventually(() => expect(bed.view.types('endpoint-slice')).toEqual(['applied', 'applied']));
+      expect(bed.view.types('service')).toEqual(['applied']);
+      expect(lookUps().toSorted()).toEqual([
+        'list /api/v1/namespaces/default/services metadata.name=kubernetes',
+        'list /apis/discovery.k8s.io/v1/namespaces/default/endpointslices ' +
+          'kubernetes.io/service-name=kubernetes,!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name',
+      ]);
+      releaseLists();
+      await eventually(() => expect(bed.view.names('service')).toBe(ALL));
+      expect(bed.view.types('service')).toEqual(['applied', 'replaced']);
+    },
+  );
+
+  test('comes too late behind the lists, and is not told of', async () => {
+    await serverWith({});
+    bed.server.faults.add({ verb: 'list', times: 2, fault: { type: 'slow', bytes: 200, pauseMs: 20 } });
+    bed.follow({}, {}, { first: FIRST });
+    await eventually(() => expect(bed.view.names('service')).toBe(ALL));
+    await sleep(200);
+    expect(bed.view.types('service')).toEqual(['replaced']);
+    expect(bed.view.types('endpoint-slice')).toEqual(['replaced']);
+  });
+
+  test.each([
+    ['is forbidden', { type: 'status', code: 403 }, 2],
+    ['is garbled', { type: 'garbage', line: '{' }, 2],
+    ['gets no answer', { type: 'drop' }, 4],
+    ['gets a 503', { type: 'status', code: 503 }, 4],
+  ] as const)('a look that %s is told at debug only, and harms nobody', async (_name, fault, requests) => {
+    await serverWith({});
+    holdLists();
+    // A server that streams is asked for lists by nobody else.
+    bed.server.faults.add({ verb: 'list', times: 2, fault });
+    bed.follow({}, {}, { first: FIRST });
+    const found = requests > 2 ? ['applied'] : [];
+    await eventually(() => expect(lookUps()).toHaveLength(requests));
+    await eventually(() => expect(bed.view.types('service')).toEqual(found));
+    await sleep(50);
+    expect(lookUps()).toHaveLength(requests);
+    expect(bed.log.lines.map(({ level }) => level)).toEqual(['debug']);
+    expect(bed.log.messages('debug')).toEqual([
+      expect.stringMatching(/^default\/kubernetes was not found ahead of the lists: ./),
+    ]);
+    releaseLists();
+    await eventually(() => expect(bed.view.names('service')).toBe(ALL));
+  });
+});
+
+describe('from the server to the kernel', () => {
+  test.each([
+    ['a server that streams its state', {}],
+    ['a server that only lists', { watchList: false }],
+  ])(
+    '%s: default/kubernetes is in force before the lists are in, and nothing else is touched',
+    async (_name, options) => {
+      await serverWith(options);
+      holdLists();
+      const kernel = new FakeKernel();
+      await kernel.prepare();
+      // Of a service that was deleted while nobody watched: ours to remove, once that is certain.
+      kernel.put({ kind: 'add-virtual-server', virtualServer: virtualServer('10.96.9.9', 80) });
+      kernel.put({ kind: 'add-real-server', id: vsId('10.96.9.9', 80), realServer: real('10.244.9.9', 1) });
+      kernel.put({ kind: 'bind-address', address: address('10.96.9.9') });
+      const reports: SyncReport[] = [];
+      const cluster = new Cluster('node-1');
+      const reconciler = new Reconciler({
+        kernel,
+        cluster,
+        plan: PLAN_CONFIG,
+        nodeIpOverride: undefined,
+        excludeCidrs: [],
+        syncPeriodMs: 30_000,
+        minSyncPeriodMs: 0,
+        drainTimeoutMs: 0,
+        clock: SYSTEM_CLOCK,
+        log: bed.log,
+        observer: { queued: () => undefined, finished: (report) => reports.push(report) },
+      });
+      const feed = new EventFeed(cluster, () => reconciler.clusterChanged());
+      bed.follow({}, {}, { first: FIRST, also: (event) => feed.take(event) });
+      const virtualServers = async (): Promise<string> => {
+        const servers = await kernel.getVirtualServers();
+        return servers.map(formatVirtualServer).toSorted().join(' ');
+      };
+      try {
+        await eventually(() => expect(kernel.applied.map(formatOp)).toContain('bind-address 10.96.0.1'));
+        expect(await virtualServers()).toBe('TCP 10.96.0.1:80 TCP 10.96.9.9:80');
+        const realServers = await kernel.getRealServers([vsId('10.96.0.1', 80)]);
+        expect([...realServers.values()].flat().map((server) => formatIp(server.address))).toEqual([
+          '192.0.2.8',
+          '192.0.2.9',
+        ]);
+        const kinds = new Set(kernel.applied.map(({ kind }) => kind));
+        expect(kinds).toEqual(
+          new Set(['create-set', 'add-entry', 'add-virtual-server', 'add-real-server', 'bind-address']),
+        );
+        expect(reports).toEqual([]);
+        releaseLists();
+        await eventually(() => expect(reports).toHaveLength(1));
+        expect(reports[0]).toMatchObject({ kind: 'first', ok: true, failures: [] });
+        const all = [...OTHERS.map((_, i) => `TCP 10.96.1.${i}:80`), 'TCP 10.96.0.1:80'].toSorted().join(' ');
+        expect(await virtualServers()).toBe(all);
+      } finally {
+        await bed.source?.stop();
+        await feed.stop();
+        await reconciler.stop();
+      }
+    },
+  );
+});
