@@ -12,7 +12,7 @@ import { StartupError } from './startup-error.ts';
 /** How long to wait for our Node object to report addresses, and (NodeCIDR mode) pod CIDRs; as kube-proxy. */
 const ADDRESSES_WITHIN_MS = 30_000;
 const POD_CIDRS_WITHIN_MS = 5 * 60_000;
-const POLL_MS = 100;
+const POLL_MS = 10;
 
 /** Our Node's name: --hostname-override or the host's, trimmed and lower-cased. */
 export function nodeNameOf(config: ProxyConfig): string {

@@ -15,6 +15,8 @@ const API_SERVICE = { namespace: 'default', name: 'kubernetes' } as const;
 
 export interface OpenedSource {
   readonly source: Source;
+  /** Over the network, not a directory. */
+  readonly remote: boolean;
   /** Where Events go; a directory of manifests has no place for them. */
   readonly eventSink: EventSink | undefined;
   /** After everything that uses them has ended. */
@@ -25,7 +27,7 @@ export interface OpenedSource {
 export function openSource(config: ProxyConfig, nodeName: string, metrics: ProxyMetrics, log: Log): OpenedSource {
   if (config.manifests !== undefined) {
     const source = new ManifestSource({ directory: config.manifests, nodeName, log: log.child('manifests') });
-    return { source, eventSink: undefined, close: () => undefined };
+    return { source, remote: false, eventSink: undefined, close: () => undefined };
   }
   const { qps, burst } = config.api;
   const created = ApiClient.create({
@@ -39,6 +41,7 @@ export function openSource(config: ProxyConfig, nodeName: string, metrics: Proxy
   const { client } = created;
   return {
     source: new ApiSource({ client, nodeName, first: API_SERVICE, log: log.child('api'), observer: metrics }),
+    remote: true,
     eventSink: new EventPoster({ client, nodeName }),
     close: () => client.close(),
   };

@@ -69,11 +69,27 @@ async function start(
   // Whatever is wrong with credentials, rights, ports or the kernel is said before anything lasting is written.
   const metrics = new ProxyMetrics([4, 6], config.featureGates, PHASES);
   const opened = openSource(config, nodeName, metrics, log);
-  const { source } = opened;
   started.defer(() => opened.close());
   const events = new DaemonEvents(nodeName, opened.eventSink, clock, log.child('events'));
   started.defer(() => events.close());
   await requireRights({ rules: true });
+
+  const cluster = new Cluster(nodeName);
+  const health = new ProxyHealth(2 * config.syncPeriod);
+  let reconciler: Reconciler | undefined;
+  let nodeChanges: NodeChanges | undefined;
+  const follow = (): void => {
+    const feed = new EventFeed(cluster, (event) => {
+      noteEvent(event, cluster, metrics, health, nodeChanges);
+      reconciler?.clusterChanged();
+    });
+    started.defer(() => feed.stop());
+    opened.source.start((event) => feed.take(event));
+    started.defer(() => opened.source.stop());
+  };
+  // A server takes its time, in which the kernel can be looked at. A directory is there, and its troubles are worth telling only then.
+  if (opened.remote) follow();
+
   const kernel = createLinuxKernel({
     log: log.child('kernel'),
     onProgram: (program) => metrics.processStarted(program),
@@ -82,7 +98,6 @@ async function start(
   started.defer(() => kernel.close());
   await kernel.probeScheduler(config.scheduler);
   const families = await usableFamilies(kernel, config, log);
-  const health = new ProxyHealth(2 * config.syncPeriod);
   metrics.start();
   started.defer(() => metrics.stop());
   const onRefused = events.serverRefused.bind(events);
@@ -92,16 +107,7 @@ async function start(
   await setUpKernel(kernel, config, log);
   watchConfig(config, stop, started, log);
 
-  const cluster = new Cluster(nodeName);
-  let reconciler: Reconciler | undefined;
-  let nodeChanges: NodeChanges | undefined;
-  const feed = new EventFeed(cluster, (event) => {
-    noteEvent(event, cluster, metrics, health, nodeChanges);
-    reconciler?.clusterChanged();
-  });
-  started.defer(() => feed.stop());
-  source.start((event) => feed.take(event));
-  started.defer(() => source.stop());
+  if (!opened.remote) follow();
   events.started();
   await waitForNode(cluster, config, clock, stop.signal, log);
   if (stop.signal.aborted) return;

@@ -97,7 +97,8 @@ export class Reconciler {
   /** Waits for the sync under way; the kernel keeps what it holds. */
   async stop(): Promise<void> {
     await this.#timer.stop();
-    await this.#ahead;
+    // Nothing more is begun, whatever the source still says.
+    await (this.#ahead ??= Promise.resolve());
   }
 
   /** The first sync comes back to all of it, and is the one to complain. */

@@ -2,6 +2,7 @@ import { chmod, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import type { JsonObject } from '../apiserver/json-object.ts';
 import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
@@ -13,6 +14,34 @@ jest.setTimeout(240_000);
 const PODS = ['10.201.0.10', '10.201.0.11'] as const;
 /** Makes health go stale within 4 s, if it does. */
 const FLAGS = ['--ipvs-sync-period=2s', '--ipvs-min-sync-period=0s', '-v=1'];
+
+const KUBERNETES_IP = '10.202.0.1';
+
+/** The service of the API server and its slice, with a pod in the place of the server. */
+function kubernetes(address: string): readonly [JsonObject, JsonObject] {
+  const metadata = { name: 'kubernetes', namespace: 'default' };
+  return [
+    {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata,
+      spec: {
+        clusterIP: KUBERNETES_IP,
+        clusterIPs: [KUBERNETES_IP],
+        ipFamilies: ['IPv4'],
+        ports: [{ name: 'https', port: 443, protocol: 'TCP' }],
+      },
+    },
+    {
+      apiVersion: 'discovery.k8s.io/v1',
+      kind: 'EndpointSlice',
+      metadata: { ...metadata, labels: { 'kubernetes.io/service-name': 'kubernetes' } },
+      addressType: 'IPv4',
+      endpoints: [{ addresses: [address], conditions: { ready: true } }],
+      ports: [{ name: 'https', port: 8080, protocol: 'TCP' }],
+    },
+  ];
+}
 
 /** The bundled daemon and an API server over TLS: credentials of every kind, and what becomes of them and of the server. */
 describe('the daemon and its API server', () => {
@@ -145,6 +174,43 @@ describe('the daemon and its API server', () => {
     api.server.dropConnections();
     await follows([PODS[1]]);
     expect(usersSince(from)).toContain('by-plugin');
+  });
+
+  test('default/kubernetes is reached by packets while the lists are still open; nothing is deleted before they are in', async () => {
+    api.server.auth.setTokens({ secret: 'system:kube-proxy' });
+    const [apiService, apiSlice] = kubernetes(PODS[1]);
+    api.server.apply(apiService);
+    api.server.apply(apiSlice);
+    // What an earlier run left: of a service that is gone, and of one whose endpoint has changed.
+    await node.exec(['ipvsadm', '-C']);
+    await node.exec(['ipvsadm', '-A', '-t', `${CLUSTER_IP}:80`, '-s', 'rr']);
+    await node.exec(['ipvsadm', '-a', '-t', `${CLUSTER_IP}:80`, '-r', '10.201.0.99:8080', '-m']);
+    const left = (await node.exec(['ipvsadm', '-Sn'])).stdout;
+    for (const resource of ['services', 'endpointslices']) {
+      api.server.faults.add({ verb: 'watch', resource, fault: { type: 'stall' } });
+    }
+    daemon = await node.spawn(
+      daemonArgv(node, [...FLAGS, `--kubeconfig=${await api.kubeconfig({ token: 'secret' })}`]),
+    );
+    await daemon.waitForOutput(/default\/kubernetes is served; the rest is being listed/, 60_000);
+    expect(await bed.client(0).probeTcp(KUBERNETES_IP, 443)).toMatchObject({ ok: true });
+    // From the node itself too, whose source is masqueraded: by the rules and sets that stand already.
+    expect(await node.probeTcp(KUBERNETES_IP, 443)).toMatchObject({ ok: true });
+    const { stdout } = await node.exec(['ipvsadm', '-Sn']);
+    expect(
+      stdout
+        .split('\n')
+        .filter((line) => line.includes(CLUSTER_IP))
+        .join('\n'),
+    ).toBe(left.trim());
+    expect(daemon.output).not.toContain('first sync done');
+    api.server.faults.clear();
+    api.server.dropConnections();
+    await daemon.waitForOutput(/first sync done/, 60_000);
+    await kernelHas(PODS.slice(0, 1));
+    expect(await bed.client(0).probeTcp(CLUSTER_IP, 80)).toMatchObject({ ok: true });
+    api.server.delete(apiService);
+    api.server.delete(apiSlice);
   });
 
   test('expired credentials: one clear line, and recovery without a restart', async () => {
