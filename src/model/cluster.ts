@@ -100,7 +100,8 @@ export class Cluster {
 
   /** The service and some slice of it are known, whatever else is. */
   hasEndpoints(name: NamespacedName): boolean {
-    return this.#definitions.has(name) && this.#slicesOf.has(name);
+    const { definition, slices } = this.#services.get(name) ?? NOTHING;
+    return definition !== undefined && slices.length > 0;
   }
 
   /** What waits for takeChanges: services touched, and changes of slices. */
