@@ -82,8 +82,9 @@ export async function usableFamilies(kernel: Kernel, config: ProxyConfig, log: L
   const inOrder: readonly IpFamily[] = typeof config.nodeIpOverride === 'bigint' ? [6, 4] : [4, 6];
   const usable: IpFamily[] = [];
   const reasons: string[] = [];
-  for (const family of inOrder) {
-    const reason = await whyUnusable(kernel, family);
+  const answers = await Promise.all(inOrder.map((family) => whyUnusable(kernel, family)));
+  for (const [at, family] of inOrder.entries()) {
+    const reason = answers[at];
     if (reason === undefined) usable.push(family);
     else reasons.push(`${familyLabel(family)}: ${reason}`);
   }
