@@ -5,10 +5,8 @@ import type { Port } from '../net/port.ts';
 import type { Protocol } from '../net/protocol.ts';
 import type { ModelWarning } from './warnings.ts';
 
-/** An address that serves one service port. Whoever is neither ready nor serving is not here. */
-export interface EndpointModel {
-  readonly address: IpAddress;
-  readonly port: Port;
+/** What many endpoints have in common: mostly all that are alike share one object. */
+export interface EndpointTraits {
   /** On this node. */
   readonly local: boolean;
   readonly ready: boolean;
@@ -17,6 +15,12 @@ export interface EndpointModel {
   /** Topology hints: the zones and nodes that should use this endpoint; empty when there is no such hint. */
   readonly zones: readonly string[];
   readonly nodes: readonly string[];
+}
+
+/** An address that serves one service port. Whoever is neither ready nor serving is not here. */
+export interface EndpointModel extends EndpointTraits {
+  readonly address: IpAddress;
+  readonly port: Port;
 }
 
 export interface ServicePortDefinition {

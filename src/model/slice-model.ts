@@ -6,20 +6,11 @@ import { type Port, toPort } from '../net/port.ts';
 import type { Protocol } from '../net/protocol.ts';
 import { usableAddress } from './addresses.ts';
 import { toProtocol } from './protocols.ts';
+import type { EndpointTraits } from './service-model.ts';
 import { type ModelWarning, Warnings, quoted } from './warnings.ts';
 
 const SERVICE_NAME_LABEL = 'kubernetes.io/service-name';
 const HEADLESS_LABEL = 'service.kubernetes.io/headless';
-
-/** What endpoints have in common more often than not: one object serves all that are alike in a slice. */
-export interface EndpointTraits {
-  readonly local: boolean;
-  readonly ready: boolean;
-  readonly serving: boolean;
-  readonly terminating: boolean;
-  readonly zones: readonly string[];
-  readonly nodes: readonly string[];
-}
 
 export interface SliceEndpoint {
   readonly address: IpAddress;
@@ -74,7 +65,7 @@ function slicePorts(slice: EndpointSlice, warnings: Warnings): readonly SlicePor
 }
 
 function sliceEndpoints(slice: EndpointSlice, nodeName: string, warnings: Warnings): readonly SliceEndpoint[] {
-  const known = new Map<string, EndpointTraits>();
+  const hinted = new Map<string, EndpointTraits>();
   const endpoints = slice.endpoints.flatMap((endpoint) => {
     const { address: text, ready, serving } = endpoint;
     // One that is neither is never used: its comings and goings need not wake anybody.
@@ -85,28 +76,34 @@ function sliceEndpoints(slice: EndpointSlice, nodeName: string, warnings: Warnin
       warnings.add('wrong-family', `endpoint ${quoted(text)} is not of its slice's address type: it is left out`);
       return [];
     }
-    return [{ address, traits: shared(known, traitsOf(endpoint, nodeName)) }];
+    return [{ address, traits: traitsOf(endpoint, nodeName, hinted) }];
   });
   return exact(endpoints);
 }
 
-function traitsOf(endpoint: Endpoint, nodeName: string): EndpointTraits {
+const NO_NAMES: readonly string[] = Object.freeze([]);
+
+/** Of endpoints without hints, which are nearly all: by local, ready, serving and terminating, a bit each. */
+const PLAIN_TRAITS: readonly EndpointTraits[] = Array.from({ length: 16 }, (_, bits) => ({
+  local: (bits & 1) !== 0,
+  ready: (bits & 2) !== 0,
+  serving: (bits & 4) !== 0,
+  terminating: (bits & 8) !== 0,
+  zones: NO_NAMES,
+  nodes: NO_NAMES,
+}));
+
+/** `hinted`: those of the slice's other endpoints with hints. */
+function traitsOf(endpoint: Endpoint, nodeName: string, hinted: Map<string, EndpointTraits>): EndpointTraits {
   const { ready, serving, terminating, hintZones, hintNodes } = endpoint;
   const local = nodeName !== '' && endpoint.nodeName === nodeName;
-  return { local, ready, serving, terminating, zones: exact(hintZones.toSorted()), nodes: exact(hintNodes.toSorted()) };
-}
-
-function shared(known: Map<string, EndpointTraits>, traits: EndpointTraits): EndpointTraits {
-  const key = JSON.stringify([
-    traits.local,
-    traits.ready,
-    traits.serving,
-    traits.terminating,
-    traits.zones,
-    traits.nodes,
-  ]);
-  const same = known.get(key);
-  if (same !== undefined) return same;
-  known.set(key, traits);
+  const bits = Number(local) | (Number(ready) << 1) | (Number(serving) << 2) | (Number(terminating) << 3);
+  const plain = PLAIN_TRAITS[bits];
+  if (plain !== undefined && hintZones.length === 0 && hintNodes.length === 0) return plain;
+  const zones = exact(hintZones.toSorted());
+  const nodes = exact(hintNodes.toSorted());
+  const key = JSON.stringify([bits, zones, nodes]);
+  let traits = hinted.get(key);
+  if (traits === undefined) hinted.set(key, (traits = { local, ready, serving, terminating, zones, nodes }));
   return traits;
 }

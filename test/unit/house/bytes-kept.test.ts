@@ -1,0 +1,153 @@
+import { setFlagsFromString } from 'node:v8';
+import { setImmediate } from 'node:timers/promises';
+import { runInNewContext } from 'node:vm';
+import { describe, expect, test } from '@jest/globals';
+import { Interner } from '../../../src/kube/interner.ts';
+import type { EndpointSlice, Service } from '../../../src/kube/objects.ts';
+import { trimEndpointSlice } from '../../../src/kube/trim-endpoint-slice.ts';
+import { trimService } from '../../../src/kube/trim-service.ts';
+import { Cluster } from '../../../src/model/cluster.ts';
+import { NodePlan } from '../../../src/plan/node-plan.ts';
+import type { PlanConfig } from '../../../src/plan/plan-config.ts';
+import { planService } from '../../../src/plan/plan-service.ts';
+
+// What a Service and an endpoint cost for as long as they live, in bytes of heap: docs/memory.md has what was measured. The bounds
+// leave a quarter and more above it; a list with room for sixteen more, kept by each Service, is over them.
+
+const SERVICES = 2_000;
+const NODE = 'node-0';
+const CONFIG: PlanConfig = {
+  scheduler: 'lc',
+  families: [4, 6],
+  nodeName: NODE,
+  nodePortAddresses: [],
+  masqueradeAll: false,
+  masqueradeMark: 0x4000,
+  localDetectors: {},
+  randomFully: true,
+};
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc') as () => void;
+
+async function heapUsed(): Promise<number> {
+  // What has just ended is let go of in a later turn.
+  for (let turn = 0; turn < 2; turn++) {
+    await setImmediate();
+    collect();
+  }
+  return process.memoryUsage().heapUsed;
+}
+
+/** From JSON text, as off the wire: else the strings would be those of this file. */
+function parsed(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value));
+}
+
+function serviceOf(index: number, interner: Interner): Service {
+  const { object } = trimService(
+    parsed({
+      metadata: { name: `service-${index}`, namespace: `team-${index % 50}`, uid: `${index}-5f2c-4a8e-b1d7-0c9a3e6f` },
+      spec: {
+        type: 'ClusterIP',
+        clusterIP: `10.96.${index >> 8}.${index & 255}`,
+        clusterIPs: [`10.96.${index >> 8}.${index & 255}`],
+        ipFamilies: ['IPv4'],
+        ports: [{ name: 'web', port: 80, protocol: 'TCP', targetPort: 8080 }],
+      },
+    }),
+    interner,
+  );
+  if (object === undefined) throw new Error('no Service');
+  return object;
+}
+
+function sliceOf(index: number, endpoints: number, interner: Interner): EndpointSlice {
+  const { object } = trimEndpointSlice(
+    parsed({
+      metadata: {
+        name: `service-${index}-abcde`,
+        namespace: `team-${index % 50}`,
+        labels: { 'kubernetes.io/service-name': `service-${index}` },
+      },
+      addressType: 'IPv4',
+      endpoints: Array.from({ length: endpoints }, (_, pod) => ({
+        addresses: [`10.${64 + pod}.${index >> 8}.${index & 255}`],
+        conditions: { ready: true, serving: true, terminating: false },
+        nodeName: `node-${pod}`,
+        targetRef: { kind: 'Pod', name: `service-${index}-${pod}` },
+      })),
+      ports: [{ name: 'web', port: 8080, protocol: 'TCP' }],
+    }),
+    interner,
+  );
+  if (object === undefined) throw new Error('no EndpointSlice');
+  return object;
+}
+
+interface Kept {
+  readonly trimmed: number;
+  readonly cluster: number;
+  readonly plan: number;
+}
+
+/** What `make` makes weighs so many bytes a Service. Nothing but the answer refers to it: variables of an async function live long. */
+async function weighed<T>(make: () => T): Promise<{ readonly made: T; readonly bytes: number }> {
+  const before = await heapUsed();
+  const made = make();
+  return { made, bytes: ((await heapUsed()) - before) / SERVICES };
+}
+
+function makeObjects(endpoints: number): (Service | EndpointSlice)[] {
+  const interner = new Interner();
+  return Array.from({ length: 2 * SERVICES }, (_, at) =>
+    at < SERVICES ? serviceOf(at, interner) : sliceOf(at - SERVICES, endpoints, interner),
+  );
+}
+
+function makeCluster(endpoints: number): Cluster {
+  const cluster = new Cluster(NODE);
+  for (const object of makeObjects(endpoints)) {
+    if ('type' in object) cluster.apply({ kind: 'service', event: { type: 'applied', object } });
+    else cluster.apply({ kind: 'endpoint-slice', event: { type: 'applied', object } });
+  }
+  cluster.takeChanges();
+  return cluster;
+}
+
+function makePlan(cluster: Cluster): NodePlan {
+  const plan = new NodePlan();
+  plan.ignoreChanges();
+  const view = { zone: '', nodeIps: [], reportedAddresses: [], interfaceAddresses: [] };
+  for (const name of cluster.names()) {
+    const service = cluster.service(name);
+    plan.replace(name, service === undefined ? undefined : planService(service, view, CONFIG));
+  }
+  plan.forgetChanges();
+  return plan;
+}
+
+async function keptWith(endpoints: number): Promise<Kept> {
+  const { bytes: trimmed } = await weighed(() => makeObjects(endpoints));
+  const cluster = await weighed(() => makeCluster(endpoints));
+  const plan = await weighed(() => makePlan(cluster.made));
+  expect(plan.made.virtualServerCount).toBe(SERVICES);
+  return { trimmed, cluster: cluster.bytes, plan: plan.bytes };
+}
+
+describe('bytes of heap', () => {
+  test('of a Service with one endpoint, and of an endpoint', async () => {
+    // Once for what is made but once: compiled code, shapes of objects.
+    await keptWith(1);
+    const one = await keptWith(1);
+    const ten = await keptWith(10);
+    const endpoint = (layer: keyof Kept): number => (ten[layer] - one[layer]) / 9;
+    // A target: at most 3 kB.
+    expect(one.cluster + one.plan).toBeLessThan(3_000);
+    expect(one.cluster).toBeLessThan(1_400);
+    expect(endpoint('cluster') + endpoint('plan')).toBeLessThan(150);
+    // Held only until a list is whole, but all at once.
+    expect(one.trimmed).toBeLessThan(1_400);
+    expect(endpoint('trimmed')).toBeLessThan(170);
+  }, 60_000);
+});
