@@ -2,6 +2,8 @@ import type { ClusterShape } from './large-cluster.ts';
 
 /** How large and how often: what a row may choose from. */
 export interface Size {
+  /** All of the bench in three minutes: what takes long is made smaller or left out. */
+  readonly quick: boolean;
   /** Alternations of ours and baseline. */
   readonly runs: number;
   /** The same where one run takes minutes at full size. */
@@ -30,6 +32,7 @@ export function makeSize({ quick, services: wanted, runs }: SizeSettings): Size 
   const scale = (wanted ?? base.services) / FULL_SERVICES;
   const services = (full: number): number => Math.max(1, Math.round(full * scale));
   return {
+    quick,
     runs: runs ?? base.runs,
     slowRuns: Math.min(runs ?? base.slowRuns, base.slowRuns),
     services,

@@ -11,7 +11,8 @@ import { addByProcesses } from '../tools.ts';
 export const perObject: Row = {
   name: 'per-object',
   async run(out, size) {
-    const shape = size.mixed(1_000, 5);
+    // A process for each entry takes minutes soon.
+    const shape = size.mixed(size.quick ? 500 : 1_000, 5);
     const events = listedEvents(shape);
     const ours: number[] = [];
     const singly: number[] = [];

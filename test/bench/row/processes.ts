@@ -1,5 +1,6 @@
-import { BenchNode, Driver } from '../bench-node.ts';
+import { BenchNode, Driver, PLAN } from '../bench-node.ts';
 import { listedEvents } from '../large-cluster.ts';
+import { valueAtMost } from '../measure.ts';
 import type { Row } from '../row.ts';
 import { countProcesses } from '../processes.ts';
 
@@ -12,12 +13,10 @@ export const processes: Row = {
     const driver = new Driver(node.kernel);
     const counts = await countProcesses(() => driver.take(listedEvents(shape)));
     await driver.reconciler.stop();
-    const sum = (pattern: RegExp): number =>
-      [...counts].filter(([name]) => pattern.test(name)).reduce((total, [, count]) => total + count, 0);
-    const add = (name: string, value: number): void =>
-      void out.add({ name: `first-sync processes: ${name}`, unit: 'processes', values: [value] });
-    add('iptables-restore', sum(/tables.*-restore$/));
-    add('iptables-save', sum(/tables.*-save$/));
-    add('all others', sum(/^(?!.*-(save|restore)$)/));
+    const kinds = [...counts].map(([name, count]) => `${name} ${count}`).join(', ');
+    out.progress(kinds);
+    const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
+    const target = valueAtMost(PLAN.families.length, 'one for each iptables family');
+    out.add({ name: 'processes started by a first sync', unit: 'processes', values: [total], target });
   },
 };
