@@ -1,7 +1,7 @@
 import type { IpFamily } from '../net/ip.ts';
 import type { Log } from '../observe/log.ts';
 import type { RuleSet } from '../state/rule-set.ts';
-import type { CommandResult, CommandRunner } from './command-runner.ts';
+import type { CommandRunner } from './command-runner.ts';
 import {
   type SavedTables,
   type Spellings,
@@ -11,19 +11,24 @@ import {
   removeScript,
   repairScript,
 } from './iptables-script.ts';
+import {
+  type IptablesVariant,
+  detectVariant,
+  iptablesFailure,
+  otherVariant,
+  programName,
+  savedByVariant,
+} from './iptables-variant.ts';
 import { KernelError } from './kernel-error.ts';
-
-/** The two backends of iptables have rules of their own, which all apply; "system" is whatever plain `iptables` is. */
-export type IptablesVariant = 'legacy' | 'nft' | 'system';
 
 /** Seconds that iptables-restore waits for another program to let go of the lock. */
 export const LOCK_SECONDS = 30;
 const RESTORE_DEADLINE_MS = (LOCK_SECONDS + 30) * 1000;
 
-const PROBED_TABLES = ['mangle', 'nat', 'filter'];
+/** What was seen longer ago than this is not built upon. */
+const SEEN_MS = 60_000;
 
-/** Chains that a kubelet makes in table mangle of the variant it uses, for others to find. */
-const HINTS = ['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'];
+const PROBED_TABLES = ['mangle', 'nat', 'filter'];
 
 /** Keeps whole chains and the jumps to them in force, with the programs iptables-save and iptables-restore. */
 export class Iptables {
@@ -32,6 +37,10 @@ export class Iptables {
   readonly #onWrite: () => void;
   readonly #onRestoreFailure: (family: IpFamily) => void;
   readonly #spellings: Spellings = new Map();
+  /** What was in force when the variant was found out, until a check has used it. */
+  readonly #seen = new Map<IpFamily, SavedTables>();
+  readonly #written = new Set<IpFamily>();
+  #seenAt = 0;
   #variant: Promise<IptablesVariant> | undefined;
 
   constructor(
@@ -48,7 +57,7 @@ export class Iptables {
 
   /** Found out once, then remembered. */
   async variant(): Promise<IptablesVariant> {
-    this.#variant ??= detectVariant(this.#runner);
+    this.#variant ??= this.#detect();
     return await this.#variant;
   }
 
@@ -60,33 +69,37 @@ export class Iptables {
       stdin,
       deadlineMs: RESTORE_DEADLINE_MS,
     });
-    if (result.status !== 0) throw failure(program, result);
+    if (result.status !== 0) throw iptablesFailure(program, result);
   }
 
   async ensure(rules: RuleSet): Promise<{ readonly changed: boolean }> {
-    return await this.#repair(rules, await this.#save(rules.family));
+    return { changed: (await this.#bring(rules, () => true)) === 'written' };
   }
 
   /** As ensure, unless a chain would lose rules that it has: writes nothing then, and answers false. */
   async add(rules: RuleSet): Promise<boolean> {
-    const saved = await this.#save(rules.family);
-    if (overwrites(rules, saved, this.#spellings)) return false;
-    await this.#repair(rules, saved);
-    return true;
+    return (await this.#bring(rules, (saved) => !overwrites(rules, saved, this.#spellings))) !== 'not allowed';
   }
 
-  async #repair(rules: RuleSet, before: SavedTables): Promise<{ readonly changed: boolean }> {
-    const script = repairScript(rules, before, this.#spellings);
-    if (script === '') return { changed: false };
-    await this.#restoreByEither(rules.family, script);
-    const saved = await this.#save(rules.family);
-    learnSpellings(rules, saved, this.#spellings);
-    if (repairScript(rules, saved, this.#spellings) !== '') {
-      const message = `${await this.#program(rules.family, 'restore')} succeeded, but the rules are not there: does another program remove them?`;
-      throw new KernelError('iptables', 'NOT_IN_FORCE', message);
-    }
-    this.#log.info('iptables rules written', { family: rules.family, lines: script.split('\n').length - 1 });
-    return { changed: true };
+  /**
+   * Each program takes as long as thousands of netlink messages. So what the variant was found out by is used once in place of a
+   * save, and the first write is read back by the next check; one that was needed again is read back at once.
+   */
+  async #bring(
+    rules: RuleSet,
+    allowed: (saved: SavedTables) => boolean,
+  ): Promise<'written' | 'in force' | 'not allowed'> {
+    const { family } = rules;
+    const seen = await this.#takeSeen(family);
+    if (seen !== undefined && allowed(seen) && (await this.#writeUnread(rules, seen))) return 'written';
+    const saved = await this.#save(family);
+    if (!allowed(saved)) return 'not allowed';
+    const script = repairScript(rules, saved, this.#spellings);
+    if (script === '') return 'in force';
+    const again = this.#written.has(family);
+    await this.#write(family, script);
+    if (again) await this.#readBack(rules);
+    return 'written';
   }
 
   /** In whichever variant they are: an earlier run, or a kube-proxy before us, may have chosen the other one. */
@@ -98,10 +111,55 @@ export class Iptables {
     }
   }
 
+  async #detect(): Promise<IptablesVariant> {
+    this.#seenAt = performance.now();
+    const { variant, saved } = await detectVariant(this.#runner);
+    for (const [family, tables] of saved) this.#seen.set(family, tables);
+    return variant;
+  }
+
+  async #takeSeen(family: IpFamily): Promise<SavedTables | undefined> {
+    await this.variant();
+    const seen = this.#seen.get(family);
+    this.#seen.delete(family);
+    return performance.now() - this.#seenAt > SEEN_MS ? undefined : seen;
+  }
+
+  /**
+   * Writes what was missing a while ago; answers whether it did. That nothing was missing then says nothing of now. Where others have
+   * changed what it builds on, iptables-restore refuses, and it has to be read again.
+   */
+  async #writeUnread(rules: RuleSet, seen: SavedTables): Promise<boolean> {
+    const script = repairScript(rules, seen, this.#spellings);
+    if (script === '') return false;
+    try {
+      await this.#write(rules.family, script);
+      return true;
+    } catch (error) {
+      if (seen.size === 0) throw error;
+      return false;
+    }
+  }
+
+  async #write(family: IpFamily, script: string): Promise<void> {
+    await this.#restoreByEither(family, script);
+    this.#written.add(family);
+    this.#log.info('iptables rules written', { family, lines: script.split('\n').length - 1 });
+  }
+
+  async #readBack(rules: RuleSet): Promise<void> {
+    const saved = await this.#save(rules.family);
+    learnSpellings(rules, saved, this.#spellings);
+    if (repairScript(rules, saved, this.#spellings) === '') return;
+    const program = await this.#program(rules.family, 'restore');
+    const message = `${program} succeeded, but the rules are not there: does another program remove them?`;
+    throw new KernelError('iptables', 'NOT_IN_FORCE', message);
+  }
+
   async #save(family: IpFamily): Promise<SavedTables> {
     const program = await this.#program(family, 'save');
     const result = await this.#runner.run(program, []);
-    if (result.status !== 0) throw failure(program, result);
+    if (result.status !== 0) throw iptablesFailure(program, result);
     return parseSave(result.stdout);
   }
 
@@ -114,7 +172,7 @@ export class Iptables {
     });
     if (result.status === 0) return;
     this.#onRestoreFailure(family);
-    throw failure(program, result);
+    throw iptablesFailure(program, result);
   }
 
   /** Where nothing has said which variant this node uses, a kernel may still serve only the other one: the first write tells. */
@@ -137,84 +195,4 @@ export class Iptables {
   async #program(family: IpFamily, verb: 'save' | 'restore'): Promise<string> {
     return programName(await this.variant(), family, verb);
   }
-}
-
-export function programName(variant: IptablesVariant, family: IpFamily, verb: 'save' | 'restore'): string {
-  const base = family === 4 ? 'iptables' : 'ip6tables';
-  return variant === 'system' ? `${base}-${verb}` : `${base}-${variant}-${verb}`;
-}
-
-function failure(program: string, { status, stderr }: CommandResult): KernelError {
-  const words = stderr.trim();
-  const code = /permission denied|must be root/i.test(words) ? 'EPERM' : 'IPTABLES';
-  const hint = code === 'EPERM' ? ' (needs root or CAP_NET_ADMIN)' : '';
-  return new KernelError('iptables', code, `${program} failed with status ${status}${hint}: ${words}`);
-}
-
-/**
- * Which variant this node uses: the only one that is installed and that the kernel has, else the one with a kubelet's hint chain, else
- * the one with more rules, else (none has any) what plain `iptables` is.
- */
-export async function detectVariant(runner: CommandRunner): Promise<IptablesVariant> {
-  const nft = await weigh(runner, 'nft');
-  const legacy = await weigh(runner, 'legacy');
-  if (legacy === undefined) return nft === undefined ? 'system' : 'nft';
-  if (nft === undefined) return 'legacy';
-  if (nft.hinted !== legacy.hinted) return nft.hinted ? 'nft' : 'legacy';
-  if (nft.rules === legacy.rules) return 'system';
-  return nft.rules > legacy.rules ? 'nft' : 'legacy';
-}
-
-interface Weight {
-  readonly rules: number;
-  readonly hinted: boolean;
-}
-
-/** undefined when the variant is not installed, or this kernel does not have it. */
-async function weigh(runner: CommandRunner, variant: IptablesVariant): Promise<Weight | undefined> {
-  let rules = 0;
-  let hinted = false;
-  let families = 0;
-  for (const family of [4, 6] as const) {
-    const saved = await savedBy(runner, programName(variant, family, 'save'));
-    if (saved === undefined) continue;
-    families++;
-    for (const chains of saved.values()) for (const chain of chains.values()) rules += chain.length;
-    hinted ||= HINTS.some((hint) => saved.get('mangle')?.has(hint) === true);
-  }
-  return families === 0 ? undefined : { rules, hinted };
-}
-
-async function savedBy(runner: CommandRunner, program: string): Promise<SavedTables | undefined> {
-  try {
-    const { status, stdout } = await runner.run(program, []);
-    return status === 0 ? parseSave(stdout) : undefined;
-  } catch (error) {
-    if (error instanceof KernelError && error.code === 'MISSING_COMMAND') return undefined;
-    throw error;
-  }
-}
-
-/** The one that plain `iptables` is not, where it is installed. */
-async function otherVariant(runner: CommandRunner, family: IpFamily): Promise<'legacy' | 'nft' | undefined> {
-  const { stdout } = await runner.run(programName('system', family, 'save'), ['--version']);
-  const other = stdout.includes('nf_tables') ? 'legacy' : 'nft';
-  return (await savedBy(runner, programName(other, family, 'save'))) === undefined ? undefined : other;
-}
-
-/** What is in force in each variant; of plain iptables-save where neither is installed under its own name. */
-export async function savedByVariant(
-  runner: CommandRunner,
-  family: IpFamily,
-): Promise<readonly (readonly [IptablesVariant, SavedTables])[]> {
-  const saved: [IptablesVariant, SavedTables][] = [];
-  for (const variant of ['nft', 'legacy'] as const) {
-    const tables = await savedBy(runner, programName(variant, family, 'save'));
-    if (tables !== undefined) saved.push([variant, tables]);
-  }
-  if (saved.length > 0) return saved;
-  const program = programName('system', family, 'save');
-  const result = await runner.run(program, []);
-  if (result.status !== 0) throw failure(program, result);
-  return [['system', parseSave(result.stdout)]];
 }

@@ -3,7 +3,8 @@ import { IP_FAMILIES } from '../net/ip.ts';
 import type { CommandResult, CommandRunner } from './command-runner.ts';
 import { splitRule } from './iptables-rule.ts';
 import type { SavedTables } from './iptables-script.ts';
-import { type IptablesVariant, LOCK_SECONDS, programName, savedByVariant } from './iptables.ts';
+import { type IptablesVariant, programName, savedByVariant } from './iptables-variant.ts';
+import { LOCK_SECONDS } from './iptables.ts';
 import { KernelError } from './kernel-error.ts';
 
 /** Something that a kube-proxy in another mode has left. */

@@ -1,7 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import type { CommandResult, CommandRunner } from '../../../src/kernel/command-runner.ts';
 import { parseSave, removeScript, repairScript } from '../../../src/kernel/iptables-script.ts';
-import { Iptables, detectVariant } from '../../../src/kernel/iptables.ts';
+import { detectVariant } from '../../../src/kernel/iptables-variant.ts';
+import { Iptables } from '../../../src/kernel/iptables.ts';
 import { KernelError } from '../../../src/kernel/kernel-error.ts';
 import type { RuleSet } from '../../../src/state/rule-set.ts';
 import { QuietLog } from '../../contract/quiet-log.ts';
@@ -121,6 +122,38 @@ function scripted(answers: Readonly<Record<string, Partial<CommandResult>>>): Co
   };
 }
 
+/** A node whose kernel has no nf_tables: these tables of IPv4, and after a restore the same with all of ours in force. */
+interface LegacyNode extends CommandRunner {
+  readonly started: string[];
+  readonly restored: string[];
+  tables: string;
+  /** A line that iptables-restore fails on. */
+  refuses: string | undefined;
+}
+
+function legacyNode(tables: string): LegacyNode {
+  const node: LegacyNode = {
+    started: [],
+    restored: [],
+    tables,
+    refuses: undefined,
+    run: async (program, args, { stdin = '' } = {}) => {
+      node.started.push([program, ...args].join(' '));
+      await Promise.resolve();
+      if (program.includes('-nft-')) return { status: 1, stdout: '', stderr: 'not supported' };
+      if (program === 'ip6tables-legacy-save') return { status: 0, stdout: '', stderr: '' };
+      if (program === 'iptables-legacy-save') return { status: 0, stdout: node.tables, stderr: '' };
+      if (program !== 'iptables-legacy-restore') throw new KernelError(program, 'MISSING_COMMAND', 'not installed');
+      if (node.refuses !== undefined && stdin.includes(node.refuses))
+        return { status: 1, stdout: '', stderr: 'Bad rule' };
+      node.restored.push(stdin);
+      node.tables = saved(FIREWALL, FORWARD, ACCEPT);
+      return { status: 0, stdout: '', stderr: '' };
+    },
+  };
+  return node;
+}
+
 describe('the variant of iptables', () => {
   const some = { stdout: saved(OTHER) };
   const more = { stdout: saved(OTHER, OTHER, OTHER) };
@@ -144,11 +177,11 @@ describe('the variant of iptables', () => {
     ['legacy', 'the one that works, when the kernel has no nf_tables', broken, none],
     ['nft', 'the one that works, when the kernel has no ip_tables', more, broken],
   ] as const)('is %s: %s', async (variant, _reason, nft, legacy) => {
-    expect(await detectVariant(installed(nft, legacy))).toBe(variant);
+    expect((await detectVariant(installed(nft, legacy))).variant).toBe(variant);
   });
 
   test('is what plain iptables is, when only that is installed', async () => {
-    expect(await detectVariant(scripted({ 'iptables-save': some }))).toBe('system');
+    expect(await detectVariant(scripted({ 'iptables-save': some }))).toEqual({ variant: 'system', saved: new Map() });
   });
 });
 
@@ -162,9 +195,57 @@ describe('rules in force', () => {
     expect(runner.started).toEqual(['iptables-save']);
   });
 
+  test('cost one iptables-restore on a node without rules, and are read back by the next check', async () => {
+    const node = legacyNode('');
+    const iptables = new Iptables(node, new QuietLog(), () => undefined);
+    await iptables.variant();
+    node.started.length = 0;
+    expect(await iptables.ensure(RULES)).toEqual({ changed: true });
+    expect(node.started).toEqual(['iptables-legacy-restore --noflush --wait=30']);
+    node.started.length = 0;
+    expect(await iptables.ensure(RULES)).toEqual({ changed: false });
+    expect(node.started).toEqual(['iptables-legacy-save']);
+  });
+
+  test('cost one iptables-restore on a node with the rules of others, too', async () => {
+    const node = legacyNode(saved(OTHER).replace('-A KUBE-FIREWALL -j DROP\n', ''));
+    const iptables = new Iptables(node, new QuietLog(), () => undefined);
+    await iptables.variant();
+    node.started.length = 0;
+    expect(await iptables.ensure(RULES)).toEqual({ changed: true });
+    expect(node.started).toEqual(['iptables-legacy-restore --noflush --wait=30']);
+    expect(node.restored).toEqual([expect.stringContaining('-A KUBE-FIREWALL -j DROP\n')]);
+  });
+
+  test('cost one iptables-save when they are adopted: what was seen before proves nothing', async () => {
+    const node = legacyNode(saved(FIREWALL, FORWARD, ACCEPT));
+    const iptables = new Iptables(node, new QuietLog(), () => undefined);
+    await iptables.variant();
+    node.started.length = 0;
+    expect(await iptables.ensure(RULES)).toEqual({ changed: false });
+    expect(node.started).toEqual(['iptables-legacy-save']);
+  });
+
+  test('are read again where others have changed what was seen', async () => {
+    const node = legacyNode(saved(FORWARD, ACCEPT));
+    const iptables = new Iptables(node, new QuietLog(), () => undefined);
+    await iptables.variant();
+    node.started.length = 0;
+    node.tables = saved(FIREWALL, ACCEPT);
+    node.refuses = `${FORWARD.replace('-A', '-D')}\n`;
+    expect(await iptables.ensure(RULES)).toEqual({ changed: true });
+    expect(node.started.map((line) => line.split(' ')[0])).toEqual([
+      'iptables-legacy-restore',
+      'iptables-legacy-save',
+      'iptables-legacy-restore',
+    ]);
+    expect(node.restored).toEqual([expect.stringContaining(FIREWALL.replace('-A', '-D'))]);
+  });
+
   test('are an error when they do not stay', async () => {
     const runner = scripted({ 'iptables-save': { stdout: saved() }, 'iptables-restore': {} });
     const iptables = new Iptables(runner, new QuietLog(), () => undefined);
+    expect(await iptables.ensure(RULES)).toEqual({ changed: true });
     await expect(iptables.ensure(RULES)).rejects.toMatchObject({ code: 'NOT_IN_FORCE' });
   });
 
