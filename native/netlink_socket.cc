@@ -29,6 +29,8 @@ using netlink::Socket;
 
 // Replies below this are copied: an external ArrayBuffer costs more than the copy.
 constexpr size_t kCopyBelow = 4096;
+// What a socket keeps of its last request and reply for the next: fresh pages cost more than the copy into them.
+constexpr size_t kKeep = size_t{1} << 20;
 
 Napi::Error MakeError(Napi::Env env, const Failure& failure) {
   const std::string text = std::string(failure.operation) + ": errno " + std::to_string(failure.error);
@@ -123,36 +125,43 @@ napi_value MakeReply(Napi::Env env, Bytes* reply) {
 
 struct State {
   std::shared_ptr<Socket> socket;
+  // The transaction's while there is one, else the JavaScript thread's: for the next.
+  Request request;
+  Bytes reply;
   bool busy = false;  // touched by the JavaScript thread only
 };
 
 class TransactWorker : public Napi::AsyncWorker {
  public:
-  TransactWorker(Napi::Env env, std::shared_ptr<State> state, std::unique_ptr<Request> request)
+  TransactWorker(Napi::Env env, std::shared_ptr<State> state)
       : Napi::AsyncWorker(env, "NetlinkTransaction"),
         deferred_(Napi::Promise::Deferred::New(env)),
         state_(std::move(state)),
-        socket_(state_->socket),
-        request_(std::move(request)) {}
+        socket_(state_->socket) {}
 
   Napi::Promise promise() const { return deferred_.Promise(); }
 
-  void Execute() override { done_ = socket_->Transact(*request_, &reply_, &failure_); }
+  void Execute() override { done_ = socket_->Transact(state_->request, &state_->reply, &failure_); }
 
   void OnOK() override {
     const Napi::Env env = Env();
     // Free before the promise settles: who awaited it may start the next transaction at once.
     state_->busy = false;
     socket_.reset();
+    const size_t segments = state_->request.segment_count();
+    state_->request.bytes.Recycle(kKeep);
+    state_->request.segments.Recycle(kKeep);
     if (done_) {
-      const napi_value reply = MakeReply(env, &reply_);
+      const napi_value reply = MakeReply(env, &state_->reply);
+      state_->reply.Recycle(kKeep);
       if (reply != nullptr) {
         deferred_.Resolve(reply);
         return;
       }
       if (env.IsExceptionPending()) env.GetAndClearPendingException();
-      failure_.Set("receive", ENOMEM, request_->segment_count());
+      failure_.Set("receive", ENOMEM, segments);
     }
+    state_->reply.Recycle(kKeep);
     deferred_.Reject(MakeError(env, failure_).Value());
   }
 
@@ -160,8 +169,6 @@ class TransactWorker : public Napi::AsyncWorker {
   Napi::Promise::Deferred deferred_;
   std::shared_ptr<State> state_;
   std::shared_ptr<Socket> socket_;
-  std::unique_ptr<Request> request_;
-  Bytes reply_;
   Failure failure_;
   bool done_ = false;
 };
@@ -256,7 +263,8 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
     port_ = socket->port();
     send_buffer_ = socket->send_buffer();
     receive_buffer_ = socket->receive_buffer();
-    state_ = std::make_shared<State>(State{std::move(socket)});
+    state_ = std::make_shared<State>();
+    state_->socket = std::move(socket);
   }
 
  private:
@@ -285,18 +293,22 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
     if (!state_->socket) return Rejected(env, "send", EBADF);
     if (state_->busy) return Rejected(env, "send", EBUSY);
 
-    std::unique_ptr<Request> request(new (std::nothrow) Request);
-    if (!request || !CopyBytes(info[0].As<Napi::TypedArray>(), &request->bytes) ||
-        !CopyBytes(info[1].As<Napi::TypedArray>(), &request->segments)) {
+    Request& request = state_->request;
+    if (!CopyBytes(info[0].As<Napi::TypedArray>(), &request.bytes) ||
+        !CopyBytes(info[1].As<Napi::TypedArray>(), &request.segments)) {
+      request.bytes.Recycle(0);
+      request.segments.Recycle(0);
       if (env.IsExceptionPending()) return Napi::Value();
       return Rejected(env, "copy request", ENOMEM);
     }
-    request->deadline_ms = *deadline;
-    auto* worker = new TransactWorker(env, state_, std::move(request));
+    request.deadline_ms = *deadline;
+    auto* worker = new TransactWorker(env, state_);
     const Napi::Promise promise = worker->promise();
     worker->Queue();
     if (env.IsExceptionPending()) {
       delete worker;
+      request.bytes.Recycle(kKeep);
+      request.segments.Recycle(kKeep);
       return Napi::Value();
     }
     state_->busy = true;
@@ -355,6 +367,7 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
     set("bytesSent", counters.bytes_sent);
     set("bytesReceived", counters.bytes_received);
     set("messages", counters.messages);
+    set("systemCalls", counters.system_calls);
     return object;
   }
 

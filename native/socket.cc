@@ -23,6 +23,8 @@ namespace {
 constexpr size_t kMaxReply = size_t{1} << 30;
 // netlink_recvmsg() remembers the largest buffer it was offered, up to this, and sizes the next part of a dump by it.
 constexpr size_t kDumpPart = 32768;
+// A larger datagram goes on in here: the kernel sends none beyond kDumpPart but an error with the message it is about.
+constexpr size_t kOverflow = size_t{1} << 20;
 // Enough to make a flood of reports cheap, little enough to be handled at one go.
 constexpr size_t kReportBytes = 65536;
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
@@ -134,6 +136,14 @@ bool Bytes::Reserve(size_t extra) {
   return true;
 }
 
+void Bytes::Recycle(size_t keep) {
+  size_ = 0;
+  if (capacity_ <= keep) return;
+  free(data_);
+  data_ = nullptr;
+  capacity_ = 0;
+}
+
 uint8_t* Bytes::Release() {
   uint8_t* block = data_;
   if (size_ > 0 && size_ < capacity_) {
@@ -205,6 +215,8 @@ Socket::~Socket() {
 }
 
 bool Socket::Configure(const Options& options, Failure* failure) {
+  // Address space: its pages are made when a datagram first reaches them.
+  if (!overflow_.Reserve(kOverflow)) return failure->Set("allocate socket", ENOMEM);
   if (options.fd < 0) {
     sockaddr_nl address{};
     address.nl_family = AF_NETLINK;
@@ -286,6 +298,7 @@ bool Socket::Drain(int64_t deadline, Failure* failure) {
   for (;;) {
     if (cancelled_.load()) return failure->Set("send", ECANCELED);
     uint8_t nothing;
+    counters_->system_calls += 1;
     const ssize_t got = recv(fd_, &nothing, 0, MSG_DONTWAIT | MSG_TRUNC);
     if (got > 0) counters_->bytes_received += static_cast<uint64_t>(got);
     if (got == 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))) return true;
@@ -298,6 +311,7 @@ bool Socket::Send(const Segment& segment, int64_t deadline, Failure* failure) {
   for (;;) {
     if (cancelled_.load()) return failure->Set("send", ECANCELED, segment.index);
     if (NowMs() >= deadline) return failure->Set("send", ETIMEDOUT, segment.index);
+    counters_->system_calls += 1;
     const ssize_t sent = send(fd_, segment.data, segment.size, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) {
       counters_->sends += 1;
@@ -319,6 +333,7 @@ bool Socket::Wait(short events, int64_t deadline, const char* operation, size_t 
     if (left <= 0) return failure->Set(operation, ETIMEDOUT, sent);
     pollfd fds[2] = {{fd_, events, 0}, {wake_, POLLIN, 0}};
     const int64_t longest = std::numeric_limits<int>::max();
+    counters_->system_calls += 1;
     const int ready = poll(fds, 2, static_cast<int>(left < longest ? left : longest));
     if (ready < 0 && errno != EINTR) return failure->Set(operation, errno, sent);
     // POLLERR and POLLHUP wake too: the next send or receive tells what they mean.
@@ -330,34 +345,31 @@ bool Socket::Wait(short events, int64_t deadline, const char* operation, size_t 
 bool Socket::Receive(const Segment& segment, int64_t deadline, Bytes* reply, size_t* received, Failure* failure) {
   const size_t sent = segment.index + 1;
   for (;;) {
-    // Asked for its size first: a datagram larger than the buffer would be lost.
-    uint8_t nothing;
-    const ssize_t size = recv(fd_, &nothing, 0, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
-    if (size < 0) {
-      if (errno == EINTR) continue;
-      if (errno != EAGAIN && errno != EWOULDBLOCK) return failure->Set("receive", errno, sent);
-      if (!Wait(POLLIN, deadline, "receive", sent, failure)) return false;
-      continue;
-    }
-    const size_t room = static_cast<size_t>(size) > kDumpPart ? static_cast<size_t>(size) : kDumpPart;
-    if (!reply->Reserve(room + NLMSG_ALIGNTO)) return failure->Set("receive", ENOMEM, sent);
-    iovec vector{reply->data() + reply->size(), room};
+    if (!reply->Reserve(kDumpPart + NLMSG_ALIGNTO)) return failure->Set("receive", ENOMEM, sent);
+    iovec vectors[2] = {{reply->data() + reply->size(), kDumpPart}, {overflow_.data(), kOverflow}};
     sockaddr_nl source{};
     msghdr message{};
     message.msg_name = &source;
     message.msg_namelen = sizeof(source);
-    message.msg_iov = &vector;
-    message.msg_iovlen = 1;
+    message.msg_iov = vectors;
+    message.msg_iovlen = 2;
+    counters_->system_calls += 1;
     const ssize_t got = recvmsg(fd_, &message, MSG_DONTWAIT);
     if (got < 0) {
-      if (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK) continue;
-      return failure->Set("receive", errno, sent);
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN && errno != EWOULDBLOCK) return failure->Set("receive", errno, sent);
+      if (!Wait(POLLIN, deadline, "receive", sent, failure)) return false;
+      continue;
     }
     counters_->bytes_received += static_cast<uint64_t>(got);
     if (message.msg_flags & MSG_TRUNC) return failure->Set("receive", EMSGSIZE, sent);
     const bool foreign = message.msg_namelen >= sizeof(source) && source.nl_family == AF_NETLINK && source.nl_pid != 0;
     *received = foreign ? 0 : static_cast<size_t>(got);
     if (!foreign && got == 0) return failure->Set("receive", EBADMSG, sent);
+    if (*received > kDumpPart) {
+      if (!reply->Reserve(*received + NLMSG_ALIGNTO)) return failure->Set("receive", ENOMEM, sent);
+      memcpy(reply->data() + reply->size() + kDumpPart, overflow_.data(), *received - kDumpPart);
+    }
     return true;
   }
 }

@@ -38,6 +38,8 @@ class Bytes {
   void Resize(size_t size) { size_ = size; }
   uint8_t* data() const { return data_; }
   size_t size() const { return size_; }
+  // Empties it, and keeps the block for the next use unless it is larger than `keep` bytes.
+  void Recycle(size_t keep);
   // Gives the block, cut to size(), to the caller, who frees it with free(3).
   uint8_t* Release();
 
@@ -60,9 +62,10 @@ struct Counters {
   std::atomic<uint64_t> bytes_sent{0};
   std::atomic<uint64_t> bytes_received{0};
   std::atomic<uint64_t> messages{0};
+  std::atomic<uint64_t> system_calls{0};  // of transactions: send, recv, recvmsg, poll
 };
 
-// One transaction's input, owned by it. `segments` are byte lengths that cut `request`: each is one datagram.
+// One transaction's input. `segments` are byte lengths that cut `bytes`: each is one datagram.
 struct Request {
   Bytes bytes;
   Bytes segments;  // of uint32_t
@@ -117,6 +120,7 @@ class Socket {
   uint32_t port_ = 0;
   int send_buffer_ = 0;
   int receive_buffer_ = 0;
+  Bytes overflow_;
   std::atomic<bool> cancelled_{false};
   const std::shared_ptr<Counters> counters_ = std::make_shared<Counters>();
 };

@@ -1,7 +1,7 @@
 import { constants } from 'node:os';
 import { setImmediate } from 'node:timers/promises';
 import { NLM_F_DUMP_INTR } from '../netlink/codec/flags.ts';
-import { MessageWriter } from '../netlink/codec/message-writer.ts';
+import { MessageWriter, type SegmentLimits } from '../netlink/codec/message-writer.ts';
 import type { SocketConnection } from '../netlink/connection.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { type NetlinkMessage, NLMSG_ERROR, answerOf, messages, refusal } from '../netlink/message.ts';
@@ -14,12 +14,15 @@ export type WriteMessage<T> = (writer: MessageWriter, item: T) => void;
 /** What a batch needs of the socket it runs on. */
 export type BatchConnection = Pick<SocketConnection, 'sequence' | 'transact' | 'maxSegment' | 'receiveBuffer'>;
 
-// Encoding so many takes a few milliseconds: the event loop is free in between, and the cost of a transaction is spread thin.
-const MESSAGES_PER_TRANSACTION = 1000;
-/** After replies were lost: few enough that all of them fit in any receive buffer, even when each is an error. */
-const CAUTIOUS_MESSAGES = 32;
+/** What the kernel runs in one system call: past a few hundred messages it no longer gets cheaper by the message. */
 const SEGMENT_BYTES = 128 * 1024;
 const SEGMENT_MESSAGES = 500;
+/** So many cost one hop to the thread that sends, and encoding them takes a few milliseconds (docs/profiles-netlink.md). */
+const SEGMENTS_PER_TRANSACTION = 8;
+/** Dumps in one transaction: their answers are held in memory, twice. */
+const QUESTIONS_PER_TRANSACTION = 500;
+/** After replies were lost: few enough that all of them fit in any receive buffer, even when each is an error. */
+const CAUTIOUS_MESSAGES = 32;
 /** What one small reply takes of a receive buffer: the kernel allots a page or two for each, whatever its size. */
 const REPLY_COST = 10 * 1024;
 /** Dumps of a table that changes all the time are given up after so many. */
@@ -38,54 +41,88 @@ export async function runBatch<T>(
   onSend: (messages: number) => void,
   perSegment = SEGMENT_MESSAGES,
 ): Promise<Refusal<T>[]> {
-  const refused: Refusal<T>[] = [];
-  for (const piece of chunks(items, MESSAGES_PER_TRANSACTION)) {
-    refused.push(...(await runPiece(connection, piece, write, onSend, perSegment)));
-    if (piece.length === MESSAGES_PER_TRANSACTION) await setImmediate();
-  }
-  return refused;
+  return await new Batch(connection, write, onSend, perSegment).run(items, perSegment * SEGMENTS_PER_TRANSACTION);
 }
 
-async function runPiece<T>(
-  connection: BatchConnection,
-  items: readonly T[],
-  write: WriteMessage<T>,
-  onSend: (messages: number) => void,
+class Batch<T> {
+  readonly #connection: BatchConnection;
+  readonly #write: WriteMessage<T>;
+  readonly #onSend: (messages: number) => void;
+  readonly #perSegment: number;
+
+  constructor(
+    connection: BatchConnection,
+    write: WriteMessage<T>,
+    onSend: (messages: number) => void,
+    perSegment: number,
+  ) {
+    this.#connection = connection;
+    this.#write = write;
+    this.#onSend = onSend;
+    this.#perSegment = perSegment;
+  }
+
+  /** A transaction for every `size` items, one after the other; each is encoded while the kernel works on the one before. */
+  async run(items: readonly T[], size: number): Promise<Refusal<T>[]> {
+    const refused: Refusal<T>[] = [];
+    let before: Promise<readonly Refusal<T>[]> = Promise.resolve([]);
+    await withWriter(this.#connection, this.#perSegment, async (writer, limits) => {
+      for (const piece of chunks(items, size)) {
+        writer.reset(limits);
+        for (const item of piece) this.#write(writer, item);
+        for (const refusal of await before) refused.push(refusal);
+        before = this.#runPiece(piece, writer);
+        before.catch(ignore);
+      }
+      for (const refusal of await before) refused.push(refusal);
+    });
+    return refused;
+  }
+
+  /** The writer is free for other things when this returns its promise. */
+  async #runPiece(items: readonly T[], writer: MessageWriter): Promise<readonly Refusal<T>[]> {
+    try {
+      return await this.#send(items, writer);
+    } catch (error) {
+      if (!(error instanceof NetlinkError)) throw error;
+      if (error.kind !== 'lost' || items.length <= CAUTIOUS_MESSAGES) return refusalsOf(items, error);
+    }
+    return await this.run(items, CAUTIOUS_MESSAGES);
+  }
+
+  async #send(items: readonly T[], writer: MessageWriter): Promise<readonly Refusal<T>[]> {
+    this.#onSend(items.length);
+    const { bytes, segments, firstSequence } = writer.finish(this.#connection.sequence(items.length));
+    const reply = await this.#connection.transact(bytes, segments);
+    // Whatever answers at once: the event loop turns.
+    await setImmediate();
+    const refused: Refusal<T>[] = [];
+    for (const message of messages(reply)) {
+      const answer = answerOf(message);
+      const index = message.sequence - firstSequence;
+      if (answer === undefined || answer.errno === 0 || index < 0 || index >= items.length) continue;
+      refused.push(refusalOf(items[index] as T, answer, message));
+    }
+    return refused;
+  }
+}
+
+/** Writers with their buffers: fresh pages cost more than what is written into them. */
+const spareWriters: MessageWriter[] = [];
+const MAX_SPARE_WRITERS = 4;
+
+async function withWriter<R>(
+  { maxSegment }: BatchConnection,
   perSegment: number,
-): Promise<Refusal<T>[]> {
+  use: (writer: MessageWriter, limits: SegmentLimits) => Promise<R>,
+): Promise<R> {
+  const limits = { messages: perSegment, bytes: Math.min(SEGMENT_BYTES, maxSegment) };
+  const writer = spareWriters.pop() ?? new MessageWriter();
   try {
-    return await send(connection, items, write, onSend, perSegment);
-  } catch (error) {
-    if (!(error instanceof NetlinkError)) throw error;
-    if (error.kind !== 'lost' || items.length <= CAUTIOUS_MESSAGES) return refusalsOf(items, error);
+    return await use(writer, limits);
+  } finally {
+    if (spareWriters.length < MAX_SPARE_WRITERS) spareWriters.push(writer);
   }
-  const refused: Refusal<T>[] = [];
-  for (const piece of chunks(items, CAUTIOUS_MESSAGES)) {
-    refused.push(...(await runPiece(connection, piece, write, onSend, perSegment)));
-  }
-  return refused;
-}
-
-async function send<T>(
-  connection: BatchConnection,
-  items: readonly T[],
-  write: WriteMessage<T>,
-  onSend: (messages: number) => void,
-  perSegment: number,
-): Promise<Refusal<T>[]> {
-  const writer = writerFor(connection, perSegment);
-  for (const item of items) write(writer, item);
-  onSend(items.length);
-  const { bytes, segments, firstSequence } = writer.finish(connection.sequence(items.length));
-  const reply = await connection.transact(bytes, segments);
-  const refused: Refusal<T>[] = [];
-  for (const message of messages(reply)) {
-    const answer = answerOf(message);
-    const index = message.sequence - firstSequence;
-    if (answer === undefined || answer.errno === 0 || index < 0 || index >= items.length) continue;
-    refused.push(refusalOf(items[index] as T, answer, message));
-  }
-  return refused;
 }
 
 export interface Question<T> {
@@ -107,22 +144,51 @@ export async function askAll<T>(
   items: readonly T[],
   question: Question<T>,
 ): Promise<void> {
-  for (const piece of chunks(items, MESSAGES_PER_TRANSACTION)) {
-    let open = piece;
-    for (let attempt = 1; open.length > 0; attempt++) {
-      if (attempt > DUMP_ATTEMPTS) throw interrupted(question.operation);
-      open = await askPiece(connection, open, question);
+  await withWriter(connection, fittingQuestions(connection), async (writer, limits) => {
+    const ask = (piece: readonly T[]): Promise<Answers<T>> => {
+      writer.reset(limits);
+      for (const item of piece) question.write(writer, item);
+      return answersTo(connection, piece, writer);
+    };
+    const pieces = [...chunks(items, QUESTIONS_PER_TRANSACTION)];
+    let next = pieces[0] === undefined ? undefined : ask(pieces[0]);
+    for (let at = 1; next !== undefined; at++) {
+      const answers: Answers<T> = await next;
+      // Read while the kernel answers the questions of the next piece.
+      const piece = pieces[at];
+      next = piece === undefined ? undefined : ask(piece);
+      next?.catch(ignore);
+      let open = await readAnswers(answers, question);
+      for (let attempt = 2; open.length > 0; attempt++) {
+        if (attempt > DUMP_ATTEMPTS) throw interrupted(question.operation);
+        open = await readAnswers(await ask(open), question);
+      }
     }
-  }
+  });
+}
+
+const ignore = (): void => undefined;
+
+interface Answers<T> {
+  readonly items: readonly T[];
+  readonly reply: Uint8Array;
+  readonly firstSequence: number;
+}
+
+async function answersTo<T>(
+  connection: BatchConnection,
+  items: readonly T[],
+  writer: MessageWriter,
+): Promise<Answers<T>> {
+  const { bytes, segments, firstSequence } = writer.finish(connection.sequence(items.length));
+  return { items, reply: await connection.transact(bytes, segments), firstSequence };
 }
 
 /** Answers the items that must be asked again. */
-async function askPiece<T>(
-  connection: BatchConnection,
-  items: readonly T[],
-  { operation, write, read, absent = new Set() }: Question<T>,
+async function readAnswers<T>(
+  { items, reply, firstSequence }: Answers<T>,
+  { operation, read, absent = new Set() }: Question<T>,
 ): Promise<readonly T[]> {
-  const { reply, firstSequence } = await ask(connection, items, write);
   const again = new Set<number>();
   await forEachSliced(messages(reply), ({ type, flags, sequence }) => {
     if (type !== NLMSG_ERROR && (flags & NLM_F_DUMP_INTR) !== 0) again.add(sequence);
@@ -142,19 +208,7 @@ function interrupted(operation: string): NetlinkError {
   return new NetlinkError({ kind: 'lost', operation, errno: constants.errno.EINTR, text });
 }
 
-async function ask<T>(
-  connection: BatchConnection,
-  items: readonly T[],
-  write: WriteMessage<T>,
-): Promise<{ reply: Uint8Array; firstSequence: number }> {
-  // Each message is answered here, so the answers of a whole segment must fit in the receive buffer.
-  const fitting = Math.max(1, Math.min(SEGMENT_MESSAGES, Math.floor(connection.receiveBuffer / REPLY_COST)));
-  const writer = writerFor(connection, fitting);
-  for (const item of items) write(writer, item);
-  const { bytes, segments, firstSequence } = writer.finish(connection.sequence(items.length));
-  return { reply: await connection.transact(bytes, segments), firstSequence };
-}
-
-function writerFor({ maxSegment }: BatchConnection, perSegment: number): MessageWriter {
-  return new MessageWriter({ messages: perSegment, bytes: Math.min(SEGMENT_BYTES, maxSegment) });
+/** Each question is answered, so the answers to a whole segment must fit in the receive buffer. */
+function fittingQuestions({ receiveBuffer }: BatchConnection): number {
+  return Math.max(1, Math.min(SEGMENT_MESSAGES, Math.floor(receiveBuffer / REPLY_COST)));
 }

@@ -71,6 +71,7 @@ export class FakeKernel implements Kernel {
     netlinkSends: 0,
     netlinkBytesSent: 0,
     netlinkBytesReceived: 0,
+    netlinkSystemCalls: 0,
     processesStarted: 0,
   };
   readonly #rules = new Map<IpFamily, RuleSet>();

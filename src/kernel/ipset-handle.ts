@@ -13,7 +13,7 @@ import type { ObservedIpSet } from './kernel.ts';
 import { type Refusal, refusalsOf } from './netlink-failure.ts';
 import { type EntryChange, changeEntries } from './set-entries.ts';
 import { observedEntry } from './set-entry.ts';
-import { chunks, forEachSliced } from './slices.ts';
+import { forEachSliced } from './slices.ts';
 
 /** Operations on sets and their entries. */
 export type SetOp = Extract<Op, { kind: 'create-set' | 'grow-set' | 'destroy-set' | 'add-entry' | 'delete-entry' }>;
@@ -24,8 +24,6 @@ const { ENOENT } = constants.errno;
 const OURS = 'KUBE-';
 /** A set that grows has a twin of this name while it does; no longer than its own, and never taken for one of ours. */
 const TWIN = 'KUBE~';
-/** The event loop turns after so many. */
-const ENTRIES_AT_ONCE = 1_500;
 const BITMAP_ENTRIES = 65_536;
 const LAST_PORT = 65_535;
 
@@ -69,23 +67,25 @@ export class IpsetHandle {
     const runs: SetOp[][] = [];
     await forEachSliced(ops, (op) => add(runs, op));
     for (const group of runs) {
-      const entries = group.filter((op): op is EntryOp => op.kind === 'add-entry' || op.kind === 'delete-entry');
-      for (const piece of chunks(entries, ENTRIES_AT_ONCE)) failures.push(...(await this.#changeEntries(piece)));
-      for (const op of group) if (op.kind === 'grow-set') failures.push(...(await this.#grow(op)));
-      failures.push(...(await this.#changeSets(group)));
+      for (const failure of await this.#applyRun(group)) failures.push(failure);
     }
     return failures;
   }
 
-  async #changeEntries(ops: readonly EntryOp[]): Promise<OpFailure[]> {
-    const changes = ops.map((op): EntryChange<EntryOp> => ({
-      verb: op.kind === 'add-entry' ? 'add' : 'delete',
-      set: op.set,
-      entry: op.entry,
-      source: op,
-    }));
+  /** Operations of one kind. */
+  async #applyRun(ops: readonly SetOp[]): Promise<OpFailure[]> {
+    const kind = ops[0]?.kind;
+    if (kind === 'add-entry') return await this.#changeEntries('add', ops as readonly EntryOp[]);
+    if (kind === 'delete-entry') return await this.#changeEntries('delete', ops as readonly EntryOp[]);
+    if (kind !== 'grow-set') return await this.#changeSets(ops);
+    const failures: OpFailure[] = [];
+    for (const op of ops as readonly GrowSet[]) failures.push(...(await this.#grow(op)));
+    return failures;
+  }
+
+  async #changeEntries(verb: 'add' | 'delete', ops: readonly EntryOp[]): Promise<OpFailure[]> {
     const protocol = await this.#chosenProtocol();
-    const refused = await changeEntries(this.#connection, protocol, changes, this.#onWrite);
+    const refused = await changeEntries(this.#connection, protocol, verb, ops, this.#onWrite);
     return refused.map(({ source, errno, code, text }) => ({ op: source, errno, code, text }));
   }
 
@@ -117,8 +117,8 @@ export class IpsetHandle {
     await destroyTwin();
     const [creation] = await this.#changeSets([{ kind: 'create-set', set: twin }]);
     if (creation !== undefined) return [{ ...creation, op }];
-    const changes = entries.map((entry): EntryChange<GrowSet> => ({ verb: 'add', set: twin, entry, source: op }));
-    const [refused] = await changeEntries(this.#connection, protocol, changes, this.#onWrite);
+    const changes = entries.map((entry): EntryChange => ({ set: twin, entry }));
+    const [refused] = await changeEntries(this.#connection, protocol, 'add', changes, this.#onWrite);
     const [failure = refused] =
       refused === undefined ? await this.#run([set], (writer) => swapSets(writer, protocol, twin.name, set.name)) : [];
     // Whichever of the two now has this name is the one to go.

@@ -119,5 +119,7 @@ export interface KernelCounters {
   readonly netlinkSends: number;
   readonly netlinkBytesSent: number;
   readonly netlinkBytesReceived: number;
+  /** On the sockets of transactions; not those of the threads' own waiting. */
+  readonly netlinkSystemCalls: number;
   readonly processesStarted: number;
 }

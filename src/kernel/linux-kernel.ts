@@ -88,12 +88,19 @@ class LinuxKernel implements Kernel {
   }
 
   get counters(): Readonly<KernelCounters> {
-    const sum = { netlinkMessages: 0, netlinkSends: 0, netlinkBytesSent: 0, netlinkBytesReceived: 0 };
+    const sum = {
+      netlinkMessages: 0,
+      netlinkSends: 0,
+      netlinkBytesSent: 0,
+      netlinkBytesReceived: 0,
+      netlinkSystemCalls: 0,
+    };
     for (const { counters } of this.#connections) {
       sum.netlinkMessages += counters.messages;
       sum.netlinkSends += counters.sends;
       sum.netlinkBytesSent += counters.bytesSent;
       sum.netlinkBytesReceived += counters.bytesReceived;
+      sum.netlinkSystemCalls += counters.systemCalls;
     }
     return { writes: this.#writes, ...sum, processesStarted: this.#processes };
   }

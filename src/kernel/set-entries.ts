@@ -1,19 +1,18 @@
 import { constants } from 'node:os';
-import { type IpsetEntry, addEntries, deleteEntries } from '../netlink/family/ipset/entry.ts';
+import type { MessageWriter } from '../netlink/codec/message-writer.ts';
+import { addEntries, deleteEntries } from '../netlink/family/ipset/entry.ts';
 import { decodeFailedEntry } from '../netlink/family/ipset/failed-entry.ts';
 import type { IpSet, IpSetEntry } from '../state/ip-set.ts';
 import { type BatchConnection, runBatch } from './batch.ts';
 import { codeOf, textOf } from './errno.ts';
 import type { Refusal } from './netlink-failure.ts';
 import { encodableEntry } from './set-entry.ts';
-import { chunks } from './slices.ts';
+import { chunks, forEachSliced } from './slices.ts';
 
-/** An entry to add to a set or delete from it, and whose wish that is. */
-export interface EntryChange<T> {
-  readonly verb: 'add' | 'delete';
+/** An entry to add to its set, or to delete from it. */
+export interface EntryChange {
   readonly set: IpSet;
   readonly entry: IpSetEntry;
-  readonly source: T;
 }
 
 /** What the kernel said of an entry that it refused. */
@@ -27,81 +26,72 @@ export interface EntryRefusal<T> {
 /** So many of the longest entries (IPv6, three parts: 84 bytes) stay below the codec's limit of 16 KiB for a message. */
 const ENTRIES_PER_MESSAGE = 150;
 
-/** So few are packed and encoded in one go that the event loop hardly notices. */
-const ENTRIES_PER_TRANSACTION = 10 * ENTRIES_PER_MESSAGE;
+/** Of such messages: 1,500 entries in a system call. */
+const MESSAGES_PER_SEGMENT = 10;
 
-/** Changes of one set and one verb: one message. */
+type Verb = 'add' | 'delete';
+
+/** Changes of one set: one message. */
 interface EntryMessage<T> {
-  readonly verb: 'add' | 'delete';
   readonly set: IpSet;
-  readonly entries: readonly IpsetEntry[];
-  readonly sources: readonly T[];
+  readonly changes: readonly T[];
 }
 
 /**
  * Adds or deletes entries, many in one message. Within a message the kernel stops at the first entry that it refuses: those
  * behind it are tried once more, each in a message of its own. Entries of different sets may be done in another order.
  */
-export async function changeEntries<T>(
+export async function changeEntries<T extends EntryChange>(
   connection: BatchConnection,
   protocol: number,
-  changes: readonly EntryChange<T>[],
+  verb: Verb,
+  changes: readonly T[],
   onSend: (messages: number) => void,
 ): Promise<EntryRefusal<T>[]> {
   const failures: EntryRefusal<T>[] = [];
-  for (const piece of chunks(changes, ENTRIES_PER_TRANSACTION)) {
-    let open = pack(piece);
-    while (open.length > 0) {
-      const refused = await runBatch(connection, open, (writer, message) => write(writer, protocol, message), onSend);
-      open = refused.flatMap((refusal) => sortOut(refusal, failures));
-    }
+  const change = verb === 'add' ? addEntries : deleteEntries;
+  const write = (writer: MessageWriter, message: EntryMessage<T>): void => {
+    const entries = message.changes.map(({ entry }) => encodableEntry(entry));
+    const next = change(writer, protocol, message.set.name, entries);
+    if (next !== entries.length) throw new RangeError(`${entries.length} entries do not fit into one message`);
+  };
+  let open = await pack(changes);
+  while (open.length > 0) {
+    const refused = await runBatch(connection, open, write, onSend, MESSAGES_PER_SEGMENT);
+    open = refused.flatMap((refusal) => sortOut(verb, refusal, failures));
   }
   return failures;
 }
 
-function write<T>(
-  writer: Parameters<typeof addEntries>[0],
-  protocol: number,
-  { verb, set, entries }: EntryMessage<T>,
-): void {
-  const change = verb === 'add' ? addEntries : deleteEntries;
-  const next = change(writer, protocol, set.name, entries);
-  if (next !== entries.length) throw new RangeError(`${entries.length} entries do not fit into one message`);
-}
-
-function pack<T>(changes: readonly EntryChange<T>[]): EntryMessage<T>[] {
-  const bySet = Map.groupBy(changes, ({ verb, set }) => `${verb} ${set.name}`);
-  return [...bySet.values()].flatMap((group) => {
-    const found: EntryMessage<T>[] = [];
-    for (let start = 0; start < group.length; start += ENTRIES_PER_MESSAGE) {
-      const piece = group.slice(start, start + ENTRIES_PER_MESSAGE);
-      const [first] = piece;
-      if (first === undefined) continue;
-      const entries = piece.map(({ entry }) => encodableEntry(entry));
-      found.push({ verb: first.verb, set: first.set, entries, sources: piece.map(({ source }) => source) });
-    }
-    return found;
+async function pack<T extends EntryChange>(changes: readonly T[]): Promise<EntryMessage<T>[]> {
+  const bySet = new Map<string, T[]>();
+  await forEachSliced(changes, (change) => {
+    const { name } = change.set;
+    const group = bySet.get(name);
+    if (group === undefined) bySet.set(name, [change]);
+    else group.push(change);
   });
+  return [...bySet.values()].flatMap((group) =>
+    Array.from(chunks(group, ENTRIES_PER_MESSAGE), (piece) => ({ set: (piece[0] as T).set, changes: piece })),
+  );
 }
 
 /** Puts what failed for good among the failures; answers what is to be tried again. */
-function sortOut<T>(refusal: Refusal<EntryMessage<T>>, failures: EntryRefusal<T>[]): EntryMessage<T>[] {
-  const { item, errno } = refusal;
-  const { verb, set, entries, sources } = item;
+function sortOut<T extends EntryChange>(
+  verb: Verb,
+  { item, errno, code, text, message }: Refusal<EntryMessage<T>>,
+  failures: EntryRefusal<T>[],
+): EntryMessage<T>[] {
+  const { set, changes } = item;
   if (verb === 'delete' && errno === constants.errno.ENOENT) return [];
-  const ownCode = errno >= 4096 ? codeOf(errno, set.type) : refusal.code;
-  const failure = { errno, code: ownCode, text: refusal.text === '' ? textOf(ownCode) : refusal.text };
-  const failed = refusal.message === undefined ? undefined : decodeFailedEntry(refusal.message);
+  const ownCode = errno >= 4096 ? codeOf(errno, set.type) : code;
+  const failure = { errno, code: ownCode, text: text === '' ? textOf(ownCode) : text };
+  const failed = message === undefined ? undefined : decodeFailedEntry(message);
   if (failed === undefined) {
-    for (const source of sources) failures.push({ source, ...failure });
+    for (const source of changes) failures.push({ source, ...failure });
     return [];
   }
-  const source = sources[failed];
+  const source = changes[failed];
   if (source !== undefined) failures.push({ source, ...failure });
-  return entries.slice(failed + 1).map((entry, index) => ({
-    verb,
-    set,
-    entries: [entry],
-    sources: sources.slice(failed + 1 + index, failed + 2 + index),
-  }));
+  return changes.slice(failed + 1).map((change) => ({ set, changes: [change] }));
 }

@@ -22,6 +22,8 @@ export interface NativeCounters {
   readonly bytesReceived: number;
   /** Request messages in those sends. */
   readonly messages: number;
+  /** send, recv, recvmsg and poll calls of all transactions. */
+  readonly systemCalls: number;
 }
 
 export interface NativeOptions {

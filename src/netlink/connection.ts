@@ -1,5 +1,5 @@
 import { constants } from 'node:os';
-import { type NativeError, type NativeOptions, type NativeSocket, loadAddon } from './addon.ts';
+import { type NativeCounters, type NativeError, type NativeOptions, type NativeSocket, loadAddon } from './addon.ts';
 import { requireLittleEndian } from './codec/bytes.ts';
 import { NetlinkError, type NetlinkErrorKind } from './error.ts';
 
@@ -21,7 +21,7 @@ export interface Connection {
    * NetlinkError; `outcomeUnknown` tells whether messages had been sent by then.
    */
   transact(request: Uint8Array, segments: readonly number[], options?: TransactOptions): Promise<Uint8Array>;
-  readonly counters: Readonly<{ sends: number; bytesSent: number; bytesReceived: number; messages: number }>;
+  readonly counters: Readonly<NativeCounters>;
   /** Rejects the transaction in flight and those that wait, with a NetlinkError of kind `closed`. */
   close(): void;
 }

@@ -14,7 +14,7 @@ function answering(received: readonly Uint8Array[]): Connection {
   return {
     sequence: () => 1,
     transact: () => Promise.resolve(Uint8Array.from(Buffer.concat(received))),
-    counters: { sends: 0, bytesSent: 0, bytesReceived: 0, messages: 0 },
+    counters: { sends: 0, bytesSent: 0, bytesReceived: 0, messages: 0, systemCalls: 0 },
     close: () => undefined,
   };
 }

@@ -32,8 +32,9 @@ const encoder = new TextEncoder();
  * fail (net/netlink/af_netlink.c: netlink_rcv_skb).
  */
 export class MessageWriter {
-  readonly #limits: SegmentLimits;
+  #limits: SegmentLimits;
   #bytes: Uint8Array<ArrayBuffer>;
+  #words: Uint32Array<ArrayBuffer>;
   #view: DataView<ArrayBuffer>;
   #at = 0;
   #messages = 0;
@@ -46,7 +47,8 @@ export class MessageWriter {
 
   constructor(limits: Partial<SegmentLimits> = {}, capacity = 64 * 1024) {
     this.#limits = { ...DEFAULT_LIMITS, ...limits };
-    this.#bytes = new Uint8Array(capacity);
+    this.#bytes = new Uint8Array(align4(capacity));
+    this.#words = new Uint32Array(this.#bytes.buffer);
     this.#view = new DataView(this.#bytes.buffer);
   }
 
@@ -60,8 +62,14 @@ export class MessageWriter {
     return this.#at;
   }
 
+  /** What was written so far, without acknowledgements asked for and sequence numbers: a view, valid until the next write. */
+  get written(): Uint8Array {
+    return this.#bytes.subarray(0, this.#at);
+  }
+
   /** Starts a new batch; the result of the last `finish` is overwritten from here on. */
-  reset(): void {
+  reset(limits: SegmentLimits = this.#limits): void {
+    this.#limits = limits;
     this.#at = 0;
     this.#messages = 0;
     this.#segmentStart = 0;
@@ -80,6 +88,14 @@ export class MessageWriter {
     this.u16(flags | NLM_F_REQUEST);
     this.u32(0);
     this.u32(0);
+  }
+
+  /** Begins a message with what a template has of it; answers where it starts, for `patch...`. */
+  beginCopy(type: number, template: Uint32Array): number {
+    if (this.#finished) throw new Error('netlink: the batch is finished; reset the writer first');
+    this.#messageStart = this.copy(template);
+    this.#view.setUint16(this.#messageStart + 4, type, true);
+    return this.#messageStart;
   }
 
   /** Ends the message; answers its index in the batch. */
@@ -176,15 +192,57 @@ export class MessageWriter {
       return;
     }
     this.#reserve(16);
-    this.#view.setBigUint64(this.#at, value >> 64n);
-    this.#view.setBigUint64(this.#at + 8, BigInt.asUintN(64, value));
+    this.patchAddress(this.#at, value);
     this.#at += 16;
   }
 
   zeros(count: number): void {
     this.#reserve(count);
-    this.#bytes.fill(0, this.#at, this.#at + count);
-    this.#at += count;
+    // A few bytes nearly always, for which fill() takes longer.
+    const end = this.#at + count;
+    while (this.#at < end) this.#bytes[this.#at++] = 0;
+  }
+
+  /** Appends whole words where a message or an attribute may start; answers the offset of the first byte, for `patch...`. */
+  copy(template: Uint32Array): number {
+    const start = this.#at;
+    this.#reserve(template.length * 4);
+    const words = this.#words;
+    let to = start >>> 2;
+    for (let from = 0; from < template.length; from++) words[to++] = template[from] as number;
+    this.#at = to << 2;
+    return start;
+  }
+
+  /** Writes over what was copied; `at` counts from the start of the buffer. */
+  patchU8(at: number, value: number): void {
+    this.#bytes[at] = value;
+  }
+
+  patchU16(at: number, value: number): void {
+    this.#view.setUint16(at, value, true);
+  }
+
+  patchU32(at: number, value: number): void {
+    this.#view.setUint32(at, value, true);
+  }
+
+  patchBe16(at: number, value: number): void {
+    this.#view.setUint16(at, value);
+  }
+
+  patchBe32(at: number, value: number): void {
+    this.#view.setUint32(at, value);
+  }
+
+  /** 4 or 16 bytes in network order. */
+  patchAddress(at: number, value: IpAddress): void {
+    if (isIp4(value)) {
+      this.#view.setUint32(at, value);
+      return;
+    }
+    this.#view.setBigUint64(at, value >> 64n);
+    this.#view.setBigUint64(at + 8, BigInt.asUintN(64, value));
   }
 
   /** Text in UTF-8 with a NUL behind it. */
@@ -235,9 +293,10 @@ export class MessageWriter {
 
   #reserve(count: number): void {
     if (this.#at + count <= this.#bytes.length) return;
-    const grown = new Uint8Array(Math.max(this.#bytes.length * 2, this.#at + count));
+    const grown = new Uint8Array(Math.max(this.#bytes.length * 2, align4(this.#at + count)));
     grown.set(this.#bytes);
     this.#bytes = grown;
+    this.#words = new Uint32Array(grown.buffer);
     this.#view = new DataView(grown.buffer);
   }
 }

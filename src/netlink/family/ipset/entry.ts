@@ -7,6 +7,7 @@ import { NLA_F_NESTED, NLA_F_NET_BYTEORDER, NLM_F_EXCL } from '../../codec/flags
 import { type Kind, be16, be32, marked, u8 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 import { optional, table } from '../../codec/table.ts';
+import { template } from '../../codec/template.ts';
 import { IPSET_COMMAND, type IpsetCommand, beginIpset } from './command.ts';
 
 /** An entry; which fields it has follows from the type of its set. */
@@ -66,6 +67,60 @@ export interface EntryOptions {
   readonly exclusive?: boolean;
 }
 
+/** An entry with its line as it stands in a message, and the offsets of what differs from one to the next; -1: not there. */
+interface Layout {
+  readonly words: Uint32Array;
+  readonly address: number;
+  readonly port: number;
+  readonly protocol: number;
+  readonly address2: number;
+  readonly prefix2: number;
+  readonly line: number;
+}
+
+/** By the fields that an entry has (`shapeOf`); made when first needed. */
+const LAYOUTS: Layout[] = [];
+
+function shapeOf({ address: first, port, protocol, address2: second, prefix2 }: IpsetEntry): number {
+  const fields = (port === undefined ? 0 : 1) | (protocol === undefined ? 0 : 2) | (prefix2 === undefined ? 0 : 4);
+  return fields | (familyBits(first) << 3) | (familyBits(second) << 5);
+}
+
+function familyBits(value: IpAddress | undefined): number {
+  return value === undefined ? 0 : isIp4(value) ? IPADDR_IPV4 : IPADDR_IPV6;
+}
+
+function layoutOf(example: IpsetEntry): Layout {
+  const { words, offset } = template((writer) => {
+    const mark = writer.beginAttribute(IPSET_ATTR_DATA | NLA_F_NESTED);
+    encode(writer, ENTRY, example);
+    encodeLine(writer, 0);
+    writer.endAttribute(mark);
+  });
+  const { rows } = ENTRY;
+  const at = (...ids: readonly number[]): number => offset(0, IPSET_ATTR_DATA, ...ids);
+  return {
+    words,
+    address: at(rows.address.id, familyBits(example.address)),
+    port: at(rows.port.id),
+    protocol: at(rows.protocol.id),
+    address2: at(rows.address2.id, familyBits(example.address2)),
+    prefix2: at(rows.prefix2.id),
+    line: at(IPSET_ATTR_LINENO),
+  };
+}
+
+function encodeEntry(writer: MessageWriter, entry: IpsetEntry, line: number): void {
+  const layout = (LAYOUTS[shapeOf(entry)] ??= layoutOf(entry));
+  const at = writer.copy(layout.words);
+  if (entry.address !== undefined) writer.patchAddress(at + layout.address, entry.address);
+  if (entry.port !== undefined) writer.patchBe16(at + layout.port, entry.port);
+  if (entry.protocol !== undefined) writer.patchU8(at + layout.protocol, entry.protocol);
+  if (entry.address2 !== undefined) writer.patchAddress(at + layout.address2, entry.address2);
+  if (entry.prefix2 !== undefined) writer.patchU8(at + layout.prefix2, entry.prefix2);
+  writer.patchBe32(at + layout.line, line);
+}
+
 function encodeLine(writer: MessageWriter, line: number): void {
   const mark = writer.beginAttribute(IPSET_ATTR_LINENO | LINE.flags);
   LINE.write(writer, line);
@@ -87,10 +142,7 @@ function encodeEntries(
   const list = writer.beginAttribute(IPSET_ATTR_ADT | NLA_F_NESTED);
   let next = from;
   for (; next < entries.length && writer.length < limit; next++) {
-    const mark = writer.beginAttribute(IPSET_ATTR_DATA | NLA_F_NESTED);
-    encode(writer, ENTRY, entries[next] as IpsetEntry);
-    encodeLine(writer, next + 1);
-    writer.endAttribute(mark);
+    encodeEntry(writer, entries[next] as IpsetEntry, next + 1);
   }
   writer.endAttribute(list);
   writer.end();

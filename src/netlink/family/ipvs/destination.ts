@@ -1,15 +1,18 @@
 import { type IpAddress, type IpFamily, familyOf } from '../../../net/ip.ts';
+import { PROTOCOL_NUMBER } from '../../../net/protocol.ts';
 import { addressFamily, ipFamily } from '../../codec/address-family.ts';
 import { readU16 } from '../../codec/bytes.ts';
 import { decode, findPayload, payloadEnd } from '../../codec/decode.ts';
 import { DecodeError } from '../../codec/decode-error.ts';
 import { encodeNest } from '../../codec/encode.ts';
 import { GENERIC_HEADER_SIZE, readGenericCommand } from '../../codec/generic-message.ts';
+import { MESSAGE_HEADER_SIZE } from '../../codec/flags.ts';
 import { be16, inetAddress, u16, u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 import { constant, fallback, required, table } from '../../codec/table.ts';
-import { IPVS_CMD_ATTR_DEST, IPVS_COMMAND, type IpvsCommand, beginIpvs } from './command.ts';
-import { type IpvsServiceId, encodeServiceId } from './service.ts';
+import { template } from '../../codec/template.ts';
+import { IPVS_CMD_ATTR_DEST, IPVS_CMD_ATTR_SERVICE, IPVS_COMMAND, type IpvsCommand, beginIpvs } from './command.ts';
+import { type IpvsServiceId, SERVICE_ID_ROWS, encodeServiceId } from './service.ts';
 
 /** What tells a destination from the others of its service. */
 export interface IpvsDestinationId {
@@ -67,6 +70,54 @@ const OBSERVED = { 4: table(observedRows(4)), 6: table(observedRows(6)) };
 /** linux/ip_vs.h: IPVS_DEST_ATTR_ADDR_FAMILY, looked at before the family is known. */
 const IPVS_DEST_ATTR_ADDR_FAMILY = 11;
 
+/** A message that adds or edits a destination, and the offsets of what differs from one to the next. */
+interface Layout {
+  readonly words: Uint32Array;
+  readonly protocol: number;
+  readonly serviceAddress: number;
+  readonly servicePort: number;
+  readonly address: number;
+  readonly port: number;
+  readonly forwarding: number;
+  readonly weight: number;
+  readonly upperThreshold: number;
+  readonly lowerThreshold: number;
+}
+
+function layoutOf(serviceFamily: IpFamily, family: IpFamily): Layout {
+  const { words, offset } = template((writer) => {
+    beginIpvs(writer, 0, IPVS_COMMAND.newDestination);
+    encodeServiceId(writer, { address: unspecified(serviceFamily), port: 0, protocol: 'TCP' });
+    const destination = { address: unspecified(family), port: 0, weight: 0 };
+    encodeNest(writer, IPVS_CMD_ATTR_DEST, DESTINATION[family], destination);
+    writer.end();
+  });
+  const inService = (id: number): number => offset(ATTRIBUTES, IPVS_CMD_ATTR_SERVICE, id);
+  const { rows } = DESTINATION[family];
+  const inDestination = (name: Exclude<keyof typeof rows, 'family'>): number =>
+    offset(ATTRIBUTES, IPVS_CMD_ATTR_DEST, rows[name].id);
+  return {
+    words,
+    protocol: inService(SERVICE_ID_ROWS.protocol),
+    serviceAddress: inService(SERVICE_ID_ROWS.address),
+    servicePort: inService(SERVICE_ID_ROWS.port),
+    address: inDestination('address'),
+    port: inDestination('port'),
+    forwarding: inDestination('forwarding'),
+    weight: inDestination('weight'),
+    upperThreshold: inDestination('upperThreshold'),
+    lowerThreshold: inDestination('lowerThreshold'),
+  };
+}
+
+function unspecified(family: IpFamily): IpAddress {
+  return (family === 4 ? 0 : 0n) as IpAddress;
+}
+
+const ATTRIBUTES = MESSAGE_HEADER_SIZE + GENERIC_HEADER_SIZE;
+/** By the family of the service, then of the destination; made when first needed. */
+const LAYOUTS: Record<IpFamily, Partial<Record<IpFamily, Layout>>> = { 4: {}, 6: {} };
+
 function encodeDestination(
   writer: MessageWriter,
   familyId: number,
@@ -74,9 +125,21 @@ function encodeDestination(
   service: IpvsServiceId,
   destination: IpvsDestination,
 ): number {
-  beginIpvs(writer, familyId, command);
-  encodeServiceId(writer, service);
-  encodeNest(writer, IPVS_CMD_ATTR_DEST, DESTINATION[familyOf(destination.address)], destination);
+  const { address, port, weight, forwarding = 0, upperThreshold = 0, lowerThreshold = 0 } = destination;
+  const serviceFamily = familyOf(service.address);
+  const family = familyOf(address);
+  const layout = (LAYOUTS[serviceFamily][family] ??= layoutOf(serviceFamily, family));
+  const at = writer.beginCopy(familyId, layout.words);
+  writer.patchU8(at + MESSAGE_HEADER_SIZE, command);
+  writer.patchU16(at + layout.protocol, PROTOCOL_NUMBER[service.protocol]);
+  writer.patchAddress(at + layout.serviceAddress, service.address);
+  writer.patchBe16(at + layout.servicePort, service.port);
+  writer.patchAddress(at + layout.address, address);
+  writer.patchBe16(at + layout.port, port);
+  writer.patchU32(at + layout.forwarding, forwarding);
+  writer.patchU32(at + layout.weight, weight);
+  writer.patchU32(at + layout.upperThreshold, upperThreshold);
+  writer.patchU32(at + layout.lowerThreshold, lowerThreshold);
   return writer.end();
 }
 

@@ -53,6 +53,8 @@ function serviceTable(family: IpFamily) {
 
 const ID = { 4: table(idRows(4)), 6: table(idRows(6)) };
 const SERVICE = { 4: serviceTable(4), 6: serviceTable(6) };
+/** Attribute ids of what names a service, for templates. */
+export const SERVICE_ID_ROWS = { protocol: 2, address: 3, port: 4 } as const;
 /** linux/ip_vs.h: IPVS_SVC_ATTR_*, those that are looked at before the family is known. */
 const IPVS_SVC_ATTR_AF = 1;
 const IPVS_SVC_ATTR_PROTOCOL = 2;
