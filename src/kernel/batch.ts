@@ -18,7 +18,7 @@ export type BatchConnection = Pick<SocketConnection, 'sequence' | 'transact' | '
 const SEGMENT_BYTES = 128 * 1024;
 const SEGMENT_MESSAGES = 500;
 /** So many cost one hop to the thread that sends, and encoding them takes a few milliseconds (docs/profiles-netlink.md). */
-const SEGMENTS_PER_TRANSACTION = 8;
+const SEGMENTS_PER_TRANSACTION = 2;
 /** Dumps in one transaction: their answers are held in memory, twice. */
 const QUESTIONS_PER_TRANSACTION = 500;
 /** After replies were lost: few enough that all of them fit in any receive buffer, even when each is an error. */

@@ -26,8 +26,8 @@ export interface EntryRefusal<T> {
 /** So many of the longest entries (IPv6, three parts: 84 bytes) stay below the codec's limit of 16 KiB for a message. */
 const ENTRIES_PER_MESSAGE = 150;
 
-/** Of such messages: 1,500 entries in a system call. */
-const MESSAGES_PER_SEGMENT = 10;
+/** Of such messages: 750 entries in a system call. */
+const MESSAGES_PER_SEGMENT = 5;
 
 type Verb = 'add' | 'delete';
 

@@ -45,7 +45,7 @@ export class MessageWriter {
   #segments: number[] = [];
   #finished = false;
 
-  constructor(limits: Partial<SegmentLimits> = {}, capacity = 64 * 1024) {
+  constructor(limits: Partial<SegmentLimits> = {}, capacity = 256 * 1024) {
     this.#limits = { ...DEFAULT_LIMITS, ...limits };
     this.#bytes = new Uint8Array(align4(capacity));
     this.#words = new Uint32Array(this.#bytes.buffer);
