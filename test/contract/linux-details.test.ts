@@ -99,6 +99,21 @@ describe('the kernel of Linux', () => {
     expect((await apply({ kind: 'destroy-set', set: small })).failures[0]?.text).toMatch(/in use by a rule/);
   });
 
+  test('makes a set with buckets for the entries that come with it', async () => {
+    const large = set(4, 'CLUSTER-IP', 'hash:ip,port');
+    const small = set(4, 'EXTERNAL-IP', 'hash:ip,port');
+    const ops: Op[] = [large, small].map((one) => ({ kind: 'create-set', set: one }));
+    for (let n = 1; n <= 20_000; n++) ops.push({ kind: 'add-entry', set: large, entry: entry(4, 'hash:ip,port', n) });
+    const before = bed.kernel.counters;
+    expect((await apply(...ops)).failures).toEqual([]);
+    const after = bed.kernel.counters;
+    expect(await bed.run('ipset', 'list', '-t', large.name)).toMatch(/hashsize 8192 [^]*Number of entries: 20000/);
+    expect(await bed.run('ipset', 'list', '-t', small.name)).toMatch(/hashsize 1024 /);
+    expect(after.netlinkSystemCalls - before.netlinkSystemCalls).toBeLessThan(0.05 * 20_000);
+    // Made again, with the same or other buckets: it is there.
+    expect((await apply({ kind: 'create-set', set: large })).failures).toEqual([]);
+  });
+
   test('says that rights are missing', async () => {
     const argv = ['ip', 'netns', 'exec', bed.netns, 'setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin'];
     await using started = await LongProcess.start([
@@ -144,14 +159,18 @@ describe('the kernel of Linux', () => {
     const delay = monitorEventLoopDelay({ resolution: 5 });
     const plan = transaction(ops);
     delay.enable();
+    const before = bed.kernel.counters;
     const start = performance.now();
     const outcome = await bed.kernel.apply(plan);
     const applied = performance.now();
+    const { netlinkSystemCalls } = bed.kernel.counters;
     const found = await bed.kernel.getVirtualServers();
     const servers = await bed.kernel.getRealServers(found);
     const read = performance.now();
     delay.disable();
     expect(outcome).toEqual({ attempted: 110_000, failures: [] });
+    expect(netlinkSystemCalls - before.netlinkSystemCalls).toBeGreaterThan(0);
+    expect(netlinkSystemCalls - before.netlinkSystemCalls).toBeLessThan(0.05 * ops.length);
     expect([...servers.values()].reduce((sum, list) => sum + list.length, 0)).toBe(100_000);
     const [p99, max] = [delay.percentile(99) / 1e6, delay.max / 1e6].map(Math.round);
     const [applying, reading] = [applied - start, read - applied].map(Math.round);
