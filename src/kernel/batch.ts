@@ -1,10 +1,9 @@
 import { constants } from 'node:os';
 import { setImmediate } from 'node:timers/promises';
-import { NLM_F_DUMP_INTR } from '../netlink/codec/flags.ts';
 import { MessageWriter, type SegmentLimits } from '../netlink/codec/message-writer.ts';
 import type { SocketConnection } from '../netlink/connection.ts';
 import { NetlinkError } from '../netlink/error.ts';
-import { type NetlinkMessage, NLMSG_ERROR, answerOf, messages, refusal } from '../netlink/message.ts';
+import { type NetlinkMessage, answerOf, interruptedDumps, messages, refusal } from '../netlink/message.ts';
 import { type Refusal, refusalOf, refusalsOf } from './netlink-failure.ts';
 import { chunks, forEachSliced } from './slices.ts';
 
@@ -189,10 +188,7 @@ async function readAnswers<T>(
   { items, reply, firstSequence }: Answers<T>,
   { operation, read, absent = new Set() }: Question<T>,
 ): Promise<readonly T[]> {
-  const again = new Set<number>();
-  await forEachSliced(messages(reply), ({ type, flags, sequence }) => {
-    if (type !== NLMSG_ERROR && (flags & NLM_F_DUMP_INTR) !== 0) again.add(sequence);
-  });
+  const again = interruptedDumps(reply);
   await forEachSliced(messages(reply), (message) => {
     const index = message.sequence - firstSequence;
     if (index < 0 || index >= items.length || again.has(message.sequence)) return;

@@ -90,8 +90,13 @@ export function refusals(reply: Uint8Array): Map<number, KernelAnswer> {
 /** Sequence numbers of the dumps in a reply that a change interrupted (NLM_F_DUMP_INTR): a reason to repeat them. */
 export function interruptedDumps(reply: Uint8Array): Set<number> {
   const found = new Set<number>();
-  for (const { flags, sequence } of messages(reply)) {
-    if ((flags & NLM_F_DUMP_INTR) !== 0) found.add(sequence);
+  // Headers alone, without an object for each message; where a length lies `messages` will say so.
+  for (let at = 0; reply.length - at >= MESSAGE_HEADER_SIZE;) {
+    const length = readU32(reply, at);
+    if (length < MESSAGE_HEADER_SIZE) break;
+    const interrupted = (readU16(reply, at + 6) & NLM_F_DUMP_INTR) !== 0;
+    if (interrupted && readU16(reply, at + 4) !== NLMSG_ERROR) found.add(readU32(reply, at + 8));
+    at += align4(length);
   }
   return found;
 }
