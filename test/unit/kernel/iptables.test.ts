@@ -226,6 +226,19 @@ describe('rules in force', () => {
     expect(node.started).toEqual(['iptables-legacy-save']);
   });
 
+  test('are added by one iptables-restore, but never over other rules in our chains', async () => {
+    const fresh = legacyNode('');
+    const adding = new Iptables(fresh, new QuietLog(), () => undefined);
+    await adding.variant();
+    fresh.started.length = 0;
+    expect(await adding.add(RULES)).toBe(true);
+    expect(fresh.started).toEqual(['iptables-legacy-restore --noflush --wait=30']);
+
+    const taken = legacyNode(saved(FIREWALL).replace('-j DROP', '-j ACCEPT'));
+    expect(await new Iptables(taken, new QuietLog(), () => undefined).add(RULES)).toBe(false);
+    expect(taken.restored).toEqual([]);
+  });
+
   test('are read again where others have changed what was seen', async () => {
     const node = legacyNode(saved(FORWARD, ACCEPT));
     const iptables = new Iptables(node, new QuietLog(), () => undefined);
