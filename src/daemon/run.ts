@@ -159,7 +159,6 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     now: () => clock.now(),
     log,
     onServing: () => void handleLeftovers(leftovers, log),
-    onWarning,
   });
   const reconciler = new Reconciler({
     kernel,

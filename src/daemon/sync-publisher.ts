@@ -1,7 +1,6 @@
 import type { Kernel, KernelCounters } from '../kernel/kernel.ts';
 import type { Cluster } from '../model/cluster.ts';
 import type { IpFamily } from '../net/ip.ts';
-import type { NamespacedName } from '../net/names.ts';
 import type { Log } from '../observe/log.ts';
 import type { ProxyHealth } from '../observe/health.ts';
 import type { ProxyMetrics } from '../observe/proxy-metrics.ts';
@@ -9,7 +8,6 @@ import type { ServiceHealthCheck, ServiceHealthServers } from '../observe/servic
 import type { NodePlan } from '../plan/node-plan.ts';
 import { nodePortAddresses } from '../plan/node-port-addresses.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
-import type { PlanWarning } from '../plan/service-plan.ts';
 import { SET_ROLES } from '../plan/set-names.ts';
 import type { SyncObserver, SyncReport } from '../reconcile/sync-report.ts';
 
@@ -26,15 +24,12 @@ export interface SyncPublisherOptions {
   readonly log: Log;
   /** The first sync has succeeded: from now on this node serves. */
   readonly onServing: () => void;
-  /** A Service did not get a virtual server, because another one has it; told once as long as that is so. */
-  readonly onWarning: (service: NamespacedName, warning: PlanWarning) => void;
 }
 
 /** Tells metrics, health and the service health checks what came of each sync. */
 export class SyncPublisher implements SyncObserver {
   readonly #options: SyncPublisherOptions;
   #counted: KernelCounters;
-  #conflicts = new Set<string>();
 
   constructor(options: SyncPublisherOptions) {
     this.#options = options;
@@ -64,10 +59,9 @@ export class SyncPublisher implements SyncObserver {
     if (report.kind === 'first') this.#options.onServing();
     for (const family of families) health.synced(family, now());
     // Counting every object costs what the cluster costs: only the syncs that read everything anyway do it.
-    if (report.kind !== 'change') {
-      this.#publishObjects();
-      this.#publishConflicts();
-    }
+    if (report.kind !== 'change') this.#publishObjects();
+    // So do the health checks of all services; in a full check also what could not be bound is tried again.
+    if (report.kind === 'change' && !report.healthChecksChanged) return;
     this.#publishServices().catch((error: unknown) => log.error(`service health checks: ${String(error)}`));
   }
 
@@ -101,21 +95,6 @@ export class SyncPublisher implements SyncObserver {
     const { virtualServerCount: virtualServers, addressCount: addresses } = plan;
     metrics.setObjects({ services, virtualServers, realServers, addresses, setEntries });
     for (const family of families) metrics.setNoLocalEndpoints(family, noLocal.internal, noLocal.external);
-  }
-
-  #publishConflicts(): void {
-    const { plan, log, onWarning } = this.#options;
-    const conflicts = new Set<string>();
-    for (const { service, owner, virtualServer } of plan().conflicts()) {
-      const message = `${virtualServer} belongs to service ${owner}, which asks for it too: this service does not get it`;
-      const reason = 'virtual-server-taken';
-      const key = `${service} ${message}`;
-      conflicts.add(key);
-      if (this.#conflicts.has(key)) continue;
-      log.warn(message, { service, reason });
-      onWarning(service, { reason, message });
-    }
-    this.#conflicts = conflicts;
   }
 
   async #publishServices(): Promise<void> {

@@ -2,7 +2,7 @@ import { constants } from 'node:os';
 import { IPSET_ERR_BUSY, IPSET_ERR_HASH_FULL } from '../netlink/family/ipset/error-name.ts';
 import { type IpAddress, familyOf } from '../net/ip.ts';
 import { unreachable } from '../net/unreachable.ts';
-import { type IpSet, type IpSetEntry, formatIpSetEntry } from '../state/ip-set.ts';
+import { type IpSet, type IpSetEntry, type IpSetEntryKey, ipSetEntryKey } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
 import { type ObservedRealServer, type RealServer, type RealServerKey, realServerKey } from '../state/real-server.ts';
 import {
@@ -34,7 +34,7 @@ interface FakeVirtualServer {
 
 interface FakeSet {
   readonly set: IpSet;
-  readonly entries: Map<string, IpSetEntry>;
+  readonly entries: Map<IpSetEntryKey, IpSetEntry>;
 }
 
 /** What the fake knows of the kernel beside the tables: the schedulers it has, and which sets are referred to by rules. */
@@ -70,7 +70,7 @@ export class FakeTables {
       case 'add-entry':
         return this.#addEntry(op.set, op.entry);
       case 'delete-entry':
-        this.sets.get(op.set.name)?.entries.delete(formatIpSetEntry(op.entry));
+        this.sets.get(op.set.name)?.entries.delete(ipSetEntryKey(op.entry));
         return 0;
       case 'add-virtual-server':
         return this.#setVirtualServer(op.virtualServer, 'add');
@@ -115,7 +115,7 @@ export class FakeTables {
     if (!this.sets.has(set.name)) return ENOENT;
     if (entries.length > set.maxEntries) return IPSET_ERR_HASH_FULL;
     if (entries.some((entry) => entry.type !== set.type)) return IPSET_ERR_PROTOCOL;
-    this.sets.set(set.name, { set, entries: new Map(entries.map((entry) => [formatIpSetEntry(entry), entry])) });
+    this.sets.set(set.name, { set, entries: new Map(entries.map((entry) => [ipSetEntryKey(entry), entry])) });
     return 0;
   }
 
@@ -129,7 +129,7 @@ export class FakeTables {
     const present = this.sets.get(set.name);
     if (present === undefined) return ENOENT;
     if (present.set.type !== entry.type) return IPSET_ERR_PROTOCOL;
-    const key = formatIpSetEntry(entry);
+    const key = ipSetEntryKey(entry);
     if (!present.entries.has(key) && present.entries.size >= present.set.maxEntries) return IPSET_ERR_HASH_FULL;
     present.entries.set(key, entry);
     return 0;

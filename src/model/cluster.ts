@@ -251,7 +251,8 @@ export class Cluster {
     this.#endpointChanges += 1;
     this.#slices.set(key, model);
     service.slices = [...without(service.slices, model.name), model];
-    const time = parseTime(slice.meta.annotations[TRIGGER_TIME_ANNOTATION] ?? '');
+    const written = slice.meta.annotations[TRIGGER_TIME_ANNOTATION];
+    const time = written === undefined ? undefined : parseTime(written);
     if (time === undefined) return;
     const times = this.#triggerTimes.get(owner);
     if (times === undefined) this.#triggerTimes.set(owner, [time]);

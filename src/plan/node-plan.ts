@@ -10,7 +10,13 @@ import {
   virtualServerKey,
 } from '../state/virtual-server.ts';
 import { PlannedSet, type PlannedSetEntries } from './planned-set.ts';
-import type { PlannedEntry, PlannedHealthCheck, PlannedVirtualServer, ServicePlan } from './service-plan.ts';
+import type {
+  PlannedEntry,
+  PlannedHealthCheck,
+  PlannedUdp,
+  PlannedVirtualServer,
+  ServicePlan,
+} from './service-plan.ts';
 import { SET_ROLES, type SetRole } from './set-names.ts';
 
 /** What must be true of one virtual server now: there as wanted, or gone. */
@@ -139,6 +145,13 @@ export class NodePlan {
     return this.#virtualServers.get(key)?.planned;
   }
 
+  /** Who may still answer for a virtual server of UDP; nobody where it has no endpoints, or is not ours. */
+  answeringAt(key: VirtualServerKey): PlannedUdp['answering'] {
+    const owner = this.#virtualServers.get(key)?.service;
+    const udp = owner === undefined ? undefined : this.#services.get(owner)?.udp;
+    return udp?.find(({ id }) => virtualServerKey(id) === key)?.answering ?? NOBODY;
+  }
+
   wantsAddress(address: IpAddress): boolean {
     return this.#addresses.has(address);
   }
@@ -257,6 +270,7 @@ export class NodePlan {
 }
 
 const NO_ENTRIES: PlannedSetEntries = new Map();
+const NOBODY: PlannedUdp['answering'] = Object.freeze([]);
 
 function samePlanned(a: PlannedVirtualServer | undefined, b: PlannedVirtualServer | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;

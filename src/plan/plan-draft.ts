@@ -1,4 +1,5 @@
 import type { ServiceDefinition } from '../model/service-model.ts';
+import { exact } from '../net/exact.ts';
 import { type IpAddress, type IpFamily, compareIp } from '../net/ip.ts';
 import type { IpSetEntry } from '../state/ip-set.ts';
 import { compareVirtualServer } from '../state/virtual-server.ts';
@@ -68,15 +69,12 @@ export class PlanDraft {
   }
 }
 
-const NONE: readonly never[] = Object.freeze([]);
-
-/** Of equal ones the first that was added. The list is a copy: one that was pushed to keeps room for more, as long as it lives. */
+/** Of equal ones the first that was added. */
 function sortedOnce<T>(items: readonly T[], compare: (a: T, b: T) => number): readonly T[] {
-  if (items.length === 0) return NONE;
-  if (items.length === 1) return items.slice();
+  if (items.length < 2) return exact(items);
   const sorted = items.toSorted(compare);
   const isFirst = (item: T, at: number): boolean => at === 0 || compare(sorted[at - 1] ?? item, item) !== 0;
-  return sorted.every(isFirst) ? sorted : sorted.filter(isFirst);
+  return sorted.every(isFirst) ? sorted : exact(sorted.filter(isFirst));
 }
 
 function comparePlanned(a: PlannedVirtualServer, b: PlannedVirtualServer): number {

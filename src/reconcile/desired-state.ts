@@ -5,7 +5,7 @@ import { nodeIps } from '../model/node.ts';
 import { NodePlan } from '../plan/node-plan.ts';
 import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
 import { planService } from '../plan/plan-service.ts';
-import type { PlannedUdp, PlanWarning } from '../plan/service-plan.ts';
+import type { PlanWarning, PlannedHealthCheck, PlannedUdp, ServicePlan } from '../plan/service-plan.ts';
 import type { Log } from '../observe/log.ts';
 import { realServerKey } from '../state/real-server.ts';
 import { virtualServerKey } from '../state/virtual-server.ts';
@@ -19,6 +19,8 @@ export interface Refresh {
   readonly triggerTimes: readonly number[];
   /** An endpoint of a UDP port came, went or changed. */
   readonly udpChanged: boolean;
+  /** A health check port came, went or must answer something else, or the addresses did that it listens on. */
+  readonly healthChecksChanged: boolean;
 }
 
 export interface DesiredStateOptions {
@@ -74,24 +76,28 @@ export class DesiredState {
     const names = all ? this.#cluster.names().concat(this.#gone(changes.services)) : changes.services;
     const node = this.#nodeView();
     let udpChanged = false;
+    let healthChecksChanged = all;
     for (const name of names) {
-      udpChanged = this.#replan(name, node) || udpChanged;
+      const before = this.plan.service(name);
+      const after = this.#replan(name, node);
+      udpChanged ||= !sameUdp(before?.udp ?? NO_UDP, after?.udp ?? NO_UDP);
+      healthChecksChanged ||= !sameHealthCheck(before?.healthCheck, after?.healthCheck);
       if (breather.due) await breather.breathe();
     }
-    return { triggerTimes: [...changes.triggerTimes.values()].flat(), udpChanged };
+    return { triggerTimes: [...changes.triggerTimes.values()].flat(), udpChanged, healthChecksChanged };
   }
 
   #gone(names: ReadonlySet<NamespacedName>): NamespacedName[] {
     return [...names].filter((name) => this.#cluster.definition(name) === undefined);
   }
 
-  #replan(name: NamespacedName, node: NodeView): boolean {
+  #replan(name: NamespacedName, node: NodeView): ServicePlan | undefined {
     const service = this.#cluster.service(name);
     const before = this.plan.service(name);
     const after = service === undefined ? undefined : planService(service, node, this.#config);
     this.plan.replace(name, after);
     if (after !== undefined && after.warnings.length > 0) this.#report(name, before?.warnings ?? [], after.warnings);
-    return !sameUdp(before?.udp ?? NO_UDP, after?.udp ?? NO_UDP);
+    return after;
   }
 
   #report(name: NamespacedName, before: readonly PlanWarning[], after: readonly PlanWarning[]): void {
@@ -114,6 +120,10 @@ export class DesiredState {
       interfaceAddresses: this.#interfaceAddresses,
     };
   }
+}
+
+function sameHealthCheck(a: PlannedHealthCheck | undefined, b: PlannedHealthCheck | undefined): boolean {
+  return a?.port === b?.port && a?.localEndpoints === b?.localEndpoints;
 }
 
 const NO_UDP: readonly PlannedUdp[] = Object.freeze([]);

@@ -61,7 +61,7 @@ export class Reconciler {
     this.#desired = new DesiredState(options);
     this.#ledger = new DrainLedger(options.drainTimeoutMs);
     this.#draining = new Draining(this.#ledger);
-    this.#conflicts = new ConflictReport(options.log);
+    this.#conflicts = new ConflictReport(options.log, options.onWarning);
     this.#retries = new RetryQueue(options.syncPeriodMs);
     this.#timer = new SyncTimer({
       clock: options.clock,
@@ -175,10 +175,12 @@ export class Reconciler {
     this.#touchUnfinished(clock.now());
     const refresh = await this.#desired.refresh(breather);
     progress.triggerTimes = refresh.triggerTimes;
+    progress.healthChecksChanged = refresh.healthChecksChanged;
     // In a full check too, changes are applied as such first: what is left over then is drift.
     if (progress.kind !== 'first') await this.#syncChanges(progress, breather);
     if (progress.kind !== 'change') await this.#syncAll(progress, breather);
-    if (refresh.udpChanged) await this.#cleanUdpFlows(progress);
+    if (refresh.udpChanged) await this.#cleanUdpFlows(progress, breather);
+    this.#conflicts.update(this.plan.conflicts());
     // What is reported of the sync is counted over everything, too.
     await breather.breathe();
   }
@@ -234,7 +236,6 @@ export class Reconciler {
     const now = clock.now();
     const check = await fullCheckOps(this.plan, have, config.families, excludeCidrs, this.#ledger, now, breather);
     logWrongSets(log, check.wrongSets);
-    this.#conflicts.update(this.plan.conflicts());
     this.#sizes = check.sizes;
     this.#draining.replace(check.draining, now);
     if (progress.kind === 'full') progress.drift = check.ops.filter((op) => this.#isDrift(op));
@@ -265,13 +266,13 @@ export class Reconciler {
     }
   }
 
-  async #cleanUdpFlows(progress: SyncProgress): Promise<void> {
+  async #cleanUdpFlows(progress: SyncProgress, breather: Breather): Promise<void> {
     const { kernel, plan, log } = this.#options;
-    const planned = Array.from(this.plan.services(), (service) => service.udp).flat();
     try {
       for (const family of plan.families) {
         const startedAt = performance.now();
-        const stale = staleFlows(await kernel.getUdpFlows(family), planned);
+        const flows = await kernel.getUdpFlows(family);
+        const stale = await breather.finish(staleFlows(flows, (key) => this.plan.answeringAt(key)));
         const deletedFlows = stale.length === 0 ? 0 : await kernel.deleteFlows(stale);
         progress.flowCleanUps.push({ family, durationMs: performance.now() - startedAt, deletedFlows });
       }

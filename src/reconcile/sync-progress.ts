@@ -11,6 +11,7 @@ export class SyncProgress {
   drift: readonly Op[] = [];
   rulesRepaired = false;
   triggerTimes: readonly number[] = [];
+  healthChecksChanged = false;
   readonly flowCleanUps: FlowCleanUp[] = [];
   error: Error | undefined;
 
@@ -23,7 +24,7 @@ export class SyncProgress {
   }
 
   report(draining: number): SyncReport {
-    const { kind, error, failures, rulesRepaired, triggerTimes, flowCleanUps } = this;
+    const { kind, error, failures, rulesRepaired, triggerTimes, healthChecksChanged, flowCleanUps } = this;
     return {
       kind,
       ok: error === undefined,
@@ -35,6 +36,7 @@ export class SyncProgress {
       rulesRepaired,
       draining,
       triggerTimes,
+      healthChecksChanged,
       flowCleanUps,
     };
   }

@@ -22,6 +22,8 @@ export interface SyncReport {
   readonly draining: number;
   /** When the endpoint changes now in force were made, as their controller says: milliseconds since the epoch. */
   readonly triggerTimes: readonly number[];
+  /** An answer of a Service's health check port may be another, or be wanted at another address. */
+  readonly healthChecksChanged: boolean;
   /** Clean-ups of UDP flows, one for each family; none where no endpoint of a UDP port changed. */
   readonly flowCleanUps: readonly FlowCleanUp[];
 }

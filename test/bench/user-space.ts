@@ -58,7 +58,6 @@ export class UserSpace {
       now: () => SYSTEM_CLOCK.now(),
       log,
       onServing: () => undefined,
-      onWarning: () => undefined,
     });
     this.reconciler = new Reconciler({
       kernel,

@@ -38,7 +38,11 @@ class Node {
         finished();
       },
     };
-    this.run = new Reconciling(this.kernel, { syncPeriodMs: SYNC_PERIOD, observer });
+    this.run = new Reconciling(this.kernel, {
+      syncPeriodMs: SYNC_PERIOD,
+      observer,
+      onWarning: (name, { reason, message }) => this.warnings.push(`${name} ${reason}: ${message}`),
+    });
     this.settled = () =>
       new Promise((resolve) => {
         finished = resolve;
@@ -55,7 +59,6 @@ class Node {
       now: () => this.run.clock.now(),
       log: this.run.log,
       onServing: () => this.serving++,
-      onWarning: (name, { reason, message }) => this.warnings.push(`${name} ${reason}: ${message}`),
     });
     this.health.started(4, this.run.clock.now());
     this.health.started(6, this.run.clock.now());
@@ -209,8 +212,8 @@ test('a Service that loses a virtual server to another one is told so, once as l
   await node.take(rival);
   await node.pass(3 * SYNC_PERIOD);
   const warning =
-    'default/zrival virtual-server-taken: TCP 10.96.0.10:80 belongs to service default/web, which asks for it too: ' +
-    'this service does not get it';
+    'default/zrival virtual-server-taken: TCP 10.96.0.10:80 is wanted by two services and served for default/web only: ' +
+    'give one of the two another address or port';
   expect(node.warnings).toEqual([warning]);
   await node.take({ kind: 'service', event: { type: 'applied', object: service('zrival', '10.96.0.11') } });
   await node.pass(SYNC_PERIOD);

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { FakeKernel } from '../../../src/kernel/fake-kernel.ts';
 import { type IpAddress, formatIp, parseIp } from '../../../src/net/ip.ts';
+import { namespacedName } from '../../../src/net/names.ts';
 import { toPort } from '../../../src/net/port.ts';
 import type { EndpointSlice } from '../../../src/kube/objects.ts';
 import type { SourceEvent } from '../../../src/kube/source.ts';
@@ -265,6 +266,46 @@ describe('change sync', () => {
     expect(report.kind).toBe('change');
     expect(kernel.applied.map(formatOp)).toEqual(['add-real-server TCP 10.96.0.10:80 -> 10.244.0.7:8080 weight=1']);
     expect(kernel.calls.get('getVirtualServers')).toBe(dumps);
+  });
+
+  test('looks at no other service: not for UDP flows, not for health checks', async () => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    const run = new Reconciling(kernel);
+    const dns = service('dns', '10.96.0.53', { ports: [port(53, { protocol: 'UDP' })] });
+    const udpSlice = (host: string): ReturnType<typeof slice> =>
+      slice('dns', [host], { ports: [{ name: '', protocol: 'UDP', port: 8080 }] });
+    const checked = service('checked', '10.96.0.11', {
+      type: 'LoadBalancer',
+      externalTrafficPolicy: 'Local',
+      healthCheckNodePort: 32_000,
+    });
+    await run.take(...listed([WEB, dns, checked], [WEB_SLICE, udpSlice('10.244.0.1'), slice('checked', [])]));
+    const flow = {
+      family: 4 as const,
+      protocol: 'UDP' as const,
+      source: ip('10.244.0.7'),
+      sourcePort: toPort(40_000)!,
+      destination: ip('10.96.0.53'),
+      destinationPort: toPort(53)!,
+      replySource: ip('10.244.0.1'),
+      replySourcePort: toPort(8080)!,
+    };
+    kernel.setUdpFlows([flow, { ...flow, sourcePort: toPort(40_001)!, replySource: ip('10.244.0.2') }]);
+    const { plan } = run.reconciler;
+    plan.services = () => {
+      throw new Error('all services were looked at');
+    };
+    const changed = await run.take({
+      kind: 'endpoint-slice',
+      event: { type: 'applied', object: udpSlice('10.244.0.2') },
+    });
+    expect(changed).toMatchObject({ kind: 'change', ok: true, healthChecksChanged: false });
+    expect(changed.flowCleanUps.map(({ deletedFlows }) => deletedFlows)).toEqual([1, 0]);
+    const local = slice('checked', [endpoint('10.244.0.9', { nodeName: 'node-a' })]);
+    const checks = await run.take({ kind: 'endpoint-slice', event: { type: 'applied', object: local } });
+    expect(checks).toMatchObject({ kind: 'change', ok: true, healthChecksChanged: true });
+    expect(plan.healthChecks.get(namespacedName('default', 'checked'))?.localEndpoints).toBe(1);
   });
 
   test('a change that leaves the plan equal sends nothing', async () => {
