@@ -35,8 +35,8 @@ export class EventPoster implements EventSink {
   }
 
   async update(event: OutgoingEvent, signal: AbortSignal): Promise<Delivery> {
-    const patch = { note: noteOf(event), series: seriesOf(event) };
-    const body = { type: 'application/merge-patch+json', text: JSON.stringify(patch) };
+    // Nothing else of an Event may change in events.k8s.io/v1: it keeps the note that it was created with.
+    const body = { type: 'application/merge-patch+json', text: JSON.stringify({ series: seriesOf(event) }) };
     const path = `${pathOf(event.subject)}/${encodeURIComponent(event.name)}`;
     const reply = await this.#options.client.request({ method: 'PATCH', path, signal, body });
     return await this.#delivery(reply, new Map([[404, 'gone']]));

@@ -45,7 +45,7 @@ export type Delivery =
 /** Where Events go; neither rejects. */
 export interface EventSink {
   create(event: OutgoingEvent, signal: AbortSignal): Promise<Delivery>;
-  /** Count, time and note of one that was created. */
+  /** Count and time of one that was created; the rest of an Event cannot change. */
   update(event: OutgoingEvent, signal: AbortSignal): Promise<Delivery>;
 }
 

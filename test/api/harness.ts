@@ -112,30 +112,31 @@ export class View {
   }
 }
 
-/** A server, a source and a view of it; each test makes its own. */
-export class Bed {
-  readonly server: ApiServer;
+export interface FollowOptions {
+  /** Looked up before the lists are complete. */
+  readonly first?: ObjectName;
+  /** Is told every event after the view. */
+  readonly also?: (event: SourceEvent) => void;
+}
+
+/** A source at a server of the caller's, and a view of it. */
+export class Follower {
   readonly log = new RecordingLog();
   readonly view = new View();
   readonly observations: RequestObservation[] = [];
   client: ApiClient | undefined;
   source: ApiSource | undefined;
 
-  constructor(options: ApiServerOptions = {}) {
-    this.server = new ApiServer(options);
-  }
-
-  /** Starts the source at this server. */
-  follow(
+  start(
+    access: { kubeconfig?: string; master?: string; headersTimeoutMs?: number },
     timing: Partial<ReflectorTiming> = {},
-    access: { kubeconfig?: string; master?: string; headersTimeoutMs?: number } = {},
-    { first, also }: { readonly first?: ObjectName; readonly also?: (event: SourceEvent) => void } = {},
+    { first, also }: FollowOptions = {},
   ): void {
     this.view.lookedUp = first;
     const created = ApiClient.create({
+      kubeconfig: '',
+      master: '',
       ...access,
-      kubeconfig: access.kubeconfig ?? '',
-      master: access.master ?? (access.kubeconfig === undefined ? this.server.url : ''),
       userAgent: userAgent('1.2.3-dev'),
       observer: {
         apiRequestFinished: (observation) => this.observations.push(observation),
@@ -159,6 +160,33 @@ export class Bed {
     });
   }
 
+  async stop(): Promise<void> {
+    await this.source?.stop();
+    this.client?.close();
+    if (this.view.breaches.length > 0)
+      throw new Error(`the source broke its promise: ${this.view.breaches.join('; ')}`);
+  }
+}
+
+/** A server in memory, a source and a view of it; each test makes its own. */
+export class Bed extends Follower {
+  readonly server: ApiServer;
+
+  constructor(options: ApiServerOptions = {}) {
+    super();
+    this.server = new ApiServer(options);
+  }
+
+  /** Starts the source at this server. */
+  follow(
+    timing: Partial<ReflectorTiming> = {},
+    access: { kubeconfig?: string; master?: string; headersTimeoutMs?: number } = {},
+    options: FollowOptions = {},
+  ): void {
+    const master = access.master ?? (access.kubeconfig === undefined ? this.server.url : '');
+    this.start({ ...access, master }, timing, options);
+  }
+
   /** What the server would list to this source. */
   expected(plural: 'services' | 'endpointslices'): readonly string[] {
     const version = plural === 'services' ? 'v1' : 'discovery.k8s.io/v1';
@@ -173,12 +201,11 @@ export class Bed {
       .toSorted();
   }
 
-  async stop(): Promise<void> {
+  override async stop(): Promise<void> {
     await this.source?.stop();
     this.client?.close();
     await this.server.stop();
-    if (this.view.breaches.length > 0)
-      throw new Error(`the source broke its promise: ${this.view.breaches.join('; ')}`);
+    await super.stop();
   }
 }
 

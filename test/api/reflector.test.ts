@@ -118,19 +118,6 @@ describe('following', () => {
     expect(bed.observations[0]).toMatchObject({ method: 'GET', code: '200', host: new URL(bed.server.url).host });
   });
 
-  test('selectors: a Service that gains a label is deleted, one that loses it appears', async () => {
-    const proxied = { labels: { 'service.kubernetes.io/service-proxy-name': 'other' } };
-    await serverWith({}, 'a');
-    bed.server.apply(service('b', '10.96.0.2', proxied));
-    bed.server.apply(service('c', 'None'));
-    bed.follow();
-    await followed('a');
-    bed.server.apply(service('a', '10.96.0.1', proxied));
-    bed.server.apply(service('b', '10.96.0.2'));
-    await eventually(() => expect(bed.view.types('service')).toEqual(['replaced', 'deleted', 'applied']));
-    expect(bed.view.names('service')).toBe('b');
-  });
-
   test('a server that cannot select by clusterIP is asked by label', async () => {
     await serverWith({ clusterIpSelector: false }, 'a');
     bed.follow();

@@ -8,11 +8,10 @@ import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { ApiServer } from '../apiserver/api-server.ts';
 import { isRecord } from '../apiserver/json-object.ts';
-import { node, service, slice } from './harness.ts';
+import { service, slice } from './harness.ts';
 
-/** The server that the other tests trust is held to what the real one does. */
+/** What only the server in memory shows, or only newer real ones; protocol.test.ts holds it to the real one. */
 let server: ApiServer;
-const SERVICES = '/api/v1/namespaces/default/services';
 
 beforeEach(async () => {
   server = new ApiServer();
@@ -26,24 +25,14 @@ interface Answer {
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-async function ask(
-  method: string,
-  path: string,
-  body?: unknown,
-  headers: Readonly<Record<string, string>> = {},
-): Promise<Answer> {
-  const contentType = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
-  const response = await fetch(server.url + path, {
-    method,
-    headers: { ...(body === undefined ? {} : { 'Content-Type': contentType }), ...headers },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
+async function ask(path: string): Promise<Answer> {
+  const response = await fetch(server.url + path);
   const answer: unknown = await response.json();
   return { code: response.status, body: isRecord(answer) ? answer : {} };
 }
 
 async function namesAt(path: string): Promise<string> {
-  const { body } = await ask('GET', path);
+  const { body } = await ask(path);
   const items = body['items'] as readonly { readonly metadata: { readonly name: string } }[];
   return items.map(({ metadata }) => metadata.name).join(' ');
 }
@@ -63,103 +52,41 @@ async function watchLines(path: string, count: number): Promise<readonly Readonl
 }
 
 describe('objects', () => {
-  test('create, read, update, patch, delete', async () => {
-    const created = await ask('POST', SERVICES, service('a', '10.96.0.1'));
-    expect(created).toMatchObject({ code: 201, body: { metadata: { name: 'a', resourceVersion: '1001' } } });
-    expect(await ask('POST', SERVICES, service('a', '10.96.0.1'))).toMatchObject({
-      code: 409,
-      body: { reason: 'AlreadyExists' },
-    });
-    expect(await ask('PUT', `${SERVICES}/a`, created.body)).toMatchObject({
-      code: 200,
-      body: { metadata: { resourceVersion: '1002' } },
-    });
-    expect(await ask('PUT', `${SERVICES}/a`, created.body)).toMatchObject({ code: 409, body: { reason: 'Conflict' } });
-    const patched = await ask('PATCH', `${SERVICES}/a`, {
-      metadata: { labels: { x: 'y' } },
-      spec: { clusterIPs: null },
-    });
-    expect(patched).toMatchObject({
-      code: 200,
-      body: { metadata: { labels: { x: 'y' } }, spec: { clusterIP: '10.96.0.1' } },
-    });
-    expect(patched.body['spec']).not.toHaveProperty('clusterIPs');
-    expect(await ask('GET', `${SERVICES}/a`)).toMatchObject({ code: 200, body: { kind: 'Service' } });
-    expect(await ask('DELETE', `${SERVICES}/a`)).toMatchObject({ code: 200, body: { status: 'Success' } });
-    expect(await ask('GET', `${SERVICES}/a`)).toMatchObject({
-      code: 404,
-      body: { kind: 'Status', reason: 'NotFound' },
-    });
-  });
-
   test.each([
-    ['an unknown path', 404, 'GET', '/apis/nothing/v1/things', undefined, {}],
-    ['an unknown resource', 404, 'GET', '/api/v1/things', undefined, {}],
-    ['a namespace for a Node', 404, 'GET', '/api/v1/namespaces/default/nodes', undefined, {}],
-    ['a bad limit', 400, 'GET', '/api/v1/services?limit=x', undefined, {}],
-    ['a bad timeout', 400, 'GET', '/api/v1/services?watch=1&timeoutSeconds=x', undefined, {}],
-    ['a bad version', 400, 'GET', '/api/v1/services?resourceVersion=x', undefined, {}],
-    ['a bad continue token', 400, 'GET', '/api/v1/services?continue=x', undefined, {}],
-    ['a bad label selector', 400, 'GET', '/api/v1/services?labelSelector=a,,b', undefined, {}],
-    ['an unknown field', 400, 'GET', '/api/v1/services?fieldSelector=spec.x%3D1', undefined, {}],
-    ['a future version', 504, 'GET', '/api/v1/services?resourceVersion=9999', undefined, {}],
-    ['an Accept without JSON', 406, 'GET', '/api/v1/services', undefined, { Accept: 'text/html' }],
-    ['the wrong content type', 415, 'PUT', `${SERVICES}/a`, {}, { 'Content-Type': 'text/plain' }],
-    ['another kind', 400, 'POST', SERVICES, node('a'), {}],
-    ['another namespace', 400, 'POST', SERVICES, service('a', '10.96.0.1', { namespace: 'x' }), {}],
-    ['a name that is none', 422, 'POST', SERVICES, service('A b', '10.96.0.1'), {}],
-    [
-      'a Service without ports',
-      422,
-      'POST',
-      SERVICES,
-      { ...service('a', '10.96.0.1'), spec: { clusterIP: '10.96.0.1' } },
-      {},
-    ],
-    ['streaming without its match', 422, 'GET', '/api/v1/services?watch=1&sendInitialEvents=true', undefined, {}],
-    ['a wrong token', 401, 'GET', '/api/v1/services', undefined, { Authorization: 'Bearer x' }],
-  ])('%s is refused with %i', async (_name, code, method, path, body, headers) => {
-    expect(await ask(method, path, body, headers)).toMatchObject({
+    ['a bad version', 400, '/api/v1/services?resourceVersion=x'],
+    ['streaming without its match', 422, '/api/v1/services?watch=1&sendInitialEvents=true'],
+  ])('%s is refused with %i', async (_name, code, path) => {
+    expect(await ask(path)).toMatchObject({
       code,
       body: { kind: 'Status', status: 'Failure', code },
     });
   });
 
   test('unknown parameters are ignored, and requests are kept', async () => {
-    expect(await ask('GET', '/api/v1/nodes?pretty=true&x=1')).toMatchObject({ code: 200, body: { kind: 'NodeList' } });
+    expect(await ask('/api/v1/nodes?pretty=true&x=1')).toMatchObject({ code: 200, body: { kind: 'NodeList' } });
     expect(server.requests).toMatchObject([{ verb: 'list', resource: 'nodes', code: 200, query: { x: '1' } }]);
   });
 });
 
 describe('lists', () => {
-  test('selectors', async () => {
-    server.apply(service('a', '10.96.0.1', { labels: { app: 'x', tier: 'front' } }));
-    server.apply(service('b', 'None', { labels: { app: 'y' } }));
-    server.apply(service('c', '10.96.0.3', { namespace: 'other' }));
-    const select = (query: string): Promise<string> => namesAt(`/api/v1/services?${query}`);
-    expect(await select('labelSelector=app')).toBe('a b');
-    expect(await select('labelSelector=!app')).toBe('c');
-    expect(await select('labelSelector=app%3Dx')).toBe('a');
-    expect(await select('labelSelector=app!%3Dx')).toBe('b c');
-    expect(await select('labelSelector=app%20in%20(x,y),tier')).toBe('a');
-    expect(await select('labelSelector=app%20notin%20(x)')).toBe('b c');
-    expect(await select('fieldSelector=spec.clusterIP!%3DNone')).toBe('a c');
-    expect(await select('fieldSelector=metadata.name%3Dc')).toBe('c');
-    expect(await namesAt(SERVICES)).toBe('a b');
+  test('Services are selected by clusterIP', async () => {
+    server.apply(service('a', '10.96.0.1'));
+    server.apply(service('b', 'None'));
+    expect(await namesAt('/api/v1/services?fieldSelector=spec.clusterIP!%3DNone')).toBe('a');
   });
 
   test('pages are of one moment, until it is compacted', async () => {
     for (const name of ['a', 'b', 'c', 'd']) server.apply(service(name, '10.96.0.1'));
-    const first = await ask('GET', '/api/v1/services?limit=2');
+    const first = await ask('/api/v1/services?limit=2');
     const { continue: token, resourceVersion } = first.body['metadata'] as Readonly<Record<string, string>>;
     server.delete(service('d', ''));
     server.apply(service('bb', '10.96.0.2'));
     expect(await namesAt(`/api/v1/services?limit=9&continue=${token}`)).toBe('c d');
-    expect((await ask('GET', `/api/v1/services?limit=9&continue=${token}`)).body['metadata']).toEqual({
+    expect((await ask(`/api/v1/services?limit=9&continue=${token}`)).body['metadata']).toEqual({
       resourceVersion,
     });
     server.compact();
-    expect(await ask('GET', `/api/v1/services?continue=${token}`)).toMatchObject({
+    expect(await ask(`/api/v1/services?continue=${token}`)).toMatchObject({
       code: 410,
       body: { reason: 'Expired' },
     });

@@ -5,6 +5,10 @@ export interface AuthOptions {
   /** Bearer token -> user. With any, or with requireUser, a request without a user is refused with 401. */
   readonly tokens?: Readonly<Record<string, string>>;
   readonly requireUser?: boolean;
+  /** Users without any permission. */
+  readonly powerless?: readonly string[];
+  /** User -> "verb resource" that this user is not allowed. */
+  readonly limited?: Readonly<Record<string, readonly string[]>>;
 }
 
 /** Who may do what. Tokens and permissions change while the server runs. */
@@ -12,8 +16,12 @@ export class Authenticator {
   readonly #tokens: Map<string, string>;
   readonly #requireUser: boolean;
   readonly #denied = new Set<string>();
+  readonly #powerless: ReadonlySet<string>;
+  readonly #limited: Readonly<Record<string, readonly string[]>>;
 
-  constructor({ tokens = {}, requireUser }: AuthOptions) {
+  constructor({ tokens = {}, requireUser, powerless = [], limited = {} }: AuthOptions) {
+    this.#powerless = new Set(powerless);
+    this.#limited = limited;
     this.#tokens = new Map(Object.entries(tokens));
     this.#requireUser = requireUser ?? this.#tokens.size > 0;
   }
@@ -43,7 +51,9 @@ export class Authenticator {
   }
 
   authorize(user: string, { verb, type }: RequestInfo): void {
-    if (!this.#denied.has(`${verb} ${type.plural}`)) return;
+    const action = `${verb} ${type.plural}`;
+    const limited = this.#powerless.has(user) || this.#limited[user]?.includes(action) === true;
+    if (!limited && !this.#denied.has(action)) return;
     const group = type.apiVersion.includes('/') ? type.apiVersion.split('/')[0] : '';
     throw new StatusError(
       403,

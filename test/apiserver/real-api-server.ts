@@ -1,13 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import https from 'node:https';
+import { writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { AdminClient } from './admin-client.ts';
 import { CertificateAuthority } from './certificates.ts';
-import type { JsonObject } from './json-object.ts';
-import { typeOfObject } from './resources.ts';
+import type { Certificate } from './certificates.ts';
+import type { RunningApiServer } from './server-under-test.ts';
 
 const READY_MS = 60_000;
 const STOP_MS = 10_000;
@@ -43,36 +42,56 @@ class Program {
     return this.#words;
   }
 
-  async stop(): Promise<void> {
+  stop(): Promise<void> {
+    return this.#end('SIGTERM');
+  }
+
+  kill(): Promise<void> {
+    return this.#end('SIGKILL');
+  }
+
+  async #end(signal: NodeJS.Signals): Promise<void> {
     if (this.ended) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#child.once('exit', () => resolve());
-    this.#child.kill('SIGTERM');
+    this.#child.kill(signal);
     const timer = setTimeout(() => this.#child.kill('SIGKILL'), STOP_MS);
     await promise;
     clearTimeout(timer);
   }
 }
 
-/** etcd and kube-apiserver of a folder, on loopback, with certificates and tokens of their own. See README.md: not proven yet. */
-export class RealApiServer {
+export interface RealApiServerOptions {
+  /** Folder with etcd and kube-apiserver, as setup-envtest lays them down. */
+  readonly assets: string;
+  /** Empty; for certificates, tokens and data. */
+  readonly directory: string;
+  /** token -> user; "admin" may do everything beside them, they what RBAC gives them. */
+  readonly tokens: Readonly<Record<string, string>>;
+  readonly namespaces: readonly string[];
+}
+
+/** etcd and kube-apiserver on free ports of loopback, with certificates and tokens of their own; ended by their process ids. */
+export class RealApiServer implements RunningApiServer {
   readonly url: string;
   readonly caFile: string;
-  readonly #ca: string;
-  readonly #directory: string;
-  readonly #programs: readonly Program[];
+  readonly ca: string;
+  readonly #admin: AdminClient;
+  readonly #etcd: Program;
+  readonly #startServer: () => Program;
+  #server: Program;
 
-  private constructor(url: string, ca: { cert: string; certFile: string }, directory: string, programs: Program[]) {
+  private constructor(url: string, ca: Certificate, etcd: Program, startServer: () => Program) {
     this.url = url;
     this.caFile = ca.certFile;
-    this.#ca = ca.cert;
-    this.#directory = directory;
-    this.#programs = programs;
+    this.ca = ca.cert;
+    this.#admin = new AdminClient(url, ca.cert);
+    this.#etcd = etcd;
+    this.#startServer = startServer;
+    this.#server = startServer();
   }
 
-  /** @param tokens token -> user; "admin" may do everything, others what RBAC gives them */
-  static async start(assets: string, tokens: Readonly<Record<string, string>>): Promise<RealApiServer> {
-    const directory = await mkdtemp(join(tmpdir(), 'real-api-server-'));
+  static async start({ assets, directory, tokens, namespaces }: RealApiServerOptions): Promise<RealApiServer> {
     const authority = await CertificateAuthority.create(directory);
     const { certFile, keyFile } = await authority.server();
     const tokenFile = join(directory, 'tokens.csv');
@@ -87,7 +106,7 @@ export class RealApiServer {
       `--listen-peer-urls=http://127.0.0.1:${peer}`,
       '--unsafe-no-fsync=true',
     ]);
-    const server = new Program(join(assets, 'kube-apiserver'), [
+    const argv = [
       `--etcd-servers=${etcdUrl}`,
       '--bind-address=127.0.0.1',
       `--secure-port=${port}`,
@@ -99,13 +118,18 @@ export class RealApiServer {
       '--authorization-mode=RBAC',
       '--service-cluster-ip-range=10.96.0.0/16',
       '--service-account-issuer=https://127.0.0.1',
-      `--service-account-key-file=${keyFile}`,
+      `--service-account-key-file=${certFile}`,
       `--service-account-signing-key-file=${keyFile}`,
       '--disable-admission-plugins=ServiceAccount',
-    ]);
-    const real = new RealApiServer(`https://127.0.0.1:${port}`, authority.ca, directory, [server, etcd]);
+    ];
+    const startServer = (): Program => new Program(join(assets, 'kube-apiserver'), argv);
+    const real = new RealApiServer(`https://127.0.0.1:${port}`, authority.ca, etcd, startServer);
     try {
       await real.#ready();
+      for (const name of namespaces) {
+        const body = { apiVersion: 'v1', kind: 'Namespace', metadata: { name } };
+        await real.#admin.ask('POST', '/api/v1/namespaces', { body });
+      }
     } catch (error) {
       await real.stop();
       throw error;
@@ -113,60 +137,30 @@ export class RealApiServer {
     return real;
   }
 
-  /** Creates the object; throws what the server says against it. */
-  async create(object: JsonObject): Promise<void> {
-    await this.#expect('POST', this.#collection(object), object);
-  }
-
-  async delete(object: JsonObject): Promise<void> {
-    await this.#expect('DELETE', `${this.#collection(object)}/${object.metadata.name}`);
+  async restart(): Promise<void> {
+    await this.#server.kill();
+    this.#server = this.#startServer();
+    await this.#ready();
   }
 
   /** The API server first: it wants etcd to the last. */
   async stop(): Promise<void> {
-    for (const program of this.#programs) await program.stop();
-    await rm(this.#directory, { recursive: true, force: true });
-  }
-
-  #collection(object: JsonObject): string {
-    const { apiVersion, plural } = typeOfObject(object);
-    const root = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
-    const { namespace } = object.metadata;
-    return namespace === undefined ? `${root}/${plural}` : `${root}/namespaces/${namespace}/${plural}`;
+    await this.#server.stop();
+    await this.#etcd.stop();
   }
 
   async #ready(): Promise<void> {
     const deadline = Date.now() + READY_MS;
     for (;;) {
-      const status = await this.#request('GET', '/readyz').then(
+      const status = await this.#admin.ask('GET', '/readyz').then(
         ({ code }) => code,
         () => 0,
       );
       if (status === 200) return;
-      const ended = this.#programs.find((program) => program.ended);
+      const ended = [this.#etcd, this.#server].find((program) => program.ended);
       if (ended !== undefined) throw new Error(`etcd or kube-apiserver ended: ${ended.words}`);
-      if (Date.now() > deadline) throw new Error(`kube-apiserver is not ready: ${this.#programs[0]?.words}`);
+      if (Date.now() > deadline) throw new Error(`kube-apiserver is not ready: ${this.#server.words}`);
       await sleep(200);
     }
-  }
-
-  async #expect(method: string, path: string, body?: JsonObject): Promise<void> {
-    const { code, text } = await this.#request(method, path, body);
-    if (code >= 300) throw new Error(`${method} ${path}: ${code} ${text}`);
-  }
-
-  async #request(method: string, path: string, body?: JsonObject): Promise<{ code: number; text: string }> {
-    const { promise, resolve, reject } = Promise.withResolvers<{ code: number; text: string }>();
-    const headers = { Authorization: 'Bearer admin', 'Content-Type': 'application/json' };
-    const request = https.request(this.url + path, { method, headers, ca: this.#ca, timeout: 5_000 }, (response) => {
-      let text = '';
-      response.on('data', (chunk) => (text += String(chunk)));
-      response.on('end', () => resolve({ code: response.statusCode ?? 0, text }));
-      response.on('error', reject);
-    });
-    request.on('timeout', () => request.destroy(new Error('no answer')));
-    request.on('error', reject);
-    request.end(body === undefined ? undefined : JSON.stringify(body));
-    return await promise;
   }
 }

@@ -10,6 +10,8 @@ export interface ResourceType {
   readonly fields: readonly string[];
   /** Says what is wrong with an object. */
   validate(object: JsonObject): string | undefined;
+  /** Fields that no update may change. */
+  readonly immutable?: readonly string[];
 }
 
 function validateService({ spec }: JsonObject): string | undefined {
@@ -65,6 +67,16 @@ export const RESOURCE_TYPES: readonly ResourceType[] = [
     namespaced: true,
     fields: ['reason'],
     validate: anything,
+    immutable: [
+      'regarding',
+      'reason',
+      'note',
+      'type',
+      'eventTime',
+      'action',
+      'reportingController',
+      'reportingInstance',
+    ],
   },
 ];
 
@@ -79,6 +91,13 @@ export function selectableFields(type: ResourceType): ReadonlySet<string> {
 }
 
 const NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
+
+export function validateUpdate(type: ResourceType, before: JsonObject, after: JsonObject): void {
+  validate(type, after);
+  const changed = type.immutable?.find((field) => JSON.stringify(before[field]) !== JSON.stringify(after[field]));
+  if (changed !== undefined)
+    throw invalid(`${type.kind} "${after.metadata.name}" is invalid: ${changed}: Invalid value: field is immutable`);
+}
 
 /** What every object needs, then what its kind needs. */
 export function validate(type: ResourceType, object: JsonObject): void {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { JsonObject } from './json-object.ts';
-import { validate } from './resources.ts';
+import { validate, validateUpdate } from './resources.ts';
 import type { ResourceType } from './resources.ts';
 import { badRequest, expired, notFound, StatusError } from './status.ts';
 
@@ -75,9 +75,9 @@ export class Store {
 
   /** With a resourceVersion in the object, only if that is still the newest. */
   update(type: ResourceType, object: JsonObject): JsonObject {
-    validate(type, object);
     const { name, namespace, resourceVersion } = object.metadata;
     const before = this.get(type, namespace ?? 'default', name);
+    validateUpdate(type, before, object);
     if (resourceVersion !== undefined && resourceVersion !== before.metadata.resourceVersion) {
       throw new StatusError(
         409,

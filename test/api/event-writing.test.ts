@@ -1,0 +1,143 @@
+import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
+import { DaemonEvents } from '../../src/daemon/daemon-events.ts';
+import { ApiClient } from '../../src/kube/api-client.ts';
+import { EventPoster } from '../../src/kube/event-poster.ts';
+import { namespacedName } from '../../src/net/names.ts';
+import { SYSTEM_CLOCK } from '../../src/reconcile/clock.ts';
+import type { JsonObject } from '../apiserver/json-object.ts';
+import { RecordingLog } from '../unit/kube/recording-log.ts';
+import { onEachApiServer } from './each-api-server.ts';
+import { service } from './harness.ts';
+
+jest.setTimeout(60_000);
+
+/** With no more rights than system:node-proxier has. */
+onEachApiServer((server) => {
+  let client: ApiClient;
+  let log: RecordingLog;
+  /** Codes of the answers to what was posted. */
+  let posted: string[];
+
+  beforeEach(async () => {
+    log = new RecordingLog();
+    posted = [];
+    const observer = {
+      apiRequestFinished: ({ method, code }: { readonly method: string; readonly code: string }): void => {
+        if (method === 'POST') posted.push(code);
+      },
+      apiResponseRead: (): void => undefined,
+      apiRequestRetried: (): void => undefined,
+      apiRateLimiterWaited: (): void => undefined,
+    };
+    const kubeconfig = await server().kubeconfig('proxier');
+    const created = ApiClient.create({ kubeconfig, master: '', userAgent: 'test', observer });
+    if (!created.ok) throw new Error(created.error);
+    client = created.client;
+  });
+
+  afterEach(() => client.close());
+
+  function recorder(nodeName = 'node-a'): DaemonEvents {
+    return new DaemonEvents(nodeName, new EventPoster({ client, nodeName }), SYSTEM_CLOCK, log);
+  }
+
+  const events = (): Promise<readonly JsonObject[]> => server().list('events');
+
+  test('Starting is about the Node, in namespace default, as kube-proxy writes it', async () => {
+    const before = Date.now();
+    const recorded = recorder();
+    recorded.started();
+    await recorded.close();
+    const [event, ...more] = await events();
+    expect(more).toEqual([]);
+    expect(event).toMatchObject({
+      metadata: { namespace: 'default', name: expect.stringMatching(/^node-a\./) },
+      eventTime: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/),
+      reportingController: 'kube-proxy',
+      reportingInstance: 'kube-proxy-node-a',
+      type: 'Normal',
+      reason: 'Starting',
+      action: 'StartKubeProxy',
+      regarding: { apiVersion: 'v1', kind: 'Node', name: 'node-a', uid: 'node-a' },
+    });
+    expect(Date.parse(String(event?.['eventTime']))).toBeGreaterThanOrEqual(before);
+    expect(event).not.toHaveProperty('series');
+    expect(log.lines).toEqual([]);
+  });
+
+  test('those of a Service are in its namespace and carry its uid, without the right to get it', async () => {
+    const { uid } = (await server().apply(service('web', '10.96.2.1', { namespace: 'shop' }))).metadata;
+    const recorded = recorder();
+    recorded.serviceHealthRefused('shop', 'web', 'port 30000 is taken');
+    recorded.serviceWarning(namespacedName('shop', 'web'), { reason: 'node-owns-address', message: 'it is ours' });
+    await recorded.close();
+    const regarding = { apiVersion: 'v1', kind: 'Service', namespace: 'shop', name: 'web', uid };
+    expect(uid).toEqual(expect.any(String));
+    // Both are written at once: which is first is the server's to say.
+    const written = (await events()).toSorted((a, b) => String(a['reason']).localeCompare(String(b['reason'])));
+    expect(written).toMatchObject([
+      {
+        metadata: { namespace: 'shop' },
+        reason: 'FailedToStartServiceHealthcheck',
+        action: 'Listen',
+        type: 'Warning',
+        regarding,
+      },
+      { metadata: { namespace: 'shop' }, reason: 'NodeOwnsAddress', type: 'Warning', note: 'it is ours', regarding },
+    ]);
+  });
+
+  test('what every node says of a Service is one Event, though all of them write it', async () => {
+    await server().apply(service('web', '10.96.2.2'));
+    for (const name of ['node-a', 'node-b', 'node-c']) {
+      const recorded = recorder(name);
+      recorded.serviceWarning(namespacedName('default', 'web'), { reason: 'invalid-address', message: '"x" is none' });
+      await recorded.close();
+    }
+    expect((await events()).map((event) => event['reason'])).toEqual(['InvalidAddress']);
+    expect(posted).toEqual(['201', '409', '409']);
+    expect(log.lines).toEqual([]);
+  });
+
+  test('a series is patched: count and last time. The note is the first one: nothing else may change', async () => {
+    const poster = new EventPoster({ client, nodeName: 'node-a' });
+    const { signal } = new AbortController();
+    const event = {
+      name: 'web.1',
+      subject: { kind: 'Service', namespace: 'default', name: 'web' },
+      text: { type: 'Warning', reason: 'Some', action: 'Do', note: 'n'.repeat(3_000) },
+      firstAt: 1_000,
+      lastAt: 1_000,
+      count: 1,
+    } as const;
+    expect(await poster.create(event, signal)).toEqual({ result: 'done' });
+    const again = { ...event, count: 7, lastAt: 61_001, text: { ...event.text, note: 'another' } };
+    expect(await poster.update(again, signal)).toEqual({ result: 'done' });
+    const [written] = await events();
+    expect(written).toMatchObject({
+      eventTime: '1970-01-01T00:00:01.000000Z',
+      series: { count: 7, lastObservedTime: '1970-01-01T00:01:01.001000Z' },
+    });
+    expect(written?.['note']).toMatch(/^n{1021}$/);
+    expect(await poster.update({ ...again, name: 'web.2' }, signal)).toEqual({ result: 'gone' });
+  });
+
+  test('a series that was not written while the API was away is created as one', async () => {
+    const poster = new EventPoster({ client, nodeName: 'node-a' });
+    const subject = { kind: 'Node', namespace: '', name: 'node-a' } as const;
+    const text = { type: 'Warning', reason: 'Some', action: 'Do', note: '' } as const;
+    const event = { name: 'node-a.1', subject, text, firstAt: 1_000, lastAt: 2_000, count: 3 };
+    expect(await poster.create(event, new AbortController().signal)).toEqual({ result: 'done' });
+    expect(await events()).toMatchObject([{ series: { count: 3 } }]);
+  });
+
+  test.each([
+    ['health server', 'FailedToStartProxierHealthcheck'],
+    ['metrics server', 'FailedToStartMetricServer'],
+  ] as const)('a %s that cannot listen: %s', async (name, reason) => {
+    const recorded = recorder();
+    recorded.serverRefused(name, 'taken');
+    await recorded.close();
+    expect(await events()).toMatchObject([{ type: 'Warning', reason, action: 'StartKubeProxy', note: 'taken' }]);
+  });
+});

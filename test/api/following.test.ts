@@ -1,0 +1,178 @@
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import type { ReflectorTiming } from '../../src/kube/reflector-timing.ts';
+import type { JsonObject } from '../apiserver/json-object.ts';
+import { eventually } from '../unit/kube/eventually.ts';
+import { PATIENCE_MS, onEachApiServer } from './each-api-server.ts';
+import { Follower, node, service, slice } from './harness.ts';
+
+jest.setTimeout(120_000);
+
+const PROXIED = { 'service.kubernetes.io/service-proxy-name': 'other' };
+const HEADLESS = { 'service.kubernetes.io/headless': '' };
+const OWN = /^default\/kubernetes@/;
+
+/** Each has an address of its own, as the real server wants it. */
+const addresses = new Map<string, string>();
+function web(name: string, more: Partial<JsonObject['metadata']> = {}): JsonObject {
+  if (!addresses.has(name)) addresses.set(name, `10.96.1.${addresses.size + 1}`);
+  return service(name, addresses.get(name) ?? '', more);
+}
+
+onEachApiServer((server) => {
+  let follower: Follower;
+
+  beforeEach(() => {
+    follower = new Follower();
+  });
+
+  afterEach(async () => {
+    await follower.stop();
+  });
+
+  async function follow(timing: Partial<ReflectorTiming> = {}, token = 'proxier'): Promise<void> {
+    follower.start({ kubeconfig: await server().kubeconfig(token) }, { listIdleMs: PATIENCE_MS, ...timing });
+  }
+
+  async function apply(...objects: readonly JsonObject[]): Promise<void> {
+    for (const object of objects) await server().apply(object);
+  }
+
+  const until = (assertion: () => void): Promise<void> => eventually(assertion, PATIENCE_MS);
+
+  /** What is followed; what the real server has made by itself is left out. */
+  const seen = (kind: 'service' | 'endpoint-slice' | 'node'): readonly string[] =>
+    follower.view.of(kind).filter((text) => !OWN.test(text));
+
+  const names = (kind: 'service' | 'endpoint-slice' | 'node' = 'service'): string =>
+    seen(kind)
+      .map((text) => text.replace(/^.*\/(.*)@.*$/, '$1'))
+      .join(' ');
+
+  /** Services as the server has them now, in the manner of `seen`. */
+  async function current(...wanted: readonly string[]): Promise<readonly string[]> {
+    const all = await server().list('services');
+    return all
+      .filter(({ metadata: { name } }) => wanted.includes(name))
+      .map(({ metadata }) => `${metadata.namespace}/${metadata.name}@${metadata.resourceVersion}`)
+      .toSorted();
+  }
+
+  const kinds = (): string => follower.view.types('service').join(' ');
+
+  describe('following', () => {
+    test('all objects at once, then each change once', async () => {
+      await apply(web('a'), web('b'), web('c'), web('d'), slice('a', ['10.0.0.1']), node('node-1'), node('node-2'));
+      await follow();
+      await until(() => expect(names()).toBe('a b c d'));
+      await until(() => expect(names('endpoint-slice')).toBe('a'));
+      await until(() => expect(names('node')).toBe('node-1'));
+      await apply(web('e'), web('a', { labels: { app: 'web' } }));
+      await server().delete(web('b'));
+      const expected = await current('a', 'c', 'd', 'e');
+      await until(() => expect(seen('service')).toEqual(expected));
+      expect(kinds()).toBe('replaced applied applied deleted');
+      expect(follower.log.lines).toEqual([]);
+    });
+
+    test('more objects than a page holds', async () => {
+      const many = Array.from({ length: 10 }, (_, i) => `p${i}`);
+      await apply(...many.map((name) => web(name)));
+      await follow({ pageSize: 3 });
+      await until(() => expect(names()).toBe(many.join(' ')));
+      expect(kinds()).toBe('replaced');
+    });
+
+    test('a Service that gains a label of others is deleted, one that loses it appears; headless ones are never seen', async () => {
+      await apply(web('a'), web('b', { labels: PROXIED }), service('c', 'None', { labels: HEADLESS }));
+      await apply(slice('a', ['10.0.0.1']), slice('c', ['10.0.0.2'], HEADLESS));
+      await follow();
+      await until(() => expect(names()).toBe('a'));
+      await until(() => expect(names('endpoint-slice')).toBe('a'));
+      await apply(web('a', { labels: PROXIED }), web('b'));
+      await until(() => expect(kinds()).toBe('replaced deleted applied'));
+      expect(names()).toBe('b');
+    });
+
+    test('a Service that is deleted and made anew under its name', async () => {
+      await apply(web('a'));
+      await follow();
+      await until(() => expect(names()).toBe('a'));
+      await server().delete(web('a'));
+      await apply(web('a'));
+      const expected = await current('a');
+      await until(() => expect(seen('service')).toEqual(expected));
+      expect(kinds()).toBe('replaced deleted applied');
+    });
+
+    test('a burst of changes: the last state, and none of them twice or out of order', async () => {
+      await apply(slice('a', ['10.0.0.1']));
+      await follow();
+      await until(() => expect(names('endpoint-slice')).toBe('a'));
+      const last = Array.from({ length: 40 }, (_, i) => slice('a', [`10.0.0.${i + 1}`, `10.0.1.${i + 1}`]));
+      await apply(...last);
+      const [{ metadata } = { metadata: undefined }] = await server().list('endpointslices');
+      await until(() => expect(seen('endpoint-slice')).toEqual([`default/a@${metadata?.resourceVersion}`]));
+      expect(follower.view.types('endpoint-slice')).toHaveLength(1 + last.length);
+    });
+  });
+
+  describe('resuming', () => {
+    test('a watch that the server ends in its time goes on where it was, without a list', async () => {
+      await apply(web('a'));
+      await follow({ watchSeconds: [1, 1] });
+      await until(() => expect(names()).toBe('a'));
+      const watches = follower.source?.status[0]?.watches ?? 0;
+      await until(() => expect(follower.source?.status[0]?.watches).toBeGreaterThan(watches));
+      await apply(web('b'));
+      await until(() => expect(names()).toBe('a b'));
+      expect(kinds()).toBe('replaced applied');
+      expect(follower.log.messages('warn')).toEqual([]);
+    });
+
+    test('bookmarks carry the version on while nothing of ours changes', async () => {
+      await apply(web('a'));
+      // The real server sends one two seconds before the end of a watch.
+      await follow({ watchSeconds: [4, 4] });
+      await until(() => expect(names()).toBe('a'));
+      await apply(web('b', { labels: PROXIED }));
+      const [text = ''] = await current('b');
+      const version = Number(text.replace(/^.*@/, ''));
+      await until(() => expect(Number(follower.source?.status[0]?.resourceVersion)).toBeGreaterThanOrEqual(version));
+      expect(kinds()).toBe('replaced');
+    });
+
+    test('a server that dies and comes back: nothing is lost, nothing told twice', async () => {
+      await apply(web('a'), web('b'));
+      await follow({ graceMs: PATIENCE_MS });
+      await until(() => expect(names()).toBe('a b'));
+      await server().restart();
+      await apply(web('c'), web('b', { labels: { app: 'web' } }));
+      await server().delete(web('a'));
+      const expected = await current('b', 'c');
+      await until(() => expect(seen('service')).toEqual(expected));
+      expect(follower.log.messages('warn').join()).toMatch(/cannot follow services at the API server https:/);
+    });
+  });
+
+  describe('credentials', () => {
+    test('a token that is not known: one line, and recovery without a restart', async () => {
+      await apply(web('a'));
+      await follow({}, 'unknown');
+      await until(() => expect(follower.observations.filter(({ code }) => code === '401').length).toBeGreaterThan(5));
+      expect(follower.log.messages('error')).toEqual([
+        expect.stringMatching(/does not accept our credentials \(401: /),
+      ]);
+      await server().kubeconfig('proxier');
+      await until(() => expect(names()).toBe('a'));
+    });
+
+    test('a user without permissions: what is missing is said, and recovery', async () => {
+      await apply(web('a'));
+      await follow({}, 'stranger');
+      const sentence =
+        /^the API server does not allow us to list and watch services \(403: services is forbidden: User "stranger" cannot (list|watch) resource "services" in API group "" at the cluster scope/;
+      await until(() => expect(follower.log.messages('error')).toContainEqual(expect.stringMatching(sentence)));
+      expect(follower.log.messages('error')).toHaveLength(3);
+    });
+  });
+});
