@@ -4,6 +4,7 @@ import type { JsonObject } from '../apiserver/json-object.ts';
 import { eventually } from '../unit/kube/eventually.ts';
 import { PATIENCE_MS, onEachApiServer } from './each-api-server.ts';
 import { Follower, node, service, slice } from './harness.ts';
+import type { FollowOptions } from './harness.ts';
 
 jest.setTimeout(120_000);
 
@@ -29,8 +30,13 @@ onEachApiServer((server) => {
     await follower.stop();
   });
 
-  async function follow(timing: Partial<ReflectorTiming> = {}, token = 'proxier'): Promise<void> {
-    follower.start({ kubeconfig: await server().kubeconfig(token) }, { listIdleMs: PATIENCE_MS, ...timing });
+  async function follow(
+    timing: Partial<ReflectorTiming> = {},
+    token = 'proxier',
+    options: FollowOptions = {},
+  ): Promise<void> {
+    const access = { kubeconfig: await server().kubeconfig(token) };
+    follower.start(access, { listIdleMs: PATIENCE_MS, ...timing }, options);
   }
 
   async function apply(...objects: readonly JsonObject[]): Promise<void> {
@@ -155,6 +161,15 @@ onEachApiServer((server) => {
   });
 
   describe('credentials', () => {
+    test('a Service is looked up ahead of the lists with the rights to list all', async () => {
+      await apply(web('a'), slice('a', ['10.0.0.1']));
+      await follow({}, 'proxier', { first: { namespace: 'default', name: 'a' } });
+      await until(() => expect(names()).toBe('a'));
+      await until(() => expect(names('endpoint-slice')).toBe('a'));
+      await until(() => expect(follower.observations.filter(({ code }) => code === '200').length).toBeGreaterThan(4));
+      expect(follower.observations.filter(({ code }) => code === '403')).toEqual([]);
+    });
+
     test('a token that is not known: one line, and recovery without a restart', async () => {
       await apply(web('a'));
       await follow({}, 'unknown');
@@ -166,12 +181,16 @@ onEachApiServer((server) => {
       await until(() => expect(names()).toBe('a'));
     });
 
-    test('a user without permissions: what is missing is said, and recovery', async () => {
+    test('a user without permissions: what is missing is said, once for each of what is watched', async () => {
       await apply(web('a'));
       await follow({}, 'stranger');
       const sentence =
         /^the API server does not allow us to list and watch services \(403: services is forbidden: User "stranger" cannot (list|watch) resource "services" in API group "" at the cluster scope/;
       await until(() => expect(follower.log.messages('error')).toContainEqual(expect.stringMatching(sentence)));
+      // One for each of what is watched.
+      await until(() => expect(follower.log.messages('error')).toHaveLength(3));
+      const attempts = follower.observations.length + 9;
+      await until(() => expect(follower.observations.length).toBeGreaterThan(attempts));
       expect(follower.log.messages('error')).toHaveLength(3);
     });
   });
