@@ -1,6 +1,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import type { Op } from '../../src/state/op.ts';
+import type { RuleSet } from '../../src/state/rule-set.ts';
 import { transaction } from '../../src/state/transaction.ts';
 import { LongProcess } from '../bed/long-process.ts';
 import { LinuxBed } from './linux-bed.ts';
@@ -113,6 +114,31 @@ describe('the kernel of Linux', () => {
     // Made again, with the same or other buckets: it is there.
     expect((await apply({ kind: 'create-set', set: large })).failures).toEqual([]);
   });
+
+  test.each([4, 6] as const)(
+    'starts one program to write the rules of IPv%s, and one to check them',
+    async (family) => {
+      const rules: RuleSet = {
+        family,
+        chains: [
+          { table: 'filter', name: 'KUBE-FORWARD', rules: [['-m', 'mark', '--mark', '0x4000/0x4000', '-j', 'ACCEPT']] },
+        ],
+        jumps: [{ table: 'filter', from: 'FORWARD', to: 'KUBE-FORWARD', comment: 'kubernetes forwarding rules' }],
+      };
+      const started = (): number => bed.kernel.counters.processesStarted;
+      // As the daemon does at its start: the variant of iptables is found out here.
+      await bed.kernel.probeRules(family);
+      const before = started();
+      expect(await bed.kernel.ensureRules(rules)).toEqual({ changed: true });
+      expect(started()).toBe(before + 1);
+      expect(await bed.rules(family)).toHaveLength(2);
+      expect(await bed.kernel.ensureRules(rules)).toEqual({ changed: false });
+      expect(started()).toBe(before + 2);
+      await bed.flushRules(family);
+      expect(await bed.kernel.ensureRules(rules)).toEqual({ changed: true });
+      expect(await bed.rules(family)).toHaveLength(2);
+    },
+  );
 
   test('says that rights are missing', async () => {
     const argv = ['ip', 'netns', 'exec', bed.netns, 'setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin'];

@@ -110,6 +110,23 @@ describe('a batch of changes', () => {
     expect(refused.map(({ item }) => item)).toEqual([10, 42, 74]);
   });
 
+  test('is encoded one piece ahead, and keeps its order where answers were lost', async () => {
+    const steps: string[] = [];
+    let losses = 1;
+    const connection = new ScriptedConnection(({ sequences }) => {
+      steps.push(`send ${sequences.length}`);
+      if (losses-- > 0) throw lost();
+      return new Uint8Array(0);
+    });
+    const encode = (writer: MessageWriter, item: number): void => {
+      if (item % 50 === 0) steps.push(`encode ${item}`);
+      write(writer, item);
+    };
+    expect(await runBatch(connection, numbers(150), encode, () => undefined, 25)).toEqual([]);
+    const again = ['encode 0', 'send 32', 'send 18'];
+    expect(steps).toEqual(['encode 0', 'send 50', 'encode 50', ...again, 'send 50', 'encode 100', 'send 50']);
+  });
+
   test('whose answers are lost always fails by item, after a bounded number of attempts', async () => {
     const connection = new ScriptedConnection(() => {
       throw lost();
