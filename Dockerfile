@@ -18,5 +18,7 @@ COPY --from=build /src/build/image /
 # Root, because capabilities of a container count for root only; NET_ADMIN and NET_RAW are all that it needs of them once the node is
 # set up (--init-only). There is no shell, no package manager and nothing setuid here.
 USER 0
+# What V8 made of the program when the image was built; only read, so the root file system may be read-only.
+ENV NODE_COMPILE_CACHE=/usr/lib/kube-ipvs-proxy/compiled
 # Short-lived objects are few: the space for them need not grow to 2 x 16 MiB.
 ENTRYPOINT ["/usr/bin/node", "--max-semi-space-size=2", "/usr/lib/kube-ipvs-proxy/kube-ipvs-proxy.mjs"]

@@ -65,5 +65,11 @@ in_image=("${as_root[@]}" chroot "$root")
 "${in_image[@]}" /usr/sbin/xtables-nft-multi iptables --version
 "${in_image[@]}" /usr/sbin/xtables-legacy-multi iptables --version
 "${in_image[@]}" /usr/sbin/modprobe --version | head -n 1
-"${in_image[@]}" /usr/bin/node /usr/lib/kube-ipvs-proxy/kube-ipvs-proxy.mjs --version
+daemon=(/usr/bin/node /usr/lib/kube-ipvs-proxy/kube-ipvs-proxy.mjs)
+"${in_image[@]}" "${daemon[@]}" --version
+# A start that ends where it looks for its credentials has all modules compiled; each start after it takes them from there.
+compiled=/usr/lib/kube-ipvs-proxy/compiled
+NODE_COMPILE_CACHE=$compiled "${in_image[@]}" "${daemon[@]}" --proxy-mode=ipvs --kubeconfig=/nonexistent 2>/dev/null || true
+chmod -R a+rX "$root$compiled"
+[ -n "$(find "$root$compiled" -type f)" ] || { echo "image: nothing was compiled into $compiled" >&2; exit 1; }
 echo "image: $(du -sh "$root" | cut -f 1) in $root"

@@ -28,6 +28,14 @@ export function inContainer(configuration: string, argv: readonly string[]): rea
   return ['/bin/sh', '-c', CONTAINER, 'container', IMAGE, path.resolve(configuration), ...argv];
 }
 
+/** The environment that the image sets: from the Dockerfile. */
+export async function imageEnvironment(): Promise<Readonly<Record<string, string>>> {
+  const dockerfile = await readFile('Dockerfile', 'utf8');
+  return Object.fromEntries(
+    Array.from(dockerfile.matchAll(/^ENV (\w+)=(.*)$/gm), ([, name = '', value = '']) => [name, value]),
+  );
+}
+
 /** How the image starts: from the Dockerfile. */
 export async function imageEntrypoint(): Promise<readonly string[]> {
   const dockerfile = await readFile('Dockerfile', 'utf8');

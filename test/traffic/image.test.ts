@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals
 import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
-import { IMAGE, imageEntrypoint, inContainer } from '../support/image.ts';
+import { IMAGE, imageEntrypoint, imageEnvironment, inContainer } from '../support/image.ts';
 
 jest.setTimeout(180_000);
 
@@ -25,9 +25,11 @@ describe('the image', () => {
   let node: Namespace;
   let daemon: LongProcess;
   let entrypoint: readonly string[];
+  let env: Readonly<Record<string, string>>;
 
   beforeAll(async () => {
     entrypoint = await imageEntrypoint();
+    env = await imageEnvironment();
     bed = await Bed.create({ nodes: 1, podsPerNode: 2, clients: 1 });
     node = bed.node(0);
     for (const index of [0, 1]) await bed.pod(0, index).serveTcp(8080);
@@ -67,8 +69,15 @@ describe('the image', () => {
     }
   });
 
+  test('its program is compiled already', async () => {
+    const { stdout, stderr } = await node.exec(inImage(...entrypoint, '--version'), {
+      env: { ...env, NODE_DEBUG_NATIVE: 'COMPILE_CACHE' },
+    });
+    expect(stdout + stderr).toMatch(/code cache for .*kube-ipvs-proxy\.mjs was accepted/);
+  });
+
   test('its daemon serves, with a read-only root file system', async () => {
-    daemon = await node.spawn(inImage(...entrypoint, ...FLAGS), {});
+    daemon = await node.spawn(inImage(...entrypoint, ...FLAGS), env);
     await daemon.waitForOutput(/first sync done/, 60_000);
     const { stdout } = await node.exec(['ipvsadm', '-Sn']);
     expect(stdout).toContain('-a -t 10.202.0.10:80 -r 10.201.0.11:8080 -m -w 1');
@@ -94,7 +103,7 @@ describe('the image', () => {
   test('SIGTERM ends it with 0; --cleanup from the image leaves nothing', async () => {
     await daemon.stop(10_000);
     expect(daemon.exit).toBe(0);
-    const cleaned = await node.exec(inImage(...entrypoint, ...FLAGS, '--cleanup'), { env: {}, timeoutMs: 60_000 });
+    const cleaned = await node.exec(inImage(...entrypoint, ...FLAGS, '--cleanup'), { env, timeoutMs: 60_000 });
     expect(cleaned.stdout + cleaned.stderr).toContain('clean-up done');
     expect((await node.exec(['ipvsadm', '-Sn'])).stdout).toBe('');
     expect((await node.exec(['iptables-save'])).stdout).not.toContain('KUBE-');
