@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../observe/log.ts';
 import type { ApiClient } from './api-client.ts';
 import type { Exchange } from './exchange.ts';
@@ -23,6 +24,9 @@ export interface ApiSourceOptions {
   readonly observer?: WatchObserver;
 }
 
+/** For so many milliseconds at most the lists wait for what is looked up ahead of them. */
+const HEAD_START_MS = 250;
+
 /** Follows Services, EndpointSlices and our Node at the API server. */
 export class ApiSource implements Source {
   readonly #services: Reflector<Service>;
@@ -45,13 +49,28 @@ export class ApiSource implements Source {
   }
 
   start(handler: (event: SourceEvent) => void): void {
+    this.#running = this.#run(handler);
+  }
+
+  async #run(handler: (event: SourceEvent) => void): Promise<void> {
     const { signal } = this.#abort;
-    this.#running = Promise.all([
-      this.#lookAhead(handler),
-      this.#nodes.run((event) => handler({ kind: 'node', event }), signal),
+    const nodes = this.#nodes.run((event) => handler({ kind: 'node', event }), signal);
+    const ahead = this.#lookAhead(handler);
+    if (this.#first !== undefined) await this.#headStart(ahead);
+    await Promise.all([
+      nodes,
+      ahead,
       this.#services.run((event) => handler({ kind: 'service', event }), signal),
       this.#endpointSlices.run((event) => handler({ kind: 'endpoint-slice', event }), signal),
     ]);
+  }
+
+  /** A server, or a link, that is busy sending everything would answer the small requests last. */
+  async #headStart(ahead: Promise<void>): Promise<void> {
+    const over = new AbortController();
+    const signal = AbortSignal.any([this.#abort.signal, over.signal]);
+    await Promise.race([ahead, sleep(HEAD_START_MS, undefined, { signal }).catch(() => undefined)]);
+    over.abort();
   }
 
   /** An object that the list of its kind has overtaken is old news. */

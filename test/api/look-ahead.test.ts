@@ -85,10 +85,11 @@ describe('the Service that is looked up', () => {
 
   test('comes too late behind the lists, and is not told of', async () => {
     await serverWith({});
-    bed.server.faults.add({ verb: 'list', times: 2, fault: { type: 'slow', bytes: 200, pauseMs: 20 } });
+    bed.server.faults.add({ verb: 'list', times: 2, fault: { type: 'slow', bytes: 40, pauseMs: 60 } });
     bed.follow({}, {}, { first: FIRST });
     await eventually(() => expect(bed.view.names('service')).toBe(ALL));
-    await sleep(200);
+    await eventually(() => expect(lookUps()).toHaveLength(2));
+    await sleep(1_500);
     expect(bed.view.types('service')).toEqual(['replaced']);
     expect(bed.view.types('endpoint-slice')).toEqual(['replaced']);
   });
