@@ -78,13 +78,14 @@ async function start(
   const health = new ProxyHealth(2 * config.syncPeriod);
   let reconciler: Reconciler | undefined;
   let nodeChanges: NodeChanges | undefined;
+  const programmed = Promise.withResolvers<void>();
   const follow = (): void => {
     const feed = new EventFeed(cluster, (event) => {
       noteEvent(event, cluster, metrics, health, nodeChanges);
       reconciler?.clusterChanged();
     });
     started.defer(() => feed.stop());
-    opened.source.start((event) => feed.take(event));
+    opened.source.start((event) => feed.take(event), programmed.promise);
     started.defer(() => opened.source.stop());
   };
   // A server takes its time, in which the kernel can be looked at. A directory is there, and its troubles are worth telling only then.
@@ -119,6 +120,7 @@ async function start(
 
   const parts = { config, control, kernel, metrics, health, cluster, families, planConfig, events };
   reconciler = startReconciler(parts, started);
+  programmed.resolve(reconciler.programmedAhead());
 }
 
 interface Parts {

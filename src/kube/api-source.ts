@@ -24,8 +24,9 @@ export interface ApiSourceOptions {
   readonly observer?: WatchObserver;
 }
 
-/** For so many milliseconds at most the lists wait for what is looked up ahead of them. */
-const HEAD_START_MS = 250;
+/** Milliseconds that the lists wait for what is looked up ahead of them, and then for its being programmed. */
+const ANSWER_MS = 250;
+const PROGRAM_MS = 5_000;
 
 /** Follows Services, EndpointSlices and our Node at the API server. */
 export class ApiSource implements Source {
@@ -48,15 +49,16 @@ export class ApiSource implements Source {
     this.#nodes = new Reflector({ ...shared, resource: ownNode(nodeName) });
   }
 
-  start(handler: (event: SourceEvent) => void): void {
-    this.#running = this.#run(handler);
+  /** @param programmed resolves when what was looked up is in the kernel: the lists, which take all of the loop, can begin */
+  start(handler: (event: SourceEvent) => void, programmed: Promise<void> = Promise.resolve()): void {
+    this.#running = this.#run(handler, programmed);
   }
 
-  async #run(handler: (event: SourceEvent) => void): Promise<void> {
+  async #run(handler: (event: SourceEvent) => void, programmed: Promise<void>): Promise<void> {
     const { signal } = this.#abort;
     const nodes = this.#nodes.run((event) => handler({ kind: 'node', event }), signal);
     const ahead = this.#lookAhead(handler);
-    if (this.#first !== undefined) await this.#headStart(ahead);
+    if ((await this.#within(ANSWER_MS, ahead)) === true) await this.#within(PROGRAM_MS, programmed);
     await Promise.all([
       nodes,
       ahead,
@@ -65,23 +67,27 @@ export class ApiSource implements Source {
     ]);
   }
 
-  /** A server, or a link, that is busy sending everything would answer the small requests last. */
-  async #headStart(ahead: Promise<void>): Promise<void> {
+  /** What the promise says within so many milliseconds. */
+  async #within<T>(milliseconds: number, promise: Promise<T>): Promise<T | undefined> {
     const over = new AbortController();
     const signal = AbortSignal.any([this.#abort.signal, over.signal]);
-    await Promise.race([ahead, sleep(HEAD_START_MS, undefined, { signal }).catch(() => undefined)]);
+    const answer = await Promise.race([promise, sleep(milliseconds, undefined, { signal }).catch(() => undefined)]);
     over.abort();
+    return answer;
   }
 
-  /** An object that the list of its kind has overtaken is old news. */
-  async #lookAhead(handler: (event: SourceEvent) => void): Promise<void> {
+  /**
+   * Answers whether anything was found. A server, or a link, that is busy sending everything would answer these small requests last. An
+   * object that the list of its kind has overtaken is old news.
+   */
+  async #lookAhead(handler: (event: SourceEvent) => void): Promise<boolean> {
     const services = this.#services;
     const endpointSlices = this.#endpointSlices;
-    if (this.#first === undefined) return;
+    if (this.#first === undefined) return false;
     const exchange = { ...this.#exchange, signal: this.#abort.signal };
     const wanted = (): boolean => !services.status.synced || !endpointSlices.status.synced;
     const found = await lookAhead(this.#first, exchange, wanted);
-    if (found === undefined || exchange.signal.aborted) return;
+    if (found === undefined || exchange.signal.aborted) return false;
     if (!services.status.synced) {
       for (const object of found.services) handler({ kind: 'service', event: { type: 'applied', object } });
     }
@@ -90,6 +96,7 @@ export class ApiSource implements Source {
         handler({ kind: 'endpoint-slice', event: { type: 'applied', object } });
       }
     }
+    return found.services.length > 0;
   }
 
   async stop(): Promise<void> {

@@ -23,6 +23,7 @@ export type SourceEvent =
  * that, `applied` may bring single objects that were looked up ahead of the list.
  */
 export interface Source {
-  start(handler: (event: SourceEvent) => void): void;
+  /** @param programmed resolves when the first single objects are in the kernel, and there is time for all the others */
+  start(handler: (event: SourceEvent) => void, programmed?: Promise<void>): void;
   stop(): Promise<void>;
 }

@@ -94,6 +94,11 @@ export class Reconciler {
     if (this.#started) this.#request('change');
   }
 
+  /** What is known of `default/kubernetes` before the lists has been programmed, or there is nothing of it. */
+  async programmedAhead(): Promise<void> {
+    await this.#ahead;
+  }
+
   /** Waits for the sync under way; the kernel keeps what it holds. */
   async stop(): Promise<void> {
     await this.#timer.stop();

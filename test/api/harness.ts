@@ -117,6 +117,8 @@ export interface FollowOptions {
   readonly first?: ObjectName;
   /** Is told every event after the view. */
   readonly also?: (event: SourceEvent) => void;
+  /** What the lists wait for, where something was looked up. */
+  readonly programmed?: Promise<void>;
 }
 
 /** A source at a server of the caller's, and a view of it. */
@@ -130,7 +132,7 @@ export class Follower {
   start(
     access: { kubeconfig?: string; master?: string; headersTimeoutMs?: number },
     timing: Partial<ReflectorTiming> = {},
-    { first, also }: FollowOptions = {},
+    { first, also, programmed }: FollowOptions = {},
   ): void {
     this.view.lookedUp = first;
     const created = ApiClient.create({
@@ -157,7 +159,7 @@ export class Follower {
     this.source.start((event) => {
       this.view.handle(event);
       also?.(event);
-    });
+    }, programmed);
   }
 
   async stop(): Promise<void> {

@@ -83,6 +83,38 @@ describe('the Service that is looked up', () => {
     },
   );
 
+  const wholeLists = (): readonly string[] =>
+    bed.server.requests.map(({ path }) => path).filter((path) => /\/v1\/(services|endpointslices)$/.test(path));
+
+  test('is programmed before the lists begin', async () => {
+    await serverWith({});
+    const { promise: programmed, resolve } = Promise.withResolvers<void>();
+    bed.follow({}, {}, { first: FIRST, programmed });
+    await eventually(() => expect(bed.view.types('service')).toEqual(['applied']));
+    await eventually(() => expect(bed.view.names('node')).toBe('node-1'));
+    await sleep(400);
+    expect(wholeLists()).toEqual([]);
+    resolve();
+    await eventually(() => expect(bed.view.names('service')).toBe(ALL));
+  });
+
+  test.each([
+    ['there is none', (): void => bed.server.delete(service('kubernetes', ''))],
+    [
+      'it may not be looked up',
+      (): void => bed.server.faults.add({ verb: 'list', times: 2, fault: { type: 'status', code: 403 } }),
+    ],
+    [
+      'the look gets no answer',
+      (): void => bed.server.faults.add({ verb: 'list', times: 2, fault: { type: 'stall' } }),
+    ],
+  ])('holds nothing up where %s', async (_name, prepare) => {
+    await serverWith({});
+    prepare();
+    bed.follow({}, {}, { first: FIRST, programmed: new Promise(() => undefined) });
+    await eventually(() => expect(bed.view.names('service')).toContain(OTHERS.join(' ')));
+  });
+
   test('comes too late behind the lists, and is not told of', async () => {
     await serverWith({});
     bed.server.faults.add({ verb: 'list', times: 2, fault: { type: 'slow', bytes: 40, pauseMs: 60 } });
