@@ -23,6 +23,8 @@ import { SET_ROLES, type SetRole } from './set-names.ts';
 export interface VirtualServerChange {
   readonly id: VirtualServerId;
   readonly want: PlannedVirtualServer | undefined;
+  /** What was wanted of it before; undefined: it was not, or nobody knows whether that is in force. */
+  readonly before: PlannedVirtualServer | undefined;
 }
 
 export interface AddressChange {
@@ -193,7 +195,8 @@ export class NodePlan {
     const virtualServers: VirtualServerChange[] = [];
     for (const [key, { id, before }] of this.#touchedVirtualServers) {
       const want = this.virtualServer(key);
-      if (before === 'unknown' || !samePlanned(before, want)) virtualServers.push({ id, want });
+      if (before === 'unknown') virtualServers.push({ id, want, before: undefined });
+      else if (!samePlanned(before, want)) virtualServers.push({ id, want, before });
     }
     const addresses: AddressChange[] = [];
     for (const [address, before] of this.#touchedAddresses) {

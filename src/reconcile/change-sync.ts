@@ -1,16 +1,18 @@
 import type { DrainLedger } from '../diff/drain.ts';
+import { realServerAdditions } from '../diff/real-server-additions.ts';
 import { type HaveVirtualServer, diffVirtualServer } from '../diff/virtual-server-diff.ts';
 import {
   type EntryChange,
   type NodePlan,
   type PlanChanges,
   type SetKey,
+  type VirtualServerChange,
   plannedEntries,
   setKey,
 } from '../plan/node-plan.ts';
 import { plannedSet } from '../plan/set-names.ts';
 import type { Op } from '../state/op.ts';
-import { type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
+import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 import type { Breather } from './breather.ts';
 import type { DrainingVirtualServer } from './draining.ts';
 
@@ -45,6 +47,33 @@ export async function changeOps(
   }
   for (const op of entryOps(plan, changes.entries, sizes)) ops.push(op);
   return { ops, draining };
+}
+
+/** Changes of virtual servers, parted. */
+interface PartedChanges {
+  /** What needs no knowledge of the kernel. */
+  readonly additions: readonly Op[];
+  /** Virtual servers that must be read first. */
+  readonly others: readonly VirtualServerChange[];
+}
+
+/**
+ * A new endpoint, the most frequent change of all, is written without a look at the kernel: its cost is that of one message. Should
+ * the virtual server not be there the kernel says so, and it is read then. Where real servers drain, the new one may be one of them.
+ */
+export function withoutReading(
+  changes: readonly VirtualServerChange[],
+  draining: { has(id: VirtualServerId): boolean },
+): PartedChanges {
+  const additions: Op[] = [];
+  const others: VirtualServerChange[] = [];
+  for (const change of changes) {
+    const { id, before, want } = change;
+    const ops = before && want && !draining.has(id) ? realServerAdditions(id, before, want) : undefined;
+    if (ops === undefined) others.push(change);
+    else for (const op of ops) additions.push(op);
+  }
+  return { additions, others };
 }
 
 function* entryOps(plan: NodePlan, changes: readonly EntryChange[], sizes: SetSizes): IterableIterator<Op> {

@@ -31,6 +31,11 @@ export class Draining {
     return sum;
   }
 
+  /** Real servers of it drain, as far as we know. */
+  has(id: VirtualServerId): boolean {
+    return this.#virtualServers.has(virtualServerKey(id));
+  }
+
   /** A change sync looked at `ids`, and these of them drain. */
   update(ids: readonly VirtualServerId[], draining: readonly DrainingVirtualServer[], now: number): void {
     for (const id of ids) this.#virtualServers.delete(virtualServerKey(id));

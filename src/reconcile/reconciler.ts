@@ -7,11 +7,11 @@ import type { Log } from '../observe/log.ts';
 import type { NodePlan, SetKey } from '../plan/node-plan.ts';
 import { planRules } from '../plan/plan-rules.ts';
 import type { Op } from '../state/op.ts';
-import { formatFailure } from '../state/outcome.ts';
+import { type OpFailure, formatFailure } from '../state/outcome.ts';
 import { transactionInSteps } from '../state/transaction.ts';
 import { addAhead, missingSets } from './add-ahead.ts';
 import { Breather } from './breather.ts';
-import { changeOps } from './change-sync.ts';
+import { changeOps, withoutReading } from './change-sync.ts';
 import type { Clock } from './clock.ts';
 import { ConflictReport } from './conflict-report.ts';
 import { applyGuarded } from './deny-guard.ts';
@@ -226,12 +226,18 @@ export class Reconciler {
   async #syncChanges(progress: SyncProgress, breather: Breather): Promise<void> {
     const { kernel, clock } = this.#options;
     const changes = this.plan.takeChanges();
-    const ids = changes.virtualServers.map(({ id }) => id);
+    const { additions, others } = withoutReading(changes.virtualServers, this.#draining);
+    const ids = others.map(({ id }) => id);
     const have = await readVirtualServers(kernel, ids);
     const now = clock.now();
-    const sync = await changeOps(this.plan, changes, have, this.#sizes, this.#ledger, now, breather);
+    const rest = { ...changes, virtualServers: others };
+    const sync = await changeOps(this.plan, rest, have, this.#sizes, this.#ledger, now, breather);
     this.#draining.update(ids, sync.draining, now);
-    await this.#apply(sync.ops, progress, breather);
+    const refused = await this.#apply([...additions, ...sync.ops], progress, breather, additions);
+    if (refused.length === 0) return;
+    // Somebody else has changed what these count on: now it is read.
+    for (const { op } of refused) if ('id' in op) this.plan.touchVirtualServer(op.id);
+    await this.#syncChanges(progress, breather);
   }
 
   async #syncAll(progress: SyncProgress, breather: Breather): Promise<void> {
@@ -255,20 +261,34 @@ export class Reconciler {
     return !drained && this.#retries.attempts(op) === 0;
   }
 
-  async #apply(ops: readonly Op[], progress: SyncProgress, breather: Breather): Promise<void> {
-    if (ops.length === 0) return;
+  /** Answers the failures of `attempts`, which count as none: who tries knows another way. */
+  async #apply(
+    ops: readonly Op[],
+    progress: SyncProgress,
+    breather: Breather,
+    attempts: readonly Op[] = [],
+  ): Promise<readonly OpFailure[]> {
+    if (ops.length === 0) return [];
+    progress.count(ops);
+    await breather.breathe();
     const { kernel, clock, log } = this.#options;
-    const transaction = await breather.finish(transactionInSteps(ops));
-    progress.count(transaction.ops);
-    const outcome = await applyGuarded(kernel, transaction);
+    const outcome = await applyGuarded(kernel, await breather.finish(transactionInSteps(ops)));
+    if (outcome.failures.length === 0) return [];
+    const tried = new Set(attempts);
+    const refused: OpFailure[] = [];
     for (const failure of outcome.failures) {
+      if (tried.has(failure.op)) {
+        refused.push(failure);
+        continue;
+      }
       progress.failures.push(failure);
       this.#retries.failed(failure.op, clock.now());
-      const attempts = this.#retries.attempts(failure.op);
-      if (attempts === 1) log.error(`the kernel refused ${formatFailure(failure)}; it is retried`);
-      else log.debug(2, `refused again: ${formatFailure(failure)}`, { attempts });
-      if (breather.due) await breather.breathe();
+      const attempt = this.#retries.attempts(failure.op);
+      if (attempt === 1) log.error(`the kernel refused ${formatFailure(failure)}; it is retried`);
+      else log.debug(2, `refused again: ${formatFailure(failure)}`, { attempts: attempt });
+      await breather.breathe();
     }
+    return refused;
   }
 
   async #cleanUdpFlows(progress: SyncProgress, breather: Breather): Promise<void> {

@@ -11,7 +11,7 @@ export interface NextRun {
 
 export interface SyncTimerOptions {
   readonly clock: Clock;
-  /** From the end of one run to the start of the next, in ms; requests in between become one. */
+  /** From the end of one run that was asked for to the start of the next, in ms; requests in between become one. */
   readonly minPeriodMs: number;
   /** Does the work; never rejects. */
   readonly run: (wanted: Wanted) => Promise<NextRun>;
@@ -19,12 +19,15 @@ export interface SyncTimerOptions {
 
 /**
  * When to sync: one run at a time, requests coalesced, a pause of minPeriod between runs, and a wake-up that each run asks for
- * (the periodic full check, a retry, a look at what drains).
+ * (the periodic full check, a retry, a look at what drains). A run that nobody but the clock has asked for is followed by no pause: a
+ * change that comes just after a periodic check is as urgent as any other.
  */
 export class SyncTimer {
   readonly #options: SyncTimerOptions;
   #state: 'idle' | 'waiting' | 'running' | 'stopped' = 'idle';
   #wanted: Wanted | undefined;
+  /** What waits to be run was not only wanted by the clock. */
+  #asked = false;
   #notBefore = 0;
   #cancelWait: () => void = () => {};
   #cancelWake: () => void = () => {};
@@ -35,6 +38,11 @@ export class SyncTimer {
   }
 
   request(wanted: Wanted): void {
+    this.#asked = true;
+    this.#want(wanted);
+  }
+
+  #want(wanted: Wanted): void {
     if (this.#state === 'stopped') return;
     this.#wanted = this.#wanted === 'full' ? 'full' : wanted;
     if (this.#state === 'idle') this.#schedule();
@@ -63,12 +71,14 @@ export class SyncTimer {
     const { clock, minPeriodMs, run } = this.#options;
     this.#state = 'running';
     this.#wanted = undefined;
+    const asked = this.#asked;
+    this.#asked = false;
     this.#cancelWake();
     const again = await run(wanted);
-    this.#notBefore = clock.now() + minPeriodMs;
+    if (asked) this.#notBefore = clock.now() + minPeriodMs;
     if (this.#isStopped()) return;
     this.#state = 'idle';
-    this.#cancelWake = clock.setTimer(() => this.request(again.wanted), again.inMs);
+    this.#cancelWake = clock.setTimer(() => this.#want(again.wanted), again.inMs);
     if (this.#wanted !== undefined) this.#schedule();
   }
 

@@ -72,6 +72,28 @@ describe('SyncTimer', () => {
     expect(runs[1]).toEqual([1_300, 'change']);
   });
 
+  test('a run that only the clock asked for is followed by no pause, one that was asked for as well is', async () => {
+    const { clock, runs, timer: made, end } = timer(1_000);
+    made.request('change');
+    clock.advance(0);
+    await end();
+    clock.advance(30_000);
+    await end();
+    clock.advance(1);
+    made.request('change');
+    clock.advance(0);
+    expect(runs.slice(1)).toEqual([
+      [30_000, 'full'],
+      [30_001, 'change'],
+    ]);
+    await end();
+    made.request('change');
+    clock.advance(999);
+    expect(runs).toHaveLength(3);
+    clock.advance(1);
+    expect(runs[3]).toEqual([31_001, 'change']);
+  });
+
   test('wakes up by itself when the run asked for it, and never after stop', async () => {
     const { clock, runs, timer: made, end } = timer(0);
     made.request('change');

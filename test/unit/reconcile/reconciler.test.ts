@@ -258,14 +258,55 @@ describe('default/kubernetes ahead of the lists', () => {
 });
 
 describe('change sync', () => {
-  test('costs what the change costs: one endpoint, one operation, one virtual server read', async () => {
+  test('costs what the change costs: a new endpoint is one operation and no look at the kernel', async () => {
     const { kernel, run } = await started();
     kernel.applied.length = 0;
-    const dumps = kernel.calls.get('getVirtualServers');
+    const calls = new Map(kernel.calls);
     const report = await run.take(sliceChange(['10.244.0.5', '10.244.0.6', '10.244.0.7']));
     expect(report.kind).toBe('change');
     expect(kernel.applied.map(formatOp)).toEqual(['add-real-server TCP 10.96.0.10:80 -> 10.244.0.7:8080 weight=1']);
+    expect(new Map(kernel.calls)).toEqual(calls.set('apply', (calls.get('apply') ?? 0) + 1));
+  });
+
+  test('an endpoint that goes: only its virtual server is read', async () => {
+    const { kernel, run } = await started();
+    kernel.applied.length = 0;
+    const dumps = kernel.calls.get('getVirtualServers');
+    const found = kernel.calls.get('findVirtualServers') ?? 0;
+    await run.take(sliceChange(['10.244.0.5']));
+    expect(kernel.applied.map(formatOp)).toEqual(['delete-real-server TCP 10.96.0.10:80 -> 10.244.0.6:8080 weight=0']);
     expect(kernel.calls.get('getVirtualServers')).toBe(dumps);
+    expect(kernel.calls.get('findVirtualServers')).toBe(found + 1);
+  });
+
+  test('a new endpoint of a virtual server that somebody took away: it is read, and mended in the same sync', async () => {
+    const { kernel, run } = await started();
+    kernel.put({ kind: 'delete-virtual-server', id: id('10.96.0.10') });
+    const report = await run.take(sliceChange(['10.244.0.5', '10.244.0.6', '10.244.0.7']));
+    expect(report).toMatchObject({ kind: 'change', ok: true, failures: [] });
+    const servers = ['10.244.0.5:8080 1', '10.244.0.6:8080 1', '10.244.0.7:8080 1'];
+    expect(await ipvs(kernel)).toEqual({ 'TCP 10.96.0.10:80': servers });
+    expect(run.log.lines.filter((line) => line.startsWith('error'))).toEqual([]);
+  });
+
+  test('a new endpoint that is there already gets its weight', async () => {
+    const { kernel, run } = await started();
+    kernel.put({ kind: 'add-real-server', id: id('10.96.0.10'), realServer: real('10.244.0.7', 0) });
+    await run.take(sliceChange(['10.244.0.5', '10.244.0.6', '10.244.0.7']));
+    expect((await ipvs(kernel))['TCP 10.96.0.10:80']).toContain('10.244.0.7:8080 1');
+  });
+
+  test('a new endpoint that the kernel will not have fails once in the report, and is retried', async () => {
+    const { kernel, run } = await started();
+    kernel.failOps((op) => (op.kind === 'add-real-server' ? 12 : undefined));
+    const report = await run.take(sliceChange(['10.244.0.5', '10.244.0.6', '10.244.0.7']));
+    expect(report.failures.map(({ op, code }) => `${formatOp(op)} ${code}`)).toEqual([
+      'add-real-server TCP 10.96.0.10:80 -> 10.244.0.7:8080 weight=1 ENOMEM',
+    ]);
+    expect(run.clock.nextIn).toBe(1_000);
+    kernel.recover();
+    expect((await run.pass(1_000)).failures).toEqual([]);
+    expect((await ipvs(kernel))['TCP 10.96.0.10:80']).toContain('10.244.0.7:8080 1');
   });
 
   test('looks at no other service: not for UDP flows, not for health checks', async () => {
