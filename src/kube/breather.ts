@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
+import { Pace } from '../observe/pace.ts';
 
 /** Milliseconds of reading between two turns of the event loop. */
 const BUDGET_MS = 8;
@@ -8,15 +9,15 @@ const BUDGET_MS = 8;
  * ends. Readers ask this between objects.
  */
 export class Breather {
-  #since = performance.now();
+  readonly #pace = new Pace(BUDGET_MS);
 
   /** To be awaited where it answers something: the budget is used up. */
   breathe(): Promise<void> | undefined {
-    return performance.now() - this.#since < BUDGET_MS ? undefined : this.#turn();
+    return this.#pace.due ? this.#turn() : undefined;
   }
 
   async #turn(): Promise<void> {
     await setImmediate();
-    this.#since = performance.now();
+    this.#pace.renew();
   }
 }

@@ -1,24 +1,24 @@
 import { setImmediate } from 'node:timers/promises';
+import { Pace } from '../observe/pace.ts';
 
 /** Lets the event loop turn during long work, so that health checks are answered all through a large sync. */
 export class Breather {
-  readonly #budgetMs: number;
-  #since = performance.now();
+  readonly #pace: Pace;
 
   constructor(budgetMs = 8) {
-    this.#budgetMs = budgetMs;
+    this.#pace = new Pace(budgetMs);
   }
 
   /** To be asked between small pieces of work, before breathe(): an `await` for each piece would cost as much as the piece. */
   get due(): boolean {
-    return performance.now() - this.#since >= this.#budgetMs;
+    return this.#pace.due;
   }
 
   /** Lets the event loop turn if the budget is used up. */
   async breathe(): Promise<void> {
     if (!this.due) return;
     await setImmediate();
-    this.#since = performance.now();
+    this.#pace.renew();
   }
 
   /** Runs a computation that is free of promises and says by `yield` where it may be cut. */
