@@ -8,6 +8,7 @@ import { burst, watchBurst } from './row/burst.ts';
 import { change } from './row/change.ts';
 import { changeScale, changeScaleUserSpace } from './row/change-scale.ts';
 import { churn, churnKernel } from './row/churn.ts';
+import { eventLoop, eventLoopDaemon, eventLoopUserSpace } from './row/event-loop.ts';
 import { firstSync } from './row/first-sync.ts';
 import { fullCheck } from './row/full-check.ts';
 import { kubernetesFirst } from './row/kubernetes-first.ts';
@@ -33,6 +34,9 @@ const ROWS: readonly Row[] = [
   burst,
   watchBurst,
   fullCheck,
+  eventLoopUserSpace,
+  eventLoop,
+  eventLoopDaemon,
   start,
   kubernetesFirst,
   memory,

@@ -4,7 +4,7 @@ import { Interner } from '../../src/kube/interner.ts';
 import { LineSplitter } from '../../src/kube/line-splitter.ts';
 import type { ObjectMeta } from '../../src/kube/objects.ts';
 import { ENDPOINT_SLICES, type Resource, SERVICES } from '../../src/kube/resource.ts';
-import type { ObjectEvent } from '../../src/kube/source.ts';
+import type { ObjectEvent, SourceEvent } from '../../src/kube/source.ts';
 import { trimNode } from '../../src/kube/trim-node.ts';
 import { decodeWatchEvent } from '../../src/kube/watch-event.ts';
 import { EventFeed } from '../../src/daemon/event-feed.ts';
@@ -34,6 +34,7 @@ export class UserSpace {
   readonly log = new QuietLog();
   readonly metrics = new ProxyMetrics([4, 6]);
   readonly reconciler: Reconciler;
+  #ahead = 0;
   readonly #health = new ProxyHealth(2 * SYNC_PERIOD_MS);
   readonly #serviceHealth = new ServiceHealthServers({ proxyHealthy: () => true, onBindFailure: () => undefined });
   readonly #feed: EventFeed;
@@ -55,7 +56,7 @@ export class UserSpace {
       metrics,
       health: this.#health,
       serviceHealth: this.#serviceHealth,
-      now: () => SYSTEM_CLOCK.now(),
+      now: () => this.#now(),
       log,
       onServing: () => undefined,
     });
@@ -68,7 +69,7 @@ export class UserSpace {
       syncPeriodMs: SYNC_PERIOD_MS,
       minSyncPeriodMs: 0,
       drainTimeoutMs: 0,
-      clock: SYSTEM_CLOCK,
+      clock: { now: () => this.#now(), setTimer: (run, ms) => SYSTEM_CLOCK.setTimer(run, ms) },
       log,
       observer: {
         queued: () => publisher.queued(),
@@ -89,15 +90,29 @@ export class UserSpace {
   async list(lines: Iterable<WatchLine>): Promise<void> {
     const node = trimNode(nodeObject(), this.interner).object;
     if (node === undefined) throw new Error('the node is of no use');
-    this.#feed.take({ kind: 'node', event: { type: 'replaced', objects: [node] } });
     const services = [];
     const slices = [];
     for (const line of lines) {
       if (line.kind === 'service') services.push(...applied(this.#read(line, SERVICES)));
       else slices.push(...applied(this.#read(line, ENDPOINT_SLICES)));
     }
-    this.#feed.take({ kind: 'service', event: { type: 'replaced', objects: services } });
-    this.#feed.take({ kind: 'endpoint-slice', event: { type: 'replaced', objects: slices } });
+    await this.sync([
+      { kind: 'node', event: { type: 'replaced', objects: [node] } },
+      { kind: 'service', event: { type: 'replaced', objects: services } },
+      { kind: 'endpoint-slice', event: { type: 'replaced', objects: slices } },
+    ]);
+  }
+
+  /** Events, and a sync after the last of them. */
+  async sync(events: readonly SourceEvent[]): Promise<void> {
+    for (const event of events) this.#feed.take(event);
+    await this.settled();
+  }
+
+  /** The periodic check, its time come. */
+  async fullCheck(): Promise<void> {
+    this.#ahead += SYNC_PERIOD_MS;
+    this.reconciler.clusterChanged();
     await this.settled();
   }
 
@@ -119,6 +134,10 @@ export class UserSpace {
     await this.#feed.stop();
     await this.reconciler.stop();
     await this.#serviceHealth.close();
+  }
+
+  #now(): number {
+    return SYSTEM_CLOCK.now() + this.#ahead;
   }
 
   #read<T extends { readonly meta: ObjectMeta }>({ kind, text }: WatchLine, resource: Resource<T>): ObjectEvent<T>[] {
