@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { Pace } from '../observe/pace.ts';
+import { Pace } from '../net/pace.ts';
 
 /** Milliseconds of reading between two turns of the event loop. */
 const BUDGET_MS = 8;

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { Pace } from '../observe/pace.ts';
+import { Pace } from '../net/pace.ts';
 
 /** Lets the event loop turn during long work, so that health checks are answered all through a large sync. */
 export class Breather {

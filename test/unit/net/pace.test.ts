@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
-import { Pace } from '../../../src/observe/pace.ts';
+import { Pace } from '../../../src/net/pace.ts';
 
 describe('Pace', () => {
   afterEach(() => {
