@@ -10,6 +10,7 @@ import { changeScale, changeScaleUserSpace } from './row/change-scale.ts';
 import { churn, churnKernel } from './row/churn.ts';
 import { eventLoop, eventLoopDaemon, eventLoopUserSpace } from './row/event-loop.ts';
 import { firstSync } from './row/first-sync.ts';
+import { footprint } from './row/footprint.ts';
 import { fullCheck } from './row/full-check.ts';
 import { kubernetesFirst } from './row/kubernetes-first.ts';
 import { memory } from './row/memory.ts';
@@ -40,6 +41,7 @@ const ROWS: readonly Row[] = [
   start,
   kubernetesFirst,
   memory,
+  footprint,
   churn,
   churnKernel,
 ];

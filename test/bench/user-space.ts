@@ -125,9 +125,10 @@ export class UserSpace {
 
   /** Resolves when a sync has ended after all that was taken. */
   async settled(): Promise<void> {
-    for (let before = this.#reports; this.#reports === before || this.cluster.pending().services > 0;)
+    for (let before = this.#reports; this.#reports === before || this.cluster.pending().services > 0;) {
+      if (this.#failed !== undefined) throw new Error(`a sync failed: ${this.#failed.error?.message ?? 'operations'}`);
       await setImmediate();
-    if (this.#failed !== undefined) throw new Error(`a sync failed: ${this.#failed.error?.message ?? 'operations'}`);
+    }
   }
 
   async stop(): Promise<void> {
