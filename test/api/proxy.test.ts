@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { CertificateAuthority } from '../apiserver/certificates.ts';
 import { ConnectProxy } from '../apiserver/connect-proxy.ts';
 import { kubeconfig } from '../apiserver/kubeconfig.ts';
+import { SocksProxy } from '../apiserver/socks-proxy.ts';
 import { eventually } from '../unit/kube/eventually.ts';
 import { Bed, service } from './harness.ts';
 
@@ -132,6 +133,55 @@ describe('proxy-url of the kubeconfig', () => {
     bed.client?.close();
     await eventually(() => expect(proxy.open).toBe(0));
     expect(performance.now() - before).toBeLessThan(1_000);
+  });
+
+  test('a proxy that speaks TLS, with a certificate of the authority of the kubeconfig', async () => {
+    const { cert, key } = await authority.server('proxy');
+    const secured = new ConnectProxy({ cert, key });
+    try {
+      await follow({ 'proxy-url': `https://${await secured.start()}` });
+      await followed();
+      expect(new Set(secured.asked)).toEqual(new Set([`CONNECT ${target()}`]));
+      expect(bed.log.lines).toEqual([]);
+    } finally {
+      await bed.source?.stop();
+      bed.client?.close();
+      await secured.stop();
+    }
+  });
+
+  test('a proxy that speaks TLS with a certificate of nobody we know is refused, and named', async () => {
+    const other = await CertificateAuthority.create(await mkdtemp(join(directory, 'other-')), 'other-ca');
+    const { cert, key } = await other.server('proxy');
+    const secured = new ConnectProxy({ cert, key });
+    try {
+      const address = await secured.start();
+      await follow({ 'proxy-url': `https://${address}` });
+      await eventually(() =>
+        expect(bed.log.messages('warn').join()).toMatch(new RegExp(`the proxy ${address}: .*certificate`)),
+      );
+      expect(secured.asked).toEqual([]);
+      expect(bed.server.requests).toEqual([]);
+    } finally {
+      await bed.source?.stop();
+      bed.client?.close();
+      await secured.stop();
+    }
+  });
+
+  test.each(['socks5', 'socks5h', 'socks'])('a SOCKS proxy (%s), with TLS to the server inside', async (scheme) => {
+    const socks = new SocksProxy();
+    try {
+      await follow({ 'proxy-url': `${scheme}://${await socks.start()}` });
+      await followed();
+      expect(new Set(socks.asked)).toEqual(new Set([target()]));
+      expect(bed.server.requests.map(({ user }) => user)).toEqual(Array(3).fill('system:kube-proxy'));
+      expect(bed.log.lines).toEqual([]);
+    } finally {
+      await bed.source?.stop();
+      bed.client?.close();
+      await socks.stop();
+    }
   });
 
   test('a URL that is none is said at the start, without what it holds', async () => {

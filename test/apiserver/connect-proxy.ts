@@ -1,4 +1,5 @@
 import http from 'node:http';
+import https from 'node:https';
 import { type AddressInfo, type Socket, connect } from 'node:net';
 
 /** An HTTP proxy that opens tunnels (CONNECT) and forwards plain requests, and remembers what it was asked for. */
@@ -9,11 +10,14 @@ export class ConnectProxy {
   authorization: string | undefined;
   /** Takes CONNECT and says nothing. */
   silent = false;
-  readonly #server: http.Server;
+  readonly #server: http.Server | https.Server;
   readonly #sockets = new Set<Socket>();
 
-  constructor() {
-    this.#server = http.createServer((request, response) => this.#forward(request, response));
+  /** @param tls PEM texts; plain HTTP without */
+  constructor(tls?: { readonly cert: string; readonly key: string }) {
+    const forward = (request: http.IncomingMessage, response: http.ServerResponse): void =>
+      this.#forward(request, response);
+    this.#server = tls === undefined ? http.createServer(forward) : https.createServer(tls, forward);
     this.#server.on('connection', (socket: Socket) => this.#keep(socket));
     this.#server.on('connect', (request, client: Socket) => this.#tunnel(request, client));
   }
