@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LongProcess } from '../../bed/long-process.ts';
 import { Namespace } from '../../bed/namespace.ts';
-import { imageEntrypoint, inContainer } from '../../support/image.ts';
+import { imageEntrypoint, imageEnvironment, inContainer } from '../../support/image.ts';
 import { BenchNode } from '../bench-node.ts';
 import { DaemonNode } from '../daemon-process.ts';
 import { type ClusterShape, NODE_ADDRESS } from '../large-cluster.ts';
@@ -81,7 +81,7 @@ async function imageMemory(): Promise<number> {
   await using node = new Namespace('node-0', bench.netns, { v4: NODE_ADDRESS, v6: '' });
   const flags = ['--proxy-mode=ipvs', '--hostname-override=node-0', '--conntrack-max-per-core=0'];
   const argv = [...(await imageEntrypoint()), ...flags, '--manifests=/etc/kube-ipvs-proxy'];
-  const daemon = await node.spawn(inContainer('manifests/demo', argv));
+  const daemon = await node.spawn(inContainer('manifests/demo', argv), await imageEnvironment());
   await daemon.waitForOutput(/first sync done/, 120_000);
   await sleep(REST_MS);
   return residentMib(daemon.pid);
