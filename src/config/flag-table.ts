@@ -285,6 +285,12 @@ const ROWS: Readonly<Record<FlagGroup, readonly Row[]>> = {
       { kind: strings, hint: 'cidrs' },
     ],
     [
+      'ipvs-local-route-cidrs',
+      '',
+      'light mode: one local route for each of these CIDRs (your service CIDRs) in place of an address on kube-ipvs0 for each service in them',
+      { kind: strings, hint: 'cidrs' },
+    ],
+    [
       'ipvs-run-estimation',
       '',
       'set net.ipv4.vs.run_estimation; false spares the kernel a walk over all servers each two seconds, and its traffic counters stand still; not given: leave it as it is',

@@ -86,6 +86,8 @@ export interface ProxyConfig {
   readonly excludeCidrs: readonly Cidr[];
   /** Service addresses in these are served, but not bound to kube-ipvs0. */
   readonly unboundCidrs: readonly Cidr[];
+  /** A local route stands for the service addresses in these; each at least /8 or /48. */
+  readonly localRouteCidrs: readonly Cidr[];
   /** net.ipv4.vs.run_estimation; undefined: left as it is. */
   readonly runEstimation: boolean | undefined;
   readonly strictArp: boolean;

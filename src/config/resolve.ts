@@ -1,5 +1,5 @@
-import { type Cidr, parseCidr } from '../net/cidr.ts';
-import { isUnspecified, parseIp } from '../net/ip.ts';
+import { type Cidr, cidrFamily, formatCidr, parseCidr } from '../net/cidr.ts';
+import { type IpFamily, isUnspecified, parseIp } from '../net/ip.ts';
 import { type Port, toPort } from '../net/port.ts';
 import { parseBindAddress } from './bind-address.ts';
 import { type CompleteConfig, completeConfig } from './complete.ts';
@@ -31,8 +31,20 @@ interface OwnFlags {
   readonly serviceMetricsLimit: number;
   readonly masqueradePorts: PortRange | undefined;
   readonly unboundCidrs: readonly Cidr[];
+  readonly localRouteCidrs: readonly Cidr[];
   readonly runEstimation: boolean | undefined;
   readonly errors: readonly string[];
+}
+
+/** The shortest prefixes of a local route: no service CIDR is larger, and what is routed here is taken from the whole node. */
+const SHORTEST: Readonly<Record<IpFamily, number>> = { 4: 8, 6: 48 };
+
+function cidrsFlag(flags: FlagValues, name: string, errors: string[]): readonly Cidr[] {
+  const texts = listFlag(flags, name);
+  for (const text of texts.filter((each) => parseCidr(each) === undefined)) {
+    errors.push(`--${name}: ${show(text)} is no CIDR: want one such as "10.0.0.0/8" or "fd00::/64"`);
+  }
+  return cidrsOf(texts);
 }
 
 /** The flags that kube-proxy does not have; no file holds them. */
@@ -49,9 +61,12 @@ function ownFlags(flags: FlagValues): OwnFlags {
   if (range !== '' && masqueradePorts === undefined) {
     errors.push(`--masquerade-port-range: ${show(range)} is no range: want <from>-<to> with ports from 1 to 65535`);
   }
-  const unbound = listFlag(flags, 'ipvs-unbound-cidrs');
-  for (const text of unbound.filter((each) => parseCidr(each) === undefined)) {
-    errors.push(`--ipvs-unbound-cidrs: ${show(text)} is no CIDR: want one such as "10.0.0.0/8" or "fd00::/64"`);
+  const unboundCidrs = cidrsFlag(flags, 'ipvs-unbound-cidrs', errors);
+  const localRouteCidrs = cidrsFlag(flags, 'ipvs-local-route-cidrs', errors);
+  for (const cidr of localRouteCidrs.filter((cidr) => cidr.prefix < SHORTEST[cidrFamily(cidr)])) {
+    errors.push(
+      `--ipvs-local-route-cidrs: ${formatCidr(cidr)} is too large: want a service CIDR, of /${SHORTEST[cidrFamily(cidr)]} at least`,
+    );
   }
   if (textFlag(flags, 'manifests') !== '' && textFlag(flags, 'master') !== '') {
     errors.push('--manifests and --master exclude each other: objects come from a directory or from an API server');
@@ -60,7 +75,7 @@ function ownFlags(flags: FlagValues): OwnFlags {
   if (!['', 'true', 'false'].includes(estimation))
     errors.push(`--ipvs-run-estimation: want true or false, got ${show(estimation)}`);
   const runEstimation = estimation === '' ? undefined : estimation === 'true';
-  return { drainTimeout, serviceMetricsLimit, masqueradePorts, unboundCidrs: cidrsOf(unbound), runEstimation, errors };
+  return { drainTimeout, serviceMetricsLimit, masqueradePorts, unboundCidrs, localRouteCidrs, runEstimation, errors };
 }
 
 /** For people who wrote flags and no file, the name of the flag behind the path. */
@@ -121,6 +136,7 @@ type FromFlags =
   | 'serviceMetricsLimit'
   | 'masqueradePorts'
   | 'unboundCidrs'
+  | 'localRouteCidrs'
   | 'runEstimation';
 
 /** The fields in the words and types of the rest of the program; the values are valid. */
@@ -195,6 +211,7 @@ export function resolveConfig(flags: FlagValues, file: ConfigFile | undefined): 
     serviceMetricsLimit: own.serviceMetricsLimit,
     masqueradePorts: own.masqueradePorts,
     unboundCidrs: own.unboundCidrs,
+    localRouteCidrs: own.localRouteCidrs,
     runEstimation: own.runEstimation,
   };
 }

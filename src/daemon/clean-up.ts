@@ -90,6 +90,7 @@ async function leftovers(kernel: Kernel, config: ProxyConfig, hasIpvs: boolean):
   const ops: Op[] = sets
     .filter((set) => OUR_SETS.has(set.name))
     .map(({ entries: _entries, ...set }) => ({ kind: 'destroy-set', set }));
+  for (const { cidr, ours } of await kernel.getLocalRoutes()) if (ours) ops.push({ kind: 'delete-route', cidr });
   if (!hasIpvs) return ops;
   const addresses = await kernel.getBoundAddresses();
   const ownership = new Ownership(sets, addresses, config.excludeCidrs);

@@ -1,8 +1,8 @@
 import { formatBindAddress } from '../config/bind-address.ts';
 import type { ProxyConfig } from '../config/proxy-config.ts';
 import { type NodeModel, nodeIps } from '../model/node.ts';
-import { type Cidr, cidrFamily } from '../net/cidr.ts';
-import { type IpFamily, familyLabel, familyOf, isLoopback, isUnspecified } from '../net/ip.ts';
+import { type Cidr, cidrContains, cidrFamily, cidrsOverlap, formatCidr } from '../net/cidr.ts';
+import { type IpFamily, familyLabel, familyOf, formatIp, isLoopback, isUnspecified } from '../net/ip.ts';
 import type { Log } from '../observe/log.ts';
 import { StartupError } from './startup-error.ts';
 
@@ -18,6 +18,7 @@ type Checked = Pick<
   | 'detectLocalMode'
   | 'excludeCidrs'
   | 'healthzBind'
+  | 'localRouteCidrs'
   | 'metricsBind'
   | 'nodeIpOverride'
   | 'nodePortAddresses'
@@ -52,6 +53,7 @@ export function crossChecks(config: Checked, families: readonly IpFamily[], node
   if (allOf(config.excludeCidrs, other)) {
     warnings.push(`${cluster}, but --ipvs-exclude-cidrs (ipvs.excludeCIDRs) has only ${familyLabel(other)}`);
   }
+  fatal.push(...localRouteErrors(config, node));
   warnings.push(...bindWarnings(config, cluster, other, families.includes(other)));
   return { warnings, fatal };
 }
@@ -76,6 +78,21 @@ function primaryFamily(config: Checked, families: readonly IpFamily[], node: Nod
 
 function allOf(cidrs: readonly Cidr[], family: IpFamily): boolean {
   return cidrs.length > 0 && cidrs.every((cidr) => cidrFamily(cidr) === family);
+}
+
+/** What such a route covers arrives at this node, whatever its other routes say: pods and nodes there could not be reached any more. */
+function localRouteErrors({ localRouteCidrs, clusterCidrs }: Checked, node: NodeModel | undefined): string[] {
+  const addresses = node?.reportedAddresses ?? [];
+  const pods = [...clusterCidrs, ...(node?.podCidrs ?? [])];
+  return localRouteCidrs.flatMap((cidr) => {
+    const own = addresses.find((address) => cidrContains(cidr, address));
+    const overlapping = pods.find((each) => cidrsOverlap(each, cidr));
+    const name = `--ipvs-local-route-cidrs: ${formatCidr(cidr)}`;
+    return [
+      ...(own === undefined ? [] : [`${name} holds ${formatIp(own)}, an address of this node`]),
+      ...(overlapping === undefined ? [] : [`${name} overlaps ${formatCidr(overlapping)}, where pods are`]),
+    ];
+  });
 }
 
 function nodePortWarnings({ nodePortAddresses }: Checked, families: readonly IpFamily[]): string[] {

@@ -79,6 +79,7 @@ export function planConfigOf(
     localDetectors: localDetectors(config, families, cidrs),
     ...(config.masqueradePorts === undefined ? {} : { masqueradePorts: config.masqueradePorts }),
     unboundCidrs: config.unboundCidrs,
+    localRouteCidrs: config.localRouteCidrs,
     // Since iptables 1.6.2 (2018).
     randomFully: true,
   };

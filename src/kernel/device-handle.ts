@@ -21,16 +21,18 @@ import {
 } from '../netlink/family/route/link.ts';
 import type { MessageWriter } from '../netlink/codec/message-writer.ts';
 import { IP_FAMILIES, type IpAddress, isIp4, isLinkLocal6 } from '../net/ip.ts';
+import type { LocalRoute } from '../state/local-route.ts';
 import type { Op } from '../state/op.ts';
 import type { OpFailure } from '../state/outcome.ts';
 import { type BatchConnection, askAll, runBatch } from './batch.ts';
 import { codeOf } from './errno.ts';
 import { KernelError } from './kernel-error.ts';
 import type { NodeAddress } from './kernel.ts';
+import { type RouteOp, isRouteDone, readLocalRoutes, writeRoute } from './local-routes.ts';
 import type { Refusal } from './netlink-failure.ts';
 
-/** Operations on the addresses of kube-ipvs0. */
-export type AddressOp = Extract<Op, { kind: 'bind-address' | 'unbind-address' }>;
+/** Operations on the addresses of kube-ipvs0, and on the routes that stand for them. */
+export type AddressOp = Extract<Op, { kind: 'bind-address' | 'unbind-address' }> | RouteOp;
 
 /** The one interface that we make, change and delete; no other is ever touched. */
 export const DEVICE = 'kube-ipvs0';
@@ -86,6 +88,10 @@ export class DeviceHandle {
     return bound.map(({ address }) => address);
   }
 
+  async getLocalRoutes(): Promise<LocalRoute[]> {
+    return await readLocalRoutes(this.#connection);
+  }
+
   async getNodeAddresses(): Promise<NodeAddress[]> {
     const names = new Map<number, string>();
     await askAll(this.#connection, [undefined], {
@@ -109,9 +115,12 @@ export class DeviceHandle {
   /** In the order given; what already is as it should be counts as done. */
   async apply(ops: readonly AddressOp[]): Promise<OpFailure[]> {
     const link = await this.#find();
-    if (link === undefined) return ops.filter(({ kind }) => kind === 'bind-address').map(withoutDevice);
-    const refused = await this.#run(ops, (writer, op) => writeAddress(writer, link.index, op));
-    return refused.filter((refusal) => !isDone(refusal)).map(failureOf);
+    // Routes need no kube-ipvs0.
+    const possible = link === undefined ? ops.filter((op) => 'cidr' in op) : ops;
+    const refused = await this.#run(possible, (writer, op) => writeAddress(writer, link?.index ?? 0, op));
+    const failures = refused.filter((refusal) => !isDone(refusal)).map(failureOf);
+    if (link === undefined) failures.push(...ops.filter(({ kind }) => kind === 'bind-address').map(withoutDevice));
+    return failures;
   }
 
   async #find(): Promise<Link | undefined> {
@@ -145,7 +154,12 @@ export class DeviceHandle {
   }
 }
 
-function writeAddress(writer: MessageWriter, index: number, { kind, address }: AddressOp): void {
+function writeAddress(writer: MessageWriter, index: number, op: AddressOp): void {
+  if ('cidr' in op) {
+    writeRoute(writer, op);
+    return;
+  }
+  const { kind, address } = op;
   const prefix = isIp4(address) ? 32 : 128;
   if (kind === 'unbind-address') deleteAddress(writer, { index, address, prefix });
   else if (isIp4(address)) addAddress(writer, { index, address, prefix });
@@ -154,6 +168,7 @@ function writeAddress(writer: MessageWriter, index: number, { kind, address }: A
 }
 
 function isDone({ item, errno }: Refusal<AddressOp>): boolean {
+  if ('cidr' in item) return isRouteDone(item, errno);
   // The interface has gone meanwhile, and its addresses with it.
   if (item.kind === 'unbind-address') return errno === EADDRNOTAVAIL || errno === ENODEV;
   return errno === EEXIST;

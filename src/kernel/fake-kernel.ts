@@ -1,4 +1,5 @@
 import { type IpAddress, type IpFamily, isLinkLocal6, familyOf } from '../net/ip.ts';
+import type { LocalRoute } from '../state/local-route.ts';
 import { type Op, formatOp } from '../state/op.ts';
 import type { OpFailure, Outcome } from '../state/outcome.ts';
 import { type ObservedRealServer, type RealServer, realServerKey } from '../state/real-server.ts';
@@ -197,6 +198,11 @@ export class FakeKernel implements Kernel {
   async getBoundAddresses(): Promise<IpAddress[]> {
     await this.#enter('getBoundAddresses');
     return [...this.tables.bound].filter((address) => !isLinkLocal6(address));
+  }
+
+  async getLocalRoutes(): Promise<LocalRoute[]> {
+    await this.#enter('getLocalRoutes');
+    return [...this.tables.routes.values()];
   }
 
   async getNodeAddresses(): Promise<NodeAddress[]> {

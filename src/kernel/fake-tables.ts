@@ -1,8 +1,10 @@
 import { constants } from 'node:os';
 import { IPSET_ERR_BUSY, IPSET_ERR_HASH_FULL } from '../netlink/family/ipset/error-name.ts';
+import { formatCidr } from '../net/cidr.ts';
 import { type IpAddress, familyOf } from '../net/ip.ts';
 import { unreachable } from '../net/unreachable.ts';
 import { type IpSet, type IpSetEntry, type IpSetEntryKey, ipSetEntryKey } from '../state/ip-set.ts';
+import type { LocalRoute } from '../state/local-route.ts';
 import type { Op } from '../state/op.ts';
 import { type ObservedRealServer, type RealServer, type RealServerKey, realServerKey } from '../state/real-server.ts';
 import {
@@ -51,6 +53,8 @@ export class FakeTables {
   readonly virtualServers = new Map<VirtualServerKey, FakeVirtualServer>();
   readonly sets = new Map<string, FakeSet>();
   readonly bound = new Set<IpAddress>();
+  /** By the text of their network. */
+  readonly routes = new Map<string, LocalRoute>();
   /** kube-ipvs0 exists. */
   device = false;
   readonly #surroundings: FakeSurroundings;
@@ -92,6 +96,12 @@ export class FakeTables {
         return 0;
       case 'unbind-address':
         this.bound.delete(op.address);
+        return 0;
+      case 'add-route':
+        if (!this.routes.has(formatCidr(op.cidr))) this.routes.set(formatCidr(op.cidr), { cidr: op.cidr, ours: true });
+        return 0;
+      case 'delete-route':
+        if (this.routes.get(formatCidr(op.cidr))?.ours === true) this.routes.delete(formatCidr(op.cidr));
         return 0;
       default:
         return unreachable(op);

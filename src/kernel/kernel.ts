@@ -2,6 +2,7 @@ import type { IpAddress, IpFamily } from '../net/ip.ts';
 import type { Port } from '../net/port.ts';
 import type { Protocol } from '../net/protocol.ts';
 import type { IpSet, IpSetEntry } from '../state/ip-set.ts';
+import type { LocalRoute } from '../state/local-route.ts';
 import type { Outcome } from '../state/outcome.ts';
 import type { ObservedRealServer } from '../state/real-server.ts';
 import type { RuleSet } from '../state/rule-set.ts';
@@ -66,6 +67,8 @@ export interface Kernel {
   getSets(): Promise<ObservedIpSet[]>;
   /** Addresses bound to kube-ipvs0 (link-local IPv6 left out). */
   getBoundAddresses(): Promise<IpAddress[]>;
+  /** Local routes of the loopback interface that stand for no address of it. */
+  getLocalRoutes(): Promise<LocalRoute[]>;
   /** Addresses of every other interface, loopback included. */
   getNodeAddresses(): Promise<NodeAddress[]>;
 

@@ -5,6 +5,7 @@ import { IPVS_FAMILY_NAME } from '../netlink/family/ipvs/command.ts';
 import type { IpAddress, IpFamily } from '../net/ip.ts';
 import { unreachable } from '../net/unreachable.ts';
 import type { Log } from '../observe/log.ts';
+import type { LocalRoute } from '../state/local-route.ts';
 import type { Op } from '../state/op.ts';
 import type { OpFailure, Outcome } from '../state/outcome.ts';
 import type { ObservedRealServer } from '../state/real-server.ts';
@@ -138,6 +139,10 @@ class LinuxKernel implements Kernel {
 
   async getBoundAddresses(): Promise<IpAddress[]> {
     return await withKernelError('getBoundAddresses', async () => this.#deviceHandle().getBoundAddresses());
+  }
+
+  async getLocalRoutes(): Promise<LocalRoute[]> {
+    return await withKernelError('getLocalRoutes', async () => this.#deviceHandle().getLocalRoutes());
   }
 
   async getNodeAddresses(): Promise<NodeAddress[]> {
@@ -320,6 +325,8 @@ function add(runs: OpRun[], op: Op): void {
       return;
     case 'bind-address':
     case 'unbind-address':
+    case 'add-route':
+    case 'delete-route':
       if (last?.family === 'address') last.ops.push(op);
       else runs.push({ family: 'address', ops: [op] });
       return;

@@ -54,6 +54,11 @@ export function cidrContains(cidr: Cidr, address: IpAddress): boolean {
   return familyOf(address) === cidrFamily(cidr) && network(address, cidr.prefix) === cidr.address;
 }
 
+/** Whether any address is in both. */
+export function cidrsOverlap(a: Cidr, b: Cidr): boolean {
+  return cidrContains(a, b.address) || cidrContains(b, a.address);
+}
+
 export function compareCidr(a: Cidr, b: Cidr): number {
   return compareIp(a.address, b.address) || a.prefix - b.prefix;
 }

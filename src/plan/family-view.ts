@@ -38,8 +38,10 @@ export interface FamilyView {
   /** Where node ports are served. */
   readonly nodeAddresses: readonly IpAddress[];
   readonly ports: readonly PortView[];
-  /** Addresses in these are not bound. */
+  /** Addresses in these are neither bound nor closed. */
   readonly unboundCidrs: readonly Cidr[];
+  /** Addresses in these are local by a route of the whole network. */
+  readonly localRouteCidrs: readonly Cidr[];
   /** What all virtual servers of the service share. */
   readonly settings: Pick<VirtualServer, 'scheduler' | 'flags' | 'timeout' | 'prefix'>;
 }
@@ -70,6 +72,7 @@ export function familyView(
     nodeAddresses: hasNodePort ? nodePortAddresses(family, node, config) : NOWHERE,
     ports: service.ports.map((port) => portView(service, port, family, hasAddress, place)),
     unboundCidrs: config.unboundCidrs ?? NO_CIDRS,
+    localRouteCidrs: config.localRouteCidrs ?? NO_CIDRS,
     settings: {
       scheduler: config.scheduler,
       flags: flags | schedulerFlags(config.scheduler),

@@ -24,6 +24,8 @@ export interface PlanConfig {
   readonly masqueradePorts?: { readonly from: Port; readonly to: Port };
   /** Service addresses in these are served, but neither bound to kube-ipvs0 nor closed; absent: every one is bound. */
   readonly unboundCidrs?: readonly Cidr[];
+  /** A local route stands for the service addresses in these: none of them is bound; absent: every one is. */
+  readonly localRouteCidrs?: readonly Cidr[];
   /** iptables knows --random-fully. */
   readonly randomFully: boolean;
 }

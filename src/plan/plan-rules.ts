@@ -62,7 +62,7 @@ export function planRules(config: PlanConfig, family: IpFamily): RuleSet {
       { table: 'filter', name: 'KUBE-NODE-PORT', rules: healthCheckChain(family) },
       { table: 'filter', name: 'KUBE-PROXY-FIREWALL', rules: firewallChain(family) },
       { table: 'filter', name: 'KUBE-SOURCE-RANGES-FIREWALL', rules: sourceRangesChain(family) },
-      { table: 'filter', name: 'KUBE-IPVS-FILTER', rules: accessFilterChain(family) },
+      { table: 'filter', name: 'KUBE-IPVS-FILTER', rules: accessFilterChain(config, family) },
       { table: 'filter', name: 'KUBE-IPVS-OUT-FILTER', rules: [] },
       { table: 'filter', name: 'KUBE-IPVS-ACCEPT', rules: acceptChain(family) },
     ],

@@ -1,10 +1,12 @@
 import { DrainLedger } from '../diff/drain.ts';
 import type { WrongSet } from '../diff/ip-set-diff.ts';
+import { diffRoutes } from '../diff/route-diff.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Cidr } from '../net/cidr.ts';
 import { isLinkLocal6 } from '../net/ip.ts';
 import type { Log } from '../observe/log.ts';
 import type { NodePlan, SetKey } from '../plan/node-plan.ts';
+import { planLocalRoutes } from '../plan/local-routes.ts';
 import { planRules } from '../plan/plan-rules.ts';
 import type { Op } from '../state/op.ts';
 import { type OpFailure, formatFailure } from '../state/outcome.ts';
@@ -175,6 +177,7 @@ export class Reconciler {
     if (progress.kind === 'first') {
       this.#desired.refreshFirst(KUBERNETES_SERVICE);
       await this.#syncChanges(progress, breather);
+      await this.#addRoutes(progress, breather);
       this.plan.ignoreChanges();
     }
     this.#touchUnfinished(clock.now());
@@ -240,6 +243,23 @@ export class Reconciler {
     await this.#syncChanges(progress, breather);
   }
 
+  /** With the first service already: where a route stands for its address, it cannot be reached without. */
+  async #addRoutes(progress: SyncProgress, breather: Breather): Promise<void> {
+    const wanted = planLocalRoutes(this.#options.plan);
+    if (wanted.length === 0) return;
+    const ops = diffRoutes(wanted, await this.#options.kernel.getLocalRoutes());
+    // Those that are no longer wanted go when the addresses that they stand for are bound.
+    const missing = ops.filter(({ kind }) => kind === 'add-route');
+    await this.#apply(missing, progress, breather);
+  }
+
+  /** Only the first check can find routes where none is wanted: no reason to read the table of routes each time. */
+  async #routeOps(progress: SyncProgress): Promise<readonly Op[]> {
+    const wanted = planLocalRoutes(this.#options.plan);
+    if (wanted.length === 0 && progress.kind !== 'first') return [];
+    return diffRoutes(wanted, await this.#options.kernel.getLocalRoutes());
+  }
+
   async #syncAll(progress: SyncProgress, breather: Breather): Promise<void> {
     const { kernel, clock, plan: config, excludeCidrs, log, syncPeriodMs } = this.#options;
     this.plan.forgetChanges();
@@ -249,8 +269,9 @@ export class Reconciler {
     logWrongSets(log, check.wrongSets);
     this.#sizes = check.sizes;
     this.#draining.replace(check.draining, now);
-    if (progress.kind === 'full') progress.drift = check.ops.filter((op) => this.#isDrift(op));
-    await this.#apply(check.ops, progress, breather);
+    const ops = [...check.ops, ...(await this.#routeOps(progress))];
+    if (progress.kind === 'full') progress.drift = ops.filter((op) => this.#isDrift(op));
+    await this.#apply(ops, progress, breather);
     this.#fullCheckDueAt = clock.now() + syncPeriodMs;
     this.#started = true;
   }

@@ -1,3 +1,4 @@
+import { formatCidr } from '../net/cidr.ts';
 import { formatOp, type Op } from '../state/op.ts';
 import { formatVirtualServer } from '../state/virtual-server.ts';
 
@@ -70,6 +71,7 @@ function targetOf(op: Op): string {
   if ('virtualServer' in op) return `virtual server ${formatVirtualServer(op.virtualServer)}`;
   if ('id' in op) return `virtual server ${formatVirtualServer(op.id)}`;
   if ('address' in op) return `address ${op.address}`;
+  if ('cidr' in op) return `route ${formatCidr(op.cidr)}`;
   if ('entry' in op) return formatOp({ kind: 'add-entry', set: op.set, entry: op.entry });
   return `set ${op.set.name}`;
 }

@@ -1,3 +1,4 @@
+import { type Cidr, formatCidr } from '../net/cidr.ts';
 import { type IpAddress, formatIp } from '../net/ip.ts';
 import type { IpSet, IpSetEntry } from './ip-set.ts';
 import { formatIpSetEntry } from './ip-set.ts';
@@ -23,7 +24,10 @@ export type Op =
   | { readonly kind: 'edit-real-server'; readonly id: VirtualServerId; readonly realServer: RealServer }
   | { readonly kind: 'delete-real-server'; readonly id: VirtualServerId; readonly realServer: RealServer }
   | { readonly kind: 'bind-address'; readonly address: IpAddress }
-  | { readonly kind: 'unbind-address'; readonly address: IpAddress };
+  | { readonly kind: 'unbind-address'; readonly address: IpAddress }
+  /** A local route of the loopback interface: every address of the network is this node's. */
+  | { readonly kind: 'add-route'; readonly cidr: Cidr }
+  | { readonly kind: 'delete-route'; readonly cidr: Cidr };
 
 export type OpKind = Op['kind'];
 
@@ -52,5 +56,8 @@ export function formatOp(op: Op): string {
     case 'bind-address':
     case 'unbind-address':
       return `${op.kind} ${formatIp(op.address)}`;
+    case 'add-route':
+    case 'delete-route':
+      return `${op.kind} ${formatCidr(op.cidr)}`;
   }
 }

@@ -3,7 +3,8 @@ import type { Op, OpKind } from './op.ts';
 /**
  * The order in which a transaction is applied, so that no packet meets half a state. A virtual server is added before its
  * address is bound (else a packet would be refused by the host), and unbound before it is deleted; a set entry stands before
- * the virtual server whose packets it marks or denies.
+ * the virtual server whose packets it marks or denies. A local route stands before the addresses that it replaces go, and goes when the
+ * addresses that replace it stand.
  */
 export const PHASES = [
   'create-set',
@@ -13,8 +14,10 @@ export const PHASES = [
   'edit-virtual-server',
   'add-real-server',
   'edit-real-server',
+  'add-route',
   'bind-address',
   'unbind-address',
+  'delete-route',
   'delete-real-server',
   'delete-virtual-server',
   'delete-entry',

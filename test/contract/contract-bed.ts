@@ -1,4 +1,5 @@
 import type { Flow, Kernel, NodeAddress } from '../../src/kernel/kernel.ts';
+import type { Cidr } from '../../src/net/cidr.ts';
 import type { IpFamily } from '../../src/net/ip.ts';
 
 /** A kernel to test, and eyes of its own on it: the system's tools, or the tables of the fake. */
@@ -10,6 +11,8 @@ export interface ContractBed extends AsyncDisposable {
   sets(): Promise<string[]>;
   /** address/prefix of what is bound to kube-ipvs0, sorted; undefined when there is no such interface. */
   addresses(): Promise<string[] | undefined>;
+  /** Networks of the local routes of the loopback interface that stand for no address of it, with the number of who made them, sorted. */
+  routes(family: IpFamily): Promise<string[]>;
   /** `TABLE -A CHAIN RULE` lines of iptables-save, in order. */
   rules(family: IpFamily): Promise<string[]>;
   /** Number of flows of connection tracking with this original destination port. */
@@ -18,6 +21,7 @@ export interface ContractBed extends AsyncDisposable {
   // What others do to the same kernel.
   addNodeAddress(address: NodeAddress): Promise<void>;
   removeNodeAddress(address: NodeAddress): Promise<void>;
+  addRoute(cidr: Cidr): Promise<void>;
   flushRules(family: IpFamily): Promise<void>;
   addFlow(flow: Flow): Promise<void>;
 }

@@ -1,5 +1,6 @@
 import { FakeKernel } from '../../src/kernel/fake-kernel.ts';
 import type { Flow, NodeAddress } from '../../src/kernel/kernel.ts';
+import { type Cidr, cidrFamily, formatCidr } from '../../src/net/cidr.ts';
 import { type IpFamily, formatHostPort, formatIp, isIp4 } from '../../src/net/ip.ts';
 import { formatIpSetEntry } from '../../src/state/ip-set.ts';
 import type { RuleJump } from '../../src/state/rule-set.ts';
@@ -39,6 +40,16 @@ export class FakeBed implements ContractBed {
     if (!this.kernel.tables.device) return undefined;
     const lines = [...this.kernel.tables.bound].map((address) => `${formatIp(address)}/${isIp4(address) ? 32 : 128}`);
     return await Promise.resolve(lines.sort());
+  }
+
+  async routes(family: IpFamily): Promise<string[]> {
+    const routes = [...this.kernel.tables.routes.values()].filter(({ cidr }) => cidrFamily(cidr) === family);
+    return await Promise.resolve(routes.map(({ cidr, ours }) => `${formatCidr(cidr)} ${ours ? 120 : 4}`).sort());
+  }
+
+  async addRoute(cidr: Cidr): Promise<void> {
+    this.kernel.tables.routes.set(formatCidr(cidr), { cidr, ours: false });
+    await Promise.resolve();
   }
 
   async rules(family: IpFamily): Promise<string[]> {

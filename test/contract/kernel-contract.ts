@@ -4,6 +4,7 @@ import { addressContract } from './address-contract.ts';
 import type { ContractBed, MakeBed } from './contract-bed.ts';
 import { flowContract } from './flow-contract.ts';
 import { ipvsContract } from './ipvs-contract.ts';
+import { routeContract } from './route-contract.ts';
 import { ruleContract } from './rule-contract.ts';
 import { setContract } from './set-contract.ts';
 import { settingContract } from './setting-contract.ts';
@@ -29,6 +30,7 @@ export function kernelContract(makeBed: MakeBed): void {
         ipvsContract(family, current);
         setContract(family, current);
         addressContract(family, current);
+        routeContract(family, current);
         ruleContract(family, current);
         flowContract(family, current);
       });

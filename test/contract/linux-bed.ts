@@ -1,5 +1,6 @@
 import type { Flow, Kernel, NodeAddress } from '../../src/kernel/kernel.ts';
 import { createLinuxKernel } from '../../src/kernel/linux-kernel.ts';
+import { type Cidr, formatCidr } from '../../src/net/cidr.ts';
 import { type IpFamily, formatIp } from '../../src/net/ip.ts';
 import { runCommand } from '../bed/command.ts';
 import type { ContractBed } from './contract-bed.ts';
@@ -55,6 +56,20 @@ export class LinuxBed implements ContractBed {
     // The kernel gives an interface that is up a link-local address of its own.
     const own = device?.addr_info.filter(({ scope }) => scope !== 'link');
     return own?.map(({ local, prefixlen }) => `${local}/${prefixlen}`).sort();
+  }
+
+  async routes(family: IpFamily): Promise<string[]> {
+    const shown = await this.run('ip', '-N', `-${family}`, 'route', 'show', 'table', 'local', 'dev', 'lo');
+    return lines(shown)
+      .filter((line) => line.startsWith('2 ') || line.startsWith('local '))
+      .map((line) => line.split(/ +/))
+      .map(([, network = '', ...words]) => `${network} ${words[words.indexOf('proto') + 1] ?? ''}`)
+      .filter((line) => !line.endsWith(' 2'))
+      .sort();
+  }
+
+  async addRoute(cidr: Cidr): Promise<void> {
+    await this.run('ip', 'route', 'add', 'local', formatCidr(cidr), 'dev', 'lo', 'table', 'local', 'proto', '4');
   }
 
   async rules(family: IpFamily): Promise<string[]> {

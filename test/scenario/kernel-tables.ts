@@ -2,18 +2,26 @@ import type { Namespace } from '../bed/namespace.ts';
 import { setLine, virtualServerLine } from './tables.ts';
 
 /** What the kernel holds and its tools show; the other tables are the daemon's own. */
-export const KERNEL_TABLES = ['virtual servers', 'sets', 'addresses'] as const;
+export const KERNEL_TABLES = ['virtual servers', 'sets', 'addresses', 'local routes'] as const;
 export type KernelTables = Readonly<Record<(typeof KERNEL_TABLES)[number], readonly string[]>>;
 
 /** What a node's kernel holds, as the system's own tools tell it. */
 export async function readKernelTables(node: Namespace): Promise<KernelTables> {
-  // One shell for all three: it is asked for until everything has settled, and entering a namespace takes its time.
-  const { stdout } = await node.exec(['sh', '-ec', ALL_THREE]);
-  const [ipvs = '', sets = '', device = ''] = stdout.split('===\n');
-  return { 'virtual servers': parseIpvsadm(ipvs), sets: parseIpset(sets), addresses: parseAddresses(device) };
+  // One shell for all: it is asked for until everything has settled, and entering a namespace takes its time.
+  const { stdout } = await node.exec(['sh', '-ec', ALL]);
+  const [ipvs = '', sets = '', device = '', routes = ''] = stdout.split('===\n');
+  return {
+    'virtual servers': parseIpvsadm(ipvs),
+    sets: parseIpset(sets),
+    addresses: parseAddresses(device),
+    'local routes': parseRoutes(routes),
+  };
 }
 
-const ALL_THREE = 'ipvsadm -Sn; echo ===; ipset save; echo ===; ip -j addr show dev kube-ipvs0';
+const LOCAL_ROUTES = 'route show table local dev lo type local';
+const ALL =
+  'ipvsadm -Sn; echo ===; ipset save; echo ===; ip -j addr show dev kube-ipvs0; echo ===; ' +
+  `ip -4 ${LOCAL_ROUTES}; ip -6 ${LOCAL_ROUTES}`;
 
 const PROTOCOLS: Readonly<Record<string, string>> = { '-t': 'TCP', '-u': 'UDP', '--sctp-service': 'SCTP' };
 
@@ -73,4 +81,10 @@ function parseAddresses(json: string): string[] {
   return devices.flatMap(({ addr_info: list }) =>
     list.filter(({ scope }) => scope !== 'link').map(({ local }) => local),
   );
+}
+
+/** Networks of the lines of `ip route show`, but for those that the kernel makes for each address. */
+function parseRoutes(text: string): string[] {
+  const lines = text.split('\n').filter((line) => line.startsWith('local ') && !line.includes(' proto kernel '));
+  return lines.map((line) => line.split(' ')[1] ?? '');
 }

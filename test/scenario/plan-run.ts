@@ -7,6 +7,7 @@ import { readManifests } from '../../src/kube/manifest-file.ts';
 import { type ManifestSet, changeEvents, mergeManifests, replacedEvents } from '../../src/kube/manifest-set.ts';
 import type { SourceEvent } from '../../src/kube/source.ts';
 import { Cluster } from '../../src/model/cluster.ts';
+import { formatCidr } from '../../src/net/cidr.ts';
 import { IP_FAMILIES, formatIp, isLinkLocal6 } from '../../src/net/ip.ts';
 import { formatIpSetEntry } from '../../src/state/ip-set.ts';
 import { formatRealServer } from '../../src/state/real-server.ts';
@@ -120,10 +121,12 @@ class PlanRun {
     const plan = this.#run.reconciler.plan;
     const sets = await this.#kernel.getSets();
     const addresses = await this.#kernel.getBoundAddresses();
+    const routes = await this.#kernel.getLocalRoutes();
     return {
       'virtual servers': await this.#virtualServers(),
       sets: sets.map((set) => setLine(set.name, set.entries.map(formatIpSetEntry))),
       addresses: addresses.filter((bound) => !isLinkLocal6(bound)).map(formatIp),
+      'local routes': routes.map(({ cidr }) => formatCidr(cidr)),
       warnings: [
         ...this.#manifestWarnings.map(() => 'manifest'),
         ...Array.from(plan.services(), ({ warnings }) => warnings.map(({ reason }) => reason)).flat(),

@@ -9,6 +9,7 @@ export const TABLES = [
   'virtual servers',
   'sets',
   'addresses',
+  'local routes',
   'warnings',
   'health checks',
   'no local endpoints',

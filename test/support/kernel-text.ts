@@ -1,4 +1,5 @@
 import type { Kernel } from '../../src/kernel/kernel.ts';
+import { formatCidr } from '../../src/net/cidr.ts';
 import { formatIp } from '../../src/net/ip.ts';
 import { formatIpSetEntry } from '../../src/state/ip-set.ts';
 import { formatRealServer } from '../../src/state/real-server.ts';
@@ -20,5 +21,6 @@ export async function kernelText(kernel: Kernel): Promise<string> {
     for (const entry of set.entries) lines.push(`${set.name} ${formatIpSetEntry(entry)}`);
   }
   for (const address of await kernel.getBoundAddresses()) lines.push(`address ${formatIp(address)}`);
+  for (const { cidr } of await kernel.getLocalRoutes()) lines.push(`route ${formatCidr(cidr)}`);
   return lines.sort().join('\n');
 }

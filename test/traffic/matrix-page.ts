@@ -27,8 +27,21 @@ lead to node-0. A cell says who answers over two connections, and which source a
 own, \`node-0\` an address of that node. *refused* is an error at once, *no answer* none within the time limit. Each cell
 holds for TCP, UDP and SCTP over IPv4 and IPv6 alike, unless a line below the table says otherwise.`;
 
-/** docs/traffic-matrix.md from the results of a run. */
-export function matrixPage(results: readonly Seen[], probes: number): string {
+/** @param light the ways that were tried again with a local route in place of an address for each service */
+function lightSentence(results: readonly Seen[], light: readonly Seen[]): string {
+  const differing = light.filter(({ cell, texts }) => {
+    const before = results.find((each) => each.cell === cell);
+    return [...texts].some(([kind, text]) => before?.texts.get(kind) !== text);
+  });
+  const cells = light.reduce((sum, { texts }) => sum + texts.size, 0);
+  const asked = `The ${light.length} ways to a ClusterIP (${cells} cells) were tried again in light mode (\`--ipvs-local-route-cidrs\`): `;
+  if (differing.length === 0) return `${asked}every one as below.`;
+  const ways = differing.map(({ cell }) => `${cell.case.title}, from ${SOURCE_NAMES[cell.source]}`);
+  return `${asked}all as below but ${ways.join('; ')}.`;
+}
+
+/** docs/traffic-matrix.md from the results of a run, and of one in light mode. */
+export function matrixPage(results: readonly Seen[], probes: number, light: readonly Seen[]): string {
   const sections = CASES.map((matrixCase) =>
     section(
       matrixCase,
@@ -37,7 +50,7 @@ export function matrixPage(results: readonly Seen[], probes: number): string {
   );
   const cells = results.reduce((sum, { texts }) => sum + texts.size, 0);
   const count = `${results.length} ways, ${cells} cells with protocols and families, ${probes} connections.`;
-  return [INTRODUCTION, count, ...sections].join('\n\n') + '\n';
+  return [INTRODUCTION, count, lightSentence(results, light), ...sections].join('\n\n') + '\n';
 }
 
 function section(matrixCase: MatrixCase, results: readonly Seen[]): string {

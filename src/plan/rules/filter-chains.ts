@@ -1,5 +1,7 @@
+import { type Cidr, cidrFamily, formatCidr } from '../../net/cidr.ts';
 import type { IpFamily } from '../../net/ip.ts';
-import type { SetRole } from '../set-names.ts';
+import type { PlanConfig } from '../plan-config.ts';
+import { type SetRole, setName } from '../set-names.ts';
 import { toNodePorts } from './marking-chains.ts';
 import { type Rule, TO_LOCAL, comment, hexMark, inSet, rule, target } from './rule.ts';
 
@@ -49,7 +51,7 @@ export function sourceRangesChain(family: IpFamily): readonly Rule[] {
  * filter KUBE-IPVS-FILTER: service addresses are local ones, so whatever listens on all addresses of this node would answer there:
  * what no service asked for is refused. Pings are answered; errors that belong to a connection are not new.
  */
-export function accessFilterChain(family: IpFamily): readonly Rule[] {
+export function accessFilterChain(config: PlanConfig, family: IpFamily): readonly Rule[] {
   const echo =
     family === 4
       ? ['-p', 'icmp', '-m', 'icmp', '--icmp-type', '8']
@@ -57,8 +59,25 @@ export function accessFilterChain(family: IpFamily): readonly Rule[] {
   return [
     ...SERVICE_ROLES.map((role) => rule(inSet(role, family, 'dst,dst'), RETURN)),
     rule(inSet('HEALTH-CHECK-NODE-PORT', family, 'dst'), RETURN),
+    ...unassignedAddresses(config, family),
     rule(comment('service addresses answer pings'), echo, RETURN),
     rule(['-m', 'conntrack', '--ctstate', 'NEW'], inSet('IPVS-IPS', family, 'dst'), target('REJECT')),
+  ];
+}
+
+/**
+ * A local route makes addresses local that no service has: these are closed, pings included. Addresses that are neither bound nor closed
+ * stay so.
+ */
+function unassignedAddresses({ localRouteCidrs, unboundCidrs }: PlanConfig, family: IpFamily): readonly Rule[] {
+  const ofFamily = (cidrs: readonly Cidr[] = []): string[] =>
+    cidrs.filter((cidr) => cidrFamily(cidr) === family).map(formatCidr);
+  const routed = ofFamily(localRouteCidrs);
+  if (routed.length === 0) return [];
+  const unassigned = ['-m', 'set', '!', '--match-set', setName('IPVS-IPS', family), 'dst'];
+  return [
+    ...ofFamily(unboundCidrs).map((cidr) => rule(['-d', cidr], RETURN)),
+    ...routed.map((cidr) => rule(['-d', cidr], unassigned, ['-m', 'conntrack', '--ctstate', 'NEW'], target('REJECT'))),
   ];
 }
 

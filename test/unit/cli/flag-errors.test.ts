@@ -353,6 +353,14 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
     ['--proxy-mode=ipvs', '--ipvs-unbound-cidrs=10.0.0.0/8,10.0.0.1'],
     ['--ipvs-unbound-cidrs: "10.0.0.1" is no CIDR: want one such as "10.0.0.0/8" or "fd00::/64"'],
   ],
+  [
+    ['--proxy-mode=ipvs', '--ipvs-local-route-cidrs=10.96.0.0,0.0.0.0/0,10.96.0.0/12,fd00::/47'],
+    [
+      '--ipvs-local-route-cidrs: "10.96.0.0" is no CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
+      '--ipvs-local-route-cidrs: 0.0.0.0/0 is too large: want a service CIDR, of /8 at least',
+      '--ipvs-local-route-cidrs: fd00::/47 is too large: want a service CIDR, of /48 at least',
+    ],
+  ],
   [['--proxy-mode=ipvs', '--ipvs-run-estimation=off'], ['--ipvs-run-estimation: want true or false, got "off"']],
   [
     ['--proxy-mode=ipvs', '--manifests=a', '--master=https://b'],

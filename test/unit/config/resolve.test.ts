@@ -100,6 +100,11 @@ const CASES: readonly Case[] = [
     '',
     { unboundCidrs: ['10.203.0.0/16', 'fd00:203::/64', '192.0.2.0/24'].map((text) => parseCidr(text)!) },
   ],
+  [
+    ['--ipvs-local-route-cidrs=10.96.0.1/12,fd00:96::/112'],
+    '',
+    { localRouteCidrs: ['10.96.0.0/12', 'fd00:96::/112'].map((text) => parseCidr(text)!) },
+  ],
   [[IPVS, '--ipvs-run-estimation=false'], undefined, { runEstimation: false }],
   [[IPVS, '--ipvs-run-estimation=true'], undefined, { runEstimation: true }],
   // Servers that are off, moved, or given their port by the old flags.
@@ -136,6 +141,7 @@ const CASES: readonly Case[] = [
       nodePortAddresses: [],
       excludeCidrs: [],
       unboundCidrs: [],
+      localRouteCidrs: [],
       runEstimation: undefined,
       nodeIpOverride: undefined,
       hostnameOverride: undefined,

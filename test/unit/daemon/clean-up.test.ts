@@ -3,6 +3,7 @@ import { removeAll } from '../../../src/daemon/clean-up.ts';
 import { handleLeftovers } from '../../../src/daemon/other-modes.ts';
 import { FakeKernel } from '../../../src/kernel/fake-kernel.ts';
 import type { Leftover } from '../../../src/kernel/leftovers.ts';
+import { parseCidr } from '../../../src/net/cidr.ts';
 import { parseIp } from '../../../src/net/ip.ts';
 import { toPort } from '../../../src/net/port.ts';
 import { formatVirtualServer } from '../../../src/state/virtual-server.ts';
@@ -49,6 +50,8 @@ async function served(): Promise<FakeKernel> {
     kind: 'add-virtual-server',
     virtualServer: { ...foreign, scheduler: 'rr', flags: 0, timeout: 0, prefix: 32 },
   });
+  kernel.put({ kind: 'add-route', cidr: parseCidr('10.96.0.0/12')! });
+  kernel.tables.routes.set('10.112.0.0/12', { cidr: parseCidr('10.112.0.0/12')!, ours: false });
   await new Reconciling(kernel).take(...listed([service('web', '10.96.0.10')], [slice('web', ['10.244.0.5'])]));
   return kernel;
 }
@@ -60,6 +63,7 @@ async function left(kernel: FakeKernel): Promise<unknown> {
     bound: await kernel.getBoundAddresses(),
     rules: [kernel.rules(4), kernel.rules(6)],
     device: kernel.tables.device,
+    routes: [...kernel.tables.routes.keys()],
   };
 }
 
@@ -68,6 +72,7 @@ const CLEAN = {
   sets: [],
   bound: [],
   rules: [undefined, undefined],
+  routes: ['10.112.0.0/12'],
   device: false,
 };
 

@@ -1,5 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { diffAddresses } from '../../../src/diff/address-diff.ts';
+import { diffRoutes } from '../../../src/diff/route-diff.ts';
+import { type Cidr, parseCidr } from '../../../src/net/cidr.ts';
 import { DrainLedger } from '../../../src/diff/drain.ts';
 import { diffIpSet } from '../../../src/diff/ip-set-diff.ts';
 import { diffVirtualServer } from '../../../src/diff/virtual-server-diff.ts';
@@ -141,6 +143,23 @@ describe('diffAddresses', () => {
   });
 });
 
+describe('diffRoutes', () => {
+  const cidr = (text: string): Cidr => parseCidr(text)!;
+
+  test('adds what is missing, deletes ours that are not wanted; what somebody else made serves as well, and stays', () => {
+    const ops = diffRoutes(
+      [cidr('10.96.0.0/12'), cidr('fd00:96::/112'), cidr('10.112.0.0/12')],
+      [
+        { cidr: cidr('10.96.0.0/13'), ours: true },
+        { cidr: cidr('fd00:96::/112'), ours: true },
+        { cidr: cidr('10.112.0.0/12'), ours: false },
+        { cidr: cidr('10.200.0.0/16'), ours: false },
+      ],
+    );
+    expect(ops.map(formatOp)).toEqual(['add-route 10.96.0.0/12', 'delete-route 10.96.0.0/13']);
+  });
+});
+
 describe('diffIpSet', () => {
   const set: IpSet = { name: 'KUBE-CLUSTER-IP', type: 'hash:ip', family: 4, maxEntries: 65_536 };
   const entry = (text: string): IpSetEntry => ({ type: 'hash:ip', address: address(text) });
@@ -182,9 +201,11 @@ test('a transaction has its operations in the order of the phases, stable within
     { kind: 'delete-entry' as const, set, entry },
     { kind: 'delete-virtual-server' as const, id: ID },
     { kind: 'delete-real-server' as const, id: ID, realServer },
+    { kind: 'delete-route' as const, cidr: parseCidr('10.0.0.0/8')! },
     { kind: 'unbind-address' as const, address: address('10.0.0.1') },
     { kind: 'bind-address' as const, address: address('10.0.0.2') },
     { kind: 'bind-address' as const, address: address('10.0.0.1') },
+    { kind: 'add-route' as const, cidr: parseCidr('fd00::/64')! },
     { kind: 'edit-real-server' as const, id: ID, realServer },
     { kind: 'add-real-server' as const, id: ID, realServer },
     { kind: 'edit-virtual-server' as const, virtualServer: VS },

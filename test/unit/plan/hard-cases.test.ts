@@ -69,6 +69,22 @@ describe('hard cases', () => {
     expect(plan.warnings.map(({ message }) => message)).toEqual([expect.stringContaining('192.168.0.10')]);
   });
 
+  test('an address of --ipvs-local-route-cidrs is served and closed, but not bound (aerospike-server#16)', () => {
+    const plan = planOf({
+      service: { clusterIPs: ['10.96.0.1', 'fd00::1'], externalIPs: ['203.0.113.1', '10.96.7.7'] },
+      slices: [slice(['10.244.1.2'])],
+      config: { localRouteCidrs: [cidr('10.96.0.0/12')] },
+    });
+    expect(addresses(plan)).toEqual(['203.0.113.1', 'fd00::1']);
+    expect(entries(plan, 'IPVS-IPS')).toEqual([
+      'KUBE-IPVS-IPS 10.96.0.1',
+      'KUBE-IPVS-IPS 10.96.7.7',
+      'KUBE-IPVS-IPS 203.0.113.1',
+      'KUBE-6-IPVS-IPS fd00::1',
+    ]);
+    expect(servers(plan)).toContain('TCP 10.96.0.1:80 -> 10.244.1.2:8080');
+  });
+
   test('a node port is served at an address that a load balancer shares (#114815)', () => {
     const plan = planOf({
       service: {

@@ -245,3 +245,30 @@ describe('filter', () => {
     expect(chain('KUBE-IPVS-OUT-FILTER', { table: 'filter' })).toEqual([]);
   });
 });
+
+describe('local routes', () => {
+  const localRouteCidrs = [cidr('10.96.0.0/12'), cidr('fd00:96::/112')];
+  const filter = (fields: Partial<PlanConfig>, family: IpFamily): string[] =>
+    chain('KUBE-IPVS-FILTER', { ...fields, table: 'filter', family });
+
+  test('close the addresses that no service has, pings included, in their family', () => {
+    const plain = filter({}, 4);
+    const closed = filter({ localRouteCidrs }, 4);
+    const added = closed.filter((line) => !plain.includes(line));
+    expect(added).toEqual([
+      '-d 10.96.0.0/12 -m set ! --match-set KUBE-IPVS-IPS dst -m conntrack --ctstate NEW -j REJECT',
+    ]);
+    expect(closed.findIndex((line) => line.includes('icmp'))).toBe(closed.indexOf(added[0]!) + 1);
+    expect(filter({ localRouteCidrs }, 6)).toContain(
+      '-d fd00:96::/112 -m set ! --match-set KUBE-6-IPVS-IPS dst -m conntrack --ctstate NEW -j REJECT',
+    );
+  });
+
+  test('leave open what is not to be closed', () => {
+    const lines = filter({ localRouteCidrs, unboundCidrs: [cidr('10.96.0.10/32'), cidr('fd00:96::a/128')] }, 4);
+    const at = lines.indexOf('-d 10.96.0.10/32 -j RETURN');
+    expect(at).toBeGreaterThan(0);
+    expect(lines[at + 1]).toMatch(/^-d 10\.96\.0\.0\/12 .*REJECT$/);
+    expect(filter({ unboundCidrs: [cidr('10.96.0.10/32')] }, 4)).toEqual(filter({}, 4));
+  });
+});

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { FakeKernel } from '../../../src/kernel/fake-kernel.ts';
+import { formatCidr, parseCidr } from '../../../src/net/cidr.ts';
 import { type IpAddress, formatIp, parseIp } from '../../../src/net/ip.ts';
 import { namespacedName } from '../../../src/net/names.ts';
 import { toPort } from '../../../src/net/port.ts';
@@ -54,6 +55,72 @@ async function started(): Promise<{ kernel: FakeKernel; run: Reconciling }> {
   await run.take(...listed([WEB], [WEB_SLICE]));
   return { kernel, run };
 }
+
+describe('local routes', () => {
+  const light = { ...PLAN_CONFIG, localRouteCidrs: [parseCidr('10.96.0.0/12')!, parseCidr('fd00:96::/112')!] };
+  const routes = async (kernel: FakeKernel): Promise<string[]> =>
+    (await kernel.getLocalRoutes()).map(({ cidr }) => formatCidr(cidr));
+  const lines = (kernel: FakeKernel): string[] =>
+    kernel.applied.map(formatOp).filter((line) => /route|address|kubernetes|virtual/.test(line));
+
+  test('stand with the first service, before any other; no address is bound', async () => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    const run = new Reconciling(kernel, { plan: light });
+    await run.take(...listed([WEB, service('kubernetes', '10.96.0.1')], [WEB_SLICE]));
+    expect(lines(kernel)).toEqual([
+      'add-virtual-server TCP 10.96.0.1:80 lc flags=0 timeout=0',
+      'add-route 10.96.0.0/12',
+      'add-route fd00:96::/112',
+      'add-virtual-server TCP 10.96.0.10:80 lc flags=0 timeout=0',
+    ]);
+    expect(await kernel.getBoundAddresses()).toEqual([]);
+  });
+
+  test('take the place of addresses, and give it back: one stands before the other goes', async () => {
+    const { kernel, run } = await started();
+    await run.reconciler.stop();
+    kernel.applied.length = 0;
+    const lighter = new Reconciling(kernel, { plan: light });
+    await lighter.take(...listed([WEB], [WEB_SLICE]));
+    expect(lines(kernel)).toEqual(['add-route 10.96.0.0/12', 'add-route fd00:96::/112', 'unbind-address 10.96.0.10']);
+    await lighter.reconciler.stop();
+    kernel.applied.length = 0;
+    const heavier = new Reconciling(kernel);
+    await heavier.take(...listed([WEB], [WEB_SLICE]));
+    expect(lines(kernel)).toEqual([
+      'bind-address 10.96.0.10',
+      'delete-route 10.96.0.0/12',
+      'delete-route fd00:96::/112',
+    ]);
+  });
+
+  test('that are gone are drift, and repaired; one that fails is tried again', async () => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    const run = new Reconciling(kernel, { plan: light });
+    kernel.failOps((op) => (op.kind === 'add-route' && op.cidr.prefix === 112 ? 101 : undefined));
+    const first = await run.take(...listed([WEB], [WEB_SLICE]));
+    expect(first.failures.map(({ op }) => formatOp(op))).toContain('add-route fd00:96::/112');
+    expect(await routes(kernel)).toEqual(['10.96.0.0/12']);
+    kernel.recover();
+    // Refused twice, with the first service and with the rest; then the full check is due, which mends it.
+    await run.pass(2_000);
+    await run.pass(0);
+    expect(await routes(kernel)).toEqual(['10.96.0.0/12', 'fd00:96::/112']);
+    kernel.put({ kind: 'delete-route', cidr: parseCidr('10.96.0.0/12')! });
+    const check = await run.pass(30_000);
+    expect([...check.drift]).toEqual([['add-route', 1]]);
+    expect((await routes(kernel)).toSorted()).toEqual(['10.96.0.0/12', 'fd00:96::/112']);
+  });
+
+  test('are not read in each check where none is wanted', async () => {
+    const { kernel, run } = await started();
+    expect(kernel.calls.get('getLocalRoutes')).toBe(1);
+    await run.pass(30_000);
+    expect(kernel.calls.get('getLocalRoutes')).toBe(1);
+  });
+});
 
 describe('first sync', () => {
   test('programs a ClusterIP: set entry before virtual server before address', async () => {

@@ -1,0 +1,56 @@
+import { describe, expect, test } from '@jest/globals';
+import { type Cidr, cidrOf, formatCidr } from '../../src/net/cidr.ts';
+import type { IpFamily } from '../../src/net/ip.ts';
+import type { Op } from '../../src/state/op.ts';
+import { transaction } from '../../src/state/transaction.ts';
+import type { ContractBed } from './contract-bed.ts';
+import { address } from './objects.ts';
+
+export function routeContract(family: IpFamily, bed: () => ContractBed): void {
+  const network = (n: number): Cidr => cidrOf(address(family, n * 256), family === 4 ? 24 : 120);
+  const add = (n: number): Op => ({ kind: 'add-route', cidr: network(n) });
+  const remove = (n: number): Op => ({ kind: 'delete-route', cidr: network(n) });
+  const apply = async (...ops: readonly Op[]) => bed().kernel.apply(transaction(ops));
+  const text = (n: number, protocol: number): string => `${formatCidr(network(n))} ${protocol}`;
+  const clean = { failures: [] };
+
+  describe('local routes', () => {
+    test('are added and taken away; repeating either counts as done', async () => {
+      expect(await apply(add(1), add(2))).toEqual({ attempted: 2, failures: [] });
+      expect(await apply(add(1), add(2))).toMatchObject(clean);
+      expect(await bed().routes(family)).toEqual([text(1, 120), text(2, 120)]);
+      const found = await bed().kernel.getLocalRoutes();
+      expect(found).toHaveLength(2);
+      expect(found).toContainEqual({ cidr: network(1), ours: true });
+      expect(await apply(remove(1), remove(3))).toMatchObject(clean);
+      expect(await bed().routes(family)).toEqual([text(2, 120)]);
+    });
+
+    test('are not those that stand for an address', async () => {
+      const bound = address(family, 2 * 256 + 7);
+      expect(await apply(add(2), { kind: 'bind-address', address: bound })).toMatchObject(clean);
+      expect(await bed().kernel.getLocalRoutes()).toEqual([{ cidr: network(2), ours: true }]);
+      expect(await apply(remove(2))).toMatchObject(clean);
+      expect(await bed().kernel.getBoundAddresses()).toEqual([bound]);
+    });
+
+    test('of others are seen, and not deleted', async () => {
+      await bed().addRoute(network(1));
+      expect(await bed().kernel.getLocalRoutes()).toEqual([{ cidr: network(1), ours: false }]);
+      expect(await apply(remove(1))).toMatchObject(clean);
+      expect(await bed().routes(family)).toEqual([text(1, 4)]);
+    });
+
+    test('need no kube-ipvs0, and outlive the last address on it', async () => {
+      const bound = address(family, 7);
+      await apply(add(1), { kind: 'bind-address', address: bound });
+      expect(await apply({ kind: 'unbind-address', address: bound })).toMatchObject(clean);
+      expect(await bed().routes(family)).toEqual([text(1, 120)]);
+      await bed().kernel.removeDevice();
+      expect(await apply(add(1), add(2))).toMatchObject(clean);
+      expect(await bed().routes(family)).toEqual([text(1, 120), text(2, 120)]);
+      expect(await apply(remove(1), remove(2))).toMatchObject(clean);
+      expect(await bed().routes(family)).toEqual([]);
+    });
+  });
+}

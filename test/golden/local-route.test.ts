@@ -1,0 +1,73 @@
+import { describe, expect, test } from '@jest/globals';
+import { cidrOf, formatCidr } from '../../src/net/cidr.ts';
+import {
+  RTM_NEWROUTE,
+  RTPROT_KERNEL,
+  addHostRoute,
+  decodeHostRoute,
+  deleteHostRoute,
+  dumpRoutes,
+} from '../../src/netlink/family/route/local-route.ts';
+import { answerOf } from '../../src/netlink/message.ts';
+import { exchange } from './capture.ts';
+import { allMessages, ip, payloads, sentBytes, written } from './netlink.ts';
+
+const V4 = { cidr: cidrOf(ip('10.9.0.0'), 16), index: 3, protocol: 120 };
+const V6 = { cidr: cidrOf(ip('fd00:9::'), 112), index: 3, protocol: 120 };
+
+const request = (name: string): string => sentBytes(exchange('ip-route', name).sent.at(-1));
+
+describe('local routes', () => {
+  test('are added and deleted by what ip writes, byte for byte', () => {
+    expect(written((w) => addHostRoute(w, V4))).toBe(request('route-prepend'));
+    expect(written((w) => deleteHostRoute(w, V4))).toBe(request('route-delete'));
+    expect(written((w) => addHostRoute(w, V6))).toBe(request('route-prepend-6'));
+    expect(written((w) => deleteHostRoute(w, V6))).toBe(request('route-delete-6'));
+  });
+
+  // ip names the table, which the kernel heeds only for sockets with NETLINK_GET_STRICT_CHK, and sends room for more.
+  test('are asked for with the header that ip writes', () => {
+    for (const family of [4, 6] as const) {
+      const theirs = Buffer.from(request(`route-show-${family}`), 'hex');
+      const ours = Buffer.from(
+        written((w) => dumpRoutes(w, family)),
+        'hex',
+      );
+      expect(ours.subarray(4)).toEqual(theirs.subarray(4, 28));
+    }
+  });
+
+  test('are told from all others in what the kernel said to ip', () => {
+    const found = (name: string) =>
+      payloads(exchange('ip-route', name).received, RTM_NEWROUTE)
+        .map(decodeHostRoute)
+        .filter((route) => route !== undefined)
+        .map(({ cidr, index, protocol }) => [formatCidr(cidr), index, protocol]);
+    expect(found('route-show-4')).toEqual([
+      ['10.9.0.0/16', 3, 120],
+      ['127.0.0.0/8', 1, RTPROT_KERNEL],
+      ['127.0.0.1/32', 1, RTPROT_KERNEL],
+    ]);
+    expect(found('route-show-6')).toContainEqual(['fd00:9::/112', 3, 120]);
+    expect(found('route-show-6')).toContainEqual(['::1/128', 1, RTPROT_KERNEL]);
+  });
+
+  test.each([
+    ['route-prepend-exists', 17],
+    ['route-delete-absent', 3],
+  ])('%s: errno %d', (name, errno) => {
+    const [message] = allMessages(exchange('ip-route', name).received);
+    expect(answerOf(message!)?.errno).toBe(errno);
+  });
+
+  test.each([0, 11])('%d bytes are no route', (length) => {
+    expect(() => decodeHostRoute(new Uint8Array(length))).toThrow('struct rtmsg');
+  });
+
+  test('a prefix that no address has is an error', () => {
+    const [payload] = payloads(exchange('ip-route', 'route-show-4').received, RTM_NEWROUTE);
+    const damaged = Uint8Array.from(payload!);
+    damaged[1] = 33;
+    expect(() => decodeHostRoute(damaged)).toThrow('rtm_dst_len');
+  });
+});
