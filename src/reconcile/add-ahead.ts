@@ -3,6 +3,7 @@ import type { Kernel } from '../kernel/kernel.ts';
 import type { IpFamily } from '../net/ip.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
+import { planLocalRoutes } from '../plan/local-routes.ts';
 import { planRules } from '../plan/plan-rules.ts';
 import { SET_ROLES, plannedSet } from '../plan/set-names.ts';
 import type { Op, OpKind } from '../state/op.ts';
@@ -46,6 +47,8 @@ export async function addAhead(kernel: Kernel, config: PlanConfig, plan: NodePla
     // The mode of a kube-proxy before us, whose services live in chains of the same names.
     if (!(await kernel.addRules(planRules(config, family)))) return 'other rules stand in our chains';
   }
-  failures.push(...(await applyGuarded(kernel, transaction(adds))).failures);
+  // Where a route stands for the service's address; one that is there counts as done.
+  const routes = planLocalRoutes(config).map((cidr): Op => ({ kind: 'add-route', cidr }));
+  failures.push(...(await applyGuarded(kernel, transaction([...adds, ...routes]))).failures);
   return failures.length === 0 ? undefined : `the kernel refused ${failures.map(formatFailure).join(', ')}`;
 }

@@ -44,6 +44,8 @@ describe.each(PAGES)('%s', (page) => {
       'stats',
       'timeout',
       'orig-dst',
+      // kube-apiserver
+      'service-cluster-ip-range',
     ]);
     const flags = found(text, /(?<![\w-])--([a-zA-Z][\w-]*[\w])/g);
     // Of programs of others: jest, iptables, node, kubectl, the controller manager.
