@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { EventFeed } from '../../src/daemon/event-feed.ts';
 import { FakeKernel } from '../../src/kernel/fake-kernel.ts';
 import { Cluster } from '../../src/model/cluster.ts';
@@ -15,6 +15,8 @@ import { PLAN_CONFIG } from '../support/reconciling.ts';
 import { address, real, virtualServer, vsId } from '../support/state.ts';
 import { eventually } from '../unit/kube/eventually.ts';
 import { Bed, node, service, slice } from './harness.ts';
+
+jest.setTimeout(30_000);
 
 const FIRST = { namespace: 'default', name: 'kubernetes' };
 /** Sorted before "default": the Service that is looked up is not on the first page. */
