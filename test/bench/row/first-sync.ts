@@ -1,7 +1,7 @@
 import { BenchNode, Driver } from '../bench-node.ts';
 import { type Recording, record, replay } from '../floor.ts';
 import { listedEvents } from '../large-cluster.ts';
-import { ratioAtMost, timed } from '../measure.ts';
+import { ratioAtMost, timed, valueAtMost } from '../measure.ts';
 import { mustHold, programmed } from '../programmed.ts';
 import type { Row } from '../row.ts';
 import { sizeName } from '../size.ts';
@@ -16,14 +16,17 @@ export const firstSync: Row = {
     const ours = { all: [] as number[], kernel: [] as number[], transaction: [] as number[] };
     const floor: number[] = [];
     const tools: number[] = [];
+    const systemCalls: number[] = [];
     let recording: Recording | undefined;
     for (let run = 1; run <= size.runs; run++) {
       out.progress(`run ${run} of ${size.runs}`);
       await using node = await BenchNode.make();
       const driver = new Driver(node.kernel);
+      const before = node.kernel.counters.netlinkSystemCalls;
       ours.all.push(await timed(() => driver.take(events)));
       ours.kernel.push(driver.kernelMs);
       ours.transaction.push(driver.applyMs);
+      systemCalls.push((node.kernel.counters.netlinkSystemCalls - before) / driver.ops.length);
       await driver.reconciler.stop();
       const wanted = await programmed(node);
       if (recording === undefined) {
@@ -45,6 +48,8 @@ export const firstSync: Row = {
     out.add({ name: `${name}: kernel part, over the floor`, values: ours.kernel, ...overFloor });
     const transaction = `${name}: transaction alone, over the floor`;
     out.add({ name: transaction, values: ours.transaction, ...overFloor, guarded: true });
+    const few = valueAtMost(0.05, 'at most 0.05');
+    out.add({ name: `${name}: netlink system calls for each object`, unit: 'calls', values: systemCalls, target: few });
     out.add({ name: `${name}: whole, over the tools`, values: ours.all, ...overTools, guarded: true });
   },
 };
