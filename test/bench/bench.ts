@@ -1,5 +1,5 @@
 // `make bench`: what the proxy costs, against named baselines of the same run in the same kernel.
-// BENCH_QUICK=1: smaller and fewer. BENCH_ROWS=part,part: only rows whose name has such a part.
+// BENCH_QUICK=1: smaller and fewer. BENCH_ROWS=part,part: only rows of such a name, or with such a part in it.
 // BENCH_SERVICES=N, BENCH_RUNS=N: other sizes than those of size.ts. Only what was measured at full size gets into docs/.
 import { Measurements, printTable } from './measure.ts';
 import { publish } from './report-files.ts';
@@ -60,7 +60,8 @@ function countOf(name: string): number | undefined {
 
 function selected(): readonly Row[] {
   const parts = setting('BENCH_ROWS')?.split(',') ?? [''];
-  const rows = ROWS.filter(({ name }) => parts.some((part) => name.includes(part)));
+  const whole = new Set(ROWS.map(({ name }) => name).filter((name) => parts.includes(name)));
+  const rows = ROWS.filter(({ name }) => parts.some((part) => (whole.has(part) ? name === part : name.includes(part))));
   if (rows.length === 0) throw new Error(`no such rows; there are ${ROWS.map(({ name }) => name).join(', ')}`);
   return rows;
 }
