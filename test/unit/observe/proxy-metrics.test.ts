@@ -336,6 +336,6 @@ test('the event loop lag is the longest since the last scrape', async () => {
   await new Promise((resolve) => setTimeout(resolve, 250));
   const lag = await valueOf('kubeipvs_event_loop_lag_max_seconds');
   expect(lag).toBeGreaterThan(0.25);
-  expect(lag).toBeLessThan(5);
-  expect(await valueOf('kubeipvs_event_loop_lag_max_seconds')).toBeLessThan(0.25);
+  // The longest is forgotten with the scrape that has told it.
+  expect(await valueOf('kubeipvs_event_loop_lag_max_seconds')).toBeLessThan(lag);
 });
