@@ -133,7 +133,8 @@ export class Cluster {
     this.#nodeBefore = this.#node;
     const services = new Set<NamespacedName>();
     const triggerTimes = new Map<NamespacedName, readonly number[]>();
-    for (const [at, known] of touched.entries()) {
+    let count = 0;
+    for (const known of touched) {
       const { name, before = NOTHING } = known;
       known.before = undefined;
       if (isNothing(known)) this.#services.delete(name);
@@ -142,7 +143,7 @@ export class Cluster {
         const found = times.get(name);
         if (found !== undefined) triggerTimes.set(name, found);
       }
-      if (at % STRIDE === 0) yield;
+      if (++count % STRIDE === 0) yield;
     }
     return { services, nodeChanged, triggerTimes, rejected };
   }
@@ -198,10 +199,11 @@ export class Cluster {
         break;
       case 'replaced': {
         const left = new Set(known());
-        for (const [at, object] of event.objects.entries()) {
+        let count = 0;
+        for (const object of event.objects) {
           const key = this.#accept(object, set);
           if (key !== undefined) left.delete(key);
-          if (at % STRIDE === 0) yield;
+          if (++count % STRIDE === 0) yield;
         }
         for (const key of left) remove(key);
         break;
@@ -250,7 +252,7 @@ export class Cluster {
     const service = this.#touch(owner);
     this.#endpointChanges += 1;
     this.#slices.set(key, model);
-    service.slices = [...without(service.slices, model.name), model];
+    service.slices = without(service.slices, model.name).concat(model);
     const written = slice.meta.annotations[TRIGGER_TIME_ANNOTATION];
     const time = written === undefined ? undefined : parseTime(written);
     if (time === undefined) return;
