@@ -14,7 +14,7 @@ export const FAST: Partial<ReflectorTiming> = {
   backoff: { firstMs: 4, maxMs: 40 },
   healthyMs: 30,
   graceMs: 50,
-  listIdleMs: 100,
+  listIdleMs: 400,
   pageSize: 3,
 };
 

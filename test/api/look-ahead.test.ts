@@ -120,7 +120,8 @@ describe('the Service that is looked up', () => {
   test('comes too late behind the lists, and is not told of', async () => {
     await serverWith({});
     bed.server.faults.add({ verb: 'list', times: 2, fault: { type: 'slow', bytes: 40, pauseMs: 60 } });
-    bed.follow({}, {}, { first: FIRST });
+    // Slow, but not given up.
+    bed.follow({ listIdleMs: 10_000 }, {}, { first: FIRST });
     await eventually(() => expect(bed.view.names('service')).toBe(ALL));
     await eventually(() => expect(lookUps()).toHaveLength(2));
     await sleep(1_500);
