@@ -20,5 +20,6 @@ COPY --from=build /src/build/image /
 USER 0
 # What V8 made of the program when the image was built; only read, so the root file system may be read-only.
 ENV NODE_COMPILE_CACHE=/usr/lib/kube-ipvs-proxy/compiled
-# Short-lived objects are few: the space for them need not grow to 2 x 16 MiB.
-ENTRYPOINT ["/usr/bin/node", "--max-semi-space-size=2", "/usr/lib/kube-ipvs-proxy/kube-ipvs-proxy.mjs"]
+# Short-lived objects are few: the space for them need not grow to 2 x 16 MiB. The heap may have 60% of the container's memory limit; what
+# is left is for the program itself, buffers and what a collection has yet to find (docs/memory.md).
+ENTRYPOINT ["/usr/bin/node", "--max-semi-space-size=2", "--max-old-space-size-percentage=60", "/usr/lib/kube-ipvs-proxy/kube-ipvs-proxy.mjs"]

@@ -196,7 +196,16 @@ async function readAnswers<T>(
     if (answer === undefined) read(message, items[index] as T);
     else if (answer.errno !== 0 && !absent.has(answer.errno)) throw refusal(operation, answer);
   });
+  release(reply);
   return items.filter((_, index) => again.has(firstSequence + index));
+}
+
+/**
+ * Gives the memory of a reply back at once: its messages cannot be read any more. Dumps are megabytes outside of the heap, and tens of
+ * them would gather before the heap itself is due for a collection.
+ */
+function release({ buffer, byteLength }: Uint8Array): void {
+  if (!(buffer instanceof SharedArrayBuffer) && buffer.byteLength === byteLength) buffer.transfer(0);
 }
 
 function interrupted(operation: string): NetlinkError {

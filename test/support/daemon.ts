@@ -16,6 +16,7 @@ export function daemonArgv(node: Namespace, flags: readonly string[]): string[] 
     process.execPath,
     // As the bundle's first line has it.
     '--max-semi-space-size=2',
+    '--max-old-space-size=512',
     BUNDLE,
     '--proxy-mode=ipvs',
     `--hostname-override=${node.name}`,

@@ -32,6 +32,13 @@ describe.each(PAGES)('%s', (page) => {
       'testPathPatterns',
       'random-fully',
       'experimental-vm-modules',
+      'max-semi-space-size',
+      'max-old-space-size',
+      'max-old-space-size-percentage',
+      'optimize-for-size',
+      'heap-growing-percent',
+      'single-threaded-gc',
+      'no-concurrent-marking',
       // kubectl, kind and replace-kube-proxy.sh
       'as',
       'name',

@@ -180,6 +180,20 @@ describe('questions', () => {
     expect(connection.sent.map(({ sequences }) => sequences.length)).toEqual([3, 1, 1]);
   });
 
+  test('keep nothing of a reply that was read', async () => {
+    const replies: Uint8Array[] = [];
+    const connection = new ScriptedConnection(({ sequences }) => {
+      const reply = message(16, 0, sequences[0] ?? 0, Uint8Array.of(7));
+      replies.push(reply);
+      return reply;
+    });
+    const read: (number | undefined)[] = [];
+    const question = { operation: 'TEST', write: dump };
+    await askAll(connection, [1], { ...question, read: ({ payload }) => read.push(payload[0]) });
+    expect(read).toEqual([7]);
+    expect(replies.map(({ byteLength }) => byteLength)).toEqual([0]);
+  });
+
   test('give up a dump that is interrupted always', async () => {
     const connection = new ScriptedConnection(({ sequences }) => done(sequences[0] ?? 0, NLM_F_DUMP_INTR));
     const asked = askAll(connection, [1], { operation: 'RTM_GETADDR', write: dump, read: () => undefined });
