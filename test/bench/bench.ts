@@ -12,6 +12,7 @@ import { eventLoop, eventLoopDaemon, eventLoopUserSpace } from './row/event-loop
 import { firstSync } from './row/first-sync.ts';
 import { footprint } from './row/footprint.ts';
 import { fullCheck } from './row/full-check.ts';
+import { kernelCosts } from './row/kernel-costs.ts';
 import { kubernetesFirst } from './row/kubernetes-first.ts';
 import { memory } from './row/memory.ts';
 import { perObject } from './row/per-object.ts';
@@ -40,6 +41,7 @@ const ROWS: readonly Row[] = [
   eventLoopDaemon,
   start,
   kubernetesFirst,
+  kernelCosts,
   memory,
   footprint,
   churn,
