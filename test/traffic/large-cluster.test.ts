@@ -2,6 +2,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { ApiProcess } from '../bench/api-process.ts';
 import { BenchNode, Driver } from '../bench/bench-node.ts';
 import { type ClusterShape, listedEvents } from '../bench/large-cluster.ts';
 import { Bed } from '../bed/bed.ts';
@@ -32,6 +33,7 @@ describe(`a cluster of ${SERVICES} services`, () => {
   let scratch: string;
   let bed: Bed;
   let node: Namespace;
+  let server: ApiProcess | undefined;
   let probes: readonly HealthProbe[];
   let stalls: readonly LoopStall[];
   let output: string;
@@ -40,21 +42,14 @@ describe(`a cluster of ${SERVICES} services`, () => {
     scratch = await mkdtemp(path.join(tmpdir(), 'large-'));
     bed = await Bed.create();
     node = bed.node(0);
-    const kubeconfig = path.join(scratch, 'kubeconfig');
     const stallFile = path.join(scratch, 'stalls');
-    const api = [
-      'test/bench/serve-cluster.ts',
-      '--services',
-      String(SERVICES),
-      '--endpoints',
-      '2',
-      '--kubeconfig',
-      kubeconfig,
-    ];
-    const server = await node.spawn([process.execPath, ...api, '--dual-stack-every', '10', '--node-port-every', '10']);
-    await server.waitForOutput(/http:\S+/, 60_000);
+    const shape = { services: SERVICES, endpoints: 2, dualStackEvery: 10, nodePortEvery: 10, udpEvery: 0 };
+    server = await ApiProcess.start(`/run/netns/${node.netns}`, shape);
     const probe = await node.spawn([process.execPath, 'test/traffic/health-probe.ts']);
-    const [program = '', ...args] = daemonArgv(node, [`--kubeconfig=${kubeconfig}`, '--cluster-cidr=10.64.0.0/10']);
+    const [program = '', ...args] = daemonArgv(node, [
+      `--kubeconfig=${server.kubeconfig}`,
+      '--cluster-cidr=10.64.0.0/10',
+    ]);
     const daemon = await node.spawn([program, '--max-semi-space-size=2', ...args], {
       ...process.env,
       LOOP_STALLS: stallFile,
@@ -74,6 +69,7 @@ describe(`a cluster of ${SERVICES} services`, () => {
   });
 
   afterAll(async () => {
+    await server?.[Symbol.asyncDispose]();
     await bed[Symbol.asyncDispose]();
     await rm(scratch, { recursive: true });
   });
@@ -82,8 +78,8 @@ describe(`a cluster of ${SERVICES} services`, () => {
     const virtualServers = (await node.exec(['ipvsadm', '-Sn'])).stdout
       .split('\n')
       .filter((line) => line.startsWith('-A'));
-    // Each tenth has a ClusterIP of the other family too, and node ports on the four addresses of uplink and pod bridge.
-    expect(virtualServers.length).toBe(SERVICES + SERVICES / 10 + 4 * (SERVICES / 10));
+    // With default/kubernetes. Each tenth has a ClusterIP of the other family too, and node ports on the addresses of uplink and bridge.
+    expect(virtualServers.length).toBe(1 + SERVICES + SERVICES / 10 + 4 * (SERVICES / 10));
     expect(output).not.toContain('refused');
   });
 
