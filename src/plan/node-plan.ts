@@ -186,10 +186,6 @@ export class NodePlan {
     this.#touchedAddresses.set(address, 'unknown');
   }
 
-  touchEntry(entry: PlannedEntry): void {
-    this.#set(entry).touch(entry);
-  }
-
   /** The net change since the last call. */
   takeChanges(): PlanChanges {
     const virtualServers: VirtualServerChange[] = [];

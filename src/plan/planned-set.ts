@@ -7,7 +7,7 @@ export type PlannedSetEntries = ReadonlyMap<IpSetEntryKey, PlannedEntry>;
 interface TouchedEntry {
   readonly entry: PlannedEntry;
   /** Whether it was wanted when changes were last taken. */
-  readonly before: boolean | 'unknown';
+  readonly before: boolean;
 }
 
 /** One set as all services want it. References are counted: an entry stays until the last one who wants it has left. */
@@ -36,11 +36,6 @@ export class PlannedSet {
     if (more === 0) this.#entries.delete(key);
     else if (more === 1) this.#more.delete(key);
     else this.#more.set(key, more - 1);
-  }
-
-  /** Has the next takeChanges() name the entry whatever the plan says. */
-  touch(entry: PlannedEntry): void {
-    this.#touched.set(ipSetEntryKey(entry.entry), { entry, before: 'unknown' });
   }
 
   /** What came or went since the last call. */

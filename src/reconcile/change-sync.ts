@@ -1,6 +1,7 @@
 import type { DrainLedger } from '../diff/drain.ts';
 import { realServerAdditions } from '../diff/real-server-additions.ts';
 import { type HaveVirtualServer, diffVirtualServer } from '../diff/virtual-server-diff.ts';
+import { familyOf } from '../net/ip.ts';
 import {
   type EntryChange,
   type NodePlan,
@@ -11,6 +12,7 @@ import {
   setKey,
 } from '../plan/node-plan.ts';
 import { plannedSet } from '../plan/set-names.ts';
+import { ipSetEntryKey } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 import type { Breather } from './breather.ts';
@@ -45,7 +47,8 @@ export async function changeOps(
   for (const { address, wanted } of changes.addresses) {
     ops.push({ kind: wanted ? 'bind-address' : 'unbind-address', address });
   }
-  for (const op of entryOps(plan, changes.entries, sizes)) ops.push(op);
+  const denies = deniesOfAdded(plan, ops, changes.entries);
+  for (const op of entryOps(plan, [...denies, ...changes.entries], sizes)) ops.push(op);
   return { ops, draining };
 }
 
@@ -74,6 +77,22 @@ export function withoutReading(
     else for (const op of ops) additions.push(op);
   }
   return { additions, others };
+}
+
+/**
+ * Whoever adds a virtual server with source ranges writes its deny in the same transaction, even if that should be there: the write may
+ * have failed before, and the virtual server been withheld for it.
+ */
+function deniesOfAdded(plan: NodePlan, ops: readonly Op[], changes: readonly EntryChange[]): EntryChange[] {
+  const found: EntryChange[] = [];
+  for (const op of ops) {
+    if (op.kind !== 'add-virtual-server') continue;
+    const { address, port, protocol } = op.virtualServer;
+    const key = ipSetEntryKey({ type: 'hash:ip,port', address, port, protocol });
+    const deny = plan.entries('LOAD-BALANCER-FW', familyOf(address)).get(key);
+    if (deny !== undefined && !changes.some(({ entry }) => entry === deny.entry)) found.push({ ...deny, wanted: true });
+  }
+  return found;
 }
 
 function* entryOps(plan: NodePlan, changes: readonly EntryChange[], sizes: SetSizes): IterableIterator<Op> {

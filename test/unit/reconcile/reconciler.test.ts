@@ -8,7 +8,7 @@ import type { EndpointSlice } from '../../../src/kube/objects.ts';
 import type { SourceEvent } from '../../../src/kube/source.ts';
 import { planRules } from '../../../src/plan/plan-rules.ts';
 import type { RuleSet } from '../../../src/state/rule-set.ts';
-import { formatOp } from '../../../src/state/op.ts';
+import { type Op, formatOp } from '../../../src/state/op.ts';
 import { type VirtualServerId, formatVirtualServer } from '../../../src/state/virtual-server.ts';
 import { type RealServer, formatRealServer } from '../../../src/state/real-server.ts';
 import { endpoint, listed, port, service, slice } from '../../support/objects.ts';
@@ -31,9 +31,9 @@ function real(address: string, weight = 1): RealServer {
   return { address: ip(address), port: toPort(8080)!, weight };
 }
 
-const sliceChange = (endpoints: Parameters<typeof slice>[1]): SourceEvent => ({
+const sliceChange = (endpoints: Parameters<typeof slice>[1], of = 'web'): SourceEvent => ({
   kind: 'endpoint-slice',
-  event: { type: 'applied', object: slice('web', endpoints) },
+  event: { type: 'applied', object: slice(of, endpoints) },
 });
 
 /** Virtual servers with their real servers, in words. */
@@ -592,6 +592,34 @@ describe('failure', () => {
     await run.pass(1_000);
     await run.pass(29_000);
     expect(Object.keys(await ipvs(kernel))).toContain('TCP 203.0.113.20:80');
+  });
+
+  test.each([
+    ['another attempt', (run: Reconciling) => run.pass(1_000)],
+    ['a change of its endpoints', (run: Reconciling) => run.take(sliceChange(['10.244.0.9'], 'guarded'))],
+  ])('nor does %s serve it without them', async (_what, next) => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    const isDeny = (op: Op): boolean => op.kind === 'add-entry' && op.set.name === 'KUBE-LOAD-BALANCER-FW';
+    kernel.failOps((op) => (isDeny(op) ? 28 : undefined));
+    const run = new Reconciling(kernel);
+    const guarded = service('guarded', '10.96.0.20', {
+      type: 'LoadBalancer',
+      loadBalancerIngress: [{ ip: '203.0.113.20' }],
+      loadBalancerSourceRanges: ['198.51.100.0/24'],
+    });
+    await run.take(...listed([guarded], [slice('guarded', ['10.244.0.5'])]));
+    const before = kernel.applied.length;
+    await next(run);
+    const added = kernel.applied.slice(before).filter((op) => op.kind === 'add-virtual-server');
+    expect(added).toEqual([]);
+    kernel.recover();
+    await run.pass(30_000);
+    const [deny, virtualServer] = [isDeny, (op: Op) => op.kind === 'add-virtual-server'].map((is) =>
+      kernel.applied.slice(before).findIndex(is),
+    );
+    expect(deny).toBeGreaterThanOrEqual(0);
+    expect(virtualServer).toBeGreaterThan(deny ?? Infinity);
   });
 });
 
