@@ -40,7 +40,8 @@ node_modules/.stamp: package.json package-lock.json | $(RUNTIME)
 
 build: deps $(ADDON) $(DAEMON) ## compile the addon and bundle the daemon
 
-COMPILE_ADDON = $(CXX) -std=c++20 -O2 -g -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden -fno-exceptions \
+# nodelete: a thread that waits for a program runs its code until then, also where the worker that loaded it has ended.
+COMPILE_ADDON = $(CXX) -std=c++20 -O2 -g -Wall -Wextra -Werror -fPIC -shared -Wl,-z,nodelete -fvisibility=hidden -fno-exceptions \
   -DNAPI_VERSION=9 -DNODE_ADDON_API_DISABLE_CPP_EXCEPTIONS \
   -I node_modules/node-api-headers/include -I node_modules/node-addon-api $(filter %.cc,$^) -o $@
 

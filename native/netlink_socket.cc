@@ -1,58 +1,32 @@
 // class NetlinkSocket for JavaScript: checks what it is given, copies it, and runs socket.h's transaction on the libuv
-// thread pool. Wrong types throw; what goes wrong with the socket rejects with an Error that has `operation` (string),
-// `errno` (positive) and `sent` (segments handed to the kernel by then).
+// thread pool. Wrong types throw; what goes wrong with the socket rejects with the Error of javascript.h.
 
-// An environment that is being torn down refuses to throw; that must not end the process.
-#define NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS
 #include <errno.h>
-#include <napi.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmath>
 #include <limits>
 #include <memory>
 #include <new>
-#include <optional>
 #include <string>
 
+#include "javascript.h"
+#include "run_process.h"
 #include "socket.h"
 
 namespace {
 
-using netlink::Bytes;
-using netlink::Failure;
+using native::Bytes;
+using native::CopyBytes;
+using native::Failure;
+using native::MakeError;
+using native::ReadInt;
+using native::ToUint8Array;
 using netlink::Options;
 using netlink::Request;
 using netlink::Socket;
 
-// Replies below this are copied: an external ArrayBuffer costs more than the copy.
-constexpr size_t kCopyBelow = 4096;
 // What a socket keeps of its last request and reply for the next: fresh pages cost more than the copy into them.
 constexpr size_t kKeep = size_t{1} << 20;
-
-Napi::Error MakeError(Napi::Env env, const Failure& failure) {
-  const std::string text = std::string(failure.operation) + ": errno " + std::to_string(failure.error);
-  Napi::Error error = Napi::Error::New(env, text);
-  error.Set("operation", Napi::String::New(env, failure.operation));
-  error.Set("errno", Napi::Number::New(env, failure.error));
-  error.Set("sent", Napi::Number::New(env, static_cast<double>(failure.sent)));
-  return error;
-}
-
-// A whole number in [low, high]; otherwise empty, with a TypeError pending unless the value's getter threw its own.
-std::optional<int> ReadInt(Napi::Env env, const Napi::Value& value, const char* name, int low, int high) {
-  if (env.IsExceptionPending()) return std::nullopt;
-  if (value.IsNumber()) {
-    const double number = value.As<Napi::Number>().DoubleValue();
-    if (number >= low && number <= high && number == std::floor(number)) return static_cast<int>(number);
-  }
-  const std::string range = std::to_string(low) + " to " + std::to_string(high);
-  const std::string text = std::string(name) + " must be a whole number from " + range;
-  Napi::TypeError::New(env, text).ThrowAsJavaScriptException();
-  return std::nullopt;
-}
 
 bool ReadOptionalInt(Napi::Env env, const Napi::Object& object, const char* name, int* result) {
   const Napi::Value value = object.Get(name);
@@ -89,40 +63,6 @@ bool ReadOptions(Napi::Env env, const Napi::Value& value, Options* options) {
   return number.has_value();
 }
 
-bool CopyBytes(const Napi::TypedArray& array, Bytes* bytes) {
-  const size_t length = array.ByteLength();
-  if (length == 0) return true;
-  if (!bytes->Reserve(length)) return false;
-  void* data = nullptr;
-  if (napi_get_typedarray_info(array.Env(), array, nullptr, nullptr, &data, nullptr, nullptr) != napi_ok) return false;
-  if (data == nullptr) return false;
-  memcpy(bytes->data(), data, length);
-  bytes->Resize(length);
-  return true;
-}
-
-void FreeReply(napi_env, void* data, void*) { free(data); }
-
-// Hands the block over to a Uint8Array without a copy; empty with an exception pending where the engine refuses.
-napi_value MakeReply(Napi::Env env, Bytes* reply) {
-  const size_t size = reply->size();
-  napi_value buffer = nullptr;
-  if (size >= kCopyBelow) {
-    uint8_t* const block = reply->Release();
-    if (napi_create_external_arraybuffer(env, block, size, FreeReply, nullptr, &buffer) != napi_ok) {
-      free(block);
-      return nullptr;
-    }
-  } else {
-    void* data = nullptr;
-    if (napi_create_arraybuffer(env, size, &data, &buffer) != napi_ok) return nullptr;
-    if (size > 0) memcpy(data, reply->data(), size);
-  }
-  napi_value array = nullptr;
-  if (napi_create_typedarray(env, napi_uint8_array, size, buffer, 0, &array) != napi_ok) return nullptr;
-  return array;
-}
-
 struct State {
   std::shared_ptr<Socket> socket;
   // The transaction's while there is one, else the JavaScript thread's: for the next.
@@ -152,7 +92,7 @@ class TransactWorker : public Napi::AsyncWorker {
     state_->request.bytes.Recycle(kKeep);
     state_->request.segments.Recycle(kKeep);
     if (done_) {
-      const napi_value reply = MakeReply(env, &state_->reply);
+      const napi_value reply = ToUint8Array(env, &state_->reply);
       state_->reply.Recycle(kKeep);
       if (reply != nullptr) {
         deferred_.Resolve(reply);
@@ -187,7 +127,7 @@ struct Reports {
 void CallListener(Napi::Env env, Napi::Function callback, Listener*, Reports* data) {
   const std::unique_ptr<Reports> reports(data);
   if (env == nullptr || callback.IsEmpty()) return;
-  napi_value bytes = MakeReply(env, &reports->bytes);
+  napi_value bytes = ToUint8Array(env, &reports->bytes);
   if (bytes == nullptr) {
     if (env.IsExceptionPending()) env.GetAndClearPendingException();
     reports->error = ENOMEM;
@@ -396,6 +336,7 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
 
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports.Set("NetlinkSocket", NetlinkSocket::Define(env));
+  exports.Set("runProcess", Napi::Function::New(env, native::RunProcess, "runProcess"));
   return exports;
 }
 

@@ -10,17 +10,19 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <limits>
 #include <new>
 
+#include "clock.h"
+
 namespace netlink {
 
 namespace {
 
-constexpr size_t kMaxReply = size_t{1} << 30;
+using native::NowMs;
+
 // netlink_recvmsg() remembers the largest buffer it was offered, up to this, and sizes the next part of a dump by it.
 constexpr size_t kDumpPart = 32768;
 // A larger datagram goes on in here: the kernel sends none beyond kDumpPart but an error with the message it is about.
@@ -28,12 +30,6 @@ constexpr size_t kOverflow = size_t{1} << 20;
 // Enough to make a flood of reports cheap, little enough to be handled at one go.
 constexpr size_t kReportBytes = 65536;
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
-
-int64_t NowMs() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
-}
 
 // Message headers are read by copy: nothing here relies on the alignment of the memory.
 nlmsghdr ReadHeader(const uint8_t* at) {
@@ -121,39 +117,6 @@ int OpenDescriptor(const Options& options, Failure* failure) {
 }
 
 }  // namespace
-
-Bytes::~Bytes() { free(data_); }
-
-bool Bytes::Reserve(size_t extra) {
-  if (extra <= capacity_ - size_) return true;
-  if (extra > kMaxReply - size_) return false;
-  size_t capacity = capacity_ * 2 > size_ + extra ? capacity_ * 2 : size_ + extra;
-  if (capacity > kMaxReply) capacity = kMaxReply;
-  void* grown = realloc(data_, capacity);
-  if (grown == nullptr) return false;
-  data_ = static_cast<uint8_t*>(grown);
-  capacity_ = capacity;
-  return true;
-}
-
-void Bytes::Recycle(size_t keep) {
-  size_ = 0;
-  if (capacity_ <= keep) return;
-  free(data_);
-  data_ = nullptr;
-  capacity_ = 0;
-}
-
-uint8_t* Bytes::Release() {
-  uint8_t* block = data_;
-  if (size_ > 0 && size_ < capacity_) {
-    void* cut = realloc(data_, size_);
-    if (cut != nullptr) block = static_cast<uint8_t*>(cut);
-  }
-  data_ = nullptr;
-  size_ = capacity_ = 0;
-  return block;
-}
 
 // One datagram of the request. `first` and `last` are the sequence numbers of its first and last message: a reply is its
 // own if it lies between them, and the reply that ends it answers `last`.

@@ -1,4 +1,5 @@
-import { spawn } from 'node:child_process';
+import { isNativeError, loadAddon } from '../netlink/addon.ts';
+import { errnoName } from '../netlink/error.ts';
 import { KernelError } from './kernel-error.ts';
 
 export interface CommandResult {
@@ -36,8 +37,8 @@ export function createCommandRunner({ netns, onStart }: CommandRunnerOptions = {
   return {
     run: async (program, args, options = {}) => {
       onStart?.(program);
-      if (netns === undefined) return await start(program, program, args, options);
-      const result = await start(program, 'nsenter', [`--net=${netns}`, '--', program, ...args], options);
+      if (netns === undefined) return await start(program, [program, ...args], options);
+      const result = await start(program, ['nsenter', `--net=${netns}`, '--', program, ...args], options);
       if (result.status === NOT_FOUND) throw missing(program);
       return result;
     },
@@ -51,51 +52,35 @@ function missing(program: string): KernelError {
 
 async function start(
   name: string,
-  program: string,
-  args: readonly string[],
-  { stdin, deadlineMs = DEFAULT_DEADLINE_MS }: CommandOptions,
+  argv: readonly string[],
+  { stdin = '', deadlineMs = DEFAULT_DEADLINE_MS }: CommandOptions,
 ): Promise<CommandResult> {
-  const { promise, resolve, reject } = Promise.withResolvers<CommandResult>();
-  const child = spawn(program, args, {
-    stdio: ['pipe', 'pipe', 'pipe'],
-    env: commandEnvironment(),
-  });
-  // Not spawn's own timeout, which is left running when the program cannot be started.
-  const deadline = setTimeout(() => child.kill('SIGKILL'), deadlineMs);
-  const stdout = collect(child.stdout, () => child.kill('SIGKILL'));
-  const stderr = collect(child.stderr, () => child.kill('SIGKILL'));
-  child.once('error', (error: NodeJS.ErrnoException) => {
-    clearTimeout(deadline);
-    if (error.code === 'ENOENT') reject(missing(name));
-    else reject(new KernelError(name, error.code ?? 'SPAWN', `cannot start ${name}: ${error.message}`));
-  });
-  child.once('close', (status, signal) => {
-    clearTimeout(deadline);
-    if (signal === 'SIGKILL') {
-      reject(new KernelError(name, 'TIMEOUT', `${name} did not end within ${deadlineMs} ms and was killed`));
-    } else {
-      resolve({ status: status ?? -1, stdout: stdout(), stderr: stderr() });
+  // Not node:child_process, whose fork holds up the event loop for as long as it takes to copy the page tables of a large process.
+  const { runProcess } = loadAddon();
+  try {
+    const result = await runProcess(argv, commandEnvironment(), Buffer.from(stdin), deadlineMs, MAX_OUTPUT);
+    return { status: result.status, stdout: textOf(result.stdout), stderr: textOf(result.stderr) };
+  } catch (error) {
+    if (!isNativeError(error)) throw error;
+    const { operation, errno } = error;
+    const code = errnoName(errno);
+    if (code === 'ENOENT') throw missing(name);
+    if (code === 'ETIMEDOUT') {
+      throw new KernelError(name, 'TIMEOUT', `${name} did not end within ${deadlineMs} ms and was killed`);
     }
-  });
-  // A program that ends before it has read everything: its status says what went wrong, EPIPE does not.
-  child.stdin.on('error', () => undefined);
-  child.stdin.end(stdin ?? '');
-  return await promise;
+    if (code === 'EFBIG') {
+      throw new KernelError(name, code, `${name} printed more than ${MAX_OUTPUT} bytes and was killed`);
+    }
+    throw new KernelError(name, code, `cannot run ${name}: ${operation}: ${code}`, { cause: error });
+  }
 }
 
 /** The environment programs get: the administrator's folders are searched too, and messages are not translated. */
-function commandEnvironment(): NodeJS.ProcessEnv {
+function commandEnvironment(): string[] {
   const { PATH = '' } = process.env;
-  return { PATH: `${PATH}:/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin`, LC_ALL: 'C' };
+  return [`PATH=${PATH}:/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin`, 'LC_ALL=C'];
 }
 
-function collect(stream: NodeJS.ReadableStream, overflow: () => void): () => string {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  stream.on('data', (chunk: Buffer) => {
-    length += chunk.length;
-    if (length > MAX_OUTPUT) overflow();
-    else chunks.push(chunk);
-  });
-  return () => Buffer.concat(chunks).toString();
+function textOf({ buffer, byteOffset, byteLength }: Uint8Array<ArrayBuffer>): string {
+  return Buffer.from(buffer, byteOffset, byteLength).toString();
 }

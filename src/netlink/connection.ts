@@ -1,5 +1,12 @@
 import { constants } from 'node:os';
-import { type NativeCounters, type NativeError, type NativeOptions, type NativeSocket, loadAddon } from './addon.ts';
+import {
+  type NativeCounters,
+  type NativeError,
+  type NativeOptions,
+  type NativeSocket,
+  isNativeError,
+  loadAddon,
+} from './addon.ts';
 import { requireLittleEndian } from './codec/bytes.ts';
 import { NetlinkError, type NetlinkErrorKind } from './error.ts';
 
@@ -172,10 +179,6 @@ function translate(error: unknown, object?: string): unknown {
   if (!isNativeError(error)) return error;
   const { operation, errno, sent } = error;
   return new NetlinkError({ kind: kindOf(error), operation, object, errno, outcomeUnknown: sent > 0 });
-}
-
-function isNativeError(value: unknown): value is NativeError {
-  return typeof value === 'object' && value !== null && 'operation' in value && 'errno' in value && 'sent' in value;
 }
 
 function kindOf({ operation, errno }: NativeError): NetlinkErrorKind {

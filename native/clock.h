@@ -1,0 +1,16 @@
+#pragma once
+
+#include <time.h>
+
+#include <cstdint>
+
+namespace native {
+
+// Milliseconds of a clock that nobody sets.
+inline int64_t NowMs() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
+}
+
+}  // namespace native
