@@ -82,10 +82,12 @@ scenario: build ## one scenario file, on the plan and with packets: NAME=cluster
 demo: build ## a small cluster on a real IPVS kernel, step by step, in under two minutes
 	@test/kernel/run.sh node test/demo/demo.ts
 
-BENCH := test/kernel/run.sh node --max-semi-space-size=2 --disable-warning=ExperimentalWarning test/bench
+BENCH_NODE := node --max-semi-space-size=2 --disable-warning=ExperimentalWarning test/bench
+BENCH := test/kernel/run.sh $(BENCH_NODE)
 
 bench: build image ## measures against baselines of the same run, JSON lines and docs/performance.md; QUICK=1: small; ROWS=part,part
-	@KERNEL_MEMORY=$${KERNEL_MEMORY:-$(if $(QUICK),3G,6G)} BENCH_QUICK=$(QUICK) BENCH_ROWS=$(ROWS) $(BENCH)/bench.ts
+	@export KERNEL_MEMORY=$${KERNEL_MEMORY:-$(if $(QUICK),3G,6G)} BENCH_QUICK=$(QUICK) BENCH_ROWS=$(ROWS); status=0; \
+	  $(BENCH_NODE)/bench.ts || status=$$?; $(BENCH)/bench.ts || status=$$?; exit $$status
 
 bench-guard: build ## a small bench: fails when a ratio is more than twice as bad as the recorded one
 	@$(BENCH)/guard.ts

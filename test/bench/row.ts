@@ -5,6 +5,8 @@ import type { Size } from './size.ts';
 export interface Row {
   /** Kebab-case, as the file: what BENCH_ROWS selects by, and the key in docs/performance.json. */
   readonly name: string;
+  /** It needs no kernel: measured on the host, where a test kernel would make user space many times slower. */
+  readonly onHost?: true;
   /** Measures ours and its baseline alternately, `size.runs` times each unless told otherwise, and adds what it found. */
   readonly run: (out: Measurements, size: Size) => Promise<void>;
 }

@@ -21,7 +21,7 @@ const native = process.env['KERNEL_USED'] === 'native';
  * On a native kernel the limit holds for each answer and for each turn of the loop.
  *
  * User-Mode Linux has one CPU, on which the probe, the API server, the daemon's loop and its netlink thread take turns; it is not
- * preemptible, a fork of the daemon (for iptables) alone takes it 100 to 200 ms, and what its host does meanwhile counts as its own
+ * preemptible, a page touched for the first time costs it tens of microseconds, and what its host does meanwhile counts as its own
  * computing. There the limit holds for most answers, and no single one may take longer than what such a kernel explains. A loop that
  * starves (as one that reads a whole list in microtasks: 3 s) shows all the same.
  */

@@ -35,6 +35,7 @@ export const changeScale: Row = {
 /** The same without a kernel's part: what is left is tens of microseconds, and more of them are waits for memory in a large cluster. */
 export const changeScaleUserSpace: Row = {
   name: 'change-scale-user-space',
+  onHost: true,
   async run(out, size) {
     const kernels = [new FakeKernel(), new FakeKernel()] as const;
     for (const kernel of kernels) await kernel.prepare();

@@ -29,6 +29,7 @@ interface Life {
 /** All of the daemon but HTTP, on a kernel in memory: a cluster of one size lives through a million changes. */
 export const churn: Row = {
   name: 'churn-user-space',
+  onHost: true,
   async run(out, size) {
     const kernel = new FakeKernel();
     await kernel.prepare();

@@ -1,11 +1,11 @@
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
+import { createCommandRunner } from '../../../src/kernel/command-runner.ts';
 import { FakeKernel } from '../../../src/kernel/fake-kernel.ts';
 import type { Kernel } from '../../../src/kernel/kernel.ts';
 import { chunks } from '../../../src/kernel/slices.ts';
 import type { SourceEvent } from '../../../src/kube/source.ts';
 import type { OpFailure, Outcome } from '../../../src/state/outcome.ts';
 import type { Transaction } from '../../../src/state/transaction.ts';
-import { runCommand } from '../../bed/command.ts';
 import { BenchNode } from '../bench-node.ts';
 import { DaemonNode, LOOP_PRELOAD } from '../daemon-process.ts';
 import { type ClusterShape, listedEvents, scaledEvent } from '../large-cluster.ts';
@@ -23,6 +23,7 @@ const BURST_MS = 5_000;
 /** How long at most nothing else gets its turn: with the kernel in memory. */
 export const eventLoopUserSpace: Row = {
   name: 'event-loop-user-space',
+  onHost: true,
   async run(out, size) {
     const make = async (): Promise<[Kernel, () => Promise<void>]> => {
       const kernel = new FakeKernel();
@@ -34,13 +35,13 @@ export const eventLoopUserSpace: Row = {
 };
 
 /**
- * On the real kernel; a machine with one CPU may be the kernel's for so long. Starting a process (first sync and full check start
- * iptables) holds the loop until the process is there: what that alone takes here is told beside it.
+ * On the real kernel; a machine with one CPU may be the kernel's for so long. First sync and full check start iptables: what starting
+ * a process alone takes here is told beside it.
  */
 export const eventLoop: Row = {
   name: 'event-loop',
   async run(out, size) {
-    const { wallMs, cpuMs } = await held(async () => void (await runCommand(['true'])));
+    const { wallMs, cpuMs } = await held(async () => void (await createCommandRunner().run('true', [])));
     out.add({ name: 'event loop held: one process started, nothing else', unit: 'ms', values: [wallMs] });
     out.add({ name: "event loop held: one process started, this thread's own work", unit: 'ms', values: [cpuMs] });
     await phases(out, size, 'on the real kernel', async () => {

@@ -28,13 +28,15 @@ export const firstSync: Row = {
       ours.transaction.push(driver.applyMs);
       systemCalls.push((node.kernel.counters.netlinkSystemCalls - before) / driver.ops.length);
       await driver.reconciler.stop();
-      const wanted = await programmed(node);
+      // The tools, and reading what is there with them, take minutes; what is replayed is the same each time.
+      const wanted = run > size.slowRuns ? undefined : await programmed(node);
       if (recording === undefined) {
         await using recorder = await BenchNode.make({ rules: false });
         recording = await record(recorder, driver.ops);
       }
       await using second = await BenchNode.make({ rules: false });
       floor.push(await replay(second, recording));
+      if (wanted === undefined) continue;
       await mustHold(second, wanted, 'the replay');
       await using third = await BenchNode.make({ rules: false });
       tools.push(await restoreByTools(third, wanted));

@@ -17,6 +17,7 @@ class ForgetfulKernel extends FakeKernel {
 /** What the daemon keeps of each service and of each endpoint, on the heap, from the difference of clusters of several sizes. */
 export const footprint: Row = {
   name: 'footprint',
+  onHost: true,
   async run(out, size) {
     const many = size.services(10_000);
     const few = Math.max(1, Math.trunc(many / 10));

@@ -9,6 +9,7 @@ const HELD_MS = 50;
 /** All of our own work, no kernel: from listed objects to applied operations. */
 export const pipeline: Row = {
   name: 'pipeline',
+  onHost: true,
   async run(out, size) {
     const shape = { ...ONE_ENDPOINT, services: size.services(ONE_ENDPOINT.services) };
     const cold: PipelineRun[] = [];
