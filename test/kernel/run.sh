@@ -9,7 +9,7 @@
 #
 # Settings:
 #   KERNEL          native | uml, instead of probing (qemu is known, but not built: it fails and says so)
-#   KERNEL_TIMEOUT  seconds until everything is killed and the status is 124 (default 3000)
+#   KERNEL_TIMEOUT  seconds until everything is killed and the status is 124 (default 4500)
 #   KERNEL_MEMORY   memory of the booted kernel (default 3G)
 #   KERNEL_ENV      names of further variables to pass, separated by spaces
 # The command sees only: PATH, the variables in `passed` below, those named TEST_*, BENCH_*, DEMO_*, and KERNEL_USED
@@ -19,7 +19,7 @@ set -euo pipefail
 passed=(CI FILTER SEED HOME USER LANG LC_ALL TZ NODE_OPTIONS NO_COLOR FORCE_COLOR)
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 machine=$project/test/kernel/machine
-timeout=${KERNEL_TIMEOUT:-3000}
+timeout=${KERNEL_TIMEOUT:-4500}
 memory=${KERNEL_MEMORY:-3G}
 
 fail() {
