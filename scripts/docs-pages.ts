@@ -63,7 +63,8 @@ ${fileOnly.join('\n')}
 
 ## Feature gates
 
-${KNOWN_GATES.map((gate) => `\`${gate}\``).join(', ')}. A name that looks like a gate but is none of these
+${KNOWN_GATES.map((gate) => `\`${gate}\``).join(', ')}. \`ComponentFlagz\` and \`ComponentStatusz\` (or \`AllAlpha\`)
+serve \`/flagz\` and \`/statusz\` on \`--metrics-bind-address\`; the others change nothing here. A name that looks like a gate but is none of these
 (a cluster's gates are often set for all components at once) is named in one line of the log and has no effect; one that cannot be a gate's is an error at
 start, and so is the attempt to switch a gate that has graduated.
 `;

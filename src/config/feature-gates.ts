@@ -76,6 +76,11 @@ export function gateNotes(settings: FeatureGateSettings): string[] {
   return [`feature gates that are not of this program have no effect: ${named.join(', ')}`];
 }
 
+/** Whether a gate of `gates`, which are all there are, is on. */
+export function gateEnabled(gates: readonly FeatureGate[], name: string): boolean {
+  return gates.some((gate) => gate.name === name && gate.enabled);
+}
+
 /** Every known gate; AllAlpha and AllBeta move those of their stage that are not set by name. */
 export function resolveGates(settings: FeatureGateSettings): FeatureGate[] {
   const forStage: Record<GateStage, boolean | undefined> = {

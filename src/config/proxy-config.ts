@@ -5,6 +5,7 @@ import type { BindAddress } from './bind-address.ts';
 import type { FieldValues } from './config-fields.ts';
 import type { Duration } from './duration.ts';
 import type { FeatureGate } from './feature-gates.ts';
+import type { FlagValues } from './flag-values.ts';
 import type { VModule } from './value-kind.ts';
 
 export type DetectLocalMode = 'ClusterCIDR' | 'NodeCIDR' | 'BridgeInterface' | 'InterfaceNamePrefix';
@@ -115,4 +116,6 @@ export interface ProxyConfig {
   readonly featureGates: readonly FeatureGate[];
   /** The effective KubeProxyConfiguration v1alpha1 behind all this, for --write-config-to and /configz. */
   readonly fields: FieldValues;
+  /** The flags that were given, for /flagz. */
+  readonly given: FlagValues;
 }

@@ -129,6 +129,7 @@ export interface ConfigFile extends ReadConfig {
 
 type FromFlags =
   | 'action'
+  | 'given'
   | 'configFile'
   | 'notes'
   | 'manifests'
@@ -204,6 +205,7 @@ export function resolveConfig(flags: FlagValues, file: ConfigFile | undefined): 
   return {
     ...fromFields(complete.values, flags),
     action: actionOf(flags),
+    given: flags,
     configFile: file === undefined ? undefined : { path: file.path, sha256: file.sha256 },
     notes: complete.notes,
     manifests: orUndefined(textFlag(flags, 'manifests')),

@@ -12,6 +12,8 @@ export interface ValueKind<T> {
   fromText(text: string): T | undefined;
   fromDocument(value: unknown): T | undefined;
   toDocument(value: T): unknown;
+  /** What `fromText` reads as this value. */
+  toText(value: T): string;
   /** How a flag given twice combines; the last one wins where this is absent. */
   merge?(earlier: T, later: T): T;
 }
@@ -34,6 +36,7 @@ function integer(min: number, max: number, expected: string): ValueKind<number> 
       /^[+-]?(0[xX][\da-fA-F]+|0[oO][0-7]+|0[bB][01]+|\d+)$/.test(text) ? inRange(signed(text)) : undefined,
     fromDocument: (value) => (typeof value === 'number' ? inRange(value) : undefined),
     toDocument: (value) => value,
+    toText: String,
   };
 }
 
@@ -56,6 +59,7 @@ export const string: ValueKind<string> = {
   fromText: (text) => text,
   fromDocument: (value) => (typeof value === 'string' ? value : undefined),
   toDocument: (value) => value,
+  toText: (value) => value,
 };
 
 export const bool: ValueKind<boolean> = {
@@ -64,6 +68,7 @@ export const bool: ValueKind<boolean> = {
   fromText: parseBool,
   fromDocument: (value) => (typeof value === 'boolean' ? value : undefined),
   toDocument: (value) => value,
+  toText: String,
 };
 
 export const int32 = integer(-(2 ** 31), 2 ** 31 - 1, 'a whole number from -2147483648 to 2147483647');
@@ -81,6 +86,7 @@ export const float32: ValueKind<number> = {
   fromText: (text) => (/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text) ? float(Number(text)) : undefined),
   fromDocument: (value) => (typeof value === 'number' ? float(value) : undefined),
   toDocument: (value) => value,
+  toText: String,
 };
 
 export const duration: ValueKind<Duration> = {
@@ -89,6 +95,7 @@ export const duration: ValueKind<Duration> = {
   fromText: parseDuration,
   fromDocument: (value) => (typeof value === 'string' ? parseDuration(value) : undefined),
   toDocument: formatDuration,
+  toText: formatDuration,
 };
 
 /** Only logging.flushFrequency: a bare number there is nanoseconds. */
@@ -106,6 +113,7 @@ export const strings: ValueKind<readonly string[]> = {
   fromDocument: (value) =>
     Array.isArray(value) && value.every((item): item is string => typeof item === 'string') ? value : undefined,
   toDocument: (value) => value,
+  toText: (value) => value.join(','),
   merge: (earlier, later) => [...earlier, ...later],
 };
 
@@ -121,6 +129,7 @@ export const quantity: ValueKind<string> = {
     return typeof text === 'string' && QUANTITY.test(text) ? text : undefined;
   },
   toDocument: (value) => value,
+  toText: (value) => value,
 };
 
 function isRecord(value: unknown): value is Record<string, unknown> {
@@ -148,6 +157,10 @@ export const gates: ValueKind<FeatureGateSettings> = {
       : undefined;
   },
   toDocument: (value) => value,
+  toText: (value) =>
+    Object.entries(value)
+      .map(([name, enabled]) => `${name}=${enabled}`)
+      .join(','),
   merge: (earlier, later) => ({ ...earlier, ...later }),
 };
 
@@ -180,5 +193,6 @@ export const vmodule: ValueKind<readonly VModule[]> = {
     return modules.every((module) => module !== undefined) ? modules : undefined;
   },
   toDocument: (value) => value.map(({ filePattern, verbosity }) => ({ filePattern, verbosity })),
+  toText: (value) => value.map(({ filePattern, verbosity }) => `${filePattern}=${verbosity}`).join(','),
   merge: (earlier, later) => [...earlier, ...later],
 };

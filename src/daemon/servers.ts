@@ -1,4 +1,6 @@
 import { configz } from '../config/configz.ts';
+import { gateEnabled } from '../config/feature-gates.ts';
+import { flagz } from '../config/flagz.ts';
 import { errorText } from '../config/problem.ts';
 import type { ProxyConfig } from '../config/proxy-config.ts';
 import type { ProxyHealth } from '../observe/health.ts';
@@ -6,6 +8,7 @@ import { healthServer } from '../observe/health-server.ts';
 import type { HttpServer } from '../observe/http-server.ts';
 import { metricsServer } from '../observe/metrics-server.ts';
 import type { ProxyMetrics } from '../observe/proxy-metrics.ts';
+import { SliMetrics } from '../observe/sli-metrics.ts';
 import type { LogControl } from '../observe/winston-log.ts';
 import type { Clock } from '../reconcile/clock.ts';
 import type { RefusedServer } from './daemon-events.ts';
@@ -27,14 +30,17 @@ export async function startServers(
     servers.set('health server', healthServer({ ...shared, where, health, metrics, now: () => clock.now() }));
   }
   if (config.metricsBind !== undefined) {
-    const { profiling } = config;
+    const { featureGates, profiling } = config;
     servers.set(
       'metrics server',
       metricsServer({
         ...shared,
         where: config.metricsBind,
         metrics,
+        slis: new SliMetrics(health, () => clock.now()),
         configz: () => configz(config),
+        flagz: gateEnabled(featureGates, 'ComponentFlagz') ? () => flagz(config) : undefined,
+        statusz: gateEnabled(featureGates, 'ComponentStatusz'),
         profiling,
         setVerbosity: (level) => control.setVerbosity(level),
       }),

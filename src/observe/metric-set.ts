@@ -3,11 +3,13 @@ import CounterClass from 'prom-client/lib/counter.js';
 import GaugeClass from 'prom-client/lib/gauge.js';
 import HistogramClass from 'prom-client/lib/histogram.js';
 import RegistryClass from 'prom-client/lib/registry.js';
-import { METRICS, type MetricRow } from './metric-table.ts';
+import type { METRICS, MetricRow } from './metric-table.ts';
 
 type Instance<R> = R extends { type: 'counter' } ? Counter : R extends { type: 'gauge' } ? Gauge : Histogram;
 
-export type MetricSet = { readonly [K in keyof typeof METRICS]: Instance<(typeof METRICS)[K]> };
+type Instances<T> = { readonly [K in keyof T]: Instance<T[K]> };
+
+export type MetricSet = Instances<typeof METRICS>;
 
 function make(row: MetricRow, registers: [Registry]): Counter | Gauge | Histogram {
   const { type, name, help, labels: labelNames, buckets } = row;
@@ -21,9 +23,11 @@ function make(row: MetricRow, registers: [Registry]): Counter | Gauge | Histogra
   }
 }
 
-/** Makes every metric of the table in a registry of its own. */
-export function makeMetrics(): { readonly registry: Registry; readonly metrics: MetricSet } {
+/** Makes every metric of a table in a registry of its own. */
+export function makeMetrics<T extends Readonly<Record<string, MetricRow>>>(
+  table: T,
+): { readonly registry: Registry; readonly metrics: Instances<T> } {
   const registry = new RegistryClass();
-  const entries = Object.entries(METRICS).map(([key, row]) => [key, make(row, [registry])]);
-  return { registry, metrics: Object.fromEntries(entries) as MetricSet };
+  const entries = Object.entries(table).map(([key, row]) => [key, make(row, [registry])]);
+  return { registry, metrics: Object.fromEntries(entries) as Instances<T> };
 }

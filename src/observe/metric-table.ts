@@ -271,13 +271,28 @@ const OWN = {
   ),
 };
 
-/** Every metric there is, by the name it has in the code. */
+/** Every metric of /metrics, by the name it has in the code. */
 export const METRICS = { ...KUBE_PROXY, ...GENERIC, ...OWN, ...SERVICE };
 
-/** The same in the groups of the documentation. */
+/** What every Kubernetes component serves apart, to be scraped more often than the rest. */
+export const SLI_METRICS = {
+  healthcheck: gauge(
+    'kubernetes_healthcheck',
+    ['name', 'type'],
+    '1 where /livez or /healthz would have answered 200 to this scrape, else 0',
+  ),
+  healthchecks: counter(
+    'kubernetes_healthchecks_total',
+    ['name', 'type', 'status'],
+    'Scrapes of this page by what the check said then (success, error)',
+  ),
+};
+
+/** All of them in the groups of the documentation. */
 export const METRIC_GROUPS: Readonly<Record<string, readonly MetricRow[]>> = {
   'Of kube-proxy, with the same names': Object.values(KUBE_PROXY),
   'Of every Kubernetes component and process': Object.values(GENERIC),
   "kube-ipvs-proxy's own": Object.values(OWN),
   'Of single Services': Object.values(SERVICE),
+  'Component SLIs, on `/metrics/slis`': Object.values(SLI_METRICS),
 };

@@ -3,11 +3,24 @@ import { pipeline } from 'node:stream/promises';
 import { type HttpHandler, answer, answerText, pathOf, queryOf } from './http-listener.ts';
 import { HttpServer, type HttpServerOptions } from './http-server.ts';
 import { Profiler } from './profiler.ts';
+import { flagzPage, statuszPage } from './z-pages.ts';
+
+/** What Prometheus can scrape. */
+interface Exposition {
+  readonly contentType: string;
+  expose(): Promise<string>;
+}
 
 export interface MetricsServerOptions extends Omit<HttpServerOptions, 'name' | 'handler'> {
-  readonly metrics: { readonly contentType: string; expose(): Promise<string> };
+  readonly metrics: Exposition;
+  /** What /metrics/slis answers. */
+  readonly slis: Exposition;
   /** What /configz answers, as a value for JSON. */
   readonly configz: () => unknown;
+  /** What /flagz lists, each flag as "name=value"; undefined: it is not served. */
+  readonly flagz: (() => readonly string[]) | undefined;
+  /** Serve /statusz. */
+  readonly statusz: boolean;
   /** Serve what is below /debug/. */
   readonly profiling: boolean;
   /** What a PUT to /debug/flags/v changes. */
@@ -68,15 +81,23 @@ function debugRoutes({ setVerbosity }: MetricsServerOptions): Routes {
   };
 }
 
+function exposing(exposition: Exposition): HttpHandler {
+  return async (_request, response) => answer(response, 200, exposition.contentType, await exposition.expose());
+}
+
 function routes(options: MetricsServerOptions): Routes {
-  const { metrics, configz, profiling } = options;
-  return {
-    '/metrics': async (_request, response) => answer(response, 200, metrics.contentType, await metrics.expose()),
+  const { metrics, slis, configz, flagz, statusz, profiling } = options;
+  const table: Routes = {
+    '/metrics': exposing(metrics),
+    '/metrics/slis': exposing(slis),
     '/healthz': (_request, response) => answerText(response, 200, 'ok'),
     '/proxyMode': (_request, response) => answerText(response, 200, 'ipvs'),
     '/configz': (_request, response) => answer(response, 200, 'application/json', JSON.stringify(configz())),
-    ...(profiling ? debugRoutes(options) : {}),
+    ...(flagz && { '/flagz': (_request, response) => answerText(response, 200, flagzPage(flagz())) }),
+    ...(statusz && { '/statusz': (_request, response) => answerText(response, 200, statuszPage(Object.keys(table))) }),
+    ...(profiling && debugRoutes(options)),
   };
+  return table;
 }
 
 /** The server of --metrics-bind-address. */

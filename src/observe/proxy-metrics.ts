@@ -3,6 +3,7 @@ import { GIT_VERSION, VERSION } from '../config/version.ts';
 import { type IpFamily, familyLabel } from '../net/ip.ts';
 import { EventLoopLag } from './event-loop-lag.ts';
 import { type MetricSet, makeMetrics } from './metric-set.ts';
+import { METRICS } from './metric-table.ts';
 import { measureProcess } from './process-metrics.ts';
 
 /** What metrics want to know of a finished sync; times in milliseconds. */
@@ -90,7 +91,7 @@ export class ProxyMetrics {
     operations: readonly string[] = [],
   ) {
     this.#families = families;
-    const { registry, metrics } = makeMetrics();
+    const { registry, metrics } = makeMetrics(METRICS);
     this.#registry = registry;
     this.#metrics = metrics;
     this.#setBuildInfo();

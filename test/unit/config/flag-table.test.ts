@@ -46,7 +46,9 @@ describe('the flag table', () => {
 
   test.each(FLAGS.map((flag) => [flag.name, flag] as const))('what is stated about --%s can be read', (_name, flag) => {
     const kind = kindOfFlag(flag);
-    expect(kind.fromText(flag.default)).toBeDefined();
+    const fallback = kind.fromText(flag.default);
+    expect(fallback).toBeDefined();
+    expect(kind.toText(fallback)).toBe(flag.default);
     expect(flag.bare === undefined || kind.fromText(flag.bare) !== undefined).toBe(true);
   });
 });

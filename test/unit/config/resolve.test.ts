@@ -266,7 +266,7 @@ test.each(ROUND_TRIPS)('--write-config-to and --config: %s %s %s %s', (...argv) 
   const file = readConfigDocument(writeConfigDocument(written.fields), 'written');
   expect(file.warnings).toEqual([]);
   const again = resolveConfig(new Map([['config', 'written']]), { ...file, path: 'written', sha256: '' });
-  const { fields: _fields, notes: _notes, configFile: _file, api, ...rest } = resolve(argv);
+  const { fields: _fields, notes: _notes, configFile: _file, given: _given, api, ...rest } = resolve(argv);
   expect(again).toMatchObject(rest);
   expect({ ...again.api, contentType: '' }).toEqual({ ...api, contentType: '' });
 });

@@ -21,6 +21,11 @@ function portOf(server: Server): number {
   return (server.address() as AddressInfo).port;
 }
 
+async function get(port: number, path: string): Promise<{ readonly status: number; readonly body: string }> {
+  const response = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { Connection: 'close' } });
+  return { status: response.status, body: await response.text() };
+}
+
 async function close(server: Server): Promise<void> {
   await new Promise((resolve) => server.close(resolve));
 }
@@ -68,6 +73,20 @@ describe('startServers', () => {
     expect(refused).toEqual([]);
     for (const server of servers) await server.close();
     await close(await listen(free));
+  });
+
+  test.each([
+    ['nothing', [], [404, 404, 200]],
+    ['ComponentFlagz', ['--feature-gates=ComponentFlagz=true'], [200, 404, 200]],
+    ['ComponentStatusz', ['--feature-gates=ComponentStatusz=true'], [404, 200, 200]],
+    ['AllAlpha', ['--feature-gates=AllAlpha=true'], [200, 200, 200]],
+  ] as const)('/flagz, /statusz and /metrics/slis with %s', async (_name, gates, expected) => {
+    const servers = await start(at('metrics', free), '--healthz-bind-address=', ...gates);
+    const replies = await Promise.all(['/flagz', '/statusz', '/metrics/slis'].map((path) => get(free, path)));
+    for (const server of servers) await server.close();
+    expect(replies.map(({ status }) => status)).toEqual(expected);
+    expect(replies[0]?.body.includes(`\nmetrics-bind-address=127.0.0.1:${free}\n`)).toBe(expected[0] === 200);
+    expect(replies[2]?.body).toContain('kubernetes_healthcheck{name="livez",type="livez"} 1\n');
   });
 
   test('none where none is wanted', async () => {

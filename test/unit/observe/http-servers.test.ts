@@ -3,12 +3,14 @@ import { type Server, type Socket, connect, createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { toPort } from '../../../src/net/port.ts';
+import { VERSION } from '../../../src/config/version.ts';
 import { parseIp } from '../../../src/net/ip.ts';
 import { ProxyHealth } from '../../../src/observe/health.ts';
 import { healthServer } from '../../../src/observe/health-server.ts';
 import { HttpServer } from '../../../src/observe/http-server.ts';
 import type { Log, LogFields } from '../../../src/observe/log.ts';
 import { type MetricsServerOptions, metricsServer } from '../../../src/observe/metrics-server.ts';
+import { SliMetrics } from '../../../src/observe/sli-metrics.ts';
 import { type ServiceHealthCheck, ServiceHealthServers } from '../../../src/observe/service-health-servers.ts';
 
 const LOOPBACK = parseIp('127.0.0.1')!;
@@ -122,7 +124,10 @@ describe('the metrics server', () => {
   async function start(part: Partial<MetricsServerOptions> = {}): Promise<number | undefined> {
     const server = metricsServer({
       metrics: { contentType: 'text/plain; version=0.0.4', expose: () => Promise.resolve('m 1\n') },
+      slis: { contentType: 'text/plain; version=0.0.4', expose: () => Promise.resolve('s 1\n') },
       configz: () => ({ a: { B: 1 } }),
+      flagz: undefined,
+      statusz: false,
       profiling: false,
       setVerbosity: () => undefined,
       where: { address: LOOPBACK, port: 0 },
@@ -137,6 +142,7 @@ describe('the metrics server', () => {
 
   test.each([
     ['/metrics', 'text/plain; version=0.0.4', 'm 1\n'],
+    ['/metrics/slis', 'text/plain; version=0.0.4', 's 1\n'],
     ['/healthz', 'text/plain; charset=utf-8', 'ok'],
     ['/proxyMode', 'text/plain; charset=utf-8', 'ipvs'],
     ['/configz', 'application/json', '{"a":{"B":1}}'],
@@ -152,6 +158,80 @@ describe('the metrics server', () => {
       expect((await fetchFrom(await start(), path)).status).toBe(404);
     },
   );
+
+  test('/flagz and /statusz are not there without their gates, each with its own', async () => {
+    const flagz = (): string[] => ['a=1'];
+    const found = async (part: Partial<MetricsServerOptions>): Promise<number[]> => {
+      const port = await start(part);
+      return [(await fetchFrom(port, '/flagz')).status, (await fetchFrom(port, '/statusz')).status];
+    };
+    expect(await found({})).toEqual([404, 404]);
+    expect(await found({ flagz })).toEqual([200, 404]);
+    expect(await found({ statusz: true })).toEqual([404, 200]);
+  });
+
+  test('/flagz: a title, a warning and the flags, none of which can forge a line or tell a password', async () => {
+    const port = await start({ flagz: () => ['a=1', 'b=x\ny=2', 'master=https://me:pass@10.0.0.1'] });
+    const { body, headers } = await fetchFrom(port, '/flagz?verbose');
+    expect(headers).toMatchObject({ 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' });
+    const [title, warning, ...rest] = body.split('\n');
+    expect(title).toBe('kube-ipvs-proxy flagz');
+    expect(warning).toMatch(/no program should rely on/);
+    expect(rest).toEqual(['', 'a=1', 'b=x\\ny=2', 'master=https://[hidden]@10.0.0.1', '']);
+  });
+
+  test('/statusz: since when it runs, what it is, and the paths that are served', async () => {
+    const port = await start({ statusz: true, profiling: true });
+    const { body, headers } = await fetchFrom(port, '/statusz');
+    expect(headers).toMatchObject({ 'content-type': 'text/plain; charset=utf-8' });
+    const [title, warning, gap, started = '', ...rest] = body.split('\n');
+    expect([title, gap]).toEqual(['kube-ipvs-proxy statusz', '']);
+    expect(warning).toMatch(/no program should rely on/);
+    expect(started).toMatch(/^Started: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+    const age = Date.now() - Date.parse(started.slice('Started: '.length));
+    expect(Math.abs(age / 1000 - process.uptime())).toBeLessThan(60);
+    expect(rest).toEqual([
+      expect.stringMatching(/^Up: (\d+h)?(\d+m)?\d+s$/),
+      `Node.js version: ${process.version}`,
+      `Binary version: ${VERSION}`,
+      'Paths: /configz /debug/cpu /debug/flags/v /debug/heap /healthz /metrics /metrics/slis /proxyMode /statusz',
+      '',
+    ]);
+  });
+
+  test('the pages for people answer any method, a HEAD without a body', async () => {
+    const port = await start({ flagz: () => ['a=1'], statusz: true });
+    for (const path of ['/flagz', '/statusz']) {
+      expect(await fetchFrom(port, path, 'HEAD')).toMatchObject({ status: 200, body: '' });
+      expect((await fetchFrom(port, path, 'POST', 'ignored')).status).toBe(200);
+    }
+  });
+
+  test('/metrics/slis: what each check says now, and how often it said what', async () => {
+    const health = new ProxyHealth(1000);
+    health.started(4, 4000);
+    let now = 5000;
+    const port = await start({ slis: new SliMetrics(health, () => now) });
+    const scrape = async (): Promise<string[]> => {
+      const { body } = await fetchFrom(port, '/metrics/slis');
+      return body.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+    };
+    const series = (livez: number, healthz: number, counts: readonly number[]): string[] => [
+      `kubernetes_healthcheck{name="livez",type="livez"} ${livez}`,
+      `kubernetes_healthcheck{name="healthz",type="healthz"} ${healthz}`,
+      `kubernetes_healthchecks_total{name="livez",type="livez",status="success"} ${counts[0]}`,
+      `kubernetes_healthchecks_total{name="livez",type="livez",status="error"} ${counts[1]}`,
+      `kubernetes_healthchecks_total{name="healthz",type="healthz",status="success"} ${counts[2]}`,
+      `kubernetes_healthchecks_total{name="healthz",type="healthz",status="error"} ${counts[3]}`,
+    ];
+    // No Node was seen yet.
+    expect(await scrape()).toEqual(series(1, 0, [1, 0, 0, 1]));
+    health.nodeSeen({ deleting: false, taintKeys: [] });
+    expect(await scrape()).toEqual(series(1, 1, [2, 0, 1, 1]));
+    health.queued(4, 5000);
+    now = 6000;
+    expect(await scrape()).toEqual(series(0, 0, [2, 1, 1, 2]));
+  });
 
   test('a failing exposition is a 500 that tells nothing', async () => {
     const metrics = { contentType: 'x', expose: () => Promise.reject(new Error('secret')) };

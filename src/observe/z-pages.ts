@@ -1,0 +1,27 @@
+import { formatDuration } from '../config/duration.ts';
+import { VERSION } from '../config/version.ts';
+import { printable } from './printable.ts';
+
+function page(name: string, lines: readonly string[]): string {
+  const head = [
+    `kube-ipvs-proxy ${name}`,
+    'For people who look into a problem: no program should rely on how this is written.',
+  ];
+  return `${[...head, '', ...lines].join('\n')}\n`;
+}
+
+/** @param flags each as "name=value" */
+export function flagzPage(flags: readonly string[]): string {
+  return page('flagz', flags.map(printable));
+}
+
+/** @param paths that the server of this page answers */
+export function statuszPage(paths: readonly string[]): string {
+  return page('statusz', [
+    `Started: ${new Date(performance.timeOrigin).toISOString()}`,
+    `Up: ${formatDuration(Math.floor(process.uptime()) * 1000)}`,
+    `Node.js version: ${process.version}`,
+    `Binary version: ${VERSION}`,
+    `Paths: ${paths.toSorted().join(' ')}`,
+  ]);
+}

@@ -1,0 +1,61 @@
+import { expect, test } from '@jest/globals';
+import { FLAGS } from '../../../src/config/flag-table.ts';
+import { flagz } from '../../../src/config/flagz.ts';
+import { readConfigDocument } from '../../../src/config/config-document.ts';
+import { resolveConfig } from '../../../src/config/resolve.ts';
+import { configOf } from '../../support/config.ts';
+
+const GIVEN = [
+  '--ipvs-exclude-cidrs=10.0.0.0/8',
+  '--ipvs-exclude-cidrs=fd00::/8',
+  '--feature-gates=ComponentFlagz=true,WinDSR=false',
+  '--vmodule=a=1,b/*=2',
+  '--ipvs-udp-timeout=90s',
+  '--ipvs-strict-arp',
+  '--kube-api-qps=2.50',
+  '--ipvs-drain-timeout=60s',
+  '--service-metrics-limit=0x10',
+];
+
+test('each flag is there once, by name, as it was given or by default', () => {
+  const lines = flagz(configOf(...GIVEN));
+  const names = lines.map((line) => line.slice(0, line.indexOf('=')));
+  expect(names).toEqual(FLAGS.map(({ name }) => name).toSorted());
+  expect(lines).toEqual(
+    expect.arrayContaining([
+      'ipvs-exclude-cidrs=10.0.0.0/8,fd00::/8',
+      'feature-gates=ComponentFlagz=true,WinDSR=false',
+      'vmodule=a=1,b/*=2',
+      'ipvs-udp-timeout=1m30s',
+      'ipvs-strict-arp=true',
+      'kube-api-qps=2.5',
+      'ipvs-drain-timeout=1m0s',
+      'service-metrics-limit=16',
+      'ipvs-min-sync-period=1s',
+      'cleanup=false',
+      'healthz-port=10256',
+      'master=',
+    ]),
+  );
+});
+
+test('given again, they make the same configuration', () => {
+  const config = configOf(...GIVEN);
+  const again = flagz(config).filter((line) => line !== 'write-config-to=');
+  expect(configOf(...again.map((line) => `--${line}`)).fields).toEqual(config.fields);
+});
+
+test('a file that overrules a flag is what counts', () => {
+  const text =
+    'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\noomScoreAdj: -5\n';
+  const file = { ...readConfigDocument(text, 'f.yaml'), path: 'f.yaml', sha256: '' };
+  const flags = new Map<string, unknown>([
+    ['config', 'f.yaml'],
+    ['oom-score-adj', -7],
+    ['hostname-override', 'n1'],
+  ]);
+  const lines = flagz(resolveConfig(flags, file));
+  expect(lines).toEqual(
+    expect.arrayContaining(['config=f.yaml', 'oom-score-adj=-5', 'hostname-override=n1', 'proxy-mode=ipvs']),
+  );
+});
