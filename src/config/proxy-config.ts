@@ -97,6 +97,8 @@ export interface ProxyConfig {
   readonly drainTimeout: Duration;
   /** Up to so many Services have metrics of their own; 0: none. */
   readonly serviceMetricsLimit: number;
+  /** The real servers of these Services too. */
+  readonly serviceMetricsRealServers: boolean;
 
   readonly masqueradeAll: boolean;
   /** The packet mark is 1 << masqueradeBit (unsigned). */

@@ -29,6 +29,7 @@ function parsePortRange(text: string): PortRange | undefined {
 interface OwnFlags {
   readonly drainTimeout: Duration;
   readonly serviceMetricsLimit: number;
+  readonly serviceMetricsRealServers: boolean;
   readonly masqueradePorts: PortRange | undefined;
   readonly unboundCidrs: readonly Cidr[];
   readonly localRouteCidrs: readonly Cidr[];
@@ -75,7 +76,16 @@ function ownFlags(flags: FlagValues): OwnFlags {
   if (!['', 'true', 'false'].includes(estimation))
     errors.push(`--ipvs-run-estimation: want true or false, got ${show(estimation)}`);
   const runEstimation = estimation === '' ? undefined : estimation === 'true';
-  return { drainTimeout, serviceMetricsLimit, masqueradePorts, unboundCidrs, localRouteCidrs, runEstimation, errors };
+  return {
+    drainTimeout,
+    serviceMetricsLimit,
+    serviceMetricsRealServers: boolFlag(flags, 'service-metrics-real-servers'),
+    masqueradePorts,
+    unboundCidrs,
+    localRouteCidrs,
+    runEstimation,
+    errors,
+  };
 }
 
 /** For people who wrote flags and no file, the name of the flag behind the path. */
@@ -135,6 +145,7 @@ type FromFlags =
   | 'manifests'
   | 'drainTimeout'
   | 'serviceMetricsLimit'
+  | 'serviceMetricsRealServers'
   | 'masqueradePorts'
   | 'unboundCidrs'
   | 'localRouteCidrs'
@@ -211,6 +222,7 @@ export function resolveConfig(flags: FlagValues, file: ConfigFile | undefined): 
     manifests: orUndefined(textFlag(flags, 'manifests')),
     drainTimeout: own.drainTimeout,
     serviceMetricsLimit: own.serviceMetricsLimit,
+    serviceMetricsRealServers: own.serviceMetricsRealServers,
     masqueradePorts: own.masqueradePorts,
     unboundCidrs: own.unboundCidrs,
     localRouteCidrs: own.localRouteCidrs,

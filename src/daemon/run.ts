@@ -177,8 +177,14 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     onWarning,
   });
   started.defer(() => reconciler.stop());
-  const limit = config.serviceMetricsLimit;
-  const services = new ServiceMetrics({ kernel, cluster, plan: () => reconciler.plan, limit, log: control.log });
+  const services = new ServiceMetrics({
+    kernel,
+    cluster,
+    plan: () => reconciler.plan,
+    limit: config.serviceMetricsLimit,
+    realServers: config.serviceMetricsRealServers,
+    log: control.log,
+  });
   metrics.observeServices(() => services.read());
   metrics.observeEstimation(() => estimationRuns(kernel));
   for (const family of families) health.started(family, clock.now());

@@ -1,17 +1,22 @@
-import type { Kernel, VirtualServerStats } from '../kernel/kernel.ts';
+import type { Kernel, RealServerStats, VirtualServerStats } from '../kernel/kernel.ts';
 import type { Cluster } from '../model/cluster.ts';
 import type { ServiceDefinition, ServicePortDefinition } from '../model/service-model.ts';
 import type { Log } from '../observe/log.ts';
-import type { ServicePortTraffic } from '../observe/proxy-metrics.ts';
+import type { RealServerTraffic, ServicePortTraffic } from '../observe/service-traffic.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
+import { RealServerMetrics } from './real-server-metrics.ts';
+import { StandingNotice } from './standing-notice.ts';
+import { type Readings, TrafficAccounts } from './traffic-accounts.ts';
 
 export interface ServiceMetricsOptions {
-  readonly kernel: Pick<Kernel, 'getVirtualServerStats' | 'getRealServers'>;
+  readonly kernel: Pick<Kernel, 'getVirtualServerStats' | 'getRealServers' | 'getRealServerStats'>;
   readonly cluster: Pick<Cluster, 'definition'>;
   readonly plan: () => Pick<NodePlan, 'services' | 'virtualServer'>;
   /** Up to so many services; 0: never. */
   readonly limit: number;
+  /** Those of their real servers too. */
+  readonly realServers: boolean;
   readonly log: Log;
 }
 
@@ -24,33 +29,29 @@ interface PlannedPort {
   readonly ids: VirtualServerId[];
 }
 
-/** What a port has carried, and what the kernel last said of each of its virtual servers. */
-interface Account {
-  total: VirtualServerStats;
-  readonly last: Map<VirtualServerKey, VirtualServerStats>;
+interface RealServersRead {
+  readonly realServers: ReadonlyMap<
+    VirtualServerKey,
+    readonly Pick<RealServerStats, 'activeConnections' | 'inactiveConnections'>[]
+  >;
+  readonly byPort: ReadonlyMap<string, readonly RealServerTraffic[]>;
 }
-
-const NOTHING: VirtualServerStats = {
-  connections: 0,
-  incomingPackets: 0,
-  outgoingPackets: 0,
-  incomingBytes: 0,
-  outgoingBytes: 0,
-};
 
 /**
  * Traffic of single Services, read from the kernel when somebody scrapes and never else. A port has several virtual servers (cluster IP,
- * node ports, ...), which come and go, and whose counters begin anew when they do: so what each has carried since it was last looked
- * at is added up here, and a sum never goes down as long as its port is there.
+ * node ports, ...), and its traffic is that of all of them.
  */
 export class ServiceMetrics {
   readonly #options: ServiceMetricsOptions;
-  #accounts = new Map<string, Account>();
+  readonly #accounts = new TrafficAccounts();
+  readonly #realServers: RealServerMetrics | undefined;
+  readonly #notice: StandingNotice;
   #reading: Promise<readonly ServicePortTraffic[]> | undefined;
-  #said = '';
 
   constructor(options: ServiceMetricsOptions) {
     this.#options = options;
+    this.#realServers = options.realServers ? new RealServerMetrics(options.limit, options.log) : undefined;
+    this.#notice = new StandingNotice(options.log, 'per-service metrics are served again');
   }
 
   /** Never rejects: without an answer of the kernel there is nothing to tell. Who asks meanwhile gets the same answer. */
@@ -67,28 +68,43 @@ export class ServiceMetrics {
     const ports = this.#ports();
     if (ports === undefined) {
       this.#accounts.clear();
-      this.#say(`per-service metrics are off: there are more services than the ${limit} of --service-metrics-limit`);
+      this.#realServers?.clear();
+      this.#notice.say(
+        `per-service metrics are off: there are more services than the ${limit} of --service-metrics-limit`,
+      );
       return [];
     }
     try {
       const stats = await kernel.getVirtualServerStats();
-      const ids = [...ports.values()].flatMap((port) => port.ids);
-      const realServers = await kernel.getRealServers(ids.filter((id) => stats.has(virtualServerKey(id))));
-      this.#count(ports, stats);
-      this.#say('');
+      const ids = [...ports.values()].flatMap((port) => port.ids).filter((id) => stats.has(virtualServerKey(id)));
+      const { realServers, byPort } = await this.#readRealServers(ports, ids);
+      this.#accounts.count(readingsOf(ports, stats), (virtualServer) => !stats.has(virtualServer));
+      this.#notice.end();
       return Array.from(ports, ([key, { ids: own, ...port }]) => {
         const servers = own.flatMap((id) => realServers.get(virtualServerKey(id)) ?? []);
         return {
           ...port,
-          ...(this.#accounts.get(key)?.total ?? NOTHING),
+          ...this.#accounts.total(key),
           activeConnections: servers.reduce((sum, { activeConnections }) => sum + activeConnections, 0),
           inactiveConnections: servers.reduce((sum, { inactiveConnections }) => sum + inactiveConnections, 0),
+          realServers: byPort.get(key) ?? [],
         };
       });
     } catch (error) {
-      this.#say(`per-service metrics cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+      this.#notice.say(`per-service metrics cannot be read: ${error instanceof Error ? error.message : String(error)}`);
       return [];
     }
+  }
+
+  /** Of these virtual servers, and the traffic of each by port where it is wanted. */
+  async #readRealServers(
+    ports: ReadonlyMap<string, PlannedPort>,
+    ids: readonly VirtualServerId[],
+  ): Promise<RealServersRead> {
+    const { kernel } = this.#options;
+    if (this.#realServers === undefined) return { realServers: await kernel.getRealServers(ids), byPort: new Map() };
+    const realServers = await kernel.getRealServerStats(ids);
+    return { realServers, byPort: this.#realServers.count(ports, realServers) };
   }
 
   /** The ports that have virtual servers; undefined when there are too many services. */
@@ -117,32 +133,22 @@ export class ServiceMetrics {
     }
     return ports;
   }
+}
 
-  /** Ports that are gone are forgotten. */
-  #count(ports: ReadonlyMap<string, PlannedPort>, stats: ReadonlyMap<VirtualServerKey, VirtualServerStats>): void {
-    const accounts = new Map<string, Account>();
-    for (const [key, { ids }] of ports) {
-      const account = this.#accounts.get(key) ?? { total: NOTHING, last: new Map() };
-      for (const gone of [...account.last.keys()].filter((known) => !stats.has(known))) account.last.delete(gone);
-      for (const id of ids) {
-        const vs = virtualServerKey(id);
-        const now = stats.get(vs);
-        if (now === undefined) continue;
-        account.total = sum(account.total, now, account.last.get(vs) ?? NOTHING);
-        account.last.set(vs, now);
-      }
-      accounts.set(key, account);
+function readingsOf(
+  ports: ReadonlyMap<string, PlannedPort>,
+  stats: ReadonlyMap<VirtualServerKey, VirtualServerStats>,
+): Readings {
+  const readings = new Map<string, Map<VirtualServerKey, VirtualServerStats>>();
+  for (const [port, { ids }] of ports) {
+    const reading = new Map<VirtualServerKey, VirtualServerStats>();
+    for (const key of ids.map(virtualServerKey)) {
+      const now = stats.get(key);
+      if (now !== undefined) reading.set(key, now);
     }
-    this.#accounts = accounts;
+    readings.set(port, reading);
   }
-
-  /** Once, until it is something else that there is to say. */
-  #say(sentence: string): void {
-    if (sentence === this.#said) return;
-    if (sentence === '') this.#options.log.info('per-service metrics are served again');
-    else this.#options.log.warn(sentence);
-    this.#said = sentence;
-  }
+  return readings;
 }
 
 /** Which of a Service's ports a virtual server is for: at the Service's own addresses its port, else its node port. */
@@ -150,17 +156,4 @@ function portOf(definition: ServiceDefinition, id: VirtualServerId): ServicePort
   const { clusterIps, externalIps, loadBalancerIps, ports } = definition;
   const own = [clusterIps, externalIps, loadBalancerIps].some((addresses) => addresses.includes(id.address));
   return ports.find(({ protocol, port, nodePort }) => protocol === id.protocol && (own ? port : nodePort) === id.port);
-}
-
-/** Adds what came since the last look. Any counter that fell says that all began anew. */
-function sum(total: VirtualServerStats, now: VirtualServerStats, last: VirtualServerStats): VirtualServerStats {
-  const fields = Object.keys(NOTHING) as (keyof VirtualServerStats)[];
-  const since = fields.some((field) => now[field] < last[field]) ? NOTHING : last;
-  return {
-    connections: total.connections + now.connections - since.connections,
-    incomingPackets: total.incomingPackets + now.incomingPackets - since.incomingPackets,
-    outgoingPackets: total.outgoingPackets + now.outgoingPackets - since.outgoingPackets,
-    incomingBytes: total.incomingBytes + now.incomingBytes - since.incomingBytes,
-    outgoingBytes: total.outgoingBytes + now.outgoingBytes - since.outgoingBytes,
-  };
 }

@@ -12,7 +12,7 @@ import {
   virtualServerKey,
 } from '../state/virtual-server.ts';
 import { codeOf, textOf } from './errno.ts';
-import { FakeTables } from './fake-tables.ts';
+import { FakeTables, NO_TRAFFIC } from './fake-tables.ts';
 import { KernelError } from './kernel-error.ts';
 import { checkSysctlKey } from './sysctl.ts';
 import type {
@@ -22,6 +22,7 @@ import type {
   KernelCounters,
   NodeAddress,
   ObservedIpSet,
+  RealServerStats,
   VirtualServerStats,
 } from './kernel.ts';
 
@@ -133,6 +134,15 @@ export class FakeKernel implements Kernel {
     present.stats = { ...present.stats, ...change };
   }
 
+  /** The same for a real server, which must be there. */
+  setRealServerStats(id: VirtualServerId, server: RealServer, change: Partial<VirtualServerStats>): void {
+    const virtualServer = this.tables.virtualServers.get(virtualServerKey(id));
+    const key = realServerKey(server);
+    if (virtualServer?.realServers.has(key) !== true) throw new Error('no such real server in the fake kernel');
+    const present = virtualServer.realServerStats.get(key) ?? NO_TRAFFIC;
+    virtualServer.realServerStats.set(key, { ...present, ...change });
+  }
+
   setNodeAddresses(addresses: readonly NodeAddress[]): void {
     this.#nodeAddresses = addresses;
     for (const watcher of this.#watchers) watcher();
@@ -185,6 +195,22 @@ export class FakeKernel implements Kernel {
     for (const key of ids.map(virtualServerKey)) {
       const present = this.tables.virtualServers.get(key);
       if (present !== undefined) found.set(key, [...present.realServers.values()]);
+    }
+    return found;
+  }
+
+  async getRealServerStats(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, RealServerStats[]>> {
+    await this.#enter('getRealServerStats');
+    const found = new Map<VirtualServerKey, RealServerStats[]>();
+    for (const key of ids.map(virtualServerKey)) {
+      const present = this.tables.virtualServers.get(key);
+      if (present === undefined || present.realServers.size === 0) continue;
+      const servers = Array.from(present.realServers, ([server, observed]) => {
+        const { address, port, activeConnections, inactiveConnections } = observed;
+        const traffic = present.realServerStats.get(server) ?? NO_TRAFFIC;
+        return { address, port, activeConnections, inactiveConnections, ...traffic };
+      });
+      found.set(key, servers);
     }
     return found;
   }

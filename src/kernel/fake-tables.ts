@@ -20,7 +20,7 @@ import type { VirtualServerStats } from './kernel.ts';
 const IPSET_ERR_PROTOCOL = 4097;
 const { EEXIST, EINVAL, ENODEV, ENOENT, ESRCH } = constants.errno;
 
-const NO_TRAFFIC: VirtualServerStats = {
+export const NO_TRAFFIC: VirtualServerStats = {
   connections: 0,
   incomingPackets: 0,
   outgoingPackets: 0,
@@ -32,6 +32,8 @@ interface FakeVirtualServer {
   virtualServer: VirtualServer;
   readonly realServers: Map<RealServerKey, ObservedRealServer>;
   stats: VirtualServerStats;
+  /** Of real servers that have any. */
+  readonly realServerStats: Map<RealServerKey, VirtualServerStats>;
 }
 
 interface FakeSet {
@@ -88,8 +90,7 @@ export class FakeTables {
       case 'edit-real-server':
         return this.#setRealServer(op.id, op.realServer, 'edit');
       case 'delete-real-server':
-        this.virtualServers.get(virtualServerKey(op.id))?.realServers.delete(realServerKey(op.realServer));
-        return 0;
+        return this.#deleteRealServer(op.id, op.realServer);
       case 'bind-address':
         if (!this.device) return ENODEV;
         this.bound.add(op.address);
@@ -151,9 +152,17 @@ export class FakeTables {
     const present = this.virtualServers.get(key);
     if (present === undefined && verb === 'edit') return ESRCH;
     const virtualServer = { ...wanted, flags: wanted.flags & ~VS_HASHED };
-    if (present === undefined)
-      this.virtualServers.set(key, { virtualServer, realServers: new Map(), stats: NO_TRAFFIC });
-    else present.virtualServer = virtualServer;
+    if (present === undefined) {
+      const nothing = { realServers: new Map(), stats: NO_TRAFFIC, realServerStats: new Map() };
+      this.virtualServers.set(key, { virtualServer, ...nothing });
+    } else present.virtualServer = virtualServer;
+    return 0;
+  }
+
+  #deleteRealServer(id: VirtualServerId, server: Pick<RealServer, 'address' | 'port'>): number {
+    const virtualServer = this.virtualServers.get(virtualServerKey(id));
+    virtualServer?.realServers.delete(realServerKey(server));
+    virtualServer?.realServerStats.delete(realServerKey(server));
     return 0;
   }
 

@@ -17,7 +17,7 @@ import {
   editService,
   getService,
 } from '../netlink/family/ipvs/service.ts';
-import { decodeStats } from '../netlink/family/ipvs/stats.ts';
+import { type IpvsStats, decodeStats } from '../netlink/family/ipvs/stats.ts';
 import { familyOf, parseIp } from '../net/ip.ts';
 import { type Port, toPort } from '../net/port.ts';
 import { unreachable } from '../net/unreachable.ts';
@@ -33,7 +33,7 @@ import {
 } from '../state/virtual-server.ts';
 import { type BatchConnection, askAll, runBatch } from './batch.ts';
 import { KernelError } from './kernel-error.ts';
-import type { IpvsTimeouts, VirtualServerStats } from './kernel.ts';
+import type { IpvsTimeouts, RealServerStats, VirtualServerStats } from './kernel.ts';
 import type { Refusal } from './netlink-failure.ts';
 
 /** Operations on virtual and real servers. */
@@ -93,14 +93,7 @@ export class IpvsHandle {
         const virtualServer = virtualServerOf(decodeService(payload));
         const stats = decodeStats(payload);
         if (virtualServer === undefined || stats === undefined) return;
-        // Exact up to 2^53: eight petabytes.
-        found.set(virtualServerKey(virtualServer), {
-          connections: Number(stats.connections),
-          incomingPackets: Number(stats.incomingPackets),
-          outgoingPackets: Number(stats.outgoingPackets),
-          incomingBytes: Number(stats.incomingBytes),
-          outgoingBytes: Number(stats.outgoingBytes),
-        });
+        found.set(virtualServerKey(virtualServer), trafficOf(stats));
       },
     });
     return found;
@@ -137,6 +130,27 @@ export class IpvsHandle {
     // The kernel answers the same for a virtual server that is not there and for one without real servers.
     const silent = ids.filter((id) => !found.has(virtualServerKey(id)));
     if (silent.length > 0) for (const key of (await this.findVirtualServers(silent)).keys()) found.set(key, []);
+    return found;
+  }
+
+  async getRealServerStats(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, RealServerStats[]>> {
+    const found = new Map<VirtualServerKey, RealServerStats[]>();
+    await askAll(this.#connection, ids, {
+      operation: 'IPVS_CMD_GET_DEST',
+      write: (writer, id) => dumpDestinations(writer, this.#familyId, id),
+      read: ({ payload }, id) => {
+        const destination = decodeDestination(payload, familyOf(id.address));
+        const stats = decodeStats(payload);
+        if (stats === undefined) return;
+        const { address, port, activeConnections, inactiveConnections } = realServerOf(destination);
+        const server = { address, port, activeConnections, inactiveConnections, ...trafficOf(stats) };
+        const key = virtualServerKey(id);
+        const servers = found.get(key);
+        if (servers === undefined) found.set(key, [server]);
+        else servers.push(server);
+      },
+      absent: NOT_THERE,
+    });
     return found;
   }
 
@@ -245,6 +259,17 @@ function virtualServerOf(service: IpvsService | undefined): VirtualServer | unde
   if (service === undefined || port === undefined) return undefined;
   const { address, protocol, scheduler, flags, timeout, prefix } = service;
   return { address, port, protocol, scheduler, flags: flags & ~VS_HASHED, timeout, prefix };
+}
+
+/** Exact up to 2^53: eight petabytes. */
+function trafficOf(stats: IpvsStats): VirtualServerStats {
+  return {
+    connections: Number(stats.connections),
+    incomingPackets: Number(stats.incomingPackets),
+    outgoingPackets: Number(stats.outgoingPackets),
+    incomingBytes: Number(stats.incomingBytes),
+    outgoingBytes: Number(stats.outgoingBytes),
+  };
 }
 
 function realServerOf(server: ReturnType<typeof decodeDestination>): ObservedRealServer {

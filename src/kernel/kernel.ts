@@ -4,7 +4,7 @@ import type { Protocol } from '../net/protocol.ts';
 import type { IpSet, IpSetEntry } from '../state/ip-set.ts';
 import type { LocalRoute } from '../state/local-route.ts';
 import type { Outcome } from '../state/outcome.ts';
-import type { ObservedRealServer } from '../state/real-server.ts';
+import type { ObservedRealServer, RealServer } from '../state/real-server.ts';
 import type { RuleSet } from '../state/rule-set.ts';
 import type { Transaction } from '../state/transaction.ts';
 import type { VirtualServer, VirtualServerId, VirtualServerKey } from '../state/virtual-server.ts';
@@ -46,6 +46,12 @@ export interface VirtualServerStats {
   readonly outgoingBytes: number;
 }
 
+/** What one real server of a virtual server carried since it was added, and its connections now. */
+export interface RealServerStats extends VirtualServerStats, Pick<RealServer, 'address' | 'port'> {
+  readonly activeConnections: number;
+  readonly inactiveConnections: number;
+}
+
 /**
  * The kernel of one node (one network namespace), as far as a service proxy needs it. One implementation talks to the real
  * kernel, one keeps all in memory and fails with real errnos; both pass test/contract. Methods reject with a
@@ -63,6 +69,8 @@ export interface Kernel {
   findVirtualServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServer>>;
   /** Real servers of each; an id that the kernel does not have is absent in the result. */
   getRealServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, ObservedRealServer[]>>;
+  /** Counters of the real servers of each; an id without any, or that the kernel does not have, is absent in the result. */
+  getRealServerStats(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, RealServerStats[]>>;
   /** All sets whose name starts with KUBE-, with entries. Of other types than ours: entries empty. */
   getSets(): Promise<ObservedIpSet[]>;
   /** Addresses bound to kube-ipvs0 (link-local IPv6 left out). */

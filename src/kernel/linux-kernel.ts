@@ -26,6 +26,7 @@ import type {
   KernelCounters,
   NodeAddress,
   ObservedIpSet,
+  RealServerStats,
   VirtualServerStats,
 } from './kernel.ts';
 import { loadModules } from './modules.ts';
@@ -131,6 +132,10 @@ class LinuxKernel implements Kernel {
 
   async getRealServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, ObservedRealServer[]>> {
     return await withKernelError('getRealServers', async () => (await this.#ipvsHandle()).getRealServers(ids));
+  }
+
+  async getRealServerStats(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, RealServerStats[]>> {
+    return await withKernelError('getRealServerStats', async () => (await this.#ipvsHandle()).getRealServerStats(ids));
   }
 
   async getSets(): Promise<ObservedIpSet[]> {

@@ -48,6 +48,8 @@ const SIZE_BUCKETS = [64, 256, 512, 1024, 4096, 16_384, 65_536, 262_144, 1_048_5
 const FAMILY = ['ip_family'];
 /** One port of one Service; port_name is empty where the port has no name. */
 const SERVICE_PORT = ['namespace', 'service', 'port_name', 'protocol'];
+/** One endpoint of it: ip:port, [ip]:port for IPv6. */
+const SERVICE_ENDPOINT = [...SERVICE_PORT, 'real_server'];
 const BUILD = [
   'major',
   'minor',
@@ -204,6 +206,45 @@ const SERVICE = {
   ),
 };
 
+/** Read at the same scrape where --service-metrics-real-servers asks for them; a series ends with its real server. */
+const REAL_SERVER = {
+  realServerConnections: counter(
+    'kubeipvs_real_server_connections_total',
+    SERVICE_ENDPOINT,
+    'Connections that IPVS sent to this endpoint, over all addresses of the port; up to 2 s old, as all these counters',
+  ),
+  realServerIncomingPackets: counter(
+    'kubeipvs_real_server_incoming_packets_total',
+    SERVICE_ENDPOINT,
+    'Packets of clients, towards this endpoint',
+  ),
+  realServerOutgoingPackets: counter(
+    'kubeipvs_real_server_outgoing_packets_total',
+    SERVICE_ENDPOINT,
+    'Packets of this endpoint',
+  ),
+  realServerIncomingBytes: counter(
+    'kubeipvs_real_server_incoming_bytes_total',
+    SERVICE_ENDPOINT,
+    'Bytes of clients, towards this endpoint, with IP headers',
+  ),
+  realServerOutgoingBytes: counter(
+    'kubeipvs_real_server_outgoing_bytes_total',
+    SERVICE_ENDPOINT,
+    'Bytes of this endpoint, with IP headers',
+  ),
+  realServerActiveConnections: gauge(
+    'kubeipvs_real_server_active_connections',
+    SERVICE_ENDPOINT,
+    'Connections of this endpoint that are established',
+  ),
+  realServerInactiveConnections: gauge(
+    'kubeipvs_real_server_inactive_connections',
+    SERVICE_ENDPOINT,
+    'Connections of this endpoint that IPVS still remembers in any other state, and UDP flows',
+  ),
+};
+
 /** Our own. */
 const OWN = {
   syncs: counter(
@@ -272,7 +313,7 @@ const OWN = {
 };
 
 /** Every metric of /metrics, by the name it has in the code. */
-export const METRICS = { ...KUBE_PROXY, ...GENERIC, ...OWN, ...SERVICE };
+export const METRICS = { ...KUBE_PROXY, ...GENERIC, ...OWN, ...SERVICE, ...REAL_SERVER };
 
 /** What every Kubernetes component serves apart, to be scraped more often than the rest. */
 export const SLI_METRICS = {
@@ -294,5 +335,6 @@ export const METRIC_GROUPS: Readonly<Record<string, readonly MetricRow[]>> = {
   'Of every Kubernetes component and process': Object.values(GENERIC),
   "kube-ipvs-proxy's own": Object.values(OWN),
   'Of single Services': Object.values(SERVICE),
+  'Of single real servers, with --service-metrics-real-servers': Object.values(REAL_SERVER),
   'Component SLIs, on `/metrics/slis`': Object.values(SLI_METRICS),
 };

@@ -5,6 +5,7 @@ import { EventLoopLag } from './event-loop-lag.ts';
 import { type MetricSet, makeMetrics } from './metric-set.ts';
 import { METRICS } from './metric-table.ts';
 import { measureProcess } from './process-metrics.ts';
+import { type ServicePortTraffic, setTraffic } from './service-traffic.ts';
 
 /** What metrics want to know of a finished sync; times in milliseconds. */
 export interface SyncObservation {
@@ -46,21 +47,6 @@ export interface NetlinkTraffic {
   readonly sentMessages: number;
   readonly sends: number;
   readonly receivedBytes: number;
-}
-
-/** Traffic of one port of one Service; counters since they were first seen, which never go down. */
-export interface ServicePortTraffic {
-  readonly namespace: string;
-  readonly service: string;
-  readonly portName: string;
-  readonly protocol: string;
-  readonly connections: number;
-  readonly incomingPackets: number;
-  readonly outgoingPackets: number;
-  readonly incomingBytes: number;
-  readonly outgoingBytes: number;
-  readonly activeConnections: number;
-  readonly inactiveConnections: number;
 }
 
 export type WatchStateName = 'listing' | 'watching' | 'waiting';
@@ -235,7 +221,7 @@ export class ProxyMetrics {
 
   /** Everything in the Prometheus text format. */
   async expose(): Promise<string> {
-    this.#setServices(await this.#readServices());
+    setTraffic(this.#metrics, await this.#readServices());
     await this.#setEstimation();
     measureProcess(this.#metrics);
     this.#metrics.eventLoopLag.set(this.#lag.takeMax());
@@ -248,29 +234,6 @@ export class ProxyMetrics {
       this.#metrics.estimationEnabled.set((await this.#readEstimation()) ? 1 : 0);
     } catch {
       this.#metrics.estimationEnabled.remove();
-    }
-  }
-
-  /** Services that are gone leave no series behind. */
-  #setServices(ports: readonly ServicePortTraffic[]): void {
-    const metrics = this.#metrics;
-    const counters = [
-      [metrics.serviceConnections, 'connections'],
-      [metrics.serviceIncomingPackets, 'incomingPackets'],
-      [metrics.serviceOutgoingPackets, 'outgoingPackets'],
-      [metrics.serviceIncomingBytes, 'incomingBytes'],
-      [metrics.serviceOutgoingBytes, 'outgoingBytes'],
-    ] as const;
-    const gauges = [
-      [metrics.serviceActiveConnections, 'activeConnections'],
-      [metrics.serviceInactiveConnections, 'inactiveConnections'],
-    ] as const;
-    for (const [metric] of [...counters, ...gauges]) metric.reset();
-    for (const port of ports) {
-      const { namespace, service, portName, protocol } = port;
-      const labels = { namespace, service, port_name: portName, protocol };
-      for (const [metric, value] of counters) metric.inc(labels, port[value]);
-      for (const [metric, value] of gauges) metric.set(labels, port[value]);
     }
   }
 

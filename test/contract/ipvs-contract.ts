@@ -143,6 +143,25 @@ export function ipvsContract(family: IpFamily, bed: () => ContractBed): void {
       expect([...(await kernel.getVirtualServerStats()).keys()]).toEqual([virtualServerKey(vs)]);
     });
 
+    test('have counters for each real server too, which stay through edits and are gone with it', async () => {
+      const { kernel } = bed();
+      const empty = virtualServer(address(family, 11), 80);
+      const other = virtualServer(address(family, 12), 80);
+      await apply(...additions, { kind: 'add-virtual-server', virtualServer: empty });
+      const read = async () => {
+        const found = await kernel.getRealServerStats([vs, empty, other]);
+        return Array.from(found, ([key, servers]) => [key, new Set(servers)] as const);
+      };
+      const zero = { connections: 0, incomingPackets: 0, outgoingPackets: 0, incomingBytes: 0, outgoingBytes: 0 };
+      const quiet = { ...zero, activeConnections: 0, inactiveConnections: 0 };
+      const of = ({ address: ip, port }: typeof rs1) => ({ address: ip, port, ...quiet });
+      expect(await read()).toEqual([[virtualServerKey(vs), new Set([of(rs1), of(rs2)])]]);
+      await apply({ kind: 'edit-real-server', id: vs, realServer: { ...rs1, weight: 0 } });
+      await apply({ kind: 'delete-real-server', id: vs, realServer: rs2 });
+      expect(await read()).toEqual([[virtualServerKey(vs), new Set([of(rs1)])]]);
+      expect(await kernel.getRealServerStats([])).toEqual(new Map());
+    });
+
     test('that fail are named with their errno, and the others are done', async () => {
       const missing = virtualServer(address(family, 99), 80);
       const unknown = virtualServer(address(family, 12), 80, 'TCP', { scheduler: 'nosuch' });

@@ -200,6 +200,18 @@ describe('what the kernel said to ipvsadm', () => {
     expect(decodeStats(Buffer.from(hex.replace('60000a00', '60003e00'), 'hex'))).toBeUndefined();
   });
 
+  test('counters of a destination: the 64-bit ones, and the 32-bit ones of older kernels', () => {
+    const reply = payloads(exchange('ipvsadm', 'list').received, IPVS).find((payload) => payload[0] === 5)!;
+    const hex = Buffer.from(reply).toString('hex');
+    // The value behind the headers of the nest and of its first row, the connections.
+    const counted = (text: string, nest: string, row: string) => text.replace(`${nest}${row}00`, `${nest}${row}07`);
+    const wide = counted(hex, 'a0000c00', '0c000100');
+    expect(decodeStats(reply)).toMatchObject({ connections: 0n, incomingBytes: 0n });
+    expect(decodeStats(Buffer.from(wide, 'hex'))).toMatchObject({ connections: 7n, incomingPackets: 0n });
+    const old = counted(hex.replace('a0000c00', 'a0003e00'), '64000a00', '08000100');
+    expect(decodeStats(Buffer.from(old, 'hex'))).toMatchObject({ connections: 7n, incomingPackets: 0n });
+  });
+
   test('info and timeouts', () => {
     const info = firstPayload(exchange('genl-ctrl', 'info').received, IPVS);
     expect(decodeInfo(info)).toEqual({ version: 0x010201, connectionTableSize: 4096 });

@@ -15,7 +15,11 @@ beforeAll(async () => {
   node = bed.node(0);
   client = bed.client(0);
   for (const index of [0, 1]) await bed.pod(0, index).serveTcp(8080);
-  await startDaemon(node, ['--manifests=manifests/demo', '--cluster-cidr=10.201.0.0/16,fd00:201::/48']);
+  await startDaemon(node, [
+    '--manifests=manifests/demo',
+    '--cluster-cidr=10.201.0.0/16,fd00:201::/48',
+    '--service-metrics-real-servers',
+  ]);
 });
 
 afterAll(() => bed[Symbol.asyncDispose]());
@@ -67,6 +71,28 @@ test('the kernel, read by ipvsadm, says the same', async () => {
   const ours = stdout.split('\n').filter((line) => /^TCP .*:(80|30080) /.test(line));
   const total = ours.reduce((sum, line) => sum + Number(line.trim().split(/\s+/)[2]), 0);
   expect(total).toBe(await scraped('connections_total'));
+});
+
+test('those of the real servers add up to those of the port', async () => {
+  const servers = ['10.201.0.10:8080', '10.201.0.11:8080', '[fd00:201::10]:8080', '[fd00:201::11]:8080'];
+  const ofServers = async (name: string): Promise<number[]> => {
+    const port = `kubeipvs_real_server_${name}{namespace="default",service="web",port_name="http",protocol="TCP"`;
+    return Promise.all(servers.map((server) => scrapedSeries(`${port},real_server="${server}"}`)));
+  };
+  for (const name of ['connections_total', 'incoming_packets_total', 'outgoing_bytes_total', 'inactive_connections']) {
+    const deadline = Date.now() + 15_000;
+    // The kernel does not sum up all of them at the same moment.
+    for (;;) {
+      const sum = (await ofServers(name)).reduce((total, each) => total + each, 0);
+      const ofPort = await scraped(name);
+      if (sum === ofPort) break;
+      if (Date.now() > deadline) throw new Error(`${name}: ${sum} of all real servers, ${ofPort} of the port`);
+      await sleep(250);
+    }
+  }
+  expect(await scraped('connections_total')).toBe(7);
+  // Round robin: of the two connections by IPv6 each has one.
+  expect((await ofServers('connections_total')).slice(2)).toEqual([1, 1]);
 });
 
 test('counters that somebody zeroes go on', async () => {

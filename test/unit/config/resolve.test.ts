@@ -107,6 +107,7 @@ const CASES: readonly Case[] = [
   ],
   [[IPVS, '--ipvs-run-estimation=false'], undefined, { runEstimation: false }],
   [[IPVS, '--ipvs-run-estimation=true'], undefined, { runEstimation: true }],
+  [[IPVS, '--service-metrics-real-servers'], undefined, { serviceMetricsRealServers: true, serviceMetricsLimit: 1000 }],
   // Servers that are off, moved, or given their port by the old flags.
   [[IPVS, '--healthz-port=0', '--metrics-port', '0'], undefined, { healthzBind: undefined, metricsBind: undefined }],
   [[IPVS, '--healthz-bind-address='], undefined, { healthzBind: undefined }],
@@ -146,6 +147,7 @@ const CASES: readonly Case[] = [
       nodeIpOverride: undefined,
       hostnameOverride: undefined,
       drainTimeout: 0,
+      serviceMetricsRealServers: false,
       masqueradePorts: undefined,
       oomScoreAdj: -999,
       strictArp: false,

@@ -5,6 +5,7 @@ import type { ServiceDefinition, ServicePortDefinition } from '../../../src/mode
 import { namespacedName } from '../../../src/net/names.ts';
 import { NodePlan } from '../../../src/plan/node-plan.ts';
 import type { PlannedVirtualServer } from '../../../src/plan/service-plan.ts';
+import type { RealServer } from '../../../src/state/real-server.ts';
 import type { VirtualServer } from '../../../src/state/virtual-server.ts';
 import { ip, port, realServer, virtualServer } from '../../contract/objects.ts';
 import { TestLog } from '../../support/reconciling.ts';
@@ -68,7 +69,7 @@ beforeEach(() => {
   log = new TestLog();
   ports = [HTTP_PORT, { name: 'https', protocol: 'TCP', port: port(443) }];
   const cluster = { definition: (name: string) => (name === WEB ? definition(ports) : undefined) };
-  metrics = new ServiceMetrics({ kernel, cluster, plan: () => plan, limit: 2, log });
+  metrics = new ServiceMetrics({ kernel, cluster, plan: () => plan, limit: 2, realServers: false, log });
 });
 
 describe('traffic of a Service port', () => {
@@ -101,6 +102,7 @@ describe('traffic of a Service port', () => {
         outgoingBytes: 1000,
         activeConnections: 5,
         inactiveConnections: 6,
+        realServers: [],
       },
       expect.objectContaining({ portName: 'https', connections: 8, activeConnections: 0 }),
     ]);
@@ -142,6 +144,99 @@ describe('traffic of a Service port', () => {
   });
 });
 
+describe('traffic of single real servers', () => {
+  const ONE = realServer(ip('10.244.0.1'), 8080);
+  const TWO = realServer(ip('10.244.0.2'), 8080);
+  let single: ServiceMetrics;
+
+  beforeEach(() => {
+    const cluster = { definition: () => definition(ports) };
+    single = new ServiceMetrics({ kernel, cluster, plan: () => plan, limit: 2, realServers: true, log });
+  });
+
+  function serve(id: VirtualServer, ...servers: readonly RealServer[]): void {
+    for (const each of servers) kernel.put({ kind: 'add-real-server', id, realServer: each });
+  }
+
+  async function byPort(): Promise<Readonly<Record<string, Readonly<Record<string, number>>>>> {
+    const read = await single.read();
+    return Object.fromEntries(
+      read.map(({ service, portName, realServers }) => [
+        `${service}:${portName}`,
+        Object.fromEntries(realServers.map((each) => [each.realServer, each.connections])),
+      ]),
+    );
+  }
+
+  test('is that in all virtual servers of its port, and the port has its own sums as ever', async () => {
+    demand(WEB, CLUSTER_IP, NODE_PORT, HTTPS);
+    exist(CLUSTER_IP, NODE_PORT, HTTPS);
+    serve(CLUSTER_IP, ONE, TWO);
+    serve(NODE_PORT, ONE);
+    serve(HTTPS, ONE);
+    kernel.setStats(CLUSTER_IP, { connections: 9 });
+    kernel.setRealServerStats(CLUSTER_IP, ONE, { connections: 1, incomingPackets: 10, incomingBytes: 100 });
+    kernel.setRealServerStats(NODE_PORT, ONE, { connections: 2, outgoingPackets: 20, outgoingBytes: 200 });
+    kernel.setRealServerStats(HTTPS, ONE, { connections: 4 });
+    kernel.setObserved(CLUSTER_IP, ONE, { activeConnections: 3, inactiveConnections: 1 });
+    kernel.setObserved(NODE_PORT, ONE, { activeConnections: 2, inactiveConnections: 5 });
+    const [http, https] = await single.read();
+    expect(http).toMatchObject({ portName: 'http', connections: 9, activeConnections: 5, inactiveConnections: 6 });
+    expect(http?.realServers).toEqual([
+      {
+        realServer: '10.244.0.1:8080',
+        connections: 3,
+        incomingPackets: 10,
+        outgoingPackets: 20,
+        incomingBytes: 100,
+        outgoingBytes: 200,
+        activeConnections: 5,
+        inactiveConnections: 6,
+      },
+      expect.objectContaining({ realServer: '10.244.0.2:8080', connections: 0, activeConnections: 0 }),
+    ]);
+    expect(https?.realServers).toMatchObject([{ realServer: '10.244.0.1:8080', connections: 4 }]);
+    expect(kernel.calls.get('getRealServers')).toBeUndefined();
+  });
+
+  test('does not go down while another virtual server has it, and ends with it', async () => {
+    demand(WEB, CLUSTER_IP, NODE_PORT);
+    exist(CLUSTER_IP, NODE_PORT);
+    serve(CLUSTER_IP, ONE, TWO);
+    serve(NODE_PORT, ONE);
+    kernel.setRealServerStats(CLUSTER_IP, ONE, { connections: 5 });
+    kernel.setRealServerStats(NODE_PORT, ONE, { connections: 2 });
+    expect(await byPort()).toEqual({ 'web:http': { '10.244.0.1:8080': 7, '10.244.0.2:8080': 0 } });
+    kernel.put({ kind: 'delete-real-server', id: CLUSTER_IP, realServer: ONE });
+    expect(await byPort()).toEqual({ 'web:http': { '10.244.0.1:8080': 7, '10.244.0.2:8080': 0 } });
+    // Made anew, and already with more than it had.
+    serve(CLUSTER_IP, ONE);
+    kernel.setRealServerStats(CLUSTER_IP, ONE, { connections: 6 });
+    expect(await byPort()).toEqual({ 'web:http': { '10.244.0.1:8080': 13, '10.244.0.2:8080': 0 } });
+    for (const id of [CLUSTER_IP, NODE_PORT]) kernel.put({ kind: 'delete-real-server', id, realServer: ONE });
+    expect(await byPort()).toEqual({ 'web:http': { '10.244.0.2:8080': 0 } });
+  });
+
+  test('above ten for each Service of the limit there is none, that of the ports stays, and one line says so', async () => {
+    const many = Array.from({ length: 21 }, (_, n) => realServer(ip(`10.244.1.${n}`), 8080));
+    demand(WEB, CLUSTER_IP);
+    exist(CLUSTER_IP);
+    serve(CLUSTER_IP, ...many.slice(1));
+    kernel.setStats(CLUSTER_IP, { connections: 3 });
+    expect((await single.read())[0]?.realServers).toHaveLength(20);
+    serve(CLUSTER_IP, ...many.slice(0, 1));
+    for (let scrape = 0; scrape < 2; scrape++) {
+      expect(await single.read()).toMatchObject([{ connections: 3, realServers: [] }]);
+    }
+    expect(log.lines).toEqual([
+      'warn: metrics of single real servers are off: there are more than 20, 10 for each service of --service-metrics-limit',
+    ]);
+    kernel.put({ kind: 'delete-real-server', id: CLUSTER_IP, realServer: many[0]! });
+    expect((await single.read())[0]?.realServers).toHaveLength(20);
+    expect(log.lines.slice(1)).toEqual(['info: metrics of single real servers are served again']);
+  });
+});
+
 test('two scrapes at once read the kernel once', async () => {
   demand(WEB, CLUSTER_IP);
   exist(CLUSTER_IP);
@@ -169,7 +264,8 @@ test('above the limit there are none, the kernel is not asked, and one line says
 
 test('a limit of 0 is silent', async () => {
   demand(WEB, CLUSTER_IP);
-  const off = new ServiceMetrics({ kernel, cluster: { definition: () => undefined }, plan: () => plan, limit: 0, log });
+  const cluster = { definition: () => undefined };
+  const off = new ServiceMetrics({ kernel, cluster, plan: () => plan, limit: 0, realServers: true, log });
   expect(await off.read()).toEqual([]);
   expect(log.lines).toEqual([]);
 });

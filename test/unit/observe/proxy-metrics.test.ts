@@ -234,7 +234,7 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
       const port = { namespace: 'default', service: 'web', portName: 'http', protocol: 'TCP', connections: 5 };
       const rest = { incomingPackets: 1, outgoingPackets: 2, incomingBytes: 3, outgoingBytes: 4 };
       const open = { activeConnections: 6, inactiveConnections: 7 };
-      metrics.observeServices(() => Promise.resolve([{ ...port, ...rest, ...open }]));
+      metrics.observeServices(() => Promise.resolve([{ ...port, ...rest, ...open, realServers: [] }]));
     },
     Object.fromEntries(
       [
@@ -249,6 +249,33 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
         `kubeipvs_service_${name}{namespace="default",service="web",port_name="http",protocol="TCP"}`,
         Number(value),
       ]),
+    ),
+  ],
+  [
+    'traffic of real servers',
+    () => {
+      const port = { namespace: 'default', service: 'web', portName: 'http', protocol: 'TCP', connections: 5 };
+      const rest = { incomingPackets: 1, outgoingPackets: 2, incomingBytes: 3, outgoingBytes: 4 };
+      const open = { activeConnections: 6, inactiveConnections: 7 };
+      const traffic = { ...rest, ...open, connections: 8 };
+      const realServers = ['10.244.0.1:8080', '[fd00:244::1]:8080'].map((realServer) => ({ ...traffic, realServer }));
+      metrics.observeServices(() => Promise.resolve([{ ...port, ...rest, ...open, realServers }]));
+    },
+    Object.fromEntries(
+      [
+        ['connections_total', 8],
+        ['incoming_packets_total', 1],
+        ['outgoing_packets_total', 2],
+        ['incoming_bytes_total', 3],
+        ['outgoing_bytes_total', 4],
+        ['active_connections', 6],
+        ['inactive_connections', 7],
+      ].flatMap(([name, value]) =>
+        ['10.244.0.1:8080', '[fd00:244::1]:8080'].map((realServer) => [
+          `kubeipvs_real_server_${name}{namespace="default",service="web",port_name="http",protocol="TCP",real_server="${realServer}"}`,
+          Number(value),
+        ]),
+      ),
     ),
   ],
   [
