@@ -94,7 +94,7 @@ describe('the daemon on its node', () => {
   test('a scrape is what docs/metrics.md says, to types, labels and help; the live ones have moved, and the start is an event', async () => {
     const daemon = await start();
     const text = await exposition();
-    const scrape = readScrape(text, {});
+    const scrape = readScrape(`${text}\n${await curl('http://127.0.0.1:10249/metrics/slis')}`, {});
     const page = documentedMetrics(await readFile('docs/metrics.md', 'utf8'));
     expect(page.size).toBeGreaterThan(40);
     expect(scrapedMetrics(scrape, page)).toEqual(page);
