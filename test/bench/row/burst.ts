@@ -10,7 +10,7 @@ import { holdsRealServer } from '../real-servers.ts';
 import type { Row } from '../row.ts';
 import { type Size, sizeName } from '../size.ts';
 
-/** --min-sync-period of the daemon, and some. */
+/** --ipvs-min-sync-period of the daemon, and some. */
 const PAUSE_MS = 1_500;
 
 /** A thousand services of ten thousand get an endpoint more at once, against the bare messages of just these changes. */
@@ -68,7 +68,7 @@ export const watchBurst: Row = {
       await node.api.scale({ services, endpoints: shape.endpoints });
       for (const service of services) await until(async () => !(await holdsRealServer(node.bench.kernel, service)));
     }
-    const name = `${services.length} changes at once at ${sizeName(shape)}, watch event to kernel, a pause of --min-sync-period in it`;
+    const name = `${services.length} changes at once at ${sizeName(shape)}, watch event to kernel, a pause of --ipvs-min-sync-period in it`;
     out.add({ name, unit: 'ms', values: ours });
   },
 };

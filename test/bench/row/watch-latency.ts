@@ -12,7 +12,7 @@ import { sizeName } from '../size.ts';
 /** Times more than other rows: this one is about the worst of a hundred. */
 const TIMES = 10;
 
-/** --min-sync-period of the daemon, its default, is counted from the end of a sync: whoever comes later does not wait for it. */
+/** --ipvs-min-sync-period of the daemon, its default, is counted from the end of a sync: whoever comes later does not wait for it. */
 const PAUSE_MS = 1_100;
 
 const TARGET: Target = {
