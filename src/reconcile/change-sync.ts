@@ -84,13 +84,14 @@ export function withoutReading(
  * have failed before, and the virtual server been withheld for it.
  */
 function deniesOfAdded(plan: NodePlan, ops: readonly Op[], changes: readonly EntryChange[]): EntryChange[] {
+  const written = new Set(changes.map(({ entry }) => entry));
   const found: EntryChange[] = [];
   for (const op of ops) {
     if (op.kind !== 'add-virtual-server') continue;
     const { address, port, protocol } = op.virtualServer;
     const key = ipSetEntryKey({ type: 'hash:ip,port', address, port, protocol });
     const deny = plan.entries('LOAD-BALANCER-FW', familyOf(address)).get(key);
-    if (deny !== undefined && !changes.some(({ entry }) => entry === deny.entry)) found.push({ ...deny, wanted: true });
+    if (deny !== undefined && !written.has(deny.entry)) found.push({ ...deny, wanted: true });
   }
   return found;
 }
