@@ -1,6 +1,7 @@
 import http from 'node:http';
 import https from 'node:https';
-import { type AddressInfo, type Socket, connect } from 'node:net';
+import type { Socket } from 'node:net';
+import { ProxySockets } from './proxy-sockets.ts';
 
 /** An HTTP proxy that opens tunnels (CONNECT) and forwards plain requests, and remembers what it was asked for. */
 export class ConnectProxy {
@@ -10,42 +11,30 @@ export class ConnectProxy {
   authorization: string | undefined;
   /** Takes CONNECT and says nothing. */
   silent = false;
-  readonly #server: http.Server | https.Server;
-  readonly #sockets = new Set<Socket>();
+  readonly #sockets: ProxySockets;
 
   /** @param tls PEM texts; plain HTTP without */
   constructor(tls?: { readonly cert: string; readonly key: string }) {
     const forward = (request: http.IncomingMessage, response: http.ServerResponse): void =>
       this.#forward(request, response);
-    this.#server = tls === undefined ? http.createServer(forward) : https.createServer(tls, forward);
-    this.#server.on('connection', (socket: Socket) => this.#keep(socket));
-    this.#server.on('connect', (request, client: Socket) => this.#tunnel(request, client));
+    const server = tls === undefined ? http.createServer(forward) : https.createServer(tls, forward);
+    this.#sockets = new ProxySockets(server);
+    server.on('connection', (socket: Socket) => this.#sockets.keep(socket));
+    server.on('connect', (request, client: Socket) => this.#tunnel(request, client));
   }
 
   /** Resolves to host:port. */
-  async start(): Promise<string> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#server.listen(0, '127.0.0.1', resolve);
-    await promise;
-    return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  start(): Promise<string> {
+    return this.#sockets.listen();
   }
 
-  async stop(): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#server.close(() => resolve());
-    for (const socket of this.#sockets) socket.destroy();
-    await promise;
+  stop(): Promise<void> {
+    return this.#sockets.close();
   }
 
   /** Tunnels and clients that are connected now. */
   get open(): number {
-    return this.#sockets.size;
-  }
-
-  #keep(socket: Socket): void {
-    this.#sockets.add(socket);
-    socket.on('error', () => socket.destroy());
-    socket.on('close', () => this.#sockets.delete(socket));
+    return this.#sockets.open;
   }
 
   #refuses(request: http.IncomingMessage): boolean {
@@ -62,14 +51,8 @@ export class ConnectProxy {
     }
     if (this.#refuses(request)) return void client.end('HTTP/1.1 407 Proxy Authentication Required\r\n\r\n');
     const { hostname, port } = new URL(`tcp://${target}`);
-    const server = connect(Number(port), hostname, () => {
-      client.write('HTTP/1.1 200 Connection established\r\n\r\n');
-      server.pipe(client);
-      client.pipe(server);
-    });
-    this.#keep(server);
-    server.on('close', () => client.destroy());
-    client.on('close', () => server.destroy());
+    const to = { host: hostname, port: Number(port) };
+    this.#sockets.tunnel(client, to, 'HTTP/1.1 200 Connection established\r\n\r\n');
   }
 
   #forward(request: http.IncomingMessage, response: http.ServerResponse): void {

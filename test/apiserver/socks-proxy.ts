@@ -1,4 +1,5 @@
-import { type AddressInfo, type Server, type Socket, connect, createServer } from 'node:net';
+import { type Socket, createServer } from 'node:net';
+import { ProxySockets } from './proxy-sockets.ts';
 
 const NO_PASSWORD = 0;
 const CONNECT = 1;
@@ -8,35 +9,20 @@ const ADDRESS_LENGTH: Readonly<Record<number, number>> = { 1: 4, 4: 16 };
 export class SocksProxy {
   /** "host:port" */
   readonly asked: string[] = [];
-  readonly #server: Server;
-  readonly #sockets = new Set<Socket>();
-
-  constructor() {
-    this.#server = createServer((client) => {
-      this.#keep(client);
+  readonly #sockets = new ProxySockets(
+    createServer((client) => {
+      this.#sockets.keep(client);
       this.#serve(client).catch(() => client.destroy());
-    });
-  }
+    }),
+  );
 
   /** Resolves to host:port. */
-  async start(): Promise<string> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#server.listen(0, '127.0.0.1', resolve);
-    await promise;
-    return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  start(): Promise<string> {
+    return this.#sockets.listen();
   }
 
-  async stop(): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#server.close(() => resolve());
-    for (const socket of this.#sockets) socket.destroy();
-    await promise;
-  }
-
-  #keep(socket: Socket): void {
-    this.#sockets.add(socket);
-    socket.on('error', () => socket.destroy());
-    socket.on('close', () => this.#sockets.delete(socket));
+  stop(): Promise<void> {
+    return this.#sockets.close();
   }
 
   async #serve(client: Socket): Promise<void> {
@@ -48,14 +34,7 @@ export class SocksProxy {
     const host = await this.#host(client, kind);
     const port = (await take(client, 2)).readUInt16BE();
     this.asked.push(`${host}:${port}`);
-    const server = connect(port, host, () => {
-      client.write(Buffer.from([5, 0, 0, 1, 0, 0, 0, 0, 0, 0]));
-      server.pipe(client);
-      client.pipe(server);
-    });
-    this.#keep(server);
-    server.on('close', () => client.destroy());
-    client.on('close', () => server.destroy());
+    this.#sockets.tunnel(client, { host, port }, Buffer.from([5, 0, 0, 1, 0, 0, 0, 0, 0, 0]));
   }
 
   async #host(client: Socket, kind: number): Promise<string> {
