@@ -1,4 +1,5 @@
-const NOTHING: readonly never[] = Object.freeze([]);
+/** The one empty list: what most objects have of most things. */
+export const NOTHING: readonly never[] = Object.freeze([]);
 
 /**
  * The same list, for keeping: one that was filled by push(), filter(), flatMap() or a spread has room for sixteen more, which is most

@@ -1,5 +1,6 @@
 import type { EndpointModel, ServiceModel, ServicePortModel } from '../model/service-model.ts';
 import type { Cidr } from '../net/cidr.ts';
+import { NOTHING } from '../net/exact.ts';
 import { type IpAddress, type IpFamily, familyOf } from '../net/ip.ts';
 import type { Port } from '../net/port.ts';
 import type { RealServer } from '../state/real-server.ts';
@@ -13,10 +14,6 @@ import { schedulerFlags } from './scheduler-flags.ts';
 import type { PlannedUdp } from './service-plan.ts';
 import { type Destinations, type Place, chooseDestinations } from './traffic-policy.ts';
 import { answeringEndpoints } from './udp.ts';
-
-const NOBODY: PlannedUdp['answering'] = Object.freeze([]);
-const NOWHERE: readonly IpAddress[] = Object.freeze([]);
-const NO_CIDRS: readonly Cidr[] = Object.freeze([]);
 
 /** One port of a service as one family sees it. */
 export interface PortView extends Pick<ServicePortModel, 'protocol' | 'port'> {
@@ -69,10 +66,10 @@ export function familyView(
     clusterIp,
     externalIps,
     loadBalancerIps,
-    nodeAddresses: hasNodePort ? nodePortAddresses(family, node, config) : NOWHERE,
+    nodeAddresses: hasNodePort ? nodePortAddresses(family, node, config) : NOTHING,
     ports: service.ports.map((port) => portView(service, port, family, hasAddress, place)),
-    unboundCidrs: config.unboundCidrs ?? NO_CIDRS,
-    localRouteCidrs: config.localRouteCidrs ?? NO_CIDRS,
+    unboundCidrs: config.unboundCidrs ?? NOTHING,
+    localRouteCidrs: config.localRouteCidrs ?? NOTHING,
     settings: {
       scheduler: config.scheduler,
       flags: flags | schedulerFlags(config.scheduler),
@@ -96,7 +93,7 @@ function portView(
     nodePort,
     endpoints,
     destinations: chooseDestinations(service, endpoints, hasAddress || nodePort !== undefined, place),
-    answering: protocol === 'UDP' ? answeringEndpoints(endpoints) : NOBODY,
+    answering: protocol === 'UDP' ? answeringEndpoints(endpoints) : NOTHING,
   };
 }
 

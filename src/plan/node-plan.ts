@@ -1,3 +1,4 @@
+import { NOTHING } from '../net/exact.ts';
 import type { IpAddress, IpFamily } from '../net/ip.ts';
 import type { NamespacedName } from '../net/names.ts';
 import type { IpSetEntry } from '../state/ip-set.ts';
@@ -151,7 +152,7 @@ export class NodePlan {
   answeringAt(key: VirtualServerKey): PlannedUdp['answering'] {
     const owner = this.#virtualServers.get(key)?.service;
     const udp = owner === undefined ? undefined : this.#services.get(owner)?.udp;
-    return udp?.find(({ id }) => virtualServerKey(id) === key)?.answering ?? NOBODY;
+    return udp?.find(({ id }) => virtualServerKey(id) === key)?.answering ?? NOTHING;
   }
 
   wantsAddress(address: IpAddress): boolean {
@@ -269,7 +270,6 @@ export class NodePlan {
 }
 
 const NO_ENTRIES: PlannedSetEntries = new Map();
-const NOBODY: PlannedUdp['answering'] = Object.freeze([]);
 
 function samePlanned(a: PlannedVirtualServer | undefined, b: PlannedVirtualServer | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;
