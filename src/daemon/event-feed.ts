@@ -1,6 +1,6 @@
 import type { SourceEvent } from '../kube/source.ts';
 import type { Cluster } from '../model/cluster.ts';
-import { Breather } from '../reconcile/breather.ts';
+import { Breather } from '../net/breather.ts';
 
 /**
  * Hands events to the cluster in their order, a list in slices: while ten thousand objects are taken in, the event loop still turns.

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { Breather } from './breather.ts';
+import { Breather } from '../net/breather.ts';
 import { errorText } from './error-text.ts';
 import { openGet } from './exchange.ts';
 import type { Exchange } from './exchange.ts';
@@ -49,7 +49,7 @@ async function readItems<T extends { readonly meta: ObjectMeta }>(
       if (!scanner.feed(chunk))
         return { kind: 'garbled', message: `an object has more than ${timing.maxLineBytes} bytes` };
       if (syntaxError !== undefined) break;
-      await breather.breathe();
+      if (breather.due) await breather.breathe();
     }
   } catch (error) {
     return { kind: 'unavailable', message: `the list broke off: ${errorText(error)}` };

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { Breather } from './breather.ts';
+import { Breather } from '../net/breather.ts';
 import { errorText } from './error-text.ts';
 import { openGet } from './exchange.ts';
 import type { Exchange } from './exchange.ts';
@@ -50,8 +50,7 @@ async function readEvents<T extends { readonly meta: ObjectMeta }>(
         guard.limitSilence(timing.silenceMs);
       }
       onEvent(event);
-      const turn = breather.breathe();
-      if (turn !== undefined) await turn;
+      if (breather.due) await breather.breathe();
     }
   }
   return splitter.rest() === ''

@@ -9,7 +9,7 @@ import { SET_ROLES, plannedSet } from '../plan/set-names.ts';
 import type { Op, OpKind } from '../state/op.ts';
 import { formatFailure } from '../state/outcome.ts';
 import { transaction } from '../state/transaction.ts';
-import { Breather } from './breather.ts';
+import { Breather } from '../net/breather.ts';
 import { changeOps } from './change-sync.ts';
 import { applyGuarded } from './deny-guard.ts';
 import { readVirtualServers } from './observed-state.ts';

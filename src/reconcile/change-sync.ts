@@ -15,7 +15,7 @@ import { plannedSet } from '../plan/set-names.ts';
 import { ipSetEntryKey } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
-import type { Breather } from './breather.ts';
+import type { Breather } from '../net/breather.ts';
 import type { DrainingVirtualServer } from './draining.ts';
 
 /** Operations, and where real servers still drain. */

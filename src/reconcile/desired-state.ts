@@ -9,7 +9,7 @@ import type { PlanWarning, PlannedHealthCheck, PlannedUdp, ServicePlan } from '.
 import type { Log } from '../observe/log.ts';
 import { realServerKey } from '../state/real-server.ts';
 import { virtualServerKey } from '../state/virtual-server.ts';
-import type { Breather } from './breather.ts';
+import type { Breather } from '../net/breather.ts';
 
 /** The way to the API server for every pod: programmed before everything else. */
 export const KUBERNETES_SERVICE = namespacedName('default', 'kubernetes');

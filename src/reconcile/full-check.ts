@@ -8,7 +8,7 @@ import { type NodePlan, type SetKey, setKey } from '../plan/node-plan.ts';
 import { SET_ROLES, type SetRole, plannedSet } from '../plan/set-names.ts';
 import type { Op } from '../state/op.ts';
 import { virtualServerKey } from '../state/virtual-server.ts';
-import type { Breather } from './breather.ts';
+import type { Breather } from '../net/breather.ts';
 import type { SyncOps } from './change-sync.ts';
 import type { DrainingVirtualServer } from './draining.ts';
 import type { ObservedState } from './observed-state.ts';

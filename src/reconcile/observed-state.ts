@@ -8,7 +8,7 @@ import {
   type VirtualServerKey,
   virtualServerKey,
 } from '../state/virtual-server.ts';
-import type { Breather } from './breather.ts';
+import type { Breather } from '../net/breather.ts';
 
 /** All that a full check reads, in one pass over the kernel. */
 export interface ObservedState {

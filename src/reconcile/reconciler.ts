@@ -12,7 +12,7 @@ import type { Op } from '../state/op.ts';
 import { type OpFailure, formatFailure } from '../state/outcome.ts';
 import { transactionInSteps } from '../state/transaction.ts';
 import { addAhead, missingSets } from './add-ahead.ts';
-import { Breather } from './breather.ts';
+import { Breather } from '../net/breather.ts';
 import { changeOps, withoutReading } from './change-sync.ts';
 import type { Clock } from './clock.ts';
 import { ConflictReport } from './conflict-report.ts';

@@ -5,7 +5,7 @@ import { FakeKernel } from '../../src/kernel/fake-kernel.ts';
 import { chunks } from '../../src/kernel/slices.ts';
 import type { SourceEvent } from '../../src/kube/source.ts';
 import { Cluster } from '../../src/model/cluster.ts';
-import { Breather } from '../../src/reconcile/breather.ts';
+import { Breather } from '../../src/net/breather.ts';
 import { SYSTEM_CLOCK } from '../../src/reconcile/clock.ts';
 import { Reconciler } from '../../src/reconcile/reconciler.ts';
 import type { SyncReport } from '../../src/reconcile/sync-report.ts';

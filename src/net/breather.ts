@@ -1,7 +1,10 @@
 import { setImmediate } from 'node:timers/promises';
-import { Pace } from '../net/pace.ts';
+import { Pace } from './pace.ts';
 
-/** Lets the event loop turn during long work, so that health checks are answered all through a large sync. */
+/**
+ * Lets the event loop turn during long work, so that health checks are answered all through a large sync. A stream that comes faster
+ * than it is read needs that too: it keeps its reader in microtasks, and no timer fires until it ends.
+ */
 export class Breather {
   readonly #pace: Pace;
 
