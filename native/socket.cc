@@ -228,7 +228,6 @@ bool Socket::NextReports(Bytes* reports, Failure* failure) {
 }
 
 bool Socket::Transact(const Request& request, Bytes* reply, Failure* failure) {
-  const int64_t deadline = NowMs() + request.deadline_ms;
   // Everything is checked before anything is sent: a malformed request has no effect at all.
   Segment segment;
   size_t offset = 0;
@@ -243,13 +242,15 @@ bool Socket::Transact(const Request& request, Bytes* reply, Failure* failure) {
   }
   if (offset != request.bytes.size()) return failure->Set("check request", EINVAL);
 
-  if (!Drain(deadline, failure)) return false;
+  const int64_t patience = request.deadline_ms;
+  if (!Drain(NowMs() + patience, failure)) return false;
   segment.data = request.bytes.data();
   for (size_t i = 0; i < request.segment_count(); i++) {
     segment.index = i;
     segment.size = request.segment(i);
     segment.Parse(0);
-    if (!Send(segment, deadline, failure) || !Collect(segment, deadline, reply, failure)) return false;
+    if (!Send(segment, NowMs() + patience, failure)) return false;
+    if (!Collect(segment, patience, reply, failure)) return false;
     segment.data += segment.size;
   }
   return true;
@@ -337,8 +338,9 @@ bool Socket::Receive(const Segment& segment, int64_t deadline, Bytes* reply, siz
   }
 }
 
-bool Socket::Collect(const Segment& segment, int64_t deadline, Bytes* reply, Failure* failure) {
+bool Socket::Collect(const Segment& segment, int64_t patience, Bytes* reply, Failure* failure) {
   const size_t sent = segment.index + 1;
+  int64_t deadline = NowMs() + patience;
   for (;;) {
     if (cancelled_.load()) return failure->Set("receive", ECANCELED, sent);
     size_t received = 0;
@@ -368,9 +370,12 @@ bool Socket::Collect(const Segment& segment, int64_t deadline, Bytes* reply, Fai
     }
     reply->Resize(reply->size() + kept);
     if (complete) return true;
-    // The answers to a batch lie ready when send() returns and are bounded by it: reading them on costs no waiting even
-    // where the kernel took longer than the deadline. A dump, or a flood that is not ours, is cut off.
-    if ((!ours || segment.dump) && NowMs() >= deadline) return failure->Set("receive", ETIMEDOUT, sent);
+    // A dump may take as long as it likes while it comes on; silence, or a flood that is not ours, is cut off.
+    if (ours) {
+      deadline = NowMs() + patience;
+    } else if (NowMs() >= deadline) {
+      return failure->Set("receive", ETIMEDOUT, sent);
+    }
   }
 }
 

@@ -36,7 +36,7 @@ struct Counters {
 struct Request {
   Bytes bytes;
   Bytes segments;  // of uint32_t
-  int deadline_ms = 0;
+  int deadline_ms = 0;  // without progress: a segment taken or a reply received
 
   size_t segment_count() const { return segments.size() / sizeof(uint32_t); }
   uint32_t segment(size_t index) const { return reinterpret_cast<const uint32_t*>(segments.data())[index]; }
@@ -78,7 +78,7 @@ class Socket {
   bool Configure(const Options& options, Failure* failure);
   bool Drain(int64_t deadline, Failure* failure);
   bool Send(const Segment& segment, int64_t deadline, Failure* failure);
-  bool Collect(const Segment& segment, int64_t deadline, Bytes* reply, Failure* failure);
+  bool Collect(const Segment& segment, int64_t patience, Bytes* reply, Failure* failure);
   bool Receive(const Segment& segment, int64_t deadline, Bytes* reply, size_t* received, Failure* failure);
   bool Wait(short events, int64_t deadline, const char* operation, size_t sent, Failure* failure);
 

@@ -11,7 +11,10 @@ import { requireLittleEndian } from './codec/bytes.ts';
 import { NetlinkError, type NetlinkErrorKind } from './error.ts';
 
 export interface TransactOptions {
-  /** For the whole transaction, from when its turn comes. */
+  /**
+   * The longest time without progress, from when the transaction's turn comes: the kernel took a segment, or sent a reply to
+   * it. A kernel that answers steadily is never cut off, however long a dump takes; what bounds one is its size, 1 GiB.
+   */
   readonly deadlineMs?: number;
 }
 
@@ -41,7 +44,7 @@ export interface ConnectionOptions {
   /** Bytes. Beyond net.core.[rw]mem_max only with CAP_NET_ADMIN, silently capped without. */
   readonly sendBuffer?: number;
   readonly receiveBuffer?: number;
-  /** For transactions that name none. Default 30,000. */
+  /** For transactions that name none (see TransactOptions). Default 30,000. */
   readonly deadlineMs?: number;
   /** An open datagram socket to use in place of a new one; the connection owns it from here on. */
   readonly fd?: number;

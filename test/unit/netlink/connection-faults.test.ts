@@ -283,6 +283,51 @@ describe('waiting', () => {
     expect(ticks).toBeGreaterThanOrEqual(20);
   });
 
+  test('a dump that comes on slowly is not cut off, though all of it takes longer than the deadline', async () => {
+    const made = stage();
+    const deadlineMs = 1500;
+    const reply = begin(made, 5, deadlineMs);
+    const start = performance.now();
+    let parts = 0;
+    for (; performance.now() - start < 1.3 * deadlineMs; parts++) {
+      peer.send(made.fd, part(5));
+      await sleep(100);
+    }
+    peer.send(made.fd, done(5));
+    expect(sequences(await reply)).toEqual(Array(parts + 1).fill(5));
+  });
+
+  test('segments that are each answered in time may take longer than the deadline together', async () => {
+    const { connection, fd } = stage();
+    const deadlineMs = 1000;
+    const request = nl.concat(...Array.from({ length: 8 }, (_, i) => nl.noop(i + 1)));
+    const start = performance.now();
+    const reply = connection.transact(request, Array<number>(8).fill(16), { deadlineMs });
+    reply.catch(() => undefined);
+    for (let sequence = 1; sequence <= 8; sequence++) {
+      peer.receive(fd, 5000);
+      await sleep(150);
+      peer.send(fd, nl.answer(sequence));
+    }
+    expect(await reply).toHaveLength(0);
+    expect(performance.now() - start).toBeGreaterThan(deadlineMs);
+  });
+
+  test('silence in the middle of a dump is cut off when the deadline has passed since its last part', async () => {
+    const made = stage();
+    const deadlineMs = 1200;
+    const reply = begin(made, 5, deadlineMs);
+    await sleep(deadlineMs / 3);
+    const last = performance.now();
+    peer.send(made.fd, part(5));
+    const error = await failure(reply);
+    expect(error).toMatchObject({ kind: 'timeout', operation: 'receive', code: 'ETIMEDOUT', outcomeUnknown: true });
+    expect(performance.now() - last).toBeGreaterThanOrEqual(deadlineMs - 4);
+    const next = begin(made, 6);
+    peer.send(made.fd, done(6));
+    expect(sequences(await next)).toEqual([6]);
+  });
+
   test('the deadline is that of the transaction or of the connection, and starts with its turn', async () => {
     const [own, fd] = peer.pair(nl.SOCK_SEQPACKET);
     const connection = openConnection({ protocol: 0, fd: own, deadlineMs: 80 });
