@@ -40,6 +40,18 @@ export function diffVirtualServer(
   return 0;
 }
 
+/** Nothing is to be done, and nothing drains: a look without consequences. */
+export function isInForce(want: WantedVirtualServer, have: HaveVirtualServer | undefined): boolean {
+  if (have === undefined || !sameVirtualServer(want.virtualServer, have.virtualServer)) return false;
+  if (want.realServers.length !== have.realServers.length) return false;
+  const observed = new Map<RealServerKey, ObservedRealServer>();
+  for (const server of have.realServers) observed.set(realServerKey(server), server);
+  return want.realServers.every((realServer) => {
+    const current = observed.get(realServerKey(realServer));
+    return current !== undefined && current.weight === realServer.weight && current.forwarding === 0;
+  });
+}
+
 function diffRealServers(
   id: VirtualServerId,
   want: readonly RealServer[],

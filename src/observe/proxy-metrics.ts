@@ -20,8 +20,8 @@ export interface SyncObservation {
   readonly drift: ReadonlyMap<string, number>;
   readonly rulesRepaired: boolean;
   readonly draining: number;
-  /** When the endpoint changes now in force were made, since 1970. */
-  readonly triggerTimes: readonly number[];
+  /** How long the endpoint changes now in force took, each from its making. */
+  readonly programmingMs: readonly number[];
 }
 
 /** How many objects should be in force. */
@@ -115,9 +115,7 @@ export class ProxyMetrics {
     this.#metrics.draining.set(sync.draining);
     const [first] = this.#families;
     if (first === undefined) return;
-    for (const time of sync.triggerTimes) {
-      this.#metrics.networkProgramming.observe(label(first), Math.max(0, endedAt - time) / 1000);
-    }
+    for (const ms of sync.programmingMs) this.#metrics.networkProgramming.observe(label(first), ms / 1000);
   }
 
   /** @param objects that an event of EndpointSlices brought: a list brings many */

@@ -12,7 +12,7 @@ import { transaction } from '../state/transaction.ts';
 import { Breather } from '../net/breather.ts';
 import { changeOps } from './change-sync.ts';
 import { applyGuarded } from './deny-guard.ts';
-import { readVirtualServers } from './observed-state.ts';
+import { readVirtualServers } from './read-virtual-servers.ts';
 
 /** What takes nothing away from anybody, whatever else the kernel holds. */
 const ADDS: ReadonlySet<OpKind> = new Set<OpKind>([

@@ -24,8 +24,8 @@ export interface SyncOps {
   readonly draining: readonly DrainingVirtualServer[];
 }
 
-/** How many entries each set takes, as the last full check left it. */
-export type SetSizes = ReadonlyMap<SetKey, number>;
+/** How many entries each set takes, as the last full check left it or a change made it. */
+export type SetSizes = Map<SetKey, number>;
 
 /** What a change demands, against the virtual servers just read. Its cost is that of the change. */
 export async function changeOps(
@@ -79,6 +79,11 @@ export function withoutReading(
   return { additions, others };
 }
 
+/** The denies of virtual servers that are added. */
+export function denyOps(plan: NodePlan, ops: readonly Op[], sizes: SetSizes): Iterable<Op> {
+  return entryOps(plan, deniesOfAdded(plan, ops, []), sizes);
+}
+
 /**
  * Whoever adds a virtual server with source ranges writes its deny in the same transaction, even if that should be there: the write may
  * have failed before, and the virtual server been withheld for it.
@@ -102,10 +107,12 @@ function* entryOps(plan: NodePlan, changes: readonly EntryChange[], sizes: SetSi
     const key = setKey(role, family);
     const entries = plan.entries(role, family);
     const set = plannedSet(role, family, entries.size);
+    if (grown.has(key)) continue;
     if (set.maxEntries > (sizes.get(key) ?? set.maxEntries)) {
       // The larger twin is filled with all that is wanted: single entries need no operation of their own.
-      if (!grown.has(key)) yield { kind: 'grow-set', set, entries: plannedEntries(entries) };
+      sizes.set(key, set.maxEntries);
       grown.add(key);
+      yield { kind: 'grow-set', set, entries: plannedEntries(entries) };
       continue;
     }
     yield { kind: wanted ? 'add-entry' : 'delete-entry', set, entry };

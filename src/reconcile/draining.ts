@@ -36,17 +36,11 @@ export class Draining {
     return this.#virtualServers.has(virtualServerKey(id));
   }
 
-  /** A change sync looked at `ids`, and these of them drain. */
+  /** A sync looked at `ids`, and these of them drain. */
   update(ids: readonly VirtualServerId[], draining: readonly DrainingVirtualServer[], now: number): void {
     for (const id of ids) this.#virtualServers.delete(virtualServerKey(id));
     for (const found of draining) this.#virtualServers.set(virtualServerKey(found.id), found);
     this.#reschedule(now);
-  }
-
-  /** A full check looked at everything. */
-  replace(draining: readonly DrainingVirtualServer[], now: number): void {
-    this.#virtualServers.clear();
-    this.update([], draining, now);
   }
 
   /** The virtual servers to look at now. */

@@ -1,10 +1,8 @@
 import { DrainLedger } from '../diff/drain.ts';
-import type { WrongSet } from '../diff/ip-set-diff.ts';
 import { diffRoutes } from '../diff/route-diff.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Cidr } from '../net/cidr.ts';
 import { isLinkLocal6 } from '../net/ip.ts';
-import type { Log } from '../observe/log.ts';
 import type { NodePlan, SetKey } from '../plan/node-plan.ts';
 import { planLocalRoutes } from '../plan/local-routes.ts';
 import { planRules } from '../plan/plan-rules.ts';
@@ -13,17 +11,17 @@ import { type OpFailure, formatFailure } from '../state/outcome.ts';
 import { transactionInSteps } from '../state/transaction.ts';
 import { addAhead, missingSets } from './add-ahead.ts';
 import { Breather } from '../net/breather.ts';
-import { changeOps, withoutReading } from './change-sync.ts';
+import { changeOps, denyOps, withoutReading } from './change-sync.ts';
 import type { Clock } from './clock.ts';
 import { ConflictReport } from './conflict-report.ts';
 import { applyGuarded } from './deny-guard.ts';
-import { DesiredState, type DesiredStateOptions, KUBERNETES_SERVICE } from './desired-state.ts';
-import { fullCheckOps } from './full-check.ts';
-import { readState, readVirtualServers } from './observed-state.ts';
+import { DesiredState, type DesiredStateOptions, KUBERNETES_SERVICE, type Refresh } from './desired-state.ts';
+import { type CheckPiece, fullCheck } from './full-check.ts';
+import { readVirtualServers } from './read-virtual-servers.ts';
 import { RetryQueue } from './retry-queue.ts';
 import { Draining } from './draining.ts';
 import { SyncProgress } from './sync-progress.ts';
-import { type SyncKind, type SyncObserver, logReport } from './sync-report.ts';
+import { type SyncKind, type SyncObserver, logReport, logWrongSets } from './sync-report.ts';
 import { type NextRun, SyncTimer, type Wanted } from './sync-timer.ts';
 import { staleFlows } from './udp-clean-up.ts';
 
@@ -130,9 +128,13 @@ export class Reconciler {
   }
 
   async #run(wanted: Wanted): Promise<NextRun> {
-    const { clock, observer, log } = this.#options;
-    const progress = new SyncProgress(this.#kindOf(wanted));
     await this.#ahead;
+    return await this.#complete(new SyncProgress(this.#kindOf(wanted)));
+  }
+
+  /** A sync, whatever comes of it, with its report; answers what is to be done next. */
+  async #complete(progress: SyncProgress): Promise<NextRun> {
+    const { clock, observer, log } = this.#options;
     try {
       await this.#sync(progress);
       this.#failedSyncs = 0;
@@ -170,27 +172,52 @@ export class Reconciler {
   }
 
   async #sync(progress: SyncProgress): Promise<void> {
-    const { clock } = this.#options;
     const breather = new Breather();
-    if (progress.kind !== 'change' || this.#nodeAddressesStale) await this.#readNodeAddresses();
-    if (progress.kind !== 'change') await this.#ensureBase(progress, breather);
-    if (progress.kind === 'first') {
-      this.#desired.refreshFirst(KUBERNETES_SERVICE);
-      await this.#syncChanges(progress, breather);
-      await this.#addRoutes(progress, breather);
-      this.plan.ignoreChanges();
-    }
-    this.#touchUnfinished(clock.now());
-    const refresh = await this.#desired.refresh(breather);
-    progress.triggerTimes = refresh.triggerTimes;
-    progress.healthChecksChanged = refresh.healthChecksChanged;
-    // In a full check too, changes are applied as such first: what is left over then is drift.
-    if (progress.kind !== 'first') await this.#syncChanges(progress, breather);
-    if (progress.kind !== 'change') await this.#syncAll(progress, breather);
-    if (refresh.udpChanged) await this.#cleanUdpFlows(progress, breather);
+    if (progress.kind === 'first') await this.#syncFirst(progress, breather);
+    else await this.#syncChange(progress, breather);
+    // What was changed has been applied as such: what is left over is drift.
+    if (progress.kind === 'full') await this.#mendAll(progress, breather);
     this.#conflicts.update(this.plan.conflicts());
     // What is reported of the sync is counted over everything, too.
     await breather.breathe();
+  }
+
+  async #syncFirst(progress: SyncProgress, breather: Breather): Promise<void> {
+    const { kernel, plan } = this.#options;
+    await this.#readNodeAddresses();
+    // Sets must exist before the rules that name them; both before any virtual server.
+    await this.#apply(await missingSets(kernel, plan.families), progress, breather);
+    await this.#ensureRules(progress);
+    this.#desired.refreshFirst(KUBERNETES_SERVICE);
+    await this.#syncChanges(progress, breather);
+    await this.#addRoutes(progress, breather);
+    this.plan.ignoreChanges();
+    this.#touchUnfinished(this.#options.clock.now());
+    const { udpChanged, triggerTimes } = await this.#refresh(progress, breather);
+    this.plan.forgetChanges();
+    const ops: Op[] = [];
+    for await (const piece of this.#check(progress, breather)) {
+      for (const op of piece.ops) ops.push(op);
+    }
+    await this.#apply(ops, progress, breather);
+    progress.inForce(triggerTimes, this.#options.clock.now());
+    this.#started = true;
+    if (udpChanged) await this.#cleanUdpFlows(progress, breather);
+  }
+
+  async #syncChange(progress: SyncProgress, breather: Breather): Promise<void> {
+    if (progress.kind === 'full' || this.#nodeAddressesStale) await this.#readNodeAddresses();
+    this.#touchUnfinished(this.#options.clock.now());
+    const { udpChanged, triggerTimes } = await this.#refresh(progress, breather);
+    await this.#syncChanges(progress, breather);
+    progress.inForce(triggerTimes, this.#options.clock.now());
+    if (udpChanged) await this.#cleanUdpFlows(progress, breather);
+  }
+
+  async #refresh(progress: SyncProgress, breather: Breather): Promise<Refresh> {
+    const refresh = await this.#desired.refresh(breather);
+    progress.healthChecksChanged = refresh.healthChecksChanged;
+    return refresh;
   }
 
   /** What failed or drains is looked at again, whatever the plan says of it. */
@@ -214,12 +241,8 @@ export class Reconciler {
     this.#desired.setInterfaceAddresses(usable.map(({ address }) => address));
   }
 
-  /** Sets must exist before the rules that name them; both before any virtual server. */
-  async #ensureBase(progress: SyncProgress, breather: Breather): Promise<void> {
+  async #ensureRules(progress: SyncProgress): Promise<void> {
     const { kernel, plan } = this.#options;
-    if (progress.kind === 'first') {
-      await this.#apply(await missingSets(kernel, plan.families), progress, breather);
-    }
     for (const family of plan.families) {
       const { changed } = await kernel.ensureRules(planRules(plan, family));
       progress.rulesRepaired ||= changed && progress.kind === 'full';
@@ -253,27 +276,58 @@ export class Reconciler {
     await this.#apply(missing, progress, breather);
   }
 
-  /** Only the first check can find routes where none is wanted: no reason to read the table of routes each time. */
-  async #routeOps(progress: SyncProgress): Promise<readonly Op[]> {
-    const wanted = planLocalRoutes(this.#options.plan);
-    if (wanted.length === 0 && progress.kind !== 'first') return [];
-    return diffRoutes(wanted, await this.#options.kernel.getLocalRoutes());
+  /** The pieces of a full check, with what they say of the whole taken note of. */
+  async *#check(progress: SyncProgress, breather: Breather): AsyncGenerator<CheckPiece, void> {
+    const { kernel, clock, plan: config, excludeCidrs: excluded, log, syncPeriodMs } = this.#options;
+    const first = progress.kind === 'first';
+    // Whoever wants another meanwhile gets it when this one is done.
+    this.#fullCheckDueAt = Infinity;
+    const ledger = this.#ledger;
+    for await (const piece of fullCheck({
+      kernel,
+      plan: this.plan,
+      config,
+      excluded,
+      ledger,
+      clock,
+      breather,
+      first,
+    })) {
+      const { sets, virtualServers } = piece;
+      if (sets !== undefined) {
+        logWrongSets(log, sets.wrong);
+        this.#sizes = sets.sizes;
+      }
+      if (virtualServers !== undefined) {
+        this.#draining.update(virtualServers.ids, virtualServers.draining, clock.now());
+      }
+      yield piece;
+    }
+    this.#fullCheckDueAt = Math.min(this.#fullCheckDueAt, clock.now() + syncPeriodMs);
   }
 
-  async #syncAll(progress: SyncProgress, breather: Breather): Promise<void> {
-    const { kernel, clock, plan: config, excludeCidrs, log, syncPeriodMs } = this.#options;
-    this.plan.forgetChanges();
-    const have = await readState(kernel, this.plan, breather);
-    const now = clock.now();
-    const check = await fullCheckOps(this.plan, have, config.families, excludeCidrs, this.#ledger, now, breather);
-    logWrongSets(log, check.wrongSets);
-    this.#sizes = check.sizes;
-    this.#draining.replace(check.draining, now);
-    const ops = [...check.ops, ...(await this.#routeOps(progress))];
-    if (progress.kind === 'full') progress.drift = ops.filter((op) => this.#isDrift(op));
-    await this.#apply(ops, progress, breather);
-    this.#fullCheckDueAt = clock.now() + syncPeriodMs;
-    this.#started = true;
+  async #mendAll(progress: SyncProgress, breather: Breather): Promise<void> {
+    let rules: Promise<void> | undefined;
+    try {
+      for await (const { ops } of this.#check(progress, breather)) {
+        for (const op of ops) if (this.#isDrift(op)) progress.drift.push(op);
+        await this.#apply([...denyOps(this.plan, ops, this.#sizes), ...ops], progress, breather);
+        // Now their sets stand. Programs take their time, in which the rest is checked.
+        rules ??= this.#ensureRules(progress);
+        // Heard of at the end.
+        rules.catch(ignore);
+        await this.#timer.interlude(() => this.#syncInBetween());
+      }
+    } finally {
+      await rules;
+    }
+  }
+
+  /** A change does not wait for the end of a full check: it has a sync of its own, and a report. */
+  async #syncInBetween(): Promise<void> {
+    const progress = new SyncProgress('change');
+    await this.#complete(progress);
+    if (progress.error !== undefined) throw progress.error;
   }
 
   // Not: what is retried because it failed, and real servers that have finished draining.
@@ -328,11 +382,4 @@ export class Reconciler {
   }
 }
 
-function logWrongSets(log: Log, wrongSets: readonly WrongSet[]): void {
-  for (const { wanted, found } of wrongSets) {
-    log.error(
-      `ipset ${wanted.name} has type ${found.type}, but ${wanted.type} is needed: its entries are missing until it is ` +
-        'removed with `kube-ipvs-proxy --cleanup`',
-    );
-  }
-}
+const ignore = (): void => undefined;

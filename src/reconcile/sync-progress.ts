@@ -8,9 +8,9 @@ export class SyncProgress {
   readonly failures: OpFailure[] = [];
   readonly #operations = new Map<OpKind, number>();
   readonly #startedAt = performance.now();
-  drift: readonly Op[] = [];
+  readonly drift: Op[] = [];
   rulesRepaired = false;
-  triggerTimes: readonly number[] = [];
+  programmingMs: readonly number[] = [];
   healthChecksChanged = false;
   readonly flowCleanUps: FlowCleanUp[] = [];
   error: Error | undefined;
@@ -23,8 +23,13 @@ export class SyncProgress {
     countByKind(ops, this.#operations);
   }
 
+  /** @param triggerTimes when the changes were made, in the milliseconds of `now`; somebody else's clock may be ahead */
+  inForce(triggerTimes: readonly number[], now: number): void {
+    this.programmingMs = triggerTimes.map((time) => Math.max(0, now - time));
+  }
+
   report(draining: number): SyncReport {
-    const { kind, error, failures, rulesRepaired, triggerTimes, healthChecksChanged, flowCleanUps } = this;
+    const { kind, error, failures, rulesRepaired, programmingMs, healthChecksChanged, flowCleanUps } = this;
     return {
       kind,
       ok: error === undefined,
@@ -35,7 +40,7 @@ export class SyncProgress {
       drift: countByKind(this.drift, new Map()),
       rulesRepaired,
       draining,
-      triggerTimes,
+      programmingMs,
       healthChecksChanged,
       flowCleanUps,
     };

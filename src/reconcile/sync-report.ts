@@ -1,3 +1,4 @@
+import type { WrongSet } from '../diff/ip-set-diff.ts';
 import type { IpFamily } from '../net/ip.ts';
 import type { Log } from '../observe/log.ts';
 import type { OpKind } from '../state/op.ts';
@@ -20,8 +21,8 @@ export interface SyncReport {
   readonly drift: ReadonlyMap<OpKind, number>;
   readonly rulesRepaired: boolean;
   readonly draining: number;
-  /** When the endpoint changes now in force were made, as their controller says: milliseconds since the epoch. */
-  readonly triggerTimes: readonly number[];
+  /** How long the endpoint changes now in force took, each from when its controller says that it was made. */
+  readonly programmingMs: readonly number[];
   /** An answer of a Service's health check port may be another, or be wanted at another address. */
   readonly healthChecksChanged: boolean;
   /** Clean-ups of UDP flows, one for each family; none where no endpoint of a UDP port changed. */
@@ -62,6 +63,16 @@ export function logReport(log: Log, report: SyncReport, nextInMs: number): void 
   }
   if (kind === 'first') log.info('first sync done: this node serves', fields);
   else log.debug(fields.operations > 0 ? 2 : 4, 'synced', fields);
+}
+
+/** What only people can mend. */
+export function logWrongSets(log: Log, wrongSets: readonly WrongSet[]): void {
+  for (const { wanted, found } of wrongSets) {
+    log.error(
+      `ipset ${wanted.name} has type ${found.type}, but ${wanted.type} is needed: its entries are missing until it is ` +
+        'removed with `kube-ipvs-proxy --cleanup`',
+    );
+  }
 }
 
 function total(counts: ReadonlyMap<OpKind, number>): number {

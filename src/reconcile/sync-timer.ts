@@ -42,6 +42,19 @@ export class SyncTimer {
     this.#want(wanted);
   }
 
+  /**
+   * To be called between the pieces of a long run: what was asked for since, and is due, goes first. `work` does what a run of
+   * its own would do.
+   */
+  async interlude(work: () => Promise<void>): Promise<void> {
+    const { clock, minPeriodMs } = this.#options;
+    if (this.#state !== 'running' || this.#wanted !== 'change' || clock.now() < this.#notBefore) return;
+    this.#wanted = undefined;
+    this.#asked = false;
+    await work();
+    this.#notBefore = clock.now() + minPeriodMs;
+  }
+
   #want(wanted: Wanted): void {
     if (this.#state === 'stopped') return;
     this.#wanted = this.#wanted === 'full' ? 'full' : wanted;

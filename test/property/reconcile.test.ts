@@ -7,6 +7,7 @@ import type { ServicePlan } from '../../src/plan/service-plan.ts';
 import { type Op, formatOp } from '../../src/state/op.ts';
 import { virtualServerKey } from '../../src/state/virtual-server.ts';
 import { historyAsScenario } from '../scenario/history-file.ts';
+import { afterRead } from '../support/after-read.ts';
 import { anyEvent } from '../support/histories.ts';
 import { kernelText } from '../support/kernel-text.ts';
 import { listed } from '../support/objects.ts';
@@ -107,6 +108,30 @@ describe('for random histories of objects', () => {
       }
     };
     await holds(histories(40), property, 150);
+  });
+
+  test('changes that come in the middle of a full check, wherever it stands: each is in force, and none is taken for drift', async () => {
+    const property = async (events: readonly SourceEvent[]): Promise<void> => {
+      const kernel = await newKernel();
+      const run = new Reconciling(kernel);
+      const waiting = [...events];
+      await run.take(...listed([], []), ...waiting.splice(0, Math.ceil(waiting.length / 3)));
+      const before = run.reports.length;
+      afterRead(kernel, () => {
+        const next = waiting.shift();
+        if (next === undefined) return;
+        run.cluster.apply(next);
+        run.reconciler.clusterChanged();
+      });
+      // One check takes in a few of them only.
+      while (waiting.length > 0) await run.pass(30_000);
+      // Whatever came last may still wait.
+      for (let more = 0; more < 3; more++) await run.pass(30_000);
+      expect(await kernelText(kernel)).toBe(await fromScratch(events));
+      const drift = run.reports.slice(before).flatMap((report) => [...report.drift.keys()]);
+      expect(drift).toEqual([]);
+    };
+    await holds(histories(40), property, 200);
   });
 
   test('killed at any operation of any sync and started again, the kernel ends equal to the plan', async () => {

@@ -33,7 +33,7 @@ async function expositionAfterALife(): Promise<string> {
     drift: new Map([['add-entry', 1]]),
     rulesRepaired: true,
     draining: 1,
-    triggerTimes: [Date.now()],
+    programmingMs: [12],
   };
   metrics.syncQueued(Date.now());
   metrics.syncFinished({ ...sync, kind: 'change' }, Date.now());

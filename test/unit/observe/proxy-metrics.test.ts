@@ -24,7 +24,7 @@ function sync(part: Partial<SyncObservation>): SyncObservation {
     drift: new Map(),
     rulesRepaired: false,
     draining: 0,
-    triggerTimes: [],
+    programmingMs: [],
     ...part,
   };
 }
@@ -57,7 +57,7 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
   [
     'a sync that failed',
     () =>
-      metrics.syncFinished(sync({ ok: false, durationMs: 20, kind: 'change', triggerTimes: [NOW], draining: 5 }), NOW),
+      metrics.syncFinished(sync({ ok: false, durationMs: 20, kind: 'change', programmingMs: [7], draining: 5 }), NOW),
     {
       'kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family="IPv4"}': NaN,
       'kubeproxy_sync_proxy_rules_duration_seconds_count{ip_family="IPv4"}': 1,
@@ -103,7 +103,7 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
   ],
   [
     'programmed endpoints',
-    () => metrics.syncFinished(sync({ triggerTimes: [NOW - 300, NOW - 700, NOW + 5] }), NOW),
+    () => metrics.syncFinished(sync({ programmingMs: [300, 700, 0] }), NOW),
     {
       'kubeproxy_network_programming_duration_seconds_bucket{le="0",ip_family="IPv4"}': 1,
       'kubeproxy_network_programming_duration_seconds_bucket{le="0.25",ip_family="IPv4"}': 1,

@@ -1,6 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Flow } from '../../../src/kernel/kernel.ts';
 import { parseCidr } from '../../../src/net/cidr.ts';
+import { DrainLedger } from '../../../src/diff/drain.ts';
+import { Breather } from '../../../src/net/breather.ts';
+import { namespacedName } from '../../../src/net/names.ts';
+import { NodePlan, setKey } from '../../../src/plan/node-plan.ts';
+import { changeOps } from '../../../src/reconcile/change-sync.ts';
 import { SYSTEM_CLOCK } from '../../../src/reconcile/clock.ts';
 import { Ownership } from '../../../src/reconcile/ownership.ts';
 import { RetryQueue } from '../../../src/reconcile/retry-queue.ts';
@@ -107,6 +112,30 @@ describe('SyncTimer', () => {
     await stopped;
     clock.advance(120_000);
     expect(runs).toHaveLength(2);
+  });
+});
+
+describe('changeOps', () => {
+  test('a set that is too small is grown once, not again by each entry that comes later', async () => {
+    const plan = new NodePlan();
+    const sizes = new Map([[setKey('CLUSTER-IP', 4), 4]]);
+    const kinds = async (host: number): Promise<string[]> => {
+      const entry = { type: 'hash:ip,port', ...vsId(`10.96.0.${host}`, 80) } as const;
+      plan.replace(namespacedName('default', `s${host}`), {
+        service: namespacedName('default', `s${host}`),
+        virtualServers: [],
+        addresses: [],
+        entries: [{ role: 'CLUSTER-IP', family: 4, entry }],
+        udp: [],
+        noLocalEndpoints: { internal: false, external: false },
+        warnings: [],
+      });
+      const changes = plan.takeChanges();
+      const { ops } = await changeOps(plan, changes, new Map(), sizes, new DrainLedger(0), 0, new Breather());
+      return ops.map(({ kind }) => kind);
+    };
+    expect(await kinds(1)).toEqual(['grow-set']);
+    expect(await kinds(2)).toEqual(['add-entry']);
   });
 });
 

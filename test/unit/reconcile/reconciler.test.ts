@@ -8,9 +8,13 @@ import type { EndpointSlice } from '../../../src/kube/objects.ts';
 import type { SourceEvent } from '../../../src/kube/source.ts';
 import { planRules } from '../../../src/plan/plan-rules.ts';
 import type { RuleSet } from '../../../src/state/rule-set.ts';
+import { plannedSet } from '../../../src/plan/set-names.ts';
+import { formatIpSetEntry } from '../../../src/state/ip-set.ts';
 import { type Op, formatOp } from '../../../src/state/op.ts';
+import type { SyncReport } from '../../../src/reconcile/sync-report.ts';
 import { type VirtualServerId, formatVirtualServer } from '../../../src/state/virtual-server.ts';
 import { type RealServer, formatRealServer } from '../../../src/state/real-server.ts';
+import { afterRead } from '../../support/after-read.ts';
 import { endpoint, listed, port, service, slice } from '../../support/objects.ts';
 import { PLAN_CONFIG, Reconciling } from '../../support/reconciling.ts';
 
@@ -520,6 +524,180 @@ describe('full check', () => {
   });
 });
 
+describe('a change during a full check', () => {
+  /** `act` is done when real servers have been read for the n-th time from now; answers whether that has come. */
+  function whenReadAgain(kernel: FakeKernel, n: number, act: () => void): () => boolean {
+    let left = n;
+    afterRead(kernel, (read) => {
+      if (read === 'getRealServers' && --left === 0) act();
+    });
+    return () => left <= 0;
+  }
+
+  /** Until the full check that time brings has ended; answers the reports since. */
+  async function wholeCheck(run: Reconciling): Promise<SyncReport[]> {
+    const from = run.reports.length;
+    await run.pass(30_000);
+    for (let turn = 0; run.reports.at(-1)?.kind !== 'full' && turn < 10_000; turn++) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+    return run.reports.slice(from);
+  }
+
+  const clusterIp = (of: number): string => `10.96.${Math.trunc(of / 200)}.${20 + (of % 200)}`;
+
+  /** 300 services: several pieces. */
+  async function large(
+    options: ConstructorParameters<typeof Reconciling>[1] = {},
+  ): Promise<{ kernel: FakeKernel; run: Reconciling }> {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    const run = new Reconciling(kernel, options);
+    const names = Array.from({ length: 300 }, (_, of) => `s${of}`);
+    const services = names.map((name, of) => service(name, clusterIp(of)));
+    await run.take(
+      ...listed(
+        services,
+        names.map((name) => slice(name, ['10.244.0.5', '10.244.0.6'])),
+      ),
+    );
+    return { kernel, run };
+  }
+
+  const kinds = (reports: readonly SyncReport[]): string[] => reports.map(({ kind }) => kind);
+  const total = (report: SyncReport | undefined): number =>
+    [...(report?.operations.values() ?? [])].reduce((sum, count) => sum + count, 0);
+
+  test('goes first, in a sync of its own: most of the kernel has not been read yet', async () => {
+    const { kernel, run } = await large();
+    let readLater = 0;
+    const asked = whenReadAgain(kernel, 2, () => {
+      readLater = kernel.calls.get('getRealServers') ?? 0;
+      run.cluster.apply(sliceChange(['10.244.0.5', '10.244.0.6', '10.244.0.7'], 's250'));
+      run.reconciler.clusterChanged();
+    });
+    let readBefore = 0;
+    kernel.failOps((op) => {
+      if (op.kind === 'add-real-server') readBefore = kernel.calls.get('getRealServers') ?? 0;
+      return undefined;
+    });
+    const reports = await wholeCheck(run);
+    expect(asked()).toBe(true);
+    expect(kinds(reports)).toEqual(['change', 'full']);
+    // The piece under way was ended, and no other begun.
+    expect(readBefore).toBe(readLater);
+    expect(kernel.calls.get('getRealServers')).toBeGreaterThan(readBefore + 1);
+    expect(Object.fromEntries(reports[0]!.operations)).toEqual({ 'add-real-server': 1 });
+    expect([total(reports[1]), reports[1]!.drift.size]).toEqual([0, 0]);
+    expect((await ipvs(kernel))[`TCP ${clusterIp(250)}:80`]).toHaveLength(3);
+  });
+
+  test('waits for its pause, as between any two syncs', async () => {
+    const { kernel, run } = await large({ minSyncPeriodMs: 1_000 });
+    for (const [asked, of] of [
+      [1, 250],
+      [2, 251],
+    ] as const) {
+      whenReadAgain(kernel, asked, () => {
+        run.cluster.apply(sliceChange(['10.244.0.5', '10.244.0.6', '10.244.0.7'], `s${of}`));
+        run.reconciler.clusterChanged();
+      });
+    }
+    expect(kinds(await wholeCheck(run))).toEqual(['change', 'full']);
+    expect((await ipvs(kernel))[`TCP ${clusterIp(251)}:80`]).toHaveLength(2);
+    expect(kinds([await run.pass(1_000)])).toEqual(['change']);
+    expect((await ipvs(kernel))[`TCP ${clusterIp(251)}:80`]).toHaveLength(3);
+  });
+
+  test('is not taken for drift, though the check has read what was before', async () => {
+    const { kernel, run } = await large();
+    const apply = (...events: readonly SourceEvent[]): void => {
+      for (const event of events) run.cluster.apply(event);
+      run.reconciler.clusterChanged();
+    };
+    const changed = (object: Parameters<typeof service>): SourceEvent => ({
+      kind: 'service',
+      event: { type: 'applied', object: service(...object) },
+    });
+    // All virtual servers have been listed by now, and these not been looked at.
+    whenReadAgain(kernel, 1, () =>
+      apply(
+        changed(['s290', clusterIp(290), { sessionAffinity: 'ClientIP', affinityTimeoutSeconds: 600 }]),
+        changed(['new', '10.96.9.9']),
+        { kind: 'service', event: { type: 'deleted', object: { namespace: 'default', name: 's291' } } },
+        sliceChange(['10.244.0.6'], 's292'),
+      ),
+    );
+    const [change, full] = await wholeCheck(run);
+    expect(Object.fromEntries(change!.operations)).toEqual({
+      'edit-virtual-server': 1,
+      'add-virtual-server': 1,
+      'bind-address': 1,
+      'unbind-address': 1,
+      'delete-virtual-server': 1,
+      'delete-real-server': 1,
+      'add-entry': 2,
+      'delete-entry': 2,
+    });
+    expect([full!.kind, total(full), full!.drift.size]).toEqual(['full', 0, 0]);
+  });
+
+  test('a service that comes back while the check would clear it away stays', async () => {
+    const { kernel, run } = await large();
+    // Somebody else's doing: all that a service of ours would have, but nobody wants it.
+    for (const op of [
+      { kind: 'add-entry', set: plannedSet('CLUSTER-IP', 4, 0), entry: { type: 'hash:ip,port', ...id('10.96.9.9') } },
+      { kind: 'bind-address', address: ip('10.96.9.9') },
+      {
+        kind: 'add-virtual-server',
+        virtualServer: { ...id('10.96.9.9'), scheduler: 'lc', flags: 0, timeout: 0, prefix: 32 },
+      },
+    ] satisfies Op[]) {
+      kernel.put(op);
+    }
+    whenReadAgain(kernel, 1, () => {
+      run.cluster.apply({ kind: 'service', event: { type: 'applied', object: service('back', '10.96.9.9') } });
+      run.cluster.apply({ kind: 'endpoint-slice', event: { type: 'applied', object: slice('back', ['10.244.0.9']) } });
+      run.reconciler.clusterChanged();
+    });
+    const reports = await wholeCheck(run);
+    expect(kinds(reports)).toEqual(['change', 'full']);
+    expect((await ipvs(kernel))['TCP 10.96.9.9:80']).toEqual(['10.244.0.9:8080 1']);
+    expect((await kernel.getBoundAddresses()).map(formatIp)).toContain('10.96.9.9');
+    const set = (await kernel.getSets()).find(({ name }) => name === 'KUBE-CLUSTER-IP');
+    expect(set?.entries.map(formatIpSetEntry)).toContain('10.96.9.9,tcp:80');
+  });
+
+  test('that cannot be written ends the check, and the next one reads everything', async () => {
+    const { kernel, run } = await large();
+    whenReadAgain(kernel, 2, () => {
+      kernel.failMethod('apply', 'EIO');
+      run.cluster.apply(sliceChange(['10.244.0.5', '10.244.0.6', '10.244.0.7'], 's250'));
+      run.reconciler.clusterChanged();
+    });
+    const reports = await wholeCheck(run);
+    expect(reports.map(({ kind, ok }) => [kind, ok])).toEqual([
+      ['change', false],
+      ['full', false],
+    ]);
+    kernel.recover();
+    await run.pass(2_000);
+    expect(run.reports.at(-1)).toMatchObject({ kind: 'full', ok: true });
+    expect((await ipvs(kernel))[`TCP ${clusterIp(250)}:80`]).toHaveLength(3);
+  });
+
+  test('rules and sets that are gone together both come back', async () => {
+    const { kernel, run } = await large();
+    for (const family of PLAN_CONFIG.families) await kernel.removeRules(planRules(PLAN_CONFIG, family));
+    for (const set of await kernel.getSets()) kernel.put({ kind: 'destroy-set', set });
+    const [full] = await wholeCheck(run);
+    expect(full).toMatchObject({ kind: 'full', ok: true, rulesRepaired: true });
+    expect(full!.drift.get('create-set')).toBeGreaterThan(20);
+    expect(total((await wholeCheck(run))[0])).toBe(0);
+  });
+});
+
 describe('two services that want one virtual server', () => {
   test('the first by name has it; the other is named once, and again only when the conflict is a new one', async () => {
     const kernel = new FakeKernel();
@@ -596,31 +774,41 @@ describe('failure', () => {
 
   test.each([
     ['another attempt', (run: Reconciling) => run.pass(1_000)],
+    [
+      'a full check',
+      async (run: Reconciling) => {
+        await run.pass(1_000);
+        expect((await run.pass(0)).kind).toBe('full');
+      },
+    ],
     ['a change of its endpoints', (run: Reconciling) => run.take(sliceChange(['10.244.0.9'], 'guarded'))],
-  ])('nor does %s serve it without them', async (_what, next) => {
-    const kernel = new FakeKernel();
-    await kernel.prepare();
-    const isDeny = (op: Op): boolean => op.kind === 'add-entry' && op.set.name === 'KUBE-LOAD-BALANCER-FW';
-    kernel.failOps((op) => (isDeny(op) ? 28 : undefined));
-    const run = new Reconciling(kernel);
-    const guarded = service('guarded', '10.96.0.20', {
-      type: 'LoadBalancer',
-      loadBalancerIngress: [{ ip: '203.0.113.20' }],
-      loadBalancerSourceRanges: ['198.51.100.0/24'],
-    });
-    await run.take(...listed([guarded], [slice('guarded', ['10.244.0.5'])]));
-    const before = kernel.applied.length;
-    await next(run);
-    const added = kernel.applied.slice(before).filter((op) => op.kind === 'add-virtual-server');
-    expect(added).toEqual([]);
-    kernel.recover();
-    await run.pass(30_000);
-    const [deny, virtualServer] = [isDeny, (op: Op) => op.kind === 'add-virtual-server'].map((is) =>
-      kernel.applied.slice(before).findIndex(is),
-    );
-    expect(deny).toBeGreaterThanOrEqual(0);
-    expect(virtualServer).toBeGreaterThan(deny ?? Infinity);
-  });
+  ] satisfies [string, (run: Reconciling) => Promise<unknown>][])(
+    'nor does %s serve it without them',
+    async (_what, next) => {
+      const kernel = new FakeKernel();
+      await kernel.prepare();
+      const isDeny = (op: Op): boolean => op.kind === 'add-entry' && op.set.name === 'KUBE-LOAD-BALANCER-FW';
+      kernel.failOps((op) => (isDeny(op) ? 28 : undefined));
+      const run = new Reconciling(kernel);
+      const guarded = service('guarded', '10.96.0.20', {
+        type: 'LoadBalancer',
+        loadBalancerIngress: [{ ip: '203.0.113.20' }],
+        loadBalancerSourceRanges: ['198.51.100.0/24'],
+      });
+      await run.take(...listed([guarded], [slice('guarded', ['10.244.0.5'])]));
+      const before = kernel.applied.length;
+      await next(run);
+      const added = kernel.applied.slice(before).filter((op) => op.kind === 'add-virtual-server');
+      expect(added).toEqual([]);
+      kernel.recover();
+      await run.pass(30_000);
+      const [deny, virtualServer] = [isDeny, (op: Op) => op.kind === 'add-virtual-server'].map((is) =>
+        kernel.applied.slice(before).findIndex(is),
+      );
+      expect(deny).toBeGreaterThanOrEqual(0);
+      expect(virtualServer).toBeGreaterThan(deny ?? Infinity);
+    },
+  );
 });
 
 describe('draining', () => {
