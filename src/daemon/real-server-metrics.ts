@@ -4,7 +4,7 @@ import type { RealServerTraffic } from '../observe/service-traffic.ts';
 import { formatRealServer } from '../state/real-server.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 import { StandingNotice } from './standing-notice.ts';
-import { TrafficAccounts } from './traffic-accounts.ts';
+import { type Readings, TrafficAccounts } from './traffic-accounts.ts';
 
 /** For each Service of the limit; a scrape has seven series for each. */
 const REAL_SERVERS_PER_SERVICE = 10;
@@ -34,15 +34,16 @@ export class RealServerMetrics {
     this.#accounts.clear();
   }
 
-  /** By port: those of its virtual servers. None at all when there are too many. */
-  count(
+  /** By port: those of its virtual servers. None at all when there are too many. May be cut at each `yield`. */
+  *count(
     ports: ReadonlyMap<string, { readonly ids: readonly VirtualServerId[] }>,
     stats: ReadonlyMap<VirtualServerKey, readonly RealServerStats[]>,
-  ): ReadonlyMap<string, readonly RealServerTraffic[]> {
+  ): Generator<void, ReadonlyMap<string, readonly RealServerTraffic[]>, undefined> {
     const endpoints = new Map<string, Endpoint>();
     for (const [port, { ids }] of ports) {
       for (const key of ids.map(virtualServerKey)) {
         for (const server of stats.get(key) ?? []) addReading(endpoints, port, key, server);
+        yield;
       }
     }
     if (endpoints.size > this.#most) {
@@ -53,18 +54,22 @@ export class RealServerMetrics {
       return new Map();
     }
     this.#notice.end();
-    const readings = new Map(Array.from(endpoints, ([account, endpoint]) => [account, endpoint.readings]));
     // A real server that was deleted has new counters when it is added again.
-    this.#accounts.count(readings, () => true);
+    yield* this.#accounts.count(readingsOf(endpoints), () => true);
     const found = new Map<string, RealServerTraffic[]>();
     for (const [account, { port, realServer, activeConnections, inactiveConnections }] of endpoints) {
       const traffic = { realServer, ...this.#accounts.total(account), activeConnections, inactiveConnections };
       const servers = found.get(port);
       if (servers === undefined) found.set(port, [traffic]);
       else servers.push(traffic);
+      yield;
     }
     return found;
   }
+}
+
+function* readingsOf(endpoints: ReadonlyMap<string, Endpoint>): Readings {
+  for (const [account, { readings }] of endpoints) yield [account, readings];
 }
 
 function addReading(

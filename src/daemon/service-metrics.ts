@@ -1,6 +1,7 @@
 import type { Kernel, RealServerStats, VirtualServerStats } from '../kernel/kernel.ts';
 import type { Cluster } from '../model/cluster.ts';
 import type { ServiceDefinition, ServicePortDefinition } from '../model/service-model.ts';
+import { Breather } from '../net/breather.ts';
 import type { Log } from '../observe/log.ts';
 import type { RealServerTraffic, ServicePortTraffic } from '../observe/service-traffic.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
@@ -77,23 +78,36 @@ export class ServiceMetrics {
     try {
       const stats = await kernel.getVirtualServerStats();
       const ids = [...ports.values()].flatMap((port) => port.ids).filter((id) => stats.has(virtualServerKey(id)));
-      const { realServers, byPort } = await this.#readRealServers(ports, ids);
-      this.#accounts.count(readingsOf(ports, stats), (virtualServer) => !stats.has(virtualServer));
+      const found = await this.#readRealServers(ports, ids);
+      const traffic = await new Breather().finish(this.#count(ports, stats, found));
       this.#notice.end();
-      return Array.from(ports, ([key, { ids: own, ...port }]) => {
-        const servers = own.flatMap((id) => realServers.get(virtualServerKey(id)) ?? []);
-        return {
-          ...port,
-          ...this.#accounts.total(key),
-          activeConnections: servers.reduce((sum, { activeConnections }) => sum + activeConnections, 0),
-          inactiveConnections: servers.reduce((sum, { inactiveConnections }) => sum + inactiveConnections, 0),
-          realServers: byPort.get(key) ?? [],
-        };
-      });
+      return traffic;
     } catch (error) {
       this.#notice.say(`per-service metrics cannot be read: ${error instanceof Error ? error.message : String(error)}`);
       return [];
     }
+  }
+
+  /** May be cut at each `yield`. */
+  *#count(
+    ports: ReadonlyMap<string, PlannedPort>,
+    stats: ReadonlyMap<VirtualServerKey, VirtualServerStats>,
+    { realServers, byPort }: RealServersRead,
+  ): Generator<void, ServicePortTraffic[], undefined> {
+    yield* this.#accounts.count(readingsOf(ports, stats), (virtualServer) => !stats.has(virtualServer));
+    const traffic: ServicePortTraffic[] = [];
+    for (const [key, { ids, ...port }] of ports) {
+      const servers = ids.flatMap((id) => realServers.get(virtualServerKey(id)) ?? []);
+      traffic.push({
+        ...port,
+        ...this.#accounts.total(key),
+        activeConnections: servers.reduce((sum, { activeConnections }) => sum + activeConnections, 0),
+        inactiveConnections: servers.reduce((sum, { inactiveConnections }) => sum + inactiveConnections, 0),
+        realServers: byPort.get(key) ?? [],
+      });
+      yield;
+    }
+    return traffic;
   }
 
   /** Of these virtual servers, and the traffic of each by port where it is wanted. */
@@ -104,7 +118,7 @@ export class ServiceMetrics {
     const { kernel } = this.#options;
     if (this.#realServers === undefined) return { realServers: await kernel.getRealServers(ids), byPort: new Map() };
     const realServers = await kernel.getRealServerStats(ids);
-    return { realServers, byPort: this.#realServers.count(ports, realServers) };
+    return { realServers, byPort: await new Breather().finish(this.#realServers.count(ports, realServers)) };
   }
 
   /** The ports that have virtual servers; undefined when there are too many services. */
@@ -135,20 +149,18 @@ export class ServiceMetrics {
   }
 }
 
-function readingsOf(
+function* readingsOf(
   ports: ReadonlyMap<string, PlannedPort>,
   stats: ReadonlyMap<VirtualServerKey, VirtualServerStats>,
 ): Readings {
-  const readings = new Map<string, Map<VirtualServerKey, VirtualServerStats>>();
   for (const [port, { ids }] of ports) {
     const reading = new Map<VirtualServerKey, VirtualServerStats>();
     for (const key of ids.map(virtualServerKey)) {
       const now = stats.get(key);
       if (now !== undefined) reading.set(key, now);
     }
-    readings.set(port, reading);
+    yield [port, reading];
   }
-  return readings;
 }
 
 /** Which of a Service's ports a virtual server is for: at the Service's own addresses its port, else its node port. */

@@ -2,7 +2,7 @@ import type { VirtualServerStats } from '../kernel/kernel.ts';
 import type { VirtualServerKey } from '../state/virtual-server.ts';
 
 /** What the kernel says now, by account and by the virtual servers that the account is fed from. */
-export type Readings = ReadonlyMap<string, ReadonlyMap<VirtualServerKey, VirtualServerStats>>;
+export type Readings = Iterable<readonly [string, ReadonlyMap<VirtualServerKey, VirtualServerStats>]>;
 
 /** What was carried, and what the kernel last said for each virtual server. */
 interface Account {
@@ -17,6 +17,8 @@ const NOTHING: VirtualServerStats = {
   incomingBytes: 0,
   outgoingBytes: 0,
 };
+
+const FIELDS = Object.keys(NOTHING) as (keyof VirtualServerStats)[];
 
 /**
  * Sums over virtual servers, which come and go, and whose counters begin anew when they do: what each has carried since it was last
@@ -34,11 +36,11 @@ export class TrafficAccounts {
   }
 
   /**
-   * Accounts without a reading are forgotten.
+   * Accounts without a reading are forgotten. May be cut at each `yield`.
    *
    * @param isGone whether a virtual server that an account has no reading of begins anew when it is back
    */
-  count(readings: Readings, isGone: (virtualServer: VirtualServerKey) => boolean): void {
+  *count(readings: Readings, isGone: (virtualServer: VirtualServerKey) => boolean): Generator<void, void, undefined> {
     const accounts = new Map<string, Account>();
     for (const [key, reading] of readings) {
       const account = this.#accounts.get(key) ?? { total: NOTHING, last: new Map() };
@@ -50,6 +52,7 @@ export class TrafficAccounts {
         account.last.set(virtualServer, now);
       }
       accounts.set(key, account);
+      yield;
     }
     this.#accounts = accounts;
   }
@@ -57,8 +60,7 @@ export class TrafficAccounts {
 
 /** Adds what came since the last look. Any counter that fell says that all began anew. */
 function sum(total: VirtualServerStats, now: VirtualServerStats, last: VirtualServerStats): VirtualServerStats {
-  const fields = Object.keys(NOTHING) as (keyof VirtualServerStats)[];
-  const since = fields.some((field) => now[field] < last[field]) ? NOTHING : last;
+  const since = FIELDS.some((field) => now[field] < last[field]) ? NOTHING : last;
   return {
     connections: total.connections + now.connections - since.connections,
     incomingPackets: total.incomingPackets + now.incomingPackets - since.incomingPackets,

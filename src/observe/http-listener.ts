@@ -29,12 +29,18 @@ export function queryOf(request: IncomingMessage): URLSearchParams {
 }
 
 export function answer(response: ServerResponse, status: number, type: string, body: string): void {
+  answerPieces(response, status, type, [Buffer.from(body)]);
+}
+
+/** The pieces are not copied: several responses may send the same ones. */
+export function answerPieces(response: ServerResponse, status: number, type: string, body: readonly Buffer[]): void {
   response.writeHead(status, {
     'Content-Type': type,
     'X-Content-Type-Options': 'nosniff',
-    'Content-Length': Buffer.byteLength(body),
+    'Content-Length': body.reduce((sum, { length }) => sum + length, 0),
   });
-  response.end(body);
+  for (const piece of body) response.write(piece);
+  response.end();
 }
 
 export function answerText(response: ServerResponse, status: number, body: string): void {

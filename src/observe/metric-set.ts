@@ -3,13 +3,13 @@ import CounterClass from 'prom-client/lib/counter.js';
 import GaugeClass from 'prom-client/lib/gauge.js';
 import HistogramClass from 'prom-client/lib/histogram.js';
 import RegistryClass from 'prom-client/lib/registry.js';
-import type { METRICS, MetricRow } from './metric-table.ts';
+import type { MetricRow, PROXY_METRICS } from './metric-table.ts';
 
 type Instance<R> = R extends { type: 'counter' } ? Counter : R extends { type: 'gauge' } ? Gauge : Histogram;
 
 type Instances<T> = { readonly [K in keyof T]: Instance<T[K]> };
 
-export type MetricSet = Instances<typeof METRICS>;
+export type MetricSet = Instances<typeof PROXY_METRICS>;
 
 function make(row: MetricRow, registers: [Registry]): Counter | Gauge | Histogram {
   const { type, name, help, labels: labelNames, buckets } = row;

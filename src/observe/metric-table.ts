@@ -172,7 +172,7 @@ const GENERIC = {
 };
 
 /** Read from the kernel at each scrape; --service-metrics-limit says up to how many Services. */
-const SERVICE = {
+export const SERVICE_METRICS = {
   serviceConnections: counter(
     'kubeipvs_service_connections_total',
     SERVICE_PORT,
@@ -207,7 +207,7 @@ const SERVICE = {
 };
 
 /** Read at the same scrape where --service-metrics-real-servers asks for them; a series ends with its real server. */
-const REAL_SERVER = {
+export const REAL_SERVER_METRICS = {
   realServerConnections: counter(
     'kubeipvs_real_server_connections_total',
     SERVICE_ENDPOINT,
@@ -312,8 +312,11 @@ const OWN = {
   ),
 };
 
-/** Every metric of /metrics, by the name it has in the code. */
-export const METRICS = { ...KUBE_PROXY, ...GENERIC, ...OWN, ...SERVICE, ...REAL_SERVER };
+/** Those that count what this process does, by the name they have in the code. */
+export const PROXY_METRICS = { ...KUBE_PROXY, ...GENERIC, ...OWN };
+
+/** Every metric of /metrics. */
+export const METRICS = { ...PROXY_METRICS, ...SERVICE_METRICS, ...REAL_SERVER_METRICS };
 
 /** What every Kubernetes component serves apart, to be scraped more often than the rest. */
 export const SLI_METRICS = {
@@ -334,7 +337,7 @@ export const METRIC_GROUPS: Readonly<Record<string, readonly MetricRow[]>> = {
   'Of kube-proxy, with the same names': Object.values(KUBE_PROXY),
   'Of every Kubernetes component and process': Object.values(GENERIC),
   "kube-ipvs-proxy's own": Object.values(OWN),
-  'Of single Services': Object.values(SERVICE),
-  'Of single real servers, with --service-metrics-real-servers': Object.values(REAL_SERVER),
+  'Of single Services': Object.values(SERVICE_METRICS),
+  'Of single real servers, with --service-metrics-real-servers': Object.values(REAL_SERVER_METRICS),
   'Component SLIs, on `/metrics/slis`': Object.values(SLI_METRICS),
 };

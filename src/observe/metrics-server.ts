@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
-import { type HttpHandler, answer, answerText, pathOf, queryOf } from './http-listener.ts';
+import { type HttpHandler, answer, answerPieces, answerText, pathOf, queryOf } from './http-listener.ts';
 import { HttpServer, type HttpServerOptions } from './http-server.ts';
 import { Profiler } from './profiler.ts';
 import { flagzPage, statuszPage } from './z-pages.ts';
@@ -8,7 +8,8 @@ import { flagzPage, statuszPage } from './z-pages.ts';
 /** What Prometheus can scrape. */
 interface Exposition {
   readonly contentType: string;
-  expose(): Promise<string>;
+  /** UTF-8, in pieces. */
+  expose(): Promise<readonly Buffer[]>;
 }
 
 export interface MetricsServerOptions extends Omit<HttpServerOptions, 'name' | 'handler'> {
@@ -82,7 +83,7 @@ function debugRoutes({ setVerbosity }: MetricsServerOptions): Routes {
 }
 
 function exposing(exposition: Exposition): HttpHandler {
-  return async (_request, response) => answer(response, 200, exposition.contentType, await exposition.expose());
+  return async (_request, response) => answerPieces(response, 200, exposition.contentType, await exposition.expose());
 }
 
 function routes(options: MetricsServerOptions): Routes {

@@ -3,9 +3,10 @@ import { GIT_VERSION, VERSION } from '../config/version.ts';
 import { type IpFamily, familyLabel } from '../net/ip.ts';
 import { EventLoopLag } from './event-loop-lag.ts';
 import { type MetricSet, makeMetrics } from './metric-set.ts';
-import { METRICS } from './metric-table.ts';
+import { PROXY_METRICS } from './metric-table.ts';
 import { measureProcess } from './process-metrics.ts';
-import { type ServicePortTraffic, setTraffic } from './service-traffic.ts';
+import { type ServicePortTraffic, trafficText } from './service-traffic.ts';
+import { textPieces } from './text-pieces.ts';
 
 /** What metrics want to know of a finished sync; times in milliseconds. */
 export interface SyncObservation {
@@ -65,6 +66,7 @@ export class ProxyMetrics {
   readonly #registry: ReturnType<typeof makeMetrics>['registry'];
   readonly #lag = new EventLoopLag();
   #readServices: () => Promise<readonly ServicePortTraffic[]> = () => Promise.resolve([]);
+  #exposing: Promise<readonly Buffer[]> | undefined;
   #readEstimation: () => Promise<boolean> = () => Promise.resolve(true);
 
   /**
@@ -77,7 +79,7 @@ export class ProxyMetrics {
     operations: readonly string[] = [],
   ) {
     this.#families = families;
-    const { registry, metrics } = makeMetrics(METRICS);
+    const { registry, metrics } = makeMetrics(PROXY_METRICS);
     this.#registry = registry;
     this.#metrics = metrics;
     this.#setBuildInfo();
@@ -217,13 +219,21 @@ export class ProxyMetrics {
     this.#readEstimation = read;
   }
 
-  /** Everything in the Prometheus text format. */
-  async expose(): Promise<string> {
-    setTraffic(this.#metrics, await this.#readServices());
+  /** Everything in the Prometheus text format, as UTF-8. Who asks meanwhile gets the same. */
+  async expose(): Promise<readonly Buffer[]> {
+    this.#exposing ??= this.#expose().finally(() => {
+      this.#exposing = undefined;
+    });
+    return await this.#exposing;
+  }
+
+  async #expose(): Promise<readonly Buffer[]> {
+    const ports = await this.#readServices();
     await this.#setEstimation();
     measureProcess(this.#metrics);
     this.#metrics.eventLoopLag.set(this.#lag.takeMax());
-    return await this.#registry.metrics();
+    const own = await this.#registry.metrics();
+    return [Buffer.from(own), ...(await textPieces(trafficText(ports)))];
   }
 
   /** Where it cannot be read there is nothing to tell. */

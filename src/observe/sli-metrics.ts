@@ -25,13 +25,13 @@ export class SliMetrics {
   }
 
   /** The Prometheus text format. */
-  async expose(): Promise<string> {
+  async expose(): Promise<readonly Buffer[]> {
     const { registry, metrics } = this.#made;
     for (const name of CHECKS) {
       const good = this.#health[name](this.#now()).status === 200;
       metrics.healthcheck.set({ name, type: name }, good ? 1 : 0);
       metrics.healthchecks.inc({ name, type: name, status: good ? 'success' : 'error' });
     }
-    return await registry.metrics();
+    return [Buffer.from(await registry.metrics())];
   }
 }

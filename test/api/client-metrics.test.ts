@@ -7,6 +7,7 @@ import { ProxyMetrics } from '../../src/observe/proxy-metrics.ts';
 import { ApiServer } from '../apiserver/api-server.ts';
 import { RecordingLog } from '../unit/kube/recording-log.ts';
 import { FAST, node, service, slice } from './harness.ts';
+import { exposed } from '../support/exposed.ts';
 
 const SERVICES = '/api/v1/services';
 
@@ -37,7 +38,7 @@ describe('metrics of the API client', () => {
   }
 
   async function scrape(): Promise<void> {
-    text = await metrics.expose();
+    text = await exposed(metrics);
   }
 
   /** The value of a series of the last scrape, labels in any order. */

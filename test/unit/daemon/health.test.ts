@@ -8,6 +8,7 @@ import { ServiceHealthServers } from '../../../src/observe/service-health-server
 import type { SyncObserver } from '../../../src/reconcile/sync-report.ts';
 import { listed, service, slice } from '../../support/objects.ts';
 import { PLAN_CONFIG, Reconciling } from '../../support/reconciling.ts';
+import { exposed } from '../../support/exposed.ts';
 
 const SYNC_PERIOD = 30_000;
 const STALE = 2 * SYNC_PERIOD;
@@ -167,7 +168,7 @@ describe('/livez', () => {
     await node.pass(3_600_000);
     expect(node.livez()).toBe(200);
     expect(node.run.reports.filter(({ failures }) => failures.length > 0).length).toBeGreaterThan(60);
-    const text = await node.metrics.expose();
+    const text = await exposed(node.metrics);
     expect(text).toMatch(/^kubeipvs_operations_total\{operation="add-real-server",outcome="failed"\} [1-9]\d+$/m);
     expect(text).toMatch(/^kubeipvs_sync_total\{kind="change",result="partial"\} [1-9]/m);
     node.kernel.recover();
@@ -192,7 +193,7 @@ describe('/livez', () => {
 test('changes are pending until a sync takes them up', async () => {
   const node = await Node.started();
   const pending = async (): Promise<unknown> =>
-    (await node.metrics.expose()).match(/^kubeproxy_sync_proxy_rules_\w+_changes_pending \d+$/gm);
+    (await exposed(node.metrics)).match(/^kubeproxy_sync_proxy_rules_\w+_changes_pending \d+$/gm);
   expect(await pending()).toEqual([
     'kubeproxy_sync_proxy_rules_endpoint_changes_pending 0',
     'kubeproxy_sync_proxy_rules_service_changes_pending 0',

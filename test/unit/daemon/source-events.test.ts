@@ -8,6 +8,7 @@ import { ProxyHealth } from '../../../src/observe/health.ts';
 import { ProxyMetrics } from '../../../src/observe/proxy-metrics.ts';
 import { listed, service, slice } from '../../support/objects.ts';
 import { TestLog } from '../../support/reconciling.ts';
+import { exposed } from '../../support/exposed.ts';
 
 function node(change: Partial<Node> = {}): Node {
   return {
@@ -55,7 +56,7 @@ describe('what is noted of events', () => {
       take(event);
     }
     take({ kind: 'service', event: { type: 'deleted', object: { namespace: 'default', name: 'b' } } });
-    const text = await metrics.expose();
+    const text = await exposed(metrics);
     for (const line of [
       'service_changes_total 3',
       'endpoint_changes_total 1',

@@ -5,6 +5,7 @@ import { ProxyMetrics } from '../../../src/observe/proxy-metrics.ts';
 import { at, itemsOf } from './kustomization.ts';
 import { ALERTS, DASHBOARD, PANELS, QUERIES } from './monitoring-queries.ts';
 import { readQuery } from './promql.ts';
+import { exposed } from '../../support/exposed.ts';
 
 const ROWS: ReadonlyMap<string, MetricRow> = new Map(Object.values(METRICS).map((row) => [row.name, row]));
 /** What Prometheus itself knows of a scrape. */
@@ -47,7 +48,7 @@ async function expositionAfterALife(): Promise<string> {
   metrics.processStarted('iptables-save');
   metrics.netlinkExchanged({ sends: 1, sentMessages: 1, sentBytes: 1, receivedBytes: 1 });
   metrics.apiRequestFinished({ method: 'GET', host: 'h:1', code: '200', seconds: 0.1 });
-  return await metrics.expose();
+  return await exposed(metrics);
 }
 
 let exposition: string;

@@ -123,8 +123,11 @@ describe('the health server', () => {
 describe('the metrics server', () => {
   async function start(part: Partial<MetricsServerOptions> = {}): Promise<number | undefined> {
     const server = metricsServer({
-      metrics: { contentType: 'text/plain; version=0.0.4', expose: () => Promise.resolve('m 1\n') },
-      slis: { contentType: 'text/plain; version=0.0.4', expose: () => Promise.resolve('s 1\n') },
+      metrics: {
+        contentType: 'text/plain; version=0.0.4',
+        expose: () => Promise.resolve([Buffer.from('m '), Buffer.from('1\n')]),
+      },
+      slis: { contentType: 'text/plain; version=0.0.4', expose: () => Promise.resolve([Buffer.from('s 1\n')]) },
       configz: () => ({ a: { B: 1 } }),
       flagz: undefined,
       statusz: false,
@@ -139,6 +142,16 @@ describe('the metrics server', () => {
     await server.start();
     return server.port;
   }
+
+  test('an exposition of megabytes reaches each of those who share it whole', async () => {
+    const pieces = Array.from({ length: 150 }, (_, n) => Buffer.alloc(65_537, String.fromCharCode(97 + (n % 26))));
+    const port = await start({ metrics: { contentType: 'text/plain', expose: () => Promise.resolve(pieces) } });
+    const whole = Buffer.concat(pieces).toString();
+    for (const { headers, body } of await Promise.all([1, 2, 3].map(() => fetchFrom(port, '/metrics')))) {
+      expect(headers['content-length']).toBe(String(whole.length));
+      expect(body === whole).toBe(true);
+    }
+  });
 
   test.each([
     ['/metrics', 'text/plain; version=0.0.4', 'm 1\n'],

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { METRICS } from '../../../src/observe/metric-table.ts';
 import { ProxyMetrics, type SyncObservation } from '../../../src/observe/proxy-metrics.ts';
+import { exposed } from '../../support/exposed.ts';
 
 let metrics: ProxyMetrics;
 beforeEach(() => {
@@ -10,7 +11,7 @@ afterEach(() => metrics.stop());
 
 /** The value of one line of the exposition; NaN when there is none. */
 async function valueOf(series: string): Promise<number> {
-  const line = (await metrics.expose()).split('\n').find((text) => text.startsWith(`${series} `));
+  const line = (await exposed(metrics)).split('\n').find((text) => text.startsWith(`${series} `));
   return Number(line?.slice(series.length + 1) ?? NaN);
 }
 
@@ -298,7 +299,7 @@ describe('what is exposed after', () => {
 
 describe('the exposition', () => {
   test('has every metric of the table, with its type, and no other', async () => {
-    const types = (await metrics.expose()).split('\n').filter((line) => line.startsWith('# TYPE'));
+    const types = (await exposed(metrics)).split('\n').filter((line) => line.startsWith('# TYPE'));
     const wanted = Object.values(METRICS).map(({ name, type }) => `# TYPE ${name} ${type}`);
     expect(types.toSorted()).toEqual(wanted.toSorted());
     expect(new Set(wanted).size).toBe(wanted.length);
@@ -308,7 +309,7 @@ describe('the exposition', () => {
   test('counters of failures are there before the first one, so that a rate sees it', async () => {
     const first = new ProxyMetrics([4], [], ['add-virtual-server', 'delete-entry']);
     first.setWatchState('services', 'listing');
-    const text = await first.expose();
+    const text = await exposed(first);
     for (const series of [
       'kubeipvs_operations_total{operation="delete-entry",outcome="failed"}',
       'kubeipvs_drift_repaired_total{object="virtual-server"}',
@@ -332,7 +333,7 @@ describe('the exposition', () => {
     expect(await valueOf('nodejs_heap_size_limit_bytes')).toBeGreaterThan(heap);
     expect(await valueOf('nodejs_external_memory_bytes')).toBeGreaterThan(0);
     expect(await valueOf('nodejs_heap_space_size_used_bytes{space="old"}')).toBeGreaterThan(1e5);
-    expect((await metrics.expose()).match(/^kubernetes_build_info\{.*\} 1$/m)?.[0]).toContain('git_version="v');
+    expect((await exposed(metrics)).match(/^kubernetes_build_info\{.*\} 1$/m)?.[0]).toContain('git_version="v');
   });
 
   test('the CPU time is a total, however often it is read', async () => {
@@ -357,7 +358,7 @@ describe('the exposition', () => {
 test('the event loop lag is the longest since the last scrape', async () => {
   metrics.start();
   await new Promise((resolve) => setTimeout(resolve, 250));
-  await metrics.expose();
+  await exposed(metrics);
   const until = performance.now() + 400;
   while (performance.now() < until);
   await new Promise((resolve) => setTimeout(resolve, 250));
