@@ -6,6 +6,7 @@ import { type IpFamily, familyLabel } from '../net/ip.ts';
 import type { Log } from '../observe/log.ts';
 import { setUpConntrack } from './conntrack-setup.ts';
 import { setEstimation } from './estimation.ts';
+import { noteIdleTimeout } from './idle-connections.ts';
 import { StartupError } from './startup-error.ts';
 
 /** Key and value; written only where the kernel has another value. */
@@ -68,6 +69,7 @@ export async function setUpKernel(kernel: Kernel, config: ProxyConfig, log: Log)
       log.error(`IPVS timeouts could not be set: ${String(error)}`);
     }
   }
+  await noteIdleTimeout(kernel, log);
 }
 
 function toSeconds(ms: number): number {

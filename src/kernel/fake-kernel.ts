@@ -41,6 +41,7 @@ const SYSCTLS: Readonly<Record<string, string>> = {
   'net/ipv4/vs/expire_quiescent_template': '0',
   'net/ipv4/vs/run_estimation': '1',
   'net/ipv4/ip_forward': '0',
+  'net/ipv4/tcp_keepalive_time': '7200',
   'net/ipv4/conf/all/arp_ignore': '0',
   'net/ipv4/conf/all/arp_announce': '0',
   'net/ipv4/conf/all/route_localnet': '0',
