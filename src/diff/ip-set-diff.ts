@@ -37,6 +37,16 @@ export function* diffIpSet(
   }
 
   let count = 0;
+  if (have !== undefined && have.entries.length === want.size) {
+    // Almost always, and far cheaper to see than what would differ.
+    let same = true;
+    for (const entry of have.entries) {
+      same &&= want.has(ipSetEntryKey(entry));
+      if (++count % STRIDE === 0) yield;
+    }
+    if (same) return { ops };
+  }
+
   const surplus = new Map<IpSetEntryKey, IpSetEntry>();
   for (const entry of have?.entries ?? []) {
     surplus.set(ipSetEntryKey(entry), entry);

@@ -61,19 +61,29 @@ const PROBE_PORT = 20_000;
 /** Virtual and real servers of one network namespace. */
 export class IpvsHandle {
   readonly #connection: BatchConnection;
+  readonly #dumps: BatchConnection;
   readonly #familyId: number;
   readonly #onWrite: (messages: number) => void;
 
-  /** `familyId`: of generic netlink's family "IPVS". */
-  constructor(connection: BatchConnection, familyId: number, onWrite: (messages: number) => void) {
+  /**
+   * `familyId`: of generic netlink's family "IPVS". `dumps`: another socket for reading everything, so that no change has to wait for
+   * the end of that.
+   */
+  constructor(
+    connection: BatchConnection,
+    dumps: BatchConnection,
+    familyId: number,
+    onWrite: (messages: number) => void,
+  ) {
     this.#connection = connection;
+    this.#dumps = dumps;
     this.#familyId = familyId;
     this.#onWrite = onWrite;
   }
 
   async getVirtualServers(): Promise<VirtualServer[]> {
     const found: VirtualServer[] = [];
-    await askAll(this.#connection, [undefined], {
+    await askAll(this.#dumps, [undefined], {
       operation: 'IPVS_CMD_GET_SERVICE',
       write: (writer) => dumpServices(writer, this.#familyId),
       read: ({ payload }) => {
@@ -86,7 +96,7 @@ export class IpvsHandle {
 
   async getStats(): Promise<Map<VirtualServerKey, VirtualServerStats>> {
     const found = new Map<VirtualServerKey, VirtualServerStats>();
-    await askAll(this.#connection, [undefined], {
+    await askAll(this.#dumps, [undefined], {
       operation: 'IPVS_CMD_GET_SERVICE',
       write: (writer) => dumpServices(writer, this.#familyId),
       read: ({ payload }) => {
@@ -135,7 +145,7 @@ export class IpvsHandle {
 
   async getRealServerStats(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, RealServerStats[]>> {
     const found = new Map<VirtualServerKey, RealServerStats[]>();
-    await askAll(this.#connection, ids, {
+    await askAll(this.#dumps, ids, {
       operation: 'IPVS_CMD_GET_DEST',
       write: (writer, id) => dumpDestinations(writer, this.#familyId, id),
       read: ({ payload }, id) => {

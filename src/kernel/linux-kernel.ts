@@ -272,7 +272,7 @@ class LinuxKernel implements Kernel {
     const connection = this.#open(NETLINK_GENERIC);
     try {
       const { id } = await resolveFamily(connection, IPVS_FAMILY_NAME);
-      return new IpvsHandle(connection, id, this.#countWrites);
+      return new IpvsHandle(connection, this.#open(NETLINK_GENERIC), id, this.#countWrites);
     } catch (error) {
       this.#connections.splice(this.#connections.indexOf(connection), 1);
       connection.close();

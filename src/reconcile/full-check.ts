@@ -33,7 +33,9 @@ export interface FullCheckOptions {
   readonly ledger: DrainLedger;
   readonly clock: Clock;
   readonly breather: Breather;
-  /** The check at start: its pieces are applied all at once when the last one is there, and nothing is synced between them. */
+  /** Waits for a long look at the kernel; what is more urgent may be done meanwhile, plan and kernel changed by it. */
+  readonly beside: <T>(look: Promise<T>) => Promise<T>;
+  /** The check at start: its pieces are applied all at once when the last one is there, and nothing is synced before that. */
   readonly first: boolean;
 }
 
@@ -58,8 +60,6 @@ const PIECE = 64;
 /** At start nothing comes in between. */
 const FIRST_PIECE = 4_096;
 
-const NOTHING_YET: CheckPiece = { ops: [] };
-
 // Entries that keep clients out go into the sets last and leave them first (see inSafeOrder in change-sync.ts).
 const ROLES_DENY_LAST: readonly SetRole[] = [
   ...SET_ROLES.filter((role) => role !== 'LOAD-BALANCER-FW'),
@@ -72,14 +72,16 @@ const ROLES_DENY_LAST: readonly SetRole[] = [
  * is only a suspicion, and is looked at again before anything is written on its account.
  */
 export async function* fullCheck(options: FullCheckOptions): AsyncGenerator<CheckPiece, void> {
-  const { kernel, plan, config, excluded, breather, first } = options;
-  const sets = await kernel.getSets();
-  const { add, surplus: surplusEntries, ...found } = await checkSets(options, sets);
+  const { kernel, plan, config, excluded, breather, beside, first } = options;
+  let sets = await beside(kernel.getSets());
+  let { add, surplus: surplusEntries, ...found } = await beside(checkSets(options, sets));
+  if (!first && add.length + surplusEntries.length > 0) {
+    sets = await kernel.getSets();
+    ({ add, surplus: surplusEntries, ...found } = await checkSets(options, sets));
+  }
   yield { ops: add, sets: found };
-  const addresses = await kernel.getBoundAddresses();
-  yield NOTHING_YET;
-  const listed = await kernel.getVirtualServers();
-  yield NOTHING_YET;
+  const addresses = await beside(kernel.getBoundAddresses());
+  const listed = await beside(kernel.getVirtualServers());
   const ownership = new Ownership(sets, addresses, excluded);
   const surplus = listed.filter((id) => plan.virtualServer(virtualServerKey(id)) === undefined && ownership.owns(id));
   yield* checkVirtualServers(options, new Map(listed.map((found) => [virtualServerKey(found), found])));

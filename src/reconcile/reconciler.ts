@@ -280,6 +280,8 @@ export class Reconciler {
   async *#check(progress: SyncProgress, breather: Breather): AsyncGenerator<CheckPiece, void> {
     const { kernel, clock, plan: config, excludeCidrs: excluded, log, syncPeriodMs } = this.#options;
     const first = progress.kind === 'first';
+    const beside = async <T>(look: Promise<T>): Promise<T> =>
+      first ? look : this.#timer.beside(look, () => this.#syncInBetween());
     // Whoever wants another meanwhile gets it when this one is done.
     this.#fullCheckDueAt = Infinity;
     const ledger = this.#ledger;
@@ -291,6 +293,7 @@ export class Reconciler {
       ledger,
       clock,
       breather,
+      beside,
       first,
     })) {
       const { sets, virtualServers } = piece;
@@ -309,13 +312,13 @@ export class Reconciler {
   async #mendAll(progress: SyncProgress, breather: Breather): Promise<void> {
     let rules: Promise<void> | undefined;
     try {
-      for await (const { ops } of this.#check(progress, breather)) {
+      for await (const { ops, virtualServers } of this.#check(progress, breather)) {
         for (const op of ops) if (this.#isDrift(op)) progress.drift.push(op);
         await this.#apply([...denyOps(this.plan, ops, this.#sizes), ...ops], progress, breather);
-        // Now their sets stand. Programs take their time, in which the rest is checked.
-        rules ??= this.#ensureRules(progress);
+        // Their sets stand by now. Programs take their time, in which the rest is checked.
+        if (virtualServers !== undefined) rules ??= this.#ensureRules(progress);
         // Heard of at the end.
-        rules.catch(ignore);
+        rules?.catch(ignore);
         await this.#timer.interlude(() => this.#syncInBetween());
       }
     } finally {

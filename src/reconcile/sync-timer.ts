@@ -31,6 +31,7 @@ export class SyncTimer {
   #notBefore = 0;
   #cancelWait: () => void = () => {};
   #cancelWake: () => void = () => {};
+  #onRequest: () => void = () => {};
   #settled: Promise<void> = Promise.resolve();
 
   constructor(options: SyncTimerOptions) {
@@ -55,10 +56,37 @@ export class SyncTimer {
     this.#notBefore = clock.now() + minPeriodMs;
   }
 
+  /** Waits for what is under way, with interludes beside it: for a part of a run that may be overtaken. */
+  async beside<T>(underWay: Promise<T>, work: () => Promise<void>): Promise<T> {
+    let over = false;
+    const end = (): void => {
+      over = true;
+    };
+    const ended = underWay.then(end, end);
+    while (!over) {
+      const due = Promise.withResolvers<void>();
+      this.#onRequest = () => this.#wakeWhenDue(due.resolve);
+      this.#onRequest();
+      await Promise.race([ended, due.promise]);
+      this.#onRequest = () => {};
+      this.#cancelWait();
+      if (!over) await this.interlude(work);
+    }
+    return await underWay;
+  }
+
+  #wakeWhenDue(wake: () => void): void {
+    const { clock } = this.#options;
+    this.#cancelWait();
+    if (this.#state !== 'running' || this.#wanted !== 'change') return;
+    this.#cancelWait = clock.setTimer(wake, Math.max(0, this.#notBefore - clock.now()));
+  }
+
   #want(wanted: Wanted): void {
     if (this.#state === 'stopped') return;
     this.#wanted = this.#wanted === 'full' ? 'full' : wanted;
     if (this.#state === 'idle') this.#schedule();
+    else this.#onRequest();
   }
 
   /** Nothing starts any more; resolves when the run under way has ended. */

@@ -62,7 +62,7 @@ export async function record(node: BenchNode, ops: readonly Op[]): Promise<Recor
   const ignore = (): void => undefined;
   const { id } = await resolveFamily(sockets.ipvs, IPVS_FAMILY_NAME);
   await new IpsetHandle(recorded('ipset'), ignore).apply(ops.filter(isSet));
-  await new IpvsHandle(recorded('ipvs'), id, ignore).apply(ops.filter(isIpvs));
+  await new IpvsHandle(recorded('ipvs'), recorded('ipvs'), id, ignore).apply(ops.filter(isIpvs));
   await new DeviceHandle(recorded('address'), ignore).apply(ops.filter(isAddress));
   return requests;
 }

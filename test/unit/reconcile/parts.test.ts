@@ -99,6 +99,74 @@ describe('SyncTimer', () => {
     expect(runs[3]).toEqual([31_001, 'change']);
   });
 
+  test('an interlude takes what was asked for during the run, once and when its pause is over', async () => {
+    const { clock, runs, timer: made, end } = timer(100);
+    made.request('change');
+    clock.advance(0);
+    const taken: number[] = [];
+    const interlude = (): Promise<void> =>
+      made.interlude(async () => {
+        taken.push(clock.now());
+        await Promise.resolve();
+      });
+    await interlude();
+    expect(taken).toEqual([]);
+    made.request('change');
+    await interlude();
+    await interlude();
+    expect(taken).toHaveLength(1);
+    made.request('change');
+    await interlude();
+    expect(taken).toHaveLength(1);
+    clock.advance(100);
+    await interlude();
+    expect(taken).toHaveLength(2);
+    // Nothing is left to be run.
+    await end();
+    clock.advance(1_000);
+    expect(runs).toHaveLength(1);
+  });
+
+  test('beside what is under way, a request is served as soon as it is due; an end or a stop needs none', async () => {
+    const { clock, timer: made, end } = timer(100);
+    made.request('change');
+    clock.advance(0);
+    let taken = 0;
+    const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+    const beside = (work: Promise<string>): Promise<string> =>
+      made.beside(work, async () => {
+        taken += 1;
+        await turn();
+      });
+    const long = Promise.withResolvers<string>();
+    const waited = beside(long.promise);
+    for (const due of [0, 100]) {
+      made.request('change');
+      clock.advance(due - 1);
+      await turn();
+      const before = taken;
+      clock.advance(1);
+      await turn();
+      await turn();
+      expect(taken).toBe(before + 1);
+    }
+    long.resolve('done');
+    expect(await waited).toBe('done');
+    await expect(beside(Promise.reject(new Error('failed')))).rejects.toThrow('failed');
+
+    const longer = Promise.withResolvers<string>();
+    const stopping = beside(longer.promise);
+    const stopped = made.stop();
+    made.request('change');
+    clock.advance(1_000);
+    await turn();
+    expect(taken).toBe(2);
+    longer.resolve('done');
+    await stopping;
+    await end();
+    await stopped;
+  });
+
   test('wakes up by itself when the run asked for it, and never after stop', async () => {
     const { clock, runs, timer: made, end } = timer(0);
     made.request('change');
