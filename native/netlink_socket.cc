@@ -117,6 +117,7 @@ class TransactWorker : public Napi::AsyncWorker {
 struct Listener {
   std::shared_ptr<Socket> socket;
   pthread_t thread{};
+  bool started = false;
 };
 
 struct Reports {
@@ -168,10 +169,10 @@ void* ReadReports(void* argument) {
   return nullptr;
 }
 
-// The last of it: the thread has released the function, or the environment goes.
+// The last of it: the thread has released the function (or was never started), or the environment goes.
 void EndListener(Napi::Env, void*, Listener* listener) {
   listener->socket->Cancel();
-  pthread_join(listener->thread, nullptr);
+  if (listener->started) pthread_join(listener->thread, nullptr);
   delete listener;
 }
 
@@ -273,26 +274,29 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
   }
 
   void StartListener(Napi::Env env, const Napi::Function& callback, Failure* failure) {
-    std::unique_ptr<Listener> listener(new (std::nothrow) Listener{state_->socket, {}});
+    std::unique_ptr<Listener> own(new (std::nothrow) Listener{state_->socket});
     std::unique_ptr<ListenerThread> thread(new (std::nothrow) ListenerThread{state_->socket, {}});
-    if (!listener || !thread) {
+    if (!own || !thread) {
       failure->Set("listen", ENOMEM);
       return;
     }
-    thread->function = ListenerFunction::New(env, callback, "NetlinkReports", kQueuedReports, 1, listener.get(),
-                                             EndListener, static_cast<void*>(nullptr));
+    thread->function = ListenerFunction::New(env, callback, "NetlinkReports", kQueuedReports, 1, own.get(), EndListener,
+                                             static_cast<void*>(nullptr));
+    if (env.IsExceptionPending()) return;
+    // EndListener's from here on.
+    Listener* const listener = own.release();
     ListenerFunction function = thread->function;
-    const int error = pthread_create(&listener->thread, nullptr, ReadReports, thread.get());
-    if (error != 0) {
-      // Never reached in practice; the function must not run its finalizer on a thread that there is not.
-      failure->Set("start thread", error);
-      static_cast<void>(listener.release());
-      return;
-    }
-    static_cast<void>(thread.release());
-    static_cast<void>(listener.release());
     // The process may end while nothing else keeps it.
     function.Unref(env);
+    const int error = pthread_create(&listener->thread, nullptr, ReadReports, thread.get());
+    if (error != 0) {
+      // A container's limit of processes, for one.
+      failure->Set("start thread", error);
+      function.Release();
+      return;
+    }
+    listener->started = true;
+    static_cast<void>(thread.release());
     state_->busy = true;
   }
 

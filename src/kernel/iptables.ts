@@ -55,9 +55,14 @@ export class Iptables {
     this.#onRestoreFailure = onRestoreFailure;
   }
 
-  /** Found out once, then remembered. */
+  /** Found out once, then remembered; tried again next time where it failed. */
   async variant(): Promise<IptablesVariant> {
-    this.#variant ??= this.#detect();
+    if (this.#variant === undefined) {
+      this.#variant = this.#detect();
+      this.#variant.catch(() => {
+        this.#variant = undefined;
+      });
+    }
     return await this.#variant;
   }
 

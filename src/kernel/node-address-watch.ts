@@ -31,6 +31,8 @@ export class NodeAddressWatch {
   #timer: NodeJS.Timeout | undefined;
   #device: number | undefined;
   #stopped = false;
+  /** It was said that there is no watch just now. */
+  #told = false;
 
   constructor(options: NodeAddressWatchOptions) {
     this.#options = options;
@@ -66,6 +68,8 @@ export class NodeAddressWatch {
         onReports: (reports) => this.#take(reports),
         onLost: (reason, final) => this.#lost(reason, final),
       });
+      if (this.#told) this.#options.log.info('address changes are watched again');
+      this.#told = false;
     } catch (error) {
       this.#reopenLater(error instanceof Error ? error.message : String(error));
     }
@@ -82,7 +86,8 @@ export class NodeAddressWatch {
   #reopenLater(reason: string): void {
     this.#multicast?.close();
     this.#multicast = undefined;
-    this.#options.log.warn('address changes cannot be watched; trying again shortly', { reason });
+    if (!this.#told) this.#options.log.warn('address changes cannot be watched; trying again each second', { reason });
+    this.#told = true;
     this.#timer = setTimeout(() => {
       this.#open();
       this.#options.onChange();

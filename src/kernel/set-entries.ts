@@ -87,11 +87,11 @@ function sortOut<T extends EntryChange>(
   const ownCode = errno >= 4096 ? codeOf(errno, set.type) : code;
   const failure = { errno, code: ownCode, text: text === '' ? textOf(ownCode) : text };
   const failed = message === undefined ? undefined : decodeFailedEntry(message);
-  if (failed === undefined) {
+  const culprit = failed === undefined ? undefined : changes[failed];
+  if (failed === undefined || culprit === undefined) {
     for (const source of changes) failures.push({ source, ...failure });
     return [];
   }
-  const source = changes[failed];
-  if (source !== undefined) failures.push({ source, ...failure });
+  failures.push({ source: culprit, ...failure });
   return changes.slice(failed + 1).map((change) => ({ set, changes: [change] }));
 }

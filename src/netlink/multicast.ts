@@ -23,13 +23,13 @@ export interface Multicast {
   close(): void;
 }
 
-/** Listens to multicast groups on a socket of its own. Throws what opening a socket throws. */
+/** Listens to multicast groups on a socket of its own. Throws what opening a socket throws; nothing stays open then. */
 export function listen(options: MulticastOptions): Multicast {
   const { NetlinkSocket } = loadAddon();
   const { protocol, netns, groups, receiveBuffer, onReports, onLost } = options;
   const socket = new NetlinkSocket({ protocol, rcvbuf: receiveBuffer, ...(netns === undefined ? {} : { netns }) });
   let closed = false;
-  socket.listen(Uint32Array.from(groups), (bytes, errno) => {
+  const take = (bytes: Uint8Array | undefined, errno: number): void => {
     if (closed) return;
     if (errno !== 0) {
       onLost(errnoName(errno), errno !== constants.errno.ENOBUFS);
@@ -38,7 +38,13 @@ export function listen(options: MulticastOptions): Multicast {
     const read = readAll(bytes ?? new Uint8Array());
     if (read === undefined) onLost('EBADMSG', false);
     else onReports(read);
-  });
+  };
+  try {
+    socket.listen(Uint32Array.from(groups), take);
+  } catch (error) {
+    socket.close();
+    throw error;
+  }
   return {
     close: () => {
       closed = true;

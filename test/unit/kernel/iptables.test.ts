@@ -180,6 +180,23 @@ describe('the variant of iptables', () => {
     expect((await detectVariant(installed(nft, legacy))).variant).toBe(variant);
   });
 
+  test('is found out again after a program that failed to start', async () => {
+    const node = legacyNode('');
+    let failures = 1;
+    const iptables = new Iptables(
+      {
+        run: async (program, args, options) => {
+          if (failures-- > 0) throw new KernelError(program, 'TIMEOUT', `${program} did not end`);
+          return await node.run(program, args, options);
+        },
+      },
+      new QuietLog(),
+      () => undefined,
+    );
+    await expect(Promise.all([iptables.variant(), iptables.variant()])).rejects.toMatchObject({ code: 'TIMEOUT' });
+    expect(await iptables.variant()).toBe('legacy');
+  });
+
   test('is what plain iptables is, when only that is installed', async () => {
     expect(await detectVariant(scripted({ 'iptables-save': some }))).toEqual({ variant: 'system', saved: new Map() });
   });
