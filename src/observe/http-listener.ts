@@ -16,6 +16,8 @@ const MAX_CONNECTIONS = 512;
 const HEADERS_TIMEOUT = 5_000;
 const REQUEST_TIMEOUT = 10_000;
 const KEEP_ALIVE_TIMEOUT = 30_000;
+/** Without a byte that the client has taken. */
+const ANSWER_TIMEOUT = 10_000;
 
 /** The path without the query. */
 export function pathOf(request: IncomingMessage): string {
@@ -32,8 +34,15 @@ export function answer(response: ServerResponse, status: number, type: string, b
   answerPieces(response, status, type, [Buffer.from(body)]);
 }
 
-/** The pieces are not copied: several responses may send the same ones. */
-export function answerPieces(response: ServerResponse, status: number, type: string, body: readonly Buffer[]): void {
+/** The pieces are not copied: several responses may send the same ones. They are held until the client has read them. */
+export function answerPieces(
+  response: ServerResponse,
+  status: number,
+  type: string,
+  body: readonly Buffer[],
+  timeoutMs = ANSWER_TIMEOUT,
+): void {
+  response.setTimeout(timeoutMs);
   response.writeHead(status, {
     'Content-Type': type,
     'X-Content-Type-Options': 'nosniff',

@@ -1,12 +1,15 @@
+import { once } from 'node:events';
 import { type IncomingHttpHeaders, request } from 'node:http';
 import { type Server, type Socket, connect, createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { toPort } from '../../../src/net/port.ts';
 import { VERSION } from '../../../src/config/version.ts';
 import { parseIp } from '../../../src/net/ip.ts';
 import { ProxyHealth } from '../../../src/observe/health.ts';
 import { healthServer } from '../../../src/observe/health-server.ts';
+import { HttpListener, answerPieces } from '../../../src/observe/http-listener.ts';
 import { HttpServer } from '../../../src/observe/http-server.ts';
 import type { Log, LogFields } from '../../../src/observe/log.ts';
 import { type MetricsServerOptions, metricsServer } from '../../../src/observe/metrics-server.ts';
@@ -117,6 +120,66 @@ describe('the health server', () => {
   test('headers that are too large are refused', async () => {
     const { server } = await start(new ProxyHealth(1000));
     expect((await fetchFrom(server.port, `/livez?${'x'.repeat(9000)}`)).status).toBe(431);
+  });
+});
+
+describe('a large answer', () => {
+  const pieces = Array.from({ length: 400 }, () => Buffer.alloc(65_536, 'x'));
+
+  async function serve(timeoutMs?: number): Promise<HttpListener> {
+    const listener = await HttpListener.open({ address: LOOPBACK, port: 0 }, (_request, response) =>
+      answerPieces(response, 200, 'text/plain', pieces, timeoutMs),
+    );
+    closers.push(() => listener.close());
+    return listener;
+  }
+
+  /** Sends a request and reads nothing. */
+  async function ask(port: number): Promise<Socket> {
+    const socket = connect(port, '127.0.0.1');
+    closers.push(async () => socket.destroy());
+    await once(socket, 'connect');
+    socket.pause();
+    socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+    return socket;
+  }
+
+  test('is not kept for a client that does not read it', async () => {
+    const { port } = await serve(100);
+    const socket = await ask(port);
+    // Longer than the two looks that the server takes at its progress.
+    await sleep(1000);
+    let size = 0;
+    socket.on('data', (chunk: Buffer) => (size += chunk.length)).resume();
+    await Promise.race([once(socket, 'close').catch(() => undefined), sleep(5000)]);
+    expect(size).toBeGreaterThan(0);
+    expect(size).toBeLessThan(400 * 65_536);
+  });
+
+  test('is a slow client given time for, as long as it goes on', async () => {
+    const { port } = await serve(1000);
+    const socket = await ask(port);
+    let size = 0;
+    const start = performance.now();
+    while (performance.now() - start < 3000) {
+      size += (socket.read() as Buffer | null)?.length ?? 0;
+      await sleep(50);
+    }
+    while (size < 400 * 65_536 && !socket.destroyed) {
+      size += (socket.read() as Buffer | null)?.length ?? 0;
+      await sleep(0);
+    }
+    expect(size).toBeGreaterThanOrEqual(400 * 65_536);
+  });
+
+  test('may be given up in the middle: the server goes on', async () => {
+    const { port } = await serve();
+    for (let client = 0; client < 5; client++) {
+      const socket = await ask(port);
+      socket.once('data', () => socket.destroy()).resume();
+      await once(socket, 'close');
+    }
+    expect((await fetchFrom(port, '/')).body).toHaveLength(400 * 65_536);
   });
 });
 
