@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { Bed } from '../bed/bed.ts';
+import { differences, kernelState } from '../bed/kernel-state.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
 import { daemonArgv, startDaemon } from '../support/daemon.ts';
@@ -221,6 +222,29 @@ describe('the daemon on its node', () => {
       /net\/netfilter\/nf_conntrack_max cannot be set to \d+ \(it is \d+\).*--conntrack-max-per-core=0/,
     );
     expect(await sysctl('max')).toBe(before);
+  });
+
+  test('rules, sets, virtual servers and addresses that somebody flushes together are all back after a check', async () => {
+    const daemon = await start('--ipvs-sync-period=2s');
+    const before = await kernelState(node);
+    for (const text of ['create KUBE-IPVS-IPS', '-A KUBE-SERVICES', '-A -t 10.202.0.', '10.202.0.']) {
+      expect(before).toContain(text);
+    }
+    const flush = [
+      'iptables-save | grep -v KUBE- | iptables-restore',
+      'ip6tables-save | grep -v KUBE- | ip6tables-restore',
+      'ipset destroy',
+      'ipvsadm -C',
+      'ip addr flush dev kube-ipvs0',
+    ];
+    await node.exec(['sh', '-c', `set -e; ${flush.join('; ')}`]);
+    let left: string[] = [];
+    await expectSoon(async () => {
+      left = differences(before, await kernelState(node));
+      return left.length === 0;
+    }).catch(() => undefined);
+    expect(left).toEqual([]);
+    await daemon.stop(10_000);
   });
 
   test('what iptables mode left is named at a start, and removed by --cleanup with our own', async () => {
