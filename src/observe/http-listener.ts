@@ -15,6 +15,8 @@ const MAX_HEADER_BYTES = 8 * 1024;
 const MAX_CONNECTIONS = 512;
 const HEADERS_TIMEOUT = 5_000;
 const REQUEST_TIMEOUT = 10_000;
+/** By so much these two may be overdrawn. */
+const TIMEOUT_CHECK_INTERVAL = 1_000;
 const KEEP_ALIVE_TIMEOUT = 30_000;
 /** Without a byte that the client has taken. */
 const ANSWER_TIMEOUT = 10_000;
@@ -82,10 +84,13 @@ export class HttpListener {
         headersTimeout: HEADERS_TIMEOUT,
         requestTimeout: REQUEST_TIMEOUT,
         keepAliveTimeout: KEEP_ALIVE_TIMEOUT,
+        connectionsCheckingInterval: TIMEOUT_CHECK_INTERVAL,
       },
       (request, response) => void handle(handler, request, response),
     );
     server.maxConnections = MAX_CONNECTIONS;
+    // Connections that somebody keeps for later must not lock the kubelet's probe out: its next one gets through.
+    server.on('drop', () => server.closeIdleConnections());
     const { address, port } = where;
     // As Go does: the wildcard of one family is the wildcard of both.
     const host = address === undefined || isUnspecified(address) ? {} : { host: formatIp(address) };

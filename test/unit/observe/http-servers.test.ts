@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { type IncomingHttpHeaders, request } from 'node:http';
+import { Agent, type IncomingHttpHeaders, type IncomingMessage, get, request } from 'node:http';
 import { type Server, type Socket, connect, createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,7 +9,7 @@ import { VERSION } from '../../../src/config/version.ts';
 import { parseIp } from '../../../src/net/ip.ts';
 import { ProxyHealth } from '../../../src/observe/health.ts';
 import { healthServer } from '../../../src/observe/health-server.ts';
-import { HttpListener, answerPieces } from '../../../src/observe/http-listener.ts';
+import { HttpListener, answerPieces, answerText } from '../../../src/observe/http-listener.ts';
 import { HttpServer } from '../../../src/observe/http-server.ts';
 import type { Log, LogFields } from '../../../src/observe/log.ts';
 import { type MetricsServerOptions, metricsServer } from '../../../src/observe/metrics-server.ts';
@@ -180,6 +180,50 @@ describe('a large answer', () => {
       await once(socket, 'close');
     }
     expect((await fetchFrom(port, '/')).body).toHaveLength(400 * 65_536);
+  });
+});
+
+describe('a server with as many connections as it takes', () => {
+  async function full(): Promise<HttpListener> {
+    const listener = await HttpListener.open({ address: LOOPBACK, port: 0 }, (_request, response) =>
+      answerText(response, 200, 'ok'),
+    );
+    closers.push(() => listener.close());
+    return listener;
+  }
+
+  /** Tries again while the server drops the connection; answers how often it did. */
+  async function dropsBefore(port: number, deadlineMs: number): Promise<number> {
+    const end = performance.now() + deadlineMs;
+    for (let drops = 0; ; drops++) {
+      const reply = await fetchFrom(port, '/').catch(() => undefined);
+      if (reply?.body === 'ok') return drops;
+      if (performance.now() > end) throw new Error(`still dropped after ${drops} attempts`);
+      await sleep(50);
+    }
+  }
+
+  test('gives up those that are kept for later', async () => {
+    const { port } = await full();
+    const agent = new Agent({ keepAlive: true, maxFreeSockets: 512 });
+    closers.push(async () => agent.destroy());
+    await Promise.all(
+      Array.from({ length: 512 }, async () => {
+        const [response] = (await once(get({ host: '127.0.0.1', port, agent }), 'response')) as [IncomingMessage];
+        await once(response.resume(), 'end');
+      }),
+    );
+    // The first is dropped, and makes room.
+    expect(await dropsBefore(port, 5_000)).toBeGreaterThan(0);
+  });
+
+  test('gives up those that say nothing', async () => {
+    const { port } = await full();
+    const silent = Array.from({ length: 512 }, () => connect(port, '127.0.0.1'));
+    closers.push(async () => void silent.map((socket) => socket.destroy()));
+    await Promise.all(silent.map((socket) => once(socket, 'connect')));
+    // Five seconds are allowed for headers; half a minute would be time enough for a kubelet to end the proxy.
+    expect(await dropsBefore(port, 15_000)).toBeGreaterThan(0);
   });
 });
 
