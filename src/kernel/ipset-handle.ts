@@ -13,7 +13,7 @@ import type { ObservedIpSet } from './kernel.ts';
 import { type Refusal, refusalsOf } from './netlink-failure.ts';
 import { type EntryChange, changeEntries } from './set-entries.ts';
 import { observedEntry } from './set-entry.ts';
-import { forEachSliced } from './slices.ts';
+import { runs } from './slices.ts';
 
 /** Operations on sets and their entries. */
 export type SetOp = Extract<Op, { kind: 'create-set' | 'grow-set' | 'destroy-set' | 'add-entry' | 'delete-entry' }>;
@@ -66,10 +66,9 @@ export class IpsetHandle {
   /** In the order given, but for entries of different sets; what already is as it should be counts as done. */
   async apply(ops: readonly SetOp[]): Promise<OpFailure[]> {
     const failures: OpFailure[] = [];
-    const runs: SetOp[][] = [];
-    await forEachSliced(ops, (op) => add(runs, op));
-    const planned = plannedEntries(runs);
-    for (const group of runs) {
+    const groups = [...runs(ops, ({ kind }) => kind)];
+    const planned = plannedEntries(groups);
+    for (const group of groups) {
       for (const failure of await this.#applyRun(group, planned)) failures.push(failure);
     }
     return failures;
@@ -210,25 +209,18 @@ function hashSize(entries: number): number {
 }
 
 /** Entries that are added to each set that is made; empty where none is. */
-function plannedEntries(runs: readonly (readonly SetOp[])[]): ReadonlyMap<string, number> {
+function plannedEntries(groups: readonly (readonly SetOp[])[]): ReadonlyMap<string, number> {
   const planned = new Map<string, number>();
-  if (!runs.some(([first]) => first?.kind === 'create-set')) return planned;
-  for (const run of runs) {
-    if (run[0]?.kind !== 'add-entry') continue;
-    for (const { set } of run) planned.set(set.name, (planned.get(set.name) ?? 0) + 1);
+  if (!groups.some(([first]) => first?.kind === 'create-set')) return planned;
+  for (const group of groups) {
+    if (group[0]?.kind !== 'add-entry') continue;
+    for (const { set } of group) planned.set(set.name, (planned.get(set.name) ?? 0) + 1);
   }
   return planned;
 }
 
 function twinName(name: string): string {
   return TWIN + (name.startsWith(OURS) ? name.slice(OURS.length) : name.slice(0, 31 - TWIN.length));
-}
-
-/** Adds to maximal runs of operations of one kind: what is done in one go. */
-function add(runs: SetOp[][], op: SetOp): void {
-  const run = runs.at(-1);
-  if (run?.[0]?.kind === op.kind) run.push(op);
-  else runs.push([op]);
 }
 
 function failureOf(op: SetOp, { errno, code, text }: Pick<OpFailure, 'errno' | 'code' | 'text'>): OpFailure {

@@ -3,10 +3,9 @@ import { openConnection } from '../netlink/connection.ts';
 import { FamilyMissingError, resolveFamily } from '../netlink/family/genl-ctrl/family.ts';
 import { IPVS_FAMILY_NAME } from '../netlink/family/ipvs/command.ts';
 import type { IpAddress, IpFamily } from '../net/ip.ts';
-import { unreachable } from '../net/unreachable.ts';
 import type { Log } from '../observe/log.ts';
 import type { LocalRoute } from '../state/local-route.ts';
-import type { Op } from '../state/op.ts';
+import type { Op, OpKind } from '../state/op.ts';
 import type { OpFailure, Outcome } from '../state/outcome.ts';
 import type { ObservedRealServer } from '../state/real-server.ts';
 import type { RuleSet } from '../state/rule-set.ts';
@@ -32,7 +31,7 @@ import type {
 import { loadModules } from './modules.ts';
 import { refusalsOf, withKernelError } from './netlink-failure.ts';
 import { NodeAddressWatch } from './node-address-watch.ts';
-import { forEachSliced } from './slices.ts';
+import { runs } from './slices.ts';
 import { Sysctl, commandSysctlFiles, processSysctlFiles } from './sysctl.ts';
 
 export interface LinuxKernelOptions {
@@ -55,11 +54,27 @@ export function createLinuxKernel(options: LinuxKernelOptions): Kernel {
   return new LinuxKernel(options);
 }
 
-/** A run of operations for the same socket. */
-type OpRun =
-  | { readonly family: 'ipset'; readonly ops: SetOp[] }
-  | { readonly family: 'ipvs'; readonly ops: IpvsOp[] }
-  | { readonly family: 'address'; readonly ops: AddressOp[] };
+/** Which socket does what. */
+const SOCKETS = {
+  'create-set': 'ipset',
+  'grow-set': 'ipset',
+  'destroy-set': 'ipset',
+  'add-entry': 'ipset',
+  'delete-entry': 'ipset',
+  'add-virtual-server': 'ipvs',
+  'edit-virtual-server': 'ipvs',
+  'delete-virtual-server': 'ipvs',
+  'add-real-server': 'ipvs',
+  'edit-real-server': 'ipvs',
+  'delete-real-server': 'ipvs',
+  'bind-address': 'address',
+  'unbind-address': 'address',
+  'add-route': 'address',
+  'delete-route': 'address',
+} as const satisfies Record<SetOp['kind'], 'ipset'> &
+  Record<IpvsOp['kind'], 'ipvs'> &
+  Record<AddressOp['kind'], 'address'> &
+  Record<OpKind, string>;
 
 class LinuxKernel implements Kernel {
   readonly #log: Log;
@@ -156,15 +171,13 @@ class LinuxKernel implements Kernel {
 
   async apply({ ops }: Transaction): Promise<Outcome> {
     const failures: OpFailure[] = [];
-    const runs: OpRun[] = [];
-    await forEachSliced(ops, (op) => add(runs, op));
-    for (const run of runs) {
+    for (const run of runs(ops, ({ kind }) => SOCKETS[kind])) {
       try {
         // Not by spreading: all of a hundred thousand may have failed.
         for (const failure of await this.#applyRun(run)) failures.push(failure);
       } catch (error) {
         // The whole run failed on its way to the kernel; what is not netlink's is a fault of ours, and thrown on.
-        for (const { item, ...rest } of refusalsOf<Op>(run.ops, error)) failures.push({ op: item, ...rest });
+        for (const { item, ...rest } of refusalsOf(run, error)) failures.push({ op: item, ...rest });
       }
     }
     return { attempted: ops.length, failures };
@@ -239,16 +252,17 @@ class LinuxKernel implements Kernel {
     await Promise.resolve();
   }
 
-  async #applyRun(run: OpRun): Promise<OpFailure[]> {
-    switch (run.family) {
+  /** Operations for the same socket: SOCKETS makes sure that these are their types. */
+  async #applyRun(ops: readonly Op[]): Promise<OpFailure[]> {
+    const [first] = ops;
+    if (first === undefined) return [];
+    switch (SOCKETS[first.kind]) {
       case 'ipset':
-        return await this.#ipsetHandle().apply(run.ops);
+        return await this.#ipsetHandle().apply(ops as readonly SetOp[]);
       case 'ipvs':
-        return await (await this.#ipvsHandle()).apply(run.ops);
+        return await (await this.#ipvsHandle()).apply(ops as readonly IpvsOp[]);
       case 'address':
-        return await this.#deviceHandle().apply(run.ops);
-      default:
-        return unreachable(run);
+        return await this.#deviceHandle().apply(ops as readonly AddressOp[]);
     }
   }
 
@@ -304,38 +318,5 @@ class LinuxKernel implements Kernel {
     const connection = openConnection({ protocol, ...(netns === undefined ? {} : { netns }) });
     this.#connections.push(connection);
     return connection;
-  }
-}
-
-/** Adds to maximal runs of operations for the same socket, in the order given. */
-function add(runs: OpRun[], op: Op): void {
-  const last = runs.at(-1);
-  switch (op.kind) {
-    case 'create-set':
-    case 'grow-set':
-    case 'destroy-set':
-    case 'add-entry':
-    case 'delete-entry':
-      if (last?.family === 'ipset') last.ops.push(op);
-      else runs.push({ family: 'ipset', ops: [op] });
-      return;
-    case 'add-virtual-server':
-    case 'edit-virtual-server':
-    case 'delete-virtual-server':
-    case 'add-real-server':
-    case 'edit-real-server':
-    case 'delete-real-server':
-      if (last?.family === 'ipvs') last.ops.push(op);
-      else runs.push({ family: 'ipvs', ops: [op] });
-      return;
-    case 'bind-address':
-    case 'unbind-address':
-    case 'add-route':
-    case 'delete-route':
-      if (last?.family === 'address') last.ops.push(op);
-      else runs.push({ family: 'address', ops: [op] });
-      return;
-    default:
-      unreachable(op);
   }
 }

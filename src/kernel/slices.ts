@@ -1,23 +1,31 @@
 import { setImmediate } from 'node:timers/promises';
+import { Pace } from '../net/pace.ts';
 
-/** Milliseconds of work between two looks at the event loop: health checks answer during the largest dump. */
+/** Milliseconds of work between two turns of the event loop: health checks answer during the largest dump. */
 const SLICE_MS = 8;
-/** Items between two looks at the clock. */
-const STRIDE = 64;
 
-/** Visits the items in order, and lets the event loop run whenever a slice of time is used up. */
+/** Visits the items in order, and lets the event loop turn whenever a slice of time is used up. */
 export async function forEachSliced<T>(items: Iterable<T>, visit: (item: T) => void): Promise<void> {
-  let count = 0;
-  let start = performance.now();
+  const pace = new Pace(SLICE_MS);
   for (const item of items) {
     visit(item);
-    if (++count % STRIDE !== 0 || performance.now() - start < SLICE_MS) continue;
+    if (!pace.due) continue;
     await setImmediate();
-    start = performance.now();
+    pace.renew();
   }
 }
 
 /** The items in pieces of at most `size`. */
 export function* chunks<T>(items: readonly T[], size: number): Generator<readonly T[], void, undefined> {
   for (let start = 0; start < items.length; start += size) yield items.slice(start, start + size);
+}
+
+/** The items cut wherever `kindOf` answers something else than for the one before. */
+export function* runs<T>(items: readonly T[], kindOf: (item: T) => unknown): Generator<readonly T[], void, undefined> {
+  let start = 0;
+  for (let end = 1; end <= items.length; end++) {
+    if (end < items.length && kindOf(items[end] as T) === kindOf(items[start] as T)) continue;
+    yield items.slice(start, end);
+    start = end;
+  }
 }

@@ -1,7 +1,7 @@
 /** Milliseconds of work between two looks at the clock. */
 const LOOK_MS = 0.5;
 /** Pieces of work may suddenly be large: so many at most go unseen. */
-const MOST_PIECES = 16;
+const MOST_PIECES = 32;
 
 /**
  * Says when a budget of time is used up; to be asked after each small piece of work. The clock is looked at now and then only, for the
@@ -41,7 +41,8 @@ export class Pace {
     const now = performance.now();
     const pieceMs = (now - this.#looked) / this.#pieces;
     this.#looked = now;
-    this.#pieces = Math.max(1, Math.min(MOST_PIECES, Math.trunc(LOOK_MS / pieceMs)));
+    // Twice as many at most: a few small ones say little about the next.
+    this.#pieces = Math.max(1, Math.min(MOST_PIECES, 2 * this.#pieces, Math.trunc(LOOK_MS / pieceMs)));
     this.#left = this.#pieces;
     this.#spent = now - this.#since >= this.#budgetMs;
     return this.#spent;

@@ -1,8 +1,9 @@
 import type { Kernel } from '../kernel/kernel.ts';
+import { NOTHING } from '../net/exact.ts';
 import { setName } from '../plan/set-names.ts';
 import type { Op } from '../state/op.ts';
 import type { OpFailure, Outcome } from '../state/outcome.ts';
-import { type Transaction, transaction } from '../state/transaction.ts';
+import type { Transaction } from '../state/transaction.ts';
 import { type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 
 const DENY_SETS: ReadonlySet<string> = new Set([setName('LOAD-BALANCER-FW', 4), setName('LOAD-BALANCER-FW', 6)]);
@@ -14,21 +15,18 @@ const DENY_SETS: ReadonlySet<string> = new Set([setName('LOAD-BALANCER-FW', 4), 
 export async function applyGuarded(kernel: Kernel, tx: Transaction): Promise<Outcome> {
   if (!deniesAndAdds(tx)) return kernel.apply(tx);
 
-  const sets = await kernel.apply({ ops: tx.ops.filter(isBeforeVirtualServers) });
+  const first = tx.ops.findIndex((op) => !isBeforeVirtualServers(op));
+  const sets = await kernel.apply({ ops: tx.ops.slice(0, first) });
   const undenied = new Set<VirtualServerKey>();
   for (const { op } of sets.failures) {
     if (op.kind === 'add-entry' && op.entry.type === 'hash:ip,port' && DENY_SETS.has(op.set.name)) {
       undenied.add(virtualServerKey(op.entry));
     }
   }
-  const withheld: OpFailure[] = [];
-  const rest: Op[] = [];
-  for (const op of tx.ops) {
-    if (isBeforeVirtualServers(op)) continue;
-    if (undenied.size > 0 && addsTo(op, undenied)) withheld.push({ op, errno: 0, code: 'WITHHELD', text: WITHHELD });
-    else rest.push(op);
-  }
-  const others = await kernel.apply(transaction(rest));
+  const rest = tx.ops.slice(first);
+  const without = undenied.size === 0 ? NOTHING : rest.filter((op) => addsTo(op, undenied));
+  const withheld = without.map((op): OpFailure => ({ op, errno: 0, code: 'WITHHELD', text: WITHHELD }));
+  const others = await kernel.apply({ ops: without.length === 0 ? rest : rest.filter((op) => !addsTo(op, undenied)) });
   return {
     attempted: sets.attempted + others.attempted + withheld.length,
     failures: [...sets.failures, ...withheld, ...others.failures],

@@ -79,8 +79,8 @@ export class Driver {
   readonly cluster = new Cluster(NODE_NAME);
   readonly reconciler: Reconciler;
   readonly log = new QuietLog();
-  /** Every operation that was handed to the kernel. */
-  readonly ops: Op[] = [];
+  /** What was handed to the kernel; kept as it is, for copying it would be measured. */
+  #applied: (readonly Op[])[] = [];
   /** Milliseconds in the kernel's methods so far: what is left of a sync is planning and comparing. */
   kernelMs = 0;
   /** Of those: applying transactions. */
@@ -89,14 +89,13 @@ export class Driver {
   #waiting: ((report: SyncReport) => void)[] = [];
 
   constructor(kernel: Kernel, plan: Partial<PlanConfig> = {}) {
-    const { ops } = this;
     const recording = new Proxy(kernel, {
       get: (target, property) => {
         const value: unknown = Reflect.get(target, property, target);
         if (typeof value !== 'function') return value;
         return async (...args: readonly unknown[]): Promise<unknown> => {
           const [first] = args;
-          if (property === 'apply') for (const op of (first as Transaction).ops) ops.push(op);
+          if (property === 'apply') this.#applied.push((first as Transaction).ops);
           const start = performance.now();
           const result: unknown = await Reflect.apply(value, target, args);
           const took = performance.now() - start;
@@ -125,6 +124,13 @@ export class Driver {
         },
       },
     });
+  }
+
+  /** Every operation that was handed to the kernel since the last call. */
+  takeOps(): Op[] {
+    const ops = this.#applied.flat();
+    this.#applied = [];
+    return ops;
   }
 
   /** From the events to the end of the sync that they ask for. */

@@ -26,13 +26,14 @@ export const firstSync: Row = {
       ours.all.push(await timed(() => driver.take(events)));
       ours.kernel.push(driver.kernelMs);
       ours.transaction.push(driver.applyMs);
-      systemCalls.push((node.kernel.counters.netlinkSystemCalls - before) / driver.ops.length);
+      const ops = driver.takeOps();
+      systemCalls.push((node.kernel.counters.netlinkSystemCalls - before) / ops.length);
       await driver.reconciler.stop();
       // The tools, and reading what is there with them, take minutes; what is replayed is the same each time.
       const wanted = run > size.slowRuns ? undefined : await programmed(node);
       if (recording === undefined) {
         await using recorder = await BenchNode.make({ rules: false });
-        recording = await record(recorder, driver.ops);
+        recording = await record(recorder, ops);
       }
       await using second = await BenchNode.make({ rules: false });
       floor.push(await replay(second, recording));

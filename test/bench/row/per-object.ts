@@ -24,7 +24,7 @@ export const perObject: Row = {
       await driver.reconciler.stop();
       const wanted = await programmed(node);
       await using recorder = await BenchNode.make({ rules: false });
-      const recording = await record(recorder, driver.ops);
+      const recording = await record(recorder, driver.takeOps());
       await using other = await BenchNode.make({ rules: false });
       // The sets first, as there are none yet whose names could be taken.
       const processesMs = await addByProcesses(other, wanted.sets);

@@ -34,10 +34,11 @@ class Filled {
     const driver = new Driver(node.kernel, { unboundCidrs });
     this.ours.push(await timed(() => driver.take(events)));
     await driver.reconciler.stop();
-    if (driver.ops.some(({ kind }) => kind === 'bind-address')) throw new Error('an address was bound');
+    const ops = driver.takeOps();
+    if (ops.some(({ kind }) => kind === 'bind-address')) throw new Error('an address was bound');
     if (this.#recording === undefined) {
       await using recorder = await BenchNode.make({ rules: false });
-      this.#recording = await record(recorder, driver.ops);
+      this.#recording = await record(recorder, ops);
     }
     await using other = await BenchNode.make({ rules: false });
     this.floor.push(await replay(other, this.#recording));

@@ -24,11 +24,11 @@ describe('Pace', () => {
     return { pieces, looks };
   }
 
-  test('of small pieces it sees each sixteenth, and is late by no more than that', () => {
+  test('of small pieces it sees one of thirty-two, and is late by no more than that', () => {
     const { pieces, looks } = work(0.01, 8);
     expect(pieces).toBeGreaterThanOrEqual(800);
-    expect(pieces).toBeLessThanOrEqual(816);
-    expect(looks).toBeLessThanOrEqual(52);
+    expect(pieces).toBeLessThanOrEqual(832);
+    expect(looks).toBeLessThanOrEqual(32);
   });
 
   test('large pieces are seen one by one', () => {
@@ -42,7 +42,7 @@ describe('Pace', () => {
     const pace = new Pace(8);
     for (let piece = 0; piece < 100; piece++) expect(pace.due).toBe(false);
     now = 9;
-    const asked = Array.from({ length: 17 }, () => pace.due);
+    const asked = Array.from({ length: 33 }, () => pace.due);
     expect(asked).toContain(true);
   });
 
@@ -55,6 +55,6 @@ describe('Pace', () => {
     pace.renew();
     expect(pace.due).toBe(false);
     now = 16;
-    expect(Array.from({ length: 17 }, () => pace.due).at(-1)).toBe(true);
+    expect(Array.from({ length: 33 }, () => pace.due).at(-1)).toBe(true);
   });
 });
