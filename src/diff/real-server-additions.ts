@@ -1,5 +1,5 @@
 import type { Op } from '../state/op.ts';
-import { type RealServer, type RealServerKey, realServerKey } from '../state/real-server.ts';
+import { compareRealServer } from '../state/real-server.ts';
 import { type VirtualServerId, sameVirtualServer } from '../state/virtual-server.ts';
 import type { WantedVirtualServer } from './virtual-server-diff.ts';
 
@@ -13,15 +13,18 @@ export function realServerAdditions(
   want: WantedVirtualServer,
 ): Op[] | undefined {
   if (!sameVirtualServer(before.virtualServer, want.virtualServer)) return undefined;
-  const known = new Map<RealServerKey, RealServer>();
-  for (const server of before.realServers) known.set(realServerKey(server), server);
   const ops: Op[] = [];
+  // Both lists are sorted: whoever stands before the next one wanted is wanted no more.
+  let at = 0;
   for (const realServer of want.realServers) {
-    const key = realServerKey(realServer);
-    const was = known.get(key);
-    known.delete(key);
-    if (was === undefined) ops.push({ kind: 'add-real-server', id, realServer });
-    else if (was.weight !== realServer.weight) ops.push({ kind: 'edit-real-server', id, realServer });
+    const was = before.realServers[at];
+    const order = was === undefined ? 1 : compareRealServer(was, realServer);
+    if (order < 0) return undefined;
+    if (order > 0) ops.push({ kind: 'add-real-server', id, realServer });
+    else {
+      at += 1;
+      if (was?.weight !== realServer.weight) ops.push({ kind: 'edit-real-server', id, realServer });
+    }
   }
-  return known.size > 0 ? undefined : ops;
+  return at < before.realServers.length ? undefined : ops;
 }

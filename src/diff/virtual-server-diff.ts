@@ -6,6 +6,7 @@ import type { DrainLedger } from './drain.ts';
 /** A virtual server as wanted. */
 export interface WantedVirtualServer {
   readonly virtualServer: VirtualServer;
+  /** Sorted, no two alike. */
   readonly realServers: readonly RealServer[];
 }
 

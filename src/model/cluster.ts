@@ -7,7 +7,7 @@ import { type NodeModel, defineNode } from './node.ts';
 import { same } from './same.ts';
 import { defineService, isForUs } from './service-definition.ts';
 import type { ServiceDefinition, ServiceModel } from './service-model.ts';
-import { type SliceModel, defineSlice } from './slice-model.ts';
+import { type SliceModel, defineSlice, sameEndpoints, sameSlice } from './slice-model.ts';
 import { TRIGGER_TIME_ANNOTATION, parseTime } from './trigger-time.ts';
 import { type ModelWarning, Warnings, quoted } from './warnings.ts';
 
@@ -245,7 +245,7 @@ export class Cluster {
   readonly #setSlice = (key: NamespacedName, slice: EndpointSlice): void => {
     const known = this.#slices.get(key);
     const model = defineSlice(slice, this.#nodeName);
-    if (same(model, known)) return;
+    if (sameSlice(model, known)) return;
     if (known !== undefined && known.owner !== model?.owner) this.#deleteSlice(key);
     if (model === undefined) return;
     const { owner } = model;
@@ -294,5 +294,19 @@ function without(slices: readonly SliceModel[], gone: string): readonly SliceMod
 function sameInputs(a: Inputs, b: Inputs): boolean {
   if (a.definition === undefined || b.definition === undefined) return a.definition === b.definition;
   if (!same(a.definition, b.definition)) return false;
-  return a.slices === b.slices || same(mergeSlices(a.definition, a.slices), mergeSlices(b.definition, b.slices));
+  if (a.slices === b.slices) return true;
+  if (areOthersOfOneSlice(a.slices, b.slices, b.definition)) return false;
+  return same(mergeSlices(a.definition, a.slices), mergeSlices(b.definition, b.slices));
+}
+
+/** The most frequent change of all, told without merging anything: other endpoints in the only slice, of a port that the service has. */
+function areOthersOfOneSlice(
+  before: readonly SliceModel[],
+  after: readonly SliceModel[],
+  { ports }: ServiceDefinition,
+): boolean {
+  const [a, b] = [before[0], after[0]];
+  if (a === undefined || b === undefined || before.length > 1 || after.length > 1) return false;
+  const served = b.ports.some((port) => ports.some((own) => own.name === port.name && own.protocol === port.protocol));
+  return served && same(a.ports, b.ports) && !sameEndpoints(a, b);
 }

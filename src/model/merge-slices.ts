@@ -1,4 +1,5 @@
 import { compareIp } from '../net/ip.ts';
+import { eachOnce } from './each-once.ts';
 import type { EndpointModel, ServiceDefinition, ServiceModel, ServicePortDefinition } from './service-model.ts';
 import type { SliceModel } from './slice-model.ts';
 import type { ModelWarning } from './warnings.ts';
@@ -28,18 +29,11 @@ function endpointsOf(port: ServicePortDefinition, slices: readonly SliceModel[])
       }
     }
   }
-  return found.length < 2 ? found : eachOnce(found.sort(compareEndpoints));
+  return eachOnce(found, compareEndpoints, isLocal);
 }
 
-/** Of those with one address and port, which stand in the order they came: the first, or the first that is local. */
-function eachOnce(sorted: readonly EndpointModel[]): readonly EndpointModel[] {
-  const distinct: EndpointModel[] = [];
-  for (const endpoint of sorted) {
-    const last = distinct.at(-1);
-    if (last === undefined || compareEndpoints(last, endpoint) !== 0) distinct.push(endpoint);
-    else if (endpoint.local && !last.local) distinct[distinct.length - 1] = endpoint;
-  }
-  return distinct;
+function isLocal({ local }: EndpointModel): boolean {
+  return local;
 }
 
 function compareEndpoints(a: EndpointModel, b: EndpointModel): number {

@@ -1,11 +1,13 @@
 import type { Endpoint, EndpointSlice } from '../kube/objects.ts';
 import { exact } from '../net/exact.ts';
-import { type IpAddress, familyLabel, familyOf } from '../net/ip.ts';
+import { type IpAddress, compareIp, familyLabel, familyOf } from '../net/ip.ts';
 import { type NamespacedName, namespacedName } from '../net/names.ts';
 import { type Port, toPort } from '../net/port.ts';
 import type { Protocol } from '../net/protocol.ts';
 import { usableAddress } from './addresses.ts';
+import { eachOnce } from './each-once.ts';
 import { toProtocol } from './protocols.ts';
+import { same } from './same.ts';
 import type { EndpointTraits } from './service-model.ts';
 import { type ModelWarning, Warnings, quoted } from './warnings.ts';
 
@@ -29,6 +31,7 @@ export interface SliceModel {
   /** The service that it belongs to. */
   readonly owner: NamespacedName;
   readonly ports: readonly SlicePort[];
+  /** Sorted by address, no two alike. */
   readonly endpoints: readonly SliceEndpoint[];
   readonly warnings: readonly ModelWarning[];
 }
@@ -78,7 +81,29 @@ function sliceEndpoints(slice: EndpointSlice, nodeName: string, warnings: Warnin
     }
     return [{ address, traits: traitsOf(endpoint, nodeName, hinted) }];
   });
-  return exact(endpoints);
+  return exact(eachOnce(endpoints, compareAddress, isLocal));
+}
+
+function compareAddress(a: SliceEndpoint, b: SliceEndpoint): number {
+  return compareIp(a.address, b.address);
+}
+
+function isLocal({ traits }: SliceEndpoint): boolean {
+  return traits.local;
+}
+
+export function sameSlice(a: SliceModel | undefined, b: SliceModel | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  if (a === b) return true;
+  const known = a.name === b.name && a.owner === b.owner && sameEndpoints(a, b);
+  return known && same(a.ports, b.ports) && same(a.warnings, b.warnings);
+}
+
+export function sameEndpoints({ endpoints: a }: SliceModel, { endpoints: b }: SliceModel): boolean {
+  return (
+    a.length === b.length &&
+    a.every(({ address, traits }, at) => address === b[at]?.address && same(traits, b[at]?.traits))
+  );
 }
 
 const NO_NAMES: readonly string[] = Object.freeze([]);

@@ -5,7 +5,6 @@ import type { PlanDraft } from './plan-draft.ts';
 /** Cluster IPs follow the internal traffic policy. Without endpoints the virtual server stands empty. */
 export function planClusterIp(draft: PlanDraft, view: FamilyView): void {
   const address = view.clusterIp;
-  bindClusterIp(draft, view, address);
   for (const port of view.ports) {
     draft.addEntry('CLUSTER-IP', view.family, {
       type: 'hash:ip,port',
@@ -15,4 +14,5 @@ export function planClusterIp(draft: PlanDraft, view: FamilyView): void {
     });
     serve(draft, view, port, { address, port: port.port }, port.destinations.internal);
   }
+  bindClusterIp(draft, view, address);
 }

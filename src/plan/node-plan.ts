@@ -2,12 +2,10 @@ import { NOTHING } from '../net/exact.ts';
 import type { IpAddress, IpFamily } from '../net/ip.ts';
 import type { NamespacedName } from '../net/names.ts';
 import type { IpSetEntry } from '../state/ip-set.ts';
-import { type RealServer, realServerKey } from '../state/real-server.ts';
 import {
   type VirtualServerId,
   type VirtualServerKey,
   formatVirtualServer,
-  sameVirtualServer,
   virtualServerKey,
 } from '../state/virtual-server.ts';
 import { PlannedSet, type PlannedSetEntries } from './planned-set.ts';
@@ -18,6 +16,7 @@ import type {
   PlannedVirtualServer,
   ServicePlan,
 } from './service-plan.ts';
+import { samePlanned } from './share-plan.ts';
 import { SET_ROLES, type SetRole } from './set-names.ts';
 
 /** What must be true of one virtual server now: there as wanted, or gone. */
@@ -101,21 +100,25 @@ export class NodePlan {
     else this.#services.set(service, plan);
     if (plan?.healthCheck === undefined) this.#healthChecks.delete(service);
     else this.#healthChecks.set(service, plan.healthCheck);
-    // New demands are counted before old ones are dropped: what both want never reaches zero.
-    if (plan !== undefined) this.#demand(service, plan);
-    if (old === undefined) return;
-    const kept = new Set(plan?.virtualServers.map((planned) => virtualServerKey(planned.virtualServer)));
-    for (const { virtualServer } of old.virtualServers) {
-      if (!kept.has(virtualServerKey(virtualServer))) this.#unclaim(service, virtualServer);
-    }
-    for (const address of old.addresses) this.#countAddress(address, -1);
-    for (const entry of old.entries) this.#set(entry).remove(entry, this.#recording);
+    // New demands are counted before old ones are dropped: what both want never reaches zero. What the plans share is not counted at all.
+    if (plan !== undefined) this.#demand(service, plan, old);
+    if (old !== undefined) this.#drop(service, old, plan);
   }
 
-  #demand(service: NamespacedName, plan: ServicePlan): void {
-    for (const planned of plan.virtualServers) this.#claim(service, planned);
-    for (const address of plan.addresses) this.#countAddress(address, 1);
+  #demand(service: NamespacedName, plan: ServicePlan, old: ServicePlan | undefined): void {
+    plan.virtualServers.forEach((planned, at) => {
+      if (planned !== old?.virtualServers[at]) this.#claim(service, planned);
+    });
+    if (plan.addresses !== old?.addresses) for (const address of plan.addresses) this.#countAddress(address, 1);
+    if (plan.entries === old?.entries) return;
     for (const entry of plan.entries) this.#set(entry).add(entry, this.#recording);
+  }
+
+  #drop(service: NamespacedName, old: ServicePlan, plan: ServicePlan | undefined): void {
+    for (const id of goneIds(old.virtualServers, plan?.virtualServers ?? NOTHING)) this.#unclaim(service, id);
+    if (old.addresses !== plan?.addresses) for (const address of old.addresses) this.#countAddress(address, -1);
+    if (old.entries === plan?.entries) return;
+    for (const entry of old.entries) this.#set(entry).remove(entry, this.#recording);
   }
 
   service(name: NamespacedName): ServicePlan | undefined {
@@ -193,7 +196,7 @@ export class NodePlan {
     for (const [key, { id, before }] of this.#touchedVirtualServers) {
       const want = this.virtualServer(key);
       if (before === 'unknown') virtualServers.push({ id, want, before: undefined });
-      else if (!samePlanned(before, want)) virtualServers.push({ id, want, before });
+      else if (!sameDemand(before, want)) virtualServers.push({ id, want, before });
     }
     const addresses: AddressChange[] = [];
     for (const [address, before] of this.#touchedAddresses) {
@@ -271,21 +274,23 @@ export class NodePlan {
 
 const NO_ENTRIES: PlannedSetEntries = new Map();
 
-function samePlanned(a: PlannedVirtualServer | undefined, b: PlannedVirtualServer | undefined): boolean {
-  if (a === undefined || b === undefined) return a === b;
-  if (a === b) return true;
-  return sameVirtualServer(a.virtualServer, b.virtualServer) && sameRealServers(a.realServers, b.realServers);
+function sameDemand(a: PlannedVirtualServer | undefined, b: PlannedVirtualServer | undefined): boolean {
+  return a === undefined || b === undefined ? a === b : samePlanned(a, b);
 }
 
-// Plans are sorted, so equal ones are equal place by place.
-function sameRealServers(a: readonly RealServer[], b: readonly RealServer[]): boolean {
-  return (
-    a.length === b.length &&
-    a.every((server, i) => {
-      const other = b[i];
-      return other !== undefined && server.weight === other.weight && realServerKey(server) === realServerKey(other);
-    })
-  );
+/** Virtual servers that are not there afterwards. */
+function goneIds(
+  before: readonly PlannedVirtualServer[],
+  after: readonly PlannedVirtualServer[],
+): readonly VirtualServerId[] {
+  const key = ({ virtualServer }: PlannedVirtualServer): VirtualServerKey => virtualServerKey(virtualServer);
+  const inPlace = (planned: PlannedVirtualServer, at: number): boolean => {
+    const other = after[at];
+    return other !== undefined && key(other) === key(planned);
+  };
+  if (before.every(inPlace)) return NOTHING;
+  const kept = new Set(after.map(key));
+  return before.filter((planned) => !kept.has(key(planned))).map(({ virtualServer }) => virtualServer);
 }
 
 /** The entries alone, for operations that carry them. */

@@ -62,7 +62,7 @@ export class PlanDraft {
       addresses: sortedOnce(this.#addresses, compareIp),
       entries: sortedOnce(this.#entries, compareEntry),
       ...(this.#healthCheck === undefined ? {} : { healthCheck: this.#healthCheck }),
-      udp: only(sortedOnce(this.#udp, compareUdp), ({ answering }) => answering.length > 0),
+      udp: exact(only(sortedOnce(this.#udp, compareUdp), ({ answering }) => answering.length > 0)),
       noLocalEndpoints: this.#noLocal,
       warnings: sortedOnce(this.#warnings, compareWarning),
     };
@@ -71,10 +71,10 @@ export class PlanDraft {
 
 /** Of equal ones the first that was added. */
 function sortedOnce<T>(items: readonly T[], compare: (a: T, b: T) => number): readonly T[] {
-  if (items.length < 2) return exact(items);
+  // As they stand already, mostly: the rules are asked in the order of what they add.
+  if (items.every((item, at) => at === 0 || compare(items[at - 1] ?? item, item) < 0)) return exact(items);
   const sorted = items.toSorted(compare);
-  const isFirst = (item: T, at: number): boolean => at === 0 || compare(sorted[at - 1] ?? item, item) !== 0;
-  return sorted.every(isFirst) ? sorted : exact(sorted.filter(isFirst));
+  return exact(sorted.filter((item, at) => at === 0 || compare(sorted[at - 1] ?? item, item) !== 0));
 }
 
 function comparePlanned(a: PlannedVirtualServer, b: PlannedVirtualServer): number {

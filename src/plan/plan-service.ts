@@ -11,13 +11,13 @@ import type { NodeView, PlanConfig } from './plan-config.ts';
 import { PlanDraft } from './plan-draft.ts';
 import type { ServicePlan } from './service-plan.ts';
 
-/** In this order: of two that want one virtual server the first has it. */
+/** In this order: of two that want one virtual server the first has it. Entries come in the order in which they are sorted. */
 const FAMILY_RULES: readonly ((draft: PlanDraft, view: FamilyView) => void)[] = [
+  planHairpin,
   planClusterIp,
   planExternalIps,
   planLoadBalancerIps,
   planNodePorts,
-  planHairpin,
 ];
 
 /** All that a service demands of this node's kernel. Pure: the same service, node and configuration give an equal plan. */

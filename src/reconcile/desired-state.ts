@@ -1,3 +1,4 @@
+import { NOTHING } from '../net/exact.ts';
 import type { IpAddress } from '../net/ip.ts';
 import { type NamespacedName, namespacedName } from '../net/names.ts';
 import type { Cluster } from '../model/cluster.ts';
@@ -5,10 +6,9 @@ import { nodeIps } from '../model/node.ts';
 import { NodePlan } from '../plan/node-plan.ts';
 import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
 import { planService } from '../plan/plan-service.ts';
-import type { PlanWarning, PlannedHealthCheck, PlannedUdp, ServicePlan } from '../plan/service-plan.ts';
+import type { PlanWarning, PlannedHealthCheck, ServicePlan } from '../plan/service-plan.ts';
+import { sharePlan } from '../plan/share-plan.ts';
 import type { Log } from '../observe/log.ts';
-import { realServerKey } from '../state/real-server.ts';
-import { virtualServerKey } from '../state/virtual-server.ts';
 import type { Breather } from '../net/breather.ts';
 
 /** The way to the API server for every pod: programmed before everything else. */
@@ -80,7 +80,7 @@ export class DesiredState {
     for (const name of names) {
       const before = this.plan.service(name);
       const after = this.#replan(name, node);
-      udpChanged ||= !sameUdp(before?.udp ?? NO_UDP, after?.udp ?? NO_UDP);
+      udpChanged ||= (before?.udp ?? NOTHING) !== (after?.udp ?? NOTHING);
       healthChecksChanged ||= !sameHealthCheck(before?.healthCheck, after?.healthCheck);
       if (breather.due) await breather.breathe();
     }
@@ -94,7 +94,7 @@ export class DesiredState {
   #replan(name: NamespacedName, node: NodeView): ServicePlan | undefined {
     const service = this.#cluster.service(name);
     const before = this.plan.service(name);
-    const after = service === undefined ? undefined : planService(service, node, this.#config);
+    const after = service === undefined ? undefined : sharePlan(planService(service, node, this.#config), before);
     this.plan.replace(name, after);
     if (after !== undefined && after.warnings.length > 0) this.#report(name, before?.warnings ?? [], after.warnings);
     return after;
@@ -124,24 +124,4 @@ export class DesiredState {
 
 function sameHealthCheck(a: PlannedHealthCheck | undefined, b: PlannedHealthCheck | undefined): boolean {
   return a?.port === b?.port && a?.localEndpoints === b?.localEndpoints;
-}
-
-const NO_UDP: readonly PlannedUdp[] = Object.freeze([]);
-
-// Plans are sorted, so equal ones are equal place by place.
-function sameUdp(a: readonly PlannedUdp[], b: readonly PlannedUdp[]): boolean {
-  return samePlaces(a, b, (left, right) => {
-    if (virtualServerKey(left.id) !== virtualServerKey(right.id)) return false;
-    return samePlaces(left.answering, right.answering, (one, other) => realServerKey(one) === realServerKey(other));
-  });
-}
-
-function samePlaces<T>(a: readonly T[], b: readonly T[], same: (left: T, right: T) => boolean): boolean {
-  return (
-    a.length === b.length &&
-    a.every((item, at) => {
-      const other = b[at];
-      return other !== undefined && same(item, other);
-    })
-  );
 }

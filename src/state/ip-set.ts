@@ -54,6 +54,8 @@ function plainKey(entry: IpSetEntry): number | bigint | string {
     case 'bitmap:port':
       return entry.port;
     case 'hash:ip,port,ip':
+      // A pod that reaches itself, as nearly all of these are; the others' keys are text.
+      return entry.address === entry.address2 ? virtualServerKey(entry) : formatIpSetEntry(entry);
     case 'hash:ip,port,net':
       return formatIpSetEntry(entry);
   }

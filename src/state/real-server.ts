@@ -1,4 +1,4 @@
-import { type IpAddress, formatHostPort, isIp4 } from '../net/ip.ts';
+import { type IpAddress, compareIp, formatHostPort, isIp4 } from '../net/ip.ts';
 import type { Port } from '../net/port.ts';
 
 /** A destination of a virtual server; always forwarded by masquerading (NAT), as kube-proxy does. */
@@ -8,6 +8,9 @@ export interface RealServer {
   /** 0 means: no new connections (draining). */
   readonly weight: number;
 }
+
+/** What tells one real server of a virtual server from the others. */
+type Endpoint = Pick<RealServer, 'address' | 'port'>;
 
 /** What the kernel adds when it reports a real server. */
 export interface ObservedRealServer extends RealServer {
@@ -21,10 +24,18 @@ export interface ObservedRealServer extends RealServer {
 /** address:port as one number (IPv4) or bigint (IPv6). */
 export type RealServerKey = (number | bigint) & { readonly __brand: 'RealServerKey' };
 
-export function realServerKey({ address, port }: Pick<RealServer, 'address' | 'port'>): RealServerKey {
+export function realServerKey({ address, port }: Endpoint): RealServerKey {
   return (isIp4(address) ? address * 0x1_0000 + port : (address << 16n) | BigInt(port)) as RealServerKey;
 }
 
-export function formatRealServer(server: Pick<RealServer, 'address' | 'port'>): string {
+export function sameRealServer(a: Endpoint, b: Endpoint): boolean {
+  return a.address === b.address && a.port === b.port;
+}
+
+export function compareRealServer(a: Endpoint, b: Endpoint): number {
+  return compareIp(a.address, b.address) || a.port - b.port;
+}
+
+export function formatRealServer(server: Endpoint): string {
   return formatHostPort(server.address, server.port);
 }
