@@ -1,6 +1,6 @@
 import type { Service, ServicePort } from '../kube/objects.ts';
 import { type Cidr, compareCidr, parseCidr } from '../net/cidr.ts';
-import { exact } from '../net/exact.ts';
+import { NOTHING, exact } from '../net/exact.ts';
 import { type IpAddress, compareIp, familyLabel, familyOf } from '../net/ip.ts';
 import type { NamespacedName } from '../net/names.ts';
 import { type Port, toPort } from '../net/port.ts';
@@ -34,9 +34,8 @@ export function isForUs(service: Service): boolean {
 export function defineService(name: NamespacedName, service: Service): ServiceDefinition {
   const warnings = new Warnings();
   const clusterIps = clusterAddresses(service, warnings);
-  const families = new Set(clusterIps.map(familyOf));
   const ofFamilies = (address: IpAddress, use: AddressUse): boolean => {
-    if (families.has(familyOf(address))) return true;
+    if (clusterIps.some((clusterIp) => familyOf(clusterIp) === familyOf(address))) return true;
     warnings.add(
       'wrong-family',
       `${use} is ${familyLabel(familyOf(address))}, but there is no such cluster IP: it is left out`,
@@ -91,6 +90,7 @@ function distinctAddresses(
   warnings: Warnings,
   accept: (address: IpAddress) => boolean,
 ): readonly IpAddress[] {
+  if (texts.length === 0) return NOTHING;
   const found = new Set<IpAddress>();
   for (const text of texts) {
     const address = usableAddress(text, use, warnings);
@@ -108,11 +108,14 @@ function virtualIngressIps(service: Service): string[] {
   );
 }
 
+const NO_SOURCE_RANGES = { sourceRanges: NOTHING, sourceRangeUnreadable: false } as const;
+
 function readSourceRanges(
   service: Service,
   warnings: Warnings,
 ): Pick<ServiceDefinition, 'sourceRanges' | 'sourceRangeUnreadable'> {
   const texts = service.loadBalancerSourceRanges;
+  if (texts.length === 0) return NO_SOURCE_RANGES;
   const ranges: Cidr[] = [];
   let unreadable = false;
   for (const text of texts) {

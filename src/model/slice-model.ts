@@ -69,18 +69,19 @@ function slicePorts(slice: EndpointSlice, warnings: Warnings): readonly SlicePor
 
 function sliceEndpoints(slice: EndpointSlice, nodeName: string, warnings: Warnings): readonly SliceEndpoint[] {
   const hinted = new Map<string, EndpointTraits>();
-  const endpoints = slice.endpoints.flatMap((endpoint) => {
+  const endpoints: SliceEndpoint[] = [];
+  for (const endpoint of slice.endpoints) {
     const { address: text, ready, serving } = endpoint;
     // One that is neither is never used: its comings and goings need not wake anybody.
-    if (text === '' || (!ready && !serving)) return [];
+    if (text === '' || (!ready && !serving)) continue;
     const address = usableAddress(text, 'endpoint', warnings);
-    if (address === undefined) return [];
+    if (address === undefined) continue;
     if (familyLabel(familyOf(address)) !== slice.addressType) {
       warnings.add('wrong-family', `endpoint ${quoted(text)} is not of its slice's address type: it is left out`);
-      return [];
+      continue;
     }
-    return [{ address, traits: traitsOf(endpoint, nodeName, hinted) }];
-  });
+    endpoints.push({ address, traits: traitsOf(endpoint, nodeName, hinted) });
+  }
   return exact(eachOnce(endpoints, compareAddress, isLocal));
 }
 

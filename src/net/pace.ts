@@ -1,5 +1,5 @@
 /** Milliseconds of work between two looks at the clock. */
-const LOOK_MS = 0.5;
+const LOOK_MS = 1;
 /** Pieces of work may suddenly be large: so many at most go unseen. */
 const MOST_PIECES = 32;
 

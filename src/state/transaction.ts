@@ -51,10 +51,9 @@ export function transaction(ops: readonly Op[]): Transaction {
 export function* transactionInSteps(ops: readonly Op[]): Generator<void, Transaction> {
   // Counted first, and then each put in its place: a list that grows is copied again and again, into memory that is new each time.
   const places = new Uint32Array(PHASES.length);
-  let steps = 0;
-  for (const { kind } of ops) {
-    claimPlace(places, kind);
-    if (++steps % OPS_A_STEP === 0) yield;
+  for (let start = 0; start < ops.length; start += OPS_A_STEP) {
+    for (const { kind } of ops.slice(start, start + OPS_A_STEP)) claimPlace(places, kind);
+    yield;
   }
   let end = 0;
   for (const [phase, count] of places.entries()) {
@@ -62,9 +61,9 @@ export function* transactionInSteps(ops: readonly Op[]): Generator<void, Transac
     end += count;
   }
   const sorted = ops.slice();
-  for (const op of ops) {
-    sorted[claimPlace(places, op.kind)] = op;
-    if (++steps % OPS_A_STEP === 0) yield;
+  for (let start = 0; start < ops.length; start += OPS_A_STEP) {
+    for (const op of ops.slice(start, start + OPS_A_STEP)) sorted[claimPlace(places, op.kind)] = op;
+    yield;
   }
   return { ops: sorted };
 }

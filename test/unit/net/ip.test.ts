@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
+import ipaddr from 'ipaddr.js';
 import { cidrContains, cidrOf, formatCidr, parseCidr } from '../../../src/net/cidr.ts';
 import {
   type Ip4,
@@ -30,6 +31,11 @@ describe('parseIp', () => {
     ['::', '::'],
     ['::ffff:10.0.0.1', '10.0.0.1'],
     ['2001:db8::10.0.0.1', '2001:db8::a00:1'],
+    ['::10.0.0.1', '::a00:1'],
+    ['1:2:3:4:5:6:7:8', '1:2:3:4:5:6:7:8'],
+    ['1:2:3:4:5:6:7::', '1:2:3:4:5:6:7:0'],
+    ['::2:3:4:5:6:7:8', '0:2:3:4:5:6:7:8'],
+    ['1:2:3:4:5:6:10.0.0.1', '1:2:3:4:5:6:a00:1'],
   ])('reads %s as %s', (text, canonical) => {
     const address = parseIp(text);
     expect(address === undefined ? undefined : formatIp(address)).toBe(canonical);
@@ -47,6 +53,24 @@ describe('parseIp', () => {
     '::g',
     'a',
     '1:2',
+    ':',
+    ':::',
+    ':1',
+    '1:',
+    '1::2::3',
+    '1:::2',
+    '1:2:3:4:5:6:7',
+    '1:2:3:4:5:6:7:8:9',
+    '1:2:3:4:5:6:7:8:',
+    '1:2:3:4::5:6:7:8',
+    '12345::',
+    '::1.2.3',
+    '::1.2.3.4:5',
+    '::1.2.3.4.5',
+    '::0x1.2.3.4',
+    '1:2:3:4:5:6:7:1.2.3.4',
+    '1.2.3.4::',
+    ':: ',
   ])('refuses %p', (text) => expect(parseIp(text)).toBeUndefined());
 
   test('text and bytes give back what they were made from', () => {
@@ -56,6 +80,23 @@ describe('parseIp', () => {
         writeIp(address, bytes, 2);
         expect(familyOf(address) === 4 ? ip4FromBytes(bytes, 2) : ip6FromBytes(bytes, 2)).toBe(address);
         expect(parseIp(formatIp(address))).toBe(address);
+      }),
+    );
+  });
+
+  test('groups of IPv6 are read as another reader reads them, with any zeros left out', () => {
+    const group = fc.oneof(fc.constant(0), fc.nat(0xffff));
+    fc.assert(
+      fc.property(fc.array(group, { minLength: 8, maxLength: 8 }), fc.nat(7), fc.nat(7), (groups, at, length) => {
+        const words = groups.map((value) => value.toString(16));
+        const left = groups.slice(at, at + length).every((value) => value === 0) && length > 0;
+        const text = left
+          ? `${words.slice(0, at).join(':')}::${words.slice(at + length).join(':')}`
+          : words.join(':').toUpperCase();
+        const bytes = Uint8Array.from(ipaddr.IPv6.parse(text).toByteArray());
+        const address = ip6FromBytes(bytes, 0);
+        fc.pre(address >> 32n !== 0xffffn);
+        expect(parseIp(text)).toBe(address);
       }),
     );
   });
