@@ -11,7 +11,7 @@ import { StandingNotice } from './standing-notice.ts';
 import { type Readings, TrafficAccounts } from './traffic-accounts.ts';
 
 export interface ServiceMetricsOptions {
-  readonly kernel: Pick<Kernel, 'getVirtualServerStats' | 'getRealServers' | 'getRealServerStats'>;
+  readonly kernel: Pick<Kernel, 'getVirtualServerStats' | 'getRealServerStats'>;
   readonly cluster: Pick<Cluster, 'definition'>;
   readonly plan: () => Pick<NodePlan, 'services' | 'virtualServer'>;
   /** Up to so many services; 0: never. */
@@ -31,10 +31,7 @@ interface PlannedPort {
 }
 
 interface RealServersRead {
-  readonly realServers: ReadonlyMap<
-    VirtualServerKey,
-    readonly Pick<RealServerStats, 'activeConnections' | 'inactiveConnections'>[]
-  >;
+  readonly realServers: ReadonlyMap<VirtualServerKey, readonly RealServerStats[]>;
   readonly byPort: ReadonlyMap<string, readonly RealServerTraffic[]>;
 }
 
@@ -115,9 +112,8 @@ export class ServiceMetrics {
     ports: ReadonlyMap<string, PlannedPort>,
     ids: readonly VirtualServerId[],
   ): Promise<RealServersRead> {
-    const { kernel } = this.#options;
-    if (this.#realServers === undefined) return { realServers: await kernel.getRealServers(ids), byPort: new Map() };
-    const realServers = await kernel.getRealServerStats(ids);
+    const realServers = await this.#options.kernel.getRealServerStats(ids);
+    if (this.#realServers === undefined) return { realServers, byPort: new Map() };
     return { realServers, byPort: await new Breather().finish(this.#realServers.count(ports, realServers)) };
   }
 

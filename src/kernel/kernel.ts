@@ -63,7 +63,10 @@ export interface Kernel {
 
   /** All virtual servers by address (firewall-mark ones are left out), both families. */
   getVirtualServers(): Promise<VirtualServer[]>;
-  /** Counters of all of them, from one dump. The kernel brings them up to date about every two seconds. */
+  /**
+   * Counters of all of them, from one dump. The kernel brings them up to date about every two seconds. Nothing else waits for this, nor
+   * for getRealServerStats.
+   */
   getVirtualServerStats(): Promise<Map<VirtualServerKey, VirtualServerStats>>;
   /** Just these; absent in the result where the kernel has none. Cost follows the number asked for. */
   findVirtualServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServer>>;

@@ -1,4 +1,5 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import type { Op } from '../../src/state/op.ts';
 import type { RuleSet } from '../../src/state/rule-set.ts';
@@ -60,6 +61,28 @@ describe('the kernel of Linux', () => {
     expect(found).toHaveLength(1);
     const [servers] = (await bed.kernel.getRealServers(found)).values();
     expect(servers).toMatchObject([{ weight: 5, forwarding: 3 }]);
+  });
+
+  test('lets no change wait for counters', async () => {
+    const ids = Array.from({ length: 500 }, (_, n) => virtualServer(address(4, n + 1), 80));
+    const servers = Array.from({ length: 20 }, (_, n) => realServer(endpoint(4, n + 1), 8080));
+    await apply(
+      ...ids.flatMap((id): Op[] => [
+        { kind: 'add-virtual-server', virtualServer: id },
+        ...servers.map((each): Op => ({ kind: 'add-real-server', id, realServer: each })),
+      ]),
+    );
+    // Opens the socket.
+    await bed.kernel.getVirtualServerStats();
+    const { netlinkSends } = bed.kernel.counters;
+    const stats = bed.kernel.getRealServerStats(ids);
+    // Its questions are on their way.
+    await setImmediate();
+    await apply({ kind: 'delete-real-server', id: ids[0]!, realServer: servers[0]! });
+    // One for the change, and one for each virtual server that was asked about by then.
+    expect(bed.kernel.counters.netlinkSends - netlinkSends).toBeLessThan(ids.length);
+    expect((await stats).size).toBe(ids.length);
+    expect(bed.kernel.counters.netlinkSends - netlinkSends).toBe(ids.length + 1);
   });
 
   test("leaves others' sets alone, and removes the twins that a crash left", async () => {

@@ -275,7 +275,7 @@ test('a kernel that cannot be read is said once, and the scrape goes on without'
   exist(CLUSTER_IP);
   kernel.setStats(CLUSTER_IP, { connections: 4 });
   expect(await connections()).toEqual({ 'default/web:http/TCP': 4 });
-  kernel.failMethod('getRealServers', 'ENOBUFS');
+  kernel.failMethod('getRealServerStats', 'ENOBUFS');
   expect(await metrics.read()).toEqual([]);
   expect(await metrics.read()).toEqual([]);
   expect(log.lines).toHaveLength(1);
