@@ -23,7 +23,7 @@ const OUR_SETS: ReadonlySet<string> = new Set(SET_ROLES.flatMap((role) => IP_FAM
 export async function cleanUp(config: ProxyConfig): Promise<number> {
   const { log } = openLog(config);
   return reportFailure(log, async () => {
-    await requireRights({ rules: true });
+    requireRights({ rules: true });
     const kernel = createLinuxKernel({ log: log.child('kernel') });
     try {
       return await removeAll(kernel, new Leftovers(createCommandRunner()), config, log);

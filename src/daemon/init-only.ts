@@ -9,7 +9,7 @@ import { requireRights } from './rights.ts';
 export async function initOnly(config: ProxyConfig): Promise<number> {
   const { log } = openLog(config);
   return reportFailure(log, async () => {
-    await requireRights({ rules: false });
+    requireRights({ rules: false });
     const kernel = createLinuxKernel({ log: log.child('kernel') });
     try {
       await kernel.probeScheduler(config.scheduler);

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
 import { StartupError } from './startup-error.ts';
 
 /** linux/capability.h. */
@@ -35,7 +35,7 @@ export function missingRight(status: string, rules: boolean): string | undefined
 }
 
 /** Said before anything else is tried: without these rights every other complaint would only be a symptom. */
-export async function requireRights(needs: { readonly rules: boolean }): Promise<void> {
-  const missing = missingRight(await readFile('/proc/self/status', 'utf8'), needs.rules);
+export function requireRights(needs: { readonly rules: boolean }): void {
+  const missing = missingRight(readFileSync('/proc/self/status', 'utf8'), needs.rules);
   if (missing !== undefined) throw new StartupError(missing);
 }

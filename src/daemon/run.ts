@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { writeFileSync } from 'node:fs';
 import { watchConfigFile } from '../config/config-file-watch.ts';
 import type { ProxyConfig } from '../config/proxy-config.ts';
 import { createCommandRunner } from '../kernel/command-runner.ts';
@@ -64,7 +64,7 @@ async function start(
   const { log } = control;
   const clock = SYSTEM_CLOCK;
   const nodeName = nodeNameOf(config);
-  await setOomScore(config.oomScoreAdj, log);
+  setOomScore(config.oomScoreAdj, log);
 
   // Whatever is wrong with credentials, rights, ports or the kernel is said before anything lasting is written.
   const metrics = new ProxyMetrics([4, 6], config.featureGates, PHASES);
@@ -72,7 +72,7 @@ async function start(
   started.defer(() => opened.close());
   const events = new DaemonEvents(nodeName, opened.eventSink, clock, log.child('events'));
   started.defer(() => events.close());
-  await requireRights({ rules: true });
+  requireRights({ rules: true });
 
   const cluster = new Cluster(nodeName);
   const health = new ProxyHealth(2 * config.syncPeriod);
@@ -206,9 +206,9 @@ function watchConfig(config: ProxyConfig, stop: StopSignal, started: AsyncDispos
   started.defer(() => watch.close());
 }
 
-async function setOomScore(score: number, log: Log): Promise<void> {
+function setOomScore(score: number, log: Log): void {
   try {
-    await writeFile('/proc/self/oom_score_adj', String(score));
+    writeFileSync('/proc/self/oom_score_adj', String(score));
   } catch (error) {
     log.debug(2, `the OOM score could not be set: ${String(error)}`, { score });
   }

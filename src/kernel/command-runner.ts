@@ -75,10 +75,15 @@ async function start(
   }
 }
 
-/** The environment programs get: the administrator's folders are searched too, and messages are not translated. */
-function commandEnvironment(): string[] {
+/** Where programs are looked for, in this order: the administrator's folders too. */
+export function searchPath(): readonly string[] {
   const { PATH = '' } = process.env;
-  return [`PATH=${PATH}:/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin`, 'LC_ALL=C'];
+  return [...PATH.split(':'), '/usr/local/sbin', '/usr/sbin', '/sbin', '/usr/bin', '/bin'];
+}
+
+/** The environment programs get: messages are not translated. */
+function commandEnvironment(): string[] {
+  return [`PATH=${searchPath().join(':')}`, 'LC_ALL=C'];
 }
 
 function textOf({ buffer, byteOffset, byteLength }: Uint8Array<ArrayBuffer>): string {

@@ -1,5 +1,7 @@
+import path from 'node:path';
 import { IP_FAMILIES, type IpFamily } from '../net/ip.ts';
 import type { CommandResult, CommandRunner } from './command-runner.ts';
+import { type IptablesFiles, NO_IPTABLES_FILES } from './iptables-files.ts';
 import { type SavedTables, parseSave } from './iptables-script.ts';
 import { KernelError } from './kernel-error.ts';
 
@@ -22,25 +24,40 @@ export function iptablesFailure(program: string, { status, stderr }: CommandResu
   return new KernelError('iptables', code, `${program} failed with status ${status}${hint}: ${words}`);
 }
 
+/** Where rules are written. */
+const TABLES = ['mangle', 'nat', 'filter'];
+
 /** The variant that a node uses, and what was seen in force in it. */
 export interface Detection {
   readonly variant: IptablesVariant;
   /** Without the families that could not be read, and without any where it is not known which variant "system" is. */
   readonly saved: ReadonlyMap<IpFamily, SavedTables>;
+  /** The families of which it is known by now that the kernel has what rules are written to. */
+  readonly usable: ReadonlySet<IpFamily>;
 }
 
 /**
  * Which variant this node uses: the only one that is installed and that the kernel has, else the one with a kubelet's hint chain, else
  * the one with more rules, else (none has any) what plain `iptables` is.
  */
-export async function detectVariant(runner: CommandRunner): Promise<Detection> {
-  const [nft, legacy] = await Promise.all([weigh(runner, 'nft'), weigh(runner, 'legacy')]);
-  if (nft === undefined || legacy === undefined) return nft ?? legacy ?? { variant: 'system', saved: new Map() };
+export async function detectVariant(
+  runner: CommandRunner,
+  files: IptablesFiles = NO_IPTABLES_FILES,
+): Promise<Detection> {
+  const [nft, legacy] = await Promise.all([weigh(runner, files, 'nft'), weigh(runner, files, 'legacy')]);
+  if (nft === undefined || legacy === undefined) {
+    return nft ?? legacy ?? { variant: 'system', saved: new Map(), usable: new Set() };
+  }
   if (nft.hinted !== legacy.hinted) return nft.hinted ? nft : legacy;
   if (nft.rules !== legacy.rules) return nft.rules > legacy.rules ? nft : legacy;
-  // Without a rule in either there is nothing to be known of plain iptables but that.
+  // Without a rule in either there is nothing to be known of plain iptables but that, and what it is a link to.
   const empty = nft.rules === 0 ? [...nft.saved.keys()] : [];
-  return { variant: 'system', saved: new Map(empty.map((family) => [family, new Map()])) };
+  const plainNft = path.basename(files.program(programName('system', 4, 'restore')) ?? '').startsWith('xtables-nft');
+  return {
+    variant: 'system',
+    saved: new Map(empty.map((family) => [family, new Map()])),
+    usable: plainNft ? nft.usable : new Set(),
+  };
 }
 
 interface Weight extends Detection {
@@ -49,20 +66,33 @@ interface Weight extends Detection {
 }
 
 /** undefined when the variant is not installed, or this kernel does not have it. */
-async function weigh(runner: CommandRunner, variant: 'legacy' | 'nft'): Promise<Weight | undefined> {
-  const read = async (family: IpFamily) =>
-    [family, await savedBy(runner, programName(variant, family, 'save'))] as const;
+async function weigh(
+  runner: CommandRunner,
+  files: IptablesFiles,
+  variant: 'legacy' | 'nft',
+): Promise<Weight | undefined> {
+  const read = async (family: IpFamily) => {
+    const program = programName(variant, family, 'save');
+    const isEmpty = variant === 'legacy' && files.legacyTables(family) === '' && files.program(program) !== undefined;
+    return [family, isEmpty ? new Map<string, never>() : await savedBy(runner, program)] as const;
+  };
   const saved = new Map<IpFamily, SavedTables>();
+  const usable = new Set<IpFamily>();
   let rules = 0;
   let hinted = false;
   for (const [family, tables] of await Promise.all(IP_FAMILIES.map(read))) {
     if (tables === undefined) continue;
     saved.set(family, tables);
+    // nf_tables answers as a whole, and makes tables with the first rule; ip_tables has a module for each.
+    if (variant === 'nft' || TABLES.every((table) => tables.has(table))) usable.add(family);
     for (const chains of tables.values()) for (const chain of chains.values()) rules += chain.length;
     hinted ||= HINTS.some((hint) => tables.get('mangle')?.has(hint) === true);
   }
-  return saved.size === 0 ? undefined : { variant, saved, rules, hinted };
+  return saved.size === 0 ? undefined : { variant, saved, usable, rules, hinted };
 }
+
+/** What iptables-restore --test is given to find out whether all tables are there. */
+export const PROBE_SCRIPT = TABLES.map((table) => `*${table}\nCOMMIT\n`).join('');
 
 async function savedBy(runner: CommandRunner, program: string): Promise<SavedTables | undefined> {
   try {

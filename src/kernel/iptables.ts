@@ -2,6 +2,7 @@ import type { IpFamily } from '../net/ip.ts';
 import type { Log } from '../observe/log.ts';
 import type { RuleSet } from '../state/rule-set.ts';
 import type { CommandRunner } from './command-runner.ts';
+import { type IptablesFiles, NO_IPTABLES_FILES } from './iptables-files.ts';
 import {
   type SavedTables,
   type Spellings,
@@ -13,6 +14,7 @@ import {
 } from './iptables-script.ts';
 import {
   type IptablesVariant,
+  PROBE_SCRIPT,
   detectVariant,
   iptablesFailure,
   otherVariant,
@@ -28,11 +30,10 @@ const RESTORE_DEADLINE_MS = (LOCK_SECONDS + 30) * 1000;
 /** What was seen longer ago than this is not built upon. */
 const SEEN_MS = 60_000;
 
-const PROBED_TABLES = ['mangle', 'nat', 'filter'];
-
 /** Keeps whole chains and the jumps to them in force, with the programs iptables-save and iptables-restore. */
 export class Iptables {
   readonly #runner: CommandRunner;
+  readonly #files: IptablesFiles;
   readonly #log: Log;
   readonly #onWrite: () => void;
   readonly #onRestoreFailure: (family: IpFamily) => void;
@@ -40,6 +41,8 @@ export class Iptables {
   /** What was in force when the variant was found out, until a check has used it. */
   readonly #seen = new Map<IpFamily, SavedTables>();
   readonly #written = new Set<IpFamily>();
+  /** Families of which detection has told already what probe() is to find out. */
+  #usable: ReadonlySet<IpFamily> = new Set();
   #seenAt = 0;
   #variant: Promise<IptablesVariant> | undefined;
 
@@ -48,11 +51,13 @@ export class Iptables {
     log: Log,
     onWrite: () => void,
     onRestoreFailure: (family: IpFamily) => void = () => undefined,
+    files: IptablesFiles = NO_IPTABLES_FILES,
   ) {
     this.#runner = runner;
     this.#log = log;
     this.#onWrite = onWrite;
     this.#onRestoreFailure = onRestoreFailure;
+    this.#files = files;
   }
 
   /** Found out once, then remembered; tried again next time where it failed. */
@@ -69,9 +74,9 @@ export class Iptables {
   /** Whether the program and all tables are there, by a run that changes nothing. */
   async probe(family: IpFamily): Promise<void> {
     const program = await this.#program(family, 'restore');
-    const stdin = PROBED_TABLES.map((table) => `*${table}\nCOMMIT\n`).join('');
+    if (this.#usable.has(family)) return;
     const result = await this.#runner.run(program, ['--noflush', '--test', `--wait=${LOCK_SECONDS}`], {
-      stdin,
+      stdin: PROBE_SCRIPT,
       deadlineMs: RESTORE_DEADLINE_MS,
     });
     if (result.status !== 0) throw iptablesFailure(program, result);
@@ -118,7 +123,8 @@ export class Iptables {
 
   async #detect(): Promise<IptablesVariant> {
     this.#seenAt = performance.now();
-    const { variant, saved } = await detectVariant(this.#runner);
+    const { variant, saved, usable } = await detectVariant(this.#runner, this.#files);
+    this.#usable = usable;
     for (const [family, tables] of saved) this.#seen.set(family, tables);
     return variant;
   }

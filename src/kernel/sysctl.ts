@@ -1,4 +1,4 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFileSync, writeFileSync } from 'node:fs';
 import type { CommandRunner } from './command-runner.ts';
 import { KernelError } from './kernel-error.ts';
 
@@ -68,17 +68,21 @@ function failure(key: string, verb: string, error: unknown): KernelError {
   return new KernelError('sysctl', code, `sysctl ${key} cannot be ${verb}: ${code}${hint}`, { cause: error });
 }
 
-/** The files of the network namespace that this process is in. */
+/** The files of the network namespace that this process is in: a few bytes that the kernel has at hand, no work for other threads. */
 export const processSysctlFiles: SysctlFiles = {
   read: async (path) => {
+    await Promise.resolve();
     try {
-      return await readFile(path, 'utf8');
+      return readFileSync(path, 'utf8');
     } catch (error) {
       if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
       throw error;
     }
   },
-  write: async (path, value) => writeFile(path, value),
+  write: async (path, value) => {
+    await Promise.resolve();
+    writeFileSync(path, value);
+  },
 };
 
 /** For a runner that enters another network namespace: /proc/sys/net shows the namespace of whoever reads it. */

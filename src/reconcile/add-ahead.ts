@@ -1,6 +1,6 @@
 import { DrainLedger } from '../diff/drain.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import type { IpFamily } from '../net/ip.ts';
+import { type IpFamily, familyOf } from '../net/ip.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
 import { planLocalRoutes } from '../plan/local-routes.ts';
@@ -22,6 +22,12 @@ const ADDS: ReadonlySet<OpKind> = new Set<OpKind>([
   'bind-address',
 ]);
 
+/** Of the virtual servers that are added; entries and addresses come with them. */
+function familyOfOp(op: Op): IpFamily | undefined {
+  if (op.kind === 'add-virtual-server') return familyOf(op.virtualServer.address);
+  return op.kind === 'add-real-server' ? familyOf(op.id.address) : undefined;
+}
+
 /** Sets that rules name and the kernel does not have. */
 export async function missingSets(kernel: Kernel, families: readonly IpFamily[]): Promise<Op[]> {
   const there = new Set((await kernel.getSets()).map((set) => set.name));
@@ -42,8 +48,10 @@ export async function addAhead(kernel: Kernel, config: PlanConfig, plan: NodePla
   const { ops } = await changeOps(plan, changes, have, new Map(), new DrainLedger(0), 0, new Breather());
   const adds = ops.filter(({ kind }) => ADDS.has(kind));
   if (!adds.some(({ kind }) => kind === 'add-real-server')) return 'it has all its real servers already';
-  const failures = [...(await kernel.apply(transaction(await missingSets(kernel, config.families)))).failures];
-  for (const family of config.families) {
+  const families = config.families.filter((family) => adds.some((op) => familyOfOp(op) === family));
+  const failures = [...(await kernel.apply(transaction(await missingSets(kernel, families)))).failures];
+  // A program each: what only the other family needs is for the first sync.
+  for (const family of families) {
     // The mode of a kube-proxy before us, whose services live in chains of the same names.
     if (!(await kernel.addRules(planRules(config, family)))) return 'other rules stand in our chains';
   }

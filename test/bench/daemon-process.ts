@@ -27,7 +27,8 @@ export class DaemonNode implements AsyncDisposable {
   }
 
   static async make(shape: ClusterShape): Promise<DaemonNode> {
-    const bench = await BenchNode.make();
+    // Whatever iptables is asked leaves tables in the namespace: the daemon is to find a fresh one.
+    const bench = await BenchNode.make({ rules: false });
     const namespace = new Namespace(NODE_NAME, bench.netns, { v4: NODE_ADDRESS, v6: '' });
     return new DaemonNode(bench, namespace, await ApiProcess.start(bench.path, shape));
   }

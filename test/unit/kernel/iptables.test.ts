@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { CommandResult, CommandRunner } from '../../../src/kernel/command-runner.ts';
+import type { IptablesFiles } from '../../../src/kernel/iptables-files.ts';
 import { parseSave, removeScript, repairScript } from '../../../src/kernel/iptables-script.ts';
 import { detectVariant } from '../../../src/kernel/iptables-variant.ts';
 import { Iptables } from '../../../src/kernel/iptables.ts';
@@ -198,7 +199,81 @@ describe('the variant of iptables', () => {
   });
 
   test('is what plain iptables is, when only that is installed', async () => {
-    expect(await detectVariant(scripted({ 'iptables-save': some }))).toEqual({ variant: 'system', saved: new Map() });
+    const detection = { variant: 'system', saved: new Map(), usable: new Set() };
+    expect(await detectVariant(scripted({ 'iptables-save': some }))).toEqual(detection);
+  });
+});
+
+describe('what needs no program', () => {
+  const NFT = '/usr/sbin/xtables-nft-multi';
+  const all = {
+    stdout: ['mangle', 'nat', 'filter']
+      .map((table) => `*${table}\n:OTHER - [0:0]\n-A OTHER -j DROP\nCOMMIT\n`)
+      .join(''),
+  };
+  const programs = (nft: Partial<CommandResult>, legacy: Partial<CommandResult>) =>
+    scripted({
+      'iptables-nft-save': nft,
+      'ip6tables-nft-save': nft,
+      'iptables-legacy-save': legacy,
+      'ip6tables-legacy-save': legacy,
+      'iptables-restore': {},
+      'iptables-nft-restore': {},
+      'iptables-legacy-restore': {},
+    });
+  const files = (legacyTables: string | undefined, plain: string | undefined = NFT): IptablesFiles => ({
+    program: (name) => (name.includes('legacy') ? '/usr/sbin/xtables-legacy-multi' : plain),
+    legacyTables: () => legacyTables,
+  });
+  const started = async (runner: ReturnType<typeof scripted>, known: IptablesFiles): Promise<readonly string[]> => {
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined, undefined, known);
+    await iptables.probe(4);
+    return runner.started;
+  };
+  const NFT_SAVES = ['iptables-nft-save', 'ip6tables-nft-save'];
+  const LEGACY_SAVES = ['iptables-legacy-save', 'ip6tables-legacy-save'];
+  const test4 = (program: string): string => `${program} --noflush --test --wait=30`;
+
+  test('iptables-legacy, where it has no tables', async () => {
+    expect(await started(programs(all, {}), files(''))).toEqual(NFT_SAVES);
+    // Where that is not known, or there are some, it is asked.
+    expect(await started(programs(all, {}), files(undefined))).toEqual([...NFT_SAVES, ...LEGACY_SAVES]);
+    expect(await started(programs(all, {}), files('filter\n'))).toEqual([...NFT_SAVES, ...LEGACY_SAVES]);
+  });
+
+  test('a trial on a node without rules, where plain iptables is what has answered', async () => {
+    expect(await started(programs({}, {}), files(''))).toEqual(NFT_SAVES);
+    const legacy = '/usr/sbin/xtables-legacy-multi';
+    expect(await started(programs({}, {}), files('', legacy))).toEqual([...NFT_SAVES, test4('iptables-restore')]);
+  });
+
+  test('a trial of iptables-legacy, where all tables were seen', async () => {
+    const broken = { status: 1 };
+    expect(await started(programs(broken, all), files('nat\n'))).toEqual([...NFT_SAVES, ...LEGACY_SAVES]);
+    const some = { stdout: '*nat\n:OTHER - [0:0]\n-A OTHER -j DROP\nCOMMIT\n' };
+    expect(await started(programs(broken, some), files('nat\n'))).toEqual([
+      ...NFT_SAVES,
+      ...LEGACY_SAVES,
+      test4('iptables-legacy-restore'),
+    ]);
+  });
+
+  test('but a family that did not answer is tried, in its own words', async () => {
+    const runner = programs(all, {});
+    const run = runner.run.bind(runner);
+    runner.run = async (program, args, options) =>
+      program === 'iptables-nft-save' || program === 'iptables-nft-restore'
+        ? { status: 4, stdout: '', stderr: 'Could not fetch rule set generation id' }
+        : await run(program, args, options);
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined, undefined, files(''));
+    await expect(iptables.probe(4)).rejects.toMatchObject({ message: expect.stringContaining('generation id') });
+    await expect(iptables.probe(6)).resolves.toBeUndefined();
+  });
+
+  test('but iptables-legacy that is not installed is no variant', async () => {
+    const nowhere: IptablesFiles = { program: () => undefined, legacyTables: () => '' };
+    const runner = scripted({ 'iptables-nft-save': {}, 'ip6tables-nft-save': {} });
+    expect(await detectVariant(runner, nowhere)).toMatchObject({ variant: 'nft' });
   });
 });
 

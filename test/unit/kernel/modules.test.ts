@@ -3,8 +3,8 @@ import { KernelError } from '../../../src/kernel/kernel-error.ts';
 import { loadModules } from '../../../src/kernel/modules.ts';
 
 describe('the module ip_vs', () => {
-  const there = async (): Promise<boolean> => Promise.resolve(true);
-  const away = async (): Promise<boolean> => Promise.resolve(false);
+  const there = (): boolean => true;
+  const away = (): boolean => false;
 
   test('is not loaded where it is there: no process is started', async () => {
     const runner = { run: () => Promise.reject(new Error('started')) };
@@ -19,7 +19,7 @@ describe('the module ip_vs', () => {
       loaded = true;
       return await Promise.resolve({ status: 0, stdout: '', stderr: '' });
     };
-    await loadModules({ runner: { run }, exists: async () => Promise.resolve(loaded) });
+    await loadModules({ runner: { run }, exists: () => loaded });
     expect(started).toEqual(['modprobe -- ip_vs']);
   });
 

@@ -232,9 +232,11 @@ describe('default/kubernetes ahead of the lists', () => {
     await kernel.prepare();
     const run = await ahead(kernel);
     expect(programmed(kernel)).toEqual(ADDED);
-    for (const family of PLAN_CONFIG.families) {
-      expect(await kernel.ensureRules(planRules(PLAN_CONFIG, family))).toEqual({ changed: false });
-    }
+    expect(await kernel.ensureRules(planRules(PLAN_CONFIG, 4))).toEqual({ changed: false });
+    // A program to start, for which nobody waits yet.
+    const sets = (await kernel.getSets()).map((set) => set.name);
+    expect(sets.filter((name) => name.startsWith('KUBE-6-'))).toEqual([]);
+    await expect(kernel.ensureRules(planRules(PLAN_CONFIG, 6))).rejects.toMatchObject({ code: 'ENOENT' });
     run.reconciler.clusterChanged();
     await settle();
     expect(programmed(kernel)).toEqual(ADDED);
