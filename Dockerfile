@@ -11,15 +11,14 @@ COPY package.json package-lock.json .npmrc ./
 # Not `npm ci`: see the Makefile.
 RUN npm install --no-save --no-audit --no-fund --loglevel=error && touch node_modules/.stamp
 COPY . .
-RUN make build/native/netlink_socket.node build/kube-ipvs-proxy.mjs && scripts/image-rootfs.sh build/image
+RUN make build/native/netlink_socket.node build/kube-ipvs-proxy.cache && scripts/image-rootfs.sh build/image
 
 FROM scratch
 COPY --from=build /src/build/image /
 # Root, because capabilities of a container count for root only; NET_ADMIN and NET_RAW are all that it needs of them once the node is
 # set up (--init-only). There is no shell, no package manager and nothing setuid here.
 USER 0
-# What V8 made of the program when the image was built; only read, so the root file system may be read-only.
-ENV NODE_COMPILE_CACHE=/usr/lib/kube-ipvs-proxy/compiled
 # Short-lived objects are few: the space for them need not grow to 2 x 16 MiB. The heap may have 60% of the container's memory limit; what
-# is left is for the program itself, buffers and what a collection has yet to find (docs/memory.md).
-ENTRYPOINT ["/usr/bin/node", "--max-semi-space-size=2", "--max-old-space-size-percentage=60", "/usr/lib/kube-ipvs-proxy/kube-ipvs-proxy.mjs"]
+# is left is for the program itself, buffers and what a collection has yet to find (docs/memory.md). Authorities that Node.js brings
+# along are in /etc/ssl/cert.pem, to be read when one is needed and not by every start.
+ENTRYPOINT ["/usr/bin/node", "--max-semi-space-size=2", "--max-old-space-size-percentage=60", "--use-openssl-ca", "/usr/lib/kube-ipvs-proxy/kube-ipvs-proxy.mjs"]

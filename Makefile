@@ -15,6 +15,7 @@ endif
 ADDON := build/native/netlink_socket.node
 TEST_ADDON := build/test/socketpair.node
 DAEMON := build/kube-ipvs-proxy.mjs
+COMPILED := build/kube-ipvs-proxy.cache
 IMAGE := build/image/.stamp
 SOURCES := $(shell find src -name '*.ts')
 
@@ -38,7 +39,7 @@ node_modules/.stamp: package.json package-lock.json | $(RUNTIME)
 	npm install --no-save --no-audit --no-fund --loglevel=error
 	@touch $@
 
-build: deps $(ADDON) $(DAEMON) ## compile the addon and bundle the daemon
+build: deps $(ADDON) $(COMPILED) ## compile the addon and bundle the daemon
 
 # nodelete: a thread that waits for a program runs its code until then, also where the worker that loaded it has ended.
 COMPILE_ADDON = $(CXX) -std=c++20 -O2 -g -Wall -Wextra -Werror -fPIC -shared -Wl,-z,nodelete -fvisibility=hidden -fno-exceptions \
@@ -57,9 +58,12 @@ $(TEST_ADDON): $(wildcard test/native/*.cc) node_modules/.stamp
 $(DAEMON): $(SOURCES) scripts/bundle.ts node_modules/.stamp
 	node scripts/bundle.ts $@
 
+$(COMPILED): $(DAEMON) scripts/compile.ts
+	node scripts/compile.ts $(DAEMON:.mjs=.js) $@
+
 image: deps $(IMAGE) ## the root file system of the container image in build/image, without Docker
 
-$(IMAGE): scripts/image-rootfs.sh Dockerfile $(ADDON) $(DAEMON)
+$(IMAGE): scripts/image-rootfs.sh Dockerfile $(ADDON) $(COMPILED)
 	scripts/image-rootfs.sh $(@D)
 	@touch $@
 

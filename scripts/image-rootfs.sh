@@ -55,21 +55,18 @@ printf 'hosts: files dns\n' >"$root/etc/nsswitch.conf"
 
 install -m 755 "$(node -p process.execPath)" "$root/usr/bin/node"
 install -m 755 build/kube-ipvs-proxy.mjs "$app/"
-install -m 644 build/kube-ipvs-proxy.mjs.map LICENSE "$app/"
+install -m 644 build/kube-ipvs-proxy.{js,js.map,cache} LICENSE "$app/"
 install -m 755 build/native/netlink_socket.node "$app/native/"
 # All packages of npm that are in the bundle.
 npm sbom --omit=dev --sbom-format=cyclonedx --loglevel=error >"$app/sbom.cdx.json"
+
+mkdir -p "$root/etc/ssl"
+node -p 'tls.rootCertificates.join("\n")' >"$root/etc/ssl/cert.pem"
 
 ldconfig -r "$root"
 in_image=("${as_root[@]}" chroot "$root")
 "${in_image[@]}" /usr/sbin/xtables-nft-multi iptables --version
 "${in_image[@]}" /usr/sbin/xtables-legacy-multi iptables --version
 "${in_image[@]}" /usr/sbin/modprobe --version | head -n 1
-daemon=(/usr/bin/node /usr/lib/kube-ipvs-proxy/kube-ipvs-proxy.mjs)
-"${in_image[@]}" "${daemon[@]}" --version
-# A start that ends where it looks for its credentials has all modules compiled; each start after it takes them from there.
-compiled=/usr/lib/kube-ipvs-proxy/compiled
-NODE_COMPILE_CACHE=$compiled "${in_image[@]}" "${daemon[@]}" --proxy-mode=ipvs --kubeconfig=/nonexistent 2>/dev/null || true
-chmod -R a+rX "$root$compiled"
-[ -n "$(find "$root$compiled" -type f)" ] || { echo "image: nothing was compiled into $compiled" >&2; exit 1; }
+"${in_image[@]}" /usr/bin/node /usr/lib/kube-ipvs-proxy/kube-ipvs-proxy.mjs --version
 echo "image: $(du -sh "$root" | cut -f 1) in $root"

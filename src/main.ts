@@ -1,7 +1,7 @@
 import { runCli } from './cli/cli.ts';
 
 // Everything behind a verb is loaded when it is wanted: --help need not wait for a daemon.
-process.exitCode = await runCli(
+const exitCode = runCli(
   process.argv.slice(2),
   {
     run: async (config) => {
@@ -20,6 +20,10 @@ process.exitCode = await runCli(
   {
     out: (line) => process.stdout.write(`${line}\n`),
     err: (line) => process.stderr.write(`${line}\n`),
-    columns: process.stdout.columns,
+    columns: () => process.stdout.columns,
   },
 );
+// Not awaited: the bundle is a script, not a module (scripts/bundle.ts). What rejects ends the process all the same.
+void exitCode.then((code) => {
+  process.exitCode = code;
+});

@@ -15,7 +15,7 @@ export interface Terminal {
   out(line: string): void;
   err(line: string): void;
   /** Width for the help. */
-  readonly columns?: number | undefined;
+  columns?(): number | undefined;
 }
 
 function fail(terminal: Terminal, sentences: readonly string[]): number {
@@ -41,7 +41,7 @@ export async function runCli(argv: readonly string[], verbs: Verbs, terminal: Te
   if (!parsed.ok) return fail(terminal, parsed.errors);
   const { flags } = parsed;
   if (boolFlag(flags, 'help')) {
-    terminal.out(helpCommand(terminal.columns).helpInformation().trimEnd());
+    terminal.out(helpCommand(terminal.columns?.()).helpInformation().trimEnd());
     return 0;
   }
   const version = versionText(textFlag(flags, 'version') || 'false');

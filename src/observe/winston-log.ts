@@ -70,18 +70,24 @@ function lineFormat(toLine: (entry: LogEntry) => string): ReturnType<ReturnType<
   })();
 }
 
-function streams(splitStream: boolean, { stdout, stderr }: LogOutput): InstanceType<typeof transports.Stream>[] {
+function streams(splitStream: boolean, output: LogOutput): InstanceType<typeof transports.Stream>[] {
+  const { stderr } = output;
   if (!splitStream) return [new transports.Stream({ stream: stderr })];
   const informing = format((info) => (info.level === 'info' || info.level === 'debug' ? info : false))();
   return [
     new transports.Stream({ stream: stderr, level: 'warn' }),
-    new transports.Stream({ stream: stdout, format: informing }),
+    new transports.Stream({ stream: output.stdout, format: informing }),
   ];
 }
 
+/** Each stream is made when it is first asked for. */
 const PROCESS_OUTPUT: LogOutput = {
-  stdout: process.stdout,
-  stderr: process.stderr,
+  get stdout() {
+    return process.stdout;
+  },
+  get stderr() {
+    return process.stderr;
+  },
   now: () => performance.timeOrigin + performance.now(),
 };
 

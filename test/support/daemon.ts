@@ -17,6 +17,7 @@ export function daemonArgv(node: Namespace, flags: readonly string[]): string[] 
     // As the bundle's first line has it.
     '--max-semi-space-size=2',
     '--max-old-space-size=512',
+    '--use-openssl-ca',
     BUNDLE,
     '--proxy-mode=ipvs',
     `--hostname-override=${node.name}`,

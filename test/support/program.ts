@@ -4,6 +4,14 @@ import path from 'node:path';
 /** The bundled program, as `make build` leaves it. */
 export const PROGRAM = path.resolve('build/kube-ipvs-proxy.mjs');
 
+/** For node -e, with the program's path without ending: says whether V8 takes what was compiled when it was built. */
+export const TAKES_COMPILED = `
+  const stem = process.argv.at(-1);
+  const cachedData = fs.readFileSync(stem + '.cache').subarray(64);
+  const { cachedDataRejected } = new vm.Script(fs.readFileSync(stem + '.js', 'latin1'), { cachedData });
+  console.log(cachedDataRejected ? 'refused' : 'taken');
+`;
+
 /** How a program ended, and what it wrote. */
 export interface Ended {
   /** Exit status; null when it was killed: by a signal, or because it did not end in time. */

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals
 import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
+import { TAKES_COMPILED } from '../support/program.ts';
 import { IMAGE, imageEntrypoint, imageEnvironment, inContainer } from '../support/image.ts';
 
 jest.setTimeout(180_000);
@@ -70,10 +71,16 @@ describe('the image', () => {
   });
 
   test('its program is compiled already', async () => {
-    const { stdout, stderr } = await node.exec(inImage(...entrypoint, '--version'), {
-      env: { ...env, NODE_DEBUG_NATIVE: 'COMPILE_CACHE' },
-    });
-    expect(stdout + stderr).toMatch(/code cache for .*kube-ipvs-proxy\.mjs was accepted/);
+    const [program = ''] = entrypoint;
+    const stem = entrypoint.at(-1)?.replace(/\.mjs$/, '') ?? '';
+    const { stdout } = await node.exec(inImage(program, '-e', TAKES_COMPILED, stem), { env });
+    expect(stdout.trim()).toBe('taken');
+  });
+
+  test("brings the authorities that Node.js trusts, for a server without one of the cluster's own", async () => {
+    const { stdout } = await node.exec(inImage('/usr/bin/node', '-p', 'tls.rootCertificates.length'), { env });
+    const certificates = await readFile(path.join(IMAGE, 'etc/ssl/cert.pem'), 'utf8');
+    expect(certificates.split('BEGIN CERTIFICATE').length - 1).toBe(Number(stdout));
   });
 
   test('its daemon serves, with a read-only root file system', async () => {

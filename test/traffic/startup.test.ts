@@ -110,6 +110,7 @@ describe('a start', () => {
   test('without the addon says how to build it', async () => {
     const program = path.join(folder, 'kube-ipvs-proxy.mjs');
     await cp(PROGRAM, program);
+    await cp(PROGRAM.replace(/mjs$/, 'js'), program.replace(/mjs$/, 'js'));
     await symlink(path.resolve('node_modules'), path.join(folder, 'node_modules'));
     const { status, stderr } = await runToEnd(
       ['ip', 'netns', 'exec', node.netns, process.execPath, program, '--proxy-mode=ipvs', `--manifests=${folder}/none`],

@@ -35,6 +35,7 @@ describe.each(PAGES)('%s', (page) => {
       'max-semi-space-size',
       'max-old-space-size',
       'max-old-space-size-percentage',
+      'use-openssl-ca',
       'optimize-for-size',
       'heap-growing-percent',
       'single-threaded-gc',

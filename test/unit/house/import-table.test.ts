@@ -22,6 +22,7 @@ const TABLE: Record<string, { readonly values: readonly string[]; readonly types
     values: ['net', 'config', 'observe', 'kube', 'model', 'plan', 'state', 'diff', 'netlink', 'kernel', 'reconcile'],
   },
   cli: { values: ['config', 'daemon'], types: ['observe'] },
+  'launcher.ts': { values: [] },
   'main.ts': { values: ['cli', 'config', 'daemon', 'observe'] },
 };
 
