@@ -25,7 +25,7 @@ export interface ApiSourceOptions {
 }
 
 /** Milliseconds that the lists wait for what is looked up ahead of them, and then for its being programmed. */
-const ANSWER_MS = 250;
+const ANSWER_MS = 1_000;
 const PROGRAM_MS = 5_000;
 
 /** Follows Services, EndpointSlices and our Node at the API server. */
