@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { IP_FAMILIES, type IpFamily } from '../net/ip.ts';
 import type { CommandResult, CommandRunner } from './command-runner.ts';
-import { type IptablesFiles, NO_IPTABLES_FILES } from './iptables-files.ts';
+import { type IptablesFacts, NO_IPTABLES_FACTS } from './iptables-facts.ts';
 import { type SavedTables, parseSave } from './iptables-script.ts';
 import { KernelError } from './kernel-error.ts';
 
@@ -42,9 +42,9 @@ export interface Detection {
  */
 export async function detectVariant(
   runner: CommandRunner,
-  files: IptablesFiles = NO_IPTABLES_FILES,
+  facts: IptablesFacts = NO_IPTABLES_FACTS,
 ): Promise<Detection> {
-  const [nft, legacy] = await Promise.all([weigh(runner, files, 'nft'), weigh(runner, files, 'legacy')]);
+  const [nft, legacy] = await Promise.all([weigh(runner, facts, 'nft'), weigh(runner, facts, 'legacy')]);
   if (nft === undefined || legacy === undefined) {
     return nft ?? legacy ?? { variant: 'system', saved: new Map(), usable: new Set() };
   }
@@ -52,7 +52,7 @@ export async function detectVariant(
   if (nft.rules !== legacy.rules) return nft.rules > legacy.rules ? nft : legacy;
   // Without a rule in either there is nothing to be known of plain iptables but that, and what it is a link to.
   const empty = nft.rules === 0 ? [...nft.saved.keys()] : [];
-  const plainNft = path.basename(files.program(programName('system', 4, 'restore')) ?? '').startsWith('xtables-nft');
+  const plainNft = path.basename(facts.program(programName('system', 4, 'restore')) ?? '').startsWith('xtables-nft');
   return {
     variant: 'system',
     saved: new Map(empty.map((family) => [family, new Map()])),
@@ -68,12 +68,12 @@ interface Weight extends Detection {
 /** undefined when the variant is not installed, or this kernel does not have it. */
 async function weigh(
   runner: CommandRunner,
-  files: IptablesFiles,
+  facts: IptablesFacts,
   variant: 'legacy' | 'nft',
 ): Promise<Weight | undefined> {
   const read = async (family: IpFamily) => {
     const program = programName(variant, family, 'save');
-    const isEmpty = variant === 'legacy' && files.legacyTables(family) === '' && files.program(program) !== undefined;
+    const isEmpty = facts.program(program) !== undefined && (await facts.hasTables(variant, family)) === false;
     return [family, isEmpty ? new Map<string, never>() : await savedBy(runner, program)] as const;
   };
   const saved = new Map<IpFamily, SavedTables>();

@@ -2,7 +2,7 @@ import type { IpFamily } from '../net/ip.ts';
 import type { Log } from '../observe/log.ts';
 import type { RuleSet } from '../state/rule-set.ts';
 import type { CommandRunner } from './command-runner.ts';
-import { type IptablesFiles, NO_IPTABLES_FILES } from './iptables-files.ts';
+import { type IptablesFacts, NO_IPTABLES_FACTS } from './iptables-facts.ts';
 import {
   type SavedTables,
   type Spellings,
@@ -33,7 +33,7 @@ const SEEN_MS = 60_000;
 /** Keeps whole chains and the jumps to them in force, with the programs iptables-save and iptables-restore. */
 export class Iptables {
   readonly #runner: CommandRunner;
-  readonly #files: IptablesFiles;
+  readonly #facts: IptablesFacts;
   readonly #log: Log;
   readonly #onWrite: () => void;
   readonly #onRestoreFailure: (family: IpFamily) => void;
@@ -51,13 +51,13 @@ export class Iptables {
     log: Log,
     onWrite: () => void,
     onRestoreFailure: (family: IpFamily) => void = () => undefined,
-    files: IptablesFiles = NO_IPTABLES_FILES,
+    facts: IptablesFacts = NO_IPTABLES_FACTS,
   ) {
     this.#runner = runner;
     this.#log = log;
     this.#onWrite = onWrite;
     this.#onRestoreFailure = onRestoreFailure;
-    this.#files = files;
+    this.#facts = facts;
   }
 
   /** Found out once, then remembered; tried again next time where it failed. */
@@ -123,7 +123,7 @@ export class Iptables {
 
   async #detect(): Promise<IptablesVariant> {
     this.#seenAt = performance.now();
-    const { variant, saved, usable } = await detectVariant(this.#runner, this.#files);
+    const { variant, saved, usable } = await detectVariant(this.#runner, this.#facts);
     this.#usable = usable;
     for (const [family, tables] of saved) this.#seen.set(family, tables);
     return variant;

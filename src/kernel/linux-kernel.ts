@@ -15,7 +15,7 @@ import { type CommandRunner, createCommandRunner } from './command-runner.ts';
 import { ConntrackHandle } from './conntrack-handle.ts';
 import { type AddressOp, DEVICE, DeviceHandle } from './device-handle.ts';
 import { IpsetHandle, type SetOp } from './ipset-handle.ts';
-import { NO_IPTABLES_FILES, processIptablesFiles } from './iptables-files.ts';
+import { NO_IPTABLES_FACTS, processIptablesFacts } from './iptables-facts.ts';
 import { Iptables } from './iptables.ts';
 import { type IpvsOp, IpvsHandle } from './ipvs-handle.ts';
 import { KernelError } from './kernel-error.ts';
@@ -101,8 +101,8 @@ class LinuxKernel implements Kernel {
       onProgram?.(program);
     };
     this.#runner = createCommandRunner({ netns, onStart });
-    const files = netns === undefined ? processIptablesFiles : NO_IPTABLES_FILES;
-    this.#iptables = new Iptables(this.#runner, log, () => this.#writes++, onRestoreFailure, files);
+    const facts = netns === undefined ? processIptablesFacts : NO_IPTABLES_FACTS;
+    this.#iptables = new Iptables(this.#runner, log, () => this.#writes++, onRestoreFailure, facts);
     this.#sysctl = new Sysctl(netns === undefined ? processSysctlFiles : commandSysctlFiles(this.#runner));
   }
 

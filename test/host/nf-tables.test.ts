@@ -90,6 +90,31 @@ function onThisKernel(): void {
     });
   });
 
+  describe('which variant has tables, found out without a program', () => {
+    const script = `
+      const { processIptablesFacts: facts } = await import('./src/kernel/iptables-facts.ts');
+      const found = [];
+      for (const variant of ['nft', 'legacy'])
+        for (const family of [4, 6]) if (await facts.hasTables(variant, family)) found.push(variant + family);
+      console.log(JSON.stringify({ found, program: facts.program('iptables-nft-save') }));`;
+    const facts = async (): Promise<unknown> =>
+      JSON.parse(await bed.run(process.execPath, '--input-type=module', '-e', script));
+    const program = execFileSync('sh', ['-c', 'readlink -f "$(command -v iptables-nft-save)"']).toString().trim();
+
+    test('none, and each after its first rule', async () => {
+      await inside(['nft', '-f', '-'], 'flush ruleset\nadd table inet mine\n');
+      expect(await facts()).toEqual({ found: [], program });
+      for (const [tool, found] of [
+        ['ip6tables-nft', ['nft6']],
+        ['iptables-legacy', ['nft6', 'legacy4']],
+        ['iptables-nft', ['nft4', 'nft6', 'legacy4']],
+      ] as const) {
+        await bed.run(tool, '-A', 'INPUT', '-j', 'ACCEPT');
+        expect(await facts()).toMatchObject({ found });
+      }
+    });
+  });
+
   describe("what kube-proxy's nftables mode left", () => {
     const NAMES = ['nftables table ip kube-proxy', 'nftables table ip6 kube-proxy'];
 

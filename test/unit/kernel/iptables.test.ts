@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { CommandResult, CommandRunner } from '../../../src/kernel/command-runner.ts';
-import type { IptablesFiles } from '../../../src/kernel/iptables-files.ts';
+import type { IptablesFacts } from '../../../src/kernel/iptables-facts.ts';
 import { parseSave, removeScript, repairScript } from '../../../src/kernel/iptables-script.ts';
 import { detectVariant } from '../../../src/kernel/iptables-variant.ts';
 import { Iptables } from '../../../src/kernel/iptables.ts';
@@ -206,6 +206,7 @@ describe('the variant of iptables', () => {
 
 describe('what needs no program', () => {
   const NFT = '/usr/sbin/xtables-nft-multi';
+  const LEGACY = '/usr/sbin/xtables-legacy-multi';
   const all = {
     stdout: ['mangle', 'nat', 'filter']
       .map((table) => `*${table}\n:OTHER - [0:0]\n-A OTHER -j DROP\nCOMMIT\n`)
@@ -221,11 +222,15 @@ describe('what needs no program', () => {
       'iptables-nft-restore': {},
       'iptables-legacy-restore': {},
     });
-  const files = (legacyTables: string | undefined, plain: string | undefined = NFT): IptablesFiles => ({
-    program: (name) => (name.includes('legacy') ? '/usr/sbin/xtables-legacy-multi' : plain),
-    legacyTables: () => legacyTables,
+  interface Tables {
+    readonly nft?: boolean;
+    readonly legacy?: boolean;
+  }
+  const facts = (tables: Tables, plain = NFT): IptablesFacts => ({
+    program: (name) => (name.includes('legacy') ? LEGACY : plain),
+    hasTables: async (variant) => Promise.resolve(tables[variant]),
   });
-  const started = async (runner: ReturnType<typeof scripted>, known: IptablesFiles): Promise<readonly string[]> => {
+  const started = async (runner: ReturnType<typeof scripted>, known: IptablesFacts): Promise<readonly string[]> => {
     const iptables = new Iptables(runner, new QuietLog(), () => undefined, undefined, known);
     await iptables.probe(4);
     return runner.started;
@@ -234,24 +239,30 @@ describe('what needs no program', () => {
   const LEGACY_SAVES = ['iptables-legacy-save', 'ip6tables-legacy-save'];
   const test4 = (program: string): string => `${program} --noflush --test --wait=30`;
 
-  test('iptables-legacy, where it has no tables', async () => {
-    expect(await started(programs(all, {}), files(''))).toEqual(NFT_SAVES);
+  test('a variant that has no tables', async () => {
+    expect(await started(programs(all, {}), facts({ legacy: false }))).toEqual(NFT_SAVES);
     // Where that is not known, or there are some, it is asked.
-    expect(await started(programs(all, {}), files(undefined))).toEqual([...NFT_SAVES, ...LEGACY_SAVES]);
-    expect(await started(programs(all, {}), files('filter\n'))).toEqual([...NFT_SAVES, ...LEGACY_SAVES]);
+    expect(await started(programs(all, {}), facts({}))).toEqual([...NFT_SAVES, ...LEGACY_SAVES]);
+    expect(await started(programs(all, {}), facts({ nft: true, legacy: true }))).toEqual([
+      ...NFT_SAVES,
+      ...LEGACY_SAVES,
+    ]);
+    expect(await started(programs({}, all), facts({ nft: false }))).toEqual(LEGACY_SAVES);
   });
 
   test('a trial on a node without rules, where plain iptables is what has answered', async () => {
-    expect(await started(programs({}, {}), files(''))).toEqual(NFT_SAVES);
-    const legacy = '/usr/sbin/xtables-legacy-multi';
-    expect(await started(programs({}, {}), files('', legacy))).toEqual([...NFT_SAVES, test4('iptables-restore')]);
+    expect(await started(programs({}, {}), facts({ legacy: false }))).toEqual(NFT_SAVES);
+    expect(await started(programs({}, {}), facts({ nft: false, legacy: false }))).toEqual([]);
+    expect(await started(programs({}, {}), facts({ nft: false, legacy: false }, LEGACY))).toEqual([
+      test4('iptables-restore'),
+    ]);
   });
 
   test('a trial of iptables-legacy, where all tables were seen', async () => {
     const broken = { status: 1 };
-    expect(await started(programs(broken, all), files('nat\n'))).toEqual([...NFT_SAVES, ...LEGACY_SAVES]);
+    expect(await started(programs(broken, all), facts({ legacy: true }))).toEqual([...NFT_SAVES, ...LEGACY_SAVES]);
     const some = { stdout: '*nat\n:OTHER - [0:0]\n-A OTHER -j DROP\nCOMMIT\n' };
-    expect(await started(programs(broken, some), files('nat\n'))).toEqual([
+    expect(await started(programs(broken, some), facts({ legacy: true }))).toEqual([
       ...NFT_SAVES,
       ...LEGACY_SAVES,
       test4('iptables-legacy-restore'),
@@ -265,13 +276,13 @@ describe('what needs no program', () => {
       program === 'iptables-nft-save' || program === 'iptables-nft-restore'
         ? { status: 4, stdout: '', stderr: 'Could not fetch rule set generation id' }
         : await run(program, args, options);
-    const iptables = new Iptables(runner, new QuietLog(), () => undefined, undefined, files(''));
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined, undefined, facts({ legacy: false }));
     await expect(iptables.probe(4)).rejects.toMatchObject({ message: expect.stringContaining('generation id') });
     await expect(iptables.probe(6)).resolves.toBeUndefined();
   });
 
   test('but iptables-legacy that is not installed is no variant', async () => {
-    const nowhere: IptablesFiles = { program: () => undefined, legacyTables: () => '' };
+    const nowhere: IptablesFacts = { program: () => undefined, hasTables: async () => Promise.resolve(false) };
     const runner = scripted({ 'iptables-nft-save': {}, 'ip6tables-nft-save': {} });
     expect(await detectVariant(runner, nowhere)).toMatchObject({ variant: 'nft' });
   });
