@@ -64,7 +64,7 @@ export class DesiredState {
 
   /** Plans one service ahead of the others. */
   refreshFirst(name: NamespacedName): void {
-    this.#replan(name, this.#nodeView());
+    this.#replan(name, this.plan.service(name), this.#nodeView());
   }
 
   /** Plans anew whatever changed in the cluster or the node since the last call. */
@@ -79,7 +79,7 @@ export class DesiredState {
     let healthChecksChanged = all;
     for (const name of names) {
       const before = this.plan.service(name);
-      const after = this.#replan(name, node);
+      const after = this.#replan(name, before, node);
       udpChanged ||= (before?.udp ?? NOTHING) !== (after?.udp ?? NOTHING);
       healthChecksChanged ||= !sameHealthCheck(before?.healthCheck, after?.healthCheck);
       if (breather.due) await breather.breathe();
@@ -91,9 +91,8 @@ export class DesiredState {
     return [...names].filter((name) => this.#cluster.definition(name) === undefined);
   }
 
-  #replan(name: NamespacedName, node: NodeView): ServicePlan | undefined {
+  #replan(name: NamespacedName, before: ServicePlan | undefined, node: NodeView): ServicePlan | undefined {
     const service = this.#cluster.service(name);
-    const before = this.plan.service(name);
     const after = service === undefined ? undefined : sharePlan(planService(service, node, this.#config), before);
     this.plan.replace(name, after);
     if (after !== undefined && after.warnings.length > 0) this.#report(name, before?.warnings ?? [], after.warnings);

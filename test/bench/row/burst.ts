@@ -50,6 +50,7 @@ export const burst: Row = {
       await mustHold(node, services, true);
       await driver.take(scaled(shape.endpoints));
       await mustHold(node, services, false);
+      driver.takeOps();
       floor.push(await replay(node, recording));
       await mustHold(node, services, true);
     }
