@@ -25,7 +25,8 @@ export function* runs<T>(items: readonly T[], kindOf: (item: T) => unknown): Gen
   let start = 0;
   for (let end = 1; end <= items.length; end++) {
     if (end < items.length && kindOf(items[end] as T) === kindOf(items[start] as T)) continue;
-    yield items.slice(start, end);
+    // Mostly there is but one: no reason to copy a hundred thousand.
+    yield start === 0 && end === items.length ? items : items.slice(start, end);
     start = end;
   }
 }
