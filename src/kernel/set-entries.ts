@@ -7,7 +7,7 @@ import { type BatchConnection, runBatch } from './batch.ts';
 import { codeOf, textOf } from './errno.ts';
 import type { Refusal } from './netlink-failure.ts';
 import { encodableEntry } from './set-entry.ts';
-import { chunks, forEachSliced } from './slices.ts';
+import { chunks } from './slices.ts';
 
 /** An entry to add to its set, or to delete from it. */
 export interface EntryChange {
@@ -55,7 +55,7 @@ export async function changeEntries<T extends EntryChange>(
     const next = change(writer, protocol, message.set.name, entries);
     if (next !== entries.length) throw new RangeError(`${entries.length} entries do not fit into one message`);
   };
-  let open = await pack(changes);
+  let open = pack(changes);
   while (open.length > 0) {
     const refused = await runBatch(connection, open, write, onSend, MESSAGES_PER_SEGMENT);
     open = refused.flatMap((refusal) => sortOut(verb, refusal, failures));
@@ -63,14 +63,8 @@ export async function changeEntries<T extends EntryChange>(
   return failures;
 }
 
-async function pack<T extends EntryChange>(changes: readonly T[]): Promise<EntryMessage<T>[]> {
-  const bySet = new Map<string, T[]>();
-  await forEachSliced(changes, (change) => {
-    const { name } = change.set;
-    const group = bySet.get(name);
-    if (group === undefined) bySet.set(name, [change]);
-    else group.push(change);
-  });
+function pack<T extends EntryChange>(changes: readonly T[]): EntryMessage<T>[] {
+  const bySet = Map.groupBy(changes, ({ set }) => set.name);
   return [...bySet.values()].flatMap((group) =>
     Array.from(chunks(group, ENTRIES_PER_MESSAGE), (piece) => ({ set: (piece[0] as T).set, changes: piece })),
   );
