@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { runCli } from './cli/cli.ts';
 
 // Everything behind a verb is loaded when it is wanted: --help need not wait for a daemon.
@@ -5,6 +6,8 @@ const exitCode = runCli(
   process.argv.slice(2),
   {
     run: async (config) => {
+      // Loading the program, loading the daemon and starting it have a turn of the event loop each: signals and timers are in between.
+      await setImmediate();
       const { runDaemon } = await import('./daemon/run.ts');
       return runDaemon(config);
     },

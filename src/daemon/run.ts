@@ -1,4 +1,5 @@
 import { writeFileSync } from 'node:fs';
+import { setImmediate } from 'node:timers/promises';
 import { watchConfigFile } from '../config/config-file-watch.ts';
 import type { ProxyConfig } from '../config/proxy-config.ts';
 import { createCommandRunner } from '../kernel/command-runner.ts';
@@ -43,6 +44,7 @@ export async function runDaemon(config: ProxyConfig): Promise<number> {
   let serving = false;
   try {
     return await reportFailure(control.log, async () => {
+      await setImmediate();
       await start(config, control, stop, started);
       serving = true;
       return stop.wait();
