@@ -168,6 +168,7 @@ async function checkPiece(
 ): Promise<CheckPiece> {
   const ops: Op[] = [];
   const draining: DrainingVirtualServer[] = [];
+  if (breather.due) await breather.breathe();
   const present = wanted.flatMap(({ virtualServer }) => listed.get(virtualServerKey(virtualServer)) ?? []);
   let have = await readRealServers(kernel, present);
   let suspects = wanted;

@@ -137,7 +137,8 @@ export class Reconciler {
     const { clock, observer, log } = this.#options;
     try {
       await this.#sync(progress);
-      this.#failedSyncs = 0;
+      // A change that was synced in the middle of a full check says nothing of the rest.
+      if (progress.kind !== 'change') this.#failedSyncs = 0;
       this.#retries.settle();
     } catch (thrown) {
       progress.error = thrown instanceof Error ? thrown : new Error(String(thrown));

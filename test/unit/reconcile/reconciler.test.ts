@@ -1,4 +1,4 @@
-import { describe, expect, test } from '@jest/globals';
+import { describe, expect, jest, test } from '@jest/globals';
 import { FakeKernel } from '../../../src/kernel/fake-kernel.ts';
 import { formatCidr, parseCidr } from '../../../src/net/cidr.ts';
 import { type IpAddress, formatIp, parseIp } from '../../../src/net/ip.ts';
@@ -669,6 +669,30 @@ describe('a change during a full check', () => {
     expect((await kernel.getBoundAddresses()).map(formatIp)).toContain('10.96.9.9');
     const set = (await kernel.getSets()).find(({ name }) => name === 'KUBE-CLUSTER-IP');
     expect(set?.entries.map(formatIpSetEntry)).toContain('10.96.9.9,tcp:80');
+  });
+
+  test('long or not, the event loop turns between two pieces once their time is used up', async () => {
+    const { kernel, run } = await large();
+    let turns = 0;
+    let counting = setImmediate(function count() {
+      turns += 1;
+      counting = setImmediate(count);
+    });
+    const seen: number[] = [];
+    afterRead(kernel, (read) => {
+      if (read === 'getRealServers') seen.push(turns);
+    });
+    const clock = jest.spyOn(performance, 'now');
+    let now = 0;
+    clock.mockImplementation(() => (now += 10));
+    try {
+      await wholeCheck(run);
+    } finally {
+      clock.mockRestore();
+      clearImmediate(counting);
+    }
+    expect(seen.length).toBeGreaterThan(4);
+    expect(new Set(seen).size).toBe(seen.length);
   });
 
   test('that cannot be written ends the check, and the next one reads everything', async () => {
