@@ -1,7 +1,7 @@
 import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { type DualStack, nodeAddress } from '../bed/address-plan.ts';
+import { type DualStack, nodeAddress, podAddress } from '../bed/address-plan.ts';
 
 /** The port that every service of these tests has, and the one that its pods listen on. */
 export const SERVICE_PORT = 80;
@@ -103,6 +103,15 @@ export class ManifestDirectory implements AsyncDisposable {
 
   static async create(): Promise<ManifestDirectory> {
     return new ManifestDirectory(await mkdtemp(path.join(tmpdir(), 'manifests-')));
+  }
+
+  /** One node, and one Service with its first pod as the only endpoint. */
+  static async ofOnePod(clusterIp: DualStack): Promise<ManifestDirectory> {
+    const directory = await ManifestDirectory.create();
+    await directory.write('nodes', nodeObjects(1));
+    const endpoints = [{ addresses: podAddress(0, 0), node: 0 }];
+    await directory.write('web', serviceObjects({ name: 'web', clusterIp, endpoints }));
+    return directory;
   }
 
   /** Puts the objects in the place of what the file said before, at once. */

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
-import { clusterAddress, podAddress } from '../bed/address-plan.ts';
+import { clusterAddress } from '../bed/address-plan.ts';
 import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import { startDaemon } from '../support/daemon.ts';
-import { ManifestDirectory, POD_PORT, SERVICE_PORT, nodeObjects, serviceObjects } from './cluster-objects.ts';
+import { ManifestDirectory, POD_PORT, SERVICE_PORT } from './cluster-objects.ts';
 
 jest.setTimeout(180_000);
 
@@ -18,10 +18,7 @@ describe('TCP connections that are idle', () => {
   let daemon: LongProcess;
 
   beforeAll(async () => {
-    directory = await ManifestDirectory.create();
-    await directory.write('nodes', nodeObjects(1));
-    const endpoints = [{ addresses: podAddress(0, 0), node: 0 }];
-    await directory.write('web', serviceObjects({ name: 'web', clusterIp: VIP, endpoints }));
+    directory = await ManifestDirectory.ofOnePod(VIP);
     bed = await Bed.create({ nodes: 1, podsPerNode: 2, clients: 1 });
     await bed.pod(0, 0).serveTcp(POD_PORT);
     daemon = await startDaemon(bed.node(0), [

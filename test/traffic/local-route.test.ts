@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
-import { clusterAddress, podAddress } from '../bed/address-plan.ts';
+import { clusterAddress } from '../bed/address-plan.ts';
 import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { KeptConnection, Namespace } from '../bed/namespace.ts';
 import { daemonArgv, startDaemon } from '../support/daemon.ts';
-import { ManifestDirectory, POD_PORT, SERVICE_PORT, nodeObjects, serviceObjects } from './cluster-objects.ts';
+import { ManifestDirectory, POD_PORT, SERVICE_PORT } from './cluster-objects.ts';
 
 jest.setTimeout(180_000);
 
@@ -22,10 +22,7 @@ describe('light mode is switched on and off', () => {
   const held: KeptConnection[] = [];
 
   beforeAll(async () => {
-    directory = await ManifestDirectory.create();
-    await directory.write('nodes', nodeObjects(1));
-    const endpoints = [{ addresses: podAddress(0, 0), node: 0 }];
-    await directory.write('web', serviceObjects({ name: 'web', clusterIp: VIP, endpoints }));
+    directory = await ManifestDirectory.ofOnePod(VIP);
     bed = await Bed.create({ nodes: 1, podsPerNode: 2, clients: 1 });
     node = bed.node(0);
     await bed.pod(0, 0).serveTcp(POD_PORT);
