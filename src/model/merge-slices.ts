@@ -1,5 +1,5 @@
 import { compareIp } from '../net/ip.ts';
-import { eachOnce } from './each-once.ts';
+import { eachOnce } from '../net/each-once.ts';
 import type { EndpointModel, ServiceDefinition, ServiceModel, ServicePortDefinition } from './service-model.ts';
 import type { SliceModel } from './slice-model.ts';
 import type { ModelWarning } from './warnings.ts';

@@ -5,7 +5,7 @@ import { type NamespacedName, namespacedName } from '../net/names.ts';
 import { type Port, toPort } from '../net/port.ts';
 import type { Protocol } from '../net/protocol.ts';
 import { usableAddress } from './addresses.ts';
-import { eachOnce } from './each-once.ts';
+import { eachOnce } from '../net/each-once.ts';
 import { toProtocol } from './protocols.ts';
 import { same } from './same.ts';
 import type { EndpointTraits } from './service-model.ts';

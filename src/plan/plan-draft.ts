@@ -1,4 +1,5 @@
 import type { ServiceDefinition } from '../model/service-model.ts';
+import { eachOnce } from '../net/each-once.ts';
 import { exact } from '../net/exact.ts';
 import { type IpAddress, type IpFamily, compareIp } from '../net/ip.ts';
 import type { IpSetEntry } from '../state/ip-set.ts';
@@ -69,12 +70,9 @@ export class PlanDraft {
   }
 }
 
-/** Of equal ones the first that was added. */
+/** For keeping. Mostly they stand as they should already: the rules are asked in the order of what they add. */
 function sortedOnce<T>(items: readonly T[], compare: (a: T, b: T) => number): readonly T[] {
-  // As they stand already, mostly: the rules are asked in the order of what they add.
-  if (items.every((item, at) => at === 0 || compare(items[at - 1] ?? item, item) < 0)) return exact(items);
-  const sorted = items.toSorted(compare);
-  return exact(sorted.filter((item, at) => at === 0 || compare(sorted[at - 1] ?? item, item) !== 0));
+  return exact(eachOnce(items, compare));
 }
 
 function comparePlanned(a: PlannedVirtualServer, b: PlannedVirtualServer): number {
