@@ -3,6 +3,7 @@ import path from 'node:path';
 import type { IpFamily } from '../net/ip.ts';
 import { openConnection } from '../netlink/connection.ts';
 import { dumpTables } from '../netlink/family/nf-tables/table.ts';
+import { NETLINK_NETFILTER } from '../netlink/protocol.ts';
 import { askAll } from './batch.ts';
 import { searchPath } from './command-runner.ts';
 
@@ -13,9 +14,6 @@ export interface IptablesFacts {
   /** Whether a variant has any table in this network namespace; undefined where that is not known. */
   hasTables(variant: 'nft' | 'legacy', family: IpFamily): Promise<boolean | undefined>;
 }
-
-/** linux/netlink.h. */
-const NETLINK_NETFILTER = 12;
 
 const LEGACY_TABLES: Readonly<Record<IpFamily, string>> = {
   4: '/proc/net/ip_tables_names',

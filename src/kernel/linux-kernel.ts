@@ -1,6 +1,7 @@
 import type { SocketConnection } from '../netlink/connection.ts';
 import { openConnection } from '../netlink/connection.ts';
 import { FamilyMissingError, resolveFamily } from '../netlink/family/genl-ctrl/family.ts';
+import { NETLINK_GENERIC, NETLINK_NETFILTER, NETLINK_ROUTE } from '../netlink/protocol.ts';
 import { IPVS_FAMILY_NAME } from '../netlink/family/ipvs/command.ts';
 import type { IpAddress, IpFamily } from '../net/ip.ts';
 import type { Log } from '../observe/log.ts';
@@ -44,11 +45,6 @@ export interface LinuxKernelOptions {
   /** iptables-restore (ip6tables-restore) refused what it was given. */
   readonly onRestoreFailure?: (family: IpFamily) => void;
 }
-
-/** linux/netlink.h. */
-const NETLINK_ROUTE = 0;
-const NETLINK_NETFILTER = 12;
-const NETLINK_GENERIC = 16;
 
 /** The kernel of this machine. Opens nothing and starts nothing until it is first asked. */
 export function createLinuxKernel(options: LinuxKernelOptions): Kernel {

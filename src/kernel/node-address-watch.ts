@@ -2,10 +2,9 @@ import { RTM_NEWADDR, decodeAddress } from '../netlink/family/route/address.ts';
 import { RTM_NEWLINK, decodeLink } from '../netlink/family/route/link.ts';
 import type { NetlinkMessage } from '../netlink/message.ts';
 import { type Multicast, listen } from '../netlink/multicast.ts';
+import { NETLINK_ROUTE } from '../netlink/protocol.ts';
 import type { Log } from '../observe/log.ts';
 
-/** linux/netlink.h. */
-const NETLINK_ROUTE = 0;
 /** linux/rtnetlink.h: RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR. */
 const GROUPS = [1, 5, 9];
 const RTM_DELADDR = RTM_NEWADDR + 1;
