@@ -45,12 +45,22 @@ export function diffVirtualServer(
 export function isInForce(want: WantedVirtualServer, have: HaveVirtualServer | undefined): boolean {
   if (have === undefined || !sameVirtualServer(want.virtualServer, have.virtualServer)) return false;
   if (want.realServers.length !== have.realServers.length) return false;
-  const observed = new Map<RealServerKey, ObservedRealServer>();
-  for (const server of have.realServers) observed.set(realServerKey(server), server);
+  const observed = byKey(have.realServers);
   return want.realServers.every((realServer) => {
     const current = observed.get(realServerKey(realServer));
-    return current !== undefined && current.weight === realServer.weight && current.forwarding === 0;
+    return current !== undefined && isAsWanted(current, realServer);
   });
+}
+
+function byKey(servers: readonly ObservedRealServer[]): Map<RealServerKey, ObservedRealServer> {
+  const found = new Map<RealServerKey, ObservedRealServer>();
+  for (const server of servers) found.set(realServerKey(server), server);
+  return found;
+}
+
+/** Ours masquerade, all of them. */
+function isAsWanted({ weight, forwarding }: ObservedRealServer, want: RealServer): boolean {
+  return weight === want.weight && forwarding === 0;
 }
 
 function diffRealServers(
@@ -61,8 +71,7 @@ function diffRealServers(
   now: number,
   ops: Op[],
 ): number {
-  const observed = new Map<RealServerKey, ObservedRealServer>();
-  for (const server of have) observed.set(realServerKey(server), server);
+  const observed = byKey(have);
   for (const realServer of want) {
     const key = realServerKey(realServer);
     const current = observed.get(key);
@@ -73,9 +82,7 @@ function diffRealServers(
     }
     // Wanted again while it drained: the weight comes back, its connections live on.
     ledger.forget(id, realServer);
-    if (current.weight !== realServer.weight || current.forwarding !== 0) {
-      ops.push({ kind: 'edit-real-server', id, realServer });
-    }
+    if (!isAsWanted(current, realServer)) ops.push({ kind: 'edit-real-server', id, realServer });
   }
   let draining = 0;
   for (const server of observed.values()) {

@@ -286,17 +286,8 @@ export class Reconciler {
     // Whoever wants another meanwhile gets it when this one is done.
     this.#fullCheckDueAt = Infinity;
     const ledger = this.#ledger;
-    for await (const piece of fullCheck({
-      kernel,
-      plan: this.plan,
-      config,
-      excluded,
-      ledger,
-      clock,
-      breather,
-      beside,
-      first,
-    })) {
+    const options = { kernel, plan: this.plan, config, excluded, ledger, clock, breather, beside, first };
+    for await (const piece of fullCheck(options)) {
       const { sets, virtualServers } = piece;
       if (sets !== undefined) {
         logWrongSets(log, sets.wrong);
@@ -317,9 +308,11 @@ export class Reconciler {
         for (const op of ops) if (this.#isDrift(op)) progress.drift.push(op);
         await this.#apply([...denyOps(this.plan, ops, this.#sizes), ...ops], progress, breather);
         // Their sets stand by now. Programs take their time, in which the rest is checked.
-        if (virtualServers !== undefined) rules ??= this.#ensureRules(progress);
-        // Heard of at the end.
-        rules?.catch(ignore);
+        if (virtualServers !== undefined && rules === undefined) {
+          rules = this.#ensureRules(progress);
+          // Heard of at the end.
+          rules.catch(ignore);
+        }
         await this.#timer.interlude(() => this.#syncInBetween());
       }
     } finally {
