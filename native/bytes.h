@@ -5,7 +5,7 @@
 
 namespace native {
 
-// Bytes that grow with malloc's family and can be handed over as one block. Allocation failure is a value.
+// A growable byte buffer on malloc, whose block can be released to the caller. Allocation failure is a return value.
 class Bytes {
  public:
   Bytes() = default;
@@ -13,14 +13,14 @@ class Bytes {
   Bytes& operator=(const Bytes&) = delete;
   ~Bytes();
 
-  // Room for `extra` bytes after size(); false if memory (or the bound, 1 GiB) does not allow it.
+  // Reserves `extra` bytes after size(). Returns false if allocation fails or the limit of 1 GiB is exceeded.
   bool Reserve(size_t extra);
   void Resize(size_t size) { size_ = size; }
   uint8_t* data() const { return data_; }
   size_t size() const { return size_; }
-  // Empties it, and keeps the block for the next use unless it is larger than `keep` bytes.
+  // Clears the buffer. Keeps the block for reuse unless it is larger than `keep` bytes.
   void Recycle(size_t keep);
-  // Gives the block, cut to size(), to the caller, who frees it with free(3).
+  // Returns the block, shrunk to size(). The caller frees it with free(3).
   uint8_t* Release();
 
  private:

@@ -6,7 +6,7 @@
 
 namespace native {
 
-// Milliseconds of a clock that nobody sets.
+// Returns the monotonic clock in milliseconds.
 inline int64_t NowMs() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

@@ -4,8 +4,8 @@
 
 namespace native {
 
-// What stopped an operation: the step (English, for the error's text), the errno, and how many segments had been handed
-// to the kernel by then: above zero, effects may exist whose replies the caller will never see.
+// The failed step (for the error's text), its errno, and the number of segments sent before. If that is above zero,
+// messages may have taken effect without a reply.
 struct Failure {
   const char* operation = nullptr;
   int error = 0;

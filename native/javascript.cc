@@ -10,7 +10,7 @@ namespace native {
 
 namespace {
 
-// Replies below this are copied: an external ArrayBuffer costs more than the copy.
+// Replies below this size are copied: an external ArrayBuffer costs more than the copy.
 constexpr size_t kCopyBelow = 4096;
 
 void FreeBlock(napi_env, void* data, void*) { free(data); }

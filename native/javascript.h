@@ -1,7 +1,7 @@
-// Values from JavaScript and to it, as every part of the addon takes and gives them.
+// Conversion of values from and to JavaScript.
 #pragma once
 
-// An environment that is being torn down refuses to throw; that must not end the process.
+// Throwing fails while an environment is being torn down; that must not abort the process.
 #define NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS
 #include <napi.h>
 
@@ -12,17 +12,16 @@
 
 namespace native {
 
-// An Error that has `operation` (string), `errno` (positive) and `sent` (segments handed to the kernel by then).
+// Returns an Error with `operation` (string), `errno` (positive) and `sent` (segments sent before the failure).
 Napi::Error MakeError(Napi::Env env, const Failure& failure);
 
-// A whole number in [low, high]; otherwise empty, with a TypeError pending unless the value's getter threw its own.
+// Returns an integer in [low, high]; otherwise nullopt, with a TypeError or the getter's own exception pending.
 std::optional<int> ReadInt(Napi::Env env, const Napi::Value& value, const char* name, int low, int high);
 
-// False where memory does not allow it, or the array has lost its buffer.
+// Returns false if allocation fails or the array's buffer is detached.
 bool CopyBytes(const Napi::TypedArray& array, Bytes* bytes);
 
-// Hands the block over to a Uint8Array, without a copy if it is large; empty with an exception pending where the engine
-// refuses.
+// Moves the block to a Uint8Array, without a copy if it is large. Returns nullptr with an exception pending on failure.
 napi_value ToUint8Array(Napi::Env env, Bytes* bytes);
 
 }  // namespace native

@@ -1,5 +1,5 @@
-// class NetlinkSocket for JavaScript: checks what it is given, copies it, and runs socket.h's transaction on the libuv
-// thread pool. Wrong types throw; what goes wrong with the socket rejects with the Error of javascript.h.
+// The JavaScript class NetlinkSocket: checks and copies its arguments, and runs transactions (socket.h) on the libuv
+// thread pool. Arguments of the wrong type throw; socket errors reject with the Error of MakeError (javascript.h).
 
 #include <errno.h>
 #include <pthread.h>
@@ -10,7 +10,6 @@
 #include <string>
 
 #include "javascript.h"
-#include "run_process.h"
 #include "socket.h"
 
 namespace {
@@ -25,7 +24,7 @@ using netlink::Options;
 using netlink::Request;
 using netlink::Socket;
 
-// What a socket keeps of its last request and reply for the next: fresh pages cost more than the copy into them.
+// Maximum size of the request and reply buffers that a socket keeps: new pages cost more than copying.
 constexpr size_t kKeep = size_t{1} << 20;
 
 bool ReadOptionalInt(Napi::Env env, const Napi::Object& object, const char* name, int* result) {
@@ -50,7 +49,7 @@ bool ReadOptions(Napi::Env env, const Napi::Value& value, Options* options) {
   if (env.IsExceptionPending()) return false;
   if (!netns.IsUndefined()) {
     if (netns.IsString()) options->netns = netns.As<Napi::String>().Utf8Value();
-    // A NUL would cut the path: another file than the one named.
+    // A NUL would truncate the path.
     if (options->netns.empty() || options->netns.find('\0') != std::string::npos) {
       Napi::TypeError::New(env, "netns must be the path of a network namespace").ThrowAsJavaScriptException();
       return false;
@@ -65,7 +64,7 @@ bool ReadOptions(Napi::Env env, const Napi::Value& value, Options* options) {
 
 struct State {
   std::shared_ptr<Socket> socket;
-  // The transaction's while there is one, else the JavaScript thread's: for the next.
+  // Owned by the transaction in flight, otherwise by the JavaScript thread.
   Request request;
   Bytes reply;
   bool busy = false;  // touched by the JavaScript thread only
@@ -85,7 +84,7 @@ class TransactWorker : public Napi::AsyncWorker {
 
   void OnOK() override {
     const Napi::Env env = Env();
-    // Free before the promise settles: who awaited it may start the next transaction at once.
+    // Clear before the promise settles: its callback may start the next transaction at once.
     state_->busy = false;
     socket_.reset();
     const size_t segments = state_->request.segment_count();
@@ -113,7 +112,7 @@ class TransactWorker : public Napi::AsyncWorker {
   bool done_ = false;
 };
 
-// Multicast reports, read by a thread of their own and handed to JavaScript: what the thread and the function share.
+// State shared by the thread that reads multicast messages and the callback that receives them.
 struct Listener {
   std::shared_ptr<Socket> socket;
   pthread_t thread{};
@@ -139,7 +138,7 @@ void CallListener(Napi::Env env, Napi::Function callback, Listener*, Reports* da
 
 using ListenerFunction = Napi::TypedThreadSafeFunction<Listener, Reports, CallListener>;
 
-// Waits for JavaScript to take a report before it reads on past this many: the kernel's own buffer is the bound.
+// With this many queued callbacks the reading thread blocks, and messages queue in the socket's receive buffer.
 constexpr size_t kQueuedReports = 16;
 
 struct ListenerThread {
@@ -169,7 +168,7 @@ void* ReadReports(void* argument) {
   return nullptr;
 }
 
-// The last of it: the thread has released the function (or was never started), or the environment goes.
+// Called when the thread has released the function (or never started), or the environment is torn down.
 void EndListener(Napi::Env, void*, Listener* listener) {
   listener->socket->Cancel();
   if (listener->started) pthread_join(listener->thread, nullptr);
@@ -217,7 +216,7 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
     return deferred.Promise();
   }
 
-  // transact(request: Uint8Array, segments: Uint32Array, deadlineMs: number): Promise<Uint8Array>. Both arrays are copied
+  // transact(request: Uint8Array, segments: Uint32Array, deadlineMs: number): Promise<Uint8Array>. Copies both arrays
   // before it returns.
   Napi::Value Transact(const Napi::CallbackInfo& info) {
     const Napi::Env env = info.Env();
@@ -256,13 +255,13 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
     return promise;
   }
 
-  // listen(groups: Uint32Array, callback: (reports: Uint8Array, errno: number) => void): void. Once for a socket, and in
-  // place of transactions. errno ENOBUFS: reports were lost, more will come; any other but 0: no more will come.
+  // listen(groups: Uint32Array, callback: (reports: Uint8Array, errno: number) => void): void. Once per socket, instead
+  // of transactions. errno ENOBUFS: messages were lost, more will follow; any other but 0: no more will follow.
   void Listen(const Napi::CallbackInfo& info) {
     const Napi::Env env = info.Env();
     if (!info[0].IsTypedArray() || info[0].As<Napi::TypedArray>().TypedArrayType() != napi_uint32_array ||
         !info[1].IsFunction()) {
-      Napi::TypeError::New(env, "listen wants a Uint32Array and a function").ThrowAsJavaScriptException();
+      Napi::TypeError::New(env, "listen requires a Uint32Array and a function").ThrowAsJavaScriptException();
       return;
     }
     Failure failure;
@@ -283,14 +282,14 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
     thread->function = ListenerFunction::New(env, callback, "NetlinkReports", kQueuedReports, 1, own.get(), EndListener,
                                              static_cast<void*>(nullptr));
     if (env.IsExceptionPending()) return;
-    // EndListener's from here on.
+    // EndListener owns it from here on.
     Listener* const listener = own.release();
     ListenerFunction function = thread->function;
-    // The process may end while nothing else keeps it.
+    // Does not keep the process alive.
     function.Unref(env);
     const int error = pthread_create(&listener->thread, nullptr, ReadReports, thread.get());
     if (error != 0) {
-      // A container's limit of processes, for one.
+      // For example, the container's process limit is reached.
       failure->Set("start thread", error);
       function.Release();
       return;
@@ -324,7 +323,7 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
     return object;
   }
 
-  // The transaction in flight rejects with ECANCELED; the descriptor is closed when it has let go.
+  // The transaction in flight rejects with ECANCELED. The descriptor is closed when that transaction releases it.
   Napi::Value Close(const Napi::CallbackInfo& info) {
     if (state_->socket) state_->socket->Cancel();
     state_->socket.reset();
@@ -340,7 +339,6 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
 
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports.Set("NetlinkSocket", NetlinkSocket::Define(env));
-  exports.Set("runProcess", Napi::Function::New(env, native::RunProcess, "runProcess"));
   return exports;
 }
 

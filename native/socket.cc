@@ -23,27 +23,27 @@ namespace {
 
 using native::NowMs;
 
-// netlink_recvmsg() remembers the largest buffer it was offered, up to this, and sizes the next part of a dump by it.
+// netlink_recvmsg() records the largest buffer it was given, up to this size, and sizes the next dump message by it.
 constexpr size_t kDumpPart = 32768;
-// A larger datagram goes on in here: the kernel sends none beyond kDumpPart but an error with the message it is about.
+// Holds the rest of a larger datagram. Only an error that contains its request can be larger than kDumpPart.
 constexpr size_t kOverflow = size_t{1} << 20;
-// Enough to make a flood of reports cheap, little enough to be handled at one go.
+// Multicast messages are passed on in blocks of about this many bytes.
 constexpr size_t kReportBytes = 65536;
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
-// Message headers are read by copy: nothing here relies on the alignment of the memory.
+// Copies the header, because `at` may be unaligned.
 nlmsghdr ReadHeader(const uint8_t* at) {
   nlmsghdr header;
   memcpy(&header, at, sizeof(header));
   return header;
 }
 
-// Sequence numbers wrap: "later" is a signed difference, as for TCP.
+// Sequence numbers wrap, so they are compared by signed difference, as in TCP.
 bool Later(uint32_t sequence, uint32_t than) { return static_cast<int32_t>(sequence - than) > 0; }
 
 bool IsDump(const nlmsghdr& header) { return (header.nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP; }
 
-// NLMSG_ERROR with errno 0 and no attributes: it says no more than that the transaction went through.
+// NLMSG_ERROR with errno 0 and no attributes: a bare success acknowledgement.
 bool IsPlainAck(const nlmsghdr& header, const uint8_t* at) {
   int32_t error;
   if (header.nlmsg_type != NLMSG_ERROR || header.nlmsg_len < NLMSG_HDRLEN + sizeof(error)) return false;
@@ -53,7 +53,7 @@ bool IsPlainAck(const nlmsghdr& header, const uint8_t* at) {
 
 bool SetBuffer(int fd, int force, int plain, int bytes) {
   if (bytes <= 0) return true;
-  // The forced form passes the limits of net.core.[rw]mem_max, and needs CAP_NET_ADMIN.
+  // The FORCE option ignores net.core.[rw]mem_max and needs CAP_NET_ADMIN.
   return setsockopt(fd, SOL_SOCKET, force, &bytes, sizeof(bytes)) == 0 ||
          setsockopt(fd, SOL_SOCKET, plain, &bytes, sizeof(bytes)) == 0;
 }
@@ -89,11 +89,11 @@ void* OpenInNamespace(void* argument) {
   return nullptr;
 }
 
-// A socket keeps the namespace it was opened in, and setns(2) moves one thread: so a thread of its own enters, opens the
-// socket and ends, and no other thread ever leaves the namespace of the process.
+// A socket stays in the namespace in which it was opened, and setns(2) affects only the calling thread. So a temporary
+// thread enters the namespace and opens the socket; all other threads stay in the namespace of the process.
 int OpenDescriptor(const Options& options, Failure* failure) {
   if (options.fd >= 0) {
-    // A stream would have no message boundaries to keep.
+    // A stream has no message boundaries.
     const int type = GetOption(options.fd, SO_TYPE);
     if (type == SOCK_RAW || type == SOCK_DGRAM || type == SOCK_SEQPACKET) return options.fd;
     failure->Set("adopt descriptor", type < 0 ? errno : EINVAL);
@@ -118,8 +118,8 @@ int OpenDescriptor(const Options& options, Failure* failure) {
 
 }  // namespace
 
-// One datagram of the request. `first` and `last` are the sequence numbers of its first and last message: a reply is its
-// own if it lies between them, and the reply that ends it answers `last`.
+// One datagram of the request. `first` and `last` are the sequence numbers of its first and last message: replies
+// within that range belong to the segment, and the reply to `last` completes it.
 struct Socket::Segment {
   const uint8_t* data = nullptr;
   size_t size = 0;
@@ -131,8 +131,8 @@ struct Socket::Segment {
 
   bool Owns(uint32_t sequence) const { return sequence - first <= last - first; }
 
-  // False unless the bytes are whole messages with sequence numbers that rise from `previous` (0: none yet), the last of
-  // which the kernel is bound to answer.
+  // Returns false unless the bytes are whole messages with sequence numbers ascending from `previous` (0: none yet),
+  // and the last one requests an acknowledgement or is a dump.
   bool Parse(uint32_t previous) {
     nlmsghdr header{};
     messages = 0;
@@ -178,7 +178,7 @@ Socket::~Socket() {
 }
 
 bool Socket::Configure(const Options& options, Failure* failure) {
-  // Address space: its pages are made when a datagram first reaches them.
+  // Reserves only address space: pages are allocated on first use.
   if (!overflow_.Reserve(kOverflow)) return failure->Set("allocate socket", ENOMEM);
   if (options.fd < 0) {
     sockaddr_nl address{};
@@ -189,8 +189,8 @@ bool Socket::Configure(const Options& options, Failure* failure) {
       return failure->Set("read socket address", errno);
     }
     port_ = address.nl_pid;
-    // Kernels before 4.3, 4.12 and 4.20 lack one of these each: larger replies, no text, unfiltered dumps, all of which
-    // readers must understand anyway.
+    // Kernels before 4.3, 4.12 and 4.20 each lack one of these: error replies are larger, have no text, or dumps are
+    // not filtered. The decoders handle all three.
     const int on = 1;
     for (const int option : {NETLINK_CAP_ACK, NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK}) {
       setsockopt(fd_, SOL_NETLINK, option, &on, sizeof(on));
@@ -205,7 +205,7 @@ bool Socket::Configure(const Options& options, Failure* failure) {
 
 void Socket::Cancel() {
   cancelled_.store(true);
-  // Fails only if the counter is at its maximum, and then the poller is awake already.
+  // Fails only if the counter is at its maximum; the poller is awake then.
   [[maybe_unused]] const int ignored = eventfd_write(wake_, 1);
 }
 
@@ -216,19 +216,26 @@ bool Socket::Join(uint32_t group, Failure* failure) {
 
 bool Socket::NextReports(Bytes* reports, Failure* failure) {
   int64_t deadline = kNever;
-  while (reports->size() < kReportBytes) {
+  while (!overrun_ && reports->size() < kReportBytes) {
     size_t received = 0;
-    if (!Receive(Segment{}, deadline, reports, &received, failure)) break;
+    if (!Receive(Segment{}, deadline, reports, &received, failure)) {
+      overrun_ = failure->error == ENOBUFS;
+      break;
+    }
     reports->Resize(reports->size() + received);
-    // What comes with it is taken along; nothing more is waited for.
+    // From here on, read only messages already queued.
     if (reports->size() > 0) deadline = NowMs();
   }
-  // An overrun behind reports that were read is told by itself, next time.
-  return reports->size() > 0;
+  if (reports->size() > 0) return true;
+  if (!overrun_) return false;
+  // After an overrun the kernel drops every message until the queue is empty, without another ENOBUFS
+  // (NETLINK_S_CONGESTED in net/netlink/af_netlink.c). Reading the state before that could miss a change for good.
+  overrun_ = false;
+  return Drain(kNever, failure) && failure->Set("receive", ENOBUFS);
 }
 
 bool Socket::Transact(const Request& request, Bytes* reply, Failure* failure) {
-  // Everything is checked before anything is sent: a malformed request has no effect at all.
+  // Check the whole request before sending: a malformed request has no effect.
   Segment segment;
   size_t offset = 0;
   uint32_t previous = 0;
@@ -256,8 +263,8 @@ bool Socket::Transact(const Request& request, Bytes* reply, Failure* failure) {
   return true;
 }
 
-// What lies in the queue now was meant for a transaction that gave up: also the rest of its dump, which would make the
-// kernel refuse the next dump with EBUSY, and its overrun, which is not ours.
+// Discards replies to an abandoned transaction, the rest of its dump (otherwise the kernel would refuse the next dump
+// with EBUSY) and its ENOBUFS.
 bool Socket::Drain(int64_t deadline, Failure* failure) {
   for (;;) {
     if (cancelled_.load()) return failure->Set("send", ECANCELED);
@@ -300,12 +307,12 @@ bool Socket::Wait(short events, int64_t deadline, const char* operation, size_t 
     counters_->system_calls += 1;
     const int ready = poll(fds, 2, static_cast<int>(left < longest ? left : longest));
     if (ready < 0 && errno != EINTR) return failure->Set(operation, errno, sent);
-    // POLLERR and POLLHUP wake too: the next send or receive tells what they mean.
+    // Return on POLLERR and POLLHUP too: the next send or receive returns the error.
     if (ready > 0 && fds[0].revents != 0) return true;
   }
 }
 
-// Reads one datagram behind the reply's end, where `received` says its size; zero for one that is not the kernel's.
+// Reads one datagram to the end of `reply` and sets `received` to its size, or to 0 if it is not from the kernel.
 bool Socket::Receive(const Segment& segment, int64_t deadline, Bytes* reply, size_t* received, Failure* failure) {
   const size_t sent = segment.index + 1;
   for (;;) {
@@ -350,14 +357,14 @@ bool Socket::Collect(const Segment& segment, int64_t patience, Bytes* reply, Fai
     bool ours = false;
     bool complete = false;
     nlmsghdr header;
-    // The messages are checked and moved together in place; `kept` never overtakes `at`.
+    // Checks the messages and compacts them in place; `kept` never exceeds `at`.
     for (size_t at = 0; at < received; at += NLMSG_ALIGN(header.nlmsg_len)) {
       if (received - at < NLMSG_HDRLEN) return failure->Set("receive", EBADMSG, sent);
       header = ReadHeader(base + at);
       if (header.nlmsg_len < NLMSG_HDRLEN || header.nlmsg_len > received - at) {
         return failure->Set("receive", EBADMSG, sent);
       }
-      // Replies to a transaction that gave up may arrive now, and are nobody's.
+      // Drops late replies to an abandoned transaction.
       if (!segment.Owns(header.nlmsg_seq)) continue;
       ours = true;
       const bool final = header.nlmsg_type == NLMSG_ERROR || header.nlmsg_type == NLMSG_DONE;
@@ -370,7 +377,7 @@ bool Socket::Collect(const Segment& segment, int64_t patience, Bytes* reply, Fai
     }
     reply->Resize(reply->size() + kept);
     if (complete) return true;
-    // A dump may take as long as it likes while it comes on; silence, or a flood that is not ours, is cut off.
+    // A dump may take any time while its messages arrive. Messages of others do not extend the deadline.
     if (ours) {
       deadline = NowMs() + patience;
     } else if (NowMs() >= deadline) {

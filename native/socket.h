@@ -1,5 +1,5 @@
-// A netlink socket and its transactions, in plain POSIX: no JavaScript here, and of message formats only the header
-// (struct nlmsghdr), NLMSG_ERROR and NLMSG_DONE (linux/netlink.h).
+// A netlink socket and its transactions, without JavaScript. Of the message formats, this code knows only struct
+// nlmsghdr, NLMSG_ERROR and NLMSG_DONE (linux/netlink.h).
 #pragma once
 
 #include <atomic>
@@ -18,10 +18,10 @@ using native::Failure;
 
 struct Options {
   int protocol = 0;
-  std::string netns;       // path of a network namespace, empty: the one of the process
+  std::string netns;       // path of a network namespace, empty: that of the process
   int send_buffer = 0;     // bytes, 0: the kernel's default
   int receive_buffer = 0;  // bytes, 0: the kernel's default
-  int fd = -1;             // an open datagram socket to adopt in place of opening one
+  int fd = -1;             // an open datagram socket to adopt instead of opening one
 };
 
 struct Counters {
@@ -32,40 +32,41 @@ struct Counters {
   std::atomic<uint64_t> system_calls{0};  // of transactions: send, recv, recvmsg, poll
 };
 
-// One transaction's input. `segments` are byte lengths that cut `bytes`: each is one datagram.
+// One transaction's input. `segments` are byte lengths that divide `bytes` into datagrams.
 struct Request {
   Bytes bytes;
-  Bytes segments;  // of uint32_t
-  int deadline_ms = 0;  // without progress: a segment taken or a reply received
+  Bytes segments;       // of uint32_t
+  int deadline_ms = 0;  // maximum time without a segment sent or a reply received
 
   size_t segment_count() const { return segments.size() / sizeof(uint32_t); }
   uint32_t segment(size_t index) const { return reinterpret_cast<const uint32_t*>(segments.data())[index]; }
 };
 
-// Shared by the JavaScript object and the transaction in flight; the descriptor is closed with the last of the two.
+// Shared by the JavaScript object and the transaction in flight; the last owner closes the descriptor.
 class Socket {
  public:
-  // Empty on failure. An adopted descriptor belongs to the socket once it was found to be a datagram socket.
+  // Returns nullptr on failure. The socket owns an adopted descriptor unless it is not a datagram socket.
   static std::shared_ptr<Socket> Open(const Options& options, Failure* failure);
   ~Socket();
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
-  // Sends the segments one after the other, each when the one before was answered, and appends every reply to `reply`
-  // except success ACKs without attributes. Blocks; one call at a time, from any thread.
+  // Sends each segment after the replies to the previous one, and appends every reply to `reply` except success ACKs
+  // without attributes. Blocks; one call at a time, from any thread.
   bool Transact(const Request& request, Bytes* reply, Failure* failure);
 
-  // Becomes a member of a multicast group: from now on its reports queue up. For sockets without transactions.
+  // Joins a multicast group; its messages are queued from now on. For sockets without transactions.
   bool Join(uint32_t group, Failure* failure);
 
-  // Blocks until the kernel reports something, then appends what there is, up to about kReportBytes, to `reports`. Fails
-  // with ENOBUFS where reports were lost (the socket goes on), and with ECANCELED after Cancel().
+  // Blocks until multicast messages arrive, then appends those queued, up to about kReportBytes, to `reports`. Fails
+  // with ENOBUFS if messages were lost. The queue has then been emptied and later messages are complete, so the caller
+  // must read the current state now. Fails with ECANCELED after Cancel().
   bool NextReports(Bytes* reports, Failure* failure);
 
-  // Ends the transaction in flight with ECANCELED, from any thread. The descriptor lives until the last owner is gone.
+  // Ends the transaction in flight with ECANCELED. May be called from any thread. Does not close the descriptor.
   void Cancel();
 
-  // Outlives the socket: a closed one can still be asked.
+  // Remains readable after the socket is closed.
   std::shared_ptr<const Counters> counters() const { return counters_; }
   uint32_t port() const { return port_; }
   int send_buffer() const { return send_buffer_; }
@@ -88,6 +89,8 @@ class Socket {
   int send_buffer_ = 0;
   int receive_buffer_ = 0;
   Bytes overflow_;
+  // NextReports has received ENOBUFS but not yet returned it.
+  bool overrun_ = false;
   std::atomic<bool> cancelled_{false};
   const std::shared_ptr<Counters> counters_ = std::make_shared<Counters>();
 };

@@ -1,14 +1,15 @@
-// Bundles the daemon into one file: what a node runs holds only the code that is used (memory matters on every node). FILE.mjs is what is
-// started (src/launcher.ts), FILE.js the program. A FILE.cache of an earlier program is removed: scripts/compile.ts makes the new one.
-import { chmod, rm } from 'node:fs/promises';
-import { builtinModules } from 'node:module';
+// Bundles the daemon into one file, so that a node loads only code that is used. FILE.mjs is the launcher
+// (src/launcher.ts), FILE.js the program. Builds are reproducible from the same commit and sources.
+import { execFileSync } from 'node:child_process';
+import { chmod, readFile, writeFile } from 'node:fs/promises';
+import { SourceMap, type SourceMapPayload, builtinModules } from 'node:module';
 import { build, type Plugin } from 'esbuild';
 
 const [launcher] = process.argv.slice(2);
 if (launcher?.endsWith('.mjs') !== true) throw new Error('usage: node scripts/bundle.ts FILE.mjs');
 const stem = launcher.slice(0, -'.mjs'.length);
 
-/** A module whose exports are taken from another one, which is loaded when the first of them is used. */
+/** Returns code that exports the names of another module, which it loads when one of them is first read. */
 function whenUsed(load: string, exported: object): string {
   return `let loaded;
     const load = () => (loaded ??= ${load});
@@ -18,8 +19,8 @@ function whenUsed(load: string, exported: object): string {
 }
 
 /**
- * A static import of a built-in module reads each of its properties, the lazy ones too: for node:http that loads the whole of fetch and
- * WebSocket, 14 MiB; for node:util workers and a parser of arguments.
+ * A static import of a built-in module reads all its properties, including lazy ones. For node:http this loads fetch
+ * and WebSocket (14 MiB); for node:util it loads workers and an argument parser.
  */
 const lazyBuiltins: Plugin = {
   name: 'lazy-builtins',
@@ -34,14 +35,14 @@ const lazyBuiltins: Plugin = {
       if (typeof module !== 'object' || module === null) return { contents: `module.exports = ${load};` };
       const contents = whenUsed(load, module);
       if (path !== 'child_process') return { contents };
-      // client-node takes hold of it for programs that a kubeconfig may name.
+      // client-node imports `spawn` for exec plugins: load child_process only when it is called.
       const spawn = 'value: (...args) => load().spawn(...args)';
       return { contents: `${contents}\nObject.defineProperty(exports, 'spawn', { enumerable: true, ${spawn} });` };
     });
   },
 };
 
-/** What @kubernetes/client-node's configuration imports for its typed client, which is never made here: 11 MiB. */
+/** Imports that client-node's configuration needs only for its typed client, which we never create (11 MiB). */
 const UNUSED: readonly (readonly [module: RegExp, names: readonly string[]])[] = [
   [/^undici$/, ['Agent', 'ProxyAgent']],
   [/^hpagent$/, ['HttpProxyAgent', 'HttpsProxyAgent']],
@@ -66,7 +67,7 @@ const noTypedClient: Plugin = {
   },
 };
 
-/** What client-node imports for some credentials and proxies, which few starts have. */
+/** Packages that client-node needs only for rare credentials and proxies: load them on first use. */
 const RARE = /^(jsonpath-plus|socks|socks-proxy-agent)$/;
 
 const rarePackages: Plugin = {
@@ -84,7 +85,7 @@ const rarePackages: Plugin = {
   },
 };
 
-/** winston's colours, of which our lines have none. */
+/** Drops winston's color package: our log lines have no colors. */
 const noColors: Plugin = {
   name: 'no-colors',
   setup(bundle) {
@@ -93,21 +94,69 @@ const noColors: Plugin = {
   },
 };
 
-await rm(`${stem}.cache`, { force: true });
+/** The start of the function that src/observe/caller.ts calls. */
+const CALLERS = 'function __callers() { return ';
+
+/**
+ * Adds a table to the bundle that maps the position of each log call to its file and line in src/. Log lines thus name
+ * their caller without a source map, which would take a megabyte of memory.
+ */
+async function addCallers(file: string): Promise<void> {
+  const text = await readFile(file, 'latin1');
+  const map = new SourceMap(JSON.parse(await readFile(`${file}.map`, 'utf8')) as SourceMapPayload);
+  const callers: Record<string, string> = {};
+  for (const [at, line] of text.split('\n').entries()) {
+    for (const { index } of line.matchAll(/(?<=\.)(?:error|warn|info|debug)\(/g)) {
+      const found = map.findEntry(at, index);
+      if (!('originalSource' in found)) continue;
+      const source = /\/src\/(?:.*\/)?([^/]+\/[^/]+\.ts)$/.exec(found.originalSource)?.[1];
+      if (source !== undefined) callers[`${at + 1}:${index + 1}`] = `${source}:${found.originalLine + 1}`;
+    }
+  }
+  await writeFile(
+    file,
+    text.replace(`${CALLERS}{}`, () => `${CALLERS}${JSON.stringify(callers)}`),
+    'latin1',
+  );
+}
+
+/** Runs git. Returns undefined without git or outside of a repository. */
+function git(...args: readonly string[]): string | undefined {
+  try {
+    return execFileSync('git', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
+  } catch {
+    return undefined;
+  }
+}
+
+/** Returns the commit and time of the build: GIT_COMMIT and SOURCE_DATE_EPOCH (seconds), or those of HEAD. */
+function buildInfo(): Readonly<Record<'commit' | 'treeState' | 'date', string>> {
+  const { GIT_COMMIT, SOURCE_DATE_EPOCH } = process.env;
+  const commit = GIT_COMMIT || git('rev-parse', 'HEAD');
+  const changes = GIT_COMMIT ? '' : git('status', '--porcelain');
+  const time = SOURCE_DATE_EPOCH || (commit && git('log', '-1', '--format=%ct'));
+  return {
+    commit: commit ?? 'unknown',
+    treeState: commit === undefined || changes === undefined ? 'unknown' : changes === '' ? 'clean' : 'dirty',
+    date: time ? new Date(Number(time) * 1000).toISOString().replace('.000', '') : 'unknown',
+  };
+}
+
 await build({
   entryPoints: ['src/main.ts'],
   outfile: `${stem}.js`,
   bundle: true,
   platform: 'node',
-  // A script, for V8 keeps what it compiled of one (src/launcher.ts): one function expression, called with what it has of its own.
+  // One function expression, which src/launcher.ts calls with these arguments.
   format: 'cjs',
   banner: { js: '(function (require, __url) {' },
-  footer: { js: '})' },
+  // addCallers() replaces the {}. A function declaration is hoisted, so all of the program can call it.
+  footer: { js: `${CALLERS}{}; }\n})` },
   target: 'node22',
   plugins: [lazyBuiltins, rarePackages, noTypedClient, noColors],
-  // Some packages bring other code for development along.
-  define: { 'process.env.NODE_ENV': '"production"', 'import.meta.url': '__url' },
-  // The text stays in memory. Names are kept for stack traces, and lines short enough to be shown in one.
+  // Selects the production code of packages.
+  define: { 'process.env.NODE_ENV': '"production"', 'import.meta.url': '__url', __build: JSON.stringify(buildInfo()) },
+  // Minify, because the text stays in memory. Keep names and short lines for stack traces.
   minifyWhitespace: true,
   minifySyntax: true,
   lineLimit: 160,
@@ -115,15 +164,18 @@ await build({
   sourcesContent: false,
   logLevel: 'warning',
 });
+await addCallers(`${stem}.js`);
 await build({
   entryPoints: ['src/launcher.ts'],
   outfile: launcher,
   platform: 'node',
   format: 'esm',
-  target: 'node22',
+  // An old Node.js must be able to run the version check.
+  target: 'node12.20',
   banner: {
-    // Short-lived objects are few here: the two halves of their space need not grow to 16 MiB each. Half a gigabyte is three times what
-    // 50,000 Services of 10 endpoints keep; a heap that may have more is collected later, and larger than it need be (docs/memory.md).
+    // Few objects are short-lived, so limit the semi-spaces, which could grow to 2 x 16 MiB. 512 MiB is three times the
+    // heap of 50,000 Services with 10 endpoints each; with a larger limit V8 collects later and uses more memory
+    // (docs/memory.md).
     js: '#!/usr/bin/env -S node --max-semi-space-size=2 --max-old-space-size=512 --use-openssl-ca',
   },
   logLevel: 'warning',

@@ -1,7 +1,7 @@
-// Adds up jest's JSON reports and ends with the line `N passed, N failed`. A report that is missing is a failure.
+// Adds up the JSON reports of jest and prints the line `N passed, N failed`. A missing report is a failure.
 import { readFileSync } from 'node:fs';
 
-/** What is read of a report of jest --json. */
+/** The fields that are read from a report of jest --json. */
 interface Report {
   readonly numPassedTests: number;
   readonly numFailedTests: number;
@@ -25,5 +25,5 @@ for (const file of process.argv.slice(2)) {
   }
 }
 say(`${passed} passed, ${failed} failed`);
-// NaN, from a report without a number, is neither.
+// A report without a number makes a sum NaN: neither comparison is true then.
 process.exitCode = failed === 0 && passed > 0 ? 0 : 1;

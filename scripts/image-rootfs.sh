@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# image-rootfs.sh FOLDER: the root file system of the container image, from what `make build` has left and packages of the Debian (or
-# Ubuntu) that this runs on, so that libraries are those the addon was compiled against. The Dockerfile runs this too, so what is
-# tested from the folder is what the image holds: Node.js, iptables of both variants, modprobe, their libraries; no shell.
+# image-rootfs.sh FOLDER: builds the root file system of the container image from the output of `make build` and from
+# packages of this Debian or Ubuntu, whose libraries the addon was compiled against. The Dockerfile runs this script, so
+# tests of the folder test the image: Node.js, both variants of iptables, modprobe and libraries, without a shell.
 set -euo pipefail
 export PATH=$PATH:/usr/sbin:/sbin
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -9,7 +9,7 @@ root=${1:?usage: image-rootfs.sh FOLDER}
 debs=build/debs
 app=$root/usr/lib/kube-ipvs-proxy
 
-# Each is named: nothing comes along unseen. The check at the end finds a library that is missing.
+# This list is explicit, because dependencies are not installed. The check at the end finds missing libraries.
 packages=(
   base-files netbase
   libc6 libgcc-s1 libstdc++6
@@ -17,34 +17,34 @@ packages=(
   kmod libkmod2 liblzma5 libzstd1 libssl3
 )
 
-# chroot is for root; others are root of a user namespace.
+# chroot requires root: other users run it as root of a user namespace.
 as_root=()
 if [ "$(id -u)" != 0 ]; then as_root=(unshare --map-root-user); fi
 
 rm -rf "$root"
-# /usr/lib/modules and /etc/kube-ipvs-proxy are there to be mounted over: the root file system may be read-only.
+# /usr/lib/modules and /etc/kube-ipvs-proxy are mount points, because the root file system may be read-only.
 mkdir -p "$root"/{usr/{bin,sbin,lib/modules,lib64},etc/kube-ipvs-proxy,run,tmp,proc,sys,dev,var/lib/dpkg/status.d} "$app"/native "$debs"
 chmod 1777 "$root/tmp"
 for folder in bin sbin lib lib64; do ln -s "usr/$folder" "$root/$folder"; done
 ln -s ../run "$root/var/run"
 
-# Renewed once a day: the mirror's newest of each, checked against its signed index.
+# Download the newest versions once a day; apt verifies them against the signed index of the mirror.
 if ! [ "$debs/.stamp" -nt scripts/image-rootfs.sh ] || [ -z "$(find "$debs" -name .stamp -mtime -1)" ]; then
   rm -f "$debs"/*.deb
   download=(apt-get -qq -o APT::Sandbox::User=root download "${packages[@]}")
-  # A machine that has never asked the mirror has no index yet.
+  # The package index may be missing.
   (cd "$debs" && { "${download[@]}" 2>/dev/null || { "${as_root[@]}" apt-get -qq update && "${download[@]}"; }; })
   touch "$debs/.stamp"
 fi
 for deb in "$debs"/*.deb; do
-  # Folders that are links here stay links.
+  # --keep-directory-symlink: /bin, /sbin, /lib and /lib64 stay symlinks.
   dpkg-deb --fsys-tarfile "$deb" | tar --extract --directory "$root" --keep-directory-symlink \
     --exclude './usr/share/man*' --exclude './usr/share/locale*' --exclude './usr/share/lintian*' \
     --exclude './usr/share/doc/*/changelog*' --exclude './usr/share/doc/*/NEWS*' --exclude './usr/share/bash-completion*'
-  # Where scanners look for the packages of images that have no package manager.
+  # Image scanners read this folder if the image has no package manager.
   dpkg-deb --field "$deb" >"$root/var/lib/dpkg/status.d/$(dpkg-deb --field "$deb" Package)"
 done
-# What the package's scripts would do. Which variant a node uses is found out by the daemon; plain `iptables` is the last resort.
+# Create the links of the packages' scripts. The daemon detects the node's variant; plain `iptables` is the fallback.
 for name in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
   ln -sf xtables-nft-multi "$root/usr/sbin/$name"
 done
@@ -55,9 +55,9 @@ printf 'hosts: files dns\n' >"$root/etc/nsswitch.conf"
 
 install -m 755 "$(node -p process.execPath)" "$root/usr/bin/node"
 install -m 755 build/kube-ipvs-proxy.mjs "$app/"
-install -m 644 build/kube-ipvs-proxy.{js,js.map,cache} LICENSE "$app/"
+install -m 644 build/kube-ipvs-proxy.{js,js.map} LICENSE "$app/"
 install -m 755 build/native/netlink_socket.node "$app/native/"
-# All packages of npm that are in the bundle.
+# List the npm packages that the bundle contains.
 npm sbom --omit=dev --sbom-format=cyclonedx --loglevel=error >"$app/sbom.cdx.json"
 
 mkdir -p "$root/etc/ssl"

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Installs the Debian/Ubuntu packages that the build, the test bed and the demo need. Quick when nothing is missing.
+# packages.sh [qemu]: installs the Debian or Ubuntu packages for the build, the test bed and the demo; with `qemu`,
+# those for the emulated machine (test/kernel/machine/qemu.sh). Fast if no package is missing.
 set -euo pipefail
 
 packages=(g++ make iproute2 iptables ipset ipvsadm nftables conntrack kmod curl openssl iputils-ping iputils-arping linux-libc-dev python3)
-# The test kernel stands in where this machine's own kernel has no IPVS (or we may not use it).
+# Install the test kernel, for machines whose own kernel has no usable IPVS.
 if [ "$(uname -m)" = x86_64 ]; then packages+=(user-mode-linux); fi
+if [ "${1:-}" = qemu ]; then packages=(qemu-system-x86 kmod xz-utils zstd); fi
 
 missing=()
 for package in "${packages[@]}"; do

@@ -1,33 +1,39 @@
-// Starts the bundled program (scripts/bundle.ts): one function expression in kube-ipvs-proxy.js beside this file. kube-ipvs-proxy.cache holds
-// what V8 made of it when it was built (scripts/compile.ts): digests of the text and of the rest, 32 bytes each, then the rest. Where it is
-// missing, damaged, of another text or of another V8, the text is compiled as ever.
-import type { Buffer } from 'node:buffer';
-
+// Starts the bundled program (scripts/bundle.ts): one function expression in kube-ipvs-proxy.js beside this file.
+// An old Node.js must be able to run the version check: this file is bundled with the syntax of Node.js 12.20 and has
+// no static import (a static import would also load more of a module than is used).
 type Program = (require: NodeJS.Require, url: string) => void;
 
-const DIGEST = 32;
+/** The major and minor version of package.json's engines. */
+const NEEDED = [22, 19] as const;
 
-// A static import would load more of them than is used.
-const { readFileSync } = process.getBuiltinModule('node:fs');
-const { createRequire } = process.getBuiltinModule('node:module');
-const { hash } = process.getBuiltinModule('node:crypto');
-const { Script } = process.getBuiltinModule('node:vm');
-
-const url = new URL('./kube-ipvs-proxy.js', import.meta.url);
-const text = readFileSync(url);
-
-/** V8 itself looks at its version, its flags and the length of the text only, and would run what is damaged. */
-function compiled(): Buffer | undefined {
-  try {
-    const file = readFileSync(new URL('./kube-ipvs-proxy.cache', import.meta.url));
-    const cachedData = file.subarray(2 * DIGEST);
-    const digests = [text, cachedData].map((bytes) => hash('sha256', bytes, 'hex')).join('');
-    return file.toString('hex', 0, 2 * DIGEST) === digests ? cachedData : undefined;
-  } catch {
-    return undefined;
-  }
+function isNodeTooOld(): boolean {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+  return major < NEEDED[0] || (major === NEEDED[0] && minor < NEEDED[1]);
 }
 
-// The bundle is ASCII: nothing to decode.
-const script = new Script(text.toString('latin1'), { filename: url.pathname, cachedData: compiled() });
-(script.runInThisContext() as Program)(createRequire(url), url.href);
+/** Writes an error that names a newer Node.js: the one that `make build` installs if the system's is too old. */
+async function refuse(): Promise<void> {
+  const [{ existsSync }, { fileURLToPath }] = await Promise.all([import('node:fs'), import('node:url')]);
+  const folder = fileURLToPath(new URL(`../.node/node_modules/node-linux-${process.arch}/bin`, import.meta.url));
+  const remedy = existsSync(`${folder}/node`)
+    ? `\`make build\` left one in ${folder}, put that folder first in PATH`
+    : 'install one, or run `make build`, which puts one into .node of its folder';
+  process.stderr.write(
+    `kube-ipvs-proxy needs Node.js ${NEEDED.join('.')} or newer, but ${process.execPath} is ${process.versions.node}: ${remedy}\n`,
+  );
+  process.exitCode = 1;
+}
+
+function start(): void {
+  const { readFileSync } = process.getBuiltinModule('node:fs');
+  const { createRequire } = process.getBuiltinModule('node:module');
+  const { Script } = process.getBuiltinModule('node:vm');
+
+  const url = new URL('./kube-ipvs-proxy.js', import.meta.url);
+  // The bundle is ASCII, so latin1 avoids the cost of decoding UTF-8.
+  const script = new Script(readFileSync(url, 'latin1'), { filename: url.pathname });
+  (script.runInThisContext() as Program)(createRequire(url), url.href);
+}
+
+if (isNodeTooOld()) void refuse();
+else start();

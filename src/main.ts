@@ -1,14 +1,14 @@
 import { setImmediate } from 'node:timers/promises';
 import { runCli } from './cli/cli.ts';
 
-// Everything behind a verb is loaded when it is wanted: --help need not wait for a daemon.
+// Each action imports its code only when it runs, so that --help does not load the daemon.
 const exitCode = runCli(
   process.argv.slice(2),
   {
     run: async (config) => {
-      // Loading the program, loading the daemon and starting it have a turn of the event loop each: signals and timers are in between.
+      // Yields to the event loop between loading the program and loading the daemon, for signals and timers.
       await setImmediate();
-      const { runDaemon } = await import('./daemon/run.ts');
+      const { runDaemon } = await import('./daemon/run/run.ts');
       return runDaemon(config);
     },
     cleanup: async (config) => {
@@ -26,7 +26,7 @@ const exitCode = runCli(
     columns: () => process.stdout.columns,
   },
 );
-// Not awaited: the bundle is a script, not a module (scripts/bundle.ts). What rejects ends the process all the same.
+// No top-level await, because the bundle is a script, not a module (scripts/bundle.ts). A rejection ends the process.
 void exitCode.then((code) => {
   process.exitCode = code;
 });

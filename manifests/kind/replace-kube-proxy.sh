@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # replace-kube-proxy.sh [--context NAME] [--overlay privileged|restricted] [--image IMAGE] [--undo] [--dry-run]
 #
-# Takes kube-proxy off every node of a kubeadm or kind cluster and puts kube-ipvs-proxy there, with kube-proxy's own
-# configuration; --undo goes back. kube-proxy's DaemonSet and ConfigMap stay: it is only told to run on no node. The
-# kernel goes on forwarding all the while. For a cluster to try things in; docs/migrate.md goes node by node.
+# Replaces kube-proxy by kube-ipvs-proxy on all nodes of a kubeadm or kind cluster, with kube-proxy's configuration;
+# --undo reverts this. kube-proxy's DaemonSet and ConfigMap stay, with a node selector that matches no node. The kernel
+# keeps forwarding meanwhile. For test clusters; docs/migrate.md migrates node by node.
 #
 #   --context   of kubectl; kind-kube-ipvs-proxy by default
-#   --overlay   which rights it has; privileged by default
+#   --overlay   its privileges; privileged by default
 #   --image     instead of the image in the manifests; with kind: `kind load docker-image IMAGE` first
-#   --dry-run   shows the commands that would change something, and runs only those that read
+#   --dry-run   prints the commands that change something, and runs only those that read
 set -euo pipefail
 
 context=kind-kube-ipvs-proxy
@@ -29,12 +29,12 @@ step() {
   printf '\n=== %s\n' "$*"
 }
 
-# Reads only.
+# Runs a command that only reads.
 ask() {
   kubectl --context "$context" --namespace kube-system "$@"
 }
 
-# Says what it does, then does it.
+# Prints a command, then runs it.
 change() {
   printf '+ kubectl --context %q --namespace kube-system' "$context"
   printf ' %s' "${@@Q}"
@@ -113,10 +113,10 @@ if exists daemonset kube-proxy; then
   if [ "$mode" != ipvs ]; then
     fail "kube-proxy runs in mode \"${mode:-iptables (by default)}\", not ipvs: switch it first (docs/migrate.md), so that it removes its own rules"
   fi
-  # Ours is mounted elsewhere, and the guard against two proxies on one node is worth a line.
+  # Our kubeconfig has another path; hard fail prevents two proxies on one node.
   sed -e 's|^\( *kubeconfig:\).*|\1 /etc/kube-ipvs-proxy/kubeconfig.conf|' \
     -e '/^bindAddressHardFail:/d' "$work/kube-proxy.conf" >"$work/config.conf"
-  # Its last line may come without an end.
+  # The last line may lack a newline.
   printf '\nbindAddressHardFail: true\n' >>"$work/config.conf"
   rm "$work/kube-proxy.conf"
   echo "kube-proxy in ipvs mode; its configuration is taken over"
@@ -137,7 +137,7 @@ sed "s|^\( *server:\).*|\1 $server|" "$manifests/base/kubeconfig.conf" >"$work/k
   printf 'resources:\n  - %s\n' "$(realpath --relative-to="$work" "$manifests/overlays/$overlay")"
   printf 'configMapGenerator:\n  - name: kube-ipvs-proxy\n    behavior: merge\n    files: [config.conf, kubeconfig.conf]\n'
   if [ -n "$image" ]; then
-    # A colon before the last slash is that of a registry's port.
+    # A colon before the last slash precedes a registry's port.
     if [[ $image == *@* ]]; then
       name=${image%%@*} key=digest value=${image#*@}
     elif [[ $image =~ :[^/]+$ ]]; then

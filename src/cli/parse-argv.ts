@@ -1,91 +1,77 @@
-import { CommanderError } from 'commander';
-import { FLAGS, flagNamed } from '../config/flag-table.ts';
-import { type FlagValues, readFlagValues } from '../config/flag-values.ts';
+import { FLAGS, type Flag, type SettingKey, flagNamed } from '../config/flag-table.ts';
 import { nearest } from '../config/nearest.ts';
-import { readingCommand } from './command.ts';
+import { show } from '../config/problem.ts';
+import type { GivenSettings } from '../config/settings.ts';
 
-/** A command line, read: the values of its flags, or what is wrong with it. */
+/** The settings of a command line, or its errors. */
 export type ParsedArgv =
-  { readonly ok: true; readonly flags: FlagValues } | { readonly ok: false; readonly errors: readonly string[] };
+  { readonly ok: true; readonly given: GivenSettings } | { readonly ok: false; readonly errors: readonly string[] };
 
-const SHORT = new Map(FLAGS.flatMap(({ name, short }) => (short === undefined ? [] : [[short, name]])));
+/** An unknown argument or a missing value. Parsing stops, because the following arguments are ambiguous. */
+class ArgumentError extends Error {}
 
-/** What a typing error may have meant; what is gone is not worth a hint. */
+/** Flags to suggest for a mistyped name. Flags without effect are not suggested. */
 const SUGGESTED = FLAGS.filter(({ ignored }) => ignored === undefined).map(({ name }) => name);
 
-function unknownFlag(given: string, name: string): string {
+function advice(name: string): string {
   const meant = name.length > 1 ? nearest(name, SUGGESTED) : undefined;
-  return `unknown flag ${given}: ${meant === undefined ? 'see --help for all there are' : `did you mean --${meant}?`}`;
+  return meant === undefined ? 'see --help for the list of flags' : `did you mean --${meant}?`;
 }
 
-function refuse(error: string): ParsedArgv {
-  return { ok: false, errors: [error] };
+function unexpected(argument: string): ArgumentError {
+  return new ArgumentError(
+    `unexpected argument ${JSON.stringify(argument)}: every setting is a flag that begins with "--"`,
+  );
 }
 
-/**
- * One argument in the words of Kubernetes' flag library, brought into a form that leaves nothing to guess: "_" in names is "-", a switch
- * without a value is "=true", "-v=2" is "--v=2". An error is returned as text.
- */
-function normalise(argument: string): readonly string[] | { readonly error: string } {
-  const parts = /^--([^=]+)(?:=([^]*))?$/.exec(argument);
-  if (parts !== null) {
-    const name = (parts[1] ?? '').replaceAll('_', '-');
+/** Splits "--name", "--name=value", "-v", "-v2" and "-v=2". A "_" in a name means "-", as in Kubernetes. */
+function split(argument: string): { readonly flag: Flag; readonly text: string | undefined } {
+  if (!argument.startsWith('-') || argument === '-') throw unexpected(argument);
+  const [, given, text] = /^--([^=]+)(?:=([^]*))?$/.exec(argument) ?? [];
+  if (given !== undefined) {
+    const name = given.replaceAll('_', '-');
     const flag = flagNamed(name);
-    if (flag === undefined) return { error: unknownFlag(`--${parts[1]}`, name) };
-    const value = parts[2] ?? flag.bare;
-    return [value === undefined ? `--${name}` : `--${name}=${value}`];
+    if (flag === undefined) throw new ArgumentError(`unknown flag --${given}: ${advice(name)}`);
+    return { flag, text };
   }
-  const short = argument[1] ?? '';
-  const name = SHORT.get(short);
-  if (name === undefined) return { error: unknownFlag(argument, argument.replace(/^-+/, '').replace(/=.*$/, '')) };
-  const rest = argument.slice(2).replace(/^=/, '');
-  const value = rest === '' ? flagNamed(name)?.bare : rest;
-  return [value === undefined ? `--${name}` : `--${name}=${value}`];
+  const flag = FLAGS.find(({ short }) => short === argument[1]);
+  if (flag === undefined) {
+    throw new ArgumentError(`unknown flag ${argument}: ${advice(argument.replace(/^-+/, '').replace(/=.*$/, ''))}`);
+  }
+  return { flag, text: argument.slice(2).replace(/^=/, '') || undefined };
 }
 
-function takesNextArgument(normalised: string): boolean {
-  return !normalised.includes('=');
-}
-
-/** The arguments for commander, or the first that cannot be read. */
-function normaliseAll(argv: readonly string[]): string[] | { readonly error: string } {
-  const result: string[] = [];
-  for (let i = 0; i < argv.length; i++) {
-    const argument = argv[i] ?? '';
+/** Returns the flags of a command line and the unparsed texts of their values. */
+function flagTexts(argv: readonly string[]): [flag: Flag, text: string][] {
+  const rest = [...argv];
+  const result: [Flag, string][] = [];
+  for (let argument = rest.shift(); argument !== undefined; argument = rest.shift()) {
     if (argument === '--') {
-      const extra = argv[i + 1];
-      return extra === undefined ? result : { error: unexpected(extra) };
+      if (rest[0] !== undefined) throw unexpected(rest[0]);
+      break;
     }
-    if (!argument.startsWith('-') || argument === '-') return { error: unexpected(argument) };
-    const normalised = normalise(argument);
-    if ('error' in normalised) return normalised;
-    const [flag = ''] = normalised;
-    const next = argv[i + 1];
-    if (!takesNextArgument(flag)) result.push(flag);
-    else if (next === undefined) return { error: `${flag} needs a value` };
-    else {
-      result.push(`${flag}=${next}`);
-      i++;
-    }
+    const { flag, text } = split(argument);
+    const value = text ?? flag.kind.bare ?? rest.shift();
+    if (value === undefined) throw new ArgumentError(`--${flag.name} needs a value`);
+    result.push([flag, value]);
   }
   return result;
 }
 
-function unexpected(argument: string): string {
-  return `unexpected argument ${JSON.stringify(argument)}: every setting is a flag that begins with "--"`;
-}
-
-/** Reads the arguments behind the program's name. */
+/** Parses the command-line arguments, without the name of the program. */
 export function parseArgv(argv: readonly string[]): ParsedArgv {
-  const normalised = normaliseAll(argv);
-  if ('error' in normalised) return refuse(normalised.error);
-  const given: [string, string][] = [];
+  const given = new Map<SettingKey, unknown>();
+  const errors: string[] = [];
   try {
-    readingCommand((name, text) => given.push([name, text])).parse(normalised, { from: 'user' });
+    for (const [{ name, key, kind, fallback }, text] of flagTexts(argv)) {
+      const isUnset = fallback === undefined && text === '';
+      const value = isUnset ? undefined : kind.fromText(text);
+      if (value === undefined && !isUnset) errors.push(`--${name}: want ${kind.expected}, got ${show(text)}`);
+      else given.set(key, given.has(key) && kind.merge ? kind.merge(given.get(key), value) : value);
+    }
   } catch (error) {
-    if (error instanceof CommanderError) return refuse(error.message.replace(/^error: /, ''));
+    if (error instanceof ArgumentError) return { ok: false, errors: [error.message] };
     throw error;
   }
-  const { values, errors } = readFlagValues(given);
-  return errors.length > 0 ? { ok: false, errors } : { ok: true, flags: values };
+  return errors.length > 0 ? { ok: false, errors } : { ok: true, given: Object.fromEntries(given) as GivenSettings };
 }

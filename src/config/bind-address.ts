@@ -1,13 +1,13 @@
-import { type IpAddress, formatHostPort, parseIp } from '../net/ip.ts';
-import { type Port, toPort } from '../net/port.ts';
+import { type IpAddress, formatHostPort, parseIp } from '../base/ip.ts';
+import { type Port, toPort } from '../base/port.ts';
 
-/** Where a server listens. */
+/** Address and port of a server. */
 export interface BindAddress {
   readonly address: IpAddress;
   readonly port: Port;
 }
 
-/** Reads "10.0.0.1:80" or "[fd00::1]:80"; undefined for anything else, names included. */
+/** Reads "10.0.0.1:80" or "[fd00::1]:80"; returns undefined for anything else, including host names. */
 export function parseBindAddress(text: string): BindAddress | undefined {
   const parts = /^(?:\[([^\]]*:[^\]]*)\]|([^:[\]]*)):(\d{1,5})$/.exec(text);
   if (parts === null) return undefined;
@@ -20,7 +20,7 @@ export function formatBindAddress({ address, port }: BindAddress): string {
   return formatHostPort(address, port);
 }
 
-/** Adds the port where the text is a bare address; anything else is left for validation to judge. */
+/** Adds the port to a bare address; returns any other text unchanged, for validation to check. */
 export function withDefaultPort(text: string, port: number): string {
   const address = parseIp(text);
   return address === undefined ? text : formatHostPort(address, port);

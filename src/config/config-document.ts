@@ -1,25 +1,19 @@
-import { type Document, isMap, isScalar, isSeq, parseAllDocuments, stringify } from 'yaml';
-import { parseIp } from '../net/ip.ts';
+import { parseIp } from '../base/ip.ts';
 import { withDefaultPort } from './bind-address.ts';
-import {
-  FIELD_PATHS,
-  type FieldPath,
-  type FieldValues,
-  defaultValues,
-  fieldAt,
-  isFieldPath,
-  withFields,
-} from './config-fields.ts';
 import { nearest } from './nearest.ts';
-import { ConfigError, errorText, formatProblem, show } from './problem.ts';
+import { errorText } from '../base/error-text.ts';
+import { ConfigError, fieldProblem, show } from './problem.ts';
+import { DEFAULTS, FIELD_PATHS, type FieldPath, type Settings, isFieldPath, settingAt } from './settings.ts';
+import { type YamlText, readYaml11, writeYaml } from './yaml11.ts';
 
 export const API_VERSION = 'kubeproxy.config.k8s.io/v1alpha1';
 export const KIND = 'KubeProxyConfiguration';
 
-/** What a file says. */
+/** A parsed configuration file. */
 export interface ReadConfig {
-  readonly values: FieldValues;
-  /** What the strict reader refuses and the lenient one ignores: unknown and duplicate keys, each with its path. */
+  /** The fields of the file, completed with the defaults. */
+  readonly fields: Settings;
+  /** Unknown and duplicate keys with their paths. kube-proxy's lenient decoder ignores them. */
   readonly warnings: readonly string[];
 }
 
@@ -29,44 +23,20 @@ function isRecord(value: unknown): value is Raw {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Plain text that YAML 1.1 would read as one of these stays text, as in Go's reader. */
-function isPlainText(tag: unknown): boolean {
-  if (typeof tag !== 'object' || tag === null) return false;
-  const { tag: name, format } = tag as { tag?: unknown; format?: unknown };
-  return format === 'TIME' || name === 'tag:yaml.org,2002:timestamp';
-}
-
-/** Go's YAML reader is one of YAML 1.1 (yes/no, 010), but makes neither times nor base-60 numbers of plain text. */
-const YAML_OPTIONS: Parameters<typeof parseAllDocuments>[1] = {
-  version: '1.1',
-  uniqueKeys: false,
-  customTags: (tags) => tags.filter((tag) => !isPlainText(tag)),
-};
-
-function parseYaml(text: string, name: string): Document {
-  const documents = parseAllDocuments(text, YAML_OPTIONS);
-  const first = documents[0];
-  if (first === undefined || documents.length === 0) throw new ConfigError([`${name} is empty: want kind ${KIND}`]);
-  const broken = documents.flatMap((document) => document.errors)[0];
-  if (broken !== undefined) {
-    throw new ConfigError([`${name} is neither YAML nor JSON: ${broken.message.split('\n')[0]?.replace(/:$/, '')}`]);
+function parse(text: string, name: string): { readonly raw: Raw; readonly duplicates: YamlText['duplicates'] } {
+  let read: YamlText;
+  try {
+    read = readYaml11(text);
+  } catch (error) {
+    throw new ConfigError([`${name} cannot be read as YAML or JSON: ${errorText(error)}`]);
   }
-  if (documents.slice(1).some((document) => document.contents !== null && document.toJS() !== null)) {
+  const [raw = null, ...others] = read.documents;
+  if (others.some((other) => other !== null)) {
     throw new ConfigError([`${name} holds more than one document: want one ${KIND}`]);
   }
-  return first;
-}
-
-function toValue(document: Document, name: string): Raw {
-  let value: unknown;
-  try {
-    value = document.toJS({ maxAliasCount: 100 });
-  } catch (error) {
-    throw new ConfigError([`${name} cannot be read: ${errorText(error)}`]);
-  }
-  if (value === null) throw new ConfigError([`${name} is empty: want kind ${KIND}`]);
-  if (!isRecord(value)) throw new ConfigError([`${name} holds ${kindOf(value)}, not an object: want kind ${KIND}`]);
-  return value;
+  if (raw === null) throw new ConfigError([`${name} is empty: want kind ${KIND}`]);
+  if (!isRecord(raw)) throw new ConfigError([`${name} holds ${kindOf(raw)}, not an object: want kind ${KIND}`]);
+  return { raw, duplicates: read.duplicates };
 }
 
 function kindOf(value: unknown): string {
@@ -85,17 +55,16 @@ function checkType(raw: Raw, name: string): void {
   if (problems.length > 0) throw new ConfigError(problems);
 }
 
-function duplicateKeys(node: unknown, path: string, found: string[]): void {
-  if (isSeq(node)) node.items.forEach((item, i) => duplicateKeys(item, `${path}[${i}]`, found));
-  if (!isMap(node)) return;
-  const seen = new Set<string>();
-  for (const { key, value } of node.items) {
-    const name = String(isScalar(key) ? key.value : key);
-    const below = path === '' ? name : `${path}.${name}`;
-    if (seen.has(name)) found.push(`key ${show(below)} is there twice; the last one counts`);
-    seen.add(name);
-    duplicateKeys(value, below, found);
-  }
+/** Returns a warning for each duplicate key, with its path. */
+function duplicateKeys(value: unknown, path: string, duplicates: YamlText['duplicates']): string[] {
+  if (typeof value !== 'object' || value === null) return [];
+  const at = (key: string): string => (path === '' ? key : `${path}.${key}`);
+  return [
+    ...(duplicates.get(value) ?? []).map((key) => `key ${show(at(key))} is there twice; the last one counts`),
+    ...(Array.isArray(value)
+      ? value.flatMap((item, i) => duplicateKeys(item, `${path}[${i}]`, duplicates))
+      : Object.entries(value).flatMap(([key, item]) => duplicateKeys(item, at(key), duplicates))),
+  ];
 }
 
 const SECTIONS = new Set(
@@ -104,7 +73,7 @@ const SECTIONS = new Set(
   ),
 );
 
-/** Gathers what a document holds; every mistake is noted, none ends the reading. */
+/** The results of reading a document. Reading continues after a mistake. */
 interface Reading {
   readonly found: Map<FieldPath, unknown>;
   readonly unknown: string[];
@@ -123,25 +92,25 @@ function unknownField(path: string): string {
 }
 
 function readField(path: FieldPath, raw: unknown, reading: Reading): void {
-  const field = fieldAt(path);
+  const field = settingAt(path);
   const value = field.kind.fromDocument(raw);
   if (value === undefined) {
     const text = `want ${field.kind.expected}, got ${show(raw)}`;
-    reading.mistakes.push(formatProblem({ path, text }));
+    reading.mistakes.push(fieldProblem(path, text));
     return;
   }
   if (field.zeroIsUnset && (value === '' || value === 0)) return;
   reading.found.set(path, value);
 }
 
-/** Fields of older releases that files still have: nothing that runs now ever did what they say. */
+/** Fields of older releases that files still contain. */
 const RETIRED: ReadonlySet<string> = new Set(['udpIdleTimeout']);
 
 function readSection(section: string, raw: Raw, reading: Reading): void {
   for (const [key, value] of Object.entries(raw)) {
     const path = section === '' ? key : `${section}.${key}`;
     if (section === '' && (key === 'apiVersion' || key === 'kind')) continue;
-    // null leaves the default, as in Go.
+    // null keeps the default, as in Go.
     if (isFieldPath(path)) {
       if (value !== null) readField(path, value, reading);
     } else if (RETIRED.has(path)) {
@@ -151,50 +120,55 @@ function readSection(section: string, raw: Raw, reading: Reading): void {
     } else if (isRecord(value)) {
       readSection(path, value, reading);
     } else if (value !== null) {
-      reading.mistakes.push(formatProblem({ path, text: `want an object, got ${kindOf(value)}` }));
+      reading.mistakes.push(fieldProblem(path, `want an object, got ${kindOf(value)}`));
     }
   }
 }
 
-/** The defaults of a file that depend on its other fields. */
-function withFileDefaults(found: Map<FieldPath, unknown>): FieldValues {
-  const values = withFields(defaultValues(), found);
-  const bind = parseIp(values.bindAddress);
-  const changes = new Map<FieldPath, unknown>();
-  if (!found.has('healthzBindAddress') && typeof bind === 'bigint') changes.set('healthzBindAddress', '[::]:10256');
-  else changes.set('healthzBindAddress', withDefaultPort(values.healthzBindAddress, 10_256));
-  if (!found.has('metricsBindAddress') && typeof bind === 'bigint') changes.set('metricsBindAddress', '[::1]:10249');
-  else changes.set('metricsBindAddress', withDefaultPort(values.metricsBindAddress, 10_249));
-  return withFields(values, changes);
+/** Returns the fields found and the defaults of the others; some defaults depend on other fields. */
+function withDefaults(found: ReadonlyMap<FieldPath, unknown>): Settings {
+  const settings = { ...DEFAULTS, ...(Object.fromEntries(found) as Partial<Settings>) };
+  const isIpv6 = typeof parseIp(settings.bindAddress) === 'bigint';
+  const { healthzPort, metricsPort } = DEFAULTS;
+  const ipv6Bind = {
+    ...(found.has('healthzBindAddress') ? {} : { healthzBindAddress: `[::]:${healthzPort}` }),
+    ...(found.has('metricsBindAddress') ? {} : { metricsBindAddress: `[::1]:${metricsPort}` }),
+  };
+  return {
+    ...settings,
+    healthzBindAddress: withDefaultPort(settings.healthzBindAddress, healthzPort),
+    metricsBindAddress: withDefaultPort(settings.metricsBindAddress, metricsPort),
+    ...(isIpv6 ? ipv6Bind : {}),
+  };
 }
 
 /**
- * Reads a KubeProxyConfiguration v1alpha1 and fills in the defaults. Wrong kinds and values that cannot be read are a
- * ConfigError that names them all; unknown and duplicate keys are warnings.
+ * Reads a KubeProxyConfiguration v1alpha1 and fills in the defaults. Throws a ConfigError for a wrong kind, or one that
+ * names all fields of the wrong type; unknown and duplicate keys are warnings.
  *
- * @param name what errors call the text: usually the file's path.
+ * @param name name of the text in errors, usually the file's path
  */
 export function readConfigDocument(text: string, name: string): ReadConfig {
-  const document = parseYaml(text, name);
-  const raw = toValue(document, name);
+  const { raw, duplicates } = parse(text, name);
   checkType(raw, name);
   const reading: Reading = { found: new Map(), unknown: [], mistakes: [] };
   readSection('', raw, reading);
   if (reading.mistakes.length > 0) throw new ConfigError(reading.mistakes);
-  const duplicates: string[] = [];
-  duplicateKeys(document.contents, '', duplicates);
-  return { values: withFileDefaults(reading.found), warnings: [...reading.unknown, ...duplicates] };
+  return {
+    fields: withDefaults(reading.found),
+    warnings: [...reading.unknown, ...duplicateKeys(raw, '', duplicates)],
+  };
 }
 
-/** Writes what readConfigDocument reads, every field with its value. */
-export function writeConfigDocument(values: FieldValues): string {
+/** Formats a document that readConfigDocument can read, with all fields. */
+export function writeConfigDocument(settings: Settings): string {
   const root: Raw = { apiVersion: API_VERSION, kind: KIND };
   for (const path of FIELD_PATHS) {
     const parts = path.split('.');
     const last = parts.pop() ?? path;
     let section = root;
     for (const part of parts) section = section[part] = isRecord(section[part]) ? section[part] : {};
-    section[last] = fieldAt(path).kind.toDocument(values[path]);
+    section[last] = settingAt(path).kind.toDocument(settings[path]);
   }
-  return stringify(root, { version: '1.1', sortMapEntries: true, lineWidth: 0 });
+  return writeYaml(root);
 }

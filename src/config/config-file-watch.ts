@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { type FSWatcher, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';
-import { errorText } from './problem.ts';
+import { errorText } from '../base/error-text.ts';
 
 export interface ConfigFileWatch {
   close(): void;
@@ -10,19 +10,19 @@ export interface ConfigFileWatch {
 
 export interface ConfigFileWatchOptions {
   readonly path: string;
-  /** SHA-256 of the content that the program runs with, in hex. */
+  /** SHA-256 in hex of the content that is in effect. */
   readonly sha256: string;
-  /** Called once, when the content is another. */
+  /** Called once, if the content differs. */
   readonly onChange: () => void;
-  /** Called when the file's folder cannot be watched; the poll goes on. */
+  /** Called if the folder of the file cannot be watched; polling continues. */
   readonly onError?: (error: Error) => void;
-  /** How often the content is compared without an event, in milliseconds: network file systems send none. */
+  /** Polling interval in milliseconds, for network file systems, which send no events. */
   readonly pollEvery?: number;
-  /** How long after an event the content is read, in milliseconds: editors write in steps. */
+  /** Delay in milliseconds from an event to reading the file, because editors write in several steps. */
   readonly settle?: number;
 }
 
-/** What a file says, as a hash in hex. */
+/** Returns the SHA-256 of the content in hex. */
 export function contentHash(content: Uint8Array): string {
   return createHash('sha256').update(content).digest('hex');
 }
@@ -31,14 +31,14 @@ async function fileHash(path: string): Promise<string | undefined> {
   try {
     return contentHash(await readFile(path));
   } catch {
-    // Between two steps of a replacement the file may be missing: that is not new content.
+    // The file may be missing while another program replaces it.
     return undefined;
   }
 }
 
 /**
- * Watches what a file says, not its inode: a write, a rename over it and the symlink swap of a ConfigMap volume count alike, a touch or
- * a rewrite of the same bytes do not. The folder is watched, because a watch of the file ends with its inode.
+ * Watches the content of a file. Detects a write, a rename onto the path and the symlink swap of a ConfigMap volume;
+ * ignores a touch or a rewrite of the same bytes. Watches the folder, because a watch of the file ends with its inode.
  */
 export function watchConfigFile(options: ConfigFileWatchOptions): ConfigFileWatch {
   const { path, sha256, onChange, onError, pollEvery = 30_000, settle = 200 } = options;
@@ -58,17 +58,17 @@ export function watchConfigFile(options: ConfigFileWatchOptions): ConfigFileWatc
     close();
     onChange();
   }
-  function look(): void {
+  function scheduleCompare(): void {
     clearTimeout(timer);
     timer = setTimeout(() => void compare(), settle);
   }
-  const poll = setInterval(look, pollEvery);
+  const poll = setInterval(scheduleCompare, pollEvery);
   poll.unref();
   try {
     // A ConfigMap volume swaps the symlink "..data" beside the file.
     const names = new Set([basename(path), '..data']);
     watcher = watch(dirname(path), (_event, name) => {
-      if (name === null || names.has(name)) look();
+      if (name === null || names.has(name)) scheduleCompare();
     });
     watcher.on('error', (error) => onError?.(error));
   } catch (error) {

@@ -1,77 +1,49 @@
-import { formatCidr } from '../net/cidr.ts';
-import { formatDuration } from './duration.ts';
+import { formatCidr } from '../base/cidr.ts';
 import type { ProxyConfig } from './proxy-config.ts';
+import { type FieldPath, section, settingAt } from './settings.ts';
 
-/**
- * What /configz answers: the configuration in the shape and with the capitalised keys of kube-proxy's internal type, which is what
- * tools that read the endpoint expect. Only `Logging` has keys in lower case there.
- */
-export function configz({ fields, clusterCidrs }: ProxyConfig): unknown {
-  const config = {
-    FeatureGates: fields.featureGates,
-    ClientConnection: {
-      Kubeconfig: fields['clientConnection.kubeconfig'],
-      AcceptContentTypes: fields['clientConnection.acceptContentTypes'],
-      ContentType: fields['clientConnection.contentType'],
-      QPS: fields['clientConnection.qps'],
-      Burst: fields['clientConnection.burst'],
-    },
-    Logging: {
-      format: fields['logging.format'],
-      flushFrequency: formatDuration(fields['logging.flushFrequency']),
-      verbosity: fields['logging.verbosity'],
-      vmodule: fields['logging.vmodule'],
-    },
-    HostnameOverride: fields.hostnameOverride,
-    BindAddress: fields.bindAddress,
-    HealthzBindAddress: fields.healthzBindAddress,
-    MetricsBindAddress: fields.metricsBindAddress,
-    BindAddressHardFail: fields.bindAddressHardFail,
-    EnableProfiling: fields.enableProfiling,
-    ShowHiddenMetricsForVersion: fields.showHiddenMetricsForVersion,
-    Mode: fields.mode,
-    ...syncSections({ fields }),
-    DetectLocalMode: fields.detectLocalMode,
-    DetectLocal: {
-      BridgeInterface: fields['detectLocal.bridgeInterface'],
-      ClusterCIDRs: clusterCidrs.map(formatCidr),
-      InterfaceNamePrefix: fields['detectLocal.interfaceNamePrefix'],
-    },
-    NodePortAddresses: fields.nodePortAddresses,
-    SyncPeriod: formatDuration(fields['ipvs.syncPeriod']),
-    MinSyncPeriod: formatDuration(fields['ipvs.minSyncPeriod']),
-    ConfigSyncPeriod: formatDuration(fields.configSyncPeriod),
-  };
-  return { 'kubeproxy.config.k8s.io': config };
+/** Returns a field's name in kube-proxy's internal type: clientConnection.qps becomes QPS, ipvs.tcpFinTimeout TCPFinTimeout. */
+function internalName(path: FieldPath): string {
+  const name = path.slice(path.lastIndexOf('.') + 1);
+  return name.replace(/^(qps|oom|tcp|udp|[a-z])/, (start) => start.toUpperCase());
 }
 
-function syncSections({ fields }: Pick<ProxyConfig, 'fields'>): object {
-  return {
-    IPTables: {
-      LocalhostNodePorts: fields['iptables.localhostNodePorts'],
-      MasqueradeBit: fields['iptables.masqueradeBit'],
+/**
+ * Returns the response of /configz: the configuration with the structure and the capitalized keys of kube-proxy's
+ * internal type, which tools that read the endpoint expect. Only the keys of `Logging` are in lower case.
+ */
+export function configz({ settings, clusterCidrs }: Pick<ProxyConfig, 'settings' | 'clusterCidrs'>): unknown {
+  const valueOf = (path: FieldPath): unknown => settingAt(path).kind.toDocument(settings[path]);
+  const named = (...paths: readonly FieldPath[]): object =>
+    Object.fromEntries(paths.map((path) => [internalName(path), valueOf(path)]));
+  const below = (prefix: string, ...names: readonly string[]): object =>
+    named(...names.map((name) => `${prefix}.${name}` as FieldPath));
+  const config = {
+    ...named('featureGates'),
+    ClientConnection: below('clientConnection', 'kubeconfig', 'acceptContentTypes', 'contentType', 'qps', 'burst'),
+    Logging: {
+      format: valueOf('logging.format'),
+      flushFrequency: valueOf('logging.flushFrequency'),
+      verbosity: valueOf('logging.verbosity'),
+      vmodule: valueOf('logging.vmodule'),
     },
+    ...named('hostnameOverride', 'bindAddress', 'healthzBindAddress', 'metricsBindAddress', 'bindAddressHardFail'),
+    ...named('enableProfiling', 'showHiddenMetricsForVersion', 'mode'),
+    IPTables: named('iptables.localhostNodePorts', 'iptables.masqueradeBit'),
     IPVS: {
-      MasqueradeBit: fields['iptables.masqueradeBit'],
-      Scheduler: fields['ipvs.scheduler'],
-      ExcludeCIDRs: fields['ipvs.excludeCIDRs'],
-      StrictARP: fields['ipvs.strictARP'],
-      TCPTimeout: formatDuration(fields['ipvs.tcpTimeout']),
-      TCPFinTimeout: formatDuration(fields['ipvs.tcpFinTimeout']),
-      UDPTimeout: formatDuration(fields['ipvs.udpTimeout']),
+      ...named('iptables.masqueradeBit', 'ipvs.scheduler', 'ipvs.excludeCIDRs', 'ipvs.strictARP'),
+      ...named('ipvs.tcpTimeout', 'ipvs.tcpFinTimeout', 'ipvs.udpTimeout'),
     },
     Linux: {
-      Conntrack: {
-        MaxPerCore: fields['conntrack.maxPerCore'],
-        Min: fields['conntrack.min'],
-        TCPEstablishedTimeout: formatDuration(fields['conntrack.tcpEstablishedTimeout']),
-        TCPCloseWaitTimeout: formatDuration(fields['conntrack.tcpCloseWaitTimeout']),
-        TCPBeLiberal: fields['conntrack.tcpBeLiberal'],
-        UDPTimeout: formatDuration(fields['conntrack.udpTimeout']),
-        UDPStreamTimeout: formatDuration(fields['conntrack.udpStreamTimeout']),
-      },
-      MasqueradeAll: fields['iptables.masqueradeAll'],
-      OOMScoreAdj: fields.oomScoreAdj,
+      Conntrack: below('conntrack', ...Object.keys(section(settings, 'conntrack'))),
+      ...named('iptables.masqueradeAll', 'oomScoreAdj'),
     },
+    ...named('detectLocalMode'),
+    DetectLocal: {
+      ...named('detectLocal.bridgeInterface', 'detectLocal.interfaceNamePrefix'),
+      ClusterCIDRs: clusterCidrs.map(formatCidr),
+    },
+    ...named('nodePortAddresses', 'ipvs.syncPeriod', 'ipvs.minSyncPeriod', 'configSyncPeriod'),
   };
+  return { 'kubeproxy.config.k8s.io': config };
 }

@@ -1,4 +1,4 @@
-/** A length of time in milliseconds; fractions reach down to a nanosecond (0.000001). */
+/** Milliseconds, with fractions down to a nanosecond (0.000001). */
 export type Duration = number;
 
 export const SECOND: Duration = 1000;
@@ -8,7 +8,7 @@ export const HOUR: Duration = 60 * MINUTE;
 const NANOSECONDS_PER: Readonly<Record<string, bigint>> = {
   ns: 1n,
   us: 1_000n,
-  // Go takes both the micro sign (U+00B5) and the Greek mu (U+03BC).
+  // Go accepts both the micro sign (U+00B5) and the Greek mu (U+03BC).
   '\u00b5s': 1_000n,
   '\u03bcs': 1_000n,
   ms: 1_000_000n,
@@ -17,12 +17,12 @@ const NANOSECONDS_PER: Readonly<Record<string, bigint>> = {
   h: 3_600_000_000_000n,
 };
 
-/** Go keeps durations in an int64 of nanoseconds. */
+/** Go stores durations as int64 nanoseconds. */
 const MAX_NANOSECONDS = 2n ** 63n - 1n;
 
 const TERM = /(\d*)(?:\.(\d*))?(ns|us|\u00b5s|\u03bcs|ms|s|m|h)/y;
 
-/** Reads what Go's time.ParseDuration reads ("1h30m", "-1.5s", "0"); undefined when it would not. */
+/** Parses a duration like Go's time.ParseDuration ("1h30m", "-1.5s", "0"); returns undefined if it is invalid. */
 export function parseDuration(text: string): Duration | undefined {
   const negative = text.startsWith('-');
   const body = negative || text.startsWith('+') ? text.slice(1) : text;
@@ -50,7 +50,7 @@ function withFraction(nanoseconds: bigint, unit: bigint, suffix: string): string
   return `${nanoseconds / unit}${fraction === '' ? '' : `.${fraction}`}${suffix}`;
 }
 
-/** Go's canonical form: "1h0m0s", "1m30s", "1.5s", "250ms", "0s". */
+/** Returns Go's canonical form: "1h0m0s", "1m30s", "1.5s", "250ms", "0s". */
 export function formatDuration(duration: Duration): string {
   const signed = BigInt(Math.round(duration * 1e6));
   if (signed === 0n) return '0s';

@@ -1,17 +1,17 @@
 import { nearest } from './nearest.ts';
 import type { FeatureGateSettings } from './value-kind.ts';
 
-/** ALPHA and BETA as upstream's kubernetes_feature_enabled writes them; GA is the empty word. */
+/** ALPHA and BETA as in the metric kubernetes_feature_enabled; "" is GA. */
 export type GateStage = 'ALPHA' | 'BETA' | '';
 
 interface Gate {
   readonly stage: GateStage;
   readonly enabled: boolean;
-  /** A feature that has graduated can no longer be switched. */
+  /** The feature has graduated, so its gate can no longer be changed. */
   readonly locked?: true;
 }
 
-/** The gates that a configuration of kube-proxy may name, with the state of the newest release. */
+/** The gates of kube-proxy's newest release. */
 const GATES: Readonly<Record<string, Gate>> = {
   AllAlpha: { stage: 'ALPHA', enabled: false },
   AllBeta: { stage: 'BETA', enabled: false },
@@ -33,26 +33,26 @@ const GATES: Readonly<Record<string, Gate>> = {
 
 export const KNOWN_GATES: readonly string[] = Object.keys(GATES);
 
-/** The state of one gate after the settings were applied. */
+/** A gate with its effective state. */
 export interface FeatureGate {
   readonly name: string;
   readonly stage: GateStage;
   readonly enabled: boolean;
 }
 
-/** How every gate of Kubernetes is written. */
-const LOOKS_LIKE_A_GATE = /^[A-Z][A-Za-z0-9]{0,99}$/;
+/** Pattern of the names of Kubernetes feature gates. */
+const GATE_NAME = /^[A-Z][A-Za-z0-9]{0,99}$/;
 
-/** One sentence for each setting whose name cannot be a gate's, or that switches one that is locked. */
+/** Returns an error for each setting with a malformed name, or that changes a locked gate. */
 export function gateProblems(settings: FeatureGateSettings): string[] {
   const problems: string[] = [];
   for (const [name, enabled] of Object.entries(settings)) {
     const gate = Object.hasOwn(GATES, name) ? GATES[name] : undefined;
     if (gate === undefined) {
-      if (LOOKS_LIKE_A_GATE.test(name)) continue;
+      if (GATE_NAME.test(name)) continue;
       const meant = nearest(name, KNOWN_GATES);
       const hint = meant === undefined ? 'want letters and digits, the first a capital' : `did you mean ${meant}?`;
-      problems.push(`${JSON.stringify(name)} is no name of a feature gate: ${hint}`);
+      problems.push(`${JSON.stringify(name)} is not the name of a feature gate: ${hint}`);
     } else if (gate.locked && gate.enabled !== enabled) {
       problems.push(`feature gate ${name} is locked to ${gate.enabled}: drop it`);
     }
@@ -61,27 +61,27 @@ export function gateProblems(settings: FeatureGateSettings): string[] {
 }
 
 /**
- * One sentence about all settings of gates that are none of ours; empty without any. A cluster sets its gates for every component in one
- * place, and kube-proxy knows (and ignores) those of the others: a start must not fail for them.
+ * Returns one note that names all gates that kube-proxy does not have; empty if there are none. They must not fail the
+ * start: clusters set the gates of all components in one place, and kube-proxy ignores the others too.
  */
 export function gateNotes(settings: FeatureGateSettings): string[] {
   const foreign = Object.keys(settings).filter((name) => !Object.hasOwn(GATES, name));
   if (foreign.length === 0) return [];
   const named = foreign.map((name) => {
     const meant = nearest(name, KNOWN_GATES);
-    // Only what is a slip of the keyboard: names of gates have words in common.
-    const slip = meant !== undefined && meant.toLowerCase() === name.toLowerCase();
-    return slip ? `${name} (did you mean ${meant}?)` : name;
+    // Gate names have words in common, so suggest a name only if nothing but its case differs.
+    const differsInCase = meant !== undefined && meant.toLowerCase() === name.toLowerCase();
+    return differsInCase ? `${name} (did you mean ${meant}?)` : name;
   });
-  return [`feature gates that are not of this program have no effect: ${named.join(', ')}`];
+  return [`feature gates of other components have no effect: ${named.join(', ')}`];
 }
 
-/** Whether a gate of `gates`, which are all there are, is on. */
+/** Returns whether a gate is enabled. */
 export function gateEnabled(gates: readonly FeatureGate[], name: string): boolean {
   return gates.some((gate) => gate.name === name && gate.enabled);
 }
 
-/** Every known gate; AllAlpha and AllBeta move those of their stage that are not set by name. */
+/** Returns all known gates. AllAlpha and AllBeta set the gates of their stage that are not set by name. */
 export function resolveGates(settings: FeatureGateSettings): FeatureGate[] {
   const forStage: Record<GateStage, boolean | undefined> = {
     ALPHA: settings['AllAlpha'],

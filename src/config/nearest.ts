@@ -1,4 +1,4 @@
-/** Levenshtein's distance: how many letters must be added, removed or replaced. */
+/** Returns the Levenshtein distance. */
 function distance(a: string, b: string): number {
   let previous = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {
@@ -12,7 +12,7 @@ function distance(a: string, b: string): number {
   return previous[b.length] ?? 0;
 }
 
-/** The known name that somebody who typed `name` most likely meant; undefined when none is close. */
+/** Returns the known name closest to a mistyped one; undefined if none is close. */
 export function nearest(name: string, known: Iterable<string>): string | undefined {
   if (name.length > 100) return undefined;
   let best: string | undefined;

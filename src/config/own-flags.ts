@@ -1,54 +1,51 @@
-import { type Row, SWITCH } from './flag.ts';
-import { duration, int32, string, strings } from './value-kind.ts';
+import { cidrFamily, formatCidr } from '../base/cidr.ts';
+import type { Cidr } from '../base/cidr.ts';
+import { notNegative } from './checks.ts';
+import { flag } from './setting.ts';
+import { bool, boolWithValue, cidrs, duration, int32, portRange, string } from './value-kind.ts';
 
-/** Flags that kube-proxy does not have; no file holds them. */
-export const OWN_FLAGS: readonly Row[] = [
-  [
-    'manifests',
-    '',
-    'run without an API server: Services, EndpointSlices and Nodes come from the YAML and JSON files of this directory, which is watched',
-    { kind: string, hint: 'dir' },
-  ],
-  [
-    'ipvs-drain-timeout',
-    '0s',
-    'how long a removed TCP real server may keep its connections at weight 0; 0: until the last one ends',
-    { kind: duration },
-  ],
-  [
-    'ipvs-unbound-cidrs',
-    '',
-    'service addresses in these CIDRs get their virtual servers, but are not bound to kube-ipvs0 and not closed to the rest',
-    { kind: strings, hint: 'cidrs' },
-  ],
-  [
-    'ipvs-local-route-cidrs',
-    '',
-    'light mode: one local route for each of these CIDRs (your service CIDRs) in place of an address on kube-ipvs0 for each service in them',
-    { kind: strings, hint: 'cidrs' },
-  ],
-  [
-    'ipvs-run-estimation',
-    '',
-    'set net.ipv4.vs.run_estimation; false spares the kernel a walk over all servers each two seconds, and its traffic counters stand still; not given: leave it as it is',
-    { kind: string, hint: 'true|false' },
-  ],
-  [
-    'service-metrics-limit',
-    '1000',
-    'metrics of single Services (kubeipvs_service_*) are served while there are at most so many Services; 0: never',
-    { kind: int32, hint: 'services' },
-  ],
-  [
-    'service-metrics-real-servers',
-    'false',
-    'within that limit metrics of single real servers too (kubeipvs_real_server_*): seven series for each endpoint of each Service port on each node, new ones with each new Pod; none above ten real servers for each Service of the limit',
-    SWITCH,
-  ],
-  [
-    'masquerade-port-range',
-    '',
-    'source ports that masquerading may take, to keep clear of NodePorts',
-    { kind: string, hint: 'from-to' },
-  ],
-];
+/** Minimum prefix length of a local route, by family: the route makes other hosts in the CIDR unreachable. */
+const SHORTEST = { 4: 8, 6: 48 } as const;
+
+function tooLarge(cidr: Cidr): string | undefined {
+  const shortest = SHORTEST[cidrFamily(cidr)];
+  return cidr.prefix < shortest
+    ? `${formatCidr(cidr)} is too large: want a service CIDR of at least /${shortest}`
+    : undefined;
+}
+
+/** Flags that kube-proxy does not have. Each value is a field of ProxyConfig with the same key. */
+export const OWN_FLAGS = {
+  manifests: flag('manifests', string, undefined, {
+    help: 'run without an API server: Services, EndpointSlices and Nodes come from the YAML and JSON files of this directory, which is watched',
+    hint: 'dir',
+  }),
+  force: flag('force', bool, false, {
+    help: 'with --cleanup: remove everything even while a daemon runs in this network namespace; the daemon writes it again at once, but connections break in between',
+  }),
+  drainTimeout: flag('ipvs-drain-timeout', duration, 0, {
+    help: 'how long a removed TCP real server may keep its connections at weight 0; 0: until the last one ends',
+    check: notNegative,
+  }),
+  unboundCidrs: flag('ipvs-unbound-cidrs', cidrs, [], {
+    help: 'service addresses in these CIDRs get virtual servers, but are not bound to kube-ipvs0, and their other ports are not closed',
+  }),
+  localRouteCidrs: flag('ipvs-local-route-cidrs', cidrs, [], {
+    help: 'light mode: one local route for each of these CIDRs (your service CIDRs) in place of an address on kube-ipvs0 for each service in them',
+    checkEach: tooLarge,
+  }),
+  runEstimation: flag('ipvs-run-estimation', boolWithValue, undefined, {
+    help: "set net.ipv4.vs.run_estimation; with false the kernel no longer walks all servers every two seconds, and its traffic counters stop; not given: keep the kernel's value",
+  }),
+  serviceMetricsLimit: flag('service-metrics-limit', int32, 1000, {
+    help: 'serve metrics of single Services (kubeipvs_service_*) while there are at most this many Services; 0: never',
+    hint: 'services',
+    check: (value) => (value < 0 ? `${value} is negative: want 0 (no such metrics) or more` : undefined),
+  }),
+  serviceMetricsRealServers: flag('service-metrics-real-servers', bool, false, {
+    help: 'within that limit also serve metrics of single real servers (kubeipvs_real_server_*): seven series for each endpoint of each Service port on each node, new ones with each new Pod; none above ten real servers for each Service of the limit',
+  }),
+  masqueradePorts: flag('masquerade-port-range', portRange, undefined, {
+    help: 'source ports that masquerading may use, to avoid conflicts with NodePorts',
+  }),
+};

@@ -1,16 +1,4 @@
-/** One thing that is wrong with the configuration, and where. */
-export interface Problem {
-  /** Field path below KubeProxyConfiguration ("ipvs.syncPeriod"); "" when it concerns the whole. */
-  readonly path: string;
-  /** What is wrong and what to do: a sentence without a full stop. */
-  readonly text: string;
-}
-
-export function formatProblem({ path, text }: Problem): string {
-  return `KubeProxyConfiguration${path === '' ? '' : `.${path}`}: ${text}`;
-}
-
-/** Everything that is wrong at once: nobody should have to fix a file one error a restart. */
+/** All errors of a configuration, so that one restart can fix all of them. */
 export class ConfigError extends Error {
   readonly problems: readonly string[];
 
@@ -21,9 +9,14 @@ export class ConfigError extends Error {
   }
 }
 
+/** Returns an error about a field of KubeProxyConfiguration. */
+export function fieldProblem(path: string, text: string): string {
+  return `KubeProxyConfiguration.${path}: ${text}`;
+}
+
 const SHOWN = 80;
 
-/** A value in an error: quoted, on one line, cut when long. */
+/** Formats a value for an error message: quoted, on one line, cut to 80 characters. */
 export function show(value: unknown): string {
   let text: string;
   try {
@@ -32,9 +25,4 @@ export function show(value: unknown): string {
     text = String(value);
   }
   return text.length > SHOWN ? `${text.slice(0, SHOWN)}...` : text;
-}
-
-/** The sentence of what was thrown, also when it comes from another realm. */
-export function errorText(error: unknown): string {
-  return typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : String(error);
 }

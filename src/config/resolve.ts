@@ -1,110 +1,52 @@
-import { type Cidr, cidrFamily, formatCidr, parseCidr } from '../net/cidr.ts';
-import { type IpFamily, isUnspecified, parseIp } from '../net/ip.ts';
-import { type Port, toPort } from '../net/port.ts';
+import { type Cidr, parseCidr } from '../base/cidr.ts';
+import { isUnspecified, parseIp } from '../base/ip.ts';
 import { parseBindAddress } from './bind-address.ts';
-import { type CompleteConfig, completeConfig } from './complete.ts';
+import { completeConfig } from './complete.ts';
 import type { ReadConfig } from './config-document.ts';
-import type { FieldValues } from './config-fields.ts';
-import { type Duration, formatDuration } from './duration.ts';
 import { resolveGates } from './feature-gates.ts';
-import { FLAGS } from './flag-table.ts';
-import { type FlagValues, boolFlag, listFlag, numberFlag, textFlag } from './flag-values.ts';
-import { ConfigError, formatProblem, show } from './problem.ts';
+import { OWN_FLAGS } from './own-flags.ts';
+import { ConfigError, fieldProblem } from './problem.ts';
 import type { DetectLocalMode, LoggingConfig, ProxyConfig } from './proxy-config.ts';
-import { modeRefusal, validate } from './validation.ts';
+import type { ValuesOf } from './setting.ts';
+import { DEFAULTS, type GivenSettings, type Settings, section, settingAt } from './settings.ts';
+import { type Problem, modeRefusal, validate } from './validation.ts';
 
-interface PortRange {
-  readonly from: Port;
-  readonly to: Port;
+/** A parsed configuration file, with its path and hash. */
+export interface ConfigFile extends ReadConfig {
+  readonly path: string;
+  readonly sha256: string;
 }
 
-/** "from-to", both ends included. */
-function parsePortRange(text: string): PortRange | undefined {
-  const parts = /^(\d{1,5})-(\d{1,5})$/.exec(text);
-  const from = toPort(Number(parts?.[1]));
-  const to = toPort(Number(parts?.[2]));
-  return from === undefined || to === undefined || from > to ? undefined : { from, to };
+function sentence({ key, index, text }: Problem, fromFile: boolean): string {
+  const { name, inFile } = settingAt(key);
+  if (!inFile) return `--${name}: ${text}`;
+  const at = index === undefined ? '' : `[${index}]`;
+  // Without a configuration file, the user knows the field by its flag: name the flag too.
+  return `${fieldProblem(key + at, text)}${fromFile ? '' : ` (--${name})`}`;
 }
 
-interface OwnFlags {
-  readonly drainTimeout: Duration;
-  readonly serviceMetricsLimit: number;
-  readonly serviceMetricsRealServers: boolean;
-  readonly masqueradePorts: PortRange | undefined;
-  readonly unboundCidrs: readonly Cidr[];
-  readonly localRouteCidrs: readonly Cidr[];
-  readonly runEstimation: boolean | undefined;
-  readonly errors: readonly string[];
+/** Returns the errors of flags that exclude or require each other. */
+function combinationErrors(given: GivenSettings): string[] {
+  const { manifests, master, 'clientConnection.kubeconfig': kubeconfig = '', force = false, cleanup = false } = given;
+  const sources = [...(master === undefined ? [] : ['master']), ...(kubeconfig === '' ? [] : ['kubeconfig'])];
+  return [
+    ...sources
+      .filter(() => manifests !== undefined)
+      .map(
+        (name) => `--manifests and --${name} exclude each other: objects come from a directory or from an API server`,
+      ),
+    ...(force && !cleanup ? ['--force requires --cleanup'] : []),
+  ];
 }
 
-/** The shortest prefixes of a local route: no service CIDR is larger, and what is routed here is taken from the whole node. */
-const SHORTEST: Readonly<Record<IpFamily, number>> = { 4: 8, 6: 48 };
-
-function cidrsFlag(flags: FlagValues, name: string, errors: string[]): readonly Cidr[] {
-  const texts = listFlag(flags, name);
-  for (const text of texts.filter((each) => parseCidr(each) === undefined)) {
-    errors.push(`--${name}: ${show(text)} is no CIDR: want one such as "10.0.0.0/8" or "fd00::/64"`);
-  }
-  return cidrsOf(texts);
-}
-
-/** The flags that kube-proxy does not have; no file holds them. */
-function ownFlags(flags: FlagValues): OwnFlags {
-  const errors: string[] = [];
-  const drainTimeout = numberFlag(flags, 'ipvs-drain-timeout', 0);
-  if (drainTimeout < 0)
-    errors.push(`--ipvs-drain-timeout: ${formatDuration(drainTimeout)} is negative: want 0s or more`);
-  const serviceMetricsLimit = numberFlag(flags, 'service-metrics-limit', 1000);
-  if (serviceMetricsLimit < 0)
-    errors.push(`--service-metrics-limit: ${serviceMetricsLimit} is negative: want 0 (no such metrics) or more`);
-  const range = textFlag(flags, 'masquerade-port-range');
-  const masqueradePorts = parsePortRange(range);
-  if (range !== '' && masqueradePorts === undefined) {
-    errors.push(`--masquerade-port-range: ${show(range)} is no range: want <from>-<to> with ports from 1 to 65535`);
-  }
-  const unboundCidrs = cidrsFlag(flags, 'ipvs-unbound-cidrs', errors);
-  const localRouteCidrs = cidrsFlag(flags, 'ipvs-local-route-cidrs', errors);
-  for (const cidr of localRouteCidrs.filter((cidr) => cidr.prefix < SHORTEST[cidrFamily(cidr)])) {
-    errors.push(
-      `--ipvs-local-route-cidrs: ${formatCidr(cidr)} is too large: want a service CIDR, of /${SHORTEST[cidrFamily(cidr)]} at least`,
-    );
-  }
-  if (textFlag(flags, 'manifests') !== '' && textFlag(flags, 'master') !== '') {
-    errors.push('--manifests and --master exclude each other: objects come from a directory or from an API server');
-  }
-  const estimation = textFlag(flags, 'ipvs-run-estimation');
-  if (!['', 'true', 'false'].includes(estimation))
-    errors.push(`--ipvs-run-estimation: want true or false, got ${show(estimation)}`);
-  const runEstimation = estimation === '' ? undefined : estimation === 'true';
-  return {
-    drainTimeout,
-    serviceMetricsLimit,
-    serviceMetricsRealServers: boolFlag(flags, 'service-metrics-real-servers'),
-    masqueradePorts,
-    unboundCidrs,
-    localRouteCidrs,
-    runEstimation,
-    errors,
-  };
-}
-
-/** For people who wrote flags and no file, the name of the flag behind the path. */
-function withFlagName(path: string, sentence: string): string {
-  const flag = FLAGS.find(({ field }) => field === path.replace(/\[\d+\].*$/, ''));
-  return flag === undefined ? sentence : `${sentence} (--${flag.name})`;
-}
-
-function checkAll({ values }: CompleteConfig, flags: FlagValues, own: OwnFlags): void {
-  const fromFile = flags.has('config');
-  const errors = validate(values).map((problem) =>
-    fromFile ? formatProblem(problem) : withFlagName(problem.path, formatProblem(problem)),
-  );
-  errors.push(...own.errors);
-  const anyMode = boolFlag(flags, 'cleanup') || flags.has('write-config-to');
-  const refusal = modeRefusal(values.mode);
-  // A mode that does not exist is already among the errors.
-  const known = ['', 'iptables', 'nftables'].includes(values.mode);
-  if (!anyMode && known && refusal !== undefined) errors.push(refusal);
+function checkAll(settings: Settings, given: GivenSettings): void {
+  const fromFile = given.config !== undefined;
+  const errors = [...validate(settings).map((each) => sentence(each, fromFile)), ...combinationErrors(given)];
+  const anyMode = settings.cleanup || settings.writeConfigTo !== undefined;
+  // An unknown mode is already an error of validate().
+  const known = ['', 'iptables', 'nftables'].includes(settings.mode);
+  const refusal = anyMode || !known ? undefined : modeRefusal(settings.mode);
+  if (refusal !== undefined) errors.push(refusal);
   if (errors.length > 0) throw new ConfigError(errors);
 }
 
@@ -112,120 +54,79 @@ function cidrsOf(texts: readonly string[]): Cidr[] {
   return texts.map(parseCidr).filter((cidr) => cidr !== undefined);
 }
 
-function loggingOf(values: FieldValues): LoggingConfig {
-  const format = values['logging.format'] === 'json' ? 'json' : 'text';
+function loggingOf(settings: Settings): LoggingConfig {
+  const format = settings['logging.format'] === 'json' ? 'json' : 'text';
   return {
     format,
-    verbosity: values['logging.verbosity'],
-    vmodule: values['logging.vmodule'],
-    splitStream: values[`logging.options.${format}.splitStream`],
+    verbosity: settings['logging.verbosity'],
+    vmodule: settings['logging.vmodule'],
+    splitStream: settings[`logging.options.${format}.splitStream`],
   };
 }
 
-function orUndefined(text: string): string | undefined {
-  return text === '' ? undefined : text;
+function actionOf({ cleanup, initOnly }: Settings): ProxyConfig['action'] {
+  if (cleanup) return 'cleanup';
+  return initOnly ? 'init-only' : 'run';
 }
 
-function actionOf(flags: FlagValues): ProxyConfig['action'] {
-  if (boolFlag(flags, 'cleanup')) return 'cleanup';
-  return boolFlag(flags, 'init-only') ? 'init-only' : 'run';
+/** Returns only the values of the flags that kube-proxy does not have. */
+function ownFlags(settings: Settings): ValuesOf<typeof OWN_FLAGS> {
+  const keys = Object.keys(OWN_FLAGS) as (keyof typeof OWN_FLAGS)[];
+  return Object.fromEntries(keys.map((key) => [key, settings[key]])) as ValuesOf<typeof OWN_FLAGS>;
 }
 
-/** A file that was read, and the hash of what it held. */
-export interface ConfigFile extends ReadConfig {
-  readonly path: string;
-  readonly sha256: string;
-}
-
-type FromFlags =
-  | 'action'
-  | 'given'
-  | 'configFile'
-  | 'notes'
-  | 'manifests'
-  | 'drainTimeout'
-  | 'serviceMetricsLimit'
-  | 'serviceMetricsRealServers'
-  | 'masqueradePorts'
-  | 'unboundCidrs'
-  | 'localRouteCidrs'
-  | 'runEstimation';
-
-/** The fields in the words and types of the rest of the program; the values are valid. */
-function fromFields(values: FieldValues, flags: FlagValues): Omit<ProxyConfig, FromFlags> {
-  const nodeIp = parseIp(values.bindAddress);
+/** Converts valid settings to the names and types that the rest of the program uses. */
+function toConfig(settings: Settings): Omit<ProxyConfig, 'configFile' | 'notes'> {
+  const nodeIp = parseIp(settings.bindAddress);
   return {
-    fields: values,
+    ...ownFlags(settings),
+    settings,
+    action: actionOf(settings),
     api: {
-      kubeconfig: orUndefined(values['clientConnection.kubeconfig']),
-      master: orUndefined(textFlag(flags, 'master')),
-      contentType: values['clientConnection.contentType'],
-      acceptContentTypes: values['clientConnection.acceptContentTypes'],
-      // Zero from a flag is the client's own default, as in client-go.
-      qps: values['clientConnection.qps'] || 5,
-      burst: values['clientConnection.burst'] || 10,
+      kubeconfig: settings['clientConnection.kubeconfig'] || undefined,
+      master: settings.master,
+      // As in client-go, zero means the default.
+      qps: settings['clientConnection.qps'] || DEFAULTS['clientConnection.qps'],
+      burst: settings['clientConnection.burst'] || DEFAULTS['clientConnection.burst'],
     },
-    configSyncPeriod: values.configSyncPeriod,
-    hostnameOverride: orUndefined(values.hostnameOverride.trim().toLowerCase()),
+    hostnameOverride: settings.hostnameOverride.trim().toLowerCase() || undefined,
     nodeIpOverride: nodeIp === undefined || isUnspecified(nodeIp) ? undefined : nodeIp,
-    oomScoreAdj: values.oomScoreAdj,
-    healthzBind: parseBindAddress(values.healthzBindAddress),
-    metricsBind: parseBindAddress(values.metricsBindAddress),
-    bindAddressHardFail: values.bindAddressHardFail,
-    profiling: values.enableProfiling,
-    scheduler: values['ipvs.scheduler'] || 'rr',
-    syncPeriod: values['ipvs.syncPeriod'],
-    minSyncPeriod: values['ipvs.minSyncPeriod'],
-    excludeCidrs: cidrsOf(values['ipvs.excludeCIDRs']),
-    strictArp: values['ipvs.strictARP'],
+    oomScoreAdj: settings.oomScoreAdj,
+    healthzBind: parseBindAddress(settings.healthzBindAddress),
+    metricsBind: parseBindAddress(settings.metricsBindAddress),
+    bindAddressHardFail: settings.bindAddressHardFail,
+    profiling: settings.enableProfiling,
+    scheduler: settings['ipvs.scheduler'] || 'rr',
+    syncPeriod: settings['ipvs.syncPeriod'],
+    minSyncPeriod: settings['ipvs.minSyncPeriod'],
+    excludeCidrs: cidrsOf(settings['ipvs.excludeCIDRs']),
+    strictArp: settings['ipvs.strictARP'],
     ipvsTimeouts: {
-      tcp: values['ipvs.tcpTimeout'],
-      tcpFin: values['ipvs.tcpFinTimeout'],
-      udp: values['ipvs.udpTimeout'],
+      tcp: settings['ipvs.tcpTimeout'],
+      tcpFin: settings['ipvs.tcpFinTimeout'],
+      udp: settings['ipvs.udpTimeout'],
     },
-    masqueradeAll: values['iptables.masqueradeAll'],
-    masqueradeBit: values['iptables.masqueradeBit'],
-    detectLocalMode: (values.detectLocalMode || 'ClusterCIDR') as DetectLocalMode,
-    clusterCidrs: cidrsOf(values.clusterCIDR.split(',')),
-    bridgeInterface: values['detectLocal.bridgeInterface'],
-    interfaceNamePrefix: values['detectLocal.interfaceNamePrefix'],
-    nodePortAddresses: values.nodePortAddresses[0] === 'primary' ? 'primary' : cidrsOf(values.nodePortAddresses),
-    conntrack: {
-      maxPerCore: values['conntrack.maxPerCore'],
-      min: values['conntrack.min'],
-      tcpEstablishedTimeout: values['conntrack.tcpEstablishedTimeout'],
-      tcpCloseWaitTimeout: values['conntrack.tcpCloseWaitTimeout'],
-      tcpBeLiberal: values['conntrack.tcpBeLiberal'],
-      udpTimeout: values['conntrack.udpTimeout'],
-      udpStreamTimeout: values['conntrack.udpStreamTimeout'],
-    },
-    logging: loggingOf(values),
-    featureGates: resolveGates(values.featureGates),
+    masqueradeAll: settings['iptables.masqueradeAll'],
+    masqueradeBit: settings['iptables.masqueradeBit'],
+    detectLocalMode: (settings.detectLocalMode || 'ClusterCIDR') as DetectLocalMode,
+    clusterCidrs: cidrsOf(settings.clusterCIDR.split(',')),
+    bridgeInterface: settings['detectLocal.bridgeInterface'],
+    interfaceNamePrefix: settings['detectLocal.interfaceNamePrefix'],
+    nodePortAddresses: settings.nodePortAddresses[0] === 'primary' ? 'primary' : cidrsOf(settings.nodePortAddresses),
+    conntrack: section(settings, 'conntrack'),
+    logging: loggingOf(settings),
+    featureGates: resolveGates(settings.featureGates),
   };
 }
 
 /**
- * Flags, and the file if there is one, to the configuration that the program runs with.
+ * Merges and validates the flags and the file, if there is one, and returns the configuration.
  *
- * @throws ConfigError with everything that is wrong
+ * @throws ConfigError with all errors
  */
-export function resolveConfig(flags: FlagValues, file: ConfigFile | undefined): ProxyConfig {
-  const complete = completeConfig(flags, file);
-  const own = ownFlags(flags);
-  checkAll(complete, flags, own);
-  return {
-    ...fromFields(complete.values, flags),
-    action: actionOf(flags),
-    given: flags,
-    configFile: file === undefined ? undefined : { path: file.path, sha256: file.sha256 },
-    notes: complete.notes,
-    manifests: orUndefined(textFlag(flags, 'manifests')),
-    drainTimeout: own.drainTimeout,
-    serviceMetricsLimit: own.serviceMetricsLimit,
-    serviceMetricsRealServers: own.serviceMetricsRealServers,
-    masqueradePorts: own.masqueradePorts,
-    unboundCidrs: own.unboundCidrs,
-    localRouteCidrs: own.localRouteCidrs,
-    runEstimation: own.runEstimation,
-  };
+export function resolveConfig(given: GivenSettings, file: ConfigFile | undefined): ProxyConfig {
+  const { settings, notes } = completeConfig(given, file);
+  checkAll(settings, given);
+  const configFile = file === undefined ? undefined : { path: file.path, sha256: file.sha256 };
+  return { ...toConfig(settings), configFile, notes };
 }

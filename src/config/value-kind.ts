@@ -1,20 +1,24 @@
+import { type Cidr, formatCidr, parseCidr } from '../base/cidr.ts';
+import { type Port, toPort } from '../base/port.ts';
 import { type Duration, formatDuration, parseDuration } from './duration.ts';
 
 /**
- * How one kind of value is read and written: as the text of a flag and as a value of a YAML or JSON document. `undefined`
- * from either reader means "this is none": the caller says where it stood, `expected` says what was wanted.
+ * Parses and formats one kind of value, as the text of a flag and as a value of a YAML or JSON document. Both parsers
+ * return undefined for invalid input.
  */
 export interface ValueKind<T> {
-  /** What stands for the value in --help: "<duration>". */
+  /** Placeholder of the value in --help: "<duration>". */
   readonly hint: string;
   /** Completes the sentence "want ...". */
   readonly expected: string;
+  /** Value of a flag given without one ("--cleanup" means "--cleanup=true"). If absent, a value is required. */
+  readonly bare?: string;
   fromText(text: string): T | undefined;
   fromDocument(value: unknown): T | undefined;
   toDocument(value: T): unknown;
-  /** What `fromText` reads as this value. */
+  /** Returns text that `fromText` parses to this value. */
   toText(value: T): string;
-  /** How a flag given twice combines; the last one wins where this is absent. */
+  /** Combines the values of a repeated flag. If absent, the last value is used. */
   merge?(earlier: T, later: T): T;
 }
 
@@ -31,7 +35,7 @@ function integer(min: number, max: number, expected: string): ValueKind<number> 
   return {
     hint: 'number',
     expected,
-    // pflag reads integers with base 0: a leading 0x, 0o or 0b counts.
+    // pflag parses integers with base 0, so the prefixes 0x, 0o and 0b are valid.
     fromText: (text) =>
       /^[+-]?(0[xX][\da-fA-F]+|0[oO][0-7]+|0[bB][01]+|\d+)$/.test(text) ? inRange(signed(text)) : undefined,
     fromDocument: (value) => (typeof value === 'number' ? inRange(value) : undefined),
@@ -62,13 +66,25 @@ export const string: ValueKind<string> = {
   toText: (value) => value,
 };
 
-export const bool: ValueKind<boolean> = {
+/** A boolean flag that requires a value, which may be the next argument. */
+export const boolWithValue: ValueKind<boolean> = {
   hint: 'true|false',
   expected: 'true or false',
   fromText: parseBool,
   fromDocument: (value) => (typeof value === 'boolean' ? value : undefined),
   toDocument: (value) => value,
   toText: String,
+};
+
+export const bool: ValueKind<boolean> = { ...boolWithValue, bare: 'true' };
+
+/** Like kube-proxy, --version accepts a version that the program should report. */
+export const versionRequest: ValueKind<string> = {
+  ...string,
+  hint: 'true|raw|vX.Y.Z',
+  expected: 'true, false, raw or a version such as v1.2.3',
+  bare: 'true',
+  fromText: (text) => (/^(true|false|raw|v\d+\.\d+\.\d+.*)$/.test(text) ? text : undefined),
 };
 
 export const int32 = integer(-(2 ** 31), 2 ** 31 - 1, 'a whole number from -2147483648 to 2147483647');
@@ -98,7 +114,7 @@ export const duration: ValueKind<Duration> = {
   toText: formatDuration,
 };
 
-/** Only logging.flushFrequency: a bare number there is nanoseconds. */
+/** For logging.flushFrequency only: a plain number means nanoseconds. */
 export const durationOrNanoseconds: ValueKind<Duration> = {
   ...duration,
   expected: 'a duration such as "5s", or a whole number of nanoseconds',
@@ -117,7 +133,39 @@ export const strings: ValueKind<readonly string[]> = {
   merge: (earlier, later) => [...earlier, ...later],
 };
 
-/** A Kubernetes quantity, kept as it was written; a bare number is bytes. */
+/** A list of CIDRs in a flag. Host bits are cleared. */
+export const cidrs: ValueKind<readonly Cidr[]> = {
+  hint: 'cidrs',
+  expected: 'CIDRs such as "10.0.0.0/8,fd00::/64"',
+  fromText: (text) => {
+    const parsed = strings.fromText(text)?.map(parseCidr);
+    return parsed?.every((cidr) => cidr !== undefined) === true ? parsed : undefined;
+  },
+  fromDocument: () => undefined,
+  toDocument: (value) => value.map(formatCidr),
+  toText: (value) => value.map(formatCidr).join(','),
+  merge: (earlier, later) => [...earlier, ...later],
+};
+
+/** A range of ports, including both ends. */
+export interface PortRange {
+  readonly from: Port;
+  readonly to: Port;
+}
+
+export const portRange: ValueKind<PortRange> = {
+  hint: 'from-to',
+  expected: '<from>-<to> with ports from 1 to 65535',
+  fromText: (text) => {
+    const [from, to] = (/^(\d{1,5})-(\d{1,5})$/.exec(text)?.slice(1) ?? []).map((port) => toPort(Number(port)));
+    return from === undefined || to === undefined || from > to ? undefined : { from, to };
+  },
+  fromDocument: () => undefined,
+  toDocument: ({ from, to }) => `${from}-${to}`,
+  toText: ({ from, to }) => `${from}-${to}`,
+};
+
+/** A Kubernetes quantity, which is kept as written; a plain number means bytes. */
 const QUANTITY = /^[+-]?(\d+\.?\d*|\.\d+)([EPTGMk]i?|Ki|[munKi]|[eE][+-]?\d+)?$/;
 
 export const quantity: ValueKind<string> = {

@@ -1,29 +1,33 @@
+import { errorText } from '../base/error-text.ts';
 import type { ProxyConfig } from '../config/proxy-config.ts';
 import { createCommandRunner } from '../kernel/command-runner.ts';
 import { KernelError } from '../kernel/kernel-error.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import { Leftovers, describeLeftover } from '../kernel/leftovers.ts';
-import { createLinuxKernel } from '../kernel/linux-kernel.ts';
-import { IP_FAMILIES } from '../net/ip.ts';
+import { Leftovers, describeLeftover } from '../kernel/iptables/leftovers.ts';
+import { createLinuxKernel } from '../kernel/linux/linux-kernel.ts';
+import { IP_FAMILIES } from '../base/ip.ts';
 import type { Log } from '../observe/log.ts';
-import { planRules } from '../plan/plan-rules.ts';
+import { rulesToRemove } from '../plan/plan-rules.ts';
 import { SET_ROLES, setName } from '../plan/set-names.ts';
-import { Ownership } from '../reconcile/ownership.ts';
+import { NODE_PORT_ADDRESS_SETS, Ownership } from '../reconcile/ownership.ts';
+import { countsInWords, firstInWords } from '../state/op-list.ts';
 import type { Op } from '../state/op.ts';
 import { formatFailure } from '../state/outcome.ts';
 import { transaction } from '../state/transaction.ts';
-import { reportFailure } from './failure.ts';
-import { planConfigForCleanUp } from './node-identity.ts';
-import { openLog } from './open-log.ts';
-import { requireRights } from './rights.ts';
+import { runningDaemon } from './startup/daemon-lock.ts';
+import { reportFailure } from './startup/failure.ts';
+import { openLog } from './startup/open-log.ts';
+import { requireRights } from './startup/rights.ts';
+import { StartupError } from './startup/startup-error.ts';
 
 const OUR_SETS: ReadonlySet<string> = new Set(SET_ROLES.flatMap((role) => IP_FAMILIES.map((f) => setName(role, f))));
 
-/** Removes what this proxy, or kube-proxy in ipvs mode before it, left in the kernel; resolves with the exit code. */
+/** Removes kernel objects left by this proxy or by kube-proxy in ipvs mode. Resolves to the exit code. */
 export async function cleanUp(config: ProxyConfig): Promise<number> {
   const { log } = openLog(config);
   return reportFailure(log, async () => {
     requireRights({ rules: true });
+    requireNoDaemon(await runningDaemon(), config.force, log);
     const kernel = createLinuxKernel({ log: log.child('kernel') });
     try {
       return await removeAll(kernel, new Leftovers(createCommandRunner()), config, log);
@@ -33,7 +37,25 @@ export async function cleanUp(config: ProxyConfig): Promise<number> {
   });
 }
 
-/** What other modes left goes first, for it refers to chains of ours; then our rules, for they hold on to the sets; then what IPVS has of ours, the device, the sets. Nothing there is fine. */
+/** Throws if a daemon is running and `force` is false: it would recreate all objects, and connections would break. */
+export function requireNoDaemon(daemon: string | undefined, force: boolean, log: Log): void {
+  if (daemon === undefined) return;
+  if (!force) {
+    throw new StartupError(
+      `kube-ipvs-proxy runs in this network namespace (${daemon}): stop it first, because it would write everything again. ` +
+        'With --force everything is removed anyway, and connections through Services break',
+    );
+  }
+  log.warn(
+    `kube-ipvs-proxy runs in this network namespace (${daemon}): removing everything because of --force. The daemon will create everything again; ` +
+      'until then Services are unavailable and connections break',
+  );
+}
+
+/**
+ * Removes leftovers of other modes first, because they refer to our chains; then our rules, because they refer to the
+ * sets; then virtual servers, routes and sets; kube-ipvs0 last. Missing objects are not an error.
+ */
 export async function removeAll(
   kernel: Kernel,
   others: Pick<Leftovers, 'find' | 'remove'>,
@@ -46,29 +68,30 @@ export async function removeAll(
       await step();
     } catch (error) {
       failed += 1;
-      log.error(`could not remove ${what}: ${error instanceof Error ? error.message : String(error)}`);
+      log.error(`failed to remove ${what}: ${errorText(error)}`);
     }
   };
-  await attempt('what other modes of kube-proxy left', async () => {
+  await attempt('leftovers of other kube-proxy modes', async () => {
     for (const leftover of await others.find()) {
       const what = describeLeftover(leftover);
       await attempt(what, async () => {
         await others.remove(leftover);
-        log.info(`removed what another mode of kube-proxy left: ${what}`);
+        log.info(`removed leftovers of another kube-proxy mode: ${what}`);
       });
     }
   });
   const hasIpvs = await prepare(kernel, log);
   for (const family of IP_FAMILIES) {
-    await attempt(`the rules of IPv${family}`, () =>
-      kernel.removeRules(planRules(planConfigForCleanUp(config), family)),
-    );
+    await attempt(`the rules of IPv${family}`, () => kernel.removeRules(rulesToRemove(family)));
   }
   await attempt('virtual servers and sets', async () => {
-    const outcome = await kernel.apply(transaction(await leftovers(kernel, config, hasIpvs)));
+    const tx = transaction(await leftovers(kernel, config, hasIpvs));
+    const outcome = await kernel.apply(tx);
     failed += outcome.failures.length;
-    for (const failure of outcome.failures) log.error(`could not clean up: ${formatFailure(failure)}`);
-    log.info('clean-up done', { removed: outcome.attempted - outcome.failures.length, failed });
+    for (const failure of outcome.failures) log.error(`failed to clean up: ${formatFailure(failure)}`);
+    const failures = new Set(outcome.failures.map(({ op }) => op));
+    const removed = tx.ops.filter((op) => !failures.has(op));
+    log.info('clean-up done', { removed: countsInWords(removed), objects: firstInWords(removed), failed });
   });
   await attempt('kube-ipvs0', () => kernel.removeDevice());
   return failed === 0 ? 0 : 1;
@@ -79,9 +102,15 @@ async function prepare(kernel: Kernel, log: Log): Promise<boolean> {
     await kernel.prepare();
     return true;
   } catch (error) {
-    if (!(error instanceof KernelError) || error.code !== 'MISSING_MODULE') throw error;
-    log.info('this kernel has no IPVS loaded: no virtual servers to remove');
-    return false;
+    if (!(error instanceof KernelError)) throw error;
+    if (error.code === 'MISSING_MODULE') {
+      log.info('IPVS is not loaded: no virtual servers to remove');
+      return false;
+    }
+    // prepare() checks kube-ipvs0 last, so IPVS is loaded. The interface belongs to another program.
+    if (error.code !== 'EEXIST') throw error;
+    log.warn(`${error.message}. It is left alone`);
+    return true;
   }
 }
 
@@ -92,8 +121,13 @@ async function leftovers(kernel: Kernel, config: ProxyConfig, hasIpvs: boolean):
     .map(({ entries: _entries, ...set }) => ({ kind: 'destroy-set', set }));
   for (const { cidr, ours } of await kernel.getLocalRoutes()) if (ours) ops.push({ kind: 'delete-route', cidr });
   if (!hasIpvs) return ops;
-  const addresses = await kernel.getBoundAddresses();
-  const ownership = new Ownership(sets, addresses, config.excludeCidrs);
+  const marked = sets.some(({ name, entries }) => NODE_PORT_ADDRESS_SETS.includes(name) && entries.length > 0);
+  const ownership = new Ownership({
+    sets,
+    boundAddresses: (await kernel.getBoundAddresses()).map(({ address }) => address),
+    interfaceAddresses: marked ? [] : (await kernel.getNodeAddresses()).map(({ address }) => address),
+    excluded: config.excludeCidrs,
+  });
   for (const { address, port, protocol } of await kernel.getVirtualServers()) {
     const id = { address, port, protocol };
     if (ownership.owns(id)) ops.push({ kind: 'delete-virtual-server', id });

@@ -1,11 +1,11 @@
 import type { ProxyConfig } from '../config/proxy-config.ts';
-import { createLinuxKernel } from '../kernel/linux-kernel.ts';
-import { reportFailure } from './failure.ts';
-import { setUpKernel } from './kernel-setup.ts';
-import { openLog } from './open-log.ts';
-import { requireRights } from './rights.ts';
+import { createLinuxKernel } from '../kernel/linux/linux-kernel.ts';
+import { reportFailure } from './startup/failure.ts';
+import { setUpKernel } from './startup/kernel-setup.ts';
+import { openLog } from './startup/open-log.ts';
+import { requireRights } from './startup/rights.ts';
 
-/** Does the set-up that needs full privileges, so that the daemon proper runs with CAP_NET_ADMIN and CAP_NET_RAW; resolves with the exit code. */
+/** Runs the privileged setup, so the daemon needs only CAP_NET_ADMIN and CAP_NET_RAW. Resolves to the exit code. */
 export async function initOnly(config: ProxyConfig): Promise<number> {
   const { log } = openLog(config);
   return reportFailure(log, async () => {
@@ -15,7 +15,7 @@ export async function initOnly(config: ProxyConfig): Promise<number> {
       await kernel.probeScheduler(config.scheduler);
       await setUpKernel(kernel, config, log);
       await kernel.prepare();
-      log.info('the node is set up');
+      log.info('node set-up complete');
       return 0;
     } finally {
       await kernel.close();

@@ -1,16 +1,32 @@
-import type { IpAddress } from '../net/ip.ts';
+import { type IpAddress, isIp4 } from '../base/ip.ts';
+import { type BoundAddress, hostPrefix } from '../state/bound-address.ts';
 import type { Op } from '../state/op.ts';
 import { STRIDE } from './stride.ts';
 
-/** What brings the addresses of kube-ipvs0 from `have` to `want`; in steps, because there may be as many as services. */
-export function* diffAddresses(want: Iterable<IpAddress>, have: Iterable<IpAddress>): Generator<void, readonly Op[]> {
+/** Returns the operations that change kube-ipvs0's addresses from `have` to `want`. Rebinding corrects the flags. */
+export function* diffAddresses(
+  want: Iterable<IpAddress>,
+  have: Iterable<BoundAddress>,
+): Generator<void, readonly Op[]> {
   const ops: Op[] = [];
-  const surplus = new Set(have);
+  const surplus = new Map<IpAddress, BoundAddress>();
+  const otherPrefixes: BoundAddress[] = [];
+  for (const bound of have) {
+    // An interface can have an IPv6 address only once, but the same IPv4 address with several prefix lengths.
+    if (isIp4(bound.address) && bound.prefix !== hostPrefix(bound.address)) otherPrefixes.push(bound);
+    else surplus.set(bound.address, bound);
+  }
   let count = 0;
   for (const address of want) {
-    if (!surplus.delete(address)) ops.push({ kind: 'bind-address', address });
+    if (surplus.get(address)?.conforms !== true) ops.push({ kind: 'bind-address', address });
+    surplus.delete(address);
     if (++count % STRIDE === 0) yield;
   }
-  for (const address of surplus) ops.push({ kind: 'unbind-address', address });
+  for (const bound of surplus.values()) ops.push(unbind(bound));
+  for (const bound of otherPrefixes) ops.push(unbind(bound));
   return ops;
+}
+
+function unbind({ address, prefix }: BoundAddress): Op {
+  return { kind: 'unbind-address', address, ...(prefix === hostPrefix(address) ? {} : { prefix }) };
 }

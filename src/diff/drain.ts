@@ -1,63 +1,55 @@
-import type { Protocol } from '../net/protocol.ts';
-import type { ObservedRealServer } from '../state/real-server.ts';
-import { realServerKey } from '../state/real-server.ts';
-import { type VirtualServerId, virtualServerKey } from '../state/virtual-server.ts';
+import { type ObservedRealServer, type RealServerKey, realServerKey } from '../state/real-server.ts';
+import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 
-/** What becomes of a real server that is no longer wanted. */
-export type Fate = 'delete' | 'drain' | 'keep-draining';
+/** How to handle a real server that is no longer desired. */
+export type DrainDecision = 'delete' | 'drain' | 'keep-draining';
+
+type Server = Pick<ObservedRealServer, 'address' | 'port'>;
 
 /**
- * Since when each real server drains: the only thing remembered about draining. That one drains, and whether it is done, is read
- * from the kernel each time (weight 0, connection counts), so a restart in the middle loses at most the deadline's beginning.
+ * Remembers when each real server started to drain, to enforce the deadline. Weight (0 while draining) and connection
+ * counts are read from the kernel each time, so a restart of this program only restarts the deadline.
  */
 export class DrainLedger {
-  readonly #since = new Map<string, number>();
+  readonly #since = new Map<VirtualServerKey, Map<RealServerKey, number>>();
   readonly #deadlineMs: number;
 
-  /** deadlineMs 0: no deadline, as upstream. */
+  /** @param deadlineMs 0: no deadline, as in kube-proxy. */
   constructor(deadlineMs: number) {
     this.#deadlineMs = deadlineMs;
   }
 
-  get size(): number {
-    return this.#since.size;
-  }
-
-  /** When the next deadline is, in the ms of `now`; Infinity when there is none to come. */
+  /** Returns the next deadline after `now` (both in ms of the same clock), or Infinity if there is none. */
   nextDeadline(now: number): number {
-    if (this.#deadlineMs === 0) return Infinity;
-    // In the order in which they began to drain. One whose time has passed was taken away by somebody else.
-    for (const since of this.#since.values()) if (since + this.#deadlineMs > now) return since + this.#deadlineMs;
-    return Infinity;
+    let next = Infinity;
+    if (this.#deadlineMs === 0) return next;
+    for (const servers of this.#since.values()) {
+      for (const since of servers.values()) {
+        // A deadline in the past belongs to a real server that another process deleted.
+        if (since + this.#deadlineMs > now) next = Math.min(next, since + this.#deadlineMs);
+      }
+    }
+    return next;
   }
 
-  /** Decides on an unwanted real server at the time `now` (ms), and keeps the ledger. */
-  judge(id: VirtualServerId, server: ObservedRealServer, now: number): Fate {
-    const key = drainKey(id, server);
-    if (!drains(id.protocol) || server.activeConnections + server.inactiveConnections === 0) {
-      this.#since.delete(key);
-      return 'delete';
-    }
-    const since = this.#since.get(key) ?? now;
-    if (this.#deadlineMs > 0 && now - since >= this.#deadlineMs) {
-      this.#since.delete(key);
-      return 'delete';
-    }
-    this.#since.set(key, since);
+  /** Decides at time `now` (ms) how to handle a real server that is no longer desired. Remembers it if it drains. */
+  decide(id: VirtualServerId, server: ObservedRealServer, now: number): DrainDecision {
+    // As in kube-proxy, only TCP drains: expire_nodest_conn drops UDP and SCTP flows of deleted real servers.
+    if (id.protocol !== 'TCP' || server.activeConnections + server.inactiveConnections === 0) return 'delete';
+    const virtualServer = virtualServerKey(id);
+    const servers = this.#since.get(virtualServer) ?? new Map<RealServerKey, number>();
+    const since = servers.get(realServerKey(server)) ?? now;
+    if (this.#deadlineMs > 0 && now - since >= this.#deadlineMs) return 'delete';
+    this.#since.set(virtualServer, servers.set(realServerKey(server), since));
     return server.weight === 0 ? 'keep-draining' : 'drain';
   }
 
-  /** The real server is wanted again, or gone. */
-  forget(id: VirtualServerId, server: Pick<ObservedRealServer, 'address' | 'port'>): void {
-    if (this.#since.size > 0) this.#since.delete(drainKey(id, server));
+  /** Forgets all real servers of this virtual server except `draining`. If one drains again, its deadline restarts. */
+  keepOnly(id: VirtualServerId, draining: readonly Server[]): void {
+    const servers = this.#since.get(virtualServerKey(id));
+    if (servers === undefined) return;
+    const kept = new Set(draining.map(realServerKey));
+    for (const key of servers.keys()) if (!kept.has(key)) servers.delete(key);
+    if (servers.size === 0) this.#since.delete(virtualServerKey(id));
   }
-}
-
-// UDP and SCTP flows cannot be told to end: expire_nodest_conn frees them with their real server.
-function drains(protocol: Protocol): boolean {
-  return protocol === 'TCP';
-}
-
-function drainKey(id: VirtualServerId, server: Pick<ObservedRealServer, 'address' | 'port'>): string {
-  return `${virtualServerKey(id)} ${realServerKey(server)}`;
 }

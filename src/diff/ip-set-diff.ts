@@ -6,7 +6,7 @@ export interface HaveIpSet extends IpSet {
   readonly entries: readonly IpSetEntry[];
 }
 
-/** A set in the kernel that has our name but cannot hold our entries. */
+/** A kernel ipset that has one of our names, but another type or family. */
 export interface WrongSet {
   readonly wanted: IpSet;
   readonly found: IpSet;
@@ -18,9 +18,8 @@ export interface IpSetDiff {
 }
 
 /**
- * What brings one set from `have` to the wanted entries. A set that exists is never made
- * smaller or made anew: rules refer to it. One of another type is left alone and reported. In steps: a set may have an entry
- * for each service.
+ * Returns the operations that change one set from `have` to the entries in `want`. An existing set is never shrunk or
+ * recreated, because rules refer to it. A set of another type or family is returned as `wrong`.
  */
 export function* diffIpSet(
   set: IpSet,
@@ -38,7 +37,7 @@ export function* diffIpSet(
 
   let count = 0;
   if (have !== undefined && have.entries.length === want.size) {
-    // Almost always, and far cheaper to see than what would differ.
+    // Usually the entries are equal. Checking that is much cheaper than building the map below.
     let same = true;
     for (const entry of have.entries) {
       same &&= want.has(ipSetEntryKey(entry));

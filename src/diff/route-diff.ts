@@ -1,8 +1,8 @@
-import { type Cidr, formatCidr } from '../net/cidr.ts';
+import { type Cidr, formatCidr } from '../base/cidr.ts';
 import type { LocalRoute } from '../state/local-route.ts';
 import type { Op } from '../state/op.ts';
 
-/** What brings the local routes from `have` to `want`. */
+/** Returns the operations that change the local routes from `have` to `want`. */
 export function diffRoutes(want: readonly Cidr[], have: readonly LocalRoute[]): readonly Op[] {
   const wanted = new Set(want.map(formatCidr));
   const there = new Set(have.map(({ cidr }) => formatCidr(cidr)));

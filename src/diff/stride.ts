@@ -1,2 +1,2 @@
-/** Steps of a long diff are so many items: few enough to take far less than a millisecond. */
+/** Number of items that a long diff processes between two yields; they take far less than a millisecond. */
 export const STRIDE = 256;

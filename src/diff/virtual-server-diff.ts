@@ -1,12 +1,12 @@
 import type { Op } from '../state/op.ts';
 import { type ObservedRealServer, type RealServer, type RealServerKey, realServerKey } from '../state/real-server.ts';
-import { type VirtualServer, type VirtualServerId, sameVirtualServer } from '../state/virtual-server.ts';
+import { type VirtualServer, type VirtualServerId, hasSameSettings } from '../state/virtual-server.ts';
 import type { DrainLedger } from './drain.ts';
 
-/** A virtual server as wanted. */
+/** A desired virtual server with its real servers. */
 export interface WantedVirtualServer {
   readonly virtualServer: VirtualServer;
-  /** Sorted, no two alike. */
+  /** Sorted, without duplicates. */
   readonly realServers: readonly RealServer[];
 }
 
@@ -15,10 +15,7 @@ export interface HaveVirtualServer {
   readonly realServers: readonly ObservedRealServer[];
 }
 
-/**
- * What brings one virtual server from `have` to `want`, put behind `ops`; either may be missing. Answers how many of its real servers
- * still drain.
- */
+/** Appends operations that change one virtual server from `have` to `want`. Returns its number of draining servers. */
 export function diffVirtualServer(
   id: VirtualServerId,
   want: WantedVirtualServer | undefined,
@@ -28,22 +25,23 @@ export function diffVirtualServer(
   ops: Op[],
 ): number {
   if (want === undefined) {
-    for (const server of have?.realServers ?? []) ledger.forget(id, server);
+    ledger.keepOnly(id, []);
     if (have !== undefined) ops.push({ kind: 'delete-virtual-server', id });
     return 0;
   }
   const { virtualServer } = want;
   if (have === undefined) ops.push({ kind: 'add-virtual-server', virtualServer });
-  else if (!sameVirtualServer(virtualServer, have.virtualServer))
+  else if (!hasSameSettings(virtualServer, have.virtualServer))
     ops.push({ kind: 'edit-virtual-server', virtualServer });
   if (have !== undefined) return diffRealServers(id, want.realServers, have.realServers, ledger, now, ops);
+  ledger.keepOnly(id, []);
   for (const realServer of want.realServers) ops.push({ kind: 'add-real-server', id, realServer });
   return 0;
 }
 
-/** Nothing is to be done, and nothing drains: a look without consequences. */
+/** Whether `have` equals `want`, including the real servers (so none of them is draining). */
 export function isInForce(want: WantedVirtualServer, have: HaveVirtualServer | undefined): boolean {
-  if (have === undefined || !sameVirtualServer(want.virtualServer, have.virtualServer)) return false;
+  if (have === undefined || !hasSameSettings(want.virtualServer, have.virtualServer)) return false;
   if (want.realServers.length !== have.realServers.length) return false;
   const observed = byKey(have.realServers);
   return want.realServers.every((realServer) => {
@@ -58,7 +56,7 @@ function byKey(servers: readonly ObservedRealServer[]): Map<RealServerKey, Obser
   return found;
 }
 
-/** Ours masquerade, all of them. */
+/** All real servers of this program use masquerading (forwarding method 0). */
 function isAsWanted({ weight, forwarding }: ObservedRealServer, want: RealServer): boolean {
   return weight === want.weight && forwarding === 0;
 }
@@ -80,17 +78,17 @@ function diffRealServers(
       ops.push({ kind: 'add-real-server', id, realServer });
       continue;
     }
-    // Wanted again while it drained: the weight comes back, its connections live on.
-    ledger.forget(id, realServer);
+    // A draining real server that is desired again gets its weight back, and its connections continue.
     if (!isAsWanted(current, realServer)) ops.push({ kind: 'edit-real-server', id, realServer });
   }
-  let draining = 0;
+  const draining: ObservedRealServer[] = [];
   for (const server of observed.values()) {
     const realServer = { address: server.address, port: server.port, weight: 0 };
-    const fate = ledger.judge(id, server, now);
-    if (fate === 'delete') ops.push({ kind: 'delete-real-server', id, realServer });
-    else draining += 1;
-    if (fate === 'drain') ops.push({ kind: 'edit-real-server', id, realServer });
+    const decision = ledger.decide(id, server, now);
+    if (decision === 'delete') ops.push({ kind: 'delete-real-server', id, realServer });
+    else draining.push(server);
+    if (decision === 'drain') ops.push({ kind: 'edit-real-server', id, realServer });
   }
-  return draining;
+  ledger.keepOnly(id, draining);
+  return draining.length;
 }

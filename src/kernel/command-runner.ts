@@ -1,9 +1,9 @@
-import { isNativeError, loadAddon } from '../netlink/addon.ts';
-import { errnoName } from '../netlink/error.ts';
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import type { Readable } from 'node:stream';
 import { KernelError } from './kernel-error.ts';
 
 export interface CommandResult {
-  /** Exit status; -1 when a signal ended it. */
+  /** Exit status; -1 if a signal ended the program. */
   readonly status: number;
   readonly stdout: string;
   readonly stderr: string;
@@ -11,26 +11,27 @@ export interface CommandResult {
 
 export interface CommandOptions {
   readonly stdin?: string;
-  /** Default 60,000. The process is killed then. */
+  /** Timeout in milliseconds, after which the process group is killed; 60,000 by default. */
   readonly deadlineMs?: number;
+  /** Maximum bytes of stdout, and of stderr; 256 MiB by default: many foreign rules are tens of megabytes. */
+  readonly maxOutput?: number;
 }
 
-/** Starts programs; the one door through which this process starts any. Never a shell. */
+/** Starts all child processes of this program, without a shell. */
 export interface CommandRunner {
-  /** Rejects with a KernelError when the program is not there (MISSING_COMMAND) or does not end in time (TIMEOUT). */
+  /** Rejects with a KernelError: MISSING_COMMAND (not installed), TIMEOUT (killed at the deadline), EFBIG (too much output). */
   run(program: string, args: readonly string[], options?: CommandOptions): Promise<CommandResult>;
 }
 
 export interface CommandRunnerOptions {
-  /** Path of the network namespace in which to run everything. */
+  /** Path of the network namespace in which programs run. */
   readonly netns?: string | undefined;
   readonly onStart?: (program: string) => void;
 }
 
 const DEFAULT_DEADLINE_MS = 60_000;
-// A node that others have filled with rules prints tens of megabytes; more than this is a fault.
-const MAX_OUTPUT = 256 * 1024 * 1024;
-/** What nsenter answers when it cannot find the program: the status a shell would give. */
+const DEFAULT_MAX_OUTPUT = 256 * 1024 * 1024;
+/** Exit status of nsenter, as of a shell, if it cannot find the program. */
 const NOT_FOUND = 127;
 
 export function createCommandRunner({ netns, onStart }: CommandRunnerOptions = {}): CommandRunner {
@@ -52,40 +53,72 @@ function missing(program: string): KernelError {
 
 async function start(
   name: string,
-  argv: readonly string[],
-  { stdin = '', deadlineMs = DEFAULT_DEADLINE_MS }: CommandOptions,
+  [program = name, ...args]: readonly string[],
+  { stdin = '', deadlineMs = DEFAULT_DEADLINE_MS, maxOutput = DEFAULT_MAX_OUTPUT }: CommandOptions,
 ): Promise<CommandResult> {
-  // Not node:child_process, whose fork holds up the event loop for as long as it takes to copy the page tables of a large process.
-  const { runProcess } = loadAddon();
+  const child = spawnProgram(name, program, args);
+  const { promise, resolve, reject } = Promise.withResolvers<CommandResult>();
+  child.on('error', (error) => reject(startFailure(name, error)));
+  // If the program did not start, an error event follows, and the streams may be undefined.
+  if (child.pid === undefined) return await promise;
+  const group = -child.pid;
+  let failure: KernelError | undefined;
+  const kill = (code: string, why: string): void => {
+    failure ??= new KernelError(name, code, `${name} ${why} and was killed`);
+    // After the program is reaped, its process id may belong to another process: do not kill it.
+    if (child.exitCode === null && child.signalCode === null) process.kill(group, 'SIGKILL');
+    // A process outside the group may keep the streams open.
+    child.stdout.destroy();
+    child.stderr.destroy();
+  };
+  const collect = (stream: Readable): readonly Buffer[] => {
+    const chunks: Buffer[] = [];
+    let length = 0;
+    stream.on('data', (chunk: Buffer) => {
+      chunks.push(chunk);
+      length += chunk.length;
+      if (length > maxOutput) kill('EFBIG', `printed more than ${maxOutput} bytes`);
+    });
+    return chunks;
+  };
+  const stdout = collect(child.stdout);
+  const stderr = collect(child.stderr);
+  const deadline = setTimeout(kill, deadlineMs, 'TIMEOUT', `did not end within ${deadlineMs} ms`);
+  child.on('close', (status) => {
+    clearTimeout(deadline);
+    if (failure === undefined) resolve({ status: status ?? -1, stdout: textOf(stdout), stderr: textOf(stderr) });
+    else reject(failure);
+  });
+  // A program need not read all of its input, so ignore write errors.
+  child.stdin.on('error', () => undefined);
+  child.stdin.end(stdin);
+  return await promise;
+}
+
+function spawnProgram(name: string, program: string, args: readonly string[]): ChildProcessWithoutNullStreams {
   try {
-    const result = await runProcess(argv, commandEnvironment(), Buffer.from(stdin), deadlineMs, MAX_OUTPUT);
-    return { status: result.status, stdout: textOf(result.stdout), stderr: textOf(result.stderr) };
+    // LC_ALL=C: untranslated messages. detached: a new process group, which can be killed as a whole.
+    return spawn(program, args, { env: { PATH: searchPath().join(':'), LC_ALL: 'C' }, detached: true });
   } catch (error) {
-    if (!isNativeError(error)) throw error;
-    const { operation, errno } = error;
-    const code = errnoName(errno);
-    if (code === 'ENOENT') throw missing(name);
-    if (code === 'ETIMEDOUT') {
-      throw new KernelError(name, 'TIMEOUT', `${name} did not end within ${deadlineMs} ms and was killed`);
-    }
-    if (code === 'EFBIG') {
-      throw new KernelError(name, code, `${name} printed more than ${MAX_OUTPUT} bytes and was killed`);
-    }
-    throw new KernelError(name, code, `cannot run ${name}: ${operation}: ${code}`, { cause: error });
+    throw startFailure(name, error);
   }
 }
 
-/** Where programs are looked for, in this order: the administrator's folders too. */
+function startFailure(name: string, error: unknown): KernelError {
+  const { code = 'UNKNOWN', message } = error as NodeJS.ErrnoException;
+  if (code === 'ENOENT') return missing(name);
+  return new KernelError(name, code, `cannot run ${name}: ${message}`, { cause: error });
+}
+
+/**
+ * Returns the folders to search for programs: PATH, then the standard folders. Omits empty entries, which would mean
+ * the current folder.
+ */
 export function searchPath(): readonly string[] {
   const { PATH = '' } = process.env;
-  return [...PATH.split(':'), '/usr/local/sbin', '/usr/sbin', '/sbin', '/usr/bin', '/bin'];
+  return [...PATH.split(':').filter(Boolean), '/usr/local/sbin', '/usr/sbin', '/sbin', '/usr/bin', '/bin'];
 }
 
-/** The environment programs get: messages are not translated. */
-function commandEnvironment(): string[] {
-  return [`PATH=${searchPath().join(':')}`, 'LC_ALL=C'];
-}
-
-function textOf({ buffer, byteOffset, byteLength }: Uint8Array<ArrayBuffer>): string {
-  return Buffer.from(buffer, byteOffset, byteLength).toString();
+function textOf(chunks: readonly Buffer[]): string {
+  return Buffer.concat(chunks).toString();
 }

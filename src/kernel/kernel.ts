@@ -1,17 +1,19 @@
-import type { IpAddress, IpFamily } from '../net/ip.ts';
-import type { Port } from '../net/port.ts';
-import type { Protocol } from '../net/protocol.ts';
+import type { IpAddress, IpFamily } from '../base/ip.ts';
+import type { Port } from '../base/port.ts';
+import type { Protocol } from '../base/protocol.ts';
 import type { IpSet, IpSetEntry } from '../state/ip-set.ts';
+import type { BoundAddress } from '../state/bound-address.ts';
 import type { LocalRoute } from '../state/local-route.ts';
 import type { Outcome } from '../state/outcome.ts';
-import type { ObservedRealServer, RealServer } from '../state/real-server.ts';
+import type { ObservedRealServer } from '../state/real-server.ts';
 import type { RuleSet } from '../state/rule-set.ts';
 import type { Transaction } from '../state/transaction.ts';
 import type { VirtualServer, VirtualServerId, VirtualServerKey } from '../state/virtual-server.ts';
+import type { RealServerStats, VirtualServerStats } from '../state/server-stats.ts';
 
-export type { RuleChain, RuleJump, RuleSet } from '../state/rule-set.ts';
+export type { RuleSet } from '../state/rule-set.ts';
 
-/** A set with what is in it. */
+/** A set with its entries. */
 export interface ObservedIpSet extends IpSet {
   readonly entries: readonly IpSetEntry[];
 }
@@ -21,11 +23,11 @@ export interface NodeAddress {
   readonly address: IpAddress;
   readonly prefix: number;
   readonly interfaceName: string;
-  /** IFA_F_TENTATIVE or IFA_F_DADFAILED: not usable (yet). */
+  /** Whether IFA_F_TENTATIVE or IFA_F_DADFAILED is set: the address is not usable (yet). */
   readonly tentative: boolean;
 }
 
-/** Tells one flow of connection tracking: the original direction and who answers. */
+/** A conntrack flow: addresses and ports of the original direction, and the source of the reply direction. */
 export interface Flow {
   readonly family: IpFamily;
   readonly protocol: Protocol;
@@ -37,86 +39,84 @@ export interface Flow {
   readonly replySourcePort: Port;
 }
 
-/** What went through a virtual server since it was made (or its counters were zeroed). In is towards the real servers. */
-export interface VirtualServerStats {
-  readonly connections: number;
-  readonly incomingPackets: number;
-  readonly outgoingPackets: number;
-  readonly incomingBytes: number;
-  readonly outgoingBytes: number;
-}
-
-/** What one real server of a virtual server carried since it was added, and its connections now. */
-export interface RealServerStats extends VirtualServerStats, Pick<RealServer, 'address' | 'port'> {
-  readonly activeConnections: number;
-  readonly inactiveConnections: number;
-}
-
 /**
- * The kernel of one node (one network namespace), as far as a service proxy needs it. One implementation talks to the real
- * kernel, one keeps all in memory and fails with real errnos; both pass test/contract. Methods reject with a
- * KernelError where nothing at all could be read or done; what happens to single objects is in the Outcome.
+ * The kernel of one node (one network namespace). One implementation talks to the real kernel, the other keeps its state in memory and
+ * returns real errnos; both pass test/contract. Methods reject with a KernelError when a call fails as a whole; failures of single
+ * objects are in the Outcome.
  */
 export interface Kernel {
-  /** Once, before anything is applied: modules, sockets, and last kube-ipvs0. Idempotent. */
+  /** Loads modules, opens sockets, and creates kube-ipvs0 last. Call it before `apply`. Idempotent. */
   prepare(): Promise<void>;
+  /**
+   * Creates kube-ipvs0 if it is missing. Rejects with a KernelError if it cannot be created, or if an interface of another kind has its
+   * name; that interface is left unchanged.
+   */
+  ensureDevice(): Promise<{ readonly made: boolean }>;
 
-  /** All virtual servers by address (firewall-mark ones are left out), both families. */
+  /** Returns all virtual servers of both families, except those defined by a firewall mark (fwmark). */
   getVirtualServers(): Promise<VirtualServer[]>;
   /**
-   * Counters of all of them, from one dump. The kernel brings them up to date about every two seconds. Nothing else waits for this, nor
-   * for getRealServerStats.
+   * Returns the counters of all virtual servers, from one dump. The kernel updates them about every two seconds. Other calls do not wait
+   * for this one or for getRealServerStats.
    */
   getVirtualServerStats(): Promise<Map<VirtualServerKey, VirtualServerStats>>;
-  /** Just these; absent in the result where the kernel has none. Cost follows the number asked for. */
+  /** Returns these virtual servers; those that do not exist are absent. The cost is proportional to the ids. */
   findVirtualServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServer>>;
-  /** Real servers of each; an id that the kernel does not have is absent in the result. */
+  /** Returns the real servers of each virtual server; virtual servers that do not exist are absent. */
   getRealServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, ObservedRealServer[]>>;
-  /** Counters of the real servers of each; an id without any, or that the kernel does not have, is absent in the result. */
+  /** Returns the counters of the real servers of each virtual server; those without real servers are absent. */
   getRealServerStats(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, RealServerStats[]>>;
-  /** All sets whose name starts with KUBE-, with entries. Of other types than ours: entries empty. */
+  /** Returns all sets whose name starts with KUBE-, with entries. Entries of types that the program does not use are left out. */
   getSets(): Promise<ObservedIpSet[]>;
-  /** Addresses bound to kube-ipvs0 (link-local IPv6 left out). */
-  getBoundAddresses(): Promise<IpAddress[]>;
-  /** Local routes of the loopback interface that stand for no address of it. */
+  /** Returns the sets with these names, without entries; those that do not exist are absent. */
+  findSets(names: readonly string[]): Promise<Map<string, IpSet>>;
+  /** Returns the addresses of kube-ipvs0, except link-local IPv6; none if it is not a dummy interface. */
+  getBoundAddresses(): Promise<BoundAddress[]>;
+  /** Returns local routes of the loopback interface, except those of its own addresses. */
   getLocalRoutes(): Promise<LocalRoute[]>;
-  /** Addresses of every other interface, loopback included. */
+  /** Returns the addresses of all interfaces except kube-ipvs0, including loopback. */
   getNodeAddresses(): Promise<NodeAddress[]>;
 
-  /** Runs the operations in the order given; one that fails never stops the others. */
+  /** Runs the operations in order. A failed operation does not stop the others. */
   apply(transaction: Transaction): Promise<Outcome>;
 
-  /** Rejects when rules of the family cannot be written here: a program or a table is missing. Writes nothing. */
-  probeRules(family: IpFamily): Promise<void>;
-  /** Makes the rules so, with at most one iptables-restore; answers whether anything had to be written. */
+  /**
+   * Returns the variant of iptables in use ("nft", "legacy", "system"). Rejects if rules of the family cannot be written because a program
+   * or a table is missing. Writes nothing.
+   */
+  probeRules(family: IpFamily): Promise<string>;
+  /** Applies the rules with at most one iptables-restore. Returns whether anything was written. */
   ensureRules(rules: RuleSet): Promise<{ readonly changed: boolean }>;
-  /** As ensureRules, unless a chain of these names holds other rules already: writes nothing then, and answers false. */
+  /** Like ensureRules, but writes nothing and returns false if one of the chains already contains other rules. */
   addRules(rules: RuleSet): Promise<boolean>;
-  /** Removes the jumps and chains; what is not there is fine. */
+  /** Removes the jumps and chains; missing ones are not an error. */
   removeRules(rules: RuleSet): Promise<void>;
 
-  /** UDP flows of a family. */
+  /** Returns the UDP flows of a family. */
   getUdpFlows(family: IpFamily): Promise<Flow[]>;
-  /** Answers how many were still there. */
+  /** Returns how many of the flows still existed. */
   deleteFlows(flows: readonly Flow[]): Promise<number>;
 
-  /** Reads net/ipv4/... under /proc/sys; undefined where the key does not exist. */
+  /** Reads a key (net/ipv4/...) under /proc/sys; undefined if it does not exist. */
   getSysctl(key: string): Promise<string | undefined>;
-  /** Reads first, writes only on a difference; answers whether it wrote. */
+  /** Writes the value if it differs. Returns whether it was written, and the previous value. */
   setSysctl(key: string, value: string): Promise<{ readonly changed: boolean; readonly before: string }>;
-  /** Sets only those over 0; seconds. */
+  /** Sets the timeouts, in seconds; a timeout of 0 is not changed. */
   setIpvsTimeouts(timeouts: IpvsTimeouts): Promise<void>;
   getIpvsTimeouts(): Promise<IpvsTimeouts>;
-  /** Proves that the scheduler is there by adding and removing a throwaway virtual server (198.51.100.0:20000 TCP). */
+  /** Checks that the scheduler exists by adding and removing a temporary virtual server (198.51.100.0:20000 TCP). */
   probeScheduler(scheduler: string): Promise<void>;
 
-  /** Calls back whenever an address of any interface but kube-ipvs0 came or went; returns a function that stops it. */
-  watchNodeAddresses(onChange: () => void): () => void;
+  /**
+   * Calls `onChange` if an address of any interface except kube-ipvs0 is added or removed, and `onStateLost`, with the
+   * reason, if another program removes kube-ipvs0 or all virtual servers. Returns a function that stops the watch.
+   */
+  watchNode(onChange: () => void, onStateLost: (reason: string) => void): () => void;
 
-  /** Deletes kube-ipvs0 (clean-up). */
+  /** Deletes kube-ipvs0, for --cleanup. */
   removeDevice(): Promise<void>;
 
-  /** Counters since the start; `writes` counts messages that change the kernel, at the socket. */
+  /** Counters since the start of the program; `writes` counts the changes sent to the kernel. */
   readonly counters: Readonly<KernelCounters>;
   close(): Promise<void>;
 }
@@ -133,7 +133,7 @@ export interface KernelCounters {
   readonly netlinkSends: number;
   readonly netlinkBytesSent: number;
   readonly netlinkBytesReceived: number;
-  /** On the sockets of transactions; not those of the threads' own waiting. */
+  /** System calls of transactions; those of threads that wait for messages are not counted. */
   readonly netlinkSystemCalls: number;
   readonly processesStarted: number;
 }

@@ -1,68 +1,59 @@
-import type { EndpointSlice, Node, Service } from '../kube/objects.ts';
-import type { ObjectEvent, ObjectName, SourceEvent } from '../kube/source.ts';
-import { type NamespacedName, namespacedName } from '../net/names.ts';
-import { unreachable } from '../net/unreachable.ts';
+import type { EndpointSlice, Node, Service } from '../kube/objects/objects.ts';
+import type { ObjectEvent, ObjectName, SourceEvent } from '../kube/objects/source.ts';
+import { type NamespacedName, namespacedName } from '../base/names.ts';
+import { EMPTY, trimCapacity } from '../base/trim-capacity.ts';
+import { unreachable } from '../base/unreachable.ts';
 import { mergeSlices } from './merge-slices.ts';
-import { type NodeModel, defineNode } from './node.ts';
+import { type NodeModel, defineNode, planAlike } from './node.ts';
 import { same } from './same.ts';
 import { defineService, isForUs } from './service-definition.ts';
 import type { ServiceDefinition, ServiceModel } from './service-model.ts';
-import { type SliceModel, defineSlice, sameEndpoints, sameSlice } from './slice-model.ts';
-import { TRIGGER_TIME_ANNOTATION, parseTime } from './trigger-time.ts';
+import { type SliceModel, defineSlice, sameSlice } from './slice-model.ts';
+import { ANNOTATION } from '../base/well-known-labels.ts';
+import { parseTime } from './trigger-time.ts';
 import { type ModelWarning, Warnings, quoted } from './warnings.ts';
 
-/** What came of the events since the last time it was asked. */
+/** The changes since the last call of takeChanges(). */
 export interface Changes {
-  /** Services whose model is another than it was, gone ones included. */
+  /** Services that were created, changed or deleted, or whose EndpointSlices were. The net change may be empty. */
   readonly services: ReadonlySet<NamespacedName>;
+  /** Whether any property of our Node changed that plans depend on. */
   readonly nodeChanged: boolean;
-  /** For changed services: when the changes of their endpoints were triggered, in milliseconds since 1970. */
-  readonly triggerTimes: ReadonlyMap<NamespacedName, readonly number[]>;
-  /** Objects that could not even be named. */
+  /** Trigger times of the endpoint changes, in milliseconds since 1970. */
+  readonly triggerTimes: readonly number[];
+  /** Warnings about objects that were ignored because their name is invalid. */
   readonly rejected: readonly ModelWarning[];
 }
 
-interface Inputs {
-  readonly definition: ServiceDefinition | undefined;
-  readonly slices: readonly SliceModel[];
-}
-
-/** What is known under the name of one service: with slices alone there is none (yet). */
+/** A Service and its EndpointSlices. `definition` is undefined if only slices are known. */
 interface Known {
-  readonly name: NamespacedName;
   definition: ServiceDefinition | undefined;
   slices: readonly SliceModel[];
-  /** What it was at the last takeChanges; undefined: the same as now. */
-  before: Inputs | undefined;
 }
 
-const NO_SLICES: readonly SliceModel[] = Object.freeze([]);
-const NOTHING: Inputs = Object.freeze({ definition: undefined, slices: NO_SLICES });
-
-/** So many objects of a list are taken in between two pauses. */
+/** Number of list items processed between two yields. */
 const STRIDE = 16;
 
-/** The longest name of a namespaced object. */
+/** Maximum length of the name of a namespaced object. */
 const MAX_NAME = 253;
 
 /**
- * The cluster as far as a service proxy needs it. Events go in one by one; services come out as values, made when they are
- * asked for: only checked definitions and slices are kept. Never throws, whatever the objects hold.
+ * Stores the Services, the EndpointSlices and the Node that this proxy uses. It applies watch events and keeps
+ * validated definitions and slices, which service() merges on demand. It never throws, whatever the objects contain.
  */
 export class Cluster {
   readonly #nodeName: string;
   readonly #services = new Map<NamespacedName, Known>();
   readonly #slices = new Map<NamespacedName, SliceModel>();
   readonly #listed = new Set<SourceEvent['kind']>();
-  /** All that have a `before`. */
-  #touched: Known[] = [];
-  #triggerTimes = new Map<NamespacedName, number[]>();
+  #touched = new Set<NamespacedName>();
+  #triggers: { readonly owner: NamespacedName; readonly time: number }[] = [];
   #rejected = new Warnings();
   #endpointChanges = 0;
   #node: NodeModel | undefined;
   #nodeBefore: NodeModel | undefined;
 
-  /** @param nodeName our own: what makes an endpoint local, and whose Node object counts. */
+  /** @param nodeName Name of our Node. Endpoints on it are local. */
   constructor(nodeName: string) {
     this.#nodeName = nodeName;
   }
@@ -73,8 +64,8 @@ export class Cluster {
   }
 
   /**
-   * As apply(), with a pause after every few objects: a list of ten thousand need not hold up whoever must answer meanwhile. It counts
-   * as listed when the last step is done; the events after it must wait for that.
+   * Like apply(), but yields after every few objects of a list, so that ten thousand objects do not block the event
+   * loop. The caller must finish the steps before it applies the next event.
    */
   *applyInSteps(event: SourceEvent): Generator<void, void> {
     switch (event.kind) {
@@ -93,95 +84,85 @@ export class Cluster {
     if (event.event.type === 'replaced') this.#listed.add(event.kind);
   }
 
-  /** Services and slices were both listed whole: before that, plans would remove what is only not known yet. */
+  /**
+   * Whether the complete lists of services and of slices have arrived. Before that, a sync would delete objects that
+   * are merely not known yet.
+   */
   synced(): boolean {
     return this.#listed.has('service') && this.#listed.has('endpoint-slice');
   }
 
-  /** The service and some slice of it are known, whatever else is. */
-  hasEndpoints(name: NamespacedName): boolean {
-    const { definition, slices } = this.#services.get(name) ?? NOTHING;
-    return definition !== undefined && slices.length > 0;
+  /** Whether the list of Nodes has arrived, so that our Node is either known or does not exist. */
+  nodeListed(): boolean {
+    return this.#listed.has('node');
   }
 
-  /** What waits for takeChanges: services touched, and changes of slices. */
+  /** Whether takeChanges() would return any change. */
+  changed(): boolean {
+    return this.#touched.size > 0 || this.#rejected.list().length > 0 || !planAlike(this.#node, this.#nodeBefore);
+  }
+
+  /** Whether the service and at least one slice of it are known. */
+  hasEndpoints(name: NamespacedName): boolean {
+    const known = this.#services.get(name);
+    return known?.definition !== undefined && known.slices.length > 0;
+  }
+
+  /** Returns the number of services and of EndpointSlice changes that the next takeChanges() covers. */
   pending(): { readonly services: number; readonly endpointChanges: number } {
-    return { services: this.#touched.length, endpointChanges: this.#endpointChanges };
+    return { services: this.#touched.size, endpointChanges: this.#endpointChanges };
   }
 
   takeChanges(): Changes {
-    const steps = this.takeChangesInSteps();
-    for (;;) {
-      const { done, value } = steps.next();
-      if (done === true) return value;
-    }
-  }
-
-  /**
-   * As takeChanges(), with a pause after every few services. Events may be applied in between: what they change is in these changes, in the
-   * next ones, or in both, but never in neither.
-   */
-  *takeChangesInSteps(): Generator<void, Changes> {
-    const touched = this.#touched;
-    const times = this.#triggerTimes;
-    const rejected = this.#rejected.list();
-    const nodeChanged = !same(this.#node, this.#nodeBefore);
-    this.#touched = [];
+    const changes = {
+      services: this.#touched,
+      nodeChanged: !planAlike(this.#node, this.#nodeBefore),
+      triggerTimes: this.#triggers.flatMap(({ owner, time }) => (this.definition(owner) === undefined ? [] : [time])),
+      rejected: this.#rejected.list(),
+    };
+    this.#touched = new Set();
     this.#endpointChanges = 0;
-    this.#triggerTimes = new Map();
+    this.#triggers = [];
     this.#rejected = new Warnings();
     this.#nodeBefore = this.#node;
-    const services = new Set<NamespacedName>();
-    const triggerTimes = new Map<NamespacedName, readonly number[]>();
-    let count = 0;
-    for (const known of touched) {
-      const { name, before = NOTHING } = known;
-      known.before = undefined;
-      if (isNothing(known)) this.#services.delete(name);
-      if (!sameInputs(before, known)) {
-        services.add(name);
-        const found = times.get(name);
-        if (found !== undefined) triggerTimes.set(name, found);
-      }
-      if (++count % STRIDE === 0) yield;
-    }
-    return { services, nodeChanged, triggerTimes, rejected };
+    return changes;
   }
 
   service(name: NamespacedName): ServiceModel | undefined {
-    const { definition, slices } = this.#services.get(name) ?? NOTHING;
-    return definition === undefined ? undefined : mergeSlices(definition, slices);
+    const known = this.#services.get(name);
+    return known?.definition === undefined ? undefined : mergeSlices(known.definition, known.slices);
   }
 
-  /** Without its endpoints, which cost most to put together. */
+  /** Returns the service without its endpoints, which are the expensive part of service(). */
   definition(name: NamespacedName): ServiceDefinition | undefined {
     return this.#services.get(name)?.definition;
   }
 
-  /** All services there are. */
+  /** Returns the names of all services. */
   names(): readonly NamespacedName[] {
     const names: NamespacedName[] = [];
-    for (const { name, definition } of this.#services.values()) if (definition !== undefined) names.push(name);
+    for (const [name, { definition }] of this.#services) if (definition !== undefined) names.push(name);
     return names;
   }
 
-  /** Our Node object as it was last seen: it stays when the object is deleted. */
+  /** Returns the last known state of our Node, even after the Node object was deleted. */
   node(): NodeModel | undefined {
     return this.#node;
   }
 
-  /** What is known of the service, to be changed: its `before` is kept. */
-  #touch(name: NamespacedName): Known {
-    let known = this.#services.get(name);
-    if (known === undefined) {
-      known = { name, definition: undefined, slices: NO_SLICES, before: NOTHING };
-      this.#services.set(name, known);
-      this.#touched.push(known);
-    } else if (known.before === undefined) {
-      known.before = { definition: known.definition, slices: known.slices };
-      this.#touched.push(known);
-    }
-    return known;
+  #update(name: NamespacedName, fields: Partial<Known>): void {
+    this.#touched.add(name);
+    const known = this.#services.get(name) ?? { definition: undefined, slices: EMPTY };
+    Object.assign(known, fields);
+    if (known.definition === undefined && known.slices.length === 0) this.#services.delete(name);
+    else this.#services.set(name, known);
+  }
+
+  /** Adds or replaces the slice `name` of the service `owner`; removes it if `slice` is undefined. */
+  #updateSlice(owner: NamespacedName, name: string, slice: SliceModel | undefined): void {
+    this.#endpointChanges += 1;
+    const others = (this.#services.get(owner)?.slices ?? EMPTY).filter((other) => other.name !== name);
+    this.#update(owner, { slices: slice === undefined ? trimCapacity(others) : others.concat(slice) });
   }
 
   *#each<T extends { readonly meta: ObjectName }>(
@@ -213,7 +194,7 @@ export class Cluster {
     }
   }
 
-  /** Answers the key; undefined for an object that cannot have one. */
+  /** Passes the object to `set` and returns its key. Returns undefined if its name is invalid. */
   #accept<T extends { readonly meta: ObjectName }>(
     object: T,
     set: (key: NamespacedName, object: T) => void,
@@ -234,12 +215,11 @@ export class Cluster {
       return;
     }
     const definition = defineService(key, service);
-    if (same(definition, this.definition(key))) return;
-    this.#touch(key).definition = definition;
+    if (!same(definition, this.definition(key))) this.#update(key, { definition });
   };
 
   readonly #deleteService = (key: NamespacedName): void => {
-    if (this.definition(key) !== undefined) this.#touch(key).definition = undefined;
+    if (this.definition(key) !== undefined) this.#update(key, { definition: undefined });
   };
 
   readonly #setSlice = (key: NamespacedName, slice: EndpointSlice): void => {
@@ -248,26 +228,18 @@ export class Cluster {
     if (sameSlice(model, known)) return;
     if (known !== undefined && known.owner !== model?.owner) this.#deleteSlice(key);
     if (model === undefined) return;
-    const { owner } = model;
-    const service = this.#touch(owner);
-    this.#endpointChanges += 1;
+    const { owner, name } = model;
     this.#slices.set(key, model);
-    service.slices = without(service.slices, model.name).concat(model);
-    const written = slice.meta.annotations[TRIGGER_TIME_ANNOTATION];
-    const time = written === undefined ? undefined : parseTime(written);
-    if (time === undefined) return;
-    const times = this.#triggerTimes.get(owner);
-    if (times === undefined) this.#triggerTimes.set(owner, [time]);
-    else times.push(time);
+    this.#updateSlice(owner, name, model);
+    const time = parseTime(slice.meta.annotations[ANNOTATION.lastChange] ?? '');
+    if (time !== undefined) this.#triggers.push({ owner, time });
   };
 
   readonly #deleteSlice = (key: NamespacedName): void => {
     const known = this.#slices.get(key);
     if (known === undefined) return;
-    const service = this.#touch(known.owner);
-    this.#endpointChanges += 1;
     this.#slices.delete(key);
-    service.slices = without(service.slices, known.name);
+    this.#updateSlice(known.owner, known.name, undefined);
   };
 
   #applyNode(event: ObjectEvent<Node>): void {
@@ -278,35 +250,7 @@ export class Cluster {
   }
 }
 
-/** Enough of a name to tell the object from every other, and to show it. */
+/** Whether the name can identify an object in keys and logs, even if the API server would reject it. */
 function isName(text: string): boolean {
   return text !== '' && text.length <= MAX_NAME && !text.includes('/');
-}
-
-function isNothing({ definition, slices }: Inputs): boolean {
-  return definition === undefined && slices.length === 0;
-}
-
-function without(slices: readonly SliceModel[], gone: string): readonly SliceModel[] {
-  return slices.length === 0 ? NO_SLICES : slices.filter(({ name }) => name !== gone);
-}
-
-function sameInputs(a: Inputs, b: Inputs): boolean {
-  if (a.definition === undefined || b.definition === undefined) return a.definition === b.definition;
-  if (!same(a.definition, b.definition)) return false;
-  if (a.slices === b.slices) return true;
-  if (areOthersOfOneSlice(a.slices, b.slices, b.definition)) return false;
-  return same(mergeSlices(a.definition, a.slices), mergeSlices(b.definition, b.slices));
-}
-
-/** The most frequent change of all, told without merging anything: other endpoints in the only slice, of a port that the service has. */
-function areOthersOfOneSlice(
-  before: readonly SliceModel[],
-  after: readonly SliceModel[],
-  { ports }: ServiceDefinition,
-): boolean {
-  const [a, b] = [before[0], after[0]];
-  if (a === undefined || b === undefined || before.length > 1 || after.length > 1) return false;
-  const served = b.ports.some((port) => ports.some((own) => own.name === port.name && own.protocol === port.protocol));
-  return served && same(a.ports, b.ports) && !sameEndpoints(a, b);
 }

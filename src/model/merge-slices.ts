@@ -1,10 +1,10 @@
-import { compareIp } from '../net/ip.ts';
-import { eachOnce } from '../net/each-once.ts';
+import { compareIp } from '../base/ip.ts';
+import { sortedUnique } from '../base/sorted-unique.ts';
 import type { EndpointModel, ServiceDefinition, ServiceModel, ServicePortDefinition } from './service-model.ts';
 import type { SliceModel } from './slice-model.ts';
 import type { ModelWarning } from './warnings.ts';
 
-/** The service with the endpoints of all its slices. Linear in their number, but for the sorting. */
+/** Returns the service with the endpoints of all its slices. */
 export function mergeSlices(definition: ServiceDefinition, slices: readonly SliceModel[]): ServiceModel {
   const inOrder = slices.length < 2 ? slices : slices.toSorted((a, b) => (a.name < b.name ? -1 : 1));
   return {
@@ -15,25 +15,18 @@ export function mergeSlices(definition: ServiceDefinition, slices: readonly Slic
 }
 
 /**
- * Slices match a service port by name and protocol; the number to connect to is theirs. An endpoint may be in two slices while
- * it moves: the first in the order of slice names counts, unless only a later one knows that it is local.
+ * Slice ports match service ports by name and protocol; the target port number comes from the slice. An endpoint that
+ * the controller moves may be in two slices: the first by name wins, unless only the second one has it as local.
  */
 function endpointsOf(port: ServicePortDefinition, slices: readonly SliceModel[]): readonly EndpointModel[] {
   const found: EndpointModel[] = [];
   for (const slice of slices) {
     for (const target of slice.ports) {
       if (target.name !== port.name || target.protocol !== port.protocol) continue;
-      for (const { address, traits } of slice.endpoints) {
-        const { local, ready, serving, terminating, zones, nodes } = traits;
-        found.push({ address, port: target.port, local, ready, serving, terminating, zones, nodes });
-      }
+      for (const { address, traits } of slice.endpoints) found.push({ address, port: target.port, traits });
     }
   }
-  return eachOnce(found, compareEndpoints, isLocal);
-}
-
-function isLocal({ local }: EndpointModel): boolean {
-  return local;
+  return sortedUnique(found, compareEndpoints, ({ traits }) => traits.local);
 }
 
 function compareEndpoints(a: EndpointModel, b: EndpointModel): number {

@@ -1,19 +1,16 @@
-import type { Node } from '../kube/objects.ts';
-import { type Cidr, compareCidr, parseCidr } from '../net/cidr.ts';
-import { type IpAddress, familyOf, isUnspecified, parseIp } from '../net/ip.ts';
+import { LABEL } from '../base/well-known-labels.ts';
+import type { Node } from '../kube/objects/objects.ts';
+import { type Cidr, compareCidr, parseCidr } from '../base/cidr.ts';
+import { type IpAddress, familyOf, isUnspecified, parseIp } from '../base/ip.ts';
+import { same } from './same.ts';
 
-const ZONE_LABEL = 'topology.kubernetes.io/zone';
-const AUTOSCALER_TAINT = 'ToBeDeletedByClusterAutoscaler';
-
-/** What matters of a Node object. */
+/** The parts of a Node object that this proxy uses. */
 export interface NodeModel {
   readonly name: string;
-  /** "" when it has none. */
+  /** Empty if the Node has no zone label. */
   readonly zone: string;
-  /** InternalIPs, then ExternalIPs, each in the object's order; no duplicates. The first one is the primary address. */
+  /** InternalIPs, then ExternalIPs, in the object's order and without duplicates. */
   readonly reportedAddresses: readonly IpAddress[];
-  /** Load balancers may send traffic here: the node is not about to go. */
-  readonly eligible: boolean;
   readonly podCidrs: readonly Cidr[];
 }
 
@@ -22,16 +19,20 @@ export function defineNode(node: Node): NodeModel {
     node.addresses.flatMap((entry) => (entry.type === type ? (parseIp(entry.address) ?? []) : []));
   return {
     name: node.meta.name,
-    zone: node.meta.labels[ZONE_LABEL] ?? '',
+    zone: node.meta.labels[LABEL.zone] ?? '',
     reportedAddresses: [...new Set([...ofType('InternalIP'), ...ofType('ExternalIP')])],
-    eligible: node.meta.deletionTimestamp === undefined && !node.taints.some(({ key }) => key === AUTOSCALER_TAINT),
     podCidrs: node.podCIDRs.flatMap((text) => parseCidr(text) ?? []).sort(compareCidr),
   };
 }
 
+/** Whether both nodes lead to the same plans, which use neither the name nor the pod CIDRs (used only at start). */
+export function planAlike(a: NodeModel | undefined, b: NodeModel | undefined): boolean {
+  return a?.zone === b?.zone && same(a?.reportedAddresses, b?.reportedAddresses);
+}
+
 /**
- * The node's own address of each family, primary family first: those that the Node object reports, with a bind address (unless it
- * is unspecified) in place of its family's and first. Empty when nothing is known: the caller then falls back to loopback.
+ * Returns at most one node address for each family: the first one that the Node object reports. A bind address, unless
+ * it is unspecified (0.0.0.0 or ::), comes first and replaces the address of its family.
  */
 export function nodeIps(reported: readonly IpAddress[], bindAddress?: IpAddress): readonly IpAddress[] {
   const bound = bindAddress === undefined || isUnspecified(bindAddress) ? [] : [bindAddress];

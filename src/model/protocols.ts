@@ -1,6 +1,6 @@
-import { type Protocol, isProtocol } from '../net/protocol.ts';
+import { type Protocol, isProtocol } from '../base/protocol.ts';
 
-/** The API's protocol word; TCP where none is given. */
+/** Parses the protocol of an API object; the default is TCP. Returns undefined for an unknown protocol. */
 export function toProtocol(text: string): Protocol | undefined {
   if (text === '') return 'TCP';
   return isProtocol(text) ? text : undefined;

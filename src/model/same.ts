@@ -1,4 +1,4 @@
-/** Deep equality of plain values as the model holds them: primitives (bigint included), arrays, plain objects. */
+/** Deep equality of primitives, arrays and plain objects. */
 export function same(a: unknown, b: unknown): boolean {
   if (Object.is(a, b)) return true;
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;

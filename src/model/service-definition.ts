@@ -1,36 +1,32 @@
-import type { Service, ServicePort } from '../kube/objects.ts';
-import { type Cidr, compareCidr, parseCidr } from '../net/cidr.ts';
-import { NOTHING, exact } from '../net/exact.ts';
-import { type IpAddress, compareIp, familyLabel, familyOf } from '../net/ip.ts';
-import type { NamespacedName } from '../net/names.ts';
-import { type Port, toPort } from '../net/port.ts';
+import type { Service, ServicePort } from '../kube/objects/objects.ts';
+import { type Cidr, compareCidr, parseCidr } from '../base/cidr.ts';
+import { EMPTY, trimCapacity } from '../base/trim-capacity.ts';
+import { type IpAddress, compareIp, familyLabel, familyOf } from '../base/ip.ts';
+import type { NamespacedName } from '../base/names.ts';
+import { type Port, toPort } from '../base/port.ts';
+import { isExcludedByLabel } from '../base/well-known-labels.ts';
 import { type AddressUse, usableAddress } from './addresses.ts';
 import { toProtocol } from './protocols.ts';
 import type { ServiceDefinition, ServicePortDefinition } from './service-model.ts';
+import { parseTime } from './trigger-time.ts';
 import { Warnings, quoted } from './warnings.ts';
 
-/** Services with this label belong to another proxy. */
-const PROXY_NAME_LABEL = 'service.kubernetes.io/service-proxy-name';
-
-/** Names of ports are DNS labels. */
+/** Maximum length of a port name, which is a DNS label. */
 const MAX_PORT_NAME = 63;
 
-/** What the API server fills in, and takes at most (one day). */
+/** The API server's default and maximum of the session affinity timeout. */
 const DEFAULT_AFFINITY_SECONDS = 10_800;
 const MAX_AFFINITY_SECONDS = 86_400;
 
-/** Headless, of type ExternalName, or another proxy's. */
+/** Whether this proxy serves the Service: not headless, not of type ExternalName, not assigned to another proxy. */
 export function isForUs(service: Service): boolean {
   const primary = service.clusterIP === '' ? (service.clusterIPs[0] ?? '') : service.clusterIP;
   return (
-    primary !== '' &&
-    primary !== 'None' &&
-    service.type !== 'ExternalName' &&
-    !Object.hasOwn(service.meta.labels, PROXY_NAME_LABEL)
+    primary !== '' && primary !== 'None' && service.type !== 'ExternalName' && !isExcludedByLabel(service.meta.labels)
   );
 }
 
-/** Checks a Service that isForUs. */
+/** Validates a Service for which isForUs() returns true. */
 export function defineService(name: NamespacedName, service: Service): ServiceDefinition {
   const warnings = new Warnings();
   const clusterIps = clusterAddresses(service, warnings);
@@ -38,7 +34,7 @@ export function defineService(name: NamespacedName, service: Service): ServiceDe
     if (clusterIps.some((clusterIp) => familyOf(clusterIp) === familyOf(address))) return true;
     warnings.add(
       'wrong-family',
-      `${use} is ${familyLabel(familyOf(address))}, but there is no such cluster IP: it is left out`,
+      `${use} is ${familyLabel(familyOf(address))}, but there is no cluster IP of that family: ignored`,
     );
     return false;
   };
@@ -49,8 +45,10 @@ export function defineService(name: NamespacedName, service: Service): ServiceDe
   const externalLocal = service.externalTrafficPolicy === 'Local' && external;
   const { sourceRanges, sourceRangeUnreadable } = readSourceRanges(service, warnings);
   const healthCheckNodePort = healthCheckPort(service, externalLocal, warnings);
+  const createdAt = creationTime(service);
   return {
     name,
+    ...(createdAt === undefined ? {} : { createdAt }),
     clusterIps,
     externalIps,
     loadBalancerIps: addresses(virtualIngressIps(service), 'load balancer IP'),
@@ -65,6 +63,12 @@ export function defineService(name: NamespacedName, service: Service): ServiceDe
   };
 }
 
+/** Returns the creation time in whole seconds since 1970, which is the resolution of the API. */
+function creationTime({ creationTimestamp }: Service): number | undefined {
+  const time = creationTimestamp === undefined ? undefined : parseTime(creationTimestamp);
+  return time === undefined ? undefined : Math.floor(time / 1_000);
+}
+
 function clusterAddresses(service: Service, warnings: Warnings): readonly IpAddress[] {
   const texts = service.clusterIPs.length > 0 ? service.clusterIPs : [service.clusterIP];
   const found: IpAddress[] = [];
@@ -73,15 +77,12 @@ function clusterAddresses(service: Service, warnings: Warnings): readonly IpAddr
     if (address === undefined) return;
     const label = familyLabel(familyOf(address));
     if (service.ipFamilies.length > 0 && service.ipFamilies[index] !== label) {
-      warnings.add(
-        'wrong-family',
-        `cluster IP ${quoted(text)} is not of the family that ipFamilies says: it is left out`,
-      );
+      warnings.add('wrong-family', `cluster IP ${quoted(text)} is not of the family in ipFamilies: ignored`);
     } else if (found.some((other) => familyOf(other) === familyOf(address))) {
-      warnings.add('duplicate-address', `cluster IP ${quoted(text)} is the second of its family: it is left out`);
+      warnings.add('duplicate-address', `cluster IP ${quoted(text)} is the second of its family: ignored`);
     } else found.push(address);
   });
-  return exact(found.sort(compareIp));
+  return trimCapacity(found.sort(compareIp));
 }
 
 function distinctAddresses(
@@ -90,7 +91,7 @@ function distinctAddresses(
   warnings: Warnings,
   accept: (address: IpAddress) => boolean,
 ): readonly IpAddress[] {
-  if (texts.length === 0) return NOTHING;
+  if (texts.length === 0) return EMPTY;
   const found = new Set<IpAddress>();
   for (const text of texts) {
     const address = usableAddress(text, use, warnings);
@@ -98,17 +99,17 @@ function distinctAddresses(
     if (found.has(address)) warnings.add('duplicate-address', `${use} ${quoted(text)} is listed twice`);
     else found.add(address);
   }
-  return exact([...found].sort(compareIp));
+  return trimCapacity([...found].sort(compareIp));
 }
 
-/** Ingresses with ipMode Proxy want their traffic to reach the real load balancer; those with a hostname only have no address. */
+/** Returns the ingress IPs except those with ipMode Proxy, whose traffic must reach the actual load balancer. */
 function virtualIngressIps(service: Service): string[] {
   return service.loadBalancerIngress.flatMap(({ ip, ipMode }) =>
     ip !== undefined && ip !== '' && (ipMode === undefined || ipMode === 'VIP') ? [ip] : [],
   );
 }
 
-const NO_SOURCE_RANGES = { sourceRanges: NOTHING, sourceRangeUnreadable: false } as const;
+const NO_SOURCE_RANGES = { sourceRanges: EMPTY, sourceRangeUnreadable: false } as const;
 
 function readSourceRanges(
   service: Service,
@@ -119,20 +120,20 @@ function readSourceRanges(
   const ranges: Cidr[] = [];
   let unreadable = false;
   for (const text of texts) {
-    // The API tolerates padding here.
+    // The API allows spaces around a CIDR.
     const range = parseCidr(text.trim());
     if (range !== undefined) ranges.push(range);
     else {
       unreadable = true;
       warnings.add(
         'invalid-source-range',
-        `load balancer source range ${quoted(text)} is not a CIDR: it lets nobody in`,
+        `load balancer source range ${quoted(text)} is not a valid CIDR: no client matches it`,
       );
     }
   }
   ranges.sort(compareCidr);
   const distinct = ranges.filter((range, index) => index === 0 || compareCidr(range, ranges[index - 1] ?? range) !== 0);
-  return { sourceRanges: exact(distinct), sourceRangeUnreadable: unreadable };
+  return { sourceRanges: trimCapacity(distinct), sourceRangeUnreadable: unreadable };
 }
 
 function affinity(service: Service, warnings: Warnings): number {
@@ -153,7 +154,7 @@ function healthCheckPort(service: Service, externalLocal: boolean, warnings: War
   if (port === undefined) {
     warnings.add(
       'invalid-health-check-port',
-      `healthCheckNodePort ${service.healthCheckNodePort} is not a port: load balancers cannot ask this node`,
+      `healthCheckNodePort ${service.healthCheckNodePort} is not a valid port: load balancers cannot check this node`,
     );
   }
   return port;
@@ -170,14 +171,14 @@ function definePorts(ports: readonly ServicePort[], warnings: Warnings): readonl
     const name = `${protocol} ${definition.name}`;
     const number = `${protocol} ${definition.port}`;
     if (names.has(name) || numbers.has(number)) {
-      warnings.add('duplicate-port', `port ${quoted(port.name)} ${number} is listed twice: the first one counts`);
+      warnings.add('duplicate-port', `port ${quoted(port.name)} ${number} is listed twice: the second one is ignored`);
       continue;
     }
     names.add(name);
     numbers.add(number);
     defined.push(definition);
   }
-  return exact(defined.sort((a, b) => a.port - b.port || (a.protocol < b.protocol ? -1 : 1)));
+  return trimCapacity(defined.sort((a, b) => a.port - b.port || (a.protocol < b.protocol ? -1 : 1)));
 }
 
 function definePort(port: ServicePort, warnings: Warnings): ServicePortDefinition | undefined {
@@ -186,7 +187,7 @@ function definePort(port: ServicePort, warnings: Warnings): ServicePortDefinitio
   if (number === undefined || protocol === undefined || port.name.length > MAX_PORT_NAME) {
     warnings.add(
       'invalid-port',
-      `port ${quoted(port.name)} ${port.port} ${quoted(port.protocol)} cannot be served: it is left out`,
+      `port ${quoted(port.name)} ${port.port} ${quoted(port.protocol)} cannot be served: ignored`,
     );
     return undefined;
   }
@@ -194,6 +195,6 @@ function definePort(port: ServicePort, warnings: Warnings): ServicePortDefinitio
   if (port.nodePort === 0) return { name, protocol, port: number };
   const nodePort = toPort(port.nodePort);
   if (nodePort !== undefined) return { name, protocol, port: number, nodePort };
-  warnings.add('invalid-node-port', `node port ${port.nodePort} of port ${quoted(name)} is not a port: it is left out`);
+  warnings.add('invalid-node-port', `node port ${port.nodePort} of port ${quoted(name)} is not a valid port: ignored`);
   return { name, protocol, port: number };
 }

@@ -1,30 +1,31 @@
-import type { Cidr } from '../net/cidr.ts';
-import type { IpAddress } from '../net/ip.ts';
-import type { NamespacedName } from '../net/names.ts';
-import type { Port } from '../net/port.ts';
-import type { Protocol } from '../net/protocol.ts';
+import type { Cidr } from '../base/cidr.ts';
+import type { IpAddress } from '../base/ip.ts';
+import type { NamespacedName } from '../base/names.ts';
+import type { Port } from '../base/port.ts';
+import type { Protocol } from '../base/protocol.ts';
 import type { ModelWarning } from './warnings.ts';
 
-/** What many endpoints have in common: mostly all that are alike share one object. */
+/** The properties of an endpoint except address and port. Endpoints with equal traits share one object. */
 export interface EndpointTraits {
-  /** On this node. */
+  /** The endpoint is on this node. */
   readonly local: boolean;
   readonly ready: boolean;
   readonly serving: boolean;
   readonly terminating: boolean;
-  /** Topology hints: the zones and nodes that should use this endpoint; empty when there is no such hint. */
+  /** Topology hints: the zones and nodes that should use this endpoint; empty if there are no hints. */
   readonly zones: readonly string[];
   readonly nodes: readonly string[];
 }
 
-/** An address that serves one service port. Whoever is neither ready nor serving is not here. */
-export interface EndpointModel extends EndpointTraits {
+/** An endpoint of one service port. Endpoints that are neither ready nor serving are omitted. */
+export interface EndpointModel {
   readonly address: IpAddress;
   readonly port: Port;
+  readonly traits: EndpointTraits;
 }
 
 export interface ServicePortDefinition {
-  /** "" for the single unnamed port. */
+  /** Empty if the Service has a single, unnamed port. */
   readonly name: string;
   readonly protocol: Protocol;
   readonly port: Port;
@@ -32,35 +33,37 @@ export interface ServicePortDefinition {
 }
 
 export interface ServicePortModel extends ServicePortDefinition {
-  /** Both families, sorted by address and port, no two alike. */
+  /** Endpoints of both families, sorted by address and port, without duplicates. */
   readonly endpoints: readonly EndpointModel[];
 }
 
 /**
- * A Service, checked: what is here can be programmed. Parts that cannot are left out, each kind with a warning. Lists are sorted
- * and without duplicates, so that two definitions that mean the same are deeply equal.
+ * A validated Service. Parts that cannot be programmed are omitted, with one warning for each kind of problem. Lists
+ * are sorted and without duplicates, so two definitions with the same meaning are deeply equal.
  */
 export interface ServiceDefinition {
   readonly name: NamespacedName;
-  /** One a family. A family without one is not served at all, whatever else names it. */
+  /** Creation time in seconds since 1970; absent if the object has no valid creation time. */
+  readonly createdAt?: number;
+  /** At most one address for each family. A family without a cluster IP is not served at all. */
   readonly clusterIps: readonly IpAddress[];
   readonly externalIps: readonly IpAddress[];
-  /** Of ingresses with ipMode VIP. */
+  /** IPs of the ingresses with ipMode VIP (the default). */
   readonly loadBalancerIps: readonly IpAddress[];
   readonly sourceRanges: readonly Cidr[];
-  /** One of loadBalancerSourceRanges could not be read: a family without readable ones is then closed, not open. */
+  /** At least one source range is invalid. A family without valid ranges then admits no client instead of all. */
   readonly sourceRangeUnreadable: boolean;
-  /** Seconds of ClientIP affinity; 0 for none. */
+  /** Timeout of ClientIP session affinity in seconds; 0 if affinity is off. */
   readonly affinitySeconds: number;
   readonly internalLocal: boolean;
   readonly externalLocal: boolean;
-  /** There only for type LoadBalancer with policy Local. */
+  /** Present only for type LoadBalancer with externalTrafficPolicy Local. */
   readonly healthCheckNodePort?: Port;
   readonly ports: readonly ServicePortDefinition[];
   readonly warnings: readonly ModelWarning[];
 }
 
-/** The definition with the endpoints of all its slices. */
+/** A Service definition with the endpoints of all its EndpointSlices. */
 export interface ServiceModel extends ServiceDefinition {
   readonly ports: readonly ServicePortModel[];
 }

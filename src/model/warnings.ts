@@ -1,20 +1,20 @@
-/** A part of an API object that was left out, for the object's owner to hear of. */
+/** Tells the owner of an API object which part of it was ignored. */
 export interface ModelWarning {
-  /** Stable word, e.g. "invalid-address". */
+  /** Stable identifier, e.g. "invalid-address". */
   readonly reason: string;
   readonly message: string;
 }
 
 const SHOWN_LENGTH = 80;
 
-/** Untrusted text for a message: quoted, control characters escaped, cut when long. */
+/** Returns untrusted text for a message: quoted, with control characters escaped, truncated to 80 characters. */
 export function quoted(text: string): string {
   return text.length > SHOWN_LENGTH ? `${JSON.stringify(text.slice(0, SHOWN_LENGTH))}...` : JSON.stringify(text);
 }
 
 const NONE: readonly ModelWarning[] = Object.freeze([]);
 
-/** Collects at most one warning a reason: an object with a thousand bad addresses must not make a thousand messages. */
+/** Keeps one warning per reason, so that a thousand bad addresses in an object do not cause a thousand messages. */
 export class Warnings {
   #first: Map<string, { readonly message: string; count: number }> | undefined;
 

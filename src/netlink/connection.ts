@@ -9,56 +9,58 @@ import {
 } from './addon.ts';
 import { requireLittleEndian } from './codec/bytes.ts';
 import { NetlinkError, type NetlinkErrorKind } from './error.ts';
+import { type Trace, traceMessages } from './trace/trace.ts';
 
 export interface TransactOptions {
   /**
-   * The longest time without progress, from when the transaction's turn comes: the kernel took a segment, or sent a reply to
-   * it. A kernel that answers steadily is never cut off, however long a dump takes; what bounds one is its size, 1 GiB.
+   * The longest time without progress (a segment sent or a reply received). A dump may take any time while replies
+   * arrive; its size is limited to 1 GiB.
    */
   readonly deadlineMs?: number;
 }
 
-/** The one owner of a netlink socket; an interface, so that a fake can stand in. */
+/** Owns a netlink socket. */
 export interface Connection {
   /** Allocates n consecutive sequence numbers (never 0, wraps at 2^32), returns the first. */
   sequence(n: number): number;
   /**
-   * Sends the segments in order, each when the one before was answered; resolves with all reply messages concatenated,
-   * each aligned to 4 bytes, without the success acknowledgements that say nothing more. Segments: byte lengths that cut
-   * `request`; each holds whole messages with rising sequence numbers, of which the last asks for an acknowledgement or
-   * is a dump. A message that the kernel refuses does not reject: its NLMSG_ERROR is in the reply. Transactions run one
-   * at a time, first come, first served. The request may be reused as soon as the call returns. Rejects with a
-   * NetlinkError; `outcomeUnknown` tells whether messages had been sent by then.
+   * Sends the segments in order, each after the reply to the previous one. Resolves with all reply messages, each
+   * aligned to 4 bytes, without bare success acknowledgements. `segments` are byte lengths that divide `request`; each
+   * segment holds whole messages with ascending sequence numbers, and its last message requests an acknowledgement or
+   * is a dump. If the kernel refuses a message, the reply contains its NLMSG_ERROR. Transactions run one at a time, in
+   * order. The request may be reused as soon as the call returns. Rejects with a NetlinkError; its `outcomeUnknown` is
+   * true if messages had been sent.
    */
   transact(request: Uint8Array, segments: readonly number[], options?: TransactOptions): Promise<Uint8Array>;
   readonly counters: Readonly<NativeCounters>;
-  /** Rejects the transaction in flight and those that wait, with a NetlinkError of kind `closed`. */
+  /** Rejects the transaction in flight and all waiting ones with a NetlinkError of kind `closed`. */
   close(): void;
 }
 
 export interface ConnectionOptions {
   /** NETLINK_ROUTE, NETLINK_GENERIC, ... (linux/netlink.h). */
   readonly protocol: number;
-  /** Path of the network namespace to open the socket in ("/run/netns/blue", "/proc/1/ns/net"); default: our own. */
+  /** Path of the network namespace to open the socket in ("/run/netns/blue"); default: that of this process. */
   readonly netns?: string;
-  /** Bytes. Beyond net.core.[rw]mem_max only with CAP_NET_ADMIN, silently capped without. */
+  /** Bytes. Values above net.core.[rw]mem_max need CAP_NET_ADMIN, and are capped without it. */
   readonly sendBuffer?: number;
   readonly receiveBuffer?: number;
-  /** For transactions that name none (see TransactOptions). Default 30,000. */
+  /** Default deadline of a transaction (see TransactOptions), in milliseconds. 30,000 if absent. */
   readonly deadlineMs?: number;
-  /** An open datagram socket to use in place of a new one; the connection owns it from here on. */
+  /** An open datagram socket to use instead of a new one; the connection takes ownership. */
   readonly fd?: number;
   /** Default 1. */
   readonly firstSequence?: number;
+  readonly trace?: Trace | undefined;
 }
 
-/** A connection to the kernel, with what only a real socket knows. */
+/** A connection to the kernel, with the properties of its socket. */
 export interface SocketConnection extends Connection {
   /** The socket's netlink address (nl_pid). */
   readonly port: number;
-  /** The longest segment that the kernel takes, in bytes; a longer one fails with EMSGSIZE. */
+  /** The longest segment that the kernel accepts, in bytes; longer ones fail with EMSGSIZE. */
   readonly maxSegment: number;
-  /** SO_RCVBUF as the kernel counts it. */
+  /** SO_RCVBUF as reported by the kernel. */
   readonly receiveBuffer: number;
 }
 
@@ -69,7 +71,7 @@ const DEFAULT_RECEIVE_BUFFER = 4 * 1024 * 1024;
 const SEND_OVERHEAD = 32;
 const MAX_SEQUENCE = 0xffff_ffff;
 
-/** Opens a socket. Throws a NetlinkError: EPERM or ENOENT for a namespace, EPROTONOSUPPORT for a protocol not in the kernel. */
+/** Opens a socket. Throws a NetlinkError: EPERM or ENOENT for a namespace, EPROTONOSUPPORT for a protocol. */
 export function openConnection(options: ConnectionOptions): SocketConnection {
   requireLittleEndian();
   const { NetlinkSocket } = loadAddon();
@@ -104,6 +106,8 @@ class NativeConnection implements SocketConnection {
   readonly receiveBuffer: number;
   readonly #socket: NativeSocket;
   readonly #deadlineMs: number;
+  readonly #protocol: number;
+  readonly #trace: Trace | undefined;
   readonly #waiting: Job[] = [];
   #next: number;
   #running = false;
@@ -113,6 +117,8 @@ class NativeConnection implements SocketConnection {
     this.#socket = socket;
     this.#deadlineMs = options.deadlineMs ?? DEFAULT_DEADLINE_MS;
     this.#next = options.firstSequence ?? 1;
+    this.#protocol = options.protocol;
+    this.#trace = options.trace;
     const info = socket.info();
     this.port = info.port;
     this.maxSegment = info.sendBuffer - SEND_OVERHEAD;
@@ -126,7 +132,7 @@ class NativeConnection implements SocketConnection {
   sequence(n: number): number {
     if (!Number.isInteger(n) || n < 1 || n > MAX_SEQUENCE)
       throw new RangeError(`cannot allocate ${n} sequence numbers`);
-    // A run that would pass the end starts over at 1: consecutive without a 0 among them.
+    // A range that would pass MAX_SEQUENCE starts at 1 instead, so it is consecutive and without 0.
     const first = this.#next + n - 1 > MAX_SEQUENCE ? 1 : this.#next;
     this.#next = first + n > MAX_SEQUENCE ? 1 : first + n;
     return first;
@@ -137,7 +143,7 @@ class NativeConnection implements SocketConnection {
     if (request.length === 0 && segments.length === 0) return new Uint8Array(0);
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
     const job: Job = {
-      // The addon copies what it starts with; what waits is copied here, or its owner could not reuse the buffer.
+      // The addon copies a request when it starts. A queued one is copied here: the caller may reuse its buffer.
       request: this.#running ? request.slice() : request,
       segments: Uint32Array.from(segments),
       deadlineMs: options.deadlineMs ?? this.#deadlineMs,
@@ -161,8 +167,12 @@ class NativeConnection implements SocketConnection {
   }
 
   async #run(job: Job): Promise<Uint8Array> {
+    const trace = this.#trace?.enabled() === true ? this.#trace : undefined;
+    if (trace !== undefined) traceMessages(trace, 'sent', this.#protocol, job.request);
     try {
-      return await this.#socket.transact(job.request, job.segments, job.deadlineMs);
+      const reply = await this.#socket.transact(job.request, job.segments, job.deadlineMs);
+      if (trace !== undefined) traceMessages(trace, 'received', this.#protocol, reply);
+      return reply;
     } catch (error) {
       throw translate(error);
     } finally {
@@ -177,7 +187,7 @@ function closedError(): NetlinkError {
   return new NetlinkError({ kind: 'closed', operation: 'send', errno: constants.errno.ECANCELED });
 }
 
-// A TypeError for a wrong argument is the caller's mistake and stays what it is.
+// Errors of other kinds (a TypeError for a wrong argument) are returned unchanged.
 function translate(error: unknown, object?: string): unknown {
   if (!isNativeError(error)) return error;
   const { operation, errno, sent } = error;

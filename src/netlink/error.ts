@@ -2,27 +2,27 @@ import { constants } from 'node:os';
 import { getSystemErrorMap } from 'node:util';
 
 /**
- * What a failed netlink operation means to who asked for it:
- * - `kernel`: the kernel's own answer to one message (NLMSG_ERROR, or an error at the end of a dump);
+ * Why a netlink operation failed:
+ * - `kernel`: the kernel's error for one message (NLMSG_ERROR, or an error at the end of a dump);
  * - `system`: a system call failed (open, enter a namespace, send), or the request was malformed and nothing was sent;
- * - `lost`: the receive queue overflowed (ENOBUFS): replies are gone, the messages were executed;
- * - `timeout`: the deadline passed; `closed`: the connection was closed; `malformed`: the reply lies about its lengths.
+ * - `lost`: the receive queue overflowed (ENOBUFS): replies are lost, the messages were executed;
+ * - `timeout`: the deadline passed; `closed`: the connection was closed; `malformed`: the reply has invalid lengths.
  */
 export type NetlinkErrorKind = 'kernel' | 'system' | 'lost' | 'timeout' | 'closed' | 'malformed';
 
 export interface NetlinkErrorDetails {
   readonly kind: NetlinkErrorKind;
-  /** What was tried: "send", "receive", "enter network namespace", or the message's name in the header ("RTM_NEWADDR"). */
+  /** The failed step ("send", "receive", "enter network namespace") or the message's header name ("RTM_NEWADDR"). */
   readonly operation: string;
   /** Positive. */
   readonly errno: number;
-  /** What it was tried on. */
+  /** The target of the operation. */
   readonly object?: string | undefined;
-  /** The kernel's own words (NLMSGERR_ATTR_MSG). */
+  /** The kernel's error text (NLMSGERR_ATTR_MSG). */
   readonly text?: string | undefined;
-  /** Where in the request the kernel found fault: bytes from the start of that message (NLMSGERR_ATTR_OFFS). */
+  /** Offset of the rejected attribute, in bytes from the start of the message (NLMSGERR_ATTR_OFFS). */
   readonly offset?: number | undefined;
-  /** The message that failed. */
+  /** Sequence number of the failed message. */
   readonly sequence?: number | undefined;
   readonly outcomeUnknown?: boolean | undefined;
 }
@@ -32,12 +32,12 @@ export class NetlinkError extends Error {
   readonly operation: string;
   readonly object: string | undefined;
   readonly errno: number;
-  /** The name of `errno`: "EEXIST"; "ERRNO_4103" for one that has no name here, such as those of ipset. */
+  /** The name of `errno`, such as "EEXIST"; "ERRNO_4103" for ipset errors and others without a name. */
   readonly code: string;
   readonly text: string | undefined;
   readonly offset: number | undefined;
   readonly sequence: number | undefined;
-  /** Messages were given to the kernel whose replies nobody read: read the state back before the next write. */
+  /** Messages were sent but their replies were not read. Read the state before the next write. */
   readonly outcomeUnknown: boolean;
 
   constructor(details: NetlinkErrorDetails) {
@@ -55,7 +55,7 @@ export class NetlinkError extends Error {
   }
 }
 
-/** A reply whose lengths cannot be true. */
+/** Returns the error for a reply with invalid lengths. */
 export function malformed(what: string, sequence?: number): NetlinkError {
   return new NetlinkError({
     kind: 'malformed',
@@ -67,10 +67,9 @@ export function malformed(what: string, sequence?: number): NetlinkError {
   });
 }
 
-/** "EEXIST" for 17. */
+/** Returns "EEXIST" for 17. */
 export function errnoName(errno: number): string {
-  // libuv's table has the usual name where Linux has two for one number (EAGAIN, EWOULDBLOCK), but not every number, and
-  // not the kernel's word for 95.
+  // libuv's table has the usual one of two names (EAGAIN, EWOULDBLOCK), lacks some numbers, and names 95 ENOTSUP.
   const known = getSystemErrorMap().get(-errno)?.[0];
   if (known === 'ENOTSUP') return 'EOPNOTSUPP';
   if (known !== undefined) return known;

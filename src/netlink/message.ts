@@ -3,12 +3,10 @@ import { ATTRIBUTE_HEADER_SIZE, MESSAGE_HEADER_SIZE, NLA_TYPE_MASK, NLM_F_DUMP_I
 import { NetlinkError, malformed } from './error.ts';
 
 /** Types of the messages that belong to netlink itself. linux/netlink.h: NLMSG_*. */
-export const NLMSG_NOOP = 1;
 export const NLMSG_ERROR = 2;
 export const NLMSG_DONE = 3;
-export const NLMSG_OVERRUN = 4;
 
-/** The request in an error is cut to its header; attributes with text follow it. linux/netlink.h: NLM_F_CAPPED, NLM_F_ACK_TLVS. */
+/** linux/netlink.h. CAPPED: an error contains only the request's header. ACK_TLVS: attributes follow the request. */
 const NLM_F_CAPPED = 0x100;
 const NLM_F_ACK_TLVS = 0x200;
 /** linux/netlink.h: enum nlmsgerr_attrs. */
@@ -20,33 +18,33 @@ export interface NetlinkMessage {
   readonly type: number;
   /** NLM_F_*. */
   readonly flags: number;
-  /** Of the request that it answers. */
+  /** Sequence number of the request. */
   readonly sequence: number;
-  /** What follows the header, no byte more: a view into the reply. */
+  /** The bytes after the header, as a view into the reply. */
   readonly payload: Uint8Array;
 }
 
-/** The kernel's verdict on one request. */
+/** The kernel's result for one request. */
 export interface KernelAnswer {
   /** Positive; 0: success. */
   readonly errno: number;
   readonly sequence: number;
-  /** The kernel's own words, a warning where errno is 0. NLMSGERR_ATTR_MSG. */
+  /** The kernel's error text, or a warning if errno is 0. NLMSGERR_ATTR_MSG. */
   readonly text: string | undefined;
-  /** Bytes from the start of the request's header to what the kernel objects to. NLMSGERR_ATTR_OFFS. */
+  /** Offset of the rejected attribute, in bytes from the start of the request's header. NLMSGERR_ATTR_OFFS. */
   readonly offset: number | undefined;
 }
 
-/** The messages of a reply, in order. A length that cannot be true throws a NetlinkError of kind `malformed`. */
+/** Yields the messages of a reply, in order. Throws a NetlinkError of kind `malformed` on an invalid length. */
 export function* messages(reply: Uint8Array): Generator<NetlinkMessage, void, undefined> {
   let at = 0;
   while (at < reply.length) {
     const left = reply.length - at;
-    if (left < MESSAGE_HEADER_SIZE) throw malformed(`${left} bytes where a message header is due`);
+    if (left < MESSAGE_HEADER_SIZE) throw malformed(`${left} bytes left, too few for a message header`);
     const length = readU32(reply, at);
     const sequence = readU32(reply, at + 8);
     if (length < MESSAGE_HEADER_SIZE || length > left) {
-      throw malformed(`a message of ${length} bytes where ${left} are left`, sequence);
+      throw malformed(`message length ${length} with ${left} bytes left`, sequence);
     }
     yield {
       type: readU16(reply, at + 4),
@@ -59,38 +57,28 @@ export function* messages(reply: Uint8Array): Generator<NetlinkMessage, void, un
 }
 
 /**
- * The verdict in an NLMSG_ERROR (struct nlmsgerr) or NLMSG_DONE (an int), undefined for any other message. A DONE
- * without payload is a success: older families send it so.
+ * Returns the result in an NLMSG_ERROR (struct nlmsgerr) or NLMSG_DONE (an int), undefined for any other message. A
+ * DONE without payload, as older families send it, means success.
  */
 export function answerOf(message: NetlinkMessage): KernelAnswer | undefined {
   const { type, flags, sequence, payload } = message;
   if (type !== NLMSG_ERROR && type !== NLMSG_DONE) return undefined;
   if (payload.length < 4) {
-    if (type === NLMSG_ERROR || payload.length > 0) throw malformed('an answer too short for its errno', sequence);
+    if (type === NLMSG_ERROR || payload.length > 0) throw malformed('a result too short for its errno', sequence);
     return { errno: 0, sequence, text: undefined, offset: undefined };
   }
   const code = readU32(payload, 0) | 0;
-  // The end of a dump may carry a count in place of 0; errors are negative always.
-  if (code > 0 && type === NLMSG_ERROR) throw malformed(`an errno of ${-code}`, sequence);
+  // NLMSG_DONE may carry a count instead of 0; errors are always negative.
+  if (code > 0 && type === NLMSG_ERROR) throw malformed(`an NLMSG_ERROR with errno ${-code}`, sequence);
   const errno = code < 0 ? -code : 0;
   if ((flags & NLM_F_ACK_TLVS) === 0) return { errno, sequence, text: undefined, offset: undefined };
   return { errno, sequence, ...readAttributes(payload, attributesStart(message), sequence) };
 }
 
-/** The refusals in a reply by sequence number: what is not in it went through, if the transaction as a whole did. */
-export function refusals(reply: Uint8Array): Map<number, KernelAnswer> {
-  const found = new Map<number, KernelAnswer>();
-  for (const message of messages(reply)) {
-    const answer = answerOf(message);
-    if (answer !== undefined && answer.errno !== 0) found.set(answer.sequence, answer);
-  }
-  return found;
-}
-
-/** Sequence numbers of the dumps in a reply that a change interrupted (NLM_F_DUMP_INTR): a reason to repeat them. */
+/** Returns the sequence numbers of dumps that a change interrupted (NLM_F_DUMP_INTR); they must be repeated. */
 export function interruptedDumps(reply: Uint8Array): Set<number> {
   const found = new Set<number>();
-  // Headers alone, without an object for each message; where a length lies `messages` will say so.
+  // Reads only headers, without an object for each message; `messages` reports invalid lengths.
   for (let at = 0; reply.length - at >= MESSAGE_HEADER_SIZE;) {
     const length = readU32(reply, at);
     if (length < MESSAGE_HEADER_SIZE) break;
@@ -101,16 +89,15 @@ export function interruptedDumps(reply: Uint8Array): Set<number> {
   return found;
 }
 
-/** `operation` is the request's name in the kernel's header, `object` what it was about. */
+/** Returns the error for a refused request. `operation` is its name in the kernel's header, `object` its target. */
 export function refusal(operation: string, answer: KernelAnswer, object?: string): NetlinkError {
   return new NetlinkError({ kind: 'kernel', operation, object, ...answer });
 }
 
-// struct nlmsgerr is an int and the request's header, and without NLM_F_CAPPED the rest of the request; an NLMSG_DONE has
-// only the int.
+// struct nlmsgerr: an int, the request's header and, without NLM_F_CAPPED, the request's rest. NLMSG_DONE: an int.
 function attributesStart({ type, flags, sequence, payload }: NetlinkMessage): number {
   if (type === NLMSG_DONE) return 4;
-  if (payload.length < 4 + MESSAGE_HEADER_SIZE) throw malformed('an error without the header of its request', sequence);
+  if (payload.length < 4 + MESSAGE_HEADER_SIZE) throw malformed('an NLMSG_ERROR without the request header', sequence);
   const requestLength = (flags & NLM_F_CAPPED) === 0 ? readU32(payload, 4) : MESSAGE_HEADER_SIZE;
   return 4 + Math.max(MESSAGE_HEADER_SIZE, requestLength + (-requestLength & 3));
 }
@@ -118,11 +105,11 @@ function attributesStart({ type, flags, sequence, payload }: NetlinkMessage): nu
 function readAttributes(payload: Uint8Array, start: number, sequence: number): Pick<KernelAnswer, 'text' | 'offset'> {
   let text: string | undefined;
   let offset: number | undefined;
-  if (start > payload.length) throw malformed('an error shorter than the request it holds', sequence);
+  if (start > payload.length) throw malformed('an NLMSG_ERROR shorter than the request in it', sequence);
   for (let at = start; payload.length - at >= ATTRIBUTE_HEADER_SIZE;) {
     const length = readU16(payload, at);
     if (length < ATTRIBUTE_HEADER_SIZE || length > payload.length - at) {
-      throw malformed(`an attribute of ${length} bytes where ${payload.length - at} are left`, sequence);
+      throw malformed(`attribute length ${length} with ${payload.length - at} bytes left`, sequence);
     }
     const type = readU16(payload, at + 2) & NLA_TYPE_MASK;
     const value = at + ATTRIBUTE_HEADER_SIZE;

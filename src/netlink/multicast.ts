@@ -2,31 +2,33 @@ import { constants } from 'node:os';
 import { loadAddon } from './addon.ts';
 import { errnoName } from './error.ts';
 import { type NetlinkMessage, messages } from './message.ts';
+import { type Trace, traceMessages } from './trace/trace.ts';
 
 export interface MulticastOptions {
   /** NETLINK_ROUTE, ... (linux/netlink.h). */
   readonly protocol: number;
   /** RTNLGRP_..., ... */
   readonly groups: readonly number[];
-  /** Path of a network namespace; default: our own. */
+  /** Path of a network namespace; default: that of this process. */
   readonly netns?: string;
-  /** Bytes of reports that the kernel keeps for us. */
+  /** Size of the kernel's receive queue in bytes. */
   readonly receiveBuffer: number;
-  /** What the kernel reported, in order; decode it or let it be. Must not throw. */
+  /** Called with the messages of the groups, in order. Must not throw. */
   readonly onReports: (reports: readonly NetlinkMessage[]) => void;
-  /** Reports were lost. `final`: the socket is of no more use. */
+  /** Called when messages were lost. `final`: no more messages will follow. */
   readonly onLost: (reason: string, final: boolean) => void;
+  readonly trace?: Trace | undefined;
 }
 
 export interface Multicast {
-  /** Nothing is called any more. */
+  /** Closes the socket. No callback is called afterwards. */
   close(): void;
 }
 
-/** Listens to multicast groups on a socket of its own. Throws what opening a socket throws; nothing stays open then. */
+/** Listens to multicast groups on a separate socket. Throws if the socket cannot be opened. */
 export function listen(options: MulticastOptions): Multicast {
   const { NetlinkSocket } = loadAddon();
-  const { protocol, netns, groups, receiveBuffer, onReports, onLost } = options;
+  const { protocol, netns, groups, receiveBuffer, onReports, onLost, trace } = options;
   const socket = new NetlinkSocket({ protocol, rcvbuf: receiveBuffer, ...(netns === undefined ? {} : { netns }) });
   let closed = false;
   const take = (bytes: Uint8Array | undefined, errno: number): void => {
@@ -35,6 +37,7 @@ export function listen(options: MulticastOptions): Multicast {
       onLost(errnoName(errno), errno !== constants.errno.ENOBUFS);
       return;
     }
+    if (bytes !== undefined && trace?.enabled() === true) traceMessages(trace, 'received', protocol, bytes);
     const read = readAll(bytes ?? new Uint8Array());
     if (read === undefined) onLost('EBADMSG', false);
     else onReports(read);

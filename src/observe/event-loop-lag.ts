@@ -1,9 +1,9 @@
-/** A timer this often, in milliseconds, is enough to see every delay that matters, and wakes an idle node seldom. */
+/** Milliseconds between two ticks: short enough for delays that matter, long enough not to burden an idle node. */
 const INTERVAL = 100;
 
 /**
- * How long the event loop was held up at most, seen by how late a timer is: shorter by up to one interval than the truth. Node's own
- * histogram of delays is not used: it forgets what happens right after a reset.
+ * Measures the longest delay of the event loop by how late a timer fires; the result can be up to one interval too
+ * short. Does not use the histogram of Node.js, which misses delays right after a reset.
  */
 export class EventLoopLag {
   #timer: NodeJS.Timeout | undefined;
@@ -21,7 +21,7 @@ export class EventLoopLag {
     this.#timer = undefined;
   }
 
-  /** Seconds; the measure begins anew. */
+  /** Returns the longest delay since the last call, in seconds. */
   takeMax(): number {
     const max = this.#max;
     this.#max = 0;

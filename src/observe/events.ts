@@ -1,7 +1,7 @@
 import { createHash, randomInt } from 'node:crypto';
 import type { Log } from './log.ts';
 
-/** What an Event is about. */
+/** The object that an Event refers to. */
 export interface EventSubject {
   readonly kind: 'Node' | 'Service';
   /** "" for a Node. */
@@ -11,22 +11,20 @@ export interface EventSubject {
 
 export interface EventText {
   readonly type: 'Normal' | 'Warning';
-  /** CamelCase, for machines. */
+  /** CamelCase. */
   readonly reason: string;
-  /** What was being done. */
   readonly action: string;
-  /** For people. */
   readonly note: string;
-  /** Every node of the cluster says the same: it becomes one Event, whoever is first, and not all nodes speak at once. */
+  /** All nodes report the same: they share one Event, and each waits a random time before it writes. */
   readonly shared?: boolean;
 }
 
-/** Tells whoever reads the Events of an object; never waits for anything. */
+/** Queues Events; never blocks. */
 export interface EventRecorder {
   record(subject: EventSubject, text: EventText): void;
 }
 
-/** An Event as it should be in the API now; times in milliseconds since 1970. */
+/** The desired state of an Event in the API; times in milliseconds since 1970. */
 export interface OutgoingEvent {
   /** metadata.name */
   readonly name: string;
@@ -34,53 +32,61 @@ export interface OutgoingEvent {
   readonly text: EventText;
   readonly firstAt: number;
   readonly lastAt: number;
-  /** How often it happened; above 1 it is a series. */
+  /** Number of occurrences; above 1 it is a series. */
   readonly count: number;
 }
 
-/** done: it is there; gone: it was there and has expired; later: the API is away or busy; never: it is refused, with the reason. */
+/** done: written; gone: the Event has expired; later: the API is unavailable or busy; never: refused, with `reason`. */
 export type Delivery =
   { readonly result: 'done' | 'gone' | 'later' } | { readonly result: 'never'; readonly reason: string };
 
-/** Where Events go; neither rejects. */
+/** Writes Events; neither method rejects. */
 export interface EventSink {
   create(event: OutgoingEvent, signal: AbortSignal): Promise<Delivery>;
-  /** Count and time of one that was created; the rest of an Event cannot change. */
+  /** Updates count and time; the rest of an Event is immutable. */
   update(event: OutgoingEvent, signal: AbortSignal): Promise<Delivery>;
 }
 
 export interface EventsOptions {
   readonly sink: EventSink;
   readonly log: Log;
-  readonly clock: { now(): number; setTimer(callback: () => void, ms: number): () => void };
+  readonly clock: {
+    /** Of the monotonic clock. */
+    now(): number;
+    /** Since 1970. */
+    wallNow(): number;
+    setTimer(callback: () => void, ms: number): () => void;
+  };
   /** From 0 to 1. */
   readonly random?: () => number;
 }
 
-/** Different events that are remembered; what comes while there are so many is dropped. */
+/** Maximum number of different events in memory; more are dropped. */
 const MOST = 200;
-/** What has not happened for so long is forgotten: the API server forgets Events after an hour too. */
+/** An event that has not occurred for an hour is forgotten, as in the API server. */
 const FORGET_AFTER_MS = 3_600_000;
-/** An Event that happens again and again is updated no more often than this. */
+/** Minimum time between two updates of a recurring Event. */
 const UPDATE_EVERY_MS = 300_000;
-/** Requests at once, and then one in so many milliseconds: thousands of nodes may have the same trouble. */
+/** Token bucket of requests: thousands of nodes may report the same problem at once. */
 const BURST = 25;
 const REFILL_MS = 10_000;
-/** How many times an Event is tried while the API is away, first after a second, each time twice as late. */
+/** Attempts per Event while the API is unavailable, with exponential back-off from one second. */
 const ATTEMPTS = 5;
 const FIRST_BACKOFF_MS = 1_000;
 const SPREAD_MS = 60_000;
 const MAX_NAME = 253;
 
+/** Times of the monotonic clock. */
 interface Series {
   event: OutgoingEvent;
+  seenAt: number;
   /** 0: not created yet. */
   sentCount: number;
   dueAt: number;
   attempts: number;
 }
 
-/** Makes one Event of what happens often, sends what is due one by one, and gives up rather than pile up. */
+/** Aggregates recurring events, sends them one by one, and drops them if the API server stays unavailable. */
 export class Events implements EventRecorder {
   readonly #options: EventsOptions;
   readonly #series = new Map<string, Series>();
@@ -101,23 +107,27 @@ export class Events implements EventRecorder {
 
   record(subject: EventSubject, text: EventText): void {
     if (this.#closing) return;
-    const now = this.#options.clock.now();
+    const { clock } = this.#options;
+    const now = clock.now();
+    const wallNow = clock.wallNow();
     const key = [subject.kind, subject.namespace, subject.name, text.type, text.reason, text.action].join(' ');
     const known = this.#series.get(key);
     if (known !== undefined) {
       const { count } = known.event;
-      known.event = { ...known.event, text, lastAt: now, count: text.shared === true ? count : count + 1 };
+      known.seenAt = now;
+      known.event = { ...known.event, text, lastAt: wallNow, count: text.shared === true ? count : count + 1 };
     } else if (this.#hasRoom(now)) {
-      const event = { name: nameOf(subject, text, now), subject, text, firstAt: now, lastAt: now, count: 1 };
+      const times = { firstAt: wallNow, lastAt: wallNow };
+      const event = { name: nameOf(subject, text, wallNow), subject, text, ...times, count: 1 };
       const delay = text.shared === true ? (this.#options.random ?? Math.random)() * SPREAD_MS : 0;
-      this.#series.set(key, { event, sentCount: 0, dueAt: now + delay, attempts: 0 });
+      this.#series.set(key, { event, seenAt: now, sentCount: 0, dueAt: now + delay, attempts: 0 });
     } else {
-      this.#options.log.debug(2, 'too many different events: one is dropped', { reason: text.reason });
+      this.#options.log.debug(2, 'too many different events: dropped one', { reason: text.reason });
     }
     this.#schedule();
   }
 
-  /** Sends what is there, but for no longer than `graceMs`; nothing is sent after that. */
+  /** Sends queued Events for at most `graceMs`, then stops. */
   async close(graceMs: number): Promise<void> {
     this.#closing = true;
     for (const series of this.#series.values()) series.dueAt = 0;
@@ -133,7 +143,7 @@ export class Events implements EventRecorder {
 
   #hasRoom(now: number): boolean {
     if (this.#series.size < MOST) return true;
-    for (const [key, { event }] of this.#series) if (now - event.lastAt > FORGET_AFTER_MS) this.#series.delete(key);
+    for (const [key, { seenAt }] of this.#series) if (now - seenAt > FORGET_AFTER_MS) this.#series.delete(key);
     return this.#series.size < MOST;
   }
 
@@ -159,7 +169,7 @@ export class Events implements EventRecorder {
     return first;
   }
 
-  /** When there is leave for one more request. */
+  /** Returns when the rate limit permits the next request. */
   #tokenAt(now: number): number {
     const refilled = Math.floor((now - this.#refilledAt) / REFILL_MS);
     this.#refilledAt += refilled * REFILL_MS;
@@ -168,7 +178,7 @@ export class Events implements EventRecorder {
   }
 
   async #send([key, series]: [string, Series]): Promise<void> {
-    const { sink, clock } = this.#options;
+    const { sink } = this.#options;
     const { event, sentCount } = series;
     const { signal } = this.#abort;
     this.#sending = true;
@@ -176,21 +186,25 @@ export class Events implements EventRecorder {
     const delivery = sentCount === 0 ? await sink.create(event, signal) : await sink.update(event, signal);
     this.#sending = false;
     if (signal.aborted) return;
-    this.#settle(key, series, event, delivery, clock.now());
+    this.#settle(key, series, event, delivery);
     this.#schedule();
   }
 
-  #settle(key: string, series: Series, sent: OutgoingEvent, delivery: Delivery, now: number): void {
+  #settle(key: string, series: Series, sent: OutgoingEvent, delivery: Delivery): void {
+    const { clock } = this.#options;
+    const now = clock.now();
     switch (delivery.result) {
       case 'done':
         series.sentCount = sent.count;
         series.attempts = 0;
         series.dueAt = this.#closing ? 0 : now + UPDATE_EVERY_MS;
         return;
-      case 'gone':
+      case 'gone': {
+        const firstAt = clock.wallNow();
         series.sentCount = 0;
-        series.event = { ...series.event, name: nameOf(sent.subject, sent.text, now), firstAt: now, count: 1 };
+        series.event = { ...series.event, name: nameOf(sent.subject, sent.text, firstAt), firstAt, count: 1 };
         return;
+      }
       case 'later':
         series.attempts += 1;
         this.#notBefore = now + FIRST_BACKOFF_MS * 2 ** (series.attempts - 1);
@@ -201,21 +215,21 @@ export class Events implements EventRecorder {
     }
   }
 
-  /** Said once for each cause: an Event is never worth a log full of complaints. */
+  /** Warns once per cause. */
   #drop(key: string, { text, subject }: OutgoingEvent, reason: string): void {
     this.#series.delete(key);
     const what = { reason: text.reason, object: `${subject.kind} ${subject.name}` };
     if (this.#refusals.has(reason)) this.#options.log.debug(2, `an event was dropped: ${reason}`, what);
-    else this.#options.log.warn(`an event could not be written, and is dropped: ${reason}`, what);
+    else this.#options.log.warn(`an event could not be written and was dropped: ${reason}`, what);
     if (this.#refusals.size < MOST) this.#refusals.add(reason);
   }
 }
 
-/** No two nodes may choose the same name, unless they say the same. */
-function nameOf(subject: EventSubject, text: EventText, now: number): string {
+/** Returns a name that is unique per node, or equal on all nodes for a shared Event. */
+function nameOf(subject: EventSubject, text: EventText, wallNow: number): string {
   const suffix =
     text.shared === true
       ? createHash('sha256').update(`${text.reason}\n${text.note}`).digest('hex').slice(0, 16)
-      : (BigInt(now) * 1_000_000n + BigInt(randomInt(1_000_000))).toString(16);
+      : (BigInt(Math.trunc(wallNow)) * 1_000_000n + BigInt(randomInt(1_000_000))).toString(16);
   return `${subject.name.slice(0, MAX_NAME - 1 - suffix.length)}.${suffix}`;
 }

@@ -1,28 +1,27 @@
 import { type HttpHandler, answer, answerText, pathOf } from './http-listener.ts';
 import { HttpServer, type HttpServerOptions } from './http-server.ts';
-import type { HealthAnswer, ProxyHealth } from './health.ts';
+import type { HealthAnswer, HealthClock, ProxyHealth } from './health.ts';
 
 export interface HealthServerOptions extends Omit<HttpServerOptions, 'name' | 'handler'> {
   readonly health: Pick<ProxyHealth, 'healthz' | 'livez'>;
   readonly metrics: { healthzAnswered(code: number): void; livezAnswered(code: number): void };
-  /** Milliseconds since 1970. */
-  readonly now: () => number;
+  readonly clock: HealthClock;
 }
 
-function handler({ health, metrics, now }: HealthServerOptions): HttpHandler {
+function handler({ health, metrics, clock }: HealthServerOptions): HttpHandler {
   return (request, response) => {
     let reply: HealthAnswer;
     switch (pathOf(request)) {
       case '/healthz':
-        reply = health.healthz(now());
+        reply = health.healthz(clock);
         metrics.healthzAnswered(reply.status);
         break;
       case '/livez':
-        reply = health.livez(now());
+        reply = health.livez(clock);
         metrics.livezAnswered(reply.status);
         break;
       default:
-        answerText(response, 404, 'not found: /healthz and /livez are here\n');
+        answerText(response, 404, 'not found: use /healthz or /livez\n');
         return;
     }
     answer(response, reply.status, 'application/json', reply.body);
@@ -31,13 +30,5 @@ function handler({ health, metrics, now }: HealthServerOptions): HttpHandler {
 
 /** The server of --healthz-bind-address: /healthz for load balancers, /livez for the kubelet; any method. */
 export function healthServer(options: HealthServerOptions): HttpServer {
-  const { where, log, hardFail, retryEvery } = options;
-  return new HttpServer({
-    name: 'health server',
-    where,
-    log,
-    hardFail,
-    handler: handler(options),
-    ...(retryEvery === undefined ? {} : { retryEvery }),
-  });
+  return new HttpServer({ ...options, name: 'health server', handler: handler(options) });
 }

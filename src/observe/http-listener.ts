@@ -1,25 +1,30 @@
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { type IpAddress, formatHostPort, formatIp, isUnspecified } from '../net/ip.ts';
+import type { AddressInfo, Socket } from 'node:net';
+import { type IpAddress, formatHostPort, formatIp, isUnspecified } from '../base/ip.ts';
+import { Connections, type ListenerConnections } from './connections.ts';
 
 export type HttpHandler = (request: IncomingMessage, response: ServerResponse) => void | Promise<void>;
 
-/** Where to listen; port 0 lets the kernel choose. Without an address, or on 0.0.0.0 or ::, every family of the host is served. */
+/** Port 0: the kernel chooses one. Without an address, or with 0.0.0.0 or ::, the server listens on both families. */
 export interface ListenAddress {
   readonly address?: IpAddress;
   readonly port: number;
 }
 
-/** Probes and scrapes are small and quick; whoever sends more or is slower than this is cut off. */
+/** Limits for probes and scrapes, which are small and fast; other clients are disconnected. */
 const MAX_HEADER_BYTES = 8 * 1024;
-const MAX_CONNECTIONS = 512;
 const HEADERS_TIMEOUT = 5_000;
 const REQUEST_TIMEOUT = 10_000;
-/** By so much these two may be overdrawn. */
+/** Maximum delay until Node.js notices that one of these two has passed. */
 const TIMEOUT_CHECK_INTERVAL = 1_000;
 const KEEP_ALIVE_TIMEOUT = 30_000;
-/** Without a byte that the client has taken. */
+/** Maximum time in which the client reads nothing of the response. */
 const ANSWER_TIMEOUT = 10_000;
+/** The listen backlog. When it is full, the kernel drops the SYN, which a client retransmits only after a second. */
+const BACKLOG = 4_096;
+
+/** Shared by all listeners, because the limit on file descriptors applies to the whole process. */
+const PROCESS_CONNECTIONS = new Connections();
 
 /** The path without the query. */
 export function pathOf(request: IncomingMessage): string {
@@ -32,21 +37,27 @@ export function queryOf(request: IncomingMessage): URLSearchParams {
   return new URLSearchParams(mark < 0 ? '' : url.slice(mark + 1));
 }
 
-export function answer(response: ServerResponse, status: number, type: string, body: string): void {
-  answerPieces(response, status, type, [Buffer.from(body)]);
-}
-
-/** The pieces are not copied: several responses may send the same ones. They are held until the client has read them. */
-export function answerPieces(
+export function answer(
   response: ServerResponse,
   status: number,
   type: string,
+  body: string,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  answerPieces(response, status, { ...headers, 'Content-Type': type }, [Buffer.from(body)]);
+}
+
+/** Sends the buffers without copying, so responses may share them. They stay in memory until the client reads them. */
+export function answerPieces(
+  response: ServerResponse,
+  status: number,
+  headers: Readonly<Record<string, string>>,
   body: readonly Buffer[],
   timeoutMs = ANSWER_TIMEOUT,
 ): void {
   response.setTimeout(timeoutMs);
   response.writeHead(status, {
-    'Content-Type': type,
+    ...headers,
     'X-Content-Type-Options': 'nosniff',
     'Content-Length': body.reduce((sum, { length }) => sum + length, 0),
   });
@@ -58,8 +69,20 @@ export function answerText(response: ServerResponse, status: number, body: strin
   answer(response, status, 'text/plain; charset=utf-8', body);
 }
 
-/** Nothing that goes wrong in a handler may end the process, or say on the network more than that it went wrong. */
-async function handle(handler: HttpHandler, request: IncomingMessage, response: ServerResponse): Promise<void> {
+/** Handles one request. An error in a handler becomes a 500 without details. */
+async function handle(
+  handler: HttpHandler,
+  connections: ListenerConnections,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const { socket } = request;
+  if (!connections.answering(socket)) {
+    // Pipelining is not supported: close the connection after the current response.
+    if (!socket.writableEnded) socket.destroySoon();
+    return;
+  }
+  response.once('close', () => connections.answered(socket));
   try {
     await handler(request, response);
   } catch {
@@ -77,7 +100,12 @@ export class HttpListener {
   }
 
   /** Listens; rejects with the system's error (EADDRINUSE, EADDRNOTAVAIL, EACCES). */
-  static async open(where: ListenAddress, handler: HttpHandler): Promise<HttpListener> {
+  static async open(
+    where: ListenAddress,
+    handler: HttpHandler,
+    all: Connections = PROCESS_CONNECTIONS,
+  ): Promise<HttpListener> {
+    const connections = all.listener();
     const server = createServer(
       {
         maxHeaderSize: MAX_HEADER_BYTES,
@@ -86,20 +114,18 @@ export class HttpListener {
         keepAliveTimeout: KEEP_ALIVE_TIMEOUT,
         connectionsCheckingInterval: TIMEOUT_CHECK_INTERVAL,
       },
-      (request, response) => void handle(handler, request, response),
+      (request, response) => void handle(handler, connections, request, response),
     );
-    server.maxConnections = MAX_CONNECTIONS;
-    // Connections that somebody keeps for later must not lock the kubelet's probe out: its next one gets through.
-    server.on('drop', () => server.closeIdleConnections());
+    server.on('connection', (socket: Socket) => connections.accepted(socket));
     const { address, port } = where;
-    // As Go does: the wildcard of one family is the wildcard of both.
+    // As in Go, the wildcard of one family means both.
     const host = address === undefined || isUnspecified(address) ? {} : { host: formatIp(address) };
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     server.once('error', reject);
-    server.listen({ ...host, port }, resolve);
+    server.listen({ ...host, port, backlog: BACKLOG }, resolve);
     await promise;
     server.off('error', reject);
-    // A failing accept (EMFILE) concerns one client; the server goes on.
+    // A failed accept (EMFILE) affects one client only.
     server.on('error', () => undefined);
     return new HttpListener(server);
   }

@@ -1,4 +1,4 @@
-import { errorText } from '../config/problem.ts';
+import { errorText } from '../base/error-text.ts';
 import type { Log } from './log.ts';
 import { type HttpHandler, HttpListener, type ListenAddress, formatListenAddress } from './http-listener.ts';
 
@@ -14,7 +14,7 @@ export interface HttpServerOptions {
   readonly retryEvery?: number;
 }
 
-/** An HTTP server that keeps trying to get its port: at an upgrade, the proxy before us may still have it. */
+/** An HTTP server that retries to bind its port: during an upgrade the previous proxy may still hold it. */
 export class HttpServer {
   readonly #options: HttpServerOptions;
   #listener: HttpListener | undefined;
@@ -31,7 +31,7 @@ export class HttpServer {
     return this.#listener?.port;
   }
 
-  /** Resolves after the first attempt, whatever came of it; rejects only with hardFail. */
+  /** Resolves after the first attempt, successful or not; rejects only with hardFail. */
   async start(): Promise<void> {
     const { hardFail, name, where } = this.#options;
     this.#attempt = this.#open();
@@ -59,14 +59,14 @@ export class HttpServer {
   async #open(): Promise<void> {
     const { name, where, handler, log } = this.#options;
     this.#listener = await HttpListener.open(where, handler);
-    if (!this.#closed) log.info(`The ${name} listens`, { address: formatListenAddress(where) });
+    if (!this.#closed) log.info(`${name} listening`, { address: formatListenAddress(where) });
   }
 
   #retryLater(error: unknown): void {
     if (this.#closed) return;
     const { name, where, log, retryEvery = 5_000 } = this.#options;
     const address = formatListenAddress(where);
-    log.error(`The ${name} cannot listen; trying again`, { address, error: errorText(error), retryMs: retryEvery });
+    log.error(`${name} cannot listen, retrying`, { address, error: errorText(error), retryMs: retryEvery });
     this.#timer = setTimeout(() => {
       this.#attempt = this.#open();
       this.#attempt.catch((again: unknown) => this.#retryLater(again));

@@ -1,15 +1,21 @@
-/** What a log line may carry beside its sentence. Never secrets: tokens, keys, certificates, kubeconfig contents. */
-export type LogFields = Readonly<Record<string, string | number | bigint | boolean | readonly string[] | undefined>>;
+/** Fields of a log line. Never secrets: tokens, keys, certificates, kubeconfigs. Names of line keys are excluded. */
+export type LogFields = Readonly<
+  Record<string, string | number | bigint | boolean | readonly string[] | undefined> & {
+    [K in 'ts' | 'level' | 'logger' | 'caller' | 'msg' | 'v']?: never;
+  }
+>;
 
 /**
- * The log as everything outside observe/ sees it. `debug` has klog-like verbosity: shown when -v is at least `level`. Messages are
- * sentences for the person who is paged: what happened, to which object, what to do next.
+ * Writes log lines. `debug` has klog's verbosity: a line is shown if -v is at least `level`. A message says what
+ * happened, to which object, why, and what to do.
  */
 export interface Log {
   error(message: string, fields?: LogFields): void;
   warn(message: string, fields?: LogFields): void;
   info(message: string, fields?: LogFields): void;
   debug(level: number, message: string, fields?: LogFields): void;
-  /** The same log under a component's name. */
+  /** Returns whether `debug` shows this level: for messages that are expensive to build. */
+  enabled(level: number): boolean;
+  /** Returns the same log under a component's name. */
   child(component: string): Log;
 }

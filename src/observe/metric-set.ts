@@ -23,7 +23,7 @@ function make(row: MetricRow, registers: [Registry]): Counter | Gauge | Histogra
   }
 }
 
-/** Makes every metric of a table in a registry of its own. */
+/** Creates every metric of a table in a new registry. */
 export function makeMetrics<T extends Readonly<Record<string, MetricRow>>>(
   table: T,
 ): { readonly registry: Registry; readonly metrics: Instances<T> } {

@@ -1,4 +1,4 @@
-/** One metric: what it is called, what it counts and by which labels. */
+/** One metric: type, name, help text and labels. */
 export interface MetricRow {
   readonly type: 'counter' | 'gauge' | 'histogram';
   readonly name: string;
@@ -31,7 +31,7 @@ function histogram(name: string, labels: readonly string[], buckets: readonly nu
   return { type: 'histogram', name, labels, buckets, help };
 }
 
-/** From `from` to `to` in steps of `step`, both ends included. */
+/** Returns the numbers from `from` to `to` in steps of `step`, both ends included. */
 function linear(from: number, to: number, step: number): number[] {
   return Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, i) => from + i * step);
 }
@@ -39,16 +39,16 @@ function linear(from: number, to: number, step: number): number[] {
 /** 0.001 to 16.384, doubling. */
 const SYNC_BUCKETS = Array.from({ length: 15 }, (_, k) => 2 ** k / 1000);
 
-/** Of kube-proxy, to the leading 0, so that dashboards with fixed bounds keep working. */
+/** The buckets of kube-proxy, including the leading 0, so that dashboards with fixed bounds keep working. */
 const NETWORK_PROGRAMMING_BUCKETS = [0, 0.25, 0.5, ...linear(1, 59, 1), ...linear(60, 115, 5), ...linear(120, 300, 30)];
 
 const REQUEST_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60];
 const SIZE_BUCKETS = [64, 256, 512, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216];
 
 const FAMILY = ['ip_family'];
-/** One port of one Service; port_name is empty where the port has no name. */
+/** One port of one Service; port_name is empty if the port has no name. */
 const SERVICE_PORT = ['namespace', 'service', 'port_name', 'protocol'];
-/** One endpoint of it: ip:port, [ip]:port for IPv6. */
+/** One real server of a Service port: ip:port, or [ip]:port for IPv6. */
 const SERVICE_ENDPOINT = [...SERVICE_PORT, 'real_server'];
 const BUILD = [
   'major',
@@ -62,7 +62,7 @@ const BUILD = [
   'platform',
 ];
 
-/** Metrics that kube-proxy has under the same names; dashboards and alerts read these. */
+/** Metrics with kube-proxy's names, for existing dashboards and alerts. */
 const KUBE_PROXY = {
   syncDuration: histogram(
     'kubeproxy_sync_proxy_rules_duration_seconds',
@@ -123,7 +123,7 @@ const KUBE_PROXY = {
   ),
 };
 
-/** What every Kubernetes component and every process exposes. */
+/** Metrics that every Kubernetes component and process exposes. */
 const GENERIC = {
   apiRequests: counter(
     'rest_client_requests_total',
@@ -171,7 +171,7 @@ const GENERIC = {
   ),
 };
 
-/** Read from the kernel at each scrape; --service-metrics-limit says up to how many Services. */
+/** Read from the kernel at each scrape, for at most --service-metrics-limit Services. */
 export const SERVICE_METRICS = {
   serviceConnections: counter(
     'kubeipvs_service_connections_total',
@@ -206,7 +206,7 @@ export const SERVICE_METRICS = {
   ),
 };
 
-/** Read at the same scrape where --service-metrics-real-servers asks for them; a series ends with its real server. */
+/** Read at the same scrape if --service-metrics-real-servers is set. A series ends when its real server is deleted. */
 export const REAL_SERVER_METRICS = {
   realServerConnections: counter(
     'kubeipvs_real_server_connections_total',
@@ -245,7 +245,7 @@ export const REAL_SERVER_METRICS = {
   ),
 };
 
-/** Our own. */
+/** Metrics of kube-ipvs-proxy only. */
 const OWN = {
   syncs: counter(
     'kubeipvs_sync_total',
@@ -261,7 +261,12 @@ const OWN = {
   driftRepaired: counter(
     'kubeipvs_drift_repaired_total',
     ['object'],
-    'Objects that differed from the plan without a change of ours, and were repaired',
+    'Objects that differed from the plan without a change of ours, and were repaired (device: kube-ipvs0; setting: a sysctl, or the IPVS timeouts)',
+  ),
+  nodeProblems: gauge(
+    'kubeipvs_node_problems',
+    [],
+    'Settings and interfaces of this node that are not as they must be and could not be repaired; the log and /healthz name them',
   ),
   rulesRepaired: counter(
     'kubeipvs_iptables_rules_repaired_total',
@@ -312,13 +317,13 @@ const OWN = {
   ),
 };
 
-/** Those that count what this process does, by the name they have in the code. */
+/** Metrics that this process records, by their name in the code. */
 export const PROXY_METRICS = { ...KUBE_PROXY, ...GENERIC, ...OWN };
 
 /** Every metric of /metrics. */
 export const METRICS = { ...PROXY_METRICS, ...SERVICE_METRICS, ...REAL_SERVER_METRICS };
 
-/** What every Kubernetes component serves apart, to be scraped more often than the rest. */
+/** Component SLIs, served separately so that they can be scraped more often. */
 export const SLI_METRICS = {
   healthcheck: gauge(
     'kubernetes_healthcheck',
@@ -332,7 +337,7 @@ export const SLI_METRICS = {
   ),
 };
 
-/** All of them in the groups of the documentation. */
+/** All metrics, grouped as in the documentation. */
 export const METRIC_GROUPS: Readonly<Record<string, readonly MetricRow[]>> = {
   'Of kube-proxy, with the same names': Object.values(KUBE_PROXY),
   'Of every Kubernetes component and process': Object.values(GENERIC),

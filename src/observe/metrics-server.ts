@@ -5,26 +5,26 @@ import { HttpServer, type HttpServerOptions } from './http-server.ts';
 import { Profiler } from './profiler.ts';
 import { flagzPage, statuszPage } from './z-pages.ts';
 
-/** What Prometheus can scrape. */
+/** A page that Prometheus can scrape. */
 interface Exposition {
   readonly contentType: string;
-  /** UTF-8, in pieces. */
+  /** UTF-8, in batches. */
   expose(): Promise<readonly Buffer[]>;
 }
 
 export interface MetricsServerOptions extends Omit<HttpServerOptions, 'name' | 'handler'> {
   readonly metrics: Exposition;
-  /** What /metrics/slis answers. */
+  /** Content of /metrics/slis. */
   readonly slis: Exposition;
-  /** What /configz answers, as a value for JSON. */
+  /** Content of /configz, to be encoded as JSON. */
   readonly configz: () => unknown;
-  /** What /flagz lists, each flag as "name=value"; undefined: it is not served. */
+  /** Flags listed on /flagz, each as "name=value"; undefined disables the page. */
   readonly flagz: (() => readonly string[]) | undefined;
   /** Serve /statusz. */
   readonly statusz: boolean;
-  /** Serve what is below /debug/. */
+  /** Serve the paths below /debug/. */
   readonly profiling: boolean;
-  /** What a PUT to /debug/flags/v changes. */
+  /** Called on a PUT to /debug/flags/v. */
   readonly setVerbosity: (level: number) => void;
 }
 
@@ -50,14 +50,14 @@ async function sendCpuProfile(profiler: Profiler, request: IncomingMessage, resp
   else answer(response, 200, 'application/json', profile);
 }
 
-/** As kube-proxy's: a PUT with the level as its body. */
+/** As in kube-proxy: expects a PUT with the level as its body. */
 async function changeVerbosity(
   request: IncomingMessage,
   response: ServerResponse,
   setVerbosity: (level: number) => void,
 ): Promise<void> {
   if (request.method !== 'PUT') {
-    answerText(response, 405, 'PUT a level\n');
+    answerText(response, 405, 'use PUT with a verbosity level as the body\n');
     return;
   }
   let body = '';
@@ -66,7 +66,7 @@ async function changeVerbosity(
     if (body.length > 16) break;
   }
   if (!/^\d{1,9}\s*$/.test(body)) {
-    answerText(response, 400, 'want a level such as 4\n');
+    answerText(response, 400, 'the body must be a verbosity level such as 4\n');
     return;
   }
   setVerbosity(Number(body));
@@ -83,7 +83,8 @@ function debugRoutes({ setVerbosity }: MetricsServerOptions): Routes {
 }
 
 function exposing(exposition: Exposition): HttpHandler {
-  return async (_request, response) => answerPieces(response, 200, exposition.contentType, await exposition.expose());
+  return async (_request, response) =>
+    answerPieces(response, 200, { 'Content-Type': exposition.contentType }, await exposition.expose());
 }
 
 function routes(options: MetricsServerOptions): Routes {
@@ -103,19 +104,12 @@ function routes(options: MetricsServerOptions): Routes {
 
 /** The server of --metrics-bind-address. */
 export function metricsServer(options: MetricsServerOptions): HttpServer {
-  const { where, log, hardFail, retryEvery } = options;
   const table = new Map(Object.entries(routes(options)));
-  return new HttpServer({
-    name: 'metrics server',
-    where,
-    log,
-    hardFail,
-    handler: (request, response) => {
-      const route = table.get(pathOf(request));
-      if (route !== undefined) return route(request, response);
-      answerText(response, 404, `not found: ${Array.from(table.keys()).join(', ')} are here\n`);
-      return undefined;
-    },
-    ...(retryEvery === undefined ? {} : { retryEvery }),
-  });
+  const handler: HttpHandler = (request, response) => {
+    const route = table.get(pathOf(request));
+    if (route !== undefined) return route(request, response);
+    answerText(response, 404, `not found: use one of ${Array.from(table.keys()).join(', ')}\n`);
+    return undefined;
+  };
+  return new HttpServer({ ...options, name: 'metrics server', handler });
 }

@@ -1,17 +1,11 @@
-/** Longest text that one field or message may bring into the log: a Service can carry annotations of megabytes. */
-const LONGEST = 2000;
+/** Longest text that one field or message may add to the log: a Service can have annotations of megabytes. */
+const MAX_LENGTH = 2000;
 
-/** Control characters (also C1), line separators and the marks that turn text around: nothing of them may reach a terminal or a line. */
+/** Control characters (C1 too), line separators and bidi overrides: they could forge a line or alter a terminal. */
 // eslint-disable-next-line no-control-regex
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
 
-const NAMED: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
-
-function escape(character: string): string {
-  return NAMED[character] ?? `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
-}
-
-/** What looks like a credential, wherever it stands; the first group is kept. */
+/** Credentials, by their form; the first group is kept. */
 const SECRETS: readonly RegExp[] = [
   /\b(Bearer |Basic )[\w.~+/=-]{8,}/gi,
   /\b()eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g,
@@ -19,17 +13,21 @@ const SECRETS: readonly RegExp[] = [
   /()-----BEGIN [A-Z ]*(?:PRIVATE KEY|CERTIFICATE)-----[^]*?(?:-----END [A-Z ]*-----|$)/g,
 ];
 
-/** A text of the API server, the kernel or a file on one line, without credentials and not too long. */
-export function printable(text: string): string {
-  let clean = text.length > LONGEST ? `${text.slice(0, LONGEST)}...` : text;
-  for (const secret of SECRETS) clean = clean.replace(secret, '$1[hidden]');
-  return clean.replace(UNPRINTABLE, escape);
-}
-
 /** Names of fields whose values are never shown. */
 const SECRET_NAME =
   /token|password|passwd|secret|authorization|credential|(client|private|tls)-?key|key-?data|certificate/i;
 
+/** Returns the text without credentials, cut at 2,000 characters. */
+export function redact(text: string): string {
+  const cut = text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}...` : text;
+  return SECRETS.reduce((clean, secret) => clean.replace(secret, '$1[hidden]'), cut);
+}
+
 export function isSecretName(name: string): boolean {
   return SECRET_NAME.test(name);
+}
+
+/** Returns the text on one line. Unprintable characters become \uXXXX, which Go, JSON and JavaScript can parse. */
+export function escapeUnprintable(text: string): string {
+  return text.replace(UNPRINTABLE, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }

@@ -1,23 +1,60 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import { getHeapSpaceStatistics, getHeapStatistics } from 'node:v8';
 import type { MetricSet } from './metric-set.ts';
-import { readProcessUsage } from './process-usage.ts';
 
-/** Sets the metrics of this process to what they are now. */
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+/** Returns a limit of /proc/self/limits ("Max open files  1024  4096  files"); -1 if unlimited, undefined if absent. */
+function softLimit(limits: string, name: string): number | undefined {
+  const value = new RegExp(`^${name} +(\\S+)`, 'm').exec(limits)?.[1];
+  if (value === 'unlimited') return -1;
+  return value === undefined ? undefined : Number(value);
+}
+
+/** Returns the soft limit of open file descriptors; undefined if unlimited or unknown. */
+export function openFilesLimit(): number | undefined {
+  const limit = softLimit(readText('/proc/self/limits'), 'Max open files');
+  return limit === -1 ? undefined : limit;
+}
+
+function openFiles(): number | undefined {
+  try {
+    return readdirSync('/proc/self/fd').length;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Sets the metrics of this process, from /proc/self (proc(5): status, limits, fd), Node and V8. */
 export function measureProcess(metrics: MetricSet): void {
-  const usage = readProcessUsage();
+  const { user, system } = process.cpuUsage();
   metrics.processCpu.reset();
-  metrics.processCpu.inc(usage.cpuSeconds);
-  metrics.processResident.set(usage.residentBytes);
-  metrics.processStart.set(usage.startTimeSeconds);
-  if (usage.virtualBytes !== undefined) metrics.processVirtual.set(usage.virtualBytes);
-  if (usage.virtualMaxBytes !== undefined) metrics.processVirtualMax.set(usage.virtualMaxBytes);
-  if (usage.openFds !== undefined) metrics.processOpenFds.set(usage.openFds);
-  if (usage.maxFds !== undefined) metrics.processMaxFds.set(usage.maxFds);
-  metrics.heapUsed.set(usage.heapUsedBytes);
-  metrics.heapTotal.set(usage.heapTotalBytes);
-  metrics.heapLimit.set(usage.heapLimitBytes);
-  metrics.external.set(usage.externalBytes);
-  for (const { name, usedBytes, totalBytes } of usage.heapSpaces) {
-    metrics.heapSpaceUsed.set({ space: name }, usedBytes);
-    metrics.heapSpaceTotal.set({ space: name }, totalBytes);
+  metrics.processCpu.inc((user + system) / 1e6);
+  metrics.processStart.set(performance.timeOrigin / 1000);
+  const limits = readText('/proc/self/limits');
+  const virtualKiB = /^VmSize:\s+(\d+) kB/m.exec(readText('/proc/self/status'))?.[1];
+  const fromProc = [
+    [metrics.processVirtual, virtualKiB === undefined ? undefined : Number(virtualKiB) * 1024],
+    [metrics.processVirtualMax, softLimit(limits, 'Max address space')],
+    [metrics.processOpenFds, openFiles()],
+    [metrics.processMaxFds, softLimit(limits, 'Max open files')],
+  ] as const;
+  for (const [gauge, value] of fromProc) if (value !== undefined) gauge.set(value);
+  const { rss, heapUsed, heapTotal, external } = process.memoryUsage();
+  metrics.processResident.set(rss);
+  metrics.heapUsed.set(heapUsed);
+  metrics.heapTotal.set(heapTotal);
+  metrics.heapLimit.set(getHeapStatistics().heap_size_limit);
+  metrics.external.set(external);
+  for (const { space_name, space_used_size, space_size } of getHeapSpaceStatistics()) {
+    const space = space_name.replace(/_space$/, '');
+    metrics.heapSpaceUsed.set({ space }, space_used_size);
+    metrics.heapSpaceTotal.set({ space }, space_size);
   }
 }

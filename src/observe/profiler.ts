@@ -6,13 +6,13 @@ const LONGEST_SECONDS = 60;
 export class Profiler {
   #busy = false;
 
-  /** The whole heap. It holds every secret that the process holds. */
+  /** Returns a snapshot of the whole heap, secrets included. */
   async heapSnapshot(): Promise<Readable> {
     const { getHeapSnapshot } = await import('node:v8');
     return getHeapSnapshot();
   }
 
-  /** A profile of so many seconds (1 to 60) as JSON; undefined while another one runs. */
+  /** Returns a profile of 1 to 60 seconds as JSON; undefined while another one is being taken. */
   async cpuProfile(seconds: number): Promise<string | undefined> {
     if (this.#busy) return undefined;
     this.#busy = true;

@@ -1,6 +1,14 @@
 import type { FeatureGate } from '../config/feature-gates.ts';
-import { GIT_VERSION, VERSION } from '../config/version.ts';
-import { type IpFamily, familyLabel } from '../net/ip.ts';
+import { BUILD, GIT_VERSION, VERSION } from '../config/version.ts';
+import { type IpFamily, familyLabel } from '../base/ip.ts';
+import type { SyncReport } from '../state/sync-report.ts';
+import {
+  type ApiObserver,
+  type RequestObservation,
+  WATCH_ENDED,
+  WATCH_STATES,
+  type WatchObserver,
+} from './api-observer.ts';
 import { EventLoopLag } from './event-loop-lag.ts';
 import { type MetricSet, makeMetrics } from './metric-set.ts';
 import { PROXY_METRICS } from './metric-table.ts';
@@ -8,22 +16,13 @@ import { measureProcess } from './process-metrics.ts';
 import { type ServicePortTraffic, trafficText } from './service-traffic.ts';
 import { textPieces } from './text-pieces.ts';
 
-/** What metrics want to know of a finished sync; times in milliseconds. */
-export interface SyncObservation {
-  readonly kind: 'first' | 'full' | 'change';
-  /** The kernel could be read and written. */
-  readonly ok: boolean;
-  readonly durationMs: number;
-  /** How often each kind of operation was attempted. */
+/** The parts of a SyncReport that metrics use. Operation kinds are plain strings here, for use as labels. */
+export type SyncObservation = Pick<SyncReport, 'kind' | 'ok' | 'durationMs' | 'draining' | 'programmingMs'> & {
   readonly operations: ReadonlyMap<string, number>;
-  readonly failures: readonly { readonly op: { readonly kind: string } }[];
-  /** Operations of a full check that undo somebody else's doing. */
   readonly drift: ReadonlyMap<string, number>;
-  readonly rulesRepaired: boolean;
-  readonly draining: number;
-  /** How long the endpoint changes now in force took, each from its making. */
-  readonly programmingMs: readonly number[];
-}
+  readonly failures: readonly { readonly op: { readonly kind: string } }[];
+  readonly node: Omit<SyncReport['node'], 'deviceError'>;
+};
 
 /** How many objects should be in force. */
 export interface ObjectCounts {
@@ -34,33 +33,22 @@ export interface ObjectCounts {
   readonly setEntries: number;
 }
 
-export interface ApiRequestObservation {
-  readonly method: string;
-  readonly host: string;
-  /** HTTP status, or "<error>" when there was no answer. */
-  readonly code: string;
-  readonly seconds: number;
-  readonly requestBytes?: number;
+/** Totals since the start of the process. */
+export interface NetlinkCounters {
+  readonly netlinkSends: number;
+  readonly netlinkMessages: number;
+  readonly netlinkBytesSent: number;
+  readonly netlinkBytesReceived: number;
 }
 
-export interface NetlinkTraffic {
-  readonly sentBytes: number;
-  readonly sentMessages: number;
-  readonly sends: number;
-  readonly receivedBytes: number;
-}
-
-export type WatchStateName = 'listing' | 'watching' | 'waiting';
-const WATCH_STATES: readonly WatchStateName[] = ['listing', 'watching', 'waiting'];
-
-/** The object that an operation is about: "add-virtual-server" and "edit-virtual-server" are both about a virtual server. */
+/** Returns the object of an operation: "virtual-server" for "add-virtual-server" and "edit-virtual-server". */
 function objectOf(operation: string): string {
   const object = operation.slice(operation.indexOf('-') + 1);
   return object === 'entry' ? 'set-entry' : object;
 }
 
-/** Everything that is counted, in the words of the program; how it is exposed is nobody else's business. */
-export class ProxyMetrics {
+/** Records events of the program as metrics; callers do not know metric names. */
+export class ProxyMetrics implements ApiObserver, WatchObserver {
   readonly #families: readonly IpFamily[];
   readonly #metrics: MetricSet;
   readonly #registry: ReturnType<typeof makeMetrics>['registry'];
@@ -70,8 +58,8 @@ export class ProxyMetrics {
   #readEstimation: () => Promise<boolean> = () => Promise.resolve(true);
 
   /**
-   * @param families that this node serves, the primary one first
-   * @param operations kinds of operation that there are
+   * @param families IP families of this node, the primary one first
+   * @param operations all operation kinds, whose counters start at 0
    */
   constructor(
     families: readonly IpFamily[],
@@ -87,7 +75,7 @@ export class ProxyMetrics {
     this.#startAtZero(operations);
   }
 
-  /** Begins to watch the event loop; the rest needs no start. */
+  /** Starts to measure event loop delays. */
   start(): void {
     this.#lag.start();
   }
@@ -96,7 +84,7 @@ export class ProxyMetrics {
     this.#lag.stop();
   }
 
-  /** A sync was asked for, or the loop began. */
+  /** A sync was requested, or the sync loop started. */
   syncQueued(atMs: number): void {
     for (const family of this.#families) this.#metrics.syncQueued.set(label(family), atMs / 1000);
   }
@@ -113,6 +101,7 @@ export class ProxyMetrics {
       if (sync.ok) this.#metrics.syncLast.set(label(family), endedAt / 1000);
     }
     this.#countOperations(sync);
+    this.#countNodeFindings(sync);
     if (!sync.ok) return;
     this.#metrics.draining.set(sync.draining);
     const [first] = this.#families;
@@ -120,7 +109,7 @@ export class ProxyMetrics {
     for (const ms of sync.programmingMs) this.#metrics.networkProgramming.observe(label(first), ms / 1000);
   }
 
-  /** @param objects that an event of EndpointSlices brought: a list brings many */
+  /** @param objects number of EndpointSlices in the event: a list contains many */
   endpointChanged(objects = 1): void {
     this.#metrics.endpointChanges.inc(objects);
   }
@@ -134,10 +123,15 @@ export class ProxyMetrics {
     this.#metrics.endpointChangesPending.set(endpoints);
   }
 
-  /** How many Services have a Local policy and endpoints, but none here. */
+  /** Sets the number of Services with a Local policy and endpoints, but none on this node. */
   setNoLocalEndpoints(family: IpFamily, internal: number, external: number): void {
     this.#metrics.noLocalEndpoints.set({ traffic_policy: 'internal', ...label(family) }, internal);
     this.#metrics.noLocalEndpoints.set({ traffic_policy: 'external', ...label(family) }, external);
+  }
+
+  /** Rules of a family were missing or changed, and were repaired. */
+  rulesRepaired(): void {
+    this.#metrics.rulesRepaired.inc();
   }
 
   iptablesRestoreFailed(family: IpFamily): void {
@@ -157,13 +151,12 @@ export class ProxyMetrics {
     this.#metrics.livezAnswers.inc({ code });
   }
 
-  apiRequestFinished({ method, host, code, seconds, requestBytes }: ApiRequestObservation): void {
+  apiRequestFinished({ method, host, code, seconds, requestBytes }: RequestObservation): void {
     this.#metrics.apiRequests.inc({ code, method, host });
     this.#metrics.apiRequestDuration.observe({ verb: method, host }, seconds);
     if (requestBytes !== undefined) this.#metrics.apiRequestSize.observe({ verb: method, host }, requestBytes);
   }
 
-  /** A response that is no watch was read to its end. */
   apiResponseRead(method: string, host: string, bytes: number): void {
     this.#metrics.apiResponseSize.observe({ verb: method, host }, bytes);
   }
@@ -184,21 +177,22 @@ export class ProxyMetrics {
     this.#metrics.objects.set({ type: 'set-entry' }, counts.setEntries);
   }
 
-  setWatchState(resource: string, current: WatchStateName): void {
+  setWatchState(resource: string, current: (typeof WATCH_STATES)[number]): void {
     for (const state of WATCH_STATES) this.#metrics.watchState.set({ resource, state }, state === current ? 1 : 0);
-    this.#metrics.watchRestarts.inc({ resource, reason: 'ended' }, 0);
+    this.#metrics.watchRestarts.inc({ resource, reason: WATCH_ENDED }, 0);
   }
 
-  /** @param reason one of a few words, never a server's own text */
   watchRestarted(resource: string, reason: string): void {
     this.#metrics.watchRestarts.inc({ resource, reason });
   }
 
-  netlinkExchanged(traffic: NetlinkTraffic): void {
-    this.#metrics.netlinkSends.inc(traffic.sends);
-    this.#metrics.netlinkBytes.inc({ direction: 'sent' }, traffic.sentBytes);
-    this.#metrics.netlinkBytes.inc({ direction: 'received' }, traffic.receivedBytes);
-    this.#metrics.netlinkMessages.inc({ direction: 'sent' }, traffic.sentMessages);
+  setNetlinkCounters(totals: NetlinkCounters): void {
+    const { netlinkSends, netlinkBytes, netlinkMessages } = this.#metrics;
+    for (const counter of [netlinkSends, netlinkBytes, netlinkMessages]) counter.reset();
+    netlinkSends.inc(totals.netlinkSends);
+    netlinkBytes.inc({ direction: 'sent' }, totals.netlinkBytesSent);
+    netlinkBytes.inc({ direction: 'received' }, totals.netlinkBytesReceived);
+    netlinkMessages.inc({ direction: 'sent' }, totals.netlinkMessages);
   }
 
   processStarted(program: string): void {
@@ -209,17 +203,17 @@ export class ProxyMetrics {
     return this.#registry.contentType;
   }
 
-  /** Has each exposition ask for the traffic of single Services; the promise must not reject. */
+  /** Sets the reader of per-service traffic, called for each exposition. It must not reject. */
   observeServices(read: () => Promise<readonly ServicePortTraffic[]>): void {
     this.#readServices = read;
   }
 
-  /** Has each exposition ask whether the kernel brings its counters up to date. */
+  /** Sets the reader that says whether the kernel updates its counters, called for each exposition. */
   observeEstimation(read: () => Promise<boolean>): void {
     this.#readEstimation = read;
   }
 
-  /** Everything in the Prometheus text format, as UTF-8. Who asks meanwhile gets the same. */
+  /** Returns all metrics in the Prometheus text format, as UTF-8. Concurrent calls share one result. */
   async expose(): Promise<readonly Buffer[]> {
     this.#exposing ??= this.#expose().finally(() => {
       this.#exposing = undefined;
@@ -236,7 +230,7 @@ export class ProxyMetrics {
     return [Buffer.from(own), ...(await textPieces(trafficText(ports)))];
   }
 
-  /** Where it cannot be read there is nothing to tell. */
+  /** Removes the metric while the setting cannot be read. */
   async #setEstimation(): Promise<void> {
     try {
       this.#metrics.estimationEnabled.set((await this.#readEstimation()) ? 1 : 0);
@@ -245,7 +239,7 @@ export class ProxyMetrics {
     }
   }
 
-  #countOperations({ operations, failures, drift, rulesRepaired }: SyncObservation): void {
+  #countOperations({ operations, failures, drift }: SyncObservation): void {
     const failed = new Map<string, number>();
     for (const { op } of failures) failed.set(op.kind, (failed.get(op.kind) ?? 0) + 1);
     for (const [operation, attempted] of operations) {
@@ -254,7 +248,13 @@ export class ProxyMetrics {
     }
     for (const [operation, count] of failed) this.#metrics.operations.inc({ operation, outcome: 'failed' }, count);
     for (const [operation, count] of drift) this.#metrics.driftRepaired.inc({ object: objectOf(operation) }, count);
-    if (rulesRepaired) this.#metrics.rulesRepaired.inc();
+  }
+
+  #countNodeFindings({ kind, node }: SyncObservation): void {
+    if (kind !== 'full') return;
+    if (node.deviceMade) this.#metrics.driftRepaired.inc({ object: 'device' });
+    this.#metrics.driftRepaired.inc({ object: 'setting' }, node.settingsRepaired.length);
+    this.#metrics.nodeProblems.set(node.problems.length);
   }
 
   #setBuildInfo(): void {
@@ -264,9 +264,9 @@ export class ProxyMetrics {
         major,
         minor,
         git_version: GIT_VERSION,
-        git_commit: '',
-        git_tree_state: '',
-        build_date: '',
+        git_commit: BUILD.commit,
+        git_tree_state: BUILD.treeState,
+        build_date: BUILD.date,
         go_version: '',
         compiler: `node ${process.version}`,
         platform: `${process.platform}/${process.arch === 'x64' ? 'amd64' : process.arch}`,
@@ -275,12 +275,13 @@ export class ProxyMetrics {
     );
   }
 
-  /** An alert on a rate needs the counter before the first failure. */
+  /** Creates series with value 0: alerts on a rate need them before the first failure. */
   #startAtZero(operations: readonly string[]): void {
     for (const operation of operations) {
       for (const outcome of ['done', 'failed']) this.#metrics.operations.inc({ operation, outcome }, 0);
       this.#metrics.driftRepaired.inc({ object: objectOf(operation) }, 0);
     }
+    for (const object of ['device', 'setting']) this.#metrics.driftRepaired.inc({ object }, 0);
     for (const code of [200, 503]) {
       this.#metrics.healthzAnswers.inc({ code }, 0);
       this.#metrics.livezAnswers.inc({ code }, 0);

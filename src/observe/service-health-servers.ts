@@ -1,9 +1,9 @@
-import { errorText } from '../config/problem.ts';
-import { type IpAddress, formatIp } from '../net/ip.ts';
-import type { Port } from '../net/port.ts';
-import { type HttpHandler, HttpListener } from './http-listener.ts';
+import { errorText } from '../base/error-text.ts';
+import { type IpAddress, formatIp } from '../base/ip.ts';
+import type { Port } from '../base/port.ts';
+import { type HttpHandler, HttpListener, answer } from './http-listener.ts';
 
-/** A Service that wants a health check on a port of this node (spec.healthCheckNodePort). */
+/** A Service with a health check port on this node (spec.healthCheckNodePort). */
 export interface ServiceHealthCheck {
   readonly namespace: string;
   readonly name: string;
@@ -12,13 +12,13 @@ export interface ServiceHealthCheck {
   readonly localEndpoints: number;
 }
 
-/** Which addresses the checks listen on: all of the host, or these. */
+/** Addresses that the health checks listen on: all of the host, or a list. */
 export type ListenOn = 'all' | readonly IpAddress[];
 
 export interface ServiceHealthServersOptions {
-  /** The same rule as /livez. */
+  /** Returns whether the proxy is healthy, as /livez does. */
   readonly proxyHealthy: () => boolean;
-  /** A port could not be bound; it is tried again at each sync, and told again when the reason is another one. */
+  /** A port could not be bound. It is retried at each sync, and reported again only if the reason changes. */
   readonly onBindFailure: (check: ServiceHealthCheck, address: string, error: Error) => void;
 }
 
@@ -29,10 +29,10 @@ function body({ namespace, name, localEndpoints }: ServiceHealthCheck, servicePr
 /** The health checks of Services with externalTrafficPolicy Local: one listener for each port and address. */
 export class ServiceHealthServers {
   readonly #options: ServiceHealthServersOptions;
-  /** By port and address; what they answer is looked up by the port. */
+  /** By port and address. */
   readonly #open = new Map<string, HttpListener>();
-  /** What was told of sockets and services that could not get theirs: a sync a second must not make a line a second. */
-  #told = new Map<string, string>();
+  /** Reported failures, so that not every sync reports them again. */
+  #reported = new Map<string, string>();
   #checks: ReadonlyMap<Port, ServiceHealthCheck> = new Map();
   #work: Promise<void> = Promise.resolve();
   #closed = false;
@@ -41,7 +41,7 @@ export class ServiceHealthServers {
     this.#options = options;
   }
 
-  /** Counts take effect at once; resolves when ports that are no longer wanted are closed and new ones were tried. */
+  /** Applies new counts at once. Resolves when obsolete ports are closed and binding new ones was attempted. */
   sync(checks: readonly ServiceHealthCheck[], listenOn: ListenOn): Promise<void> {
     const byPort = new Map<Port, ServiceHealthCheck>();
     const losers: ServiceHealthCheck[] = [];
@@ -77,19 +77,19 @@ export class ServiceHealthServers {
     for (const [name, { check, address }] of wanted) {
       if (this.#open.has(name)) continue;
       const error = await this.#listen(name, check.port, address);
-      if (error !== undefined) this.#tell(failed, check, address === undefined ? '*' : formatIp(address), error);
+      if (error !== undefined) this.#report(failed, check, address === undefined ? '*' : formatIp(address), error);
     }
     for (const check of losers) {
       const owner = checks.get(check.port);
-      this.#tell(failed, check, '*', new Error(`port ${check.port} belongs to ${owner?.namespace}/${owner?.name}`));
+      this.#report(failed, check, '*', new Error(`port ${check.port} belongs to ${owner?.namespace}/${owner?.name}`));
     }
-    this.#told = failed;
+    this.#reported = failed;
   }
 
-  #tell(failed: Map<string, string>, check: ServiceHealthCheck, address: string, error: Error): void {
+  #report(failed: Map<string, string>, check: ServiceHealthCheck, address: string, error: Error): void {
     const key = `${check.namespace}/${check.name} ${check.port} ${address}`;
     failed.set(key, error.message);
-    if (this.#told.get(key) !== error.message) this.#options.onBindFailure(check, address, error);
+    if (this.#reported.get(key) !== error.message) this.#options.onBindFailure(check, address, error);
   }
 
   async #closeUnwanted(wanted: ReadonlyMap<string, unknown>): Promise<void> {
@@ -102,7 +102,7 @@ export class ServiceHealthServers {
     await Promise.all(closing);
   }
 
-  /** Why it could not. */
+  /** Returns the error if binding failed. */
   async #listen(name: string, port: Port, address: IpAddress | undefined): Promise<Error | undefined> {
     try {
       const where = address === undefined ? { port } : { address, port };
@@ -118,13 +118,10 @@ export class ServiceHealthServers {
       const check = this.#checks.get(port);
       const healthy = this.#options.proxyHealthy();
       const text = check === undefined ? '{}\n' : body(check, healthy);
-      response.writeHead(check !== undefined && check.localEndpoints > 0 && healthy ? 200 : 503, {
-        'Content-Type': 'application/json',
-        'X-Content-Type-Options': 'nosniff',
+      const status = check !== undefined && check.localEndpoints > 0 && healthy ? 200 : 503;
+      answer(response, status, 'application/json', text, {
         'X-Load-Balancing-Endpoint-Weight': String(check?.localEndpoints ?? 0),
-        'Content-Length': Buffer.byteLength(text),
       });
-      response.end(text);
     };
   }
 }

@@ -1,15 +1,8 @@
+import type { RealServerStats } from '../state/server-stats.ts';
 import { type MetricRow, REAL_SERVER_METRICS, SERVICE_METRICS } from './metric-table.ts';
 
-/** Counters since it was first seen, which never go down, and connections that there are now. */
-export interface Traffic {
-  readonly connections: number;
-  readonly incomingPackets: number;
-  readonly outgoingPackets: number;
-  readonly incomingBytes: number;
-  readonly outgoingBytes: number;
-  readonly activeConnections: number;
-  readonly inactiveConnections: number;
-}
+/** Counters since the object was first seen, which never decrease, and its current connections. */
+export type Traffic = Omit<RealServerStats, 'address' | 'port'>;
 
 /** Traffic of one real server of a port. */
 export interface RealServerTraffic extends Traffic {
@@ -23,11 +16,11 @@ export interface ServicePortTraffic extends Traffic {
   readonly service: string;
   readonly portName: string;
   readonly protocol: string;
-  /** Empty where nobody wants them one by one. */
+  /** Empty unless --service-metrics-real-servers is set. */
   readonly realServers: readonly RealServerTraffic[];
 }
 
-/** A metric, and what of the traffic it is. */
+/** A metric and the counter it shows. */
 type Series = readonly [MetricRow, keyof Traffic];
 
 const OF_PORTS: readonly Series[] = [
@@ -50,15 +43,15 @@ const OF_REAL_SERVERS: readonly Series[] = [
   [REAL_SERVER_METRICS.realServerInactiveConnections, 'inactiveConnections'],
 ];
 
-/** One of those that are counted, with its labels as they stand in a line. */
+/** A labelled object; labels in the text format. */
 interface Counted {
   readonly labels: string;
   readonly traffic: Traffic;
 }
 
 /**
- * Their metrics in the Prometheus text format, an empty line before each. Not by way of the metrics library: it would keep all of the
- * tens of thousands of series from one scrape to the next, and needs ten times as long.
+ * Yields the metrics in the Prometheus text format, each after an empty line. prom-client would keep tens of thousands
+ * of series in memory between scrapes and take ten times as long.
  */
 export function* trafficText(ports: readonly ServicePortTraffic[]): Generator<string, void, undefined> {
   const countedPorts: Counted[] = [];
@@ -85,7 +78,7 @@ function labelsOf({ namespace, service, portName, protocol }: ServicePortTraffic
   return `namespace="${escape(namespace)}",service="${escape(service)}",port_name="${escape(portName)}",protocol="${escape(protocol)}"`;
 }
 
-/** Of a label's value. */
+/** Escapes a label value. */
 function escape(value: string): string {
   if (!/[\\"\n]/.test(value)) return value;
   return value.replaceAll('\\', '\\\\').replaceAll('\n', '\\n').replaceAll('"', '\\"');

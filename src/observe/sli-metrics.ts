@@ -1,20 +1,19 @@
-import type { ProxyHealth } from './health.ts';
+import type { HealthClock, ProxyHealth } from './health.ts';
 import { makeMetrics } from './metric-set.ts';
 import { SLI_METRICS } from './metric-table.ts';
 
-/** The checks, each of which is also the group of checks (the type) that it makes up. */
+/** The checks. The labels `name` and `type` have the same value. */
 const CHECKS = ['livez', 'healthz'] as const;
 
-/** Health as metrics: each exposition asks each check once. */
+/** Health as metrics: each exposition runs each check once. */
 export class SliMetrics {
   readonly #health: Pick<ProxyHealth, (typeof CHECKS)[number]>;
-  readonly #now: () => number;
+  readonly #clock: HealthClock;
   readonly #made = makeMetrics(SLI_METRICS);
 
-  /** @param now milliseconds since 1970 */
-  constructor(health: Pick<ProxyHealth, (typeof CHECKS)[number]>, now: () => number) {
+  constructor(health: Pick<ProxyHealth, (typeof CHECKS)[number]>, clock: HealthClock) {
     this.#health = health;
-    this.#now = now;
+    this.#clock = clock;
     for (const name of CHECKS) {
       for (const status of ['success', 'error']) this.#made.metrics.healthchecks.inc({ name, type: name, status }, 0);
     }
@@ -28,7 +27,7 @@ export class SliMetrics {
   async expose(): Promise<readonly Buffer[]> {
     const { registry, metrics } = this.#made;
     for (const name of CHECKS) {
-      const good = this.#health[name](this.#now()).status === 200;
+      const good = this.#health[name](this.#clock).status === 200;
       metrics.healthcheck.set({ name, type: name }, good ? 1 : 0);
       metrics.healthchecks.inc({ name, type: name, status: good ? 'success' : 'error' });
     }

@@ -1,19 +1,19 @@
-import { Breather } from '../net/breather.ts';
+import { Yielder } from '../base/yielder.ts';
 
-/** Characters: little enough to be written in a fraction of a millisecond. */
-const PIECE = 64 * 1024;
+/** Characters; encoding them takes a fraction of a millisecond. */
+const BATCH = 64 * 1024;
 
-/** Joins text as UTF-8 in pieces, and lets the event loop turn between them. They are outside of the heap, and can be sent to several. */
+/** Returns the text as UTF-8 buffers that several responses can share. Yields to the event loop between buffers. */
 export async function textPieces(text: Iterable<string>): Promise<readonly Buffer[]> {
-  const breather = new Breather();
+  const yielder = new Yielder();
   const pieces: Buffer[] = [];
   let open = '';
   for (const part of text) {
     open += part;
-    if (open.length < PIECE) continue;
+    if (open.length < BATCH) continue;
     pieces.push(Buffer.from(open));
     open = '';
-    await breather.breathe();
+    await yielder.yieldIfDue();
   }
   pieces.push(Buffer.from(open));
   return pieces;

@@ -1,6 +1,6 @@
 import type { VModule } from '../config/value-kind.ts';
 
-/** "*" is any text, "?" one character; everything else is itself. */
+/** "*" matches any text, "?" one character. */
 function patternToRegExp(pattern: string): RegExp {
   const source = pattern
     .replace(/[.+^${}()|[\]\\]/g, String.raw`\$&`)
@@ -10,8 +10,8 @@ function patternToRegExp(pattern: string): RegExp {
 }
 
 /**
- * How much is shown: a level for all, and one for the components that a pattern of --vmodule matches. A pattern with a "/" is held
- * against the whole name ("kube/reflector"), one without against its last part.
+ * The log level of each component: the global one, or that of the first matching --vmodule pattern. A pattern with
+ * a "/" must match the whole name ("kube/reflector"), a pattern without "/" the last part of the name.
  */
 export class Verbosity {
   #level: number;
@@ -27,7 +27,7 @@ export class Verbosity {
     }));
   }
 
-  /** Changes the level for all; patterns keep theirs. */
+  /** Changes the level of components that no pattern matches. */
   setLevel(level: number): void {
     this.#level = level;
   }

@@ -1,6 +1,8 @@
 import { createLogger, format, transports, type Logger } from 'winston';
 import type { LoggingConfig } from '../config/proxy-config.ts';
-import { type LogEntry, type LogLevel, jsonLine, textLine } from './log-line.ts';
+import { callerOf } from './caller.ts';
+import { type LogEntry, type LogLevel, jsonLine, klogLine } from './log-line.ts';
+import { wallNow } from '../base/wall-clock.ts';
 import type { Log, LogFields } from './log.ts';
 import { Verbosity } from './verbosity.ts';
 
@@ -11,29 +13,31 @@ export interface LogOutput {
   readonly now: () => number;
 }
 
-/** A log and its one knob. */
+/** A log whose verbosity can be changed. */
 export interface LogControl {
   readonly log: Log;
-  /** Changes -v while the program runs; patterns of --vmodule keep theirs. */
+  /** Changes -v while the program runs; components that a --vmodule pattern matches keep their level. */
   setVerbosity(level: number): void;
 }
 
-/** Where winston finds the entry in what it hands to a format; a symbol, so that no field can take its place. */
-const ENTRY = Symbol('entry');
-/** The symbol under which winston's streams look for the finished line (logform's contract). */
+/** The property from which winston's transports take the formatted line (logform). */
 const MESSAGE = Symbol.for('message');
+
+type Line = (entry: LogEntry) => string;
 
 class WinstonLog implements Log {
   readonly #logger: Logger;
+  readonly #line: Line;
   readonly #verbosity: Verbosity;
-  readonly #component: string;
   readonly #now: () => number;
+  readonly #component: string;
 
-  constructor(logger: Logger, verbosity: Verbosity, component: string, now: () => number) {
+  constructor(logger: Logger, line: Line, verbosity: Verbosity, now: () => number, component = '') {
     this.#logger = logger;
+    this.#line = line;
     this.#verbosity = verbosity;
-    this.#component = component;
     this.#now = now;
+    this.#component = component;
   }
 
   error(message: string, fields?: LogFields): void {
@@ -49,25 +53,24 @@ class WinstonLog implements Log {
   }
 
   debug(level: number, message: string, fields?: LogFields): void {
-    if (level <= this.#verbosity.of(this.#component)) this.#write('debug', level, message, fields);
+    if (this.enabled(level)) this.#write('debug', level, message, fields);
+  }
+
+  enabled(level: number): boolean {
+    return level <= this.#verbosity.of(this.#component);
   }
 
   child(component: string): Log {
     const name = this.#component === '' ? component : `${this.#component}/${component}`;
-    return new WinstonLog(this.#logger, this.#verbosity, name, this.#now);
+    return new WinstonLog(this.#logger, this.#line, this.#verbosity, this.#now, name);
   }
 
   #write(level: LogLevel, verbosity: number, message: string, fields: LogFields = {}): void {
-    const entry: LogEntry = { level, verbosity, component: this.#component, message, fields, time: this.#now() };
-    this.#logger.log({ level, message: '', [ENTRY]: entry });
+    const caller = callerOf(this[level]);
+    const component = this.#component;
+    const line = this.#line({ level, verbosity, component, caller, message, fields, time: this.#now() });
+    this.#logger.log({ level, message: '', [MESSAGE]: line });
   }
-}
-
-function lineFormat(toLine: (entry: LogEntry) => string): ReturnType<ReturnType<typeof format>> {
-  return format((info) => {
-    const entry = info[ENTRY] as LogEntry;
-    return { ...info, [MESSAGE]: toLine(entry) };
-  })();
 }
 
 function streams(splitStream: boolean, output: LogOutput): InstanceType<typeof transports.Stream>[] {
@@ -80,7 +83,7 @@ function streams(splitStream: boolean, output: LogOutput): InstanceType<typeof t
   ];
 }
 
-/** Each stream is made when it is first asked for. */
+/** Getters, because Node.js creates each stream on first access. */
 const PROCESS_OUTPUT: LogOutput = {
   get stdout() {
     return process.stdout;
@@ -88,21 +91,21 @@ const PROCESS_OUTPUT: LogOutput = {
   get stderr() {
     return process.stderr;
   },
-  now: () => performance.timeOrigin + performance.now(),
+  now: wallNow,
 };
 
-/** The log of a process: one line an entry, to standard error unless the streams are split. */
+/** Returns the log of a process. It writes one line per entry, to standard error unless the streams are split. */
 export function createLog(config: LoggingConfig, output: LogOutput = PROCESS_OUTPUT): LogControl {
   const verbosity = new Verbosity(config.verbosity, config.vmodule);
   const logger = createLogger({
     levels: { error: 0, warn: 1, info: 2, debug: 3 },
     level: 'debug',
-    format: lineFormat(config.format === 'json' ? jsonLine : textLine),
+    format: format((info) => info)(),
     transports: streams(config.splitStream, output),
     exitOnError: false,
   });
   return {
-    log: new WinstonLog(logger, verbosity, '', output.now),
+    log: new WinstonLog(logger, config.format === 'json' ? jsonLine : klogLine, verbosity, output.now),
     setVerbosity: (level) => verbosity.setLevel(level),
   };
 }

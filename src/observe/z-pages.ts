@@ -1,6 +1,7 @@
 import { formatDuration } from '../config/duration.ts';
 import { VERSION } from '../config/version.ts';
-import { printable } from './printable.ts';
+import { wallNow } from '../base/wall-clock.ts';
+import { escapeUnprintable, redact } from './printable.ts';
 
 function page(name: string, lines: readonly string[]): string {
   const head = [
@@ -12,13 +13,16 @@ function page(name: string, lines: readonly string[]): string {
 
 /** @param flags each as "name=value" */
 export function flagzPage(flags: readonly string[]): string {
-  return page('flagz', flags.map(printable));
+  return page(
+    'flagz',
+    flags.map((flag) => escapeUnprintable(redact(flag))),
+  );
 }
 
-/** @param paths that the server of this page answers */
+/** @param paths paths of this server */
 export function statuszPage(paths: readonly string[]): string {
   return page('statusz', [
-    `Started: ${new Date(performance.timeOrigin).toISOString()}`,
+    `Started: ${new Date(wallNow() - performance.now()).toISOString()}`,
     `Up: ${formatDuration(Math.floor(process.uptime()) * 1000)}`,
     `Node.js version: ${process.version}`,
     `Binary version: ${VERSION}`,

@@ -1,7 +1,7 @@
 import type { ServiceDefinition } from '../model/service-model.ts';
 import { VS_PERSISTENT, type VirtualServer } from '../state/virtual-server.ts';
 
-/** ClientIP affinity is IPVS persistence for single clients. */
+/** Implements ClientIP session affinity as IPVS persistence for single client addresses. */
 export function persistence({
   affinitySeconds,
 }: Pick<ServiceDefinition, 'affinitySeconds'>): Pick<VirtualServer, 'flags' | 'timeout'> {

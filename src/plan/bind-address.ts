@@ -1,11 +1,12 @@
-import { type Cidr, cidrContains } from '../net/cidr.ts';
-import { type IpAddress, formatIp } from '../net/ip.ts';
+import { type Cidr, cidrContains } from '../base/cidr.ts';
+import { type IpAddress, formatIp } from '../base/ip.ts';
 import type { FamilyView } from './family-view.ts';
 import type { PlanDraft } from './plan-draft.ts';
 
 /**
- * Binds an address to kube-ipvs0, unless a local route covers it (--ipvs-local-route-cidrs). In KUBE-IPVS-IPS it is closed but for its services, so an address that the node itself has
- * on an interface is never put there. Nor is one of --ipvs-unbound-cidrs: whoever makes that one local wants to listen on it.
+ * Binds an address to kube-ipvs0, unless a local route covers it (--ipvs-local-route-cidrs). Connections to addresses
+ * in the set KUBE-IPVS-IPS are rejected except those to their services, so addresses of other interfaces are not added
+ * to it. Addresses in --ipvs-unbound-cidrs are neither bound nor added: another program listens there.
  */
 export function bindClusterIp(draft: PlanDraft, view: FamilyView, address: IpAddress): void {
   if (isIn(view.unboundCidrs, address)) return;
@@ -16,8 +17,8 @@ export function bindClusterIp(draft: PlanDraft, view: FamilyView, address: IpAdd
 }
 
 /**
- * External and load balancer IPs may be a node's own: bound, that node could no longer be reached there. On the node that has it
- * the virtual server works without.
+ * An external or load balancer IP may be an address of this node. It is then not bound to kube-ipvs0, because the node
+ * would become unreachable at that address; the virtual server works without binding.
  */
 export function bindExternalAddress(draft: PlanDraft, view: FamilyView, address: IpAddress): void {
   const { interfaceAddresses, reportedAddresses } = view.node;
@@ -25,7 +26,7 @@ export function bindExternalAddress(draft: PlanDraft, view: FamilyView, address:
     bindClusterIp(draft, view, address);
     return;
   }
-  // It was not to be bound anyway: nothing to warn of.
+  // Addresses in these networks are never bound, so no warning is needed.
   if (isIn(view.unboundCidrs, address)) return;
   draft.addWarning({
     reason: 'node-owns-address',

@@ -1,8 +1,9 @@
 import { bindClusterIp } from './bind-address.ts';
 import { type FamilyView, serve } from './family-view.ts';
 import type { PlanDraft } from './plan-draft.ts';
+import { CLAIM_RANK } from './claim-rank.ts';
 
-/** Cluster IPs follow the internal traffic policy. Without endpoints the virtual server stands empty. */
+/** Plans the cluster IP. It follows the internal traffic policy and is programmed even without endpoints. */
 export function planClusterIp(draft: PlanDraft, view: FamilyView): void {
   const address = view.clusterIp;
   for (const port of view.ports) {
@@ -12,7 +13,7 @@ export function planClusterIp(draft: PlanDraft, view: FamilyView): void {
       protocol: port.protocol,
       port: port.port,
     });
-    serve(draft, view, port, { address, port: port.port }, port.destinations.internal);
+    serve(draft, view, port, { address, port: port.port, rank: CLAIM_RANK.clusterIp }, port.destinations.internal);
   }
   bindClusterIp(draft, view, address);
 }

@@ -1,22 +1,24 @@
-import { compareCidr } from '../net/cidr.ts';
-import { compareIp } from '../net/ip.ts';
-import { PROTOCOL_NUMBER } from '../net/protocol.ts';
+import { compareCidr } from '../base/cidr.ts';
+import { compareText } from '../base/compare-text.ts';
+import { compareIp } from '../base/ip.ts';
+import { PROTOCOL_NUMBER } from '../base/protocol.ts';
 import type { IpSetEntry } from '../state/ip-set.ts';
 import type { PlannedEntry } from './service-plan.ts';
 import { SET_ROLES } from './set-names.ts';
 
 const ROLE_INDEX = new Map(SET_ROLES.map((role, index) => [role, index]));
 
-/** A total order: 0 only for entries that are the same. */
+/** Defines a total order: returns 0 only for equal entries. */
 export function compareEntry(a: PlannedEntry, b: PlannedEntry): number {
   return (
     (ROLE_INDEX.get(a.role) ?? 0) - (ROLE_INDEX.get(b.role) ?? 0) ||
     a.family - b.family ||
-    compareContent(a.entry, b.entry)
+    compareContent(a.entry, b.entry) ||
+    compareText(a.portName ?? '', b.portName ?? '')
   );
 }
 
-// Entries of one role have one type.
+// Entries with the same role have the same type.
 function compareContent(a: IpSetEntry, b: IpSetEntry): number {
   return (
     ('address' in a && 'address' in b ? compareIp(a.address, b.address) : 0) ||

@@ -1,8 +1,9 @@
 import { bindExternalAddress } from './bind-address.ts';
 import { type FamilyView, serve } from './family-view.ts';
 import type { PlanDraft } from './plan-draft.ts';
+import { CLAIM_RANK } from './claim-rank.ts';
 
-/** External IPs follow the external traffic policy. */
+/** Plans the external IPs, which follow the external traffic policy. */
 export function planExternalIps(draft: PlanDraft, view: FamilyView): void {
   const role = view.service.externalLocal ? 'EXTERNAL-IP-LOCAL' : 'EXTERNAL-IP';
   for (const address of view.externalIps) {
@@ -10,7 +11,7 @@ export function planExternalIps(draft: PlanDraft, view: FamilyView): void {
     for (const port of view.ports) {
       const { protocol, port: number } = port;
       draft.addEntry(role, view.family, { type: 'hash:ip,port', address, protocol, port: number });
-      serve(draft, view, port, { address, port: number }, port.destinations.external);
+      serve(draft, view, port, { address, port: number, rank: CLAIM_RANK.externalIp }, port.destinations.external);
     }
   }
 }

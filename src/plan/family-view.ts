@@ -1,30 +1,30 @@
 import type { EndpointModel, ServiceModel, ServicePortModel } from '../model/service-model.ts';
-import type { Cidr } from '../net/cidr.ts';
-import { NOTHING } from '../net/exact.ts';
-import { type IpAddress, type IpFamily, familyOf } from '../net/ip.ts';
-import type { Port } from '../net/port.ts';
+import type { Cidr } from '../base/cidr.ts';
+import { EMPTY } from '../base/trim-capacity.ts';
+import { type IpAddress, type IpFamily, familyOf } from '../base/ip.ts';
+import type { Port } from '../base/port.ts';
 import type { RealServer } from '../state/real-server.ts';
 import type { VirtualServer } from '../state/virtual-server.ts';
 import { persistence } from './affinity.ts';
 import { nodePortAddresses } from './node-port-addresses.ts';
 import type { NodeView, PlanConfig } from './plan-config.ts';
-import { only } from './only.ts';
+import { filterUnchanged } from './filter-unchanged.ts';
 import type { PlanDraft } from './plan-draft.ts';
 import { schedulerFlags } from './scheduler-flags.ts';
+import type { ClaimRank } from './claim-rank.ts';
 import type { PlannedUdp } from './service-plan.ts';
-import { type Destinations, type Place, chooseDestinations } from './traffic-policy.ts';
-import { answeringEndpoints } from './udp.ts';
+import { type Destinations, type Place, chooseDestinations, realServers as realServersOf } from './traffic-policy.ts';
 
-/** One port of a service as one family sees it. */
-export interface PortView extends Pick<ServicePortModel, 'protocol' | 'port'> {
+/** One port of a service, with its endpoints of one family. */
+export interface PortView extends Pick<ServicePortModel, 'name' | 'protocol' | 'port'> {
   readonly nodePort: Port | undefined;
   readonly endpoints: readonly EndpointModel[];
   readonly destinations: Destinations;
-  /** For UDP ports only: empty else. */
+  /** UDP only: the serving endpoints on all nodes, so that flows that another node load-balanced are kept. */
   readonly answering: PlannedUdp['answering'];
 }
 
-/** A service as one family sees it: what every rule starts from. */
+/** The parts of a service that belong to one IP family; the input of every planning rule. */
 export interface FamilyView {
   readonly family: IpFamily;
   readonly service: ServiceModel;
@@ -32,18 +32,18 @@ export interface FamilyView {
   readonly clusterIp: IpAddress;
   readonly externalIps: readonly IpAddress[];
   readonly loadBalancerIps: readonly IpAddress[];
-  /** Where node ports are served. */
+  /** The node addresses that serve node ports; empty if no port has a node port. */
   readonly nodeAddresses: readonly IpAddress[];
   readonly ports: readonly PortView[];
-  /** Addresses in these are neither bound nor closed. */
+  /** Service addresses in these networks are neither bound to kube-ipvs0 nor added to KUBE-IPVS-IPS. */
   readonly unboundCidrs: readonly Cidr[];
-  /** Addresses in these are local by a route of the whole network. */
+  /** Service addresses in these networks are not bound, because a local route makes the whole network local. */
   readonly localRouteCidrs: readonly Cidr[];
-  /** What all virtual servers of the service share. */
+  /** Settings of all virtual servers of the service. */
   readonly settings: Pick<VirtualServer, 'scheduler' | 'flags' | 'timeout' | 'prefix'>;
 }
 
-/** undefined when the service has no cluster IP of this family: then it is not served there at all. */
+/** Returns undefined if the service has no cluster IP of this family, because the family is then not served at all. */
 export function familyView(
   service: ServiceModel,
   family: IpFamily,
@@ -53,8 +53,8 @@ export function familyView(
   const ofFamily = (address: IpAddress): boolean => familyOf(address) === family;
   const clusterIp = service.clusterIps.find(ofFamily);
   if (clusterIp === undefined) return undefined;
-  const externalIps = only(service.externalIps, ofFamily);
-  const loadBalancerIps = only(service.loadBalancerIps, ofFamily);
+  const externalIps = filterUnchanged(service.externalIps, ofFamily);
+  const loadBalancerIps = filterUnchanged(service.loadBalancerIps, ofFamily);
   const hasAddress = externalIps.length > 0 || loadBalancerIps.length > 0;
   const hasNodePort = service.ports.some(({ nodePort }) => nodePort !== undefined);
   const { flags, timeout } = persistence(service);
@@ -66,10 +66,10 @@ export function familyView(
     clusterIp,
     externalIps,
     loadBalancerIps,
-    nodeAddresses: hasNodePort ? nodePortAddresses(family, node, config) : NOTHING,
+    nodeAddresses: hasNodePort ? nodePortAddresses(family, node, config) : EMPTY,
     ports: service.ports.map((port) => portView(service, port, family, hasAddress, place)),
-    unboundCidrs: config.unboundCidrs ?? NOTHING,
-    localRouteCidrs: config.localRouteCidrs ?? NOTHING,
+    unboundCidrs: config.unboundCidrs ?? EMPTY,
+    localRouteCidrs: config.localRouteCidrs ?? EMPTY,
     settings: {
       scheduler: config.scheduler,
       flags: flags | schedulerFlags(config.scheduler),
@@ -81,34 +81,44 @@ export function familyView(
 
 function portView(
   service: ServiceModel,
-  { protocol, port, nodePort, endpoints: both }: ServicePortModel,
+  { name, protocol, port, nodePort, endpoints: both }: ServicePortModel,
   family: IpFamily,
   hasAddress: boolean,
   place: Place,
 ): PortView {
-  const endpoints = only(both, ({ address }) => familyOf(address) === family);
+  const endpoints = filterUnchanged(both, ({ address }) => familyOf(address) === family);
   return {
+    name,
     protocol,
     port,
     nodePort,
     endpoints,
     destinations: chooseDestinations(service, endpoints, hasAddress || nodePort !== undefined, place),
-    answering: protocol === 'UDP' ? answeringEndpoints(endpoints) : NOTHING,
+    answering: protocol === 'UDP' ? realServersOf(filterUnchanged(endpoints, isServing)) : EMPTY,
   };
+}
+
+function isServing({ traits }: EndpointModel): boolean {
+  return traits.serving;
 }
 
 /** Adds the virtual server of one port at one address. */
 export function serve(
   draft: PlanDraft,
   view: FamilyView,
-  { protocol, answering }: PortView,
-  at: { readonly address: IpAddress; readonly port: Port },
+  { name: portName, protocol, answering }: PortView,
+  at: { readonly address: IpAddress; readonly port: Port; readonly rank: ClaimRank },
   realServers: readonly RealServer[],
 ): void {
-  const { address, port } = at;
+  const { address, port, rank } = at;
   const { scheduler, flags, timeout, prefix } = view.settings;
   draft.addVirtualServer(
-    { virtualServer: { address, port, protocol, scheduler, flags, timeout, prefix }, realServers },
+    {
+      virtualServer: { address, port, protocol, scheduler, flags, timeout, prefix },
+      realServers,
+      rank,
+      portName,
+    },
     answering,
   );
 }

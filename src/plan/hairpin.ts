@@ -2,14 +2,15 @@ import type { FamilyView } from './family-view.ts';
 import type { PlanDraft } from './plan-draft.ts';
 
 /**
- * A pod that is sent back to itself would see its own address as the client's and answer itself: such flows are masqueraded. Only
- * pods of this node can be hit, for only they send through it.
+ * Masquerades connections of a pod to a service that selects the pod itself. Otherwise, the pod would see its own
+ * address as client and reply to itself. Only local endpoints need this: other pods do not send through this node.
  */
 export function planHairpin(draft: PlanDraft, { family, ports }: FamilyView): void {
-  for (const { protocol, endpoints } of ports) {
-    for (const { local, address, port } of endpoints) {
-      if (!local) continue;
-      draft.addEntry('LOOP-BACK', family, { type: 'hash:ip,port,ip', address, protocol, port, address2: address });
+  for (const { protocol, name, endpoints } of ports) {
+    for (const { address, port, traits } of endpoints) {
+      if (!traits.local) continue;
+      const entry = { type: 'hash:ip,port,ip', address, protocol, port, address2: address } as const;
+      draft.addEntry('LOOP-BACK', family, entry, name);
     }
   }
 }

@@ -1,9 +1,10 @@
 import { bindExternalAddress } from './bind-address.ts';
 import { type FamilyView, serve } from './family-view.ts';
 import type { PlanDraft } from './plan-draft.ts';
+import { CLAIM_RANK } from './claim-rank.ts';
 import { planSourceRanges } from './source-ranges.ts';
 
-/** Load balancer IPs follow the external traffic policy, and let in only who loadBalancerSourceRanges allows. */
+/** Plans load balancer IPs: external traffic policy, and access only for clients in loadBalancerSourceRanges. */
 export function planLoadBalancerIps(draft: PlanDraft, view: FamilyView): void {
   for (const address of view.loadBalancerIps) {
     if (view.ports.length > 0) bindExternalAddress(draft, view, address);
@@ -13,7 +14,7 @@ export function planLoadBalancerIps(draft: PlanDraft, view: FamilyView): void {
       draft.addEntry('LOAD-BALANCER', view.family, entry);
       if (view.service.externalLocal) draft.addEntry('LOAD-BALANCER-LOCAL', view.family, entry);
       planSourceRanges(draft, view, entry);
-      serve(draft, view, port, { address, port: number }, port.destinations.external);
+      serve(draft, view, port, { address, port: number, rank: CLAIM_RANK.loadBalancerIp }, port.destinations.external);
     }
   }
 }

@@ -1,13 +1,8 @@
-import { NOTHING } from '../net/exact.ts';
-import type { IpAddress, IpFamily } from '../net/ip.ts';
-import type { NamespacedName } from '../net/names.ts';
+import { EMPTY } from '../base/trim-capacity.ts';
+import type { IpAddress, IpFamily } from '../base/ip.ts';
+import type { NamespacedName } from '../base/names.ts';
 import type { IpSetEntry } from '../state/ip-set.ts';
-import {
-  type VirtualServerId,
-  type VirtualServerKey,
-  formatVirtualServer,
-  virtualServerKey,
-} from '../state/virtual-server.ts';
+import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 import { PlannedSet, type PlannedSetEntries } from './planned-set.ts';
 import type {
   PlannedEntry,
@@ -16,15 +11,13 @@ import type {
   PlannedVirtualServer,
   ServicePlan,
 } from './service-plan.ts';
-import { samePlanned } from './share-plan.ts';
+import { type Conflict, type ConflictChanges, ServiceClaims } from './service-claims.ts';
 import { SET_ROLES, type SetRole } from './set-names.ts';
 
-/** What must be true of one virtual server now: there as wanted, or gone. */
+/** A virtual server that must match `want`, or must not exist if `want` is undefined. */
 export interface VirtualServerChange {
   readonly id: VirtualServerId;
   readonly want: PlannedVirtualServer | undefined;
-  /** What was wanted of it before; undefined: it was not, or nobody knows whether that is in force. */
-  readonly before: PlannedVirtualServer | undefined;
 }
 
 export interface AddressChange {
@@ -36,33 +29,29 @@ export interface EntryChange extends PlannedEntry {
   readonly wanted: boolean;
 }
 
-/** The net change since the last time it was asked for; what came and went in between is not in it. */
+/** The net change between two calls of takeChanges(). */
 export interface PlanChanges {
   readonly virtualServers: readonly VirtualServerChange[];
   readonly addresses: readonly AddressChange[];
   readonly entries: readonly EntryChange[];
 }
 
-/** Two services that demand the same virtual server: the first by name has it. */
-export interface Conflict {
-  readonly service: NamespacedName;
-  readonly owner: NamespacedName;
-  readonly virtualServer: string;
+/** Other consequences of a changed plan, for all affected services. */
+export interface Consequences {
+  /** Whether the endpoints of any UDP port changed. */
+  readonly udpChanged: boolean;
+  /** Whether a health check port was added or removed, has a new owner, or has a different response. */
+  readonly healthChecksChanged: boolean;
 }
 
-interface Claim {
-  readonly service: NamespacedName;
-  readonly planned: PlannedVirtualServer;
-}
-
-/** A role of one family as one Map key. */
+/** Identifies a set by role and family, as a Map key. */
 export type SetKey = `${SetRole}/${IpFamily}`;
 
 export function setKey(role: SetRole, family: IpFamily): SetKey {
   return (family === 4 ? SET_KEYS_4 : SET_KEYS_6)[role];
 }
 
-// Text that is put together anew each time would have to be hashed each time.
+// These keys are constants, because a concatenated string would be hashed at each lookup.
 const SET_KEYS_4 = setKeys(4);
 const SET_KEYS_6 = setKeys(6);
 
@@ -71,91 +60,122 @@ function setKeys(family: IpFamily): Readonly<Record<SetRole, SetKey>> {
 }
 
 /**
- * All services' plans, merged: what this node's kernel must hold. Several services may demand one address, one set entry or
- * (by mistake) one virtual server; references are counted, so that the last one to leave takes it away. Memory is one
- * reference per demanded object: the objects themselves are the plans'.
+ * The merged plans of all services, which are the desired state of this node's kernel. Each virtual server belongs to
+ * one service (see ServiceClaims); a service that loses one keeps only what its other virtual servers need. Several
+ * services may need the same address or set entry, so addresses and set entries are reference-counted.
  */
 export class NodePlan {
   readonly #services = new Map<NamespacedName, ServicePlan>();
-  /** Who has each virtual server: of all that claim it the first by name. */
-  readonly #virtualServers = new Map<VirtualServerKey, Claim>();
-  /** Those that claim a virtual server and do not get it, ordered by service name; almost always nobody. */
-  readonly #losers = new Map<VirtualServerKey, readonly Claim[]>();
+  /** The granted part of each plan that has lost claims. Usually there is none. */
+  readonly #granted = new Map<NamespacedName, ServicePlan>();
+  readonly #claims = new ServiceClaims((key, id) => this.#rememberVirtualServer(key, id));
   readonly #addresses = new Map<IpAddress, number>();
   readonly #sets = new Map<SetKey, PlannedSet>();
   readonly #healthChecks = new Map<NamespacedName, PlannedHealthCheck>();
 
-  // What was so when changes were last taken, for everything touched since then.
+  // For each object touched since the last takeChanges(): its state at that time.
   readonly #touchedVirtualServers = new Map<
     VirtualServerKey,
     { readonly id: VirtualServerId; readonly before: PlannedVirtualServer | undefined | 'unknown' }
   >();
   readonly #touchedAddresses = new Map<IpAddress, boolean | 'unknown'>();
   #recording = true;
+  #nodeEntries: readonly PlannedEntry[] = EMPTY;
 
-  /** Puts a service's new plan in the place of its old one; undefined: the service is gone. */
-  replace(service: NamespacedName, plan: ServicePlan | undefined): void {
-    const old = this.#services.get(service);
-    if (plan === undefined) this.#services.delete(service);
-    else this.#services.set(service, plan);
-    if (plan?.healthCheck === undefined) this.#healthChecks.delete(service);
-    else this.#healthChecks.set(service, plan.healthCheck);
-    // New demands are counted before old ones are dropped: what both want never reaches zero. What the plans share is not counted at all.
-    if (plan !== undefined) this.#demand(service, plan, old);
-    if (old !== undefined) this.#drop(service, old, plan);
+  /** Replaces the set entries that depend on the node alone. */
+  replaceNodeEntries(entries: readonly PlannedEntry[]): void {
+    for (const entry of entries) this.#set(entry).add(entry, this.#recording);
+    for (const entry of this.#nodeEntries) this.#set(entry).remove(entry, this.#recording);
+    this.#nodeEntries = entries;
   }
 
-  #demand(service: NamespacedName, plan: ServicePlan, old: ServicePlan | undefined): void {
-    plan.virtualServers.forEach((planned, at) => {
-      if (planned !== old?.virtualServers[at]) this.#claim(service, planned);
-    });
+  /** Replaces a service's plan; undefined removes the service. */
+  replace(service: NamespacedName, plan: ServicePlan | undefined): Consequences {
+    const old = this.#services.get(service);
+    const inForce = this.#inForce(service);
+    if (plan === undefined) this.#services.delete(service);
+    else this.#services.set(service, plan);
+    const moved = this.#claims.replace(service, old, plan);
+    let { udpChanged, healthChecksChanged } = this.#enforce(service, inForce);
+    for (const other of moved) {
+      if (other === service) continue;
+      const consequences = this.#enforce(other, this.#inForce(other));
+      udpChanged ||= consequences.udpChanged;
+      healthChecksChanged ||= consequences.healthChecksChanged;
+    }
+    return { udpChanged, healthChecksChanged };
+  }
+
+  /** Returns the granted part of the service's plan. */
+  #inForce(service: NamespacedName): ServicePlan | undefined {
+    return this.#granted.get(service) ?? this.#services.get(service);
+  }
+
+  /** Replaces the references of the plan `before` with those of the granted part of the service's plan. */
+  #enforce(service: NamespacedName, before: ServicePlan | undefined): Consequences {
+    const plan = this.#services.get(service);
+    const after = plan === undefined ? undefined : this.#claims.grant(plan, before);
+    if (after === undefined || after === plan) this.#granted.delete(service);
+    else this.#granted.set(service, after);
+    if (after?.healthCheck === undefined) this.#healthChecks.delete(service);
+    else this.#healthChecks.set(service, after.healthCheck);
+    // Add new references before dropping old ones, so that no shared object is removed meanwhile. Skip identical parts.
+    if (after !== undefined) this.#demand(after, before);
+    if (before !== undefined) this.#drop(before, after);
+    return {
+      udpChanged: (before?.udp ?? EMPTY) !== (after?.udp ?? EMPTY),
+      healthChecksChanged: !sameHealthCheck(before?.healthCheck, after?.healthCheck),
+    };
+  }
+
+  #demand(plan: ServicePlan, old: ServicePlan | undefined): void {
     if (plan.addresses !== old?.addresses) for (const address of plan.addresses) this.#countAddress(address, 1);
     if (plan.entries === old?.entries) return;
     for (const entry of plan.entries) this.#set(entry).add(entry, this.#recording);
   }
 
-  #drop(service: NamespacedName, old: ServicePlan, plan: ServicePlan | undefined): void {
-    for (const id of goneIds(old.virtualServers, plan?.virtualServers ?? NOTHING)) this.#unclaim(service, id);
+  #drop(old: ServicePlan, plan: ServicePlan | undefined): void {
     if (old.addresses !== plan?.addresses) for (const address of old.addresses) this.#countAddress(address, -1);
     if (old.entries === plan?.entries) return;
     for (const entry of old.entries) this.#set(entry).remove(entry, this.#recording);
   }
 
+  /** Returns the service's plan, including lost claims. */
   service(name: NamespacedName): ServicePlan | undefined {
     return this.#services.get(name);
   }
 
-  services(): IterableIterator<ServicePlan> {
-    return this.#services.values();
+  /** Yields the granted part of each service's plan. */
+  *services(): IterableIterator<ServicePlan> {
+    for (const [service, plan] of this.#services) yield this.#granted.get(service) ?? plan;
   }
 
-  /** What the services' health check listeners must answer. */
   get healthChecks(): ReadonlyMap<NamespacedName, PlannedHealthCheck> {
     return this.#healthChecks;
   }
 
   get virtualServerCount(): number {
-    return this.#virtualServers.size;
+    return this.#claims.virtualServerCount;
   }
 
   get addressCount(): number {
     return this.#addresses.size;
   }
 
-  /** Every virtual server that must be there. */
+  /** Yields every virtual server that must exist. */
   *virtualServers(): IterableIterator<PlannedVirtualServer> {
-    for (const { planned } of this.#virtualServers.values()) yield planned;
+    for (const { planned } of this.#claims.owners()) yield planned;
   }
 
   virtualServer(key: VirtualServerKey): PlannedVirtualServer | undefined {
-    return this.#virtualServers.get(key)?.planned;
+    return this.#claims.owner(key)?.planned;
   }
 
-  /** Who may still answer for a virtual server of UDP; nobody where it has no endpoints, or is not ours. */
+  /** Returns the serving endpoints of a UDP virtual server; empty if there are none or no service owns it. */
   answeringAt(key: VirtualServerKey): PlannedUdp['answering'] {
-    const owner = this.#virtualServers.get(key)?.service;
+    const owner = this.#claims.owner(key)?.service;
     const udp = owner === undefined ? undefined : this.#services.get(owner)?.udp;
-    return udp?.find(({ id }) => virtualServerKey(id) === key)?.answering ?? NOTHING;
+    return udp?.find(({ id }) => virtualServerKey(id) === key)?.answering ?? EMPTY;
   }
 
   wantsAddress(address: IpAddress): boolean {
@@ -170,18 +190,17 @@ export class NodePlan {
     return this.#sets.get(setKey(role, family))?.entries ?? NO_ENTRIES;
   }
 
-  /** Services that did not get a virtual server they demand. Costs what they are, however many others there are. */
-  *conflicts(): IterableIterator<Conflict> {
-    for (const [key, losers] of this.#losers) {
-      const owner = this.#virtualServers.get(key);
-      if (owner === undefined) continue;
-      for (const { service, planned } of losers) {
-        yield { service, owner: owner.service, virtualServer: formatVirtualServer(planned.virtualServer) };
-      }
-    }
+  takeConflictChanges(): ConflictChanges {
+    return this.#claims.takeConflictChanges();
   }
 
-  /** Has the next takeChanges() name the virtual server whatever the plan says: its last operation failed, or it drains. */
+  /** Returns the service's lost claims. */
+  conflictsOf(service: NamespacedName): readonly Conflict[] {
+    const plan = this.#services.get(service);
+    return plan === undefined ? EMPTY : this.#claims.conflictsOf(plan);
+  }
+
+  /** Makes takeChanges() include a virtual server whose last operation failed or whose real servers are draining. */
   touchVirtualServer(id: VirtualServerId): void {
     this.#touchedVirtualServers.set(virtualServerKey(id), { id, before: 'unknown' });
   }
@@ -190,13 +209,12 @@ export class NodePlan {
     this.#touchedAddresses.set(address, 'unknown');
   }
 
-  /** The net change since the last call. */
+  /** Returns the net change since the last call. */
   takeChanges(): PlanChanges {
     const virtualServers: VirtualServerChange[] = [];
     for (const [key, { id, before }] of this.#touchedVirtualServers) {
       const want = this.virtualServer(key);
-      if (before === 'unknown') virtualServers.push({ id, want, before: undefined });
-      else if (!sameDemand(before, want)) virtualServers.push({ id, want, before });
+      if (before !== want) virtualServers.push({ id, want });
     }
     const addresses: AddressChange[] = [];
     for (const [address, before] of this.#touchedAddresses) {
@@ -209,47 +227,18 @@ export class NodePlan {
     return { virtualServers, addresses, entries };
   }
 
-  /** Remembers no changes until they are next asked for: for whoever looks at everything anyway, as a first sync does. */
+  /** Stops recording until takeChanges() or forgetChanges(), because a first sync compares everything anyway. */
   ignoreChanges(): void {
     this.forgetChanges();
     this.#recording = false;
   }
 
-  /** As takeChanges(), but costs nothing, however much has changed. */
+  /** Discards the recorded changes and resumes recording. */
   forgetChanges(): void {
     this.#recording = true;
     this.#touchedVirtualServers.clear();
     this.#touchedAddresses.clear();
     for (const set of this.#sets.values()) set.forgetChanges();
-  }
-
-  #claim(service: NamespacedName, planned: PlannedVirtualServer): void {
-    const key = virtualServerKey(planned.virtualServer);
-    this.#rememberVirtualServer(key, planned.virtualServer);
-    const claim = { service, planned };
-    const owner = this.#virtualServers.get(key);
-    if (owner === undefined || owner.service === service) this.#virtualServers.set(key, claim);
-    else this.#settle(key, [...this.#claimsOfOthers(key, service), claim]);
-  }
-
-  #unclaim(service: NamespacedName, id: VirtualServerId): void {
-    const key = virtualServerKey(id);
-    this.#rememberVirtualServer(key, id);
-    this.#settle(key, this.#claimsOfOthers(key, service));
-  }
-
-  #claimsOfOthers(key: VirtualServerKey, service: NamespacedName): Claim[] {
-    const owner = this.#virtualServers.get(key);
-    const all = owner === undefined ? [] : [owner, ...(this.#losers.get(key) ?? [])];
-    return all.filter((claim) => claim.service !== service);
-  }
-
-  #settle(key: VirtualServerKey, claims: readonly Claim[]): void {
-    const [owner, ...losers] = claims.toSorted((a, b) => (a.service < b.service ? -1 : 1));
-    if (owner === undefined) this.#virtualServers.delete(key);
-    else this.#virtualServers.set(key, owner);
-    if (losers.length === 0) this.#losers.delete(key);
-    else this.#losers.set(key, losers);
   }
 
   #rememberVirtualServer(key: VirtualServerKey, { address, port, protocol }: VirtualServerId): void {
@@ -274,26 +263,11 @@ export class NodePlan {
 
 const NO_ENTRIES: PlannedSetEntries = new Map();
 
-function sameDemand(a: PlannedVirtualServer | undefined, b: PlannedVirtualServer | undefined): boolean {
-  return a === undefined || b === undefined ? a === b : samePlanned(a, b);
+function sameHealthCheck(a: PlannedHealthCheck | undefined, b: PlannedHealthCheck | undefined): boolean {
+  return a?.port === b?.port && a?.localEndpoints === b?.localEndpoints;
 }
 
-/** Virtual servers that are not there afterwards. */
-function goneIds(
-  before: readonly PlannedVirtualServer[],
-  after: readonly PlannedVirtualServer[],
-): readonly VirtualServerId[] {
-  const key = ({ virtualServer }: PlannedVirtualServer): VirtualServerKey => virtualServerKey(virtualServer);
-  const inPlace = (planned: PlannedVirtualServer, at: number): boolean => {
-    const other = after[at];
-    return other !== undefined && key(other) === key(planned);
-  };
-  if (before.every(inPlace)) return NOTHING;
-  const kept = new Set(after.map(key));
-  return before.filter((planned) => !kept.has(key(planned))).map(({ virtualServer }) => virtualServer);
-}
-
-/** The entries alone, for operations that carry them. */
+/** Returns the entries of a set without role and family. */
 export function plannedEntries(entries: PlannedSetEntries): IpSetEntry[] {
   return Array.from(entries.values(), ({ entry }) => entry);
 }

@@ -1,4 +1,4 @@
-import { cidrContains, cidrFamily } from '../net/cidr.ts';
+import { cidrContains, cidrFamily } from '../base/cidr.ts';
 import {
   type IpAddress,
   type IpFamily,
@@ -7,12 +7,12 @@ import {
   isLinkLocal6,
   isLoopback,
   isUnspecified,
-} from '../net/ip.ts';
+} from '../base/ip.ts';
 import type { NodeView, PlanConfig } from './plan-config.ts';
 
 /**
- * Where node ports are served: the addresses of this node's interfaces that nodePortAddresses selects, all of a family that it
- * does not mention. Never loopback, for IPVS cannot answer there, and a client would hang instead of being refused.
+ * Returns the interface addresses that serve node ports: those in the nodePortAddresses CIDRs, or all if no CIDR is of
+ * this family. Loopback is excluded, because IPVS cannot serve it and clients would hang instead of being refused.
  */
 export function nodePortAddresses(
   family: IpFamily,

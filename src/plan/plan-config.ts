@@ -1,43 +1,43 @@
-import type { Cidr } from '../net/cidr.ts';
-import type { IpAddress, IpFamily } from '../net/ip.ts';
-import type { Port } from '../net/port.ts';
+import type { Cidr } from '../base/cidr.ts';
+import type { IpAddress, IpFamily } from '../base/ip.ts';
+import type { Port } from '../base/port.ts';
 
-/** How "this packet comes from a pod of this node" is told, for one family. */
+/** How to recognize packets from pods of this node, for one family. */
 export type LocalDetector =
   | { readonly kind: 'cidr'; readonly cidr: Cidr }
   | { readonly kind: 'bridge'; readonly interfaceName: string }
   | { readonly kind: 'interface-prefix'; readonly prefix: string };
 
-/** Everything of the configuration that decides what a Service demands of the kernel. */
+/** The part of the configuration that plans depend on. */
 export interface PlanConfig {
   readonly scheduler: string;
   readonly families: readonly IpFamily[];
-  /** Our node's name, lower case: what makes an endpoint local. */
+  /** Name of our node, lower case. Endpoints on it are local. */
   readonly nodeName: string;
-  /** Empty for a family: every address. */
+  /** Selects the addresses that serve node ports. A family without a CIDR uses all its addresses. */
   readonly nodePortAddresses: readonly Cidr[];
   readonly masqueradeAll: boolean;
-  /** 1 << masqueradeBit */
+  /** The value 1 << masqueradeBit. */
   readonly masqueradeMark: number;
   readonly localDetectors: Readonly<Partial<Record<IpFamily, LocalDetector>>>;
-  /** Source ports that masquerading may use, if it must keep clear of NodePorts. */
+  /** The source port range for masquerading, if it must avoid node ports. */
   readonly masqueradePorts?: { readonly from: Port; readonly to: Port };
-  /** Service addresses in these are served, but neither bound to kube-ipvs0 nor closed; absent: every one is bound. */
+  /** Service addresses in these networks are neither bound to kube-ipvs0 nor added to KUBE-IPVS-IPS. */
   readonly unboundCidrs?: readonly Cidr[];
-  /** A local route stands for the service addresses in these: none of them is bound; absent: every one is. */
+  /** Service addresses in these networks are not bound, because a local route covers them. */
   readonly localRouteCidrs?: readonly Cidr[];
-  /** iptables knows --random-fully. */
+  /** Whether iptables supports --random-fully. */
   readonly randomFully: boolean;
 }
 
-/** What the plan must know of the node itself. */
+/** The part of the node's state that plans depend on. */
 export interface NodeView {
-  /** Zone label topology.kubernetes.io/zone; "" when it has none. */
+  /** Value of the label topology.kubernetes.io/zone; empty if the Node does not have it. */
   readonly zone: string;
-  /** Primary address of each family: InternalIP before ExternalIP, as the Node object says (or --bind-address). */
+  /** The primary address of each family (see nodeIps in src/model/node.ts). */
   readonly nodeIps: readonly IpAddress[];
   /** Every InternalIP and ExternalIP in the Node object. */
   readonly reportedAddresses: readonly IpAddress[];
-  /** Addresses on this node's interfaces but kube-ipvs0; loopback and link-local included. */
+  /** Addresses of all interfaces except kube-ipvs0, including loopback; without tentative and IPv6 link-local ones. */
   readonly interfaceAddresses: readonly IpAddress[];
 }

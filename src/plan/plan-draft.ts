@@ -1,11 +1,13 @@
 import type { ServiceDefinition } from '../model/service-model.ts';
-import { eachOnce } from '../net/each-once.ts';
-import { exact } from '../net/exact.ts';
-import { type IpAddress, type IpFamily, compareIp } from '../net/ip.ts';
+import { sortedUnique } from '../base/sorted-unique.ts';
+import { EMPTY, trimCapacity } from '../base/trim-capacity.ts';
+import { compareText } from '../base/compare-text.ts';
+import { type IpAddress, type IpFamily, compareIp } from '../base/ip.ts';
 import type { IpSetEntry } from '../state/ip-set.ts';
 import { compareVirtualServer } from '../state/virtual-server.ts';
 import { compareEntry } from './entry-order.ts';
-import { only } from './only.ts';
+import { standsWith } from './granted-plan.ts';
+import { filterUnchanged } from './filter-unchanged.ts';
 import type {
   PlanWarning,
   PlannedEntry,
@@ -16,31 +18,31 @@ import type {
 } from './service-plan.ts';
 import type { SetRole } from './set-names.ts';
 
-const NO_LOCAL_NOWHERE: ServicePlan['noLocalEndpoints'] = Object.freeze({ internal: false, external: false });
+const NO_LOCAL_ENDPOINTS: ServicePlan['noLocalEndpoints'] = Object.freeze({ internal: EMPTY, external: EMPTY });
 
-/** A plan in the making: rules add to it in any order, and twice if they like; the finished plan is sorted and has each once. */
+/** Collects a plan. Rules may add items in any order and repeatedly; the finished plan is sorted and unique. */
 export class PlanDraft {
   readonly #virtualServers: PlannedVirtualServer[] = [];
-  readonly #udp: PlannedUdp[] = [];
+  /** For each UDP virtual server, its serving endpoints on all nodes. */
+  readonly #answering = new Map<PlannedVirtualServer, PlannedUdp['answering']>();
   readonly #addresses: IpAddress[] = [];
   readonly #entries: PlannedEntry[] = [];
   readonly #warnings: PlanWarning[] = [];
-  #noLocal = NO_LOCAL_NOWHERE;
+  #noLocalEndpoints = NO_LOCAL_ENDPOINTS;
   #healthCheck: PlannedHealthCheck | undefined;
 
-  /** Of two with one address, port and protocol the first counts. */
+  /** Of virtual servers with equal address, port and protocol, the lowest rank wins, then the first one added. */
   addVirtualServer(planned: PlannedVirtualServer, answering: PlannedUdp['answering']): void {
     this.#virtualServers.push(planned);
-    const { address, port, protocol } = planned.virtualServer;
-    if (protocol === 'UDP') this.#udp.push({ id: { address, port, protocol }, answering });
+    if (planned.virtualServer.protocol === 'UDP') this.#answering.set(planned, answering);
   }
 
   addAddress(address: IpAddress): void {
     this.#addresses.push(address);
   }
 
-  addEntry(role: SetRole, family: IpFamily, entry: IpSetEntry): void {
-    this.#entries.push({ role, family, entry });
+  addEntry(role: SetRole, family: IpFamily, entry: IpSetEntry, portName?: string): void {
+    this.#entries.push(portName === undefined ? { role, family, entry } : { role, family, entry, portName });
   }
 
   addWarning(warning: PlanWarning): void {
@@ -51,42 +53,65 @@ export class PlanDraft {
     this.#healthCheck = healthCheck;
   }
 
-  setNoLocal({ internalLocal, externalLocal }: Pick<ServiceDefinition, 'internalLocal' | 'externalLocal'>): void {
-    const { internal, external } = this.#noLocal;
-    this.#noLocal = { internal: internal || internalLocal, external: external || externalLocal };
+  addNoLocalEndpoints(
+    family: IpFamily,
+    { internalLocal, externalLocal }: Pick<ServiceDefinition, 'internalLocal' | 'externalLocal'>,
+  ): void {
+    const { internal, external } = this.#noLocalEndpoints;
+    this.#noLocalEndpoints = {
+      internal: internalLocal ? [...internal, family] : internal,
+      external: externalLocal ? [...external, family] : external,
+    };
   }
 
-  finish(service: ServicePlan['service']): ServicePlan {
+  finish({ name, createdAt }: Pick<ServiceDefinition, 'name' | 'createdAt'>): ServicePlan {
+    const claims = sortedUnique(this.#virtualServers, compareClaims);
+    const virtualServers = filterUnchanged(claims, isFirstOfItsKey);
+    // Remove the entries of virtual servers that lost to a lower rank.
+    const entries =
+      virtualServers === claims
+        ? this.#entries
+        : this.#entries.filter(standsWith(virtualServers, NO_ADDRESSES, this.#healthCheck !== undefined));
     return {
-      service,
-      virtualServers: sortedOnce(this.#virtualServers, comparePlanned),
+      service: name,
+      ...(createdAt === undefined ? {} : { createdAt }),
+      virtualServers: trimCapacity(virtualServers),
       addresses: sortedOnce(this.#addresses, compareIp),
-      entries: sortedOnce(this.#entries, compareEntry),
+      entries: sortedOnce(entries, compareEntry),
       ...(this.#healthCheck === undefined ? {} : { healthCheck: this.#healthCheck }),
-      udp: exact(only(sortedOnce(this.#udp, compareUdp), ({ answering }) => answering.length > 0)),
-      noLocalEndpoints: this.#noLocal,
+      udp: this.#udpOf(virtualServers),
+      noLocalEndpoints: this.#noLocalEndpoints,
       warnings: sortedOnce(this.#warnings, compareWarning),
     };
   }
+
+  #udpOf(virtualServers: readonly PlannedVirtualServer[]): readonly PlannedUdp[] {
+    if (this.#answering.size === 0) return EMPTY;
+    const udp: PlannedUdp[] = [];
+    for (const planned of virtualServers) {
+      const answering = this.#answering.get(planned) ?? EMPTY;
+      const { address, port, protocol } = planned.virtualServer;
+      if (answering.length > 0) udp.push({ id: { address, port, protocol }, answering });
+    }
+    return trimCapacity(udp);
+  }
 }
 
-/** For keeping. Mostly they stand as they should already: the rules are asked in the order of what they add. */
+const NO_ADDRESSES: ReadonlySet<IpAddress> = new Set();
+
 function sortedOnce<T>(items: readonly T[], compare: (a: T, b: T) => number): readonly T[] {
-  return exact(eachOnce(items, compare));
+  return trimCapacity(sortedUnique(items, compare));
 }
 
-function comparePlanned(a: PlannedVirtualServer, b: PlannedVirtualServer): number {
-  return compareVirtualServer(a.virtualServer, b.virtualServer);
+function compareClaims(a: PlannedVirtualServer, b: PlannedVirtualServer): number {
+  return compareVirtualServer(a.virtualServer, b.virtualServer) || a.rank - b.rank;
 }
 
-function compareUdp(a: PlannedUdp, b: PlannedUdp): number {
-  return compareVirtualServer(a.id, b.id);
+function isFirstOfItsKey(planned: PlannedVirtualServer, at: number, sorted: readonly PlannedVirtualServer[]): boolean {
+  const before = sorted[at - 1];
+  return before === undefined || compareVirtualServer(before.virtualServer, planned.virtualServer) !== 0;
 }
 
 function compareWarning(a: PlanWarning, b: PlanWarning): number {
   return compareText(a.reason, b.reason) || compareText(a.message, b.message);
-}
-
-function compareText(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

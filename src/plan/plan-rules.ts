@@ -1,5 +1,5 @@
-import type { IpFamily } from '../net/ip.ts';
-import type { RuleJump, RuleSet, RuleTable } from '../state/rule-set.ts';
+import type { IpFamily } from '../base/ip.ts';
+import type { RuleChain, RuleJump, RuleSet, RuleTable } from '../state/rule-set.ts';
 import type { PlanConfig } from './plan-config.ts';
 import {
   acceptChain,
@@ -11,16 +11,14 @@ import {
 } from './rules/filter-chains.ts';
 import { loadBalancerChain, markChain, nodePortChain } from './rules/marking-chains.ts';
 import { postroutingChain } from './rules/postrouting-chain.ts';
+import type { Rule } from './rules/rule.ts';
 import { servicesChain } from './rules/services-chain.ts';
 
 const SERVICE_PORTALS = 'kubernetes service portals';
 const ACCESS_FILTER = 'kubernetes ipvs access filter';
 const FIREWALL = 'kube-proxy firewall rules';
 
-/**
- * Each inserted first in turn, so in INPUT and FORWARD the refusals (KUBE-IPVS-FILTER, KUBE-PROXY-FIREWALL) stand before
- * what accepts.
- */
+/** Inserted at the head of their chains in this order: in INPUT and FORWARD, dropping chains precede accepting ones. */
 const JUMPS: readonly RuleJump[] = [
   jump('mangle', 'OUTPUT', 'KUBE-PROXY-FIREWALL', FIREWALL),
   jump('nat', 'OUTPUT', 'KUBE-SERVICES', SERVICE_PORTALS),
@@ -39,33 +37,52 @@ function jump(table: RuleTable, from: string, to: string, comment: string): Rule
   return { table, from, to, comment };
 }
 
+interface ChainPlan extends Pick<RuleChain, 'table' | 'name'> {
+  readonly rules: (config: PlanConfig, family: IpFamily) => readonly Rule[];
+}
+
+const CHAINS: readonly ChainPlan[] = [
+  { table: 'mangle', name: 'KUBE-PROXY-FIREWALL', rules: (_config, family) => firewallChain(family) },
+  { table: 'mangle', name: 'KUBE-SOURCE-RANGES-FIREWALL', rules: (_config, family) => sourceRangesChain(family) },
+  { table: 'nat', name: 'KUBE-SERVICES', rules: servicesChain },
+  { table: 'nat', name: 'KUBE-LOAD-BALANCER', rules: (_config, family) => loadBalancerChain(family) },
+  { table: 'nat', name: 'KUBE-NODE-PORT', rules: (_config, family) => nodePortChain(family) },
+  { table: 'nat', name: 'KUBE-MARK-MASQ', rules: ({ masqueradeMark }) => markChain(masqueradeMark) },
+  { table: 'nat', name: 'KUBE-POSTROUTING', rules: postroutingChain },
+  { table: 'filter', name: 'KUBE-FORWARD', rules: ({ masqueradeMark }) => forwardChain(masqueradeMark) },
+  { table: 'filter', name: 'KUBE-NODE-PORT', rules: (_config, family) => healthCheckChain(family) },
+  { table: 'filter', name: 'KUBE-PROXY-FIREWALL', rules: (_config, family) => firewallChain(family) },
+  { table: 'filter', name: 'KUBE-SOURCE-RANGES-FIREWALL', rules: (_config, family) => sourceRangesChain(family) },
+  { table: 'filter', name: 'KUBE-IPVS-FILTER', rules: accessFilterChain },
+  { table: 'filter', name: 'KUBE-IPVS-OUT-FILTER', rules: () => [] },
+  { table: 'filter', name: 'KUBE-IPVS-ACCEPT', rules: (_config, family) => acceptChain(family) },
+];
+
 /**
- * All rules of one family. They never change while we run: whatever depends on a service is in a set, and every set is always
- * there.
+ * Returns all rules of one IP family. They do not change while the program runs, because everything that depends on a
+ * Service is in an ipset, and all ipsets always exist.
  *
- * The node's own connections to load balancer IPs are held to the source ranges in table mangle: in OUTPUT of filter IPVS has
- * already put the endpoint in the place of the service's address, which only one rule for each service could tell again.
- * KUBE-IPVS-OUT-FILTER, where kube-proxy has those, is kept empty.
+ * The node's own connections to load balancer IPs are checked against the source ranges in OUTPUT of table mangle,
+ * because in OUTPUT of table filter IPVS has already replaced the service address with an endpoint address. kube-proxy
+ * checks them in table filter, with one rule for each service in KUBE-IPVS-OUT-FILTER; that chain is kept, but empty.
  */
 export function planRules(config: PlanConfig, family: IpFamily): RuleSet {
   return {
     family,
-    chains: [
-      { table: 'mangle', name: 'KUBE-PROXY-FIREWALL', rules: firewallChain(family) },
-      { table: 'mangle', name: 'KUBE-SOURCE-RANGES-FIREWALL', rules: sourceRangesChain(family) },
-      { table: 'nat', name: 'KUBE-SERVICES', rules: servicesChain(config, family) },
-      { table: 'nat', name: 'KUBE-LOAD-BALANCER', rules: loadBalancerChain(family) },
-      { table: 'nat', name: 'KUBE-NODE-PORT', rules: nodePortChain(family) },
-      { table: 'nat', name: 'KUBE-MARK-MASQ', rules: markChain(config.masqueradeMark) },
-      { table: 'nat', name: 'KUBE-POSTROUTING', rules: postroutingChain(config, family) },
-      { table: 'filter', name: 'KUBE-FORWARD', rules: forwardChain(config.masqueradeMark) },
-      { table: 'filter', name: 'KUBE-NODE-PORT', rules: healthCheckChain(family) },
-      { table: 'filter', name: 'KUBE-PROXY-FIREWALL', rules: firewallChain(family) },
-      { table: 'filter', name: 'KUBE-SOURCE-RANGES-FIREWALL', rules: sourceRangesChain(family) },
-      { table: 'filter', name: 'KUBE-IPVS-FILTER', rules: accessFilterChain(config, family) },
-      { table: 'filter', name: 'KUBE-IPVS-OUT-FILTER', rules: [] },
-      { table: 'filter', name: 'KUBE-IPVS-ACCEPT', rules: acceptChain(family) },
-    ],
+    chains: CHAINS.map(({ table, name, rules }) => ({ table, name, rules: rules(config, family) })),
     jumps: JUMPS,
+    optionalTables: {
+      mangle: "this node's own connections to load balancer IPs are not held to the source ranges",
+    },
   };
+}
+
+/**
+ * Returns the chains (without rules) and jumps that clean-up removes: ours, and KUBE-FIREWALL of table nat, where
+ * kube-proxy up to 1.25 drops clients outside the source ranges. KUBE-FIREWALL of table filter and KUBE-MARK-DROP
+ * belong to the kubelet.
+ */
+export function rulesToRemove(family: IpFamily): RuleSet {
+  const chains = CHAINS.map(({ table, name }): RuleChain => ({ table, name, rules: [] }));
+  return { family, chains: [...chains, { table: 'nat', name: 'KUBE-FIREWALL', rules: [] }], jumps: JUMPS };
 }

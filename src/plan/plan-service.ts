@@ -1,5 +1,5 @@
 import type { ServiceModel } from '../model/service-model.ts';
-import { IP_FAMILIES } from '../net/ip.ts';
+import { IP_FAMILIES } from '../base/ip.ts';
 import { planClusterIp } from './cluster-ip.ts';
 import { planExternalIps } from './external-ip.ts';
 import { type FamilyView, familyView } from './family-view.ts';
@@ -11,7 +11,7 @@ import type { NodeView, PlanConfig } from './plan-config.ts';
 import { PlanDraft } from './plan-draft.ts';
 import type { ServicePlan } from './service-plan.ts';
 
-/** In this order: of two that want one virtual server the first has it. Entries come in the order in which they are sorted. */
+/** In the order of SET_ROLES, so that the entries of most plans are already sorted. */
 const FAMILY_RULES: readonly ((draft: PlanDraft, view: FamilyView) => void)[] = [
   planHairpin,
   planClusterIp,
@@ -20,7 +20,7 @@ const FAMILY_RULES: readonly ((draft: PlanDraft, view: FamilyView) => void)[] = 
   planNodePorts,
 ];
 
-/** All that a service demands of this node's kernel. Pure: the same service, node and configuration give an equal plan. */
+/** Returns the plan of a service: all kernel objects that it needs on this node. */
 export function planService(service: ServiceModel, node: NodeView, config: PlanConfig): ServicePlan {
   const draft = new PlanDraft();
   const views: FamilyView[] = [];
@@ -29,9 +29,10 @@ export function planService(service: ServiceModel, node: NodeView, config: PlanC
     if (view === undefined) continue;
     views.push(view);
     for (const rule of FAMILY_RULES) rule(draft, view);
-    if (view.ports.some(({ destinations }) => destinations.noLocal)) draft.setNoLocal(service);
+    if (view.ports.some(({ destinations }) => destinations.noLocalEndpoints))
+      draft.addNoLocalEndpoints(family, service);
   }
   planHealthCheck(draft, views);
   for (const warning of service.warnings) draft.addWarning(warning);
-  return draft.finish(service.name);
+  return draft.finish(service);
 }

@@ -1,19 +1,19 @@
 import { type IpSetEntryKey, ipSetEntryKey } from '../state/ip-set.ts';
 import type { PlannedEntry } from './service-plan.ts';
 
-/** Entries of one set. */
+/** The entries of one set, by key. */
 export type PlannedSetEntries = ReadonlyMap<IpSetEntryKey, PlannedEntry>;
 
 interface TouchedEntry {
   readonly entry: PlannedEntry;
-  /** Whether it was wanted when changes were last taken. */
+  /** Whether the entry was in the set at the last takeChanges(). */
   readonly before: boolean;
 }
 
-/** One set as all services want it. References are counted: an entry stays until the last one who wants it has left. */
+/** The desired entries of a set. They are reference-counted: an entry is removed with its last reference. */
 export class PlannedSet {
   readonly #entries = new Map<IpSetEntryKey, PlannedEntry>();
-  /** References beyond the first: hardly any entry has them. */
+  /** The number of references beyond the first one, for the few entries that have several. */
   readonly #more = new Map<IpSetEntryKey, number>();
   readonly #touched = new Map<IpSetEntryKey, TouchedEntry>();
 
@@ -38,7 +38,7 @@ export class PlannedSet {
     else this.#more.set(key, more - 1);
   }
 
-  /** What came or went since the last call. */
+  /** Yields the entries added or removed since the last call. */
   *takeChanges(): Generator<PlannedEntry & { readonly wanted: boolean }, void> {
     for (const [key, { entry, before }] of this.#touched) {
       const wanted = this.#entries.has(key);

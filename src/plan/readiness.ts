@@ -1,22 +1,22 @@
 import type { EndpointModel } from '../model/service-model.ts';
-import { only } from './only.ts';
+import { filterUnchanged } from './filter-unchanged.ts';
 
-export function isReady({ ready }: EndpointModel): boolean {
-  return ready;
+export function isReady({ traits }: EndpointModel): boolean {
+  return traits.ready;
 }
 
-/** The last resort while everything is being replaced: they are on their way out, but still answer. */
-function isDraining({ serving, terminating }: EndpointModel): boolean {
-  return serving && terminating;
+/** Whether the endpoint is terminating but still serving. Such endpoints are used only while no endpoint is ready. */
+function isDraining({ traits }: EndpointModel): boolean {
+  return traits.serving && traits.terminating;
 }
 
-/** All that are ready; if none is, all that terminate and still serve. */
+/** Returns the ready endpoints; if there are none, those that terminate and still serve. */
 export function readyElseDraining(endpoints: readonly EndpointModel[]): readonly EndpointModel[] {
-  const ready = only(endpoints, isReady);
-  return ready.length > 0 ? ready : only(endpoints, isDraining);
+  const ready = filterUnchanged(endpoints, isReady);
+  return ready.length > 0 ? ready : filterUnchanged(endpoints, isDraining);
 }
 
-/** Someone, on some node, could take a connection. */
+/** Whether any endpoint, on any node, accepts connections. */
 export function anyUsable(endpoints: readonly EndpointModel[]): boolean {
-  return endpoints.some((endpoint) => endpoint.ready || isDraining(endpoint));
+  return endpoints.some((endpoint) => isReady(endpoint) || isDraining(endpoint));
 }

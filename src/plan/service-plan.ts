@@ -1,54 +1,62 @@
-import type { IpAddress, IpFamily } from '../net/ip.ts';
-import type { NamespacedName } from '../net/names.ts';
-import type { Port } from '../net/port.ts';
+import type { IpAddress, IpFamily } from '../base/ip.ts';
+import type { NamespacedName } from '../base/names.ts';
+import type { Port } from '../base/port.ts';
 import type { IpSetEntry } from '../state/ip-set.ts';
 import type { RealServer } from '../state/real-server.ts';
 import type { VirtualServer, VirtualServerId } from '../state/virtual-server.ts';
+import type { ClaimRank } from './claim-rank.ts';
 import type { SetRole } from './set-names.ts';
 
-/** A virtual server with all its real servers: weight 1 each, no duplicates, sorted by address then port. */
+/** A virtual server, and its real servers sorted by address and port, without duplicates. */
 export interface PlannedVirtualServer {
   readonly virtualServer: VirtualServer;
   readonly realServers: readonly RealServer[];
+  readonly rank: ClaimRank;
+  /** Name of the Service port; unique within the protocol. */
+  readonly portName: string;
 }
 
-/** An entry that a set must hold. */
+/** An entry that a set must contain. */
 export interface PlannedEntry {
   readonly role: SetRole;
   readonly family: IpFamily;
   readonly entry: IpSetEntry;
+  /** Name of the Service port; only for LOOP-BACK, whose entries contain the endpoint, not the service address. */
+  readonly portName?: string;
 }
 
-/** What a service's healthCheckNodePort listener must answer. */
+/** The response data of a service's healthCheckNodePort listener. */
 export interface PlannedHealthCheck {
   readonly port: Port;
-  /** Distinct local ready endpoints, over both families. */
+  /** The number of local ready endpoints of both families. */
   readonly localEndpoints: number;
 }
 
-/** For the clean-up of UDP flows: a virtual server, and who may still answer for it (serving endpoints of any node). */
+/** Input of the UDP flow clean-up: a virtual server and its serving endpoints on all nodes. */
 export interface PlannedUdp {
   readonly id: VirtualServerId;
-  readonly answering: readonly Pick<RealServer, 'address' | 'port'>[];
+  readonly answering: readonly RealServer[];
 }
 
-/** Something about the service that its owner should hear of; everything else of it is programmed all the same. */
+/** A problem to report to the owner of the service; the rest of the service is programmed. */
 export interface PlanWarning {
-  /** Stable word for tests and metrics, e.g. "invalid-address", "node-owns-address". */
+  /** Stable identifier, e.g. "invalid-address", "node-owns-address". */
   readonly reason: string;
   readonly message: string;
 }
 
-/** All that one Service demands of this node's kernel. A value: two plans that demand the same are deeply equal. */
+/** All kernel objects that a Service needs on this node. Two plans with the same content are deeply equal. */
 export interface ServicePlan {
   readonly service: NamespacedName;
+  /** Creation time in seconds since 1970; absent if unknown. */
+  readonly createdAt?: number;
   readonly virtualServers: readonly PlannedVirtualServer[];
-  /** To be bound to kube-ipvs0. */
+  /** Addresses to bind to kube-ipvs0. */
   readonly addresses: readonly IpAddress[];
   readonly entries: readonly PlannedEntry[];
   readonly healthCheck?: PlannedHealthCheck;
   readonly udp: readonly PlannedUdp[];
-  /** A Local policy that found endpoints somewhere, but none here (metric no_local_endpoints). */
-  readonly noLocalEndpoints: { readonly internal: boolean; readonly external: boolean };
+  /** Families with a Local policy and usable endpoints only on other nodes (metric no_local_endpoints). */
+  readonly noLocalEndpoints: { readonly internal: readonly IpFamily[]; readonly external: readonly IpFamily[] };
   readonly warnings: readonly PlanWarning[];
 }

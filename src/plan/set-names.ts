@@ -1,31 +1,47 @@
-import type { IpFamily } from '../net/ip.ts';
+import type { IpFamily } from '../base/ip.ts';
 import type { IpSet, IpSetType } from '../state/ip-set.ts';
+import { CLAIM_RANK, type ClaimRank } from './claim-rank.ts';
 
-/** The sets by what they are for; the names in the kernel follow from it and the family. */
-export type SetRole = keyof typeof SET_TYPES;
+interface SetKind {
+  readonly type: IpSetType;
+  /** Present if entries identify virtual servers (by address and port, or by node port): the rank of these. */
+  readonly rank?: ClaimRank;
+  /** The protocol of the ports in a bitmap, whose entries do not contain it. */
+  readonly protocol?: 'TCP' | 'UDP';
+}
 
-/** Base names (without the KUBE- or KUBE-6- prefix) and types, as kube-proxy has them: other tools look for these. */
-export const SET_TYPES = {
-  'LOOP-BACK': 'hash:ip,port,ip',
-  'CLUSTER-IP': 'hash:ip,port',
-  'EXTERNAL-IP': 'hash:ip,port',
-  'EXTERNAL-IP-LOCAL': 'hash:ip,port',
-  'LOAD-BALANCER': 'hash:ip,port',
-  'LOAD-BALANCER-LOCAL': 'hash:ip,port',
-  'LOAD-BALANCER-FW': 'hash:ip,port',
-  'LOAD-BALANCER-SOURCE-CIDR': 'hash:ip,port,net',
-  'LOAD-BALANCER-SOURCE-IP': 'hash:ip,port,ip',
-  'NODE-PORT-TCP': 'bitmap:port',
-  'NODE-PORT-LOCAL-TCP': 'bitmap:port',
-  'NODE-PORT-UDP': 'bitmap:port',
-  'NODE-PORT-LOCAL-UDP': 'bitmap:port',
-  'NODE-PORT-SCTP-HASH': 'hash:ip,port',
-  'NODE-PORT-LOCAL-SCTP-HASH': 'hash:ip,port',
-  'HEALTH-CHECK-NODE-PORT': 'bitmap:port',
-  'IPVS-IPS': 'hash:ip',
-} as const satisfies Record<string, IpSetType>;
+const { clusterIp, externalIp, loadBalancerIp, nodePort } = CLAIM_RANK;
 
-export const SET_ROLES = Object.keys(SET_TYPES) as readonly SetRole[];
+/** The sets by purpose. Names (without the KUBE- or KUBE-6- prefix) and types are those of kube-proxy, unless noted. */
+export const SETS = {
+  'LOOP-BACK': { type: 'hash:ip,port,ip' },
+  'CLUSTER-IP': { type: 'hash:ip,port', rank: clusterIp },
+  'EXTERNAL-IP': { type: 'hash:ip,port', rank: externalIp },
+  'EXTERNAL-IP-LOCAL': { type: 'hash:ip,port', rank: externalIp },
+  'LOAD-BALANCER': { type: 'hash:ip,port', rank: loadBalancerIp },
+  'LOAD-BALANCER-LOCAL': { type: 'hash:ip,port', rank: loadBalancerIp },
+  'LOAD-BALANCER-FW': { type: 'hash:ip,port', rank: loadBalancerIp },
+  'LOAD-BALANCER-SOURCE-CIDR': { type: 'hash:ip,port,net', rank: loadBalancerIp },
+  'LOAD-BALANCER-SOURCE-IP': { type: 'hash:ip,port,ip', rank: loadBalancerIp },
+  'NODE-PORT-TCP': { type: 'bitmap:port', rank: nodePort, protocol: 'TCP' },
+  'NODE-PORT-LOCAL-TCP': { type: 'bitmap:port', rank: nodePort, protocol: 'TCP' },
+  'NODE-PORT-UDP': { type: 'bitmap:port', rank: nodePort, protocol: 'UDP' },
+  'NODE-PORT-LOCAL-UDP': { type: 'bitmap:port', rank: nodePort, protocol: 'UDP' },
+  'NODE-PORT-SCTP-HASH': { type: 'hash:ip,port', rank: nodePort },
+  'NODE-PORT-LOCAL-SCTP-HASH': { type: 'hash:ip,port', rank: nodePort },
+  /** Not in kube-proxy: the addresses that serve node ports (see ownership.ts in src/reconcile). */
+  'NODE-PORT-IP': { type: 'hash:ip' },
+  'HEALTH-CHECK-NODE-PORT': { type: 'bitmap:port' },
+  'IPVS-IPS': { type: 'hash:ip' },
+} as const satisfies Record<string, SetKind>;
+
+export type SetRole = keyof typeof SETS;
+
+export const SET_ROLES = Object.keys(SETS) as readonly SetRole[];
+
+export function setKind(role: SetRole): SetKind {
+  return SETS[role];
+}
 
 /** linux/netfilter/ipset/ip_set.h: IPSET_MAXNAMELEN is 32 with the NUL. */
 const MAX_NAME_LENGTH = 31;
@@ -34,12 +50,15 @@ export function setName(role: SetRole, family: IpFamily): string {
   return `${family === 4 ? 'KUBE-' : 'KUBE-6-'}${role}`.slice(0, MAX_NAME_LENGTH);
 }
 
-/** The size that kube-proxy gives every set; bitmaps have no other. */
+/** The capacity that kube-proxy gives every set. A bitmap cannot have another one. */
 export const DEFAULT_MAX_ENTRIES = 65_536;
 
-/** The set for a role; hash sets grow in powers of two, with room to spare, once more is needed. */
+/**
+ * Returns the ipset of a role, sized for this number of entries: the capacity of a hash set is doubled, from the
+ * default, until the entries fill at most three quarters of it.
+ */
 export function plannedSet(role: SetRole, family: IpFamily, entries: number): IpSet {
-  const type = SET_TYPES[role];
+  const { type } = SETS[role];
   let maxEntries = DEFAULT_MAX_ENTRIES;
   if (type !== 'bitmap:port') {
     while (maxEntries * 0.75 < entries) maxEntries *= 2;

@@ -1,28 +1,24 @@
-import { sameRealServer } from '../state/real-server.ts';
-import { compareVirtualServer, sameVirtualServer } from '../state/virtual-server.ts';
+import { type RealServer, hasSameIdentity } from '../state/real-server.ts';
+import { compareVirtualServer, hasSameSettings } from '../state/virtual-server.ts';
 import { compareEntry } from './entry-order.ts';
 import type { PlannedUdp, PlannedVirtualServer, ServicePlan } from './service-plan.ts';
 
 /**
- * A plan equal to `plan`, made of parts of the plan before it wherever these are equal: most of a service stays as it is when its endpoints
- * change. What two plans share (===) needs no look at what is in it.
+ * Returns a plan equal to `plan` that reuses equal parts of `before`. Most of a plan stays the same when endpoints
+ * change, and NodePlan skips parts that are identical (===).
  */
 export function sharePlan(plan: ServicePlan, before: ServicePlan | undefined): ServicePlan {
   if (before === undefined) return plan;
   return {
     ...plan,
-    virtualServers: shareList(
-      plan.virtualServers,
-      before.virtualServers,
-      (a, b) => compareVirtualServer(a.virtualServer, b.virtualServer) === 0 && samePlanned(a, b),
-    ),
+    virtualServers: shareList(plan.virtualServers, before.virtualServers, samePlanned),
     addresses: shareList(plan.addresses, before.addresses, Object.is),
     entries: shareList(plan.entries, before.entries, (a, b) => compareEntry(a, b) === 0),
     udp: shareList(plan.udp, before.udp, sameUdp),
   };
 }
 
-/** Plans are sorted: what is equal stands in the same place, unless something came or went before it. */
+/** Compares items at equal indexes. The lists are sorted, so these match up to the first insertion or removal. */
 function shareList<T>(list: readonly T[], before: readonly T[], equal: (a: T, b: T) => boolean): readonly T[] {
   if (list.length === 0) return list;
   const shared = list.map((item, at) => {
@@ -32,17 +28,18 @@ function shareList<T>(list: readonly T[], before: readonly T[], equal: (a: T, b:
   return samePlaces(shared, before, Object.is) ? before : shared;
 }
 
-/** Wants the same of a virtual server, which is that of both. */
-export function samePlanned(a: PlannedVirtualServer, b: PlannedVirtualServer): boolean {
+function samePlanned(a: PlannedVirtualServer, b: PlannedVirtualServer): boolean {
   return (
-    a === b ||
-    (sameVirtualServer(a.virtualServer, b.virtualServer) &&
-      samePlaces(
-        a.realServers,
-        b.realServers,
-        (one, other) => one.weight === other.weight && sameRealServer(one, other),
-      ))
+    compareVirtualServer(a.virtualServer, b.virtualServer) === 0 &&
+    hasSameSettings(a.virtualServer, b.virtualServer) &&
+    a.rank === b.rank &&
+    a.portName === b.portName &&
+    samePlaces(a.realServers, b.realServers, sameRealServer)
   );
+}
+
+function sameRealServer(a: RealServer, b: RealServer): boolean {
+  return hasSameIdentity(a, b) && a.weight === b.weight;
 }
 
 function sameUdp(a: PlannedUdp, b: PlannedUdp): boolean {

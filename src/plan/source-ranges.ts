@@ -1,13 +1,13 @@
-import { type Cidr, cidrContains, cidrFamily, cidrOf } from '../net/cidr.ts';
-import { type IpAddress, isIp4 } from '../net/ip.ts';
-import type { Port } from '../net/port.ts';
-import type { Protocol } from '../net/protocol.ts';
+import { type Cidr, cidrContains, cidrFamily, cidrOf } from '../base/cidr.ts';
+import { type IpAddress, isIp4 } from '../base/ip.ts';
+import type { Port } from '../base/port.ts';
+import type { Protocol } from '../base/protocol.ts';
 import type { FamilyView } from './family-view.ts';
 import type { PlanDraft } from './plan-draft.ts';
 
 /**
- * Closes one port of a load balancer IP to all but the allowed ranges. Without ranges of the family it is open, unless one of
- * the ranges could not be read: that one may have been meant for this family.
+ * Restricts one port of a load balancer IP to the allowed ranges. If no range is of this family, all clients are
+ * allowed; but if any range is invalid, none is allowed, because that range may have been meant for this family.
  */
 export function planSourceRanges(
   draft: PlanDraft,
@@ -20,14 +20,14 @@ export function planSourceRanges(
   for (const network of ranges.flatMap(withoutZeroPrefix)) {
     draft.addEntry('LOAD-BALANCER-SOURCE-CIDR', family, { type: 'hash:ip,port,net', address, protocol, port, network });
   }
-  // The node's own connections have the load balancer IP as their source, since it is bound here.
+  // The node's own connections have the load balancer IP as source address, because it is bound here.
   if (node.nodeIps.some((own) => ranges.some((range) => cidrContains(range, own)))) {
     const entry = { type: 'hash:ip,port,ip', address, protocol, port, address2: address } as const;
     draft.addEntry('LOAD-BALANCER-SOURCE-IP', family, entry);
   }
 }
 
-/** The kernel's hash:net types cannot hold a /0: two halves say the same. */
+/** Replaces a /0, which the kernel's hash:net types cannot hold, with its two /1 halves. */
 function withoutZeroPrefix(range: Cidr): readonly Cidr[] {
   if (range.prefix !== 0) return [range];
   const upper = (isIp4(range.address) ? 0x8000_0000 : 1n << 127n) as IpAddress;

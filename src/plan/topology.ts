@@ -1,8 +1,8 @@
-import type { EndpointModel } from '../model/service-model.ts';
+import type { EndpointModel, EndpointTraits } from '../model/service-model.ts';
 
 /**
- * Of the ready endpoints of one port, those that their hints give to this node, else to its zone, else all. A level of hints
- * counts only where every endpoint has one and at least one names us: else some node would be left without.
+ * Returns the ready endpoints with a hint for this node, else those with a hint for its zone, else all. A kind of hint
+ * is used only if every endpoint has one and at least one matches; otherwise some node could be left without endpoints.
  */
 export function nearest(ready: readonly EndpointModel[], nodeName: string, zone: string): readonly EndpointModel[] {
   return (
@@ -14,10 +14,10 @@ export function nearest(ready: readonly EndpointModel[], nodeName: string, zone:
 
 function hinted(
   ready: readonly EndpointModel[],
-  hintsOf: (endpoint: EndpointModel) => readonly string[],
+  hintsOf: (traits: EndpointTraits) => readonly string[],
   us: string,
 ): readonly EndpointModel[] | undefined {
-  if (!ready.every((endpoint) => hintsOf(endpoint).length > 0)) return undefined;
-  const ours = ready.filter((endpoint) => hintsOf(endpoint).includes(us));
+  if (!ready.every(({ traits }) => hintsOf(traits).length > 0)) return undefined;
+  const ours = ready.filter(({ traits }) => hintsOf(traits).includes(us));
   return ours.length > 0 ? ours : undefined;
 }

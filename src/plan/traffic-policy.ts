@@ -1,22 +1,21 @@
 import type { EndpointModel, ServiceDefinition } from '../model/service-model.ts';
 import type { RealServer } from '../state/real-server.ts';
-import { only } from './only.ts';
+import { filterUnchanged } from './filter-unchanged.ts';
 import { anyUsable, isReady, readyElseDraining } from './readiness.ts';
 import { nearest } from './topology.ts';
 
-/** Who serves one port of one family. */
+/** The real servers of one port and family. */
 export interface Destinations {
-  /** Behind the cluster IP. */
+  /** The real servers of the cluster IP. */
   readonly internal: readonly RealServer[];
-  /** Behind external IPs, load balancer IPs and node ports. */
+  /** The real servers of external IPs, load balancer IPs and node ports. */
   readonly external: readonly RealServer[];
-  /** A Local policy applies, endpoints exist, and none of them is usable here. */
-  readonly noLocal: boolean;
+  /** Whether a Local policy applies, and usable endpoints exist, but none of them on this node. */
+  readonly noLocalEndpoints: boolean;
 }
 
 type Policies = Pick<ServiceDefinition, 'internalLocal' | 'externalLocal'>;
 
-/** What is known of the node that the choice depends on. */
 export interface Place {
   readonly nodeName: string;
   readonly zone: string;
@@ -25,9 +24,10 @@ export interface Place {
 const NONE: readonly RealServer[] = Object.freeze([]);
 
 /**
- * Cluster: the ready endpoints nearest to us, else everyone who drains. Local: those of this node. A Local policy without a usable
- * endpoint here falls back to the cluster's, as ipvs mode always did, so that pods of this node still reach the address;
- * but a service that is Local inside and not reachable from outside keeps to its word and has no destination.
+ * Policy Cluster selects the nearest ready endpoints or, if none is ready, terminating endpoints that still serve.
+ * Policy Local does so among the endpoints on this node. If none of these is usable, it falls back to policy Cluster,
+ * as in kube-proxy's ipvs mode, so that pods of this node still reach the address. Exception: a service with internal
+ * policy Local that is not externally accessible then has no real servers.
  */
 export function chooseDestinations(
   policies: Policies,
@@ -38,25 +38,26 @@ export function chooseDestinations(
   const internalLocal = policies.internalLocal;
   const externalLocal = policies.externalLocal && externallyAccessible;
   const cluster = internalLocal && !externallyAccessible ? NONE : clusterServers(endpoints, nodeName, zone);
-  if (!internalLocal && !externalLocal) return { internal: cluster, external: cluster, noLocal: false };
-  const local = realServers(readyElseDraining(only(endpoints, isLocal)));
+  if (!internalLocal && !externalLocal) return { internal: cluster, external: cluster, noLocalEndpoints: false };
+  const local = realServers(readyElseDraining(filterUnchanged(endpoints, isLocal)));
   const here = local.length > 0 ? local : cluster;
   return {
     internal: internalLocal ? here : cluster,
     external: externalLocal ? here : cluster,
-    noLocal: local.length === 0 && anyUsable(endpoints),
+    noLocalEndpoints: local.length === 0 && anyUsable(endpoints),
   };
 }
 
-function isLocal({ local }: EndpointModel): boolean {
-  return local;
+function isLocal({ traits }: EndpointModel): boolean {
+  return traits.local;
 }
 
 function clusterServers(endpoints: readonly EndpointModel[], nodeName: string, zone: string): readonly RealServer[] {
-  const ready = only(endpoints, isReady);
+  const ready = filterUnchanged(endpoints, isReady);
   return realServers(ready.length > 0 ? nearest(ready, nodeName, zone) : readyElseDraining(endpoints));
 }
 
-function realServers(endpoints: readonly EndpointModel[]): readonly RealServer[] {
+/** Returns the real servers of these endpoints, each with weight 1. */
+export function realServers(endpoints: readonly EndpointModel[]): readonly RealServer[] {
   return endpoints.length === 0 ? NONE : endpoints.map(({ address, port }) => ({ address, port, weight: 1 }));
 }

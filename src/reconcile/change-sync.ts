@@ -1,33 +1,32 @@
 import type { DrainLedger } from '../diff/drain.ts';
-import { realServerAdditions } from '../diff/real-server-additions.ts';
 import { type HaveVirtualServer, diffVirtualServer } from '../diff/virtual-server-diff.ts';
-import { familyOf } from '../net/ip.ts';
 import {
   type EntryChange,
   type NodePlan,
   type PlanChanges,
   type SetKey,
-  type VirtualServerChange,
   plannedEntries,
   setKey,
 } from '../plan/node-plan.ts';
 import { plannedSet } from '../plan/set-names.ts';
-import { ipSetEntryKey } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
-import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
-import type { Breather } from '../net/breather.ts';
+import { type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
+import type { Yielder } from '../base/yielder.ts';
 import type { DrainingVirtualServer } from './draining.ts';
+import { readVirtualServers } from './read-virtual-servers.ts';
+import type { SyncParts } from './sync-parts.ts';
+import type { SyncProgress } from './sync-progress.ts';
 
-/** Operations, and where real servers still drain. */
+/** The operations of a change, and its virtual servers with draining real servers. */
 export interface SyncOps {
   readonly ops: readonly Op[];
   readonly draining: readonly DrainingVirtualServer[];
 }
 
-/** How many entries each set takes, as the last full check left it or a change made it. */
+/** The capacity (maxelem) of each set, as of the last full check or of a later change that enlarged the set. */
 export type SetSizes = Map<SetKey, number>;
 
-/** What a change demands, against the virtual servers just read. Its cost is that of the change. */
+/** Returns the operations for a change. `have` contains its virtual servers as the kernel has them now. */
 export async function changeOps(
   plan: NodePlan,
   changes: PlanChanges,
@@ -35,70 +34,88 @@ export async function changeOps(
   sizes: SetSizes,
   ledger: DrainLedger,
   now: number,
-  breather: Breather,
+  yielder: Yielder,
 ): Promise<SyncOps> {
   const ops: Op[] = [];
   const draining: DrainingVirtualServer[] = [];
   for (const { id, want } of changes.virtualServers) {
     const servers = diffVirtualServer(id, want, have.get(virtualServerKey(id)), ledger, now, ops);
     if (servers > 0) draining.push({ id, servers });
-    if (breather.due) await breather.breathe();
+    if (yielder.due) await yielder.yieldIfDue();
   }
   for (const { address, wanted } of changes.addresses) {
     ops.push({ kind: wanted ? 'bind-address' : 'unbind-address', address });
   }
-  const denies = deniesOfAdded(plan, ops, changes.entries);
-  for (const op of entryOps(plan, [...denies, ...changes.entries], sizes)) ops.push(op);
+  for (const op of entryOps(plan, changes.entries, sizes)) ops.push(op);
   return { ops, draining };
 }
 
-/** Changes of virtual servers, parted. */
-interface PartedChanges {
-  /** What needs no knowledge of the kernel. */
-  readonly additions: readonly Op[];
-  /** Virtual servers that must be read first. */
-  readonly others: readonly VirtualServerChange[];
+/** Applies cluster changes, retries failed operations and checks draining real servers. Reads only affected objects. */
+export async function changeSync(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<void> {
+  const { addresses, clock, udp } = parts;
+  if (addresses.stale) await addresses.read();
+  touchUnfinished(parts, progress);
+  const triggerTimes = await refresh(parts, progress, yielder);
+  await applyChanges(parts, progress, yielder);
+  progress.inForce(triggerTimes, clock.wallNow());
+  progress.flowCleanUps.push(...(await udp.run(yielder)));
 }
 
-/**
- * A new endpoint, the most frequent change of all, is written without a look at the kernel: its cost is that of one message. Should
- * the virtual server not be there the kernel says so, and it is read then. Where real servers drain, the new one may be one of them.
- */
-export function withoutReading(
-  changes: readonly VirtualServerChange[],
-  draining: { has(id: VirtualServerId): boolean },
-): PartedChanges {
-  const additions: Op[] = [];
-  const others: VirtualServerChange[] = [];
-  for (const change of changes) {
-    const { id, before, want } = change;
-    const ops = before && want && !draining.has(id) ? realServerAdditions(id, before, want) : undefined;
-    if (ops === undefined) others.push(change);
-    else for (const op of ops) additions.push(op);
+/** Updates the plan. Returns the trigger times of endpoint changes, in milliseconds since 1970. */
+export async function refresh(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<readonly number[]> {
+  const { triggerTimes, udpChanged, healthChecksChanged } = await parts.desired.refresh(yielder);
+  progress.healthChecksChanged = healthChecksChanged;
+  if (udpChanged) parts.udp.noteAll();
+  return triggerTimes;
+}
+
+/** Makes the sync read objects that are due for a retry or a draining check, even if their plan did not change. */
+export function touchUnfinished(
+  { desired, clock, retries, draining, schedule }: SyncParts,
+  progress: SyncProgress,
+): void {
+  const now = clock.now();
+  for (const op of retries.due(now)) {
+    if (!touchTarget(desired.plan, op) && progress.kind === 'change') {
+      // Operations on sets and routes are retried by the next full check.
+      schedule.requireFullCheck(0);
+      continue;
+    }
+    retries.begin(op);
+    progress.retried.push(op);
   }
-  return { additions, others };
+  for (const id of draining.takeDue(now)) desired.plan.touchVirtualServer(id);
 }
 
-/** The denies of virtual servers that are added. */
-export function denyOps(plan: NodePlan, ops: readonly Op[], sizes: SetSizes): Iterable<Op> {
-  return entryOps(plan, deniesOfAdded(plan, ops, []), sizes);
+/** Makes the next change sync check the object of `op`. Returns false for sets and routes, which it cannot check. */
+function touchTarget(plan: NodePlan, op: Op): boolean {
+  if ('virtualServer' in op) plan.touchVirtualServer(op.virtualServer);
+  else if ('id' in op) plan.touchVirtualServer(op.id);
+  else if ('address' in op) plan.touchAddress(op.address);
+  else return false;
+  return true;
 }
 
-/**
- * Whoever adds a virtual server with source ranges writes its deny in the same transaction, even if that should be there: the write may
- * have failed before, and the virtual server been withheld for it.
- */
-function deniesOfAdded(plan: NodePlan, ops: readonly Op[], changes: readonly EntryChange[]): EntryChange[] {
-  const written = new Set(changes.map(({ entry }) => entry));
-  const found: EntryChange[] = [];
-  for (const op of ops) {
-    if (op.kind !== 'add-virtual-server') continue;
-    const { address, port, protocol } = op.virtualServer;
-    const key = ipSetEntryKey({ type: 'hash:ip,port', address, port, protocol });
-    const deny = plan.entries('LOAD-BALANCER-FW', familyOf(address)).get(key);
-    if (deny !== undefined && !written.has(deny.entry)) found.push({ ...deny, wanted: true });
+async function applyChanges(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<void> {
+  const { kernel, clock, gate, ledger, draining, sizes } = parts;
+  const { plan } = parts.desired;
+  const changes = plan.takeChanges();
+  try {
+    const ids = changes.virtualServers.map(({ id }) => id);
+    const have = await readVirtualServers(kernel, ids);
+    const now = clock.now();
+    const sync = await changeOps(plan, changes, have, sizes, ledger, now, yielder);
+    draining.update(ids, sync.draining, now);
+    const ops = gate.pass(sync.ops, plan, 'change');
+    gate.close(ids);
+    await parts.applier.apply(ops, progress, yielder);
+  } catch (error) {
+    // The next sync must repeat these changes. A full check is not enough: if another process removed the address and
+    // set entries of a virtual server, the check does not recognize it as ours and never deletes it.
+    for (const { id } of changes.virtualServers) plan.touchVirtualServer(id);
+    for (const { address } of changes.addresses) plan.touchAddress(address);
+    throw error;
   }
-  return found;
 }
 
 function* entryOps(plan: NodePlan, changes: readonly EntryChange[], sizes: SetSizes): IterableIterator<Op> {
@@ -109,7 +126,7 @@ function* entryOps(plan: NodePlan, changes: readonly EntryChange[], sizes: SetSi
     const set = plannedSet(role, family, entries.size);
     if (grown.has(key)) continue;
     if (set.maxEntries > (sizes.get(key) ?? set.maxEntries)) {
-      // The larger twin is filled with all that is wanted: single entries need no operation of their own.
+      // grow-set writes all entries of the set, so single entries need no operations of their own.
       sizes.set(key, set.maxEntries);
       grown.add(key);
       yield { kind: 'grow-set', set, entries: plannedEntries(entries) };
@@ -119,7 +136,7 @@ function* entryOps(plan: NodePlan, changes: readonly EntryChange[], sizes: SetSi
   }
 }
 
-/** Who is let in is written before who is kept out, and the other way round when both go: no allowed client is ever refused. */
+/** Adds allow before deny entries, and deletes deny before allow entries, so that no allowed client is refused. */
 export function inSafeOrder<T extends { readonly role: string; readonly wanted: boolean }>(changes: readonly T[]): T[] {
   const rank = ({ role, wanted }: T): number => (role === 'LOAD-BALANCER-FW' ? (wanted ? 2 : 0) : 1);
   return changes.toSorted((a, b) => rank(a) - rank(b));

@@ -1,20 +1,23 @@
-/** Time as the driver sees it, so that tests can own it. */
+import { setTimer } from '../base/timer.ts';
+import { wallNow } from '../base/wall-clock.ts';
+
+/** The clock and timers of src/reconcile; tests replace them. */
 export interface Clock {
-  /** Milliseconds since the epoch. */
+  /** Returns monotonic time in milliseconds, for delays, deadlines and durations. */
   now(): number;
-  /** Calls once after `ms`, at 0 or less in the next turn of the event loop; the function returned takes it back. */
+  /** Returns milliseconds since 1970, for timestamps that people or the API read. */
+  wallNow(): number;
+  /** Calls `callback` after `ms`, or in the next event loop iteration if `ms` <= 0. Returns a cancel function. */
   setTimer(callback: () => void, ms: number): () => void;
 }
 
 export const SYSTEM_CLOCK: Clock = {
-  now: () => Date.now(),
+  now: () => performance.now(),
+  wallNow,
   setTimer: (callback, ms) => {
-    if (ms <= 0) {
-      // A timer of 0 ms waits 1 ms, and a tick of the kernel (up to 10 ms) where that has no finer ones: a change need not.
-      const immediate = setImmediate(callback);
-      return () => clearImmediate(immediate);
-    }
-    const timer = setTimeout(callback, ms);
-    return () => clearTimeout(timer);
+    if (ms > 0) return setTimer(callback, ms);
+    // A timer of 0 ms would wait 1 ms, or a tick (up to 10 ms) on kernels without high-resolution timers.
+    const immediate = setImmediate(callback);
+    return () => clearImmediate(immediate);
   },
 };

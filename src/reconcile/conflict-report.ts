@@ -1,32 +1,64 @@
-import type { NamespacedName } from '../net/names.ts';
+import type { NamespacedName } from '../base/names.ts';
 import type { Log } from '../observe/log.ts';
-import type { Conflict } from '../plan/node-plan.ts';
+import type { NodePlan } from '../plan/node-plan.ts';
+import type { Conflict } from '../plan/service-claims.ts';
 import type { PlanWarning } from '../plan/service-plan.ts';
 
-/** Says of each virtual server that two Services want, once, who goes without; and again when it comes back after it was solved. */
+/** Maximum number of Services that one sync logs by name. */
+const LINES = 3;
+/** Maximum number of Services that one sync reports to `onWarning`. */
+const WARNINGS = 20;
+
+const REASONS: Readonly<Record<Conflict['kind'], string>> = {
+  'virtual-server': 'virtual-server-taken',
+  'health-check-port': 'health-check-port-taken',
+};
+
+/** Reports Services that claim a virtual server or health check port of another one, once per change of claims. */
 export class ConflictReport {
   readonly #log: Log;
   readonly #onWarning: (service: NamespacedName, warning: PlanWarning) => void;
-  #known: ReadonlySet<string> = new Set();
+  /** The last message for each Service with a conflict. */
+  readonly #reported = new Map<NamespacedName, string>();
 
-  /** `onWarning` is told what the log is told. */
+  /** @param onWarning is called for the first WARNINGS Services of each update */
   constructor(log: Log, onWarning: (service: NamespacedName, warning: PlanWarning) => void = () => undefined) {
     this.#log = log;
     this.#onWarning = onWarning;
   }
 
-  update(conflicts: Iterable<Conflict>): void {
-    const now = new Set<string>();
-    for (const { service, owner, virtualServer } of conflicts) {
-      const key = `${service} ${virtualServer}`;
-      now.add(key);
-      if (this.#known.has(key)) continue;
-      const reason = 'virtual-server-taken';
-      const cure = 'give one of the two another address or port';
-      const message = `${virtualServer} is wanted by two services and served for ${owner} only: ${cure}`;
-      this.#log.warn(message, { service, reason });
-      this.#onWarning(service, { reason, message });
+  /** Logs new conflicts. The cost depends only on the number of changed conflicts. */
+  update(plan: Pick<NodePlan, 'takeConflictChanges' | 'conflictsOf'>): void {
+    const { services, total } = plan.takeConflictChanges();
+    if (services.length === 0) return;
+    let news = 0;
+    for (const service of services) {
+      const warning = warningOf(plan.conflictsOf(service));
+      if (warning === undefined) {
+        this.#reported.delete(service);
+        continue;
+      }
+      const { reason, message } = warning;
+      if (this.#reported.get(service) === message) continue;
+      this.#reported.set(service, message);
+      news += 1;
+      if (news <= LINES) this.#log.warn(message, { service, reason });
+      if (news <= WARNINGS) this.#onWarning(service, warning);
     }
-    this.#known = now;
+    if (news > LINES) {
+      this.#log.warn(
+        `${news - LINES} more services claim addresses or ports of others: in all, ${total} claims of ${this.#reported.size} services are not served`,
+        { services: this.#reported.size, claims: total },
+      );
+    }
   }
+}
+
+function warningOf([first, ...more]: readonly Conflict[]): PlanWarning | undefined {
+  if (first === undefined) return undefined;
+  const { claimed, owner, kind } = first;
+  const cure = 'change the address or port of one of them';
+  const others = more.length === 0 ? '' : `; ${more.length} more claims of this service are not served`;
+  const message = `${claimed} is claimed by two services and served only for ${owner}: ${cure}${others}`;
+  return { reason: REASONS[kind], message };
 }

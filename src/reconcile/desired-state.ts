@@ -1,25 +1,25 @@
-import { NOTHING } from '../net/exact.ts';
-import type { IpAddress } from '../net/ip.ts';
-import { type NamespacedName, namespacedName } from '../net/names.ts';
+import type { IpAddress } from '../base/ip.ts';
+import { type NamespacedName, namespacedName } from '../base/names.ts';
 import type { Cluster } from '../model/cluster.ts';
 import { nodeIps } from '../model/node.ts';
-import { NodePlan } from '../plan/node-plan.ts';
+import { planNodeEntries } from '../plan/node-entries.ts';
+import { type Consequences, NodePlan } from '../plan/node-plan.ts';
 import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
 import { planService } from '../plan/plan-service.ts';
-import type { PlanWarning, PlannedHealthCheck, ServicePlan } from '../plan/service-plan.ts';
+import type { PlanWarning } from '../plan/service-plan.ts';
 import { sharePlan } from '../plan/share-plan.ts';
 import type { Log } from '../observe/log.ts';
-import type { Breather } from '../net/breather.ts';
+import type { Yielder } from '../base/yielder.ts';
 
-/** The way to the API server for every pod: programmed before everything else. */
+/** The Service through which pods reach the API server (see Bootstrap). */
 export const KUBERNETES_SERVICE = namespacedName('default', 'kubernetes');
 
-/** What a refresh found. */
+/** Changes that a refresh found. */
 export interface Refresh {
   readonly triggerTimes: readonly number[];
-  /** An endpoint of a UDP port came, went or changed. */
+  /** Whether an endpoint of a UDP port was added, removed or changed. */
   readonly udpChanged: boolean;
-  /** A health check port came, went or must answer something else, or the addresses did that it listens on. */
+  /** Whether ports, responses or listen addresses of health checks may have changed. */
   readonly healthChecksChanged: boolean;
 }
 
@@ -27,13 +27,13 @@ export interface DesiredStateOptions {
   readonly cluster: Cluster;
   readonly plan: PlanConfig;
   readonly log: Log;
-  /** --bind-address: stands for the node's own address of its family. */
+  /** The value of --bind-address, which replaces the node's address of the same family. */
   readonly nodeIpOverride: IpAddress | undefined;
-  /** A service's plan has a warning that the plan before it had not; the log has it already. */
+  /** Called when a service's plan has a new warning, which was already logged. */
   readonly onWarning?: (service: NamespacedName, warning: PlanWarning) => void;
 }
 
-/** Cluster, node and configuration in; the merged plan out. Holds no kernel state. */
+/** Computes the merged plan from cluster, node and configuration. Holds no kernel state. */
 export class DesiredState {
   readonly plan = new NodePlan();
   readonly #cluster: Cluster;
@@ -52,51 +52,55 @@ export class DesiredState {
     this.#onWarning = options.onWarning;
   }
 
-  /** Addresses of this node's interfaces but kube-ipvs0; answers whether they differ from before. */
-  setInterfaceAddresses(addresses: readonly IpAddress[]): boolean {
+  /** Sets the addresses of all interfaces except kube-ipvs0. If they changed, the next refresh() plans all services. */
+  setInterfaceAddresses(addresses: readonly IpAddress[]): void {
     const before = new Set(this.#interfaceAddresses);
     const same = before.size === addresses.length && addresses.every((address) => before.has(address));
-    if (same) return false;
+    if (same) return;
     this.#interfaceAddresses = addresses;
+    this.plan.replaceNodeEntries(planNodeEntries({ interfaceAddresses: addresses }, this.#config));
     this.#everythingStale = true;
-    return true;
   }
 
-  /** Plans one service ahead of the others. */
-  refreshFirst(name: NamespacedName): void {
-    this.#replan(name, this.plan.service(name), this.#nodeView());
+  /** Returns a plan of one service, for use before the others are known. The next refresh() reports its warnings. */
+  planAlone(name: NamespacedName): NodePlan {
+    const plan = new NodePlan();
+    plan.replaceNodeEntries(planNodeEntries({ interfaceAddresses: this.#interfaceAddresses }, this.#config));
+    const service = this.#cluster.service(name);
+    if (service !== undefined) plan.replace(name, planService(service, this.#nodeView(), this.#config));
+    return plan;
   }
 
-  /** Plans anew whatever changed in the cluster or the node since the last call. */
-  async refresh(breather: Breather): Promise<Refresh> {
-    const changes = await breather.finish(this.#cluster.takeChangesInSteps());
+  /** Plans the services that changed since the last call, or all services if the node changed. */
+  async refresh(yielder: Yielder): Promise<Refresh> {
+    const changes = this.#cluster.takeChanges();
     for (const { reason, message } of changes.rejected) this.#log.warn(message, { reason });
     const all = this.#everythingStale || changes.nodeChanged;
     this.#everythingStale = false;
-    const names = all ? this.#cluster.names().concat(this.#gone(changes.services)) : changes.services;
+    const names = all ? this.#cluster.names().concat(this.#deleted(changes.services)) : changes.services;
     const node = this.#nodeView();
     let udpChanged = false;
     let healthChecksChanged = all;
     for (const name of names) {
-      const before = this.plan.service(name);
-      const after = this.#replan(name, before, node);
-      udpChanged ||= (before?.udp ?? NOTHING) !== (after?.udp ?? NOTHING);
-      healthChecksChanged ||= !sameHealthCheck(before?.healthCheck, after?.healthCheck);
-      if (breather.due) await breather.breathe();
+      const consequences = this.#replan(name, node);
+      udpChanged ||= consequences.udpChanged;
+      healthChecksChanged ||= consequences.healthChecksChanged;
+      if (yielder.due) await yielder.yieldIfDue();
     }
-    return { triggerTimes: [...changes.triggerTimes.values()].flat(), udpChanged, healthChecksChanged };
+    return { triggerTimes: changes.triggerTimes, udpChanged, healthChecksChanged };
   }
 
-  #gone(names: ReadonlySet<NamespacedName>): NamespacedName[] {
+  #deleted(names: Iterable<NamespacedName>): NamespacedName[] {
     return [...names].filter((name) => this.#cluster.definition(name) === undefined);
   }
 
-  #replan(name: NamespacedName, before: ServicePlan | undefined, node: NodeView): ServicePlan | undefined {
+  #replan(name: NamespacedName, node: NodeView): Consequences {
+    const before = this.plan.service(name);
     const service = this.#cluster.service(name);
     const after = service === undefined ? undefined : sharePlan(planService(service, node, this.#config), before);
-    this.plan.replace(name, after);
+    const consequences = this.plan.replace(name, after);
     if (after !== undefined && after.warnings.length > 0) this.#report(name, before?.warnings ?? [], after.warnings);
-    return after;
+    return consequences;
   }
 
   #report(name: NamespacedName, before: readonly PlanWarning[], after: readonly PlanWarning[]): void {
@@ -119,8 +123,4 @@ export class DesiredState {
       interfaceAddresses: this.#interfaceAddresses,
     };
   }
-}
-
-function sameHealthCheck(a: PlannedHealthCheck | undefined, b: PlannedHealthCheck | undefined): boolean {
-  return a?.port === b?.port && a?.localEndpoints === b?.localEndpoints;
 }

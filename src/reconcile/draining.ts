@@ -1,16 +1,16 @@
 import type { DrainLedger } from '../diff/drain.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 
-/** How often the connection counts of draining real servers are looked at. */
+/** Interval between two reads of the connection counts of draining real servers. */
 const CHECK_MS = 5_000;
 
-/** A virtual server, and how many of its real servers drain. */
+/** A virtual server and the number of its draining real servers. */
 export interface DrainingVirtualServer {
   readonly id: VirtualServerId;
   readonly servers: number;
 }
 
-/** Where to look for draining real servers, and when next: found by the syncs, not remembered by us. */
+/** Remembers which virtual servers had draining real servers in the last sync, and when to check them next. */
 export class Draining {
   readonly #ledger: Pick<DrainLedger, 'nextDeadline'>;
   readonly #virtualServers = new Map<VirtualServerKey, DrainingVirtualServer>();
@@ -20,7 +20,7 @@ export class Draining {
     this.#ledger = ledger;
   }
 
-  /** Milliseconds since the epoch; Infinity while nothing drains. */
+  /** Time of the next check, in ms of the monotonic clock; Infinity while nothing drains. */
   get dueAt(): number {
     return this.#dueAt;
   }
@@ -31,19 +31,14 @@ export class Draining {
     return sum;
   }
 
-  /** Real servers of it drain, as far as we know. */
-  has(id: VirtualServerId): boolean {
-    return this.#virtualServers.has(virtualServerKey(id));
-  }
-
-  /** A sync looked at `ids`, and these of them drain. */
+  /** Records that a sync read the virtual servers `ids` and found `draining` among them. */
   update(ids: readonly VirtualServerId[], draining: readonly DrainingVirtualServer[], now: number): void {
     for (const id of ids) this.#virtualServers.delete(virtualServerKey(id));
     for (const found of draining) this.#virtualServers.set(virtualServerKey(found.id), found);
     this.#reschedule(now);
   }
 
-  /** The virtual servers to look at now. */
+  /** Returns the virtual servers to check now. */
   takeDue(now: number): VirtualServerId[] {
     if (this.#dueAt > now) return [];
     this.#dueAt = Infinity;

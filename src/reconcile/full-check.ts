@@ -1,16 +1,13 @@
 import { diffAddresses } from '../diff/address-diff.ts';
-import type { DrainLedger } from '../diff/drain.ts';
-import { type WrongSet, diffIpSet } from '../diff/ip-set-diff.ts';
+import { diffIpSet } from '../diff/ip-set-diff.ts';
 import { diffRoutes } from '../diff/route-diff.ts';
 import { type WantedVirtualServer, diffVirtualServer, isInForce } from '../diff/virtual-server-diff.ts';
-import type { Kernel, ObservedIpSet } from '../kernel/kernel.ts';
-import type { Breather } from '../net/breather.ts';
-import type { Cidr } from '../net/cidr.ts';
-import type { IpAddress } from '../net/ip.ts';
+import type { ObservedIpSet } from '../kernel/kernel.ts';
+import type { Yielder } from '../base/yielder.ts';
 import { planLocalRoutes } from '../plan/local-routes.ts';
 import { type NodePlan, type SetKey, setKey } from '../plan/node-plan.ts';
-import type { PlanConfig } from '../plan/plan-config.ts';
 import { SET_ROLES, type SetRole, plannedSet } from '../plan/set-names.ts';
+import type { BoundAddress } from '../state/bound-address.ts';
 import { ipSetEntryKey } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
 import {
@@ -19,85 +16,91 @@ import {
   type VirtualServerKey,
   virtualServerKey,
 } from '../state/virtual-server.ts';
-import type { Clock } from './clock.ts';
 import type { DrainingVirtualServer } from './draining.ts';
 import { Ownership } from './ownership.ts';
 import { readRealServers, readVirtualServers } from './read-virtual-servers.ts';
+import type { WrongSet } from './set-replacement.ts';
+import type { SyncParts } from './sync-parts.ts';
 
-export interface FullCheckOptions {
-  readonly kernel: Kernel;
+export interface FullCheckOptions extends Pick<
+  SyncParts,
+  'kernel' | 'config' | 'excluded' | 'ledger' | 'clock' | 'awaitWhileServing'
+> {
   readonly plan: NodePlan;
-  readonly config: PlanConfig;
-  /** Virtual servers at these addresses are nobody's business of ours. */
-  readonly excluded: readonly Cidr[];
-  readonly ledger: DrainLedger;
-  readonly clock: Clock;
-  readonly breather: Breather;
-  /** Waits for a long look at the kernel; what is more urgent may be done meanwhile, plan and kernel changed by it. */
-  readonly beside: <T>(look: Promise<T>) => Promise<T>;
-  /** The check at start: its pieces are applied all at once when the last one is there, and nothing is synced before that. */
+  readonly yielder: Yielder;
+  /** Whether this is a first sync: batches are applied together at the end, and no change sync runs before that. */
   readonly first: boolean;
+  /** Whether KUBE-NODE-PORT-IP was missing when this process started (see OwnershipEvidence). */
+  readonly unmarked: boolean;
 }
 
-/** Part of what a full check has found. No operations: nothing to mend so far. */
-export interface CheckPiece {
+/** One batch of the results of a full check. */
+export interface CheckBatch {
   readonly ops: readonly Op[];
-  /** Comes once, with the first piece. */
+  /** Present in the first batch only. */
   readonly sets?: {
     readonly wrong: readonly WrongSet[];
-    /** How many entries each set takes when the operations are done. */
+    /** The capacity of each set after the operations. */
     readonly sizes: Map<SetKey, number>;
   };
-  /** Those that were looked at, and which of them drain. */
+  /** The virtual servers that were checked, and those of them with draining real servers. */
   readonly virtualServers?: {
     readonly ids: readonly VirtualServerId[];
     readonly draining: readonly DrainingVirtualServer[];
   };
 }
 
-/** Read and compared at once: what a change that comes meanwhile waits for, some milliseconds. */
-const PIECE = 64;
-/** At start nothing comes in between. */
-const FIRST_PIECE = 4_096;
+/** Virtual servers per batch. A change sync waits for the end of a batch, which takes a few milliseconds. */
+const BATCH = 64;
+/** Virtual servers per batch in a first sync, during which no change sync waits. */
+const FIRST_BATCH = 4_096;
 
-// Entries that keep clients out go into the sets last and leave them first (see inSafeOrder in change-sync.ts).
+// Deny entries are added last and deleted first (see inSafeOrder in change-sync.ts).
 const ROLES_DENY_LAST: readonly SetRole[] = [
   ...SET_ROLES.filter((role) => role !== 'LOAD-BALANCER-FW'),
   'LOAD-BALANCER-FW',
 ];
 
 /**
- * Looks at the whole kernel, piece by piece, for what is not as the plan has it: what a packet needs first comes first, what is left over
- * goes at the end. Between two pieces the caller applies what was found, and may change plan and kernel alike: what was read before then
- * is only a suspicion, and is looked at again before anything is written on its account.
+ * Compares the whole kernel state with the plan, in batches: sets, virtual servers, addresses, then all deletions.
+ * Between two batches the caller applies the operations and may run change syncs, so plan and kernel may have changed
+ * since an earlier read. Each difference is therefore read again before it becomes an operation.
  */
-export async function* fullCheck(options: FullCheckOptions): AsyncGenerator<CheckPiece, void> {
-  const { kernel, plan, config, excluded, breather, beside, first } = options;
-  let sets = await beside(kernel.getSets());
-  let { add, surplus: surplusEntries, ...found } = await beside(checkSets(options, sets));
+export async function* fullCheck(options: FullCheckOptions): AsyncGenerator<CheckBatch, void> {
+  const { kernel, plan, config, excluded, ledger, yielder, first, unmarked } = options;
+  const awaitWhileServing = async <T>(read: Promise<T>): Promise<T> => (first ? read : options.awaitWhileServing(read));
+  let sets = await awaitWhileServing(kernel.getSets());
+  let { add, surplus: surplusEntries, ...found } = await awaitWhileServing(checkSets(options, sets));
   if (!first && add.length + surplusEntries.length > 0) {
     sets = await kernel.getSets();
     ({ add, surplus: surplusEntries, ...found } = await checkSets(options, sets));
   }
   yield { ops: add, sets: found };
-  const addresses = await beside(kernel.getBoundAddresses());
-  const listed = await beside(kernel.getVirtualServers());
-  const ownership = new Ownership(sets, addresses, excluded);
-  const surplus = listed.filter((id) => plan.virtualServer(virtualServerKey(id)) === undefined && ownership.owns(id));
+  const bound = await awaitWhileServing(kernel.getBoundAddresses());
+  const addresses = bound.map(({ address }) => address);
+  const listed = await awaitWhileServing(kernel.getVirtualServers());
+  const interfaceAddresses = unmarked ? (await kernel.getNodeAddresses()).map(({ address }) => address) : [];
+  const ownership = new Ownership({ sets, boundAddresses: addresses, interfaceAddresses, excluded });
+  // A virtual server at a planned address is ours even if another program unbound that address from kube-ipvs0.
+  const owns = (id: VirtualServerId): boolean => ownership.owns(id, plan.wantsAddress(id.address));
+  const surplus = listed.filter((id) => plan.virtualServer(virtualServerKey(id)) === undefined && owns(id));
   yield* checkVirtualServers(options, new Map(listed.map((found) => [virtualServerKey(found), found])));
 
-  const ops: Op[] = await addressOps(options, addresses);
+  const ops: Op[] = await addressOps(options, bound);
   for (const id of first ? surplus : (await kernel.findVirtualServers(surplus)).values()) {
     const { address, port, protocol } = id;
     const unwanted = plan.virtualServer(virtualServerKey(id)) === undefined;
-    if (unwanted) ops.push({ kind: 'delete-virtual-server', id: { address, port, protocol } });
-    if (breather.due) await breather.breathe();
+    if (unwanted) {
+      ledger.keepOnly(id, []);
+      ops.push({ kind: 'delete-virtual-server', id: { address, port, protocol } });
+    }
+    if (yielder.due) await yielder.yieldIfDue();
   }
   for (const { role, op } of surplusEntries) {
     if (!plan.entries(role, op.set.family).has(ipSetEntryKey(op.entry))) ops.push(op);
   }
   const routes = planLocalRoutes(config);
-  // Only the first check can find routes where none is wanted: no reason to read the table of routes each time.
+  // If no routes are configured, only the first check reads routes, to delete those of an earlier configuration.
   if (first || routes.length > 0) ops.push(...diffRoutes(routes, await kernel.getLocalRoutes()));
   yield { ops };
 }
@@ -114,7 +117,7 @@ interface SetsFound {
   readonly sizes: Map<SetKey, number>;
 }
 
-async function checkSets({ plan, config, breather }: FullCheckOptions, have: ObservedIpSet[]): Promise<SetsFound> {
+async function checkSets({ plan, config, yielder }: FullCheckOptions, have: ObservedIpSet[]): Promise<SetsFound> {
   const byName = new Map(have.map((set) => [set.name, set]));
   const add: Op[] = [];
   const surplus: SurplusEntry[] = [];
@@ -125,17 +128,22 @@ async function checkSets({ plan, config, breather }: FullCheckOptions, have: Obs
       const planned = plan.entries(role, family);
       const set = plannedSet(role, family, planned.size);
       const observed = byName.get(set.name);
-      const diff = await breather.finish(diffIpSet(set, planned, observed));
-      if (diff.wrong !== undefined) wrong.push(diff.wrong);
+      const diff = await yielder.finish(diffIpSet(set, planned, observed));
+      if (diff.wrong !== undefined) {
+        wrong.push({ role, ...diff.wrong });
+        // These fail until the set is replaced. They tell the deny guard which virtual servers have no deny entry.
+        if (role === 'LOAD-BALANCER-FW') {
+          for (const { entry } of planned.values()) add.push({ kind: 'add-entry', set, entry });
+        }
+      }
       for (const op of diff.ops) {
         if (op.kind === 'delete-entry') surplus.push({ role, op });
         else add.push(op);
       }
       sizes.set(setKey(role, family), Math.max(set.maxEntries, observed?.maxEntries ?? 0));
-      if (breather.due) await breather.breathe();
+      if (yielder.due) await yielder.yieldIfDue();
     }
   }
-  // The last role was the deny: its deletions go to the front.
   return { add, surplus: surplus.toSorted((a, b) => denyFirst(a) - denyFirst(b)), wrong, sizes };
 }
 
@@ -143,38 +151,42 @@ function denyFirst({ role }: SurplusEntry): number {
   return role === 'LOAD-BALANCER-FW' ? 0 : 1;
 }
 
-/** All that are wanted, a few in each piece: their real servers, the bulk of the kernel's state, are never in memory all at once. */
+/** Checks all planned virtual servers in batches, so that their real servers are never all in memory at once. */
 async function* checkVirtualServers(
   options: FullCheckOptions,
   listed: ReadonlyMap<VirtualServerKey, VirtualServer>,
-): AsyncGenerator<CheckPiece, void> {
+): AsyncGenerator<CheckBatch, void> {
   const { plan, first } = options;
-  const size = first ? FIRST_PIECE : PIECE;
-  let piece: WantedVirtualServer[] = [];
-  // Those that come between two pieces are seen at the end, those that go are not seen any more.
+  const size = first ? FIRST_BATCH : BATCH;
+  let batch: WantedVirtualServer[] = [];
+  // The iteration includes virtual servers added to the plan meanwhile and skips those removed from it.
   for (const want of plan.virtualServers()) {
-    piece.push(want);
-    if (piece.length < size) continue;
-    yield await checkPiece(options, piece, listed);
-    piece = [];
+    batch.push(want);
+    if (batch.length < size) continue;
+    yield await checkBatch(options, batch, listed);
+    batch = [];
   }
-  yield await checkPiece(options, piece, listed);
+  yield await checkBatch(options, batch, listed);
 }
 
-async function checkPiece(
-  { kernel, ledger, clock, breather, first }: FullCheckOptions,
+async function checkBatch(
+  { kernel, ledger, clock, yielder, first }: FullCheckOptions,
   wanted: readonly WantedVirtualServer[],
   listed: ReadonlyMap<VirtualServerKey, VirtualServer>,
-): Promise<CheckPiece> {
+): Promise<CheckBatch> {
   const ops: Op[] = [];
   const draining: DrainingVirtualServer[] = [];
-  if (breather.due) await breather.breathe();
+  if (yielder.due) await yielder.yieldIfDue();
   const present = wanted.flatMap(({ virtualServer }) => listed.get(virtualServerKey(virtualServer)) ?? []);
   let have = await readRealServers(kernel, present);
-  let suspects = wanted;
+  let suspects: WantedVirtualServer[] = [...wanted];
   if (!first) {
-    suspects = wanted.filter((want) => !isInForce(want, have.get(virtualServerKey(want.virtualServer))));
-    // The list of virtual servers was read a while ago.
+    suspects = [];
+    for (const want of wanted) {
+      if (isInForce(want, have.get(virtualServerKey(want.virtualServer)))) ledger.keepOnly(want.virtualServer, []);
+      else suspects.push(want);
+    }
+    // Read the suspects again, because `listed` was read before the first batch.
     have = await readVirtualServers(
       kernel,
       suspects.map(({ virtualServer }) => virtualServer),
@@ -185,16 +197,16 @@ async function checkPiece(
     const { virtualServer: id } = want;
     const servers = diffVirtualServer(id, want, have.get(virtualServerKey(id)), ledger, now, ops);
     if (servers > 0) draining.push({ id, servers });
-    if (breather.due) await breather.breathe();
+    if (yielder.due) await yielder.yieldIfDue();
   }
   return { ops, virtualServers: { ids: wanted.map(({ virtualServer }) => virtualServer), draining } };
 }
 
 async function addressOps(
-  { kernel, plan, breather, first }: FullCheckOptions,
-  seen: readonly IpAddress[],
+  { kernel, plan, yielder, first }: FullCheckOptions,
+  seen: readonly BoundAddress[],
 ): Promise<Op[]> {
-  const suspected = await breather.finish(diffAddresses(plan.addresses(), seen));
+  const suspected = await yielder.finish(diffAddresses(plan.addresses(), seen));
   if (first || suspected.length === 0) return [...suspected];
-  return [...(await breather.finish(diffAddresses(plan.addresses(), await kernel.getBoundAddresses())))];
+  return [...(await yielder.finish(diffAddresses(plan.addresses(), await kernel.getBoundAddresses())))];
 }

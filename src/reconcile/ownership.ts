@@ -1,63 +1,76 @@
-import type { Cidr } from '../net/cidr.ts';
-import { cidrContains } from '../net/cidr.ts';
-import type { IpAddress } from '../net/ip.ts';
-import { SET_ROLES, type SetRole, setName } from '../plan/set-names.ts';
+import type { Cidr } from '../base/cidr.ts';
+import { cidrContains } from '../base/cidr.ts';
+import { IP_FAMILIES, type IpAddress } from '../base/ip.ts';
+import { SET_ROLES, setKind, setName } from '../plan/set-names.ts';
 import type { IpSetEntry } from '../state/ip-set.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 
-/** The sets that name virtual servers: an entry is written before its virtual server, and outlives it. */
-const ADDRESS_ROLES: readonly SetRole[] = SET_ROLES.filter((role) =>
-  /^(CLUSTER-IP|EXTERNAL-IP|LOAD-BALANCER|NODE-PORT(-LOCAL)?-SCTP-HASH)/.test(role),
-);
+/** Kernel state that proves ownership. It must be read before the first write of a sync. */
+export interface OwnershipEvidence {
+  readonly sets: Iterable<{ readonly name: string; readonly entries: readonly IpSetEntry[] }>;
+  /** Addresses bound to kube-ipvs0. */
+  readonly boundAddresses: Iterable<IpAddress>;
+  /**
+   * Addresses of the node's other interfaces if KUBE-NODE-PORT-IP did not exist at start (kube-proxy does not write
+   * it); otherwise empty.
+   */
+  readonly interfaceAddresses: Iterable<IpAddress>;
+  /** Virtual servers at these addresses are never ours. */
+  readonly excluded: readonly Cidr[];
+}
+
+/** The sets of addresses that serve NodePorts, one per family. */
+export const NODE_PORT_ADDRESS_SETS: readonly string[] = [setName('NODE-PORT-IP', 4), setName('NODE-PORT-IP', 6)];
 
 /**
- * Tells our virtual servers from those of others on the same node (keepalived, for one). The kernel keeps no owner, but what we
- * (or kube-proxy before us) made is marked: its address is bound to kube-ipvs0, or one of the KUBE- sets names it. Read from
- * the kernel before the first write, so it holds over restarts and take-overs too.
+ * Distinguishes our virtual servers from those of other programs on the node, such as keepalived. The kernel stores no
+ * owner, but those of this program or kube-proxy can be recognized: their address is bound to kube-ipvs0, or a KUBE-
+ * set contains their address and port. Node port sets contain ports only, so a node port is ours at the addresses in
+ * KUBE-NODE-PORT-IP, even those that the node has lost since. This is kernel state, so it survives restarts.
  */
 export class Ownership {
   readonly #excluded: readonly Cidr[];
   readonly #addresses: ReadonlySet<IpAddress>;
   readonly #named = new Set<VirtualServerKey>();
   readonly #nodePorts = new Set<string>();
+  readonly #nodePortAddresses: Set<IpAddress>;
 
-  constructor(
-    sets: Iterable<{ readonly name: string; readonly entries: readonly IpSetEntry[] }>,
-    boundAddresses: Iterable<IpAddress>,
-    excluded: readonly Cidr[],
-  ) {
+  constructor({ sets, boundAddresses, interfaceAddresses, excluded }: OwnershipEvidence) {
     this.#excluded = excluded;
     this.#addresses = new Set(boundAddresses);
-    for (const set of sets) {
-      const portsOf = NODE_PORT_SETS.get(set.name);
-      const named = ADDRESS_SETS.has(set.name);
-      if (portsOf === undefined && !named) continue;
-      for (const entry of set.entries) {
-        if (entry.type === 'bitmap:port') this.#nodePorts.add(`${portsOf} ${entry.port}`);
-        else if (named && entry.type === 'hash:ip,port') this.#named.add(virtualServerKey(entry));
-      }
+    this.#nodePortAddresses = new Set(interfaceAddresses);
+    for (const { name, entries } of sets) {
+      if (NODE_PORT_ADDRESS_SETS.includes(name)) this.#takeMarks(entries);
+      else if (NAMING_SETS.has(name)) this.#takeEntries(entries, NAMING_SETS.get(name)?.protocol);
     }
   }
 
-  owns(id: VirtualServerId): boolean {
+  /** @param wanted whether a Service needs the address of the virtual server */
+  owns(id: VirtualServerId, wanted = false): boolean {
     if (this.#excluded.some((cidr) => cidrContains(cidr, id.address))) return false;
     return (
+      wanted ||
       this.#addresses.has(id.address) ||
       this.#named.has(virtualServerKey(id)) ||
-      this.#nodePorts.has(`${id.protocol} ${id.port}`)
+      (this.#nodePortAddresses.has(id.address) && this.#nodePorts.has(`${id.protocol} ${id.port}`))
     );
+  }
+
+  #takeMarks(entries: readonly IpSetEntry[]): void {
+    for (const entry of entries) if (entry.type === 'hash:ip') this.#nodePortAddresses.add(entry.address);
+  }
+
+  #takeEntries(entries: readonly IpSetEntry[], protocol: string | undefined): void {
+    for (const entry of entries) {
+      if (entry.type === 'bitmap:port') this.#nodePorts.add(`${protocol} ${entry.port}`);
+      else if (entry.type === 'hash:ip,port') this.#named.add(virtualServerKey(entry));
+    }
   }
 }
 
-const ADDRESS_SETS: ReadonlySet<string> = new Set(
-  ADDRESS_ROLES.flatMap((role) => [setName(role, 4), setName(role, 6)]),
-);
-
-const NODE_PORT_SETS: ReadonlyMap<string, string> = new Map(
-  (['TCP', 'UDP'] as const).flatMap((protocol) =>
-    ([4, 6] as const).flatMap((family) => [
-      [setName(`NODE-PORT-${protocol}`, family), protocol] as const,
-      [setName(`NODE-PORT-LOCAL-${protocol}`, family), protocol] as const,
-    ]),
+/** The sets that identify virtual servers. An entry is written before its virtual server and deleted after it. */
+const NAMING_SETS: ReadonlyMap<string, ReturnType<typeof setKind>> = new Map(
+  SET_ROLES.filter((role) => setKind(role).rank !== undefined).flatMap((role) =>
+    IP_FAMILIES.map((family) => [setName(role, family), setKind(role)] as const),
   ),
 );

@@ -7,7 +7,7 @@ import {
   virtualServerKey,
 } from '../state/virtual-server.ts';
 
-/** Just these virtual servers, with their real servers; those that the kernel does not have are absent. */
+/** Returns those of the virtual servers that exist in the kernel, with their real servers. */
 export async function readVirtualServers(
   kernel: Kernel,
   ids: readonly VirtualServerId[],
@@ -16,7 +16,7 @@ export async function readVirtualServers(
   return await readRealServers(kernel, [...(await kernel.findVirtualServers(ids)).values()]);
 }
 
-/** Virtual servers that the kernel is known to have, with their real servers. */
+/** Reads the real servers of virtual servers that exist in the kernel. */
 export async function readRealServers(
   kernel: Kernel,
   present: readonly VirtualServer[],

@@ -1,17 +1,22 @@
-import { formatCidr } from '../net/cidr.ts';
+import { doublingDelay } from '../base/backoff.ts';
+import { formatCidr } from '../base/cidr.ts';
 import { formatOp, type Op } from '../state/op.ts';
 import { formatVirtualServer } from '../state/virtual-server.ts';
 
 interface Failing {
   readonly op: Op;
   attempts: number;
-  /** Milliseconds since the epoch; undefined while the attempt is under way. */
+  /** Time of the next attempt, in ms of the monotonic clock; undefined during an attempt. */
   dueAt: number | undefined;
 }
 
 const FIRST_DELAY_MS = 1_000;
 
-/** Objects whose last operation failed, each with its own back-off (doubling from 1 s up to `maxDelayMs`). */
+/**
+ * Tracks objects with failed operations, each with its own back-off (from 1 s up to `maxDelayMs`). Several failures in
+ * one attempt count as one. If a change of the object causes an attempt before the retry is due, its failure does not
+ * count.
+ */
 export class RetryQueue {
   readonly #failing = new Map<string, Failing>();
   readonly #maxDelayMs: number;
@@ -24,37 +29,48 @@ export class RetryQueue {
     return this.#failing.size;
   }
 
-  failed(op: Op, now: number): void {
+  /** Records a failure. Returns whether it is the first one of the object. */
+  failed(op: Op, now: number): boolean {
     const key = targetOf(op);
-    const attempts = (this.#failing.get(key)?.attempts ?? 0) + 1;
-    const delay = Math.min(FIRST_DELAY_MS * 2 ** Math.min(attempts - 1, 20), this.#maxDelayMs);
-    this.#failing.set(key, { op, attempts, dueAt: now + delay });
+    const known = this.#failing.get(key);
+    if (known?.dueAt !== undefined) return false;
+    const attempts = (known?.attempts ?? 0) + 1;
+    this.#failing.set(key, { op, attempts, dueAt: now + doublingDelay(attempts, this.#maxDelayMs) });
+    return known === undefined;
   }
 
-  /** How often in a row the object has failed: so that the log can tell the first time from the hundredth. */
+  /** Returns the number of consecutive failed attempts. */
   attempts(op: Op): number {
     return this.#failing.get(targetOf(op))?.attempts ?? 0;
   }
 
-  /** The operations whose time has come; they are under way until failed() or settle() says what came of them. */
-  takeDue(now: number): Op[] {
-    const due: Op[] = [];
-    for (const failing of this.#failing.values()) {
-      if (failing.dueAt === undefined || failing.dueAt > now) continue;
-      failing.dueAt = undefined;
-      due.push(failing.op);
+  /** Returns the operations that are due for a retry. */
+  due(now: number): Op[] {
+    return Array.from(this.#failing.values())
+      .filter(({ dueAt }) => dueAt !== undefined && dueAt <= now)
+      .map(({ op }) => op);
+  }
+
+  /** Marks the start of another attempt; failed(), settle() or reschedule() ends it. */
+  begin(op: Op): void {
+    const failing = this.#failing.get(targetOf(op));
+    if (failing !== undefined) failing.dueAt = undefined;
+  }
+
+  /** Must be called after a sync that attempted `tried` succeeded. Removes those that did not fail again. */
+  settle(tried: readonly Op[]): void {
+    for (const key of tried.map(targetOf)) {
+      const failing = this.#failing.get(key);
+      if (failing !== undefined && failing.dueAt === undefined) this.#failing.delete(key);
     }
-    return due;
   }
 
-  /** A sync ended well: what was under way and did not fail again is mended. */
-  settle(): void {
-    for (const [key, failing] of this.#failing) if (failing.dueAt === undefined) this.#failing.delete(key);
-  }
-
-  /** A sync broke off before it could tell: what was under way is due again. */
-  reschedule(now: number): void {
-    for (const failing of this.#failing.values()) failing.dueAt ??= now + FIRST_DELAY_MS;
+  /** Must be called after a sync that attempted `tried` was aborted. Schedules another attempt. */
+  reschedule(tried: readonly Op[], now: number): void {
+    for (const key of tried.map(targetOf)) {
+      const failing = this.#failing.get(key);
+      if (failing !== undefined) failing.dueAt ??= now + FIRST_DELAY_MS;
+    }
   }
 
   nextDue(): number | undefined {
@@ -66,7 +82,7 @@ export class RetryQueue {
   }
 }
 
-// The object, not the operation: an add that fails and the delete that follows are about the same one.
+// Identifies the object, not the operation: a failed add and the delete that follows have the same target.
 function targetOf(op: Op): string {
   if ('virtualServer' in op) return `virtual server ${formatVirtualServer(op.virtualServer)}`;
   if ('id' in op) return `virtual server ${formatVirtualServer(op.id)}`;

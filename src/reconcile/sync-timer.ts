@@ -1,32 +1,33 @@
 import type { Clock } from './clock.ts';
 
-/** What a run is asked to do. A full check includes a change sync. */
+/** The kind of sync to run. A full check includes a change sync. */
 export type Wanted = 'change' | 'full';
 
-/** When a run wants to be followed by another, in ms from its end. */
+/** The next run, unless another one is requested earlier. */
 export interface NextRun {
   readonly wanted: Wanted;
+  /** Delay from the end of the current run. */
   readonly inMs: number;
 }
 
 export interface SyncTimerOptions {
   readonly clock: Clock;
-  /** From the end of one run that was asked for to the start of the next, in ms; requests in between become one. */
+  /** Minimum time from the end of a requested run to the next run, in ms. Requests in between are combined. */
   readonly minPeriodMs: number;
-  /** Does the work; never rejects. */
+  /** Runs a sync; never rejects. */
   readonly run: (wanted: Wanted) => Promise<NextRun>;
 }
 
 /**
- * When to sync: one run at a time, requests coalesced, a pause of minPeriod between runs, and a wake-up that each run asks for
- * (the periodic full check, a retry, a look at what drains). A run that nobody but the clock has asked for is followed by no pause: a
- * change that comes just after a periodic check is as urgent as any other.
+ * Starts one sync at a time. Requests are combined and run at least minPeriodMs apart. Each run also returns the time
+ * of the next one (the periodic full check, a retry, a check of draining real servers). A run that was not requested
+ * does not delay requests: a change just after a periodic check is as urgent as any other.
  */
 export class SyncTimer {
   readonly #options: SyncTimerOptions;
   #state: 'idle' | 'waiting' | 'running' | 'stopped' = 'idle';
   #wanted: Wanted | undefined;
-  /** What waits to be run was not only wanted by the clock. */
+  /** Whether the waiting run was requested, rather than merely due. */
   #asked = false;
   #notBefore = 0;
   #cancelWait: () => void = () => {};
@@ -43,11 +44,8 @@ export class SyncTimer {
     this.#want(wanted);
   }
 
-  /**
-   * To be called between the pieces of a long run: what was asked for since, and is due, goes first. `work` does what a run of
-   * its own would do.
-   */
-  async interlude(work: () => Promise<void>): Promise<void> {
+  /** Must be called between the batches of a long run. Runs `work` if a change was requested meanwhile and is due. */
+  async runPendingBetweenSteps(work: () => Promise<void>): Promise<void> {
     const { clock, minPeriodMs } = this.#options;
     if (this.#state !== 'running' || this.#wanted !== 'change' || clock.now() < this.#notBefore) return;
     this.#wanted = undefined;
@@ -56,8 +54,8 @@ export class SyncTimer {
     this.#notBefore = clock.now() + minPeriodMs;
   }
 
-  /** Waits for what is under way, with interludes beside it: for a part of a run that may be overtaken. */
-  async beside<T>(underWay: Promise<T>, work: () => Promise<void>): Promise<T> {
+  /** Waits for `underWay`, and runs `work` whenever a requested change becomes due meanwhile. */
+  async awaitWhileServing<T>(underWay: Promise<T>, work: () => Promise<void>): Promise<T> {
     let over = false;
     const end = (): void => {
       over = true;
@@ -70,7 +68,7 @@ export class SyncTimer {
       await Promise.race([ended, due.promise]);
       this.#onRequest = () => {};
       this.#cancelWait();
-      if (!over) await this.interlude(work);
+      if (!over) await this.runPendingBetweenSteps(work);
     }
     return await underWay;
   }
@@ -89,7 +87,7 @@ export class SyncTimer {
     else this.#onRequest();
   }
 
-  /** Nothing starts any more; resolves when the run under way has ended. */
+  /** Prevents further runs; resolves when the current one has ended. */
   async stop(): Promise<void> {
     this.#state = 'stopped';
     this.#cancelWait();
@@ -123,7 +121,7 @@ export class SyncTimer {
     if (this.#wanted !== undefined) this.#schedule();
   }
 
-  // stop() may have been called while run() was awaited: the compiler cannot know.
+  // This is a method because the compiler assumes that #state does not change while run() is awaited.
   #isStopped(): boolean {
     return this.#state === 'stopped';
   }

@@ -1,23 +1,30 @@
-import { type Cidr, formatCidr } from '../net/cidr.ts';
-import { type IpAddress, type IpFamily, formatIp } from '../net/ip.ts';
-import type { Port } from '../net/port.ts';
-import type { Protocol } from '../net/protocol.ts';
+import { type Cidr, formatCidr } from '../base/cidr.ts';
+import { type IpAddress, type IpFamily, formatIp } from '../base/ip.ts';
+import type { Port } from '../base/port.ts';
+import type { Protocol } from '../base/protocol.ts';
 import { virtualServerKey } from './virtual-server.ts';
 
 /** The ipset types that kube-proxy's ipvs mode uses. */
 export type IpSetType = 'hash:ip' | 'hash:ip,port' | 'hash:ip,port,ip' | 'hash:ip,port,net' | 'bitmap:port';
 
-/** One set as it exists in the kernel. Bitmaps of ports have no family of their own: `family` is then whom they serve. */
+/** A kernel ipset. A bitmap:port has no family in the kernel; its `family` is that of the rules which use the set. */
 export interface IpSet {
   /** At most 31 characters (linux/netfilter/ipset/ip_set.h: IPSET_MAXNAMELEN with its NUL). */
   readonly name: string;
   readonly type: IpSetType;
   readonly family: IpFamily;
-  /** Most entries a hash set takes; a bitmap:port always has the range 0 to 65535, and 65536 here. */
+  /** The capacity of a hash set; always 65536 for a bitmap:port. */
   readonly maxEntries: number;
 }
 
-/** An entry; which fields are there follows from the set's type. */
+/** Returns the name of the temporary set used while a set grows or changes its type. It does not begin with KUBE-. */
+export function twinName(name: string): string {
+  return TWIN_PREFIX + (name.startsWith('KUBE-') ? name.slice('KUBE-'.length) : name.slice(0, 31 - TWIN_PREFIX.length));
+}
+
+export const TWIN_PREFIX = 'KUBE~';
+
+/** An ipset entry. Its fields depend on the type of the set. */
 export type IpSetEntry =
   | { readonly type: 'hash:ip'; readonly address: IpAddress }
   | { readonly type: 'hash:ip,port'; readonly address: IpAddress; readonly protocol: Protocol; readonly port: Port }
@@ -33,12 +40,12 @@ export type IpSetEntry =
       readonly address: IpAddress;
       readonly protocol: Protocol;
       readonly port: Port;
-      /** Never a /0: the kernel's hash:net types cannot hold it. */
+      /** Never a /0, which the kernel's hash:net types cannot hold. */
       readonly network: Cidr;
     }
   | { readonly type: 'bitmap:port'; readonly port: Port };
 
-/** Tells an entry from every other of its set. A number (IPv6: a bigint) for those that come with each service. */
+/** Identifies an entry within its set. Frequent kinds of entries have a number (IPv6: a bigint), not a string. */
 export type IpSetEntryKey = (number | bigint | string) & { readonly __brand: 'IpSetEntryKey' };
 
 export function ipSetEntryKey(entry: IpSetEntry): IpSetEntryKey {
@@ -54,14 +61,14 @@ function plainKey(entry: IpSetEntry): number | bigint | string {
     case 'bitmap:port':
       return entry.port;
     case 'hash:ip,port,ip':
-      // A pod that reaches itself, as nearly all of these are; the others' keys are text.
+      // Nearly all entries of this type are LOOP-BACK entries, whose two addresses are equal.
       return entry.address === entry.address2 ? virtualServerKey(entry) : formatIpSetEntry(entry);
     case 'hash:ip,port,net':
       return formatIpSetEntry(entry);
   }
 }
 
-/** The entry as `ipset save` writes it. */
+/** Returns the entry as `ipset save` writes it. */
 export function formatIpSetEntry(entry: IpSetEntry): string {
   switch (entry.type) {
     case 'hash:ip':
@@ -77,7 +84,7 @@ export function formatIpSetEntry(entry: IpSetEntry): string {
   }
 }
 
-// ipset leaves the prefix of a single address out.
+// ipset omits the prefix length of a single address.
 function formatNetwork(network: Cidr): string {
   const single = network.prefix === (typeof network.address === 'number' ? 32 : 128);
   return single ? formatIp(network.address) : formatCidr(network);

@@ -1,8 +1,8 @@
-import type { Cidr } from '../net/cidr.ts';
+import type { Cidr } from '../base/cidr.ts';
 
-/** A route of the loopback interface that makes every address of a network a local one: it stands for an address for each service. */
+/** A route on the loopback interface that makes all addresses of a network local without binding each of them. */
 export interface LocalRoute {
   readonly cidr: Cidr;
-  /** Made by us, which its protocol number tells; others' serve as well, but are never deleted. */
+  /** Whether the route has our protocol number. Routes of other programs are used too, but never deleted. */
   readonly ours: boolean;
 }

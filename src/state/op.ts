@@ -1,37 +1,39 @@
-import { type Cidr, formatCidr } from '../net/cidr.ts';
-import { type IpAddress, formatIp } from '../net/ip.ts';
+import { type Cidr, formatCidr } from '../base/cidr.ts';
+import { type IpAddress, formatIp } from '../base/ip.ts';
 import type { IpSet, IpSetEntry } from './ip-set.ts';
 import { formatIpSetEntry } from './ip-set.ts';
 import { type RealServer, formatRealServer } from './real-server.ts';
 import { type VirtualServer, type VirtualServerId, formatVirtualServer } from './virtual-server.ts';
 
 /**
- * One change to one kernel object. Every operation is idempotent in effect: adding what is there or deleting what is gone
- * counts as done, so a transaction that was cut short can simply be planned and applied again.
+ * A change to one kernel object. Operations are idempotent: adding an existing object or deleting a missing one
+ * succeeds, so an interrupted transaction can be planned and applied again.
  */
 export type Op =
   | { readonly kind: 'create-set'; readonly set: IpSet }
-  /** Makes a larger twin, copies the entries, swaps the two atomically and destroys the old one. */
+  /** Creates a larger set with these entries, swaps it atomically with the existing set and destroys the old one. */
   | { readonly kind: 'grow-set'; readonly set: IpSet; readonly entries: readonly IpSetEntry[] }
   | { readonly kind: 'destroy-set'; readonly set: IpSet }
   | { readonly kind: 'add-entry'; readonly set: IpSet; readonly entry: IpSetEntry }
   | { readonly kind: 'delete-entry'; readonly set: IpSet; readonly entry: IpSetEntry }
   | { readonly kind: 'add-virtual-server'; readonly virtualServer: VirtualServer }
   | { readonly kind: 'edit-virtual-server'; readonly virtualServer: VirtualServer }
-  /** The kernel drops its real servers with it. */
+  /** The kernel also deletes the real servers of the virtual server. */
   | { readonly kind: 'delete-virtual-server'; readonly id: VirtualServerId }
   | { readonly kind: 'add-real-server'; readonly id: VirtualServerId; readonly realServer: RealServer }
   | { readonly kind: 'edit-real-server'; readonly id: VirtualServerId; readonly realServer: RealServer }
   | { readonly kind: 'delete-real-server'; readonly id: VirtualServerId; readonly realServer: RealServer }
+  /** Adds the address, or sets the flags and lifetimes of an existing address. */
   | { readonly kind: 'bind-address'; readonly address: IpAddress }
-  | { readonly kind: 'unbind-address'; readonly address: IpAddress }
-  /** A local route of the loopback interface: every address of the network is this node's. */
+  /** `prefix` is absent for a single address (/32 or /128). */
+  | { readonly kind: 'unbind-address'; readonly address: IpAddress; readonly prefix?: number }
+  /** Routes on the loopback interface (see LocalRoute). */
   | { readonly kind: 'add-route'; readonly cidr: Cidr }
   | { readonly kind: 'delete-route'; readonly cidr: Cidr };
 
 export type OpKind = Op['kind'];
 
-/** The operation in words, for logs, dry runs and tests: one line, no trailing newline. */
+/** Returns a one-line description of the operation. */
 export function formatOp(op: Op): string {
   switch (op.kind) {
     case 'create-set':
@@ -54,8 +56,9 @@ export function formatOp(op: Op): string {
     case 'delete-real-server':
       return `${op.kind} ${formatVirtualServer(op.id)} -> ${formatRealServer(op.realServer)} weight=${op.realServer.weight}`;
     case 'bind-address':
-    case 'unbind-address':
       return `${op.kind} ${formatIp(op.address)}`;
+    case 'unbind-address':
+      return `${op.kind} ${formatIp(op.address)}${op.prefix === undefined ? '' : `/${op.prefix}`}`;
     case 'add-route':
     case 'delete-route':
       return `${op.kind} ${formatCidr(op.cidr)}`;

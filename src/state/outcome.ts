@@ -1,17 +1,17 @@
 import { type Op, formatOp } from './op.ts';
 
-/** Why the kernel refused an operation. */
+/** A failed operation and the reason of the failure. */
 export interface OpFailure {
   readonly op: Op;
-  /** Positive errno value; 0 when the failure has none (a deadline, a closed socket). */
+  /** Positive errno; 0 if the failure has no errno (for example a timeout or a closed socket). */
   readonly errno: number;
-  /** Symbolic name ("EEXIST"), or a word of our own where there is no errno ("TIMEOUT"). */
+  /** Symbolic errno ("EEXIST"), or a code of this program if there is no errno ("TIMEOUT"). */
   readonly code: string;
-  /** The kernel's own words (NLMSGERR_ATTR_MSG), or what we know; may be empty. */
+  /** The kernel's message (NLMSGERR_ATTR_MSG) or a message of this program; may be empty. */
   readonly text: string;
 }
 
-/** What came of a transaction: every operation that is not among the failures was done. */
+/** The result of a transaction. All operations that are not in `failures` succeeded. */
 export interface Outcome {
   readonly attempted: number;
   readonly failures: readonly OpFailure[];

@@ -1,22 +1,24 @@
-import type { IpFamily } from '../net/ip.ts';
+import type { IpFamily } from '../base/ip.ts';
 
-/** The tables that our rules live in. */
+/** The iptables tables to which this program adds rules. */
 export const RULE_TABLES = ['mangle', 'nat', 'filter'] as const;
 export type RuleTable = (typeof RULE_TABLES)[number];
 
-/** The rules that belong to one family, whole: kept in force, repaired when someone flushed them. */
+/** All iptables rules of this program for one IP family. */
 export interface RuleSet {
   readonly family: IpFamily;
-  /** What iptables-restore reads (all tables), from plan/: our chains with their rules. */
+  /** The chains of this program, with their rules. */
   readonly chains: readonly RuleChain[];
-  /** Jumps from the built-in chains to ours, each inserted first in turn: the last one listed stands first in its chain. */
+  /** Jumps from built-in chains to ours, each inserted at the head: the last one listed comes first in its chain. */
   readonly jumps: readonly RuleJump[];
+  /** Tables that the kernel may lack. The text describes what does not work without the table. */
+  readonly optionalTables?: Readonly<Partial<Record<RuleTable, string>>>;
 }
 
 export interface RuleChain {
   readonly table: RuleTable;
   readonly name: string;
-  /** Each rule without `-A CHAIN`, one string an argument: the helper quotes. */
+  /** Each rule is a list of arguments, unquoted and without `-A CHAIN`. */
   readonly rules: readonly (readonly string[])[];
 }
 
@@ -25,6 +27,6 @@ export interface RuleJump {
   readonly from: string;
   readonly to: string;
   readonly comment: string;
-  /** `last`: appended instead, behind everyone else's rules, to decide only what they left open. */
+  /** `last`: appended after the rules of other programs, so it applies only to packets that those rules let through. */
   readonly position?: 'last';
 }

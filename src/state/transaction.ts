@@ -1,10 +1,10 @@
 import type { Op, OpKind } from './op.ts';
 
 /**
- * The order in which a transaction is applied, so that no packet meets half a state. A virtual server is added before its
- * address is bound (else a packet would be refused by the host), and unbound before it is deleted; a set entry stands before
- * the virtual server whose packets it marks or denies. A local route stands before the addresses that it replaces go, and goes when the
- * addresses that replace it stand.
+ * The order in which a transaction is applied, so that no packet sees a partially applied state. A virtual server is
+ * added before its address is bound (otherwise the host would reject its packets) and deleted after its address is
+ * unbound. A set entry is added before the virtual server whose packets it marks or denies. A local route is added
+ * before the addresses that it replaces are unbound, and deleted after the addresses that replace it are bound.
  */
 export const PHASES = [
   'create-set',
@@ -23,22 +23,14 @@ export const PHASES = [
   'delete-entry',
   'destroy-set',
 ] as const satisfies readonly OpKind[];
+type Phase = (typeof PHASES)[number];
 
-// A kind that is missing above would never be applied: this line stops compiling then.
-type Missing = Exclude<OpKind, (typeof PHASES)[number]>;
-const nothingMissing: [Missing] extends [never] ? true : Missing = true;
-void nothingMissing;
-
-const PHASE_INDEX = new Map<OpKind, number>(PHASES.map((kind, index) => [kind, index]));
-
-/** Operations in the order of PHASES; within a phase in the order given. */
+/** Operations sorted by PHASES. Operations of one phase keep their original order. */
 export interface Transaction {
   readonly ops: readonly Op[];
 }
 
-export const EMPTY_TRANSACTION: Transaction = { ops: [] };
-
-/** Sorts the operations into phases (stable within a phase). */
+/** Sorts the operations by phase. */
 export function transaction(ops: readonly Op[]): Transaction {
   const steps = transactionInSteps(ops);
   for (;;) {
@@ -47,33 +39,15 @@ export function transaction(ops: readonly Op[]): Transaction {
   }
 }
 
-/** As transaction(), with a pause now and then: for a first sync's hundred thousand operations. */
+/** Like transaction(), but yields regularly, because a first sync may have a hundred thousand operations. */
 export function* transactionInSteps(ops: readonly Op[]): Generator<void, Transaction> {
-  // Counted first, and then each put in its place: a list that grows is copied again and again, into memory that is new each time.
-  const places = new Uint32Array(PHASES.length);
-  for (let start = 0; start < ops.length; start += OPS_A_STEP) {
-    for (const { kind } of ops.slice(start, start + OPS_A_STEP)) claimPlace(places, kind);
-    yield;
+  const phases = Object.fromEntries(PHASES.map((kind) => [kind, new Array<Op>()])) as Record<Phase, Op[]>;
+  for (const [at, op] of ops.entries()) {
+    // A kind of operation that is missing in PHASES is a compile error.
+    phases[op.kind].push(op);
+    if (at % OPS_A_STEP === 0) yield;
   }
-  let end = 0;
-  for (const [phase, count] of places.entries()) {
-    places[phase] = end;
-    end += count;
-  }
-  const sorted = ops.slice();
-  for (let start = 0; start < ops.length; start += OPS_A_STEP) {
-    for (const op of ops.slice(start, start + OPS_A_STEP)) sorted[claimPlace(places, op.kind)] = op;
-    yield;
-  }
-  return { ops: sorted };
-}
-
-/** The next place of the operation's phase. */
-function claimPlace(places: Uint32Array, kind: OpKind): number {
-  const phase = PHASE_INDEX.get(kind) ?? 0;
-  const place = places[phase] ?? 0;
-  places[phase] = place + 1;
-  return place;
+  return { ops: Object.values(phases).flat() };
 }
 
 const OPS_A_STEP = 1_024;

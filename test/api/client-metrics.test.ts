@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { ApiClient } from '../../src/kube/api-client.ts';
-import { ApiSource } from '../../src/kube/api-source.ts';
-import { readText } from '../../src/kube/stream-guard.ts';
+import { ApiClient } from '../../src/kube/api/api-client.ts';
+import { ApiSource } from '../../src/kube/api/api-source.ts';
+import { readText } from '../../src/kube/api/stream-guard.ts';
 import { ProxyMetrics } from '../../src/observe/proxy-metrics.ts';
 import { ApiServer } from '../apiserver/api-server.ts';
 import { RecordingLog } from '../unit/kube/recording-log.ts';
@@ -41,7 +41,7 @@ describe('metrics of the API client', () => {
     text = await exposed(metrics);
   }
 
-  /** The value of a series of the last scrape, labels in any order. */
+  /** Returns the value of a series in the last scrape; the labels may be in any order. */
   function value(name: string, labels: Readonly<Record<string, string>>): number {
     const line = text.split('\n').find((one) => {
       const [series = ''] = one.split(' ');
@@ -78,7 +78,7 @@ describe('metrics of the API client', () => {
     expect(value('rest_client_response_size_bytes_sum', { verb: 'GET', host })).toBeGreaterThanOrEqual(body.length);
   });
 
-  test('no answer is code <error>', async () => {
+  test('a request without a response counts as code <error>', async () => {
     const client = makeClient();
     server.faults.add({ resource: 'services', fault: { type: 'drop' } });
     await get(client);
@@ -91,7 +91,7 @@ describe('metrics of the API client', () => {
   test('a connection that was closed while it was idle is a retry, not an error', async () => {
     const client = makeClient();
     await get(client);
-    // On the connection that is used again.
+    // Drop the request on the reused connection.
     server.faults.add({ resource: 'services', fault: { type: 'drop' } });
     expect(await get(client)).toContain('ServiceList');
     client.close();
@@ -115,13 +115,13 @@ describe('metrics of the API client', () => {
     abort.abort();
     client.close();
     await scrape();
-    // The watch is not among them.
+    // The watch is not counted.
     expect(value('rest_client_rate_limiter_duration_seconds_count', { verb: 'GET' })).toBe(5);
     expect(value('rest_client_rate_limiter_duration_seconds_bucket', { le: '0.005' })).toBe(2);
     expect(value('rest_client_rate_limiter_duration_seconds_sum', { verb: 'GET' })).toBeCloseTo(0.3, 1);
   });
 
-  test('whoever is given up while it waits is not sent', async () => {
+  test('a request that is cancelled while it waits is not sent', async () => {
     const client = makeClient({ qps: 0.001, burst: 1 });
     await get(client);
     const abort = new AbortController();
@@ -132,7 +132,7 @@ describe('metrics of the API client', () => {
     expect(server.requests).toHaveLength(1);
   });
 
-  test('the state of each watch, and why each was begun anew', async () => {
+  test('the state of each watch, and the reasons of its restarts', async () => {
     server.apply(node('node-1'));
     server.apply(service('web', '10.96.0.1'));
     server.apply(slice('web', ['10.244.0.1']));
@@ -142,7 +142,7 @@ describe('metrics of the API client', () => {
     source.start(() => undefined);
     const state = (resource: string): readonly number[] =>
       ['listing', 'watching', 'waiting'].map((name) => value('kubeipvs_watch_state', { resource, state: name }));
-    /** A scrape in which this holds: the client notices things later than the server does them. */
+    /** Scrapes until the check passes: the client notices changes later than the server makes them. */
     const scraped = async (check: () => void): Promise<void> => {
       for (let i = 0; i < 1_000; i++) {
         await scrape();

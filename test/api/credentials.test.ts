@@ -2,15 +2,15 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { ApiClient } from '../../src/kube/api-client.ts';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { ApiClient } from '../../src/kube/api/api-client.ts';
 import type { ApiServerOptions } from '../apiserver/api-server.ts';
 import { CertificateAuthority } from '../apiserver/certificates.ts';
 import { kubeconfig } from '../apiserver/kubeconfig.ts';
 import { eventually } from '../unit/kube/eventually.ts';
 import { Bed, service } from './harness.ts';
 
-const ACCEPTED = 'the API server accepts our credentials again';
+const ACCEPTED = 'credentials accepted by the API server again';
 
 let directory: string;
 let bed: Bed;
@@ -39,7 +39,7 @@ async function writeKubeconfig(
   return path;
 }
 
-/** All three watches are open, so nothing more is to be logged. */
+/** Waits until all three watches are open; after that, nothing more is logged. */
 async function followed(): Promise<void> {
   await eventually(() => expect(bed.server.watches.size).toBe(3));
   await eventually(() => expect(bed.view.names('service')).toBe('a'));
@@ -53,14 +53,14 @@ describe('tokens', () => {
     expect(bed.server.requests.map(({ user }) => user)).toEqual(Array(3).fill('system:kube-proxy'));
   });
 
-  test('a wrong one: one line that says what to check, and recovery without a restart', async () => {
+  test('a wrong token: one line that says what to check, and recovery without a restart', async () => {
     await start({ auth: { tokens: { secret: 'system:kube-proxy' } } });
     const tokenFile = join(directory, 'token');
     await writeFile(tokenFile, 'expired-secret\n');
     bed.follow({}, { kubeconfig: await writeKubeconfig({ tokenFile: 'token' }) });
     await eventually(() => expect(bed.server.requests.filter(({ code }) => code === 401).length).toBeGreaterThan(8));
-    // One for all three watches.
-    const line = `the API server ${bed.server.url} does not accept our credentials (401: Unauthorized): check the token or client certificate of the kubeconfig or service account; it is read again at each attempt`;
+    // One error for all three watches.
+    const line = `the API server ${bed.server.url} rejected our credentials (401: Unauthorized): check the token or client certificate of the kubeconfig or service account; it is read again on each attempt`;
     expect(bed.log.messages('error')).toEqual([line]);
     await writeFile(tokenFile, 'secret\n');
     await followed();
@@ -70,7 +70,7 @@ describe('tokens', () => {
     expect(JSON.stringify(bed.log.lines)).not.toContain('secret');
   });
 
-  test('one that expires while we watch: one line each time, and no list after it', async () => {
+  test('a token that expires during a watch: one line each time, and no new list', async () => {
     await start({ auth: { tokens: { secret: 'u' } } });
     bed.follow({}, { kubeconfig: await writeKubeconfig({ token: 'secret' }) });
     await followed();
@@ -81,13 +81,37 @@ describe('tokens', () => {
       await eventually(() => expect(bed.server.requests.length).toBeGreaterThan(refused));
       expect(bed.log.messages('error')).toHaveLength(round);
       bed.server.auth.setTokens({ secret: 'u' });
-      // Bookmarks show a watch of which nothing changes that it is accepted.
+      // A watch without changes learns from a bookmark that the server has accepted it.
       await eventually(() => {
         bed.server.eachWatch((watch) => watch.bookmark());
         expect(bed.log.messages('info').filter((line) => line === ACCEPTED)).toHaveLength(round);
       });
     }
     expect(bed.view.types('service')).toEqual(['replaced']);
+  });
+
+  test('a token file is read again after a minute, even if the wall clock is set back', async () => {
+    await start({ auth: { tokens: { first: 'u' } } });
+    const tokenFile = join(directory, 'token');
+    await writeFile(tokenFile, 'first');
+    const kubeconfig = await writeKubeconfig({ tokenFile });
+    const made = ApiClient.create({ kubeconfig, master: '', userAgent: 'test' });
+    if (!made.ok) throw new Error(made.error);
+    const ask = async (): Promise<unknown> => {
+      const { signal } = new AbortController();
+      const reply = await made.client.request({ method: 'GET', path: '/api/v1/services', signal });
+      if (reply.ok) reply.body.resume();
+      return reply.ok && reply.status;
+    };
+    expect(await ask()).toBe(200);
+    bed.server.auth.setTokens({ second: 'u' });
+    await writeFile(tokenFile, 'second');
+    expect(await ask()).toBe(401);
+    const monotonic = performance.now();
+    const clock = jest.spyOn(performance, 'now').mockReturnValue(monotonic + 61_000);
+    expect(await ask()).toBe(200);
+    clock.mockRestore();
+    made.client.close();
   });
 
   test('a token that is rotated while we watch', async () => {
@@ -105,23 +129,23 @@ describe('tokens', () => {
   });
 });
 
-describe('an exec plugin that does not end', () => {
+describe('an exec plugin that hangs', () => {
   const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: 'sleep', args: ['15'] };
 
-  test('is said once, and the kubeconfig is read again', async () => {
+  test('is logged once, and the kubeconfig is read again', async () => {
     await start({ auth: { tokens: { secret: 'u' } } });
     bed.follow({}, { kubeconfig: await writeKubeconfig({ exec }), headersTimeoutMs: 200 });
-    // Several attempts of each watch, a fifth of a second each.
+    // Each watch makes several attempts, each of which takes a fifth of a second.
     await eventually(() => expect(bed.observations.length).toBeGreaterThan(5));
     expect(bed.log.messages('error')).toEqual([
-      'our credentials cannot be used: they did not come in time: check the exec plugin, token file or certificates of the kubeconfig or service account; they are read again at each attempt',
+      'failed to load credentials: reading them timed out: check the exec plugin, token file or certificates of the kubeconfig or service account; they are read again on each attempt',
     ]);
     await writeKubeconfig({ token: 'secret' });
     await followed();
     await eventually(() => expect(bed.log.messages('info')).toEqual([ACCEPTED]));
   });
 
-  test('does not hold up our end', async () => {
+  test('does not delay stop()', async () => {
     await start({});
     bed.follow({}, { kubeconfig: await writeKubeconfig({ exec }) });
     await sleep(200);
@@ -138,7 +162,7 @@ test('403: one line with the permission that is missing, and recovery', async ()
   bed.follow();
   await eventually(() => expect(bed.server.requests.filter(({ code }) => code === 403).length).toBeGreaterThan(4));
   expect(bed.log.messages('error')).toEqual([
-    'the API server does not allow us to list and watch services (403: services is forbidden: User "system:anonymous" cannot watch resource "services" in API group "" at the cluster scope): our user needs the verbs list and watch on services at the cluster scope (a ClusterRole with them, and a ClusterRoleBinding); attempts go on',
+    'not allowed to list and watch services (403: services is forbidden: User "system:anonymous" cannot watch resource "services" in API group "" at the cluster scope): grant our user the verbs list and watch on services by a ClusterRole and a ClusterRoleBinding; retrying',
   ]);
   bed.server.auth.allow('watch', 'services');
   await followed();
@@ -196,9 +220,11 @@ describe('TLS', () => {
     await mkdir(join(directory, 'other'));
     const other = await CertificateAuthority.create(join(directory, 'other'), 'other-ca');
     bed.follow({}, { kubeconfig: await writeKubeconfig({}, { 'certificate-authority': other.ca.certFile }) });
-    await eventually(() => expect(bed.log.messages('warn').join()).toMatch(/cannot follow services .*certificate/));
+    await eventually(() =>
+      expect(bed.log.messages('warn').join()).toMatch(/failed to list or watch services .*certificate/),
+    );
     expect(bed.server.requests).toEqual([]);
-    // The kubeconfig is read again: no restart is needed to put it right.
+    // The kubeconfig is read again, so fixing it needs no restart.
     await writeKubeconfig({}, { 'insecure-skip-tls-verify': true });
     await followed();
   });
@@ -232,7 +258,7 @@ describe('TLS', () => {
   });
 });
 
-test('writing: an event is created with its JSON', async () => {
+test('POST sends an event as JSON', async () => {
   await start({});
   const created = ApiClient.create({ kubeconfig: '', master: bed.server.url, userAgent: 'test' });
   if (!created.ok) throw new Error(created.error);

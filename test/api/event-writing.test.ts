@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
-import { DaemonEvents } from '../../src/daemon/daemon-events.ts';
-import { ApiClient } from '../../src/kube/api-client.ts';
-import { EventPoster } from '../../src/kube/event-poster.ts';
-import { namespacedName } from '../../src/net/names.ts';
+import { DaemonEvents } from '../../src/daemon/run/daemon-events.ts';
+import { ApiClient } from '../../src/kube/api/api-client.ts';
+import { EventPoster } from '../../src/kube/api/event-poster.ts';
+import { namespacedName } from '../../src/base/names.ts';
 import { SYSTEM_CLOCK } from '../../src/reconcile/clock.ts';
 import type { JsonObject } from '../apiserver/json-object.ts';
 import { RecordingLog } from '../unit/kube/recording-log.ts';
@@ -11,11 +11,11 @@ import { service } from './harness.ts';
 
 jest.setTimeout(60_000);
 
-/** With no more rights than system:node-proxier has. */
+/** Uses only the permissions of system:node-proxier. */
 onEachApiServer((server) => {
   let client: ApiClient;
   let log: RecordingLog;
-  /** Codes of the answers to what was posted. */
+  /** Status codes of the responses to POST requests. */
   let posted: string[];
 
   beforeEach(async () => {
@@ -65,7 +65,7 @@ onEachApiServer((server) => {
     expect(log.lines).toEqual([]);
   });
 
-  test('those of a Service are in its namespace and carry its uid, without the right to get it', async () => {
+  test('Events of a Service are in its namespace and have its uid, without the verb get', async () => {
     const { uid } = (await server().apply(service('web', '10.96.2.1', { namespace: 'shop' }))).metadata;
     const recorded = recorder();
     recorded.serviceHealthRefused('shop', 'web', 'port 30000 is taken');
@@ -73,7 +73,7 @@ onEachApiServer((server) => {
     await recorded.close();
     const regarding = { apiVersion: 'v1', kind: 'Service', namespace: 'shop', name: 'web', uid };
     expect(uid).toEqual(expect.any(String));
-    // Both are written at once: which is first is the server's to say.
+    // Both are written at the same time, so the server may store them in either order.
     const written = (await events()).toSorted((a, b) => String(a['reason']).localeCompare(String(b['reason'])));
     expect(written).toMatchObject([
       {
@@ -87,7 +87,7 @@ onEachApiServer((server) => {
     ]);
   });
 
-  test('what every node says of a Service is one Event, though all of them write it', async () => {
+  test('the same Event of a Service from all nodes is stored once', async () => {
     await server().apply(service('web', '10.96.2.2'));
     for (const name of ['node-a', 'node-b', 'node-c']) {
       const recorded = recorder(name);
@@ -99,7 +99,7 @@ onEachApiServer((server) => {
     expect(log.lines).toEqual([]);
   });
 
-  test('a series is patched: count and last time. The note is the first one: nothing else may change', async () => {
+  test('a series is patched: only count and last time change', async () => {
     const poster = new EventPoster({ client, nodeName: 'node-a' });
     const { signal } = new AbortController();
     const event = {
@@ -122,7 +122,7 @@ onEachApiServer((server) => {
     expect(await poster.update({ ...again, name: 'web.2' }, signal)).toEqual({ result: 'gone' });
   });
 
-  test('a series that was not written while the API was away is created as one', async () => {
+  test('a series that could not be written during an outage of the API is created as one', async () => {
     const poster = new EventPoster({ client, nodeName: 'node-a' });
     const subject = { kind: 'Node', namespace: '', name: 'node-a' } as const;
     const text = { type: 'Warning', reason: 'Some', action: 'Do', note: '' } as const;

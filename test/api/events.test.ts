@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { DaemonEvents } from '../../src/daemon/daemon-events.ts';
-import { ApiClient } from '../../src/kube/api-client.ts';
-import { EventPoster } from '../../src/kube/event-poster.ts';
+import { DaemonEvents } from '../../src/daemon/run/daemon-events.ts';
+import { ApiClient } from '../../src/kube/api/api-client.ts';
+import { EventPoster } from '../../src/kube/api/event-poster.ts';
 import { SYSTEM_CLOCK } from '../../src/reconcile/clock.ts';
 import { ApiServer } from '../apiserver/api-server.ts';
 import type { JsonObject } from '../apiserver/json-object.ts';
 import { eventually } from '../unit/kube/eventually.ts';
 import { RecordingLog } from '../unit/kube/recording-log.ts';
 
-describe('events for an API server that answers badly, or not at all', () => {
+describe('events and an API server with errors', () => {
   let server: ApiServer;
   let client: ApiClient;
   let log: RecordingLog;
@@ -44,7 +44,7 @@ describe('events for an API server that answers badly, or not at all', () => {
     [503, 'later'],
     [403, 'never'],
     [422, 'never'],
-  ])('an answer of %i: %s', async (code, result) => {
+  ])('a response of %i: %s', async (code, result) => {
     const poster = new EventPoster({ client, nodeName: 'node-a' });
     server.faults.add({ verb: 'create', resource: 'events', fault: { type: 'status', code, message: 'because' } });
     const event = {
@@ -57,7 +57,7 @@ describe('events for an API server that answers badly, or not at all', () => {
     } as const;
     const delivery = await poster.create(event, new AbortController().signal);
     expect(delivery).toEqual(
-      result === 'later' ? { result } : { result, reason: `the API server answers ${code}: because` },
+      result === 'later' ? { result } : { result, reason: `the API server returned ${code}: because` },
     );
   });
 
@@ -74,7 +74,7 @@ describe('events for an API server that answers badly, or not at all', () => {
     },
   );
 
-  test('an API server that is away costs nothing but the event', async () => {
+  test('an unreachable API server loses the event and nothing else', async () => {
     const away = makeClient('http://127.0.0.1:1');
     const recorded = recorder('node-a', away);
     const started = performance.now();

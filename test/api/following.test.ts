@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import type { ReflectorTiming } from '../../src/kube/reflector-timing.ts';
+import type { ReflectorTiming } from '../../src/kube/api/reflector-timing.ts';
 import type { JsonObject } from '../apiserver/json-object.ts';
 import { eventually } from '../unit/kube/eventually.ts';
 import { PATIENCE_MS, onEachApiServer } from './each-api-server.ts';
@@ -12,7 +12,7 @@ const PROXIED = { 'service.kubernetes.io/service-proxy-name': 'other' };
 const HEADLESS = { 'service.kubernetes.io/headless': '' };
 const OWN = /^default\/kubernetes@/;
 
-/** Each has an address of its own, as the real server wants it. */
+/** Each Service has its own address, because the real server requires it. */
 const addresses = new Map<string, string>();
 function web(name: string, more: Partial<JsonObject['metadata']> = {}): JsonObject {
   if (!addresses.has(name)) addresses.set(name, `10.96.1.${addresses.size + 1}`);
@@ -45,7 +45,7 @@ onEachApiServer((server) => {
 
   const until = (assertion: () => void): Promise<void> => eventually(assertion, PATIENCE_MS);
 
-  /** What is followed; what the real server has made by itself is left out. */
+  /** Returns the objects that the source emitted, except those that the real server creates itself. */
   const seen = (kind: 'service' | 'endpoint-slice' | 'node'): readonly string[] =>
     follower.view.of(kind).filter((text) => !OWN.test(text));
 
@@ -54,7 +54,7 @@ onEachApiServer((server) => {
       .map((text) => text.replace(/^.*\/(.*)@.*$/, '$1'))
       .join(' ');
 
-  /** Services as the server has them now, in the manner of `seen`. */
+  /** Returns the Services that the server has now, in the format of `seen`. */
   async function current(...wanted: readonly string[]): Promise<readonly string[]> {
     const all = await server().list('services');
     return all
@@ -99,7 +99,7 @@ onEachApiServer((server) => {
       expect(names()).toBe('b');
     });
 
-    test('a Service that is deleted and made anew under its name', async () => {
+    test('a Service that is deleted and created again under the same name', async () => {
       await apply(web('a'));
       await follow();
       await until(() => expect(names()).toBe('a'));
@@ -110,7 +110,7 @@ onEachApiServer((server) => {
       expect(kinds()).toBe('replaced deleted applied');
     });
 
-    test('a burst of changes: the last state, and none of them twice or out of order', async () => {
+    test('a burst of changes: the last state; no change twice or out of order', async () => {
       await apply(slice('a', ['10.0.0.1']));
       await follow();
       await until(() => expect(names('endpoint-slice')).toBe('a'));
@@ -123,31 +123,33 @@ onEachApiServer((server) => {
   });
 
   describe('resuming', () => {
-    test('a watch that the server ends in its time goes on where it was, without a list', async () => {
+    test('a watch that the server ends regularly is resumed without a list', async () => {
       await apply(web('a'));
       await follow({ watchSeconds: [1, 1] });
       await until(() => expect(names()).toBe('a'));
-      const watches = follower.source?.status[0]?.watches ?? 0;
-      await until(() => expect(follower.source?.status[0]?.watches).toBeGreaterThan(watches));
+      const { length } = follower.requested('services');
+      await until(() => expect(follower.requested('services').length).toBeGreaterThan(length));
       await apply(web('b'));
       await until(() => expect(names()).toBe('a b'));
       expect(kinds()).toBe('replaced applied');
       expect(follower.log.messages('warn')).toEqual([]);
     });
 
-    test('bookmarks carry the version on while nothing of ours changes', async () => {
+    test('bookmarks advance the resourceVersion while no object of ours changes', async () => {
       await apply(web('a'));
-      // The real server sends one two seconds before the end of a watch.
+      // The real server sends a bookmark two seconds before the end of a watch.
       await follow({ watchSeconds: [4, 4] });
       await until(() => expect(names()).toBe('a'));
       await apply(web('b', { labels: PROXIED }));
       const [text = ''] = await current('b');
       const version = Number(text.replace(/^.*@/, ''));
-      await until(() => expect(Number(follower.source?.status[0]?.resourceVersion)).toBeGreaterThanOrEqual(version));
+      await until(() =>
+        expect(Number(follower.requested('services').at(-1)?.get('resourceVersion'))).toBeGreaterThanOrEqual(version),
+      );
       expect(kinds()).toBe('replaced');
     });
 
-    test('a server that dies and comes back: nothing is lost, nothing told twice', async () => {
+    test('a server that restarts: no event is lost or repeated', async () => {
       await apply(web('a'), web('b'));
       await follow({ graceMs: PATIENCE_MS });
       await until(() => expect(names()).toBe('a b'));
@@ -156,7 +158,7 @@ onEachApiServer((server) => {
       await server().delete(web('a'));
       const expected = await current('b', 'c');
       await until(() => expect(seen('service')).toEqual(expected));
-      expect(follower.log.messages('warn').join()).toMatch(/cannot follow services at the API server https:/);
+      expect(follower.log.messages('warn').join()).toMatch(/failed to list or watch services at the API server https:/);
     });
   });
 
@@ -170,24 +172,22 @@ onEachApiServer((server) => {
       expect(follower.observations.filter(({ code }) => code === '403')).toEqual([]);
     });
 
-    test('a token that is not known: one line, and recovery without a restart', async () => {
+    test('an unknown token: one line, and recovery without a restart', async () => {
       await apply(web('a'));
       await follow({}, 'unknown');
       await until(() => expect(follower.observations.filter(({ code }) => code === '401').length).toBeGreaterThan(5));
-      expect(follower.log.messages('error')).toEqual([
-        expect.stringMatching(/does not accept our credentials \(401: /),
-      ]);
+      expect(follower.log.messages('error')).toEqual([expect.stringMatching(/rejected our credentials \(401: /)]);
       await server().kubeconfig('proxier');
       await until(() => expect(names()).toBe('a'));
     });
 
-    test('a user without permissions: what is missing is said, once for each of what is watched', async () => {
+    test('a user without permissions: the missing permission is logged once for each resource', async () => {
       await apply(web('a'));
       await follow({}, 'stranger');
       const sentence =
-        /^the API server does not allow us to list and watch services \(403: services is forbidden: User "stranger" cannot (list|watch) resource "services" in API group "" at the cluster scope/;
+        /^not allowed to list and watch services \(403: services is forbidden: User "stranger" cannot (list|watch) resource "services" in API group "" at the cluster scope/;
       await until(() => expect(follower.log.messages('error')).toContainEqual(expect.stringMatching(sentence)));
-      // One for each of what is watched.
+      // One error for each watched resource.
       await until(() => expect(follower.log.messages('error')).toHaveLength(3));
       const attempts = follower.observations.length + 9;
       await until(() => expect(follower.observations.length).toBeGreaterThan(attempts));

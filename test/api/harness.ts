@@ -1,15 +1,16 @@
-import { ApiClient, userAgent } from '../../src/kube/api-client.ts';
-import type { RequestObservation } from '../../src/kube/api-client.ts';
-import { ApiSource } from '../../src/kube/api-source.ts';
-import type { ObjectMeta } from '../../src/kube/objects.ts';
-import type { ReflectorTiming } from '../../src/kube/reflector-timing.ts';
-import type { ObjectEvent, ObjectName, SourceEvent } from '../../src/kube/source.ts';
+import { ApiClient, userAgent } from '../../src/kube/api/api-client.ts';
+import type { ApiClientOptions } from '../../src/kube/api/api-client.ts';
+import type { RequestObservation } from '../../src/observe/api-observer.ts';
+import { ApiSource } from '../../src/kube/api/api-source.ts';
+import type { ObjectMeta } from '../../src/kube/objects/objects.ts';
+import type { ReflectorTiming } from '../../src/kube/api/reflector-timing.ts';
+import type { ObjectEvent, ObjectName, SourceEvent } from '../../src/kube/objects/source.ts';
 import { ApiServer } from '../apiserver/api-server.ts';
 import type { ApiServerOptions } from '../apiserver/api-server.ts';
 import type { JsonObject } from '../apiserver/json-object.ts';
 import { RecordingLog } from '../unit/kube/recording-log.ts';
 
-/** As fast as a test wants it; seconds only where the API counts in seconds. */
+/** Timing for fast tests. Values that the API counts in seconds stay at seconds. */
 export const FAST: Partial<ReflectorTiming> = {
   backoff: { firstMs: 4, maxMs: 40 },
   healthyMs: 30,
@@ -51,11 +52,11 @@ export function node(name: string): JsonObject {
   };
 }
 
-/** What a user of a source knows, and every breach of the source's promises. */
+/** The objects that a user of a source knows, and the violations of the source's contract. */
 export class View {
   readonly events: SourceEvent[] = [];
   readonly breaches: string[] = [];
-  /** May be told of before everything is. */
+  /** The source may emit this Service and its EndpointSlices before `replaced`. */
   lookedUp: ObjectName | undefined;
   readonly #kinds = new Map<string, Map<string, ObjectMeta>>();
   readonly #newest = new Map<string, number>();
@@ -65,7 +66,7 @@ export class View {
     this.#take(event.kind, event.event);
   };
 
-  /** "namespace/name@resourceVersion" of all objects of a kind, sorted. */
+  /** Returns "namespace/name@resourceVersion" of all objects of a kind, sorted. */
   of(kind: SourceEvent['kind']): readonly string[] {
     const objects = [...(this.#kinds.get(kind)?.values() ?? [])];
     return objects.map((meta) => `${meta.namespace}/${meta.name}@${meta.resourceVersion}`).toSorted();
@@ -112,28 +113,29 @@ export class View {
   }
 }
 
+type Access = Partial<
+  Pick<ApiClientOptions, 'kubeconfig' | 'master' | 'connectTimeoutMs' | 'headersTimeoutMs' | 'slowMs'>
+>;
+
 export interface FollowOptions {
-  /** Looked up before the lists are complete. */
+  /** A Service to fetch before the lists. */
   readonly first?: ObjectName;
-  /** Is told every event after the view. */
+  /** Called with each event, after the view has handled it. */
   readonly also?: (event: SourceEvent) => void;
-  /** What the lists wait for, where something was looked up. */
+  /** The `programmed` promise of Source.start(). */
   readonly programmed?: Promise<void>;
 }
 
-/** A source at a server of the caller's, and a view of it. */
+/** A source, connected to any server, and a view of its events. */
 export class Follower {
   readonly log = new RecordingLog();
   readonly view = new View();
   readonly observations: RequestObservation[] = [];
+  readonly #paths: string[] = [];
   client: ApiClient | undefined;
   source: ApiSource | undefined;
 
-  start(
-    access: { kubeconfig?: string; master?: string; headersTimeoutMs?: number },
-    timing: Partial<ReflectorTiming> = {},
-    { first, also, programmed }: FollowOptions = {},
-  ): void {
+  start(access: Access, timing: Partial<ReflectorTiming> = {}, { first, also, programmed }: FollowOptions = {}): void {
     this.view.lookedUp = first;
     const created = ApiClient.create({
       kubeconfig: '',
@@ -149,6 +151,11 @@ export class Follower {
     });
     if (!created.ok) throw new Error(created.error);
     this.client = created.client;
+    const request = created.client.request.bind(created.client);
+    created.client.request = async (options) => {
+      this.#paths.push(options.path);
+      return await request(options);
+    };
     this.source = new ApiSource({
       client: created.client,
       nodeName: 'node-1',
@@ -162,6 +169,12 @@ export class Follower {
     }, programmed);
   }
 
+  /** Returns the query parameters of all lists and watches of a resource so far. */
+  requested(plural: string): readonly URLSearchParams[] {
+    const ours = this.#paths.filter((path) => path.includes(`/${plural}?`));
+    return ours.map((path) => new URL(path, 'http://a').searchParams);
+  }
+
   async stop(): Promise<void> {
     await this.source?.stop();
     this.client?.close();
@@ -170,7 +183,7 @@ export class Follower {
   }
 }
 
-/** A server in memory, a source and a view of it; each test makes its own. */
+/** A server in memory, a source and a view of it. Each test creates its own. */
 export class Bed extends Follower {
   readonly server: ApiServer;
 
@@ -179,25 +192,21 @@ export class Bed extends Follower {
     this.server = new ApiServer(options);
   }
 
-  /** Starts the source at this server. */
-  follow(
-    timing: Partial<ReflectorTiming> = {},
-    access: { kubeconfig?: string; master?: string; headersTimeoutMs?: number } = {},
-    options: FollowOptions = {},
-  ): void {
+  /** Connects the source to this server and starts it. */
+  follow(timing: Partial<ReflectorTiming> = {}, access: Access = {}, options: FollowOptions = {}): void {
     const master = access.master ?? (access.kubeconfig === undefined ? this.server.url : '');
     this.start({ ...access, master }, timing, options);
   }
 
-  /** What the server would list to this source. */
+  /** Returns the objects that the selectors of this source match. */
   expected(plural: 'services' | 'endpointslices'): readonly string[] {
     const version = plural === 'services' ? 'v1' : 'discovery.k8s.io/v1';
     return this.server
       .objects(plural, version)
       .filter(({ metadata: { labels = {} }, ...object }) => {
-        const headless =
-          plural === 'services' ? spec(object)['clusterIP'] === 'None' : 'service.kubernetes.io/headless' in labels;
-        return !headless && !('service.kubernetes.io/service-proxy-name' in labels);
+        const headless = plural === 'services' && spec(object)['clusterIP'] === 'None';
+        const theirs = ['service.kubernetes.io/headless', 'service.kubernetes.io/service-proxy-name'];
+        return !headless && !theirs.some((label) => label in labels);
       })
       .map(({ metadata }) => `${metadata.namespace}/${metadata.name}@${metadata.resourceVersion}`)
       .toSorted();

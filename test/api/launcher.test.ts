@@ -1,85 +1,86 @@
-import { hash } from 'node:crypto';
-import { copyFile, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { PROGRAM, TAKES_COMPILED, runToEnd } from '../support/program.ts';
+import { PROGRAM, runToEnd } from '../support/program.ts';
 
 const NAME = 'kube-ipvs-proxy';
-const FILES = ['mjs', 'js', 'cache'].map((ending) => `${NAME}.${ending}`);
+const FILES = ['mjs', 'js'].map((ending) => `${NAME}.${ending}`);
 
-describe('the program', () => {
+/** A script for --require that removes features which an older Node.js lacks. */
+const OLDER = (version: string): string => `
+  Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '${version}' } });
+  process.getBuiltinModule = undefined;
+  globalThis.AsyncDisposableStack = undefined;
+`;
+
+describe('the launcher', () => {
   let folder: string;
-  let compiled: Buffer;
 
   beforeAll(async () => {
     folder = await mkdtemp(path.join(tmpdir(), 'launcher-'));
     for (const name of FILES) await copyFile(path.join(path.dirname(PROGRAM), name), path.join(folder, name));
-    compiled = await readFile(cache());
   });
 
   afterAll(async () => {
     await rm(folder, { recursive: true });
   });
 
-  const cache = (): string => path.join(folder, `${NAME}.cache`);
-
-  async function takes(): Promise<string> {
-    const argv = [process.execPath, '-e', TAKES_COMPILED, path.join(folder, NAME)];
-    const { stdout, stderr } = await runToEnd(argv);
-    return (stdout + stderr).trim();
-  }
-
-  /** What a start by the first line of the file says, which ends where it looks for its credentials. */
-  async function start(): Promise<string> {
-    const { status, stderr } = await runToEnd([
-      path.join(folder, `${NAME}.mjs`),
-      '--proxy-mode=ipvs',
-      '--kubeconfig=/nonexistent',
-    ]);
-    return `${status} ${stderr}`;
-  }
-
-  const AS_EVER = /^1 E.* cannot read kubeconfig \/nonexistent: it does not exist; .*\n$/;
-
-  test('was compiled when it was built', async () => {
-    expect(await takes()).toBe('taken');
-    expect(await start()).toMatch(AS_EVER);
+  test('starts the program beside it, whose version names the commit and the date of the build', async () => {
+    const { status, stdout } = await runToEnd([path.join(folder, `${NAME}.mjs`), '--version']);
+    expect({ status, stdout }).toEqual({
+      status: 0,
+      stdout: expect.stringMatching(
+        /^kube-ipvs-proxy v\S+ \(commit (unknown|[\da-f]{12}), built (unknown|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)\)\n$/,
+      ),
+    });
   });
 
-  test('is compiled anew where the file is of another V8', async () => {
-    const data = Buffer.from(compiled.subarray(64));
-    // A magic number, then a hash of V8's version.
-    data.writeUInt32LE(1, 4);
-    const file = Buffer.concat([compiled.subarray(0, 32), hash('sha256', data, 'buffer'), data]);
-    await writeFile(cache(), file);
-    expect(await takes()).toBe('refused');
-    expect(await start()).toMatch(AS_EVER);
-    expect((await readFile(cache())).equals(file)).toBe(true);
-  });
+  describe('under a Node.js that is too old', () => {
+    let program: string;
+    let bin: string;
+    let preload: string;
+    let needed: string;
 
-  test('is compiled anew where the file is of another text, were it as long', async () => {
-    const program = path.join(folder, `${NAME}.js`);
-    const text = await readFile(program, 'latin1');
-    await writeFile(cache(), compiled);
-    await writeFile(program, text.replaceAll('it does not exist', 'it DOES NOT exist'));
-    expect(await start()).toMatch(/: it DOES NOT exist;/);
-    await writeFile(program, text);
-  });
+    beforeAll(async () => {
+      await mkdir(path.join(folder, 'old/build'), { recursive: true });
+      program = path.join(folder, 'old/build', `${NAME}.mjs`);
+      // Only the launcher is copied: it must not load the rest of the program.
+      await copyFile(PROGRAM, program);
+      bin = path.join(folder, `old/.node/node_modules/node-linux-${process.arch}/bin`);
+      preload = path.join(folder, 'older.cjs');
+      const { engines } = JSON.parse(await readFile('package.json', 'utf8')) as { engines: { node: string } };
+      needed = engines.node.replace('>=', '');
+    });
 
-  test.each([
-    // V8 itself would end the process.
-    ['damaged', (bytes: Buffer) => bytes.fill(0xff, bytes.length / 2, bytes.length / 2 + 64)],
-    ['cut short', (bytes: Buffer) => bytes.subarray(0, bytes.length / 2)],
-    ['empty', () => Buffer.alloc(0)],
-  ])('is compiled anew where the file is %s', async (_case, change) => {
-    await writeFile(cache(), change(Buffer.from(compiled)));
-    expect(await start()).toMatch(AS_EVER);
-  });
+    const refusal = (node: string, version: string, remedy: string): string =>
+      `kube-ipvs-proxy needs Node.js ${needed} or newer, but ${node} is ${version}: ${remedy}\n`;
 
-  test('is compiled anew where there is no such file, and writes none', async () => {
-    await rm(cache());
-    expect(await start()).toMatch(AS_EVER);
-    expect((await readdir(folder)).toSorted()).toEqual(FILES.filter((name) => !name.endsWith('.cache')).toSorted());
+    test.each(['12.22.12', '20.20.2', '22.18.0'])(
+      '%s: one sentence, and where make build left another',
+      async (version) => {
+        await writeFile(preload, OLDER(version));
+        const argv = [process.execPath, '--require', preload, program, '--version'];
+        const none = 'install one, or run `make build`, which puts one into .node of its folder';
+        expect(await runToEnd(argv)).toEqual({
+          status: 1,
+          stdout: '',
+          stderr: refusal(process.execPath, version, none),
+        });
+
+        await mkdir(bin, { recursive: true });
+        await writeFile(path.join(bin, 'node'), '');
+        const there = `\`make build\` left one in ${bin}, put that folder first in PATH`;
+        expect((await runToEnd(argv)).stderr).toBe(refusal(process.execPath, version, there));
+        await rm(path.join(folder, 'old/.node'), { recursive: true });
+      },
+    );
+
+    test.each(['22.19.0', '23.0.0', '100.1.0'])('but %s is not', async (version) => {
+      const older = OLDER(version).replace(/process\.getBuiltinModule.*|globalThis.*/g, '');
+      await writeFile(preload, older);
+      const argv = [process.execPath, '--require', preload, path.join(folder, `${NAME}.mjs`), '--version'];
+      expect(await runToEnd(argv)).toMatchObject({ status: 0, stdout: expect.stringMatching(/^kube-ipvs-proxy v/) });
+    });
   });
 });

@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
-import { EventFeed } from '../../src/daemon/event-feed.ts';
-import { FakeKernel } from '../../src/kernel/fake-kernel.ts';
+import { EventFeed } from '../../src/daemon/run/event-feed.ts';
+import { FakeKernel } from '../fake-kernel/fake-kernel.ts';
 import { Cluster } from '../../src/model/cluster.ts';
-import { formatIp } from '../../src/net/ip.ts';
+import { formatIp } from '../../src/base/ip.ts';
 import { SYSTEM_CLOCK } from '../../src/reconcile/clock.ts';
 import { Reconciler } from '../../src/reconcile/reconciler.ts';
-import type { SyncReport } from '../../src/reconcile/sync-report.ts';
 import { formatOp } from '../../src/state/op.ts';
 import { formatVirtualServer } from '../../src/state/virtual-server.ts';
 import type { ApiServerOptions } from '../apiserver/api-server.ts';
@@ -15,11 +14,12 @@ import { PLAN_CONFIG } from '../support/reconciling.ts';
 import { address, real, virtualServer, vsId } from '../support/state.ts';
 import { eventually } from '../unit/kube/eventually.ts';
 import { Bed, node, service, slice } from './harness.ts';
+import type { SyncReport } from '../../src/state/sync-report.ts';
 
 jest.setTimeout(30_000);
 
 const FIRST = { namespace: 'default', name: 'kubernetes' };
-/** Sorted before "default": the Service that is looked up is not on the first page. */
+/** These are in namespace "apps", which sorts before "default", so that `FIRST` is not on the first page. */
 const OTHERS = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
 const ALL = [...OTHERS, 'kubernetes'].join(' ');
 
@@ -41,7 +41,7 @@ async function serverWith(options: ApiServerOptions): Promise<void> {
   bed.server.apply(slice('kubernetes-2', ['192.0.2.9'], { 'kubernetes.io/service-name': 'kubernetes' }));
 }
 
-/** The lists of everything get no answer: pages after the first, or the stream that begins with all objects. */
+/** The server does not respond to lists of all objects: pages after the first, or streams (WatchList). */
 function holdLists(): void {
   for (const resource of ['services', 'endpointslices']) {
     const held = bed.server.options.watchList === false ? { verb: 'list', continued: true } : { verb: 'watch' };
@@ -49,7 +49,7 @@ function holdLists(): void {
   }
 }
 
-/** Held lists break off, and are asked for anew. */
+/** Breaks off the held lists, so that the client requests them again. */
 function releaseLists(): void {
   bed.server.faults.clear();
   bed.server.dropConnections();
@@ -62,7 +62,7 @@ const lookUps = (): readonly string[] =>
 
 afterEach(() => bed.stop());
 
-describe('the Service that is looked up', () => {
+describe('the Service that is fetched first', () => {
   test.each([
     ['a server that streams its state', {}],
     ['a server that only lists', { watchList: false }],
@@ -75,7 +75,8 @@ describe('the Service that is looked up', () => {
       await eventually(() => expect(bed.view.types('endpoint-slice')).toEqual(['applied', 'applied']));
       expect(bed.view.types('service')).toEqual(['applied']);
       expect(lookUps().toSorted()).toEqual([
-        'list /api/v1/namespaces/default/services metadata.name=kubernetes',
+        'list /api/v1/namespaces/default/services metadata.name=kubernetes' +
+          '!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name',
         'list /apis/discovery.k8s.io/v1/namespaces/default/endpointslices ' +
           'kubernetes.io/service-name=kubernetes,!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name',
       ]);
@@ -117,10 +118,10 @@ describe('the Service that is looked up', () => {
     await eventually(() => expect(bed.view.names('service')).toContain(OTHERS.join(' ')));
   });
 
-  test('comes too late behind the lists, and is not told of', async () => {
+  test('is ignored if it arrives after the lists', async () => {
     await serverWith({});
     bed.server.faults.add({ verb: 'list', times: 2, fault: { type: 'slow', bytes: 40, pauseMs: 60 } });
-    // Slow, but not given up.
+    // The responses are slow, but must not time out.
     bed.follow({ listIdleMs: 10_000 }, {}, { first: FIRST });
     await eventually(() => expect(bed.view.names('service')).toBe(ALL));
     await eventually(() => expect(lookUps()).toHaveLength(2));
@@ -134,10 +135,10 @@ describe('the Service that is looked up', () => {
     ['is garbled', { type: 'garbage', line: '{' }, 2],
     ['gets no answer', { type: 'drop' }, 4],
     ['gets a 503', { type: 'status', code: 503 }, 4],
-  ] as const)('a look that %s is told at debug only, and harms nobody', async (_name, fault, requests) => {
+  ] as const)('a request that %s is logged at debug level only', async (_name, fault, requests) => {
     await serverWith({});
     holdLists();
-    // A server that streams is asked for lists by nobody else.
+    // This fault affects only the look-ahead, because all other requests to a streaming server are watches.
     bed.server.faults.add({ verb: 'list', times: 2, fault });
     bed.follow({}, {}, { first: FIRST });
     const found = requests > 2 ? ['applied'] : [];
@@ -147,7 +148,7 @@ describe('the Service that is looked up', () => {
     expect(lookUps()).toHaveLength(requests);
     expect(bed.log.lines.map(({ level }) => level)).toEqual(['debug']);
     expect(bed.log.messages('debug')).toEqual([
-      expect.stringMatching(/^default\/kubernetes was not found ahead of the lists: ./),
+      expect.stringMatching(/^default\/kubernetes not fetched before the lists: ./),
     ]);
     releaseLists();
     await eventually(() => expect(bed.view.names('service')).toBe(ALL));
@@ -165,7 +166,7 @@ describe('from the server to the kernel', () => {
       holdLists();
       const kernel = new FakeKernel();
       await kernel.prepare();
-      // Of a service that was deleted while nobody watched: ours to remove, once that is certain.
+      // This state belongs to a Service that was deleted while the daemon was down. Only a full sync may remove it.
       kernel.put({ kind: 'add-virtual-server', virtualServer: virtualServer('10.96.9.9', 80) });
       kernel.put({ kind: 'add-real-server', id: vsId('10.96.9.9', 80), realServer: real('10.244.9.9', 1) });
       kernel.put({ kind: 'bind-address', address: address('10.96.9.9') });
@@ -194,10 +195,9 @@ describe('from the server to the kernel', () => {
         await eventually(() => expect(kernel.applied.map(formatOp)).toContain('bind-address 10.96.0.1'));
         expect(await virtualServers()).toBe('TCP 10.96.0.1:80 TCP 10.96.9.9:80');
         const realServers = await kernel.getRealServers([vsId('10.96.0.1', 80)]);
-        expect([...realServers.values()].flat().map((server) => formatIp(server.address))).toEqual([
-          '192.0.2.8',
-          '192.0.2.9',
-        ]);
+        // Real servers are added in an order that differs between nodes.
+        const addresses = [...realServers.values()].flat().map((server) => formatIp(server.address));
+        expect(addresses.toSorted()).toEqual(['192.0.2.8', '192.0.2.9']);
         const kinds = new Set(kernel.applied.map(({ kind }) => kind));
         expect(kinds).toEqual(
           new Set(['create-set', 'add-entry', 'add-virtual-server', 'add-real-server', 'bind-address']),

@@ -35,7 +35,7 @@ const REFUSALS: readonly Refusal[] = [
   ['an Event, for a proxy that reads it', 403, 'GET', '/apis/events.k8s.io/v1/events', { token: 'proxier' }],
 ];
 
-/** The server in memory is held to what the real one does. */
+/** Verifies that the server in memory behaves like the real one. */
 onEachApiServer((server) => {
   async function namesAt(path: string): Promise<string> {
     const { body } = await server().ask('GET', path);

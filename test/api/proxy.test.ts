@@ -81,14 +81,14 @@ describe('proxy-url of the kubeconfig', () => {
     await eventually(() => expect(bed.view.names('service')).toBe('a b'));
   });
 
-  test('goes before NO_PROXY, and counts for loopback too', async () => {
+  test('overrides NO_PROXY, and applies to loopback too', async () => {
     setEnvironment({ HTTPS_PROXY: 'http://127.0.0.1:1', NO_PROXY: '*' });
     await follow({ 'proxy-url': proxyAddress });
     await followed();
     expect(proxy.asked).not.toEqual([]);
   });
 
-  test('connections that break off are made anew through it', async () => {
+  test('lost connections are opened again through the proxy', async () => {
     await follow({ 'proxy-url': `http://${proxyAddress}` });
     await followed();
     const before = proxy.asked.length;
@@ -98,16 +98,16 @@ describe('proxy-url of the kubeconfig', () => {
     expect(proxy.asked.length).toBeGreaterThan(before);
   });
 
-  test('user and password of the URL are sent to the proxy and to nobody else, and never logged', async () => {
+  test('user and password of the URL are sent to the proxy only, and never logged', async () => {
     proxy.authorization = `Basic ${Buffer.from('node:p@ss').toString('base64')}`;
     await follow({ 'proxy-url': `http://node:wrong-secret@${proxyAddress}` });
     await eventually(() =>
       expect(bed.log.messages('warn').join()).toContain(
-        `the proxy ${proxyAddress}: it refuses to connect to ${target()}: 407 Proxy Authentication Required`,
+        `proxy ${proxyAddress}: CONNECT to ${target()} refused: 407 Proxy Authentication Required`,
       ),
     );
     expect(JSON.stringify(bed.log.lines)).not.toContain('wrong-secret');
-    // The kubeconfig is read again: no restart is needed to put it right.
+    // The kubeconfig is read again, so fixing it needs no restart.
     await writeKubeconfig({ 'proxy-url': `http://node:p%40ss@${proxyAddress}` });
     await followed();
   });
@@ -115,16 +115,18 @@ describe('proxy-url of the kubeconfig', () => {
   test('a certificate of another authority is refused inside the tunnel too', async () => {
     const other = await CertificateAuthority.create(await mkdtemp(join(directory, 'other-')), 'other-ca');
     await follow({ 'proxy-url': `http://${proxyAddress}`, 'certificate-authority': other.ca.certFile });
-    await eventually(() => expect(bed.log.messages('warn').join()).toMatch(/cannot follow services .*certificate/));
+    await eventually(() =>
+      expect(bed.log.messages('warn').join()).toMatch(/failed to list or watch services .*certificate/),
+    );
     expect(bed.server.requests).toEqual([]);
   });
 
-  test('a proxy that is not there is named', async () => {
+  test('an unreachable proxy is named in the warning', async () => {
     await follow({ 'proxy-url': 'http://127.0.0.1:1' });
-    await eventually(() => expect(bed.log.messages('warn').join()).toMatch(/the proxy 127\.0\.0\.1:1: .*ECONNREFUSED/));
+    await eventually(() => expect(bed.log.messages('warn').join()).toMatch(/proxy 127\.0\.0\.1:1: .*ECONNREFUSED/));
   });
 
-  test('a proxy that never answers does not hold up our end', async () => {
+  test('a proxy that never answers does not delay stop()', async () => {
     proxy.silent = true;
     await follow({ 'proxy-url': `http://${proxyAddress}` });
     await eventually(() => expect(proxy.asked).toHaveLength(3));
@@ -132,11 +134,11 @@ describe('proxy-url of the kubeconfig', () => {
     await bed.source?.stop();
     bed.client?.close();
     await eventually(() => expect(proxy.open).toBe(0));
-    // Not the half minute after which a silent proxy is given up.
+    // stop() must not wait for the timeout of a proxy that does not respond.
     expect(performance.now() - before).toBeLessThan(10_000);
   });
 
-  test('a proxy that speaks TLS, with a certificate of the authority of the kubeconfig', async () => {
+  test('a TLS proxy with a certificate of the CA of the kubeconfig', async () => {
     const { cert, key } = await authority.server('proxy');
     const secured = new ConnectProxy({ cert, key });
     try {
@@ -151,7 +153,7 @@ describe('proxy-url of the kubeconfig', () => {
     }
   });
 
-  test('a proxy that speaks TLS with a certificate of nobody we know is refused, and named', async () => {
+  test('a TLS proxy with a certificate of an unknown CA is refused and named in the warning', async () => {
     const other = await CertificateAuthority.create(await mkdtemp(join(directory, 'other-')), 'other-ca');
     const { cert, key } = await other.server('proxy');
     const secured = new ConnectProxy({ cert, key });
@@ -159,7 +161,7 @@ describe('proxy-url of the kubeconfig', () => {
       const address = await secured.start();
       await follow({ 'proxy-url': `https://${address}` });
       await eventually(() =>
-        expect(bed.log.messages('warn').join()).toMatch(new RegExp(`the proxy ${address}: .*certificate`)),
+        expect(bed.log.messages('warn').join()).toMatch(new RegExp(`proxy ${address}: .*certificate`)),
       );
       expect(secured.asked).toEqual([]);
       expect(bed.server.requests).toEqual([]);
@@ -185,9 +187,9 @@ describe('proxy-url of the kubeconfig', () => {
     }
   });
 
-  test('a URL that is none is said at the start, without what it holds', async () => {
+  test('an invalid URL is a startup error that does not show the URL', async () => {
     await expect(follow({ 'proxy-url': 'ftp://user:hidden@proxy' })).rejects.toThrow(
-      /^the proxy-url of the kubeconfig is no URL of a proxy: write http:\/\/host:port$/,
+      /^proxy-url of the kubeconfig is not a valid proxy URL: write http:\/\/host:port$/,
     );
   });
 });
@@ -201,15 +203,15 @@ describe('the environment', () => {
     expect(proxy.asked).toEqual([]);
   });
 
-  // A name that is not "localhost": the proxy is the one to resolve it, and cannot.
-  test('HTTPS_PROXY is asked for another host, unless NO_PROXY names it', async () => {
+  // The host is not "localhost", so the proxy must resolve the name, which fails.
+  test('HTTPS_PROXY is used for other hosts, except those in NO_PROXY', async () => {
     setEnvironment({ HTTPS_PROXY: `http://${proxyAddress}` });
     const name = `api.${hostname()}.invalid`;
     await follow({}, `https://${name}:6443`);
     await eventually(() => expect(proxy.asked).toContain(`CONNECT ${name}:6443`));
     await bed.source?.stop();
     bed.client?.close();
-    // What was on its way when we stopped.
+    // Wait for requests that were in flight at stop().
     await sleep(100);
     const asked = proxy.asked.length;
     setEnvironment({ NO_PROXY: '.invalid' });
@@ -219,7 +221,7 @@ describe('the environment', () => {
   });
 });
 
-test('a server without TLS is asked for by its whole URL', async () => {
+test('a server without TLS is requested by its absolute URL', async () => {
   const plain = new Bed();
   await plain.server.start();
   plain.server.apply(service('a', '10.96.0.1'));

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from '@jest/globals';
+import { Cluster } from '../../src/model/cluster.ts';
 import type { ApiServerOptions } from '../apiserver/api-server.ts';
 import { expired, StatusError } from '../apiserver/status.ts';
 import { eventually } from '../unit/kube/eventually.ts';
@@ -44,10 +45,10 @@ describe('following', () => {
     bed.server.delete(service('b', ''));
     await eventually(() => expect(bed.view.of('service')).toEqual(bed.expected('services')));
     expect(bed.view.types('service')).toEqual(['replaced', 'applied', 'applied', 'deleted']);
-    expect(bed.log.lines).toEqual([]);
+    expect(bed.log.lines.filter(({ level }) => level !== 'debug')).toEqual([]);
   });
 
-  test('pages of a list, with changes between them, and a watch from where the list was', async () => {
+  test('a list in pages, with changes between them, and a watch from the version of the list', async () => {
     await serverWith({ watchList: false }, 'a', 'b', 'c', 'd', 'e', 'f', 'g');
     bed.server.faults.add({
       verb: 'list',
@@ -55,7 +56,7 @@ describe('following', () => {
       continued: true,
       fault: { type: 'slow', bytes: 200, pauseMs: 1 },
     });
-    // A page that is slow because the machine is must not be given up.
+    // A page that is slow because the machine is busy must not time out.
     bed.follow({ listIdleMs: 10_000 });
     await eventually(() => expect(requestsOf('list').length).toBeGreaterThan(1));
     bed.server.delete(service('b', ''));
@@ -63,7 +64,7 @@ describe('following', () => {
     bed.server.apply(service('h', '10.96.0.8'));
     await followed('a c d e f g h');
     expect(bed.view.of('service')).toEqual(bed.expected('services'));
-    // The list is of one moment, so what happened between its pages follows as changes.
+    // All pages are from one revision, so changes between the pages follow as events.
     expect(bed.view.types('service')).toEqual(['replaced', 'deleted', 'applied', 'applied']);
     const [first, second] = requestsOf('list');
     expect(first).toMatchObject({ limit: '3', resourceVersion: '0' });
@@ -88,16 +89,16 @@ describe('following', () => {
     expect(requestsOf('list')).toHaveLength(1);
   });
 
-  test('a list that is no list: logged, and asked for again', async () => {
+  test('an invalid list: logged and requested again', async () => {
     await serverWith({ watchList: false }, 'a');
     bed.server.faults.add({ verb: 'list', resource: 'services', fault: { type: 'garbage', line: '<html>' } });
     bed.server.faults.add({ verb: 'list', resource: 'services', fault: { type: 'garbage', line: '{"items":[{bad}]' } });
     bed.follow();
     await followed('a');
-    expect(bed.log.messages('warn').filter((line) => line.includes('the list is no JSON'))).toHaveLength(2);
+    expect(bed.log.messages('warn').filter((line) => line.includes('the list is not valid JSON'))).toHaveLength(2);
   });
 
-  test('what is asked of the server', async () => {
+  test('the parameters of the requests', async () => {
     await serverWith({});
     bed.follow({ watchSeconds: [300, 600] });
     await eventually(() => expect(bed.server.watches.size).toBe(3));
@@ -106,7 +107,7 @@ describe('following', () => {
       allowWatchBookmarks: 'true',
       sendInitialEvents: 'true',
       resourceVersionMatch: 'NotOlderThan',
-      labelSelector: '!service.kubernetes.io/service-proxy-name',
+      labelSelector: '!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name',
       fieldSelector: 'spec.clusterIP!=None',
     });
     expect(Number(services?.['timeoutSeconds'])).toBeGreaterThanOrEqual(300);
@@ -119,19 +120,84 @@ describe('following', () => {
     expect(bed.observations[0]).toMatchObject({ method: 'GET', code: '200', host: new URL(bed.server.url).host });
   });
 
-  test('a server that cannot select by clusterIP is asked by label', async () => {
+  test('a server that cannot select by clusterIP: selectors by label', async () => {
     await serverWith({ clusterIpSelector: false }, 'a');
     bed.follow();
     await followed('a');
     expect(requestsOf('watch').at(-1)?.['labelSelector']).toBe(
-      '!service.kubernetes.io/service-proxy-name,!service.kubernetes.io/headless',
+      '!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name',
     );
+    expect(requestsOf('watch').at(-1)).not.toHaveProperty('fieldSelector');
     expect(bed.log.lines).toEqual([]);
   });
+
+  test.each([
+    [
+      'its etcd is too old for progress requests',
+      { requestWatchProgress: false },
+      /RequestWatchProgress is disabled\)$/,
+    ],
+    ['it does not know WatchList', { watchList: false }, /sendInitialEvents/],
+  ])(
+    'a server that cannot stream, since %s: lists and watches at once, in silence, and for good',
+    async (_why, options, why) => {
+      await serverWith(options, 'a');
+      bed.follow();
+      await followed('a');
+      // Expire the watch, so that the source lists again.
+      bed.server.compact();
+      bed.server.eachWatch((watch) => (watch.error(expired('too old')), watch.end()));
+      bed.server.apply(service('b', '10.96.0.2'));
+      await followed('a b');
+      const streams = bed.server.requests.filter(({ query }) => 'sendInitialEvents' in query);
+      // All three reflectors may request a stream before the first one is refused.
+      expect(streams.length).toBeLessThanOrEqual(3);
+      expect(new Set(streams.map(({ resource }) => resource)).size).toBe(streams.length);
+      expect(bed.log.lines).toEqual([{ level: 'debug', message: expect.stringMatching(why), fields: {} }]);
+    },
+  );
+
+  test('WatchList refused once: later watches do not request it', async () => {
+    await serverWith({ requestWatchProgress: false }, 'kubernetes');
+    const { promise: programmed, resolve } = Promise.withResolvers<void>();
+    bed.follow({}, {}, { first: { namespace: 'default', name: 'kubernetes' }, programmed });
+    await eventually(() => expect(bed.log.messages('debug')).toHaveLength(1));
+    resolve();
+    await followed('kubernetes');
+    const streams = bed.server.requests.filter(({ query }) => 'sendInitialEvents' in query);
+    expect(streams.map(({ resource }) => resource)).toEqual(['nodes']);
+  });
+
+  test.each([{}, { clusterIpSelector: false }, { clusterIpSelector: false, labelSelectors: false }])(
+    'the labels that keep a Service from us close it and open it again, whatever the server can select: %j',
+    async (options) => {
+      await serverWith(options, 'a', 'b');
+      const cluster = new Cluster('node-1');
+      bed.follow({}, {}, { also: (event) => cluster.apply(event) });
+      await eventually(() => expect(bed.server.watches.size).toBe(3));
+      bed.server.apply(service('none', 'None'));
+      const served = (): readonly string[] => cluster.names().filter((name) => cluster.hasEndpoints(name));
+      for (const label of ['service.kubernetes.io/headless', 'service.kubernetes.io/service-proxy-name']) {
+        for (const [labels, expected] of [
+          [{}, ['default/a', 'default/b']],
+          [{ [label]: '' }, ['default/b']],
+          [{}, ['default/a', 'default/b']],
+        ] as const) {
+          bed.server.apply(service('a', '10.96.0.1', { labels }));
+          // The EndpointSlice controller copies the Service's labels, except the headless label, to its slices.
+          bed.server.apply(slice('a', ['10.0.0.1'], label.endsWith('headless') ? {} : labels));
+          bed.server.apply(slice('b', ['10.0.0.2']));
+          await eventually(() => expect(served().toSorted()).toEqual(expected));
+          expect(cluster.names().toSorted()).toEqual(expected);
+        }
+      }
+      expect(bed.log.lines).toEqual([]);
+    },
+  );
 });
 
 describe('resuming', () => {
-  test('the server ends a watch in its time: the next goes on where it was, without a list', async () => {
+  test('a watch that the server ends regularly is resumed without a list', async () => {
     await serverWith({}, 'a');
     bed.follow({ watchSeconds: [1, 1] });
     await followed('a');
@@ -143,7 +209,7 @@ describe('resuming', () => {
     expect(bed.log.lines).toEqual([]);
   });
 
-  test('lost connections: no gap, nothing twice', async () => {
+  test('lost connections: no event lost or repeated', async () => {
     await serverWith({}, 'a');
     bed.follow();
     await followed('a');
@@ -153,18 +219,17 @@ describe('resuming', () => {
       await eventually(() => expect(bed.view.of('service')).toEqual(bed.expected('services')));
     }
     expect(bed.view.types('service')).toEqual(['replaced', 'applied', 'applied', 'applied']);
-    await eventually(() => expect(bed.log.messages('info')).toContain('services are followed again'));
+    await eventually(() => expect(bed.log.messages('info')).toContain('watch on services re-established'));
   });
 
-  test('bookmarks carry the version on when nothing of ours changes, so that compaction costs no list', async () => {
+  test('bookmarks advance the resourceVersion, so that compaction causes no list', async () => {
     await serverWith({}, 'a');
     bed.follow();
     await followed('a');
     bed.server.apply(node('node-9'));
     bed.server.compact();
-    bed.server.eachWatch((watch) => watch.bookmark());
-    await eventually(() => expect(bed.source?.status[0]?.resourceVersion).toBe('1002'));
-    bed.server.dropConnections();
+    bed.server.eachWatch((watch) => (watch.bookmark(), watch.end()));
+    await eventually(() => expect(bed.requested('services').at(-1)?.get('resourceVersion')).toBe('1002'));
     bed.server.apply(service('b', '10.96.0.2'));
     await followed('a b');
     expect(bed.view.types('service')).toEqual(['replaced', 'applied']);
@@ -184,7 +249,7 @@ describe('resuming', () => {
     await serverWith({}, 'a', 'b');
     bed.follow();
     await followed('a b');
-    // While nobody watches: what only a new list can tell.
+    // Make these changes without a watch, so that only a new list contains them.
     bed.server.eachWatch((watch) => watch.silence());
     bed.server.apply(service('c', '10.96.0.3'));
     bed.server.delete(service('a', ''));
@@ -204,12 +269,12 @@ describe('faults', () => {
     bed = new Bed();
     bed.follow({}, { master: `http://127.0.0.1:${port}` });
     await eventually(() =>
-      expect(bed.log.messages('warn').some((line) => line.includes('cannot follow services'))).toBe(true),
+      expect(bed.log.messages('warn').some((line) => line.includes('failed to list or watch services'))).toBe(true),
     );
     bed.server.apply(service('a', '10.96.0.1'));
     await bed.server.start(port);
     await followed('a');
-    expect(bed.log.messages('warn').filter((line) => line.includes('follow services'))).toHaveLength(1);
+    expect(bed.log.messages('warn').filter((line) => line.includes('list or watch services'))).toHaveLength(1);
     expect(bed.observations.some((observation) => observation.code === '<error>')).toBe(true);
   });
 
@@ -221,10 +286,12 @@ describe('faults', () => {
     bed.follow();
     await followed('a');
     expect(performance.now() - started).toBeGreaterThanOrEqual(995);
-    expect(bed.log.messages('warn').some((line) => line.includes('(429) with services'))).toBe(true);
+    expect(
+      bed.log.messages('warn').some((line) => line.includes('requests for services throttled by the API server (429)')),
+    ).toBe(true);
   });
 
-  test('a list that breaks off is tried again, and never half of it is passed on', async () => {
+  test('a list that breaks off is repeated, and no part of it is emitted', async () => {
     await serverWith({ watchList: false }, 'a', 'b', 'c', 'd');
     bed.server.faults.add({
       verb: 'list',
@@ -243,7 +310,7 @@ describe('faults', () => {
     expect(bed.view.types('service')).toEqual(['replaced']);
   });
 
-  test('a stream of the state that stops in the middle: pages instead, and never half of it', async () => {
+  test('a WatchList that stops in the middle: pages instead, and no part of it is emitted', async () => {
     await serverWith({}, 'a', 'b', 'c');
     bed.server.faults.add({
       verb: 'watch',
@@ -256,7 +323,7 @@ describe('faults', () => {
     expect(requestsOf('list')).toHaveLength(1);
   });
 
-  test('a connection that is dropped without an answer, and one that never gets one', async () => {
+  test('a connection dropped without a response, and a response that never comes', async () => {
     await serverWith({}, 'a');
     bed.server.faults.add({ resource: 'services', fault: { type: 'drop' } });
     bed.server.faults.add({ resource: 'services', fault: { type: 'stall' } });
@@ -264,26 +331,28 @@ describe('faults', () => {
     await followed('a');
     expect(bed.view.types('service')).toEqual(['replaced']);
     expect(bed.log.messages('warn').join()).toMatch(
-      /services at the API server \S+: the server did not answer in time/,
+      /services at the API server \S+: the server received the request, but sent no response/,
     );
   });
 
-  test('a garbage line: logged, the connection replaced, nothing lost', async () => {
+  test('an invalid line: logged, the watch restarted, no event lost', async () => {
     await serverWith({}, 'a');
     bed.follow();
     await followed('a');
     bed.server.eachWatch((watch) => watch.raw('<html>502</html>\n'), 'services');
     bed.server.apply(service('b', '10.96.0.2'));
     await followed('a b');
-    expect(bed.log.messages('warn').join()).toMatch(/services that cannot be read: a line of the watch is no JSON/);
+    expect(bed.log.messages('warn').join()).toMatch(
+      /unreadable response for services from .*: a line of the watch is not valid JSON/,
+    );
     expect(bed.view.types('service')).toEqual(['replaced', 'applied']);
   });
 
-  test('an object without a name is left out, and the watch goes on', async () => {
+  test('an object without a name is skipped, and the watch continues', async () => {
     await serverWith({}, 'a');
     bed.follow();
     await followed('a');
-    const { watches } = bed.source?.status[0] ?? {};
+    const { length } = bed.requested('services');
     bed.server.eachWatch(
       (watch) => watch.raw('{"type":"ADDED","object":{"metadata":{"resourceVersion":"1001"}}}\n'),
       'services',
@@ -291,10 +360,10 @@ describe('faults', () => {
     bed.server.apply(service('b', '10.96.0.2'));
     await followed('a b');
     expect(bed.log.messages('warn')).toEqual(['ignoring an event of services: the Service has no metadata.name']);
-    expect(bed.source?.status[0]?.watches).toBe(watches);
+    expect(bed.requested('services')).toHaveLength(length);
   });
 
-  test('half an event, then the end', async () => {
+  test('a truncated event', async () => {
     await serverWith({}, 'a');
     bed.follow();
     await followed('a');
@@ -307,7 +376,7 @@ describe('faults', () => {
     expect(bed.view.types('service')).toEqual(['replaced', 'applied']);
   });
 
-  test('events that arrive byte by byte, and names of many bytes a character', async () => {
+  test('events that arrive byte by byte, with multi-byte characters', async () => {
     await serverWith({});
     bed.server.faults.add({
       verb: 'watch',
@@ -332,7 +401,7 @@ describe('faults', () => {
     expect(bed.log.lines).toEqual([]);
   });
 
-  test('a line without end is given up', async () => {
+  test('an endless line ends the watch', async () => {
     await serverWith({});
     bed.follow({ maxLineBytes: 1024 * 1024 });
     await followed('');
@@ -342,12 +411,12 @@ describe('faults', () => {
     expect(bed.log.messages('warn').join()).toMatch(/more than 1048576 bytes/);
   });
 
-  test('a watch that falls silent, after bookmarks had come, is replaced', async () => {
+  test('a watch that is silent after a bookmark is restarted', async () => {
     await serverWith({ bookmarkMs: 20 }, 'a');
     bed.follow({ silenceMs: 120 });
     await followed('a');
     await sleep(200);
-    // Bookmarks alone keep it.
+    // The bookmarks keep the watch open.
     expect(requestsOf('watch')).toHaveLength(1);
     bed.server.eachWatch((watch) => watch.silence());
     bed.server.apply(service('b', '10.96.0.2'));
@@ -355,7 +424,7 @@ describe('faults', () => {
     expect(bed.view.types('service')).toEqual(['replaced', 'applied']);
   });
 
-  test('a watch that outlives its time is replaced', async () => {
+  test('a watch that exceeds its timeout is restarted', async () => {
     await serverWith({ watchList: false }, 'a');
     bed.follow({ watchSeconds: [1, 1], graceMs: 30 });
     await followed('a');
@@ -370,11 +439,11 @@ describe('faults', () => {
     const started = performance.now();
     bed.follow({ backoff: { firstMs: 40, maxMs: 80 }, random: () => 1 });
     await eventually(() => expect(requestsOf('watch').length).toBeGreaterThan(5));
-    // The first two follow each other at once: a new list cures what has expired, as a rule.
+    // The first retry is immediate, because a new list usually resolves the expiry.
     expect(requestsOf('watch').length).toBeLessThan(3 + (performance.now() - started) / 40);
   });
 
-  test('an error event that is no expiry: the watch is resumed, without a list', async () => {
+  test('an error event other than expiry: the watch is resumed without a list', async () => {
     await serverWith({}, 'a');
     bed.follow();
     await followed('a');
@@ -387,7 +456,7 @@ describe('faults', () => {
     expect(bed.view.types('service')).toEqual(['replaced', 'applied']);
   });
 
-  test('after stop nothing is called, and no connection stays', async () => {
+  test('after stop() no event is emitted and no connection stays open', async () => {
     await serverWith({}, 'a');
     bed.follow();
     await followed('a');

@@ -10,7 +10,7 @@ import { ApiServer } from '../apiserver/api-server.ts';
 import { isRecord } from '../apiserver/json-object.ts';
 import { service, slice } from './harness.ts';
 
-/** What only the server in memory shows, or only newer real ones; protocol.test.ts holds it to the real one. */
+/** Tests features that older real servers lack; protocol.test.ts compares the others with a real one. */
 let server: ApiServer;
 
 beforeEach(async () => {
@@ -37,7 +37,7 @@ async function namesAt(path: string): Promise<string> {
   return items.map(({ metadata }) => metadata.name).join(' ');
 }
 
-/** Lines of a watch until `count` have come. */
+/** Returns the first `count` lines of a watch. */
 async function watchLines(path: string, count: number): Promise<readonly Readonly<Record<string, unknown>>[]> {
   const response = await fetch(server.url + path);
   const lines: Readonly<Record<string, unknown>>[] = [];

@@ -1,4 +1,4 @@
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
@@ -8,12 +8,12 @@ jest.setTimeout(60_000);
 
 const IS_ROOT = process.getuid?.() === 0;
 
-/** Before a command line: who runs it can do no more than any user. Root keeps its name, so that the project's folder may be anywhere. */
+/** Prefix that drops all capabilities. Root keeps its user id, so it can still read the project's folder. */
 const UNPRIVILEGED = IS_ROOT ? ['setpriv', '--inh-caps=-all', '--bounding-set=-all'] : [];
 
 const IPVS = '--proxy-mode=ipvs';
 
-/** The program as its users start it. What keeps it from starting is one sentence on stderr and exit code 1. */
+/** Starts the bundled program. Each startup error is one sentence on stderr, with exit code 1. */
 describe('a start that cannot be', () => {
   let folder: string;
 
@@ -36,13 +36,20 @@ describe('a start that cannot be', () => {
     return await runToEnd([...before, process.execPath, PROGRAM, ...flags], { env });
   }
 
-  /** The one sentence of a start that failed as it should. */
+  /** Starts the program, which must fail, and returns its one error. */
   async function sentence(flags: readonly string[], before: readonly string[] = []): Promise<string> {
     const { status, stdout, stderr } = await start(flags, before);
     const lines = linesOf(stderr);
     expect({ status, stdout, lines }).toEqual({ status: 1, stdout: '', lines: [expect.any(String)] });
     return lines[0] ?? '';
   }
+
+  test('a log line of the bundle names the file and line in src that wrote it', async () => {
+    const { stderr } = await start([IPVS, `--kubeconfig=${folder}/none`], []);
+    const line = Number(/^E.* failure\.ts:(\d+)\] "/.exec(stderr)?.[1]);
+    const source = await readFile('src/daemon/startup/failure.ts', 'utf8');
+    expect(source.split('\n')[line - 1]).toContain('log.error(sentence)');
+  });
 
   test('no mode', async () => {
     expect(await sentence([])).toBe(
@@ -72,14 +79,14 @@ describe('a start that cannot be', () => {
 
   test('neither a kubeconfig nor a Pod', async () => {
     expect(await sentence([IPVS])).toBe(
-      'E this is no pod with a service account (KUBERNETES_SERVICE_HOST is not set): give --kubeconfig or --master, or run in ' +
-        'the cluster',
+      'E no service account found (KUBERNETES_SERVICE_HOST is not set): set --kubeconfig or --master, or run in ' +
+        'a pod',
     );
   });
 
   test('a kubeconfig that is not there', async () => {
     expect(await sentence([IPVS, `--kubeconfig=${folder}/none`])).toBe(
-      `E cannot read kubeconfig ${folder}/none: it does not exist; check --kubeconfig and that the file is mounted and readable`,
+      `E failed to read kubeconfig ${folder}/none: it does not exist; check --kubeconfig and that the file is mounted and readable`,
     );
   });
 
@@ -87,7 +94,7 @@ describe('a start that cannot be', () => {
     const kubeconfig = await file('secret', 'apiVersion: v1');
     await chmod(kubeconfig, 0);
     expect(await sentence([IPVS, `--kubeconfig=${kubeconfig}`], UNPRIVILEGED)).toBe(
-      `E cannot read kubeconfig ${kubeconfig}: EACCES: permission denied, open '${kubeconfig}'; check --kubeconfig and that ` +
+      `E failed to read kubeconfig ${kubeconfig}: EACCES: permission denied, open '${kubeconfig}'; check --kubeconfig and that ` +
         'the file is mounted and readable',
     );
   });
@@ -95,7 +102,7 @@ describe('a start that cannot be', () => {
   test('a kubeconfig that is no YAML', async () => {
     const kubeconfig = await file('broken', 'a: : b\n');
     expect(await sentence([IPVS, `--kubeconfig=${kubeconfig}`])).toBe(
-      `E kubeconfig ${kubeconfig} is not valid: bad indentation of a mapping entry (1:4); write it anew with kubectl config`,
+      `E kubeconfig ${kubeconfig} is not valid: bad indentation of a mapping entry (1:4); fix it with kubectl config`,
     );
   });
 
@@ -113,10 +120,10 @@ describe('a start that cannot be', () => {
     );
   });
 
-  test('a configuration file that is no YAML', async () => {
+  test('a configuration file that is not YAML', async () => {
     const config = await file('config-broken.yaml', 'a: [');
     expect(await sentence([`--config=${config}`])).toMatch(
-      new RegExp(`^kube-ipvs-proxy: ${config} is neither YAML nor JSON: .* at line 1, column 5$`),
+      new RegExp(`^kube-ipvs-proxy: ${config} cannot be read as YAML or JSON: .* at line 1, column 5$`),
     );
   });
 
@@ -140,7 +147,7 @@ describe('a start that cannot be', () => {
     );
   });
 
-  // Also where the machine has IPVS: rights are looked at first.
+  // Works on machines with and without IPVS, because the program checks capabilities first.
   test.each([[[`--manifests=/nonexistent`]], [['--manifests=/nonexistent', '--init-only']], [['--cleanup']]])(
     'without the right to change the network: %j',
     async (flags) => {
@@ -158,7 +165,7 @@ describe('a start that cannot be', () => {
       '#!/bin/sh\necho "modprobe: FATAL: Module ip_vs not found in directory /lib/modules/0" >&2\nexit 1\n',
     );
     await chmod(bin, 0o755);
-    // In a network of its own, where /proc/net is empty: so this is the same test on a machine that does have IPVS.
+    // Use a network namespace with an empty /proc/net, so that the result is the same on a machine with IPVS.
     const script = 'mount -t tmpfs none /proc/$$/net && "$@"; echo "status $?"; ip -brief link';
     const argv = ['unshare', ...(IS_ROOT ? [] : ['--map-root-user']), '--mount', '--net', 'sh', '-c', script, 'sh'];
     const { stdout, stderr } = await runToEnd(

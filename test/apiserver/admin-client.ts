@@ -11,19 +11,19 @@ export interface Answer {
 
 export interface AskOptions {
   readonly body?: unknown;
-  /** Whose token; "admin" by default. */
+  /** Bearer token; "admin" by default. */
   readonly token?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
 const TIMEOUT_MS = 10_000;
 
-/** What the real server makes by itself, and makes again. */
+/** Returns whether the object is created, and recreated, by the real server itself. */
 function isOfTheServer({ metadata: { name, namespace = 'default' } }: JsonObject): boolean {
   return name === 'kubernetes' && namespace === 'default';
 }
 
-/** What a cluster's administrator does at an API server with TLS, by HTTP. */
+/** The requests of a cluster administrator to an API server with TLS. */
 export class AdminClient {
   readonly #url: string;
   readonly #ca: string;
@@ -33,7 +33,7 @@ export class AdminClient {
     this.#ca = ca;
   }
 
-  /** Rejects when there is no answer; a refusal is an answer. */
+  /** Sends a request. Rejects if there is no response; an error status is a response. */
   async ask(method: string, path: string, { body, token = 'admin', headers = {} }: AskOptions = {}): Promise<Answer> {
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();
     const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
@@ -55,11 +55,11 @@ export class AdminClient {
     return await promise;
   }
 
-  /** Creates or replaces the object; resolves with what the server made of it. */
+  /** Creates or replaces the object; resolves with the object that the server returns. */
   async apply(object: JsonObject): Promise<JsonObject> {
     const type = typeOfObject(object);
     const path = `${collection(type, object)}/${object.metadata.name}`;
-    // Looked up first: the real server says of a Service that is there that its address is taken, not that it exists.
+    // Check whether it exists: on creating an existing Service, the real server reports its address as allocated.
     const found = await this.ask('GET', path);
     if (found.code === 404) return objectOf(await this.ask('POST', collection(type, object), { body: object }));
     const { resourceVersion } = objectOf(found).metadata;
@@ -71,7 +71,7 @@ export class AdminClient {
     objectOf(await this.ask('DELETE', `${collection(typeOfObject(object), object)}/${object.metadata.name}`));
   }
 
-  /** All objects of a resource, but for those that the server itself has made. */
+  /** Returns all objects of a resource, except those that the server creates itself. */
   async list(plural: 'services' | 'endpointslices' | 'nodes' | 'events'): Promise<readonly JsonObject[]> {
     const type = RESOURCE_TYPES.find((known) => known.plural === plural);
     if (type === undefined) throw new Error(`no resource ${plural}`);

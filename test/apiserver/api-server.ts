@@ -17,41 +17,45 @@ import { Store } from './store.ts';
 import type { WatchStream } from './watch-stream.ts';
 
 export interface ApiServerOptions {
-  /** 0 by default: any free one. */
+  /** Port; 0 by default, which means any free one. */
   readonly port?: number;
   /** 127.0.0.1 by default. */
   readonly host?: string;
-  /** PEM texts; plain HTTP without. `ca` verifies client certificates. */
+  /** PEM texts; if absent, plain HTTP. `ca` verifies client certificates. */
   readonly tls?: { readonly cert: string; readonly key: string; readonly ca: string };
-  /** Who may do what; everyone everything by default. */
+  /** Tokens and permissions; by default, all users have all permissions. */
   readonly auth?: AuthOptions;
   /** Milliseconds between bookmarks; 60,000 by default, like the real server. */
   readonly bookmarkMs?: number;
-  /** Knows sendInitialEvents (WatchList); true by default. */
+  /** Supports sendInitialEvents (WatchList); true by default. */
   readonly watchList?: boolean;
+  /** The simulated etcd is new enough for WatchList; true by default. */
+  readonly requestWatchProgress?: boolean;
   /** Can select Services by spec.clusterIP; true by default. */
   readonly clusterIpSelector?: boolean;
+  /** Accepts label selectors, as every real server does; true by default. */
+  readonly labelSelectors?: boolean;
   /** Lists at resourceVersion=0 ignore the limit, as the real server's cache does; false by default. */
   readonly cacheIgnoresLimit?: boolean;
 }
 
-/** One request, for assertions. */
+/** A request that was received, for assertions. */
 export interface AuditEntry {
   readonly method: string;
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
   readonly user: string;
   readonly userAgent: string;
-  /** "" where the path names no resource. */
+  /** "" if the path names no resource. */
   readonly verb: string;
   readonly resource: string;
-  /** 0 while there is no answer. */
+  /** 0 until a response is sent. */
   code: number;
 }
 
 /**
- * An API server for tests and the demo: lists, watches and writes of the few resources that a service proxy meets, strict where the
- * real one is strict, with faults on demand. In memory, no controllers: EndpointSlices are what was applied.
+ * An API server in memory for tests and the demo. Supports lists, watches and writes of the few resources that a
+ * service proxy uses, is as strict as a real one, and injects faults. No controllers: tests must create EndpointSlices.
  */
 export class ApiServer {
   readonly store = new Store();
@@ -77,7 +81,7 @@ export class ApiServer {
     });
   }
 
-  /** Resolves to the URL. After stop() it may be started again, on the same port. */
+  /** Starts the server and resolves with its URL. After stop(), it can be started again on the same port. */
   async start(port = this.options.port ?? 0): Promise<string> {
     await new Promise<void>((resolve, reject) => {
       this.#server.once('error', reject);
@@ -119,13 +123,13 @@ export class ApiServer {
     this.store.delete(typeOfObject(object), object.metadata.namespace ?? 'default', object.metadata.name);
   }
 
-  /** All objects of a resource, unfiltered. */
+  /** Returns all objects of a resource, unfiltered. */
   objects(plural: string, apiVersion: string): readonly JsonObject[] {
     const type = RESOURCE_TYPES.find((known) => known.plural === plural && known.apiVersion === apiVersion);
     return type === undefined ? [] : this.store.list(type, () => true, 0, '').objects;
   }
 
-  /** Forgets history; open watches go on, but nobody can resume from before now. */
+  /** Discards the history. Open watches continue, but no watch can resume from an older revision. */
   compact(): void {
     this.store.compact();
   }
@@ -135,7 +139,7 @@ export class ApiServer {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** For each open watch, of one resource or all. */
+  /** Calls `act` for each open watch of the resource, or of all resources. */
   eachWatch(act: (watch: WatchStream) => void, resource?: string): void {
     for (const watch of this.watches) if (resource === undefined || watch.type.plural === resource) act(watch);
   }
@@ -174,7 +178,7 @@ export class ApiServer {
     }
   }
 
-  /** True when there will be no answer. */
+  /** Returns whether no response will be sent. Throws if the fault is an error status. */
   #refuse(fault: Fault | undefined, request: IncomingMessage): boolean {
     if (fault?.type === 'drop') request.socket.destroy();
     if (fault?.type === 'expire')
@@ -220,7 +224,7 @@ export class ApiServer {
   }
 }
 
-/** The common name of a client certificate that our CA has signed. */
+/** Returns the common name of a client certificate that is signed by our CA. */
 function clientName(socket: Socket): string | undefined {
   if (!(socket instanceof TLSSocket) || !socket.authorized) return undefined;
   const name = socket.getPeerCertificate().subject?.CN;

@@ -2,16 +2,16 @@ import type { RequestInfo } from './request-info.ts';
 import { StatusError } from './status.ts';
 
 export interface AuthOptions {
-  /** Bearer token -> user. With any, or with requireUser, a request without a user is refused with 401. */
+  /** Maps bearer tokens to users. If any are given, or with requireUser, requests without a user get 401. */
   readonly tokens?: Readonly<Record<string, string>>;
   readonly requireUser?: boolean;
-  /** Users without any permission. */
+  /** Users without any permissions. */
   readonly powerless?: readonly string[];
-  /** User -> "verb resource" that this user is not allowed. */
+  /** Maps users to the actions ("verb resource") that they may not perform. */
   readonly limited?: Readonly<Record<string, readonly string[]>>;
 }
 
-/** Who may do what. Tokens and permissions change while the server runs. */
+/** Authenticates and authorizes users. Tokens and permissions can change while the server runs. */
 export class Authenticator {
   readonly #tokens: Map<string, string>;
   readonly #requireUser: boolean;
@@ -31,7 +31,7 @@ export class Authenticator {
     for (const [token, user] of Object.entries(tokens)) this.#tokens.set(token, user);
   }
 
-  /** Like a missing rule in RBAC. */
+  /** Denies the action to all users, as a missing RBAC rule would. */
   deny(verb: string, resource: string): void {
     this.#denied.add(`${verb} ${resource}`);
   }
@@ -43,7 +43,7 @@ export class Authenticator {
   identify(authorization: string | undefined, certificateName: string | undefined): string {
     const token = /^Bearer (.+)$/.exec(authorization ?? '')?.[1];
     const user = token === undefined ? certificateName : this.#tokens.get(token);
-    // A token that is wrong is refused even where none is needed.
+    // Reject an invalid token even if no user is required.
     if (user === undefined && (this.#requireUser || token !== undefined)) {
       throw new StatusError(401, 'Unauthorized', 'Unauthorized');
     }

@@ -12,7 +12,7 @@ export interface Certificate {
   readonly key: string;
 }
 
-/** A certificate authority in a directory of the caller, made with openssl. */
+/** A certificate authority, created with openssl in a directory of the caller. */
 export class CertificateAuthority {
   readonly #directory: string;
   readonly ca: Certificate;
@@ -27,13 +27,13 @@ export class CertificateAuthority {
     return new CertificateAuthority(directory, ca);
   }
 
-  /** For 127.0.0.1, ::1, localhost and further addresses. */
+  /** Issues a server certificate for 127.0.0.1, ::1, localhost and the given addresses. */
   server(name = 'server', addresses: readonly string[] = []): Promise<Certificate> {
     const names = ['IP:127.0.0.1', 'IP:::1', 'DNS:localhost', ...addresses.map((address) => `IP:${address}`)];
     return this.#issue(name, ['-addext', `subjectAltName=${names.join()}`]);
   }
 
-  /** For a user of this name. */
+  /** Issues a client certificate for a user of this name. */
   client(name: string): Promise<Certificate> {
     return this.#issue(name, ['-addext', 'extendedKeyUsage=clientAuth']);
   }

@@ -3,17 +3,17 @@ import https from 'node:https';
 import type { Socket } from 'node:net';
 import { ProxySockets } from './proxy-sockets.ts';
 
-/** An HTTP proxy that opens tunnels (CONNECT) and forwards plain requests, and remembers what it was asked for. */
+/** An HTTP proxy that opens tunnels (CONNECT), forwards plain requests, and records all requests. */
 export class ConnectProxy {
-  /** "CONNECT host:port" and "GET http://host/path". */
+  /** Recorded requests: "CONNECT host:port" or "GET http://host/path". */
   readonly asked: string[] = [];
-  /** What the Proxy-Authorization header must be; everything is accepted without. */
+  /** Required value of the Proxy-Authorization header; undefined accepts all requests. */
   authorization: string | undefined;
-  /** Takes CONNECT and says nothing. */
+  /** Accepts CONNECT requests but sends no response. */
   silent = false;
   readonly #sockets: ProxySockets;
 
-  /** @param tls PEM texts; plain HTTP without */
+  /** @param tls PEM texts; if undefined, plain HTTP */
   constructor(tls?: { readonly cert: string; readonly key: string }) {
     const forward = (request: http.IncomingMessage, response: http.ServerResponse): void =>
       this.#forward(request, response);
@@ -23,7 +23,7 @@ export class ConnectProxy {
     server.on('connect', (request, client: Socket) => this.#tunnel(request, client));
   }
 
-  /** Resolves to host:port. */
+  /** Resolves with host:port. */
   start(): Promise<string> {
     return this.#sockets.listen();
   }
@@ -32,7 +32,7 @@ export class ConnectProxy {
     return this.#sockets.close();
   }
 
-  /** Tunnels and clients that are connected now. */
+  /** Number of open connections from clients and to servers. */
   get open(): number {
     return this.#sockets.open;
   }
@@ -45,7 +45,7 @@ export class ConnectProxy {
     const target = request.url ?? '';
     this.asked.push(`CONNECT ${target}`);
     if (this.silent) {
-      // Read on, to see the client go.
+      // Keep reading, to detect that the client disconnects.
       client.on('end', () => client.destroy()).resume();
       return;
     }

@@ -1,27 +1,27 @@
-/** What goes wrong with one request. */
+/** A fault of one request. */
 export type Fault =
-  /** Answers with this instead. */
+  /** Responds with this error status. */
   | { readonly type: 'status'; readonly code: number; readonly retryAfterSeconds?: number; readonly message?: string }
-  /** Closes the connection without an answer. */
+  /** Closes the connection without a response. */
   | { readonly type: 'drop' }
-  /** Takes the request and never answers. */
+  /** Accepts the request but never responds. */
   | { readonly type: 'stall' }
-  /** Answers, and stops after so many bytes: closes the connection, or leaves it open in silence. */
+  /** Stops the response after this many bytes and closes the connection, or leaves it open. */
   | { readonly type: 'cut'; readonly afterBytes: number; readonly ending: 'close' | 'silence' }
-  /** Sends the body in pieces of so many bytes, each after a pause. */
+  /** Sends the body in pieces of this many bytes, and pauses after each. */
   | { readonly type: 'slow'; readonly bytes: number; readonly pauseMs: number }
-  /** Sends this line first. */
+  /** Sends this line before the regular body. */
   | { readonly type: 'garbage'; readonly line: string }
-  /** Pretends that the continue token has expired: what compaction does between two pages. */
+  /** Rejects the continue token as expired, as after a compaction between two pages. */
   | { readonly type: 'expire' };
 
 export interface FaultRule {
-  /** undefined: any. */
+  /** An undefined verb or resource matches any. */
   readonly verb?: 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete';
   readonly resource?: string;
-  /** Only pages after the first. */
+  /** Whether the fault applies to pages after the first (true) or to the first (false); undefined means both. */
   readonly continued?: boolean;
-  /** To so many requests; 1 by default. */
+  /** Number of requests to fail; 1 by default. */
   readonly times?: number;
   readonly fault: Fault;
 }
@@ -31,7 +31,7 @@ interface Pending {
   left: number;
 }
 
-/** Faults that wait for the requests that they are meant for, first come first served. */
+/** Faults for future requests. Each request takes the first fault that matches it. */
 export class FaultPlan {
   #pending: Pending[] = [];
 
@@ -56,7 +56,7 @@ export class FaultPlan {
   }
 }
 
-/** Where bytes go: an HTTP response, in whatever manner the fault demands, in order. */
+/** Writes a response in order, with the fault applied. */
 export class FaultySink {
   readonly #write: (bytes: Buffer) => void;
   readonly #end: () => void;
@@ -94,13 +94,13 @@ export class FaultySink {
     });
   }
 
-  /** Closes the connection in the middle of whatever it is doing. */
+  /** Closes the connection at once, even within an event. */
   destroy(): void {
     this.#dead = true;
     this.#destroy();
   }
 
-  /** Says nothing more, but keeps the connection. */
+  /** Sends no more data, but keeps the connection open. */
   silence(): void {
     this.#dead = true;
   }
@@ -112,7 +112,7 @@ export class FaultySink {
     if (piece.length > 0) this.#write(piece);
     if (this.#sent < limit) return;
     this.#dead = true;
-    // The piece must be on its way before the connection goes.
+    // Give the piece time to be sent before the connection closes.
     if (ending === 'close') setTimeout(() => this.#destroy(), 5);
   }
 

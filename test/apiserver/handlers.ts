@@ -11,10 +11,19 @@ import { badRequest, invalid, StatusError } from './status.ts';
 import type { Store } from './store.ts';
 import { WatchStream } from './watch-stream.ts';
 
+/** Error of a server that supports WatchList, if its etcd has no progress requests (before 3.4.31 and 3.5.13). */
+const NO_PROGRESS = new StatusError(
+  500,
+  'InternalError',
+  'a watch stream was requested by the client but the required storage feature RequestWatchProgress is disabled',
+);
+
 export interface ReadOptions {
   readonly bookmarkMs?: number;
   readonly watchList?: boolean;
+  readonly requestWatchProgress?: boolean;
   readonly clusterIpSelector?: boolean;
+  readonly labelSelectors?: boolean;
   readonly cacheIgnoresLimit?: boolean;
 }
 
@@ -25,6 +34,8 @@ export type CollectionAnswer =
 function matcherOf({ type, namespace, query }: RequestInfo, options: ReadOptions): Matcher {
   const fields = new Set(selectableFields(type));
   if (options.clusterIpSelector === false) fields.delete('spec.clusterIP');
+  if (options.labelSelectors === false && query.has('labelSelector'))
+    throw badRequest('label selectors are not supported');
   const byLabel = labelMatcher(query.get('labelSelector') ?? '');
   const byField = fieldMatcher(query.get('fieldSelector') ?? '', fields);
   return (object) =>
@@ -86,6 +97,7 @@ function watch(store: Store, { type, query }: RequestInfo, matches: Matcher, opt
           since: fromStart ? undefined : version === 0 ? store.revision : version,
           bookmarks,
           announceInitialEnd: initial && fromStart,
+          refusal: initial && fromStart && options.requestWatchProgress === false ? NO_PROGRESS : undefined,
           timeoutMs: (seconds === 0 ? 1800 : seconds) * 1000,
           bookmarkMs: options.bookmarkMs ?? 60_000,
         },
@@ -121,7 +133,7 @@ function objectOf(body: unknown, { type, namespace, name, verb }: RequestInfo): 
   return { ...body, metadata: type.namespaced ? { ...metadata, namespace: namespace || 'default' } : metadata };
 }
 
-/** JSON merge patch, RFC 7396. */
+/** Applies a JSON merge patch (RFC 7396). */
 export function mergePatch(target: unknown, patch: unknown): unknown {
   if (!isRecord(patch)) return patch;
   const result: Record<string, unknown> = isRecord(target) ? { ...target } : {};
@@ -132,7 +144,7 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
   return result;
 }
 
-/** get, create, update, patch, delete of one object. */
+/** Handles get, create, update, patch and delete of one object. */
 export async function handleWrite(
   store: Store,
   info: RequestInfo,

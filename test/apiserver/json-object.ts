@@ -1,4 +1,4 @@
-/** A Kubernetes object as JSON, untyped but for what the server itself reads. */
+/** A Kubernetes object as JSON. Only fields that the server reads are typed. */
 export interface JsonObject {
   readonly [field: string]: unknown;
   readonly apiVersion?: string;

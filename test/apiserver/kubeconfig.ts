@@ -1,12 +1,12 @@
 export interface KubeconfigOptions {
   readonly server: string;
-  /** Fields of the cluster, as kubeconfig names them. */
+  /** Fields of the cluster, with the names of the kubeconfig format. */
   readonly cluster?: Readonly<Record<string, unknown>>;
-  /** Fields of the user, as kubeconfig names them. */
+  /** Fields of the user, with the names of the kubeconfig format. */
   readonly user?: Readonly<Record<string, unknown>>;
 }
 
-/** A kubeconfig as JSON, which every reader of kubeconfigs takes. */
+/** Returns a kubeconfig as JSON, which all kubeconfig parsers accept. */
 export function kubeconfig({ server, cluster = {}, user = {} }: KubeconfigOptions): string {
   return JSON.stringify({
     apiVersion: 'v1',

@@ -1,7 +1,7 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { parseAllDocuments } from 'yaml';
+import { loadAll } from 'js-yaml';
 import { ApiServer } from './api-server.ts';
 import { isRecord } from './json-object.ts';
 import type { JsonObject } from './json-object.ts';
@@ -12,8 +12,7 @@ Serves the objects of a directory of YAML or JSON files; prints its URL; writes 
 
 async function loadObjects(server: ApiServer, directory: string): Promise<void> {
   for (const name of (await readdir(directory)).filter((file) => /\.(ya?ml|json)$/.test(file)).toSorted()) {
-    for (const document of parseAllDocuments(await readFile(join(directory, name), 'utf8'))) {
-      const value: unknown = document.toJS();
+    for (const value of loadAll(await readFile(join(directory, name), 'utf8'))) {
       const items = isRecord(value) && value['kind'] === 'List' ? value['items'] : [value];
       for (const item of Array.isArray(items) ? (items as readonly unknown[]) : []) {
         if (isRecord(item)) server.apply(item as JsonObject);

@@ -1,6 +1,6 @@
 import { type AddressInfo, type Server, type Socket, connect } from 'node:net';
 
-/** The connections of a proxy for tests: all of them end with it. */
+/** The connections of a test proxy. close() ends all of them. */
 export class ProxySockets {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
@@ -9,7 +9,7 @@ export class ProxySockets {
     this.#server = server;
   }
 
-  /** Resolves to host:port. */
+  /** Resolves with host:port. */
   async listen(): Promise<string> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#server.listen(0, '127.0.0.1', resolve);
@@ -24,7 +24,7 @@ export class ProxySockets {
     await promise;
   }
 
-  /** Connected now. */
+  /** Number of open connections. */
   get open(): number {
     return this.#sockets.size;
   }
@@ -35,7 +35,7 @@ export class ProxySockets {
     socket.on('close', () => this.#sockets.delete(socket));
   }
 
-  /** Joins the client to a server, once `greeting` has told it so. */
+  /** Connects to the server, sends `greeting` to the client, then forwards data in both directions. */
   tunnel(client: Socket, to: { readonly host: string; readonly port: number }, greeting: string | Uint8Array): void {
     const server = connect(to.port, to.host, () => {
       client.write(greeting);

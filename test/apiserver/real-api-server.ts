@@ -23,7 +23,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** A process of ours, whose last words are kept for an error. */
+/** A child process. Keeps the end of its stderr for error messages. */
 class Program {
   readonly #child: ChildProcess;
   #words = '';
@@ -62,16 +62,16 @@ class Program {
 }
 
 export interface RealApiServerOptions {
-  /** Folder with etcd and kube-apiserver, as setup-envtest lays them down. */
+  /** Folder with etcd and kube-apiserver, with the layout of setup-envtest. */
   readonly assets: string;
-  /** Empty; for certificates, tokens and data. */
+  /** An empty directory for certificates, tokens and data. */
   readonly directory: string;
-  /** token -> user; "admin" may do everything beside them, they what RBAC gives them. */
+  /** Maps tokens to users, whose permissions come from RBAC. The token "admin" is added and may do everything. */
   readonly tokens: Readonly<Record<string, string>>;
   readonly namespaces: readonly string[];
 }
 
-/** etcd and kube-apiserver on free ports of loopback, with certificates and tokens of their own; ended by their process ids. */
+/** Runs etcd and kube-apiserver on free loopback ports, with their own certificates and tokens. */
 export class RealApiServer implements RunningApiServer {
   readonly url: string;
   readonly caFile: string;
@@ -143,7 +143,7 @@ export class RealApiServer implements RunningApiServer {
     await this.#ready();
   }
 
-  /** The API server first: it wants etcd to the last. */
+  /** Stops the API server first, because it needs etcd until it exits. */
   async stop(): Promise<void> {
     await this.#server.stop();
     await this.#etcd.stop();

@@ -4,13 +4,13 @@ import { badRequest, notFound } from './status.ts';
 
 export type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete';
 
-/** What a request is about. */
+/** The verb and the target of a request. */
 export interface RequestInfo {
   readonly type: ResourceType;
   readonly verb: Verb;
-  /** "" for all namespaces, or none. */
+  /** "" means all namespaces, or a cluster-scoped resource. */
   readonly namespace: string;
-  /** "" for a collection. */
+  /** "" means the collection. */
   readonly name: string;
   readonly query: URLSearchParams;
 }
@@ -43,14 +43,14 @@ export function readRequest(method: string, url: URL): RequestInfo {
   return { type, verb, namespace: inNamespace ? (rest[1] ?? '') : '', name, query };
 }
 
-/** "true", "1" and nothing else is true; anything but these, "false", "0" and "" is refused. */
+/** Parses a boolean: "true" and "1" are true; "false", "0" and "" are false; anything else is an error. */
 export function booleanParameter(query: URLSearchParams, name: string): boolean {
   const text = query.get(name) ?? '';
   if (!['', '0', '1', 'true', 'false'].includes(text)) throw badRequest(`invalid boolean "${text}" for ${name}`);
   return text === '1' || text === 'true';
 }
 
-/** A whole number that is not negative; 0 when absent. */
+/** Parses a non-negative integer; 0 if absent. */
 export function numberParameter(query: URLSearchParams, name: string): number {
   const text = query.get(name) ?? '';
   if (!/^\d*$/.test(text)) throw badRequest(`${name}: Invalid value: "${text}": strconv.ParseInt: invalid syntax`);

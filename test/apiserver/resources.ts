@@ -8,7 +8,7 @@ export interface ResourceType {
   readonly apiVersion: string;
   readonly namespaced: boolean;
   readonly fields: readonly string[];
-  /** Says what is wrong with an object. */
+  /** Returns an error if the object is invalid. */
   validate(object: JsonObject): string | undefined;
   /** Fields that no update may change. */
   readonly immutable?: readonly string[];
@@ -99,7 +99,7 @@ export function validateUpdate(type: ResourceType, before: JsonObject, after: Js
     throw invalid(`${type.kind} "${after.metadata.name}" is invalid: ${changed}: Invalid value: field is immutable`);
 }
 
-/** What every object needs, then what its kind needs. */
+/** Validates the common fields, then the fields of the kind. */
 export function validate(type: ResourceType, object: JsonObject): void {
   const { name } = object.metadata;
   if (typeof name !== 'string' || name === '')

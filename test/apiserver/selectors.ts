@@ -8,7 +8,7 @@ const SET_TERM = /^([^\s!=,()]+)\s+(in|notin)\s+\(([^()]*)\)$/;
 const EQUALITY_TERM = /^([^\s!=,()]+)\s*(==|=|!=)\s*([^\s!=,()]*)$/;
 const EXISTS_TERM = /^(!?)\s*([^\s!=,()]+)$/;
 
-/** Splits at commas that are outside of parentheses. */
+/** Splits a selector at commas outside of parentheses. */
 function terms(text: string): readonly string[] {
   return text === '' ? [] : text.split(/,(?![^(]*\))/).map((term) => term.trim());
 }
@@ -47,7 +47,7 @@ function fieldOf(object: JsonObject, path: string): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** Like the real server: only the fields that the resource declares can be selected. */
+/** Like the real server, supports only fields that the resource declares as selectable. */
 export function fieldMatcher(text: string, supported: ReadonlySet<string>): Matcher {
   const matchers = terms(text).map((term): Matcher => {
     const parts = EQUALITY_TERM.exec(term);

@@ -7,27 +7,26 @@ import { CertificateAuthority } from './certificates.ts';
 import { kubeconfig } from './kubeconfig.ts';
 import { RealApiServer } from './real-api-server.ts';
 
-/** A server with TLS that knows the tokens below; what a test changes in it stays after a restart. */
+/** A server with TLS that accepts the tokens below. Its objects survive a restart. */
 export interface RunningApiServer {
   readonly url: string;
   readonly caFile: string;
   readonly ca: string;
-  /** Ends it, as a failure of its machine would, and starts it again at the same address. */
+  /** Ends the server as abruptly as a machine failure, and starts it again at the same address. */
   restart(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** token -> user. The first may do everything, the second what system:node-proxier may, the third nothing. */
+/** Maps tokens to users: admin may do everything, proxier what system:node-proxier may, stranger nothing. */
 const TOKENS = { admin: 'admin', proxier: 'system:kube-proxy', stranger: 'stranger' } as const;
-export type Token = keyof typeof TOKENS;
 
-/** Namespaces beside "default" that tests use. */
+/** Namespaces that tests use, in addition to "default". */
 const NAMESPACES = ['shop'];
 
-/** What system:node-proxier has no permission for, as far as a proxy might try it. */
+/** Actions that a proxy might try but system:node-proxier may not perform. */
 const FORBIDDEN = ['get events', 'list events', 'delete events', 'get services', 'get endpointslices'];
 
-/** An API server with what a test needs to use it: one in memory, or the real one. */
+/** An API server, in memory or real, with helpers for tests. */
 export class ApiServerUnderTest extends AdminClient {
   readonly #running: RunningApiServer;
   readonly #directory: string;
@@ -51,7 +50,7 @@ export class ApiServerUnderTest extends AdminClient {
     return new ApiServerUnderTest(await RealApiServer.start(options), directory);
   }
 
-  /** Resolves with the path of a kubeconfig for this token; one file for all, which is written anew each time. */
+  /** Writes a kubeconfig for this token and resolves with its path, which is the same for all tokens. */
   async kubeconfig(token: string): Promise<string> {
     const path = join(this.#directory, 'kubeconfig');
     const { url: server, caFile } = this.#running;

@@ -5,9 +5,9 @@ const NO_PASSWORD = 0;
 const CONNECT = 1;
 const ADDRESS_LENGTH: Readonly<Record<number, number>> = { 1: 4, 4: 16 };
 
-/** A SOCKS5 proxy (RFC 1928) without passwords, which remembers what it was asked for. */
+/** A SOCKS5 proxy (RFC 1928) without passwords, which records the requested targets. */
 export class SocksProxy {
-  /** "host:port" */
+  /** Requested targets as "host:port". */
   readonly asked: string[] = [];
   readonly #sockets = new ProxySockets(
     createServer((client) => {
@@ -16,7 +16,7 @@ export class SocksProxy {
     }),
   );
 
-  /** Resolves to host:port. */
+  /** Resolves with host:port. */
   start(): Promise<string> {
     return this.#sockets.listen();
   }

@@ -1,4 +1,4 @@
-/** A metav1.Status as the real server writes it, thrown by whoever refuses a request. */
+/** A metav1.Status as the real server returns it. Thrown to reject a request. */
 export class StatusError extends Error {
   readonly code: number;
   readonly reason: string;

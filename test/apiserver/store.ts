@@ -4,7 +4,7 @@ import { validate, validateUpdate } from './resources.ts';
 import type { ResourceType } from './resources.ts';
 import { badRequest, expired, notFound, StatusError } from './status.ts';
 
-/** One change: `before` and `after` tell created, modified and deleted apart. */
+/** A change. `before` is undefined for a created object, `after` for a deleted one. */
 export interface Change {
   readonly revision: number;
   readonly type: ResourceType;
@@ -32,7 +32,7 @@ function decodeToken(text: string): ContinueToken {
   }
 }
 
-/** The objects, one counter of revisions for all of them, and what happened lately: what etcd is to the real server. */
+/** The objects, a revision counter for all of them, and their history, like etcd behind the real server. */
 export class Store {
   readonly #objects = new Map<string, Map<string, JsonObject>>();
   readonly #listeners = new Set<(change: Change) => void>();
@@ -48,7 +48,7 @@ export class Store {
     return this.#revision;
   }
 
-  /** Forgets all history: whoever resumes from before now is too late. */
+  /** Discards the history, so that watches and lists can no longer continue from an older revision. */
   compact(): void {
     this.#history = [];
     this.#compacted = this.#revision;
@@ -73,7 +73,7 @@ export class Store {
     return this.#put(type, key, undefined, object);
   }
 
-  /** With a resourceVersion in the object, only if that is still the newest. */
+  /** Updates an object. If it has a resourceVersion, it must be the current one. */
   update(type: ResourceType, object: JsonObject): JsonObject {
     const { name, namespace, resourceVersion } = object.metadata;
     const before = this.get(type, namespace ?? 'default', name);
@@ -97,7 +97,7 @@ export class Store {
     return before;
   }
 
-  /** A page in the order of the keys, as of one revision: of the token, else now. */
+  /** Returns a page, sorted by key, from the revision of the token or else the current revision. */
   list(type: ResourceType, matches: (object: JsonObject) => boolean, limit: number, token: string): Snapshot {
     const from = token === '' ? { revision: this.#revision, start: '' } : decodeToken(token);
     if (from.revision < this.#compacted) {
@@ -116,13 +116,13 @@ export class Store {
     return { revision: from.revision, objects: page.map(([, object]) => object), next };
   }
 
-  /** What happened after a revision. */
+  /** Returns the changes after a revision. */
   since(revision: number): readonly Change[] {
     if (revision < this.#compacted) throw expired(`too old resource version: ${revision} (${this.#compacted + 1})`);
     return this.#history.filter((change) => change.revision > revision);
   }
 
-  /** Undoes the history back to a revision. */
+  /** Returns the objects as of a revision, by undoing later changes on a copy. */
   #at(type: ResourceType, revision: number): Map<string, JsonObject> {
     const objects = new Map(this.#of(type));
     for (const change of this.#history.toReversed()) {

@@ -7,16 +7,18 @@ import type { Change, Store } from './store.ts';
 export interface WatchOptions {
   readonly type: ResourceType;
   readonly matches: (object: JsonObject) => boolean;
-  /** undefined: from now, after all objects as ADDED. */
+  /** The watch starts after this revision; if undefined, it first sends all objects as ADDED. */
   readonly since: number | undefined;
   readonly bookmarks: boolean;
-  /** Announce the end of the initial objects with a bookmark. */
+  /** Whether to send a bookmark after the initial objects. */
   readonly announceInitialEnd: boolean;
+  /** If defined, the stream sends only this error. */
+  readonly refusal: StatusError | undefined;
   readonly timeoutMs: number;
   readonly bookmarkMs: number;
 }
 
-/** One open watch: what the selector lets through, in the order of the revisions. */
+/** An open watch. Sends the changes that match the selector, in the order of revisions. */
 export class WatchStream {
   readonly type: ResourceType;
   readonly #store: Store;
@@ -35,7 +37,11 @@ export class WatchStream {
   }
 
   start(): void {
-    const { since, type, matches, timeoutMs, bookmarkMs, bookmarks, announceInitialEnd } = this.#options;
+    const { since, type, matches, timeoutMs, bookmarkMs, bookmarks, announceInitialEnd, refusal } = this.#options;
+    if (refusal !== undefined) {
+      this.error(refusal);
+      return this.end();
+    }
     if (since === undefined) {
       for (const object of this.#store.list(type, matches, 0, '').objects) this.#event('ADDED', object);
       if (announceInitialEnd) this.bookmark({ 'k8s.io/initial-events-end': 'true' });
@@ -68,12 +74,12 @@ export class WatchStream {
     this.#send({ type: 'ERROR', object: status.toStatus() });
   }
 
-  /** Whatever, as it is. */
+  /** Sends any text unchanged. */
   raw(text: string): void {
     this.#sink.send(text);
   }
 
-  /** In good order, as at the end of timeoutSeconds. */
+  /** Ends the watch normally, as at the end of timeoutSeconds. */
   end(): void {
     this.release();
     this.#sink.end();

@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 
 import type { AgentCommand, AgentReply, AgentResults } from './agent-protocol.ts';
+import { patient } from './patience.ts';
 
 const compileCache = new URL('../../build/test/compile-cache', import.meta.url).pathname;
 
@@ -22,7 +23,7 @@ export const NODE_AGENT = [
 /** The agent for SCTP, with the Python of the system: others in PATH may be slow wrappers. */
 export const SCTP_AGENT = ['/usr/bin/python3', new URL('sctp_agent.py', import.meta.url).pathname] as const;
 
-/** Our end of an agent that runs in one namespace. */
+/** The client of an agent that runs in one namespace. */
 export class AgentClient implements AsyncDisposable {
   readonly #namespace: string;
   readonly #child: ChildProcessByStdio<Writable, Readable, null>;
@@ -35,7 +36,7 @@ export class AgentClient implements AsyncDisposable {
     this.#child = spawn(
       'ip',
       ['netns', 'exec', namespace, ...argv],
-      // Stripping types and compiling is half of an agent's start in the test kernel: the cache keeps both.
+      // Stripping types and compiling take half of an agent's start on the test kernel: cache both.
       { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, NODE_COMPILE_CACHE: compileCache } },
     );
     this.#child.stdin.on('error', () => {});
@@ -50,7 +51,7 @@ export class AgentClient implements AsyncDisposable {
     });
   }
 
-  /** Sends one command and waits for its reply; rejects when the agent ends or says nothing for `timeoutMs`. */
+  /** Sends one command and waits for its reply. Rejects if the agent exits or does not reply within `timeoutMs`. */
   ask<C extends AgentCommand>(command: C, timeoutMs: number): Promise<AgentResults[C['do']]> {
     if (this.#ended) {
       return Promise.reject(new Error(`agent in ${this.#namespace} has ended`));
@@ -60,12 +61,12 @@ export class AgentClient implements AsyncDisposable {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         this.#waiters.delete(id);
-        reject(new Error(`agent in ${this.#namespace}: no reply to ${command.do} in ${timeoutMs} ms`));
-      }, timeoutMs);
+        reject(new Error(`agent in ${this.#namespace}: no reply to ${command.do} in ${patient(timeoutMs)} ms`));
+      }, patient(timeoutMs));
       this.#waiters.set(id, {
         resolve: (result) => {
           clearTimeout(timer);
-          // The agent answers each command with the result of its kind.
+          // The agent replies to each command with the result type of that command.
           resolve(result as AgentResults[C['do']]);
         },
         reject: (error) => {
@@ -85,7 +86,7 @@ export class AgentClient implements AsyncDisposable {
     this.#child.stdin.end();
     const timer = setTimeout(() => {
       this.#child.kill('SIGKILL');
-    }, 2000);
+    }, patient(2000));
     await exited;
     clearTimeout(timer);
   }

@@ -1,4 +1,4 @@
-/** What is asked of an agent: one JSON object a line on its stdin, each answered by one `AgentReply` on its stdout. */
+/** Commands to an agent, one JSON object per line on its stdin. Each gets one `AgentReply` on its stdout. */
 export type AgentCommand =
   | {
       readonly do: 'serve';
@@ -25,7 +25,7 @@ export interface ProbeRequest {
 export interface Target {
   readonly address: string;
   readonly port: number;
-  /** The local port to come from; any when absent. */
+  /** Source port; default: one that no recent probe of this agent used. */
   readonly sourcePort?: number;
 }
 
@@ -36,17 +36,17 @@ export interface LoadShape {
   readonly timeoutMs: number;
 }
 
-/** What a server saw and said. */
+/** A server's reply, with the client address that it saw. */
 export interface Answer {
   readonly ok: true;
-  /** The name the server was started with. */
+  /** The name given to the server at its start. */
   readonly answeredBy: string;
-  /** The address the server saw the request come from; IPv4 in dotted form even on a dual-stack socket. */
+  /** The source address that the server saw; IPv4 in dotted form even on a dual-stack socket. */
   readonly sourceSeen: string;
   readonly sourcePort: number;
 }
 
-/** `code` is the errno's name (ECONNREFUSED, EHOSTUNREACH...), TIMEOUT when nothing came, CLOSED at an early end. */
+/** `code`: name of the errno (ECONNREFUSED...), TIMEOUT without a reply, CLOSED if the connection closed early. */
 export interface NoAnswer {
   readonly ok: false;
   readonly code: string;

@@ -1,5 +1,5 @@
-// The process that makes and answers traffic in one namespace: commands in, replies out, one JSON object a line.
-// Persistent, because to start a Node process for every packet sent would take a second each in the test kernel.
+// Sends and serves test traffic in one namespace. Reads commands and writes replies, one JSON object per line.
+// Long-lived, because starting a Node.js process takes a second on the test kernel.
 import { createInterface } from 'node:readline';
 
 import type { AgentCommand, AgentReply, AgentRequest, AgentResults } from './agent-protocol.ts';
@@ -9,7 +9,7 @@ import { serveTcp, serveUdp } from './traffic-server.ts';
 const SERVE = {
   tcp: serveTcp,
   udp: serveUdp,
-  sctp: () => Promise.reject(new Error('Node has no SCTP: sctp_agent.py does it')),
+  sctp: () => Promise.reject(new Error('Node.js has no SCTP: use sctp_agent.py')),
 };
 
 const closers = new Map<number, () => void>();
@@ -66,5 +66,5 @@ async function answer(request: AgentRequest): Promise<void> {
 for await (const line of createInterface({ input: process.stdin })) {
   void answer(JSON.parse(line) as AgentRequest);
 }
-// stdin has ended: so has the bed.
+// stdin was closed, so the bed was disposed.
 process.exit(0);

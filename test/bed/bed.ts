@@ -17,21 +17,21 @@ import { Namespace } from './namespace.ts';
 export interface BedShape {
   /** Default 1. */
   readonly nodes?: number;
-  /** Pods made on each node; default 0, more with `addPod`. */
+  /** Initial pods per node; default 0. `addPod` adds more. */
   readonly podsPerNode?: number;
-  /** Hosts on the node network that are no nodes, with routes to service addresses through node 0; default 0. */
+  /** Hosts on the node network that are not nodes, with routes to service addresses through node 0; default 0. */
   readonly clients?: number;
 }
 
-/** The bridge of a node that its pods hang on. */
+/** The bridge that connects the pods of a node. */
 export const POD_BRIDGE = 'cni0';
 /** The link of nodes and clients to the node network, and of pods to their node. */
 export const UPLINK = 'eth0';
 
 const everywhere: DualStack = { v4: '0.0.0.0/0', v6: '::/0' };
 
-// As a Kubernetes node is set up before a proxy starts: it forwards, and iptables and IPVS see bridged packets, without
-// which a pod's reply to its neighbour would go past the translation back.
+// As on a Kubernetes node before a proxy starts: it forwards, and iptables and IPVS see bridged packets. Otherwise a
+// reply between two pods of one node would bypass the reverse translation.
 const NODE_SYSCTLS = {
   'net.ipv4.ip_forward': 1,
   'net.ipv6.conf.all.forwarding': 1,
@@ -49,7 +49,7 @@ const NO_REDIRECTS = {
 
 let bedCount = 0;
 
-/** A little cluster of network namespaces on one switch, dual-stack; see address-plan.ts for who has which address. */
+/** A small dual-stack cluster of network namespaces on one switch; see address-plan.ts for its addresses. */
 export class Bed implements AsyncDisposable {
   readonly #prefix: string;
   readonly #lan: Namespace;
@@ -96,7 +96,7 @@ export class Bed implements AsyncDisposable {
     return existing(this.#clients[index], `client ${index}`);
   }
 
-  /** A node with an uplink and an empty pod bridge; it and the nodes before it learn each other's pod networks. */
+  /** Adds a node with an uplink and an empty pod bridge, and the pod routes between it and the existing nodes. */
   async addNode(): Promise<Namespace> {
     const index = this.#nodes.length;
     const addresses = nodeAddress(index);
@@ -119,7 +119,7 @@ export class Bed implements AsyncDisposable {
     return node;
   }
 
-  /** A pod on the bridge of a node, which is its default gateway. */
+  /** Adds a pod to the bridge of a node, which is its default gateway. */
   async addPod(nodeIndex: number): Promise<Namespace> {
     const node = this.node(nodeIndex);
     const pods = existing(this.#pods[nodeIndex], `node ${nodeIndex}`);
@@ -132,20 +132,20 @@ export class Bed implements AsyncDisposable {
       `netns add ${pod.netns}`,
       `link add ${UPLINK} netns ${pod.netns} type veth peer name ${port} netns ${node.netns}`,
     ]);
-    // Hairpin: what a pod sends to its own service may come back to it through the port it left by.
+    // Hairpin: a packet from a pod to its own service may return through the bridge port it came from.
     await node.ip([`link set ${port} master ${POD_BRIDGE} up`, `link set ${port} type bridge_slave hairpin on`]);
     await pod.ip([...uplinkLines(addresses, 24), ...routeLines(everywhere, podGateway(nodeIndex))]);
     return pod;
   }
 
-  /** A host on the node network that reaches service addresses and pods through node `via`. */
+  /** Adds a host on the node network that reaches service addresses and pods through node `via`. */
   async addClient(via = 0): Promise<Namespace> {
     const index = this.#clients.length;
     const addresses = clientAddress(index);
     const client = this.#namespace(`client-${index}`, addresses);
     this.#clients.push(client);
     await this.#connectToLan(client, `c${index}`);
-    // A node that no longer has a service address sends what comes for it back to the switch, and would have the client go there.
+    // A node without the service address sends the packet back to the switch, and an ICMP redirect to the client.
     await client.sysctl(NO_REDIRECTS);
     await client.ip([
       ...uplinkLines(addresses, 24),
@@ -168,7 +168,7 @@ export class Bed implements AsyncDisposable {
 
   async #createLan(): Promise<void> {
     await runIp([`netns add ${this.#lan.netns}`]);
-    // A switch, not a node: no packet filter sees what passes here.
+    // A switch, not a node: bridged packets bypass the packet filters.
     await this.#lan.sysctl({ 'net.bridge.bridge-nf-call-iptables': 0, 'net.bridge.bridge-nf-call-ip6tables': 0 });
     const [length4, length6] = [nodeNetwork.v4, nodeNetwork.v6].map((cidr) => cidr.split('/')[1]);
     await this.#lan.ip([

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { patient } from './patience.ts';
 
 export interface CommandOptions {
   /** Milliseconds until the command is killed; default 30,000. */
@@ -37,7 +38,7 @@ export function runCommand(argv: readonly string[], options: CommandOptions = {}
   if (program === undefined) {
     return Promise.reject(new CommandError(argv, 'no program given', undefined, ''));
   }
-  const timeoutMs = options.timeoutMs ?? 30_000;
+  const timeoutMs = patient(options.timeoutMs ?? 30_000);
   return new Promise((resolve, reject) => {
     const child = execFile(
       program,
@@ -57,7 +58,7 @@ export function runCommand(argv: readonly string[], options: CommandOptions = {}
         }
       },
     );
-    // A program that ends without reading its input breaks the pipe; its status tells what went wrong.
+    // A program that exits without reading its input breaks the pipe; its status shows the error.
     child.stdin?.on('error', () => {});
     child.stdin?.end(options.input ?? '');
   });

@@ -1,6 +1,6 @@
 import type { Namespace } from './namespace.ts';
 
-/** Everything of ours in the kernel, by the system's own tools. */
+/** Returns all our objects in the kernel, as printed by the system's tools. */
 export async function kernelState(node: Namespace): Promise<string> {
   const tools = [['ipvsadm', '-Sn'], ['ipset', 'save'], ['iptables-save'], ['ip6tables-save']];
   const texts = await Promise.all(tools.map(async (argv) => (await node.exec(argv)).stdout));
@@ -9,12 +9,12 @@ export async function kernelState(node: Namespace): Promise<string> {
   return [...texts.flatMap((text) => text.split('\n')), ...addresses].map(stable).filter(Boolean).sort().join('\n');
 }
 
-// Counters and times of iptables-save, and the initval that an ipset draws anew for each set.
+// Removes counters and times of iptables-save, and the initval of ipset, which is random for each set.
 function stable(line: string): string {
   return line.startsWith('#') ? '' : line.replace(/ \[\d+:\d+\]$/, '').replace(/ initval 0x[0-9a-f]+/, '');
 }
 
-/** Lines that only one of them has. */
+/** Returns the lines that only one of them has. */
 export function differences(wanted: string, found: string): string[] {
   const [a, b] = [wanted.split('\n'), found.split('\n')];
   const [inA, inB] = [new Set(a), new Set(b)];

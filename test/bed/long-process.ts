@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { patient } from './patience.ts';
 
-/** A long-lived process in a process group of its own, with its output kept; ended by `stop`. */
+/** A long-lived process in its own process group. Keeps its output; `stop` ends it. */
 export class LongProcess implements AsyncDisposable {
   readonly argv: readonly string[];
   readonly pid: number;
@@ -29,7 +30,7 @@ export class LongProcess implements AsyncDisposable {
   /** Rejects when the program cannot be started (ENOENT and the like). */
   static async start(argv: readonly string[], env: NodeJS.ProcessEnv = process.env): Promise<LongProcess> {
     const [program = '', ...args] = argv;
-    // detached: a group of its own, so that its children end with it.
+    // detached: its own process group, so that its children are killed with it.
     const child = spawn(program, args, { env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
     await once(child, 'spawn');
     if (child.pid === undefined) {
@@ -53,25 +54,25 @@ export class LongProcess implements AsyncDisposable {
     this.#child.kill(signal);
   }
 
-  /** Waits for its end; false when it still runs after `timeoutMs`. */
+  /** Waits for its exit. Returns false if it still runs after `timeoutMs`. */
   async ended(timeoutMs: number): Promise<boolean> {
     const timer = Promise.withResolvers<void>();
-    const handle = setTimeout(timer.resolve, timeoutMs);
+    const handle = setTimeout(timer.resolve, patient(timeoutMs));
     await Promise.race([this.#exited, timer.promise]);
     clearTimeout(handle);
     return this.exit !== undefined;
   }
 
-  /** Waits until its output matches; throws, with the output, when it ends first or `timeoutMs` has passed. */
+  /** Waits until its output matches. Throws with the output if it exits first or `timeoutMs` has passed. */
   async waitForOutput(pattern: RegExp, timeoutMs: number): Promise<RegExpMatchArray> {
-    const deadline = Date.now() + timeoutMs;
+    const deadline = Date.now() + patient(timeoutMs);
     for (;;) {
       const match = this.#output.match(pattern);
       if (match !== null) {
         return match;
       }
       if (this.exit !== undefined || Date.now() > deadline) {
-        const why = this.exit === undefined ? `nothing after ${timeoutMs} ms` : `ended with ${this.exit}`;
+        const why = this.exit === undefined ? `nothing after ${patient(timeoutMs)} ms` : `ended with ${this.exit}`;
         throw new Error(`${this.argv.join(' ')}: waiting for ${pattern.source}: ${why}; output:\n${this.#output}`);
       }
       await this.ended(20);
@@ -87,7 +88,7 @@ export class LongProcess implements AsyncDisposable {
     try {
       process.kill(-this.pid, 'SIGKILL');
     } catch {
-      // Nothing is left of the group: that is what was wanted.
+      // The whole group has already exited.
     }
     await this.#exited;
   }

@@ -3,15 +3,16 @@ import { AgentClient, SCTP_AGENT } from './agent-client.ts';
 import type { LoadResult, LoadShape, ProbeRequest, ProbeResult, Target, Transport } from './agent-protocol.ts';
 import { type CommandOptions, type CommandResult, runCommand } from './command.ts';
 import { LongProcess } from './long-process.ts';
+import { patient } from './patience.ts';
 
-/** The agent's own time limits come first; this is what its replies may take on top, in a slow kernel. */
+/** Time for an agent's reply on a slow kernel, in addition to the agent's own timeouts. */
 const REPLY_MARGIN_MS = 15_000;
 const PROBE_TIMEOUT_MS = 2000;
 
 export interface ServeOptions {
-  /** Default `::`, which takes IPv4 as well. */
+  /** Default `::`, which also accepts IPv4. */
   readonly address?: string;
-  /** What the server calls itself; default the name of the namespace's host. */
+  /** Name in the server's replies; default: the name of the namespace. */
   readonly name?: string;
 }
 
@@ -36,7 +37,7 @@ export interface KeptConnection extends Kept {
 export class Namespace implements AsyncDisposable {
   /** Short name: node-0, pod-0-1, client-0. */
   readonly name: string;
-  /** The name that `ip netns` knows. */
+  /** The name in `ip netns`. */
   readonly netns: string;
   readonly addresses: DualStack;
   readonly #processes: LongProcess[] = [];
@@ -69,7 +70,7 @@ export class Namespace implements AsyncDisposable {
     }
   }
 
-  /** Starts a long-lived program in the namespace; what still runs when the bed is disposed is ended then. */
+  /** Starts a long-lived program in the namespace. Disposal of the bed stops it. */
   async spawn(argv: readonly string[], env?: NodeJS.ProcessEnv): Promise<LongProcess> {
     const started = await LongProcess.start(this.#inside(argv), env);
     this.#processes.push(started);
@@ -84,7 +85,7 @@ export class Namespace implements AsyncDisposable {
     return this.#serve('udp', port, options);
   }
 
-  /** Unless told otherwise at each of the namespace's own addresses apart: told several, a client would try all, past any service. */
+  /** By default one server per own address: a client that learns of several tries all, bypassing any service. */
   async serveSctp(port: number, options: ServeOptions = {}): Promise<Kept> {
     const addresses = options.address === undefined ? [this.addresses.v4, this.addresses.v6] : [options.address];
     const kept = await Promise.all(addresses.map((address) => this.#serve('sctp', port, { ...options, address })));
@@ -107,15 +108,15 @@ export class Namespace implements AsyncDisposable {
     return this.probe('sctp', address, port, options);
   }
 
-  /** One question on a new connection or socket. A network error is a result, not an exception. */
+  /** Sends one request on a new connection or socket. A network error is a result, not an exception. */
   probe(protocol: Transport, address: string, port: number, options: ProbeOptions = {}): Promise<ProbeResult> {
-    const timeoutMs = options.timeoutMs ?? PROBE_TIMEOUT_MS;
+    const timeoutMs = patient(options.timeoutMs ?? PROBE_TIMEOUT_MS);
     const target = targetOf(address, port, options);
     const agent = this.#agentFor(protocol);
     return agent.ask({ do: 'probe', protocol, target, timeoutMs }, timeoutMs + REPLY_MARGIN_MS);
   }
 
-  /** Many questions, started in their order (SCTP apart from the rest), at most `parallel` at a time; results in that order. */
+  /** Starts the probes in order (SCTP separately), at most `parallel` at a time. Returns the results in that order. */
   async probeAll(probes: readonly ProbeRequest[], parallel = 16): Promise<readonly ProbeResult[]> {
     const limit = probes.reduce((sum, { timeoutMs }) => sum + timeoutMs, REPLY_MARGIN_MS);
     const ask = async (agent: () => AgentClient, part: readonly ProbeRequest[]): Promise<readonly ProbeResult[]> =>
@@ -139,26 +140,27 @@ export class Namespace implements AsyncDisposable {
     });
   }
 
-  /** Opens a TCP connection, asks once, and keeps it open. */
+  /** Opens a TCP connection, sends one request, and keeps it open. */
   async hold(address: string, port: number, options: ProbeOptions = {}): Promise<KeptConnection> {
-    const timeoutMs = options.timeoutMs ?? PROBE_TIMEOUT_MS;
+    const timeoutMs = patient(options.timeoutMs ?? PROBE_TIMEOUT_MS);
     const target = targetOf(address, port, options);
     const { handle, first } = await this.agent().ask({ do: 'hold', target, timeoutMs }, timeoutMs + REPLY_MARGIN_MS);
     return {
       first,
       ask: (wait = PROBE_TIMEOUT_MS) =>
-        this.agent().ask({ do: 'askHeld', handle, timeoutMs: wait }, wait + REPLY_MARGIN_MS),
+        this.agent().ask({ do: 'askHeld', handle, timeoutMs: patient(wait) }, wait + REPLY_MARGIN_MS),
       close: () => close(this.agent(), handle),
     };
   }
 
-  /** An even stream of questions, each on a new connection or socket; ends by itself. */
+  /** Sends requests at an even rate, each on a new connection or socket. Resolves when all are done. */
   load(protocol: Transport, address: string, port: number, shape: LoadShape): Promise<LoadResult> {
     const limit = shape.durationMs * 2 + shape.timeoutMs + REPLY_MARGIN_MS;
-    return this.agent().ask({ do: 'load', protocol, target: { address, port }, load: shape }, limit);
+    const load = { ...shape, timeoutMs: patient(shape.timeoutMs) };
+    return this.agent().ask({ do: 'load', protocol, target: { address, port }, load }, limit);
   }
 
-  /** The agent of this namespace; starts it when there is none. */
+  /** Returns the agent of this namespace; starts it at the first call. */
   agent(): AgentClient {
     this.#agent ??= new AgentClient(this.netns);
     return this.#agent;

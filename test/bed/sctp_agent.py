@@ -1,6 +1,7 @@
-"""The part of an agent that speaks SCTP, which Node cannot: the commands and replies of agent-protocol.ts, one JSON object a line."""
+"""The SCTP part of an agent, because Node.js has no SCTP. Commands and replies: see agent-protocol.ts."""
 
 import errno
+import itertools
 import json
 import socket
 import struct
@@ -8,14 +9,17 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-# Not in the socket module under this name everywhere: linux/in.h.
+# linux/in.h. Not every version of the socket module has it.
 IPPROTO_SCTP = 132
-# linux/in.h, linux/in6.h. Without it an SCTP socket keeps an ICMP refusal to itself until its own attempts have ended.
+# linux/in.h, linux/in6.h. Without it, an SCTP socket reports an ICMP error only after its own retries.
 RECVERR = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
-# linux/sctp.h: SCTP_RTOINFO, struct sctp_rtoinfo (association, then initial, longest and shortest wait in ms). A refusal that
-# arrives while connect() still holds the socket is lost: it is the second attempt's that is heard of.
+# linux/sctp.h: SCTP_RTOINFO, struct sctp_rtoinfo (association, then initial, longest and shortest wait in ms). An ICMP
+# error that arrives while connect() holds the socket is lost; the error for the second attempt is reported.
 SCTP_RTOINFO = 0
 TRY_AGAIN_SOON = struct.pack("IIII", 0, 300, 1000, 300)
+
+# As in source-ports.ts: one for each probe.
+SOURCE_PORTS = itertools.cycle(range(11_000, 30_000))
 
 servers = {}
 writing = threading.Lock()
@@ -34,10 +38,10 @@ def answer_one(connection, peer, name):
                 seen = peer[0].removeprefix("::ffff:")
                 answer = {"ok": True, "answeredBy": name, "sourceSeen": seen, "sourcePort": peer[1]}
                 connection.sendall(json.dumps(answer).encode() + b"\n")
-                # The client ends first: what was sent is then known to have arrived.
+                # Wait until the client closes the connection: the reply has then arrived.
                 connection.recv(64)
         except OSError:
-            # A client that has gone is no concern of the server's.
+            # The client has disconnected.
             pass
 
 
@@ -63,14 +67,14 @@ def serve(command):
 def stop(command):
     listener = servers.pop(command["handle"], None)
     if listener is not None:
-        # close() alone would leave the thread in accept(), and the port taken.
+        # close() alone would leave the thread in accept() and the port in use.
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
     return {}
 
 
 def source_address(family, target):
-    """The address that the kernel would choose. Bound to one, an association has one path: a second one is never translated."""
+    """The source address that routing selects. Binding limits an association to one path; NAT ignores others."""
     with socket.socket(family, socket.SOCK_DGRAM) as route:
         route.connect((target["address"], target["port"]))
         return route.getsockname()[0]
@@ -83,13 +87,13 @@ def probe(command):
             connection.settimeout(command["timeoutMs"] / 1000)
             connection.setsockopt(*RECVERR[connection.family], 1)
             connection.setsockopt(IPPROTO_SCTP, SCTP_RTOINFO, TRY_AGAIN_SOON)
-            connection.bind((source_address(connection.family, target), target.get("sourcePort", 0)))
+            connection.bind((source_address(connection.family, target), target.get("sourcePort") or next(SOURCE_PORTS)))
             connection.connect((target["address"], target["port"]))
             connection.sendall(b"ask")
             received = connection.recv(4096)
             return json.loads(received) if received else {"ok": False, "code": "CLOSED"}
     except TimeoutError:
-        # Also what an unreachable peer ends in: ETIMEDOUT.
+        # Also raised for an unreachable peer: ETIMEDOUT.
         return {"ok": False, "code": "TIMEOUT"}
     except OSError as error:
         return {"ok": False, "code": errno.errorcode.get(error.errno, str(error))}
@@ -106,7 +110,7 @@ DO = {"serve": serve, "stop": stop, "probe": probe, "probeAll": probe_all}
 def perform(command):
     try:
         reply = {"id": command["id"], "result": DO[command["do"]](command)}
-    except Exception as error:  # noqa: BLE001 - whatever it is, the other end must hear of it.
+    except Exception as error:  # noqa: BLE001 - every error is reported to the client.
         reply = {"id": command["id"], "error": repr(error)}
     with writing:
         sys.stdout.write(json.dumps(reply) + "\n")

@@ -11,8 +11,9 @@ import type {
   Target,
   Transport,
 } from './agent-protocol.ts';
+import { nextSourcePort } from './source-ports.ts';
 
-/** One TCP connection that can be asked again and again. */
+/** One TCP connection for repeated requests. */
 export class HeldConnection {
   readonly #socket: Socket;
   #received = '';
@@ -23,7 +24,7 @@ export class HeldConnection {
     this.#socket = connect({
       host: target.address,
       port: target.port,
-      ...(target.sourcePort === undefined ? {} : { localPort: target.sourcePort }),
+      localPort: target.sourcePort ?? nextSourcePort(),
     });
     this.#socket.setEncoding('utf8');
     this.#socket.on('data', (text) => {
@@ -77,7 +78,7 @@ export async function probe(protocol: Transport, target: Target, timeoutMs: numb
     return probeUdp(target, timeoutMs);
   }
   if (protocol === 'sctp') {
-    throw new Error('Node has no SCTP: sctp_agent.py does it');
+    throw new Error('Node.js has no SCTP: use sctp_agent.py');
   }
   const connection = new HeldConnection(target);
   const result = await connection.ask(timeoutMs);
@@ -90,7 +91,7 @@ export async function probeAll(probes: readonly ProbeRequest[], parallel: number
   const results: ProbeResult[] = [];
   const waiting = probes.entries();
   const lane = async (): Promise<void> => {
-    // The lanes share one iterator: each takes the next probe that nobody has.
+    // The lanes share one iterator: each takes the next probe that no other has taken.
     for (const [index, { protocol, target, timeoutMs }] of waiting) {
       results[index] = await probe(protocol, target, timeoutMs);
     }
@@ -123,7 +124,7 @@ export async function load(protocol: Transport, target: Target, shape: LoadShape
 }
 
 function probeUdp(target: Target, timeoutMs: number): Promise<ProbeResult> {
-  // Connected, so that an ICMP refusal comes back as an error.
+  // Connected, so that an ICMP error is reported.
   const socket = createSocket(target.address.includes(':') ? 'udp6' : 'udp4');
   return new Promise<ProbeResult>((resolve) => {
     const timer = setTimeout(() => {
@@ -145,7 +146,7 @@ function probeUdp(target: Target, timeoutMs: number): Promise<ProbeResult> {
     socket.on('message', (message) => {
       settle(parseAnswer(message.toString()));
     });
-    socket.bind({ port: target.sourcePort ?? 0 }, () => {
+    socket.bind({ port: target.sourcePort ?? nextSourcePort() }, () => {
       socket.connect(target.port, target.address, (error?: Error) => {
         if (error === undefined || error === null) {
           socket.send('ask', (failure) => {
@@ -161,7 +162,7 @@ function probeUdp(target: Target, timeoutMs: number): Promise<ProbeResult> {
   });
 }
 
-/** The answer in an HTTP response, once all of it is there: the body ends with the only newline in it. */
+/** Returns the answer in an HTTP response if it is complete: the only newline ends the body. */
 function parseResponse(text: string): ProbeResult | undefined {
   const headersEnd = text.indexOf('\r\n\r\n');
   const body = headersEnd < 0 ? '' : text.slice(headersEnd + 4);

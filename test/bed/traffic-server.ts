@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 
 import type { Answer } from './agent-protocol.ts';
 
-/** Starts an HTTP server that answers every request with an `Answer`; connections stay open as long as the client likes. */
+/** Starts an HTTP server that answers every request with an `Answer`. Only the client closes connections. */
 export async function serveTcp(address: string, port: number, name: string): Promise<() => void> {
   const server = createServer((request, response) => {
     const body = answer(name, request.socket.remoteAddress ?? '', request.socket.remotePort ?? 0);
@@ -26,7 +26,7 @@ export async function serveTcp(address: string, port: number, name: string): Pro
 export async function serveUdp(address: string, port: number, name: string): Promise<() => void> {
   const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4');
   socket.on('message', (_, peer) => {
-    // A peer that is gone by now is no concern of the server's.
+    // Ignore errors: the peer may be gone.
     socket.send(answer(name, peer.address, peer.port), peer.port, peer.address, () => {});
   });
   socket.bind({ address, port });

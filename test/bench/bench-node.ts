@@ -1,16 +1,16 @@
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import { createLinuxKernel } from '../../src/kernel/linux-kernel.ts';
-import type { SourceEvent } from '../../src/kube/source.ts';
+import { createLinuxKernel } from '../../src/kernel/linux/linux-kernel.ts';
+import type { SourceEvent } from '../../src/kube/objects/source.ts';
 import { Cluster } from '../../src/model/cluster.ts';
 import type { PlanConfig } from '../../src/plan/plan-config.ts';
 import { SYSTEM_CLOCK } from '../../src/reconcile/clock.ts';
 import { Reconciler } from '../../src/reconcile/reconciler.ts';
-import type { SyncReport } from '../../src/reconcile/sync-report.ts';
 import type { Op } from '../../src/state/op.ts';
 import type { Transaction } from '../../src/state/transaction.ts';
 import { runCommand } from '../bed/command.ts';
 import { QuietLog } from '../contract/quiet-log.ts';
 import { NODE_ADDRESS, NODE_NAME } from './large-cluster.ts';
+import type { SyncReport } from '../../src/state/sync-report.ts';
 
 export const PLAN: PlanConfig = {
   scheduler: 'lc',
@@ -85,7 +85,7 @@ export class Driver {
   kernelMs = 0;
   /** Of those: applying transactions. */
   applyMs = 0;
-  #ahead = 0;
+  #bootstrapping = 0;
   #waiting: ((report: SyncReport) => void)[] = [];
 
   constructor(kernel: Kernel, plan: Partial<PlanConfig> = {}) {
@@ -115,7 +115,7 @@ export class Driver {
       syncPeriodMs: SYNC_PERIOD_MS,
       minSyncPeriodMs: 0,
       drainTimeoutMs: 0,
-      clock: { now: () => Date.now() + this.#ahead, setTimer: (run, ms) => SYSTEM_CLOCK.setTimer(run, ms) },
+      clock: { ...SYSTEM_CLOCK, now: () => SYSTEM_CLOCK.now() + this.#bootstrapping },
       log: this.log,
       observer: {
         queued: () => undefined,
@@ -141,7 +141,7 @@ export class Driver {
 
   /** The periodic check, its time come. */
   async fullCheck(): Promise<SyncReport> {
-    this.#ahead += SYNC_PERIOD_MS;
+    this.#bootstrapping += SYNC_PERIOD_MS;
     const report = await this.#sync(() => this.reconciler.clusterChanged());
     if (report.kind !== 'full') throw new Error(`a full check was wanted, not a ${report.kind} sync`);
     return report;

@@ -74,7 +74,7 @@ export class Started {
   async firstSync(): Promise<number> {
     await until(() => {
       if (this.process.exit !== undefined) throw new Error(`the daemon has ended: ${this.process.output}`);
-      return this.process.output.includes('first sync done');
+      return this.process.output.includes('initial sync complete');
     });
     return now() - this.at;
   }

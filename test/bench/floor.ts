@@ -1,8 +1,8 @@
-import { DeviceHandle } from '../../src/kernel/device-handle.ts';
-import type { BatchConnection } from '../../src/kernel/batch.ts';
-import { IpsetHandle, type SetOp } from '../../src/kernel/ipset-handle.ts';
-import { IpvsHandle, type IpvsOp } from '../../src/kernel/ipvs-handle.ts';
-import type { AddressOp } from '../../src/kernel/device-handle.ts';
+import { DeviceHandle } from '../../src/kernel/linux/device-handle.ts';
+import type { BatchConnection } from '../../src/kernel/linux/batch.ts';
+import { IpsetHandle, type SetOp } from '../../src/kernel/linux/ipset-handle.ts';
+import { IpvsHandle, type IpvsOp } from '../../src/kernel/linux/ipvs-handle.ts';
+import type { AddressOp } from '../../src/kernel/linux/device-handle.ts';
 import { NLM_F_ACK, align4 } from '../../src/netlink/codec/flags.ts';
 import { type SocketConnection, openConnection } from '../../src/netlink/connection.ts';
 import { resolveFamily } from '../../src/netlink/family/genl-ctrl/family.ts';

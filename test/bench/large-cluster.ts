@@ -1,9 +1,9 @@
-import { Interner } from '../../src/kube/interner.ts';
-import type { EndpointSlice, Service } from '../../src/kube/objects.ts';
-import type { SourceEvent } from '../../src/kube/source.ts';
-import { trimEndpointSlice } from '../../src/kube/trim-endpoint-slice.ts';
-import { trimNode } from '../../src/kube/trim-node.ts';
-import { trimService } from '../../src/kube/trim-service.ts';
+import { Interner } from '../../src/kube/objects/interner.ts';
+import type { EndpointSlice, Service } from '../../src/kube/objects/objects.ts';
+import type { SourceEvent } from '../../src/kube/objects/source.ts';
+import { trimEndpointSlice } from '../../src/kube/objects/trim-endpoint-slice.ts';
+import { trimNode } from '../../src/kube/objects/trim-node.ts';
+import { trimService } from '../../src/kube/objects/trim-service.ts';
 import type { JsonObject } from '../apiserver/json-object.ts';
 
 /** How large a cluster, and what every so-many-th service is; 0: none is. */

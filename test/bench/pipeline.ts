@@ -1,14 +1,13 @@
 import { execFile } from 'node:child_process';
 import { setImmediate } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { FakeKernel } from '../../src/kernel/fake-kernel.ts';
-import { chunks } from '../../src/kernel/slices.ts';
-import type { SourceEvent } from '../../src/kube/source.ts';
+import { FakeKernel } from '../fake-kernel/fake-kernel.ts';
+import { chunks } from '../../src/kernel/linux/slices.ts';
+import type { SourceEvent } from '../../src/kube/objects/source.ts';
 import { Cluster } from '../../src/model/cluster.ts';
-import { Breather } from '../../src/net/breather.ts';
+import { Yielder } from '../../src/base/yielder.ts';
 import { SYSTEM_CLOCK } from '../../src/reconcile/clock.ts';
 import { Reconciler } from '../../src/reconcile/reconciler.ts';
-import type { SyncReport } from '../../src/reconcile/sync-report.ts';
 import type { OpFailure, Outcome } from '../../src/state/outcome.ts';
 import type { Transaction } from '../../src/state/transaction.ts';
 import { QuietLog } from '../contract/quiet-log.ts';
@@ -18,6 +17,7 @@ import { type ClusterShape, NODE_NAME, listedEvents } from './large-cluster.ts';
 import { LoopProbe } from './loop-probe.ts';
 import { median } from './measure.ts';
 import { type SelfTimes, profileTable, profiled } from './profile.ts';
+import type { SyncReport } from '../../src/state/sync-report.ts';
 
 // What user space costs by itself: listed objects -> Cluster -> plan -> NodePlan -> diff -> Transaction, applied to a kernel in memory.
 // Alone, `node test/bench/pipeline.ts` prints a summary; with `profile`, which functions the time goes to.
@@ -112,8 +112,8 @@ class Pipeline {
 
   /** Takes the events in as the daemon does, and waits for the sync that they ask for. */
   async take(events: readonly SourceEvent[]): Promise<SyncReport> {
-    const breather = new Breather();
-    for (const event of events) await breather.finish(this.cluster.applyInSteps(event));
+    const yielder = new Yielder();
+    for (const event of events) await yielder.finish(this.cluster.applyInSteps(event));
     const { promise, resolve } = Promise.withResolvers<SyncReport>();
     this.#finished = resolve;
     this.reconciler.clusterChanged();

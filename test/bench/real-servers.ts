@@ -1,6 +1,6 @@
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import { parseIp } from '../../src/net/ip.ts';
-import { toPort } from '../../src/net/port.ts';
+import { parseIp } from '../../src/base/ip.ts';
+import { toPort } from '../../src/base/port.ts';
 import { formatRealServer } from '../../src/state/real-server.ts';
 import { type VirtualServerId, virtualServerKey } from '../../src/state/virtual-server.ts';
 import { clusterIp, growthIp } from './large-cluster.ts';

@@ -1,26 +1,26 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import { Interner } from '../../src/kube/interner.ts';
-import { LineSplitter } from '../../src/kube/line-splitter.ts';
-import type { ObjectMeta } from '../../src/kube/objects.ts';
-import { ENDPOINT_SLICES, type Resource, SERVICES } from '../../src/kube/resource.ts';
-import type { ObjectEvent, SourceEvent } from '../../src/kube/source.ts';
-import { trimNode } from '../../src/kube/trim-node.ts';
-import { decodeWatchEvent } from '../../src/kube/watch-event.ts';
-import { EventFeed } from '../../src/daemon/event-feed.ts';
-import { noteEvent } from '../../src/daemon/source-events.ts';
-import { SyncPublisher } from '../../src/daemon/sync-publisher.ts';
+import { Interner } from '../../src/kube/objects/interner.ts';
+import { LineSplitter } from '../../src/kube/api/line-splitter.ts';
+import type { ObjectMeta } from '../../src/kube/objects/objects.ts';
+import { ENDPOINT_SLICES, type Resource, SERVICES } from '../../src/kube/api/resource.ts';
+import type { ObjectEvent, SourceEvent } from '../../src/kube/objects/source.ts';
+import { trimNode } from '../../src/kube/objects/trim-node.ts';
+import { decodeWatchEvent } from '../../src/kube/api/watch-event.ts';
+import { EventFeed } from '../../src/daemon/run/event-feed.ts';
+import { noteEvent } from '../../src/daemon/run/source-events.ts';
+import { SyncPublisher } from '../../src/daemon/run/sync-publisher.ts';
 import { Cluster } from '../../src/model/cluster.ts';
 import { ProxyHealth } from '../../src/observe/health.ts';
 import { ProxyMetrics } from '../../src/observe/proxy-metrics.ts';
 import { ServiceHealthServers } from '../../src/observe/service-health-servers.ts';
-import { SYSTEM_CLOCK } from '../../src/reconcile/clock.ts';
+import { type Clock, SYSTEM_CLOCK } from '../../src/reconcile/clock.ts';
 import { Reconciler } from '../../src/reconcile/reconciler.ts';
-import type { SyncReport } from '../../src/reconcile/sync-report.ts';
 import { QuietLog } from '../contract/quiet-log.ts';
 import { PLAN, SYNC_PERIOD_MS } from './bench-node.ts';
 import type { WatchLine } from './churn-history.ts';
 import { NODE_NAME, nodeObject } from './large-cluster.ts';
+import type { SyncReport } from '../../src/state/sync-report.ts';
 
 const MAX_LINE_BYTES = 1024 * 1024;
 
@@ -34,7 +34,8 @@ export class UserSpace {
   readonly log = new QuietLog();
   readonly metrics = new ProxyMetrics([4, 6]);
   readonly reconciler: Reconciler;
-  #ahead = 0;
+  #bootstrapping = 0;
+  readonly #clock: Clock = { ...SYSTEM_CLOCK, now: () => SYSTEM_CLOCK.now() + this.#bootstrapping };
   readonly #health = new ProxyHealth(2 * SYNC_PERIOD_MS);
   readonly #serviceHealth = new ServiceHealthServers({ proxyHealthy: () => true, onBindFailure: () => undefined });
   readonly #feed: EventFeed;
@@ -56,9 +57,10 @@ export class UserSpace {
       metrics,
       health: this.#health,
       serviceHealth: this.#serviceHealth,
-      now: () => this.#now(),
+      clock: this.#clock,
       log,
       onServing: () => undefined,
+      onDeviceMade: () => undefined,
     });
     this.reconciler = new Reconciler({
       kernel,
@@ -69,7 +71,7 @@ export class UserSpace {
       syncPeriodMs: SYNC_PERIOD_MS,
       minSyncPeriodMs: 0,
       drainTimeoutMs: 0,
-      clock: { now: () => this.#now(), setTimer: (run, ms) => SYSTEM_CLOCK.setTimer(run, ms) },
+      clock: this.#clock,
       log,
       observer: {
         queued: () => publisher.queued(),
@@ -111,7 +113,7 @@ export class UserSpace {
 
   /** The periodic check, its time come. */
   async fullCheck(): Promise<void> {
-    this.#ahead += SYNC_PERIOD_MS;
+    this.#bootstrapping += SYNC_PERIOD_MS;
     this.reconciler.clusterChanged();
     await this.settled();
   }
@@ -135,10 +137,6 @@ export class UserSpace {
     await this.#feed.stop();
     await this.reconciler.stop();
     await this.#serviceHealth.close();
-  }
-
-  #now(): number {
-    return SYSTEM_CLOCK.now() + this.#ahead;
   }
 
   #read<T extends { readonly meta: ObjectMeta }>({ kind, text }: WatchLine, resource: Resource<T>): ObjectEvent<T>[] {

@@ -1,8 +1,10 @@
+import { setTimeout } from 'node:timers/promises';
 import { describe, expect, test } from '@jest/globals';
 import type { NodeAddress } from '../../src/kernel/kernel.ts';
-import { type IpFamily, compareIp, formatIp } from '../../src/net/ip.ts';
+import { type IpFamily, compareIp, formatIp } from '../../src/base/ip.ts';
 import type { Op } from '../../src/state/op.ts';
 import { transaction } from '../../src/state/transaction.ts';
+import { boundAddresses } from '../support/bound-addresses.ts';
 import type { ContractBed } from './contract-bed.ts';
 import { address } from './objects.ts';
 
@@ -20,7 +22,7 @@ export function addressContract(family: IpFamily, bed: () => ContractBed): void 
       expect(await apply(bind(1), bind(2), bind(3))).toEqual({ attempted: 3, failures: [] });
       expect(await apply(bind(1), bind(2), bind(3))).toMatchObject(clean);
       expect(await bed().addresses()).toEqual([text(1), text(2), text(3)]);
-      const bound = await bed().kernel.getBoundAddresses();
+      const bound = await boundAddresses(bed().kernel);
       expect(bound.sort(compareIp)).toEqual([1, 2, 3].map((n) => address(family, n)));
       expect(await apply(unbind(2))).toMatchObject(clean);
       expect(await apply(unbind(2), unbind(9))).toMatchObject(clean);
@@ -46,6 +48,43 @@ export function addressContract(family: IpFamily, bed: () => ContractBed): void 
       expect(await bed().addresses()).toEqual([text(1)]);
     });
 
+    test('bound by others with other flags are seen, and changed by binding them again', async () => {
+      const { kernel } = bed();
+      await bed().bindAsOthers(address(family, 1));
+      await apply(bind(2));
+      const bound = async () => new Map((await kernel.getBoundAddresses()).map((each) => [each.address, each]));
+      const one = { address: address(family, 1), prefix: host };
+      const two = { address: address(family, 2), prefix: host, conforms: true };
+      expect([...(await bound()).values()]).toEqual(expect.arrayContaining([{ ...one, conforms: false }, two]));
+      expect(await apply(bind(1))).toMatchObject(clean);
+      expect([...(await bound()).values()]).toEqual(expect.arrayContaining([{ ...one, conforms: true }, two]));
+      expect(await bed().addresses()).toEqual([text(1), text(2)]);
+    });
+
+    test('are lost with the interface: the watch reports it, and ensureDevice makes it where it is missing', async () => {
+      const { kernel } = bed();
+      const lost: string[] = [];
+      const stop = kernel.watchNode(
+        () => undefined,
+        (reason) => lost.push(reason),
+      );
+      // The watch asks which interface it is.
+      await kernel.getBoundAddresses();
+      const { writes } = kernel.counters;
+      expect(await kernel.ensureDevice()).toEqual({ made: false });
+      expect(kernel.counters.writes).toBe(writes);
+      await bed().deleteDevice();
+      for (let wait = 0; wait < 100 && lost.length === 0; wait++) await setTimeout(20);
+      expect(lost).toEqual(['kube-ipvs0 was deleted']);
+      expect(await kernel.ensureDevice()).toEqual({ made: true });
+      expect(kernel.counters.writes).toBe(writes + 1);
+      expect(await kernel.ensureDevice()).toEqual({ made: false });
+      expect(await bed().addresses()).toEqual([]);
+      await setTimeout(50);
+      expect(lost).toHaveLength(1);
+      stop();
+    });
+
     test("of the node's other interfaces are told apart from ours", async () => {
       const own: NodeAddress = {
         address: address(family, 500),
@@ -58,7 +97,7 @@ export function addressContract(family: IpFamily, bed: () => ContractBed): void 
       const { kernel } = bed();
       expect(await kernel.getNodeAddresses()).toContainEqual(own);
       expect((await kernel.getNodeAddresses()).map((each) => each.address)).not.toContain(address(family, 1));
-      expect(await kernel.getBoundAddresses()).toEqual([address(family, 1)]);
+      expect(await boundAddresses(kernel)).toEqual([address(family, 1)]);
       await bed().removeNodeAddress(own);
       expect(await kernel.getNodeAddresses()).not.toContainEqual(own);
     });

@@ -1,6 +1,6 @@
 import type { Flow, Kernel, NodeAddress } from '../../src/kernel/kernel.ts';
-import type { Cidr } from '../../src/net/cidr.ts';
-import type { IpFamily } from '../../src/net/ip.ts';
+import type { Cidr } from '../../src/base/cidr.ts';
+import type { IpAddress, IpFamily } from '../../src/base/ip.ts';
 
 /** A kernel to test, and eyes of its own on it: the system's tools, or the tables of the fake. */
 export interface ContractBed extends AsyncDisposable {
@@ -21,6 +21,9 @@ export interface ContractBed extends AsyncDisposable {
   // What others do to the same kernel.
   addNodeAddress(address: NodeAddress): Promise<void>;
   removeNodeAddress(address: NodeAddress): Promise<void>;
+  /** Binds the address to kube-ipvs0 with other flags or lifetimes than bind-address. */
+  bindAsOthers(address: IpAddress): Promise<void>;
+  deleteDevice(): Promise<void>;
   addRoute(cidr: Cidr): Promise<void>;
   flushRules(family: IpFamily): Promise<void>;
   addFlow(flow: Flow): Promise<void>;

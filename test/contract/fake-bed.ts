@@ -1,7 +1,7 @@
-import { FakeKernel } from '../../src/kernel/fake-kernel.ts';
+import { FakeKernel } from '../fake-kernel/fake-kernel.ts';
 import type { Flow, NodeAddress } from '../../src/kernel/kernel.ts';
-import { type Cidr, cidrFamily, formatCidr } from '../../src/net/cidr.ts';
-import { type IpFamily, formatHostPort, formatIp, isIp4 } from '../../src/net/ip.ts';
+import { type Cidr, cidrFamily, formatCidr } from '../../src/base/cidr.ts';
+import { type IpAddress, type IpFamily, formatHostPort, formatIp, isIp4 } from '../../src/base/ip.ts';
 import { formatIpSetEntry } from '../../src/state/ip-set.ts';
 import type { RuleJump } from '../../src/state/rule-set.ts';
 import { type VirtualServer, VS_PERSISTENT, VS_SCHED_FALLBACK, VS_SCHED_PORT } from '../../src/state/virtual-server.ts';
@@ -45,6 +45,17 @@ export class FakeBed implements ContractBed {
   async routes(family: IpFamily): Promise<string[]> {
     const routes = [...this.kernel.tables.routes.values()].filter(({ cidr }) => cidrFamily(cidr) === family);
     return await Promise.resolve(routes.map(({ cidr, ours }) => `${formatCidr(cidr)} ${ours ? 120 : 4}`).sort());
+  }
+
+  async bindAsOthers(address: IpAddress): Promise<void> {
+    this.kernel.put({ kind: 'bind-address', address });
+    this.kernel.tables.otherFlags.add(address);
+    await Promise.resolve();
+  }
+
+  async deleteDevice(): Promise<void> {
+    this.kernel.deleteDevice();
+    await Promise.resolve();
   }
 
   async addRoute(cidr: Cidr): Promise<void> {

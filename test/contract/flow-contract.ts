@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Flow } from '../../src/kernel/kernel.ts';
-import type { IpFamily } from '../../src/net/ip.ts';
+import type { IpFamily } from '../../src/base/ip.ts';
 import type { ContractBed } from './contract-bed.ts';
 import { address, endpoint, port } from './objects.ts';
 

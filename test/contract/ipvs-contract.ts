@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { type IpFamily, formatHostPort } from '../../src/net/ip.ts';
+import { type IpFamily, formatHostPort } from '../../src/base/ip.ts';
 import type { Op } from '../../src/state/op.ts';
 import { transaction } from '../../src/state/transaction.ts';
 import { VS_PERSISTENT, VS_SCHED_FALLBACK, VS_SCHED_PORT, virtualServerKey } from '../../src/state/virtual-server.ts';

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe } from '@jest/globals';
-import { IP_FAMILIES } from '../../src/net/ip.ts';
+import { IP_FAMILIES } from '../../src/base/ip.ts';
 import { addressContract } from './address-contract.ts';
 import type { ContractBed, MakeBed } from './contract-bed.ts';
 import { flowContract } from './flow-contract.ts';

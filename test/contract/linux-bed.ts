@@ -1,7 +1,8 @@
 import type { Flow, Kernel, NodeAddress } from '../../src/kernel/kernel.ts';
-import { createLinuxKernel } from '../../src/kernel/linux-kernel.ts';
-import { type Cidr, formatCidr } from '../../src/net/cidr.ts';
-import { type IpFamily, formatIp } from '../../src/net/ip.ts';
+import { createLinuxKernel } from '../../src/kernel/linux/linux-kernel.ts';
+import { type Cidr, formatCidr } from '../../src/base/cidr.ts';
+import { type IpAddress, type IpFamily, formatIp, isIp4 } from '../../src/base/ip.ts';
+import { hostPrefix } from '../../src/state/bound-address.ts';
 import { runCommand } from '../bed/command.ts';
 import type { ContractBed } from './contract-bed.ts';
 import { QuietLog } from './quiet-log.ts';
@@ -92,6 +93,16 @@ export class LinuxBed implements ContractBed {
     await this.run('ip', 'link', 'set', interfaceName, 'up');
     const nodad = typeof address === 'number' ? [] : ['nodad'];
     await this.run('ip', 'addr', 'add', `${formatIp(address)}/${prefix}`, 'dev', interfaceName, ...nodad);
+  }
+
+  /** IPv6 as kube-proxy does. IPv4 as nobody does: kube-proxy's IPv4 addresses are like ours. */
+  async bindAsOthers(address: IpAddress): Promise<void> {
+    const details = isIp4(address) ? ['valid_lft', '1000', 'preferred_lft', '1000'] : [];
+    await this.run('ip', 'addr', 'add', `${formatIp(address)}/${hostPrefix(address)}`, 'dev', 'kube-ipvs0', ...details);
+  }
+
+  async deleteDevice(): Promise<void> {
+    await this.run('ip', 'link', 'del', 'kube-ipvs0');
   }
 
   async removeNodeAddress({ interfaceName }: NodeAddress): Promise<void> {

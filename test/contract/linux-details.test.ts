@@ -1,14 +1,16 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate, setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import type { Op } from '../../src/state/op.ts';
 import type { RuleSet } from '../../src/state/rule-set.ts';
 import { transaction } from '../../src/state/transaction.ts';
 import { LongProcess } from '../bed/long-process.ts';
+import { patient } from '../bed/patience.ts';
 import { LinuxBed } from './linux-bed.ts';
-import { address, endpoint, entry, realServer, set, virtualServer } from './objects.ts';
+import { address, endpoint, entry, port, realServer, set, virtualServer } from './objects.ts';
+import { unloadIpvs } from './unload-ipvs.ts';
 
-jest.setTimeout(120_000);
+jest.setTimeout(patient(120_000));
 
 const child = new URL('watch-child.ts', import.meta.url).pathname;
 const node = [process.execPath, '--disable-warning=ExperimentalWarning', child];
@@ -23,7 +25,7 @@ describe('the kernel of Linux', () => {
   });
   const apply = async (...ops: readonly Op[]) => bed.kernel.apply(transaction(ops));
 
-  test('makes kube-ipvs0 a dummy interface that is up, with IPv6 addresses no connection starts from', async () => {
+  test('makes kube-ipvs0 a dummy interface that is down, as kube-proxy does, with IPv6 addresses no connection starts from', async () => {
     await bed.kernel.prepare();
     await apply({ kind: 'bind-address', address: address(4, 1) }, { kind: 'bind-address', address: address(6, 1) });
     const [link] = JSON.parse(
@@ -31,7 +33,7 @@ describe('the kernel of Linux', () => {
     ) as readonly unknown[];
     expect(link).toMatchObject({
       ifname: 'kube-ipvs0',
-      flags: expect.arrayContaining(['UP']),
+      flags: expect.not.arrayContaining(['UP']),
       linkinfo: { info_kind: 'dummy' },
       addr_info: expect.arrayContaining([
         expect.objectContaining({ local: '10.96.0.1', prefixlen: 32, scope: 'global' }),
@@ -50,6 +52,103 @@ describe('the kernel of Linux', () => {
     await bed.run('ip', 'link', 'add', 'kube-ipvs0', 'type', 'bridge');
     await expect(bed.kernel.prepare()).rejects.toThrow(/kube-ipvs0 is not a dummy interface but bridge/);
     expect(await bed.run('ip', 'link', 'show', 'dev', 'kube-ipvs0')).toContain('kube-ipvs0');
+  });
+
+  test('binds nothing to an interface of another kind, removes nothing from it, and names it', async () => {
+    await bed.kernel.prepare();
+    await bed.deleteDevice();
+    await bed.run('ip', 'link', 'add', 'kube-ipvs0', 'type', 'bridge');
+    await bed.bindAsOthers(address(4, 2));
+    await expect(bed.kernel.ensureDevice()).rejects.toThrow(/kube-ipvs0 is not a dummy interface but bridge/);
+    const refused = await apply({ kind: 'bind-address', address: address(4, 1) });
+    expect(refused.failures).toMatchObject([{ code: 'ENODEV', text: expect.stringContaining('but bridge') }]);
+    expect((await apply({ kind: 'unbind-address', address: address(4, 2) })).failures).toEqual([]);
+    expect(await bed.kernel.getBoundAddresses()).toEqual([]);
+    const interfaces = (await bed.kernel.getNodeAddresses()).map(({ interfaceName }) => interfaceName);
+    expect(interfaces).toContain('kube-ipvs0');
+    await bed.kernel.removeDevice();
+    expect(await bed.addresses()).toEqual(['10.96.0.2/32']);
+  });
+
+  test('leaves kube-ipvs0 up where it is: setting it down would take its IPv6 addresses', async () => {
+    await bed.run('ip', 'link', 'add', 'kube-ipvs0', 'up', 'type', 'dummy');
+    await bed.bindAsOthers(address(6, 1));
+    await bed.kernel.prepare();
+    expect(await bed.addresses()).toEqual(['fd00:96::1/128']);
+    expect(await bed.run('ip', 'link', 'show', 'dev', 'kube-ipvs0', 'up')).toContain('kube-ipvs0');
+  });
+
+  test('changes flags of an address in place, and removes an IPv4 address that has another prefix', async () => {
+    await bed.kernel.prepare();
+    await bed.bindAsOthers(address(6, 1));
+    await bed.run('ip', 'addr', 'add', '10.96.0.1/24', 'dev', 'kube-ipvs0');
+    await using monitor = await LongProcess.start(['ip', '-n', bed.netns, 'monitor', 'address', 'route']);
+    await monitor.ended(300);
+    await apply({ kind: 'bind-address', address: address(6, 1) });
+    await monitor.waitForOutput(/fd00:96::1\/128 scope global nodad deprecated/, 10_000);
+    expect(monitor.output).not.toMatch(/deleted/i);
+    await apply({ kind: 'bind-address', address: address(4, 1) });
+    expect(await bed.kernel.getBoundAddresses()).toContainEqual({ address: address(4, 1), prefix: 24, conforms: true });
+    await apply({ kind: 'unbind-address', address: address(4, 1), prefix: 24 });
+    expect(await bed.addresses()).toEqual(['10.96.0.1/32', 'fd00:96::1/128']);
+  });
+
+  test('reports that kube-ipvs0 was renamed; or deleted, though the report itself was lost among thousands', async () => {
+    const lost: string[] = [];
+    const ignore = (): void => undefined;
+    await bed.kernel.prepare();
+    const stop = bed.kernel.watchNode(ignore, (reason) => lost.push(reason));
+    await bed.kernel.getBoundAddresses();
+    const reported = async (reports: number): Promise<void> => {
+      for (let wait = 0; wait < 100 && lost.length < reports; wait++) await setTimeout(50);
+    };
+    await bed.run('ip', 'link', 'set', 'kube-ipvs0', 'name', 'other0');
+    await reported(1);
+    expect(lost).toEqual(['kube-ipvs0 was renamed to other0']);
+    await bed.kernel.ensureDevice();
+    const ops = Array.from({ length: 12_000 }, (_, n): Op => ({ kind: 'bind-address', address: address(4, n + 1) }));
+    expect((await apply(...ops)).failures).toEqual([]);
+    const deletion = bed.deleteDevice();
+    // What the kernel reports meanwhile does not fit in the socket.
+    const until = performance.now() + 2_000;
+    while (performance.now() < until);
+    await deletion;
+    await reported(2);
+    expect(lost[1]).toMatch(/^kube-ipvs0 was deleted/);
+    stop();
+  });
+
+  test('goes on after ip_vs was unloaded: loads it, and says that all virtual servers are gone', async () => {
+    // Other network namespaces of this machine may be using it.
+    if (process.env['KERNEL_USED'] === 'native') return;
+    const lost: string[] = [];
+    const stop = bed.kernel.watchNode(
+      () => undefined,
+      (reason) => lost.push(reason),
+    );
+    const id = virtualServer(address(4, 1), 80);
+    const add: Op = { kind: 'add-virtual-server', virtualServer: id };
+    const readers: (() => Promise<unknown>)[] = [
+      () => bed.kernel.getVirtualServers(),
+      () => bed.kernel.getIpvsTimeouts(),
+      () => bed.kernel.setIpvsTimeouts({ tcp: 800, tcpFin: 0, udp: 0 }),
+      () => bed.kernel.probeScheduler('rr'),
+      () => bed.kernel.getRealServers([id]),
+    ];
+    expect((await apply(add)).failures).toEqual([]);
+    for (const read of readers) {
+      await unloadIpvs(bed);
+      await read();
+    }
+    await unloadIpvs(bed);
+    expect((await apply(add)).failures).toEqual([]);
+    expect(await bed.kernel.getVirtualServers()).toMatchObject([{ port: 80 }]);
+    expect(lost).toEqual(Array.from({ length: 6 }, () => 'the kernel module ip_vs was unloaded'));
+    // A scheduler that there is not is an error as ever.
+    const failed = await apply({ ...add, virtualServer: { ...id, port: port(81), scheduler: 'nosuch' } });
+    expect(failed.failures).toMatchObject([{ code: 'ENOENT' }]);
+    expect(lost).toHaveLength(6);
+    stop();
   });
 
   test('leaves virtual servers by firewall mark and those of every port out', async () => {
@@ -185,7 +284,7 @@ describe('the kernel of Linux', () => {
     await bed.run('ip', '-6', 'addr', 'add', 'fd00:96::9/128', 'dev', 'kube-ipvs0', 'nodad');
     await bed.run('ip', 'link', 'add', 'node0', 'type', 'dummy');
     await started.ended(500);
-    // The link-local address that kube-ipvs0 got when it came up may have been reported before its index was known.
+    // One may have come before the watch knew the index of kube-ipvs0.
     const before = reports();
     expect(before).toBeLessThanOrEqual(1);
     await bed.run('ip', 'addr', 'add', '192.0.2.7/24', 'dev', 'node0');
@@ -225,7 +324,7 @@ describe('the kernel of Linux', () => {
     const [applying, reading] = [applied - start, read - applied].map(Math.round);
     process.stderr.write(`apply ${applying} ms, read ${reading} ms, event loop p99 ${p99} ms, max ${max} ms\n`);
     // The test kernel's one processor runs the kernel's work too; a health check is answered within a second all the same.
-    expect(max).toBeLessThan(1000);
-    expect(read - start).toBeLessThan(60_000);
+    expect(max).toBeLessThan(patient(1000));
+    expect(read - start).toBeLessThan(patient(60_000));
   });
 });

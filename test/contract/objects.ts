@@ -1,6 +1,6 @@
-import { type IpAddress, type IpFamily, parseIp } from '../../src/net/ip.ts';
-import { type Port, toPort } from '../../src/net/port.ts';
-import type { Protocol } from '../../src/net/protocol.ts';
+import { type IpAddress, type IpFamily, parseIp } from '../../src/base/ip.ts';
+import { type Port, toPort } from '../../src/base/port.ts';
+import type { Protocol } from '../../src/base/protocol.ts';
 import type { IpSet, IpSetEntry, IpSetType } from '../../src/state/ip-set.ts';
 import type { RealServer } from '../../src/state/real-server.ts';
 import type { VirtualServer } from '../../src/state/virtual-server.ts';

@@ -16,6 +16,10 @@ export class QuietLog implements Log {
 
   debug(): void {}
 
+  enabled(): boolean {
+    return false;
+  }
+
   child(): Log {
     return this;
   }

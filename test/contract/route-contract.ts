@@ -1,8 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
-import { type Cidr, cidrOf, formatCidr } from '../../src/net/cidr.ts';
-import type { IpFamily } from '../../src/net/ip.ts';
+import { type Cidr, cidrOf, formatCidr } from '../../src/base/cidr.ts';
+import type { IpFamily } from '../../src/base/ip.ts';
 import type { Op } from '../../src/state/op.ts';
 import { transaction } from '../../src/state/transaction.ts';
+import { boundAddresses } from '../support/bound-addresses.ts';
 import type { ContractBed } from './contract-bed.ts';
 import { address } from './objects.ts';
 
@@ -31,7 +32,7 @@ export function routeContract(family: IpFamily, bed: () => ContractBed): void {
       expect(await apply(add(2), { kind: 'bind-address', address: bound })).toMatchObject(clean);
       expect(await bed().kernel.getLocalRoutes()).toEqual([{ cidr: network(2), ours: true }]);
       expect(await apply(remove(2))).toMatchObject(clean);
-      expect(await bed().kernel.getBoundAddresses()).toEqual([bound]);
+      expect(await boundAddresses(bed().kernel)).toEqual([bound]);
     });
 
     test('of others are seen, and not deleted', async () => {

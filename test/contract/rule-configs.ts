@@ -1,4 +1,4 @@
-import type { Port } from '../../src/net/port.ts';
+import type { Port } from '../../src/base/port.ts';
 import type { PlanConfig } from '../../src/plan/plan-config.ts';
 import { cidr } from '../unit/plan/build.ts';
 

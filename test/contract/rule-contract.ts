@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { IpFamily } from '../../src/net/ip.ts';
+import type { IpFamily } from '../../src/base/ip.ts';
 import type { Op } from '../../src/state/op.ts';
 import type { RuleSet } from '../../src/state/rule-set.ts';
 import { transaction } from '../../src/state/transaction.ts';

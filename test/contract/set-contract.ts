@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { IpFamily } from '../../src/net/ip.ts';
+import type { IpFamily } from '../../src/base/ip.ts';
 import { type IpSetType, formatIpSetEntry } from '../../src/state/ip-set.ts';
 import type { Op } from '../../src/state/op.ts';
 import { transaction } from '../../src/state/transaction.ts';
@@ -73,6 +73,21 @@ export function setContract(family: IpFamily, bed: () => ContractBed): void {
         'grow-set ENOENT',
         'add-entry ENOENT',
       ]);
+      expect(await bed().sets()).toHaveLength(2);
+    });
+
+    test('are found by name, without their entries; one of another type takes the place of none', async () => {
+      const one = set(family, 'ONE', 'hash:ip,port,ip');
+      const ports = set(family, 'PORTS', 'bitmap:port');
+      const wanted = { ...one, type: 'hash:ip,port', maxEntries: 1024 } as const;
+      await apply({ kind: 'create-set', set: one }, { kind: 'create-set', set: ports });
+      const found = await bed().kernel.findSets([one.name, 'KUBE-MISSING', ports.name]);
+      expect([...found]).toEqual([
+        [one.name, one],
+        [ports.name, ports],
+      ]);
+      const { failures } = await apply({ kind: 'grow-set', set: wanted, entries: [entry(family, 'hash:ip,port', 1)] });
+      expect(failures.map(({ code }) => code)).toEqual(['IPSET_ERR_TYPE_MISMATCH']);
       expect(await bed().sets()).toHaveLength(2);
     });
 

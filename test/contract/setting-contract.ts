@@ -39,6 +39,8 @@ export function settingContract(bed: () => ContractBed): void {
       expect(await kernel.getIpvsTimeouts()).toEqual({ ...before, tcpFin: 77 });
       await kernel.setIpvsTimeouts({ tcp: 801, tcpFin: 0, udp: 302 });
       expect(await kernel.getIpvsTimeouts()).toEqual({ tcp: 801, tcpFin: 77, udp: 302 });
+      const tooLong = { tcp: 2 ** 31 - 1, tcpFin: 0, udp: 0 };
+      await expect(kernel.setIpvsTimeouts(tooLong)).rejects.toMatchObject({ code: 'EINVAL' });
     });
 
     test('a scheduler is tried out, and nothing of that stays', async () => {

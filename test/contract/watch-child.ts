@@ -1,14 +1,15 @@
 // Started inside a namespace: prepares the kernel, watches it, and says a line for each report until it is ended.
-import { createLinuxKernel } from '../../src/kernel/linux-kernel.ts';
+import { createLinuxKernel } from '../../src/kernel/linux/linux-kernel.ts';
 import { QuietLog } from './quiet-log.ts';
 
 const log = new QuietLog();
 const kernel = createLinuxKernel({ log });
 try {
   await kernel.prepare();
-  kernel.watchNodeAddresses(() => {
-    process.stdout.write('changed\n');
-  });
+  kernel.watchNode(
+    () => process.stdout.write('changed\n'),
+    (reason) => process.stdout.write(`lost: ${reason}\n`),
+  );
   process.stdout.write('watching\n');
   // The watch itself keeps no process alive.
   setInterval(() => undefined, 60_000);

@@ -1,7 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { FLOW_MESSAGE, decodeFlow, deleteFlow, dumpFlows } from '../../src/netlink/family/conntrack/flow.ts';
 import { exchange } from './capture.ts';
-import { ip, payloads, sentBytes, written } from './netlink.ts';
+import { decoded, ip, payloads, sentBytes, written } from './netlink.ts';
+import { NETLINK_NETFILTER } from '../../src/netlink/protocol.ts';
 
 const flow = (source: string, destination: string, protocol: number, ports: readonly [number, number]) => ({
   source: ip(source),
@@ -17,7 +18,12 @@ const CONFIRMED = 0x8;
 describe('what we write is what conntrack writes', () => {
   test('a dump of one family', () => {
     const sent = exchange('conntrack', 'list-udp-6').sent[0];
-    expect(written((w) => dumpFlows(w, 6))).toBe(sentBytes(sent));
+    expect(
+      decoded(
+        NETLINK_NETFILTER,
+        written((w) => dumpFlows(w, 6)),
+      ),
+    ).toBe(decoded(NETLINK_NETFILTER, sentBytes(sent)));
   });
 
   // conntrack sends back the whole flow that it read; the kernel looks at the original tuple, zone and id.

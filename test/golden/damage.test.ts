@@ -9,7 +9,6 @@ import { decodeSets } from '../../src/netlink/family/ipset/listing.ts';
 import { chooseProtocol } from '../../src/netlink/family/ipset/protocol.ts';
 import { decodeConfig } from '../../src/netlink/family/ipvs/config.ts';
 import { decodeDestination } from '../../src/netlink/family/ipvs/destination.ts';
-import { decodeInfo } from '../../src/netlink/family/ipvs/info.ts';
 import { decodeService } from '../../src/netlink/family/ipvs/service.ts';
 import { decodeStats } from '../../src/netlink/family/ipvs/stats.ts';
 import { decodeAddress } from '../../src/netlink/family/route/address.ts';
@@ -25,7 +24,7 @@ const failedEntry: Decoder = (payload) => decodeFailedEntry({ flags: 0, payload 
 
 /** Every decoder that could be given a message of this tool. */
 const DECODERS: Readonly<Record<string, readonly Decoder[]>> = {
-  'genl-ctrl': [decodeFamily, decodeInfo],
+  'genl-ctrl': [decodeFamily],
   ipvsadm: [decodeService, (p) => decodeDestination(p, 4), (p) => decodeDestination(p, 6), decodeStats, decodeConfig],
   ipset: [(p) => decodeSets([p]), decodeHeader, decodeTypeRevisions, chooseProtocol, failedEntry],
   ip: [decodeLink, decodeAddress],

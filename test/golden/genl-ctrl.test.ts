@@ -7,7 +7,8 @@ import {
   resolveFamily,
 } from '../../src/netlink/family/genl-ctrl/family.ts';
 import { exchange } from './capture.ts';
-import { firstPayload, sentBytes, written } from './netlink.ts';
+import { decoded, firstPayload, sentBytes, written } from './netlink.ts';
+import { NETLINK_GENERIC } from '../../src/netlink/protocol.ts';
 
 /** A connection that always answers this. */
 function answering(received: readonly Uint8Array[]): Connection {
@@ -21,7 +22,12 @@ function answering(received: readonly Uint8Array[]): Connection {
 
 describe('the family IPVS', () => {
   test('asked for as ipvsadm does', () => {
-    expect(written((w) => getFamily(w, 'IPVS'))).toBe(sentBytes(exchange('genl-ctrl', 'resolve').sent[0]));
+    expect(
+      decoded(
+        NETLINK_GENERIC,
+        written((w) => getFamily(w, 'IPVS')),
+      ),
+    ).toBe(decoded(NETLINK_GENERIC, sentBytes(exchange('genl-ctrl', 'resolve').sent[0])));
   });
 
   test('is there', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { IPSET_COMMAND, destroySet, flushSet, renameSet, swapSets } from '../../src/netlink/family/ipset/command.ts';
+import { IPSET_COMMAND, destroySet, swapSets } from '../../src/netlink/family/ipset/command.ts';
 import {
   type IpsetDefinition,
   createSet,
@@ -15,7 +15,8 @@ import { decodeSets, dumpSets } from '../../src/netlink/family/ipset/listing.ts'
 import { chooseProtocol, getProtocol } from '../../src/netlink/family/ipset/protocol.ts';
 import { NLMSG_ERROR, answerOf } from '../../src/netlink/message.ts';
 import { exchange } from './capture.ts';
-import { allMessages, firstPayload, ip, payloads, sentBytes, written } from './netlink.ts';
+import { allMessages, decoded, firstPayload, ip, payloads, sentBytes, written } from './netlink.ts';
+import { NETLINK_NETFILTER } from '../../src/netlink/protocol.ts';
 
 const V = 7;
 const type = (command: number): number => (6 << 8) | command;
@@ -36,11 +37,26 @@ const CREATE: readonly (readonly [string, IpsetDefinition])[] = [
 describe('what we write is what ipset writes, byte for byte', () => {
   test.each(CREATE)('%s, after asking for the protocol and the revisions of the type', (name, definition) => {
     const { sent, received } = exchange('ipset', name);
-    expect(written((w) => getProtocol(w))).toBe(sentBytes(sent[0]));
+    expect(
+      decoded(
+        NETLINK_NETFILTER,
+        written((w) => getProtocol(w)),
+      ),
+    ).toBe(decoded(NETLINK_NETFILTER, sentBytes(sent[0])));
     // ipset asks before it has looked at the family that is wanted.
     const asked = definition.family === undefined ? undefined : 4;
-    expect(written((w) => getType(w, V, definition.type, asked))).toBe(sentBytes(sent[1]));
-    expect(written((w) => createSet(w, V, definition, exclusive))).toBe(sentBytes(sent[2]));
+    expect(
+      decoded(
+        NETLINK_NETFILTER,
+        written((w) => getType(w, V, definition.type, asked)),
+      ),
+    ).toBe(decoded(NETLINK_NETFILTER, sentBytes(sent[1])));
+    expect(
+      decoded(
+        NETLINK_NETFILTER,
+        written((w) => createSet(w, V, definition, exclusive)),
+      ),
+    ).toBe(decoded(NETLINK_NETFILTER, sentBytes(sent[2])));
     expect(chooseProtocol(firstPayload(received, type(IPSET_COMMAND.protocol)))).toBe(V);
     const revisions = decodeTypeRevisions(firstPayload(received, type(IPSET_COMMAND.type)));
     expect(revisions.newest).toBe(definition.revision);
@@ -48,9 +64,12 @@ describe('what we write is what ipset writes, byte for byte', () => {
   });
 
   test('commands on whole sets', () => {
-    expect(written((w) => swapSets(w, V, 'h2', 'h6'))).toBe(sentBytes(exchange('ipset', 'swap').sent[1]));
-    expect(written((w) => renameSet(w, V, 'h6', 'h7'))).toBe(sentBytes(exchange('ipset', 'rename').sent[1]));
-    expect(written((w) => flushSet(w, V, 'h7'))).toBe(sentBytes(exchange('ipset', 'flush').sent[1]));
+    expect(
+      decoded(
+        NETLINK_NETFILTER,
+        written((w) => swapSets(w, V, 'h2', 'h6')),
+      ),
+    ).toBe(decoded(NETLINK_NETFILTER, sentBytes(exchange('ipset', 'swap').sent[1])));
     // With NLM_F_EXCL, which means nothing for this command.
     const destroying = bytes(sentBytes(exchange('ipset', 'destroy').sent[1]));
     destroying[7] = 0;
@@ -58,12 +77,25 @@ describe('what we write is what ipset writes, byte for byte', () => {
   });
 
   test('listings', () => {
-    expect(written((w) => dumpSets(w, V))).toBe(sentBytes(exchange('ipset', 'list').sent[1]));
-    expect(written((w) => dumpSets(w, V, { name: 'h2', headersOnly: true }))).toBe(
-      sentBytes(exchange('ipset', 'list-terse').sent[1]),
-    );
+    expect(
+      decoded(
+        NETLINK_NETFILTER,
+        written((w) => dumpSets(w, V)),
+      ),
+    ).toBe(decoded(NETLINK_NETFILTER, sentBytes(exchange('ipset', 'list').sent[1])));
+    expect(
+      decoded(
+        NETLINK_NETFILTER,
+        written((w) => dumpSets(w, V, { name: 'h2', headersOnly: true })),
+      ),
+    ).toBe(decoded(NETLINK_NETFILTER, sentBytes(exchange('ipset', 'list-terse').sent[1])));
     const { sent, received } = exchange('ipset', 'add-hash-ip');
-    expect(written((w) => getHeader(w, V, 'h1'))).toBe(sentBytes(sent[1]));
+    expect(
+      decoded(
+        NETLINK_NETFILTER,
+        written((w) => getHeader(w, V, 'h1')),
+      ),
+    ).toBe(decoded(NETLINK_NETFILTER, sentBytes(sent[1])));
     expect(decodeHeader(firstPayload(received, type(IPSET_COMMAND.header)))).toEqual({
       name: 'h1',
       type: 'hash:ip',

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { cidrOf, formatCidr } from '../../src/net/cidr.ts';
+import { cidrOf, formatCidr } from '../../src/base/cidr.ts';
 import {
   RTM_NEWROUTE,
   RTPROT_KERNEL,
@@ -10,7 +10,8 @@ import {
 } from '../../src/netlink/family/route/local-route.ts';
 import { answerOf } from '../../src/netlink/message.ts';
 import { exchange } from './capture.ts';
-import { allMessages, ip, payloads, sentBytes, written } from './netlink.ts';
+import { allMessages, decoded, ip, payloads, sentBytes, written } from './netlink.ts';
+import { NETLINK_ROUTE } from '../../src/netlink/protocol.ts';
 
 const V4 = { cidr: cidrOf(ip('10.9.0.0'), 16), index: 3, protocol: 120 };
 const V6 = { cidr: cidrOf(ip('fd00:9::'), 112), index: 3, protocol: 120 };
@@ -19,10 +20,30 @@ const request = (name: string): string => sentBytes(exchange('ip-route', name).s
 
 describe('local routes', () => {
   test('are added and deleted by what ip writes, byte for byte', () => {
-    expect(written((w) => addHostRoute(w, V4))).toBe(request('route-prepend'));
-    expect(written((w) => deleteHostRoute(w, V4))).toBe(request('route-delete'));
-    expect(written((w) => addHostRoute(w, V6))).toBe(request('route-prepend-6'));
-    expect(written((w) => deleteHostRoute(w, V6))).toBe(request('route-delete-6'));
+    expect(
+      decoded(
+        NETLINK_ROUTE,
+        written((w) => addHostRoute(w, V4)),
+      ),
+    ).toBe(decoded(NETLINK_ROUTE, request('route-prepend')));
+    expect(
+      decoded(
+        NETLINK_ROUTE,
+        written((w) => deleteHostRoute(w, V4)),
+      ),
+    ).toBe(decoded(NETLINK_ROUTE, request('route-delete')));
+    expect(
+      decoded(
+        NETLINK_ROUTE,
+        written((w) => addHostRoute(w, V6)),
+      ),
+    ).toBe(decoded(NETLINK_ROUTE, request('route-prepend-6')));
+    expect(
+      decoded(
+        NETLINK_ROUTE,
+        written((w) => deleteHostRoute(w, V6)),
+      ),
+    ).toBe(decoded(NETLINK_ROUTE, request('route-delete-6')));
   });
 
   // ip names the table, which the kernel heeds only for sockets with NETLINK_GET_STRICT_CHK, and sends room for more.

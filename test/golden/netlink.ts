@@ -1,7 +1,8 @@
-import { type IpAddress, parseIp } from '../../src/net/ip.ts';
+import { type IpAddress, parseIp } from '../../src/base/ip.ts';
 import { NLM_F_ACK } from '../../src/netlink/codec/flags.ts';
 import { MessageWriter } from '../../src/netlink/codec/message-writer.ts';
 import { type NetlinkMessage, messages } from '../../src/netlink/message.ts';
+import { traceMessages } from '../../src/netlink/trace/trace.ts';
 
 // Left out of the comparison: sequence and port, which are the sender's own, and whether an acknowledgement is asked for,
 // which the tools do by taste, and we by place in a batch.
@@ -47,4 +48,11 @@ export function ip(text: string): IpAddress {
   const address = parseIp(text);
   if (address === undefined) throw new Error(`not an address: ${text}`);
   return address;
+}
+
+/** A message of one line for each of its attributes, and its bytes: so a difference shows as names and values. */
+export function decoded(protocol: number, hex: string): string {
+  const lines: string[] = [];
+  traceMessages({ enabled: () => true, line: (text) => lines.push(text) }, 'sent', protocol, Buffer.from(hex, 'hex'));
+  return [...lines.map((line) => line.replaceAll(' ', '\n')), hex].join('\n');
 }

@@ -14,38 +14,73 @@ import {
   RTM_NEWLINK,
   createLink,
   decodeLink,
-  deleteLink,
   dumpLinks,
   getLink,
   setLinkUp,
 } from '../../src/netlink/family/route/link.ts';
 import { NLMSG_ERROR, answerOf } from '../../src/netlink/message.ts';
 import { exchange } from './capture.ts';
-import { allMessages, ip, payloads, sentBytes, written } from './netlink.ts';
+import { allMessages, decoded, ip, payloads, sentBytes, written } from './netlink.ts';
+import { NETLINK_ROUTE } from '../../src/netlink/protocol.ts';
 
 const request = (name: string): string => sentBytes(exchange('ip', name).sent.at(-1));
 
 describe('what we write is what ip writes, byte for byte', () => {
   test('addresses', () => {
     const v4 = { index: 3, address: ip('10.9.0.1'), prefix: 32 };
-    expect(written((w) => addAddress(w, v4))).toBe(request('addr-add'));
-    expect(written((w) => deleteAddress(w, v4))).toBe(request('addr-delete'));
-    expect(written((w) => addAddress(w, { index: 3, address: ip('10.8.0.1'), prefix: 24 }))).toBe(
-      request('addr-add-24'),
-    );
+    expect(
+      decoded(
+        NETLINK_ROUTE,
+        written((w) => addAddress(w, v4)),
+      ),
+    ).toBe(decoded(NETLINK_ROUTE, request('addr-add')));
+    expect(
+      decoded(
+        NETLINK_ROUTE,
+        written((w) => deleteAddress(w, v4)),
+      ),
+    ).toBe(decoded(NETLINK_ROUTE, request('addr-delete')));
+    expect(
+      decoded(
+        NETLINK_ROUTE,
+        written((w) => addAddress(w, { index: 3, address: ip('10.8.0.1'), prefix: 24 })),
+      ),
+    ).toBe(decoded(NETLINK_ROUTE, request('addr-add-24')));
     const deprecated = { index: 3, address: ip('fd00::1'), prefix: 128, flags: IFA_F_NODAD, preferredLifetime: 0 };
-    expect(written((w) => addAddress(w, deprecated))).toBe(request('addr-add-6'));
+    expect(
+      decoded(
+        NETLINK_ROUTE,
+        written((w) => addAddress(w, deprecated)),
+      ),
+    ).toBe(decoded(NETLINK_ROUTE, request('addr-add-6')));
     const plain = { index: 3, address: ip('fd00::2'), prefix: 128 };
-    expect(written((w) => addAddress(w, { ...plain, flags: IFA_F_NODAD | IFA_F_NOPREFIXROUTE }))).toBe(
-      request('addr-add-6-noprefixroute'),
-    );
-    expect(written((w) => deleteAddress(w, plain))).toBe(request('addr-delete-6'));
+    expect(
+      decoded(
+        NETLINK_ROUTE,
+        written((w) => addAddress(w, { ...plain, flags: IFA_F_NODAD | IFA_F_NOPREFIXROUTE })),
+      ),
+    ).toBe(decoded(NETLINK_ROUTE, request('addr-add-6-noprefixroute')));
+    expect(
+      decoded(
+        NETLINK_ROUTE,
+        written((w) => deleteAddress(w, plain)),
+      ),
+    ).toBe(decoded(NETLINK_ROUTE, request('addr-delete-6')));
   });
 
   test('links', () => {
-    expect(written((w) => setLinkUp(w, 2, true))).toBe(request('link-up'));
-    expect(written((w) => setLinkUp(w, 2, false))).toBe(request('link-down'));
-    expect(written((w) => deleteLink(w, 3))).toBe(request('link-del'));
+    expect(
+      decoded(
+        NETLINK_ROUTE,
+        written((w) => setLinkUp(w, 2, true)),
+      ),
+    ).toBe(decoded(NETLINK_ROUTE, request('link-up')));
+    expect(
+      decoded(
+        NETLINK_ROUTE,
+        written((w) => setLinkUp(w, 2, false)),
+      ),
+    ).toBe(decoded(NETLINK_ROUTE, request('link-down')));
   });
 
   test('a dummy: ip leaves the NUL behind the kind and the flag of the nest out', () => {

@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { removeAll } from '../../src/daemon/clean-up.ts';
-import { handleLeftovers } from '../../src/daemon/other-modes.ts';
+import { handleLeftovers } from '../../src/daemon/run/other-modes.ts';
 import { createCommandRunner } from '../../src/kernel/command-runner.ts';
-import { Leftovers, describeLeftover } from '../../src/kernel/leftovers.ts';
-import { IP_FAMILIES } from '../../src/net/ip.ts';
+import { Leftovers, describeLeftover } from '../../src/kernel/iptables/leftovers.ts';
+import { IP_FAMILIES } from '../../src/base/ip.ts';
 import { planRules } from '../../src/plan/plan-rules.ts';
 import { SET_ROLES, plannedSet } from '../../src/plan/set-names.ts';
 import type { Op } from '../../src/state/op.ts';
@@ -30,6 +30,14 @@ add map FAMILY kube-proxy service-ips { type ADDRESS . inet_proto . inet_service
 add rule FAMILY kube-proxy nat-prerouting jump services
 add rule FAMILY kube-proxy services FAMILY daddr . meta l4proto . th dport vmap @service-ips
 add element FAMILY kube-proxy service-ips { CLUSTER_IP . tcp . 80 : goto service-ABCDEFGH-default/web/tcp/80 }
+`;
+/** What kube-proxy up to 1.25 does in ipvs mode with source ranges. */
+const OLDER_IPVS_MODE = `*nat
+:KUBE-LOAD-BALANCER - [0:0]
+:KUBE-FIREWALL - [0:0]
+-A KUBE-LOAD-BALANCER -m set --match-set KUBE-LOAD-BALANCER-FW dst,dst -j KUBE-FIREWALL
+-A KUBE-FIREWALL -m set --match-set KUBE-LOAD-BALANCER-SOURCE-CIDR dst,dst,src -j RETURN
+COMMIT
 `;
 const ALL_SETS: readonly Op[] = SET_ROLES.flatMap((role) =>
   IP_FAMILIES.map((family) => ({ kind: 'create-set', set: plannedSet(role, family, 0) })),
@@ -87,12 +95,29 @@ function onThisKernel(): void {
         expect(await tables()).toContain(family === 4 ? 'table ip nat' : 'table ip6 nat');
         expect(await bed.run(`ip${family === 4 ? '' : '6'}tables-legacy-save`)).not.toContain('KUBE-');
       });
+
+      test('a rule that another program keeps last in INPUT is given way to after two moves', async () => {
+        await bed.kernel.apply(transaction(ALL_SETS));
+        const rules = planRules(config(), family);
+        await bed.kernel.ensureRules(rules);
+        const program = `ip${family === 4 ? '' : '6'}tables-nft`;
+        const theirs = ['INPUT', '-p', 'tcp', '--dport', '9', '-j', 'DROP'];
+        const changed: boolean[] = [];
+        for (let check = 0; check < 4; check++) {
+          if (check > 0) await bed.run(program, '-D', ...theirs);
+          await bed.run(program, '-A', ...theirs);
+          changed.push((await bed.kernel.ensureRules(rules)).changed);
+        }
+        expect(changed).toEqual([true, true, false, false]);
+        const input = (await bed.run(program, '-S', 'INPUT')).trim().split('\n');
+        expect(input.slice(-2).map((rule) => rule.split(' -j ')[1])).toEqual(['KUBE-IPVS-ACCEPT', 'DROP']);
+      });
     });
   });
 
   describe('which variant has tables, found out without a program', () => {
     const script = `
-      const { processIptablesFacts: facts } = await import('./src/kernel/iptables-facts.ts');
+      const facts = (await import('./src/kernel/iptables/iptables-facts.ts')).processIptablesFacts();
       const found = [];
       for (const variant of ['nft', 'legacy'])
         for (const family of [4, 6]) if (await facts.hasTables(variant, family)) found.push(variant + family);
@@ -124,7 +149,7 @@ function onThisKernel(): void {
       const log = new RecordingLog();
       await handleLeftovers(leftovers(), log);
       expect(log.messages('info')).toEqual(
-        NAMES.map((name) => `removed what kube-proxy's nftables mode left: ${name}`),
+        NAMES.map((name) => `removed leftovers of kube-proxy's nftables mode: ${name}`),
       );
       expect(log.messages('warn')).toEqual([]);
       expect(await tables()).toEqual(['table ip mangle', 'table inet kube-proxy', 'table ip mine']);
@@ -135,6 +160,8 @@ function onThisKernel(): void {
       await leaveNftablesMode();
       for (const variant of ['nft', 'legacy'])
         await inside([`iptables-${variant}-restore`, '--noflush'], IPTABLES_MODE);
+      await bed.kernel.apply(transaction(ALL_SETS));
+      await inside(['iptables-nft-restore', '--noflush'], OLDER_IPVS_MODE);
       expect((await leftovers().find()).map(({ kind }) => kind)).toEqual([
         'chains',
         'chains',
@@ -145,12 +172,14 @@ function onThisKernel(): void {
       expect(await removeAll(bed.kernel, leftovers(), configOf(), log)).toBe(0);
       expect(log.messages('error')).toEqual([]);
       expect(await leftovers().find()).toEqual([]);
+      expect(await bed.sets()).toEqual([]);
       expect(await tables()).toEqual(expect.arrayContaining(['table inet kube-proxy', 'table ip mine']));
       for (const variant of ['nft', 'legacy']) {
         const saved = await bed.run(`iptables-${variant}-save`);
         // What the kubelet made and a rule of somebody else are left alone.
         expect(saved).toContain('-A INPUT -j KUBE-FIREWALL');
         expect(saved).toContain('not a jump -j KUBE-SERVICES');
+        expect(saved).not.toContain(':KUBE-LOAD-BALANCER');
         expect(saved).not.toMatch(/KUBE-(SVC|SEP|EXT|NODEPORTS|EXTERNAL|PROXY-CANARY)/);
       }
       expect(await removeAll(bed.kernel, leftovers(), configOf(), log)).toBe(0);

@@ -5,8 +5,9 @@ import type { Transport } from '../bed/agent-protocol.ts';
 import { Bed } from '../bed/bed.ts';
 import { CommandError, runCommand } from '../bed/command.ts';
 import type { Namespace } from '../bed/namespace.ts';
+import { patient } from '../bed/patience.ts';
 
-jest.setTimeout(120_000);
+jest.setTimeout(patient(120_000));
 
 const families = ['v4', 'v6'] as const;
 const cases = families.flatMap((family) =>

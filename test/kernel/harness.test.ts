@@ -3,8 +3,9 @@ import { readFile, stat } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 
 import { type CommandResult, runCommand } from '../bed/command.ts';
+import { patient } from '../bed/patience.ts';
 
-jest.setTimeout(60_000);
+jest.setTimeout(patient(60_000));
 
 // What the daemon and its tests stand on, asked of the kernel itself by the tools of others.
 describe('the test kernel', () => {
@@ -24,7 +25,7 @@ describe('the test kernel', () => {
     await runCommand(['ip', 'netns', 'del', netns]);
   });
 
-  test('says which it is', () => {
+  test('the test kernel reports its kind and release', () => {
     expect(process.env['KERNEL_USED']).toMatch(/^(native|uml|qemu)$/);
   });
 

@@ -54,37 +54,37 @@ describe('the rights of manifests/overlays/restricted', () => {
     return await runToEnd(['ip', 'netns', 'exec', node.netns, ...argv], { timeoutMs: 60_000 });
   }
 
-  test('are two capabilities', () => {
+  test('the restricted overlay has two capabilities', () => {
     expect(capabilities()).toEqual(['net_admin', 'net_raw']);
   });
 
-  test('without the init container before it, a start names what it may not write', async () => {
+  test('a start without the init container names the sysctl that it cannot write', async () => {
     const { status, stderr } = await start(restricted(capabilities(), daemonArgv(node, FLAGS)));
     expect(status).toBe(1);
     expect(linesOf(stderr).join('\n')).toMatch(/sysctl net\/\S+ cannot be set to .*: run privileged/);
   });
 
-  test.each(['net_admin', 'net_raw'])('do not do without %s', async (without) => {
+  test.each(['net_admin', 'net_raw'])('the restricted overlay does not work without %s', async (without) => {
     const caps = capabilities().filter((name) => name !== without);
     const { status, stderr } = await start(restricted(caps, daemonArgv(node, FLAGS)));
     expect(status).toBe(1);
     expect(linesOf(stderr)).toHaveLength(1);
   });
 
-  test('are enough after --init-only, for the first sync and for healthy full checks', async () => {
+  test('the rights of the restricted overlay suffice after --init-only for the first sync and full checks', async () => {
     const init = await start(daemonArgv(node, [...FLAGS, '--init-only']));
     expect({ status: init.status, last: linesOf(init.stderr).at(-1) }).toEqual({
       status: 0,
-      last: 'I the node is set up',
+      last: 'I node set-up complete',
     });
     const flags = [...FLAGS, '--ipvs-sync-period=1s'];
     const daemon = await node.spawn(restricted(capabilities(), daemonArgv(node, flags)));
-    await daemon.waitForOutput(/first sync done.* failures=0/, 60_000);
+    await daemon.waitForOutput(/initial sync complete.* failures=0/, 60_000);
     expect((await node.exec(['ipvsadm', '-Sn'])).stdout).toContain('-A -t 10.202.0.10:80');
     expect((await node.exec(['iptables-save', '-t', 'nat'])).stdout).toContain('-A PREROUTING');
     // Somebody else takes something away: what it has is enough to put it back.
     await node.exec(['ipvsadm', '-C']);
-    await daemon.waitForOutput(/the kernel differed from the plan and was repaired/, 20_000);
+    await daemon.waitForOutput(/kernel state differed from the plan and was repaired/, 20_000);
     expect((await node.exec(['ipvsadm', '-Sn'])).stdout).toContain('-A -t 10.202.0.10:80');
   });
 });

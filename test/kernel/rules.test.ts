@@ -1,9 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
-import type { Service } from '../../src/kube/objects.ts';
+import type { Service } from '../../src/kube/objects/objects.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import { createLinuxKernel } from '../../src/kernel/linux-kernel.ts';
+import { createLinuxKernel } from '../../src/kernel/linux/linux-kernel.ts';
 import { Cluster } from '../../src/model/cluster.ts';
-import { type IpFamily, parseIp } from '../../src/net/ip.ts';
+import { type IpFamily, parseIp } from '../../src/base/ip.ts';
+import { planNodeEntries } from '../../src/plan/node-entries.ts';
 import { NodePlan } from '../../src/plan/node-plan.ts';
 import { planRules } from '../../src/plan/plan-rules.ts';
 import { planService } from '../../src/plan/plan-service.ts';
@@ -146,6 +147,7 @@ describe.each<FamilyName>(['v4', 'v6'])('packets under the rules, %s', (family) 
       interfaceAddresses: addresses,
     });
     const plan = new NodePlan();
+    plan.replaceNodeEntries(planNodeEntries(view, config()));
     for (const name of cluster.names()) {
       const model = cluster.service(name);
       if (model !== undefined) plan.replace(name, planService(model, view, config()));
@@ -187,7 +189,7 @@ describe.each<FamilyName>(['v4', 'v6'])('packets under the rules, %s', (family) 
     }
   }
 
-  test('the node reaches a pod of another node by cluster IP, though nothing says which addresses are local', async () => {
+  test('the node reaches a pod of another node by cluster IP without a local detector', async () => {
     expect(await node.probeTcp(remote, 80)).toMatchObject({
       ok: true,
       answeredBy: 'pod-1-0',
@@ -203,7 +205,7 @@ describe.each<FamilyName>(['v4', 'v6'])('packets under the rules, %s', (family) 
     });
   });
 
-  test('a pod reaches itself', async () => {
+  test('a pod reaches itself through its service', async () => {
     expect(await bed.pod(0, 0).probeTcp(open, 80)).toMatchObject({ ok: true, answeredBy: 'pod-0-0' });
   });
 
@@ -216,7 +218,7 @@ describe.each<FamilyName>(['v4', 'v6'])('packets under the rules, %s', (family) 
     expect(await client.probeTcp(node.addresses[family], HOST_PORT)).toMatchObject({ ok: true, answeredBy: 'node-0' });
   });
 
-  test('source ranges let in whom they name: clients, and the node itself', async () => {
+  test('source ranges admit only the sources that they name, the node itself included', async () => {
     expect(await bed.client(0).probeTcp(guarded, 80)).toMatchObject({ ok: true });
     expect(await bed.client(1).probeTcp(guarded, 80)).toMatchObject({ ok: false });
     expect(await bed.pod(0, 1).probeTcp(guarded, 80)).toMatchObject({ ok: false });
@@ -226,7 +228,7 @@ describe.each<FamilyName>(['v4', 'v6'])('packets under the rules, %s', (family) 
     expect(await node.probeTcp(guardedButNode, 80)).toMatchObject({ ok: true });
   });
 
-  test('policies of DROP stop strangers, not service traffic', async () => {
+  test('policies of DROP stop other traffic, not service traffic', async () => {
     await drop();
     const client = bed.client(0);
     expect(await client.probeTcp(node.addresses[family], HOST_PORT)).toEqual({ ok: false, code: 'TIMEOUT' });
@@ -285,7 +287,7 @@ describe.each<FamilyName>(['v4', 'v6'])('packets under the rules, %s', (family) 
     }
   });
 
-  test('nothing had to be said in the log', () => {
+  test('writing and checking the rules logs no warning', () => {
     expect(log.troubles).toEqual([]);
   });
 });

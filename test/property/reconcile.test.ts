@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { FakeKernel } from '../../src/kernel/fake-kernel.ts';
-import type { SourceEvent } from '../../src/kube/source.ts';
-import { type NamespacedName, namespacedName } from '../../src/net/names.ts';
+import { FakeKernel } from '../fake-kernel/fake-kernel.ts';
+import type { SourceEvent } from '../../src/kube/objects/source.ts';
+import { type NamespacedName, namespacedName } from '../../src/base/names.ts';
 import type { ServicePlan } from '../../src/plan/service-plan.ts';
 import { type Op, formatOp } from '../../src/state/op.ts';
 import { virtualServerKey } from '../../src/state/virtual-server.ts';
@@ -76,12 +76,12 @@ function virtualServerOf(op: Op): unknown {
 }
 
 describe('for random histories of objects', () => {
-  test('following each change ends in the same kernel state as starting from scratch, and a full check finds nothing', async () => {
+  test('syncing change by change gives the same kernel state as starting from scratch, and a full check finds no drift', async () => {
     const property = async (events: readonly SourceEvent[]): Promise<void> => {
       const kernel = await newKernel();
       const run = new Reconciling(kernel);
       await run.take(...listed([], []));
-      for (const event of events) await run.take(event);
+      for (const event of events) await run.settle(event);
       expect(await kernelText(kernel)).toBe(await fromScratch(events));
       const report = await run.pass(30_000);
       expect([...report.operations.keys()]).toEqual([]);
@@ -98,7 +98,7 @@ describe('for random histories of objects', () => {
         const name = serviceOf(event);
         const before = run.reconciler.plan.service(name);
         kernel.applied.length = 0;
-        await run.take(event);
+        await run.settle(event);
         const own = owned(before, run.reconciler.plan.service(name));
         const foreign = kernel.applied.filter((op) => {
           const key = virtualServerOf(op);
@@ -110,7 +110,7 @@ describe('for random histories of objects', () => {
     await holds(histories(40), property, 150);
   });
 
-  test('changes that come in the middle of a full check, wherever it stands: each is in force, and none is taken for drift', async () => {
+  test('changes during a full check, at any step of it, are applied, and none is taken for drift', async () => {
     const property = async (events: readonly SourceEvent[]): Promise<void> => {
       const kernel = await newKernel();
       const run = new Reconciling(kernel);
@@ -134,7 +134,7 @@ describe('for random histories of objects', () => {
     await holds(histories(40), property, 200);
   });
 
-  test('killed at any operation of any sync and started again, the kernel ends equal to the plan', async () => {
+  test('after a kill at any operation of any sync, a restart makes the kernel equal to the plan', async () => {
     for (const operations of [0, 1, 2, 3, 5, 8, 13, 21, 34, 55]) {
       const property = async (events: readonly SourceEvent[]): Promise<void> => {
         const kernel = await newKernel();
@@ -155,7 +155,7 @@ describe('for random histories of objects', () => {
 });
 
 describe('a failing history', () => {
-  test('is shown shrunk, as a scenario file that reads back', async () => {
+  test('a failing history is shrunk and printed as a scenario file that can be read back', async () => {
     const refuse = async (events: readonly SourceEvent[]): Promise<void> => {
       await Promise.resolve();
       expect(events.some(({ kind, event }) => kind === 'service' && event.type === 'applied')).toBe(false);

@@ -1,8 +1,8 @@
-import type { FakeKernel } from '../../src/kernel/fake-kernel.ts';
+import type { FakeKernel } from '../fake-kernel/fake-kernel.ts';
 import type { Flow } from '../../src/kernel/kernel.ts';
-import { formatHostPort, parseIp } from '../../src/net/ip.ts';
-import { toPort } from '../../src/net/port.ts';
-import { isProtocol } from '../../src/net/protocol.ts';
+import { formatHostPort, parseIp } from '../../src/base/ip.ts';
+import { toPort } from '../../src/base/port.ts';
+import { isProtocol } from '../../src/base/protocol.ts';
 import { VS_PERSISTENT } from '../../src/state/virtual-server.ts';
 import { address } from '../support/state.ts';
 

@@ -1,12 +1,12 @@
-import { stringify } from 'yaml';
-import type { EndpointSlice, Service } from '../../src/kube/objects.ts';
-import type { SourceEvent } from '../../src/kube/source.ts';
+import { dump } from 'js-yaml';
+import type { EndpointSlice, Service } from '../../src/kube/objects/objects.ts';
+import type { SourceEvent } from '../../src/kube/objects/source.ts';
 
 /** A random history as the text of a scenario file: a step for each change, to be kept once its tables are written. */
 export function historyAsScenario(events: readonly SourceEvent[]): string {
   const steps = events.map((event, index) => {
     const heading = index === 0 ? '-- objects --' : `-- step: change ${index} --`;
-    return `${heading}\n${stringify(documentOf(event))}`;
+    return `${heading}\n${dump(documentOf(event))}`;
   });
   return `# Found by a property test: say here which rule it broke.\n${steps.join('')}`;
 }

@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { formatIp } from '../../src/net/ip.ts';
+import { formatIp } from '../../src/base/ip.ts';
 import type { ProbeRequest } from '../bed/agent-protocol.ts';
 import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';

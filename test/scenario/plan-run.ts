@@ -1,14 +1,19 @@
 import { parseArgv } from '../../src/cli/parse-argv.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
-import { planConfigOf } from '../../src/daemon/node-identity.ts';
-import { FakeKernel } from '../../src/kernel/fake-kernel.ts';
-import { Interner } from '../../src/kube/interner.ts';
-import { readManifests } from '../../src/kube/manifest-file.ts';
-import { type ManifestSet, changeEvents, mergeManifests, replacedEvents } from '../../src/kube/manifest-set.ts';
-import type { SourceEvent } from '../../src/kube/source.ts';
+import { planConfigOf } from '../../src/daemon/startup/node-identity.ts';
+import { FakeKernel } from '../fake-kernel/fake-kernel.ts';
+import { Interner } from '../../src/kube/objects/interner.ts';
+import { readManifests } from '../../src/kube/manifests/manifest-file.ts';
+import {
+  type ManifestSet,
+  changeEvents,
+  mergeManifests,
+  replacedEvents,
+} from '../../src/kube/manifests/manifest-set.ts';
+import type { SourceEvent } from '../../src/kube/objects/source.ts';
 import { Cluster } from '../../src/model/cluster.ts';
-import { formatCidr } from '../../src/net/cidr.ts';
-import { IP_FAMILIES, formatIp, isLinkLocal6 } from '../../src/net/ip.ts';
+import { formatCidr } from '../../src/base/cidr.ts';
+import { IP_FAMILIES, formatIp, isLinkLocal6 } from '../../src/base/ip.ts';
 import { formatIpSetEntry } from '../../src/state/ip-set.ts';
 import { formatRealServer } from '../../src/state/real-server.ts';
 import {
@@ -72,7 +77,7 @@ class PlanRun {
   static async start(scenario: Scenario): Promise<PlanRun> {
     const parsed = parseArgv([...COMMON_FLAGS, ...scenario.flags]);
     if (!parsed.ok) throw new Error(`${scenario.name}: ${parsed.errors.join('; ')}`);
-    const config = await loadConfig(parsed.flags);
+    const config = await loadConfig(parsed.given);
     const kernel = new FakeKernel();
     await kernel.prepare();
     kernel.setNodeAddresses(
@@ -125,20 +130,22 @@ class PlanRun {
     return {
       'virtual servers': await this.#virtualServers(),
       sets: sets.map((set) => setLine(set.name, set.entries.map(formatIpSetEntry))),
-      addresses: addresses.filter((bound) => !isLinkLocal6(bound)).map(formatIp),
+      addresses: addresses.filter(({ address }) => !isLinkLocal6(address)).map(({ address }) => formatIp(address)),
       'local routes': routes.map(({ cidr }) => formatCidr(cidr)),
       warnings: [
         ...this.#manifestWarnings.map(() => 'manifest'),
         ...Array.from(plan.services(), ({ warnings }) => warnings.map(({ reason }) => reason)).flat(),
-        ...Array.from(plan.conflicts(), ({ service, virtualServer }) => `${virtualServer} not for ${service}`),
+        ...Array.from(plan.services(), ({ service }) => plan.conflictsOf(service))
+          .flat()
+          .map(({ service, claimed }) => `${claimed} not for ${service}`),
       ],
       'health checks': Array.from(
         plan.healthChecks,
         ([name, check]) => `${name} ${check.port}: ${check.localEndpoints}`,
       ),
       'no local endpoints': Array.from(plan.services(), ({ service, noLocalEndpoints: { internal, external } }) => [
-        ...(internal ? [`${service} internal`] : []),
-        ...(external ? [`${service} external`] : []),
+        ...internal.map((family) => `${service} internal IPv${family}`),
+        ...external.map((family) => `${service} external IPv${family}`),
       ]).flat(),
       rules: this.#rules(),
       'flows left': [...(await this.#kernel.getUdpFlows(4)), ...(await this.#kernel.getUdpFlows(6))].map(flowLine),

@@ -1,6 +1,6 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
-import { parseAllDocuments } from 'yaml';
+import { CORE_SCHEMA, loadAll, mergeTag } from 'js-yaml';
 import { type Action, parseAction } from './action.ts';
 import { type Probe, parseProbe } from './probe.ts';
 
@@ -98,9 +98,8 @@ interface MutableStep extends Step {
 function stepOf(name: string, title: string, afterSeconds: number, yaml: string): MutableStep {
   const apply: ManifestDocument[] = [];
   const remove: string[] = [];
-  for (const document of parseAllDocuments(yaml, { merge: true })) {
-    if (document.errors[0] !== undefined) throw new Error(`${name}: ${document.errors[0].message}`);
-    const value = document.toJS() as ManifestDocument | null;
+  const documents = loadAll(yaml, { schema: CORE_SCHEMA.withTags(mergeTag), filename: name });
+  for (const value of documents as (ManifestDocument | null)[]) {
     if (value === null) continue;
     if (typeof value['delete'] === 'string') remove.push(value['delete']);
     else apply.push(value);

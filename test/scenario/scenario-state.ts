@@ -1,4 +1,4 @@
-import { stringify } from 'yaml';
+import { dump } from 'js-yaml';
 import type { ManifestDocument, Step } from './scenario-file.ts';
 
 /** Our node as every scenario has it, unless it brings its own. */
@@ -31,7 +31,7 @@ export class ScenarioState {
 
   /** As one file of manifests. */
   yaml(): string {
-    return Array.from(this.#documents.values(), (document) => stringify(document)).join('---\n');
+    return Array.from(this.#documents.values(), (document) => dump(document)).join('---\n');
   }
 }
 

@@ -1,4 +1,4 @@
-import type { FakeKernel } from '../../src/kernel/fake-kernel.ts';
+import type { FakeKernel } from '../fake-kernel/fake-kernel.ts';
 
 const READS = [
   'getSets',
@@ -11,7 +11,7 @@ const READS = [
 
 export type Read = (typeof READS)[number];
 
-/** From now on `act` is done each time when the kernel has been read, before whoever asked hears what it holds. */
+/** Calls `act` after each kernel read from now on, before the caller gets the result. */
 export function afterRead(kernel: FakeKernel, act: (read: Read) => void): void {
   for (const read of READS) {
     const original = kernel[read].bind(kernel) as (...args: never[]) => Promise<never>;

@@ -4,17 +4,17 @@ import type { Namespace } from '../bed/namespace.ts';
 
 const BUNDLE = path.resolve('build/kube-ipvs-proxy.mjs');
 
-/** What a first sync may take in a slow kernel. */
+/** Time limit of the first sync on a slow kernel. */
 const FIRST_SYNC_MS = 60_000;
 
 /**
- * The command line that starts the bundled daemon, with what every test wants. A node of the bed is a network namespace, and only the
- * host's own can raise the number of tracked connections.
+ * Returns the command line of the bundled daemon with the flags common to all tests. A node of the bed is a network
+ * namespace, and only the host's own can raise nf_conntrack_max.
  */
 export function daemonArgv(node: Namespace, flags: readonly string[]): string[] {
   return [
     process.execPath,
-    // As the bundle's first line has it.
+    // As in the bundle's first line.
     '--max-semi-space-size=2',
     '--max-old-space-size=512',
     '--use-openssl-ca',
@@ -26,9 +26,9 @@ export function daemonArgv(node: Namespace, flags: readonly string[]): string[] 
   ];
 }
 
-/** The bundled daemon on a node of the bed, as a process of its own; resolves after its first sync. */
+/** Starts the bundled daemon as a process on a node of the bed. Resolves after its first sync. */
 export async function startDaemon(node: Namespace, flags: readonly string[]): Promise<LongProcess> {
   const daemon = await node.spawn(daemonArgv(node, flags));
-  await daemon.waitForOutput(/first sync done/, FIRST_SYNC_MS);
+  await daemon.waitForOutput(/initial sync complete/, FIRST_SYNC_MS);
   return daemon;
 }

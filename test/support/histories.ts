@@ -1,12 +1,12 @@
 import fc from 'fast-check';
-import type { Service } from '../../src/kube/objects.ts';
-import type { SourceEvent } from '../../src/kube/source.ts';
+import type { Service } from '../../src/kube/objects/objects.ts';
+import type { SourceEvent } from '../../src/kube/objects/source.ts';
 import { port, service, slice } from './objects.ts';
 
 const name = fc.constantFrom('a', 'b', 'c', 'kubernetes');
 const address = fc.integer({ min: 1, max: 6 });
 
-/** A service of any kind, small enough that several get in each other's way: shared external IPs, ports, endpoints. */
+/** A Service of any kind, from few values, so that several conflict: shared external IPs, ports, endpoints. */
 export const anyService: fc.Arbitrary<Service> = fc
   .record({
     name,

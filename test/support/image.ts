@@ -4,7 +4,7 @@ import path from 'node:path';
 /** The image's root file system as `make image` leaves it. */
 export const IMAGE = path.resolve('build/image');
 
-// As a container runtime does: the root file system read-only; /proc, /sys and /dev; memory at /run; the configuration mounted.
+// As in a container runtime: read-only root file system; /proc, /sys and /dev; tmpfs at /run; mounted configuration.
 const CONTAINER = `
 set -e
 root=/run/image-root
@@ -21,14 +21,14 @@ exec chroot "$root" "$@"
 `;
 
 /**
- * A command line that runs another in the image, with `configuration` (a directory) mounted at /etc/kube-ipvs-proxy. To be run where
- * its mounts are its own: `ip netns exec` gives each process a mount namespace.
+ * Returns a command line that runs `argv` in the image, with the directory `configuration` mounted at
+ * /etc/kube-ipvs-proxy. It needs its own mount namespace, which `ip netns exec` provides.
  */
 export function inContainer(configuration: string, argv: readonly string[]): readonly string[] {
   return ['/bin/sh', '-c', CONTAINER, 'container', IMAGE, path.resolve(configuration), ...argv];
 }
 
-/** The environment that the image sets: from the Dockerfile. */
+/** Returns the environment that the image sets, from the Dockerfile. */
 export async function imageEnvironment(): Promise<Readonly<Record<string, string>>> {
   const dockerfile = await readFile('Dockerfile', 'utf8');
   return Object.fromEntries(
@@ -36,7 +36,7 @@ export async function imageEnvironment(): Promise<Readonly<Record<string, string
   );
 }
 
-/** How the image starts: from the Dockerfile. */
+/** Returns the image's entrypoint, from the Dockerfile. */
 export async function imageEntrypoint(): Promise<readonly string[]> {
   const dockerfile = await readFile('Dockerfile', 'utf8');
   return JSON.parse(/^ENTRYPOINT (.*)$/m.exec(dockerfile)?.[1] ?? '') as string[];

@@ -1,4 +1,4 @@
-/** What iptables-save prints of a small cluster served in iptables mode, with a rule of somebody else's and the kubelet's chains. */
+/** iptables-save of a node in iptables mode, with a rule of another program and the kubelet's chains. */
 export const IPTABLES_MODE = `*mangle
 :PREROUTING ACCEPT [0:0]
 :KUBE-IPTABLES-HINT - [0:0]

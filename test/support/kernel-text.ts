@@ -1,11 +1,12 @@
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import { formatCidr } from '../../src/net/cidr.ts';
-import { formatIp } from '../../src/net/ip.ts';
+import { formatCidr } from '../../src/base/cidr.ts';
+import { formatIp } from '../../src/base/ip.ts';
 import { formatIpSetEntry } from '../../src/state/ip-set.ts';
 import { formatRealServer } from '../../src/state/real-server.ts';
 import { formatVirtualServer, virtualServerKey } from '../../src/state/virtual-server.ts';
+import { boundAddresses } from './bound-addresses.ts';
 
-/** Everything of ours that a kernel holds, as sorted lines: what two kernels are compared by. */
+/** Returns all our objects in a kernel as sorted lines, to compare two kernels. */
 export async function kernelText(kernel: Kernel): Promise<string> {
   const lines: string[] = [];
   const services = await kernel.getVirtualServers();
@@ -20,7 +21,7 @@ export async function kernelText(kernel: Kernel): Promise<string> {
   for (const set of await kernel.getSets()) {
     for (const entry of set.entries) lines.push(`${set.name} ${formatIpSetEntry(entry)}`);
   }
-  for (const address of await kernel.getBoundAddresses()) lines.push(`address ${formatIp(address)}`);
+  for (const address of await boundAddresses(kernel)) lines.push(`address ${formatIp(address)}`);
   for (const { cidr } of await kernel.getLocalRoutes()) lines.push(`route ${formatCidr(cidr)}`);
   return lines.sort().join('\n');
 }

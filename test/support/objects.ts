@@ -1,7 +1,14 @@
-import type { Endpoint, EndpointSlice, Node, ObjectMeta, Service, ServicePort } from '../../src/kube/objects.ts';
-import type { SourceEvent } from '../../src/kube/source.ts';
+import type {
+  Endpoint,
+  EndpointSlice,
+  Node,
+  ObjectMeta,
+  Service,
+  ServicePort,
+} from '../../src/kube/objects/objects.ts';
+import type { SourceEvent } from '../../src/kube/objects/source.ts';
 
-/** Small builders of trimmed API objects: only what a test is about need be said. */
+/** Builders of API objects with defaults: a test gives only the fields that matter to it. */
 export function meta(name: string, change: Partial<ObjectMeta> = {}): ObjectMeta {
   return {
     namespace: 'default',
@@ -41,7 +48,7 @@ export function endpoint(address: string, change: Partial<Endpoint> = {}): Endpo
   return { address, nodeName: '', ...conditions, hintZones: [], hintNodes: [], ...change };
 }
 
-/** A slice `<service>-<suffix>` with one port. */
+/** Returns an EndpointSlice `<service>-<suffix>` with one port. */
 export function slice(
   ofService: string,
   endpoints: readonly (string | Endpoint)[],
@@ -67,7 +74,7 @@ export function node(name: string, addresses: readonly string[] = []): Node {
   };
 }
 
-/** The first lists of all three kinds. */
+/** Returns the initial lists of all three kinds. */
 export function listed(services: readonly Service[], slices: readonly EndpointSlice[]): SourceEvent[] {
   return [
     { kind: 'node', event: { type: 'replaced', objects: [node('node-a', ['192.168.9.1'])] } },

@@ -4,17 +4,9 @@ import path from 'node:path';
 /** The bundled program, as `make build` leaves it. */
 export const PROGRAM = path.resolve('build/kube-ipvs-proxy.mjs');
 
-/** For node -e, with the program's path without ending: says whether V8 takes what was compiled when it was built. */
-export const TAKES_COMPILED = `
-  const stem = process.argv.at(-1);
-  const cachedData = fs.readFileSync(stem + '.cache').subarray(64);
-  const { cachedDataRejected } = new vm.Script(fs.readFileSync(stem + '.js', 'latin1'), { cachedData });
-  console.log(cachedDataRejected ? 'refused' : 'taken');
-`;
-
-/** How a program ended, and what it wrote. */
+/** Exit status and output of a program. */
 export interface Ended {
-  /** Exit status; null when it was killed: by a signal, or because it did not end in time. */
+  /** Exit status; null if it was killed by a signal or at the timeout. */
   readonly status: number | null;
   readonly stdout: string;
   readonly stderr: string;
@@ -26,7 +18,7 @@ export interface EndOptions {
   readonly timeoutMs?: number;
 }
 
-/** Runs a program to its end; killed when it takes too long, so that a daemon which starts after all is seen as such. */
+/** Runs a program until it exits. Kills it at the timeout, so that a test detects a daemon that starts unexpectedly. */
 export async function runToEnd(argv: readonly string[], options: EndOptions = {}): Promise<Ended> {
   const [program = '', ...args] = argv;
   const { timeoutMs: timeout = 20_000, ...rest } = options;
@@ -43,8 +35,13 @@ export async function runToEnd(argv: readonly string[], options: EndOptions = {}
   return { status: await promise, ...output };
 }
 
-/** Lines without what differs from run to run: the time that a log line begins with. */
+/** Returns the lines without parts that vary between runs. Of a log line, keeps severity, message and fields. */
 export function linesOf(text: string): string[] {
-  const lines = text.split('\n').filter((line) => line !== '');
-  return lines.map((line) => line.replace(/^([IWE])\d{4} \d\d:\d\d:\d\d\.\d{6} /, '$1 '));
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => {
+      const entry = /^([IWE])\d{4} [\d:.]{15} +\d+ [\w-]+\.ts:\d+\] ("(?:[^"\\]|\\.)*")(.*)$/.exec(line);
+      return entry === null ? line : `${entry[1]} ${String(JSON.parse(entry[2] ?? ''))}${entry[3]}`;
+    });
 }

@@ -1,20 +1,30 @@
-import { FakeKernel } from '../../src/kernel/fake-kernel.ts';
+import { FakeKernel } from '../fake-kernel/fake-kernel.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import type { SourceEvent } from '../../src/kube/source.ts';
+import type { SourceEvent } from '../../src/kube/objects/source.ts';
 import { Cluster } from '../../src/model/cluster.ts';
-import type { Log } from '../../src/observe/log.ts';
+import type { Log, LogFields } from '../../src/observe/log.ts';
 import type { PlanConfig } from '../../src/plan/plan-config.ts';
 import type { Clock } from '../../src/reconcile/clock.ts';
 import { Reconciler, type ReconcilerOptions } from '../../src/reconcile/reconciler.ts';
-import type { SyncReport } from '../../src/reconcile/sync-report.ts';
+import type { SyncReport } from '../../src/state/sync-report.ts';
 
-/** A clock that the test turns. */
+/** A clock that the test advances, and whose wall time it sets. */
 export class FakeClock implements Clock {
   #now = 1_000_000;
+  #wallLead = Date.UTC(2026, 10, 21, 12) + 0.25;
   readonly #timers = new Set<{ readonly at: number; readonly callback: () => void }>();
 
   now(): number {
     return this.#now;
+  }
+
+  wallNow(): number {
+    return this.#now + this.#wallLead;
+  }
+
+  /** Changes the wall clock without affecting timers. */
+  stepWall(ms: number): void {
+    this.#wallLead += ms;
   }
 
   setTimer(callback: () => void, ms: number): () => void {
@@ -29,7 +39,7 @@ export class FakeClock implements Clock {
     return times.length === 0 ? undefined : Math.min(...times) - this.#now;
   }
 
-  /** Lets time pass, firing what falls due on the way. */
+  /** Advances time and runs the timers that become due. */
   advance(ms: number): void {
     const end = this.#now + ms;
     for (;;) {
@@ -46,14 +56,17 @@ export class FakeClock implements Clock {
 /** A log that remembers its lines. */
 export class TestLog implements Log {
   readonly lines: string[] = [];
-  error = (message: string): void => this.#add('error', message);
-  warn = (message: string): void => this.#add('warn', message);
-  info = (message: string): void => this.#add('info', message);
+  readonly entries: { readonly message: string; readonly fields: LogFields }[] = [];
+  error = (message: string, fields?: LogFields): void => this.#add('error', message, fields);
+  warn = (message: string, fields?: LogFields): void => this.#add('warn', message, fields);
+  info = (message: string, fields?: LogFields): void => this.#add('info', message, fields);
   debug = (_level: number, message: string): void => this.#add('debug', message);
+  enabled = (): boolean => false;
   child = (): Log => this;
 
-  #add(level: string, message: string): void {
+  #add(level: string, message: string, fields: LogFields = {}): void {
     this.lines.push(`${level}: ${message}`);
+    this.entries.push({ message, fields });
   }
 }
 
@@ -68,12 +81,14 @@ export const PLAN_CONFIG: PlanConfig = {
   randomFully: true,
 };
 
-/** A reconciler on a kernel (the fake one unless given), a clock and a cluster that the test owns. */
+/** A reconciler with a kernel (fake by default), a clock and a cluster that the test controls. */
 export class Reconciling {
   readonly clock = new FakeClock();
   readonly log = new TestLog();
   readonly cluster: Cluster;
   readonly reports: SyncReport[] = [];
+  /** Number of rule repairs. */
+  rulesRepaired = 0;
   readonly reconciler: Reconciler;
   #waiting: (() => void)[] = [];
 
@@ -98,18 +113,28 @@ export class Reconciling {
           for (const resolve of this.#waiting.splice(0)) resolve();
         },
       },
+      onRulesRepaired: () => {
+        this.rulesRepaired += 1;
+      },
       ...options,
     });
   }
 
-  /** Hands events over and lets the sync that they ask for run to its end. */
+  /** Applies events and waits for the sync that they cause. */
   async take(...events: readonly SourceEvent[]): Promise<SyncReport> {
     for (const event of events) this.cluster.apply(event);
     this.reconciler.clusterChanged();
     return this.pass(0);
   }
 
-  /** Lets time pass and the next sync end. */
+  /** As `take`, then runs the sync for virtual servers with source ranges, which waits for a check of the rules. */
+  async settle(...events: readonly SourceEvent[]): Promise<void> {
+    await this.take(...events);
+    for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve));
+    if (this.clock.nextIn === 0) await this.pass(0);
+  }
+
+  /** Advances time and waits for the next sync. */
   async pass(ms: number): Promise<SyncReport> {
     const done = new Promise<void>((resolve) => this.#waiting.push(resolve));
     this.clock.advance(ms);

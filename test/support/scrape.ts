@@ -6,7 +6,7 @@ export interface Sample {
   readonly value: number;
 }
 
-/** What the comments of an exposition say of a metric. */
+/** Type and help text of a metric, from the comments of an exposition. */
 export interface Family {
   readonly type: string;
   readonly help: string;
@@ -21,7 +21,7 @@ const SAMPLE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)$/;
 const LABEL = /(\w+)="((?:[^"\\]|\\.)*)",?/y;
 
 /**
- * Reads the Prometheus text format 0.0.4; throws on what it is not.
+ * Parses the Prometheus text format 0.0.4; throws if it is invalid.
  * @param target labels that Prometheus itself adds: job and instance
  */
 export function readScrape(text: string, target: Readonly<Record<string, string>>): Scrape {
@@ -32,7 +32,7 @@ export function readScrape(text: string, target: Readonly<Record<string, string>
     const [, keyword, name = '', rest = ''] = /^# (HELP|TYPE) (\S+) (.*)$/.exec(line) ?? [];
     if (keyword === 'HELP') help = [name, rest];
     else if (keyword === 'TYPE') {
-      if (help[0] !== name || families.has(name)) throw new Error(`one HELP before one TYPE is wanted: ${line}`);
+      if (help[0] !== name || families.has(name)) throw new Error(`expected one HELP before one TYPE: ${line}`);
       families.set(name, { type: rest, help: help[1] ?? '' });
     } else if (line !== '') samples.push(sampleOf(line, target));
   }
@@ -42,18 +42,18 @@ export function readScrape(text: string, target: Readonly<Record<string, string>
 function sampleOf(line: string, target: Readonly<Record<string, string>>): Sample {
   const [all, name = '', inner = '', value = ''] = SAMPLE.exec(line) ?? [];
   if (all === undefined || Number.isNaN(Number(value.replace(/^[+-]?Inf$/, '0'))))
-    throw new Error(`no sample: ${line}`);
+    throw new Error(`not a sample: ${line}`);
   const labels: Record<string, string> = { ...target };
   LABEL.lastIndex = 0;
   while (LABEL.lastIndex < inner.length) {
     const [, label = '', text] = LABEL.exec(inner) ?? [];
-    if (text === undefined) throw new Error(`no labels: ${line}`);
+    if (text === undefined) throw new Error(`invalid labels: ${line}`);
     labels[label] = text.replaceAll(/\\(.)/g, (_escape, character: string) => (character === 'n' ? '\n' : character));
   }
   return { name, labels, value: Number(value.replace('Inf', 'Infinity')) };
 }
 
-/** What Prometheus would hand to a query for this selector; variables of the dashboard stand for the target's own labels. */
+/** Returns the samples that the selector matches in Prometheus. Dashboard variables stand for the target's labels. */
 export function select(samples: readonly Sample[], { metric, matchers }: Selected): readonly Sample[] {
   return samples.filter(
     ({ name, labels }) =>
@@ -67,7 +67,7 @@ export function select(samples: readonly Sample[], { metric, matchers }: Selecte
   );
 }
 
-/** A metric as docs/metrics.md describes it. `labels` is undefined where no sample shows them. */
+/** A metric as docs/metrics.md describes it. `labels` is undefined if no sample shows them. */
 export interface Described extends Family {
   readonly buckets: string;
   readonly labels: readonly string[] | undefined;
@@ -88,7 +88,7 @@ export function documentedMetrics(page: string): ReadonlyMap<string, Described> 
   );
 }
 
-/** The same of a scrape. Where it has no sample yet, labels and buckets are taken from the page: a scrape does not show them. */
+/** Returns the same for a scrape. If a metric has no sample yet, takes its labels and buckets from the page. */
 export function scrapedMetrics(
   { samples, families }: Scrape,
   page: ReadonlyMap<string, Described>,

@@ -1,19 +1,19 @@
-import { type IpAddress, isIp4, parseIp } from '../../src/net/ip.ts';
-import { type Port, toPort } from '../../src/net/port.ts';
-import type { Protocol } from '../../src/net/protocol.ts';
+import { type IpAddress, isIp4, parseIp } from '../../src/base/ip.ts';
+import { type Port, toPort } from '../../src/base/port.ts';
+import type { Protocol } from '../../src/base/protocol.ts';
 import type { ObservedRealServer, RealServer } from '../../src/state/real-server.ts';
 import type { VirtualServer, VirtualServerId } from '../../src/state/virtual-server.ts';
 
-/** Short makers of kernel objects from text, for tests. */
+/** Builders of kernel objects from text, for tests. */
 export function address(text: string): IpAddress {
   const parsed = parseIp(text);
-  if (parsed === undefined) throw new Error(`no address: ${text}`);
+  if (parsed === undefined) throw new Error(`not an IP address: ${text}`);
   return parsed;
 }
 
 export function portOf(number: number): Port {
   const port = toPort(number);
-  if (port === undefined) throw new Error(`no port: ${number}`);
+  if (port === undefined) throw new Error(`not a port: ${number}`);
   return port;
 }
 

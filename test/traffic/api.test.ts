@@ -114,7 +114,7 @@ describe('the daemon and its API server', () => {
     return new Set(api.server.requests.slice(from).map(({ user }) => user));
   }
 
-  test('a bearer token in a kubeconfig', async () => {
+  test('authenticates with the bearer token of a kubeconfig', async () => {
     api.server.auth.setTokens({ secret: 'system:kube-proxy' });
     const { output } = await run({ token: 'secret' });
     expect(await realServers()).toEqual([PODS[0]]);
@@ -126,7 +126,7 @@ describe('the daemon and its API server', () => {
     expect(started).toContain('Starting');
   });
 
-  test('a client certificate in a kubeconfig', async () => {
+  test('authenticates with the client certificate of a kubeconfig', async () => {
     api.server.auth.setTokens({});
     const { certFile, keyFile } = await api.client('system:kube-proxy-by-certificate');
     await run({ 'client-certificate': certFile, 'client-key': keyFile });
@@ -134,7 +134,7 @@ describe('the daemon and its API server', () => {
     expect(usersSince(0)).toEqual(new Set(['system:kube-proxy-by-certificate']));
   });
 
-  test('a service account in the cluster, whose token is rotated on disk', async () => {
+  test('uses a service account token after it was rotated on disk', async () => {
     const account = 'system:serviceaccount:kube-system:kube-proxy';
     api.server.auth.setTokens({ first: account });
     const secrets = await api.serviceAccount('first');
@@ -142,7 +142,7 @@ describe('the daemon and its API server', () => {
     const mounted = 'mkdir -p /var/run/secrets && mount --bind "$0" /var/run/secrets && exec "$@"';
     const argv = ['sh', '-c', mounted, secrets, ...daemonArgv(node, FLAGS)];
     daemon = await node.spawn(argv, api.environment());
-    await daemon.waitForOutput(/first sync done/, 60_000);
+    await daemon.waitForOutput(/initial sync complete/, 60_000);
     await follows(PODS);
     await api.rotate('second');
     const from = api.server.requests.length;
@@ -153,7 +153,7 @@ describe('the daemon and its API server', () => {
     expect(daemon.exit).toBeUndefined();
   });
 
-  test('an exec plugin, which is asked again when its token is no longer accepted', async () => {
+  test('runs the exec plugin again when its token is rejected', async () => {
     api.server.auth.setTokens({ 'one-hour': 'by-plugin' });
     const [plugin, token] = [path.join(api.folder, 'plugin'), path.join(api.folder, 'plugin-token')];
     await writeFile(token, 'one-hour');
@@ -192,7 +192,7 @@ describe('the daemon and its API server', () => {
     daemon = await node.spawn(
       daemonArgv(node, [...FLAGS, `--kubeconfig=${await api.kubeconfig({ token: 'secret' })}`]),
     );
-    await daemon.waitForOutput(/default\/kubernetes is served; the rest is being listed/, 60_000);
+    await daemon.waitForOutput(/default\/kubernetes is served; listing the other services/, 60_000);
     expect(await bed.client(0).probeTcp(KUBERNETES_IP, 443)).toMatchObject({ ok: true });
     // From the node itself too, whose source is masqueraded: by the rules and sets that stand already.
     expect(await node.probeTcp(KUBERNETES_IP, 443)).toMatchObject({ ok: true });
@@ -203,17 +203,54 @@ describe('the daemon and its API server', () => {
         .filter((line) => line.includes(CLUSTER_IP))
         .join('\n'),
     ).toBe(left.trim());
-    expect(daemon.output).not.toContain('first sync done');
+    expect(daemon.output).not.toContain('initial sync complete');
     api.server.faults.clear();
     api.server.dropConnections();
-    await daemon.waitForOutput(/first sync done/, 60_000);
+    await daemon.waitForOutput(/initial sync complete/, 60_000);
     await kernelHas(PODS.slice(0, 1));
     expect(await bed.client(0).probeTcp(CLUSTER_IP, 80)).toMatchObject({ ok: true });
     api.server.delete(apiService);
     api.server.delete(apiSlice);
   });
 
-  test('expired credentials: one clear line, and recovery without a restart', async () => {
+  test('when packets to the API server are dropped, the first log line names its address and the failed step', async () => {
+    const dropped = ['-p', 'tcp', '--dport', String(api.port), '-j', 'DROP'];
+    await node.exec(['iptables', '-A', 'OUTPUT', ...dropped]);
+    const flags = [...FLAGS, `--kubeconfig=${await api.kubeconfig({ token: 'secret' })}`];
+    daemon = await node.spawn(daemonArgv(node, flags));
+    await daemon.waitForOutput(/failed to list or watch/, 60_000);
+    const [first] = daemon.output
+      .split('\n')
+      .filter((line) => /^[EW]/.test(line) && !line.includes('nodePortAddresses'));
+    expect(first).toMatch(
+      /failed to list or watch nodes at the API server https:\/\/10\.210\.0\.1:\d+: no TCP connection within 8 s, and no refusal/,
+    );
+    // Nobody knows yet whether the Node is there.
+    expect(daemon.output).not.toMatch(/no Node named|reports no address/);
+    api.server.auth.setTokens({ secret: 'system:kube-proxy' });
+    await node.exec(['iptables', '-D', 'OUTPUT', ...dropped]);
+    await daemon.waitForOutput(/initial sync complete/, 60_000);
+    await kernelHas(PODS.slice(0, 1));
+  });
+
+  test('an unknown node name is reported in the log', async () => {
+    api.server.auth.setTokens({ secret: 'system:kube-proxy' });
+    const flags = [...FLAGS, '--hostname-override=nobody', `--kubeconfig=${await api.kubeconfig({ token: 'secret' })}`];
+    daemon = await node.spawn(daemonArgv(node, flags));
+    await daemon.waitForOutput(
+      /there is no Node named nobody in the cluster; waiting 30 s for it: check --host/,
+      60_000,
+    );
+    await daemon.waitForOutput(/initial sync complete/, 60_000);
+    const { stdout } = await node.exec(['curl', '-sS', 'http://127.0.0.1:10256/healthz']);
+    expect(JSON.parse(stdout)).toMatchObject({
+      healthy: true,
+      nodeEligible: false,
+      reason: 'no Node named "nobody" has been seen: check --hostname-override',
+    });
+  });
+
+  test('expired credentials are logged in one line, and replaced without a restart', async () => {
     api.server.auth.setTokens({ good: 'system:kube-proxy' });
     const tokenFile = path.join(api.folder, 'token');
     await writeFile(tokenFile, 'good');
@@ -224,7 +261,7 @@ describe('the daemon and its API server', () => {
     await everyoneRefused(from);
     expect(await livez()).toBe('200');
     expect(await bed.client(0).probeTcp(CLUSTER_IP, 80)).toMatchObject({ ok: true });
-    const said = daemon?.output.split('\n').filter((line) => line.includes('does not accept our credentials')) ?? [];
+    const said = daemon?.output.split('\n').filter((line) => line.includes('rejected our credentials')) ?? [];
     // One for all that is watched: Services, EndpointSlices, our Node.
     expect(said).toHaveLength(1);
     expect(said[0]).toMatch(/^E.*\(401: Unauthorized\): check the token or client certificate/);
@@ -234,7 +271,7 @@ describe('the daemon and its API server', () => {
     expect(daemon?.output).not.toMatch(/better|good/);
   });
 
-  test('a server that ends: the data plane serves on, livez stays 200; it comes back with another state, which is followed', async () => {
+  test('while the API server is stopped the data plane serves and /livez stays 200; its new state is followed after its return', async () => {
     api.server.auth.setTokens({ secret: 'system:kube-proxy' });
     await run({ token: 'secret' });
     await follows(PODS);
@@ -252,7 +289,7 @@ describe('the daemon and its API server', () => {
     await follows(PODS);
   });
 
-  test('a version that has expired (410) and a watch that stalls are got over', async () => {
+  test('recovers from an expired resource version (410) and from a stalled watch', async () => {
     api.server.auth.setTokens({ secret: 'system:kube-proxy' });
     await run({ token: 'secret' });
     api.server.dropConnections();

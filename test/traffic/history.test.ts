@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import fc from 'fast-check';
-import { FakeKernel } from '../../src/kernel/fake-kernel.ts';
+import { FakeKernel } from '../fake-kernel/fake-kernel.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import { createLinuxKernel } from '../../src/kernel/linux-kernel.ts';
-import type { SourceEvent } from '../../src/kube/source.ts';
+import { createLinuxKernel } from '../../src/kernel/linux/linux-kernel.ts';
+import type { SourceEvent } from '../../src/kube/objects/source.ts';
 import { runCommand } from '../bed/command.ts';
 import { anyEvent } from '../support/histories.ts';
 import { kernelText } from '../support/kernel-text.ts';

@@ -239,6 +239,15 @@ function restoreProgram(family: Family): readonly string[] {
   return [family === 4 ? 'iptables-restore' : 'ip6tables-restore', '--noflush'];
 }
 
+/** Of releases up to 1.25: who refuses clients outside the source ranges, with a mark that the kubelet's chain makes. */
+const OLDER_RULES: readonly string[] = [
+  '-A KUBE-LOAD-BALANCER -m set --match-set KUBE-LOAD-BALANCER-FW dst,dst -j KUBE-FIREWALL',
+  '-A KUBE-FIREWALL -m set --match-set KUBE-LOAD-BALANCER-SOURCE-CIDR dst,dst,src -j RETURN',
+  '-A KUBE-FIREWALL -m set --match-set KUBE-LOAD-BALANCER-SOURCE-IP dst,dst,src -j RETURN',
+  '-A KUBE-FIREWALL -j KUBE-MARK-DROP',
+];
+export const KUBELET_RULE = '-A KUBE-MARK-DROP -j MARK --set-xmark 0x8000/0x8000';
+
 /** Everything that a kube-proxy which ended, and others, have left: stale objects and foreign ones too. */
 export async function leaveKubeProxyState(node: Namespace, hashSize: number): Promise<void> {
   const entries = [...SET_ENTRIES, ...STALE_ENTRIES].map((entry) => `add ${entry}`);
@@ -260,6 +269,38 @@ export async function leaveKubeProxyState(node: Namespace, hashSize: number): Pr
       ({ from, to, comment }) => `-I ${from} -m comment --comment "${comment}" -j ${to}`,
     );
   for (const family of FAMILIES) await node.exec(restoreProgram(family), { input: ruleScript(family, jumps) });
+  const older = [':KUBE-FIREWALL - [0:0]', ':KUBE-MARK-DROP - [0:0]', ...OLDER_RULES, KUBELET_RULE];
+  await run(node, restoreProgram(4), ['*nat', ...older, 'COMMIT']);
+}
+
+/** What `kube-proxy --cleanup` does, step by step; what it could not do, for which it ends with 1. What is not there is fine. */
+export async function cleanUpAsKubeProxy(node: Namespace): Promise<readonly string[]> {
+  const attempt = (exists: string, command: string): string =>
+    `if ${exists} >/dev/null 2>&1; then ${command} 2>/dev/null || echo '${command}'; fi`;
+  const steps = ['ipvsadm -C', attempt('ip link show kube-ipvs0', 'ip link del kube-ipvs0')];
+  // KUBE-MARK-MASQ is left to whoever marks with it, too.
+  const chains = Object.entries(CHAINS).flatMap(([table, names]) =>
+    names.filter((name) => name !== 'KUBE-MARK-MASQ').map((name) => ({ table, name })),
+  );
+  for (const program of ['iptables', 'ip6tables']) {
+    for (const { table, from, to, comment } of JUMPS) {
+      const rule = `${from} -m comment --comment "${comment}" -j ${to}`;
+      steps.push(attempt(`${program} -t ${table} -C ${rule}`, `${program} -t ${table} -D ${rule}`));
+    }
+    for (const verb of ['-F', '-X']) {
+      for (const { table, name } of chains) {
+        steps.push(attempt(`${program} -t ${table} -S ${name}`, `${program} -t ${table} ${verb} ${name}`));
+      }
+    }
+  }
+  for (const family of FAMILIES) {
+    for (const [base] of SET_TYPES) {
+      const name = nameOf(base, family);
+      steps.push(attempt(`ipset list -n ${name}`, `ipset destroy ${name}`));
+    }
+  }
+  const { stdout } = await node.exec(['sh'], { input: `${steps.join('\n')}\n`, timeoutMs: 60_000 });
+  return stdout.split('\n').filter((line) => line !== '');
 }
 
 /** A sync of kube-proxy on a node that has its sets: demands of each what it demands, then rewrites its rules. */

@@ -55,7 +55,7 @@ describe(`a cluster of ${SERVICES} services`, () => {
       LOOP_STALLS: stallFile,
       NODE_OPTIONS: `--import=${path.resolve('test/traffic/loop-stalls.ts')}`,
     });
-    await daemon.waitForOutput(/first sync done/, 120_000);
+    await daemon.waitForOutput(/initial sync complete/, 120_000);
     await probe.stop(10_000);
     await daemon.stop(10_000);
     output = daemon.output;
@@ -74,7 +74,7 @@ describe(`a cluster of ${SERVICES} services`, () => {
     await rm(scratch, { recursive: true });
   });
 
-  test('all of it is in the kernel', async () => {
+  test('all services of a large cluster are in the kernel after the first sync', async () => {
     const virtualServers = (await node.exec(['ipvsadm', '-Sn'])).stdout
       .split('\n')
       .filter((line) => line.startsWith('-A'));
@@ -83,7 +83,7 @@ describe(`a cluster of ${SERVICES} services`, () => {
     expect(output).not.toContain('refused');
   });
 
-  test('/healthz and /livez answer all through the first sync', () => {
+  test('/healthz and /livez respond in time during the first sync', () => {
     expect(probes.length).toBeGreaterThan(50);
     expect(probes.filter(({ status }) => status === 0)).toEqual([]);
     expect(probes.filter(({ path: asked, status }) => asked === '/livez' && status !== 200)).toEqual([]);
@@ -92,7 +92,7 @@ describe(`a cluster of ${SERVICES} services`, () => {
     expect(inTime).toBeGreaterThanOrEqual(LIMITS.shareInTime);
   });
 
-  test('the event loop is never held up by its own work', () => {
+  test('the first sync of a large cluster never blocks the event loop', () => {
     const busy = stalls.map(({ ms, cpuMs }) => (native ? ms : Math.min(ms, cpuMs)));
     expect(Math.max(0, ...busy)).toBeLessThanOrEqual(LIMITS.loopMs);
   });
@@ -101,7 +101,7 @@ describe(`a cluster of ${SERVICES} services`, () => {
 describe('a full check', () => {
   const shape: ClusterShape = { services: 500, endpoints: 3, dualStackEvery: 3, nodePortEvery: 3, udpEvery: 4 };
 
-  test('of an unchanged kernel sends nothing that writes, and of a changed one just what is missing', async () => {
+  test('a full check writes nothing to an unchanged kernel, and only what is missing to a changed one', async () => {
     await using bench = await BenchNode.make();
     const driver = new Driver(bench.kernel);
     await driver.take(listedEvents(shape));

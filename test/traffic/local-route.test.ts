@@ -62,7 +62,7 @@ describe('light mode is switched on and off', () => {
     for (const connection of held) expect(await connection.ask()).toMatchObject({ ok: true, answeredBy: 'pod-0-0' });
   }
 
-  test('on: connections live on, the address is gone, a route stands', async () => {
+  test('switching light mode on adds a route and unbinds the address; connections continue', async () => {
     await restart();
     expect(await bound()).toContain(`inet ${VIP.v4}/32`);
     await node.ip([`route add local ${FOREIGN} dev lo table local`]);
@@ -81,7 +81,7 @@ describe('light mode is switched on and off', () => {
     await expectServed();
   });
 
-  test('a route that somebody deletes is put back by the full check', async () => {
+  test('a full check restores a deleted local route', async () => {
     await node.ip([
       'route del local 10.202.0.0/16 dev lo table local',
       'route del local fd00:202::/64 dev lo table local',
@@ -90,17 +90,17 @@ describe('light mode is switched on and off', () => {
     while ((await routes()).split('\n').length < 3 && Date.now() < deadline)
       await new Promise((r) => setTimeout(r, 100));
     await expectServed();
-    expect(daemon?.output).toMatch(/the kernel differed from the plan and was repaired.*add-route/);
+    expect(daemon?.output).toMatch(/kernel state differed from the plan and was repaired.*add-route/);
   });
 
-  test('off: the address is bound, our routes are gone, connections live on', async () => {
+  test('switching light mode off binds the address and removes our routes; connections continue', async () => {
     await restart();
     expect(await bound()).toContain(`inet ${VIP.v4}/32`);
     expect(await routes()).toBe('');
     await expectServed();
   });
 
-  test("what was somebody else's is there still; clean-up takes ours only", async () => {
+  test('clean-up removes only our routes and addresses', async () => {
     const local = async (): Promise<string> =>
       (await node.exec(['ip', 'route', 'show', 'table', 'local', 'type', 'local'])).stdout;
     expect(await local()).toContain(`local ${FOREIGN} dev lo`);

@@ -4,7 +4,7 @@ import type { ProbeRequest, ProbeResult } from '../bed/agent-protocol.ts';
 import { podGateway } from '../bed/address-plan.ts';
 import { Bed } from '../bed/bed.ts';
 import type { Namespace } from '../bed/namespace.ts';
-import { formatIp } from '../../src/net/ip.ts';
+import { formatIp } from '../../src/base/ip.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { address } from '../support/state.ts';
 import { ManifestDirectory, POD_PORT, type Protocol, nodeObjects, serviceObjects } from './cluster-objects.ts';
@@ -123,10 +123,8 @@ describe.each(RUNS)('the traffic matrix, with %s', (what, flags, wanted) => {
     );
     const answers: ProbeResult[][] = ways.map(() => []);
     for (let round = 0; round < ROUNDS; round++) {
-      const probes = ways.map(({ cell, protocol, family }, index): ProbeRequest => {
-        // Without connections to tell one from the next, only another port is sure to be scheduled anew.
-        const sourcePort = protocol === 'TCP' ? {} : { sourcePort: 20_000 + round * 1000 + index };
-        const target = { ...targetOf(cell.case.service, cell.destination, family), ...sourcePort };
+      const probes = ways.map(({ cell, protocol, family }): ProbeRequest => {
+        const target = targetOf(cell.case.service, cell.destination, family);
         return { protocol: toTransport(protocol), target, timeoutMs: PROBE_TIMEOUT_MS };
       });
       for (const [index, answer] of (await from.probeAll(probes, 32)).entries()) answers[index]?.push(answer);

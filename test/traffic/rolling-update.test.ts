@@ -6,7 +6,12 @@ import type { LoadResult, ProbeResult } from '../bed/agent-protocol.ts';
 import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { Kept, Namespace } from '../bed/namespace.ts';
+import { AddingOrder } from '../../src/diff/adding-order.ts';
+import { Yielder } from '../../src/base/yielder.ts';
+import type { Op } from '../../src/state/op.ts';
+import { transaction } from '../../src/state/transaction.ts';
 import { startDaemon } from '../support/daemon.ts';
+import { real, vsId } from '../support/state.ts';
 import {
   type EndpointShape,
   ManifestDirectory,
@@ -140,6 +145,33 @@ describe('a rolling update', () => {
     }
     return carried;
   }
+
+  test('rr begins with the real server that was added last: the first one is another one on each node, a newer one goes first', async () => {
+    const herd = { name: 'herd', clusterIp: clusterAddress(5) };
+    const all = Array.from({ length: PODS }, (_, pod) => pod);
+    await publish(herd, endpoints(all));
+    await taking(herd, all);
+    const id = vsId(herd.clusterIp.v4, SERVICE_PORT);
+    const additions = all.map((pod): Op => ({
+      kind: 'add-real-server',
+      id,
+      realServer: real(podAddress(0, pod).v4, 1, POD_PORT),
+    }));
+    const tx = await new Yielder().finish(
+      new AddingOrder({ nodeName: 'node-0', scheduler: 'rr' }).arrange(transaction(additions)),
+    );
+    const added = tx.ops.map((op) => `pod-0-${additions.indexOf(op)}`);
+    const answers: string[] = [];
+    for (const _ of all) answers.push(who(await client.probeTcp(herd.clusterIp.v4, SERVICE_PORT)));
+    expect(answers).toEqual(added.toReversed());
+    // Nobody has connected yet: whoever comes alone is the first of the list.
+    const idle = { name: 'idle', clusterIp: clusterAddress(6) };
+    for (const pods of [[3], [3, 1], [3, 1, 2]]) {
+      await publish(idle, endpoints(pods));
+      await taking(idle, pods);
+    }
+    expect(who(await client.probeTcp(idle.clusterIp.v4, SERVICE_PORT))).toBe('pod-0-2');
+  });
 
   test('all endpoints replaced twice under load: no request fails', async () => {
     const most = await capacity();

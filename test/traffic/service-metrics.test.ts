@@ -49,7 +49,7 @@ async function connect(address: string, port: number, times: number): Promise<vo
   for (let i = 0; i < times; i++) expect(await client.probeTcp(address, port)).toMatchObject({ ok: true });
 }
 
-test('after n connections the scrape says n, whichever way they came in', async () => {
+test('after n connections to a Service a scrape reports n, for each kind of address', async () => {
   expect(await scraped('connections_total')).toBe(0);
   await connect('10.202.0.10', 80, 3);
   expect(await settled('connections_total', 3)).toBe(3);
@@ -66,14 +66,14 @@ test('after n connections the scrape says n, whichever way they came in', async 
   expect(await scraped('active_connections')).toBe(0);
 });
 
-test('the kernel, read by ipvsadm, says the same', async () => {
+test('Service metrics equal the counters that ipvsadm prints', async () => {
   const { stdout } = await node.exec(['ipvsadm', '-Ln', '--stats', '--exact']);
   const ours = stdout.split('\n').filter((line) => /^TCP .*:(80|30080) /.test(line));
   const total = ours.reduce((sum, line) => sum + Number(line.trim().split(/\s+/)[2]), 0);
   expect(total).toBe(await scraped('connections_total'));
 });
 
-test('those of the real servers add up to those of the port', async () => {
+test('metrics of real servers add up to those of the Service port', async () => {
   const servers = ['10.201.0.10:8080', '10.201.0.11:8080', '[fd00:201::10]:8080', '[fd00:201::11]:8080'];
   const ofServers = async (name: string): Promise<number[]> => {
     const port = `kubeipvs_real_server_${name}{namespace="default",service="web",port_name="http",protocol="TCP"`;
@@ -95,14 +95,14 @@ test('those of the real servers add up to those of the port', async () => {
   expect((await ofServers('connections_total')).slice(2)).toEqual([1, 1]);
 });
 
-test('counters that somebody zeroes go on', async () => {
+test('Service metrics do not decrease when another program zeroes the kernel’s counters', async () => {
   await node.exec(['ipvsadm', '-Z']);
   expect(await scraped('connections_total')).toBe(7);
   await connect('10.202.0.10', 80, 2);
   expect(await settled('connections_total', 9)).toBe(9);
 });
 
-test('where estimation is stopped the counters stand still, and the scrape says so; started again, nothing is lost', async () => {
+test('with estimation stopped the counters do not change and the scrape says so; after a restart of it nothing is lost', async () => {
   const estimate = async (run: 0 | 1): Promise<void> => node.sysctl({ 'net.ipv4.vs.run_estimation': run });
   expect(await scrapedSeries('kubeipvs_estimation_enabled')).toBe(1);
   await estimate(0);

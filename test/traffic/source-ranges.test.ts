@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals
 import { clientAddress, clusterAddress, externalAddress, podAddress } from '../bed/address-plan.ts';
 import type { LoadResult, Transport } from '../bed/agent-protocol.ts';
 import { Bed } from '../bed/bed.ts';
+import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
 import { startDaemon } from '../support/daemon.ts';
 import {
@@ -27,6 +28,9 @@ const SERVICE: ServiceShape = {
   loadBalancerIp: VIP,
   endpoints: [0, 1].map((pod) => ({ addresses: podAddress(0, pod), node: 0 })),
 };
+
+const DENY = 'KUBE-LOAD-BALANCER-FW';
+const DENY_6 = 'KUBE-6-LOAD-BALANCER-FW';
 
 /** Clients 0 and 1 are neighbours: a prefix that holds both still leaves client 2 out. */
 const [ALLOWED, FORBIDDEN] = [0, 2];
@@ -80,6 +84,7 @@ describe('source ranges', () => {
   let bed: Bed;
   let node: Namespace;
   let directory: ManifestDirectory;
+  let daemon: LongProcess;
 
   beforeAll(async () => {
     directory = await ManifestDirectory.create();
@@ -90,12 +95,7 @@ describe('source ranges', () => {
     await Promise.all(
       [0, 1].flatMap((index) => [bed.pod(0, index).serveTcp(POD_PORT), bed.pod(0, index).serveUdp(POD_PORT)]),
     );
-    await startDaemon(node, [
-      '--ipvs-scheduler=rr',
-      '--ipvs-min-sync-period=0s',
-      '--cluster-cidr=10.201.0.0/16,fd00:201::/48',
-      `--manifests=${directory.path}`,
-    ]);
+    daemon = await start('30s');
   });
 
   afterAll(async () => {
@@ -103,12 +103,36 @@ describe('source ranges', () => {
     await directory[Symbol.asyncDispose]();
   });
 
+  function start(syncPeriod: string): Promise<LongProcess> {
+    return startDaemon(node, [
+      '--ipvs-scheduler=rr',
+      '--ipvs-min-sync-period=0s',
+      `--ipvs-sync-period=${syncPeriod}`,
+      '--cluster-cidr=10.201.0.0/16,fd00:201::/48',
+      `--manifests=${directory.path}`,
+    ]);
+  }
+
+  /** Ends the daemon without a word, and does something to the kernel before the next one. */
+  async function restartAfter(script: string): Promise<void> {
+    daemon.signal('SIGKILL');
+    expect(await daemon.ended(10_000)).toBe(true);
+    await node.exec(['sh', '-ec', script]);
+    daemon = await start('3s');
+  }
+
   async function publish(change: Partial<ServiceShape>): Promise<void> {
     await directory.write('guarded', serviceObjects({ ...SERVICE, ...change }));
   }
 
   async function kernelLists(text: string, command: readonly string[]): Promise<boolean> {
     return (await node.exec(command)).stdout.includes(text);
+  }
+
+  /** Virtual servers at the load balancer IPs. */
+  async function served(): Promise<string[]> {
+    const lines = (await node.exec(['ipvsadm', '-Sn'])).stdout.split('\n');
+    return lines.filter((line) => line.startsWith('-A') && [VIP.v4, VIP.v6].some((vip) => line.includes(vip)));
   }
 
   async function reached(update: number): Promise<void> {
@@ -134,7 +158,7 @@ describe('source ranges', () => {
     expect({ ...allowed, sent: 0 }).toEqual({ sent: 0, answered: allowed.sent, failed: 0 });
   });
 
-  test('the VIP comes and goes ten times: it is never open, not even at first', async () => {
+  test('a VIP with source ranges that is added and removed ten times is never open to others', async () => {
     const outside = knock(bed.client(FORBIDDEN), 1000);
     const virtualServer = `${VIP.v4}:${SERVICE_PORT}`;
     const services = ['ipvsadm', '-Sn'];
@@ -152,7 +176,56 @@ describe('source ranges', () => {
     expect(forbidden.answered).toBe(0);
   });
 
-  test('and without ranges that same client is let in', async () => {
+  test('deny sets of another type at a start are replaced, and no allowed client notices', async () => {
+    await publish({ sourceRanges: rangesOf(0) });
+    await reached(0);
+    // A start takes all of the processor: late is not cut off.
+    const inside = knock(bed.client(ALLOWED), 10_000);
+    await restartAfter(`${remakeDenySet(4, 'hash:ip,port,ip')}; ${remakeDenySet(6, 'hash:ip,port,ip family inet6')}`);
+    const outside = knock(bed.client(FORBIDDEN), 1000);
+    const [allowed, forbidden] = [await inside.stop(), await outside.stop()];
+    expect({ ...allowed, sent: 0 }).toEqual({ sent: 0, answered: allowed.sent, failed: 0 });
+    expect({ ...forbidden, sent: 0 }).toEqual({ sent: 0, answered: 0, failed: forbidden.sent });
+    expect(daemon.output).toMatch(/ipset KUBE-6-LOAD-BALANCER-FW had type hash:ip,port,ip and was replaced/);
+    const sets = (await node.exec(['ipset', 'save', '-t'])).stdout;
+    expect(sets).toMatch(/^create KUBE-LOAD-BALANCER-FW hash:ip,port /m);
+    expect(sets).not.toContain('~');
+  });
+
+  test('no virtual server is served without its deny entry: with a foreign set, and with a full set that cannot grow', async () => {
+    const twin = 'KUBE~6-LOAD-BALANCER-FW';
+    const fill = Array.from({ length: 300 }, (_, i) => `add ${DENY_6} 2001:db8::${(i + 1).toString(16)},tcp:1`);
+    await restartAfter(
+      [
+        remakeDenySet(4, 'hash:ip,port,ip'),
+        `iptables -A FORWARD -m set --match-set ${DENY} dst,dst,dst -j ACCEPT`,
+        remakeDenySet(6, 'hash:ip,port family inet6 maxelem 64'),
+        // As far as it takes them.
+        `printf '${fill.join('\\n')}\\n' | ipset restore 2>/dev/null || true`,
+        `ipset create ${twin} hash:net family inet6; ip6tables -A FORWARD -m set --match-set ${twin} dst -j ACCEPT`,
+      ].join('; '),
+    );
+    expect(await served()).toEqual([]);
+    expect(daemon.output).toContain('iptables-save | grep KUBE-LOAD-BALANCER-FW');
+    expect(daemon.output).not.toContain('--cleanup');
+    const outside = knock(bed.client(FORBIDDEN), 1000);
+    await sleep(4000);
+    expect(await served()).toEqual([]);
+    await node.exec([
+      'sh',
+      '-ec',
+      `iptables -D FORWARD -m set --match-set ${DENY} dst,dst,dst -j ACCEPT;` +
+        `ip6tables -D FORWARD -m set --match-set ${twin} dst -j ACCEPT`,
+    ]);
+    await expectSoon(async () => (await served()).length === 4, 30_000);
+    for (const address of [VIP.v4, VIP.v6]) {
+      expect(await bed.client(ALLOWED).probeTcp(address, SERVICE_PORT)).toMatchObject({ ok: true });
+    }
+    const forbidden = await outside.stop();
+    expect({ ...forbidden, sent: 0 }).toEqual({ sent: 0, answered: 0, failed: forbidden.sent });
+  });
+
+  test('without source ranges the forbidden client gets in', async () => {
     await publish({});
     await expectSoon(async () => (await bed.client(FORBIDDEN).probeTcp(VIP.v4, SERVICE_PORT)).ok);
     for (const address of [VIP.v4, VIP.v6]) {
@@ -163,10 +236,19 @@ describe('source ranges', () => {
   });
 });
 
-async function expectSoon(condition: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + 10_000;
+/** Shell: a deny set becomes one of another type that rules refer to. The rules are taken out and put back. */
+function remakeDenySet(family: 4 | 6, set: string): string {
+  const [program, name] = family === 4 ? ['iptables', DENY] : ['ip6tables', DENY_6];
+  const tables = ['filter', 'mangle'];
+  const each = (act: string): string => tables.map((table) => `${program} -t ${table} ${act}`).join('; ');
+  const rule = `-A KUBE-PROXY-FIREWALL -m set --match-set ${name} dst,dst -j KUBE-SOURCE-RANGES-FIREWALL`;
+  return `${each('-F KUBE-PROXY-FIREWALL')}; ipset destroy ${name}; ipset create ${name} ${set}; ${each(rule)}`;
+}
+
+async function expectSoon(condition: () => Promise<boolean>, withinMs = 10_000): Promise<void> {
+  const deadline = performance.now() + withinMs;
   while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error('not within 10 s');
+    if (performance.now() > deadline) throw new Error(`not within ${withinMs} ms`);
     await sleep(20);
   }
 }

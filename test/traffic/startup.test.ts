@@ -55,7 +55,7 @@ describe('a start', () => {
     return found;
   }
 
-  const NOTHING = {
+  const EMPTY = {
     'ipvsadm -Sn': '',
     'ipset save': '',
     'iptables-save': '',
@@ -63,7 +63,7 @@ describe('a start', () => {
     'ip -brief link show type dummy': '',
   };
 
-  test('with a scheduler that the kernel does not have names its module and leaves nothing behind', async () => {
+  test('a start with a scheduler that the kernel lacks names its module and leaves nothing behind', async () => {
     const sysctls = async (): Promise<string> =>
       (await node.exec(['sysctl', 'net.ipv4.vs.conntrack', 'net.ipv4.vs.expire_nodest_conn'])).stdout;
     const before = await sysctls();
@@ -75,24 +75,27 @@ describe('a start', () => {
         'E the kernel has no IPVS scheduler nosuch: is the module ip_vs_nosuch missing? Run `modprobe ip_vs_nosuch` on the node',
       ],
     });
-    expect(await holdings()).toEqual(NOTHING);
+    expect(await holdings()).toEqual(EMPTY);
     expect(await sysctls()).toBe(before);
   });
 
-  test('with --bind-address-hard-fail and a port that is taken says which, and leaves nothing behind', async () => {
+  test('a start with --bind-address-hard-fail and a port in use names the port and leaves nothing behind', async () => {
     // The port is taken inside the node: by a server of its agent.
     await node.serveTcp(10_256);
     const { status, stderr } = await start('--bind-address-hard-fail');
     expect(status).toBe(1);
     expect(linesOf(stderr)).toEqual([
       expect.stringMatching(
+        /^I kube-ipvs-proxy started .* mode="ipvs" .* families=\["IPv4".* kernel=".*" .* manifests="/,
+      ),
+      expect.stringMatching(
         /^E the health server cannot listen on 0\.0\.0\.0:10256: listen EADDRINUSE.*; free the port, choose another address, or drop --bind-address-hard-fail$/,
       ),
     ]);
-    expect(await holdings()).toEqual(NOTHING);
+    expect(await holdings()).toEqual(EMPTY);
   });
 
-  test('that counts on pod CIDRs which our Node does not have says so, and leaves nothing behind', async () => {
+  test('a start that needs pod CIDRs, without any in the Node, names the problem and leaves nothing behind', async () => {
     const argv = daemonArgv(node, [
       '--manifests=manifests/demo',
       '--hostname-override=another-node',
@@ -101,13 +104,13 @@ describe('a start', () => {
     const { status, stderr } = await runToEnd(['ip', 'netns', 'exec', node.netns, ...argv], { timeoutMs: 60_000 });
     expect(status).toBe(1);
     expect(linesOf(stderr).filter((line) => !line.startsWith('I '))).toEqual([
-      'E detectLocalMode NodeCIDR needs spec.podCIDRs in our Node object, and there are none: let the controller manager ' +
-        'allocate them (--allocate-node-cidrs), or choose another --detect-local-mode',
+      'E detectLocalMode NodeCIDR needs spec.podCIDRs in our Node object, and there is no Node named another-node: check ' +
+        '--hostname-override against kubectl get nodes',
     ]);
-    expect(await holdings()).toEqual(NOTHING);
+    expect(await holdings()).toEqual(EMPTY);
   });
 
-  test('without the addon says how to build it', async () => {
+  test('a start without the addon names the command that builds it', async () => {
     const program = path.join(folder, 'kube-ipvs-proxy.mjs');
     await cp(PROGRAM, program);
     await cp(PROGRAM.replace(/mjs$/, 'js'), program.replace(/mjs$/, 'js'));
@@ -123,22 +126,22 @@ describe('a start', () => {
           'Node.js and on the kind of machine that is to run it',
       ],
     });
-    expect(await holdings()).toEqual(NOTHING);
+    expect(await holdings()).toEqual(EMPTY);
   });
 
-  test('without its manifest directory says so, writes nothing, and begins when the directory comes', async () => {
+  test('a start without its manifest directory warns, writes nothing, and continues when the directory appears', async () => {
     const directory = path.join(folder, 'late');
     const daemon = await node.spawn(daemonArgv(node, [`--manifests=${directory}`]));
     await daemon.waitForOutput(
-      /cannot read manifest directory .*late: it does not exist; nothing is programmed until it can be read/,
+      /failed to read manifest directory .*late: it does not exist; nothing is programmed until it can be read/,
       60_000,
     );
     await new Promise((resolve) => setTimeout(resolve, 3_000));
     expect(daemon.exit).toBeUndefined();
-    expect(await holdings()).toEqual(NOTHING);
+    expect(await holdings()).toEqual(EMPTY);
     await cp('manifests/demo', directory, { recursive: true });
-    await daemon.waitForOutput(/first sync done/, 60_000);
+    await daemon.waitForOutput(/initial sync complete/, 60_000);
     expect((await node.exec(['ipvsadm', '-Sn'])).stdout).toContain('-A -t 10.202.0.10:80 -s rr');
-    expect(daemon.output.match(/cannot read manifest directory/g)).toHaveLength(1);
+    expect(daemon.output.match(/failed to read manifest directory/g)).toHaveLength(1);
   });
 });

@@ -6,6 +6,7 @@ import type { LoadResult, ProbeResult, Transport } from '../bed/agent-protocol.t
 import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { KeptConnection, Namespace } from '../bed/namespace.ts';
+import { patient } from '../bed/patience.ts';
 import { daemonArgv, startDaemon } from '../support/daemon.ts';
 import {
   ADDRESSES,
@@ -13,14 +14,16 @@ import {
   FOREIGN_SETS,
   FOREIGN_VIRTUAL_SERVERS,
   JUMPS,
+  KUBELET_RULE,
   SET_ENTRIES,
   VIRTUAL_SERVERS,
+  cleanUpAsKubeProxy,
   leaveKubeProxyState,
   setCreations,
   syncAsKubeProxy,
 } from './kube-proxy-state.ts';
 
-jest.setTimeout(240_000);
+jest.setTimeout(patient(240_000));
 
 /** Larger than any set begins with: a set that is made anew would lose it. */
 const HASH_SIZE = 4096;
@@ -155,10 +158,20 @@ describe('a node that kube-proxy in ipvs mode served is taken over, and given ba
     for (const [name, count] of before) expect([name, (after.get(name) ?? 0) >= count]).toEqual([name, true]);
   });
 
-  test('what was wanted is adopted, what was not is gone, what is others’ is untouched', async () => {
+  test('a take-over adopts wanted objects, removes leftovers and does not touch foreign objects', async () => {
     expect(sorted(await lines('ipvsadm', '-Sn'))).toEqual(sorted([...VIRTUAL_SERVERS, ...FOREIGN_VIRTUAL_SERVERS]));
     expect(await boundAddresses(node)).toEqual(sorted(ADDRESSES));
-    const saved = await lines('ipset', 'save');
+    // Adopted with our flags, so that the node never chooses one as source address; the interface stays down.
+    const bound = (await lines('ip', '-o', '-6', 'addr', 'show', 'dev', 'kube-ipvs0')).filter((line) =>
+      / fd00/.test(line),
+    );
+    expect(bound.filter((line) => !/ nodad deprecated .* preferred_lft 0sec/.test(line.replaceAll('\\', ' ')))).toEqual(
+      [],
+    );
+    expect(bound.length).toBeGreaterThan(0);
+    expect(await lines('ip', '-o', 'link', 'show', 'dev', 'kube-ipvs0', 'up')).toEqual([]);
+    // But for a set that kube-proxy does not know.
+    const saved = (await lines('ipset', 'save')).filter((line) => !/ KUBE-(?:6-)?NODE-PORT-IP /.test(line));
     expect(sorted(saved.filter((line) => line.startsWith('add ')))).toEqual(
       sorted([
         ...SET_ENTRIES.map((entry) => `add ${entry}`),
@@ -174,14 +187,14 @@ describe('a node that kube-proxy in ipvs mode served is taken over, and given ba
     expect(foreignRules).toHaveLength(FOREIGN_RULES.length);
   });
 
-  test('each jump stands once, and full checks find nothing to mend', async () => {
+  test('after a take-over each jump exists once, and full checks find no drift', async () => {
     const jumps = (await lines('iptables-save', '-t', 'nat')).concat(await lines('iptables-save', '-t', 'filter'));
     for (const { from, to, comment } of JUMPS) {
       const jump = `-A ${from} -m comment --comment "${comment}" -j ${to}`;
       expect(jumps.filter((line) => line === jump)).toEqual([jump]);
     }
     await daemon.waitForOutput(/synced.*kind="?full(.|\n)*synced.*kind="?full/, 30_000);
-    expect(daemon.output).not.toMatch(/refused|differed from the plan|put back/);
+    expect(daemon.output).not.toMatch(/refused|differed from the plan|restored/);
   });
 
   test('after SIGTERM a kube-proxy finds its own state, and its sync under load breaks nothing', async () => {
@@ -197,7 +210,7 @@ describe('a node that kube-proxy in ipvs mode served is taken over, and given ba
     expect(await foreignRulesOf(node)).toEqual(foreignRules);
   });
 
-  test('and taken once more under load, from a kube-proxy that came in between', async () => {
+  test('a second take-over under load, after kube-proxy has run again, breaks nothing', async () => {
     await underLoad(async () => {
       daemon = await startDaemon(node, flags());
     });
@@ -206,15 +219,39 @@ describe('a node that kube-proxy in ipvs mode served is taken over, and given ba
     expect(daemon.exit).toBe(0);
   });
 
-  test('--cleanup takes what is ours and kube-proxy’s, and nothing of others', async () => {
+  test('--cleanup removes our objects and kube-proxy’s, and no foreign ones', async () => {
     await node.exec(daemonArgv(node, ['--cleanup']), { timeoutMs: 60_000 });
     expect(sorted(await lines('ipvsadm', '-Sn'))).toEqual(sorted(FOREIGN_VIRTUAL_SERVERS));
     expect(sorted((await lines('ipset', 'save')).map(withoutOwnDetails))).toEqual(sorted(FOREIGN_SETS));
     expect(await foreignRulesOf(node)).toEqual(foreignRules);
-    const left = (await lines('iptables-save')).filter((line) => line.includes('KUBE-'));
-    expect(left.filter((line) => !line.includes('KUBE-FIREWALL'))).toEqual([]);
-    expect((await node.exec(['ip', '-o', 'link'])).stdout).not.toContain('kube-ipvs0');
+    await expectNothingLeft();
   });
+
+  test('kube-proxy --cleanup finds nothing after ours; ours removes what kube-proxy’s leaves', async () => {
+    expect(await cleanUpAsKubeProxy(node)).toEqual([]);
+    daemon = await startDaemon(node, flags());
+    await daemon.stop(10_000);
+    // Chains that it does not know hold these sets.
+    const refused = await cleanUpAsKubeProxy(node);
+    expect(refused).toContain('ipset destroy KUBE-CLUSTER-IP');
+    expect(refused.filter((command) => !command.startsWith('ipset destroy KUBE-'))).toEqual([]);
+    await node.exec(daemonArgv(node, ['--cleanup']), { timeoutMs: 60_000 });
+    await expectNothingLeft();
+    expect(await cleanUpAsKubeProxy(node)).toEqual([]);
+  });
+
+  async function expectNothingLeft(): Promise<void> {
+    expect(sorted((await lines('ipset', 'save')).map(withoutOwnDetails))).toEqual(sorted(FOREIGN_SETS));
+    const left = (await lines('iptables-save')).filter((line) => line.includes('KUBE-'));
+    // In table nat KUBE-FIREWALL was kube-proxy's, in table filter it is the kubelet's, and so is KUBE-MARK-DROP.
+    const ofKubelet = FOREIGN_RULES.map(([, rule]) => rule).filter((rule) => rule.includes('KUBE-'));
+    expect(sorted(left.filter((line) => line.startsWith('-A')))).toEqual(sorted([...ofKubelet, KUBELET_RULE]));
+    expect(left.filter((line) => line.startsWith(':')).map((line) => line.split(' ')[0])).toEqual(
+      expect.arrayContaining([':KUBE-FIREWALL', ':KUBE-MARK-DROP']),
+    );
+    expect(left.filter((line) => line.startsWith(':'))).toHaveLength(2);
+    expect((await node.exec(['ip', '-o', 'link'])).stdout).not.toContain('kube-ipvs0');
+  }
 });
 
 function sorted(list: readonly string[]): readonly string[] {

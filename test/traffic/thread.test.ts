@@ -5,9 +5,10 @@ import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals
 import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
+import { patient } from '../bed/patience.ts';
 import { startDaemon } from '../support/daemon.ts';
 
-jest.setTimeout(180_000);
+jest.setTimeout(patient(180_000));
 
 /** Everything that a client can do with the demo's services, through the bundled daemon, seen with the system's own tools. */
 describe('the thread: manifests to packets', () => {
@@ -71,7 +72,7 @@ describe('the thread: manifests to packets', () => {
     expect(lines.filter((line) => line.includes('127.0.0.1') || line.includes('[::1]'))).toEqual([]);
   });
 
-  test('addresses are bound to kube-ipvs0, sets and rules stand under their names', async () => {
+  test('addresses are bound to kube-ipvs0, and sets and rules have kube-proxy’s names', async () => {
     const { stdout } = await node.exec(['ip', '-j', 'addr', 'show', 'dev', 'kube-ipvs0']);
     const [device] = JSON.parse(stdout) as [{ addr_info: { local: string; prefixlen: number; scope: string }[] }];
     const bound = device.addr_info.filter(({ scope }) => scope !== 'link').map((a) => `${a.local}/${a.prefixlen}`);
@@ -123,7 +124,7 @@ describe('the thread: manifests to packets', () => {
     await expectSoon(async () => (await ipvsadm()).includes('-a -t 10.202.0.10:80 -r 10.201.0.11:8080 -m -w 1'));
   });
 
-  test('health and metrics tell the truth', async () => {
+  test('/healthz, /livez and /metrics report the state of the node', async () => {
     const livez = await node.exec(['curl', '-sS', 'http://127.0.0.1:10256/livez']);
     expect(JSON.parse(livez.stdout)).toMatchObject({ healthy: true });
     const mode = await node.exec(['curl', '-sS', 'http://127.0.0.1:10249/proxyMode']);
@@ -150,9 +151,9 @@ describe('the thread: manifests to packets', () => {
 });
 
 async function expectSoon(condition: () => Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 15_000;
+  const deadline = Date.now() + patient(15_000);
   while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error('not within 15 s');
+    if (Date.now() > deadline) throw new Error(`not within ${patient(15)} s`);
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }

@@ -1,4 +1,4 @@
-import type { IpFamily } from '../../net/ip.ts';
+import type { IpFamily } from '../../base/ip.ts';
 
 /** linux/socket.h: AF_UNSPEC, AF_INET, AF_INET6. */
 export const AF_UNSPEC = 0;
@@ -9,7 +9,7 @@ export function addressFamily(family: IpFamily): number {
   return family === 4 ? AF_INET : AF_INET6;
 }
 
-/** undefined for every other family. */
+/** Returns undefined for every other family. */
 export function ipFamily(addressFamily: number): IpFamily | undefined {
   return addressFamily === AF_INET ? 4 : addressFamily === AF_INET6 ? 6 : undefined;
 }

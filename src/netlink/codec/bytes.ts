@@ -1,7 +1,7 @@
 import { endianness } from 'node:os';
 
-// Plain indexing instead of a DataView: a dump holds thousands of small messages, and a view for each would be garbage.
-// Callers have checked the bounds, so the element is always there.
+// Indexes the bytes without a DataView: a dump has thousands of small messages, and each view would become garbage.
+// Callers check the bounds, so every element exists.
 
 /** Host order (little-endian: see requireLittleEndian). */
 export function readU16(bytes: Uint8Array, at: number): number {
@@ -25,7 +25,7 @@ export function readBe32(bytes: Uint8Array, at: number): number {
 
 const UTF8 = new TextDecoder();
 
-/** Text up to the first NUL or `end`. */
+/** Reads text up to the first NUL or `end`. */
 export function readText(bytes: Uint8Array, start: number, end: number): string {
   let text = '';
   for (let at = start; at < end; at++) {
@@ -43,7 +43,7 @@ function readUtf8(bytes: Uint8Array, start: number, end: number): string {
   return UTF8.decode(nul < 0 ? payload : payload.subarray(0, nul));
 }
 
-/** Netlink speaks the host's byte order and this codec only little-endian: call once before the first socket is opened. */
+/** Netlink uses host byte order; this codec supports only little-endian. Call before opening the first socket. */
 export function requireLittleEndian(): void {
   if (endianness() !== 'LE') throw new Error('netlink: only little-endian machines (x86-64, arm64) are supported');
 }

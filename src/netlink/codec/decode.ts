@@ -3,7 +3,7 @@ import { DecodeError } from './decode-error.ts';
 import { ATTRIBUTE_HEADER_SIZE, NLA_TYPE_MASK, align4 } from './flags.ts';
 import type { CompiledRow, Decoded, Rows, Table } from './table.ts';
 
-/** The end of the attribute at `at`, without padding; a DecodeError where it has no room before `end`. */
+/** Returns the end of the attribute at `at`, without padding. Throws a DecodeError if it exceeds `end`. */
 function attributeEnd(bytes: Uint8Array, at: number, end: number): number {
   if (end - at < ATTRIBUTE_HEADER_SIZE) throw new DecodeError('attribute', at, `${end - at} bytes left over`);
   const length = readU16(bytes, at);
@@ -20,8 +20,8 @@ function checkRange(bytes: Uint8Array, start: number, end: number): void {
 }
 
 /**
- * Decodes the attributes between `start` and `end` into a new object. Attributes that the table does not have are skipped; of
- * one that comes twice the last counts, as in the kernel.
+ * Decodes the attributes between `start` and `end` into a new object. Skips attributes that are not in the table. If an
+ * attribute is repeated, the last one is used, as in the kernel.
  */
 export function decode<R extends Rows>(table: Table<R>, bytes: Uint8Array, start = 0, end = bytes.length): Decoded<R> {
   checkRange(bytes, start, end);
@@ -46,7 +46,7 @@ function readRow({ row }: CompiledRow, bytes: Uint8Array, start: number, end: nu
   return row.kind.read(bytes, start, end);
 }
 
-/** Calls back for each attribute: its id without flags, and where its payload starts and ends. */
+/** Calls `visit` for each attribute, with its id (without flags) and the bounds of its payload. */
 export function forEachAttribute(
   bytes: Uint8Array,
   start: number,
@@ -61,7 +61,7 @@ export function forEachAttribute(
   }
 }
 
-/** Where the payload of the first attribute with this id starts; -1 where there is none. Its end: `payloadEnd`. */
+/** Returns the start of the payload of the first attribute with this id, or -1. */
 export function findPayload(bytes: Uint8Array, start: number, end: number, id: number): number {
   checkRange(bytes, start, end);
   for (let at = start; at < end;) {
@@ -72,7 +72,7 @@ export function findPayload(bytes: Uint8Array, start: number, end: number, id: n
   return -1;
 }
 
-/** The end of the payload that `findPayload` found. */
+/** Returns the end of the payload that `findPayload` found. */
 export function payloadEnd(bytes: Uint8Array, start: number): number {
   return start - ATTRIBUTE_HEADER_SIZE + readU16(bytes, start - ATTRIBUTE_HEADER_SIZE);
 }

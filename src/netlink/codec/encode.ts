@@ -14,7 +14,7 @@ export function encode<R extends Rows>(writer: MessageWriter, table: Table<R>, v
   }
 }
 
-/** Appends one attribute that holds those of `value`. */
+/** Appends a nested attribute that contains the attributes of `value`. */
 export function encodeNest<R extends Rows>(
   writer: MessageWriter,
   id: number,

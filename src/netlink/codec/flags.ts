@@ -1,15 +1,15 @@
-/** Flags of a message header. linux/netlink.h: NLM_F_*. The modifiers share bits: their meaning depends on the verb. */
+/** Flags of a message header. linux/netlink.h: NLM_F_*. Bits from 0x100 on differ between GET and NEW. */
 export const NLM_F_REQUEST = 0x01;
 export const NLM_F_ACK = 0x04;
-/** A dump was interrupted by a change: what it returned may be inconsistent. */
+/** The state changed during a dump: its result may be inconsistent. */
 export const NLM_F_DUMP_INTR = 0x10;
 /** For GET: NLM_F_ROOT | NLM_F_MATCH. */
 export const NLM_F_DUMP = 0x300;
-/** For NEW: overwrite what exists. */
+/** For NEW: replace an existing object. */
 export const NLM_F_REPLACE = 0x100;
-/** For NEW: fail with EEXIST on what exists. */
+/** For NEW: fail with EEXIST if the object exists. */
 export const NLM_F_EXCL = 0x200;
-/** For NEW: make it where it does not exist. */
+/** For NEW: create the object if it does not exist. */
 export const NLM_F_CREATE = 0x400;
 
 /** Flags in the type of an attribute. linux/netlink.h: NLA_F_*. */

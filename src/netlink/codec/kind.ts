@@ -1,18 +1,23 @@
-import { type Ip4, type IpAddress, type IpFamily, ip4FromBytes, ip6FromBytes } from '../../net/ip.ts';
+import { type Ip4, type IpAddress, type IpFamily, formatIp, ip4FromBytes, ip6FromBytes } from '../../base/ip.ts';
 import { readBe16, readBe32, readText, readU16, readU32 } from './bytes.ts';
 import { NLA_F_NET_BYTEORDER } from './flags.ts';
 import type { MessageWriter } from './message-writer.ts';
+import type { Rows, Table } from './table.ts';
 
 /** How the payload of an attribute is written (from a W) and read (as a T). */
 export interface Kind<T, W = T> {
-  /** Length of the payload in bytes, which the decoder insists on; undefined where it varies. */
+  /** Required length of the payload in bytes; undefined if it varies. */
   readonly size: number | undefined;
-  /** NLA_F_* bits that belong into the type of the attribute. */
+  /** NLA_F_* bits to set in the attribute type. */
   readonly flags: number;
   /** Appends the payload, without padding. */
   write(writer: MessageWriter, value: W): void;
-  /** Reads the payload from `start` up to `end`; the length has been checked against `size`. */
+  /** Reads the payload from `start` up to `end`. The caller has checked the length against `size`. */
   read(bytes: Uint8Array, start: number, end: number): T;
+  /** Formats the value for the trace. Default: String(). */
+  show?(value: T): string;
+  /** Returns the table of the nested attributes, for the trace. */
+  inner?(bytes: Uint8Array, start: number, end: number): Table<Rows>;
 }
 
 export const u8: Kind<number> = {
@@ -70,7 +75,7 @@ export const be32: Kind<number> = {
   read: readBe32,
 };
 
-/** Text with a NUL behind it; read up to the first NUL, or to the end where there is none. */
+/** Text, written with a terminating NUL and read up to the first NUL or the end. */
 export const text: Kind<string> = {
   size: undefined,
   flags: 0,
@@ -78,7 +83,7 @@ export const text: Kind<string> = {
   read: readText,
 };
 
-/** Bytes as they are. What is read is a view into the reply, not a copy. */
+/** Raw bytes. Reading returns a view into the reply, not a copy. */
 export const raw: Kind<Uint8Array> = {
   size: undefined,
   flags: 0,
@@ -93,10 +98,11 @@ export function address(family: IpFamily): Kind<IpAddress> {
     flags: 0,
     write: (writer, value) => writer.address(value),
     read: family === 4 ? (bytes, start) => readBe32(bytes, start) as Ip4 : ip6FromBytes,
+    show: formatIp,
   };
 }
 
-/** union nf_inet_addr (linux/netfilter.h): always 16 bytes, of which an IPv4 address takes the first 4. */
+/** union nf_inet_addr (linux/netfilter.h): always 16 bytes; an IPv4 address is in the first 4. */
 export function inetAddress(family: IpFamily): Kind<IpAddress> {
   return {
     size: 16,
@@ -106,10 +112,11 @@ export function inetAddress(family: IpFamily): Kind<IpAddress> {
       if (family === 4) writer.zeros(12);
     },
     read: family === 4 ? ip4FromBytes : ip6FromBytes,
+    show: formatIp,
   };
 }
 
-/** The same payload, marked as being in network order (NLA_F_NET_BYTEORDER), which ipset insists on. */
+/** Returns the kind with NLA_F_NET_BYTEORDER set, which ipset requires. */
 export function marked<T>(kind: Kind<T>): Kind<T> {
   return { ...kind, flags: kind.flags | NLA_F_NET_BYTEORDER };
 }

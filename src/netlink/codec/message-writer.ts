@@ -1,21 +1,21 @@
-import { type IpAddress, isIp4 } from '../../net/ip.ts';
+import { type IpAddress, isIp4 } from '../../base/ip.ts';
 import { NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, align4 } from './flags.ts';
 
-/** Where a batch is cut into segments: one segment is one sendmsg, at most SO_SNDBUF bytes. */
+/** Limits of a segment of a batch. A segment is sent with one sendmsg, so it is at most SO_SNDBUF bytes. */
 export interface SegmentLimits {
   readonly messages: number;
   /** Bytes; a single message may be larger. */
   readonly bytes: number;
 }
 
-// Few enough that the error replies of a segment in which all fails fit in a default receive buffer; past a few hundred
-// messages a larger segment no longer gets cheaper by the message. The bytes fit in a default send buffer (212,992).
+// The error replies fit in a default receive buffer even if every message of a segment fails. Beyond a few hundred
+// messages, larger segments do not reduce the cost per message. The bytes fit in a default send buffer (212,992).
 const DEFAULT_LIMITS: SegmentLimits = { messages: 500, bytes: 128 * 1024 };
 
-/** An encoded batch. `bytes` is the writer's own buffer: valid until the writer's next `reset`. */
+/** An encoded batch. `bytes` is a view of the writer's buffer, valid until its next `reset`. */
 export interface EncodedRequest {
   readonly bytes: Uint8Array;
-  /** Lengths of the segments, in order: their sum is the length of `bytes`. */
+  /** Lengths of the segments, in order; their sum is the length of `bytes`. */
   readonly segments: readonly number[];
   /** The message with index i has this sequence number + i (modulo 2^32). */
   readonly firstSequence: number;
@@ -25,11 +25,11 @@ export interface EncodedRequest {
 const encoder = new TextEncoder();
 
 /**
- * Appends netlink messages to one growing buffer that is reused from batch to batch: nothing is allocated for a message.
- * `reset`, then for each message `begin`, header fields and attributes, `end`; last `finish`. Host order is little-endian.
+ * Appends netlink messages to one growing buffer that all batches reuse; nothing is allocated per message. Call
+ * `reset`; for each message `begin`, header fields, attributes and `end`; then `finish`. Host order is little-endian.
  *
- * The last message of each segment asks for an acknowledgement, or is a dump; the kernel answers the others only when they
- * fail (net/netlink/af_netlink.c: netlink_rcv_skb).
+ * The last message of each segment requests an acknowledgement or is a dump. The kernel replies to the others only if
+ * they fail (net/netlink/af_netlink.c: netlink_rcv_skb).
  */
 export class MessageWriter {
   #limits: SegmentLimits;
@@ -52,7 +52,7 @@ export class MessageWriter {
     this.#view = new DataView(this.#bytes.buffer);
   }
 
-  /** Messages ended so far: how many sequence numbers `finish` needs. */
+  /** Completed messages. `finish` uses one sequence number for each. */
   get messages(): number {
     return this.#messages;
   }
@@ -62,12 +62,12 @@ export class MessageWriter {
     return this.#at;
   }
 
-  /** What was written so far, without acknowledgements asked for and sequence numbers: a view, valid until the next write. */
+  /** A view of the bytes so far, valid until the next write. Lacks sequence numbers and the last NLM_F_ACK. */
   get written(): Uint8Array {
     return this.#bytes.subarray(0, this.#at);
   }
 
-  /** Starts a new batch; the result of the last `finish` is overwritten from here on. */
+  /** Starts a new batch, which overwrites the result of the last `finish`. */
   reset(limits: SegmentLimits = this.#limits): void {
     this.#limits = limits;
     this.#at = 0;
@@ -90,7 +90,7 @@ export class MessageWriter {
     this.u32(0);
   }
 
-  /** Begins a message with what a template has of it; answers where it starts, for `patch...`. */
+  /** Begins a message with a copy of a template. Returns its offset, for the `patch` methods. */
   beginCopy(type: number, template: Uint32Array): number {
     if (this.#finished) throw new Error('netlink: the batch is finished; reset the writer first');
     this.#messageStart = this.copy(template);
@@ -98,7 +98,7 @@ export class MessageWriter {
     return this.#messageStart;
   }
 
-  /** Ends the message; answers its index in the batch. */
+  /** Ends the message. Returns its index in the batch. */
   end(): number {
     this.#close();
     const start = this.#messageStart;
@@ -109,7 +109,7 @@ export class MessageWriter {
     return this.#messages++;
   }
 
-  /** Ends a request for a dump, which ends its segment too: a socket does one dump at a time. */
+  /** Ends a dump request and its segment: a socket runs one dump at a time. */
   endDump(): number {
     this.#close();
     this.#addFlags(this.#messageStart, NLM_F_DUMP);
@@ -117,7 +117,7 @@ export class MessageWriter {
     return this.#messages++;
   }
 
-  /** Stamps the sequence numbers, which the connection gave for `messages` messages. */
+  /** Sets the sequence numbers that the connection allocated, one per message. */
   finish(firstSequence: number): EncodedRequest {
     if (this.#segmentMessages > 0) this.#cut(this.#at);
     let sequence = firstSequence;
@@ -134,7 +134,7 @@ export class MessageWriter {
     };
   }
 
-  /** Writes the header of an attribute (type with its NLA_F_* bits); answers the mark that `endAttribute` wants. */
+  /** Writes the header of an attribute (type with its NLA_F_* bits). Returns the mark for `endAttribute`. */
   beginAttribute(type: number): number {
     const mark = this.#at;
     this.u16(0);
@@ -198,12 +198,12 @@ export class MessageWriter {
 
   zeros(count: number): void {
     this.#reserve(count);
-    // A few bytes nearly always, for which fill() takes longer.
+    // fill() is slower for a few bytes.
     const end = this.#at + count;
     while (this.#at < end) this.#bytes[this.#at++] = 0;
   }
 
-  /** Appends whole words where a message or an attribute may start; answers the offset of the first byte, for `patch...`. */
+  /** Appends 4-byte words at an aligned offset. Returns that offset, for the `patch` methods. */
   copy(template: Uint32Array): number {
     const start = this.#at;
     this.#reserve(template.length * 4);
@@ -214,7 +214,7 @@ export class MessageWriter {
     return start;
   }
 
-  /** Writes over what was copied; `at` counts from the start of the buffer. */
+  /** Overwrites copied bytes; `at` counts from the start of the buffer. */
   patchU8(at: number, value: number): void {
     this.#bytes[at] = value;
   }
@@ -245,7 +245,7 @@ export class MessageWriter {
     this.#view.setBigUint64(at + 8, BigInt.asUintN(64, value));
   }
 
-  /** Text in UTF-8 with a NUL behind it. */
+  /** UTF-8 text with a terminating NUL. */
   text(value: string): void {
     this.#reserve(value.length * 3 + 1);
     for (let i = 0; i < value.length; i++) {
@@ -274,7 +274,7 @@ export class MessageWriter {
     this.zeros(align4(length) - length);
   }
 
-  /** Ends the segment before `end`, with an acknowledgement asked of the last message before it. */
+  /** Ends the segment at offset `end` and requests an acknowledgement of its last message. */
   #cut(end: number): void {
     this.#addFlags(this.#previousStart, NLM_F_ACK);
     this.#pushSegment(end);

@@ -4,12 +4,13 @@ import { NLA_F_NESTED } from './flags.ts';
 import type { Kind } from './kind.ts';
 import type { Decoded, Encodable, Rows, Table } from './table.ts';
 
-/** An attribute whose payload is the attributes of another table. */
+/** An attribute whose payload contains the attributes of table `inner`. */
 export function nested<R extends Rows>(inner: Table<R>): Kind<Decoded<R>, Encodable<R>> {
   return {
     size: undefined,
     flags: NLA_F_NESTED,
     write: (writer, value) => encode(writer, inner, value),
     read: (bytes, start, end) => decode(inner, bytes, start, end),
+    inner: () => inner,
   };
 }

@@ -1,11 +1,11 @@
 import type { Kind } from './kind.ts';
 
 /**
- * What becomes of an attribute that is not there.
- * - required: writing needs it, reading without it is a DecodeError;
- * - optional: not written where the value has none, undefined where the message has none;
- * - fallback: the row's `value` is written or read in its place;
- * - constant: the row's `value` is always written, and what is read is ignored.
+ * How an absent attribute is handled.
+ * - required: encoding needs a value; decoding throws a DecodeError if the attribute is missing;
+ * - optional: omitted if the field is undefined; decoded as undefined if missing;
+ * - fallback: the row's `value` replaces a missing field or attribute;
+ * - constant: the row's `value` is always written; decoding ignores the attribute.
  */
 export type Presence = 'required' | 'optional' | 'fallback' | 'constant';
 
@@ -19,7 +19,7 @@ export interface Row<T, P extends Presence = Presence, W = T> {
   readonly value: T | undefined;
 }
 
-/** The rows of a table by the name of the field; the types below recover each row's T. */
+/** The rows of a table by field name. The types below derive the field types from them. */
 export type Rows = Readonly<Record<string, Row<unknown>>>;
 
 export function required<T, W>(constant: string, id: number, kind: Kind<T, W>): Row<T, 'required', W> {
@@ -46,17 +46,17 @@ type ReadFrom<R> = R extends Row<infer T, Presence, infer _> ? T : never;
 
 type WrittenTo<R> = R extends Row<infer _, Presence, infer W> ? W : never;
 
-/** What decoding yields: a fresh object, without the constant rows. */
+/** The decoded object, without the constant rows. */
 export type Decoded<R extends Rows> = {
   [K in NamesOf<R, 'required' | 'fallback'>]: ReadFrom<R[K]>;
 } & { [K in NamesOf<R, 'optional'>]: ReadFrom<R[K]> | undefined };
 
-/** What encoding takes; fields that are not in the table are left out of the message. */
+/** The object to encode. Fields that are not in the table are ignored. */
 export type Encodable<R extends Rows> = {
   readonly [K in NamesOf<R, 'required'>]: WrittenTo<R[K]>;
 } & { readonly [K in NamesOf<R, 'optional' | 'fallback'>]?: WrittenTo<R[K]> | undefined };
 
-/** A row as the encoder and the decoder use it. */
+/** A row with its field name and attribute type. */
 export interface CompiledRow {
   readonly name: string;
   readonly row: Row<unknown>;
@@ -64,13 +64,13 @@ export interface CompiledRow {
   readonly type: number;
 }
 
-/** The attributes of a message or a nest, in the order in which they are written. */
+/** The attributes of a message or of a nested attribute, in the order of encoding. */
 export interface Table<R extends Rows> {
   readonly rows: R;
   readonly order: readonly CompiledRow[];
-  /** Indexed by attribute id; undefined for an id that we do not know, or skip. */
+  /** Indexed by attribute id; undefined for unknown ids and constant rows. */
   readonly byId: readonly (CompiledRow | undefined)[];
-  /** What decoding starts from: every field, with its fallback. */
+  /** Initial value of a decoded object: every field with its fallback. */
   readonly blank: Readonly<Record<string, unknown>>;
   readonly required: readonly CompiledRow[];
 }

@@ -3,20 +3,20 @@ import { DecodeError } from './decode-error.ts';
 import { MessageWriter } from './message-writer.ts';
 
 /**
- * A message, or attributes, in which everything has its place: written once by the tables, then copied, and what differs patched
- * over it. Several times as fast as the tables (docs/profiles-netlink.md), and worth its lines where messages come by the ten thousand.
+ * A message, or attributes, encoded once from the tables. The caller copies it and patches the values that differ:
+ * several times as fast as encoding from the tables (docs/profiles-netlink.md), for messages sent by the ten thousand.
  */
 export interface Template {
-  /** Whole words of 4 bytes, as they lie in memory. */
+  /** 4-byte words, in memory order. */
   readonly words: Uint32Array;
   /**
-   * Where the payload of an attribute starts, in bytes from the template's start: of the first id among the attributes behind `from`
-   * bytes, of the next in its nest, and so on. -1 where there is none.
+   * Returns the offset of an attribute's payload in bytes from the start of the template, or -1. `ids` is the path of
+   * nested attributes; the search for the first id starts at offset `from`.
    */
   readonly offset: (from: number, ...ids: readonly number[]) => number;
 }
 
-/** `write` begins with a message or an attribute. */
+/** `write` must first begin a message or an attribute. */
 export function template(write: (writer: MessageWriter) => void): Template {
   const writer = new MessageWriter({}, 256);
   write(writer);

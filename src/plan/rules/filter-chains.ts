@@ -1,17 +1,17 @@
-import { type Cidr, cidrFamily, formatCidr } from '../../net/cidr.ts';
-import type { IpFamily } from '../../net/ip.ts';
+import { type Cidr, cidrFamily, formatCidr } from '../../base/cidr.ts';
+import type { IpFamily } from '../../base/ip.ts';
 import type { PlanConfig } from '../plan-config.ts';
 import { type SetRole, setName } from '../set-names.ts';
 import { toNodePorts } from './marking-chains.ts';
-import { type Rule, TO_LOCAL, comment, hexMark, inSet, rule, target } from './rule.ts';
+import { type Rule, comment, hexMark, inSet, rule, target } from './rule.ts';
 
 const ACCEPT = target('ACCEPT');
 const RETURN = target('RETURN');
 
-/** Sets of address and port where a service is. */
+/** Sets of addresses and ports of services. */
 const SERVICE_ROLES: readonly SetRole[] = ['LOAD-BALANCER', 'CLUSTER-IP', 'EXTERNAL-IP', 'EXTERNAL-IP-LOCAL'];
 
-/** filter KUBE-FORWARD: what we sent on, and the answers to it, whatever the policy of FORWARD. */
+/** filter KUBE-FORWARD: accepts marked service traffic and replies, whatever the policy of FORWARD. */
 export function forwardChain(masqueradeMark: number): readonly Rule[] {
   const mark = hexMark(masqueradeMark);
   return [
@@ -20,7 +20,7 @@ export function forwardChain(masqueradeMark: number): readonly Rule[] {
   ];
 }
 
-/** filter KUBE-NODE-PORT: load balancers may ask for our health. */
+/** filter KUBE-NODE-PORT: accepts health checks of load balancers. */
 export function healthCheckChain(family: IpFamily): readonly Rule[] {
   return [
     rule(['-p', 'tcp'], comment('service health checks'), inSet('HEALTH-CHECK-NODE-PORT', family, 'dst'), ACCEPT),
@@ -38,7 +38,7 @@ export function firewallChain(family: IpFamily): readonly Rule[] {
   ];
 }
 
-/** KUBE-SOURCE-RANGES-FIREWALL: nobody but the allowed. */
+/** KUBE-SOURCE-RANGES-FIREWALL: drops clients outside the source ranges. */
 export function sourceRangesChain(family: IpFamily): readonly Rule[] {
   return [
     rule(inSet('LOAD-BALANCER-SOURCE-CIDR', family, 'dst,dst,src'), RETURN),
@@ -48,8 +48,8 @@ export function sourceRangesChain(family: IpFamily): readonly Rule[] {
 }
 
 /**
- * filter KUBE-IPVS-FILTER: service addresses are local ones, so whatever listens on all addresses of this node would answer there:
- * what no service asked for is refused. Pings are answered; errors that belong to a connection are not new.
+ * filter KUBE-IPVS-FILTER: service addresses are local, so programs listening on all addresses of this node would be
+ * reachable there. Rejects new connections to ports without a service. Allows pings. ICMP errors are RELATED, not NEW.
  */
 export function accessFilterChain(config: PlanConfig, family: IpFamily): readonly Rule[] {
   const echo =
@@ -66,8 +66,8 @@ export function accessFilterChain(config: PlanConfig, family: IpFamily): readonl
 }
 
 /**
- * A local route makes addresses local that no service has: these are closed, pings included. Addresses that are neither bound nor closed
- * stay so.
+ * A local route covers a whole CIDR, so addresses without a service are local too. Refuses new connections and pings to
+ * them, except in --ipvs-unbound-cidrs.
  */
 function unassignedAddresses({ localRouteCidrs, unboundCidrs }: PlanConfig, family: IpFamily): readonly Rule[] {
   const ofFamily = (cidrs: readonly Cidr[] = []): string[] =>
@@ -82,12 +82,12 @@ function unassignedAddresses({ localRouteCidrs, unboundCidrs }: PlanConfig, fami
 }
 
 /**
- * filter KUBE-IPVS-ACCEPT: stands last in INPUT, which service traffic passes before IPVS takes it. Thus it decides only what every
- * rule of others (network policies, the host's firewall) left to the chain's policy, which may be DROP.
+ * filter KUBE-IPVS-ACCEPT: comes last in INPUT, which service traffic passes before IPVS handles it. It only handles
+ * packets left to the chain's policy, which may be DROP, by other rules (network policies, the host's firewall).
  */
 export function acceptChain(family: IpFamily): readonly Rule[] {
   return [
     ...SERVICE_ROLES.map((role) => rule(inSet(role, family, 'dst,dst'), ACCEPT)),
-    ...toNodePorts(family).map((matches) => rule(matches, TO_LOCAL, ACCEPT)),
+    ...toNodePorts(family).map((matches) => rule(matches, ACCEPT)),
   ];
 }

@@ -1,12 +1,12 @@
-import type { IpFamily } from '../../net/ip.ts';
-import type { Protocol } from '../../net/protocol.ts';
+import type { IpFamily } from '../../base/ip.ts';
+import type { Protocol } from '../../base/protocol.ts';
 import type { SetRole } from '../set-names.ts';
 import { type Rule, type SetDirections, comment, hexMark, inSet, rule, target } from './rule.ts';
 
 const MARK = target('KUBE-MARK-MASQ');
 const RETURN = target('RETURN');
 
-/** nat KUBE-LOAD-BALANCER: with policy Local the client's address is kept. */
+/** nat KUBE-LOAD-BALANCER: keeps the client's address with policy Local, and marks other traffic for masquerading. */
 export function loadBalancerChain(family: IpFamily): readonly Rule[] {
   return [
     rule(comment('externalTrafficPolicy Local: source kept'), inSet('LOAD-BALANCER-LOCAL', family, 'dst,dst'), RETURN),
@@ -25,7 +25,7 @@ const NODE_PORTS: readonly {
   { protocol: 'SCTP', directions: 'dst,dst', local: 'NODE-PORT-LOCAL-SCTP-HASH', all: 'NODE-PORT-SCTP-HASH' },
 ];
 
-/** nat KUBE-NODE-PORT: likewise, for each protocol. */
+/** nat KUBE-NODE-PORT: the same for node ports. */
 export function nodePortChain(family: IpFamily): readonly Rule[] {
   return NODE_PORTS.flatMap(({ protocol, directions, local, all }) => {
     const ofProtocol = ['-p', protocol.toLowerCase()];
@@ -41,14 +41,14 @@ export function nodePortChain(family: IpFamily): readonly Rule[] {
   });
 }
 
-/** Matches what is sent to a node port, of any protocol, at an address of this node. */
+/** Matches traffic to node ports at the addresses that serve them. */
 export function toNodePorts(family: IpFamily): readonly Rule[] {
   return NODE_PORTS.map(({ protocol, directions, all }) =>
-    rule(['-p', protocol.toLowerCase()], inSet(all, family, directions)),
+    rule(['-p', protocol.toLowerCase()], inSet('NODE-PORT-IP', family, 'dst'), inSet(all, family, directions)),
   );
 }
 
-/** nat KUBE-MARK-MASQ: the bit only, other programs use the rest of the mark. */
+/** nat KUBE-MARK-MASQ: sets one bit only; other programs use the rest of the mark. */
 export function markChain(masqueradeMark: number): readonly Rule[] {
   return [['-j', 'MARK', '--or-mark', hexMark(masqueradeMark)]];
 }

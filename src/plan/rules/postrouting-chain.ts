@@ -1,11 +1,11 @@
-import type { IpFamily } from '../../net/ip.ts';
-import { PROTOCOL_NUMBER } from '../../net/protocol.ts';
+import type { IpFamily } from '../../base/ip.ts';
+import { PROTOCOL_NUMBER } from '../../base/protocol.ts';
 import type { PlanConfig } from '../plan-config.ts';
 import { type Rule, comment, hexMark, inSet, rule, target } from './rule.ts';
 
 type MasqueradeConfig = Pick<PlanConfig, 'masqueradeMark' | 'masqueradePorts' | 'randomFully'>;
 
-/** nat KUBE-POSTROUTING: masquerades pods that meet themselves, and what was marked; the mark goes before the packet leaves. */
+/** nat KUBE-POSTROUTING: masquerades hairpin connections and marked packets, and clears the mark. */
 export function postroutingChain(config: MasqueradeConfig, family: IpFamily): readonly Rule[] {
   const mark = hexMark(config.masqueradeMark);
   return [
@@ -17,8 +17,8 @@ export function postroutingChain(config: MasqueradeConfig, family: IpFamily): re
 }
 
 /**
- * Ports to masquerade with can be given only for protocols that have ports. Left to the kernel, they may be ones that are
- * node ports too, and IPVS would take the answers for new requests.
+ * --to-ports requires a protocol with ports. Without a range the kernel may choose a node port as source port, and IPVS
+ * would treat the replies as new requests.
  */
 function masquerade({ masqueradePorts, randomFully }: MasqueradeConfig, matches: Rule): readonly Rule[] {
   const random = randomFully ? ['--random-fully'] : [];

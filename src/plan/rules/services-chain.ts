@@ -1,5 +1,5 @@
-import { formatCidr } from '../../net/cidr.ts';
-import type { IpFamily } from '../../net/ip.ts';
+import { formatCidr } from '../../base/cidr.ts';
+import type { IpFamily } from '../../base/ip.ts';
 import type { LocalDetector, PlanConfig } from '../plan-config.ts';
 import type { SetRole } from '../set-names.ts';
 import { FROM_ELSEWHERE, type Rule, TO_LOCAL, comment, inSet, rule, target } from './rule.ts';
@@ -7,13 +7,13 @@ import { FROM_ELSEWHERE, type Rule, TO_LOCAL, comment, inSet, rule, target } fro
 const MARK = target('KUBE-MARK-MASQ');
 
 /**
- * nat KUBE-SERVICES: decides whose source is masqueraded (see KUBE-MARK-MASQ), and ends the walk through the table for
- * service traffic: a CNI's hostPort rules come later and would translate it, service addresses being local ones.
+ * nat KUBE-SERVICES: marks traffic that must be masqueraded. Accepts service traffic, so that it does not reach a CNI's
+ * later hostPort rules, which would translate it because service addresses are local.
  */
 export function servicesChain(config: PlanConfig, family: IpFamily): readonly Rule[] {
   return [
     rule(['-s', family === 4 ? '127.0.0.0/8' : '::1/128'], target('RETURN')),
-    // The node's own connection to a bound address has that address as its source: the answer would never come back here.
+    // A connection of this node to a bound address uses it as source address: replies would not return to this node.
     rule(
       comment('connections of this node from a service address'),
       inSet('IPVS-IPS', family, 'src'),
@@ -25,18 +25,19 @@ export function servicesChain(config: PlanConfig, family: IpFamily): readonly Ru
     rule(comment('external IPs'), inSet('EXTERNAL-IP', family, 'dst,dst'), MARK),
     ...acceptExternal('EXTERNAL-IP', family),
     ...acceptExternal('EXTERNAL-IP-LOCAL', family),
-    rule(TO_LOCAL, target('KUBE-NODE-PORT')),
+    // Before node ports: their sets match any address, and a service at an address of this node may use the same port.
     rule(inSet('CLUSTER-IP', family, 'dst,dst'), target('ACCEPT')),
     rule(inSet('LOAD-BALANCER', family, 'dst,dst'), target('ACCEPT')),
+    rule(TO_LOCAL, inSet('NODE-PORT-IP', family, 'dst'), target('KUBE-NODE-PORT')),
   ];
 }
 
-/** Traffic to cluster IPs whose answers would else take another way back. */
+/** Matches traffic to cluster IPs whose replies would otherwise bypass this node. */
 function fromOutside(config: PlanConfig, family: IpFamily): Rule {
   const toClusterIp = inSet('CLUSTER-IP', family, 'dst,dst');
   if (config.masqueradeAll) return toClusterIp;
   const detector = config.localDetectors[family];
-  // Nothing tells pods of this node from the rest: only what has a cluster IP as its source for certain does not come from one.
+  // Pods of this node cannot be recognized. Only a packet with a cluster IP as source certainly does not come from one.
   if (detector === undefined) return inSet('CLUSTER-IP', family, 'src,dst');
   return rule(toClusterIp, notLocal(detector));
 }
@@ -52,7 +53,7 @@ function notLocal(detector: LocalDetector): Rule {
   }
 }
 
-/** What arrives from outside (not through a bridge port, not from this node), and what is meant for this node. */
+/** Accepts traffic from outside (not through a bridge port, not from this node), and traffic to a local address. */
 function acceptExternal(role: SetRole, family: IpFamily): readonly Rule[] {
   const toExternalIp = inSet(role, family, 'dst,dst');
   return [

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { SourceEvent } from '../../../src/kube/source.ts';
+import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import type { Op } from '../../../src/state/op.ts';
 import { now } from '../api-process.ts';
 import { BenchNode, Driver } from '../bench-node.ts';

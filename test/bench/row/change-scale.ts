@@ -1,6 +1,6 @@
-import { FakeKernel } from '../../../src/kernel/fake-kernel.ts';
+import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import type { Kernel } from '../../../src/kernel/kernel.ts';
-import { parseCidr } from '../../../src/net/cidr.ts';
+import { parseCidr } from '../../../src/base/cidr.ts';
 import { BenchNode, Driver } from '../bench-node.ts';
 import { type ClusterShape, SERVICE_CIDRS, listedEvents, scaledEvent } from '../large-cluster.ts';
 import { type Measurements, type Target, ratioAtMost } from '../measure.ts';

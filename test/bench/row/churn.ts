@@ -1,4 +1,4 @@
-import { FakeKernel } from '../../../src/kernel/fake-kernel.ts';
+import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import type { Kernel } from '../../../src/kernel/kernel.ts';
 import { BenchNode } from '../bench-node.ts';
 import { ChurnHistory } from '../churn-history.ts';

@@ -1,9 +1,9 @@
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { createCommandRunner } from '../../../src/kernel/command-runner.ts';
-import { FakeKernel } from '../../../src/kernel/fake-kernel.ts';
+import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import type { Kernel } from '../../../src/kernel/kernel.ts';
-import { chunks } from '../../../src/kernel/slices.ts';
-import type { SourceEvent } from '../../../src/kube/source.ts';
+import { chunks } from '../../../src/kernel/linux/slices.ts';
+import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import type { OpFailure, Outcome } from '../../../src/state/outcome.ts';
 import type { Transaction } from '../../../src/state/transaction.ts';
 import { BenchNode } from '../bench-node.ts';

@@ -1,4 +1,4 @@
-import { FakeKernel } from '../../../src/kernel/fake-kernel.ts';
+import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import type { Transaction } from '../../../src/state/transaction.ts';
 import type { Outcome } from '../../../src/state/outcome.ts';
 import { listedEvents } from '../large-cluster.ts';

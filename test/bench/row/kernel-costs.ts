@@ -1,8 +1,8 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { parseCidr } from '../../../src/net/cidr.ts';
-import { type IpAddress, parseIp } from '../../../src/net/ip.ts';
+import { parseCidr } from '../../../src/base/cidr.ts';
+import { type IpAddress, parseIp } from '../../../src/base/ip.ts';
 import type { Op } from '../../../src/state/op.ts';
 import { transaction } from '../../../src/state/transaction.ts';
 import { BenchNode, Driver } from '../bench-node.ts';

@@ -1,4 +1,4 @@
-import { parseIp } from '../../../src/net/ip.ts';
+import { parseIp } from '../../../src/base/ip.ts';
 import { now } from '../api-process.ts';
 import type { BenchNode } from '../bench-node.ts';
 import { DaemonNode, until } from '../daemon-process.ts';
@@ -7,6 +7,7 @@ import { ratioAtMost } from '../measure.ts';
 import { realServersOf, tcpServer } from '../real-servers.ts';
 import type { Row } from '../row.ts';
 import { sizeName } from '../size.ts';
+import { boundAddresses } from '../../support/bound-addresses.ts';
 
 /** In a cold start at a large cluster, how soon can pods reach the API server? */
 export const kubernetesFirst: Row = {
@@ -25,7 +26,7 @@ export const kubernetesFirst: Row = {
       whole.push(await all);
     }
     const name = `default/kubernetes usable in a cold start at ${sizeName(shape)}`;
-    const against = 'the whole: start to first sync done';
+    const against = 'the whole: start to initial sync complete';
     const target = ratioAtMost(0.05, 'within 5% of the whole');
     out.add({ name, unit: 'ms', values: usable, against, baselines: whole, target });
   },
@@ -36,5 +37,5 @@ async function isUsable({ kernel }: BenchNode): Promise<boolean> {
   const servers = await realServersOf(kernel, tcpServer(KUBERNETES.address, KUBERNETES.port));
   if (!servers.includes(`${KUBERNETES.endpoint}:6443`)) return false;
   const address = parseIp(KUBERNETES.address);
-  return address !== undefined && (await kernel.getBoundAddresses()).includes(address);
+  return address !== undefined && (await boundAddresses(kernel)).includes(address);
 }

@@ -82,7 +82,7 @@ async function imageMemory(): Promise<number> {
   const flags = ['--proxy-mode=ipvs', '--hostname-override=node-0', '--conntrack-max-per-core=0'];
   const argv = [...(await imageEntrypoint()), ...flags, '--manifests=/etc/kube-ipvs-proxy'];
   const daemon = await node.spawn(inContainer('manifests/demo', argv), await imageEnvironment());
-  await daemon.waitForOutput(/first sync done/, 120_000);
+  await daemon.waitForOutput(/initial sync complete/, 120_000);
   await sleep(REST_MS);
   return residentMib(daemon.pid);
 }

@@ -1,4 +1,4 @@
-import { parseCidr } from '../../../src/net/cidr.ts';
+import { parseCidr } from '../../../src/base/cidr.ts';
 import { BenchNode, Driver } from '../bench-node.ts';
 import { type Recording, record, replay } from '../floor.ts';
 import { type ClusterShape, SERVICE_CIDRS, listedEvents } from '../large-cluster.ts';

@@ -19,7 +19,7 @@ export const start: Row = {
       await nothing.ended(60_000);
       bare.push(now() - at);
     }
-    const name = `start to first sync done, ${shape.services} services`;
+    const name = `start to initial sync complete, ${shape.services} services`;
     out.add({ name, unit: 'ms', values: ours, against: 'node -e 0', baselines: bare });
   },
 };

@@ -1,10 +1,11 @@
 # Gives the job its own empty /tmp, /run and /dev/shm in memory. Sourced by init.sh and namespace.sh, which set
-# PROJECT and JOB; those two stay visible even when they lie below a covered folder. So does /run/test-kernel, when
+# PROJECT and JOB (and MODULES, where they come from a cache); those stay visible even when they lie below a covered folder. So does /run/test-kernel, when
 # this is a native run inside a booted kernel: KERNEL_USED is set then.
 
 mkdir -p /dev/shm
 exec 5<"$PROJECT" 6<"$JOB"
 if [ -n "${KERNEL_USED:-}" ] && [ -d /run/test-kernel ]; then exec 7</run/test-kernel; fi
+if [ -n "${MODULES:-}" ]; then exec 8<"$MODULES"; fi
 for folder in /dev/shm /tmp /run; do mount -t tmpfs -o mode=1777 tmpfs "$folder"; done
 
 uncover() {
@@ -19,7 +20,8 @@ uncover() {
 uncover 5 "$PROJECT"
 uncover 6 "$JOB"
 if [ -e /proc/self/fd/7 ]; then uncover 7 /run/test-kernel; fi
-exec 5<&- 6<&- 7<&-
+if [ -e /proc/self/fd/8 ]; then uncover 8 "$MODULES"; fi
+exec 5<&- 6<&- 7<&- 8<&-
 mkdir -p /run/netns /run/lock /run/test-kernel/bin
 export PATH=/run/test-kernel/bin:$PATH
 

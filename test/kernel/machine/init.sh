@@ -17,19 +17,22 @@ mount -t devpts devpts /dev/pts
 
 hostname test-kernel
 ip link set lo up
+# Sets where the modules are, and where output goes.
 # shellcheck source=prepare-uml.sh
 . "$machine/prepare-$KIND.sh"
+cat >/run/test-kernel/bin/modprobe <<WRAPPER
+#!/bin/sh
+exec $(command -v modprobe) -d $modules "\$@"
+WRAPPER
+chmod +x /run/test-kernel/bin/modprobe
+echo /run/test-kernel/bin/modprobe >/proc/sys/kernel/modprobe
 load_modules
 use_working_iptables
 
-# Terminals that change nothing: the bytes written are the bytes that come out. Setting them again at the end waits
-# until all has been written.
-out=/dev/tty1
-err=/dev/tty2
-for terminal in $out $err; do stty -F "$terminal" raw -echo; done
+as_bytes
 {
   unshare --pid --fork --kill-child --mount-proc env -i /bin/bash "$machine/command.sh" "$JOB" </dev/null 2>&3 3>&- |
     cat >$out 3>&-
 } 3>&1 | cat >$err
-for terminal in $out $err; do stty -F "$terminal" raw -echo; done
+as_bytes
 sync

@@ -1,4 +1,6 @@
 # User-Mode Linux with this machine's file tree as its root. Sourced by run.sh.
+uml=$(PATH=$PATH:/usr/bin command -v linux.uml || true)
+preload=$project/build/kernel/ptrace-xstate.so
 
 # Says why it is not possible, and fails; prints nothing when it is.
 uml_missing() {
@@ -7,7 +9,7 @@ uml_missing() {
     echo "it needs an x86-64 machine"
     return 1
   fi
-  if ! [ -x /usr/bin/linux.uml ] || ! ls -d /usr/lib/uml/modules/*/ >/dev/null 2>&1; then
+  if [ -z "$uml" ] || ! ls -d /usr/lib/uml/modules/*/ >/dev/null 2>&1; then
     echo "the package user-mode-linux is missing, run: make deps"
     return 1
   fi
@@ -17,6 +19,30 @@ uml_missing() {
       return 1
     fi
   done
+  if ! uml_memory_folder >/dev/null; then
+    echo "no writable folder has $memory free for its memory, set TMPDIR or KERNEL_MEMORY"
+    return 1
+  fi
+  uml_preload
+}
+
+# Compiles what is preloaded into it (ptrace-xstate.cc says why), unless it is there. Says why it cannot be had, and fails.
+uml_preload() {
+  local source=$machine/ptrace-xstate.cc folder=${preload%/*} new said
+  if [ "$preload" -nt "$source" ]; then return; fi
+  if ! new=$(mkdir -p "$folder" 2>/dev/null && mktemp "$folder/ptrace-xstate.XXXXXX" 2>/dev/null); then
+    echo "its helper is not compiled yet and $folder cannot be written, run it once as a user who can"
+    return 1
+  fi
+  # Several may do this at a time: each has a file of its own until it is whole.
+  if said=$("${CXX:-g++}" -std=c++20 -O2 -Wall -Wextra -fPIC -shared -fno-exceptions -fvisibility=hidden "$source" -o "$new" 2>&1); then
+    chmod 755 "$new"
+    mv "$new" "$preload"
+  else
+    rm -f "$new"
+    echo "its helper $source cannot be compiled (${said%%$'\n'*}), run: make deps"
+    return 1
+  fi
 }
 
 # A folder for the file that is the kernel's memory: it is sparse, but must be able to grow to its full size, and
@@ -34,13 +60,17 @@ uml_memory_folder() {
   return 1
 }
 
+# With AMX it saves more registers than User-Mode Linux knows of (ptrace-xstate.cc).
+uml_processor() {
+  if grep -qw amx_tile /proc/cpuinfo; then echo "with AMX"; else echo "without AMX"; fi
+}
+
 # Starts the job in the background in a process group of its own; sets `group`.
 uml_start() {
   local folder
-  folder=$(uml_memory_folder) ||
-    fail "no writable folder with $memory free for the memory of User-Mode Linux; set TMPDIR or KERNEL_MEMORY"
-  echo "test kernel: User-Mode Linux, $memory memory" >&2
-  TMPDIR=$folder HOME=$job setsid /usr/bin/linux.uml "mem=$memory" rootfstype=hostfs rootflags=/ rw \
+  folder=$(uml_memory_folder)
+  echo "test kernel: User-Mode Linux, $memory memory, on a processor $(uml_processor)" >&2
+  TMPDIR=$folder HOME=$job LD_PRELOAD=$preload setsid "$uml" "mem=$memory" rootfstype=hostfs rootflags=/ rw \
     "init=$machine/init.sh" KIND=uml "JOB=$job" "PROJECT=$project" "uml_dir=$job/" umid=kernel \
     con=null con0=null,fd:1 con1=null,fd:7 con2=null,fd:8 quiet panic=-1 >"$job/console" 2>&1 &
   group=$!

@@ -1,6 +1,7 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import type { Measurement } from '../../bench/measure.ts';
-import { mergeRow, renderReport, toJson } from '../../bench/report.ts';
+import { HEADLINES, mergeRow, renderReport, toJson } from '../../bench/report.ts';
 
 const LINES = [
   '{"row":"first-sync","name":"first sync 100x5","value":1234.5,"p99":1500,"unit":"ms","baseline":1000,"baselineP99":1100,"against":"the floor | raw","ratio":1.235,"n":10,"kernel":"uml","cpus":1,"node":"v24.21.0","date":"2026-11-21","target":{"text":"at most 1.3 x the floor","reached":true}}',
@@ -8,47 +9,41 @@ const LINES = [
   '{"row":"memory","name":"RSS","value":70.5,"p99":71,"unit":"MiB","baseline":null,"baselineP99":null,"against":null,"ratio":null,"n":2,"kernel":"native","cpus":2,"node":"v24.21.0","date":"2026-11-22"}',
 ];
 const MEASURED = LINES.map((line) => JSON.parse(line) as Measurement);
-const TEMPLATE =
-  '# Title\n\n<!-- targets -->\n\nBetween <!-- measures --> words.\n\n<!-- profiles -->\n\n<!-- measures -->\n';
+const TEMPLATE = '# Title\n\n<!-- targets -->\n\nBetween <!-- profiles --> words.\n\n<!-- profiles -->\n';
 
 describe('the performance page', () => {
-  test('is made of JSON lines: targets, reached or not, and a table for each row with where it was measured', () => {
-    expect(renderReport({ measured: MEASURED, template: TEMPLATE, profiles: ['profiles-pipeline.md'] })).toBe(`# Title
+  const headline = { ...MEASURED[0], name: HEADLINES[0] ?? '' } as Measurement;
 
-1 of 2 reached.
+  test('has a table row for each headline, and counts and lists the other targets', () => {
+    const measured = [...MEASURED.slice(1), headline];
+    expect(renderReport({ measured, template: TEMPLATE, profiles: ['profiles-pipeline.md'] })).toBe(`# Title
 
-| measure | target |  | median | ratio |
-|---|---|---|---|---|
-| first sync 100x5 | at most 1.3 x the floor | reached | 1,235 ms | 1.235x |
-| object by object | at least 50 times faster | **not reached** | 10 ms | 0.05x (20 times less) |
+<!-- prettier-ignore -->
+| measure | median | p99 | baseline | ratio | target | result | n | kernel |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| ${headline.name} | 1,235 ms | 1,500 ms | 1,000 ms (the floor \\| raw) | 1.235x | at most 1.3 x the floor | reached | 10 | uml |
 
-Between <!-- measures --> words.
+In all, 1 of 2 targets are reached; \`docs/performance.json\` has them all.
+
+Other targets not reached:
+
+- object by object
+
+Between <!-- profiles --> words.
 
 - [profiles-pipeline.md](profiles-pipeline.md)
-
-### first-sync
-
-uml kernel, 1 CPU, Node v24.21.0, 2026-11-21.
-
-| measure | median | p99 | baseline | its p99 | ratio | n | baseline is |
-|---|---|---|---|---|---|---|---|
-| first sync 100x5 | 1,235 ms | 1,500 ms | 1,000 ms | 1,100 ms | 1.235x | 10 | the floor \\| raw |
-| object by object | 10 ms | 11 ms | 200 ms | 210 ms | 0.05x (20 times less) | 3 | processes |
-
-### memory
-
-native kernel, 2 CPUs, Node v24.21.0, 2026-11-22.
-
-| measure | median | p99 | baseline | its p99 | ratio | n | baseline is |
-|---|---|---|---|---|---|---|---|
-| RSS | 70.5 MiB | 71 MiB |  |  |  | 2 |  |
 `);
   });
 
-  test('says that nothing was measured', () => {
+  test('has every headline that docs/performance.json measured with a target', () => {
+    const measured = JSON.parse(readFileSync('docs/performance.json', 'utf8')) as Measurement[];
+    const targets = measured.filter(({ target }) => target !== undefined).map(({ name }) => name);
+    expect(HEADLINES.filter((name) => !targets.includes(name))).toEqual([]);
+  });
+
+  test('says so when no measure has run', () => {
     const text = renderReport({ measured: [], template: TEMPLATE, profiles: [] });
-    expect(text).toContain('Nothing with a target was measured yet.');
-    expect(text).toContain('Nothing was measured yet.');
+    expect(text).toContain('No measure with a target has run yet.');
     expect(text).toContain('None yet.');
   });
 });

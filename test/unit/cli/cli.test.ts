@@ -1,11 +1,10 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { type Verbs, runCli } from '../../../src/cli/cli.ts';
-import { FLAGS } from '../../../src/config/flag-table.ts';
-import { FLAG_GROUPS } from '../../../src/config/flag.ts';
-import { GIT_VERSION } from '../../../src/config/version.ts';
+import { FLAGS, FLAG_GROUPS } from '../../../src/config/flag-table.ts';
+import { longVersion } from '../../../src/config/version.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'cli-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -42,7 +41,7 @@ describe('verbs', () => {
 
 describe('errors are sentences on standard error, and a 1', () => {
   test.each([
-    [['--nope'], ['kube-ipvs-proxy: unknown flag --nope: see --help for all there are']],
+    [['--nope'], ['kube-ipvs-proxy: unknown flag --nope: see --help for the list of flags']],
     [
       ['--v=x', '--oom-score-adj=y'],
       [
@@ -74,9 +73,9 @@ describe('errors are sentences on standard error, and a 1', () => {
 
 describe('--version', () => {
   test.each([
-    [['--version'], `kube-ipvs-proxy ${GIT_VERSION}`],
-    [['--version=true'], `kube-ipvs-proxy ${GIT_VERSION}`],
-    [['--version=v1.30.0'], `kube-ipvs-proxy ${GIT_VERSION}`],
+    [['--version'], `kube-ipvs-proxy ${longVersion()}`],
+    [['--version=true'], `kube-ipvs-proxy ${longVersion()}`],
+    [['--version=v1.30.0'], `kube-ipvs-proxy ${longVersion()}`],
     [['--version=raw'], expect.stringContaining(`Node.js ${process.version}`)],
   ])('%j', async (argv, text) => {
     expect(await run(...argv)).toEqual({ code: 0, out: [text], err: [], ran: [] });
@@ -122,6 +121,20 @@ describe('--write-config-to', () => {
     expect(readFileSync(again, 'utf8')).toBe(readFileSync(path, 'utf8'));
   });
 
+  test('to - writes the same to stdout, and nothing else there', async () => {
+    const flags = ['--proxy-mode=ipvs', '--ipvs-scheduler=lc', '--logtostderr'];
+    const path = join(folder, 'compared.yaml');
+    await run(...flags, `--write-config-to=${path}`);
+    const { code, out, err, ran } = await run(...flags, '--write-config-to=-');
+    expect(`${out.join('\n')}\n`).toBe(readFileSync(path, 'utf8'));
+    expect({ code, err, ran }).toEqual({
+      code: 0,
+      err: ['kube-ipvs-proxy: --logtostderr has no effect: gone from kube-proxy; drop it'],
+      ran: [],
+    });
+    expect(existsSync('-')).toBe(false);
+  });
+
   test('a place that cannot be written is an error', async () => {
     const { code, err } = await run('--write-config-to=/nonexistent/x');
     expect({ code, err }).toEqual({
@@ -138,7 +151,7 @@ test('a file with several mistakes names them all, by its path', async () => {
     'kind: KubeProxyConfiguration\napiVersion: kubeproxy.config.k8s.io/v1alpha1\nmode: ipvs\noomScoreAdj: 2000\nbindAddress: x\n',
   );
   expect((await run(`--config=${path}`)).err).toEqual([
-    'kube-ipvs-proxy: KubeProxyConfiguration.bindAddress: "x" is no IP address',
+    'kube-ipvs-proxy: KubeProxyConfiguration.bindAddress: "x" is not an IP address',
     'kube-ipvs-proxy: KubeProxyConfiguration.oomScoreAdj: 2000 is out of range: want -1000 to 1000',
   ]);
 });

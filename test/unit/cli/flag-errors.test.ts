@@ -8,7 +8,7 @@ function errorsOf(argv: readonly string[]): readonly string[] {
   const parsed = parseArgv(argv);
   if (!parsed.ok) return parsed.errors;
   try {
-    resolveConfig(parsed.flags, undefined);
+    resolveConfig(parsed.given, undefined);
   } catch (error) {
     if (error instanceof ConfigError) return error.problems;
     throw error;
@@ -18,13 +18,13 @@ function errorsOf(argv: readonly string[]): readonly string[] {
 
 const CASES: readonly (readonly [argv: readonly string[], errors: readonly string[]])[] = [
   [['--proxy-mod=ipvs'], ['unknown flag --proxy-mod: did you mean --proxy-mode?']],
-  [['--cleanup-iptables'], ['unknown flag --cleanup-iptables: see --help for all there are']],
+  [['--cleanup-iptables'], ['unknown flag --cleanup-iptables: see --help for the list of flags']],
   [['--ipvs-schedular', 'rr'], ['unknown flag --ipvs-schedular: did you mean --ipvs-scheduler?']],
-  [['--xyzzyplughquux'], ['unknown flag --xyzzyplughquux: see --help for all there are']],
-  [['-x'], ['unknown flag -x: see --help for all there are']],
-  [['-q=1'], ['unknown flag -q=1: see --help for all there are']],
+  [['--xyzzyplughquux'], ['unknown flag --xyzzyplughquux: see --help for the list of flags']],
+  [['-x'], ['unknown flag -x: see --help for the list of flags']],
+  [['-q=1'], ['unknown flag -q=1: see --help for the list of flags']],
   [['-proxy-mode=ipvs'], ['unknown flag -proxy-mode=ipvs: did you mean --proxy-mode?']],
-  [['--windows-service'], ['unknown flag --windows-service: see --help for all there are']],
+  [['--windows-service'], ['unknown flag --windows-service: see --help for the list of flags']],
   [['--feature_gate=A=true'], ['unknown flag --feature_gate: did you mean --feature-gates?']],
   [['run'], ['unexpected argument "run": every setting is a flag that begins with "--"']],
   [['--cleanup', 'now'], ['unexpected argument "now": every setting is a flag that begins with "--"']],
@@ -165,13 +165,13 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
   [
     ['--proxy-mode=ipvs', '--feature-gates=9lives=true'],
     [
-      'KubeProxyConfiguration.featureGates: "9lives" is no name of a feature gate: want letters and digits, the first a capital (--feature-gates)',
+      'KubeProxyConfiguration.featureGates: "9lives" is not the name of a feature gate: want letters and digits, the first a capital (--feature-gates)',
     ],
   ],
   [
     ['--proxy-mode=ipvs', '--feature-gates=kube-proxy-ipvs=true'],
     [
-      'KubeProxyConfiguration.featureGates: "kube-proxy-ipvs" is no name of a feature gate: did you mean KubeProxyIPVS? (--feature-gates)',
+      'KubeProxyConfiguration.featureGates: "kube-proxy-ipvs" is not the name of a feature gate: did you mean KubeProxyIPVS? (--feature-gates)',
     ],
   ],
   [
@@ -182,30 +182,30 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
   ],
   [
     ['--proxy-mode=ipvs', '--bind-address=eth0'],
-    ['KubeProxyConfiguration.bindAddress: "eth0" is no IP address (--bind-address)'],
+    ['KubeProxyConfiguration.bindAddress: "eth0" is not an IP address (--bind-address)'],
   ],
   [
     ['--proxy-mode=ipvs', '--healthz-bind-address=0.0.0.0:0'],
     [
-      'KubeProxyConfiguration.healthzBindAddress: "0.0.0.0:0" is no IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256" (--healthz-bind-address)',
+      'KubeProxyConfiguration.healthzBindAddress: "0.0.0.0:0" is not an IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256" (--healthz-bind-address)',
     ],
   ],
   [
     ['--proxy-mode=ipvs', '--healthz-bind-address=::', '--healthz-port=-1'],
     [
-      'KubeProxyConfiguration.healthzBindAddress: "[::]:-1" is no IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256" (--healthz-bind-address)',
+      'KubeProxyConfiguration.healthzBindAddress: "[::]:-1" is not an IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256" (--healthz-bind-address)',
     ],
   ],
   [
     ['--proxy-mode=ipvs', '--healthz-bind-address=host', '--healthz-port=80'],
     [
-      'KubeProxyConfiguration.healthzBindAddress: "host" is no IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256" (--healthz-bind-address)',
+      'KubeProxyConfiguration.healthzBindAddress: "host" is not an IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256" (--healthz-bind-address)',
     ],
   ],
   [
     ['--proxy-mode=ipvs', '--metrics-bind-address=127.0.0.1', '--metrics-port=70000'],
     [
-      'KubeProxyConfiguration.metricsBindAddress: "127.0.0.1:70000" is no IP:port: want an address and a port from 1 to 65535, such as "127.0.0.1:10249" (--metrics-bind-address)',
+      'KubeProxyConfiguration.metricsBindAddress: "127.0.0.1:70000" is not an IP:port: want an address and a port from 1 to 65535, such as "127.0.0.1:10249" (--metrics-bind-address)',
     ],
   ],
   [
@@ -214,7 +214,9 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
   ],
   [
     ['--proxy-mode=ipvs', '--cluster-cidr=x'],
-    ['KubeProxyConfiguration.clusterCIDR: "x" is no CIDR: want one such as "10.244.0.0/16" (--cluster-cidr)'],
+    [
+      'KubeProxyConfiguration.clusterCIDR: "x" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64" (--cluster-cidr)',
+    ],
   ],
   [
     ['--proxy-mode=ipvs', '--cluster-cidr=10.0.0.0/8,10.1.0.0/16'],
@@ -249,26 +251,26 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
   [
     ['--proxy-mode=ipvs', '--nodeport-addresses=10.0.0.1'],
     [
-      'KubeProxyConfiguration.nodePortAddresses[0]: "10.0.0.1" is no CIDR: want one such as "10.0.0.0/8" or "fd00::/64" (--nodeport-addresses)',
+      'KubeProxyConfiguration.nodePortAddresses[0]: "10.0.0.1" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64" (--nodeport-addresses)',
     ],
   ],
   [
     ['--proxy-mode=ipvs', '--nodeport-addresses=primary', '--nodeport-addresses=10.0.0.0/8'],
     [
-      'KubeProxyConfiguration.nodePortAddresses: "primary" stands with other entries: it must be the only one (--nodeport-addresses)',
+      'KubeProxyConfiguration.nodePortAddresses: "primary" is listed with other entries: it must be the only one (--nodeport-addresses)',
     ],
   ],
   [
     ['--proxy-mode=ipvs', '--ipvs-exclude-cidrs=10.0.0.0/8,x', '--ipvs-exclude-cidrs=y'],
     [
-      'KubeProxyConfiguration.ipvs.excludeCIDRs[1]: "x" is no CIDR: want one such as "10.0.0.0/8" or "fd00::/64" (--ipvs-exclude-cidrs)',
-      'KubeProxyConfiguration.ipvs.excludeCIDRs[2]: "y" is no CIDR: want one such as "10.0.0.0/8" or "fd00::/64" (--ipvs-exclude-cidrs)',
+      'KubeProxyConfiguration.ipvs.excludeCIDRs[1]: "x" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64" (--ipvs-exclude-cidrs)',
+      'KubeProxyConfiguration.ipvs.excludeCIDRs[2]: "y" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64" (--ipvs-exclude-cidrs)',
     ],
   ],
   [
     ['--proxy-mode=ipvs', '--ipvs-scheduler=round robin'],
     [
-      'KubeProxyConfiguration.ipvs.scheduler: "round robin" is no scheduler name: want letters, digits, "_" and "-", such as rr, lc or mh (--ipvs-scheduler)',
+      'KubeProxyConfiguration.ipvs.scheduler: "round robin" is not a scheduler name: want letters, digits, "_" and "-", such as rr, lc or mh (--ipvs-scheduler)',
     ],
   ],
   [
@@ -329,42 +331,45 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
   [
     ['--proxy-mode=ipvs', '--show-hidden-metrics-for-version=1'],
     [
-      'KubeProxyConfiguration.showHiddenMetricsForVersion: "1" is no version: want <major>.<minor> (--show-hidden-metrics-for-version)',
+      'KubeProxyConfiguration.showHiddenMetricsForVersion: "1" is not a version: want <major>.<minor> (--show-hidden-metrics-for-version)',
     ],
   ],
   [['--proxy-mode=ipvs', '--ipvs-drain-timeout=-1s'], ['--ipvs-drain-timeout: -1s is negative: want 0s or more']],
   [
     ['--proxy-mode=ipvs', '--masquerade-port-range=1024'],
-    ['--masquerade-port-range: "1024" is no range: want <from>-<to> with ports from 1 to 65535'],
+    ['--masquerade-port-range: want <from>-<to> with ports from 1 to 65535, got "1024"'],
   ],
   [
     ['--proxy-mode=ipvs', '--masquerade-port-range=2000-1000'],
-    ['--masquerade-port-range: "2000-1000" is no range: want <from>-<to> with ports from 1 to 65535'],
+    ['--masquerade-port-range: want <from>-<to> with ports from 1 to 65535, got "2000-1000"'],
   ],
   [
     ['--proxy-mode=ipvs', '--masquerade-port-range=0-100'],
-    ['--masquerade-port-range: "0-100" is no range: want <from>-<to> with ports from 1 to 65535'],
+    ['--masquerade-port-range: want <from>-<to> with ports from 1 to 65535, got "0-100"'],
   ],
   [
     ['--proxy-mode=ipvs', '--masquerade-port-range=1-65536'],
-    ['--masquerade-port-range: "1-65536" is no range: want <from>-<to> with ports from 1 to 65535'],
+    ['--masquerade-port-range: want <from>-<to> with ports from 1 to 65535, got "1-65536"'],
   ],
   [
     ['--proxy-mode=ipvs', '--ipvs-unbound-cidrs=10.0.0.0/8,10.0.0.1'],
-    ['--ipvs-unbound-cidrs: "10.0.0.1" is no CIDR: want one such as "10.0.0.0/8" or "fd00::/64"'],
+    ['--ipvs-unbound-cidrs: want CIDRs such as "10.0.0.0/8,fd00::/64", got "10.0.0.0/8,10.0.0.1"'],
   ],
   [
-    ['--proxy-mode=ipvs', '--ipvs-local-route-cidrs=10.96.0.0,0.0.0.0/0,10.96.0.0/12,fd00::/47'],
+    ['--proxy-mode=ipvs', '--ipvs-local-route-cidrs=0.0.0.0/0,10.96.0.0/12,fd00::/47'],
     [
-      '--ipvs-local-route-cidrs: "10.96.0.0" is no CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
-      '--ipvs-local-route-cidrs: 0.0.0.0/0 is too large: want a service CIDR, of /8 at least',
-      '--ipvs-local-route-cidrs: fd00::/47 is too large: want a service CIDR, of /48 at least',
+      '--ipvs-local-route-cidrs: 0.0.0.0/0 is too large: want a service CIDR of at least /8',
+      '--ipvs-local-route-cidrs: fd00::/47 is too large: want a service CIDR of at least /48',
     ],
   ],
   [['--proxy-mode=ipvs', '--ipvs-run-estimation=off'], ['--ipvs-run-estimation: want true or false, got "off"']],
   [
     ['--proxy-mode=ipvs', '--manifests=a', '--master=https://b'],
     ['--manifests and --master exclude each other: objects come from a directory or from an API server'],
+  ],
+  [
+    ['--proxy-mode=ipvs', '--manifests=a', '--kubeconfig=/nope'],
+    ['--manifests and --kubeconfig exclude each other: objects come from a directory or from an API server'],
   ],
   [
     ['--cleanup', '--proxy-mode=foo'],
@@ -376,7 +381,7 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
   ],
   [
     ['--write-config-to=x', '--bind-address=y'],
-    ['KubeProxyConfiguration.bindAddress: "y" is no IP address (--bind-address)'],
+    ['KubeProxyConfiguration.bindAddress: "y" is not an IP address (--bind-address)'],
   ],
   [
     ['--init-only'],

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { readConfigDocument, writeConfigDocument } from '../../../src/config/config-document.ts';
-import { FIELD_PATHS, type FieldPath, defaultValues, withFields } from '../../../src/config/config-fields.ts';
+import { DEFAULTS, FIELD_PATHS, type FieldPath, type Settings } from '../../../src/config/settings.ts';
 
 const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n';
 
@@ -50,7 +50,7 @@ const DEFAULTED: readonly (readonly [fields: string, path: FieldPath, value: unk
 
 describe('reading', () => {
   test.each(DEFAULTED)('%j: %s', (fields, path, value) => {
-    expect(read(fields).values[path]).toEqual(value);
+    expect(read(fields).fields[path]).toEqual(value);
   });
 
   test('JSON, also with tabs', () => {
@@ -60,18 +60,19 @@ describe('reading', () => {
       ipvs: { excludeCIDRs: ['10.0.0.0/8'] },
     };
     for (const indent of [undefined, 2, '\t']) {
-      expect(readConfigDocument(JSON.stringify(json, undefined, indent), 'f').values['ipvs.excludeCIDRs']).toEqual([
+      expect(readConfigDocument(JSON.stringify(json, undefined, indent), 'f').fields['ipvs.excludeCIDRs']).toEqual([
         '10.0.0.0/8',
       ]);
     }
   });
 
   test('an empty second document is none', () => {
-    expect(read('mode: ipvs\n---\n').values.mode).toBe('ipvs');
+    expect(read('mode: ipvs\n---\n').fields.mode).toBe('ipvs');
   });
 
   test('aliases and merge keys', () => {
-    expect(read('x: &a {syncPeriod: 7s}\nipvs: {<<: *a}').values['ipvs.syncPeriod']).toBe(7000);
+    expect(read('x: &a {syncPeriod: 7s}\nipvs: {<<: *a}').fields['ipvs.syncPeriod']).toBe(7000);
+    expect(read('x: &a {syncPeriod: 7s}\nipvs: {<<: *a, syncPeriod: 8s}').fields['ipvs.syncPeriod']).toBe(8000);
   });
 
   test('a bomb of aliases is refused', () => {
@@ -82,11 +83,11 @@ describe('reading', () => {
           .fill(`*a${i - 1}`)
           .join(', ')}]`,
       );
-    expect(() => read(lines.join('\n'))).toThrow('cannot be read: Excessive alias count');
+    expect(() => read(lines.join('\n'))).toThrow('cannot be read as YAML or JSON: aliases exceeded');
   });
 
   test('__proto__ is a key like any other', () => {
-    expect(read('__proto__: {mode: nftables}').values.mode).toBe('');
+    expect(read('__proto__: {mode: nftables}').fields.mode).toBe('');
     expect(({} as Record<string, unknown>)['mode']).toBeUndefined();
   });
 });
@@ -119,13 +120,13 @@ describe('what only the strict reader refuses', () => {
   });
 
   test('the last of two keys counts', () => {
-    expect(read('bindAddress: 1.2.3.4\nbindAddress: 1.2.3.5').values.bindAddress).toBe('1.2.3.5');
+    expect(read('bindAddress: 1.2.3.4\nbindAddress: 1.2.3.5').fields.bindAddress).toBe('1.2.3.5');
   });
 });
 
 describe('writing', () => {
   test('the defaults', () => {
-    expect(writeConfigDocument(defaultValues())).toMatchSnapshot();
+    expect(writeConfigDocument(DEFAULTS)).toMatchSnapshot();
   });
 
   test('read again, nothing has changed', () => {
@@ -149,14 +150,14 @@ describe('writing', () => {
       ['portRange', '1-2'],
       ['winkernel.networkName', 'null'],
     ];
-    const values = withFields(defaultValues(), new Map(changes));
-    const again = readConfigDocument(writeConfigDocument(values), 'again');
-    expect(again.values).toEqual(values);
+    const settings = { ...DEFAULTS, ...(Object.fromEntries(changes) as Partial<Settings>) };
+    const again = readConfigDocument(writeConfigDocument(settings), 'again');
+    expect(again.fields).toEqual(settings);
     expect(again.warnings).toEqual([]);
   });
 
   test('every field is in the file', () => {
-    const text = writeConfigDocument(defaultValues());
+    const text = writeConfigDocument(DEFAULTS);
     for (const path of FIELD_PATHS) expect(text).toMatch(new RegExp(`^ *${path.split('.').at(-1)}:`, 'm'));
   });
 });

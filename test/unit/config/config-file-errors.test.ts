@@ -9,7 +9,7 @@ const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfi
 function errorsOf(text: string): readonly string[] {
   try {
     const file = { ...readConfigDocument(text, 'f.yaml'), path: 'f.yaml', sha256: '' };
-    resolveConfig(new Map([['config', 'f.yaml']]), file);
+    resolveConfig({ config: 'f.yaml' }, file);
   } catch (error) {
     if (error instanceof ConfigError) return error.problems;
     throw error;
@@ -40,100 +40,100 @@ const FIELDS: readonly (readonly [fields: string, errors: readonly string[]])[] 
       'no mode (which means iptables): kube-ipvs-proxy does ipvs only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for iptables',
     ],
   ],
-  ['bindAddress: host.example', ['KubeProxyConfiguration.bindAddress: "host.example" is no IP address']],
-  ['bindAddress: 10.0.0.256', ['KubeProxyConfiguration.bindAddress: "10.0.0.256" is no IP address']],
-  ['bindAddress: 10.0.0.0/8', ['KubeProxyConfiguration.bindAddress: "10.0.0.0/8" is no IP address']],
-  ['bindAddress: fe80::1%eth0', ['KubeProxyConfiguration.bindAddress: "fe80::1%eth0" is no IP address']],
-  ['bindAddress: "10.0.0.1:80"', ['KubeProxyConfiguration.bindAddress: "10.0.0.1:80" is no IP address']],
+  ['bindAddress: host.example', ['KubeProxyConfiguration.bindAddress: "host.example" is not an IP address']],
+  ['bindAddress: 10.0.0.256', ['KubeProxyConfiguration.bindAddress: "10.0.0.256" is not an IP address']],
+  ['bindAddress: 10.0.0.0/8', ['KubeProxyConfiguration.bindAddress: "10.0.0.0/8" is not an IP address']],
+  ['bindAddress: fe80::1%eth0', ['KubeProxyConfiguration.bindAddress: "fe80::1%eth0" is not an IP address']],
+  ['bindAddress: "10.0.0.1:80"', ['KubeProxyConfiguration.bindAddress: "10.0.0.1:80" is not an IP address']],
   [
     'healthzBindAddress: "10256"',
     [
-      'KubeProxyConfiguration.healthzBindAddress: "10256" is no IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256"',
+      'KubeProxyConfiguration.healthzBindAddress: "10256" is not an IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256"',
     ],
   ],
   [
     'healthzBindAddress: ":10256"',
     [
-      'KubeProxyConfiguration.healthzBindAddress: ":10256" is no IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256"',
+      'KubeProxyConfiguration.healthzBindAddress: ":10256" is not an IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256"',
     ],
   ],
   [
     'healthzBindAddress: localhost:10256',
     [
-      'KubeProxyConfiguration.healthzBindAddress: "localhost:10256" is no IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256"',
+      'KubeProxyConfiguration.healthzBindAddress: "localhost:10256" is not an IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256"',
     ],
   ],
   [
     'healthzBindAddress: 0.0.0.0:0',
     [
-      'KubeProxyConfiguration.healthzBindAddress: "0.0.0.0:0" is no IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256"',
+      'KubeProxyConfiguration.healthzBindAddress: "0.0.0.0:0" is not an IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256"',
     ],
   ],
   [
     'healthzBindAddress: 0.0.0.0:65536',
     [
-      'KubeProxyConfiguration.healthzBindAddress: "0.0.0.0:65536" is no IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256"',
+      'KubeProxyConfiguration.healthzBindAddress: "0.0.0.0:65536" is not an IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256"',
     ],
   ],
   [
     'healthzBindAddress: "::1:10256:"',
     [
-      'KubeProxyConfiguration.healthzBindAddress: "::1:10256:" is no IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256"',
+      'KubeProxyConfiguration.healthzBindAddress: "::1:10256:" is not an IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256"',
     ],
   ],
   [
     'healthzBindAddress: "[::1]"',
     [
-      'KubeProxyConfiguration.healthzBindAddress: "[::1]" is no IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256"',
+      'KubeProxyConfiguration.healthzBindAddress: "[::1]" is not an IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256"',
     ],
   ],
   [
     'healthzBindAddress: 0.0.0.0:http',
     [
-      'KubeProxyConfiguration.healthzBindAddress: "0.0.0.0:http" is no IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256"',
+      'KubeProxyConfiguration.healthzBindAddress: "0.0.0.0:http" is not an IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256"',
     ],
   ],
   [
     'metricsBindAddress: "127.0.0.1:"',
     [
-      'KubeProxyConfiguration.metricsBindAddress: "127.0.0.1:" is no IP:port: want an address and a port from 1 to 65535, such as "127.0.0.1:10249"',
+      'KubeProxyConfiguration.metricsBindAddress: "127.0.0.1:" is not an IP:port: want an address and a port from 1 to 65535, such as "127.0.0.1:10249"',
     ],
   ],
   [
     'metricsBindAddress: 127.0.0.1:-1',
     [
-      'KubeProxyConfiguration.metricsBindAddress: "127.0.0.1:-1" is no IP:port: want an address and a port from 1 to 65535, such as "127.0.0.1:10249"',
+      'KubeProxyConfiguration.metricsBindAddress: "127.0.0.1:-1" is not an IP:port: want an address and a port from 1 to 65535, such as "127.0.0.1:10249"',
     ],
   ],
   [
     'metricsBindAddress: 127.0.0.300:10249',
     [
-      'KubeProxyConfiguration.metricsBindAddress: "127.0.0.300:10249" is no IP:port: want an address and a port from 1 to 65535, such as "127.0.0.1:10249"',
+      'KubeProxyConfiguration.metricsBindAddress: "127.0.0.300:10249" is not an IP:port: want an address and a port from 1 to 65535, such as "127.0.0.1:10249"',
     ],
   ],
   [
     'metricsBindAddress: "[10.0.0.1]:10249"',
     [
-      'KubeProxyConfiguration.metricsBindAddress: "[10.0.0.1]:10249" is no IP:port: want an address and a port from 1 to 65535, such as "127.0.0.1:10249"',
+      'KubeProxyConfiguration.metricsBindAddress: "[10.0.0.1]:10249" is not an IP:port: want an address and a port from 1 to 65535, such as "127.0.0.1:10249"',
     ],
   ],
   [
     'metricsBindAddress: "[::1]:99999"',
     [
-      'KubeProxyConfiguration.metricsBindAddress: "[::1]:99999" is no IP:port: want an address and a port from 1 to 65535, such as "127.0.0.1:10249"',
+      'KubeProxyConfiguration.metricsBindAddress: "[::1]:99999" is not an IP:port: want an address and a port from 1 to 65535, such as "127.0.0.1:10249"',
     ],
   ],
   [
     'clusterCIDR: 10.244.0.0',
-    ['KubeProxyConfiguration.clusterCIDR: "10.244.0.0" is no CIDR: want one such as "10.244.0.0/16"'],
+    ['KubeProxyConfiguration.clusterCIDR: "10.244.0.0" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"'],
   ],
   [
     'clusterCIDR: 10.244.0.0/33',
-    ['KubeProxyConfiguration.clusterCIDR: "10.244.0.0/33" is no CIDR: want one such as "10.244.0.0/16"'],
+    ['KubeProxyConfiguration.clusterCIDR: "10.244.0.0/33" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"'],
   ],
   [
     'clusterCIDR: fd00::/129',
-    ['KubeProxyConfiguration.clusterCIDR: "fd00::/129" is no CIDR: want one such as "10.244.0.0/16"'],
+    ['KubeProxyConfiguration.clusterCIDR: "fd00::/129" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"'],
   ],
   [
     'clusterCIDR: 10.244.0.0/16,10.245.0.0/16',
@@ -151,17 +151,17 @@ const FIELDS: readonly (readonly [fields: string, errors: readonly string[]])[] 
   ],
   [
     'clusterCIDR: "10.244.0.0/16, fd00::/64"',
-    ['KubeProxyConfiguration.clusterCIDR: " fd00::/64" is no CIDR: want one such as "10.244.0.0/16"'],
+    ['KubeProxyConfiguration.clusterCIDR: " fd00::/64" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"'],
   ],
   [
     'clusterCIDR: "10.244.0.0/16,"',
-    ['KubeProxyConfiguration.clusterCIDR: "" is no CIDR: want one such as "10.244.0.0/16"'],
+    ['KubeProxyConfiguration.clusterCIDR: "" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"'],
   ],
   [
     'clusterCIDR: a,b',
     [
-      'KubeProxyConfiguration.clusterCIDR: "a" is no CIDR: want one such as "10.244.0.0/16"',
-      'KubeProxyConfiguration.clusterCIDR: "b" is no CIDR: want one such as "10.244.0.0/16"',
+      'KubeProxyConfiguration.clusterCIDR: "a" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
+      'KubeProxyConfiguration.clusterCIDR: "b" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
     ],
   ],
   [
@@ -190,11 +190,11 @@ const FIELDS: readonly (readonly [fields: string, errors: readonly string[]])[] 
   ],
   [
     'detectLocal: {bridgeInterface: "cbr 0"}',
-    ['KubeProxyConfiguration.detectLocal.bridgeInterface: "cbr 0" is no interface name'],
+    ['KubeProxyConfiguration.detectLocal.bridgeInterface: "cbr 0" is not an interface name'],
   ],
   [
     'detectLocal: {bridgeInterface: "cbr/0"}',
-    ['KubeProxyConfiguration.detectLocal.bridgeInterface: "cbr/0" is no interface name'],
+    ['KubeProxyConfiguration.detectLocal.bridgeInterface: "cbr/0" is not an interface name'],
   ],
   [
     'detectLocal: {interfaceNamePrefix: abcdefghijklmno}',
@@ -202,44 +202,46 @@ const FIELDS: readonly (readonly [fields: string, errors: readonly string[]])[] 
   ],
   [
     'detectLocal: {interfaceNamePrefix: "veth+"}',
-    ['KubeProxyConfiguration.detectLocal.interfaceNamePrefix: "veth+" is no interface name'],
+    ['KubeProxyConfiguration.detectLocal.interfaceNamePrefix: "veth+" is not an interface name'],
   ],
   [
     'detectLocal: {interfaceNamePrefix: "!veth"}',
-    ['KubeProxyConfiguration.detectLocal.interfaceNamePrefix: "!veth" is no interface name'],
+    ['KubeProxyConfiguration.detectLocal.interfaceNamePrefix: "!veth" is not an interface name'],
   ],
   [
     'nodePortAddresses: [10.0.0.1]',
     [
-      'KubeProxyConfiguration.nodePortAddresses[0]: "10.0.0.1" is no CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
+      'KubeProxyConfiguration.nodePortAddresses[0]: "10.0.0.1" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
     ],
   ],
   [
     'nodePortAddresses: [primary, 10.0.0.0/8]',
-    ['KubeProxyConfiguration.nodePortAddresses: "primary" stands with other entries: it must be the only one'],
+    ['KubeProxyConfiguration.nodePortAddresses: "primary" is listed with other entries: it must be the only one'],
   ],
   [
     'nodePortAddresses: [10.0.0.0/8, eth0]',
-    ['KubeProxyConfiguration.nodePortAddresses[1]: "eth0" is no CIDR: want one such as "10.0.0.0/8" or "fd00::/64"'],
+    ['KubeProxyConfiguration.nodePortAddresses[1]: "eth0" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"'],
   ],
   [
     'nodePortAddresses: [""]',
-    ['KubeProxyConfiguration.nodePortAddresses[0]: "" is no CIDR: want one such as "10.0.0.0/8" or "fd00::/64"'],
+    ['KubeProxyConfiguration.nodePortAddresses[0]: "" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"'],
   ],
   [
     'nodePortAddresses: [10.0.0.0/8, fd00::/129, x]',
     [
-      'KubeProxyConfiguration.nodePortAddresses[1]: "fd00::/129" is no CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
-      'KubeProxyConfiguration.nodePortAddresses[2]: "x" is no CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
+      'KubeProxyConfiguration.nodePortAddresses[1]: "fd00::/129" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
+      'KubeProxyConfiguration.nodePortAddresses[2]: "x" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
     ],
   ],
   [
     'nodePortAddresses: [primary, primary]',
-    ['KubeProxyConfiguration.nodePortAddresses: "primary" stands with other entries: it must be the only one'],
+    ['KubeProxyConfiguration.nodePortAddresses: "primary" is listed with other entries: it must be the only one'],
   ],
   [
     'nodePortAddresses: [Primary]',
-    ['KubeProxyConfiguration.nodePortAddresses[0]: "Primary" is no CIDR: want one such as "10.0.0.0/8" or "fd00::/64"'],
+    [
+      'KubeProxyConfiguration.nodePortAddresses[0]: "Primary" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
+    ],
   ],
   ['oomScoreAdj: 1001', ['KubeProxyConfiguration.oomScoreAdj: 1001 is out of range: want -1000 to 1000']],
   ['oomScoreAdj: -1001', ['KubeProxyConfiguration.oomScoreAdj: -1001 is out of range: want -1000 to 1000']],
@@ -276,7 +278,7 @@ const FIELDS: readonly (readonly [fields: string, errors: readonly string[]])[] 
   [
     'ipvs: {scheduler: "r r"}',
     [
-      'KubeProxyConfiguration.ipvs.scheduler: "r r" is no scheduler name: want letters, digits, "_" and "-", such as rr, lc or mh',
+      'KubeProxyConfiguration.ipvs.scheduler: "r r" is not a scheduler name: want letters, digits, "_" and "-", such as rr, lc or mh',
     ],
   ],
   [
@@ -286,25 +288,25 @@ const FIELDS: readonly (readonly [fields: string, errors: readonly string[]])[] 
   [
     'ipvs: {scheduler: "rr;ls"}',
     [
-      'KubeProxyConfiguration.ipvs.scheduler: "rr;ls" is no scheduler name: want letters, digits, "_" and "-", such as rr, lc or mh',
+      'KubeProxyConfiguration.ipvs.scheduler: "rr;ls" is not a scheduler name: want letters, digits, "_" and "-", such as rr, lc or mh',
     ],
   ],
   [
     'ipvs: {scheduler: " "}',
     [
-      'KubeProxyConfiguration.ipvs.scheduler: " " is no scheduler name: want letters, digits, "_" and "-", such as rr, lc or mh',
+      'KubeProxyConfiguration.ipvs.scheduler: " " is not a scheduler name: want letters, digits, "_" and "-", such as rr, lc or mh',
     ],
   ],
   [
     'ipvs: {excludeCIDRs: [10.0.0.1]}',
     [
-      'KubeProxyConfiguration.ipvs.excludeCIDRs[0]: "10.0.0.1" is no CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
+      'KubeProxyConfiguration.ipvs.excludeCIDRs[0]: "10.0.0.1" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
     ],
   ],
   [
     'ipvs: {excludeCIDRs: [10.0.0.0/8, 10.0.0.0/x]}',
     [
-      'KubeProxyConfiguration.ipvs.excludeCIDRs[1]: "10.0.0.0/x" is no CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
+      'KubeProxyConfiguration.ipvs.excludeCIDRs[1]: "10.0.0.0/x" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
     ],
   ],
   ['ipvs: {tcpTimeout: -1s}', ['KubeProxyConfiguration.ipvs.tcpTimeout: -1s is negative: want 0s or more']],
@@ -317,15 +319,15 @@ const FIELDS: readonly (readonly [fields: string, errors: readonly string[]])[] 
   ],
   [
     'showHiddenMetricsForVersion: v1.36',
-    ['KubeProxyConfiguration.showHiddenMetricsForVersion: "v1.36" is no version: want <major>.<minor>'],
+    ['KubeProxyConfiguration.showHiddenMetricsForVersion: "v1.36" is not a version: want <major>.<minor>'],
   ],
   [
     'showHiddenMetricsForVersion: "1.36.0"',
-    ['KubeProxyConfiguration.showHiddenMetricsForVersion: "1.36.0" is no version: want <major>.<minor>'],
+    ['KubeProxyConfiguration.showHiddenMetricsForVersion: "1.36.0" is not a version: want <major>.<minor>'],
   ],
   [
     'showHiddenMetricsForVersion: 1-36',
-    ['KubeProxyConfiguration.showHiddenMetricsForVersion: "1-36" is no version: want <major>.<minor>'],
+    ['KubeProxyConfiguration.showHiddenMetricsForVersion: "1-36" is not a version: want <major>.<minor>'],
   ],
   ['hostnameOverride: "  "', ['KubeProxyConfiguration.hostnameOverride: is only white space']],
   ['logging: {format: xml}', ['KubeProxyConfiguration.logging.format: "xml" is none of text, json']],
@@ -336,15 +338,15 @@ const FIELDS: readonly (readonly [fields: string, errors: readonly string[]])[] 
   ],
   [
     'logging: {vmodule: [{filePattern: "", verbosity: 4}]}',
-    ['KubeProxyConfiguration.logging.vmodule[0].filePattern: "" is no pattern: want a name without "," and "="'],
+    ['KubeProxyConfiguration.logging.vmodule[0]: "" is not a pattern: want a name without "," and "="'],
   ],
   [
     'logging: {vmodule: [{filePattern: "a,b", verbosity: 4}]}',
-    ['KubeProxyConfiguration.logging.vmodule[0].filePattern: "a,b" is no pattern: want a name without "," and "="'],
+    ['KubeProxyConfiguration.logging.vmodule[0]: "a,b" is not a pattern: want a name without "," and "="'],
   ],
   [
     'logging: {vmodule: [{filePattern: ok, verbosity: 1}, {filePattern: a=b, verbosity: 4}]}',
-    ['KubeProxyConfiguration.logging.vmodule[1].filePattern: "a=b" is no pattern: want a name without "," and "="'],
+    ['KubeProxyConfiguration.logging.vmodule[1]: "a=b" is not a pattern: want a name without "," and "="'],
   ],
   [
     'logging: {flushFrequency: -5s}',
@@ -353,13 +355,13 @@ const FIELDS: readonly (readonly [fields: string, errors: readonly string[]])[] 
   [
     'featureGates: {no-such-gate: true}',
     [
-      'KubeProxyConfiguration.featureGates: "no-such-gate" is no name of a feature gate: want letters and digits, the first a capital',
+      'KubeProxyConfiguration.featureGates: "no-such-gate" is not the name of a feature gate: want letters and digits, the first a capital',
     ],
   ],
   [
     'featureGates: {nfTablesProxyMode: true}',
     [
-      'KubeProxyConfiguration.featureGates: "nfTablesProxyMode" is no name of a feature gate: did you mean NFTablesProxyMode?',
+      'KubeProxyConfiguration.featureGates: "nfTablesProxyMode" is not the name of a feature gate: did you mean NFTablesProxyMode?',
     ],
   ],
   [
@@ -583,11 +585,11 @@ const FIELDS: readonly (readonly [fields: string, errors: readonly string[]])[] 
   [
     'bindAddress: x\nhealthzBindAddress: nowhere\noomScoreAdj: 5000\nipvs: {syncPeriod: -1s, scheduler: "a b"}',
     [
-      'KubeProxyConfiguration.bindAddress: "x" is no IP address',
-      'KubeProxyConfiguration.healthzBindAddress: "nowhere" is no IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256"',
+      'KubeProxyConfiguration.bindAddress: "x" is not an IP address',
       'KubeProxyConfiguration.oomScoreAdj: 5000 is out of range: want -1000 to 1000',
+      'KubeProxyConfiguration.ipvs.scheduler: "a b" is not a scheduler name: want letters, digits, "_" and "-", such as rr, lc or mh',
       'KubeProxyConfiguration.ipvs.syncPeriod: -1s is not above zero',
-      'KubeProxyConfiguration.ipvs.scheduler: "a b" is no scheduler name: want letters, digits, "_" and "-", such as rr, lc or mh',
+      'KubeProxyConfiguration.healthzBindAddress: "nowhere" is not an IP:port: want an address and a port from 1 to 65535, such as "0.0.0.0:10256"',
     ],
   ],
   [
@@ -601,11 +603,11 @@ const FIELDS: readonly (readonly [fields: string, errors: readonly string[]])[] 
   [
     'conntrack: {min: -1, maxPerCore: -1}\niptables: {masqueradeBit: 40}\nnodePortAddresses: [a, b]',
     [
-      'KubeProxyConfiguration.nodePortAddresses[0]: "a" is no CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
-      'KubeProxyConfiguration.nodePortAddresses[1]: "b" is no CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
+      'KubeProxyConfiguration.nodePortAddresses[0]: "a" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
+      'KubeProxyConfiguration.nodePortAddresses[1]: "b" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
+      'KubeProxyConfiguration.iptables.masqueradeBit: 40 is out of range: want 0 to 31',
       'KubeProxyConfiguration.conntrack.maxPerCore: -1 is out of range: want 0 or more',
       'KubeProxyConfiguration.conntrack.min: -1 is out of range: want 0 or more',
-      'KubeProxyConfiguration.iptables.masqueradeBit: 40 is out of range: want 0 to 31',
     ],
   ],
 ];
@@ -648,24 +650,31 @@ const TEXTS: readonly (readonly [text: string, errors: readonly string[]])[] = [
       'f.yaml has apiVersion 1: only kubeproxy.config.k8s.io/v1alpha1 can be read',
     ],
   ],
+  ['a: [1\n', ['f.yaml cannot be read as YAML or JSON: deficient indentation at line 2, column 1']],
+  ['a: b: c', ['f.yaml cannot be read as YAML or JSON: bad indentation of a mapping entry at line 1, column 5']],
   [
-    'a: [1\n',
+    '{"kind": ',
     [
-      'f.yaml is neither YAML nor JSON: Flow sequence in block collection must be sufficiently indented and end with a ] at line 2, column 1',
+      'f.yaml cannot be read as YAML or JSON: unexpected end of the stream within a flow collection at line 1, column 10',
     ],
   ],
   [
-    'a: b: c',
-    ['f.yaml is neither YAML nor JSON: Nested mappings are not allowed in compact mappings at line 1, column 4'],
+    '\tmode: ipvs',
+    [
+      'f.yaml cannot be read as YAML or JSON: end of the stream or a document separator is expected at line 1, column 6',
+    ],
   ],
-  ['{"kind": ', ['f.yaml is neither YAML nor JSON: Flow map must end with a } at line 1, column 10']],
-  ['\tmode: ipvs', ['f.yaml is neither YAML nor JSON: Tabs are not allowed as indentation at line 1, column 1']],
   [
     'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n---\nmode: ipvs',
     ['f.yaml holds more than one document: want one KubeProxyConfiguration'],
   ],
-  ['x: *nothing', ['f.yaml cannot be read: Unresolved alias (the anchor must be set before the alias): nothing']],
-  ['a: "unclosed', ['f.yaml is neither YAML nor JSON: Missing closing "quote at line 1, column 13']],
+  ['x: *nothing', ['f.yaml cannot be read as YAML or JSON: unidentified alias "nothing" at line 1, column 5']],
+  [
+    'a: "unclosed',
+    [
+      'f.yaml cannot be read as YAML or JSON: unexpected end of the stream within a double quoted scalar at line 1, column 13',
+    ],
+  ],
 ];
 
 describe('a text that is no KubeProxyConfiguration', () => {

@@ -1,9 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { pages } from '../../../scripts/docs-pages.ts';
-import { FIELD_PATHS, defaultValues } from '../../../src/config/config-fields.ts';
 import { FLAGS } from '../../../src/config/flag-table.ts';
-import { kindOfFlag } from '../../../src/config/flag-values.ts';
+import { defaultText } from '../../../src/config/setting.ts';
 import { VERSION } from '../../../src/config/version.ts';
 
 // What kube-proxy takes (1.29 and later), for Linux.
@@ -25,32 +24,20 @@ describe('the flag table', () => {
     expect(FLAGS.map((flag) => flag.name)).toContain(name);
   });
 
-  test('names each flag and each field once', () => {
+  test('names each flag once', () => {
     const names = FLAGS.map(({ name }) => name);
     expect(new Set(names).size).toBe(names.length);
-    const fields = FLAGS.flatMap(({ field }) => field ?? []);
-    expect(new Set(fields).size).toBe(fields.length);
-    expect(FIELD_PATHS).toEqual(expect.arrayContaining(fields));
   });
 
-  const withField = FLAGS.flatMap((flag) => (flag.field === undefined ? [] : [[flag, flag.field] as const]));
-
-  test.each(withField.map(([flag, field]) => [flag.name, flag, field] as const))(
-    'the default of --%s is that of its field',
-    (name, flag, field) => {
-      // kube-proxy's own exception: flags alone run with the default of another mode.
-      const fallback = name === 'ipvs-min-sync-period' ? 1000 : defaultValues()[field];
-      expect(kindOfFlag(flag).fromText(flag.default)).toEqual(fallback);
+  test.each(FLAGS.map((flag) => [flag.name, flag] as const))(
+    '--%s reads its default and its bare form',
+    (_name, flag) => {
+      const { kind, fallback, flagFallback = fallback } = flag;
+      const text = defaultText(flag);
+      expect(text === '' && fallback === undefined ? undefined : kind.fromText(text)).toEqual(flagFallback);
+      expect(kind.bare === undefined || kind.fromText(kind.bare) !== undefined).toBe(true);
     },
   );
-
-  test.each(FLAGS.map((flag) => [flag.name, flag] as const))('what is stated about --%s can be read', (_name, flag) => {
-    const kind = kindOfFlag(flag);
-    const fallback = kind.fromText(flag.default);
-    expect(fallback).toBeDefined();
-    expect(kind.toText(fallback)).toBe(flag.default);
-    expect(flag.bare === undefined || kind.fromText(flag.bare) !== undefined).toBe(true);
-  });
 });
 
 test('the version is that of package.json', () => {

@@ -42,19 +42,14 @@ test('each flag is there once, by name, as it was given or by default', () => {
 test('given again, they make the same configuration', () => {
   const config = configOf(...GIVEN);
   const again = flagz(config).filter((line) => line !== 'write-config-to=');
-  expect(configOf(...again.map((line) => `--${line}`)).fields).toEqual(config.fields);
+  expect(configOf(...again.map((line) => `--${line}`)).settings).toEqual(config.settings);
 });
 
 test('a file that overrules a flag is what counts', () => {
   const text =
     'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\noomScoreAdj: -5\n';
   const file = { ...readConfigDocument(text, 'f.yaml'), path: 'f.yaml', sha256: '' };
-  const flags = new Map<string, unknown>([
-    ['config', 'f.yaml'],
-    ['oom-score-adj', -7],
-    ['hostname-override', 'n1'],
-  ]);
-  const lines = flagz(resolveConfig(flags, file));
+  const lines = flagz(resolveConfig({ config: 'f.yaml', oomScoreAdj: -7, hostnameOverride: 'n1' }, file));
   expect(lines).toEqual(
     expect.arrayContaining(['config=f.yaml', 'oom-score-adj=-5', 'hostname-override=n1', 'proxy-mode=ipvs']),
   );

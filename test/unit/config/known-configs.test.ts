@@ -7,8 +7,9 @@ import { writeConfig } from '../../../src/cli/write-config.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import type { ConfigError } from '../../../src/config/problem.ts';
 import type { ProxyConfig } from '../../../src/config/proxy-config.ts';
-import { parseCidr } from '../../../src/net/cidr.ts';
-import { parseIp } from '../../../src/net/ip.ts';
+import { FIELD_PATHS } from '../../../src/config/settings.ts';
+import { parseCidr } from '../../../src/base/cidr.ts';
+import { parseIp } from '../../../src/base/ip.ts';
 
 /** Configurations that are out there, as their tools and guides write them: each starts here as it is, but for the mode. */
 const FOLDER = 'test/unit/config/known-configs';
@@ -16,7 +17,7 @@ const FOLDER = 'test/unit/config/known-configs';
 async function load(argv: readonly string[]): Promise<ProxyConfig> {
   const parsed = parseArgv(argv);
   if (!parsed.ok) throw new Error(parsed.errors.join('\n'));
-  return await loadConfig(parsed.flags);
+  return await loadConfig(parsed.given);
 }
 
 async function problemsOf(argv: readonly string[]): Promise<readonly string[]> {
@@ -24,6 +25,10 @@ async function problemsOf(argv: readonly string[]): Promise<readonly string[]> {
     () => [],
     (error: ConfigError) => error.problems,
   );
+}
+
+function fieldsOf({ settings }: ProxyConfig): unknown {
+  return FIELD_PATHS.map((path) => [path, settings[path]]);
 }
 
 const cidrs = (...texts: readonly string[]): ProxyConfig['clusterCidrs'] => texts.map((text) => parseCidr(text)!);
@@ -34,7 +39,6 @@ const KUBEADM: Partial<ProxyConfig> = {
   scheduler: 'rr',
   syncPeriod: 30_000,
   minSyncPeriod: 0,
-  configSyncPeriod: 900_000,
   oomScoreAdj: -999,
   masqueradeBit: 14,
   nodePortAddresses: [],
@@ -187,10 +191,12 @@ describe('written with --write-config-to and read with --config', () => {
     const said: string[] = [];
     const target = path.join(folder, 'written.yaml');
     const written = await load([...argv, `--write-config-to=${target}`]);
-    expect(await writeConfig(target, written, { err: (line) => said.push(line) })).toBe(0);
+    expect(await writeConfig(target, written, { out: (line) => said.push(line), err: (line) => said.push(line) })).toBe(
+      0,
+    );
     const again = await load([`--config=${target}`]);
-    expect(again.fields).toEqual(written.fields);
-    expect(again.fields).toEqual((await load(argv)).fields);
+    expect(fieldsOf(again)).toEqual(fieldsOf(written));
+    expect(fieldsOf(again)).toEqual(fieldsOf(await load(argv)));
     expect(again.notes).toEqual([]);
     expect(said.at(-1)).toBe(`kube-ipvs-proxy: wrote the configuration to ${target}`);
   });

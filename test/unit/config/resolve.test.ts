@@ -4,8 +4,8 @@ import { configz } from '../../../src/config/configz.ts';
 import { readConfigDocument, writeConfigDocument } from '../../../src/config/config-document.ts';
 import type { ProxyConfig } from '../../../src/config/proxy-config.ts';
 import { resolveConfig } from '../../../src/config/resolve.ts';
-import { parseCidr } from '../../../src/net/cidr.ts';
-import { parseIp } from '../../../src/net/ip.ts';
+import { parseCidr } from '../../../src/base/cidr.ts';
+import { parseIp } from '../../../src/base/ip.ts';
 
 const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\n';
 
@@ -13,9 +13,9 @@ const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfi
 function resolve(argv: readonly string[], fields?: string): ProxyConfig {
   const parsed = parseArgv(fields === undefined ? argv : ['--config=f.yaml', ...argv]);
   if (!parsed.ok) throw new Error(parsed.errors.join('\n'));
-  if (fields === undefined) return resolveConfig(parsed.flags, undefined);
+  if (fields === undefined) return resolveConfig(parsed.given, undefined);
   const file = readConfigDocument(HEAD + fields, 'f.yaml');
-  return resolveConfig(parsed.flags, { ...file, path: 'f.yaml', sha256: 'abc' });
+  return resolveConfig(parsed.given, { ...file, path: 'f.yaml', sha256: 'abc' });
 }
 
 type Case = readonly [argv: readonly string[], fields: string | undefined, part: Partial<ProxyConfig>];
@@ -50,8 +50,6 @@ const CASES: readonly Case[] = [
       api: {
         kubeconfig: '/file',
         master: undefined,
-        contentType: 'application/vnd.kubernetes.protobuf',
-        acceptContentTypes: '',
         qps: 5,
         burst: 10,
       },
@@ -195,8 +193,6 @@ const CASES: readonly Case[] = [
       api: {
         kubeconfig: '/k',
         master: 'https://a',
-        contentType: 'application/vnd.kubernetes.protobuf',
-        acceptContentTypes: '',
         qps: 5,
         burst: 10,
       },
@@ -209,8 +205,6 @@ const CASES: readonly Case[] = [
       api: {
         kubeconfig: undefined,
         master: undefined,
-        contentType: 'application/vnd.kubernetes.protobuf',
-        acceptContentTypes: '',
         qps: -1,
         burst: 10,
       },
@@ -232,6 +226,11 @@ describe('flags and file together', () => {
 });
 
 const NOTES: readonly (readonly [argv: readonly string[], fields: string | undefined, notes: readonly string[]])[] = [
+  [
+    ['--manifests=/m'],
+    'clientConnection: {kubeconfig: /file}',
+    ['clientConnection.kubeconfig has no effect with --manifests: no API server is asked'],
+  ],
   [[IPVS], undefined, []],
   [[IPVS, '--logtostderr'], undefined, ['--logtostderr has no effect: gone from kube-proxy; drop it']],
   [[IPVS, '--healthz-port=10256'], undefined, ['--healthz-port is deprecated: use --healthz-bind-address']],
@@ -245,7 +244,7 @@ const NOTES: readonly (readonly [argv: readonly string[], fields: string | undef
   [
     ['--write-config-to=x', '--healthz-bind-address='],
     undefined,
-    ['healthzBindAddress is empty, which a file cannot say: read again it takes its default'],
+    ['healthzBindAddress is empty, which a file cannot express: read with --config it takes its default'],
   ],
 ];
 
@@ -265,12 +264,11 @@ const ROUND_TRIPS: readonly (readonly string[])[] = [
 
 test.each(ROUND_TRIPS)('--write-config-to and --config: %s %s %s %s', (...argv) => {
   const written = resolve([...argv, '--write-config-to=x']);
-  const file = readConfigDocument(writeConfigDocument(written.fields), 'written');
+  const file = readConfigDocument(writeConfigDocument(written.settings), 'written');
   expect(file.warnings).toEqual([]);
-  const again = resolveConfig(new Map([['config', 'written']]), { ...file, path: 'written', sha256: '' });
-  const { fields: _fields, notes: _notes, configFile: _file, given: _given, api, ...rest } = resolve(argv);
+  const again = resolveConfig({ config: 'written' }, { ...file, path: 'written', sha256: '' });
+  const { settings: _settings, notes: _notes, configFile: _file, ...rest } = resolve(argv);
   expect(again).toMatchObject(rest);
-  expect({ ...again.api, contentType: '' }).toEqual({ ...api, contentType: '' });
 });
 
 test('feature gates: by name, else by stage, else as they are', () => {
@@ -286,11 +284,11 @@ test('feature gates: by name, else by stage, else as they are', () => {
 test('feature gates of other components start, are named in one line and change nothing', () => {
   const without = resolve([IPVS]);
   const config = resolve([IPVS, '--feature-gates=SidecarContainers=true,AllBeta=true,KubeProxyIPVS=false']);
-  expect(config.notes).toEqual(['feature gates that are not of this program have no effect: SidecarContainers']);
+  expect(config.notes).toEqual(['feature gates of other components have no effect: SidecarContainers']);
   expect(config.featureGates.map(({ name }) => name)).toEqual(without.featureGates.map(({ name }) => name));
-  expect(config.fields.featureGates).toEqual({ SidecarContainers: true, AllBeta: true, KubeProxyIPVS: false });
+  expect(config.settings.featureGates).toEqual({ SidecarContainers: true, AllBeta: true, KubeProxyIPVS: false });
   expect(resolve([IPVS, '--feature-gates=KubeProxyIpvs=true,InPlacePodVerticalScaling=false']).notes).toEqual([
-    'feature gates that are not of this program have no effect: KubeProxyIpvs (did you mean KubeProxyIPVS?), InPlacePodVerticalScaling',
+    'feature gates of other components have no effect: KubeProxyIpvs (did you mean KubeProxyIPVS?), InPlacePodVerticalScaling',
   ]);
 });
 

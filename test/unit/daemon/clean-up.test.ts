@@ -1,11 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
 import { removeAll } from '../../../src/daemon/clean-up.ts';
-import { handleLeftovers } from '../../../src/daemon/other-modes.ts';
-import { FakeKernel } from '../../../src/kernel/fake-kernel.ts';
-import type { Leftover } from '../../../src/kernel/leftovers.ts';
-import { parseCidr } from '../../../src/net/cidr.ts';
-import { parseIp } from '../../../src/net/ip.ts';
-import { toPort } from '../../../src/net/port.ts';
+import { handleLeftovers, nameDeviceThief } from '../../../src/daemon/run/other-modes.ts';
+import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
+import { KernelError } from '../../../src/kernel/kernel-error.ts';
+import type { Leftover } from '../../../src/kernel/iptables/leftovers.ts';
+import { parseCidr } from '../../../src/base/cidr.ts';
+import { parseIp } from '../../../src/base/ip.ts';
+import { toPort } from '../../../src/base/port.ts';
 import { formatVirtualServer } from '../../../src/state/virtual-server.ts';
 import { configOf } from '../../support/config.ts';
 import { listed, service, slice } from '../../support/objects.ts';
@@ -110,6 +111,16 @@ describe('--cleanup', () => {
     },
   );
 
+  test('an interface of another kind named kube-ipvs0 is left alone and named; the rest is removed', async () => {
+    const kernel = await served();
+    const reason = 'interface kube-ipvs0 is not a dummy interface but bridge: rename or delete it';
+    kernel.prepare = () => Promise.reject(new KernelError('device', 'EEXIST', reason));
+    const log = new TestLog();
+    expect(await removeAll(kernel, new FakeLeftovers(), configOf('--cleanup'), log)).toBe(0);
+    expect(log.lines).toContain(`warn: ${reason}. It is left alone`);
+    expect(await left(kernel)).toEqual(CLEAN);
+  });
+
   test('a leftover that cannot be removed is exit code 1, and the rest is done', async () => {
     const kernel = await served();
     const others = new FakeLeftovers(CHAINS);
@@ -117,7 +128,7 @@ describe('--cleanup', () => {
     const log = new TestLog();
     expect(await removeAll(kernel, others, configOf('--cleanup'), log)).toBe(1);
     expect(log.lines).toContainEqual(
-      expect.stringMatching(/error: could not remove 1 chains in iptables-save.*refused/),
+      expect.stringMatching(/error: failed to remove 1 chains in iptables-save.*refused/),
     );
     expect(await left(kernel)).toEqual(CLEAN);
   });
@@ -135,11 +146,50 @@ describe('leftovers of other modes at a start', () => {
     ]);
   });
 
-  test('whatever goes wrong is one line', async () => {
+  test('what goes wrong is tried again, and told each time', async () => {
+    const others = new FakeLeftovers(CHAINS, NFT);
+    others.refuse = true;
+    const log = new TestLog();
+    const handled = handleLeftovers(others, log, [0, 1, 1]);
+    await new Promise((resolve) => setImmediate(resolve));
+    others.refuse = false;
+    await handled;
+    expect(others.removed).toEqual([NFT]);
+    expect(log.lines.filter((line) => line.includes('--cleanup'))).toHaveLength(1);
+    expect(log.lines[1]).toMatch(/^warn: .*, next attempt in 0 s: refused$/);
+    expect(log.lines.at(-1)).toMatch(/^info: removed/);
+  });
+
+  test('in the end it is left for the next start', async () => {
     const others = new FakeLeftovers(NFT);
     others.refuse = true;
     const log = new TestLog();
-    await handleLeftovers(others, log);
-    expect(log.lines).toEqual([expect.stringMatching(/^warn: .*refused$/)]);
+    await handleLeftovers(others, log, [0]);
+    expect(log.lines).toEqual([
+      expect.stringMatching(/^warn: .*, next attempt in 0 s: refused$/),
+      expect.stringMatching(/^warn: .*, no retry before the next start: refused$/),
+    ]);
+  });
+});
+
+describe('after kube-ipvs0 was deleted by others', () => {
+  test.each([
+    [
+      'at once, where its traces are there',
+      [[CHAINS, NFT]],
+      0,
+      /likely cause is a kube-proxy.*KUBE-SVC-.*nftables table ip6 kube-proxy/,
+    ],
+    ['later, once they are there', [[], [CHAINS]], 10_000, /likely cause is a kube-proxy/],
+    ['as nobody known, where there are none', [[], []], 10_000, /no traces of a kube-proxy/],
+  ])('the likely cause is named %s', async (_when, found, waited, said) => {
+    const log = new TestLog();
+    const looks: Leftover[][] = [...found];
+    let waits = 0;
+    await nameDeviceThief({ find: () => Promise.resolve(looks.shift() ?? []) }, log, (ms) =>
+      Promise.resolve((waits += ms)),
+    );
+    expect(waits).toBe(waited);
+    expect(log.lines).toEqual([expect.stringMatching(said)]);
   });
 });

@@ -1,10 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import { diffAddresses } from '../../../src/diff/address-diff.ts';
 import { diffRoutes } from '../../../src/diff/route-diff.ts';
-import { type Cidr, parseCidr } from '../../../src/net/cidr.ts';
+import { type Cidr, parseCidr } from '../../../src/base/cidr.ts';
 import { DrainLedger } from '../../../src/diff/drain.ts';
 import { diffIpSet } from '../../../src/diff/ip-set-diff.ts';
 import { diffVirtualServer } from '../../../src/diff/virtual-server-diff.ts';
+import { type BoundAddress, hostPrefix } from '../../../src/state/bound-address.ts';
 import { type IpSet, type IpSetEntry, type IpSetEntryKey, ipSetEntryKey } from '../../../src/state/ip-set.ts';
 import { type Op, formatOp } from '../../../src/state/op.ts';
 import { PHASES, transaction } from '../../../src/state/transaction.ts';
@@ -102,44 +103,93 @@ describe('diffVirtualServer', () => {
       expect(diff.ops.map((op) => op.kind)).toEqual(['delete-real-server']);
     });
 
-    test('the next deadline is that of who has drained longest, but for who was not taken away in time', () => {
+    test('the next deadline is that of the real server that has drained longest; deadlines in the past do not count', () => {
       const ledger = new DrainLedger(1_000);
       const draining = (text: string): ReturnType<typeof observed> => observed(text, 0, { activeConnections: 1 });
       expect(ledger.nextDeadline(0)).toBe(Infinity);
-      ledger.judge(ID, draining('10.244.0.1'), 100);
-      ledger.judge(ID, draining('10.244.0.2'), 300);
-      ledger.judge(ID, draining('10.244.0.1'), 400);
+      ledger.decide(ID, draining('10.244.0.1'), 100);
+      ledger.decide(ID, draining('10.244.0.2'), 300);
+      ledger.decide(ID, draining('10.244.0.1'), 400);
       expect(ledger.nextDeadline(500)).toBe(1_100);
       expect(ledger.nextDeadline(1_100)).toBe(1_300);
       expect(ledger.nextDeadline(1_300)).toBe(Infinity);
       const unlimited = new DrainLedger(0);
-      unlimited.judge(ID, draining('10.244.0.1'), 100);
+      unlimited.decide(ID, draining('10.244.0.1'), 100);
       expect(unlimited.nextDeadline(100)).toBe(Infinity);
     });
 
-    test('is deleted at the deadline, which begins anew when it was wanted in between', () => {
+    const gone = { virtualServer: VS, realServers: [observed('10.244.0.9', 1)] };
+    const wanted = { virtualServer: VS, realServers: [real('10.244.0.9', 1)] };
+    test.each([
+      ['was deleted by another process', gone, wanted],
+      ['was deleted with its virtual server', undefined, wanted],
+      ['was deleted with its Service', undefined, undefined],
+      ['was deleted by another process, and is wanted again', gone, want],
+    ] as const)('a real server that drains again gets a new deadline: it %s', (_how, seen, wish) => {
+      const ledger = new DrainLedger(1_000);
+      const have = { virtualServer: VS, realServers: [observed('10.244.0.1', 1, { activeConnections: 1 })] };
+      const nobody = { virtualServer: VS, realServers: [] };
+      expect(words(run(nobody, have, ledger, 0))).toEqual([
+        'edit-real-server TCP 10.96.0.1:80 -> 10.244.0.1:8080 weight=0',
+      ]);
+      run(wish, seen, ledger, 500);
+      expect(ledger.nextDeadline(0)).toBe(Infinity);
+      expect(words(run(nobody, have, ledger, 5_000))).toEqual([
+        'edit-real-server TCP 10.96.0.1:80 -> 10.244.0.1:8080 weight=0',
+      ]);
+      expect(ledger.nextDeadline(5_000)).toBe(6_000);
+    });
+
+    test('is deleted at the deadline, which starts again if the real server was wanted in between', () => {
       const ledger = new DrainLedger(1_000);
       const have = { virtualServer: VS, realServers: [observed('10.244.0.1', 0, { activeConnections: 1 })] };
       expect(run(want, have, ledger, 0).draining).toBe(1);
       expect(run(want, have, ledger, 999).draining).toBe(1);
       run({ virtualServer: VS, realServers: [real('10.244.0.1', 1)] }, have, ledger, 999);
-      expect(ledger.size).toBe(0);
+      expect(ledger.nextDeadline(0)).toBe(Infinity);
       expect(run(want, have, ledger, 1_000).draining).toBe(1);
       expect(run(want, have, ledger, 1_999).draining).toBe(1);
       expect(words(run(want, have, ledger, 2_000))).toEqual([
         'delete-real-server TCP 10.96.0.1:80 -> 10.244.0.1:8080 weight=0',
       ]);
-      expect(ledger.size).toBe(0);
+      expect(ledger.nextDeadline(0)).toBe(Infinity);
     });
   });
 });
 
 describe('diffAddresses', () => {
+  const bound = (text: string, details: Partial<BoundAddress> = {}): BoundAddress => ({
+    address: address(text),
+    prefix: hostPrefix(address(text)),
+    conforms: true,
+    ...details,
+  });
+
   test('binds what is missing, unbinds what is not wanted, in both families', () => {
-    const ops = finish(
-      diffAddresses([address('10.96.0.1'), address('fd00::1')], [address('10.96.0.2'), address('fd00::1')]),
-    );
+    const wanted = [address('10.96.0.1'), address('fd00::1')];
+    const ops = finish(diffAddresses(wanted, [bound('10.96.0.2'), bound('fd00::1')]));
     expect(ops.map(formatOp)).toEqual(['bind-address 10.96.0.1', 'unbind-address 10.96.0.2']);
+  });
+
+  test('binds again what has other flags, and removes what has another prefix', () => {
+    const wanted = [address('10.96.0.1'), address('10.96.0.2'), address('fd00::1'), address('fd00::2')];
+    const have = [
+      bound('10.96.0.1', { conforms: false }),
+      bound('10.96.0.2', { prefix: 24 }),
+      bound('10.96.0.3', { prefix: 24 }),
+      bound('fd00::1', { conforms: false }),
+      // An interface has it once only: removing it would leave the node without.
+      bound('fd00::2', { prefix: 64 }),
+      bound('fd00::3', { prefix: 64 }),
+    ];
+    expect(finish(diffAddresses(wanted, have)).map(formatOp)).toEqual([
+      'bind-address 10.96.0.1',
+      'bind-address 10.96.0.2',
+      'bind-address fd00::1',
+      'unbind-address fd00::3/64',
+      'unbind-address 10.96.0.2/24',
+      'unbind-address 10.96.0.3/24',
+    ]);
   });
 });
 

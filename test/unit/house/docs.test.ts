@@ -4,7 +4,7 @@ import { describe, expect, test } from '@jest/globals';
 import { FLAGS } from '../../../src/config/flag-table.ts';
 import { METRICS } from '../../../src/observe/metric-table.ts';
 
-const PAGES = ['README.md', ...readdirSync('docs').map((name) => `docs/${name}`)].filter((name) =>
+const PAGES = [...readdirSync('.'), ...readdirSync('docs').map((name) => `docs/${name}`)].filter((name) =>
   name.endsWith('.md'),
 );
 const NAMES = new Set(Object.values(METRICS).map(({ name }) => name));
@@ -17,14 +17,14 @@ function found(text: string, pattern: RegExp): string[] {
 describe.each(PAGES)('%s', (page) => {
   const text = readFileSync(page, 'utf8');
 
-  test('links to and names only files that exist', () => {
+  test('every link and file name on the page exists', () => {
     const links = found(text, /\]\((?!https?:)([^)#]+)/g).map((link) => path.join(path.dirname(page), link));
     // build/ is there only after a build.
     const names = found(text, /`((?:src|test|docs|native|scripts|manifests|\.ci)\/[\w./-]*)`/g);
     expect([...links, ...names].filter((name) => !existsSync(name))).toEqual([]);
   });
 
-  test('names only flags that exist', () => {
+  test('every flag on the page exists', () => {
     const known = new Set(FLAGS.map(({ name }) => name));
     const other = new Set([
       'selectProjects',
@@ -64,7 +64,7 @@ describe.each(PAGES)('%s', (page) => {
     expect(flags.filter((name) => !known.has(name) && !other.has(name))).toEqual([]);
   });
 
-  test('names only metrics that exist', () => {
+  test('every metric on the page exists', () => {
     const names = found(text, /`(kube(?:ipvs|proxy)_[a-z_]+[a-z])\b(?!_)/g);
     expect(names.filter((name) => !NAMES.has(name))).toEqual([]);
   });

@@ -3,27 +3,37 @@ import path from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 
 /**
- * Data flows one way through the house (docs/architecture.md). For each folder of src: what it may import beside itself and
- * npm packages. `types` may be imported with `import type` only.
+ * Data flows one way through the house (docs/architecture.md). For each folder of src: what it may import beside itself, `base`
+ * and npm packages. `types` may be imported with `import type` only.
  */
 const TABLE: Record<string, { readonly values: readonly string[]; readonly types?: readonly string[] }> = {
-  net: { values: [] },
-  config: { values: ['net'] },
-  observe: { values: ['net', 'config'] },
-  kube: { values: ['net', 'observe'] },
-  model: { values: ['net'], types: ['kube'] },
-  state: { values: ['net'] },
-  plan: { values: ['net', 'model', 'state'], types: ['config'] },
-  diff: { values: ['net', 'state'] },
-  netlink: { values: ['net'] },
-  kernel: { values: ['net', 'state', 'netlink'], types: ['observe'] },
-  reconcile: { values: ['net', 'model', 'plan', 'state', 'diff'], types: ['kernel', 'observe'] },
-  daemon: {
-    values: ['net', 'config', 'observe', 'kube', 'model', 'plan', 'state', 'diff', 'netlink', 'kernel', 'reconcile'],
-  },
+  base: { values: [] },
+  config: { values: [] },
+  observe: { values: ['config'], types: ['state'] },
+  kube: { values: ['observe'] },
+  model: { values: [], types: ['kube'] },
+  state: { values: [] },
+  plan: { values: ['model', 'state'], types: ['config'] },
+  diff: { values: ['state'] },
+  netlink: { values: [] },
+  kernel: { values: ['state', 'netlink'], types: ['observe'] },
+  reconcile: { values: ['model', 'plan', 'state', 'diff'], types: ['kernel', 'observe'] },
+  daemon: { values: ['config', 'observe', 'kube', 'model', 'plan', 'state', 'diff', 'netlink', 'kernel', 'reconcile'] },
   cli: { values: ['config', 'daemon'], types: ['observe'] },
   'launcher.ts': { values: [] },
   'main.ts': { values: ['cli', 'config', 'daemon', 'observe'] },
+};
+
+/** What a folder in a folder may import of that: the files beside it ('') and the folders named. */
+const INNER: Record<string, readonly string[]> = {
+  'kube/objects': [],
+  'kube/api': ['objects'],
+  'kube/manifests': ['objects'],
+  'kernel/iptables': ['', 'linux'],
+  'kernel/linux': ['', 'iptables'],
+  'daemon/startup': [],
+  'daemon/traffic': [],
+  'daemon/run': ['startup', 'traffic'],
 };
 
 const ROOT = path.resolve('src');
@@ -46,19 +56,31 @@ function importsOf(file: string): { readonly room: string; readonly typeOnly: bo
 }
 
 describe('the import table', () => {
-  test('names every folder of src, and only those', () => {
+  test('the import table names every folder of src, and only those', () => {
     expect(Object.keys(TABLE).toSorted()).toEqual([...new Set(sourceFiles().map(room))].toSorted());
   });
 
-  test.each(sourceFiles())('%s imports only what its folder may', (file) => {
+  test.each(sourceFiles())('%s imports only folders that the import table allows', (file) => {
     const rule = TABLE[room(file)];
     const wrong = importsOf(file).filter(
       (found) =>
         found.room !== room(file) &&
+        found.room !== 'base' &&
         !rule?.values.includes(found.room) &&
         !(found.typeOnly && rule?.types?.includes(found.room)),
     );
     expect(wrong.map(({ target }) => target)).toEqual([]);
+  });
+
+  test.each(Object.entries(INNER))('%s imports only sibling folders that it may', (folder, allowed) => {
+    const [outer = '', own = ''] = folder.split('/');
+    const files = sourceFiles().filter((file) => file.startsWith(`${folder}/`));
+    expect(files.length).toBeGreaterThan(0);
+    const inner = files
+      .flatMap(importsOf)
+      .filter((found) => found.room === outer)
+      .map(({ target }) => path.dirname(target).split(path.sep)[1] ?? '');
+    expect([...new Set(inner)].filter((one) => one !== own && !allowed.includes(one))).toEqual([]);
   });
 
   test.each(sourceFiles().filter((file) => /^(model|plan|state|diff)\//.test(file)))('%s is pure', (file) => {

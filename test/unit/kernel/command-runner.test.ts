@@ -65,7 +65,7 @@ describe('the command runner', () => {
   });
 
   test('refuses an argument that a NUL would cut short', async () => {
-    await expect(runner.run('printf', ['a\0b'])).rejects.toThrow('without NUL');
+    await expect(runner.run('printf', ['a\0b'])).rejects.toThrow('without null bytes');
   });
 
   test('says which program is missing', async () => {
@@ -219,6 +219,14 @@ describe('streams', () => {
     }
   });
 
+  test('as much output as allowed, on each of them, and no more', async () => {
+    const print = (bytes: number, to: string): Promise<unknown> =>
+      runner.run('sh', ['-c', `printf %0${bytes}d 0${to}; sleep 0.1`], { maxOutput: 1000 });
+    await expect(print(1000, '')).resolves.toMatchObject({ status: 0 });
+    await expect(print(1001, '')).rejects.toMatchObject({ code: 'EFBIG' });
+    await expect(print(1001, ' >&2')).rejects.toMatchObject({ code: 'EFBIG' });
+  });
+
   test('descriptors do not pile up, whatever becomes of the program', async () => {
     const open = (): number => readdirSync('/proc/self/fd').length;
     await runner.run('true', []);
@@ -252,6 +260,19 @@ describe('the deadline', () => {
     }
   });
 
+  test('kills what the program started too', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'command-runner-'));
+    try {
+      const file = join(folder, 'pid');
+      const wrapper = ['-c', 'sleep 30 & echo $! > "$1"; wait', 'sh', file];
+      await expect(runner.run('sh', wrapper, { deadlineMs: 1_000 })).rejects.toMatchObject({ code: 'TIMEOUT' });
+      const pid = Number(readFileSync(file, 'utf8'));
+      await waitUntil(() => !isRunning(pid), 'for the end of the program');
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
   test('holds for a program that closed its output, and for one that does not read', async () => {
     const options = { deadlineMs: 200, stdin: 'x'.repeat(1_000_000) };
     for (const closing of ['exec >&- 2>&-; sleep 30', 'exec <&- >&- 2>&-; sleep 30', 'sleep 30']) {
@@ -265,7 +286,7 @@ describe('the deadline', () => {
     try {
       const daemon = ['-c', 'sleep 30 & echo $! > "$1"', 'sh', file];
       await expect(runner.run('sh', daemon, { deadlineMs: 1_000 })).rejects.toMatchObject({ code: 'TIMEOUT' });
-      // Not ours to kill: only what the runner started itself is.
+      // The program was reaped: the id of its group may belong to others.
       expect(isAlive(Number(readFileSync(file, 'utf8')))).toBe(true);
     } finally {
       const pid = Number(readFileSync(file, 'utf8'));

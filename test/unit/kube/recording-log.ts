@@ -22,6 +22,10 @@ export class RecordingLog implements Log {
     this.lines.push({ level: 'info', message, fields });
   }
 
+  enabled(): boolean {
+    return true;
+  }
+
   debug(_level: number, message: string, fields: LogFields = {}): void {
     this.lines.push({ level: 'debug', message, fields });
   }

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { parseAllDocuments } from 'yaml';
+import { loadAll } from 'js-yaml';
 
 export type Item = Readonly<Record<string, unknown>>;
 
@@ -37,11 +37,9 @@ export function at(item: Item, ...keys: readonly string[]): Item {
   return isItem(value) ? value : {};
 }
 
-/** Throws for what is no YAML or has a key twice. */
+/** Throws for text that is not YAML or has a key twice. */
 export function readYaml(file: string): Item[] {
-  return parseAllDocuments(readFileSync(file, 'utf8'), { uniqueKeys: true }).map((document) => {
-    if (document.errors.length > 0) throw new Error(`${file}: ${document.errors.join('; ')}`);
-    const value: unknown = document.toJS();
+  return loadAll(readFileSync(file, 'utf8'), { filename: file }).map((value) => {
     if (!isItem(value)) throw new Error(`${file}: no object`);
     return value;
   });

@@ -7,7 +7,7 @@ import { readConfigDocument } from '../../../src/config/config-document.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import type { ProxyConfig } from '../../../src/config/proxy-config.ts';
 import { VERSION } from '../../../src/config/version.ts';
-import { loadKubeConfig } from '../../../src/kube/kube-config.ts';
+import { loadKubeConfig } from '../../../src/kube/api/kube-config.ts';
 import { type Built, type Item, at, build, itemsOf, readYaml } from './kustomization.ts';
 
 const MOUNT = '/etc/kube-ipvs-proxy';
@@ -51,7 +51,7 @@ async function configOf(built: Built, container: Item): Promise<ProxyConfig> {
   );
   const parsed = parseArgv(argv);
   if (!parsed.ok) throw new Error(parsed.errors.join('\n'));
-  return await loadConfig(parsed.flags);
+  return await loadConfig(parsed.given);
 }
 
 test('every YAML file below manifests/ can be read', () => {
@@ -135,6 +135,13 @@ describe.each(OVERLAYS)('overlay %s', (overlay) => {
     expect(new Set(mounted)).toEqual(new Set(volumes));
   });
 
+  test('no folder or file of a node has to be there before the Pod', () => {
+    const paths = itemsOf(podOf(built)['volumes']).flatMap(({ hostPath }) =>
+      hostPath === undefined ? [] : [hostPath],
+    );
+    expect(paths).toEqual([{ path: '/lib/modules' }, { path: '/run/xtables.lock', type: 'FileOrCreate' }]);
+  });
+
   test('labels, selector and binding belong together', () => {
     const set = only(built, 'DaemonSet');
     expect(at(set, 'spec', 'template', 'metadata', 'labels')).toMatchObject(at(set, 'spec', 'selector', 'matchLabels'));
@@ -181,5 +188,5 @@ test('component labelled-nodes adds a label to the selector of nodes', () => {
 
 test('the configuration for kind can be read', () => {
   const text = readYaml('manifests/kind/config.conf');
-  expect(readConfigDocument(JSON.stringify(text[0]), 'kind')).toMatchObject({ values: { mode: 'ipvs' }, warnings: [] });
+  expect(readConfigDocument(JSON.stringify(text[0]), 'kind')).toMatchObject({ fields: { mode: 'ipvs' }, warnings: [] });
 });

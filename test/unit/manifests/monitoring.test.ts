@@ -32,13 +32,14 @@ async function expositionAfterALife(): Promise<string> {
     operations: new Map([['add-virtual-server', 2]]),
     failures: [{ op: { kind: 'add-virtual-server' } }],
     drift: new Map([['add-entry', 1]]),
-    rulesRepaired: true,
+    node: { deviceMade: false, settingsRepaired: [], problems: [] },
     draining: 1,
     programmingMs: [12],
   };
   metrics.syncQueued(Date.now());
   metrics.syncFinished({ ...sync, kind: 'change' }, Date.now());
   metrics.syncFinished({ ...sync, kind: 'full' }, Date.now());
+  metrics.rulesRepaired();
   metrics.setObjects({ services: 1, virtualServers: 1, realServers: 1, addresses: 1, setEntries: 1 });
   metrics.setWatchState('services', 'watching');
   metrics.watchRestarted('services', 'ended');
@@ -46,7 +47,7 @@ async function expositionAfterALife(): Promise<string> {
   metrics.livezAnswered(503);
   metrics.conntrackReconciled(4, 1, 1);
   metrics.processStarted('iptables-save');
-  metrics.netlinkExchanged({ sends: 1, sentMessages: 1, sentBytes: 1, receivedBytes: 1 });
+  metrics.setNetlinkCounters({ netlinkSends: 1, netlinkMessages: 1, netlinkBytesSent: 1, netlinkBytesReceived: 1 });
   metrics.apiRequestFinished({ method: 'GET', host: 'h:1', code: '200', seconds: 0.1 });
   return await exposed(metrics);
 }

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { ApiClient } from '../../../src/kube/api-client.ts';
-import { ApiSource } from '../../../src/kube/api-source.ts';
-import { EventPoster } from '../../../src/kube/event-poster.ts';
+import { ApiClient } from '../../../src/kube/api/api-client.ts';
+import { ApiSource } from '../../../src/kube/api/api-source.ts';
+import { EventPoster } from '../../../src/kube/api/event-poster.ts';
 import type { OutgoingEvent } from '../../../src/observe/events.ts';
 import { ApiServer } from '../../apiserver/api-server.ts';
 import { eventually } from '../kube/eventually.ts';

@@ -83,9 +83,9 @@ describe('replace-kube-proxy.sh', () => {
       'rollout status daemonset/kube-ipvs-proxy --timeout=180s',
     ]);
     expect(stdout).toContain('API server: https://[fd00::1]:6443');
-    const { values, warnings } = readConfigDocument(await get('built/config.conf'), 'config.conf');
+    const { fields, warnings } = readConfigDocument(await get('built/config.conf'), 'config.conf');
     expect(warnings).toEqual([]);
-    expect(values).toMatchObject({
+    expect(fields).toMatchObject({
       mode: 'ipvs',
       'ipvs.scheduler': 'lc',
       clusterCIDR: '10.244.0.0/16',

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { defineNode, nodeIps } from '../../../src/model/node.ts';
-import { formatIp } from '../../../src/net/ip.ts';
+import { formatIp } from '../../../src/base/ip.ts';
 import { cidr, ip, meta, node } from '../plan/build.ts';
 
 describe('a Node object', () => {
@@ -24,14 +24,6 @@ describe('a Node object', () => {
     const labels = { 'topology.kubernetes.io/zone': 'eu-1a' };
     expect(defineNode(node({ meta: meta({ name: 'node-a', labels }) })).zone).toBe('eu-1a');
     expect(defineNode(node()).zone).toBe('');
-  });
-
-  test('is not eligible once it is being deleted, or the autoscaler is about to', () => {
-    const taint = { key: 'ToBeDeletedByClusterAutoscaler', value: '1', effect: 'NoSchedule' };
-    expect(defineNode(node()).eligible).toBe(true);
-    expect(defineNode(node({ taints: [{ ...taint, key: 'other' }] })).eligible).toBe(true);
-    expect(defineNode(node({ taints: [taint] })).eligible).toBe(false);
-    expect(defineNode(node({ meta: meta({ deletionTimestamp: '2024-01-01T00:00:00Z' }) })).eligible).toBe(false);
   });
 
   test('has pod CIDRs; unreadable ones are left out', () => {

@@ -1,9 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
-import type { Service } from '../../../src/kube/objects.ts';
+import type { Service } from '../../../src/kube/objects/objects.ts';
 import { defineService, isForUs } from '../../../src/model/service-definition.ts';
 import type { ServiceDefinition } from '../../../src/model/service-model.ts';
-import { formatCidr } from '../../../src/net/cidr.ts';
-import { formatIp } from '../../../src/net/ip.ts';
+import { formatCidr } from '../../../src/base/cidr.ts';
+import { formatIp } from '../../../src/base/ip.ts';
 import { WEB, meta, reasons, service } from '../plan/build.ts';
 
 function define(fields: Partial<Service>): ServiceDefinition {
@@ -19,6 +19,7 @@ describe('services that are for us', () => {
     ['headless', { clusterIP: 'None' }, false],
     ['headless by clusterIPs alone', { clusterIP: '', clusterIPs: ['None'] }, false],
     ['ExternalName, even with a cluster IP', { type: 'ExternalName' }, false],
+    ['headless by label alone', { meta: meta({ labels: { 'service.kubernetes.io/headless': '' } }) }, false],
     ['of another proxy', { meta: meta({ labels: { 'service.kubernetes.io/service-proxy-name': 'other' } }) }, false],
     [
       'of another proxy without a name',
@@ -28,6 +29,20 @@ describe('services that are for us', () => {
     ['being deleted', { meta: meta({ deletionTimestamp: '2024-01-01T00:00:00Z' }) }, true],
   ])('%s', (_name, fields: Partial<Service>, expected) => {
     expect(isForUs(service(fields))).toBe(expected);
+  });
+});
+
+describe('the time of creation', () => {
+  test.each([
+    ['in whole seconds', '2024-05-01T10:00:00Z', 1_714_557_600],
+    ['in another time zone, with a fraction', '2024-05-01T12:00:00.9+02:00', 1_714_557_600],
+    ['that is none', 'yesterday', undefined],
+    ['that is none, but nearly', '2024-13-01T10:00:00Z', undefined],
+    ['that is not said', undefined, undefined],
+  ])('%s', (_name, text, expected) => {
+    const definition = define(text === undefined ? {} : { creationTimestamp: text });
+    expect(definition.createdAt).toBe(expected);
+    expect(definition.warnings).toEqual([]);
   });
 });
 

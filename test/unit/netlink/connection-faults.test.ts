@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { type SocketConnection, openConnection } from '../../../src/netlink/connection.ts';
 import { NetlinkError } from '../../../src/netlink/error.ts';
-import { interruptedDumps, messages, refusals } from '../../../src/netlink/message.ts';
+import { interruptedDumps, messages } from '../../../src/netlink/message.ts';
 import * as nl from './netlink-bytes.ts';
 
 // A socket pair whose other end is played here: what a kernel does seldom, or never.
@@ -203,7 +203,7 @@ describe('segments', () => {
     peer.send(fd, nl.answer(3));
     expect(peer.receive(fd, 5000)).toEqual(second);
     peer.send(fd, nl.answer(4, constants.errno.ENOENT));
-    expect(new Map([...refusals(await reply)].map(([sequence, { errno }]) => [sequence, errno]))).toEqual(
+    expect(new Map([...nl.refusals(await reply)].map(([sequence, { errno }]) => [sequence, errno]))).toEqual(
       new Map([
         [2, constants.errno.EEXIST],
         [4, constants.errno.ENOENT],
@@ -234,7 +234,7 @@ describe('segments', () => {
     const made = stage();
     const reply = begin(made, 5);
     peer.send(made.fd, nl.answer(5, constants.errno.EBUSY));
-    expect(refusals(await reply).get(5)?.errno).toBe(constants.errno.EBUSY);
+    expect(nl.refusals(await reply).get(5)?.errno).toBe(constants.errno.EBUSY);
   });
 });
 

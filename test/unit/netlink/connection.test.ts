@@ -5,7 +5,7 @@ import { setImmediate } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { type ConnectionOptions, type SocketConnection, openConnection } from '../../../src/netlink/connection.ts';
 import { NetlinkError } from '../../../src/netlink/error.ts';
-import { type NetlinkMessage, answerOf, messages, refusals } from '../../../src/netlink/message.ts';
+import { type NetlinkMessage, answerOf, messages } from '../../../src/netlink/message.ts';
 import * as nl from './netlink-bytes.ts';
 
 // Against the real kernel, in this network namespace, reading only: no rights are needed, except where a test says so.
@@ -93,7 +93,7 @@ describe('replies', () => {
       { type: nl.RTM_GETLINK, flags: nl.REQUEST | nl.DUMP, sequence: connection.sequence(1) },
       nl.u32(0, 0, 0, 1),
     );
-    const refused = refusals(await connection.transact(bad, [bad.length]));
+    const refused = nl.refusals(await connection.transact(bad, [bad.length]));
     expect(refused.get(1)).toMatchObject({ errno: constants.errno.EINVAL, text: expect.stringMatching(/\w+ \w+/) });
   });
 });
@@ -111,7 +111,7 @@ describe('a batch', () => {
       } else batch.push(nl.noop(first + i, i === 999 ? nl.ACK : 0));
     }
     const request = nl.concat(...batch);
-    const refused = refusals(await connection.transact(request, [request.length]));
+    const refused = nl.refusals(await connection.transact(request, [request.length]));
     expect([...refused.keys()]).toEqual(bad);
     expect([...refused.values()].every(({ errno }) => errno === constants.errno.ENODEV)).toBe(true);
     expect(connection.counters).toMatchObject({ sends: 1, messages: 1000, bytesSent: request.length });
@@ -226,7 +226,7 @@ describe('one owner', () => {
       shared.set(nl.getLink(sequence, nl.NO_LINK, nl.ACK));
       const reply = connection.transact(shared, [32]);
       shared.fill(0xff);
-      const refused = refusals(await reply);
+      const refused = nl.refusals(await reply);
       finished.push(i);
       return refused.get(sequence)?.errno;
     });
@@ -241,7 +241,7 @@ describe('one owner', () => {
     const good = connection.transact(nl.getLink(3, nl.NO_LINK, nl.ACK), [32]);
     await expect(bad).rejects.toThrow(NetlinkError);
     await expect(late).rejects.toThrow('deadlineMs');
-    expect(refusals(await good).has(3)).toBe(true);
+    expect(nl.refusals(await good).has(3)).toBe(true);
   });
 
   test('sequence numbers are consecutive, never 0, and start over before a run would pass 2^32', () => {
@@ -259,7 +259,7 @@ describe('one owner', () => {
       nl.getLink(connection.sequence(1), nl.NO_LINK),
       nl.getLink(connection.sequence(1), nl.NO_LINK, nl.ACK),
     ];
-    const refused = refusals(await connection.transact(nl.concat(...parts), [64]));
+    const refused = nl.refusals(await connection.transact(nl.concat(...parts), [64]));
     expect([...refused.keys()]).toEqual([0xffff_ffff, 1]);
   });
 

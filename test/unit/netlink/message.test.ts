@@ -2,7 +2,7 @@ import { constants } from 'node:os';
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { NetlinkError } from '../../../src/netlink/error.ts';
-import { answerOf, interruptedDumps, messages, refusal, refusals } from '../../../src/netlink/message.ts';
+import { answerOf, interruptedDumps, messages, refusal } from '../../../src/netlink/message.ts';
 import * as nl from './netlink-bytes.ts';
 
 const { EEXIST, EINVAL, EBADMSG } = constants.errno;
@@ -84,7 +84,9 @@ describe('answers', () => {
     expect(only(nl.answer(9))).toEqual({ errno: 0, sequence: 9, text: undefined, offset: undefined });
     expect(only(nl.answer(9, EEXIST))).toMatchObject({ errno: EEXIST, sequence: 9 });
     expect(only(nl.message({ type: nl.DONE, sequence: 9 }, nl.u32(0)))).toMatchObject({ errno: 0 });
-    expect(only(nl.message({ type: nl.DONE, sequence: 9 }, nl.u32(-EINVAL)))).toMatchObject({ errno: EINVAL });
+    expect(only(nl.message({ type: nl.DONE, sequence: 9 }, nl.u32(-EINVAL)))).toMatchObject({
+      errno: EINVAL,
+    });
     expect(only(nl.message({ type: nl.DONE, sequence: 9 }, nl.u32(12)))).toMatchObject({ errno: 0 });
     expect(only(nl.message({ type: nl.DONE, sequence: 9 }))).toMatchObject({ errno: 0, sequence: 9 });
     expect(only(nl.message({ type: 16, sequence: 9 }, nl.u32(-1)))).toBeUndefined();
@@ -115,7 +117,9 @@ describe('answers', () => {
       attribute(1, Buffer.from('bare')),
     ];
     expect(only(error(CAPPED | TLVS, ...parts))).toMatchObject({ text: 'bare', offset: undefined });
-    expect(only(error(CAPPED, request(16).subarray(0, 16), text('not announced')))).toMatchObject({ text: undefined });
+    expect(only(error(CAPPED, request(16).subarray(0, 16), text('not announced')))).toMatchObject({
+      text: undefined,
+    });
   });
 
   test.each<[string, Uint8Array]>([
@@ -139,7 +143,7 @@ describe('answers', () => {
       nl.message({ type: nl.DONE, sequence: 3 }, nl.u32(0)),
       nl.message({ type: nl.DONE, flags: nl.DUMP_INTR, sequence: 4 }, nl.u32(0)),
     );
-    expect([...refusals(reply).keys()]).toEqual([2]);
+    expect([...nl.refusals(reply).keys()]).toEqual([2]);
     expect([...interruptedDumps(reply)]).toEqual([3, 4]);
   });
 

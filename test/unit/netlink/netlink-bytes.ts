@@ -1,4 +1,5 @@
 import { createRequire } from 'node:module';
+import { type KernelAnswer, answerOf, messages } from '../../../src/netlink/message.ts';
 
 // Messages written with a DataView, apart from the encoder of the project: what it gets wrong shows up here.
 
@@ -100,4 +101,14 @@ export const SOCK_SEQPACKET = 5;
 
 export function loadPeer(): Peer {
   return createRequire(import.meta.url)('../../../build/test/socketpair.node') as Peer;
+}
+
+/** The refusals in a reply by sequence number: a message that is not in it succeeded if the transaction did. */
+export function refusals(reply: Uint8Array): Map<number, KernelAnswer> {
+  const found = new Map<number, KernelAnswer>();
+  for (const message of messages(reply)) {
+    const answer = answerOf(message);
+    if (answer !== undefined && answer.errno !== 0) found.set(answer.sequence, answer);
+  }
+  return found;
 }

@@ -68,7 +68,7 @@ class Bed {
 describe('Events', () => {
   test('the first is sent at once, with times and a name that holds the object', async () => {
     const bed = new Bed();
-    const now = bed.clock.now();
+    const now = bed.clock.wallNow();
     bed.events.record(NODE, STARTING);
     expect(bed.sink.sent).toEqual([]);
     await bed.pass(0);
@@ -135,7 +135,7 @@ describe('Events', () => {
       if (bed.sink.sent.length > before) at.push(second);
     }
     expect(at).toEqual([0, 1, 3, 7, 15]);
-    expect(bed.log.lines).toEqual(['warn: an event could not be written, and is dropped: the API server is away']);
+    expect(bed.log.lines).toEqual(['warn: an event could not be written and was dropped: the API server is away']);
     bed.events.record(NODE, STARTING);
     await bed.pass(20_000);
     expect(bed.sink.sent).toHaveLength(6);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { ProxyHealth } from '../../../src/observe/health.ts';
-import type { IpFamily } from '../../../src/net/ip.ts';
+import { type HealthClock, ProxyHealth } from '../../../src/observe/health.ts';
+import type { IpFamily } from '../../../src/base/ip.ts';
 
 const S = 1000;
 const T0 = Date.UTC(2026, 10, 21, 12, 0, 0);
@@ -8,6 +8,11 @@ const T0 = Date.UTC(2026, 10, 21, 12, 0, 0);
 type Step =
   | readonly ['started' | 'queued' | 'synced', IpFamily, number]
   | readonly ['node', { deleting: boolean; taintKeys: string[] }];
+
+/** Seconds after T0, by both clocks, of which the monotonic one began at 7,777. */
+function at(seconds: number, wallSeconds = seconds): HealthClock {
+  return { now: () => 7_777 + seconds * S, wallNow: () => T0 + wallSeconds * S };
+}
 
 const GOOD: Step = ['node', { deleting: false, taintKeys: ['other'] }];
 
@@ -79,26 +84,27 @@ const TABLE: readonly (readonly [what: string, steps: readonly Step[], at: numbe
   ];
 
 function build(steps: readonly Step[]): ProxyHealth {
-  const health = new ProxyHealth(60 * S);
+  const health = new ProxyHealth(60 * S, 'node-a');
   for (const step of steps) {
     if (step[0] === 'node') health.nodeSeen(step[1]);
-    else health[step[0]](step[1], T0 + step[2] * S);
+    else health[step[0]](step[1], at(step[2]).now());
   }
   return health;
 }
 
 describe('who is healthy', () => {
-  test.each(TABLE)('%s', (_what, steps, at, livez, healthz) => {
+  test.each(TABLE)('%s', (_what, steps, seconds, livez, healthz) => {
     const health = build(steps);
-    expect([health.livez(T0 + at * S).status, health.healthz(T0 + at * S).status]).toEqual([livez, healthz]);
-    expect(health.healthy(T0 + at * S)).toBe(livez === 200);
+    const clock = at(seconds);
+    expect([health.livez(clock).status, health.healthz(clock).status]).toEqual([livez, healthz]);
+    expect(health.healthy(clock.now())).toBe(livez === 200);
   });
 });
 
 describe('bodies', () => {
   test('well: lastUpdated is now', () => {
     const health = build([GOOD, ['started', 4, 0], ['started', 6, 1], ['synced', 4, 2]]);
-    expect(health.healthz(T0 + 9500).body).toBe(
+    expect(health.healthz(at(9.5)).body).toBe(
       '{"lastUpdated":"2026-11-21T12:00:09.500Z","currentTime":"2026-11-21T12:00:09.500Z","nodeEligible":true,"healthy":true,' +
         '"status":{"IPv4":{"lastUpdated":"2026-11-21T12:00:02.000Z","healthy":true},"IPv6":{"lastUpdated":"2026-11-21T12:00:01.000Z","healthy":true}}}',
     );
@@ -110,19 +116,60 @@ describe('bodies', () => {
       ['synced', 4, 3],
       ['queued', 4, 4],
     ]);
-    expect(health.livez(T0 + 70 * S).body).toBe(
+    expect(health.livez(at(70)).body).toBe(
       '{"lastUpdated":"2026-11-21T12:00:03.000Z","currentTime":"2026-11-21T12:01:10.000Z","healthy":false,' +
-        '"status":{"IPv4":{"lastUpdated":"2026-11-21T12:00:03.000Z","healthy":false}}}',
+        '"status":{"IPv4":{"lastUpdated":"2026-11-21T12:00:03.000Z","healthy":false}},' +
+        '"reason":"no sync of IPv4 has succeeded for 60 s: the log says why"}',
     );
   });
 
+  test('a wall clock that was set back by five hours: the age of the last success is what it is', () => {
+    const health = build([
+      ['started', 4, 0],
+      ['synced', 4, 3],
+      ['queued', 4, 4],
+    ]);
+    const { status, body } = health.livez(at(70, 70 - 5 * 3600));
+    expect(status).toBe(503);
+    expect(body).toContain('"lastUpdated":"2026-11-21T07:00:03.000Z","currentTime":"2026-11-21T07:01:10.000Z"');
+  });
+
   test('healthy is the proxy, whatever the node is', () => {
-    const body = JSON.parse(build([['started', 4, 0]]).healthz(T0).body) as object;
+    const body = JSON.parse(build([['started', 4, 0]]).healthz(at(0)).body) as object;
     expect(body).toMatchObject({ lastUpdated: '2026-11-21T12:00:00.000Z', nodeEligible: false, healthy: true });
   });
 
+  test.each<[string, Step[], number, string | undefined]>([
+    ['nothing', [GOOD, ['started', 4, 0]], 1, undefined],
+    ['no Node', [['started', 4, 0]], 1, 'no Node named "node-a" has been seen: check --hostname-override'],
+    ['a Node that goes', [['node', { deleting: true, taintKeys: [] }]], 1, 'our Node "node-a" is being deleted'],
+    [
+      'the autoscaler',
+      [['node', { deleting: false, taintKeys: ['ToBeDeletedByClusterAutoscaler'] }]],
+      1,
+      'our Node "node-a" has the taint ToBeDeletedByClusterAutoscaler',
+    ],
+    [
+      'both',
+      [
+        ['started', 4, 0],
+        ['started', 6, 0],
+        ['queued', 4, 0],
+        ['queued', 6, 0],
+      ],
+      60,
+      'no sync of IPv4 and IPv6 has succeeded for 60 s: the log says why; no Node named "node-a" has been seen: check --hostname-override',
+    ],
+  ])('an answer of 503 gives the reason: %s', (_what, steps, seconds, reason) => {
+    const { status, body } = build(steps).healthz(at(seconds));
+    expect([status, (JSON.parse(body) as { reason?: string }).reason]).toEqual([
+      reason === undefined ? 200 : 503,
+      reason,
+    ]);
+  });
+
   test('before anything: the zero time of Go', () => {
-    const body = JSON.parse(build([]).healthz(T0).body) as object;
+    const body = JSON.parse(build([]).healthz(at(0)).body) as object;
     expect(body).toMatchObject({ lastUpdated: '0001-01-01T00:00:00Z', status: {} });
   });
 });

@@ -23,7 +23,7 @@ function sync(part: Partial<SyncObservation>): SyncObservation {
     operations: new Map(),
     failures: [],
     drift: new Map(),
-    rulesRepaired: false,
+    node: { deviceMade: false, settingsRepaired: [], problems: [] },
     draining: 0,
     programmingMs: [],
     ...part,
@@ -85,7 +85,7 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
             ['create-set', 1],
             ['delete-real-server', 4],
           ]),
-          rulesRepaired: true,
+          node: { deviceMade: true, settingsRepaired: ['one', 'two'], problems: ['three'] },
         }),
         NOW,
       ),
@@ -99,9 +99,12 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
       'kubeipvs_drift_repaired_total{object="set-entry"}': 3,
       'kubeipvs_drift_repaired_total{object="set"}': 1,
       'kubeipvs_drift_repaired_total{object="real-server"}': 4,
-      kubeipvs_iptables_rules_repaired_total: 1,
+      'kubeipvs_drift_repaired_total{object="device"}': 1,
+      'kubeipvs_drift_repaired_total{object="setting"}': 2,
+      kubeipvs_node_problems: 1,
     },
   ],
+  ['iptables rules that were put back', () => metrics.rulesRepaired(), { kubeipvs_iptables_rules_repaired_total: 1 }],
   [
     'programmed endpoints',
     () => metrics.syncFinished(sync({ programmingMs: [300, 700, 0] }), NOW),
@@ -218,7 +221,12 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
   [
     'netlink and processes',
     () => {
-      metrics.netlinkExchanged({ sentBytes: 100, sentMessages: 3, sends: 1, receivedBytes: 50 });
+      metrics.setNetlinkCounters({
+        netlinkBytesSent: 100,
+        netlinkMessages: 3,
+        netlinkSends: 1,
+        netlinkBytesReceived: 50,
+      });
       metrics.processStarted('iptables-restore');
     },
     {

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { request } from 'node:http';
-import { parseIp } from '../../../src/net/ip.ts';
+import { parseIp } from '../../../src/base/ip.ts';
 import { ProxyHealth } from '../../../src/observe/health.ts';
 import { healthServer } from '../../../src/observe/health-server.ts';
 import { makeMetrics } from '../../../src/observe/metric-set.ts';
@@ -93,7 +93,7 @@ describe('a large exposition', () => {
     const server = healthServer({
       health: new ProxyHealth(1000),
       metrics: { healthzAnswered: () => undefined, livezAnswered: () => undefined },
-      now: () => 0,
+      clock: { now: () => 0, wallNow: () => 0 },
       where: { address: parseIp('127.0.0.1')!, port: 0 },
       log: new TestLog(),
       hardFail: true,

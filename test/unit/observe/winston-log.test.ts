@@ -24,61 +24,71 @@ function record(config: Partial<LoggingConfig> = {}): Recorded {
   return { ...control, out: read(stdout), err: read(stderr) };
 }
 
+const HEAD = `1121 12:00:00.123456 ${String(process.pid).padStart(7)} winston-log.test.ts:`;
+
+/** What was written, with the number of the caller's line as N. */
+function withoutLineNumbers(text: string): string {
+  return text.replaceAll(/(?<=winston-log\.test\.ts:)\d+/g, 'N').replaceAll(`${HEAD}N] `, ' ');
+}
+
+test("a line has klog's head: severity, local time, process, and the file and line that called", () => {
+  const recorded = record();
+  recorded.log.child('kube').warn('Slow', { a: 1 });
+  expect(recorded.err()).toMatch(new RegExp(`^W${HEAD}\\d+\\] "Slow" logger="kube" a=1\n$`));
+});
+
 describe('text', () => {
   const LINES: readonly (readonly [write: (log: Log) => void, line: string])[] = [
-    [(log) => log.info('Ready'), 'I1121 12:00:00.123456 Ready\n'],
-    [(log) => log.warn('Slow'), 'W1121 12:00:00.123456 Slow\n'],
-    [(log) => log.error('Broken'), 'E1121 12:00:00.123456 Broken\n'],
-    [(log) => log.debug(0, 'Detail'), 'I1121 12:00:00.123456 Detail\n'],
+    [(log) => log.info('Ready'), 'I "Ready"\n'],
+    [(log) => log.error('Broken'), 'E "Broken"\n'],
+    [(log) => log.debug(0, 'Detail'), 'I "Detail"\n'],
     [(log) => log.debug(1, 'Too much'), ''],
-    [
-      (log) => log.child('kube').child('reflector').info('Watching'),
-      'I1121 12:00:00.123456 kube/reflector] Watching\n',
-    ],
+    [(log) => log.child('kube').child('reflector').info('Watching'), 'I "Watching" logger="kube/reflector"\n'],
     [
       (log) => log.info('x', { b: 1, a: 'two', c: true, big: 2n ** 70n, none: undefined }),
-      'I1121 12:00:00.123456 x a="two" b=1 big=1180591620717411303424 c=true\n',
+      'I "x" b=1 a="two" c=true big=1180591620717411303424\n',
     ],
-    [(log) => log.info('x', { list: ['a', 'b"c'] }), String.raw`I1121 12:00:00.123456 x list=["a","b\"c"]` + '\n'],
+    [(log) => log.info('x', { list: ['a', 'b"c'] }), String.raw`I "x" list=["a","b\"c"]` + '\n'],
     // Nothing that a stranger wrote makes a line of its own, moves the cursor or turns text around.
     [
-      (log) => log.info('a\nE1121 fake', { name: 'x\r\ny\u001b[31m\u2028\u202e\u0000' }),
-      String.raw`I1121 12:00:00.123456 a\nE1121 fake name="x\r\ny\u001b[31m\u2028\u202e\u0000"` + '\n',
+      (log) => log.info('a\nE1121 "fake"', { name: 'x\\\r\ny\u001b[31m\u2028\u202e\u0000' }),
+      String.raw`I "a\nE1121 \"fake\"" name="x\\\r\ny\u001b[31m\u2028\u202e\u0000"` + '\n',
     ],
-    [(log) => log.info('%s %d %j'), 'I1121 12:00:00.123456 %s %d %j\n'],
-    [(log) => log.child('a\nb').info('c'), String.raw`I1121 12:00:00.123456 a\nb] c` + '\n'],
-    [(log) => log.info('x', { 'a\nb': 1 }), String.raw`I1121 12:00:00.123456 x a\nb=1` + '\n'],
-    [(log) => log.info('y'.repeat(5000)), `I1121 12:00:00.123456 ${'y'.repeat(2000)}...\n`],
+    [(log) => log.info('%s %d %j'), 'I "%s %d %j"\n'],
+    [(log) => log.info('y'.repeat(5000)), `I "${'y'.repeat(2000)}..."\n`],
   ];
 
   test.each(LINES)('%s', (write, line) => {
     const recorded = record();
     write(recorded.log);
-    expect(recorded.err()).toBe(line);
+    expect(withoutLineNumbers(recorded.err())).toBe(line);
     expect(recorded.out()).toBe('');
   });
 });
 
 describe('json', () => {
+  const caller = 'observe/winston-log.test.ts:N';
   const LINES: readonly (readonly [write: (log: Log) => void, line: object])[] = [
-    [(log) => log.info('Ready'), { ts: NOW, level: 'info', v: 0, msg: 'Ready' }],
-    [(log) => log.error('Broken', { n: 1 }), { ts: NOW, level: 'error', msg: 'Broken', n: 1 }],
-    [(log) => log.child('kube').debug(2, 'x'), { ts: NOW, level: 'debug', v: 2, logger: 'kube', msg: 'x' }],
+    [(log) => log.info('Ready'), { ts: NOW, level: 'info', caller, msg: 'Ready', v: 0 }],
+    [(log) => log.error('Broken', { n: 1 }), { ts: NOW, level: 'error', caller, msg: 'Broken', n: 1 }],
+    [(log) => log.child('kube').debug(2, 'x'), { ts: NOW, level: 'debug', logger: 'kube', caller, msg: 'x', v: 2 }],
     [
       (log) => log.info('x', { big: 2n ** 70n, list: ['a'], nan: NaN }),
-      { ts: NOW, level: 'info', v: 0, msg: 'x', big: '1180591620717411303424', list: ['a'], nan: 'NaN' },
+      { ts: NOW, level: 'info', caller, msg: 'x', v: 0, big: '1180591620717411303424', list: ['a'], nan: 'NaN' },
     ],
-    [
-      (log) => log.info('x', { msg: 'y', level: 'z', ts: 0 }),
-      { ts: NOW, level: 'info', v: 0, msg: 'x', _level: 'z', _msg: 'y', _ts: 0 },
-    ],
-    [(log) => log.info('a\nb'), { ts: NOW, level: 'info', v: 0, msg: String.raw`a\nb` }],
+    [(log) => log.info('a\nb'), { ts: NOW, level: 'info', caller, msg: 'a\nb', v: 0 }],
   ];
 
   test.each(LINES)('%s', (write, line) => {
     const recorded = record({ format: 'json', verbosity: 2 });
     write(recorded.log);
-    expect(recorded.err()).toBe(`${JSON.stringify(line)}\n`);
+    expect(withoutLineNumbers(recorded.err())).toBe(`${JSON.stringify(line)}\n`);
+  });
+
+  test('control characters never reach the output', () => {
+    const recorded = record({ format: 'json' });
+    recorded.log.info('a\u009b\u2028b');
+    expect(recorded.err()).toContain(String.raw`"msg":"a\u009b\u2028b"`);
   });
 });
 
@@ -100,13 +110,13 @@ describe('secrets', () => {
   test.each(FIELDS)('%j', (fields, shown) => {
     const recorded = record();
     recorded.log.info('x', fields);
-    expect(recorded.err()).toBe(`I1121 12:00:00.123456 x ${shown}\n`);
+    expect(withoutLineNumbers(recorded.err())).toBe(`I "x" ${shown}\n`);
   });
 
   test('also in messages', () => {
     const recorded = record();
     recorded.log.error('401 for Bearer abcdefghijkl');
-    expect(recorded.err()).toBe('E1121 12:00:00.123456 401 for Bearer [hidden]\n');
+    expect(withoutLineNumbers(recorded.err())).toBe('E "401 for Bearer [hidden]"\n');
   });
 });
 
@@ -144,7 +154,7 @@ describe('verbosity', () => {
     recorded.log.debug(3, 'no');
     recorded.setVerbosity(3);
     recorded.log.debug(3, 'yes');
-    expect(recorded.err()).toBe('I1121 12:00:00.123456 yes\n');
+    expect(withoutLineNumbers(recorded.err())).toBe('I "yes"\n');
   });
 });
 
@@ -154,8 +164,8 @@ test('split streams: information to standard output, errors and warnings to stan
   recorded.log.warn('w');
   recorded.log.error('e');
   recorded.log.debug(0, 'd');
-  expect(recorded.out()).toBe('I1121 12:00:00.123456 i\nI1121 12:00:00.123456 d\n');
-  expect(recorded.err()).toBe('W1121 12:00:00.123456 w\nE1121 12:00:00.123456 e\n');
+  expect(withoutLineNumbers(recorded.out())).toBe('I "i"\nI "d"\n');
+  expect(withoutLineNumbers(recorded.err())).toBe('W "w"\nE "e"\n');
 });
 
 // As main.ts ends: no process.exit(), which loses what a slow reader has not taken yet.

@@ -6,8 +6,8 @@ import type {
   ObjectMeta,
   Service,
   ServicePort,
-} from '../../../src/kube/objects.ts';
-import type { SourceEvent } from '../../../src/kube/source.ts';
+} from '../../../src/kube/objects/objects.ts';
+import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import { HERE } from './build.ts';
 
 // Small pools, so that histories meet themselves.

@@ -1,9 +1,16 @@
-import type { Endpoint, EndpointPort, EndpointSlice, Node, ObjectMeta, Service } from '../../../src/kube/objects.ts';
-import type { ObjectEvent, SourceEvent } from '../../../src/kube/source.ts';
+import type {
+  Endpoint,
+  EndpointPort,
+  EndpointSlice,
+  Node,
+  ObjectMeta,
+  Service,
+} from '../../../src/kube/objects/objects.ts';
+import type { ObjectEvent, SourceEvent } from '../../../src/kube/objects/source.ts';
 import { Cluster } from '../../../src/model/cluster.ts';
-import { type Cidr, parseCidr } from '../../../src/net/cidr.ts';
-import { type IpAddress, formatIp, parseIp } from '../../../src/net/ip.ts';
-import { namespacedName } from '../../../src/net/names.ts';
+import { type Cidr, parseCidr } from '../../../src/base/cidr.ts';
+import { type IpAddress, formatIp, parseIp } from '../../../src/base/ip.ts';
+import { namespacedName } from '../../../src/base/names.ts';
 import type { NodeView, PlanConfig } from '../../../src/plan/plan-config.ts';
 import { planService } from '../../../src/plan/plan-service.ts';
 import type { ServicePlan } from '../../../src/plan/service-plan.ts';

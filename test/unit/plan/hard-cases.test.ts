@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import type { Service } from '../../../src/kube/objects.ts';
-import { namespacedName } from '../../../src/net/names.ts';
+import type { Service } from '../../../src/kube/objects/objects.ts';
+import { namespacedName } from '../../../src/base/names.ts';
 import { NodePlan, plannedEntries } from '../../../src/plan/node-plan.ts';
 import { planService } from '../../../src/plan/plan-service.ts';
 import { formatIpSetEntry } from '../../../src/state/ip-set.ts';
@@ -192,7 +192,7 @@ describe('hard cases', () => {
     });
     expect(servers(plan)).toContain('TCP 203.0.113.1:80 -> 10.244.0.2:8080');
     expect(plan.healthCheck).toEqual({ port: 32_000, localEndpoints: 0 });
-    expect(plan.noLocalEndpoints).toEqual({ internal: false, external: false });
+    expect(plan.noLocalEndpoints).toEqual({ internal: [], external: [] });
   });
 
   test('one bad part of a service does not stop the rest (#80297)', () => {

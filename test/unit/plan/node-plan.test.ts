@@ -1,7 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
-import { formatIp } from '../../../src/net/ip.ts';
-import { namespacedName } from '../../../src/net/names.ts';
+import { formatIp } from '../../../src/base/ip.ts';
+import { namespacedName } from '../../../src/base/names.ts';
 import { NodePlan, type PlanChanges } from '../../../src/plan/node-plan.ts';
+import { CLAIM_RANK } from '../../../src/plan/claim-rank.ts';
 import type { ServicePlan } from '../../../src/plan/service-plan.ts';
 import { formatIpSetEntry } from '../../../src/state/ip-set.ts';
 import { formatRealServer } from '../../../src/state/real-server.ts';
@@ -16,11 +17,18 @@ function plan(service: typeof A, servers: readonly string[], port = 80): Service
   const vs = virtualServer('203.0.113.1', port);
   return {
     service,
-    virtualServers: [{ virtualServer: vs, realServers: servers.map((text) => real(text, 1)) }],
+    virtualServers: [
+      {
+        virtualServer: vs,
+        realServers: servers.map((text) => real(text, 1)),
+        rank: CLAIM_RANK.externalIp,
+        portName: '',
+      },
+    ],
     addresses: [vs.address],
     entries: [{ role: 'IPVS-IPS', family: 4, entry: { type: 'hash:ip', address: vs.address } }],
     udp: [],
-    noLocalEndpoints: { internal: false, external: false },
+    noLocalEndpoints: { internal: [], external: [] },
     warnings: [],
   };
 }
@@ -52,15 +60,16 @@ describe('NodePlan', () => {
     expect([node.virtualServerCount, node.addressCount]).toEqual([0, 0]);
   });
 
-  test('an equal plan, and a change that is taken back in time, are no change', () => {
+  test('the same plan, and addresses and entries that come and go in between, are no change', () => {
     const node = new NodePlan();
-    node.replace(A, plan(A, ['10.244.0.1']));
+    const same = plan(A, ['10.244.0.1']);
+    node.replace(A, same);
     node.takeChanges();
-    node.replace(A, plan(A, ['10.244.0.1']));
+    node.replace(A, same);
     expect(words(node.takeChanges())).toEqual([]);
     node.replace(A, plan(A, []));
     node.replace(A, undefined);
-    node.replace(A, plan(A, ['10.244.0.1']));
+    node.replace(A, same);
     expect(words(node.takeChanges())).toEqual([]);
   });
 
@@ -81,10 +90,12 @@ describe('NodePlan', () => {
     node.takeChanges();
     node.replace(A, plan(A, ['10.244.0.1']));
     expect(words(node.takeChanges())).toEqual(['TCP 203.0.113.1:80: 10.244.0.1:8080']);
-    expect([...node.conflicts()]).toEqual([{ service: B, owner: A, virtualServer: 'TCP 203.0.113.1:80' }]);
+    expect(node.conflictsOf(B)).toEqual([
+      { service: B, owner: A, kind: 'virtual-server', claimed: 'TCP 203.0.113.1:80' },
+    ]);
     node.replace(A, undefined);
     expect(words(node.takeChanges())).toEqual(['TCP 203.0.113.1:80: 10.244.0.2:8080']);
-    expect([...node.conflicts()]).toEqual([]);
+    expect(node.conflictsOf(B)).toEqual([]);
   });
 
   test('what was touched is named even though the plan is as it was', () => {

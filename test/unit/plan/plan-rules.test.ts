@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import type { IpFamily } from '../../../src/net/ip.ts';
-import type { Port } from '../../../src/net/port.ts';
+import type { IpFamily } from '../../../src/base/ip.ts';
+import type { Port } from '../../../src/base/port.ts';
 import type { PlanConfig } from '../../../src/plan/plan-config.ts';
 import { planRules } from '../../../src/plan/plan-rules.ts';
 import { SET_ROLES, setName } from '../../../src/plan/set-names.ts';
@@ -92,9 +92,9 @@ describe('nat KUBE-SERVICES', () => {
       `${set('KUBE-EXTERNAL-IP', 'dst,dst')} -m addrtype --dst-type LOCAL -j ACCEPT`,
       `${set('KUBE-EXTERNAL-IP-LOCAL', 'dst,dst')} -m physdev ! --physdev-is-in -m addrtype ! --src-type LOCAL -j ACCEPT`,
       `${set('KUBE-EXTERNAL-IP-LOCAL', 'dst,dst')} -m addrtype --dst-type LOCAL -j ACCEPT`,
-      '-m addrtype --dst-type LOCAL -j KUBE-NODE-PORT',
       `${set('KUBE-CLUSTER-IP', 'dst,dst')} -j ACCEPT`,
       `${set('KUBE-LOAD-BALANCER', 'dst,dst')} -j ACCEPT`,
+      `-m addrtype --dst-type LOCAL ${set('KUBE-NODE-PORT-IP', 'dst')} -j KUBE-NODE-PORT`,
     ]);
   });
 
@@ -235,9 +235,9 @@ describe('filter', () => {
       `${set('KUBE-CLUSTER-IP', 'dst,dst')} -j ACCEPT`,
       `${set('KUBE-EXTERNAL-IP', 'dst,dst')} -j ACCEPT`,
       `${set('KUBE-EXTERNAL-IP-LOCAL', 'dst,dst')} -j ACCEPT`,
-      `-p tcp ${set('KUBE-NODE-PORT-TCP', 'dst')} -m addrtype --dst-type LOCAL -j ACCEPT`,
-      `-p udp ${set('KUBE-NODE-PORT-UDP', 'dst')} -m addrtype --dst-type LOCAL -j ACCEPT`,
-      `-p sctp ${set('KUBE-NODE-PORT-SCTP-HASH', 'dst,dst')} -m addrtype --dst-type LOCAL -j ACCEPT`,
+      `-p tcp ${set('KUBE-NODE-PORT-IP', 'dst')} ${set('KUBE-NODE-PORT-TCP', 'dst')} -j ACCEPT`,
+      `-p udp ${set('KUBE-NODE-PORT-IP', 'dst')} ${set('KUBE-NODE-PORT-UDP', 'dst')} -j ACCEPT`,
+      `-p sctp ${set('KUBE-NODE-PORT-IP', 'dst')} ${set('KUBE-NODE-PORT-SCTP-HASH', 'dst,dst')} -j ACCEPT`,
     ]);
   });
 

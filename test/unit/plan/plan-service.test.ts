@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
-import type { Service } from '../../../src/kube/objects.ts';
-import { formatIp } from '../../../src/net/ip.ts';
-import type { Port } from '../../../src/net/port.ts';
+import type { Service } from '../../../src/kube/objects/objects.ts';
+import { formatIp } from '../../../src/base/ip.ts';
+import type { Port } from '../../../src/base/port.ts';
 import { formatRealServer } from '../../../src/state/real-server.ts';
 import { formatVirtualServer } from '../../../src/state/virtual-server.ts';
 import {
@@ -47,6 +47,8 @@ describe('a cluster IP', () => {
             { address: ip('10.244.1.2'), port: 8080 as Port, weight: 1 },
             { address: ip('10.244.1.3'), port: 8080 as Port, weight: 1 },
           ],
+          rank: 0,
+          portName: '',
         },
       ],
       addresses: [ip('10.96.0.1')],
@@ -59,7 +61,7 @@ describe('a cluster IP', () => {
         { role: 'IPVS-IPS', family: 4, entry: { type: 'hash:ip', address: ip('10.96.0.1') } },
       ],
       udp: [],
-      noLocalEndpoints: { internal: false, external: false },
+      noLocalEndpoints: { internal: [], external: [] },
       warnings: [],
     });
   });
@@ -118,13 +120,10 @@ describe('external IPs', () => {
     expect(entries(plan, notHere)).toEqual([]);
   });
 
-  test('that are load balancer IPs too are one virtual server, in both sets', () => {
+  test('that are load balancer IPs too are one virtual server, in the set of the load balancer IP', () => {
     const plan = planOf({ service: { ...LB, externalIPs: ['203.0.113.1'] } });
     expect(servers(plan)).toEqual(['TCP 10.96.0.1:80 ->', 'TCP 203.0.113.1:80 ->']);
-    expect(entries(plan, 'EXTERNAL-IP', 'LOAD-BALANCER')).toEqual([
-      'KUBE-EXTERNAL-IP 203.0.113.1,tcp:80',
-      'KUBE-LOAD-BALANCER 203.0.113.1,tcp:80',
-    ]);
+    expect(entries(plan, 'EXTERNAL-IP', 'LOAD-BALANCER')).toEqual(['KUBE-LOAD-BALANCER 203.0.113.1,tcp:80']);
   });
 
   test('of a service without ports are not bound', () => {
@@ -314,7 +313,7 @@ describe('hairpin', () => {
     expect(entries(plan, 'LOOP-BACK')).toEqual(['KUBE-LOOP-BACK 10.244.0.2,tcp:8080,10.244.0.2']);
   });
 
-  test('has an entry for each target port, and one where two ports share it', () => {
+  test('has an entry for each target port, and one for each port of the Service that shares it', () => {
     const ports = [port('TCP', 80), { ...port('TCP', 81), name: 'more' }];
     const here = endpoint('10.244.0.2', { nodeName: HERE });
     const plan = planOf({
@@ -330,6 +329,7 @@ describe('hairpin', () => {
       ],
     });
     expect(entries(plan, 'LOOP-BACK')).toEqual([
+      'KUBE-LOOP-BACK 10.244.0.2,tcp:8080,10.244.0.2',
       'KUBE-LOOP-BACK 10.244.0.2,tcp:8080,10.244.0.2',
       'KUBE-LOOP-BACK 10.244.0.2,tcp:9090,10.244.0.2',
     ]);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { Endpoint, Service } from '../../../src/kube/objects.ts';
+import type { Endpoint, Service } from '../../../src/kube/objects/objects.ts';
 import { HERE, endpoint, planOf, servers, slice } from './build.ts';
 
 const ZONE = 'zone-a';

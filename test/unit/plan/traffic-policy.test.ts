@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { Endpoint, Service } from '../../../src/kube/objects.ts';
+import type { Endpoint, Service } from '../../../src/kube/objects/objects.ts';
 import { HERE, endpoint, ip, planOf, servers, slice } from './build.ts';
 
 const LOCAL = '10.244.0.2';
@@ -36,7 +36,7 @@ function behind(service: Partial<Service>, endpoints: readonly Endpoint[]): Reco
   };
 }
 
-const NO = { internal: false, external: false };
+const NO = { internal: [], external: [] };
 
 describe('policy Cluster', () => {
   test.each([
@@ -64,7 +64,7 @@ describe('externalTrafficPolicy Local: node ports use this node, the cluster IP 
     [
       'without a usable local one all are used, and counted as such',
       [local(notReady), remote()],
-      { cluster: REMOTE, nodePort: REMOTE, noLocal: { internal: false, external: true } },
+      { cluster: REMOTE, nodePort: REMOTE, noLocal: { internal: [], external: [4] } },
     ],
     ['without any endpoint there is nothing to count', [], { cluster: '', nodePort: '', noLocal: NO }],
   ])('%s', (_name, endpoints, expected) => {
@@ -86,7 +86,7 @@ describe('internalTrafficPolicy Local', () => {
     expect(behind({ ...NODE_PORT, ...local4 }, [remote()])).toEqual({
       cluster: REMOTE,
       nodePort: REMOTE,
-      noLocal: { internal: true, external: false },
+      noLocal: { internal: [4], external: [] },
     });
   });
 
@@ -94,7 +94,7 @@ describe('internalTrafficPolicy Local', () => {
     expect(behind(local4, [remote()])).toEqual({
       cluster: '',
       nodePort: undefined,
-      noLocal: { internal: true, external: false },
+      noLocal: { internal: [4], external: [] },
     });
   });
 
@@ -102,7 +102,7 @@ describe('internalTrafficPolicy Local', () => {
     expect(behind({ ...NODE_PORT, ...local4, externalTrafficPolicy: 'Local' }, [remote()])).toEqual({
       cluster: REMOTE,
       nodePort: REMOTE,
-      noLocal: { internal: true, external: true },
+      noLocal: { internal: [4], external: [4] },
     });
   });
 

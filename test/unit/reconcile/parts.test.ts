@@ -1,9 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Flow } from '../../../src/kernel/kernel.ts';
-import { parseCidr } from '../../../src/net/cidr.ts';
+import { parseCidr } from '../../../src/base/cidr.ts';
 import { DrainLedger } from '../../../src/diff/drain.ts';
-import { Breather } from '../../../src/net/breather.ts';
-import { namespacedName } from '../../../src/net/names.ts';
+import { Yielder } from '../../../src/base/yielder.ts';
+import { namespacedName } from '../../../src/base/names.ts';
 import { NodePlan, setKey } from '../../../src/plan/node-plan.ts';
 import { changeOps } from '../../../src/reconcile/change-sync.ts';
 import { SYSTEM_CLOCK } from '../../../src/reconcile/clock.ts';
@@ -47,7 +47,7 @@ describe('SyncTimer', () => {
     };
   }
 
-  test('requests before and during a run become one more run, a full one if any asked for that', async () => {
+  test('requests before and during a run are combined into one run, a full one if any of them is full', async () => {
     const { clock, runs, timer: made, end } = timer(0);
     made.request('change');
     made.request('change');
@@ -64,7 +64,7 @@ describe('SyncTimer', () => {
     ]);
   });
 
-  test('the pause is counted from the end of a run', async () => {
+  test('the minimum period starts at the end of a run', async () => {
     const { clock, runs, timer: made, end } = timer(1_000);
     made.request('change');
     clock.advance(0);
@@ -77,7 +77,7 @@ describe('SyncTimer', () => {
     expect(runs[1]).toEqual([1_300, 'change']);
   });
 
-  test('a run that only the clock asked for is followed by no pause, one that was asked for as well is', async () => {
+  test('only a run that was requested delays the next one', async () => {
     const { clock, runs, timer: made, end } = timer(1_000);
     made.request('change');
     clock.advance(0);
@@ -99,13 +99,13 @@ describe('SyncTimer', () => {
     expect(runs[3]).toEqual([31_001, 'change']);
   });
 
-  test('an interlude takes what was asked for during the run, once and when its pause is over', async () => {
+  test('runPendingBetweenSteps runs what was requested during the run, once and not before it is due', async () => {
     const { clock, runs, timer: made, end } = timer(100);
     made.request('change');
     clock.advance(0);
     const taken: number[] = [];
     const interlude = (): Promise<void> =>
-      made.interlude(async () => {
+      made.runPendingBetweenSteps(async () => {
         taken.push(clock.now());
         await Promise.resolve();
       });
@@ -127,19 +127,19 @@ describe('SyncTimer', () => {
     expect(runs).toHaveLength(1);
   });
 
-  test('beside what is under way, a request is served as soon as it is due; an end or a stop needs none', async () => {
+  test('awaitWhileServing serves a request as soon as it is due, and ends with its promise or a stop', async () => {
     const { clock, timer: made, end } = timer(100);
     made.request('change');
     clock.advance(0);
     let taken = 0;
     const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-    const beside = (work: Promise<string>): Promise<string> =>
-      made.beside(work, async () => {
+    const awaitWhileServing = (work: Promise<string>): Promise<string> =>
+      made.awaitWhileServing(work, async () => {
         taken += 1;
         await turn();
       });
     const long = Promise.withResolvers<string>();
-    const waited = beside(long.promise);
+    const waited = awaitWhileServing(long.promise);
     for (const due of [0, 100]) {
       made.request('change');
       clock.advance(due - 1);
@@ -152,10 +152,10 @@ describe('SyncTimer', () => {
     }
     long.resolve('done');
     expect(await waited).toBe('done');
-    await expect(beside(Promise.reject(new Error('failed')))).rejects.toThrow('failed');
+    await expect(awaitWhileServing(Promise.reject(new Error('failed')))).rejects.toThrow('failed');
 
     const longer = Promise.withResolvers<string>();
-    const stopping = beside(longer.promise);
+    const stopping = awaitWhileServing(longer.promise);
     const stopped = made.stop();
     made.request('change');
     clock.advance(1_000);
@@ -167,7 +167,7 @@ describe('SyncTimer', () => {
     await stopped;
   });
 
-  test('wakes up by itself when the run asked for it, and never after stop', async () => {
+  test('starts the next run at the time that the last one returned, and none after stop', async () => {
     const { clock, runs, timer: made, end } = timer(0);
     made.request('change');
     clock.advance(0);
@@ -184,7 +184,7 @@ describe('SyncTimer', () => {
 });
 
 describe('changeOps', () => {
-  test('a set that is too small is grown once, not again by each entry that comes later', async () => {
+  test('a set that is too small is grown once, not again for each later entry', async () => {
     const plan = new NodePlan();
     const sizes = new Map([[setKey('CLUSTER-IP', 4), 4]]);
     const kinds = async (host: number): Promise<string[]> => {
@@ -195,11 +195,11 @@ describe('changeOps', () => {
         addresses: [],
         entries: [{ role: 'CLUSTER-IP', family: 4, entry }],
         udp: [],
-        noLocalEndpoints: { internal: false, external: false },
+        noLocalEndpoints: { internal: [], external: [] },
         warnings: [],
       });
       const changes = plan.takeChanges();
-      const { ops } = await changeOps(plan, changes, new Map(), sizes, new DrainLedger(0), 0, new Breather());
+      const { ops } = await changeOps(plan, changes, new Map(), sizes, new DrainLedger(0), 0, new Yielder());
       return ops.map(({ kind }) => kind);
     };
     expect(await kinds(1)).toEqual(['grow-set']);
@@ -211,36 +211,55 @@ describe('RetryQueue', () => {
   const bind: Op = { kind: 'bind-address', address: address('10.0.0.1') };
   const unbind: Op = { kind: 'unbind-address', address: address('10.0.0.1') };
 
-  test('doubles the delay of an object up to the longest, whatever is tried on it', () => {
+  test('doubles the delay of an object up to the maximum, for all operations on it', () => {
     const queue = new RetryQueue(5_000);
     let now = 0;
     const delays = [bind, unbind, bind, bind].map((op) => {
       queue.failed(op, now);
       const delay = (queue.nextDue() ?? NaN) - now;
       now += delay;
-      expect(queue.takeDue(now - 1)).toEqual([]);
-      expect(queue.takeDue(now)).toHaveLength(1);
+      expect(queue.due(now - 1)).toEqual([]);
+      for (const due of queue.due(now)) queue.begin(due);
       return delay;
     });
     expect(delays).toEqual([1_000, 2_000, 4_000, 5_000]);
   });
 
-  test('what was tried again and did not fail is mended; what waits still waits', () => {
+  test('settle removes attempted operations that did not fail, and keeps those that are not due yet', () => {
     const queue = new RetryQueue(30_000);
     queue.failed(bind, 0);
     queue.failed({ kind: 'delete-virtual-server', id: vsId('10.0.0.2', 80) }, 500);
-    queue.takeDue(1_000);
-    queue.settle();
+    queue.begin(bind);
+    queue.settle(queue.due(1_000));
+    expect(queue.size).toBe(2);
+    queue.settle([bind]);
     expect([queue.size, queue.attempts(bind), queue.nextDue()]).toEqual([1, 0, 1_500]);
   });
 
-  test('a sync that broke off leaves what it tried due again', () => {
+  test('after an aborted sync its attempts are due again', () => {
     const queue = new RetryQueue(30_000);
     queue.failed(bind, 0);
-    queue.takeDue(1_000);
+    queue.begin(bind);
     expect(queue.nextDue()).toBeUndefined();
-    queue.reschedule(1_000);
+    queue.reschedule([bind], 1_000);
     expect(queue.nextDue()).toBe(2_000);
+  });
+
+  test('the back-off counts attempts, not operations, and not the attempts that changes cause', () => {
+    const queue = new RetryQueue(30_000);
+    const add = (host: number): Op => ({
+      kind: 'add-real-server',
+      id: vsId('10.0.0.2', 80),
+      realServer: real(`10.244.0.${host}`, 1),
+    });
+    const six = [1, 2, 3, 4, 5, 6].map(add);
+    expect(six.map((op) => queue.failed(op, 0))).toEqual([true, false, false, false, false, false]);
+    expect(queue.nextDue()).toBe(1_000);
+    for (const op of six) queue.failed(op, 400);
+    expect([queue.attempts(add(9)), queue.nextDue()]).toEqual([1, 1_000]);
+    queue.begin(add(1));
+    for (const op of six) queue.failed(op, 1_000);
+    expect([queue.attempts(add(9)), queue.nextDue()]).toEqual([2, 3_000]);
   });
 });
 
@@ -255,21 +274,39 @@ describe('Ownership', () => {
     { name: 'KUBE-6-NODE-PORT-UDP', entries: [{ type: 'bitmap:port' as const, port: portOf(30_053) }] },
     { name: 'KUBE-HEALTH-CHECK-NODE-PORT', entries: [{ type: 'bitmap:port' as const, port: portOf(32_000) }] },
   ];
-  const ownership = new Ownership(sets, [address('10.96.0.1')], [parseCidr('10.96.7.0/24')!]);
+  const evidence = {
+    sets,
+    boundAddresses: [address('10.96.0.1')],
+    interfaceAddresses: [address('192.168.1.1'), address('fd00::9'), address('127.0.0.1')],
+    excluded: [parseCidr('10.96.7.0/24')!],
+  };
+  const marks = {
+    name: 'KUBE-6-NODE-PORT-IP',
+    entries: [{ type: 'hash:ip' as const, address: address('fd00::7') }],
+  };
 
   test.each([
     ['an address on kube-ipvs0', vsId('10.96.0.1', 80), true],
     ['an entry of a set', vsId('203.0.113.1', 443), true],
     ['another port of it', vsId('203.0.113.1', 444), false],
     ['another protocol of it', vsId('203.0.113.1', 443, 'UDP'), false],
-    ['a node port on any address', vsId('fd00::9', 30_053, 'UDP'), true],
+    ['a NodePort at an address of the node, which nothing marks (kube-proxy)', vsId('fd00::9', 30_053, 'UDP'), true],
+    ['a NodePort number at an address of nobody (keepalived in BACKUP)', vsId('fd00::7', 30_053, 'UDP'), false],
     ['a node port of another protocol', vsId('fd00::9', 30_053), false],
     ['a health check port', vsId('192.168.1.1', 32_000), false],
     ['a stranger', vsId('192.168.1.1', 80), false],
-  ])('%s', (_what, id, ours) => expect(ownership.owns(id)).toBe(ours));
+  ])('%s', (_what, id, ours) => expect(new Ownership(evidence).owns(id)).toBe(ours));
+
+  test.each([
+    ['an address that has left the node', vsId('fd00::7', 30_053, 'UDP'), true],
+    ['another port there', vsId('fd00::7', 30_054, 'UDP'), false],
+    ['an address of the node that serves no NodePorts', vsId('fd00::9', 30_053, 'UDP'), false],
+  ])('where the addresses of NodePorts are marked: %s', (_what, id, ours) => {
+    expect(new Ownership({ ...evidence, interfaceAddresses: [], sets: [...sets, marks] }).owns(id)).toBe(ours);
+  });
 
   test('excluded CIDRs are never ours', () => {
-    const bound = new Ownership([], [address('10.96.7.1')], [parseCidr('10.96.7.0/24')!]);
+    const bound = new Ownership({ ...evidence, boundAddresses: [address('10.96.7.1')] });
     expect(bound.owns(vsId('10.96.7.1', 80))).toBe(false);
   });
 });
@@ -308,7 +345,7 @@ describe('staleFlows', () => {
   });
 });
 
-test('the system clock: what is due at once comes with the next turn, in order, and can be taken back', async () => {
+test('the system clock: timers without delay fire in the next turn of the event loop, in order, and can be cancelled', async () => {
   const order: string[] = [];
   const { promise, resolve } = Promise.withResolvers<void>();
   SYSTEM_CLOCK.setTimer(() => order.push('due'), 0);

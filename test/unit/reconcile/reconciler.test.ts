@@ -1,22 +1,23 @@
 import { describe, expect, jest, test } from '@jest/globals';
-import { FakeKernel } from '../../../src/kernel/fake-kernel.ts';
-import { formatCidr, parseCidr } from '../../../src/net/cidr.ts';
-import { type IpAddress, formatIp, parseIp } from '../../../src/net/ip.ts';
-import { namespacedName } from '../../../src/net/names.ts';
-import { toPort } from '../../../src/net/port.ts';
-import type { EndpointSlice } from '../../../src/kube/objects.ts';
-import type { SourceEvent } from '../../../src/kube/source.ts';
+import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
+import { formatCidr, parseCidr } from '../../../src/base/cidr.ts';
+import { type IpAddress, formatIp, parseIp } from '../../../src/base/ip.ts';
+import { namespacedName } from '../../../src/base/names.ts';
+import { toPort } from '../../../src/base/port.ts';
+import type { EndpointSlice, Service } from '../../../src/kube/objects/objects.ts';
+import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import { planRules } from '../../../src/plan/plan-rules.ts';
 import type { RuleSet } from '../../../src/state/rule-set.ts';
 import { plannedSet } from '../../../src/plan/set-names.ts';
 import { formatIpSetEntry } from '../../../src/state/ip-set.ts';
 import { type Op, formatOp } from '../../../src/state/op.ts';
-import type { SyncReport } from '../../../src/reconcile/sync-report.ts';
 import { type VirtualServerId, formatVirtualServer } from '../../../src/state/virtual-server.ts';
 import { type RealServer, formatRealServer } from '../../../src/state/real-server.ts';
 import { afterRead } from '../../support/after-read.ts';
+import { boundAddresses } from '../../support/bound-addresses.ts';
 import { endpoint, listed, port, service, slice } from '../../support/objects.ts';
 import { PLAN_CONFIG, Reconciling } from '../../support/reconciling.ts';
+import type { SyncReport } from '../../../src/state/sync-report.ts';
 
 const WEB = service('web', '10.96.0.10');
 const WEB_SLICE = slice('web', ['10.244.0.5', '10.244.0.6']);
@@ -67,21 +68,20 @@ describe('local routes', () => {
   const lines = (kernel: FakeKernel): string[] =>
     kernel.applied.map(formatOp).filter((line) => /route|address|kubernetes|virtual/.test(line));
 
-  test('stand with the first service, before any other; no address is bound', async () => {
+  test('are added after the virtual servers; no address is bound', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     const run = new Reconciling(kernel, { plan: light });
-    await run.take(...listed([WEB, service('kubernetes', '10.96.0.1')], [WEB_SLICE]));
+    await run.take(...listed([WEB], [WEB_SLICE]));
     expect(lines(kernel)).toEqual([
-      'add-virtual-server TCP 10.96.0.1:80 lc flags=0 timeout=0',
+      'add-virtual-server TCP 10.96.0.10:80 lc flags=0 timeout=0',
       'add-route 10.96.0.0/12',
       'add-route fd00:96::/112',
-      'add-virtual-server TCP 10.96.0.10:80 lc flags=0 timeout=0',
     ]);
     expect(await kernel.getBoundAddresses()).toEqual([]);
   });
 
-  test('take the place of addresses, and give it back: one stands before the other goes', async () => {
+  test('replace addresses and are replaced by them: each is added before the other is removed', async () => {
     const { kernel, run } = await started();
     await run.reconciler.stop();
     kernel.applied.length = 0;
@@ -99,7 +99,7 @@ describe('local routes', () => {
     ]);
   });
 
-  test('that are gone are drift, and repaired; one that fails is tried again', async () => {
+  test('that were deleted are drift and repaired; one that fails is retried', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     const run = new Reconciling(kernel, { plan: light });
@@ -118,7 +118,7 @@ describe('local routes', () => {
     expect((await routes(kernel)).toSorted()).toEqual(['10.96.0.0/12', 'fd00:96::/112']);
   });
 
-  test('are not read in each check where none is wanted', async () => {
+  test('are not read in each check if none is configured', async () => {
     const { kernel, run } = await started();
     expect(kernel.calls.get('getLocalRoutes')).toBe(1);
     await run.pass(30_000);
@@ -131,16 +131,30 @@ describe('first sync', () => {
     const { kernel, run } = await started();
     expect(run.reports[0]).toMatchObject({ kind: 'first', ok: true, failures: [] });
     expect(await ipvs(kernel)).toEqual({ 'TCP 10.96.0.10:80': ['10.244.0.5:8080 1', '10.244.0.6:8080 1'] });
-    expect((await kernel.getBoundAddresses()).map(formatIp)).toEqual(['10.96.0.10']);
+    expect((await boundAddresses(kernel)).map(formatIp)).toEqual(['10.96.0.10']);
     const order = kernel.applied.map(formatOp).filter((line) => !line.startsWith('create-set'));
     expect(order).toEqual([
       'add-entry KUBE-CLUSTER-IP 10.96.0.10,tcp:80',
       'add-entry KUBE-IPVS-IPS 10.96.0.10',
       'add-virtual-server TCP 10.96.0.10:80 lc flags=0 timeout=0',
-      'add-real-server TCP 10.96.0.10:80 -> 10.244.0.5:8080 weight=1',
       'add-real-server TCP 10.96.0.10:80 -> 10.244.0.6:8080 weight=1',
+      'add-real-server TCP 10.96.0.10:80 -> 10.244.0.5:8080 weight=1',
       'bind-address 10.96.0.10',
     ]);
+  });
+
+  test('KUBE-NODE-PORT-IP is filled before the rules that refer to it are written', async () => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    kernel.setNodeAddresses([{ address: ip('192.168.9.1'), prefix: 24, interfaceName: 'eth0', tentative: false }]);
+    const filled: string[][] = [];
+    const ensureRules = kernel.ensureRules.bind(kernel);
+    kernel.ensureRules = async (rules) => {
+      filled.push(kernel.applied.map(formatOp).filter((line) => line.startsWith('add-entry')));
+      return await ensureRules(rules);
+    };
+    await new Reconciling(kernel).take(...listed([WEB], [WEB_SLICE]));
+    expect(filled[0]).toEqual(['add-entry KUBE-NODE-PORT-IP 192.168.9.1']);
   });
 
   test('nothing is written before services and slices are both listed', async () => {
@@ -154,20 +168,7 @@ describe('first sync', () => {
     expect(kernel.counters.writes).toBe(0);
   });
 
-  test('default/kubernetes is served before every other service', async () => {
-    const kernel = new FakeKernel();
-    await kernel.prepare();
-    const others = Array.from({ length: 20 }, (_, i) => service(`a${i}`, `10.96.1.${i}`));
-    await new Reconciling(kernel).take(...listed([...others, service('kubernetes', '10.96.0.1')], []));
-    const added = kernel.applied.filter(({ kind }) => kind === 'add-virtual-server' || kind === 'bind-address');
-    expect(added.slice(0, 2).map(formatOp)).toEqual([
-      'add-virtual-server TCP 10.96.0.1:80 lc flags=0 timeout=0',
-      'bind-address 10.96.0.1',
-    ]);
-    expect(added).toHaveLength(42);
-  });
-
-  test('adopts what is there: repairs weight, scheduler and flags, keeps foreign virtual servers', async () => {
+  test('adopts existing objects: repairs weight, scheduler and flags, keeps foreign virtual servers', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     const left = { ...id('10.96.0.10'), scheduler: 'rr', flags: 1, timeout: 60, prefix: 32 };
@@ -183,23 +184,23 @@ describe('first sync', () => {
     expect(virtualServer).toMatchObject({ scheduler: 'lc', flags: 0, timeout: 0 });
   });
 
-  test('removes what an earlier run left: a service that was deleted while nobody watched', async () => {
+  test('removes leftovers of an earlier run: a service that was deleted while the daemon was stopped', async () => {
     const { kernel } = await started();
     await new Reconciling(kernel).take(...listed([service('other', '10.96.0.11')], []));
     expect(Object.keys(await ipvs(kernel))).toEqual(['TCP 10.96.0.11:80']);
-    expect((await kernel.getBoundAddresses()).map(formatIp)).toEqual(['10.96.0.11']);
+    expect((await boundAddresses(kernel)).map(formatIp)).toEqual(['10.96.0.11']);
   });
 });
 
-describe('default/kubernetes ahead of the lists', () => {
+describe('default/kubernetes before the lists', () => {
   const API = service('kubernetes', '10.96.0.1');
   const API_SLICE = slice('kubernetes', ['192.168.9.2', '192.168.9.3']);
   const ADDED = [
     'add-entry KUBE-CLUSTER-IP 10.96.0.1,tcp:80',
     'add-entry KUBE-IPVS-IPS 10.96.0.1',
     'add-virtual-server TCP 10.96.0.1:80 lc flags=0 timeout=0',
-    'add-real-server TCP 10.96.0.1:80 -> 192.168.9.2:8080 weight=1',
     'add-real-server TCP 10.96.0.1:80 -> 192.168.9.3:8080 weight=1',
+    'add-real-server TCP 10.96.0.1:80 -> 192.168.9.2:8080 weight=1',
     'bind-address 10.96.0.1',
   ];
 
@@ -241,10 +242,10 @@ describe('default/kubernetes ahead of the lists', () => {
     await settle();
     expect(programmed(kernel)).toEqual(ADDED);
     expect(run.reports).toEqual([]);
-    expect(run.log.lines).toEqual(['info: default/kubernetes is served; the rest is being listed']);
+    expect(run.log.lines).toEqual(['info: default/kubernetes is served; listing the other services']);
   });
 
-  test('the first sync goes on from there, and takes back what was old news', async () => {
+  test('the first sync adopts it, and removes endpoints that are outdated by then', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     const run = await ahead(kernel);
@@ -258,7 +259,7 @@ describe('default/kubernetes ahead of the lists', () => {
     expect(programmed(kernel)).not.toContain('add-virtual-server TCP 10.96.0.1:80 lc flags=0 timeout=0');
   });
 
-  test('only adds: what an earlier run holds stays as it is, with every weight and flag', async () => {
+  test('only adds: objects of an earlier run keep their weights and flags', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     await new Reconciling(kernel).take(...listed([API, WEB], [API_SLICE, WEB_SLICE]));
@@ -276,7 +277,7 @@ describe('default/kubernetes ahead of the lists', () => {
     expect((await kernel.getVirtualServers())[0]).toMatchObject({ scheduler: 'rr', flags: 1, timeout: 60 });
   });
 
-  test('a node that has it already is not written to', async () => {
+  test('writes nothing if the kernel has it already', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     await new Reconciling(kernel).take(...listed([API, WEB], [API_SLICE, WEB_SLICE]));
@@ -285,7 +286,7 @@ describe('default/kubernetes ahead of the lists', () => {
     expect(kernel.counters.writes).toBe(writes);
   });
 
-  test('rules of others in our chains are left alone, and their services with them', async () => {
+  test('does nothing if our chains hold other rules', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     const theirs: RuleSet = {
@@ -315,13 +316,13 @@ describe('default/kubernetes ahead of the lists', () => {
   });
 
   test.each(['getNodeAddresses', 'findVirtualServers', 'getSets', 'addRules', 'apply'] as const)(
-    'a kernel that fails in %s is told of by the first sync only, which does it all',
+    'a failure of %s is logged at debug level only, and the first sync does all of it',
     async (method) => {
       const kernel = new FakeKernel();
       await kernel.prepare();
       kernel.failMethod(method, 'EIO');
       const run = await ahead(kernel);
-      expect(run.log.lines).toEqual([expect.stringMatching(/^debug: default\/kubernetes was not programmed ahead/)]);
+      expect(run.log.lines).toEqual([expect.stringMatching(/^debug: default\/kubernetes not programmed early/)]);
       kernel.recover();
       const report = await run.take(...listed([API], [API_SLICE]));
       expect(report).toMatchObject({ kind: 'first', ok: true, failures: [] });
@@ -331,17 +332,18 @@ describe('default/kubernetes ahead of the lists', () => {
 });
 
 describe('change sync', () => {
-  test('costs what the change costs: a new endpoint is one operation and no look at the kernel', async () => {
+  test('costs what the change costs: a new endpoint is one operation, and only its virtual server is read', async () => {
     const { kernel, run } = await started();
     kernel.applied.length = 0;
     const calls = new Map(kernel.calls);
     const report = await run.take(sliceChange(['10.244.0.5', '10.244.0.6', '10.244.0.7']));
     expect(report.kind).toBe('change');
     expect(kernel.applied.map(formatOp)).toEqual(['add-real-server TCP 10.96.0.10:80 -> 10.244.0.7:8080 weight=1']);
-    expect(new Map(kernel.calls)).toEqual(calls.set('apply', (calls.get('apply') ?? 0) + 1));
+    for (const call of ['findVirtualServers', 'getRealServers', 'apply']) calls.set(call, (calls.get(call) ?? 0) + 1);
+    expect(new Map(kernel.calls)).toEqual(calls);
   });
 
-  test('an endpoint that goes: only its virtual server is read', async () => {
+  test('a removed endpoint: only its virtual server is read', async () => {
     const { kernel, run } = await started();
     kernel.applied.length = 0;
     const dumps = kernel.calls.get('getVirtualServers');
@@ -352,7 +354,7 @@ describe('change sync', () => {
     expect(kernel.calls.get('findVirtualServers')).toBe(found + 1);
   });
 
-  test('a new endpoint of a virtual server that somebody took away: it is read, and mended in the same sync', async () => {
+  test('a new endpoint of a virtual server that another process deleted: the same sync restores both', async () => {
     const { kernel, run } = await started();
     kernel.put({ kind: 'delete-virtual-server', id: id('10.96.0.10') });
     const report = await run.take(sliceChange(['10.244.0.5', '10.244.0.6', '10.244.0.7']));
@@ -362,14 +364,14 @@ describe('change sync', () => {
     expect(run.log.lines.filter((line) => line.startsWith('error'))).toEqual([]);
   });
 
-  test('a new endpoint that is there already gets its weight', async () => {
+  test('a new endpoint that exists already gets its weight', async () => {
     const { kernel, run } = await started();
     kernel.put({ kind: 'add-real-server', id: id('10.96.0.10'), realServer: real('10.244.0.7', 0) });
     await run.take(sliceChange(['10.244.0.5', '10.244.0.6', '10.244.0.7']));
     expect((await ipvs(kernel))['TCP 10.96.0.10:80']).toContain('10.244.0.7:8080 1');
   });
 
-  test('a new endpoint that the kernel will not have fails once in the report, and is retried', async () => {
+  test('a new endpoint that the kernel refuses is reported once and retried', async () => {
     const { kernel, run } = await started();
     kernel.failOps((op) => (op.kind === 'add-real-server' ? 12 : undefined));
     const report = await run.take(sliceChange(['10.244.0.5', '10.244.0.6', '10.244.0.7']));
@@ -382,7 +384,7 @@ describe('change sync', () => {
     expect((await ipvs(kernel))['TCP 10.96.0.10:80']).toContain('10.244.0.7:8080 1');
   });
 
-  test('looks at no other service: not for UDP flows, not for health checks', async () => {
+  test('visits no other service, neither for UDP flows nor for health checks', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     const run = new Reconciling(kernel);
@@ -446,7 +448,7 @@ describe('change sync', () => {
     ]);
   });
 
-  test('an address that two services share stays until the second is gone', async () => {
+  test('an address that two services share stays until the second is deleted', async () => {
     const shared = { type: 'LoadBalancer', externalIPs: ['203.0.113.9'] };
     const a = service('a', '10.96.0.1', { ...shared, ports: [port(80)] });
     const b = service('b', '10.96.0.2', { ...shared, ports: [port(81)] });
@@ -455,7 +457,7 @@ describe('change sync', () => {
     const run = new Reconciling(kernel);
     await run.take(...listed([a, b], []));
     await run.take({ kind: 'service', event: { type: 'deleted', object: { namespace: 'default', name: 'a' } } });
-    expect((await kernel.getBoundAddresses()).map(formatIp)).toContain('203.0.113.9');
+    expect((await boundAddresses(kernel)).map(formatIp)).toContain('203.0.113.9');
     await run.take({ kind: 'service', event: { type: 'deleted', object: { namespace: 'default', name: 'b' } } });
     expect(await kernel.getBoundAddresses()).toEqual([]);
   });
@@ -465,7 +467,7 @@ describe('node addresses', () => {
   const onNode = (...texts: string[]): Parameters<FakeKernel['setNodeAddresses']>[0] =>
     texts.map((text) => ({ address: ip(text), prefix: 24, interfaceName: 'eth0', tentative: false }));
 
-  test('a node port follows an address that comes or goes, by a change sync; a link-local one costs one read', async () => {
+  test('a change sync moves node ports when an address is added or removed; a link-local one costs one read', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     kernel.setNodeAddresses(onNode('192.168.9.1'));
@@ -513,10 +515,10 @@ describe('full check', () => {
       'bind-address': 1,
     });
     expect(Object.keys(await ipvs(kernel))).toEqual(['TCP 10.96.0.10:80']);
-    expect(run.log.lines.join('\n')).toContain('the kernel differed from the plan');
+    expect(run.log.lines.join('\n')).toContain('kernel state differed from the plan');
   });
 
-  test('a change that waits is not counted as drift', async () => {
+  test('a pending change is not counted as drift', async () => {
     const { run } = await started();
     run.cluster.apply(sliceChange(['10.244.0.9']));
     const report = await run.pass(30_000);
@@ -571,7 +573,7 @@ describe('a change during a full check', () => {
   const total = (report: SyncReport | undefined): number =>
     [...(report?.operations.values() ?? [])].reduce((sum, count) => sum + count, 0);
 
-  test('goes first, in a sync of its own: most of the kernel has not been read yet', async () => {
+  test('is synced before the check is finished, in a sync of its own', async () => {
     const { kernel, run } = await large();
     let readLater = 0;
     const asked = whenReadAgain(kernel, 2, () => {
@@ -587,15 +589,15 @@ describe('a change during a full check', () => {
     const reports = await wholeCheck(run);
     expect(asked()).toBe(true);
     expect(kinds(reports)).toEqual(['change', 'full']);
-    // The piece under way was ended, and no other begun.
-    expect(readBefore).toBe(readLater);
+    // The batch under way was finished, and no other started: the change read its own virtual server.
+    expect(readBefore).toBe(readLater + 1);
     expect(kernel.calls.get('getRealServers')).toBeGreaterThan(readBefore + 1);
     expect(Object.fromEntries(reports[0]!.operations)).toEqual({ 'add-real-server': 1 });
     expect([total(reports[1]), reports[1]!.drift.size]).toEqual([0, 0]);
     expect((await ipvs(kernel))[`TCP ${clusterIp(250)}:80`]).toHaveLength(3);
   });
 
-  test('waits for its pause, as between any two syncs', async () => {
+  test('waits for the minimum period, as between any two syncs', async () => {
     const { kernel, run } = await large({ minSyncPeriodMs: 1_000 });
     for (const [asked, of] of [
       [1, 250],
@@ -612,7 +614,7 @@ describe('a change during a full check', () => {
     expect((await ipvs(kernel))[`TCP ${clusterIp(251)}:80`]).toHaveLength(3);
   });
 
-  test('is not taken for drift, though the check has read what was before', async () => {
+  test('is not taken for drift, although the check has read the earlier state', async () => {
     const { kernel, run } = await large();
     const apply = (...events: readonly SourceEvent[]): void => {
       for (const event of events) run.cluster.apply(event);
@@ -645,7 +647,7 @@ describe('a change during a full check', () => {
     expect([full!.kind, total(full), full!.drift.size]).toEqual(['full', 0, 0]);
   });
 
-  test('a service that comes back while the check would clear it away stays', async () => {
+  test('a service that is added again while the check would delete its leftovers stays', async () => {
     const { kernel, run } = await large();
     // Somebody else's doing: all that a service of ours would have, but nobody wants it.
     for (const op of [
@@ -666,12 +668,12 @@ describe('a change during a full check', () => {
     const reports = await wholeCheck(run);
     expect(kinds(reports)).toEqual(['change', 'full']);
     expect((await ipvs(kernel))['TCP 10.96.9.9:80']).toEqual(['10.244.0.9:8080 1']);
-    expect((await kernel.getBoundAddresses()).map(formatIp)).toContain('10.96.9.9');
+    expect((await boundAddresses(kernel)).map(formatIp)).toContain('10.96.9.9');
     const set = (await kernel.getSets()).find(({ name }) => name === 'KUBE-CLUSTER-IP');
     expect(set?.entries.map(formatIpSetEntry)).toContain('10.96.9.9,tcp:80');
   });
 
-  test('long or not, the event loop turns between two pieces once their time is used up', async () => {
+  test('the check yields to the event loop between two batches once its time is used up', async () => {
     const { kernel, run } = await large();
     let turns = 0;
     let counting = setImmediate(function count() {
@@ -695,7 +697,7 @@ describe('a change during a full check', () => {
     expect(new Set(seen).size).toBe(seen.length);
   });
 
-  test('that cannot be written ends the check, and the next one reads everything', async () => {
+  test('that cannot be written aborts the check, and the next one reads everything', async () => {
     const { kernel, run } = await large();
     whenReadAgain(kernel, 2, () => {
       kernel.failMethod('apply', 'EIO');
@@ -713,36 +715,175 @@ describe('a change during a full check', () => {
     expect((await ipvs(kernel))[`TCP ${clusterIp(250)}:80`]).toHaveLength(3);
   });
 
-  test('rules and sets that are gone together both come back', async () => {
+  test('rules and sets that were deleted together are both restored', async () => {
     const { kernel, run } = await large();
     for (const family of PLAN_CONFIG.families) await kernel.removeRules(planRules(PLAN_CONFIG, family));
     for (const set of await kernel.getSets()) kernel.put({ kind: 'destroy-set', set });
     const [full] = await wholeCheck(run);
-    expect(full).toMatchObject({ kind: 'full', ok: true, rulesRepaired: true });
+    expect(full).toMatchObject({ kind: 'full', ok: true });
+    expect(run.rulesRepaired).toBe(PLAN_CONFIG.families.length);
     expect(full!.drift.get('create-set')).toBeGreaterThan(20);
     expect(total((await wholeCheck(run))[0])).toBe(0);
   });
 });
 
-describe('two services that want one virtual server', () => {
-  test('the first by name has it; the other is named once, and again only when the conflict is a new one', async () => {
+describe('two services that claim one virtual server', () => {
+  const isDeny = (op: Op): boolean => op.kind === 'add-entry' && op.set.name === 'KUBE-LOAD-BALANCER-FW';
+  const SHARED = 'TCP 203.0.113.9:80';
+  const entriesOf = async (kernel: FakeKernel, set: string): Promise<string[]> =>
+    (await kernel.getSets()).filter(({ name }) => name === set).flatMap(({ entries }) => entries.map(formatIpSetEntry));
+  const applied = (object: Service): SourceEvent => ({ kind: 'service', event: { type: 'applied', object } });
+  const gone = (name: string): SourceEvent => ({
+    kind: 'service',
+    event: { type: 'deleted', object: { namespace: 'default', name } },
+  });
+  const newKernel = async (): Promise<FakeKernel> => {
     const kernel = new FakeKernel();
     await kernel.prepare();
+    return kernel;
+  };
+  /** The later claimant lets in only its own source ranges; the first one everybody. */
+  const open = service('open', '10.96.0.1', {
+    creationTimestamp: '2024-01-01T00:00:00Z',
+    type: 'LoadBalancer',
+    loadBalancerIngress: [{ ip: '203.0.113.9' }],
+  });
+  const restricted = service('restricted', '10.96.0.2', {
+    creationTimestamp: '2024-01-02T00:00:00Z',
+    type: 'LoadBalancer',
+    loadBalancerIngress: [{ ip: '203.0.113.9' }],
+    loadBalancerSourceRanges: ['198.51.100.0/24'],
+  });
+
+  test('the older gets it; the other is logged once, and again only for a new conflict', async () => {
+    const kernel = await newKernel();
     const run = new Reconciling(kernel);
-    const a = service('a', '10.96.0.1', { externalIPs: ['203.0.113.9'] });
-    const b = service('b', '10.96.0.2', { externalIPs: ['203.0.113.9'] });
-    const warnings = (): string[] => run.log.lines.filter((line) => line.includes('wanted by two services'));
-    await run.take(...listed([b, a], [slice('a', ['10.244.0.1']), slice('b', ['10.244.0.2'])]));
-    expect((await ipvs(kernel))['TCP 203.0.113.9:80']).toEqual(['10.244.0.1:8080 1']);
+    const old = service('z', '10.96.0.1', {
+      creationTimestamp: '2024-01-01T00:00:00Z',
+      externalIPs: ['203.0.113.9'],
+    });
+    const young = service('b', '10.96.0.2', {
+      creationTimestamp: '2024-01-01T00:00:01Z',
+      externalIPs: ['203.0.113.9'],
+    });
+    const warnings = (): string[] => run.log.lines.filter((line) => line.includes('claimed by two services'));
+    await run.take(...listed([young, old], [slice('z', ['10.244.0.1']), slice('b', ['10.244.0.2'])]));
+    expect((await ipvs(kernel))[SHARED]).toEqual(['10.244.0.1:8080 1']);
     await run.pass(30_000);
-    expect(warnings()).toHaveLength(1);
-    expect(warnings()[0]).toContain('TCP 203.0.113.9:80 is wanted by two services and served for default/a only');
-    await run.take({ kind: 'service', event: { type: 'deleted', object: { namespace: 'default', name: 'a' } } });
-    expect((await ipvs(kernel))['TCP 203.0.113.9:80']).toEqual(['10.244.0.2:8080 1']);
+    expect(warnings()).toEqual([
+      `warn: ${SHARED} is claimed by two services and served only for default/z: change the address or port of one of them`,
+    ]);
+    await run.take(gone('z'));
+    expect((await ipvs(kernel))[SHARED]).toEqual(['10.244.0.2:8080 1']);
     await run.pass(30_000);
-    await run.take({ kind: 'service', event: { type: 'applied', object: a } });
+    await run.take(applied(old));
     await run.pass(30_000);
     expect(warnings()).toHaveLength(2);
+  });
+
+  test('a ClusterIP is not taken over by an externalIP, however old; nor is a health check port by a younger service', async () => {
+    const kernel = await newKernel();
+    const run = new Reconciling(kernel);
+    const thief = service('athief', '10.96.0.2', {
+      creationTimestamp: '2020-01-01T00:00:00Z',
+      externalIPs: ['10.96.0.10'],
+    });
+    await run.take(...listed([WEB, thief], [WEB_SLICE, slice('athief', ['10.244.0.66'])]));
+    expect((await ipvs(kernel))['TCP 10.96.0.10:80']).toEqual(['10.244.0.5:8080 1', '10.244.0.6:8080 1']);
+    expect(await entriesOf(kernel, 'KUBE-EXTERNAL-IP')).toEqual([]);
+    const checked = (name: string, ip: string, creationTimestamp: string): Service =>
+      service(name, ip, {
+        creationTimestamp,
+        type: 'LoadBalancer',
+        externalTrafficPolicy: 'Local',
+        healthCheckNodePort: 32_000,
+      });
+    await run.take(applied(checked('b', '10.96.0.3', '2024-01-02T00:00:00Z')));
+    await run.take(applied(checked('c', '10.96.0.4', '2024-01-01T00:00:00Z')));
+    expect([...run.reconciler.plan.healthChecks.keys()]).toEqual(['default/c']);
+    expect(run.log.lines.join('\n')).toContain('health check port 32000 is claimed by two services');
+    await run.take(gone('c'));
+    expect(run.reports.at(-1)).toMatchObject({ healthChecksChanged: true });
+    expect([...run.reconciler.plan.healthChecks.keys()]).toEqual(['default/b']);
+    expect(await entriesOf(kernel, 'KUBE-HEALTH-CHECK-NODE-PORT')).toEqual(['32000']);
+  });
+
+  test('when it is deleted the other gets it: its source ranges before its real servers', async () => {
+    const kernel = await newKernel();
+    const run = new Reconciling(kernel);
+    await run.take(...listed([open, restricted], [slice('open', ['10.244.0.1']), slice('restricted', ['10.244.0.2'])]));
+    expect(await entriesOf(kernel, 'KUBE-LOAD-BALANCER-FW')).toEqual([]);
+    kernel.applied.length = 0;
+    await run.take(gone('open'));
+    expect((await ipvs(kernel))[SHARED]).toEqual(['10.244.0.2:8080 1']);
+    expect(await entriesOf(kernel, 'KUBE-LOAD-BALANCER-FW')).toEqual(['203.0.113.9,tcp:80']);
+    const deny = kernel.applied.findIndex(isDeny);
+    expect(deny).toBeGreaterThanOrEqual(0);
+    expect(kernel.applied.findIndex((op) => op.kind === 'add-real-server')).toBeGreaterThan(deny);
+    expect((await run.pass(30_000)).operations.size).toBe(0);
+  });
+
+  test.each([
+    ['another attempt', (run: Reconciling) => run.pass(1_000)],
+    ['a full check', (run: Reconciling) => run.pass(30_000)],
+    ['a new endpoint', (run: Reconciling) => run.take(sliceChange(['10.244.0.2', '10.244.0.3'], 'restricted'))],
+  ] satisfies [string, (run: Reconciling) => Promise<unknown>][])(
+    'where its source ranges cannot be put in force it is withdrawn, and not served by %s either',
+    async (_what, next) => {
+      const kernel = await newKernel();
+      const run = new Reconciling(kernel);
+      const slices = [slice('open', ['10.244.0.1']), slice('restricted', ['10.244.0.2'])];
+      await run.take(...listed([open, restricted], slices));
+      kernel.failOps((op) => (isDeny(op) ? 28 : undefined));
+      await run.take(gone('open'));
+      await next(run);
+      expect((await ipvs(kernel))[SHARED]).toBeUndefined();
+      kernel.recover();
+      await run.pass(30_000);
+      await run.pass(30_000);
+      expect((await ipvs(kernel))[SHARED]).toContain('10.244.0.2:8080 1');
+      expect(await entriesOf(kernel, 'KUBE-LOAD-BALANCER-FW')).toEqual(['203.0.113.9,tcp:80']);
+    },
+  );
+
+  test('UDP flows of the one are deleted when the other gets it', async () => {
+    const kernel = await newKernel();
+    const run = new Reconciling(kernel);
+    const udp = { ports: [port(53, { protocol: 'UDP' })], externalIPs: ['203.0.113.9'] };
+    const ports = [{ name: '', protocol: 'UDP', port: 8080 }];
+    await run.take(
+      ...listed(
+        [service('a', '10.96.0.1', udp), service('b', '10.96.0.2', udp)],
+        [slice('b', ['10.244.0.2'], { ports })],
+      ),
+    );
+    expect((await run.take(gone('a'))).flowCleanUps).not.toEqual([]);
+  });
+
+  test('of many conflicts the first few are logged and the others counted; unrelated changes cost nothing', async () => {
+    const kernel = await newKernel();
+    const warned: string[] = [];
+    const run = new Reconciling(kernel, { onWarning: (name) => warned.push(name) });
+    const ports = Array.from({ length: 50 }, (_, at) => port(1_000 + at, { name: `p${at}` }));
+    const many = Array.from({ length: 200 }, (_, at) =>
+      service(`s${at}`, `10.97.0.${at + 1}`, { externalIPs: ['203.0.113.9'], ports }),
+    );
+    await run.take(...listed([WEB, ...many], [WEB_SLICE]));
+    const lines = run.log.lines.filter((line) => line.startsWith('warn'));
+    expect(lines).toHaveLength(4);
+    expect(lines[0]).toContain('49 more claims of this service are not served');
+    expect(lines[3]).toContain(
+      '196 more services claim addresses or ports of others: in all, 9950 claims of 199 services are not served',
+    );
+    expect(warned).toHaveLength(20);
+    // Who changes something is not made to look through the others' claims.
+    const asked = jest.spyOn(run.reconciler.plan, 'conflictsOf');
+    await run.take(sliceChange(['10.244.0.9']));
+    await run.pass(30_000);
+    expect(asked).not.toHaveBeenCalled();
+    await run.take(gone('s0'));
+    expect(asked).toHaveBeenCalledTimes(1);
+    expect(run.log.lines.filter((line) => line.startsWith('warn'))).toHaveLength(4);
   });
 });
 
@@ -755,7 +896,7 @@ describe('failure', () => {
     const first = await run.take(...listed([WEB, service('other', '10.96.0.11')], [WEB_SLICE]));
     expect(first.ok).toBe(true);
     expect(first.failures.map(({ op, code }) => `${formatOp(op)} ${code}`)).toEqual(['bind-address 10.96.0.10 ENOMEM']);
-    expect((await kernel.getBoundAddresses()).map(formatIp)).toEqual(['10.96.0.11']);
+    expect((await boundAddresses(kernel)).map(formatIp)).toEqual(['10.96.0.11']);
     expect(run.log.lines.filter((line) => line.startsWith('error')).join()).toContain(
       'bind-address 10.96.0.10: ENOMEM',
     );
@@ -765,8 +906,38 @@ describe('failure', () => {
     expect(run.clock.nextIn).toBe(2_000);
     kernel.recover();
     expect((await run.pass(2_000)).failures).toEqual([]);
-    expect((await kernel.getBoundAddresses()).map(formatIp)).toContain('10.96.0.10');
+    expect((await boundAddresses(kernel)).map(formatIp)).toContain('10.96.0.10');
     expect(run.clock.nextIn).toBe(27_000);
+  });
+
+  test('a Service with six endpoints that is refused once is retried after a second', async () => {
+    const { kernel, run } = await started();
+    kernel.failOps((op) => (op.kind === 'add-real-server' ? 12 : undefined));
+    const report = await run.take(sliceChange([1, 2, 3, 4, 5, 6].map((host) => `10.244.1.${host}`)));
+    expect(report.failures).toHaveLength(6);
+    expect(run.clock.nextIn).toBe(1_000);
+    // Changes meanwhile try as well; they put nothing off.
+    await run.take(sliceChange([1, 2, 3, 4, 5, 7].map((host) => `10.244.1.${host}`)));
+    expect(run.clock.nextIn).toBe(1_000);
+    kernel.recover();
+    await run.pass(1_000);
+    expect((await ipvs(kernel))['TCP 10.96.0.10:80']).toHaveLength(6);
+  });
+
+  test('a set entry that is refused repeatedly is retried with growing delays', async () => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    kernel.failOps((op) => (op.kind === 'add-entry' ? 28 : undefined));
+    const run = new Reconciling(kernel);
+    await run.take(...listed([WEB], [WEB_SLICE]));
+    const checks: number[] = [];
+    const start = run.clock.now();
+    while (run.clock.now() - start < 20_000) {
+      const { kind } = await run.pass(run.clock.nextIn ?? 0);
+      if (kind === 'full') checks.push(run.clock.now() - start);
+    }
+    expect(checks).toEqual([1_000, 3_000, 7_000, 15_000]);
+    expect(run.log.lines.filter((line) => line.startsWith('error: the kernel refused'))).toHaveLength(2);
   });
 
   test('a kernel that cannot be read fails the sync, and the next one reads everything', async () => {
@@ -780,7 +951,7 @@ describe('failure', () => {
     expect(await ipvs(kernel)).toEqual({ 'TCP 10.96.0.10:80': ['10.244.0.9:8080 1'] });
   });
 
-  test('a virtual server whose source ranges cannot be put in force is not served', async () => {
+  test('a virtual server whose source ranges cannot be enforced is not served', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     kernel.failOps((op) => (op.kind === 'add-entry' && op.set.name === 'KUBE-LOAD-BALANCER-FW' ? 28 : undefined));
@@ -838,8 +1009,34 @@ describe('failure', () => {
   );
 });
 
+describe('a wall clock that is set while the program runs', () => {
+  test.each([-5 * 3_600_000, -90_000, 90_000, 5 * 3_600_000])(
+    'by %d ms: nothing is synced sooner or later',
+    async (step) => {
+      const { kernel, run } = await started();
+      run.clock.stepWall(step);
+      expect(run.clock.nextIn).toBe(30_000);
+      run.clock.advance(1_000);
+      expect((await run.take(sliceChange(['10.244.0.9']))).kind).toBe('change');
+      expect((await ipvs(kernel))['TCP 10.96.0.10:80']).toEqual(['10.244.0.9:8080 1']);
+      expect((await run.pass(29_000)).kind).toBe('full');
+    },
+  );
+
+  test('the duration of a change is measured by the wall clock, because the slice has that', async () => {
+    const { run } = await started();
+    const annotations = {
+      'endpoints.kubernetes.io/last-change-trigger-time': new Date(run.clock.wallNow() - 2_000).toISOString(),
+    };
+    const { meta, ...rest } = slice('web', ['10.244.0.9']);
+    const object = { ...rest, meta: { ...meta, annotations } };
+    const report = await run.take({ kind: 'endpoint-slice', event: { type: 'applied', object } });
+    expect(report.programmingMs.map(Math.round)).toEqual([2_000]);
+  });
+});
+
 describe('draining', () => {
-  test('weight 0 while there are connections, then gone; wanted again: the weight comes back', async () => {
+  test('weight 0 while there are connections, then deleted; if it is added again, the weight is restored', async () => {
     const { kernel, run } = await started();
     kernel.setObserved(id('10.96.0.10'), real('10.244.0.6'), { activeConnections: 3 });
     await run.take(sliceChange(['10.244.0.5']));
@@ -857,7 +1054,7 @@ describe('draining', () => {
     expect(await ipvs(kernel)).toEqual({ 'TCP 10.96.0.10:80': ['10.244.0.5:8080 1'] });
   });
 
-  test('a deadline ends it, when it is due and not at the next look', async () => {
+  test('ends at its deadline, not at the next check', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     const run = new Reconciling(kernel, { drainTimeoutMs: 8_000 });
@@ -869,5 +1066,24 @@ describe('draining', () => {
     expect(run.clock.nextIn).toBe(3_000);
     await run.pass(3_000);
     expect(await ipvs(kernel)).toEqual({ 'TCP 10.96.0.10:80': ['10.244.0.5:8080 1'] });
+  });
+
+  test('the deadline of a draining that another process cut short does not end the next one', async () => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    const run = new Reconciling(kernel, { drainTimeoutMs: 60_000, syncPeriodMs: 4_000 });
+    await run.take(...listed([WEB], [WEB_SLICE]));
+    const leaving = { ...real('10.244.0.6'), weight: 0 };
+    kernel.setObserved(id('10.96.0.10'), real('10.244.0.6'), { activeConnections: 3 });
+    await run.take(sliceChange(['10.244.0.5']));
+    kernel.put({ kind: 'delete-real-server', id: id('10.96.0.10'), realServer: leaving });
+    // The next full check sees that nothing drains any more.
+    expect((await run.pass(4_000)).draining).toBe(0);
+    run.clock.advance(3_000);
+    await run.take(sliceChange(['10.244.0.5', '10.244.0.6']));
+    kernel.setObserved(id('10.96.0.10'), real('10.244.0.6'), { activeConnections: 3 });
+    for (let ms = 0; ms < 80_000; ms += 4_000) await run.pass(4_000);
+    await run.take(sliceChange(['10.244.0.5']));
+    expect((await ipvs(kernel))['TCP 10.96.0.10:80']).toContain('10.244.0.6:8080 0');
   });
 });

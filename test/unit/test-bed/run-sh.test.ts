@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -93,8 +93,115 @@ describe('test/kernel/run.sh', () => {
   test.each([
     [{ KERNEL: 'none' }, 'KERNEL is native, uml or qemu, not: none'],
     [{ KERNEL_TIMEOUT: 'long' }, 'KERNEL_TIMEOUT is not a number of seconds: long'],
+    [{ KERNEL_PATIENCE: 'much' }, 'KERNEL_PATIENCE is not a number: much'],
     [{ KERNEL_MEMORY: 'lots' }, 'KERNEL_MEMORY is not a size like 3G or 512M: lots'],
   ])('a wrong setting is said in one sentence: %o', async (env, sentence) => {
     expect(await runSh(['true'], env)).toEqual({ status: 125, stdout: '', stderr: `test kernel: ${sentence}\n` });
+  });
+
+  describe('where a kernel dies at boot', () => {
+    let stubs: string;
+    const PANIC = 'Kernel panic - not syncing: the registers are of another CPU';
+    const DIES = `for n in $(seq 50); do echo "trace $n"; done; echo "${PANIC}"; exit 134`;
+    /** Takes the job from the kernel's command line and does what a kernel would do with it. */
+    const SERVES = `
+      while [ "$1" != -append ]; do shift; done
+      job=\${2##* JOB=}
+      job=\${job%% *}
+      . "$job/environment"
+      : >"$job/started"
+      (. "$job/command") >&7 2>&8
+      echo $? >"$job/status"
+    `;
+    const said = (kernel: string, words = PANIC): string =>
+      `it ended before the command had begun: its last words are "${words}", its console is in ${process.cwd()}/build/kernel/${kernel}-console.txt`;
+
+    beforeAll(async () => {
+      stubs = join(folder, 'stubs');
+      const cached = join(stubs, 'kube-ipvs-proxy/linux-9-stub');
+      await mkdir(join(cached, 'lib/modules/9-stub'), { recursive: true });
+      // No namespaces: this machine's own kernel will not do. All packages are installed; no modules are needed.
+      await Promise.all([
+        stub('unshare', 'exit 1'),
+        stub('dpkg-query', 'echo installed'),
+        stub('modprobe', ':'),
+        stub('sudo', 'exec "$@"'),
+        stub('linux.uml', DIES),
+        stub('kube-ipvs-proxy/linux-9-stub/busybox', 'cat'),
+      ]);
+    });
+
+    afterAll(async () => {
+      await rm(stubs, { recursive: true });
+    });
+
+    const stub = (name: string, script: string): Promise<void> =>
+      writeFile(join(stubs, name), `#!/bin/bash\n${script}\n`, { mode: 0o755 });
+
+    const runStubbed = (args: string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> =>
+      runSh(args, { PATH: `${stubs}:${process.env['PATH']}`, XDG_CACHE_HOME: stubs, KERNEL: '', ...env });
+
+    test('the next one is taken, and the console of the first is kept', async () => {
+      await stub('qemu-system-x86_64', SERVES);
+      const { status, stdout, stderr } = await runStubbed([
+        'sh',
+        '-c',
+        'echo "$KERNEL_USED"; echo complaint >&2; exit 7',
+      ]);
+      expect({ status, stdout, lines: stderr.split('\n') }).toEqual({
+        status: 7,
+        stdout: 'qemu\n',
+        lines: [
+          expect.stringMatching(/^test kernel: User-Mode Linux, 3G memory, on a processor with(out)? AMX$/),
+          `test kernel: User-Mode Linux: ${said('uml')}; trying the next`,
+          'test kernel: QEMU, 3G memory',
+          'complaint',
+          '',
+        ],
+      });
+      expect(await readFile('build/kernel/uml-console.txt', 'utf8')).toMatch(/^trace 1\ntrace 2\n/);
+    });
+
+    test('where it is the only one asked for, one sentence says so', async () => {
+      const ended = await runStubbed(['true'], { KERNEL: 'uml' });
+      const [, sentence, ...more] = ended.stderr.split('\n');
+      expect(sentence).toBe(
+        `test kernel: KERNEL=uml is not possible here: ${said('uml')}; unset KERNEL to have the others tried`,
+      );
+      expect({ ...ended, stderr: more }).toEqual({ status: 125, stdout: '', stderr: [''] });
+    });
+
+    test('where none is left, one sentence says why of each', async () => {
+      await stub('qemu-system-x86_64', 'echo "qemu-system-x86_64: cannot set up guest memory" >&2; exit 1');
+      const { status, stdout, stderr } = await runStubbed(['true']);
+      const qemu = said('qemu', 'qemu-system-x86_64: cannot set up guest memory');
+      expect(stderr.trim().split('\n').at(-1)).toMatch(
+        new RegExp(`^test kernel: no kernel with IPVS is to be had \\(this machine's own kernel: [^;]+; `),
+      );
+      expect(stderr).toContain(`; User-Mode Linux: ${said('uml')}; QEMU: ${qemu}); try as root on a machine where `);
+      expect({ status, stdout }).toEqual({ status: 125, stdout: '' });
+      expect(await readdir(folder)).toEqual(['stubs']);
+    });
+
+    test.each([
+      ['its packages', 'dpkg-query', 'its packages cannot be installed: E: no such package'],
+      [
+        'its kernel',
+        'apt-cache',
+        'its kernel cannot be fetched: apt knows no package linux-image-amd64, run as root: apt-get update',
+      ],
+    ])('QEMU without %s: one sentence', async (_case, missing, why) => {
+      const bare = join(stubs, 'bare');
+      await mkdir(bare);
+      const before = await readFile(join(stubs, 'dpkg-query'), 'utf8');
+      await Promise.all([stub(missing, ':'), stub('apt-get', 'echo "E: no such package" >&2; exit 100')]);
+      const ended = await runStubbed(['true'], { KERNEL: 'qemu', XDG_CACHE_HOME: bare });
+      await writeFile(join(stubs, 'dpkg-query'), before);
+      await Promise.all([rm(bare, { recursive: true }), rm(join(stubs, 'apt-get'))]);
+      expect(ended.stderr.trim().split('\n').at(-1)).toBe(
+        `test kernel: KERNEL=qemu is not possible here: ${why}; unset KERNEL to have the others tried`,
+      );
+      expect({ ...ended, stderr: '' }).toEqual({ status: 125, stdout: '', stderr: '' });
+    });
   });
 });

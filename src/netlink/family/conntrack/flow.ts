@@ -1,4 +1,4 @@
-import { type IpFamily, familyOf } from '../../../net/ip.ts';
+import { type IpFamily, familyOf } from '../../../base/ip.ts';
 import { addressFamily, ipFamily } from '../../codec/address-family.ts';
 import { decode } from '../../codec/decode.ts';
 import { encode, encodeNest } from '../../codec/encode.ts';
@@ -9,16 +9,16 @@ import { NETFILTER_HEADER_SIZE, beginNetfilter, readNetfilterFamily } from '../.
 import { constant, fallback, optional, required, table } from '../../codec/table.ts';
 import { TUPLE, type Tuple, encodeTuple } from './tuple.ts';
 
-/** What tells a flow from every other. */
+/** Identifies a flow. */
 export interface FlowId {
   readonly original: Tuple;
   /** Default 0. */
   readonly zone?: number;
-  /** With it the kernel deletes exactly this flow, not a later one with the same tuple. */
+  /** If set, the kernel deletes only this flow, not a later one with the same tuple. */
   readonly id?: number | undefined;
 }
 
-/** An entry of connection tracking. */
+/** A connection tracking entry. */
 export interface TrackedFlow extends FlowId {
   readonly reply: Tuple;
   readonly zone: number;
@@ -34,7 +34,7 @@ const NFNL_SUBSYS_CTNETLINK = 1;
 const IPCTNL_MSG_CT_NEW = 0;
 const IPCTNL_MSG_CT_GET = 1;
 const IPCTNL_MSG_CT_DELETE = 2;
-/** The type of the messages that answer a dump. */
+/** Message type of dump replies. */
 export const FLOW_MESSAGE = (NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_NEW;
 
 /** linux/netfilter/nfnetlink_conntrack.h: enum ctattr_type. */
@@ -51,12 +51,12 @@ function flowTable(family: IpFamily) {
   });
 }
 
-const FLOW = { 4: flowTable(4), 6: flowTable(6) };
-/** What names a flow beside its tuple. Zone 0 is not written: the kernel without zones refuses the attribute. */
+export const FLOW = { 4: flowTable(4), 6: flowTable(6) };
+/** Identifies a flow together with its tuple. Zone 0 is omitted: kernels without zones refuse the attribute. */
 const NAME = table({ id: optional('CTA_ID', 12, be32), zone: optional('CTA_ZONE', 18, be16) });
 
-// The kernel compares those fields of CTA_TUPLE_ORIG whose bits are set in CTA_FILTER_ORIG_FLAGS (since 5.8). The bit is
-// 1 << CTA_FILTER_F_CTA_PROTO_NUM of net/netfilter/nf_internals.h; no header for user space has it.
+// Since 5.8 the kernel compares those fields of CTA_TUPLE_ORIG whose bits are set in CTA_FILTER_ORIG_FLAGS. The bit is
+// 1 << CTA_FILTER_F_CTA_PROTO_NUM of net/netfilter/nf_internals.h; no user-space header defines it.
 const FILTER_PROTOCOL_NUMBER = 1 << 3;
 const FILTER = table({
   original: constant('CTA_FILTER_ORIG_FLAGS', 1, u32, FILTER_PROTOCOL_NUMBER),
@@ -72,8 +72,8 @@ function beginConntrack(writer: MessageWriter, command: number, family: IpFamily
 }
 
 /**
- * Asks for the flows of one family and protocol (IPPROTO_*). Kernels before 5.8 ignore the protocol: look at the tuples. Each
- * message of the answer is for `decodeFlow`.
+ * Writes a request for the flows of one family and protocol (IPPROTO_*). Kernels before 5.8 ignore the protocol, so
+ * check the tuples. `decodeFlow` decodes each reply message.
  */
 export function dumpFlows(writer: MessageWriter, family: IpFamily, protocol?: number): number {
   beginConntrack(writer, IPCTNL_MSG_CT_GET, family);
@@ -84,7 +84,7 @@ export function dumpFlows(writer: MessageWriter, family: IpFamily, protocol?: nu
   return writer.endDump();
 }
 
-/** Deletes one flow; ENOENT where it is gone. */
+/** Deletes one flow; ENOENT if it no longer exists. */
 export function deleteFlow(writer: MessageWriter, { original, zone, id }: FlowId): number {
   beginConntrack(writer, IPCTNL_MSG_CT_DELETE, familyOf(original.source));
   encodeTuple(writer, CTA_TUPLE_ORIG, original);
@@ -92,7 +92,7 @@ export function deleteFlow(writer: MessageWriter, { original, zone, id }: FlowId
   return writer.end();
 }
 
-/** undefined for families other than IPv4 and IPv6. Throws DecodeError. */
+/** Returns undefined for families other than IPv4 and IPv6. Throws DecodeError. */
 export function decodeFlow(payload: Uint8Array): TrackedFlow | undefined {
   const family = ipFamily(readNetfilterFamily(payload));
   if (family === undefined) return undefined;

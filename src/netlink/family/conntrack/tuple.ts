@@ -1,4 +1,4 @@
-import { type IpAddress, type IpFamily, familyOf } from '../../../net/ip.ts';
+import { type IpAddress, type IpFamily, familyOf } from '../../../base/ip.ts';
 import { encodeNest } from '../../codec/encode.ts';
 import { address, be16, u8 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';

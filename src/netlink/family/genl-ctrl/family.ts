@@ -8,7 +8,7 @@ import { fallback, required, table } from '../../codec/table.ts';
 import type { Connection } from '../../connection.ts';
 import { answerOf, messages, refusal } from '../../message.ts';
 
-/** A generic netlink family as the running kernel numbers it. */
+/** A generic netlink family with the ID that the running kernel assigned. */
 export interface GenericFamily {
   /** The message type of its commands. */
   readonly id: number;
@@ -16,7 +16,7 @@ export interface GenericFamily {
   readonly version: number;
 }
 
-/** The kernel has no generic netlink family of this name: its module is not loaded, or not there. */
+/** The kernel has no generic netlink family of this name: its module is not loaded or not installed. */
 export class FamilyMissingError extends Error {
   readonly family: string;
 
@@ -28,19 +28,19 @@ export class FamilyMissingError extends Error {
 }
 
 /** linux/genetlink.h: GENL_ID_CTRL, and the version that every client of it uses. */
-const GENL_ID_CTRL = 16;
+export const GENL_ID_CTRL = 16;
 const CONTROL_VERSION = 1;
 const CTRL_CMD_GETFAMILY = 3;
 
 const QUERY = table({ name: required('CTRL_ATTR_FAMILY_NAME', 2, text) });
 
-const FAMILY = table({
+export const FAMILY = table({
   id: required('CTRL_ATTR_FAMILY_ID', 1, u16),
   name: required('CTRL_ATTR_FAMILY_NAME', 2, text),
   version: fallback('CTRL_ATTR_VERSION', 3, u32, 1),
 });
 
-/** Asks for a family by name; ENOENT where the kernel does not have it. The answer is for `decodeFamily`. */
+/** Writes a request for a family by name; ENOENT if the kernel does not have it. `decodeFamily` decodes the reply. */
 export function getFamily(writer: MessageWriter, name: string): number {
   beginGeneric(writer, GENL_ID_CTRL, CTRL_CMD_GETFAMILY, CONTROL_VERSION);
   encode(writer, QUERY, { name });
@@ -53,8 +53,11 @@ export function decodeFamily(payload: Uint8Array): GenericFamily {
   return decode(FAMILY, payload, GENERIC_HEADER_SIZE);
 }
 
-/** Asks on a NETLINK_GENERIC connection. Rejects with a FamilyMissingError, a NetlinkError or a DecodeError. */
-export async function resolveFamily(connection: Connection, name: string): Promise<GenericFamily> {
+/** Looks up a family by name. Rejects with a FamilyMissingError, a NetlinkError or a DecodeError. */
+export async function resolveFamily(
+  connection: Pick<Connection, 'sequence' | 'transact'>,
+  name: string,
+): Promise<GenericFamily> {
   const writer = new MessageWriter({}, 128);
   getFamily(writer, name);
   const { bytes, segments } = writer.finish(connection.sequence(1));

@@ -33,7 +33,7 @@ const NAMES = table({
 });
 
 export interface IpsetNames {
-  /** The protocol version that `chooseProtocol` found. */
+  /** The protocol version that `chooseProtocol` returned. */
   readonly protocol: number;
   readonly name?: string;
   readonly otherName?: string;
@@ -45,25 +45,13 @@ export function beginIpset(writer: MessageWriter, command: IpsetCommand, names: 
   encode(writer, NAMES, names);
 }
 
-/** Deletes a set; IPSET_ERR_BUSY where a rule refers to it, ENOENT where it does not exist. */
+/** Deletes a set; IPSET_ERR_BUSY if a rule refers to it, ENOENT if it does not exist. */
 export function destroySet(writer: MessageWriter, protocol: number, name: string): number {
   beginIpset(writer, IPSET_COMMAND.destroy, { protocol, name });
   return writer.end();
 }
 
-/** Removes every entry of a set. */
-export function flushSet(writer: MessageWriter, protocol: number, name: string): number {
-  beginIpset(writer, IPSET_COMMAND.flush, { protocol, name });
-  return writer.end();
-}
-
-/** IPSET_ERR_EXIST_SETNAME2 where the new name is taken, IPSET_ERR_REFERENCED where a rule refers to the set. */
-export function renameSet(writer: MessageWriter, protocol: number, name: string, otherName: string): number {
-  beginIpset(writer, IPSET_COMMAND.rename, { protocol, name, otherName });
-  return writer.end();
-}
-
-/** Exchanges the contents of two sets of one type at once: rules that refer to one name see the other's entries. */
+/** Atomically swaps the contents of two sets of one type: a rule keeps its set name and matches the new entries. */
 export function swapSets(writer: MessageWriter, protocol: number, name: string, otherName: string): number {
   beginIpset(writer, IPSET_COMMAND.swap, { protocol, name, otherName });
   return writer.end();

@@ -1,4 +1,4 @@
-import type { IpFamily } from '../../../net/ip.ts';
+import type { IpFamily } from '../../../base/ip.ts';
 import { AF_UNSPEC, addressFamily, ipFamily } from '../../codec/address-family.ts';
 import { decode } from '../../codec/decode.ts';
 import { encode } from '../../codec/encode.ts';
@@ -10,7 +10,7 @@ import { NETFILTER_HEADER_SIZE, readNetfilterFamily } from '../../codec/netfilte
 import { fallback, optional, required, table } from '../../codec/table.ts';
 import { IPSET_COMMAND, beginIpset } from './command.ts';
 
-/** A set to be made. */
+/** A set to create. */
 export interface IpsetDefinition {
   /** At most 31 bytes. */
   readonly name: string;
@@ -18,13 +18,13 @@ export interface IpsetDefinition {
   readonly type: string;
   /** undefined for types without addresses, such as bitmap:port. */
   readonly family: IpFamily | undefined;
-  /** Revision of the type, one that the kernel has: see `decodeTypeRevisions`. */
+  /** Revision of the type; the kernel must support it (see `decodeTypeRevisions`). */
   readonly revision: number;
-  /** Buckets to start with; hash types only. Default 1024. */
+  /** Initial number of buckets; hash types only. Default 1024. */
   readonly hashSize?: number;
   /** hash types only. Default 65536. */
   readonly maxEntries?: number;
-  /** bitmap:port only, where both are needed. */
+  /** bitmap:port only, which requires both. */
   readonly firstPort?: number;
   readonly lastPort?: number;
 }
@@ -35,7 +35,7 @@ const TYPE = {
   family: required('IPSET_ATTR_FAMILY', 5, u8),
 };
 
-/** IPSET_ATTR_DATA of a set. ipset wants everything wider than a byte in network order, and marked so. */
+/** IPSET_ATTR_DATA of a set. ipset requires network order and NLA_F_NET_BYTEORDER for values wider than a byte. */
 export const OPTIONS = {
   firstPort: optional('IPSET_ATTR_PORT', 4, marked(be16)),
   lastPort: optional('IPSET_ATTR_PORT_TO', 5, marked(be16)),
@@ -45,7 +45,7 @@ export const OPTIONS = {
 
 const CREATE = table({ ...TYPE, options: required('IPSET_ATTR_DATA', 7, nested(table(OPTIONS))) });
 
-/** Makes an empty set; EEXIST where one of this name exists with other properties, and with `exclusive` in any case. */
+/** Creates an empty set; EEXIST if one of this name exists with other properties, or at all if `exclusive`. */
 export function createSet(
   writer: MessageWriter,
   protocol: number,
@@ -66,7 +66,7 @@ export function createSet(
 
 const TYPE_QUERY = table({ type: TYPE.type, family: TYPE.family });
 
-/** Asks for the revisions of a type that the kernel has (it loads the module). The answer is for `decodeTypeRevisions`. */
+/** Writes a request for the supported revisions of a type, whose module the kernel loads. See `decodeTypeRevisions`. */
 export function getType(writer: MessageWriter, protocol: number, type: string, family: IpFamily | undefined): number {
   beginIpset(writer, IPSET_COMMAND.type, { protocol });
   encode(writer, TYPE_QUERY, { type, family: family === undefined ? AF_UNSPEC : addressFamily(family) });
@@ -91,7 +91,7 @@ export function decodeTypeRevisions(payload: Uint8Array): IpsetTypeRevisions {
 
 const HEADER = table({ name: required('IPSET_ATTR_SETNAME', 2, text), ...TYPE });
 
-/** Asks for type, family and revision of a set; ENOENT where it does not exist. The answer is for `decodeHeader`. */
+/** Writes a request for type, family and revision of a set; ENOENT if it does not exist. See `decodeHeader`. */
 export function getHeader(writer: MessageWriter, protocol: number, name: string): number {
   beginIpset(writer, IPSET_COMMAND.header, { protocol, name });
   return writer.end();

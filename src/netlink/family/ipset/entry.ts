@@ -1,4 +1,4 @@
-import { type Ip4, type IpAddress, ip6FromBytes, isIp4 } from '../../../net/ip.ts';
+import { type Ip4, type IpAddress, formatIp, ip6FromBytes, isIp4 } from '../../../base/ip.ts';
 import { readBe32 } from '../../codec/bytes.ts';
 import { decode, findPayload, payloadEnd } from '../../codec/decode.ts';
 import { DecodeError } from '../../codec/decode-error.ts';
@@ -10,7 +10,7 @@ import { optional, table } from '../../codec/table.ts';
 import { template } from '../../codec/template.ts';
 import { IPSET_COMMAND, type IpsetCommand, beginIpset } from './command.ts';
 
-/** An entry; which fields it has follows from the type of its set. */
+/** An ipset entry. The type of its set determines which fields it has. */
 export interface IpsetEntry {
   readonly address?: IpAddress | undefined;
   readonly port?: number | undefined;
@@ -18,7 +18,7 @@ export interface IpsetEntry {
   readonly protocol?: number | undefined;
   /** The second address, or the network, of hash:ip,port,ip and hash:ip,port,net. */
   readonly address2?: IpAddress | undefined;
-  /** Prefix length of the network. Without it the kernel takes a single address. */
+  /** Prefix length of the network. Default: a single address. */
   readonly prefix2?: number | undefined;
 }
 
@@ -26,7 +26,7 @@ export interface IpsetEntry {
 const IPADDR_IPV4 = 1;
 const IPADDR_IPV6 = 2;
 
-/** A nest with one attribute, whose id says the family. */
+/** A nested attribute with one attribute, whose id gives the family. */
 const address: Kind<IpAddress> = {
   size: undefined,
   flags: NLA_F_NESTED,
@@ -42,9 +42,10 @@ const address: Kind<IpAddress> = {
     if (v6 >= 0 && payloadEnd(bytes, v6) - v6 === 16) return ip6FromBytes(bytes, v6);
     throw new DecodeError('IPSET_ATTR_IP', start, 'neither an IPv4 nor an IPv6 address');
   },
+  show: formatIp,
 };
 
-const ENTRY = table({
+export const ENTRY = table({
   address: optional('IPSET_ATTR_IP', 1, address),
   port: optional('IPSET_ATTR_PORT', 4, marked(be16)),
   protocol: optional('IPSET_ATTR_PROTO', 7, u8),
@@ -58,16 +59,16 @@ const IPSET_ATTR_ADT = 8;
 const IPSET_ATTR_LINENO = 9;
 const LINE = marked(be32);
 
-// The kernel answers a refusal with the whole message: small enough to be cheap, large enough that the message's own cost
-// does not count (some 300 entries). A nest cannot be longer than 65,535 bytes in any case.
+// The kernel copies the whole message into an error reply, so messages are small. At some 300 entries the overhead of a
+// message is negligible. A nested attribute is limited to 65,535 bytes.
 const MESSAGE_BYTES = 16 * 1024;
 
 export interface EntryOptions {
-  /** Fail on an entry that is there already (adding) or is not there (deleting). */
+  /** Fail if an entry to add exists or an entry to delete does not. */
   readonly exclusive?: boolean;
 }
 
-/** An entry with its line as it stands in a message, and the offsets of what differs from one to the next; -1: not there. */
+/** The template of an entry with its line number, and the offsets of the values to patch (-1: absent). */
 interface Layout {
   readonly words: Uint32Array;
   readonly address: number;
@@ -78,7 +79,7 @@ interface Layout {
   readonly line: number;
 }
 
-/** By the fields that an entry has (`shapeOf`); made when first needed. */
+/** By the fields that an entry has (`shapeOf`); created on first use. */
 const LAYOUTS: Layout[] = [];
 
 function shapeOf({ address: first, port, protocol, address2: second, prefix2 }: IpsetEntry): number {
@@ -137,7 +138,7 @@ function encodeEntries(
 ): number {
   const limit = writer.length + MESSAGE_BYTES;
   beginIpset(writer, command, names, options.exclusive === true ? NLM_F_EXCL : 0);
-  // The kernel writes the failing line over this one.
+  // The kernel overwrites this with the line number of the failing entry.
   encodeLine(writer, 0);
   const list = writer.beginAttribute(IPSET_ATTR_ADT | NLA_F_NESTED);
   let next = from;
@@ -150,9 +151,9 @@ function encodeEntries(
 }
 
 /**
- * Appends one message that adds entries from `entries[from]` on, as many as fit; answers the index of the first that did not.
- * Within the message the kernel stops at the first entry that it refuses: `decodeFailedEntry` tells which, and the caller
- * may go on behind it. The entries before it are in the set.
+ * Appends one message that adds entries from `entries[from]` on, as many as fit. Returns the index of the first that
+ * did not. The kernel stops at the first entry that it refuses: `decodeFailedEntry` returns its index, and the caller
+ * may continue after it. The entries before it are in the set.
  */
 export function addEntries(
   writer: MessageWriter,
@@ -165,7 +166,7 @@ export function addEntries(
   return encodeEntries(writer, IPSET_COMMAND.add, { protocol, name }, entries, from, options);
 }
 
-/** Like addEntries, for removing. */
+/** Like addEntries, but deletes entries. */
 export function deleteEntries(
   writer: MessageWriter,
   protocol: number,
@@ -177,7 +178,7 @@ export function deleteEntries(
   return encodeEntries(writer, IPSET_COMMAND.delete, { protocol, name }, entries, from, options);
 }
 
-/** Reads one entry (a nest IPSET_ATTR_DATA) of a listing. Throws DecodeError. */
+/** Decodes one entry (a nested IPSET_ATTR_DATA) of a listing. Throws DecodeError. */
 export function decodeEntry(bytes: Uint8Array, start: number, end: number): IpsetEntry {
   return decode(ENTRY, bytes, start, end);
 }

@@ -1,4 +1,4 @@
-/** linux/netfilter/ipset/ip_set.h: enum ipset_errno. ipset answers with numbers of its own beside the usual ones. */
+/** linux/netfilter/ipset/ip_set.h: enum ipset_errno. ipset has error numbers of its own in addition to errno. */
 const COMMON: ReadonlyMap<number, string> = new Map([
   [4097, 'IPSET_ERR_PROTOCOL'],
   [4098, 'IPSET_ERR_FIND_TYPE'],
@@ -36,14 +36,17 @@ const BITMAP: ReadonlyMap<number, string> = new Map([
   [4353, 'IPSET_ERR_BITMAP_RANGE_SIZE'],
 ]);
 
-/** An entry to add is there, or one to delete is not. */
+/** Two sets of different types cannot be swapped. */
+export const IPSET_ERR_TYPE_MISMATCH = 4102;
+
+/** An entry to add already exists, or an entry to delete does not exist. */
 export const IPSET_ERR_EXIST = 4103;
 /** A rule refers to the set. */
 export const IPSET_ERR_BUSY = 4100;
-/** The set holds as many entries as it may; only of hash types. */
+/** The set is full (maxelem). Hash types only. */
 export const IPSET_ERR_HASH_FULL = 4352;
 
-/** The name of a (positive) error number of ipset's own; undefined for an ordinary errno. `type` is that of the set. */
+/** Returns the name of an ipset error number (positive); undefined for an errno. `type` is the type of the set. */
 export function ipsetErrorName(errno: number, type: string): string | undefined {
   return COMMON.get(errno) ?? (type.startsWith('bitmap:') ? BITMAP : HASH).get(errno);
 }

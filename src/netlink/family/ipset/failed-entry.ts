@@ -7,17 +7,17 @@ import type { NetlinkMessage } from '../../message.ts';
 
 /** linux/netfilter/ipset/ip_set.h. */
 const IPSET_ATTR_LINENO = 9;
-/** linux/netlink.h: the request in the error is cut to its header. */
+/** linux/netlink.h: the error contains only the request's header. */
 const NLM_F_CAPPED = 0x100;
 /** struct nlmsgerr (linux/netlink.h): an int, then the request with its header. */
 const REQUEST = 4;
 const ATTRIBUTES = REQUEST + MESSAGE_HEADER_SIZE + NETFILTER_HEADER_SIZE;
 
 /**
- * The index, in the array given to addEntries or deleteEntries, of the entry at which the kernel stopped, from the NLMSG_ERROR
- * that answers the message. The kernel puts the whole request into it, NETLINK_CAP_ACK or not, with the line of the failing
- * entry (net/netfilter/ipset/ip_set_core.c: call_ad). undefined: the message failed as a whole, before any entry (no such
- * set). Throws DecodeError.
+ * Decodes the NLMSG_ERROR for a message of addEntries or deleteEntries. Returns the array index of the entry at which
+ * the kernel stopped, or undefined if the message failed before any entry (no such set). The NLMSG_ERROR contains the
+ * whole request, regardless of NETLINK_CAP_ACK, with the line number of the failing entry
+ * (net/netfilter/ipset/ip_set_core.c: call_ad). Throws DecodeError.
  */
 export function decodeFailedEntry({ flags, payload }: Pick<NetlinkMessage, 'flags' | 'payload'>): number | undefined {
   if ((flags & NLM_F_CAPPED) !== 0 || payload.length < ATTRIBUTES) return undefined;

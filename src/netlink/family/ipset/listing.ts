@@ -1,4 +1,4 @@
-import type { IpFamily } from '../../../net/ip.ts';
+import type { IpFamily } from '../../../base/ip.ts';
 import { ipFamily } from '../../codec/address-family.ts';
 import { decode, forEachAttribute } from '../../codec/decode.ts';
 import { DecodeError } from '../../codec/decode-error.ts';
@@ -12,7 +12,7 @@ import { IPSET_COMMAND, beginIpset } from './command.ts';
 import { OPTIONS } from './definition.ts';
 import { type IpsetEntry, decodeEntry } from './entry.ts';
 
-/** A set as the kernel has it. */
+/** A set in the kernel. */
 export interface IpsetListing {
   readonly name: string;
   readonly type: string;
@@ -23,15 +23,15 @@ export interface IpsetListing {
   readonly maxEntries: number | undefined;
   readonly firstPort: number | undefined;
   readonly lastPort: number | undefined;
-  /** Rules and sets that refer to it. */
+  /** Number of rules and sets that refer to it. */
   readonly references: number;
   /** Bytes. */
   readonly memory: number;
-  /** Empty for a type that we do not know, and where only headers were asked for. */
+  /** Empty for an unsupported type, or if only headers were requested. */
   readonly entries: readonly IpsetEntry[];
 }
 
-/** The types whose entries are made of the fields of IpsetEntry. */
+/** The types whose entries an IpsetEntry can represent. */
 const KNOWN_TYPES: ReadonlySet<string> = new Set([
   'hash:ip',
   'hash:ip,port',
@@ -40,7 +40,7 @@ const KNOWN_TYPES: ReadonlySet<string> = new Set([
   'bitmap:port',
 ]);
 
-const HEADER = table({
+export const HEADER = table({
   ...OPTIONS,
   references: fallback('IPSET_ATTR_REFERENCES', 25, marked(be32), 0),
   memory: fallback('IPSET_ATTR_MEMSIZE', 26, marked(be32), 0),
@@ -60,13 +60,13 @@ const IPSET_ATTR_FLAGS = 6;
 const IPSET_FLAG_LIST_HEADER = 4;
 
 export interface ListOptions {
-  /** Only this set; ENOENT where it does not exist. Default: all. */
+  /** Only this set; ENOENT if it does not exist. Default: all. */
   readonly name?: string;
-  /** Leave the entries out. */
+  /** Omit the entries. */
   readonly headersOnly?: boolean;
 }
 
-/** Asks for sets with their entries. The messages of the answer, in order, are for `decodeSets` or a `setReader`. */
+/** Writes a request for sets with their entries. `decodeSets` or a `setReader` decodes the replies, in order. */
 export function dumpSets(writer: MessageWriter, protocol: number, options: ListOptions = {}): number {
   const { name } = options;
   beginIpset(writer, IPSET_COMMAND.list, name === undefined ? { protocol } : { protocol, name });
@@ -78,21 +78,21 @@ export function dumpSets(writer: MessageWriter, protocol: number, options: ListO
   return writer.endDump();
 }
 
-/** Takes the messages of a listing one by one, in order. */
+/** Decodes the messages of a listing one by one, in order. */
 export interface SetReader {
   /** Throws DecodeError. */
   read(payload: Uint8Array): void;
-  /** What was read so far; the last set may still grow. */
+  /** The sets read so far; the last one may be incomplete. */
   readonly sets: readonly IpsetListing[];
 }
 
 /**
- * Puts the messages of one listing together: the kernel says the header of a set once, and its entries in as many messages as
- * they need.
+ * Assembles sets from the messages of one listing: the kernel sends a set's header once, and its entries in as many
+ * messages as needed.
  */
 export function setReader(): SetReader {
   const sets: IpsetListing[] = [];
-  // The set that the messages are about just now.
+  // The set of the current message.
   let name: string | undefined;
   let known = false;
   let entries: IpsetEntry[] = [];
@@ -113,7 +113,7 @@ export function setReader(): SetReader {
   return { read, sets };
 }
 
-/** Reads a whole listing. Throws DecodeError. */
+/** Decodes a whole listing. Throws DecodeError. */
 export function decodeSets(payloads: Iterable<Uint8Array>): readonly IpsetListing[] {
   const reader = setReader();
   for (const payload of payloads) reader.read(payload);

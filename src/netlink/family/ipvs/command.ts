@@ -17,24 +17,15 @@ export const IPVS_COMMAND = {
   getDestination: 8,
   setConfig: 12,
   getConfig: 13,
-  setInfo: 14,
-  getInfo: 15,
-  flush: 17,
 } as const;
 
 export type IpvsCommand = (typeof IPVS_COMMAND)[keyof typeof IPVS_COMMAND];
 
-/** linux/ip_vs.h: IPVS_CMD_ATTR_SERVICE, IPVS_CMD_ATTR_DEST: the nests at the first level. */
+/** linux/ip_vs.h: IPVS_CMD_ATTR_SERVICE, IPVS_CMD_ATTR_DEST: the top-level nested attributes. */
 export const IPVS_CMD_ATTR_SERVICE = 1;
 export const IPVS_CMD_ATTR_DEST = 2;
 
-/** Begins an IPVS message; `familyId` is what genl-ctrl resolved for IPVS_FAMILY_NAME. */
+/** Begins an IPVS message; `familyId` is the id resolved for IPVS_FAMILY_NAME. */
 export function beginIpvs(writer: MessageWriter, familyId: number, command: IpvsCommand): void {
   beginGeneric(writer, familyId, command, IPVS_VERSION);
-}
-
-/** Removes every virtual server of this network namespace. */
-export function flushServices(writer: MessageWriter, familyId: number): number {
-  beginIpvs(writer, familyId, IPVS_COMMAND.flush);
-  return writer.end();
 }

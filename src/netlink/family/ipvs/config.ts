@@ -6,14 +6,14 @@ import type { MessageWriter } from '../../codec/message-writer.ts';
 import { optional, table } from '../../codec/table.ts';
 import { IPVS_COMMAND, beginIpvs } from './command.ts';
 
-/** Timeouts of connections, in seconds. Undefined: not set, or not said. The kernel takes 0 for "as it is". */
+/** Connection timeouts in seconds; undefined if not set or not reported. The kernel ignores a timeout of 0. */
 export interface IpvsConfig {
   readonly tcp?: number | undefined;
   readonly tcpFin?: number | undefined;
   readonly udp?: number | undefined;
 }
 
-const CONFIG = table({
+export const CONFIG = table({
   tcp: optional('IPVS_CMD_ATTR_TIMEOUT_TCP', 4, u32),
   tcpFin: optional('IPVS_CMD_ATTR_TIMEOUT_TCP_FIN', 5, u32),
   udp: optional('IPVS_CMD_ATTR_TIMEOUT_UDP', 6, u32),
@@ -25,7 +25,7 @@ export function setConfig(writer: MessageWriter, familyId: number, config: IpvsC
   return writer.end();
 }
 
-/** The answer is for `decodeConfig`. */
+/** Writes a request for the timeouts. `decodeConfig` decodes the reply. */
 export function getConfig(writer: MessageWriter, familyId: number): number {
   beginIpvs(writer, familyId, IPVS_COMMAND.getConfig);
   return writer.end();

@@ -1,5 +1,5 @@
-import { type IpAddress, type IpFamily, familyOf } from '../../../net/ip.ts';
-import { PROTOCOL_NUMBER } from '../../../net/protocol.ts';
+import { type IpAddress, type IpFamily, familyOf } from '../../../base/ip.ts';
+import { PROTOCOL_NUMBER } from '../../../base/protocol.ts';
 import { addressFamily, ipFamily } from '../../codec/address-family.ts';
 import { readU16 } from '../../codec/bytes.ts';
 import { decode, findPayload, payloadEnd } from '../../codec/decode.ts';
@@ -14,7 +14,7 @@ import { template } from '../../codec/template.ts';
 import { IPVS_CMD_ATTR_DEST, IPVS_CMD_ATTR_SERVICE, IPVS_COMMAND, type IpvsCommand, beginIpvs } from './command.ts';
 import { type IpvsServiceId, SERVICE_ID_ROWS, encodeServiceId } from './service.ts';
 
-/** What tells a destination from the others of its service. */
+/** Identifies a destination within its virtual server. */
 export interface IpvsDestinationId {
   readonly address: IpAddress;
   readonly port: number;
@@ -22,11 +22,11 @@ export interface IpvsDestinationId {
 
 export interface IpvsDestination extends IpvsDestinationId {
   readonly weight: number;
-  /** linux/ip_vs.h: IP_VS_CONN_F_FWD_MASK values: 0 masquerading (the default), 1 local, 2 tunnel, 3 direct routing, 4 bypass. */
+  /** linux/ip_vs.h, IP_VS_CONN_F_FWD_MASK: 0 masquerading (default), 1 local, 2 tunnel, 3 direct routing, 4 bypass. */
   readonly forwarding?: number;
-  /** Connections from which no more are sent here; 0 (the default): no limit. */
+  /** Number of connections at which the kernel sends no new ones; 0 (the default): no limit. */
   readonly upperThreshold?: number;
-  /** Connections below which some are sent here again; 0: three quarters of the upper threshold. */
+  /** Number of connections below which it sends new ones again; 0: three quarters of the upper threshold. */
   readonly lowerThreshold?: number;
 }
 
@@ -66,11 +66,11 @@ function observedRows(family: IpFamily) {
 
 const ID = { 4: table(idRows(4)), 6: table(idRows(6)) };
 const DESTINATION = { 4: table(destinationRows(4)), 6: table(destinationRows(6)) };
-const OBSERVED = { 4: table(observedRows(4)), 6: table(observedRows(6)) };
-/** linux/ip_vs.h: IPVS_DEST_ATTR_ADDR_FAMILY, looked at before the family is known. */
+export const OBSERVED = { 4: table(observedRows(4)), 6: table(observedRows(6)) };
+/** linux/ip_vs.h: IPVS_DEST_ATTR_ADDR_FAMILY, read before the family is known. */
 const IPVS_DEST_ATTR_ADDR_FAMILY = 11;
 
-/** A message that adds or edits a destination, and the offsets of what differs from one to the next. */
+/** The template of a message that adds or edits a destination, and the offsets of the values to patch. */
 interface Layout {
   readonly words: Uint32Array;
   readonly protocol: number;
@@ -115,7 +115,7 @@ function unspecified(family: IpFamily): IpAddress {
 }
 
 const ATTRIBUTES = MESSAGE_HEADER_SIZE + GENERIC_HEADER_SIZE;
-/** By the family of the service, then of the destination; made when first needed. */
+/** By the family of the virtual server, then of the destination; created on first use. */
 const LAYOUTS: Record<IpFamily, Partial<Record<IpFamily, Layout>>> = { 4: {}, 6: {} };
 
 function encodeDestination(
@@ -143,7 +143,7 @@ function encodeDestination(
   return writer.end();
 }
 
-/** EEXIST where it exists, ESRCH where the service does not. */
+/** EEXIST if the destination exists, ESRCH if the virtual server does not. */
 export function addDestination(
   writer: MessageWriter,
   familyId: number,
@@ -153,7 +153,7 @@ export function addDestination(
   return encodeDestination(writer, familyId, IPVS_COMMAND.newDestination, service, destination);
 }
 
-/** ENOENT where it does not exist, ESRCH where the service does not. */
+/** ENOENT if it does not exist, ESRCH if the service does not exist. */
 export function editDestination(
   writer: MessageWriter,
   familyId: number,
@@ -163,7 +163,7 @@ export function editDestination(
   return encodeDestination(writer, familyId, IPVS_COMMAND.setDestination, service, destination);
 }
 
-/** ENOENT where it does not exist, ESRCH where the service does not. */
+/** ENOENT if it does not exist, ESRCH if the service does not exist. */
 export function deleteDestination(
   writer: MessageWriter,
   familyId: number,
@@ -177,8 +177,8 @@ export function deleteDestination(
 }
 
 /**
- * Asks for all destinations of one service. Each message of the answer is for `decodeDestination`. Of a service that does not
- * exist the kernel says nothing: the answer is empty, as for one without destinations.
+ * Writes a request for the destinations of one virtual server. `decodeDestination` decodes each reply message. For a
+ * virtual server that does not exist the dump is empty, as for one without destinations.
  */
 export function dumpDestinations(writer: MessageWriter, familyId: number, service: IpvsServiceId): number {
   beginIpvs(writer, familyId, IPVS_COMMAND.getDestination);
@@ -187,8 +187,8 @@ export function dumpDestinations(writer: MessageWriter, familyId: number, servic
 }
 
 /**
- * Reads one message of an answer. Kernels before 3.18 do not say a destination's family: it is then that of the service, which
- * the caller knows. Throws DecodeError.
+ * Decodes one reply message. Kernels before 3.18 do not report a destination's family; it is then that of the virtual
+ * server. Throws DecodeError.
  */
 export function decodeDestination(payload: Uint8Array, serviceFamily: IpFamily): IpvsObservedDestination {
   readGenericCommand(payload);

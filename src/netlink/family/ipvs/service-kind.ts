@@ -1,5 +1,5 @@
-import type { IpFamily } from '../../../net/ip.ts';
-import { PROTOCOL_NUMBER, type Protocol, protocolFromNumber } from '../../../net/protocol.ts';
+import type { IpFamily } from '../../../base/ip.ts';
+import { PROTOCOL_NUMBER, type Protocol, protocolFromNumber } from '../../../base/protocol.ts';
 import { readBe32, readU16, readU32 } from '../../codec/bytes.ts';
 import { DecodeError } from '../../codec/decode-error.ts';
 import { type Kind, u32 } from '../../codec/kind.ts';
@@ -16,7 +16,7 @@ export const protocol: Kind<Protocol> = {
   },
 };
 
-/** struct ip_vs_flags { u32 flags; u32 mask } (linux/ip_vs.h): all flags are set, none is left as it was. */
+/** struct ip_vs_flags { u32 flags; u32 mask } (linux/ip_vs.h). The mask has all bits set: all flags are replaced. */
 export const serviceFlags: Kind<number> = {
   size: 8,
   flags: 0,
@@ -28,8 +28,8 @@ export const serviceFlags: Kind<number> = {
 };
 
 /**
- * The granularity of persistence as a prefix length. In the kernel a mask in network order for IPv4, but the length itself,
- * in host order, for IPv6 (net/netfilter/ipvs/ip_vs_ctl.c: ip_vs_add_service).
+ * Persistence granularity as a prefix length. The kernel uses a mask in network order for IPv4, but the prefix length
+ * in host order for IPv6 (net/netfilter/ipvs/ip_vs_ctl.c: ip_vs_add_service).
  */
 export function persistencePrefix(family: IpFamily): Kind<number> {
   if (family === 6) return u32;
@@ -37,7 +37,7 @@ export function persistencePrefix(family: IpFamily): Kind<number> {
     size: 4,
     flags: 0,
     write: (writer, value) => writer.be32(value === 0 ? 0 : (0xffff_ffff << (32 - value)) >>> 0),
-    // A mask with holes cannot be said as a prefix; its leading ones are the nearest, and differ from what we set.
+    // A non-contiguous mask has no prefix length. Its leading ones are the closest value, and differ from what we set.
     read: (bytes, start) => Math.clz32(~readBe32(bytes, start)),
   };
 }

@@ -1,5 +1,5 @@
-import { type IpAddress, type IpFamily, familyOf } from '../../../net/ip.ts';
-import { type Protocol, protocolFromNumber } from '../../../net/protocol.ts';
+import { type IpAddress, type IpFamily, familyOf } from '../../../base/ip.ts';
+import { type Protocol, protocolFromNumber } from '../../../base/protocol.ts';
 import { addressFamily, ipFamily } from '../../codec/address-family.ts';
 import { readU16 } from '../../codec/bytes.ts';
 import { decode, findPayload, payloadEnd } from '../../codec/decode.ts';
@@ -12,10 +12,10 @@ import { constant, fallback, required, table } from '../../codec/table.ts';
 import { IPVS_CMD_ATTR_SERVICE, IPVS_COMMAND, type IpvsCommand, beginIpvs } from './command.ts';
 import { persistencePrefix, protocol, serviceFlags } from './service-kind.ts';
 
-/** What tells a virtual server from every other (firewall-mark ones apart). */
+/** Identifies a virtual server (except those by firewall mark). */
 export interface IpvsServiceId {
   readonly address: IpAddress;
-  /** 0 for a service that takes every port. */
+  /** 0: all ports. */
   readonly port: number;
   readonly protocol: Protocol;
 }
@@ -23,11 +23,11 @@ export interface IpvsServiceId {
 export interface IpvsService extends IpvsServiceId {
   /** Name of the scheduler's module without "ip_vs_". */
   readonly scheduler: string;
-  /** IP_VS_SVC_F_*; the kernel adds IP_VS_SVC_F_HASHED (2), and ignores what we say of it. */
+  /** IP_VS_SVC_F_*; the kernel sets IP_VS_SVC_F_HASHED (2) itself and ignores it in requests. */
   readonly flags: number;
-  /** Seconds; 0 without IP_VS_SVC_F_PERSISTENT. */
+  /** Persistence timeout in seconds; 0 without IP_VS_SVC_F_PERSISTENT. */
   readonly timeout: number;
-  /** Granularity of persistence: a prefix length, 32 or 128 for single clients. */
+  /** Persistence granularity as a prefix length; 32 or 128 for single clients. */
   readonly prefix: number;
 }
 
@@ -46,21 +46,21 @@ function serviceTable(family: IpFamily) {
     scheduler: required('IPVS_SVC_ATTR_SCHED_NAME', 6, text),
     flags: fallback('IPVS_SVC_ATTR_FLAGS', 7, serviceFlags, 0),
     timeout: fallback('IPVS_SVC_ATTR_TIMEOUT', 8, u32, 0),
-    // Some kernels leave it out.
+    // Some kernels omit it.
     prefix: fallback('IPVS_SVC_ATTR_NETMASK', 9, persistencePrefix(family), family === 4 ? 32 : 128),
   });
 }
 
 const ID = { 4: table(idRows(4)), 6: table(idRows(6)) };
-const SERVICE = { 4: serviceTable(4), 6: serviceTable(6) };
-/** Attribute ids of what names a service, for templates. */
+export const SERVICE = { 4: serviceTable(4), 6: serviceTable(6) };
+/** Ids of the attributes that identify a virtual server, for templates. */
 export const SERVICE_ID_ROWS = { protocol: 2, address: 3, port: 4 } as const;
-/** linux/ip_vs.h: IPVS_SVC_ATTR_*, those that are looked at before the family is known. */
+/** linux/ip_vs.h: the IPVS_SVC_ATTR_* that are read before the family is known. */
 const IPVS_SVC_ATTR_AF = 1;
 const IPVS_SVC_ATTR_PROTOCOL = 2;
 const IPVS_SVC_ATTR_FWMARK = 5;
 
-/** Appends the nest that names a service, for commands on its destinations too. */
+/** Appends the attribute that identifies a virtual server; commands on its destinations need it too. */
 export function encodeServiceId(writer: MessageWriter, id: IpvsServiceId): void {
   encodeNest(writer, IPVS_CMD_ATTR_SERVICE, ID[familyOf(id.address)], id);
 }
@@ -71,39 +71,39 @@ function encodeService(writer: MessageWriter, familyId: number, command: IpvsCom
   return writer.end();
 }
 
-/** EEXIST where it exists, ENOENT where the scheduler is not there (the kernel tries to load its module). */
+/** EEXIST if the virtual server exists, ENOENT if the scheduler does not (the kernel tries to load its module). */
 export function addService(writer: MessageWriter, familyId: number, service: IpvsService): number {
   return encodeService(writer, familyId, IPVS_COMMAND.newService, service);
 }
 
-/** Sets scheduler, flags, timeout and prefix; ESRCH where it does not exist. */
+/** Sets scheduler, flags, timeout and prefix; ESRCH if it does not exist. */
 export function editService(writer: MessageWriter, familyId: number, service: IpvsService): number {
   return encodeService(writer, familyId, IPVS_COMMAND.setService, service);
 }
 
-/** Deletes it with its destinations; ESRCH where it does not exist. */
+/** Deletes it with its destinations; ESRCH if it does not exist. */
 export function deleteService(writer: MessageWriter, familyId: number, id: IpvsServiceId): number {
   beginIpvs(writer, familyId, IPVS_COMMAND.deleteService);
   encodeServiceId(writer, id);
   return writer.end();
 }
 
-/** Asks for one; ESRCH where it does not exist. The answer is for `decodeService`. */
+/** Writes a request for one virtual server; ESRCH if it does not exist. `decodeService` decodes the reply. */
 export function getService(writer: MessageWriter, familyId: number, id: IpvsServiceId): number {
   beginIpvs(writer, familyId, IPVS_COMMAND.getService);
   encodeServiceId(writer, id);
   return writer.end();
 }
 
-/** Asks for all, of both families. Each message of the answer is for `decodeService`. */
+/** Writes a request for all virtual servers of both families. `decodeService` decodes each reply message. */
 export function dumpServices(writer: MessageWriter, familyId: number): number {
   beginIpvs(writer, familyId, IPVS_COMMAND.getService);
   return writer.endDump();
 }
 
 /**
- * Reads one message of an answer; undefined for a service that has no IpvsServiceId: one by firewall mark, or of another
- * protocol. Throws DecodeError.
+ * Decodes one reply message. Returns undefined for a virtual server without an IpvsServiceId (by firewall mark, or of
+ * another protocol). Throws DecodeError.
  */
 export function decodeService(payload: Uint8Array): IpvsService | undefined {
   readGenericCommand(payload);

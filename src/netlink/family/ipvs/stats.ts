@@ -4,7 +4,7 @@ import { type Kind, u32, u64 } from '../../codec/kind.ts';
 import { required, table } from '../../codec/table.ts';
 import { IPVS_CMD_ATTR_DEST, IPVS_CMD_ATTR_SERVICE } from './command.ts';
 
-/** Counters since the object was made, and rates per second. */
+/** Counters since the object was created, and rates per second. */
 export interface IpvsStats {
   readonly connections: bigint;
   readonly incomingPackets: bigint;
@@ -18,14 +18,14 @@ export interface IpvsStats {
   readonly outgoingByteRate: bigint;
 }
 
-/** The 32-bit counters of older kernels, as the type that the 64-bit ones need. */
+/** The 32-bit counters of older kernels, as bigint like the 64-bit ones. */
 const wide: Kind<bigint> = {
   ...u64,
   size: u32.size,
   read: (bytes, start, end) => BigInt(u32.read(bytes, start, end)),
 };
 
-// IPVS_SVC_ATTR_STATS has 32-bit packets and rates but 64-bit bytes; in IPVS_SVC_ATTR_STATS64 all are 64 bits wide.
+// IPVS_SVC_ATTR_STATS has 32-bit packets and rates but 64-bit bytes; in IPVS_SVC_ATTR_STATS64 all have 64 bits.
 function statsTable(narrow: Kind<bigint>) {
   return table({
     connections: required('IPVS_STATS_ATTR_CONNS', 1, narrow),
@@ -41,17 +41,17 @@ function statsTable(narrow: Kind<bigint>) {
   });
 }
 
-const STATS = statsTable(wide);
-const STATS64 = statsTable(u64);
+export const STATS = statsTable(wide);
+export const STATS64 = statsTable(u64);
 
 /** linux/ip_vs.h: IPVS_SVC_ATTR_STATS and IPVS_DEST_ATTR_STATS are both 10, the 64-bit ones both 12. */
 const ATTR_STATS = 10;
 const ATTR_STATS64 = 12;
 
-/** The counters of a service or a destination in a message of a dump; undefined where it has none. Throws DecodeError. */
+/** Returns the counters in a dump message of a virtual server or destination, if any. Throws DecodeError. */
 export function decodeStats(payload: Uint8Array): IpvsStats | undefined {
   readGenericCommand(payload);
-  // A message of the destination dump may carry its service too: the destination's counters are meant then.
+  // A destination dump message may also contain its virtual server; the destination's counters take precedence.
   for (const nest of [IPVS_CMD_ATTR_DEST, IPVS_CMD_ATTR_SERVICE]) {
     const start = findPayload(payload, GENERIC_HEADER_SIZE, payload.length, nest);
     if (start < 0) continue;

@@ -1,4 +1,4 @@
-import type { IpFamily } from '../../../net/ip.ts';
+import type { IpFamily } from '../../../base/ip.ts';
 import { addressFamily } from '../../codec/address-family.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 import { beginNetfilter } from '../../codec/netfilter-message.ts';
@@ -8,7 +8,7 @@ const NFNL_SUBSYS_NFTABLES = 10;
 /** linux/netfilter/nf_tables.h: enum nf_tables_msg_types. */
 const NFT_MSG_GETTABLE = 1;
 
-/** Asks for the tables of one family: a message each. NFPROTO_IPV4 and NFPROTO_IPV6 are the numbers of AF_INET and AF_INET6. */
+/** Writes a request for the tables of one family. NFPROTO_IPV4 and NFPROTO_IPV6 equal AF_INET and AF_INET6. */
 export function dumpTables(writer: MessageWriter, family: IpFamily): number {
   beginNetfilter(writer, NFNL_SUBSYS_NFTABLES, NFT_MSG_GETTABLE, addressFamily(family));
   return writer.endDump();

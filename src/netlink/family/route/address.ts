@@ -1,4 +1,4 @@
-import { type IpAddress, type IpFamily, familyOf } from '../../../net/ip.ts';
+import { type IpAddress, type IpFamily, familyOf } from '../../../base/ip.ts';
 import { addressFamily, ipFamily } from '../../codec/address-family.ts';
 import { readU32 } from '../../codec/bytes.ts';
 import { decode } from '../../codec/decode.ts';
@@ -17,15 +17,15 @@ export interface InterfaceAddress {
   readonly prefix: number;
 }
 
-/** What can be said of a new address. */
+/** An address to add. */
 export interface NewInterfaceAddress extends InterfaceAddress {
   /** IFA_F_*; default none. */
   readonly flags?: number;
   /** RT_SCOPE_*: 0 universe (the default), 253 link, 254 host. */
   readonly scope?: number;
-  /** Seconds for which it may be the source of new connections; FOREVER is the default, 0 makes it deprecated. */
+  /** Preferred lifetime in seconds. Default: FOREVER; 0 makes the address deprecated. */
   readonly preferredLifetime?: number;
-  /** Name of the alias, IPv4 only: "eth0:1". */
+  /** IPv4 label, such as "eth0:1". */
   readonly label?: string;
 }
 
@@ -40,22 +40,24 @@ export const RTM_NEWADDR = 20;
 const RTM_DELADDR = 21;
 const RTM_GETADDR = 22;
 
-/** linux/if_addr.h: no duplicate address detection (IPv6): usable at once. */
+/** linux/if_addr.h: no duplicate address detection (IPv6), usable at once. */
 export const IFA_F_NODAD = 0x02;
-/** Another node has this address already (IPv6). */
+/** Duplicate address detection failed: another node has the address (IPv6). */
 export const IFA_F_DADFAILED = 0x08;
 export const IFA_F_DEPRECATED = 0x20;
-/** Duplicate address detection is under way (IPv6): not usable yet. */
+/** The address has no lifetime limit. */
+export const IFA_F_PERMANENT = 0x80;
+/** Duplicate address detection is running (IPv6); the address is not usable yet. */
 export const IFA_F_TENTATIVE = 0x40;
-/** No route to the prefix is added with the address. */
+/** The kernel adds no route for the prefix. */
 export const IFA_F_NOPREFIXROUTE = 0x200;
-/** linux/if_addr.h speaks of INFINITY_LIFE_TIME: all bits set. */
+/** The kernel's INFINITY_LIFE_TIME: all bits set. */
 export const FOREVER = 0xffff_ffff;
 
 /** Size of struct ifaddrmsg { u8 family; u8 prefixlen; u8 flags; u8 scope; u32 index }. linux/if_addr.h. */
 const ADDRESS_HEADER_SIZE = 8;
 
-/** struct ifa_cacheinfo { u32 preferred; u32 valid; u32 cstamp; u32 tstamp } (linux/if_addr.h): the preferred lifetime alone. */
+/** The first field of struct ifa_cacheinfo { u32 preferred; u32 valid; u32 cstamp; u32 tstamp }. linux/if_addr.h. */
 const preferredLifetime: Kind<number> = {
   size: 16,
   flags: 0,
@@ -77,7 +79,7 @@ function addressTable(family: IpFamily) {
   });
 }
 
-const ADDRESS = { 4: addressTable(4), 6: addressTable(6) };
+export const ADDRESS = { 4: addressTable(4), 6: addressTable(6) };
 const OBSERVED = { 4: observedTable(4), 6: observedTable(6) };
 
 function observedTable(family: IpFamily) {
@@ -97,13 +99,13 @@ function beginAddress(writer: MessageWriter, type: number, header: AddressHeader
   writer.begin(type, flags);
   writer.u8(header.family);
   writer.u8(header.prefix);
-  // The header has 8 bits of flags; all of them go into IFA_FLAGS where these do not suffice.
+  // The header has 8 bits for flags. If those do not suffice, all flags go into IFA_FLAGS.
   writer.u8(header.flags > 0xff ? 0 : header.flags);
   writer.u8(header.scope);
   writer.u32(header.index);
 }
 
-/** Adds an address. EEXIST where the interface has it; `replace` sets flags and lifetimes then. */
+/** Adds an address; EEXIST if the interface has it. With `replace`, updates its flags and lifetimes instead. */
 export function addAddress(
   writer: MessageWriter,
   added: NewInterfaceAddress,
@@ -123,7 +125,7 @@ export function addAddress(
   return writer.end();
 }
 
-/** EADDRNOTAVAIL where the interface does not have it. */
+/** Deletes an address; EADDRNOTAVAIL if the interface does not have it. */
 export function deleteAddress(writer: MessageWriter, deleted: InterfaceAddress): number {
   const { index, prefix } = deleted;
   const family = familyOf(deleted.address);
@@ -133,21 +135,21 @@ export function deleteAddress(writer: MessageWriter, deleted: InterfaceAddress):
 }
 
 /**
- * Asks for the addresses of one family, of every interface: the kernel narrows the dump to one interface only for sockets with
- * NETLINK_GET_STRICT_CHK. Each message of the answer is for `decodeAddress`; NLM_F_DUMP_INTR in its flags means: ask again.
+ * Writes a request for the addresses of one family on all interfaces: the kernel filters a dump by interface only on
+ * sockets with NETLINK_GET_STRICT_CHK. `decodeAddress` decodes each reply message. NLM_F_DUMP_INTR: repeat the dump.
  */
 export function dumpAddresses(writer: MessageWriter, family: IpFamily): number {
   beginAddress(writer, RTM_GETADDR, { family: addressFamily(family), prefix: 0, flags: 0, scope: 0, index: 0 }, 0);
   return writer.endDump();
 }
 
-/** undefined for families other than IPv4 and IPv6. Throws DecodeError. */
+/** Returns undefined for families other than IPv4 and IPv6. Throws DecodeError. */
 export function decodeAddress(payload: Uint8Array): ObservedInterfaceAddress | undefined {
   if (payload.length < ADDRESS_HEADER_SIZE) throw new DecodeError('struct ifaddrmsg', 0, `${payload.length} bytes`);
   const family = ipFamily(payload[0] as number);
   if (family === undefined) return undefined;
   const { local, peer, flags, label } = decode(OBSERVED[family], payload, ADDRESS_HEADER_SIZE);
-  // On a point-to-point interface IFA_ADDRESS is the other end's; without a peer IPv6 has no IFA_LOCAL.
+  // On a point-to-point interface IFA_ADDRESS is the peer's address. IPv6 without a peer has no IFA_LOCAL.
   const own = local ?? peer;
   if (own === undefined) throw new DecodeError('IFA_ADDRESS', ADDRESS_HEADER_SIZE, 'missing');
   return {

@@ -14,17 +14,17 @@ export interface Link {
   readonly name: string;
   /** linux/if.h: IFF_*. */
   readonly flags: number;
-  /** Its driver ("dummy", "veth", ...) where the kernel says one. */
+  /** Driver ("dummy", "veth", ...), if the kernel reports one. */
   readonly kind: string | undefined;
 }
 
 /** linux/rtnetlink.h. Replies to a GETLINK have type RTM_NEWLINK. */
 export const RTM_NEWLINK = 16;
-const RTM_DELLINK = 17;
+export const RTM_DELLINK = 17;
 const RTM_GETLINK = 18;
 /** linux/if.h. */
 export const IFF_UP = 0x1;
-/** linux/rtnetlink.h: counters of an interface are long, and nobody here reads them. */
+/** linux/rtnetlink.h: leaves out the interface counters, which are large and unused. */
 const RTEXT_FILTER_SKIP_STATS = 8;
 
 /** Size of struct ifinfomsg { u8 family; u8 pad; u16 type; s32 index; u32 flags; u32 change }. linux/rtnetlink.h. */
@@ -32,7 +32,7 @@ const LINK_HEADER_SIZE = 16;
 
 const INFO = table({ kind: optional('IFLA_INFO_KIND', 1, text) });
 
-const LINK = table({
+export const LINK = table({
   name: required('IFLA_IFNAME', 3, text),
   info: optional('IFLA_LINKINFO', 18, nested(INFO)),
 });
@@ -45,33 +45,27 @@ const NAME = table({ name: LINK.rows.name });
 interface LinkHeader {
   readonly index?: number;
   readonly flags?: number;
-  /** Which of the flags are meant. */
+  /** Mask of the flags to change. */
   readonly change?: number;
 }
 
 function beginLink(writer: MessageWriter, type: number, header: LinkHeader = {}, flags = 0): void {
   writer.begin(type, flags);
-  // AF_UNSPEC, padding, and ARPHRD_NETROM (0), which the kernel does not look at.
+  // AF_UNSPEC, padding, and ARPHRD_NETROM (0), which the kernel ignores.
   writer.u32(0);
   writer.u32(header.index ?? 0);
   writer.u32(header.flags ?? 0);
   writer.u32(header.change ?? 0);
 }
 
-/** Makes an interface of this kind; EEXIST where the name is taken, EOPNOTSUPP where the kernel does not have the kind. */
+/** Creates an interface of this kind; EEXIST if the name is taken, EOPNOTSUPP if the kernel does not have the kind. */
 export function createLink(writer: MessageWriter, name: string, kind: string): number {
   beginLink(writer, RTM_NEWLINK, {}, NLM_F_CREATE | NLM_F_EXCL);
   encode(writer, LINK, { name, info: { kind } });
   return writer.end();
 }
 
-/** ENODEV where it does not exist. */
-export function deleteLink(writer: MessageWriter, index: number): number {
-  beginLink(writer, RTM_DELLINK, { index });
-  return writer.end();
-}
-
-/** Deletes by name; ENODEV where it does not exist. */
+/** Deletes by name; ENODEV if it does not exist. */
 export function deleteLinkByName(writer: MessageWriter, name: string): number {
   beginLink(writer, RTM_DELLINK);
   encode(writer, NAME, { name });
@@ -84,14 +78,14 @@ export function setLinkUp(writer: MessageWriter, index: number, up: boolean): nu
   return writer.end();
 }
 
-/** Asks for one; ENODEV where it does not exist. The answer is for `decodeLink`. */
+/** Writes a request for one interface; ENODEV if it does not exist. `decodeLink` decodes the reply. */
 export function getLink(writer: MessageWriter, name: string): number {
   beginLink(writer, RTM_GETLINK);
   encode(writer, QUERY, { name });
   return writer.end();
 }
 
-/** Asks for all. Each message of the answer is for `decodeLink`; NLM_F_DUMP_INTR in its flags means: ask again. */
+/** Writes a request for all interfaces. `decodeLink` decodes each reply message. NLM_F_DUMP_INTR: repeat the dump. */
 export function dumpLinks(writer: MessageWriter): number {
   beginLink(writer, RTM_GETLINK);
   encode(writer, DUMP, {});

@@ -1,5 +1,5 @@
-import { type Cidr, cidrFamily, cidrOf } from '../../../net/cidr.ts';
-import type { IpFamily } from '../../../net/ip.ts';
+import { type Cidr, cidrFamily, cidrOf } from '../../../base/cidr.ts';
+import type { IpFamily } from '../../../base/ip.ts';
 import { addressFamily, ipFamily } from '../../codec/address-family.ts';
 import { decode } from '../../codec/decode.ts';
 import { DecodeError } from '../../codec/decode-error.ts';
@@ -9,12 +9,12 @@ import { address, u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 import { optional, required, table } from '../../codec/table.ts';
 
-/** A route of type RTN_LOCAL in the table of local routes: what is sent to the network arrives at this host. */
+/** An RTN_LOCAL route in the local table: this host accepts packets to every address of the network. */
 export interface HostRoute {
   readonly cidr: Cidr;
   /** Index of the interface. */
   readonly index: number;
-  /** RTPROT_*: who made it. */
+  /** RTPROT_*: the origin of the route. */
   readonly protocol: number;
 }
 
@@ -23,7 +23,7 @@ export const RTM_NEWROUTE = 24;
 const RTM_DELROUTE = 25;
 const RTM_GETROUTE = 26;
 
-/** linux/rtnetlink.h: made by the kernel, one for each address of an interface. */
+/** linux/rtnetlink.h: added by the kernel, one per interface address. */
 export const RTPROT_KERNEL = 2;
 const RT_TABLE_LOCAL = 255;
 const RTN_LOCAL = 2;
@@ -31,8 +31,8 @@ const RT_SCOPE_UNIVERSE = 0;
 const RT_SCOPE_HOST = 254;
 
 /**
- * Size of struct rtmsg { u8 family; u8 dst_len; u8 src_len; u8 tos; u8 table; u8 protocol; u8 scope; u8 type; u32 flags }.
- * linux/rtnetlink.h.
+ * Size of struct rtmsg { u8 family; u8 dst_len; u8 src_len; u8 tos; u8 table; u8 protocol; u8 scope; u8 type;
+ * u32 flags }. linux/rtnetlink.h.
  */
 const ROUTE_HEADER_SIZE = 12;
 
@@ -51,39 +51,39 @@ function observedTable(family: IpFamily) {
 }
 
 const ROUTE = { 4: routeTable(4), 6: routeTable(6) };
-const OBSERVED = { 4: observedTable(4), 6: observedTable(6) };
+export const OBSERVED = { 4: observedTable(4), 6: observedTable(6) };
 
 function beginRoute(writer: MessageWriter, type: number, { cidr, protocol }: HostRoute, flags: number): void {
   const family = cidrFamily(cidr);
   writer.begin(type, flags);
   writer.u8(addressFamily(family));
   writer.u8(cidr.prefix);
-  // Whatever the source and the type of service.
+  // Any source and type of service.
   writer.u8(0);
   writer.u8(0);
   writer.u8(RT_TABLE_LOCAL);
   writer.u8(protocol);
-  // IPv6 knows no scopes of routes.
+  // IPv6 routes have no scope.
   writer.u8(family === 4 ? RT_SCOPE_HOST : RT_SCOPE_UNIVERSE);
   writer.u8(RTN_LOCAL);
   writer.u32(0);
 }
 
-/** Adds a route beside what there is; EEXIST where this very one is there. */
+/** Adds a route without replacing others; EEXIST if this exact route exists. */
 export function addHostRoute(writer: MessageWriter, route: HostRoute): number {
   beginRoute(writer, RTM_NEWROUTE, route, NLM_F_CREATE);
   encode(writer, ROUTE[cidrFamily(route.cidr)], { destination: route.cidr.address, index: route.index });
   return writer.end();
 }
 
-/** ESRCH where there is none of this network, interface and protocol. */
+/** Deletes a route; ESRCH if none has this network, interface and protocol. */
 export function deleteHostRoute(writer: MessageWriter, route: HostRoute): number {
   beginRoute(writer, RTM_DELROUTE, route, 0);
   encode(writer, ROUTE[cidrFamily(route.cidr)], { destination: route.cidr.address, index: route.index });
   return writer.end();
 }
 
-/** Asks for all routes of one family, of every table. Each message of the answer is for `decodeHostRoute`. */
+/** Writes a request for the routes of one family in all tables. `decodeHostRoute` decodes each reply message. */
 export function dumpRoutes(writer: MessageWriter, family: IpFamily): number {
   writer.begin(RTM_GETROUTE, 0);
   writer.u32(addressFamily(family));
@@ -91,7 +91,7 @@ export function dumpRoutes(writer: MessageWriter, family: IpFamily): number {
   return writer.endDump();
 }
 
-/** undefined for a route of another kind: not local, of another table, to no network or no interface. Throws DecodeError. */
+/** Returns undefined for any route that is not a HostRoute. Throws DecodeError. */
 export function decodeHostRoute(payload: Uint8Array): HostRoute | undefined {
   if (payload.length < ROUTE_HEADER_SIZE) throw new DecodeError('struct rtmsg', 0, `${payload.length} bytes`);
   const family = ipFamily(payload[0] as number);

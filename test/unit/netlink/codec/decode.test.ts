@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { type IpAddress, parseIp } from '../../../../src/net/ip.ts';
+import { type IpAddress, parseIp } from '../../../../src/base/ip.ts';
 import { decode, findPayload, forEachAttribute, payloadEnd } from '../../../../src/netlink/codec/decode.ts';
 import { DecodeError } from '../../../../src/netlink/codec/decode-error.ts';
 import { encode } from '../../../../src/netlink/codec/encode.ts';

@@ -5,7 +5,7 @@ import { template } from '../../../../src/netlink/codec/template.ts';
 import { type IpsetEntry, addEntries, decodeEntry } from '../../../../src/netlink/family/ipset/entry.ts';
 import { addDestination, decodeDestination, editDestination } from '../../../../src/netlink/family/ipvs/destination.ts';
 import { messages } from '../../../../src/netlink/message.ts';
-import { type IpAddress, parseIp } from '../../../../src/net/ip.ts';
+import { type IpAddress, parseIp } from '../../../../src/base/ip.ts';
 
 function ip(text: string): IpAddress {
   const address = parseIp(text);

@@ -12,6 +12,7 @@ const HEADERS = [
   'linux/netlink.h',
   'linux/netfilter/nfnetlink.h',
   'linux/netfilter/nfnetlink_conntrack.h',
+  'linux/netfilter/nf_tables.h',
   'linux/netfilter/ipset/ip_set.h',
   'linux/netfilter/ipset/ip_set_hash.h',
 ];
@@ -56,7 +57,7 @@ function compile(constants: readonly Constant[]): string {
 }
 
 test('every constant that the families name has its value in the kernel’s headers', () => {
-  const constants = globSync('src/netlink/{codec,family/*}/*.ts').flatMap(constantsIn);
+  const constants = globSync('src/netlink/{codec,family/*,trace}/*.ts').flatMap(constantsIn);
   expect(constants.length).toBeGreaterThan(100);
   expect(compile(constants)).toBe('');
   // And a wrong one would be seen.

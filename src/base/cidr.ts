@@ -1,0 +1,63 @@
+import {
+  type Ip4,
+  type Ip6,
+  type IpAddress,
+  type IpFamily,
+  compareIp,
+  familyOf,
+  formatIp,
+  isIp4,
+  parseIp,
+} from './ip.ts';
+
+/** A network address with its prefix length. The address has no host bits set. */
+export interface Cidr {
+  readonly address: IpAddress;
+  /** Prefix length: 0 to 32 for IPv4, 0 to 128 for IPv6. */
+  readonly prefix: number;
+}
+
+function network(address: IpAddress, prefix: number): IpAddress {
+  if (isIp4(address)) {
+    return (prefix === 0 ? 0 : (address & (0xffff_ffff << (32 - prefix))) >>> 0) as Ip4;
+  }
+  const host = BigInt(128 - prefix);
+  return ((address >> host) << host) as Ip6;
+}
+
+/** Returns the network with this prefix length that contains the address. `prefix` must be valid for its family. */
+export function cidrOf(address: IpAddress, prefix: number): Cidr {
+  return { address: network(address, prefix), prefix };
+}
+
+/** Parses "10.0.0.0/8" or "fd00::/64" and clears the host bits. Returns undefined if the text is not a valid CIDR. */
+export function parseCidr(text: string): Cidr | undefined {
+  const slash = text.indexOf('/');
+  if (slash < 0) return undefined;
+  const address = parseIp(text.slice(0, slash));
+  const length = text.slice(slash + 1);
+  if (address === undefined || !/^\d{1,3}$/.test(length)) return undefined;
+  const prefix = Number(length);
+  if (prefix > (isIp4(address) ? 32 : 128)) return undefined;
+  return cidrOf(address, prefix);
+}
+
+export function formatCidr(cidr: Cidr): string {
+  return `${formatIp(cidr.address)}/${cidr.prefix}`;
+}
+
+export function cidrFamily(cidr: Cidr): IpFamily {
+  return familyOf(cidr.address);
+}
+
+export function cidrContains(cidr: Cidr, address: IpAddress): boolean {
+  return familyOf(address) === cidrFamily(cidr) && network(address, cidr.prefix) === cidr.address;
+}
+
+export function cidrsOverlap(a: Cidr, b: Cidr): boolean {
+  return cidrContains(a, b.address) || cidrContains(b, a.address);
+}
+
+export function compareCidr(a: Cidr, b: Cidr): number {
+  return compareIp(a.address, b.address) || a.prefix - b.prefix;
+}

@@ -1,0 +1,233 @@
+import { writeFileSync } from 'node:fs';
+import { setImmediate } from 'node:timers/promises';
+import { watchConfigFile } from '../../config/config-file-watch.ts';
+import type { ProxyConfig } from '../../config/proxy-config.ts';
+import { createCommandRunner } from '../../kernel/command-runner.ts';
+import { Leftovers } from '../../kernel/iptables/leftovers.ts';
+import { createLinuxKernel } from '../../kernel/linux/linux-kernel.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
+import { Cluster } from '../../model/cluster.ts';
+import { errorText } from '../../base/error-text.ts';
+import type { IpFamily } from '../../base/ip.ts';
+import type { Log } from '../../observe/log.ts';
+import { ProxyHealth } from '../../observe/health.ts';
+import { ProxyMetrics } from '../../observe/proxy-metrics.ts';
+import { ServiceHealthServers } from '../../observe/service-health-servers.ts';
+import type { LogControl } from '../../observe/winston-log.ts';
+import type { PlanConfig } from '../../plan/plan-config.ts';
+import { SYSTEM_CLOCK as clock } from '../../reconcile/clock.ts';
+import type { NodeSettings } from '../../reconcile/node-check.ts';
+import { Reconciler } from '../../reconcile/reconciler.ts';
+import { PHASES } from '../../state/transaction.ts';
+import { logBanner } from '../startup/banner.ts';
+import { checkAgainstNode } from '../startup/cross-checks.ts';
+import { holdDaemonLock } from '../startup/daemon-lock.ts';
+import { DaemonEvents } from './daemon-events.ts';
+import { estimationRuns } from '../startup/estimation.ts';
+import { EventFeed } from './event-feed.ts';
+import { reportFailure } from '../startup/failure.ts';
+import { setUpKernel, usableFamilies } from '../startup/kernel-setup.ts';
+import { NodeChanges } from './node-changes.ts';
+import { nodeNameOf, planConfigOf } from '../startup/node-identity.ts';
+import { NodeWait } from '../startup/node-wait.ts';
+import { openLog } from '../startup/open-log.ts';
+import { openSource } from '../startup/open-source.ts';
+import { handleLeftovers, nameDeviceThief } from './other-modes.ts';
+import { requireRights } from '../startup/rights.ts';
+import { startServers } from './servers.ts';
+import { ServiceMetrics } from '../traffic/service-metrics.ts';
+import { needsSync, noteEvent } from './source-events.ts';
+import { StopSignal } from './stop-signal.ts';
+import { SyncPublisher } from './sync-publisher.ts';
+
+/** Runs until SIGTERM, SIGINT or a configuration change. Resolves to the exit code. Leaves kernel objects in place. */
+export async function runDaemon(config: ProxyConfig): Promise<number> {
+  const control = openLog(config);
+  const stop = new StopSignal();
+  // Disposed in reverse order of their start.
+  const started = new AsyncDisposableStack();
+  let serving = false;
+  try {
+    return await reportFailure(control.log, async () => {
+      await setImmediate();
+      await start(config, control, stop, started);
+      serving = true;
+      return stop.wait();
+    });
+  } finally {
+    await started.disposeAsync();
+    stop.dispose();
+    // A failed start has logged its reason already.
+    if (serving) control.log.info('stopped: virtual servers, sets and rules stay in force');
+  }
+}
+
+async function start(
+  config: ProxyConfig,
+  control: LogControl,
+  stop: StopSignal,
+  started: AsyncDisposableStack,
+): Promise<void> {
+  const { log } = control;
+  const nodeName = nodeNameOf(config);
+  setOomScore(config.oomScoreAdj, log);
+
+  // Check credentials, privileges, ports and the kernel before writing anything that outlives this process.
+  const metrics = new ProxyMetrics([4, 6], config.featureGates, PHASES);
+  const opened = openSource(config, nodeName, metrics, log);
+  started.defer(() => opened.close());
+  const events = new DaemonEvents(nodeName, opened.eventSink, clock, log.child('events'));
+  started.defer(() => events.close());
+  requireRights({ rules: true });
+
+  const cluster = new Cluster(nodeName);
+  const health = new ProxyHealth(2 * config.syncPeriod, nodeName);
+  let reconciler: Reconciler | undefined;
+  let nodeChanges: NodeChanges | undefined;
+  const programmed = Promise.withResolvers<void>();
+  const follow = (): void => {
+    const feed = new EventFeed(cluster, (event) => {
+      noteEvent(event, cluster, metrics, health, nodeChanges);
+      if (needsSync(event, cluster)) reconciler?.clusterChanged();
+    });
+    started.defer(() => feed.stop());
+    opened.source.start((event) => feed.take(event), programmed.promise);
+    started.defer(() => opened.source.stop());
+  };
+  // List from the API server during the kernel checks. Read a directory after them: it takes no time to respond.
+  const remote = 'apiServer' in opened.origin;
+  if (remote) follow();
+
+  const kernel = createLinuxKernel({
+    log: log.child('kernel'),
+    onProgram: (program) => metrics.processStarted(program),
+    onRestoreFailure: (family) => metrics.iptablesRestoreFailed(family),
+  });
+  started.defer(() => kernel.close());
+  await kernel.probeScheduler(config.scheduler);
+  const { families, iptables } = await usableFamilies(kernel, config, log);
+  logBanner({ node: nodeName, families, iptables, origin: opened.origin }, log);
+  metrics.start();
+  started.defer(() => metrics.stop());
+  const servers = await startServers(config, health, metrics, control, events.serverRefused.bind(events));
+  for (const server of servers) started.defer(() => server.close());
+
+  started.defer(await holdDaemonLock(nodeName, log));
+  const nodeSettings = await setUpKernel(kernel, config, log);
+  watchConfig(config, stop, started, log);
+
+  if (!remote) follow();
+  events.started();
+  await new NodeWait({ cluster, config, nodeName, clock, signal: stop.signal, log }).run();
+  if (stop.signal.aborted) return;
+  checkAgainstNode(config, families, cluster.node(), log);
+  const planConfig = planConfigOf(config, nodeName, families, cluster);
+  // Comes after the checks of our Node: it creates kube-ipvs0, which would remain if a check failed.
+  await kernel.prepare();
+  nodeChanges = new NodeChanges({ config, atStart: cluster.node(), log, end: () => stop.stop(1) });
+
+  const parts = { config, control, kernel, metrics, health, cluster, families, planConfig, events, nodeSettings };
+  reconciler = startReconciler(parts, started);
+  programmed.resolve(reconciler.bootstrapped());
+}
+
+interface Parts {
+  readonly config: ProxyConfig;
+  readonly control: LogControl;
+  readonly kernel: Kernel;
+  readonly metrics: ProxyMetrics;
+  readonly health: ProxyHealth;
+  readonly cluster: Cluster;
+  readonly families: readonly IpFamily[];
+  readonly planConfig: PlanConfig;
+  readonly events: DaemonEvents;
+  readonly nodeSettings: NodeSettings;
+}
+
+function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconciler {
+  const { config, control, kernel, metrics, health, cluster, families, planConfig, events, nodeSettings } = parts;
+  const log = control.log.child('sync');
+  const serviceHealth = new ServiceHealthServers({
+    proxyHealthy: () => health.healthy(clock.now()),
+    onBindFailure: ({ namespace, name, port }, address, { message }) => {
+      log.error(`the health check server of service ${namespace}/${name} cannot listen: ${message}`, { address, port });
+      events.serviceHealthRefused(namespace, name, `the health check cannot listen on port ${port}: ${message}`);
+    },
+  });
+  started.defer(() => serviceHealth.close());
+  const onWarning = events.serviceWarning.bind(events);
+  const leftovers = new Leftovers(createCommandRunner({ onStart: (program) => metrics.processStarted(program) }));
+  const observer = new SyncPublisher({
+    planConfig,
+    families,
+    kernel,
+    cluster,
+    plan: () => reconciler.plan,
+    metrics,
+    health,
+    serviceHealth,
+    clock,
+    log,
+    onServing: () => void handleLeftovers(leftovers, log),
+    onDeviceMade: () => void nameDeviceThief(leftovers, log),
+  });
+  const reconciler = new Reconciler({
+    kernel,
+    cluster,
+    plan: planConfig,
+    nodeIpOverride: config.nodeIpOverride,
+    excludeCidrs: config.excludeCidrs,
+    syncPeriodMs: config.syncPeriod,
+    minSyncPeriodMs: config.minSyncPeriod,
+    drainTimeoutMs: config.drainTimeout,
+    nodeSettings,
+    clock,
+    log,
+    observer,
+    onWarning,
+    onRulesRepaired: () => metrics.rulesRepaired(),
+  });
+  started.defer(() => reconciler.stop());
+  const services = new ServiceMetrics({
+    kernel,
+    plan: () => reconciler.plan,
+    limit: config.serviceMetricsLimit,
+    realServers: config.serviceMetricsRealServers,
+    log: control.log,
+  });
+  metrics.observeServices(() => services.read());
+  metrics.observeEstimation(() => estimationRuns(kernel));
+  for (const family of families) health.started(family, clock.now());
+  started.defer(watchNode(kernel, reconciler));
+  reconciler.clusterChanged();
+  return reconciler;
+}
+
+function watchNode(kernel: Kernel, reconciler: Reconciler): () => void {
+  return kernel.watchNode(
+    () => reconciler.nodeAddressesChanged(),
+    (reason) => reconciler.kernelStateLost(reason),
+  );
+}
+
+function watchConfig(config: ProxyConfig, stop: StopSignal, started: AsyncDisposableStack, log: Log): void {
+  if (config.configFile === undefined) return;
+  const watch = watchConfigFile({
+    ...config.configFile,
+    onChange: () => {
+      log.error('configuration file changed: exiting, so that a restart reads the new content');
+      stop.stop(1);
+    },
+    onError: (error) =>
+      log.warn(`failed to watch the folder of the configuration file, polling it instead: ${errorText(error)}`),
+  });
+  started.defer(() => watch.close());
+}
+
+function setOomScore(score: number, log: Log): void {
+  try {
+    writeFileSync('/proc/self/oom_score_adj', String(score));
+  } catch (error) {
+    log.debug(2, `failed to set oom_score_adj: ${errorText(error)}`, { score });
+  }
+}

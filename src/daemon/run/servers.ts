@@ -1,0 +1,60 @@
+import { configz } from '../../config/configz.ts';
+import { gateEnabled } from '../../config/feature-gates.ts';
+import { flagz } from '../../config/flagz.ts';
+import { errorText } from '../../base/error-text.ts';
+import type { ProxyConfig } from '../../config/proxy-config.ts';
+import type { ProxyHealth } from '../../observe/health.ts';
+import { healthServer } from '../../observe/health-server.ts';
+import type { HttpServer } from '../../observe/http-server.ts';
+import { metricsServer } from '../../observe/metrics-server.ts';
+import type { ProxyMetrics } from '../../observe/proxy-metrics.ts';
+import { SliMetrics } from '../../observe/sli-metrics.ts';
+import type { LogControl } from '../../observe/winston-log.ts';
+import { SYSTEM_CLOCK as clock } from '../../reconcile/clock.ts';
+import type { RefusedServer } from './daemon-events.ts';
+import { StartupError } from '../startup/startup-error.ts';
+
+/** Starts the configured servers. Retries if a port is in use, unless bindAddressHardFail is set. */
+export async function startServers(
+  config: ProxyConfig,
+  health: ProxyHealth,
+  metrics: ProxyMetrics,
+  control: LogControl,
+  onRefused: (server: RefusedServer, reason: string) => void,
+): Promise<readonly HttpServer[]> {
+  const shared = { log: control.log.child('http'), hardFail: config.bindAddressHardFail };
+  const servers = new Map<RefusedServer, HttpServer>();
+  if (config.healthzBind !== undefined) {
+    const where = config.healthzBind;
+    servers.set('health server', healthServer({ ...shared, where, health, metrics, clock }));
+  }
+  if (config.metricsBind !== undefined) {
+    const { featureGates, profiling } = config;
+    servers.set(
+      'metrics server',
+      metricsServer({
+        ...shared,
+        where: config.metricsBind,
+        metrics,
+        slis: new SliMetrics(health, clock),
+        configz: () => configz(config),
+        flagz: gateEnabled(featureGates, 'ComponentFlagz') ? () => flagz(config) : undefined,
+        statusz: gateEnabled(featureGates, 'ComponentStatusz'),
+        profiling,
+        setVerbosity: (level) => control.setVerbosity(level),
+      }),
+    );
+  }
+  for (const [name, server] of servers) {
+    try {
+      await server.start();
+    } catch (error) {
+      onRefused(name, errorText(error));
+      // A server that already listens would keep the process alive.
+      for (const opened of servers.values()) await opened.close();
+      const advice = 'free the port, choose another address, or drop --bind-address-hard-fail';
+      throw new StartupError(`${errorText(error)}; ${advice}`, { cause: error });
+    }
+  }
+  return [...servers.values()];
+}

@@ -1,0 +1,110 @@
+import type { Kernel } from '../../kernel/kernel.ts';
+import type { Cluster } from '../../model/cluster.ts';
+import { errorText } from '../../base/error-text.ts';
+import type { IpFamily } from '../../base/ip.ts';
+import { splitName } from '../../base/names.ts';
+import type { Log } from '../../observe/log.ts';
+import type { ProxyHealth } from '../../observe/health.ts';
+import type { ProxyMetrics } from '../../observe/proxy-metrics.ts';
+import type { ServiceHealthCheck, ServiceHealthServers } from '../../observe/service-health-servers.ts';
+import type { NodePlan } from '../../plan/node-plan.ts';
+import { nodePortAddresses } from '../../plan/node-port-addresses.ts';
+import type { PlanConfig } from '../../plan/plan-config.ts';
+import { SET_ROLES } from '../../plan/set-names.ts';
+import type { Clock } from '../../reconcile/clock.ts';
+import type { SyncObserver, SyncReport } from '../../state/sync-report.ts';
+
+export interface SyncPublisherOptions {
+  readonly planConfig: PlanConfig;
+  readonly families: readonly IpFamily[];
+  readonly kernel: Kernel;
+  readonly cluster: Pick<Cluster, 'pending'>;
+  readonly plan: () => NodePlan;
+  readonly metrics: ProxyMetrics;
+  readonly health: ProxyHealth;
+  readonly serviceHealth: ServiceHealthServers;
+  readonly clock: Pick<Clock, 'now' | 'wallNow'>;
+  readonly log: Log;
+  /** The first sync has succeeded. */
+  readonly onServing: () => void;
+  /** kube-ipvs0 was missing and was created again. */
+  readonly onDeviceMade: () => void;
+}
+
+/** Passes the result of each sync to metrics, health and the service health checks. */
+export class SyncPublisher implements SyncObserver {
+  readonly #options: SyncPublisherOptions;
+
+  constructor(options: SyncPublisherOptions) {
+    this.#options = options;
+  }
+
+  queued(): void {
+    const { families, health, metrics, clock } = this.#options;
+    metrics.syncQueued(clock.wallNow());
+    for (const family of families) health.queued(family, clock.now());
+  }
+
+  finished(report: SyncReport): void {
+    const { cluster, families, health, metrics, clock, log } = this.#options;
+    metrics.syncFinished(report, clock.wallNow());
+    for (const { family, durationMs, deletedFlows } of report.flowCleanUps) {
+      metrics.conntrackReconciled(family, durationMs, deletedFlows);
+    }
+    const { services, endpointChanges } = cluster.pending();
+    metrics.setPendingChanges(services, endpointChanges);
+    metrics.setNetlinkCounters(this.#options.kernel.counters);
+    if (report.kind === 'full') health.setProblems(report.node.problems);
+    if (report.node.deviceMade) this.#options.onDeviceMade();
+    if (!report.ok) {
+      // The sync will be retried. Count it as requested from now on, even if it was a periodic one.
+      for (const family of families) health.queued(family, clock.now());
+      return;
+    }
+    if (report.kind === 'first') this.#options.onServing();
+    for (const family of families) health.synced(family, clock.now());
+    // The cost of counting grows with the cluster, so objects are counted only after syncs that read everything.
+    if (report.kind !== 'change') this.#publishObjects();
+    // The same holds for health checks of all services. After a full check, ports that could not be bound are retried.
+    if (report.kind === 'change' && !report.healthChecksChanged) return;
+    this.#publishServices().catch((error: unknown) =>
+      log.error(`failed to update service health checks: ${errorText(error)}`),
+    );
+  }
+
+  #publishObjects(): void {
+    const { families, metrics } = this.#options;
+    const plan = this.#options.plan();
+    let services = 0;
+    let realServers = 0;
+    const noLocal: Record<IpFamily, { internal: number; external: number }> = {
+      4: { internal: 0, external: 0 },
+      6: { internal: 0, external: 0 },
+    };
+    for (const service of plan.services()) {
+      services += 1;
+      for (const planned of service.virtualServers) realServers += planned.realServers.length;
+      for (const family of service.noLocalEndpoints.internal) noLocal[family].internal += 1;
+      for (const family of service.noLocalEndpoints.external) noLocal[family].external += 1;
+    }
+    let setEntries = 0;
+    for (const family of families) for (const role of SET_ROLES) setEntries += plan.entries(role, family).size;
+    const { virtualServerCount: virtualServers, addressCount: addresses } = plan;
+    metrics.setObjects({ services, virtualServers, realServers, addresses, setEntries });
+    for (const family of families) {
+      metrics.setNoLocalEndpoints(family, noLocal[family].internal, noLocal[family].external);
+    }
+  }
+
+  async #publishServices(): Promise<void> {
+    const { serviceHealth, kernel, planConfig, families } = this.#options;
+    const checks: ServiceHealthCheck[] = [];
+    for (const [service, healthCheck] of this.#options.plan().healthChecks) {
+      checks.push({ ...splitName(service), ...healthCheck });
+    }
+    if (checks.length === 0 || planConfig.nodePortAddresses.length === 0) return serviceHealth.sync(checks, 'all');
+    const interfaceAddresses = (await kernel.getNodeAddresses()).map(({ address }) => address);
+    const selected = families.flatMap((family) => nodePortAddresses(family, { interfaceAddresses }, planConfig));
+    return serviceHealth.sync(checks, selected.length === 0 ? 'all' : selected);
+  }
+}

@@ -1,0 +1,37 @@
+import type { Kernel } from '../../kernel/kernel.ts';
+import type { Log } from '../../observe/log.ts';
+import type { NodeSettings } from '../../reconcile/node-check.ts';
+
+const KEY = 'net/ipv4/vs/run_estimation';
+
+/**
+ * Every two seconds, the kernel's estimator walks all virtual and real servers, computes rates and sums the per-CPU
+ * counters. While it is stopped (net.ipv4.vs.run_estimation 0), the readable counters do not change. Connection counts
+ * are kept elsewhere and stay current.
+ *
+ * Returns the sysctls to keep.
+ *
+ * @param wanted undefined: the sysctl is not changed
+ */
+export async function setEstimation(
+  kernel: Kernel,
+  wanted: boolean | undefined,
+  log: Log,
+): Promise<NodeSettings['sysctls']> {
+  if (wanted === undefined) return [];
+  if ((await kernel.getSysctl(KEY)) === undefined) {
+    // On kernels without the sysctl, estimation always runs.
+    log.warn('this kernel has no sysctl net.ipv4.vs.run_estimation: --ipvs-run-estimation has no effect');
+    return [];
+  }
+  const value = wanted ? '1' : '0';
+  const { changed, before } = await kernel.setSysctl(KEY, value);
+  if (changed) log.info('sysctl net.ipv4.vs.run_estimation set', { value, before });
+  if (!wanted) log.info("IPVS estimation is stopped: the kernel's traffic counters and rates do not change");
+  return [[KEY, value]];
+}
+
+/** Returns whether the kernel updates its counters: the sysctl is not 0, or does not exist. */
+export async function estimationRuns(kernel: Pick<Kernel, 'getSysctl'>): Promise<boolean> {
+  return (await kernel.getSysctl(KEY)) !== '0';
+}

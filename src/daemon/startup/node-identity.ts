@@ -1,0 +1,73 @@
+import { hostname } from 'node:os';
+import type { ProxyConfig } from '../../config/proxy-config.ts';
+import type { Cluster } from '../../model/cluster.ts';
+import { nodeIps } from '../../model/node.ts';
+import { type Cidr, cidrFamily, cidrOf } from '../../base/cidr.ts';
+import { type IpAddress, type IpFamily, isIp4, isLoopback } from '../../base/ip.ts';
+import type { LocalDetector, PlanConfig } from '../../plan/plan-config.ts';
+import { StartupError } from './startup-error.ts';
+
+/** Returns our Node's name: --hostname-override, or the hostname trimmed and in lower case. */
+export function nodeNameOf(config: ProxyConfig): string {
+  const name = config.hostnameOverride ?? hostname().trim().toLowerCase();
+  if (name === '') throw new StartupError('this host has no hostname: set --hostname-override');
+  return name;
+}
+
+/** Returns the configuration of the planner, from the flags and our Node at start. */
+export function planConfigOf(
+  config: ProxyConfig,
+  nodeName: string,
+  families: readonly IpFamily[],
+  cluster: Cluster,
+): PlanConfig {
+  const node = cluster.node();
+  const own = nodeIps(node?.reportedAddresses ?? [], config.nodeIpOverride);
+  const cidrs = config.detectLocalMode === 'NodeCIDR' ? (node?.podCidrs ?? []) : config.clusterCidrs;
+  return {
+    scheduler: config.scheduler,
+    families,
+    nodeName,
+    nodePortAddresses: config.nodePortAddresses === 'primary' ? primary(own) : config.nodePortAddresses,
+    masqueradeAll: config.masqueradeAll,
+    masqueradeMark: (1 << config.masqueradeBit) >>> 0,
+    localDetectors: localDetectors(config, families, cidrs),
+    ...(config.masqueradePorts === undefined ? {} : { masqueradePorts: config.masqueradePorts }),
+    unboundCidrs: config.unboundCidrs,
+    localRouteCidrs: config.localRouteCidrs,
+    // Since iptables 1.6.2 (2018).
+    randomFully: true,
+  };
+}
+
+function primary(own: readonly IpAddress[]): readonly Cidr[] {
+  return own.filter((address) => !isLoopback(address)).map((address) => cidrOf(address, isIp4(address) ? 32 : 128));
+}
+
+function localDetectors(
+  config: ProxyConfig,
+  families: readonly IpFamily[],
+  cidrs: readonly Cidr[],
+): Partial<Record<IpFamily, LocalDetector>> {
+  const detectors: Partial<Record<IpFamily, LocalDetector>> = {};
+  for (const family of families) {
+    const detector = localDetector(
+      config,
+      cidrs.find((cidr) => cidrFamily(cidr) === family),
+    );
+    if (detector !== undefined) detectors[family] = detector;
+  }
+  return detectors;
+}
+
+function localDetector(config: ProxyConfig, cidr: Cidr | undefined): LocalDetector | undefined {
+  switch (config.detectLocalMode) {
+    case 'ClusterCIDR':
+    case 'NodeCIDR':
+      return cidr === undefined ? undefined : { kind: 'cidr', cidr };
+    case 'BridgeInterface':
+      return { kind: 'bridge', interfaceName: config.bridgeInterface };
+    case 'InterfaceNamePrefix':
+      return { kind: 'interface-prefix', prefix: config.interfaceNamePrefix };
+  }
+}

@@ -1,0 +1,70 @@
+import { type IpAddress, isIp4 } from '../base/ip.ts';
+import type { Op } from '../state/op.ts';
+import type { Transaction } from '../state/transaction.ts';
+import type { VirtualServerId } from '../state/virtual-server.ts';
+import { STRIDE } from './stride.ts';
+
+/** These schedulers choose endpoints by the order of the real servers, so that order must be the same on all nodes. */
+const HASHING_SCHEDULERS: ReadonlySet<string> = new Set(['sh', 'dh', 'mh']);
+
+/**
+ * Orders the additions of real servers. The kernel inserts each new real server at the head of its list, where rr
+ * starts. If all nodes used the same order, the first connection of every node would go to the same endpoint. Each node
+ * therefore rotates the sorted list by a hash of its name and the virtual server.
+ */
+export class AddingOrder {
+  readonly #seed: number | undefined;
+
+  constructor({ nodeName, scheduler }: { readonly nodeName: string; readonly scheduler: string }) {
+    if (!HASHING_SCHEDULERS.has(scheduler)) this.#seed = hashText(nodeName);
+  }
+
+  /** Returns the transaction with the real servers of each virtual server in this node's order. */
+  *arrange(tx: Transaction): Generator<void, Transaction> {
+    const seed = this.#seed;
+    if (seed === undefined) return tx;
+    const { ops } = tx;
+    let arranged: Op[] | undefined;
+    let count = 0;
+    for (let start = 0, end = 0; start < ops.length; start = end) {
+      end = endOfRun(ops, start);
+      const size = end - start;
+      const first = ops[start];
+      if (size > 1 && first?.kind === 'add-real-server') {
+        arranged ??= ops.slice();
+        const offset = mix(seed, first.id) % size;
+        for (let at = 0; at < size; at++) arranged[start + at] = ops[start + ((offset + at) % size)] ?? first;
+      }
+      if (++count % STRIDE === 0) yield;
+    }
+    return arranged === undefined ? tx : { ops: arranged };
+  }
+}
+
+/** Returns the end (exclusive) of a run of additions to one virtual server; other operations are runs of one. */
+function endOfRun(ops: readonly Op[], start: number): number {
+  const first = ops[start];
+  let end = start + 1;
+  if (first?.kind !== 'add-real-server') return end;
+  for (let next = ops[end]; next?.kind === 'add-real-server' && next.id === first.id; next = ops[end]) end += 1;
+  return end;
+}
+
+/** Returns the 32-bit FNV-1a hash. */
+function hashText(text: string): number {
+  let hash = 0x811c_9dc5;
+  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x0100_0193);
+  return hash;
+}
+
+/** Uses the finalizer of MurmurHash3: every bit of the input affects every bit of the result. */
+function mix(seed: number, { address, port }: VirtualServerId): number {
+  let hash = seed ^ lowBits(address) ^ Math.imul(port, 0x9e37_79b1);
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85eb_ca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2_ae35);
+  return (hash ^ (hash >>> 16)) >>> 0;
+}
+
+function lowBits(address: IpAddress): number {
+  return isIp4(address) ? address | 0 : Number(BigInt.asIntN(32, address));
+}

@@ -1,0 +1,72 @@
+import { readFileSync, realpathSync } from 'node:fs';
+import path from 'node:path';
+import type { IpFamily } from '../../base/ip.ts';
+import { openConnection } from '../../netlink/connection.ts';
+import { dumpTables } from '../../netlink/family/nf-tables/table.ts';
+import { NETLINK_NETFILTER } from '../../netlink/protocol.ts';
+import type { Trace } from '../../netlink/trace/trace.ts';
+import { askAll } from '../linux/batch.ts';
+import { searchPath } from '../command-runner.ts';
+
+/** Facts about iptables that are available without running a program. */
+export interface IptablesFacts {
+  /** Returns the file of a program, links resolved; undefined if it is not installed. */
+  program(name: string): string | undefined;
+  /** Returns whether a variant has any table in this network namespace; undefined if unknown. */
+  hasTables(variant: 'nft' | 'legacy', family: IpFamily): Promise<boolean | undefined>;
+}
+
+const LEGACY_TABLES: Readonly<Record<IpFamily, string>> = {
+  4: '/proc/net/ip_tables_names',
+  6: '/proc/net/ip6_tables_names',
+};
+
+function hasLegacyTables(family: IpFamily): boolean | undefined {
+  try {
+    return readFileSync(LEGACY_TABLES[family], 'utf8') !== '';
+  } catch (error) {
+    // The kernel creates the file with the first table; iptables-legacy-save reads it too.
+    return error instanceof Error && 'code' in error && error.code === 'ENOENT' ? false : undefined;
+  }
+}
+
+async function hasNftTables(family: IpFamily, trace?: Trace): Promise<boolean | undefined> {
+  let has = false;
+  try {
+    const connection = openConnection({ protocol: NETLINK_NETFILTER, trace });
+    try {
+      const read = (): void => {
+        has = true;
+      };
+      await askAll(connection, [family], { operation: 'NFT_MSG_GETTABLE', write: dumpTables, read });
+    } finally {
+      connection.close();
+    }
+    return has;
+  } catch {
+    // No nf_tables, or no permission: iptables-nft-save reports the reason.
+    return undefined;
+  }
+}
+
+/** Returns the facts for this process and its own network namespace. */
+export const processIptablesFacts = (trace?: Trace): IptablesFacts => ({
+  program: (name) => {
+    for (const folder of searchPath()) {
+      try {
+        return realpathSync(path.join(folder, name));
+      } catch {
+        // Not in this directory.
+      }
+    }
+    return undefined;
+  },
+  hasTables: async (variant, family) =>
+    variant === 'nft' ? await hasNftTables(family, trace) : hasLegacyTables(family),
+});
+
+/** No facts: for a runner that enters another network namespace. */
+export const NO_IPTABLES_FACTS: IptablesFacts = {
+  program: () => undefined,
+  hasTables: async () => Promise.resolve(undefined),
+};

@@ -1,0 +1,75 @@
+import type { IpFamily } from '../../base/ip.ts';
+import type { Log } from '../../observe/log.ts';
+import type { CommandResult, CommandRunner } from '../command-runner.ts';
+import { iptablesFailure } from './iptables-failure.ts';
+import { type SavedTables, parseSave } from './iptables-script.ts';
+import { type IptablesVariant, PROBE_SCRIPT, programName } from './iptables-variant.ts';
+import { KernelError } from '../kernel-error.ts';
+
+/** Seconds that iptables-restore waits for the lock: less than a Pod's grace period. */
+export const LOCK_SECONDS = 20;
+const RESTORE_DEADLINE_MS = (LOCK_SECONDS + 30) * 1000;
+
+/** For --test runs, which change nothing. */
+const PROBE_LOCK_SECONDS = 3;
+
+/** A restore normally takes tens of milliseconds; one that takes this long is logged. */
+const SLOW_MS = 5_000;
+
+/** Runs the iptables programs; errors contain their messages. */
+export class IptablesPrograms {
+  readonly #runner: CommandRunner;
+  readonly #log: Log;
+
+  constructor(runner: CommandRunner, log: Log) {
+    this.#runner = runner;
+    this.#log = log;
+  }
+
+  async save(variant: IptablesVariant, family: IpFamily): Promise<SavedTables> {
+    const program = programName(variant, family, 'save');
+    const result = await this.#runner.run(program, []);
+    if (result.status !== 0) throw iptablesFailure(program, result);
+    return parseSave(result.stdout);
+  }
+
+  /** Rejects if the program or a table is missing. Changes nothing. */
+  async test(variant: IptablesVariant, family: IpFamily): Promise<void> {
+    const args = ['--noflush', '--test', `--wait=${PROBE_LOCK_SECONDS}`];
+    await this.#runRestore(variant, family, args, PROBE_SCRIPT);
+  }
+
+  async restore(variant: IptablesVariant, family: IpFamily, script: string): Promise<void> {
+    await this.#runRestore(variant, family, ['--noflush', `--wait=${LOCK_SECONDS}`], script);
+  }
+
+  async #runRestore(variant: IptablesVariant, family: IpFamily, args: readonly string[], stdin: string): Promise<void> {
+    const program = programName(variant, family, 'restore');
+    const slow = setTimeout(() => {
+      this.#log.warn(
+        `${program} has not ended after ${SLOW_MS / 1_000} s: another program probably holds the lock of iptables ` +
+          '(`fuser -v /run/xtables.lock` names it)',
+      );
+    }, SLOW_MS);
+    try {
+      const result = await this.#runner.run(program, args, { stdin, deadlineMs: RESTORE_DEADLINE_MS });
+      if (result.status !== 0) throw await this.#failure(variant, family, result);
+    } finally {
+      clearTimeout(slow);
+    }
+  }
+
+  /** iptables-legacy-restore names the missing table but not the reason. Listing the table gives it. */
+  async #failure(variant: IptablesVariant, family: IpFamily, result: CommandResult): Promise<KernelError> {
+    const failure = iptablesFailure(programName(variant, family, 'restore'), result);
+    const table = /unable to initialize table '(\w+)'/.exec(result.stderr)?.[1];
+    if (table === undefined) return failure;
+    try {
+      const program = programName(variant, family);
+      const listed = await this.#runner.run(program, [`--wait=${PROBE_LOCK_SECONDS}`, '-t', table, '-S']);
+      return listed.status === 0 ? failure : iptablesFailure(program, listed);
+    } catch (error) {
+      return error instanceof KernelError && error.code !== 'MISSING_COMMAND' ? error : failure;
+    }
+  }
+}

@@ -1,0 +1,129 @@
+import path from 'node:path';
+import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
+import type { CommandRunner } from '../command-runner.ts';
+import { type IptablesFacts, NO_IPTABLES_FACTS } from './iptables-facts.ts';
+import { iptablesFailure, isMomentary } from './iptables-failure.ts';
+import { type SavedTables, parseSave } from './iptables-script.ts';
+import { KernelError } from '../kernel-error.ts';
+
+/** Legacy and nft iptables keep separate rules, and the kernel applies both; "system" is plain `iptables`. */
+export type IptablesVariant = 'legacy' | 'nft' | 'system';
+
+/** Chains that a kubelet creates in table mangle as a hint to the variant in use. */
+const HINTS = ['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'];
+
+export function programName(variant: IptablesVariant, family: IpFamily, verb?: 'save' | 'restore'): string {
+  const words = [family === 4 ? 'iptables' : 'ip6tables'];
+  if (variant !== 'system') words.push(variant);
+  if (verb !== undefined) words.push(verb);
+  return words.join('-');
+}
+
+/** The required tables. */
+const TABLES = ['nat', 'filter'];
+
+/** The variant that a node uses, and the rules found in it. */
+export interface Detection {
+  readonly variant: IptablesVariant;
+  /** By family, without families that could not be read. */
+  readonly saved: ReadonlyMap<IpFamily, SavedTables>;
+  /** Families for which the kernel has the required tables. */
+  readonly usable: ReadonlySet<IpFamily>;
+}
+
+/**
+ * Detects the variant that this node uses: the only one that is installed and that the kernel supports, else the one
+ * with a kubelet's hint chain, else the one with more rules, else plain `iptables`.
+ */
+export async function detectVariant(
+  runner: CommandRunner,
+  facts: IptablesFacts = NO_IPTABLES_FACTS,
+): Promise<Detection> {
+  const [nft, legacy] = await Promise.all([weigh(runner, facts, 'nft'), weigh(runner, facts, 'legacy')]);
+  if (nft === undefined || legacy === undefined) {
+    return nft ?? legacy ?? { variant: 'system', saved: new Map(), usable: new Set() };
+  }
+  if (nft.hinted !== legacy.hinted) return nft.hinted ? nft : legacy;
+  if (nft.rules !== legacy.rules) return nft.rules > legacy.rules ? nft : legacy;
+  // The rules do not show the variant; the link target of plain `iptables` does.
+  const empty = nft.rules === 0 ? [...nft.saved.keys()] : [];
+  const plainNft = path.basename(facts.program(programName('system', 4, 'restore')) ?? '').startsWith('xtables-nft');
+  return {
+    variant: 'system',
+    saved: new Map(empty.map((family) => [family, new Map()])),
+    usable: plainNft ? nft.usable : new Set(),
+  };
+}
+
+interface Weight extends Detection {
+  readonly rules: number;
+  readonly hinted: boolean;
+}
+
+/** Returns undefined if the variant is not installed or the kernel does not support it. */
+async function weigh(
+  runner: CommandRunner,
+  facts: IptablesFacts,
+  variant: 'legacy' | 'nft',
+): Promise<Weight | undefined> {
+  const read = async (family: IpFamily) => {
+    const program = programName(variant, family, 'save');
+    const isEmpty = facts.program(program) !== undefined && (await facts.hasTables(variant, family)) === false;
+    return [family, isEmpty ? new Map<string, never>() : await savedBy(runner, program)] as const;
+  };
+  const saved = new Map<IpFamily, SavedTables>();
+  const usable = new Set<IpFamily>();
+  let rules = 0;
+  let hinted = false;
+  for (const [family, tables] of await Promise.all(IP_FAMILIES.map(read))) {
+    if (tables === undefined) continue;
+    saved.set(family, tables);
+    // nf_tables creates a table with its first rule; ip_tables needs a module for each.
+    if (variant === 'nft' || TABLES.every((table) => tables.has(table))) usable.add(family);
+    for (const chains of tables.values()) for (const chain of chains.values()) rules += chain.length;
+    hinted ||= HINTS.some((hint) => tables.get('mangle')?.has(hint) === true);
+  }
+  return saved.size === 0 ? undefined : { variant, saved, usable, rules, hinted };
+}
+
+/** Input of iptables-restore --test that fails if one of these tables is missing. */
+export const PROBE_SCRIPT = TABLES.map((table) => `*${table}\nCOMMIT\n`).join('');
+
+/** Returns undefined if the program is missing or the kernel does not support it. Rejects on temporary failures. */
+async function savedBy(runner: CommandRunner, program: string): Promise<SavedTables | undefined> {
+  try {
+    const result = await runner.run(program, []);
+    if (result.status === 0) return parseSave(result.stdout);
+    // If a killed program counted as unsupported, all rules would go to the other variant until the next start.
+    if (isMomentary(result)) throw iptablesFailure(program, result);
+    return undefined;
+  } catch (error) {
+    if (error instanceof KernelError && error.code === 'MISSING_COMMAND') return undefined;
+    throw error;
+  }
+}
+
+/** Returns the variant that plain `iptables` does not use, if it is installed. */
+export async function otherVariant(runner: CommandRunner, family: IpFamily): Promise<'legacy' | 'nft' | undefined> {
+  const { status, stdout } = await runner.run(programName('system', family, 'save'), ['--version']);
+  if (status !== 0) return undefined;
+  const other = stdout.includes('nf_tables') ? 'legacy' : 'nft';
+  return (await savedBy(runner, programName(other, family, 'save'))) === undefined ? undefined : other;
+}
+
+/** Returns the rules of each variant, or those of plain iptables-save if neither is installed under its own name. */
+export async function savedByVariant(
+  runner: CommandRunner,
+  family: IpFamily,
+): Promise<readonly (readonly [IptablesVariant, SavedTables])[]> {
+  const saved: [IptablesVariant, SavedTables][] = [];
+  for (const variant of ['nft', 'legacy'] as const) {
+    const tables = await savedBy(runner, programName(variant, family, 'save'));
+    if (tables !== undefined) saved.push([variant, tables]);
+  }
+  if (saved.length > 0) return saved;
+  const program = programName('system', family, 'save');
+  const result = await runner.run(program, []);
+  if (result.status !== 0) throw iptablesFailure(program, result);
+  return [['system', parseSave(result.stdout)]];
+}

@@ -1,0 +1,245 @@
+import type { IpFamily } from '../../base/ip.ts';
+import { Turns } from '../../base/turns.ts';
+import type { Log } from '../../observe/log.ts';
+import { RULE_TABLES, type RuleSet, type RuleTable } from '../../state/rule-set.ts';
+import type { CommandRunner } from '../command-runner.ts';
+import { lasts } from './iptables-failure.ts';
+import { type IptablesFacts, NO_IPTABLES_FACTS } from './iptables-facts.ts';
+import { IptablesPrograms } from './iptables-programs.ts';
+import {
+  type SavedTables,
+  type Spellings,
+  displacedJumps,
+  learnSpellings,
+  overwrites,
+  removeScript,
+  repairScript,
+  withoutTables,
+} from './iptables-script.ts';
+import { type IptablesVariant, detectVariant, otherVariant, programName, savedByVariant } from './iptables-variant.ts';
+import { JumpContest } from './jump-contest.ts';
+import { KernelError } from '../kernel-error.ts';
+
+/** Maximum age of rules read during detection. */
+const SEEN_MS = 60_000;
+
+/** Maintains whole chains and the jumps to them, using iptables-save and iptables-restore. */
+export class Iptables {
+  readonly #runner: CommandRunner;
+  readonly #programs: IptablesPrograms;
+  readonly #facts: IptablesFacts;
+  readonly #log: Log;
+  readonly #onWrite: () => void;
+  readonly #onRestoreFailure: (family: IpFamily) => void;
+  readonly #spellings: Spellings = new Map();
+  readonly #contest: JumpContest;
+  /** Rules read during variant detection, until a check uses them. */
+  readonly #seen = new Map<IpFamily, SavedTables>();
+  readonly #written = new Set<IpFamily>();
+  /** Optional tables that the kernel has refused. */
+  readonly #missingTables = new Map<IpFamily, ReadonlySet<RuleTable>>();
+  /** Families that detection found usable; probe() skips them. */
+  #usable: ReadonlySet<IpFamily> = new Set();
+  /** Serializes the operations on a family: rules must not change between the read and the write of an operation. */
+  readonly #turns: Readonly<Record<IpFamily, Turns>> = { 4: new Turns(), 6: new Turns() };
+  #seenAt = 0;
+  #variant: Promise<IptablesVariant> | undefined;
+
+  constructor(
+    runner: CommandRunner,
+    log: Log,
+    onWrite: () => void,
+    onRestoreFailure: (family: IpFamily) => void = () => undefined,
+    facts: IptablesFacts = NO_IPTABLES_FACTS,
+  ) {
+    this.#runner = runner;
+    this.#programs = new IptablesPrograms(runner, log);
+    this.#log = log;
+    this.#onWrite = onWrite;
+    this.#onRestoreFailure = onRestoreFailure;
+    this.#facts = facts;
+    this.#contest = new JumpContest(log);
+  }
+
+  /** Detects the variant once; a failed detection is retried at the next call. */
+  async variant(): Promise<IptablesVariant> {
+    if (this.#variant === undefined) {
+      this.#variant = this.#detect();
+      this.#variant.catch(() => {
+        this.#variant = undefined;
+      });
+    }
+    return await this.#variant;
+  }
+
+  /** Returns the variant in use. Rejects if the program or a required table is missing. Changes nothing. */
+  async probe(family: IpFamily): Promise<IptablesVariant> {
+    const variant = await this.variant();
+    if (!this.#usable.has(family)) await this.#programs.test(variant, family);
+    return variant;
+  }
+
+  async ensure(rules: RuleSet): Promise<{ readonly changed: boolean }> {
+    return await this.#turns[rules.family].run(async () => ({
+      changed: (await this.#bring(rules, () => true)) === 'written',
+    }));
+  }
+
+  /** Like ensure, but writes nothing and returns false if a chain would lose rules. */
+  async add(rules: RuleSet): Promise<boolean> {
+    const allowed = (saved: SavedTables): boolean => !overwrites(rules, saved, this.#spellings);
+    return await this.#turns[rules.family].run(async () => (await this.#bring(rules, allowed)) !== 'not allowed');
+  }
+
+  /**
+   * Running a program takes as long as thousands of netlink messages. So the rules read during detection replace one
+   * save, and the next check verifies the first write; later writes are verified at once.
+   */
+  async #bring(
+    rules: RuleSet,
+    allowed: (saved: SavedTables) => boolean,
+  ): Promise<'written' | 'in force' | 'not allowed'> {
+    const { family } = rules;
+    const seen = await this.#takeSeen(family);
+    if (seen !== undefined && allowed(seen) && (await this.#writeUnread(rules, seen))) return 'written';
+    const saved = await this.#programs.save(await this.variant(), family);
+    if (!allowed(saved)) return 'not allowed';
+    const again = this.#written.has(family);
+    if (!(await this.#write(rules, saved))) return 'in force';
+    if (again) await this.#readBack(rules);
+    return 'written';
+  }
+
+  /** Removes the rules from both variants: an earlier run, or kube-proxy, may have used the other one. */
+  async remove(rules: RuleSet): Promise<void> {
+    await this.#turns[rules.family].run(() => this.#remove(rules));
+  }
+
+  async #remove(rules: RuleSet): Promise<void> {
+    const { family } = rules;
+    for (const [variant, saved] of await savedByVariant(this.#runner, family)) {
+      const script = removeScript(rules, saved);
+      if (script !== '') await this.#restore(family, script, variant);
+    }
+  }
+
+  async #detect(): Promise<IptablesVariant> {
+    this.#seenAt = performance.now();
+    const { variant, saved, usable } = await detectVariant(this.#runner, this.#facts);
+    this.#usable = usable;
+    for (const [family, tables] of saved) this.#seen.set(family, tables);
+    return variant;
+  }
+
+  async #takeSeen(family: IpFamily): Promise<SavedTables | undefined> {
+    await this.variant();
+    const seen = this.#seen.get(family);
+    this.#seen.delete(family);
+    return performance.now() - this.#seenAt > SEEN_MS ? undefined : seen;
+  }
+
+  /**
+   * Writes the differences to the rules in `seen`; returns whether it wrote. Also returns false if iptables-restore
+   * failed, as the rules may have changed since: the caller reads them again.
+   */
+  async #writeUnread(rules: RuleSet, seen: SavedTables): Promise<boolean> {
+    try {
+      return await this.#write(rules, seen);
+    } catch (error) {
+      if (seen.size === 0) throw error;
+      return false;
+    }
+  }
+
+  /** Writes the differences in the tables that the kernel has; returns false if there are none. */
+  async #write(rules: RuleSet, saved: SavedTables): Promise<boolean> {
+    const { family } = rules;
+    const displaced = displacedJumps(rules, saved);
+    const left = this.#contest.leave(displaced);
+    const scriptOf = (possible: RuleSet): string => repairScript(possible, saved, this.#spellings, left);
+    const script = scriptOf(this.#possible(rules, saved));
+    if (script === '') return false;
+    try {
+      await this.#restoreByEither(family, script);
+    } catch (error) {
+      const optional = optionalTables(rules);
+      const rest = scriptOf(withoutTables(rules, optional));
+      if (rest === script || !(error instanceof KernelError) || error.code !== 'UNSUPPORTED') throw error;
+      if (rest !== '') await this.#restoreByEither(family, rest);
+      this.#noteMissing(rules, optional, error);
+      if (rest === '') return false;
+    }
+    this.#written.add(family);
+    this.#contest.movedBack(displaced.filter((chain) => !left.has(chain)));
+    this.#log.info('iptables rules written', { family, lines: script.split('\n').length - 1 });
+    return true;
+  }
+
+  #noteMissing(
+    { family, optionalTables: lost = {} }: RuleSet,
+    tables: ReadonlySet<RuleTable>,
+    error: KernelError,
+  ): void {
+    this.#missingTables.set(family, tables);
+    for (const table of tables) {
+      const module = `${family === 4 ? 'iptable' : 'ip6table'}_${table}`;
+      this.#log.warn(
+        `IPv${family}: this kernel has no iptables table ${table} (${error.message}), ` +
+          `so ${lost[table] ?? 'its rules are not in force'}; load the module ${module} and restart`,
+      );
+    }
+  }
+
+  /** Returns the rules without the tables that the kernel refused and that still do not exist. */
+  #possible(rules: RuleSet, saved: SavedTables): RuleSet {
+    const missing = this.#missingTables.get(rules.family) ?? [];
+    return withoutTables(rules, new Set([...missing].filter((table) => !saved.has(table))));
+  }
+
+  async #readBack(rules: RuleSet): Promise<void> {
+    const variant = await this.variant();
+    const saved = await this.#programs.save(variant, rules.family);
+    const possible = this.#possible(rules, saved);
+    learnSpellings(possible, saved, this.#spellings);
+    // The next check handles displaced jumps.
+    const left = new Set(displacedJumps(possible, saved));
+    if (repairScript(possible, saved, this.#spellings, left) === '') return;
+    const program = programName(variant, rules.family, 'restore');
+    const message = `${program} succeeded, but the rules are missing: does another program remove them?`;
+    throw new KernelError('iptables', 'NOT_IN_FORCE', message);
+  }
+
+  async #restore(family: IpFamily, script: string, variant?: IptablesVariant): Promise<void> {
+    const chosen = variant ?? (await this.variant());
+    this.#onWrite();
+    try {
+      await this.#programs.restore(chosen, family, script);
+    } catch (error) {
+      this.#onRestoreFailure(family);
+      throw error;
+    }
+  }
+
+  /** If detection found no variant, the kernel may support only the other one, so a failed write is retried with it. */
+  async #restoreByEither(family: IpFamily, script: string): Promise<void> {
+    try {
+      await this.#restore(family, script);
+    } catch (error) {
+      // A held lock or a lack of memory affects both variants.
+      const undecided = lasts(error) && (await this.variant()) === 'system';
+      const other = undecided ? await otherVariant(this.#runner, family) : undefined;
+      if (other === undefined) throw error;
+      try {
+        await this.#restore(family, script, other);
+      } catch {
+        throw error;
+      }
+      this.#variant = Promise.resolve(other);
+      this.#log.info(`plain iptables does not work on this kernel; writing rules with the variant ${other}`);
+    }
+  }
+}
+
+function optionalTables({ optionalTables: tables = {} }: RuleSet): ReadonlySet<RuleTable> {
+  return new Set(RULE_TABLES.filter((table) => table in tables));
+}

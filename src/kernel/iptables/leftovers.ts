@@ -1,0 +1,133 @@
+import type { IpFamily } from '../../base/ip.ts';
+import { IP_FAMILIES } from '../../base/ip.ts';
+import type { CommandResult, CommandRunner } from '../command-runner.ts';
+import { isMomentary } from './iptables-failure.ts';
+import { splitRule } from './iptables-rule.ts';
+import type { SavedTables } from './iptables-script.ts';
+import { type IptablesVariant, programName, savedByVariant } from './iptables-variant.ts';
+import { LOCK_SECONDS } from './iptables-programs.ts';
+import { KernelError } from '../kernel-error.ts';
+
+/** Rules that kube-proxy left behind in another mode. */
+export type Leftover =
+  | {
+      readonly kind: 'chains';
+      readonly family: IpFamily;
+      readonly variant: IptablesVariant;
+      /** "table/chain", in the order of iptables-save. */
+      readonly chains: readonly string[];
+      /** Input for iptables-restore --noflush that removes the chains and every jump to them. */
+      readonly script: string;
+    }
+  | { readonly kind: 'nft-table'; readonly family: IpFamily };
+
+/** Chains that kube-proxy creates in iptables mode since release 1.20 (pkg/proxy/iptables), without the kubelet's. */
+const IPTABLES_MODE = /^KUBE-((SVC|SVL|SEP|FW|XLB|EXT)-[A-Z0-9]{16}|NODEPORTS|EXTERNAL-SERVICES|PROXY-CANARY)$/;
+
+/** Only iptables mode has this chain in table filter, to reject traffic to services without endpoints. */
+const FILTER_SERVICES = 'filter/KUBE-SERVICES';
+
+/** iptables mode jumps to this chain conditionally; ipvs mode has it too, but jumps to it unconditionally. */
+const CONDITIONAL_JUMP = /--ctstate NEW .*-j KUBE-PROXY-FIREWALL$/;
+
+const NFT_TABLE = 'kube-proxy';
+const NFT_FAMILY: Readonly<Record<IpFamily, string>> = { 4: 'ip', 6: 'ip6' };
+
+/** Finds and removes rules that kube-proxy left in iptables and nftables mode, in either variant of iptables. */
+export class Leftovers {
+  readonly #runner: CommandRunner;
+
+  constructor(runner: CommandRunner) {
+    this.#runner = runner;
+  }
+
+  /** Changes nothing. Chains that ipvs mode has too are not leftovers: this program adopts them. */
+  async find(): Promise<Leftover[]> {
+    const found: Leftover[] = [];
+    for (const family of IP_FAMILIES) {
+      for (const [variant, saved] of await savedByVariant(this.#runner, family)) {
+        const chains = chainsOf(saved);
+        if (chains.length > 0) {
+          found.push({ kind: 'chains', family, variant, chains, script: removalScript(saved) });
+        }
+      }
+    }
+    return [...found, ...(await this.#nftTables())];
+  }
+
+  async remove(leftover: Leftover): Promise<void> {
+    if (leftover.kind === 'nft-table') {
+      const args = ['delete', 'table', NFT_FAMILY[leftover.family], NFT_TABLE];
+      const result = await this.#runner.run('nft', args);
+      if (result.status !== 0) throw failure('nft', result);
+      return;
+    }
+    const program = programName(leftover.variant, leftover.family, 'restore');
+    const result = await this.#runner.run(program, ['--noflush', `--wait=${LOCK_SECONDS}`], { stdin: leftover.script });
+    if (result.status !== 0) throw failure(program, result);
+  }
+
+  /** Returns none if nft is not installed or the kernel has no nf_tables. */
+  async #nftTables(): Promise<Leftover[]> {
+    let result: CommandResult;
+    try {
+      result = await this.#runner.run('nft', ['list', 'tables']);
+    } catch (error) {
+      if (error instanceof KernelError && error.code === 'MISSING_COMMAND') return [];
+      throw error;
+    }
+    if (isMomentary(result)) throw failure('nft', result);
+    if (result.status !== 0) return [];
+    const lines = new Set(result.stdout.split('\n').map((line) => line.trim()));
+    return IP_FAMILIES.filter((family) => lines.has(`table ${NFT_FAMILY[family]} ${NFT_TABLE}`)).map((family) => ({
+      kind: 'nft-table',
+      family,
+    }));
+  }
+}
+
+/** Describes a leftover for the log, with the program that lists it. */
+export function describeLeftover(leftover: Leftover): string {
+  if (leftover.kind === 'nft-table') return `nftables table ${NFT_FAMILY[leftover.family]} ${NFT_TABLE}`;
+  const { chains, variant, family } = leftover;
+  const program = programName(variant, family, 'save');
+  const shown = chains.slice(0, 5).join(', ');
+  return `${chains.length} chains in ${program} (${shown}${chains.length > 5 ? ', ...' : ''})`;
+}
+
+function isLeft(table: string, chain: string): boolean {
+  return IPTABLES_MODE.test(chain) || `${table}/${chain}` === FILTER_SERVICES;
+}
+
+function chainsOf(saved: SavedTables): string[] {
+  return [...saved].flatMap(([table, chains]) =>
+    [...chains.keys()].filter((chain) => isLeft(table, chain)).map((chain) => `${table}/${chain}`),
+  );
+}
+
+function removalScript(saved: SavedTables): string {
+  let text = '';
+  for (const [table, chains] of saved) {
+    const left = [...chains.keys()].filter((chain) => isLeft(table, chain));
+    if (left.length === 0) continue;
+    const targets = new Set(left);
+    const jumps = [...chains].flatMap(([chain, rules]) =>
+      targets.has(chain) ? [] : rules.filter((rule) => jumpsTo(rule, targets)).map((rule) => `-D ${chain} ${rule}`),
+    );
+    // Declaring a chain flushes it. Then none of them refers to another, and all can be deleted.
+    const lines = [...left.map((chain) => `:${chain} - [0:0]`), ...jumps, ...left.map((chain) => `-X ${chain}`)];
+    text += `*${table}\n${lines.join('\n')}\nCOMMIT\n`;
+  }
+  return text;
+}
+
+function jumpsTo(rule: string, targets: ReadonlySet<string>): boolean {
+  if (CONDITIONAL_JUMP.test(rule)) return true;
+  const words = splitRule(rule);
+  const at = words.findIndex((word) => word === '-j' || word === '-g');
+  return at >= 0 && targets.has(words[at + 1] ?? '');
+}
+
+function failure(program: string, { status, stderr }: CommandResult): KernelError {
+  return new KernelError('leftovers', 'IPTABLES', `${program} failed with status ${status}: ${stderr.trim()}`);
+}

@@ -1,0 +1,218 @@
+import { constants } from 'node:os';
+import { setImmediate } from 'node:timers/promises';
+import { MessageWriter, type SegmentLimits } from '../../netlink/codec/message-writer.ts';
+import type { SocketConnection } from '../../netlink/connection.ts';
+import { NetlinkError } from '../../netlink/error.ts';
+import { type NetlinkMessage, answerOf, interruptedDumps, messages, refusal } from '../../netlink/message.ts';
+import { type Refusal, refusalOf, refusalsOf } from './netlink-failure.ts';
+import { chunks, forEachSliced } from './slices.ts';
+
+/** Appends exactly one message for the item, and ends it. */
+export type WriteMessage<T> = (writer: MessageWriter, item: T) => void;
+
+/** The part of a connection that a batch uses. */
+export type BatchConnection = Pick<SocketConnection, 'sequence' | 'transact' | 'maxSegment' | 'receiveBuffer'>;
+
+/** Limits of one system call. Beyond a few hundred messages, the cost per message no longer decreases. */
+const SEGMENT_BYTES = 128 * 1024;
+const SEGMENT_MESSAGES = 500;
+/** Each transaction switches to the sending thread. Encoding this many takes a few ms (docs/profiles-netlink.md). */
+const SEGMENTS_PER_TRANSACTION = 2;
+/** Maximum dumps in one transaction, because their replies are held in memory twice. */
+const QUESTIONS_PER_TRANSACTION = 500;
+/** Messages in a transaction after replies were lost: even if all are errors, the replies fit in any receive buffer. */
+const CAUTIOUS_MESSAGES = 32;
+/** Bytes of the receive buffer for one small reply: the kernel allocates a page or two for each. */
+const REPLY_COST = 10 * 1024;
+/** Attempts for a dump that changes keep interrupting. */
+const DUMP_ATTEMPTS = 8;
+
+/**
+ * Runs changes on one socket, one message per item. A refused message does not stop the others. Returns the refusals in
+ * order. Changes must be idempotent: if replies are lost, the batch is rerun in smaller ones. `perSegment`: messages in
+ * one system call, which occupies its CPU for that long on a kernel without preemption; use fewer for slow changes.
+ */
+export async function runBatch<T>(
+  connection: BatchConnection,
+  items: readonly T[],
+  write: WriteMessage<T>,
+  onSend: (messages: number) => void,
+  perSegment = SEGMENT_MESSAGES,
+): Promise<Refusal<T>[]> {
+  return await new Batch(connection, write, onSend, perSegment).run(items, perSegment * SEGMENTS_PER_TRANSACTION);
+}
+
+class Batch<T> {
+  readonly #connection: BatchConnection;
+  readonly #write: WriteMessage<T>;
+  readonly #onSend: (messages: number) => void;
+  readonly #perSegment: number;
+
+  constructor(
+    connection: BatchConnection,
+    write: WriteMessage<T>,
+    onSend: (messages: number) => void,
+    perSegment: number,
+  ) {
+    this.#connection = connection;
+    this.#write = write;
+    this.#onSend = onSend;
+    this.#perSegment = perSegment;
+  }
+
+  /** Runs a transaction for every `size` items, in order; each is encoded while the kernel runs the one before. */
+  async run(items: readonly T[], size: number): Promise<Refusal<T>[]> {
+    const refused: Refusal<T>[] = [];
+    let before: Promise<readonly Refusal<T>[]> = Promise.resolve([]);
+    await withWriter(this.#connection, this.#perSegment, async (writer, limits) => {
+      for (const batch of chunks(items, size)) {
+        writer.reset(limits);
+        for (const item of batch) this.#write(writer, item);
+        for (const refusal of await before) refused.push(refusal);
+        before = this.#runBatch(batch, writer);
+        before.catch(ignore);
+      }
+      for (const refusal of await before) refused.push(refusal);
+    });
+    return refused;
+  }
+
+  /** The writer may be reused as soon as this returns its promise. */
+  async #runBatch(items: readonly T[], writer: MessageWriter): Promise<readonly Refusal<T>[]> {
+    try {
+      return await this.#send(items, writer);
+    } catch (error) {
+      if (!(error instanceof NetlinkError)) throw error;
+      if (error.kind !== 'lost' || items.length <= CAUTIOUS_MESSAGES) return refusalsOf(items, error);
+    }
+    return await this.run(items, CAUTIOUS_MESSAGES);
+  }
+
+  async #send(items: readonly T[], writer: MessageWriter): Promise<readonly Refusal<T>[]> {
+    this.#onSend(items.length);
+    const { bytes, segments, firstSequence } = writer.finish(this.#connection.sequence(items.length));
+    const reply = await this.#connection.transact(bytes, segments);
+    // Yields to the event loop even if the reply was immediate.
+    await setImmediate();
+    const refused: Refusal<T>[] = [];
+    for (const message of messages(reply)) {
+      const answer = answerOf(message);
+      const index = message.sequence - firstSequence;
+      if (answer === undefined || answer.errno === 0 || index < 0 || index >= items.length) continue;
+      refused.push(refusalOf(items[index] as T, answer, message));
+    }
+    return refused;
+  }
+}
+
+/** Writers kept for reuse with their buffers: allocating new pages costs more than encoding. */
+const spareWriters: MessageWriter[] = [];
+const MAX_SPARE_WRITERS = 4;
+
+async function withWriter<R>(
+  { maxSegment }: BatchConnection,
+  perSegment: number,
+  use: (writer: MessageWriter, limits: SegmentLimits) => Promise<R>,
+): Promise<R> {
+  const limits = { messages: perSegment, bytes: Math.min(SEGMENT_BYTES, maxSegment) };
+  const writer = spareWriters.pop() ?? new MessageWriter();
+  try {
+    return await use(writer, limits);
+  } finally {
+    if (spareWriters.length < MAX_SPARE_WRITERS) spareWriters.push(writer);
+  }
+}
+
+export interface Question<T> {
+  /** The name of the message in the kernel's header. */
+  readonly operation: string;
+  readonly write: WriteMessage<T>;
+  /** Reads one message of the reply to an item. */
+  readonly read: (message: NetlinkMessage, item: T) => void;
+  /** Errnos that mean that the item does not exist; others reject. */
+  readonly absent?: ReadonlySet<number>;
+}
+
+/**
+ * Reads each item by a request or a dump, many in one transaction. Discards a dump that a change interrupted, and
+ * requests it again.
+ */
+export async function askAll<T>(
+  connection: BatchConnection,
+  items: readonly T[],
+  question: Question<T>,
+): Promise<void> {
+  await withWriter(connection, fittingQuestions(connection), async (writer, limits) => {
+    const ask = (batch: readonly T[]): Promise<Answers<T>> => {
+      writer.reset(limits);
+      for (const item of batch) question.write(writer, item);
+      return answersTo(connection, batch, writer);
+    };
+    const batches = [...chunks(items, QUESTIONS_PER_TRANSACTION)];
+    let next = batches[0] === undefined ? undefined : ask(batches[0]);
+    for (let at = 1; next !== undefined; at++) {
+      const answers: Answers<T> = await next;
+      // Replies are read while the kernel runs the next batch.
+      const batch = batches[at];
+      next = batch === undefined ? undefined : ask(batch);
+      next?.catch(ignore);
+      let open = await readAnswers(answers, question);
+      for (let attempt = 2; open.length > 0; attempt++) {
+        if (attempt > DUMP_ATTEMPTS) throw interrupted(question.operation);
+        open = await readAnswers(await ask(open), question);
+      }
+    }
+  });
+}
+
+const ignore = (): void => undefined;
+
+interface Answers<T> {
+  readonly items: readonly T[];
+  readonly reply: Uint8Array;
+  readonly firstSequence: number;
+}
+
+async function answersTo<T>(
+  connection: BatchConnection,
+  items: readonly T[],
+  writer: MessageWriter,
+): Promise<Answers<T>> {
+  const { bytes, segments, firstSequence } = writer.finish(connection.sequence(items.length));
+  return { items, reply: await connection.transact(bytes, segments), firstSequence };
+}
+
+/** Returns the items whose dumps were interrupted. */
+async function readAnswers<T>(
+  { items, reply, firstSequence }: Answers<T>,
+  { operation, read, absent = new Set() }: Question<T>,
+): Promise<readonly T[]> {
+  const again = interruptedDumps(reply);
+  await forEachSliced(messages(reply), (message) => {
+    const index = message.sequence - firstSequence;
+    if (index < 0 || index >= items.length || again.has(message.sequence)) return;
+    const answer = answerOf(message);
+    if (answer === undefined) read(message, items[index] as T);
+    else if (answer.errno !== 0 && !absent.has(answer.errno)) throw refusal(operation, answer);
+  });
+  release(reply);
+  return items.filter((_, index) => again.has(firstSequence + index));
+}
+
+/**
+ * Frees the memory of a reply at once; its messages can no longer be read. Dumps are megabytes outside of the heap, and
+ * tens of them would accumulate before the next garbage collection.
+ */
+function release({ buffer, byteLength }: Uint8Array): void {
+  if (!(buffer instanceof SharedArrayBuffer) && buffer.byteLength === byteLength) buffer.transfer(0);
+}
+
+function interrupted(operation: string): NetlinkError {
+  const text = `the dump was interrupted by changes ${DUMP_ATTEMPTS} times`;
+  return new NetlinkError({ kind: 'lost', operation, errno: constants.errno.EINTR, text });
+}
+
+/** Returns how many requests fit in a segment: each gets a reply, and all of them must fit in the receive buffer. */
+function fittingQuestions({ receiveBuffer }: BatchConnection): number {
+  return Math.max(1, Math.min(SEGMENT_MESSAGES, Math.floor(receiveBuffer / REPLY_COST)));
+}

@@ -1,0 +1,213 @@
+import { constants } from 'node:os';
+import {
+  IFA_F_DADFAILED,
+  IFA_F_DEPRECATED,
+  IFA_F_NODAD,
+  IFA_F_PERMANENT,
+  IFA_F_TENTATIVE,
+  type ObservedInterfaceAddress,
+  addAddress,
+  decodeAddress,
+  deleteAddress,
+  dumpAddresses,
+} from '../../netlink/family/route/address.ts';
+import {
+  type Link,
+  createLink,
+  decodeLink,
+  deleteLinkByName,
+  dumpLinks,
+  getLink,
+} from '../../netlink/family/route/link.ts';
+import type { MessageWriter } from '../../netlink/codec/message-writer.ts';
+import { IP_FAMILIES, type IpAddress, isIp4, isLinkLocal6 } from '../../base/ip.ts';
+import { type BoundAddress, hostPrefix } from '../../state/bound-address.ts';
+import type { LocalRoute } from '../../state/local-route.ts';
+import type { Op } from '../../state/op.ts';
+import type { OpFailure } from '../../state/outcome.ts';
+import { type BatchConnection, askAll, runBatch } from './batch.ts';
+import { codeOf } from '../errno.ts';
+import { KernelError } from '../kernel-error.ts';
+import type { NodeAddress } from '../kernel.ts';
+import { type RouteOp, isRouteDone, readLocalRoutes, writeRoute } from './local-routes.ts';
+import type { Refusal } from './netlink-failure.ts';
+
+/** Operations on the addresses of kube-ipvs0, and on the local routes that replace them. */
+export type AddressOp = Extract<Op, { kind: 'bind-address' | 'unbind-address' }> | RouteOp;
+
+/** The only interface that we create, change or delete. */
+export const DEVICE = 'kube-ipvs0';
+const KIND = 'dummy';
+
+const { EADDRNOTAVAIL, EEXIST, ENODEV } = constants.errno;
+
+/** The kernel compares each new address with all addresses of the interface: adding 500 to 10,000 takes 0.1 s. */
+const PER_SEGMENT = 50;
+
+/** kube-ipvs0 and the addresses of all interfaces of one network namespace. */
+export class DeviceHandle {
+  readonly #connection: BatchConnection;
+  readonly #onWrite: (messages: number) => void;
+
+  constructor(connection: BatchConnection, onWrite: (messages: number) => void) {
+    this.#connection = connection;
+    this.#onWrite = onWrite;
+  }
+
+  /**
+   * Creates the dummy interface if it is missing. It is DOWN, as in kube-proxy: its addresses are still reachable, and
+   * routing daemons do not advertise them. An interface that is UP stays UP: DOWN would remove its IPv6 addresses.
+   */
+  async ensure(): Promise<{ readonly made: boolean }> {
+    const present = await this.#find();
+    if (present !== undefined) {
+      requireDummy(present);
+      return { made: false };
+    }
+    const [refused] = await this.#run([DEVICE], (writer) => createLink(writer, DEVICE, KIND));
+    if (refused !== undefined && refused.errno !== EEXIST) throw deviceError('created', refused);
+    const link = await this.#find();
+    if (link === undefined) throw new KernelError('device', 'ENODEV', `interface ${DEVICE} was created but is gone`);
+    requireDummy(link);
+    return { made: true };
+  }
+
+  /** Returns the interface's index; undefined if it does not exist. */
+  async index(): Promise<number | undefined> {
+    return (await this.#find())?.index;
+  }
+
+  /** Keeps an interface of another kind, because it belongs to another program. */
+  async remove(): Promise<void> {
+    if ((await this.#find())?.kind !== KIND) return;
+    const [refused] = await this.#run([DEVICE], deleteLinkByName);
+    if (refused !== undefined && refused.errno !== ENODEV) throw deviceError('deleted', refused);
+  }
+
+  async getBoundAddresses(): Promise<BoundAddress[]> {
+    const link = await this.#find();
+    if (link?.kind !== KIND) return [];
+    const all = await this.#addresses();
+    const bound = all.filter(({ index, address }) => index === link.index && !isLinkLocal6(address));
+    return bound.map(({ address, prefix, flags }) => ({ address, prefix, conforms: conforms(address, flags) }));
+  }
+
+  async getLocalRoutes(): Promise<LocalRoute[]> {
+    return await readLocalRoutes(this.#connection);
+  }
+
+  async getNodeAddresses(): Promise<NodeAddress[]> {
+    const names = new Map<number, string>();
+    await askAll(this.#connection, [undefined], {
+      operation: 'RTM_GETLINK',
+      write: dumpLinks,
+      read: ({ payload }) => {
+        const { index, name, kind } = decodeLink(payload);
+        if (name !== DEVICE || kind !== KIND) names.set(index, name);
+      },
+    });
+    const found: NodeAddress[] = [];
+    for (const { index, address, prefix, flags } of await this.#addresses()) {
+      const interfaceName = names.get(index);
+      // The interface was created between the two dumps. The watch reports it, and the next read includes it.
+      if (interfaceName === undefined) continue;
+      found.push({ address, prefix, interfaceName, tentative: (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) !== 0 });
+    }
+    return found;
+  }
+
+  /** Applies the operations in order; a state already reached counts as done. */
+  async apply(ops: readonly AddressOp[]): Promise<OpFailure[]> {
+    const found = await this.#find();
+    const link = found?.kind === KIND ? found : undefined;
+    // Routes need no kube-ipvs0.
+    const possible = link === undefined ? ops.filter((op) => 'cidr' in op) : ops;
+    const refused = await this.#run(possible, (writer, op) => writeAddress(writer, link?.index ?? 0, op));
+    const failures = refused.filter((refusal) => !isDone(refusal)).map(failureOf);
+    if (link !== undefined) return failures;
+    const reason = found === undefined ? `interface ${DEVICE} does not exist` : wrongKind(found);
+    for (const op of ops) {
+      if (op.kind === 'bind-address') failures.push({ op, errno: ENODEV, code: codeOf(ENODEV), text: reason });
+    }
+    return failures;
+  }
+
+  async #find(): Promise<Link | undefined> {
+    let link: Link | undefined;
+    await askAll(this.#connection, [DEVICE], {
+      operation: 'RTM_GETLINK',
+      write: getLink,
+      read: ({ payload }) => {
+        link = decodeLink(payload);
+      },
+      absent: new Set([ENODEV]),
+    });
+    return link;
+  }
+
+  async #addresses(): Promise<ObservedInterfaceAddress[]> {
+    const found: ObservedInterfaceAddress[] = [];
+    await askAll(this.#connection, IP_FAMILIES, {
+      operation: 'RTM_GETADDR',
+      write: dumpAddresses,
+      read: ({ payload }) => {
+        const address = decodeAddress(payload);
+        if (address !== undefined) found.push(address);
+      },
+    });
+    return found;
+  }
+
+  async #run<T>(items: readonly T[], write: (writer: MessageWriter, item: T) => unknown): Promise<Refusal<T>[]> {
+    return await runBatch(this.#connection, items, write, this.#onWrite, PER_SEGMENT);
+  }
+}
+
+function writeAddress(writer: MessageWriter, index: number, op: AddressOp): void {
+  if ('cidr' in op) {
+    writeRoute(writer, op);
+    return;
+  }
+  const { address } = op;
+  const prefix = hostPrefix(address);
+  if (op.kind === 'unbind-address') {
+    deleteAddress(writer, { index, address, prefix: op.prefix ?? prefix });
+    return;
+  }
+  // IPv6: usable at once (no DAD), and never selected as source address of the node's own connections.
+  const details = isIp4(address) ? {} : { flags: IFA_F_NODAD, preferredLifetime: 0 };
+  // Replaces an existing address: flags and lifetimes change in place, and the address is never removed.
+  addAddress(writer, { index, address, prefix, ...details }, { replace: true });
+}
+
+/** Returns whether the flags are those that writeAddress sets. */
+function conforms(address: IpAddress, flags: number): boolean {
+  if (isIp4(address)) return (flags & (IFA_F_PERMANENT | IFA_F_DEPRECATED)) === IFA_F_PERMANENT;
+  const wanted = IFA_F_PERMANENT | IFA_F_DEPRECATED | IFA_F_NODAD;
+  return (flags & wanted) === wanted;
+}
+
+function wrongKind({ kind }: Link): string {
+  return `interface ${DEVICE} is not a dummy interface but ${kind ?? 'hardware'}: rename or delete it`;
+}
+
+function requireDummy(link: Link): void {
+  if (link.kind !== KIND) throw new KernelError('device', 'EEXIST', wrongKind(link));
+}
+
+function isDone({ item, errno }: Refusal<AddressOp>): boolean {
+  if ('cidr' in item) return isRouteDone(item, errno);
+  // ENODEV: the interface was deleted meanwhile, and its addresses with it.
+  if (item.kind === 'unbind-address') return errno === EADDRNOTAVAIL || errno === ENODEV;
+  return errno === EEXIST;
+}
+
+function failureOf({ item, errno, code, text }: Refusal<AddressOp>): OpFailure {
+  return { op: item, errno, code, text };
+}
+
+function deviceError(verb: string, { code, text }: Refusal<unknown>): KernelError {
+  const reason = `${code}${text === '' ? '' : `: ${text}`}`;
+  const hint = code === 'EOPNOTSUPP' ? '; is the module dummy missing?' : '';
+  return new KernelError('device', code, `interface ${DEVICE} cannot be ${verb}: ${reason}${hint}`);
+}

@@ -1,0 +1,316 @@
+import { constants } from 'node:os';
+import type { MessageWriter } from '../../netlink/codec/message-writer.ts';
+import { type IpvsConfig, decodeConfig, getConfig, setConfig } from '../../netlink/family/ipvs/config.ts';
+import {
+  addDestination,
+  decodeDestination,
+  deleteDestination,
+  dumpDestinations,
+  editDestination,
+} from '../../netlink/family/ipvs/destination.ts';
+import {
+  type IpvsService,
+  addService,
+  decodeService,
+  deleteService,
+  dumpServices,
+  editService,
+  getService,
+} from '../../netlink/family/ipvs/service.ts';
+import { type IpvsStats, decodeStats } from '../../netlink/family/ipvs/stats.ts';
+import { familyOf, parseIp } from '../../base/ip.ts';
+import { type Port, toPort } from '../../base/port.ts';
+import { unreachable } from '../../base/unreachable.ts';
+import type { Op } from '../../state/op.ts';
+import type { OpFailure } from '../../state/outcome.ts';
+import type { ObservedRealServer } from '../../state/real-server.ts';
+import {
+  type VirtualServer,
+  type VirtualServerId,
+  type VirtualServerKey,
+  VS_HASHED,
+  virtualServerKey,
+} from '../../state/virtual-server.ts';
+import { type BatchConnection, askAll, runBatch } from './batch.ts';
+import { KernelError } from '../kernel-error.ts';
+import type { IpvsTimeouts } from '../kernel.ts';
+import type { Refusal } from './netlink-failure.ts';
+import type { RealServerStats, VirtualServerStats } from '../../state/server-stats.ts';
+
+/** Operations on virtual and real servers. */
+export type IpvsOp = Extract<
+  Op,
+  {
+    kind:
+      | 'add-virtual-server'
+      | 'edit-virtual-server'
+      | 'delete-virtual-server'
+      | 'add-real-server'
+      | 'edit-real-server'
+      | 'delete-real-server';
+  }
+>;
+
+const { EEXIST, ENOENT, ESRCH } = constants.errno;
+const NOT_THERE = new Set([ENOENT, ESRCH]);
+const ABSENT = new Set([ESRCH]);
+
+/** Address of the virtual server that tests a scheduler: in TEST-NET-2, which is not routed. */
+const PROBE_ADDRESS = '198.51.100.0';
+const PROBE_PORT = 20_000;
+
+/** Virtual and real servers of one network namespace. */
+export class IpvsHandle {
+  /** For everything except full dumps. */
+  readonly connection: BatchConnection;
+  /** The ID of the generic netlink family "IPVS"; it changes when ip_vs is unloaded and loaded again. */
+  familyId: number;
+  readonly #dumps: BatchConnection;
+  readonly #onWrite: (messages: number) => void;
+
+  /** `dumps`: a separate socket for full dumps, so that changes do not wait for them. */
+  constructor(
+    connection: BatchConnection,
+    dumps: BatchConnection,
+    familyId: number,
+    onWrite: (messages: number) => void,
+  ) {
+    this.connection = connection;
+    this.#dumps = dumps;
+    this.familyId = familyId;
+    this.#onWrite = onWrite;
+  }
+
+  async getVirtualServers(): Promise<VirtualServer[]> {
+    const found: VirtualServer[] = [];
+    await askAll(this.#dumps, [undefined], {
+      operation: 'IPVS_CMD_GET_SERVICE',
+      write: (writer) => dumpServices(writer, this.familyId),
+      read: ({ payload }) => {
+        const virtualServer = virtualServerOf(decodeService(payload));
+        if (virtualServer !== undefined) found.push(virtualServer);
+      },
+    });
+    return found;
+  }
+
+  async getStats(): Promise<Map<VirtualServerKey, VirtualServerStats>> {
+    const found = new Map<VirtualServerKey, VirtualServerStats>();
+    await askAll(this.#dumps, [undefined], {
+      operation: 'IPVS_CMD_GET_SERVICE',
+      write: (writer) => dumpServices(writer, this.familyId),
+      read: ({ payload }) => {
+        const virtualServer = virtualServerOf(decodeService(payload));
+        const stats = decodeStats(payload);
+        if (virtualServer === undefined || stats === undefined) return;
+        found.set(virtualServerKey(virtualServer), trafficOf(stats));
+      },
+    });
+    return found;
+  }
+
+  async findVirtualServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServer>> {
+    const found = new Map<VirtualServerKey, VirtualServer>();
+    await askAll(this.connection, ids, {
+      operation: 'IPVS_CMD_GET_SERVICE',
+      write: (writer, id) => getService(writer, this.familyId, id),
+      read: ({ payload }) => {
+        const virtualServer = virtualServerOf(decodeService(payload));
+        if (virtualServer !== undefined) found.set(virtualServerKey(virtualServer), virtualServer);
+      },
+      absent: ABSENT,
+    });
+    return found;
+  }
+
+  async getRealServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, ObservedRealServer[]>> {
+    const found = new Map<VirtualServerKey, ObservedRealServer[]>();
+    await askAll(this.connection, ids, {
+      operation: 'IPVS_CMD_GET_DEST',
+      write: (writer, id) => dumpDestinations(writer, this.familyId, id),
+      read: ({ payload }, id) => {
+        const key = virtualServerKey(id);
+        const servers = found.get(key);
+        const server = realServerOf(decodeDestination(payload, familyOf(id.address)));
+        if (servers === undefined) found.set(key, [server]);
+        else servers.push(server);
+      },
+      absent: NOT_THERE,
+    });
+    // The kernel's reply is empty both for a missing virtual server and for one without real servers.
+    const silent = ids.filter((id) => !found.has(virtualServerKey(id)));
+    if (silent.length > 0) for (const key of (await this.findVirtualServers(silent)).keys()) found.set(key, []);
+    return found;
+  }
+
+  async getRealServerStats(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, RealServerStats[]>> {
+    const found = new Map<VirtualServerKey, RealServerStats[]>();
+    await askAll(this.#dumps, ids, {
+      operation: 'IPVS_CMD_GET_DEST',
+      write: (writer, id) => dumpDestinations(writer, this.familyId, id),
+      read: ({ payload }, id) => {
+        const destination = decodeDestination(payload, familyOf(id.address));
+        const stats = decodeStats(payload);
+        if (stats === undefined) return;
+        const { address, port, activeConnections, inactiveConnections } = realServerOf(destination);
+        const server = { address, port, activeConnections, inactiveConnections, ...trafficOf(stats) };
+        const key = virtualServerKey(id);
+        const servers = found.get(key);
+        if (servers === undefined) found.set(key, [server]);
+        else servers.push(server);
+      },
+      absent: NOT_THERE,
+    });
+    return found;
+  }
+
+  /** Applies the operations in order; objects that are already in the wanted state count as done. */
+  async apply(ops: readonly IpvsOp[]): Promise<OpFailure[]> {
+    const failures: OpFailure[] = [];
+    // Edits that replace additions of existing objects, with the addition that a failure is reported for.
+    const edits = new Map<IpvsOp, IpvsOp>();
+    for (const refused of await this.#run(ops)) {
+      const edit = refused.errno === EEXIST ? editOf(refused.item) : undefined;
+      if (edit !== undefined) edits.set(edit, refused.item);
+      else if (!isDone(refused)) failures.push(failureOf(refused, refused.item));
+    }
+    for (const refused of await this.#run([...edits.keys()])) {
+      failures.push(failureOf(refused, edits.get(refused.item) ?? refused.item));
+    }
+    return failures;
+  }
+
+  /** Sets the timeouts that are above 0. */
+  async setTimeouts({ tcp, tcpFin, udp }: IpvsTimeouts): Promise<void> {
+    const config: IpvsConfig = {
+      tcp: tcp > 0 ? tcp : undefined,
+      tcpFin: tcpFin > 0 ? tcpFin : undefined,
+      udp: udp > 0 ? udp : undefined,
+    };
+    if (Object.values(config).every((value) => value === undefined)) return;
+    const write = (writer: MessageWriter): number => setConfig(writer, this.familyId, config);
+    const [refused] = await runBatch(this.connection, [config], write, this.#onWrite);
+    if (refused !== undefined) throw kernelErrorOf('IPVS_CMD_SET_CONFIG', refused);
+  }
+
+  async getTimeouts(): Promise<IpvsTimeouts> {
+    let config: IpvsConfig = {};
+    await askAll(this.connection, [undefined], {
+      operation: 'IPVS_CMD_GET_CONFIG',
+      write: (writer) => getConfig(writer, this.familyId),
+      read: ({ payload }) => {
+        config = decodeConfig(payload);
+      },
+    });
+    return { tcp: config.tcp ?? 0, tcpFin: config.tcpFin ?? 0, udp: config.udp ?? 0 };
+  }
+
+  /** Adds nothing if a virtual server already uses the scheduler. */
+  async probeScheduler(scheduler: string): Promise<void> {
+    const present = await this.getVirtualServers();
+    if (present.some((virtualServer) => virtualServer.scheduler === scheduler)) return;
+    const probe = probeServer(scheduler);
+    try {
+      const [failure] = await this.apply([{ kind: 'add-virtual-server', virtualServer: probe }]);
+      if (failure !== undefined) throw schedulerError(scheduler, failure);
+      const found = await this.findVirtualServers([probe]);
+      if (found.get(virtualServerKey(probe))?.scheduler !== scheduler) {
+        const message = `a virtual server with scheduler ${scheduler} was added, but the kernel does not list it`;
+        throw new KernelError('probeScheduler', 'PROBE', message);
+      }
+    } finally {
+      await this.apply([{ kind: 'delete-virtual-server', id: probe }]);
+    }
+  }
+
+  async #run(ops: readonly IpvsOp[]): Promise<Refusal<IpvsOp>[]> {
+    return await runBatch(this.connection, ops, (writer, op) => this.#write(writer, op), this.#onWrite);
+  }
+
+  #write(writer: MessageWriter, op: IpvsOp): number {
+    const family = this.familyId;
+    switch (op.kind) {
+      case 'add-virtual-server':
+        return addService(writer, family, op.virtualServer);
+      case 'edit-virtual-server':
+        return editService(writer, family, op.virtualServer);
+      case 'delete-virtual-server':
+        return deleteService(writer, family, op.id);
+      case 'add-real-server':
+        return addDestination(writer, family, op.id, op.realServer);
+      case 'edit-real-server':
+        return editDestination(writer, family, op.id, op.realServer);
+      case 'delete-real-server':
+        return deleteDestination(writer, family, op.id, op.realServer);
+      default:
+        return unreachable(op);
+    }
+  }
+}
+
+/** Returns the edit to run when the object to add already exists. */
+function editOf(op: IpvsOp): IpvsOp | undefined {
+  if (op.kind === 'add-virtual-server') return { ...op, kind: 'edit-virtual-server' };
+  if (op.kind === 'add-real-server') return { ...op, kind: 'edit-real-server' };
+  return undefined;
+}
+
+function isDone({ item, errno }: Refusal<IpvsOp>): boolean {
+  return (item.kind === 'delete-virtual-server' || item.kind === 'delete-real-server') && NOT_THERE.has(errno);
+}
+
+function failureOf({ errno, code, text }: Refusal<IpvsOp>, op: IpvsOp): OpFailure {
+  return { op, errno, code, text };
+}
+
+/** Returns undefined for virtual servers that no Service can request: by firewall mark, or with port 0 (every port). */
+function virtualServerOf(service: IpvsService | undefined): VirtualServer | undefined {
+  const port = toPort(service?.port);
+  if (service === undefined || port === undefined) return undefined;
+  const { address, protocol, scheduler, flags, timeout, prefix } = service;
+  return { address, port, protocol, scheduler, flags: flags & ~VS_HASHED, timeout, prefix };
+}
+
+/** Exact up to 2^53 (8 PiB). */
+function trafficOf(stats: IpvsStats): VirtualServerStats {
+  return {
+    connections: Number(stats.connections),
+    incomingPackets: Number(stats.incomingPackets),
+    outgoingPackets: Number(stats.outgoingPackets),
+    incomingBytes: Number(stats.incomingBytes),
+    outgoingBytes: Number(stats.outgoingBytes),
+  };
+}
+
+function realServerOf(server: ReturnType<typeof decodeDestination>): ObservedRealServer {
+  const { address, port, weight, forwarding, activeConnections, inactiveConnections, persistentConnections } = server;
+  // Port 0 occurs only in a virtual server with port 0, and those are never requested.
+  return {
+    address,
+    port: port as Port,
+    weight,
+    forwarding,
+    activeConnections,
+    inactiveConnections,
+    persistentConnections,
+  };
+}
+
+function probeServer(scheduler: string): VirtualServer {
+  const address = parseIp(PROBE_ADDRESS);
+  const port = toPort(PROBE_PORT);
+  if (address === undefined || port === undefined) throw new Error('the probe address or port is invalid');
+  return { address, port, protocol: 'TCP', scheduler, flags: 0, timeout: 0, prefix: 32 };
+}
+
+function schedulerError(scheduler: string, { code, errno, text }: OpFailure): KernelError {
+  const message =
+    errno === ENOENT
+      ? `the kernel has no IPVS scheduler ${scheduler}: is the module ip_vs_${scheduler} missing? Run \`modprobe ip_vs_${scheduler}\` on the node`
+      : `the IPVS scheduler ${scheduler} cannot be tested: ${code}${text === '' ? '' : `: ${text}`}`;
+  return new KernelError('probeScheduler', code, message);
+}
+
+function kernelErrorOf(operation: string, { code, text }: Refusal<unknown>): KernelError {
+  return new KernelError(operation, code, `${operation}: ${code}${text === '' ? '' : `: ${text}`}`);
+}

@@ -1,0 +1,53 @@
+import { constants } from 'node:os';
+import type { MessageWriter } from '../../netlink/codec/message-writer.ts';
+import {
+  type HostRoute,
+  RTPROT_KERNEL,
+  addHostRoute,
+  decodeHostRoute,
+  deleteHostRoute,
+  dumpRoutes,
+} from '../../netlink/family/route/local-route.ts';
+import { IP_FAMILIES } from '../../base/ip.ts';
+import type { LocalRoute } from '../../state/local-route.ts';
+import type { Op } from '../../state/op.ts';
+import { type BatchConnection, askAll } from './batch.ts';
+
+export type RouteOp = Extract<Op, { kind: 'add-route' | 'delete-route' }>;
+
+/** The protocol number that marks our routes; linux/rtnetlink.h and iproute2's rt_protos leave it free. */
+export const OUR_PROTOCOL = 120;
+
+/**
+ * The interface index of lo in every network namespace (LOOPBACK_IFINDEX in the kernel's net/flow.h). Our routes are
+ * not on kube-ipvs0, which may have no address at all in light mode: the kernel removes an interface's IPv4 routes with
+ * its last IPv4 address.
+ */
+const LOOPBACK = 1;
+
+const { EEXIST, ESRCH } = constants.errno;
+
+/** Returns local routes of the loopback interface, except those that the kernel creates for its addresses. */
+export async function readLocalRoutes(connection: BatchConnection): Promise<LocalRoute[]> {
+  const found: HostRoute[] = [];
+  await askAll(connection, IP_FAMILIES, {
+    operation: 'RTM_GETROUTE',
+    write: dumpRoutes,
+    read: ({ payload }) => {
+      const route = decodeHostRoute(payload);
+      if (route !== undefined && route.index === LOOPBACK && route.protocol !== RTPROT_KERNEL) found.push(route);
+    },
+  });
+  return found.map(({ cidr, protocol }) => ({ cidr, ours: protocol === OUR_PROTOCOL }));
+}
+
+export function writeRoute(writer: MessageWriter, { kind, cidr }: RouteOp): void {
+  const route = { cidr, index: LOOPBACK, protocol: OUR_PROTOCOL };
+  if (kind === 'add-route') addHostRoute(writer, route);
+  else deleteHostRoute(writer, route);
+}
+
+/** Returns whether the refused operation is already in effect. */
+export function isRouteDone({ kind }: RouteOp, errno: number): boolean {
+  return errno === (kind === 'add-route' ? EEXIST : ESRCH);
+}

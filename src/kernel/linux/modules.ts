@@ -1,0 +1,33 @@
+import { errorText } from '../../base/error-text.ts';
+import { existsSync } from 'node:fs';
+import type { CommandRunner } from '../command-runner.ts';
+import { KernelError } from '../kernel-error.ts';
+
+/** Exists only while ip_vs is loaded or built in. */
+const IP_VS_FILE = '/proc/net/ip_vs';
+
+export interface ModulesOptions {
+  readonly runner: CommandRunner;
+  /** Whether a file exists; for tests. */
+  readonly exists?: (path: string) => boolean;
+}
+
+/**
+ * Loads ip_vs with modprobe if it is missing; starts no process otherwise. The kernel itself loads schedulers, set
+ * types, the dummy driver and conntrack's netlink interface at their first use.
+ */
+export async function loadModules({ runner, exists = existsSync }: ModulesOptions): Promise<void> {
+  if (exists(IP_VS_FILE)) return;
+  let reason: string;
+  try {
+    const { status, stderr } = await runner.run('modprobe', ['--', 'ip_vs']);
+    if (status === 0 && exists(IP_VS_FILE)) return;
+    reason = stderr.trim() || `modprobe ended with status ${status}, and ${IP_VS_FILE} is still missing`;
+  } catch (error) {
+    reason = errorText(error);
+  }
+  const message =
+    `the kernel module ip_vs is not loaded and cannot be: ${reason}. ` +
+    'Run `modprobe ip_vs` on the node (in a container, mount /lib/modules), or use a kernel with CONFIG_IP_VS';
+  throw new KernelError('modules', 'MISSING_MODULE', message);
+}

@@ -1,0 +1,62 @@
+import { constants } from 'node:os';
+import { DecodeError } from '../../netlink/codec/decode-error.ts';
+import { NetlinkError } from '../../netlink/error.ts';
+import type { KernelAnswer, NetlinkMessage } from '../../netlink/message.ts';
+import { codeOf, textOf } from '../errno.ts';
+import { KernelError } from '../kernel-error.ts';
+
+/** An item of a batch that failed. */
+export interface Refusal<T> {
+  readonly item: T;
+  /** Positive; 0 if there is none (timeout, closed socket). */
+  readonly errno: number;
+  readonly code: string;
+  /** The kernel's error text, or ours. */
+  readonly text: string;
+  /** The NLMSG_ERROR, if the kernel sent one. */
+  readonly message?: NetlinkMessage;
+}
+
+const NEEDS_ROOT = 'needs root or CAP_NET_ADMIN';
+
+export function refusalOf<T>(item: T, { errno, text }: KernelAnswer, message: NetlinkMessage): Refusal<T> {
+  const code = codeOf(errno);
+  const words = text ?? textOf(code);
+  const hint = errno === constants.errno.EPERM && words === '' ? NEEDS_ROOT : words;
+  return { item, errno, code, text: hint, message };
+}
+
+/** Returns a refusal for every item of a batch whose transaction failed as a whole. */
+export function refusalsOf<T>(items: readonly T[], error: unknown): Refusal<T>[] {
+  const { errno, code, text } = describe(error);
+  return items.map((item) => ({ item, errno, code, text }));
+}
+
+function describe(error: unknown): { errno: number; code: string; text: string } {
+  if (!(error instanceof NetlinkError)) throw error;
+  if (error.kind === 'timeout') return { errno: 0, code: 'TIMEOUT', text: error.message };
+  if (error.kind === 'closed') return { errno: 0, code: 'CLOSED', text: error.message };
+  return { errno: error.errno, code: codeOf(error.errno), text: error.message };
+}
+
+/** Returns the KernelError for an error of netlink; other errors are returned unchanged. */
+export function kernelError(operation: string, error: unknown): unknown {
+  if (error instanceof DecodeError) {
+    return new KernelError(operation, 'MALFORMED', `cannot decode the kernel's reply: ${error.message}`, {
+      cause: error,
+    });
+  }
+  if (!(error instanceof NetlinkError)) return error;
+  const { code, errno } = describe(error);
+  const hint = errno === constants.errno.EPERM ? `: ${NEEDS_ROOT}` : '';
+  return new KernelError(operation, code, `${operation}: ${error.message}${hint}`, { cause: error });
+}
+
+/** Calls `run`; errors of netlink become a KernelError for the operation. */
+export async function withKernelError<T>(operation: string, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    throw kernelError(operation, error);
+  }
+}

@@ -1,0 +1,91 @@
+import { constants } from 'node:os';
+import type { MessageWriter } from '../../netlink/codec/message-writer.ts';
+import { addEntries, deleteEntries } from '../../netlink/family/ipset/entry.ts';
+import { decodeFailedEntry } from '../../netlink/family/ipset/failed-entry.ts';
+import type { IpSet, IpSetEntry } from '../../state/ip-set.ts';
+import { type BatchConnection, runBatch } from './batch.ts';
+import { codeOf, textOf } from '../errno.ts';
+import type { Refusal } from './netlink-failure.ts';
+import { encodableEntry } from './set-entry.ts';
+import { chunks } from './slices.ts';
+
+/** An entry to add to its set, or to delete from it. */
+export interface EntryChange {
+  readonly set: IpSet;
+  readonly entry: IpSetEntry;
+}
+
+/** An entry that the kernel refused, with its error. */
+export interface EntryRefusal<T> {
+  readonly source: T;
+  readonly errno: number;
+  readonly code: string;
+  readonly text: string;
+}
+
+/** This many of the longest entries (IPv6, three parts: 84 bytes) stay below the codec's 16 KiB limit for a message. */
+const ENTRIES_PER_MESSAGE = 150;
+
+/** 750 entries in a system call. */
+const MESSAGES_PER_SEGMENT = 5;
+
+type Verb = 'add' | 'delete';
+
+/** Changes of one set: one message. */
+interface EntryMessage<T> {
+  readonly set: IpSet;
+  readonly changes: readonly T[];
+}
+
+/**
+ * Adds or deletes entries, many in one message. The kernel stops at the first entry of a message that it refuses: the
+ * entries after it are retried, each in its own message. Entries of different sets may be processed in another order.
+ */
+export async function changeEntries<T extends EntryChange>(
+  connection: BatchConnection,
+  protocol: number,
+  verb: Verb,
+  changes: readonly T[],
+  onSend: (messages: number) => void,
+): Promise<EntryRefusal<T>[]> {
+  const failures: EntryRefusal<T>[] = [];
+  const change = verb === 'add' ? addEntries : deleteEntries;
+  const write = (writer: MessageWriter, message: EntryMessage<T>): void => {
+    const entries = message.changes.map(({ entry }) => encodableEntry(entry));
+    const next = change(writer, protocol, message.set.name, entries);
+    if (next !== entries.length) throw new RangeError(`${entries.length} entries do not fit into one message`);
+  };
+  let open = pack(changes);
+  while (open.length > 0) {
+    const refused = await runBatch(connection, open, write, onSend, MESSAGES_PER_SEGMENT);
+    open = refused.flatMap((refusal) => sortOut(verb, refusal, failures));
+  }
+  return failures;
+}
+
+function pack<T extends EntryChange>(changes: readonly T[]): EntryMessage<T>[] {
+  const bySet = Map.groupBy(changes, ({ set }) => set.name);
+  return [...bySet.values()].flatMap((group) =>
+    Array.from(chunks(group, ENTRIES_PER_MESSAGE), (batch) => ({ set: (batch[0] as T).set, changes: batch })),
+  );
+}
+
+/** Adds final failures to `failures`; returns the messages to retry. */
+function sortOut<T extends EntryChange>(
+  verb: Verb,
+  { item, errno, code, text, message }: Refusal<EntryMessage<T>>,
+  failures: EntryRefusal<T>[],
+): EntryMessage<T>[] {
+  const { set, changes } = item;
+  if (verb === 'delete' && errno === constants.errno.ENOENT) return [];
+  const ownCode = errno >= 4096 ? codeOf(errno, set.type) : code;
+  const failure = { errno, code: ownCode, text: text === '' ? textOf(ownCode) : text };
+  const failed = message === undefined ? undefined : decodeFailedEntry(message);
+  const culprit = failed === undefined ? undefined : changes[failed];
+  if (failed === undefined || culprit === undefined) {
+    for (const source of changes) failures.push({ source, ...failure });
+    return [];
+  }
+  failures.push({ source: culprit, ...failure });
+  return changes.slice(failed + 1).map((change) => ({ set, changes: [change] }));
+}

@@ -1,0 +1,280 @@
+import http from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import https from 'node:https';
+import { sleep } from '../../base/timer.ts';
+import type { ApiObserver } from '../../observe/api-observer.ts';
+import { connectionText } from './connection-text.ts';
+import { errorCode, errorText } from '../../base/error-text.ts';
+import {
+  type KubeConfigOptions,
+  type LoadedKubeConfig,
+  loadKubeConfig,
+  readsTokenFile,
+  withUnreadToken,
+} from './kube-config.ts';
+import { RateLimit, type RateLimitOptions } from './rate-limit.ts';
+import { RequestProgress } from './request-progress.ts';
+import { TunnelAgent, type TunnelOptions, proxyHeaders } from './tunnel-agent.ts';
+
+export interface ApiClientOptions extends KubeConfigOptions {
+  readonly userAgent: string;
+  readonly observer?: ApiObserver;
+  /** Client-side rate limit; unlimited by default. */
+  readonly rateLimit?: RateLimitOptions;
+  /** Timeout in milliseconds for DNS, TCP and TLS together; 8,000 by default. */
+  readonly connectTimeoutMs?: number;
+  /** Milliseconds to wait for response headers; 60,000 by default. */
+  readonly headersTimeoutMs?: number;
+  /** Milliseconds without response headers after which `onSlow` is called; 9,000 by default. */
+  readonly slowMs?: number;
+}
+
+export interface ApiRequest {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH';
+  /** Path and query. */
+  readonly path: string;
+  readonly signal: AbortSignal;
+  readonly body?: { readonly type: string; readonly text: string };
+  /** Watches bypass the rate limit, as in kube-proxy, because the reflector backs off between watches. */
+  readonly isWatch?: boolean;
+  /** Called at most once, if no response has arrived after `slowMs`. The request continues. */
+  readonly onSlow?: (reason: string) => void;
+}
+
+/** A response whose body has not been read yet, or the reason why there is no response. */
+export type ApiReply =
+  | {
+      readonly ok: true;
+      readonly status: number;
+      readonly headers: IncomingHttpHeaders;
+      readonly body: IncomingMessage;
+    }
+  | { readonly ok: false; readonly kind: 'credentials' | 'unavailable'; readonly message: string };
+
+type Loaded = Extract<LoadedKubeConfig, { ok: true }>;
+type HttpOptions = Omit<TunnelOptions, 'headers'> & { readonly headers: Readonly<Record<string, string>> };
+
+/** A token file is read again after this many milliseconds of the monotonic clock, as in client-go. */
+const TOKEN_LIFE_MS = 60_000;
+
+const GO_ARCH: Readonly<Record<string, string>> = { x64: 'amd64', ia32: '386' };
+
+/** Returns a User-Agent that the API server's logs and metrics attribute to kube-proxy. */
+export function userAgent(version: string): string {
+  return `kube-proxy/v${version.replace(/^v/, '').split('-')[0]} (${process.platform}/${GO_ARCH[process.arch] ?? process.arch}) kube-ipvs-proxy`;
+}
+
+/**
+ * HTTP client for one API server. Credentials can be rotated without a restart: certificates are read again for each
+ * request, token files once a minute, and the kubeconfig on `refresh`.
+ */
+export class ApiClient {
+  readonly #options: ApiClientOptions;
+  readonly #httpsAgent = new https.Agent({ keepAlive: true });
+  readonly #httpAgent = new http.Agent({ keepAlive: true });
+  readonly #rateLimit: RateLimit;
+  /** Tunnels through the current proxy; replaced when the proxy changes. */
+  #tunnels: { readonly proxy: string; readonly agent: TunnelAgent } | undefined;
+  #loaded: Loaded;
+  #tokenReadAt = performance.now();
+
+  private constructor(options: ApiClientOptions, loaded: Loaded) {
+    this.#options = options;
+    this.#rateLimit = new RateLimit(options.rateLimit ?? { qps: -1, burst: 1 }, performance.now());
+    this.#loaded = loaded;
+  }
+
+  static create(
+    options: ApiClientOptions,
+  ): { readonly ok: true; readonly client: ApiClient } | { readonly ok: false; readonly error: string } {
+    const loaded = loadKubeConfig(options);
+    return loaded.ok ? { ok: true, client: new ApiClient(options, loaded) } : loaded;
+  }
+
+  get server(): string {
+    return this.#loaded.cluster.server;
+  }
+
+  /** Reads the configuration and credentials again. On failure, keeps the old ones and returns the error. */
+  refresh(): string | undefined {
+    const loaded = loadKubeConfig(this.#options);
+    if (!loaded.ok) return loaded.error;
+    this.#loaded = loaded;
+    return undefined;
+  }
+
+  /** Closes all connections, except those through a SOCKS proxy: client-node owns their agent. */
+  close(): void {
+    this.#httpsAgent.destroy();
+    this.#httpAgent.destroy();
+    this.#tunnels?.agent.destroy();
+  }
+
+  async request(request: ApiRequest): Promise<ApiReply> {
+    const { method, body } = request;
+    const url = new URL(this.server + request.path);
+    const { host } = url;
+    const { observer } = this.#options;
+    if (request.isWatch !== true && !(await this.#waitForTurn(request, host))) {
+      return { ok: false, kind: 'unavailable', message: 'cancelled while waiting for the rate limit (--kube-api-qps)' };
+    }
+    const started = performance.now();
+    const reply = await this.#attempt(request, url);
+    observer?.apiRequestFinished({
+      method,
+      host,
+      code: reply.ok ? String(reply.status) : '<error>',
+      seconds: (performance.now() - started) / 1000,
+      ...(body === undefined ? {} : { requestBytes: Buffer.byteLength(body.text) }),
+    });
+    if (observer !== undefined && reply.ok && request.isWatch !== true) {
+      countBytes(reply.body, (bytes) => observer.apiResponseRead(method, host, bytes));
+    }
+    return reply;
+  }
+
+  /** Waits for the rate limit. Returns false if the request is cancelled during the wait. */
+  async #waitForTurn({ method, signal }: ApiRequest, host: string): Promise<boolean> {
+    const wait = this.#rateLimit.take(performance.now());
+    if (wait > 0) {
+      try {
+        await sleep(wait, signal);
+      } catch {
+        this.#rateLimit.giveBack();
+        return false;
+      }
+    }
+    this.#options.observer?.apiRateLimiterWaited(method, host, wait / 1000);
+    return true;
+  }
+
+  async #attempt(request: ApiRequest, url: URL): Promise<ApiReply> {
+    const progress = new RequestProgress(url, this.#loaded.proxy !== undefined);
+    const { slowMs = 9_000 } = this.#options;
+    const slow = setTimeout(() => request.onSlow?.(progress.slow(slowMs)), slowMs);
+    try {
+      return await this.#ask(request, url, progress, true);
+    } finally {
+      clearTimeout(slow);
+    }
+  }
+
+  async #ask(request: ApiRequest, url: URL, progress: RequestProgress, mayRetry: boolean): Promise<ApiReply> {
+    let options: HttpOptions;
+    try {
+      options = await this.#withinTime(request.signal, this.#requestOptions(request));
+    } catch (error) {
+      return { ok: false, kind: 'credentials', message: errorText(error) };
+    }
+    const { connectTimeoutMs = 8_000, headersTimeoutMs = 60_000 } = this.#options;
+    return await new Promise((settle) => {
+      const outgoing = this.#open(url, options);
+      progress.follow(outgoing);
+      const giveUp = (after: number): void => {
+        stopTimers();
+        // Settle before destroy(): while an agent is opening a tunnel, destroy() emits no error on the request.
+        settle({ ok: false, kind: 'unavailable', message: progress.missing(after) });
+        outgoing.destroy();
+      };
+      const connecting = setTimeout(() => progress.connected || giveUp(connectTimeoutMs), connectTimeoutMs);
+      const answering = setTimeout(() => giveUp(headersTimeoutMs), headersTimeoutMs);
+      const stopTimers = (): void => {
+        clearTimeout(connecting);
+        clearTimeout(answering);
+      };
+      outgoing.on('socket', (socket) => socket.setKeepAlive(true, 30_000));
+      outgoing.on('response', (body) => {
+        stopTimers();
+        settle({ ok: true, status: body.statusCode ?? 0, headers: body.headers, body });
+      });
+      outgoing.on('error', (error) => {
+        stopTimers();
+        // The server closed the idle connection just as we reused it: retry once on another connection.
+        if (mayRetry && outgoing.reusedSocket && errorCode(error) === 'ECONNRESET' && !request.signal.aborted) {
+          this.#options.observer?.apiRequestRetried(request.method, url.host, '<error>');
+          settle(this.#ask(request, url, progress, false));
+        } else {
+          settle({ ok: false, kind: 'unavailable', message: connectionText(error, url) });
+        }
+      });
+      outgoing.end(request.body?.text);
+    });
+  }
+
+  /** Limits the time to load credentials, because an exec plugin may hang. */
+  async #withinTime<T>(signal: AbortSignal, credentials: Promise<T>): Promise<T> {
+    const tooLate = Promise.withResolvers<never>();
+    const giveUp = (): void => tooLate.reject(new Error('reading them timed out'));
+    const timer = setTimeout(giveUp, this.#options.headersTimeoutMs ?? 60_000);
+    signal.addEventListener('abort', giveUp, { once: true });
+    try {
+      return await Promise.race([credentials, tooLate.promise]);
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', giveUp);
+    }
+  }
+
+  #open(url: URL, options: HttpOptions): http.ClientRequest {
+    const { proxy } = this.#loaded;
+    if (url.protocol === 'https:') return https.request(url, options);
+    if (proxy === undefined || proxy.protocol.startsWith('socks')) return http.request(url, options);
+    // Plain HTTP needs no tunnel: send the absolute URL to the proxy.
+    return (proxy.protocol === 'https:' ? https : http).request(proxy, {
+      ...options,
+      agent: proxy.protocol === 'https:' ? this.#httpsAgent : this.#httpAgent,
+      path: url.href,
+      headers: { ...options.headers, Host: url.host, ...proxyHeaders(proxy) },
+    });
+  }
+
+  /** Returns the agent for requests; undefined with a SOCKS proxy, because client-node sets its own agent. */
+  #agent(): http.Agent | undefined {
+    const { cluster, proxy } = this.#loaded;
+    if (cluster.server.startsWith('http:') && proxy?.protocol.startsWith('socks') !== true) return this.#httpAgent;
+    if (proxy === undefined) return this.#httpsAgent;
+    if (proxy.protocol.startsWith('socks')) return undefined;
+    if (this.#tunnels?.proxy !== proxy.href) {
+      this.#tunnels?.agent.destroy();
+      this.#tunnels = { proxy: proxy.href, agent: new TunnelAgent(proxy) };
+    }
+    return this.#tunnels.agent;
+  }
+
+  #config(): Loaded['config'] {
+    const { config } = this.#loaded;
+    const now = performance.now();
+    if (!readsTokenFile(config) || now - this.#tokenReadAt < TOKEN_LIFE_MS) return config;
+    this.#tokenReadAt = now;
+    this.#loaded = { ...this.#loaded, config: withUnreadToken(this.#loaded) };
+    return this.#loaded.config;
+  }
+
+  async #requestOptions({ method, signal, body }: ApiRequest): Promise<HttpOptions> {
+    const headers: Record<string, string> = { Accept: 'application/json', 'User-Agent': this.#options.userAgent };
+    if (body !== undefined) {
+      headers['Content-Type'] = body.type;
+      headers['Content-Length'] = String(Buffer.byteLength(body.text));
+    }
+    const options: HttpOptions = { method, signal, tunnelSignal: signal, headers };
+    const config = this.#config();
+    await config.applyToHTTPSOptions(options);
+    // Token files often end in a newline, which is invalid in a header.
+    const authorization = headers['Authorization'];
+    if (authorization !== undefined) headers['Authorization'] = authorization.trim();
+    // client-node's agent keeps using the first certificates; our agent uses those of each request.
+    const agent = this.#agent();
+    if (agent !== undefined) options.agent = agent;
+    return options;
+  }
+}
+
+/** Counts the bytes that another reader consumes. The body stays paused until that reader starts. */
+function countBytes(body: IncomingMessage, onEnd: (bytes: number) => void): void {
+  let bytes = 0;
+  body.pause();
+  body.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+  });
+  body.once('end', () => onEnd(bytes));
+}

@@ -1,0 +1,56 @@
+import type { IncomingMessage } from 'node:http';
+import type { Log } from '../../observe/log.ts';
+import type { ApiClient } from './api-client.ts';
+import { errorText } from '../../base/error-text.ts';
+import { type Failure, failureOfResponse } from './failure.ts';
+import type { Interner } from '../objects/interner.ts';
+import type { ObjectMeta } from '../objects/objects.ts';
+import type { ReflectorTiming } from './reflector-timing.ts';
+import type { Resource } from './resource.ts';
+import { readText } from './stream-guard.ts';
+
+/** The context of a list or a watch of one resource. */
+export interface Exchange<T extends { readonly meta: ObjectMeta }> {
+  readonly client: ApiClient;
+  readonly resource: Resource<T>;
+  readonly interner: Interner;
+  readonly log: Log;
+  readonly timing: ReflectorTiming;
+  readonly signal: AbortSignal;
+  /** Called at most once for each request, with the reason why nothing has arrived yet. */
+  readonly onSlow?: (reason: string) => void;
+}
+
+type Parameters = Readonly<Record<string, string | number | boolean | undefined>>;
+
+/** Sends a GET with these parameters and one of the selectors. Any status other than 200 is a failure. */
+export async function openGet<T extends { readonly meta: ObjectMeta }>(
+  exchange: Exchange<T>,
+  selector: number,
+  parameters: Parameters,
+): Promise<{ readonly body: IncomingMessage } | { readonly body: undefined; readonly failure: Failure }> {
+  const { client, resource, timing, signal, onSlow } = exchange;
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries({ ...resource.selectors[selector], ...parameters })) {
+    if (value !== undefined) query.set(name, String(value));
+  }
+  const path = `${resource.path}?${query.toString()}`;
+  const reply = await client.request({
+    method: 'GET',
+    path,
+    signal,
+    isWatch: query.has('watch'),
+    ...(onSlow && { onSlow }),
+  });
+  if (!reply.ok) return { body: undefined, failure: { kind: reply.kind, message: reply.message } };
+  if (reply.status === 200) return { body: reply.body };
+  try {
+    const text = await readText(reply.body, timing.listIdleMs);
+    return { body: undefined, failure: failureOfResponse(reply.status, reply.headers, text) };
+  } catch (error) {
+    return {
+      body: undefined,
+      failure: { kind: 'unavailable', message: `status ${reply.status}, then: ${errorText(error)}` },
+    };
+  }
+}

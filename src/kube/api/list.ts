@@ -1,0 +1,87 @@
+import type { IncomingMessage } from 'node:http';
+import { Yielder } from '../../base/yielder.ts';
+import { errorText } from '../../base/error-text.ts';
+import { type Exchange, openGet } from './exchange.ts';
+import type { Failure } from './failure.ts';
+import { recordOf, textOr } from '../objects/json.ts';
+import { ListScanner } from './list-scanner.ts';
+import type { ObjectMeta } from '../objects/objects.ts';
+import type { ListPlan } from './reflector-state.ts';
+import { StreamGuard } from './stream-guard.ts';
+
+export type ListResult<T> =
+  | { readonly ok: true; readonly objects: readonly T[]; readonly resourceVersion: string }
+  | { readonly ok: false; readonly failure: Failure };
+
+interface PageEnd {
+  readonly next: string;
+  readonly resourceVersion: string;
+}
+
+/** Reads the items of one page into `objects`, trimming each as it arrives. */
+async function readItems<T extends { readonly meta: ObjectMeta }>(
+  body: IncomingMessage,
+  exchange: Exchange<T>,
+  objects: T[],
+): Promise<PageEnd | Failure> {
+  const { resource, interner, log, timing, onSlow } = exchange;
+  let syntaxError: string | undefined;
+  const parse = (text: string): unknown => {
+    try {
+      return JSON.parse(text);
+    } catch (error) {
+      syntaxError = errorText(error);
+      return undefined;
+    }
+  };
+  const scanner = new ListScanner(timing.maxLineBytes, (text) => {
+    const { object, reason } = resource.trim(parse(text), interner);
+    if (reason === undefined) objects.push(object);
+    else if (syntaxError === undefined) log.warn(`ignoring an object in the list of ${resource.plural}: ${reason}`);
+  });
+  const yielder = new Yielder();
+  const guard = new StreamGuard(body);
+  guard.limitSilence(timing.listIdleMs);
+  if (onSlow !== undefined) guard.reportSilence(timing.slowMs, onSlow);
+  try {
+    for await (const chunk of body as AsyncIterable<Buffer>) {
+      guard.touch();
+      if (!scanner.feed(chunk))
+        return { kind: 'garbled', message: `an object has more than ${timing.maxLineBytes} bytes` };
+      if (syntaxError !== undefined) break;
+      if (yielder.due) await yielder.yieldIfDue();
+    }
+  } catch (error) {
+    return { kind: 'unavailable', message: `the list was interrupted: ${errorText(error)}` };
+  } finally {
+    guard.release();
+  }
+  const metadata = recordOf(recordOf(parse(scanner.end()))['metadata']);
+  if (syntaxError !== undefined) return { kind: 'garbled', message: `the list is not valid JSON: ${syntaxError}` };
+  const resourceVersion = textOr(metadata['resourceVersion'], '');
+  if (resourceVersion === '') return { kind: 'garbled', message: 'the list has no metadata.resourceVersion' };
+  return { next: textOr(metadata['continue'], ''), resourceVersion };
+}
+
+/** Lists a resource page by page. A failed list returns no objects. */
+export async function listPages<T extends { readonly meta: ObjectMeta }>(
+  exchange: Exchange<T>,
+  plan: ListPlan,
+): Promise<ListResult<T>> {
+  const objects: T[] = [];
+  let token = '';
+  for (;;) {
+    const reply = await openGet(exchange, plan.selector, {
+      limit: exchange.timing.pageSize,
+      // The continue token contains the resourceVersion.
+      ...(token === '' ? { resourceVersion: plan.from === 'cache' ? '0' : undefined } : { continue: token }),
+    });
+    if (reply.body === undefined) return { ok: false, failure: reply.failure };
+    const page = await readItems(reply.body, exchange, objects);
+    if ('kind' in page) return { ok: false, failure: page };
+    if (page.next === '') return { ok: true, objects, resourceVersion: page.resourceVersion };
+    if (page.next === token)
+      return { ok: false, failure: { kind: 'garbled', message: 'the list repeats its continue token' } };
+    token = page.next;
+  }
+}

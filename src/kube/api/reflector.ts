@@ -1,0 +1,171 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { WATCH_ENDED, type WatchObserver } from '../../observe/api-observer.ts';
+import type { Log } from '../../observe/log.ts';
+import type { ApiClient } from './api-client.ts';
+import { backoffDelay } from './backoff.ts';
+import type { Exchange } from './exchange.ts';
+import { type CredentialReport, FailureReport } from './failure-report.ts';
+import type { Interner } from '../objects/interner.ts';
+import { listPages } from './list.ts';
+import type { ObjectMeta } from '../objects/objects.ts';
+import {
+  type Listing,
+  type ReflectorInput,
+  type ReflectorState,
+  type Waiting,
+  type Watching,
+  step,
+} from './reflector-state.ts';
+import type { ReflectorTiming } from './reflector-timing.ts';
+import type { Resource } from './resource.ts';
+import { type ObjectEvent, objectKey } from '../objects/source.ts';
+import { type WatchEnd, watchOnce } from './watch.ts';
+
+export interface ReflectorOptions<T extends { readonly meta: ObjectMeta }> {
+  readonly client: ApiClient;
+  readonly resource: Resource<T>;
+  readonly interner: Interner;
+  readonly log: Log;
+  /** Shared by all reflectors of a client. */
+  readonly credentials: CredentialReport;
+  /** Whether the server has refused WatchList; shared by all reflectors of a client. */
+  readonly streaming: { refused: boolean };
+  readonly timing: ReflectorTiming;
+  readonly observer?: WatchObserver;
+}
+
+const FIRST: Listing = { name: 'listing', plan: { how: 'stream', from: 'cache', selector: 0 }, failures: 0 };
+
+/**
+ * Lists and watches one resource of the API server. Emits one `replaced` for each list, then each change once, in the
+ * server's order. reflector-state.ts decides the next step; this class performs it.
+ */
+export class Reflector<T extends { readonly meta: ObjectMeta }> {
+  readonly #options: ReflectorOptions<T>;
+  readonly #report: FailureReport;
+  #state: ReflectorState = FIRST;
+  #onEvent: (event: ObjectEvent<T>) => void = () => {};
+  #synced = false;
+
+  constructor(options: ReflectorOptions<T>) {
+    this.#options = options;
+    this.#report = new FailureReport(options.resource.plural, options.log, options.credentials);
+  }
+
+  /** Whether the first `replaced` was emitted. */
+  get synced(): boolean {
+    return this.#synced;
+  }
+
+  /** Runs until the signal aborts, and emits nothing after that. Rejects only if `onEvent` throws, which it must not. */
+  async run(onEvent: (event: ObjectEvent<T>) => void, signal: AbortSignal): Promise<void> {
+    this.#onEvent = (event) => {
+      if (!signal.aborted) onEvent(event);
+    };
+    this.#options.observer?.setWatchState(this.#options.resource.plural, this.#state.name);
+    const onSlow = (reason: string): void => this.#report.slow(reason, this.#options.client.server);
+    const exchange: Exchange<T> = { ...this.#options, signal, onSlow };
+    while (!signal.aborted) await this.#act(exchange);
+  }
+
+  async #act(exchange: Exchange<T>): Promise<void> {
+    const state = this.#state;
+    if (state.name === 'watching') await this.#watch(state, exchange);
+    else if (state.name === 'waiting') await this.#wait(state, exchange);
+    else if (state.plan.how === 'pages') await this.#list(state, exchange);
+    else await this.#stream(state, exchange);
+  }
+
+  #step(input: ReflectorInput): void {
+    const { resource, observer } = this.#options;
+    const before = this.#state.name;
+    this.#state = step(this.#state, input, resource.selectors.length);
+    if (this.#state.name !== before) observer?.setWatchState(resource.plural, this.#state.name);
+  }
+
+  #ended(end: WatchEnd): void {
+    this.#options.observer?.watchRestarted(this.#options.resource.plural, end.failure?.kind ?? WATCH_ENDED);
+    this.#step({ type: 'ended', ...end });
+  }
+
+  #replaced(objects: readonly T[], resourceVersion: string): void {
+    this.#synced = true;
+    this.#report.arrived();
+    this.#onEvent({ type: 'replaced', objects });
+    this.#step({ type: 'listed', resourceVersion });
+  }
+
+  #progress(resourceVersion: string): void {
+    if (resourceVersion !== '') this.#step({ type: 'progress', resourceVersion });
+  }
+
+  async #list(state: Listing, exchange: Exchange<T>): Promise<void> {
+    const result = await listPages(exchange, state.plan);
+    if (exchange.signal.aborted) return;
+    if (!result.ok) return this.#ended({ failure: result.failure, healthy: false, opened: false });
+    this.#replaced(result.objects, result.resourceVersion);
+  }
+
+  /** Opens a watch that starts with all objects (WatchList). Stages them until the bookmark after the last one. */
+  async #stream(state: Listing, exchange: Exchange<T>): Promise<void> {
+    const { streaming, log } = this.#options;
+    if (streaming.refused) return this.#step({ type: 'no-stream' });
+    let staged: Map<string, T> | undefined = new Map<string, T>();
+    const end = await watchOnce(exchange, { selector: state.plan.selector, resourceVersion: undefined }, (event) => {
+      if (staged === undefined) return this.#pass(event);
+      if (event.type === 'applied') staged.set(objectKey(event.object.meta), event.object);
+      else if (event.type === 'deleted') staged.delete(objectKey(event.object));
+      else if (event.type === 'unusable') this.#warnUnusable(event.reason);
+      else if (event.initialEnd) {
+        const objects = [...staged.values()];
+        staged = undefined;
+        this.#report.recovered();
+        this.#replaced(objects, event.resourceVersion);
+      }
+    });
+    if (exchange.signal.aborted) return;
+    if (end.failure?.kind === 'unstreamable' && !streaming.refused) {
+      streaming.refused = true;
+      log.debug(2, `the API server does not support WatchList: using lists and watches (${end.failure.message})`);
+    }
+    this.#ended(end);
+  }
+
+  async #watch(state: Watching, exchange: Exchange<T>): Promise<void> {
+    const { resourceVersion, plan } = state;
+    const end = await watchOnce(exchange, { selector: plan.selector, resourceVersion }, (event) => {
+      this.#report.recovered();
+      this.#pass(event);
+    });
+    if (exchange.signal.aborted) return;
+    if (end.healthy) this.#report.recovered();
+    this.#ended(end);
+  }
+
+  #pass(event: Parameters<Parameters<typeof watchOnce<T>>[2]>[0]): void {
+    if (event.type === 'applied') this.#onEvent({ type: 'applied', object: event.object });
+    else if (event.type === 'deleted') this.#onEvent({ type: 'deleted', object: event.object });
+    else if (event.type === 'unusable') this.#warnUnusable(event.reason);
+    this.#progress(event.resourceVersion);
+  }
+
+  #warnUnusable(reason: string): void {
+    this.#options.log.warn(`ignoring an event of ${this.#options.resource.plural}: ${reason}`);
+  }
+
+  async #wait({ next, failure }: Waiting, { client, timing, signal }: Exchange<T>): Promise<void> {
+    const chance = backoffDelay(next.failures, timing.backoff, timing.random());
+    const delay = Math.max(chance, failure.retryAfterMs ?? 0);
+    this.#report.failed(failure, client.server, delay);
+    // The kubeconfig may name a new server, or a CA or certificate may have been rotated.
+    const stale = ['credentials', 'unauthorized', 'unavailable'].includes(failure.kind);
+    const problem = stale ? client.refresh() : undefined;
+    if (problem !== undefined) this.#options.log.debug(2, `failed to read credentials again: ${problem}`);
+    try {
+      await sleep(delay, undefined, { signal });
+    } catch {
+      return; // Aborted.
+    }
+    this.#step({ type: 'waited' });
+  }
+}

@@ -1,0 +1,71 @@
+import type { ClientRequest } from 'node:http';
+import { isIP } from 'node:net';
+
+/** What a request is waiting for; the steps are in order. */
+const PHASES = ['credentials', 'proxy', 'name', 'tcp', 'tls', 'answer'] as const;
+type Phase = (typeof PHASES)[number];
+
+function seconds(milliseconds: number): string {
+  return `${Number((milliseconds / 1000).toFixed(1))} s`;
+}
+
+/** Tracks what a request to the API server is waiting for, for the text of a timeout error. */
+export class RequestProgress {
+  readonly #url: URL;
+  readonly #throughProxy: boolean;
+  #phase: Phase = 'credentials';
+
+  constructor(url: URL, throughProxy: boolean) {
+    this.#url = url;
+    this.#throughProxy = throughProxy;
+  }
+
+  /** Whether the connection is established and the request waits for the response. */
+  get connected(): boolean {
+    return this.#phase === 'answer';
+  }
+
+  follow(request: ClientRequest): void {
+    const secure = this.#url.protocol === 'https:';
+    const isAddress = isIP(this.#url.hostname.replace(/^\[(.*)\]$/, '$1')) !== 0;
+    this.#phase = this.#throughProxy ? 'proxy' : isAddress ? 'tcp' : 'name';
+    request.once('socket', (socket) => {
+      if (request.reusedSocket) return this.#reach('answer');
+      // With a tunnel, the TCP connection already exists; with plain HTTP, the connection is to the proxy.
+      if (this.#throughProxy && secure) this.#reach('tls');
+      if (!this.#throughProxy) socket.once('lookup', () => this.#reach('tcp'));
+      socket.once('connect', () => this.#reach(secure ? 'tls' : 'answer'));
+      socket.once('secureConnect', () => this.#reach('answer'));
+    });
+  }
+
+  /** Returns why a request timed out. */
+  missing(milliseconds: number): string {
+    const within = `within ${seconds(milliseconds)}`;
+    switch (this.#phase) {
+      case 'credentials':
+        return 'reading them timed out';
+      case 'proxy':
+        return `no connection through the proxy ${within}`;
+      case 'name':
+        return `the name ${this.#url.hostname} was not resolved ${within}: check the DNS of this node`;
+      case 'tcp':
+        return `no TCP connection ${within}, and no refusal: packets are dropped or the host is down; check the address, routes and firewalls`;
+      case 'tls':
+        return `TCP connected, but no TLS handshake ${within}: check which program listens there`;
+      case 'answer':
+        return `the server received the request, but sent no response ${within}`;
+    }
+  }
+
+  /** Returns what a request is still waiting for. */
+  slow(milliseconds: number): string {
+    return this.#phase === 'credentials'
+      ? `still no credentials after ${seconds(milliseconds)}: check the exec plugin of the kubeconfig`
+      : `no response after ${seconds(milliseconds)}`;
+  }
+
+  #reach(phase: Phase): void {
+    if (PHASES.indexOf(phase) > PHASES.indexOf(this.#phase)) this.#phase = phase;
+  }
+}

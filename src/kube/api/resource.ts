@@ -1,0 +1,68 @@
+import type { Interner } from '../objects/interner.ts';
+import type { EndpointSlice, Node, ObjectMeta, Service } from '../objects/objects.ts';
+import { LABEL } from '../../base/well-known-labels.ts';
+import type { Trimmed } from '../objects/trim-meta.ts';
+import { trimEndpointSlice } from '../objects/trim-endpoint-slice.ts';
+import { trimNode } from '../objects/trim-node.ts';
+import { trimService } from '../objects/trim-service.ts';
+
+export interface Selector {
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+}
+
+/** A kind of object to list and watch. */
+export interface Resource<T extends { readonly meta: ObjectMeta }> {
+  /** Name in RBAC and kubectl. */
+  readonly plural: string;
+  readonly path: string;
+  /** In order of preference: if the server refuses a selector, the next one is used. */
+  readonly selectors: readonly Selector[];
+  trim(value: unknown, interner: Interner): Trimmed<T>;
+}
+
+/**
+ * kube-proxy's selector for Services and EndpointSlices. The EndpointSlice controller copies a Service's labels to its
+ * slices, so the selector also excludes slices of other proxies' Services. The headless label of slices depends only on
+ * clusterIP.
+ */
+const OURS = `!${LABEL.headless},!${LABEL.serviceProxyName}`;
+
+export const SERVICES: Resource<Service> = {
+  plural: 'services',
+  path: '/api/v1/services',
+  selectors: [
+    { labelSelector: OURS, fieldSelector: 'spec.clusterIP!=None' },
+    // Fallbacks for servers that cannot select by clusterIP, or by label; model/ drops the extra objects.
+    { labelSelector: OURS },
+    {},
+  ],
+  trim: trimService,
+};
+
+export const ENDPOINT_SLICES: Resource<EndpointSlice> = {
+  plural: 'endpointslices',
+  path: '/apis/discovery.k8s.io/v1/endpointslices',
+  selectors: [{ labelSelector: OURS }, {}],
+  trim: trimEndpointSlice,
+};
+
+/** Selects one Service with a list request, because our RBAC role allows list but not get. */
+export function oneService(namespace: string, name: string): Resource<Service> {
+  const selectors = [{ labelSelector: OURS, fieldSelector: `metadata.name=${name}` }];
+  return { ...SERVICES, path: `/api/v1/namespaces/${namespace}/services`, selectors };
+}
+
+export function slicesOfService(namespace: string, name: string): Resource<EndpointSlice> {
+  const path = `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`;
+  return { ...ENDPOINT_SLICES, path, selectors: [{ labelSelector: `${LABEL.serviceName}=${name},${OURS}` }] };
+}
+
+export function ownNode(nodeName: string): Resource<Node> {
+  return {
+    plural: 'nodes',
+    path: '/api/v1/nodes',
+    selectors: [{ fieldSelector: `metadata.name=${nodeName}` }],
+    trim: trimNode,
+  };
+}

@@ -1,0 +1,70 @@
+import type { IncomingMessage } from 'node:http';
+
+/** Destroys a stalled stream; the reader of the stream gets the error. */
+export class StreamGuard {
+  readonly #body: IncomingMessage;
+  #idle: NodeJS.Timeout | undefined;
+  #notice: NodeJS.Timeout | undefined;
+  #deadline: NodeJS.Timeout | undefined;
+
+  constructor(body: IncomingMessage) {
+    this.#body = body;
+  }
+
+  /** From now on, destroys the stream if `touch` is not called for this many milliseconds. */
+  limitSilence(milliseconds: number): void {
+    clearTimeout(this.#idle);
+    this.#idle = setTimeout(() => this.#end(`no data for ${Math.round(milliseconds / 1000)} s`), milliseconds);
+  }
+
+  /** Calls `report` once if `touch` is not called for this many milliseconds. */
+  reportSilence(milliseconds: number, report: (reason: string) => void): void {
+    const reason = `the response began, then no data came for ${Math.round(milliseconds / 1000)} s`;
+    this.#notice = setTimeout(() => {
+      this.#notice = undefined;
+      report(reason);
+    }, milliseconds);
+  }
+
+  /** Cancels `reportSilence`. */
+  expectSilence(): void {
+    clearTimeout(this.#notice);
+    this.#notice = undefined;
+  }
+
+  limitDuration(milliseconds: number): void {
+    clearTimeout(this.#deadline);
+    this.#deadline = setTimeout(() => this.#end('the server did not close the watch in time'), milliseconds);
+  }
+
+  touch(): void {
+    this.#idle?.refresh();
+    this.#notice?.refresh();
+  }
+
+  release(): void {
+    this.expectSilence();
+    clearTimeout(this.#idle);
+    clearTimeout(this.#deadline);
+  }
+
+  #end(reason: string): void {
+    this.#body.destroy(new Error(`connection stalled: ${reason}`));
+  }
+}
+
+/** Reads a body as text. Rejects if the connection breaks or stalls. */
+export async function readText(body: IncomingMessage, idleMs: number): Promise<string> {
+  const guard = new StreamGuard(body);
+  guard.limitSilence(idleMs);
+  const chunks: Buffer[] = [];
+  try {
+    for await (const chunk of body as AsyncIterable<Buffer>) {
+      guard.touch();
+      chunks.push(chunk);
+    }
+  } finally {
+    guard.release();
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}

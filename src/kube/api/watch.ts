@@ -1,0 +1,102 @@
+import type { IncomingMessage } from 'node:http';
+import { Yielder } from '../../base/yielder.ts';
+import { errorText } from '../../base/error-text.ts';
+import { type Exchange, openGet } from './exchange.ts';
+import type { Failure } from './failure.ts';
+import { LineSplitter } from './line-splitter.ts';
+import type { ObjectMeta } from '../objects/objects.ts';
+import { StreamGuard } from './stream-guard.ts';
+import { type WatchEvent, decodeWatchEvent } from './watch-event.ts';
+
+export interface WatchRequest {
+  readonly selector: number;
+  /** The watch resumes after this version. If undefined, it starts with all objects and a bookmark (WatchList). */
+  readonly resourceVersion: string | undefined;
+}
+
+/** How a watch ended. Without `failure`, the server closed it normally. */
+export interface WatchEnd {
+  readonly failure?: Failure;
+  /** The watch lasted at least `healthyMs`. */
+  readonly healthy: boolean;
+  /** The server had accepted the watch. */
+  readonly opened: boolean;
+}
+
+type GoodEvent<T> = Exclude<WatchEvent<T>, { type: 'failed' }>;
+
+async function readEvents<T extends { readonly meta: ObjectMeta }>(
+  body: IncomingMessage,
+  guard: StreamGuard,
+  exchange: Exchange<T>,
+  onEvent: (event: GoodEvent<T>) => void,
+): Promise<Failure | undefined> {
+  const { resource, interner, timing, signal } = exchange;
+  const splitter = new LineSplitter(timing.maxLineBytes);
+  const yielder = new Yielder();
+  let sawBookmark = false;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    guard.touch();
+    const lines = splitter.feed(chunk);
+    if (lines === undefined) return { kind: 'garbled', message: `an event has more than ${timing.maxLineBytes} bytes` };
+    for (const line of lines) {
+      if (signal.aborted) return undefined;
+      const event = decodeWatchEvent(line, resource, interner);
+      if (event.type === 'failed') return event.failure;
+      if (event.type === 'bookmark' && !sawBookmark) {
+        sawBookmark = true;
+        guard.expectSilence();
+        guard.limitSilence(timing.silenceMs);
+      }
+      onEvent(event);
+      if (yielder.due) await yielder.yieldIfDue();
+    }
+  }
+  return splitter.rest() === '' ? undefined : { kind: 'unavailable', message: 'the watch broke off within an event' };
+}
+
+/** Watches a resource until the connection ends. Rejects only if `onEvent` throws. */
+export async function watchOnce<T extends { readonly meta: ObjectMeta }>(
+  exchange: Exchange<T>,
+  request: WatchRequest,
+  onEvent: (event: GoodEvent<T>) => void,
+): Promise<WatchEnd> {
+  const { timing } = exchange;
+  const [least, most] = timing.watchSeconds;
+  const timeoutSeconds = Math.round(least + timing.random() * (most - least));
+  const initial = request.resourceVersion === undefined;
+  const reply = await openGet(exchange, request.selector, {
+    watch: true,
+    allowWatchBookmarks: true,
+    timeoutSeconds,
+    ...(initial
+      ? { sendInitialEvents: true, resourceVersionMatch: 'NotOlderThan' }
+      : { resourceVersion: request.resourceVersion }),
+  });
+  if (reply.body === undefined) return { failure: reply.failure, healthy: false, opened: false };
+
+  const started = performance.now();
+  const guard = new StreamGuard(reply.body);
+  guard.limitDuration(timeoutSeconds * 1000 + timing.graceMs);
+  if (initial) {
+    guard.limitSilence(timing.listIdleMs);
+    if (exchange.onSlow !== undefined) guard.reportSilence(timing.slowMs, exchange.onSlow);
+  }
+  // Errors of the stream become a failure; errors of the handler are bugs and must not look like a lost connection.
+  let handlerFailed = false;
+  let failure: Failure | undefined;
+  try {
+    failure = await readEvents(reply.body, guard, exchange, (event) => {
+      handlerFailed = true;
+      onEvent(event);
+      handlerFailed = false;
+    });
+  } catch (error) {
+    if (handlerFailed) throw error;
+    failure = { kind: 'unavailable', message: `the watch was interrupted: ${errorText(error)}` };
+  } finally {
+    guard.release();
+  }
+  const healthy = performance.now() - started >= timing.healthyMs;
+  return { healthy, opened: true, ...(failure === undefined ? {} : { failure }) };
+}

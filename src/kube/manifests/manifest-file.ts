@@ -1,0 +1,153 @@
+import { CORE_SCHEMA, YAMLException, loadAll, mergeTag } from 'js-yaml';
+import { familyLabel, familyOf, parseIp } from '../../base/ip.ts';
+import { errorText } from '../../base/error-text.ts';
+import type { Interner } from '../objects/interner.ts';
+import { type JsonRecord, isRecord, listOf, textOr } from '../objects/json.ts';
+import type { EndpointSlice, Node, ObjectMeta, Service } from '../objects/objects.ts';
+import { isExcludedByLabel } from '../../base/well-known-labels.ts';
+import { objectKey } from '../objects/source.ts';
+import type { Trimmed } from '../objects/trim-meta.ts';
+import { trimEndpointSlice } from '../objects/trim-endpoint-slice.ts';
+import { trimNode } from '../objects/trim-node.ts';
+import { trimService } from '../objects/trim-service.ts';
+
+export type ManifestObject =
+  | { readonly kind: 'service'; readonly object: Service }
+  | { readonly kind: 'endpoint-slice'; readonly object: EndpointSlice }
+  | { readonly kind: 'node'; readonly object: Node };
+
+/** The content of one file. `warnings` describe invalid objects; `ignored` lists objects that do not concern us. */
+export type ManifestFile =
+  | {
+      readonly ok: true;
+      readonly objects: readonly ManifestObject[];
+      readonly warnings: readonly string[];
+      readonly ignored: readonly string[];
+    }
+  | { readonly ok: false; readonly line: number; readonly column: number; readonly message: string };
+
+interface Reading {
+  readonly nodeName: string;
+  readonly interner: Interner;
+  readonly objects: ManifestObject[];
+  readonly warnings: string[];
+  readonly ignored: string[];
+}
+
+function namespaced<T extends { readonly meta: ObjectMeta }>(object: T): T {
+  return object.meta.namespace === '' ? { ...object, meta: { ...object.meta, namespace: 'default' } } : object;
+}
+
+/** Fills in clusterIPs and ipFamilies as the API server does. */
+function withFamilies(service: Service): Service {
+  const clusterIPs =
+    service.clusterIPs.length > 0 || service.clusterIP === '' ? service.clusterIPs : [service.clusterIP];
+  const clusterIP = service.clusterIP === '' ? (clusterIPs[0] ?? '') : service.clusterIP;
+  if (service.ipFamilies.length > 0) return { ...service, clusterIP, clusterIPs };
+  const families = clusterIPs.map((text) => {
+    const address = parseIp(text);
+    return address === undefined ? undefined : familyLabel(familyOf(address));
+  });
+  const ipFamilies = families.filter((family) => family !== undefined);
+  // ipFamilies are matched to clusterIPs by index, so leave them empty if any clusterIP is invalid.
+  return { ...service, clusterIP, clusterIPs, ipFamilies: ipFamilies.length === clusterIPs.length ? ipFamilies : [] };
+}
+
+function readService(object: Service, { objects, warnings, ignored }: Reading): void {
+  const service = withFamilies(namespaced(object));
+  const name = `Service ${objectKey(service.meta)}`;
+  if (service.clusterIP === 'None' || isExcludedByLabel(service.meta.labels)) {
+    ignored.push(`${name} is headless or assigned to another proxy`);
+  } else if (service.clusterIP === '' && service.type !== 'ExternalName') {
+    warnings.push(`${name} skipped: it has no spec.clusterIP; set one in the manifest, because nothing allocates it`);
+  } else {
+    objects.push({ kind: 'service', object: service });
+  }
+}
+
+function readEndpointSlice(object: EndpointSlice, { objects, ignored }: Reading): void {
+  const slice = namespaced(object);
+  if (isExcludedByLabel(slice.meta.labels)) {
+    ignored.push(`EndpointSlice ${objectKey(slice.meta)} is headless or assigned to another proxy`);
+    return;
+  }
+  // The API server defaults the name of a port to "", which matches the unnamed port of a Service.
+  const ports = slice.ports.map((port) => (port.name === undefined ? { ...port, name: '' } : port));
+  objects.push({ kind: 'endpoint-slice', object: { ...slice, ports } });
+}
+
+function readNode(object: Node, { nodeName, objects, ignored }: Reading): void {
+  if (object.meta.name === nodeName) objects.push({ kind: 'node', object });
+  else ignored.push(`Node ${object.meta.name} is not this node (${nodeName})`);
+}
+
+function readObject(value: JsonRecord, apiVersion: string, kind: string, reading: Reading): void {
+  const use = <T>({ object, reason }: Trimmed<T>, read: (object: T, reading: Reading) => void): void => {
+    if (reason === undefined) read(object, reading);
+    else reading.warnings.push(reason);
+  };
+  const { interner } = reading;
+  switch (`${apiVersion} ${kind}`) {
+    case 'v1 Service':
+      return use(trimService(value, interner), readService);
+    case 'discovery.k8s.io/v1 EndpointSlice':
+      return use(trimEndpointSlice(value, interner), readEndpointSlice);
+    case 'v1 Node':
+      return use(trimNode(value, interner), readNode);
+    default:
+      reading.ignored.push(`${kind} of ${apiVersion}`);
+  }
+}
+
+/** Reads an object or a list: `kind: List`, or an API list such as ServiceList, whose items have no kind. */
+function readDocument(value: unknown, reading: Reading): void {
+  if (value === null || value === undefined) return;
+  if (!isRecord(value)) {
+    reading.warnings.push('a document skipped: it is not an object with apiVersion, kind and metadata');
+    return;
+  }
+  const apiVersion = textOr(value['apiVersion'], '');
+  const kind = textOr(value['kind'], '');
+  if (apiVersion === '' || kind === '') {
+    reading.warnings.push('an object skipped: it has no apiVersion or kind');
+    return;
+  }
+  if (!kind.endsWith('List')) return readObject(value, apiVersion, kind, reading);
+  for (const item of listOf(value['items'])) {
+    if (!isRecord(item)) continue;
+    readObject(item, textOr(item['apiVersion'], apiVersion), textOr(item['kind'], kind.slice(0, -4)), reading);
+  }
+}
+
+/** YAML 1.2 and the merge key (`<<`), as in Kubernetes. */
+const SCHEMA = CORE_SCHEMA.withTags(mergeTag);
+
+/** Maximum number of aliases in a document, against exponential expansion ("billion laughs"). */
+const MAX_ALIASES = 64;
+
+/** Start of a document. No text within a document can contain such a line (YAML 1.2.2, c-forbidden). */
+const MARKER = /^---(?![^ \t\r\n])/gm;
+
+/** Returns the offset of each document. Parsing one document at a time takes a fraction of the memory. */
+function startsOf(text: string): readonly number[] {
+  // A directive comes before the marker of its document, so parse the file as a whole.
+  if (/^%/m.test(text)) return [0];
+  return [0, ...Array.from(text.matchAll(MARKER), ({ index }) => index).filter((index) => index > 0)];
+}
+
+/** Parses a manifest file: YAML or JSON, one or more documents. A syntax error fails the whole file. */
+export function readManifests(text: string, nodeName: string, interner: Interner): ManifestFile {
+  const reading: Reading = { nodeName, interner, objects: [], warnings: [], ignored: [] };
+  const starts = startsOf(text);
+  for (const [at, start] of starts.entries()) {
+    try {
+      const piece = text.slice(start, starts[at + 1]);
+      for (const value of loadAll(piece, { schema: SCHEMA, maxAliases: MAX_ALIASES })) readDocument(value, reading);
+    } catch (error) {
+      const linesBefore = text.slice(0, start).split('\n').length - 1;
+      const { reason, mark } = error instanceof YAMLException ? error : { reason: errorText(error) };
+      return { ok: false, line: linesBefore + (mark?.line ?? 0) + 1, column: (mark?.column ?? 0) + 1, message: reason };
+    }
+  }
+  return { ok: true, objects: reading.objects, warnings: reading.warnings, ignored: reading.ignored };
+}

@@ -1,0 +1,66 @@
+import type { Interner } from './interner.ts';
+import { type JsonRecord, integerOf, isRecord, itemsOf, recordOf, textOf, textOr, textsOf } from './json.ts';
+import type { LoadBalancerIngress, Service, ServicePort } from './objects.ts';
+import { type Trimmed, trimObject } from './trim-meta.ts';
+
+/** The API server's default for sessionAffinity ClientIP: three hours. */
+const DEFAULT_AFFINITY_SECONDS = 10_800;
+
+function trimPort(value: unknown, interner: Interner): ServicePort | undefined {
+  if (!isRecord(value)) return undefined;
+  return {
+    name: interner.intern(textOr(value['name'], '')),
+    protocol: interner.intern(textOr(value['protocol'], 'TCP')),
+    // An invalid port number becomes 0: model/ skips the port with a warning.
+    port: integerOf(value['port']) ?? 0,
+    nodePort: integerOf(value['nodePort']) ?? 0,
+  };
+}
+
+function trimIngress(value: unknown, interner: Interner): LoadBalancerIngress | undefined {
+  if (!isRecord(value)) return undefined;
+  const ip = textOf(value['ip']);
+  const hostname = textOf(value['hostname']);
+  const ipMode = textOf(value['ipMode']);
+  if (ip === undefined && hostname === undefined) return undefined;
+  return {
+    ...(ip === undefined ? {} : { ip }),
+    ...(hostname === undefined ? {} : { hostname }),
+    ...(ipMode === undefined ? {} : { ipMode: interner.intern(ipMode) }),
+  };
+}
+
+function affinityTimeout(spec: JsonRecord, affinity: string): { readonly affinityTimeoutSeconds?: number } {
+  const clientIp = recordOf(recordOf(spec['sessionAffinityConfig'])['clientIP']);
+  const seconds = integerOf(clientIp['timeoutSeconds']);
+  if (seconds !== undefined) return { affinityTimeoutSeconds: seconds };
+  return affinity === 'ClientIP' ? { affinityTimeoutSeconds: DEFAULT_AFFINITY_SECONDS } : {};
+}
+
+/** Reads a v1 Service. Absent fields get the API server's defaults. */
+export function trimService(value: unknown, interner: Interner): Trimmed<Service> {
+  return trimObject('Service', value, interner, (object, meta) => {
+    const spec = recordOf(object['spec']);
+    const loadBalancer = recordOf(recordOf(object['status'])['loadBalancer']);
+    const sessionAffinity = interner.intern(textOr(spec['sessionAffinity'], 'None'));
+    const clusterIPs = textsOf(spec['clusterIPs']);
+    const creationTimestamp = textOf(recordOf(object['metadata'])['creationTimestamp']);
+    return {
+      meta,
+      ...(creationTimestamp === undefined ? {} : { creationTimestamp }),
+      type: interner.intern(textOr(spec['type'], 'ClusterIP')),
+      clusterIP: textOr(spec['clusterIP'], ''),
+      clusterIPs,
+      ipFamilies: itemsOf(spec['ipFamilies'], (item) => (typeof item === 'string' ? interner.intern(item) : undefined)),
+      externalIPs: textsOf(spec['externalIPs']),
+      ports: itemsOf(spec['ports'], (item) => trimPort(item, interner)),
+      sessionAffinity,
+      ...affinityTimeout(spec, sessionAffinity),
+      internalTrafficPolicy: interner.intern(textOr(spec['internalTrafficPolicy'], 'Cluster')),
+      externalTrafficPolicy: interner.intern(textOr(spec['externalTrafficPolicy'], 'Cluster')),
+      healthCheckNodePort: integerOf(spec['healthCheckNodePort']) ?? 0,
+      loadBalancerSourceRanges: textsOf(spec['loadBalancerSourceRanges']),
+      loadBalancerIngress: itemsOf(loadBalancer['ingress'], (item) => trimIngress(item, interner)),
+    };
+  });
+}

@@ -1,0 +1,61 @@
+import type { Yielder } from '../base/yielder.ts';
+import type { AddingOrder } from '../diff/adding-order.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import type { Log } from '../observe/log.ts';
+import type { NodePlan } from '../plan/node-plan.ts';
+import type { Op } from '../state/op.ts';
+import { type OpFailure, formatFailure } from '../state/outcome.ts';
+import { transactionInSteps } from '../state/transaction.ts';
+import type { Clock } from './clock.ts';
+import { applyGuarded } from './deny-guard.ts';
+import type { RetryQueue } from './retry-queue.ts';
+import type { SyncProgress } from './sync-progress.ts';
+import type { UdpCleanUp } from './udp-clean-up.ts';
+
+export interface OpApplierOptions {
+  readonly kernel: Kernel;
+  readonly plan: NodePlan;
+  readonly order: AddingOrder;
+  readonly retries: RetryQueue;
+  readonly udp: UdpCleanUp;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Called when an operation failed because kube-ipvs0 does not exist. */
+  readonly onDeviceMissing: () => void;
+}
+
+/** Applies and counts operations. Logs failed operations and queues them for a retry. */
+export class OpApplier {
+  readonly #options: OpApplierOptions;
+
+  constructor(options: OpApplierOptions) {
+    this.#options = options;
+  }
+
+  async apply(ops: readonly Op[], progress: SyncProgress, yielder: Yielder): Promise<void> {
+    if (ops.length === 0) return;
+    const { kernel, plan, order, udp } = this.#options;
+    progress.count(ops);
+    udp.note(ops);
+    await yielder.yieldIfDue();
+    const tx = await yielder.finish(order.arrange(await yielder.finish(transactionInSteps(ops))));
+    const { failures } = await applyGuarded(kernel, plan, tx, { withdraw: true });
+    await this.note(failures, progress, yielder);
+  }
+
+  /** Logs, reports and queues failures, including those of operations that were applied elsewhere. */
+  async note(failures: readonly OpFailure[], progress: SyncProgress, yielder: Yielder): Promise<void> {
+    const { clock, log, retries, onDeviceMissing } = this.#options;
+    for (const failure of failures) {
+      progress.failures.push(failure);
+      if (failure.code === 'ENODEV') onDeviceMissing();
+      if (retries.failed(failure.op, clock.now())) {
+        log.error(`the kernel refused ${formatFailure(failure)}; retrying`);
+      } else {
+        const attempts = retries.attempts(failure.op);
+        log.debug(2, `the kernel refused ${formatFailure(failure)} again`, { attempts });
+      }
+      await yielder.yieldIfDue();
+    }
+  }
+}

@@ -1,0 +1,79 @@
+import type { NodePlan } from '../plan/node-plan.ts';
+import type { Op } from '../state/op.ts';
+import {
+  type VirtualServerId,
+  type VirtualServerKey,
+  formatVirtualServer,
+  virtualServerKey,
+} from '../state/virtual-server.ts';
+import type { Log } from '../observe/log.ts';
+import { denyOf } from './deny-guard.ts';
+import type { RuleKeeper } from './rule-keeper.ts';
+
+/**
+ * Withholds virtual servers with source ranges until the iptables rules have been verified. A deny entry has no effect
+ * without them: if another process flushed rules and virtual servers together, the rules must be restored first.
+ */
+export class RestrictedGate {
+  /** Withheld virtual servers that wait for a check of the rules. */
+  readonly #waiting = new Set<VirtualServerKey>();
+  /** Virtual servers that may be added once. If one is missing again, the rules may have been flushed again, too. */
+  readonly #open = new Set<VirtualServerKey>();
+  readonly #rules: Pick<RuleKeeper, 'confirm'>;
+  readonly #log: Log;
+
+  constructor(rules: Pick<RuleKeeper, 'confirm'>, log: Log) {
+    this.#rules = rules;
+    this.#log = log;
+  }
+
+  /** The rules were verified, so the next change sync may add these virtual servers. */
+  open(ids: readonly VirtualServerId[], plan: Pick<NodePlan, 'touchVirtualServer'>): void {
+    for (const id of ids) {
+      const key = virtualServerKey(id);
+      this.#waiting.delete(key);
+      this.#open.add(key);
+      plan.touchVirtualServer(id);
+    }
+  }
+
+  /** A change sync has processed these virtual servers. Adding one again requires another check of the rules. */
+  close(ids: readonly VirtualServerId[]): void {
+    for (const id of ids) this.#open.delete(virtualServerKey(id));
+  }
+
+  /**
+   * Returns the operations without those that add a withheld virtual server, and starts a check of the rules for these.
+   * A full check withholds all missing virtual servers with source ranges; change syncs add them.
+   */
+  pass(ops: readonly Op[], plan: Pick<NodePlan, 'entries'>, kind: 'change' | 'full'): readonly Op[] {
+    const withheld = new Set<VirtualServerKey>();
+    const found: VirtualServerId[] = [];
+    for (const op of ops) {
+      if (op.kind !== 'add-virtual-server' || denyOf(plan, op.virtualServer) === undefined) continue;
+      const { address, port, protocol } = op.virtualServer;
+      const key = virtualServerKey(op.virtualServer);
+      if (kind === 'change' && this.#open.has(key)) continue;
+      withheld.add(key);
+      if (!this.#open.has(key) && !this.#waiting.has(key)) found.push({ address, port, protocol });
+    }
+    if (withheld.size === 0) return ops;
+    this.#withhold(found, kind);
+    return ops.filter((op) => {
+      if (op.kind === 'add-virtual-server') return !withheld.has(virtualServerKey(op.virtualServer));
+      return op.kind !== 'add-real-server' || !withheld.has(virtualServerKey(op.id));
+    });
+  }
+
+  #withhold(ids: readonly VirtualServerId[], kind: 'change' | 'full'): void {
+    if (ids[0] === undefined) return;
+    if (kind === 'full') {
+      this.#log.warn(
+        'virtual servers with source ranges are missing: adding them once the iptables rules have been verified',
+        { virtualServers: ids.length, first: formatVirtualServer(ids[0]) },
+      );
+    }
+    for (const id of ids) this.#waiting.add(virtualServerKey(id));
+    this.#rules.confirm(ids);
+  }
+}

@@ -1,0 +1,14 @@
+import { type IpAddress, isIp4 } from '../base/ip.ts';
+
+/** An address bound to kube-ipvs0. */
+export interface BoundAddress {
+  readonly address: IpAddress;
+  readonly prefix: number;
+  /** Whether flags and lifetimes equal those that bind-address sets. Addresses bound by kube-proxy have other ones. */
+  readonly conforms: boolean;
+}
+
+/** Returns the prefix length of a single address. */
+export function hostPrefix(address: IpAddress): number {
+  return isIp4(address) ? 32 : 128;
+}

@@ -1,0 +1,389 @@
+import { type IpFamily, isLinkLocal6 } from '../../src/base/ip.ts';
+import { type BoundAddress, hostPrefix } from '../../src/state/bound-address.ts';
+import type { IpSet } from '../../src/state/ip-set.ts';
+import type { LocalRoute } from '../../src/state/local-route.ts';
+import { type Op, formatOp } from '../../src/state/op.ts';
+import type { OpFailure, Outcome } from '../../src/state/outcome.ts';
+import { type ObservedRealServer, type RealServer, realServerKey } from '../../src/state/real-server.ts';
+import type { RuleSet } from '../../src/state/rule-set.ts';
+import type { Transaction } from '../../src/state/transaction.ts';
+import {
+  type VirtualServer,
+  type VirtualServerId,
+  type VirtualServerKey,
+  virtualServerKey,
+} from '../../src/state/virtual-server.ts';
+import { codeOf, textOf } from '../../src/kernel/errno.ts';
+import { SCHEDULERS, SYSCTLS } from './fake-defaults.ts';
+import { FakeTables, NO_TRAFFIC, flowKey, matchedSets } from './fake-tables.ts';
+import { checkTimeouts } from './fake-timeouts.ts';
+import { KernelError } from '../../src/kernel/kernel-error.ts';
+import { checkSysctlKey } from '../../src/kernel/linux/sysctl.ts';
+import type {
+  Flow,
+  IpvsTimeouts,
+  Kernel,
+  KernelCounters,
+  NodeAddress,
+  ObservedIpSet,
+} from '../../src/kernel/kernel.ts';
+import type { RealServerStats, VirtualServerStats } from '../../src/state/server-stats.ts';
+
+/** Called before each operation. Returns a positive errno if the operation should fail, else undefined. */
+export type FailOp = (op: Op) => number | undefined;
+
+/** Methods of Kernel that can be set to reject as a whole. */
+export type FailableMethod = Exclude<keyof Kernel, 'watchNode' | 'counters' | 'close'>;
+
+/**
+ * A kernel in memory that passes the same contract tests as the real one and can inject failures. Its state survives a
+ * "crash" of the daemon, so a second reconciler on the same fake sees the state that the first one left.
+ */
+export class FakeKernel implements Kernel {
+  readonly schedulers = new Set(SCHEDULERS);
+  readonly sysctls = new Map(Object.entries(SYSCTLS));
+  readonly tables = new FakeTables({
+    schedulers: this.schedulers,
+    setInUse: (name) => this.#setInUse(name),
+  });
+  /** Operations that were applied to the tables, in order. Tests may empty it. */
+  readonly applied: Op[] = [];
+  /** Number of calls of each method. */
+  readonly calls = new Map<string, number>();
+  readonly #counters = {
+    writes: 0,
+    netlinkMessages: 0,
+    netlinkSends: 0,
+    netlinkBytesSent: 0,
+    netlinkBytesReceived: 0,
+    netlinkSystemCalls: 0,
+    processesStarted: 0,
+  };
+  readonly #rules = new Map<IpFamily, RuleSet>();
+  readonly #watchers = new Set<{ onChange: () => void; onStateLost: (reason: string) => void }>();
+  readonly #failing = new Map<string, KernelError>();
+  #failOp: FailOp = () => undefined;
+  #opsUntilCrash = Infinity;
+  #flows: readonly Flow[] = [];
+  #nodeAddresses: readonly NodeAddress[] = [];
+  #timeouts: IpvsTimeouts = { tcp: 900, tcpFin: 120, udp: 300 };
+
+  get counters(): Readonly<KernelCounters> {
+    return this.#counters;
+  }
+
+  // Methods for tests.
+
+  /** Operations for which the function returns an errno fail with it and have no effect. */
+  failOps(failOp: FailOp): void {
+    this.#failOp = failOp;
+  }
+
+  /** Every call of the method rejects with this code, until it is set to undefined. */
+  failMethod(method: FailableMethod, code: string | undefined): void {
+    if (code === undefined) this.#failing.delete(method);
+    else this.#failing.set(method, new KernelError(method, code, `${method} was told to fail with ${code}`));
+  }
+
+  /** After the next `ops` operations, apply() rejects with code "CRASHED" in the middle of its transaction. */
+  crashAfter(ops: number): void {
+    this.#opsUntilCrash = ops;
+  }
+
+  /** Removes all injected failures; the state of the kernel is kept. */
+  recover(): void {
+    this.#failing.clear();
+    this.#failOp = () => undefined;
+    this.#opsUntilCrash = Infinity;
+  }
+
+  /** Applies an operation of another program, regardless of injected failures; returns the errno. */
+  put(op: Op): number {
+    return this.tables.apply(op);
+  }
+
+  /** Changes what the kernel reports for an existing real server (connections, forwarding method). */
+  setObserved(id: VirtualServerId, server: RealServer, change: Partial<ObservedRealServer>): void {
+    const servers = this.tables.virtualServers.get(virtualServerKey(id))?.realServers;
+    const present = servers?.get(realServerKey(server));
+    if (servers === undefined || present === undefined) throw new Error('no such real server in the fake kernel');
+    servers.set(realServerKey(server), { ...present, ...change });
+  }
+
+  /** Changes some counters that the kernel reports for an existing virtual server. */
+  setStats(id: VirtualServerId, change: Partial<VirtualServerStats>): void {
+    const present = this.tables.virtualServers.get(virtualServerKey(id));
+    if (present === undefined) throw new Error('no such virtual server in the fake kernel');
+    present.stats = { ...present.stats, ...change };
+  }
+
+  /** Changes some counters that the kernel reports for an existing real server. */
+  setRealServerStats(id: VirtualServerId, server: RealServer, change: Partial<VirtualServerStats>): void {
+    const virtualServer = this.tables.virtualServers.get(virtualServerKey(id));
+    const key = realServerKey(server);
+    if (virtualServer?.realServers.has(key) !== true) throw new Error('no such real server in the fake kernel');
+    const present = virtualServer.realServerStats.get(key) ?? NO_TRAFFIC;
+    virtualServer.realServerStats.set(key, { ...present, ...change });
+  }
+
+  setNodeAddresses(addresses: readonly NodeAddress[]): void {
+    this.#nodeAddresses = addresses;
+    for (const { onChange } of this.#watchers) onChange();
+  }
+
+  setUdpFlows(flows: readonly Flow[]): void {
+    this.#flows = flows;
+  }
+
+  /** Removes all rules, as if another program had flushed the tables. */
+  flushRules(family: IpFamily): void {
+    this.#rules.delete(family);
+  }
+
+  /** Deletes kube-ipvs0, as another program would. */
+  deleteDevice(): void {
+    this.#dropDevice();
+    for (const { onStateLost } of this.#watchers) onStateLost('kube-ipvs0 was deleted');
+  }
+
+  rules(family: IpFamily): RuleSet | undefined {
+    return this.#rules.get(family);
+  }
+
+  // Methods for the daemon.
+
+  async prepare(): Promise<void> {
+    await this.#enter('prepare');
+    this.#makeDevice();
+  }
+
+  async ensureDevice(): Promise<{ readonly made: boolean }> {
+    await this.#enter('ensureDevice');
+    return { made: this.#makeDevice() };
+  }
+
+  #makeDevice(): boolean {
+    if (this.tables.device) return false;
+    this.#counters.writes++;
+    this.tables.device = true;
+    return true;
+  }
+
+  async getVirtualServers(): Promise<VirtualServer[]> {
+    await this.#enter('getVirtualServers');
+    return [...this.tables.virtualServers.values()].map(({ virtualServer }) => virtualServer);
+  }
+
+  async getVirtualServerStats(): Promise<Map<VirtualServerKey, VirtualServerStats>> {
+    await this.#enter('getVirtualServerStats');
+    return new Map(Array.from(this.tables.virtualServers, ([key, { stats }]) => [key, stats]));
+  }
+
+  async findVirtualServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServer>> {
+    await this.#enter('findVirtualServers');
+    const found = new Map<VirtualServerKey, VirtualServer>();
+    for (const key of ids.map(virtualServerKey)) {
+      const present = this.tables.virtualServers.get(key);
+      if (present !== undefined) found.set(key, present.virtualServer);
+    }
+    return found;
+  }
+
+  async getRealServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, ObservedRealServer[]>> {
+    await this.#enter('getRealServers');
+    const found = new Map<VirtualServerKey, ObservedRealServer[]>();
+    for (const key of ids.map(virtualServerKey)) {
+      const present = this.tables.virtualServers.get(key);
+      if (present !== undefined) found.set(key, [...present.realServers.values()]);
+    }
+    return found;
+  }
+
+  async getRealServerStats(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, RealServerStats[]>> {
+    await this.#enter('getRealServerStats');
+    const found = new Map<VirtualServerKey, RealServerStats[]>();
+    for (const key of ids.map(virtualServerKey)) {
+      const present = this.tables.virtualServers.get(key);
+      if (present === undefined || present.realServers.size === 0) continue;
+      const servers = Array.from(present.realServers, ([server, observed]) => {
+        const { address, port, activeConnections, inactiveConnections } = observed;
+        const traffic = present.realServerStats.get(server) ?? NO_TRAFFIC;
+        return { address, port, activeConnections, inactiveConnections, ...traffic };
+      });
+      found.set(key, servers);
+    }
+    return found;
+  }
+
+  async getSets(): Promise<ObservedIpSet[]> {
+    await this.#enter('getSets');
+    const ours = [...this.tables.sets.values()].filter(({ set }) => set.name.startsWith('KUBE-'));
+    return ours.map(({ set, entries }) => ({ ...set, entries: [...entries.values()] }));
+  }
+
+  async findSets(names: readonly string[]): Promise<Map<string, IpSet>> {
+    await this.#enter('findSets');
+    const found = names.flatMap((name) => this.tables.sets.get(name)?.set ?? []);
+    return new Map(found.map((set) => [set.name, set]));
+  }
+
+  async getBoundAddresses(): Promise<BoundAddress[]> {
+    await this.#enter('getBoundAddresses');
+    const { bound, otherFlags } = this.tables;
+    const listed = [...bound].filter((address) => !isLinkLocal6(address));
+    return listed.map((address) => ({ address, prefix: hostPrefix(address), conforms: !otherFlags.has(address) }));
+  }
+
+  async getLocalRoutes(): Promise<LocalRoute[]> {
+    await this.#enter('getLocalRoutes');
+    return [...this.tables.routes.values()];
+  }
+
+  async getNodeAddresses(): Promise<NodeAddress[]> {
+    await this.#enter('getNodeAddresses');
+    return [...this.#nodeAddresses];
+  }
+
+  async apply({ ops }: Transaction): Promise<Outcome> {
+    await this.#enter('apply');
+    const failures: OpFailure[] = [];
+    for (const op of ops) {
+      if (this.#opsUntilCrash <= 0) throw new KernelError('apply', 'CRASHED', `crashed before: ${formatOp(op)}`);
+      this.#opsUntilCrash--;
+      this.#counters.writes++;
+      const errno = this.#failOp(op) ?? this.tables.apply(op);
+      if (errno === 0) {
+        this.applied.push(op);
+        continue;
+      }
+      const code = codeOf(errno, 'set' in op ? op.set.type : undefined);
+      failures.push({ op, errno, code, text: textOf(code) });
+    }
+    return { attempted: ops.length, failures };
+  }
+
+  async probeRules(): Promise<string> {
+    await this.#enter('probeRules');
+    return 'nft';
+  }
+
+  async ensureRules(rules: RuleSet): Promise<{ readonly changed: boolean }> {
+    await this.#enter('ensureRules');
+    return this.#writeRules(rules);
+  }
+
+  async addRules(rules: RuleSet): Promise<boolean> {
+    await this.#enter('addRules');
+    const there = this.#rules.get(rules.family);
+    if (there !== undefined && JSON.stringify(there.chains) !== JSON.stringify(rules.chains)) return false;
+    this.#writeRules(rules);
+    return true;
+  }
+
+  #writeRules(rules: RuleSet): { readonly changed: boolean } {
+    const changed = JSON.stringify(this.#rules.get(rules.family)) !== JSON.stringify(rules);
+    if (changed) {
+      const missing = matchedSets(rules).find((name) => !this.tables.sets.has(name));
+      if (missing !== undefined) {
+        throw new KernelError('ensureRules', 'ENOENT', `Set ${missing} doesn't exist: create it before its rules`);
+      }
+      this.#counters.writes++;
+      this.#rules.set(rules.family, structuredClone(rules));
+    }
+    return { changed };
+  }
+
+  async removeRules(rules: RuleSet): Promise<void> {
+    await this.#enter('removeRules');
+    if (this.#rules.delete(rules.family)) this.#counters.writes++;
+  }
+
+  async getUdpFlows(family: IpFamily): Promise<Flow[]> {
+    await this.#enter('getUdpFlows');
+    return this.#flows.filter((flow) => flow.family === family && flow.protocol === 'UDP');
+  }
+
+  async deleteFlows(flows: readonly Flow[]): Promise<number> {
+    await this.#enter('deleteFlows');
+    const gone = new Set(flows.map(flowKey));
+    const left = this.#flows.filter((flow) => !gone.has(flowKey(flow)));
+    const deleted = this.#flows.length - left.length;
+    this.#flows = left;
+    this.#counters.writes += flows.length;
+    return deleted;
+  }
+
+  async getSysctl(key: string): Promise<string | undefined> {
+    await this.#enter('getSysctl');
+    checkSysctlKey(key);
+    return this.sysctls.get(key);
+  }
+
+  async setSysctl(key: string, value: string): Promise<{ readonly changed: boolean; readonly before: string }> {
+    await this.#enter('setSysctl');
+    checkSysctlKey(key);
+    const before = this.sysctls.get(key);
+    if (before === undefined) throw new KernelError('setSysctl', 'ENOENT', `sysctl ${key} does not exist`);
+    if (before === value) return { changed: false, before };
+    if (/^net\/netfilter\/nf_conntrack_\w*timeout/.test(key)) checkTimeouts('setSysctl', [Number(value)]);
+    this.sysctls.set(key, value);
+    this.#counters.writes++;
+    return { changed: true, before };
+  }
+
+  async setIpvsTimeouts({ tcp, tcpFin, udp }: IpvsTimeouts): Promise<void> {
+    await this.#enter('setIpvsTimeouts');
+    checkTimeouts('setIpvsTimeouts', [tcp, tcpFin, udp]);
+    const now = this.#timeouts;
+    this.#timeouts = { tcp: tcp || now.tcp, tcpFin: tcpFin || now.tcpFin, udp: udp || now.udp };
+    this.#counters.writes++;
+  }
+
+  async getIpvsTimeouts(): Promise<IpvsTimeouts> {
+    await this.#enter('getIpvsTimeouts');
+    return this.#timeouts;
+  }
+
+  async probeScheduler(scheduler: string): Promise<void> {
+    await this.#enter('probeScheduler');
+    if (!this.schedulers.has(scheduler)) {
+      const message = `the kernel has no IPVS scheduler ${scheduler}: is the module ip_vs_${scheduler} missing?`;
+      throw new KernelError('probeScheduler', 'ENOENT', message);
+    }
+  }
+
+  watchNode(onChange: () => void, onStateLost: (reason: string) => void): () => void {
+    const watcher = { onChange, onStateLost };
+    this.#watchers.add(watcher);
+    return () => void this.#watchers.delete(watcher);
+  }
+
+  async removeDevice(): Promise<void> {
+    await this.#enter('removeDevice');
+    if (this.tables.device) this.#counters.writes++;
+    this.#dropDevice();
+  }
+
+  #dropDevice(): void {
+    this.tables.device = false;
+    this.tables.bound.clear();
+    this.tables.otherFlags.clear();
+  }
+
+  async close(): Promise<void> {
+    this.#watchers.clear();
+    await Promise.resolve();
+  }
+
+  // Never settles synchronously: code that relied on that would fail with the real kernel.
+  async #enter(method: FailableMethod): Promise<void> {
+    this.calls.set(method, (this.calls.get(method) ?? 0) + 1);
+    await Promise.resolve();
+    const error = this.#failing.get(method);
+    if (error !== undefined) throw error;
+  }
+
+  #setInUse(name: string): boolean {
+    return [...this.#rules.values()].some((rules) => matchedSets(rules).includes(name));
+  }
+}

@@ -1,0 +1,217 @@
+import { constants } from 'node:os';
+import {
+  IPSET_ERR_BUSY,
+  IPSET_ERR_HASH_FULL,
+  IPSET_ERR_TYPE_MISMATCH,
+} from '../../src/netlink/family/ipset/error-name.ts';
+import { formatCidr } from '../../src/base/cidr.ts';
+import { type IpAddress, familyOf } from '../../src/base/ip.ts';
+import { unreachable } from '../../src/base/unreachable.ts';
+import { type IpSet, type IpSetEntry, type IpSetEntryKey, ipSetEntryKey } from '../../src/state/ip-set.ts';
+import type { LocalRoute } from '../../src/state/local-route.ts';
+import type { Op } from '../../src/state/op.ts';
+import type { RuleSet } from '../../src/state/rule-set.ts';
+import {
+  type ObservedRealServer,
+  type RealServer,
+  type RealServerKey,
+  realServerKey,
+} from '../../src/state/real-server.ts';
+import {
+  type VirtualServer,
+  type VirtualServerId,
+  type VirtualServerKey,
+  VS_HASHED,
+  virtualServerKey,
+} from '../../src/state/virtual-server.ts';
+import type { Flow } from '../../src/kernel/kernel.ts';
+import type { VirtualServerStats } from '../../src/state/server-stats.ts';
+
+/** IPSET_ERR_PROTOCOL in linux/netfilter/ipset/ip_set.h: the attributes do not fit the type of the set. */
+const IPSET_ERR_PROTOCOL = 4097;
+const { EEXIST, EINVAL, ENODEV, ENOENT, ESRCH } = constants.errno;
+
+export const NO_TRAFFIC: VirtualServerStats = {
+  connections: 0,
+  incomingPackets: 0,
+  outgoingPackets: 0,
+  incomingBytes: 0,
+  outgoingBytes: 0,
+};
+
+interface FakeVirtualServer {
+  virtualServer: VirtualServer;
+  readonly realServers: Map<RealServerKey, ObservedRealServer>;
+  stats: VirtualServerStats;
+  /** Counters of the real servers that have any. */
+  readonly realServerStats: Map<RealServerKey, VirtualServerStats>;
+}
+
+interface FakeSet {
+  readonly set: IpSet;
+  readonly entries: Map<IpSetEntryKey, IpSetEntry>;
+}
+
+/** State of the fake kernel outside of the tables: its schedulers, and which sets are used by rules. */
+export interface FakeSurroundings {
+  readonly schedulers: ReadonlySet<string>;
+  setInUse(name: string): boolean;
+}
+
+/**
+ * The kernel's tables in memory. `apply` performs one operation and returns 0 or a positive errno, as the real handles
+ * do: they map EEXIST and ENOENT to success.
+ */
+export class FakeTables {
+  readonly virtualServers = new Map<VirtualServerKey, FakeVirtualServer>();
+  readonly sets = new Map<string, FakeSet>();
+  readonly bound = new Set<IpAddress>();
+  /** Bound addresses that another program added, with other flags. */
+  readonly otherFlags = new Set<IpAddress>();
+  /** Local routes by the text of their CIDR. */
+  readonly routes = new Map<string, LocalRoute>();
+  /** Whether kube-ipvs0 exists. */
+  device = false;
+  readonly #surroundings: FakeSurroundings;
+
+  constructor(surroundings: FakeSurroundings) {
+    this.#surroundings = surroundings;
+  }
+
+  apply(op: Op): number {
+    switch (op.kind) {
+      case 'create-set':
+        return this.#createSet(op.set);
+      case 'grow-set':
+        return this.#growSet(op.set, op.entries);
+      case 'destroy-set':
+        return this.#destroySet(op.set);
+      case 'add-entry':
+        return this.#addEntry(op.set, op.entry);
+      case 'delete-entry':
+        this.sets.get(op.set.name)?.entries.delete(ipSetEntryKey(op.entry));
+        return 0;
+      case 'add-virtual-server':
+        return this.#setVirtualServer(op.virtualServer, 'add');
+      case 'edit-virtual-server':
+        return this.#setVirtualServer(op.virtualServer, 'edit');
+      case 'delete-virtual-server':
+        this.virtualServers.delete(virtualServerKey(op.id));
+        return 0;
+      case 'add-real-server':
+        return this.#setRealServer(op.id, op.realServer, 'add');
+      case 'edit-real-server':
+        return this.#setRealServer(op.id, op.realServer, 'edit');
+      case 'delete-real-server':
+        return this.#deleteRealServer(op.id, op.realServer);
+      case 'bind-address':
+        if (!this.device) return ENODEV;
+        this.bound.add(op.address);
+        this.otherFlags.delete(op.address);
+        return 0;
+      case 'unbind-address':
+        this.bound.delete(op.address);
+        this.otherFlags.delete(op.address);
+        return 0;
+      case 'add-route':
+        if (!this.routes.has(formatCidr(op.cidr))) this.routes.set(formatCidr(op.cidr), { cidr: op.cidr, ours: true });
+        return 0;
+      case 'delete-route':
+        if (this.routes.get(formatCidr(op.cidr))?.ours === true) this.routes.delete(formatCidr(op.cidr));
+        return 0;
+      default:
+        return unreachable(op);
+    }
+  }
+
+  #createSet(set: IpSet): number {
+    const present = this.sets.get(set.name);
+    if (present === undefined) {
+      this.sets.set(set.name, { set, entries: new Map() });
+      return 0;
+    }
+    const same =
+      present.set.type === set.type &&
+      present.set.maxEntries === set.maxEntries &&
+      (set.type === 'bitmap:port' || present.set.family === set.family);
+    return same ? 0 : EEXIST;
+  }
+
+  #growSet(set: IpSet, entries: readonly IpSetEntry[]): number {
+    const present = this.sets.get(set.name)?.set;
+    if (present === undefined) return ENOENT;
+    if (present.type !== set.type || present.family !== set.family) return IPSET_ERR_TYPE_MISMATCH;
+    if (entries.length > set.maxEntries) return IPSET_ERR_HASH_FULL;
+    if (entries.some((entry) => entry.type !== set.type)) return IPSET_ERR_PROTOCOL;
+    this.sets.set(set.name, { set, entries: new Map(entries.map((entry) => [ipSetEntryKey(entry), entry])) });
+    return 0;
+  }
+
+  #destroySet(set: IpSet): number {
+    if (this.sets.has(set.name) && this.#surroundings.setInUse(set.name)) return IPSET_ERR_BUSY;
+    this.sets.delete(set.name);
+    return 0;
+  }
+
+  #addEntry(set: IpSet, entry: IpSetEntry): number {
+    const present = this.sets.get(set.name);
+    if (present === undefined) return ENOENT;
+    if (present.set.type !== entry.type) return IPSET_ERR_PROTOCOL;
+    const key = ipSetEntryKey(entry);
+    if (!present.entries.has(key) && present.entries.size >= present.set.maxEntries) return IPSET_ERR_HASH_FULL;
+    present.entries.set(key, entry);
+    return 0;
+  }
+
+  #setVirtualServer(wanted: VirtualServer, verb: 'add' | 'edit'): number {
+    if (!this.#surroundings.schedulers.has(wanted.scheduler)) return ENOENT;
+    const key = virtualServerKey(wanted);
+    const present = this.virtualServers.get(key);
+    if (present === undefined && verb === 'edit') return ESRCH;
+    const virtualServer = { ...wanted, flags: wanted.flags & ~VS_HASHED };
+    if (present === undefined) {
+      const nothing = { realServers: new Map(), stats: NO_TRAFFIC, realServerStats: new Map() };
+      this.virtualServers.set(key, { virtualServer, ...nothing });
+    } else present.virtualServer = virtualServer;
+    return 0;
+  }
+
+  #deleteRealServer(id: VirtualServerId, server: Pick<RealServer, 'address' | 'port'>): number {
+    const virtualServer = this.virtualServers.get(virtualServerKey(id));
+    virtualServer?.realServers.delete(realServerKey(server));
+    virtualServer?.realServerStats.delete(realServerKey(server));
+    return 0;
+  }
+
+  #setRealServer(id: VirtualServerId, wanted: RealServer, verb: 'add' | 'edit'): number {
+    if (familyOf(id.address) !== familyOf(wanted.address)) return EINVAL;
+    const virtualServer = this.virtualServers.get(virtualServerKey(id));
+    if (virtualServer === undefined) return ESRCH;
+    const key = realServerKey(wanted);
+    const present = virtualServer.realServers.get(key);
+    if (present === undefined && verb === 'edit') return ENOENT;
+    const { address, port, weight } = wanted;
+    const { activeConnections = 0, inactiveConnections = 0, persistentConnections = 0 } = present ?? {};
+    virtualServer.realServers.set(key, {
+      address,
+      port,
+      weight,
+      forwarding: 0,
+      activeConnections,
+      inactiveConnections,
+      persistentConnections,
+    });
+    return 0;
+  }
+}
+
+/** Returns the names of the sets that rules use: the argument after --match-set. */
+export function matchedSets(rules: RuleSet): string[] {
+  const all = rules.chains.flatMap((chain) => chain.rules);
+  return all.flatMap((rule) => rule.filter((_, index) => rule[index - 1] === '--match-set'));
+}
+
+export function flowKey(flow: Flow): string {
+  const { protocol, source, sourcePort, destination, destinationPort } = flow;
+  return [familyOf(source), protocol, source, sourcePort, destination, destinationPort].join(' ');
+}

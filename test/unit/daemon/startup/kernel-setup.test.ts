@@ -1,0 +1,140 @@
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { kernelVersion, setUpKernel, usableFamilies } from '../../../../src/daemon/startup/kernel-setup.ts';
+import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';
+import { KernelError } from '../../../../src/kernel/kernel-error.ts';
+import type { IpFamily } from '../../../../src/base/ip.ts';
+import { configOf } from '../../../support/config.ts';
+import { TestLog } from '../../../support/reconciling.ts';
+
+const IP6 = 'net/ipv6/conf/all/forwarding';
+
+/** A kernel that takes rules only of some families. */
+class PartialKernel extends FakeKernel {
+  readonly #families: readonly IpFamily[];
+
+  constructor(families: readonly IpFamily[]) {
+    super();
+    this.#families = families;
+    this.sysctls.set(IP6, '1');
+  }
+
+  override async probeRules(family?: IpFamily): Promise<string> {
+    if (family !== undefined && this.#families.includes(family)) return await super.probeRules();
+    throw new KernelError('iptables', 'MISSING_COMMAND', `no program for family ${family}`);
+  }
+}
+
+describe('usableFamilies', () => {
+  test.each([
+    ['both', [4, 6], [], [4, 6]],
+    ['both, IPv6 first by --bind-address', [4, 6], ['--bind-address=2001:db8::1'], [6, 4]],
+    ['only iptables', [4], [], [4]],
+    ['only ip6tables', [6], [], [6]],
+    ['only iptables, though IPv6 is wanted first', [4], ['--bind-address=2001:db8::1'], [4]],
+  ] as const)('%s', async (_what, there, flags, usable) => {
+    const found = await usableFamilies(new PartialKernel(there), configOf(...flags), new TestLog());
+    expect(found).toEqual({ families: usable, iptables: 'nft' });
+  });
+
+  test('a kernel without IPv6 is not asked for ip6tables', async () => {
+    const kernel = new PartialKernel([4, 6]);
+    kernel.sysctls.delete(IP6);
+    const log = new TestLog();
+    expect(await usableFamilies(kernel, configOf(), log)).toMatchObject({ families: [4] });
+    expect(kernel.calls.get('probeRules')).toBe(1);
+    expect(log.lines).toEqual(['info: single-stack: IPv6 disabled: this kernel runs without IPv6']);
+  });
+
+  test.each([
+    ['LOCKED', 'Another app is currently holding the xtables lock'],
+    ['TIMEOUT', 'ip6tables-restore did not end within 50000 ms and was killed'],
+    ['EAGAIN', 'cannot run ip6tables-restore: fork: EAGAIN'],
+    ['IPTABLES', 'ip6tables-restore failed with status -1: terminated by a signal'],
+  ])('a family is kept after a temporary failure, which is logged: %s', async (code, words) => {
+    const kernel = new PartialKernel([4]);
+    const probe = kernel.probeRules.bind(kernel);
+    kernel.probeRules = async (family) => {
+      if (family === 6) throw new KernelError('iptables', code, words);
+      return await probe(family);
+    };
+    const log = new TestLog();
+    expect(await usableFamilies(kernel, configOf(), log)).toMatchObject({ families: [4, 6] });
+    expect(log.lines).toEqual([
+      `warn: iptables rules of IPv6 could not be tested, retrying in the first sync: ${words}`,
+    ]);
+  });
+
+  test('neither is fatal, with both reasons', async () => {
+    await expect(usableFamilies(new PartialKernel([]), configOf(), new TestLog())).rejects.toThrow(
+      'iptables rules cannot be written on this node: IPv4 disabled: no program for family 4; IPv6 disabled: no program for family 6',
+    );
+  });
+});
+
+describe('setUpKernel', () => {
+  const QUIET = ['--conntrack-max-per-core=0'];
+
+  test('sets what IPVS needs, and writes nothing the second time', async () => {
+    const kernel = new FakeKernel();
+    await setUpKernel(kernel, configOf(...QUIET), new TestLog());
+    for (const key of ['vs/conntrack', 'vs/expire_nodest_conn', 'vs/expire_quiescent_template', 'ip_forward']) {
+      expect([key, kernel.sysctls.get(`net/ipv4/${key}`)]).toEqual([key, '1']);
+    }
+    expect(kernel.sysctls.get('net/ipv4/conf/all/arp_ignore')).toBe('0');
+    const { writes } = kernel.counters;
+    await setUpKernel(kernel, configOf(...QUIET), new TestLog());
+    expect(kernel.counters.writes).toBe(writes);
+  });
+
+  test('strictARP, and IPVS timeouts in whole seconds where they are given', async () => {
+    const kernel = new FakeKernel();
+    const before = await kernel.getIpvsTimeouts();
+    await setUpKernel(kernel, configOf(...QUIET, '--ipvs-strict-arp', '--ipvs-udp-timeout=90500ms'), new TestLog());
+    expect(kernel.sysctls.get('net/ipv4/conf/all/arp_ignore')).toBe('1');
+    expect(kernel.sysctls.get('net/ipv4/conf/all/arp_announce')).toBe('2');
+    expect(await kernel.getIpvsTimeouts()).toEqual({ ...before, udp: 90 });
+  });
+
+  test('every duration that validation accepts works: IPVS and conntrack keep the most that they can', async () => {
+    const timeouts = ['ipvs-tcp-timeout', 'ipvs-tcpfin-timeout', 'ipvs-udp-timeout'];
+    const tracked = ['tcp-timeout-established', 'tcp-timeout-close-wait', 'udp-timeout', 'udp-timeout-stream'];
+    const flags = [...timeouts, ...tracked.map((name) => `conntrack-${name}`)];
+    await fc.assert(
+      fc.asyncProperty(fc.bigInt(1n, 2n ** 63n - 1n), async (nanoseconds) => {
+        const kernel = new FakeKernel();
+        const log = new TestLog();
+        const config = configOf(...QUIET, ...flags.map((name) => `--${name}=${nanoseconds}ns`));
+        await setUpKernel(kernel, config, log);
+        const most = Math.trunc((2 ** 31 - 1) / 300);
+        const seconds = Math.max(1, Math.trunc(Number(nanoseconds / 1_000_000n) / 1_000));
+        const { tcp, tcpFin, udp } = await kernel.getIpvsTimeouts();
+        const keys = tracked.map((name) => `net/netfilter/nf_conntrack_${name.replaceAll('-', '_')}`);
+        const inForce = [tcp, tcpFin, udp, ...keys.map((key) => Number(kernel.sysctls.get(key)))];
+        for (const each of inForce) expect(each).toBeGreaterThanOrEqual(Math.min(seconds, most));
+        for (const each of inForce) expect(each).toBeLessThanOrEqual(seconds);
+        expect(log.lines.filter((line) => line.startsWith('error'))).toEqual([]);
+        const warned = log.lines.filter((line) => line.includes('exceeds the maximum of this kernel')).length;
+        expect(warned).toBe(inForce.filter((each) => each < seconds).length);
+      }),
+    );
+  });
+
+  test('a sysctl that cannot be written is fatal; IPVS timeouts are only logged', async () => {
+    const kernel = new FakeKernel();
+    kernel.failMethod('setIpvsTimeouts', 'EPERM');
+    const log = new TestLog();
+    await setUpKernel(kernel, configOf(...QUIET, '--ipvs-tcp-timeout=1m'), log);
+    expect(log.lines).toContainEqual(expect.stringContaining('error: failed to set IPVS timeouts'));
+    kernel.failMethod('setSysctl', 'EROFS');
+    await expect(setUpKernel(kernel, configOf(...QUIET), log)).rejects.toMatchObject({ code: 'EROFS' });
+  });
+});
+
+test.each([
+  ['6.1.0-13-amd64', [6, 1]],
+  ['4.19', [4, 19]],
+  ['linux', undefined],
+])('kernel release %j', (text, version) => {
+  expect(kernelVersion(text)).toEqual(version);
+});

@@ -1,0 +1,267 @@
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { ServiceMetrics } from '../../../../src/daemon/traffic/service-metrics.ts';
+import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';
+import { namespacedName } from '../../../../src/base/names.ts';
+import { NodePlan } from '../../../../src/plan/node-plan.ts';
+import { CLAIM_RANK } from '../../../../src/plan/claim-rank.ts';
+import type { PlannedVirtualServer } from '../../../../src/plan/service-plan.ts';
+import type { RealServer } from '../../../../src/state/real-server.ts';
+import type { VirtualServer } from '../../../../src/state/virtual-server.ts';
+import { ip, realServer, virtualServer } from '../../../contract/objects.ts';
+import { TestLog } from '../../../support/reconciling.ts';
+
+const WEB = namespacedName('default', 'web');
+const CLUSTER_IP = virtualServer(ip('10.96.0.1'), 80);
+const EXTERNAL = virtualServer(ip('203.0.113.1'), 80);
+const NODE_PORT = virtualServer(ip('192.0.2.1'), 30_080);
+const HTTPS = virtualServer(ip('10.96.0.1'), 443);
+
+let kernel: FakeKernel;
+let plan: NodePlan;
+let log: TestLog;
+let metrics: ServiceMetrics;
+let httpName: string;
+
+function demand(name: typeof WEB, ...virtualServers: readonly VirtualServer[]): void {
+  const planned = virtualServers.map((each): PlannedVirtualServer => ({
+    virtualServer: each,
+    realServers: [],
+    rank: CLAIM_RANK.externalIp,
+    portName: each.port === 443 ? 'https' : httpName,
+  }));
+  plan.replace(name, {
+    service: name,
+    virtualServers: planned,
+    addresses: [],
+    entries: [],
+    udp: [],
+    noLocalEndpoints: { internal: [], external: [] },
+    warnings: [],
+  });
+}
+
+function exist(...virtualServers: readonly VirtualServer[]): void {
+  for (const each of virtualServers) kernel.put({ kind: 'add-virtual-server', virtualServer: each });
+}
+
+async function connections(): Promise<Readonly<Record<string, number>>> {
+  const read = await metrics.read();
+  return Object.fromEntries(
+    read.map((each) => [`${each.namespace}/${each.service}:${each.portName}/${each.protocol}`, each.connections]),
+  );
+}
+
+beforeEach(() => {
+  kernel = new FakeKernel();
+  plan = new NodePlan();
+  log = new TestLog();
+  httpName = 'http';
+  metrics = new ServiceMetrics({ kernel, plan: () => plan, limit: 2, realServers: false, log });
+});
+
+describe('traffic of a Service port', () => {
+  test('is that of all its virtual servers; another port has its own', async () => {
+    const all = [CLUSTER_IP, EXTERNAL, NODE_PORT, HTTPS];
+    demand(WEB, ...all);
+    exist(...all);
+    kernel.setStats(CLUSTER_IP, { connections: 1, incomingPackets: 10, outgoingBytes: 1000 });
+    kernel.setStats(EXTERNAL, { connections: 2, outgoingPackets: 20 });
+    kernel.setStats(NODE_PORT, { connections: 4, incomingBytes: 500 });
+    kernel.setStats(HTTPS, { connections: 8 });
+    for (const [id, change] of [
+      [CLUSTER_IP, { activeConnections: 3, inactiveConnections: 1 }],
+      [NODE_PORT, { activeConnections: 2, inactiveConnections: 5 }],
+    ] as const) {
+      const server = realServer(ip('10.244.0.1'), 8080);
+      kernel.put({ kind: 'add-real-server', id, realServer: server });
+      kernel.setObserved(id, server, change);
+    }
+    expect(await metrics.read()).toEqual([
+      {
+        namespace: 'default',
+        service: 'web',
+        portName: 'http',
+        protocol: 'TCP',
+        connections: 7,
+        incomingPackets: 10,
+        outgoingPackets: 20,
+        incomingBytes: 500,
+        outgoingBytes: 1000,
+        activeConnections: 5,
+        inactiveConnections: 6,
+        realServers: [],
+      },
+      expect.objectContaining({ portName: 'https', connections: 8, activeConnections: 0 }),
+    ]);
+  });
+
+  test('does not go down when a virtual server goes, nor when its counters begin anew', async () => {
+    demand(WEB, CLUSTER_IP, EXTERNAL);
+    exist(CLUSTER_IP, EXTERNAL);
+    kernel.setStats(CLUSTER_IP, { connections: 10, incomingBytes: 100 });
+    kernel.setStats(EXTERNAL, { connections: 5 });
+    expect(await connections()).toEqual({ 'default/web:http/TCP': 15 });
+    demand(WEB, CLUSTER_IP);
+    kernel.put({ kind: 'delete-virtual-server', id: EXTERNAL });
+    expect(await connections()).toEqual({ 'default/web:http/TCP': 15 });
+    // Made anew, and already with more than it had.
+    demand(WEB, CLUSTER_IP, EXTERNAL);
+    exist(EXTERNAL);
+    kernel.setStats(EXTERNAL, { connections: 6 });
+    expect(await connections()).toEqual({ 'default/web:http/TCP': 21 });
+    // Zeroed, as ipvsadm -Z does.
+    kernel.setStats(CLUSTER_IP, { connections: 1, incomingBytes: 7 });
+    expect(await connections()).toEqual({ 'default/web:http/TCP': 22 });
+    expect((await metrics.read())[0]?.incomingBytes).toBe(107);
+  });
+
+  test('of one that is planned and not there is zero; of one that is gone there is none', async () => {
+    demand(WEB, CLUSTER_IP);
+    expect(await connections()).toEqual({ 'default/web:http/TCP': 0 });
+    plan.replace(WEB, undefined);
+    expect(await connections()).toEqual({});
+  });
+
+  test('belongs to the Service that has the virtual server, where two want it', async () => {
+    demand(WEB, CLUSTER_IP);
+    demand(namespacedName('default', 'aaa'), CLUSTER_IP);
+    exist(CLUSTER_IP);
+    kernel.setStats(CLUSTER_IP, { connections: 3 });
+    expect(await connections()).toEqual({ 'default/aaa:http/TCP': 3 });
+  });
+});
+
+describe('traffic of single real servers', () => {
+  const ONE = realServer(ip('10.244.0.1'), 8080);
+  const TWO = realServer(ip('10.244.0.2'), 8080);
+  let single: ServiceMetrics;
+
+  beforeEach(() => {
+    single = new ServiceMetrics({ kernel, plan: () => plan, limit: 2, realServers: true, log });
+  });
+
+  function serve(id: VirtualServer, ...servers: readonly RealServer[]): void {
+    for (const each of servers) kernel.put({ kind: 'add-real-server', id, realServer: each });
+  }
+
+  async function byPort(): Promise<Readonly<Record<string, Readonly<Record<string, number>>>>> {
+    const read = await single.read();
+    return Object.fromEntries(
+      read.map(({ service, portName, realServers }) => [
+        `${service}:${portName}`,
+        Object.fromEntries(realServers.map((each) => [each.realServer, each.connections])),
+      ]),
+    );
+  }
+
+  test('is that in all virtual servers of its port, and the port has its own sums as ever', async () => {
+    demand(WEB, CLUSTER_IP, NODE_PORT, HTTPS);
+    exist(CLUSTER_IP, NODE_PORT, HTTPS);
+    serve(CLUSTER_IP, ONE, TWO);
+    serve(NODE_PORT, ONE);
+    serve(HTTPS, ONE);
+    kernel.setStats(CLUSTER_IP, { connections: 9 });
+    kernel.setRealServerStats(CLUSTER_IP, ONE, { connections: 1, incomingPackets: 10, incomingBytes: 100 });
+    kernel.setRealServerStats(NODE_PORT, ONE, { connections: 2, outgoingPackets: 20, outgoingBytes: 200 });
+    kernel.setRealServerStats(HTTPS, ONE, { connections: 4 });
+    kernel.setObserved(CLUSTER_IP, ONE, { activeConnections: 3, inactiveConnections: 1 });
+    kernel.setObserved(NODE_PORT, ONE, { activeConnections: 2, inactiveConnections: 5 });
+    const [http, https] = await single.read();
+    expect(http).toMatchObject({ portName: 'http', connections: 9, activeConnections: 5, inactiveConnections: 6 });
+    expect(http?.realServers).toEqual([
+      {
+        realServer: '10.244.0.1:8080',
+        connections: 3,
+        incomingPackets: 10,
+        outgoingPackets: 20,
+        incomingBytes: 100,
+        outgoingBytes: 200,
+        activeConnections: 5,
+        inactiveConnections: 6,
+      },
+      expect.objectContaining({ realServer: '10.244.0.2:8080', connections: 0, activeConnections: 0 }),
+    ]);
+    expect(https?.realServers).toMatchObject([{ realServer: '10.244.0.1:8080', connections: 4 }]);
+    expect(kernel.calls.get('getRealServers')).toBeUndefined();
+  });
+
+  test('does not go down while another virtual server has it, and ends with it', async () => {
+    demand(WEB, CLUSTER_IP, NODE_PORT);
+    exist(CLUSTER_IP, NODE_PORT);
+    serve(CLUSTER_IP, ONE, TWO);
+    serve(NODE_PORT, ONE);
+    kernel.setRealServerStats(CLUSTER_IP, ONE, { connections: 5 });
+    kernel.setRealServerStats(NODE_PORT, ONE, { connections: 2 });
+    expect(await byPort()).toEqual({ 'web:http': { '10.244.0.1:8080': 7, '10.244.0.2:8080': 0 } });
+    kernel.put({ kind: 'delete-real-server', id: CLUSTER_IP, realServer: ONE });
+    expect(await byPort()).toEqual({ 'web:http': { '10.244.0.1:8080': 7, '10.244.0.2:8080': 0 } });
+    // Made anew, and already with more than it had.
+    serve(CLUSTER_IP, ONE);
+    kernel.setRealServerStats(CLUSTER_IP, ONE, { connections: 6 });
+    expect(await byPort()).toEqual({ 'web:http': { '10.244.0.1:8080': 13, '10.244.0.2:8080': 0 } });
+    for (const id of [CLUSTER_IP, NODE_PORT]) kernel.put({ kind: 'delete-real-server', id, realServer: ONE });
+    expect(await byPort()).toEqual({ 'web:http': { '10.244.0.2:8080': 0 } });
+  });
+
+  test('above ten for each Service of the limit there is none, that of the ports stays, and one line says so', async () => {
+    const many = Array.from({ length: 21 }, (_, n) => realServer(ip(`10.244.1.${n}`), 8080));
+    demand(WEB, CLUSTER_IP);
+    exist(CLUSTER_IP);
+    serve(CLUSTER_IP, ...many.slice(1));
+    kernel.setStats(CLUSTER_IP, { connections: 3 });
+    expect((await single.read())[0]?.realServers).toHaveLength(20);
+    serve(CLUSTER_IP, ...many.slice(0, 1));
+    for (let scrape = 0; scrape < 2; scrape++) {
+      expect(await single.read()).toMatchObject([{ connections: 3, realServers: [] }]);
+    }
+    expect(log.lines).toEqual([
+      'warn: per-real-server metrics disabled: more than 20 real servers, 10 per service of --service-metrics-limit',
+    ]);
+    kernel.put({ kind: 'delete-real-server', id: CLUSTER_IP, realServer: many[0]! });
+    expect((await single.read())[0]?.realServers).toHaveLength(20);
+    expect(log.lines.slice(1)).toEqual(['info: per-real-server metrics available again']);
+  });
+});
+
+test('two scrapes at once read the kernel once', async () => {
+  demand(WEB, CLUSTER_IP);
+  exist(CLUSTER_IP);
+  await Promise.all([metrics.read(), metrics.read()]);
+  expect(kernel.calls.get('getVirtualServerStats')).toBe(1);
+  await metrics.read();
+  expect(kernel.calls.get('getVirtualServerStats')).toBe(2);
+});
+
+test('above the limit there are none, the kernel is not asked, and one line says so', async () => {
+  const third = namespacedName('default', 'three');
+  demand(WEB, CLUSTER_IP);
+  demand(namespacedName('default', 'two'));
+  demand(third);
+  expect(await metrics.read()).toEqual([]);
+  expect(await metrics.read()).toEqual([]);
+  expect(kernel.calls.get('getVirtualServerStats')).toBeUndefined();
+  expect(log.lines).toEqual(['warn: per-service metrics disabled: more than 2 services (--service-metrics-limit)']);
+  plan.replace(third, undefined);
+  expect(await metrics.read()).toHaveLength(1);
+  expect(log.lines.slice(1)).toEqual(['info: per-service metrics available again']);
+});
+
+test('a limit of 0 is silent', async () => {
+  demand(WEB, CLUSTER_IP);
+  const off = new ServiceMetrics({ kernel, plan: () => plan, limit: 0, realServers: true, log });
+  expect(await off.read()).toEqual([]);
+  expect(log.lines).toEqual([]);
+});
+
+test('a kernel that cannot be read is said once, and the scrape goes on without', async () => {
+  demand(WEB, CLUSTER_IP);
+  exist(CLUSTER_IP);
+  kernel.setStats(CLUSTER_IP, { connections: 4 });
+  expect(await connections()).toEqual({ 'default/web:http/TCP': 4 });
+  kernel.failMethod('getRealServerStats', 'ENOBUFS');
+  expect(await metrics.read()).toEqual([]);
+  expect(await metrics.read()).toEqual([]);
+  expect(log.lines).toHaveLength(1);
+  kernel.recover();
+  expect(await connections()).toEqual({ 'default/web:http/TCP': 4 });
+});

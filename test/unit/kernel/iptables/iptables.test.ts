@@ -1,0 +1,556 @@
+import { describe, expect, test } from '@jest/globals';
+import type { CommandResult, CommandRunner } from '../../../../src/kernel/command-runner.ts';
+import type { IptablesFacts } from '../../../../src/kernel/iptables/iptables-facts.ts';
+import {
+  displacedJumps,
+  parseSave,
+  removeScript,
+  repairScript,
+} from '../../../../src/kernel/iptables/iptables-script.ts';
+import { detectVariant } from '../../../../src/kernel/iptables/iptables-variant.ts';
+import { Iptables } from '../../../../src/kernel/iptables/iptables.ts';
+import { KernelError } from '../../../../src/kernel/kernel-error.ts';
+import type { RuleSet } from '../../../../src/state/rule-set.ts';
+import { QuietLog } from '../../../contract/quiet-log.ts';
+import { RecordingLog } from '../../kube/recording-log.ts';
+
+const RULES: RuleSet = {
+  family: 4,
+  chains: [
+    { table: 'filter', name: 'KUBE-FORWARD', rules: [['-m', 'mark', '--mark', '0x4000/0x4000', '-j', 'ACCEPT']] },
+    { table: 'filter', name: 'KUBE-FIREWALL', rules: [['-j', 'DROP']] },
+    { table: 'filter', name: 'KUBE-ACCEPT', rules: [] },
+  ],
+  jumps: [
+    { table: 'filter', from: 'FORWARD', to: 'KUBE-FORWARD', comment: 'forwarding rules' },
+    { table: 'filter', from: 'FORWARD', to: 'KUBE-FIREWALL', comment: 'firewall rules' },
+    { table: 'filter', from: 'INPUT', to: 'KUBE-ACCEPT', comment: 'accepted', position: 'last' },
+  ],
+};
+
+const CHAINS = [
+  ':KUBE-FORWARD - [0:0]',
+  ':KUBE-FIREWALL - [0:0]',
+  ':KUBE-ACCEPT - [0:0]',
+  '-A KUBE-FORWARD -m mark --mark 0x4000/0x4000 -j ACCEPT',
+  '-A KUBE-FIREWALL -j DROP',
+];
+const FIREWALL = '-A FORWARD -m comment --comment "firewall rules" -j KUBE-FIREWALL';
+const FORWARD = '-A FORWARD -m comment --comment "forwarding rules" -j KUBE-FORWARD';
+const ACCEPT = '-A INPUT -m comment --comment accepted -j KUBE-ACCEPT';
+const OTHER = '-A FORWARD -j OTHER';
+const OTHER_INPUT = '-A INPUT -p tcp -j OTHER';
+
+function saved(...rules: readonly string[]): string {
+  const builtIn = [':INPUT ACCEPT [0:0]', ':FORWARD ACCEPT [1:2]', ':OUTPUT ACCEPT [0:0]', ':OTHER - [0:0]'];
+  return ['# Generated', '*filter', ...builtIn, ...CHAINS, ...rules, 'COMMIT', '# Completed', ''].join('\n');
+}
+
+const repair = (text: string): string[] => repairScript(RULES, parseSave(text)).split('\n').slice(0, -1);
+const REPLACED = [
+  '-I FORWARD -m comment --comment "forwarding rules" -j KUBE-FORWARD',
+  '-I FORWARD -m comment --comment "firewall rules" -j KUBE-FIREWALL',
+];
+
+describe('what iptables-restore is given', () => {
+  test('nothing, when all is in force, wherever among the rules of others', () => {
+    expect(repair(saved(FIREWALL, FORWARD, ACCEPT))).toEqual([]);
+    expect(repair(saved(OTHER, FIREWALL, OTHER, FORWARD, OTHER_INPUT, ACCEPT))).toEqual([]);
+  });
+
+  test('everything, when nothing is there', () => {
+    expect(repair('')).toEqual([
+      '*filter',
+      ...CHAINS,
+      ...REPLACED,
+      '-A INPUT -m comment --comment accepted -j KUBE-ACCEPT',
+      'COMMIT',
+    ]);
+  });
+
+  test('only the chain that differs', () => {
+    const changed = saved(FIREWALL, FORWARD, ACCEPT).replace('-j DROP', '-j ACCEPT');
+    expect(repair(changed)).toEqual(['*filter', ':KUBE-FIREWALL - [0:0]', '-A KUBE-FIREWALL -j DROP', 'COMMIT']);
+  });
+
+  test('all our jumps of a built-in chain when one is missing: the order among them decides', () => {
+    const removed = '-D FORWARD -m comment --comment "firewall rules" -j KUBE-FIREWALL';
+    expect(repair(saved(FIREWALL, OTHER, ACCEPT))).toEqual(['*filter', removed, ...REPLACED, 'COMMIT']);
+  });
+
+  test('our jumps once, in order, when they are doubled or the wrong way round', () => {
+    const removals = [FORWARD, FIREWALL, FORWARD].map((line) => line.replace('-A', '-D'));
+    expect(repair(saved(FORWARD, FIREWALL, FORWARD, ACCEPT))).toEqual(['*filter', ...removals, ...REPLACED, 'COMMIT']);
+    expect(repair(saved(FORWARD, FIREWALL, ACCEPT))).not.toEqual([]);
+  });
+
+  test('a jump that goes last again, when others have come behind it', () => {
+    expect(repair(saved(FIREWALL, FORWARD, ACCEPT, OTHER_INPUT))).toEqual([
+      '*filter',
+      ACCEPT.replace('-A', '-D'),
+      ACCEPT,
+      'COMMIT',
+    ]);
+  });
+
+  test('nothing for jumps that work, where their place is left to others', () => {
+    const contested = saved(FIREWALL, FORWARD, FIREWALL, ACCEPT, OTHER_INPUT);
+    const displaced = displacedJumps(RULES, parseSave(contested));
+    expect(displaced).toEqual(['chain FORWARD of table filter, IPv4', 'chain INPUT of table filter, IPv4']);
+    expect(repair(contested)).not.toEqual([]);
+    expect(repairScript(RULES, parseSave(contested), new Map(), new Set(displaced))).toBe('');
+    // But one that is missing, or accepts before another refuses, is put right.
+    for (const wrong of [saved(FORWARD, FIREWALL, ACCEPT), saved(FIREWALL, FORWARD), saved(FIREWALL, ACCEPT)]) {
+      expect(displacedJumps(RULES, parseSave(wrong))).toEqual([]);
+      expect(repairScript(RULES, parseSave(wrong), new Map(), new Set(displaced))).not.toBe('');
+    }
+  });
+
+  test('removals of all of ours and nothing else', () => {
+    const script = removeScript(RULES, parseSave(saved(FIREWALL, OTHER, FORWARD, ACCEPT)));
+    expect(script.split('\n').slice(0, -1)).toEqual([
+      '*filter',
+      ...[FIREWALL, FORWARD, ACCEPT].map((line) => line.replace('-A', '-D')),
+      ...CHAINS.slice(0, 3),
+      '-X KUBE-FORWARD',
+      '-X KUBE-FIREWALL',
+      '-X KUBE-ACCEPT',
+      'COMMIT',
+    ]);
+    expect(removeScript(RULES, parseSave(''))).toBe('');
+  });
+
+  test('a chain that rules of others jump to stays, empty', () => {
+    const script = removeScript(RULES, parseSave(saved('-A OTHER -p tcp -g KUBE-FIREWALL')));
+    expect(script).toContain(':KUBE-FIREWALL - [0:0]\n');
+    expect(script).not.toContain('-X KUBE-FIREWALL');
+    expect(script).toContain('-X KUBE-FORWARD');
+  });
+});
+
+/** A runner that answers by program name; a program that is not listed is not installed. */
+function scripted(answers: Readonly<Record<string, Partial<CommandResult>>>): CommandRunner & { started: string[] } {
+  const started: string[] = [];
+  return {
+    started,
+    run: async (program, args) => {
+      started.push([program, ...args].join(' '));
+      const answer = answers[program];
+      if (answer === undefined) throw new KernelError(program, 'MISSING_COMMAND', `${program} is not installed`);
+      return await Promise.resolve({ status: 0, stdout: '', stderr: '', ...answer });
+    },
+  };
+}
+
+/** A node whose kernel has no nf_tables: these tables of IPv4, and after a restore the same with all of ours in force. */
+interface LegacyNode extends CommandRunner {
+  readonly started: string[];
+  readonly restored: string[];
+  tables: string;
+  /** A line that iptables-restore fails on. */
+  refuses: string | undefined;
+}
+
+function legacyNode(tables: string): LegacyNode {
+  const node: LegacyNode = {
+    started: [],
+    restored: [],
+    tables,
+    refuses: undefined,
+    run: async (program, args, { stdin = '' } = {}) => {
+      node.started.push([program, ...args].join(' '));
+      await Promise.resolve();
+      if (program.includes('-nft-')) return { status: 1, stdout: '', stderr: 'not supported' };
+      if (program === 'ip6tables-legacy-save') return { status: 0, stdout: '', stderr: '' };
+      if (program === 'iptables-legacy-save') return { status: 0, stdout: node.tables, stderr: '' };
+      if (program !== 'iptables-legacy-restore') throw new KernelError(program, 'MISSING_COMMAND', 'not installed');
+      if (node.refuses !== undefined && stdin.includes(node.refuses))
+        return { status: 1, stdout: '', stderr: 'Bad rule' };
+      node.restored.push(stdin);
+      node.tables = saved(FIREWALL, FORWARD, ACCEPT);
+      return { status: 0, stdout: '', stderr: '' };
+    },
+  };
+  return node;
+}
+
+describe('the variant of iptables', () => {
+  const some = { stdout: saved(OTHER) };
+  const more = { stdout: saved(OTHER, OTHER, OTHER) };
+  const hinted = { stdout: '*mangle\n:KUBE-KUBELET-CANARY - [0:0]\nCOMMIT\n' };
+  const none = {};
+  const broken = { status: 1 };
+  const installed = (nft: Partial<CommandResult>, legacy: Partial<CommandResult>): CommandRunner =>
+    scripted({
+      'iptables-nft-save': nft,
+      'ip6tables-nft-save': nft === broken ? broken : none,
+      'iptables-legacy-save': legacy,
+      'ip6tables-legacy-save': none,
+    });
+
+  test.each([
+    ['nft', 'the one with more rules', more, some],
+    ['legacy', 'the one with more rules', some, more],
+    ['nft', "the one with a kubelet's hint", hinted, more],
+    ['legacy', "the one with a kubelet's hint", more, hinted],
+    ['system', 'what plain iptables is, when nothing is there', none, none],
+    ['legacy', 'the one that works, when the kernel has no nf_tables', broken, none],
+    ['nft', 'the one that works, when the kernel has no ip_tables', more, broken],
+  ] as const)('is %s: %s', async (variant, _reason, nft, legacy) => {
+    expect((await detectVariant(installed(nft, legacy))).variant).toBe(variant);
+  });
+
+  test.each([
+    ['killed', { status: -1 }],
+    ['short of memory', { status: 1, stderr: 'iptables-nft-save: Cannot allocate memory' }],
+  ])('is not decided by a program that was %s', async (_what, failure) => {
+    await expect(detectVariant(installed(failure, some))).rejects.toMatchObject({ code: 'IPTABLES' });
+  });
+
+  test('is not changed by a lock that is held', async () => {
+    const runner = scripted({
+      'iptables-nft-save': {},
+      'iptables-legacy-save': {},
+      'iptables-save': { stdout: 'iptables-save v1.8.9 (nf_tables)' },
+      'iptables-restore': { status: 4, stderr: 'Another app is currently holding the xtables lock.' },
+      'iptables-legacy-restore': {},
+    });
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined);
+    await expect(iptables.ensure(RULES)).rejects.toMatchObject({ code: 'LOCKED' });
+    expect(await iptables.variant()).toBe('system');
+    expect(runner.started).not.toContainEqual(expect.stringContaining('legacy-restore'));
+  });
+
+  test('is found out again after a program that failed to start', async () => {
+    const node = legacyNode('');
+    let failures = 1;
+    const iptables = new Iptables(
+      {
+        run: async (program, args, options) => {
+          if (failures-- > 0) throw new KernelError(program, 'TIMEOUT', `${program} did not end`);
+          return await node.run(program, args, options);
+        },
+      },
+      new QuietLog(),
+      () => undefined,
+    );
+    await expect(Promise.all([iptables.variant(), iptables.variant()])).rejects.toMatchObject({ code: 'TIMEOUT' });
+    expect(await iptables.variant()).toBe('legacy');
+  });
+
+  test('is what plain iptables is, when only that is installed', async () => {
+    const detection = { variant: 'system', saved: new Map(), usable: new Set() };
+    expect(await detectVariant(scripted({ 'iptables-save': some }))).toEqual(detection);
+  });
+});
+
+describe('what needs no program', () => {
+  const NFT = '/usr/sbin/xtables-nft-multi';
+  const LEGACY = '/usr/sbin/xtables-legacy-multi';
+  const all = {
+    stdout: ['mangle', 'nat', 'filter']
+      .map((table) => `*${table}\n:OTHER - [0:0]\n-A OTHER -j DROP\nCOMMIT\n`)
+      .join(''),
+  };
+  const programs = (nft: Partial<CommandResult>, legacy: Partial<CommandResult>) =>
+    scripted({
+      'iptables-nft-save': nft,
+      'ip6tables-nft-save': nft,
+      'iptables-legacy-save': legacy,
+      'ip6tables-legacy-save': legacy,
+      'iptables-restore': {},
+      'iptables-nft-restore': {},
+      'iptables-legacy-restore': {},
+    });
+  interface Tables {
+    readonly nft?: boolean;
+    readonly legacy?: boolean;
+  }
+  const facts = (tables: Tables, plain = NFT): IptablesFacts => ({
+    program: (name) => (name.includes('legacy') ? LEGACY : plain),
+    hasTables: async (variant) => Promise.resolve(tables[variant]),
+  });
+  const started = async (runner: ReturnType<typeof scripted>, known: IptablesFacts): Promise<readonly string[]> => {
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined, undefined, known);
+    await iptables.probe(4);
+    return runner.started;
+  };
+  const NFT_SAVES = ['iptables-nft-save', 'ip6tables-nft-save'];
+  const LEGACY_SAVES = ['iptables-legacy-save', 'ip6tables-legacy-save'];
+  const test4 = (program: string): string => `${program} --noflush --test --wait=3`;
+
+  test('a variant that has no tables', async () => {
+    expect(await started(programs(all, {}), facts({ legacy: false }))).toEqual(NFT_SAVES);
+    // Where that is not known, or there are some, it is asked.
+    expect(await started(programs(all, {}), facts({}))).toEqual([...NFT_SAVES, ...LEGACY_SAVES]);
+    expect(await started(programs(all, {}), facts({ nft: true, legacy: true }))).toEqual([
+      ...NFT_SAVES,
+      ...LEGACY_SAVES,
+    ]);
+    expect(await started(programs({}, all), facts({ nft: false }))).toEqual(LEGACY_SAVES);
+  });
+
+  test('a trial on a node without rules, where plain iptables is what has answered', async () => {
+    expect(await started(programs({}, {}), facts({ legacy: false }))).toEqual(NFT_SAVES);
+    expect(await started(programs({}, {}), facts({ nft: false, legacy: false }))).toEqual([]);
+    expect(await started(programs({}, {}), facts({ nft: false, legacy: false }, LEGACY))).toEqual([
+      test4('iptables-restore'),
+    ]);
+  });
+
+  test('a trial of iptables-legacy, where all tables were seen', async () => {
+    const broken = { status: 1 };
+    expect(await started(programs(broken, all), facts({ legacy: true }))).toEqual([...NFT_SAVES, ...LEGACY_SAVES]);
+    const some = { stdout: '*nat\n:OTHER - [0:0]\n-A OTHER -j DROP\nCOMMIT\n' };
+    expect(await started(programs(broken, some), facts({ legacy: true }))).toEqual([
+      ...NFT_SAVES,
+      ...LEGACY_SAVES,
+      test4('iptables-legacy-restore'),
+    ]);
+  });
+
+  test('but a family that did not answer is tried, in its own words', async () => {
+    const runner = programs(all, {});
+    const run = runner.run.bind(runner);
+    runner.run = async (program, args, options) =>
+      program === 'iptables-nft-save' || program === 'iptables-nft-restore'
+        ? { status: 4, stdout: '', stderr: 'Could not fetch rule set generation id' }
+        : await run(program, args, options);
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined, undefined, facts({ legacy: false }));
+    await expect(iptables.probe(4)).rejects.toMatchObject({ message: expect.stringContaining('generation id') });
+    await expect(iptables.probe(6)).resolves.toBe('nft');
+  });
+
+  test('but iptables-legacy that is not installed is no variant', async () => {
+    const nowhere: IptablesFacts = { program: () => undefined, hasTables: async () => Promise.resolve(false) };
+    const runner = scripted({ 'iptables-nft-save': {}, 'ip6tables-nft-save': {} });
+    expect(await detectVariant(runner, nowhere)).toMatchObject({ variant: 'nft' });
+  });
+});
+
+describe('rules in force', () => {
+  test('cost one iptables-save to check', async () => {
+    const runner = scripted({ 'iptables-save': { stdout: saved(FIREWALL, FORWARD, ACCEPT) } });
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined);
+    await iptables.variant();
+    runner.started.length = 0;
+    expect(await iptables.ensure(RULES)).toEqual({ changed: false });
+    expect(runner.started).toEqual(['iptables-save']);
+  });
+
+  test('cost one iptables-restore on a node without rules, and are read back by the next check', async () => {
+    const node = legacyNode('');
+    const iptables = new Iptables(node, new QuietLog(), () => undefined);
+    await iptables.variant();
+    node.started.length = 0;
+    expect(await iptables.ensure(RULES)).toEqual({ changed: true });
+    expect(node.started).toEqual(['iptables-legacy-restore --noflush --wait=20']);
+    node.started.length = 0;
+    expect(await iptables.ensure(RULES)).toEqual({ changed: false });
+    expect(node.started).toEqual(['iptables-legacy-save']);
+  });
+
+  test('cost one iptables-restore on a node with the rules of others, too', async () => {
+    const node = legacyNode(saved(OTHER).replace('-A KUBE-FIREWALL -j DROP\n', ''));
+    const iptables = new Iptables(node, new QuietLog(), () => undefined);
+    await iptables.variant();
+    node.started.length = 0;
+    expect(await iptables.ensure(RULES)).toEqual({ changed: true });
+    expect(node.started).toEqual(['iptables-legacy-restore --noflush --wait=20']);
+    expect(node.restored).toEqual([expect.stringContaining('-A KUBE-FIREWALL -j DROP\n')]);
+  });
+
+  test('cost one iptables-save when they are adopted: what was seen before proves nothing', async () => {
+    const node = legacyNode(saved(FIREWALL, FORWARD, ACCEPT));
+    const iptables = new Iptables(node, new QuietLog(), () => undefined);
+    await iptables.variant();
+    node.started.length = 0;
+    expect(await iptables.ensure(RULES)).toEqual({ changed: false });
+    expect(node.started).toEqual(['iptables-legacy-save']);
+  });
+
+  test('are added by one iptables-restore, but never over other rules in our chains', async () => {
+    const fresh = legacyNode('');
+    const adding = new Iptables(fresh, new QuietLog(), () => undefined);
+    await adding.variant();
+    fresh.started.length = 0;
+    expect(await adding.add(RULES)).toBe(true);
+    expect(fresh.started).toEqual(['iptables-legacy-restore --noflush --wait=20']);
+
+    const taken = legacyNode(saved(FIREWALL).replace('-j DROP', '-j ACCEPT'));
+    expect(await new Iptables(taken, new QuietLog(), () => undefined).add(RULES)).toBe(false);
+    expect(taken.restored).toEqual([]);
+  });
+
+  test('are read again where others have changed what was seen', async () => {
+    const node = legacyNode(saved(FORWARD, ACCEPT));
+    const iptables = new Iptables(node, new QuietLog(), () => undefined);
+    await iptables.variant();
+    node.started.length = 0;
+    node.tables = saved(FIREWALL, ACCEPT);
+    node.refuses = `${FORWARD.replace('-A', '-D')}\n`;
+    expect(await iptables.ensure(RULES)).toEqual({ changed: true });
+    expect(node.started.map((line) => line.split(' ')[0])).toEqual([
+      'iptables-legacy-restore',
+      'iptables-legacy-save',
+      'iptables-legacy-restore',
+    ]);
+    expect(node.restored).toEqual([expect.stringContaining(FIREWALL.replace('-A', '-D'))]);
+  });
+
+  test('are moved back twice from behind the rule of another program, and left before it then', async () => {
+    const node = legacyNode(saved(FIREWALL, FORWARD, ACCEPT));
+    const log = new RecordingLog();
+    const iptables = new Iptables(node, log, () => undefined);
+    const changed: boolean[] = [];
+    for (let check = 0; check < 5; check++) {
+      node.tables = saved(FIREWALL, FORWARD, ACCEPT, OTHER_INPUT);
+      changed.push((await iptables.ensure(RULES)).changed);
+    }
+    expect(changed).toEqual([true, true, false, false, false]);
+    expect(log.messages('warn')).toEqual([
+      expect.stringMatching(
+        /^another program keeps changing the place of our jumps in chain INPUT of table filter, IPv4/,
+      ),
+    ]);
+    // What does not work is put right all the same.
+    node.tables = saved(FIREWALL, FORWARD, OTHER_INPUT);
+    expect(await iptables.ensure(RULES)).toEqual({ changed: true });
+  });
+
+  describe('on a kernel without table mangle', () => {
+    const MANGLE: RuleSet = {
+      ...RULES,
+      chains: [{ table: 'mangle', name: 'KUBE-EXTRA', rules: [['-j', 'DROP']] }, ...RULES.chains],
+      optionalTables: { mangle: 'the extra is not done' },
+    };
+    const withoutMangle = (listed: Partial<CommandResult>) => {
+      const node = legacyNode('');
+      const run = node.run.bind(node);
+      node.run = async (program, args, options) => {
+        if (program === 'iptables-legacy') return { status: 3, stdout: '', stderr: '', ...listed };
+        const result = await run(program, args, options);
+        if (options?.stdin?.includes('*mangle') !== true) return result;
+        node.restored.pop();
+        node.tables = '';
+        return { status: 2, stdout: '', stderr: "iptables-restore: unable to initialize table 'mangle'" };
+      };
+      return node;
+    };
+
+    test('are in force but for those of that table, which is told once', async () => {
+      const node = withoutMangle({ stderr: "can't initialize iptables table `mangle': Table does not exist" });
+      const log = new RecordingLog();
+      const iptables = new Iptables(node, log, () => undefined);
+      expect(await iptables.ensure(MANGLE)).toEqual({ changed: true });
+      expect(node.restored).toEqual([expect.stringMatching(/^\*filter\n/)]);
+      expect(await iptables.ensure(MANGLE)).toEqual({ changed: false });
+      expect(log.messages('warn')).toEqual([
+        expect.stringMatching(
+          /^IPv4: .* no iptables table mangle .* so the extra is not done; load the module iptable_mangle/,
+        ),
+      ]);
+    });
+
+    test('but not for a reason that passes', async () => {
+      const node = withoutMangle({ stderr: "can't initialize iptables table `mangle': Memory allocation problem" });
+      const iptables = new Iptables(node, new QuietLog(), () => undefined);
+      await expect(iptables.ensure(MANGLE)).rejects.toMatchObject({ code: 'IPTABLES' });
+      expect(node.restored).toEqual([]);
+    });
+  });
+
+  test('are read, written and read back by one operation at a time', async () => {
+    const node = legacyNode(saved(FIREWALL, FORWARD, ACCEPT));
+    const iptables = new Iptables(node, new QuietLog(), () => undefined);
+    node.tables = '';
+    await iptables.ensure(RULES);
+    node.tables = '';
+    node.started.length = 0;
+    const programs = ['iptables-legacy-save', 'iptables-legacy-restore', 'iptables-legacy-save'];
+    await Promise.all([iptables.ensure(RULES), iptables.ensure(RULES)]);
+    expect(node.started.map((line) => line.split(' ')[0])).toEqual([...programs, 'iptables-legacy-save']);
+  });
+
+  test('may be spelled otherwise by iptables-save, but not name another set or target', async () => {
+    const matching = (set: string): string[] => ['-m', 'set', '--match-set', set, 'dst', '-j', 'ACCEPT'];
+    const rules: RuleSet = {
+      family: 4,
+      chains: [{ table: 'filter', name: 'KUBE-FORWARD', rules: [matching('ONE')] }],
+      jumps: [],
+    };
+    const line = `-A KUBE-FORWARD ${matching('ONE').join(' ')}`;
+    const rewritten = async (change: (text: string) => string): Promise<boolean> => {
+      const tables = `*filter\n:KUBE-FORWARD - [0:0]\n${change(line)}\nCOMMIT\n`;
+      const runner = scripted({ 'iptables-save': { stdout: tables }, 'iptables-restore': {} });
+      const iptables = new Iptables(runner, new QuietLog(), () => undefined);
+      await iptables.ensure(rules);
+      // The second write is read back, and what it finds is learned.
+      await iptables.ensure(rules).catch(() => undefined);
+      runner.started.length = 0;
+      return await iptables.ensure(rules).then(
+        ({ changed }) => changed,
+        () => true,
+      );
+    };
+    expect(await rewritten((text) => text)).toBe(false);
+    expect(await rewritten((text) => text.replace('-j', '--return-nomatch -j'))).toBe(false);
+    expect(await rewritten((text) => text.replace('ONE', 'TWO'))).toBe(true);
+    expect(await rewritten((text) => text.replace('ACCEPT', 'DROP'))).toBe(true);
+    expect(await rewritten((text) => text.replace('-m', '-s 192.0.2.1/32 -m'))).toBe(true);
+  });
+
+  test('are an error when they do not stay', async () => {
+    const runner = scripted({ 'iptables-save': { stdout: saved() }, 'iptables-restore': {} });
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined);
+    expect(await iptables.ensure(RULES)).toEqual({ changed: true });
+    await expect(iptables.ensure(RULES)).rejects.toMatchObject({ code: 'NOT_IN_FORCE' });
+  });
+
+  test('are written by the other variant where plain iptables does not work, from then on', async () => {
+    const tables = { legacy: '' };
+    const runner = scripted({
+      'iptables-nft-save': {},
+      'iptables-legacy-save': {},
+      'iptables-save': { stdout: 'iptables-save v1.8.9 (nf_tables)' },
+      'iptables-restore': { status: 4, stderr: 'line 2: TABLE_ADD failed (Operation not supported): table mangle' },
+      'iptables-legacy-restore': {},
+    });
+    const run = runner.run.bind(runner);
+    runner.run = async (program, args, options) => {
+      if (program === 'iptables-legacy-restore') tables.legacy = saved(FIREWALL, FORWARD, ACCEPT);
+      const result = await run(program, args, options);
+      return program === 'iptables-legacy-save' ? { ...result, stdout: tables.legacy } : result;
+    };
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined);
+    expect(await iptables.ensure(RULES)).toEqual({ changed: true });
+    runner.started.length = 0;
+    expect(await iptables.ensure(RULES)).toEqual({ changed: false });
+    expect(runner.started).toEqual(['iptables-legacy-save']);
+  });
+
+  test('are an error in the words of plain iptables when neither variant works', async () => {
+    const runner = scripted({
+      'iptables-nft-save': {},
+      'iptables-legacy-save': {},
+      'iptables-save': { stdout: 'iptables-save v1.8.9 (nf_tables)' },
+      'iptables-restore': { status: 4, stderr: 'TABLE_ADD failed' },
+      'iptables-legacy-restore': { status: 3, stderr: 'cannot initialize' },
+    });
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined);
+    await expect(iptables.ensure(RULES)).rejects.toMatchObject({
+      message: expect.stringContaining('TABLE_ADD failed'),
+    });
+    expect(await iptables.variant()).toBe('system');
+  });
+
+  test("are an error with the program's words when it fails", async () => {
+    const stderr = 'iptables-restore: Permission denied (you must be root)';
+    const runner = scripted({ 'iptables-save': {}, 'iptables-restore': { status: 4, stderr } });
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined);
+    await expect(iptables.ensure(RULES)).rejects.toMatchObject({
+      code: 'EPERM',
+      message: expect.stringContaining('must be root'),
+    });
+  });
+});

@@ -1,0 +1,115 @@
+import { describe, expect, test } from '@jest/globals';
+import type { CommandResult, CommandRunner } from '../../../../src/kernel/command-runner.ts';
+import { KernelError } from '../../../../src/kernel/kernel-error.ts';
+import { Leftovers, describeLeftover } from '../../../../src/kernel/iptables/leftovers.ts';
+import { IPTABLES_MODE } from '../../../support/iptables-mode.ts';
+
+const REMOVAL = `*mangle
+:KUBE-PROXY-CANARY - [0:0]
+-X KUBE-PROXY-CANARY
+COMMIT
+*filter
+:KUBE-EXTERNAL-SERVICES - [0:0]
+:KUBE-NODEPORTS - [0:0]
+:KUBE-PROXY-CANARY - [0:0]
+:KUBE-SERVICES - [0:0]
+-D INPUT -m conntrack --ctstate NEW -m comment --comment "kubernetes load balancer firewall" -j KUBE-PROXY-FIREWALL
+-D INPUT -m comment --comment "kubernetes health check service ports" -j KUBE-NODEPORTS
+-D INPUT -m conntrack --ctstate NEW -m comment --comment "kubernetes externally-visible service portals" -j KUBE-EXTERNAL-SERVICES
+-D FORWARD -m conntrack --ctstate NEW -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-X KUBE-EXTERNAL-SERVICES
+-X KUBE-NODEPORTS
+-X KUBE-PROXY-CANARY
+-X KUBE-SERVICES
+COMMIT
+*nat
+:KUBE-EXT-ABCDEFGHIJKLMNOP - [0:0]
+:KUBE-NODEPORTS - [0:0]
+:KUBE-SEP-ABCDEFGHIJKLMNOP - [0:0]
+:KUBE-SVC-ABCDEFGHIJKLMNOP - [0:0]
+-D KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-ABCDEFGHIJKLMNOP
+-D KUBE-SERVICES -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS
+-X KUBE-EXT-ABCDEFGHIJKLMNOP
+-X KUBE-NODEPORTS
+-X KUBE-SEP-ABCDEFGHIJKLMNOP
+-X KUBE-SVC-ABCDEFGHIJKLMNOP
+COMMIT
+`;
+
+/** Programs by their command line; what is not there is not installed. */
+class FakeRunner implements CommandRunner {
+  readonly ran: { readonly line: string; readonly stdin: string | undefined }[] = [];
+  readonly #programs: Readonly<Record<string, Partial<CommandResult>>>;
+
+  constructor(programs: Readonly<Record<string, Partial<CommandResult>>>) {
+    this.#programs = programs;
+  }
+
+  async run(
+    program: string,
+    args: readonly string[],
+    options: { readonly stdin?: string } = {},
+  ): Promise<CommandResult> {
+    const line = [program, ...args].join(' ');
+    this.ran.push({ line, stdin: options.stdin });
+    const found = this.#programs[line];
+    if (found === undefined) throw new KernelError(program, 'MISSING_COMMAND', `${program} is not installed`);
+    return await Promise.resolve({ status: 0, stdout: '', stderr: '', ...found });
+  }
+}
+
+const EMPTY = { 'iptables-save': {}, 'ip6tables-save': {} };
+const BOTH = {
+  'iptables-nft-save': {},
+  'ip6tables-nft-save': {},
+  'iptables-legacy-save': { stdout: IPTABLES_MODE },
+  'ip6tables-legacy-save': {},
+};
+
+describe('leftovers of other modes', () => {
+  test('none, and no nft: nothing, quietly', async () => {
+    expect(await new Leftovers(new FakeRunner(EMPTY)).find()).toEqual([]);
+  });
+
+  test('nft that the kernel does not know: nothing', async () => {
+    const runner = new FakeRunner({ ...EMPTY, 'nft list tables': { status: 1, stderr: 'Operation not supported' } });
+    expect(await new Leftovers(runner).find()).toEqual([]);
+  });
+
+  test('nft that was killed says nothing of what is left', async () => {
+    const runner = new FakeRunner({ ...EMPTY, 'nft list tables': { status: -1 } });
+    await expect(new Leftovers(runner).find()).rejects.toThrow('nft failed with status -1');
+  });
+
+  test('of iptables mode: every chain but the kubelet’s, ours and those of others, in the variant where they are', async () => {
+    const [found, ...more] = await new Leftovers(new FakeRunner(BOTH)).find();
+    expect(more).toEqual([]);
+    expect(found).toMatchObject({ kind: 'chains', family: 4, variant: 'legacy', script: REMOVAL });
+    expect(describeLeftover(found!)).toBe(
+      '9 chains in iptables-legacy-save (mangle/KUBE-PROXY-CANARY, filter/KUBE-EXTERNAL-SERVICES, filter/KUBE-NODEPORTS, ' +
+        'filter/KUBE-PROXY-CANARY, filter/KUBE-SERVICES, ...)',
+    );
+  });
+
+  test('they are removed by one iptables-restore of that variant', async () => {
+    const runner = new FakeRunner({ ...BOTH, 'iptables-legacy-restore --noflush --wait=20': {} });
+    const leftovers = new Leftovers(runner);
+    for (const found of await leftovers.find()) await leftovers.remove(found);
+    expect(runner.ran.at(-1)).toEqual({ line: 'iptables-legacy-restore --noflush --wait=20', stdin: REMOVAL });
+  });
+
+  test('of nftables mode: its tables, and no table of others', async () => {
+    const stdout = 'table inet filter\ntable ip kube-proxy\ntable ip kube-proxy-other\ntable ip6 kube-proxy\n';
+    const runner = new FakeRunner({
+      ...EMPTY,
+      'nft list tables': { stdout },
+      'nft delete table ip kube-proxy': {},
+      'nft delete table ip6 kube-proxy': { status: 1, stderr: 'Operation not permitted\n' },
+    });
+    const leftovers = new Leftovers(runner);
+    const found = await leftovers.find();
+    expect(found.map(describeLeftover)).toEqual(['nftables table ip kube-proxy', 'nftables table ip6 kube-proxy']);
+    await leftovers.remove(found[0]!);
+    await expect(leftovers.remove(found[1]!)).rejects.toThrow('nft failed with status 1: Operation not permitted');
+  });
+});

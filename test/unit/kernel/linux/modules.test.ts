@@ -1,0 +1,40 @@
+import { describe, expect, test } from '@jest/globals';
+import { KernelError } from '../../../../src/kernel/kernel-error.ts';
+import { loadModules } from '../../../../src/kernel/linux/modules.ts';
+
+describe('the module ip_vs', () => {
+  const there = (): boolean => true;
+  const away = (): boolean => false;
+
+  test('is not loaded where it is there: no process is started', async () => {
+    const runner = { run: () => Promise.reject(new Error('started')) };
+    await expect(loadModules({ runner, exists: there })).resolves.toBeUndefined();
+  });
+
+  test('is loaded where it is not', async () => {
+    const started: string[] = [];
+    let loaded = false;
+    const run = async (program: string, args: readonly string[]) => {
+      started.push([program, ...args].join(' '));
+      loaded = true;
+      return await Promise.resolve({ status: 0, stdout: '', stderr: '' });
+    };
+    await loadModules({ runner: { run }, exists: () => loaded });
+    expect(started).toEqual(['modprobe -- ip_vs']);
+  });
+
+  test.each([
+    ['modprobe fails', async () => Promise.resolve({ status: 1, stdout: '', stderr: 'FATAL: not found' }), 'FATAL'],
+    ['it changes nothing', async () => Promise.resolve({ status: 0, stdout: '', stderr: '' }), '/proc/net/ip_vs'],
+    [
+      'there is no modprobe',
+      async () => Promise.reject(new KernelError('modprobe', 'MISSING_COMMAND', 'modprobe is not installed')),
+      'not installed',
+    ],
+  ])('is an error that says what to do when %s', async (_case, run, words) => {
+    await expect(loadModules({ runner: { run }, exists: away })).rejects.toMatchObject({
+      code: 'MISSING_MODULE',
+      message: expect.stringMatching(new RegExp(`${words}.*modprobe ip_vs`, 's')),
+    });
+  });
+});

@@ -1,0 +1,44 @@
+import { describe, expect, test } from '@jest/globals';
+import { Sysctl, type SysctlFiles } from '../../../../src/kernel/linux/sysctl.ts';
+
+function files(content: Map<string, string>, refuse?: string): SysctlFiles {
+  return {
+    read: async (path) => Promise.resolve(content.get(path)),
+    write: async (path, value) => {
+      if (refuse !== undefined) throw Object.assign(new Error('refused'), { code: refuse });
+      content.set(path, value);
+      await Promise.resolve();
+    },
+  };
+}
+
+describe('sysctls', () => {
+  const path = '/proc/sys/net/ipv4/ip_forward';
+
+  test('are written only on a difference', async () => {
+    const content = new Map([[path, '0\n']]);
+    const sysctl = new Sysctl(files(content));
+    expect(await sysctl.set('net/ipv4/ip_forward', '0')).toEqual({ changed: false, before: '0' });
+    expect(content.get(path)).toBe('0\n');
+    expect(await sysctl.set('net/ipv4/ip_forward', '1')).toEqual({ changed: true, before: '0' });
+    expect(content.get(path)).toBe('1');
+  });
+
+  test('of several numbers compare by their words', async () => {
+    const sysctl = new Sysctl(files(new Map([['/proc/sys/net/ipv4/ip_local_port_range', '32768\t60999\n']])));
+    expect(await sysctl.set('net/ipv4/ip_local_port_range', '32768 60999')).toMatchObject({ changed: false });
+  });
+
+  test('that cannot be written are an error that says key, wanted and found', async () => {
+    const sysctl = new Sysctl(files(new Map([[path, '0\n']]), 'EROFS'));
+    await expect(sysctl.set('net/ipv4/ip_forward', '1')).rejects.toMatchObject({
+      code: 'EROFS',
+      message: expect.stringMatching(/net\/ipv4\/ip_forward.*set to 1.*it is 0/),
+    });
+  });
+
+  test('of interfaces with a dot in their name can be said', async () => {
+    const content = new Map([['/proc/sys/net/ipv4/conf/eth0.100/rp_filter', '2\n']]);
+    expect(await new Sysctl(files(content)).get('net/ipv4/conf/eth0.100/rp_filter')).toBe('2');
+  });
+});

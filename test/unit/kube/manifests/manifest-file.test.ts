@@ -1,0 +1,130 @@
+import { describe, expect, test } from '@jest/globals';
+import { Interner } from '../../../../src/kube/objects/interner.ts';
+import { readManifests } from '../../../../src/kube/manifests/manifest-file.ts';
+import type { ManifestFile } from '../../../../src/kube/manifests/manifest-file.ts';
+
+function read(text: string): ManifestFile {
+  return readManifests(text, 'node-1', new Interner());
+}
+
+function good(text: string): Extract<ManifestFile, { ok: true }> {
+  const file = read(text);
+  if (!file.ok) throw new Error(file.message);
+  return file;
+}
+
+describe('readManifests', () => {
+  test('fills in what the API server would derive from the clusterIP', () => {
+    const { objects } = good(`
+apiVersion: v1
+kind: Service
+metadata: { name: a }
+spec: { clusterIPs: [10.96.0.1, "fd00::1"], ports: [{ port: 80 }] }
+`);
+    expect(objects).toMatchObject([
+      {
+        kind: 'service',
+        object: {
+          meta: { namespace: 'default', name: 'a' },
+          type: 'ClusterIP',
+          clusterIP: '10.96.0.1',
+          clusterIPs: ['10.96.0.1', 'fd00::1'],
+          ipFamilies: ['IPv4', 'IPv6'],
+        },
+      },
+    ]);
+  });
+
+  test('derives no ipFamilies if one address is invalid', () => {
+    const { objects } = good(`
+apiVersion: v1
+kind: Service
+metadata: { name: a }
+spec: { clusterIPs: [rubbish, "fd00::1"], ports: [{ port: 80 }] }
+`);
+    expect(objects).toMatchObject([{ object: { clusterIPs: ['rubbish', 'fd00::1'], ipFamilies: [] } }]);
+  });
+
+  test('a Service without clusterIP is skipped with a warning', () => {
+    const { objects, warnings } = good('{apiVersion: v1, kind: Service, metadata: {name: a, namespace: shop}}');
+    expect(objects).toEqual([]);
+    expect(warnings).toEqual([
+      'Service shop/a skipped: it has no spec.clusterIP; set one in the manifest, because nothing allocates it',
+    ]);
+  });
+
+  test('the selectors of the watches apply', () => {
+    const { objects, warnings, ignored } = good(`
+{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {clusterIP: None}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: b, labels: {service.kubernetes.io/service-proxy-name: x}}, spec: {clusterIP: 10.96.0.1}}
+---
+{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: c, labels: {service.kubernetes.io/headless: ""}}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: d, labels: {service.kubernetes.io/headless: ""}}, spec: {clusterIP: 10.96.0.2}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: node-2}}
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: e}}
+---
+{apiVersion: discovery.k8s.io/v1beta1, kind: EndpointSlice, metadata: {name: f}}
+---
+`);
+    expect(objects).toEqual([]);
+    expect(warnings).toEqual([]);
+    expect(ignored).toHaveLength(7);
+  });
+
+  test('lists of the API, whose items do not repeat their kind', () => {
+    const { objects } = good(`
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSliceList
+items:
+- metadata: { name: a-1 }
+  addressType: IPv4
+  ports: [{ port: 80 }]
+- 7
+`);
+    expect(objects).toMatchObject([
+      {
+        kind: 'endpoint-slice',
+        object: { meta: { namespace: 'default', name: 'a-1' }, ports: [{ name: '', port: 80 }] },
+      },
+    ]);
+  });
+
+  test('documents that are not objects or have no kind are skipped with a warning', () => {
+    expect(good('just text\n---\n[1]\n---\n{kind: Service}\n---\n{apiVersion: v1, kind: Service}').warnings).toEqual([
+      'a document skipped: it is not an object with apiVersion, kind and metadata',
+      'a document skipped: it is not an object with apiVersion, kind and metadata',
+      'an object skipped: it has no apiVersion or kind',
+      'the Service has no metadata.name',
+    ]);
+  });
+
+  test.each([
+    ['a tab as indentation', 'kind: Service\nmetadata:\n\tname: a\n', 3],
+    ['a key twice', 'kind: Service\nkind: Node\n', 2],
+    ['half a JSON file', '{"kind": "Service",\n "metadata": {"name": "a"', 2],
+    ['an alias without an anchor', 'kind: Service\n---\nmetadata: *none\n', 3],
+    ['an error in the second document', 'a: 1\n---\nb: [\n', 4],
+  ])('%s is an error with line and column', (_name, text, line) => {
+    expect(read(text)).toMatchObject({ ok: false, line });
+  });
+
+  test('too many aliases are refused', () => {
+    const lines = ['a0: &a0 [x, x, x, x, x, x, x, x, x, x]'];
+    for (let i = 1; i < 9; i++)
+      lines.push(
+        `a${i}: &a${i} [${Array(10)
+          .fill(`*a${i - 1}`)
+          .join(', ')}]`,
+      );
+    expect(read(lines.join('\n'))).toMatchObject({ ok: false });
+  });
+
+  test('an empty file has no objects', () => {
+    expect(good('')).toEqual({ ok: true, objects: [], warnings: [], ignored: [] });
+    expect(good('# only a comment\n---\n').objects).toEqual([]);
+  });
+});

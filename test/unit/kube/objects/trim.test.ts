@@ -1,0 +1,235 @@
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { Interner } from '../../../../src/kube/objects/interner.ts';
+import { trimEndpointSlice } from '../../../../src/kube/objects/trim-endpoint-slice.ts';
+import { trimNode } from '../../../../src/kube/objects/trim-node.ts';
+import { trimService } from '../../../../src/kube/objects/trim-service.ts';
+
+const interner = new Interner();
+const NO_META = { resourceVersion: '', labels: {}, annotations: {} };
+
+describe('trimService', () => {
+  test('keeps only the fields that a proxy reads', () => {
+    const { object } = trimService(
+      {
+        metadata: {
+          name: 'web',
+          namespace: 'shop',
+          uid: 'u1',
+          resourceVersion: '7',
+          creationTimestamp: '2026-01-01T00:00:00Z',
+          deletionTimestamp: '2026-01-02T00:00:00Z',
+          labels: { app: 'web', 'service.kubernetes.io/headless': '' },
+          annotations: { note: 'x' },
+          managedFields: [{ manager: 'kubectl' }],
+        },
+        spec: {
+          type: 'LoadBalancer',
+          clusterIP: '10.96.0.1',
+          clusterIPs: ['10.96.0.1', 'fd00::1'],
+          ipFamilies: ['IPv4', 'IPv6'],
+          externalIPs: ['192.0.2.1'],
+          ports: [{ name: 'http', protocol: 'UDP', port: 80, targetPort: 'web', nodePort: 30080 }],
+          sessionAffinity: 'ClientIP',
+          sessionAffinityConfig: { clientIP: { timeoutSeconds: 60 } },
+          internalTrafficPolicy: 'Local',
+          externalTrafficPolicy: 'Local',
+          healthCheckNodePort: 31000,
+          loadBalancerSourceRanges: ['198.51.100.0/24'],
+          selector: { app: 'web' },
+        },
+        status: { loadBalancer: { ingress: [{ ip: '203.0.113.1', ipMode: 'Proxy' }, { hostname: 'lb' }, {}] } },
+      },
+      interner,
+    );
+    expect(object).toEqual({
+      meta: {
+        namespace: 'shop',
+        name: 'web',
+        resourceVersion: '7',
+        deletionTimestamp: '2026-01-02T00:00:00Z',
+        labels: { 'service.kubernetes.io/headless': '' },
+        annotations: {},
+      },
+      creationTimestamp: '2026-01-01T00:00:00Z',
+      type: 'LoadBalancer',
+      clusterIP: '10.96.0.1',
+      clusterIPs: ['10.96.0.1', 'fd00::1'],
+      ipFamilies: ['IPv4', 'IPv6'],
+      externalIPs: ['192.0.2.1'],
+      ports: [{ name: 'http', protocol: 'UDP', port: 80, nodePort: 30080 }],
+      sessionAffinity: 'ClientIP',
+      affinityTimeoutSeconds: 60,
+      internalTrafficPolicy: 'Local',
+      externalTrafficPolicy: 'Local',
+      healthCheckNodePort: 31000,
+      loadBalancerSourceRanges: ['198.51.100.0/24'],
+      loadBalancerIngress: [{ ip: '203.0.113.1', ipMode: 'Proxy' }, { hostname: 'lb' }],
+    });
+  });
+
+  test('fills in defaults of the API server', () => {
+    const { object } = trimService(
+      { metadata: { name: 'a' }, spec: { clusterIP: '10.96.0.1', ports: [{ port: 80 }], sessionAffinity: 'ClientIP' } },
+      interner,
+    );
+    expect(object).toMatchObject({
+      type: 'ClusterIP',
+      affinityTimeoutSeconds: 10_800,
+      internalTrafficPolicy: 'Cluster',
+      externalTrafficPolicy: 'Cluster',
+      ports: [{ name: '', protocol: 'TCP', port: 80, nodePort: 0 }],
+    });
+  });
+
+  test('a field of the wrong type is dropped, the others stay', () => {
+    const { object } = trimService(
+      {
+        metadata: { name: 'a', namespace: 7, labels: [], annotations: 'x' },
+        spec: {
+          clusterIP: 10,
+          clusterIPs: null,
+          ipFamilies: ['IPv4', 6],
+          externalIPs: { a: 1 },
+          ports: [null, 'x', { port: '80' }, { port: 80.5 }, { port: 80, name: 3, protocol: [], nodePort: 'x' }],
+        },
+        status: { loadBalancer: { ingress: 'none' } },
+      },
+      interner,
+    );
+    expect(object).toMatchObject({
+      meta: { namespace: '', name: 'a', ...NO_META },
+      clusterIP: '',
+      clusterIPs: [],
+      ipFamilies: ['IPv4'],
+      externalIPs: [],
+      ports: [
+        { name: '', protocol: 'TCP', port: 0, nodePort: 0 },
+        { name: '', protocol: 'TCP', port: 0, nodePort: 0 },
+        { name: '', protocol: 'TCP', port: 80, nodePort: 0 },
+      ],
+      loadBalancerIngress: [],
+    });
+  });
+});
+
+describe('trimEndpointSlice', () => {
+  test('gives nil conditions their meaning in the API, and distinguishes nil and ""', () => {
+    const nil = { ready: true, serving: true, terminating: false };
+    const { object } = trimEndpointSlice(
+      {
+        metadata: {
+          name: 'web-1',
+          namespace: 'shop',
+          labels: { 'kubernetes.io/service-name': 'web', app: 'web' },
+          annotations: { 'endpoints.kubernetes.io/last-change-trigger-time': '2026-01-01T00:00:00Z', x: 'y' },
+        },
+        addressType: 'IPv4',
+        endpoints: [
+          {
+            addresses: ['10.0.0.1', '10.0.0.2'],
+            conditions: { ready: false, serving: null },
+            nodeName: 'n1',
+            targetRef: { name: 'p' },
+          },
+          { addresses: null, hints: { forZones: [{ name: 'z1' }, {}, null], forNodes: [{ name: 'n2' }] } },
+          'x',
+        ],
+        ports: [{ port: 80 }, { name: '', port: null, protocol: 'SCTP' }, 1],
+      },
+      interner,
+    );
+    expect(object).toEqual({
+      meta: {
+        ...NO_META,
+        namespace: 'shop',
+        name: 'web-1',
+        labels: { 'kubernetes.io/service-name': 'web' },
+        annotations: { 'endpoints.kubernetes.io/last-change-trigger-time': '2026-01-01T00:00:00Z' },
+      },
+      addressType: 'IPv4',
+      endpoints: [
+        { address: '10.0.0.1', nodeName: 'n1', ...nil, ready: false, hintZones: [], hintNodes: [] },
+        { address: '', nodeName: '', ...nil, hintZones: ['z1'], hintNodes: ['n2'] },
+      ],
+      ports: [
+        { protocol: 'TCP', port: 80 },
+        { name: '', protocol: 'SCTP' },
+      ],
+    });
+  });
+});
+
+describe('trimNode', () => {
+  test('keeps pod ranges, taints, addresses and the zone', () => {
+    const { object } = trimNode(
+      {
+        metadata: { name: 'n1', labels: { 'topology.kubernetes.io/zone': 'z1', other: 'x' } },
+        spec: { podCIDR: '10.1.0.0/24', taints: [{ key: 'k', effect: 'NoSchedule' }, { value: 'v' }] },
+        status: { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }, { type: 1 }], images: [{ names: ['x'] }] },
+      },
+      interner,
+    );
+    expect(object).toEqual({
+      meta: { ...NO_META, namespace: '', name: 'n1', labels: { 'topology.kubernetes.io/zone': 'z1' } },
+      podCIDRs: ['10.1.0.0/24'],
+      taints: [{ key: 'k', value: '', effect: 'NoSchedule' }],
+      addresses: [{ type: 'InternalIP', address: '192.0.2.1' }],
+    });
+  });
+});
+
+test('an object without a name is refused with a reason', () => {
+  expect(trimService({ metadata: {} }, interner)).toEqual({
+    object: undefined,
+    reason: 'the Service has no metadata.name',
+  });
+  expect(trimService(null, interner)).toEqual({ object: undefined, reason: 'the Service is not an object' });
+  expect(trimEndpointSlice([], interner)).toMatchObject({ object: undefined });
+  expect(trimNode({ metadata: { name: '' } }, interner)).toMatchObject({ object: undefined });
+});
+
+test('never throws, for any JSON', () => {
+  const shaped = fc.record({
+    metadata: fc.record({ name: fc.constantFrom('a', 'b'), labels: fc.jsonValue(), annotations: fc.jsonValue() }),
+    spec: fc.oneof(
+      fc.jsonValue(),
+      fc.record({ ports: fc.jsonValue(), clusterIPs: fc.jsonValue(), taints: fc.jsonValue() }),
+    ),
+    status: fc.oneof(fc.jsonValue(), fc.record({ loadBalancer: fc.jsonValue(), addresses: fc.jsonValue() })),
+    endpoints: fc.oneof(fc.jsonValue(), fc.array(fc.record({ addresses: fc.jsonValue(), hints: fc.jsonValue() }))),
+    ports: fc.oneof(fc.jsonValue(), fc.array(fc.jsonValue())),
+  });
+  fc.assert(
+    fc.property(fc.oneof(fc.jsonValue(), shaped), (value) => {
+      const results = [trimService(value, interner), trimEndpointSlice(value, interner), trimNode(value, interner)];
+      for (const { object, reason } of results) expect((object === undefined) !== (reason === undefined)).toBe(true);
+    }),
+  );
+});
+
+test('strings that differ in each object are not interned', () => {
+  const own = new Interner();
+  const trimmed = (minute: number): void => {
+    const metadata = {
+      name: 'web-abcde',
+      namespace: 'shop',
+      uid: `uid-${minute}`,
+      resourceVersion: String(minute),
+      annotations: { 'endpoints.kubernetes.io/last-change-trigger-time': `2026-01-01T00:0${minute}:00Z` },
+    };
+    const endpoints = [{ addresses: [`10.0.0.${minute}`], nodeName: 'node-a' }];
+    const { object } = trimEndpointSlice({ metadata, addressType: 'IPv4', endpoints }, own);
+    expect(object?.meta.annotations).toEqual(metadata.annotations);
+  };
+  trimmed(0);
+  const { size } = own;
+  for (let minute = 1; minute < 9; minute++) trimmed(minute);
+  expect(own.size).toBe(size);
+});
+
+test('an interner keeps one copy and a bounded number of them', () => {
+  const small = new Interner(2);
+  expect(['a', 'b', 'a', 'c', 'd'].map((text) => small.intern(text))).toEqual(['a', 'b', 'a', 'c', 'd']);
+  expect(small.size).toBeLessThanOrEqual(2);
+});

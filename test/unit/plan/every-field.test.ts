@@ -1,0 +1,203 @@
+import { describe, expect, test } from '@jest/globals';
+import { parseCidr } from '../../../src/base/cidr.ts';
+import { isInForce } from '../../../src/diff/virtual-server-diff.ts';
+import type { EndpointTraits } from '../../../src/model/service-model.ts';
+import { type SliceModel, sameSlice } from '../../../src/model/slice-model.ts';
+import { namespacedName } from '../../../src/base/names.ts';
+import { CLAIM_RANK } from '../../../src/plan/claim-rank.ts';
+import { compareEntry } from '../../../src/plan/entry-order.ts';
+import type { PlannedEntry, PlannedUdp, PlannedVirtualServer, ServicePlan } from '../../../src/plan/service-plan.ts';
+import { sharePlan } from '../../../src/plan/share-plan.ts';
+import { type IpSetEntry, ipSetEntryKey } from '../../../src/state/ip-set.ts';
+import type { RealServer } from '../../../src/state/real-server.ts';
+import type { VirtualServer } from '../../../src/state/virtual-server.ts';
+import { address, observed, portOf, real, virtualServer, vsId } from '../../support/state.ts';
+
+/** Another value for every field of T: a field that is added to T does not compile until it is added here, and is compared. */
+type OtherValues<T> = { readonly [K in keyof T]-?: T[K] };
+
+function variants<T extends object>(base: T, others: OtherValues<T>): readonly (readonly [string, T])[] {
+  return Object.entries(others).map(([field, value]) => [field, { ...base, [field]: value }] as const);
+}
+
+const VS = virtualServer('10.96.0.1', 80);
+const SERVER = real('10.244.0.1', 1);
+const OTHER_VS: OtherValues<VirtualServer> = {
+  address: address('10.96.0.2'),
+  port: portOf(81),
+  protocol: 'UDP',
+  scheduler: 'mh',
+  flags: 1,
+  timeout: 9,
+  prefix: 24,
+};
+const OTHER_SERVER: OtherValues<RealServer> = { address: address('10.244.0.2'), port: portOf(81), weight: 0 };
+const PLANNED: PlannedVirtualServer = {
+  virtualServer: VS,
+  realServers: [SERVER],
+  rank: CLAIM_RANK.clusterIp,
+  portName: '',
+};
+const OTHER_PLANNED: OtherValues<PlannedVirtualServer> = {
+  virtualServer: { ...VS, flags: 1 },
+  realServers: [],
+  rank: CLAIM_RANK.externalIp,
+  portName: 'web',
+};
+const ENTRIES: { readonly [T in IpSetEntry['type']]: Extract<IpSetEntry, { type: T }> } = {
+  'hash:ip': { type: 'hash:ip', address: VS.address },
+  'hash:ip,port': { type: 'hash:ip,port', address: VS.address, protocol: 'TCP', port: VS.port },
+  'hash:ip,port,ip': {
+    type: 'hash:ip,port,ip',
+    address: VS.address,
+    protocol: 'TCP',
+    port: VS.port,
+    address2: VS.address,
+  },
+  'hash:ip,port,net': {
+    type: 'hash:ip,port,net',
+    address: VS.address,
+    protocol: 'TCP',
+    port: VS.port,
+    network: parseCidr('10.0.0.0/8')!,
+  },
+  'bitmap:port': { type: 'bitmap:port', port: VS.port },
+};
+const OTHER_ENTRIES: {
+  readonly [T in IpSetEntry['type']]: OtherValues<Omit<Extract<IpSetEntry, { type: T }>, 'type'>>;
+} = {
+  'hash:ip': { address: SERVER.address },
+  'hash:ip,port': { address: SERVER.address, protocol: 'UDP', port: portOf(81) },
+  'hash:ip,port,ip': { address: SERVER.address, protocol: 'UDP', port: portOf(81), address2: SERVER.address },
+  'hash:ip,port,net': { address: SERVER.address, protocol: 'UDP', port: portOf(81), network: parseCidr('10.0.0.0/9')! },
+  'bitmap:port': { port: portOf(81) },
+};
+
+function plan(parts: Partial<ServicePlan>): ServicePlan {
+  return {
+    service: namespacedName('default', 'web'),
+    virtualServers: [],
+    addresses: [],
+    entries: [],
+    udp: [],
+    noLocalEndpoints: { internal: [], external: [] },
+    warnings: [],
+    ...parts,
+  };
+}
+
+/** Whether the first part is shared with the plan before it. */
+function shares(part: Partial<ServicePlan>, before: Partial<ServicePlan>): boolean {
+  const [name] = Object.keys(part) as (keyof ServicePlan)[];
+  const old = plan(before);
+  return name !== undefined && sharePlan(plan(part), old)[name] === old[name];
+}
+
+describe('a plan shares no virtual server, real server, entry or UDP port that differs in', () => {
+  test.each([
+    ...variants(PLANNED, OTHER_PLANNED).map(([field, other]) => [`planned ${field}`, other] as const),
+    ...variants(VS, OTHER_VS).map(
+      ([field, other]) => [`virtual server ${field}`, { ...PLANNED, virtualServer: other }] as const,
+    ),
+    ...variants(SERVER, OTHER_SERVER).map(
+      ([field, other]) => [`real server ${field}`, { ...PLANNED, realServers: [other] }] as const,
+    ),
+  ])('%s', (_field, other) => {
+    expect(shares({ virtualServers: [structuredClone(PLANNED)] }, { virtualServers: [PLANNED] })).toBe(true);
+    expect(shares({ virtualServers: [other] }, { virtualServers: [PLANNED] })).toBe(false);
+  });
+
+  const udp: PlannedUdp = { id: vsId('10.96.0.1', 53, 'UDP'), answering: [SERVER] };
+  test.each(variants(udp, { id: vsId('10.96.0.2', 53, 'UDP'), answering: [] }))('UDP %s', (_field, other) => {
+    expect(shares({ udp: [structuredClone(udp)] }, { udp: [udp] })).toBe(true);
+    expect(shares({ udp: [other] }, { udp: [udp] })).toBe(false);
+  });
+});
+
+describe('set entries differ in', () => {
+  const types = Object.keys(ENTRIES) as IpSetEntry['type'][];
+  const planned: PlannedEntry = { role: 'CLUSTER-IP', family: 4, entry: ENTRIES['hash:ip,port'], portName: '' };
+  const others = {
+    role: 'EXTERNAL-IP',
+    family: 6,
+    entry: { ...ENTRIES['hash:ip,port'], port: portOf(81) },
+    portName: 'web',
+  } as const;
+
+  test.each(variants(planned, others))('planned %s', (_field, other) => {
+    expect(compareEntry(planned, structuredClone(planned))).toBe(0);
+    expect(compareEntry(planned, other)).not.toBe(0);
+  });
+
+  test.each(
+    types.flatMap((type) => {
+      const entry: IpSetEntry = ENTRIES[type];
+      return Object.entries(OTHER_ENTRIES[type]).map(([field, value]) => {
+        const other = { ...entry, [field]: value as unknown } as IpSetEntry;
+        return [type, field, entry, other] as const;
+      });
+    }),
+  )('%s: %s', (_type, _field, entry, other) => {
+    expect(compareEntry({ ...planned, entry }, { ...planned, entry: structuredClone(entry) })).toBe(0);
+    expect(compareEntry({ ...planned, entry }, { ...planned, entry: other })).not.toBe(0);
+    expect(ipSetEntryKey(entry)).not.toBe(ipSetEntryKey(other));
+  });
+});
+
+describe('slices differ in', () => {
+  const traits = { local: false, ready: true, serving: true, terminating: false, zones: [], nodes: [] };
+  const slice: SliceModel = {
+    name: 'web-1',
+    owner: namespacedName('default', 'web'),
+    ports: [],
+    endpoints: [{ address: SERVER.address, traits }],
+    warnings: [],
+  };
+  const otherTraits: OtherValues<EndpointTraits> = {
+    local: true,
+    ready: false,
+    serving: false,
+    terminating: true,
+    zones: ['a'],
+    nodes: ['b'],
+  };
+  const withEndpoint = (endpoint: Partial<SliceModel['endpoints'][number]>): SliceModel => ({
+    ...slice,
+    endpoints: [{ address: SERVER.address, traits, ...endpoint }],
+  });
+
+  test.each([
+    ...variants(slice, {
+      name: 'web-2',
+      owner: namespacedName('default', 'b'),
+      ports: [{ name: '', protocol: 'TCP', port: VS.port }],
+      endpoints: [],
+      warnings: [{ reason: 'x', message: 'x' }],
+    }),
+    ['address', withEndpoint({ address: VS.address })] as const,
+    ...variants<EndpointTraits>(traits, otherTraits).map(
+      ([field, other]) => [`endpoint ${field}`, withEndpoint({ traits: other })] as const,
+    ),
+  ])('%s', (_field, other) => {
+    expect(sameSlice(slice, structuredClone(slice))).toBe(true);
+    expect(sameSlice(slice, other)).toBe(false);
+  });
+});
+
+describe('a virtual server is not in force if it differs in', () => {
+  const { address: _address, port: _port, protocol: _protocol, ...settings } = OTHER_VS;
+  const wanted = { virtualServer: VS, realServers: [SERVER] };
+  const have = { virtualServer: VS, realServers: [observed('10.244.0.1', 1)] };
+
+  test.each([
+    ...Object.entries(settings).map(
+      ([field, value]) => [field, { ...wanted, virtualServer: { ...VS, [field]: value } }] as const,
+    ),
+    ...variants(SERVER, OTHER_SERVER).map(
+      ([field, other]) => [`real server ${field}`, { ...wanted, realServers: [other] }] as const,
+    ),
+  ])('%s', (_field, other) => {
+    expect(isInForce(wanted, have)).toBe(true);
+    expect(isInForce(other, have)).toBe(false);
+  });
+});
