@@ -90,13 +90,16 @@ export class Reconciling {
   /** Number of rule repairs. */
   rulesRepaired = 0;
   readonly reconciler: Reconciler;
+  /** The last call of ensureRules(), and the number of calls. */
+  #ruleCheck: Promise<unknown> = Promise.resolve();
+  #ruleChecks = 0;
   #waiting: (() => void)[] = [];
 
   constructor(kernel: Kernel = new FakeKernel(), options: Partial<ReconcilerOptions> = {}) {
     const plan = options.plan ?? PLAN_CONFIG;
     this.cluster = new Cluster(plan.nodeName);
     this.reconciler = new Reconciler({
-      kernel,
+      kernel: this.#watched(kernel),
       cluster: this.cluster,
       plan,
       nodeIpOverride: undefined,
@@ -127,11 +130,20 @@ export class Reconciling {
     return this.pass(0);
   }
 
-  /** As `take`, then runs the sync for virtual servers with source ranges, which waits for a check of the rules. */
-  async settle(...events: readonly SourceEvent[]): Promise<void> {
-    await this.take(...events);
-    for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve));
-    if (this.clock.nextIn === 0) await this.pass(0);
+  /**
+   * As `take`, then waits for the rule checks, and runs the syncs for virtual servers with source ranges, which wait for
+   * them. Returns the report of the first sync.
+   */
+  async settle(...events: readonly SourceEvent[]): Promise<SyncReport> {
+    const report = await this.take(...events);
+    for (let checks = -1; checks < this.#ruleChecks || this.clock.nextIn === 0;) {
+      checks = this.#ruleChecks;
+      await Promise.allSettled([this.#ruleCheck]);
+      // The check of the next family, or the sync that waited for the checks, is requested after the result.
+      await new Promise((resolve) => setImmediate(resolve));
+      if (this.clock.nextIn === 0) await this.pass(0);
+    }
+    return report;
   }
 
   /** Advances time and waits for the next sync. */
@@ -144,5 +156,23 @@ export class Reconciling {
     const report = this.reports.at(-1);
     if (report === undefined) throw new Error('no report');
     return report;
+  }
+
+  /** The kernel, with its calls of ensureRules() noted. */
+  #watched(kernel: Kernel): Kernel {
+    return new Proxy(kernel, {
+      get: (target, name) => {
+        const value: unknown = Reflect.get(target, name, target);
+        if (typeof value !== 'function') return value;
+        return (...given: unknown[]): unknown => {
+          const result: unknown = Reflect.apply(value, target, given);
+          if (name === 'ensureRules') {
+            this.#ruleChecks += 1;
+            this.#ruleCheck = Promise.resolve(result);
+          }
+          return result;
+        };
+      },
+    });
   }
 }
