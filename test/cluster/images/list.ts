@@ -1,0 +1,82 @@
+import path from 'node:path';
+import type { Image } from './image.ts';
+import { namesOf } from './upstream-images.ts';
+
+/** What the images are made of. */
+export interface Sources {
+  /** Folder of the built programs of the Kubernetes version: agnhost, kube-proxy, coredns, ... */
+  readonly bin: string;
+  /** Folder of agnhost's source, which has the certificate that it serves. */
+  readonly agnhost: string;
+  /** The Debian root that debian-root.sh built. */
+  readonly debian: string;
+  readonly pause: string;
+  /** Root file system of kube-ipvs-proxy's image, from `make image`. */
+  readonly ours: string;
+  /** Entry point of kube-ipvs-proxy's image, as in the Dockerfile. */
+  readonly oursEntrypoint: readonly string[];
+  readonly kubernetesVersion: string;
+  readonly corednsVersion: string;
+  readonly oursVersion: string;
+  /** Names of upstream's test images by identifier. */
+  readonly upstream: ReadonlyMap<string, string>;
+}
+
+/** The images of the test cluster, by the name of the archive that holds them. */
+export function clusterImages(sources: Sources): Readonly<Record<string, readonly Image[]>> {
+  const { bin, upstream } = sources;
+  return {
+    pause: [{ names: pauseNames(upstream), layers: [{ files: { '/pause': sources.pause } }], entrypoint: ['/pause'] }],
+    coredns: [
+      {
+        names: [`registry.k8s.io/coredns/coredns:v${sources.corednsVersion}`],
+        layers: [{ files: { '/coredns': path.join(bin, 'coredns') } }],
+        entrypoint: ['/coredns'],
+      },
+    ],
+    debian: debianImages(sources),
+    ours: [
+      {
+        names: [`kube-ipvs-proxy:v${sources.oursVersion}`],
+        layers: [{ folder: sources.ours }],
+        entrypoint: sources.oursEntrypoint,
+      },
+    ],
+  };
+}
+
+/** Releases of containerd and of the specs name different versions of this image. */
+function pauseNames(upstream: ReadonlyMap<string, string>): string[] {
+  return [...new Set([...namesOf(upstream, ['Pause']), 'registry.k8s.io/pause:3.10'])];
+}
+
+/** All images with a Debian root, in one archive so that its nodes read that layer once. */
+function debianImages({ bin, agnhost, debian, upstream, kubernetesVersion }: Sources): Image[] {
+  const root = { folder: debian };
+  const agnhostLayer = {
+    files: {
+      '/agnhost': path.join(bin, 'agnhost'),
+      '/localhost.crt': path.join(agnhost, 'porter/localhost.crt'),
+      '/localhost.key': path.join(agnhost, 'porter/localhost.key'),
+    },
+  };
+  const kubeProxyLayer = { files: { '/usr/local/bin/kube-proxy': path.join(bin, 'kube-proxy') } };
+  return [
+    {
+      names: namesOf(upstream, ['Agnhost', 'AgnhostPrev']),
+      layers: [root, agnhostLayer],
+      entrypoint: ['/agnhost'],
+      cmd: ['pause'],
+    },
+    // The specs need a web server that listens on port 80.
+    {
+      names: namesOf(upstream, ['Nginx', 'NginxNew']),
+      layers: [root, agnhostLayer],
+      entrypoint: ['/agnhost'],
+      cmd: ['test-webserver'],
+    },
+    // The specs need programs of these images, which they name in the Pod's command.
+    { names: namesOf(upstream, ['BusyBox', 'JessieDnsutils', 'DistrolessIptables']), layers: [root], cmd: ['sh'] },
+    { names: [`registry.k8s.io/kube-proxy:v${kubernetesVersion}`], layers: [root, kubeProxyLayer] },
+  ];
+}

@@ -1,0 +1,85 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from '@jest/globals';
+import { entrypointOf } from '../../cluster/images/dockerfile.ts';
+import { clusterImages } from '../../cluster/images/list.ts';
+import { namesOf, upstreamImages } from '../../cluster/images/upstream-images.ts';
+
+/** In the form of test/utils/image/manifest.go. */
+const TABLE = `
+	initRegistry = RegistryList{
+		PromoterE2eRegistry:      "registry.example/tests",
+		GcRegistry:               "registry.example",
+	}
+func initImageConfigs(list RegistryList) (map[ImageID]Config, map[ImageID]Config) {
+	configs[AgnhostPrev] = Config{list.PromoterE2eRegistry, "agnhost", "2.1"}
+	configs[Agnhost] = Config{list.PromoterE2eRegistry, "agnhost", "2.2"}
+	configs[BusyBox] = Config{list.PromoterE2eRegistry, "busybox", "1"}
+	configs[DistrolessIptables] = Config{list.PromoterE2eRegistry, "iptables", "1"}
+	configs[JessieDnsutils] = Config{list.PromoterE2eRegistry, "dnsutils", "1"}
+	configs[Nginx] = Config{list.PromoterE2eRegistry, "nginx", "1"}
+	configs[NginxNew] = Config{list.PromoterE2eRegistry, "nginx", "2"}
+	configs[Pause] = Config{list.GcRegistry, "pause", "3.11"}
+`;
+
+describe("upstream's table of test images", () => {
+  test('gives the full name of each image by its identifier', () => {
+    const images = upstreamImages(TABLE);
+    expect(namesOf(images, ['Pause', 'Agnhost'])).toEqual([
+      'registry.example/pause:3.11',
+      'registry.example/tests/agnhost:2.2',
+    ]);
+    expect(images.size).toBe(8);
+  });
+
+  test('an identifier that it does not have is an error', () => {
+    expect(() => namesOf(upstreamImages(TABLE), ['Perl'])).toThrow('the table of test images has no Perl');
+  });
+
+  test('a registry that it does not define is an error', () => {
+    const row = 'configs[Pause] = Config{list.OtherRegistry, "pause", "1"}';
+    expect(() => upstreamImages(row)).toThrow('unknown registry: OtherRegistry');
+  });
+});
+
+describe('the images of the test cluster', () => {
+  const archives = clusterImages({
+    bin: '/bin-folder',
+    agnhost: '/agnhost',
+    debian: '/debian',
+    pause: '/pause',
+    ours: '/ours',
+    oursEntrypoint: ['/usr/bin/node'],
+    oursVersion: '0.1.0',
+    kubernetesVersion: '1.35.4',
+    corednsVersion: '1.12.1',
+    upstream: upstreamImages(TABLE),
+  });
+  const names = Object.values(archives).flatMap((images) => images.flatMap((image) => image.names));
+
+  test('have the versions of their sources', () => {
+    expect(names).toEqual(
+      expect.arrayContaining([
+        'registry.example/pause:3.11',
+        'registry.example/tests/agnhost:2.1',
+        'registry.k8s.io/coredns/coredns:v1.12.1',
+        'registry.k8s.io/kube-proxy:v1.35.4',
+        'kube-ipvs-proxy:v0.1.0',
+      ]),
+    );
+  });
+
+  test('no name is given twice', () => {
+    expect(new Set(names).size).toBe(names.length);
+  });
+
+  test('the name of ours is that of the manifests', () => {
+    const manifest = readFileSync('manifests/base/daemon-set.yaml', 'utf8');
+    const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
+    expect(manifest).toContain(`image: kube-ipvs-proxy:v${version}`);
+  });
+});
+
+test('the entry point of ours is that of the Dockerfile', () => {
+  const entrypoint = entrypointOf(readFileSync('Dockerfile', 'utf8'));
+  expect([entrypoint[0], entrypoint.at(-1)]).toEqual(['/usr/bin/node', '/usr/lib/kube-ipvs-proxy/kube-ipvs-proxy.mjs']);
+});
