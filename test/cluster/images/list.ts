@@ -50,7 +50,7 @@ function pauseNames(upstream: ReadonlyMap<string, string>): string[] {
   return [...new Set([...namesOf(upstream, ['Pause']), 'registry.k8s.io/pause:3.10'])];
 }
 
-/** All images with a Debian root, in one archive so that its nodes read that layer once. */
+/** All images with a Debian root. They are in one archive, so that nodes read that layer once. */
 function debianImages({ bin, agnhost, debian, upstream, kubernetesVersion }: Sources): Image[] {
   const root = { folder: debian };
   const agnhostLayer = {

@@ -1,0 +1,26 @@
+import type { SpecResult } from './junit.ts';
+import type { E2eProxy } from './results.ts';
+
+/** Why some specs do not pass. All conditions that are given must hold. */
+export interface Reason {
+  /** Of the spec's name. */
+  readonly spec?: RegExp;
+  /** Of the suite's message. */
+  readonly message?: RegExp;
+  /** Without it, the reason holds with every proxy. */
+  readonly proxies?: readonly E2eProxy[];
+  /** One clause that completes "does not pass because ...". */
+  readonly because: string;
+}
+
+export const REASONS: readonly Reason[] = [];
+
+/** The first reason that fits a result. */
+export function reasonFor(reasons: readonly Reason[], result: SpecResult, proxy: E2eProxy): Reason | undefined {
+  return reasons.find(
+    ({ spec, message, proxies }) =>
+      (spec?.test(result.spec) ?? true) &&
+      (message?.test(result.message) ?? true) &&
+      (proxies?.includes(proxy) ?? true),
+  );
+}

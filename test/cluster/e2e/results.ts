@@ -1,0 +1,67 @@
+import type { SpecResult } from './junit.ts';
+
+/** The service proxies that are compared, in the order of the page's columns. */
+export const E2E_PROXIES = ['ours', 'kube-proxy-ipvs', 'kube-proxy-iptables'] as const;
+export type E2eProxy = (typeof E2E_PROXIES)[number];
+
+/** One run of the suite against one cluster. */
+export interface Run {
+  /** When it began, in UTC: 2026-11-22T17:40:00Z. It identifies the run. */
+  readonly start: string;
+  readonly proxy: E2eProxy;
+  /** Version of the proxy; of ours with the commit. */
+  readonly version: string;
+  readonly kubernetes: string;
+  readonly families: string;
+  readonly nodes: number;
+  /** Version of the nodes' kernel. */
+  readonly kernel: string;
+  /** Duration, and how many specs ran at a time. */
+  readonly seconds: number;
+  readonly procs: number;
+}
+
+/** The result of one spec, with the run that it is from. */
+export interface KeptResult extends SpecResult {
+  readonly run: string;
+}
+
+/** docs/e2e.json: the last result of each spec with each proxy. */
+export interface Kept {
+  readonly runs: readonly Run[];
+  readonly results: readonly KeptResult[];
+}
+
+/**
+ * Adds a run. It replaces the results of the same specs in clusters of the same kind (proxy, Kubernetes version, IP
+ * families) and no others. Runs of which no result is left are dropped.
+ */
+export function addRun(kept: Kept, run: Run, results: readonly SpecResult[]): Kept {
+  const runs = new Map([...kept.runs, run].map((each) => [each.start, each]));
+  const replaced = new Set(results.map(({ spec }) => spec));
+  const before = kept.results.filter((result) => {
+    const origin = runs.get(result.run);
+    return origin !== undefined && !(replaced.has(result.spec) && columnKey(origin) === columnKey(run));
+  });
+  const after = [...before, ...results.map((result) => ({ ...result, run: run.start }))];
+  const used = new Set(after.map((result) => result.run));
+  return {
+    runs: [...runs.values()].filter(({ start }) => used.has(start)).toSorted((a, b) => compare(a.start, b.start)),
+    results: after.toSorted((a, b) => compare(a.spec, b.spec) || compare(a.run, b.run)),
+  };
+}
+
+/** Runs with the same key are in the same column of the same table. */
+export function columnKey({ proxy, kubernetes, families }: Run): string {
+  return `${kubernetes} ${families} ${proxy}`;
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : Number(a > b);
+}
+
+/** One run or result a line, so that a change of one is one line in a diff. */
+export function toJson({ runs, results }: Kept): string {
+  const lines = (items: readonly object[]): string => items.map((item) => `    ${JSON.stringify(item)}`).join(',\n');
+  return `{\n  "runs": [\n${lines(runs)}\n  ],\n  "results": [\n${lines(results)}\n  ]\n}\n`;
+}

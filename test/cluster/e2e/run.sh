@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# run.sh --bin=FOLDER --kubeconfig=FILE --out=FOLDER [--netns=PATH] [--focus=REGEX] [--procs=N] [--nodes=N]
+# Runs specs of Kubernetes' e2e.test against a cluster. It needs nothing else of this project, so it also runs against
+# kind. --bin has e2e.test, ginkgo and kubectl. --focus selects names of specs after `[sig-network] `. The cluster is
+# reached from the network namespace --netns, or from this one. OUT gets junit.xml and log.txt. Exits with ginkgo's status.
+set -euo pipefail
+
+# What a service proxy takes part in, at least through its Services. Specs of LoadBalancers need a controller that
+# assigns addresses; they are left out until a cluster has one.
+groups='Services|Networking|Endpoints|EndpointSlice|Conntrack|HostPort|DNS|Connectivity|Proxy|KubeProxy|NoSNAT'
+groups+='|Traffic Distribution|Topology Hints|Service CIDRs|ServiceCIDR|Service endpoints latency'
+skip='\[Slow\]|\[Serial\]|\[Disruptive\]|\[Flaky\]|\[Feature:.+\]'
+
+bin='' kubeconfig='' out='' netns='' focus="($groups)" procs=2 nodes=2
+for argument in "$@"; do
+  value=${argument#*=}
+  case $argument in
+    --bin=*) bin=$value ;;
+    --kubeconfig=*) kubeconfig=$value ;;
+    --out=*) out=$value ;;
+    --netns=*) netns=$value ;;
+    --focus=*) focus=${value:-$focus} ;;
+    --procs=*) procs=$value ;;
+    --nodes=*) nodes=$value ;;
+    *)
+      echo "run.sh: unknown argument: $argument" >&2
+      exit 2
+      ;;
+  esac
+done
+for name in bin kubeconfig out; do
+  if [ -z "${!name}" ]; then
+    echo "run.sh: --$name is missing" >&2
+    exit 2
+  fi
+done
+
+enter=()
+if [ -n "$netns" ]; then enter=(nsenter "--net=$netns" --); fi
+mkdir -p "$out"
+rm -f "$out/junit.xml"
+"${enter[@]}" "$bin/ginkgo" --procs="$procs" --no-color --timeout=3h \
+  --focus="\[sig-network\] $focus" --skip="$skip" --output-dir="$out" --junit-report=junit.xml \
+  "$bin/e2e.test" -- --kubeconfig="$kubeconfig" --kubectl-path="$bin/kubectl" --provider=local --num-nodes="$nodes" \
+  --node-os-distro=custom --disable-log-dump >"$out/log.txt" 2>&1

@@ -1,0 +1,46 @@
+import { describe, expect, test } from '@jest/globals';
+import { proxyOfCluster } from '../../cluster/e2e/proxy-of-cluster.ts';
+import { parseE2eSettings } from '../../cluster/e2e/settings.ts';
+
+describe('settings of make e2e', () => {
+  test('without arguments: all groups with ours', () => {
+    expect(parseE2eSettings(['PROXY=', 'FOCUS='])).toEqual({ proxies: ['ours'], focus: '', procs: 2, cluster: [] });
+  });
+
+  test('the order of PROXY=all is that of the columns', () => {
+    expect(parseE2eSettings(['PROXY=all']).proxies).toEqual(['ours', 'kube-proxy-ipvs', 'kube-proxy-iptables']);
+  });
+
+  test('settings of the cluster are passed on', () => {
+    const { focus, cluster } = parseE2eSettings(['FOCUS=Services should=x', 'KUBERNETES=1.35.4', 'FAMILY=dual']);
+    expect({ focus, cluster }).toEqual({ focus: 'Services should=x', cluster: ['KUBERNETES=1.35.4', 'FAMILY=dual'] });
+  });
+
+  test.each([
+    ['PROXY=none', 'PROXY=none is not ours, kube-proxy-ipvs, kube-proxy-iptables or all'],
+    ['PROCS=0', 'PROCS=0 is not a positive number'],
+    ['PROCS=two', 'PROCS=two is not a positive number'],
+  ])('%s is refused', (argument, message) => {
+    expect(() => parseE2eSettings([argument])).toThrow(message);
+  });
+});
+
+describe('the service proxy of a cluster', () => {
+  const daemonSet = (name: string): object => ({ kind: 'DaemonSet', metadata: { name } });
+  const configMap = (mode: string): object => ({
+    kind: 'ConfigMap',
+    metadata: { name: 'kube-proxy' },
+    data: { 'config.conf': `ipvs:\n  scheduler: ""\n${mode}` },
+  });
+
+  test.each<[string, readonly object[], string | undefined]>([
+    ['ours', [daemonSet('kube-ipvs-proxy')], 'ours'],
+    ['kube-proxy, mode ipvs', [daemonSet('kube-proxy'), configMap('mode: ipvs\n')], 'kube-proxy-ipvs'],
+    ['kube-proxy, mode in quotes', [daemonSet('kube-proxy'), configMap('mode: "ipvs"\n')], 'kube-proxy-ipvs'],
+    ['kube-proxy, no mode', [daemonSet('kube-proxy'), configMap('mode: ""\n')], 'kube-proxy-iptables'],
+    ['kube-proxy, a mode that is not compared', [daemonSet('kube-proxy'), configMap('mode: nftables\n')], undefined],
+    ['none', [configMap('mode: ipvs\n')], undefined],
+  ])('%s', (_, items, proxy) => {
+    expect(proxyOfCluster(JSON.stringify({ items }))).toBe(proxy);
+  });
+});
