@@ -19,6 +19,9 @@ CXX_FILES := $(wildcard native/*.cc native/*.h test/native/*.cc test/kernel/mach
 DAEMON := build/kube-ipvs-proxy.mjs
 IMAGE := build/image/.stamp
 SOURCES := $(shell find src -name '*.ts')
+# The commit that --version reports. COMMIT_FILE is written only when it changes: see its rule.
+COMMIT := $(or $(GIT_COMMIT),$(shell git rev-parse HEAD 2>/dev/null),unknown)
+COMMIT_FILE := build/commit
 
 .PHONY: help deps packages build image test coverage scenario demo bench bench-guard bench-record lint unused format sanitize typecheck clean
 
@@ -61,7 +64,15 @@ $(TEST_ADDON): $(wildcard test/native/*.cc) node_modules/.stamp
 	@mkdir -p $(@D)
 	$(COMPILE_ADDON)
 
-$(DAEMON): $(SOURCES) scripts/bundle.ts node_modules/.stamp
+# A new commit alone makes the bundle out of date. Without git or a repository, the commit is always "unknown".
+ifneq ($(COMMIT),$(shell cat $(COMMIT_FILE) 2>/dev/null))
+.PHONY: $(COMMIT_FILE)
+endif
+$(COMMIT_FILE):
+	@mkdir -p $(@D)
+	@echo $(COMMIT) >$@
+
+$(DAEMON): $(SOURCES) scripts/bundle.ts node_modules/.stamp $(COMMIT_FILE)
 	node scripts/bundle.ts $@
 
 image: deps $(IMAGE) ## the root file system of the container image in build/image, without Docker
@@ -107,7 +118,7 @@ sanitize: build $(TEST_ADDON) $(SANITIZED) ## the addon's tests, with the addon 
 scenario: build ## one scenario file, as a plan and with packets: NAME=cluster-ip/two-endpoints
 	TEST_SCENARIO=$(NAME) scripts/test.sh --testPathPatterns scenarios
 
-demo: build ## a small cluster on a real IPVS kernel, step by step, in under two minutes
+demo: build ## a small cluster on a real IPVS kernel, step by step; about a minute
 	@test/kernel/run.sh node test/demo/demo.ts
 
 BENCH_NODE := node --max-semi-space-size=2 --disable-warning=ExperimentalWarning test/bench
