@@ -1,4 +1,4 @@
-/** A probe that is more than new connections. */
+/** A line of `probes` other than new connections. */
 export type Action = { readonly text: string; readonly from: string } & (
   | {
       readonly kind: 'hold';
@@ -7,7 +7,7 @@ export type Action = { readonly text: string; readonly from: string } & (
       readonly port: number;
       readonly by: string;
     }
-  /** `by` undefined: the connection must have been cut. */
+  /** `by` undefined: the connection must be broken. */
   | { readonly kind: 'ask'; readonly name: string; readonly by: string | undefined }
   | { readonly kind: 'http'; readonly address: string; readonly port: number; readonly status: string }
   | { readonly kind: 'run'; readonly argv: readonly string[]; readonly prints: boolean; readonly wanted: string }
@@ -18,7 +18,7 @@ const ASK = /^(\S+) asks (\S+) -> (\S+)$/;
 const HTTP = /^(\S+) http \[?([0-9a-f:.]+?)\]?:(\d+) -> (\d{3})$/;
 const RUN = /^(\S+) runs (.+) -> (prints|never prints) (.+)$/;
 
-/** undefined when the line is no action, but perhaps a plain probe. */
+/** Returns undefined if the line is not an action; it may be a plain probe. */
 export function parseAction(text: string): Action | undefined {
   const [, from = '', ...words] = HOLD.exec(text) ?? ASK.exec(text) ?? HTTP.exec(text) ?? RUN.exec(text) ?? [];
   const [first = '', second = '', third = '', fourth = ''] = words;

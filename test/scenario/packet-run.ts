@@ -19,7 +19,7 @@ import { type Tables, difference } from './tables.ts';
 /** How long a change of a file may take to be in the kernel of a slow machine. */
 const SETTLE_MS = 10_000;
 const PROBE_TIMEOUT_MS = 1_500;
-/** Nobody answers: not worth waiting long for, in a network without loss. */
+/** The time after which a missing response is certain: short, because the network loses nothing. */
 const SILENCE_MS = 400;
 const ATTEMPTS = 6;
 
@@ -97,7 +97,10 @@ export class PacketRun implements AsyncDisposable {
     this.#flags = wanted;
   }
 
-  /** Waits until the kernel holds what the plan of the kernel in memory came to: all of it, not only what the file shows. */
+  /**
+   * Waits until the kernel holds what the plan of the kernel in memory came to: all of it, not only what the file
+   * shows.
+   */
   async #settle(step: Step, planned: Partial<Tables> = {}): Promise<string[]> {
     const deadline = Date.now() + SETTLE_MS + step.afterSeconds * 1000;
     for (;;) {

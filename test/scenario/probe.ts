@@ -1,9 +1,9 @@
 /** Every pod named answers; one of them, always the same; some of them, no matter which. */
 export type Who = 'all' | 'one' | 'some';
 
-/** What a probe must meet. */
+/** The expected result of a probe. */
 export type ProbeExpectation =
-  /** Every one of these answers, and nobody else. */
+  /** Each of these pods responds, and no other. */
   | {
       readonly kind: 'answered';
       readonly by: readonly string[];
@@ -25,7 +25,7 @@ export interface Probe {
   readonly port: number;
   /** The prober's own port; any when undefined. */
   readonly sourcePort: number | undefined;
-  /** Tried again until it is so, at most this long. */
+  /** How long the probe is repeated until it has the expected result. */
   readonly withinMs: number;
   readonly expect: ProbeExpectation;
 }
@@ -65,7 +65,7 @@ function parseExpectation(file: string, text: string): ProbeExpectation {
   return { ...answered, source: { kind: 'node', node } };
 }
 
-// A UDP socket is told EPERM where IPVS has nobody to send the packet to.
+// A UDP socket gets EPERM if IPVS has no endpoint for the packet.
 const REFUSALS = ['ECONNREFUSED', 'EPERM'];
 
 /** One outcome of one attempt, as the test bed reports it. */
@@ -73,7 +73,7 @@ export type Outcome =
   | { readonly ok: true; readonly answeredBy: string; readonly sourceSeen: string }
   | { readonly ok: false; readonly code: string };
 
-/** Why these outcomes are not what the probe expects; undefined when they are. */
+/** Returns why these outcomes differ from the expected result, or undefined if they do not. */
 export function judge(
   probe: Probe,
   outcomes: readonly Outcome[],

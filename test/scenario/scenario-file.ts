@@ -4,7 +4,7 @@ import { CORE_SCHEMA, loadAll, mergeTag } from 'js-yaml';
 import { type Action, parseAction } from './action.ts';
 import { type Probe, parseProbe } from './probe.ts';
 
-/** The tables that a step may demand; one that is absent is not compared. */
+/** The tables that a step may contain; a table that is absent is not compared. */
 export const TABLES = [
   'virtual servers',
   'sets',
@@ -18,7 +18,7 @@ export const TABLES = [
 ] as const;
 export type Table = (typeof TABLES)[number];
 
-/** What others, or packets, have put into the kernel when a step begins: for the kernel in memory only. */
+/** What other programs or packets have changed in the kernel when a step begins: for the kernel in memory only. */
 export const GIVENS = ['kernel before', 'connections', 'flows'] as const;
 export type Given = (typeof GIVENS)[number];
 
@@ -39,7 +39,7 @@ export interface Step {
 export interface Scenario {
   /** Path below cases/, without the ending. */
   readonly name: string;
-  /** What it proves: the comment on top. */
+  /** What it proves: the comment at the top of the file. */
   readonly comment: string;
   readonly flags: readonly string[];
   /** Addresses on node-0's uplink beside its own. */

@@ -8,7 +8,10 @@ export type Tables = Readonly<Record<Table, readonly string[]>>;
 export const setLine = (name: string, entries: readonly string[]): string =>
   `${name}: ${entries.length === 0 ? 'none' : [...entries].sort().join(', ')}`;
 
-/** A virtual server: protocol, address and port; scheduler; persistence; real servers, with their weight where it is not 1. */
+/**
+ * A virtual server: protocol, address and port; scheduler; persistence; real servers, with their weight where it is
+ * not 1.
+ */
 export function virtualServerLine(
   id: string,
   scheduler: string,
@@ -19,7 +22,7 @@ export function virtualServerLine(
   return [id, scheduler, ...options, '->', servers.length === 0 ? 'none' : servers.join(', ')].join(' ');
 }
 
-/** `node4:30080` and `node6:30080` stand for a line for each address of the node. */
+/** `node4:30080` and `node6:30080` mean one line for each address of the node. */
 export function expanded(lines: readonly string[]): string[] {
   return lines
     .flatMap((line) => {

@@ -29,17 +29,17 @@ endpoint sees: \`kept\` is the client's own address, \`node-0\` an address of th
 _no answer_ none within the time limit. Each cell holds for TCP, UDP and SCTP over IPv4 and IPv6 unless a line below the table
 says otherwise.`)}`;
 
-/** @param light the ways that were tried again with a local route in place of an address for each service */
+/** @param light the combinations that were tested again with a local route in place of an address for each service */
 function lightSentence(results: readonly Seen[], light: readonly Seen[]): string {
   const differing = light.filter(({ cell, texts }) => {
     const before = results.find((each) => each.cell === cell);
     return [...texts].some(([kind, text]) => before?.texts.get(kind) !== text);
   });
   const cells = light.reduce((sum, { texts }) => sum + texts.size, 0);
-  const asked = `The ${light.length} ways to a ClusterIP (${cells} cells) were tried again in light mode (\`--ipvs-local-route-cidrs\`): `;
-  if (differing.length === 0) return `${asked}every one as below.`;
+  const asked = `The ${light.length} combinations with a ClusterIP (${cells} with protocols and families) were tested again in light mode (\`--ipvs-local-route-cidrs\`): `;
+  if (differing.length === 0) return `${asked}each has the same result.`;
   const ways = differing.map(({ cell }) => `${cell.case.title}, from ${SOURCE_NAMES[cell.source]}`);
-  return `${asked}all as below but ${ways.join('; ')}.`;
+  return `${asked}each has the same result except ${ways.join('; ')}.`;
 }
 
 /** docs/traffic-matrix.md from the results of a run, and of one in light mode. */
@@ -51,7 +51,7 @@ export function matrixPage(results: readonly Seen[], probes: number, light: read
     ),
   );
   const cells = results.reduce((sum, { texts }) => sum + texts.size, 0);
-  const count = `${results.length} ways, ${cells} cells with protocols and families, ${probes} connections.`;
+  const count = `${results.length} combinations of client and address, ${cells} with protocols and families, ${probes} connections.`;
   return [INTRODUCTION, count, wrap(lightSentence(results, light)), ...sections].join('\n\n') + '\n';
 }
 

@@ -46,11 +46,12 @@ function reachable(index: number, change: Partial<ServiceShape> & Pick<ServiceSh
   });
 }
 
-const ONLY_CLUSTER_IP = 'Not reachable from outside: a ClusterIP is all that it has.';
+const ONLY_CLUSTER_IP = 'The Service is not reachable from outside: it has only a ClusterIP.';
 const WRONG_WAY =
-  'No answer: node-0 has no endpoint, and its virtual server falls back to those of the cluster without masquerading, so that its ' +
-  "own pods are served. The endpoint's answer to anybody else does not come back through node-0: the address that it comes from " +
-  'is not the one that was asked, and it is dropped. (kube-proxy: the same in ipvs mode; other modes drop the request.)';
+  'No answer: node-0 has no endpoint. Its virtual server falls back to the endpoints of the cluster, without masquerading, ' +
+  "so that its own pods are served. For other clients, the endpoint's reply does not return through node-0. It arrives from an " +
+  'address that the client did not connect to, so the client drops it. (kube-proxy: the same in ipvs mode; other modes drop the ' +
+  'request.)';
 
 export const CASES: readonly MatrixCase[] = [
   {
@@ -78,7 +79,7 @@ export const CASES: readonly MatrixCase[] = [
       node-1   A+B node-1       | A node-1        | B node-1        | B node-1         | B node-1
       client-0 A+B node-0       | A kept          | B kept          | A kept           | A kept`,
     notes: [
-      'Everybody has the endpoints of the node that takes the connection, pods of the cluster too: one virtual server cannot tell them apart.',
+      'Every client, also a pod, gets the endpoints of the node that receives the connection: one virtual server cannot distinguish clients.',
     ],
   },
   {
@@ -132,7 +133,7 @@ export const CASES: readonly MatrixCase[] = [
       node-1   B node-1         | no answer       | B node-1        | B node-1         | B node-1
       client-0 B node-0         | no answer       | B kept          | no answer        | no answer`,
     notes: [
-      'Reachable from outside, the service has endpoints of the cluster to fall back to, at its ClusterIP too.',
+      'The Service is reachable from outside, so its virtual servers fall back to the endpoints of the cluster, the one of its ClusterIP too.',
       WRONG_WAY,
     ],
   },

@@ -36,7 +36,7 @@ const SHOP = service('shop', '10.202.0.20', '{ port: 80 }') + slice('shop-1', 's
 const SHOP_LINE = 'TCP 10.202.0.20:80 rr -> 10.201.1.10:8080';
 
 describe('large objects', () => {
-  test('a service with 10,000 endpoints has them all, each once, and the other service its own', async () => {
+  test('a Service with 10,000 endpoints has each of them once, and does not affect another Service', async () => {
     const addresses = range(10_000, (n) => `10.${100 + (n >> 12)}.${(n >> 4) & 255}.${(n & 15) + 1}`);
     // Neighbours overlap by one endpoint, as while a controller moves it.
     const slices = range(100, (n) => slice(`web-${n}`, 'web', addresses.slice(n * 100, n * 100 + 101))).join('');
@@ -55,7 +55,7 @@ ${SHOP_LINE}
     expect(await outcome('10,000 endpoints', text)).toBe('');
   }, 60_000);
 
-  test('a service with 10,000 bad endpoints makes one warning, and its good one serves', async () => {
+  test('a Service with 10,000 invalid endpoints causes one warning, and its valid one serves', async () => {
     const addresses = [...range(10_000, (n) => `10.201.0.${n + 256}`), '10.201.1.11'];
     const text = `-- objects --
 ${service('web', '10.202.0.10', '{ port: 80 }')}${slice('web-1', 'web', addresses)}${SHOP}
@@ -68,7 +68,7 @@ invalid-address
     expect(await outcome('10,000 bad endpoints', text)).toBe('');
   }, 60_000);
 
-  test('a service with 1,000 ports, one in two of them bad, has the good ones', async () => {
+  test('a Service with 1,000 ports, half of them invalid, has the valid ones', async () => {
     const ports = range(1_000, (n) => `{ name: p${n}, port: ${n % 2 === 0 ? n + 1 : n + 70_000} }`).join(', ');
     const lines = range(500, (n) => `TCP 10.202.0.10:${2 * n + 1} rr -> none`).join('\n');
     const text = `-- objects --
