@@ -114,7 +114,7 @@ function readSection(section: string, raw: Raw, reading: Reading): void {
     if (isFieldPath(path)) {
       if (value !== null) readField(path, value, reading);
     } else if (RETIRED.has(path)) {
-      reading.unknown.push(`${path} has no effect: gone from kube-proxy; drop it`);
+      reading.unknown.push(`${path} has no effect: kube-proxy no longer has it; remove it`);
     } else if (!SECTIONS.has(path)) {
       reading.unknown.push(unknownField(path));
     } else if (isRecord(value)) {

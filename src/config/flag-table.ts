@@ -42,7 +42,7 @@ const GROUPS = {
       gates,
       {},
       {
-        help: 'switches of features, read as kube-proxy reads them',
+        help: 'feature gates, in the syntax of kube-proxy',
         check: gateProblems,
       },
     ),
@@ -66,11 +66,11 @@ const GROUPS = {
       check: check.range(0),
     }),
     'clientConnection.contentType': field('kube-api-content-type', string, 'application/vnd.kubernetes.protobuf', {
-      ignored: 'this client asks for JSON',
+      ignored: 'this client requests JSON',
       zeroIsUnset: true,
     }),
     configSyncPeriod: field('config-sync-period', duration, 15 * MINUTE, {
-      help: 'accepted; everything is compared every --ipvs-sync-period',
+      help: 'no effect: everything is compared every --ipvs-sync-period',
       zeroIsUnset: true,
       check: check.positive,
     }),
@@ -264,7 +264,7 @@ const GROUPS = {
       hint: 'file',
     }),
     version: flag('version', versionRequest, 'false', { help: 'print the version; --version=raw prints more' }),
-    help: flag('help', bool, false, { help: 'print this', short: 'h' }),
+    help: flag('help', bool, false, { help: 'print this help', short: 'h' }),
   },
   "kube-ipvs-proxy's own": OWN_FLAGS,
   'Accepted from kube-proxy and ignored': IGNORED_FLAGS,

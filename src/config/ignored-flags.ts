@@ -2,9 +2,9 @@ import { SECOND } from './duration.ts';
 import { field, flag } from './setting.ts';
 import { bool, duration, string } from './value-kind.ts';
 
-const OTHER_MODE = { ignored: 'for another mode' };
+const OTHER_MODE = { ignored: 'it is for another mode' };
 const NEVER = { ignored: 'it never had an effect on the proxy' };
-const OLD = { ignored: 'gone from kube-proxy; drop it' };
+const OLD = { ignored: 'kube-proxy no longer has it; remove it' };
 
 /** Flags of kube-proxy that manifests may still contain. They are parsed and validated, but have no effect. */
 export const IGNORED_FLAGS = {

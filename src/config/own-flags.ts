@@ -21,7 +21,7 @@ export const OWN_FLAGS = {
     hint: 'dir',
   }),
   force: flag('force', bool, false, {
-    help: 'with --cleanup: remove everything even while a daemon runs in this network namespace; the daemon writes it again at once, but connections break in between',
+    help: 'with --cleanup: remove everything even while a daemon runs in this network namespace; the daemon restores it immediately, but connections break',
   }),
   drainTimeout: flag('ipvs-drain-timeout', duration, 0, {
     help: 'how long a removed TCP real server may keep its connections at weight 0; 0: until the last one ends',
@@ -31,19 +31,19 @@ export const OWN_FLAGS = {
     help: 'service addresses in these CIDRs get virtual servers, but are not bound to kube-ipvs0, and their other ports are not closed',
   }),
   localRouteCidrs: flag('ipvs-local-route-cidrs', cidrs, [], {
-    help: 'light mode: one local route for each of these CIDRs (your service CIDRs) in place of an address on kube-ipvs0 for each service in them',
+    help: 'light mode: one local route for each of these CIDRs (your service CIDRs), instead of an address on kube-ipvs0 for each Service in them',
     checkEach: tooLarge,
   }),
   runEstimation: flag('ipvs-run-estimation', boolWithValue, undefined, {
     help: "set net.ipv4.vs.run_estimation; with false the kernel no longer walks all servers every two seconds, and its traffic counters stop; not given: keep the kernel's value",
   }),
   serviceMetricsLimit: flag('service-metrics-limit', int32, 1000, {
-    help: 'serve metrics of single Services (kubeipvs_service_*) while there are at most this many Services; 0: never',
+    help: 'serve metrics of single Services (kubeipvs_service_*) if there are at most this many Services; 0: never',
     hint: 'services',
     check: (value) => (value < 0 ? `${value} is negative: want 0 (no such metrics) or more` : undefined),
   }),
   serviceMetricsRealServers: flag('service-metrics-real-servers', bool, false, {
-    help: 'within that limit also serve metrics of single real servers (kubeipvs_real_server_*): seven series for each endpoint of each Service port on each node, new ones with each new Pod; none above ten real servers for each Service of the limit',
+    help: 'within that limit also serve metrics of single real servers (kubeipvs_real_server_*): seven series for each endpoint of each Service port on each node, and new ones for each new Pod; not served with more real servers than ten times that limit',
   }),
   masqueradePorts: flag('masquerade-port-range', portRange, undefined, {
     help: 'source ports that masquerading may use, to avoid conflicts with NodePorts',

@@ -81,19 +81,19 @@ describe('--version', () => {
     expect(await run(...argv)).toEqual({ code: 0, out: [text], err: [], ran: [] });
   });
 
-  test('--version=false is none', async () => {
+  test('--version=false prints no version', async () => {
     expect((await run('--version=false', '--proxy-mode=ipvs')).ran).toEqual(['run']);
   });
 });
 
 describe('--help', () => {
-  test('reads as it should', async () => {
+  test('--help prints the expected text', async () => {
     const { code, out, err } = await run('--help');
     expect({ code, err }).toEqual({ code: 0, err: [] });
     expect(out.join('\n')).toMatchSnapshot();
   });
 
-  test('names every group and every flag, and wins over errors of other flags', async () => {
+  test('--help names every group and every flag, and has priority over errors in other flags', async () => {
     const text = (await run('-h', '--proxy-mode=nonsense')).out.join('\n');
     for (const group of FLAG_GROUPS) expect(text).toContain(`${group}:\n`);
     for (const { name } of FLAGS) expect(text).toMatch(new RegExp(` --${name}[ \n]`));
@@ -101,14 +101,14 @@ describe('--help', () => {
 });
 
 describe('--write-config-to', () => {
-  test('writes a file that --config takes', async () => {
+  test('--write-config-to writes a file that --config accepts', async () => {
     const path = join(folder, 'written.yaml');
     const written = await run('--proxy-mode=ipvs', '--ipvs-scheduler=lc', '--logtostderr', `--write-config-to=${path}`);
     expect(written).toEqual({
       code: 0,
       out: [],
       err: [
-        'kube-ipvs-proxy: --logtostderr has no effect: gone from kube-proxy; drop it',
+        'kube-ipvs-proxy: --logtostderr has no effect: kube-proxy no longer has it; remove it',
         `kube-ipvs-proxy: wrote the configuration to ${path}`,
       ],
       ran: [],
@@ -121,7 +121,7 @@ describe('--write-config-to', () => {
     expect(readFileSync(again, 'utf8')).toBe(readFileSync(path, 'utf8'));
   });
 
-  test('to - writes the same to stdout, and nothing else there', async () => {
+  test('--write-config-to=- writes the same to stdout, and nothing else', async () => {
     const flags = ['--proxy-mode=ipvs', '--ipvs-scheduler=lc', '--logtostderr'];
     const path = join(folder, 'compared.yaml');
     await run(...flags, `--write-config-to=${path}`);
@@ -129,13 +129,13 @@ describe('--write-config-to', () => {
     expect(`${out.join('\n')}\n`).toBe(readFileSync(path, 'utf8'));
     expect({ code, err, ran }).toEqual({
       code: 0,
-      err: ['kube-ipvs-proxy: --logtostderr has no effect: gone from kube-proxy; drop it'],
+      err: ['kube-ipvs-proxy: --logtostderr has no effect: kube-proxy no longer has it; remove it'],
       ran: [],
     });
     expect(existsSync('-')).toBe(false);
   });
 
-  test('a place that cannot be written is an error', async () => {
+  test('--write-config-to with a path that cannot be written is an error', async () => {
     const { code, err } = await run('--write-config-to=/nonexistent/x');
     expect({ code, err }).toEqual({
       code: 1,
@@ -144,7 +144,7 @@ describe('--write-config-to', () => {
   });
 });
 
-test('a file with several mistakes names them all, by its path', async () => {
+test('all errors of a configuration file are reported, with its path', async () => {
   const path = join(folder, 'bad.yaml');
   writeFileSync(
     path,

@@ -53,7 +53,7 @@ describe('reading', () => {
     expect(read(fields).fields[path]).toEqual(value);
   });
 
-  test('JSON, also with tabs', () => {
+  test('the configuration file may be JSON, with tabs', () => {
     const json = {
       apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
       kind: 'KubeProxyConfiguration',
@@ -66,16 +66,16 @@ describe('reading', () => {
     }
   });
 
-  test('an empty second document is none', () => {
+  test('an empty second document in the configuration file is ignored', () => {
     expect(read('mode: ipvs\n---\n').fields.mode).toBe('ipvs');
   });
 
-  test('aliases and merge keys', () => {
+  test('aliases and merge keys of YAML are resolved', () => {
     expect(read('x: &a {syncPeriod: 7s}\nipvs: {<<: *a}').fields['ipvs.syncPeriod']).toBe(7000);
     expect(read('x: &a {syncPeriod: 7s}\nipvs: {<<: *a, syncPeriod: 8s}').fields['ipvs.syncPeriod']).toBe(8000);
   });
 
-  test('a bomb of aliases is refused', () => {
+  test('a file whose aliases expand without limit is refused', () => {
     const lines = ['a0: &a0 [x, x, x, x, x, x, x, x, x, x]'];
     for (let i = 1; i < 8; i++)
       lines.push(
@@ -86,7 +86,7 @@ describe('reading', () => {
     expect(() => read(lines.join('\n'))).toThrow('cannot be read as YAML or JSON: aliases exceeded');
   });
 
-  test('__proto__ is a key like any other', () => {
+  test('__proto__ in the configuration file is an ordinary key', () => {
     expect(read('__proto__: {mode: nftables}').fields.mode).toBe('');
     expect(({} as Record<string, unknown>)['mode']).toBeUndefined();
   });
@@ -114,22 +114,22 @@ const WARNED: readonly (readonly [fields: string, warnings: readonly string[]])[
   ],
 ];
 
-describe('what only the strict reader refuses', () => {
+describe('what only strict decoding refuses', () => {
   test.each(WARNED)('%j', (fields, warnings) => {
     expect(read(fields).warnings).toEqual(warnings);
   });
 
-  test('the last of two keys counts', () => {
+  test('of two equal keys in the configuration file, the last one counts', () => {
     expect(read('bindAddress: 1.2.3.4\nbindAddress: 1.2.3.5').fields.bindAddress).toBe('1.2.3.5');
   });
 });
 
 describe('writing', () => {
-  test('the defaults', () => {
+  test('the written configuration file has the defaults', () => {
     expect(writeConfigDocument(DEFAULTS)).toMatchSnapshot();
   });
 
-  test('read again, nothing has changed', () => {
+  test('a written configuration file that is read again is unchanged', () => {
     const changes: readonly (readonly [FieldPath, unknown])[] = [
       ['mode', 'ipvs'],
       ['hostnameOverride', 'yes'],
@@ -156,7 +156,7 @@ describe('writing', () => {
     expect(again.warnings).toEqual([]);
   });
 
-  test('every field is in the file', () => {
+  test('the written configuration file has every field', () => {
     const text = writeConfigDocument(DEFAULTS);
     for (const path of FIELD_PATHS) expect(text).toMatch(new RegExp(`^ *${path.split('.').at(-1)}:`, 'm'));
   });

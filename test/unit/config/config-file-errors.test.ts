@@ -612,7 +612,7 @@ const FIELDS: readonly (readonly [fields: string, errors: readonly string[]])[] 
   ],
 ];
 
-describe('a field that is wrong', () => {
+describe('an invalid field', () => {
   test.each(FIELDS)('%j', (fields, errors) => {
     const mode = /^mode:/m.test(fields) ? '' : 'mode: ipvs\n';
     expect(errorsOf(`${HEAD}${mode}${fields}\n`)).toEqual(errors);
@@ -677,7 +677,7 @@ const TEXTS: readonly (readonly [text: string, errors: readonly string[]])[] = [
   ],
 ];
 
-describe('a text that is no KubeProxyConfiguration', () => {
+describe('a text that is not a KubeProxyConfiguration', () => {
   test.each(TEXTS)('%j', (text, errors) => {
     expect(errorsOf(text)).toEqual(errors);
   });

@@ -74,7 +74,7 @@ describe('durations as Go writes them', () => {
     expect(parseDuration(text)).toBeUndefined();
   });
 
-  test('the longest that Go can hold', () => {
+  test('the longest duration that Go can represent is accepted', () => {
     expect(parseDuration('9223372036854775807ns')).toBeCloseTo(9_223_372_036_854.775, 2);
   });
 });

@@ -24,7 +24,7 @@ describe('the flag table', () => {
     expect(FLAGS.map((flag) => flag.name)).toContain(name);
   });
 
-  test('names each flag once', () => {
+  test('the flag table names each flag once', () => {
     const names = FLAGS.map(({ name }) => name);
     expect(new Set(names).size).toBe(names.length);
   });
@@ -40,7 +40,7 @@ describe('the flag table', () => {
   );
 });
 
-test('the version is that of package.json', () => {
+test('the version of the program is that of package.json', () => {
   const url = new URL('../../../package.json', import.meta.url);
   expect((JSON.parse(readFileSync(url, 'utf8')) as { version: string }).version).toBe(VERSION);
 });

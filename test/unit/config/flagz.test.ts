@@ -17,7 +17,7 @@ const GIVEN = [
   '--service-metrics-limit=0x10',
 ];
 
-test('each flag is there once, by name, as it was given or by default', () => {
+test('/flagz has each flag once, in the order of names, with its given or default value', () => {
   const lines = flagz(configOf(...GIVEN));
   const names = lines.map((line) => line.slice(0, line.indexOf('=')));
   expect(names).toEqual(FLAGS.map(({ name }) => name).toSorted());
@@ -39,13 +39,13 @@ test('each flag is there once, by name, as it was given or by default', () => {
   );
 });
 
-test('given again, they make the same configuration', () => {
+test('the flags that /flagz prints give the same configuration again', () => {
   const config = configOf(...GIVEN);
   const again = flagz(config).filter((line) => line !== 'write-config-to=');
   expect(configOf(...again.map((line) => `--${line}`)).settings).toEqual(config.settings);
 });
 
-test('a file that overrules a flag is what counts', () => {
+test('/flagz shows the value of the configuration file if it overrides a flag', () => {
   const text =
     'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\noomScoreAdj: -5\n';
   const file = { ...readConfigDocument(text, 'f.yaml'), path: 'f.yaml', sha256: '' };

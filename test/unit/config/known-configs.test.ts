@@ -69,7 +69,7 @@ const FILES: readonly Known[] = [
       ...KUBEADM,
       clusterCidrs: cidrs('192.168.0.0/16'),
       strictArp: true,
-      notes: ['udpIdleTimeout has no effect: gone from kube-proxy; drop it'],
+      notes: ['udpIdleTimeout has no effect: kube-proxy no longer has it; remove it'],
     },
   },
   {
@@ -163,7 +163,7 @@ const COMMAND_LINES: readonly Known[] = [
       masqueradeAll: true,
       minSyncPeriod: 5_000,
       syncPeriod: 5_000,
-      notes: ['--logtostderr has no effect: gone from kube-proxy; drop it'],
+      notes: ['--logtostderr has no effect: kube-proxy no longer has it; remove it'],
     },
   },
 ];
@@ -171,7 +171,7 @@ const COMMAND_LINES: readonly Known[] = [
 const KNOWN = [...FILES, ...COMMAND_LINES];
 
 describe.each(KNOWN)('$name', ({ argv, becomes }) => {
-  test('starts, and means what it means to kube-proxy', async () => {
+  test('the configuration file is accepted, and means the same as to kube-proxy', async () => {
     expect(await load(argv)).toMatchObject({ action: 'run', ...becomes });
   });
 });
@@ -206,15 +206,15 @@ describe('what kubeadm writes by default', () => {
   const refusal =
     'no mode (which means iptables): kube-ipvs-proxy does ipvs only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for iptables';
 
-  test('has the empty mode, and is refused with what to do', async () => {
+  test('the empty mode of kubeadm is refused with a remedy', async () => {
     expect(await problemsOf([file('kubeadm'), ...KUBEADM_FLAGS])).toEqual([refusal]);
   });
 
-  test('is not helped by --proxy-mode: with --config the file counts', async () => {
+  test('--proxy-mode does not override the empty mode of the file', async () => {
     expect(await problemsOf([file('kubeadm'), '--proxy-mode=ipvs', ...KUBEADM_FLAGS])).toEqual([refusal]);
   });
 
-  test('starts after the change of one line that docs/migrate.md gives', async () => {
+  test('the file of kubeadm is accepted after the change of one line from docs/migrate.md', async () => {
     const folder = await mkdtemp(path.join(tmpdir(), 'kubeadm-'));
     try {
       const target = path.join(folder, 'config.conf');

@@ -63,7 +63,7 @@ const CASES: readonly Case[] = [
       metricsBind: { address: parseIp('127.0.0.1')!, port: 10_249 as never },
     },
   ],
-  // ... but for the node's name, logging and what is no field.
+  // ... except for the node's name, logging and flags without a field.
   [['--hostname-override= Node-A '], 'hostnameOverride: file', { hostnameOverride: 'node-a' }],
   [['--hostname-override='], 'hostnameOverride: File', { hostnameOverride: 'file' }],
   [
@@ -232,9 +232,9 @@ const NOTES: readonly (readonly [argv: readonly string[], fields: string | undef
     ['clientConnection.kubeconfig has no effect with --manifests: no API server is asked'],
   ],
   [[IPVS], undefined, []],
-  [[IPVS, '--logtostderr'], undefined, ['--logtostderr has no effect: gone from kube-proxy; drop it']],
+  [[IPVS, '--logtostderr'], undefined, ['--logtostderr has no effect: kube-proxy no longer has it; remove it']],
   [[IPVS, '--healthz-port=10256'], undefined, ['--healthz-port is deprecated: use --healthz-bind-address']],
-  [[IPVS, '--iptables-sync-period=1s'], undefined, ['--iptables-sync-period has no effect: for another mode']],
+  [[IPVS, '--iptables-sync-period=1s'], undefined, ['--iptables-sync-period has no effect: it is for another mode']],
   [
     [IPVS, '--cluster-cidr=10.0.0.0/8', '-v=1', '--master=x'],
     '',
@@ -271,7 +271,7 @@ test.each(ROUND_TRIPS)('--write-config-to and --config: %s %s %s %s', (...argv) 
   expect(again).toMatchObject(rest);
 });
 
-test('feature gates: by name, else by stage, else as they are', () => {
+test('a feature gate has the value given for its name, otherwise for its stage, otherwise its default', () => {
   const gates = new Map(
     resolve([IPVS, '--feature-gates=AllAlpha=true,ComponentFlagz=false']).featureGates.map((gate) => [gate.name, gate]),
   );
@@ -281,7 +281,7 @@ test('feature gates: by name, else by stage, else as they are', () => {
   expect(gates.get('NFTablesProxyMode')).toEqual({ name: 'NFTablesProxyMode', stage: '', enabled: true });
 });
 
-test('feature gates of other components start, are named in one line and change nothing', () => {
+test('feature gates of other components are accepted, logged in one line, and have no effect', () => {
   const without = resolve([IPVS]);
   const config = resolve([IPVS, '--feature-gates=SidecarContainers=true,AllBeta=true,KubeProxyIPVS=false']);
   expect(config.notes).toEqual(['feature gates of other components have no effect: SidecarContainers']);
@@ -292,7 +292,7 @@ test('feature gates of other components start, are named in one line and change 
   ]);
 });
 
-test('/configz has the keys that tools know', () => {
+test('/configz has the keys that tools expect', () => {
   expect(configz(resolve([IPVS, '--cluster-cidr=10.0.0.0/8', '--ipvs-scheduler=lc']))).toMatchObject({
     'kubeproxy.config.k8s.io': {
       Mode: 'ipvs',
