@@ -50,7 +50,7 @@ describe('metrics of the API client', () => {
     return Number(line?.split(' ').at(-1) ?? NaN);
   }
 
-  test('requests by code, durations, and sizes of bodies to the byte', async () => {
+  test('requests are counted by code, with durations and exact body sizes', async () => {
     for (let i = 0; i < 20; i++) server.apply(service(`s${i}`, `10.96.0.${i}`));
     const client = makeClient();
     const body = await get(client);

@@ -46,7 +46,7 @@ async function followed(): Promise<void> {
 }
 
 describe('tokens', () => {
-  test('a token in the kubeconfig', async () => {
+  test('a token in the kubeconfig is sent', async () => {
     await start({ auth: { tokens: { secret: 'system:kube-proxy' } } });
     bed.follow({}, { kubeconfig: await writeKubeconfig({ token: 'secret' }) });
     await followed();
@@ -132,7 +132,7 @@ describe('tokens', () => {
 describe('an exec plugin that hangs', () => {
   const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: 'sleep', args: ['15'] };
 
-  test('is logged once, and the kubeconfig is read again', async () => {
+  test('an exec plugin that hangs is logged once, and the kubeconfig is read again', async () => {
     await start({ auth: { tokens: { secret: 'u' } } });
     bed.follow({}, { kubeconfig: await writeKubeconfig({ exec }), headersTimeoutMs: 200 });
     // Each watch makes several attempts, each of which takes a fifth of a second.
@@ -145,7 +145,7 @@ describe('an exec plugin that hangs', () => {
     await eventually(() => expect(bed.log.messages('info')).toEqual([ACCEPTED]));
   });
 
-  test('does not delay stop()', async () => {
+  test('an exec plugin that hangs does not delay stop()', async () => {
     await start({});
     bed.follow({}, { kubeconfig: await writeKubeconfig({ exec }) });
     await sleep(200);
@@ -156,7 +156,7 @@ describe('an exec plugin that hangs', () => {
   });
 });
 
-test('403: one line with the permission that is missing, and recovery', async () => {
+test('a 403 is logged in one line that names the missing permission, and is recovered from', async () => {
   await start({});
   bed.server.auth.deny('watch', 'services');
   bed.follow();
@@ -215,7 +215,7 @@ describe('TLS', () => {
     await followed();
   });
 
-  test('a server of another CA is refused, with a reason; insecure-skip-tls-verify accepts it', async () => {
+  test('a server with a certificate of another CA is refused, with a reason; insecure-skip-tls-verify accepts it', async () => {
     await startTls();
     await mkdir(join(directory, 'other'));
     const other = await CertificateAuthority.create(join(directory, 'other'), 'other-ca');

@@ -62,7 +62,7 @@ describe('events and an API server with errors', () => {
   });
 
   test.each(['drop', 'stall'] as const)(
-    'a server that takes the request and answers with a %s: it is not waited for',
+    'a server that answers an Event with a %s does not delay the daemon',
     async (type) => {
       server.faults.add({ verb: 'create', resource: 'events', times: 100, fault: { type } });
       const recorded = recorder();
@@ -74,7 +74,7 @@ describe('events and an API server with errors', () => {
     },
   );
 
-  test('an unreachable API server loses the event and nothing else', async () => {
+  test('an unreachable API server loses only the Event', async () => {
     const away = makeClient('http://127.0.0.1:1');
     const recorded = recorder('node-a', away);
     const started = performance.now();

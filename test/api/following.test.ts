@@ -66,7 +66,7 @@ onEachApiServer((server) => {
   const kinds = (): string => follower.view.types('service').join(' ');
 
   describe('following', () => {
-    test('all objects at once, then each change once', async () => {
+    test('the source reports all objects at once, then each change once', async () => {
       await apply(web('a'), web('b'), web('c'), web('d'), slice('a', ['10.0.0.1']), node('node-1'), node('node-2'));
       await follow();
       await until(() => expect(names()).toBe('a b c d'));
@@ -80,7 +80,7 @@ onEachApiServer((server) => {
       expect(follower.log.lines).toEqual([]);
     });
 
-    test('more objects than a page holds', async () => {
+    test('a list of more objects than a page is complete', async () => {
       const many = Array.from({ length: 10 }, (_, i) => `p${i}`);
       await apply(...many.map((name) => web(name)));
       await follow({ pageSize: 3 });
@@ -110,7 +110,7 @@ onEachApiServer((server) => {
       expect(kinds()).toBe('replaced deleted applied');
     });
 
-    test('a burst of changes: the last state; no change twice or out of order', async () => {
+    test('a burst of changes ends in the last state, with no change twice or out of order', async () => {
       await apply(slice('a', ['10.0.0.1']));
       await follow();
       await until(() => expect(names('endpoint-slice')).toBe('a'));

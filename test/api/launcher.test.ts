@@ -26,7 +26,7 @@ describe('the launcher', () => {
     await rm(folder, { recursive: true });
   });
 
-  test('starts the program beside it, whose version names the commit and the date of the build', async () => {
+  test('the launcher starts the program next to it, whose version names the commit and the date of the build', async () => {
     const { status, stdout } = await runToEnd([path.join(folder, `${NAME}.mjs`), '--version']);
     expect({ status, stdout }).toEqual({
       status: 0,
@@ -57,7 +57,7 @@ describe('the launcher', () => {
       `kube-ipvs-proxy needs Node.js ${needed} or newer, but ${node} is ${version}: ${remedy}\n`;
 
     test.each(['12.22.12', '20.20.2', '22.18.0'])(
-      '%s: one sentence, and where make build left another',
+      'Node.js %s is refused with one sentence that names a newer one if make build installed it',
       async (version) => {
         await writeFile(preload, OLDER(version));
         const argv = [process.execPath, '--require', preload, program, '--version'];
@@ -76,7 +76,7 @@ describe('the launcher', () => {
       },
     );
 
-    test.each(['22.19.0', '23.0.0', '100.1.0'])('but %s is not', async (version) => {
+    test.each(['22.19.0', '23.0.0', '100.1.0'])('Node.js %s is accepted', async (version) => {
       const older = OLDER(version).replace(/process\.getBuiltinModule.*|globalThis.*/g, '');
       await writeFile(preload, older);
       const argv = [process.execPath, '--require', preload, path.join(folder, `${NAME}.mjs`), '--version'];

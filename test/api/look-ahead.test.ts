@@ -67,7 +67,7 @@ describe('the Service that is fetched first', () => {
     ['a server that streams its state', {}],
     ['a server that only lists', { watchList: false }],
   ])(
-    '%s: is known while the lists are held up, by requests that the right to list all allows',
+    '%s: default/kubernetes arrives while the lists are delayed, with no additional permissions',
     async (_name, options) => {
       await serverWith(options);
       holdLists();
@@ -89,7 +89,7 @@ describe('the Service that is fetched first', () => {
   const wholeLists = (): readonly string[] =>
     bed.server.requests.map(({ path }) => path).filter((path) => /\/v1\/(services|endpointslices)$/.test(path));
 
-  test('is programmed before the lists begin', async () => {
+  test('default/kubernetes is programmed before the lists begin', async () => {
     await serverWith({});
     const { promise: programmed, resolve } = Promise.withResolvers<void>();
     bed.follow({}, {}, { first: FIRST, programmed });
@@ -111,14 +111,14 @@ describe('the Service that is fetched first', () => {
       'the look gets no answer',
       (): void => bed.server.faults.add({ verb: 'list', times: 2, fault: { type: 'stall' } }),
     ],
-  ])('holds nothing up where %s', async (_name, prepare) => {
+  ])('the look-ahead delays nothing if %s', async (_name, prepare) => {
     await serverWith({});
     prepare();
     bed.follow({}, {}, { first: FIRST, programmed: new Promise(() => undefined) });
     await eventually(() => expect(bed.view.names('service')).toContain(OTHERS.join(' ')));
   });
 
-  test('is ignored if it arrives after the lists', async () => {
+  test('default/kubernetes is ignored if it arrives after the lists', async () => {
     await serverWith({});
     bed.server.faults.add({ verb: 'list', times: 2, fault: { type: 'slow', bytes: 40, pauseMs: 60 } });
     // The responses are slow, but must not time out.
@@ -160,7 +160,7 @@ describe('from the server to the kernel', () => {
     ['a server that streams its state', {}],
     ['a server that only lists', { watchList: false }],
   ])(
-    '%s: default/kubernetes is in force before the lists are in, and nothing else is touched',
+    '%s: default/kubernetes is programmed before the lists arrive, and nothing else is changed',
     async (_name, options) => {
       await serverWith(options);
       holdLists();

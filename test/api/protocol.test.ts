@@ -44,7 +44,7 @@ onEachApiServer((server) => {
     return names.filter((name) => name !== 'kubernetes').join(' ');
   }
 
-  test('create, read, update, patch, delete', async () => {
+  test('objects can be created, read, updated, patched and deleted', async () => {
     const ask = (method: string, path: string, body?: unknown): Promise<Answer> =>
       server().ask(method, path, body === undefined ? {} : { body });
     const created = await ask('POST', SERVICES, service('a', '10.96.3.1'));
@@ -83,7 +83,7 @@ onEachApiServer((server) => {
   });
 
   describe('lists', () => {
-    test('selectors', async () => {
+    test('lists support selectors', async () => {
       await server().apply(service('a', '10.96.3.1', { labels: { app: 'x', tier: 'front' } }));
       await server().apply(service('b', '10.96.3.2', { labels: { app: 'y' } }));
       await server().apply(service('c', '10.96.3.3', { namespace: 'shop' }));
@@ -98,7 +98,7 @@ onEachApiServer((server) => {
       expect(await namesAt(SERVICES)).toBe('a b');
     });
 
-    test('pages are of one moment', async () => {
+    test('the pages of a list show the state of one moment', async () => {
       const path = '/api/v1/namespaces/shop/services';
       for (const [i, name] of ['a', 'b', 'c', 'd'].entries())
         await server().apply(service(name, `10.96.3.${i + 1}`, { namespace: 'shop' }));

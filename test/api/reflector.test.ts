@@ -48,7 +48,7 @@ describe('following', () => {
     expect(bed.log.lines.filter(({ level }) => level !== 'debug')).toEqual([]);
   });
 
-  test('a list in pages, with changes between them, and a watch from the version of the list', async () => {
+  test('a list in pages with changes in between is followed by a watch from the version of the list', async () => {
     await serverWith({ watchList: false }, 'a', 'b', 'c', 'd', 'e', 'f', 'g');
     bed.server.faults.add({
       verb: 'list',
@@ -72,7 +72,7 @@ describe('following', () => {
     expect(second).toHaveProperty('continue');
   });
 
-  test('a continue token that expires: the list starts again from the newest state', async () => {
+  test('after an expired continue token, the list starts again from the newest state', async () => {
     await serverWith({ watchList: false }, 'a', 'b', 'c', 'd');
     bed.server.faults.add({ verb: 'list', resource: 'services', continued: true, fault: { type: 'expire' } });
     bed.follow();
@@ -89,7 +89,7 @@ describe('following', () => {
     expect(requestsOf('list')).toHaveLength(1);
   });
 
-  test('an invalid list: logged and requested again', async () => {
+  test('an invalid list is logged and requested again', async () => {
     await serverWith({ watchList: false }, 'a');
     bed.server.faults.add({ verb: 'list', resource: 'services', fault: { type: 'garbage', line: '<html>' } });
     bed.server.faults.add({ verb: 'list', resource: 'services', fault: { type: 'garbage', line: '{"items":[{bad}]' } });
@@ -139,7 +139,7 @@ describe('following', () => {
     ],
     ['it does not know WatchList', { watchList: false }, /sendInitialEvents/],
   ])(
-    'a server that cannot stream, since %s: lists and watches at once, in silence, and for good',
+    'a server that cannot stream (%s) is listed and watched immediately and permanently, without a log line',
     async (_why, options, why) => {
       await serverWith(options, 'a');
       bed.follow();
@@ -169,7 +169,7 @@ describe('following', () => {
   });
 
   test.each([{}, { clusterIpSelector: false }, { clusterIpSelector: false, labelSelectors: false }])(
-    'the labels that keep a Service from us close it and open it again, whatever the server can select: %j',
+    'a Service that gets a label of another proxy is removed, and added when it loses the label: %j',
     async (options) => {
       await serverWith(options, 'a', 'b');
       const cluster = new Cluster('node-1');
@@ -262,7 +262,7 @@ describe('resuming', () => {
 });
 
 describe('faults', () => {
-  test('a server that is down at the start, and comes up', async () => {
+  test('a server that is down at start is used when it comes up', async () => {
     await serverWith({});
     const { port } = bed.server;
     await bed.server.stop();
@@ -401,7 +401,7 @@ describe('faults', () => {
     expect(bed.log.lines).toEqual([]);
   });
 
-  test('an endless line ends the watch', async () => {
+  test('a line without an end ends the watch', async () => {
     await serverWith({});
     bed.follow({ maxLineBytes: 1024 * 1024 });
     await followed('');
@@ -433,7 +433,7 @@ describe('faults', () => {
     await eventually(() => expect(bed.view.names('service')).toBe('a b'));
   });
 
-  test('a server that always says "expired" is not hammered', async () => {
+  test('a server that always says "expired" is requested with back-off', async () => {
     await serverWith({ watchList: false }, 'a');
     bed.server.faults.add({ verb: 'watch', resource: 'services', times: 1000, fault: { type: 'status', code: 410 } });
     const started = performance.now();

@@ -75,7 +75,7 @@ describe('lists', () => {
     expect(await namesAt('/api/v1/services?fieldSelector=spec.clusterIP!%3DNone')).toBe('a');
   });
 
-  test('pages are of one moment, until it is compacted', async () => {
+  test('the pages of a list show the state of one moment, until it is compacted', async () => {
     for (const name of ['a', 'b', 'c', 'd']) server.apply(service(name, '10.96.0.1'));
     const first = await ask('/api/v1/services?limit=2');
     const { continue: token, resourceVersion } = first.body['metadata'] as Readonly<Record<string, string>>;
@@ -94,7 +94,7 @@ describe('lists', () => {
 });
 
 describe('watches', () => {
-  test('from a version: what followed, as the selector sees it', async () => {
+  test('a watch from a version has the later changes, as the selector sees them', async () => {
     server.apply(service('a', '10.96.0.1', { labels: { x: '' } }));
     const { revision } = server.store;
     server.apply(service('a', '10.96.0.1'));
@@ -109,7 +109,7 @@ describe('watches', () => {
     ]);
   });
 
-  test('from nowhere, and as a stream of the whole state', async () => {
+  test('a watch without a version, and a streaming list, begin with the whole state', async () => {
     server.apply(slice('a', ['10.0.0.1']));
     const path = '/apis/discovery.k8s.io/v1/endpointslices?watch=1&allowWatchBookmarks=1';
     expect(await watchLines(path, 1)).toMatchObject([{ type: 'ADDED', object: { metadata: { name: 'a' } } }]);
@@ -119,14 +119,14 @@ describe('watches', () => {
     ]);
   });
 
-  test('from a version that is compacted: an ERROR event, then the end', async () => {
+  test('a watch from a compacted version gets an ERROR event, then ends', async () => {
     server.apply(service('a', '10.96.0.1'));
     server.compact();
     const lines = await watchLines('/api/v1/services?watch=1&resourceVersion=1000', 9);
     expect(lines).toMatchObject([{ type: 'ERROR', object: { kind: 'Status', code: 410, reason: 'Expired' } }]);
   });
 
-  test('bookmarks only for those who asked; the end after timeoutSeconds', async () => {
+  test('bookmarks are sent on request only; a watch ends after timeoutSeconds', async () => {
     await server.stop();
     server = new ApiServer({ bookmarkMs: 10 });
     await server.start();

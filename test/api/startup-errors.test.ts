@@ -14,7 +14,7 @@ const UNPRIVILEGED = IS_ROOT ? ['setpriv', '--inh-caps=-all', '--bounding-set=-a
 const IPVS = '--proxy-mode=ipvs';
 
 /** Starts the bundled program. Each startup error is one sentence on stderr, with exit code 1. */
-describe('a start that cannot be', () => {
+describe('a start that fails', () => {
   let folder: string;
 
   beforeAll(async () => {
@@ -51,46 +51,46 @@ describe('a start that cannot be', () => {
     expect(source.split('\n')[line - 1]).toContain('log.error(sentence)');
   });
 
-  test('no mode', async () => {
+  test('an empty mode is a start-up error', async () => {
     expect(await sentence([])).toBe(
       'kube-ipvs-proxy: no mode (which means iptables): kube-ipvs-proxy does ipvs only; set --proxy-mode=ipvs (or mode: ipvs), ' +
         'or keep kube-proxy for iptables',
     );
   });
 
-  test.each(['iptables', 'nftables'])('mode %s, which kube-proxy keeps', async (mode) => {
+  test.each(['iptables', 'nftables'])('mode %s, which only kube-proxy has, is a start-up error', async (mode) => {
     expect(await sentence([`--proxy-mode=${mode}`])).toBe(
       `kube-ipvs-proxy: mode "${mode}": kube-ipvs-proxy does ipvs only; set --proxy-mode=ipvs (or mode: ipvs), or keep ` +
         `kube-proxy for ${mode}`,
     );
   });
 
-  test('a mode that does not exist', async () => {
+  test('a mode that does not exist is a start-up error', async () => {
     expect(await sentence(['--proxy-mode=ivps'])).toBe(
       'kube-ipvs-proxy: KubeProxyConfiguration.mode: "ivps" is none of iptables, ipvs, nftables (--proxy-mode)',
     );
   });
 
-  test('an unknown flag', async () => {
+  test('an unknown flag is a start-up error', async () => {
     expect(await sentence([IPVS, '--ipvs-schedular=lc'])).toBe(
       'kube-ipvs-proxy: unknown flag --ipvs-schedular: did you mean --ipvs-scheduler?',
     );
   });
 
-  test('neither a kubeconfig nor a Pod', async () => {
+  test('neither a kubeconfig nor a Pod is a start-up error', async () => {
     expect(await sentence([IPVS])).toBe(
       'E no service account found (KUBERNETES_SERVICE_HOST is not set): set --kubeconfig or --master, or run in ' +
         'a pod',
     );
   });
 
-  test('a kubeconfig that is not there', async () => {
+  test('a missing kubeconfig is a start-up error', async () => {
     expect(await sentence([IPVS, `--kubeconfig=${folder}/none`])).toBe(
       `E failed to read kubeconfig ${folder}/none: it does not exist; check --kubeconfig and that the file is mounted and readable`,
     );
   });
 
-  test('a kubeconfig that may not be read', async () => {
+  test('an unreadable kubeconfig is a start-up error', async () => {
     const kubeconfig = await file('secret', 'apiVersion: v1');
     await chmod(kubeconfig, 0);
     expect(await sentence([IPVS, `--kubeconfig=${kubeconfig}`], UNPRIVILEGED)).toBe(
@@ -99,35 +99,35 @@ describe('a start that cannot be', () => {
     );
   });
 
-  test('a kubeconfig that is no YAML', async () => {
+  test('a kubeconfig that is not YAML is a start-up error', async () => {
     const kubeconfig = await file('broken', 'a: : b\n');
     expect(await sentence([IPVS, `--kubeconfig=${kubeconfig}`])).toBe(
       `E kubeconfig ${kubeconfig} is not valid: bad indentation of a mapping entry (1:4); fix it with kubectl config`,
     );
   });
 
-  test('a kubeconfig without a current context', async () => {
+  test('a kubeconfig without a current context is a start-up error', async () => {
     const kubeconfig = await file('contextless', 'apiVersion: v1\nkind: Config\n');
     expect(await sentence([IPVS, `--kubeconfig=${kubeconfig}`])).toBe(
       `E kubeconfig ${kubeconfig} has no current-context: choose one with kubectl config use-context`,
     );
   });
 
-  test('a configuration file that is not there', async () => {
+  test('a missing configuration file is a start-up error', async () => {
     expect(await sentence([`--config=${folder}/none.yaml`])).toBe(
       `kube-ipvs-proxy: cannot read the configuration file ${folder}/none.yaml: it does not exist; check --config and that the ` +
         'file is mounted and readable',
     );
   });
 
-  test('a configuration file that is not YAML', async () => {
+  test('a configuration file that is not YAML is a start-up error', async () => {
     const config = await file('config-broken.yaml', 'a: [');
     expect(await sentence([`--config=${config}`])).toMatch(
       new RegExp(`^kube-ipvs-proxy: ${config} cannot be read as YAML or JSON: .* at line 1, column 5$`),
     );
   });
 
-  test('a configuration file of another kind', async () => {
+  test('a configuration file of another kind is a start-up error', async () => {
     const config = await file(
       'config-kind.yaml',
       'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeletConfiguration\n',
@@ -137,7 +137,7 @@ describe('a start that cannot be', () => {
     );
   });
 
-  test('a value in a configuration file that cannot be', async () => {
+  test('an invalid value in a configuration file is a start-up error', async () => {
     const config = await file(
       'config-value.yaml',
       'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\nipvs:\n  syncPeriod: 5\n',
@@ -149,7 +149,7 @@ describe('a start that cannot be', () => {
 
   // Works on machines with and without IPVS, because the program checks capabilities first.
   test.each([[[`--manifests=/nonexistent`]], [['--manifests=/nonexistent', '--init-only']], [['--cleanup']]])(
-    'without the right to change the network: %j',
+    'a missing right to change the network is a start-up error: %j',
     async (flags) => {
       expect(await sentence([IPVS, ...flags], UNPRIVILEGED)).toBe(
         "E this process may not change the node's network: run it as root or with CAP_NET_ADMIN (in a Pod: " +
@@ -158,7 +158,7 @@ describe('a start that cannot be', () => {
     },
   );
 
-  test('a kernel without the module ip_vs: nothing is left behind', async () => {
+  test('a kernel without ip_vs is a start-up error that leaves nothing behind', async () => {
     const bin = path.join(folder, 'modprobe');
     await writeFile(
       bin,

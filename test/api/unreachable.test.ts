@@ -82,7 +82,7 @@ async function firstWarning(): Promise<string> {
 const SHORT = { connectTimeoutMs: 300 };
 
 describe('an API server that cannot be reached: the first line names its address and what happened', () => {
-  test('dropped packets', async () => {
+  test('dropped packets to the API server are named in the first line', async () => {
     const address = await blackHole();
     bed.follow({}, { master: `https://${address}`, ...SHORT });
     expect(await firstWarning()).toMatch(
@@ -95,7 +95,7 @@ describe('an API server that cannot be reached: the first line names its address
     expect(bed.log.messages('warn')).toHaveLength(3);
   });
 
-  test('a TLS handshake that never ends', async () => {
+  test('a TLS handshake that never ends is named in the first line', async () => {
     const address = await tcpServer(() => undefined);
     bed.follow({}, { master: `https://${address}`, ...SHORT });
     expect(await firstWarning()).toMatch(
@@ -103,7 +103,7 @@ describe('an API server that cannot be reached: the first line names its address
     );
   });
 
-  test('a proxy that never answers', async () => {
+  test('a proxy that never responds is named in the first line', async () => {
     const address = await tcpServer(() => undefined);
     const path = join(directory, 'kubeconfig');
     await writeFile(
@@ -126,7 +126,7 @@ describe('an API server that cannot be reached: the first line names its address
 });
 
 describe('a slow API server: logged once, and waited for', () => {
-  test('no response headers', async () => {
+  test('an API server that sends no response headers is logged once', async () => {
     const address = await bedWith({});
     bed.server.faults.add({ resource: 'services', fault: { type: 'stall' } });
     bed.follow({}, { headersTimeoutMs: 1_000, slowMs: 200 });
@@ -146,7 +146,7 @@ describe('a slow API server: logged once, and waited for', () => {
   test.each([
     ['a list', { watchList: false }, 'list'],
     ['a stream of the state', {}, 'watch'],
-  ] as const)('the body of %s that stops in the middle', async (_what, options, verb) => {
+  ] as const)('the body of %s that stops in the middle is logged once', async (_what, options, verb) => {
     const address = await bedWith(options);
     bed.server.faults.add({ verb, resource: 'services', fault: { type: 'cut', afterBytes: 40, ending: 'silence' } });
     bed.follow({ slowMs: 1_000, listIdleMs: 1_800 });
@@ -158,7 +158,7 @@ describe('a slow API server: logged once, and waited for', () => {
     await eventually(() => expect(bed.view.names('service')).toBe('a'));
   });
 
-  test('an idle watch is not slow', async () => {
+  test('an idle watch is not logged as slow', async () => {
     await bedWith({});
     bed.follow({ slowMs: 50 });
     await eventually(() => expect(bed.server.watches.size).toBe(3));

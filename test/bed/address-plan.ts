@@ -1,5 +1,5 @@
 /**
- * The addresses of a bed: the same for every bed, because each has a network of its own.
+ * The addresses of a test bed: the same for every bed, because each has a separate network.
  *
  * | what | IPv4 | IPv6 |
  * |---|---|---|

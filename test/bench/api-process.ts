@@ -24,7 +24,7 @@ export class ApiProcess implements AsyncDisposable {
     this.#child = spawn('nsenter', [`--net=${netns}`, '--', ...argv], { stdio: [...stdio] });
     this.#lines = createInterface({ input: this.#child.stdout });
     this.#ended = once(this.#child, 'exit').then(() => Promise.reject(new Error('the API server has ended')));
-    // Nobody may be waiting when it ends as it should.
+    // There may be no waiting process when it ends normally.
     this.#ended.catch(() => undefined);
   }
 

@@ -17,7 +17,7 @@ const START_OF_TIME = Date.UTC(2026, 0, 1);
 
 /**
  * An endless life of a cluster that stays the same size: pods come, go and are replaced under addresses never seen before, slices and
- * services are deleted and made anew under new names. The same seed lives the same life.
+ * Services are deleted and created again under new names. The same seed gives the same history.
  */
 export class ChurnHistory {
   readonly #living: Living[];
@@ -97,7 +97,7 @@ export class ChurnHistory {
     };
   }
 
-  /** Each line has a version and a time of its own. */
+  /** Each line has a different version and time. */
   #line(kind: WatchLine['kind'], type: string, object: JsonObject): WatchLine {
     const revision = ++this.#revision;
     const annotations = {

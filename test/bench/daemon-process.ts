@@ -14,7 +14,7 @@ const FIRST_SYNC_MS = 600_000;
 /** How often is looked whether something has come. */
 const LOOK_MS = 1;
 
-/** A node in a network namespace of its own, an API server in there, and the bundled daemon as it is shipped. */
+/** A node in a separate network namespace, an API server in it, and the bundled daemon as it is shipped. */
 export class DaemonNode implements AsyncDisposable {
   readonly bench: BenchNode;
   readonly namespace: Namespace;

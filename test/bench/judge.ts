@@ -3,7 +3,7 @@ export type Ratios = Readonly<Record<string, number>>;
 
 export interface Judgement {
   readonly name: string;
-  /** undefined: there is no such measure any more, which fails: record anew. */
+  /** undefined: this measure no longer exists, which fails; record the ratios again. */
   readonly ratio: number | undefined;
   /** undefined: a new measure, which cannot fail yet. */
   readonly recorded: number | undefined;

@@ -51,7 +51,7 @@ function ingressIp(service: number, family: 4 | 6): string {
     : clusterIp(service, 6).replace(':202:', ':203:');
 }
 
-/** Two networks that each load balancer serves, of its own. */
+/** Two source ranges for each load balancer, different for each. */
 function sourceRanges(service: number, family: 4 | 6): string[] {
   const n = service & 0xffff;
   return family === 4

@@ -11,7 +11,7 @@ export interface Held {
 
 /**
  * How long the event loop is held up: a timer looks how late it is, and how much of the time since the last look this thread itself
- * has used. On a machine that is busy with others only the second tells of our code.
+ * has used. On a busy machine, only the second one describes our code.
  */
 export class LoopProbe {
   #timer: NodeJS.Timeout | undefined;

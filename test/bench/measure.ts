@@ -15,7 +15,10 @@ export interface Measurement {
   readonly value: number;
   readonly p99: number;
   readonly unit: string;
-  /** Median of the same thing done by what is named in `against`, in the same unit; null where there is nothing to compare with. */
+  /**
+   * Median of the same thing done by what is named in `against`, in the same unit; null where there is nothing to
+   * compare with.
+   */
   readonly baseline: number | null;
   readonly baselineP99: number | null;
   readonly against: string | null;
@@ -33,9 +36,9 @@ export interface Measurement {
   readonly target?: Verdict;
 }
 
-/** A target of the project: reached or not, told in the report. */
+/** A target of the project, which the report shows as reached or not. */
 export interface Target {
-  /** What is wanted, as a reader wants it told: "at most 1.3 x the floor". */
+  /** The target in words: "at most 1.3 x the floor". */
   readonly text: string;
   readonly reached: (measured: Omit<Measurement, 'target'>) => boolean;
 }
@@ -48,7 +51,10 @@ export interface Compared {
   readonly against?: string;
   readonly baselines?: readonly number[];
   readonly target?: Target;
-  /** `make bench-guard` compares the ratio with the recorded one: only where it does not depend on what else the machine does. */
+  /**
+   * `make bench-guard` compares the ratio with the recorded one: only where it does not depend on what else the
+   * machine does.
+   */
   readonly guarded?: boolean;
 }
 

@@ -19,7 +19,8 @@ import { median } from './measure.ts';
 import { type SelfTimes, profileTable, profiled } from './profile.ts';
 import type { SyncReport } from '../../src/state/sync-report.ts';
 
-// What user space costs by itself: listed objects -> Cluster -> plan -> NodePlan -> diff -> Transaction, applied to a kernel in memory.
+// What user space costs by itself: listed objects -> Cluster -> plan -> NodePlan -> diff -> Transaction, applied to a
+// kernel in memory.
 // Alone, `node test/bench/pipeline.ts` prints a summary; with `profile`, which functions the time goes to.
 
 /** One first sync. Times are microseconds for each service. */
@@ -30,13 +31,13 @@ export interface PipelineRun {
   readonly threadMicros: number;
   /** Of all threads: those that collect garbage and compile, too. */
   readonly processMicros: number;
-  /** Of threadMicros: inside the kernel in memory, for which a real one would stand. */
+  /** The part of threadMicros inside the kernel in memory, which replaces a real one. */
   readonly fakeMicros: number;
   /** The longest time in ms that this thread worked without letting the event loop turn. */
   readonly heldMs: number;
 }
 
-/** Bytes kept for each service. The listed objects are not among them: nobody keeps those. */
+/** Bytes kept for each Service, without the listed objects, which are not kept. */
 export interface KeptBytes {
   readonly model: number;
   readonly plan: number;
@@ -64,7 +65,10 @@ function processMicros(): number {
   return user + system;
 }
 
-/** Time inside of the kernel is told apart; what was applied is forgotten, and the event loop turns as with the real one. */
+/**
+ * Time inside the kernel is measured separately; applied operations are not kept, and the event loop runs as with the
+ * real one.
+ */
 class TimedKernel extends FakeKernel {
   micros = 0;
 

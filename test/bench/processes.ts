@@ -17,7 +17,8 @@ const PROGRAMS = [
 ];
 
 /**
- * How often each program is started while `run` runs, and by whomever: programs of the same names stand first in PATH, write
+ * How often each program is started while `run` runs, by any process: programs of the same names come first in PATH,
+ * write
  * themselves down and become the real one.
  */
 export async function countProcesses(run: () => Promise<unknown>): Promise<ReadonlyMap<string, number>> {

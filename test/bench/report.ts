@@ -1,7 +1,10 @@
 import { cell, table } from '../../scripts/markdown.ts';
 import type { Measurement } from './measure.ts';
 
-/** A row measured again replaces what it had found before; rows come in the order of the bench, those that are no more go. */
+/**
+ * A row that is measured again replaces its earlier results. Rows have the order of the bench; rows that no longer
+ * exist are removed.
+ */
 export function mergeRow(
   before: readonly Measurement[],
   row: string,
@@ -36,7 +39,10 @@ export function renderReport({ measured, template, profiles }: ReportParts): str
   return template.replaceAll(/^<!-- (\w+) -->$/gm, (line, name: string) => parts[name] ?? line);
 }
 
-/** The measures by which users and developers decide, in the order of the page. All others are in docs/performance.json. */
+/**
+ * The measures by which users and developers decide, in the order of the page. All others are in
+ * docs/performance.json.
+ */
 export const HEADLINES: readonly string[] = [
   'watch event to kernel, one endpoint more at 10000x5',
   'one endpoint change among 50000 services, on the real kernel, addresses not bound',

@@ -1,5 +1,6 @@
 // The API server for tests, filled with a large cluster: node test/bench/serve-cluster.ts SHAPE KUBECONFIG
-// Then, for each line on stdin, {"services": [1, 2], "endpoints": 3}: those services' slices get so many endpoints, and one line is
+// Then, for each line on stdin, {"services": [1, 2], "endpoints": 3}: those services' slices get so many endpoints,
+// and one line is
 // written: when the first was given to the watches, in nanoseconds of the monotonic clock. It ends with its stdin.
 import { writeFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
@@ -28,7 +29,7 @@ server.apply(nodeObject());
 for (const object of kubernetesObjects()) server.apply(object);
 for (const object of serviceObjects(shape)) server.apply(object);
 for (const object of sliceObjects(shape)) server.apply(object);
-// Nobody resumes from before the start.
+// No client resumes from before the start.
 server.compact();
 const url = await server.start();
 await writeFile(file, kubeconfig({ server: url }), { mode: 0o600 });

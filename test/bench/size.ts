@@ -14,7 +14,7 @@ export interface Size {
   readonly mixed: (services: number, endpoints: number) => ClusterShape;
 }
 
-/** Services of BENCH_SERVICES=N stand for the 10,000 of the full bench; all other counts follow in proportion. */
+/** BENCH_SERVICES=N replaces the 10,000 Services of the full bench; all other numbers are scaled in proportion. */
 const FULL_SERVICES = 10_000;
 const RUNS = {
   full: { runs: 10, slowRuns: 3, services: FULL_SERVICES },

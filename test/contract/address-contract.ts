@@ -17,7 +17,7 @@ export function addressContract(family: IpFamily, bed: () => ContractBed): void 
   const clean = { failures: [] };
 
   describe('addresses', () => {
-    test('are bound to kube-ipvs0 and taken away; repeating either counts as done', async () => {
+    test('addresses are bound to kube-ipvs0 and unbound; repeating either succeeds', async () => {
       expect(await bed().addresses()).toEqual([]);
       expect(await apply(bind(1), bind(2), bind(3))).toEqual({ attempted: 3, failures: [] });
       expect(await apply(bind(1), bind(2), bind(3))).toMatchObject(clean);
@@ -29,13 +29,13 @@ export function addressContract(family: IpFamily, bed: () => ContractBed): void 
       expect(await bed().addresses()).toEqual([text(1), text(3)]);
     });
 
-    test('by the thousand are bound at once', async () => {
+    test('a thousand addresses are bound in one batch', async () => {
       const ops = Array.from({ length: 1000 }, (_, n) => bind(n + 1));
       expect(await apply(...ops)).toEqual({ attempted: 1000, failures: [] });
       expect(await bed().kernel.getBoundAddresses()).toHaveLength(1000);
     });
 
-    test('cannot be bound without the interface, which prepare makes anew', async () => {
+    test('addresses cannot be bound without kube-ipvs0, which prepare creates again', async () => {
       await apply(bind(1));
       await bed().kernel.removeDevice();
       expect(await bed().addresses()).toBeUndefined();
@@ -48,7 +48,7 @@ export function addressContract(family: IpFamily, bed: () => ContractBed): void 
       expect(await bed().addresses()).toEqual([text(1)]);
     });
 
-    test('bound by others with other flags are seen, and changed by binding them again', async () => {
+    test('addresses that another program bound with other flags are read, and changed by binding them again', async () => {
       const { kernel } = bed();
       await bed().bindAsOthers(address(family, 1));
       await apply(bind(2));
@@ -61,7 +61,7 @@ export function addressContract(family: IpFamily, bed: () => ContractBed): void 
       expect(await bed().addresses()).toEqual([text(1), text(2)]);
     });
 
-    test('are lost with the interface: the watch reports it, and ensureDevice makes it where it is missing', async () => {
+    test('a deleted kube-ipvs0 loses its addresses; the watch reports it, and ensureDevice creates it again', async () => {
       const { kernel } = bed();
       const lost: string[] = [];
       const stop = kernel.watchNode(
@@ -85,7 +85,7 @@ export function addressContract(family: IpFamily, bed: () => ContractBed): void 
       stop();
     });
 
-    test("of the node's other interfaces are told apart from ours", async () => {
+    test('addresses of other interfaces are distinguished from those of kube-ipvs0', async () => {
       const own: NodeAddress = {
         address: address(family, 500),
         prefix: family === 4 ? 24 : 64,

@@ -43,7 +43,7 @@ describe('the watch of node addresses', () => {
     return changes() > before;
   }
 
-  test('outlives a flood with its event loop blocked, and reports what comes after it', async () => {
+  test('the address watch survives a flood during a blocked event loop, and reports later changes', async () => {
     let changes = 0;
     const stop = bed.kernel.watchNode(() => (changes += 1), ignore);
     for (let round = 0; round < 3; round++) {
@@ -66,7 +66,7 @@ describe('the watch of node addresses', () => {
     expect(changes).toBe(after);
   });
 
-  test('can be stopped in the middle of a flood, and begun again, many times', async () => {
+  test('the address watch can be stopped during a flood, and started again, many times', async () => {
     for (let round = 0; round < 20; round++) {
       const stop = bed.kernel.watchNode(ignore, ignore);
       const flood = bed.kernel.apply(transaction(bind(300)));
@@ -87,7 +87,7 @@ describe('the watch of node addresses', () => {
     stop();
   });
 
-  test('misses nothing that happens while the reports before a loss are still being read', async () => {
+  test('the address watch misses no change that happens while earlier reports are being read', async () => {
     const names = new Set<string>();
     let losses = 0;
     const ip = (...args: string[]): string => execFileSync('ip', ['-n', bed.netns, ...args], { encoding: 'utf8' });

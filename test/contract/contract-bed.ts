@@ -2,7 +2,7 @@ import type { Flow, Kernel, NodeAddress } from '../../src/kernel/kernel.ts';
 import type { Cidr } from '../../src/base/cidr.ts';
 import type { IpAddress, IpFamily } from '../../src/base/ip.ts';
 
-/** A kernel to test, and eyes of its own on it: the system's tools, or the tables of the fake. */
+/** A kernel to test, and independent access to its state: the system's tools, or the tables of the fake kernel. */
 export interface ContractBed extends AsyncDisposable {
   readonly kernel: Kernel;
   /** Lines of `ipvsadm -Sn`, sorted. */
@@ -11,7 +11,10 @@ export interface ContractBed extends AsyncDisposable {
   sets(): Promise<string[]>;
   /** address/prefix of what is bound to kube-ipvs0, sorted; undefined when there is no such interface. */
   addresses(): Promise<string[] | undefined>;
-  /** Networks of the local routes of the loopback interface that stand for no address of it, with the number of who made them, sorted. */
+  /**
+   * CIDRs of the local routes of the loopback interface that belong to none of its addresses, with their protocol
+   * number, sorted.
+   */
   routes(family: IpFamily): Promise<string[]>;
   /** `TABLE -A CHAIN RULE` lines of iptables-save, in order. */
   rules(family: IpFamily): Promise<string[]>;

@@ -17,7 +17,7 @@ export function flowContract(family: IpFamily, bed: () => ContractBed): void {
   });
 
   describe('flows', () => {
-    test('of UDP are listed and deleted one by one; TCP is left alone', async () => {
+    test('UDP flows are listed and deleted one by one; TCP flows are left alone', async () => {
       const { kernel } = bed();
       for (const each of [flow(1, 'UDP'), flow(2, 'UDP'), flow(3, 'TCP')]) await bed().addFlow(each);
       const listed = await kernel.getUdpFlows(family);

@@ -9,7 +9,7 @@ import { ruleContract } from './rule-contract.ts';
 import { setContract } from './set-contract.ts';
 import { settingContract } from './setting-contract.ts';
 
-/** What every Kernel must do: one suite for the real one and the fake. Each test gets a kernel of its own, prepared. */
+/** What every Kernel must do: one suite for the real one and the fake. Each test gets a new, prepared kernel. */
 export function kernelContract(makeBed: MakeBed): void {
   describe('every kernel', () => {
     let bed: ContractBed | undefined;

@@ -12,7 +12,7 @@ interface IpAddressJson {
   readonly addr_info: readonly { readonly local: string; readonly prefixlen: number; readonly scope: string }[];
 }
 
-/** The real kernel in a network namespace of its own, looked at with the system's tools. */
+/** The real kernel in a separate network namespace, read with the system's tools. */
 export class LinuxBed implements ContractBed {
   static #last = 0;
   readonly kernel: Kernel;
@@ -54,7 +54,7 @@ export class LinuxBed implements ContractBed {
   async addresses(): Promise<string[] | undefined> {
     const all = JSON.parse(await this.run('ip', '-j', 'addr')) as IpAddressJson[];
     const device = all.find(({ ifname }) => ifname === 'kube-ipvs0');
-    // The kernel gives an interface that is up a link-local address of its own.
+    // The kernel adds a link-local address to an interface that is up.
     const own = device?.addr_info.filter(({ scope }) => scope !== 'link');
     return own?.map(({ local, prefixlen }) => `${local}/${prefixlen}`).sort();
   }
@@ -95,7 +95,7 @@ export class LinuxBed implements ContractBed {
     await this.run('ip', 'addr', 'add', `${formatIp(address)}/${prefix}`, 'dev', interfaceName, ...nodad);
   }
 
-  /** IPv6 as kube-proxy does. IPv4 as nobody does: kube-proxy's IPv4 addresses are like ours. */
+  /** IPv6 as kube-proxy does. IPv4 with other flags than any program: kube-proxy's IPv4 addresses are like ours. */
   async bindAsOthers(address: IpAddress): Promise<void> {
     const details = isIp4(address) ? ['valid_lft', '1000', 'preferred_lft', '1000'] : [];
     await this.run('ip', 'addr', 'add', `${formatIp(address)}/${hostPrefix(address)}`, 'dev', 'kube-ipvs0', ...details);

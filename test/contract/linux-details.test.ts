@@ -25,7 +25,7 @@ describe('the kernel of Linux', () => {
   });
   const apply = async (...ops: readonly Op[]) => bed.kernel.apply(transaction(ops));
 
-  test('makes kube-ipvs0 a dummy interface that is down, as kube-proxy does, with IPv6 addresses no connection starts from', async () => {
+  test('kube-ipvs0 is a dummy interface that is DOWN, as with kube-proxy, and its IPv6 addresses are never selected as source', async () => {
     await bed.kernel.prepare();
     await apply({ kind: 'bind-address', address: address(4, 1) }, { kind: 'bind-address', address: address(6, 1) });
     const [link] = JSON.parse(
@@ -48,13 +48,13 @@ describe('the kernel of Linux', () => {
     });
   });
 
-  test('refuses an interface kube-ipvs0 of another kind, and leaves it alone', async () => {
+  test('an interface kube-ipvs0 of another kind is refused and left alone', async () => {
     await bed.run('ip', 'link', 'add', 'kube-ipvs0', 'type', 'bridge');
     await expect(bed.kernel.prepare()).rejects.toThrow(/kube-ipvs0 is not a dummy interface but bridge/);
     expect(await bed.run('ip', 'link', 'show', 'dev', 'kube-ipvs0')).toContain('kube-ipvs0');
   });
 
-  test('binds nothing to an interface of another kind, removes nothing from it, and names it', async () => {
+  test('no address is bound to or removed from a kube-ipvs0 of another kind, and the error names it', async () => {
     await bed.kernel.prepare();
     await bed.deleteDevice();
     await bed.run('ip', 'link', 'add', 'kube-ipvs0', 'type', 'bridge');
@@ -70,7 +70,7 @@ describe('the kernel of Linux', () => {
     expect(await bed.addresses()).toEqual(['10.96.0.2/32']);
   });
 
-  test('leaves kube-ipvs0 up where it is: setting it down would take its IPv6 addresses', async () => {
+  test('a kube-ipvs0 that is UP stays UP, because setting it DOWN removes its IPv6 addresses', async () => {
     await bed.run('ip', 'link', 'add', 'kube-ipvs0', 'up', 'type', 'dummy');
     await bed.bindAsOthers(address(6, 1));
     await bed.kernel.prepare();
@@ -78,7 +78,7 @@ describe('the kernel of Linux', () => {
     expect(await bed.run('ip', 'link', 'show', 'dev', 'kube-ipvs0', 'up')).toContain('kube-ipvs0');
   });
 
-  test('changes flags of an address in place, and removes an IPv4 address that has another prefix', async () => {
+  test('flags of an address are changed in place, and an IPv4 address with another prefix is removed', async () => {
     await bed.kernel.prepare();
     await bed.bindAsOthers(address(6, 1));
     await bed.run('ip', 'addr', 'add', '10.96.0.1/24', 'dev', 'kube-ipvs0');
@@ -93,7 +93,7 @@ describe('the kernel of Linux', () => {
     expect(await bed.addresses()).toEqual(['10.96.0.1/32', 'fd00:96::1/128']);
   });
 
-  test('reports that kube-ipvs0 was renamed; or deleted, though the report itself was lost among thousands', async () => {
+  test('a renamed or deleted kube-ipvs0 is reported, even if the kernel report was lost among thousands', async () => {
     const lost: string[] = [];
     const ignore = (): void => undefined;
     await bed.kernel.prepare();
@@ -118,7 +118,7 @@ describe('the kernel of Linux', () => {
     stop();
   });
 
-  test('goes on after ip_vs was unloaded: loads it, and says that all virtual servers are gone', async () => {
+  test('an unloaded ip_vs is loaded again, and the loss of all virtual servers is reported', async () => {
     // Other network namespaces of this machine may be using it.
     if (process.env['KERNEL_USED'] === 'native') return;
     const lost: string[] = [];
@@ -144,14 +144,14 @@ describe('the kernel of Linux', () => {
     expect((await apply(add)).failures).toEqual([]);
     expect(await bed.kernel.getVirtualServers()).toMatchObject([{ port: 80 }]);
     expect(lost).toEqual(Array.from({ length: 6 }, () => 'the kernel module ip_vs was unloaded'));
-    // A scheduler that there is not is an error as ever.
+    // A scheduler that does not exist is still an error.
     const failed = await apply({ ...add, virtualServer: { ...id, port: port(81), scheduler: 'nosuch' } });
     expect(failed.failures).toMatchObject([{ code: 'ENOENT' }]);
     expect(lost).toHaveLength(6);
     stop();
   });
 
-  test('leaves virtual servers by firewall mark and those of every port out', async () => {
+  test('virtual servers by firewall mark, and those of every port, are omitted', async () => {
     await bed.run('ipvsadm', '-A', '-f', '7', '-s', 'rr');
     await bed.run('ipvsadm', '-A', '-t', '10.0.0.1:0', '-s', 'rr', '-p', '60');
     await bed.run('ipvsadm', '-A', '-t', '10.0.0.1:80', '-s', 'rr');
@@ -162,7 +162,7 @@ describe('the kernel of Linux', () => {
     expect(servers).toMatchObject([{ weight: 5, forwarding: 3 }]);
   });
 
-  test('lets no change wait for counters', async () => {
+  test('reading counters delays no change', async () => {
     const ids = Array.from({ length: 500 }, (_, n) => virtualServer(address(4, n + 1), 80));
     const servers = Array.from({ length: 20 }, (_, n) => realServer(endpoint(4, n + 1), 8080));
     await apply(
@@ -184,7 +184,7 @@ describe('the kernel of Linux', () => {
     expect(bed.kernel.counters.netlinkSends - netlinkSends).toBe(ids.length + 1);
   });
 
-  test("leaves others' sets alone, and removes the twins that a crash left", async () => {
+  test('foreign sets are left alone, and twin sets that a crash left are removed', async () => {
     await bed.run('ipset', 'create', 'OTHER', 'hash:ip');
     await bed.run('ipset', 'add', 'OTHER', '10.0.0.1');
     await bed.run('ipset', 'create', 'KUBE-MACS', 'hash:mac');
@@ -200,7 +200,7 @@ describe('the kernel of Linux', () => {
     expect(await bed.kernel.getSets()).toMatchObject([{ name: 'KUBE-MACS', type: 'hash:mac', entries: [] }]);
   });
 
-  test('adopts sets that ipset made', async () => {
+  test('sets that ipset created are adopted', async () => {
     const types = ['hash:ip', 'hash:ip,port', 'hash:ip,port,ip', 'hash:ip,port,net'] as const;
     for (const type of types) {
       await bed.run('ipset', 'create', `KUBE-${type}`, type, 'family', 'inet', 'hashsize', '1024', 'maxelem', '65536');
@@ -211,7 +211,7 @@ describe('the kernel of Linux', () => {
     expect(await apply(...same)).toEqual({ attempted: 5, failures: [] });
   });
 
-  test('grows a set while rules refer to it', async () => {
+  test('a set grows while rules refer to it', async () => {
     const small = set(4, 'CLUSTER-IP', 'hash:ip,port', 64);
     await apply({ kind: 'create-set', set: small });
     await bed.run('iptables', '-A', 'INPUT', '-m', 'set', '--match-set', small.name, 'dst,dst', '-j', 'ACCEPT');
@@ -222,7 +222,7 @@ describe('the kernel of Linux', () => {
     expect((await apply({ kind: 'destroy-set', set: small })).failures[0]?.text).toMatch(/in use by a rule/);
   });
 
-  test('makes a set with buckets for the entries that come with it', async () => {
+  test('a set is created with enough buckets for its first entries', async () => {
     const large = set(4, 'CLUSTER-IP', 'hash:ip,port');
     const small = set(4, 'EXTERNAL-IP', 'hash:ip,port');
     const ops: Op[] = [large, small].map((one) => ({ kind: 'create-set', set: one }));
@@ -238,7 +238,7 @@ describe('the kernel of Linux', () => {
   });
 
   test.each([4, 6] as const)(
-    'starts one program to write the rules of IPv%s, and one to check them',
+    'writing the rules of IPv%s starts one program, and so does checking them',
     async (family) => {
       const rules: RuleSet = {
         family,
@@ -262,7 +262,7 @@ describe('the kernel of Linux', () => {
     },
   );
 
-  test('says that rights are missing', async () => {
+  test('missing rights are an error that says so', async () => {
     const argv = ['ip', 'netns', 'exec', bed.netns, 'setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin'];
     await using started = await LongProcess.start([
       ...argv,
@@ -275,7 +275,7 @@ describe('the kernel of Linux', () => {
     expect(said).toMatch(/needs root or CAP_NET_ADMIN/);
   });
 
-  test('reports addresses that come and go, but for those of kube-ipvs0', async () => {
+  test('added and removed addresses are reported, except those of kube-ipvs0', async () => {
     await using started = await LongProcess.start(['ip', 'netns', 'exec', bed.netns, ...node]);
     await started.waitForOutput(/watching/, 60_000);
     const reports = (): number => started.output.split('changed').length - 1;
@@ -295,7 +295,7 @@ describe('the kernel of Linux', () => {
     await started.waitForOutput(new RegExp(`(changed\\s+){${before + 3}}`), 10_000);
   });
 
-  test('lets the event loop run during a sync of 10,000 services with 10 endpoints each', async () => {
+  test('the event loop runs during a sync of 10,000 Services with 10 endpoints each', async () => {
     const ops: Op[] = [];
     for (let n = 0; n < 10_000; n++) {
       const id = virtualServer(address(4, n + 1), 80);
@@ -323,7 +323,8 @@ describe('the kernel of Linux', () => {
     const [p99, max] = [delay.percentile(99) / 1e6, delay.max / 1e6].map(Math.round);
     const [applying, reading] = [applied - start, read - applied].map(Math.round);
     process.stderr.write(`apply ${applying} ms, read ${reading} ms, event loop p99 ${p99} ms, max ${max} ms\n`);
-    // The test kernel's one processor runs the kernel's work too; a health check is answered within a second all the same.
+    // The test kernel's one processor runs the kernel's work too; a health check is answered within a second all the
+    // same.
     expect(max).toBeLessThan(patient(1000));
     expect(read - start).toBeLessThan(patient(60_000));
   });

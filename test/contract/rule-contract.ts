@@ -49,7 +49,7 @@ export function ruleContract(family: IpFamily, bed: () => ContractBed): void {
   ];
 
   describe('rules', () => {
-    test('can be tried, which writes nothing', async () => {
+    test('a test run of the rules writes nothing', async () => {
       const { kernel } = bed();
       const before = kernel.counters.writes;
       await kernel.probeRules(family);
@@ -57,7 +57,7 @@ export function ruleContract(family: IpFamily, bed: () => ContractBed): void {
       expect(kernel.counters.writes).toBe(before);
     });
 
-    test('are written once, repaired when flushed, and removed', async () => {
+    test('rules are written once, restored after a flush, and removed', async () => {
       const { kernel } = bed();
       await kernel.apply(transaction([create]));
       expect(await kernel.ensureRules(rules)).toEqual({ changed: true });
@@ -73,7 +73,7 @@ export function ruleContract(family: IpFamily, bed: () => ContractBed): void {
       await kernel.removeRules(rules);
     });
 
-    test('change with what is wanted', async () => {
+    test('rules follow the wanted rules', async () => {
       const { kernel } = bed();
       await kernel.apply(transaction([create]));
       await kernel.ensureRules(rules);
@@ -85,7 +85,7 @@ export function ruleContract(family: IpFamily, bed: () => ContractBed): void {
       );
     });
 
-    test('can be only added: never where a chain holds others', async () => {
+    test('rules are only added, and only if our chains hold no other rules', async () => {
       const { kernel } = bed();
       await kernel.apply(transaction([create]));
       expect(await kernel.addRules(rules)).toBe(true);
@@ -101,11 +101,11 @@ export function ruleContract(family: IpFamily, bed: () => ContractBed): void {
       expect(await kernel.addRules(fewer)).toBe(true);
     });
 
-    test('on a set that is not there are refused', async () => {
+    test('rules that refer to a missing set are refused', async () => {
       await expect(bed().kernel.ensureRules(rules)).rejects.toThrow(/KUBE-/);
     });
 
-    test('keep the set that they use from being destroyed', async () => {
+    test('a set that rules refer to cannot be destroyed', async () => {
       const { kernel } = bed();
       await kernel.apply(transaction([create]));
       await kernel.ensureRules(rules);

@@ -13,7 +13,7 @@ export function setContract(family: IpFamily, bed: () => ContractBed): void {
   const clean = { failures: [] };
 
   describe('sets', () => {
-    test.each(TYPES)('of type %s are made, filled, read, emptied and destroyed', async (type) => {
+    test.each(TYPES)('sets of type %s are created, filled, read, emptied and destroyed', async (type) => {
       const one = set(family, 'ONE', type);
       const entries = [1, 2, 3].map((n) => entry(family, type, n));
       const create: Op = { kind: 'create-set', set: one };
@@ -36,7 +36,7 @@ export function setContract(family: IpFamily, bed: () => ContractBed): void {
       expect(await bed().sets()).toEqual([]);
     });
 
-    test('that are full refuse entries by name and grow on demand', async () => {
+    test('a full set refuses entries, each with its name, and grows on demand', async () => {
       // The kernel's hash types keep the limit only roughly below 64 entries.
       const small = set(family, 'SMALL', 'hash:ip,port', 64);
       const entries = Array.from({ length: 200 }, (_, n) => entry(family, 'hash:ip,port', n + 1));
@@ -58,7 +58,7 @@ export function setContract(family: IpFamily, bed: () => ContractBed): void {
       expect(await bed().sets()).toHaveLength(201);
     });
 
-    test('that cannot be changed are named, and the others are', async () => {
+    test('a set that cannot be changed is reported, and the others are changed', async () => {
       const one = set(family, 'ONE', 'hash:ip');
       const missing = set(family, 'MISSING', 'hash:ip');
       const outcome = await apply(
@@ -76,7 +76,7 @@ export function setContract(family: IpFamily, bed: () => ContractBed): void {
       expect(await bed().sets()).toHaveLength(2);
     });
 
-    test('are found by name, without their entries; one of another type takes the place of none', async () => {
+    test('sets are found by name, without their entries; a set of another type counts as missing', async () => {
       const one = set(family, 'ONE', 'hash:ip,port,ip');
       const ports = set(family, 'PORTS', 'bitmap:port');
       const wanted = { ...one, type: 'hash:ip,port', maxEntries: 1024 } as const;
@@ -91,7 +91,7 @@ export function setContract(family: IpFamily, bed: () => ContractBed): void {
       expect(await bed().sets()).toHaveLength(2);
     });
 
-    test('take many entries at once', async () => {
+    test('a set accepts many entries in one batch', async () => {
       const big = set(family, 'BIG', 'hash:ip,port');
       const additions = Array.from({ length: 5000 }, (_, n): Op => ({
         kind: 'add-entry',

@@ -5,7 +5,7 @@ import { address, virtualServer } from './objects.ts';
 
 export function settingContract(bed: () => ContractBed): void {
   describe('settings', () => {
-    test('sysctls are read, and written only on a difference', async () => {
+    test('sysctls are read, and written only if they differ', async () => {
       const { kernel } = bed();
       const key = 'net/ipv4/vs/conntrack';
       expect(await kernel.getSysctl(key)).toBe('0');
@@ -14,7 +14,7 @@ export function settingContract(bed: () => ContractBed): void {
       expect(await kernel.getSysctl(key)).toBe('1');
     });
 
-    test('sysctls that do not exist are undefined to read, and an error to write', async () => {
+    test('a sysctl that does not exist is undefined when read, and an error when written', async () => {
       const { kernel } = bed();
       expect(await kernel.getSysctl('net/ipv4/vs/no_such_key')).toBeUndefined();
       await expect(kernel.setSysctl('net/ipv4/vs/no_such_key', '1')).rejects.toMatchObject({
@@ -31,7 +31,7 @@ export function settingContract(bed: () => ContractBed): void {
       },
     );
 
-    test('IPVS timeouts are set where they are over 0', async () => {
+    test('IPVS timeouts above 0 are set', async () => {
       const { kernel } = bed();
       const before = await kernel.getIpvsTimeouts();
       expect(before.tcp).toBeGreaterThan(0);
@@ -43,7 +43,7 @@ export function settingContract(bed: () => ContractBed): void {
       await expect(kernel.setIpvsTimeouts(tooLong)).rejects.toMatchObject({ code: 'EINVAL' });
     });
 
-    test('a scheduler is tried out, and nothing of that stays', async () => {
+    test('a scheduler is tested without leaving anything behind', async () => {
       const { kernel } = bed();
       await kernel.probeScheduler('lc');
       expect(await bed().ipvs()).toEqual([]);
@@ -54,7 +54,7 @@ export function settingContract(bed: () => ContractBed): void {
       expect(await bed().ipvs()).toEqual([]);
     });
 
-    test('a scheduler in use need not be tried out', async () => {
+    test('a scheduler in use is not tested', async () => {
       const { kernel } = bed();
       const used = virtualServer(address(4, 1), 80, 'TCP', { scheduler: 'wlc' });
       await kernel.apply(transaction([{ kind: 'add-virtual-server', virtualServer: used }]));
@@ -63,7 +63,7 @@ export function settingContract(bed: () => ContractBed): void {
       expect(kernel.counters.writes).toBe(before);
     });
 
-    test('prepare can be repeated, and reading writes nothing', async () => {
+    test('prepare can be repeated, and a read writes nothing', async () => {
       const { kernel } = bed();
       const before = kernel.counters.writes;
       await kernel.prepare();

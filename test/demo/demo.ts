@@ -37,7 +37,8 @@ async function ask(from: Namespace, address: string, port: number, times = 6): P
 }
 
 /**
- * Through each way in: nobody but the service's pods may answer, and each of them must somewhere. (Scheduler lc also counts
+ * Through each address: only pods of the Service may respond, and each of them must respond at least once. (Scheduler
+ * lc also counts
  * connections that have just ended, so after a load one way may well prefer one pod for a while.)
  */
 async function showRequests(bed: Bed, pods: readonly string[]): Promise<void> {
@@ -79,7 +80,7 @@ async function showScaling(node: Namespace, server: string): Promise<void> {
   out.check(`and away again: ${down} ms`, true);
 }
 
-/** Requests go on all the while: not one may fail. */
+/** Requests are sent all the time: none may fail. */
 async function showRestart(bed: Bed, daemon: LongProcess, flags: readonly string[]): Promise<LongProcess> {
   const held = await bed.client(0).hold(CLUSTER_IP, 80);
   const load = bed.client(0).load('tcp', CLUSTER_IP, 80, { perSecond: 40, durationMs: 8_000, timeoutMs: 3_000 });

@@ -2,14 +2,14 @@ import { Turns } from '../../src/base/turns.ts';
 import type { Kernel, RuleSet } from '../../src/kernel/kernel.ts';
 
 /**
- * A kernel that does not read rules again if nobody can have touched them since they were last found in force:
+ * A kernel that does not read rules again if nothing can have changed them since the last check:
  * otherwise a history would spend most of its time in iptables-save. The bed reports touched rules, or disables this.
  */
 export class SparedRules {
   readonly kernel: Kernel;
   sparing = true;
   #generation = 0;
-  /** Runs calls one at a time: the known rules are valid only while nobody writes rules. */
+  /** Runs calls one at a time: the known rules are valid only while no program writes rules. */
   readonly #turns = new Turns();
   readonly #inForce = new Map<RuleSet['family'], { readonly rules: string; readonly generation: number }>();
 

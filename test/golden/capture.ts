@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-/** What one command of a tool said to the kernel and heard from it: whole datagrams, in order. */
+/** The datagrams that one command of a tool exchanged with the kernel, in order. */
 export interface Exchange {
   readonly name: string;
   readonly command: string;

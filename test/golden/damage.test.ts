@@ -98,22 +98,22 @@ function* wrongLengths(payload: Uint8Array): Generator<Uint8Array> {
 }
 
 describe.each(cases)('replies to $tool', ({ decoders, replies, payloads }) => {
-  test('undamaged, each is read by one decoder at least', () => {
+  test('each undamaged reply is read by at least one decoder', () => {
     const unread = replies
       .filter(({ type }) => type !== NLMSG_ERROR && type !== NLMSG_DONE)
       .filter(({ payload }) => !decoders.some((decoder) => survives(decoder, surrounded(payload))));
     expect(unread).toEqual([]);
   });
 
-  test('cut off at each byte', () => {
+  test('a reply cut off at any byte is decoded or a typed error', () => {
     expect(count(decoders, payloads, cuts).refused).toBeGreaterThan(0);
   });
 
-  test('wrong lengths', () => {
+  test('a reply with wrong lengths is decoded or a typed error', () => {
     expect(count(decoders, payloads, wrongLengths).refused).toBeGreaterThan(0);
   });
 
-  test('random bytes changed', () => {
+  test('a reply with random changes is decoded or a typed error', () => {
     const change = fc.tuple(fc.nat(), fc.nat(255));
     const damage = fc.tuple(fc.constantFrom(...payloads), fc.array(change, { minLength: 1, maxLength: 20 }));
     const property = fc.property(damage, ([payload, changes]) => {
@@ -124,14 +124,14 @@ describe.each(cases)('replies to $tool', ({ decoders, replies, payloads }) => {
     expect(() => fc.assert(property, { numRuns: 2000 })).not.toThrow();
   });
 
-  test('nothing but random bytes', () => {
+  test('random bytes are decoded or a typed error', () => {
     const property = fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
       for (const decoder of decoders) survives(decoder, surrounded(bytes));
     });
     expect(() => fc.assert(property, { numRuns: 1000 })).not.toThrow();
   });
 
-  test('an attribute that nobody knows, behind the others, changes nothing', () => {
+  test('an unknown attribute after the others changes nothing', () => {
     const unknown = [9, 0, 0xfe, 0x3f, 1, 2, 3, 4, 5, 0, 0, 0];
     const readable = payloads
       .filter((payload) => payload.length % 4 === 0)

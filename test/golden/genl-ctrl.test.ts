@@ -21,7 +21,7 @@ function answering(received: readonly Uint8Array[]): Connection {
 }
 
 describe('the family IPVS', () => {
-  test('asked for as ipvsadm does', () => {
+  test('the request for the IPVS family equals that of ipvsadm', () => {
     expect(
       decoded(
         NETLINK_GENERIC,
@@ -30,20 +30,20 @@ describe('the family IPVS', () => {
     ).toBe(decoded(NETLINK_GENERIC, sentBytes(exchange('genl-ctrl', 'resolve').sent[0])));
   });
 
-  test('is there', async () => {
+  test('the IPVS family is found', async () => {
     const { received } = exchange('genl-ctrl', 'resolve');
     const family = { id: 0x1c, name: 'IPVS', version: 1 };
     expect(decodeFamily(firstPayload(received, 16))).toEqual(family);
     await expect(resolveFamily(answering(received), 'IPVS')).resolves.toEqual(family);
   });
 
-  test('is not there', async () => {
+  test('a missing IPVS family is undefined', async () => {
     const { received } = exchange('genl-ctrl', 'resolve-missing');
     await expect(resolveFamily(answering(received), 'IPVS')).rejects.toThrow(FamilyMissingError);
     await expect(resolveFamily(answering(received), 'IPVS')).rejects.toThrow(/IPVS: is its module loaded/);
   });
 
-  test('is refused for another reason', async () => {
+  test('another refusal of the IPVS family is an error', async () => {
     const [error] = exchange('genl-ctrl', 'resolve-missing').received;
     const refused = Uint8Array.from(error!);
     refused[16] = 0xff;

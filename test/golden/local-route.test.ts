@@ -19,7 +19,7 @@ const V6 = { cidr: cidrOf(ip('fd00:9::'), 112), index: 3, protocol: 120 };
 const request = (name: string): string => sentBytes(exchange('ip-route', name).sent.at(-1));
 
 describe('local routes', () => {
-  test('are added and deleted by what ip writes, byte for byte', () => {
+  test('messages that add and delete local routes equal those of ip, byte for byte', () => {
     expect(
       decoded(
         NETLINK_ROUTE,
@@ -47,7 +47,7 @@ describe('local routes', () => {
   });
 
   // ip names the table, which the kernel heeds only for sockets with NETLINK_GET_STRICT_CHK, and sends room for more.
-  test('are asked for with the header that ip writes', () => {
+  test('the request for local routes has the header of ip', () => {
     for (const family of [4, 6] as const) {
       const theirs = Buffer.from(request(`route-show-${family}`), 'hex');
       const ours = Buffer.from(
@@ -58,7 +58,7 @@ describe('local routes', () => {
     }
   });
 
-  test('are told from all others in what the kernel said to ip', () => {
+  test('local routes are distinguished from all others in replies of the kernel to ip', () => {
     const found = (name: string) =>
       payloads(exchange('ip-route', name).received, RTM_NEWROUTE)
         .map(decodeHostRoute)
@@ -81,11 +81,11 @@ describe('local routes', () => {
     expect(answerOf(message!)?.errno).toBe(errno);
   });
 
-  test.each([0, 11])('%d bytes are no route', (length) => {
+  test.each([0, 11])('%d bytes are not a route', (length) => {
     expect(() => decodeHostRoute(new Uint8Array(length))).toThrow('struct rtmsg');
   });
 
-  test('a prefix that no address has is an error', () => {
+  test('a prefix that is too long is an error', () => {
     const [payload] = payloads(exchange('ip-route', 'route-show-4').received, RTM_NEWROUTE);
     const damaged = Uint8Array.from(payload!);
     damaged[1] = 33;

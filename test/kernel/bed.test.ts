@@ -14,7 +14,7 @@ const cases = families.flatMap((family) =>
   (['tcp', 'udp', 'sctp'] as const).map((protocol) => [protocol, family] as const),
 );
 
-describe('a bed of two nodes', () => {
+describe('a test bed of two nodes', () => {
   let bed: Bed;
   let node: Namespace;
   let client: Namespace;
@@ -71,15 +71,18 @@ describe('a bed of two nodes', () => {
     return names;
   }
 
-  test.each(cases)('a client reaches pods of both nodes, and is seen as itself: %s %s', async (protocol, family) => {
-    for (const pod of [bed.pod(0, 0), bed.pod(1, 0)]) {
-      const result = await client.probe(protocol, pod.addresses[family], 8080);
-      expect(result).toMatchObject({ ok: true, answeredBy: pod.name, sourceSeen: client.addresses[family] });
-    }
-  });
+  test.each(cases)(
+    'a client reaches pods of both nodes, which see its own address: %s %s',
+    async (protocol, family) => {
+      for (const pod of [bed.pod(0, 0), bed.pod(1, 0)]) {
+        const result = await client.probe(protocol, pod.addresses[family], 8080);
+        expect(result).toMatchObject({ ok: true, answeredBy: pod.name, sourceSeen: client.addresses[family] });
+      }
+    },
+  );
 
   test.each(cases)(
-    'pods reach each other across nodes, and are seen as themselves: %s %s',
+    "pods reach each other across nodes, and see each other's own addresses: %s %s",
     async (protocol, family) => {
       const from = bed.pod(1, 1);
       for (const pod of [bed.pod(0, 0), bed.pod(1, 0)]) {
@@ -103,22 +106,19 @@ describe('a bed of two nodes', () => {
     expect(await namesSeen(node, protocol, family)).toEqual(everyone);
   });
 
-  test.each(families)(
-    'a port nobody listens on is refused, an address nobody has gives no answer: %s',
-    async (family) => {
-      const pod = bed.pod(0, 0);
-      expect(await client.probeTcp(pod.addresses[family], 9)).toEqual({ ok: false, code: 'ECONNREFUSED' });
-      expect(await client.probeUdp(pod.addresses[family], 9)).toEqual({ ok: false, code: 'ECONNREFUSED' });
-      expect(await client.probeSctp(pod.addresses[family], 9)).toEqual({ ok: false, code: 'ECONNREFUSED' });
-      const nobody = clusterAddress(200)[family];
-      expect(await client.probeTcp(nobody, 80, { timeoutMs: 500 })).toEqual({ ok: false, code: 'TIMEOUT' });
-      // Its second attempt may hear of what a router on the way says.
-      const sctp = await client.probeSctp(nobody, 80, { timeoutMs: 500 });
-      expect(['TIMEOUT', 'ENETUNREACH']).toContain(sctp.ok ? sctp.answeredBy : sctp.code);
-    },
-  );
+  test.each(families)('a closed port is refused, an unused address does not respond: %s', async (family) => {
+    const pod = bed.pod(0, 0);
+    expect(await client.probeTcp(pod.addresses[family], 9)).toEqual({ ok: false, code: 'ECONNREFUSED' });
+    expect(await client.probeUdp(pod.addresses[family], 9)).toEqual({ ok: false, code: 'ECONNREFUSED' });
+    expect(await client.probeSctp(pod.addresses[family], 9)).toEqual({ ok: false, code: 'ECONNREFUSED' });
+    const nobody = clusterAddress(200)[family];
+    expect(await client.probeTcp(nobody, 80, { timeoutMs: 500 })).toEqual({ ok: false, code: 'TIMEOUT' });
+    // Its second attempt may hear of what a router on the way says.
+    const sctp = await client.probeSctp(nobody, 80, { timeoutMs: 500 });
+    expect(['TIMEOUT', 'ENETUNREACH']).toContain(sctp.ok ? sctp.answeredBy : sctp.code);
+  });
 
-  test('a held connection stays with its pod, and ends with its server', async () => {
+  test('a held connection stays with its pod, and breaks with its server', async () => {
     const server = await bed.pod(0, 0).serveTcp(8081);
     const connection = await client.hold(bed.pod(0, 0).addresses.v4, 8081, { sourcePort: 40_001 });
     expect(connection.first).toMatchObject({ ok: true, answeredBy: 'pod-0-0', sourcePort: 40_001 });
@@ -129,7 +129,7 @@ describe('a bed of two nodes', () => {
     expect(await client.probeTcp(bed.pod(0, 0).addresses.v4, 8081)).toEqual({ ok: false, code: 'ECONNREFUSED' });
   });
 
-  test.each(['tcp', 'udp'] as const)('a load counts answers and failures: %s', async (protocol) => {
+  test.each(['tcp', 'udp'] as const)('a load counts responses and failures: %s', async (protocol) => {
     const shape = { perSecond: 20, durationMs: 1500, timeoutMs: 3000 };
     const through = await client.load(protocol, service.v4, 80, shape);
     expect(through).toMatchObject({ sent: 30, failures: {} });
@@ -139,7 +139,7 @@ describe('a bed of two nodes', () => {
     expect(refused).toEqual({ sent: 5, answers: {}, failures: { ECONNREFUSED: 5 } });
   });
 
-  test('many questions at once are answered in their order, whatever the protocol', async () => {
+  test('concurrent requests are answered in order, with every protocol', async () => {
     const pods = [bed.pod(0, 0), bed.pod(1, 0), bed.pod(0, 1)];
     const probes = pods.flatMap(({ addresses: { v4: address } }) =>
       (['sctp', 'tcp', 'udp'] as const).map((protocol) => ({
@@ -152,7 +152,7 @@ describe('a bed of two nodes', () => {
     expect(names).toEqual(pods.flatMap(({ name }) => [name, name, name]));
   });
 
-  test('a program that fails is an error with its status and words, unless it may fail', async () => {
+  test('a program that fails is an error with its status and output, unless failure is allowed', async () => {
     const argv = ['ipvsadm', '-D', '-t', '10.202.0.99:1'];
     const failure = await node.exec(argv).catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(CommandError);
@@ -162,7 +162,7 @@ describe('a bed of two nodes', () => {
     await expect(runCommand(['/no/such/program'])).rejects.toThrow('ENOENT');
   });
 
-  test('a program that runs on can be watched and stopped', async () => {
+  test('a long-running program can be watched and stopped', async () => {
     const program = await node.spawn(['sh', '-c', 'sleep 0.2; echo seen; exec sleep 1000']);
     await program.waitForOutput(/seen/, 10_000);
     expect(program.exit).toBeUndefined();

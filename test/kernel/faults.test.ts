@@ -5,7 +5,10 @@ import { runCommand } from '../bed/command.ts';
 
 jest.setTimeout(4_000_000);
 
-/** In a process of its own, for that can be in a network namespace of its own: the programs that it starts need not be led there. */
+/**
+ * In a separate process, which can be in a separate network namespace: the programs that it starts are then in it,
+ * too.
+ */
 test('random faults: after one full check the kernel holds what the Services demand, and another writes nothing', async () => {
   const netns = `faults-${process.pid}`;
   await runCommand(['ip', 'netns', 'add', netns]);

@@ -7,7 +7,7 @@ import { patient } from '../bed/patience.ts';
 
 jest.setTimeout(patient(60_000));
 
-// What the daemon and its tests stand on, asked of the kernel itself by the tools of others.
+// What the daemon and its tests require of the kernel, checked with the system's tools.
 describe('the test kernel', () => {
   const netns = `harness-${process.pid}`;
   const inside = (...argv: string[]): Promise<CommandResult> => runCommand(['ip', 'netns', 'exec', netns, ...argv]);
@@ -136,7 +136,7 @@ describe('the test kernel', () => {
   });
 
   test.each(['net/ipv4/vs/conntrack', 'net/bridge/bridge-nf-call-iptables', 'net/ipv4/vs/expire_nodest_conn'])(
-    'a namespace has its own %s',
+    'each network namespace has its own %s',
     async (name) => {
       const before = (await inside('cat', `/proc/sys/${name}`)).stdout.trim();
       const other = before === '0' ? '1' : '0';
@@ -145,12 +145,12 @@ describe('the test kernel', () => {
     },
   );
 
-  test('modprobe finds modules as on any node', async () => {
+  test('modprobe finds modules as on a node', async () => {
     await expect(runCommand(['modprobe', 'ip_vs_rr'])).resolves.toMatchObject({ status: 0 });
     await expect(runCommand(['modprobe', 'no_such_module'])).rejects.toThrow('not found');
   });
 
-  test('a native run inside this kernel has namespaces of its own', async () => {
+  test('a native run inside this kernel has its own namespaces', async () => {
     const script = 'echo "$KERNEL_USED"; ls /sys/class/net; iptables -t nat -S POSTROUTING; exit 9';
     await inside('iptables', '-t', 'nat', '-A', 'POSTROUTING', '-j', 'MASQUERADE');
     const ended = await runCommand(['ip', 'netns', 'exec', netns, 'test/kernel/run.sh', 'sh', '-c', script], {
@@ -161,7 +161,7 @@ describe('the test kernel', () => {
     expect(ended.status).toBe(9);
   });
 
-  test('/tmp is in memory and apart from the machine', async () => {
+  test('/tmp is in memory and separate from the machine', async () => {
     const mounts = await readFile('/proc/self/mounts', 'utf8');
     expect(mounts).toMatch(/^tmpfs \/tmp tmpfs/m);
     expect((await stat('/tmp')).mode & 0o7777).toBe(0o1777);

@@ -194,7 +194,7 @@ describe('ipvs', () => {
     expect(lines).toHaveLength(5);
   });
 
-  // Said in the comment of dumpDestinations: the caller cannot tell the two apart.
+  // As the comment of dumpDestinations says, the caller cannot distinguish the two.
   test('reading the destinations of an unknown virtual server returns an empty list', async () => {
     expect(await payloads(generic, family, (w) => dumpDestinations(w, family, { ...web, port: 99 }))).toEqual([]);
   });

@@ -9,7 +9,7 @@ jest.setTimeout(180_000);
 
 const FLAGS = ['--manifests=manifests/demo', '--hostname-override=node-0'];
 
-/** What manifests/overlays/restricted leaves to the container that goes on running. */
+/** The rights that manifests/overlays/restricted leaves to the main container. */
 function capabilities(): readonly string[] {
   const daemonSet = build('manifests/overlays/restricted').objects.find(({ kind }) => kind === 'DaemonSet') ?? {};
   const [container = {}] = itemsOf(at(daemonSet, 'spec', 'template', 'spec')['containers']);
@@ -82,7 +82,7 @@ describe('the rights of manifests/overlays/restricted', () => {
     await daemon.waitForOutput(/initial sync complete.* failures=0/, 60_000);
     expect((await node.exec(['ipvsadm', '-Sn'])).stdout).toContain('-A -t 10.202.0.10:80');
     expect((await node.exec(['iptables-save', '-t', 'nat'])).stdout).toContain('-A PREROUTING');
-    // Somebody else takes something away: what it has is enough to put it back.
+    // Another program removes objects: the remaining rights suffice to restore them.
     await node.exec(['ipvsadm', '-C']);
     await daemon.waitForOutput(/kernel state differed from the plan and was repaired/, 20_000);
     expect((await node.exec(['ipvsadm', '-Sn'])).stdout).toContain('-A -t 10.202.0.10:80');

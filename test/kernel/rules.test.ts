@@ -53,7 +53,7 @@ describe('the rules', () => {
   });
 
   test.each(RULE_CONFIGS.flatMap(([name, fields]) => FAMILIES.map((family) => [name, family, fields] as const)))(
-    'with %s are taken by the tools of IPv%i, and read back as they were meant by who comes next',
+    'with %s the tools accept the rules of IPv%i, and a second process reads them back as equal',
     async (_name, family, fields) => {
       const rules = planRules(config(fields), family);
       expect(await kernel().ensureRules(rules)).toEqual({ changed: true });
@@ -218,7 +218,7 @@ describe.each<FamilyName>(['v4', 'v6'])('packets under the rules, %s', (family) 
     expect(await client.probeTcp(node.addresses[family], HOST_PORT)).toMatchObject({ ok: true, answeredBy: 'node-0' });
   });
 
-  test('source ranges admit only the sources that they name, the node itself included', async () => {
+  test('source ranges accept only their sources, for connections of the node too', async () => {
     expect(await bed.client(0).probeTcp(guarded, 80)).toMatchObject({ ok: true });
     expect(await bed.client(1).probeTcp(guarded, 80)).toMatchObject({ ok: false });
     expect(await bed.pod(0, 1).probeTcp(guarded, 80)).toMatchObject({ ok: false });
@@ -244,7 +244,7 @@ describe.each<FamilyName>(['v4', 'v6'])('packets under the rules, %s', (family) 
     expect(await bed.pod(0, 1).probeTcp(remote, 80)).toMatchObject({ ok: true });
   });
 
-  test('rules of others still decide first', async () => {
+  test('rules of other programs still decide first', async () => {
     const theirs = ['INPUT', '-s', bed.client(1).addresses[family], '-j', 'DROP'];
     await node.exec([iptables, '-I', ...theirs]);
     try {
@@ -256,7 +256,7 @@ describe.each<FamilyName>(['v4', 'v6'])('packets under the rules, %s', (family) 
     }
   });
 
-  test('a host port of a pod takes nothing from a service', async () => {
+  test('the hostPort of a pod does not capture traffic of a Service', async () => {
     const target = `${ipFamily === 4 ? bed.pod(0, 1).addresses.v4 : `[${bed.pod(0, 1).addresses.v6}]`}:8080`;
     const hostPort = [
       '-p',

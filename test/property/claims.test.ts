@@ -243,7 +243,7 @@ async function found(kernel: FakeKernel, run: Reconciling): Promise<Dump> {
   };
 }
 
-test('for random histories of conflicting Services the kernel holds what the winners need, after each change, and nothing else', async () => {
+test('in random histories of conflicting Services, after each change, the kernel has exactly the objects of the winners', async () => {
   let conflicts = 0;
   const property = async (changes: readonly Change[]): Promise<void> => {
     const kernel = new FakeKernel();

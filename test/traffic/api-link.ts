@@ -8,14 +8,17 @@ import { kubeconfig } from '../apiserver/kubeconfig.ts';
 import { runCommand } from '../bed/command.ts';
 import type { Namespace } from '../bed/namespace.ts';
 
-/** Our end of a link of its own to the node: the API server listens there, in the process of the test. */
+/** Our end of a separate link to the node: the API server listens there, in the process of the test. */
 const SERVER_ADDRESS = '10.210.0.1';
 const NODE_END = '10.210.0.2';
 const LINK = 'api0';
 
 export const CLUSTER_IP = '10.202.0.10';
 
-/** An API server over TLS that a node reaches, with one Service; whoever has no accepted token or certificate is refused. */
+/**
+ * An API server over TLS that a node reaches, with one Service; whoever has no accepted token or certificate is
+ * refused.
+ */
 export class ApiLink implements AsyncDisposable {
   readonly server: ApiServer;
   readonly folder: string;

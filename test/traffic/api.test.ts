@@ -43,7 +43,10 @@ function kubernetes(address: string): readonly [JsonObject, JsonObject] {
   ];
 }
 
-/** The bundled daemon and an API server over TLS: credentials of every kind, and what becomes of them and of the server. */
+/**
+ * The bundled daemon and an API server over TLS: credentials of every kind, and what becomes of them and of the
+ * server.
+ */
 describe('the daemon and its API server', () => {
   let bed: Bed;
   let node: Namespace;
@@ -138,7 +141,7 @@ describe('the daemon and its API server', () => {
     const account = 'system:serviceaccount:kube-system:kube-proxy';
     api.server.auth.setTokens({ first: account });
     const secrets = await api.serviceAccount('first');
-    // Inside `ip netns exec` mounts are its own: nobody else sees this one.
+    // `ip netns exec` has a separate mount namespace: no other process sees this mount.
     const mounted = 'mkdir -p /var/run/secrets && mount --bind "$0" /var/run/secrets && exec "$@"';
     const argv = ['sh', '-c', mounted, secrets, ...daemonArgv(node, FLAGS)];
     daemon = await node.spawn(argv, api.environment());
@@ -176,7 +179,7 @@ describe('the daemon and its API server', () => {
     expect(usersSince(from)).toContain('by-plugin');
   });
 
-  test('default/kubernetes is reached by packets while the lists are still open; nothing is deleted before they are in', async () => {
+  test('default/kubernetes is reachable while the lists are still open; nothing is deleted before they are complete', async () => {
     api.server.auth.setTokens({ secret: 'system:kube-proxy' });
     const [apiService, apiSlice] = kubernetes(PODS[1]);
     api.server.apply(apiService);
@@ -194,7 +197,7 @@ describe('the daemon and its API server', () => {
     );
     await daemon.waitForOutput(/default\/kubernetes is served; listing the other services/, 60_000);
     expect(await bed.client(0).probeTcp(KUBERNETES_IP, 443)).toMatchObject({ ok: true });
-    // From the node itself too, whose source is masqueraded: by the rules and sets that stand already.
+    // From the node itself too: the rules and sets that masquerade its connections already exist.
     expect(await node.probeTcp(KUBERNETES_IP, 443)).toMatchObject({ ok: true });
     const { stdout } = await node.exec(['ipvsadm', '-Sn']);
     expect(
@@ -225,7 +228,7 @@ describe('the daemon and its API server', () => {
     expect(first).toMatch(
       /failed to list or watch nodes at the API server https:\/\/10\.210\.0\.1:\d+: no TCP connection within 8 s, and no refusal/,
     );
-    // Nobody knows yet whether the Node is there.
+    // It is not known yet whether the Node exists.
     expect(daemon.output).not.toMatch(/no Node named|reports no address/);
     api.server.auth.setTokens({ secret: 'system:kube-proxy' });
     await node.exec(['iptables', '-D', 'OUTPUT', ...dropped]);

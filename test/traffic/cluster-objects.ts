@@ -114,10 +114,10 @@ export class ManifestDirectory implements AsyncDisposable {
     return directory;
   }
 
-  /** Puts the objects in the place of what the file said before, at once. */
+  /** Replaces the objects of the file atomically. */
   async write(file: string, objects: readonly Json[]): Promise<void> {
     const text = objects.map((object) => JSON.stringify(object)).join('\n---\n');
-    // A name that the daemon does not read: half a file would be taken for what it says.
+    // A name that the daemon does not read, so that it never reads an incomplete file.
     const draft = path.join(this.path, `.${file}.draft`);
     await writeFile(draft, text);
     await rename(draft, path.join(this.path, `${file}.yaml`));

@@ -1,4 +1,5 @@
-// Asks http://127.0.0.1:10256 for /healthz and /livez in turn, each on a new connection, until SIGTERM; then prints what came of it.
+// Asks http://127.0.0.1:10256 for /healthz and /livez in turn, each on a new connection, until SIGTERM; then prints
+// what came of it.
 import { get } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -9,7 +10,7 @@ export interface HealthProbe {
   readonly at: number;
   /** Until the answer was there whole. */
   readonly ms: number;
-  /** 0: nobody answered. */
+  /** 0: no response. */
   readonly status: number;
 }
 

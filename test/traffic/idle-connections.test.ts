@@ -12,7 +12,7 @@ const VIP = clusterAddress(1);
 const OTHER_VIP = clusterAddress(2);
 const TIMEOUT_SECONDS = 4;
 
-/** What becomes of connections in IPVS's own table: limits of IPVS that users meet, whatever programs it. */
+/** Limits of the IPVS connection table, which are independent of the program that configures IPVS. */
 describe('TCP connections', () => {
   let bed: Bed;
   let directory: ManifestDirectory;

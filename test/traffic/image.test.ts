@@ -69,7 +69,7 @@ describe('the image', () => {
     }
   });
 
-  test("brings the authorities that Node.js trusts, for a server without one of the cluster's own", async () => {
+  test('the image contains the CA certificates of Node.js, for API servers without a CA in the kubeconfig', async () => {
     const { stdout } = await node.exec(inImage('/usr/bin/node', '-p', 'tls.rootCertificates.length'), { env });
     const certificates = await readFile(path.join(IMAGE, 'etc/ssl/cert.pem'), 'utf8');
     expect(certificates.split('BEGIN CERTIFICATE').length - 1).toBe(Number(stdout));

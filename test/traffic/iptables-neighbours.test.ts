@@ -18,8 +18,8 @@ const TOLD = /another program keeps changing the place of our jumps in chain INP
 const ONLY_ASKED = ['bpfilter', 'nf_tables'];
 const PROGRAMS = ['iptables', 'ip6tables'];
 
-/** Other programs that use iptables on the node: their locks, and their own idea of what stands last in INPUT. */
-describe('beside other users of iptables', () => {
+/** Other programs that use iptables on the node: their locks, and their own rule at the end of INPUT. */
+describe('other programs that use iptables', () => {
   let bed: Bed;
   let node: Namespace;
   let directory: ManifestDirectory;
@@ -57,7 +57,7 @@ describe('beside other users of iptables', () => {
     return (await node.exec(argv)).stdout;
   }
 
-  /** Somebody who holds the lock of iptables until it is stopped, or the time is over. */
+  /** A process that holds the iptables lock until it is stopped or the time is over. */
   async function holdLock(seconds: number): Promise<LongProcess> {
     const holder = await node.spawn(['flock', LOCK_FILE, 'sh', '-c', `echo held; exec sleep ${seconds}`]);
     await holder.waitForOutput(/held/, 10_000);
@@ -150,7 +150,7 @@ describe('beside other users of iptables', () => {
   });
 
   function onAKernelOfItsOwn(): void {
-    test('without table mangle all but the rules in it is served, and a warning names the module', async () => {
+    test('without table mangle everything works except its rules, and a warning names the module', async () => {
       await node.exec(daemonArgv(node, ['--cleanup']), { timeoutMs: 60_000 });
       const modules = ['iptable_mangle', 'ip6table_mangle'];
       const forbidden = '/run/modprobe.d/no-mangle.conf';
@@ -225,7 +225,7 @@ describe('beside other users of iptables', () => {
     );
   }
 
-  /** All that nobody uses, and then what only those used. The bed's own devices keep what they need. */
+  /** All unused modules, then those that only they used. The bed's own devices keep what they need. */
   async function unloadUnused(): Promise<void> {
     const unload = "for m in $(awk '$3 == 0 { print $1 }' /proc/modules); do rmmod $m; done";
     for (let round = 0; round < 8; round++) await node.exec(['sh', '-c', unload], { allowFailure: true });

@@ -19,7 +19,10 @@ const CHANGED: ClusterShape = { services: 260, endpoints: 2, dualStackEvery: 4, 
 const KILLS = 2;
 const BUDGET_MS = 40_000;
 
-/** A small generator of our own, so that a failure's seed finds the same moments again (as far as a scheduler lets it). */
+/**
+ * A small generator of our own, so that a failure's seed finds the same moments again (as far as a scheduler lets
+ * it).
+ */
 function* randoms(seed: number): Generator<number, never> {
   for (let state = seed >>> 0; ;) {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
@@ -70,7 +73,7 @@ describe(`killed at any moment (SEED=${SEED})`, () => {
 
   async function write(shape: ClusterShape): Promise<void> {
     const items = [...serviceObjects(shape), ...sliceObjects(shape), nodeObject()];
-    // A name that is no manifest's until the file is whole.
+    // A name that is not read as a manifest until the file is complete.
     const partial = path.join(directory, 'cluster.partial');
     await writeFile(partial, JSON.stringify({ apiVersion: 'v1', kind: 'List', items }));
     await rename(partial, path.join(directory, 'cluster.json'));
@@ -100,7 +103,7 @@ describe(`killed at any moment (SEED=${SEED})`, () => {
     for (const shape of [FIRST, CHANGED, FIRST, CHANGED]) {
       if (rounds >= 2 && performance.now() - started > BUDGET_MS) break;
       rounds += 1;
-      // A running daemon meets the change, and dies of it some time on the way ...
+      // A running daemon applies the change, and is killed at some point ...
       const before = await node.spawn(daemonArgv(node, flags()));
       await before.waitForOutput(/initial sync complete|health server listens/, 60_000);
       await write(shape);

@@ -91,7 +91,9 @@ function virtualServer(head: string, servers: readonly string[]): readonly strin
 const PODS4 = ['10.201.0.10:8080', '10.201.0.11:8080'];
 const PODS6 = ['[fd00:201::10]:8080', '[fd00:201::11]:8080'];
 
-/** As ipvsadm saves and restores them. A node port is served at each address of the node, the pods' gateway included. */
+/**
+ * As ipvsadm saves and restores them. A node port is served at each address of the node, the pods' gateway included.
+ */
 export const VIRTUAL_SERVERS: readonly string[] = [
   ...virtualServer('-t 10.202.0.10:80 -s rr', PODS4),
   ...virtualServer('-t 10.203.0.10:80 -s rr', PODS4),
@@ -113,7 +115,7 @@ export const STALE_VIRTUAL_SERVERS: readonly string[] = [
   '-a -t 10.202.0.10:80 -r 10.201.0.12:8080 -m -w 0',
 ];
 
-/** keepalived's, at an address of its own and at one of the node's, and one by firewall mark. */
+/** Virtual servers of keepalived: at a separate address, at an address of the node, and one by firewall mark. */
 export const FOREIGN_VIRTUAL_SERVERS: readonly string[] = [
   '-A -t 10.200.0.77:443 -s wlc',
   '-a -t 10.200.0.77:443 -r 10.200.0.100:443 -g -w 5',
@@ -239,7 +241,9 @@ function restoreProgram(family: Family): readonly string[] {
   return [family === 4 ? 'iptables-restore' : 'ip6tables-restore', '--noflush'];
 }
 
-/** Of releases up to 1.25: who refuses clients outside the source ranges, with a mark that the kubelet's chain makes. */
+/**
+ * Of releases up to 1.25: who refuses clients outside the source ranges, with a mark that the kubelet's chain makes.
+ */
 const OLDER_RULES: readonly string[] = [
   '-A KUBE-LOAD-BALANCER -m set --match-set KUBE-LOAD-BALANCER-FW dst,dst -j KUBE-FIREWALL',
   '-A KUBE-FIREWALL -m set --match-set KUBE-LOAD-BALANCER-SOURCE-CIDR dst,dst,src -j RETURN',
@@ -273,7 +277,10 @@ export async function leaveKubeProxyState(node: Namespace, hashSize: number): Pr
   await run(node, restoreProgram(4), ['*nat', ...older, 'COMMIT']);
 }
 
-/** What `kube-proxy --cleanup` does, step by step; what it could not do, for which it ends with 1. What is not there is fine. */
+/**
+ * What `kube-proxy --cleanup` does, step by step; what it could not do, for which it ends with 1. What is not there
+ * is fine.
+ */
 export async function cleanUpAsKubeProxy(node: Namespace): Promise<readonly string[]> {
   const attempt = (exists: string, command: string): string =>
     `if ${exists} >/dev/null 2>&1; then ${command} 2>/dev/null || echo '${command}'; fi`;

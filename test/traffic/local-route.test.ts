@@ -10,7 +10,7 @@ jest.setTimeout(180_000);
 
 const LIGHT = '--ipvs-local-route-cidrs=10.202.0.0/16,fd00:202::/64';
 const VIP = clusterAddress(1);
-/** Somebody else's, which nobody may touch. */
+/** Foreign objects, which must not be changed. */
 const FOREIGN = '10.210.0.0/16';
 
 /** A node whose daemon is switched to light mode and back while connections of a pod, the node and a client live on. */

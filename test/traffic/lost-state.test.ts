@@ -109,7 +109,7 @@ describe('a node whose state others remove', () => {
     await servedWithin(AT_ONCE_MS);
     await daemon.waitForOutput(/the likely cause is a kube-proxy in iptables or nftables mode/, 30_000);
     expect(output()).toMatch(/KUBE-PROXY-CANARY/);
-    // Rules that went after the first check had read them are put back by the one after it.
+    // Rules that were removed after the first check had read them are restored by the next check.
     const until = performance.now() + SYNC_PERIOD_MS + AT_ONCE_MS;
     let rules = '';
     while (!MASQUERADE.test(rules) && performance.now() < until) {
@@ -146,7 +146,7 @@ describe('a node whose state others remove', () => {
     expect(await healthz()).toContain(`${VIP4} on lo`);
     await node.exec(['ip', 'addr', 'del', `${VIP4}/32`, 'dev', 'lo']);
     await daemon.waitForOutput(/solved: addresses of Services/, 60_000);
-    // Health is told at the end of that check.
+    // Health is updated at the end of that check.
     for (let wait = 0; wait < 50 && (await healthz()).includes('problems'); wait++) await setTimeout(100);
     expect(await healthz()).not.toContain('problems');
   });

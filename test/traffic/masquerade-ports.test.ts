@@ -72,7 +72,7 @@ describe('--masquerade-port-range under load', () => {
     return answers;
   }
 
-  test('without the range the kernel takes node ports as well', async () => {
+  test('without the flag, the kernel selects NodePorts as source ports too', async () => {
     await restartDaemon();
     const ports = (await answersTo(requests('tcp', 'v4'))).map(({ sourcePort }) => sourcePort);
     expect(ports.filter((port) => isIn(NODE_PORTS, port))).not.toEqual([]);
@@ -88,7 +88,7 @@ describe('--masquerade-port-range under load', () => {
       ['udp', 'v4'],
       ['tcp', 'v6'],
       ['udp', 'v6'],
-    ] as const)('%s over IP%s: every source port is in it, and nothing is lost', async (protocol, family) => {
+    ] as const)('%s over IP%s: every source port is in the range, and no packet is lost', async (protocol, family) => {
       const answers = await answersTo(requests(protocol, family));
       expect([...new Set(answers.map(({ sourceSeen }) => sourceSeen))]).toEqual([node.addresses[family]]);
       const ports = answers.map(({ sourcePort }) => sourcePort);

@@ -154,7 +154,7 @@ describe.each(RUNS)('the traffic matrix, with %s', (what, flags, wanted) => {
   });
 });
 
-test(`${PAGE} says what was seen`, async () => {
+test(`${PAGE} equals what was measured`, async () => {
   const [results = [], light = []] = RESULTS;
   const probes = results.reduce((sum, { texts }) => sum + texts.size * ROUNDS, 0);
   const page = matrixPage(results, probes, light);

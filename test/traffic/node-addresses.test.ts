@@ -79,7 +79,7 @@ describe('addresses of the node', () => {
   test.each([
     ['IPv4', '10.200.0.50', '10.200.0.50/24', ''],
     ['IPv6', 'fd00:200::50', 'fd00:200::50/64', 'nodad'],
-  ])('one that is added and removed, three times over: %s', async (family, address, cidr, flags) => {
+  ])('NodePorts follow an address that is added and removed three times: %s', async (family, address, cidr, flags) => {
     const took: Record<'came' | 'went', number[]> = { came: [], went: [] };
     for (let round = 0; round < 3; round++) {
       expect(await served(address)).toBe(false);

@@ -92,7 +92,7 @@ describe('the daemon on its node', () => {
     return await curl('http://127.0.0.1:10249/metrics');
   }
 
-  test('a scrape is what docs/metrics.md says, to types, labels and help; the live ones have moved, and the start is an event', async () => {
+  test('a scrape has the metrics of docs/metrics.md with types, labels and help, live ones have changed, and the start is an Event', async () => {
     const daemon = await start();
     const text = await exposition();
     const scrape = readScrape(`${text}\n${await curl('http://127.0.0.1:10249/metrics/slis')}`, {});
@@ -147,7 +147,7 @@ describe('the daemon on its node', () => {
     await daemon.stop(10_000);
   });
 
-  test('a health port that is taken, with hard fail: exit code 1, one sentence, an event', async () => {
+  test('a health port in use, with hard fail, gives exit code 1, one sentence and an Event', async () => {
     const holder = await start();
     const flags = ['--bind-address-hard-fail', `--kubeconfig=${kubeconfig}`];
     const { status, stderr, stdout } = await node.exec(daemonArgv(node, flags), { allowFailure: true });
@@ -158,7 +158,7 @@ describe('the daemon on its node', () => {
     await holder.stop(10_000);
   });
 
-  test('a healthCheckNodePort that is taken: an event about the Service, and the daemon goes on', async () => {
+  test('a healthCheckNodePort in use gives an Event about the Service, and the daemon continues', async () => {
     const daemon = await start('--bind-address-hard-fail');
     const service = {
       apiVersion: 'v1',
@@ -186,7 +186,7 @@ describe('the daemon on its node', () => {
     await daemon.stop(10_000);
   });
 
-  test('NodeCIDR: a change of podCIDRs ends the daemon with 1; a change of anything else does not', async () => {
+  test('with NodeCIDR, a change of podCIDRs ends the daemon with 1; other changes of the Node do not', async () => {
     const daemon = await start('--detect-local-mode=NodeCIDR');
     await patchNode({ unschedulable: true });
     expect(await daemon.ended(1_000)).toBe(false);
@@ -196,7 +196,7 @@ describe('the daemon on its node', () => {
     expect(daemon.output).toContain('pod CIDRs of our Node changed');
   });
 
-  test('connection tracking: timeouts are set; the maximum cannot be raised in a namespace, and that is said', async () => {
+  test('conntrack timeouts are set; the maximum cannot be raised in a namespace, and the error says so', async () => {
     const initOnly = (...flags: readonly string[]): ReturnType<Namespace['exec']> =>
       node.exec(daemonArgv(node, ['--init-only', ...flags]), { allowFailure: true });
     const timeouts = [
@@ -224,7 +224,7 @@ describe('the daemon on its node', () => {
     expect(await sysctl('max')).toBe(before);
   });
 
-  test('rules, sets, virtual servers and addresses that somebody flushes together are all back after a check', async () => {
+  test('rules, sets, virtual servers and addresses that another program flushes together are restored by a full check', async () => {
     const daemon = await start('--ipvs-sync-period=4s');
     // Stopped: a check in the middle of the flush would put rules back, and they would hold on to the sets.
     daemon.signal('SIGSTOP');
@@ -250,7 +250,7 @@ describe('the daemon on its node', () => {
     await daemon.stop(10_000);
   });
 
-  test('what iptables mode left is named at a start, and removed by --cleanup with our own', async () => {
+  test('leftovers of iptables mode are logged at start, and removed by --cleanup with our own objects', async () => {
     const saved = async (): Promise<string> => (await node.exec(['iptables-save'])).stdout;
     await node.exec([process.execPath, 'build/kube-ipvs-proxy.mjs', '--cleanup', '--proxy-mode=ipvs']);
     expect(await saved()).not.toContain('KUBE-');

@@ -40,7 +40,7 @@ const STICKY: Omit<ServiceShape, 'endpoints'> = {
 };
 const FLAGS = ['--ipvs-scheduler=rr', '--ipvs-min-sync-period=0s', '--cluster-cidr=10.201.0.0/16,fd00:201::/48'];
 
-/** As long as a pod that got its SIGTERM goes on serving, here. */
+/** How long a pod keeps serving after SIGTERM, here. */
 const GRACE_MS = 2000;
 /** What a UDP flow of an endpoint that is gone may take to find another. */
 const MOVE_MS = 1000;
@@ -54,7 +54,10 @@ function who(result: ProbeResult): string {
 }
 
 /** Endpoints come and go as they do when a Deployment is updated, under load, with connections and flows that last. */
-/** Longer than TCP's first two attempts to connect (1 s, then 2 s): a packet that a busy kernel dropped is no failed connection. */
+/**
+ * Longer than TCP's first two attempts to connect (1 s, then 2 s), so that a packet dropped by a busy kernel does not
+ * fail the connection.
+ */
 const LOAD_TIMEOUT_MS = 8000;
 
 describe('a rolling update', () => {
@@ -146,7 +149,7 @@ describe('a rolling update', () => {
     return carried;
   }
 
-  test('rr begins with the real server that was added last: the first one is another one on each node, a newer one goes first', async () => {
+  test('rr begins with the real server that was added last: the first one differs by node, and a newer one goes first', async () => {
     const herd = { name: 'herd', clusterIp: clusterAddress(5) };
     const all = Array.from({ length: PODS }, (_, pod) => pod);
     await publish(herd, endpoints(all));
@@ -164,7 +167,7 @@ describe('a rolling update', () => {
     const answers: string[] = [];
     for (const _ of all) answers.push(who(await client.probeTcp(herd.clusterIp.v4, SERVICE_PORT)));
     expect(answers).toEqual(added.toReversed());
-    // Nobody has connected yet: whoever comes alone is the first of the list.
+    // There was no connection yet: a single client gets the first real server of the list.
     const idle = { name: 'idle', clusterIp: clusterAddress(6) };
     for (const pods of [[3], [3, 1], [3, 1, 2]]) {
       await publish(idle, endpoints(pods));
@@ -219,7 +222,7 @@ describe('a rolling update', () => {
     for (const connection of held) await connection.close();
   });
 
-  test('UDP flows follow at once: out of a black hole, and away from an endpoint that is gone', async () => {
+  test('UDP flows change immediately to new endpoints, from no endpoint and from a removed one', async () => {
     const ways = [
       [client, DNS.clusterIp.v4, SERVICE_PORT],
       [client, DNS.clusterIp.v6, SERVICE_PORT],
@@ -252,7 +255,7 @@ describe('a rolling update', () => {
     process.stdout.write(`UDP flows moved after ms: ${JSON.stringify(moves)}\n`);
   });
 
-  test('a UDP flow that is older than its service is translated anew, as far as masquerading', async () => {
+  test('a UDP flow that is older than its Service is translated again, including masquerading', async () => {
     // Its own endpoint, so that it must be masqueraded: which is decided for a flow's first packet, and never again.
     const pod = bed.pod(0, 0);
     const ask = async (family: 'v4' | 'v6'): Promise<string> =>
@@ -267,7 +270,7 @@ describe('a rolling update', () => {
     expect(performance.now() - start).toBeLessThan(5000);
   });
 
-  test('affinity keeps a client with its endpoint until that drains: then a new flow goes elsewhere', async () => {
+  test('affinity keeps a client on its endpoint until it drains; then a new flow goes to another one', async () => {
     const at = [STICKY.clusterIp.v4, SERVICE_PORT] as const;
     const held = await client.hold(...at);
     const first = who(held.first);
@@ -298,7 +301,7 @@ describe('a rolling update', () => {
     measured['drainTimeoutOf4sEndedAfterMs'] = took;
     process.stdout.write(`drain with --ipvs-drain-timeout=4s ended after ${took} ms\n`);
     expect(took).toBeGreaterThanOrEqual(4000);
-    // How exactly it is met is a matter for a test with a clock of its own.
+    // A test with a fake clock checks the exact deadline.
     expect(took).toBeLessThan(9000);
     expect((await drained?.ask())?.ok).toBe(false);
     // The other endpoint's connection is none of that.

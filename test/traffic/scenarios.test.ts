@@ -5,7 +5,7 @@ import { readScenarios } from '../scenario/scenario-file.ts';
 jest.setTimeout(120_000);
 
 const only = process.env['TEST_SCENARIO'] ?? '';
-// Scenarios with the same flags stand together, so that one daemon serves them all.
+// Scenarios with the same flags are grouped, so that one daemon serves them all.
 const scenarios = readScenarios()
   .filter(({ name, steps }) => name.includes(only) && steps.some(({ probes }) => probes.length > 0))
   .sort((a, b) => a.flags.join(' ').localeCompare(b.flags.join(' ')) || a.name.localeCompare(b.name));

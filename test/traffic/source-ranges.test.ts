@@ -140,7 +140,7 @@ describe('source ranges', () => {
     await expectSoon(() => kernelLists(`${markerOf(update)}\n`, list));
   }
 
-  test(`${UPDATES} updates: the forbidden client never gets in, the allowed one always`, async () => {
+  test(`during ${UPDATES} updates the forbidden client is always rejected and the allowed one always served`, async () => {
     const outside = knock(bed.client(FORBIDDEN), 1000);
     const inside = knock(bed.client(ALLOWED), 2000);
     const start = performance.now();
@@ -225,7 +225,7 @@ describe('source ranges', () => {
     expect({ ...forbidden, sent: 0 }).toEqual({ sent: 0, answered: 0, failed: forbidden.sent });
   });
 
-  test('without source ranges the forbidden client gets in', async () => {
+  test('without source ranges the forbidden client is served', async () => {
     await publish({});
     await expectSoon(async () => (await bed.client(FORBIDDEN).probeTcp(VIP.v4, SERVICE_PORT)).ok);
     for (const address of [VIP.v4, VIP.v6]) {
@@ -236,7 +236,7 @@ describe('source ranges', () => {
   });
 });
 
-/** Shell: a deny set becomes one of another type that rules refer to. The rules are taken out and put back. */
+/** Shell code: replaces a deny set by one of another type that rules refer to. The rules are removed and restored. */
 function remakeDenySet(family: 4 | 6, set: string): string {
   const [program, name] = family === 4 ? ['iptables', DENY] : ['ip6tables', DENY_6];
   const tables = ['filter', 'mangle'];

@@ -11,7 +11,10 @@ jest.setTimeout(180_000);
 const VIP = externalAddress(1).v4;
 const NODES = [0, 1] as const;
 
-/** Two nodes and a client on one switch; a load balancer IP is bound to kube-ipvs0 of both nodes. Who says that it is theirs? */
+/**
+ * Two nodes and a client on one switch; a load balancer IP is bound to kube-ipvs0 of both nodes. Who says that it is
+ * theirs?
+ */
 describe('ARP for a service address', () => {
   let bed: Bed;
   let client: Namespace;
@@ -54,7 +57,7 @@ describe('ARP for a service address', () => {
   /** Ethernet addresses of all who answer the client's two broadcasts. */
   async function whoHas(address: string): Promise<string[]> {
     const ask = ['arping', '-b', '-c', '2', '-w', '3', '-I', UPLINK, address];
-    // Its status is 1 when nobody answers, and also when two do.
+    // Its status is 1 if no host responds, and also if two do.
     const { stdout } = await client.exec(ask, { allowFailure: true });
     expect(stdout).toContain('Sent ');
     const answers = [...stdout.matchAll(/reply from \S+ \[([\dA-F:]+)\]/g)].map(([, mac = '']) => mac.toLowerCase());
@@ -67,7 +70,9 @@ describe('ARP for a service address', () => {
     return address;
   }
 
-  /** Whether the client learns of the VIP from a node that asks for the client's address while it talks from the VIP. */
+  /**
+   * Whether the client learns of the VIP from a node that asks for the client's address while it talks from the VIP.
+   */
   async function announced(): Promise<boolean> {
     const node = bed.node(0);
     await node.exec(['ip', 'neigh', 'flush', 'dev', UPLINK]);
@@ -76,13 +81,13 @@ describe('ARP for a service address', () => {
     return (await client.exec(['ip', 'neigh', 'show', 'to', VIP])).stdout.includes('lladdr');
   }
 
-  test('without strict ARP every node answers, and announces it', async () => {
+  test('without strict ARP every node answers ARP requests for a service address, and announces it', async () => {
     await restartDaemons();
     expect(await whoHas(VIP)).toEqual([await macOf(0), await macOf(1)].sort());
     expect(await announced()).toBe(true);
   });
 
-  test('with --ipvs-strict-arp no node answers or announces it, and each still answers for its own address', async () => {
+  test('with --ipvs-strict-arp no node answers or announces a service address, and each still answers for its own address', async () => {
     await restartDaemons('--ipvs-strict-arp');
     expect(await whoHas(VIP)).toEqual([]);
     expect(await announced()).toBe(false);

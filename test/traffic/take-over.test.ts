@@ -25,7 +25,7 @@ import {
 
 jest.setTimeout(patient(240_000));
 
-/** Larger than any set begins with: a set that is made anew would lose it. */
+/** Larger than any initial size: a set that is created again would not have it. */
 const HASH_SIZE = 4096;
 const LOAD_MS = 8_000;
 const UDP_SOURCE_PORT = 40_404;
@@ -100,7 +100,7 @@ describe('a node that kube-proxy in ipvs mode served is taken over, and given ba
 
   /**
    * Requests through every way, and the UDP flow and the long connections all the while; meanwhile, `change` happens. However long that
-   * takes on a machine that does other things too: the load is taken up again as long as it lasts.
+   * takes on a busy machine: the load is repeated until it ends.
    */
   async function underLoad(change: () => Promise<void>): Promise<void> {
     let changed = false;
@@ -140,7 +140,7 @@ describe('a node that kube-proxy in ipvs mode served is taken over, and given ba
     }
   }
 
-  test('the bed is as kube-proxy leaves a node, and serves', async () => {
+  test('the test bed has the state that kube-proxy leaves, and serves', async () => {
     expect((await lines('ipvsadm', '-Sn')).length).toBeGreaterThan(VIRTUAL_SERVERS.length);
     for (const connection of held) expect(connection.first).toMatchObject({ ok: true });
     for (const [, protocol, address, port] of WAYS) {
@@ -153,7 +153,7 @@ describe('a node that kube-proxy in ipvs mode served is taken over, and given ba
     await underLoad(async () => {
       daemon = await startDaemon(node, flags());
     });
-    // A virtual server that had been made anew would have begun to count from nothing.
+    // A virtual server that was created again would have counters of zero.
     const after = await connections(node);
     for (const [name, count] of before) expect([name, (after.get(name) ?? 0) >= count]).toEqual([name, true]);
   });
@@ -258,7 +258,7 @@ function sorted(list: readonly string[]): readonly string[] {
   return list.toSorted();
 }
 
-/** Names that answered and are no pods of the services. */
+/** Hosts that responded and are not pods of the Services. */
 function onlyPods(answers: LoadResult['answers']): readonly string[] {
   return Object.keys(answers).filter((name) => name !== 'pod-0-0' && name !== 'pod-0-1');
 }

@@ -11,7 +11,7 @@ import { startDaemon } from '../support/daemon.ts';
 jest.setTimeout(patient(180_000));
 
 /** Everything that a client can do with the demo's services, through the bundled daemon, seen with the system's own tools. */
-describe('the thread: manifests to packets', () => {
+describe('from manifests to packets', () => {
   let bed: Bed;
   let node: Namespace;
   let client: Namespace;
@@ -111,7 +111,7 @@ describe('the thread: manifests to packets', () => {
     expect(await client.probeTcp('10.202.0.10', 22)).toEqual({ ok: false, code: 'ECONNREFUSED' });
   });
 
-  test('a change of a file is followed; a broken file is named with its line, and the last good state stays', async () => {
+  test('a changed manifest is applied; an invalid one is logged with its line, and the last good state stays', async () => {
     const file = path.join(directory, 'web.yaml');
     const text = await readFile(file, 'utf8');
     await writeFile(file, text.replaceAll('10.201.0.11', '10.201.0.12'));
@@ -133,7 +133,7 @@ describe('the thread: manifests to packets', () => {
     expect(metrics).toMatch(/^kubeproxy_sync_proxy_rules_duration_seconds_count\{ip_family="IPv4"\} [1-9]/m);
   });
 
-  test('SIGTERM ends it with 0 and leaves the kernel serving; --cleanup leaves nothing', async () => {
+  test('SIGTERM ends the daemon with 0 and the kernel keeps serving; --cleanup leaves nothing', async () => {
     await daemon.stop(10_000);
     expect(daemon.exit).toBe(0);
     expect(await who(client, '10.202.0.10', 80)).toEqual(pods);

@@ -17,7 +17,9 @@ const PAUSE_MS = 1_500;
 /** So many thousand changes there and back, before anything is measured. */
 const WARM_UP = 5;
 
-/** A thousand services of ten thousand get an endpoint more at once, against the bare messages of just these changes. */
+/**
+ * A thousand services of ten thousand get an endpoint more at once, against the bare messages of just these changes.
+ */
 export const burst: Row = {
   name: 'burst',
   async run(out, size) {
@@ -44,7 +46,7 @@ export const burst: Row = {
     const floor: number[] = [];
     for (let run = 1; run <= size.runs; run++) {
       await node.kernel.apply(takeBack);
-      // The watch's part: how its objects are put together here is nobody's cost.
+      // The part of the watch: the cost of creating its objects is not measured.
       const events = scaled(shape.endpoints + 1);
       ours.push(await timed(() => driver.take(events)));
       await mustHold(node, services, true);

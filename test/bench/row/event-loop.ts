@@ -36,7 +36,7 @@ export const eventLoopUserSpace: Row = {
 
 /**
  * On the real kernel; a machine with one CPU may be the kernel's for so long. First sync and full check start iptables: what starting
- * a process alone takes here is told beside it.
+ * a single process takes here is reported next to it.
  */
 export const eventLoop: Row = {
   name: 'event-loop',

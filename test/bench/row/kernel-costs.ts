@@ -84,7 +84,7 @@ function longestGap(): number {
   return longest;
 }
 
-/** A set that grows with its entries, as ipset makes it unless told otherwise, against one with buckets for all. */
+/** A set that grows with its entries, the default of ipset, against one with enough buckets for all. */
 async function setBuckets(out: Measurements, size: Size): Promise<void> {
   const count = size.services(50_000);
   const buckets = 2 ** Math.ceil(Math.log2(count / 2));

@@ -15,7 +15,7 @@ const MIB = 1024 * 1024;
 /** After the first sync: what it used alone is given back by then. */
 const REST_MS = 5_000;
 
-/** Of the memory that the daemon itself tells: metric and what it is called here. */
+/** The memory metrics of the daemon, and their names here. */
 const PARTS = {
   nodejs_heap_size_used_bytes: 'heap used',
   nodejs_heap_size_total_bytes: 'heap',

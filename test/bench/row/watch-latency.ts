@@ -12,7 +12,10 @@ import { sizeName } from '../size.ts';
 /** Times more than other rows: this one is about the worst of a hundred. */
 const TIMES = 10;
 
-/** --ipvs-min-sync-period of the daemon, its default, is counted from the end of a sync: whoever comes later does not wait for it. */
+/**
+ * --ipvs-min-sync-period of the daemon, its default, is counted from the end of a sync: whoever comes later does not
+ * wait for it.
+ */
 const PAUSE_MS = 1_100;
 
 const TARGET: Target = {
@@ -20,7 +23,10 @@ const TARGET: Target = {
   reached: ({ p99, baseline }) => baseline !== null && p99 <= 2 * baseline,
 };
 
-/** From the API server's writing of an event to the moment when the kernel shows it: HTTP, the daemon as a process, the kernel. */
+/**
+ * From the API server's writing of an event to the moment when the kernel shows it: HTTP, the daemon as a process,
+ * the kernel.
+ */
 export const watchLatency: Row = {
   name: 'watch-latency',
   async run(out, size) {
@@ -61,7 +67,7 @@ async function look(kernel: Kernel, service: number, looks: number[]): Promise<b
   return found;
 }
 
-/** Two plain services that nobody has changed yet, as long as there are some. */
+/** Two plain Services that were not changed yet, as long as there are any. */
 function pairOf(run: number, services: number): readonly [number, number] {
   const ten = (run * 10) % (services - (services % 10));
   const round = Math.trunc((run * 10) / services);

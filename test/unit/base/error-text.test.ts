@@ -2,7 +2,7 @@ import { runInNewContext } from 'node:vm';
 import { expect, test } from '@jest/globals';
 import { errorText } from '../../../src/base/error-text.ts';
 
-test('several addresses: each error once', () => {
+test('the text of an error with several causes has each cause once', () => {
   const refused = [
     'connect ECONNREFUSED ::1:6443',
     'connect ECONNREFUSED 127.0.0.1:6443',
@@ -13,7 +13,7 @@ test('several addresses: each error once', () => {
   expect(errorText(Object.assign(new AggregateError([]), { code: 'ETIMEDOUT' }))).toBe('ETIMEDOUT');
 });
 
-test('errors of another realm, and thrown values that are not errors', () => {
+test('errors of another realm, and thrown values that are not errors, have a text', () => {
   expect(errorText(runInNewContext('new Error("refused")'))).toBe('refused');
   expect(errorText('refused')).toBe('refused');
   expect(errorText(undefined)).toBe('undefined');

@@ -73,7 +73,7 @@ describe('parseIp', () => {
     ':: ',
   ])('refuses %p', (text) => expect(parseIp(text)).toBeUndefined());
 
-  test('text and bytes give back what they were made from', () => {
+  test('parsing and formatting an address are inverse, as text and as bytes', () => {
     fc.assert(
       fc.property(fc.oneof(ip4, ip6), (address) => {
         const bytes = new Uint8Array(20);
@@ -84,7 +84,7 @@ describe('parseIp', () => {
     );
   });
 
-  test('IPv6 text is read and written as ipaddr.js does it, with any zeros left out', () => {
+  test('IPv6 text is read and written as by ipaddr.js, with any zeros omitted', () => {
     const group = fc.oneof(fc.constant(0), fc.nat(0xffff));
     fc.assert(
       fc.property(fc.array(group, { minLength: 8, maxLength: 8 }), fc.nat(7), fc.nat(7), (groups, at, length) => {
@@ -102,7 +102,7 @@ describe('parseIp', () => {
     );
   });
 
-  test('any text is an address, or not, as ipaddr.js says', () => {
+  test('parseIp accepts and refuses any text as ipaddr.js does', () => {
     const part = fc.constantFrom(
       '0',
       '1',
@@ -137,7 +137,7 @@ describe('parseIp', () => {
     );
   });
 
-  test('order, host:port, special ranges', () => {
+  test('addresses have an order, a host:port form and special ranges', () => {
     const [a, b, c] = ['10.0.0.1', '200.0.0.1', 'fd00::1'].map((text) => parseIp(text) ?? (0 as Ip4));
     expect([c, b, a].toSorted((x, y) => compareIp(x as Ip4, y as Ip4))).toEqual([a, b, c]);
     expect(formatHostPort(c as Ip6, 80)).toBe('[fd00::1]:80');
@@ -165,7 +165,7 @@ describe('cidr', () => {
     (text) => expect(parseCidr(text)).toBeUndefined(),
   );
 
-  test('a network holds the address it was made from, and not one with another bit inside the prefix', () => {
+  test('a CIDR contains its own address, and no address with another bit inside the prefix', () => {
     fc.assert(
       fc.property(ip4, fc.integer({ min: 1, max: 32 }), (address, prefix) => {
         const cidr = cidrOf(address, prefix);

@@ -14,7 +14,7 @@ describe('timers of any length', () => {
     jest.useRealTimers();
   });
 
-  test.each([0, 1, 2 ** 31 - 1, 2 ** 31, 2 ** 32 + 5, 30 * 2 ** 31])('%d ms', (ms) => {
+  test.each([0, 1, 2 ** 31 - 1, 2 ** 31, 2 ** 32 + 5, 30 * 2 ** 31])('a timer of %d ms fires on time', (ms) => {
     const fired = jest.fn();
     setTimer(fired, ms);
     jest.advanceTimersByTime(Math.max(0, ms - 1));
@@ -24,7 +24,7 @@ describe('timers of any length', () => {
     expect(fired).toHaveBeenCalledTimes(1);
   });
 
-  test('none of any accepted duration asks Node for more than it can wait, nor fires early', () => {
+  test('a timer of any accepted duration stays within the limit of Node.js and does not fire early', () => {
     const asked = jest.spyOn(globalThis, 'setTimeout');
     fc.assert(
       fc.property(fc.double({ min: 0.000001, max: LONGEST, noNaN: true }), (ms) => {
@@ -41,7 +41,7 @@ describe('timers of any length', () => {
     asked.mockRestore();
   });
 
-  test('one that is taken back while it waits on never fires', () => {
+  test('a timer that is cancelled between its parts never fires', () => {
     const fired = jest.fn();
     const cancel = setTimer(fired, 3 * 2 ** 31);
     jest.advanceTimersByTime(2 * 2 ** 31);
@@ -52,7 +52,7 @@ describe('timers of any length', () => {
   });
 });
 
-test('a sleep ends with its time or with its signal, and leaves no timer', async () => {
+test('a sleep ends after its time or with its signal, and leaves no timer', async () => {
   await sleep(1, new AbortController().signal);
   const control = new AbortController();
   const long = sleep(2 ** 40, control.signal);

@@ -5,7 +5,7 @@ afterEach(() => {
   jest.restoreAllMocks();
 });
 
-test('follows every step of the wall clock, and goes on in fractions between two steps', () => {
+test('wallNow follows every step of the wall clock, with fractions in between', () => {
   const date = jest.spyOn(Date, 'now');
   const monotonic = jest.spyOn(performance, 'now');
   const at = (wall: number, sinceStart: number): number => {

@@ -8,17 +8,17 @@ function failures(recorded: Record<string, number>, found: Record<string, number
 }
 
 describe('the guard', () => {
-  test('fails a ratio that is more than twice the recorded one, and no other', () => {
+  test('the guard fails a ratio that is more than twice the recorded one, and no other', () => {
     expect(failures({ sync: 1.2, check: 0.3 }, { sync: 2.4, check: 0.61 })).toEqual(['check']);
     expect(failures({ sync: 1.2 }, { sync: 0.1 })).toEqual([]);
   });
 
-  test('fails what was recorded and is no longer measured, not what is new', () => {
+  test('the guard fails a recorded ratio that is no longer measured, but not a new one', () => {
     expect(failures({ sync: 1.2 }, { check: 9 })).toEqual(['sync']);
     expect(judge({}, { check: 9 })).toEqual([{ name: 'check', ratio: 9, recorded: undefined, failed: false }]);
   });
 
-  test('of two runs the better counts', () => {
+  test('the guard uses the better of two runs', () => {
     expect(better({ sync: 3, check: 1 }, { sync: 2, other: 4 })).toEqual({ sync: 2, check: 1, other: 4 });
   });
 });

@@ -20,7 +20,7 @@ const MEASURED = {
 };
 
 describe('measures', () => {
-  test('have the median in the middle and p99 at the nearest rank', () => {
+  test('a measure has the median in the middle and p99 at the nearest rank', () => {
     expect(median([5, 1, 3])).toBe(3);
     expect(median([4, 1, 3, 2])).toBe(2.5);
     const hundred = Array.from({ length: 100 }, (_, index) => index + 1);
@@ -38,7 +38,7 @@ describe('measures', () => {
     expect(valueAtMost(9, '').reached(MEASURED)).toBe(false);
   });
 
-  test('one count of services scales all others', () => {
+  test('one number of Services scales all others', () => {
     const full = makeSize({ quick: false });
     expect([full.services(10_000), full.services(50_000), full.runs]).toEqual([10_000, 50_000, 10]);
     const small = makeSize({ quick: true, services: 200, runs: 2 });

@@ -14,7 +14,7 @@ const TEMPLATE = '# Title\n\n<!-- targets -->\n\nBetween <!-- profiles --> words
 describe('the performance page', () => {
   const headline = { ...MEASURED[0], name: HEADLINES[0] ?? '' } as Measurement;
 
-  test('has a table row for each headline, and counts and lists the other targets', () => {
+  test('the performance page has a table row for each headline, and counts and lists the other targets', () => {
     const measured = [...MEASURED.slice(1), headline];
     expect(renderReport({ measured, template: TEMPLATE, profiles: ['profiles-pipeline.md'] })).toBe(`# Title
 
@@ -35,13 +35,13 @@ Between <!-- profiles --> words.
 `);
   });
 
-  test('has every headline that docs/performance.json measured with a target', () => {
+  test('the performance page has every headline of docs/performance.json that has a target', () => {
     const measured = JSON.parse(readFileSync('docs/performance.json', 'utf8')) as Measurement[];
     const targets = measured.filter(({ target }) => target !== undefined).map(({ name }) => name);
     expect(HEADLINES.filter((name) => !targets.includes(name))).toEqual([]);
   });
 
-  test('says so when no measure has run', () => {
+  test('the performance page says so if nothing was measured', () => {
     const text = renderReport({ measured: [], template: TEMPLATE, profiles: [] });
     expect(text).toContain('No measure with a target has run yet.');
     expect(text).toContain('None yet.');
@@ -51,17 +51,17 @@ Between <!-- profiles --> words.
 describe('what was measured before', () => {
   const [first, second, rss] = MEASURED as [Measurement, Measurement, Measurement];
 
-  test('is kept but for the row measured again', () => {
+  test('earlier measures are kept, except for the row that is measured again', () => {
     const again = { ...rss, value: 60 };
     expect(mergeRow(MEASURED, 'memory', [again], ['memory', 'first-sync'])).toEqual([again, first, second]);
   });
 
-  test('goes with its row', () => {
+  test('measures of a removed row are removed', () => {
     expect(mergeRow(MEASURED, 'memory', [], ['first-sync', 'memory'])).toEqual([first, second]);
     expect(mergeRow(MEASURED, 'memory', [rss], ['memory'])).toEqual([rss]);
   });
 
-  test('is JSON with a line for each', () => {
+  test('docs/performance.json has one line for each measure', () => {
     expect(toJson(MEASURED).split('\n')).toHaveLength(6);
     expect(JSON.parse(toJson(MEASURED))).toEqual(MEASURED);
     expect(JSON.parse(toJson([]))).toEqual([]);

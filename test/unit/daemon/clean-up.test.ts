@@ -42,7 +42,7 @@ class FakeLeftovers {
   }
 }
 
-/** A node on which a service is programmed, and somebody else's virtual server. */
+/** A node with a programmed Service and a foreign virtual server. */
 async function served(): Promise<FakeKernel> {
   const kernel = new FakeKernel();
   await kernel.prepare();
@@ -78,7 +78,7 @@ const CLEAN = {
 };
 
 describe('--cleanup', () => {
-  test('leaves what others have, takes everything else, and the leftovers of other modes', async () => {
+  test('--cleanup leaves foreign objects, and removes ours and the leftovers of other modes', async () => {
     const kernel = await served();
     const others = new FakeLeftovers(CHAINS, NFT);
     expect(await removeAll(kernel, others, configOf('--cleanup'), new TestLog())).toBe(0);
@@ -86,7 +86,7 @@ describe('--cleanup', () => {
     expect(others.removed).toEqual([CHAINS, NFT]);
   });
 
-  test('a second time there is nothing to do, and that is a success', async () => {
+  test('a second --cleanup has nothing to remove and succeeds', async () => {
     const kernel = await served();
     const others = new FakeLeftovers(CHAINS);
     await removeAll(kernel, others, configOf('--cleanup'), new TestLog());
@@ -111,7 +111,7 @@ describe('--cleanup', () => {
     },
   );
 
-  test('an interface of another kind named kube-ipvs0 is left alone and named; the rest is removed', async () => {
+  test('--cleanup leaves an interface kube-ipvs0 of another kind, names it, and removes the rest', async () => {
     const kernel = await served();
     const reason = 'interface kube-ipvs0 is not a dummy interface but bridge: rename or delete it';
     kernel.prepare = () => Promise.reject(new KernelError('device', 'EEXIST', reason));
@@ -121,7 +121,7 @@ describe('--cleanup', () => {
     expect(await left(kernel)).toEqual(CLEAN);
   });
 
-  test('a leftover that cannot be removed is exit code 1, and the rest is done', async () => {
+  test('--cleanup exits with 1 if a leftover cannot be removed, and removes the rest', async () => {
     const kernel = await served();
     const others = new FakeLeftovers(CHAINS);
     others.refuse = true;
@@ -135,7 +135,7 @@ describe('--cleanup', () => {
 });
 
 describe('leftovers of other modes at a start', () => {
-  test('chains of iptables mode are named, tables of nftables mode removed', async () => {
+  test('at start, chains of iptables mode are logged and tables of nftables mode removed', async () => {
     const others = new FakeLeftovers(CHAINS, NFT);
     const log = new TestLog();
     await handleLeftovers(others, log);
@@ -146,7 +146,7 @@ describe('leftovers of other modes at a start', () => {
     ]);
   });
 
-  test('what goes wrong is tried again, and told each time', async () => {
+  test('a failed removal of leftovers is logged and retried', async () => {
     const others = new FakeLeftovers(CHAINS, NFT);
     others.refuse = true;
     const log = new TestLog();
@@ -160,7 +160,7 @@ describe('leftovers of other modes at a start', () => {
     expect(log.lines.at(-1)).toMatch(/^info: removed/);
   });
 
-  test('in the end it is left for the next start', async () => {
+  test('after the last attempt, leftovers stay until the next start', async () => {
     const others = new FakeLeftovers(NFT);
     others.refuse = true;
     const log = new TestLog();

@@ -53,7 +53,7 @@ const isAlive = (pid: number): boolean => {
 };
 
 describe('the command runner', () => {
-  test('passes arguments and input as they are, without a shell', async () => {
+  test('the command runner passes arguments and input unchanged, without a shell', async () => {
     let started = 0;
     const counting = createCommandRunner({ onStart: () => started++ });
     const argument = '$(id); "x" *';
@@ -64,11 +64,11 @@ describe('the command runner', () => {
     expect(started).toBe(1);
   });
 
-  test('refuses an argument that a NUL would cut short', async () => {
+  test('the command runner refuses an argument with a NUL', async () => {
     await expect(runner.run('printf', ['a\0b'])).rejects.toThrow('without null bytes');
   });
 
-  test('says which program is missing', async () => {
+  test('the error of the command runner names the missing program', async () => {
     for (const program of ['no-such-program-here', '/no/such/program']) {
       await expect(runner.run(program, [])).rejects.toMatchObject({
         code: 'MISSING_COMMAND',
@@ -77,18 +77,18 @@ describe('the command runner', () => {
     }
   });
 
-  test('tells an exit from a death by signal', async () => {
+  test('the command runner distinguishes an exit from a death by signal', async () => {
     expect(await runner.run('sh', ['-c', 'exit 255'])).toMatchObject({ status: 255 });
     expect(await runner.run('sh', ['-c', 'echo before; kill -TERM $$'])).toEqual({
       status: -1,
       stdout: 'before\n',
       stderr: '',
     });
-    // Not for want of time: somebody else, such as the kernel short of memory, killed it.
+    // Not the deadline: something else killed it, such as the kernel when memory is short.
     expect(await runner.run('sh', ['-c', 'kill -KILL $$'])).toMatchObject({ status: -1 });
   });
 
-  test('runs many at a time, each with its own input and output', async () => {
+  test('the command runner runs many programs at once, each with its own input and output', async () => {
     const texts = Array.from({ length: 20 }, (_, i) => `${i} `.repeat(20_000));
     const results = await Promise.all(texts.map((stdin) => runner.run('cat', [], { stdin })));
     expect(results.map(({ stdout }) => stdout)).toEqual(texts);
@@ -96,7 +96,7 @@ describe('the command runner', () => {
 });
 
 describe('what a program gets', () => {
-  test('its environment is PATH and the untranslated language', async () => {
+  test('the environment of a program is PATH and LC_ALL', async () => {
     const { stdout } = await runner.run('/usr/bin/env', []);
     expect(stdout.split('\n').sort()).toEqual([
       '',
@@ -105,7 +105,7 @@ describe('what a program gets', () => {
     ]);
   });
 
-  test('nothing is open in it but its three streams and what this process was started with', async () => {
+  test('a program inherits only its three streams and what this process was started with', async () => {
     const held = openSync('/dev/null', 'r');
     const own = descriptors();
     const { stdout } = await runner.run('ls', ['/proc/self/fd']);
@@ -121,10 +121,10 @@ describe('what a program gets', () => {
     expect(unexpected.length).toBeLessThanOrEqual(own.passedOn.includes(3) ? 1 : 0);
   });
 
-  test('no signal is blocked or ignored in it', async () => {
+  test('a program starts with no signal blocked or ignored', async () => {
     const { stdout } = await runner.run('cat', ['/proc/self/status']);
     const mask = (name: string): bigint => BigInt(`0x${new RegExp(`^${name}:\t(\\w+)$`, 'm').exec(stdout)?.[1]}`);
-    // The C library ignores two of its own, from 32 on.
+    // The C library reserves two signals, from 32 on.
     const named = 0x7fff_ffffn;
     expect(mask('SigBlk')).toBe(0n);
     expect(mask('SigIgn') & named).toBe(0n);
@@ -149,7 +149,7 @@ describe('where a program is looked for', () => {
     rmSync(folder, { recursive: true });
   });
 
-  test('in the order of PATH, then in the folders of the administrator', async () => {
+  test('programs are searched in PATH, then in the sbin folders', async () => {
     script('one/sync-me', 'first');
     script('two/sync-me', 'second');
     process.env['PATH'] = path(join(folder, 'one'), join(folder, 'two'));
@@ -157,7 +157,7 @@ describe('where a program is looked for', () => {
     expect(await runner.run('true', [])).toEqual(QUIET);
   });
 
-  test('past a folder, and a file that is not executable', async () => {
+  test('the search for a program skips folders and files that are not executable', async () => {
     mkdirSync(join(folder, 'one/sync-me'), { recursive: true });
     script('two/sync-me', 'no', 0o644);
     script('three/sync-me', 'third');
@@ -167,7 +167,7 @@ describe('where a program is looked for', () => {
     await expect(runner.run('sync-me', [])).rejects.toMatchObject({ code: 'EACCES' });
   });
 
-  test('never in the current folder, which an empty entry of PATH would be', async () => {
+  test('the search for a program ignores an empty entry of PATH, which means the current folder', async () => {
     const name = `sync-${randomUUID()}`;
     writeFileSync(name, '#!/bin/sh\n', { mode: 0o755 });
     try {
@@ -182,7 +182,7 @@ describe('where a program is looked for', () => {
 });
 
 describe('streams', () => {
-  test('ten megabytes of output on both at once', async () => {
+  test('ten megabytes of output on both streams are read', async () => {
     const size = 10_000_000;
     const { stdout, stderr } = await runner.run('sh', [
       '-c',
@@ -192,19 +192,19 @@ describe('streams', () => {
     expect(stderr === 'e'.repeat(size)).toBe(true);
   });
 
-  test('ten megabytes of input and output', async () => {
+  test('ten megabytes of input and output are passed', async () => {
     const stdin = 'äöü -A INPUT -j ACCEPT\n'.repeat(400_000);
     const { stdout } = await runner.run('cat', [], { stdin });
     expect(stdout === stdin).toBe(true);
   });
 
-  test('input that is not read, or not to its end', async () => {
+  test('a program need not read its input, or not all of it', async () => {
     const stdin = 'x'.repeat(10_000_000);
     expect(await runner.run('true', [], { stdin })).toEqual(QUIET);
     expect(await runner.run('head', ['-c', '3'], { stdin })).toEqual({ ...QUIET, stdout: 'xxx' });
   });
 
-  test('input that is read after the output was closed', async () => {
+  test('a program may read its input after it closed its output', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'command-runner-'));
     try {
       const file = join(folder, 'copy');
@@ -219,7 +219,7 @@ describe('streams', () => {
     }
   });
 
-  test('as much output as allowed, on each of them, and no more', async () => {
+  test('output above the limit is an error, on each stream', async () => {
     const print = (bytes: number, to: string): Promise<unknown> =>
       runner.run('sh', ['-c', `printf %0${bytes}d 0${to}; sleep 0.1`], { maxOutput: 1000 });
     await expect(print(1000, '')).resolves.toMatchObject({ status: 0 });
@@ -227,11 +227,11 @@ describe('streams', () => {
     await expect(print(1001, ' >&2')).rejects.toMatchObject({ code: 'EFBIG' });
   });
 
-  test('descriptors do not pile up, whatever becomes of the program', async () => {
+  test('no descriptor leaks, however the program ends', async () => {
     const open = (): number => readdirSync('/proc/self/fd').length;
     await runner.run('true', []);
     const atFirst = open();
-    for (let round = 0; round < 50; round++) {
+    for (let round = 0; round < 10; round++) {
       const tenRuns = Array.from({ length: 10 }, async (_, i) => {
         if (i === 0) await runner.run('no-such-program-here', []).catch(() => undefined);
         else if (i === 1) await runner.run('sleep', ['30'], { deadlineMs: 1 }).catch(() => undefined);
@@ -244,7 +244,7 @@ describe('streams', () => {
 });
 
 describe('the deadline', () => {
-  test('kills and reaps what takes too long', async () => {
+  test('the deadline kills and reaps a program that takes too long', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'command-runner-'));
     try {
       const file = join(folder, 'pid');
@@ -260,7 +260,7 @@ describe('the deadline', () => {
     }
   });
 
-  test('kills what the program started too', async () => {
+  test('the deadline also kills what the program started', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'command-runner-'));
     try {
       const file = join(folder, 'pid');
@@ -273,14 +273,14 @@ describe('the deadline', () => {
     }
   });
 
-  test('holds for a program that closed its output, and for one that does not read', async () => {
+  test('the deadline applies to a program that closed its output, and to one that does not read', async () => {
     const options = { deadlineMs: 200, stdin: 'x'.repeat(1_000_000) };
     for (const closing of ['exec >&- 2>&-; sleep 30', 'exec <&- >&- 2>&-; sleep 30', 'sleep 30']) {
       await expect(runner.run('sh', ['-c', `${closing}`], options)).rejects.toMatchObject({ code: 'TIMEOUT' });
     }
   });
 
-  test('holds where the program has ended and what it started has its output open', async () => {
+  test('the deadline applies if the program has exited but a child has its output open', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'command-runner-'));
     const file = join(folder, 'pid');
     try {
@@ -297,7 +297,7 @@ describe('the deadline', () => {
   });
 });
 
-/** Not so of a zombie, which nobody may reap in a container without an init process. */
+/** A zombie is not alive: in a container without an init process, it may never be reaped. */
 function isRunning(pid: number): boolean {
   try {
     return !/^State:\tZ/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));

@@ -62,7 +62,7 @@ test('every YAML file below manifests/ can be read', () => {
   for (const file of files) expect(readYaml(path.join('manifests', file))).not.toEqual([]);
 });
 
-test('every kustomization is built from files that are there', () => {
+test('every kustomization refers to existing files', () => {
   const folders = readdirSync('manifests', { recursive: true, encoding: 'utf8' })
     .filter((name) => path.basename(name) === 'kustomization.yaml')
     .map((name) => path.dirname(name));
@@ -77,7 +77,7 @@ test('every kustomization is built from files that are there', () => {
 describe.each(OVERLAYS)('overlay %s', (overlay) => {
   const built = build(`manifests/overlays/${overlay}`);
 
-  test('holds what a DaemonSet needs, and nothing else', () => {
+  test('the overlay has what a DaemonSet needs, and nothing else', () => {
     expect(built.objects.map(({ kind }) => String(kind)).toSorted()).toEqual([
       'ClusterRole',
       'ClusterRoleBinding',
@@ -87,7 +87,7 @@ describe.each(OVERLAYS)('overlay %s', (overlay) => {
     expect(Object.keys(built.files)).toEqual(['kube-ipvs-proxy']);
   });
 
-  test('every container starts with its flags and the ConfigMap, without a word in the log', async () => {
+  test('every container starts with its flags and the ConfigMap, without a log line', async () => {
     for (const container of containersOf(built)) {
       const config = await configOf(built, container);
       expect(config).toMatchObject({ hostnameOverride: 'node-1', bindAddressHardFail: true, notes: [] });
@@ -96,7 +96,7 @@ describe.each(OVERLAYS)('overlay %s', (overlay) => {
     }
   });
 
-  test('the kubeconfig is that of the ServiceAccount, by files that rotate', () => {
+  test('the kubeconfig uses the ServiceAccount files, which rotate', () => {
     writeFileSync(path.join(folder, 'kubeconfig'), built.files['kube-ipvs-proxy']?.['kubeconfig.conf'] ?? '');
     const loaded = loadKubeConfig({ kubeconfig: path.join(folder, 'kubeconfig'), master: '' });
     expect(loaded).toMatchObject({ ok: true });
@@ -106,7 +106,7 @@ describe.each(OVERLAYS)('overlay %s', (overlay) => {
     expect(loaded.config.getCurrentUser()?.authProvider).toMatchObject({ config: { tokenFile: `${account}/token` } });
   });
 
-  test('probes ask the health server where the configuration has it', async () => {
+  test('probes use the address of the health server in the configuration', async () => {
     const { healthzBind } = await configOf(built, main(built));
     const probes = { startupProbe: '/livez', livenessProbe: '/livez', readinessProbe: '/healthz' };
     for (const [probe, asked] of Object.entries(probes)) {
@@ -118,7 +118,7 @@ describe.each(OVERLAYS)('overlay %s', (overlay) => {
     expect(new Set(containersOf(built).map(({ image }) => image))).toEqual(new Set([`kube-ipvs-proxy:v${VERSION}`]));
   });
 
-  test('nothing keeps it off a node, and nothing pushes it out', () => {
+  test('the DaemonSet runs on every node and is not evicted', () => {
     expect(podOf(built)).toMatchObject({
       priorityClassName: 'system-node-critical',
       hostNetwork: true,
@@ -127,7 +127,7 @@ describe.each(OVERLAYS)('overlay %s', (overlay) => {
     });
   });
 
-  test('every mount has its volume, and every volume a mount', () => {
+  test('every mount has a volume, and every volume a mount', () => {
     const mounted = containersOf(built).flatMap((container) =>
       itemsOf(container['volumeMounts']).map(({ name }) => name),
     );
@@ -135,14 +135,14 @@ describe.each(OVERLAYS)('overlay %s', (overlay) => {
     expect(new Set(mounted)).toEqual(new Set(volumes));
   });
 
-  test('no folder or file of a node has to be there before the Pod', () => {
+  test('the Pod needs no existing folder or file on the node', () => {
     const paths = itemsOf(podOf(built)['volumes']).flatMap(({ hostPath }) =>
       hostPath === undefined ? [] : [hostPath],
     );
     expect(paths).toEqual([{ path: '/lib/modules' }, { path: '/run/xtables.lock', type: 'FileOrCreate' }]);
   });
 
-  test('labels, selector and binding belong together', () => {
+  test('labels, selector and role binding match', () => {
     const set = only(built, 'DaemonSet');
     expect(at(set, 'spec', 'template', 'metadata', 'labels')).toMatchObject(at(set, 'spec', 'selector', 'matchLabels'));
     const binding = only(built, 'ClusterRoleBinding');
@@ -154,13 +154,13 @@ describe.each(OVERLAYS)('overlay %s', (overlay) => {
 });
 
 describe('rights on the node', () => {
-  test('privileged: one container that may do everything', () => {
+  test('the privileged overlay has one privileged container', () => {
     const built = build('manifests/overlays/privileged');
     expect(containersOf(built)).toHaveLength(1);
     expect(main(built)['securityContext']).toEqual({ privileged: true });
   });
 
-  test('restricted: all rights for the init container only', () => {
+  test('the restricted overlay has full rights for the init container only', () => {
     const built = build('manifests/overlays/restricted');
     const [init] = itemsOf(podOf(built)['initContainers']);
     expect(at(init ?? {}, 'securityContext')['privileged']).toBe(true);

@@ -62,7 +62,7 @@ function isExposed(metric: string, label: string, value: string): boolean {
   return exposition.split('\n').some((line) => line.startsWith(`${metric}{`) && line.includes(`${label}="${value}"`));
 }
 
-test('the reader of queries takes no nonsense', () => {
+test('the parser of queries refuses invalid queries', () => {
   const WRONG = [
     ['rate(a[5m]', '( is not closed'],
     ['a{b}', 'no matcher: b }'],
@@ -90,7 +90,7 @@ describe.each(QUERIES)('%s: %s', (_where, text) => {
   const { selected, by } = readQuery(text);
   const ours = selected.filter(({ metric }) => metric !== 'up');
 
-  test('asks for metrics that exist, and are served', () => {
+  test('a query uses only metrics that exist and are served', () => {
     expect(selected).not.toEqual([]);
     for (const { metric } of ours) {
       expect([metric, rowOf(metric)?.name]).toEqual([metric, metric.replace(/_bucket$/, '')]);
@@ -98,11 +98,11 @@ describe.each(QUERIES)('%s: %s', (_where, text) => {
     }
   });
 
-  test('rates counters and histograms, and nothing else', () => {
+  test('a query applies rate() only to counters and histograms', () => {
     for (const { metric, rated } of ours) expect([metric, rated]).toEqual([metric, rowOf(metric)?.type !== 'gauge']);
   });
 
-  test('asks for labels and values that exist', () => {
+  test('a query uses only labels and values that exist', () => {
     for (const { metric, matchers } of selected) {
       for (const { label, value } of matchers) {
         expect(labelsOf(metric)).toContain(label);
@@ -133,7 +133,7 @@ describe('alerts', () => {
     for (const [, label = ''] of String(summary).matchAll(/\$labels\.(\w+)/g)) expect(kept).toContain(label);
   });
 
-  test('have names of their own, and every section about an alert has its alert', () => {
+  test('alerts have unique names, and every documented alert exists', () => {
     const names = ALERTS.map((alert) => String(alert['alert']));
     expect(new Set(names).size).toBe(names.length);
     const told = Array.from(runbook.matchAll(/^#+ (KubeIpvsProxy\w+)$/gm), ([, title = '']) => title);
@@ -142,7 +142,7 @@ describe('alerts', () => {
 });
 
 describe('dashboard', () => {
-  test('every panel has its place, and its number', () => {
+  test('every panel of the dashboard has a position and a unique number', () => {
     const ids = PANELS.map(({ id }) => id);
     expect(new Set(ids).size).toBe(ids.length);
     const cells = new Set<string>();

@@ -7,7 +7,7 @@ import { type Ended, runToEnd } from '../../support/program.ts';
 
 const SCRIPT = path.resolve('manifests/kind/replace-kube-proxy.sh');
 
-/** Notes what it is asked, answers from the files beside it, and keeps what it is told to apply. */
+/** Records its arguments, responds from the files next to it, and stores what it is to apply. */
 const KUBECTL = `#!/usr/bin/env bash
 set -eu
 here=$(dirname "$0")
@@ -74,7 +74,7 @@ const spec = (value: string): string =>
   `{"spec":{"template":{"spec":{"nodeSelector":{"kube-ipvs-proxy-replaced-it":${value}}}}}}`;
 
 describe('replace-kube-proxy.sh', () => {
-  test('takes kube-proxy off the nodes before ours comes, and keeps its configuration', async () => {
+  test('the script removes kube-proxy from the nodes before it starts ours, and keeps its configuration', async () => {
     const { status, stderr, stdout } = await run();
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     expect(await changes()).toEqual([
@@ -95,12 +95,12 @@ describe('replace-kube-proxy.sh', () => {
     expect(await get('built/kubeconfig.conf')).toContain('      server: https://[fd00::1]:6443\n');
   });
 
-  test('leaves nothing in the temporary folder', async () => {
+  test('the script leaves no temporary files', async () => {
     await run();
     expect((await runToEnd(['ls', path.join(folder, 'tmp')])).stdout).toBe('');
   });
 
-  test('--undo goes back in reverse order', async () => {
+  test('--undo reverts the steps in reverse order', async () => {
     expect(await run('--undo')).toMatchObject({ status: 0, stderr: '' });
     expect(await changes()).toEqual([
       'delete daemonset kube-ipvs-proxy --ignore-not-found',
@@ -111,14 +111,14 @@ describe('replace-kube-proxy.sh', () => {
     ]);
   });
 
-  test('--dry-run says what it would do and changes nothing', async () => {
+  test('--dry-run prints the commands and changes nothing', async () => {
     const { status, stdout } = await run('--dry-run');
     expect(status).toBe(0);
     expect(await changes()).toEqual([]);
     expect(stdout).toContain(`'--patch' '${spec('"true"')}'`);
   });
 
-  test('a cluster without kube-proxy takes the configuration for kind', async () => {
+  test('a cluster without kube-proxy gets the configuration for kind', async () => {
     await rm(path.join(folder, 'kube-proxy.conf'));
     expect(await run()).toMatchObject({ status: 0, stderr: '' });
     expect(await changes()).toEqual(['apply --filename all.yaml', expect.stringContaining('rollout status')]);
@@ -147,12 +147,12 @@ describe('replace-kube-proxy.sh', () => {
     [['--now'], 'unknown argument: --now (--help lists them all)'],
   ];
 
-  test.each(REFUSED)('%j is refused before anything is asked', async (args, says) => {
+  test.each(REFUSED)('%j is refused before any request', async (args, says) => {
     expect(await run(...args)).toMatchObject({ status: 1, stderr: `replace-kube-proxy: ${says}\n` });
     await expect(get('asked')).rejects.toThrow('ENOENT');
   });
 
-  test('kube-proxy in another mode is left alone', async () => {
+  test('the script refuses a kube-proxy in another mode', async () => {
     await put('kube-proxy.conf', CONFIG.replace('"ipvs"', '""'));
     const { status, stderr } = await run();
     expect(status).toBe(1);
@@ -160,7 +160,7 @@ describe('replace-kube-proxy.sh', () => {
     expect(await changes()).toEqual([]);
   });
 
-  test('a cluster that does not answer, or says no server, is left alone', async () => {
+  test('the script refuses a cluster that does not respond or has no server address', async () => {
     await put('cluster', 'clusters: []\n');
     expect((await run()).stderr).toContain('names no API server');
     await rm(path.join(folder, 'cluster'));

@@ -48,7 +48,7 @@ function changedBy(...events: readonly SourceEvent[]): string[] {
 }
 
 describe('synced', () => {
-  test('once services and slices were both listed', () => {
+  test('the cluster is synced when Services and slices have both been listed', () => {
     const cluster = new Cluster(HERE);
     cluster.apply({ kind: 'service', event: { type: 'replaced', objects: [] } });
     cluster.apply(applied.slice(slice([])));
@@ -60,7 +60,7 @@ describe('synced', () => {
 });
 
 describe('changes', () => {
-  test('name a new service, once', () => {
+  test('a new Service is reported as changed once', () => {
     const cluster = clusterOf(listed([service()], []));
     expect(cluster.takeChanges()).toEqual({
       services: new Set([WEB]),
@@ -112,7 +112,7 @@ describe('changes', () => {
     expect(changedBy(...events)).toEqual([]);
   });
 
-  test('of the slices of a deleted service wait for it', () => {
+  test('slices of a deleted Service are used when it is created again', () => {
     const cluster = settled();
     cluster.apply(deleted.service());
     expect([...cluster.takeChanges().services]).toEqual([WEB]);
@@ -124,7 +124,7 @@ describe('changes', () => {
     expect(shown(cluster)).toEqual(['10.244.1.9:8080']);
   });
 
-  test('of a relist: what it no longer holds is gone', () => {
+  test('objects that a new list no longer contains are removed', () => {
     const cluster = settled();
     const other = service({ meta: meta({ name: 'other' }) });
     for (const event of listed([other], [])) cluster.apply(event);
@@ -132,7 +132,7 @@ describe('changes', () => {
     expect(cluster.names()).toEqual(['default/other']);
   });
 
-  test('of a slice that goes over to another service concern both', () => {
+  test('a slice that moves to another Service changes both Services', () => {
     const cluster = settled();
     cluster.apply(applied.service(service({ meta: meta({ name: 'b' }), clusterIP: '10.96.0.2' })));
     cluster.takeChanges();
@@ -143,7 +143,7 @@ describe('changes', () => {
 });
 
 describe('the node', () => {
-  test('is a change when what matters of it changed', () => {
+  test('the node counts as changed if a field that is used has changed', () => {
     const cluster = settled();
     cluster.apply(applied.node(node({ meta: meta({ name: HERE, namespace: '', resourceVersion: '7' }) })));
     expect(cluster.takeChanges().nodeChanged).toBe(false);
@@ -153,7 +153,7 @@ describe('the node', () => {
     expect(cluster.node()?.zone).toBe('a');
   });
 
-  test('asks for no plan where nothing changed that plans are made of', () => {
+  test('a Node update that affects no plan requests no new plans', () => {
     const cluster = settled();
     const own = meta({ name: HERE, namespace: '' });
     const taint = { key: 'ToBeDeletedByClusterAutoscaler', value: '1', effect: 'NoSchedule' };
@@ -173,7 +173,7 @@ describe('the node', () => {
     expect(cluster.changed()).toBe(false);
   });
 
-  test('stays as it was when its object is deleted; other nodes do not count', () => {
+  test('the node keeps its values when its object is deleted; other Nodes are ignored', () => {
     const cluster = settled();
     cluster.apply({ kind: 'node', event: { type: 'deleted', object: { namespace: '', name: HERE } } });
     cluster.apply({ kind: 'node', event: { type: 'replaced', objects: [] } });
@@ -184,7 +184,7 @@ describe('the node', () => {
 });
 
 describe('endpoints', () => {
-  test('match ports by name and protocol, each slice with its own number', () => {
+  test('endpoints match ports by name and protocol; each slice has its own port number', () => {
     const ports = [
       { name: 'a', protocol: 'TCP', port: 80, nodePort: 0 },
       { name: 'a', protocol: 'UDP', port: 80, nodePort: 0 },
@@ -241,7 +241,7 @@ describe('endpoints', () => {
     expect(reasons(cluster.service(WEB)?.warnings ?? [])).toEqual(warnings);
   });
 
-  test('are local only by name', () => {
+  test('an endpoint is local only if it names this node', () => {
     const cluster = clusterOf([
       applied.service(service()),
       applied.slice(slice([endpoint('10.244.1.2', { nodeName: HERE }), endpoint('10.244.1.3', { nodeName: '' })])),
@@ -249,7 +249,7 @@ describe('endpoints', () => {
     expect(endpoints(cluster)).toMatchObject([{ traits: { local: true } }, { traits: { local: false } }]);
   });
 
-  test('are never local while this node has no name', () => {
+  test('no endpoint is local while this node has no name', () => {
     const cluster = clusterOf(
       [applied.service(service()), applied.slice(slice([endpoint('10.244.1.2', { nodeName: '' })]))],
       '',
@@ -257,7 +257,7 @@ describe('endpoints', () => {
     expect(endpoints(cluster)[0]?.traits.local).toBe(false);
   });
 
-  test('in two slices count once: the first slice by name, but a later local one is preferred', () => {
+  test('an endpoint in two slices counts once: the first slice by name is used, but a local entry has priority', () => {
     const first = slice(
       [endpoint('10.244.1.2', { hintZones: ['first'] }), endpoint('10.244.1.3', { hintZones: ['first'] })],
       { name: 'a' },
@@ -281,7 +281,7 @@ describe('endpoints', () => {
     }
   });
 
-  test('of slices that are not ours do not count', () => {
+  test('slices that this proxy does not handle have no endpoints', () => {
     const labels = { 'kubernetes.io/service-name': 'web' };
     const cluster = clusterOf([
       applied.service(service()),
@@ -302,7 +302,7 @@ describe('trigger times', () => {
   const at = (address: string, time: string, name = 'web-1'): SourceEvent =>
     applied.slice(slice([address], { name, meta: { annotations: { [key]: time } } }));
 
-  test('are collected for each change, and given once', () => {
+  test('trigger times are collected for each change, and returned once', () => {
     const cluster = settled();
     cluster.apply(at('10.244.1.5', '1970-01-01T00:00:01Z'));
     cluster.apply(at('10.244.1.6', '1970-01-01T00:00:02.5Z', 'web-2'));
@@ -310,7 +310,7 @@ describe('trigger times', () => {
     expect(cluster.takeChanges().triggerTimes).toEqual([]);
   });
 
-  test('are left out if they are not valid, or the service is not known', () => {
+  test('trigger times are omitted if they are invalid or the Service is unknown', () => {
     const cluster = settled();
     cluster.apply(at('10.244.1.6', 'soon'));
     const labels = { 'kubernetes.io/service-name': 'b' };
@@ -335,13 +335,13 @@ describe('hostile objects', () => {
     expect(cluster.names()).toEqual([namespacedName('default', 'web')]);
   });
 
-  test('a thousand bad addresses make one warning', () => {
+  test('a thousand invalid addresses cause one warning', () => {
     const bad = Array.from({ length: 1000 }, (_, i) => `bad-${i}`);
     const cluster = clusterOf([applied.service(service({ externalIPs: bad })), applied.slice(slice(bad))]);
     expect(reasons(cluster.service(WEB)?.warnings ?? [])).toEqual(['invalid-address']);
   });
 
-  test('names of the language itself are ordinary names', () => {
+  test('names such as __proto__ are ordinary names', () => {
     const cluster = new Cluster(HERE);
     for (const name of ['__proto__', 'constructor', 'toString']) {
       cluster.apply(applied.service(service({ meta: meta({ name }) })));
@@ -354,7 +354,7 @@ describe('hostile objects', () => {
 });
 
 describe('size', () => {
-  test('ten thousand endpoints in a hundred slices: cost follows their number', () => {
+  test('the cost of ten thousand endpoints in a hundred slices grows with their number only', () => {
     const cluster = clusterOf([applied.service(service())]);
     const hundred = (n: number): EndpointSlice =>
       slice(
@@ -369,7 +369,7 @@ describe('size', () => {
     expect(endpoints(cluster)).toHaveLength(9901);
   });
 
-  test('endpoints that are alike share what they have in common', () => {
+  test('endpoints with equal traits share one object for them', () => {
     const cluster = clusterOf([
       applied.service(service()),
       applied.slice(slice(['10.244.1.2', '10.244.1.3', '10.244.1.4'])),

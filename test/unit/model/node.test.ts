@@ -4,7 +4,7 @@ import { formatIp } from '../../../src/base/ip.ts';
 import { cidr, ip, meta, node } from '../plan/build.ts';
 
 describe('a Node object', () => {
-  test('reports InternalIPs before ExternalIPs, each once, and nothing else', () => {
+  test('a Node reports InternalIPs before ExternalIPs, each once, and no other addresses', () => {
     const { reportedAddresses } = defineNode(
       node({
         addresses: [
@@ -20,13 +20,13 @@ describe('a Node object', () => {
     expect(reportedAddresses.map(formatIp)).toEqual(['fd00::9', '192.168.0.10', '203.0.113.9']);
   });
 
-  test('has a zone, or ""', () => {
+  test('the zone of a Node is "" if it has none', () => {
     const labels = { 'topology.kubernetes.io/zone': 'eu-1a' };
     expect(defineNode(node({ meta: meta({ name: 'node-a', labels }) })).zone).toBe('eu-1a');
     expect(defineNode(node()).zone).toBe('');
   });
 
-  test('has pod CIDRs; unreadable ones are left out', () => {
+  test('unreadable pod CIDRs of a Node are omitted', () => {
     expect(defineNode(node({ podCIDRs: ['fd00:244::/64', '10.244.0.0/24', 'x'] })).podCidrs).toEqual([
       cidr('10.244.0.0/24'),
       cidr('fd00:244::/64'),
@@ -46,7 +46,7 @@ describe('the addresses of the node', () => {
     expect(nodeIps(reported, bind === undefined ? undefined : ip(bind)).map(formatIp)).toEqual(expected);
   });
 
-  test('are none while the Node reports none', () => {
+  test('a Node that reports no address has none', () => {
     expect(nodeIps([])).toEqual([]);
   });
 });

@@ -12,7 +12,7 @@ describe('RFC 3339 times', () => {
     expect(parseTime(text)).toBe(time);
   });
 
-  test('keeps nanoseconds as far as a number holds them', () => {
+  test('trigger times keep nanoseconds as far as a number can represent them', () => {
     expect(parseTime('2024-05-06T07:08:09.123456789Z')).toBeCloseTo(1_714_979_289_123.457, 2);
   });
 

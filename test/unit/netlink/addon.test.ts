@@ -58,13 +58,13 @@ describe('constructor', () => {
     expect(() => new NetlinkSocket(...args)).toThrow(/must be|from the getter/);
   });
 
-  test('what a getter throws comes through', () => {
+  test('an exception of a getter in the options reaches the caller', () => {
     expect(() => new NetlinkSocket(throwing)).toThrow('from the getter');
     const proxy = new Proxy({}, { get: () => Symbol('no') });
     expect(() => new NetlinkSocket(proxy)).toThrow('must be a whole number');
   });
 
-  test('is a class', () => {
+  test('the addon exports a class', () => {
     const callable = NetlinkSocket as unknown as () => void;
     expect(() => callable()).toThrow("without 'new'");
     class Derived extends NetlinkSocket {}
@@ -75,7 +75,7 @@ describe('constructor', () => {
 });
 
 describe('methods', () => {
-  test('on another object throw', () => {
+  test('methods of the addon on another object throw', () => {
     const methods = NetlinkSocket.prototype as unknown as Loose;
     for (const name of ['transact', 'counters', 'info', 'close']) {
       for (const self of [...junk, Object.create(NetlinkSocket.prototype)]) {
@@ -103,7 +103,7 @@ describe('methods', () => {
     socket.close();
   });
 
-  test('shared, detached, resized and offset arrays are what they are at the call', async () => {
+  test('shared, detached, resized and offset arrays have their state at the time of the call', async () => {
     const socket = new NetlinkSocket({ protocol: 0 });
     const segments = Uint32Array.of(16);
     const shared = new Uint8Array(new SharedArrayBuffer(16));
@@ -164,7 +164,7 @@ describe('lifetime', () => {
     return (await run(process.execPath, [...flags, '-e', prelude + body], { timeout: 20_000 })).stdout;
   }
 
-  test('a socket that nobody holds any more ends its transaction first', async () => {
+  test('an unreferenced socket finishes its transaction before it is collected', async () => {
     const body = `
       let { promise } = hang();
       for (let i = 0; i < 5; i++) gc();
@@ -172,7 +172,7 @@ describe('lifetime', () => {
     expect(await script(body, '--expose-gc')).toBe('110\n');
   });
 
-  test('descriptors go with their objects', async () => {
+  test('file descriptors are closed when their objects are collected', async () => {
     const body = `
       const open = () => require('node:fs').readdirSync('/proc/self/fd').length;
       (async () => {
@@ -185,7 +185,7 @@ describe('lifetime', () => {
     expect(await script(body, '--expose-gc')).toBe('true\n');
   });
 
-  test('the process may exit, and a worker be ended, with a transaction in flight', async () => {
+  test('the process may exit, and a worker may be terminated, during a transaction', async () => {
     await expect(script('hang().promise.catch(() => {}); setTimeout(() => process.exit(0), 20);')).resolves.toBe('');
     const body = `
       const { Worker } = require('node:worker_threads');
@@ -196,11 +196,11 @@ describe('lifetime', () => {
 });
 
 describe('loadAddon', () => {
-  test('finds it from the source', () => {
+  test('loadAddon finds the addon when run from the source', () => {
     expect(typeof loadAddon().NetlinkSocket).toBe('function');
   });
 
-  test('finds it beside a bundle, and nowhere else', async () => {
+  test('loadAddon finds the addon next to the bundle, and nowhere else', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'netlink-addon-'));
     try {
       const outfile = join(folder, 'bundle.mjs');

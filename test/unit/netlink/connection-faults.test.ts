@@ -66,7 +66,7 @@ describe.each([
   ['datagrams', nl.SOCK_DGRAM],
   ['sequenced packets', nl.SOCK_SEQPACKET],
 ])('replies over %s', (_, type) => {
-  test('parts of a dump are put together, up to DONE', async () => {
+  test('the parts of a dump are concatenated up to DONE', async () => {
     const made = stage(type);
     const reply = begin(made, 5);
     peer.send(made.fd, nl.concat(part(5), part(5)));
@@ -112,7 +112,7 @@ describe('lengths that lie', () => {
     expect(sequences(await next)).toEqual([6]);
   });
 
-  test('the last message of a datagram needs no padding, and gets it in the reply', async () => {
+  test('the last message of a datagram may lack padding, which is added in the reply', async () => {
     const made = stage();
     const reply = begin(made, 5);
     peer.send(
@@ -127,7 +127,7 @@ describe('lengths that lie', () => {
 });
 
 describe('replies of others', () => {
-  test('what came before the request, and what comes late, is passed over', async () => {
+  test('messages from before the request, and late ones, are skipped', async () => {
     const made = stage();
     peer.send(made.fd, done(5));
     peer.send(made.fd, new Uint8Array(3));
@@ -143,7 +143,7 @@ describe('replies of others', () => {
     expect([...found[0]!.payload]).toEqual([55, 0, 0, 0]);
   });
 
-  test('the answer to a transaction that timed out is not taken for the next', async () => {
+  test('the reply to a transaction that timed out is not used for the next one', async () => {
     const made = stage();
     expect(await failure(begin(made, 5, 30))).toMatchObject({
       kind: 'timeout',
@@ -157,7 +157,7 @@ describe('replies of others', () => {
     expect(sequences(await next)).toEqual([6, 6]);
   });
 
-  test('a stream of them does not hold off the deadline', async () => {
+  test('a stream of foreign replies does not extend the deadline', async () => {
     const made = stage();
     const reply = begin(made, 5, 100);
     const flood = setInterval(() => peer.send(made.fd, part(4)), 1);
@@ -168,7 +168,7 @@ describe('replies of others', () => {
     }
   });
 
-  test('a stream without a gap does not either: nothing is read beyond it', async () => {
+  test('an uninterrupted stream of foreign replies does not extend the deadline', async () => {
     const made = stage();
     const reply = begin(made, 5, 20);
     const stale = nl.concat(...Array.from({ length: 1000 }, () => part(4)));
@@ -182,7 +182,7 @@ describe('replies of others', () => {
     expect((await failure(reply)).kind).toBe('timeout');
   });
 
-  test('another process is not believed to be the kernel', async () => {
+  test('messages of another process are not taken for those of the kernel', async () => {
     const made = adopt(peer.netlinkPair());
     const reply = begin(made, 5, 50);
     peer.send(made.fd, nl.concat(nl.answer(5, constants.errno.EPERM), done(5)));
@@ -192,7 +192,7 @@ describe('replies of others', () => {
 });
 
 describe('segments', () => {
-  test('the next is sent when the one before was answered, refusals on the way included', async () => {
+  test('the next segment is sent after the reply to the one before, which may contain refusals', async () => {
     const { connection, fd } = stage();
     const first = nl.concat(nl.noop(1, 0), nl.noop(2, 0), nl.noop(3));
     const second = nl.noop(4);
@@ -212,7 +212,7 @@ describe('segments', () => {
     expect(connection.counters).toMatchObject({ sends: 2, messages: 4, bytesSent: 64 });
   });
 
-  test('a success is left out of the reply, unless it carries a warning', async () => {
+  test('an acknowledgement is omitted from the reply unless it has a warning', async () => {
     const { connection, fd } = stage();
     const reply = connection.transact(nl.concat(nl.noop(1), nl.noop(2)), [16, 16]);
     peer.receive(fd, 5000);
@@ -222,7 +222,7 @@ describe('segments', () => {
     expect(sequences(await reply)).toEqual([2]);
   });
 
-  test('a dump that a change interrupted says so', async () => {
+  test('a dump that a change interrupted is marked', async () => {
     const made = stage();
     const reply = begin(made, 5);
     peer.send(made.fd, nl.message({ type: nl.RTM_NEWLINK, flags: nl.MULTI | nl.DUMP_INTR, sequence: 5 }));
@@ -230,7 +230,7 @@ describe('segments', () => {
     expect(interruptedDumps(await reply)).toEqual(new Set([5]));
   });
 
-  test('a dump ends with an error too', async () => {
+  test('a dump may end with an error', async () => {
     const made = stage();
     const reply = begin(made, 5);
     peer.send(made.fd, nl.answer(5, constants.errno.EBUSY));
@@ -253,7 +253,7 @@ describe('waiting', () => {
     expect(sequences(await reply)).toEqual([5]);
   });
 
-  test('a full send queue is waited for, within the deadline', async () => {
+  test('a full send queue delays the transaction until the deadline', async () => {
     const { connection, own, fd } = stage();
     const junk = new Uint8Array(4096);
     while (peer.send(own, junk));
@@ -270,7 +270,7 @@ describe('waiting', () => {
     expect(await reply).toHaveLength(0);
   });
 
-  test('the event loop turns meanwhile', async () => {
+  test('the event loop runs while a transaction waits', async () => {
     const made = stage();
     let ticks = 0;
     const reply = begin(made, 5);
@@ -283,7 +283,7 @@ describe('waiting', () => {
     expect(ticks).toBeGreaterThanOrEqual(20);
   });
 
-  test('a dump that comes on slowly is not cut off, though all of it takes longer than the deadline', async () => {
+  test('a dump that makes progress is not cancelled, although it takes longer than the deadline', async () => {
     const made = stage();
     const deadlineMs = 1500;
     const reply = begin(made, 5, deadlineMs);
@@ -297,7 +297,7 @@ describe('waiting', () => {
     expect(sequences(await reply)).toEqual(Array(parts + 1).fill(5));
   });
 
-  test('segments that are each answered in time may take longer than the deadline together', async () => {
+  test('segments with timely replies may together take longer than the deadline', async () => {
     const { connection, fd } = stage();
     const deadlineMs = 1000;
     const request = nl.concat(...Array.from({ length: 8 }, (_, i) => nl.noop(i + 1)));
@@ -313,7 +313,7 @@ describe('waiting', () => {
     expect(performance.now() - start).toBeGreaterThan(deadlineMs);
   });
 
-  test('silence in the middle of a dump is cut off when the deadline has passed since its last part', async () => {
+  test('a dump without progress is cancelled when the deadline has passed since its last part', async () => {
     const made = stage();
     const deadlineMs = 1200;
     const reply = begin(made, 5, deadlineMs);
@@ -328,7 +328,7 @@ describe('waiting', () => {
     expect(sequences(await next)).toEqual([6]);
   });
 
-  test('the deadline is that of the transaction or of the connection, and starts with its turn', async () => {
+  test('the deadline of a transaction overrides that of the connection, and starts when the transaction does', async () => {
     const [own, fd] = peer.pair(nl.SOCK_SEQPACKET);
     const connection = openConnection({ protocol: 0, fd: own, deadlineMs: 80 });
     stages.push({ connection, own, fd });
@@ -344,7 +344,7 @@ describe('waiting', () => {
 });
 
 describe('closing', () => {
-  test('rejects the transaction in flight and those that wait, and closes the descriptor', async () => {
+  test('close rejects the running transaction and those that wait, and closes the descriptor', async () => {
     const made = stage();
     const flying = begin(made, 5);
     const waiting = made.connection.transact(nl.noop(6), [16]);
@@ -353,18 +353,18 @@ describe('closing', () => {
     expect(await failure(waiting)).toMatchObject({ kind: 'closed', outcomeUnknown: false });
     expect(await failure(flying)).toMatchObject({ kind: 'closed', code: 'ECANCELED', outcomeUnknown: true });
     expect(await failure(made.connection.transact(nl.noop(7), [16]))).toMatchObject({ kind: 'closed' });
-    // The end of the stream: nobody holds the other end any more.
+    // The end of the stream: the other end is closed.
     expect(peer.receive(made.fd, 5000)).toHaveLength(0);
     expect(made.connection.counters).toMatchObject({ sends: 1, messages: 1 });
   });
 
-  test('without a transaction closes the descriptor at once', () => {
+  test('close without a transaction closes the descriptor immediately', () => {
     const { connection, fd } = stage();
     connection.close();
     expect(peer.receive(fd, 5000)).toHaveLength(0);
   });
 
-  test('a peer that is gone', async () => {
+  test('a closed peer is an error', async () => {
     const made = stage();
     stages.pop();
     const flying = begin(made, 5);

@@ -17,7 +17,7 @@ describe('errnoName', () => {
 });
 
 describe('NetlinkError', () => {
-  test('the message has what is known, and no more', () => {
+  test('the message of a NetlinkError contains only known details', () => {
     const base = { kind: 'kernel', operation: 'IPSET_CMD_ADD', errno: 4103 } as const;
     expect(new NetlinkError(base).message).toBe('IPSET_CMD_ADD: ERRNO_4103');
     expect(new NetlinkError({ ...base, object: 'KUBE-X', errno: 1 }).message).toBe(
@@ -28,7 +28,7 @@ describe('NetlinkError', () => {
     );
   });
 
-  test('is an Error with a name; outcomes are known unless said otherwise', () => {
+  test('a NetlinkError is an Error with a name, whose outcome is known by default', () => {
     const error = new NetlinkError({ kind: 'system', operation: 'send', errno: 1 });
     expect(error).toBeInstanceOf(Error);
     expect(error).toMatchObject({ name: 'NetlinkError', outcomeUnknown: false, object: undefined });

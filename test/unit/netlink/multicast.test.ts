@@ -6,7 +6,7 @@ import { NETLINK_ROUTE } from './netlink-bytes.ts';
 const openDescriptors = (): number => readdirSync('/proc/self/fd').length;
 
 describe('listening', () => {
-  test('to a group that there is not fails, and leaves no descriptor open', () => {
+  test('joining a multicast group that does not exist fails and leaves no descriptor open', () => {
     const before = openDescriptors();
     for (let attempt = 0; attempt < 20; attempt++) {
       expect(() =>

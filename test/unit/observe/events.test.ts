@@ -21,7 +21,7 @@ function refused(note = 'port 30000 is taken'): EventText {
   return { type: 'Warning', reason: 'FailedToStartServiceHealthcheck', action: 'Listen', note };
 }
 
-/** Answers as it is told, in order, then "done". */
+/** Responds with the given results in order, then with "done". */
 class FakeSink implements EventSink {
   readonly sent: (readonly ['create' | 'update', OutgoingEvent])[] = [];
   readonly answers: Delivery[] = [];
@@ -66,7 +66,7 @@ class Bed {
 }
 
 describe('Events', () => {
-  test('the first is sent at once, with times and a name that holds the object', async () => {
+  test('the first Event is sent immediately, with times and a name that contains the object', async () => {
     const bed = new Bed();
     const now = bed.clock.wallNow();
     bed.events.record(NODE, STARTING);
@@ -87,7 +87,7 @@ describe('Events', () => {
     ]);
   });
 
-  test('repetitions become one series: an update every five minutes at most, with the newest note', async () => {
+  test('repeated Events become one series, updated at most every five minutes with the newest note', async () => {
     const bed = new Bed();
     bed.events.record(web(), refused('first'));
     await bed.pass(0);
@@ -101,7 +101,7 @@ describe('Events', () => {
     expect(bed.counts).toHaveLength(2);
   });
 
-  test('other objects, reasons and types are Events of their own', async () => {
+  test('other objects, reasons and types are separate Events', async () => {
     const bed = new Bed();
     bed.events.record(NODE, STARTING);
     bed.events.record(NODE, { ...STARTING, type: 'Warning' });
@@ -111,7 +111,7 @@ describe('Events', () => {
     expect(new Set(bed.sink.sent.map(([, { name }]) => name)).size).toBe(4);
   });
 
-  test('one that has expired on the server is created anew', async () => {
+  test('an Event that has expired on the server is created again', async () => {
     const bed = new Bed();
     bed.events.record(web(), refused());
     await bed.pass(0);
@@ -123,7 +123,7 @@ describe('Events', () => {
     expect(bed.sink.sent[2]?.[1].name).not.toBe(bed.sink.sent[0]?.[1].name);
   });
 
-  test('while the API is away it is tried five times, later and later, then dropped with one line in the log', async () => {
+  test('while the API server is away, an Event is tried five times with growing delays, then dropped with one log line', async () => {
     const bed = new Bed();
     const away: Delivery = { result: 'later' };
     bed.sink.answers.push(away, away, away, away, away);
@@ -141,7 +141,7 @@ describe('Events', () => {
     expect(bed.sink.sent).toHaveLength(6);
   });
 
-  test('one that is refused is dropped at once; the same refusal is said once', async () => {
+  test('a refused Event is dropped immediately; the same refusal is logged once', async () => {
     const bed = new Bed();
     const never: Delivery = { result: 'never', reason: 'the API server answers 403: no' };
     bed.sink.answers.push(never, never);
@@ -153,7 +153,7 @@ describe('Events', () => {
     expect(bed.log.lines.map((line) => line.split(':')[0])).toEqual(['warn', 'debug']);
   });
 
-  test('no more than 25 at once, then one in ten seconds; beyond 200 that wait the rest is dropped', async () => {
+  test('at most 25 Events are sent at once, then one in ten seconds; at most 200 wait, and further ones are dropped', async () => {
     const bed = new Bed();
     for (let i = 0; i < 300; i++) bed.events.record(web(`s${i}`), refused());
     for (let i = 0; i < 60; i++) await bed.pass(0);
@@ -165,7 +165,7 @@ describe('Events', () => {
     expect(bed.log.lines.filter((line) => line.includes('too many different events'))).toHaveLength(100);
   });
 
-  test('what all nodes say has the same name everywhere, is spread over a minute, and is not counted up', async () => {
+  test('an Event that all nodes would send has one name, is spread over a minute, and is not counted', async () => {
     const names: string[] = [];
     for (const random of [0.5, 0.9]) {
       const bed = new Bed(random);
@@ -182,7 +182,7 @@ describe('Events', () => {
     expect(names[1]).toBe(names[0]);
   });
 
-  test('names never exceed what the API accepts', async () => {
+  test('names of Events never exceed the length that the API accepts', async () => {
     const bed = new Bed();
     bed.events.record({ ...NODE, name: 'n'.repeat(253) }, STARTING);
     await bed.pass(0);
@@ -190,7 +190,7 @@ describe('Events', () => {
     expect(bed.sink.sent[0]?.[1].name.length).toBeLessThanOrEqual(253);
   });
 
-  test('closing sends what is there; nothing is taken after it', async () => {
+  test('closing sends pending Events; later ones are not accepted', async () => {
     const bed = new Bed(1);
     bed.events.record(NODE, STARTING);
     bed.events.record(web(), { ...refused(), shared: true });
@@ -203,7 +203,7 @@ describe('Events', () => {
     expect(bed.clock.nextIn).toBeUndefined();
   });
 
-  test('closing waits no longer than it is told for an API that does not answer', async () => {
+  test('closing waits for an unresponsive API server only until its time limit', async () => {
     const bed = new Bed();
     bed.sink.hang = true;
     bed.events.record(NODE, STARTING);

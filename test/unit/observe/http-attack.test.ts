@@ -55,7 +55,7 @@ interface Probe {
   readonly ms: number;
 }
 
-/** As a kubelet does: a connection of its own, one attempt. */
+/** As a kubelet does: a new connection, one attempt. */
 async function probe(port: number, path: string): Promise<Probe> {
   const started = performance.now();
   const { promise, resolve, reject } = Promise.withResolvers<number>();
@@ -159,7 +159,7 @@ describe('5,000 half-open requests', () => {
   });
 });
 
-describe('a probe is answered beside hundreds of clients of which each', () => {
+describe('a probe is answered during hundreds of connections from clients, each of which', () => {
   // More than the kernel buffers for a client that does not read.
   const LARGE = Array.from({ length: 8 }, () => Buffer.alloc(2 ** 20, 'x'));
 
@@ -208,7 +208,7 @@ describe('connections', () => {
 
   const named = (...labels: readonly string[]): FakeSocket[] => labels.map((label) => new FakeSocket(label));
 
-  test('one too many closes the one that has waited longest', () => {
+  test('a connection above the limit closes the one that has waited longest', () => {
     const { all } = bed(100, 4);
     const listener = all.listener();
     const sockets = named('a', 'b', 'c', 'd', 'e');
@@ -221,7 +221,7 @@ describe('connections', () => {
     expect(left(sockets)).toBe('a b d e');
   });
 
-  test('answers never take the last quarter: the one that has taken longest is given up', () => {
+  test('responses never use the last quarter of the connections: the longest-running one is closed', () => {
     const { all } = bed(100, 4);
     const listener = all.listener();
     const sockets = named('a', 'b', 'c', 'd');
@@ -230,7 +230,7 @@ describe('connections', () => {
     expect(left(sockets)).toBe('b c d');
   });
 
-  test('over all listeners, the one with the most gives: never the newest, nor another listener', () => {
+  test('above the total limit, the listener with the most connections closes its oldest one', () => {
     const { all } = bed(6, 5);
     const few = all.listener();
     const many = all.listener();
@@ -242,7 +242,7 @@ describe('connections', () => {
     expect([left(probes), left(flood)]).toEqual(['p q', '3 4 5 6']);
   });
 
-  test('a request before the answer to the one before it is pipelined', () => {
+  test('a pipelined request closes the connection after the previous response', () => {
     const listener = bed(6, 5).all.listener();
     const [socket] = named('a');
     listener.accepted(socket!);

@@ -49,7 +49,7 @@ describe('text', () => {
       'I "x" b=1 a="two" c=true big=1180591620717411303424\n',
     ],
     [(log) => log.info('x', { list: ['a', 'b"c'] }), String.raw`I "x" list=["a","b\"c"]` + '\n'],
-    // Nothing that a stranger wrote makes a line of its own, moves the cursor or turns text around.
+    // Foreign text cannot start a new line, move the cursor or reverse text.
     [
       (log) => log.info('a\nE1121 "fake"', { name: 'x\\\r\ny\u001b[31m\u2028\u202e\u0000' }),
       String.raw`I "a\nE1121 \"fake\"" name="x\\\r\ny\u001b[31m\u2028\u202e\u0000"` + '\n',
@@ -85,7 +85,7 @@ describe('json', () => {
     expect(withoutLineNumbers(recorded.err())).toBe(`${JSON.stringify(line)}\n`);
   });
 
-  test('control characters never reach the output', () => {
+  test('log lines contain no control characters', () => {
     const recorded = record({ format: 'json' });
     recorded.log.info('a\u009b\u2028b');
     expect(recorded.err()).toContain(String.raw`"msg":"a\u009b\u2028b"`);
@@ -113,7 +113,7 @@ describe('secrets', () => {
     expect(withoutLineNumbers(recorded.err())).toBe(`I "x" ${shown}\n`);
   });
 
-  test('also in messages', () => {
+  test('secrets in messages are hidden too', () => {
     const recorded = record();
     recorded.log.error('401 for Bearer abcdefghijkl');
     expect(withoutLineNumbers(recorded.err())).toBe('E "401 for Bearer [hidden]"\n');
@@ -149,7 +149,7 @@ describe('verbosity', () => {
     expect(recorded.err().split('\n').length - 1).toBe(shown + 1);
   });
 
-  test('can be changed while running', () => {
+  test('the verbosity can be changed at run time', () => {
     const recorded = record();
     recorded.log.debug(3, 'no');
     recorded.setVerbosity(3);
@@ -158,7 +158,7 @@ describe('verbosity', () => {
   });
 });
 
-test('split streams: information to standard output, errors and warnings to standard error', () => {
+test('with split streams, information goes to standard output, errors and warnings to standard error', () => {
   const recorded = record({ splitStream: true });
   recorded.log.info('i');
   recorded.log.warn('w');
@@ -169,7 +169,7 @@ test('split streams: information to standard output, errors and warnings to stan
 });
 
 // As main.ts ends: no process.exit(), which loses what a slow reader has not taken yet.
-test('nothing is lost when the process ends behind a slow reader', () => {
+test('no log line is lost when the process exits while the reader is slow', () => {
   const url = new URL('../../../src/observe/winston-log.ts', import.meta.url).href;
   const script = `const { createLog } = await import(${JSON.stringify(url)});
     const { log } = createLog({ format: 'text', verbosity: 0, vmodule: [], splitStream: true });

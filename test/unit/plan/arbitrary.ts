@@ -10,7 +10,7 @@ import type {
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import { HERE } from './build.ts';
 
-// Small pools, so that histories meet themselves.
+// Small pools of values, so that the objects of a history conflict.
 const NAMES = ['a', 'b'] as const;
 const SLICE_NAMES = ['a-1', 'a-2', 'b-1', 'b-2'] as const;
 const EXTERNAL_IPS = ['203.0.113.1', '203.0.113.2', '192.168.0.10', 'fd00:99::1'];

@@ -93,7 +93,7 @@ function shares(part: Partial<ServicePlan>, before: Partial<ServicePlan>): boole
   return name !== undefined && sharePlan(plan(part), old)[name] === old[name];
 }
 
-describe('a plan shares no virtual server, real server, entry or UDP port that differs in', () => {
+describe('a plan does not reuse a virtual server, real server, entry or UDP port that differs in', () => {
   test.each([
     ...variants(PLANNED, OTHER_PLANNED).map(([field, other]) => [`planned ${field}`, other] as const),
     ...variants(VS, OTHER_VS).map(

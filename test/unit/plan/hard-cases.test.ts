@@ -85,7 +85,7 @@ describe('hard cases', () => {
     expect(servers(plan)).toContain('TCP 10.96.0.1:80 -> 10.244.1.2:8080');
   });
 
-  test('a node port is served at an address that a load balancer shares (#114815)', () => {
+  test('a NodePort is served at an address that is also a load balancer IP (#114815)', () => {
     const plan = planOf({
       service: {
         type: 'LoadBalancer',
@@ -96,7 +96,7 @@ describe('hard cases', () => {
     expect(servers(plan)).toContain('TCP 192.168.0.10:30080 ->');
   });
 
-  test('there is no node port on loopback, of either family (#96879, #67730)', () => {
+  test('no NodePort is served on loopback, in either family (#96879, #67730)', () => {
     const plan = planOf({
       service: {
         type: 'NodePort',
@@ -108,7 +108,7 @@ describe('hard cases', () => {
     expect(servers(plan)).toEqual(['TCP 10.96.0.1:80 ->', 'TCP [fd00::1]:80 ->']);
   });
 
-  test('internal and external policy do not leak into each other (#71596, #66062)', () => {
+  test('internalTrafficPolicy and externalTrafficPolicy each apply to their own addresses (#71596, #66062)', () => {
     const endpoints = [endpoint('10.244.0.2', { nodeName: HERE }), endpoint('10.244.1.2')];
     const here = '10.244.0.2:8080';
     const all = `${here} 10.244.1.2:8080`;
@@ -124,7 +124,7 @@ describe('hard cases', () => {
     }
   });
 
-  test('an address and an entry that two services share live as long as either (#71596, #80158)', () => {
+  test('an address and an entry that two Services share stay until both Services are deleted (#71596, #80158)', () => {
     const shared = { type: 'LoadBalancer', loadBalancerIngress: [{ ip: '203.0.113.1' }] };
     const one = service({ ...shared, meta: meta({ name: 'one' }) });
     const two = service({
@@ -147,7 +147,7 @@ describe('hard cases', () => {
     expect(plan.entries('IPVS-IPS', 4).size).toBe(0);
   });
 
-  test('families do not mix: a v6 endpoint never stands behind a v4 address (#93858)', () => {
+  test('an IPv4 address never has IPv6 endpoints (#93858)', () => {
     const plan = planOf({
       service: { type: 'NodePort', ports: [{ name: '', protocol: 'TCP', port: 80, nodePort: 30_080 }] },
       slices: [slice(['fd00:244::2'], { addressType: 'IPv6' }), slice(['10.244.1.2'], { name: 'web-2' })],
@@ -160,7 +160,7 @@ describe('hard cases', () => {
     expect(entries(plan).filter((line) => line.startsWith('KUBE-6-'))).toEqual([]);
   });
 
-  test('SCTP node ports are in sets of address and port, and keep the client with policy Local (#73300, #104755)', () => {
+  test('SCTP NodePorts are in sets of address and port; with policy Local the client address is preserved (#73300, #104755)', () => {
     const plan = planOf({
       service: {
         type: 'NodePort',
@@ -175,7 +175,7 @@ describe('hard cases', () => {
     ]);
   });
 
-  test('a draining local endpoint is the last resort of policy Local, and the health check fails meanwhile (#97238)', () => {
+  test('with policy Local, a terminating local endpoint is the last resort, and the health check fails meanwhile (#97238)', () => {
     const plan = planOf({
       service: {
         type: 'LoadBalancer',
@@ -195,7 +195,7 @@ describe('hard cases', () => {
     expect(plan.noLocalEndpoints).toEqual({ internal: [], external: [] });
   });
 
-  test('one bad part of a service does not stop the rest (#80297)', () => {
+  test('one invalid part of a Service does not affect the rest (#80297)', () => {
     const plan = planOf({
       service: {
         externalIPs: ['not-an-address', '203.0.113.1'],
@@ -210,7 +210,7 @@ describe('hard cases', () => {
     expect(reasons(plan.warnings)).toEqual(['invalid-address', 'invalid-port']);
   });
 
-  test('source ranges match address, protocol and port, so that a neighbour on the address stays open (#119656)', () => {
+  test('source ranges match address, protocol and port, so that another Service on the address stays open (#119656)', () => {
     const plan = planOf({
       service: {
         type: 'LoadBalancer',

@@ -45,7 +45,7 @@ function words({ virtualServers, addresses, entries }: PlanChanges): string[] {
 }
 
 describe('NodePlan', () => {
-  test('a service comes, changes and goes', () => {
+  test('the node plan follows a Service that is added, changed and deleted', () => {
     const node = new NodePlan();
     node.replace(A, plan(A, ['10.244.0.1']));
     expect(words(node.takeChanges())).toEqual([
@@ -60,7 +60,7 @@ describe('NodePlan', () => {
     expect([node.virtualServerCount, node.addressCount]).toEqual([0, 0]);
   });
 
-  test('the same plan, and addresses and entries that come and go in between, are no change', () => {
+  test('an equal plan, and addresses that are added and removed again, cause no change', () => {
     const node = new NodePlan();
     const same = plan(A, ['10.244.0.1']);
     node.replace(A, same);
@@ -73,7 +73,7 @@ describe('NodePlan', () => {
     expect(words(node.takeChanges())).toEqual([]);
   });
 
-  test('what two services demand stays until both are gone', () => {
+  test('an object that two Services require stays until both are deleted', () => {
     const node = new NodePlan();
     node.replace(A, plan(A, [], 80));
     node.replace(B, plan(B, [], 81));
@@ -84,7 +84,7 @@ describe('NodePlan', () => {
     expect(words(node.takeChanges())).toContain('- 203.0.113.1');
   });
 
-  test('of two claims on one virtual server the first by name counts, whatever the order of arrival', () => {
+  test('of two claims on one virtual server the first by name wins, in any order of arrival', () => {
     const node = new NodePlan();
     node.replace(B, plan(B, ['10.244.0.2']));
     node.takeChanges();
@@ -98,7 +98,7 @@ describe('NodePlan', () => {
     expect(node.conflictsOf(B)).toEqual([]);
   });
 
-  test('what was touched is named even though the plan is as it was', () => {
+  test('a touched virtual server is reported although its plan is unchanged', () => {
     const node = new NodePlan();
     node.replace(A, plan(A, ['10.244.0.1']));
     node.takeChanges();

@@ -58,7 +58,7 @@ function listed({ services, slices }: ReturnType<typeof listAfter>): Cluster {
 }
 
 describe('for any history of objects', () => {
-  test('the cluster is what a list of what is left would make it', () => {
+  test('after any history, the cluster equals one that was built from the remaining objects', () => {
     fc.assert(
       fc.property(history, (events) => {
         expect(plans(clusterOf(events))).toEqual(plans(listed(listAfter(events))));
@@ -67,7 +67,7 @@ describe('for any history of objects', () => {
     );
   });
 
-  test('plans that follow the reported changes are the plans made from scratch', () => {
+  test('plans updated by reported changes equal plans made from scratch', () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(anyEvent, fc.boolean()), { minLength: 8, maxLength: 40, size: 'max' }), (steps) => {
         const cluster = new Cluster(HERE);
@@ -90,7 +90,7 @@ describe('for any history of objects', () => {
     );
   });
 
-  test('the order in which objects arrive does not matter', () => {
+  test('the plans do not depend on the order in which objects arrive', () => {
     const objects = fc.record({
       services: fc.uniqueArray(anyService, { selector: ({ meta }) => `${meta.namespace}/${meta.name}` }),
       slices: fc.uniqueArray(anySlice, { selector: ({ meta }) => `${meta.namespace}/${meta.name}` }),
@@ -109,7 +109,7 @@ describe('for any history of objects', () => {
     );
   });
 
-  test('the last state again is no change', () => {
+  test('listing the same state again causes no change', () => {
     fc.assert(
       fc.property(history, (events) => {
         const cluster = clusterOf(events);
@@ -125,7 +125,7 @@ describe('for any history of objects', () => {
 });
 
 describe('for any service', () => {
-  test('the histories are worth it: most have services, and many of these endpoints and every kind of entry', () => {
+  test('the random histories contain Services, endpoints and every kind of entry', () => {
     const samples = fc.sample(history, { seed: SEED, numRuns: 100 }).map((events) => plans(clusterOf(events)));
     const all = samples.flatMap((each) => [...each.values()]);
     expect(samples.filter(({ size }) => size > 0).length).toBeGreaterThan(70);
@@ -137,7 +137,7 @@ describe('for any service', () => {
     );
   });
 
-  test('the plan is sorted, has each once, and never mixes families', () => {
+  test('a plan is sorted and unique, and never mixes families', () => {
     fc.assert(
       fc.property(history, (events) => {
         for (const { virtualServers, addresses, entries, udp } of plans(clusterOf(events)).values()) {
@@ -250,7 +250,7 @@ describe('objects of any content at all', () => {
     addresses: fc.array(fc.record({ type: fc.constantFrom('InternalIP', 'ExternalIP', ''), address: text })),
   });
 
-  test('never make anything throw', () => {
+  test('objects with any content never cause an exception', () => {
     fc.assert(
       fc.property(fc.array(service), fc.array(slice), node, (services, slices, own) => {
         const cluster = clusterOf([applied.node(own), ...services.map(applied.service), ...slices.map(applied.slice)]);

@@ -23,7 +23,7 @@ function chain(
 const set = (name: string, directions: string): string => `-m set --match-set ${name} ${directions}`;
 
 describe('the rules', () => {
-  test('are the same whatever services there are, and name only sets of their family', () => {
+  test('the rules do not depend on Services, and name only sets of their family', () => {
     for (const family of [4, 6] as const) {
       const names = new Set(SET_ROLES.map((role) => setName(role, family)));
       const matched = planRules(config(), family).chains.flatMap(({ rules }) =>
@@ -33,7 +33,7 @@ describe('the rules', () => {
     }
   });
 
-  test('jump only to chains that are there, and every chain is jumped to', () => {
+  test('the rules jump only to existing chains, and to every chain', () => {
     const { chains, jumps } = planRules(config(), 4);
     for (const table of ['mangle', 'nat', 'filter']) {
       const own = new Set(chains.filter((each) => each.table === table).map(({ name }) => name));
@@ -48,7 +48,7 @@ describe('the rules', () => {
     }
   });
 
-  test('have the jumps and comments that other tools look for', () => {
+  test('the rules have the jumps and comments that other tools expect', () => {
     const jumps = planRules(config(), 6).jumps.map(
       ({ table, from, to, comment }) => `${table} ${from} ${to} "${comment}"`,
     );
@@ -67,7 +67,7 @@ describe('the rules', () => {
     }
   });
 
-  test('refuse before they accept: each jump is inserted first, so the last one listed comes first', () => {
+  test('rules that reject come before rules that accept: each jump is inserted first, so the last listed one comes first', () => {
     const { jumps } = planRules(config(), 4);
     const order = (from: string): string[] =>
       jumps
@@ -81,7 +81,7 @@ describe('the rules', () => {
 });
 
 describe('nat KUBE-SERVICES', () => {
-  test('in order', () => {
+  test('the rules of nat KUBE-SERVICES are in this order', () => {
     expect(chain('KUBE-SERVICES')).toEqual([
       '-s 127.0.0.0/8 -j RETURN',
       `${set('KUBE-IPVS-IPS', 'src')} ${set('KUBE-IPVS-IPS', 'dst')} -j KUBE-MARK-MASQ`,
@@ -129,7 +129,7 @@ describe('nat KUBE-SERVICES', () => {
     expect(chain('KUBE-SERVICES', fields)[3]).toBe(`${matches} -j KUBE-MARK-MASQ`);
   });
 
-  test("the node's own connections from a service address are marked before any policy Local can spare them", () => {
+  test('connections of the node from a service address are marked before an exception for policy Local can match', () => {
     for (const family of [4, 6] as const) {
       const rules = chain('KUBE-SERVICES', { family });
       const own = rules.findIndex((rule) => rule.includes('IPVS-IPS src'));
@@ -140,7 +140,7 @@ describe('nat KUBE-SERVICES', () => {
 });
 
 describe('masquerading', () => {
-  test('marks one bit, takes it off again and leaves the others', () => {
+  test('masquerading sets one bit of the mark, clears it again and leaves the others', () => {
     expect(chain('KUBE-MARK-MASQ', { masqueradeMark: 1 << 20 })).toEqual(['-j MARK --or-mark 0x100000']);
     expect(chain('KUBE-POSTROUTING', { masqueradeMark: 1 << 20 })).toEqual([
       `${set('KUBE-LOOP-BACK', 'dst,dst,src')} -j MASQUERADE --random-fully`,
@@ -150,15 +150,15 @@ describe('masquerading', () => {
     ]);
   });
 
-  test('the highest bit is no negative number', () => {
+  test('the highest mark bit is written as a positive number', () => {
     expect(chain('KUBE-MARK-MASQ', { masqueradeMark: 1 << 31 })).toEqual(['-j MARK --or-mark 0x80000000']);
   });
 
-  test('without --random-fully where the tool does not know it', () => {
+  test('--random-fully is omitted if iptables does not support it', () => {
     expect(chain('KUBE-POSTROUTING', { randomFully: false }).at(-1)).toBe('-j MASQUERADE');
   });
 
-  test('keeps clear of the node ports when told so', () => {
+  test('--masquerade-port-range restricts the source ports of masquerading', () => {
     const masqueradePorts = { from: 1024 as Port, to: 29_999 as Port };
     expect(chain('KUBE-POSTROUTING', { masqueradePorts }).slice(-4)).toEqual([
       '-p tcp -j MASQUERADE --to-ports 1024-29999 --random-fully',
@@ -168,12 +168,12 @@ describe('masquerading', () => {
     ]);
   });
 
-  test('carries the comment that others look for', () => {
+  test('the masquerade rule has the comment that other tools expect', () => {
     const rules = planRules(config(), 4).chains.find(({ name }) => name === 'KUBE-POSTROUTING')?.rules ?? [];
     expect(rules.at(-1)).toContain('kubernetes service traffic requiring SNAT');
   });
 
-  test('spares policy Local, for each protocol of node ports', () => {
+  test('NodePorts with policy Local are not masqueraded, for each protocol', () => {
     expect(chain('KUBE-LOAD-BALANCER')).toEqual([
       `${set('KUBE-LOAD-BALANCER-LOCAL', 'dst,dst')} -j RETURN`,
       '-j KUBE-MARK-MASQ',
@@ -190,14 +190,14 @@ describe('masquerading', () => {
 });
 
 describe('filter', () => {
-  test('KUBE-FORWARD', () => {
+  test('KUBE-FORWARD accepts service traffic', () => {
     expect(chain('KUBE-FORWARD', { table: 'filter' })).toEqual([
       '-m mark --mark 0x4000/0x4000 -j ACCEPT',
       '-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
     ]);
   });
 
-  test('KUBE-NODE-PORT lets health checks in', () => {
+  test('KUBE-NODE-PORT accepts connections to health check ports', () => {
     expect(chain('KUBE-NODE-PORT', { table: 'filter' })).toEqual([
       `-p tcp ${set('KUBE-HEALTH-CHECK-NODE-PORT', 'dst')} -j ACCEPT`,
     ]);
@@ -217,19 +217,22 @@ describe('filter', () => {
   test.each([
     [4, 'KUBE-', '-p icmp -m icmp --icmp-type 8'],
     [6, 'KUBE-6-', '-p ipv6-icmp -m icmp6 --icmpv6-type 128'],
-  ] as const)('KUBE-IPVS-FILTER of IPv%i refuses what no service asked for, but no ping', (family, prefix, echo) => {
-    expect(chain('KUBE-IPVS-FILTER', { table: 'filter', family })).toEqual([
-      `${set(`${prefix}LOAD-BALANCER`, 'dst,dst')} -j RETURN`,
-      `${set(`${prefix}CLUSTER-IP`, 'dst,dst')} -j RETURN`,
-      `${set(`${prefix}EXTERNAL-IP`, 'dst,dst')} -j RETURN`,
-      `${set(`${prefix}EXTERNAL-IP-LOCAL`, 'dst,dst')} -j RETURN`,
-      `${set(`${prefix}HEALTH-CHECK-NODE-PORT`, 'dst')} -j RETURN`,
-      `${echo} -j RETURN`,
-      `-m conntrack --ctstate NEW ${set(`${prefix}IPVS-IPS`, 'dst')} -j REJECT`,
-    ]);
-  });
+  ] as const)(
+    'KUBE-IPVS-FILTER of IPv%i rejects connections to ports that no Service has, but no pings',
+    (family, prefix, echo) => {
+      expect(chain('KUBE-IPVS-FILTER', { table: 'filter', family })).toEqual([
+        `${set(`${prefix}LOAD-BALANCER`, 'dst,dst')} -j RETURN`,
+        `${set(`${prefix}CLUSTER-IP`, 'dst,dst')} -j RETURN`,
+        `${set(`${prefix}EXTERNAL-IP`, 'dst,dst')} -j RETURN`,
+        `${set(`${prefix}EXTERNAL-IP-LOCAL`, 'dst,dst')} -j RETURN`,
+        `${set(`${prefix}HEALTH-CHECK-NODE-PORT`, 'dst')} -j RETURN`,
+        `${echo} -j RETURN`,
+        `-m conntrack --ctstate NEW ${set(`${prefix}IPVS-IPS`, 'dst')} -j REJECT`,
+      ]);
+    },
+  );
 
-  test('KUBE-IPVS-ACCEPT lets service traffic pass a policy of DROP', () => {
+  test('KUBE-IPVS-ACCEPT accepts service traffic despite a policy of DROP', () => {
     expect(chain('KUBE-IPVS-ACCEPT', { table: 'filter' })).toEqual([
       `${set('KUBE-LOAD-BALANCER', 'dst,dst')} -j ACCEPT`,
       `${set('KUBE-CLUSTER-IP', 'dst,dst')} -j ACCEPT`,
@@ -241,7 +244,7 @@ describe('filter', () => {
     ]);
   });
 
-  test('KUBE-IPVS-OUT-FILTER is there and empty: mangle has what it is for', () => {
+  test('KUBE-IPVS-OUT-FILTER exists and is empty: table mangle has its rules', () => {
     expect(chain('KUBE-IPVS-OUT-FILTER', { table: 'filter' })).toEqual([]);
   });
 });
@@ -251,7 +254,7 @@ describe('local routes', () => {
   const filter = (fields: Partial<PlanConfig>, family: IpFamily): string[] =>
     chain('KUBE-IPVS-FILTER', { ...fields, table: 'filter', family });
 
-  test('close the addresses that no service has, pings included, in their family', () => {
+  test('in light mode, addresses that no Service has are closed, also to pings', () => {
     const plain = filter({}, 4);
     const closed = filter({ localRouteCidrs }, 4);
     const added = closed.filter((line) => !plain.includes(line));
@@ -264,7 +267,7 @@ describe('local routes', () => {
     );
   });
 
-  test('leave open what is not to be closed', () => {
+  test('in light mode, addresses of --ipvs-unbound-cidrs stay open', () => {
     const lines = filter({ localRouteCidrs, unboundCidrs: [cidr('10.96.0.10/32'), cidr('fd00:96::a/128')] }, 4);
     const at = lines.indexOf('-d 10.96.0.10/32 -j RETURN');
     expect(at).toBeGreaterThan(0);

@@ -28,7 +28,7 @@ const port = (protocol: string, number: number, nodePort = 0): Service['ports'][
 });
 
 describe('a cluster IP', () => {
-  test('is a virtual server, an address and two entries', () => {
+  test('a ClusterIP is a virtual server, an address and two set entries', () => {
     const plan = planOf({ slices: [slice(['10.244.1.3', '10.244.1.2'])] });
     expect(plan).toEqual({
       service: WEB,
@@ -66,7 +66,7 @@ describe('a cluster IP', () => {
     });
   });
 
-  test('of each family has the endpoints of that family', () => {
+  test('a ClusterIP of each family has the endpoints of that family', () => {
     const plan = planOf({
       service: { clusterIPs: ['10.96.0.1', 'fd00::1'] },
       slices: [slice(['10.244.1.2']), slice(['fd00:244::2'], { name: 'six', addressType: 'IPv6' })],
@@ -81,7 +81,7 @@ describe('a cluster IP', () => {
     ]);
   });
 
-  test('of a family that this node does not serve is left out with all that goes with it', () => {
+  test('a ClusterIP of a family that this node does not serve is omitted with all its objects', () => {
     const plan = planOf({
       service: {
         ...LB,
@@ -95,7 +95,7 @@ describe('a cluster IP', () => {
     expect(entries(plan).filter((line) => line.startsWith('KUBE-6'))).toEqual([]);
   });
 
-  test('that the node has on an interface is bound, but never closed to others', () => {
+  test('a ClusterIP that the node has on an interface is bound, but its other ports are not closed', () => {
     const plan = planOf({ node: { interfaceAddresses: [ip('10.96.0.1')] } });
     expect(addresses(plan)).toEqual(['10.96.0.1']);
     expect(entries(plan, 'IPVS-IPS')).toEqual([]);
@@ -108,31 +108,34 @@ describe('external IPs', () => {
   test.each([
     ['Cluster', 'EXTERNAL-IP', 'EXTERNAL-IP-LOCAL'],
     ['Local', 'EXTERNAL-IP-LOCAL', 'EXTERNAL-IP'],
-  ] as const)('with policy %s are in KUBE-%s and not in KUBE-%s', (externalTrafficPolicy, here, notHere) => {
-    const plan = planOf({ service: { ...service, externalTrafficPolicy }, slices: [slice(['10.244.1.2'])] });
-    expect(servers(plan)).toEqual([
-      'TCP 10.96.0.1:80 -> 10.244.1.2:8080',
-      'TCP 203.0.113.1:80 -> 10.244.1.2:8080',
-      'TCP 203.0.113.2:80 -> 10.244.1.2:8080',
-    ]);
-    expect(addresses(plan)).toEqual(['10.96.0.1', '203.0.113.1', '203.0.113.2']);
-    expect(entries(plan, here)).toEqual([`KUBE-${here} 203.0.113.1,tcp:80`, `KUBE-${here} 203.0.113.2,tcp:80`]);
-    expect(entries(plan, notHere)).toEqual([]);
-  });
+  ] as const)(
+    'external IPs with policy %s are in KUBE-%s and not in KUBE-%s',
+    (externalTrafficPolicy, here, notHere) => {
+      const plan = planOf({ service: { ...service, externalTrafficPolicy }, slices: [slice(['10.244.1.2'])] });
+      expect(servers(plan)).toEqual([
+        'TCP 10.96.0.1:80 -> 10.244.1.2:8080',
+        'TCP 203.0.113.1:80 -> 10.244.1.2:8080',
+        'TCP 203.0.113.2:80 -> 10.244.1.2:8080',
+      ]);
+      expect(addresses(plan)).toEqual(['10.96.0.1', '203.0.113.1', '203.0.113.2']);
+      expect(entries(plan, here)).toEqual([`KUBE-${here} 203.0.113.1,tcp:80`, `KUBE-${here} 203.0.113.2,tcp:80`]);
+      expect(entries(plan, notHere)).toEqual([]);
+    },
+  );
 
-  test('that are load balancer IPs too are one virtual server, in the set of the load balancer IP', () => {
+  test('an external IP that is also a load balancer IP is one virtual server, in the set of the load balancer IP', () => {
     const plan = planOf({ service: { ...LB, externalIPs: ['203.0.113.1'] } });
     expect(servers(plan)).toEqual(['TCP 10.96.0.1:80 ->', 'TCP 203.0.113.1:80 ->']);
     expect(entries(plan, 'EXTERNAL-IP', 'LOAD-BALANCER')).toEqual(['KUBE-LOAD-BALANCER 203.0.113.1,tcp:80']);
   });
 
-  test('of a service without ports are not bound', () => {
+  test('external IPs of a Service without ports are not bound', () => {
     expect(addresses(planOf({ service: { ...LB, ...service, ports: [] } }))).toEqual(['10.96.0.1']);
   });
 });
 
 describe('load balancer IPs', () => {
-  test('are in KUBE-LOAD-BALANCER; with policy Local in KUBE-LOAD-BALANCER-LOCAL too', () => {
+  test('load balancer IPs are in KUBE-LOAD-BALANCER, with policy Local also in KUBE-LOAD-BALANCER-LOCAL', () => {
     expect(entries(planOf({ service: LB }), 'LOAD-BALANCER', 'LOAD-BALANCER-LOCAL')).toEqual([
       'KUBE-LOAD-BALANCER 203.0.113.1,tcp:80',
     ]);
@@ -143,7 +146,7 @@ describe('load balancer IPs', () => {
     ]);
   });
 
-  test('with ipMode Proxy are no business of ours', () => {
+  test('load balancer IPs with ipMode Proxy are ignored', () => {
     const plan = planOf({ service: { ...LB, loadBalancerIngress: [{ ip: '203.0.113.1', ipMode: 'Proxy' }] } });
     expect(servers(plan)).toEqual(['TCP 10.96.0.1:80 ->']);
     expect(entries(plan, 'LOAD-BALANCER')).toEqual([]);
@@ -155,7 +158,7 @@ describe('source ranges', () => {
   const withRanges = (...ranges: readonly string[]): string[] =>
     entries(planOf({ service: { ...LB, loadBalancerSourceRanges: ranges } }), ...roles);
 
-  test('close the address to all others', () => {
+  test('source ranges close the address to all other clients', () => {
     expect(withRanges('198.51.100.0/24', '10.0.0.1/32')).toEqual([
       'KUBE-LOAD-BALANCER-FW 203.0.113.1,tcp:80',
       'KUBE-LOAD-BALANCER-SOURCE-CIDR 203.0.113.1,tcp:80,10.0.0.1',
@@ -163,11 +166,11 @@ describe('source ranges', () => {
     ]);
   });
 
-  test('that hold this node let its own connections in', () => {
+  test('source ranges that contain this node accept its own connections', () => {
     expect(withRanges('192.168.0.0/16').at(-1)).toBe('KUBE-LOAD-BALANCER-SOURCE-IP 203.0.113.1,tcp:80,203.0.113.1');
   });
 
-  test('of /0 are two of /1', () => {
+  test('a source range of /0 becomes two of /1', () => {
     expect(withRanges('0.0.0.0/0')).toEqual([
       'KUBE-LOAD-BALANCER-FW 203.0.113.1,tcp:80',
       'KUBE-LOAD-BALANCER-SOURCE-CIDR 203.0.113.1,tcp:80,0.0.0.0/1',
@@ -176,7 +179,7 @@ describe('source ranges', () => {
     ]);
   });
 
-  test('of ::/0 are two of /1', () => {
+  test('a source range of ::/0 becomes two of /1', () => {
     const plan = planOf({
       service: {
         ...LB,
@@ -191,15 +194,15 @@ describe('source ranges', () => {
     ]);
   });
 
-  test('of the other family only leave the address open', () => {
+  test('source ranges of only the other family leave the address open', () => {
     expect(withRanges('fd00::/8')).toEqual([]);
   });
 
-  test('that cannot be read close it: they may have been meant for this family', () => {
+  test('unreadable source ranges close the address in both families', () => {
     expect(withRanges('10.0.0.0-10.0.0.9')).toEqual(['KUBE-LOAD-BALANCER-FW 203.0.113.1,tcp:80']);
   });
 
-  test('do not concern cluster IPs, external IPs and node ports', () => {
+  test('source ranges do not affect ClusterIPs, external IPs and NodePorts', () => {
     const plan = planOf({
       service: {
         ...LB,
@@ -218,7 +221,7 @@ describe('node ports', () => {
     ports: [port('TCP', 80, 30_080), port('UDP', 53, 30_053), port('SCTP', 99, 30_099)],
   };
 
-  test('are served at every address of the node, but loopback and link-local ones', () => {
+  test('NodePorts are served at every address of the node except loopback and link-local ones', () => {
     const plan = planOf({ service: { ...service, clusterIPs: ['10.96.0.1', 'fd00::1'] } });
     expect(servers(plan).filter((line) => /:30\d\d\d /.test(line))).toEqual([
       'UDP 10.244.0.1:30053 ->',
@@ -245,7 +248,7 @@ describe('node ports', () => {
         'KUBE-NODE-PORT-LOCAL-SCTP-HASH 192.168.0.10,sctp:30099',
       ],
     ],
-  ])('with policy %s are in sets by protocol, SCTP for each address', (externalTrafficPolicy, more) => {
+  ])('NodePorts with policy %s are in sets by protocol, SCTP for each address', (externalTrafficPolicy, more) => {
     const plan = planOf({ service: { ...service, externalTrafficPolicy } });
     expect(
       entries(plan)
@@ -270,7 +273,7 @@ describe('node ports', () => {
     ['loopback, which is never served', ['127.0.0.0/8'], ['fd00:10::a']],
     ['link-local, which is never served', ['fe80::/10'], ['10.244.0.1', '192.168.0.10']],
     ['a network where the node is not', ['172.16.0.0/12', 'fd01::/16'], []],
-  ])('with nodePortAddresses of %s', (_name, ranges, expected) => {
+  ])('NodePorts with nodePortAddresses of %s', (_name, ranges, expected) => {
     const plan = planOf({
       service: { type: 'NodePort', clusterIPs: ['10.96.0.1', 'fd00::1'], ports: [port('TCP', 80, 30_080)] },
       config: { nodePortAddresses: ranges.map(cidr) },
@@ -282,7 +285,7 @@ describe('node ports', () => {
 });
 
 describe('session affinity', () => {
-  test('makes every virtual server of the service persistent', () => {
+  test('session affinity makes every virtual server of the Service persistent', () => {
     const plan = planOf({
       service: { ...LB, sessionAffinity: 'ClientIP', affinityTimeoutSeconds: 60, ports: [port('TCP', 80, 30_080)] },
     });
@@ -306,14 +309,14 @@ describe('schedulers', () => {
 });
 
 describe('hairpin', () => {
-  test('concerns local endpoints only', () => {
+  test('hairpin entries exist for local endpoints only', () => {
     const plan = planOf({
       slices: [slice([endpoint('10.244.0.2', { nodeName: HERE }), endpoint('10.244.1.2', { nodeName: ELSEWHERE })])],
     });
     expect(entries(plan, 'LOOP-BACK')).toEqual(['KUBE-LOOP-BACK 10.244.0.2,tcp:8080,10.244.0.2']);
   });
 
-  test('has an entry for each target port, and one for each port of the Service that shares it', () => {
+  test('hairpin has an entry for each target port, whether or not ports of the Service share it', () => {
     const ports = [port('TCP', 80), { ...port('TCP', 81), name: 'more' }];
     const here = endpoint('10.244.0.2', { nodeName: HERE });
     const plan = planOf({
@@ -349,7 +352,7 @@ describe('health checks', () => {
     { name: 'udp', protocol: 'UDP', port: 5353 },
   ];
 
-  test('count each local ready address once, over both families', () => {
+  test('health checks count each local ready address once, over both families', () => {
     const plan = planOf({
       service,
       slices: [
@@ -373,7 +376,7 @@ describe('health checks', () => {
     ]);
   });
 
-  test('are not there without policy Local or without a load balancer', () => {
+  test('there are no health checks without policy Local or without a load balancer', () => {
     for (const fields of [{ externalTrafficPolicy: 'Cluster' }, { type: 'NodePort' }]) {
       const plan = planOf({ service: { ...service, ...fields } });
       expect(plan).not.toHaveProperty('healthCheck');
@@ -383,7 +386,7 @@ describe('health checks', () => {
 });
 
 describe('UDP', () => {
-  test('names who may answer: serving endpoints, whatever policy and topology say', () => {
+  test('UDP flows may belong to any serving endpoint, independent of policy and topology', () => {
     const plan = planOf({
       service: {
         type: 'NodePort',
@@ -419,13 +422,13 @@ describe('UDP', () => {
     ]);
   });
 
-  test('leaves flows alone while nobody could take them', () => {
+  test('UDP flows are left alone while no endpoint could take them', () => {
     expect(planOf({ service: { ports: [port('UDP', 53)] } }).udp).toEqual([]);
   });
 });
 
 describe('warnings', () => {
-  test('of the model are passed on, sorted, with those of the plan', () => {
+  test('warnings of the model are included in those of the plan, sorted', () => {
     const plan = planOf({
       service: { externalIPs: ['192.168.0.10', 'nonsense'], ports: [port('TCP', 0), port('UDP', 53)] },
     });

@@ -61,7 +61,7 @@ function contents(plan: NodePlan): unknown {
 }
 
 describe('for any history of objects', () => {
-  test('a plan that shares with the one before it equals the plan made from scratch', () => {
+  test('a plan that shares parts with the previous one equals the plan made from scratch', () => {
     let shared = 0;
     fc.assert(
       fc.property(history, (steps) => {
@@ -81,7 +81,7 @@ describe('for any history of objects', () => {
     expect(shared).toBeGreaterThan(20);
   });
 
-  test('all of a plan is shared with an equal one', () => {
+  test('an equal plan shares all parts with the previous one', () => {
     fc.assert(
       fc.property(history, (steps) => {
         const unshared: unknown[] = [];
@@ -98,7 +98,7 @@ describe('for any history of objects', () => {
     );
   });
 
-  test('the plan of the node that followed all changes is the one that is made of the last plans', () => {
+  test('a node plan that followed all changes equals one made from the last plans', () => {
     fc.assert(
       fc.property(history, (steps) => {
         const followed = new NodePlan();
@@ -124,7 +124,7 @@ describe('for any history of objects', () => {
         const anew = new NodePlan();
         for (const [name, plan] of last) anew.replace(name, plan);
         expect(contents(followed)).toEqual(contents(anew));
-        // What the plan knows beside that is nothing that the kernel is told.
+        // The other parts of a plan are not written to the kernel.
         const told = ({ virtualServer, realServers }: PlannedVirtualServer): unknown => ({
           virtualServer,
           realServers,

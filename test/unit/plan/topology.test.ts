@@ -35,16 +35,16 @@ describe('topology hints', () => {
     expect(used(endpoints)).toEqual(expected);
   });
 
-  test('count over ready endpoints only', () => {
+  test('topology hints of ready endpoints only are used', () => {
     expect(used([e(1, hints([ZONE])), e(2, hints(['zone-b'])), e(3, { ready: false })])).toEqual(['1']);
     expect(used([e(1, { ...hints([ZONE]), ready: false }), e(2, hints(['zone-b']))])).toEqual(['2']);
   });
 
-  test('of zones mean nothing while this node has none', () => {
+  test('topology hints of zones are ignored while this node has no zone', () => {
     expect(used([e(1, hints([''])), e(2, hints(['zone-b']))], '')).toEqual(['1', '2']);
   });
 
-  test('do not bind endpoints that drain as a last resort', () => {
+  test('topology hints do not restrict terminating endpoints that are the last resort', () => {
     const draining = { ready: false, serving: true, terminating: true };
     expect(used([e(1, { ...hints([ZONE]), ...draining }), e(2, { ...hints(['zone-b']), ...draining })])).toEqual([
       '1',
@@ -52,12 +52,12 @@ describe('topology hints', () => {
     ]);
   });
 
-  test('do not matter to policy Local', () => {
+  test('topology hints do not restrict policy Local', () => {
     const here = [e(1, { ...hints(['zone-b']), nodeName: HERE }), e(2, { ...hints([ZONE]), nodeName: HERE })];
     expect(used(here, ZONE, { internalTrafficPolicy: 'Local' })).toEqual(['1', '2']);
   });
 
-  test('are weighed for each port and each family alone', () => {
+  test('topology hints are evaluated separately for each port and each family', () => {
     const plan = planOf({
       service: { clusterIPs: ['10.96.0.1', 'fd00::1'] },
       slices: [

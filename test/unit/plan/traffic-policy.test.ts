@@ -15,7 +15,7 @@ const NODE_PORT: Partial<Service> = {
   ports: [{ name: '', protocol: 'TCP', port: 80, nodePort: 30_080 }],
 };
 
-/** Who stands behind the cluster IP, who behind the node port (undefined: there is none), by last byte. */
+/** The endpoints of the ClusterIP and of the NodePort (undefined: there is none), by their last byte. */
 function behind(service: Partial<Service>, endpoints: readonly Endpoint[]): Record<string, unknown> {
   const plan = planOf({
     service,
@@ -52,7 +52,7 @@ describe('policy Cluster', () => {
   });
 });
 
-describe('externalTrafficPolicy Local: node ports use this node, the cluster IP all', () => {
+describe('externalTrafficPolicy Local: NodePorts use endpoints of this node, the ClusterIP uses all', () => {
   const service = { ...NODE_PORT, externalTrafficPolicy: 'Local' };
   test.each([
     ['a ready local one', [local(), remote()], { cluster: `${LOCAL} ${REMOTE}`, nodePort: LOCAL, noLocal: NO }],
@@ -74,7 +74,7 @@ describe('externalTrafficPolicy Local: node ports use this node, the cluster IP 
 
 describe('internalTrafficPolicy Local', () => {
   const local4 = { internalTrafficPolicy: 'Local' };
-  test('the cluster IP uses this node, the node port all', () => {
+  test('with internalTrafficPolicy Local, the ClusterIP uses endpoints of this node, the NodePort uses all', () => {
     expect(behind({ ...NODE_PORT, ...local4 }, [local(), remote()])).toEqual({
       cluster: LOCAL,
       nodePort: `${LOCAL} ${REMOTE}`,
@@ -82,7 +82,7 @@ describe('internalTrafficPolicy Local', () => {
     });
   });
 
-  test('falls back where the service is reachable from outside', () => {
+  test('internalTrafficPolicy Local falls back to all endpoints if the Service is reachable from outside', () => {
     expect(behind({ ...NODE_PORT, ...local4 }, [remote()])).toEqual({
       cluster: REMOTE,
       nodePort: REMOTE,
@@ -90,7 +90,7 @@ describe('internalTrafficPolicy Local', () => {
     });
   });
 
-  test('has nobody where it is not', () => {
+  test('internalTrafficPolicy Local has no fallback if the Service is not reachable from outside', () => {
     expect(behind(local4, [remote()])).toEqual({
       cluster: '',
       nodePort: undefined,
@@ -98,7 +98,7 @@ describe('internalTrafficPolicy Local', () => {
     });
   });
 
-  test('of both kinds: both are counted', () => {
+  test('a Service without local endpoints under both policies is counted for both', () => {
     expect(behind({ ...NODE_PORT, ...local4, externalTrafficPolicy: 'Local' }, [remote()])).toEqual({
       cluster: REMOTE,
       nodePort: REMOTE,
@@ -106,7 +106,7 @@ describe('internalTrafficPolicy Local', () => {
     });
   });
 
-  test('without any endpoint there is nothing to count', () => {
+  test('a Service without any endpoint is not counted as without local endpoints', () => {
     expect(behind(local4, [])).toEqual({ cluster: '', nodePort: undefined, noLocal: NO });
   });
 });

@@ -56,7 +56,7 @@ async function newKernel(): Promise<FakeKernel> {
   return kernel;
 }
 
-/** As if the set had been made by somebody else, with the rules of an earlier run that refer to it. */
+/** As if another program had created the set, to which rules of an earlier run refer. */
 async function withDenySet(change: Partial<IpSet>): Promise<FakeKernel> {
   const kernel = await newKernel();
   const run = new Reconciling(kernel);
@@ -210,21 +210,27 @@ async function countOf(path: Path): Promise<{ calls: number; ops: number }> {
 }
 
 describe('a load balancer IP with source ranges is never open to everyone', () => {
-  test.each(Object.keys(PATHS))('by %s, whichever single operation the kernel refuses', async (name) => {
-    const path = PATHS[name]!;
-    const { ops } = await countOf(path);
-    expect(ops).toBeGreaterThan(5);
-    for (let op = 0; op <= ops; op++) expect(await follow(path, { op })).toEqual([]);
-  });
+  test.each(Object.keys(PATHS))(
+    'a restricted load balancer IP is not open during %s, whichever single operation the kernel refuses',
+    async (name) => {
+      const path = PATHS[name]!;
+      const { ops } = await countOf(path);
+      expect(ops).toBeGreaterThan(5);
+      for (let op = 0; op <= ops; op++) expect(await follow(path, { op })).toEqual([]);
+    },
+  );
 
-  test.each(Object.keys(PATHS))('by %s, whichever single call fails', async (name) => {
-    const path = PATHS[name]!;
-    const { calls } = await countOf(path);
-    expect(calls).toBeGreaterThan(5);
-    for (let call = 1; call <= calls; call++) expect(await follow(path, { call })).toEqual([]);
-  });
+  test.each(Object.keys(PATHS))(
+    'a restricted load balancer IP is not open during %s, whichever single call fails',
+    async (name) => {
+      const path = PATHS[name]!;
+      const { calls } = await countOf(path);
+      expect(calls).toBeGreaterThan(5);
+      for (let call = 1; call <= calls; call++) expect(await follow(path, { call })).toEqual([]);
+    },
+  );
 
-  test('by a deny set of another type that cannot be replaced: withheld, and the log names the remedy', async () => {
+  test('a deny set of another type that cannot be replaced withholds the virtual server, and the log names the remedy', async () => {
     const kernel = await withDenySet({ type: 'hash:ip' });
     kernel.failOps((op) => (op.kind === 'destroy-set' && op.set.name === DENY_SET.name ? 4100 : undefined));
     const run = new Reconciling(kernel);
@@ -246,7 +252,7 @@ describe('a load balancer IP with source ranges is never open to everyone', () =
 });
 
 describe('a virtual server that is served and gets source ranges', () => {
-  test('is withdrawn if its deny entry cannot be written, and served again once it is', async () => {
+  test('a virtual server whose new deny entry cannot be written is removed, and served again when it is written', async () => {
     const kernel = await newKernel();
     const run = new Reconciling(kernel);
     await run.take(...listed([guarded([])], [SLICE]));
@@ -264,7 +270,7 @@ describe('a virtual server that is served and gets source ranges', () => {
     expect(isOpen(kernel)).toBe(false);
   });
 
-  test('is withdrawn if another process deleted its deny entry and it cannot be restored', async () => {
+  test('a virtual server whose deny entry was deleted and cannot be restored is removed', async () => {
     const kernel = await newKernel();
     const run = new Reconciling(kernel);
     await run.take(...listed([guarded()], [SLICE]));
@@ -303,7 +309,7 @@ describe('a set that cannot grow', () => {
     return { plan, adds, entries };
   }
 
-  test('is filled up to its size; the virtual servers of the other entries are withheld', async () => {
+  test('a deny set that cannot grow is filled up to its size; virtual servers of the other entries are withheld', async () => {
     const kernel = await newKernel();
     kernel.put({ kind: 'create-set', set: { ...DENY_SET, maxEntries: 64 } });
     const { plan, adds, entries } = planned();

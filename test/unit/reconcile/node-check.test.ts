@@ -31,7 +31,7 @@ async function started(): Promise<{ kernel: FakeKernel; run: Reconciling }> {
 const troubles = (run: Reconciling): string[] => run.log.lines.filter((line) => /^(warn|error)/.test(line));
 
 describe('kube-ipvs0', () => {
-  test('is created again by the next full check after it was deleted, with its addresses', async () => {
+  test('the next full check creates a deleted kube-ipvs0 again, with its addresses', async () => {
     const { kernel, run } = await started();
     kernel.deleteDevice();
     const report = await run.pass(30_000);
@@ -44,7 +44,7 @@ describe('kube-ipvs0', () => {
     expect(kernel.counters.writes).toBe(writes);
   });
 
-  test('is created again at once when its deletion is reported', async () => {
+  test('kube-ipvs0 is created again immediately when its deletion is reported', async () => {
     const { kernel, run } = await started();
     kernel.watchNode(
       () => undefined,
@@ -56,7 +56,7 @@ describe('kube-ipvs0', () => {
     expect(run.log.lines).toContain('warn: kube-ipvs0 was deleted: full check started');
   });
 
-  test('that cannot be created fails the check, which repairs the rest and reports no address as repaired', async () => {
+  test('if kube-ipvs0 cannot be created, the full check fails, repairs the rest and reports no address as repaired', async () => {
     const { kernel, run } = await started();
     kernel.deleteDevice();
     kernel.tables.virtualServers.clear();
@@ -67,7 +67,7 @@ describe('kube-ipvs0', () => {
     expect(kernel.tables.virtualServers.size).toBe(1);
     expect([...report.drift.keys()]).not.toContain('bind-address');
     expect(report.failures).toEqual([]);
-    // Tried again after a second, and not logged as an error of its own each time.
+    // Retried after a second, without a further error line each time.
     const before = troubles(run).length;
     await run.pass(1_000);
     expect(troubles(run).slice(before)).toEqual([expect.stringContaining('full sync failed')]);
@@ -76,7 +76,7 @@ describe('kube-ipvs0', () => {
     expect(await boundAddresses(kernel)).toEqual([ADDRESS]);
   });
 
-  test('is created again a second later when it was deleted during a check', async () => {
+  test('kube-ipvs0 is created again a second later if it was deleted during a check', async () => {
     const { kernel, run } = await started();
     kernel.deleteDevice();
     kernel.failOps((op) => (op.kind === 'bind-address' ? 19 : undefined));
@@ -107,7 +107,7 @@ describe('kube-ipvs0', () => {
 });
 
 describe('settings of the node', () => {
-  test('that another process changed are restored and logged', async () => {
+  test('settings that another process changed are restored and logged', async () => {
     const { kernel, run } = await started();
     kernel.sysctls.set('net/ipv4/ip_forward', '0');
     await kernel.setIpvsTimeouts({ tcp: 900, tcpFin: 0, udp: 0 });
@@ -124,7 +124,7 @@ describe('settings of the node', () => {
     expect(kernel.counters.writes).toBe(writes);
   });
 
-  test('that cannot be set are problems, logged once until they are solved', async () => {
+  test('settings that cannot be set are problems, logged once until they are solved', async () => {
     const { kernel, run } = await started();
     kernel.sysctls.delete('net/ipv4/vs/conntrack');
     for (const _ of [1, 2]) {

@@ -44,7 +44,7 @@ async function served(): Promise<{ kernel: FakeKernel; run: Reconciling }> {
 describe('a foreign virtual server with the protocol and number of a NodePort', () => {
   const served4 = ['TCP 10.96.0.10:80', 'TCP 10.99.0.1:30080', 'TCP 192.168.8.1:30080', 'TCP 192.168.9.1:30080'];
 
-  test('is left alone by the first sync, by full checks and by --cleanup', async () => {
+  test('a foreign virtual server with the number of a NodePort is left alone by all syncs and by --cleanup', async () => {
     const { kernel, run } = await served();
     expect(await virtualServers(kernel)).toEqual(served4);
     await run.pass(30_000);
@@ -91,7 +91,7 @@ describe('the log of the repairs of a full check', () => {
   const count = 12;
   const services = Array.from({ length: count }, (_, i) => service(`s${i}`, `10.96.1.${i + 1}`));
 
-  test('names the first ten objects and the number of the others', async () => {
+  test('the log of repairs names the first ten objects and the number of the others', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     const run = new Reconciling(kernel);
@@ -106,7 +106,7 @@ describe('the log of the repairs of a full check', () => {
     expect(objects[10]).toBe('and 2 more');
   });
 
-  test('leaves out operations that the kernel refused', async () => {
+  test('the log of repairs omits operations that the kernel refused', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     const run = new Reconciling(kernel);

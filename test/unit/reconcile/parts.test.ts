@@ -47,7 +47,7 @@ describe('SyncTimer', () => {
     };
   }
 
-  test('requests before and during a run are combined into one run, a full one if any of them is full', async () => {
+  test('sync requests before and during a run are combined into one run, a full one if any of them is full', async () => {
     const { clock, runs, timer: made, end } = timer(0);
     made.request('change');
     made.request('change');
@@ -64,7 +64,7 @@ describe('SyncTimer', () => {
     ]);
   });
 
-  test('the minimum period starts at the end of a run', async () => {
+  test('the minimum sync period starts at the end of a run', async () => {
     const { clock, runs, timer: made, end } = timer(1_000);
     made.request('change');
     clock.advance(0);
@@ -77,7 +77,7 @@ describe('SyncTimer', () => {
     expect(runs[1]).toEqual([1_300, 'change']);
   });
 
-  test('only a run that was requested delays the next one', async () => {
+  test('only a requested sync delays the next one', async () => {
     const { clock, runs, timer: made, end } = timer(1_000);
     made.request('change');
     clock.advance(0);
@@ -167,7 +167,7 @@ describe('SyncTimer', () => {
     await stopped;
   });
 
-  test('starts the next run at the time that the last one returned, and none after stop', async () => {
+  test('the sync timer starts the next run at the time that the last one returned, and none after stop', async () => {
     const { clock, runs, timer: made, end } = timer(0);
     made.request('change');
     clock.advance(0);
@@ -211,7 +211,7 @@ describe('RetryQueue', () => {
   const bind: Op = { kind: 'bind-address', address: address('10.0.0.1') };
   const unbind: Op = { kind: 'unbind-address', address: address('10.0.0.1') };
 
-  test('doubles the delay of an object up to the maximum, for all operations on it', () => {
+  test('the retry queue doubles the delay of an object up to the maximum, for all operations on it', () => {
     const queue = new RetryQueue(5_000);
     let now = 0;
     const delays = [bind, unbind, bind, bind].map((op) => {

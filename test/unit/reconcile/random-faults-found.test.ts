@@ -22,7 +22,7 @@ describe('a virtual server whose set entries and address were removed', () => {
     return (await kernel.getVirtualServers()).map(formatVirtualServer);
   }
 
-  test('is deleted with its Service, even if the sync that should do it fails', async () => {
+  test('a virtual server without set entries and address is deleted with its Service, even if that sync fails', async () => {
     const { kernel, run } = await served();
     kernel.failMethod('findVirtualServers', 'ENOBUFS');
     const report = await run.take({ kind: 'service', event: { type: 'deleted', object: meta('web') } });
@@ -32,7 +32,7 @@ describe('a virtual server whose set entries and address were removed', () => {
     expect(await virtualServers(kernel)).toEqual([]);
   });
 
-  test('is deleted by the check that binds its address again, if another process added it', async () => {
+  test('a virtual server that another process added is deleted by the check that binds its address again', async () => {
     const { kernel, run } = await served();
     kernel.put({ kind: 'add-virtual-server', virtualServer: virtualServer('10.96.0.10', 4444) });
     kernel.put({ kind: 'add-virtual-server', virtualServer: virtualServer('10.99.0.1', 4444) });
@@ -62,7 +62,7 @@ test('default/kubernetes that is deleted after the bootstrap is removed, even if
 });
 
 describe('a set of ours that has another type', () => {
-  test('is replaced even if all other sets that the rules refer to were deleted', async () => {
+  test('a set of the wrong type is replaced even if all other sets were deleted', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     const run = new Reconciling(kernel);

@@ -68,7 +68,7 @@ describe('local routes', () => {
   const lines = (kernel: FakeKernel): string[] =>
     kernel.applied.map(formatOp).filter((line) => /route|address|kubernetes|virtual/.test(line));
 
-  test('are added after the virtual servers; no address is bound', async () => {
+  test('local routes are added after the virtual servers; no address is bound', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     const run = new Reconciling(kernel, { plan: light });
@@ -81,7 +81,7 @@ describe('local routes', () => {
     expect(await kernel.getBoundAddresses()).toEqual([]);
   });
 
-  test('replace addresses and are replaced by them: each is added before the other is removed', async () => {
+  test('local routes replace addresses and the reverse: each is added before the other is removed', async () => {
     const { kernel, run } = await started();
     await run.reconciler.stop();
     kernel.applied.length = 0;
@@ -99,7 +99,7 @@ describe('local routes', () => {
     ]);
   });
 
-  test('that were deleted are drift and repaired; one that fails is retried', async () => {
+  test('deleted local routes are drift and repaired; one that fails is retried', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     const run = new Reconciling(kernel, { plan: light });
@@ -118,7 +118,7 @@ describe('local routes', () => {
     expect((await routes(kernel)).toSorted()).toEqual(['10.96.0.0/12', 'fd00:96::/112']);
   });
 
-  test('are not read in each check if none is configured', async () => {
+  test('local routes are not read by each check if none is configured', async () => {
     const { kernel, run } = await started();
     expect(kernel.calls.get('getLocalRoutes')).toBe(1);
     await run.pass(30_000);
@@ -127,7 +127,7 @@ describe('local routes', () => {
 });
 
 describe('first sync', () => {
-  test('programs a ClusterIP: set entry before virtual server before address', async () => {
+  test('the first sync programs a ClusterIP in order: set entry, virtual server, address', async () => {
     const { kernel, run } = await started();
     expect(run.reports[0]).toMatchObject({ kind: 'first', ok: true, failures: [] });
     expect(await ipvs(kernel)).toEqual({ 'TCP 10.96.0.10:80': ['10.244.0.5:8080 1', '10.244.0.6:8080 1'] });
@@ -168,7 +168,7 @@ describe('first sync', () => {
     expect(kernel.counters.writes).toBe(0);
   });
 
-  test('adopts existing objects: repairs weight, scheduler and flags, keeps foreign virtual servers', async () => {
+  test('the first sync adopts existing objects: it repairs weight, scheduler and flags, and keeps foreign virtual servers', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     const left = { ...id('10.96.0.10'), scheduler: 'rr', flags: 1, timeout: 60, prefix: 32 };
@@ -184,7 +184,7 @@ describe('first sync', () => {
     expect(virtualServer).toMatchObject({ scheduler: 'lc', flags: 0, timeout: 0 });
   });
 
-  test('removes leftovers of an earlier run: a service that was deleted while the daemon was stopped', async () => {
+  test('the first sync removes leftovers of a Service that was deleted while the daemon was stopped', async () => {
     const { kernel } = await started();
     await new Reconciling(kernel).take(...listed([service('other', '10.96.0.11')], []));
     expect(Object.keys(await ipvs(kernel))).toEqual(['TCP 10.96.0.11:80']);
@@ -228,13 +228,13 @@ describe('default/kubernetes before the lists', () => {
   const programmed = (kernel: FakeKernel): string[] =>
     kernel.applied.map(formatOp).filter((line) => !line.startsWith('create-set'));
 
-  test('is programmed with the rules and sets it needs, once, and no sync is counted', async () => {
+  test('bootstrap programs default/kubernetes with its rules and sets, once, and no sync is counted', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     const run = await ahead(kernel);
     expect(programmed(kernel)).toEqual(ADDED);
     expect(await kernel.ensureRules(planRules(PLAN_CONFIG, 4))).toEqual({ changed: false });
-    // A program to start, for which nobody waits yet.
+    // A program is to be started, and nothing waits for it yet.
     const sets = (await kernel.getSets()).map((set) => set.name);
     expect(sets.filter((name) => name.startsWith('KUBE-6-'))).toEqual([]);
     await expect(kernel.ensureRules(planRules(PLAN_CONFIG, 6))).rejects.toMatchObject({ code: 'ENOENT' });
@@ -259,7 +259,7 @@ describe('default/kubernetes before the lists', () => {
     expect(programmed(kernel)).not.toContain('add-virtual-server TCP 10.96.0.1:80 lc flags=0 timeout=0');
   });
 
-  test('only adds: objects of an earlier run keep their weights and flags', async () => {
+  test('bootstrap only adds: objects of an earlier run keep their weights and flags', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     await new Reconciling(kernel).take(...listed([API, WEB], [API_SLICE, WEB_SLICE]));
@@ -277,7 +277,7 @@ describe('default/kubernetes before the lists', () => {
     expect((await kernel.getVirtualServers())[0]).toMatchObject({ scheduler: 'rr', flags: 1, timeout: 60 });
   });
 
-  test('writes nothing if the kernel has it already', async () => {
+  test('bootstrap writes nothing if the kernel has default/kubernetes already', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     await new Reconciling(kernel).take(...listed([API, WEB], [API_SLICE, WEB_SLICE]));
@@ -286,7 +286,7 @@ describe('default/kubernetes before the lists', () => {
     expect(kernel.counters.writes).toBe(writes);
   });
 
-  test('does nothing if our chains hold other rules', async () => {
+  test('bootstrap does nothing if our chains hold other rules', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     const theirs: RuleSet = {
@@ -307,7 +307,7 @@ describe('default/kubernetes before the lists', () => {
     ['its endpoints are not known', lookedUp().slice(0, 1)],
     ['the service is not known', lookedUp().slice(1)],
     ['the services are listed without it', [listed([WEB], [])[1]!, ...lookedUp().slice(1)]],
-  ])('nothing is written where %s', async (_what, events) => {
+  ])('bootstrap writes nothing if %s', async (_what, events) => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     const { writes } = kernel.counters;
@@ -316,7 +316,7 @@ describe('default/kubernetes before the lists', () => {
   });
 
   test.each(['getNodeAddresses', 'findVirtualServers', 'getSets', 'addRules', 'apply'] as const)(
-    'a failure of %s is logged at debug level only, and the first sync does all of it',
+    'in bootstrap, a failure of %s is logged at debug level only, and the first sync does all of it',
     async (method) => {
       const kernel = new FakeKernel();
       await kernel.prepare();
@@ -332,7 +332,7 @@ describe('default/kubernetes before the lists', () => {
 });
 
 describe('change sync', () => {
-  test('costs what the change costs: a new endpoint is one operation, and only its virtual server is read', async () => {
+  test('the cost of a change follows its size: a new endpoint is one operation, and only its virtual server is read', async () => {
     const { kernel, run } = await started();
     kernel.applied.length = 0;
     const calls = new Map(kernel.calls);
@@ -384,7 +384,7 @@ describe('change sync', () => {
     expect((await ipvs(kernel))['TCP 10.96.0.10:80']).toContain('10.244.0.7:8080 1');
   });
 
-  test('visits no other service, neither for UDP flows nor for health checks', async () => {
+  test('a change sync visits no other Service, neither for UDP flows nor for health checks', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     const run = new Reconciling(kernel);
@@ -495,7 +495,7 @@ describe('node addresses', () => {
 });
 
 describe('full check', () => {
-  test('with nothing to repair writes nothing', async () => {
+  test('a full check with nothing to repair writes nothing', async () => {
     const { kernel, run } = await started();
     const { writes } = kernel.counters;
     const report = await run.pass(30_000);
@@ -504,7 +504,7 @@ describe('full check', () => {
     expect(kernel.counters.writes).toBe(writes);
   });
 
-  test('repairs drift and counts it', async () => {
+  test('a full check repairs drift and counts it', async () => {
     const { kernel, run } = await started();
     kernel.put({ kind: 'delete-virtual-server', id: id('10.96.0.10') });
     kernel.put({ kind: 'unbind-address', address: ip('10.96.0.10') });
@@ -573,7 +573,7 @@ describe('a change during a full check', () => {
   const total = (report: SyncReport | undefined): number =>
     [...(report?.operations.values() ?? [])].reduce((sum, count) => sum + count, 0);
 
-  test('is synced before the check is finished, in a sync of its own', async () => {
+  test('a change during a full check is synced before the check is finished, in a separate sync', async () => {
     const { kernel, run } = await large();
     let readLater = 0;
     const asked = whenReadAgain(kernel, 2, () => {
@@ -597,7 +597,7 @@ describe('a change during a full check', () => {
     expect((await ipvs(kernel))[`TCP ${clusterIp(250)}:80`]).toHaveLength(3);
   });
 
-  test('waits for the minimum period, as between any two syncs', async () => {
+  test('a change during a full check waits for the minimum sync period', async () => {
     const { kernel, run } = await large({ minSyncPeriodMs: 1_000 });
     for (const [asked, of] of [
       [1, 250],
@@ -614,7 +614,7 @@ describe('a change during a full check', () => {
     expect((await ipvs(kernel))[`TCP ${clusterIp(251)}:80`]).toHaveLength(3);
   });
 
-  test('is not taken for drift, although the check has read the earlier state', async () => {
+  test('a change during a full check is not drift, although the check has read the earlier state', async () => {
     const { kernel, run } = await large();
     const apply = (...events: readonly SourceEvent[]): void => {
       for (const event of events) run.cluster.apply(event);
@@ -649,7 +649,7 @@ describe('a change during a full check', () => {
 
   test('a service that is added again while the check would delete its leftovers stays', async () => {
     const { kernel, run } = await large();
-    // Somebody else's doing: all that a service of ours would have, but nobody wants it.
+    // Another program created everything that a Service of ours would have, but no Service requires it.
     for (const op of [
       { kind: 'add-entry', set: plannedSet('CLUSTER-IP', 4, 0), entry: { type: 'hash:ip,port', ...id('10.96.9.9') } },
       { kind: 'bind-address', address: ip('10.96.9.9') },
@@ -697,7 +697,7 @@ describe('a change during a full check', () => {
     expect(new Set(seen).size).toBe(seen.length);
   });
 
-  test('that cannot be written aborts the check, and the next one reads everything', async () => {
+  test('a change that cannot be written aborts the full check, and the next one reads everything', async () => {
     const { kernel, run } = await large();
     whenReadAgain(kernel, 2, () => {
       kernel.failMethod('apply', 'EIO');
@@ -755,7 +755,7 @@ describe('two services that claim one virtual server', () => {
     loadBalancerSourceRanges: ['198.51.100.0/24'],
   });
 
-  test('the older gets it; the other is logged once, and again only for a new conflict', async () => {
+  test('the older of two Services gets the virtual server; the other is logged once, and again only for a new conflict', async () => {
     const kernel = await newKernel();
     const run = new Reconciling(kernel);
     const old = service('z', '10.96.0.1', {
@@ -808,7 +808,7 @@ describe('two services that claim one virtual server', () => {
     expect(await entriesOf(kernel, 'KUBE-HEALTH-CHECK-NODE-PORT')).toEqual(['32000']);
   });
 
-  test('when it is deleted the other gets it: its source ranges before its real servers', async () => {
+  test('when the winner of a virtual server is deleted, the other Service gets it, its source ranges before its real servers', async () => {
     const kernel = await newKernel();
     const run = new Reconciling(kernel);
     await run.take(...listed([open, restricted], [slice('open', ['10.244.0.1']), slice('restricted', ['10.244.0.2'])]));
@@ -828,7 +828,7 @@ describe('two services that claim one virtual server', () => {
     ['a full check', (run: Reconciling) => run.pass(30_000)],
     ['a new endpoint', (run: Reconciling) => run.take(sliceChange(['10.244.0.2', '10.244.0.3'], 'restricted'))],
   ] satisfies [string, (run: Reconciling) => Promise<unknown>][])(
-    'where its source ranges cannot be put in force it is withdrawn, and not served by %s either',
+    'a virtual server whose source ranges cannot be enforced is removed, and not served by %s either',
     async (_what, next) => {
       const kernel = await newKernel();
       const run = new Reconciling(kernel);
@@ -846,7 +846,7 @@ describe('two services that claim one virtual server', () => {
     },
   );
 
-  test('UDP flows of the one are deleted when the other gets it', async () => {
+  test('UDP flows of one Service are deleted when another Service gets its virtual server', async () => {
     const kernel = await newKernel();
     const run = new Reconciling(kernel);
     const udp = { ports: [port(53, { protocol: 'UDP' })], externalIPs: ['203.0.113.9'] };
@@ -888,7 +888,7 @@ describe('two services that claim one virtual server', () => {
 });
 
 describe('failure', () => {
-  test('one object that fails is named, retried with back-off, and stops nothing else', async () => {
+  test('an object that fails is logged by name, retried with back-off, and does not affect others', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     kernel.failOps((op) => (op.kind === 'bind-address' && formatIp(op.address) === '10.96.0.10' ? 12 : undefined));
@@ -981,7 +981,7 @@ describe('failure', () => {
     ],
     ['a change of its endpoints', (run: Reconciling) => run.take(sliceChange(['10.244.0.9'], 'guarded'))],
   ] satisfies [string, (run: Reconciling) => Promise<unknown>][])(
-    'nor does %s serve it without them',
+    '%s does not serve a virtual server without its source ranges',
     async (_what, next) => {
       const kernel = new FakeKernel();
       await kernel.prepare();
@@ -1011,7 +1011,7 @@ describe('failure', () => {
 
 describe('a wall clock that is set while the program runs', () => {
   test.each([-5 * 3_600_000, -90_000, 90_000, 5 * 3_600_000])(
-    'by %d ms: nothing is synced sooner or later',
+    'setting the wall clock by %d ms does not change when syncs run',
     async (step) => {
       const { kernel, run } = await started();
       run.clock.stepWall(step);
@@ -1036,7 +1036,7 @@ describe('a wall clock that is set while the program runs', () => {
 });
 
 describe('draining', () => {
-  test('weight 0 while there are connections, then deleted; if it is added again, the weight is restored', async () => {
+  test('a removed real server has weight 0 while it has connections, then is deleted; if it is added again, the weight is restored', async () => {
     const { kernel, run } = await started();
     kernel.setObserved(id('10.96.0.10'), real('10.244.0.6'), { activeConnections: 3 });
     await run.take(sliceChange(['10.244.0.5']));
@@ -1054,7 +1054,7 @@ describe('draining', () => {
     expect(await ipvs(kernel)).toEqual({ 'TCP 10.96.0.10:80': ['10.244.0.5:8080 1'] });
   });
 
-  test('ends at its deadline, not at the next check', async () => {
+  test('draining ends at its deadline, not at the next check', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     const run = new Reconciling(kernel, { drainTimeoutMs: 8_000 });

@@ -3,7 +3,7 @@ import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { listed, service, slice } from '../../support/objects.ts';
 import { Reconciling } from '../../support/reconciling.ts';
 
-/** A kernel whose iptables-restore waits for a lock that somebody else holds. */
+/** A kernel whose iptables-restore waits for a lock that another program holds. */
 class LockedKernel extends FakeKernel {
   #released: PromiseWithResolvers<void> | undefined;
 
@@ -39,7 +39,7 @@ async function serving(): Promise<{ kernel: LockedKernel; run: Reconciling }> {
 const settle = async (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe('rules that wait for the lock of iptables', () => {
-  test('delay no check and no change, and are restored when it is released', async () => {
+  test('rules that wait for the iptables lock delay no check and no change, and are restored when it is released', async () => {
     const { kernel, run } = await serving();
     kernel.flushRules(4);
     kernel.lock();
@@ -53,7 +53,7 @@ describe('rules that wait for the lock of iptables', () => {
     expect([kernel.rules(4) !== undefined, run.rulesRepaired]).toEqual([true, 1]);
   });
 
-  test('are checked once more for a full check that found a check running, which may have seen missing sets', async () => {
+  test('rules are checked again for a full check that found a check of the rules running', async () => {
     const { kernel, run } = await serving();
     kernel.lock();
     await run.pass(30_000);
@@ -64,7 +64,7 @@ describe('rules that wait for the lock of iptables', () => {
     expect(kernel.rules(4)).toBeDefined();
   });
 
-  test('that fail do not fail a sync: they are logged, and retried with back-off', async () => {
+  test('rules that cannot be written do not fail a sync: the failure is logged, and retried with back-off', async () => {
     const { kernel, run } = await serving();
     kernel.flushRules(4);
     kernel.failMethod('ensureRules', 'LOCKED');
@@ -90,7 +90,7 @@ describe('rules that wait for the lock of iptables', () => {
     expect(run.clock.nextIn).toBeUndefined();
   });
 
-  test('are written before a first sync adds anything', async () => {
+  test('rules are written before a first sync adds any object', async () => {
     const kernel = new LockedKernel();
     await kernel.prepare();
     kernel.failMethod('ensureRules', 'LOCKED');

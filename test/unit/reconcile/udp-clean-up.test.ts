@@ -81,7 +81,7 @@ function failOnce(kernel: FakeKernel, method: FailableMethod, nth = 1): void {
 }
 
 describe('UDP flows to a removed endpoint', () => {
-  test.each(CALLS)('are deleted even if %s fails once', async (method) => {
+  test.each(CALLS)('UDP flows to a removed endpoint are deleted even if %s fails once', async (method) => {
     const { kernel, run } = await served();
     run.reconciler.nodeAddressesChanged();
     await run.pass(0);
@@ -94,17 +94,20 @@ describe('UDP flows to a removed endpoint', () => {
     expect(await flows(kernel)).toEqual([]);
   });
 
-  test.each(CALLS)('are deleted at start after a crash, even if %s fails once', async (method) => {
-    const { kernel, run } = await served();
-    await run.reconciler.stop();
-    failOnce(kernel, method);
-    const heir = new Reconciling(kernel);
-    await heir.take(...listed([DNS], [dnsSlice(NEW)]));
-    await passHalfAMinute(heir);
-    expect(await flows(kernel)).toEqual([]);
-  });
+  test.each(CALLS)(
+    'UDP flows to a removed endpoint are deleted at start after a crash, even if %s fails once',
+    async (method) => {
+      const { kernel, run } = await served();
+      await run.reconciler.stop();
+      failOnce(kernel, method);
+      const heir = new Reconciling(kernel);
+      await heir.take(...listed([DNS], [dnsSlice(NEW)]));
+      await passHalfAMinute(heir);
+      expect(await flows(kernel)).toEqual([]);
+    },
+  );
 
-  test('are deleted again when the real server is deleted at the second attempt, because packets created flows to it until then', async () => {
+  test('UDP flows are deleted again if the real server is deleted only at the second attempt', async () => {
     const { kernel, run } = await served();
     kernel.failOps((op) => (op.kind === 'delete-real-server' ? 12 : undefined));
     await run.take(moved(NEW));
@@ -115,7 +118,7 @@ describe('UDP flows to a removed endpoint', () => {
     expect(await flows(kernel)).toEqual([40_002]);
   });
 
-  test('that cannot be deleted are logged once, and retried with back-off', async () => {
+  test('UDP flows that cannot be deleted are logged once, and retried with back-off', async () => {
     const { kernel, run } = await served();
     kernel.failMethod('deleteFlows', 'EPERM');
     await run.take(moved(NEW));

@@ -9,7 +9,7 @@ jest.setTimeout(60_000);
 const MACHINE = path.resolve('test/kernel/machine');
 
 // The kernel of every x86-64 machine refuses a buffer that is smaller than its full state, with AMX or without.
-describe('what is preloaded into User-Mode Linux', () => {
+describe('the library that is preloaded into User-Mode Linux', () => {
   let folder: string;
   let tracer: string;
 
@@ -34,7 +34,7 @@ describe('what is preloaded into User-Mode Linux', () => {
     return runToEnd(['bash', '-c', script, project, MACHINE], { env: { ...process.env, ...env } });
   }
 
-  test('registers written from a buffer that is too short: refused without it, written with it, and all others intact', async () => {
+  test('registers from a buffer that is too short are refused without the preloaded library, and written with it; all others stay intact', async () => {
     expect(await compile(folder)).toEqual({ status: 0, stdout: '', stderr: '' });
     const plain = await runToEnd([tracer]);
     // Where ptrace is not permitted, this says so.
@@ -52,7 +52,7 @@ describe('what is preloaded into User-Mode Linux', () => {
     expect(JSON.parse(preloaded.stdout)).toEqual({ short: whole, whole, nobody });
   });
 
-  test('is compiled once, by several at a time too, and again when its source is newer', async () => {
+  test('the preloaded library is compiled once, also by concurrent runs, and again when its source is newer', async () => {
     const project = path.join(folder, 'checkout');
     const all = await Promise.all([1, 2, 3].map(() => compile(project)));
     expect(all.map(({ status }) => status)).toEqual([0, 0, 0]);
@@ -67,7 +67,7 @@ describe('what is preloaded into User-Mode Linux', () => {
     expect((await stat(library(project))).mtimeMs).toBeGreaterThan(0);
   });
 
-  test('where it cannot be compiled or kept, one sentence says so', async () => {
+  test('if the preloaded library cannot be compiled or stored, one sentence says so', async () => {
     const [readOnly, bare] = ['/proc/checkout', path.join(folder, 'bare')];
     expect(await compile(readOnly)).toEqual({
       status: 1,

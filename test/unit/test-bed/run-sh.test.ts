@@ -25,7 +25,7 @@ describe('test/kernel/run.sh', () => {
     await rm(folder, { recursive: true });
   });
 
-  /** `started` is told once the command has written something; then a signal can be sent. */
+  /** `started` is called when the command has written something; then a signal can be sent. */
   function runSh(args: string[], env: NodeJS.ProcessEnv = {}, started?: (kill: (s: NodeJS.Signals) => void) => void) {
     const child = spawn('test/kernel/run.sh', args, { env: { ...process.env, TMPDIR: folder, ...env } });
     const out: Buffer[] = [];
@@ -41,7 +41,7 @@ describe('test/kernel/run.sh', () => {
     });
   }
 
-  test('passes status, arguments, environment and output through, and nothing else', async () => {
+  test('run.sh passes on status, arguments, environment and output, and nothing else', async () => {
     const script = [
       String.raw`printf '%s|' "$#" "$@" "$CI" "$FILTER" "$TEST_NOTE" "$NAMED" "\${UNNAMED-none}" "$PWD"`,
       String.raw`printf 'a\tb\r\nc\0d' ; echo complaint >&2 ; exit 7`,
@@ -61,7 +61,7 @@ describe('test/kernel/run.sh', () => {
     expect(ended.status).toBe(7);
   });
 
-  test('two at the same time do not disturb each other', async () => {
+  test('two concurrent runs of run.sh do not disturb each other', async () => {
     const ends = await Promise.all(
       ['one', 'two'].map((name) =>
         runSh(['sh', '-c', `ip netns add ${name}; touch /tmp/mark-${name}; sleep 2; ip netns list; ls /tmp/mark-*`]),
@@ -70,7 +70,7 @@ describe('test/kernel/run.sh', () => {
     expect(ends.map((ended) => ended.stdout)).toEqual(['one\n/tmp/mark-one\n', 'two\n/tmp/mark-two\n']);
   });
 
-  test('a signal ends it and all it started', async () => {
+  test('a signal to run.sh ends it and every process that it started', async () => {
     const ended = await runSh(['sh', '-c', 'echo up; sleep 600'], {}, (kill) => {
       kill('SIGTERM');
     });
@@ -78,12 +78,12 @@ describe('test/kernel/run.sh', () => {
     expect(await readdir(folder)).toEqual([]);
   });
 
-  test('a process left behind does not keep it', async () => {
+  test('run.sh ends although its command left a process running', async () => {
     const ended = await runSh(['sh', '-c', 'sleep 600 & echo started']);
     expect(ended).toMatchObject({ status: 0, stdout: 'started\n' });
   });
 
-  test('a command that takes too long is killed, with a status of its own', async () => {
+  test('run.sh kills a command that takes too long, and exits with a distinct status', async () => {
     const ended = await runSh(['sleep', '600'], { KERNEL_TIMEOUT: '4' });
     expect(ended.status).toBe(124);
     expect(ended.stderr).toContain('killed after KERNEL_TIMEOUT=4 seconds');
@@ -99,7 +99,7 @@ describe('test/kernel/run.sh', () => {
     expect(await runSh(['true'], env)).toEqual({ status: 125, stdout: '', stderr: `test kernel: ${sentence}\n` });
   });
 
-  describe('where a kernel dies at boot', () => {
+  describe('a kernel that dies at boot', () => {
     let stubs: string;
     const PANIC = 'Kernel panic - not syncing: the registers are of another CPU';
     const DIES = `for n in $(seq 50); do echo "trace $n"; done; echo "${PANIC}"; exit 134`;
@@ -141,7 +141,7 @@ describe('test/kernel/run.sh', () => {
     const runStubbed = (args: string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> =>
       runSh(args, { PATH: `${stubs}:${process.env['PATH']}`, XDG_CACHE_HOME: stubs, KERNEL: '', ...env });
 
-    test('the next one is taken, and the console of the first is kept', async () => {
+    test('if a kernel dies at boot, run.sh takes the next one and keeps the console output of the first', async () => {
       await stub('qemu-system-x86_64', SERVES);
       const { status, stdout, stderr } = await runStubbed([
         'sh',
@@ -162,7 +162,7 @@ describe('test/kernel/run.sh', () => {
       expect(await readFile('build/kernel/uml-console.txt', 'utf8')).toMatch(/^trace 1\ntrace 2\n/);
     });
 
-    test('where it is the only one asked for, one sentence says so', async () => {
+    test('if the only selected kernel dies at boot, run.sh fails with one sentence', async () => {
       const ended = await runStubbed(['true'], { KERNEL: 'uml' });
       const [, sentence, ...more] = ended.stderr.split('\n');
       expect(sentence).toBe(
@@ -171,7 +171,7 @@ describe('test/kernel/run.sh', () => {
       expect({ ...ended, stderr: more }).toEqual({ status: 125, stdout: '', stderr: [''] });
     });
 
-    test('where none is left, one sentence says why of each', async () => {
+    test('if no kernel boots, run.sh fails with one sentence that gives the reason for each', async () => {
       await stub('qemu-system-x86_64', 'echo "qemu-system-x86_64: cannot set up guest memory" >&2; exit 1');
       const { status, stdout, stderr } = await runStubbed(['true']);
       const qemu = said('qemu', 'qemu-system-x86_64: cannot set up guest memory');

@@ -103,7 +103,7 @@ class Node {
 }
 
 describe('/livez', () => {
-  test('an API server that is gone changes nothing: no event, no request, hours of 200', async () => {
+  test('an unreachable API server does not change /livez: it returns 200 for hours', async () => {
     const node = await Node.started();
     for (let hour = 0; hour < 3; hour++) {
       await node.pass(3_600_000);
@@ -140,7 +140,7 @@ describe('/livez', () => {
     },
   );
 
-  test('a periodic check that fails counts as well, though nobody asked for it', async () => {
+  test('a failed periodic check makes /livez fail, although no change requested a sync', async () => {
     const node = await Node.started();
     node.kernel.failMethod('getVirtualServers', 'EIO');
     await node.pass(SYNC_PERIOD);
@@ -151,7 +151,7 @@ describe('/livez', () => {
     expect(node.livez()).toBe(503);
   });
 
-  test('a failure that is mended in time is never seen', async () => {
+  test('a failure that is repaired in time does not change /livez', async () => {
     const node = await Node.started();
     node.kernel.failMethod('apply', 'EIO');
     await node.take(change('10.244.0.6'));
@@ -162,7 +162,7 @@ describe('/livez', () => {
     expect(node.livez()).toBe(200);
   });
 
-  test('one object that the kernel refuses for ever does not turn it red: it is counted and tried again', async () => {
+  test('an object that the kernel always refuses does not make /livez fail: it is counted and retried', async () => {
     const node = await Node.started();
     node.kernel.failOps((op) => (op.kind === 'add-real-server' ? 12 : undefined));
     await node.take(change('10.244.0.5', '10.244.0.6'));
@@ -177,7 +177,7 @@ describe('/livez', () => {
     expect(node.run.reports.at(-1)).toMatchObject({ ok: true, failures: [] });
   });
 
-  test('a first sync that fails is unhealthy after two sync periods too; serving is said once', async () => {
+  test('a first sync that keeps failing makes /livez fail after two sync periods; the first success is logged once', async () => {
     const node = new Node();
     await node.kernel.prepare();
     node.kernel.failMethod('ensureRules', 'IPTABLES');
@@ -191,7 +191,7 @@ describe('/livez', () => {
   });
 });
 
-test('changes are pending until a sync takes them up', async () => {
+test('changes are pending until a sync handles them', async () => {
   const node = await Node.started();
   const pending = async (): Promise<unknown> =>
     (await exposed(node.metrics)).match(/^kubeproxy_sync_proxy_rules_\w+_changes_pending \d+$/gm);
@@ -201,14 +201,14 @@ test('changes are pending until a sync takes them up', async () => {
   ]);
   node.run.cluster.apply(change('10.244.0.8'));
   expect(node.run.cluster.pending()).toEqual({ services: 1, endpointChanges: 1 });
-  // The same again is no change.
+  // An equal object is not a change.
   node.run.cluster.apply(change('10.244.0.8'));
   expect(node.run.cluster.pending()).toEqual({ services: 1, endpointChanges: 1 });
   await node.take();
   expect(node.run.cluster.pending()).toEqual({ services: 0, endpointChanges: 0 });
 });
 
-test('Services without local endpoints are counted in the families in which they have none', async () => {
+test('Services without local endpoints are counted for each family in which they have none', async () => {
   const node = await Node.started();
   const local = { internalTrafficPolicy: 'Local', externalTrafficPolicy: 'Local', type: 'NodePort' };
   const dual = { ...local, clusterIPs: ['10.96.0.12', 'fd00:96::12'], ipFamilies: ['IPv4', 'IPv6'] };
@@ -241,7 +241,7 @@ test('Services without local endpoints are counted in the families in which they
   ]);
 });
 
-test('a Service that loses a virtual server to another one is told so, once as long as it lasts', async () => {
+test('a Service that loses a virtual server to another one gets one Event while the conflict lasts', async () => {
   const node = await Node.started();
   const rival: SourceEvent = { kind: 'service', event: { type: 'applied', object: service('zrival', '10.96.0.10') } };
   await node.take(rival);

@@ -65,7 +65,7 @@ describe('startServers', () => {
     await close(await listen(free));
   });
 
-  test('without it both are there in the end: the one whose port is taken tries again', async () => {
+  test('without hard fail, a server whose port is in use retries until it listens', async () => {
     const servers = await start(at('metrics', portOf(taken)), at('healthz', free));
     expect(servers.map(({ port }) => port)).toEqual([free, undefined]);
     expect(refused).toEqual([]);
@@ -87,7 +87,7 @@ describe('startServers', () => {
     expect(replies[2]?.body).toContain('kubernetes_healthcheck{name="livez",type="livez"} 1\n');
   });
 
-  test('none where none is wanted', async () => {
+  test('no server is started for an empty address', async () => {
     expect(await start('--metrics-bind-address=', '--healthz-bind-address=')).toEqual([]);
   });
 });

@@ -14,14 +14,14 @@ beforeEach(() => {
 });
 
 describe('estimation', () => {
-  test('is left as it is unless told otherwise', async () => {
+  test('estimation is left unchanged without the flag', async () => {
     kernel.sysctls.set(KEY, '0');
     await setEstimation(kernel, undefined, log);
     expect(kernel.sysctls.get(KEY)).toBe('0');
     expect(log.lines).toEqual([]);
   });
 
-  test('is stopped and started, written on a difference only', async () => {
+  test('estimation is stopped and started, and the sysctl is written only if it differs', async () => {
     await setEstimation(kernel, true, log);
     expect(kernel.counters.writes).toBe(0);
     await setEstimation(kernel, false, log);
@@ -34,7 +34,7 @@ describe('estimation', () => {
     expect(await estimationRuns(kernel)).toBe(true);
   });
 
-  test('always runs where the kernel is too old for the sysctl, which is said', async () => {
+  test('on a kernel without the sysctl, estimation always runs, and the log says so', async () => {
     kernel.sysctls.delete(KEY);
     await setEstimation(kernel, false, log);
     expect(log.lines).toEqual([

@@ -31,7 +31,7 @@ describe('idle TCP connections', () => {
     expect(log.lines[0]).toContain('set --ipvs-tcp-timeout above');
   });
 
-  test('an IPVS without TCP has none', async () => {
+  test('without TCP support in IPVS, no idle timeout is logged', async () => {
     const log = new TestLog();
     const kernel = new FakeKernel();
     await noteIdleTimeout(
@@ -44,7 +44,7 @@ describe('idle TCP connections', () => {
     expect(log.lines).toEqual([]);
   });
 
-  test('a kernel that cannot be asked is no reason to fail, or to alarm', async () => {
+  test('a kernel whose timeouts cannot be read neither fails the start nor causes a warning', async () => {
     const log = new TestLog();
     const kernel = new FakeKernel();
     kernel.failMethod('getIpvsTimeouts', 'EPERM');
@@ -52,7 +52,7 @@ describe('idle TCP connections', () => {
     expect(log.lines.filter((line) => !line.startsWith('debug'))).toEqual([]);
   });
 
-  test('they are looked at when the node is set up, after the timeouts that were asked for', async () => {
+  test('the idle timeout is checked when the node is set up, after the configured timeouts were written', async () => {
     const said = async (...flags: readonly string[]): Promise<readonly string[]> => {
       const log = new TestLog();
       await setUpKernel(new FakeKernel(), configOf('--conntrack-max-per-core=0', ...flags), log);

@@ -37,7 +37,7 @@ describe('usableFamilies', () => {
     expect(found).toEqual({ families: usable, iptables: 'nft' });
   });
 
-  test('a kernel without IPv6 is not asked for ip6tables', async () => {
+  test('on a kernel without IPv6, ip6tables is not tested', async () => {
     const kernel = new PartialKernel([4, 6]);
     kernel.sysctls.delete(IP6);
     const log = new TestLog();
@@ -65,7 +65,7 @@ describe('usableFamilies', () => {
     ]);
   });
 
-  test('neither is fatal, with both reasons', async () => {
+  test('if neither family is usable, the start fails with both reasons', async () => {
     await expect(usableFamilies(new PartialKernel([]), configOf(), new TestLog())).rejects.toThrow(
       'iptables rules cannot be written on this node: IPv4 disabled: no program for family 4; IPv6 disabled: no program for family 6',
     );
@@ -75,7 +75,7 @@ describe('usableFamilies', () => {
 describe('setUpKernel', () => {
   const QUIET = ['--conntrack-max-per-core=0'];
 
-  test('sets what IPVS needs, and writes nothing the second time', async () => {
+  test('the kernel set-up writes the settings that IPVS needs; a second run writes nothing', async () => {
     const kernel = new FakeKernel();
     await setUpKernel(kernel, configOf(...QUIET), new TestLog());
     for (const key of ['vs/conntrack', 'vs/expire_nodest_conn', 'vs/expire_quiescent_template', 'ip_forward']) {
@@ -87,7 +87,7 @@ describe('setUpKernel', () => {
     expect(kernel.counters.writes).toBe(writes);
   });
 
-  test('strictARP, and IPVS timeouts in whole seconds where they are given', async () => {
+  test('the kernel set-up writes strictARP, and configured IPVS timeouts in whole seconds', async () => {
     const kernel = new FakeKernel();
     const before = await kernel.getIpvsTimeouts();
     await setUpKernel(kernel, configOf(...QUIET, '--ipvs-strict-arp', '--ipvs-udp-timeout=90500ms'), new TestLog());
@@ -96,7 +96,7 @@ describe('setUpKernel', () => {
     expect(await kernel.getIpvsTimeouts()).toEqual({ ...before, udp: 90 });
   });
 
-  test('every duration that validation accepts works: IPVS and conntrack keep the most that they can', async () => {
+  test('every valid duration works: a timeout that is too long for the kernel becomes the longest possible one', async () => {
     const timeouts = ['ipvs-tcp-timeout', 'ipvs-tcpfin-timeout', 'ipvs-udp-timeout'];
     const tracked = ['tcp-timeout-established', 'tcp-timeout-close-wait', 'udp-timeout', 'udp-timeout-stream'];
     const flags = [...timeouts, ...tracked.map((name) => `conntrack-${name}`)];
@@ -120,7 +120,7 @@ describe('setUpKernel', () => {
     );
   });
 
-  test('a sysctl that cannot be written is fatal; IPVS timeouts are only logged', async () => {
+  test('a sysctl that cannot be written is fatal; IPVS timeouts that cannot be written are only logged', async () => {
     const kernel = new FakeKernel();
     kernel.failMethod('setIpvsTimeouts', 'EPERM');
     const log = new TestLog();

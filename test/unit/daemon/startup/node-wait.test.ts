@@ -63,13 +63,13 @@ class Waiting {
 }
 
 describe('waiting for our Node', () => {
-  test('it is there: nothing is said', async () => {
+  test('if our Node exists, nothing is logged', async () => {
     const run = new Waiting().list(NODE).start();
     await run.pass(0);
     expect([run.ended, run.log.lines]).toEqual(['', []]);
   });
 
-  test('an API server that cannot be reached is not taken for a wrong name', async () => {
+  test('an unreachable API server is not reported as a wrong Node name', async () => {
     const run = new Waiting().start();
     await run.pass(29 * S);
     expect([run.ended, run.log.lines]).toEqual([undefined, []]);
@@ -80,7 +80,7 @@ describe('waiting for our Node', () => {
     ]);
   });
 
-  test('a name that no Node has is told at once; a Node that comes is taken', async () => {
+  test('a Node name that does not exist is logged immediately; a Node that is created later is used', async () => {
     const run = new Waiting().list().start();
     await run.pass(S);
     const missing =
@@ -91,7 +91,7 @@ describe('waiting for our Node', () => {
     expect([run.ended, run.log.lines]).toEqual(['', [missing]]);
   });
 
-  test('a name that no Node has, for good', async () => {
+  test('a Node that never appears delays the start for a limited time, and the log says so', async () => {
     const run = new Waiting().list().start();
     await run.pass(31 * S);
     expect(run.ended).toBe('');
@@ -101,13 +101,13 @@ describe('waiting for our Node', () => {
     ]);
   });
 
-  test('a Node without addresses', async () => {
+  test('a Node without addresses is logged', async () => {
     const run = new Waiting().list({ ...NODE, addresses: [] }).start();
     await run.pass(31 * S);
     expect(run.log.lines).toEqual(['warn: our Node node-a reports no address yet: continuing without']);
   });
 
-  test('manifests without a Node of our name: told once they are read', async () => {
+  test('manifests without a Node of our name are logged after they were read', async () => {
     const run = new Waiting({ manifests: '/m' }).list().start();
     await run.pass(S);
     expect(run.log.lines).toEqual([]);

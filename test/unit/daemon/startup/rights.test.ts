@@ -19,6 +19,6 @@ test.each([
   expect(missingRight(status(capabilities), rules) ?? 'nothing').toMatch(missing);
 });
 
-test('where the kernel does not tell rights, it is left to complain itself', () => {
+test('if the rights of the process are unknown, the start is not refused', () => {
   expect(missingRight('Name:\tnode\n', true)).toBeUndefined();
 });

@@ -60,7 +60,7 @@ beforeEach(() => {
 });
 
 describe('traffic of a Service port', () => {
-  test('is that of all its virtual servers; another port has its own', async () => {
+  test('the traffic of a Service port is the sum over its virtual servers; another port has its own', async () => {
     const all = [CLUSTER_IP, EXTERNAL, NODE_PORT, HTTPS];
     demand(WEB, ...all);
     exist(...all);
@@ -95,7 +95,7 @@ describe('traffic of a Service port', () => {
     ]);
   });
 
-  test('does not go down when a virtual server goes, nor when its counters begin anew', async () => {
+  test('the counters of a Service port do not decrease when a virtual server is deleted or its counters restart', async () => {
     demand(WEB, CLUSTER_IP, EXTERNAL);
     exist(CLUSTER_IP, EXTERNAL);
     kernel.setStats(CLUSTER_IP, { connections: 10, incomingBytes: 100 });
@@ -104,7 +104,7 @@ describe('traffic of a Service port', () => {
     demand(WEB, CLUSTER_IP);
     kernel.put({ kind: 'delete-virtual-server', id: EXTERNAL });
     expect(await connections()).toEqual({ 'default/web:http/TCP': 15 });
-    // Made anew, and already with more than it had.
+    // Created again, with higher counters than before.
     demand(WEB, CLUSTER_IP, EXTERNAL);
     exist(EXTERNAL);
     kernel.setStats(EXTERNAL, { connections: 6 });
@@ -115,14 +115,14 @@ describe('traffic of a Service port', () => {
     expect((await metrics.read())[0]?.incomingBytes).toBe(107);
   });
 
-  test('of one that is planned and not there is zero; of one that is gone there is none', async () => {
+  test('a Service port without a virtual server in the kernel has zero traffic; a deleted one has no metrics', async () => {
     demand(WEB, CLUSTER_IP);
     expect(await connections()).toEqual({ 'default/web:http/TCP': 0 });
     plan.replace(WEB, undefined);
     expect(await connections()).toEqual({});
   });
 
-  test('belongs to the Service that has the virtual server, where two want it', async () => {
+  test('traffic counts for the Service that won the virtual server', async () => {
     demand(WEB, CLUSTER_IP);
     demand(namespacedName('default', 'aaa'), CLUSTER_IP);
     exist(CLUSTER_IP);
@@ -154,7 +154,7 @@ describe('traffic of single real servers', () => {
     );
   }
 
-  test('is that in all virtual servers of its port, and the port has its own sums as ever', async () => {
+  test('the traffic of a real server is the sum over all virtual servers of its port; the sums of the port stay', async () => {
     demand(WEB, CLUSTER_IP, NODE_PORT, HTTPS);
     exist(CLUSTER_IP, NODE_PORT, HTTPS);
     serve(CLUSTER_IP, ONE, TWO);
@@ -185,7 +185,7 @@ describe('traffic of single real servers', () => {
     expect(kernel.calls.get('getRealServers')).toBeUndefined();
   });
 
-  test('does not go down while another virtual server has it, and ends with it', async () => {
+  test('the counters of a real server do not decrease while another virtual server has it, and end with the last one', async () => {
     demand(WEB, CLUSTER_IP, NODE_PORT);
     exist(CLUSTER_IP, NODE_PORT);
     serve(CLUSTER_IP, ONE, TWO);
@@ -195,7 +195,7 @@ describe('traffic of single real servers', () => {
     expect(await byPort()).toEqual({ 'web:http': { '10.244.0.1:8080': 7, '10.244.0.2:8080': 0 } });
     kernel.put({ kind: 'delete-real-server', id: CLUSTER_IP, realServer: ONE });
     expect(await byPort()).toEqual({ 'web:http': { '10.244.0.1:8080': 7, '10.244.0.2:8080': 0 } });
-    // Made anew, and already with more than it had.
+    // Created again, with higher counters than before.
     serve(CLUSTER_IP, ONE);
     kernel.setRealServerStats(CLUSTER_IP, ONE, { connections: 6 });
     expect(await byPort()).toEqual({ 'web:http': { '10.244.0.1:8080': 13, '10.244.0.2:8080': 0 } });
@@ -203,7 +203,7 @@ describe('traffic of single real servers', () => {
     expect(await byPort()).toEqual({ 'web:http': { '10.244.0.2:8080': 0 } });
   });
 
-  test('above ten for each Service of the limit there is none, that of the ports stays, and one line says so', async () => {
+  test('with more real servers than ten times the limit, only metrics of ports are served, and one line says so', async () => {
     const many = Array.from({ length: 21 }, (_, n) => realServer(ip(`10.244.1.${n}`), 8080));
     demand(WEB, CLUSTER_IP);
     exist(CLUSTER_IP);
@@ -223,7 +223,7 @@ describe('traffic of single real servers', () => {
   });
 });
 
-test('two scrapes at once read the kernel once', async () => {
+test('two concurrent scrapes read the kernel once', async () => {
   demand(WEB, CLUSTER_IP);
   exist(CLUSTER_IP);
   await Promise.all([metrics.read(), metrics.read()]);
@@ -232,7 +232,7 @@ test('two scrapes at once read the kernel once', async () => {
   expect(kernel.calls.get('getVirtualServerStats')).toBe(2);
 });
 
-test('above the limit there are none, the kernel is not asked, and one line says so', async () => {
+test('above the limit there are no Service metrics, the kernel is not read, and one line says so', async () => {
   const third = namespacedName('default', 'three');
   demand(WEB, CLUSTER_IP);
   demand(namespacedName('default', 'two'));
@@ -246,14 +246,14 @@ test('above the limit there are none, the kernel is not asked, and one line says
   expect(log.lines.slice(1)).toEqual(['info: per-service metrics available again']);
 });
 
-test('a limit of 0 is silent', async () => {
+test('a limit of 0 for Service metrics logs nothing', async () => {
   demand(WEB, CLUSTER_IP);
   const off = new ServiceMetrics({ kernel, plan: () => plan, limit: 0, realServers: true, log });
   expect(await off.read()).toEqual([]);
   expect(log.lines).toEqual([]);
 });
 
-test('a kernel that cannot be read is said once, and the scrape goes on without', async () => {
+test('a kernel that cannot be read is logged once, and the scrape continues without Service metrics', async () => {
   demand(WEB, CLUSTER_IP);
   exist(CLUSTER_IP);
   kernel.setStats(CLUSTER_IP, { connections: 4 });

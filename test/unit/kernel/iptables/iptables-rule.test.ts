@@ -45,7 +45,7 @@ describe('rules of iptables', () => {
   });
 
   test.each(['plain', 'two words', 'a "quoted" word', 'back\\slash', '0x4000/0x4000', ''])(
-    'argument %j is read back as it was',
+    'argument %j is read back unchanged',
     (argument) => {
       expect(splitRule(`-x ${quoteArgument(argument)} -y`)).toEqual(['-x', argument, '-y']);
     },

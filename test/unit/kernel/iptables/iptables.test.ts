@@ -53,12 +53,12 @@ const REPLACED = [
 ];
 
 describe('what iptables-restore is given', () => {
-  test('nothing, when all is in force, wherever among the rules of others', () => {
+  test('nothing is restored if all our rules exist, wherever they are among foreign rules', () => {
     expect(repair(saved(FIREWALL, FORWARD, ACCEPT))).toEqual([]);
     expect(repair(saved(OTHER, FIREWALL, OTHER, FORWARD, OTHER_INPUT, ACCEPT))).toEqual([]);
   });
 
-  test('everything, when nothing is there', () => {
+  test('everything is restored if no rule exists', () => {
     expect(repair('')).toEqual([
       '*filter',
       ...CHAINS,
@@ -68,23 +68,23 @@ describe('what iptables-restore is given', () => {
     ]);
   });
 
-  test('only the chain that differs', () => {
+  test('only a chain that differs is restored', () => {
     const changed = saved(FIREWALL, FORWARD, ACCEPT).replace('-j DROP', '-j ACCEPT');
     expect(repair(changed)).toEqual(['*filter', ':KUBE-FIREWALL - [0:0]', '-A KUBE-FIREWALL -j DROP', 'COMMIT']);
   });
 
-  test('all our jumps of a built-in chain when one is missing: the order among them decides', () => {
+  test('all our jumps of a built-in chain are restored if one is missing, because their order matters', () => {
     const removed = '-D FORWARD -m comment --comment "firewall rules" -j KUBE-FIREWALL';
     expect(repair(saved(FIREWALL, OTHER, ACCEPT))).toEqual(['*filter', removed, ...REPLACED, 'COMMIT']);
   });
 
-  test('our jumps once, in order, when they are doubled or the wrong way round', () => {
+  test('our jumps are restored once and in order if they are duplicated or in the wrong order', () => {
     const removals = [FORWARD, FIREWALL, FORWARD].map((line) => line.replace('-A', '-D'));
     expect(repair(saved(FORWARD, FIREWALL, FORWARD, ACCEPT))).toEqual(['*filter', ...removals, ...REPLACED, 'COMMIT']);
     expect(repair(saved(FORWARD, FIREWALL, ACCEPT))).not.toEqual([]);
   });
 
-  test('a jump that goes last again, when others have come behind it', () => {
+  test('a jump that must be last is moved to the end if foreign rules are after it', () => {
     expect(repair(saved(FIREWALL, FORWARD, ACCEPT, OTHER_INPUT))).toEqual([
       '*filter',
       ACCEPT.replace('-A', '-D'),
@@ -93,7 +93,7 @@ describe('what iptables-restore is given', () => {
     ]);
   });
 
-  test('nothing for jumps that work, where their place is left to others', () => {
+  test('a jump that works is not moved once its position is left to another program', () => {
     const contested = saved(FIREWALL, FORWARD, FIREWALL, ACCEPT, OTHER_INPUT);
     const displaced = displacedJumps(RULES, parseSave(contested));
     expect(displaced).toEqual(['chain FORWARD of table filter, IPv4', 'chain INPUT of table filter, IPv4']);
@@ -106,7 +106,7 @@ describe('what iptables-restore is given', () => {
     }
   });
 
-  test('removals of all of ours and nothing else', () => {
+  test('clean-up removes all our rules and nothing else', () => {
     const script = removeScript(RULES, parseSave(saved(FIREWALL, OTHER, FORWARD, ACCEPT)));
     expect(script.split('\n').slice(0, -1)).toEqual([
       '*filter',
@@ -120,7 +120,7 @@ describe('what iptables-restore is given', () => {
     expect(removeScript(RULES, parseSave(''))).toBe('');
   });
 
-  test('a chain that rules of others jump to stays, empty', () => {
+  test('a chain that foreign rules jump to stays, but empty', () => {
     const script = removeScript(RULES, parseSave(saved('-A OTHER -p tcp -g KUBE-FIREWALL')));
     expect(script).toContain(':KUBE-FIREWALL - [0:0]\n');
     expect(script).not.toContain('-X KUBE-FIREWALL');
@@ -196,18 +196,18 @@ describe('the variant of iptables', () => {
     ['system', 'what plain iptables is, when nothing is there', none, none],
     ['legacy', 'the one that works, when the kernel has no nf_tables', broken, none],
     ['nft', 'the one that works, when the kernel has no ip_tables', more, broken],
-  ] as const)('is %s: %s', async (variant, _reason, nft, legacy) => {
+  ] as const)('the variant of iptables is %s: %s', async (variant, _reason, nft, legacy) => {
     expect((await detectVariant(installed(nft, legacy))).variant).toBe(variant);
   });
 
   test.each([
     ['killed', { status: -1 }],
     ['short of memory', { status: 1, stderr: 'iptables-nft-save: Cannot allocate memory' }],
-  ])('is not decided by a program that was %s', async (_what, failure) => {
+  ])('the variant of iptables is not decided by a program that was %s', async (_what, failure) => {
     await expect(detectVariant(installed(failure, some))).rejects.toMatchObject({ code: 'IPTABLES' });
   });
 
-  test('is not changed by a lock that is held', async () => {
+  test('a held iptables lock does not change the variant', async () => {
     const runner = scripted({
       'iptables-nft-save': {},
       'iptables-legacy-save': {},
@@ -221,7 +221,7 @@ describe('the variant of iptables', () => {
     expect(runner.started).not.toContainEqual(expect.stringContaining('legacy-restore'));
   });
 
-  test('is found out again after a program that failed to start', async () => {
+  test('the variant of iptables is detected again after a program failed to start', async () => {
     const node = legacyNode('');
     let failures = 1;
     const iptables = new Iptables(
@@ -238,13 +238,13 @@ describe('the variant of iptables', () => {
     expect(await iptables.variant()).toBe('legacy');
   });
 
-  test('is what plain iptables is, when only that is installed', async () => {
+  test('if only plain iptables is installed, its variant is used', async () => {
     const detection = { variant: 'system', saved: new Map(), usable: new Set() };
     expect(await detectVariant(scripted({ 'iptables-save': some }))).toEqual(detection);
   });
 });
 
-describe('what needs no program', () => {
+describe('which detection starts no program', () => {
   const NFT = '/usr/sbin/xtables-nft-multi';
   const LEGACY = '/usr/sbin/xtables-legacy-multi';
   const all = {
@@ -279,7 +279,7 @@ describe('what needs no program', () => {
   const LEGACY_SAVES = ['iptables-legacy-save', 'ip6tables-legacy-save'];
   const test4 = (program: string): string => `${program} --noflush --test --wait=3`;
 
-  test('a variant that has no tables', async () => {
+  test('a variant without tables is not read', async () => {
     expect(await started(programs(all, {}), facts({ legacy: false }))).toEqual(NFT_SAVES);
     // Where that is not known, or there are some, it is asked.
     expect(await started(programs(all, {}), facts({}))).toEqual([...NFT_SAVES, ...LEGACY_SAVES]);
@@ -290,7 +290,7 @@ describe('what needs no program', () => {
     expect(await started(programs({}, all), facts({ nft: false }))).toEqual(LEGACY_SAVES);
   });
 
-  test('a trial on a node without rules, where plain iptables is what has answered', async () => {
+  test('no test run is needed on a node without rules if plain iptables has responded', async () => {
     expect(await started(programs({}, {}), facts({ legacy: false }))).toEqual(NFT_SAVES);
     expect(await started(programs({}, {}), facts({ nft: false, legacy: false }))).toEqual([]);
     expect(await started(programs({}, {}), facts({ nft: false, legacy: false }, LEGACY))).toEqual([
@@ -298,7 +298,7 @@ describe('what needs no program', () => {
     ]);
   });
 
-  test('a trial of iptables-legacy, where all tables were seen', async () => {
+  test('no test run of iptables-legacy is needed if all its tables were seen', async () => {
     const broken = { status: 1 };
     expect(await started(programs(broken, all), facts({ legacy: true }))).toEqual([...NFT_SAVES, ...LEGACY_SAVES]);
     const some = { stdout: '*nat\n:OTHER - [0:0]\n-A OTHER -j DROP\nCOMMIT\n' };
@@ -309,7 +309,7 @@ describe('what needs no program', () => {
     ]);
   });
 
-  test('but a family that did not answer is tried, in its own words', async () => {
+  test('a family that did not respond needs a test run, whose error is reported', async () => {
     const runner = programs(all, {});
     const run = runner.run.bind(runner);
     runner.run = async (program, args, options) =>
@@ -321,7 +321,7 @@ describe('what needs no program', () => {
     await expect(iptables.probe(6)).resolves.toBe('nft');
   });
 
-  test('but iptables-legacy that is not installed is no variant', async () => {
+  test('iptables-legacy that is not installed is not a variant', async () => {
     const nowhere: IptablesFacts = { program: () => undefined, hasTables: async () => Promise.resolve(false) };
     const runner = scripted({ 'iptables-nft-save': {}, 'ip6tables-nft-save': {} });
     expect(await detectVariant(runner, nowhere)).toMatchObject({ variant: 'nft' });
@@ -329,7 +329,7 @@ describe('what needs no program', () => {
 });
 
 describe('rules in force', () => {
-  test('cost one iptables-save to check', async () => {
+  test('checking the rules costs one iptables-save', async () => {
     const runner = scripted({ 'iptables-save': { stdout: saved(FIREWALL, FORWARD, ACCEPT) } });
     const iptables = new Iptables(runner, new QuietLog(), () => undefined);
     await iptables.variant();
@@ -338,7 +338,7 @@ describe('rules in force', () => {
     expect(runner.started).toEqual(['iptables-save']);
   });
 
-  test('cost one iptables-restore on a node without rules, and are read back by the next check', async () => {
+  test('writing the rules on a node without rules costs one iptables-restore; the next check reads them back', async () => {
     const node = legacyNode('');
     const iptables = new Iptables(node, new QuietLog(), () => undefined);
     await iptables.variant();
@@ -350,7 +350,7 @@ describe('rules in force', () => {
     expect(node.started).toEqual(['iptables-legacy-save']);
   });
 
-  test('cost one iptables-restore on a node with the rules of others, too', async () => {
+  test('writing the rules on a node with foreign rules costs one iptables-restore, too', async () => {
     const node = legacyNode(saved(OTHER).replace('-A KUBE-FIREWALL -j DROP\n', ''));
     const iptables = new Iptables(node, new QuietLog(), () => undefined);
     await iptables.variant();
@@ -360,7 +360,7 @@ describe('rules in force', () => {
     expect(node.restored).toEqual([expect.stringContaining('-A KUBE-FIREWALL -j DROP\n')]);
   });
 
-  test('cost one iptables-save when they are adopted: what was seen before proves nothing', async () => {
+  test('adopting existing rules costs one iptables-save', async () => {
     const node = legacyNode(saved(FIREWALL, FORWARD, ACCEPT));
     const iptables = new Iptables(node, new QuietLog(), () => undefined);
     await iptables.variant();
@@ -369,7 +369,7 @@ describe('rules in force', () => {
     expect(node.started).toEqual(['iptables-legacy-save']);
   });
 
-  test('are added by one iptables-restore, but never over other rules in our chains', async () => {
+  test('bootstrap adds rules with one iptables-restore, but not if our chains hold other rules', async () => {
     const fresh = legacyNode('');
     const adding = new Iptables(fresh, new QuietLog(), () => undefined);
     await adding.variant();
@@ -382,7 +382,7 @@ describe('rules in force', () => {
     expect(taken.restored).toEqual([]);
   });
 
-  test('are read again where others have changed what was seen', async () => {
+  test('rules are read again if another program has changed what was seen', async () => {
     const node = legacyNode(saved(FORWARD, ACCEPT));
     const iptables = new Iptables(node, new QuietLog(), () => undefined);
     await iptables.variant();
@@ -398,7 +398,7 @@ describe('rules in force', () => {
     expect(node.restored).toEqual([expect.stringContaining(FIREWALL.replace('-A', '-D'))]);
   });
 
-  test('are moved back twice from behind the rule of another program, and left before it then', async () => {
+  test('a jump is moved behind the rule of another program twice, then left before it', async () => {
     const node = legacyNode(saved(FIREWALL, FORWARD, ACCEPT));
     const log = new RecordingLog();
     const iptables = new Iptables(node, log, () => undefined);
@@ -438,7 +438,7 @@ describe('rules in force', () => {
       return node;
     };
 
-    test('are in force but for those of that table, which is told once', async () => {
+    test('without table mangle, all other rules are written, and one warning is logged', async () => {
       const node = withoutMangle({ stderr: "can't initialize iptables table `mangle': Table does not exist" });
       const log = new RecordingLog();
       const iptables = new Iptables(node, log, () => undefined);
@@ -452,7 +452,7 @@ describe('rules in force', () => {
       ]);
     });
 
-    test('but not for a reason that passes', async () => {
+    test('a temporary failure of table mangle does not omit its rules', async () => {
       const node = withoutMangle({ stderr: "can't initialize iptables table `mangle': Memory allocation problem" });
       const iptables = new Iptables(node, new QuietLog(), () => undefined);
       await expect(iptables.ensure(MANGLE)).rejects.toMatchObject({ code: 'IPTABLES' });
@@ -460,7 +460,7 @@ describe('rules in force', () => {
     });
   });
 
-  test('are read, written and read back by one operation at a time', async () => {
+  test('rules are read, written and read back by one operation at a time', async () => {
     const node = legacyNode(saved(FIREWALL, FORWARD, ACCEPT));
     const iptables = new Iptables(node, new QuietLog(), () => undefined);
     node.tables = '';
@@ -472,7 +472,7 @@ describe('rules in force', () => {
     expect(node.started.map((line) => line.split(' ')[0])).toEqual([...programs, 'iptables-legacy-save']);
   });
 
-  test('may be spelled otherwise by iptables-save, but not name another set or target', async () => {
+  test('iptables-save may spell a rule differently, but not with another set or target', async () => {
     const matching = (set: string): string[] => ['-m', 'set', '--match-set', set, 'dst', '-j', 'ACCEPT'];
     const rules: RuleSet = {
       family: 4,
@@ -500,14 +500,14 @@ describe('rules in force', () => {
     expect(await rewritten((text) => text.replace('-m', '-s 192.0.2.1/32 -m'))).toBe(true);
   });
 
-  test('are an error when they do not stay', async () => {
+  test('rules that disappear after they were written are an error', async () => {
     const runner = scripted({ 'iptables-save': { stdout: saved() }, 'iptables-restore': {} });
     const iptables = new Iptables(runner, new QuietLog(), () => undefined);
     expect(await iptables.ensure(RULES)).toEqual({ changed: true });
     await expect(iptables.ensure(RULES)).rejects.toMatchObject({ code: 'NOT_IN_FORCE' });
   });
 
-  test('are written by the other variant where plain iptables does not work, from then on', async () => {
+  test('if plain iptables does not work, the rules are written by the other variant from then on', async () => {
     const tables = { legacy: '' };
     const runner = scripted({
       'iptables-nft-save': {},
@@ -529,7 +529,7 @@ describe('rules in force', () => {
     expect(runner.started).toEqual(['iptables-legacy-save']);
   });
 
-  test('are an error in the words of plain iptables when neither variant works', async () => {
+  test('if neither variant of iptables works, the error is that of plain iptables', async () => {
     const runner = scripted({
       'iptables-nft-save': {},
       'iptables-legacy-save': {},
@@ -544,7 +544,7 @@ describe('rules in force', () => {
     expect(await iptables.variant()).toBe('system');
   });
 
-  test("are an error with the program's words when it fails", async () => {
+  test('if iptables-restore fails, the error has its output', async () => {
     const stderr = 'iptables-restore: Permission denied (you must be root)';
     const runner = scripted({ 'iptables-save': {}, 'iptables-restore': { status: 4, stderr } });
     const iptables = new Iptables(runner, new QuietLog(), () => undefined);

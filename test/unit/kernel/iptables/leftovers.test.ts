@@ -67,21 +67,21 @@ const BOTH = {
 };
 
 describe('leftovers of other modes', () => {
-  test('none, and no nft: nothing, quietly', async () => {
+  test('without leftovers and nft, nothing is done or logged', async () => {
     expect(await new Leftovers(new FakeRunner(EMPTY)).find()).toEqual([]);
   });
 
-  test('nft that the kernel does not know: nothing', async () => {
+  test('without nf_tables in the kernel, there are no leftovers of nftables mode', async () => {
     const runner = new FakeRunner({ ...EMPTY, 'nft list tables': { status: 1, stderr: 'Operation not supported' } });
     expect(await new Leftovers(runner).find()).toEqual([]);
   });
 
-  test('nft that was killed says nothing of what is left', async () => {
+  test('an nft that was killed is an error, not an absence of leftovers', async () => {
     const runner = new FakeRunner({ ...EMPTY, 'nft list tables': { status: -1 } });
     await expect(new Leftovers(runner).find()).rejects.toThrow('nft failed with status -1');
   });
 
-  test('of iptables mode: every chain but the kubelet’s, ours and those of others, in the variant where they are', async () => {
+  test('leftovers of iptables mode are all its chains except those of the kubelet, ours and foreign ones, in their variant', async () => {
     const [found, ...more] = await new Leftovers(new FakeRunner(BOTH)).find();
     expect(more).toEqual([]);
     expect(found).toMatchObject({ kind: 'chains', family: 4, variant: 'legacy', script: REMOVAL });
@@ -91,14 +91,14 @@ describe('leftovers of other modes', () => {
     );
   });
 
-  test('they are removed by one iptables-restore of that variant', async () => {
+  test('leftovers of iptables mode are removed by one iptables-restore of their variant', async () => {
     const runner = new FakeRunner({ ...BOTH, 'iptables-legacy-restore --noflush --wait=20': {} });
     const leftovers = new Leftovers(runner);
     for (const found of await leftovers.find()) await leftovers.remove(found);
     expect(runner.ran.at(-1)).toEqual({ line: 'iptables-legacy-restore --noflush --wait=20', stdin: REMOVAL });
   });
 
-  test('of nftables mode: its tables, and no table of others', async () => {
+  test('leftovers of nftables mode are its tables, and no foreign table', async () => {
     const stdout = 'table inet filter\ntable ip kube-proxy\ntable ip kube-proxy-other\ntable ip6 kube-proxy\n';
     const runner = new FakeRunner({
       ...EMPTY,

@@ -70,7 +70,7 @@ function write(writer: MessageWriter, item: number): void {
 const numbers = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
 
 describe('a batch of changes', () => {
-  test('names each item that the kernel refused, by its place in the request', async () => {
+  test('a batch reports each refused item by its index in the request', async () => {
     const connection = new ScriptedConnection(({ sequences }) =>
       Buffer.concat([errorMessage(sequences[2] ?? 0, EEXIST), errorMessage(sequences[7] ?? 0, EPERM)]),
     );
@@ -86,7 +86,7 @@ describe('a batch of changes', () => {
     expect(sends).toBe(10);
   });
 
-  test('is cut into transactions, so that the event loop runs in between', async () => {
+  test('a batch is split into transactions, so that the event loop runs in between', async () => {
     const connection = new ScriptedConnection(() => new Uint8Array(0));
     let ticks = 0;
     const ticking = setInterval(() => {
@@ -99,7 +99,7 @@ describe('a batch of changes', () => {
     expect(ticks).toBeGreaterThan(0);
   });
 
-  test('whose answers were lost is run again in small pieces', async () => {
+  test('a batch whose replies were lost is repeated in small segments', async () => {
     let losses = 1;
     const connection = new ScriptedConnection(({ sequences }) => {
       if (losses-- > 0) throw lost();
@@ -110,7 +110,7 @@ describe('a batch of changes', () => {
     expect(refused.map(({ item }) => item)).toEqual([10, 42, 74]);
   });
 
-  test('is encoded one piece ahead, and keeps its order where answers were lost', async () => {
+  test('a batch is encoded one segment ahead, and keeps its order if replies were lost', async () => {
     const steps: string[] = [];
     let losses = 1;
     const connection = new ScriptedConnection(({ sequences }) => {
@@ -127,7 +127,7 @@ describe('a batch of changes', () => {
     expect(steps).toEqual(['encode 0', 'send 50', 'encode 50', ...again, 'send 50', 'encode 100', 'send 50']);
   });
 
-  test('whose answers are lost always fails by item, after a bounded number of attempts', async () => {
+  test('a batch whose replies are always lost fails for each item, after a bounded number of attempts', async () => {
     const connection = new ScriptedConnection(() => {
       throw lost();
     });
@@ -140,7 +140,7 @@ describe('a batch of changes', () => {
   test.each([
     ['timeout', ETIMEDOUT, 'TIMEOUT'],
     ['closed', constants.errno.ECANCELED, 'CLOSED'],
-  ] as const)('that ends with %s fails by item, without an errno', async (kind, errno, code) => {
+  ] as const)('a batch that ends with %s fails for each item, without an errno', async (kind, errno, code) => {
     const connection = new ScriptedConnection(() => {
       throw new NetlinkError({ kind, operation: 'receive', errno });
     });
@@ -150,7 +150,7 @@ describe('a batch of changes', () => {
   });
 });
 
-describe('questions', () => {
+describe('dumps and reads', () => {
   const word = (value: number): Uint8Array => Uint8Array.of(value, 0, 0, 0);
   const done = (sequence: number, flags = 0): Uint8Array => message(3, 2 | flags, sequence, word(0));
   const dump = (writer: MessageWriter, item: number): void => {
@@ -159,7 +159,7 @@ describe('questions', () => {
     writer.endDump();
   };
 
-  test('repeat the dumps that a change interrupted, and use nothing of them', async () => {
+  test('a dump that a change interrupted is discarded and repeated', async () => {
     let interruptions = 2;
     const connection = new ScriptedConnection(({ sequences }) => {
       const flag = interruptions-- > 0 ? NLM_F_DUMP_INTR : 0;
@@ -180,7 +180,7 @@ describe('questions', () => {
     expect(connection.sent.map(({ sequences }) => sequences.length)).toEqual([3, 1, 1]);
   });
 
-  test('keep nothing of a reply that was read', async () => {
+  test('a reply that was read is released', async () => {
     const replies: Uint8Array[] = [];
     const connection = new ScriptedConnection(({ sequences }) => {
       const reply = message(16, 0, sequences[0] ?? 0, Uint8Array.of(7));
@@ -194,14 +194,14 @@ describe('questions', () => {
     expect(replies.map(({ byteLength }) => byteLength)).toEqual([0]);
   });
 
-  test('give up a dump that is interrupted always', async () => {
+  test('a dump that is always interrupted fails', async () => {
     const connection = new ScriptedConnection(({ sequences }) => done(sequences[0] ?? 0, NLM_F_DUMP_INTR));
     const asked = askAll(connection, [1], { operation: 'RTM_GETADDR', write: dump, read: () => undefined });
     await expect(asked).rejects.toMatchObject({ operation: 'RTM_GETADDR', code: 'EINTR' });
     expect(connection.sent.length).toBeLessThan(20);
   });
 
-  test('reject with what the kernel said, unless it means "there is none"', async () => {
+  test('a read fails with the error of the kernel, unless the error means "does not exist"', async () => {
     const connection = new ScriptedConnection(({ sequences }) => errorMessage(sequences[0] ?? 0, EPERM));
     const question = { operation: 'TEST', write: dump, read: () => undefined };
     await expect(askAll(connection, [1], question)).rejects.toMatchObject({ kind: 'kernel', code: 'EPERM' });

@@ -6,12 +6,12 @@ describe('the module ip_vs', () => {
   const there = (): boolean => true;
   const away = (): boolean => false;
 
-  test('is not loaded where it is there: no process is started', async () => {
+  test('if ip_vs is loaded, no process is started', async () => {
     const runner = { run: () => Promise.reject(new Error('started')) };
     await expect(loadModules({ runner, exists: there })).resolves.toBeUndefined();
   });
 
-  test('is loaded where it is not', async () => {
+  test('ip_vs is loaded if it is missing', async () => {
     const started: string[] = [];
     let loaded = false;
     const run = async (program: string, args: readonly string[]) => {
@@ -31,7 +31,7 @@ describe('the module ip_vs', () => {
       async () => Promise.reject(new KernelError('modprobe', 'MISSING_COMMAND', 'modprobe is not installed')),
       'not installed',
     ],
-  ])('is an error that says what to do when %s', async (_case, run, words) => {
+  ])('a missing ip_vs is an error that names the remedy when %s', async (_case, run, words) => {
     await expect(loadModules({ runner: { run }, exists: away })).rejects.toMatchObject({
       code: 'MISSING_MODULE',
       message: expect.stringMatching(new RegExp(`${words}.*modprobe ip_vs`, 's')),

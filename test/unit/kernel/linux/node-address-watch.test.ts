@@ -6,7 +6,7 @@ describe('a watch of node addresses that cannot be opened', () => {
   beforeEach(() => void jest.useFakeTimers());
   afterEach(() => void jest.useRealTimers());
 
-  test('is tried again each second, and says so once', () => {
+  test('a watch of node addresses that cannot be opened is retried each second, and logged once', () => {
     const log = new QuietLog();
     let changes = 0;
     const watch = new NodeAddressWatch({
@@ -19,7 +19,7 @@ describe('a watch of node addresses that cannot be opened', () => {
     });
     watch.start();
     jest.advanceTimersByTime(10_000);
-    // Nobody else tells of changes meanwhile.
+    // Nothing else reports changes meanwhile.
     expect(changes).toBe(10);
     expect(log.troubles).toEqual(['watch on address changes failed; retrying every second']);
     watch.stop();

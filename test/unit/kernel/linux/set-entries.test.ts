@@ -50,17 +50,17 @@ async function failedEntries(connection: BatchConnection): Promise<number[]> {
 }
 
 describe('a message of entries at one of which the kernel stops', () => {
-  test('fails for that one; those behind it are tried again', async () => {
+  test('if the kernel stops at one set entry, that one fails and those after it are tried again', async () => {
     const connection = stopsAt(2);
     expect(await failedEntries(connection)).toEqual([1]);
     expect(connection.sent).toHaveLength(2);
   });
 
-  test('fails for all where the kernel names none', async () => {
+  test('if the kernel names no set entry, all entries of the message fail', async () => {
     expect(await failedEntries(stopsAt(0))).toEqual([0, 1, 2]);
   });
 
-  test('fails for all where the kernel names one that there is not', async () => {
+  test('if the kernel names a set entry that is not in the message, all its entries fail', async () => {
     expect(await failedEntries(stopsAt(4))).toEqual([0, 1, 2]);
   });
 });

@@ -15,7 +15,7 @@ function files(content: Map<string, string>, refuse?: string): SysctlFiles {
 describe('sysctls', () => {
   const path = '/proc/sys/net/ipv4/ip_forward';
 
-  test('are written only on a difference', async () => {
+  test('a sysctl is written only if it differs', async () => {
     const content = new Map([[path, '0\n']]);
     const sysctl = new Sysctl(files(content));
     expect(await sysctl.set('net/ipv4/ip_forward', '0')).toEqual({ changed: false, before: '0' });
@@ -24,12 +24,12 @@ describe('sysctls', () => {
     expect(content.get(path)).toBe('1');
   });
 
-  test('of several numbers compare by their words', async () => {
+  test('sysctls with several numbers are compared number by number', async () => {
     const sysctl = new Sysctl(files(new Map([['/proc/sys/net/ipv4/ip_local_port_range', '32768\t60999\n']])));
     expect(await sysctl.set('net/ipv4/ip_local_port_range', '32768 60999')).toMatchObject({ changed: false });
   });
 
-  test('that cannot be written are an error that says key, wanted and found', async () => {
+  test('a sysctl that cannot be written is an error with the key, the wanted and the found value', async () => {
     const sysctl = new Sysctl(files(new Map([[path, '0\n']]), 'EROFS'));
     await expect(sysctl.set('net/ipv4/ip_forward', '1')).rejects.toMatchObject({
       code: 'EROFS',
@@ -37,7 +37,7 @@ describe('sysctls', () => {
     });
   });
 
-  test('of interfaces with a dot in their name can be said', async () => {
+  test('sysctls of interfaces with a dot in their name can be addressed', async () => {
     const content = new Map([['/proc/sys/net/ipv4/conf/eth0.100/rp_filter', '2\n']]);
     expect(await new Sysctl(files(content)).get('net/ipv4/conf/eth0.100/rp_filter')).toBe('2');
   });

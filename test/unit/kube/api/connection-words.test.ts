@@ -40,7 +40,7 @@ describe('reason of a timeout', () => {
     expect(missing(server, steps)).toMatch(text);
   });
 
-  test('a reused connection, and one through a proxy', () => {
+  test('a timeout on a reused connection, and on one through a proxy, has its own reason', () => {
     expect(missing('https://192.0.2.1:1', ['follow', 'socket'], false, true)).toMatch(
       /^the server received the request/,
     );

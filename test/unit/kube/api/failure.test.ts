@@ -15,7 +15,7 @@ test.each([
   expect(failureOfResponse(code, {}, '<html>')).toEqual({ kind, message: `status ${code}` });
 });
 
-test('message and retryAfterSeconds of a Status; a Retry-After header has priority', () => {
+test('a failure has the message and retryAfterSeconds of its Status; a Retry-After header has priority', () => {
   const status = { kind: 'Status', message: 'slow down', code: 429, details: { retryAfterSeconds: 3 } };
   expect(failureOfStatus(status)).toEqual({ kind: 'throttled', message: 'slow down', retryAfterMs: 3000 });
   expect(failureOfResponse(429, { 'retry-after': '2' }, JSON.stringify(status))).toMatchObject({ retryAfterMs: 2000 });
@@ -46,6 +46,6 @@ test.each([
   expect(failureOfStatus({ code, message })).toEqual({ kind: 'unstreamable', message });
 });
 
-test('expiry by reason', () => {
+test('an expired version is recognized by its reason', () => {
   expect(failureOfStatus({ reason: 'Expired', code: 0 })).toMatchObject({ kind: 'expired' });
 });

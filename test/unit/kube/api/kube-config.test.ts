@@ -88,7 +88,7 @@ describe('loadKubeConfig', () => {
     expect(error).not.toContain('\n');
   });
 
-  test('outside of a pod, without flags', () => {
+  test('outside of a Pod and without flags, there is no configuration', () => {
     const loaded = loadKubeConfig({ kubeconfig: '', master: '', serviceAccountRoot: directory });
     expect(loaded).toMatchObject({
       ok: false,

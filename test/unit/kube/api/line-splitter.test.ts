@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { LineSplitter } from '../../../../src/kube/api/line-splitter.ts';
 
-test('lines are the same, wherever the bytes are split', () => {
+test('lines do not depend on where the bytes are split', () => {
   fc.assert(
     fc.property(
       fc.array(fc.string({ unit: 'binary' }).map((text) => text.replaceAll('\n', ''))),
@@ -16,7 +16,7 @@ test('lines are the same, wherever the bytes are split', () => {
           found.push(...(splitter.feed(bytes.subarray(start, start + size)) ?? []));
           start += size;
         }
-        // Lone surrogates are no UTF-8: they arrive as what encoding makes of them.
+        // Lone surrogates are not valid UTF-8: they arrive as their encoded replacement.
         const encoded = lines.map((line) => Buffer.from(line).toString());
         expect(found).toEqual(encoded.filter((line) => line.trim() !== ''));
         expect(splitter.rest()).toBe('');

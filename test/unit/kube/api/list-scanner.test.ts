@@ -20,7 +20,7 @@ function scan(
 }
 
 describe('ListScanner', () => {
-  test('any list, however it is split, written and ordered, is its items and its envelope', () => {
+  test('the scanner finds the items and the envelope of any list, however it is split and ordered', () => {
     const item = fc.dictionary(fc.string(), fc.jsonValue());
     const value = fc.record({
       kind: fc.constant('ServiceList'),
@@ -42,7 +42,7 @@ describe('ListScanner', () => {
     );
   });
 
-  test('items that are null, or absent', () => {
+  test('a list may have items that are null, or none', () => {
     expect(scan('{"items":null,"metadata":{}}')).toMatchObject({ items: [], envelope: '{"items":null,"metadata":{}}' });
     expect(scan('{"metadata":{}}')).toMatchObject({ items: [], envelope: '{"metadata":{}}' });
   });
@@ -56,7 +56,7 @@ describe('ListScanner', () => {
     expect(JSON.parse(scan(text).envelope)).toEqual({ metadata: { a: 'b' }, items: [] });
   });
 
-  test('an item or an envelope over the limit', () => {
+  test('an item or an envelope over the limit is an error', () => {
     expect(scan(`{"items":[{"a":"${'x'.repeat(200)}"}]}`, [50], 100).fits).toBe(false);
     expect(scan(`{"metadata":"${'x'.repeat(200)}"}`, [50], 100).fits).toBe(false);
     expect(scan(`{"items":[${Array(50).fill('{"a":1}').join(',')}]}`, [50], 100).fits).toBe(true);

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { RateLimit } from '../../../../src/kube/api/rate-limit.ts';
 
-test('a burst at once, then requests at the configured rate', () => {
+test('a burst is sent immediately, further requests at the configured rate', () => {
   const limit = new RateLimit({ qps: 5, burst: 3 }, 0);
   expect([0, 0, 0, 0, 0].map((now) => limit.take(now))).toEqual([0, 0, 0, 200, 400]);
   // At 600 ms three more have come, and two were promised.

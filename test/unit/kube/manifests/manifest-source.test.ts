@@ -59,14 +59,14 @@ async function startedWith(...names: readonly string[]): Promise<void> {
 }
 
 describe('ManifestSource', () => {
-  test('an empty directory: an empty `replaced` for each kind', async () => {
+  test('an empty directory gives an empty `replaced` for each kind', async () => {
     start();
     await eventually(() =>
       expect(describeEvents()).toEqual(['node replaced ', 'service replaced ', 'endpoint-slice replaced ']),
     );
   });
 
-  test('reads YAML, JSON and lists, and only our Node', async () => {
+  test('the source reads YAML, JSON and lists, and only our Node', async () => {
     await put('a.yaml', `${service('a', '10.96.0.1')}---\n${service('b', '10.96.0.2')}`);
     await put('b.json', JSON.stringify({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'node-1' } }));
     await put(
@@ -82,7 +82,7 @@ describe('ManifestSource', () => {
     expect(log.messages('error')).toEqual([]);
   });
 
-  test('later events are the differences only', async () => {
+  test('later events contain only the differences', async () => {
     await put('a.yaml', `${service('a', '10.96.0.1')}---\n${service('b', '10.96.0.2')}`);
     await startedWith('a', 'b');
     await put(
@@ -100,7 +100,7 @@ describe('ManifestSource', () => {
     );
   });
 
-  test('an editor that writes a new file and renames it over the old one', async () => {
+  test('a file that an editor replaces by rename is read again', async () => {
     await put('a.yaml', service('a', '10.96.0.1'));
     await startedWith('a');
     await put('.a.yaml.swp', service('a', '10.96.0.9'));
@@ -108,7 +108,7 @@ describe('ManifestSource', () => {
     await eventually(() => expect(describeEvents()).toEqual(['service applied a']));
   });
 
-  test('a ConfigMap volume: links into a folder that is swapped', async () => {
+  test('a ConfigMap volume whose symlink is swapped is read again', async () => {
     for (const [folder, address] of [
       ['..1', '10.96.0.1'],
       ['..2', '10.96.0.2'],
@@ -137,7 +137,7 @@ describe('ManifestSource', () => {
     await eventually(() => expect(describeEvents()).toEqual(['service applied b', 'service applied a']));
   });
 
-  test('an object that two files define: the first file wins, the warning names both', async () => {
+  test('of an object that two files define, the first file wins, and a warning names both', async () => {
     await put('a.yaml', service('x', '10.96.0.1'));
     await put('b.yaml', service('x', '10.96.0.2'));
     await startedWith('x');
@@ -149,7 +149,7 @@ describe('ManifestSource', () => {
     expect(log.messages('warn')).toHaveLength(1);
   });
 
-  test('a directory that appears late', async () => {
+  test('a directory that is created later is read', async () => {
     await rm(directory, { recursive: true });
     start({ pollMs: 10 });
     await eventually(() => expect(log.messages('error')).toHaveLength(1));

@@ -9,7 +9,7 @@ const interner = new Interner();
 const NO_META = { resourceVersion: '', labels: {}, annotations: {} };
 
 describe('trimService', () => {
-  test('keeps only the fields that a proxy reads', () => {
+  test('a trimmed Service has only the fields that the proxy reads', () => {
     const { object } = trimService(
       {
         metadata: {
@@ -68,7 +68,7 @@ describe('trimService', () => {
     });
   });
 
-  test('fills in defaults of the API server', () => {
+  test('a trimmed Service has the defaults of the API server', () => {
     const { object } = trimService(
       { metadata: { name: 'a' }, spec: { clusterIP: '10.96.0.1', ports: [{ port: 80 }], sessionAffinity: 'ClientIP' } },
       interner,
@@ -114,7 +114,7 @@ describe('trimService', () => {
 });
 
 describe('trimEndpointSlice', () => {
-  test('gives nil conditions their meaning in the API, and distinguishes nil and ""', () => {
+  test('a trimmed slice gives nil conditions their meaning in the API, and distinguishes nil and ""', () => {
     const nil = { ready: true, serving: true, terminating: false };
     const { object } = trimEndpointSlice(
       {
@@ -161,7 +161,7 @@ describe('trimEndpointSlice', () => {
 });
 
 describe('trimNode', () => {
-  test('keeps pod ranges, taints, addresses and the zone', () => {
+  test('a trimmed Node has pod CIDRs, taints, addresses and the zone', () => {
     const { object } = trimNode(
       {
         metadata: { name: 'n1', labels: { 'topology.kubernetes.io/zone': 'z1', other: 'x' } },
@@ -189,7 +189,7 @@ test('an object without a name is refused with a reason', () => {
   expect(trimNode({ metadata: { name: '' } }, interner)).toMatchObject({ object: undefined });
 });
 
-test('never throws, for any JSON', () => {
+test('trimming never throws, for any JSON', () => {
   const shaped = fc.record({
     metadata: fc.record({ name: fc.constantFrom('a', 'b'), labels: fc.jsonValue(), annotations: fc.jsonValue() }),
     spec: fc.oneof(

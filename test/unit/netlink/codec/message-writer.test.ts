@@ -25,7 +25,7 @@ function flagsBySegment(bytes: Uint8Array, segments: readonly number[]): number[
 }
 
 describe('MessageWriter', () => {
-  test('a message: header, payload, padding', () => {
+  test('a message has a header, payload and padding', () => {
     const writer = new MessageWriter();
     writer.begin(0x1234, 0x500);
     const mark = writer.beginAttribute(7);
@@ -39,7 +39,7 @@ describe('MessageWriter', () => {
     expect({ segments, count, firstSequence }).toEqual({ segments: [24], count: 1, firstSequence: 0x0a0b0c0d });
   });
 
-  test('every scalar', () => {
+  test('every scalar is written in its byte order', () => {
     const writer = new MessageWriter();
     writer.begin(0);
     writer.u8(0x01);
@@ -55,7 +55,7 @@ describe('MessageWriter', () => {
     );
   });
 
-  test('only the last message of each segment asks for an acknowledgement', () => {
+  test('only the last message of each segment requests an acknowledgement', () => {
     const writer = new MessageWriter({ messages: 3 });
     append(writer, 7);
     const { bytes, segments } = writer.finish(1);
@@ -64,7 +64,7 @@ describe('MessageWriter', () => {
     expect([...messages(bytes)].map((message) => message.sequence)).toEqual([1, 2, 3, 4, 5, 6, 7]);
   });
 
-  test('a segment is cut before the message that would make it too long; one alone may be longer', () => {
+  test('a segment ends before the message that would make it too long; a single message may be longer', () => {
     const writer = new MessageWriter({ bytes: 64 });
     append(writer, 4);
     append(writer, 1, 100);
@@ -79,7 +79,7 @@ describe('MessageWriter', () => {
     ).toHaveLength(2);
   });
 
-  test('a dump ends its segment and asks for no acknowledgement', () => {
+  test('a dump ends its segment and requests no acknowledgement', () => {
     const writer = new MessageWriter();
     append(writer, 1);
     writer.begin(0x41);
@@ -91,7 +91,7 @@ describe('MessageWriter', () => {
     expect(flagsBySegment(bytes, segments)).toEqual([[1, 1 | DUMP], [1 | DUMP], [1, 1 | ACK]]);
   });
 
-  test('grows, is used again, and has one batch at a time', () => {
+  test('the message writer grows, is reused, and holds one batch at a time', () => {
     const writer = new MessageWriter({}, 16);
     append(writer, 100, 60);
     const { bytes } = writer.finish(1);
@@ -107,7 +107,7 @@ describe('MessageWriter', () => {
     expect([...messages(again.bytes)].map((message) => message.sequence)).toEqual([9, 10]);
   });
 
-  test('an attribute cannot be longer than its length field can say', () => {
+  test('an attribute that is too long for its length field is an error', () => {
     const writer = new MessageWriter();
     writer.begin(0);
     const mark = writer.beginAttribute(1);
