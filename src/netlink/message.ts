@@ -7,7 +7,7 @@ export const NLMSG_ERROR = 2;
 export const NLMSG_DONE = 3;
 
 /** linux/netlink.h. CAPPED: an error contains only the request's header. ACK_TLVS: attributes follow the request. */
-const NLM_F_CAPPED = 0x100;
+export const NLM_F_CAPPED = 0x100;
 const NLM_F_ACK_TLVS = 0x200;
 /** linux/netlink.h: enum nlmsgerr_attrs. */
 const NLMSGERR_ATTR_MSG = 1;

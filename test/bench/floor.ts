@@ -5,8 +5,7 @@ import { IpvsHandle, type IpvsOp } from '../../src/kernel/linux/ipvs-handle.ts';
 import type { AddressOp } from '../../src/kernel/linux/device-handle.ts';
 import { NLM_F_ACK, align4 } from '../../src/netlink/codec/flags.ts';
 import { type SocketConnection, openConnection } from '../../src/netlink/connection.ts';
-import { resolveFamily } from '../../src/netlink/family/genl-ctrl/family.ts';
-import { IPVS_FAMILY_NAME } from '../../src/netlink/family/ipvs/command.ts';
+import { ipvsFamily } from '../../src/kernel/linux/ipvs-family.ts';
 import type { Op } from '../../src/state/op.ts';
 import type { BenchNode } from './bench-node.ts';
 
@@ -60,7 +59,7 @@ export async function record(node: BenchNode, ops: readonly Op[]): Promise<Recor
     },
   });
   const ignore = (): void => undefined;
-  const { id } = await resolveFamily(sockets.ipvs, IPVS_FAMILY_NAME);
+  const id = await ipvsFamily(sockets.ipvs);
   await new IpsetHandle(recorded('ipset'), ignore).apply(ops.filter(isSet));
   await new IpvsHandle(recorded('ipvs'), recorded('ipvs'), id, ignore).apply(ops.filter(isIpvs));
   await new DeviceHandle(recorded('address'), ignore).apply(ops.filter(isAddress));

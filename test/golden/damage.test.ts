@@ -3,10 +3,9 @@ import fc from 'fast-check';
 import { DecodeError } from '../../src/netlink/codec/decode-error.ts';
 import { decodeFlow } from '../../src/netlink/family/conntrack/flow.ts';
 import { decodeFamily } from '../../src/netlink/family/genl-ctrl/family.ts';
-import { decodeHeader, decodeTypeRevisions } from '../../src/netlink/family/ipset/definition.ts';
-import { decodeFailedEntry } from '../../src/netlink/family/ipset/failed-entry.ts';
-import { decodeSets } from '../../src/netlink/family/ipset/listing.ts';
+import { decodeFailedEntry } from '../../src/netlink/family/ipset/entry-message.ts';
 import { chooseProtocol } from '../../src/netlink/family/ipset/protocol.ts';
+import { decodeRevision } from '../../src/netlink/family/ipset/set.ts';
 import { decodeConfig } from '../../src/netlink/family/ipvs/config.ts';
 import { decodeDestination } from '../../src/netlink/family/ipvs/destination.ts';
 import { decodeService } from '../../src/netlink/family/ipvs/service.ts';
@@ -15,7 +14,7 @@ import { decodeAddress } from '../../src/netlink/family/route/address.ts';
 import { decodeLink } from '../../src/netlink/family/route/link.ts';
 import { NLMSG_DONE, NLMSG_ERROR, type NetlinkMessage } from '../../src/netlink/message.ts';
 import { captured } from './capture.ts';
-import { allMessages } from './netlink.ts';
+import { allMessages, listedSets } from './netlink.ts';
 
 type Decoder = (payload: Uint8Array) => unknown;
 
@@ -26,7 +25,7 @@ const failedEntry: Decoder = (payload) => decodeFailedEntry({ flags: 0, payload 
 const DECODERS: Readonly<Record<string, readonly Decoder[]>> = {
   'genl-ctrl': [decodeFamily],
   ipvsadm: [decodeService, (p) => decodeDestination(p, 4), (p) => decodeDestination(p, 6), decodeStats, decodeConfig],
-  ipset: [(p) => decodeSets([p]), decodeHeader, decodeTypeRevisions, chooseProtocol, failedEntry],
+  ipset: [(p) => listedSets([p]), decodeRevision, chooseProtocol, failedEntry],
   ip: [decodeLink, decodeAddress],
   'ip-dummy': [decodeLink],
   conntrack: [decodeFlow],

@@ -135,10 +135,8 @@ describe('what we write is what ipvsadm writes, byte for byte', () => {
 // ipvsadm names a service by all its properties, and writes the tunnel attributes (13, 14, 15) of every destination; the
 // kernel looks at the first four of the one, and needs none of the other. What we write has the same values.
 describe('what we write is contained in what ipvsadm writes', () => {
-  const destination = { address: ip('10.1.0.2'), port: 8080, weight: 5, upperThreshold: 100, lowerThreshold: 10 };
   test.each([
     ['add-dest', addDestination, web, { address: ip('10.1.0.1'), port: 8080, weight: 1 }],
-    ['add-dest-2', addDestination, web, destination],
     ['add-dest-g', addDestination, web, { address: ip('10.1.0.3'), port: 80, weight: 2, forwarding: 3 }],
     ['add-dest-6', addDestination, web6, { address: ip('fd00:1::5'), port: 8443, weight: 1 }],
     ['add-dest-tun6', addDestination, web, { address: ip('fd00:2::9'), port: 80, weight: 3, forwarding: 2 }],
@@ -193,11 +191,11 @@ describe('what the kernel said to ipvsadm', () => {
     const replies = payloads(exchange('ipvsadm', 'list').received, IPVS);
     const destinations = replies.filter((payload) => payload[0] === 5).map((payload) => decodeDestination(payload, 4));
     const counters = { activeConnections: 0, inactiveConnections: 0, persistentConnections: 0 };
-    const plain = { ...counters, upperThreshold: 0, lowerThreshold: 0, forwarding: 0 };
+    const plain = { ...counters, forwarding: 0 };
     expect(destinations).toEqual([
       { ...plain, address: ip('fd00:2::9'), port: 80, weight: 3, forwarding: 2 },
       { ...plain, address: ip('10.1.0.3'), port: 80, weight: 2, forwarding: 3 },
-      { ...plain, address: ip('10.1.0.2'), port: 8080, weight: 0, upperThreshold: 0 },
+      { ...plain, address: ip('10.1.0.2'), port: 8080, weight: 0 },
       { ...plain, address: ip('10.1.0.1'), port: 8080, weight: 1 },
       { ...plain, address: ip('fd00:1::5'), port: 8443, weight: 1 },
     ]);
@@ -219,7 +217,7 @@ describe('what the kernel said to ipvsadm', () => {
   test('counters: the 64-bit ones, and the 32-bit ones of older kernels', () => {
     const reply = payloads(exchange('ipvsadm', 'list').received, IPVS)[0]!;
     const stats = decodeStats(reply);
-    expect(Object.values(stats!)).toEqual(Array.from({ length: 10 }, () => 0n));
+    expect(Object.values(stats!)).toEqual([0, 0, 0, 0, 0]);
     const hex = Buffer.from(reply).toString('hex').replace('a0000c00', 'a0003e00');
     expect(decodeStats(Buffer.from(hex, 'hex'))).toEqual(stats);
     expect(decodeStats(Buffer.from(hex.replace('60000a00', '60003e00'), 'hex'))).toBeUndefined();
@@ -231,10 +229,10 @@ describe('what the kernel said to ipvsadm', () => {
     // The value behind the headers of the nest and of its first row, the connections.
     const counted = (text: string, nest: string, row: string) => text.replace(`${nest}${row}00`, `${nest}${row}07`);
     const wide = counted(hex, 'a0000c00', '0c000100');
-    expect(decodeStats(reply)).toMatchObject({ connections: 0n, incomingBytes: 0n });
-    expect(decodeStats(Buffer.from(wide, 'hex'))).toMatchObject({ connections: 7n, incomingPackets: 0n });
+    expect(decodeStats(reply)).toMatchObject({ connections: 0, incomingBytes: 0 });
+    expect(decodeStats(Buffer.from(wide, 'hex'))).toMatchObject({ connections: 7, incomingPackets: 0 });
     const old = counted(hex.replace('a0000c00', 'a0003e00'), '64000a00', '08000100');
-    expect(decodeStats(Buffer.from(old, 'hex'))).toMatchObject({ connections: 7n, incomingPackets: 0n });
+    expect(decodeStats(Buffer.from(old, 'hex'))).toMatchObject({ connections: 7, incomingPackets: 0 });
   });
 
   test('timeouts', () => {

@@ -1,6 +1,7 @@
 import { type IpAddress, parseIp } from '../../src/base/ip.ts';
 import { NLM_F_ACK } from '../../src/netlink/codec/flags.ts';
 import { MessageWriter } from '../../src/netlink/codec/message-writer.ts';
+import { type IpsetListing, setReader } from '../../src/netlink/family/ipset/listing.ts';
 import { type NetlinkMessage, messages } from '../../src/netlink/message.ts';
 import { traceMessages } from '../../src/netlink/trace/trace.ts';
 
@@ -42,6 +43,13 @@ export function firstPayload(received: readonly Uint8Array[], type: number): Uin
 
 export function allMessages(received: readonly Uint8Array[]): NetlinkMessage[] {
   return received.flatMap((datagram) => [...messages(datagram)]);
+}
+
+/** What a listing's messages say. */
+export function listedSets(replies: readonly Uint8Array[]): readonly IpsetListing[] {
+  const reader = setReader();
+  for (const payload of replies) reader.read(payload);
+  return reader.sets;
 }
 
 export function ip(text: string): IpAddress {

@@ -1,6 +1,6 @@
 import { constants } from 'node:os';
 import { setImmediate } from 'node:timers/promises';
-import { MessageWriter, type SegmentLimits } from '../../netlink/codec/message-writer.ts';
+import { MessageWriter, SEGMENT_LIMITS, type SegmentLimits } from '../../netlink/codec/message-writer.ts';
 import type { SocketConnection } from '../../netlink/connection.ts';
 import { NetlinkError } from '../../netlink/error.ts';
 import { type NetlinkMessage, answerOf, interruptedDumps, messages, refusal } from '../../netlink/message.ts';
@@ -13,9 +13,6 @@ export type WriteMessage<T> = (writer: MessageWriter, item: T) => void;
 /** The part of a connection that a batch uses. */
 export type BatchConnection = Pick<SocketConnection, 'sequence' | 'transact' | 'maxSegment' | 'receiveBuffer'>;
 
-/** Limits of one system call. Beyond a few hundred messages, the cost per message no longer decreases. */
-const SEGMENT_BYTES = 128 * 1024;
-const SEGMENT_MESSAGES = 500;
 /** Each transaction switches to the sending thread. Encoding this many takes a few ms (docs/profiles-netlink.md). */
 const SEGMENTS_PER_TRANSACTION = 2;
 /** Maximum dumps in one transaction, because their replies are held in memory twice. */
@@ -37,72 +34,67 @@ export async function runBatch<T>(
   items: readonly T[],
   write: WriteMessage<T>,
   onSend: (messages: number) => void,
-  perSegment = SEGMENT_MESSAGES,
+  perSegment = SEGMENT_LIMITS.messages,
 ): Promise<Refusal<T>[]> {
-  return await new Batch(connection, write, onSend, perSegment).run(items, perSegment * SEGMENTS_PER_TRANSACTION);
+  return await runAll({ connection, write, onSend, perSegment }, items, perSegment * SEGMENTS_PER_TRANSACTION);
 }
 
-class Batch<T> {
-  readonly #connection: BatchConnection;
-  readonly #write: WriteMessage<T>;
-  readonly #onSend: (messages: number) => void;
-  readonly #perSegment: number;
+interface Changes<T> {
+  readonly connection: BatchConnection;
+  readonly write: WriteMessage<T>;
+  readonly onSend: (messages: number) => void;
+  readonly perSegment: number;
+}
 
-  constructor(
-    connection: BatchConnection,
-    write: WriteMessage<T>,
-    onSend: (messages: number) => void,
-    perSegment: number,
-  ) {
-    this.#connection = connection;
-    this.#write = write;
-    this.#onSend = onSend;
-    this.#perSegment = perSegment;
-  }
-
-  /** Runs a transaction for every `size` items, in order; each is encoded while the kernel runs the one before. */
-  async run(items: readonly T[], size: number): Promise<Refusal<T>[]> {
-    const refused: Refusal<T>[] = [];
-    let before: Promise<readonly Refusal<T>[]> = Promise.resolve([]);
-    await withWriter(this.#connection, this.#perSegment, async (writer, limits) => {
-      for (const batch of chunks(items, size)) {
-        writer.reset(limits);
-        for (const item of batch) this.#write(writer, item);
-        for (const refusal of await before) refused.push(refusal);
-        before = this.#runBatch(batch, writer);
-        before.catch(ignore);
-      }
+/** Runs a transaction for every `size` items, in order; each is encoded while the kernel runs the one before. */
+async function runAll<T>(changes: Changes<T>, items: readonly T[], size: number): Promise<Refusal<T>[]> {
+  const refused: Refusal<T>[] = [];
+  let before: Promise<readonly Refusal<T>[]> = Promise.resolve([]);
+  await withWriter(changes.connection, changes.perSegment, async (writer, limits) => {
+    for (const batch of chunks(items, size)) {
+      writer.reset(limits);
+      for (const item of batch) changes.write(writer, item);
       for (const refusal of await before) refused.push(refusal);
-    });
-    return refused;
-  }
-
-  /** The writer may be reused as soon as this returns its promise. */
-  async #runBatch(items: readonly T[], writer: MessageWriter): Promise<readonly Refusal<T>[]> {
-    try {
-      return await this.#send(items, writer);
-    } catch (error) {
-      if (!(error instanceof NetlinkError)) throw error;
-      if (error.kind !== 'lost' || items.length <= CAUTIOUS_MESSAGES) return refusalsOf(items, error);
+      before = runPiece(changes, batch, writer);
+      before.catch(ignore);
     }
-    return await this.run(items, CAUTIOUS_MESSAGES);
-  }
+    for (const refusal of await before) refused.push(refusal);
+  });
+  return refused;
+}
 
-  async #send(items: readonly T[], writer: MessageWriter): Promise<readonly Refusal<T>[]> {
-    this.#onSend(items.length);
-    const { bytes, segments, firstSequence } = writer.finish(this.#connection.sequence(items.length));
-    const reply = await this.#connection.transact(bytes, segments);
-    // Yields to the event loop even if the reply was immediate.
-    await setImmediate();
-    const refused: Refusal<T>[] = [];
-    for (const message of messages(reply)) {
-      const answer = answerOf(message);
-      const index = message.sequence - firstSequence;
-      if (answer === undefined || answer.errno === 0 || index < 0 || index >= items.length) continue;
-      refused.push(refusalOf(items[index] as T, answer, message));
-    }
-    return refused;
+/** The writer may be reused as soon as this returns its promise. */
+async function runPiece<T>(
+  changes: Changes<T>,
+  items: readonly T[],
+  writer: MessageWriter,
+): Promise<readonly Refusal<T>[]> {
+  try {
+    return await send(changes, items, writer);
+  } catch (error) {
+    if (!(error instanceof NetlinkError)) throw error;
+    if (error.kind !== 'lost' || items.length <= CAUTIOUS_MESSAGES) return refusalsOf(items, error);
   }
+  return await runAll(changes, items, CAUTIOUS_MESSAGES);
+}
+
+async function send<T>(
+  { connection, onSend }: Changes<T>,
+  items: readonly T[],
+  writer: MessageWriter,
+): Promise<readonly Refusal<T>[]> {
+  onSend(items.length);
+  const { reply, firstSequence } = await answersTo(connection, items, writer);
+  // Yields to the event loop even if the reply was immediate.
+  await setImmediate();
+  const refused: Refusal<T>[] = [];
+  for (const message of messages(reply)) {
+    const answer = answerOf(message);
+    const index = message.sequence - firstSequence;
+    if (answer === undefined || answer.errno === 0 || index < 0 || index >= items.length) continue;
+    refused.push(refusalOf(items[index] as T, answer, message));
+  }
+  return refused;
 }
 
 /** Writers kept for reuse with their buffers: allocating new pages costs more than encoding. */
@@ -114,7 +106,7 @@ async function withWriter<R>(
   perSegment: number,
   use: (writer: MessageWriter, limits: SegmentLimits) => Promise<R>,
 ): Promise<R> {
-  const limits = { messages: perSegment, bytes: Math.min(SEGMENT_BYTES, maxSegment) };
+  const limits = { messages: perSegment, bytes: Math.min(SEGMENT_LIMITS.bytes, maxSegment) };
   const writer = spareWriters.pop() ?? new MessageWriter();
   try {
     return await use(writer, limits);
@@ -123,25 +115,26 @@ async function withWriter<R>(
   }
 }
 
-export interface Question<T> {
+export interface Question<T, R> {
   /** The name of the message in the kernel's header. */
   readonly operation: string;
   readonly write: WriteMessage<T>;
-  /** Reads one message of the reply to an item. */
-  readonly read: (message: NetlinkMessage, item: T) => void;
+  /** Reads one message of the reply to an item; undefined adds nothing to the result. */
+  readonly read: (message: NetlinkMessage, item: T) => R | undefined;
   /** Errnos that mean that the item does not exist; others reject. */
   readonly absent?: ReadonlySet<number>;
 }
 
 /**
- * Reads each item by a request or a dump, many in one transaction. Discards a dump that a change interrupted, and
- * requests it again.
+ * Reads each item by a request or a dump, many in one transaction, and returns what was read. Discards a dump that a
+ * change interrupted, and requests it again.
  */
-export async function askAll<T>(
+export async function askAll<T, R>(
   connection: BatchConnection,
   items: readonly T[],
-  question: Question<T>,
-): Promise<void> {
+  question: Question<T, R>,
+): Promise<R[]> {
+  const found: R[] = [];
   await withWriter(connection, fittingQuestions(connection), async (writer, limits) => {
     const ask = (batch: readonly T[]): Promise<Answers<T>> => {
       writer.reset(limits);
@@ -156,13 +149,14 @@ export async function askAll<T>(
       const batch = batches[at];
       next = batch === undefined ? undefined : ask(batch);
       next?.catch(ignore);
-      let open = await readAnswers(answers, question);
+      let open = await readAnswers(answers, question, found);
       for (let attempt = 2; open.length > 0; attempt++) {
         if (attempt > DUMP_ATTEMPTS) throw interrupted(question.operation);
-        open = await readAnswers(await ask(open), question);
+        open = await readAnswers(await ask(open), question, found);
       }
     }
   });
+  return found;
 }
 
 const ignore = (): void => undefined;
@@ -182,18 +176,21 @@ async function answersTo<T>(
   return { items, reply: await connection.transact(bytes, segments), firstSequence };
 }
 
-/** Returns the items whose dumps were interrupted. */
-async function readAnswers<T>(
+/** Adds to `found`. Returns the items whose dumps were interrupted. */
+async function readAnswers<T, R>(
   { items, reply, firstSequence }: Answers<T>,
-  { operation, read, absent = new Set() }: Question<T>,
+  { operation, read, absent = new Set() }: Question<T, R>,
+  found: R[],
 ): Promise<readonly T[]> {
   const again = interruptedDumps(reply);
   await forEachSliced(messages(reply), (message) => {
     const index = message.sequence - firstSequence;
     if (index < 0 || index >= items.length || again.has(message.sequence)) return;
     const answer = answerOf(message);
-    if (answer === undefined) read(message, items[index] as T);
-    else if (answer.errno !== 0 && !absent.has(answer.errno)) throw refusal(operation, answer);
+    if (answer === undefined) {
+      const result = read(message, items[index] as T);
+      if (result !== undefined) found.push(result);
+    } else if (answer.errno !== 0 && !absent.has(answer.errno)) throw refusal(operation, answer);
   });
   release(reply);
   return items.filter((_, index) => again.has(firstSequence + index));
@@ -214,5 +211,5 @@ function interrupted(operation: string): NetlinkError {
 
 /** Returns how many requests fit in a segment: each gets a reply, and all of them must fit in the receive buffer. */
 function fittingQuestions({ receiveBuffer }: BatchConnection): number {
-  return Math.max(1, Math.min(SEGMENT_MESSAGES, Math.floor(receiveBuffer / REPLY_COST)));
+  return Math.max(1, Math.min(SEGMENT_LIMITS.messages, Math.floor(receiveBuffer / REPLY_COST)));
 }

@@ -6,6 +6,7 @@ import { PROTOCOL_NUMBER, protocolFromNumber } from '../../base/protocol.ts';
 import { type BatchConnection, askAll, runBatch } from './batch.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { Flow } from '../kernel.ts';
+import { reasonOf } from './netlink-failure.ts';
 
 const { ENOENT } = constants.errno;
 
@@ -20,17 +21,15 @@ export class ConntrackHandle {
   }
 
   async getUdpFlows(family: IpFamily): Promise<Flow[]> {
-    const found: Flow[] = [];
-    await askAll(this.#connection, [family], {
+    return await askAll(this.#connection, [family], {
       operation: 'IPCTNL_MSG_CT_GET',
       write: (writer) => dumpFlows(writer, family, PROTOCOL_NUMBER.UDP),
       read: ({ payload }) => {
         const flow = flowOf(family, decodeFlow(payload));
         // Kernels before 5.8 return flows of every protocol.
-        if (flow?.protocol === 'UDP') found.push(flow);
+        return flow?.protocol === 'UDP' ? flow : undefined;
       },
     });
-    return found;
   }
 
   /** Returns how many of the flows still existed. */
@@ -38,17 +37,13 @@ export class ConntrackHandle {
     const refused = await runBatch(
       this.#connection,
       flows,
-      (writer, { source, destination, sourcePort, destinationPort, protocol }) =>
-        deleteFlow(writer, {
-          original: { source, destination, sourcePort, destinationPort, protocol: PROTOCOL_NUMBER[protocol] },
-        }),
+      (writer, flow) => deleteFlow(writer, { ...flow, protocol: PROTOCOL_NUMBER[flow.protocol] }),
       this.#onWrite,
     );
     const failed = refused.find(({ errno }) => errno !== ENOENT);
     if (failed !== undefined) {
-      const { code, text } = failed;
-      const message = `failed to delete a flow of connection tracking: ${code}${text === '' ? '' : `: ${text}`}`;
-      throw new KernelError('deleteFlows', code, message);
+      const message = `failed to delete a flow of connection tracking: ${reasonOf(failed)}`;
+      throw new KernelError('deleteFlows', failed.code, message);
     }
     return flows.length - refused.length;
   }
@@ -56,22 +51,13 @@ export class ConntrackHandle {
 
 function flowOf(family: IpFamily, tracked: TrackedFlow | undefined): Flow | undefined {
   if (tracked === undefined) return undefined;
-  const { original, reply } = tracked;
+  const { source, destination, ...original } = tracked.original;
   const protocol = protocolFromNumber(original.protocol);
   const sourcePort = toPort(original.sourcePort);
   const destinationPort = toPort(original.destinationPort);
-  const replySourcePort = toPort(reply.sourcePort);
+  const replySource = tracked.reply.source;
+  const replySourcePort = toPort(tracked.reply.sourcePort);
   if (protocol === undefined || sourcePort === undefined) return undefined;
   if (destinationPort === undefined || replySourcePort === undefined) return undefined;
-  const { source, destination } = original;
-  return {
-    family,
-    protocol,
-    source,
-    sourcePort,
-    destination,
-    destinationPort,
-    replySource: reply.source,
-    replySourcePort,
-  };
+  return { family, protocol, source, sourcePort, destination, destinationPort, replySource, replySourcePort };
 }

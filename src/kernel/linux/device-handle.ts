@@ -6,10 +6,10 @@ import {
   IFA_F_PERMANENT,
   IFA_F_TENTATIVE,
   type ObservedInterfaceAddress,
-  addAddress,
   decodeAddress,
   deleteAddress,
   dumpAddresses,
+  setAddress,
 } from '../../netlink/family/route/address.ts';
 import {
   type Link,
@@ -30,7 +30,7 @@ import { codeOf } from '../errno.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { NodeAddress } from '../kernel.ts';
 import { type RouteOp, isRouteDone, readLocalRoutes, writeRoute } from './local-routes.ts';
-import type { Refusal } from './netlink-failure.ts';
+import { type Refusal, failureOf, reasonOf } from './netlink-failure.ts';
 
 /** Operations on the addresses of kube-ipvs0, and on the local routes that replace them. */
 export type AddressOp = Extract<Op, { kind: 'bind-address' | 'unbind-address' }> | RouteOp;
@@ -97,15 +97,13 @@ export class DeviceHandle {
   }
 
   async getNodeAddresses(): Promise<NodeAddress[]> {
-    const names = new Map<number, string>();
-    await askAll(this.#connection, [undefined], {
+    const links = await askAll(this.#connection, [undefined], {
       operation: 'RTM_GETLINK',
       write: dumpLinks,
-      read: ({ payload }) => {
-        const { index, name, kind } = decodeLink(payload);
-        if (name !== DEVICE || kind !== KIND) names.set(index, name);
-      },
+      read: ({ payload }) => decodeLink(payload),
     });
+    const others = links.filter(({ name, kind }) => name !== DEVICE || kind !== KIND);
+    const names = new Map(others.map(({ index, name }) => [index, name]));
     const found: NodeAddress[] = [];
     for (const { index, address, prefix, flags } of await this.#addresses()) {
       const interfaceName = names.get(index);
@@ -123,7 +121,7 @@ export class DeviceHandle {
     // Routes need no kube-ipvs0.
     const possible = link === undefined ? ops.filter((op) => 'cidr' in op) : ops;
     const refused = await this.#run(possible, (writer, op) => writeAddress(writer, link?.index ?? 0, op));
-    const failures = refused.filter((refusal) => !isDone(refusal)).map(failureOf);
+    const failures = refused.filter((refusal) => !isDone(refusal)).map((refusal) => failureOf(refusal.item, refusal));
     if (link !== undefined) return failures;
     const reason = found === undefined ? `interface ${DEVICE} does not exist` : wrongKind(found);
     for (const op of ops) {
@@ -133,29 +131,21 @@ export class DeviceHandle {
   }
 
   async #find(): Promise<Link | undefined> {
-    let link: Link | undefined;
-    await askAll(this.#connection, [DEVICE], {
+    const [link] = await askAll(this.#connection, [DEVICE], {
       operation: 'RTM_GETLINK',
       write: getLink,
-      read: ({ payload }) => {
-        link = decodeLink(payload);
-      },
+      read: ({ payload }) => decodeLink(payload),
       absent: new Set([ENODEV]),
     });
     return link;
   }
 
   async #addresses(): Promise<ObservedInterfaceAddress[]> {
-    const found: ObservedInterfaceAddress[] = [];
-    await askAll(this.#connection, IP_FAMILIES, {
+    return await askAll(this.#connection, IP_FAMILIES, {
       operation: 'RTM_GETADDR',
       write: dumpAddresses,
-      read: ({ payload }) => {
-        const address = decodeAddress(payload);
-        if (address !== undefined) found.push(address);
-      },
+      read: ({ payload }) => decodeAddress(payload),
     });
-    return found;
   }
 
   async #run<T>(items: readonly T[], write: (writer: MessageWriter, item: T) => unknown): Promise<Refusal<T>[]> {
@@ -177,7 +167,7 @@ function writeAddress(writer: MessageWriter, index: number, op: AddressOp): void
   // IPv6: usable at once (no DAD), and never selected as source address of the node's own connections.
   const details = isIp4(address) ? {} : { flags: IFA_F_NODAD, preferredLifetime: 0 };
   // Replaces an existing address: flags and lifetimes change in place, and the address is never removed.
-  addAddress(writer, { index, address, prefix, ...details }, { replace: true });
+  setAddress(writer, { index, address, prefix, ...details });
 }
 
 /** Returns whether the flags are those that writeAddress sets. */
@@ -202,12 +192,8 @@ function isDone({ item, errno }: Refusal<AddressOp>): boolean {
   return errno === EEXIST;
 }
 
-function failureOf({ item, errno, code, text }: Refusal<AddressOp>): OpFailure {
-  return { op: item, errno, code, text };
-}
-
-function deviceError(verb: string, { code, text }: Refusal<unknown>): KernelError {
-  const reason = `${code}${text === '' ? '' : `: ${text}`}`;
+function deviceError(verb: string, refused: Refusal<unknown>): KernelError {
+  const { code } = refused;
   const hint = code === 'EOPNOTSUPP' ? '; is the module dummy missing?' : '';
-  return new KernelError('device', code, `interface ${DEVICE} cannot be ${verb}: ${reason}${hint}`);
+  return new KernelError('device', code, `interface ${DEVICE} cannot be ${verb}: ${reasonOf(refused)}${hint}`);
 }

@@ -1,17 +1,17 @@
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { MessageWriter } from '../../netlink/codec/message-writer.ts';
-import { destroySet, swapSets } from '../../netlink/family/ipset/command.ts';
-import { createSet, decodeTypeRevisions, getHeader, getType } from '../../netlink/family/ipset/definition.ts';
-import { type IpsetListing, dumpSets, setReader } from '../../netlink/family/ipset/listing.ts';
+import { type IpsetListing, type ListOptions, dumpSets, setReader } from '../../netlink/family/ipset/listing.ts';
+import { swapSets } from '../../netlink/family/ipset/message.ts';
 import { chooseProtocol, getProtocol } from '../../netlink/family/ipset/protocol.ts';
+import { createSet, decodeRevision, destroySet, getType } from '../../netlink/family/ipset/set.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import { type IpSet, type IpSetType, TWIN_PREFIX, twinName } from '../../state/ip-set.ts';
 import type { Op } from '../../state/op.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import { type BatchConnection, askAll, runBatch } from './batch.ts';
 import type { ObservedIpSet } from '../kernel.ts';
-import { type Refusal, refusalsOf } from './netlink-failure.ts';
+import { type Refusal, failureOf, refusalsOf } from './netlink-failure.ts';
 import { type EntryChange, changeEntries } from './set-entries.ts';
 import { observedEntry } from './set-entry.ts';
 import { runs } from './slices.ts';
@@ -45,38 +45,23 @@ export class IpsetHandle {
 
   /** Removes temporary sets that a crash left behind. */
   async prepare(): Promise<void> {
-    const twins = (await this.#list({ headersOnly: true })).filter(({ name }) => name.startsWith(TWIN_PREFIX));
+    const twins = (await this.#list([{ headersOnly: true }])).filter(({ name }) => name.startsWith(TWIN_PREFIX));
     const protocol = await this.#chosenProtocol();
     await this.#run(twins, (writer, { name }) => destroySet(writer, protocol, name));
   }
 
   async getSets(): Promise<ObservedIpSet[]> {
     // Sets of other programs may be huge: only their headers are read.
-    const names = (await this.#list({ headersOnly: true })).map(({ name }) => name);
+    const names = (await this.#list([{ headersOnly: true }])).map(({ name }) => name);
     const ours = names.filter((name) => name.startsWith(OURS));
-    const reader = setReader();
-    const protocol = await this.#chosenProtocol();
-    await askAll(this.#connection, ours, {
-      operation: 'IPSET_CMD_LIST',
-      write: (writer, name) => dumpSets(writer, protocol, { name }),
-      read: ({ payload }) => reader.read(payload),
-      absent: new Set([ENOENT]),
-    });
-    return reader.sets.map(observedSet);
+    return (await this.#list(ours.map((name) => ({ name })))).map(observedSet);
   }
 
   /** Returns the sets without entries; those that do not exist are absent. */
   async findSets(names: readonly string[]): Promise<Map<string, IpSet>> {
-    const reader = setReader();
-    const protocol = await this.#chosenProtocol();
-    await askAll(this.#connection, names, {
-      operation: 'IPSET_CMD_LIST',
-      write: (writer, name) => dumpSets(writer, protocol, { name, headersOnly: true }),
-      read: ({ payload }) => reader.read(payload),
-      absent: new Set([ENOENT]),
-    });
+    const listings = await this.#list(names.map((name) => ({ name, headersOnly: true })));
     return new Map(
-      reader.sets.map((listing) => {
+      listings.map((listing) => {
         const { entries: _none, ...set } = observedSet(listing);
         return [set.name, set];
       }),
@@ -108,7 +93,7 @@ export class IpsetHandle {
   async #changeEntries(verb: 'add' | 'delete', ops: readonly EntryOp[]): Promise<OpFailure[]> {
     const protocol = await this.#chosenProtocol();
     const refused = await changeEntries(this.#connection, protocol, verb, ops, this.#onWrite);
-    return refused.map(({ source, errno, code, text }) => ({ op: source, errno, code, text }));
+    return refused.map((refusal) => failureOf(refusal.item, refusal));
   }
 
   /** `planned`: entries that will be added at once to each new set, by its name. */
@@ -148,8 +133,9 @@ export class IpsetHandle {
   async #grow(op: GrowSet): Promise<OpFailure[]> {
     const { set, entries } = op;
     const protocol = await this.#chosenProtocol();
-    const [missing] = await this.#run([set], (writer) => getHeader(writer, protocol, set.name), ignore);
-    if (missing !== undefined) return [failureOf(op, missing)];
+    if ((await this.#list([{ name: set.name, headersOnly: true }])).length === 0) {
+      return [{ op, errno: ENOENT, code: 'ENOENT', text: '' }];
+    }
     const twin = { ...set, name: twinName(set.name) };
     const destroyTwin = async (): Promise<Refusal<IpSet>[]> =>
       await this.#run([twin], (writer) => destroySet(writer, protocol, twin.name));
@@ -188,7 +174,7 @@ export class IpsetHandle {
         await askAll(this.#connection, [type], {
           operation: 'IPSET_CMD_TYPE',
           write: (writer) => getType(writer, protocol, type, type === 'bitmap:port' ? undefined : family),
-          read: ({ payload }) => this.#revisions.set(type, decodeTypeRevisions(payload).newest),
+          read: ({ payload }) => this.#revisions.set(type, decodeRevision(payload)),
         });
       } catch (error) {
         unknown.set(type, refusalsOf([type], error));
@@ -197,41 +183,34 @@ export class IpsetHandle {
     return unknown;
   }
 
-  async #list(options: { readonly headersOnly: boolean }): Promise<readonly IpsetListing[]> {
+  /** Returns the sets that exist. */
+  async #list(requests: readonly ListOptions[]): Promise<readonly IpsetListing[]> {
     const protocol = await this.#chosenProtocol();
     const reader = setReader();
-    await askAll(this.#connection, [undefined], {
+    await askAll(this.#connection, requests, {
       operation: 'IPSET_CMD_LIST',
-      write: (writer) => dumpSets(writer, protocol, options),
+      write: (writer, options) => dumpSets(writer, protocol, options),
       read: ({ payload }) => reader.read(payload),
+      absent: new Set([ENOENT]),
     });
     return reader.sets;
   }
 
   async #chosenProtocol(): Promise<number> {
-    if (this.#protocol !== undefined) return this.#protocol;
-    let protocol = 0;
-    await askAll(this.#connection, [undefined], {
-      operation: 'IPSET_CMD_PROTOCOL',
-      write: getProtocol,
-      read: ({ payload }) => {
-        protocol = chooseProtocol(payload);
-      },
-    });
-    this.#protocol = protocol;
-    return protocol;
+    if (this.#protocol === undefined) {
+      [this.#protocol = 0] = await askAll(this.#connection, [undefined], {
+        operation: 'IPSET_CMD_PROTOCOL',
+        write: getProtocol,
+        read: ({ payload }) => chooseProtocol(payload),
+      });
+    }
+    return this.#protocol;
   }
 
-  async #run<T>(
-    items: readonly T[],
-    write: (writer: MessageWriter, item: T) => unknown,
-    onWrite: (messages: number) => void = this.#onWrite,
-  ): Promise<Refusal<T>[]> {
-    return await runBatch(this.#connection, items, write, onWrite);
+  async #run<T>(items: readonly T[], write: (writer: MessageWriter, item: T) => unknown): Promise<Refusal<T>[]> {
+    return await runBatch(this.#connection, items, write, this.#onWrite);
   }
 }
-
-const ignore = (): void => undefined;
 
 /**
  * Returns the number of buckets: one for four entries. A set that starts too small is doubled repeatedly while entries
@@ -253,10 +232,6 @@ function plannedEntries(groups: readonly (readonly SetOp[])[]): ReadonlyMap<stri
     for (const { set } of group) planned.set(set.name, (planned.get(set.name) ?? 0) + 1);
   }
   return planned;
-}
-
-function failureOf(op: SetOp, { errno, code, text }: Pick<OpFailure, 'errno' | 'code' | 'text'>): OpFailure {
-  return { op, errno, code, text };
 }
 
 function observedSet({ name, type, family, maxEntries, entries }: IpsetListing): ObservedIpSet {

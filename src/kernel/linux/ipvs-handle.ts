@@ -17,7 +17,7 @@ import {
   editService,
   getService,
 } from '../../netlink/family/ipvs/service.ts';
-import { type IpvsStats, decodeStats } from '../../netlink/family/ipvs/stats.ts';
+import { decodeStats } from '../../netlink/family/ipvs/stats.ts';
 import { familyOf, parseIp } from '../../base/ip.ts';
 import { type Port, toPort } from '../../base/port.ts';
 import { unreachable } from '../../base/unreachable.ts';
@@ -34,7 +34,7 @@ import {
 import { type BatchConnection, askAll, runBatch } from './batch.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { IpvsTimeouts } from '../kernel.ts';
-import type { Refusal } from './netlink-failure.ts';
+import { type Refusal, failureOf, reasonOf } from './netlink-failure.ts';
 import type { RealServerStats, VirtualServerStats } from '../../state/server-stats.ts';
 
 /** Operations on virtual and real servers. */
@@ -82,61 +82,31 @@ export class IpvsHandle {
   }
 
   async getVirtualServers(): Promise<VirtualServer[]> {
-    const found: VirtualServer[] = [];
-    await askAll(this.#dumps, [undefined], {
-      operation: 'IPVS_CMD_GET_SERVICE',
-      write: (writer) => dumpServices(writer, this.familyId),
-      read: ({ payload }) => {
-        const virtualServer = virtualServerOf(decodeService(payload));
-        if (virtualServer !== undefined) found.push(virtualServer);
-      },
-    });
-    return found;
+    return await this.#dumpServices((payload) => virtualServerOf(decodeService(payload)));
   }
 
   async getStats(): Promise<Map<VirtualServerKey, VirtualServerStats>> {
-    const found = new Map<VirtualServerKey, VirtualServerStats>();
-    await askAll(this.#dumps, [undefined], {
-      operation: 'IPVS_CMD_GET_SERVICE',
-      write: (writer) => dumpServices(writer, this.familyId),
-      read: ({ payload }) => {
-        const virtualServer = virtualServerOf(decodeService(payload));
-        const stats = decodeStats(payload);
-        if (virtualServer === undefined || stats === undefined) return;
-        found.set(virtualServerKey(virtualServer), trafficOf(stats));
-      },
+    const found = await this.#dumpServices((payload) => {
+      const virtualServer = virtualServerOf(decodeService(payload));
+      const stats = decodeStats(payload);
+      if (virtualServer === undefined || stats === undefined) return undefined;
+      return [virtualServerKey(virtualServer), stats] as const;
     });
-    return found;
+    return new Map(found);
   }
 
   async findVirtualServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServer>> {
-    const found = new Map<VirtualServerKey, VirtualServer>();
-    await askAll(this.connection, ids, {
+    const found = await askAll(this.connection, ids, {
       operation: 'IPVS_CMD_GET_SERVICE',
       write: (writer, id) => getService(writer, this.familyId, id),
-      read: ({ payload }) => {
-        const virtualServer = virtualServerOf(decodeService(payload));
-        if (virtualServer !== undefined) found.set(virtualServerKey(virtualServer), virtualServer);
-      },
+      read: ({ payload }) => virtualServerOf(decodeService(payload)),
       absent: ABSENT,
     });
-    return found;
+    return new Map(found.map((virtualServer) => [virtualServerKey(virtualServer), virtualServer]));
   }
 
   async getRealServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, ObservedRealServer[]>> {
-    const found = new Map<VirtualServerKey, ObservedRealServer[]>();
-    await askAll(this.connection, ids, {
-      operation: 'IPVS_CMD_GET_DEST',
-      write: (writer, id) => dumpDestinations(writer, this.familyId, id),
-      read: ({ payload }, id) => {
-        const key = virtualServerKey(id);
-        const servers = found.get(key);
-        const server = realServerOf(decodeDestination(payload, familyOf(id.address)));
-        if (servers === undefined) found.set(key, [server]);
-        else servers.push(server);
-      },
-      absent: NOT_THERE,
-    });
+    const found = await this.#dumpDestinations(this.connection, ids, (_payload, server) => server);
     // The kernel's reply is empty both for a missing virtual server and for one without real servers.
     const silent = ids.filter((id) => !found.has(virtualServerKey(id)));
     if (silent.length > 0) for (const key of (await this.findVirtualServers(silent)).keys()) found.set(key, []);
@@ -144,16 +114,35 @@ export class IpvsHandle {
   }
 
   async getRealServerStats(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, RealServerStats[]>> {
-    const found = new Map<VirtualServerKey, RealServerStats[]>();
-    await askAll(this.#dumps, ids, {
+    return await this.#dumpDestinations(this.#dumps, ids, (payload, server) => {
+      const { address, port, activeConnections, inactiveConnections } = server;
+      const stats = decodeStats(payload);
+      return stats === undefined ? undefined : { address, port, activeConnections, inactiveConnections, ...stats };
+    });
+  }
+
+  async #dumpServices<R>(read: (payload: Uint8Array) => R | undefined): Promise<R[]> {
+    return await askAll(this.#dumps, [undefined], {
+      operation: 'IPVS_CMD_GET_SERVICE',
+      write: (writer) => dumpServices(writer, this.familyId),
+      read: ({ payload }) => read(payload),
+    });
+  }
+
+  async #dumpDestinations<R>(
+    connection: BatchConnection,
+    ids: readonly VirtualServerId[],
+    read: (payload: Uint8Array, server: ObservedRealServer) => R | undefined,
+  ): Promise<Map<VirtualServerKey, R[]>> {
+    const found = new Map<VirtualServerKey, R[]>();
+    await askAll(connection, ids, {
       operation: 'IPVS_CMD_GET_DEST',
       write: (writer, id) => dumpDestinations(writer, this.familyId, id),
       read: ({ payload }, id) => {
         const destination = decodeDestination(payload, familyOf(id.address));
-        const stats = decodeStats(payload);
-        if (stats === undefined) return;
-        const { address, port, activeConnections, inactiveConnections } = realServerOf(destination);
-        const server = { address, port, activeConnections, inactiveConnections, ...trafficOf(stats) };
+        // Port 0 occurs only in a virtual server with port 0, and those are never requested.
+        const server = read(payload, { ...destination, port: destination.port as Port });
+        if (server === undefined) return;
         const key = virtualServerKey(id);
         const servers = found.get(key);
         if (servers === undefined) found.set(key, [server]);
@@ -172,10 +161,10 @@ export class IpvsHandle {
     for (const refused of await this.#run(ops)) {
       const edit = refused.errno === EEXIST ? editOf(refused.item) : undefined;
       if (edit !== undefined) edits.set(edit, refused.item);
-      else if (!isDone(refused)) failures.push(failureOf(refused, refused.item));
+      else if (!isDone(refused)) failures.push(failureOf(refused.item, refused));
     }
     for (const refused of await this.#run([...edits.keys()])) {
-      failures.push(failureOf(refused, edits.get(refused.item) ?? refused.item));
+      failures.push(failureOf(edits.get(refused.item) ?? refused.item, refused));
     }
     return failures;
   }
@@ -190,19 +179,18 @@ export class IpvsHandle {
     if (Object.values(config).every((value) => value === undefined)) return;
     const write = (writer: MessageWriter): number => setConfig(writer, this.familyId, config);
     const [refused] = await runBatch(this.connection, [config], write, this.#onWrite);
-    if (refused !== undefined) throw kernelErrorOf('IPVS_CMD_SET_CONFIG', refused);
+    if (refused === undefined) return;
+    const operation = 'IPVS_CMD_SET_CONFIG';
+    throw new KernelError(operation, refused.code, `${operation}: ${reasonOf(refused)}`);
   }
 
   async getTimeouts(): Promise<IpvsTimeouts> {
-    let config: IpvsConfig = {};
-    await askAll(this.connection, [undefined], {
+    const [config] = await askAll(this.connection, [undefined], {
       operation: 'IPVS_CMD_GET_CONFIG',
       write: (writer) => getConfig(writer, this.familyId),
-      read: ({ payload }) => {
-        config = decodeConfig(payload);
-      },
+      read: ({ payload }) => decodeConfig(payload),
     });
-    return { tcp: config.tcp ?? 0, tcpFin: config.tcpFin ?? 0, udp: config.udp ?? 0 };
+    return { tcp: config?.tcp ?? 0, tcpFin: config?.tcpFin ?? 0, udp: config?.udp ?? 0 };
   }
 
   /** Adds nothing if a virtual server already uses the scheduler. */
@@ -259,41 +247,12 @@ function isDone({ item, errno }: Refusal<IpvsOp>): boolean {
   return (item.kind === 'delete-virtual-server' || item.kind === 'delete-real-server') && NOT_THERE.has(errno);
 }
 
-function failureOf({ errno, code, text }: Refusal<IpvsOp>, op: IpvsOp): OpFailure {
-  return { op, errno, code, text };
-}
-
 /** Returns undefined for virtual servers that no Service can request: by firewall mark, or with port 0 (every port). */
 function virtualServerOf(service: IpvsService | undefined): VirtualServer | undefined {
   const port = toPort(service?.port);
   if (service === undefined || port === undefined) return undefined;
   const { address, protocol, scheduler, flags, timeout, prefix } = service;
   return { address, port, protocol, scheduler, flags: flags & ~VS_HASHED, timeout, prefix };
-}
-
-/** Exact up to 2^53 (8 PiB). */
-function trafficOf(stats: IpvsStats): VirtualServerStats {
-  return {
-    connections: Number(stats.connections),
-    incomingPackets: Number(stats.incomingPackets),
-    outgoingPackets: Number(stats.outgoingPackets),
-    incomingBytes: Number(stats.incomingBytes),
-    outgoingBytes: Number(stats.outgoingBytes),
-  };
-}
-
-function realServerOf(server: ReturnType<typeof decodeDestination>): ObservedRealServer {
-  const { address, port, weight, forwarding, activeConnections, inactiveConnections, persistentConnections } = server;
-  // Port 0 occurs only in a virtual server with port 0, and those are never requested.
-  return {
-    address,
-    port: port as Port,
-    weight,
-    forwarding,
-    activeConnections,
-    inactiveConnections,
-    persistentConnections,
-  };
 }
 
 function probeServer(scheduler: string): VirtualServer {
@@ -303,14 +262,10 @@ function probeServer(scheduler: string): VirtualServer {
   return { address, port, protocol: 'TCP', scheduler, flags: 0, timeout: 0, prefix: 32 };
 }
 
-function schedulerError(scheduler: string, { code, errno, text }: OpFailure): KernelError {
+function schedulerError(scheduler: string, failure: OpFailure): KernelError {
   const message =
-    errno === ENOENT
+    failure.errno === ENOENT
       ? `the kernel has no IPVS scheduler ${scheduler}: is the module ip_vs_${scheduler} missing? Run \`modprobe ip_vs_${scheduler}\` on the node`
-      : `the IPVS scheduler ${scheduler} cannot be tested: ${code}${text === '' ? '' : `: ${text}`}`;
-  return new KernelError('probeScheduler', code, message);
-}
-
-function kernelErrorOf(operation: string, { code, text }: Refusal<unknown>): KernelError {
-  return new KernelError(operation, code, `${operation}: ${code}${text === '' ? '' : `: ${text}`}`);
+      : `the IPVS scheduler ${scheduler} cannot be tested: ${reasonOf(failure)}`;
+  return new KernelError('probeScheduler', failure.code, message);
 }

@@ -1,7 +1,6 @@
 import { constants } from 'node:os';
 import type { MessageWriter } from '../../netlink/codec/message-writer.ts';
 import {
-  type HostRoute,
   RTPROT_KERNEL,
   addHostRoute,
   decodeHostRoute,
@@ -29,16 +28,15 @@ const { EEXIST, ESRCH } = constants.errno;
 
 /** Returns local routes of the loopback interface, except those that the kernel creates for its addresses. */
 export async function readLocalRoutes(connection: BatchConnection): Promise<LocalRoute[]> {
-  const found: HostRoute[] = [];
-  await askAll(connection, IP_FAMILIES, {
+  return await askAll(connection, IP_FAMILIES, {
     operation: 'RTM_GETROUTE',
     write: dumpRoutes,
     read: ({ payload }) => {
       const route = decodeHostRoute(payload);
-      if (route !== undefined && route.index === LOOPBACK && route.protocol !== RTPROT_KERNEL) found.push(route);
+      if (route?.index !== LOOPBACK || route.protocol === RTPROT_KERNEL) return undefined;
+      return { cidr: route.cidr, ours: route.protocol === OUR_PROTOCOL };
     },
   });
-  return found.map(({ cidr, protocol }) => ({ cidr, ours: protocol === OUR_PROTOCOL }));
 }
 
 export function writeRoute(writer: MessageWriter, { kind, cidr }: RouteOp): void {

@@ -2,6 +2,8 @@ import { constants } from 'node:os';
 import { DecodeError } from '../../netlink/codec/decode-error.ts';
 import { NetlinkError } from '../../netlink/error.ts';
 import type { KernelAnswer, NetlinkMessage } from '../../netlink/message.ts';
+import type { Op } from '../../state/op.ts';
+import type { OpFailure } from '../../state/outcome.ts';
 import { codeOf, textOf } from '../errno.ts';
 import { KernelError } from '../kernel-error.ts';
 
@@ -15,6 +17,16 @@ export interface Refusal<T> {
   readonly text: string;
   /** The NLMSG_ERROR, if the kernel sent one. */
   readonly message?: NetlinkMessage;
+}
+
+/** Returns the code, and the text if there is one. */
+export function reasonOf({ code, text }: Pick<Refusal<unknown>, 'code' | 'text'>): string {
+  return `${code}${text === '' ? '' : `: ${text}`}`;
+}
+
+/** Returns the failure of an operation that was refused as this item, or as part of another. */
+export function failureOf(op: Op, { errno, code, text }: Pick<Refusal<unknown>, 'errno' | 'code' | 'text'>): OpFailure {
+  return { op, errno, code, text };
 }
 
 const NEEDS_ROOT = 'needs root or CAP_NET_ADMIN';
@@ -39,8 +51,7 @@ function describe(error: unknown): { errno: number; code: string; text: string }
   return { errno: error.errno, code: codeOf(error.errno), text: error.message };
 }
 
-/** Returns the KernelError for an error of netlink; other errors are returned unchanged. */
-export function kernelError(operation: string, error: unknown): unknown {
+function kernelError(operation: string, error: unknown): unknown {
   if (error instanceof DecodeError) {
     return new KernelError(operation, 'MALFORMED', `cannot decode the kernel's reply: ${error.message}`, {
       cause: error,

@@ -1,5 +1,6 @@
 import { errorText } from '../../base/error-text.ts';
-import { RTM_NEWADDR, decodeAddress } from '../../netlink/family/route/address.ts';
+import { AF_UNSPEC } from '../../netlink/codec/address-family.ts';
+import { RTM_DELADDR, RTM_NEWADDR, decodeAddress } from '../../netlink/family/route/address.ts';
 import { type Link, RTM_DELLINK, RTM_NEWLINK, decodeLink } from '../../netlink/family/route/link.ts';
 import type { NetlinkMessage } from '../../netlink/message.ts';
 import { type Multicast, listen } from '../../netlink/multicast.ts';
@@ -9,12 +10,9 @@ import type { Log } from '../../observe/log.ts';
 
 /** linux/rtnetlink.h: RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR. */
 const GROUPS = [1, 5, 9];
-const RTM_DELADDR = RTM_NEWADDR + 1;
 // Large enough for the notifications of thousands of addresses bound to kube-ipvs0, so that others are not lost.
 const RECEIVE_BUFFER = 1024 * 1024;
 const REOPEN_MS = 1000;
-/** The family of messages about interfaces. Bridge port notifications have the same type and another family. */
-const AF_UNSPEC = 0;
 
 export interface NodeAddressWatchOptions {
   /** Path of a network namespace; default: our own. */
@@ -135,6 +133,7 @@ export class NodeAddressWatch {
 
   #concernsNode({ type, payload }: NetlinkMessage): boolean {
     if (type === RTM_NEWLINK || type === RTM_DELLINK) {
+      // Bridge port notifications have the same type and another family.
       if (payload[0] === AF_UNSPEC) this.#takeLink(type, decodeLink(payload));
       return false;
     }

@@ -1,7 +1,6 @@
 import { constants } from 'node:os';
 import type { MessageWriter } from '../../netlink/codec/message-writer.ts';
-import { addEntries, deleteEntries } from '../../netlink/family/ipset/entry.ts';
-import { decodeFailedEntry } from '../../netlink/family/ipset/failed-entry.ts';
+import { decodeFailedEntry, writeEntries } from '../../netlink/family/ipset/entry-message.ts';
 import type { IpSet, IpSetEntry } from '../../state/ip-set.ts';
 import { type BatchConnection, runBatch } from './batch.ts';
 import { codeOf, textOf } from '../errno.ts';
@@ -15,15 +14,10 @@ export interface EntryChange {
   readonly entry: IpSetEntry;
 }
 
-/** An entry that the kernel refused, with its error. */
-export interface EntryRefusal<T> {
-  readonly source: T;
-  readonly errno: number;
-  readonly code: string;
-  readonly text: string;
-}
-
-/** This many of the longest entries (IPv6, three parts: 84 bytes) stay below the codec's 16 KiB limit for a message. */
+/**
+ * The kernel copies the whole message into an error reply, so messages are small. At this number the overhead of a
+ * message is negligible. 150 of the longest entries (IPv6, three parts: 84 bytes) are 13 KiB.
+ */
 const ENTRIES_PER_MESSAGE = 150;
 
 /** 750 entries in a system call. */
@@ -47,13 +41,11 @@ export async function changeEntries<T extends EntryChange>(
   verb: Verb,
   changes: readonly T[],
   onSend: (messages: number) => void,
-): Promise<EntryRefusal<T>[]> {
-  const failures: EntryRefusal<T>[] = [];
-  const change = verb === 'add' ? addEntries : deleteEntries;
-  const write = (writer: MessageWriter, message: EntryMessage<T>): void => {
+): Promise<Refusal<T>[]> {
+  const failures: Refusal<T>[] = [];
+  const write = (writer: MessageWriter, message: EntryMessage<T>): number => {
     const entries = message.changes.map(({ entry }) => encodableEntry(entry));
-    const next = change(writer, protocol, message.set.name, entries);
-    if (next !== entries.length) throw new RangeError(`${entries.length} entries do not fit into one message`);
+    return writeEntries(writer, protocol, verb, message.set.name, entries);
   };
   let open = pack(changes);
   while (open.length > 0) {
@@ -74,7 +66,7 @@ function pack<T extends EntryChange>(changes: readonly T[]): EntryMessage<T>[] {
 function sortOut<T extends EntryChange>(
   verb: Verb,
   { item, errno, code, text, message }: Refusal<EntryMessage<T>>,
-  failures: EntryRefusal<T>[],
+  failures: Refusal<T>[],
 ): EntryMessage<T>[] {
   const { set, changes } = item;
   if (verb === 'delete' && errno === constants.errno.ENOENT) return [];
@@ -83,9 +75,9 @@ function sortOut<T extends EntryChange>(
   const failed = message === undefined ? undefined : decodeFailedEntry(message);
   const culprit = failed === undefined ? undefined : changes[failed];
   if (failed === undefined || culprit === undefined) {
-    for (const source of changes) failures.push({ source, ...failure });
+    for (const changed of changes) failures.push({ item: changed, ...failure });
     return [];
   }
-  failures.push({ source: culprit, ...failure });
+  failures.push({ item: culprit, ...failure });
   return changes.slice(failed + 1).map((change) => ({ set, changes: [change] }));
 }

@@ -6,29 +6,11 @@ import type { IpSetEntry, IpSetType } from '../../state/ip-set.ts';
 
 /** Returns the entry in the form of its netlink message. */
 export function encodableEntry(entry: IpSetEntry): IpsetEntry {
-  switch (entry.type) {
-    case 'hash:ip':
-      return { address: entry.address };
-    case 'hash:ip,port':
-      return { address: entry.address, protocol: PROTOCOL_NUMBER[entry.protocol], port: entry.port };
-    case 'hash:ip,port,ip':
-      return {
-        address: entry.address,
-        protocol: PROTOCOL_NUMBER[entry.protocol],
-        port: entry.port,
-        address2: entry.address2,
-      };
-    case 'hash:ip,port,net':
-      return {
-        address: entry.address,
-        protocol: PROTOCOL_NUMBER[entry.protocol],
-        port: entry.port,
-        address2: entry.network.address,
-        prefix2: entry.network.prefix,
-      };
-    case 'bitmap:port':
-      return { port: entry.port };
-  }
+  if (!('protocol' in entry)) return entry;
+  const protocol = PROTOCOL_NUMBER[entry.protocol];
+  if (!('network' in entry)) return { ...entry, protocol };
+  const { address, port, network } = entry;
+  return { address, port, protocol, address2: network.address, prefix2: network.prefix };
 }
 
 /** Returns undefined for entries of other programs that no Service can request, such as port 0 or another protocol. */

@@ -1,5 +1,6 @@
-import { type Ip4, type IpAddress, type IpFamily, formatIp, ip4FromBytes, ip6FromBytes } from '../../base/ip.ts';
+import { type IpAddress, type IpFamily, formatIp, ip4FromBytes, ip6FromBytes } from '../../base/ip.ts';
 import { readBe16, readBe32, readText, readU16, readU32 } from './bytes.ts';
+import { DecodeError } from './decode-error.ts';
 import { NLA_F_NET_BYTEORDER } from './flags.ts';
 import type { MessageWriter } from './message-writer.ts';
 import type { Rows, Table } from './table.ts';
@@ -43,20 +44,15 @@ export const u32: Kind<number> = {
   read: readU32,
 };
 
-/** Host order, signed. */
-export const s32: Kind<number> = {
-  size: 4,
-  flags: 0,
-  write: (writer, value) => writer.u32(value),
-  read: (bytes, start) => readU32(bytes, start) | 0,
-};
-
-/** Host order. */
-export const u64: Kind<bigint> = {
+/** Host order. Exact up to 2^53. */
+export const u64: Kind<number> = {
   size: 8,
   flags: 0,
-  write: (writer, value) => writer.u64(value),
-  read: (bytes, start) => (BigInt(readU32(bytes, start + 4)) << 32n) | BigInt(readU32(bytes, start)),
+  write: (writer, value) => {
+    writer.u32(value);
+    writer.u32(value / 2 ** 32);
+  },
+  read: (bytes, start) => readU32(bytes, start + 4) * 2 ** 32 + readU32(bytes, start),
 };
 
 /** Network order. */
@@ -92,15 +88,17 @@ export const raw: Kind<Uint8Array> = {
 };
 
 /** 4 or 16 bytes in network order. */
-export function address(family: IpFamily): Kind<IpAddress> {
-  return {
-    size: family === 4 ? 4 : 16,
-    flags: 0,
-    write: (writer, value) => writer.address(value),
-    read: family === 4 ? (bytes, start) => readBe32(bytes, start) as Ip4 : ip6FromBytes,
-    show: formatIp,
-  };
-}
+export const address: Kind<IpAddress> = {
+  size: undefined,
+  flags: 0,
+  write: (writer, value) => writer.address(value),
+  read: (bytes, start, end) => {
+    if (end - start === 4) return ip4FromBytes(bytes, start);
+    if (end - start === 16) return ip6FromBytes(bytes, start);
+    throw new DecodeError('address', start, `${end - start} bytes instead of 4 or 16`);
+  },
+  show: formatIp,
+};
 
 /** union nf_inet_addr (linux/netfilter.h): always 16 bytes; an IPv4 address is in the first 4. */
 export function inetAddress(family: IpFamily): Kind<IpAddress> {

@@ -10,7 +10,7 @@ export interface SegmentLimits {
 
 // The error replies fit in a default receive buffer even if every message of a segment fails. Beyond a few hundred
 // messages, larger segments do not reduce the cost per message. The bytes fit in a default send buffer (212,992).
-const DEFAULT_LIMITS: SegmentLimits = { messages: 500, bytes: 128 * 1024 };
+export const SEGMENT_LIMITS: SegmentLimits = { messages: 500, bytes: 128 * 1024 };
 
 /** An encoded batch. `bytes` is a view of the writer's buffer, valid until its next `reset`. */
 export interface EncodedRequest {
@@ -34,7 +34,6 @@ const encoder = new TextEncoder();
 export class MessageWriter {
   #limits: SegmentLimits;
   #bytes: Uint8Array<ArrayBuffer>;
-  #words: Uint32Array<ArrayBuffer>;
   #view: DataView<ArrayBuffer>;
   #at = 0;
   #messages = 0;
@@ -46,25 +45,14 @@ export class MessageWriter {
   #finished = false;
 
   constructor(limits: Partial<SegmentLimits> = {}, capacity = 256 * 1024) {
-    this.#limits = { ...DEFAULT_LIMITS, ...limits };
+    this.#limits = { ...SEGMENT_LIMITS, ...limits };
     this.#bytes = new Uint8Array(align4(capacity));
-    this.#words = new Uint32Array(this.#bytes.buffer);
     this.#view = new DataView(this.#bytes.buffer);
   }
 
   /** Completed messages. `finish` uses one sequence number for each. */
   get messages(): number {
     return this.#messages;
-  }
-
-  /** Bytes written so far. */
-  get length(): number {
-    return this.#at;
-  }
-
-  /** A view of the bytes so far, valid until the next write. Lacks sequence numbers and the last NLM_F_ACK. */
-  get written(): Uint8Array {
-    return this.#bytes.subarray(0, this.#at);
   }
 
   /** Starts a new batch, which overwrites the result of the last `finish`. */
@@ -88,14 +76,6 @@ export class MessageWriter {
     this.u16(flags | NLM_F_REQUEST);
     this.u32(0);
     this.u32(0);
-  }
-
-  /** Begins a message with a copy of a template. Returns its offset, for the `patch` methods. */
-  beginCopy(type: number, template: Uint32Array): number {
-    if (this.#finished) throw new Error('netlink: the batch is finished; reset the writer first');
-    this.#messageStart = this.copy(template);
-    this.#view.setUint16(this.#messageStart + 4, type, true);
-    return this.#messageStart;
   }
 
   /** Ends the message. Returns its index in the batch. */
@@ -167,12 +147,6 @@ export class MessageWriter {
     this.#at += 4;
   }
 
-  u64(value: bigint): void {
-    this.#reserve(8);
-    this.#view.setBigUint64(this.#at, value, true);
-    this.#at += 8;
-  }
-
   be16(value: number): void {
     this.#reserve(2);
     this.#view.setUint16(this.#at, value);
@@ -192,7 +166,8 @@ export class MessageWriter {
       return;
     }
     this.#reserve(16);
-    this.patchAddress(this.#at, value);
+    this.#view.setBigUint64(this.#at, value >> 64n);
+    this.#view.setBigUint64(this.#at + 8, BigInt.asUintN(64, value));
     this.#at += 16;
   }
 
@@ -201,48 +176,6 @@ export class MessageWriter {
     // fill() is slower for a few bytes.
     const end = this.#at + count;
     while (this.#at < end) this.#bytes[this.#at++] = 0;
-  }
-
-  /** Appends 4-byte words at an aligned offset. Returns that offset, for the `patch` methods. */
-  copy(template: Uint32Array): number {
-    const start = this.#at;
-    this.#reserve(template.length * 4);
-    const words = this.#words;
-    let to = start >>> 2;
-    for (let from = 0; from < template.length; from++) words[to++] = template[from] as number;
-    this.#at = to << 2;
-    return start;
-  }
-
-  /** Overwrites copied bytes; `at` counts from the start of the buffer. */
-  patchU8(at: number, value: number): void {
-    this.#bytes[at] = value;
-  }
-
-  patchU16(at: number, value: number): void {
-    this.#view.setUint16(at, value, true);
-  }
-
-  patchU32(at: number, value: number): void {
-    this.#view.setUint32(at, value, true);
-  }
-
-  patchBe16(at: number, value: number): void {
-    this.#view.setUint16(at, value);
-  }
-
-  patchBe32(at: number, value: number): void {
-    this.#view.setUint32(at, value);
-  }
-
-  /** 4 or 16 bytes in network order. */
-  patchAddress(at: number, value: IpAddress): void {
-    if (isIp4(value)) {
-      this.#view.setUint32(at, value);
-      return;
-    }
-    this.#view.setBigUint64(at, value >> 64n);
-    this.#view.setBigUint64(at + 8, BigInt.asUintN(64, value));
   }
 
   /** UTF-8 text with a terminating NUL. */
@@ -296,7 +229,6 @@ export class MessageWriter {
     const grown = new Uint8Array(Math.max(this.#bytes.length * 2, align4(this.#at + count)));
     grown.set(this.#bytes);
     this.#bytes = grown;
-    this.#words = new Uint32Array(grown.buffer);
     this.#view = new DataView(grown.buffer);
   }
 }

@@ -3,11 +3,13 @@ import type { Kind } from './kind.ts';
 /**
  * How an absent attribute is handled.
  * - required: encoding needs a value; decoding throws a DecodeError if the attribute is missing;
+ * - reported: required in replies; omitted from a request if the field is undefined;
  * - optional: omitted if the field is undefined; decoded as undefined if missing;
  * - fallback: the row's `value` replaces a missing field or attribute;
- * - constant: the row's `value` is always written; decoding ignores the attribute.
+ * - constant: the row's `value` is always written; decoding ignores the attribute;
+ * - traced: neither written nor decoded; only the trace reads it.
  */
-export type Presence = 'required' | 'optional' | 'fallback' | 'constant';
+export type Presence = 'required' | 'reported' | 'optional' | 'fallback' | 'constant' | 'traced';
 
 /** One attribute of a message. */
 export interface Row<T, P extends Presence = Presence, W = T> {
@@ -26,6 +28,10 @@ export function required<T, W>(constant: string, id: number, kind: Kind<T, W>): 
   return { constant, id, kind, presence: 'required', value: undefined };
 }
 
+export function reported<T, W>(constant: string, id: number, kind: Kind<T, W>): Row<T, 'reported', W> {
+  return { constant, id, kind, presence: 'reported', value: undefined };
+}
+
 export function optional<T, W>(constant: string, id: number, kind: Kind<T, W>): Row<T, 'optional', W> {
   return { constant, id, kind, presence: 'optional', value: undefined };
 }
@@ -38,6 +44,10 @@ export function constant<T>(name: string, id: number, kind: Kind<T>, value: T): 
   return { constant: name, id, kind, presence: 'constant', value };
 }
 
+export function traced<T, W>(constant: string, id: number, kind: Kind<T, W>): Row<T, 'traced', W> {
+  return { constant, id, kind, presence: 'traced', value: undefined };
+}
+
 type NamesOf<R extends Rows, P extends Presence> = {
   [K in keyof R]: R[K] extends Row<infer _, infer Q, infer _W> ? (Q extends P ? K : never) : never;
 }[keyof R];
@@ -46,15 +56,15 @@ type ReadFrom<R> = R extends Row<infer T, Presence, infer _> ? T : never;
 
 type WrittenTo<R> = R extends Row<infer _, Presence, infer W> ? W : never;
 
-/** The decoded object, without the constant rows. */
+/** The decoded object, without the constant and traced rows. */
 export type Decoded<R extends Rows> = {
-  [K in NamesOf<R, 'required' | 'fallback'>]: ReadFrom<R[K]>;
+  [K in NamesOf<R, 'required' | 'reported' | 'fallback'>]: ReadFrom<R[K]>;
 } & { [K in NamesOf<R, 'optional'>]: ReadFrom<R[K]> | undefined };
 
 /** The object to encode. Fields that are not in the table are ignored. */
 export type Encodable<R extends Rows> = {
   readonly [K in NamesOf<R, 'required'>]: WrittenTo<R[K]>;
-} & { readonly [K in NamesOf<R, 'optional' | 'fallback'>]?: WrittenTo<R[K]> | undefined };
+} & { readonly [K in NamesOf<R, 'reported' | 'optional' | 'fallback'>]?: WrittenTo<R[K]> | undefined };
 
 /** A row with its field name and attribute type. */
 export interface CompiledRow {
@@ -64,11 +74,12 @@ export interface CompiledRow {
   readonly type: number;
 }
 
-/** The attributes of a message or of a nested attribute, in the order of encoding. */
+/** The attributes of a message or of a nested attribute. */
 export interface Table<R extends Rows> {
   readonly rows: R;
+  /** Those to encode, in order. */
   readonly order: readonly CompiledRow[];
-  /** Indexed by attribute id; undefined for unknown ids and constant rows. */
+  /** Indexed by attribute id; undefined for ids that are not decoded. */
   readonly byId: readonly (CompiledRow | undefined)[];
   /** Initial value of a decoded object: every field with its fallback. */
   readonly blank: Readonly<Record<string, unknown>>;
@@ -79,13 +90,16 @@ export function table<R extends Rows>(rows: R): Table<R> {
   const order: CompiledRow[] = [];
   const byId: (CompiledRow | undefined)[] = [];
   const blank: Record<string, unknown> = {};
+  const needed: CompiledRow[] = [];
   for (const [name, row] of Object.entries(rows)) {
+    if (row.presence === 'traced') continue;
     const compiled = { name, row, type: row.id | row.kind.flags };
     order.push(compiled);
     while (byId.length < row.id) byId.push(undefined);
     if (row.presence === 'constant') continue;
     byId[row.id] = compiled;
     blank[name] = row.value;
+    if (row.presence === 'required' || row.presence === 'reported') needed.push(compiled);
   }
-  return { rows, order, byId, blank, required: order.filter(({ row }) => row.presence === 'required') };
+  return { rows, order, byId, blank, required: needed };
 }

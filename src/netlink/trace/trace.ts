@@ -1,5 +1,5 @@
-import { readU16, readU32 } from '../codec/bytes.ts';
 import { forEachAttribute } from '../codec/decode.ts';
+import { readHeader } from '../codec/header.ts';
 import type { Row, Rows, Table } from '../codec/table.ts';
 import { errnoName } from '../error.ts';
 import { ipsetErrorName } from '../family/ipset/error-name.ts';
@@ -40,17 +40,13 @@ export function describeMessage(protocol: number, message: NetlinkMessage): stri
     return words.join(' ');
   }
   const layout = layoutOf(protocol, type, payload);
-  if (layout === undefined) return `${head(`type ${type}`)} ${hex(payload)}`;
-  const words = [head(layout.name)];
-  let at = 0;
-  for (const [name, size] of layout.fields) {
-    if (at + size > payload.length) break;
-    const value = size === 4 ? readU32(payload, at) : size === 2 ? readU16(payload, at) : payload[at];
-    if (name !== '') words.push(`${name}=${value}`);
-    at += size;
-  }
-  words.push(...attributes(layout.table, payload, Math.min(at, payload.length), payload.length));
-  return words.join(' ');
+  if (layout === undefined || payload.length < layout.header.size) return `${head(`type ${type}`)} ${hex(payload)}`;
+  const fields = Object.entries(readHeader(layout.header, payload)).filter(([name]) => name !== '');
+  return [
+    head(layout.name),
+    ...fields.map(([name, value]) => `${name}=${value}`),
+    ...attributes(layout.table, payload, layout.header.size, payload.length),
+  ].join(' ');
 }
 
 function nameOf(protocol: number, errno: number): string {
@@ -61,10 +57,8 @@ function attributes(table: Table<Rows>, bytes: Uint8Array, start: number, end: n
   const found: string[] = [];
   try {
     forEachAttribute(bytes, start, end, (id, from, to) => {
-      const known = table.order.find(({ row }) => row.id === id);
-      found.push(
-        known === undefined ? `${id}=${hex(bytes.subarray(from, to))}` : attribute(known.row, bytes, from, to),
-      );
+      const row = Object.values(table.rows).find((known) => known.id === id);
+      found.push(row === undefined ? `${id}=${hex(bytes.subarray(from, to))}` : attribute(row, bytes, from, to));
     });
   } catch (error) {
     found.push(`not decodable: ${String(error)}`);

@@ -6,8 +6,8 @@ import { cidrOf } from '../../../src/base/cidr.ts';
 import { addressFamily } from '../../../src/netlink/codec/address-family.ts';
 import { MessageWriter } from '../../../src/netlink/codec/message-writer.ts';
 import { decodeFamily, getFamily } from '../../../src/netlink/family/genl-ctrl/family.ts';
-import { addAddress, decodeAddress, deleteAddress } from '../../../src/netlink/family/route/address.ts';
-import { createLink, decodeLink, setLinkUp } from '../../../src/netlink/family/route/link.ts';
+import { decodeAddress, deleteAddress, setAddress } from '../../../src/netlink/family/route/address.ts';
+import { createLink, decodeLink } from '../../../src/netlink/family/route/link.ts';
 import { addHostRoute, decodeHostRoute } from '../../../src/netlink/family/route/local-route.ts';
 import { addService } from '../../../src/netlink/family/ipvs/service.ts';
 import { answerOf, messages } from '../../../src/netlink/message.ts';
@@ -51,8 +51,6 @@ const route = load('netlink/dist/rt/structs.js') as Record<
 const bits = load('netlink/dist/rt/gen_structs.js') as {
   formatAddressFlags(flags: unknown): number;
   parseAddressFlags(flags: number): Fields;
-  formatDeviceFlags(flags: unknown): number;
-  parseDeviceFlags(flags: number): Fields;
 };
 
 /** What the judge reads of the one message that we write. */
@@ -122,46 +120,46 @@ test('families of generic netlink', () => {
     expect(base.parseGenlHeader(data).x).toMatchObject({ cmd: 3, version: 1 });
     expect(control.parseMessage(data.subarray(4))).toEqual({ familyName: family.familyName });
     const reply = Buffer.concat([Buffer.from([1, 2, 0, 0]), formatted(control.formatMessage(family))]);
-    expect(decodeFamily(reply)).toEqual({ id: family.familyId, name: family.familyName, version: family.version });
+    expect(decodeFamily(reply)).toBe(family.familyId);
   });
 });
 
 test('addresses', () => {
-  const flags = fc.constantFrom(0, 0x02, 0x80, 0x82, 0x200, 0x202);
-  const values = fc.record({ index, address, prefix: u8, scope: u8, flags, label: name });
-  check(values, (added) => {
-    const read = route.parseAddressMessage(judged((writer) => addAddress(writer, added)).data);
+  const flags = fc.constantFrom(0, 0x02, 0x80, 0x82);
+  check(fc.record({ index, address, prefix: u8, flags }), (added) => {
+    const read = route.parseAddressMessage(judged((writer) => setAddress(writer, added)).data);
     const family = addressFamily(familyOf(added.address));
-    const { prefix, scope } = added;
-    expect(read.data).toMatchObject({ family, prefixlen: prefix, scope, index: added.index });
-    expect(bits.formatAddressFlags(read.attrs['flags'] ?? read.data['flags'])).toBe(added.flags);
+    const { prefix } = added;
+    expect(read.data).toMatchObject({ family, prefixlen: prefix, scope: 0, index: added.index });
+    expect(bits.formatAddressFlags(read.data['flags'])).toBe(added.flags);
     const own = bytesOf(added.address);
-    expect(read.attrs).toMatchObject({ local: own, address: own, label: added.label });
+    expect(read.attrs).toEqual({ local: own, address: own });
     const deleted = route.parseAddressMessage(judged((writer) => deleteAddress(writer, added)).data);
     expect(deleted.attrs).toEqual({ local: own, address: own });
+  });
+});
 
-    const data = { family, prefixlen: prefix, scope, index: added.index };
-    const attrs = { address: own, label: added.label, flags: bits.parseAddressFlags(added.flags) };
+test('addresses, as the judge writes them', () => {
+  const values = fc.record({ index, address, prefix: u8, flags: fc.constantFrom(0, 0x02, 0x80, 0x200, 0x202) });
+  check(values, (given) => {
+    const family = addressFamily(familyOf(given.address));
+    const data = { family, prefixlen: given.prefix, scope: 0, index: given.index };
+    const attrs = { address: bytesOf(given.address), label: 'eth0', flags: bits.parseAddressFlags(given.flags) };
     const theirs = formatted((out: Stream) => route.formatAddressMessage({ kind: 'address', data, attrs }, out));
-    expect(decodeAddress(theirs)).toEqual({ ...added, address: added.address });
+    expect(decodeAddress(theirs)).toEqual(given);
   });
 });
 
 test('links', () => {
-  check(fc.record({ index, name, up: fc.boolean() }), ({ index: at, name: called, up }) => {
+  check(fc.record({ index, name }), ({ index: at, name: called }) => {
     const made = route.parseLinkMessage(judged((writer) => createLink(writer, called, 'dummy')).data);
     expect(made.attrs).toMatchObject({ ifname: called });
     const kinds: unknown[] = [];
     base.parseAttributes(made.attrs['linkinfo'] as Buffer, ({ type, data }) => kinds.push([type, data.toString()]));
     expect(kinds).toEqual([[1, 'dummy\0']]);
-    const { data } = route.parseLinkMessage(judged((writer) => setLinkUp(writer, at, up)).data);
-    expect(data['index']).toBe(at);
-    expect([data['flags'], data['change']].map((flags) => bits.formatDeviceFlags(flags))).toEqual([up ? 1 : 0, 1]);
-
-    const flags = bits.parseDeviceFlags(up ? 1 : 0);
-    const message = { kind: 'link', data: { index: at, flags }, attrs: { ifname: called } };
+    const message = { kind: 'link', data: { index: at }, attrs: { ifname: called } };
     const theirs = formatted((out: Stream) => route.formatLinkMessage(message, out));
-    expect(decodeLink(theirs)).toEqual({ index: at, name: called, flags: up ? 1 : 0, kind: undefined });
+    expect(decodeLink(theirs)).toEqual({ index: at, name: called, kind: undefined });
   });
 });
 

@@ -34,9 +34,9 @@ describe('a traced message', () => {
   });
 
   test('of ipset: the entries of a batch', () => {
-    const line = trace(NETLINK_NETFILTER, ...exchange('ipset', 'add-duplicate').sent).at(-1);
+    const line = trace(NETLINK_NETFILTER, ...exchange('ipset', 'restore-ip-port').sent).at(-1);
     expect(line).toContain('IPSET_CMD_ADD');
-    expect(line).toMatch(/IPSET_ATTR_SETNAME="h1" .*IPSET_ATTR_DATA=\{IPSET_ATTR_IP=10\.0\.0\.1/);
+    expect(line).toMatch(/IPSET_ATTR_SETNAME="h2" .*IPSET_ATTR_ADT=\{IPSET_ATTR_DATA=\{IPSET_ATTR_IP=10\.0\.0\.2/);
   });
 
   test('of route: the fields of its header', () => {

@@ -1,111 +1,110 @@
-import { type IpFamily, familyOf } from '../../../base/ip.ts';
+import { type IpAddress, type IpFamily, familyOf } from '../../../base/ip.ts';
 import { addressFamily, ipFamily } from '../../codec/address-family.ts';
 import { decode } from '../../codec/decode.ts';
-import { encode, encodeNest } from '../../codec/encode.ts';
-import { be16, be32, u32, u8 } from '../../codec/kind.ts';
+import { DecodeError } from '../../codec/decode-error.ts';
+import { encode } from '../../codec/encode.ts';
+import { NETFILTER, beginMessage, readHeader } from '../../codec/header.ts';
+import { address, be16, be32, u32, u8 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 import { nested } from '../../codec/nested.ts';
-import { NETFILTER_HEADER_SIZE, beginNetfilter, readNetfilterFamily } from '../../codec/netfilter-message.ts';
-import { constant, fallback, optional, required, table } from '../../codec/table.ts';
-import { TUPLE, type Tuple, encodeTuple } from './tuple.ts';
+import { type Decoded, optional, reported, required, table, traced } from '../../codec/table.ts';
 
-/** Identifies a flow. */
-export interface FlowId {
-  readonly original: Tuple;
-  /** Default 0. */
-  readonly zone?: number;
-  /** If set, the kernel deletes only this flow, not a later one with the same tuple. */
-  readonly id?: number | undefined;
+/** One direction of a flow. */
+export interface Tuple {
+  readonly source: IpAddress;
+  readonly destination: IpAddress;
+  /** IPPROTO_*. */
+  readonly protocol: number;
+  /** undefined for protocols without ports. */
+  readonly sourcePort?: number | undefined;
+  readonly destinationPort?: number | undefined;
 }
 
 /** A connection tracking entry. */
-export interface TrackedFlow extends FlowId {
+export interface TrackedFlow {
+  readonly original: Tuple;
   readonly reply: Tuple;
-  readonly zone: number;
-  readonly mark: number;
-  /** linux/netfilter/nf_conntrack_common.h: IPS_*. */
-  readonly status: number;
-  readonly id: number | undefined;
 }
 
 /** linux/netfilter/nfnetlink.h. */
 const NFNL_SUBSYS_CTNETLINK = 1;
-/** linux/netfilter/nfnetlink_conntrack.h: enum cntl_msg_types. */
-const IPCTNL_MSG_CT_NEW = 0;
+/** linux/netfilter/nfnetlink_conntrack.h: enum cntl_msg_types. Replies to a dump have type IPCTNL_MSG_CT_NEW. */
 const IPCTNL_MSG_CT_GET = 1;
 const IPCTNL_MSG_CT_DELETE = 2;
-/** Message type of dump replies. */
-export const FLOW_MESSAGE = (NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_NEW;
+
+const ADDRESSES = table({
+  source4: optional('CTA_IP_V4_SRC', 1, address),
+  destination4: optional('CTA_IP_V4_DST', 2, address),
+  source6: optional('CTA_IP_V6_SRC', 3, address),
+  destination6: optional('CTA_IP_V6_DST', 4, address),
+});
+
+const ENDS = table({
+  protocol: required('CTA_PROTO_NUM', 1, u8),
+  sourcePort: optional('CTA_PROTO_SRC_PORT', 2, be16),
+  destinationPort: optional('CTA_PROTO_DST_PORT', 3, be16),
+});
+
+const TUPLE = table({
+  addresses: reported('CTA_TUPLE_IP', 1, nested(ADDRESSES)),
+  ends: required('CTA_TUPLE_PROTO', 2, nested(ENDS)),
+});
+
+const FILTER = table({
+  original: required('CTA_FILTER_ORIG_FLAGS', 1, u32),
+  reply: required('CTA_FILTER_REPLY_FLAGS', 2, u32),
+});
 
 /** linux/netfilter/nfnetlink_conntrack.h: enum ctattr_type. */
-const CTA_TUPLE_ORIG = 1;
-
-function flowTable(family: IpFamily) {
-  return table({
-    original: required('CTA_TUPLE_ORIG', CTA_TUPLE_ORIG, nested(TUPLE[family])),
-    reply: required('CTA_TUPLE_REPLY', 2, nested(TUPLE[family])),
-    status: fallback('CTA_STATUS', 3, be32, 0),
-    mark: fallback('CTA_MARK', 8, be32, 0),
-    id: optional('CTA_ID', 12, be32),
-    zone: fallback('CTA_ZONE', 18, be16, 0),
-  });
-}
-
-export const FLOW = { 4: flowTable(4), 6: flowTable(6) };
-/** Identifies a flow together with its tuple. Zone 0 is omitted: kernels without zones refuse the attribute. */
-const NAME = table({ id: optional('CTA_ID', 12, be32), zone: optional('CTA_ZONE', 18, be16) });
+export const FLOW = table({
+  original: required('CTA_TUPLE_ORIG', 1, nested(TUPLE)),
+  reply: reported('CTA_TUPLE_REPLY', 2, nested(TUPLE)),
+  status: traced('CTA_STATUS', 3, be32),
+  mark: traced('CTA_MARK', 8, be32),
+  id: traced('CTA_ID', 12, be32),
+  zone: traced('CTA_ZONE', 18, be16),
+  filter: optional('CTA_FILTER', 25, nested(FILTER)),
+});
 
 // Since 5.8 the kernel compares those fields of CTA_TUPLE_ORIG whose bits are set in CTA_FILTER_ORIG_FLAGS. The bit is
 // 1 << CTA_FILTER_F_CTA_PROTO_NUM of net/netfilter/nf_internals.h; no user-space header defines it.
 const FILTER_PROTOCOL_NUMBER = 1 << 3;
-const FILTER = table({
-  original: constant('CTA_FILTER_ORIG_FLAGS', 1, u32, FILTER_PROTOCOL_NUMBER),
-  reply: constant('CTA_FILTER_REPLY_FLAGS', 2, u32, 0),
-});
-const PROTOCOL_ONLY = table({
-  ends: required('CTA_TUPLE_PROTO', 2, nested(table({ protocol: required('CTA_PROTO_NUM', 1, u8) }))),
-});
-const CTA_FILTER = 25;
 
 function beginConntrack(writer: MessageWriter, command: number, family: IpFamily): void {
-  beginNetfilter(writer, NFNL_SUBSYS_CTNETLINK, command, addressFamily(family));
+  beginMessage(writer, (NFNL_SUBSYS_CTNETLINK << 8) | command, NETFILTER, { nfgen_family: addressFamily(family) });
 }
 
 /**
  * Writes a request for the flows of one family and protocol (IPPROTO_*). Kernels before 5.8 ignore the protocol, so
  * check the tuples. `decodeFlow` decodes each reply message.
  */
-export function dumpFlows(writer: MessageWriter, family: IpFamily, protocol?: number): number {
+export function dumpFlows(writer: MessageWriter, family: IpFamily, protocol: number): number {
   beginConntrack(writer, IPCTNL_MSG_CT_GET, family);
-  if (protocol !== undefined) {
-    encodeNest(writer, CTA_TUPLE_ORIG, PROTOCOL_ONLY, { ends: { protocol } });
-    encodeNest(writer, CTA_FILTER, FILTER, {});
-  }
+  encode(writer, FLOW, { original: { ends: { protocol } }, filter: { original: FILTER_PROTOCOL_NUMBER, reply: 0 } });
   return writer.endDump();
 }
 
-/** Deletes one flow; ENOENT if it no longer exists. */
-export function deleteFlow(writer: MessageWriter, { original, zone, id }: FlowId): number {
-  beginConntrack(writer, IPCTNL_MSG_CT_DELETE, familyOf(original.source));
-  encodeTuple(writer, CTA_TUPLE_ORIG, original);
-  encode(writer, NAME, { id, zone: zone === 0 ? undefined : zone });
+/** Deletes the flow with this original direction; ENOENT if it no longer exists. */
+export function deleteFlow(writer: MessageWriter, original: Tuple): number {
+  const { source, destination } = original;
+  const family = familyOf(source);
+  beginConntrack(writer, IPCTNL_MSG_CT_DELETE, family);
+  const addresses =
+    family === 4 ? { source4: source, destination4: destination } : { source6: source, destination6: destination };
+  encode(writer, FLOW, { original: { addresses, ends: original } });
   return writer.end();
 }
 
 /** Returns undefined for families other than IPv4 and IPv6. Throws DecodeError. */
 export function decodeFlow(payload: Uint8Array): TrackedFlow | undefined {
-  const family = ipFamily(readNetfilterFamily(payload));
-  if (family === undefined) return undefined;
-  const { original, reply, ...flow } = decode(FLOW[family], payload, NETFILTER_HEADER_SIZE);
-  return { ...flow, original: tuple(original), reply: tuple(reply) };
+  if (ipFamily(readHeader(NETFILTER, payload).nfgen_family) === undefined) return undefined;
+  const { original, reply } = decode(FLOW, payload, NETFILTER.size);
+  return { original: tuple(original), reply: tuple(reply) };
 }
 
-function tuple({
-  addresses,
-  ends,
-}: {
-  addresses: Pick<Tuple, 'source' | 'destination'>;
-  ends: Omit<Tuple, 'source' | 'destination'>;
-}): Tuple {
-  return { ...addresses, ...ends };
+function tuple({ addresses, ends }: Decoded<typeof TUPLE.rows>): Tuple {
+  const source = addresses.source4 ?? addresses.source6;
+  const destination = addresses.destination4 ?? addresses.destination6;
+  if (source === undefined || destination === undefined) throw new DecodeError('CTA_TUPLE_IP', 0, 'without addresses');
+  return { source, destination, ...ends };
 }

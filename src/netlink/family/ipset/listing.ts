@@ -1,16 +1,11 @@
 import type { IpFamily } from '../../../base/ip.ts';
 import { ipFamily } from '../../codec/address-family.ts';
-import { decode, forEachAttribute } from '../../codec/decode.ts';
+import { decode } from '../../codec/decode.ts';
 import { DecodeError } from '../../codec/decode-error.ts';
-import { NLA_F_NET_BYTEORDER } from '../../codec/flags.ts';
-import { be32, marked, raw, text, u8 } from '../../codec/kind.ts';
+import { NETFILTER } from '../../codec/header.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { nested } from '../../codec/nested.ts';
-import { NETFILTER_HEADER_SIZE, readNetfilterFamily } from '../../codec/netfilter-message.ts';
-import { fallback, optional, required, table } from '../../codec/table.ts';
-import { IPSET_COMMAND, beginIpset } from './command.ts';
-import { OPTIONS } from './definition.ts';
-import { type IpsetEntry, decodeEntry } from './entry.ts';
+import { type IpsetEntry, decodeEntries } from './entry.ts';
+import { IPSET_COMMAND, MESSAGE, beginIpset } from './message.ts';
 
 /** A set in the kernel. */
 export interface IpsetListing {
@@ -18,15 +13,8 @@ export interface IpsetListing {
   readonly type: string;
   /** undefined for types without addresses. */
   readonly family: IpFamily | undefined;
-  readonly revision: number;
-  readonly hashSize: number | undefined;
+  /** undefined for types without a limit. */
   readonly maxEntries: number | undefined;
-  readonly firstPort: number | undefined;
-  readonly lastPort: number | undefined;
-  /** Number of rules and sets that refer to it. */
-  readonly references: number;
-  /** Bytes. */
-  readonly memory: number;
   /** Empty for an unsupported type, or if only headers were requested. */
   readonly entries: readonly IpsetEntry[];
 }
@@ -40,23 +28,7 @@ const KNOWN_TYPES: ReadonlySet<string> = new Set([
   'bitmap:port',
 ]);
 
-export const HEADER = table({
-  ...OPTIONS,
-  references: fallback('IPSET_ATTR_REFERENCES', 25, marked(be32), 0),
-  memory: fallback('IPSET_ATTR_MEMSIZE', 26, marked(be32), 0),
-});
-
-const LISTING = table({
-  name: required('IPSET_ATTR_SETNAME', 2, text),
-  type: optional('IPSET_ATTR_TYPENAME', 3, text),
-  revision: fallback('IPSET_ATTR_REVISION', 4, u8, 0),
-  family: fallback('IPSET_ATTR_FAMILY', 5, u8, 0),
-  header: optional('IPSET_ATTR_DATA', 7, nested(HEADER)),
-  entries: optional('IPSET_ATTR_ADT', 8, raw),
-});
-
 /** linux/netfilter/ipset/ip_set.h. */
-const IPSET_ATTR_FLAGS = 6;
 const IPSET_FLAG_LIST_HEADER = 4;
 
 export interface ListOptions {
@@ -66,15 +38,10 @@ export interface ListOptions {
   readonly headersOnly?: boolean;
 }
 
-/** Writes a request for sets with their entries. `decodeSets` or a `setReader` decodes the replies, in order. */
-export function dumpSets(writer: MessageWriter, protocol: number, options: ListOptions = {}): number {
-  const { name } = options;
-  beginIpset(writer, IPSET_COMMAND.list, name === undefined ? { protocol } : { protocol, name });
-  if (options.headersOnly === true) {
-    const mark = writer.beginAttribute(IPSET_ATTR_FLAGS | NLA_F_NET_BYTEORDER);
-    writer.be32(IPSET_FLAG_LIST_HEADER);
-    writer.endAttribute(mark);
-  }
+/** Writes a request for sets with their entries. A `setReader` decodes the replies, in order. */
+export function dumpSets(writer: MessageWriter, protocol: number, { name, headersOnly }: ListOptions = {}): number {
+  const flags = headersOnly === true ? IPSET_FLAG_LIST_HEADER : undefined;
+  beginIpset(writer, IPSET_COMMAND.list, { protocol, name, flags });
   return writer.endDump();
 }
 
@@ -92,34 +59,18 @@ export interface SetReader {
  */
 export function setReader(): SetReader {
   const sets: IpsetListing[] = [];
-  // The set of the current message.
-  let name: string | undefined;
-  let known = false;
   let entries: IpsetEntry[] = [];
   const read = (payload: Uint8Array): void => {
-    readNetfilterFamily(payload);
-    const part = decode(LISTING, payload, NETFILTER_HEADER_SIZE);
-    const { type, header, revision } = part;
-    if (type !== undefined && header !== undefined) {
-      name = part.name;
-      known = KNOWN_TYPES.has(type);
+    const { name, type, family = 0, options, entries: more } = decode(MESSAGE, payload, NETFILTER.size);
+    if (name !== undefined && type !== undefined && options !== undefined) {
       entries = [];
-      sets.push({ ...header, name, type, family: ipFamily(part.family), revision, entries });
-    } else if (part.name !== name) {
-      throw new DecodeError('IPSET_ATTR_TYPENAME', NETFILTER_HEADER_SIZE, `missing for ${part.name}`);
+      sets.push({ name, type, family: ipFamily(family), maxEntries: options.maxEntries, entries });
     }
-    if (known && part.entries !== undefined) decodeEntries(part.entries, entries);
+    const set = sets.at(-1);
+    if (name === undefined || set?.name !== name) {
+      throw new DecodeError('IPSET_ATTR_TYPENAME', NETFILTER.size, `missing for ${name}`);
+    }
+    if (more !== undefined && KNOWN_TYPES.has(set.type)) entries.push(...decodeEntries(more));
   };
   return { read, sets };
-}
-
-/** Decodes a whole listing. Throws DecodeError. */
-export function decodeSets(payloads: Iterable<Uint8Array>): readonly IpsetListing[] {
-  const reader = setReader();
-  for (const payload of payloads) reader.read(payload);
-  return reader.sets;
-}
-
-function decodeEntries(bytes: Uint8Array, into: IpsetEntry[]): void {
-  forEachAttribute(bytes, 0, bytes.length, (_id, start, end) => into.push(decodeEntry(bytes, start, end)));
 }

@@ -1,19 +1,12 @@
 import { decode } from '../../codec/decode.ts';
 import { DecodeError } from '../../codec/decode-error.ts';
-import { u8 } from '../../codec/kind.ts';
+import { NETFILTER } from '../../codec/header.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { NETFILTER_HEADER_SIZE, readNetfilterFamily } from '../../codec/netfilter-message.ts';
-import { optional, required, table } from '../../codec/table.ts';
-import { IPSET_COMMAND, beginIpset } from './command.ts';
+import { IPSET_COMMAND, MESSAGE, beginIpset } from './message.ts';
 
 /** linux/netfilter/ipset/ip_set.h: the newest and oldest supported versions. Kernels before 4.20 support only 6. */
-export const IPSET_PROTOCOL = 7;
-export const IPSET_PROTOCOL_MIN = 6;
-
-const PROTOCOL = table({
-  newest: required('IPSET_ATTR_PROTOCOL', 1, u8),
-  oldest: optional('IPSET_ATTR_PROTOCOL_MIN', 10, u8),
-});
+const IPSET_PROTOCOL = 7;
+const IPSET_PROTOCOL_MIN = 6;
 
 /** Writes a request for the protocol versions that the kernel supports. `chooseProtocol` decodes the reply. */
 export function getProtocol(writer: MessageWriter): number {
@@ -23,11 +16,10 @@ export function getProtocol(writer: MessageWriter): number {
 
 /** Returns the newest version that both sides support, for all other commands. Throws DecodeError if there is none. */
 export function chooseProtocol(payload: Uint8Array): number {
-  readNetfilterFamily(payload);
-  const { newest, oldest } = decode(PROTOCOL, payload, NETFILTER_HEADER_SIZE);
+  const { protocol: newest, oldest = 0 } = decode(MESSAGE, payload, NETFILTER.size);
   const version = Math.min(newest, IPSET_PROTOCOL);
-  if (version < IPSET_PROTOCOL_MIN || version < (oldest ?? 0)) {
-    throw new DecodeError('IPSET_ATTR_PROTOCOL', NETFILTER_HEADER_SIZE, `version ${newest} is not supported`);
+  if (version < IPSET_PROTOCOL_MIN || version < oldest) {
+    throw new DecodeError('IPSET_ATTR_PROTOCOL', NETFILTER.size, `version ${newest} is not supported`);
   }
   return version;
 }

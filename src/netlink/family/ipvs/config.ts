@@ -1,23 +1,19 @@
 import { decode } from '../../codec/decode.ts';
 import { encode } from '../../codec/encode.ts';
-import { GENERIC_HEADER_SIZE, readGenericCommand } from '../../codec/generic-message.ts';
+import { GENERIC } from '../../codec/header.ts';
 import { u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { optional, table } from '../../codec/table.ts';
-import { IPVS_COMMAND, beginIpvs } from './command.ts';
-
-/** Connection timeouts in seconds; undefined if not set or not reported. The kernel ignores a timeout of 0. */
-export interface IpvsConfig {
-  readonly tcp?: number | undefined;
-  readonly tcpFin?: number | undefined;
-  readonly udp?: number | undefined;
-}
+import { type Encodable, optional, table } from '../../codec/table.ts';
+import { IPVS_COMMAND, beginIpvs } from './message.ts';
 
 export const CONFIG = table({
   tcp: optional('IPVS_CMD_ATTR_TIMEOUT_TCP', 4, u32),
   tcpFin: optional('IPVS_CMD_ATTR_TIMEOUT_TCP_FIN', 5, u32),
   udp: optional('IPVS_CMD_ATTR_TIMEOUT_UDP', 6, u32),
 });
+
+/** Connection timeouts in seconds; undefined if not set or not reported. The kernel ignores a timeout of 0. */
+export type IpvsConfig = Encodable<typeof CONFIG.rows>;
 
 export function setConfig(writer: MessageWriter, familyId: number, config: IpvsConfig): number {
   beginIpvs(writer, familyId, IPVS_COMMAND.setConfig);
@@ -33,6 +29,5 @@ export function getConfig(writer: MessageWriter, familyId: number): number {
 
 /** Throws DecodeError. */
 export function decodeConfig(payload: Uint8Array): IpvsConfig {
-  readGenericCommand(payload);
-  return decode(CONFIG, payload, GENERIC_HEADER_SIZE);
+  return decode(CONFIG, payload, GENERIC.size);
 }

@@ -1,16 +1,16 @@
 import { type IpAddress, type IpFamily, familyOf } from '../../../base/ip.ts';
 import { type Protocol, protocolFromNumber } from '../../../base/protocol.ts';
 import { addressFamily, ipFamily } from '../../codec/address-family.ts';
-import { readU16 } from '../../codec/bytes.ts';
-import { decode, findPayload, payloadEnd } from '../../codec/decode.ts';
+import { decode } from '../../codec/decode.ts';
 import { DecodeError } from '../../codec/decode-error.ts';
 import { encodeNest } from '../../codec/encode.ts';
-import { GENERIC_HEADER_SIZE, readGenericCommand } from '../../codec/generic-message.ts';
 import { be16, inetAddress, text, u16, u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { constant, fallback, required, table } from '../../codec/table.ts';
-import { IPVS_CMD_ATTR_SERVICE, IPVS_COMMAND, type IpvsCommand, beginIpvs } from './command.ts';
+import { nested } from '../../codec/nested.ts';
+import { constant, fallback, optional, required, table, traced } from '../../codec/table.ts';
+import { IPVS_CMD_ATTR_SERVICE, IPVS_COMMAND, type IpvsCommand, beginIpvs, readNests } from './message.ts';
 import { persistencePrefix, protocol, serviceFlags } from './service-kind.ts';
+import { STATS, STATS64 } from './stats.ts';
 
 /** Identifies a virtual server (except those by firewall mark). */
 export interface IpvsServiceId {
@@ -48,17 +48,18 @@ function serviceTable(family: IpFamily) {
     timeout: fallback('IPVS_SVC_ATTR_TIMEOUT', 8, u32, 0),
     // Some kernels omit it.
     prefix: fallback('IPVS_SVC_ATTR_NETMASK', 9, persistencePrefix(family), family === 4 ? 32 : 128),
+    stats: traced('IPVS_SVC_ATTR_STATS', 10, nested(STATS)),
+    stats64: traced('IPVS_SVC_ATTR_STATS64', 12, nested(STATS64)),
   });
 }
 
 const ID = { 4: table(idRows(4)), 6: table(idRows(6)) };
 export const SERVICE = { 4: serviceTable(4), 6: serviceTable(6) };
-/** Ids of the attributes that identify a virtual server, for templates. */
-export const SERVICE_ID_ROWS = { protocol: 2, address: 3, port: 4 } as const;
-/** linux/ip_vs.h: the IPVS_SVC_ATTR_* that are read before the family is known. */
-const IPVS_SVC_ATTR_AF = 1;
-const IPVS_SVC_ATTR_PROTOCOL = 2;
-const IPVS_SVC_ATTR_FWMARK = 5;
+/** What selects the table of a virtual server; one by firewall mark has no protocol. */
+const SELECTORS = table({
+  family: required('IPVS_SVC_ATTR_AF', 1, u16),
+  protocol: optional('IPVS_SVC_ATTR_PROTOCOL', 2, u16),
+});
 
 /** Appends the attribute that identifies a virtual server; commands on its destinations need it too. */
 export function encodeServiceId(writer: MessageWriter, id: IpvsServiceId): void {
@@ -106,21 +107,11 @@ export function dumpServices(writer: MessageWriter, familyId: number): number {
  * another protocol). Throws DecodeError.
  */
 export function decodeService(payload: Uint8Array): IpvsService | undefined {
-  readGenericCommand(payload);
-  const start = findPayload(payload, GENERIC_HEADER_SIZE, payload.length, IPVS_CMD_ATTR_SERVICE);
-  if (start < 0) throw new DecodeError('IPVS_CMD_ATTR_SERVICE', GENERIC_HEADER_SIZE, 'missing');
-  const end = payloadEnd(payload, start);
-  if (findPayload(payload, start, end, IPVS_SVC_ATTR_FWMARK) >= 0) return undefined;
-  const number = peek(payload, start, end, IPVS_SVC_ATTR_PROTOCOL, 'IPVS_SVC_ATTR_PROTOCOL');
-  if (protocolFromNumber(number) === undefined) return undefined;
-  const family = ipFamily(peek(payload, start, end, IPVS_SVC_ATTR_AF, 'IPVS_SVC_ATTR_AF'));
-  if (family === undefined) throw new DecodeError('IPVS_SVC_ATTR_AF', start, 'neither IPv4 nor IPv6');
-  return decode(SERVICE[family], payload, start, end);
-}
-
-function peek(payload: Uint8Array, start: number, end: number, id: number, what: string): number {
-  const at = findPayload(payload, start, end, id);
-  if (at < 0) throw new DecodeError(what, start, 'missing');
-  if (payloadEnd(payload, at) - at !== 2) throw new DecodeError(what, at, 'not 2 bytes');
-  return readU16(payload, at);
+  const { service } = readNests(payload);
+  if (service === undefined) throw new DecodeError('IPVS_CMD_ATTR_SERVICE', 0, 'missing');
+  const selectors = decode(SELECTORS, service);
+  if (selectors.protocol === undefined || protocolFromNumber(selectors.protocol) === undefined) return undefined;
+  const family = ipFamily(selectors.family);
+  if (family === undefined) throw new DecodeError('IPVS_SVC_ATTR_AF', 0, 'neither IPv4 nor IPv6');
+  return decode(SERVICE[family], service);
 }

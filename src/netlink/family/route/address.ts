@@ -4,10 +4,11 @@ import { readU32 } from '../../codec/bytes.ts';
 import { decode } from '../../codec/decode.ts';
 import { DecodeError } from '../../codec/decode-error.ts';
 import { encode } from '../../codec/encode.ts';
-import { NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE } from '../../codec/flags.ts';
+import { NLM_F_CREATE, NLM_F_REPLACE } from '../../codec/flags.ts';
+import { beginMessage, header, readHeader } from '../../codec/header.ts';
 import { type Kind, address, text, u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { optional, table } from '../../codec/table.ts';
+import { optional, table, traced } from '../../codec/table.ts';
 
 /** An address of an interface. */
 export interface InterfaceAddress {
@@ -19,25 +20,19 @@ export interface InterfaceAddress {
 
 /** An address to add. */
 export interface NewInterfaceAddress extends InterfaceAddress {
-  /** IFA_F_*; default none. */
+  /** IFA_F_* below 0x100; default none. */
   readonly flags?: number;
-  /** RT_SCOPE_*: 0 universe (the default), 253 link, 254 host. */
-  readonly scope?: number;
-  /** Preferred lifetime in seconds. Default: FOREVER; 0 makes the address deprecated. */
+  /** Preferred lifetime in seconds. Default: unlimited; 0 makes the address deprecated. */
   readonly preferredLifetime?: number;
-  /** IPv4 label, such as "eth0:1". */
-  readonly label?: string;
 }
 
 export interface ObservedInterfaceAddress extends InterfaceAddress {
   readonly flags: number;
-  readonly scope: number;
-  readonly label: string | undefined;
 }
 
 /** linux/rtnetlink.h. Replies to a GETADDR have type RTM_NEWADDR. */
 export const RTM_NEWADDR = 20;
-const RTM_DELADDR = 21;
+export const RTM_DELADDR = 21;
 const RTM_GETADDR = 22;
 
 /** linux/if_addr.h: no duplicate address detection (IPv6), usable at once. */
@@ -49,13 +44,17 @@ export const IFA_F_DEPRECATED = 0x20;
 export const IFA_F_PERMANENT = 0x80;
 /** Duplicate address detection is running (IPv6); the address is not usable yet. */
 export const IFA_F_TENTATIVE = 0x40;
-/** The kernel adds no route for the prefix. */
-export const IFA_F_NOPREFIXROUTE = 0x200;
 /** The kernel's INFINITY_LIFE_TIME: all bits set. */
-export const FOREVER = 0xffff_ffff;
+const FOREVER = 0xffff_ffff;
 
-/** Size of struct ifaddrmsg { u8 family; u8 prefixlen; u8 flags; u8 scope; u32 index }. linux/if_addr.h. */
-const ADDRESS_HEADER_SIZE = 8;
+/** linux/if_addr.h. */
+export const ADDRESS_HEADER = header('struct ifaddrmsg', [
+  ['ifa_family', 1],
+  ['ifa_prefixlen', 1],
+  ['ifa_flags', 1],
+  ['ifa_scope', 1],
+  ['ifa_index', 4],
+]);
 
 /** The first field of struct ifa_cacheinfo { u32 preferred; u32 valid; u32 cstamp; u32 tstamp }. linux/if_addr.h. */
 const preferredLifetime: Kind<number> = {
@@ -69,69 +68,35 @@ const preferredLifetime: Kind<number> = {
   read: readU32,
 };
 
-function addressTable(family: IpFamily) {
-  return table({
-    local: optional('IFA_LOCAL', 2, address(family)),
-    flags: optional('IFA_FLAGS', 8, u32),
-    peer: optional('IFA_ADDRESS', 1, address(family)),
-    label: optional('IFA_LABEL', 3, text),
-    preferredLifetime: optional('IFA_CACHEINFO', 6, preferredLifetime),
-  });
-}
+export const ADDRESS = table({
+  local: optional('IFA_LOCAL', 2, address),
+  peer: optional('IFA_ADDRESS', 1, address),
+  label: traced('IFA_LABEL', 3, text),
+  preferredLifetime: optional('IFA_CACHEINFO', 6, preferredLifetime),
+  flags: optional('IFA_FLAGS', 8, u32),
+});
 
-export const ADDRESS = { 4: addressTable(4), 6: addressTable(6) };
-const OBSERVED = { 4: observedTable(4), 6: observedTable(6) };
-
-function observedTable(family: IpFamily) {
-  const { local, flags, peer, label } = ADDRESS[family].rows;
-  return table({ local, flags, peer, label });
-}
-
-interface AddressHeader {
-  readonly family: number;
-  readonly prefix: number;
-  readonly flags: number;
-  readonly scope: number;
-  readonly index: number;
-}
-
-function beginAddress(writer: MessageWriter, type: number, header: AddressHeader, flags: number): void {
-  writer.begin(type, flags);
-  writer.u8(header.family);
-  writer.u8(header.prefix);
-  // The header has 8 bits for flags. If those do not suffice, all flags go into IFA_FLAGS.
-  writer.u8(header.flags > 0xff ? 0 : header.flags);
-  writer.u8(header.scope);
-  writer.u32(header.index);
-}
-
-/** Adds an address; EEXIST if the interface has it. With `replace`, updates its flags and lifetimes instead. */
-export function addAddress(
-  writer: MessageWriter,
-  added: NewInterfaceAddress,
-  options: { readonly replace?: boolean } = {},
-): number {
-  const { index, prefix, flags = 0, scope = 0, label } = added;
-  const family = familyOf(added.address);
-  const verb = NLM_F_CREATE | (options.replace === true ? NLM_F_REPLACE : NLM_F_EXCL);
-  beginAddress(writer, RTM_NEWADDR, { family: addressFamily(family), prefix, flags, scope, index }, verb);
-  encode(writer, ADDRESS[family], {
-    local: added.address,
-    flags: flags > 0xff ? flags : undefined,
-    peer: added.address,
-    label,
-    preferredLifetime: added.preferredLifetime,
-  });
+function writeAddress(writer: MessageWriter, type: number, written: NewInterfaceAddress, verb: number): number {
+  const { index, address: local, prefix, flags = 0 } = written;
+  const fields = {
+    ifa_family: addressFamily(familyOf(local)),
+    ifa_prefixlen: prefix,
+    ifa_flags: flags,
+    ifa_index: index,
+  };
+  beginMessage(writer, type, ADDRESS_HEADER, fields, verb);
+  encode(writer, ADDRESS, { local, peer: local, preferredLifetime: written.preferredLifetime });
   return writer.end();
+}
+
+/** Adds an address, or updates flags and lifetimes of one that the interface has. */
+export function setAddress(writer: MessageWriter, added: NewInterfaceAddress): number {
+  return writeAddress(writer, RTM_NEWADDR, added, NLM_F_CREATE | NLM_F_REPLACE);
 }
 
 /** Deletes an address; EADDRNOTAVAIL if the interface does not have it. */
 export function deleteAddress(writer: MessageWriter, deleted: InterfaceAddress): number {
-  const { index, prefix } = deleted;
-  const family = familyOf(deleted.address);
-  beginAddress(writer, RTM_DELADDR, { family: addressFamily(family), prefix, flags: 0, scope: 0, index }, 0);
-  encode(writer, ADDRESS[family], { local: deleted.address, peer: deleted.address });
-  return writer.end();
+  return writeAddress(writer, RTM_DELADDR, deleted, 0);
 }
 
 /**
@@ -139,25 +104,17 @@ export function deleteAddress(writer: MessageWriter, deleted: InterfaceAddress):
  * sockets with NETLINK_GET_STRICT_CHK. `decodeAddress` decodes each reply message. NLM_F_DUMP_INTR: repeat the dump.
  */
 export function dumpAddresses(writer: MessageWriter, family: IpFamily): number {
-  beginAddress(writer, RTM_GETADDR, { family: addressFamily(family), prefix: 0, flags: 0, scope: 0, index: 0 }, 0);
+  beginMessage(writer, RTM_GETADDR, ADDRESS_HEADER, { ifa_family: addressFamily(family) });
   return writer.endDump();
 }
 
 /** Returns undefined for families other than IPv4 and IPv6. Throws DecodeError. */
 export function decodeAddress(payload: Uint8Array): ObservedInterfaceAddress | undefined {
-  if (payload.length < ADDRESS_HEADER_SIZE) throw new DecodeError('struct ifaddrmsg', 0, `${payload.length} bytes`);
-  const family = ipFamily(payload[0] as number);
-  if (family === undefined) return undefined;
-  const { local, peer, flags, label } = decode(OBSERVED[family], payload, ADDRESS_HEADER_SIZE);
+  const fields = readHeader(ADDRESS_HEADER, payload);
+  if (ipFamily(fields.ifa_family) === undefined) return undefined;
+  const { local, peer, flags = fields.ifa_flags } = decode(ADDRESS, payload, ADDRESS_HEADER.size);
   // On a point-to-point interface IFA_ADDRESS is the peer's address. IPv6 without a peer has no IFA_LOCAL.
   const own = local ?? peer;
-  if (own === undefined) throw new DecodeError('IFA_ADDRESS', ADDRESS_HEADER_SIZE, 'missing');
-  return {
-    index: readU32(payload, 4),
-    address: own,
-    prefix: payload[1] as number,
-    flags: flags ?? (payload[2] as number),
-    scope: payload[3] as number,
-    label,
-  };
+  if (own === undefined) throw new DecodeError('IFA_ADDRESS', ADDRESS_HEADER.size, 'missing');
+  return { index: fields.ifa_index, address: own, prefix: fields.ifa_prefixlen, flags };
 }

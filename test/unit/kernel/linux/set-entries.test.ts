@@ -46,7 +46,7 @@ function stopsAt(...lines: number[]): BatchConnection & { readonly sent: number[
 async function failedEntries(connection: BatchConnection): Promise<number[]> {
   const failures = await changeEntries(connection, 7, 'add', CHANGES, () => undefined);
   expect(failures.every(({ code }) => code === 'EINVAL')).toBe(true);
-  return failures.map(({ source }) => CHANGES.indexOf(source));
+  return failures.map(({ item }) => CHANGES.indexOf(item));
 }
 
 describe('a message of entries at one of which the kernel stops', () => {

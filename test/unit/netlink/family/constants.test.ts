@@ -19,7 +19,7 @@ const HEADERS = [
 
 /** Rows of tables, `const NAME = number`, and `[number, 'NAME']`. Bitmap errors are apart: they share numbers and a header. */
 const PATTERNS = [
-  /(?:required|optional|fallback|constant)\(\s*'(?<name>[A-Z]\w+)',\s*(?<value>\d+),/g,
+  /(?:required|reported|optional|fallback|constant|traced)\(\s*'(?<name>[A-Z]\w+)',\s*(?<value>\d+),/g,
   /^(?:export )?const (?<name>(?:IPSET_ATTR|IPSET_ERR|IPVS_CMD|IPVS_SVC|IPVS_DEST|CTA|RTM|IFF|IFA_F|NLM_F|NLA_F|NFNL|IPCTNL|CTRL)_\w+) = (?<value>\w+);/gm,
   /\[(?<value>\d+), '(?<name>IPSET_ERR_(?!BITMAP)\w+)'\]/g,
 ];

@@ -1,0 +1,63 @@
+import type { IpFamily } from '../../../base/ip.ts';
+import { AF_UNSPEC, addressFamily } from '../../codec/address-family.ts';
+import { decode } from '../../codec/decode.ts';
+import { DecodeError } from '../../codec/decode-error.ts';
+import { NLM_F_CREATE } from '../../codec/flags.ts';
+import { NETFILTER } from '../../codec/header.ts';
+import type { MessageWriter } from '../../codec/message-writer.ts';
+import { IPSET_COMMAND, MESSAGE, beginIpset } from './message.ts';
+
+/** A set to create. */
+export interface IpsetDefinition {
+  /** At most 31 bytes. */
+  readonly name: string;
+  /** "hash:ip,port", "bitmap:port", ... */
+  readonly type: string;
+  /** undefined for types without addresses, such as bitmap:port. */
+  readonly family: IpFamily | undefined;
+  /** Revision of the type; the kernel must support it (see `decodeRevision`). */
+  readonly revision: number;
+  /** Initial number of buckets; hash types only. Default 1024. */
+  readonly hashSize?: number;
+  /** hash types only. Default 65536. */
+  readonly maxEntries?: number;
+  /** bitmap:port only, which requires both. */
+  readonly firstPort?: number;
+  readonly lastPort?: number;
+}
+
+/** Creates an empty set; EEXIST if one of this name exists with other properties. */
+export function createSet(writer: MessageWriter, protocol: number, definition: IpsetDefinition): number {
+  const { name, type, revision } = definition;
+  const family = familyCode(definition.family);
+  beginIpset(
+    writer,
+    IPSET_COMMAND.create,
+    { protocol, name, type, revision, family, options: definition },
+    NLM_F_CREATE,
+  );
+  return writer.end();
+}
+
+/** Deletes a set; IPSET_ERR_BUSY if a rule refers to it, ENOENT if it does not exist. */
+export function destroySet(writer: MessageWriter, protocol: number, name: string): number {
+  beginIpset(writer, IPSET_COMMAND.destroy, { protocol, name });
+  return writer.end();
+}
+
+/** Writes a request for the supported revisions of a type, whose module the kernel loads. See `decodeRevision`. */
+export function getType(writer: MessageWriter, protocol: number, type: string, family: IpFamily | undefined): number {
+  beginIpset(writer, IPSET_COMMAND.type, { protocol, type, family: familyCode(family) });
+  return writer.end();
+}
+
+/** Returns the newest revision. Throws DecodeError. */
+export function decodeRevision(payload: Uint8Array): number {
+  const { revision } = decode(MESSAGE, payload, NETFILTER.size);
+  if (revision === undefined) throw new DecodeError('IPSET_ATTR_REVISION', NETFILTER.size, 'missing');
+  return revision;
+}
+
+function familyCode(family: IpFamily | undefined): number {
+  return family === undefined ? AF_UNSPEC : addressFamily(family);
+}
