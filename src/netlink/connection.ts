@@ -20,7 +20,7 @@ export interface TransactOptions {
 }
 
 /** Owns a netlink socket. */
-export interface Connection {
+export interface SocketConnection {
   /** Allocates n consecutive sequence numbers (never 0, wraps at 2^32), returns the first. */
   sequence(n: number): number;
   /**
@@ -33,6 +33,12 @@ export interface Connection {
    */
   transact(request: Uint8Array, segments: readonly number[], options?: TransactOptions): Promise<Uint8Array>;
   readonly counters: Readonly<NativeCounters>;
+  /** The socket's netlink address (nl_pid). */
+  readonly port: number;
+  /** The longest segment that the kernel accepts, in bytes; longer ones fail with EMSGSIZE. */
+  readonly maxSegment: number;
+  /** SO_RCVBUF as reported by the kernel. */
+  readonly receiveBuffer: number;
   /** Rejects the transaction in flight and all waiting ones with a NetlinkError of kind `closed`. */
   close(): void;
 }
@@ -42,30 +48,17 @@ export interface ConnectionOptions {
   readonly protocol: number;
   /** Path of the network namespace to open the socket in ("/run/netns/blue"); default: that of this process. */
   readonly netns?: string;
-  /** Bytes. Values above net.core.[rw]mem_max need CAP_NET_ADMIN, and are capped without it. */
-  readonly sendBuffer?: number;
+  /** Bytes. Values above net.core.rmem_max need CAP_NET_ADMIN, and are capped without it. */
   readonly receiveBuffer?: number;
   /** Default deadline of a transaction (see TransactOptions), in milliseconds. 30,000 if absent. */
   readonly deadlineMs?: number;
   /** An open datagram socket to use instead of a new one; the connection takes ownership. */
   readonly fd?: number;
-  /** Default 1. */
-  readonly firstSequence?: number;
   readonly trace?: Trace | undefined;
 }
 
-/** A connection to the kernel, with the properties of its socket. */
-export interface SocketConnection extends Connection {
-  /** The socket's netlink address (nl_pid). */
-  readonly port: number;
-  /** The longest segment that the kernel accepts, in bytes; longer ones fail with EMSGSIZE. */
-  readonly maxSegment: number;
-  /** SO_RCVBUF as reported by the kernel. */
-  readonly receiveBuffer: number;
-}
-
 const DEFAULT_DEADLINE_MS = 30_000;
-const DEFAULT_SEND_BUFFER = 1024 * 1024;
+const SEND_BUFFER = 1024 * 1024;
 const DEFAULT_RECEIVE_BUFFER = 4 * 1024 * 1024;
 // net/netlink/af_netlink.c (netlink_sendmsg): EMSGSIZE beyond sk_sndbuf - 32.
 const SEND_OVERHEAD = 32;
@@ -78,7 +71,7 @@ export function openConnection(options: ConnectionOptions): SocketConnection {
   const { netns, fd } = options;
   const native: NativeOptions = {
     protocol: options.protocol,
-    sndbuf: options.sendBuffer ?? DEFAULT_SEND_BUFFER,
+    sndbuf: SEND_BUFFER,
     rcvbuf: options.receiveBuffer ?? DEFAULT_RECEIVE_BUFFER,
     ...(netns === undefined ? {} : { netns }),
     ...(fd === undefined ? {} : { fd }),
@@ -109,14 +102,13 @@ class NativeConnection implements SocketConnection {
   readonly #protocol: number;
   readonly #trace: Trace | undefined;
   readonly #waiting: Job[] = [];
-  #next: number;
+  #next = 1;
   #running = false;
   #closed = false;
 
   constructor(socket: NativeSocket, options: ConnectionOptions) {
     this.#socket = socket;
     this.#deadlineMs = options.deadlineMs ?? DEFAULT_DEADLINE_MS;
-    this.#next = options.firstSequence ?? 1;
     this.#protocol = options.protocol;
     this.#trace = options.trace;
     const info = socket.info();
@@ -125,7 +117,7 @@ class NativeConnection implements SocketConnection {
     this.receiveBuffer = info.receiveBuffer;
   }
 
-  get counters(): Connection['counters'] {
+  get counters(): SocketConnection['counters'] {
     return this.#socket.counters();
   }
 

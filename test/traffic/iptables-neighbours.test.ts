@@ -13,7 +13,7 @@ jest.setTimeout(180_000);
 const SYNC_PERIOD_MS = 2_000;
 /** As programs that share the tables agree on it; iptables run with another file takes no part in that. */
 const LOCK_FILE = '/run/xtables.lock';
-const TOLD = /another program keeps changing the place of our jumps in chain INPUT/;
+const TOLD = /another program keeps displacing our jumps in chain INPUT/;
 /** Loaded by whoever asks iptables or netlink anything, and then not used. */
 const ONLY_ASKED = ['bpfilter', 'nf_tables'];
 const PROGRAMS = ['iptables', 'ip6tables'];

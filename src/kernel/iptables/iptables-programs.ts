@@ -47,8 +47,8 @@ export class IptablesPrograms {
     const program = programName(variant, family, 'restore');
     const slow = setTimeout(() => {
       this.#log.warn(
-        `${program} has not ended after ${SLOW_MS / 1_000} s: another program probably holds the lock of iptables ` +
-          '(`fuser -v /run/xtables.lock` names it)',
+        `${program} is still running after ${SLOW_MS / 1_000} s: it waits up to ${LOCK_SECONDS} s for the iptables ` +
+          'lock, which another program probably holds. `fuser -v /run/xtables.lock` shows that program',
       );
     }, SLOW_MS);
     try {

@@ -56,8 +56,9 @@ export class JumpContest {
 
   #warn(chain: string): void {
     this.#log.warn(
-      `another program keeps changing the place of our jumps in ${chain}: they were moved back ${MOVES} times and ` +
-        'are now left where they work, before the rules that it appends',
+      `another program keeps displacing our jumps in ${chain}: they were moved back ${MOVES} times and are no longer ` +
+        'moved. They still work, but come before the rules that it appends. If such a rule must decide first, insert it ' +
+        'instead of appending it',
     );
   }
 }

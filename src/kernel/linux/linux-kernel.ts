@@ -1,19 +1,14 @@
-import type { SocketConnection } from '../../netlink/connection.ts';
-import { openConnection } from '../../netlink/connection.ts';
+import { type SocketConnection, openConnection } from '../../netlink/connection.ts';
 import type { Trace } from '../../netlink/trace/trace.ts';
 import { NetlinkError } from '../../netlink/error.ts';
 import { NETLINK_GENERIC, NETLINK_NETFILTER, NETLINK_ROUTE } from '../../netlink/protocol.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import type { Log } from '../../observe/log.ts';
-import type { BoundAddress } from '../../state/bound-address.ts';
-import type { IpSet } from '../../state/ip-set.ts';
-import type { LocalRoute } from '../../state/local-route.ts';
 import type { Op, OpKind } from '../../state/op.ts';
 import type { OpFailure, Outcome } from '../../state/outcome.ts';
-import type { ObservedRealServer } from '../../state/real-server.ts';
 import type { RuleSet } from '../../state/rule-set.ts';
 import type { Transaction } from '../../state/transaction.ts';
-import type { VirtualServer, VirtualServerId, VirtualServerKey } from '../../state/virtual-server.ts';
+import type { VirtualServerId } from '../../state/virtual-server.ts';
 import { type CommandRunner, createCommandRunner } from '../command-runner.ts';
 import { ConntrackHandle } from './conntrack-handle.ts';
 import { type AddressOp, DEVICE, DeviceHandle } from './device-handle.ts';
@@ -23,13 +18,12 @@ import { Iptables } from '../iptables/iptables.ts';
 import { ipvsFamily } from './ipvs-family.ts';
 import { type IpvsOp, IpvsHandle } from './ipvs-handle.ts';
 import { KernelError } from '../kernel-error.ts';
-import type { Flow, IpvsTimeouts, Kernel, KernelCounters, NodeAddress, ObservedIpSet } from '../kernel.ts';
+import type { Flow, IpvsTimeouts, Kernel, KernelCounters } from '../kernel.ts';
 import { loadModules } from './modules.ts';
 import { refusalsOf, withKernelError } from './netlink-failure.ts';
 import { NodeAddressWatch } from './node-address-watch.ts';
 import { runs } from './slices.ts';
 import { Sysctl, commandSysctlFiles, processSysctlFiles } from './sysctl.ts';
-import type { RealServerStats, VirtualServerStats } from '../../state/server-stats.ts';
 
 export interface LinuxKernelOptions {
   readonly log: Log;
@@ -40,6 +34,8 @@ export interface LinuxKernelOptions {
   /** Called when iptables-restore (ip6tables-restore) failed. */
   readonly onRestoreFailure?: (family: IpFamily) => void;
 }
+
+type Ids = readonly VirtualServerId[];
 
 /** Verbosity from which every netlink message is logged. */
 const TRACE_LEVEL = 9;
@@ -82,9 +78,10 @@ class LinuxKernel implements Kernel {
   /** Active watches, with their callbacks for lost state. */
   readonly #watches = new Map<NodeAddressWatch, (reason: string) => void>();
   #ipvs: Promise<IpvsHandle> | undefined;
-  #ipset: IpsetHandle | undefined;
-  #device: DeviceHandle | undefined;
-  #conntrack: ConntrackHandle | undefined;
+  // Separate sockets: a dump of connection tracking takes long, and sets must not wait for it.
+  readonly #sets = once(() => new IpsetHandle(this.#open(NETLINK_NETFILTER), this.#countWrites));
+  readonly #conntrack = once(() => new ConntrackHandle(this.#open(NETLINK_NETFILTER), this.#countWrites));
+  readonly #device = once(() => new DeviceHandle(this.#open(NETLINK_ROUTE), this.#countWrites));
   #writes = 0;
   #processes = 0;
   #closed = false;
@@ -126,55 +123,38 @@ class LinuxKernel implements Kernel {
       const ipvs = await this.#ipvsHandle();
       // The first request that needs privileges: missing ones are reported before anything is changed.
       await ipvs.getTimeouts();
-      await this.#ipsetHandle().prepare();
+      await this.#sets().prepare();
       // Last, because a failed start would leave it behind.
-      await this.#deviceHandle().ensure();
+      await this.#device().ensure();
     });
   }
 
-  async ensureDevice(): Promise<{ readonly made: boolean }> {
-    return await withKernelError('ensureDevice', async () => this.#deviceHandle().ensure());
-  }
+  readonly ensureDevice = wrapped(this.#device, 'ensureDevice', (device) => device.ensure());
+  readonly removeDevice = wrapped(this.#device, 'removeDevice', (device) => device.remove());
+  readonly getBoundAddresses = wrapped(this.#device, 'getBoundAddresses', (device) => device.getBoundAddresses());
+  readonly getLocalRoutes = wrapped(this.#device, 'getLocalRoutes', (device) => device.getLocalRoutes());
+  readonly getNodeAddresses = wrapped(this.#device, 'getNodeAddresses', (device) => device.getNodeAddresses());
 
-  async getVirtualServers(): Promise<VirtualServer[]> {
-    return await this.#withIpvs('getVirtualServers', (ipvs) => ipvs.getVirtualServers());
-  }
+  readonly getVirtualServers = this.#onIpvs('getVirtualServers', (ipvs) => ipvs.getVirtualServers());
+  readonly getVirtualServerStats = this.#onIpvs('getVirtualServerStats', (ipvs) => ipvs.getStats());
+  readonly findVirtualServers = this.#onIpvs('findVirtualServers', (ipvs, ids: Ids) => ipvs.findVirtualServers(ids));
+  readonly getRealServers = this.#onIpvs('getRealServers', (ipvs, ids: Ids) => ipvs.getRealServers(ids));
+  readonly getRealServerStats = this.#onIpvs('getRealServerStats', (ipvs, ids: Ids) => ipvs.getRealServerStats(ids));
+  readonly getIpvsTimeouts = this.#onIpvs('getIpvsTimeouts', (ipvs) => ipvs.getTimeouts());
+  readonly setIpvsTimeouts = this.#onIpvs('setIpvsTimeouts', (ipvs, timeouts: IpvsTimeouts) =>
+    ipvs.setTimeouts(timeouts),
+  );
+  readonly probeScheduler = this.#onIpvs('probeScheduler', (ipvs, name: string) => ipvs.probeScheduler(name));
 
-  async getVirtualServerStats(): Promise<Map<VirtualServerKey, VirtualServerStats>> {
-    return await this.#withIpvs('getVirtualServerStats', (ipvs) => ipvs.getStats());
-  }
+  readonly getSets = wrapped(this.#sets, 'getSets', (sets) => sets.getSets());
+  readonly findSets = wrapped(this.#sets, 'findSets', (sets, names: readonly string[]) => sets.findSets(names));
 
-  async findVirtualServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServer>> {
-    return await this.#withIpvs('findVirtualServers', (ipvs) => ipvs.findVirtualServers(ids));
-  }
-
-  async getRealServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, ObservedRealServer[]>> {
-    return await this.#withIpvs('getRealServers', (ipvs) => ipvs.getRealServers(ids));
-  }
-
-  async getRealServerStats(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, RealServerStats[]>> {
-    return await this.#withIpvs('getRealServerStats', (ipvs) => ipvs.getRealServerStats(ids));
-  }
-
-  async getSets(): Promise<ObservedIpSet[]> {
-    return await withKernelError('getSets', async () => this.#ipsetHandle().getSets());
-  }
-
-  async findSets(names: readonly string[]): Promise<Map<string, IpSet>> {
-    return await withKernelError('findSets', async () => this.#ipsetHandle().findSets(names));
-  }
-
-  async getBoundAddresses(): Promise<BoundAddress[]> {
-    return await withKernelError('getBoundAddresses', async () => this.#deviceHandle().getBoundAddresses());
-  }
-
-  async getLocalRoutes(): Promise<LocalRoute[]> {
-    return await withKernelError('getLocalRoutes', async () => this.#deviceHandle().getLocalRoutes());
-  }
-
-  async getNodeAddresses(): Promise<NodeAddress[]> {
-    return await withKernelError('getNodeAddresses', async () => this.#deviceHandle().getNodeAddresses());
-  }
+  readonly getUdpFlows = wrapped(this.#conntrack, 'getUdpFlows', (flows, family: IpFamily) =>
+    flows.getUdpFlows(family),
+  );
+  readonly deleteFlows = wrapped(this.#conntrack, 'deleteFlows', (flows, gone: readonly Flow[]) =>
+    flows.deleteFlows(gone),
+  );
 
   async apply({ ops }: Transaction): Promise<Outcome> {
     const failures: OpFailure[] = [];
@@ -190,33 +170,12 @@ class LinuxKernel implements Kernel {
     return { attempted: ops.length, failures };
   }
 
-  async probeRules(family: IpFamily): Promise<string> {
-    return await this.#iptables.probe(family);
-  }
+  readonly probeRules = (family: IpFamily): Promise<string> => this.#iptables.probe(family);
+  readonly ensureRules = (rules: RuleSet) => this.#iptables.ensure(rules);
+  readonly addRules = (rules: RuleSet): Promise<boolean> => this.#iptables.add(rules);
+  readonly removeRules = (rules: RuleSet): Promise<void> => this.#iptables.remove(rules);
 
-  async ensureRules(rules: RuleSet): Promise<{ readonly changed: boolean }> {
-    return await this.#iptables.ensure(rules);
-  }
-
-  async addRules(rules: RuleSet): Promise<boolean> {
-    return await this.#iptables.add(rules);
-  }
-
-  async removeRules(rules: RuleSet): Promise<void> {
-    await this.#iptables.remove(rules);
-  }
-
-  async getUdpFlows(family: IpFamily): Promise<Flow[]> {
-    return await withKernelError('getUdpFlows', async () => this.#conntrackHandle().getUdpFlows(family));
-  }
-
-  async deleteFlows(flows: readonly Flow[]): Promise<number> {
-    return await withKernelError('deleteFlows', async () => this.#conntrackHandle().deleteFlows(flows));
-  }
-
-  async getSysctl(key: string): Promise<string | undefined> {
-    return await this.#sysctl.get(key);
-  }
+  readonly getSysctl = (key: string): Promise<string | undefined> => this.#sysctl.get(key);
 
   async setSysctl(key: string, value: string): Promise<{ readonly changed: boolean; readonly before: string }> {
     const result = await this.#sysctl.set(key, value);
@@ -224,20 +183,8 @@ class LinuxKernel implements Kernel {
     return result;
   }
 
-  async setIpvsTimeouts(timeouts: IpvsTimeouts): Promise<void> {
-    await this.#withIpvs('setIpvsTimeouts', (ipvs) => ipvs.setTimeouts(timeouts));
-  }
-
-  async getIpvsTimeouts(): Promise<IpvsTimeouts> {
-    return await this.#withIpvs('getIpvsTimeouts', (ipvs) => ipvs.getTimeouts());
-  }
-
-  async probeScheduler(scheduler: string): Promise<void> {
-    await this.#withIpvs('probeScheduler', (ipvs) => ipvs.probeScheduler(scheduler));
-  }
-
   watchNode(onChange: () => void, onStateLost: (reason: string) => void): () => void {
-    const findDevice = async (): Promise<number | undefined> => this.#deviceHandle().index();
+    const findDevice = async (): Promise<number | undefined> => this.#device().index();
     const watch = new NodeAddressWatch({
       netns: this.#netns,
       device: DEVICE,
@@ -255,10 +202,6 @@ class LinuxKernel implements Kernel {
     };
   }
 
-  async removeDevice(): Promise<void> {
-    await withKernelError('removeDevice', async () => this.#deviceHandle().remove());
-  }
-
   async close(): Promise<void> {
     this.#closed = true;
     for (const watch of this.#watches.keys()) watch.stop();
@@ -273,11 +216,11 @@ class LinuxKernel implements Kernel {
     if (first === undefined) return [];
     switch (SOCKETS[first.kind]) {
       case 'ipset':
-        return await this.#ipsetHandle().apply(ops as readonly SetOp[]);
+        return await this.#sets().apply(ops as readonly SetOp[]);
       case 'ipvs':
         return await this.#applyIpvs(ops as readonly IpvsOp[]);
       case 'address':
-        return await this.#deviceHandle().apply(ops as readonly AddressOp[]);
+        return await this.#device().apply(ops as readonly AddressOp[]);
     }
   }
 
@@ -310,17 +253,18 @@ class LinuxKernel implements Kernel {
   }
 
   /** ENOENT may mean that ip_vs was unloaded: loads it and calls `run` again. */
-  async #withIpvs<T>(operation: string, run: (ipvs: IpvsHandle) => Promise<T>): Promise<T> {
-    return await withKernelError(operation, async () => {
-      const ipvs = await this.#ipvsHandle();
-      const { familyId } = ipvs;
-      try {
-        return await run(ipvs);
-      } catch (error) {
-        if (!isEnoent(error) || !(await this.#reloadIpvs(ipvs, familyId))) throw error;
-        return await run(ipvs);
-      }
-    });
+  #onIpvs<A extends unknown[], R>(operation: string, run: (ipvs: IpvsHandle, ...args: A) => Promise<R>) {
+    return async (...args: A): Promise<R> =>
+      await withKernelError(operation, async () => {
+        const ipvs = await this.#ipvsHandle();
+        const { familyId } = ipvs;
+        try {
+          return await run(ipvs, ...args);
+        } catch (error) {
+          if (!isEnoent(error) || !(await this.#reloadIpvs(ipvs, familyId))) throw error;
+          return await run(ipvs, ...args);
+        }
+      });
   }
 
   async #applyIpvs(ops: readonly IpvsOp[]): Promise<OpFailure[]> {
@@ -346,22 +290,6 @@ class LinuxKernel implements Kernel {
     return now !== used;
   }
 
-  // Separate sockets: a dump of connection tracking takes long, and sets must not wait for it.
-  #ipsetHandle(): IpsetHandle {
-    this.#ipset ??= new IpsetHandle(this.#open(NETLINK_NETFILTER), this.#countWrites);
-    return this.#ipset;
-  }
-
-  #conntrackHandle(): ConntrackHandle {
-    this.#conntrack ??= new ConntrackHandle(this.#open(NETLINK_NETFILTER), this.#countWrites);
-    return this.#conntrack;
-  }
-
-  #deviceHandle(): DeviceHandle {
-    this.#device ??= new DeviceHandle(this.#open(NETLINK_ROUTE), this.#countWrites);
-    return this.#device;
-  }
-
   #open(protocol: number): SocketConnection {
     if (this.#closed) throw new KernelError('open', 'CLOSED', 'the kernel was closed');
     const netns = this.#netns;
@@ -369,6 +297,20 @@ class LinuxKernel implements Kernel {
     this.#connections.push(connection);
     return connection;
   }
+}
+
+function once<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => (made ??= make());
+}
+
+/** Returns the operation on a handle; its errors of netlink become a KernelError. */
+function wrapped<H, A extends unknown[], R>(
+  handle: () => H,
+  operation: string,
+  run: (handle: H, ...args: A) => Promise<R>,
+): (...args: A) => Promise<R> {
+  return async (...args) => await withKernelError(operation, async () => run(handle(), ...args));
 }
 
 function isEnoent(error: unknown): boolean {

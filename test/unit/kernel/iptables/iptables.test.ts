@@ -409,9 +409,7 @@ describe('rules in force', () => {
     }
     expect(changed).toEqual([true, true, false, false, false]);
     expect(log.messages('warn')).toEqual([
-      expect.stringMatching(
-        /^another program keeps changing the place of our jumps in chain INPUT of table filter, IPv4/,
-      ),
+      expect.stringMatching(/^another program keeps displacing our jumps in chain INPUT of table filter, IPv4/),
     ]);
     // What does not work is put right all the same.
     node.tables = saved(FIREWALL, FORWARD, OTHER_INPUT);
