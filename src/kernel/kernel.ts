@@ -11,8 +11,6 @@ import type { Transaction } from '../state/transaction.ts';
 import type { VirtualServer, VirtualServerId, VirtualServerKey } from '../state/virtual-server.ts';
 import type { RealServerStats, VirtualServerStats } from '../state/server-stats.ts';
 
-export type { RuleSet } from '../state/rule-set.ts';
-
 /** A set with its entries. */
 export interface ObservedIpSet extends IpSet {
   readonly entries: readonly IpSetEntry[];

@@ -20,10 +20,6 @@ export interface NetlinkErrorDetails {
   readonly object?: string | undefined;
   /** The kernel's error text (NLMSGERR_ATTR_MSG). */
   readonly text?: string | undefined;
-  /** Offset of the rejected attribute, in bytes from the start of the message (NLMSGERR_ATTR_OFFS). */
-  readonly offset?: number | undefined;
-  /** Sequence number of the failed message. */
-  readonly sequence?: number | undefined;
   readonly outcomeUnknown?: boolean | undefined;
 }
 
@@ -35,8 +31,6 @@ export class NetlinkError extends Error {
   /** The name of `errno`, such as "EEXIST"; "ERRNO_4103" for ipset errors and others without a name. */
   readonly code: string;
   readonly text: string | undefined;
-  readonly offset: number | undefined;
-  readonly sequence: number | undefined;
   /** Messages were sent but their replies were not read. Read the state before the next write. */
   readonly outcomeUnknown: boolean;
 
@@ -49,20 +43,17 @@ export class NetlinkError extends Error {
     this.errno = details.errno;
     this.code = errnoName(details.errno);
     this.text = details.text;
-    this.offset = details.offset;
-    this.sequence = details.sequence;
     this.outcomeUnknown = details.outcomeUnknown ?? false;
   }
 }
 
 /** Returns the error for a reply with invalid lengths. */
-export function malformed(what: string, sequence?: number): NetlinkError {
+export function malformed(what: string): NetlinkError {
   return new NetlinkError({
     kind: 'malformed',
     operation: 'receive',
     errno: constants.errno.EBADMSG,
     text: what,
-    sequence,
     outcomeUnknown: true,
   });
 }

@@ -42,14 +42,13 @@ export function* messages(reply: Uint8Array): Generator<NetlinkMessage, void, un
     const left = reply.length - at;
     if (left < MESSAGE_HEADER_SIZE) throw malformed(`${left} bytes left, too few for a message header`);
     const length = readU32(reply, at);
-    const sequence = readU32(reply, at + 8);
     if (length < MESSAGE_HEADER_SIZE || length > left) {
-      throw malformed(`message length ${length} with ${left} bytes left`, sequence);
+      throw malformed(`message length ${length} with ${left} bytes left`);
     }
     yield {
       type: readU16(reply, at + 4),
       flags: readU16(reply, at + 6),
-      sequence,
+      sequence: readU32(reply, at + 8),
       payload: reply.subarray(at + MESSAGE_HEADER_SIZE, at + length),
     };
     at += align4(length);
@@ -64,15 +63,15 @@ export function answerOf(message: NetlinkMessage): KernelAnswer | undefined {
   const { type, flags, sequence, payload } = message;
   if (type !== NLMSG_ERROR && type !== NLMSG_DONE) return undefined;
   if (payload.length < 4) {
-    if (type === NLMSG_ERROR || payload.length > 0) throw malformed('a result too short for its errno', sequence);
+    if (type === NLMSG_ERROR || payload.length > 0) throw malformed('a result too short for its errno');
     return { errno: 0, sequence, text: undefined, offset: undefined };
   }
   const code = readU32(payload, 0) | 0;
   // NLMSG_DONE may carry a count instead of 0; errors are always negative.
-  if (code > 0 && type === NLMSG_ERROR) throw malformed(`an NLMSG_ERROR with errno ${-code}`, sequence);
+  if (code > 0 && type === NLMSG_ERROR) throw malformed(`an NLMSG_ERROR with errno ${-code}`);
   const errno = code < 0 ? -code : 0;
   if ((flags & NLM_F_ACK_TLVS) === 0) return { errno, sequence, text: undefined, offset: undefined };
-  return { errno, sequence, ...readAttributes(payload, attributesStart(message), sequence) };
+  return { errno, sequence, ...readAttributes(payload, attributesStart(message)) };
 }
 
 /** Returns the sequence numbers of dumps that a change interrupted (NLM_F_DUMP_INTR); they must be repeated. */
@@ -89,27 +88,27 @@ export function interruptedDumps(reply: Uint8Array): Set<number> {
   return found;
 }
 
-/** Returns the error for a refused request. `operation` is its name in the kernel's header, `object` its target. */
-export function refusal(operation: string, answer: KernelAnswer, object?: string): NetlinkError {
-  return new NetlinkError({ kind: 'kernel', operation, object, ...answer });
+/** Returns the error for a refused request. `operation` is its name in the kernel's header. */
+export function refusal(operation: string, { errno, text }: KernelAnswer): NetlinkError {
+  return new NetlinkError({ kind: 'kernel', operation, errno, text });
 }
 
 // struct nlmsgerr: an int, the request's header and, without NLM_F_CAPPED, the request's rest. NLMSG_DONE: an int.
-function attributesStart({ type, flags, sequence, payload }: NetlinkMessage): number {
+function attributesStart({ type, flags, payload }: NetlinkMessage): number {
   if (type === NLMSG_DONE) return 4;
-  if (payload.length < 4 + MESSAGE_HEADER_SIZE) throw malformed('an NLMSG_ERROR without the request header', sequence);
+  if (payload.length < 4 + MESSAGE_HEADER_SIZE) throw malformed('an NLMSG_ERROR without the request header');
   const requestLength = (flags & NLM_F_CAPPED) === 0 ? readU32(payload, 4) : MESSAGE_HEADER_SIZE;
   return 4 + Math.max(MESSAGE_HEADER_SIZE, requestLength + (-requestLength & 3));
 }
 
-function readAttributes(payload: Uint8Array, start: number, sequence: number): Pick<KernelAnswer, 'text' | 'offset'> {
+function readAttributes(payload: Uint8Array, start: number): Pick<KernelAnswer, 'text' | 'offset'> {
   let text: string | undefined;
   let offset: number | undefined;
-  if (start > payload.length) throw malformed('an NLMSG_ERROR shorter than the request in it', sequence);
+  if (start > payload.length) throw malformed('an NLMSG_ERROR shorter than the request in it');
   for (let at = start; payload.length - at >= ATTRIBUTE_HEADER_SIZE;) {
     const length = readU16(payload, at);
     if (length < ATTRIBUTE_HEADER_SIZE || length > payload.length - at) {
-      throw malformed(`attribute length ${length} with ${payload.length - at} bytes left`, sequence);
+      throw malformed(`attribute length ${length} with ${payload.length - at} bytes left`);
     }
     const type = readU16(payload, at + 2) & NLA_TYPE_MASK;
     const value = at + ATTRIBUTE_HEADER_SIZE;

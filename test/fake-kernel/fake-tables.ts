@@ -1,9 +1,4 @@
 import { constants } from 'node:os';
-import {
-  IPSET_ERR_BUSY,
-  IPSET_ERR_HASH_FULL,
-  IPSET_ERR_TYPE_MISMATCH,
-} from '../../src/netlink/family/ipset/error-name.ts';
 import { formatCidr } from '../../src/base/cidr.ts';
 import { type IpAddress, familyOf } from '../../src/base/ip.ts';
 import { unreachable } from '../../src/base/unreachable.ts';
@@ -29,6 +24,12 @@ import type { VirtualServerStats } from '../../src/state/server-stats.ts';
 
 /** IPSET_ERR_PROTOCOL in linux/netfilter/ipset/ip_set.h: the attributes do not fit the type of the set. */
 const IPSET_ERR_PROTOCOL = 4097;
+/** A rule refers to the set. */
+const IPSET_ERR_BUSY = 4100;
+/** Two sets of different types cannot be swapped. */
+const IPSET_ERR_TYPE_MISMATCH = 4102;
+/** The set is full (maxelem). Hash types only. */
+const IPSET_ERR_HASH_FULL = 4352;
 const { EEXIST, EINVAL, ENODEV, ENOENT, ESRCH } = constants.errno;
 
 export const NO_TRAFFIC: VirtualServerStats = {

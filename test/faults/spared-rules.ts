@@ -1,5 +1,6 @@
 import { Turns } from '../../src/base/turns.ts';
-import type { Kernel, RuleSet } from '../../src/kernel/kernel.ts';
+import type { Kernel } from '../../src/kernel/kernel.ts';
+import type { RuleSet } from '../../src/state/rule-set.ts';
 
 /**
  * A kernel that does not read rules again if nothing can have changed them since the last check:

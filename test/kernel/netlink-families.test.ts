@@ -6,7 +6,7 @@ import { ipvsFamily } from '../../src/kernel/linux/ipvs-family.ts';
 import { decodeFlow, deleteFlow, dumpFlows } from '../../src/netlink/family/conntrack/flow.ts';
 import type { IpsetEntry } from '../../src/netlink/family/ipset/entry.ts';
 import { decodeFailedEntry, writeEntries } from '../../src/netlink/family/ipset/entry-message.ts';
-import { IPSET_ERR_HASH_FULL } from '../../src/netlink/family/ipset/error-name.ts';
+import { ipsetErrorName } from '../../src/netlink/family/ipset/error-name.ts';
 import { dumpSets } from '../../src/netlink/family/ipset/listing.ts';
 import { swapSets } from '../../src/netlink/family/ipset/message.ts';
 import { chooseProtocol, getProtocol } from '../../src/netlink/family/ipset/protocol.ts';
@@ -270,7 +270,7 @@ describe('ipset', () => {
     const entries = [1, 2, 3, 4].map((last) => ({ address: ip(`10.0.0.${last}`), protocol: 6, port: 80 }));
     await refused(netfilter, (w) => createSet(w, protocol, set));
     const [error] = await ask(netfilter, (w) => writeEntries(w, protocol, 'add', 'F', entries));
-    expect(answerOf(error!)?.errno).toBe(IPSET_ERR_HASH_FULL);
+    expect(ipsetErrorName(answerOf(error!)!.errno, set.type)).toBe('IPSET_ERR_HASH_FULL');
     expect(decodeFailedEntry(error!)).toBe(2);
     expect((await tool('ipset', 'save', 'F')).match(/^add /gm)).toHaveLength(2);
     const [missing] = await ask(netfilter, (w) => writeEntries(w, protocol, 'add', 'NOSUCH', entries));

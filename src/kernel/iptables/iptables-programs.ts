@@ -2,7 +2,6 @@ import type { IpFamily } from '../../base/ip.ts';
 import type { Log } from '../../observe/log.ts';
 import type { CommandResult, CommandRunner } from '../command-runner.ts';
 import { iptablesFailure } from './iptables-failure.ts';
-import { type SavedTables, parseSave } from './iptables-script.ts';
 import { type IptablesVariant, PROBE_SCRIPT, programName } from './iptables-variant.ts';
 import { KernelError } from '../kernel-error.ts';
 
@@ -16,7 +15,7 @@ const PROBE_LOCK_SECONDS = 3;
 /** A restore normally takes tens of milliseconds; one that takes this long is logged. */
 const SLOW_MS = 5_000;
 
-/** Runs the iptables programs; errors contain their messages. */
+/** Runs iptables-restore; errors contain its messages. */
 export class IptablesPrograms {
   readonly #runner: CommandRunner;
   readonly #log: Log;
@@ -24,13 +23,6 @@ export class IptablesPrograms {
   constructor(runner: CommandRunner, log: Log) {
     this.#runner = runner;
     this.#log = log;
-  }
-
-  async save(variant: IptablesVariant, family: IpFamily): Promise<SavedTables> {
-    const program = programName(variant, family, 'save');
-    const result = await this.#runner.run(program, []);
-    if (result.status !== 0) throw iptablesFailure(program, result);
-    return parseSave(result.stdout);
   }
 
   /** Rejects if the program or a table is missing. Changes nothing. */

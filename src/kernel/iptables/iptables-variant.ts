@@ -121,9 +121,17 @@ export async function savedByVariant(
     const tables = await savedBy(runner, programName(variant, family, 'save'));
     if (tables !== undefined) saved.push([variant, tables]);
   }
-  if (saved.length > 0) return saved;
-  const program = programName('system', family, 'save');
+  return saved.length > 0 ? saved : [['system', await savedRules(runner, 'system', family)]];
+}
+
+/** Returns the rules. Rejects if the program fails. */
+export async function savedRules(
+  runner: CommandRunner,
+  variant: IptablesVariant,
+  family: IpFamily,
+): Promise<SavedTables> {
+  const program = programName(variant, family, 'save');
   const result = await runner.run(program, []);
   if (result.status !== 0) throw iptablesFailure(program, result);
-  return [['system', parseSave(result.stdout)]];
+  return parseSave(result.stdout);
 }

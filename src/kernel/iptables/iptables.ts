@@ -16,7 +16,14 @@ import {
   repairScript,
   withoutTables,
 } from './iptables-script.ts';
-import { type IptablesVariant, detectVariant, otherVariant, programName, savedByVariant } from './iptables-variant.ts';
+import {
+  type IptablesVariant,
+  detectVariant,
+  otherVariant,
+  programName,
+  savedByVariant,
+  savedRules,
+} from './iptables-variant.ts';
 import { JumpContest } from './jump-contest.ts';
 import { KernelError } from '../kernel-error.ts';
 
@@ -102,7 +109,7 @@ export class Iptables {
     const { family } = rules;
     const seen = await this.#takeSeen(family);
     if (seen !== undefined && allowed(seen) && (await this.#writeUnread(rules, seen))) return 'written';
-    const saved = await this.#programs.save(await this.variant(), family);
+    const saved = await savedRules(this.#runner, await this.variant(), family);
     if (!allowed(saved)) return 'not allowed';
     const again = this.#written.has(family);
     if (!(await this.#write(rules, saved))) return 'in force';
@@ -198,7 +205,7 @@ export class Iptables {
 
   async #readBack(rules: RuleSet): Promise<void> {
     const variant = await this.variant();
-    const saved = await this.#programs.save(variant, rules.family);
+    const saved = await savedRules(this.#runner, variant, rules.family);
     const possible = this.#possible(rules, saved);
     learnSpellings(possible, saved, this.#spellings);
     // The next check handles displaced jumps.

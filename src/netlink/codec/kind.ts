@@ -21,28 +21,21 @@ export interface Kind<T, W = T> {
   inner?(bytes: Uint8Array, start: number, end: number): Table<Rows>;
 }
 
-export const u8: Kind<number> = {
-  size: 1,
-  flags: 0,
-  write: (writer, value) => writer.u8(value),
-  read: (bytes, start) => bytes[start] as number,
-};
+function scalar(size: number, write: Kind<number>['write'], read: Kind<number>['read']): Kind<number> {
+  return { size, flags: 0, write, read };
+}
+
+export const u8 = scalar(
+  1,
+  (writer, value) => writer.u8(value),
+  (bytes, start) => bytes[start] as number,
+);
 
 /** Host order. */
-export const u16: Kind<number> = {
-  size: 2,
-  flags: 0,
-  write: (writer, value) => writer.u16(value),
-  read: readU16,
-};
+export const u16 = scalar(2, (writer, value) => writer.u16(value), readU16);
 
 /** Host order. */
-export const u32: Kind<number> = {
-  size: 4,
-  flags: 0,
-  write: (writer, value) => writer.u32(value),
-  read: readU32,
-};
+export const u32 = scalar(4, (writer, value) => writer.u32(value), readU32);
 
 /** Host order. Exact up to 2^53. */
 export const u64: Kind<number> = {
@@ -56,20 +49,10 @@ export const u64: Kind<number> = {
 };
 
 /** Network order. */
-export const be16: Kind<number> = {
-  size: 2,
-  flags: 0,
-  write: (writer, value) => writer.be16(value),
-  read: readBe16,
-};
+export const be16 = scalar(2, (writer, value) => writer.be16(value), readBe16);
 
 /** Network order. */
-export const be32: Kind<number> = {
-  size: 4,
-  flags: 0,
-  write: (writer, value) => writer.be32(value),
-  read: readBe32,
-};
+export const be32 = scalar(4, (writer, value) => writer.be32(value), readBe32);
 
 /** Text, written with a terminating NUL and read up to the first NUL or the end. */
 export const text: Kind<string> = {

@@ -32,6 +32,6 @@ describe('NetlinkError', () => {
     const error = new NetlinkError({ kind: 'system', operation: 'send', errno: 1 });
     expect(error).toBeInstanceOf(Error);
     expect(error).toMatchObject({ name: 'NetlinkError', outcomeUnknown: false, object: undefined });
-    expect(malformed('lies', 3)).toMatchObject({ kind: 'malformed', sequence: 3, text: 'lies', outcomeUnknown: true });
+    expect(malformed('lies')).toMatchObject({ kind: 'malformed', text: 'lies', outcomeUnknown: true });
   });
 });

@@ -36,16 +36,6 @@ const BITMAP: ReadonlyMap<number, string> = new Map([
   [4353, 'IPSET_ERR_BITMAP_RANGE_SIZE'],
 ]);
 
-/** Two sets of different types cannot be swapped. */
-export const IPSET_ERR_TYPE_MISMATCH = 4102;
-
-/** An entry to add already exists, or an entry to delete does not exist. */
-export const IPSET_ERR_EXIST = 4103;
-/** A rule refers to the set. */
-export const IPSET_ERR_BUSY = 4100;
-/** The set is full (maxelem). Hash types only. */
-export const IPSET_ERR_HASH_FULL = 4352;
-
 /** Returns the name of an ipset error number (positive); undefined for an errno. `type` is the type of the set. */
 export function ipsetErrorName(errno: number, type: string): string | undefined {
   return COMMON.get(errno) ?? (type.startsWith('bitmap:') ? BITMAP : HASH).get(errno);
