@@ -51,23 +51,18 @@ function describe(error: unknown): { errno: number; code: string; text: string }
   return { errno: error.errno, code: codeOf(error.errno), text: error.message };
 }
 
-function kernelError(operation: string, error: unknown): unknown {
-  if (error instanceof DecodeError) {
-    return new KernelError(operation, 'MALFORMED', `cannot decode the kernel's reply: ${error.message}`, {
-      cause: error,
-    });
-  }
-  if (!(error instanceof NetlinkError)) return error;
-  const { code, errno } = describe(error);
-  const hint = errno === constants.errno.EPERM ? `: ${NEEDS_ROOT}` : '';
-  return new KernelError(operation, code, `${operation}: ${error.message}${hint}`, { cause: error });
-}
-
 /** Calls `run`; errors of netlink become a KernelError for the operation. */
 export async function withKernelError<T>(operation: string, run: () => Promise<T>): Promise<T> {
   try {
     return await run();
   } catch (error) {
-    throw kernelError(operation, error);
+    if (error instanceof DecodeError) {
+      const message = `cannot decode the kernel's reply: ${error.message}`;
+      throw new KernelError(operation, 'MALFORMED', message, { cause: error });
+    }
+    if (!(error instanceof NetlinkError)) throw error;
+    const { code, errno } = describe(error);
+    const hint = errno === constants.errno.EPERM ? `: ${NEEDS_ROOT}` : '';
+    throw new KernelError(operation, code, `${operation}: ${error.message}${hint}`, { cause: error });
   }
 }

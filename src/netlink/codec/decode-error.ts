@@ -1,4 +1,4 @@
-/** The kernel's bytes do not match the expected layout. `offset` counts from the start of the payload. */
+/** The kernel's bytes do not match the expected layout. `offset` counts from the start of the decoded bytes. */
 export class DecodeError extends Error {
   /** The attribute (header constant) or structure that could not be read. */
   readonly what: string;
