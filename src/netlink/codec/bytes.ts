@@ -27,17 +27,6 @@ const UTF8 = new TextDecoder();
 
 /** Reads text up to the first NUL or `end`. */
 export function readText(bytes: Uint8Array, start: number, end: number): string {
-  let text = '';
-  for (let at = start; at < end; at++) {
-    const code = bytes[at] as number;
-    if (code === 0) return text;
-    if (code > 127) return readUtf8(bytes, start, end);
-    text += String.fromCharCode(code);
-  }
-  return text;
-}
-
-function readUtf8(bytes: Uint8Array, start: number, end: number): string {
   const payload = bytes.subarray(start, end);
   const nul = payload.indexOf(0);
   return UTF8.decode(nul < 0 ? payload : payload.subarray(0, nul));

@@ -25,7 +25,7 @@ export interface EncodedRequest {
 const encoder = new TextEncoder();
 
 /**
- * Appends netlink messages to one growing buffer that all batches reuse; nothing is allocated per message. Call
+ * Appends netlink messages to one growing buffer that all batches reuse. Call
  * `reset`; for each message `begin`, header fields, attributes and `end`; then `finish`. Host order is little-endian.
  *
  * The last message of each segment requests an acknowledgement or is a dump. The kernel replies to the others only if
@@ -180,18 +180,7 @@ export class MessageWriter {
 
   /** UTF-8 text with a terminating NUL. */
   text(value: string): void {
-    this.#reserve(value.length * 3 + 1);
-    for (let i = 0; i < value.length; i++) {
-      const code = value.charCodeAt(i);
-      if (code > 127) {
-        const rest = this.#bytes.subarray(this.#at + i);
-        this.#at += i + encoder.encodeInto(value.slice(i), rest).written;
-        this.u8(0);
-        return;
-      }
-      this.#bytes[this.#at + i] = code;
-    }
-    this.#at += value.length;
+    this.raw(encoder.encode(value));
     this.u8(0);
   }
 
