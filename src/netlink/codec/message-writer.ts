@@ -25,8 +25,8 @@ export interface EncodedRequest {
 const encoder = new TextEncoder();
 
 /**
- * Appends netlink messages to one growing buffer that all batches reuse. Call
- * `reset`; for each message `begin`, header fields, attributes and `end`; then `finish`. Host order is little-endian.
+ * Appends netlink messages to one growing buffer that all batches reuse. Call `reset`; for each message `begin`, header
+ * fields, attributes and `end`; then `finish`. Host order is little-endian.
  *
  * The last message of each segment requests an acknowledgement or is a dump. The kernel replies to the others only if
  * they fail (net/netlink/af_netlink.c: netlink_rcv_skb).
