@@ -74,14 +74,15 @@ ${wrap(GATES_EXPLANATION)}
 `;
 }
 
-function metricRow({ name, type, labels, help, buckets }: MetricRow): string[] {
+function metricRow([name, { type, labels, help, buckets }]: readonly [string, MetricRow]): string[] {
   const bounds = buckets === undefined ? '' : ` (${buckets.length} buckets, ${buckets[0]} to ${buckets.at(-1)})`;
   return [`\`${name}\``, `${type}${bounds}`, labels.map(code).join(', '), cell(help)];
 }
 
 function metricsPage(): string {
   const groups = Object.entries(METRIC_GROUPS).map(
-    ([group, rows]) => `## ${group}\n\n${table(['metric', 'type', 'labels', 'meaning'], rows.map(metricRow))}\n`,
+    ([group, rows]) =>
+      `## ${group}\n\n${table(['metric', 'type', 'labels', 'meaning'], Object.entries(rows).map(metricRow))}\n`,
   );
   return `# Metrics
 

@@ -1,30 +1,24 @@
 import { type HttpHandler, answer, answerText, pathOf } from './http-listener.ts';
 import { HttpServer, type HttpServerOptions } from './http-server.ts';
-import type { HealthAnswer, HealthClock, ProxyHealth } from './health.ts';
+import type { HealthClock, ProxyHealth } from './health.ts';
+import type { ProxyMetrics } from './proxy-metrics.ts';
 
 export interface HealthServerOptions extends Omit<HttpServerOptions, 'name' | 'handler'> {
   readonly health: Pick<ProxyHealth, 'healthz' | 'livez'>;
-  readonly metrics: { healthzAnswered(code: number): void; livezAnswered(code: number): void };
+  readonly metrics: Pick<ProxyMetrics, 'probeAnswered'>;
   readonly clock: HealthClock;
 }
 
 function handler({ health, metrics, clock }: HealthServerOptions): HttpHandler {
   return (request, response) => {
-    let reply: HealthAnswer;
-    switch (pathOf(request)) {
-      case '/healthz':
-        reply = health.healthz(clock);
-        metrics.healthzAnswered(reply.status);
-        break;
-      case '/livez':
-        reply = health.livez(clock);
-        metrics.livezAnswered(reply.status);
-        break;
-      default:
-        answerText(response, 404, 'not found: use /healthz or /livez\n');
-        return;
+    const probe = pathOf(request).slice(1);
+    if (probe !== 'healthz' && probe !== 'livez') {
+      answerText(response, 404, 'not found: use /healthz or /livez\n');
+      return;
     }
-    answer(response, reply.status, 'application/json', reply.body);
+    const { status, body } = health[probe](clock);
+    metrics.probeAnswered(probe, status);
+    answer(response, status, 'application/json', body);
   };
 }
 

@@ -3,31 +3,29 @@ import CounterClass from 'prom-client/lib/counter.js';
 import GaugeClass from 'prom-client/lib/gauge.js';
 import HistogramClass from 'prom-client/lib/histogram.js';
 import RegistryClass from 'prom-client/lib/registry.js';
-import type { MetricRow, PROXY_METRICS } from './metric-table.ts';
+import type { MetricRow } from './metric-table.ts';
 
-type Instance<R> = R extends { type: 'counter' } ? Counter : R extends { type: 'gauge' } ? Gauge : Histogram;
-
-type Instances<T> = { readonly [K in keyof T]: Instance<T[K]> };
-
-export type MetricSet = Instances<typeof PROXY_METRICS>;
-
-function make(row: MetricRow, registers: [Registry]): Counter | Gauge | Histogram {
-  const { type, name, help, labels: labelNames, buckets } = row;
-  switch (type) {
-    case 'counter':
-      return new CounterClass({ name, help, labelNames, registers });
-    case 'gauge':
-      return new GaugeClass({ name, help, labelNames, registers });
-    case 'histogram':
-      return new HistogramClass({ name, help, labelNames, registers, buckets: [...(buckets ?? [])] });
-  }
+interface Classes<L extends string> {
+  readonly counter: Counter<L>;
+  readonly gauge: Gauge<L>;
+  readonly histogram: Histogram<L>;
 }
+
+/** The metrics of a table by name; the compiler checks their labels. */
+export type MetricSet<T extends Readonly<Record<string, MetricRow>>> = {
+  readonly [K in keyof T]: Classes<T[K]['labels'][number]>[T[K]['type']];
+};
+
+const CLASSES = { counter: CounterClass, gauge: GaugeClass, histogram: HistogramClass };
 
 /** Creates every metric of a table in a new registry. */
 export function makeMetrics<T extends Readonly<Record<string, MetricRow>>>(
   table: T,
-): { readonly registry: Registry; readonly metrics: Instances<T> } {
+): { readonly registry: Registry; readonly metrics: MetricSet<T> } {
   const registry = new RegistryClass();
-  const entries = Object.entries(table).map(([key, row]) => [key, make(row, [registry])]);
-  return { registry, metrics: Object.fromEntries(entries) as Instances<T> };
+  const entries = Object.entries(table).map(([name, { type, help, labels, buckets }]) => {
+    const options = { name, help, labelNames: labels, registers: [registry] };
+    return [name, new CLASSES[type](buckets === undefined ? options : { ...options, buckets: [...buckets] })];
+  });
+  return { registry, metrics: Object.fromEntries(entries) as MetricSet<T> };
 }

@@ -1,34 +1,24 @@
-/** One metric: type, name, help text and labels. */
+/** One metric; its name is its key in the table. */
 export interface MetricRow {
   readonly type: 'counter' | 'gauge' | 'histogram';
-  readonly name: string;
-  readonly help: string;
   readonly labels: readonly string[];
+  readonly help: string;
   /** Upper bounds, for histograms. */
   readonly buckets?: readonly number[];
 }
 
-interface CounterRow extends MetricRow {
-  readonly type: 'counter';
-}
-interface GaugeRow extends MetricRow {
-  readonly type: 'gauge';
-}
-interface HistogramRow extends MetricRow {
-  readonly type: 'histogram';
-  readonly buckets: readonly number[];
+type MetricTable = Readonly<Record<string, MetricRow>>;
+
+function counter<const L extends readonly string[]>(labels: L, help: string) {
+  return { type: 'counter', labels, help } as const;
 }
 
-function counter(name: string, labels: readonly string[], help: string): CounterRow {
-  return { type: 'counter', name, labels, help };
+function gauge<const L extends readonly string[]>(labels: L, help: string) {
+  return { type: 'gauge', labels, help } as const;
 }
 
-function gauge(name: string, labels: readonly string[], help: string): GaugeRow {
-  return { type: 'gauge', name, labels, help };
-}
-
-function histogram(name: string, labels: readonly string[], buckets: readonly number[], help: string): HistogramRow {
-  return { type: 'histogram', name, labels, buckets, help };
+function histogram<const L extends readonly string[]>(labels: L, buckets: readonly number[], help: string) {
+  return { type: 'histogram', labels, buckets, help } as const;
 }
 
 /** Returns the numbers from `from` to `to` in steps of `step`, both ends included. */
@@ -45,304 +35,169 @@ const NETWORK_PROGRAMMING_BUCKETS = [0, 0.25, 0.5, ...linear(1, 59, 1), ...linea
 const REQUEST_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60];
 const SIZE_BUCKETS = [64, 256, 512, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216];
 
-const FAMILY = ['ip_family'];
+const FAMILY = ['ip_family'] as const;
+const REQUEST = ['verb', 'host'] as const;
 /** One port of one Service; port_name is empty if the port has no name. */
 const SERVICE_PORT = ['namespace', 'service', 'port_name', 'protocol'];
-/** One real server of a Service port: ip:port, or [ip]:port for IPv6. */
-const SERVICE_ENDPOINT = [...SERVICE_PORT, 'real_server'];
-const BUILD = [
-  'major',
-  'minor',
-  'git_version',
-  'git_commit',
-  'git_tree_state',
-  'build_date',
-  'go_version',
-  'compiler',
-  'platform',
-];
+const SOURCE = ['git_version', 'git_commit', 'git_tree_state', 'build_date'] as const;
+const BUILD = ['major', 'minor', ...SOURCE, 'go_version', 'compiler', 'platform'] as const;
 
 /** Metrics with kube-proxy's names, for existing dashboards and alerts. */
 const KUBE_PROXY = {
-  syncDuration: histogram(
-    'kubeproxy_sync_proxy_rules_duration_seconds',
-    FAMILY,
-    SYNC_BUCKETS,
-    'How long a sync took, failed ones too',
-  ),
-  syncLast: gauge(
-    'kubeproxy_sync_proxy_rules_last_timestamp_seconds',
-    FAMILY,
-    'When the last sync succeeded, in Unix time',
-  ),
-  syncQueued: gauge(
-    'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds',
-    FAMILY,
-    'When a sync was last asked for, in Unix time',
-  ),
-  networkProgramming: histogram(
-    'kubeproxy_network_programming_duration_seconds',
+  kubeproxy_sync_proxy_rules_duration_seconds: histogram(FAMILY, SYNC_BUCKETS, 'Duration of syncs, also failed ones'),
+  kubeproxy_sync_proxy_rules_last_timestamp_seconds: gauge(FAMILY, 'Unix time of the last successful sync'),
+  kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds: gauge(FAMILY, 'Unix time of the last request for a sync'),
+  kubeproxy_network_programming_duration_seconds: histogram(
     FAMILY,
     NETWORK_PROGRAMMING_BUCKETS,
-    'From the change of an endpoint, as its EndpointSlice says, to the kernel that has it. Dual stack: all under the first family',
+    'From the change of an endpoint, as its EndpointSlice says, to its programming. ip_family is always IPv4',
   ),
-  endpointChanges: counter('kubeproxy_sync_proxy_rules_endpoint_changes_total', [], 'EndpointSlice events taken in'),
-  endpointChangesPending: gauge(
-    'kubeproxy_sync_proxy_rules_endpoint_changes_pending',
-    [],
-    'Endpoint changes that no sync has taken up yet',
-  ),
-  serviceChanges: counter('kubeproxy_sync_proxy_rules_service_changes_total', [], 'Service events taken in'),
-  serviceChangesPending: gauge(
-    'kubeproxy_sync_proxy_rules_service_changes_pending',
-    [],
-    'Services with changes that no sync has taken up yet',
-  ),
-  noLocalEndpoints: gauge(
-    'kubeproxy_sync_proxy_rules_no_local_endpoints_total',
+  kubeproxy_sync_proxy_rules_endpoint_changes_total: counter([], 'EndpointSlice events processed'),
+  kubeproxy_sync_proxy_rules_endpoint_changes_pending: gauge([], 'Endpoint changes that no sync has processed yet'),
+  kubeproxy_sync_proxy_rules_service_changes_total: counter([], 'Service events processed'),
+  kubeproxy_sync_proxy_rules_service_changes_pending: gauge([], 'Changed Services that no sync has processed yet'),
+  kubeproxy_sync_proxy_rules_no_local_endpoints_total: gauge(
     ['traffic_policy', ...FAMILY],
     'Services with a Local traffic policy and endpoints, but none on this node',
   ),
-  iptablesRestoreFailures: counter(
-    'kubeproxy_sync_proxy_rules_iptables_restore_failures_total',
-    FAMILY,
-    'Runs of iptables-restore that failed',
-  ),
-  healthzAnswers: counter('kubeproxy_proxy_healthz_total', ['code'], 'Answers of /healthz by status code'),
-  livezAnswers: counter('kubeproxy_proxy_livez_total', ['code'], 'Answers of /livez by status code'),
-  conntrackDuration: histogram(
-    'kubeproxy_conntrack_reconciler_sync_duration_seconds',
+  kubeproxy_sync_proxy_rules_iptables_restore_failures_total: counter(FAMILY, 'Failed runs of iptables-restore'),
+  kubeproxy_proxy_healthz_total: counter(['code'], 'Responses of /healthz by status code'),
+  kubeproxy_proxy_livez_total: counter(['code'], 'Responses of /livez by status code'),
+  kubeproxy_conntrack_reconciler_sync_duration_seconds: histogram(
     FAMILY,
     SYNC_BUCKETS,
-    'How long the clean-up of stale UDP flows took',
+    'Duration of the clean-up of stale UDP flows',
   ),
-  conntrackDeleted: counter(
-    'kubeproxy_conntrack_reconciler_deleted_entries_total',
-    FAMILY,
-    'Stale UDP flows that were deleted',
-  ),
+  kubeproxy_conntrack_reconciler_deleted_entries_total: counter(FAMILY, 'Stale UDP flows that were deleted'),
 };
 
 /** Metrics that every Kubernetes component and process exposes. */
 const GENERIC = {
-  apiRequests: counter(
-    'rest_client_requests_total',
+  rest_client_requests_total: counter(
     ['code', 'method', 'host'],
-    'Requests to the API server; code is <error> when there was no answer',
+    'Requests to the API server; code is <error> without a response',
   ),
-  apiRequestDuration: histogram(
-    'rest_client_request_duration_seconds',
-    ['verb', 'host'],
+  rest_client_request_duration_seconds: histogram(REQUEST, REQUEST_BUCKETS, 'Time until the response headers'),
+  rest_client_rate_limiter_duration_seconds: histogram(
+    REQUEST,
     REQUEST_BUCKETS,
-    'How long requests took to their response headers',
+    'How long requests, except watches, waited because of --kube-api-qps',
   ),
-  apiRateLimiterDuration: histogram(
-    'rest_client_rate_limiter_duration_seconds',
-    ['verb', 'host'],
-    REQUEST_BUCKETS,
-    'How long requests that are no watches waited for --kube-api-qps',
-  ),
-  apiRequestSize: histogram('rest_client_request_size_bytes', ['verb', 'host'], SIZE_BUCKETS, 'Size of request bodies'),
-  apiResponseSize: histogram(
-    'rest_client_response_size_bytes',
-    ['verb', 'host'],
-    SIZE_BUCKETS,
-    'Size of response bodies, but those of watches',
-  ),
-  apiRetries: counter('rest_client_request_retries_total', ['code', 'verb', 'host'], 'Requests that were tried again'),
-  buildInfo: gauge('kubernetes_build_info', BUILD, 'Always 1; the labels say which build this is'),
-  featureEnabled: gauge('kubernetes_feature_enabled', ['name', 'stage'], 'Whether a feature gate is on'),
-  processCpu: counter('process_cpu_seconds_total', [], 'CPU time, user and system'),
-  processResident: gauge('process_resident_memory_bytes', [], 'Resident memory'),
-  processVirtual: gauge('process_virtual_memory_bytes', [], 'Virtual memory'),
-  processVirtualMax: gauge('process_virtual_memory_max_bytes', [], 'Limit of virtual memory; -1 when there is none'),
-  processOpenFds: gauge('process_open_fds', [], 'Open file descriptors'),
-  processMaxFds: gauge('process_max_fds', [], 'Limit of open file descriptors'),
-  processStart: gauge('process_start_time_seconds', [], 'When the process started, in Unix time'),
-  heapUsed: gauge('nodejs_heap_size_used_bytes', [], 'Heap in use, garbage that was not collected yet included'),
-  heapTotal: gauge('nodejs_heap_size_total_bytes', [], 'Heap that is allocated'),
-  heapLimit: gauge('nodejs_heap_size_limit_bytes', [], 'What the heap may not exceed: the process ends then'),
-  external: gauge('nodejs_external_memory_bytes', [], 'Memory outside of the heap that its objects hold: buffers'),
-  heapSpaceUsed: gauge('nodejs_heap_space_size_used_bytes', ['space'], 'As nodejs_heap_size_used_bytes, of one space'),
-  heapSpaceTotal: gauge(
-    'nodejs_heap_space_size_total_bytes',
-    ['space'],
-    'As nodejs_heap_size_total_bytes, of one space',
-  ),
+  rest_client_request_size_bytes: histogram(REQUEST, SIZE_BUCKETS, 'Size of request bodies'),
+  rest_client_response_size_bytes: histogram(REQUEST, SIZE_BUCKETS, 'Size of response bodies, except those of watches'),
+  rest_client_request_retries_total: counter(['code', ...REQUEST], 'Requests that were retried'),
+  kubernetes_build_info: gauge(BUILD, 'Always 1; the labels describe this build'),
+  kubernetes_feature_enabled: gauge(['name', 'stage'], 'Whether a feature gate is enabled'),
+  process_cpu_seconds_total: counter([], 'CPU time, user and system'),
+  process_resident_memory_bytes: gauge([], 'Resident memory'),
+  process_virtual_memory_bytes: gauge([], 'Virtual memory'),
+  process_virtual_memory_max_bytes: gauge([], 'Limit of virtual memory; -1 if unlimited'),
+  process_open_fds: gauge([], 'Open file descriptors'),
+  process_max_fds: gauge([], 'Limit of open file descriptors'),
+  process_start_time_seconds: gauge([], 'Unix time of the start of the process'),
+  nodejs_heap_size_used_bytes: gauge([], 'Used heap, including garbage that was not collected yet'),
+  nodejs_heap_size_total_bytes: gauge([], 'Allocated heap'),
+  nodejs_heap_size_limit_bytes: gauge([], 'Maximum size of the heap; the process exits when it is exceeded'),
+  nodejs_external_memory_bytes: gauge([], 'Memory outside of the heap that objects on the heap own, such as buffers'),
+  nodejs_heap_space_size_used_bytes: gauge(['space'], 'nodejs_heap_size_used_bytes of one heap space'),
+  nodejs_heap_space_size_total_bytes: gauge(['space'], 'nodejs_heap_size_total_bytes of one heap space'),
 };
 
-/** Read from the kernel at each scrape, for at most --service-metrics-limit Services. */
-export const SERVICE_METRICS = {
-  serviceConnections: counter(
-    'kubeipvs_service_connections_total',
-    SERVICE_PORT,
-    'Connections that IPVS sent to an endpoint, over all addresses of the port; as all these counters up to 2 s old, for the kernel sums up that often',
-  ),
-  serviceIncomingPackets: counter(
-    'kubeipvs_service_incoming_packets_total',
-    SERVICE_PORT,
-    'Packets of clients, towards the endpoints',
-  ),
-  serviceOutgoingPackets: counter('kubeipvs_service_outgoing_packets_total', SERVICE_PORT, 'Packets of endpoints'),
-  serviceIncomingBytes: counter(
-    'kubeipvs_service_incoming_bytes_total',
-    SERVICE_PORT,
-    'Bytes of clients, towards the endpoints, with IP headers',
-  ),
-  serviceOutgoingBytes: counter(
-    'kubeipvs_service_outgoing_bytes_total',
-    SERVICE_PORT,
-    'Bytes of endpoints, with IP headers',
-  ),
-  serviceActiveConnections: gauge(
-    'kubeipvs_service_active_connections',
-    SERVICE_PORT,
-    'Connections that are established, those of draining endpoints too',
-  ),
-  serviceInactiveConnections: gauge(
-    'kubeipvs_service_inactive_connections',
-    SERVICE_PORT,
-    'Connections that IPVS still remembers in any other state, and UDP flows',
-  ),
-};
+/**
+ * Traffic of one Service port or one real server, by the end of the metric's name. Read from the kernel at each scrape,
+ * for at most --service-metrics-limit Services. `field` is the counter that the metric shows.
+ */
+export const TRAFFIC = {
+  connections_total: {
+    ...counter([], 'Connections that IPVS forwarded. The kernel updates this and the next four only every 2 s'),
+    field: 'connections',
+  },
+  incoming_packets_total: { ...counter([], 'Packets from clients'), field: 'incomingPackets' },
+  outgoing_packets_total: { ...counter([], 'Packets from endpoints'), field: 'outgoingPackets' },
+  incoming_bytes_total: { ...counter([], 'Bytes from clients, with IP headers'), field: 'incomingBytes' },
+  outgoing_bytes_total: { ...counter([], 'Bytes from endpoints, with IP headers'), field: 'outgoingBytes' },
+  active_connections: {
+    ...gauge([], 'Established connections, including those of draining endpoints'),
+    field: 'activeConnections',
+  },
+  inactive_connections: {
+    ...gauge([], 'Connections in any other state that IPVS still remembers, and UDP flows'),
+    field: 'inactiveConnections',
+  },
+} as const;
 
-/** Read at the same scrape if --service-metrics-real-servers is set. A series ends when its real server is deleted. */
-export const REAL_SERVER_METRICS = {
-  realServerConnections: counter(
-    'kubeipvs_real_server_connections_total',
-    SERVICE_ENDPOINT,
-    'Connections that IPVS sent to this endpoint, over all addresses of the port; up to 2 s old, as all these counters',
-  ),
-  realServerIncomingPackets: counter(
-    'kubeipvs_real_server_incoming_packets_total',
-    SERVICE_ENDPOINT,
-    'Packets of clients, towards this endpoint',
-  ),
-  realServerOutgoingPackets: counter(
-    'kubeipvs_real_server_outgoing_packets_total',
-    SERVICE_ENDPOINT,
-    'Packets of this endpoint',
-  ),
-  realServerIncomingBytes: counter(
-    'kubeipvs_real_server_incoming_bytes_total',
-    SERVICE_ENDPOINT,
-    'Bytes of clients, towards this endpoint, with IP headers',
-  ),
-  realServerOutgoingBytes: counter(
-    'kubeipvs_real_server_outgoing_bytes_total',
-    SERVICE_ENDPOINT,
-    'Bytes of this endpoint, with IP headers',
-  ),
-  realServerActiveConnections: gauge(
-    'kubeipvs_real_server_active_connections',
-    SERVICE_ENDPOINT,
-    'Connections of this endpoint that are established',
-  ),
-  realServerInactiveConnections: gauge(
-    'kubeipvs_real_server_inactive_connections',
-    SERVICE_ENDPOINT,
-    'Connections of this endpoint that IPVS still remembers in any other state, and UDP flows',
-  ),
-};
+function trafficRows(prefix: string, labels: readonly string[]): MetricTable {
+  return Object.fromEntries(Object.entries(TRAFFIC).map(([name, row]) => [`${prefix}${name}`, { ...row, labels }]));
+}
+
+/** Beginnings of the names of traffic metrics. */
+export const OF_SERVICE = 'kubeipvs_service_';
+/** A series ends when its real server is deleted. */
+export const OF_REAL_SERVER = 'kubeipvs_real_server_';
+
+const SERVICE_METRICS = trafficRows(OF_SERVICE, SERVICE_PORT);
+/** `real_server` is "ip:port" or, for IPv6, "[ip]:port". */
+const REAL_SERVER_METRICS = trafficRows(OF_REAL_SERVER, [...SERVICE_PORT, 'real_server']);
 
 /** Metrics of kube-ipvs-proxy only. */
 const OWN = {
-  syncs: counter(
-    'kubeipvs_sync_total',
+  kubeipvs_sync_total: counter(
     ['kind', 'result'],
     'Syncs by kind (full: the whole kernel state was compared; change: only what changed) and result (ok, partial: single objects failed, failed)',
   ),
-  syncSeconds: histogram('kubeipvs_sync_duration_seconds', ['kind'], SYNC_BUCKETS, 'How long a sync took, by kind'),
-  operations: counter(
-    'kubeipvs_operations_total',
-    ['operation', 'outcome'],
-    'Changes to kernel objects by outcome (done, failed)',
-  ),
-  driftRepaired: counter(
-    'kubeipvs_drift_repaired_total',
+  kubeipvs_sync_duration_seconds: histogram(['kind'], SYNC_BUCKETS, 'Duration of syncs by kind'),
+  kubeipvs_operations_total: counter(['operation', 'outcome'], 'Changes to kernel objects by outcome (done, failed)'),
+  kubeipvs_drift_repaired_total: counter(
     ['object'],
-    'Objects that differed from the plan without a change of ours, and were repaired (device: kube-ipvs0; setting: a sysctl, or the IPVS timeouts)',
+    'Objects that another program changed, and that were repaired (device: kube-ipvs0; setting: a sysctl or the IPVS timeouts)',
   ),
-  nodeProblems: gauge(
-    'kubeipvs_node_problems',
+  kubeipvs_node_problems: gauge(
     [],
-    'Settings and interfaces of this node that are not as they must be and could not be repaired; the log and /healthz name them',
+    'Wrong settings and interfaces of this node that could not be repaired; the log and /healthz name them',
   ),
-  rulesRepaired: counter(
-    'kubeipvs_iptables_rules_repaired_total',
-    [],
-    'Times that our iptables rules were missing or changed, and were put back',
-  ),
-  objects: gauge('kubeipvs_objects', ['type'], 'Objects that should be in force now'),
-  draining: gauge(
-    'kubeipvs_draining_real_servers',
-    [],
-    'Real servers at weight 0 that wait for their last connections',
-  ),
-  watchState: gauge(
-    'kubeipvs_watch_state',
+  kubeipvs_iptables_rules_repaired_total: counter([], 'How often missing or changed iptables rules were repaired'),
+  kubeipvs_objects: gauge(['type'], 'Objects that should exist now'),
+  kubeipvs_draining_real_servers: gauge([], 'Real servers with weight 0 whose last connections have not ended yet'),
+  kubeipvs_watch_state: gauge(
     ['resource', 'state'],
-    '1 for the state that the watch of a resource is in (listing, watching, waiting), 0 for the others',
+    '1 for the current state of the watch of a resource (listing, watching, waiting), 0 for the others',
   ),
-  watchRestarts: counter(
-    'kubeipvs_watch_restarts_total',
+  kubeipvs_watch_restarts_total: counter(
     ['resource', 'reason'],
-    'Lists and watches that were begun anew, by why the one before was over (ended: in good order; else a kind of failure)',
+    'Restarts of lists and watches, by why the previous one ended (ended: without a failure; else a kind of failure)',
   ),
-  netlinkBytes: counter(
-    'kubeipvs_netlink_bytes_total',
-    ['direction'],
-    'Bytes exchanged with the kernel by netlink (sent, received)',
-  ),
-  netlinkMessages: counter(
-    'kubeipvs_netlink_messages_total',
-    ['direction'],
-    'Messages sent to the kernel by netlink (direction: sent)',
-  ),
-  netlinkSends: counter('kubeipvs_netlink_sends_total', [], 'System calls that sent messages to the kernel'),
-  processesStarted: counter(
-    'kubeipvs_processes_started_total',
-    ['program'],
-    'Programs that were started (iptables-restore, modprobe, ...)',
-  ),
-  estimationEnabled: gauge(
-    'kubeipvs_estimation_enabled',
+  kubeipvs_netlink_bytes_total: counter(['direction'], 'Bytes exchanged with the kernel by netlink (sent, received)'),
+  kubeipvs_netlink_messages_total: counter(['direction'], 'Messages sent to the kernel by netlink (direction: sent)'),
+  kubeipvs_netlink_sends_total: counter([], 'System calls that sent messages to the kernel'),
+  kubeipvs_processes_started_total: counter(['program'], 'Programs started (iptables-restore, modprobe, ...)'),
+  kubeipvs_estimation_enabled: gauge(
     [],
-    '0 while net.ipv4.vs.run_estimation is 0: the traffic counters of kubeipvs_service_* stand still then; else 1',
+    '0 while net.ipv4.vs.run_estimation is 0 (the traffic counters of kubeipvs_service_* do not change), else 1',
   ),
-  eventLoopLag: gauge(
-    'kubeipvs_event_loop_lag_max_seconds',
-    [],
-    'The longest that the event loop was held up since the last scrape',
-  ),
+  kubeipvs_event_loop_lag_max_seconds: gauge([], 'The longest delay of the event loop since the last scrape'),
 };
 
-/** Metrics that this process records, by their name in the code. */
+/** Metrics that this process records. */
 export const PROXY_METRICS = { ...KUBE_PROXY, ...GENERIC, ...OWN };
 
 /** Every metric of /metrics. */
-export const METRICS = { ...PROXY_METRICS, ...SERVICE_METRICS, ...REAL_SERVER_METRICS };
+export const METRICS: MetricTable = { ...PROXY_METRICS, ...SERVICE_METRICS, ...REAL_SERVER_METRICS };
 
 /** Component SLIs, served separately so that they can be scraped more often. */
 export const SLI_METRICS = {
-  healthcheck: gauge(
-    'kubernetes_healthcheck',
-    ['name', 'type'],
-    '1 where /livez or /healthz would have answered 200 to this scrape, else 0',
-  ),
-  healthchecks: counter(
-    'kubernetes_healthchecks_total',
+  kubernetes_healthcheck: gauge(['name', 'type'], '1 if /livez or /healthz would return 200 now, else 0'),
+  kubernetes_healthchecks_total: counter(
     ['name', 'type', 'status'],
-    'Scrapes of this page by what the check said then (success, error)',
+    'Scrapes of this page, by the result of the check then (success, error)',
   ),
 };
 
 /** All metrics, grouped as in the documentation. */
-export const METRIC_GROUPS: Readonly<Record<string, readonly MetricRow[]>> = {
-  'Of kube-proxy, with the same names': Object.values(KUBE_PROXY),
-  'Of every Kubernetes component and process': Object.values(GENERIC),
-  "kube-ipvs-proxy's own": Object.values(OWN),
-  'Of single Services': Object.values(SERVICE_METRICS),
-  'Of single real servers, with --service-metrics-real-servers': Object.values(REAL_SERVER_METRICS),
-  'Component SLIs, on `/metrics/slis`': Object.values(SLI_METRICS),
+export const METRIC_GROUPS: Readonly<Record<string, MetricTable>> = {
+  'Of kube-proxy, with the same names': KUBE_PROXY,
+  'Of every Kubernetes component and process': GENERIC,
+  "kube-ipvs-proxy's own": OWN,
+  'Of single Services': SERVICE_METRICS,
+  'Of single real servers, with --service-metrics-real-servers': REAL_SERVER_METRICS,
+  'Component SLIs, on `/metrics/slis`': SLI_METRICS,
 };

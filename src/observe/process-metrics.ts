@@ -1,6 +1,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { getHeapSpaceStatistics, getHeapStatistics } from 'node:v8';
 import type { MetricSet } from './metric-set.ts';
+import type { PROXY_METRICS } from './metric-table.ts';
 
 function readText(path: string): string {
   try {
@@ -32,29 +33,29 @@ function openFiles(): number | undefined {
 }
 
 /** Sets the metrics of this process, from /proc/self (proc(5): status, limits, fd), Node and V8. */
-export function measureProcess(metrics: MetricSet): void {
+export function measureProcess(metrics: MetricSet<typeof PROXY_METRICS>): void {
   const { user, system } = process.cpuUsage();
-  metrics.processCpu.reset();
-  metrics.processCpu.inc((user + system) / 1e6);
-  metrics.processStart.set(performance.timeOrigin / 1000);
+  metrics.process_cpu_seconds_total.reset();
+  metrics.process_cpu_seconds_total.inc((user + system) / 1e6);
+  metrics.process_start_time_seconds.set(performance.timeOrigin / 1000);
   const limits = readText('/proc/self/limits');
   const virtualKiB = /^VmSize:\s+(\d+) kB/m.exec(readText('/proc/self/status'))?.[1];
   const fromProc = [
-    [metrics.processVirtual, virtualKiB === undefined ? undefined : Number(virtualKiB) * 1024],
-    [metrics.processVirtualMax, softLimit(limits, 'Max address space')],
-    [metrics.processOpenFds, openFiles()],
-    [metrics.processMaxFds, softLimit(limits, 'Max open files')],
+    [metrics.process_virtual_memory_bytes, virtualKiB === undefined ? undefined : Number(virtualKiB) * 1024],
+    [metrics.process_virtual_memory_max_bytes, softLimit(limits, 'Max address space')],
+    [metrics.process_open_fds, openFiles()],
+    [metrics.process_max_fds, softLimit(limits, 'Max open files')],
   ] as const;
   for (const [gauge, value] of fromProc) if (value !== undefined) gauge.set(value);
   const { rss, heapUsed, heapTotal, external } = process.memoryUsage();
-  metrics.processResident.set(rss);
-  metrics.heapUsed.set(heapUsed);
-  metrics.heapTotal.set(heapTotal);
-  metrics.heapLimit.set(getHeapStatistics().heap_size_limit);
-  metrics.external.set(external);
+  metrics.process_resident_memory_bytes.set(rss);
+  metrics.nodejs_heap_size_used_bytes.set(heapUsed);
+  metrics.nodejs_heap_size_total_bytes.set(heapTotal);
+  metrics.nodejs_heap_size_limit_bytes.set(getHeapStatistics().heap_size_limit);
+  metrics.nodejs_external_memory_bytes.set(external);
   for (const { space_name, space_used_size, space_size } of getHeapSpaceStatistics()) {
     const space = space_name.replace(/_space$/, '');
-    metrics.heapSpaceUsed.set({ space }, space_used_size);
-    metrics.heapSpaceTotal.set({ space }, space_size);
+    metrics.nodejs_heap_space_size_used_bytes.set({ space }, space_used_size);
+    metrics.nodejs_heap_space_size_total_bytes.set({ space }, space_size);
   }
 }

@@ -1,6 +1,6 @@
 import type { FeatureGate } from '../config/feature-gates.ts';
 import { BUILD, GIT_VERSION, VERSION } from '../config/version.ts';
-import { type IpFamily, familyLabel } from '../base/ip.ts';
+import { IP_FAMILIES, type IpFamily, familyLabel } from '../base/ip.ts';
 import type { SyncReport } from '../state/sync-report.ts';
 import {
   type ApiObserver,
@@ -10,7 +10,7 @@ import {
   type WatchObserver,
 } from './api-observer.ts';
 import { EventLoopLag } from './event-loop-lag.ts';
-import { type MetricSet, makeMetrics } from './metric-set.ts';
+import { makeMetrics } from './metric-set.ts';
 import { PROXY_METRICS } from './metric-table.ts';
 import { measureProcess } from './process-metrics.ts';
 import { type ServicePortTraffic, trafficText } from './service-traffic.ts';
@@ -24,22 +24,10 @@ export type SyncObservation = Pick<SyncReport, 'kind' | 'ok' | 'durationMs' | 'd
   readonly node: Omit<SyncReport['node'], 'deviceError'>;
 };
 
-/** How many objects should be in force. */
-export interface ObjectCounts {
-  readonly services: number;
-  readonly virtualServers: number;
-  readonly realServers: number;
-  readonly addresses: number;
-  readonly setEntries: number;
-}
+/** Values of the label `type` of kubeipvs_objects. */
+type ObjectType = 'service' | 'virtual-server' | 'real-server' | 'address' | 'set-entry';
 
-/** Totals since the start of the process. */
-export interface NetlinkCounters {
-  readonly netlinkSends: number;
-  readonly netlinkMessages: number;
-  readonly netlinkBytesSent: number;
-  readonly netlinkBytesReceived: number;
-}
+type NetlinkTotal = 'netlinkSends' | 'netlinkMessages' | 'netlinkBytesSent' | 'netlinkBytesReceived';
 
 /** Returns the object of an operation: "virtual-server" for "add-virtual-server" and "edit-virtual-server". */
 function objectOf(operation: string): string {
@@ -49,29 +37,19 @@ function objectOf(operation: string): string {
 
 /** Records events of the program as metrics; callers do not know metric names. */
 export class ProxyMetrics implements ApiObserver, WatchObserver {
-  readonly #families: readonly IpFamily[];
-  readonly #metrics: MetricSet;
-  readonly #registry: ReturnType<typeof makeMetrics>['registry'];
+  readonly #made = makeMetrics(PROXY_METRICS);
+  readonly #metrics = this.#made.metrics;
   readonly #lag = new EventLoopLag();
   #readServices: () => Promise<readonly ServicePortTraffic[]> = () => Promise.resolve([]);
   #exposing: Promise<readonly Buffer[]> | undefined;
   #readEstimation: () => Promise<boolean> = () => Promise.resolve(true);
 
-  /**
-   * @param families IP families of this node, the primary one first
-   * @param operations all operation kinds, whose counters start at 0
-   */
-  constructor(
-    families: readonly IpFamily[],
-    featureGates: readonly FeatureGate[] = [],
-    operations: readonly string[] = [],
-  ) {
-    this.#families = families;
-    const { registry, metrics } = makeMetrics(PROXY_METRICS);
-    this.#registry = registry;
-    this.#metrics = metrics;
+  /** @param operations all operation kinds, whose counters start at 0 */
+  constructor(featureGates: readonly FeatureGate[] = [], operations: readonly string[] = []) {
     this.#setBuildInfo();
-    for (const { name, stage, enabled } of featureGates) metrics.featureEnabled.set({ name, stage }, enabled ? 1 : 0);
+    for (const { name, stage, enabled } of featureGates) {
+      this.#metrics.kubernetes_feature_enabled.set({ name, stage }, enabled ? 1 : 0);
+    }
     this.#startAtZero(operations);
   }
 
@@ -86,121 +64,124 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
 
   /** A sync was requested, or the sync loop started. */
   syncQueued(atMs: number): void {
-    for (const family of this.#families) this.#metrics.syncQueued.set(label(family), atMs / 1000);
+    const queued = this.#metrics.kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds;
+    for (const family of IP_FAMILIES) queued.set(label(family), atMs / 1000);
   }
 
   /** @param endedAt milliseconds since 1970 */
   syncFinished(sync: SyncObservation, endedAt: number): void {
+    const metrics = this.#metrics;
     const kind = sync.kind === 'change' ? 'change' : 'full';
     const result = !sync.ok ? 'failed' : sync.failures.length > 0 ? 'partial' : 'ok';
     const seconds = sync.durationMs / 1000;
-    this.#metrics.syncs.inc({ kind, result });
-    this.#metrics.syncSeconds.observe({ kind }, seconds);
-    for (const family of this.#families) {
-      this.#metrics.syncDuration.observe(label(family), seconds);
-      if (sync.ok) this.#metrics.syncLast.set(label(family), endedAt / 1000);
+    metrics.kubeipvs_sync_total.inc({ kind, result });
+    metrics.kubeipvs_sync_duration_seconds.observe({ kind }, seconds);
+    for (const family of IP_FAMILIES) {
+      metrics.kubeproxy_sync_proxy_rules_duration_seconds.observe(label(family), seconds);
+      if (sync.ok) metrics.kubeproxy_sync_proxy_rules_last_timestamp_seconds.set(label(family), endedAt / 1000);
     }
     this.#countOperations(sync);
     this.#countNodeFindings(sync);
     if (!sync.ok) return;
-    this.#metrics.draining.set(sync.draining);
-    const [first] = this.#families;
-    if (first === undefined) return;
-    for (const ms of sync.programmingMs) this.#metrics.networkProgramming.observe(label(first), ms / 1000);
+    metrics.kubeipvs_draining_real_servers.set(sync.draining);
+    const programming = metrics.kubeproxy_network_programming_duration_seconds;
+    for (const ms of sync.programmingMs) programming.observe(label(4), ms / 1000);
   }
 
   /** @param objects number of EndpointSlices in the event: a list contains many */
   endpointChanged(objects = 1): void {
-    this.#metrics.endpointChanges.inc(objects);
+    this.#metrics.kubeproxy_sync_proxy_rules_endpoint_changes_total.inc(objects);
   }
 
   serviceChanged(objects = 1): void {
-    this.#metrics.serviceChanges.inc(objects);
+    this.#metrics.kubeproxy_sync_proxy_rules_service_changes_total.inc(objects);
   }
 
-  setPendingChanges(services: number, endpoints: number): void {
-    this.#metrics.serviceChangesPending.set(services);
-    this.#metrics.endpointChangesPending.set(endpoints);
+  setPendingChanges(pending: { readonly services: number; readonly endpointChanges: number }): void {
+    this.#metrics.kubeproxy_sync_proxy_rules_service_changes_pending.set(pending.services);
+    this.#metrics.kubeproxy_sync_proxy_rules_endpoint_changes_pending.set(pending.endpointChanges);
   }
 
   /** Sets the number of Services with a Local policy and endpoints, but none on this node. */
-  setNoLocalEndpoints(family: IpFamily, internal: number, external: number): void {
-    this.#metrics.noLocalEndpoints.set({ traffic_policy: 'internal', ...label(family) }, internal);
-    this.#metrics.noLocalEndpoints.set({ traffic_policy: 'external', ...label(family) }, external);
+  setNoLocalEndpoints(family: IpFamily, services: Readonly<Record<'internal' | 'external', number>>): void {
+    for (const [traffic_policy, count] of Object.entries(services)) {
+      const labels = { traffic_policy, ...label(family) };
+      this.#metrics.kubeproxy_sync_proxy_rules_no_local_endpoints_total.set(labels, count);
+    }
   }
 
   /** Rules of a family were missing or changed, and were repaired. */
   rulesRepaired(): void {
-    this.#metrics.rulesRepaired.inc();
+    this.#metrics.kubeipvs_iptables_rules_repaired_total.inc();
   }
 
   iptablesRestoreFailed(family: IpFamily): void {
-    this.#metrics.iptablesRestoreFailures.inc(label(family));
+    this.#metrics.kubeproxy_sync_proxy_rules_iptables_restore_failures_total.inc(label(family));
   }
 
   conntrackReconciled(family: IpFamily, durationMs: number, deletedFlows: number): void {
-    this.#metrics.conntrackDuration.observe(label(family), durationMs / 1000);
-    this.#metrics.conntrackDeleted.inc(label(family), deletedFlows);
+    this.#metrics.kubeproxy_conntrack_reconciler_sync_duration_seconds.observe(label(family), durationMs / 1000);
+    this.#metrics.kubeproxy_conntrack_reconciler_deleted_entries_total.inc(label(family), deletedFlows);
   }
 
-  healthzAnswered(code: number): void {
-    this.#metrics.healthzAnswers.inc({ code });
+  probeAnswered(probe: 'healthz' | 'livez', code: number): void {
+    this.#metrics[`kubeproxy_proxy_${probe}_total`].inc({ code });
   }
 
-  livezAnswered(code: number): void {
-    this.#metrics.livezAnswers.inc({ code });
+  apiRequestFinished({ method: verb, host, code, seconds, requestBytes }: RequestObservation): void {
+    this.#metrics.rest_client_requests_total.inc({ code, method: verb, host });
+    this.#metrics.rest_client_request_duration_seconds.observe({ verb, host }, seconds);
+    if (requestBytes === undefined) return;
+    this.#metrics.rest_client_request_size_bytes.observe({ verb, host }, requestBytes);
   }
 
-  apiRequestFinished({ method, host, code, seconds, requestBytes }: RequestObservation): void {
-    this.#metrics.apiRequests.inc({ code, method, host });
-    this.#metrics.apiRequestDuration.observe({ verb: method, host }, seconds);
-    if (requestBytes !== undefined) this.#metrics.apiRequestSize.observe({ verb: method, host }, requestBytes);
+  apiResponseRead(verb: string, host: string, bytes: number): void {
+    this.#metrics.rest_client_response_size_bytes.observe({ verb, host }, bytes);
   }
 
-  apiResponseRead(method: string, host: string, bytes: number): void {
-    this.#metrics.apiResponseSize.observe({ verb: method, host }, bytes);
+  apiRequestRetried(verb: string, host: string, code: string): void {
+    this.#metrics.rest_client_request_retries_total.inc({ code, verb, host });
   }
 
-  apiRequestRetried(method: string, host: string, code: string): void {
-    this.#metrics.apiRetries.inc({ code, verb: method, host });
+  apiRateLimiterWaited(verb: string, host: string, seconds: number): void {
+    this.#metrics.rest_client_rate_limiter_duration_seconds.observe({ verb, host }, seconds);
   }
 
-  apiRateLimiterWaited(method: string, host: string, seconds: number): void {
-    this.#metrics.apiRateLimiterDuration.observe({ verb: method, host }, seconds);
-  }
-
-  setObjects(counts: ObjectCounts): void {
-    this.#metrics.objects.set({ type: 'service' }, counts.services);
-    this.#metrics.objects.set({ type: 'virtual-server' }, counts.virtualServers);
-    this.#metrics.objects.set({ type: 'real-server' }, counts.realServers);
-    this.#metrics.objects.set({ type: 'address' }, counts.addresses);
-    this.#metrics.objects.set({ type: 'set-entry' }, counts.setEntries);
+  /** Sets how many objects should exist. */
+  setObjects(counts: Readonly<Record<ObjectType, number>>): void {
+    for (const [type, count] of Object.entries(counts)) this.#metrics.kubeipvs_objects.set({ type }, count);
   }
 
   setWatchState(resource: string, current: (typeof WATCH_STATES)[number]): void {
-    for (const state of WATCH_STATES) this.#metrics.watchState.set({ resource, state }, state === current ? 1 : 0);
-    this.#metrics.watchRestarts.inc({ resource, reason: WATCH_ENDED }, 0);
+    const { kubeipvs_watch_state: watchState, kubeipvs_watch_restarts_total: restarts } = this.#metrics;
+    for (const state of WATCH_STATES) watchState.set({ resource, state }, state === current ? 1 : 0);
+    restarts.inc({ resource, reason: WATCH_ENDED }, 0);
   }
 
   watchRestarted(resource: string, reason: string): void {
-    this.#metrics.watchRestarts.inc({ resource, reason });
+    this.#metrics.kubeipvs_watch_restarts_total.inc({ resource, reason });
   }
 
-  setNetlinkCounters(totals: NetlinkCounters): void {
-    const { netlinkSends, netlinkBytes, netlinkMessages } = this.#metrics;
-    for (const counter of [netlinkSends, netlinkBytes, netlinkMessages]) counter.reset();
-    netlinkSends.inc(totals.netlinkSends);
-    netlinkBytes.inc({ direction: 'sent' }, totals.netlinkBytesSent);
-    netlinkBytes.inc({ direction: 'received' }, totals.netlinkBytesReceived);
-    netlinkMessages.inc({ direction: 'sent' }, totals.netlinkMessages);
+  /** @param totals since the start of the process */
+  setNetlinkCounters(totals: Readonly<Record<NetlinkTotal, number>>): void {
+    const {
+      kubeipvs_netlink_sends_total: sends,
+      kubeipvs_netlink_bytes_total: bytes,
+      kubeipvs_netlink_messages_total: messages,
+    } = this.#metrics;
+    for (const counter of [sends, bytes, messages]) counter.reset();
+    sends.inc(totals.netlinkSends);
+    bytes.inc({ direction: 'sent' }, totals.netlinkBytesSent);
+    bytes.inc({ direction: 'received' }, totals.netlinkBytesReceived);
+    messages.inc({ direction: 'sent' }, totals.netlinkMessages);
   }
 
   processStarted(program: string): void {
-    this.#metrics.processesStarted.inc({ program });
+    this.#metrics.kubeipvs_processes_started_total.inc({ program });
   }
 
   get contentType(): string {
-    return this.#registry.contentType;
+    return this.#made.registry.contentType;
   }
 
   /** Sets the reader of per-service traffic, called for each exposition. It must not reject. */
@@ -225,74 +206,68 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
     const ports = await this.#readServices();
     await this.#setEstimation();
     measureProcess(this.#metrics);
-    this.#metrics.eventLoopLag.set(this.#lag.takeMax());
-    const own = await this.#registry.metrics();
+    this.#metrics.kubeipvs_event_loop_lag_max_seconds.set(this.#lag.takeMax());
+    const own = await this.#made.registry.metrics();
     return [Buffer.from(own), ...(await textPieces(trafficText(ports)))];
   }
 
   /** Removes the metric while the setting cannot be read. */
   async #setEstimation(): Promise<void> {
     try {
-      this.#metrics.estimationEnabled.set((await this.#readEstimation()) ? 1 : 0);
+      this.#metrics.kubeipvs_estimation_enabled.set((await this.#readEstimation()) ? 1 : 0);
     } catch {
-      this.#metrics.estimationEnabled.remove();
+      this.#metrics.kubeipvs_estimation_enabled.remove();
     }
   }
 
   #countOperations({ operations, failures, drift }: SyncObservation): void {
+    const { kubeipvs_operations_total: counter, kubeipvs_drift_repaired_total: repaired } = this.#metrics;
     const failed = new Map<string, number>();
     for (const { op } of failures) failed.set(op.kind, (failed.get(op.kind) ?? 0) + 1);
     for (const [operation, attempted] of operations) {
       const done = attempted - (failed.get(operation) ?? 0);
-      this.#metrics.operations.inc({ operation, outcome: 'done' }, Math.max(0, done));
+      counter.inc({ operation, outcome: 'done' }, Math.max(0, done));
     }
-    for (const [operation, count] of failed) this.#metrics.operations.inc({ operation, outcome: 'failed' }, count);
-    for (const [operation, count] of drift) this.#metrics.driftRepaired.inc({ object: objectOf(operation) }, count);
+    for (const [operation, count] of failed) counter.inc({ operation, outcome: 'failed' }, count);
+    for (const [operation, count] of drift) repaired.inc({ object: objectOf(operation) }, count);
   }
 
   #countNodeFindings({ kind, node }: SyncObservation): void {
     if (kind !== 'full') return;
-    if (node.deviceMade) this.#metrics.driftRepaired.inc({ object: 'device' });
-    this.#metrics.driftRepaired.inc({ object: 'setting' }, node.settingsRepaired.length);
-    this.#metrics.nodeProblems.set(node.problems.length);
+    const { kubeipvs_drift_repaired_total: repaired, kubeipvs_node_problems: problems } = this.#metrics;
+    if (node.deviceMade) repaired.inc({ object: 'device' });
+    repaired.inc({ object: 'setting' }, node.settingsRepaired.length);
+    problems.set(node.problems.length);
   }
 
   #setBuildInfo(): void {
     const [major = '', minor = ''] = VERSION.split('.');
-    this.#metrics.buildInfo.set(
-      {
-        major,
-        minor,
-        git_version: GIT_VERSION,
-        git_commit: BUILD.commit,
-        git_tree_state: BUILD.treeState,
-        build_date: BUILD.date,
-        go_version: '',
-        compiler: `node ${process.version}`,
-        platform: `${process.platform}/${process.arch === 'x64' ? 'amd64' : process.arch}`,
-      },
-      1,
-    );
+    const platform = `${process.platform}/${process.arch === 'x64' ? 'amd64' : process.arch}`;
+    const { commit: git_commit, treeState: git_tree_state, date: build_date } = BUILD;
+    const source = { git_version: GIT_VERSION, git_commit, git_tree_state, build_date };
+    const built = { go_version: '', compiler: `node ${process.version}`, platform };
+    this.#metrics.kubernetes_build_info.set({ major, minor, ...source, ...built }, 1);
   }
 
   /** Creates series with value 0: alerts on a rate need them before the first failure. */
   #startAtZero(operations: readonly string[]): void {
+    const metrics = this.#metrics;
     for (const operation of operations) {
-      for (const outcome of ['done', 'failed']) this.#metrics.operations.inc({ operation, outcome }, 0);
-      this.#metrics.driftRepaired.inc({ object: objectOf(operation) }, 0);
+      for (const outcome of ['done', 'failed']) metrics.kubeipvs_operations_total.inc({ operation, outcome }, 0);
+      metrics.kubeipvs_drift_repaired_total.inc({ object: objectOf(operation) }, 0);
     }
-    for (const object of ['device', 'setting']) this.#metrics.driftRepaired.inc({ object }, 0);
+    for (const object of ['device', 'setting']) metrics.kubeipvs_drift_repaired_total.inc({ object }, 0);
     for (const code of [200, 503]) {
-      this.#metrics.healthzAnswers.inc({ code }, 0);
-      this.#metrics.livezAnswers.inc({ code }, 0);
+      metrics.kubeproxy_proxy_healthz_total.inc({ code }, 0);
+      metrics.kubeproxy_proxy_livez_total.inc({ code }, 0);
     }
     for (const kind of ['full', 'change']) {
-      for (const result of ['ok', 'partial', 'failed']) this.#metrics.syncs.inc({ kind, result }, 0);
+      for (const result of ['ok', 'partial', 'failed']) metrics.kubeipvs_sync_total.inc({ kind, result }, 0);
     }
-    for (const family of this.#families) {
-      this.#metrics.iptablesRestoreFailures.inc(label(family), 0);
-      this.#metrics.conntrackDeleted.inc(label(family), 0);
-      this.setNoLocalEndpoints(family, 0, 0);
+    for (const family of IP_FAMILIES) {
+      metrics.kubeproxy_sync_proxy_rules_iptables_restore_failures_total.inc(label(family), 0);
+      metrics.kubeproxy_conntrack_reconciler_deleted_entries_total.inc(label(family), 0);
+      this.setNoLocalEndpoints(family, { internal: 0, external: 0 });
     }
   }
 }

@@ -14,8 +14,9 @@ export class SliMetrics {
   constructor(health: Pick<ProxyHealth, (typeof CHECKS)[number]>, clock: HealthClock) {
     this.#health = health;
     this.#clock = clock;
+    const { kubernetes_healthchecks_total: results } = this.#made.metrics;
     for (const name of CHECKS) {
-      for (const status of ['success', 'error']) this.#made.metrics.healthchecks.inc({ name, type: name, status }, 0);
+      for (const status of ['success', 'error']) results.inc({ name, type: name, status }, 0);
     }
   }
 
@@ -28,8 +29,8 @@ export class SliMetrics {
     const { registry, metrics } = this.#made;
     for (const name of CHECKS) {
       const good = this.#health[name](this.#clock).status === 200;
-      metrics.healthcheck.set({ name, type: name }, good ? 1 : 0);
-      metrics.healthchecks.inc({ name, type: name, status: good ? 'success' : 'error' });
+      metrics.kubernetes_healthcheck.set({ name, type: name }, good ? 1 : 0);
+      metrics.kubernetes_healthchecks_total.inc({ name, type: name, status: good ? 'success' : 'error' });
     }
     return [Buffer.from(await registry.metrics())];
   }

@@ -19,7 +19,7 @@ describe('metrics of the API client', () => {
   beforeEach(async () => {
     server = new ApiServer();
     await server.start();
-    metrics = new ProxyMetrics([4, 6]);
+    metrics = new ProxyMetrics();
   });
 
   afterEach(() => server.stop());

@@ -32,7 +32,7 @@ export class UserSpace {
   readonly cluster = new Cluster(NODE_NAME);
   readonly interner = new Interner();
   readonly log = new QuietLog();
-  readonly metrics = new ProxyMetrics([4, 6]);
+  readonly metrics = new ProxyMetrics();
   readonly reconciler: Reconciler;
   #bootstrapping = 0;
   readonly #clock: Clock = { ...SYSTEM_CLOCK, now: () => SYSTEM_CLOCK.now() + this.#bootstrapping };

@@ -73,7 +73,7 @@ async function start(
   setOomScore(config.oomScoreAdj, log);
 
   // Check credentials, privileges, ports and the kernel before writing anything that outlives this process.
-  const metrics = new ProxyMetrics([4, 6], config.featureGates, PHASES);
+  const metrics = new ProxyMetrics(config.featureGates, PHASES);
   const opened = openSource(config, nodeName, metrics, log);
   started.defer(() => opened.close());
   const events = new DaemonEvents(nodeName, opened.eventSink, clock, log.child('events'));

@@ -37,6 +37,5 @@ export function noteEvent(
       return;
     }
   }
-  const { services, endpointChanges } = cluster.pending();
-  metrics.setPendingChanges(services, endpointChanges);
+  metrics.setPendingChanges(cluster.pending());
 }

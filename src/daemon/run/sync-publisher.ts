@@ -51,8 +51,7 @@ export class SyncPublisher implements SyncObserver {
     for (const { family, durationMs, deletedFlows } of report.flowCleanUps) {
       metrics.conntrackReconciled(family, durationMs, deletedFlows);
     }
-    const { services, endpointChanges } = cluster.pending();
-    metrics.setPendingChanges(services, endpointChanges);
+    metrics.setPendingChanges(cluster.pending());
     metrics.setNetlinkCounters(this.#options.kernel.counters);
     if (report.kind === 'full') health.setProblems(report.node.problems);
     if (report.node.deviceMade) this.#options.onDeviceMade();
@@ -75,25 +74,20 @@ export class SyncPublisher implements SyncObserver {
   #publishObjects(): void {
     const { families, metrics } = this.#options;
     const plan = this.#options.plan();
-    let services = 0;
-    let realServers = 0;
-    const noLocal: Record<IpFamily, { internal: number; external: number }> = {
-      4: { internal: 0, external: 0 },
-      6: { internal: 0, external: 0 },
-    };
+    const { virtualServerCount, addressCount: address } = plan;
+    const counts = { service: 0, 'virtual-server': virtualServerCount, 'real-server': 0, address, 'set-entry': 0 };
+    const noLocalEndpoints = { 4: { internal: 0, external: 0 }, 6: { internal: 0, external: 0 } };
     for (const service of plan.services()) {
-      services += 1;
-      for (const planned of service.virtualServers) realServers += planned.realServers.length;
-      for (const family of service.noLocalEndpoints.internal) noLocal[family].internal += 1;
-      for (const family of service.noLocalEndpoints.external) noLocal[family].external += 1;
+      counts.service += 1;
+      for (const planned of service.virtualServers) counts['real-server'] += planned.realServers.length;
+      for (const family of service.noLocalEndpoints.internal) noLocalEndpoints[family].internal += 1;
+      for (const family of service.noLocalEndpoints.external) noLocalEndpoints[family].external += 1;
     }
-    let setEntries = 0;
-    for (const family of families) for (const role of SET_ROLES) setEntries += plan.entries(role, family).size;
-    const { virtualServerCount: virtualServers, addressCount: addresses } = plan;
-    metrics.setObjects({ services, virtualServers, realServers, addresses, setEntries });
     for (const family of families) {
-      metrics.setNoLocalEndpoints(family, noLocal[family].internal, noLocal[family].external);
+      for (const role of SET_ROLES) counts['set-entry'] += plan.entries(role, family).size;
+      metrics.setNoLocalEndpoints(family, noLocalEndpoints[family]);
     }
+    metrics.setObjects(counts);
   }
 
   async #publishServices(): Promise<void> {

@@ -7,7 +7,7 @@ import { METRICS } from '../../../src/observe/metric-table.ts';
 const PAGES = [...readdirSync('.'), ...readdirSync('docs').map((name) => `docs/${name}`)].filter((name) =>
   name.endsWith('.md'),
 );
-const NAMES = new Set(Object.values(METRICS).map(({ name }) => name));
+const NAMES = new Set(Object.keys(METRICS));
 
 function found(text: string, pattern: RegExp): string[] {
   return Array.from(text.matchAll(pattern), ([, match]) => match ?? '');

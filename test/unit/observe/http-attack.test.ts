@@ -108,7 +108,7 @@ const SERVERS: Record<string, { readonly path: string; readonly start: () => Pro
   'the health server': {
     path: '/livez',
     start: async () => {
-      const metrics = { healthzAnswered: () => undefined, livezAnswered: () => undefined };
+      const metrics = { probeAnswered: () => undefined };
       const clock = { now: () => 0, wallNow: () => 0 };
       const server = healthServer({ where: WHERE, log, hardFail: true, health: new ProxyHealth(1), metrics, clock });
       closers.push(() => server.close());

@@ -79,10 +79,7 @@ async function freePort(): Promise<number> {
 describe('the health server', () => {
   async function start(health: ProxyHealth): Promise<{ server: HttpServer; answers: string[] }> {
     const answers: string[] = [];
-    const metrics = {
-      healthzAnswered: (code: number) => answers.push(`healthz ${code}`),
-      livezAnswered: (code: number) => answers.push(`livez ${code}`),
-    };
+    const metrics = { probeAnswered: (probe: string, code: number) => answers.push(`${probe} ${code}`) };
     const server = healthServer({
       health,
       metrics,

@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { METRICS } from '../../../src/observe/metric-table.ts';
+import { METRICS, PROXY_METRICS } from '../../../src/observe/metric-table.ts';
 import { ProxyMetrics, type SyncObservation } from '../../../src/observe/proxy-metrics.ts';
 import { exposed } from '../../support/exposed.ts';
 
 let metrics: ProxyMetrics;
 beforeEach(() => {
-  metrics = new ProxyMetrics([4, 6], [{ name: 'AllAlpha', stage: 'ALPHA', enabled: false }]);
+  metrics = new ProxyMetrics([{ name: 'AllAlpha', stage: 'ALPHA', enabled: false }]);
 });
 afterEach(() => metrics.stop());
 
@@ -122,7 +122,7 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
       metrics.endpointChanged();
       metrics.endpointChanged();
       metrics.serviceChanged();
-      metrics.setPendingChanges(3, 4);
+      metrics.setPendingChanges({ services: 3, endpointChanges: 4 });
     },
     {
       kubeproxy_sync_proxy_rules_endpoint_changes_total: 2,
@@ -133,7 +133,7 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
   ],
   [
     'services without local endpoints',
-    () => metrics.setNoLocalEndpoints(6, 1, 2),
+    () => metrics.setNoLocalEndpoints(6, { internal: 1, external: 2 }),
     {
       'kubeproxy_sync_proxy_rules_no_local_endpoints_total{traffic_policy="internal",ip_family="IPv6"}': 1,
       'kubeproxy_sync_proxy_rules_no_local_endpoints_total{traffic_policy="external",ip_family="IPv6"}': 2,
@@ -151,8 +151,8 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
   [
     'health answers',
     () => {
-      metrics.healthzAnswered(503);
-      metrics.livezAnswered(200);
+      metrics.probeAnswered('healthz', 503);
+      metrics.probeAnswered('livez', 200);
     },
     { 'kubeproxy_proxy_healthz_total{code="503"}': 1, 'kubeproxy_proxy_livez_total{code="200"}': 1 },
   ],
@@ -195,7 +195,7 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
   ],
   [
     'object counts',
-    () => metrics.setObjects({ services: 1, virtualServers: 2, realServers: 3, addresses: 4, setEntries: 5 }),
+    () => metrics.setObjects({ service: 1, 'virtual-server': 2, 'real-server': 3, address: 4, 'set-entry': 5 }),
     {
       'kubeipvs_objects{type="service"}': 1,
       'kubeipvs_objects{type="virtual-server"}': 2,
@@ -308,14 +308,14 @@ describe('what is exposed after', () => {
 describe('the exposition', () => {
   test('has every metric of the table, with its type, and no other', async () => {
     const types = (await exposed(metrics)).split('\n').filter((line) => line.startsWith('# TYPE'));
-    const wanted = Object.values(METRICS).map(({ name, type }) => `# TYPE ${name} ${type}`);
+    const wanted = Object.entries(METRICS).map(([name, { type }]) => `# TYPE ${name} ${type}`);
     expect(types.toSorted()).toEqual(wanted.toSorted());
     expect(new Set(wanted).size).toBe(wanted.length);
     expect(metrics.contentType).toBe('text/plain; version=0.0.4; charset=utf-8');
   });
 
   test('counters of failures are there before the first one, so that a rate sees it', async () => {
-    const first = new ProxyMetrics([4], [], ['add-virtual-server', 'delete-entry']);
+    const first = new ProxyMetrics([], ['add-virtual-server', 'delete-entry']);
     first.setWatchState('services', 'listing');
     const text = await exposed(first);
     for (const series of [
@@ -352,10 +352,10 @@ describe('the exposition', () => {
   });
 
   test('bounds are those of kube-proxy', () => {
-    expect(METRICS.syncDuration.buckets).toEqual([
+    expect(PROXY_METRICS.kubeproxy_sync_proxy_rules_duration_seconds.buckets).toEqual([
       0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
     ]);
-    const bounds = METRICS.networkProgramming.buckets;
+    const bounds = PROXY_METRICS.kubeproxy_network_programming_duration_seconds.buckets;
     expect(bounds).toHaveLength(3 + 59 + 12 + 7);
     expect([...bounds.slice(0, 5), ...bounds.slice(60, 64), ...bounds.slice(-9)]).toEqual([
       0, 0.25, 0.5, 1, 2, 58, 59, 60, 65, 110, 115, 120, 150, 180, 210, 240, 270, 300,

@@ -1,10 +1,11 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { request } from 'node:http';
+import type { Counter } from 'prom-client';
 import { parseIp } from '../../../src/base/ip.ts';
 import { ProxyHealth } from '../../../src/observe/health.ts';
 import { healthServer } from '../../../src/observe/health-server.ts';
 import { makeMetrics } from '../../../src/observe/metric-set.ts';
-import { REAL_SERVER_METRICS, SERVICE_METRICS } from '../../../src/observe/metric-table.ts';
+import { METRICS } from '../../../src/observe/metric-table.ts';
 import { ProxyMetrics } from '../../../src/observe/proxy-metrics.ts';
 import { type ServicePortTraffic, type Traffic, trafficText } from '../../../src/observe/service-traffic.ts';
 import { TestLog } from '../../support/reconciling.ts';
@@ -37,21 +38,27 @@ function portTraffic(name: string, seed: number, realServers: number): ServicePo
 
 /** As the metrics library writes the same. */
 async function referenceText(ports: readonly ServicePortTraffic[]): Promise<string> {
-  const { registry, metrics } = makeMetrics({ ...SERVICE_METRICS, ...REAL_SERVER_METRICS });
-  const set = (prefix: 'service' | 'realServer', labels: Record<string, string>, counted: Traffic): void => {
-    metrics[`${prefix}Connections`].inc(labels, counted.connections);
-    metrics[`${prefix}IncomingPackets`].inc(labels, counted.incomingPackets);
-    metrics[`${prefix}OutgoingPackets`].inc(labels, counted.outgoingPackets);
-    metrics[`${prefix}IncomingBytes`].inc(labels, counted.incomingBytes);
-    metrics[`${prefix}OutgoingBytes`].inc(labels, counted.outgoingBytes);
-    metrics[`${prefix}ActiveConnections`].set(labels, counted.activeConnections);
-    metrics[`${prefix}InactiveConnections`].set(labels, counted.inactiveConnections);
+  const rows = Object.entries(METRICS).filter(([name]) => /^kubeipvs_(service|real_server)_/.test(name));
+  const { registry, metrics } = makeMetrics(Object.fromEntries(rows));
+  const set = (kind: 'service' | 'real_server', labels: Record<string, string>, counted: Traffic): void => {
+    const values = {
+      connections_total: counted.connections,
+      incoming_packets_total: counted.incomingPackets,
+      outgoing_packets_total: counted.outgoingPackets,
+      incoming_bytes_total: counted.incomingBytes,
+      outgoing_bytes_total: counted.outgoingBytes,
+      active_connections: counted.activeConnections,
+      inactive_connections: counted.inactiveConnections,
+    };
+    for (const [name, value] of Object.entries(values)) {
+      (metrics[`kubeipvs_${kind}_${name}`] as Counter).inc(labels, value);
+    }
   };
   for (const port of ports) {
     const { namespace, service, portName, protocol, realServers } = port;
     const labels = { namespace, service, port_name: portName, protocol };
     set('service', labels, port);
-    for (const server of realServers) set('realServer', { ...labels, real_server: server.realServer }, server);
+    for (const server of realServers) set('real_server', { ...labels, real_server: server.realServer }, server);
   }
   return await registry.metrics();
 }
@@ -92,7 +99,7 @@ describe('a large exposition', () => {
   test('lets health be answered while its text is made', async () => {
     const server = healthServer({
       health: new ProxyHealth(1000),
-      metrics: { healthzAnswered: () => undefined, livezAnswered: () => undefined },
+      metrics: { probeAnswered: () => undefined },
       clock: { now: () => 0, wallNow: () => 0 },
       where: { address: parseIp('127.0.0.1')!, port: 0 },
       log: new TestLog(),
@@ -102,7 +109,7 @@ describe('a large exposition', () => {
     await server.start();
     const events: string[] = [];
     let health: Promise<unknown> = Promise.resolve();
-    const metrics = new ProxyMetrics([4]);
+    const metrics = new ProxyMetrics();
     metrics.observeServices(() => {
       // From here on every budget of time is used up as soon as somebody looks: a fast machine has no advantage.
       let clock = performance.now();
@@ -119,7 +126,7 @@ describe('a large exposition', () => {
 
   test('is made once for all who ask while it is made, and anew for who asks later', async () => {
     let reads = 0;
-    const metrics = new ProxyMetrics([4]);
+    const metrics = new ProxyMetrics();
     metrics.observeServices(() => {
       reads += 1;
       return Promise.resolve(LARGE);
@@ -132,7 +139,7 @@ describe('a large exposition', () => {
   });
 
   test('is made anew after one that failed', async () => {
-    const metrics = new ProxyMetrics([4]);
+    const metrics = new ProxyMetrics();
     metrics.observeServices(() => Promise.reject(new Error('no')));
     await expect(metrics.expose()).rejects.toThrow('no');
     metrics.observeServices(() => Promise.resolve([]));

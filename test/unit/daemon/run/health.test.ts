@@ -22,7 +22,7 @@ const change = (...addresses: readonly string[]): SourceEvent => ({
 class Node {
   readonly kernel = new FakeKernel();
   readonly health = new ProxyHealth(STALE);
-  readonly metrics = new ProxyMetrics([4, 6]);
+  readonly metrics = new ProxyMetrics();
   readonly run: Reconciling;
   readonly warnings: string[] = [];
   serving = 0;

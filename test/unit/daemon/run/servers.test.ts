@@ -48,7 +48,7 @@ describe('startServers', () => {
     startServers(
       configOf(...flags),
       new ProxyHealth(1),
-      new ProxyMetrics([4]),
+      new ProxyMetrics(),
       { log: new TestLog(), setVerbosity: () => undefined },
       (name, reason) => refused.push(`${name}: ${reason}`),
     );

@@ -29,7 +29,7 @@ describe('what is noted of events', () => {
 
   beforeEach(() => {
     cluster = new Cluster('node-a');
-    metrics = new ProxyMetrics([4, 6]);
+    metrics = new ProxyMetrics();
     health = new ProxyHealth(1);
     log = new TestLog();
     ended = 0;
