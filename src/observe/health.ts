@@ -22,29 +22,21 @@ export interface HealthClock {
   wallNow(): number;
 }
 
-/** One family, from its start: times in milliseconds of the monotonic clock. */
-interface FamilyHealth {
-  lastUpdated: number;
-  /** When the first sync since the last success was requested. */
-  oldestQueued: number | undefined;
-}
-
 /** Go's zero time, as kube-proxy reports it before the first sync. */
 const NEVER = '0001-01-01T00:00:00Z';
 
-/** @param wallLead by how much the wall clock is ahead of the monotonic one */
-function timestamp(ms: number | undefined, wallLead: number): string {
-  return ms === undefined ? NEVER : new Date(ms + wallLead).toISOString();
-}
-
 /**
  * Derives health from sync results: unhealthy if a requested sync has not succeeded for too long, healthy if none was
- * requested. Families that have not started do not count. Each `now` is monotonic time.
+ * requested or the sync loop has not started. Each `now` is monotonic time.
  */
 export class ProxyHealth {
   readonly #staleAfter: number;
   readonly #nodeName: string;
-  readonly #families = new Map<IpFamily, FamilyHealth>();
+  #families: readonly IpFamily[] = [];
+  /** The start of the sync loop or the last success; undefined before the start. */
+  #lastUpdated: number | undefined;
+  /** When the first sync since the last success was requested. */
+  #oldestQueued: number | undefined;
   #node: NodeEligibility | undefined;
   #problems: readonly string[] = [];
 
@@ -57,23 +49,21 @@ export class ProxyHealth {
     this.#nodeName = nodeName;
   }
 
-  /** The sync loop of a family began. */
-  started(family: IpFamily, now: number): void {
-    this.#families.set(family, { lastUpdated: now, oldestQueued: undefined });
+  /** The sync loop began. Each sync covers all of these families. */
+  started(families: readonly IpFamily[], now: number): void {
+    this.#families = families;
+    this.#lastUpdated = now;
   }
 
   /** A sync was requested. */
-  queued(family: IpFamily, now: number): void {
-    const health = this.#families.get(family);
-    if (health !== undefined) health.oldestQueued ??= now;
+  queued(now: number): void {
+    if (this.#lastUpdated !== undefined) this.#oldestQueued ??= now;
   }
 
   /** A sync succeeded. */
-  synced(family: IpFamily, now: number): void {
-    const health = this.#families.get(family);
-    if (health === undefined) return;
-    health.lastUpdated = now;
-    health.oldestQueued = undefined;
+  synced(now: number): void {
+    this.#lastUpdated = now;
+    this.#oldestQueued = undefined;
   }
 
   /** Records our Node. After its deletion, the last recorded state is kept. */
@@ -86,19 +76,19 @@ export class ProxyHealth {
     this.#problems = problems;
   }
 
-  familyHealthy(family: IpFamily, now: number): boolean {
-    const queued = this.#families.get(family)?.oldestQueued;
-    return queued === undefined || now - queued < this.#staleAfter;
-  }
-
-  /** Returns whether every started family is healthy. */
   healthy(now: number): boolean {
-    return Array.from(this.#families.keys()).every((family) => this.familyHealthy(family, now));
+    return this.#oldestQueued === undefined || now - this.#oldestQueued < this.#staleAfter;
   }
 
-  /** Returns whether load balancers may send traffic here; false until our Node has been read. */
-  nodeEligible(): boolean {
-    return this.#ineligible() === undefined;
+  /** Returns the health of the proxy alone: whether a restart could help. */
+  livez(clock: HealthClock): HealthAnswer {
+    return this.#answer(clock, {}, undefined);
+  }
+
+  /** Returns the health of the proxy and the node: whether a load balancer should send traffic here. */
+  healthz(clock: HealthClock): HealthAnswer {
+    const ineligible = this.#ineligible();
+    return this.#answer(clock, { nodeEligible: ineligible === undefined }, ineligible);
   }
 
   /** Returns why load balancers should send no traffic here; undefined if they may. */
@@ -109,51 +99,27 @@ export class ProxyHealth {
     return this.#node.taintKeys.includes(TO_BE_DELETED) ? `our Node ${name} has the taint ${TO_BE_DELETED}` : undefined;
   }
 
-  /** Returns why the proxy itself is unhealthy; undefined if it is healthy. */
-  #unhealthy(now: number): string | undefined {
-    const stale = Array.from(this.#families.keys()).filter((family) => !this.familyHealthy(family, now));
-    if (stale.length === 0) return undefined;
-    return `no sync of ${stale.map(familyLabel).join(' and ')} has succeeded for ${this.#staleAfter / 1000} s: the log says why`;
-  }
-
-  /** Returns the health of the proxy alone: whether a restart could help. */
-  livez(clock: HealthClock): HealthAnswer {
-    return this.#answer(clock, undefined);
-  }
-
-  /** Returns the health of the proxy and the node: whether a load balancer should send traffic here. */
-  healthz(clock: HealthClock): HealthAnswer {
-    return this.#answer(clock, this.nodeEligible());
-  }
-
-  #answer(clock: HealthClock, eligible: boolean | undefined): HealthAnswer {
+  #answer(clock: HealthClock, node: { nodeEligible?: boolean }, ineligible: string | undefined): HealthAnswer {
     const now = clock.now();
+    // By how much the wall clock is ahead of the monotonic one.
     const wallLead = clock.wallNow() - now;
+    const timestamp = (ms: number | undefined): string =>
+      ms === undefined ? NEVER : new Date(ms + wallLead).toISOString();
     const healthy = this.healthy(now);
-    const good = healthy && eligible !== false;
-    const reasons = [this.#unhealthy(now), eligible === false ? this.#ineligible() : undefined];
+    const labels = this.#families.map(familyLabel);
+    const stale = `no sync of ${labels.join(' and ')} has succeeded for ${this.#staleAfter / 1000} s: the log says why`;
+    const reasons = [...(healthy ? [] : [stale]), ...(ineligible === undefined ? [] : [ineligible])];
+    const good = reasons.length === 0;
+    const lastUpdated = timestamp(this.#lastUpdated);
     const body = {
-      lastUpdated: timestamp(good ? now : this.#lastUpdated(), wallLead),
-      currentTime: timestamp(now, wallLead),
-      ...(eligible === undefined ? {} : { nodeEligible: eligible }),
+      lastUpdated: good ? timestamp(now) : lastUpdated,
+      currentTime: timestamp(now),
+      ...node,
       healthy,
       ...(this.#problems.length === 0 ? {} : { problems: this.#problems }),
-      status: this.#status(now, wallLead),
-      ...(good ? {} : { reason: reasons.filter((reason) => reason !== undefined).join('; ') }),
+      status: Object.fromEntries(labels.map((label) => [label, { lastUpdated, healthy }])),
+      ...(good ? {} : { reason: reasons.join('; ') }),
     };
     return { status: good ? 200 : 503, body: JSON.stringify(body) };
-  }
-
-  #lastUpdated(): number | undefined {
-    const times = Array.from(this.#families.values(), ({ lastUpdated }) => lastUpdated);
-    return times.length === 0 ? undefined : Math.max(...times);
-  }
-
-  #status(now: number, wallLead: number): Record<string, { lastUpdated: string; healthy: boolean }> {
-    const entries = Array.from(this.#families, ([family, { lastUpdated }]) => [
-      familyLabel(family),
-      { lastUpdated: timestamp(lastUpdated, wallLead), healthy: this.familyHealthy(family, now) },
-    ]);
-    return Object.fromEntries(entries) as Record<string, { lastUpdated: string; healthy: boolean }>;
   }
 }

@@ -197,7 +197,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
   });
   metrics.observeServices(() => services.read());
   metrics.observeEstimation(() => estimationRuns(kernel));
-  for (const family of families) health.started(family, clock.now());
+  health.started(families, clock.now());
   started.defer(watchNode(kernel, reconciler));
   reconciler.clusterChanged();
   return reconciler;

@@ -40,13 +40,13 @@ export class SyncPublisher implements SyncObserver {
   }
 
   queued(): void {
-    const { families, health, metrics, clock } = this.#options;
+    const { health, metrics, clock } = this.#options;
     metrics.syncQueued(clock.wallNow());
-    for (const family of families) health.queued(family, clock.now());
+    health.queued(clock.now());
   }
 
   finished(report: SyncReport): void {
-    const { cluster, families, health, metrics, clock, log } = this.#options;
+    const { cluster, health, metrics, clock, log } = this.#options;
     metrics.syncFinished(report, clock.wallNow());
     for (const { family, durationMs, deletedFlows } of report.flowCleanUps) {
       metrics.conntrackReconciled(family, durationMs, deletedFlows);
@@ -57,11 +57,11 @@ export class SyncPublisher implements SyncObserver {
     if (report.node.deviceMade) this.#options.onDeviceMade();
     if (!report.ok) {
       // The sync will be retried. Count it as requested from now on, even if it was a periodic one.
-      for (const family of families) health.queued(family, clock.now());
+      health.queued(clock.now());
       return;
     }
     if (report.kind === 'first') this.#options.onServing();
-    for (const family of families) health.synced(family, clock.now());
+    health.synced(clock.now());
     // The cost of counting grows with the cluster, so objects are counted only after syncs that read everything.
     if (report.kind !== 'change') this.#publishObjects();
     // The same holds for health checks of all services. After a full check, ports that could not be bound are retried.

@@ -1,13 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import { type HealthClock, ProxyHealth } from '../../../src/observe/health.ts';
-import type { IpFamily } from '../../../src/base/ip.ts';
 
 const S = 1000;
 const T0 = Date.UTC(2026, 10, 21, 12, 0, 0);
 
 type Step =
-  | readonly ['started' | 'queued' | 'synced', IpFamily, number]
-  | readonly ['node', { deleting: boolean; taintKeys: string[] }];
+  readonly ['started' | 'queued' | 'synced', number] | readonly ['node', { deleting: boolean; taintKeys: string[] }];
 
 /** Seconds after T0, by both clocks, of which the monotonic one began at 7,777. */
 function at(seconds: number, wallSeconds = seconds): HealthClock {
@@ -21,36 +19,26 @@ const TABLE: readonly (readonly [what: string, steps: readonly Step[], at: numbe
   [
     ['nothing has happened', [], 0, 200, 503],
     ['a good node, nothing started', [GOOD], 0, 200, 200],
-    ['started', [GOOD, ['started', 4, 0]], 1000, 200, 200],
-    ['nothing queued for long after a success', [GOOD, ['started', 4, 0], ['synced', 4, 1]], 9999, 200, 200],
-    ['queued, a moment ago', [GOOD, ['started', 4, 0], ['queued', 4, 10]], 69, 200, 200],
-    ['queued, just long enough ago', [GOOD, ['started', 4, 0], ['queued', 4, 10]], 70, 503, 503],
-    ['the oldest of several counts', [GOOD, ['started', 4, 0], ['queued', 4, 10], ['queued', 4, 60]], 70, 503, 503],
-    ['queued and done', [GOOD, ['started', 4, 0], ['queued', 4, 10], ['synced', 4, 11]], 500, 200, 200],
+    ['started', [GOOD, ['started', 0]], 1000, 200, 200],
+    ['nothing queued for long after a success', [GOOD, ['started', 0], ['synced', 1]], 9999, 200, 200],
+    ['queued, a moment ago', [GOOD, ['started', 0], ['queued', 10]], 69, 200, 200],
+    ['queued, just long enough ago', [GOOD, ['started', 0], ['queued', 10]], 70, 503, 503],
+    ['the oldest of several counts', [GOOD, ['started', 0], ['queued', 10], ['queued', 60]], 70, 503, 503],
+    ['queued and done', [GOOD, ['started', 0], ['queued', 10], ['synced', 11]], 500, 200, 200],
     [
       'done, and queued again long ago',
-      [GOOD, ['started', 4, 0], ['queued', 4, 10], ['synced', 4, 11], ['queued', 4, 20]],
+      [GOOD, ['started', 0], ['queued', 10], ['synced', 11], ['queued', 20]],
       80,
       503,
       503,
     ],
-    ['done late', [GOOD, ['started', 4, 0], ['queued', 4, 10], ['synced', 4, 200]], 201, 200, 200],
-    ['queued before its start', [GOOD, ['queued', 4, 0]], 500, 200, 200],
-    ['synced before its start', [GOOD, ['synced', 4, 0]], 500, 200, 200],
-    [
-      'one family of two is stale',
-      [GOOD, ['started', 4, 0], ['started', 6, 0], ['queued', 4, 0], ['queued', 6, 0], ['synced', 4, 1]],
-      61,
-      503,
-      503,
-    ],
-    ['a family that has not started does not count', [GOOD, ['started', 4, 0], ['queued', 6, 0]], 61, 200, 200],
-    ['both families are well', [GOOD, ['started', 4, 0], ['started', 6, 0], ['queued', 6, 60]], 61, 200, 200],
-    ['no node seen', [['started', 4, 0]], 1, 200, 503],
+    ['done late', [GOOD, ['started', 0], ['queued', 10], ['synced', 200]], 201, 200, 200],
+    ['queued before its start', [GOOD, ['queued', 0]], 500, 200, 200],
+    ['no node seen', [['started', 0]], 1, 200, 503],
     [
       'the node is being deleted',
       [
-        ['started', 4, 0],
+        ['started', 0],
         ['node', { deleting: true, taintKeys: [] }],
       ],
       1,
@@ -60,7 +48,7 @@ const TABLE: readonly (readonly [what: string, steps: readonly Step[], at: numbe
     [
       'the autoscaler will remove the node',
       [
-        ['started', 4, 0],
+        ['started', 0],
         ['node', { deleting: false, taintKeys: ['a', 'ToBeDeletedByClusterAutoscaler'] }],
       ],
       1,
@@ -69,7 +57,7 @@ const TABLE: readonly (readonly [what: string, steps: readonly Step[], at: numbe
     ],
     [
       'the autoscaler thought again',
-      [['started', 4, 0], ['node', { deleting: false, taintKeys: ['ToBeDeletedByClusterAutoscaler'] }], GOOD],
+      [['started', 0], ['node', { deleting: false, taintKeys: ['ToBeDeletedByClusterAutoscaler'] }], GOOD],
       1,
       200,
       200,
@@ -87,7 +75,8 @@ function build(steps: readonly Step[]): ProxyHealth {
   const health = new ProxyHealth(60 * S, 'node-a');
   for (const step of steps) {
     if (step[0] === 'node') health.nodeSeen(step[1]);
-    else health[step[0]](step[1], at(step[2]).now());
+    else if (step[0] === 'started') health.started([4, 6], at(step[1]).now());
+    else health[step[0]](at(step[1]).now());
   }
   return health;
 }
@@ -103,31 +92,31 @@ describe('who is healthy', () => {
 
 describe('bodies', () => {
   test('well: lastUpdated is now', () => {
-    const health = build([GOOD, ['started', 4, 0], ['started', 6, 1], ['synced', 4, 2]]);
+    const health = build([GOOD, ['started', 0], ['synced', 2]]);
     expect(health.healthz(at(9.5)).body).toBe(
       '{"lastUpdated":"2026-11-21T12:00:09.500Z","currentTime":"2026-11-21T12:00:09.500Z","nodeEligible":true,"healthy":true,' +
-        '"status":{"IPv4":{"lastUpdated":"2026-11-21T12:00:02.000Z","healthy":true},"IPv6":{"lastUpdated":"2026-11-21T12:00:01.000Z","healthy":true}}}',
+        '"status":{"IPv4":{"lastUpdated":"2026-11-21T12:00:02.000Z","healthy":true},"IPv6":{"lastUpdated":"2026-11-21T12:00:02.000Z","healthy":true}}}',
     );
   });
 
   test('not well: lastUpdated is the last success', () => {
     const health = build([
-      ['started', 4, 0],
-      ['synced', 4, 3],
-      ['queued', 4, 4],
+      ['started', 0],
+      ['synced', 3],
+      ['queued', 4],
     ]);
     expect(health.livez(at(70)).body).toBe(
       '{"lastUpdated":"2026-11-21T12:00:03.000Z","currentTime":"2026-11-21T12:01:10.000Z","healthy":false,' +
-        '"status":{"IPv4":{"lastUpdated":"2026-11-21T12:00:03.000Z","healthy":false}},' +
-        '"reason":"no sync of IPv4 has succeeded for 60 s: the log says why"}',
+        '"status":{"IPv4":{"lastUpdated":"2026-11-21T12:00:03.000Z","healthy":false},"IPv6":{"lastUpdated":"2026-11-21T12:00:03.000Z","healthy":false}},' +
+        '"reason":"no sync of IPv4 and IPv6 has succeeded for 60 s: the log says why"}',
     );
   });
 
   test('a wall clock that was set back by five hours: the age of the last success is what it is', () => {
     const health = build([
-      ['started', 4, 0],
-      ['synced', 4, 3],
-      ['queued', 4, 4],
+      ['started', 0],
+      ['synced', 3],
+      ['queued', 4],
     ]);
     const { status, body } = health.livez(at(70, 70 - 5 * 3600));
     expect(status).toBe(503);
@@ -135,13 +124,13 @@ describe('bodies', () => {
   });
 
   test('healthy is the proxy, whatever the node is', () => {
-    const body = JSON.parse(build([['started', 4, 0]]).healthz(at(0)).body) as object;
+    const body = JSON.parse(build([['started', 0]]).healthz(at(0)).body) as object;
     expect(body).toMatchObject({ lastUpdated: '2026-11-21T12:00:00.000Z', nodeEligible: false, healthy: true });
   });
 
   test.each<[string, Step[], number, string | undefined]>([
-    ['nothing', [GOOD, ['started', 4, 0]], 1, undefined],
-    ['no Node', [['started', 4, 0]], 1, 'no Node named "node-a" has been seen: check --hostname-override'],
+    ['nothing', [GOOD, ['started', 0]], 1, undefined],
+    ['no Node', [['started', 0]], 1, 'no Node named "node-a" has been seen: check --hostname-override'],
     ['a Node that goes', [['node', { deleting: true, taintKeys: [] }]], 1, 'our Node "node-a" is being deleted'],
     [
       'the autoscaler',
@@ -152,10 +141,8 @@ describe('bodies', () => {
     [
       'both',
       [
-        ['started', 4, 0],
-        ['started', 6, 0],
-        ['queued', 4, 0],
-        ['queued', 6, 0],
+        ['started', 0],
+        ['queued', 0],
       ],
       60,
       'no sync of IPv4 and IPv6 has succeeded for 60 s: the log says why; no Node named "node-a" has been seen: check --hostname-override',

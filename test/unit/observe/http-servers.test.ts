@@ -96,7 +96,7 @@ describe('the health server', () => {
   test('answers and counts', async () => {
     const health = new ProxyHealth(1000);
     const { server, answers } = await start(health);
-    health.started(4, 4000);
+    health.started([4], 4000);
     const livez = await fetchFrom(server.port, '/livez?verbose');
     expect(livez.status).toBe(200);
     expect(livez.headers).toMatchObject({ 'content-type': 'application/json', 'x-content-type-options': 'nosniff' });
@@ -104,7 +104,7 @@ describe('the health server', () => {
     expect((await fetchFrom(server.port, '/healthz')).status).toBe(503);
     health.nodeSeen({ deleting: false, taintKeys: [] });
     expect((await fetchFrom(server.port, '/healthz', 'POST', 'ignored')).status).toBe(200);
-    health.queued(4, 4000);
+    health.queued(4000);
     expect((await fetchFrom(server.port, '/livez', 'HEAD')).status).toBe(503);
     expect(answers).toEqual(['livez 200', 'healthz 503', 'healthz 200', 'livez 503']);
   });
@@ -286,7 +286,7 @@ describe('the metrics server', () => {
 
   test('/metrics/slis: what each check says now, and how often it said what', async () => {
     const health = new ProxyHealth(1000);
-    health.started(4, 4000);
+    health.started([4], 4000);
     let now = 5000;
     const port = await start({ slis: new SliMetrics(health, { now: () => now, wallNow: () => now }) });
     const scrape = async (): Promise<string[]> => {
@@ -305,7 +305,7 @@ describe('the metrics server', () => {
     expect(await scrape()).toEqual(series(1, 0, [1, 0, 0, 1]));
     health.nodeSeen({ deleting: false, taintKeys: [] });
     expect(await scrape()).toEqual(series(1, 1, [2, 0, 1, 1]));
-    health.queued(4, 5000);
+    health.queued(5000);
     now = 6000;
     expect(await scrape()).toEqual(series(0, 0, [2, 1, 1, 2]));
   });

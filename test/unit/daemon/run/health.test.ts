@@ -62,8 +62,7 @@ class Node {
       onServing: () => this.serving++,
       onDeviceMade: () => undefined,
     });
-    this.health.started(4, this.run.clock.now());
-    this.health.started(6, this.run.clock.now());
+    this.health.started([4, 6], this.run.clock.now());
   }
 
   /** Resolves when the next sync has ended. */

@@ -6,6 +6,7 @@ import type { ObjectEvent, SourceEvent } from '../../../../src/kube/objects/sour
 import { Cluster } from '../../../../src/model/cluster.ts';
 import { ProxyHealth } from '../../../../src/observe/health.ts';
 import { ProxyMetrics } from '../../../../src/observe/proxy-metrics.ts';
+import { SYSTEM_CLOCK } from '../../../../src/reconcile/clock.ts';
 import { listed, service, slice } from '../../../support/objects.ts';
 import { TestLog } from '../../../support/reconciling.ts';
 import { exposed } from '../../../support/exposed.ts';
@@ -68,18 +69,21 @@ describe('what is noted of events', () => {
   });
 
   test('our Node makes the node eligible; a taint or a deletion takes that away', () => {
-    expect(health.nodeEligible()).toBe(false);
+    const nodeEligible = (): unknown =>
+      (JSON.parse(health.healthz(SYSTEM_CLOCK).body) as { nodeEligible: unknown }).nodeEligible;
+
+    expect(nodeEligible()).toBe(false);
     takeNode({ type: 'replaced', objects: [node()] });
-    expect(health.nodeEligible()).toBe(true);
+    expect(nodeEligible()).toBe(true);
     const taints = [{ key: 'ToBeDeletedByClusterAutoscaler', value: '1', effect: 'NoSchedule' }];
     takeNode({ type: 'applied', object: node({ taints }) });
-    expect(health.nodeEligible()).toBe(false);
+    expect(nodeEligible()).toBe(false);
     takeNode({ type: 'applied', object: node() });
     takeNode({ type: 'deleted', object: { namespace: '', name: 'node-a' } });
-    expect(health.nodeEligible()).toBe(true);
+    expect(nodeEligible()).toBe(true);
     const meta = { ...node().meta, deletionTimestamp: '2026-01-01T00:00:00Z' };
     takeNode({ type: 'applied', object: node({ meta }) });
-    expect(health.nodeEligible()).toBe(false);
+    expect(nodeEligible()).toBe(false);
   });
 
   test('what no plan is made of asks for no sync, whatever kind of object it is', () => {
