@@ -1,21 +1,18 @@
 import type { Log } from '../../observe/log.ts';
+import { LogOnChange } from '../../observe/log-on-change.ts';
 import type { RealServerTraffic } from '../../observe/service-traffic.ts';
 import { formatRealServer } from '../../state/real-server.ts';
+import type { RealServerStats } from '../../state/server-stats.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
-import { LogOnChange } from '../../observe/log-on-change.ts';
-import { type Readings, TrafficAccounts } from './traffic-accounts.ts';
-import type { RealServerStats, VirtualServerStats } from '../../state/server-stats.ts';
+import { type Reading, TrafficAccounts, addConnections, emptyReading } from './traffic-accounts.ts';
 
 /** The limit on real servers is this times the limit on Services. Each real server adds seven series to a scrape. */
 const REAL_SERVERS_PER_SERVICE = 10;
 
-/** One real server of one Service port, with its counters in each virtual server of the port. */
-interface Endpoint {
+/** One real server of one Service port. */
+interface Endpoint extends Reading {
   readonly port: string;
   readonly realServer: string;
-  readonly readings: Map<VirtualServerKey, VirtualServerStats>;
-  activeConnections: number;
-  inactiveConnections: number;
 }
 
 /** Traffic per real server, from the counters that ServiceMetrics reads. */
@@ -27,7 +24,10 @@ export class RealServerMetrics {
   /** @param services maximum number of Services with metrics (--service-metrics-limit) */
   constructor(services: number, log: Log) {
     this.#most = services * REAL_SERVERS_PER_SERVICE;
-    this.#notice = new LogOnChange(log, 'per-real-server metrics available again');
+    this.#notice = new LogOnChange(
+      (sentence) => log.warn(sentence),
+      () => log.info('per-real-server metrics available again'),
+    );
   }
 
   clear(): void {
@@ -46,30 +46,24 @@ export class RealServerMetrics {
         yield;
       }
     }
+    const found = new Map<string, RealServerTraffic[]>();
     if (endpoints.size > this.#most) {
       this.#accounts.clear();
       this.#notice.say(
         `per-real-server metrics disabled: more than ${this.#most} real servers, ${REAL_SERVERS_PER_SERVICE} per service of --service-metrics-limit`,
       );
-      return new Map();
+      return found;
     }
     this.#notice.end();
     // A real server that was deleted has new counters when it is added again.
-    yield* this.#accounts.count(readingsOf(endpoints), () => true);
-    const found = new Map<string, RealServerTraffic[]>();
-    for (const [account, { port, realServer, activeConnections, inactiveConnections }] of endpoints) {
-      const traffic = { realServer, ...this.#accounts.total(account), activeConnections, inactiveConnections };
+    for (const [{ port, realServer }, traffic] of yield* this.#accounts.count(endpoints, () => true)) {
       const servers = found.get(port);
-      if (servers === undefined) found.set(port, [traffic]);
-      else servers.push(traffic);
+      if (servers === undefined) found.set(port, [{ realServer, ...traffic }]);
+      else servers.push({ realServer, ...traffic });
       yield;
     }
     return found;
   }
-}
-
-function* readingsOf(endpoints: ReadonlyMap<string, Endpoint>): Readings {
-  for (const [account, { readings }] of endpoints) yield [account, readings];
 }
 
 function addReading(
@@ -80,12 +74,8 @@ function addReading(
 ): void {
   const realServer = formatRealServer(server);
   const account = `${port} ${realServer}`;
-  let endpoint = endpoints.get(account);
-  if (endpoint === undefined) {
-    endpoint = { port, realServer, readings: new Map(), activeConnections: 0, inactiveConnections: 0 };
-    endpoints.set(account, endpoint);
-  }
-  endpoint.readings.set(virtualServer, server);
-  endpoint.activeConnections += server.activeConnections;
-  endpoint.inactiveConnections += server.inactiveConnections;
+  const endpoint = endpoints.get(account) ?? { port, realServer, ...emptyReading() };
+  endpoints.set(account, endpoint);
+  endpoint.counters.set(virtualServer, server);
+  addConnections(endpoint, server);
 }

@@ -3,12 +3,12 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import { splitName } from '../../base/names.ts';
 import { Yielder } from '../../base/yielder.ts';
 import type { Log } from '../../observe/log.ts';
-import type { RealServerTraffic, ServicePortTraffic } from '../../observe/service-traffic.ts';
+import type { ServicePortTraffic } from '../../observe/service-traffic.ts';
 import type { NodePlan } from '../../plan/node-plan.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
 import { RealServerMetrics } from './real-server-metrics.ts';
 import { LogOnChange } from '../../observe/log-on-change.ts';
-import { type Readings, TrafficAccounts } from './traffic-accounts.ts';
+import { type Reading, TrafficAccounts, addConnections, emptyReading } from './traffic-accounts.ts';
 import type { RealServerStats, VirtualServerStats } from '../../state/server-stats.ts';
 
 export interface ServiceMetricsOptions {
@@ -22,17 +22,10 @@ export interface ServiceMetricsOptions {
 }
 
 /** One port of one Service, with the virtual servers that it has now. */
-interface PlannedPort {
-  readonly namespace: string;
-  readonly service: string;
-  readonly portName: string;
-  readonly protocol: string;
+interface PlannedPort extends Reading {
+  readonly key: string;
+  readonly labels: Pick<ServicePortTraffic, 'namespace' | 'service' | 'portName' | 'protocol'>;
   readonly ids: VirtualServerId[];
-}
-
-interface RealServersRead {
-  readonly realServers: ReadonlyMap<VirtualServerKey, readonly RealServerStats[]>;
-  readonly byPort: ReadonlyMap<string, readonly RealServerTraffic[]>;
 }
 
 /**
@@ -49,7 +42,10 @@ export class ServiceMetrics {
   constructor(options: ServiceMetricsOptions) {
     this.#options = options;
     this.#realServers = options.realServers ? new RealServerMetrics(options.limit, options.log) : undefined;
-    this.#notice = new LogOnChange(options.log, 'per-service metrics available again');
+    this.#notice = new LogOnChange(
+      (sentence) => options.log.warn(sentence),
+      () => options.log.info('per-service metrics available again'),
+    );
   }
 
   /** Never rejects: returns nothing if the kernel cannot be read. Concurrent calls share one read. */
@@ -73,8 +69,8 @@ export class ServiceMetrics {
     try {
       const stats = await kernel.getVirtualServerStats();
       const ids = [...ports.values()].flatMap((port) => port.ids).filter((id) => stats.has(virtualServerKey(id)));
-      const found = await this.#readRealServers(ports, ids);
-      const traffic = await new Yielder().finish(this.#count(ports, stats, found));
+      const servers = await kernel.getRealServerStats(ids);
+      const traffic = await new Yielder().finish(this.#count(ports, stats, servers));
       this.#notice.end();
       return traffic;
     } catch (error) {
@@ -87,32 +83,23 @@ export class ServiceMetrics {
   *#count(
     ports: ReadonlyMap<string, PlannedPort>,
     stats: ReadonlyMap<VirtualServerKey, VirtualServerStats>,
-    { realServers, byPort }: RealServersRead,
+    servers: ReadonlyMap<VirtualServerKey, readonly RealServerStats[]>,
   ): Generator<void, ServicePortTraffic[], undefined> {
-    yield* this.#accounts.count(readingsOf(ports, stats), (virtualServer) => !stats.has(virtualServer));
-    const traffic: ServicePortTraffic[] = [];
-    for (const [key, { ids, ...port }] of ports) {
-      const servers = ids.flatMap((id) => realServers.get(virtualServerKey(id)) ?? []);
-      traffic.push({
-        ...port,
-        ...this.#accounts.total(key),
-        activeConnections: servers.reduce((sum, { activeConnections }) => sum + activeConnections, 0),
-        inactiveConnections: servers.reduce((sum, { inactiveConnections }) => sum + inactiveConnections, 0),
-        realServers: byPort.get(key) ?? [],
-      });
+    for (const port of ports.values()) {
+      for (const key of port.ids.map(virtualServerKey)) {
+        const now = stats.get(key);
+        if (now !== undefined) port.counters.set(key, now);
+        for (const server of servers.get(key) ?? []) addConnections(port, server);
+      }
       yield;
     }
-    return traffic;
-  }
-
-  /** Reads the real servers of these virtual servers and, if requested, their traffic by port. */
-  async #readRealServers(
-    ports: ReadonlyMap<string, PlannedPort>,
-    ids: readonly VirtualServerId[],
-  ): Promise<RealServersRead> {
-    const realServers = await this.#options.kernel.getRealServerStats(ids);
-    if (this.#realServers === undefined) return { realServers, byPort: new Map() };
-    return { realServers, byPort: await new Yielder().finish(this.#realServers.count(ports, realServers)) };
+    const byPort = this.#realServers && (yield* this.#realServers.count(ports, servers));
+    const counted = yield* this.#accounts.count(ports, (virtualServer) => !stats.has(virtualServer));
+    return counted.map(([{ key, labels }, traffic]) => ({
+      ...labels,
+      ...traffic,
+      realServers: byPort?.get(key) ?? [],
+    }));
   }
 
   /** Returns the Service ports with virtual servers; undefined if there are more Services than the limit. */
@@ -127,26 +114,13 @@ export class ServiceMetrics {
         const key = `${service} ${portName} ${id.protocol}`;
         const port = ports.get(key);
         if (port === undefined) {
-          ports.set(key, { namespace, service: name, portName, protocol: id.protocol, ids: [id] });
+          const labels = { namespace, service: name, portName, protocol: id.protocol };
+          ports.set(key, { key, labels, ids: [id], ...emptyReading() });
         } else {
           port.ids.push(id);
         }
       }
     }
     return ports;
-  }
-}
-
-function* readingsOf(
-  ports: ReadonlyMap<string, PlannedPort>,
-  stats: ReadonlyMap<VirtualServerKey, VirtualServerStats>,
-): Readings {
-  for (const [port, { ids }] of ports) {
-    const reading = new Map<VirtualServerKey, VirtualServerStats>();
-    for (const key of ids.map(virtualServerKey)) {
-      const now = stats.get(key);
-      if (now !== undefined) reading.set(key, now);
-    }
-    yield [port, reading];
   }
 }

@@ -1,8 +1,23 @@
+import type { Traffic } from '../../observe/service-traffic.ts';
 import type { VirtualServerKey } from '../../state/virtual-server.ts';
-import type { VirtualServerStats } from '../../state/server-stats.ts';
+import type { RealServerStats, VirtualServerStats } from '../../state/server-stats.ts';
 
-/** Current kernel counters, by account and by virtual server of the account. */
-export type Readings = Iterable<readonly [string, ReadonlyMap<VirtualServerKey, VirtualServerStats>]>;
+/** What the kernel reports now about one Service port or real server. */
+export interface Reading {
+  /** By virtual server. */
+  readonly counters: Map<VirtualServerKey, VirtualServerStats>;
+  activeConnections: number;
+  inactiveConnections: number;
+}
+
+export function emptyReading(): Reading {
+  return { counters: new Map(), activeConnections: 0, inactiveConnections: 0 };
+}
+
+export function addConnections(reading: Reading, server: RealServerStats): void {
+  reading.activeConnections += server.activeConnections;
+  reading.inactiveConnections += server.inactiveConnections;
+}
 
 /** The accumulated total, and the last kernel counters of each virtual server. */
 interface Account {
@@ -27,45 +42,45 @@ const FIELDS = Object.keys(EMPTY) as (keyof VirtualServerStats)[];
 export class TrafficAccounts {
   #accounts = new Map<string, Account>();
 
-  total(account: string): VirtualServerStats {
-    return this.#accounts.get(account)?.total ?? EMPTY;
-  }
-
   clear(): void {
     this.#accounts.clear();
   }
 
   /**
-   * Adds the readings. Accounts without a reading are deleted. The caller may pause at each `yield`.
+   * Adds the readings, and returns each with its traffic. Accounts without a reading are deleted. The caller may pause
+   * at each `yield`.
    *
    * @param isGone whether a virtual server without a reading was deleted: its counters restart at zero
    */
-  *count(readings: Readings, isGone: (virtualServer: VirtualServerKey) => boolean): Generator<void, void, undefined> {
+  *count<R extends Reading>(
+    readings: ReadonlyMap<string, R>,
+    isGone: (virtualServer: VirtualServerKey) => boolean,
+  ): Generator<void, (readonly [R, Traffic])[], undefined> {
     const accounts = new Map<string, Account>();
+    const counted: (readonly [R, Traffic])[] = [];
     for (const [key, reading] of readings) {
+      const { counters, activeConnections, inactiveConnections } = reading;
       const account = this.#accounts.get(key) ?? { total: EMPTY, last: new Map() };
-      for (const known of [...account.last.keys()].filter((each) => !reading.has(each) && isGone(each))) {
+      for (const known of [...account.last.keys()].filter((each) => !counters.has(each) && isGone(each))) {
         account.last.delete(known);
       }
-      for (const [virtualServer, now] of reading) {
+      for (const [virtualServer, now] of counters) {
         account.total = sum(account.total, now, account.last.get(virtualServer) ?? EMPTY);
         account.last.set(virtualServer, now);
       }
       accounts.set(key, account);
+      counted.push([reading, { ...account.total, activeConnections, inactiveConnections }]);
       yield;
     }
     this.#accounts = accounts;
+    return counted;
   }
 }
 
 /** Adds the increase since the last reading. If any counter has decreased, all of them were reset to zero. */
-function sum(total: VirtualServerStats, now: VirtualServerStats, last: VirtualServerStats): VirtualServerStats {
+function sum(before: VirtualServerStats, now: VirtualServerStats, last: VirtualServerStats): VirtualServerStats {
   const since = FIELDS.some((field) => now[field] < last[field]) ? EMPTY : last;
-  return {
-    connections: total.connections + now.connections - since.connections,
-    incomingPackets: total.incomingPackets + now.incomingPackets - since.incomingPackets,
-    outgoingPackets: total.outgoingPackets + now.outgoingPackets - since.outgoingPackets,
-    incomingBytes: total.incomingBytes + now.incomingBytes - since.incomingBytes,
-    outgoingBytes: total.outgoingBytes + now.outgoingBytes - since.outgoingBytes,
-  };
+  const total = { ...before };
+  for (const field of FIELDS) total[field] += now[field] - since[field];
+  return total;
 }

@@ -1,5 +1,7 @@
+import { PassThrough } from 'node:stream';
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { ServiceMetrics } from '../../../../src/daemon/traffic/service-metrics.ts';
+import { createLog } from '../../../../src/observe/winston-log.ts';
 import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';
 import { namespacedName } from '../../../../src/base/names.ts';
 import { NodePlan } from '../../../../src/plan/node-plan.ts';
@@ -264,4 +266,16 @@ test('a kernel that cannot be read is logged once, and the scrape continues with
   expect(log.lines).toHaveLength(1);
   kernel.recover();
   expect(await connections()).toEqual({ 'default/web:http/TCP': 4 });
+});
+
+test('the log line names the file that knows the problem as its caller', async () => {
+  const written = new PassThrough();
+  const logging = { format: 'text', verbosity: 0, vmodule: [], splitStream: false } as const;
+  const output = { stdout: written, stderr: written, now: () => 0 };
+  const control = createLog(logging, output);
+  const options = { kernel, plan: () => plan, limit: 1, realServers: false, log: control.log };
+  const others = [namespacedName('default', 'one'), namespacedName('default', 'two')];
+  for (const name of others) demand(name, CLUSTER_IP);
+  await new ServiceMetrics(options).read();
+  expect(String(written.read())).toMatch(/ service-metrics\.ts:\d+\] "per-service metrics disabled: /);
 });
