@@ -1,14 +1,17 @@
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
+import { release } from 'node:os';
 import { setImmediate } from 'node:timers/promises';
 import { watchConfigFile } from '../../config/config-file-watch.ts';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
+import { BUILD, VERSION } from '../../config/version.ts';
 import { createCommandRunner } from '../../kernel/command-runner.ts';
 import { Leftovers } from '../../kernel/iptables/leftovers.ts';
 import { createLinuxKernel } from '../../kernel/linux/linux-kernel.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { Cluster } from '../../model/cluster.ts';
 import { errorText } from '../../base/error-text.ts';
-import type { IpFamily } from '../../base/ip.ts';
+import { type IpFamily, familyLabel } from '../../base/ip.ts';
 import type { Log } from '../../observe/log.ts';
 import { ProxyHealth } from '../../observe/health.ts';
 import { ProxyMetrics } from '../../observe/proxy-metrics.ts';
@@ -19,58 +22,61 @@ import { SYSTEM_CLOCK as clock } from '../../reconcile/clock.ts';
 import type { NodeSettings } from '../../reconcile/node-check.ts';
 import { Reconciler } from '../../reconcile/reconciler.ts';
 import { PHASES } from '../../state/transaction.ts';
-import { logBanner } from '../startup/banner.ts';
 import { checkAgainstNode } from '../startup/cross-checks.ts';
 import { holdDaemonLock } from '../startup/daemon-lock.ts';
 import { DaemonEvents } from './daemon-events.ts';
 import { estimationRuns } from '../startup/estimation.ts';
 import { EventFeed } from './event-feed.ts';
 import { reportFailure } from '../startup/failure.ts';
-import { setUpKernel, usableFamilies } from '../startup/kernel-setup.ts';
+import { type UsableFamilies, setUpKernel, usableFamilies } from '../startup/kernel-setup.ts';
 import { NodeChanges } from './node-changes.ts';
 import { nodeNameOf, planConfigOf } from '../startup/node-identity.ts';
-import { NodeWait } from '../startup/node-wait.ts';
+import { waitForNode } from '../startup/node-wait.ts';
 import { openLog } from '../startup/open-log.ts';
-import { openSource } from '../startup/open-source.ts';
+import { type OpenedSource, openSource } from '../startup/open-source.ts';
 import { handleLeftovers, nameDeviceThief } from './other-modes.ts';
 import { requireRights } from '../startup/rights.ts';
 import { startServers } from './servers.ts';
 import { ServiceMetrics } from '../traffic/service-metrics.ts';
 import { needsSync, noteEvent } from './source-events.ts';
-import { StopSignal } from './stop-signal.ts';
 import { SyncPublisher } from './sync-publisher.ts';
 
 /** Runs until SIGTERM, SIGINT or a configuration change. Resolves to the exit code. Leaves kernel objects in place. */
 export async function runDaemon(config: ProxyConfig): Promise<number> {
   const control = openLog(config);
-  const stop = new StopSignal();
+  // Aborted with the exit code as the reason; the first one counts.
+  const stop = new AbortController();
+  const onSignal = (): void => stop.abort(0);
+  process.once('SIGTERM', onSignal).once('SIGINT', onSignal);
   // Disposed in reverse order of their start.
   const started = new AsyncDisposableStack();
   let serving = false;
   try {
     return await reportFailure(control.log, async () => {
       await setImmediate();
+      setOomScore(config.oomScoreAdj, control.log);
       await start(config, control, stop, started);
       serving = true;
-      return stop.wait();
+      if (!stop.signal.aborted) await once(stop.signal, 'abort');
+      return stop.signal.reason as number;
     });
   } finally {
     await started.disposeAsync();
-    stop.dispose();
+    process.off('SIGTERM', onSignal).off('SIGINT', onSignal);
     // A failed start has logged its reason already.
-    if (serving) control.log.info('stopped: virtual servers, sets and rules stay in force');
+    if (serving)
+      control.log.info('stopped: virtual servers, sets and rules remain in the kernel, so Services keep working');
   }
 }
 
 async function start(
   config: ProxyConfig,
   control: LogControl,
-  stop: StopSignal,
+  stop: AbortController,
   started: AsyncDisposableStack,
 ): Promise<void> {
   const { log } = control;
   const nodeName = nodeNameOf(config);
-  setOomScore(config.oomScoreAdj, log);
 
   // Check credentials, privileges, ports and the kernel before writing anything that outlives this process.
   const metrics = new ProxyMetrics(config.featureGates, PHASES);
@@ -105,30 +111,46 @@ async function start(
   });
   started.defer(() => kernel.close());
   await kernel.probeScheduler(config.scheduler);
-  const { families, iptables } = await usableFamilies(kernel, config, log);
-  logBanner({ node: nodeName, families, iptables, origin: opened.origin }, log);
+  const usable = await usableFamilies(kernel, config, log);
+  const { families } = usable;
+  logStart(nodeName, usable, opened.origin, log);
   metrics.start();
   started.defer(() => metrics.stop());
   const servers = await startServers(config, health, metrics, control, events.serverRefused.bind(events));
   for (const server of servers) started.defer(() => server.close());
 
-  started.defer(await holdDaemonLock(nodeName, log));
+  started.defer(await holdDaemonLock(`node ${nodeName}, process ${process.pid}, version ${VERSION}`, log));
   const nodeSettings = await setUpKernel(kernel, config, log);
   watchConfig(config, stop, started, log);
 
   if (!remote) follow();
   events.started();
-  await new NodeWait({ cluster, config, nodeName, clock, signal: stop.signal, log }).run();
+  await waitForNode({ cluster, config, nodeName, clock, signal: stop.signal, log });
   if (stop.signal.aborted) return;
   checkAgainstNode(config, families, cluster.node(), log);
   const planConfig = planConfigOf(config, nodeName, families, cluster);
   // Comes after the checks of our Node: it creates kube-ipvs0, which would remain if a check failed.
   await kernel.prepare();
-  nodeChanges = new NodeChanges({ config, atStart: cluster.node(), log, end: () => stop.stop(1) });
+  nodeChanges = new NodeChanges({ config, atStart: cluster.node(), log, end: () => stop.abort(1) });
 
   const parts = { config, control, kernel, metrics, health, cluster, families, planConfig, events, nodeSettings };
   reconciler = startReconciler(parts, started);
   programmed.resolve(reconciler.bootstrapped());
+}
+
+/** Logs what a bug report needs, in one line. */
+function logStart(node: string, usable: UsableFamilies, origin: OpenedSource['origin'], log: Log): void {
+  log.info('kube-ipvs-proxy started', {
+    version: VERSION,
+    commit: BUILD.commit.slice(0, 12),
+    mode: 'ipvs',
+    node,
+    families: usable.families.map(familyLabel),
+    iptables: usable.iptables ?? 'unknown',
+    kernel: release(),
+    nodejs: process.version,
+    ...origin,
+  });
 }
 
 interface Parts {
@@ -210,13 +232,13 @@ function watchNode(kernel: Kernel, reconciler: Reconciler): () => void {
   );
 }
 
-function watchConfig(config: ProxyConfig, stop: StopSignal, started: AsyncDisposableStack, log: Log): void {
+function watchConfig(config: ProxyConfig, stop: AbortController, started: AsyncDisposableStack, log: Log): void {
   if (config.configFile === undefined) return;
   const watch = watchConfigFile({
     ...config.configFile,
     onChange: () => {
       log.error('configuration file changed: exiting, so that a restart reads the new content');
-      stop.stop(1);
+      stop.abort(1);
     },
     onError: (error) =>
       log.warn(`failed to watch the folder of the configuration file, polling it instead: ${errorText(error)}`),

@@ -1,6 +1,7 @@
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Log } from '../../observe/log.ts';
 import type { NodeSettings } from '../../reconcile/node-check.ts';
+import { setSysctl } from './sysctl.ts';
 
 const KEY = 'net/ipv4/vs/run_estimation';
 
@@ -25,9 +26,10 @@ export async function setEstimation(
     return [];
   }
   const value = wanted ? '1' : '0';
-  const { changed, before } = await kernel.setSysctl(KEY, value);
-  if (changed) log.info('sysctl net.ipv4.vs.run_estimation set', { value, before });
-  if (!wanted) log.info("IPVS estimation is stopped: the kernel's traffic counters and rates do not change");
+  await setSysctl(kernel, KEY, value, log);
+  if (!wanted) {
+    log.info('the kernel does not update its IPVS traffic counters and rates, because --ipvs-run-estimation is false');
+  }
   return [[KEY, value]];
 }
 

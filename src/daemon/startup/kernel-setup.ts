@@ -11,6 +11,7 @@ import { setEstimation } from './estimation.ts';
 import { noteIdleTimeout } from './idle-connections.ts';
 import { setTimeoutWithin, toKernelSeconds } from './kernel-timeout.ts';
 import { StartupError } from './startup-error.ts';
+import { setSysctl } from './sysctl.ts';
 
 /** Key and value; written only if the current value differs. */
 type Sysctl = readonly [key: string, value: string];
@@ -32,24 +33,16 @@ const STRICT_ARP: readonly Sysctl[] = [
   ['net/ipv4/conf/all/arp_announce', '2'],
 ];
 
-/** Returns the major and minor version in a release such as "6.1.0-13-amd64"; undefined if it has none. */
-export function kernelVersion(text: string): readonly [number, number] | undefined {
-  const parts = /^(\d+)\.(\d+)/.exec(text);
-  return parts === null ? undefined : [Number(parts[1]), Number(parts[2])];
-}
-
 /**
  * On kernels 4.1 to 5.8, conn_reuse_mode 1 delays new connections that reuse a port by a second, so it is set to 0.
- * Newer kernels do not have this bug; older ones do not have the sysctl and behave as with 0.
+ * Newer kernels do not have this bug; older ones do not have the sysctl.
+ *
+ * @param kernelRelease such as "6.1.0-13-amd64"
  */
-function connReuse(log: Log): readonly Sysctl[] {
-  const version = kernelVersion(release());
-  if (version === undefined) throw new StartupError(`the kernel release "${release()}" has no version number`);
-  const [major, minor] = version;
-  if (major > 5 || (major === 5 && minor >= 9)) return [];
-  if (major > 4 || (major === 4 && minor >= 1)) return [['net/ipv4/vs/conn_reuse_mode', '0']];
-  log.error(`kernel ${release()} is older than 4.1: connections that reuse a port may go to removed endpoints`);
-  return [];
+export function connReuse(kernelRelease: string): readonly Sysctl[] {
+  const [major, minor = 0] = kernelRelease.split('.', 2).map((part) => Number.parseInt(part, 10));
+  const affected = major === 4 ? minor >= 1 : major === 5 && minor <= 8;
+  return affected ? [['net/ipv4/vs/conn_reuse_mode', '0']] : [];
 }
 
 /**
@@ -58,11 +51,8 @@ function connReuse(log: Log): readonly Sysctl[] {
  */
 export async function setUpKernel(kernel: Kernel, config: ProxyConfig, log: Log): Promise<NodeSettings> {
   await setUpConntrack(kernel, config.conntrack, log);
-  const sysctls = [...ALWAYS, ...connReuse(log), ...(config.strictArp ? STRICT_ARP : [])];
-  for (const [key, value] of sysctls) {
-    const { changed, before } = await kernel.setSysctl(key, value);
-    if (changed) log.info(`sysctl ${key.replaceAll('/', '.')} set`, { value, before });
-  }
+  const sysctls = [...ALWAYS, ...connReuse(release()), ...(config.strictArp ? STRICT_ARP : [])];
+  for (const [key, value] of sysctls) await setSysctl(kernel, key, value, log);
   const estimation = await setEstimation(kernel, config.runEstimation, log);
   const { tcp, tcpFin, udp } = config.ipvsTimeouts;
   const none = { tcp: 0, tcpFin: 0, udp: 0 };
@@ -101,16 +91,24 @@ export async function usableFamilies(kernel: Kernel, config: ProxyConfig, log: L
   const inOrder: readonly IpFamily[] = typeof config.nodeIpOverride === 'bigint' ? [6, 4] : [4, 6];
   const trials = await Promise.all(inOrder.map((family) => tryRules(kernel, family)));
   const usable = trials.filter(({ lasting }) => !lasting);
-  const reasons = trials
-    .filter(({ lasting }) => lasting)
-    .map(({ family, error }) => `${familyLabel(family)} disabled: ${error}`);
-  if (usable.length === 0)
-    throw new StartupError(`iptables rules cannot be written on this node: ${reasons.join('; ')}`);
-  for (const { family, error } of usable) {
-    if (error !== undefined)
-      log.warn(`iptables rules of ${familyLabel(family)} could not be tested, retrying in the first sync: ${error}`);
+  const disabled = trials.filter(({ lasting }) => lasting);
+  if (usable.length === 0) {
+    const reasons = disabled.map(({ family, error }) => `${familyLabel(family)}: ${error}`);
+    throw new StartupError(
+      `the iptables rules of neither IP family can be written on this node: ${reasons.join('; ')}`,
+    );
   }
-  for (const reason of reasons) log.info(`single-stack: ${reason}`);
+  for (const { family, error } of usable) {
+    if (error === undefined) continue;
+    log.warn(
+      `failed to test whether iptables rules of ${familyLabel(family)} can be written; the first sync tries again: ${error}`,
+    );
+  }
+  for (const { family, error } of disabled) {
+    log.info(
+      `${familyLabel(family)} is disabled: Services have no virtual servers of this family on this node: ${error}`,
+    );
+  }
   return {
     families: usable.map(({ family }) => family),
     iptables: usable.find(({ variant }) => variant !== undefined)?.variant,

@@ -20,87 +20,68 @@ export interface NodeWaitOptions {
   readonly log: Log;
 }
 
-/** Waits until our Node object reports what the plan needs. On a timeout, names what is missing. */
-export class NodeWait {
-  readonly #options: NodeWaitOptions;
-  #saidMissing = false;
-
-  constructor(options: NodeWaitOptions) {
-    this.#options = options;
-  }
-
-  /** @throws StartupError in NodeCIDR mode without pod CIDRs: local traffic could not be detected */
-  async run(): Promise<void> {
-    const { cluster, config, signal } = this.#options;
-    const needsPodCidrs = config.detectLocalMode === 'NodeCIDR';
-    const addressed = await this.#has(() => (cluster.node()?.reportedAddresses.length ?? 0) > 0, ADDRESSES_WITHIN_MS);
-    if (!addressed && !signal.aborted && !needsPodCidrs) this.#warn();
-    if (!needsPodCidrs || signal.aborted) return;
-    const known = await this.#has(() => (cluster.node()?.podCidrs.length ?? 0) > 0, POD_CIDRS_WITHIN_MS);
-    if (!known && !signal.aborted) throw new StartupError(this.#podCidrsMissing());
-  }
-
-  async #has(ready: () => boolean, withinMs: number): Promise<boolean> {
-    const { clock, signal } = this.#options;
+/**
+ * Waits until our Node object reports what the plan needs. On a timeout, names what is missing.
+ * @throws StartupError in NodeCIDR mode without pod CIDRs: local traffic could not be detected
+ */
+export async function waitForNode(options: NodeWaitOptions): Promise<void> {
+  const { cluster, config, nodeName, clock, signal, log } = options;
+  let saidMissing = false;
+  const has = async (ready: () => boolean, withinMs: number): Promise<boolean> => {
     const deadline = clock.now() + withinMs;
-    while (!ready() && !this.#nobodyComes() && !signal.aborted && clock.now() < deadline) {
-      this.#sayMissing(withinMs);
+    // A Node that is missing in a manifest directory is not waited for.
+    const nobodyComes = (): boolean => config.manifests !== undefined && cluster.synced();
+    while (!ready() && !nobodyComes() && !signal.aborted && clock.now() < deadline) {
+      // Warns before the timeout: a kubelet may still create the Node, but waiting does not fix a wrong name.
+      if (!saidMissing && isMissing(options) && config.manifests === undefined) {
+        saidMissing = true;
+        const within = `waiting ${withinMs / 1000} s for it`;
+        log.warn(`there is no Node named ${nodeName} in the cluster; ${within}: ${CHECK_NAME}`);
+      }
       await new Promise<void>((resolve) => {
         clock.setTimer(resolve, POLL_MS);
       });
     }
-    return ready();
+    return ready() || signal.aborted;
+  };
+  const addressed = await has(() => (cluster.node()?.reportedAddresses.length ?? 0) > 0, ADDRESSES_WITHIN_MS);
+  if (config.detectLocalMode === 'NodeCIDR') {
+    const known = await has(() => (cluster.node()?.podCidrs.length ?? 0) > 0, POD_CIDRS_WITHIN_MS);
+    if (!known) throw new StartupError(podCidrsMissing(options));
+  } else if (!addressed) {
+    const warning = addressMissing(options);
+    if (warning !== undefined) log.warn(warning);
   }
+}
 
-  /** Returns whether a manifest directory has been read: a Node that is missing there is not waited for. */
-  #nobodyComes(): boolean {
-    return this.#fromManifests && this.#options.cluster.synced();
-  }
+function isMissing({ cluster }: NodeWaitOptions): boolean {
+  return cluster.nodeListed() && cluster.node() === undefined;
+}
 
-  get #fromManifests(): boolean {
-    return this.#options.config.manifests !== undefined;
+/** Returns a warning; none for a Node in manifests, which may have no addresses. */
+function addressMissing(options: NodeWaitOptions): string | undefined {
+  const { cluster, config, nodeName } = options;
+  const fromManifests = config.manifests !== undefined;
+  if (isMissing(options)) {
+    const where = fromManifests ? `in the manifests of ${config.manifests}` : 'in the cluster';
+    const check = fromManifests ? 'check --hostname-override, or add the Node' : CHECK_NAME;
+    return `there is no Node named ${nodeName} ${where}: continuing without its zone and addresses, and /healthz answers 503 until it comes; ${check}`;
   }
+  if (fromManifests) return undefined;
+  return cluster.node() === undefined
+    ? `our Node ${nodeName} has not been read from the API server yet: continuing without its addresses`
+    : `our Node ${nodeName} reports no address yet: continuing without`;
+}
 
-  get #missing(): boolean {
-    const { cluster } = this.#options;
-    return cluster.nodeListed() && cluster.node() === undefined;
+function podCidrsMissing(options: NodeWaitOptions): string {
+  const { cluster, nodeName } = options;
+  const needs = 'detectLocalMode NodeCIDR needs spec.podCIDRs in our Node object';
+  if (isMissing(options)) return `${needs}, and there is no Node named ${nodeName}: ${CHECK_NAME}`;
+  if (cluster.node() === undefined) {
+    return `${needs}, and our Node ${nodeName} could not be read: see the log lines about the API server or the manifests above`;
   }
-
-  /** Warns before the timeout: a kubelet may still create the Node, but waiting does not fix a wrong name. */
-  #sayMissing(withinMs: number): void {
-    if (this.#saidMissing || !this.#missing || this.#fromManifests) return;
-    this.#saidMissing = true;
-    const { log, nodeName } = this.#options;
-    log.warn(`there is no Node named ${nodeName} in the cluster; waiting ${withinMs / 1000} s for it: ${CHECK_NAME}`);
-  }
-
-  #warn(): void {
-    const { cluster, config, nodeName, log } = this.#options;
-    if (this.#missing) {
-      const where = this.#fromManifests ? `in the manifests of ${config.manifests}` : 'in the cluster';
-      const check = this.#fromManifests ? 'check --hostname-override, or add the Node' : CHECK_NAME;
-      log.warn(
-        `there is no Node named ${nodeName} ${where}: continuing without its zone and addresses, and /healthz answers 503 until it comes; ${check}`,
-      );
-    } else if (!this.#fromManifests) {
-      log.warn(
-        cluster.node() === undefined
-          ? `our Node ${nodeName} has not been read from the API server yet: continuing without its addresses`
-          : `our Node ${nodeName} reports no address yet: continuing without`,
-      );
-    }
-  }
-
-  #podCidrsMissing(): string {
-    const { cluster, nodeName } = this.#options;
-    const needs = 'detectLocalMode NodeCIDR needs spec.podCIDRs in our Node object';
-    if (this.#missing) return `${needs}, and there is no Node named ${nodeName}: ${CHECK_NAME}`;
-    if (cluster.node() === undefined) {
-      return `${needs}, and our Node ${nodeName} could not be read: see the log lines about the API server or the manifests above`;
-    }
-    return (
-      `${needs}, and there are none: let the controller manager allocate them (--allocate-node-cidrs), or choose another ` +
-      '--detect-local-mode'
-    );
-  }
+  return (
+    `${needs}, and there are none: let the controller manager allocate them (--allocate-node-cidrs), or choose another ` +
+    '--detect-local-mode'
+  );
 }

@@ -1,19 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { StartupError } from './startup-error.ts';
 
-/** linux/capability.h. */
-const CAP_NET_ADMIN = 12n;
-const CAP_NET_RAW = 13n;
-
-/** Returns the bit mask of effective capabilities from /proc/self/status; undefined if it has no CapEff line. */
-function effective(status: string): bigint | undefined {
-  const bits = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1];
-  return bits === undefined ? undefined : BigInt(`0x${bits}`);
-}
-
-function has(bits: bigint, capability: bigint): boolean {
-  return ((bits >> capability) & 1n) === 1n;
-}
+/** Bits of the effective capabilities (linux/capability.h). */
+const CAP_NET_ADMIN = 1n << 12n;
+const CAP_NET_RAW = 1n << 13n;
 
 /**
  * Returns which capability is missing according to the text of /proc/self/status; undefined if none is, or if there is
@@ -23,12 +13,13 @@ function has(bits: bigint, capability: bigint): boolean {
  *   match queries the ipset version over one. Their error messages do not name the missing capability.
  */
 export function missingRight(status: string, rules: boolean): string | undefined {
-  const bits = effective(status);
+  const bits = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1];
   if (bits === undefined) return undefined;
-  if (!has(bits, CAP_NET_ADMIN)) {
+  const effective = BigInt(`0x${bits}`);
+  if ((effective & CAP_NET_ADMIN) === 0n) {
     return "this process may not change the node's network: run it as root or with CAP_NET_ADMIN (in a Pod: securityContext.privileged: true)";
   }
-  if (rules && !has(bits, CAP_NET_RAW)) {
+  if (rules && (effective & CAP_NET_RAW) === 0n) {
     return 'this process may not open raw sockets, which iptables needs: add CAP_NET_RAW (in a Pod: securityContext.capabilities.add: [NET_ADMIN, NET_RAW])';
   }
   return undefined;

@@ -3,17 +3,17 @@ import { createConnection } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { requireNoDaemon } from '../../../../src/daemon/clean-up.ts';
-import { DaemonLock, runningDaemon } from '../../../../src/daemon/startup/daemon-lock.ts';
+import { holdDaemonLock, runningDaemon } from '../../../../src/daemon/startup/daemon-lock.ts';
 import { TestLog } from '../../../support/reconciling.ts';
 
 describe('the lock of a daemon', () => {
   let name: string;
   let log: TestLog;
-  const locks: DaemonLock[] = [];
-  const lock = (holder: string): DaemonLock => {
-    const made = new DaemonLock({ holder, log, name, retryMs: 20 });
-    locks.push(made);
-    return made;
+  const releases: (() => void)[] = [];
+  const hold = async (holder: string): Promise<() => void> => {
+    const release = await holdDaemonLock(holder, log, name, 20);
+    releases.push(release);
+    return release;
   };
 
   beforeEach(() => {
@@ -21,34 +21,32 @@ describe('the lock of a daemon', () => {
     log = new TestLog();
   });
   afterEach(() => {
-    for (const each of locks.splice(0)) each.close();
+    for (const release of releases.splice(0)) release();
   });
 
   test('names its holder to whoever asks, until it is given up', async () => {
     expect(await runningDaemon(name)).toBeUndefined();
-    const held = lock('node a');
-    await held.take();
+    const release = await hold('node a');
     expect(await Promise.all([runningDaemon(name), runningDaemon(name)])).toEqual(['node a', 'node a']);
     // One who asks and says nothing keeps nobody else from asking.
     const silent = createConnection({ path: name });
     expect(await runningDaemon(name)).toBe('node a');
     silent.destroy();
-    held.close();
+    release();
     await setTimeout(20);
     expect(await runningDaemon(name)).toBeUndefined();
     expect(log.lines).toEqual([]);
   });
 
   test('held by another daemon is a warning that names it, and is taken when that has ended', async () => {
-    const first = lock('node a, process 7');
-    await first.take();
-    await lock('node b').take();
+    const release = await hold('node a, process 7');
+    await hold('node b');
     expect(log.lines).toEqual([
       'warn: another kube-ipvs-proxy runs in this network namespace (node a, process 7): both write the same objects; stop one of them',
     ]);
     await setTimeout(100);
     expect(log.lines).toHaveLength(1);
-    first.close();
+    release();
     for (let wait = 0; wait < 100 && log.lines.length < 2; wait++) await setTimeout(20);
     expect(log.lines[1]).toBe('info: the other kube-ipvs-proxy in this network namespace has exited');
     expect(await runningDaemon(name)).toBe('node b');

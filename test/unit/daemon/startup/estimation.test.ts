@@ -27,7 +27,7 @@ describe('estimation', () => {
     await setEstimation(kernel, false, log);
     expect(kernel.sysctls.get(KEY)).toBe('0');
     expect(await estimationRuns(kernel)).toBe(false);
-    expect(log.lines).toContainEqual(expect.stringContaining('traffic counters and rates do not change'));
+    expect(log.lines).toContainEqual(expect.stringContaining('does not update its IPVS traffic counters and rates'));
     await setEstimation(kernel, false, log);
     expect(kernel.counters.writes).toBe(1);
     await setEstimation(kernel, true, log);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { kernelVersion, setUpKernel, usableFamilies } from '../../../../src/daemon/startup/kernel-setup.ts';
+import { connReuse, setUpKernel, usableFamilies } from '../../../../src/daemon/startup/kernel-setup.ts';
 import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';
 import { KernelError } from '../../../../src/kernel/kernel-error.ts';
 import type { IpFamily } from '../../../../src/base/ip.ts';
@@ -43,7 +43,9 @@ describe('usableFamilies', () => {
     const log = new TestLog();
     expect(await usableFamilies(kernel, configOf(), log)).toMatchObject({ families: [4] });
     expect(kernel.calls.get('probeRules')).toBe(1);
-    expect(log.lines).toEqual(['info: single-stack: IPv6 disabled: this kernel runs without IPv6']);
+    expect(log.lines).toEqual([
+      'info: IPv6 is disabled: Services have no virtual servers of this family on this node: this kernel runs without IPv6',
+    ]);
   });
 
   test.each([
@@ -61,13 +63,13 @@ describe('usableFamilies', () => {
     const log = new TestLog();
     expect(await usableFamilies(kernel, configOf(), log)).toMatchObject({ families: [4, 6] });
     expect(log.lines).toEqual([
-      `warn: iptables rules of IPv6 could not be tested, retrying in the first sync: ${words}`,
+      `warn: failed to test whether iptables rules of IPv6 can be written; the first sync tries again: ${words}`,
     ]);
   });
 
   test('if neither family is usable, the start fails with both reasons', async () => {
     await expect(usableFamilies(new PartialKernel([]), configOf(), new TestLog())).rejects.toThrow(
-      'iptables rules cannot be written on this node: IPv4 disabled: no program for family 4; IPv6 disabled: no program for family 6',
+      'the iptables rules of neither IP family can be written on this node: IPv4: no program for family 4; IPv6: no program for family 6',
     );
   });
 });
@@ -132,9 +134,12 @@ describe('setUpKernel', () => {
 });
 
 test.each([
-  ['6.1.0-13-amd64', [6, 1]],
-  ['4.19', [4, 19]],
-  ['linux', undefined],
-])('kernel release %j', (text, version) => {
-  expect(kernelVersion(text)).toEqual(version);
+  ['4.0.9', undefined],
+  ['4.1.0', '0'],
+  ['4.19', '0'],
+  ['5.8.0-63-generic', '0'],
+  ['5.9.0', undefined],
+  ['6.1.0-13-amd64', undefined],
+])('kernel release %j: conn_reuse_mode is %j', (text, mode) => {
+  expect(connReuse(text).find(([key]) => key === 'net/ipv4/vs/conn_reuse_mode')?.[1]).toBe(mode);
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { ProxyConfig } from '../../../../src/config/proxy-config.ts';
-import { NodeWait } from '../../../../src/daemon/startup/node-wait.ts';
+import { waitForNode } from '../../../../src/daemon/startup/node-wait.ts';
 import type { Node } from '../../../../src/kube/objects/objects.ts';
 import { Cluster } from '../../../../src/model/cluster.ts';
 import { FakeClock, TestLog } from '../../../support/reconciling.ts';
@@ -30,7 +30,7 @@ class Waiting {
   start(): this {
     const { cluster, clock, log } = this;
     const signal = new AbortController().signal;
-    new NodeWait({ cluster, config: this.#config, nodeName: 'node-a', clock, signal, log }).run().then(
+    waitForNode({ cluster, config: this.#config, nodeName: 'node-a', clock, signal, log }).then(
       () => (this.ended = ''),
       (error: unknown) => (this.ended = String(error)),
     );
