@@ -32,19 +32,9 @@ export class HttpServer {
   }
 
   /** Resolves after the first attempt, successful or not; rejects only with hardFail. */
-  async start(): Promise<void> {
-    const { hardFail, name, where } = this.#options;
+  start(): Promise<void> {
     this.#attempt = this.#open();
-    try {
-      await this.#attempt;
-    } catch (error) {
-      if (hardFail) {
-        throw new Error(`the ${name} cannot listen on ${formatListenAddress(where)}: ${errorText(error)}`, {
-          cause: error,
-        });
-      }
-      this.#retryLater(error);
-    }
+    return this.#attempt;
   }
 
   /** Resolves when the port is free and no attempt is under way. */
@@ -57,19 +47,17 @@ export class HttpServer {
   }
 
   async #open(): Promise<void> {
-    const { name, where, handler, log } = this.#options;
-    this.#listener = await HttpListener.open(where, handler);
-    if (!this.#closed) log.info(`${name} listening`, { address: formatListenAddress(where) });
-  }
-
-  #retryLater(error: unknown): void {
-    if (this.#closed) return;
-    const { name, where, log, retryEvery = 5_000 } = this.#options;
+    const { name, where, handler, log, hardFail, retryEvery = 5_000 } = this.#options;
     const address = formatListenAddress(where);
-    log.error(`${name} cannot listen, retrying`, { address, error: errorText(error), retryMs: retryEvery });
-    this.#timer = setTimeout(() => {
-      this.#attempt = this.#open();
-      this.#attempt.catch((again: unknown) => this.#retryLater(again));
-    }, retryEvery);
+    try {
+      this.#listener = await HttpListener.open(where, handler);
+      if (!this.#closed) log.info(`${name} listening`, { address });
+    } catch (cause) {
+      const error = errorText(cause);
+      if (hardFail) throw new Error(`the ${name} cannot listen on ${address}: ${error}`, { cause });
+      if (this.#closed) return;
+      log.error(`${name} cannot listen, retrying`, { address, error, retryMs: retryEvery });
+      this.#timer = setTimeout(() => void this.start(), retryEvery);
+    }
   }
 }

@@ -1,21 +1,18 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
+import { getHeapSnapshot } from 'node:v8';
+import RegistryClass from 'prom-client/lib/registry.js';
 import { type HttpHandler, answer, answerPieces, answerText, pathOf, queryOf } from './http-listener.ts';
 import { HttpServer, type HttpServerOptions } from './http-server.ts';
 import { Profiler } from './profiler.ts';
+import type { ProxyMetrics } from './proxy-metrics.ts';
+import type { SliMetrics } from './sli-metrics.ts';
 import { flagzPage, statuszPage } from './z-pages.ts';
 
-/** A page that Prometheus can scrape. */
-interface Exposition {
-  readonly contentType: string;
-  /** UTF-8, in batches. */
-  expose(): Promise<readonly Buffer[]>;
-}
-
 export interface MetricsServerOptions extends Omit<HttpServerOptions, 'name' | 'handler'> {
-  readonly metrics: Exposition;
+  readonly metrics: Pick<ProxyMetrics, 'expose'>;
   /** Content of /metrics/slis. */
-  readonly slis: Exposition;
+  readonly slis: Pick<SliMetrics, 'expose'>;
   /** Content of /configz, to be encoded as JSON. */
   readonly configz: () => unknown;
   /** Flags listed on /flagz, each as "name=value"; undefined disables the page. */
@@ -30,13 +27,13 @@ export interface MetricsServerOptions extends Omit<HttpServerOptions, 'name' | '
 
 type Routes = Readonly<Record<string, HttpHandler>>;
 
-async function sendHeap(profiler: Profiler, response: ServerResponse): Promise<void> {
-  const snapshot = await profiler.heapSnapshot();
+/** Sends a snapshot of the whole heap, secrets included, in the format that Chrome's DevTools open. */
+async function sendHeap(response: ServerResponse): Promise<void> {
   response.writeHead(200, {
     'Content-Type': 'application/json',
     'Content-Disposition': 'attachment; filename="kube-ipvs-proxy.heapsnapshot"',
   });
-  await pipeline(snapshot, response);
+  await pipeline(getHeapSnapshot(), response);
 }
 
 async function sendCpuProfile(profiler: Profiler, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -76,15 +73,16 @@ async function changeVerbosity(
 function debugRoutes({ setVerbosity }: MetricsServerOptions): Routes {
   const profiler = new Profiler();
   return {
-    '/debug/heap': (_request, response) => sendHeap(profiler, response),
+    '/debug/heap': (_request, response) => sendHeap(response),
     '/debug/cpu': (request, response) => sendCpuProfile(profiler, request, response),
     '/debug/flags/v': (request, response) => changeVerbosity(request, response, setVerbosity),
   };
 }
 
-function exposing(exposition: Exposition): HttpHandler {
-  return async (_request, response) =>
-    answerPieces(response, 200, { 'Content-Type': exposition.contentType }, await exposition.expose());
+/** Serves a page that Prometheus can scrape. */
+function exposing(page: Pick<ProxyMetrics, 'expose'>): HttpHandler {
+  const headers = { 'Content-Type': RegistryClass.PROMETHEUS_CONTENT_TYPE };
+  return async (_request, response) => answerPieces(response, 200, headers, await page.expose());
 }
 
 function routes(options: MetricsServerOptions): Routes {

@@ -180,10 +180,6 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
     this.#metrics.kubeipvs_processes_started_total.inc({ program });
   }
 
-  get contentType(): string {
-    return this.#made.registry.contentType;
-  }
-
   /** Sets the reader of per-service traffic, called for each exposition. It must not reject. */
   observeServices(read: () => Promise<readonly ServicePortTraffic[]>): void {
     this.#readServices = read;

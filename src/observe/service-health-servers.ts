@@ -1,7 +1,7 @@
 import { errorText } from '../base/error-text.ts';
-import { type IpAddress, formatIp } from '../base/ip.ts';
+import type { IpAddress } from '../base/ip.ts';
 import type { Port } from '../base/port.ts';
-import { type HttpHandler, HttpListener, answer } from './http-listener.ts';
+import { type HttpHandler, HttpListener, type ListenAddress, answer, formatListenAddress } from './http-listener.ts';
 
 /** A Service with a health check port on this node (spec.healthCheckNodePort). */
 export interface ServiceHealthCheck {
@@ -19,7 +19,7 @@ export interface ServiceHealthServersOptions {
   /** Returns whether the proxy is healthy, as /livez does. */
   readonly proxyHealthy: () => boolean;
   /** A port could not be bound. It is retried at each sync, and reported again only if the reason changes. */
-  readonly onBindFailure: (check: ServiceHealthCheck, address: string, error: Error) => void;
+  readonly onBindFailure: (check: ServiceHealthCheck, address: string, reason: string) => void;
 }
 
 function body({ namespace, name, localEndpoints }: ServiceHealthCheck, serviceProxyHealthy: boolean): string {
@@ -29,7 +29,7 @@ function body({ namespace, name, localEndpoints }: ServiceHealthCheck, servicePr
 /** The health checks of Services with externalTrafficPolicy Local: one listener for each port and address. */
 export class ServiceHealthServers {
   readonly #options: ServiceHealthServersOptions;
-  /** By port and address. */
+  /** By address and port. */
   readonly #open = new Map<string, HttpListener>();
   /** Reported failures, so that not every sync reports them again. */
   #reported = new Map<string, string>();
@@ -67,50 +67,40 @@ export class ServiceHealthServers {
     losers: readonly ServiceHealthCheck[],
   ): Promise<void> {
     if (this.#closed) return;
-    const addresses: readonly (IpAddress | undefined)[] = listenOn === 'all' ? [undefined] : listenOn;
-    const wanted = new Map<string, { check: ServiceHealthCheck; address: IpAddress | undefined }>();
+    const wanted = new Map<string, { check: ServiceHealthCheck; where: ListenAddress }>();
     for (const check of checks.values()) {
-      for (const address of addresses) wanted.set(socketName(check.port, address), { check, address });
+      const { port } = check;
+      const all: readonly ListenAddress[] =
+        listenOn === 'all' ? [{ port }] : listenOn.map((address) => ({ address, port }));
+      for (const where of all) wanted.set(formatListenAddress(where), { check, where });
     }
     await this.#closeUnwanted(wanted);
     const failed = new Map<string, string>();
-    for (const [name, { check, address }] of wanted) {
-      if (this.#open.has(name)) continue;
-      const error = await this.#listen(name, check.port, address);
-      if (error !== undefined) this.#report(failed, check, address === undefined ? '*' : formatIp(address), error);
+    const report = (check: ServiceHealthCheck, address: string, reason: string): void => {
+      const key = `${check.namespace}/${check.name} ${address}`;
+      failed.set(key, reason);
+      if (this.#reported.get(key) !== reason) this.#options.onBindFailure(check, address, reason);
+    };
+    for (const [address, { check, where }] of wanted) {
+      if (this.#open.has(address)) continue;
+      try {
+        this.#open.set(address, await HttpListener.open(where, this.#handler(check.port)));
+      } catch (error) {
+        report(check, address, errorText(error));
+      }
     }
     for (const check of losers) {
       const owner = checks.get(check.port);
-      this.#report(failed, check, '*', new Error(`port ${check.port} belongs to ${owner?.namespace}/${owner?.name}`));
+      const reason = `port ${check.port} is already used by the health check of service ${owner?.namespace}/${owner?.name}`;
+      report(check, formatListenAddress(check), reason);
     }
     this.#reported = failed;
   }
 
-  #report(failed: Map<string, string>, check: ServiceHealthCheck, address: string, error: Error): void {
-    const key = `${check.namespace}/${check.name} ${check.port} ${address}`;
-    failed.set(key, error.message);
-    if (this.#reported.get(key) !== error.message) this.#options.onBindFailure(check, address, error);
-  }
-
   async #closeUnwanted(wanted: ReadonlyMap<string, unknown>): Promise<void> {
-    const closing: Promise<void>[] = [];
-    for (const [name, listener] of this.#open) {
-      if (wanted.has(name)) continue;
-      this.#open.delete(name);
-      closing.push(listener.close());
-    }
-    await Promise.all(closing);
-  }
-
-  /** Returns the error if binding failed. */
-  async #listen(name: string, port: Port, address: IpAddress | undefined): Promise<Error | undefined> {
-    try {
-      const where = address === undefined ? { port } : { address, port };
-      this.#open.set(name, await HttpListener.open(where, this.#handler(port)));
-      return undefined;
-    } catch (error) {
-      return new Error(errorText(error), { cause: error });
-    }
+    const unwanted = [...this.#open].filter(([address]) => !wanted.has(address));
+    for (const [address] of unwanted) this.#open.delete(address);
+    await Promise.all(unwanted.map(([, listener]) => listener.close()));
   }
 
   #handler(port: Port): HttpHandler {
@@ -124,8 +114,4 @@ export class ServiceHealthServers {
       });
     };
   }
-}
-
-function socketName(port: Port, address: IpAddress | undefined): string {
-  return `${port} ${address === undefined ? '*' : formatIp(address)}`;
 }

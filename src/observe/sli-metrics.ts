@@ -20,10 +20,6 @@ export class SliMetrics {
     }
   }
 
-  get contentType(): string {
-    return this.#made.registry.contentType;
-  }
-
   /** The Prometheus text format. */
   async expose(): Promise<readonly Buffer[]> {
     const { registry, metrics } = this.#made;

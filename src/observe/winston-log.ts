@@ -23,20 +23,20 @@ export interface LogControl {
 /** The property from which winston's transports take the formatted line (logform). */
 const MESSAGE = Symbol.for('message');
 
-type Line = (entry: LogEntry) => string;
+/** What the logs of all components have in common. */
+interface Shared {
+  readonly logger: Logger;
+  readonly line: (entry: LogEntry) => string;
+  readonly verbosity: Verbosity;
+  readonly now: () => number;
+}
 
 class WinstonLog implements Log {
-  readonly #logger: Logger;
-  readonly #line: Line;
-  readonly #verbosity: Verbosity;
-  readonly #now: () => number;
+  readonly #shared: Shared;
   readonly #component: string;
 
-  constructor(logger: Logger, line: Line, verbosity: Verbosity, now: () => number, component = '') {
-    this.#logger = logger;
-    this.#line = line;
-    this.#verbosity = verbosity;
-    this.#now = now;
+  constructor(shared: Shared, component = '') {
+    this.#shared = shared;
     this.#component = component;
   }
 
@@ -57,19 +57,19 @@ class WinstonLog implements Log {
   }
 
   enabled(level: number): boolean {
-    return level <= this.#verbosity.of(this.#component);
+    return level <= this.#shared.verbosity.of(this.#component);
   }
 
   child(component: string): Log {
     const name = this.#component === '' ? component : `${this.#component}/${component}`;
-    return new WinstonLog(this.#logger, this.#line, this.#verbosity, this.#now, name);
+    return new WinstonLog(this.#shared, name);
   }
 
   #write(level: LogLevel, verbosity: number, message: string, fields: LogFields = {}): void {
+    const { logger, line, now } = this.#shared;
     const caller = callerOf(this[level]);
-    const component = this.#component;
-    const line = this.#line({ level, verbosity, component, caller, message, fields, time: this.#now() });
-    this.#logger.log({ level, message: '', [MESSAGE]: line });
+    const text = line({ level, verbosity, component: this.#component, caller, message, fields, time: now() });
+    logger.log({ level, message: '', [MESSAGE]: text });
   }
 }
 
@@ -104,8 +104,9 @@ export function createLog(config: LoggingConfig, output: LogOutput = PROCESS_OUT
     transports: streams(config.splitStream, output),
     exitOnError: false,
   });
+  const line = config.format === 'json' ? jsonLine : klogLine;
   return {
-    log: new WinstonLog(logger, config.format === 'json' ? jsonLine : klogLine, verbosity, output.now),
+    log: new WinstonLog({ logger, line, verbosity, now: output.now }),
     setVerbosity: (level) => verbosity.setLevel(level),
   };
 }

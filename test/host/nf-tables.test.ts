@@ -149,7 +149,7 @@ function onThisKernel(): void {
       const log = new RecordingLog();
       await handleLeftovers(leftovers(), log);
       expect(log.messages('info')).toEqual(
-        NAMES.map((name) => `removed leftovers of kube-proxy's nftables mode: ${name}`),
+        NAMES.map((name) => `removed the rules that kube-proxy in nftables mode left: ${name}`),
       );
       expect(log.messages('warn')).toEqual([]);
       expect(await tables()).toEqual(['table ip mangle', 'table inet kube-proxy', 'table ip mine']);

@@ -23,17 +23,15 @@ export async function nameDeviceThief(
       await wait(LOOK_AGAIN_MS);
       traces = await leftovers.find();
     }
-    const likely =
-      traces.length > 0
-        ? 'the likely cause is a kube-proxy in iptables or nftables mode: it flushes IPVS and deletes kube-ipvs0 when it starts. Stop it on ' +
-          `this node, then remove what it wrote. Its traces: ${traces.map(describeLeftover).join('; ')}`
-        : 'no traces of a kube-proxy in iptables or nftables mode were found. Look for `kube-proxy --cleanup`, `kube-ipvs-proxy --cleanup ' +
-          '--force`, or an administrator';
-    log.warn(`another program deleted kube-ipvs0: ${likely}`);
-  } catch (error) {
     log.warn(
-      `another program deleted kube-ipvs0, and looking for traces of other kube-proxy modes failed: ${errorText(error)}`,
+      traces.length > 0
+        ? 'another program deleted kube-ipvs0, probably a kube-proxy in iptables or nftables mode, which does this when it starts. ' +
+            `Stop it on this node, then remove its rules: ${traces.map(describeLeftover).join('; ')}`
+        : 'another program deleted kube-ipvs0, and this node has no rules of a kube-proxy in iptables or nftables mode. ' +
+            'Find out who ran `kube-proxy --cleanup`, `kube-ipvs-proxy --cleanup --force` or `ip link delete`',
     );
+  } catch (error) {
+    log.warn(`another program deleted kube-ipvs0. Failed to find out whether it was a kube-proxy: ${errorText(error)}`);
   }
 }
 
@@ -56,8 +54,10 @@ export async function handleLeftovers(
       await handleOnce(leftovers, log, named);
       return;
     } catch (error) {
-      const next = pauseMs === undefined ? 'no retry before the next start' : `next attempt in ${pauseMs / 1_000} s`;
-      log.warn(`failed to find or remove leftovers of other kube-proxy modes, ${next}: ${errorText(error)}`);
+      const next = pauseMs === undefined ? 'only at the next start' : `in ${pauseMs / 1_000} s`;
+      log.warn(
+        `failed to find or remove rules of other kube-proxy modes: ${errorText(error)}; the next attempt is ${next}`,
+      );
     }
     // The timer does not keep the process alive.
     if (pauseMs !== undefined) await setTimeout(pauseMs, undefined, { ref: false });
@@ -69,12 +69,12 @@ async function handleOnce(leftovers: Pick<Leftovers, 'find' | 'remove'>, log: Lo
     const what = describeLeftover(leftover);
     if (leftover.kind === 'nft-table') {
       await leftovers.remove(leftover);
-      log.info(`removed leftovers of kube-proxy's nftables mode: ${what}`);
+      log.info(`removed the rules that kube-proxy in nftables mode left: ${what}`);
     } else if (!named.has(what)) {
       named.add(what);
       log.warn(
-        `kube-proxy's iptables mode has left rules that may still refuse service traffic: ${what}; remove them with ` +
-          '`kube-ipvs-proxy --cleanup` before the start',
+        `kube-proxy in iptables mode has left rules that can still reject traffic to Services: ${what}. To remove them, ` +
+          'stop this daemon, run `kube-ipvs-proxy --cleanup`, and start it again',
       );
     }
   }

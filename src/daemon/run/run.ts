@@ -171,9 +171,9 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
   const log = control.log.child('sync');
   const serviceHealth = new ServiceHealthServers({
     proxyHealthy: () => health.healthy(clock.now()),
-    onBindFailure: ({ namespace, name, port }, address, { message }) => {
-      log.error(`the health check server of service ${namespace}/${name} cannot listen: ${message}`, { address, port });
-      events.serviceHealthRefused(namespace, name, `the health check cannot listen on port ${port}: ${message}`);
+    onBindFailure: ({ namespace, name, port }, address, reason) => {
+      log.error(`the health check server of service ${namespace}/${name} cannot listen: ${reason}`, { address });
+      events.serviceHealthRefused(namespace, name, `the health check cannot listen on port ${port}: ${reason}`);
     },
   });
   started.defer(() => serviceHealth.close());

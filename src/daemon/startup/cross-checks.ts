@@ -6,29 +6,17 @@ import { type IpFamily, familyLabel, familyOf, formatIp, isLoopback, isUnspecifi
 import type { Log } from '../../observe/log.ts';
 import { StartupError } from './startup-error.ts';
 
-/** Conflicts between the configuration and the node: warnings to log, and errors that prevent the start. */
-export interface CrossChecks {
-  readonly warnings: readonly string[];
-  readonly fatal: readonly string[];
-}
-
-type Checked = Pick<
-  ProxyConfig,
-  | 'clusterCidrs'
-  | 'detectLocalMode'
-  | 'excludeCidrs'
-  | 'healthzBind'
-  | 'localRouteCidrs'
-  | 'metricsBind'
-  | 'nodeIpOverride'
-  | 'nodePortAddresses'
->;
-
 /**
- * Checks the configuration against the node's own addresses, as kube-proxy does.
+ * Checks the configuration against the node's own addresses, as kube-proxy does. Returns conflicts: warnings to log,
+ * and errors that prevent the start.
+ *
  * @param families families usable on this host; @param node undefined if our Node has not been read
  */
-export function crossChecks(config: Checked, families: readonly IpFamily[], node: NodeModel | undefined): CrossChecks {
+export function crossChecks(
+  config: ProxyConfig,
+  families: readonly IpFamily[],
+  node: NodeModel | undefined,
+): { readonly warnings: readonly string[]; readonly fatal: readonly string[] } {
   const primary = primaryFamily(config, families, node);
   const other: IpFamily = primary === 4 ? 6 : 4;
   const only = families.length === 1;
@@ -60,7 +48,7 @@ export function crossChecks(config: Checked, families: readonly IpFamily[], node
 
 /** Logs the warnings. Throws a StartupError if there are fatal conflicts. */
 export function checkAgainstNode(
-  config: Checked,
+  config: ProxyConfig,
   families: readonly IpFamily[],
   node: NodeModel | undefined,
   log: Log,
@@ -71,7 +59,7 @@ export function checkAgainstNode(
 }
 
 /** Returns the family of the node's first address; without an address, the first usable family. */
-function primaryFamily(config: Checked, families: readonly IpFamily[], node: NodeModel | undefined): IpFamily {
+function primaryFamily(config: ProxyConfig, families: readonly IpFamily[], node: NodeModel | undefined): IpFamily {
   const [first] = nodeIps(node?.reportedAddresses ?? [], config.nodeIpOverride);
   return first === undefined ? (families[0] ?? 4) : familyOf(first);
 }
@@ -81,7 +69,7 @@ function allOf(cidrs: readonly Cidr[], family: IpFamily): boolean {
 }
 
 /** A local route takes precedence over all other routes: pods and nodes in its CIDR would become unreachable. */
-function localRouteErrors({ localRouteCidrs, clusterCidrs }: Checked, node: NodeModel | undefined): string[] {
+function localRouteErrors({ localRouteCidrs, clusterCidrs }: ProxyConfig, node: NodeModel | undefined): string[] {
   const addresses = node?.reportedAddresses ?? [];
   const pods = [...clusterCidrs, ...(node?.podCidrs ?? [])];
   return localRouteCidrs.flatMap((cidr) => {
@@ -95,7 +83,7 @@ function localRouteErrors({ localRouteCidrs, clusterCidrs }: Checked, node: Node
   });
 }
 
-function nodePortWarnings({ nodePortAddresses }: Checked, families: readonly IpFamily[]): string[] {
+function nodePortWarnings({ nodePortAddresses }: ProxyConfig, families: readonly IpFamily[]): string[] {
   if (nodePortAddresses === 'primary') return [];
   if (nodePortAddresses.length === 0) {
     return [
@@ -112,7 +100,7 @@ function nodePortWarnings({ nodePortAddresses }: Checked, families: readonly IpF
 }
 
 function bindWarnings(
-  { healthzBind, metricsBind }: Checked,
+  { healthzBind, metricsBind }: ProxyConfig,
   cluster: string,
   other: IpFamily,
   hasOther: boolean,

@@ -1,7 +1,7 @@
 import { release } from 'node:os';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import { lasts } from '../../kernel/iptables/iptables-failure.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { IpvsTimeouts, Kernel } from '../../kernel/kernel.ts';
 import { errorText } from '../../base/error-text.ts';
 import { type IpFamily, familyLabel } from '../../base/ip.ts';
 import type { Log } from '../../observe/log.ts';
@@ -54,25 +54,30 @@ export async function setUpKernel(kernel: Kernel, config: ProxyConfig, log: Log)
   const sysctls = [...ALWAYS, ...connReuse(release()), ...(config.strictArp ? STRICT_ARP : [])];
   for (const [key, value] of sysctls) await setSysctl(kernel, key, value, log);
   const estimation = await setEstimation(kernel, config.runEstimation, log);
-  const { tcp, tcpFin, udp } = config.ipvsTimeouts;
-  const none = { tcp: 0, tcpFin: 0, udp: 0 };
-  let timeouts = none;
-  if (tcp > 0 || tcpFin > 0 || udp > 0) {
-    try {
-      for (const [name, ms] of Object.entries({ tcp, tcpFin, udp })) {
-        const set = (seconds: number): Promise<void> => kernel.setIpvsTimeouts({ ...none, [name]: seconds });
-        if (ms > 0) await setTimeoutWithin(`the IPVS timeout ${name}`, toKernelSeconds(ms), set, log);
-      }
-      const now = await kernel.getIpvsTimeouts();
-      // Read back: a timeout above the maximum of the kernel was shortened.
-      timeouts = { tcp: tcp > 0 ? now.tcp : 0, tcpFin: tcpFin > 0 ? now.tcpFin : 0, udp: udp > 0 ? now.udp : 0 };
-      log.info('IPVS timeouts in force, in seconds', { tcp: now.tcp, tcpFin: now.tcpFin, udp: now.udp });
-    } catch (error) {
-      log.error(`failed to set IPVS timeouts: ${errorText(error)}`);
-    }
-  }
+  const timeouts = await setIpvsTimeouts(kernel, config, log);
   await noteIdleTimeout(kernel, log);
   return { sysctls: [...sysctls, ...estimation], timeouts };
+}
+
+/** Sets the timeouts that are configured. Returns these, 0 for the others. A failure is only logged. */
+async function setIpvsTimeouts(kernel: Kernel, config: ProxyConfig, log: Log): Promise<IpvsTimeouts> {
+  const none: IpvsTimeouts = { tcp: 0, tcpFin: 0, udp: 0 };
+  const wanted = (['tcp', 'tcpFin', 'udp'] as const).filter((name) => config.ipvsTimeouts[name] > 0);
+  if (wanted.length === 0) return none;
+  try {
+    for (const name of wanted) {
+      const set = (seconds: number): Promise<void> => kernel.setIpvsTimeouts({ ...none, [name]: seconds });
+      await setTimeoutWithin(`the IPVS timeout ${name}`, toKernelSeconds(config.ipvsTimeouts[name]), set, log);
+    }
+    // Read back: a timeout above the maximum of the kernel was shortened.
+    const { tcp, tcpFin, udp } = await kernel.getIpvsTimeouts();
+    const now = { tcp, tcpFin, udp };
+    log.info('IPVS timeouts in force, in seconds', now);
+    return { ...none, ...Object.fromEntries(wanted.map((name) => [name, now[name]])) };
+  } catch (error) {
+    log.error(`failed to set IPVS timeouts: ${errorText(error)}`);
+    return none;
+  }
 }
 
 export interface UsableFamilies {

@@ -23,7 +23,13 @@ export function planConfigOf(
 ): PlanConfig {
   const node = cluster.node();
   const own = nodeIps(node?.reportedAddresses ?? [], config.nodeIpOverride);
-  const cidrs = config.detectLocalMode === 'NodeCIDR' ? (node?.podCidrs ?? []) : config.clusterCidrs;
+  const podCidrs = config.detectLocalMode === 'NodeCIDR' ? (node?.podCidrs ?? []) : config.clusterCidrs;
+  const localDetectors: Partial<Record<IpFamily, LocalDetector>> = {};
+  for (const family of families) {
+    const cidr = podCidrs.find((each) => cidrFamily(each) === family);
+    const detector = localDetector(config, cidr);
+    if (detector !== undefined) localDetectors[family] = detector;
+  }
   return {
     scheduler: config.scheduler,
     families,
@@ -31,7 +37,7 @@ export function planConfigOf(
     nodePortAddresses: config.nodePortAddresses === 'primary' ? primary(own) : config.nodePortAddresses,
     masqueradeAll: config.masqueradeAll,
     masqueradeMark: (1 << config.masqueradeBit) >>> 0,
-    localDetectors: localDetectors(config, families, cidrs),
+    localDetectors,
     ...(config.masqueradePorts === undefined ? {} : { masqueradePorts: config.masqueradePorts }),
     unboundCidrs: config.unboundCidrs,
     localRouteCidrs: config.localRouteCidrs,
@@ -42,22 +48,6 @@ export function planConfigOf(
 
 function primary(own: readonly IpAddress[]): readonly Cidr[] {
   return own.filter((address) => !isLoopback(address)).map((address) => cidrOf(address, isIp4(address) ? 32 : 128));
-}
-
-function localDetectors(
-  config: ProxyConfig,
-  families: readonly IpFamily[],
-  cidrs: readonly Cidr[],
-): Partial<Record<IpFamily, LocalDetector>> {
-  const detectors: Partial<Record<IpFamily, LocalDetector>> = {};
-  for (const family of families) {
-    const detector = localDetector(
-      config,
-      cidrs.find((cidr) => cidrFamily(cidr) === family),
-    );
-    if (detector !== undefined) detectors[family] = detector;
-  }
-  return detectors;
 }
 
 function localDetector(config: ProxyConfig, cidr: Cidr | undefined): LocalDetector | undefined {

@@ -156,7 +156,7 @@ describe('leftovers of other modes at a start', () => {
     await handled;
     expect(others.removed).toEqual([NFT]);
     expect(log.lines.filter((line) => line.includes('--cleanup'))).toHaveLength(1);
-    expect(log.lines[1]).toMatch(/^warn: .*, next attempt in 0 s: refused$/);
+    expect(log.lines[1]).toMatch(/^warn: .*: refused; the next attempt is in 0 s$/);
     expect(log.lines.at(-1)).toMatch(/^info: removed/);
   });
 
@@ -166,8 +166,8 @@ describe('leftovers of other modes at a start', () => {
     const log = new TestLog();
     await handleLeftovers(others, log, [0]);
     expect(log.lines).toEqual([
-      expect.stringMatching(/^warn: .*, next attempt in 0 s: refused$/),
-      expect.stringMatching(/^warn: .*, no retry before the next start: refused$/),
+      expect.stringMatching(/^warn: .*: refused; the next attempt is in 0 s$/),
+      expect.stringMatching(/^warn: .*: refused; the next attempt is only at the next start$/),
     ]);
   });
 });
@@ -178,10 +178,10 @@ describe('after kube-ipvs0 was deleted by others', () => {
       'at once, where its traces are there',
       [[CHAINS, NFT]],
       0,
-      /likely cause is a kube-proxy.*KUBE-SVC-.*nftables table ip6 kube-proxy/,
+      /probably a kube-proxy.*KUBE-SVC-.*nftables table ip6 kube-proxy/,
     ],
-    ['later, once they are there', [[], [CHAINS]], 10_000, /likely cause is a kube-proxy/],
-    ['as nobody known, where there are none', [[], []], 10_000, /no traces of a kube-proxy/],
+    ['later, once they are there', [[], [CHAINS]], 10_000, /probably a kube-proxy/],
+    ['as nobody known, where there are none', [[], []], 10_000, /no rules of a kube-proxy/],
   ])('the likely cause is named %s', async (_when, found, waited, said) => {
     const log = new TestLog();
     const looks: Leftover[][] = [...found];

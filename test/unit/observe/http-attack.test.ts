@@ -119,7 +119,7 @@ const SERVERS: Record<string, { readonly path: string; readonly start: () => Pro
   'the metrics server': {
     path: '/healthz',
     start: async () => {
-      const none = { contentType: 'text/plain', expose: () => Promise.resolve([]) };
+      const none = { expose: () => Promise.resolve([]) };
       const options = { configz: () => ({}), flagz: undefined, statusz: false, profiling: false };
       const setVerbosity = (): void => undefined;
       const shared = { where: WHERE, log, hardFail: true, metrics: none, slis: none };

@@ -188,10 +188,9 @@ describe('the metrics server', () => {
   async function start(part: Partial<MetricsServerOptions> = {}): Promise<number | undefined> {
     const server = metricsServer({
       metrics: {
-        contentType: 'text/plain; version=0.0.4',
         expose: () => Promise.resolve([Buffer.from('m '), Buffer.from('1\n')]),
       },
-      slis: { contentType: 'text/plain; version=0.0.4', expose: () => Promise.resolve([Buffer.from('s 1\n')]) },
+      slis: { expose: () => Promise.resolve([Buffer.from('s 1\n')]) },
       configz: () => ({ a: { B: 1 } }),
       flagz: undefined,
       statusz: false,
@@ -209,7 +208,7 @@ describe('the metrics server', () => {
 
   test('an exposition of megabytes reaches each of those who share it whole', async () => {
     const pieces = Array.from({ length: 150 }, (_, n) => Buffer.alloc(65_537, String.fromCharCode(97 + (n % 26))));
-    const port = await start({ metrics: { contentType: 'text/plain', expose: () => Promise.resolve(pieces) } });
+    const port = await start({ metrics: { expose: () => Promise.resolve(pieces) } });
     const whole = Buffer.concat(pieces).toString();
     for (const { headers, body } of await Promise.all([1, 2, 3].map(() => fetchFrom(port, '/metrics')))) {
       expect(headers['content-length']).toBe(String(whole.length));
@@ -218,8 +217,8 @@ describe('the metrics server', () => {
   });
 
   test.each([
-    ['/metrics', 'text/plain; version=0.0.4', 'm 1\n'],
-    ['/metrics/slis', 'text/plain; version=0.0.4', 's 1\n'],
+    ['/metrics', 'text/plain; version=0.0.4; charset=utf-8', 'm 1\n'],
+    ['/metrics/slis', 'text/plain; version=0.0.4; charset=utf-8', 's 1\n'],
     ['/healthz', 'text/plain; charset=utf-8', 'ok'],
     ['/proxyMode', 'text/plain; charset=utf-8', 'ipvs'],
     ['/configz', 'application/json', '{"a":{"B":1}}'],
@@ -311,7 +310,7 @@ describe('the metrics server', () => {
   });
 
   test('a failing exposition is a 500 that tells nothing', async () => {
-    const metrics = { contentType: 'x', expose: () => Promise.reject(new Error('secret')) };
+    const metrics = { expose: () => Promise.reject(new Error('secret')) };
     expect(await fetchFrom(await start({ metrics }), '/metrics')).toMatchObject({
       status: 500,
       body: 'internal error\n',
@@ -432,8 +431,8 @@ describe('health checks of services', () => {
       failures,
       servers: new ServiceHealthServers({
         proxyHealthy: () => made.healthy,
-        onBindFailure: ({ namespace, name }, address, error) =>
-          failures.push(`${namespace}/${name} ${address} ${error.message}`),
+        onBindFailure: ({ namespace, name }, address, reason) =>
+          failures.push(`${namespace}/${name} ${address} ${reason}`),
       }),
     };
     closers.push(() => made.servers.close());
@@ -500,7 +499,7 @@ describe('health checks of services', () => {
     const free = await freePort();
     await servers.sync([check(other.port, 1, 'unlucky'), check(free, 1)], [LOOPBACK]);
     expect(failures).toEqual([
-      `default/unlucky 127.0.0.1 listen EADDRINUSE: address already in use 127.0.0.1:${other.port}`,
+      `default/unlucky 127.0.0.1:${other.port} listen EADDRINUSE: address already in use 127.0.0.1:${other.port}`,
     ]);
     expect((await fetchFrom(free, '/')).status).toBe(200);
     // Told once, however often it is tried.
@@ -517,7 +516,9 @@ describe('health checks of services', () => {
     const port = await freePort();
     await servers.sync([check(port, 1, 'first'), check(port, 5, 'second')], [LOOPBACK]);
     expect((await fetchFrom(port, '/')).body).toContain('"name": "first"');
-    expect(failures).toEqual([`default/second * port ${port} belongs to default/first`]);
+    expect(failures).toEqual([
+      `default/second *:${port} port ${port} is already used by the health check of service default/first`,
+    ]);
   });
 
   test('syncs that overlap end as the last one says', async () => {

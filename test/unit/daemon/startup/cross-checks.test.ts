@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { parseBindAddress } from '../../../../src/config/bind-address.ts';
 import type { ProxyConfig } from '../../../../src/config/proxy-config.ts';
 import { crossChecks } from '../../../../src/daemon/startup/cross-checks.ts';
+import { configOf } from '../../../support/config.ts';
 import type { NodeModel } from '../../../../src/model/node.ts';
 import { type Cidr, parseCidr } from '../../../../src/base/cidr.ts';
 import { type IpAddress, type IpFamily, parseIp } from '../../../../src/base/ip.ts';
@@ -14,7 +15,8 @@ function ips(...texts: readonly string[]): readonly IpAddress[] {
   return texts.map((text) => parseIp(text)!);
 }
 
-const QUIET: Parameters<typeof crossChecks>[0] = {
+const QUIET: ProxyConfig = {
+  ...configOf(),
   clusterCidrs: cidrs('10.244.0.0/16', 'fd00:244::/56'),
   detectLocalMode: 'ClusterCIDR',
   excludeCidrs: [],
