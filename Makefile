@@ -23,7 +23,7 @@ SOURCES := $(shell find src -name '*.ts')
 COMMIT := $(or $(GIT_COMMIT),$(shell git rev-parse HEAD 2>/dev/null),unknown)
 COMMIT_FILE := build/commit
 
-.PHONY: help deps packages build image test coverage scenario demo bench bench-guard bench-record lint unused format sanitize typecheck clean
+.PHONY: help deps packages build image test coverage scenario demo cluster cluster-down bench bench-guard bench-record lint unused format sanitize typecheck clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -120,6 +120,16 @@ scenario: build ## one scenario file, as a plan and with packets: NAME=cluster-i
 
 demo: build ## a small cluster on a real IPVS kernel, step by step; about a minute
 	@test/kernel/run.sh node test/demo/demo.ts
+
+# NODES, KUBERNETES, FAMILY, PROXY, OVERLAY, MEMORY and CLUSTER are in test/cluster/settings.ts.
+CLUSTER_SETTINGS = $(foreach name,CLUSTER NODES KUBERNETES FAMILY PROXY OVERLAY MEMORY,"$(name)=$($(name))")
+
+cluster: build image ## a Kubernetes cluster on this machine: NODES=2 FAMILY=dual PROXY=kube-proxy OVERLAY=restricted CLUSTER=name
+	@scripts/packages.sh cluster
+	@nice -n 5 node test/cluster/up.ts $(CLUSTER_SETTINGS)
+
+cluster-down: ## end that cluster and remove what it left: CLUSTER=name
+	@node test/cluster/down.ts "CLUSTER=$(CLUSTER)"
 
 BENCH_NODE := node --max-semi-space-size=2 --disable-warning=ExperimentalWarning test/bench
 BENCH := test/kernel/run.sh $(BENCH_NODE)

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# packages.sh [qemu]: installs the Debian or Ubuntu packages for the build, the test bed and the demo; with `qemu`,
-# those for the emulated machine (test/kernel/machine/qemu.sh). Fast if no package is missing.
+# packages.sh [qemu|cluster]: installs the Debian or Ubuntu packages for the build, the test bed and the demo; with `qemu`,
+# those for the emulated machine (test/kernel/machine/qemu.sh); with `cluster`, those for test/cluster. Fast if no package is missing.
 set -euo pipefail
 
 packages=(g++ make iproute2 iptables ipset ipvsadm nftables conntrack kmod curl openssl iputils-ping iputils-arping linux-libc-dev python3)
 # Install the test kernel, for machines whose own kernel has no usable IPVS.
 if [ "$(uname -m)" = x86_64 ]; then packages+=(user-mode-linux); fi
 if [ "${1:-}" = qemu ]; then packages=(qemu-system-x86 kmod xz-utils zstd); fi
+if [ "${1:-}" = cluster ]; then packages=(mmdebstrap gcc libc6-dev procps util-linux); fi
 
 missing=()
 for package in "${packages[@]}"; do

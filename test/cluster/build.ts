@@ -1,0 +1,87 @@
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { type CommandResult, CommandError, runCommand } from '../bed/command.ts';
+import type { Cache } from './folders.ts';
+import { exists } from './packages.ts';
+import { PROGRAMS, type Program, linkerFlags, stagedModules, stagedVersion } from './programs.ts';
+import { SettingsError } from './settings.ts';
+
+/** e2e.test takes three minutes on two idle cores; other builds may run beside. */
+const BUILD_TIMEOUT_MS = 3_600_000;
+
+/** Builds the named programs of a Kubernetes version that the cache lacks. `say` gets a line for each. */
+export async function buildPrograms(
+  kubernetes: string,
+  cache: Cache,
+  names: readonly string[],
+  say: (line: string) => void,
+): Promise<void> {
+  const missing: Program[] = [];
+  for (const program of PROGRAMS) {
+    if (names.includes(program.name) && !(await exists(path.join(cache.bin, program.name)))) missing.push(program);
+  }
+  if (missing.length === 0) return;
+  await requireGo();
+  await mkdir(cache.bin, { recursive: true });
+  say(`building ${missing.map(({ name }) => name).join(', ')}, once for all checkouts, in ${cache.bin}`);
+  for (const program of missing) {
+    const before = performance.now();
+    await build(program, kubernetes, cache);
+    say(`${program.name}: built in ${Math.round((performance.now() - before) / 1000)} s`);
+  }
+}
+
+async function requireGo(): Promise<void> {
+  const wanted =
+    'Go 1.25 or newer, which builds Kubernetes: see https://go.dev/doc/install, then put its folder bin into PATH';
+  let found: string;
+  try {
+    found = (await runCommand(['go', 'env', 'GOVERSION'])).stdout.trim();
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    throw new SettingsError(`make cluster needs ${wanted}`);
+  }
+  const [, major, minor] = /^go(\d+)\.(\d+)/.exec(found) ?? [];
+  if (Number(major) === 1 && Number(minor) < 25)
+    throw new SettingsError(`${found} is too old, make cluster needs ${wanted}`);
+}
+
+async function build(program: Program, kubernetes: string, cache: Cache): Promise<void> {
+  const folder = path.join(cache.modules, program.folder);
+  await mkdir(folder, { recursive: true });
+  if (program.module === undefined) {
+    await ensureKubernetesModule(folder, kubernetes);
+  } else if (!(await exists(path.join(folder, 'go.sum')))) {
+    await initModule(folder);
+    if (program.main !== undefined) await writeFile(path.join(folder, 'main.go'), program.main);
+    await go(folder, ['get', program.module]);
+  }
+  const out = path.join(cache.bin, program.name);
+  const command = program.test === true ? ['test', '-c'] : ['build'];
+  const flags = ['-trimpath', '-ldflags', linkerFlags(kubernetes), '-o', `${out}.new`];
+  await go(folder, [...command, ...flags, program.package]);
+  // Complete or absent: another start may look for it.
+  await rename(`${out}.new`, out);
+}
+
+/** Kubernetes replaces modules by folders of its own repository; a module that depends on it must name their versions. */
+async function ensureKubernetesModule(folder: string, kubernetes: string): Promise<void> {
+  if (await exists(path.join(folder, 'go.sum'))) return;
+  await initModule(folder);
+  const module = `k8s.io/kubernetes@v${kubernetes}`;
+  const { GoMod } = JSON.parse((await go(folder, ['mod', 'download', '-json', module])).stdout) as { GoMod: string };
+  const version = stagedVersion(kubernetes);
+  const replaced = stagedModules(await readFile(GoMod, 'utf8')).map((name) => `-replace=${name}=${name}@v${version}`);
+  await go(folder, ['mod', 'edit', ...replaced]);
+  await go(folder, ['get', module]);
+}
+
+async function initModule(folder: string): Promise<void> {
+  if (!(await exists(path.join(folder, 'go.mod')))) await go(folder, ['mod', 'init', 'cluster']);
+}
+
+/** The build of this machine's architecture, without C libraries, so that it runs in any image. */
+function go(folder: string, args: readonly string[]): Promise<CommandResult> {
+  const env = { ...process.env, CGO_ENABLED: '0', GOFLAGS: '-mod=mod -buildvcs=false' };
+  return runCommand(['go', '-C', folder, ...args], { timeoutMs: BUILD_TIMEOUT_MS, env });
+}

@@ -1,0 +1,76 @@
+/** A program that is built from Go modules. */
+export interface Program {
+  readonly name: string;
+  /** Folder of the go.mod that it is built in, in the cache's folder of modules; '' is that of Kubernetes itself. */
+  readonly folder: string;
+  /** The module that the folder's go.mod must require; undefined if it is a part of Kubernetes or required by it. */
+  readonly module?: string;
+  readonly package: string;
+  /** Text of main.go, for a module that has no program. */
+  readonly main?: string;
+  /** Built by `go test -c`. */
+  readonly test?: true;
+}
+
+export const ETCD_VERSION = '3.6.6';
+export const COREDNS_VERSION = '1.12.1';
+
+const ETCD_MAIN = `package main
+
+import (
+	"os"
+
+	"go.etcd.io/etcd/server/v3/etcdmain"
+)
+
+func main() { etcdmain.Main(os.Args) }
+`;
+
+const KUBERNETES = ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kubelet', 'kubectl', 'kube-proxy'];
+
+/** All programs, by name. */
+export const PROGRAMS: readonly Program[] = [
+  ...KUBERNETES.map((name) => ({ name, folder: '', package: `k8s.io/kubernetes/cmd/${name}` })),
+  {
+    name: 'etcd',
+    folder: 'etcd',
+    module: `go.etcd.io/etcd/server/v3@v${ETCD_VERSION}`,
+    package: '.',
+    main: ETCD_MAIN,
+  },
+  {
+    name: 'coredns',
+    folder: 'coredns',
+    module: `github.com/coredns/coredns@v${COREDNS_VERSION}`,
+    package: 'github.com/coredns/coredns',
+  },
+  { name: 'agnhost', folder: '', package: 'k8s.io/kubernetes/test/images/agnhost' },
+  // In the version that the e2e tests are compiled with.
+  { name: 'ginkgo', folder: '', package: 'github.com/onsi/ginkgo/v2/ginkgo' },
+  { name: 'e2e.test', folder: '', package: 'k8s.io/kubernetes/test/e2e', test: true },
+];
+
+/** What a cluster and its images need. */
+export const CLUSTER_PROGRAMS: readonly string[] = [...KUBERNETES, 'etcd', 'coredns', 'agnhost'];
+
+/** The modules that Kubernetes replaces by its folder staging/, from the text of its go.mod. */
+export function stagedModules(goMod: string): readonly string[] {
+  return Array.from(goMod.matchAll(/^\s*(?:replace )?(k8s\.io\/\S+) => \.\/staging\//gm), ([, name = '']) => name);
+}
+
+/** The version of the staged modules that belongs to a version of Kubernetes: 1.35.4 has 0.35.4. */
+export function stagedVersion(kubernetes: string): string {
+  return kubernetes.replace(/^1\./, '0.');
+}
+
+/** Flags of the linker: no symbols, and the version that the programs report. */
+export function linkerFlags(kubernetes: string): string {
+  const [major, minor] = kubernetes.split('.');
+  const values = {
+    'k8s.io/component-base/version.gitVersion': `v${kubernetes}`,
+    'k8s.io/component-base/version.gitMajor': major,
+    'k8s.io/component-base/version.gitMinor': minor,
+    'k8s.io/client-go/pkg/version.gitVersion': `v${kubernetes}`,
+  };
+  return ['-s', '-w', ...Object.entries(values).map(([name, value]) => `-X ${name}=${value}`)].join(' ');
+}
