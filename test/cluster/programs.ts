@@ -28,6 +28,9 @@ func main() { etcdmain.Main(os.Args) }
 
 const KUBERNETES = ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kubelet', 'kubectl', 'kube-proxy'];
 
+/** Programs of images that the e2e tests run. */
+const TEST_IMAGES = ['agnhost', 'regression-issue-74839'];
+
 /** All programs, by name. */
 export const PROGRAMS: readonly Program[] = [
   ...KUBERNETES.map((name) => ({ name, folder: '', package: `k8s.io/kubernetes/cmd/${name}` })),
@@ -44,14 +47,14 @@ export const PROGRAMS: readonly Program[] = [
     module: `github.com/coredns/coredns@v${COREDNS_VERSION}`,
     package: 'github.com/coredns/coredns',
   },
-  { name: 'agnhost', folder: '', package: 'k8s.io/kubernetes/test/images/agnhost' },
+  ...TEST_IMAGES.map((name) => ({ name, folder: '', package: `k8s.io/kubernetes/test/images/${name}` })),
   // In the version that the e2e tests are compiled with.
   { name: 'ginkgo', folder: '', package: 'github.com/onsi/ginkgo/v2/ginkgo' },
   { name: 'e2e.test', folder: '', package: 'k8s.io/kubernetes/test/e2e', test: true },
 ];
 
 /** What a cluster and its images need. */
-export const CLUSTER_PROGRAMS: readonly string[] = [...KUBERNETES, 'etcd', 'coredns', 'agnhost'];
+export const CLUSTER_PROGRAMS: readonly string[] = [...KUBERNETES, 'etcd', 'coredns', ...TEST_IMAGES];
 
 /** The modules that Kubernetes replaces by its folder staging/, from the text of its go.mod. */
 export function stagedModules(goMod: string): readonly string[] {

@@ -43,8 +43,12 @@ const PARSER = new XMLParser({
   stopNodes: ['*.system-err', '*.system-out'],
 });
 
+/** What ends with the suite, by its time limit or by a signal, has no result. */
+const UNFINISHED = /^(A suite timeout occurred|Interrupted by )/;
+
 /**
- * Reads a report that ginkgo wrote for the suite e2e.test. Specs that the selection excluded are left out. Set-up and
+ * Reads a report that ginkgo wrote for the suite e2e.test. Specs that the selection excluded are left out, and those that
+ * the end of the suite interrupted. Set-up and
  * tear-down of the suite appear only if they failed. Throws if the text is not such a report.
  */
 export function parseJunit(xml: string): SpecResult[] {
@@ -61,11 +65,12 @@ function specResult(testCase: TestCase): SpecResult | undefined {
   const seconds = Math.round(Number(testCase.time) * 10) / 10;
   const mishap = testCase.failure ?? testCase.error;
   if (mishap !== undefined) {
-    return { spec, outcome: 'failed', seconds, message: firstLines(mishap.message || testCase.status) };
+    if (testCase.status === 'interrupted' || UNFINISHED.test(mishap.message ?? '')) return undefined;
+    return { spec, outcome: 'failed', seconds, message: shortMessage(mishap.message || testCase.status) };
   }
   if (testCase.skipped !== undefined) {
     const [, reason] = /^skipped - (.*)$/s.exec(testCase.skipped.message ?? '') ?? [];
-    return reason === undefined ? undefined : { spec, outcome: 'skipped', seconds, message: firstLines(reason) };
+    return reason === undefined ? undefined : { spec, outcome: 'skipped', seconds, message: shortMessage(reason) };
   }
   return testCase.name.startsWith('[It] ') ? { spec, outcome: 'passed', seconds, message: '' } : undefined;
 }
@@ -79,7 +84,12 @@ function specName(name: string): string {
     .trim();
 }
 
-function firstLines(message: string): string {
-  const line = message.replaceAll(/\s+/g, ' ').trim();
-  return line.length <= MESSAGE_LENGTH ? line : `${line.slice(0, MESSAGE_LENGTH)}...`;
+/** In one line, without the folders of the machine that ran it. The beginning and the end of a long one say most. */
+function shortMessage(message: string): string {
+  const line = message
+    .replaceAll(/(?<![\w:/])(?:\/[\w.@+-]+)+\/(?=\w)/g, '')
+    .replaceAll(/\s+/g, ' ')
+    .trim();
+  const half = MESSAGE_LENGTH / 2;
+  return line.length <= MESSAGE_LENGTH ? line : `${line.slice(0, half)} ... ${line.slice(-half)}`;
 }

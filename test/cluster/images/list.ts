@@ -34,6 +34,7 @@ export function clusterImages(sources: Sources): Readonly<Record<string, readonl
         entrypoint: ['/coredns'],
       },
     ],
+    regression: [regressionImage(sources)],
     debian: debianImages(sources),
     ours: [
       {
@@ -48,6 +49,16 @@ export function clusterImages(sources: Sources): Readonly<Record<string, readonl
 /** Releases of containerd and of the specs name different versions of this image. */
 function pauseNames(upstream: ReadonlyMap<string, string>): string[] {
   return [...new Set([...namesOf(upstream, ['Pause']), 'registry.k8s.io/pause:3.10'])];
+}
+
+/** A server that provokes a reset of its connections, for a spec of conntrack. */
+function regressionImage({ bin, upstream }: Sources): Image {
+  const program = 'regression-issue-74839';
+  return {
+    names: namesOf(upstream, ['RegressionIssue74839']),
+    layers: [{ files: { [`/${program}`]: path.join(bin, program) } }],
+    entrypoint: [`/${program}`],
+  };
 }
 
 /** All images with a Debian root. They are in one archive, so that nodes read that layer once. */

@@ -15,7 +15,8 @@ const PROJECT = path.resolve(HERE, '../../..');
 export function collectSources(cache: string, kubernetes: string): Sources {
   const version = path.join(cache, 'kubernetes', kubernetes);
   const bin = path.join(version, 'bin');
-  for (const name of ['agnhost', 'coredns', 'kube-proxy']) requireFile(path.join(bin, name), 'build Kubernetes first');
+  for (const name of ['agnhost', 'coredns', 'kube-proxy', 'regression-issue-74839'])
+    requireFile(path.join(bin, name), 'build Kubernetes first');
   const ours = path.join(PROJECT, 'build/image');
   requireFile(path.join(ours, 'usr/bin/node'), 'run `make image` first');
   const module = run('go', ['list', '-m', '-f', '{{.Dir}}', 'k8s.io/kubernetes'], path.join(version, 'mod'));

@@ -4,7 +4,13 @@ import { parseE2eSettings } from '../../cluster/e2e/settings.ts';
 
 describe('settings of make e2e', () => {
   test('without arguments: all groups with ours', () => {
-    expect(parseE2eSettings(['PROXY=', 'FOCUS='])).toEqual({ proxies: ['ours'], focus: '', procs: 2, cluster: [] });
+    expect(parseE2eSettings(['PROXY=', 'FOCUS='])).toEqual({
+      proxies: ['ours'],
+      focus: '',
+      procs: 2,
+      timeout: '',
+      cluster: [],
+    });
   });
 
   test('the order of PROXY=all is that of the columns', () => {
@@ -19,6 +25,7 @@ describe('settings of make e2e', () => {
   test.each([
     ['PROXY=none', 'PROXY=none is not ours, kube-proxy-ipvs, kube-proxy-iptables or all'],
     ['PROCS=0', 'PROCS=0 is not a positive number'],
+    ['TIMEOUT=90', 'TIMEOUT=90 is not a duration like 90m'],
     ['PROCS=two', 'PROCS=two is not a positive number'],
   ])('%s is refused', (argument, message) => {
     expect(() => parseE2eSettings([argument])).toThrow(message);

@@ -18,6 +18,7 @@ func initImageConfigs(list RegistryList) (map[ImageID]Config, map[ImageID]Config
 	configs[JessieDnsutils] = Config{list.PromoterE2eRegistry, "dnsutils", "1"}
 	configs[Nginx] = Config{list.PromoterE2eRegistry, "nginx", "1"}
 	configs[NginxNew] = Config{list.PromoterE2eRegistry, "nginx", "2"}
+	configs[RegressionIssue74839] = Config{list.PromoterE2eRegistry, "regression", "1"}
 	configs[Pause] = Config{list.GcRegistry, "pause", "3.11"}
 `;
 
@@ -28,7 +29,7 @@ describe("upstream's table of test images", () => {
       'registry.example/pause:3.11',
       'registry.example/tests/agnhost:2.2',
     ]);
-    expect(images.size).toBe(8);
+    expect(images.size).toBe(9);
   });
 
   test('an identifier that it does not have is an error', () => {

@@ -37,14 +37,35 @@ describe('a JUnit report of ginkgo', () => {
     ]);
   });
 
+  test.each([
+    ['timedout', 'failure', 'A suite timeout occurred'],
+    ['interrupted', 'error', 'Interrupted by User'],
+  ])('a spec that the end of the suite interrupted (%s) has no result', (status, element, message) => {
+    expect(parseJunit(report(spec(HEADLESS, `<${element} message="${message}"></${element}>`, status)))).toEqual([]);
+  });
+
+  test('a spec that was too slow has failed', () => {
+    const inside = '<failure message="A spec timeout occurred" type="timedout"></failure>';
+    expect(parseJunit(report(spec(HEADLESS, inside, 'timedout')))).toMatchObject([{ outcome: 'failed' }]);
+  });
+
   test('a failure without a message has the status as its message', () => {
     const inside = '<failure message="" type="timedout"></failure>';
     expect(parseJunit(report(spec(HEADLESS, inside, 'timedout')))).toMatchObject([{ message: 'timedout' }]);
   });
 
-  test('a long message is cut', () => {
-    const inside = `<failure message="${'x'.repeat(5000)}" type="failed"></failure>`;
-    expect(parseJunit(report(spec(HEADLESS, inside, 'failed')))[0]?.message).toHaveLength(303);
+  function messageOf(message: string): string | undefined {
+    return parseJunit(report(spec(HEADLESS, `<failure message="${message}"></failure>`, 'failed')))[0]?.message;
+  }
+
+  test('of a long message, the beginning and the end are kept', () => {
+    expect(messageOf(`${'a'.repeat(5000)}${'b'.repeat(5000)}`)).toBe(`${'a'.repeat(150)} ... ${'b'.repeat(150)}`);
+  });
+
+  test('a message does not name the folders of the machine', () => {
+    expect(messageOf('running /home/me/bin/kubectl --server=https://1.2.3.4:6443/api --kubeconfig=/tmp/x/admin')).toBe(
+      'running kubectl --server=https://1.2.3.4:6443/api --kubeconfig=admin',
+    );
   });
 
   test('a spec that skipped itself has its reason; an excluded one is left out', () => {
