@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { ApiClient } from '../../src/kube/api/api-client.ts';
 import type { ApiServerOptions } from '../apiserver/api-server.ts';
 import { CertificateAuthority } from '../apiserver/certificates.ts';
@@ -90,7 +90,7 @@ describe('tokens', () => {
     expect(bed.view.types('service')).toEqual(['replaced']);
   });
 
-  test('a token file is read again after a minute, even if the wall clock is set back', async () => {
+  test('a token file is read again for each request', async () => {
     await start({ auth: { tokens: { first: 'u' } } });
     const tokenFile = join(directory, 'token');
     await writeFile(tokenFile, 'first');
@@ -106,11 +106,7 @@ describe('tokens', () => {
     expect(await ask()).toBe(200);
     bed.server.auth.setTokens({ second: 'u' });
     await writeFile(tokenFile, 'second');
-    expect(await ask()).toBe(401);
-    const monotonic = performance.now();
-    const clock = jest.spyOn(performance, 'now').mockReturnValue(monotonic + 61_000);
     expect(await ask()).toBe(200);
-    clock.mockRestore();
     made.client.close();
   });
 

@@ -1,20 +1,14 @@
 import http from 'node:http';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import https from 'node:https';
+import { rootCertificates } from 'node:tls';
 import { sleep } from '../../base/timer.ts';
 import type { ApiObserver } from '../../observe/api-observer.ts';
 import { connectionText } from './connection-text.ts';
 import { errorCode, errorText } from '../../base/error-text.ts';
-import {
-  type KubeConfigOptions,
-  type LoadedKubeConfig,
-  loadKubeConfig,
-  readsTokenFile,
-  withUnreadToken,
-} from './kube-config.ts';
+import { type KubeConfigOptions, type LoadedKubeConfig, loadKubeConfig, withFreshToken } from './kube-config.ts';
 import { RateLimit, type RateLimitOptions } from './rate-limit.ts';
 import { RequestProgress } from './request-progress.ts';
-import { TunnelAgent, type TunnelOptions, proxyHeaders } from './tunnel-agent.ts';
 
 export interface ApiClientOptions extends KubeConfigOptions {
   readonly userAgent: string;
@@ -52,10 +46,7 @@ export type ApiReply =
   | { readonly ok: false; readonly kind: 'credentials' | 'unavailable'; readonly message: string };
 
 type Loaded = Extract<LoadedKubeConfig, { ok: true }>;
-type HttpOptions = Omit<TunnelOptions, 'headers'> & { readonly headers: Readonly<Record<string, string>> };
-
-/** A token file is read again after this many milliseconds of the monotonic clock, as in client-go. */
-const TOKEN_LIFE_MS = 60_000;
+type HttpOptions = Omit<https.RequestOptions, 'headers'> & { readonly headers: Readonly<Record<string, string>> };
 
 const GO_ARCH: Readonly<Record<string, string>> = { x64: 'amd64', ia32: '386' };
 
@@ -65,18 +56,15 @@ export function userAgent(version: string): string {
 }
 
 /**
- * HTTP client for one API server. Credentials can be rotated without a restart: certificates are read again for each
- * request, token files once a minute, and the kubeconfig on `refresh`.
+ * HTTP client for one API server. Credentials can be rotated without a restart: certificates and token files are read
+ * again for each request, and the kubeconfig on `refresh`.
  */
 export class ApiClient {
   readonly #options: ApiClientOptions;
   readonly #httpsAgent = new https.Agent({ keepAlive: true });
   readonly #httpAgent = new http.Agent({ keepAlive: true });
   readonly #rateLimit: RateLimit;
-  /** Tunnels through the current proxy; replaced when the proxy changes. */
-  #tunnels: { readonly proxy: string; readonly agent: TunnelAgent } | undefined;
   #loaded: Loaded;
-  #tokenReadAt = performance.now();
 
   private constructor(options: ApiClientOptions, loaded: Loaded) {
     this.#options = options;
@@ -103,11 +91,10 @@ export class ApiClient {
     return undefined;
   }
 
-  /** Closes all connections, except those through a SOCKS proxy: client-node owns their agent. */
+  /** Closes all connections, except those through a proxy, which end with their request. */
   close(): void {
     this.#httpsAgent.destroy();
     this.#httpAgent.destroy();
-    this.#tunnels?.agent.destroy();
   }
 
   async request(request: ApiRequest): Promise<ApiReply> {
@@ -160,9 +147,10 @@ export class ApiClient {
   }
 
   async #ask(request: ApiRequest, url: URL, progress: RequestProgress, mayRetry: boolean): Promise<ApiReply> {
+    const tunnel = new AbortController();
     let options: HttpOptions;
     try {
-      options = await this.#withinTime(request.signal, this.#requestOptions(request));
+      options = await this.#withinTime(request.signal, this.#requestOptions(request, tunnel.signal));
     } catch (error) {
       return { ok: false, kind: 'credentials', message: errorText(error) };
     }
@@ -170,31 +158,38 @@ export class ApiClient {
     return await new Promise((settle) => {
       const outgoing = this.#open(url, options);
       progress.follow(outgoing);
-      const giveUp = (after: number): void => {
+      const fail = (message: string): void => {
         stopTimers();
         // Settle before destroy(): while an agent is opening a tunnel, destroy() emits no error on the request.
-        settle({ ok: false, kind: 'unavailable', message: progress.missing(after) });
+        settle({ ok: false, kind: 'unavailable', message });
         outgoing.destroy();
+        tunnel.abort();
       };
+      const giveUp = (after: number): void => fail(progress.missing(after));
       const connecting = setTimeout(() => progress.connected || giveUp(connectTimeoutMs), connectTimeoutMs);
       const answering = setTimeout(() => giveUp(headersTimeoutMs), headersTimeoutMs);
       const stopTimers = (): void => {
         clearTimeout(connecting);
         clearTimeout(answering);
       };
+      const proxy = `proxy ${this.#loaded.proxy?.host}`;
+      outgoing.on('proxyConnect', ({ statusCode, statusText }: { statusCode: number; statusText: string }) => {
+        if (statusCode !== 200) fail(`${proxy}: CONNECT to ${url.host} refused: ${statusCode} ${statusText}`);
+      });
       outgoing.on('socket', (socket) => socket.setKeepAlive(true, 30_000));
       outgoing.on('response', (body) => {
         stopTimers();
         settle({ ok: true, status: body.statusCode ?? 0, headers: body.headers, body });
       });
       outgoing.on('error', (error) => {
-        stopTimers();
         // The server closed the idle connection just as we reused it: retry once on another connection.
         if (mayRetry && outgoing.reusedSocket && errorCode(error) === 'ECONNRESET' && !request.signal.aborted) {
+          stopTimers();
           this.#options.observer?.apiRequestRetried(request.method, url.host, '<error>');
           settle(this.#ask(request, url, progress, false));
         } else {
-          settle({ ok: false, kind: 'unavailable', message: connectionText(error, url) });
+          const text = connectionText(error, url);
+          fail(progress.atProxy ? `${proxy}: ${text}` : text);
         }
       });
       outgoing.end(request.body?.text);
@@ -224,49 +219,39 @@ export class ApiClient {
       ...options,
       agent: proxy.protocol === 'https:' ? this.#httpsAgent : this.#httpAgent,
       path: url.href,
-      headers: { ...options.headers, Host: url.host, ...proxyHeaders(proxy) },
+      headers: { ...options.headers, Host: url.host, ...proxyAuthorization(proxy) },
     });
   }
 
-  /** Returns the agent for requests; undefined with a SOCKS proxy, because client-node sets its own agent. */
-  #agent(): http.Agent | undefined {
-    const { cluster, proxy } = this.#loaded;
-    if (cluster.server.startsWith('http:') && proxy?.protocol.startsWith('socks') !== true) return this.#httpAgent;
-    if (proxy === undefined) return this.#httpsAgent;
-    if (proxy.protocol.startsWith('socks')) return undefined;
-    if (this.#tunnels?.proxy !== proxy.href) {
-      this.#tunnels?.agent.destroy();
-      this.#tunnels = { proxy: proxy.href, agent: new TunnelAgent(proxy) };
-    }
-    return this.#tunnels.agent;
-  }
-
-  #config(): Loaded['config'] {
-    const { config } = this.#loaded;
-    const now = performance.now();
-    if (!readsTokenFile(config) || now - this.#tokenReadAt < TOKEN_LIFE_MS) return config;
-    this.#tokenReadAt = now;
-    this.#loaded = { ...this.#loaded, config: withUnreadToken(this.#loaded) };
-    return this.#loaded.config;
-  }
-
-  async #requestOptions({ method, signal, body }: ApiRequest): Promise<HttpOptions> {
+  /** @param tunnel closes a tunnel through a proxy, also while it is being opened */
+  async #requestOptions({ method, signal, body }: ApiRequest, tunnel: AbortSignal): Promise<HttpOptions> {
     const headers: Record<string, string> = { Accept: 'application/json', 'User-Agent': this.#options.userAgent };
     if (body !== undefined) {
       headers['Content-Type'] = body.type;
       headers['Content-Length'] = String(Buffer.byteLength(body.text));
     }
-    const options: HttpOptions = { method, signal, tunnelSignal: signal, headers };
-    const config = this.#config();
-    await config.applyToHTTPSOptions(options);
+    const options: HttpOptions = { method, signal, headers };
+    await withFreshToken(this.#loaded).applyToHTTPSOptions(options);
     // Token files often end in a newline, which is invalid in a header.
     const authorization = headers['Authorization'];
     if (authorization !== undefined) headers['Authorization'] = authorization.trim();
-    // client-node's agent keeps using the first certificates; our agent uses those of each request.
-    const agent = this.#agent();
-    if (agent !== undefined) options.agent = agent;
-    return options;
+    const { cluster, proxy } = this.#loaded;
+    // client-node's agent keeps using the first certificates; ours use those of each request.
+    if (proxy?.protocol.startsWith('socks') === true) return options;
+    if (cluster.server.startsWith('http:')) return { ...options, agent: this.#httpAgent };
+    if (proxy === undefined) return { ...options, agent: this.#httpsAgent };
+    const { HttpsProxyAgent } = await import('https-proxy-agent');
+    // As in client-go, the cluster's CA may sign the proxy's certificate too.
+    const ca = [...rootCertificates, ...[options.ca ?? []].flat()];
+    return { ...options, agent: new HttpsProxyAgent(proxy, { signal: AbortSignal.any([signal, tunnel]), ca }) };
   }
+}
+
+/** Returns the header for the user and password in the proxy's URL; no header if it has none. */
+function proxyAuthorization({ username, password }: URL): Record<string, string> {
+  if (username === '' && password === '') return {};
+  const user = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  return { 'Proxy-Authorization': `Basic ${Buffer.from(user).toString('base64')}` };
 }
 
 /** Counts the bytes that another reader consumes. The body stays paused until that reader starts. */

@@ -1,15 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../../observe/log.ts';
 import type { ApiClient } from './api-client.ts';
-import type { Exchange } from './exchange.ts';
+import { fetchForBootstrap } from './bootstrap.ts';
 import { CredentialReport } from './failure-report.ts';
 import { Interner } from '../objects/interner.ts';
-import { Reflector } from './reflector.ts';
+import { Reflector, type ReflectorOptions } from './reflector.ts';
 import type { WatchObserver } from '../../observe/api-observer.ts';
 import { DEFAULT_TIMING, type ReflectorTiming } from './reflector-timing.ts';
 import { ENDPOINT_SLICES, ownNode, SERVICES } from './resource.ts';
 import type { EndpointSlice, Node, Service } from '../objects/objects.ts';
-import { lookAhead } from './look-ahead.ts';
 import type { ObjectName, Source, SourceEvent } from '../objects/source.ts';
 
 export interface ApiSourceOptions {
@@ -32,25 +31,25 @@ export class ApiSource implements Source {
   readonly #services: Reflector<Service>;
   readonly #endpointSlices: Reflector<EndpointSlice>;
   readonly #nodes: Reflector<Node>;
-  readonly #exchange: Pick<Exchange<Service>, 'client' | 'log' | 'interner' | 'timing'>;
+  readonly #shared: Omit<ReflectorOptions<Service>, 'resource'>;
   readonly #first: ObjectName | undefined;
   readonly #abort = new AbortController();
   #running: Promise<unknown> = Promise.resolve();
 
-  constructor({ client, nodeName, first, log, timing: changes, observer }: ApiSourceOptions) {
-    const timing = { ...DEFAULT_TIMING, ...changes };
-    this.#exchange = { client, log, interner: new Interner(), timing };
+  constructor({ client, nodeName, first, log, timing, observer }: ApiSourceOptions) {
     this.#first = first;
-    const credentials = new CredentialReport(log);
-    const shared = {
-      ...this.#exchange,
-      credentials,
+    this.#shared = {
+      client,
+      log,
+      interner: new Interner(),
+      timing: { ...DEFAULT_TIMING, ...timing },
+      credentials: new CredentialReport(log),
       streaming: { refused: false },
-      ...(observer === undefined ? {} : { observer }),
+      ...(observer && { observer }),
     };
-    this.#services = new Reflector({ ...shared, resource: SERVICES });
-    this.#endpointSlices = new Reflector({ ...shared, resource: ENDPOINT_SLICES });
-    this.#nodes = new Reflector({ ...shared, resource: ownNode(nodeName) });
+    this.#services = new Reflector({ ...this.#shared, resource: SERVICES });
+    this.#endpointSlices = new Reflector({ ...this.#shared, resource: ENDPOINT_SLICES });
+    this.#nodes = new Reflector({ ...this.#shared, resource: ownNode(nodeName) });
   }
 
   /** @param programmed resolves when the kernel is programmed for `first`; the CPU-heavy lists wait for it */
@@ -61,11 +60,11 @@ export class ApiSource implements Source {
   async #run(handler: (event: SourceEvent) => void, programmed: Promise<void>): Promise<void> {
     const { signal } = this.#abort;
     const nodes = this.#nodes.run((event) => handler({ kind: 'node', event }), signal);
-    const ahead = this.#lookAhead(handler);
-    if ((await this.#within(ANSWER_MS, ahead)) === true) await this.#within(PROGRAM_MS, programmed);
+    const bootstrap = this.#bootstrap(handler);
+    if ((await this.#within(ANSWER_MS, bootstrap)) === true) await this.#within(PROGRAM_MS, programmed);
     await Promise.all([
       nodes,
-      ahead,
+      bootstrap,
       this.#services.run((event) => handler({ kind: 'service', event }), signal),
       this.#endpointSlices.run((event) => handler({ kind: 'endpoint-slice', event }), signal),
     ]);
@@ -73,34 +72,23 @@ export class ApiSource implements Source {
 
   /** Returns the result of the promise, or undefined after this many milliseconds. */
   async #within<T>(milliseconds: number, promise: Promise<T>): Promise<T | undefined> {
-    const over = new AbortController();
-    const signal = AbortSignal.any([this.#abort.signal, over.signal]);
-    const answer = await Promise.race([promise, sleep(milliseconds, undefined, { signal }).catch(() => undefined)]);
-    over.abort();
-    return answer;
+    const timeout = sleep(milliseconds, undefined, { signal: this.#abort.signal, ref: false });
+    return Promise.race([promise, timeout.catch(() => undefined)]);
   }
 
   /**
    * Fetches `first` before the lists, which would delay it on a busy server or link. Returns whether the Service
    * exists. Drops fetched objects if the list of their kind has already arrived.
    */
-  async #lookAhead(handler: (event: SourceEvent) => void): Promise<boolean> {
-    const services = this.#services;
-    const endpointSlices = this.#endpointSlices;
+  async #bootstrap(handler: (event: SourceEvent) => void): Promise<boolean> {
     if (this.#first === undefined) return false;
-    const exchange = { ...this.#exchange, signal: this.#abort.signal };
-    const wanted = (): boolean => !services.synced || !endpointSlices.synced;
-    const found = await lookAhead(this.#first, exchange, wanted);
-    if (found === undefined || exchange.signal.aborted) return false;
-    if (!services.synced) {
-      for (const object of found.services) handler({ kind: 'service', event: { type: 'applied', object } });
-    }
-    if (!endpointSlices.synced) {
-      for (const object of found.endpointSlices) {
-        handler({ kind: 'endpoint-slice', event: { type: 'applied', object } });
-      }
-    }
-    return found.services.length > 0;
+    const listed = (kind: SourceEvent['kind']): boolean =>
+      kind === 'service' ? this.#services.synced : this.#endpointSlices.synced;
+    const exchange = { ...this.#shared, signal: this.#abort.signal };
+    const wanted = (): boolean => !listed('service') || !listed('endpoint-slice');
+    const events = await fetchForBootstrap(this.#first, exchange, wanted);
+    for (const event of events) if (!listed(event.kind)) handler(event);
+    return events.some(({ kind }) => kind === 'service');
   }
 
   async stop(): Promise<void> {

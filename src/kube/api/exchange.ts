@@ -23,12 +23,12 @@ export interface Exchange<T extends { readonly meta: ObjectMeta }> {
 
 type Parameters = Readonly<Record<string, string | number | boolean | undefined>>;
 
-/** Sends a GET with these parameters and one of the selectors. Any status other than 200 is a failure. */
+/** Sends a GET with these parameters and one of the selectors. Returns the body of a response with status 200. */
 export async function openGet<T extends { readonly meta: ObjectMeta }>(
   exchange: Exchange<T>,
   selector: number,
   parameters: Parameters,
-): Promise<{ readonly body: IncomingMessage } | { readonly body: undefined; readonly failure: Failure }> {
+): Promise<IncomingMessage | Failure> {
   const { client, resource, timing, signal, onSlow } = exchange;
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries({ ...resource.selectors[selector], ...parameters })) {
@@ -42,15 +42,11 @@ export async function openGet<T extends { readonly meta: ObjectMeta }>(
     isWatch: query.has('watch'),
     ...(onSlow && { onSlow }),
   });
-  if (!reply.ok) return { body: undefined, failure: { kind: reply.kind, message: reply.message } };
-  if (reply.status === 200) return { body: reply.body };
+  if (!reply.ok) return { kind: reply.kind, message: reply.message };
+  if (reply.status === 200) return reply.body;
   try {
-    const text = await readText(reply.body, timing.listIdleMs);
-    return { body: undefined, failure: failureOfResponse(reply.status, reply.headers, text) };
+    return failureOfResponse(reply.status, reply.headers, await readText(reply.body, timing.listIdleMs));
   } catch (error) {
-    return {
-      body: undefined,
-      failure: { kind: 'unavailable', message: `status ${reply.status}, then: ${errorText(error)}` },
-    };
+    return { kind: 'unavailable', message: `status ${reply.status}, then: ${errorText(error)}` };
   }
 }

@@ -125,17 +125,11 @@ export function loadKubeConfig(options: KubeConfigOptions): LoadedKubeConfig {
   return { ok: true, config, cluster, proxy };
 }
 
-export function readsTokenFile(config: KubeConfig): boolean {
-  return recordOf(config.getCurrentUser()?.authProvider)['name'] === 'tokenFile';
-}
-
-/**
- * Returns the same configuration without a cached token. client-node caches a token for a minute of wall-clock time: if
- * the clock is set back, it would use an expired token.
- */
-export function withUnreadToken({ config, cluster }: Extract<LoadedKubeConfig, { ok: true }>): KubeConfig {
+/** Returns the configuration without a cached token: client-node reads a token file only once a minute. */
+export function withFreshToken({ config, cluster }: Extract<LoadedKubeConfig, { ok: true }>): KubeConfig {
   const user = config.getCurrentUser();
+  if (user === null || recordOf(user.authProvider)['name'] !== 'tokenFile') return config;
   const fresh = new KubeConfig();
-  if (user !== null) fresh.loadFromClusterAndUser(cluster, user);
+  fresh.loadFromClusterAndUser(cluster, user);
   return fresh;
 }

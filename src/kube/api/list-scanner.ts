@@ -1,9 +1,7 @@
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const OPEN_BRACE = 0x7b;
-const CLOSE_BRACE = 0x7d;
-const OPEN_BRACKET = 0x5b;
-const CLOSE_BRACKET = 0x5d;
+import { StringDecoder } from 'node:string_decoder';
+
+/** Everything up to the next brace or bracket outside of a string. Does not match if that has not arrived yet. */
+const TO_BRACKET = /[^"{}[\]]*(?:"[^"\\]*(?:\\[^][^"\\]*)*"[^"{}[\]]*)*[{}[\]]/y;
 const ITEMS_KEY = /"items"\s*:\s*\[$/;
 
 /**
@@ -14,87 +12,59 @@ const ITEMS_KEY = /"items"\s*:\s*\[$/;
 export class ListScanner {
   readonly #limit: number;
   readonly #onItem: (text: string) => void;
-  #pieces: Uint8Array[] = [];
-  #length = 0;
+  readonly #decoder = new StringDecoder('utf8');
+  /** What has arrived of the current item, or of the text outside of the items. */
+  #text = '';
+  /** The length of the scanned part of `#text`. */
+  #scanned = 0;
   /** The text outside of the items: kind, metadata and the emptied array. */
   #envelope = '';
   #depth = 0;
-  #inString = false;
-  #escaped = false;
-  #where: 'envelope' | 'between items' | 'item' = 'envelope';
+  #inItems = false;
 
-  /** @param limitBytes maximum size of an item, and of the text outside of the items */
-  constructor(limitBytes: number, onItem: (text: string) => void) {
-    this.#limit = limitBytes;
+  /** @param limit maximum length of an item, and of the text outside of the items */
+  constructor(limit: number, onItem: (text: string) => void) {
+    this.#limit = limit;
     this.#onItem = onItem;
   }
 
   /** Returns false when the limit is exceeded. */
   feed(chunk: Uint8Array): boolean {
+    const text = this.#text + this.#decoder.write(chunk);
     let start = 0;
-    for (let i = 0; i < chunk.length; i++) {
-      const byte = chunk[i];
-      if (this.#inString) {
-        if (this.#escaped) this.#escaped = false;
-        else if (byte === BACKSLASH) this.#escaped = true;
-        else if (byte === QUOTE) this.#inString = false;
-      } else if (byte === QUOTE) {
-        this.#inString = true;
-      } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
-        start = this.#open(byte, chunk, start, i);
-      } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
-        start = this.#close(chunk, start, i);
-      }
+    TO_BRACKET.lastIndex = this.#scanned;
+    while (TO_BRACKET.test(text)) {
+      this.#scanned = TO_BRACKET.lastIndex;
+      start = this.#bracket(text, start, this.#scanned);
     }
-    if (this.#where !== 'between items') this.#keep(chunk.subarray(start));
-    return this.#length <= this.#limit && this.#envelope.length <= this.#limit;
+    this.#text = text.slice(start);
+    this.#scanned -= start;
+    return this.#text.length <= this.#limit && this.#envelope.length <= this.#limit;
   }
 
   /** Returns the JSON of the list without its items. It is invalid if the list was truncated. */
   end(): string {
-    if (this.#where === 'envelope') this.#envelope += this.#take();
-    return this.#envelope;
+    return this.#inItems ? this.#envelope : this.#envelope + this.#text;
   }
 
-  /** Returns the new start of the unconsumed part of the chunk. */
-  #open(byte: number, chunk: Uint8Array, start: number, i: number): number {
-    this.#depth++;
-    if (this.#where === 'envelope' && byte === OPEN_BRACKET && this.#depth === 2) {
-      this.#keep(chunk.subarray(start, i + 1));
-      this.#envelope += this.#take();
-      if (ITEMS_KEY.test(this.#envelope.slice(-64))) this.#where = 'between items';
-      return i + 1;
+  /** Handles the bracket before `end`. Returns the new start of the unconsumed part of the text. */
+  #bracket(text: string, start: number, end: number): number {
+    const opens = text[end - 1] === '{' || text[end - 1] === '[';
+    this.#depth += opens ? 1 : -1;
+    if (!this.#inItems) {
+      if (!opens || this.#depth !== 2 || !ITEMS_KEY.test(text.slice(start, end))) return start;
+      this.#inItems = true;
+      this.#envelope += text.slice(start, end);
+      return end;
     }
-    if (this.#where === 'between items' && byte === OPEN_BRACE && this.#depth === 3) {
-      this.#where = 'item';
-      return i;
+    // An item begins; the comma before it is dropped.
+    if (opens && this.#depth === 3) return end - 1;
+    if (!opens && this.#depth === 2) {
+      this.#onItem(text.slice(start, end));
+      return end;
     }
-    return start;
-  }
-
-  #close(chunk: Uint8Array, start: number, i: number): number {
-    this.#depth--;
-    if (this.#where === 'item' && this.#depth === 2) {
-      this.#keep(chunk.subarray(start, i + 1));
-      this.#where = 'between items';
-      this.#onItem(this.#take());
-    } else if (this.#where === 'between items' && this.#depth === 1) {
-      this.#where = 'envelope';
-      return i;
-    }
-    return start;
-  }
-
-  #keep(piece: Uint8Array): void {
-    if (piece.length === 0) return;
-    this.#pieces.push(piece);
-    this.#length += piece.length;
-  }
-
-  #take(): string {
-    const text = Buffer.concat(this.#pieces).toString('utf8');
-    this.#pieces = [];
-    this.#length = 0;
-    return text;
+    if (this.#depth > 1) return start;
+    this.#inItems = false;
+    return end - 1;
   }
 }

@@ -71,13 +71,13 @@ export async function listPages<T extends { readonly meta: ObjectMeta }>(
   const objects: T[] = [];
   let token = '';
   for (;;) {
-    const reply = await openGet(exchange, plan.selector, {
+    const body = await openGet(exchange, plan.selector, {
       limit: exchange.timing.pageSize,
       // The continue token contains the resourceVersion.
       ...(token === '' ? { resourceVersion: plan.from === 'cache' ? '0' : undefined } : { continue: token }),
     });
-    if (reply.body === undefined) return { ok: false, failure: reply.failure };
-    const page = await readItems(reply.body, exchange, objects);
+    if ('kind' in body) return { ok: false, failure: body };
+    const page = await readItems(body, exchange, objects);
     if ('kind' in page) return { ok: false, failure: page };
     if (page.next === '') return { ok: true, objects, resourceVersion: page.resourceVersion };
     if (page.next === token)

@@ -1,5 +1,6 @@
 import { unreachable } from '../../base/unreachable.ts';
 import type { Failure } from './failure.ts';
+import type { WatchEnd } from './watch.ts';
 
 /** How to request all objects. A plan that the server has refused is not tried again. */
 export interface ListPlan {
@@ -37,11 +38,8 @@ export type ReflectorState = Listing | Watching | Waiting;
 export type ReflectorInput =
   | { readonly type: 'listed'; readonly resourceVersion: string }
   | { readonly type: 'progress'; readonly resourceVersion: string }
-  /**
-   * A list or a watch ended. Without `failure`, the server closed it normally. `healthy`: it lasted at least
-   * `healthyMs`. `opened`: the server had accepted the watch.
-   */
-  | { readonly type: 'ended'; readonly failure?: Failure; readonly healthy: boolean; readonly opened: boolean }
+  /** A list or a watch ended. */
+  | ({ readonly type: 'ended' } & WatchEnd)
   | { readonly type: 'waited' }
   /** The server does not support WatchList. */
   | { readonly type: 'no-stream' };

@@ -1,8 +1,9 @@
-import { type BackoffOptions, DEFAULT_BACKOFF } from './backoff.ts';
+import { doublingDelay } from '../../base/backoff.ts';
 
 /** The timeouts and limits of a reflector; tests use small ones. */
 export interface ReflectorTiming {
-  readonly backoff: BackoffOptions;
+  /** Upper bounds of the first delay and of every delay after a failure, in milliseconds. */
+  readonly backoff: { readonly firstMs: number; readonly maxMs: number };
   /** Range of the random timeoutSeconds of a watch, so that not all watches end together. */
   readonly watchSeconds: readonly [number, number];
   /** A watch counts as stalled this many milliseconds after its timeoutSeconds. */
@@ -26,7 +27,7 @@ export interface ReflectorTiming {
 }
 
 export const DEFAULT_TIMING: ReflectorTiming = {
-  backoff: DEFAULT_BACKOFF,
+  backoff: { firstMs: 800, maxMs: 30_000 },
   watchSeconds: [300, 600],
   graceMs: 30_000,
   silenceMs: 180_000,
@@ -37,3 +38,14 @@ export const DEFAULT_TIMING: ReflectorTiming = {
   maxLineBytes: 32 * 1024 * 1024,
   random: Math.random,
 };
+
+/**
+ * Returns the milliseconds to wait after `failures` consecutive failures (at least 1): a random value between an eighth
+ * of `firstMs` and a ceiling that doubles with each failure. All nodes of a cluster lose an API server at the same
+ * moment; the jitter keeps them from reconnecting at the same moment.
+ */
+export function backoffDelay(failures: number, { backoff, random }: ReflectorTiming): number {
+  const ceiling = doublingDelay(failures, backoff.maxMs, backoff.firstMs);
+  const floor = Math.min(backoff.firstMs / 8, ceiling);
+  return floor + random() * (ceiling - floor);
+}

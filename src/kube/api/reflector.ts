@@ -1,11 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WATCH_ENDED, type WatchObserver } from '../../observe/api-observer.ts';
-import type { Log } from '../../observe/log.ts';
-import type { ApiClient } from './api-client.ts';
-import { backoffDelay } from './backoff.ts';
 import type { Exchange } from './exchange.ts';
 import { type CredentialReport, FailureReport } from './failure-report.ts';
-import type { Interner } from '../objects/interner.ts';
 import { listPages } from './list.ts';
 import type { ObjectMeta } from '../objects/objects.ts';
 import {
@@ -16,21 +12,18 @@ import {
   type Watching,
   step,
 } from './reflector-state.ts';
-import type { ReflectorTiming } from './reflector-timing.ts';
-import type { Resource } from './resource.ts';
+import { backoffDelay } from './reflector-timing.ts';
 import { type ObjectEvent, objectKey } from '../objects/source.ts';
 import { type WatchEnd, watchOnce } from './watch.ts';
 
-export interface ReflectorOptions<T extends { readonly meta: ObjectMeta }> {
-  readonly client: ApiClient;
-  readonly resource: Resource<T>;
-  readonly interner: Interner;
-  readonly log: Log;
+export interface ReflectorOptions<T extends { readonly meta: ObjectMeta }> extends Omit<
+  Exchange<T>,
+  'signal' | 'onSlow'
+> {
   /** Shared by all reflectors of a client. */
   readonly credentials: CredentialReport;
   /** Whether the server has refused WatchList; shared by all reflectors of a client. */
   readonly streaming: { refused: boolean };
-  readonly timing: ReflectorTiming;
   readonly observer?: WatchObserver;
 }
 
@@ -73,6 +66,7 @@ export class Reflector<T extends { readonly meta: ObjectMeta }> {
     if (state.name === 'watching') await this.#watch(state, exchange);
     else if (state.name === 'waiting') await this.#wait(state, exchange);
     else if (state.plan.how === 'pages') await this.#list(state, exchange);
+    else if (this.#options.streaming.refused) this.#step({ type: 'no-stream' });
     else await this.#stream(state, exchange);
   }
 
@@ -109,7 +103,6 @@ export class Reflector<T extends { readonly meta: ObjectMeta }> {
   /** Opens a watch that starts with all objects (WatchList). Stages them until the bookmark after the last one. */
   async #stream(state: Listing, exchange: Exchange<T>): Promise<void> {
     const { streaming, log } = this.#options;
-    if (streaming.refused) return this.#step({ type: 'no-stream' });
     let staged: Map<string, T> | undefined = new Map<string, T>();
     const end = await watchOnce(exchange, { selector: state.plan.selector, resourceVersion: undefined }, (event) => {
       if (staged === undefined) return this.#pass(event);
@@ -154,18 +147,14 @@ export class Reflector<T extends { readonly meta: ObjectMeta }> {
   }
 
   async #wait({ next, failure }: Waiting, { client, timing, signal }: Exchange<T>): Promise<void> {
-    const chance = backoffDelay(next.failures, timing.backoff, timing.random());
-    const delay = Math.max(chance, failure.retryAfterMs ?? 0);
+    const delay = Math.max(backoffDelay(next.failures, timing), failure.retryAfterMs ?? 0);
     this.#report.failed(failure, client.server, delay);
     // The kubeconfig may name a new server, or a CA or certificate may have been rotated.
     const stale = ['credentials', 'unauthorized', 'unavailable'].includes(failure.kind);
     const problem = stale ? client.refresh() : undefined;
     if (problem !== undefined) this.#options.log.debug(2, `failed to read credentials again: ${problem}`);
-    try {
-      await sleep(delay, undefined, { signal });
-    } catch {
-      return; // Aborted.
-    }
+    // Rejects only when aborted, which ends run().
+    await sleep(delay, undefined, { signal }).catch(() => undefined);
     this.#step({ type: 'waited' });
   }
 }

@@ -1,10 +1,6 @@
 import type { ClientRequest } from 'node:http';
 import { isIP } from 'node:net';
 
-/** What a request is waiting for; the steps are in order. */
-const PHASES = ['credentials', 'proxy', 'name', 'tcp', 'tls', 'answer'] as const;
-type Phase = (typeof PHASES)[number];
-
 function seconds(milliseconds: number): string {
   return `${Number((milliseconds / 1000).toFixed(1))} s`;
 }
@@ -13,11 +9,16 @@ function seconds(milliseconds: number): string {
 export class RequestProgress {
   readonly #url: URL;
   readonly #throughProxy: boolean;
-  #phase: Phase = 'credentials';
+  #phase: 'credentials' | 'proxy' | 'name' | 'tcp' | 'tls' | 'answer' = 'credentials';
 
   constructor(url: URL, throughProxy: boolean) {
     this.#url = url;
     this.#throughProxy = throughProxy;
+  }
+
+  /** Whether the request waits for its connection through the proxy. */
+  get atProxy(): boolean {
+    return this.#phase === 'proxy';
   }
 
   /** Whether the connection is established and the request waits for the response. */
@@ -30,12 +31,15 @@ export class RequestProgress {
     const isAddress = isIP(this.#url.hostname.replace(/^\[(.*)\]$/, '$1')) !== 0;
     this.#phase = this.#throughProxy ? 'proxy' : isAddress ? 'tcp' : 'name';
     request.once('socket', (socket) => {
-      if (request.reusedSocket) return this.#reach('answer');
+      if (request.reusedSocket) {
+        this.#phase = 'answer';
+        return;
+      }
       // With a tunnel, the TCP connection already exists; with plain HTTP, the connection is to the proxy.
-      if (this.#throughProxy && secure) this.#reach('tls');
-      if (!this.#throughProxy) socket.once('lookup', () => this.#reach('tcp'));
-      socket.once('connect', () => this.#reach(secure ? 'tls' : 'answer'));
-      socket.once('secureConnect', () => this.#reach('answer'));
+      if (this.#throughProxy && secure) this.#phase = 'tls';
+      if (!this.#throughProxy) socket.once('lookup', () => (this.#phase = 'tcp'));
+      socket.once('connect', () => (this.#phase = secure ? 'tls' : 'answer'));
+      socket.once('secureConnect', () => (this.#phase = 'answer'));
     });
   }
 
@@ -63,9 +67,5 @@ export class RequestProgress {
     return this.#phase === 'credentials'
       ? `still no credentials after ${seconds(milliseconds)}: check the exec plugin of the kubeconfig`
       : `no response after ${seconds(milliseconds)}`;
-  }
-
-  #reach(phase: Phase): void {
-    if (PHASES.indexOf(phase) > PHASES.indexOf(this.#phase)) this.#phase = phase;
   }
 }

@@ -11,29 +11,22 @@ export class StreamGuard {
     this.#body = body;
   }
 
-  /** From now on, destroys the stream if `touch` is not called for this many milliseconds. */
+  /** From now on, destroys the stream if `touch` is not called for this many milliseconds. Ends `reportSilence`. */
   limitSilence(milliseconds: number): void {
+    this.#endNotice();
     clearTimeout(this.#idle);
     this.#idle = setTimeout(() => this.#end(`no data for ${Math.round(milliseconds / 1000)} s`), milliseconds);
   }
 
   /** Calls `report` once if `touch` is not called for this many milliseconds. */
   reportSilence(milliseconds: number, report: (reason: string) => void): void {
-    const reason = `the response began, then no data came for ${Math.round(milliseconds / 1000)} s`;
     this.#notice = setTimeout(() => {
-      this.#notice = undefined;
-      report(reason);
+      this.#endNotice();
+      report(`the response began, then no data came for ${Math.round(milliseconds / 1000)} s`);
     }, milliseconds);
   }
 
-  /** Cancels `reportSilence`. */
-  expectSilence(): void {
-    clearTimeout(this.#notice);
-    this.#notice = undefined;
-  }
-
   limitDuration(milliseconds: number): void {
-    clearTimeout(this.#deadline);
     this.#deadline = setTimeout(() => this.#end('the server did not close the watch in time'), milliseconds);
   }
 
@@ -43,9 +36,15 @@ export class StreamGuard {
   }
 
   release(): void {
-    this.expectSilence();
+    this.#endNotice();
     clearTimeout(this.#idle);
     clearTimeout(this.#deadline);
+  }
+
+  /** Forgets the timer too, because refresh() would start it again. */
+  #endNotice(): void {
+    clearTimeout(this.#notice);
+    this.#notice = undefined;
   }
 
   #end(reason: string): void {

@@ -45,7 +45,6 @@ async function readEvents<T extends { readonly meta: ObjectMeta }>(
       if (event.type === 'failed') return event.failure;
       if (event.type === 'bookmark' && !sawBookmark) {
         sawBookmark = true;
-        guard.expectSilence();
         guard.limitSilence(timing.silenceMs);
       }
       onEvent(event);
@@ -65,7 +64,7 @@ export async function watchOnce<T extends { readonly meta: ObjectMeta }>(
   const [least, most] = timing.watchSeconds;
   const timeoutSeconds = Math.round(least + timing.random() * (most - least));
   const initial = request.resourceVersion === undefined;
-  const reply = await openGet(exchange, request.selector, {
+  const body = await openGet(exchange, request.selector, {
     watch: true,
     allowWatchBookmarks: true,
     timeoutSeconds,
@@ -73,10 +72,10 @@ export async function watchOnce<T extends { readonly meta: ObjectMeta }>(
       ? { sendInitialEvents: true, resourceVersionMatch: 'NotOlderThan' }
       : { resourceVersion: request.resourceVersion }),
   });
-  if (reply.body === undefined) return { failure: reply.failure, healthy: false, opened: false };
+  if ('kind' in body) return { failure: body, healthy: false, opened: false };
 
   const started = performance.now();
-  const guard = new StreamGuard(reply.body);
+  const guard = new StreamGuard(body);
   guard.limitDuration(timeoutSeconds * 1000 + timing.graceMs);
   if (initial) {
     guard.limitSilence(timing.listIdleMs);
@@ -86,7 +85,7 @@ export async function watchOnce<T extends { readonly meta: ObjectMeta }>(
   let handlerFailed = false;
   let failure: Failure | undefined;
   try {
-    failure = await readEvents(reply.body, guard, exchange, (event) => {
+    failure = await readEvents(body, guard, exchange, (event) => {
       handlerFailed = true;
       onEvent(event);
       handlerFailed = false;
