@@ -93,7 +93,7 @@ class PlanRun {
     if (scenario.steps[0] !== undefined) state.take(scenario.steps[0]);
     const node = readManifests(state.yaml(), 'node-0', new Interner());
     if (!node.ok) throw new Error(node.message);
-    cluster.apply(replacedEvents(mergeManifests(new Map([['node', node.objects]])))[0] as SourceEvent);
+    cluster.apply(replacedEvents(mergeManifests(new Map([['node', node.objects]])).set)[0] as SourceEvent);
     const plan = planConfigOf(config, 'node-0', [4, 6], cluster);
     return new PlanRun(
       kernel,
@@ -115,7 +115,7 @@ class PlanRun {
     const file = readManifests(yaml, 'node-0', new Interner());
     if (!file.ok) throw new Error(`line ${file.line}: ${file.message}`);
     this.#manifestWarnings = file.warnings;
-    const next = mergeManifests(new Map([['objects.yaml', file.objects]]));
+    const { set: next } = mergeManifests(new Map([['objects.yaml', file.objects]]));
     const events = this.#current === undefined ? replacedEvents(next) : changeEvents(this.#current, next);
     this.#current = next;
     if (events.length > 0) await this.#run.take(...events);

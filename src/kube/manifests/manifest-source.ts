@@ -37,69 +37,61 @@ export class ManifestSource implements Source {
   readonly #log: Log;
   readonly #interner = new Interner();
   readonly #watcher: DirectoryWatcher;
-  #handler: ((event: SourceEvent) => void) | undefined;
   #files = new Map<string, KnownFile>();
   #current: ManifestSet | undefined;
   #conflicts: ReadonlySet<string> = new Set();
   #directoryError: string | undefined;
-  #timer: NodeJS.Timeout | undefined;
-  #timerIsPoll = false;
-  #scan: Promise<void> | undefined;
-  #scanAgain = false;
+  #stopped = false;
+  /** Called when the directory may have changed, and by stop(). */
+  #wake: () => void = () => {};
+  #running: Promise<void> | undefined;
 
   constructor(options: ManifestSourceOptions) {
     this.#options = options;
     this.#log = options.log;
-    this.#watcher = new DirectoryWatcher(options.directory, () => this.#arm(options.debounceMs ?? 100));
+    this.#watcher = new DirectoryWatcher(options.directory, () => this.#wake());
   }
 
   start(handler: (event: SourceEvent) => void): void {
-    this.#handler = handler;
-    this.#look();
+    this.#running = this.#run(handler);
   }
 
   async stop(): Promise<void> {
-    this.#handler = undefined;
-    clearTimeout(this.#timer);
-    this.#watcher.close();
-    await this.#scan;
-    clearTimeout(this.#timer);
+    this.#stopped = true;
+    this.#wake();
+    await this.#running;
     this.#watcher.close();
   }
 
-  /** Starts the timer of the next scan. A poll does not replace a scan that is scheduled after a change. */
-  #arm(delay: number, poll = false): void {
-    if (this.#handler === undefined) return;
-    if (poll && this.#timer !== undefined && !this.#timerIsPoll) return;
-    clearTimeout(this.#timer);
-    this.#timerIsPoll = poll;
-    this.#timer = setTimeout(() => {
-      this.#timer = undefined;
-      this.#look();
-    }, delay);
-  }
-
-  #look(): void {
-    if (this.#scan !== undefined) {
-      this.#scanAgain = true;
-      return;
+  /** Scans the directory at start, after each change and at each poll. */
+  async #run(handler: (event: SourceEvent) => void): Promise<void> {
+    const { pollMs = 5_000, debounceMs = 100 } = this.#options;
+    while (!this.#stopped) {
+      let changed = false;
+      this.#wake = () => (changed = true);
+      try {
+        await this.#scan(handler);
+      } catch (error) {
+        this.#log.error(`failed to read the manifests: ${errorText(error)}; the next attempt is in ${pollMs / 1000} s`);
+      }
+      // Only the poll detects that a missing directory appears.
+      const poll = this.#directoryError === undefined ? pollMs : Math.min(pollMs, 1_000);
+      let delay = changed ? debounceMs : poll;
+      while (!this.#stopped && (await this.#changesWithin(delay))) delay = debounceMs;
     }
-    this.#scan = this.#scanOnce()
-      .catch((error: unknown) => this.#log.error(`failed to read manifests: ${errorText(error)}`))
-      .finally(() => {
-        this.#scan = undefined;
-        if (this.#scanAgain) {
-          this.#scanAgain = false;
-          this.#arm(0);
-        } else {
-          const poll = this.#options.pollMs ?? 5_000;
-          // Only the poll detects that a missing directory appears.
-          this.#arm(this.#directoryError === undefined ? poll : Math.min(poll, 1_000), true);
-        }
-      });
   }
 
-  async #scanOnce(): Promise<void> {
+  /** Waits, but only until the directory changes. Returns whether it does. */
+  async #changesWithin(milliseconds: number): Promise<boolean> {
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const timer = setTimeout(resolve, milliseconds, false);
+    this.#wake = () => resolve(true);
+    const changes = await promise;
+    clearTimeout(timer);
+    return changes;
+  }
+
+  async #scan(handler: (event: SourceEvent) => void): Promise<void> {
     const { directory } = this.#options;
     let listing: DirectoryListing;
     try {
@@ -109,12 +101,13 @@ export class ManifestSource implements Source {
       await this.#watcher.follow();
       return;
     }
-    if (this.#directoryError !== undefined) this.#log.info(`manifest directory ${directory} readable again`);
+    if (this.#directoryError !== undefined) {
+      this.#log.info(`the manifest directory ${directory} can be read again; its files are followed`);
+    }
     this.#directoryError = undefined;
     const changed = await this.#readChanged(listing);
-    // stop() was called during the scan.
-    if (this.#handler === undefined) return;
-    if (changed || this.#current === undefined) this.#publish();
+    if (this.#stopped) return;
+    if (changed || this.#current === undefined) this.#publish(handler);
     await this.#watcher.follow();
   }
 
@@ -123,7 +116,9 @@ export class ManifestSource implements Source {
     if (this.#directoryError === reason) return;
     this.#directoryError = reason;
     const effect =
-      this.#current === undefined ? 'nothing is programmed until it can be read' : 'keeping the last good state';
+      this.#current === undefined
+        ? 'nothing is programmed until it can be read'
+        : 'the objects that it had stay in effect until it can be read';
     this.#log.error(`failed to read manifest directory ${this.#options.directory}: ${reason}; ${effect}`);
   }
 
@@ -151,10 +146,12 @@ export class ManifestSource implements Source {
     try {
       text = await readFile(path, 'utf8');
     } catch (error) {
-      return this.#keepLast(known, `${path}: failed to read: ${errorText(error)}`);
+      return this.#keepLast(known, `failed to read manifest ${path}: ${errorText(error)}`);
     }
     const file = readManifests(text, this.#options.nodeName, this.#interner);
-    if (!file.ok) return this.#keepLast(known, `${path}:${file.line}:${file.column}: ${file.message}`);
+    if (!file.ok) {
+      return this.#keepLast(known, `manifest ${path}:${file.line}:${file.column} is not valid: ${file.message}`);
+    }
     for (const warning of file.warnings) this.#log.warn(`${path}: ${warning}`);
     for (const reason of file.ignored) this.#log.debug(4, `${path}: ignored: ${reason}`);
     return { objects: file.objects };
@@ -162,18 +159,19 @@ export class ManifestSource implements Source {
 
   /** Keeps the file's last valid objects. Logs the same error only once. */
   #keepLast(known: KnownFile | undefined, error: string): Omit<KnownFile, 'signature'> {
-    if (known?.error !== error) this.#log.error(`${error}; keeping the objects of its last good state`);
-    return { objects: known?.objects ?? [], error };
+    const objects = known?.objects ?? [];
+    const effect =
+      objects.length === 0 ? 'its objects are ignored' : 'the objects of its last valid version stay in effect';
+    if (known?.error !== error) this.#log.error(`${error}; ${effect} until the file is corrected`);
+    return { objects, error };
   }
 
-  #publish(): void {
-    const objects = new Map<string, readonly ManifestObject[]>();
-    for (const [name, file] of this.#files) objects.set(name, file.objects);
-    const next = mergeManifests(objects);
-    for (const conflict of next.conflicts) if (!this.#conflicts.has(conflict)) this.#log.warn(conflict);
-    this.#conflicts = new Set(next.conflicts);
-    const events = this.#current === undefined ? replacedEvents(next) : changeEvents(this.#current, next);
-    this.#current = next;
-    for (const event of events) this.#handler?.(event);
+  #publish(handler: (event: SourceEvent) => void): void {
+    const { set, conflicts } = mergeManifests(new Map([...this.#files].map(([name, { objects }]) => [name, objects])));
+    for (const conflict of conflicts) if (!this.#conflicts.has(conflict)) this.#log.warn(conflict);
+    this.#conflicts = new Set(conflicts);
+    const events = this.#current === undefined ? replacedEvents(set) : changeEvents(this.#current, set);
+    this.#current = set;
+    for (const event of events) handler(event);
   }
 }

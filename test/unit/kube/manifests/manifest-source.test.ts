@@ -131,7 +131,9 @@ describe('ManifestSource', () => {
     await put('b.yaml', service('b', '10.96.0.2'));
     await eventually(() => expect(describeEvents()).toEqual(['service applied b']));
     expect(log.messages('error')).toHaveLength(1);
-    expect(log.messages('error')[0]).toMatch(/a\.yaml:4:1: .*; keeping the objects of its last good state$/);
+    expect(log.messages('error')[0]).toMatch(
+      /^manifest .*a\.yaml:4:1 is not valid: .*; the objects of its last valid version stay in effect until the file is corrected$/,
+    );
     expect(log.messages('error')[0]).not.toContain('\n');
     await put('a.yaml', service('a', '10.96.0.5'));
     await eventually(() => expect(describeEvents()).toEqual(['service applied b', 'service applied a']));
@@ -170,7 +172,9 @@ describe('ManifestSource', () => {
     events.length = 0;
     await rename(directory, `${directory}.old`);
     await eventually(() => expect(log.messages('error')).toHaveLength(1));
-    expect(log.messages('error')[0]).toMatch(/keeping the last good state$/);
+    expect(log.messages('error')[0]).toMatch(
+      /it does not exist; the objects that it had stay in effect until it can be read$/,
+    );
     expect(events).toEqual([]);
     await rename(`${directory}.old`, directory);
     await put('b.yaml', service('b', '10.96.0.2'));
