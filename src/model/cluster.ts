@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { EndpointSlice, Node, Service } from '../kube/objects/objects.ts';
 import type { ObjectEvent, ObjectName, SourceEvent } from '../kube/objects/source.ts';
 import { type NamespacedName, namespacedName } from '../base/names.ts';
@@ -5,7 +6,6 @@ import { EMPTY, trimCapacity } from '../base/trim-capacity.ts';
 import { unreachable } from '../base/unreachable.ts';
 import { mergeSlices } from './merge-slices.ts';
 import { type NodeModel, defineNode, planAlike } from './node.ts';
-import { same } from './same.ts';
 import { defineService, isForUs } from './service-definition.ts';
 import type { ServiceDefinition, ServiceModel } from './service-model.ts';
 import { type SliceModel, defineSlice, sameSlice } from './slice-model.ts';
@@ -215,7 +215,7 @@ export class Cluster {
       return;
     }
     const definition = defineService(key, service);
-    if (!same(definition, this.definition(key))) this.#update(key, { definition });
+    if (!isDeepStrictEqual(definition, this.definition(key))) this.#update(key, { definition });
   };
 
   readonly #deleteService = (key: NamespacedName): void => {

@@ -1,8 +1,8 @@
+import { isDeepStrictEqual } from 'node:util';
 import { LABEL } from '../base/well-known-labels.ts';
 import type { Node } from '../kube/objects/objects.ts';
 import { type Cidr, compareCidr, parseCidr } from '../base/cidr.ts';
-import { type IpAddress, familyOf, isUnspecified, parseIp } from '../base/ip.ts';
-import { same } from './same.ts';
+import { type IpAddress, familyOf, parseIp } from '../base/ip.ts';
 
 /** The parts of a Node object that this proxy uses. */
 export interface NodeModel {
@@ -27,17 +27,16 @@ export function defineNode(node: Node): NodeModel {
 
 /** Whether both nodes lead to the same plans, which use neither the name nor the pod CIDRs (used only at start). */
 export function planAlike(a: NodeModel | undefined, b: NodeModel | undefined): boolean {
-  return a?.zone === b?.zone && same(a?.reportedAddresses, b?.reportedAddresses);
+  return a?.zone === b?.zone && isDeepStrictEqual(a?.reportedAddresses, b?.reportedAddresses);
 }
 
 /**
- * Returns at most one node address for each family: the first one that the Node object reports. A bind address, unless
- * it is unspecified (0.0.0.0 or ::), comes first and replaces the address of its family.
+ * Returns at most one node address for each family: the first one that the Node object reports. A bind address comes
+ * first and replaces the address of its family.
  */
 export function nodeIps(reported: readonly IpAddress[], bindAddress?: IpAddress): readonly IpAddress[] {
-  const bound = bindAddress === undefined || isUnspecified(bindAddress) ? [] : [bindAddress];
-  const found: IpAddress[] = [];
-  for (const address of [...bound, ...reported]) {
+  const found: IpAddress[] = bindAddress === undefined ? [] : [bindAddress];
+  for (const address of reported) {
     if (!found.some((other) => familyOf(other) === familyOf(address))) found.push(address);
   }
   return found;

@@ -4,9 +4,9 @@ import { EMPTY, trimCapacity } from '../base/trim-capacity.ts';
 import { type IpAddress, compareIp, familyLabel, familyOf } from '../base/ip.ts';
 import type { NamespacedName } from '../base/names.ts';
 import { type Port, toPort } from '../base/port.ts';
+import { isProtocol } from '../base/protocol.ts';
 import { isExcludedByLabel } from '../base/well-known-labels.ts';
 import { type AddressUse, usableAddress } from './addresses.ts';
-import { toProtocol } from './protocols.ts';
 import type { ServiceDefinition, ServicePortDefinition } from './service-model.ts';
 import { parseTime } from './trigger-time.ts';
 import { Warnings, quoted } from './warnings.ts';
@@ -104,9 +104,7 @@ function distinctAddresses(
 
 /** Returns the ingress IPs except those with ipMode Proxy, whose traffic must reach the actual load balancer. */
 function virtualIngressIps(service: Service): string[] {
-  return service.loadBalancerIngress.flatMap(({ ip, ipMode }) =>
-    ip !== undefined && ip !== '' && (ipMode === undefined || ipMode === 'VIP') ? [ip] : [],
-  );
+  return service.loadBalancerIngress.filter(({ ipMode = 'VIP' }) => ipMode === 'VIP').map(({ ip }) => ip);
 }
 
 const NO_SOURCE_RANGES = { sourceRanges: EMPTY, sourceRangeUnreadable: false } as const;
@@ -183,15 +181,11 @@ function definePorts(ports: readonly ServicePort[], warnings: Warnings): readonl
 
 function definePort(port: ServicePort, warnings: Warnings): ServicePortDefinition | undefined {
   const number = toPort(port.port);
-  const protocol = toProtocol(port.protocol);
-  if (number === undefined || protocol === undefined || port.name.length > MAX_PORT_NAME) {
-    warnings.add(
-      'invalid-port',
-      `port ${quoted(port.name)} ${port.port} ${quoted(port.protocol)} cannot be served: ignored`,
-    );
+  const { name, protocol } = port;
+  if (number === undefined || !isProtocol(protocol) || name.length > MAX_PORT_NAME) {
+    warnings.add('invalid-port', `port ${quoted(name)} ${port.port} ${quoted(protocol)} cannot be served: ignored`);
     return undefined;
   }
-  const { name } = port;
   if (port.nodePort === 0) return { name, protocol, port: number };
   const nodePort = toPort(port.nodePort);
   if (nodePort !== undefined) return { name, protocol, port: number, nodePort };

@@ -1,14 +1,13 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Endpoint, EndpointSlice } from '../kube/objects/objects.ts';
 import { trimCapacity } from '../base/trim-capacity.ts';
 import { compareIp, familyLabel, familyOf } from '../base/ip.ts';
 import { type NamespacedName, namespacedName } from '../base/names.ts';
 import { type Port, toPort } from '../base/port.ts';
-import type { Protocol } from '../base/protocol.ts';
+import { type Protocol, isProtocol } from '../base/protocol.ts';
 import { LABEL, isExcludedByLabel } from '../base/well-known-labels.ts';
 import { usableAddress } from './addresses.ts';
 import { sortedUnique } from '../base/sorted-unique.ts';
-import { toProtocol } from './protocols.ts';
-import { same } from './same.ts';
 import type { EndpointModel, EndpointTraits } from './service-model.ts';
 import { type ModelWarning, Warnings, quoted } from './warnings.ts';
 
@@ -48,11 +47,10 @@ export function defineSlice(slice: EndpointSlice, nodeName: string): SliceModel 
 }
 
 function slicePorts(slice: EndpointSlice, warnings: Warnings): readonly SlicePort[] {
-  const ports = slice.ports.flatMap(({ name, protocol: word, port: number }) => {
-    const protocol = toProtocol(word);
+  const ports = slice.ports.flatMap(({ name, protocol, port: number }) => {
     const port = toPort(number);
-    if (name !== undefined && protocol !== undefined && port !== undefined) return [{ name, protocol, port }];
-    const shown = `${quoted(name ?? '(no name)')} ${number ?? '(no number)'} ${quoted(word)}`;
+    if (name !== undefined && isProtocol(protocol) && port !== undefined) return [{ name, protocol, port }];
+    const shown = `${quoted(name ?? '(no name)')} ${number ?? '(no number)'} ${quoted(protocol)}`;
     warnings.add(
       'invalid-endpoint-port',
       `port ${shown} of endpoint slice ${quoted(slice.meta.name)} cannot be served: ignored`,
@@ -90,8 +88,10 @@ export function sameSlice(a: SliceModel | undefined, b: SliceModel | undefined):
   const { endpoints: others, ...restOfOther } = b;
   return (
     endpoints.length === others.length &&
-    endpoints.every(({ address, traits }, at) => address === others[at]?.address && same(traits, others[at]?.traits)) &&
-    same(rest, restOfOther)
+    endpoints.every(
+      ({ address, traits }, at) => address === others[at]?.address && isDeepStrictEqual(traits, others[at]?.traits),
+    ) &&
+    isDeepStrictEqual(rest, restOfOther)
   );
 }
 

@@ -69,7 +69,7 @@ export function node(name: string, addresses: readonly string[] = []): Node {
   return {
     meta: meta(name, { namespace: '' }),
     podCIDRs: [],
-    taints: [],
+    taintKeys: [],
     addresses: addresses.map((address) => ({ type: 'InternalIP', address })),
   };
 }

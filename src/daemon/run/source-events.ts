@@ -32,7 +32,7 @@ export function noteEvent(
       if (event.type === 'deleted') nodeChanges?.deleted();
       if (object === undefined || node === undefined) return;
       const deleting = object.meta.deletionTimestamp !== undefined;
-      health.nodeSeen({ deleting, taintKeys: object.taints.map(({ key }) => key) });
+      health.nodeSeen({ deleting, taintKeys: object.taintKeys });
       nodeChanges?.seen(node);
       return;
     }

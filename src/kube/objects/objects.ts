@@ -24,8 +24,7 @@ export interface ServicePort {
 }
 
 export interface LoadBalancerIngress {
-  readonly ip?: string;
-  readonly hostname?: string;
+  readonly ip: string;
   /** Means "VIP" if absent. */
   readonly ipMode?: string;
 }
@@ -81,16 +80,10 @@ export interface EndpointSlice {
   readonly ports: readonly EndpointPort[];
 }
 
-export interface NodeTaint {
-  readonly key: string;
-  readonly value: string;
-  readonly effect: string;
-}
-
 export interface Node {
   readonly meta: ObjectMeta;
   readonly podCIDRs: readonly string[];
-  readonly taints: readonly NodeTaint[];
+  readonly taintKeys: readonly string[];
   /** status.addresses */
   readonly addresses: readonly { readonly type: string; readonly address: string }[];
 }

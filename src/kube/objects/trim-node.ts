@@ -1,13 +1,7 @@
 import type { Interner } from './interner.ts';
-import { itemsOf, recordOf, textOf, textOr, textsOf } from './json.ts';
-import type { Node, NodeTaint } from './objects.ts';
+import { itemsOf, recordOf, textOf, textsOf } from './json.ts';
+import type { Node } from './objects.ts';
 import { type Trimmed, trimObject } from './trim-meta.ts';
-
-function trimTaint(value: unknown): NodeTaint | undefined {
-  const taint = recordOf(value);
-  const key = textOr(taint['key'], '');
-  return key === '' ? undefined : { key, value: textOr(taint['value'], ''), effect: textOr(taint['effect'], '') };
-}
 
 function trimAddress(value: unknown): Node['addresses'][number] | undefined {
   const { type, address } = recordOf(value);
@@ -28,7 +22,7 @@ export function trimNode(value: unknown, interner: Interner): Trimmed<Node> {
     return {
       meta,
       podCIDRs: podCidrs(spec),
-      taints: itemsOf(spec['taints'], trimTaint),
+      taintKeys: itemsOf(spec['taints'], (taint) => textOf(recordOf(taint)['key'])),
       addresses: itemsOf(recordOf(object['status'])['addresses'], trimAddress),
     };
   });

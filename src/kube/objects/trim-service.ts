@@ -19,15 +19,10 @@ function trimPort(value: unknown, interner: Interner): ServicePort | undefined {
 
 function trimIngress(value: unknown, interner: Interner): LoadBalancerIngress | undefined {
   if (!isRecord(value)) return undefined;
-  const ip = textOf(value['ip']);
-  const hostname = textOf(value['hostname']);
+  const ip = textOr(value['ip'], '');
   const ipMode = textOf(value['ipMode']);
-  if (ip === undefined && hostname === undefined) return undefined;
-  return {
-    ...(ip === undefined ? {} : { ip }),
-    ...(hostname === undefined ? {} : { hostname }),
-    ...(ipMode === undefined ? {} : { ipMode: interner.intern(ipMode) }),
-  };
+  if (ip === '') return undefined;
+  return { ip, ...(ipMode === undefined ? {} : { ipMode: interner.intern(ipMode) }) };
 }
 
 function affinityTimeout(spec: JsonRecord, affinity: string): { readonly affinityTimeoutSeconds?: number } {

@@ -156,9 +156,8 @@ describe('the node', () => {
   test('a Node update that affects no plan requests no new plans', () => {
     const cluster = settled();
     const own = meta({ name: HERE, namespace: '' });
-    const taint = { key: 'ToBeDeletedByClusterAutoscaler', value: '1', effect: 'NoSchedule' };
     for (const same of [
-      { meta: own, taints: [taint] },
+      { meta: own, taintKeys: ['ToBeDeletedByClusterAutoscaler'] },
       { meta: { ...own, deletionTimestamp: '2024-01-01T00:00:00Z' } },
       { meta: own, podCIDRs: ['10.244.9.0/24'] },
       { meta: { ...own, resourceVersion: '8', labels: { 'service.kubernetes.io/headless': '' } } },

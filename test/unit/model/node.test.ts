@@ -39,7 +39,6 @@ describe('the addresses of the node', () => {
 
   test.each([
     ['nothing', undefined, ['192.168.0.10', 'fd00::9']],
-    ['an unspecified address', '0.0.0.0', ['192.168.0.10', 'fd00::9']],
     ['an address of the first family', '10.1.1.1', ['10.1.1.1', 'fd00::9']],
     ['an address of the second family, which becomes the primary one', 'fd00::1', ['fd00::1', '192.168.0.10']],
   ])('with --bind-address %s', (_name, bind, expected) => {

@@ -94,14 +94,12 @@ describe('external addresses', () => {
     expect(reasons(definition.warnings)).toEqual(['special-address']);
   });
 
-  test('of load balancers count with ipMode VIP or none, and an IP', () => {
+  test('of load balancers count with ipMode VIP or none', () => {
     const { loadBalancerIps, warnings } = define({
       loadBalancerIngress: [
         { ip: '203.0.113.1' },
         { ip: '203.0.113.2', ipMode: 'VIP' },
         { ip: '203.0.113.3', ipMode: 'Proxy' },
-        { hostname: 'lb.example.org' },
-        { ip: '', hostname: 'lb.example.org' },
       ],
     });
     expect(loadBalancerIps.map(formatIp)).toEqual(['203.0.113.1', '203.0.113.2']);
@@ -159,10 +157,6 @@ describe('ports', () => {
     const definition = define({ ports: [{ ...port, nodePort: 70_000 }] });
     expect(definition.ports).toEqual([{ name: 'http', protocol: 'TCP', port: 80 }]);
     expect(reasons(definition.warnings)).toEqual(['invalid-node-port']);
-  });
-
-  test('without a protocol are TCP', () => {
-    expect(define({ ports: [{ ...port, protocol: '' }] }).ports[0]?.protocol).toBe('TCP');
   });
 });
 

@@ -64,7 +64,7 @@ export const anyService: fc.Arbitrary<Service> = fc.record({
   healthCheckNodePort: pick(0, 32_000, 70_000),
   loadBalancerSourceRanges: some(RANGES),
   loadBalancerIngress: fc.array(
-    fc.record({ ip: mostly(EXTERNAL_IPS, BAD_IPS), ipMode: mostly(['VIP'], ['Proxy']) }, { requiredKeys: [] }),
+    fc.record({ ip: mostly(EXTERNAL_IPS, BAD_IPS), ipMode: mostly(['VIP'], ['Proxy']) }, { requiredKeys: ['ip'] }),
     { maxLength: 2 },
   ),
 });

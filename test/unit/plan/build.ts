@@ -89,7 +89,7 @@ export function node(fields: Partial<Node> = {}): Node {
   return {
     meta: meta({ namespace: '', name: HERE }),
     podCIDRs: [],
-    taints: [],
+    taintKeys: [],
     addresses: [{ type: 'InternalIP', address: '192.168.0.10' }],
     ...fields,
   };

@@ -15,7 +15,7 @@ function node(change: Partial<Node> = {}): Node {
   return {
     meta: { namespace: '', name: 'node-a', resourceVersion: '1', labels: {}, annotations: {} },
     podCIDRs: ['10.244.1.0/24'],
-    taints: [],
+    taintKeys: [],
     addresses: [{ type: 'InternalIP', address: '192.0.2.1' }],
     ...change,
   };
@@ -75,8 +75,8 @@ describe('what is noted of events', () => {
     expect(nodeEligible()).toBe(false);
     takeNode({ type: 'replaced', objects: [node()] });
     expect(nodeEligible()).toBe(true);
-    const taints = [{ key: 'ToBeDeletedByClusterAutoscaler', value: '1', effect: 'NoSchedule' }];
-    takeNode({ type: 'applied', object: node({ taints }) });
+    const taintKeys = ['ToBeDeletedByClusterAutoscaler'];
+    takeNode({ type: 'applied', object: node({ taintKeys }) });
     expect(nodeEligible()).toBe(false);
     takeNode({ type: 'applied', object: node() });
     takeNode({ type: 'deleted', object: { namespace: '', name: 'node-a' } });
@@ -102,10 +102,10 @@ describe('what is noted of events', () => {
       resourceVersion: '99',
       annotations: { 'endpoints.kubernetes.io/last-change-trigger-time': 'now' },
     };
-    const taints = [{ key: 'ToBeDeletedByClusterAutoscaler', value: '1', effect: 'NoSchedule' }];
+    const taintKeys = ['ToBeDeletedByClusterAutoscaler'];
     const web1 = slice('web', ['10.244.0.1']);
     expect([
-      asks({ kind: 'node', event: { type: 'applied', object: node({ taints }) } }),
+      asks({ kind: 'node', event: { type: 'applied', object: node({ taintKeys }) } }),
       asks({ kind: 'node', event: { type: 'applied', object: node({ meta: { ...node().meta, ...touched } }) } }),
       asks({ kind: 'node', event: { type: 'deleted', object: { namespace: '', name: 'node-a' } } }),
       asks({ kind: 'service', event: { type: 'applied', object: { ...web, meta: { ...web.meta, ...touched } } } }),

@@ -8,7 +8,7 @@ import { FakeClock, TestLog } from '../../../support/reconciling.ts';
 const NODE: Node = {
   meta: { namespace: '', name: 'node-a', resourceVersion: '1', labels: {}, annotations: {} },
   podCIDRs: ['10.244.1.0/24'],
-  taints: [],
+  taintKeys: [],
   addresses: [{ type: 'InternalIP', address: '192.0.2.1' }],
 };
 

@@ -64,7 +64,7 @@ describe('trimService', () => {
       externalTrafficPolicy: 'Local',
       healthCheckNodePort: 31000,
       loadBalancerSourceRanges: ['198.51.100.0/24'],
-      loadBalancerIngress: [{ ip: '203.0.113.1', ipMode: 'Proxy' }, { hostname: 'lb' }],
+      loadBalancerIngress: [{ ip: '203.0.113.1', ipMode: 'Proxy' }],
     });
   });
 
@@ -173,7 +173,7 @@ describe('trimNode', () => {
     expect(object).toEqual({
       meta: { ...NO_META, namespace: '', name: 'n1', labels: { 'topology.kubernetes.io/zone': 'z1' } },
       podCIDRs: ['10.1.0.0/24'],
-      taints: [{ key: 'k', value: '', effect: 'NoSchedule' }],
+      taintKeys: ['k'],
       addresses: [{ type: 'InternalIP', address: '192.0.2.1' }],
     });
   });
