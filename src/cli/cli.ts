@@ -1,10 +1,10 @@
 import { loadConfig } from '../config/load-config.ts';
 import { ConfigError } from '../config/problem.ts';
 import type { ProxyConfig } from '../config/proxy-config.ts';
+import { longVersion } from '../config/version.ts';
 import type { GivenSettings } from '../config/settings.ts';
 import { helpText } from './help.ts';
 import { parseArgv } from './parse-argv.ts';
-import { versionText } from './version-text.ts';
 import { writeConfig } from './write-config.ts';
 
 /** One function for each action; it resolves with the exit code. */
@@ -33,6 +33,13 @@ async function start(given: GivenSettings, verbs: Verbs, terminal: Terminal): Pr
   }
   const { writeConfigTo } = config.settings;
   return writeConfigTo === undefined ? verbs[config.action](config) : writeConfig(writeConfigTo, config, terminal);
+}
+
+/** Returns what --version prints. Unlike kube-proxy, --version=vX.Y.Z does not change the printed version. */
+function versionText(request: string): string {
+  const version = `kube-ipvs-proxy ${longVersion()}`;
+  if (request !== 'raw') return version;
+  return `${version}, Node.js ${process.version}, V8 ${process.versions.v8}, ${process.platform}/${process.arch}`;
 }
 
 /** Runs the program and returns the exit code. Startup errors go to `err`, one sentence each, with exit code 1. */

@@ -4,6 +4,7 @@ import { nearest } from './nearest.ts';
 import { errorText } from '../base/error-text.ts';
 import { ConfigError, fieldProblem, show } from './problem.ts';
 import { DEFAULTS, FIELD_PATHS, type FieldPath, type Settings, isFieldPath, settingAt } from './settings.ts';
+import { isRecord } from './value-kind.ts';
 import { type YamlText, readYaml11, writeYaml } from './yaml11.ts';
 
 export const API_VERSION = 'kubeproxy.config.k8s.io/v1alpha1';
@@ -18,10 +19,6 @@ export interface ReadConfig {
 }
 
 type Raw = Record<string, unknown>;
-
-function isRecord(value: unknown): value is Raw {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
 
 function parse(text: string, name: string): { readonly raw: Raw; readonly duplicates: YamlText['duplicates'] } {
   let read: YamlText;

@@ -11,10 +11,10 @@ import type { VModule } from './value-kind.ts';
 export type DetectLocalMode = 'ClusterCIDR' | 'NodeCIDR' | 'BridgeInterface' | 'InterfaceNamePrefix';
 
 export interface ApiClientConfig {
-  /** Path of a kubeconfig file. With neither this nor `master`, the Pod's service account is used. */
-  readonly kubeconfig: string | undefined;
-  /** Server URL that overrides the kubeconfig's. */
-  readonly master: string | undefined;
+  /** Path of a kubeconfig file, or "". With neither this nor `master`, the Pod's service account is used. */
+  readonly kubeconfig: string;
+  /** Server URL that overrides the kubeconfig's, or "". */
+  readonly master: string;
   /** Requests per second; negative means no limit. */
   readonly qps: number;
   readonly burst: number;

@@ -83,8 +83,8 @@ function toConfig(settings: Settings): Omit<ProxyConfig, 'configFile' | 'notes'>
     settings,
     action: actionOf(settings),
     api: {
-      kubeconfig: settings['clientConnection.kubeconfig'] || undefined,
-      master: settings.master,
+      kubeconfig: settings['clientConnection.kubeconfig'],
+      master: settings.master ?? '',
       // As in client-go, zero means the default.
       qps: settings['clientConnection.qps'] || DEFAULTS['clientConnection.qps'],
       burst: settings['clientConnection.burst'] || DEFAULTS['clientConnection.burst'],

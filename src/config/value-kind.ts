@@ -30,18 +30,29 @@ export interface VModule {
 
 export type FeatureGateSettings = Readonly<Record<string, boolean>>;
 
+/** Completes a kind: not a field of a document, and written as it is, unless it says otherwise. */
+function kindOf<T>(kind: Pick<ValueKind<T>, 'hint' | 'expected' | 'fromText'> & Partial<ValueKind<T>>): ValueKind<T> {
+  return { fromDocument: () => undefined, toDocument: (value) => value, toText: String, ...kind };
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function append<T>(earlier: readonly T[], later: readonly T[]): readonly T[] {
+  return [...earlier, ...later];
+}
+
 function integer(min: number, max: number, expected: string): ValueKind<number> {
   const inRange = (n: number): number | undefined => (Number.isInteger(n) && n >= min && n <= max ? n : undefined);
-  return {
+  return kindOf({
     hint: 'number',
     expected,
     // pflag parses integers with base 0, so the prefixes 0x, 0o and 0b are valid.
     fromText: (text) =>
       /^[+-]?(0[xX][\da-fA-F]+|0[oO][0-7]+|0[bB][01]+|\d+)$/.test(text) ? inRange(signed(text)) : undefined,
     fromDocument: (value) => (typeof value === 'number' ? inRange(value) : undefined),
-    toDocument: (value) => value,
-    toText: String,
-  };
+  });
 }
 
 function signed(text: string): number {
@@ -49,43 +60,35 @@ function signed(text: string): number {
   return text.startsWith('-') ? -Number(magnitude) || 0 : Number(magnitude);
 }
 
-const TRUE_TEXTS = new Set(['1', 't', 'T', 'TRUE', 'true', 'True']);
-const FALSE_TEXTS = new Set(['0', 'f', 'F', 'FALSE', 'false', 'False']);
-
 function parseBool(text: string): boolean | undefined {
-  if (TRUE_TEXTS.has(text)) return true;
-  return FALSE_TEXTS.has(text) ? false : undefined;
+  if (/^(1|t|T|TRUE|true|True)$/.test(text)) return true;
+  return /^(0|f|F|FALSE|false|False)$/.test(text) ? false : undefined;
 }
 
-export const string: ValueKind<string> = {
+export const string = kindOf<string>({
   hint: 'text',
   expected: 'a string',
   fromText: (text) => text,
   fromDocument: (value) => (typeof value === 'string' ? value : undefined),
-  toDocument: (value) => value,
-  toText: (value) => value,
-};
+});
 
 /** A boolean flag that requires a value, which may be the next argument. */
-export const boolWithValue: ValueKind<boolean> = {
+export const boolWithValue = kindOf<boolean>({
   hint: 'true|false',
   expected: 'true or false',
   fromText: parseBool,
   fromDocument: (value) => (typeof value === 'boolean' ? value : undefined),
-  toDocument: (value) => value,
-  toText: String,
-};
+});
 
 export const bool: ValueKind<boolean> = { ...boolWithValue, bare: 'true' };
 
 /** Like kube-proxy, --version accepts a version that the program should report. */
-export const versionRequest: ValueKind<string> = {
-  ...string,
+export const versionRequest = kindOf<string>({
   hint: 'true|raw|vX.Y.Z',
   expected: 'true, false, raw or a version such as v1.2.3',
   bare: 'true',
   fromText: (text) => (/^(true|false|raw|v\d+\.\d+\.\d+.*)$/.test(text) ? text : undefined),
-};
+});
 
 export const int32 = integer(-(2 ** 31), 2 ** 31 - 1, 'a whole number from -2147483648 to 2147483647');
 export const uint32 = integer(0, 2 ** 32 - 1, 'a whole number from 0 to 4294967295');
@@ -96,23 +99,21 @@ function float(value: number): number | undefined {
   return Number.isFinite(value) && Math.abs(value) <= FLOAT_MAX ? value : undefined;
 }
 
-export const float32: ValueKind<number> = {
+export const float32 = kindOf<number>({
   hint: 'number',
   expected: 'a number',
   fromText: (text) => (/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text) ? float(Number(text)) : undefined),
   fromDocument: (value) => (typeof value === 'number' ? float(value) : undefined),
-  toDocument: (value) => value,
-  toText: String,
-};
+});
 
-export const duration: ValueKind<Duration> = {
+export const duration = kindOf<Duration>({
   hint: 'duration',
   expected: 'a duration with a unit, such as "30s" or "1h30m"',
   fromText: parseDuration,
   fromDocument: (value) => (typeof value === 'string' ? parseDuration(value) : undefined),
   toDocument: formatDuration,
   toText: formatDuration,
-};
+});
 
 /** For logging.flushFrequency only: a plain number means nanoseconds. */
 export const durationOrNanoseconds: ValueKind<Duration> = {
@@ -122,30 +123,27 @@ export const durationOrNanoseconds: ValueKind<Duration> = {
     typeof value === 'number' && Number.isInteger(value) ? value / 1e6 : duration.fromDocument(value),
 };
 
-export const strings: ValueKind<readonly string[]> = {
+export const strings = kindOf<readonly string[]>({
   hint: 'list',
   expected: 'a list of strings',
   fromText: (text) => (text === '' ? [] : text.split(',')),
   fromDocument: (value) =>
     Array.isArray(value) && value.every((item): item is string => typeof item === 'string') ? value : undefined,
-  toDocument: (value) => value,
   toText: (value) => value.join(','),
-  merge: (earlier, later) => [...earlier, ...later],
-};
+  merge: append,
+});
 
 /** A list of CIDRs in a flag. Host bits are cleared. */
-export const cidrs: ValueKind<readonly Cidr[]> = {
+export const cidrs = kindOf<readonly Cidr[]>({
   hint: 'cidrs',
   expected: 'CIDRs such as "10.0.0.0/8,fd00::/64"',
   fromText: (text) => {
     const parsed = strings.fromText(text)?.map(parseCidr);
     return parsed?.every((cidr) => cidr !== undefined) === true ? parsed : undefined;
   },
-  fromDocument: () => undefined,
-  toDocument: (value) => value.map(formatCidr),
   toText: (value) => value.map(formatCidr).join(','),
-  merge: (earlier, later) => [...earlier, ...later],
-};
+  merge: append,
+});
 
 /** A range of ports, including both ends. */
 export interface PortRange {
@@ -153,22 +151,20 @@ export interface PortRange {
   readonly to: Port;
 }
 
-export const portRange: ValueKind<PortRange> = {
+export const portRange = kindOf<PortRange>({
   hint: 'from-to',
   expected: '<from>-<to> with ports from 1 to 65535',
   fromText: (text) => {
     const [from, to] = (/^(\d{1,5})-(\d{1,5})$/.exec(text)?.slice(1) ?? []).map((port) => toPort(Number(port)));
     return from === undefined || to === undefined || from > to ? undefined : { from, to };
   },
-  fromDocument: () => undefined,
-  toDocument: ({ from, to }) => `${from}-${to}`,
   toText: ({ from, to }) => `${from}-${to}`,
-};
+});
 
 /** A Kubernetes quantity, which is kept as written; a plain number means bytes. */
 const QUANTITY = /^[+-]?(\d+\.?\d*|\.\d+)([EPTGMk]i?|Ki|[munKi]|[eE][+-]?\d+)?$/;
 
-export const quantity: ValueKind<string> = {
+export const quantity = kindOf<string>({
   hint: 'quantity',
   expected: 'a quantity such as "0", "4096" or "64Ki"',
   fromText: (text) => (QUANTITY.test(text) ? text : undefined),
@@ -176,15 +172,9 @@ export const quantity: ValueKind<string> = {
     const text = typeof value === 'number' ? String(value) : value;
     return typeof text === 'string' && QUANTITY.test(text) ? text : undefined;
   },
-  toDocument: (value) => value,
-  toText: (value) => value,
-};
+});
 
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-export const gates: ValueKind<FeatureGateSettings> = {
+export const gates = kindOf<FeatureGateSettings>({
   hint: 'A=true,B=false',
   expected: 'feature gates such as "A=true,B=false"',
   fromText: (text) => {
@@ -197,20 +187,16 @@ export const gates: ValueKind<FeatureGateSettings> = {
     }
     return Object.fromEntries(settings);
   },
-  fromDocument: (value) => {
-    if (!isRecord(value)) return undefined;
-    const entries = Object.entries(value);
-    return entries.every((entry): entry is [string, boolean] => typeof entry[1] === 'boolean')
-      ? Object.fromEntries(entries)
-      : undefined;
-  },
-  toDocument: (value) => value,
+  fromDocument: (value) =>
+    isRecord(value) && Object.values(value).every((enabled) => typeof enabled === 'boolean')
+      ? (value as FeatureGateSettings)
+      : undefined,
   toText: (value) =>
     Object.entries(value)
       .map(([name, enabled]) => `${name}=${enabled}`)
       .join(','),
   merge: (earlier, later) => ({ ...earlier, ...later }),
-};
+});
 
 function vmoduleFromText(text: string): VModule[] | undefined {
   const modules: VModule[] = [];
@@ -231,7 +217,7 @@ function vmoduleFromDocument(value: unknown): VModule | undefined {
   return { filePattern, verbosity: level };
 }
 
-export const vmodule: ValueKind<readonly VModule[]> = {
+export const vmodule = kindOf<readonly VModule[]>({
   hint: 'pattern=N,...',
   expected: 'patterns with a verbosity each: "pattern=N,..." as a flag, {filePattern, verbosity} in a file',
   fromText: vmoduleFromText,
@@ -240,7 +226,6 @@ export const vmodule: ValueKind<readonly VModule[]> = {
     const modules = value.map(vmoduleFromDocument);
     return modules.every((module) => module !== undefined) ? modules : undefined;
   },
-  toDocument: (value) => value.map(({ filePattern, verbosity }) => ({ filePattern, verbosity })),
   toText: (value) => value.map(({ filePattern, verbosity }) => `${filePattern}=${verbosity}`).join(','),
-  merge: (earlier, later) => [...earlier, ...later],
-};
+  merge: append,
+});

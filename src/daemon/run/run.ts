@@ -234,16 +234,11 @@ function watchNode(kernel: Kernel, reconciler: Reconciler): () => void {
 
 function watchConfig(config: ProxyConfig, stop: AbortController, started: AsyncDisposableStack, log: Log): void {
   if (config.configFile === undefined) return;
-  const watch = watchConfigFile({
-    ...config.configFile,
-    onChange: () => {
-      log.error('configuration file changed: exiting, so that a restart reads the new content');
-      stop.abort(1);
-    },
-    onError: (error) =>
-      log.warn(`failed to watch the folder of the configuration file, polling it instead: ${errorText(error)}`),
-  });
-  started.defer(() => watch.close());
+  const onChange = (): void => {
+    log.error('configuration file changed: exiting, so that a restart reads the new content');
+    stop.abort(1);
+  };
+  started.defer(watchConfigFile({ ...config.configFile, onChange }));
 }
 
 function setOomScore(score: number, log: Log): void {

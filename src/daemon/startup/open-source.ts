@@ -29,13 +29,13 @@ export function openSource(config: ProxyConfig, nodeName: string, metrics: Proxy
     const source = new ManifestSource({ directory: config.manifests, nodeName, log: log.child('manifests') });
     return { source, origin: { manifests: config.manifests }, eventSink: undefined, close: () => undefined };
   }
-  const { qps, burst } = config.api;
+  const { kubeconfig, master, ...rateLimit } = config.api;
   const created = ApiClient.create({
-    kubeconfig: config.api.kubeconfig ?? '',
-    master: config.api.master ?? '',
+    kubeconfig,
+    master,
+    rateLimit,
     userAgent: userAgent(VERSION),
     observer: metrics,
-    rateLimit: { qps, burst },
   });
   if (!created.ok) throw new StartupError(created.error);
   const { client } = created;

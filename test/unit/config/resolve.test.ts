@@ -49,7 +49,7 @@ const CASES: readonly Case[] = [
     {
       api: {
         kubeconfig: '/file',
-        master: undefined,
+        master: '',
         qps: 5,
         burst: 10,
       },
@@ -203,8 +203,8 @@ const CASES: readonly Case[] = [
     undefined,
     {
       api: {
-        kubeconfig: undefined,
-        master: undefined,
+        kubeconfig: '',
+        master: '',
         qps: -1,
         burst: 10,
       },
