@@ -16,10 +16,6 @@ export function parseBindAddress(text: string): BindAddress | undefined {
   return address === undefined || port === undefined ? undefined : { address, port };
 }
 
-export function formatBindAddress({ address, port }: BindAddress): string {
-  return formatHostPort(address, port);
-}
-
 /** Adds the port to a bare address; returns any other text unchanged, for validation to check. */
 export function withDefaultPort(text: string, port: number): string {
   const address = parseIp(text);

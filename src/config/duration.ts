@@ -44,24 +44,17 @@ export function parseDuration(text: string): Duration | undefined {
   return negative && milliseconds !== 0 ? -milliseconds : milliseconds;
 }
 
-function withFraction(nanoseconds: bigint, unit: bigint, suffix: string): string {
-  const digits = unit.toString().length - 1;
-  const fraction = (nanoseconds % unit).toString().padStart(digits, '0').replace(/0+$/, '');
-  return `${nanoseconds / unit}${fraction === '' ? '' : `.${fraction}`}${suffix}`;
-}
-
 /** Returns Go's canonical form: "1h0m0s", "1m30s", "1.5s", "250ms", "0s". */
 export function formatDuration(duration: Duration): string {
-  const signed = BigInt(Math.round(duration * 1e6));
-  if (signed === 0n) return '0s';
-  const sign = signed < 0n ? '-' : '';
-  const total = signed < 0n ? -signed : signed;
-  if (total < 1_000n) return `${sign}${total}ns`;
-  if (total < 1_000_000n) return sign + withFraction(total, 1_000n, '\u00b5s');
-  if (total < 1_000_000_000n) return sign + withFraction(total, 1_000_000n, 'ms');
-  const minutes = total / 60_000_000_000n;
-  const seconds = withFraction(total % 60_000_000_000n, 1_000_000_000n, 's');
-  if (minutes === 0n) return sign + seconds;
-  if (minutes < 60n) return `${sign}${minutes}m${seconds}`;
-  return `${sign}${minutes / 60n}h${minutes % 60n}m${seconds}`;
+  const sign = duration < 0 ? '-' : '';
+  const total = Math.round(Math.abs(duration) * 1e6);
+  if (total === 0) return '0s';
+  if (total < 1e3) return `${sign}${total}ns`;
+  if (total < 1e6) return `${sign}${total / 1e3}\u00b5s`;
+  if (total < 1e9) return `${sign}${total / 1e6}ms`;
+  const minutes = Math.floor(total / 60e9);
+  const seconds = `${(total % 60e9) / 1e9}s`;
+  if (minutes === 0) return sign + seconds;
+  if (minutes < 60) return `${sign}${minutes}m${seconds}`;
+  return `${sign}${Math.floor(minutes / 60)}h${minutes % 60}m${seconds}`;
 }

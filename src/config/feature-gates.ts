@@ -68,10 +68,9 @@ export function gateNotes(settings: FeatureGateSettings): string[] {
   const foreign = Object.keys(settings).filter((name) => !Object.hasOwn(GATES, name));
   if (foreign.length === 0) return [];
   const named = foreign.map((name) => {
-    const meant = nearest(name, KNOWN_GATES);
     // Gate names have words in common, so suggest a name only if nothing but its case differs.
-    const differsInCase = meant !== undefined && meant.toLowerCase() === name.toLowerCase();
-    return differsInCase ? `${name} (did you mean ${meant}?)` : name;
+    const meant = KNOWN_GATES.find((known) => known.toLowerCase() === name.toLowerCase());
+    return meant === undefined ? name : `${name} (did you mean ${meant}?)`;
   });
   return [`feature gates of other components have no effect: ${named.join(', ')}`];
 }

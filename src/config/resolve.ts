@@ -27,14 +27,11 @@ function sentence({ key, index, text }: Problem, fromFile: boolean): string {
 
 /** Returns the errors of flags that exclude or require each other. */
 function combinationErrors(given: GivenSettings): string[] {
-  const { manifests, master, 'clientConnection.kubeconfig': kubeconfig = '', force = false, cleanup = false } = given;
-  const sources = [...(master === undefined ? [] : ['master']), ...(kubeconfig === '' ? [] : ['kubeconfig'])];
+  const { manifests, force = false, cleanup = false } = given;
+  const servers = (['master', 'clientConnection.kubeconfig'] as const).filter((key) => given[key]);
+  const both = manifests === undefined ? [] : servers.map((key) => `--manifests and --${settingAt(key).name}`);
   return [
-    ...sources
-      .filter(() => manifests !== undefined)
-      .map(
-        (name) => `--manifests and --${name} exclude each other: objects come from a directory or from an API server`,
-      ),
+    ...both.map((flags) => `${flags} exclude each other: objects come from a directory or from an API server`),
     ...(force && !cleanup ? ['--force requires --cleanup'] : []),
   ];
 }

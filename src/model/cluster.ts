@@ -3,7 +3,6 @@ import type { EndpointSlice, Node, Service } from '../kube/objects/objects.ts';
 import type { ObjectEvent, ObjectName, SourceEvent } from '../kube/objects/source.ts';
 import { type NamespacedName, namespacedName } from '../base/names.ts';
 import { EMPTY, trimCapacity } from '../base/trim-capacity.ts';
-import { unreachable } from '../base/unreachable.ts';
 import { mergeSlices } from './merge-slices.ts';
 import { type NodeModel, defineNode, planAlike } from './node.ts';
 import { defineService, isForUs } from './service-definition.ts';
@@ -78,8 +77,6 @@ export class Cluster {
       case 'node':
         this.#applyNode(event.event);
         break;
-      default:
-        unreachable(event);
     }
     if (event.event.type === 'replaced') this.#listed.add(event.kind);
   }
@@ -189,8 +186,6 @@ export class Cluster {
         for (const key of left) remove(key);
         break;
       }
-      default:
-        unreachable(event);
     }
   }
 

@@ -32,7 +32,7 @@ describe('events and an API server with errors', () => {
   }
 
   function recorder(nodeName = 'node-a', through = client): DaemonEvents {
-    return new DaemonEvents(nodeName, new EventPoster({ client: through, nodeName, idleMs: 500 }), SYSTEM_CLOCK, log);
+    return new DaemonEvents(nodeName, new EventPoster({ client: through, nodeName, bodyMs: 500 }), SYSTEM_CLOCK, log);
   }
 
   const events = (): readonly JsonObject[] => server.objects('events', 'events.k8s.io/v1');

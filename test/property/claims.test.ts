@@ -144,7 +144,7 @@ function claimsOf(of: Service, endpoints: number): ReferenceClaim[] {
       ...(onNode === 0
         ? []
         : [claim(1, NODE_IP, onNode, byNode('NODE-PORT'), ...(local ? [byNode('NODE-PORT-LOCAL')] : []))]),
-      ...of.loadBalancerIngress.map(({ ip = '' }) =>
+      ...of.loadBalancerIngress.map(({ ip }) =>
         claim(
           2,
           ip,

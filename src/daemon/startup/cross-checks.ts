@@ -1,8 +1,15 @@
-import { formatBindAddress } from '../../config/bind-address.ts';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import { type NodeModel, nodeIps } from '../../model/node.ts';
 import { type Cidr, cidrContains, cidrFamily, cidrsOverlap, formatCidr } from '../../base/cidr.ts';
-import { type IpFamily, familyLabel, familyOf, formatIp, isLoopback, isUnspecified } from '../../base/ip.ts';
+import {
+  type IpFamily,
+  familyLabel,
+  familyOf,
+  formatHostPort,
+  formatIp,
+  isLoopback,
+  isUnspecified,
+} from '../../base/ip.ts';
 import type { Log } from '../../observe/log.ts';
 import { StartupError } from './startup-error.ts';
 
@@ -113,6 +120,6 @@ function bindWarnings(
     if (where === undefined || familyOf(where.address) !== other) return [];
     // The wildcard address of either family accepts both. Every usable family has a loopback address.
     if (isUnspecified(where.address) || (hasOther && isLoopback(where.address))) return [];
-    return [`${cluster}, but ${name} is ${formatBindAddress(where)}`];
+    return [`${cluster}, but ${name} is ${formatHostPort(where.address, where.port)}`];
   });
 }

@@ -101,12 +101,15 @@ export class ApiClient {
     const { method, body } = request;
     const url = new URL(this.server + request.path);
     const { host } = url;
-    const { observer } = this.#options;
+    const { observer, slowMs = 9_000 } = this.#options;
     if (request.isWatch !== true && !(await this.#waitForTurn(request, host))) {
       return { ok: false, kind: 'unavailable', message: 'cancelled while waiting for the rate limit (--kube-api-qps)' };
     }
+    const progress = new RequestProgress(url, this.#loaded.proxy !== undefined);
+    const slow = setTimeout(() => request.onSlow?.(progress.slow(slowMs)), slowMs);
     const started = performance.now();
-    const reply = await this.#attempt(request, url);
+    const reply = await this.#ask(request, url, progress, true);
+    clearTimeout(slow);
     observer?.apiRequestFinished({
       method,
       host,
@@ -135,17 +138,6 @@ export class ApiClient {
     return true;
   }
 
-  async #attempt(request: ApiRequest, url: URL): Promise<ApiReply> {
-    const progress = new RequestProgress(url, this.#loaded.proxy !== undefined);
-    const { slowMs = 9_000 } = this.#options;
-    const slow = setTimeout(() => request.onSlow?.(progress.slow(slowMs)), slowMs);
-    try {
-      return await this.#ask(request, url, progress, true);
-    } finally {
-      clearTimeout(slow);
-    }
-  }
-
   async #ask(request: ApiRequest, url: URL, progress: RequestProgress, mayRetry: boolean): Promise<ApiReply> {
     const tunnel = new AbortController();
     let options: HttpOptions;
@@ -167,7 +159,7 @@ export class ApiClient {
       };
       const giveUp = (after: number): void => fail(progress.missing(after));
       const connecting = setTimeout(() => progress.connected || giveUp(connectTimeoutMs), connectTimeoutMs);
-      const answering = setTimeout(() => giveUp(headersTimeoutMs), headersTimeoutMs);
+      const answering = setTimeout(giveUp, headersTimeoutMs, headersTimeoutMs);
       const stopTimers = (): void => {
         clearTimeout(connecting);
         clearTimeout(answering);

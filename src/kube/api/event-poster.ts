@@ -7,8 +7,8 @@ import { readText } from './stream-guard.ts';
 export interface EventPosterOptions {
   readonly client: ApiClient;
   readonly nodeName: string;
-  /** Idle timeout of a response body in milliseconds; 10,000 by default. */
-  readonly idleMs?: number;
+  /** Timeout of a response body in milliseconds; 10,000 by default. */
+  readonly bodyMs?: number;
 }
 
 /** Events carry kube-proxy's name, so that existing filters match them. */
@@ -68,7 +68,7 @@ export class EventPoster implements EventSink {
   async #read(reply: ApiReply): Promise<Readonly<Record<string, unknown>> | undefined> {
     if (!reply.ok) return undefined;
     try {
-      const text = await readText(reply.body, this.#options.idleMs ?? 10_000);
+      const text = await readText(reply.body, this.#options.bodyMs ?? 10_000);
       return reply.status < 300 || text.startsWith('{') ? recordOf(JSON.parse(text)) : { message: text };
     } catch (error) {
       return reply.status < 300 ? undefined : { message: errorText(error) };

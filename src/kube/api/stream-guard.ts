@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { text } from 'node:stream/consumers';
 
 /** Destroys a stalled stream; the reader of the stream gets the error. */
 export class StreamGuard {
@@ -52,18 +53,13 @@ export class StreamGuard {
   }
 }
 
-/** Reads a body as text. Rejects if the connection breaks or stalls. */
-export async function readText(body: IncomingMessage, idleMs: number): Promise<string> {
-  const guard = new StreamGuard(body);
-  guard.limitSilence(idleMs);
-  const chunks: Buffer[] = [];
+/** Reads a short body as text. Rejects if the connection breaks or the body is not complete in time. */
+export async function readText(body: IncomingMessage, limitMs: number): Promise<string> {
+  const late = new Error(`connection stalled: the response was not complete within ${Math.round(limitMs / 1000)} s`);
+  const timer = setTimeout(() => body.destroy(late), limitMs);
   try {
-    for await (const chunk of body as AsyncIterable<Buffer>) {
-      guard.touch();
-      chunks.push(chunk);
-    }
+    return await text(body);
   } finally {
-    guard.release();
+    clearTimeout(timer);
   }
-  return Buffer.concat(chunks).toString('utf8');
 }

@@ -1,5 +1,4 @@
 import { CORE_SCHEMA, YAMLException, loadAll, mergeTag } from 'js-yaml';
-import { familyLabel, familyOf, parseIp } from '../../base/ip.ts';
 import { errorText } from '../../base/error-text.ts';
 import type { Interner } from '../objects/interner.ts';
 import { type JsonRecord, isRecord, listOf, textOr } from '../objects/json.ts';
@@ -38,27 +37,13 @@ function namespaced<T extends { readonly meta: ObjectMeta }>(object: T): T {
   return object.meta.namespace === '' ? { ...object, meta: { ...object.meta, namespace: 'default' } } : object;
 }
 
-/** Fills in clusterIPs and ipFamilies as the API server does. */
-function withFamilies(service: Service): Service {
-  const clusterIPs =
-    service.clusterIPs.length > 0 || service.clusterIP === '' ? service.clusterIPs : [service.clusterIP];
-  const clusterIP = service.clusterIP === '' ? (clusterIPs[0] ?? '') : service.clusterIP;
-  if (service.ipFamilies.length > 0) return { ...service, clusterIP, clusterIPs };
-  const families = clusterIPs.map((text) => {
-    const address = parseIp(text);
-    return address === undefined ? undefined : familyLabel(familyOf(address));
-  });
-  const ipFamilies = families.filter((family) => family !== undefined);
-  // ipFamilies are matched to clusterIPs by index, so leave them empty if any clusterIP is invalid.
-  return { ...service, clusterIP, clusterIPs, ipFamilies: ipFamilies.length === clusterIPs.length ? ipFamilies : [] };
-}
-
 function readService(object: Service, { objects, warnings, ignored }: Reading): void {
-  const service = withFamilies(namespaced(object));
+  const service = namespaced(object);
   const name = `Service ${objectKey(service.meta)}`;
-  if (service.clusterIP === 'None' || isExcludedByLabel(service.meta.labels)) {
+  const clusterIP = service.clusterIP === '' ? (service.clusterIPs[0] ?? '') : service.clusterIP;
+  if (clusterIP === 'None' || isExcludedByLabel(service.meta.labels)) {
     ignored.push(`${name} is headless or assigned to another proxy`);
-  } else if (service.clusterIP === '' && service.type !== 'ExternalName') {
+  } else if (clusterIP === '' && service.type !== 'ExternalName') {
     warnings.push(`${name} skipped: it has no spec.clusterIP; set one in the manifest, because nothing allocates it`);
   } else {
     objects.push({ kind: 'service', object: service });

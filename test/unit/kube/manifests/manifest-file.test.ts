@@ -14,7 +14,7 @@ function good(text: string): Extract<ManifestFile, { ok: true }> {
 }
 
 describe('readManifests', () => {
-  test('fills in what the API server would derive from the clusterIP', () => {
+  test('fills in the namespace and what the API server would default', () => {
     const { objects } = good(`
 apiVersion: v1
 kind: Service
@@ -27,22 +27,10 @@ spec: { clusterIPs: [10.96.0.1, "fd00::1"], ports: [{ port: 80 }] }
         object: {
           meta: { namespace: 'default', name: 'a' },
           type: 'ClusterIP',
-          clusterIP: '10.96.0.1',
           clusterIPs: ['10.96.0.1', 'fd00::1'],
-          ipFamilies: ['IPv4', 'IPv6'],
         },
       },
     ]);
-  });
-
-  test('derives no ipFamilies if one address is invalid', () => {
-    const { objects } = good(`
-apiVersion: v1
-kind: Service
-metadata: { name: a }
-spec: { clusterIPs: [rubbish, "fd00::1"], ports: [{ port: 80 }] }
-`);
-    expect(objects).toMatchObject([{ object: { clusterIPs: ['rubbish', 'fd00::1'], ipFamilies: [] } }]);
   });
 
   test('a Service without clusterIP is skipped with a warning', () => {
