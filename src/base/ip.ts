@@ -106,18 +106,6 @@ export function formatHostPort(address: IpAddress, port: number): string {
   return isIp4(address) ? `${formatIp(address)}:${port}` : `[${formatIp(address)}]:${port}`;
 }
 
-/** Writes the address in network byte order. Returns the offset after it. */
-export function writeIp(address: IpAddress, target: Uint8Array, offset: number): number {
-  const view = new DataView(target.buffer, target.byteOffset, target.byteLength);
-  if (isIp4(address)) {
-    view.setUint32(offset, address);
-    return offset + 4;
-  }
-  view.setBigUint64(offset, address >> 64n);
-  view.setBigUint64(offset + 8, address & 0xffff_ffff_ffff_ffffn);
-  return offset + 16;
-}
-
 /** Reads 4 bytes in network byte order. The caller must check the length. */
 export function ip4FromBytes(bytes: Uint8Array, offset: number): Ip4 {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength).getUint32(offset) as Ip4;

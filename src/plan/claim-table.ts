@@ -113,15 +113,8 @@ export class ClaimTable<K, P> {
 
   /** Returns the index of the claim in `losers`, or the index at which to insert it. */
   #placeOf(losers: readonly Claim<P>[], claim: Claim<P>): number {
-    let from = 0;
-    let to = losers.length;
-    while (from < to) {
-      const middle = (from + to) >>> 1;
-      const other = losers[middle];
-      if (other !== undefined && this.#compare(other, claim) < 0) from = middle + 1;
-      else to = middle;
-    }
-    return from;
+    const place = losers.findIndex((other) => this.#compare(other, claim) >= 0);
+    return place < 0 ? losers.length : place;
   }
 
   #compare(a: Claim<P>, b: Claim<P>): number {

@@ -4,15 +4,13 @@ import { EMPTY } from '../base/trim-capacity.ts';
 import { type IpAddress, type IpFamily, familyOf } from '../base/ip.ts';
 import type { Port } from '../base/port.ts';
 import type { RealServer } from '../state/real-server.ts';
-import type { VirtualServer } from '../state/virtual-server.ts';
-import { persistence } from './affinity.ts';
 import { nodePortAddresses } from './node-port-addresses.ts';
 import type { NodeView, PlanConfig } from './plan-config.ts';
 import { filterUnchanged } from './filter-unchanged.ts';
 import type { PlanDraft } from './plan-draft.ts';
-import { schedulerFlags } from './scheduler-flags.ts';
 import type { ClaimRank } from './claim-rank.ts';
 import type { PlannedUdp } from './service-plan.ts';
+import { type VirtualServerSettings, virtualServerSettings } from './virtual-server-settings.ts';
 import { type Destinations, type Place, chooseDestinations, realServers as realServersOf } from './traffic-policy.ts';
 
 /** One port of a service, with its endpoints of one family. */
@@ -39,8 +37,7 @@ export interface FamilyView {
   readonly unboundCidrs: readonly Cidr[];
   /** Service addresses in these networks are not bound, because a local route makes the whole network local. */
   readonly localRouteCidrs: readonly Cidr[];
-  /** Settings of all virtual servers of the service. */
-  readonly settings: Pick<VirtualServer, 'scheduler' | 'flags' | 'timeout' | 'prefix'>;
+  readonly settings: VirtualServerSettings;
 }
 
 /** Returns undefined if the service has no cluster IP of this family, because the family is then not served at all. */
@@ -57,7 +54,6 @@ export function familyView(
   const loadBalancerIps = filterUnchanged(service.loadBalancerIps, ofFamily);
   const hasAddress = externalIps.length > 0 || loadBalancerIps.length > 0;
   const hasNodePort = service.ports.some(({ nodePort }) => nodePort !== undefined);
-  const { flags, timeout } = persistence(service);
   const place = { nodeName: config.nodeName, zone: node.zone };
   return {
     family,
@@ -70,12 +66,7 @@ export function familyView(
     ports: service.ports.map((port) => portView(service, port, family, hasAddress, place)),
     unboundCidrs: config.unboundCidrs ?? EMPTY,
     localRouteCidrs: config.localRouteCidrs ?? EMPTY,
-    settings: {
-      scheduler: config.scheduler,
-      flags: flags | schedulerFlags(config.scheduler),
-      timeout,
-      prefix: family === 4 ? 32 : 128,
-    },
+    settings: virtualServerSettings(service, family, config.scheduler),
   };
 }
 
@@ -112,13 +103,6 @@ export function serve(
 ): void {
   const { address, port, rank } = at;
   const { scheduler, flags, timeout, prefix } = view.settings;
-  draft.addVirtualServer(
-    {
-      virtualServer: { address, port, protocol, scheduler, flags, timeout, prefix },
-      realServers,
-      rank,
-      portName,
-    },
-    answering,
-  );
+  const virtualServer = { address, port, protocol, scheduler, flags, timeout, prefix };
+  draft.addVirtualServer({ virtualServer, realServers, rank, portName }, answering);
 }

@@ -120,24 +120,22 @@ export class NodePlan {
     if (after?.healthCheck === undefined) this.#healthChecks.delete(service);
     else this.#healthChecks.set(service, after.healthCheck);
     // Add new references before dropping old ones, so that no shared object is removed meanwhile. Skip identical parts.
-    if (after !== undefined) this.#demand(after, before);
-    if (before !== undefined) this.#drop(before, after);
+    if (after !== undefined) this.#count(after, before, 1);
+    if (before !== undefined) this.#count(before, after, -1);
     return {
       udpChanged: (before?.udp ?? EMPTY) !== (after?.udp ?? EMPTY),
       healthChecksChanged: !sameHealthCheck(before?.healthCheck, after?.healthCheck),
     };
   }
 
-  #demand(plan: ServicePlan, old: ServicePlan | undefined): void {
-    if (plan.addresses !== old?.addresses) for (const address of plan.addresses) this.#countAddress(address, 1);
-    if (plan.entries === old?.entries) return;
-    for (const entry of plan.entries) this.#set(entry).add(entry, this.#recording);
-  }
-
-  #drop(old: ServicePlan, plan: ServicePlan | undefined): void {
-    if (old.addresses !== plan?.addresses) for (const address of old.addresses) this.#countAddress(address, -1);
-    if (old.entries === plan?.entries) return;
-    for (const entry of old.entries) this.#set(entry).remove(entry, this.#recording);
+  /** Adds or drops the references of a plan, except those of parts that are identical in `other`. */
+  #count(plan: ServicePlan, other: ServicePlan | undefined, difference: 1 | -1): void {
+    if (plan.addresses !== other?.addresses) {
+      for (const address of plan.addresses) this.#countAddress(address, difference);
+    }
+    if (plan.entries === other?.entries) return;
+    const change = difference === 1 ? 'add' : 'remove';
+    for (const entry of plan.entries) this.#set(entry)[change](entry, this.#recording);
   }
 
   /** Returns the service's plan, including lost claims. */
@@ -155,7 +153,7 @@ export class NodePlan {
   }
 
   get virtualServerCount(): number {
-    return this.#claims.virtualServerCount;
+    return this.#claims.virtualServers.size;
   }
 
   get addressCount(): number {
@@ -164,16 +162,16 @@ export class NodePlan {
 
   /** Yields every virtual server that must exist. */
   *virtualServers(): IterableIterator<PlannedVirtualServer> {
-    for (const { planned } of this.#claims.owners()) yield planned;
+    for (const { planned } of this.#claims.virtualServers.owners()) yield planned;
   }
 
   virtualServer(key: VirtualServerKey): PlannedVirtualServer | undefined {
-    return this.#claims.owner(key)?.planned;
+    return this.#claims.virtualServers.owner(key)?.planned;
   }
 
   /** Returns the serving endpoints of a UDP virtual server; empty if there are none or no service owns it. */
   answeringAt(key: VirtualServerKey): PlannedUdp['answering'] {
-    const owner = this.#claims.owner(key)?.service;
+    const owner = this.#claims.virtualServers.owner(key)?.service;
     const udp = owner === undefined ? undefined : this.#services.get(owner)?.udp;
     return udp?.find(({ id }) => virtualServerKey(id) === key)?.answering ?? EMPTY;
   }

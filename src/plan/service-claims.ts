@@ -35,7 +35,7 @@ export class ServiceClaims {
   /** Services whose lost claims changed: in the current replace(), and since the last takeConflictChanges(). */
   #moved = new Set<NamespacedName>();
   readonly #conflictChanges = new Set<NamespacedName>();
-  readonly #virtualServers = new ClaimTable<VirtualServerKey, PlannedVirtualServer>(
+  readonly virtualServers = new ClaimTable<VirtualServerKey, PlannedVirtualServer>(
     ({ rank }) => rank,
     (service) => this.#moved.add(service),
   );
@@ -47,19 +47,6 @@ export class ServiceClaims {
   /** @param onChange called before a claim on a virtual server is added, removed or changed */
   constructor(onChange: (key: VirtualServerKey, id: VirtualServerId) => void) {
     this.#onChange = onChange;
-  }
-
-  /** The number of virtual servers that have an owner. */
-  get virtualServerCount(): number {
-    return this.#virtualServers.size;
-  }
-
-  owner(key: VirtualServerKey): Claim<PlannedVirtualServer> | undefined {
-    return this.#virtualServers.owner(key);
-  }
-
-  owners(): IterableIterator<Claim<PlannedVirtualServer>> {
-    return this.#virtualServers.owners();
   }
 
   /** Replaces a service's claims. Returns the services that won or lost claims because of it. */
@@ -79,9 +66,9 @@ export class ServiceClaims {
   /** Returns the plan without lost claims, sharing equal parts of `inForce`. */
   grant(plan: ServicePlan, inForce: ServicePlan | undefined): ServicePlan {
     const { service, healthCheck } = plan;
-    if (this.#virtualServers.losses(service) + this.#healthPorts.losses(service) === 0) return plan;
+    if (this.virtualServers.losses(service) + this.#healthPorts.losses(service) === 0) return plan;
     const granted = grantedPlan(plan, {
-      has: (key) => this.#virtualServers.owner(key)?.service === service,
+      has: (key) => this.virtualServers.owner(key)?.service === service,
       healthCheckPort: healthCheck !== undefined && this.#healthPorts.owner(healthCheck.port)?.service === service,
     });
     return sharePlan(granted, inForce);
@@ -91,14 +78,14 @@ export class ServiceClaims {
   takeConflictChanges(): ConflictChanges {
     const services = [...this.#conflictChanges];
     this.#conflictChanges.clear();
-    return { services, total: this.#virtualServers.lossCount + this.#healthPorts.lossCount };
+    return { services, total: this.virtualServers.lossCount + this.#healthPorts.lossCount };
   }
 
   /** Returns the claims that the service lost. */
   conflictsOf({ service, virtualServers, healthCheck }: ServicePlan): readonly Conflict[] {
     const found: Conflict[] = [];
-    for (const { virtualServer } of this.#virtualServers.losses(service) === 0 ? EMPTY : virtualServers) {
-      const owner = this.#virtualServers.owner(virtualServerKey(virtualServer))?.service;
+    for (const { virtualServer } of this.virtualServers.losses(service) === 0 ? EMPTY : virtualServers) {
+      const owner = this.virtualServers.owner(virtualServerKey(virtualServer))?.service;
       if (owner === undefined || owner === service) continue;
       found.push({ service, owner, kind: 'virtual-server', claimed: formatVirtualServer(virtualServer) });
     }
@@ -138,7 +125,7 @@ export class ServiceClaims {
     if (id === undefined) return;
     const key = virtualServerKey(id);
     this.#onChange(key, id);
-    this.#virtualServers.change(key, claimOf(service, ageBefore, before), claimOf(service, age, after));
+    this.virtualServers.change(key, claimOf(service, ageBefore, before), claimOf(service, age, after));
   }
 
   #claimHealthPort(service: NamespacedName, old: ServicePlan | undefined, plan: ServicePlan | undefined): void {

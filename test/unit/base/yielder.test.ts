@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
-import { Pace } from '../../../src/base/pace.ts';
+import { Yielder } from '../../../src/base/yielder.ts';
 
-describe('Pace', () => {
+describe('Yielder', () => {
   afterEach(() => {
     jest.restoreAllMocks();
   });
@@ -14,13 +14,13 @@ describe('Pace', () => {
       looks += 1;
       return now;
     });
-    const pace = new Pace(budgetMs);
+    const yielder = new Yielder(budgetMs);
     looks = 0;
     let pieces = 0;
     do {
       now += pieceMs;
       pieces += 1;
-    } while (!pace.due);
+    } while (!yielder.due);
     return { pieces, looks };
   }
 
@@ -39,22 +39,22 @@ describe('Pace', () => {
   test('pieces that no clock can tell apart do not stop it from looking', () => {
     let now = 0;
     jest.spyOn(performance, 'now').mockImplementation(() => now);
-    const pace = new Pace(8);
-    for (let piece = 0; piece < 100; piece++) expect(pace.due).toBe(false);
+    const yielder = new Yielder(8);
+    for (let piece = 0; piece < 100; piece++) expect(yielder.due).toBe(false);
     now = 9;
-    const asked = Array.from({ length: 33 }, () => pace.due);
+    const asked = Array.from({ length: 33 }, () => yielder.due);
     expect(asked).toContain(true);
   });
 
-  test('used up until it begins anew', () => {
+  test('is due until it has yielded', async () => {
     let now = 0;
     jest.spyOn(performance, 'now').mockImplementation(() => now);
-    const pace = new Pace(8);
+    const yielder = new Yielder(8);
     now = 8;
-    expect([pace.due, pace.due]).toEqual([true, true]);
-    pace.renew();
-    expect(pace.due).toBe(false);
+    expect([yielder.due, yielder.due]).toEqual([true, true]);
+    await yielder.yieldIfDue();
+    expect(yielder.due).toBe(false);
     now = 16;
-    expect(Array.from({ length: 33 }, () => pace.due).at(-1)).toBe(true);
+    expect(Array.from({ length: 33 }, () => yielder.due).at(-1)).toBe(true);
   });
 });

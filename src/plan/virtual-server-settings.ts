@@ -1,0 +1,27 @@
+import type { IpFamily } from '../base/ip.ts';
+import type { ServiceDefinition } from '../model/service-model.ts';
+import { VS_PERSISTENT, VS_SCHED_FALLBACK, VS_SCHED_PORT, type VirtualServer } from '../state/virtual-server.ts';
+
+/** The settings of all virtual servers of a service that belong to one IP family. */
+export type VirtualServerSettings = Pick<VirtualServer, 'scheduler' | 'flags' | 'timeout' | 'prefix'>;
+
+/** Implements ClientIP session affinity as IPVS persistence for single client addresses. */
+export function virtualServerSettings(
+  { affinitySeconds }: Pick<ServiceDefinition, 'affinitySeconds'>,
+  family: IpFamily,
+  scheduler: string,
+): VirtualServerSettings {
+  const persistent = affinitySeconds > 0 ? VS_PERSISTENT : 0;
+  const flags = persistent | (SCHEDULER_FLAGS[scheduler] ?? 0);
+  return { scheduler, flags, timeout: affinitySeconds, prefix: family === 4 ? 32 : 128 };
+}
+
+/**
+ * The hashing schedulers keep a draining real server (weight 0) in their table and drop new connections that hash to
+ * it, unless the fallback flag is set (linux: net/netfilter/ipvs/ip_vs_mh.c, ip_vs_sh.c). Maglev also hashes the
+ * client's port, to spread a client's connections; source hashing must send a client to one server.
+ */
+const SCHEDULER_FLAGS: Readonly<Record<string, number>> = {
+  mh: VS_SCHED_PORT | VS_SCHED_FALLBACK,
+  sh: VS_SCHED_FALLBACK,
+};
