@@ -10,10 +10,9 @@ import type { Log } from '../observe/log.ts';
 import { rulesToRemove } from '../plan/plan-rules.ts';
 import { SET_ROLES, setName } from '../plan/set-names.ts';
 import { NODE_PORT_ADDRESS_SETS, Ownership } from '../reconcile/ownership.ts';
-import { countsInWords, firstInWords } from '../state/op-list.ts';
-import type { Op } from '../state/op.ts';
+import { type Op, countsInWords, firstInWords } from '../state/op.ts';
 import { formatFailure } from '../state/outcome.ts';
-import { transaction } from '../state/transaction.ts';
+import { Transaction } from '../state/transaction.ts';
 import { runningDaemon } from './startup/daemon-lock.ts';
 import { reportFailure } from './startup/failure.ts';
 import { openLog } from './startup/open-log.ts';
@@ -85,12 +84,12 @@ export async function removeAll(
     await attempt(`the rules of IPv${family}`, () => kernel.removeRules(rulesToRemove(family)));
   }
   await attempt('virtual servers and sets', async () => {
-    const tx = transaction(await leftovers(kernel, config, hasIpvs));
+    const tx = new Transaction(await leftovers(kernel, config, hasIpvs));
     const outcome = await kernel.apply(tx);
     failed += outcome.failures.length;
     for (const failure of outcome.failures) log.error(`failed to clean up: ${formatFailure(failure)}`);
     const failures = new Set(outcome.failures.map(({ op }) => op));
-    const removed = tx.ops.filter((op) => !failures.has(op));
+    const removed = [...tx].filter((op) => !failures.has(op));
     log.info('clean-up done', { removed: countsInWords(removed), objects: firstInWords(removed), failed });
   });
   await attempt('kube-ipvs0', () => kernel.removeDevice());

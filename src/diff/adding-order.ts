@@ -1,8 +1,6 @@
 import { type IpAddress, isIp4 } from '../base/ip.ts';
-import type { Op } from '../state/op.ts';
-import type { Transaction } from '../state/transaction.ts';
+import type { RealServer } from '../state/real-server.ts';
 import type { VirtualServerId } from '../state/virtual-server.ts';
-import { STRIDE } from './stride.ts';
 
 /** These schedulers choose endpoints by the order of the real servers, so that order must be the same on all nodes. */
 const HASHING_SCHEDULERS: ReadonlySet<string> = new Set(['sh', 'dh', 'mh']);
@@ -19,35 +17,12 @@ export class AddingOrder {
     if (!HASHING_SCHEDULERS.has(scheduler)) this.#seed = hashText(nodeName);
   }
 
-  /** Returns the transaction with the real servers of each virtual server in this node's order. */
-  *arrange(tx: Transaction): Generator<void, Transaction> {
-    const seed = this.#seed;
-    if (seed === undefined) return tx;
-    const { ops } = tx;
-    let arranged: Op[] | undefined;
-    let count = 0;
-    for (let start = 0, end = 0; start < ops.length; start = end) {
-      end = endOfRun(ops, start);
-      const size = end - start;
-      const first = ops[start];
-      if (size > 1 && first?.kind === 'add-real-server') {
-        arranged ??= ops.slice();
-        const offset = mix(seed, first.id) % size;
-        for (let at = 0; at < size; at++) arranged[start + at] = ops[start + ((offset + at) % size)] ?? first;
-      }
-      if (++count % STRIDE === 0) yield;
-    }
-    return arranged === undefined ? tx : { ops: arranged };
+  /** Returns the real servers to add to a virtual server in this node's order. */
+  arrange(id: VirtualServerId, sorted: readonly RealServer[]): readonly RealServer[] {
+    if (this.#seed === undefined || sorted.length < 2) return sorted;
+    const offset = mix(this.#seed, id) % sorted.length;
+    return [...sorted.slice(offset), ...sorted.slice(0, offset)];
   }
-}
-
-/** Returns the end (exclusive) of a run of additions to one virtual server; other operations are runs of one. */
-function endOfRun(ops: readonly Op[], start: number): number {
-  const first = ops[start];
-  let end = start + 1;
-  if (first?.kind !== 'add-real-server') return end;
-  for (let next = ops[end]; next?.kind === 'add-real-server' && next.id === first.id; next = ops[end]) end += 1;
-  return end;
 }
 
 /** Returns the 32-bit FNV-1a hash. */

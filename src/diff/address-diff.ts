@@ -3,21 +3,21 @@ import { type BoundAddress, hostPrefix } from '../state/bound-address.ts';
 import type { Op } from '../state/op.ts';
 import { STRIDE } from './stride.ts';
 
-/** Returns the operations that change kube-ipvs0's addresses from `have` to `want`. Rebinding corrects the flags. */
+/** Returns the operations that change kube-ipvs0's addresses from `found` to `wanted`. Rebinding corrects the flags. */
 export function* diffAddresses(
-  want: Iterable<IpAddress>,
-  have: Iterable<BoundAddress>,
+  wanted: Iterable<IpAddress>,
+  found: Iterable<BoundAddress>,
 ): Generator<void, readonly Op[]> {
   const ops: Op[] = [];
   const surplus = new Map<IpAddress, BoundAddress>();
   const otherPrefixes: BoundAddress[] = [];
-  for (const bound of have) {
+  for (const bound of found) {
     // An interface can have an IPv6 address only once, but the same IPv4 address with several prefix lengths.
     if (isIp4(bound.address) && bound.prefix !== hostPrefix(bound.address)) otherPrefixes.push(bound);
     else surplus.set(bound.address, bound);
   }
   let count = 0;
-  for (const address of want) {
+  for (const address of wanted) {
     if (surplus.get(address)?.conforms !== true) ops.push({ kind: 'bind-address', address });
     surplus.delete(address);
     if (++count % STRIDE === 0) yield;

@@ -4,52 +4,69 @@ import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '.
 /** How to handle a real server that is no longer desired. */
 export type DrainDecision = 'delete' | 'drain' | 'keep-draining';
 
-type Server = Pick<ObservedRealServer, 'address' | 'port'>;
+/** Interval between two reads of the connection counts of draining real servers. */
+const CHECK_MS = 5_000;
+
+/** The real servers of one virtual server that drain, each with the time when it started. */
+interface Draining {
+  readonly id: VirtualServerId;
+  readonly since: Map<RealServerKey, number>;
+}
 
 /**
- * Remembers when each real server started to drain, to enforce the deadline. Weight (0 while draining) and connection
- * counts are read from the kernel each time, so a restart of this program only restarts the deadline.
+ * Remembers when each real server started to drain, to enforce the deadline, and when to check them next. Weight (0
+ * while draining) and connection counts are read from the kernel each time, so a restart of this program only restarts
+ * the deadline. All times are in ms of the same clock.
  */
 export class DrainLedger {
-  readonly #since = new Map<VirtualServerKey, Map<RealServerKey, number>>();
+  readonly #draining = new Map<VirtualServerKey, Draining>();
   readonly #deadlineMs: number;
+  #dueAt = Infinity;
 
   /** @param deadlineMs 0: no deadline, as in kube-proxy. */
   constructor(deadlineMs: number) {
-    this.#deadlineMs = deadlineMs;
+    this.#deadlineMs = deadlineMs === 0 ? Infinity : deadlineMs;
   }
 
-  /** Returns the next deadline after `now` (both in ms of the same clock), or Infinity if there is none. */
-  nextDeadline(now: number): number {
-    let next = Infinity;
-    if (this.#deadlineMs === 0) return next;
-    for (const servers of this.#since.values()) {
-      for (const since of servers.values()) {
-        // A deadline in the past belongs to a real server that another process deleted.
-        if (since + this.#deadlineMs > now) next = Math.min(next, since + this.#deadlineMs);
-      }
-    }
-    return next;
+  /** The number of draining real servers. */
+  get servers(): number {
+    let sum = 0;
+    for (const { since } of this.#draining.values()) sum += since.size;
+    return sum;
   }
 
-  /** Decides at time `now` (ms) how to handle a real server that is no longer desired. Remembers it if it drains. */
+  /** Time of the next check; Infinity while nothing drains. */
+  get dueAt(): number {
+    return this.#dueAt;
+  }
+
+  /** Returns the virtual servers to check now. */
+  takeDue(now: number): VirtualServerId[] {
+    if (this.#dueAt > now) return [];
+    this.#dueAt = Infinity;
+    return Array.from(this.#draining.values(), ({ id }) => id);
+  }
+
+  /** Decides at time `now` how to handle a real server that is no longer desired. Remembers it if it drains. */
   decide(id: VirtualServerId, server: ObservedRealServer, now: number): DrainDecision {
     // As in kube-proxy, only TCP drains: expire_nodest_conn drops UDP and SCTP flows of deleted real servers.
     if (id.protocol !== 'TCP' || server.activeConnections + server.inactiveConnections === 0) return 'delete';
-    const virtualServer = virtualServerKey(id);
-    const servers = this.#since.get(virtualServer) ?? new Map<RealServerKey, number>();
-    const since = servers.get(realServerKey(server)) ?? now;
-    if (this.#deadlineMs > 0 && now - since >= this.#deadlineMs) return 'delete';
-    this.#since.set(virtualServer, servers.set(realServerKey(server), since));
+    const draining = this.#draining.get(virtualServerKey(id)) ?? { id, since: new Map<RealServerKey, number>() };
+    const since = draining.since.get(realServerKey(server)) ?? now;
+    const deadline = since + this.#deadlineMs;
+    if (now >= deadline) return 'delete';
+    draining.since.set(realServerKey(server), since);
+    this.#draining.set(virtualServerKey(id), draining);
+    this.#dueAt = Math.min(this.#dueAt, now + CHECK_MS, deadline);
     return server.weight === 0 ? 'keep-draining' : 'drain';
   }
 
-  /** Forgets all real servers of this virtual server except `draining`. If one drains again, its deadline restarts. */
-  keepOnly(id: VirtualServerId, draining: readonly Server[]): void {
-    const servers = this.#since.get(virtualServerKey(id));
-    if (servers === undefined) return;
-    const kept = new Set(draining.map(realServerKey));
-    for (const key of servers.keys()) if (!kept.has(key)) servers.delete(key);
-    if (servers.size === 0) this.#since.delete(virtualServerKey(id));
+  /** Forgets all real servers of this virtual server except `kept`. If one drains again, its deadline restarts. */
+  keepOnly(id: VirtualServerId, kept: Pick<ReadonlySet<RealServerKey>, 'has'> = new Set()): void {
+    const draining = this.#draining.get(virtualServerKey(id));
+    if (draining === undefined) return;
+    for (const key of draining.since.keys()) if (!kept.has(key)) draining.since.delete(key);
+    if (draining.since.size === 0) this.#draining.delete(virtualServerKey(id));
+    if (this.#draining.size === 0) this.#dueAt = Infinity;
   }
 }

@@ -1,6 +1,7 @@
-import type { Op } from '../state/op.ts';
 import { type ObservedRealServer, type RealServer, type RealServerKey, realServerKey } from '../state/real-server.ts';
+import type { Transaction } from '../state/transaction.ts';
 import { type VirtualServer, type VirtualServerId, hasSameSettings } from '../state/virtual-server.ts';
+import type { AddingOrder } from './adding-order.ts';
 import type { DrainLedger } from './drain.ts';
 
 /** A desired virtual server with its real servers. */
@@ -10,41 +11,66 @@ export interface WantedVirtualServer {
   readonly realServers: readonly RealServer[];
 }
 
-export interface HaveVirtualServer {
+/** A virtual server as the kernel has it. */
+export interface FoundVirtualServer {
   readonly virtualServer: VirtualServer;
   readonly realServers: readonly ObservedRealServer[];
 }
 
-/** Appends operations that change one virtual server from `have` to `want`. Returns its number of draining servers. */
-export function diffVirtualServer(
-  id: VirtualServerId,
-  want: WantedVirtualServer | undefined,
-  have: HaveVirtualServer | undefined,
-  ledger: DrainLedger,
-  now: number,
-  ops: Op[],
-): number {
-  if (want === undefined) {
-    ledger.keepOnly(id, []);
-    if (have !== undefined) ops.push({ kind: 'delete-virtual-server', id });
-    return 0;
-  }
-  const { virtualServer } = want;
-  if (have === undefined) ops.push({ kind: 'add-virtual-server', virtualServer });
-  else if (!hasSameSettings(virtualServer, have.virtualServer))
-    ops.push({ kind: 'edit-virtual-server', virtualServer });
-  if (have !== undefined) return diffRealServers(id, want.realServers, have.realServers, ledger, now, ops);
-  ledger.keepOnly(id, []);
-  for (const realServer of want.realServers) ops.push({ kind: 'add-real-server', id, realServer });
-  return 0;
+/** What the operations depend on besides the wanted and the found state. */
+export interface DiffContext {
+  readonly order: AddingOrder;
+  readonly ledger: DrainLedger;
+  /** In ms of the ledger's clock. */
+  readonly now: number;
 }
 
-/** Whether `have` equals `want`, including the real servers (so none of them is draining). */
-export function isInForce(want: WantedVirtualServer, have: HaveVirtualServer | undefined): boolean {
-  if (have === undefined || !hasSameSettings(want.virtualServer, have.virtualServer)) return false;
-  if (want.realServers.length !== have.realServers.length) return false;
-  const observed = byKey(have.realServers);
-  return want.realServers.every((realServer) => {
+/** Adds the operations that change one virtual server from `found` to `wanted` to the transaction. */
+export function diffVirtualServer(
+  id: VirtualServerId,
+  wanted: WantedVirtualServer | undefined,
+  found: FoundVirtualServer | undefined,
+  { order, ledger, now }: DiffContext,
+  tx: Transaction,
+): void {
+  if (wanted === undefined) {
+    ledger.keepOnly(id);
+    if (found !== undefined) tx.push({ kind: 'delete-virtual-server', id });
+    return;
+  }
+  const { virtualServer } = wanted;
+  if (found === undefined) tx.push({ kind: 'add-virtual-server', virtualServer });
+  else if (!hasSameSettings(virtualServer, found.virtualServer))
+    tx.push({ kind: 'edit-virtual-server', virtualServer });
+
+  const surplus = byKey(found?.realServers ?? []);
+  const missing: RealServer[] = [];
+  for (const realServer of wanted.realServers) {
+    const key = realServerKey(realServer);
+    const current = surplus.get(key);
+    surplus.delete(key);
+    if (current === undefined) missing.push(realServer);
+    // A draining real server that is desired again gets its weight back, and its connections continue.
+    else if (!isAsWanted(current, realServer)) tx.push({ kind: 'edit-real-server', id, realServer });
+  }
+  for (const realServer of order.arrange(id, missing)) tx.push({ kind: 'add-real-server', id, realServer });
+  for (const [key, server] of surplus) {
+    const realServer = { address: server.address, port: server.port, weight: 0 };
+    const decision = ledger.decide(id, server, now);
+    if (decision === 'drain') tx.push({ kind: 'edit-real-server', id, realServer });
+    if (decision !== 'delete') continue;
+    tx.push({ kind: 'delete-real-server', id, realServer });
+    surplus.delete(key);
+  }
+  ledger.keepOnly(id, surplus);
+}
+
+/** Whether `found` equals `wanted`, including the real servers (so none of them is draining). */
+export function isInForce(wanted: WantedVirtualServer, found: FoundVirtualServer | undefined): boolean {
+  if (found === undefined || !hasSameSettings(wanted.virtualServer, found.virtualServer)) return false;
+  if (wanted.realServers.length !== found.realServers.length) return false;
+  const observed = byKey(found.realServers);
+  return wanted.realServers.every((realServer) => {
     const current = observed.get(realServerKey(realServer));
     return current !== undefined && isAsWanted(current, realServer);
   });
@@ -57,38 +83,6 @@ function byKey(servers: readonly ObservedRealServer[]): Map<RealServerKey, Obser
 }
 
 /** All real servers of this program use masquerading (forwarding method 0). */
-function isAsWanted({ weight, forwarding }: ObservedRealServer, want: RealServer): boolean {
-  return weight === want.weight && forwarding === 0;
-}
-
-function diffRealServers(
-  id: VirtualServerId,
-  want: readonly RealServer[],
-  have: readonly ObservedRealServer[],
-  ledger: DrainLedger,
-  now: number,
-  ops: Op[],
-): number {
-  const observed = byKey(have);
-  for (const realServer of want) {
-    const key = realServerKey(realServer);
-    const current = observed.get(key);
-    observed.delete(key);
-    if (current === undefined) {
-      ops.push({ kind: 'add-real-server', id, realServer });
-      continue;
-    }
-    // A draining real server that is desired again gets its weight back, and its connections continue.
-    if (!isAsWanted(current, realServer)) ops.push({ kind: 'edit-real-server', id, realServer });
-  }
-  const draining: ObservedRealServer[] = [];
-  for (const server of observed.values()) {
-    const realServer = { address: server.address, port: server.port, weight: 0 };
-    const decision = ledger.decide(id, server, now);
-    if (decision === 'delete') ops.push({ kind: 'delete-real-server', id, realServer });
-    else draining.push(server);
-    if (decision === 'drain') ops.push({ kind: 'edit-real-server', id, realServer });
-  }
-  ledger.keepOnly(id, draining);
-  return draining.length;
+function isAsWanted({ weight, forwarding }: ObservedRealServer, wanted: RealServer): boolean {
+  return weight === wanted.weight && forwarding === 0;
 }

@@ -64,7 +64,7 @@ export interface Kernel {
   getRealServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, ObservedRealServer[]>>;
   /** Returns the counters of the real servers of each virtual server; those without real servers are absent. */
   getRealServerStats(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, RealServerStats[]>>;
-  /** Returns all sets whose name starts with KUBE-, with entries. Entries of types that the program does not use are left out. */
+  /** Returns all sets whose name starts with KUBE- or KUBE~, with entries. Entries of types that the program does not use are left out. */
   getSets(): Promise<ObservedIpSet[]>;
   /** Returns the sets with these names, without entries; those that do not exist are absent. */
   findSets(names: readonly string[]): Promise<Map<string, IpSet>>;

@@ -19,7 +19,7 @@ import { textPieces } from './text-pieces.ts';
 /** The parts of a SyncReport that metrics use. Operation kinds are plain strings here, for use as labels. */
 export type SyncObservation = Pick<SyncReport, 'kind' | 'ok' | 'durationMs' | 'draining' | 'programmingMs'> & {
   readonly operations: ReadonlyMap<string, number>;
-  readonly drift: ReadonlyMap<string, number>;
+  readonly drift: readonly { readonly kind: string }[];
   readonly failures: readonly { readonly op: { readonly kind: string } }[];
   readonly node: Omit<SyncReport['node'], 'deviceError'>;
 };
@@ -225,7 +225,7 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
       counter.inc({ operation, outcome: 'done' }, Math.max(0, done));
     }
     for (const [operation, count] of failed) counter.inc({ operation, outcome: 'failed' }, count);
-    for (const [operation, count] of drift) repaired.inc({ object: objectOf(operation) }, count);
+    for (const { kind } of drift) repaired.inc({ object: objectOf(kind) });
   }
 
   #countNodeFindings({ kind, node }: SyncObservation): void {

@@ -1,17 +1,16 @@
-import { AddingOrder } from '../diff/adding-order.ts';
-import { DrainLedger } from '../diff/drain.ts';
+import type { AddingOrder } from '../diff/adding-order.ts';
 import { Yielder } from '../base/yielder.ts';
-import { type IpFamily, familyOf } from '../base/ip.ts';
+import { DrainLedger } from '../diff/drain.ts';
+import { familyOf } from '../base/ip.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Log } from '../observe/log.ts';
-import type { NodePlan } from '../plan/node-plan.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
 import { planLocalRoutes } from '../plan/local-routes.ts';
 import { planRules } from '../plan/plan-rules.ts';
-import type { Op, OpKind } from '../state/op.ts';
+import type { Op } from '../state/op.ts';
 import { formatFailure } from '../state/outcome.ts';
-import { transaction } from '../state/transaction.ts';
-import type { VirtualServerId } from '../state/virtual-server.ts';
+import { Transaction } from '../state/transaction.ts';
+import { type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 import { changeOps } from './change-sync.ts';
 import { applyGuarded } from './deny-guard.ts';
 import { type DesiredState, KUBERNETES_SERVICE } from './desired-state.ts';
@@ -19,19 +18,14 @@ import type { InterfaceAddresses } from './interface-addresses.ts';
 import { missingSets } from './missing-sets.ts';
 import { readVirtualServers } from './read-virtual-servers.ts';
 
-/** Operations that never remove anything, whatever the kernel contains. */
-const ADDS: ReadonlySet<OpKind> = new Set<OpKind>([
-  'add-entry',
-  'add-virtual-server',
-  'add-real-server',
-  'bind-address',
-]);
-
 export interface BootstrapOptions {
   readonly kernel: Kernel;
   readonly plan: PlanConfig;
   readonly desired: DesiredState;
   readonly addresses: InterfaceAddresses;
+  readonly order: AddingOrder;
+  /** The bootstrap adds its virtual servers (see SyncParts). */
+  readonly written: Set<VirtualServerKey>;
   readonly log: Log;
 }
 
@@ -42,15 +36,9 @@ export interface BootstrapOptions {
 export class Bootstrap {
   readonly #options: BootstrapOptions;
   #running: Promise<void> | undefined;
-  #written: readonly VirtualServerId[] = [];
 
   constructor(options: BootstrapOptions) {
     this.#options = options;
-  }
-
-  /** Virtual servers that the bootstrap may have added. They may have been changed or deleted since. */
-  get written(): readonly VirtualServerId[] {
-    return this.#written;
   }
 
   /** Starts the bootstrap; later calls do nothing. */
@@ -71,7 +59,8 @@ export class Bootstrap {
   async #run(): Promise<void> {
     const { log } = this.#options;
     const startedAt = performance.now();
-    const skipped = (reason: string): void => log.debug(2, `${KUBERNETES_SERVICE} not programmed early: ${reason}`);
+    const skipped = (reason: string): void =>
+      log.debug(2, `${KUBERNETES_SERVICE} is not served before the first sync: ${reason}`);
     try {
       const reason = await this.#add();
       if (reason !== undefined) return skipped(reason);
@@ -85,17 +74,22 @@ export class Bootstrap {
 
   /** Returns the reason if nothing was added or operations failed. Rejects if the kernel cannot be read or written. */
   async #add(): Promise<string | undefined> {
-    const { kernel, plan: config, desired, addresses } = this.#options;
+    const { kernel, plan: config, desired, addresses, order, written } = this.#options;
     await addresses.findMarks();
     await addresses.read();
     const plan = desired.planAlone(KUBERNETES_SERVICE);
-    const ops = await missingParts(kernel, plan);
-    if (!ops.some(({ kind }) => kind === 'add-real-server')) return 'all its real servers exist';
-    const families = config.families.filter((family) => ops.some((op) => familyOfOp(op) === family));
-    const adds = ops.filter(
-      (op) => ADDS.has(op.kind) && !(op.kind === 'add-entry' && !families.includes(op.set.family)),
+    const changes = plan.takeChanges();
+    const found = await readVirtualServers(
+      kernel,
+      changes.virtualServers.map(({ id }) => id),
     );
-    const failures = [...(await kernel.apply(transaction(await missingSets(kernel, families, plan)))).failures];
+    const context = { order, ledger: new DrainLedger(0), now: 0 };
+    const missing = await changeOps(plan, changes, found, new Map(), context, new Yielder());
+    const [virtualServers, realServers] = [missing.of('add-virtual-server'), missing.of('add-real-server')];
+    if (realServers.length === 0) return 'all its real servers exist';
+    const ids = [...virtualServers.map(({ virtualServer }) => virtualServer), ...realServers.map(({ id }) => id)];
+    const families = config.families.filter((family) => ids.some(({ address }) => familyOf(address) === family));
+    const failures = [...(await kernel.apply(await missingSets(kernel, families, plan))).failures];
     // Each family costs one run of iptables-restore, so a family without additions waits for the first sync.
     for (const family of families) {
       // These rules belong to a kube-proxy in another mode, which uses the same chain names.
@@ -103,22 +97,17 @@ export class Bootstrap {
     }
     // A local route may replace binding the service's address. Adding an existing route succeeds.
     const routes = planLocalRoutes(config).map((cidr): Op => ({ kind: 'add-route', cidr }));
-    const tx = await new Yielder().finish(new AddingOrder(config).arrange(transaction([...adds, ...routes])));
-    this.#written = Array.from(plan.virtualServers(), ({ virtualServer }) => virtualServer);
+    const entries = missing.of('add-entry').filter(({ set }) => families.includes(set.family));
+    // No other operations: these never remove anything, whatever the kernel contains.
+    const tx = new Transaction([
+      ...entries,
+      ...virtualServers,
+      ...realServers,
+      ...missing.of('bind-address'),
+      ...routes,
+    ]);
+    for (const { virtualServer } of plan.virtualServers()) written.add(virtualServerKey(virtualServer));
     failures.push(...(await applyGuarded(kernel, plan, tx, { withdraw: false })).failures);
     return failures.length === 0 ? undefined : `the kernel refused ${failures.map(formatFailure).join(', ')}`;
   }
-}
-
-async function missingParts(kernel: Kernel, plan: NodePlan): Promise<readonly Op[]> {
-  const changes = plan.takeChanges();
-  const ids = changes.virtualServers.map(({ id }) => id);
-  const have = await readVirtualServers(kernel, ids);
-  return (await changeOps(plan, changes, have, new Map(), new DrainLedger(0), 0, new Yielder())).ops;
-}
-
-/** Returns the family of the virtual server of the operation; undefined for set entries and addresses. */
-function familyOfOp(op: Op): IpFamily | undefined {
-  if (op.kind === 'add-virtual-server') return familyOf(op.virtualServer.address);
-  return op.kind === 'add-real-server' ? familyOf(op.id.address) : undefined;
 }

@@ -1,5 +1,4 @@
-import type { DrainLedger } from '../diff/drain.ts';
-import { type HaveVirtualServer, diffVirtualServer } from '../diff/virtual-server-diff.ts';
+import { type DiffContext, type FoundVirtualServer, diffVirtualServer } from '../diff/virtual-server-diff.ts';
 import {
   type EntryChange,
   type NodePlan,
@@ -10,44 +9,34 @@ import {
 } from '../plan/node-plan.ts';
 import { plannedSet } from '../plan/set-names.ts';
 import type { Op } from '../state/op.ts';
+import { Transaction } from '../state/transaction.ts';
 import { type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 import type { Yielder } from '../base/yielder.ts';
-import type { DrainingVirtualServer } from './draining.ts';
 import { readVirtualServers } from './read-virtual-servers.ts';
 import type { SyncParts } from './sync-parts.ts';
 import type { SyncProgress } from './sync-progress.ts';
 
-/** The operations of a change, and its virtual servers with draining real servers. */
-export interface SyncOps {
-  readonly ops: readonly Op[];
-  readonly draining: readonly DrainingVirtualServer[];
-}
-
 /** The capacity (maxelem) of each set, as of the last full check or of a later change that enlarged the set. */
 export type SetSizes = Map<SetKey, number>;
 
-/** Returns the operations for a change. `have` contains its virtual servers as the kernel has them now. */
+/** Returns the operations for a change. `found` contains its virtual servers as the kernel has them now. */
 export async function changeOps(
   plan: NodePlan,
   changes: PlanChanges,
-  have: ReadonlyMap<VirtualServerKey, HaveVirtualServer>,
+  found: ReadonlyMap<VirtualServerKey, FoundVirtualServer>,
   sizes: SetSizes,
-  ledger: DrainLedger,
-  now: number,
+  context: DiffContext,
   yielder: Yielder,
-): Promise<SyncOps> {
-  const ops: Op[] = [];
-  const draining: DrainingVirtualServer[] = [];
+): Promise<Transaction> {
+  const tx = new Transaction(entryOps(plan, changes.entries, sizes));
   for (const { id, want } of changes.virtualServers) {
-    const servers = diffVirtualServer(id, want, have.get(virtualServerKey(id)), ledger, now, ops);
-    if (servers > 0) draining.push({ id, servers });
+    diffVirtualServer(id, want, found.get(virtualServerKey(id)), context, tx);
     if (yielder.due) await yielder.yieldIfDue();
   }
   for (const { address, wanted } of changes.addresses) {
-    ops.push({ kind: wanted ? 'bind-address' : 'unbind-address', address });
+    tx.push({ kind: wanted ? 'bind-address' : 'unbind-address', address });
   }
-  for (const op of entryOps(plan, changes.entries, sizes)) ops.push(op);
-  return { ops, draining };
+  return tx;
 }
 
 /** Applies cluster changes, retries failed operations and checks draining real servers. Reads only affected objects. */
@@ -71,7 +60,7 @@ export async function refresh(parts: SyncParts, progress: SyncProgress, yielder:
 
 /** Makes the sync read objects that are due for a retry or a draining check, even if their plan did not change. */
 export function touchUnfinished(
-  { desired, clock, retries, draining, schedule }: SyncParts,
+  { desired, clock, retries, ledger, schedule }: SyncParts,
   progress: SyncProgress,
 ): void {
   const now = clock.now();
@@ -84,7 +73,7 @@ export function touchUnfinished(
     retries.begin(op);
     progress.retried.push(op);
   }
-  for (const id of draining.takeDue(now)) desired.plan.touchVirtualServer(id);
+  for (const id of ledger.takeDue(now)) desired.plan.touchVirtualServer(id);
 }
 
 /** Makes the next change sync check the object of `op`. Returns false for sets and routes, which it cannot check. */
@@ -97,18 +86,16 @@ function touchTarget(plan: NodePlan, op: Op): boolean {
 }
 
 async function applyChanges(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<void> {
-  const { kernel, clock, gate, ledger, draining, sizes } = parts;
+  const { kernel, clock, gate, order, ledger, sizes } = parts;
   const { plan } = parts.desired;
   const changes = plan.takeChanges();
   try {
     const ids = changes.virtualServers.map(({ id }) => id);
-    const have = await readVirtualServers(kernel, ids);
-    const now = clock.now();
-    const sync = await changeOps(plan, changes, have, sizes, ledger, now, yielder);
-    draining.update(ids, sync.draining, now);
-    const ops = gate.pass(sync.ops, plan, 'change');
+    const found = await readVirtualServers(kernel, ids);
+    const tx = await changeOps(plan, changes, found, sizes, { order, ledger, now: clock.now() }, yielder);
+    const passed = gate.pass(tx, plan, 'change');
     gate.close(ids);
-    await parts.applier.apply(ops, progress, yielder);
+    await parts.applier.apply(passed, progress, yielder);
   } catch (error) {
     // The next sync must repeat these changes. A full check is not enough: if another process removed the address and
     // set entries of a virtual server, the check does not recognize it as ours and never deletes it.

@@ -47,7 +47,8 @@ export class ConflictReport {
     }
     if (news > LINES) {
       this.#log.warn(
-        `${news - LINES} more services claim addresses or ports of others: in all, ${total} claims of ${this.#reported.size} services are not served`,
+        `${news - LINES} more Services claim addresses or ports that belong to other Services, and are not served there: ` +
+          `change these addresses or ports. In total, ${total} claims of ${this.#reported.size} Services are not served`,
         { services: this.#reported.size, claims: total },
       );
     }

@@ -3,10 +3,10 @@ import { familyOf } from '../base/ip.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
 import type { PlannedEntry } from '../plan/service-plan.ts';
 import { plannedSet, setName } from '../plan/set-names.ts';
-import { ipSetEntryKey } from '../state/ip-set.ts';
+import { hasSameType, ipSetEntryKey } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
 import type { OpFailure, Outcome } from '../state/outcome.ts';
-import { type Transaction, transaction } from '../state/transaction.ts';
+import { Transaction } from '../state/transaction.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 
 const DENY_SETS: ReadonlySet<string> = new Set([setName('LOAD-BALANCER-FW', 4), setName('LOAD-BALANCER-FW', 6)]);
@@ -31,16 +31,14 @@ export async function applyGuarded(
   tx: Transaction,
   { withdraw }: { readonly withdraw: boolean },
 ): Promise<Outcome> {
-  const first = tx.ops.findIndex((op) => !isBeforeVirtualServers(op));
-  const sets = first < 0 ? tx.ops : tx.ops.slice(0, first);
-  const added = restrictedAdditions(plan, tx.ops);
-  if (added.length === 0 && !sets.some((op) => op.kind === 'grow-set' || isDeny(op))) return kernel.apply(tx);
+  const added = restrictedAdditions(plan, tx);
+  const guarded = added.length > 0 || tx.of('grow-set').length > 0 || tx.of('add-entry').some(isDeny);
+  if (!guarded) return kernel.apply(tx);
 
   const guard = new DenyGuard(kernel);
-  await guard.writeSets(sets, added);
-  const rest = tx.ops.slice(sets.length);
-  await guard.apply(guard.withoutUndenied(plan, rest, withdraw));
-  return guard.outcome;
+  await guard.writeSets(tx, added);
+  await guard.apply(guard.withoutUndenied(plan, tx, withdraw));
+  return { failures: guard.failures };
 }
 
 /** Returns the deny entry of a virtual server; undefined if the virtual server has no source ranges. */
@@ -54,79 +52,67 @@ export function denyOf(
 }
 
 /** Returns operations that add the deny entry of each virtual server that is added or gets a real server. */
-function restrictedAdditions(plan: RestrictedPlan, ops: readonly Op[]): AddEntry[] {
+function restrictedAdditions(plan: RestrictedPlan, tx: Transaction): AddEntry[] {
   if (plan.entries('LOAD-BALANCER-FW', 4).size + plan.entries('LOAD-BALANCER-FW', 6).size === 0) return [];
-  const found: AddEntry[] = [];
-  const seen = new Set<PlannedEntry>();
-  for (const op of ops) {
-    const id = op.kind === 'add-virtual-server' ? op.virtualServer : op.kind === 'add-real-server' ? op.id : undefined;
-    const deny = id === undefined ? undefined : denyOf(plan, id);
-    if (id === undefined || deny === undefined || seen.has(deny)) continue;
-    seen.add(deny);
-    const family = familyOf(id.address);
-    const set = plannedSet('LOAD-BALANCER-FW', family, plan.entries('LOAD-BALANCER-FW', family).size);
-    found.push({ kind: 'add-entry', set, entry: deny.entry });
-  }
-  return found;
+  const added = new Set<PlannedEntry | undefined>();
+  for (const { virtualServer } of tx.of('add-virtual-server')) added.add(denyOf(plan, virtualServer));
+  for (const { id } of tx.of('add-real-server')) added.add(denyOf(plan, id));
+  return [...added].flatMap((deny): AddEntry[] => {
+    if (deny === undefined) return [];
+    const { role, family, entry } = deny;
+    return [{ kind: 'add-entry', set: plannedSet(role, family, plan.entries(role, family).size), entry }];
+  });
 }
 
 class DenyGuard {
   readonly #kernel: Kernel;
-  readonly #failures: OpFailure[] = [];
+  readonly failures: OpFailure[] = [];
   /** Virtual servers whose deny entry is in the kernel. */
   readonly #denied = new Set<VirtualServerKey>();
   /** Virtual servers whose deny entry could not be written. */
   readonly #undenied = new Set<VirtualServerKey>();
-  #attempted = 0;
 
   constructor(kernel: Kernel) {
     this.#kernel = kernel;
   }
 
-  get outcome(): Outcome {
-    return { attempted: this.#attempted, failures: this.#failures };
-  }
-
-  /** Applies the operations on sets, then the deny entries, including those of `added`. */
-  async writeSets(sets: readonly Op[], added: readonly AddEntry[]): Promise<void> {
-    const failed = await this.apply(sets.filter((op) => !isDeny(op)));
-    const notGrown: GrowSet[] = [];
-    for (const op of sets) {
-      if (op.kind !== 'grow-set') continue;
-      if (failed.has(op)) notGrown.push(op);
-      else if (DENY_SETS.has(op.set.name)) for (const entry of op.entries) this.#note(entry, this.#denied);
+  /** Applies the additions to sets, then the deny entries, including those of `added`. */
+  async writeSets(tx: Transaction, added: readonly AddEntry[]): Promise<void> {
+    const failed = await this.apply(tx.stage('add-sets').filter((op) => !isDeny(op)));
+    const notGrown = tx.of('grow-set').filter((op) => failed.has(op));
+    for (const op of tx.of('grow-set')) {
+      if (!failed.has(op) && DENY_SETS.has(op.set.name))
+        for (const entry of op.entries) this.#note(entry, this.#denied);
     }
-    const denies = [...sets.filter(isDeny), ...(await this.#withoutGrowing(notGrown))];
+    const denies = [...tx.of('add-entry').filter(isDeny), ...(await this.#withoutGrowing(notGrown))];
     const written = new Set(denies.map(({ entry }) => ipSetEntryKey(entry)));
     const more = added.filter(({ entry }) => !written.has(ipSetEntryKey(entry)) && !this.#isDenied(entry));
     await this.#writeDenies([...denies, ...more]);
+    for (const { entry } of added) if (!this.#isDenied(entry)) this.#note(entry, this.#undenied);
   }
 
   /** Applies the operations and returns those that failed. */
-  async apply(ops: readonly Op[]): Promise<ReadonlySet<Op>> {
-    if (ops.length === 0) return new Set();
-    const { attempted, failures } = await this.#kernel.apply({ ops });
-    this.#attempted += attempted;
-    for (const failure of failures) this.#failures.push(failure);
+  async apply(ops: Iterable<Op>): Promise<ReadonlySet<Op>> {
+    const tx = new Transaction(ops);
+    if (tx.size === 0) return new Set();
+    const { failures } = await this.#kernel.apply(tx);
+    for (const failure of failures) this.failures.push(failure);
     return new Set(failures.map(({ op }) => op));
   }
 
-  /** Removes operations that would serve a virtual server without its deny entry. With `withdraw`, also deletes it. */
-  withoutUndenied(plan: RestrictedPlan, ops: readonly Op[], withdraw: boolean): readonly Op[] {
-    for (const { entry } of restrictedAdditions(plan, ops)) {
-      if (!this.#isDenied(entry)) this.#note(entry, this.#undenied);
-    }
-    if (this.#undenied.size === 0) return ops;
-    const kept = ops.filter((op) => !serves(op, this.#undenied));
-    const withdrawals: Op[] = [];
+  /**
+   * Returns the operations after those on sets, without those that would serve a virtual server without its deny entry.
+   * With `withdraw`, also deletes it.
+   */
+  *withoutUndenied(plan: RestrictedPlan, tx: Transaction, withdraw: boolean): Generator<Op, void> {
+    for (const op of tx) if (!isBeforeVirtualServers(op) && !serves(op, this.#undenied)) yield op;
     for (const key of this.#undenied) {
-      const planned = plan.virtualServer(key);
-      if (planned === undefined) continue;
-      this.#fail({ kind: 'add-virtual-server', virtualServer: planned.virtualServer }, 'WITHHELD', WITHHELD);
-      const { address, port, protocol } = planned.virtualServer;
-      if (withdraw) withdrawals.push({ kind: 'delete-virtual-server', id: { address, port, protocol } });
+      const virtualServer = plan.virtualServer(key)?.virtualServer;
+      if (virtualServer === undefined) continue;
+      this.#fail({ kind: 'add-virtual-server', virtualServer }, 'WITHHELD', WITHHELD);
+      const { address, port, protocol } = virtualServer;
+      if (withdraw) yield { kind: 'delete-virtual-server', id: { address, port, protocol } };
     }
-    return withdrawals.length === 0 ? kept : transaction([...kept, ...withdrawals]).ops;
   }
 
   /** Adds non-deny entries up to the current capacity of the sets. Returns deny entries that are still missing. */
@@ -136,9 +122,9 @@ class DenyGuard {
     const others: AddEntry[] = [];
     const denies: AddEntry[] = [];
     for (const { set, entries } of notGrown) {
-      const have = observed.get(set.name);
-      const usable = have?.type === set.type && have.family === set.family;
-      const present = new Set(usable ? have.entries.map(ipSetEntryKey) : []);
+      const found = observed.get(set.name);
+      const usable = found !== undefined && hasSameType(found, set);
+      const present = new Set(usable ? found.entries.map(ipSetEntryKey) : []);
       const denying = DENY_SETS.has(set.name);
       for (const entry of entries) {
         if (present.has(ipSetEntryKey(entry))) {
@@ -158,8 +144,8 @@ class DenyGuard {
     const writable: AddEntry[] = [];
     for (const op of denies) {
       const set = found.get(op.set.name);
-      if (set?.type === op.set.type && set.family === op.set.family) writable.push(op);
-      else if (set === undefined) this.#refuse(op, 'ENOENT', 'the set does not exist');
+      if (set === undefined) this.#refuse(op, 'ENOENT', 'the set does not exist');
+      else if (hasSameType(set, op.set)) writable.push(op);
       else this.#refuse(op, 'WRONG_TYPE', `the set has type ${set.type} of IPv${set.family}`);
     }
     const failed = await this.apply(writable);
@@ -172,8 +158,7 @@ class DenyGuard {
   }
 
   #fail(op: Op, code: string, text: string): void {
-    this.#attempted += 1;
-    this.#failures.push({ op, errno: 0, code, text });
+    this.failures.push({ op, errno: 0, code, text });
   }
 
   #note(entry: AddEntry['entry'], keys: Set<VirtualServerKey>): void {

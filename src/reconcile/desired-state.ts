@@ -36,20 +36,12 @@ export interface DesiredStateOptions {
 /** Computes the merged plan from cluster, node and configuration. Holds no kernel state. */
 export class DesiredState {
   readonly plan = new NodePlan();
-  readonly #cluster: Cluster;
-  readonly #config: PlanConfig;
-  readonly #log: Log;
-  readonly #nodeIpOverride: IpAddress | undefined;
-  readonly #onWarning: DesiredStateOptions['onWarning'];
+  readonly #options: DesiredStateOptions;
   #interfaceAddresses: readonly IpAddress[] = [];
   #everythingStale = true;
 
   constructor(options: DesiredStateOptions) {
-    this.#cluster = options.cluster;
-    this.#config = options.plan;
-    this.#log = options.log;
-    this.#nodeIpOverride = options.nodeIpOverride;
-    this.#onWarning = options.onWarning;
+    this.#options = options;
   }
 
   /** Sets the addresses of all interfaces except kube-ipvs0. If they changed, the next refresh() plans all services. */
@@ -58,26 +50,27 @@ export class DesiredState {
     const same = before.size === addresses.length && addresses.every((address) => before.has(address));
     if (same) return;
     this.#interfaceAddresses = addresses;
-    this.plan.replaceNodeEntries(planNodeEntries({ interfaceAddresses: addresses }, this.#config));
+    this.plan.replaceNodeEntries(planNodeEntries({ interfaceAddresses: addresses }, this.#options.plan));
     this.#everythingStale = true;
   }
 
   /** Returns a plan of one service, for use before the others are known. The next refresh() reports its warnings. */
   planAlone(name: NamespacedName): NodePlan {
     const plan = new NodePlan();
-    plan.replaceNodeEntries(planNodeEntries({ interfaceAddresses: this.#interfaceAddresses }, this.#config));
-    const service = this.#cluster.service(name);
-    if (service !== undefined) plan.replace(name, planService(service, this.#nodeView(), this.#config));
+    plan.replaceNodeEntries(planNodeEntries({ interfaceAddresses: this.#interfaceAddresses }, this.#options.plan));
+    const service = this.#options.cluster.service(name);
+    if (service !== undefined) plan.replace(name, planService(service, this.#nodeView(), this.#options.plan));
     return plan;
   }
 
   /** Plans the services that changed since the last call, or all services if the node changed. */
   async refresh(yielder: Yielder): Promise<Refresh> {
-    const changes = this.#cluster.takeChanges();
-    for (const { reason, message } of changes.rejected) this.#log.warn(message, { reason });
+    const changes = this.#options.cluster.takeChanges();
+    for (const { reason, message } of changes.rejected) this.#options.log.warn(message, { reason });
     const all = this.#everythingStale || changes.nodeChanged;
     this.#everythingStale = false;
-    const names = all ? this.#cluster.names().concat(this.#deleted(changes.services)) : changes.services;
+    // The changed services include those that were deleted.
+    const names = all ? new Set([...this.#options.cluster.names(), ...changes.services]) : changes.services;
     const node = this.#nodeView();
     let udpChanged = false;
     let healthChecksChanged = all;
@@ -90,14 +83,10 @@ export class DesiredState {
     return { triggerTimes: changes.triggerTimes, udpChanged, healthChecksChanged };
   }
 
-  #deleted(names: Iterable<NamespacedName>): NamespacedName[] {
-    return [...names].filter((name) => this.#cluster.definition(name) === undefined);
-  }
-
   #replan(name: NamespacedName, node: NodeView): Consequences {
     const before = this.plan.service(name);
-    const service = this.#cluster.service(name);
-    const after = service === undefined ? undefined : sharePlan(planService(service, node, this.#config), before);
+    const service = this.#options.cluster.service(name);
+    const after = service === undefined ? undefined : sharePlan(planService(service, node, this.#options.plan), before);
     const consequences = this.plan.replace(name, after);
     if (after !== undefined && after.warnings.length > 0) this.#report(name, before?.warnings ?? [], after.warnings);
     return consequences;
@@ -108,17 +97,17 @@ export class DesiredState {
     for (const warning of after) {
       const { reason, message } = warning;
       if (known.has(message)) continue;
-      this.#log.warn(message, { service: name, reason });
-      this.#onWarning?.(name, warning);
+      this.#options.log.warn(message, { service: name, reason });
+      this.#options.onWarning?.(name, warning);
     }
   }
 
   #nodeView(): NodeView {
-    const node = this.#cluster.node();
+    const node = this.#options.cluster.node();
     const reportedAddresses = node?.reportedAddresses ?? [];
     return {
       zone: node?.zone ?? '',
-      nodeIps: nodeIps(reportedAddresses, this.#nodeIpOverride),
+      nodeIps: nodeIps(reportedAddresses, this.#options.nodeIpOverride),
       reportedAddresses,
       interfaceAddresses: this.#interfaceAddresses,
     };

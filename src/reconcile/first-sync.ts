@@ -1,14 +1,15 @@
 import type { Yielder } from '../base/yielder.ts';
-import type { Op } from '../state/op.ts';
+import { Transaction } from '../state/transaction.ts';
+import { virtualServerKey } from '../state/virtual-server.ts';
 import { refresh, touchUnfinished } from './change-sync.ts';
-import { checkKernel } from './full-sync.ts';
+import { fullCheck } from './full-check.ts';
 import { missingSets } from './missing-sets.ts';
 import type { SyncParts } from './sync-parts.ts';
 import type { SyncProgress } from './sync-progress.ts';
 
 /** Programs all services in one transaction, and adopts the objects that an earlier run or kube-proxy left. */
 export async function firstSync(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<void> {
-  const { kernel, config, addresses, applier, clock } = parts;
+  const { kernel, config, addresses, applier, clock, udp, written } = parts;
   const { plan } = parts.desired;
   // Listing the API objects may have taken long, and another process may have deleted kube-ipvs0 meanwhile.
   await kernel.ensureDevice();
@@ -22,11 +23,16 @@ export async function firstSync(parts: SyncParts, progress: SyncProgress, yielde
   touchUnfinished(parts, progress);
   const triggerTimes = await refresh(parts, progress, yielder);
   plan.forgetChanges();
-  // The check does not recognize these as ours if the kernel refused their addresses and set entries.
-  for (const id of parts.bootstrap.written) plan.touchVirtualServer(id);
-  const ops: Op[] = [];
-  for await (const batch of checkKernel(parts, progress, yielder)) for (const op of batch.ops) ops.push(op);
-  progress.noteDeletions(ops);
-  await applier.apply(ops, progress, yielder);
+  const tx = new Transaction();
+  for await (const batch of fullCheck(parts, progress, yielder)) tx.add(batch);
+  progress.noteDeletions(tx);
+  try {
+    await applier.apply(tx, progress, yielder);
+  } catch (error) {
+    for (const { virtualServer } of tx.of('add-virtual-server')) written.add(virtualServerKey(virtualServer));
+    throw error;
+  }
+  written.clear();
   progress.inForce(triggerTimes, clock.wallNow());
+  progress.flowCleanUps.push(...(await udp.run(yielder)));
 }

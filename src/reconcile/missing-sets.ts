@@ -1,8 +1,8 @@
 import type { IpFamily } from '../base/ip.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import { type NodePlan, plannedEntries } from '../plan/node-plan.ts';
+import type { NodePlan } from '../plan/node-plan.ts';
 import { SET_ROLES, plannedSet } from '../plan/set-names.ts';
-import type { Op } from '../state/op.ts';
+import { Transaction } from '../state/transaction.ts';
 
 /**
  * Returns the operations that create missing sets to which rules refer. KUBE-NODE-PORT-IP is also filled: the rules
@@ -12,14 +12,17 @@ export async function missingSets(
   kernel: Kernel,
   families: readonly IpFamily[],
   plan: Pick<NodePlan, 'entries'>,
-): Promise<Op[]> {
+): Promise<Transaction> {
   const existing = new Set((await kernel.getSets()).map((set) => set.name));
-  return families.flatMap((family) =>
-    SET_ROLES.flatMap((role): Op[] => {
+  const tx = new Transaction();
+  for (const family of families) {
+    for (const role of SET_ROLES) {
       const set = plannedSet(role, family, 0);
-      if (existing.has(set.name)) return [];
-      const entries = role === 'NODE-PORT-IP' ? plannedEntries(plan.entries(role, family)) : [];
-      return [{ kind: 'create-set', set }, ...entries.map((entry): Op => ({ kind: 'add-entry', set, entry }))];
-    }),
-  );
+      if (existing.has(set.name)) continue;
+      tx.push({ kind: 'create-set', set });
+      if (role !== 'NODE-PORT-IP') continue;
+      for (const { entry } of plan.entries(role, family).values()) tx.push({ kind: 'add-entry', set, entry });
+    }
+  }
+  return tx;
 }

@@ -1,11 +1,9 @@
 import type { Yielder } from '../base/yielder.ts';
-import type { AddingOrder } from '../diff/adding-order.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Log } from '../observe/log.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
-import type { Op } from '../state/op.ts';
 import { type OpFailure, formatFailure } from '../state/outcome.ts';
-import { transactionInSteps } from '../state/transaction.ts';
+import type { Transaction } from '../state/transaction.ts';
 import type { Clock } from './clock.ts';
 import { applyGuarded } from './deny-guard.ts';
 import type { RetryQueue } from './retry-queue.ts';
@@ -15,7 +13,6 @@ import type { UdpCleanUp } from './udp-clean-up.ts';
 export interface OpApplierOptions {
   readonly kernel: Kernel;
   readonly plan: NodePlan;
-  readonly order: AddingOrder;
   readonly retries: RetryQueue;
   readonly udp: UdpCleanUp;
   readonly clock: Clock;
@@ -32,13 +29,12 @@ export class OpApplier {
     this.#options = options;
   }
 
-  async apply(ops: readonly Op[], progress: SyncProgress, yielder: Yielder): Promise<void> {
-    if (ops.length === 0) return;
-    const { kernel, plan, order, udp } = this.#options;
-    progress.count(ops);
-    udp.note(ops);
+  async apply(tx: Transaction, progress: SyncProgress, yielder: Yielder): Promise<void> {
+    if (tx.size === 0) return;
+    const { kernel, plan, udp } = this.#options;
+    progress.count(tx);
+    udp.note(tx);
     await yielder.yieldIfDue();
-    const tx = await yielder.finish(order.arrange(await yielder.finish(transactionInSteps(ops))));
     const { failures } = await applyGuarded(kernel, plan, tx, { withdraw: true });
     await this.note(failures, progress, yielder);
   }

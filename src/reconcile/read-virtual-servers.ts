@@ -1,5 +1,5 @@
 import type { Kernel } from '../kernel/kernel.ts';
-import type { HaveVirtualServer } from '../diff/virtual-server-diff.ts';
+import type { FoundVirtualServer } from '../diff/virtual-server-diff.ts';
 import {
   type VirtualServer,
   type VirtualServerId,
@@ -11,7 +11,7 @@ import {
 export async function readVirtualServers(
   kernel: Kernel,
   ids: readonly VirtualServerId[],
-): Promise<Map<VirtualServerKey, HaveVirtualServer>> {
+): Promise<Map<VirtualServerKey, FoundVirtualServer>> {
   if (ids.length === 0) return new Map();
   return await readRealServers(kernel, [...(await kernel.findVirtualServers(ids)).values()]);
 }
@@ -20,7 +20,7 @@ export async function readVirtualServers(
 export async function readRealServers(
   kernel: Kernel,
   present: readonly VirtualServer[],
-): Promise<Map<VirtualServerKey, HaveVirtualServer>> {
+): Promise<Map<VirtualServerKey, FoundVirtualServer>> {
   if (present.length === 0) return new Map();
   const realServers = await kernel.getRealServers(present);
   return new Map(

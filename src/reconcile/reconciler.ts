@@ -1,45 +1,19 @@
-import { DrainLedger } from '../diff/drain.ts';
-import { AddingOrder } from '../diff/adding-order.ts';
-import type { Kernel } from '../kernel/kernel.ts';
-import type { Cidr } from '../base/cidr.ts';
 import { Yielder } from '../base/yielder.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
-import { Bootstrap } from './bootstrap.ts';
+import type { SyncObserver } from '../state/sync-report.ts';
 import { changeSync } from './change-sync.ts';
-import type { Clock } from './clock.ts';
 import { ConflictReport } from './conflict-report.ts';
-import { DesiredState, type DesiredStateOptions, KUBERNETES_SERVICE } from './desired-state.ts';
-import { Draining } from './draining.ts';
+import { KUBERNETES_SERVICE } from './desired-state.ts';
 import { firstSync } from './first-sync.ts';
 import { fullSync } from './full-sync.ts';
-import { InterfaceAddresses } from './interface-addresses.ts';
-import { NO_SETTINGS, NodeCheck, type NodeSettings } from './node-check.ts';
-import { OpApplier } from './op-applier.ts';
-import { RestrictedGate } from './restricted-gate.ts';
-import { RetryQueue } from './retry-queue.ts';
-import { RuleKeeper } from './rule-keeper.ts';
-import { Schedule } from './schedule.ts';
-import type { SyncParts } from './sync-parts.ts';
+import { type SyncParts, type SyncPartsOptions, syncParts } from './sync-parts.ts';
 import { SyncProgress } from './sync-progress.ts';
 import { logReport } from './sync-report.ts';
 import { type NextRun, SyncTimer, type Wanted } from './sync-timer.ts';
-import { UdpCleanUp } from './udp-clean-up.ts';
-import type { SyncObserver } from '../state/sync-report.ts';
 
-export interface ReconcilerOptions extends DesiredStateOptions {
-  readonly kernel: Kernel;
-  /** Virtual servers at these addresses are never modified. */
-  readonly excludeCidrs: readonly Cidr[];
-  readonly syncPeriodMs: number;
+export interface ReconcilerOptions extends SyncPartsOptions {
   readonly minSyncPeriodMs: number;
-  /** The node settings that each full check restores; undefined if there are none. */
-  readonly nodeSettings?: NodeSettings;
-  /** 0 means no deadline: a real server drains until its last connection ends. */
-  readonly drainTimeoutMs: number;
-  readonly clock: Clock;
   readonly observer: SyncObserver;
-  /** Called when iptables rules that another process removed or changed were restored. */
-  readonly onRulesRepaired?: () => void;
 }
 
 /**
@@ -57,60 +31,12 @@ export class Reconciler {
     this.#options = options;
     this.#conflicts = new ConflictReport(log, options.onWarning);
     this.#timer = new SyncTimer({ clock, minPeriodMs, run: (wanted) => this.#run(wanted) });
-    this.#parts = this.#makeParts();
-  }
-
-  #makeParts(): SyncParts {
-    const { kernel, clock, log, plan: config, syncPeriodMs, drainTimeoutMs, nodeSettings } = this.#options;
-    const desired = new DesiredState(this.#options);
-    const { plan } = desired;
-    const addresses = new InterfaceAddresses(kernel, desired);
-    const schedule = new Schedule(clock, syncPeriodMs);
-    const retries = new RetryQueue(syncPeriodMs);
-    const ledger = new DrainLedger(drainTimeoutMs);
-    const answeringAt = plan.answeringAt.bind(plan);
-    const udp = new UdpCleanUp({
-      kernel,
-      families: config.families,
-      clock,
-      log,
-      maxDelayMs: syncPeriodMs,
-      answeringAt,
-    });
-    const rules = new RuleKeeper({
-      ...this.#options,
-      onConfirmed: (ids) => {
-        gate.open(ids, plan);
-        this.#request('change');
-      },
-    });
-    const gate = new RestrictedGate(rules, log);
-    // A full check recreates the device.
-    const onDeviceMissing = (): void => schedule.requireFullCheck(1_000);
-    const order = new AddingOrder(config);
     const syncPending = (): Promise<void> => this.#syncPending();
-    return {
-      kernel,
-      config,
-      excluded: this.#options.excludeCidrs,
-      clock,
-      log,
-      desired,
-      addresses,
-      bootstrap: new Bootstrap({ kernel, plan: config, desired, addresses, log }),
-      rules,
-      gate,
-      nodeCheck: new NodeCheck(kernel, nodeSettings ?? NO_SETTINGS, log),
-      applier: new OpApplier({ kernel, plan, order, retries, udp, clock, log, onDeviceMissing }),
-      retries,
-      ledger,
-      draining: new Draining(ledger),
-      udp,
-      schedule,
-      sizes: new Map(),
+    this.#parts = syncParts(options, {
+      requestChange: () => this.#request('change'),
       runPendingChanges: () => this.#timer.runPendingBetweenSteps(syncPending),
       awaitWhileServing: (work) => this.#timer.awaitWhileServing(work, syncPending),
-    };
+    });
   }
 
   /** The merged plan, for reading only. Health checks and metrics are derived from it. */
@@ -177,7 +103,7 @@ export class Reconciler {
 
   /** Runs and reports a sync. Returns when to run the next one. */
   async #complete(progress: SyncProgress): Promise<NextRun> {
-    const { clock, log, retries, schedule, addresses, draining, udp } = this.#parts;
+    const { clock, log, retries, schedule, addresses, ledger, udp } = this.#parts;
     try {
       await this.#sync(progress);
       schedule.succeeded(progress.kind);
@@ -188,8 +114,8 @@ export class Reconciler {
       addresses.changed();
       retries.reschedule(progress.retried, clock.now());
     }
-    const next = schedule.next(Math.min(retries.nextDue() ?? Infinity, draining.dueAt, udp.dueAt));
-    const report = progress.report(draining.servers);
+    const next = schedule.next(Math.min(retries.dueAt, ledger.dueAt, udp.dueAt));
+    const report = progress.report(ledger.servers);
     logReport(log, report, next.inMs);
     this.#options.observer.finished(report);
     return next;
@@ -199,7 +125,6 @@ export class Reconciler {
     const yielder = new Yielder();
     const sync = { first: firstSync, change: changeSync, full: fullSync }[progress.kind];
     await sync(this.#parts, progress, yielder);
-    progress.flowCleanUps.push(...(await this.#parts.udp.run(yielder)));
     this.#conflicts.update(this.plan);
     // Reporting also iterates over all services and operations.
     await yielder.yieldIfDue();

@@ -1,5 +1,5 @@
 import type { NodePlan } from '../plan/node-plan.ts';
-import type { Op } from '../state/op.ts';
+import type { Transaction } from '../state/transaction.ts';
 import {
   type VirtualServerId,
   type VirtualServerKey,
@@ -46,20 +46,19 @@ export class RestrictedGate {
    * Returns the operations without those that add a withheld virtual server, and starts a check of the rules for these.
    * A full check withholds all missing virtual servers with source ranges; change syncs add them.
    */
-  pass(ops: readonly Op[], plan: Pick<NodePlan, 'entries'>, kind: 'change' | 'full'): readonly Op[] {
+  pass(tx: Transaction, plan: Pick<NodePlan, 'entries'>, kind: 'change' | 'full'): Transaction {
     const withheld = new Set<VirtualServerKey>();
     const found: VirtualServerId[] = [];
-    for (const op of ops) {
-      if (op.kind !== 'add-virtual-server' || denyOf(plan, op.virtualServer) === undefined) continue;
-      const { address, port, protocol } = op.virtualServer;
-      const key = virtualServerKey(op.virtualServer);
-      if (kind === 'change' && this.#open.has(key)) continue;
+    for (const { virtualServer } of tx.of('add-virtual-server')) {
+      const key = virtualServerKey(virtualServer);
+      if (denyOf(plan, virtualServer) === undefined || (kind === 'change' && this.#open.has(key))) continue;
       withheld.add(key);
+      const { address, port, protocol } = virtualServer;
       if (!this.#open.has(key) && !this.#waiting.has(key)) found.push({ address, port, protocol });
     }
-    if (withheld.size === 0) return ops;
+    if (withheld.size === 0) return tx;
     this.#withhold(found, kind);
-    return ops.filter((op) => {
+    return tx.filter((op) => {
       if (op.kind === 'add-virtual-server') return !withheld.has(virtualServerKey(op.virtualServer));
       return op.kind !== 'add-real-server' || !withheld.has(virtualServerKey(op.id));
     });

@@ -25,10 +25,6 @@ export class RetryQueue {
     this.#maxDelayMs = Math.max(maxDelayMs, FIRST_DELAY_MS);
   }
 
-  get size(): number {
-    return this.#failing.size;
-  }
-
   /** Records a failure. Returns whether it is the first one of the object. */
   failed(op: Op, now: number): boolean {
     const key = targetOf(op);
@@ -73,11 +69,10 @@ export class RetryQueue {
     }
   }
 
-  nextDue(): number | undefined {
-    let next: number | undefined;
-    for (const { dueAt } of this.#failing.values()) {
-      if (dueAt !== undefined && (next === undefined || dueAt < next)) next = dueAt;
-    }
+  /** Time of the next attempt; Infinity if none is due. */
+  get dueAt(): number {
+    let next = Infinity;
+    for (const { dueAt = Infinity } of this.#failing.values()) next = Math.min(next, dueAt);
     return next;
   }
 }

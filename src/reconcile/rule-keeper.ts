@@ -64,7 +64,6 @@ export class RuleKeeper {
 
   /** Requests a check that calls onConfirmed() for these virtual servers. It starts after any running check. */
   confirm(ids: readonly VirtualServerId[]): void {
-    if (ids.length === 0) return;
     for (const id of ids) this.#unconfirmed[familyOf(id.address)].push(id);
     this.check();
   }

@@ -9,7 +9,7 @@ import { type IpSet, twinName } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
 import { type OpFailure, formatFailure } from '../state/outcome.ts';
 import type { RuleSet } from '../state/rule-set.ts';
-import { transaction } from '../state/transaction.ts';
+import { Transaction } from '../state/transaction.ts';
 import { missingSets } from './missing-sets.ts';
 
 /** A kernel ipset that has one of our names, but the wrong type or family. */
@@ -81,9 +81,9 @@ async function replaceOfFamily(
     sets.map(({ wanted }) => ({ kind: 'destroy-set', set: { ...wanted, name: twinName(wanted.name) } }));
 
   // A crash during an earlier replacement may have left twins.
-  await kernel.apply({ ops: destroyTwins(wrong) });
+  await kernel.apply(new Transaction(destroyTwins(wrong)));
   // The rules written below refer to every set, and another process may have deleted some.
-  await kernel.apply({ ops: await missingSets(kernel, [rules.family], plan) });
+  await kernel.apply(await missingSets(kernel, [rules.family], plan));
   const filled = await forEachSet(kernel, wrong, (one) => fill(one, twinName(one.wanted.name)));
   await kernel.ensureRules(withTwins(rules, filled.done));
   const destroyed = await forEachSet(kernel, filled.done, ({ found }) => [{ kind: 'destroy-set', set: found }]);
@@ -91,7 +91,7 @@ async function replaceOfFamily(
   // If a set could not be created again, the rules keep using its twin.
   const lost = destroyed.done.filter((one) => !made.done.includes(one));
   await kernel.ensureRules(withTwins(rules, lost));
-  await kernel.apply({ ops: destroyTwins(wrong.filter((one) => !lost.includes(one))) });
+  await kernel.apply(new Transaction(destroyTwins(wrong.filter((one) => !lost.includes(one)))));
   return { replaced: made.done, failures: [...filled.failures, ...destroyed.failures, ...made.failures] };
 }
 
@@ -104,7 +104,7 @@ async function forEachSet(
   const done: WrongSet[] = [];
   const failures: OpFailure[] = [];
   for (const one of sets) {
-    const [failure] = (await kernel.apply(transaction(opsFor(one)))).failures;
+    const [failure] = (await kernel.apply(new Transaction(opsFor(one)))).failures;
     if (failure === undefined) done.push(one);
     else failures.push({ ...failure, op: { kind: 'create-set', set: one.wanted }, text: remedy(one, failure) });
   }

@@ -1,45 +1,96 @@
 import type { Cidr } from '../base/cidr.ts';
-import type { DrainLedger } from '../diff/drain.ts';
+import { AddingOrder } from '../diff/adding-order.ts';
+import { DrainLedger } from '../diff/drain.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import type { Log } from '../observe/log.ts';
-import type { PlanConfig } from '../plan/plan-config.ts';
-import type { Bootstrap } from './bootstrap.ts';
-import type { SetSizes } from './change-sync.ts';
+import type { SetKey } from '../plan/node-plan.ts';
+import type { VirtualServerKey } from '../state/virtual-server.ts';
+import { Bootstrap } from './bootstrap.ts';
 import type { Clock } from './clock.ts';
-import type { DesiredState } from './desired-state.ts';
-import type { Draining } from './draining.ts';
-import type { InterfaceAddresses } from './interface-addresses.ts';
-import type { NodeCheck } from './node-check.ts';
-import type { OpApplier } from './op-applier.ts';
-import type { RestrictedGate } from './restricted-gate.ts';
-import type { RetryQueue } from './retry-queue.ts';
-import type { RuleKeeper } from './rule-keeper.ts';
-import type { Schedule } from './schedule.ts';
-import type { UdpCleanUp } from './udp-clean-up.ts';
+import { DesiredState, type DesiredStateOptions } from './desired-state.ts';
+import { InterfaceAddresses } from './interface-addresses.ts';
+import { NO_SETTINGS, NodeCheck, type NodeSettings } from './node-check.ts';
+import { OpApplier } from './op-applier.ts';
+import { RestrictedGate } from './restricted-gate.ts';
+import { RetryQueue } from './retry-queue.ts';
+import { RuleKeeper } from './rule-keeper.ts';
+import { Schedule } from './schedule.ts';
+import { UdpCleanUp } from './udp-clean-up.ts';
 
-/** State and helpers that all kinds of sync share. */
-export interface SyncParts {
+export interface SyncPartsOptions extends DesiredStateOptions {
   readonly kernel: Kernel;
-  readonly config: PlanConfig;
   /** Virtual servers at these addresses are never modified. */
-  readonly excluded: readonly Cidr[];
+  readonly excludeCidrs: readonly Cidr[];
+  readonly syncPeriodMs: number;
+  /** The node settings that each full check restores; undefined if there are none. */
+  readonly nodeSettings?: NodeSettings;
+  /** 0 means no deadline: a real server drains until its last connection ends. */
+  readonly drainTimeoutMs: number;
   readonly clock: Clock;
-  readonly log: Log;
-  readonly desired: DesiredState;
-  readonly addresses: InterfaceAddresses;
-  readonly bootstrap: Bootstrap;
-  readonly rules: RuleKeeper;
-  readonly gate: RestrictedGate;
-  readonly nodeCheck: NodeCheck;
-  readonly applier: OpApplier;
-  readonly retries: RetryQueue;
-  readonly ledger: DrainLedger;
-  readonly draining: Draining;
-  readonly udp: UdpCleanUp;
-  readonly schedule: Schedule;
-  readonly sizes: SetSizes;
+  /** Called when iptables rules that another process removed or changed were restored. */
+  readonly onRulesRepaired?: () => void;
+}
+
+/** What the parts need from the timer of the syncs. */
+interface Timing {
+  readonly requestChange: () => void;
   /** Runs a change sync if one is due. */
   readonly runPendingChanges: () => Promise<void>;
   /** Waits for `work`, and runs change syncs that become due meanwhile. */
   readonly awaitWhileServing: <T>(work: Promise<T>) => Promise<T>;
+}
+
+/** State and helpers that all kinds of sync share. */
+export type SyncParts = ReturnType<typeof syncParts>;
+
+export function syncParts(options: SyncPartsOptions, { requestChange, ...timing }: Timing) {
+  const { kernel, clock, log, plan: config, syncPeriodMs, drainTimeoutMs, nodeSettings = NO_SETTINGS } = options;
+  const desired = new DesiredState(options);
+  const { plan } = desired;
+  const addresses = new InterfaceAddresses(kernel, desired);
+  const schedule = new Schedule(clock, syncPeriodMs);
+  const retries = new RetryQueue(syncPeriodMs);
+  const order = new AddingOrder(config);
+  const written = new Set<VirtualServerKey>();
+  const udp = new UdpCleanUp({
+    kernel,
+    families: config.families,
+    clock,
+    log,
+    maxDelayMs: syncPeriodMs,
+    answeringAt: (key) => plan.answeringAt(key),
+  });
+  const rules = new RuleKeeper({
+    ...options,
+    onConfirmed: (ids) => {
+      gate.open(ids, plan);
+      requestChange();
+    },
+  });
+  const gate = new RestrictedGate(rules, log);
+  // A full check recreates the device.
+  const onDeviceMissing = (): void => schedule.requireFullCheck(1_000);
+  return {
+    ...timing,
+    kernel,
+    config,
+    excluded: options.excludeCidrs,
+    clock,
+    log,
+    desired,
+    addresses,
+    bootstrap: new Bootstrap({ kernel, plan: config, desired, addresses, order, written, log }),
+    rules,
+    gate,
+    nodeCheck: new NodeCheck(kernel, nodeSettings, log),
+    applier: new OpApplier({ kernel, plan, retries, udp, clock, log, onDeviceMissing }),
+    retries,
+    order,
+    ledger: new DrainLedger(drainTimeoutMs),
+    udp,
+    schedule,
+    /** The capacity (maxelem) of each set, as of the last full check or of a later change that enlarged the set. */
+    sizes: new Map<SetKey, number>(),
+    /** Virtual servers that may exist without evidence that they are ours, because no first sync succeeded yet. */
+    written,
+  };
 }

@@ -1,16 +1,16 @@
 import type { Op, OpKind } from '../state/op.ts';
-import { countsInWords, firstInWords } from '../state/op-list.ts';
 import type { OpFailure } from '../state/outcome.ts';
+import { PHASES, type Transaction } from '../state/transaction.ts';
 import { NO_FINDINGS } from './node-check.ts';
 import type { FlowCleanUp, NodeFindings, SyncKind, SyncReport } from '../state/sync-report.ts';
 
-const DELETIONS: ReadonlySet<OpKind> = new Set<OpKind>([
+const DELETIONS: readonly OpKind[] = [
   'unbind-address',
   'delete-route',
   'delete-real-server',
   'delete-virtual-server',
   'delete-entry',
-]);
+];
 
 /** Collects the results of one sync for its report. */
 export class SyncProgress {
@@ -32,13 +32,16 @@ export class SyncProgress {
     this.kind = kind;
   }
 
-  count(ops: readonly Op[]): void {
-    countByKind(ops, this.#operations);
+  count(tx: Transaction): void {
+    for (const kind of PHASES) {
+      const { length } = tx.of(kind);
+      if (length > 0) this.#operations.set(kind, (this.#operations.get(kind) ?? 0) + length);
+    }
   }
 
   /** Records the leftover objects that a first sync deletes. */
-  noteDeletions(ops: readonly Op[]): void {
-    this.#deletions = ops.filter(({ kind }) => DELETIONS.has(kind));
+  noteDeletions(tx: Transaction): void {
+    this.#deletions = DELETIONS.flatMap((kind) => tx.of(kind));
   }
 
   /** @param triggerTimes when the changes were made, in ms since 1970; the clock that set them may be ahead */
@@ -49,8 +52,6 @@ export class SyncProgress {
   report(draining: number): SyncReport {
     const { kind, error, failures, node, programmingMs, healthChecksChanged, flowCleanUps } = this;
     const failed = new Set(failures.map(({ op }) => op));
-    const drift = this.drift.filter((op) => !failed.has(op));
-    const removed = this.#deletions.filter((op) => !failed.has(op));
     return {
       kind,
       ok: error === undefined,
@@ -58,9 +59,8 @@ export class SyncProgress {
       durationMs: performance.now() - this.#startedAt,
       operations: this.#operations,
       failures,
-      drift: countByKind(drift, new Map()),
-      repaired: firstInWords(drift),
-      removed: { counts: countsInWords(removed), objects: firstInWords(removed) },
+      drift: this.drift.filter((op) => !failed.has(op)),
+      removed: this.#deletions.filter((op) => !failed.has(op)),
       node,
       draining,
       programmingMs,
@@ -68,16 +68,4 @@ export class SyncProgress {
       flowCleanUps,
     };
   }
-}
-
-function countByKind(ops: readonly Op[], counts: Map<OpKind, number>): Map<OpKind, number> {
-  let start = 0;
-  // Operations of one kind are mostly adjacent.
-  for (let end = 1; end <= ops.length; end++) {
-    const kind = ops[start]?.kind;
-    if (kind === undefined || ops[end]?.kind === kind) continue;
-    counts.set(kind, (counts.get(kind) ?? 0) + end - start);
-    start = end;
-  }
-  return counts;
 }

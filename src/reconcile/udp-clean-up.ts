@@ -4,8 +4,8 @@ import type { Yielder } from '../base/yielder.ts';
 import { type IpFamily, familyOf } from '../base/ip.ts';
 import type { Log } from '../observe/log.ts';
 import type { PlannedUdp } from '../plan/service-plan.ts';
-import type { Op } from '../state/op.ts';
 import { type RealServerKey, realServerKey } from '../state/real-server.ts';
+import type { Transaction } from '../state/transaction.ts';
 import { type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 import type { Clock } from './clock.ts';
 import type { FlowCleanUp } from '../state/sync-report.ts';
@@ -77,8 +77,8 @@ export class UdpCleanUp {
   }
 
   /** Makes the clean-up due for each family of the UDP operations. Must be called before these are applied. */
-  note(ops: readonly Op[]): void {
-    for (const op of ops) if ('id' in op && op.id.protocol === 'UDP') this.#note(familyOf(op.id.address));
+  note(tx: Transaction): void {
+    for (const op of tx) if ('id' in op && op.id.protocol === 'UDP') this.#note(familyOf(op.id.address));
   }
 
   /** Runs the clean-ups that are due; a family that fails stays due. */

@@ -17,6 +17,11 @@ export interface IpSet {
   readonly maxEntries: number;
 }
 
+/** Whether entries of one set can be entries of the other. */
+export function hasSameType(a: IpSet, b: IpSet): boolean {
+  return a.type === b.type && (a.type === 'bitmap:port' || a.family === b.family);
+}
+
 /** Returns the name of the temporary set used while a set grows or changes its type. It does not begin with KUBE-. */
 export function twinName(name: string): string {
   return TWIN_PREFIX + (name.startsWith('KUBE-') ? name.slice('KUBE-'.length) : name.slice(0, 31 - TWIN_PREFIX.length));

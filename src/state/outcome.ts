@@ -13,7 +13,6 @@ export interface OpFailure {
 
 /** The result of a transaction. All operations that are not in `failures` succeeded. */
 export interface Outcome {
-  readonly attempted: number;
   readonly failures: readonly OpFailure[];
 }
 

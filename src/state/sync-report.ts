@@ -1,5 +1,5 @@
 import type { IpFamily } from '../base/ip.ts';
-import type { OpKind } from './op.ts';
+import type { Op, OpKind } from './op.ts';
 import type { OpFailure } from './outcome.ts';
 
 /** `first` is the initial full check, which adopts existing kernel objects. */
@@ -14,12 +14,10 @@ export interface SyncReport {
   readonly durationMs: number;
   readonly operations: ReadonlyMap<OpKind, number>;
   readonly failures: readonly OpFailure[];
-  /** The number of repairs in a full check that no API change explains: another process modified these objects. */
-  readonly drift: ReadonlyMap<OpKind, number>;
-  /** The first of these repairs, as text. */
-  readonly repaired: readonly string[];
-  /** Objects that a first sync deleted because no Service needs them. `objects` lists the first of them as text. */
-  readonly removed: { readonly counts: readonly string[]; readonly objects: readonly string[] };
+  /** The repairs of a full check that no API change explains: another process modified these objects. */
+  readonly drift: readonly Op[];
+  /** The deletions of a first sync: objects that no Service needs. */
+  readonly removed: readonly Op[];
   /** The findings of a full check; empty for other syncs. */
   readonly node: NodeFindings;
   readonly draining: number;

@@ -6,48 +6,61 @@ import type { Op, OpKind } from './op.ts';
  * unbound. A set entry is added before the virtual server whose packets it marks or denies. A local route is added
  * before the addresses that it replaces are unbound, and deleted after the addresses that replace it are bound.
  */
-export const PHASES = [
-  'create-set',
-  'grow-set',
-  'add-entry',
-  'add-virtual-server',
-  'edit-virtual-server',
-  'add-real-server',
-  'edit-real-server',
-  'add-route',
-  'bind-address',
-  'unbind-address',
-  'delete-route',
-  'delete-real-server',
-  'delete-virtual-server',
-  'delete-entry',
-  'destroy-set',
-] as const satisfies readonly OpKind[];
-type Phase = (typeof PHASES)[number];
+const STAGES = {
+  'add-sets': ['create-set', 'grow-set', 'add-entry'],
+  'add-servers': ['add-virtual-server', 'edit-virtual-server', 'add-real-server', 'edit-real-server'],
+  addresses: ['add-route', 'bind-address', 'unbind-address', 'delete-route'],
+  'delete-servers': ['delete-real-server', 'delete-virtual-server'],
+  'delete-sets': ['delete-entry', 'destroy-set'],
+} as const satisfies Record<string, readonly OpKind[]>;
 
-/** Operations sorted by PHASES. Operations of one phase keep their original order. */
-export interface Transaction {
-  readonly ops: readonly Op[];
-}
+/** Consecutive phases that change the same kind of object. */
+type Stage = keyof typeof STAGES;
+type Phase = (typeof STAGES)[Stage][number];
+type OpOf<K extends OpKind> = Extract<Op, { readonly kind: K }>;
 
-/** Sorts the operations by phase. */
-export function transaction(ops: readonly Op[]): Transaction {
-  const steps = transactionInSteps(ops);
-  for (;;) {
-    const { done, value } = steps.next();
-    if (done === true) return value;
+export const PHASES: readonly Phase[] = Object.values(STAGES).flat();
+
+/** Operations grouped by phase. Operations of one phase keep the order in which they were added. */
+export class Transaction implements Iterable<Op> {
+  // A kind of operation that is missing in STAGES is a compile error.
+  readonly #phases: Readonly<Record<Phase, Op[]>>;
+
+  constructor(ops: Iterable<Op> = []) {
+    this.#phases = Object.fromEntries(PHASES.map((phase) => [phase, new Array<Op>()])) as Record<Phase, Op[]>;
+    this.add(ops);
+  }
+
+  get size(): number {
+    return PHASES.reduce((sum, phase) => sum + this.#phases[phase].length, 0);
+  }
+
+  push(op: Op): void {
+    this.#phases[op.kind].push(op);
+  }
+
+  add(ops: Iterable<Op>): void {
+    for (const op of ops) this.push(op);
+  }
+
+  of<K extends Phase>(phase: K): readonly OpOf<K>[] {
+    return this.#phases[phase] as unknown as readonly OpOf<K>[];
+  }
+
+  /** Returns the operations of a stage, in order of their phases. */
+  stage<S extends Stage>(stage: S): readonly OpOf<(typeof STAGES)[S][number]>[] {
+    const phases: readonly Phase[] = STAGES[stage];
+    const [first = [], ...more] = phases.map((phase) => this.#phases[phase]).filter(({ length }) => length > 0);
+    return (more.length === 0 ? first : first.concat(...more)) as OpOf<(typeof STAGES)[S][number]>[];
+  }
+
+  filter(keep: (op: Op) => boolean): Transaction {
+    const kept = new Transaction();
+    for (const op of this) if (keep(op)) kept.push(op);
+    return kept;
+  }
+
+  *[Symbol.iterator](): Generator<Op, void> {
+    for (const phase of PHASES) yield* this.#phases[phase];
   }
 }
-
-/** Like transaction(), but yields regularly, because a first sync may have a hundred thousand operations. */
-export function* transactionInSteps(ops: readonly Op[]): Generator<void, Transaction> {
-  const phases = Object.fromEntries(PHASES.map((kind) => [kind, new Array<Op>()])) as Record<Phase, Op[]>;
-  for (const [at, op] of ops.entries()) {
-    // A kind of operation that is missing in PHASES is a compile error.
-    phases[op.kind].push(op);
-    if (at % OPS_A_STEP === 0) yield;
-  }
-  return { ops: Object.values(phases).flat() };
-}
-
-const OPS_A_STEP = 1_024;

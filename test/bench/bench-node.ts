@@ -95,7 +95,7 @@ export class Driver {
         if (typeof value !== 'function') return value;
         return async (...args: readonly unknown[]): Promise<unknown> => {
           const [first] = args;
-          if (property === 'apply') this.#applied.push((first as Transaction).ops);
+          if (property === 'apply') this.#applied.push([...(first as Transaction)]);
           const start = performance.now();
           const result: unknown = await Reflect.apply(value, target, args);
           const took = performance.now() - start;

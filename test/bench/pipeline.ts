@@ -9,7 +9,7 @@ import { Yielder } from '../../src/base/yielder.ts';
 import { SYSTEM_CLOCK } from '../../src/reconcile/clock.ts';
 import { Reconciler } from '../../src/reconcile/reconciler.ts';
 import type { OpFailure, Outcome } from '../../src/state/outcome.ts';
-import type { Transaction } from '../../src/state/transaction.ts';
+import { Transaction } from '../../src/state/transaction.ts';
 import { QuietLog } from '../contract/quiet-log.ts';
 import { PLAN_CONFIG } from '../support/reconciling.ts';
 import { weigh } from './heap.ts';
@@ -72,16 +72,16 @@ function processMicros(): number {
 class TimedKernel extends FakeKernel {
   micros = 0;
 
-  override async apply({ ops }: Transaction): Promise<Outcome> {
+  override async apply(tx: Transaction): Promise<Outcome> {
     const failures: OpFailure[] = [];
-    for (const piece of chunks(ops, OPS_A_TURN)) {
+    for (const piece of chunks([...tx], OPS_A_TURN)) {
       const start = threadMicros();
-      failures.push(...(await super.apply({ ops: piece })).failures);
+      failures.push(...(await super.apply(new Transaction(piece))).failures);
       this.micros += threadMicros() - start;
       this.applied.length = 0;
       await setImmediate();
     }
-    return { attempted: ops.length, failures };
+    return { failures };
   }
 }
 

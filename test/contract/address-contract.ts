@@ -3,7 +3,7 @@ import { describe, expect, test } from '@jest/globals';
 import type { NodeAddress } from '../../src/kernel/kernel.ts';
 import { type IpFamily, compareIp, formatIp } from '../../src/base/ip.ts';
 import type { Op } from '../../src/state/op.ts';
-import { transaction } from '../../src/state/transaction.ts';
+import { Transaction } from '../../src/state/transaction.ts';
 import { boundAddresses } from '../support/bound-addresses.ts';
 import type { ContractBed } from './contract-bed.ts';
 import { address } from './objects.ts';
@@ -12,14 +12,14 @@ export function addressContract(family: IpFamily, bed: () => ContractBed): void 
   const host = family === 4 ? 32 : 128;
   const bind = (n: number): Op => ({ kind: 'bind-address', address: address(family, n) });
   const unbind = (n: number): Op => ({ kind: 'unbind-address', address: address(family, n) });
-  const apply = async (...ops: readonly Op[]) => bed().kernel.apply(transaction(ops));
+  const apply = async (...ops: readonly Op[]) => bed().kernel.apply(new Transaction(ops));
   const text = (n: number): string => `${formatIp(address(family, n))}/${host}`;
   const clean = { failures: [] };
 
   describe('addresses', () => {
     test('addresses are bound to kube-ipvs0 and unbound; repeating either succeeds', async () => {
       expect(await bed().addresses()).toEqual([]);
-      expect(await apply(bind(1), bind(2), bind(3))).toEqual({ attempted: 3, failures: [] });
+      expect(await apply(bind(1), bind(2), bind(3))).toEqual({ failures: [] });
       expect(await apply(bind(1), bind(2), bind(3))).toMatchObject(clean);
       expect(await bed().addresses()).toEqual([text(1), text(2), text(3)]);
       const bound = await boundAddresses(bed().kernel);
@@ -31,7 +31,7 @@ export function addressContract(family: IpFamily, bed: () => ContractBed): void 
 
     test('a thousand addresses are bound in one batch', async () => {
       const ops = Array.from({ length: 1000 }, (_, n) => bind(n + 1));
-      expect(await apply(...ops)).toEqual({ attempted: 1000, failures: [] });
+      expect(await apply(...ops)).toEqual({ failures: [] });
       expect(await bed().kernel.getBoundAddresses()).toHaveLength(1000);
     });
 

@@ -8,7 +8,7 @@ import { decodeLink } from '../../src/netlink/family/route/link.ts';
 import { listen } from '../../src/netlink/multicast.ts';
 import { NETLINK_ROUTE } from '../../src/netlink/protocol.ts';
 import type { Op } from '../../src/state/op.ts';
-import { transaction } from '../../src/state/transaction.ts';
+import { Transaction } from '../../src/state/transaction.ts';
 import { runCommand } from '../bed/command.ts';
 import { patient } from '../bed/patience.ts';
 import { address } from './objects.ts';
@@ -47,11 +47,11 @@ describe('the watch of node addresses', () => {
     let changes = 0;
     const stop = bed.kernel.watchNode(() => (changes += 1), ignore);
     for (let round = 0; round < 3; round++) {
-      const flood = bed.kernel.apply(transaction(bind(8_000)));
+      const flood = bed.kernel.apply(new Transaction(bind(8_000)));
       const until = Date.now() + 300;
       while (Date.now() < until);
       expect((await flood).failures).toEqual([]);
-      await bed.kernel.apply(transaction(bind(8_000).map((op) => ({ ...op, kind: 'unbind-address' }) as Op)));
+      await bed.kernel.apply(new Transaction(bind(8_000).map((op) => ({ ...op, kind: 'unbind-address' }) as Op)));
     }
     await setTimeout(300);
     const seen = await reported(
@@ -69,11 +69,11 @@ describe('the watch of node addresses', () => {
   test('the address watch can be stopped during a flood, and started again, many times', async () => {
     for (let round = 0; round < 20; round++) {
       const stop = bed.kernel.watchNode(ignore, ignore);
-      const flood = bed.kernel.apply(transaction(bind(300)));
+      const flood = bed.kernel.apply(new Transaction(bind(300)));
       await setTimeout(round % 5);
       stop();
       await flood;
-      await bed.kernel.apply(transaction(bind(300).map((op) => ({ ...op, kind: 'unbind-address' }) as Op)));
+      await bed.kernel.apply(new Transaction(bind(300).map((op) => ({ ...op, kind: 'unbind-address' }) as Op)));
     }
     let changes = 0;
     const stop = bed.kernel.watchNode(() => (changes += 1), ignore);

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import type { IpFamily } from '../../src/base/ip.ts';
 import type { Op } from '../../src/state/op.ts';
 import type { RuleSet } from '../../src/state/rule-set.ts';
-import { transaction } from '../../src/state/transaction.ts';
+import { Transaction } from '../../src/state/transaction.ts';
 import type { ContractBed } from './contract-bed.ts';
 import { set } from './objects.ts';
 
@@ -59,7 +59,7 @@ export function ruleContract(family: IpFamily, bed: () => ContractBed): void {
 
     test('rules are written once, restored after a flush, and removed', async () => {
       const { kernel } = bed();
-      await kernel.apply(transaction([create]));
+      await kernel.apply(new Transaction([create]));
       expect(await kernel.ensureRules(rules)).toEqual({ changed: true });
       expect((await bed().rules(family)).sort()).toEqual(expected);
       const before = kernel.counters.writes;
@@ -75,7 +75,7 @@ export function ruleContract(family: IpFamily, bed: () => ContractBed): void {
 
     test('rules follow the wanted rules', async () => {
       const { kernel } = bed();
-      await kernel.apply(transaction([create]));
+      await kernel.apply(new Transaction([create]));
       await kernel.ensureRules(rules);
       const { chains } = rules;
       const fewer = { ...rules, chains: chains.map((chain) => ({ ...chain, rules: chain.rules.slice(0, 1) })) };
@@ -87,7 +87,7 @@ export function ruleContract(family: IpFamily, bed: () => ContractBed): void {
 
     test('rules are only added, and only if our chains hold no other rules', async () => {
       const { kernel } = bed();
-      await kernel.apply(transaction([create]));
+      await kernel.apply(new Transaction([create]));
       expect(await kernel.addRules(rules)).toBe(true);
       expect((await bed().rules(family)).sort()).toEqual(expected);
       const before = kernel.counters.writes;
@@ -107,9 +107,9 @@ export function ruleContract(family: IpFamily, bed: () => ContractBed): void {
 
     test('a set that rules refer to cannot be destroyed', async () => {
       const { kernel } = bed();
-      await kernel.apply(transaction([create]));
+      await kernel.apply(new Transaction([create]));
       await kernel.ensureRules(rules);
-      const destroy = transaction([{ kind: 'destroy-set', set: one }]);
+      const destroy = new Transaction([{ kind: 'destroy-set', set: one }]);
       expect((await kernel.apply(destroy)).failures.map(({ code }) => code)).toEqual(['IPSET_ERR_BUSY']);
       await kernel.removeRules(rules);
       expect((await kernel.apply(destroy)).failures).toEqual([]);

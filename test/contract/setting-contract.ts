@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { transaction } from '../../src/state/transaction.ts';
+import { Transaction } from '../../src/state/transaction.ts';
 import type { ContractBed } from './contract-bed.ts';
 import { address, virtualServer } from './objects.ts';
 
@@ -57,7 +57,7 @@ export function settingContract(bed: () => ContractBed): void {
     test('a scheduler in use is not tested', async () => {
       const { kernel } = bed();
       const used = virtualServer(address(4, 1), 80, 'TCP', { scheduler: 'wlc' });
-      await kernel.apply(transaction([{ kind: 'add-virtual-server', virtualServer: used }]));
+      await kernel.apply(new Transaction([{ kind: 'add-virtual-server', virtualServer: used }]));
       const before = kernel.counters.writes;
       await kernel.probeScheduler('wlc');
       expect(kernel.counters.writes).toBe(before);
@@ -72,7 +72,7 @@ export function settingContract(bed: () => ContractBed): void {
       await kernel.getBoundAddresses();
       await kernel.getNodeAddresses();
       await kernel.getUdpFlows(4);
-      expect(await kernel.apply({ ops: [] })).toEqual({ attempted: 0, failures: [] });
+      expect(await kernel.apply(new Transaction())).toEqual({ failures: [] });
       expect(kernel.counters.writes).toBe(before);
       expect(await bed().addresses()).toEqual([]);
     });

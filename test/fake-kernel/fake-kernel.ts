@@ -217,7 +217,7 @@ export class FakeKernel implements Kernel {
 
   async getSets(): Promise<ObservedIpSet[]> {
     await this.#enter('getSets');
-    const ours = [...this.tables.sets.values()].filter(({ set }) => set.name.startsWith('KUBE-'));
+    const ours = [...this.tables.sets.values()].filter(({ set }) => /^KUBE[-~]/.test(set.name));
     return ours.map(({ set, entries }) => ({ ...set, entries: [...entries.values()] }));
   }
 
@@ -244,10 +244,10 @@ export class FakeKernel implements Kernel {
     return [...this.#nodeAddresses];
   }
 
-  async apply({ ops }: Transaction): Promise<Outcome> {
+  async apply(tx: Transaction): Promise<Outcome> {
     await this.#enter('apply');
     const failures: OpFailure[] = [];
-    for (const op of ops) {
+    for (const op of tx) {
       if (this.#opsUntilCrash <= 0) throw new KernelError('apply', 'CRASHED', `crashed before: ${formatOp(op)}`);
       this.#opsUntilCrash--;
       this.#counters.writes++;
@@ -259,7 +259,7 @@ export class FakeKernel implements Kernel {
       const code = codeOf(errno, 'set' in op ? op.set.type : undefined);
       failures.push({ op, errno, code, text: textOf(code) });
     }
-    return { attempted: ops.length, failures };
+    return { failures };
   }
 
   async probeRules(): Promise<string> {

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { KernelError } from '../../src/kernel/kernel-error.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import type { OpFailure, Outcome } from '../../src/state/outcome.ts';
-import type { Transaction } from '../../src/state/transaction.ts';
+import { Transaction } from '../../src/state/transaction.ts';
 
 /** A fault at a kernel call of the daemon. Calls are counted from `begin`. */
 export type Trouble =
@@ -91,7 +91,7 @@ export class Interposer {
     if (trouble?.kind === 'fail') throw new KernelError(method, 'EBUSY', `${method} was made to fail`);
     if (trouble?.kind === 'kill') {
       this.#dead = true;
-      if (method === 'apply') await call([{ ops: (args[0] as Transaction).ops.slice(0, trouble.operations) }]);
+      if (method === 'apply') await call([new Transaction([...(args[0] as Transaction)].slice(0, trouble.operations))]);
     }
     if (this.#dead) throw new KernelError(method, 'KILLED', `killed at ${method}`);
     if (method !== 'apply') return await call(args);
@@ -101,12 +101,12 @@ export class Interposer {
     return outcome;
   }
 
-  async #apply({ ops }: Transaction, call: (args: unknown[]) => Promise<unknown>): Promise<Outcome> {
+  async #apply(tx: Transaction, call: (args: unknown[]) => Promise<unknown>): Promise<Outcome> {
     const trouble = this.#trouble;
-    if (trouble?.kind !== 'refuse' || trouble.call > this.#calls) return (await call([{ ops }])) as Outcome;
-    const refused = new Set(ops.filter(() => ++this.#operations % trouble.every === 0));
+    if (trouble?.kind !== 'refuse' || trouble.call > this.#calls) return (await call([tx])) as Outcome;
+    const refused = new Set([...tx].filter(() => ++this.#operations % trouble.every === 0));
     const failures = Array.from(refused, (op): OpFailure => ({ op, errno: 12, code: 'ENOMEM', text: 'made to fail' }));
-    const done = (await call([{ ops: ops.filter((op) => !refused.has(op)) }])) as Outcome;
-    return { attempted: ops.length, failures: [...failures, ...done.failures] };
+    const done = (await call([tx.filter((op) => !refused.has(op))])) as Outcome;
+    return { failures: [...failures, ...done.failures] };
   }
 }

@@ -17,6 +17,7 @@ import { HostileShell } from './hostile-shell.ts';
 import { SparedRules } from './spared-rules.ts';
 import { SETTING_LINES, addressLine, realServerLine, setLine, timeoutLine, virtualServerLine } from './state-lines.ts';
 import { addressLines, ruleLines, setLines } from './tool-lines.ts';
+import { Transaction } from '../../src/state/transaction.ts';
 
 /** Virtual servers of other programs. One uses the port of one of our NodePorts. */
 const FOREIGN_SERVERS = [
@@ -97,7 +98,7 @@ export class LinuxFaultBed implements FaultBed, AsyncDisposable {
       if (isOp(deed)) ops.push(deed);
       else script.push(this.#command(deed));
     }
-    if (ops.length > 0) await this.#others.apply({ ops });
+    if (ops.length > 0) await this.#others.apply(new Transaction(ops));
     if (script.length === 0) return;
     await this.#shell.run(script.join('\n'));
     // A check that ran beside the script may have read the rules before it.

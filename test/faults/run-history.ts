@@ -93,11 +93,11 @@ export class HistoryRun {
   }
 
   /** Checks that virtual servers with source ranges are added after their deny entries, unless others act meanwhile. */
-  #noteApplied({ ops }: Transaction, { failures }: Outcome): void {
+  #noteApplied(tx: Transaction, { failures }: Outcome): void {
     if (this.#bed.hasEntry === undefined || this.#inTheMiddle) return;
     const failed = new Set(failures.map(({ op }) => op));
-    for (const op of ops) {
-      if (op.kind !== 'add-virtual-server' || failed.has(op)) continue;
+    for (const op of tx.of('add-virtual-server')) {
+      if (failed.has(op)) continue;
       const { address, port, protocol } = op.virtualServer;
       const family = familyOf(address);
       const key = ipSetEntryKey({ type: 'hash:ip,port', address, port, protocol });
@@ -198,7 +198,7 @@ export class HistoryRun {
     const wanted = [...wantedLines(this.#wanted(), this.#config), ...(await this.#bed.standing(this.#config, number))];
     const known = new Set(wanted);
     const found = await this.#bed.found(number);
-    const counting = found.filter((line) => known.has(line) || !(isTwin(line) || this.#isOthers(targetOf(line))));
+    const counting = found.filter((line) => known.has(line) || !this.#isOthers(targetOf(line)));
     const problems = [...this.#problems, ...difference(wanted, counting)];
     problems.push(...(await this.#staleFlows()));
     // Refused operations are still due for a retry, even if the check has repaired them. Orphans may be marked as ours
@@ -215,9 +215,4 @@ export class HistoryRun {
     const refused = [...report.failures, ...again.failures].map((failure) => `refused  ${formatFailure(failure)}`);
     throw new Error([...problems, ...refused].join('\n'));
   }
-}
-
-/** Returns whether the line is of a temporary set whose deletion was refused. The next start deletes it. */
-function isTwin(line: string): boolean {
-  return / KUBE~/.test(line);
 }

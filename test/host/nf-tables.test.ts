@@ -8,7 +8,7 @@ import { IP_FAMILIES } from '../../src/base/ip.ts';
 import { planRules } from '../../src/plan/plan-rules.ts';
 import { SET_ROLES, plannedSet } from '../../src/plan/set-names.ts';
 import type { Op } from '../../src/state/op.ts';
-import { transaction } from '../../src/state/transaction.ts';
+import { Transaction } from '../../src/state/transaction.ts';
 import { runCommand } from '../bed/command.ts';
 import { LinuxBed } from '../contract/linux-bed.ts';
 import { ruleContract } from '../contract/rule-contract.ts';
@@ -88,7 +88,7 @@ function onThisKernel(): void {
       ruleContract(family, () => bed);
 
       test.each(RULE_CONFIGS)('all of them, with %s', async (_name, fields) => {
-        expect((await bed.kernel.apply(transaction(ALL_SETS))).failures).toEqual([]);
+        expect((await bed.kernel.apply(new Transaction(ALL_SETS))).failures).toEqual([]);
         const rules = planRules(config(fields), family);
         expect(await bed.kernel.ensureRules(rules)).toEqual({ changed: true });
         expect(await bed.kernel.ensureRules(rules)).toEqual({ changed: false });
@@ -97,7 +97,7 @@ function onThisKernel(): void {
       });
 
       test('a rule that another program keeps last in INPUT is given way to after two moves', async () => {
-        await bed.kernel.apply(transaction(ALL_SETS));
+        await bed.kernel.apply(new Transaction(ALL_SETS));
         const rules = planRules(config(), family);
         await bed.kernel.ensureRules(rules);
         const program = `ip${family === 4 ? '' : '6'}tables-nft`;
@@ -160,7 +160,7 @@ function onThisKernel(): void {
       await leaveNftablesMode();
       for (const variant of ['nft', 'legacy'])
         await inside([`iptables-${variant}-restore`, '--noflush'], IPTABLES_MODE);
-      await bed.kernel.apply(transaction(ALL_SETS));
+      await bed.kernel.apply(new Transaction(ALL_SETS));
       await inside(['iptables-nft-restore', '--noflush'], OLDER_IPVS_MODE);
       expect((await leftovers().find()).map(({ kind }) => kind)).toEqual([
         'chains',

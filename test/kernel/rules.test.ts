@@ -11,7 +11,7 @@ import { planService } from '../../src/plan/plan-service.ts';
 import { SET_ROLES, plannedSet } from '../../src/plan/set-names.ts';
 import type { Op } from '../../src/state/op.ts';
 import { formatFailure } from '../../src/state/outcome.ts';
-import { transaction } from '../../src/state/transaction.ts';
+import { Transaction } from '../../src/state/transaction.ts';
 import { type DualStack, clusterAddress, externalAddress } from '../bed/address-plan.ts';
 import { Bed } from '../bed/bed.ts';
 import { runCommand } from '../bed/command.ts';
@@ -27,7 +27,7 @@ const ALL_SETS: readonly Op[] = FAMILIES.flatMap((family) =>
   SET_ROLES.map((role) => ({ kind: 'create-set' as const, set: plannedSet(role, family, 0) })),
 );
 async function applyAll(kernel: Kernel, ops: readonly Op[]): Promise<void> {
-  const { failures } = await kernel.apply(transaction(ops));
+  const { failures } = await kernel.apply(new Transaction(ops));
   if (failures.length > 0) throw new Error(failures.map(formatFailure).join('\n'));
 }
 

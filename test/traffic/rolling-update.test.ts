@@ -7,9 +7,6 @@ import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { Kept, Namespace } from '../bed/namespace.ts';
 import { AddingOrder } from '../../src/diff/adding-order.ts';
-import { Yielder } from '../../src/base/yielder.ts';
-import type { Op } from '../../src/state/op.ts';
-import { transaction } from '../../src/state/transaction.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { real, vsId } from '../support/state.ts';
 import {
@@ -155,15 +152,9 @@ describe('a rolling update', () => {
     await publish(herd, endpoints(all));
     await taking(herd, all);
     const id = vsId(herd.clusterIp.v4, SERVICE_PORT);
-    const additions = all.map((pod): Op => ({
-      kind: 'add-real-server',
-      id,
-      realServer: real(podAddress(0, pod).v4, 1, POD_PORT),
-    }));
-    const tx = await new Yielder().finish(
-      new AddingOrder({ nodeName: 'node-0', scheduler: 'rr' }).arrange(transaction(additions)),
-    );
-    const added = tx.ops.map((op) => `pod-0-${additions.indexOf(op)}`);
+    const additions = all.map((pod) => real(podAddress(0, pod).v4, 1, POD_PORT));
+    const order = new AddingOrder({ nodeName: 'node-0', scheduler: 'rr' }).arrange(id, additions);
+    const added = order.map((server) => `pod-0-${additions.indexOf(server)}`);
     const answers: string[] = [];
     for (const _ of all) answers.push(who(await client.probeTcp(herd.clusterIp.v4, SERVICE_PORT)));
     expect(answers).toEqual(added.toReversed());

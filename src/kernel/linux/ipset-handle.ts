@@ -14,7 +14,6 @@ import type { ObservedIpSet } from '../kernel.ts';
 import { type Refusal, failureOf, refusalsOf } from './netlink-failure.ts';
 import { type EntryChange, changeEntries } from './set-entries.ts';
 import { observedEntry } from './set-entry.ts';
-import { runs } from './slices.ts';
 
 /** Operations on sets and their entries. */
 export type SetOp = Extract<Op, { kind: 'create-set' | 'grow-set' | 'destroy-set' | 'add-entry' | 'delete-entry' }>;
@@ -53,7 +52,7 @@ export class IpsetHandle {
   async getSets(): Promise<ObservedIpSet[]> {
     // Sets of other programs may be huge: only their headers are read.
     const names = (await this.#list([{ headersOnly: true }])).map(({ name }) => name);
-    const ours = names.filter((name) => name.startsWith(OURS));
+    const ours = names.filter((name) => name.startsWith(OURS) || name.startsWith(TWIN_PREFIX));
     return (await this.#list(ours.map((name) => ({ name })))).map(observedSet);
   }
 
@@ -68,12 +67,14 @@ export class IpsetHandle {
     );
   }
 
-  /** Applies the operations in order, except entries of different sets. A state already reached counts as done. */
+  /** Applies the operations kind by kind, in the order of their first ones. A state already reached counts as done. */
   async apply(ops: readonly SetOp[]): Promise<OpFailure[]> {
     const failures: OpFailure[] = [];
-    const groups = [...runs(ops, ({ kind }) => kind)];
-    const planned = plannedEntries(groups);
-    for (const group of groups) {
+    const byKind = Map.groupBy(ops, ({ kind }) => kind);
+    const planned = byKind.has('create-set')
+      ? plannedEntries(byKind.get('add-entry') as EntryOp[] | undefined)
+      : new Map();
+    for (const group of byKind.values()) {
       for (const failure of await this.#applyRun(group, planned)) failures.push(failure);
     }
     return failures;
@@ -223,14 +224,10 @@ function hashSize(entries: number): number {
   return size;
 }
 
-/** Returns the number of entries to be added to each set, by name; empty if no set is created. */
-function plannedEntries(groups: readonly (readonly SetOp[])[]): ReadonlyMap<string, number> {
+/** Returns the number of entries to be added to each set, by name. */
+function plannedEntries(additions: readonly EntryOp[] = []): ReadonlyMap<string, number> {
   const planned = new Map<string, number>();
-  if (!groups.some(([first]) => first?.kind === 'create-set')) return planned;
-  for (const group of groups) {
-    if (group[0]?.kind !== 'add-entry') continue;
-    for (const { set } of group) planned.set(set.name, (planned.get(set.name) ?? 0) + 1);
-  }
+  for (const { set } of additions) planned.set(set.name, (planned.get(set.name) ?? 0) + 1);
   return planned;
 }
 

@@ -4,7 +4,7 @@ import { NetlinkError } from '../../netlink/error.ts';
 import { NETLINK_GENERIC, NETLINK_NETFILTER, NETLINK_ROUTE } from '../../netlink/protocol.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import type { Log } from '../../observe/log.ts';
-import type { Op, OpKind } from '../../state/op.ts';
+import type { Op } from '../../state/op.ts';
 import type { OpFailure, Outcome } from '../../state/outcome.ts';
 import type { RuleSet } from '../../state/rule-set.ts';
 import type { Transaction } from '../../state/transaction.ts';
@@ -22,7 +22,6 @@ import type { Flow, IpvsTimeouts, Kernel, KernelCounters } from '../kernel.ts';
 import { loadModules } from './modules.ts';
 import { refusalsOf, withKernelError } from './netlink-failure.ts';
 import { NodeAddressWatch } from './node-address-watch.ts';
-import { runs } from './slices.ts';
 import { Sysctl, commandSysctlFiles, processSysctlFiles } from './sysctl.ts';
 
 export interface LinuxKernelOptions {
@@ -44,28 +43,6 @@ const TRACE_LEVEL = 9;
 export function createLinuxKernel(options: LinuxKernelOptions): Kernel {
   return new LinuxKernel(options);
 }
-
-/** The socket for each kind of operation. */
-const SOCKETS = {
-  'create-set': 'ipset',
-  'grow-set': 'ipset',
-  'destroy-set': 'ipset',
-  'add-entry': 'ipset',
-  'delete-entry': 'ipset',
-  'add-virtual-server': 'ipvs',
-  'edit-virtual-server': 'ipvs',
-  'delete-virtual-server': 'ipvs',
-  'add-real-server': 'ipvs',
-  'edit-real-server': 'ipvs',
-  'delete-real-server': 'ipvs',
-  'bind-address': 'address',
-  'unbind-address': 'address',
-  'add-route': 'address',
-  'delete-route': 'address',
-} as const satisfies Record<SetOp['kind'], 'ipset'> &
-  Record<IpvsOp['kind'], 'ipvs'> &
-  Record<AddressOp['kind'], 'address'> &
-  Record<OpKind, string>;
 
 class LinuxKernel implements Kernel {
   readonly #log: Log;
@@ -156,18 +133,27 @@ class LinuxKernel implements Kernel {
     flows.deleteFlows(gone),
   );
 
-  async apply({ ops }: Transaction): Promise<Outcome> {
+  async apply(tx: Transaction): Promise<Outcome> {
     const failures: OpFailure[] = [];
-    for (const run of runs(ops, ({ kind }) => SOCKETS[kind])) {
+    const run = async <T extends Op>(ops: readonly T[], apply: (ops: readonly T[]) => Promise<OpFailure[]>) => {
+      if (ops.length === 0) return;
       try {
         // Not by spreading: there may be a hundred thousand failures.
-        for (const failure of await this.#applyRun(run)) failures.push(failure);
+        for (const failure of await apply(ops)) failures.push(failure);
       } catch (error) {
-        // The whole run failed in transport. Errors of other kinds are bugs and are rethrown.
-        for (const { item, ...rest } of refusalsOf(run, error)) failures.push({ op: item, ...rest });
+        // All of these failed in transport. Errors of other kinds are bugs and are rethrown.
+        for (const { item, ...rest } of refusalsOf(ops, error)) failures.push({ op: item, ...rest });
       }
-    }
-    return { attempted: ops.length, failures };
+    };
+    const onSets = async (ops: readonly SetOp[]): Promise<OpFailure[]> => this.#sets().apply(ops);
+    const onServers = async (ops: readonly IpvsOp[]): Promise<OpFailure[]> => this.#applyIpvs(ops);
+    const onDevice = async (ops: readonly AddressOp[]): Promise<OpFailure[]> => this.#device().apply(ops);
+    await run(tx.stage('add-sets'), onSets);
+    await run(tx.stage('add-servers'), onServers);
+    await run(tx.stage('addresses'), onDevice);
+    await run(tx.stage('delete-servers'), onServers);
+    await run(tx.stage('delete-sets'), onSets);
+    return { failures };
   }
 
   readonly probeRules = (family: IpFamily): Promise<string> => this.#iptables.probe(family);
@@ -208,20 +194,6 @@ class LinuxKernel implements Kernel {
     this.#watches.clear();
     for (const connection of this.#connections) connection.close();
     await Promise.resolve();
-  }
-
-  /** Applies operations of one socket; SOCKETS guarantees their types. */
-  async #applyRun(ops: readonly Op[]): Promise<OpFailure[]> {
-    const [first] = ops;
-    if (first === undefined) return [];
-    switch (SOCKETS[first.kind]) {
-      case 'ipset':
-        return await this.#sets().apply(ops as readonly SetOp[]);
-      case 'ipvs':
-        return await this.#applyIpvs(ops as readonly IpvsOp[]);
-      case 'address':
-        return await this.#device().apply(ops as readonly AddressOp[]);
-    }
   }
 
   readonly #countWrites = (messages: number): void => {

@@ -13,14 +13,3 @@ export async function forEachSliced<T>(items: Iterable<T>, visit: (item: T) => v
 export function* chunks<T>(items: readonly T[], size: number): Generator<readonly T[], void, undefined> {
   for (let start = 0; start < items.length; start += size) yield items.slice(start, start + size);
 }
-
-/** Yields runs of consecutive items with the same `kindOf`. */
-export function* runs<T>(items: readonly T[], kindOf: (item: T) => unknown): Generator<readonly T[], void, undefined> {
-  let start = 0;
-  for (let end = 1; end <= items.length; end++) {
-    if (end < items.length && kindOf(items[end] as T) === kindOf(items[start] as T)) continue;
-    // There is usually one run: it is not copied.
-    yield start === 0 && end === items.length ? items : items.slice(start, end);
-    start = end;
-  }
-}

@@ -10,6 +10,7 @@ import { ratioAtMost, timed } from '../measure.ts';
 import { holdsRealServer } from '../real-servers.ts';
 import type { Row } from '../row.ts';
 import { type Size, sizeName } from '../size.ts';
+import { Transaction } from '../../../src/state/transaction.ts';
 
 /** --ipvs-min-sync-period of the daemon, and some. */
 const PAUSE_MS = 1_500;
@@ -41,7 +42,7 @@ export const burst: Row = {
     if (changes.length !== services.length)
       throw new Error(`${changes.length} operations for ${services.length} changes`);
     const recording = await record(node, changes);
-    const takeBack = { ops: changes.flatMap((op) => deletionOf(op)) };
+    const takeBack = new Transaction(changes.flatMap((op) => deletionOf(op)));
     const ours: number[] = [];
     const floor: number[] = [];
     for (let run = 1; run <= size.runs; run++) {

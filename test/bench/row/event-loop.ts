@@ -5,7 +5,7 @@ import type { Kernel } from '../../../src/kernel/kernel.ts';
 import { chunks } from '../../../src/kernel/linux/slices.ts';
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import type { OpFailure, Outcome } from '../../../src/state/outcome.ts';
-import type { Transaction } from '../../../src/state/transaction.ts';
+import { Transaction } from '../../../src/state/transaction.ts';
 import { BenchNode } from '../bench-node.ts';
 import { DaemonNode, LOOP_PRELOAD } from '../daemon-process.ts';
 import { type ClusterShape, listedEvents, scaledEvent } from '../large-cluster.ts';
@@ -106,13 +106,13 @@ async function phases(
 
 /** The real kernel works in another thread: the one in memory shall not hold up ours either. */
 function inPieces(kernel: Kernel): Kernel {
-  const apply = async ({ ops }: Transaction): Promise<Outcome> => {
+  const apply = async (tx: Transaction): Promise<Outcome> => {
     const failures: OpFailure[] = [];
-    for (const piece of chunks(ops, 500)) {
-      failures.push(...(await kernel.apply({ ops: piece })).failures);
+    for (const piece of chunks([...tx], 500)) {
+      failures.push(...(await kernel.apply(new Transaction(piece))).failures);
       await setImmediate();
     }
-    return { attempted: ops.length, failures };
+    return { failures };
   };
   return new Proxy(kernel, {
     get: (target, property) => {

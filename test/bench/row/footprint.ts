@@ -1,5 +1,5 @@
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
-import type { Transaction } from '../../../src/state/transaction.ts';
+import { Transaction } from '../../../src/state/transaction.ts';
 import type { Outcome } from '../../../src/state/outcome.ts';
 import { listedEvents } from '../large-cluster.ts';
 import { weigh } from '../heap.ts';
@@ -8,9 +8,9 @@ import { UserSpace } from '../user-space.ts';
 
 /** Takes everything and keeps nothing but sets without entries: what is weighed is ours. */
 class ForgetfulKernel extends FakeKernel {
-  override async apply({ ops }: Transaction): Promise<Outcome> {
-    await super.apply({ ops: ops.filter(({ kind }) => kind === 'create-set') });
-    return { attempted: ops.length, failures: [] };
+  override async apply(tx: Transaction): Promise<Outcome> {
+    await super.apply(new Transaction(tx.of('create-set')));
+    return { failures: [] };
   }
 }
 

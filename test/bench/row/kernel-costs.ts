@@ -4,7 +4,7 @@ import path from 'node:path';
 import { parseCidr } from '../../../src/base/cidr.ts';
 import { type IpAddress, parseIp } from '../../../src/base/ip.ts';
 import type { Op } from '../../../src/state/op.ts';
-import { transaction } from '../../../src/state/transaction.ts';
+import { Transaction } from '../../../src/state/transaction.ts';
 import { BenchNode, Driver } from '../bench-node.ts';
 import { clusterIp, listedEvents } from '../large-cluster.ts';
 import { type Measurements, timed } from '../measure.ts';
@@ -115,7 +115,7 @@ async function setBuckets(out: Measurements, size: Size): Promise<void> {
 }
 
 async function apply(node: BenchNode, ops: readonly Op[]): Promise<void> {
-  const { failures } = await node.kernel.apply(transaction(ops));
+  const { failures } = await node.kernel.apply(new Transaction(ops));
   if (failures.length > 0) throw new Error(`${failures.length} of ${ops.length} were refused`);
 }
 

@@ -8,15 +8,17 @@ import { diffVirtualServer } from '../../../src/diff/virtual-server-diff.ts';
 import { type BoundAddress, hostPrefix } from '../../../src/state/bound-address.ts';
 import { type IpSet, type IpSetEntry, type IpSetEntryKey, ipSetEntryKey } from '../../../src/state/ip-set.ts';
 import { type Op, formatOp } from '../../../src/state/op.ts';
-import { PHASES, transaction } from '../../../src/state/transaction.ts';
+import { PHASES, Transaction } from '../../../src/state/transaction.ts';
 import { VS_PERSISTENT } from '../../../src/state/virtual-server.ts';
 import { address, observed, real, virtualServer, vsId } from '../../support/state.ts';
+import { AddingOrder } from '../../../src/diff/adding-order.ts';
 
 const ID = vsId('10.96.0.1', 80);
 const VS = virtualServer('10.96.0.1', 80);
+const ORDER = new AddingOrder({ nodeName: 'node-a', scheduler: 'sh' });
 
-function words(diff: { readonly ops: readonly Op[] }): string[] {
-  return diff.ops.map(formatOp);
+function words(ops: Iterable<Op>): string[] {
+  return Array.from(ops, formatOp);
 }
 
 /** Runs a computation that pauses now and then to its end. */
@@ -34,15 +36,15 @@ describe('diffVirtualServer', () => {
     ledger = new DrainLedger(0),
     now = 0,
     id = ID,
-  ): { readonly ops: readonly Op[]; readonly draining: number } => {
-    const ops: Op[] = [];
-    const draining = diffVirtualServer(id, want, have, ledger, now, ops);
-    return { ops, draining };
+  ): Op[] => {
+    const tx = new Transaction();
+    diffVirtualServer(id, want, have, { order: ORDER, ledger, now }, tx);
+    return [...tx];
   };
 
   test('equal: nothing', () => {
     const have = { virtualServer: VS, realServers: [observed('10.244.0.1', 1)] };
-    expect(run({ virtualServer: VS, realServers: [real('10.244.0.1', 1)] }, have)).toEqual({ ops: [], draining: 0 });
+    expect(run({ virtualServer: VS, realServers: [real('10.244.0.1', 1)] }, have)).toEqual([]);
   });
 
   test('missing: added with all its real servers', () => {
@@ -55,7 +57,7 @@ describe('diffVirtualServer', () => {
   test('unwanted: deleted, its real servers with it', () => {
     const have = { virtualServer: VS, realServers: [observed('10.244.0.1', 1, { activeConnections: 9 })] };
     expect(words(run(undefined, have))).toEqual(['delete-virtual-server TCP 10.96.0.1:80']);
-    expect(run(undefined, undefined).ops).toEqual([]);
+    expect(run(undefined, undefined)).toEqual([]);
   });
 
   test.each([
@@ -88,9 +90,10 @@ describe('diffVirtualServer', () => {
       ['with inactive ones drains', observed('10.244.0.1', 1, { inactiveConnections: 1 }), 'edit-real-server', 1],
       ['that drains already is left alone', observed('10.244.0.1', 0, { activeConnections: 1 }), undefined, 1],
     ])('%s', (_what, server, kind, draining) => {
-      const diff = run(want, { virtualServer: VS, realServers: [server] });
-      expect(diff.ops.map((op) => op.kind)).toEqual(kind === undefined ? [] : [kind]);
-      expect(diff.draining).toBe(draining);
+      const ledger = new DrainLedger(0);
+      const diff = run(want, { virtualServer: VS, realServers: [server] }, ledger);
+      expect(diff.map((op) => op.kind)).toEqual(kind === undefined ? [] : [kind]);
+      expect(ledger.servers).toBe(draining);
     });
 
     test.each(['UDP', 'SCTP'] as const)('of %s is deleted at once, connections or not', (protocol) => {
@@ -100,22 +103,23 @@ describe('diffVirtualServer', () => {
         realServers: [observed('10.244.0.1', 1, { activeConnections: 5 })],
       };
       const diff = run({ virtualServer: have.virtualServer, realServers: [] }, have, new DrainLedger(0), 0, id);
-      expect(diff.ops.map((op) => op.kind)).toEqual(['delete-real-server']);
+      expect(diff.map((op) => op.kind)).toEqual(['delete-real-server']);
     });
 
-    test('the next deadline is that of the real server that has drained longest; deadlines in the past do not count', () => {
-      const ledger = new DrainLedger(1_000);
+    test('the next check is due after 5 s, or at the deadline of the real server that has drained longest', () => {
+      const ledger = new DrainLedger(6_000);
       const draining = (text: string): ReturnType<typeof observed> => observed(text, 0, { activeConnections: 1 });
-      expect(ledger.nextDeadline(0)).toBe(Infinity);
+      expect(ledger.dueAt).toBe(Infinity);
       ledger.decide(ID, draining('10.244.0.1'), 100);
       ledger.decide(ID, draining('10.244.0.2'), 300);
-      ledger.decide(ID, draining('10.244.0.1'), 400);
-      expect(ledger.nextDeadline(500)).toBe(1_100);
-      expect(ledger.nextDeadline(1_100)).toBe(1_300);
-      expect(ledger.nextDeadline(1_300)).toBe(Infinity);
-      const unlimited = new DrainLedger(0);
-      unlimited.decide(ID, draining('10.244.0.1'), 100);
-      expect(unlimited.nextDeadline(100)).toBe(Infinity);
+      expect(ledger.dueAt).toBe(5_100);
+      expect(ledger.takeDue(5_099)).toEqual([]);
+      expect(ledger.takeDue(5_100)).toEqual([ID]);
+      ledger.decide(ID, draining('10.244.0.2'), 5_100);
+      expect(ledger.dueAt).toBe(6_300);
+      ledger.decide(ID, draining('10.244.0.1'), 5_100);
+      expect(ledger.dueAt).toBe(6_100);
+      expect(ledger.decide(ID, draining('10.244.0.1'), 6_100)).toBe('delete');
     });
 
     const gone = { virtualServer: VS, realServers: [observed('10.244.0.9', 1)] };
@@ -133,26 +137,30 @@ describe('diffVirtualServer', () => {
         'edit-real-server TCP 10.96.0.1:80 -> 10.244.0.1:8080 weight=0',
       ]);
       run(wish, seen, ledger, 500);
-      expect(ledger.nextDeadline(0)).toBe(Infinity);
+      expect([ledger.servers, ledger.dueAt]).toEqual([0, Infinity]);
       expect(words(run(nobody, have, ledger, 5_000))).toEqual([
         'edit-real-server TCP 10.96.0.1:80 -> 10.244.0.1:8080 weight=0',
       ]);
-      expect(ledger.nextDeadline(5_000)).toBe(6_000);
+      expect([ledger.servers, ledger.dueAt]).toEqual([1, 6_000]);
     });
 
     test('is deleted at the deadline, which starts again if the real server was wanted in between', () => {
       const ledger = new DrainLedger(1_000);
       const have = { virtualServer: VS, realServers: [observed('10.244.0.1', 0, { activeConnections: 1 })] };
-      expect(run(want, have, ledger, 0).draining).toBe(1);
-      expect(run(want, have, ledger, 999).draining).toBe(1);
+      run(want, have, ledger, 0);
+      expect(ledger.servers).toBe(1);
+      run(want, have, ledger, 999);
+      expect(ledger.servers).toBe(1);
       run({ virtualServer: VS, realServers: [real('10.244.0.1', 1)] }, have, ledger, 999);
-      expect(ledger.nextDeadline(0)).toBe(Infinity);
-      expect(run(want, have, ledger, 1_000).draining).toBe(1);
-      expect(run(want, have, ledger, 1_999).draining).toBe(1);
+      expect([ledger.servers, ledger.dueAt]).toEqual([0, Infinity]);
+      run(want, have, ledger, 1_000);
+      expect(ledger.servers).toBe(1);
+      run(want, have, ledger, 1_999);
+      expect(ledger.servers).toBe(1);
       expect(words(run(want, have, ledger, 2_000))).toEqual([
         'delete-real-server TCP 10.96.0.1:80 -> 10.244.0.1:8080 weight=0',
       ]);
-      expect(ledger.nextDeadline(0)).toBe(Infinity);
+      expect([ledger.servers, ledger.dueAt]).toEqual([0, Infinity]);
     });
   });
 });
@@ -226,19 +234,14 @@ describe('diffIpSet', () => {
       'add-entry KUBE-CLUSTER-IP 10.0.0.3',
       'delete-entry KUBE-CLUSTER-IP 10.0.0.1',
     ]);
-    expect(finish(diffIpSet(set, want('10.0.0.1', '10.0.0.2'), have)).ops).toEqual([]);
+    expect(finish(diffIpSet(set, want('10.0.0.1', '10.0.0.2'), have))).toEqual([]);
   });
 
   test('a set that is too small is grown with all wanted entries; a larger one is left', () => {
     const have = { ...set, maxEntries: 1_024, entries: [entry('10.0.0.9')] };
-    const [op] = finish(diffIpSet(set, want('10.0.0.1', '10.0.0.2'), have)).ops;
+    const [op] = finish(diffIpSet(set, want('10.0.0.1', '10.0.0.2'), have));
     expect(op).toMatchObject({ kind: 'grow-set', entries: [entry('10.0.0.1'), entry('10.0.0.2')] });
-    expect(finish(diffIpSet(set, want('10.0.0.9'), { ...have, maxEntries: 1 << 20 })).ops).toEqual([]);
-  });
-
-  test('a set of another type is reported, not touched', () => {
-    const have = { ...set, type: 'hash:ip,port' as const, entries: [] };
-    expect(finish(diffIpSet(set, want('10.0.0.1'), have))).toEqual({ ops: [], wrong: { wanted: set, found: have } });
+    expect(finish(diffIpSet(set, want('10.0.0.9'), { ...have, maxEntries: 1 << 20 }))).toEqual([]);
   });
 });
 
@@ -264,7 +267,7 @@ test('a transaction has its operations in the order of the phases, stable within
     { kind: 'grow-set' as const, set, entries: [] },
     { kind: 'create-set' as const, set },
   ];
-  const sorted = transaction(ops).ops;
+  const sorted = [...new Transaction(ops)];
   expect([...new Set(sorted.map((op) => op.kind))]).toEqual([...PHASES]);
   expect(sorted.filter((op) => op.kind === 'bind-address').map(formatOp)).toEqual([
     'bind-address 10.0.0.2',

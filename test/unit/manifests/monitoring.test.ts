@@ -31,7 +31,7 @@ async function expositionAfterALife(): Promise<string> {
     durationMs: 5,
     operations: new Map([['add-virtual-server', 2]]),
     failures: [{ op: { kind: 'add-virtual-server' } }],
-    drift: new Map([['add-entry', 1]]),
+    drift: [{ kind: 'add-entry' }],
     node: { deviceMade: false, settingsRepaired: [], problems: [] },
     draining: 1,
     programmingMs: [12],

@@ -12,7 +12,7 @@ import { plannedSet } from '../../../src/plan/set-names.ts';
 import { applyGuarded } from '../../../src/reconcile/deny-guard.ts';
 import { type IpSet, type IpSetEntry, ipSetEntryKey } from '../../../src/state/ip-set.ts';
 import { type Op, formatOp } from '../../../src/state/op.ts';
-import { transaction } from '../../../src/state/transaction.ts';
+import { Transaction } from '../../../src/state/transaction.ts';
 import { formatVirtualServer, virtualServerKey } from '../../../src/state/virtual-server.ts';
 import { listed, service, slice } from '../../support/objects.ts';
 import { PLAN_CONFIG, Reconciling } from '../../support/reconciling.ts';
@@ -316,7 +316,7 @@ describe('a set that cannot grow', () => {
     kernel.put({ kind: 'add-entry', set: DENY_SET, entry: entries[count - 1]! });
     kernel.failOps((op) => (op.kind === 'grow-set' ? ENOMEM : undefined));
     const grow: Op = { kind: 'grow-set', set: DENY_SET, entries };
-    const outcome = await applyGuarded(kernel, plan, transaction([grow, ...adds]), { withdraw: true });
+    const outcome = await applyGuarded(kernel, plan, new Transaction([grow, ...adds]), { withdraw: true });
     const denied = kernel.tables.sets.get(DENY_SET.name)!.entries;
     expect(denied.size).toBe(64);
     const served = [...kernel.tables.virtualServers.values()].map(({ virtualServer }) => virtualServer);

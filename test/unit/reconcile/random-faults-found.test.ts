@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { plannedSet } from '../../../src/plan/set-names.ts';
+import { twinName } from '../../../src/state/ip-set.ts';
 import { formatVirtualServer } from '../../../src/state/virtual-server.ts';
 import { listed, meta, service, slice } from '../../support/objects.ts';
 import { Reconciling } from '../../support/reconciling.ts';
@@ -59,6 +60,35 @@ test('default/kubernetes that is deleted after the bootstrap is removed, even if
   await run.take(...listed([], []));
   await run.pass(30_000);
   expect((await kernel.getVirtualServers()).map(formatVirtualServer)).toEqual([]);
+});
+
+test('a Service that is deleted after a failed first sync is removed, even if the kernel refused its set entries', async () => {
+  const kernel = new FakeKernel();
+  await kernel.prepare();
+  const run = new Reconciling(kernel);
+  kernel.failOps((op) => {
+    if (op.kind === 'bind-address') kernel.crashAfter(0);
+    return op.kind === 'bind-address' || op.kind === 'add-entry' ? 12 : undefined;
+  });
+  const [web, dns] = [service('web', '10.96.0.10'), service('dns', '10.96.0.11')];
+  const report = await run.take(...listed([web, dns], [slice('web', ['10.244.0.5']), slice('dns', ['10.244.0.6'])]));
+  expect(report).toMatchObject({ kind: 'first', ok: false });
+  kernel.recover();
+  run.cluster.apply({ kind: 'service', event: { type: 'deleted', object: meta('web') } });
+  await run.pass(1_000);
+  expect((await kernel.getVirtualServers()).map(formatVirtualServer)).toEqual(['TCP 10.96.0.11:80']);
+});
+
+test('a temporary set that could not be destroyed is destroyed by the next full check, which is not drift', async () => {
+  const kernel = new FakeKernel();
+  await kernel.prepare();
+  const run = new Reconciling(kernel);
+  await run.take(...listed([service('web', '10.96.0.10')], [slice('web', ['10.244.0.5'])]));
+  const set = plannedSet('CLUSTER-IP', 4, 0);
+  kernel.put({ kind: 'create-set', set: { ...set, name: twinName(set.name) } });
+  expect(await run.pass(30_000)).toMatchObject({ kind: 'full', failures: [], drift: [] });
+  expect([...kernel.tables.sets.keys()].filter((name) => name.includes('~'))).toEqual([]);
+  expect((await run.pass(30_000)).operations.size).toBe(0);
 });
 
 describe('a set of ours that has another type', () => {
