@@ -5,11 +5,11 @@ import { completeConfig } from './complete.ts';
 import type { ReadConfig } from './config-document.ts';
 import { resolveGates } from './feature-gates.ts';
 import { OWN_FLAGS } from './own-flags.ts';
-import { ConfigError, fieldProblem } from './problem.ts';
+import { ConfigError, fieldProblem, show } from './problem.ts';
 import type { DetectLocalMode, LoggingConfig, ProxyConfig } from './proxy-config.ts';
 import type { ValuesOf } from './setting.ts';
 import { DEFAULTS, type GivenSettings, type Settings, section, settingAt } from './settings.ts';
-import { type Problem, modeRefusal, validate } from './validation.ts';
+import { type Problem, validate } from './validation.ts';
 
 /** A parsed configuration file, with its path and hash. */
 export interface ConfigFile extends ReadConfig {
@@ -41,10 +41,14 @@ function checkAll(settings: Settings, given: GivenSettings): void {
   const errors = [...validate(settings).map((each) => sentence(each, fromFile)), ...combinationErrors(given)];
   const anyMode = settings.cleanup || settings.writeConfigTo !== undefined;
   // An unknown mode is already an error of validate().
-  const known = ['', 'iptables', 'nftables'].includes(settings.mode);
-  const refusal = anyMode || !known ? undefined : modeRefusal(settings.mode);
-  if (refusal !== undefined) errors.push(refusal);
+  if (!anyMode && ['', 'iptables', 'nftables'].includes(settings.mode)) errors.push(modeRefusal(settings.mode));
   if (errors.length > 0) throw new ConfigError(errors);
+}
+
+/** Returns why this program cannot run in another mode of kube-proxy. */
+function modeRefusal(mode: string): string {
+  const named = mode === '' ? 'no mode (which means iptables)' : `mode ${show(mode)}`;
+  return `${named}: kube-ipvs-proxy does ipvs only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for ${mode || 'iptables'}`;
 }
 
 function cidrsOf(texts: readonly string[]): Cidr[] {

@@ -1,6 +1,5 @@
 import { formatDuration } from './duration.ts';
 import type { SettingKey } from './flag-table.ts';
-import { show } from './problem.ts';
 import { SETTING_KEYS, type Settings, settingAt } from './settings.ts';
 
 /** An error in the value of a setting. */
@@ -48,12 +47,4 @@ function crossProblems(settings: Settings): Problem[] {
 export function validate(settings: Settings): Problem[] {
   const keys = SETTING_KEYS.filter((key) => settings.mode === 'ipvs' || !key.startsWith('ipvs.'));
   return [...keys.flatMap((key) => problemsOf(key, settings[key])), ...crossProblems(settings)];
-}
-
-/** Returns why this program cannot run in the mode; undefined for ipvs. */
-export function modeRefusal(mode: string): string | undefined {
-  if (mode === 'ipvs') return undefined;
-  const named = mode === '' ? 'no mode (which means iptables)' : `mode ${show(mode)}`;
-  const kept = mode === '' ? 'iptables' : mode;
-  return `${named}: kube-ipvs-proxy does ipvs only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for ${kept}`;
 }

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Endpoint, EndpointSlice } from '../kube/objects/objects.ts';
-import { trimCapacity } from '../base/trim-capacity.ts';
+import { EMPTY, trimCapacity } from '../base/trim-capacity.ts';
 import { compareIp, familyLabel, familyOf } from '../base/ip.ts';
 import { type NamespacedName, namespacedName } from '../base/names.ts';
 import { type Port, toPort } from '../base/port.ts';
@@ -49,8 +49,8 @@ export function defineSlice(slice: EndpointSlice, nodeName: string): SliceModel 
 function slicePorts(slice: EndpointSlice, warnings: Warnings): readonly SlicePort[] {
   const ports = slice.ports.flatMap(({ name, protocol, port: number }) => {
     const port = toPort(number);
-    if (name !== undefined && isProtocol(protocol) && port !== undefined) return [{ name, protocol, port }];
-    const shown = `${quoted(name ?? '(no name)')} ${number ?? '(no number)'} ${quoted(protocol)}`;
+    if (isProtocol(protocol) && port !== undefined) return [{ name, protocol, port }];
+    const shown = `${quoted(name)} ${number ?? '(no number)'} ${quoted(protocol)}`;
     warnings.add(
       'invalid-endpoint-port',
       `port ${shown} of endpoint slice ${quoted(slice.meta.name)} cannot be served: ignored`,
@@ -95,16 +95,14 @@ export function sameSlice(a: SliceModel | undefined, b: SliceModel | undefined):
   );
 }
 
-const NO_NAMES: readonly string[] = Object.freeze([]);
-
 /** Shared traits of endpoints without hints. The index is the bit mask that traitsOf() computes. */
 const PLAIN_TRAITS: readonly EndpointTraits[] = Array.from({ length: 16 }, (_, bits) => ({
   local: (bits & 1) !== 0,
   ready: (bits & 2) !== 0,
   serving: (bits & 4) !== 0,
   terminating: (bits & 8) !== 0,
-  zones: NO_NAMES,
-  nodes: NO_NAMES,
+  zones: EMPTY,
+  nodes: EMPTY,
 }));
 
 /** @param hinted the traits with hints that other endpoints of the slice already have, to be shared */

@@ -1,3 +1,5 @@
+import { EMPTY } from '../base/trim-capacity.ts';
+
 /** Tells the owner of an API object which part of it was ignored. */
 export interface ModelWarning {
   /** Stable identifier, e.g. "invalid-address". */
@@ -12,8 +14,6 @@ export function quoted(text: string): string {
   return text.length > SHOWN_LENGTH ? `${JSON.stringify(text.slice(0, SHOWN_LENGTH))}...` : JSON.stringify(text);
 }
 
-const NONE: readonly ModelWarning[] = Object.freeze([]);
-
 /** Keeps one warning per reason, so that a thousand bad addresses in an object do not cause a thousand messages. */
 export class Warnings {
   #first: Map<string, { readonly message: string; count: number }> | undefined;
@@ -26,7 +26,7 @@ export class Warnings {
   }
 
   list(): readonly ModelWarning[] {
-    if (this.#first === undefined) return NONE;
+    if (this.#first === undefined) return EMPTY;
     return [...this.#first]
       .map(([reason, { message, count }]) => ({
         reason,

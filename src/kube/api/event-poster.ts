@@ -122,10 +122,11 @@ function eventObject(event: OutgoingEvent, nodeName: string, uid: string | undef
     regarding: {
       apiVersion: 'v1',
       kind,
-      ...(subject.namespace === '' ? {} : { namespace: subject.namespace }),
+      // JSON.stringify omits what is undefined.
+      namespace: subject.namespace || undefined,
       name: subject.name,
-      ...(uid === undefined ? {} : { uid }),
+      uid,
     },
-    ...(count > 1 ? { series: seriesOf(event) } : {}),
+    series: count > 1 ? seriesOf(event) : undefined,
   };
 }

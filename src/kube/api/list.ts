@@ -1,5 +1,4 @@
 import type { IncomingMessage } from 'node:http';
-import { Yielder } from '../../base/yielder.ts';
 import { errorText } from '../../base/error-text.ts';
 import { type Exchange, openGet } from './exchange.ts';
 import type { Failure } from './failure.ts';
@@ -39,22 +38,17 @@ async function readItems<T extends { readonly meta: ObjectMeta }>(
     if (reason === undefined) objects.push(object);
     else if (syntaxError === undefined) log.warn(`ignoring an object in the list of ${resource.plural}: ${reason}`);
   });
-  const yielder = new Yielder();
   const guard = new StreamGuard(body);
   guard.limitSilence(timing.listIdleMs);
   if (onSlow !== undefined) guard.reportSilence(timing.slowMs, onSlow);
   try {
-    for await (const chunk of body as AsyncIterable<Buffer>) {
-      guard.touch();
+    for await (const chunk of guard.chunks()) {
       if (!scanner.feed(chunk))
         return { kind: 'garbled', message: `an object has more than ${timing.maxLineBytes} bytes` };
       if (syntaxError !== undefined) break;
-      if (yielder.due) await yielder.yieldIfDue();
     }
   } catch (error) {
     return { kind: 'unavailable', message: `the list was interrupted: ${errorText(error)}` };
-  } finally {
-    guard.release();
   }
   const metadata = recordOf(recordOf(parse(scanner.end()))['metadata']);
   if (syntaxError !== undefined) return { kind: 'garbled', message: `the list is not valid JSON: ${syntaxError}` };

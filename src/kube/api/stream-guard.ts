@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
+import { Yielder } from '../../base/yielder.ts';
 
 /** Destroys a stalled stream; the reader of the stream gets the error. */
 export class StreamGuard {
@@ -12,14 +13,14 @@ export class StreamGuard {
     this.#body = body;
   }
 
-  /** From now on, destroys the stream if `touch` is not called for this many milliseconds. Ends `reportSilence`. */
+  /** From now on, destroys the stream if nothing arrives for this many milliseconds. Ends `reportSilence`. */
   limitSilence(milliseconds: number): void {
     this.#endNotice();
     clearTimeout(this.#idle);
     this.#idle = setTimeout(() => this.#end(`no data for ${Math.round(milliseconds / 1000)} s`), milliseconds);
   }
 
-  /** Calls `report` once if `touch` is not called for this many milliseconds. */
+  /** Calls `report` once if nothing arrives for this many milliseconds. */
   reportSilence(milliseconds: number, report: (reason: string) => void): void {
     this.#notice = setTimeout(() => {
       this.#endNotice();
@@ -31,15 +32,21 @@ export class StreamGuard {
     this.#deadline = setTimeout(() => this.#end('the server did not close the watch in time'), milliseconds);
   }
 
-  touch(): void {
-    this.#idle?.refresh();
-    this.#notice?.refresh();
-  }
-
-  release(): void {
-    this.#endNotice();
-    clearTimeout(this.#idle);
-    clearTimeout(this.#deadline);
+  /** Yields what arrives, and yields to the event loop in between. Releases all timers at the end. */
+  async *chunks(): AsyncGenerator<Buffer, void> {
+    const yielder = new Yielder();
+    try {
+      for await (const chunk of this.#body as AsyncIterable<Buffer>) {
+        this.#idle?.refresh();
+        this.#notice?.refresh();
+        yield chunk;
+        if (yielder.due) await yielder.yieldIfDue();
+      }
+    } finally {
+      this.#endNotice();
+      clearTimeout(this.#idle);
+      clearTimeout(this.#deadline);
+    }
   }
 
   /** Forgets the timer too, because refresh() would start it again. */

@@ -1,4 +1,3 @@
-import type { IncomingMessage } from 'node:http';
 import { Yielder } from '../../base/yielder.ts';
 import { errorText } from '../../base/error-text.ts';
 import { type Exchange, openGet } from './exchange.ts';
@@ -26,7 +25,6 @@ export interface WatchEnd {
 type GoodEvent<T> = Exclude<WatchEvent<T>, { type: 'failed' }>;
 
 async function readEvents<T extends { readonly meta: ObjectMeta }>(
-  body: IncomingMessage,
   guard: StreamGuard,
   exchange: Exchange<T>,
   onEvent: (event: GoodEvent<T>) => void,
@@ -35,8 +33,7 @@ async function readEvents<T extends { readonly meta: ObjectMeta }>(
   const splitter = new LineSplitter(timing.maxLineBytes);
   const yielder = new Yielder();
   let sawBookmark = false;
-  for await (const chunk of body as AsyncIterable<Buffer>) {
-    guard.touch();
+  for await (const chunk of guard.chunks()) {
     const lines = splitter.feed(chunk);
     if (lines === undefined) return { kind: 'garbled', message: `an event has more than ${timing.maxLineBytes} bytes` };
     for (const line of lines) {
@@ -85,7 +82,7 @@ export async function watchOnce<T extends { readonly meta: ObjectMeta }>(
   let handlerFailed = false;
   let failure: Failure | undefined;
   try {
-    failure = await readEvents(body, guard, exchange, (event) => {
+    failure = await readEvents(guard, exchange, (event) => {
       handlerFailed = true;
       onEvent(event);
       handlerFailed = false;
@@ -93,8 +90,6 @@ export async function watchOnce<T extends { readonly meta: ObjectMeta }>(
   } catch (error) {
     if (handlerFailed) throw error;
     failure = { kind: 'unavailable', message: `the watch was interrupted: ${errorText(error)}` };
-  } finally {
-    guard.release();
   }
   const healthy = performance.now() - started >= timing.healthyMs;
   return { healthy, opened: true, ...(failure === undefined ? {} : { failure }) };

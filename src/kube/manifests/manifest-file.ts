@@ -56,9 +56,7 @@ function readEndpointSlice(object: EndpointSlice, { objects, ignored }: Reading)
     ignored.push(`EndpointSlice ${objectKey(slice.meta)} is headless or assigned to another proxy`);
     return;
   }
-  // The API server defaults the name of a port to "", which matches the unnamed port of a Service.
-  const ports = slice.ports.map((port) => (port.name === undefined ? { ...port, name: '' } : port));
-  objects.push({ kind: 'endpoint-slice', object: { ...slice, ports } });
+  objects.push({ kind: 'endpoint-slice', object: slice });
 }
 
 function readNode(object: Node, { nodeName, objects, ignored }: Reading): void {

@@ -1,10 +1,9 @@
-import { trimCapacity } from '../../base/trim-capacity.ts';
+import { EMPTY, trimCapacity } from '../../base/trim-capacity.ts';
 
 /** Readers of untrusted JSON. They treat a value of the wrong type as absent, and never throw. */
 export type JsonRecord = Readonly<Record<string, unknown>>;
 
 const NO_RECORD: JsonRecord = Object.freeze({});
-const NO_ITEMS: readonly never[] = Object.freeze([]);
 
 export function isRecord(value: unknown): value is JsonRecord {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -16,7 +15,7 @@ export function recordOf(value: unknown): JsonRecord {
 
 /** Returns one shared object for all empty lists, because most lists of a Service are empty. */
 export function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) && value.length > 0 ? (value as readonly unknown[]) : NO_ITEMS;
+  return Array.isArray(value) && value.length > 0 ? (value as readonly unknown[]) : EMPTY;
 }
 
 export function textOf(value: unknown): string | undefined {
@@ -39,7 +38,7 @@ export function booleanOf(value: unknown): boolean | undefined {
 /** Returns the items for which `read` returns a value. */
 export function itemsOf<T>(value: unknown, read: (item: unknown) => T | undefined): readonly T[] {
   const list = listOf(value);
-  if (list.length === 0) return NO_ITEMS;
+  if (list.length === 0) return EMPTY;
   const items = list.map(read);
   if (items.every((item) => item !== undefined)) return items;
   return trimCapacity(items.filter((item) => item !== undefined));

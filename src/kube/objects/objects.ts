@@ -65,8 +65,8 @@ export interface Endpoint {
 }
 
 export interface EndpointPort {
-  /** undefined if nil in the API; "" is a valid name. */
-  readonly name?: string;
+  /** As in the API, absent means "", which matches the unnamed port of a Service. */
+  readonly name: string;
   readonly protocol: string;
   /** undefined means all ports, which a service proxy does not support. */
   readonly port?: number;

@@ -27,10 +27,9 @@ function trimEndpoint(value: unknown, interner: Interner): Endpoint | undefined 
 
 function trimPort(value: unknown, interner: Interner): EndpointPort | undefined {
   if (!isRecord(value)) return undefined;
-  const name = textOf(value['name']);
   const port = integerOf(value['port']);
   return {
-    ...(name === undefined ? {} : { name: interner.intern(name) }),
+    name: interner.intern(textOr(value['name'], '')),
     protocol: interner.intern(textOr(value['protocol'], 'TCP')),
     ...(port === undefined ? {} : { port }),
   };

@@ -216,7 +216,6 @@ describe('endpoints', () => {
   });
 
   test.each<[string, Partial<EndpointSlice>]>([
-    ['of a port without a name', { ports: [{ protocol: 'TCP', port: 8080 }] }],
     ['of all ports', { ports: [{ name: '', protocol: 'TCP' }] }],
     ['of port 0', { ports: [{ name: '', protocol: 'TCP', port: 0 }] }],
     ['of port 70000', { ports: [{ name: '', protocol: 'TCP', port: 70_000 }] }],

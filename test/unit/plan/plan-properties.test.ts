@@ -242,7 +242,7 @@ describe('objects of any content at all', () => {
         hintNodes: texts,
       }),
     ),
-    ports: fc.array(fc.record({ name: text, protocol: text, port: number }, { requiredKeys: ['protocol'] })),
+    ports: fc.array(fc.record({ name: text, protocol: text, port: number }, { requiredKeys: ['name', 'protocol'] })),
   });
   const node: fc.Arbitrary<Node> = fc.record({
     meta: fc.record({

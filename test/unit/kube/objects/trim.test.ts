@@ -153,7 +153,7 @@ describe('trimEndpointSlice', () => {
         { address: '', nodeName: '', ...nil, hintZones: ['z1'], hintNodes: ['n2'] },
       ],
       ports: [
-        { protocol: 'TCP', port: 80 },
+        { name: '', protocol: 'TCP', port: 80 },
         { name: '', protocol: 'SCTP' },
       ],
     });
