@@ -74,11 +74,14 @@ export class Interposer {
     for (const act of left) await act();
   }
 
-  /** Waits until the daemon makes no more kernel calls, including those outside of syncs. */
+  /**
+   * Waits until the daemon makes no more kernel calls, including those outside of syncs. Work that yields to the event
+   * loop between two calls, which it does the more often the slower the machine is, has an Immediate pending.
+   */
   async idle(): Promise<void> {
     for (let quiet = 0; quiet < QUIET_TURNS; quiet++) {
       await setImmediate();
-      if (this.#underWay > 0) quiet = -1;
+      if (this.#underWay > 0 || process.getActiveResourcesInfo().includes('Immediate')) quiet = -1;
     }
   }
 
