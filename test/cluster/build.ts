@@ -32,18 +32,17 @@ export async function buildPrograms(
 }
 
 async function requireGo(): Promise<void> {
-  const wanted =
-    'Go 1.25 or newer, which builds Kubernetes: see https://go.dev/doc/install, then put its folder bin into PATH';
+  const wanted = 'Go 1.25 or newer in PATH, see https://go.dev/doc/install';
   let found: string;
   try {
     found = (await runCommand(['go', 'env', 'GOVERSION'])).stdout.trim();
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
-    throw new SettingsError(`make cluster needs ${wanted}`);
+    throw new SettingsError(`building Kubernetes needs ${wanted}`);
   }
   const [, major, minor] = /^go(\d+)\.(\d+)/.exec(found) ?? [];
   if (Number(major) === 1 && Number(minor) < 25)
-    throw new SettingsError(`${found} is too old, make cluster needs ${wanted}`);
+    throw new SettingsError(`${found} is too old: building Kubernetes needs ${wanted}`);
 }
 
 async function build(program: Program, kubernetes: string, cache: Cache): Promise<void> {

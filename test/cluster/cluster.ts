@@ -19,23 +19,18 @@ import { applyDns, applyProxy, awaitRollout } from './workloads.ts';
 
 export type Say = (line: string) => void;
 
-/** Puts into the cache what the cluster needs and does not change with it. */
-async function prepare(settings: Settings, cache: Cache, folder: ClusterFolder, say: Say): Promise<void> {
-  await buildPrograms(settings.kubernetes, cache, CLUSTER_PROGRAMS, say);
-  if (await ensurePackages(cache.packages)) say(`packages of the nodes: unpacked in ${cache.packages}`);
-  await mkdir(folder.images, { recursive: true });
-  const packed = await packClusterImages(settings.kubernetes, { cache: cache.home, ours: folder.images });
-  for (const archive of packed) say(`image packed: ${archive}`);
-}
-
 /** Brings a cluster up. If that fails, it leaves no process and of its files only the logs. */
 export async function clusterUp(settings: Settings, say: Say): Promise<void> {
   const cache = cacheOf(settings.kubernetes);
   const folder = clusterFolder(settings.cluster);
   await refuseIfRunning(folder, settings);
+  await buildPrograms(settings.kubernetes, cache, CLUSTER_PROGRAMS, say);
+  if (await ensurePackages(cache.packages)) say(`packages of the nodes: unpacked in ${cache.packages}`);
   await rm(folder.root, { recursive: true, force: true });
   await mkdir(folder.logs, { recursive: true });
-  await prepare(settings, cache, folder, say);
+  await mkdir(folder.images, { recursive: true });
+  const packed = await packClusterImages(settings.kubernetes, { cache: cache.home, ours: folder.images });
+  for (const archive of packed) say(`image packed: ${archive}`);
   const keeper = await startKeeper();
   const state = stateOf(settings, cache, folder, keeper);
   const onSignal = (): void => {
@@ -99,19 +94,20 @@ async function start(
   clock(`${nodes.length} nodes are Ready`);
   // Now its Pods are spread over the nodes.
   const workloads = [proxy, await applyDns(folder, settings, command)];
-  if (settings.proxy !== 'none') await awaitWorkloads(workloads, nodes, command, clock);
+  if (settings.proxy !== 'none') await awaitWorkloads(workloads, nodes, folder, command, clock);
 }
 
 /** Without a service proxy, CoreDNS does not reach the API server. */
 async function awaitWorkloads(
   workloads: readonly (string | undefined)[],
   [node]: readonly Component[],
+  folder: ClusterFolder,
   command: Kubectl,
   clock: Say,
 ): Promise<void> {
   for (const workload of workloads) {
     if (workload === undefined || node === undefined) continue;
-    await awaitRollout(workload, node, command);
+    await awaitRollout(workload, node, folder, command);
     clock(`${workload} is Ready`);
   }
 }

@@ -18,6 +18,8 @@ export interface Component {
   readonly logs: readonly string[];
   /** Exists when the process has ended, and says how. */
   readonly endFile: string;
+  /** Writes the logs that must be asked for. */
+  inspect?(): Promise<void>;
 }
 
 /** Leaves the program in the namespaces, with a parent that writes down how it ends. */
@@ -71,6 +73,7 @@ export async function until(
 
 /** An error of this component, with the last lines of its logs. */
 async function failure(component: Component, what: string): Promise<ComponentError> {
+  await component.inspect?.();
   const ends: string[] = [];
   for (const log of component.logs) {
     const text = (await readFile(log, 'utf8').catch(() => '')).trimEnd();

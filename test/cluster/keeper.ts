@@ -24,7 +24,7 @@ export async function startKeeper(): Promise<ProcessMark> {
     if (await hasChild(child.pid)) return { pid: child.pid, startTime };
     await sleep(50);
   }
-  throw new Error('unshare cannot make network, process and mount namespaces: make cluster needs root');
+  throw new Error('unshare cannot make network, process and mount namespaces: this needs root');
 }
 
 /** Whether the process of this mark runs, and not another one with its id. */

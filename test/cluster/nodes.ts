@@ -51,7 +51,7 @@ export async function awaitNode(node: Component, index: number, settings: Settin
   const patch = JSON.stringify({ spec: { podCIDR: podCIDRs[0], podCIDRs } });
   await kubectl(command, ['patch', name, '--patch', patch]);
   const ready = ['wait', '--for=condition=Ready', name, '--timeout=1s'];
-  await until(node, 300, async () => ((await answers(command, ready)) ? undefined : 'not Ready'));
+  await until(node, 600, async () => ((await answers(command, ready)) ? undefined : 'not Ready'));
 }
 
 export function doorKeyOf(folder: ClusterFolder): string {

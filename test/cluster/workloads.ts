@@ -38,10 +38,26 @@ export async function applyDns(folder: ClusterFolder, settings: Settings, comman
   return 'deployment/coredns';
 }
 
-/** Waits until all Pods of a DaemonSet or Deployment in kube-system are ready. `node` is blamed if a node ends meanwhile. */
-export async function awaitRollout(workload: string, node: Component, command: Kubectl): Promise<void> {
+/** Waits until all Pods of a DaemonSet or Deployment in kube-system are ready. It ends early if `node` ends. */
+export async function awaitRollout(
+  workload: string,
+  node: Component,
+  folder: ClusterFolder,
+  command: Kubectl,
+): Promise<void> {
+  const pods = path.join(folder.logs, 'pods.log');
+  const log = path.join(folder.logs, `${path.basename(workload)}.log`);
+  const inspect = async (): Promise<void> => {
+    await writeAnswer(pods, command, ['get', 'pods', '--all-namespaces', '--output=wide']);
+    await writeAnswer(log, command, ['--namespace=kube-system', 'logs', workload, '--all-pods', '--tail=100']);
+  };
+  const component = { name: workload, logs: [pods, log], endFile: node.endFile, inspect };
   const status = ['--namespace=kube-system', 'rollout', 'status', workload, '--timeout=2s'];
-  await until(node, 300, async () => ((await answers(command, status)) ? undefined : `${workload} is not Ready`));
+  await until(component, 600, async () => ((await answers(command, status)) ? undefined : 'not Ready'));
+}
+
+async function writeAnswer(file: string, command: Kubectl, args: readonly string[]): Promise<void> {
+  await writeFile(file, await kubectl(command, args).catch((error: unknown) => String(error)));
 }
 
 async function apply(folder: ClusterFolder, name: string, items: readonly unknown[], command: Kubectl): Promise<void> {
