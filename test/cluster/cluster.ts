@@ -9,7 +9,7 @@ import { packClusterImages } from './images/cluster-images.ts';
 import { endKeeper, netnsOf, runs, startKeeper } from './keeper.ts';
 import { type Kubectl, kubectlOf } from './kubectl.ts';
 import { createNetwork } from './network.ts';
-import { awaitNode, startNodes } from './nodes.ts';
+import { awaitNode, importAll, startNodes } from './nodes.ts';
 import { ensurePackages } from './packages.ts';
 import { CLUSTER_PROGRAMS } from './programs.ts';
 import { type Settings, SettingsError } from './settings.ts';
@@ -95,6 +95,8 @@ async function start(
   // Now its Pods are spread over the nodes.
   const workloads = [proxy, await applyDns(folder, settings, command)];
   if (settings.proxy !== 'none') await awaitWorkloads(workloads, nodes, folder, command, clock);
+  await importAll(nodes, folder);
+  clock('the images of tests are imported');
 }
 
 /** Without a service proxy, CoreDNS does not reach the API server. */

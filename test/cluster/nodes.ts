@@ -8,6 +8,7 @@ import type { Cache, ClusterFolder } from './folders.ts';
 import { type Kubectl, answers, kubectl } from './kubectl.ts';
 import { tap } from './network.ts';
 import { nodeFiles } from './node-files.ts';
+import { exists } from './packages.ts';
 import type { Settings } from './settings.ts';
 import type { ProcessMark } from './state-file.ts';
 
@@ -52,6 +53,15 @@ export async function awaitNode(node: Component, index: number, settings: Settin
   await kubectl(command, ['patch', name, '--patch', patch]);
   const ready = ['wait', '--for=condition=Ready', name, '--timeout=1s'];
   await until(node, 600, async () => ((await answers(command, ready)) ? undefined : 'not Ready'));
+}
+
+/** Lets the nodes import the archives that are not needed at first, and waits until they have. */
+export async function importAll(nodes: readonly Component[], folder: ClusterFolder): Promise<void> {
+  for (const { name } of nodes) await writeFile(path.join(folder.node(name), 'import-all'), '');
+  for (const node of nodes) {
+    const done = path.join(folder.logs, node.name, 'images');
+    await until(node, 600, async () => ((await exists(done)) ? undefined : 'has not imported all images'));
+  }
 }
 
 export function doorKeyOf(folder: ClusterFolder): string {

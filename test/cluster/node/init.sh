@@ -103,7 +103,7 @@ start_containers() {
   local archive first
   containerd -c /cluster/node/containerd.toml >>/cluster/logs/containerd.log 2>&1 &
   until ctr version >/dev/null 2>&1; do sleep 0.5; done
-  # What the cluster itself runs, before its Pods are scheduled here; what tests run, later.
+  # First what the cluster itself runs; the rest, which takes longer, when that is ready (nodes.ts).
   mapfile -t first </cluster/node/first-images
   for archive in "${first[@]}" /cluster/cluster-images/*.tar; do import "$archive"; done
   while :; do
@@ -111,17 +111,22 @@ start_containers() {
       --hostname-override="$(cat /cluster/node/hostname)" --node-ip="$(cat /cluster/node/addresses)" --v=2 || true
     sleep 2
   done >>/cluster/logs/kubelet.log 2>&1 &
+  until [ -e /cluster/node/import-all ]; do sleep 0.5; done
   for archive in /cluster/images/*.tar; do
     case " ${first[*]} " in *" $archive "*) ;; *) import "$archive" ;; esac
   done
-  echo "all images are imported"
+  echo "all images are imported" >/cluster/logs/images
 }
 
-if [ "${1:-}" != entered ]; then enter_root; fi
-make_folders
-exec >>/cluster/logs/init.log 2>&1
-start_network
-open_door
-start_containers
-# The node ends with the process that is its kernel.
-while :; do wait || true; sleep 60; done
+# A function, so that the file has been read to its end before it runs.
+main() {
+  if [ "${1:-}" != entered ]; then enter_root; fi
+  make_folders
+  exec >>/cluster/logs/init.log 2>&1
+  start_network
+  open_door
+  start_containers
+  # The node ends with the process that is its kernel.
+  while :; do wait || true; sleep 60; done
+}
+main "$@"
