@@ -50,7 +50,7 @@ async function build(program: Program, kubernetes: string, cache: Cache): Promis
   await mkdir(folder, { recursive: true });
   if (program.module === undefined) {
     await ensureKubernetesModule(folder, kubernetes);
-  } else if (!(await exists(path.join(folder, 'go.sum')))) {
+  } else if (!(await requires(folder, program.module))) {
     await initModule(folder);
     if (program.main !== undefined) await writeFile(path.join(folder, 'main.go'), program.main);
     await go(folder, ['get', program.module]);
@@ -65,14 +65,20 @@ async function build(program: Program, kubernetes: string, cache: Cache): Promis
 
 /** Kubernetes replaces modules by folders of its own repository; a module that depends on it must name their versions. */
 async function ensureKubernetesModule(folder: string, kubernetes: string): Promise<void> {
-  if (await exists(path.join(folder, 'go.sum'))) return;
-  await initModule(folder);
   const module = `k8s.io/kubernetes@v${kubernetes}`;
+  if (await requires(folder, module)) return;
+  await initModule(folder);
   const { GoMod } = JSON.parse((await go(folder, ['mod', 'download', '-json', module])).stdout) as { GoMod: string };
   const version = stagedVersion(kubernetes);
   const replaced = stagedModules(await readFile(GoMod, 'utf8')).map((name) => `-replace=${name}=${name}@v${version}`);
   await go(folder, ['mod', 'edit', ...replaced]);
   await go(folder, ['get', module]);
+}
+
+/** Whether the go.mod of the folder requires a module, written PATH@VERSION: `go get` adds it at its end. */
+async function requires(folder: string, module: string): Promise<boolean> {
+  const text = await readFile(path.join(folder, 'go.mod'), 'utf8').catch(() => '');
+  return text.includes(module.replace('@', ' '));
 }
 
 async function initModule(folder: string): Promise<void> {
