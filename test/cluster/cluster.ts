@@ -91,7 +91,7 @@ async function start(
   clock('the API server is ready');
   const proxy = await applyProxy(folder, settings, command);
   for (const [at, node] of nodes.entries()) await awaitNode(node, at + 1, settings, command);
-  clock(`${nodes.length} nodes are Ready`);
+  clock('all nodes are Ready');
   // Now its Pods are spread over the nodes.
   const workloads = [proxy, await applyDns(folder, settings, command)];
   if (settings.proxy !== 'none') await awaitWorkloads(workloads, nodes, folder, command, clock);
