@@ -29,10 +29,13 @@ function parse(text: string, name: string): { readonly raw: Raw; readonly duplic
   }
   const [raw = null, ...others] = read.documents;
   if (others.some((other) => other !== null)) {
-    throw new ConfigError([`${name} holds more than one document: want one ${KIND}`]);
+    throw new ConfigError([`${name} contains more than one document: it must contain one, of kind ${KIND}`]);
   }
-  if (raw === null) throw new ConfigError([`${name} is empty: want kind ${KIND}`]);
-  if (!isRecord(raw)) throw new ConfigError([`${name} holds ${kindOf(raw)}, not an object: want kind ${KIND}`]);
+  if (raw === null) throw new ConfigError([`${name} is empty: it must contain one document of kind ${KIND}`]);
+  if (!isRecord(raw))
+    throw new ConfigError([
+      `${name} contains ${kindOf(raw)} instead of an object: it must contain one document of kind ${KIND}`,
+    ]);
   return { raw, duplicates: read.duplicates };
 }
 
@@ -100,7 +103,7 @@ function readField(path: FieldPath, raw: unknown, reading: Reading): void {
   reading.found.set(path, value);
 }
 
-/** Fields of older releases that files still contain. */
+/** Fields that kube-proxy no longer has but that existing files may still contain. Each gets a warning of its own. */
 const RETIRED: ReadonlySet<string> = new Set(['udpIdleTimeout']);
 
 function readSection(section: string, raw: Raw, reading: Reading): void {

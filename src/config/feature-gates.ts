@@ -61,8 +61,8 @@ export function gateProblems(settings: FeatureGateSettings): string[] {
 }
 
 /**
- * Returns one note that names all gates that kube-proxy does not have; empty if there are none. They must not fail the
- * start: clusters set the gates of all components in one place, and kube-proxy ignores the others too.
+ * Returns one note that names all given gates that kube-proxy does not have; an empty list if there are none. Such gates
+ * are not an error: administrators often pass the same gates to all components, and kube-proxy ignores those of others.
  */
 export function gateNotes(settings: FeatureGateSettings): string[] {
   const foreign = Object.keys(settings).filter((name) => !Object.hasOwn(GATES, name));

@@ -1,6 +1,6 @@
 /**
- * A failed operation on the kernel. The message is one sentence that says what to do; `code` is an errno name ("EPERM",
- * "ENOENT") or one of our own codes ("MISSING_MODULE", "TIMEOUT", "CLOSED").
+ * A failed operation on the kernel. The message is one sentence that says what failed and why and, where known, what to
+ * do; `code` is an errno name ("EPERM", "ENOENT") or one of our own codes ("MISSING_MODULE", "TIMEOUT", "CLOSED").
  */
 export class KernelError extends Error {
   readonly operation: string;

@@ -14,7 +14,10 @@ import { type ModelWarning, Warnings, quoted } from './warnings.ts';
 
 /** The changes since the last call of takeChanges(). */
 export interface Changes {
-  /** Services that were created, changed or deleted, or whose EndpointSlices were. The net change may be empty. */
+  /**
+   * Services that were created, changed or deleted, or that had an EndpointSlice created, changed or deleted. A Service
+   * is listed even if these changes cancel out.
+   */
   readonly services: ReadonlySet<NamespacedName>;
   /** Whether any property of our Node changed that plans depend on. */
   readonly nodeChanged: boolean;

@@ -64,7 +64,10 @@ const DEFAULT_RECEIVE_BUFFER = 4 * 1024 * 1024;
 const SEND_OVERHEAD = 32;
 const MAX_SEQUENCE = 0xffff_ffff;
 
-/** Opens a socket. Throws a NetlinkError: EPERM or ENOENT for a namespace, EPROTONOSUPPORT for a protocol. */
+/**
+ * Opens a socket. Throws a NetlinkError, for example EPERM or ENOENT if the network namespace cannot be entered, or
+ * EPROTONOSUPPORT if the kernel lacks the netlink protocol.
+ */
 export function openConnection(options: ConnectionOptions): SocketConnection {
   requireLittleEndian();
   const { NetlinkSocket } = loadAddon();

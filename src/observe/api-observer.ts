@@ -28,6 +28,9 @@ export const WATCH_ENDED = 'ended';
 
 export interface WatchObserver {
   setWatchState(resource: string, state: (typeof WATCH_STATES)[number]): void;
-  /** A list or watch ended and will be restarted. @param reason WATCH_ENDED or a kind of failure, never server text */
+  /**
+   * A list or watch ended and will be restarted.
+   * @param reason WATCH_ENDED or the kind of a failure. It becomes a metric label, so it never has text of the server.
+   */
   watchRestarted(resource: string, reason: string): void;
 }

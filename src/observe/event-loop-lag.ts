@@ -1,4 +1,4 @@
-/** Milliseconds between two ticks: short enough for delays that matter, long enough not to burden an idle node. */
+/** Milliseconds between two ticks: short enough to notice the delays that matter, and cheap on an idle node. */
 const INTERVAL = 100;
 
 /**

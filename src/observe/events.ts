@@ -208,7 +208,8 @@ export class Events implements EventRecorder {
       case 'later':
         series.attempts += 1;
         this.#notBefore = now + FIRST_BACKOFF_MS * 2 ** (series.attempts - 1);
-        if (series.attempts >= ATTEMPTS) this.#drop(key, sent, 'the API server is away');
+        if (series.attempts >= ATTEMPTS)
+          this.#drop(key, sent, `the API server was unavailable or busy in ${ATTEMPTS} attempts`);
         return;
       case 'never':
         this.#drop(key, sent, delivery.reason);
@@ -219,8 +220,8 @@ export class Events implements EventRecorder {
   #drop(key: string, { text, subject }: OutgoingEvent, reason: string): void {
     this.#series.delete(key);
     const what = { reason: text.reason, object: `${subject.kind} ${subject.name}` };
-    if (this.#refusals.has(reason)) this.#options.log.debug(2, `an event was dropped: ${reason}`, what);
-    else this.#options.log.warn(`an event could not be written and was dropped: ${reason}`, what);
+    if (this.#refusals.has(reason)) this.#options.log.debug(2, `dropped an Event: ${reason}`, what);
+    else this.#options.log.warn(`failed to write an Event to the API server, dropped it: ${reason}`, what);
     if (this.#refusals.size < MOST) this.#refusals.add(reason);
   }
 }

@@ -72,7 +72,7 @@ export function planRules(config: PlanConfig, family: IpFamily): RuleSet {
     chains: CHAINS.map(({ table, name, rules }) => ({ table, name, rules: rules(config, family) })),
     jumps: JUMPS,
     optionalTables: {
-      mangle: "this node's own connections to load balancer IPs are not held to the source ranges",
+      mangle: "source ranges do not apply to this node's own connections to load balancer IPs",
     },
   };
 }

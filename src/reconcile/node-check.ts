@@ -56,7 +56,8 @@ export class NodeCheck {
     for (const setting of repaired) this.#log.warn(`another process changed a setting of this node: ${setting}`);
     for (const problem of problems) if (!this.#logged.has(problem)) this.#log.error(problem);
     const now = new Set(problems);
-    for (const problem of this.#logged) if (!now.has(problem)) this.#log.info(`solved: ${problem}`);
+    for (const problem of this.#logged)
+      if (!now.has(problem)) this.#log.info(`this problem no longer exists: ${problem}`);
     this.#logged = now;
   }
 

@@ -49,7 +49,9 @@ export async function replaceWrongSets(
     );
     failures.push(...done.failures);
     for (const { wanted, found } of done.replaced) {
-      log.warn(`ipset ${wanted.name} had type ${found.type} and was replaced by one of type ${wanted.type}`);
+      log.warn(
+        `ipset ${wanted.name} had type ${found.type} of IPv${found.family} and was replaced by one of type ${wanted.type} of IPv${wanted.family}`,
+      );
     }
   }
   return failures;

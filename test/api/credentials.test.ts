@@ -134,7 +134,7 @@ describe('an exec plugin that hangs', () => {
     // Each watch makes several attempts, each of which takes a fifth of a second.
     await eventually(() => expect(bed.observations.length).toBeGreaterThan(5));
     expect(bed.log.messages('error')).toEqual([
-      'failed to load credentials: reading them timed out: check the exec plugin, token file or certificates of the kubeconfig or service account; they are read again on each attempt',
+      'failed to load credentials: no result within 0.2 s: check the exec plugin, token file or certificates of the kubeconfig or service account; they are read again on each attempt',
     ]);
     await writeKubeconfig({ token: 'secret' });
     await followed();

@@ -359,7 +359,7 @@ describe('faults', () => {
     );
     bed.server.apply(service('b', '10.96.0.2'));
     await followed('a b');
-    expect(bed.log.messages('warn')).toEqual(['ignoring an event of services: the Service has no metadata.name']);
+    expect(bed.log.messages('warn')).toEqual(['ignoring a watch event of services: the Service has no metadata.name']);
     expect(bed.requested('services')).toHaveLength(length);
   });
 

@@ -173,7 +173,7 @@ describe('a start that fails', () => {
       { env: { ...process.env, PATH: `${folder}:${process.env['PATH']}` } },
     );
     expect(linesOf(stderr)).toEqual([
-      'E the kernel module ip_vs is not loaded and cannot be: modprobe: FATAL: Module ip_vs not found in directory ' +
+      'E the kernel module ip_vs is not loaded, and loading it failed: modprobe: FATAL: Module ip_vs not found in directory ' +
         '/lib/modules/0. Run `modprobe ip_vs` on the node (in a container, mount /lib/modules), or use a kernel with CONFIG_IP_VS',
     ]);
     const [status, ...links] = linesOf(stdout);

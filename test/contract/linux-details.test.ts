@@ -230,7 +230,10 @@ describe('the kernel of Linux', () => {
     const before = bed.kernel.counters;
     expect((await apply(...ops)).failures).toEqual([]);
     const after = bed.kernel.counters;
-    expect(await bed.run('ipset', 'list', '-t', large.name)).toMatch(/hashsize 8192 [^]*Number of entries: 20000/);
+    // The kernel hashes with a random seed. It doubles the buckets once more if one of them happens to be full.
+    expect(await bed.run('ipset', 'list', '-t', large.name)).toMatch(
+      /hashsize (8192|16384) [^]*Number of entries: 20000/,
+    );
     expect(await bed.run('ipset', 'list', '-t', small.name)).toMatch(/hashsize 1024 /);
     expect(after.netlinkSystemCalls - before.netlinkSystemCalls).toBeLessThan(0.05 * 20_000);
     // Made again, with the same or other buckets: it is there.

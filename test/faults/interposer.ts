@@ -16,7 +16,7 @@ export type Trouble =
 /** Maximum number of event loop turns between two kernel calls of the same work. */
 const QUIET_TURNS = 3;
 
-const PASSED_ON = new Set<PropertyKey>(['counters', 'close', 'watchNodeAddresses']);
+const PASSED_ON = new Set<PropertyKey>(['counters', 'close', 'watchNode']);
 
 /** Sits between a daemon and its kernel: runs acts between calls, makes calls fail, or kills the daemon in a call. */
 export class Interposer {

@@ -145,7 +145,7 @@ describe('a node whose state others remove', () => {
     expect(await metric('kubeipvs_node_problems')).toBe(1);
     expect(await healthz()).toContain(`${VIP4} on lo`);
     await node.exec(['ip', 'addr', 'del', `${VIP4}/32`, 'dev', 'lo']);
-    await daemon.waitForOutput(/solved: addresses of Services/, 60_000);
+    await daemon.waitForOutput(/this problem no longer exists: addresses of Services/, 60_000);
     // Health is updated at the end of that check.
     for (let wait = 0; wait < 50 && (await healthz()).includes('problems'); wait++) await setTimeout(100);
     expect(await healthz()).not.toContain('problems');

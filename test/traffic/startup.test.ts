@@ -86,7 +86,7 @@ describe('a start', () => {
     expect(status).toBe(1);
     expect(linesOf(stderr)).toEqual([
       expect.stringMatching(
-        /^I kube-ipvs-proxy started .* mode="ipvs" .* families=\["IPv4".* kernel=".*" .* manifests="/,
+        /^I kube-ipvs-proxy is starting .* mode="ipvs" .* families=\["IPv4".* kernel=".*" .* manifests="/,
       ),
       expect.stringMatching(
         /^E the health server cannot listen on 0\.0\.0\.0:10256: listen EADDRINUSE.*; free the port, choose another address, or drop --bind-address-hard-fail$/,

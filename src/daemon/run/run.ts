@@ -140,7 +140,7 @@ async function start(
 
 /** Logs what a bug report needs, in one line. */
 function logStart(node: string, usable: UsableFamilies, origin: OpenedSource['origin'], log: Log): void {
-  log.info('kube-ipvs-proxy started', {
+  log.info('kube-ipvs-proxy is starting', {
     version: VERSION,
     commit: BUILD.commit.slice(0, 12),
     mode: 'ipvs',

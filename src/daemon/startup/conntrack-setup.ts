@@ -16,7 +16,7 @@ const CONNECTIONS_PER_BUCKET = 4;
 
 const KEY_MAX = 'net/netfilter/nf_conntrack_max';
 const HASH_FILE = 'sys/module/nf_conntrack/parameters/hashsize';
-const LEAVE_ALONE = 'or leave it alone with --conntrack-max-per-core=0 (conntrack.maxPerCore: 0)';
+const LEAVE_ALONE = 'or keep the present value with --conntrack-max-per-core=0 (conntrack.maxPerCore: 0)';
 
 /**
  * Interprets --conntrack-* as the newest kube-proxy does: `maxPerCore` connections for each CPU of the host, at most
@@ -60,7 +60,7 @@ async function raiseMax(kernel: Kernel, max: number, log: Log): Promise<void> {
   try {
     await setSysctl(kernel, KEY_MAX, String(max), log);
   } catch (error) {
-    const advice = `only the host's own network namespace can raise it: set it there, ${LEAVE_ALONE}`;
+    const advice = `${KEY_MAX} can be raised only in the host's own network namespace: set it there, ${LEAVE_ALONE}`;
     throw new StartupError(`${errorText(error)}; ${advice}`, { cause: error });
   }
 }

@@ -36,7 +36,7 @@ export async function holdDaemonLock(
     const code = await listen(server, name);
     if (code === undefined) {
       if (released) server.close();
-      else if (warned) log.info('the other kube-ipvs-proxy in this network namespace has exited');
+      else if (warned) log.info('took the lock of this network namespace: no other kube-ipvs-proxy holds it any more');
       return;
     }
     if (!warned) {

@@ -10,7 +10,9 @@ export async function reportFailure(log: Log, verb: () => Promise<number>): Prom
     const sentence = foreseen(error);
     if (sentence !== undefined) log.error(sentence);
     else
-      log.error('unexpected error', { error: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+      log.error('unexpected error, probably a bug of kube-ipvs-proxy: exiting; please report this line', {
+        error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+      });
     return 1;
   }
 }

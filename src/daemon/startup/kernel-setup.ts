@@ -111,7 +111,7 @@ export async function usableFamilies(kernel: Kernel, config: ProxyConfig, log: L
   }
   for (const { family, error } of disabled) {
     log.info(
-      `${familyLabel(family)} is disabled: Services have no virtual servers of this family on this node: ${error}`,
+      `${familyLabel(family)} is not served on this node, so Services get no virtual servers of this family: ${error}`,
     );
   }
   return {

@@ -24,7 +24,10 @@ export async function setTimeoutWithin(
     try {
       await set(choice);
       if (choice < seconds)
-        log.warn(`${name} exceeds the maximum of this kernel, using the maximum`, { wanted: seconds, set: choice });
+        log.warn(`the configured value of ${name} exceeds the maximum of this kernel: using the maximum`, {
+          configuredSeconds: seconds,
+          seconds: choice,
+        });
       return;
     } catch (error) {
       const tooLong = error instanceof KernelError && error.code === 'EINVAL';

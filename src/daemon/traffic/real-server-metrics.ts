@@ -55,7 +55,7 @@ export class RealServerMetrics {
       return found;
     }
     this.#notice.end();
-    // A real server that was deleted has new counters when it is added again.
+    // Always gone: the kernel deletes the counters with the real server. Added again, it counts from zero.
     for (const [{ port, realServer }, traffic] of yield* this.#accounts.count(endpoints, () => true)) {
       const servers = found.get(port);
       if (servers === undefined) found.set(port, [{ realServer, ...traffic }]);

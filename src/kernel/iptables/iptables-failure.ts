@@ -48,7 +48,10 @@ export function lasts(error: unknown): boolean {
   return error instanceof KernelError && LASTING.has(error.code);
 }
 
-/** Returns whether iptables-save failed for a temporary reason: no memory, no processes, or killed. */
+/**
+ * Returns whether a program that lists rules (iptables-save, nft) failed for a temporary reason: out of memory, process
+ * limit reached, device busy, interrupted, or killed.
+ */
 export function isMomentary({ status, stderr }: CommandResult): boolean {
   return status < 0 || /memory|Resource temporarily unavailable|Device or resource busy|Interrupted/i.test(stderr);
 }

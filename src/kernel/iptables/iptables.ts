@@ -192,7 +192,7 @@ export class Iptables {
       const module = `${family === 4 ? 'iptable' : 'ip6table'}_${table}`;
       this.#log.warn(
         `IPv${family}: this kernel has no iptables table ${table} (${error.message}), ` +
-          `so ${lost[table] ?? 'its rules are not in force'}; load the module ${module} and restart`,
+          `so ${lost[table] ?? 'its rules are not in force'}; load the kernel module ${module} on the node, then restart kube-ipvs-proxy`,
       );
     }
   }

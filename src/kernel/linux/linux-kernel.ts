@@ -263,7 +263,8 @@ class LinuxKernel implements Kernel {
   }
 
   #open(protocol: number): SocketConnection {
-    if (this.#closed) throw new KernelError('open', 'CLOSED', 'the kernel was closed');
+    if (this.#closed)
+      throw new KernelError('open', 'CLOSED', 'cannot open a netlink socket: this Kernel has been closed');
     const netns = this.#netns;
     const connection = openConnection({ protocol, trace: this.#trace, ...(netns === undefined ? {} : { netns }) });
     this.#connections.push(connection);

@@ -27,7 +27,7 @@ export async function loadModules({ runner, exists = existsSync }: ModulesOption
     reason = errorText(error);
   }
   const message =
-    `the kernel module ip_vs is not loaded and cannot be: ${reason}. ` +
+    `the kernel module ip_vs is not loaded, and loading it failed: ${reason}. ` +
     'Run `modprobe ip_vs` on the node (in a container, mount /lib/modules), or use a kernel with CONFIG_IP_VS';
   throw new KernelError('modules', 'MISSING_MODULE', message);
 }

@@ -191,8 +191,9 @@ export class ApiClient {
   /** Limits the time to load credentials, because an exec plugin may hang. */
   async #withinTime<T>(signal: AbortSignal, credentials: Promise<T>): Promise<T> {
     const tooLate = Promise.withResolvers<never>();
-    const giveUp = (): void => tooLate.reject(new Error('reading them timed out'));
-    const timer = setTimeout(giveUp, this.#options.headersTimeoutMs ?? 60_000);
+    const limitMs = this.#options.headersTimeoutMs ?? 60_000;
+    const giveUp = (): void => tooLate.reject(new Error(`no result within ${limitMs / 1000} s`));
+    const timer = setTimeout(giveUp, limitMs);
     signal.addEventListener('abort', giveUp, { once: true });
     try {
       return await Promise.race([credentials, tooLate.promise]);

@@ -143,7 +143,7 @@ export class Reflector<T extends { readonly meta: ObjectMeta }> {
   }
 
   #warnUnusable(reason: string): void {
-    this.#options.log.warn(`ignoring an event of ${this.#options.resource.plural}: ${reason}`);
+    this.#options.log.warn(`ignoring a watch event of ${this.#options.resource.plural}: ${reason}`);
   }
 
   async #wait({ next, failure }: Waiting, { client, timing, signal }: Exchange<T>): Promise<void> {

@@ -48,7 +48,7 @@ export class RequestProgress {
     const within = `within ${seconds(milliseconds)}`;
     switch (this.#phase) {
       case 'credentials':
-        return 'reading them timed out';
+        return `no result ${within}`;
       case 'proxy':
         return `no connection through the proxy ${within}`;
       case 'name':

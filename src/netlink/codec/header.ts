@@ -53,7 +53,8 @@ export function beginMessage<F extends Fields>(
 
 /** Throws a DecodeError if the payload is too short. */
 export function readHeader<F extends Fields>({ struct, fields, size }: Header<F>, payload: Uint8Array): Values<F> {
-  if (payload.length < size) throw new DecodeError(struct, 0, `${payload.length} bytes`);
+  if (payload.length < size)
+    throw new DecodeError(struct, 0, `${payload.length} bytes, fewer than the ${size} of this header`);
   const values: Record<string, number> = {};
   let at = 0;
   for (const [name, bytes] of fields) {

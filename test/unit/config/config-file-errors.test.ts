@@ -620,12 +620,15 @@ describe('an invalid field', () => {
 });
 
 const TEXTS: readonly (readonly [text: string, errors: readonly string[]])[] = [
-  ['', ['f.yaml is empty: want kind KubeProxyConfiguration']],
-  ['# only a comment\n', ['f.yaml is empty: want kind KubeProxyConfiguration']],
-  ['---\n', ['f.yaml is empty: want kind KubeProxyConfiguration']],
-  ['[]', ['f.yaml holds a list, not an object: want kind KubeProxyConfiguration']],
-  ['just text', ['f.yaml holds "just text", not an object: want kind KubeProxyConfiguration']],
-  ['42', ['f.yaml holds 42, not an object: want kind KubeProxyConfiguration']],
+  ['', ['f.yaml is empty: it must contain one document of kind KubeProxyConfiguration']],
+  ['# only a comment\n', ['f.yaml is empty: it must contain one document of kind KubeProxyConfiguration']],
+  ['---\n', ['f.yaml is empty: it must contain one document of kind KubeProxyConfiguration']],
+  ['[]', ['f.yaml contains a list instead of an object: it must contain one document of kind KubeProxyConfiguration']],
+  [
+    'just text',
+    ['f.yaml contains "just text" instead of an object: it must contain one document of kind KubeProxyConfiguration'],
+  ],
+  ['42', ['f.yaml contains 42 instead of an object: it must contain one document of kind KubeProxyConfiguration']],
   ['apiVersion: kubeproxy.config.k8s.io/v1alpha1', ['f.yaml has no kind: want kind: KubeProxyConfiguration']],
   ['kind: KubeProxyConfiguration', ['f.yaml has no apiVersion: want apiVersion: kubeproxy.config.k8s.io/v1alpha1']],
   [
@@ -666,7 +669,7 @@ const TEXTS: readonly (readonly [text: string, errors: readonly string[]])[] = [
   ],
   [
     'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n---\nmode: ipvs',
-    ['f.yaml holds more than one document: want one KubeProxyConfiguration'],
+    ['f.yaml contains more than one document: it must contain one, of kind KubeProxyConfiguration'],
   ],
   ['x: *nothing', ['f.yaml cannot be read as YAML or JSON: unidentified alias "nothing" at line 1, column 5']],
   [

@@ -135,7 +135,9 @@ describe('Events', () => {
       if (bed.sink.sent.length > before) at.push(second);
     }
     expect(at).toEqual([0, 1, 3, 7, 15]);
-    expect(bed.log.lines).toEqual(['warn: an event could not be written and was dropped: the API server is away']);
+    expect(bed.log.lines).toEqual([
+      'warn: failed to write an Event to the API server, dropped it: the API server was unavailable or busy in 5 attempts',
+    ]);
     bed.events.record(NODE, STARTING);
     await bed.pass(20_000);
     expect(bed.sink.sent).toHaveLength(6);

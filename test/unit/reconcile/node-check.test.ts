@@ -135,7 +135,7 @@ describe('settings of the node', () => {
     expect(troubles(run)).toEqual(['error: sysctl net/ipv4/vs/conntrack does not exist']);
     kernel.sysctls.set('net/ipv4/vs/conntrack', '1');
     expect((await run.pass(30_000)).node.problems).toEqual([]);
-    expect(run.log.lines).toContain('info: solved: sysctl net/ipv4/vs/conntrack does not exist');
+    expect(run.log.lines).toContain('info: this problem no longer exists: sysctl net/ipv4/vs/conntrack does not exist');
   });
 
   test('addresses of Services on other interfaces are a problem that names them', async () => {

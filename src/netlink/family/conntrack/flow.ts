@@ -105,6 +105,7 @@ export function decodeFlow(payload: Uint8Array): TrackedFlow | undefined {
 function tuple({ addresses, ends }: Decoded<typeof TUPLE.rows>): Tuple {
   const source = addresses.source4 ?? addresses.source6;
   const destination = addresses.destination4 ?? addresses.destination6;
-  if (source === undefined || destination === undefined) throw new DecodeError('CTA_TUPLE_IP', 0, 'without addresses');
+  if (source === undefined || destination === undefined)
+    throw new DecodeError('CTA_TUPLE_IP', 0, 'no source or no destination address');
   return { source, destination, ...ends };
 }

@@ -28,7 +28,10 @@ export type IpvsCommand = (typeof IPVS_COMMAND)[keyof typeof IPVS_COMMAND];
 export const IPVS_CMD_ATTR_SERVICE = 1;
 export const IPVS_CMD_ATTR_DEST = 2;
 
-/** The tables of both depend on the family, which is inside. */
+/**
+ * Both attributes are read as raw bytes first: the table that decodes them depends on the IP family, which is an
+ * attribute inside them.
+ */
 const NESTS = table({
   service: optional('IPVS_CMD_ATTR_SERVICE', IPVS_CMD_ATTR_SERVICE, raw),
   destination: optional('IPVS_CMD_ATTR_DEST', IPVS_CMD_ATTR_DEST, raw),

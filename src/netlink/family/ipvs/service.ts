@@ -55,7 +55,10 @@ function serviceTable(family: IpFamily) {
 
 const ID = { 4: table(idRows(4)), 6: table(idRows(6)) };
 export const SERVICE = { 4: serviceTable(4), 6: serviceTable(6) };
-/** What selects the table of a virtual server; one by firewall mark has no protocol. */
+/**
+ * The attributes that decide how a virtual server is decoded: the family selects the table. A virtual server that is
+ * defined by a firewall mark has no protocol, and is not decoded.
+ */
 const SELECTORS = table({
   family: required('IPVS_SVC_ATTR_AF', 1, u16),
   protocol: optional('IPVS_SVC_ATTR_PROTOCOL', 2, u16),

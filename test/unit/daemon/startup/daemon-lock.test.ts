@@ -48,7 +48,9 @@ describe('the lock of a daemon', () => {
     expect(log.lines).toHaveLength(1);
     release();
     for (let wait = 0; wait < 100 && log.lines.length < 2; wait++) await setTimeout(20);
-    expect(log.lines[1]).toBe('info: the other kube-ipvs-proxy in this network namespace has exited');
+    expect(log.lines[1]).toBe(
+      'info: took the lock of this network namespace: no other kube-ipvs-proxy holds it any more',
+    );
     expect(await runningDaemon(name)).toBe('node b');
   });
 

@@ -44,7 +44,7 @@ describe('usableFamilies', () => {
     expect(await usableFamilies(kernel, configOf(), log)).toMatchObject({ families: [4] });
     expect(kernel.calls.get('probeRules')).toBe(1);
     expect(log.lines).toEqual([
-      'info: IPv6 is disabled: Services have no virtual servers of this family on this node: this kernel runs without IPv6',
+      'info: IPv6 is not served on this node, so Services get no virtual servers of this family: this kernel runs without IPv6',
     ]);
   });
 

@@ -445,7 +445,7 @@ describe('rules in force', () => {
       expect(await iptables.ensure(MANGLE)).toEqual({ changed: false });
       expect(log.messages('warn')).toEqual([
         expect.stringMatching(
-          /^IPv4: .* no iptables table mangle .* so the extra is not done; load the module iptable_mangle/,
+          /^IPv4: .* no iptables table mangle .* so the extra is not done; load the kernel module iptable_mangle on the node/,
         ),
       ]);
     });

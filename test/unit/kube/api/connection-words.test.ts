@@ -19,7 +19,7 @@ function missing(server: string, steps: readonly string[], throughProxy = false,
 
 describe('reason of a timeout', () => {
   test.each<[string, string, readonly string[], RegExp]>([
-    ['its credentials', 'https://a:1', [], /^reading them timed out/],
+    ['its credentials', 'https://a:1', [], /^no result within 8 s/],
     ['the name', 'https://api.test:1', ['follow', 'socket'], /^the name api\.test was not resolved within 8 s/],
     ['no name', 'https://[fd00::1]:1', ['follow', 'socket'], /^no TCP connection within 8 s/],
     ['the connection, by name', 'https://api.test:1', ['follow', 'socket', 'lookup'], /^no TCP connection/],
