@@ -19,11 +19,6 @@ export interface EventText {
   readonly shared?: boolean;
 }
 
-/** Queues Events; never blocks. */
-export interface EventRecorder {
-  record(subject: EventSubject, text: EventText): void;
-}
-
 /** The desired state of an Event in the API; times in milliseconds since 1970. */
 export interface OutgoingEvent {
   /** metadata.name */
@@ -87,7 +82,7 @@ interface Series {
 }
 
 /** Aggregates recurring events, sends them one by one, and drops them if the API server stays unavailable. */
-export class Events implements EventRecorder {
+export class Events {
   readonly #options: EventsOptions;
   readonly #series = new Map<string, Series>();
   readonly #abort = new AbortController();
@@ -105,6 +100,7 @@ export class Events implements EventRecorder {
     this.#refilledAt = options.clock.now();
   }
 
+  /** Queues an Event; never blocks. */
   record(subject: EventSubject, text: EventText): void {
     if (this.#closing) return;
     const { clock } = this.#options;

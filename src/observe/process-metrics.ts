@@ -3,12 +3,17 @@ import { getHeapSpaceStatistics, getHeapStatistics } from 'node:v8';
 import type { MetricSet } from './metric-set.ts';
 import type { PROXY_METRICS } from './metric-table.ts';
 
-function readText(path: string): string {
+/** Returns undefined if `read` fails, for instance because all file descriptors are in use. */
+function attempt<T>(read: () => T): T | undefined {
   try {
-    return readFileSync(path, 'utf8');
+    return read();
   } catch {
-    return '';
+    return undefined;
   }
+}
+
+function readText(path: string): string {
+  return attempt(() => readFileSync(path, 'utf8')) ?? '';
 }
 
 /** Returns a limit of /proc/self/limits ("Max open files  1024  4096  files"); -1 if unlimited, undefined if absent. */
@@ -24,14 +29,6 @@ export function openFilesLimit(): number | undefined {
   return limit === -1 ? undefined : limit;
 }
 
-function openFiles(): number | undefined {
-  try {
-    return readdirSync('/proc/self/fd').length;
-  } catch {
-    return undefined;
-  }
-}
-
 /** Sets the metrics of this process, from /proc/self (proc(5): status, limits, fd), Node and V8. */
 export function measureProcess(metrics: MetricSet<typeof PROXY_METRICS>): void {
   const { user, system } = process.cpuUsage();
@@ -43,7 +40,7 @@ export function measureProcess(metrics: MetricSet<typeof PROXY_METRICS>): void {
   const fromProc = [
     [metrics.process_virtual_memory_bytes, virtualKiB === undefined ? undefined : Number(virtualKiB) * 1024],
     [metrics.process_virtual_memory_max_bytes, softLimit(limits, 'Max address space')],
-    [metrics.process_open_fds, openFiles()],
+    [metrics.process_open_fds, attempt(() => readdirSync('/proc/self/fd').length)],
     [metrics.process_max_fds, softLimit(limits, 'Max open files')],
   ] as const;
   for (const [gauge, value] of fromProc) if (value !== undefined) gauge.set(value);

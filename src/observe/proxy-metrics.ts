@@ -13,8 +13,7 @@ import { EventLoopLag } from './event-loop-lag.ts';
 import { makeMetrics } from './metric-set.ts';
 import { PROXY_METRICS } from './metric-table.ts';
 import { measureProcess } from './process-metrics.ts';
-import { type ServicePortTraffic, trafficText } from './service-traffic.ts';
-import { textPieces } from './text-pieces.ts';
+import { type ServicePortTraffic, textPieces, trafficText } from './service-traffic.ts';
 
 /** The parts of a SyncReport that metrics use. Operation kinds are plain strings here, for use as labels. */
 export type SyncObservation = Pick<SyncReport, 'kind' | 'ok' | 'durationMs' | 'draining' | 'programmingMs'> & {
@@ -39,7 +38,7 @@ function objectOf(operation: string): string {
 export class ProxyMetrics implements ApiObserver, WatchObserver {
   readonly #made = makeMetrics(PROXY_METRICS);
   readonly #metrics = this.#made.metrics;
-  readonly #lag = new EventLoopLag();
+  readonly lag = new EventLoopLag();
   #readServices: () => Promise<readonly ServicePortTraffic[]> = () => Promise.resolve([]);
   #exposing: Promise<readonly Buffer[]> | undefined;
   #readEstimation: () => Promise<boolean> = () => Promise.resolve(true);
@@ -51,15 +50,6 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
       this.#metrics.kubernetes_feature_enabled.set({ name, stage }, enabled ? 1 : 0);
     }
     this.#startAtZero(operations);
-  }
-
-  /** Starts to measure event loop delays. */
-  start(): void {
-    this.#lag.start();
-  }
-
-  stop(): void {
-    this.#lag.stop();
   }
 
   /** A sync was requested, or the sync loop started. */
@@ -202,7 +192,7 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
     const ports = await this.#readServices();
     await this.#setEstimation();
     measureProcess(this.#metrics);
-    this.#metrics.kubeipvs_event_loop_lag_max_seconds.set(this.#lag.takeMax());
+    this.#metrics.kubeipvs_event_loop_lag_max_seconds.set(this.lag.takeMax());
     const own = await this.#made.registry.metrics();
     return [Buffer.from(own), ...(await textPieces(trafficText(ports)))];
   }

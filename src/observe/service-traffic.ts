@@ -1,3 +1,4 @@
+import { Yielder } from '../base/yielder.ts';
 import type { RealServerStats } from '../state/server-stats.ts';
 import { OF_REAL_SERVER, OF_SERVICE, TRAFFIC } from './metric-table.ts';
 
@@ -19,6 +20,9 @@ export interface ServicePortTraffic extends Traffic {
   /** Empty unless --service-metrics-real-servers is set. */
   readonly realServers: readonly RealServerTraffic[];
 }
+
+/** Characters of one buffer; encoding them takes a fraction of a millisecond. */
+const BATCH = 64 * 1024;
 
 /** Labels in the text format, and what they label. */
 type Labelled = readonly [labels: string, traffic: Traffic];
@@ -55,4 +59,20 @@ function labelsOf({ namespace, service, portName, protocol }: ServicePortTraffic
 function escape(value: string): string {
   if (!/[\\"\n]/.test(value)) return value;
   return value.replaceAll('\\', '\\\\').replaceAll('\n', '\\n').replaceAll('"', '\\"');
+}
+
+/** Returns the text as UTF-8 buffers that several responses can share. Yields to the event loop between buffers. */
+export async function textPieces(text: Iterable<string>): Promise<readonly Buffer[]> {
+  const yielder = new Yielder();
+  const pieces: Buffer[] = [];
+  let open = '';
+  for (const part of text) {
+    open += part;
+    if (open.length < BATCH) continue;
+    pieces.push(Buffer.from(open));
+    open = '';
+    await yielder.yieldIfDue();
+  }
+  pieces.push(Buffer.from(open));
+  return pieces;
 }

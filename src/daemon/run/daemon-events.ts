@@ -42,25 +42,15 @@ export class DaemonEvents {
     this.#events?.record(subject, { type: 'Warning', reason, action: 'Listen', note });
   }
 
-  serviceWarning(service: NamespacedName, { reason, message }: PlanWarning): void {
-    this.#events?.record(
-      { kind: 'Service', ...splitName(service) },
-      {
-        type: 'Warning',
-        reason: eventReason(reason),
-        action: 'ProgramService',
-        note: message,
-        shared: !OF_SOME_NODES.has(reason),
-      },
-    );
+  serviceWarning(service: NamespacedName, { reason, message: note }: PlanWarning): void {
+    const subject: EventSubject = { kind: 'Service', ...splitName(service) };
+    // Converts "node-owns-address" to "NodeOwnsAddress", the form of Event reasons.
+    const camel = reason.replace(/(^|-)([a-z])/g, (_match, _dash, letter: string) => letter.toUpperCase());
+    const shared = !OF_SOME_NODES.has(reason);
+    this.#events?.record(subject, { type: 'Warning', reason: camel, action: 'ProgramService', note, shared });
   }
 
   async close(): Promise<void> {
     await this.#events?.close(GRACE_MS);
   }
-}
-
-/** Converts "node-owns-address" to "NodeOwnsAddress", the form of Event reasons. */
-export function eventReason(word: string): string {
-  return word.replace(/(^|-)([a-z])/g, (_match, _dash, letter: string) => letter.toUpperCase());
 }

@@ -35,9 +35,8 @@ export async function nameDeviceThief(
   }
 }
 
-async function sleepUnref(ms: number): Promise<void> {
-  await setTimeout(ms, undefined, { ref: false });
-}
+/** The timer does not keep the process alive. */
+const sleepUnref = (ms: number): Promise<void> => setTimeout(ms, undefined, { ref: false });
 
 /**
  * Called after the first sync, so that a change of mode does not interrupt traffic. Logs leftovers of iptables mode.
@@ -59,8 +58,7 @@ export async function handleLeftovers(
         `failed to find or remove rules of other kube-proxy modes: ${errorText(error)}; the next attempt is ${next}`,
       );
     }
-    // The timer does not keep the process alive.
-    if (pauseMs !== undefined) await setTimeout(pauseMs, undefined, { ref: false });
+    if (pauseMs !== undefined) await sleepUnref(pauseMs);
   }
 }
 

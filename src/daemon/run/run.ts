@@ -114,8 +114,8 @@ async function start(
   const usable = await usableFamilies(kernel, config, log);
   const { families } = usable;
   logStart(nodeName, usable, opened.origin, log);
-  metrics.start();
-  started.defer(() => metrics.stop());
+  metrics.lag.start();
+  started.defer(() => metrics.lag.stop());
   const servers = await startServers(config, health, metrics, control, events.serverRefused.bind(events));
   for (const server of servers) started.defer(() => server.close());
 

@@ -6,7 +6,7 @@ import { splitName } from '../../base/names.ts';
 import type { Log } from '../../observe/log.ts';
 import type { ProxyHealth } from '../../observe/health.ts';
 import type { ProxyMetrics } from '../../observe/proxy-metrics.ts';
-import type { ServiceHealthCheck, ServiceHealthServers } from '../../observe/service-health-servers.ts';
+import type { ServiceHealthServers } from '../../observe/service-health-servers.ts';
 import type { NodePlan } from '../../plan/node-plan.ts';
 import { nodePortAddresses } from '../../plan/node-port-addresses.ts';
 import type { PlanConfig } from '../../plan/plan-config.ts';
@@ -92,10 +92,10 @@ export class SyncPublisher implements SyncObserver {
 
   async #publishServices(): Promise<void> {
     const { serviceHealth, kernel, planConfig, families } = this.#options;
-    const checks: ServiceHealthCheck[] = [];
-    for (const [service, healthCheck] of this.#options.plan().healthChecks) {
-      checks.push({ ...splitName(service), ...healthCheck });
-    }
+    const checks = Array.from(this.#options.plan().healthChecks, ([service, check]) => ({
+      ...splitName(service),
+      ...check,
+    }));
     if (checks.length === 0 || planConfig.nodePortAddresses.length === 0) return serviceHealth.sync(checks, 'all');
     const interfaceAddresses = (await kernel.getNodeAddresses()).map(({ address }) => address);
     const selected = families.flatMap((family) => nodePortAddresses(family, { interfaceAddresses }, planConfig));

@@ -1,7 +1,4 @@
 /** The daemon cannot start. The message is one sentence that says what to do; it is logged without a stack. */
 export class StartupError extends Error {
-  constructor(message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = 'StartupError';
-  }
+  override readonly name = 'StartupError';
 }

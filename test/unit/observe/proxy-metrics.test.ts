@@ -7,7 +7,7 @@ let metrics: ProxyMetrics;
 beforeEach(() => {
   metrics = new ProxyMetrics([{ name: 'AllAlpha', stage: 'ALPHA', enabled: false }]);
 });
-afterEach(() => metrics.stop());
+afterEach(() => metrics.lag.stop());
 
 /** The value of one line of the exposition; NaN when there is none. */
 async function valueOf(series: string): Promise<number> {
@@ -369,7 +369,7 @@ describe('the exposition', () => {
 });
 
 test('the event loop lag is the longest since the last scrape', async () => {
-  metrics.start();
+  metrics.lag.start();
   await new Promise((resolve) => setTimeout(resolve, 250));
   await exposed(metrics);
   const until = performance.now() + 400;
