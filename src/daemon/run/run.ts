@@ -135,6 +135,7 @@ async function start(
 
   const parts = { config, control, kernel, metrics, health, cluster, families, planConfig, events, nodeSettings };
   reconciler = startReconciler(parts, started);
+  reconciler.clusterChanged();
   programmed.resolve(reconciler.bootstrapped());
 }
 
@@ -177,7 +178,6 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     },
   });
   started.defer(() => serviceHealth.close());
-  const onWarning = events.serviceWarning.bind(events);
   const leftovers = new Leftovers(createCommandRunner({ onStart: (program) => metrics.processStarted(program) }));
   const observer = new SyncPublisher({
     planConfig,
@@ -206,7 +206,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     clock,
     log,
     observer,
-    onWarning,
+    onWarning: (service, warning) => events.serviceWarning(service, warning),
     onRulesRepaired: () => metrics.rulesRepaired(),
   });
   started.defer(() => reconciler.stop());
@@ -220,16 +220,12 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
   metrics.observeServices(() => services.read());
   metrics.observeEstimation(() => estimationRuns(kernel));
   health.started(families, clock.now());
-  started.defer(watchNode(kernel, reconciler));
-  reconciler.clusterChanged();
-  return reconciler;
-}
-
-function watchNode(kernel: Kernel, reconciler: Reconciler): () => void {
-  return kernel.watchNode(
+  const stopWatch = kernel.watchNode(
     () => reconciler.nodeAddressesChanged(),
     (reason) => reconciler.kernelStateLost(reason),
   );
+  started.defer(stopWatch);
+  return reconciler;
 }
 
 function watchConfig(config: ProxyConfig, stop: AbortController, started: AsyncDisposableStack, log: Log): void {

@@ -23,18 +23,17 @@ export async function startServers(
   onRefused: (server: RefusedServer, reason: string) => void,
 ): Promise<readonly HttpServer[]> {
   const shared = { log: control.log.child('http'), hardFail: config.bindAddressHardFail };
+  const { healthzBind, metricsBind, featureGates, profiling } = config;
   const servers = new Map<RefusedServer, HttpServer>();
-  if (config.healthzBind !== undefined) {
-    const where = config.healthzBind;
-    servers.set('health server', healthServer({ ...shared, where, health, metrics, clock }));
+  if (healthzBind !== undefined) {
+    servers.set('health server', healthServer({ ...shared, where: healthzBind, health, metrics, clock }));
   }
-  if (config.metricsBind !== undefined) {
-    const { featureGates, profiling } = config;
+  if (metricsBind !== undefined) {
     servers.set(
       'metrics server',
       metricsServer({
         ...shared,
-        where: config.metricsBind,
+        where: metricsBind,
         metrics,
         slis: new SliMetrics(health, clock),
         configz: () => configz(config),
