@@ -97,7 +97,7 @@ describe('a node whose state others remove', () => {
     const output = mark();
     await node.exec(['ip', 'link', 'del', 'kube-ipvs0']);
     await servedWithin(AT_ONCE_MS);
-    await daemon.waitForOutput(/no traces of a kube-proxy/, 30_000);
+    await daemon.waitForOutput(/no rules of a kube-proxy/, 30_000);
     expect(output()).toMatch(/kube-ipvs0 was deleted: full check started/);
     expect(output()).toMatch(/interface kube-ipvs0 was missing: created again/);
     expect(await metric('kubeipvs_drift_repaired_total{object="device"}')).toBe(1);
@@ -107,7 +107,7 @@ describe('a node whose state others remove', () => {
     const output = mark();
     await node.exec(['sh', '-c', KUBE_PROXY_STARTS]);
     await servedWithin(AT_ONCE_MS);
-    await daemon.waitForOutput(/the likely cause is a kube-proxy in iptables or nftables mode/, 30_000);
+    await daemon.waitForOutput(/probably a kube-proxy in iptables or nftables mode/, 30_000);
     expect(output()).toMatch(/KUBE-PROXY-CANARY/);
     // Rules that were removed after the first check had read them are restored by the next check.
     const until = performance.now() + SYNC_PERIOD_MS + AT_ONCE_MS;
