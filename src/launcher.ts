@@ -3,7 +3,7 @@
 // no static import (a static import would also load more of a module than is used).
 type Program = (require: NodeJS.Require, url: string) => void;
 
-/** The major and minor version of package.json's engines. */
+/** The minimum version: major and minor of `engines` in package.json. */
 const NEEDED = [22, 19] as const;
 
 function isNodeTooOld(): boolean {

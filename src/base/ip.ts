@@ -26,8 +26,8 @@ const DOT = 0x2e;
 const ZERO = 0x30;
 
 /**
- * Four parts of one to four digits, at most 255 each. As in Kubernetes, leading zeros are ignored: "010.0.0.1" is
- * 10.0.0.1. Used for every endpoint; a regular expression or ipaddr.js would take twelve times as long.
+ * Parses four parts of one to four digits, at most 255 each. As in Kubernetes, leading zeros are ignored: "010.0.0.1"
+ * is 10.0.0.1. Called for every endpoint: a regular expression or ipaddr.js would take twelve times as long.
  */
 function parseIp4(text: string): Ip4 | undefined {
   let value = 0;
@@ -76,7 +76,7 @@ function parseIp6(text: string): Ip6 | undefined {
   return BigInt(hex) as Ip6;
 }
 
-/** Returns undefined if the text is invalid. An IPv4-mapped IPv6 address (::ffff:10.0.0.1) becomes IPv4, as in Go. */
+/** Parses an address; undefined if invalid. An IPv4-mapped IPv6 address (::ffff:10.0.0.1) becomes IPv4, as in Go. */
 export function parseIp(text: string): IpAddress | undefined {
   if (!text.includes(':')) return parseIp4(text);
   const value = text.length > 45 ? undefined : parseIp6(text);

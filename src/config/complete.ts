@@ -34,7 +34,7 @@ function completeFromFlags(given: GivenSettings): Settings {
   };
 }
 
-/** Returns whether --config overrides a flag: true for all its fields except logging and the node's name. */
+/** Returns whether --config overrides a flag: port flags, and fields of the file except logging and the node's name. */
 function yieldsToFile({ key, inFile, group }: Flag): boolean {
   if (key === 'healthzPort' || key === 'metricsPort') return true;
   return inFile && group !== 'Logging' && key !== 'hostnameOverride';

@@ -17,9 +17,8 @@ export function contentHash(content: Uint8Array): string {
 }
 
 /**
- * Reads a file again and again, which also detects the symlink swap of a ConfigMap volume and changes on network file
- * systems. Two reads must find the same new content, because editors write in several steps. Returns a function that
- * ends the watch.
+ * Polls a file, which also detects the symlink swap of a ConfigMap volume and changes on network file systems. Two
+ * reads must find the same new content, because editors write in several steps. Returns a function that ends the watch.
  */
 export function watchConfigFile({ path, sha256, onChange, intervalMs = 2_000 }: ConfigFileWatchOptions): () => void {
   let last = sha256;

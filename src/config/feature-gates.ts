@@ -1,7 +1,7 @@
 import { nearest } from './nearest.ts';
 import type { FeatureGateSettings } from './value-kind.ts';
 
-/** ALPHA and BETA as in the metric kubernetes_feature_enabled; "" is GA. */
+/** Stages as in the metric kubernetes_feature_enabled; "" means GA. */
 export type GateStage = 'ALPHA' | 'BETA' | '';
 
 interface Gate {
@@ -43,7 +43,7 @@ export interface FeatureGate {
 /** Pattern of the names of Kubernetes feature gates. */
 const GATE_NAME = /^[A-Z][A-Za-z0-9]{0,99}$/;
 
-/** Returns an error for each setting with a malformed name, or that changes a locked gate. */
+/** Returns an error for each setting whose name is malformed or whose gate is locked to the other value. */
 export function gateProblems(settings: FeatureGateSettings): string[] {
   const problems: string[] = [];
   for (const [name, enabled] of Object.entries(settings)) {
@@ -61,8 +61,8 @@ export function gateProblems(settings: FeatureGateSettings): string[] {
 }
 
 /**
- * Returns one note that names all given gates that kube-proxy does not have; an empty list if there are none. Such gates
- * are not an error: administrators often pass the same gates to all components, and kube-proxy ignores those of others.
+ * Returns one note that names all given gates that kube-proxy does not have; an empty list if there are none. These are
+ * not an error: administrators often pass the same gates to all components, and kube-proxy ignores those of others.
  */
 export function gateNotes(settings: FeatureGateSettings): string[] {
   const foreign = Object.keys(settings).filter((name) => !Object.hasOwn(GATES, name));
@@ -75,7 +75,6 @@ export function gateNotes(settings: FeatureGateSettings): string[] {
   return [`feature gates of other components have no effect: ${named.join(', ')}`];
 }
 
-/** Returns whether a gate is enabled. */
 export function gateEnabled(gates: readonly FeatureGate[], name: string): boolean {
   return gates.some((gate) => gate.name === name && gate.enabled);
 }

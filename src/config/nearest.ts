@@ -1,6 +1,6 @@
 import { closestMatch } from 'leven';
 
-/** Returns the known name closest to a mistyped one, in any case; undefined if none is close. */
+/** Returns the known name closest to a mistyped one, ignoring case; undefined if none is close. */
 export function nearest(name: string, known: Iterable<string>): string | undefined {
   const byLowerCase = new Map(Array.from(known, (each) => [each.toLowerCase(), each]));
   const maxDistance = Math.max(2, Math.ceil(name.length * 0.4));

@@ -24,7 +24,7 @@ export interface LoggingConfig {
   readonly format: 'text' | 'json';
   /** Highest verbosity of Log.debug lines that are logged (-v). */
   readonly verbosity: number;
-  /** The first match applies. */
+  /** The first entry whose pattern matches applies. */
   readonly vmodule: readonly VModule[];
   /** Whether info goes to standard output and errors to standard error; if false, all goes to standard error. */
   readonly splitStream: boolean;

@@ -30,7 +30,7 @@ export interface VModule {
 
 export type FeatureGateSettings = Readonly<Record<string, boolean>>;
 
-/** Completes a kind: not a field of a document, and written as it is, unless it says otherwise. */
+/** Completes a kind. By default, a document cannot contain its value, and the value is written unchanged. */
 function kindOf<T>(kind: Pick<ValueKind<T>, 'hint' | 'expected' | 'fromText'> & Partial<ValueKind<T>>): ValueKind<T> {
   return { fromDocument: () => undefined, toDocument: (value) => value, toText: String, ...kind };
 }

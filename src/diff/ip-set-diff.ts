@@ -3,8 +3,8 @@ import type { Op } from '../state/op.ts';
 import { STRIDE } from './stride.ts';
 
 /**
- * Returns the operations that change one set from `found`, of the same type, to the entries in `wanted`. An existing set
- * is never shrunk or recreated, because rules refer to it.
+ * Returns the operations that change one set from `found`, which has the same type, to the entries in `wanted`. An
+ * existing set is never shrunk or recreated, because rules refer to it.
  */
 export function* diffIpSet(
   set: IpSet,

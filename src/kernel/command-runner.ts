@@ -13,7 +13,7 @@ export interface CommandOptions {
   readonly stdin?: string;
   /** Timeout in milliseconds, after which the process group is killed; 60,000 by default. */
   readonly deadlineMs?: number;
-  /** Maximum bytes of stdout, and of stderr; 256 MiB by default: many foreign rules are tens of megabytes. */
+  /** Maximum bytes of stdout, and of stderr; 256 MiB by default, because iptables-save may print tens of megabytes. */
   readonly maxOutput?: number;
 }
 
@@ -31,7 +31,7 @@ export interface CommandRunnerOptions {
 
 const DEFAULT_DEADLINE_MS = 60_000;
 const DEFAULT_MAX_OUTPUT = 256 * 1024 * 1024;
-/** Exit status of nsenter, as of a shell, if it cannot find the program. */
+/** Exit status of nsenter if it cannot find the program; a shell uses the same one. */
 const NOT_FOUND = 127;
 
 export function createCommandRunner({ netns, onStart }: CommandRunnerOptions = {}): CommandRunner {

@@ -38,9 +38,9 @@ export interface Flow {
 }
 
 /**
- * The kernel of one node (one network namespace). One implementation talks to the real kernel, the other keeps its state in memory and
- * returns real errnos; both pass test/contract. Methods reject with a KernelError when a call fails as a whole; failures of single
- * objects are in the Outcome.
+ * The kernel of one node (one network namespace). There are two implementations, the real kernel and one in memory for
+ * tests, which returns the same errnos; both pass test/contract. Methods reject with a KernelError if a call fails as a
+ * whole; failures of single objects are in the Outcome.
  */
 export interface Kernel {
   /** Loads modules, opens sockets, and creates kube-ipvs0 last. Call it before `apply`. Idempotent. */
@@ -58,7 +58,7 @@ export interface Kernel {
    * for this one or for getRealServerStats.
    */
   getVirtualServerStats(): Promise<Map<VirtualServerKey, VirtualServerStats>>;
-  /** Returns these virtual servers; those that do not exist are absent. The cost is proportional to the ids. */
+  /** Returns these virtual servers; those that do not exist are absent. The cost grows with the number of ids. */
   findVirtualServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServer>>;
   /** Returns the real servers of each virtual server; virtual servers that do not exist are absent. */
   getRealServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, ObservedRealServer[]>>;
@@ -75,7 +75,7 @@ export interface Kernel {
   /** Returns the addresses of all interfaces except kube-ipvs0, including loopback. */
   getNodeAddresses(): Promise<NodeAddress[]>;
 
-  /** Runs the operations in order. A failed operation does not stop the others. */
+  /** Applies the operations in the order of their phases. A failed operation does not stop the others. */
   apply(transaction: Transaction): Promise<Outcome>;
 
   /**
@@ -131,7 +131,7 @@ export interface KernelCounters {
   readonly netlinkSends: number;
   readonly netlinkBytesSent: number;
   readonly netlinkBytesReceived: number;
-  /** System calls of transactions; those of threads that wait for messages are not counted. */
+  /** System calls of transactions; those of threads that wait for multicast messages are not counted. */
   readonly netlinkSystemCalls: number;
   readonly processesStarted: number;
 }

@@ -15,8 +15,8 @@ export function mergeSlices(definition: ServiceDefinition, slices: readonly Slic
 }
 
 /**
- * Slice ports match service ports by name and protocol; the target port number comes from the slice. An endpoint that
- * the controller moves may be in two slices: the first by name wins, unless only the second one has it as local.
+ * Slice ports match service ports by name and protocol; the target port number comes from the slice. While an endpoint
+ * is moved, two slices may contain it: the first by name wins, unless only the other has it as local.
  */
 function endpointsOf(port: ServicePortDefinition, slices: readonly SliceModel[]): readonly EndpointModel[] {
   const found: EndpointModel[] = [];

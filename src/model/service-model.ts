@@ -7,7 +7,7 @@ import type { ModelWarning } from './warnings.ts';
 
 /** The properties of an endpoint except address and port. Endpoints with equal traits share one object. */
 export interface EndpointTraits {
-  /** The endpoint is on this node. */
+  /** Whether the endpoint is on this node. */
   readonly local: boolean;
   readonly ready: boolean;
   readonly serving: boolean;
@@ -51,7 +51,7 @@ export interface ServiceDefinition {
   /** IPs of the ingresses with ipMode VIP (the default). */
   readonly loadBalancerIps: readonly IpAddress[];
   readonly sourceRanges: readonly Cidr[];
-  /** At least one source range is invalid. A family without valid ranges then admits no client instead of all. */
+  /** Whether a source range is invalid. A family without valid ranges then admits no client instead of all. */
   readonly sourceRangeUnreadable: boolean;
   /** Timeout of ClientIP session affinity in seconds; 0 if affinity is off. */
   readonly affinitySeconds: number;

@@ -52,7 +52,7 @@ export interface Addon {
 
 /** Loads the addon. Throws an error with its path if it is missing or was built for another Node version. */
 export function loadAddon(): Addon {
-  // Next to the bundle, or in build/ when run from source. Native code is loaded from nowhere else.
+  // The addon is next to the bundle, or in build/ when run from source. Native code is loaded from nowhere else.
   const fromSource = import.meta.url.endsWith('/src/netlink/addon.ts');
   const path = fromSource ? '../../build/native/netlink_socket.node' : './native/netlink_socket.node';
   const addon: unknown = createRequire(import.meta.url)(path);

@@ -21,7 +21,7 @@ export interface TransactOptions {
 
 /** Owns a netlink socket. */
 export interface SocketConnection {
-  /** Allocates n consecutive sequence numbers (never 0, wraps at 2^32), returns the first. */
+  /** Allocates n consecutive sequence numbers (never 0) and returns the first one. The numbers wrap at 2^32. */
   sequence(n: number): number;
   /**
    * Sends the segments in order, each after the reply to the previous one. Resolves with all reply messages, each
@@ -44,11 +44,11 @@ export interface SocketConnection {
 }
 
 export interface ConnectionOptions {
-  /** NETLINK_ROUTE, NETLINK_GENERIC, ... (linux/netlink.h). */
+  /** Netlink protocol, such as NETLINK_ROUTE (linux/netlink.h). */
   readonly protocol: number;
   /** Path of the network namespace to open the socket in ("/run/netns/blue"); default: that of this process. */
   readonly netns?: string;
-  /** Bytes. Values above net.core.rmem_max need CAP_NET_ADMIN, and are capped without it. */
+  /** Bytes. Without CAP_NET_ADMIN, the kernel caps the value at net.core.rmem_max. */
   readonly receiveBuffer?: number;
   /** Default deadline of a transaction (see TransactOptions), in milliseconds. 30,000 if absent. */
   readonly deadlineMs?: number;
@@ -60,7 +60,7 @@ export interface ConnectionOptions {
 const DEFAULT_DEADLINE_MS = 30_000;
 const SEND_BUFFER = 1024 * 1024;
 const DEFAULT_RECEIVE_BUFFER = 4 * 1024 * 1024;
-// net/netlink/af_netlink.c (netlink_sendmsg): EMSGSIZE beyond sk_sndbuf - 32.
+// Messages longer than sk_sndbuf - 32 fail with EMSGSIZE (net/netlink/af_netlink.c: netlink_sendmsg).
 const SEND_OVERHEAD = 32;
 const MAX_SEQUENCE = 0xffff_ffff;
 
@@ -138,7 +138,7 @@ class NativeConnection implements SocketConnection {
     if (request.length === 0 && segments.length === 0) return new Uint8Array(0);
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
     const job: Job = {
-      // The addon copies a request when it starts. A queued one is copied here: the caller may reuse its buffer.
+      // A waiting request is copied, because the caller may reuse its buffer. The addon copies other requests at once.
       request: this.#running ? request.slice() : request,
       segments: Uint32Array.from(segments),
       deadlineMs: options.deadlineMs ?? this.#deadlineMs,

@@ -16,7 +16,7 @@ export interface NetlinkErrorDetails {
   readonly operation: string;
   /** Positive. */
   readonly errno: number;
-  /** The target of the operation. */
+  /** What the operation was applied to, such as a path. */
   readonly object?: string | undefined;
   /** The kernel's error text (NLMSGERR_ATTR_MSG). */
   readonly text?: string | undefined;
@@ -31,7 +31,7 @@ export class NetlinkError extends Error {
   /** The name of `errno`, such as "EEXIST"; "ERRNO_4103" for ipset errors and others without a name. */
   readonly code: string;
   readonly text: string | undefined;
-  /** Messages were sent but their replies were not read. Read the state before the next write. */
+  /** Whether messages were sent whose replies were not read. If so, read the state before the next write. */
   readonly outcomeUnknown: boolean;
 
   constructor(details: NetlinkErrorDetails) {
@@ -58,9 +58,9 @@ export function malformed(what: string): NetlinkError {
   });
 }
 
-/** Returns "EEXIST" for 17. */
+/** Returns the name of a positive errno, such as "EEXIST" for 17, or "ERRNO_4103" if it has none. */
 export function errnoName(errno: number): string {
-  // libuv's table has the usual one of two names (EAGAIN, EWOULDBLOCK), lacks some numbers, and names 95 ENOTSUP.
+  // libuv's table has one name for each number (EAGAIN, not EWOULDBLOCK), lacks some numbers, and calls 95 ENOTSUP.
   const known = getSystemErrorMap().get(-errno)?.[0];
   if (known === 'ENOTSUP') return 'EOPNOTSUPP';
   if (known !== undefined) return known;

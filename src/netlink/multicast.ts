@@ -5,9 +5,9 @@ import { type NetlinkMessage, messages } from './message.ts';
 import { type Trace, traceMessages } from './trace/trace.ts';
 
 export interface MulticastOptions {
-  /** NETLINK_ROUTE, ... (linux/netlink.h). */
+  /** Netlink protocol, such as NETLINK_ROUTE (linux/netlink.h). */
   readonly protocol: number;
-  /** RTNLGRP_..., ... */
+  /** Group numbers, such as RTNLGRP_LINK (linux/rtnetlink.h). */
   readonly groups: readonly number[];
   /** Path of a network namespace; default: that of this process. */
   readonly netns?: string;
@@ -15,7 +15,7 @@ export interface MulticastOptions {
   readonly receiveBuffer: number;
   /** Called with the messages of the groups, in order. Must not throw. */
   readonly onReports: (reports: readonly NetlinkMessage[]) => void;
-  /** Called when messages were lost. `final`: no more messages will follow. */
+  /** Called when messages were lost. If `final`, no more messages will follow. */
   readonly onLost: (reason: string, final: boolean) => void;
   readonly trace?: Trace | undefined;
 }

@@ -1,21 +1,21 @@
 /** One finished request to the API server. */
 export interface RequestObservation {
   readonly method: string;
-  /** With the port. */
+  /** Host and port of the API server. */
   readonly host: string;
   /** HTTP status, or "<error>" without a response. */
   readonly code: string;
-  /** Until the response headers. */
+  /** Time until the response headers arrived. */
   readonly seconds: number;
-  /** Of the request body; undefined without one. */
+  /** Size of the request body; undefined without one. */
   readonly requestBytes?: number;
 }
 
 export interface ApiObserver {
   apiRequestFinished(observation: RequestObservation): void;
-  /** A response body was read to its end. Not called for watches. */
+  /** Called when a response body was read to its end; not for watches. */
   apiResponseRead(method: string, host: string, bytes: number): void;
-  /** The request is sent again, because there was no response ("<error>"). */
+  /** Called when a request is sent again, because there was no response ("<error>"). */
   apiRequestRetried(method: string, host: string, code: string): void;
   apiRateLimiterWaited(method: string, host: string, seconds: number): void;
 }
@@ -23,7 +23,7 @@ export interface ApiObserver {
 /** Values of the label `state` of kubeipvs_watch_state. */
 export const WATCH_STATES = ['listing', 'watching', 'waiting'] as const;
 
-/** Label `reason` of kubeipvs_watch_restarts_total where a watch ended without a failure. */
+/** Label `reason` of kubeipvs_watch_restarts_total if a watch ended without a failure. */
 export const WATCH_ENDED = 'ended';
 
 export interface WatchObserver {

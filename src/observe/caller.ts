@@ -13,7 +13,7 @@ export function callerOf(callee: (...args: never[]) => unknown): string {
   return table[`${line}:${site.getColumnNumber() ?? 0}`] ?? `${path}:${line}`;
 }
 
-/** One frame, as a structure: formatting a stack as text would cost more. */
+/** Returns one stack frame as an object, because formatting a stack as text would cost more. */
 function callSite(callee: (...args: never[]) => unknown): NodeJS.CallSite | undefined {
   // Restored below, never called.
   // eslint-disable-next-line @typescript-eslint/unbound-method

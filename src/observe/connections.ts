@@ -3,7 +3,7 @@ import { openFilesLimit } from './process-metrics.ts';
 
 /** How many connections may be open at once. */
 export interface ConnectionLimits {
-  /** Over all listeners. */
+  /** Maximum over all listeners. */
   readonly total: number;
   readonly perListener: number;
 }
@@ -82,7 +82,7 @@ export class ListenerConnections {
     this.#onAccepted(socket);
   }
 
-  /** A request is complete. Returns false while the response to an earlier one is being sent (pipelining). */
+  /** Must be called when a request is complete. Returns false while an earlier response is being sent (pipelining). */
   answering(socket: Socket): boolean {
     if (!this.#waiting.delete(socket)) return false;
     this.#answering.add(socket);
@@ -94,7 +94,7 @@ export class ListenerConnections {
     if (this.#answering.delete(socket)) this.#waiting.add(socket);
   }
 
-  /** @param newest is not closed itself */
+  /** @param newest the connection that needs room; it is not closed itself */
   dropOldest(newest: Socket): void {
     if (!this.#drop(this.#waiting, newest)) this.#drop(this.#answering, newest);
   }

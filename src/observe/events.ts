@@ -15,7 +15,7 @@ export interface EventText {
   readonly reason: string;
   readonly action: string;
   readonly note: string;
-  /** All nodes report the same: they share one Event, and each waits a random time before it writes. */
+  /** Whether all nodes report the same: they then share one Event, and each waits a random time before it writes. */
   readonly shared?: boolean;
 }
 
@@ -46,13 +46,13 @@ export interface EventsOptions {
   readonly sink: EventSink;
   readonly log: Log;
   readonly clock: {
-    /** Of the monotonic clock. */
+    /** Milliseconds of the monotonic clock. */
     now(): number;
-    /** Since 1970. */
+    /** Milliseconds since 1970. */
     wallNow(): number;
     setTimer(callback: () => void, ms: number): () => void;
   };
-  /** From 0 to 1. */
+  /** Returns a number from 0 to 1. */
   readonly random?: () => number;
 }
 
@@ -71,11 +71,11 @@ const FIRST_BACKOFF_MS = 1_000;
 const SPREAD_MS = 60_000;
 const MAX_NAME = 253;
 
-/** Times of the monotonic clock. */
+/** An Event with its recurrences. Times are those of the monotonic clock. */
 interface Series {
   event: OutgoingEvent;
   seenAt: number;
-  /** 0: not created yet. */
+  /** The count that the API server has; 0 before the Event is created. */
   sentCount: number;
   dueAt: number;
   attempts: number;
@@ -212,7 +212,7 @@ export class Events {
     }
   }
 
-  /** Warns once per cause. */
+  /** Drops an Event. Warns once for each cause. */
   #drop(key: string, { text, subject }: OutgoingEvent, reason: string): void {
     this.#series.delete(key);
     const what = { reason: text.reason, object: `${subject.kind} ${subject.name}` };

@@ -5,7 +5,7 @@ const TO_BE_DELETED = 'ToBeDeletedByClusterAutoscaler';
 
 /** The fields of the Node that decide whether load balancers should send traffic here. */
 export interface NodeEligibility {
-  /** The Node has a deletionTimestamp. */
+  /** Whether the Node has a deletionTimestamp. */
   readonly deleting: boolean;
   readonly taintKeys: readonly string[];
 }
@@ -49,18 +49,18 @@ export class ProxyHealth {
     this.#nodeName = nodeName;
   }
 
-  /** The sync loop began. Each sync covers all of these families. */
+  /** Must be called when the sync loop starts. Each sync covers all of these families. */
   started(families: readonly IpFamily[], now: number): void {
     this.#families = families;
     this.#lastUpdated = now;
   }
 
-  /** A sync was requested. */
+  /** Must be called when a sync is requested. */
   queued(now: number): void {
     if (this.#lastUpdated !== undefined) this.#oldestQueued ??= now;
   }
 
-  /** A sync succeeded. */
+  /** Must be called when a sync has succeeded. */
   synced(now: number): void {
     this.#lastUpdated = now;
     this.#oldestQueued = undefined;

@@ -26,7 +26,7 @@ const BACKLOG = 4_096;
 /** Shared by all listeners, because the limit on file descriptors applies to the whole process. */
 const PROCESS_CONNECTIONS = new Connections();
 
-/** The path without the query. */
+/** Returns the path without the query. */
 export function pathOf(request: IncomingMessage): string {
   return (request.url ?? '/').split('?', 1)[0] ?? '/';
 }

@@ -3,12 +3,12 @@ import type { Log } from './log.ts';
 import { type HttpHandler, HttpListener, type ListenAddress, formatListenAddress } from './http-listener.ts';
 
 export interface HttpServerOptions {
-  /** For the log: "health server". */
+  /** Name for log lines, such as "health server". */
   readonly name: string;
   readonly where: ListenAddress;
   readonly handler: HttpHandler;
   readonly log: Log;
-  /** A failure to bind rejects `start` instead of being retried. */
+  /** Whether a failure to bind rejects `start` instead of being retried. */
   readonly hardFail: boolean;
   /** Milliseconds between two attempts to bind. */
   readonly retryEvery?: number;

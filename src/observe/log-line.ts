@@ -5,7 +5,7 @@ export type LogLevel = 'error' | 'warn' | 'info' | 'debug';
 
 export interface LogEntry {
   readonly level: LogLevel;
-  /** Of a debug entry; 0 otherwise. */
+  /** Level of a debug entry; 0 for other entries. */
   readonly verbosity: number;
   /** "" for none. */
   readonly component: string;
@@ -19,7 +19,7 @@ export interface LogEntry {
 
 const SEVERITY: Readonly<Record<LogLevel, string>> = { error: 'E', warn: 'W', info: 'I', debug: 'I' };
 
-/** "1121 12:00:00.123456" in local time. */
+/** Formats a time as klog does: "1121 12:00:00.123456" in local time. */
 function klogTime(time: number): string {
   const date = new Date(time);
   const two = (n: number): string => String(n).padStart(2, '0');
@@ -28,7 +28,7 @@ function klogTime(time: number): string {
   return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}.${micros}`;
 }
 
-/** Text as Go's strconv.Quote writes it, lists as JSON, numbers and booleans as they are. */
+/** Formats text as Go's strconv.Quote does, lists as JSON, numbers and booleans as they are. */
 function klogValue(value: unknown): string {
   return typeof value === 'string' || Array.isArray(value) ? escapeUnprintable(JSON.stringify(value)) : String(value);
 }
@@ -59,7 +59,7 @@ export function jsonLine({ level, verbosity, component, caller, message, fields,
   return escapeUnprintable(JSON.stringify(line, jsonNumber));
 }
 
-/** JSON has neither NaN nor large integers. */
+/** Writes numbers that JSON cannot represent (NaN, large integers) as text. */
 function jsonNumber(_name: string, value: unknown): unknown {
   return typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value)) ? String(value) : value;
 }

@@ -1,4 +1,4 @@
-/** Fields of a log line. Never secrets: tokens, keys, certificates, kubeconfigs. Names of line keys are excluded. */
+/** Fields of a log line; never secrets (tokens, keys, certificates, kubeconfigs). The line's own keys are excluded. */
 export type LogFields = Readonly<
   Record<string, string | number | bigint | boolean | readonly string[] | undefined> & {
     [K in 'ts' | 'level' | 'logger' | 'caller' | 'msg' | 'v']?: never;

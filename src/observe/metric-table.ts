@@ -26,7 +26,7 @@ function linear(from: number, to: number, step: number): number[] {
   return Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, i) => from + i * step);
 }
 
-/** 0.001 to 16.384, doubling. */
+/** Seconds from 0.001 to 16.384, each bound twice the previous one. */
 const SYNC_BUCKETS = Array.from({ length: 15 }, (_, k) => 2 ** k / 1000);
 
 /** The buckets of kube-proxy, including the leading 0, so that dashboards with fixed bounds keep working. */
@@ -37,7 +37,7 @@ const SIZE_BUCKETS = [64, 256, 512, 1024, 4096, 16_384, 65_536, 262_144, 1_048_5
 
 const FAMILY = ['ip_family'] as const;
 const REQUEST = ['verb', 'host'] as const;
-/** One port of one Service; port_name is empty if the port has no name. */
+/** Labels of one port of one Service; port_name is empty if the port has no name. */
 const SERVICE_PORT = ['namespace', 'service', 'port_name', 'protocol'];
 const SOURCE = ['git_version', 'git_commit', 'git_tree_state', 'build_date'] as const;
 const BUILD = ['major', 'minor', ...SOURCE, 'go_version', 'compiler', 'platform'] as const;
@@ -104,8 +104,8 @@ const GENERIC = {
 };
 
 /**
- * Traffic of one Service port or one real server, by the end of the metric's name. Read from the kernel at each scrape,
- * for at most --service-metrics-limit Services. `field` is the counter that the metric shows.
+ * Traffic metrics of one Service port or one real server; the key is the end of the metric's name. Read from the kernel
+ * at each scrape, for at most --service-metrics-limit Services. `field` is the counter that the metric shows.
  */
 export const TRAFFIC = {
   connections_total: {
@@ -130,7 +130,7 @@ function trafficRows(prefix: string, labels: readonly string[]): MetricTable {
   return Object.fromEntries(Object.entries(TRAFFIC).map(([name, row]) => [`${prefix}${name}`, { ...row, labels }]));
 }
 
-/** Beginnings of the names of traffic metrics. */
+/** Prefixes of the names of traffic metrics. */
 export const OF_SERVICE = 'kubeipvs_service_';
 /** A series ends when its real server is deleted. */
 export const OF_REAL_SERVER = 'kubeipvs_real_server_';

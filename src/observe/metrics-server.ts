@@ -17,9 +17,9 @@ export interface MetricsServerOptions extends Omit<HttpServerOptions, 'name' | '
   readonly configz: () => unknown;
   /** Flags listed on /flagz, each as "name=value"; undefined disables the page. */
   readonly flagz: (() => readonly string[]) | undefined;
-  /** Serve /statusz. */
+  /** Whether to serve /statusz. */
   readonly statusz: boolean;
-  /** Serve the paths below /debug/. */
+  /** Whether to serve the paths below /debug/. */
   readonly profiling: boolean;
   /** Called on a PUT to /debug/flags/v. */
   readonly setVerbosity: (level: number) => void;
@@ -47,7 +47,7 @@ async function sendCpuProfile(profiler: Profiler, request: IncomingMessage, resp
   else answer(response, 200, 'application/json', profile);
 }
 
-/** As in kube-proxy: expects a PUT with the level as its body. */
+/** Handles /debug/flags/v as kube-proxy does: expects a PUT with the level as its body. */
 async function changeVerbosity(
   request: IncomingMessage,
   response: ServerResponse,

@@ -5,7 +5,7 @@ const MAX_LENGTH = 2000;
 // eslint-disable-next-line no-control-regex
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
 
-/** Credentials, by their form; the first group is kept. */
+/** Patterns of credentials. The first group of a match is kept. */
 const SECRETS: readonly RegExp[] = [
   /\b(Bearer |Basic )[\w.~+/=-]{8,}/gi,
   /\b()eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g,

@@ -52,7 +52,7 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
     this.#startAtZero(operations);
   }
 
-  /** A sync was requested, or the sync loop started. */
+  /** Must be called when a sync is requested or the sync loop starts. */
   syncQueued(atMs: number): void {
     const queued = this.#metrics.kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds;
     for (const family of IP_FAMILIES) queued.set(label(family), atMs / 1000);
@@ -100,7 +100,7 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
     }
   }
 
-  /** Rules of a family were missing or changed, and were repaired. */
+  /** Counts a repair of missing or changed rules of one family. */
   rulesRepaired(): void {
     this.#metrics.kubeipvs_iptables_rules_repaired_total.inc();
   }

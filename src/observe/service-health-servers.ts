@@ -18,7 +18,7 @@ export type ListenOn = 'all' | readonly IpAddress[];
 export interface ServiceHealthServersOptions {
   /** Returns whether the proxy is healthy, as /livez does. */
   readonly proxyHealthy: () => boolean;
-  /** A port could not be bound. It is retried at each sync, and reported again only if the reason changes. */
+  /** Called when a port cannot be bound. It is retried at each sync, but reported again only if the reason changes. */
   readonly onBindFailure: (check: ServiceHealthCheck, address: string, reason: string) => void;
 }
 
@@ -29,7 +29,7 @@ function body({ namespace, name, localEndpoints }: ServiceHealthCheck, servicePr
 /** The health checks of Services with externalTrafficPolicy Local: one listener for each port and address. */
 export class ServiceHealthServers {
   readonly #options: ServiceHealthServersOptions;
-  /** By address and port. */
+  /** The listeners by address and port. */
   readonly #open = new Map<string, HttpListener>();
   /** Reported failures, so that not every sync reports them again. */
   #reported = new Map<string, string>();

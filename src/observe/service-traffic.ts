@@ -21,7 +21,7 @@ export interface ServicePortTraffic extends Traffic {
   readonly realServers: readonly RealServerTraffic[];
 }
 
-/** Characters of one buffer; encoding them takes a fraction of a millisecond. */
+/** Characters per buffer; encoding them takes a fraction of a millisecond. */
 const BATCH = 64 * 1024;
 
 /** Labels in the text format, and what they label. */

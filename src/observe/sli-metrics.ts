@@ -20,7 +20,7 @@ export class SliMetrics {
     }
   }
 
-  /** The Prometheus text format. */
+  /** Returns the metrics in the Prometheus text format, as UTF-8. */
   async expose(): Promise<readonly Buffer[]> {
     const { registry, metrics } = this.#made;
     for (const name of CHECKS) {

@@ -1,6 +1,6 @@
 import type { VModule } from '../config/value-kind.ts';
 
-/** "*" matches any text, "?" one character. */
+/** Converts a pattern in which "*" matches any text and "?" one character. */
 function patternToRegExp(pattern: string): RegExp {
   const source = pattern
     .replace(/[.+^${}()|[\]\\]/g, String.raw`\$&`)

@@ -4,9 +4,9 @@ import type { FamilyView } from './family-view.ts';
 import type { PlanDraft } from './plan-draft.ts';
 
 /**
- * Binds an address to kube-ipvs0, unless a local route covers it (--ipvs-local-route-cidrs). Connections to addresses
- * in the set KUBE-IPVS-IPS are rejected except those to their services, so addresses of other interfaces are not added
- * to it. Addresses in --ipvs-unbound-cidrs are neither bound nor added: another program listens there.
+ * Binds an address to kube-ipvs0, unless a local route covers it (--ipvs-local-route-cidrs). Also adds it to
+ * KUBE-IPVS-IPS, unless another interface has it: the rules reject new connections to addresses in this set at ports
+ * without a service. Addresses in --ipvs-unbound-cidrs are neither bound nor added: another program listens there.
  */
 export function bindClusterIp(draft: PlanDraft, view: FamilyView, address: IpAddress): void {
   if (isIn(view.unboundCidrs, address)) return;

@@ -1,7 +1,7 @@
 import { compareText } from '../base/compare-text.ts';
 import type { NamespacedName } from '../base/names.ts';
 
-/** A service's claim on a virtual server or health check port, which only one service can own. */
+/** A service's claim on a virtual server or health check port. Each of these has only one owner. */
 export interface Claim<P> {
   readonly service: NamespacedName;
   /** Creation time of the service in seconds since 1970; undefined if unknown. */
@@ -34,7 +34,6 @@ export class ClaimTable<K, P> {
     return this.#owners.size;
   }
 
-  /** The number of lost claims. */
   get lossCount(): number {
     return this.#lossCount;
   }
@@ -47,7 +46,6 @@ export class ClaimTable<K, P> {
     return this.#owners.values();
   }
 
-  /** The number of claims that the service lost. */
   losses(service: NamespacedName): number {
     return this.#losses.get(service) ?? 0;
   }

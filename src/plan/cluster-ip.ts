@@ -3,7 +3,7 @@ import { type FamilyView, serve } from './family-view.ts';
 import type { PlanDraft } from './plan-draft.ts';
 import { CLAIM_RANK } from './claim-rank.ts';
 
-/** Plans the cluster IP. It follows the internal traffic policy and is programmed even without endpoints. */
+/** Plans the cluster IP: it follows the internal traffic policy and has virtual servers even without endpoints. */
 export function planClusterIp(draft: PlanDraft, view: FamilyView): void {
   const address = view.clusterIp;
   for (const port of view.ports) {

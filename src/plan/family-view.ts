@@ -18,7 +18,7 @@ export interface PortView extends Pick<ServicePortModel, 'name' | 'protocol' | '
   readonly nodePort: Port | undefined;
   readonly endpoints: readonly EndpointModel[];
   readonly destinations: Destinations;
-  /** UDP only: the serving endpoints on all nodes, so that flows that another node load-balanced are kept. */
+  /** UDP only: serving endpoints on all nodes. The clean-up keeps flows to them, whichever node chose them. */
   readonly answering: PlannedUdp['answering'];
 }
 

@@ -37,7 +37,7 @@ export function grantedPlan(plan: ServicePlan, { has, healthCheckPort }: Grants)
   };
 }
 
-/** Returns a predicate that selects the set entries needed by these virtual servers. */
+/** Returns a predicate that selects the set entries that these virtual servers need. */
 export function standsWith(
   virtualServers: readonly PlannedVirtualServer[],
   lostAddresses: ReadonlySet<IpAddress>,

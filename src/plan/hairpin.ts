@@ -3,7 +3,7 @@ import type { PlanDraft } from './plan-draft.ts';
 
 /**
  * Masquerades connections of a pod to a service that selects the pod itself. Otherwise, the pod would see its own
- * address as client and reply to itself. Only local endpoints need this: other pods do not send through this node.
+ * address as client and reply to itself. Only local endpoints need this: a pod connects through its own node.
  */
 export function planHairpin(draft: PlanDraft, { family, ports }: FamilyView): void {
   for (const { protocol, name, endpoints } of ports) {

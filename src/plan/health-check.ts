@@ -1,7 +1,7 @@
 import type { FamilyView } from './family-view.ts';
 import type { PlanDraft } from './plan-draft.ts';
 
-/** Plans the report of local ready endpoints to load balancers. One listener serves both families, so both count. */
+/** Plans the health check port, which reports local ready endpoints. One listener serves and counts both families. */
 export function planHealthCheck(draft: PlanDraft, views: readonly FamilyView[]): void {
   const port = views[0]?.service.healthCheckNodePort;
   if (port === undefined) return;

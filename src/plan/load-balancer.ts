@@ -4,7 +4,7 @@ import type { PlanDraft } from './plan-draft.ts';
 import { CLAIM_RANK } from './claim-rank.ts';
 import { planSourceRanges } from './source-ranges.ts';
 
-/** Plans load balancer IPs: external traffic policy, and access only for clients in loadBalancerSourceRanges. */
+/** Plans load balancer IPs: they follow the external traffic policy and admit clients in loadBalancerSourceRanges. */
 export function planLoadBalancerIps(draft: PlanDraft, view: FamilyView): void {
   for (const address of view.loadBalancerIps) {
     if (view.ports.length > 0) bindExternalAddress(draft, view, address);

@@ -36,7 +36,7 @@ export interface PlanChanges {
   readonly entries: readonly EntryChange[];
 }
 
-/** Other consequences of a changed plan, for all affected services. */
+/** What else a new plan affects, including services that won or lost a claim because of it. */
 export interface Consequences {
   /** Whether the endpoints of any UDP port changed. */
   readonly udpChanged: boolean;
@@ -66,14 +66,14 @@ function setKeys(family: IpFamily): Readonly<Record<SetRole, SetKey>> {
  */
 export class NodePlan {
   readonly #services = new Map<NamespacedName, ServicePlan>();
-  /** The granted part of each plan that has lost claims. Usually there is none. */
+  /** For each service that lost claims: its plan without them (see grantedPlan). Usually there is none. */
   readonly #granted = new Map<NamespacedName, ServicePlan>();
   readonly #claims = new ServiceClaims((key, id) => this.#rememberVirtualServer(key, id));
   readonly #addresses = new Map<IpAddress, number>();
   readonly #sets = new Map<SetKey, PlannedSet>();
   readonly #healthChecks = new Map<NamespacedName, PlannedHealthCheck>();
 
-  // For each object touched since the last takeChanges(): its state at that time.
+  // The state at the last takeChanges() of each object touched since then; 'unknown' always counts as a change.
   readonly #touchedVirtualServers = new Map<
     VirtualServerKey,
     { readonly id: VirtualServerId; readonly before: PlannedVirtualServer | undefined | 'unknown' }
@@ -111,7 +111,7 @@ export class NodePlan {
     return this.#granted.get(service) ?? this.#services.get(service);
   }
 
-  /** Replaces the references of the plan `before` with those of the granted part of the service's plan. */
+  /** Replaces the references of the plan `before` with those of the service's current plan without its lost claims. */
   #enforce(service: NamespacedName, before: ServicePlan | undefined): Consequences {
     const plan = this.#services.get(service);
     const after = plan === undefined ? undefined : this.#claims.grant(plan, before);
@@ -192,7 +192,6 @@ export class NodePlan {
     return this.#claims.takeConflictChanges();
   }
 
-  /** Returns the service's lost claims. */
   conflictsOf(service: NamespacedName): readonly Conflict[] {
     const plan = this.#services.get(service);
     return plan === undefined ? EMPTY : this.#claims.conflictsOf(plan);

@@ -12,7 +12,7 @@ import type { NodeView, PlanConfig } from './plan-config.ts';
 
 /**
  * Returns the interface addresses that serve node ports: those in the nodePortAddresses CIDRs, or all if no CIDR is of
- * this family. Loopback is excluded, because IPVS cannot serve it and clients would hang instead of being refused.
+ * this family. Loopback addresses are excluded: IPVS cannot serve them, so clients would hang.
  */
 export function nodePortAddresses(
   family: IpFamily,

@@ -67,7 +67,7 @@ export class PlanDraft {
   finish({ name, createdAt }: Pick<ServiceDefinition, 'name' | 'createdAt'>): ServicePlan {
     const claims = sortedUnique(this.#virtualServers, compareClaims);
     const virtualServers = filterUnchanged(claims, isFirstOfItsKey);
-    // Remove the entries of virtual servers that lost to a lower rank.
+    // Remove the entries of virtual servers that lost to one of the same Service with a lower rank.
     const entries =
       virtualServers === claims
         ? this.#entries

@@ -18,7 +18,7 @@ const SERVICE_PORTALS = 'kubernetes service portals';
 const ACCESS_FILTER = 'kubernetes ipvs access filter';
 const FIREWALL = 'kube-proxy firewall rules';
 
-/** Inserted at the head of their chains in this order: in INPUT and FORWARD, dropping chains precede accepting ones. */
+/** Each is inserted at the head of its chain, so the last one comes first: dropping chains precede accepting ones. */
 const JUMPS: readonly RuleJump[] = [
   jump('mangle', 'OUTPUT', 'KUBE-PROXY-FIREWALL', FIREWALL),
   jump('nat', 'OUTPUT', 'KUBE-SERVICES', SERVICE_PORTALS),

@@ -11,7 +11,7 @@ import type { NodeView, PlanConfig } from './plan-config.ts';
 import { PlanDraft } from './plan-draft.ts';
 import type { ServicePlan } from './service-plan.ts';
 
-/** In the order of SET_ROLES, so that the entries of most plans are already sorted. */
+/** The rules run in the order of SET_ROLES, so that the entries of most plans are already sorted. */
 const FAMILY_RULES: readonly ((draft: PlanDraft, view: FamilyView) => void)[] = [
   planHairpin,
   planClusterIp,

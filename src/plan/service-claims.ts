@@ -21,7 +21,7 @@ export interface Conflict {
   readonly claimed: string;
 }
 
-/** The changes of lost claims since the last takeConflictChanges(). */
+/** The changes in lost claims since the last takeConflictChanges(). */
 export interface ConflictChanges {
   /** Services whose number of lost claims changed. */
   readonly services: readonly NamespacedName[];
@@ -32,7 +32,7 @@ export interface ConflictChanges {
 /** Decides which service owns a virtual server or health check port, and tracks the services that lost a claim. */
 export class ServiceClaims {
   readonly #onChange: (key: VirtualServerKey, id: VirtualServerId) => void;
-  /** Services whose lost claims changed: in the current replace(), and since the last takeConflictChanges(). */
+  /** Services whose lost claims changed: #moved in this replace(), #conflictChanges since takeConflictChanges(). */
   #moved = new Set<NamespacedName>();
   readonly #conflictChanges = new Set<NamespacedName>();
   readonly virtualServers = new ClaimTable<VirtualServerKey, PlannedVirtualServer>(
@@ -63,7 +63,7 @@ export class ServiceClaims {
     return moved;
   }
 
-  /** Returns the plan without lost claims, sharing equal parts of `inForce`. */
+  /** Returns the plan without lost claims. It shares the parts that equal those of `inForce`, the previous plan. */
   grant(plan: ServicePlan, inForce: ServicePlan | undefined): ServicePlan {
     const { service, healthCheck } = plan;
     if (this.virtualServers.losses(service) + this.#healthPorts.losses(service) === 0) return plan;
@@ -81,7 +81,6 @@ export class ServiceClaims {
     return { services, total: this.virtualServers.lossCount + this.#healthPorts.lossCount };
   }
 
-  /** Returns the claims that the service lost. */
   conflictsOf({ service, virtualServers, healthCheck }: ServicePlan): readonly Conflict[] {
     const found: Conflict[] = [];
     for (const { virtualServer } of this.virtualServers.losses(service) === 0 ? EMPTY : virtualServers) {

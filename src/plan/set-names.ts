@@ -4,7 +4,7 @@ import { CLAIM_RANK, type ClaimRank } from './claim-rank.ts';
 
 interface SetKind {
   readonly type: IpSetType;
-  /** Present if entries identify virtual servers (by address and port, or by node port): the rank of these. */
+  /** The claim rank of the virtual servers that the entries identify (by address and port, or by node port), if any. */
   readonly rank?: ClaimRank;
   /** The protocol of the ports in a bitmap, whose entries do not contain it. */
   readonly protocol?: 'TCP' | 'UDP';

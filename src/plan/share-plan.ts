@@ -18,7 +18,7 @@ export function sharePlan(plan: ServicePlan, before: ServicePlan | undefined): S
   };
 }
 
-/** Compares items at equal indexes. The lists are sorted, so these match up to the first insertion or removal. */
+/** Compares items at equal indexes. The lists are sorted, so items match up to the first insertion or removal. */
 function shareList<T>(list: readonly T[], before: readonly T[], equal: (a: T, b: T) => boolean): readonly T[] {
   if (list.length === 0) return list;
   const shared = list.map((item, at) => {

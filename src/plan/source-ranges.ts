@@ -6,8 +6,8 @@ import type { FamilyView } from './family-view.ts';
 import type { PlanDraft } from './plan-draft.ts';
 
 /**
- * Restricts one port of a load balancer IP to the allowed ranges. If no range is of this family, all clients are
- * allowed; but if any range is invalid, none is allowed, because that range may have been meant for this family.
+ * Restricts one port of a load balancer IP to the allowed ranges. Without a range of this family, all clients are
+ * allowed. Exception: if a range is invalid, none is allowed, because that range may have been meant for this family.
  */
 export function planSourceRanges(
   draft: PlanDraft,

@@ -24,14 +24,14 @@ export interface BootstrapOptions {
   readonly desired: DesiredState;
   readonly addresses: InterfaceAddresses;
   readonly order: AddingOrder;
-  /** The bootstrap adds its virtual servers (see SyncParts). */
+  /** Receives the virtual servers that the bootstrap adds (see SyncParts). */
   readonly written: Set<VirtualServerKey>;
   readonly log: Log;
 }
 
 /**
- * Programs `default/kubernetes` while the other Services are being listed, so that pods can reach the API server. It
- * only adds objects: the owners of existing ones are not known yet. The first sync does the same and reports errors.
+ * Programs `default/kubernetes` while the other Services are being listed, so that pods can reach the API server. Only
+ * adds objects, because it does not know who owns existing ones. The first sync repeats this and reports errors.
  */
 export class Bootstrap {
   readonly #options: BootstrapOptions;
@@ -92,13 +92,13 @@ export class Bootstrap {
     const failures = [...(await kernel.apply(await missingSets(kernel, families, plan))).failures];
     // Each family costs one run of iptables-restore, so a family without additions waits for the first sync.
     for (const family of families) {
-      // These rules belong to a kube-proxy in another mode, which uses the same chain names.
+      // Other rules in these chains belong to a kube-proxy in another mode, which uses the same chain names.
       if (!(await kernel.addRules(planRules(config, family)))) return 'our chains hold other rules';
     }
-    // A local route may replace binding the service's address. Adding an existing route succeeds.
+    // In light mode, a local route replaces the bound address. Adding an existing route succeeds.
     const routes = planLocalRoutes(config).map((cidr): Op => ({ kind: 'add-route', cidr }));
     const entries = missing.of('add-entry').filter(({ set }) => families.includes(set.family));
-    // No other operations: these never remove anything, whatever the kernel contains.
+    // Only additions: the bootstrap removes nothing, whatever the kernel contains.
     const tx = new Transaction([
       ...entries,
       ...virtualServers,

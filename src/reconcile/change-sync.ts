@@ -123,7 +123,7 @@ function* entryOps(plan: NodePlan, changes: readonly EntryChange[], sizes: SetSi
   }
 }
 
-/** Adds allow before deny entries, and deletes deny before allow entries, so that no allowed client is refused. */
+/** Sorts changes so that no allowed client is refused: deny entries are added last and deleted first. */
 export function inSafeOrder<T extends { readonly role: string; readonly wanted: boolean }>(changes: readonly T[]): T[] {
   const rank = ({ role, wanted }: T): number => (role === 'LOAD-BALANCER-FW' ? (wanted ? 2 : 0) : 1);
   return changes.toSorted((a, b) => rank(a) - rank(b));

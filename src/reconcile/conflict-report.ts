@@ -14,7 +14,7 @@ const REASONS: Readonly<Record<Conflict['kind'], string>> = {
   'health-check-port': 'health-check-port-taken',
 };
 
-/** Reports Services that claim a virtual server or health check port of another one, once per change of claims. */
+/** Reports Services that claim a virtual server or health check port of another Service, once for each change. */
 export class ConflictReport {
   readonly #log: Log;
   readonly #onWarning: (service: NamespacedName, warning: PlanWarning) => void;

@@ -20,8 +20,8 @@ type AddEntry = Extract<Op, { kind: 'add-entry' }>;
 /**
  * Applies a transaction so that no load balancer IP with source ranges is ever open to everyone. All code that writes
  * virtual servers must use it. A virtual server with source ranges and its real servers are added only after this
- * transaction wrote its deny entry to a set of the right type. If that fails, neither is added; `withdraw` also deletes
- * it.
+ * transaction wrote its deny entry to a set of the right type. If that write fails, they are not added; with
+ * `withdraw`, an existing virtual server is deleted.
  *
  * If a set cannot grow, entries are added up to its current capacity: only the others fail.
  */
@@ -101,8 +101,8 @@ class DenyGuard {
   }
 
   /**
-   * Returns the operations after those on sets, without those that would serve a virtual server without its deny entry.
-   * With `withdraw`, also deletes it.
+   * Returns the operations that follow those on sets. Omits operations that would serve a virtual server without a deny
+   * entry; with `withdraw`, adds the deletion of this virtual server.
    */
   *withoutUndenied(plan: RestrictedPlan, tx: Transaction, withdraw: boolean): Generator<Op, void> {
     for (const op of tx) if (!isBeforeVirtualServers(op) && !serves(op, this.#undenied)) yield op;
@@ -115,7 +115,7 @@ class DenyGuard {
     }
   }
 
-  /** Adds non-deny entries up to the current capacity of the sets. Returns deny entries that are still missing. */
+  /** Fills sets that could not grow, except deny sets, up to their capacity. Returns the missing deny entries. */
   async #withoutGrowing(notGrown: readonly GrowSet[]): Promise<AddEntry[]> {
     if (notGrown.length === 0) return [];
     const observed = new Map((await this.#kernel.getSets()).map((set) => [set.name, set]));
@@ -137,7 +137,7 @@ class DenyGuard {
     return denies;
   }
 
-  /** Checks set types first: the kernel may accept entries into a set of another type, with another meaning. */
+  /** Adds deny entries to sets of the right type only: another type may accept them with another meaning. */
   async #writeDenies(denies: readonly AddEntry[]): Promise<void> {
     if (denies.length === 0) return;
     const found = await this.#kernel.findSets([...new Set(denies.map(({ set }) => set.name))]);

@@ -88,7 +88,7 @@ export async function* fullCheck(
   for (const { role, op } of surplusEntries) {
     if (!plan.entries(role, op.set.family).has(ipSetEntryKey(op.entry))) tx.push(op);
   }
-  // Twins that could not be destroyed when they had served their purpose.
+  // Destroy twin sets that an earlier sync could not destroy.
   for (const set of sets) if (set.name.startsWith(TWIN_PREFIX)) tx.push({ kind: 'destroy-set', set });
   const routes = planLocalRoutes(config);
   // If no routes are configured, only the first check reads routes, to delete those of an earlier configuration.
@@ -125,7 +125,7 @@ async function checkSets(
       sizes.set(setKey(role, family), Math.max(set.maxEntries, found?.maxEntries ?? 0));
       if (found !== undefined && !hasSameType(set, found)) {
         wrong.push({ role, wanted: set, found });
-        // These fail until the set is replaced. They tell the deny guard which virtual servers have no deny entry.
+        // These operations fail until the set is replaced, and so tell the deny guard which deny entries are missing.
         if (role === 'LOAD-BALANCER-FW') {
           for (const { entry } of planned.values()) add.push({ kind: 'add-entry', set, entry });
         }

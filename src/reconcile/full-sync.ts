@@ -14,7 +14,7 @@ export async function fullSync(parts: SyncParts, progress: SyncProgress, yielder
   const { deviceError } = progress.node;
   let rulesChecked = false;
   for await (const found of fullCheck(parts, progress, yielder)) {
-    // Without kube-ipvs0 all addresses fail for the same reason, which is reported once, as the error of the sync.
+    // Without kube-ipvs0, no address can be bound. The reason is reported once, as the error of the sync.
     const bindable = deviceError === undefined ? found : found.filter(({ kind }) => kind !== 'bind-address');
     const tx = gate.pass(bindable, desired.plan, 'full');
     await applier.apply(tx, progress, yielder);
@@ -29,8 +29,8 @@ export async function fullSync(parts: SyncParts, progress: SyncProgress, yielder
 }
 
 /**
- * Must be called after `op` was applied. Failed operations, their retries, the end of draining and the end of our own
- * temporary sets are not drift.
+ * Must be called after `op` was applied. Not drift: a failed operation, its retry, the deletion of a drained real
+ * server, and the deletion of a twin set of ours.
  */
 function isDrift({ retries }: SyncParts, op: Op): boolean {
   const ours = op.kind === 'destroy-set' || (op.kind === 'delete-real-server' && op.id.protocol === 'TCP');

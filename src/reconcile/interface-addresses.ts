@@ -30,7 +30,7 @@ export class InterfaceAddresses {
     this.#stale = true;
   }
 
-  /** Checks whether KUBE-NODE-PORT-IP exists. Must be called before this process writes anything. */
+  /** Checks whether KUBE-NODE-PORT-IP exists, which marks our node port addresses. Call this before the first write. */
   async findMarks(): Promise<void> {
     this.#unmarked ??= (await this.#kernel.findSets(NODE_PORT_ADDRESS_SETS)).size === 0;
   }

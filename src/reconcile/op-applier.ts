@@ -39,7 +39,7 @@ export class OpApplier {
     await this.note(failures, progress, yielder);
   }
 
-  /** Logs, reports and queues failures, including those of operations that were applied elsewhere. */
+  /** Logs, reports and queues failures. The full check also passes failures of operations that it applied itself. */
   async note(failures: readonly OpFailure[], progress: SyncProgress, yielder: Yielder): Promise<void> {
     const { clock, log, retries, onDeviceMissing } = this.#options;
     for (const failure of failures) {

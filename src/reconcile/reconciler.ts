@@ -64,14 +64,14 @@ export class Reconciler {
     if (schedule.started) this.#request('change');
   }
 
-  /** Starts a full check, because something that all services need, such as kube-ipvs0, was removed. */
+  /** Must be called when something that all services need, such as kube-ipvs0, was removed. Starts a full check. */
   kernelStateLost(reason: string): void {
     if (!this.#parts.schedule.started) return;
     this.#options.log.warn(`${reason}: full check started`);
     this.#request('full');
   }
 
-  /** Waits for the early programming of `default/kubernetes`, if it was started. */
+  /** Waits for the bootstrap, if it was started. */
   async bootstrapped(): Promise<void> {
     await this.#parts.bootstrap.wait();
   }
@@ -126,7 +126,7 @@ export class Reconciler {
     const sync = { first: firstSync, change: changeSync, full: fullSync }[progress.kind];
     await sync(this.#parts, progress, yielder);
     this.#conflicts.update(this.plan);
-    // Reporting also iterates over all services and operations.
+    // Yield before the report, which also iterates over all services and operations.
     await yielder.yieldIfDue();
   }
 }

@@ -27,7 +27,7 @@ export class RestrictedGate {
     this.#log = log;
   }
 
-  /** The rules were verified, so the next change sync may add these virtual servers. */
+  /** Must be called when the rules were verified. The next change sync may then add these virtual servers. */
   open(ids: readonly VirtualServerId[], plan: Pick<NodePlan, 'touchVirtualServer'>): void {
     for (const id of ids) {
       const key = virtualServerKey(id);
@@ -37,7 +37,7 @@ export class RestrictedGate {
     }
   }
 
-  /** A change sync has processed these virtual servers. Adding one again requires another check of the rules. */
+  /** Must be called when a change sync has processed these virtual servers. Adding one again requires another check. */
   close(ids: readonly VirtualServerId[]): void {
     for (const id of ids) this.#open.delete(virtualServerKey(id));
   }

@@ -30,7 +30,7 @@ export interface SyncPartsOptions extends DesiredStateOptions {
   readonly onRulesRepaired?: () => void;
 }
 
-/** What the parts need from the timer of the syncs. */
+/** What the parts need from the SyncTimer. */
 interface Timing {
   readonly requestChange: () => void;
   /** Runs a change sync if one is due. */
@@ -90,7 +90,7 @@ export function syncParts(options: SyncPartsOptions, { requestChange, ...timing 
     schedule,
     /** The capacity (maxelem) of each set, as of the last full check or of a later change that enlarged the set. */
     sizes: new Map<SetKey, number>(),
-    /** Virtual servers that may exist without evidence that they are ours, because no first sync succeeded yet. */
+    /** Virtual servers written before a first sync succeeded: ours, even without the evidence of Ownership. */
     written,
   };
 }

@@ -76,7 +76,7 @@ export class UdpCleanUp {
     for (const family of this.#options.families) this.#note(family);
   }
 
-  /** Makes the clean-up due for each family of the UDP operations. Must be called before these are applied. */
+  /** Makes the clean-up due for each family with UDP operations. Must be called before these are applied. */
   note(tx: Transaction): void {
     for (const op of tx) if ('id' in op && op.id.protocol === 'UDP') this.#note(familyOf(op.id.address));
   }

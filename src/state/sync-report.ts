@@ -37,7 +37,7 @@ export interface FlowCleanUp {
 
 /** Receives sync results, for metrics, health and Service health checks. */
 export interface SyncObserver {
-  /** A sync was requested. */
+  /** Called when a sync is requested. */
   queued(): void;
   finished(report: SyncReport): void;
 }

@@ -2,7 +2,7 @@ import { type IpAddress, compareIp, formatHostPort, isIp4 } from '../base/ip.ts'
 import type { Port } from '../base/port.ts';
 import { type Protocol, PROTOCOL_NUMBER } from '../base/protocol.ts';
 
-/** Identifies an IPVS virtual server. Firewall-mark services are not used. */
+/** Identifies an IPVS virtual server. This program uses none that are defined by a firewall mark. */
 export interface VirtualServerId {
   readonly address: IpAddress;
   readonly port: Port;

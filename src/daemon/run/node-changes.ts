@@ -7,7 +7,7 @@ import type { Log } from '../../observe/log.ts';
 
 export interface NodeChangesOptions {
   readonly config: Pick<ProxyConfig, 'detectLocalMode' | 'nodeIpOverride'>;
-  /** Our Node when the plan was computed from it. */
+  /** Our Node at start, from which the plan configuration was computed. */
   readonly atStart: NodeModel | undefined;
   readonly log: Log;
   /** Stops the daemon; its supervisor restarts it. */

@@ -6,12 +6,10 @@ import type { Log } from '../../observe/log.ts';
 /** Delays before retries. The usual causes of a failed attempt are a held lock and low memory. */
 const RETRY_AFTER_MS: readonly number[] = [2_000, 8_000, 30_000, 120_000];
 
-/** kube-proxy creates its chains or its table only after it has removed our objects. */
+/** Delay before a second look: kube-proxy creates its chains or its table only after removing our objects. */
 const LOOK_AGAIN_MS = 10_000;
 
-/**
- * Called after another program deleted kube-ipvs0. Logs the likely cause. Never rejects. `wait` is for tests.
- */
+/** Called after another program deleted kube-ipvs0. Logs the likely cause. Never rejects. `wait` is for tests. */
 export async function nameDeviceThief(
   leftovers: Pick<Leftovers, 'find'>,
   log: Log,

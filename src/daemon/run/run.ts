@@ -48,7 +48,7 @@ export async function runDaemon(config: ProxyConfig): Promise<number> {
   const stop = new AbortController();
   const onSignal = (): void => stop.abort(0);
   process.once('SIGTERM', onSignal).once('SIGINT', onSignal);
-  // Disposed in reverse order of their start.
+  // Everything that was started, to be disposed in reverse order.
   const started = new AsyncDisposableStack();
   let serving = false;
   try {
@@ -129,7 +129,7 @@ async function start(
   if (stop.signal.aborted) return;
   checkAgainstNode(config, families, cluster.node(), log);
   const planConfig = planConfigOf(config, nodeName, families, cluster);
-  // Comes after the checks of our Node: it creates kube-ipvs0, which would remain if a check failed.
+  // Call this after the checks of our Node: it creates kube-ipvs0, which would remain if a check failed.
   await kernel.prepare();
   nodeChanges = new NodeChanges({ config, atStart: cluster.node(), log, end: () => stop.abort(1) });
 

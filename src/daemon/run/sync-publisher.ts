@@ -25,9 +25,9 @@ export interface SyncPublisherOptions {
   readonly serviceHealth: ServiceHealthServers;
   readonly clock: Pick<Clock, 'now' | 'wallNow'>;
   readonly log: Log;
-  /** The first sync has succeeded. */
+  /** Called when the first sync has succeeded. */
   readonly onServing: () => void;
-  /** kube-ipvs0 was missing and was created again. */
+  /** Called when kube-ipvs0 was missing and was created again. */
   readonly onDeviceMade: () => void;
 }
 
@@ -64,7 +64,7 @@ export class SyncPublisher implements SyncObserver {
     health.synced(clock.now());
     // The cost of counting grows with the cluster, so objects are counted only after syncs that read everything.
     if (report.kind !== 'change') this.#publishObjects();
-    // The same holds for health checks of all services. After a full check, ports that could not be bound are retried.
+    // So does the cost of publishing, which after a full check also retries ports that could not be bound.
     if (report.kind === 'change' && !report.healthChecksChanged) return;
     this.#publishServices().catch((error: unknown) =>
       log.error(`failed to update service health checks: ${errorText(error)}`),

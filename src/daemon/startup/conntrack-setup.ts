@@ -8,7 +8,7 @@ import { setTimeoutWithin, toKernelSeconds } from './kernel-timeout.ts';
 import { StartupError } from './startup-error.ts';
 import { setSysctl } from './sysctl.ts';
 
-/** Upper limit of nf_conntrack_max when it follows from the number of CPUs; as in kube-proxy. */
+/** Upper limit of an nf_conntrack_max that is computed from the number of CPUs; as in kube-proxy. */
 const MOST_BY_CPUS = 1_048_576;
 
 /** Tracked connections per bucket of the hash table, when the table is full. */

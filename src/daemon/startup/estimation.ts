@@ -6,11 +6,9 @@ import { setSysctl } from './sysctl.ts';
 const KEY = 'net/ipv4/vs/run_estimation';
 
 /**
- * Every two seconds, the kernel's estimator walks all virtual and real servers, computes rates and sums the per-CPU
- * counters. While it is stopped (net.ipv4.vs.run_estimation 0), the readable counters do not change. Connection counts
- * are kept elsewhere and stay current.
- *
- * Returns the sysctls to keep.
+ * Sets net.ipv4.vs.run_estimation, and returns the sysctls to keep. Every two seconds, the kernel's estimator walks all
+ * virtual and real servers, computes rates and sums the per-CPU counters. While it is stopped (0), the readable
+ * counters do not change. Connection counts are kept elsewhere and stay current.
  *
  * @param wanted undefined: the sysctl is not changed
  */

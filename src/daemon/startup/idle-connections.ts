@@ -9,9 +9,9 @@ const DEFAULT_TIMEOUT = 900;
 const DEFAULT_KEEPALIVE = 7200;
 
 /**
- * Logs that IPVS expires an idle TCP connection before the node's first keepalive. This is so with the kernel defaults,
- * and only informational: most programs send keepalives much sooner. If one of the two was changed, logs a warning: the
- * other was probably overlooked.
+ * Logs that IPVS expires an idle TCP connection before the node's first keepalive. With the kernel defaults, this is
+ * only informational, because most programs send keepalives much sooner. If one of the two values was changed, it is a
+ * warning: the other one was probably overlooked.
  */
 export async function noteIdleTimeout(kernel: Pick<Kernel, 'getSysctl' | 'getIpvsTimeouts'>, log: Log): Promise<void> {
   try {

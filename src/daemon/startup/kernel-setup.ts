@@ -20,14 +20,14 @@ type Sysctl = readonly [key: string, value: string];
 const ALWAYS: readonly Sysctl[] = [
   // Network policies and MASQUERADE work on IPVS traffic only when it is tracked.
   ['net/ipv4/vs/conntrack', '1'],
-  // Flows of a deleted real server end with their next packet instead of vanishing silently.
+  // Connections to a deleted real server expire at their next packet, instead of silently losing packets.
   ['net/ipv4/vs/expire_nodest_conn', '1'],
-  // Affinity to a draining real server (weight 0) ends.
+  // Session affinity to a draining real server (weight 0) ends.
   ['net/ipv4/vs/expire_quiescent_template', '1'],
   ['net/ipv4/ip_forward', '1'],
 ];
 
-/** strictARP: answer ARP only for addresses of the receiving interface, and announce only those; never every VIP. */
+/** strictARP: answer ARP requests only for addresses of the receiving interface, and announce only those addresses. */
 const STRICT_ARP: readonly Sysctl[] = [
   ['net/ipv4/conf/all/arp_ignore', '1'],
   ['net/ipv4/conf/all/arp_announce', '2'],
@@ -59,7 +59,7 @@ export async function setUpKernel(kernel: Kernel, config: ProxyConfig, log: Log)
   return { sysctls: [...sysctls, ...estimation], timeouts };
 }
 
-/** Sets the timeouts that are configured. Returns these, 0 for the others. A failure is only logged. */
+/** Sets the configured timeouts. Returns them as the kernel has them, and 0 for the others. Logs a failure only. */
 async function setIpvsTimeouts(kernel: Kernel, config: ProxyConfig, log: Log): Promise<IpvsTimeouts> {
   const none: IpvsTimeouts = { tcp: 0, tcpFin: 0, udp: 0 };
   const wanted = (['tcp', 'tcpFin', 'udp'] as const).filter((name) => config.ipvsTimeouts[name] > 0);
@@ -69,7 +69,7 @@ async function setIpvsTimeouts(kernel: Kernel, config: ProxyConfig, log: Log): P
       const set = (seconds: number): Promise<void> => kernel.setIpvsTimeouts({ ...none, [name]: seconds });
       await setTimeoutWithin(`the IPVS timeout ${name}`, toKernelSeconds(config.ipvsTimeouts[name]), set, log);
     }
-    // Read back: a timeout above the maximum of the kernel was shortened.
+    // Read the timeouts back: those above the maximum of the kernel were shortened.
     const { tcp, tcpFin, udp } = await kernel.getIpvsTimeouts();
     const now = { tcp, tcpFin, udp };
     log.info('IPVS timeouts in force, in seconds', now);
@@ -124,7 +124,7 @@ interface Trial {
   readonly family: IpFamily;
   readonly variant?: string;
   readonly error?: string;
-  /** A retry cannot help. */
+  /** Whether the failure is permanent. */
   readonly lasting: boolean;
 }
 

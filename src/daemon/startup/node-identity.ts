@@ -41,7 +41,7 @@ export function planConfigOf(
     ...(config.masqueradePorts === undefined ? {} : { masqueradePorts: config.masqueradePorts }),
     unboundCidrs: config.unboundCidrs,
     localRouteCidrs: config.localRouteCidrs,
-    // Since iptables 1.6.2 (2018).
+    // iptables supports --random-fully since 1.6.2 (2018).
     randomFully: true,
   };
 }

@@ -6,7 +6,7 @@ import type { RealServerStats } from '../../state/server-stats.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
 import { type Reading, TrafficAccounts, addConnections, emptyReading } from './traffic-accounts.ts';
 
-/** The limit on real servers is this times the limit on Services. Each real server adds seven series to a scrape. */
+/** The limit on real servers is this multiple of the limit on Services. Each real server adds seven series. */
 const REAL_SERVERS_PER_SERVICE = 10;
 
 /** One real server of one Service port. */
@@ -55,7 +55,7 @@ export class RealServerMetrics {
       return found;
     }
     this.#notice.end();
-    // Always gone: the kernel deletes the counters with the real server. Added again, it counts from zero.
+    // A missing real server is gone: the kernel deleted its counters with it. They restart at zero.
     for (const [{ port, realServer }, traffic] of yield* this.#accounts.count(endpoints, () => true)) {
       const servers = found.get(port);
       if (servers === undefined) found.set(port, [{ realServer, ...traffic }]);

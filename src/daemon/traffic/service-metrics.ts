@@ -79,7 +79,7 @@ export class ServiceMetrics {
     }
   }
 
-  /** The caller may pause at each `yield`. */
+  /** Counts the traffic of each port. The caller may pause at each `yield`. */
   *#count(
     ports: ReadonlyMap<string, PlannedPort>,
     stats: ReadonlyMap<VirtualServerKey, VirtualServerStats>,

@@ -4,7 +4,7 @@ import type { RealServerStats, VirtualServerStats } from '../../state/server-sta
 
 /** What the kernel reports now about one Service port or real server. */
 export interface Reading {
-  /** By virtual server. */
+  /** The counters of each virtual server. */
   readonly counters: Map<VirtualServerKey, VirtualServerStats>;
   activeConnections: number;
   inactiveConnections: number;

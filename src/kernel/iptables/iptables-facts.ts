@@ -10,7 +10,7 @@ import { searchPath } from '../command-runner.ts';
 
 /** Facts about iptables that are available without running a program. */
 export interface IptablesFacts {
-  /** Returns the file of a program, links resolved; undefined if it is not installed. */
+  /** Returns the path of a program with symlinks resolved; undefined if the program is not installed. */
   program(name: string): string | undefined;
   /** Returns whether a variant has any table in this network namespace; undefined if unknown. */
   hasTables(variant: 'nft' | 'legacy', family: IpFamily): Promise<boolean | undefined>;
@@ -44,7 +44,7 @@ async function hasNftTables(family: IpFamily, trace?: Trace): Promise<boolean | 
     }
     return has;
   } catch {
-    // No nf_tables, or no permission: iptables-nft-save reports the reason.
+    // The kernel has no nf_tables, or permission is missing: iptables-nft-save reports the reason.
     return undefined;
   }
 }
@@ -65,7 +65,7 @@ export const processIptablesFacts = (trace?: Trace): IptablesFacts => ({
     variant === 'nft' ? await hasNftTables(family, trace) : hasLegacyTables(family),
 });
 
-/** No facts: for a runner that enters another network namespace. */
+/** For a runner that enters another network namespace, where facts about this process do not apply. */
 export const NO_IPTABLES_FACTS: IptablesFacts = {
   program: () => undefined,
   hasTables: async () => Promise.resolve(undefined),

@@ -26,8 +26,8 @@ const LASTING: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns the error for a failed iptables program. Its code is permanent (EPERM; UNSUPPORTED: a table, a module or the
- * family is missing) or temporary (LOCKED, and IPTABLES for the rest).
+ * Returns the error for a failed iptables program. The codes EPERM and UNSUPPORTED (a table, a module or the family is
+ * missing) are permanent; LOCKED and IPTABLES (any other failure) are temporary.
  */
 export function iptablesFailure(program: string, { status, stderr }: CommandResult): KernelError {
   const words = stderr.trim();

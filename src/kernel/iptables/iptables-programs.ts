@@ -5,11 +5,11 @@ import { iptablesFailure } from './iptables-failure.ts';
 import { type IptablesVariant, PROBE_SCRIPT, programName } from './iptables-variant.ts';
 import { KernelError } from '../kernel-error.ts';
 
-/** Seconds that iptables-restore waits for the lock: less than a Pod's grace period. */
+/** Seconds that iptables-restore waits for the lock: less than a Pod's termination grace period. */
 export const LOCK_SECONDS = 20;
 const RESTORE_DEADLINE_MS = (LOCK_SECONDS + 30) * 1000;
 
-/** For --test runs, which change nothing. */
+/** Seconds that a --test run, which changes nothing, waits for the lock. */
 const PROBE_LOCK_SECONDS = 3;
 
 /** A restore normally takes tens of milliseconds; one that takes this long is logged. */
@@ -51,7 +51,7 @@ export class IptablesPrograms {
     }
   }
 
-  /** iptables-legacy-restore names the missing table but not the reason. Listing the table gives it. */
+  /** Returns the error of a restore. iptables-legacy-restore only names a missing table; listing it shows why. */
   async #failure(variant: IptablesVariant, family: IpFamily, result: CommandResult): Promise<KernelError> {
     const failure = iptablesFailure(programName(variant, family, 'restore'), result);
     const table = /unable to initialize table '(\w+)'/.exec(result.stderr)?.[1];

@@ -1,7 +1,7 @@
 import { parseIp, isIp4 } from '../../base/ip.ts';
 import { KernelError } from '../kernel-error.ts';
 
-/** Maps each spelling of an option of the rule itself, not of a match or target, to its short form. */
+/** Maps options of the rule itself (not of a match or target) to their short form. */
 const GLOBAL = new Map([
   ['--source', '-s'],
   ['--src', '-s'],
@@ -53,7 +53,7 @@ export function quoteArgument(argument: string): string {
 }
 
 interface Clause {
-  /** "-s", "-m set", "-j MARK". */
+  /** For example "-m set" or "-j MARK". Options of the rule itself include the value: "! -i eth0". */
   readonly name: string;
   /** Each option with its values, prefixed with "! " if negated. */
   readonly options: string[];
@@ -143,7 +143,7 @@ function protocolNumber(value: string): string {
   return numbers[value.toLowerCase()] ?? value;
 }
 
-/** iptables accepts five notations for "value = (value & ~mask) ^ set" and prints one of them. */
+/** Converts to --set-xmark: iptables accepts five notations for "value = (value & ~mask) ^ set" and prints one. */
 function markOption(name: string, value: string): string {
   const plain = hex(value);
   switch (name) {

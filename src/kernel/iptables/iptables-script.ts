@@ -22,13 +22,13 @@ export function parseSave(text: string): SavedTables {
   return tables;
 }
 
-/** Maps our canonical rules to those printed by iptables-save if they differ; learned by reading rules back. */
+/** Maps canonical forms of our rules to those that iptables-save prints instead; learned by reading rules back. */
 export type Spellings = Map<string, string>;
 
 /**
  * Returns the input for iptables-restore --noflush that establishes the rules, "" if they are in place. A chain that
- * differs is replaced as a whole, atomically per table. So are our jumps in a built-in chain if they are not `right`
- * (JumpPlace). Our jumps are not moved ahead of other programs' rules: two programs would keep moving their rules.
+ * differs is replaced as a whole, atomically per table. If our jumps in a built-in chain are not `right` (JumpPlace),
+ * all are replaced. They are not moved ahead of other programs' rules: two programs would keep moving them.
  *
  * @param left chains, as named by displacedJumps, in which displaced jumps are not moved
  */

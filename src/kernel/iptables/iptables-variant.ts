@@ -19,7 +19,7 @@ export function programName(variant: IptablesVariant, family: IpFamily, verb?: '
   return words.join('-');
 }
 
-/** The required tables. */
+/** The tables that must exist; table mangle is optional. */
 const TABLES = ['nat', 'filter'];
 
 /** The variant that a node uses, and the rules found in it. */
@@ -60,7 +60,7 @@ interface Weight extends Detection {
   readonly hinted: boolean;
 }
 
-/** Returns undefined if the variant is not installed or the kernel does not support it. */
+/** Reads a variant's rules and hints. Returns undefined if it is not installed or the kernel does not support it. */
 async function weigh(
   runner: CommandRunner,
   facts: IptablesFacts,
@@ -78,7 +78,7 @@ async function weigh(
   for (const [family, tables] of await Promise.all(IP_FAMILIES.map(read))) {
     if (tables === undefined) continue;
     saved.set(family, tables);
-    // nf_tables creates a table with its first rule; ip_tables needs a module for each.
+    // nf_tables creates a table with its first rule. With ip_tables, each table needs a kernel module.
     if (variant === 'nft' || TABLES.every((table) => tables.has(table))) usable.add(family);
     for (const chains of tables.values()) for (const chain of chains.values()) rules += chain.length;
     hinted ||= HINTS.some((hint) => tables.get('mangle')?.has(hint) === true);

@@ -99,8 +99,8 @@ export class Iptables {
   }
 
   /**
-   * Running a program takes as long as thousands of netlink messages. So the rules read during detection replace one
-   * save, and the next check verifies the first write; later writes are verified at once.
+   * Reads the rules and writes what differs, if `allowed`. Running a program takes as long as thousands of netlink
+   * messages. So the rules read during detection replace one save, and the first write is verified by the next check.
    */
   async #bring(
     rules: RuleSet,

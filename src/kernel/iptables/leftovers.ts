@@ -27,7 +27,7 @@ const IPTABLES_MODE = /^KUBE-((SVC|SVL|SEP|FW|XLB|EXT)-[A-Z0-9]{16}|NODEPORTS|EX
 /** Only iptables mode has this chain in table filter, to reject traffic to services without endpoints. */
 const FILTER_SERVICES = 'filter/KUBE-SERVICES';
 
-/** iptables mode jumps to this chain conditionally; ipvs mode has it too, but jumps to it unconditionally. */
+/** iptables mode jumps to KUBE-PROXY-FIREWALL conditionally, ipvs mode unconditionally. */
 const CONDITIONAL_JUMP = /--ctstate NEW .*-j KUBE-PROXY-FIREWALL$/;
 
 const NFT_TABLE = 'kube-proxy';

@@ -13,7 +13,7 @@ export type WriteMessage<T> = (writer: MessageWriter, item: T) => void;
 /** The part of a connection that a batch uses. */
 export type BatchConnection = Pick<SocketConnection, 'sequence' | 'transact' | 'maxSegment' | 'receiveBuffer'>;
 
-/** Each transaction switches to the sending thread. Encoding this many takes a few ms (docs/profiles-netlink.md). */
+/** Each transaction costs a switch to the sending thread. Encoding these takes a few ms (docs/profiles-netlink.md). */
 const SEGMENTS_PER_TRANSACTION = 2;
 /** Maximum dumps in one transaction, because their replies are held in memory twice. */
 const QUESTIONS_PER_TRANSACTION = 500;
@@ -21,13 +21,13 @@ const QUESTIONS_PER_TRANSACTION = 500;
 const CAUTIOUS_MESSAGES = 32;
 /** Bytes of the receive buffer for one small reply: the kernel allocates a page or two for each. */
 const REPLY_COST = 10 * 1024;
-/** Attempts for a dump that changes keep interrupting. */
+/** Maximum number of attempts for a dump, because changes may interrupt each of them. */
 const DUMP_ATTEMPTS = 8;
 
 /**
  * Runs changes on one socket, one message per item. A refused message does not stop the others. Returns the refusals in
- * order. Changes must be idempotent: if replies are lost, the batch is rerun in smaller ones. `perSegment`: messages in
- * one system call, which occupies its CPU for that long on a kernel without preemption; use fewer for slow changes.
+ * order. Changes must be idempotent: if replies are lost, the batch is run again in smaller ones. A system call sends
+ * `perSegment` messages and occupies its CPU on a kernel without preemption, so pass a smaller number for slow changes.
  */
 export async function runBatch<T>(
   connection: BatchConnection,
@@ -46,7 +46,7 @@ interface Changes<T> {
   readonly perSegment: number;
 }
 
-/** Runs a transaction for every `size` items, in order; each is encoded while the kernel runs the one before. */
+/** Runs a transaction for every `size` items, in order. Each is encoded while the kernel runs the previous one. */
 async function runAll<T>(changes: Changes<T>, items: readonly T[], size: number): Promise<Refusal<T>[]> {
   const refused: Refusal<T>[] = [];
   let before: Promise<readonly Refusal<T>[]> = Promise.resolve([]);
@@ -63,7 +63,7 @@ async function runAll<T>(changes: Changes<T>, items: readonly T[], size: number)
   return refused;
 }
 
-/** The writer may be reused as soon as this returns its promise. */
+/** Sends a batch; if replies are lost, in smaller batches. The writer may be reused when the promise was returned. */
 async function runPiece<T>(
   changes: Changes<T>,
   items: readonly T[],
@@ -119,9 +119,9 @@ export interface Question<T, R> {
   /** The name of the message in the kernel's header. */
   readonly operation: string;
   readonly write: WriteMessage<T>;
-  /** Reads one message of the reply to an item; undefined adds nothing to the result. */
+  /** Decodes one message of the reply to an item. A result of undefined is left out. */
   readonly read: (message: NetlinkMessage, item: T) => R | undefined;
-  /** Errnos that mean that the item does not exist; others reject. */
+  /** Errnos that mean that the item does not exist. On any other errno, the call rejects. */
   readonly absent?: ReadonlySet<number>;
 }
 
@@ -176,7 +176,7 @@ async function answersTo<T>(
   return { items, reply: await connection.transact(bytes, segments), firstSequence };
 }
 
-/** Adds to `found`. Returns the items whose dumps were interrupted. */
+/** Adds what the replies contain to `found`. Returns the items whose dumps were interrupted. */
 async function readAnswers<T, R>(
   { items, reply, firstSequence }: Answers<T>,
   { operation, read, absent = new Set() }: Question<T, R>,

@@ -77,7 +77,7 @@ export class DeviceHandle {
     return (await this.#find())?.index;
   }
 
-  /** Keeps an interface of another kind, because it belongs to another program. */
+  /** Deletes the interface, unless it is of another kind: it then belongs to another program. */
   async remove(): Promise<void> {
     if ((await this.#find())?.kind !== KIND) return;
     const [refused] = await this.#run([DEVICE], deleteLinkByName);
@@ -114,7 +114,7 @@ export class DeviceHandle {
     return found;
   }
 
-  /** Applies the operations in order; a state already reached counts as done. */
+  /** Applies the operations in order. Adding what exists, or deleting what does not, is no failure. */
   async apply(ops: readonly AddressOp[]): Promise<OpFailure[]> {
     const found = await this.#find();
     const link = found?.kind === KIND ? found : undefined;
@@ -164,7 +164,7 @@ function writeAddress(writer: MessageWriter, index: number, op: AddressOp): void
     deleteAddress(writer, { index, address, prefix: op.prefix ?? prefix });
     return;
   }
-  // IPv6: usable at once (no DAD), and never selected as source address of the node's own connections.
+  // IPv6: usable without duplicate address detection, and never the source address of the node's own connections.
   const details = isIp4(address) ? {} : { flags: IFA_F_NODAD, preferredLifetime: 0 };
   // Replaces an existing address: flags and lifetimes change in place, and the address is never removed.
   setAddress(writer, { index, address, prefix, ...details });

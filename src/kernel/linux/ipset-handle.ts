@@ -67,7 +67,7 @@ export class IpsetHandle {
     );
   }
 
-  /** Applies the operations kind by kind, in the order of their first ones. A state already reached counts as done. */
+  /** Applies the operations kind by kind, in the order of first occurrence. A state already reached counts as done. */
   async apply(ops: readonly SetOp[]): Promise<OpFailure[]> {
     const failures: OpFailure[] = [];
     const byKind = Map.groupBy(ops, ({ kind }) => kind);
@@ -151,7 +151,7 @@ export class IpsetHandle {
     const [refused] = await changeEntries(this.#connection, protocol, 'add', changes, this.#onWrite);
     const [failure = refused] =
       refused === undefined ? await this.#run([set], (writer) => swapSets(writer, protocol, twin.name, set.name)) : [];
-    // After a swap this is the old set; after a failure the new one.
+    // After a swap, the twin is the old set; after a failure, it is the new one.
     await destroyTwin();
     return failure === undefined ? [] : [failureOf(op, failure)];
   }
@@ -165,7 +165,7 @@ export class IpsetHandle {
     }
   }
 
-  /** Returns the types that the kernel does not have, with its error. */
+  /** Asks for the newest revision of each type. Returns the types that the kernel does not have, with its error. */
   async #learnRevisions(sets: readonly IpSet[]): Promise<Map<IpSetType, Refusal<unknown>[]>> {
     const unknown = new Map<IpSetType, Refusal<unknown>[]>();
     const protocol = await this.#chosenProtocol();
@@ -243,7 +243,7 @@ function observedSet({ name, type, family, maxEntries, entries }: IpsetListing):
   };
 }
 
-/** Returns the family that is part of the name: the kernel knows no family of a bitmap:port set. */
+/** Returns the family that the name contains, because the kernel stores none for a bitmap:port set. */
 function familyByName(name: string): IpFamily {
   return name.startsWith('KUBE-6-') ? 6 : 4;
 }

@@ -156,7 +156,7 @@ export class IpvsHandle {
   /** Applies the operations in order; objects that are already in the wanted state count as done. */
   async apply(ops: readonly IpvsOp[]): Promise<OpFailure[]> {
     const failures: OpFailure[] = [];
-    // Edits that replace additions of existing objects, with the addition that a failure is reported for.
+    // An addition that finds an existing object becomes an edit. Maps the edit to the addition, which a failure names.
     const edits = new Map<IpvsOp, IpvsOp>();
     for (const refused of await this.#run(ops)) {
       const edit = refused.errno === EEXIST ? editOf(refused.item) : undefined;
@@ -247,7 +247,7 @@ function isDone({ item, errno }: Refusal<IpvsOp>): boolean {
   return (item.kind === 'delete-virtual-server' || item.kind === 'delete-real-server') && NOT_THERE.has(errno);
 }
 
-/** Returns undefined for virtual servers that no Service can request: by firewall mark, or with port 0 (every port). */
+/** Returns undefined for what no Service can request: virtual servers defined by firewall mark, or with port 0. */
 function virtualServerOf(service: IpvsService | undefined): VirtualServer | undefined {
   const port = toPort(service?.port);
   if (service === undefined || port === undefined) return undefined;

@@ -98,10 +98,10 @@ class LinuxKernel implements Kernel {
   async prepare(): Promise<void> {
     await withKernelError('prepare', async () => {
       const ipvs = await this.#ipvsHandle();
-      // The first request that needs privileges: missing ones are reported before anything is changed.
+      // The first request that needs privileges. If they are missing, nothing has been changed yet.
       await ipvs.getTimeouts();
       await this.#sets().prepare();
-      // Last, because a failed start would leave it behind.
+      // Create the device last, because a failed start would leave it behind.
       await this.#device().ensure();
     });
   }
@@ -138,10 +138,10 @@ class LinuxKernel implements Kernel {
     const run = async <T extends Op>(ops: readonly T[], apply: (ops: readonly T[]) => Promise<OpFailure[]>) => {
       if (ops.length === 0) return;
       try {
-        // Not by spreading: there may be a hundred thousand failures.
+        // Do not spread into push(): there may be a hundred thousand failures.
         for (const failure of await apply(ops)) failures.push(failure);
       } catch (error) {
-        // All of these failed in transport. Errors of other kinds are bugs and are rethrown.
+        // These failed in transport. For other errors, which are bugs, refusalsOf throws.
         for (const { item, ...rest } of refusalsOf(ops, error)) failures.push({ op: item, ...rest });
       }
     };
@@ -203,7 +203,7 @@ class LinuxKernel implements Kernel {
   async #ipvsHandle(): Promise<IpvsHandle> {
     if (this.#ipvs === undefined) {
       this.#ipvs = this.#openIpvs();
-      // Retried at the next call: the module may be loaded by then.
+      // The next call tries again, because the module may be loaded by then.
       this.#ipvs.catch(() => {
         this.#ipvs = undefined;
       });
@@ -224,7 +224,7 @@ class LinuxKernel implements Kernel {
     }
   }
 
-  /** ENOENT may mean that ip_vs was unloaded: loads it and calls `run` again. */
+  /** Wraps an operation on IPVS. ENOENT may mean that ip_vs was unloaded: then loads it and calls `run` again. */
   #onIpvs<A extends unknown[], R>(operation: string, run: (ipvs: IpvsHandle, ...args: A) => Promise<R>) {
     return async (...args: A): Promise<R> =>
       await withKernelError(operation, async () => {
@@ -277,7 +277,7 @@ function once<T>(make: () => T): () => T {
   return () => (made ??= make());
 }
 
-/** Returns the operation on a handle; its errors of netlink become a KernelError. */
+/** Wraps an operation on a handle, so that netlink errors become a KernelError. */
 function wrapped<H, A extends unknown[], R>(
   handle: () => H,
   operation: string,

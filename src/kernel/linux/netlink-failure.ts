@@ -24,7 +24,7 @@ export function reasonOf({ code, text }: Pick<Refusal<unknown>, 'code' | 'text'>
   return `${code}${text === '' ? '' : `: ${text}`}`;
 }
 
-/** Returns the failure of an operation that was refused as this item, or as part of another. */
+/** Returns the failure of the operation whose message the kernel refused. */
 export function failureOf(op: Op, { errno, code, text }: Pick<Refusal<unknown>, 'errno' | 'code' | 'text'>): OpFailure {
   return { op, errno, code, text };
 }

@@ -17,20 +17,20 @@ const REOPEN_MS = 1000;
 export interface NodeAddressWatchOptions {
   /** Path of a network namespace; default: our own. */
   readonly netns: string | undefined;
-  /** Name of the interface whose addresses are not the node's own. */
+  /** Name of kube-ipvs0, whose addresses are not the node's own. */
   readonly device: string;
-  /** Returns its current index; undefined if it does not exist. */
+  /** Returns the current index of `device`; undefined if it does not exist. */
   readonly findDevice: () => Promise<number | undefined>;
   readonly log: Log;
   readonly trace?: Trace;
   readonly onChange: () => void;
-  /** The interface was deleted, renamed or replaced by others; `reason` says which. */
+  /** Called when `device` was deleted, renamed or replaced; `reason` says which. */
   readonly onDeviceLost: (reason: string) => void;
 }
 
 /**
- * Watches addresses, and the deletion of kube-ipvs0, by multicast. When notifications may have been lost, it reports a
- * change and checks whether kube-ipvs0 still exists.
+ * Watches interface addresses and the existence of kube-ipvs0 by netlink multicast. When notifications may have been
+ * lost, it reports a change and checks whether kube-ipvs0 still exists.
  */
 export class NodeAddressWatch {
   readonly #options: NodeAddressWatchOptions;
@@ -38,7 +38,7 @@ export class NodeAddressWatch {
   #timer: NodeJS.Timeout | undefined;
   #device: number | undefined;
   #stopped = false;
-  /** The failure of the watch was logged. */
+  /** Whether the failure of the watch was logged. */
   #logged = false;
 
   constructor(options: NodeAddressWatchOptions) {
@@ -59,14 +59,14 @@ export class NodeAddressWatch {
   }
 
   /**
-   * If the index cannot be read, addresses of the device count as changes until a notification contains the index. That
-   * causes extra calls, but none is missed.
+   * Reads the index of the device. On failure, addresses of the device count as changes until a notification contains
+   * the index: this causes extra calls of onChange, but misses no change.
    */
   async #findDevice(): Promise<void> {
     const { findDevice, device } = this.#options;
     const before = this.#device;
     const index = await findDevice().catch(() => before);
-    // A notification may have arrived meanwhile.
+    // A notification that arrived meanwhile is more recent.
     if (this.#stopped || this.#device !== before) return;
     this.#device = index;
     if (before === undefined || index === before) return;

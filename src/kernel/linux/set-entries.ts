@@ -15,17 +15,16 @@ export interface EntryChange {
 }
 
 /**
- * The kernel copies the whole message into an error reply, so messages are small. At this number the overhead of a
- * message is negligible. 150 of the longest entries (IPv6, three parts: 84 bytes) are 13 KiB.
+ * The kernel copies the whole message into an error reply, so messages must be small. With this number, the overhead of
+ * a message is negligible, and the longest entries (IPv6, three parts: 84 bytes) take 13 KiB.
  */
 const ENTRIES_PER_MESSAGE = 150;
 
-/** 750 entries in a system call. */
 const MESSAGES_PER_SEGMENT = 5;
 
 type Verb = 'add' | 'delete';
 
-/** Changes of one set: one message. */
+/** Changes of one set that one message contains. */
 interface EntryMessage<T> {
   readonly set: IpSet;
   readonly changes: readonly T[];

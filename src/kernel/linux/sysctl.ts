@@ -56,7 +56,7 @@ function pathOf(key: string): string {
   return ROOT + key;
 }
 
-/** Multiple numbers in a value are separated by tabs or spaces. */
+/** Makes values comparable: the numbers in a value may be separated by tabs or spaces. */
 function normalise(text: string): string {
   return text.trim().replace(/\s+/g, ' ');
 }
@@ -85,7 +85,7 @@ export const processSysctlFiles: SysctlFiles = {
   },
 };
 
-/** For a runner that enters another network namespace: /proc/sys/net shows the namespace of the reading process. */
+/** For a runner that enters another network namespace: /proc/sys/net is that of the process that reads it. */
 export function commandSysctlFiles(runner: CommandRunner): SysctlFiles {
   return {
     read: async (path) => {

@@ -216,7 +216,7 @@ export class ApiClient {
     });
   }
 
-  /** @param tunnel closes a tunnel through a proxy, also while it is being opened */
+  /** @param tunnel when aborted, closes the tunnel through a proxy, even one that is being opened */
   async #requestOptions({ method, signal, body }: ApiRequest, tunnel: AbortSignal): Promise<HttpOptions> {
     const headers: Record<string, string> = { Accept: 'application/json', 'User-Agent': this.#options.userAgent };
     if (body !== undefined) {

@@ -1,6 +1,6 @@
 import { StringDecoder } from 'node:string_decoder';
 
-/** Everything up to the next brace or bracket outside of a string. Does not match if that has not arrived yet. */
+/** Matches everything up to the next brace or bracket outside of a string, if that bracket has arrived. */
 const TO_BRACKET = /[^"{}[\]]*(?:"[^"\\]*(?:\\[^][^"\\]*)*"[^"{}[\]]*)*[{}[\]]/y;
 const ITEMS_KEY = /"items"\s*:\s*\[$/;
 

@@ -43,7 +43,7 @@ export type ReflectorInput =
   /** The server does not support WatchList. */
   | { readonly type: 'no-stream' };
 
-/** Lists again after expiry. Uses pages, because the server may serve a stream from the same stale cache. */
+/** Lists again with a new resourceVersion. Uses pages, because a stream may come from the same stale cache. */
 function relist(plan: ListPlan, failures: number): Listing {
   return { name: 'listing', plan: { ...plan, how: 'pages', from: 'latest' }, failures };
 }

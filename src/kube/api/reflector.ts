@@ -50,7 +50,7 @@ export class Reflector<T extends { readonly meta: ObjectMeta }> {
     return this.#synced;
   }
 
-  /** Runs until the signal aborts, and emits nothing after that. Rejects only if `onEvent` throws, which it must not. */
+  /** Runs until the signal aborts, and emits nothing after that. Rejects only if `onEvent` throws, which is a bug. */
   async run(onEvent: (event: ObjectEvent<T>) => void, signal: AbortSignal): Promise<void> {
     this.#onEvent = (event) => {
       if (!signal.aborted) onEvent(event);
@@ -100,7 +100,7 @@ export class Reflector<T extends { readonly meta: ObjectMeta }> {
     this.#replaced(result.objects, result.resourceVersion);
   }
 
-  /** Opens a watch that starts with all objects (WatchList). Stages them until the bookmark after the last one. */
+  /** Opens a watch that starts with all objects (WatchList). Collects them until the bookmark that follows them. */
   async #stream(state: Listing, exchange: Exchange<T>): Promise<void> {
     const { streaming, log } = this.#options;
     let staged: Map<string, T> | undefined = new Map<string, T>();

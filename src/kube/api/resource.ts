@@ -23,8 +23,8 @@ export interface Resource<T extends { readonly meta: ObjectMeta }> {
 
 /**
  * kube-proxy's selector for Services and EndpointSlices. The EndpointSlice controller copies a Service's labels to its
- * slices, so the selector also excludes slices of other proxies' Services. The headless label of slices depends only on
- * clusterIP.
+ * slices, so the selector also excludes slices of other proxies' Services. The controller sets the headless label of a
+ * slice according to the Service's clusterIP alone.
  */
 const OURS = `!${LABEL.headless},!${LABEL.serviceProxyName}`;
 

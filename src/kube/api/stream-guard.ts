@@ -32,7 +32,7 @@ export class StreamGuard {
     this.#deadline = setTimeout(() => this.#end('the server did not close the watch in time'), milliseconds);
   }
 
-  /** Yields what arrives, and yields to the event loop in between. Releases all timers at the end. */
+  /** Yields the chunks as they arrive, and returns to the event loop in between. Releases all timers at the end. */
   async *chunks(): AsyncGenerator<Buffer, void> {
     const yielder = new Yielder();
     try {
@@ -49,7 +49,7 @@ export class StreamGuard {
     }
   }
 
-  /** Forgets the timer too, because refresh() would start it again. */
+  /** Stops the timer and forgets it, because refresh() would start it again. */
   #endNotice(): void {
     clearTimeout(this.#notice);
     this.#notice = undefined;

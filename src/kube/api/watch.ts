@@ -16,9 +16,9 @@ export interface WatchRequest {
 /** How a watch ended. Without `failure`, the server closed it normally. */
 export interface WatchEnd {
   readonly failure?: Failure;
-  /** The watch lasted at least `healthyMs`. */
+  /** Whether the watch lasted at least `healthyMs`. */
   readonly healthy: boolean;
-  /** The server had accepted the watch. */
+  /** Whether the server had accepted the watch. */
   readonly opened: boolean;
 }
 

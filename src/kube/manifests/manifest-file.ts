@@ -15,7 +15,7 @@ export type ManifestObject =
   | { readonly kind: 'endpoint-slice'; readonly object: EndpointSlice }
   | { readonly kind: 'node'; readonly object: Node };
 
-/** The content of one file. `warnings` describe invalid objects; `ignored` lists objects that do not concern us. */
+/** The content of one file. `warnings` describe invalid objects; `ignored` lists objects of no use to this node. */
 export type ManifestFile =
   | {
       readonly ok: true;

@@ -5,7 +5,7 @@ import { type SourceEvent, objectKey } from '../objects/source.ts';
 /** Kind and name of each object, with the object. */
 export type ManifestSet = ReadonlyMap<string, ManifestObject>;
 
-/** In the order of their events. */
+/** The kinds in the order in which their events are emitted. */
 const KINDS = ['node', 'service', 'endpoint-slice'] as const;
 
 const KIND_NAME = { service: 'Service', 'endpoint-slice': 'EndpointSlice', node: 'Node' } as const;

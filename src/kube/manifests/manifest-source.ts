@@ -81,7 +81,7 @@ export class ManifestSource implements Source {
     }
   }
 
-  /** Waits, but only until the directory changes. Returns whether it does. */
+  /** Waits until the directory changes, at most this long. Returns whether it changed. */
   async #changesWithin(milliseconds: number): Promise<boolean> {
     const { promise, resolve } = Promise.withResolvers<boolean>();
     const timer = setTimeout(resolve, milliseconds, false);

@@ -1,4 +1,4 @@
-/** Flags of a message header. linux/netlink.h: NLM_F_*. Bits from 0x100 on differ between GET and NEW. */
+/** Flags of a message header. linux/netlink.h: NLM_F_*. Bits from 0x100 on mean one thing for GET, another for NEW. */
 export const NLM_F_REQUEST = 0x01;
 export const NLM_F_ACK = 0x04;
 /** The state changed during a dump: its result may be inconsistent. */

@@ -9,10 +9,10 @@ type Values<F extends Fields> = Readonly<Record<F[number][0], number>>;
 
 /** The fixed structure of a netlink family, between the netlink header and the attributes. */
 export interface Header<F extends Fields = Fields> {
-  /** Its name in the kernel's header. */
+  /** Name of the structure in the kernel's header. */
   readonly struct: string;
   readonly fields: F;
-  /** Bytes. The attributes start here. */
+  /** In bytes; the attributes start at this offset. */
   readonly size: number;
 }
 

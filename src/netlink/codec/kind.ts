@@ -5,7 +5,7 @@ import { NLA_F_NET_BYTEORDER } from './flags.ts';
 import type { MessageWriter } from './message-writer.ts';
 import type { Rows, Table } from './table.ts';
 
-/** How the payload of an attribute is written (from a W) and read (as a T). */
+/** How the payload of an attribute is read into a T and written from a W. */
 export interface Kind<T, W = T> {
   /** Required length of the payload in bytes; undefined if it varies. */
   readonly size: number | undefined;

@@ -77,7 +77,7 @@ export interface CompiledRow {
 /** The attributes of a message or of a nested attribute. */
 export interface Table<R extends Rows> {
   readonly rows: R;
-  /** Those to encode, in order. */
+  /** The rows to encode, in order. */
   readonly order: readonly CompiledRow[];
   /** Indexed by attribute id; undefined for ids that are not decoded. */
   readonly byId: readonly (CompiledRow | undefined)[];

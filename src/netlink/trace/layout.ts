@@ -24,7 +24,7 @@ export interface Layout {
   readonly table: Table<Rows>;
 }
 
-/** The command is shown by its name. */
+/** Without fields, because the trace shows the name of the command. */
 const GENERIC = header('struct genlmsghdr', [['', 4]]);
 
 /** A nested attribute whose table depends on the address family in its attribute `id`. */

@@ -7,7 +7,7 @@ import { NLMSG_DONE, type NetlinkMessage, answerOf, messages } from '../message.
 import { NETLINK_NETFILTER } from '../protocol.ts';
 import { layoutOf } from './layout.ts';
 
-/** Receives the decoded messages of a socket while enabled. */
+/** Receives a description of each message of a socket while enabled() is true. */
 export interface Trace {
   /** Called once per transaction. */
   enabled(): boolean;

@@ -11,7 +11,7 @@ const RETURN = target('RETURN');
 /** Sets of addresses and ports of services. */
 const SERVICE_ROLES: readonly SetRole[] = ['LOAD-BALANCER', 'CLUSTER-IP', 'EXTERNAL-IP', 'EXTERNAL-IP-LOCAL'];
 
-/** filter KUBE-FORWARD: accepts marked service traffic and replies, whatever the policy of FORWARD. */
+/** filter KUBE-FORWARD: accepts marked service traffic and replies, even if the policy of FORWARD is DROP. */
 export function forwardChain(masqueradeMark: number): readonly Rule[] {
   const mark = hexMark(masqueradeMark);
   return [
@@ -27,7 +27,7 @@ export function healthCheckChain(family: IpFamily): readonly Rule[] {
   ];
 }
 
-/** KUBE-PROXY-FIREWALL: load balancer IPs with source ranges. */
+/** KUBE-PROXY-FIREWALL: checks traffic to load balancer IPs with source ranges in KUBE-SOURCE-RANGES-FIREWALL. */
 export function firewallChain(family: IpFamily): readonly Rule[] {
   return [
     rule(
@@ -49,7 +49,7 @@ export function sourceRangesChain(family: IpFamily): readonly Rule[] {
 
 /**
  * filter KUBE-IPVS-FILTER: service addresses are local, so programs listening on all addresses of this node would be
- * reachable there. Rejects new connections to ports without a service. Allows pings. ICMP errors are RELATED, not NEW.
+ * reachable there. Rejects new connections to ports without a service. Pings pass, and ICMP errors (RELATED) do.
  */
 export function accessFilterChain(config: PlanConfig, family: IpFamily): readonly Rule[] {
   const echo =
@@ -82,8 +82,8 @@ function unassignedAddresses({ localRouteCidrs, unboundCidrs }: PlanConfig, fami
 }
 
 /**
- * filter KUBE-IPVS-ACCEPT: comes last in INPUT, which service traffic passes before IPVS handles it. It only handles
- * packets left to the chain's policy, which may be DROP, by other rules (network policies, the host's firewall).
+ * filter KUBE-IPVS-ACCEPT: the last chain of INPUT, which service traffic passes before IPVS handles it. Accepts
+ * service traffic that no other rule (network policy, host firewall) decided on: INPUT's policy may be DROP.
  */
 export function acceptChain(family: IpFamily): readonly Rule[] {
   return [

@@ -25,7 +25,7 @@ const NODE_PORTS: readonly {
   { protocol: 'SCTP', directions: 'dst,dst', local: 'NODE-PORT-LOCAL-SCTP-HASH', all: 'NODE-PORT-SCTP-HASH' },
 ];
 
-/** nat KUBE-NODE-PORT: the same for node ports. */
+/** nat KUBE-NODE-PORT: does for node ports what KUBE-LOAD-BALANCER does for load balancer IPs. */
 export function nodePortChain(family: IpFamily): readonly Rule[] {
   return NODE_PORTS.flatMap(({ protocol, directions, local, all }) => {
     const ofProtocol = ['-p', protocol.toLowerCase()];

@@ -17,8 +17,8 @@ export function postroutingChain(config: MasqueradeConfig, family: IpFamily): re
 }
 
 /**
- * --to-ports requires a protocol with ports. Without a range the kernel may choose a node port as source port, and IPVS
- * would treat the replies as new requests.
+ * --to-ports requires a protocol with ports, so each protocol has a rule. Without a port range, the kernel may choose a
+ * node port as source port, and IPVS would treat the replies as new requests.
  */
 function masquerade({ masqueradePorts, randomFully }: MasqueradeConfig, matches: Rule): readonly Rule[] {
   const random = randomFully ? ['--random-fully'] : [];

@@ -1,10 +1,10 @@
 import type { IpFamily } from '../../base/ip.ts';
 import { type SetRole, setName } from '../set-names.ts';
 
-/** The arguments of a rule, or of a part of one. */
+/** The iptables arguments of a rule, or of a part of it. */
 export type Rule = readonly string[];
 
-/** The addresses and ports of the packet that are looked up, one for each dimension of the set. */
+/** Which addresses and ports of the packet are looked up, one for each dimension of the set. */
 export type SetDirections = 'src' | 'dst' | 'dst,dst' | 'src,dst' | 'dst,dst,src';
 
 export function inSet(role: SetRole, family: IpFamily, directions: SetDirections): Rule {
@@ -20,7 +20,6 @@ export function target(name: string): Rule {
   return ['-j', name];
 }
 
-/** Joins the parts of a rule. */
 export function rule(...parts: readonly Rule[]): Rule {
   return parts.flat();
 }
@@ -29,6 +28,6 @@ export function hexMark(mark: number): string {
   return `0x${(mark >>> 0).toString(16)}`;
 }
 
-/** The destination is (or the source is not) a local address, which includes those of kube-ipvs0. */
+/** Match packets to a local address, and packets not from one. Addresses of kube-ipvs0 are local. */
 export const TO_LOCAL: Rule = ['-m', 'addrtype', '--dst-type', 'LOCAL'];
 export const FROM_ELSEWHERE: Rule = ['-m', 'addrtype', '!', '--src-type', 'LOCAL'];

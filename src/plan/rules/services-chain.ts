@@ -13,7 +13,7 @@ const MARK = target('KUBE-MARK-MASQ');
 export function servicesChain(config: PlanConfig, family: IpFamily): readonly Rule[] {
   return [
     rule(['-s', family === 4 ? '127.0.0.0/8' : '::1/128'], target('RETURN')),
-    // A connection of this node to a bound address uses it as source address: replies would not return to this node.
+    // A connection of this node to a bound address has it as source: unmasqueraded, its replies would not return here.
     rule(
       comment('connections of this node from a service address'),
       inSet('IPVS-IPS', family, 'src'),
@@ -25,7 +25,7 @@ export function servicesChain(config: PlanConfig, family: IpFamily): readonly Ru
     rule(comment('external IPs'), inSet('EXTERNAL-IP', family, 'dst,dst'), MARK),
     ...acceptExternal('EXTERNAL-IP', family),
     ...acceptExternal('EXTERNAL-IP-LOCAL', family),
-    // Before node ports: their sets match any address, and a service at an address of this node may use the same port.
+    // These precede node ports, whose sets match any address: a service at a node address may use the same port.
     rule(inSet('CLUSTER-IP', family, 'dst,dst'), target('ACCEPT')),
     rule(inSet('LOAD-BALANCER', family, 'dst,dst'), target('ACCEPT')),
     rule(TO_LOCAL, inSet('NODE-PORT-IP', family, 'dst'), target('KUBE-NODE-PORT')),
@@ -37,7 +37,7 @@ function fromOutside(config: PlanConfig, family: IpFamily): Rule {
   const toClusterIp = inSet('CLUSTER-IP', family, 'dst,dst');
   if (config.masqueradeAll) return toClusterIp;
   const detector = config.localDetectors[family];
-  // Pods of this node cannot be recognized. Only a packet with a cluster IP as source certainly does not come from one.
+  // Pods of this node cannot be recognized. But no pod sends with a cluster IP as source, so masquerade such packets.
   if (detector === undefined) return inSet('CLUSTER-IP', family, 'src,dst');
   return rule(toClusterIp, notLocal(detector));
 }

@@ -75,8 +75,8 @@ function beginConntrack(writer: MessageWriter, command: number, family: IpFamily
 }
 
 /**
- * Writes a request for the flows of one family and protocol (IPPROTO_*). Kernels before 5.8 ignore the protocol, so
- * check the tuples. `decodeFlow` decodes each reply message.
+ * Writes a request for the flows of one family and protocol (IPPROTO_*). Kernels before 5.8 ignore the protocol, so the
+ * caller must check it. `decodeFlow` decodes each reply message.
  */
 export function dumpFlows(writer: MessageWriter, family: IpFamily, protocol: number): number {
   beginConntrack(writer, IPCTNL_MSG_CT_GET, family);

@@ -15,9 +15,9 @@ const ATTRIBUTES = REQUEST + MESSAGE_HEADER_SIZE + NETFILTER.size;
 const LINE = table({ line: MESSAGE.rows.line });
 
 /**
- * Appends one message that adds or deletes entries, at most 64 KiB of them; those that exist, or do not, are skipped.
- * The kernel stops at the first entry that it refuses: `decodeFailedEntry` returns its index. The entries before it are
- * changed.
+ * Appends one message that adds or deletes entries (at most 64 KiB). Adding an existing entry or deleting a missing one
+ * has no effect. The kernel stops at the first entry that it refuses: `decodeFailedEntry` returns its index. The
+ * entries before it have taken effect.
  */
 export function writeEntries(
   writer: MessageWriter,

@@ -45,7 +45,7 @@ export type IpsetEntry = Readonly<Partial<Omit<Decoded<typeof ENTRY.rows>, 'line
 const IPSET_ATTR_DATA = 7;
 const LIST = table({ entry: traced('IPSET_ATTR_DATA', IPSET_ATTR_DATA, nested(ENTRY)) });
 
-/** Entries, numbered from 1. Reading returns them undecoded, for `decodeEntries`: a set may have any type. */
+/** Entries; writing numbers them from 1. Reading returns bytes for `decodeEntries`, because a set may have any type. */
 export const entryList: Kind<Uint8Array, readonly IpsetEntry[]> = {
   ...raw,
   flags: NLA_F_NESTED,

@@ -39,7 +39,7 @@ const NAMES = {
   name: optional('IPSET_ATTR_SETNAME', 2, text),
 };
 
-/** Every message but IPSET_CMD_SWAP: attributes of linux/netfilter/ipset/ip_set.h, in the order of ipset. */
+/** All messages but IPSET_CMD_SWAP: attributes of linux/netfilter/ipset/ip_set.h, in the order that ipset uses. */
 export const MESSAGE = table({
   ...NAMES,
   type: optional('IPSET_ATTR_TYPENAME', 3, text),

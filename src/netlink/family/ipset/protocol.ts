@@ -4,7 +4,7 @@ import { NETFILTER } from '../../codec/header.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 import { IPSET_COMMAND, MESSAGE, beginIpset } from './message.ts';
 
-/** linux/netfilter/ipset/ip_set.h: the newest and oldest supported versions. Kernels before 4.20 support only 6. */
+/** Newest and oldest version that we support (linux/netfilter/ipset/ip_set.h). Kernels before 4.20 have only 6. */
 const IPSET_PROTOCOL = 7;
 const IPSET_PROTOCOL_MIN = 6;
 

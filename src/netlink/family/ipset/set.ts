@@ -11,7 +11,7 @@ import { IPSET_COMMAND, MESSAGE, beginIpset } from './message.ts';
 export interface IpsetDefinition {
   /** At most 31 bytes. */
   readonly name: string;
-  /** "hash:ip,port", "bitmap:port", ... */
+  /** For example "hash:ip,port" or "bitmap:port". */
   readonly type: string;
   /** undefined for types without addresses, such as bitmap:port. */
   readonly family: IpFamily | undefined;
@@ -21,12 +21,12 @@ export interface IpsetDefinition {
   readonly hashSize?: number;
   /** hash types only. Default 65536. */
   readonly maxEntries?: number;
-  /** bitmap:port only, which requires both. */
+  /** The range of a bitmap:port set, which requires both ports. */
   readonly firstPort?: number;
   readonly lastPort?: number;
 }
 
-/** Creates an empty set; EEXIST if one of this name exists with other properties. */
+/** Creates an empty set; EEXIST if a set of this name exists with other properties. */
 export function createSet(writer: MessageWriter, protocol: number, definition: IpsetDefinition): number {
   const { name, type, revision } = definition;
   const family = familyCode(definition.family);

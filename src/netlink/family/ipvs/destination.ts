@@ -55,7 +55,7 @@ function destinationTable(family: IpFamily) {
 
 const ID = { 4: table(idRows(4)), 6: table(idRows(6)) };
 export const DESTINATION = { 4: destinationTable(4), 6: destinationTable(6) };
-/** Selects the table of a destination. */
+/** The attribute that selects the table of a destination. */
 const SELECTOR = table({ family: optional('IPVS_DEST_ATTR_ADDR_FAMILY', 11, u16) });
 
 function encodeDestination(
@@ -67,7 +67,7 @@ function encodeDestination(
 ): number {
   beginIpvs(writer, familyId, command);
   encodeServiceId(writer, service);
-  // Not the whole object: the caller's may be one that was read, with its counters.
+  // Do not encode the whole object: one that was read also has counters.
   encodeNest(writer, IPVS_CMD_ATTR_DEST, DESTINATION[familyOf(address)], { address, port, weight, forwarding });
   return writer.end();
 }
@@ -82,7 +82,7 @@ export function addDestination(
   return encodeDestination(writer, familyId, IPVS_COMMAND.newDestination, service, destination);
 }
 
-/** ENOENT if it does not exist, ESRCH if the service does not exist. */
+/** ENOENT if the destination does not exist, ESRCH if the virtual server does not. */
 export function editDestination(
   writer: MessageWriter,
   familyId: number,
@@ -92,7 +92,7 @@ export function editDestination(
   return encodeDestination(writer, familyId, IPVS_COMMAND.setDestination, service, destination);
 }
 
-/** ENOENT if it does not exist, ESRCH if the service does not exist. */
+/** ENOENT if the destination does not exist, ESRCH if the virtual server does not. */
 export function deleteDestination(
   writer: MessageWriter,
   familyId: number,

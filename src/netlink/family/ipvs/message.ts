@@ -37,7 +37,7 @@ const NESTS = table({
   destination: optional('IPVS_CMD_ATTR_DEST', IPVS_CMD_ATTR_DEST, raw),
 });
 
-/** Begins an IPVS message; `familyId` is the id resolved for IPVS_FAMILY_NAME. */
+/** Begins an IPVS message. `familyId` is what `decodeFamily` returned for IPVS_FAMILY_NAME. */
 export function beginIpvs(writer: MessageWriter, familyId: number, command: IpvsCommand): void {
   beginMessage(writer, familyId, GENERIC, { cmd: command, version: IPVS_VERSION });
 }

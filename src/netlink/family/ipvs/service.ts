@@ -12,7 +12,7 @@ import { IPVS_CMD_ATTR_SERVICE, IPVS_COMMAND, type IpvsCommand, beginIpvs, readN
 import { persistencePrefix, protocol, serviceFlags } from './service-kind.ts';
 import { STATS, STATS64 } from './stats.ts';
 
-/** Identifies a virtual server (except those by firewall mark). */
+/** Identifies a virtual server that is not defined by a firewall mark. */
 export interface IpvsServiceId {
   readonly address: IpAddress;
   /** 0: all ports. */
@@ -46,7 +46,7 @@ function serviceTable(family: IpFamily) {
     scheduler: required('IPVS_SVC_ATTR_SCHED_NAME', 6, text),
     flags: fallback('IPVS_SVC_ATTR_FLAGS', 7, serviceFlags, 0),
     timeout: fallback('IPVS_SVC_ATTR_TIMEOUT', 8, u32, 0),
-    // Some kernels omit it.
+    // Some kernels omit this attribute.
     prefix: fallback('IPVS_SVC_ATTR_NETMASK', 9, persistencePrefix(family), family === 4 ? 32 : 128),
     stats: traced('IPVS_SVC_ATTR_STATS', 10, nested(STATS)),
     stats64: traced('IPVS_SVC_ATTR_STATS64', 12, nested(STATS64)),
@@ -80,12 +80,12 @@ export function addService(writer: MessageWriter, familyId: number, service: Ipv
   return encodeService(writer, familyId, IPVS_COMMAND.newService, service);
 }
 
-/** Sets scheduler, flags, timeout and prefix; ESRCH if it does not exist. */
+/** Sets scheduler, flags, timeout and prefix of a virtual server; ESRCH if it does not exist. */
 export function editService(writer: MessageWriter, familyId: number, service: IpvsService): number {
   return encodeService(writer, familyId, IPVS_COMMAND.setService, service);
 }
 
-/** Deletes it with its destinations; ESRCH if it does not exist. */
+/** Deletes a virtual server with its destinations; ESRCH if it does not exist. */
 export function deleteService(writer: MessageWriter, familyId: number, id: IpvsServiceId): number {
   beginIpvs(writer, familyId, IPVS_COMMAND.deleteService);
   encodeServiceId(writer, id);
@@ -106,8 +106,8 @@ export function dumpServices(writer: MessageWriter, familyId: number): number {
 }
 
 /**
- * Decodes one reply message. Returns undefined for a virtual server without an IpvsServiceId (by firewall mark, or of
- * another protocol). Throws DecodeError.
+ * Decodes one reply message. Returns undefined for a virtual server without an IpvsServiceId (one defined by a firewall
+ * mark, or of another protocol). Throws DecodeError.
  */
 export function decodeService(payload: Uint8Array): IpvsService | undefined {
   const { service } = readNests(payload);

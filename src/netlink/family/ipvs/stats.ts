@@ -31,7 +31,7 @@ function statsTable(count: Kind<number>) {
 export const STATS = statsTable(u32);
 export const STATS64 = statsTable(u64);
 
-/** linux/ip_vs.h: the IPVS_DEST_ATTR_* have the same numbers. Only one of the two is decoded. */
+/** linux/ip_vs.h: IPVS_DEST_ATTR_STATS and _STATS64 have the same numbers. Only one of the two is decoded. */
 const COUNTERS = table({
   stats: optional('IPVS_SVC_ATTR_STATS', 10, raw),
   stats64: optional('IPVS_SVC_ATTR_STATS64', 12, raw),

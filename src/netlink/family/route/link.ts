@@ -11,7 +11,7 @@ import { optional, reported, table } from '../../codec/table.ts';
 export interface Link {
   readonly index: number;
   readonly name: string;
-  /** Driver ("dummy", "veth", ...), if the kernel reports one. */
+  /** The driver, such as "dummy" or "veth", if the kernel reports one. */
   readonly kind: string | undefined;
 }
 
@@ -45,7 +45,7 @@ export function createLink(writer: MessageWriter, name: string, kind: string): n
   return writer.end();
 }
 
-/** Deletes by name; ENODEV if it does not exist. */
+/** Deletes an interface by name; ENODEV if it does not exist. */
 export function deleteLinkByName(writer: MessageWriter, name: string): number {
   beginMessage(writer, RTM_DELLINK, LINK_HEADER, {});
   encode(writer, LINK, { name });

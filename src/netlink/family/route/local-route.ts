@@ -31,7 +31,7 @@ const RTN_LOCAL = 2;
 const RT_SCOPE_UNIVERSE = 0;
 const RT_SCOPE_HOST = 254;
 
-/** linux/rtnetlink.h. Without names: rtm_src_len and rtm_tos (0: any source, any type of service). */
+/** linux/rtnetlink.h. The unnamed field is rtm_src_len and rtm_tos: 0 means any source and any type of service. */
 export const ROUTE_HEADER = header('struct rtmsg', [
   ['rtm_family', 1],
   ['rtm_dst_len', 1],
