@@ -58,7 +58,6 @@ export function textOf({ kind }: Setting<unknown>, value: unknown): string {
   return value === undefined ? '' : kind.toText(value);
 }
 
-/** Returns the default of a flag as text. */
 export function defaultText(setting: Setting<unknown>): string {
   return textOf(setting, setting.flagFallback ?? setting.fallback);
 }

@@ -1,7 +1,7 @@
 import { type ObservedRealServer, type RealServerKey, realServerKey } from '../state/real-server.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 
-/** How to handle a real server that is no longer desired. */
+/** How to handle a real server that is no longer wanted. */
 export type DrainDecision = 'delete' | 'drain' | 'keep-draining';
 
 /** Interval between two reads of the connection counts of draining real servers. */
@@ -47,7 +47,7 @@ export class DrainLedger {
     return Array.from(this.#draining.values(), ({ id }) => id);
   }
 
-  /** Decides at time `now` how to handle a real server that is no longer desired. Remembers it if it drains. */
+  /** Decides at time `now` how to handle a real server that is no longer wanted. Remembers it if it drains. */
   decide(id: VirtualServerId, server: ObservedRealServer, now: number): DrainDecision {
     // As in kube-proxy, only TCP drains: expire_nodest_conn drops UDP and SCTP flows of deleted real servers.
     if (id.protocol !== 'TCP' || server.activeConnections + server.inactiveConnections === 0) return 'delete';

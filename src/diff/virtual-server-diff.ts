@@ -4,7 +4,7 @@ import { type VirtualServer, type VirtualServerId, hasSameSettings } from '../st
 import type { AddingOrder } from './adding-order.ts';
 import type { DrainLedger } from './drain.ts';
 
-/** A desired virtual server with its real servers. */
+/** A wanted virtual server with its real servers. */
 export interface WantedVirtualServer {
   readonly virtualServer: VirtualServer;
   /** Sorted, without duplicates. */
@@ -50,7 +50,7 @@ export function diffVirtualServer(
     const current = surplus.get(key);
     surplus.delete(key);
     if (current === undefined) missing.push(realServer);
-    // A draining real server that is desired again gets its weight back, and its connections continue.
+    // A draining real server that is wanted again gets its weight back, and its connections continue.
     else if (!isAsWanted(current, realServer)) tx.push({ kind: 'edit-real-server', id, realServer });
   }
   for (const realServer of order.arrange(id, missing)) tx.push({ kind: 'add-real-server', id, realServer });

@@ -95,7 +95,7 @@ export interface Kernel {
   /** Returns how many of the flows still existed. */
   deleteFlows(flows: readonly Flow[]): Promise<number>;
 
-  /** Reads a key (net/ipv4/...) under /proc/sys; undefined if it does not exist. */
+  /** Reads a key such as net/ipv4/ip_forward under /proc/sys; undefined if it does not exist. */
   getSysctl(key: string): Promise<string | undefined>;
   /** Writes the value if it differs. Returns whether it was written, and the previous value. */
   setSysctl(key: string, value: string): Promise<{ readonly changed: boolean; readonly before: string }>;

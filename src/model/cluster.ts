@@ -138,7 +138,6 @@ export class Cluster {
     return this.#services.get(name)?.definition;
   }
 
-  /** Returns the names of all services. */
   names(): readonly NamespacedName[] {
     const names: NamespacedName[] = [];
     for (const [name, { definition }] of this.#services) if (definition !== undefined) names.push(name);

@@ -2,7 +2,7 @@ import { EMPTY } from '../base/trim-capacity.ts';
 
 /** Tells the owner of an API object which part of it was ignored. */
 export interface ModelWarning {
-  /** Stable identifier, e.g. "invalid-address". */
+  /** Stable identifier, such as "invalid-address". */
   readonly reason: string;
   readonly message: string;
 }

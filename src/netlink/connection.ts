@@ -19,7 +19,7 @@ export interface TransactOptions {
   readonly deadlineMs?: number;
 }
 
-/** Owns a netlink socket. */
+/** A netlink socket with its queue of transactions. */
 export interface SocketConnection {
   /** Allocates n consecutive sequence numbers (never 0) and returns the first one. The numbers wrap at 2^32. */
   sequence(n: number): number;

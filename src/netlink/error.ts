@@ -14,7 +14,7 @@ export interface NetlinkErrorDetails {
   readonly kind: NetlinkErrorKind;
   /** The failed step ("send", "receive", "enter network namespace") or the message's header name ("RTM_NEWADDR"). */
   readonly operation: string;
-  /** Positive. */
+  /** Positive errno. */
   readonly errno: number;
   /** What the operation was applied to, such as a path. */
   readonly object?: string | undefined;

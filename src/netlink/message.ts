@@ -16,7 +16,7 @@ const NLMSGERR_ATTR_OFFS = 2;
 /** One message of a reply. struct nlmsghdr (linux/netlink.h), host byte order. */
 export interface NetlinkMessage {
   readonly type: number;
-  /** NLM_F_*. */
+  /** NLM_F_* bits. */
   readonly flags: number;
   /** Sequence number of the request. */
   readonly sequence: number;

@@ -11,7 +11,7 @@ export interface EventSubject {
 
 export interface EventText {
   readonly type: 'Normal' | 'Warning';
-  /** CamelCase. */
+  /** In CamelCase, such as "Starting". */
   readonly reason: string;
   readonly action: string;
   readonly note: string;
@@ -27,7 +27,7 @@ export interface OutgoingEvent {
   readonly text: EventText;
   readonly firstAt: number;
   readonly lastAt: number;
-  /** Number of occurrences; above 1 it is a series. */
+  /** Number of occurrences. If it is above 1, the Event has a series. */
   readonly count: number;
 }
 

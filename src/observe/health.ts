@@ -1,6 +1,6 @@
 import { type IpFamily, familyLabel } from '../base/ip.ts';
 
-/** The taint that the cluster autoscaler puts on a node it is about to remove. */
+/** The taint that the cluster autoscaler puts on a node that it is about to remove. */
 const TO_BE_DELETED = 'ToBeDeletedByClusterAutoscaler';
 
 /** The fields of the Node that decide whether load balancers should send traffic here. */
@@ -12,7 +12,7 @@ export interface NodeEligibility {
 
 export interface HealthAnswer {
   readonly status: 200 | 503;
-  /** JSON. */
+  /** JSON text. */
   readonly body: string;
 }
 
@@ -101,7 +101,7 @@ export class ProxyHealth {
 
   #answer(clock: HealthClock, node: { nodeEligible?: boolean }, ineligible: string | undefined): HealthAnswer {
     const now = clock.now();
-    // By how much the wall clock is ahead of the monotonic one.
+    // The difference between the wall clock and the monotonic clock.
     const wallLead = clock.wallNow() - now;
     const timestamp = (ms: number | undefined): string =>
       ms === undefined ? NEVER : new Date(ms + wallLead).toISOString();

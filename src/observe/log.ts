@@ -14,7 +14,7 @@ export interface Log {
   warn(message: string, fields?: LogFields): void;
   info(message: string, fields?: LogFields): void;
   debug(level: number, message: string, fields?: LogFields): void;
-  /** Returns whether `debug` shows this level: for messages that are expensive to build. */
+  /** Returns whether `debug` shows this level. Call it before building an expensive message. */
   enabled(level: number): boolean;
   /** Returns the same log under a component's name. */
   child(component: string): Log;

@@ -170,12 +170,12 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
     this.#metrics.kubeipvs_processes_started_total.inc({ program });
   }
 
-  /** Sets the reader of per-service traffic, called for each exposition. It must not reject. */
+  /** Sets the reader of per-service traffic, called at each scrape. It must not reject. */
   observeServices(read: () => Promise<readonly ServicePortTraffic[]>): void {
     this.#readServices = read;
   }
 
-  /** Sets the reader that says whether the kernel updates its counters, called for each exposition. */
+  /** Sets the reader that says whether the kernel updates its counters, called at each scrape. */
   observeEstimation(read: () => Promise<boolean>): void {
     this.#readEstimation = read;
   }

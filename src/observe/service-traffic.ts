@@ -55,7 +55,6 @@ function labelsOf({ namespace, service, portName, protocol }: ServicePortTraffic
   return `namespace="${escape(namespace)}",service="${escape(service)}",port_name="${escape(portName)}",protocol="${escape(protocol)}"`;
 }
 
-/** Escapes a label value. */
 function escape(value: string): string {
   if (!/[\\"\n]/.test(value)) return value;
   return value.replaceAll('\\', '\\\\').replaceAll('\n', '\\n').replaceAll('"', '\\"');

@@ -5,7 +5,7 @@ import { SLI_METRICS } from './metric-table.ts';
 /** The checks. The labels `name` and `type` have the same value. */
 const CHECKS = ['livez', 'healthz'] as const;
 
-/** Health as metrics: each exposition runs each check once. */
+/** Serves health as metrics. Each scrape runs each check once. */
 export class SliMetrics {
   readonly #health: Pick<ProxyHealth, (typeof CHECKS)[number]>;
   readonly #clock: HealthClock;

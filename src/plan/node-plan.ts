@@ -60,9 +60,9 @@ function setKeys(family: IpFamily): Readonly<Record<SetRole, SetKey>> {
 }
 
 /**
- * The merged plans of all services, which are the desired state of this node's kernel. Each virtual server belongs to
- * one service (see ServiceClaims); a service that loses one keeps only what its other virtual servers need. Several
- * services may need the same address or set entry, so addresses and set entries are reference-counted.
+ * The merged plans of all services: the wanted state of this node's kernel. Each virtual server belongs to one service
+ * (see ServiceClaims); a service that loses one keeps only what its other virtual servers need. Several services may
+ * need the same address or set entry, so addresses and set entries are reference-counted.
  */
 export class NodePlan {
   readonly #services = new Map<NamespacedName, ServicePlan>();
@@ -106,7 +106,7 @@ export class NodePlan {
     return { udpChanged, healthChecksChanged };
   }
 
-  /** Returns the granted part of the service's plan. */
+  /** Returns the service's plan without its lost claims. */
   #inForce(service: NamespacedName): ServicePlan | undefined {
     return this.#granted.get(service) ?? this.#services.get(service);
   }
@@ -143,7 +143,7 @@ export class NodePlan {
     return this.#services.get(name);
   }
 
-  /** Yields the granted part of each service's plan. */
+  /** Yields each service's plan without its lost claims. */
   *services(): IterableIterator<ServicePlan> {
     for (const [service, plan] of this.#services) yield this.#granted.get(service) ?? plan;
   }

@@ -17,7 +17,7 @@ export interface PlanConfig {
   /** Selects the addresses that serve node ports. A family without a CIDR uses all its addresses. */
   readonly nodePortAddresses: readonly Cidr[];
   readonly masqueradeAll: boolean;
-  /** The value 1 << masqueradeBit. */
+  /** The packet mark that requests masquerading: 1 << masqueradeBit. */
   readonly masqueradeMark: number;
   readonly localDetectors: Readonly<Partial<Record<IpFamily, LocalDetector>>>;
   /** The source port range for masquerading, if it must avoid node ports. */

@@ -10,7 +10,7 @@ interface TouchedEntry {
   readonly before: boolean;
 }
 
-/** The desired entries of a set. They are reference-counted: an entry is removed with its last reference. */
+/** The wanted entries of a set. They are reference-counted: an entry is removed with its last reference. */
 export class PlannedSet {
   readonly #entries = new Map<IpSetEntryKey, PlannedEntry>();
   /** The number of references beyond the first one, for the few entries that have several. */

@@ -40,7 +40,7 @@ export interface PlannedUdp {
 
 /** A problem to report to the owner of the service; the rest of the service is programmed. */
 export interface PlanWarning {
-  /** Stable identifier, e.g. "invalid-address", "node-owns-address". */
+  /** Stable identifier, such as "invalid-address" or "node-owns-address". */
   readonly reason: string;
   readonly message: string;
 }

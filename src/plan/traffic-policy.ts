@@ -25,9 +25,9 @@ const NONE: readonly RealServer[] = Object.freeze([]);
 
 /**
  * Policy Cluster selects the nearest ready endpoints or, if none is ready, terminating endpoints that still serve.
- * Policy Local does so among the endpoints on this node. If none of these is usable, it falls back to policy Cluster,
- * as in kube-proxy's ipvs mode, so that pods of this node still reach the address. Exception: a service with internal
- * policy Local that is not externally accessible then has no real servers.
+ * Policy Local selects in the same way among the endpoints on this node. If it finds none, it falls back to policy
+ * Cluster, as in kube-proxy's ipvs mode, so that pods of this node still reach the address. Exception: a service with
+ * internal policy Local that is not externally accessible then has no real servers.
  */
 export function chooseDestinations(
   policies: Policies,

@@ -36,7 +36,7 @@ export class NodeCheck {
     this.#log = log;
   }
 
-  /** Rejects if IPVS requests fail. `nodeAddresses` are those of all interfaces except kube-ipvs0. */
+  /** Checks and repairs the node. Rejects if IPVS requests fail. `nodeAddresses` omits those of kube-ipvs0. */
   async run(plan: NodePlan, nodeAddresses: readonly NodeAddress[]): Promise<NodeFindings> {
     const repaired: string[] = [];
     const problems: string[] = [];

@@ -14,11 +14,10 @@ import type { FlowCleanUp } from '../state/sync-report.ts';
 const STRIDE = 256;
 
 /**
- * Returns the UDP flows to our virtual servers that are not translated to a current endpoint, but to a removed pod or
- * not at all. (A flow that began while the service had no endpoint is tracked without translation; its packets would be
- * lost as long as it lives.) Flows of a virtual server without endpoints are kept. kube-proxy's conntrack reconciler
- * uses the same rule. Address and port must match exactly, so flows to other ports are kept. The cost grows with the
- * number of flows.
+ * Returns the stale UDP flows to our virtual servers: those translated to a removed pod, and those not translated at
+ * all. (The latter began while the service had no endpoint, and lose their packets as long as they live.) As in
+ * kube-proxy's conntrack reconciler, flows of a virtual server without endpoints are kept. Address and port must match
+ * exactly, so flows to other ports are kept. The cost grows with the number of flows.
  */
 export function* staleFlows(
   flows: Iterable<Flow>,

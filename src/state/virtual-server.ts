@@ -11,14 +11,14 @@ export interface VirtualServerId {
 
 /** Flags of a virtual server. linux/ip_vs.h: IP_VS_SVC_F_*. */
 export const VS_PERSISTENT = 0x0001;
-/** Set by the kernel on every virtual server; never part of the desired state. */
+/** Set by the kernel on every virtual server; never part of the wanted state. */
 export const VS_HASHED = 0x0002;
 /** IP_VS_SVC_F_SCHED1, for `sh` and `mh`: fall back to another server when the chosen one is unavailable. */
 export const VS_SCHED_FALLBACK = 0x0008;
 /** IP_VS_SVC_F_SCHED2, for `sh` and `mh`: hash the source port too. */
 export const VS_SCHED_PORT = 0x0010;
 
-/** A virtual server, either desired or as the kernel reports it (without counters). */
+/** A virtual server, either wanted or as the kernel reports it (without counters). */
 export interface VirtualServer extends VirtualServerId {
   readonly scheduler: string;
   /** VS_* flags except VS_HASHED. */

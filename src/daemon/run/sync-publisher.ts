@@ -64,7 +64,7 @@ export class SyncPublisher implements SyncObserver {
     health.synced(clock.now());
     // The cost of counting grows with the cluster, so objects are counted only after syncs that read everything.
     if (report.kind !== 'change') this.#publishObjects();
-    // So does the cost of publishing, which after a full check also retries ports that could not be bound.
+    // Publishing also grows with the cluster. After a full check, it retries ports that could not be bound.
     if (report.kind === 'change' && !report.healthChecksChanged) return;
     this.#publishServices().catch((error: unknown) =>
       log.error(`failed to update service health checks: ${errorText(error)}`),

@@ -92,7 +92,7 @@ export async function runningDaemon(name = LOCK_NAME): Promise<string | undefine
       if (answer.length > LONGEST_ANSWER) break;
     }
   } catch {
-    // Nobody listens, or the holder does not answer in time.
+    // No process listens, or the holder does not answer in time.
   }
   return answer === undefined ? undefined : answer.slice(0, LONGEST_ANSWER) || 'no response';
 }

@@ -55,7 +55,7 @@ export class RealServerMetrics {
       return found;
     }
     this.#notice.end();
-    // A missing real server is gone: the kernel deleted its counters with it. They restart at zero.
+    // A missing real server was deleted with its counters, which restart at zero if it is added again.
     for (const [{ port, realServer }, traffic] of yield* this.#accounts.count(endpoints, () => true)) {
       const servers = found.get(port);
       if (servers === undefined) found.set(port, [{ realServer, ...traffic }]);

@@ -29,8 +29,8 @@ interface PlannedPort extends Reading {
 }
 
 /**
- * Traffic per Service, read from the kernel only when metrics are scraped. A Service port has several virtual servers
- * (cluster IP, node ports, ...); their traffic is summed.
+ * Traffic per Service, read from the kernel only when metrics are scraped. A Service port has several virtual servers,
+ * such as those of the cluster IP and the node ports; their traffic is summed.
  */
 export class ServiceMetrics {
   readonly #options: ServiceMetricsOptions;

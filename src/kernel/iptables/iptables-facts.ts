@@ -56,7 +56,7 @@ export const processIptablesFacts = (trace?: Trace): IptablesFacts => ({
       try {
         return realpathSync(path.join(folder, name));
       } catch {
-        // Not in this directory.
+        // The program is not in this folder.
       }
     }
     return undefined;

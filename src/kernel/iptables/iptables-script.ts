@@ -156,8 +156,8 @@ function groupJumps(jumps: readonly RuleJump[]): [string, RuleJump[]][] {
 }
 
 /**
- * `displaced`: our jumps work (all are present, and the first of each is in the right order among ours), but one is
- * duplicated, or a jump with position `last` has rules of other programs after it.
+ * `displaced`: all our jumps are present and in the right order, so they work. But one is duplicated, or rules of other
+ * programs follow a jump with position `last`.
  */
 type JumpPlace = 'right' | 'displaced' | 'wrong';
 

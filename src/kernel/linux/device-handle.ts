@@ -118,7 +118,7 @@ export class DeviceHandle {
   async apply(ops: readonly AddressOp[]): Promise<OpFailure[]> {
     const found = await this.#find();
     const link = found?.kind === KIND ? found : undefined;
-    // Routes need no kube-ipvs0.
+    // Routes do not need kube-ipvs0.
     const possible = link === undefined ? ops.filter((op) => 'cidr' in op) : ops;
     const refused = await this.#run(possible, (writer, op) => writeAddress(writer, link?.index ?? 0, op));
     const failures = refused.filter((refusal) => !isDone(refusal)).map((refusal) => failureOf(refusal.item, refusal));

@@ -184,7 +184,7 @@ export class IpsetHandle {
     return unknown;
   }
 
-  /** Returns the sets that exist. */
+  /** Lists the requested sets; those that do not exist are absent. */
   async #list(requests: readonly ListOptions[]): Promise<readonly IpsetListing[]> {
     const protocol = await this.#chosenProtocol();
     const reader = setReader();

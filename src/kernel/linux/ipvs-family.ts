@@ -4,7 +4,7 @@ import { IPVS_FAMILY_NAME } from '../../netlink/family/ipvs/message.ts';
 import { KernelError } from '../kernel-error.ts';
 import { type BatchConnection, askAll } from './batch.ts';
 
-/** Returns the number of the generic netlink family "IPVS". */
+/** Returns the ID of the generic netlink family "IPVS". */
 export async function ipvsFamily(connection: BatchConnection): Promise<number> {
   const [id] = await askAll(connection, [IPVS_FAMILY_NAME], {
     operation: 'CTRL_CMD_GETFAMILY',

@@ -141,7 +141,7 @@ class LinuxKernel implements Kernel {
         // Do not spread into push(): there may be a hundred thousand failures.
         for (const failure of await apply(ops)) failures.push(failure);
       } catch (error) {
-        // These failed in transport. For other errors, which are bugs, refusalsOf throws.
+        // All of these failed in transport. refusalsOf rethrows errors of other kinds.
         for (const { item, ...rest } of refusalsOf(ops, error)) failures.push({ op: item, ...rest });
       }
     };

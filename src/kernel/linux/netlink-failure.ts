@@ -7,13 +7,13 @@ import type { OpFailure } from '../../state/outcome.ts';
 import { codeOf, textOf } from '../errno.ts';
 import { KernelError } from '../kernel-error.ts';
 
-/** An item of a batch that failed. */
+/** An item of a batch that failed, and why. */
 export interface Refusal<T> {
   readonly item: T;
   /** Positive; 0 if there is none (timeout, closed socket). */
   readonly errno: number;
   readonly code: string;
-  /** The kernel's error text, or ours. */
+  /** Error text of the kernel or of this program; may be empty. */
   readonly text: string;
   /** The NLMSG_ERROR, if the kernel sent one. */
   readonly message?: NetlinkMessage;

@@ -95,7 +95,7 @@ export class NodeAddressWatch {
   #lost(reason: string, final: boolean): void {
     if (this.#stopped) return;
     if (final) this.#reopenLater(reason);
-    // Expected when thousands of addresses are bound to kube-ipvs0. The socket stays open.
+    // A loss is expected when thousands of addresses are bound to kube-ipvs0. The socket stays open.
     else this.#options.log.debug(2, 'address notifications were lost: reading all addresses', { reason });
     void this.#findDevice();
     this.#options.onChange();

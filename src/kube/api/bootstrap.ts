@@ -38,7 +38,7 @@ export async function fetchForBootstrap(
     const reasons = failed.map(({ message }) => message).join('; ');
     log.debug(2, `${namespace}/${name} not fetched before the lists: ${reasons}`);
     if (failed.some(({ kind }) => kind !== 'unavailable')) return [];
-    // Rejects only when aborted.
+    // sleep() rejects only when aborted.
     await sleep(backoffDelay(failures, timing), undefined, { signal }).catch(() => undefined);
   }
   return [];

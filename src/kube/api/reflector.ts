@@ -153,7 +153,7 @@ export class Reflector<T extends { readonly meta: ObjectMeta }> {
     const stale = ['credentials', 'unauthorized', 'unavailable'].includes(failure.kind);
     const problem = stale ? client.refresh() : undefined;
     if (problem !== undefined) this.#options.log.debug(2, `failed to read credentials again: ${problem}`);
-    // Rejects only when aborted, which ends run().
+    // sleep() rejects only when aborted, which ends run().
     await sleep(delay, undefined, { signal }).catch(() => undefined);
     this.#step({ type: 'waited' });
   }

@@ -1,8 +1,9 @@
 import type { Annotations, Labels } from '../../base/well-known-labels.ts';
 
 /**
- * API objects reduced to the fields that a service proxy reads (no managedFields, status conditions etc.). Fields have
- * the names and meanings of the API. kube/ drops fields of the wrong type; model/ validates the untrusted values.
+ * API objects reduced to the fields that a service proxy reads (without managedFields, status conditions and others).
+ * Fields have the names and meanings of the API. kube/ drops fields of the wrong type; model/ validates the untrusted
+ * values.
  */
 export interface ObjectMeta {
   readonly namespace: string;

@@ -3,22 +3,22 @@ import { endianness } from 'node:os';
 // Indexes the bytes without a DataView: a dump has thousands of small messages, and each view would become garbage.
 // Callers check the bounds, so every element exists.
 
-/** Host order (little-endian: see requireLittleEndian). */
+/** Host byte order (little-endian, see requireLittleEndian). */
 export function readU16(bytes: Uint8Array, at: number): number {
   return (bytes[at] as number) | ((bytes[at + 1] as number) << 8);
 }
 
-/** Host order (little-endian: see requireLittleEndian). */
+/** Host byte order (little-endian, see requireLittleEndian). */
 export function readU32(bytes: Uint8Array, at: number): number {
   return (readU16(bytes, at) | (readU16(bytes, at + 2) << 16)) >>> 0;
 }
 
-/** Network order. */
+/** Network byte order. */
 export function readBe16(bytes: Uint8Array, at: number): number {
   return ((bytes[at] as number) << 8) | (bytes[at + 1] as number);
 }
 
-/** Network order. */
+/** Network byte order. */
 export function readBe32(bytes: Uint8Array, at: number): number {
   return ((readBe16(bytes, at) << 16) | readBe16(bytes, at + 2)) >>> 0;
 }

@@ -31,13 +31,13 @@ export const u8 = scalar(
   (bytes, start) => bytes[start] as number,
 );
 
-/** Host order. */
+/** Host byte order. */
 export const u16 = scalar(2, (writer, value) => writer.u16(value), readU16);
 
-/** Host order. */
+/** Host byte order. */
 export const u32 = scalar(4, (writer, value) => writer.u32(value), readU32);
 
-/** Host order. Exact up to 2^53. */
+/** Host byte order. Exact up to 2^53. */
 export const u64: Kind<number> = {
   size: 8,
   flags: 0,
@@ -48,10 +48,10 @@ export const u64: Kind<number> = {
   read: (bytes, start) => readU32(bytes, start + 4) * 2 ** 32 + readU32(bytes, start),
 };
 
-/** Network order. */
+/** Network byte order. */
 export const be16 = scalar(2, (writer, value) => writer.be16(value), readBe16);
 
-/** Network order. */
+/** Network byte order. */
 export const be32 = scalar(4, (writer, value) => writer.be32(value), readBe32);
 
 /** Text, written with a terminating NUL and read up to the first NUL or the end. */

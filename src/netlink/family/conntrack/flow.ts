@@ -13,7 +13,7 @@ import { type Decoded, optional, reported, required, table, traced } from '../..
 export interface Tuple {
   readonly source: IpAddress;
   readonly destination: IpAddress;
-  /** IPPROTO_*. */
+  /** IPPROTO_* number. */
   readonly protocol: number;
   /** undefined for protocols without ports. */
   readonly sourcePort?: number | undefined;

@@ -29,7 +29,7 @@ const nestedAddress: Kind<IpAddress> = {
 const ENTRY = table({
   address: optional('IPSET_ATTR_IP', 1, nestedAddress),
   port: optional('IPSET_ATTR_PORT', 4, marked(be16)),
-  /** IPPROTO_*. */
+  /** IPPROTO_* number. */
   protocol: optional('IPSET_ATTR_PROTO', 7, u8),
   /** The second address, or the network, of hash:ip,port,ip and hash:ip,port,net. */
   address2: optional('IPSET_ATTR_IP2', 20, nestedAddress),

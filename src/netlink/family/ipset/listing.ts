@@ -32,9 +32,9 @@ const KNOWN_TYPES: ReadonlySet<string> = new Set([
 const IPSET_FLAG_LIST_HEADER = 4;
 
 export interface ListOptions {
-  /** Only this set; ENOENT if it does not exist. Default: all. */
+  /** Lists only this set; ENOENT if it does not exist. Default: all sets. */
   readonly name?: string;
-  /** Omit the entries. */
+  /** Whether to omit the entries. */
   readonly headersOnly?: boolean;
 }
 

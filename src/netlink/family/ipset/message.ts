@@ -44,11 +44,11 @@ export const MESSAGE = table({
   ...NAMES,
   type: optional('IPSET_ATTR_TYPENAME', 3, text),
   revision: optional('IPSET_ATTR_REVISION', 4, u8),
-  /** AF_*. */
+  /** AF_* number. */
   family: optional('IPSET_ATTR_FAMILY', 5, u8),
   flags: optional('IPSET_ATTR_FLAGS', 6, marked(be32)),
   options: optional('IPSET_ATTR_DATA', 7, nested(OPTIONS)),
-  /** In a refusal: the line of the failed entry. */
+  /** In an error reply, the line of the failed entry. */
   line: optional('IPSET_ATTR_LINENO', 9, marked(be32)),
   entries: optional('IPSET_ATTR_ADT', 8, entryList),
   oldest: optional('IPSET_ATTR_PROTOCOL_MIN', 10, u8),

@@ -101,7 +101,8 @@ export function deleteAddress(writer: MessageWriter, deleted: InterfaceAddress):
 
 /**
  * Writes a request for the addresses of one family on all interfaces: the kernel filters a dump by interface only on
- * sockets with NETLINK_GET_STRICT_CHK. `decodeAddress` decodes each reply message. NLM_F_DUMP_INTR: repeat the dump.
+ * sockets with NETLINK_GET_STRICT_CHK. `decodeAddress` decodes each reply message. If one of them has NLM_F_DUMP_INTR,
+ * the dump must be repeated.
  */
 export function dumpAddresses(writer: MessageWriter, family: IpFamily): number {
   beginMessage(writer, RTM_GETADDR, ADDRESS_HEADER, { ifa_family: addressFamily(family) });

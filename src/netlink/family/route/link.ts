@@ -59,7 +59,7 @@ export function getLink(writer: MessageWriter, name: string): number {
   return writer.end();
 }
 
-/** Writes a request for all interfaces. `decodeLink` decodes each reply message. NLM_F_DUMP_INTR: repeat the dump. */
+/** Writes a request for all interfaces. `decodeLink` decodes each reply. With NLM_F_DUMP_INTR, repeat the dump. */
 export function dumpLinks(writer: MessageWriter): number {
   beginMessage(writer, RTM_GETLINK, LINK_HEADER, {});
   encode(writer, LINK, { mask: RTEXT_FILTER_SKIP_STATS });
