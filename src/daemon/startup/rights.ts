@@ -10,7 +10,7 @@ const CAP_NET_RAW = 1n << 13n;
  * no CapEff line: the kernel then reports what is not permitted.
  *
  * @param rules whether iptables rules will be written. iptables-legacy uses a raw socket, and in both variants a match
- * on a set queries the ipset version over a raw socket. The error messages do not name the missing capability.
+ *   on a set queries the ipset version over a raw socket. The error messages do not name the missing capability.
  */
 export function missingRight(status: string, rules: boolean): string | undefined {
   const bits = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1];
