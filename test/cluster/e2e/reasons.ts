@@ -18,7 +18,7 @@ export const REASONS: readonly Reason[] = [
     spec: /should fallback to (local )?terminating endpoints when there are no ready endpoints/,
     message: /exit code 7/,
     because:
-      "the machine was busy: the spec's server ends 100 s after its deletion, and the spec had not made its last request by then",
+      'the machine was busy: the server of the spec ends 100 s after its deletion, and the spec made its last request later',
   },
 ];
 
