@@ -165,7 +165,9 @@ describe('other programs that use iptables', () => {
           ['IPv6', modules[1]],
         ]) {
           const lines = daemon.output.match(new RegExp(`${family}: this kernel has no iptables table mangle .*`, 'g'));
-          expect(lines).toEqual([expect.stringMatching(`so source ranges do not apply to .*; load the kernel module ${module} on the node`)]);
+          expect(lines).toEqual([
+            expect.stringMatching(`so source ranges do not apply to .*; load the kernel module ${module} on the node`),
+          ]);
         }
         for (const program of PROGRAMS) {
           const rules = await output(`${program}-save`);
