@@ -88,7 +88,7 @@ describe('other programs that use iptables', () => {
     for (const family of ['IPv4', 'IPv6']) {
       expect(daemon.output).toMatch(new RegExp(`failed to test whether iptables rules of ${family} .*xtables lock`));
     }
-    expect(daemon.output).not.toContain('is disabled');
+    expect(daemon.output).not.toContain('is not served on this node');
     expect(await output('ipvsadm', '-Sn')).toContain(`-A -t [${clusterAddress(1).v6}]:80`);
     for (const program of PROGRAMS) expect(await output(`${program}-save`)).toContain('-A KUBE-SERVICES');
   });

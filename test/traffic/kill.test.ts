@@ -105,7 +105,7 @@ describe(`killed at any moment (SEED=${SEED})`, () => {
       rounds += 1;
       // A running daemon applies the change, and is killed at some point ...
       const before = await node.spawn(daemonArgv(node, flags()));
-      await before.waitForOutput(/initial sync complete|health server listens/, 60_000);
+      await before.waitForOutput(/initial sync complete|health server listening/, 60_000);
       await write(shape);
       await killAfter(before, random.next().value * 1_500);
       // ... and so do those that come after it, in their first sync.
