@@ -15,13 +15,9 @@
 #include <limits>
 #include <new>
 
-#include "clock.h"
-
 namespace netlink {
 
 namespace {
-
-using native::NowMs;
 
 // netlink_recvmsg() records the largest buffer it was given, up to this size, and sizes the next dump message by it.
 constexpr size_t kDumpPart = 32768;
@@ -29,7 +25,6 @@ constexpr size_t kDumpPart = 32768;
 constexpr size_t kOverflow = size_t{1} << 20;
 // Multicast messages are passed on in blocks of about this many bytes.
 constexpr size_t kReportBytes = 65536;
-constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 // Copies the header, because `at` may be unaligned.
 nlmsghdr ReadHeader(const uint8_t* at) {
@@ -215,23 +210,24 @@ bool Socket::Join(uint32_t group, Failure* failure) {
 }
 
 bool Socket::NextReports(Bytes* reports, Failure* failure) {
-  int64_t deadline = kNever;
+  Deadline never{Deadline::kNever};
+  Deadline now{0};
   while (!overrun_ && reports->size() < kReportBytes) {
     size_t received = 0;
+    // After the first message, read only those already queued.
+    Deadline* const deadline = reports->size() > 0 ? &now : &never;
     if (!Receive(Segment{}, deadline, reports, &received, failure)) {
       overrun_ = failure->error == ENOBUFS;
       break;
     }
     reports->Resize(reports->size() + received);
-    // From here on, read only messages already queued.
-    if (reports->size() > 0) deadline = NowMs();
   }
   if (reports->size() > 0) return true;
   if (!overrun_) return false;
   // After an overrun the kernel drops every message until the queue is empty, without another ENOBUFS
   // (NETLINK_S_CONGESTED in net/netlink/af_netlink.c). Reading the state before that could miss a change for good.
   overrun_ = false;
-  return Drain(kNever, failure) && failure->Set("receive", ENOBUFS);
+  return Drain(never, failure) && failure->Set("receive", ENOBUFS);
 }
 
 bool Socket::Transact(const Request& request, Bytes* reply, Failure* failure) {
@@ -249,15 +245,15 @@ bool Socket::Transact(const Request& request, Bytes* reply, Failure* failure) {
   }
   if (offset != request.bytes.size()) return failure->Set("check request", EINVAL);
 
-  const int64_t patience = request.deadline_ms;
-  if (!Drain(NowMs() + patience, failure)) return false;
+  const Deadline deadline{request.deadline_ms};
+  if (!Drain(deadline, failure)) return false;
   segment.data = request.bytes.data();
   for (size_t i = 0; i < request.segment_count(); i++) {
     segment.index = i;
     segment.size = request.segment(i);
     segment.Parse(0);
-    if (!Send(segment, NowMs() + patience, failure)) return false;
-    if (!Collect(segment, patience, reply, failure)) return false;
+    if (!Send(segment, deadline, failure)) return false;
+    if (!Collect(segment, deadline, reply, failure)) return false;
     segment.data += segment.size;
   }
   return true;
@@ -265,7 +261,7 @@ bool Socket::Transact(const Request& request, Bytes* reply, Failure* failure) {
 
 // Discards replies to an abandoned transaction, the rest of its dump (otherwise the kernel would refuse the next dump
 // with EBUSY) and its ENOBUFS.
-bool Socket::Drain(int64_t deadline, Failure* failure) {
+bool Socket::Drain(Deadline deadline, Failure* failure) {
   for (;;) {
     if (cancelled_.load()) return failure->Set("send", ECANCELED);
     uint8_t nothing;
@@ -274,14 +270,13 @@ bool Socket::Drain(int64_t deadline, Failure* failure) {
     if (got > 0) counters_->bytes_received += static_cast<uint64_t>(got);
     if (got == 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))) return true;
     if (got < 0 && errno != EINTR && errno != ENOBUFS) return failure->Set("receive", errno);
-    if (NowMs() >= deadline) return failure->Set("send", ETIMEDOUT);
+    if (deadline.Left() <= 0) return failure->Set("send", ETIMEDOUT);
   }
 }
 
-bool Socket::Send(const Segment& segment, int64_t deadline, Failure* failure) {
+bool Socket::Send(const Segment& segment, Deadline deadline, Failure* failure) {
   for (;;) {
     if (cancelled_.load()) return failure->Set("send", ECANCELED, segment.index);
-    if (NowMs() >= deadline) return failure->Set("send", ETIMEDOUT, segment.index);
     counters_->system_calls += 1;
     const ssize_t sent = send(fd_, segment.data, segment.size, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) {
@@ -293,14 +288,14 @@ bool Socket::Send(const Segment& segment, int64_t deadline, Failure* failure) {
     }
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK) return failure->Set("send", errno, segment.index);
-    if (!Wait(POLLOUT, deadline, "send", segment.index, failure)) return false;
+    if (!Wait(POLLOUT, &deadline, "send", segment.index, failure)) return false;
   }
 }
 
-bool Socket::Wait(short events, int64_t deadline, const char* operation, size_t sent, Failure* failure) {
+bool Socket::Wait(short events, Deadline* deadline, const char* operation, size_t sent, Failure* failure) {
   for (;;) {
     if (cancelled_.load()) return failure->Set(operation, ECANCELED, sent);
-    const int64_t left = deadline - NowMs();
+    const int64_t left = deadline->Left();
     if (left <= 0) return failure->Set(operation, ETIMEDOUT, sent);
     pollfd fds[2] = {{fd_, events, 0}, {wake_, POLLIN, 0}};
     const int64_t longest = std::numeric_limits<int>::max();
@@ -313,7 +308,7 @@ bool Socket::Wait(short events, int64_t deadline, const char* operation, size_t 
 }
 
 // Reads one datagram to the end of `reply` and sets `received` to its size, or to 0 if it is not from the kernel.
-bool Socket::Receive(const Segment& segment, int64_t deadline, Bytes* reply, size_t* received, Failure* failure) {
+bool Socket::Receive(const Segment& segment, Deadline* deadline, Bytes* reply, size_t* received, Failure* failure) {
   const size_t sent = segment.index + 1;
   for (;;) {
     if (!reply->Reserve(kDumpPart + NLMSG_ALIGNTO)) return failure->Set("receive", ENOMEM, sent);
@@ -345,13 +340,12 @@ bool Socket::Receive(const Segment& segment, int64_t deadline, Bytes* reply, siz
   }
 }
 
-bool Socket::Collect(const Segment& segment, int64_t patience, Bytes* reply, Failure* failure) {
+bool Socket::Collect(const Segment& segment, Deadline deadline, Bytes* reply, Failure* failure) {
   const size_t sent = segment.index + 1;
-  int64_t deadline = NowMs() + patience;
   for (;;) {
     if (cancelled_.load()) return failure->Set("receive", ECANCELED, sent);
     size_t received = 0;
-    if (!Receive(segment, deadline, reply, &received, failure)) return false;
+    if (!Receive(segment, &deadline, reply, &received, failure)) return false;
     uint8_t* const base = reply->data() + reply->size();
     size_t kept = 0;
     bool ours = false;
@@ -379,8 +373,8 @@ bool Socket::Collect(const Segment& segment, int64_t patience, Bytes* reply, Fai
     if (complete) return true;
     // A dump may take any time while its messages arrive. Messages of others do not extend the deadline.
     if (ours) {
-      deadline = NowMs() + patience;
-    } else if (NowMs() >= deadline) {
+      deadline.Restart();
+    } else if (deadline.Left() <= 0) {
       return failure->Set("receive", ETIMEDOUT, sent);
     }
   }

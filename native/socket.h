@@ -9,11 +9,13 @@
 #include <string>
 
 #include "bytes.h"
+#include "clock.h"
 #include "failure.h"
 
 namespace netlink {
 
 using native::Bytes;
+using native::Deadline;
 using native::Failure;
 
 struct Options {
@@ -77,11 +79,11 @@ class Socket {
 
   Socket(int fd, int wake) : fd_(fd), wake_(wake) {}
   bool Configure(const Options& options, Failure* failure);
-  bool Drain(int64_t deadline, Failure* failure);
-  bool Send(const Segment& segment, int64_t deadline, Failure* failure);
-  bool Collect(const Segment& segment, int64_t patience, Bytes* reply, Failure* failure);
-  bool Receive(const Segment& segment, int64_t deadline, Bytes* reply, size_t* received, Failure* failure);
-  bool Wait(short events, int64_t deadline, const char* operation, size_t sent, Failure* failure);
+  bool Drain(Deadline deadline, Failure* failure);
+  bool Send(const Segment& segment, Deadline deadline, Failure* failure);
+  bool Collect(const Segment& segment, Deadline deadline, Bytes* reply, Failure* failure);
+  bool Receive(const Segment& segment, Deadline* deadline, Bytes* reply, size_t* received, Failure* failure);
+  bool Wait(short events, Deadline* deadline, const char* operation, size_t sent, Failure* failure);
 
   const int fd_;
   const int wake_;

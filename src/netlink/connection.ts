@@ -63,6 +63,7 @@ const DEFAULT_RECEIVE_BUFFER = 4 * 1024 * 1024;
 // Messages longer than sk_sndbuf - 32 fail with EMSGSIZE (net/netlink/af_netlink.c: netlink_sendmsg).
 const SEND_OVERHEAD = 32;
 const MAX_SEQUENCE = 0xffff_ffff;
+const CLOSED = 'the connection was closed';
 
 /**
  * Opens a socket. Throws a NetlinkError, for example EPERM or ENOENT if the network namespace cannot be entered, or
@@ -179,14 +180,16 @@ class NativeConnection implements SocketConnection {
 }
 
 function closedError(): NetlinkError {
-  return new NetlinkError({ kind: 'closed', operation: 'send', errno: constants.errno.ECANCELED });
+  return new NetlinkError({ kind: 'closed', operation: 'send', errno: constants.errno.ECANCELED, text: CLOSED });
 }
 
 // Errors of other kinds (a TypeError for a wrong argument) are returned unchanged.
 function translate(error: unknown, object?: string): unknown {
   if (!isNativeError(error)) return error;
   const { operation, errno, sent } = error;
-  return new NetlinkError({ kind: kindOf(error), operation, object, errno, outcomeUnknown: sent > 0 });
+  const kind = kindOf(error);
+  const text = kind === 'closed' ? CLOSED : undefined;
+  return new NetlinkError({ kind, operation, object, errno, text, outcomeUnknown: sent > 0 });
 }
 
 function kindOf({ operation, errno }: NativeError): NetlinkErrorKind {

@@ -14,10 +14,10 @@ import type {
 import { type Conflict, type ConflictChanges, ServiceClaims } from './service-claims.ts';
 import { SET_ROLES, type SetRole } from './set-names.ts';
 
-/** A virtual server that must match `want`, or must not exist if `want` is undefined. */
+/** A virtual server that must match `wanted`, or must not exist if `wanted` is undefined. */
 export interface VirtualServerChange {
   readonly id: VirtualServerId;
-  readonly want: PlannedVirtualServer | undefined;
+  readonly wanted: PlannedVirtualServer | undefined;
 }
 
 export interface AddressChange {
@@ -210,8 +210,8 @@ export class NodePlan {
   takeChanges(): PlanChanges {
     const virtualServers: VirtualServerChange[] = [];
     for (const [key, { id, before }] of this.#touchedVirtualServers) {
-      const want = this.virtualServer(key);
-      if (before !== want) virtualServers.push({ id, want });
+      const wanted = this.virtualServer(key);
+      if (before !== wanted) virtualServers.push({ id, wanted });
     }
     const addresses: AddressChange[] = [];
     for (const [address, before] of this.#touchedAddresses) {

@@ -29,8 +29,8 @@ export async function changeOps(
   yielder: Yielder,
 ): Promise<Transaction> {
   const tx = new Transaction(entryOps(plan, changes.entries, sizes));
-  for (const { id, want } of changes.virtualServers) {
-    diffVirtualServer(id, want, found.get(virtualServerKey(id)), context, tx);
+  for (const { id, wanted } of changes.virtualServers) {
+    diffVirtualServer(id, wanted, found.get(virtualServerKey(id)), context, tx);
     if (yielder.due) await yielder.yieldIfDue();
   }
   for (const { address, wanted } of changes.addresses) {

@@ -159,12 +159,12 @@ describe.each<FamilyName>(['v4', 'v6'])('packets under the rules, %s', (family) 
         set: plannedSet(role, of, 0),
         entry,
       })),
-      ...changes.virtualServers.flatMap(({ id, want }): Op[] =>
-        want === undefined
+      ...changes.virtualServers.flatMap(({ id, wanted }): Op[] =>
+        wanted === undefined
           ? []
           : [
-              { kind: 'add-virtual-server', virtualServer: want.virtualServer },
-              ...want.realServers.map((realServer): Op => ({ kind: 'add-real-server', id, realServer })),
+              { kind: 'add-virtual-server', virtualServer: wanted.virtualServer },
+              ...wanted.realServers.map((realServer): Op => ({ kind: 'add-real-server', id, realServer })),
             ],
       ),
       ...changes.addresses.map(({ address }): Op => ({ kind: 'bind-address', address })),

@@ -52,7 +52,7 @@ class LinuxKernel implements Kernel {
   readonly #iptables: Iptables;
   readonly #sysctl: Sysctl;
   readonly #connections: SocketConnection[] = [];
-  /** Active watches, with their callbacks for lost state. */
+  /** Active watches. Each has a callback for the reason why events were missed or the kernel's state is gone. */
   readonly #watches = new Map<NodeAddressWatch, (reason: string) => void>();
   #ipvs: Promise<IpvsHandle> | undefined;
   // Separate sockets: a dump of connection tracking takes long, and sets must not wait for it.

@@ -72,7 +72,9 @@ export class ManifestSource implements Source {
       try {
         await this.#scan(handler);
       } catch (error) {
-        this.#log.error(`failed to read the manifests: ${errorText(error)}; the next attempt is in ${pollMs / 1000} s`);
+        const { directory } = this.#options;
+        const retry = `the next attempt is in ${pollMs / 1000} s`;
+        this.#log.error(`failed to read the manifests in ${directory}: ${errorText(error)}; ${retry}`);
       }
       // Only the poll detects that a missing directory appears.
       const poll = this.#directoryError === undefined ? pollMs : Math.min(pollMs, 1_000);

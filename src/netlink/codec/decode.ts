@@ -1,5 +1,5 @@
 import { readU16 } from './bytes.ts';
-import { DecodeError } from './decode-error.ts';
+import { DecodeError, MISSING } from './decode-error.ts';
 import { ATTRIBUTE_HEADER_SIZE, NLA_TYPE_MASK, align4 } from './flags.ts';
 import type { Decoded, Row, Rows, Table } from './table.ts';
 
@@ -14,7 +14,7 @@ export function decode<R extends Rows>(table: Table<R>, bytes: Uint8Array, start
     if (known !== undefined) result[known.name] = readRow(known.row, bytes, from, to);
   });
   for (const { name, row } of table.required) {
-    if (result[name] === undefined) throw new DecodeError(row.constant, start, 'missing');
+    if (result[name] === undefined) throw new DecodeError(row.constant, start, MISSING);
   }
   return result as Decoded<R>;
 }

@@ -35,8 +35,8 @@ function plan(service: typeof A, servers: readonly string[], port = 80): Service
 
 function words({ virtualServers, addresses, entries }: PlanChanges): string[] {
   return [
-    ...virtualServers.map(({ id, want }) => {
-      const servers = want?.realServers.map(formatRealServer).join(' ') ?? 'gone';
+    ...virtualServers.map(({ id, wanted }) => {
+      const servers = wanted?.realServers.map(formatRealServer).join(' ') ?? 'gone';
       return `${formatVirtualServer(id)}: ${servers}`;
     }),
     ...addresses.map((change) => `${change.wanted ? '+' : '-'} ${formatIp(change.address)}`),

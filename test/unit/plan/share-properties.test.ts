@@ -114,7 +114,7 @@ describe('for any history of objects', () => {
           if (fresh !== undefined) last.set(name, fresh);
           followed.replace(name, fresh && sharePlan(fresh, followed.service(name)));
           const { virtualServers, addresses, entries } = followed.takeChanges();
-          for (const { id, want } of virtualServers) put(kernel.virtualServers, virtualServerKey(id), want);
+          for (const { id, wanted } of virtualServers) put(kernel.virtualServers, virtualServerKey(id), wanted);
           for (const { address, wanted } of addresses) kernel.addresses[wanted ? 'add' : 'delete'](address);
           for (const { role, family, entry, wanted } of entries) {
             const key = `${setKey(role, family)} ${typeof ipSetEntryKey(entry)} ${ipSetEntryKey(entry)}`;

@@ -1,7 +1,7 @@
 import { type IpAddress, type IpFamily, familyOf } from '../../../base/ip.ts';
 import { addressFamily, ipFamily } from '../../codec/address-family.ts';
 import { decode } from '../../codec/decode.ts';
-import { DecodeError } from '../../codec/decode-error.ts';
+import { DecodeError, MISSING } from '../../codec/decode-error.ts';
 import { encodeNest } from '../../codec/encode.ts';
 import { be16, inetAddress, u16, u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
@@ -121,7 +121,7 @@ export function dumpDestinations(writer: MessageWriter, familyId: number, servic
  */
 export function decodeDestination(payload: Uint8Array, serviceFamily: IpFamily): IpvsObservedDestination {
   const { destination } = readNests(payload);
-  if (destination === undefined) throw new DecodeError('IPVS_CMD_ATTR_DEST', 0, 'missing');
+  if (destination === undefined) throw new DecodeError('IPVS_CMD_ATTR_DEST', 0, MISSING);
   const selector = decode(SELECTOR, destination).family;
   const family = selector === undefined ? serviceFamily : ipFamily(selector);
   if (family === undefined) throw new DecodeError('IPVS_DEST_ATTR_ADDR_FAMILY', 0, 'neither IPv4 nor IPv6');

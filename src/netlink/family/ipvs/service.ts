@@ -2,7 +2,7 @@ import { type IpAddress, type IpFamily, familyOf } from '../../../base/ip.ts';
 import { type Protocol, protocolFromNumber } from '../../../base/protocol.ts';
 import { addressFamily, ipFamily } from '../../codec/address-family.ts';
 import { decode } from '../../codec/decode.ts';
-import { DecodeError } from '../../codec/decode-error.ts';
+import { DecodeError, MISSING } from '../../codec/decode-error.ts';
 import { encodeNest } from '../../codec/encode.ts';
 import { be16, inetAddress, text, u16, u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
@@ -111,7 +111,7 @@ export function dumpServices(writer: MessageWriter, familyId: number): number {
  */
 export function decodeService(payload: Uint8Array): IpvsService | undefined {
   const { service } = readNests(payload);
-  if (service === undefined) throw new DecodeError('IPVS_CMD_ATTR_SERVICE', 0, 'missing');
+  if (service === undefined) throw new DecodeError('IPVS_CMD_ATTR_SERVICE', 0, MISSING);
   const selectors = decode(SELECTORS, service);
   if (selectors.protocol === undefined || protocolFromNumber(selectors.protocol) === undefined) return undefined;
   const family = ipFamily(selectors.family);

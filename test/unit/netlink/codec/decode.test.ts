@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { type IpAddress, parseIp } from '../../../../src/base/ip.ts';
 import { decode, forEachAttribute } from '../../../../src/netlink/codec/decode.ts';
-import { DecodeError } from '../../../../src/netlink/codec/decode-error.ts';
+import { DecodeError, MISSING } from '../../../../src/netlink/codec/decode-error.ts';
 import { encode } from '../../../../src/netlink/codec/encode.ts';
 import {
   address,
@@ -117,7 +117,7 @@ describe('encode and decode', () => {
       may: undefined,
       other: 2,
     });
-    expect(() => decode(PRESENCE, hex('05000200 01000000'))).toThrow(new DecodeError('NEED', 0, 'missing'));
+    expect(() => decode(PRESENCE, hex('05000200 01000000'))).toThrow(new DecodeError('NEED', 0, MISSING));
   });
 
   test('reported: only replies need it; traced: neither written nor read', () => {
@@ -125,7 +125,7 @@ describe('encode and decode', () => {
     const shown = { shown: 3 };
     expect(encoded(rows, shown)).toHaveLength(0);
     expect(decode(rows, hex('05000500 01000000 05000600 03000000'))).toEqual({ said: 1 });
-    expect(() => decode(rows, hex('05000600 03000000'))).toThrow(new DecodeError('SAID', 0, 'missing'));
+    expect(() => decode(rows, hex('05000600 03000000'))).toThrow(new DecodeError('SAID', 0, MISSING));
   });
 
   test('the last of two counts, flags in the type do not, unknown ones are skipped', () => {
@@ -149,7 +149,7 @@ describe('malformed', () => {
     ['a scalar too long', '08000200 01000000', /HALF at byte 4: 4 bytes instead of 2/],
     ['an address too short', '07000900 0a000000', /address at byte 4: 3 bytes instead of 4 or 16/],
     ['a nest whose attribute is longer than it', '0a000d80 09000400 0050 0000', /length 9 in 6 bytes/],
-    ['a nest that lacks what it needs', '04000d80', /PORT at byte 4: missing/],
+    ['a nest that lacks what it needs', '04000d80', /PORT at byte 4: the required attribute is missing/],
   ])('%s', (_name, bytes, message) => {
     expect(() => decode(ALL, hex(bytes))).toThrow(DecodeError);
     expect(() => decode(ALL, hex(bytes))).toThrow(message);
