@@ -23,7 +23,7 @@ SOURCES := $(shell find src -name '*.ts')
 COMMIT := $(or $(GIT_COMMIT),$(shell git rev-parse HEAD 2>/dev/null),unknown)
 COMMIT_FILE := build/commit
 
-.PHONY: help deps packages build image test coverage scenario demo cluster cluster-down e2e e2e-page bench bench-guard bench-record lint unused format sanitize typecheck clean
+.PHONY: help deps packages build image test coverage scenario demo cluster cluster-down e2e e2e-page trial bench bench-guard bench-record lint unused format sanitize typecheck clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -131,6 +131,10 @@ cluster: build image ## a Kubernetes cluster on this machine: NODES=2 FAMILY=dua
 e2e: build image ## upstream's e2e specs: FOCUS=Services PROXY=ours|kube-proxy-ipvs|kube-proxy-iptables|all TIMEOUT=90m
 	@scripts/packages.sh cluster
 	@nice -n 5 node test/cluster/e2e/main.ts $(CLUSTER_SETTINGS) $(foreach name,FOCUS PROCS TIMEOUT,"$(name)=$($(name))")
+
+trial: build image ## something done to a cluster while traffic goes on: TRIAL=daemon-restart, or TRIAL=all
+	@scripts/packages.sh cluster
+	@nice -n 5 node test/cluster/trial/main.ts $(CLUSTER_SETTINGS) "TRIAL=$(TRIAL)"
 
 e2e-page: deps ## write docs/e2e.md again, from docs/e2e.json and the reasons
 	@node test/cluster/e2e/make-page.ts

@@ -1,10 +1,16 @@
 import { runCommand } from '../bed/command.ts';
+import type { ClusterState } from './state-file.ts';
 
 /** How to run kubectl against the cluster: the command line up to its own arguments. */
 export type Kubectl = readonly string[];
 
 export function kubectlOf(netns: string, program: string, kubeconfig: string): Kubectl {
   return ['nsenter', `--net=${netns}`, '--', program, `--kubeconfig=${kubeconfig}`];
+}
+
+/** For a cluster that is up. */
+export function kubectlFor({ netns, kubectl: program, kubeconfig }: ClusterState): Kubectl {
+  return kubectlOf(netns, program, kubeconfig);
 }
 
 /** Returns what it prints. Throws a CommandError if it fails. */

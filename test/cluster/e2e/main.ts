@@ -1,12 +1,10 @@
 // `make e2e`: runs upstream's e2e specs against clusters of `make cluster` and updates docs/e2e.json and docs/e2e.md.
 // `node test/cluster/e2e/main.ts PROXY=all FOCUS=Services`; settings.ts and ../settings.ts have all settings.
 import { buildPrograms } from '../build.ts';
-import { clusterDown, clusterUp } from '../cluster.ts';
 import { ComponentError } from '../component.ts';
-import { cacheOf, clusterFolder } from '../folders.ts';
-import { runs } from '../keeper.ts';
+import { cacheOf } from '../folders.ts';
 import { SettingsError, parseSettings } from '../settings.ts';
-import { type ClusterState, readState } from '../state-file.ts';
+import { useCluster } from '../use-cluster.ts';
 import { publish, readKept } from './files.ts';
 import { type E2eProxy, addRun } from './results.ts';
 import { runSpecs, servingProxy } from './run-specs.ts';
@@ -16,20 +14,11 @@ function say(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-async function runningCluster(cluster: string): Promise<ClusterState | undefined> {
-  const state = await readState(clusterFolder(cluster).state);
-  return state !== undefined && (await runs(state.keeper)) ? state : undefined;
-}
-
 /** Runs the specs with one proxy. A cluster that it starts, it also ends. Returns the lines that nobody has explained. */
 async function e2e(proxy: E2eProxy, settings: E2eSettings): Promise<readonly string[]> {
   const cluster = parseSettings([...settings.cluster, `PROXY=${proxy}`]);
   await buildPrograms(cluster.kubernetes, cacheOf(cluster.kubernetes), ['ginkgo', 'e2e.test'], say);
-  const before = await runningCluster(cluster.cluster);
-  if (before === undefined) await clusterUp(cluster, say);
-  try {
-    const state = before ?? (await runningCluster(cluster.cluster));
-    if (state === undefined) throw new Error(`the cluster ${cluster.cluster} has ended`);
+  return useCluster(cluster, say, async (state) => {
     const serving = await servingProxy(state);
     if (serving !== proxy) {
       const advice = `end it by make cluster-down, or choose another one by CLUSTER=`;
@@ -44,9 +33,7 @@ async function e2e(proxy: E2eProxy, settings: E2eSettings): Promise<readonly str
       `${proxy}: ${count('passed')} passed, ${count('failed')} failed, ${count('skipped')} skipped in ${run.seconds} s`,
     );
     return publish(addRun(readKept(), run, results)).unexplained;
-  } finally {
-    if (before === undefined) await clusterDown(cluster.cluster);
-  }
+  });
 }
 
 try {

@@ -3,7 +3,7 @@ import type { Reason } from './reasons.ts';
 import { reasonFor } from './reasons.ts';
 import { E2E_PROXIES, type E2eProxy, type Kept, type KeptResult, type Run } from './results.ts';
 
-const TITLES: Readonly<Record<E2eProxy, string>> = {
+export const PROXY_TITLES: Readonly<Record<E2eProxy, string>> = {
   ours: 'ours',
   'kube-proxy-ipvs': 'kube-proxy ipvs',
   'kube-proxy-iptables': 'kube-proxy iptables',
@@ -71,7 +71,7 @@ function section(title: string, placed: readonly Placed[], reasons: readonly Rea
       E2E_PROXIES.flatMap((proxy) => summaryRow(placed, proxy)),
     ),
     ...reasonList(placed, reasons),
-    table(['spec (seconds)', ...E2E_PROXIES.map((proxy) => TITLES[proxy])], rows),
+    table(['spec (seconds)', ...E2E_PROXIES.map((proxy) => PROXY_TITLES[proxy])], rows),
   ].join('\n\n');
 }
 
@@ -84,7 +84,7 @@ function summaryRow(placed: readonly Placed[], proxy: E2eProxy): string[][] {
   const distinct = (values: readonly string[]): string => [...new Set(values)].toSorted().join(', ');
   return [
     [
-      TITLES[proxy],
+      PROXY_TITLES[proxy],
       count('passed'),
       count('failed'),
       count('skipped'),
@@ -110,7 +110,7 @@ function reasonList(placed: readonly Placed[], reasons: readonly Reason[]): stri
     if (result.outcome === 'passed') continue;
     const because = reasonFor(reasons, result, run.proxy)?.because ?? 'no reason is known yet';
     const text = `${result.outcome}: ${result.spec.replace(/^\[sig-network\] /, '')}, because ${because}`;
-    proxiesByText.set(text, [...(proxiesByText.get(text) ?? []), TITLES[run.proxy]]);
+    proxiesByText.set(text, [...(proxiesByText.get(text) ?? []), PROXY_TITLES[run.proxy]]);
   }
   if (proxiesByText.size === 0) return [];
   const lines = [...proxiesByText].map(([text, proxies]) => wrap(`- ${proxies.join(', ')}: ${escaped(text)}`, '  '));

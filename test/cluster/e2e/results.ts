@@ -1,3 +1,4 @@
+import { compareText, listsToJson } from '../list-file.ts';
 import type { SpecResult } from './junit.ts';
 
 /** The service proxies that are compared, in the order of the page's columns. */
@@ -46,8 +47,8 @@ export function addRun(kept: Kept, run: Run, results: readonly SpecResult[]): Ke
   const after = [...before, ...results.map((result) => ({ ...result, run: run.start }))];
   const used = new Set(after.map((result) => result.run));
   return {
-    runs: [...runs.values()].filter(({ start }) => used.has(start)).toSorted((a, b) => compare(a.start, b.start)),
-    results: after.toSorted((a, b) => compare(a.spec, b.spec) || compare(a.run, b.run)),
+    runs: [...runs.values()].filter(({ start }) => used.has(start)).toSorted((a, b) => compareText(a.start, b.start)),
+    results: after.toSorted((a, b) => compareText(a.spec, b.spec) || compareText(a.run, b.run)),
   };
 }
 
@@ -56,12 +57,6 @@ export function columnKey({ proxy, kubernetes, families }: Run): string {
   return `${kubernetes} ${families} ${proxy}`;
 }
 
-function compare(a: string, b: string): number {
-  return a < b ? -1 : Number(a > b);
-}
-
-/** One run or result a line, so that a change of one is one line in a diff. */
 export function toJson({ runs, results }: Kept): string {
-  const lines = (items: readonly object[]): string => items.map((item) => `    ${JSON.stringify(item)}`).join(',\n');
-  return `{\n  "runs": [\n${lines(runs)}\n  ],\n  "results": [\n${lines(results)}\n  ]\n}\n`;
+  return listsToJson({ runs, results });
 }

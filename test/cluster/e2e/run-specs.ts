@@ -1,19 +1,19 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { type Kubectl, kubectl, kubectlOf } from '../kubectl.ts';
+import { PROJECT } from '../folders.ts';
+import { kubectl, kubectlFor } from '../kubectl.ts';
+import { ourVersion } from '../our-version.ts';
 import type { ClusterState } from '../state-file.ts';
 import { type SpecResult, parseJunit } from './junit.ts';
 import { proxyOfCluster } from './proxy-of-cluster.ts';
 import type { E2eProxy, Run } from './results.ts';
 import type { E2eSettings } from './settings.ts';
 
-const PROJECT = path.resolve(import.meta.dirname, '../../..');
-
 /** Which service proxy the cluster runs; undefined if none that e2e compares. */
 export async function servingProxy(state: ClusterState): Promise<E2eProxy | undefined> {
   const what = ['--namespace=kube-system', 'get', 'daemonsets,configmaps', '--output=json'];
-  return proxyOfCluster(await kubectl(commandOf(state), what));
+  return proxyOfCluster(await kubectl(kubectlFor(state), what));
 }
 
 /** Runs the selected specs against a cluster. Throws if the suite left no report. */
@@ -24,7 +24,7 @@ export async function runSpecs(
 ): Promise<{ readonly run: Run; readonly results: readonly SpecResult[]; readonly out: string }> {
   const out = path.join(PROJECT, 'build/e2e', proxy);
   const kernelVersion = '--output=jsonpath={.items[0].status.nodeInfo.kernelVersion}';
-  const kernel = await kubectl(commandOf(state), ['get', 'nodes', kernelVersion]);
+  const kernel = await kubectl(kubectlFor(state), ['get', 'nodes', kernelVersion]);
   const start = `${new Date().toISOString().slice(0, 19)}Z`;
   const begin = performance.now();
   const args = [
@@ -53,18 +53,4 @@ export async function runSpecs(
     procs: settings.procs,
   };
   return { run, results: parseJunit(readFileSync(report, 'utf8')), out };
-}
-
-function commandOf(state: ClusterState): Kubectl {
-  return kubectlOf(state.netns, state.kubectl, state.kubeconfig);
-}
-
-/** What the image that the nodes run says of itself, such as `0.1.0 at 0711086`. */
-function ourVersion(): string {
-  const root = path.join(PROJECT, 'build/image');
-  const program = path.join(root, 'usr/lib/kube-ipvs-proxy/kube-ipvs-proxy.mjs');
-  const { stdout } = spawnSync(path.join(root, 'usr/bin/node'), [program, '--version'], { encoding: 'utf8' });
-  const [, version, commit] = /v(\S+) \(commit (\w{7})/.exec(stdout) ?? [];
-  if (version === undefined) throw new Error(`the image in ${root} does not tell its version: ${stdout}`);
-  return `${version} at ${commit}`;
 }

@@ -1,0 +1,28 @@
+import type { E2eProxy } from '../e2e/results.ts';
+import type { Servers } from './servers.ts';
+import type { TrialContext } from './context.ts';
+
+/** The most that may happen for the trial to hold. What an allowance covers is not counted. */
+export interface Limits {
+  /** New connections that were not served. */
+  readonly failed: number;
+  /** Long connections that broke. */
+  readonly cut: number;
+}
+
+/** Something that is done to a cluster while traffic goes on. */
+export interface Trial {
+  /** TRIAL=name. */
+  readonly name: string;
+  /** What is done, for the page: one phrase. */
+  readonly what: string;
+  /** The service proxies that it can be run with. */
+  readonly proxies: readonly E2eProxy[];
+  readonly limits: Limits;
+  /** Settings of `make cluster` that it needs, such as `NODES=3`. */
+  readonly settings?: readonly string[];
+  /** How its servers differ from the usual ones. */
+  readonly servers?: Partial<Servers>;
+  /** Runs between a time of clean traffic and another time of traffic. */
+  run(context: TrialContext): Promise<void>;
+}
