@@ -136,7 +136,7 @@ trial: build image ## something done to a cluster while traffic goes on: TRIAL=d
 	@scripts/packages.sh cluster
 	@nice -n 5 node test/cluster/trial/main.ts $(CLUSTER_SETTINGS) "TRIAL=$(TRIAL)"
 
-e2e-page: deps ## write docs/e2e.md again, from docs/e2e.json and the reasons
+e2e-page: deps ## write docs/e2e.md and docs/trials.md again, from the JSON files beside them
 	@node test/cluster/e2e/make-page.ts
 
 cluster-down: ## end that cluster and remove what it left: CLUSTER=name

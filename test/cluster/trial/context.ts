@@ -113,7 +113,7 @@ export class TrialContext {
     return items.map(({ metadata, spec, status }) => ({
       name: metadata.name,
       node: spec.nodeName ?? '',
-      deleted: metadata.deletionTimestamp !== undefined,
+      deletedAt: deletedAt(metadata),
       ready: status.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ?? false,
       restarts: status.containerStatuses?.[0]?.restartCount ?? 0,
       lastEnd: status.containerStatuses?.[0]?.lastState?.terminated?.reason,
@@ -148,7 +148,8 @@ export class TrialContext {
 interface RunningPod {
   readonly name: string;
   readonly node: string;
-  readonly deleted: boolean;
+  /** When its deletion was asked for, in milliseconds since 1970. */
+  readonly deletedAt: number | undefined;
   readonly ready: boolean;
   /** Of its first container. */
   readonly restarts: number;
@@ -156,8 +157,15 @@ interface RunningPod {
   readonly lastEnd: string | undefined;
 }
 
+interface PodMetadata {
+  readonly name: string;
+  /** The end of the grace period. */
+  readonly deletionTimestamp?: string;
+  readonly deletionGracePeriodSeconds?: number;
+}
+
 interface PodObject {
-  readonly metadata: { readonly name: string; readonly deletionTimestamp?: string };
+  readonly metadata: PodMetadata;
   readonly spec: { readonly nodeName?: string };
   readonly status: {
     readonly conditions?: readonly { readonly type: string; readonly status: string }[];
@@ -166,4 +174,9 @@ interface PodObject {
       readonly lastState?: { readonly terminated?: { readonly reason: string } };
     }[];
   };
+}
+
+function deletedAt({ deletionTimestamp, deletionGracePeriodSeconds = 0 }: PodMetadata): number | undefined {
+  if (deletionTimestamp === undefined) return undefined;
+  return Date.parse(deletionTimestamp) - deletionGracePeriodSeconds * 1000;
 }

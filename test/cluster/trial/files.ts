@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { trialsPage } from './page.ts';
-import { type KeptTrials, type TrialResult, addTrial, trialsToJson } from './results.ts';
+import { type KeptTrials, trialsToJson } from './results.ts';
 
 const DOCS = new URL('../../../docs/', import.meta.url);
 const JSON_FILE = new URL('trials.json', DOCS);
@@ -10,9 +10,8 @@ export function readTrials(): KeptTrials {
   return existsSync(JSON_FILE) ? (JSON.parse(readFileSync(JSON_FILE, 'utf8')) as KeptTrials) : { trials: [] };
 }
 
-/** Writes docs/trials.json with this result added, and the page that follows from it. */
-export function publishTrial(result: TrialResult): void {
-  const kept = addTrial(readTrials(), result);
+/** Writes docs/trials.json and the page that follows from it. */
+export function publishTrials(kept: KeptTrials): void {
   writeFileSync(JSON_FILE, trialsToJson(kept));
   writeFileSync(PAGE_FILE, trialsPage(kept));
 }

@@ -17,17 +17,13 @@ export class LineFollower<T> {
     return lines.map((line) => JSON.parse(line) as T);
   }
 
-  /** Only ASCII is written, so that a read never ends within a character. */
+  /** Returns '' while there is no file. Only ASCII is written, so that a read never ends within a character. */
   async #appended(): Promise<string> {
-    try {
-      await using file = await open(this.#file, 'r');
-      const { size } = await file.stat();
-      const { bytesRead, buffer } = await file.read(Buffer.alloc(size - this.#offset), 0, null, this.#offset);
-      this.#offset += bytesRead;
-      return buffer.toString('latin1', 0, bytesRead);
-    } catch (error) {
-      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return '';
-      throw error;
-    }
+    await using file = await open(this.#file, 'r').catch(() => undefined);
+    if (file === undefined) return '';
+    const { size } = await file.stat();
+    const { bytesRead, buffer } = await file.read(Buffer.alloc(size - this.#offset), 0, null, this.#offset);
+    this.#offset += bytesRead;
+    return buffer.toString('latin1', 0, bytesRead);
   }
 }

@@ -6,9 +6,9 @@ import { servingProxy } from '../e2e/run-specs.ts';
 import { SettingsError, parseSettings } from '../settings.ts';
 import type { ClusterState } from '../state-file.ts';
 import { useCluster } from '../use-cluster.ts';
-import { publishTrial } from './files.ts';
+import { publishTrials, readTrials } from './files.ts';
 import { TRIALS } from './list.ts';
-import type { TrialResult } from './results.ts';
+import { type TrialResult, addTrial } from './results.ts';
 import { runTrial } from './run-trial.ts';
 import { TrialSettingsError, groupBySettings, parseTrialSettings } from './settings.ts';
 import type { Trial } from './trial.ts';
@@ -21,7 +21,7 @@ function say(line: string): void {
 async function runOne(trial: Trial, state: ClusterState, proxy: E2eProxy): Promise<boolean> {
   say(`trial ${trial.name} with ${proxy}: ${trial.what}`);
   const result = await runTrial(trial, state, proxy, say);
-  publishTrial(result);
+  publishTrials(addTrial(readTrials(), result));
   say(summary(result));
   return proxy !== 'ours' || result.wrong.length === 0;
 }

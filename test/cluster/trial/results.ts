@@ -1,5 +1,7 @@
 import type { E2eProxy } from '../e2e/results.ts';
 import { compareText, listsToJson } from '../list-file.ts';
+import type { ClusterState } from '../state-file.ts';
+import type { Limits } from './trial.ts';
 
 /** What came out of a trial with one kind of cluster. */
 export interface TrialResult {
@@ -40,6 +42,21 @@ export interface KeptTrials {
 export function addTrial({ trials }: KeptTrials, result: TrialResult): KeptTrials {
   const others = trials.filter((other) => keyOf(other) !== keyOf(result));
   return { trials: [...others, result].toSorted((a, b) => compareText(keyOf(a), keyOf(b))) };
+}
+
+/** What kube-proxy's ipvs mode had in a trial; undefined if that has not been measured with the same kind of cluster. */
+export function limitsOfKubeProxy(
+  { trials }: KeptTrials,
+  name: string,
+  { kubernetes, families }: Pick<ClusterState, 'kubernetes' | 'families'>,
+): Limits | undefined {
+  return trials.find(
+    (result) =>
+      result.trial === name &&
+      result.proxy === 'kube-proxy-ipvs' &&
+      result.kubernetes === kubernetes &&
+      result.families === families.join(', '),
+  );
 }
 
 function keyOf({ trial, proxy, overlay, kubernetes, families }: TrialResult): string {

@@ -11,11 +11,12 @@ import type { ClusterState } from '../state-file.ts';
 import { clientPod } from './client-pod.ts';
 import type { Counts, Target } from './client/lines.ts';
 import { TrialContext } from './context.ts';
+import { readTrials } from './files.ts';
 import { failuresByStep, judge } from './judge.ts';
-import type { TrialResult } from './results.ts';
+import { type TrialResult, limitsOfKubeProxy } from './results.ts';
 import { DEPLOYMENT, type ServedService, type Servers, USUAL_SERVERS, serverObjects, targetsOf } from './servers.ts';
 import { SHARE, Traffic } from './traffic.ts';
-import type { Trial } from './trial.ts';
+import type { Limits, Trial } from './trial.ts';
 
 const CLEAN_SECONDS = 5;
 const CLEAN_LIMIT_SECONDS = 180;
@@ -24,6 +25,7 @@ const AFTER_SECONDS = 15;
 
 /** Runs a trial against a cluster that is up. It removes what it made there. */
 export async function runTrial(trial: Trial, state: ClusterState, proxy: E2eProxy, say: Say): Promise<TrialResult> {
+  const limits = limitsOf(trial, state, proxy);
   const start = new Date();
   const bed = new TrialBed(trial, state, say);
   try {
@@ -40,18 +42,27 @@ export async function runTrial(trial: Trial, state: ClusterState, proxy: E2eProx
     await trial.run(context);
     context.step('afterwards');
     await context.wait(AFTER_SECONDS);
-    return await finish(trial, context, { begin, before }, start);
+    return await finish(trial, context, { start, begin, before, limits });
   } finally {
     await bed.remove();
   }
+}
+
+/** How a trial began. */
+interface Begin {
+  /** When it was started, and when its traffic was clean: milliseconds since 1970. */
+  readonly start: Date;
+  readonly begin: number;
+  /** What had been counted when the traffic was clean. */
+  readonly before: Counts;
+  readonly limits: Limits;
 }
 
 /** Stops the traffic, judges and prints what came out. */
 async function finish(
   trial: Trial,
   context: TrialContext,
-  { begin, before }: { readonly begin: number; readonly before: Counts },
-  start: Date,
+  { start, begin, before, limits }: Begin,
 ): Promise<TrialResult> {
   const { traffic, steps, allowances, checks, state, proxy } = context;
   const expected = (2 * SHARE.newPerSecond * (Date.now() - begin)) / 1000;
@@ -65,7 +76,7 @@ async function finish(
     slow: traffic.slow(begin),
     allowances,
     checks,
-    limits: trial.limits,
+    limits,
     expected: Math.round(expected),
   };
   const verdict = judge(evidence);
@@ -98,6 +109,14 @@ async function finish(
     measured: context.measured,
     wrong,
   };
+}
+
+function limitsOf({ name, limits }: Trial, state: ClusterState, proxy: E2eProxy): Limits {
+  if (limits !== 'as kube-proxy') return limits;
+  if (proxy !== 'ours') return { failed: Infinity, cut: Infinity };
+  const found = limitsOfKubeProxy(readTrials(), name, state);
+  if (found === undefined) throw new Error(`first run make trial TRIAL=${name} PROXY=kube-proxy-ipvs`);
+  return found;
 }
 
 /** The restricted overlay has an init container. */

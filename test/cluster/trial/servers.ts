@@ -11,6 +11,7 @@ export interface Servers {
 export const USUAL_SERVERS: Servers = { replicas: 4, preStopSeconds: 15 };
 
 export const DEPLOYMENT = 'deployment/servers';
+export const SERVER_SELECTOR = 'app=servers';
 const LABELS = { app: 'servers' };
 const PORT = 8080;
 

@@ -18,7 +18,8 @@ export interface Trial {
   readonly what: string;
   /** The service proxies that it can be run with. */
   readonly proxies: readonly E2eProxy[];
-  readonly limits: Limits;
+  /** `as kube-proxy`: not more than kube-proxy's ipvs mode had in the same trial, as docs/trials.json has it. */
+  readonly limits: Limits | 'as kube-proxy';
   /** Settings of `make cluster` that it needs, such as `NODES=3`. */
   readonly settings?: readonly string[];
   /** How its servers differ from the usual ones. */

@@ -74,7 +74,7 @@ async function runOutOfMemory(context: TrialContext, node: string): Promise<void
 
 async function podOn(context: TrialContext, node: string) {
   const pods = await context.pods(SELECTOR, NAMESPACE);
-  const pod = pods.find((each) => each.node === node && !each.deleted);
+  const pod = pods.find((each) => each.node === node && each.deletedAt === undefined);
   if (pod === undefined) throw new Error(`${node} has no Pod of ${NAME}: ${JSON.stringify(pods)}`);
   return pod;
 }
@@ -99,7 +99,7 @@ async function awaitRestart(context: TrialContext, node: string, restarts: numbe
 async function awaitReady(context: TrialContext, node: string): Promise<void> {
   const seconds = await context.until(`a ready Pod on ${node}`, 180, async () => {
     const pods = await context.pods(SELECTOR, NAMESPACE);
-    return pods.some((pod) => pod.node === node && !pod.deleted && pod.ready);
+    return pods.some((pod) => pod.node === node && pod.deletedAt === undefined && pod.ready);
   });
   context.say(`the new Pod on ${node} is ready after ${seconds} s`);
   await context.wait(5);

@@ -1,0 +1,77 @@
+import type { TrialContext } from '../context.ts';
+import { DEPLOYMENT, SERVER_SELECTOR } from '../servers.ts';
+import type { Trial } from '../trial.ts';
+
+const PRE_STOP_SECONDS = 15;
+/** Clocks differ a little, and the API server's times are whole seconds. */
+const TOLERANCE_MS = 2000;
+
+/** Long connections end only with their server, after its last second of service. */
+export const rollingUpdate: Trial = {
+  name: 'rolling-update',
+  what: `Deployment of 20 servers rolled twice; each goes on serving for ${PRE_STOP_SECONDS} s after its deletion (preStop)`,
+  proxies: ['ours', 'kube-proxy-ipvs', 'kube-proxy-iptables'],
+  limits: { failed: 0, cut: 0 },
+  servers: { replicas: 20, preStopSeconds: PRE_STOP_SECONDS },
+  run: (context) => rollTwice(context, PRE_STOP_SECONDS),
+};
+
+/** A server that ends at once fails what is sent to it until every node knows. */
+export const abruptRollingUpdate: Trial = {
+  name: 'rolling-update-abrupt',
+  what: 'Deployment of 20 servers rolled twice; each ends at once when it is deleted',
+  proxies: ['ours', 'kube-proxy-ipvs', 'kube-proxy-iptables'],
+  limits: 'as kube-proxy',
+  servers: { replicas: 20, preStopSeconds: 0 },
+  run: (context) => rollTwice(context, 0),
+};
+
+async function rollTwice(context: TrialContext, preStopSeconds: number): Promise<void> {
+  const ends = new Map<string, number>();
+  context.allow('its server ended', ({ cut, kind, served = '', at, ms }) => {
+    const end = ends.get(served);
+    return cut && kind !== 'silent' && end !== undefined && at + ms > end - TOLERANCE_MS;
+  });
+  for (const round of ['first', 'second']) {
+    context.step(`${round} rolling update`);
+    await context.own(['rollout', 'restart', DEPLOYMENT]);
+    const seconds = await context.until('the Deployment is rolled out', 600, async () => {
+      await noteEnds(context, preStopSeconds, ends);
+      return isRolledOut(context);
+    });
+    context.say(`rolled out after ${seconds} s`);
+    context.step(`${round} rolling update: the last servers end`);
+    await context.until('the old servers are gone', 300, async () => {
+      await noteEnds(context, preStopSeconds, ends);
+      return (await context.pods(SERVER_SELECTOR)).every(({ deletedAt }) => deletedAt === undefined);
+    });
+    await context.wait(5);
+  }
+  context.check(`40 servers have ended (${ends.size})`, ends.size === 40);
+}
+
+/** When each server that has been deleted ends its service, or has ended it. */
+async function noteEnds(context: TrialContext, preStopSeconds: number, ends: Map<string, number>): Promise<void> {
+  for (const { name, deletedAt } of await context.pods(SERVER_SELECTOR)) {
+    if (deletedAt !== undefined) ends.set(name, deletedAt + preStopSeconds * 1000);
+  }
+}
+
+async function isRolledOut(context: TrialContext): Promise<boolean> {
+  const { metadata, spec, status } = JSON.parse(await context.own(['get', DEPLOYMENT, '--output=json'])) as {
+    readonly metadata: { readonly generation: number };
+    readonly spec: { readonly replicas: number };
+    readonly status: {
+      readonly observedGeneration?: number;
+      readonly updatedReplicas?: number;
+      readonly availableReplicas?: number;
+      readonly replicas?: number;
+    };
+  };
+  return (
+    status.observedGeneration === metadata.generation &&
+    status.updatedReplicas === spec.replicas &&
+    status.availableReplicas === spec.replicas &&
+    status.replicas === spec.replicas
+  );
+}
