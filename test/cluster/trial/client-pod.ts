@@ -6,7 +6,7 @@ const SOURCES = path.join(import.meta.dirname, 'client');
 export const CLIENT_PROGRAM = path.join(SOURCES, 'main.ts');
 
 /** Where a node sees its folder of logs, which it shares with this machine. */
-const NODE_LOGS = '/cluster/logs';
+export const NODE_LOGS = '/cluster/logs';
 
 /**
  * The objects of a client in a Pod. It runs on the Node.js of our own image, which every node has. Its output file is in the

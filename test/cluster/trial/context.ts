@@ -11,7 +11,7 @@ import type { Allowance, Check, Failure, Step } from './judge.ts';
 import { SERVICES } from './servers.ts';
 import type { Traffic } from './traffic.ts';
 
-const COMMAND_MS = 300_000;
+const COMMAND_MS = 600_000;
 
 /** What a trial works with. */
 export class TrialContext {
