@@ -3,6 +3,10 @@
 # Does nothing if FOLDER was built by this version of the script.
 set -euo pipefail
 root=${1:?usage: debian-root.sh FOLDER}
+mkdir -p "$(dirname "$root")"
+# Others may want the same root at the same time.
+exec 9>"$root.lock"
+flock 9
 built_by=$(sha256sum <"${BASH_SOURCE[0]}")
 if [ "$(cat "$root.built-by" 2>/dev/null)" = "$built_by" ]; then exit 0; fi
 
@@ -11,7 +15,6 @@ packages=(wget curl bind9-dnsutils netcat-openbsd iproute2 iputils-ping procps c
   iptables ipset ipvsadm conntrack kmod tcpdump)
 
 rm -rf "$root" "$root.built-by"
-mkdir -p "$(dirname "$root")"
 include=$(IFS=,; echo "${packages[*]}")
 # The nodes of the test cluster have no nf_tables, so iptables is the legacy variant. /uploads is for agnhost netexec.
 mmdebstrap --quiet --variant=minbase --include="$include" \
