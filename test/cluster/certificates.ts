@@ -29,6 +29,11 @@ export class Authority {
     return authority;
   }
 
+  /** The authority that was created in this folder. */
+  static in(folder: string): Authority {
+    return new Authority(folder);
+  }
+
   /** Identifies a client: the name of a user and a group. */
   client(file: string, user: string, group?: string): Promise<Certificate> {
     return this.#sign(file, `${group === undefined ? '' : `/O=${group}`}/CN=${user}`, ['extendedKeyUsage=clientAuth']);
@@ -83,10 +88,14 @@ async function openssl(files: Certificate, subject: string, more: readonly strin
   ]);
 }
 
-/** The names and addresses of the API server. */
-export async function apiServerCertificate(authority: Authority, families: readonly Family[]): Promise<Certificate> {
+/** A new certificate for the names and addresses of the API server, and more addresses. */
+export async function apiServerCertificate(
+  authority: Authority,
+  families: readonly Family[],
+  more: readonly string[] = [],
+): Promise<Certificate> {
   const service = 'kubernetes.default.svc';
   const names = ['localhost', 'kubernetes', 'kubernetes.default', service, `${service}.cluster.local`];
   const addresses = families.flatMap((family) => [PLANS[family].bridge, PLANS[family].apiService]);
-  return authority.server('api-server', names, ['127.0.0.1', '::1', ...addresses]);
+  return authority.server('api-server', names, ['127.0.0.1', '::1', ...addresses, ...more]);
 }

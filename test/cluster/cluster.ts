@@ -2,7 +2,6 @@ import { mkdir, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { PLANS, nodeIndexes, nodeName } from './addresses.ts';
 import { buildPrograms } from './build.ts';
-import type { Component } from './component.ts';
 import { createCredentials, kubeconfigOf, startControlPlane } from './control-plane.ts';
 import { type Cache, type ClusterFolder, cacheOf, clusterFolder } from './folders.ts';
 import { packClusterImages } from './images/cluster-images.ts';
@@ -13,7 +12,7 @@ import { awaitNode, importAll, startNodes } from './nodes.ts';
 import { ensurePackages } from './packages.ts';
 import { CLUSTER_PROGRAMS } from './programs.ts';
 import { type Settings, SettingsError } from './settings.ts';
-import { type ClusterState, type ProcessMark, readState, writeState } from './state-file.ts';
+import { type ClusterState, type ComponentState, type ProcessMark, readState, writeState } from './state-file.ts';
 import { writeTools } from './tools.ts';
 import { applyDns, applyProxy, awaitRollout } from './workloads.ts';
 
@@ -40,7 +39,8 @@ export async function clusterUp(settings: Settings, say: Say): Promise<void> {
   try {
     // From here on, `make cluster-down` can end it, whatever happens to this program.
     await writeState(folder.state, state);
-    await start(settings, cache, folder, state, say);
+    const components = await start(settings, cache, folder, state, say);
+    await writeState(folder.state, { ...state, components });
     const lines = await writeTools(folder, cache, state);
     say(`the cluster ${settings.cluster} is ready:\n${lines.map((line) => `  ${line}`).join('\n')}`);
   } catch (error) {
@@ -68,6 +68,7 @@ function stateOf(settings: Settings, cache: Cache, folder: ClusterFolder, keeper
       name: nodeName(index),
       addresses: settings.families.map((family) => PLANS[family].node(index)),
     })),
+    components: [],
     keeper,
   };
 }
@@ -78,7 +79,7 @@ async function start(
   folder: ClusterFolder,
   state: ClusterState,
   say: Say,
-): Promise<void> {
+): Promise<readonly ComponentState[]> {
   const { keeper } = state;
   const clock = stopwatch(say);
   const command = kubectlOf(state.netns, state.kubectl, state.kubeconfig);
@@ -87,7 +88,7 @@ async function start(
   // Nodes boot and import images while the control plane starts.
   const first = ['pause.tar', 'coredns.tar', ...(settings.proxy.startsWith('kube-proxy') ? ['debian.tar'] : [])];
   const nodes = await startNodes(keeper, folder, cache, settings, credentials, first);
-  await startControlPlane(keeper, folder, cache.bin, settings, credentials, command);
+  const controlPlane = await startControlPlane(keeper, folder, cache.bin, settings, credentials, command);
   clock('the API server is ready');
   const proxy = await applyProxy(folder, settings, command);
   for (const [at, node] of nodes.entries()) await awaitNode(node, at + 1, settings, command);
@@ -97,12 +98,13 @@ async function start(
   if (settings.proxy !== 'none') await awaitWorkloads(workloads, nodes, folder, command, clock);
   await importAll(nodes, folder);
   clock('the images of tests are imported');
+  return [...controlPlane, ...nodes];
 }
 
 /** Without a service proxy, CoreDNS does not reach the API server. */
 async function awaitWorkloads(
   workloads: readonly (string | undefined)[],
-  [node]: readonly Component[],
+  [node]: readonly ComponentState[],
   folder: ClusterFolder,
   command: Kubectl,
   clock: Say,

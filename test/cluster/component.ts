@@ -4,30 +4,29 @@ import { open, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inside } from './keeper.ts';
-import type { ProcessMark } from './state-file.ts';
+import type { ComponentState, ProcessMark } from './state-file.ts';
 
 /** A part of the cluster that does not work, with the end of its log. */
 export class ComponentError extends Error {
   override readonly name = 'ComponentError';
 }
 
-/** A long process in the namespaces of the cluster. It outlives this program. */
-export interface Component {
+/** What can be waited for, and blamed: a component, or a workload on a node that may end. */
+export interface Part {
   readonly name: string;
-  /** Files that say what went wrong; those that exist. */
   readonly logs: readonly string[];
-  /** Exists when the process has ended, and says how. */
   readonly endFile: string;
   /** Writes the logs that must be asked for. */
   inspect?(): Promise<void>;
 }
 
 /** Leaves the program in the namespaces, with a parent that writes down how it ends. */
-const LAUNCH = 'end=$1; shift; { setsid "$@"; echo "status $?" >"$end"; } &';
+const LAUNCH = `pid=$1 end=$2; shift 2; rm -f "$end"
+{ setsid sh -c 'echo $$ >"$0"; exec "$@"' "$pid" "$@"; echo "status $?" >"$end"; } &`;
 
 /**
- * Starts a program in the namespaces of the keeper. Its output is appended to LOGS/NAME.log. `moreLogs` are files that it
- * writes itself.
+ * Starts a program in the namespaces of the keeper; it outlives this one. Its output is appended to LOGS/NAME.log.
+ * `moreLogs` are files that it writes itself.
  */
 export async function startComponent(
   keeper: ProcessMark,
@@ -35,18 +34,28 @@ export async function startComponent(
   name: string,
   argv: readonly string[],
   moreLogs: readonly string[] = [],
-): Promise<Component> {
-  const log = path.join(logs, `${name}.log`);
-  const endFile = path.join(logs, `${name}.end`);
-  await using output = await open(log, 'a');
-  const [program = '', ...args] = inside(keeper, ['sh', '-c', LAUNCH, 'launch', endFile, ...argv]);
-  const launch = spawn(program, args, { stdio: ['ignore', output.fd, output.fd] });
-  await once(launch, 'exit');
-  return { name, logs: [log, ...moreLogs], endFile };
+): Promise<ComponentState> {
+  const file = (kind: string): string => path.join(logs, `${name}.${kind}`);
+  const component = {
+    name,
+    argv,
+    pidFile: file('pid'),
+    endFile: file('end'),
+    logs: [file('log'), ...moreLogs],
+  } as const;
+  await launch(keeper, component);
+  return component;
+}
+
+/** Starts the process of a component that does not run. */
+export async function launch(keeper: ProcessMark, { argv, pidFile, endFile, logs }: ComponentState): Promise<void> {
+  await using output = await open(logs[0], 'a');
+  const [program = '', ...args] = inside(keeper, ['sh', '-c', LAUNCH, 'launch', pidFile, endFile, ...argv]);
+  await once(spawn(program, args, { stdio: ['ignore', output.fd, output.fd] }), 'exit');
 }
 
 /** How the component ended; undefined while it runs. */
-async function endOf({ endFile }: Component): Promise<string | undefined> {
+export async function endOf({ endFile }: Pick<Part, 'endFile'>): Promise<string | undefined> {
   const text = await readFile(endFile, 'utf8').catch(() => undefined);
   return text?.trim();
 }
@@ -56,7 +65,7 @@ async function endOf({ endFile }: Component): Promise<string | undefined> {
  * is missing. Throws a ComponentError that blames `component` when it ends or the time is over.
  */
 export async function until(
-  component: Component,
+  component: Part,
   seconds: number,
   missing: () => Promise<string | undefined>,
 ): Promise<void> {
@@ -72,7 +81,7 @@ export async function until(
 }
 
 /** An error of this component, with the last lines of its logs. */
-async function failure(component: Component, what: string): Promise<ComponentError> {
+async function failure(component: Part, what: string): Promise<ComponentError> {
   await component.inspect?.();
   const ends: string[] = [];
   for (const log of component.logs) {

@@ -2,13 +2,13 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { PLANS, apiServer, each, nodeIndexes, nodeName, primary } from './addresses.ts';
 import { Authority, type Certificate, apiServerCertificate } from './certificates.ts';
-import { type Component, startComponent, until } from './component.ts';
+import { startComponent, until } from './component.ts';
 import type { ClusterFolder } from './folders.ts';
 import { inside } from './keeper.ts';
 import { writeKubeconfig } from './kubeconfig.ts';
 import { type Kubectl, answers } from './kubectl.ts';
 import type { Settings } from './settings.ts';
-import type { ProcessMark } from './state-file.ts';
+import type { ComponentState, ProcessMark } from './state-file.ts';
 
 /** Files of the control plane: certificates, and a kubeconfig for each of its parts and each node. */
 export interface Credentials {
@@ -58,19 +58,27 @@ export async function startControlPlane(
   settings: Settings,
   credentials: Credentials,
   kubectl: Kubectl,
-): Promise<readonly Component[]> {
+): Promise<readonly ComponentState[]> {
   await mkdir(folder.etcd, { recursive: true });
-  const start = (name: string, flags: readonly string[]): Promise<Component> =>
+  const start = (name: string, flags: readonly string[]): Promise<ComponentState> =>
     startComponent(keeper, folder.logs, name, [path.join(bin, name), ...flags]);
   const etcd = await start('etcd', etcdFlags(folder));
-  await until(etcd, 120, async () => ((await answers(curl(keeper), [`${ETCD}/readyz`])) ? undefined : 'not ready'));
+  await awaitEtcd(etcd, keeper);
   const server = await start('kube-apiserver', apiServerFlags(settings, credentials));
-  await until(server, 240, async () =>
-    (await answers(kubectl, ['get', '--raw', '/readyz'])) ? undefined : 'not ready',
-  );
+  await awaitApiServer(server, kubectl);
   const manager = await start('kube-controller-manager', managerFlags(folder, settings, credentials));
   const scheduler = await start('kube-scheduler', clientFlags(folder, 'kube-scheduler'));
   return [etcd, server, manager, scheduler];
+}
+
+export function awaitEtcd(etcd: ComponentState, keeper: ProcessMark): Promise<void> {
+  return until(etcd, 120, async () => ((await answers(curl(keeper), [`${ETCD}/readyz`])) ? undefined : 'not ready'));
+}
+
+export function awaitApiServer(server: ComponentState, kubectl: Kubectl): Promise<void> {
+  return until(server, 240, async () =>
+    (await answers(kubectl, ['get', '--raw', '/readyz'])) ? undefined : 'not ready',
+  );
 }
 
 const ETCD = 'http://127.0.0.1:2379';

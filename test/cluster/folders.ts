@@ -38,6 +38,7 @@ export interface ClusterFolder {
   readonly images: string;
   readonly manifests: string;
   readonly etcd: string;
+  readonly etcdSnapshot: string;
   node(name: string): string;
 }
 
@@ -51,6 +52,7 @@ export function clusterFolder(cluster: string, project: string = PROJECT): Clust
     images: path.join(root, 'images'),
     manifests: path.join(root, 'manifests'),
     etcd: path.join(root, 'etcd'),
+    etcdSnapshot: path.join(root, 'etcd-snapshot'),
     node: (name) => path.join(root, name),
   };
 }

@@ -48,7 +48,8 @@ function json(value: unknown): string {
 /** Lines for `ip -batch` on the node. */
 function networkCommands({ families, nodes }: Settings, index: number): readonly string[] {
   const others = nodeIndexes(nodes).filter((other) => other !== index);
-  const commands = ['link set lo up', 'link set vec0 up'];
+  // A network card keeps its address when its node is restarted.
+  const commands = ['link set lo up', `link set vec0 address 02:00:00:00:00:0${index}`, 'link set vec0 up'];
   for (const family of families) {
     const plan = PLANS[family];
     const noDetection = family === 'ipv6' ? ' nodad' : '';

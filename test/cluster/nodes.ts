@@ -2,7 +2,7 @@ import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { runCommand } from '../bed/command.ts';
 import { PLANS, nodeIndexes, nodeName } from './addresses.ts';
-import { type Component, startComponent, until } from './component.ts';
+import { startComponent, until } from './component.ts';
 import { type Credentials, kubeconfigOf } from './control-plane.ts';
 import type { Cache, ClusterFolder } from './folders.ts';
 import { type Kubectl, answers, kubectl } from './kubectl.ts';
@@ -10,7 +10,7 @@ import { tap } from './network.ts';
 import { nodeFiles } from './node-files.ts';
 import { exists } from './packages.ts';
 import type { Settings } from './settings.ts';
-import type { ProcessMark } from './state-file.ts';
+import type { ComponentState, ProcessMark } from './state-file.ts';
 
 const BOOT = path.join(import.meta.dirname, 'node/boot.sh');
 
@@ -22,9 +22,9 @@ export async function startNodes(
   settings: Settings,
   credentials: Credentials,
   firstImages: readonly string[],
-): Promise<readonly Component[]> {
+): Promise<readonly ComponentState[]> {
   const door = await createDoorKey(folder, cache);
-  const nodes: Component[] = [];
+  const nodes: ComponentState[] = [];
   for (const index of nodeIndexes(settings.nodes)) {
     const name = nodeName(index);
     const home = folder.node(name);
@@ -45,7 +45,12 @@ export async function startNodes(
 }
 
 /** Waits until the node has registered, then tells the API server which Pods' addresses are there. */
-export async function awaitNode(node: Component, index: number, settings: Settings, command: Kubectl): Promise<void> {
+export async function awaitNode(
+  node: ComponentState,
+  index: number,
+  settings: Settings,
+  command: Kubectl,
+): Promise<void> {
   const name = `node/${node.name}`;
   await until(node, 600, async () => ((await answers(command, ['get', name])) ? undefined : 'not registered'));
   const podCIDRs = settings.families.map((family) => PLANS[family].podsOf(index));
@@ -56,7 +61,7 @@ export async function awaitNode(node: Component, index: number, settings: Settin
 }
 
 /** Lets the nodes import the archives that are not needed at first, and waits until they have. */
-export async function importAll(nodes: readonly Component[], folder: ClusterFolder): Promise<void> {
+export async function importAll(nodes: readonly ComponentState[], folder: ClusterFolder): Promise<void> {
   for (const { name } of nodes) await writeFile(path.join(folder.node(name), 'import-all'), '');
   for (const node of nodes) {
     const done = path.join(folder.logs, node.name, 'images');

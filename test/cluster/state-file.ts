@@ -20,8 +20,22 @@ export interface ClusterState {
   /** The folder of kubectl, e2e.test, ginkgo and the other programs. */
   readonly bin: string;
   readonly nodes: readonly NodeState[];
+  /** Empty until all of them have started. control.ts stops and starts them. */
+  readonly components: readonly ComponentState[];
   /** All processes of the cluster end with this one. */
   readonly keeper: ProcessMark;
+}
+
+/** A long process in the namespaces of the cluster: a program of the control plane, or the kernel of a node. */
+export interface ComponentState {
+  readonly name: string;
+  readonly argv: readonly string[];
+  /** Has the id of its process in the process namespace of the cluster, which leads a process group. */
+  readonly pidFile: string;
+  /** Exists when the process has ended, and says how. */
+  readonly endFile: string;
+  /** Files that say what went wrong; those that exist. The first is the output of the process. */
+  readonly logs: readonly [string, ...string[]];
 }
 
 export interface NodeState {

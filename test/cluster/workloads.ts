@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { type Component, until } from './component.ts';
+import { type Part, until } from './component.ts';
 import { coredns } from './coredns.ts';
 import { type ClusterFolder, PROJECT } from './folders.ts';
 import { kubeProxy } from './kube-proxy.ts';
@@ -41,7 +41,7 @@ export async function applyDns(folder: ClusterFolder, settings: Settings, comman
 /** Waits until all Pods of a DaemonSet or Deployment in kube-system are ready. It ends early if `node` ends. */
 export async function awaitRollout(
   workload: string,
-  node: Component,
+  node: Part,
   folder: ClusterFolder,
   command: Kubectl,
 ): Promise<void> {

@@ -99,23 +99,32 @@ import() {
   ctr -n k8s.io images import "$1" >/dev/null || echo "import of $1 failed"
 }
 
+import_rest() {
+  local archive
+  for archive in /cluster/images/*.tar; do
+    case " ${first[*]} " in *" $archive "*) ;; *) import "$archive" ;; esac
+  done
+  echo "all images are imported" >/cluster/logs/images
+}
+
 start_containers() {
   local archive first
+  rm -f /cluster/logs/images
   containerd -c /cluster/node/containerd.toml >>/cluster/logs/containerd.log 2>&1 &
   until ctr version >/dev/null 2>&1; do sleep 0.5; done
   # First what the cluster itself runs; the rest, which takes longer, when that is ready (nodes.ts).
   mapfile -t first </cluster/node/first-images
   for archive in "${first[@]}" /cluster/cluster-images/*.tar; do import "$archive"; done
+  # A node that was restarted had all images: it gets them back before kubelet starts Pods.
+  if [ -e /cluster/node/import-all ]; then import_rest; fi
   while :; do
+    until [ ! -e /run/kubelet-stopped ]; do sleep 0.5; done
     kubelet --config=/cluster/node/kubelet.json --kubeconfig=/cluster/node/kubeconfig \
       --hostname-override="$(cat /cluster/node/hostname)" --node-ip="$(cat /cluster/node/addresses)" --v=2 || true
     sleep 2
   done >>/cluster/logs/kubelet.log 2>&1 &
   until [ -e /cluster/node/import-all ]; do sleep 0.5; done
-  for archive in /cluster/images/*.tar; do
-    case " ${first[*]} " in *" $archive "*) ;; *) import "$archive" ;; esac
-  done
-  echo "all images are imported" >/cluster/logs/images
+  if [ ! -e /cluster/logs/images ]; then import_rest; fi
 }
 
 # A function, so that the file has been read to its end before it runs.

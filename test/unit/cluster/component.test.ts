@@ -2,10 +2,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { type Component, until } from '../../cluster/component.ts';
+import { type Part, until } from '../../cluster/component.ts';
 
 let folder: string;
-let component: Component;
+let component: Part;
 
 beforeEach(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'component-'));

@@ -11,6 +11,7 @@ test('a node of both families has addresses, routes and ranges of both', () => {
   expect(files['addresses']).toBe('172.30.0.12,fd00:30::12');
   expect(files['network']?.split('\n')).toEqual([
     'link set lo up',
+    'link set vec0 address 02:00:00:00:00:02',
     'link set vec0 up',
     'addr add 172.30.0.12/24 dev vec0',
     'route add default via 172.30.0.1',
