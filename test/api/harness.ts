@@ -92,6 +92,7 @@ export class View {
       const objects = new Map(event.objects.map(({ meta }) => [`${meta.namespace}/${meta.name}`, meta]));
       if (objects.size !== event.objects.length) this.breaches.push(`${kind}: an object twice in one list`);
       this.#kinds.set(kind, objects);
+      this.#newest.set(kind, Math.max(0, ...[...objects.values()].map((meta) => Number(meta.resourceVersion))));
       return;
     }
     const objects = this.#kinds.get(kind);

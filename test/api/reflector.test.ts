@@ -261,6 +261,49 @@ describe('resuming', () => {
   });
 });
 
+describe('an etcd that was restored from a backup', () => {
+  test.each([
+    ['the API server ends abruptly', () => bed.server.dropConnections()],
+    ['the API server ends its watches', () => bed.server.eachWatch((watch) => watch.end())],
+  ])('%s: one new list of each resource, and the watch continues behind it', async (_name, end) => {
+    await serverWith({}, 'a', 'b');
+    bed.follow();
+    await followed('a b');
+    const restore = bed.server.store.backup();
+    bed.server.apply(service('c', '10.96.0.3'));
+    bed.server.delete(service('a', ''));
+    bed.server.apply(node('node-1'));
+    await followed('b c');
+    const { port } = bed.server;
+    end();
+    await bed.server.stop();
+    restore();
+    await bed.server.start(port);
+    await followed('a b');
+    await eventually(() => expect(bed.view.names('node')).toBe(''));
+    bed.server.apply(service('d', '10.96.0.4'));
+    await followed('a b d');
+    expect(bed.view.types('service')).toEqual(['replaced', 'applied', 'deleted', 'replaced', 'applied']);
+    expect(bed.log.messages('warn')).toContainEqual(
+      expect.stringMatching(
+        /^the API server's state is older than ours \(resourceVersion 1002, ours is 100\d\): .*services/,
+      ),
+    );
+  });
+
+  test('a watch that broke is resumed without a list if the API server has everything that we know', async () => {
+    await serverWith({}, 'a', 'b');
+    bed.follow();
+    await followed('a b');
+    bed.server.dropConnections();
+    bed.server.apply(service('c', '10.96.0.3'));
+    await followed('a b c');
+    expect(bed.view.types('service')).toEqual(['replaced', 'applied']);
+    expect(requestsOf('list')).toMatchObject([{ limit: '1' }]);
+    expect(requestsOf('list')[0]).not.toHaveProperty('resourceVersion');
+  });
+});
+
 describe('faults', () => {
   test('a server that is down at start is used when it comes up', async () => {
     await serverWith({});

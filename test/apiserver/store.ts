@@ -54,6 +54,18 @@ export class Store {
     this.#compacted = this.#revision;
   }
 
+  /** Returns a function that restores the present state, as etcd is restored from a backup: the revision goes back. */
+  backup(): () => void {
+    const objects = [...this.#objects].map(([plural, all]) => [plural, new Map(all)] as const);
+    const revision = this.#revision;
+    return () => {
+      this.#objects.clear();
+      for (const [plural, all] of objects) this.#objects.set(plural, new Map(all));
+      this.#revision = revision;
+      this.compact();
+    };
+  }
+
   subscribe(listener: (change: Change) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

@@ -54,13 +54,16 @@ export class WatchStream {
         return this.end();
       }
     }
-    this.#unsubscribe = this.#store.subscribe((change) => this.#change(change));
+    // As the real server, it sends nothing that is not newer than the version of the request, even if that is in the future.
+    this.#unsubscribe = this.#store.subscribe((change) => {
+      if (change.revision > (since ?? 0)) this.#change(change);
+    });
     this.#timers.push(setTimeout(() => this.end(), timeoutMs));
     if (bookmarks) this.#timers.push(setInterval(() => this.bookmark(), bookmarkMs));
   }
 
   bookmark(annotations?: Readonly<Record<string, string>>): void {
-    if (!this.#options.bookmarks) return;
+    if (!this.#options.bookmarks || this.#store.revision < (this.#options.since ?? 0)) return;
     const { kind, apiVersion } = this.type;
     const metadata = {
       resourceVersion: String(this.#store.revision),

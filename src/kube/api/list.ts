@@ -79,3 +79,19 @@ export async function listPages<T extends { readonly meta: ObjectMeta }>(
     token = page.next;
   }
 }
+
+/** Returns the version of the server's present state, by a consistent list of one object. */
+export async function currentVersion<T extends { readonly meta: ObjectMeta }>(
+  exchange: Exchange<T>,
+  selector: number,
+): Promise<string | Failure> {
+  const body = await openGet(exchange, selector, { limit: 1 });
+  const page = 'kind' in body ? body : await readItems(body, exchange, []);
+  return 'kind' in page ? page : page.resourceVersion;
+}
+
+/** Whether a version is older than another of the same server. Only versions that are numbers have an order. */
+export function isOlder(version: string, other: string): boolean {
+  const number = /^\d+$/;
+  return number.test(version) && number.test(other) && BigInt(version) < BigInt(other);
+}

@@ -22,6 +22,8 @@ export interface Watching {
   readonly plan: ListPlan;
   /** The watch resumes after this version. */
   readonly resourceVersion: string;
+  /** Whether the server's state may be older than `resourceVersion`: then, no watch would tell. */
+  readonly doubtful: boolean;
   readonly failures: number;
 }
 
@@ -39,6 +41,10 @@ export type ReflectorInput =
   | { readonly type: 'progress'; readonly resourceVersion: string }
   /** A list or a watch ended. */
   | ({ readonly type: 'ended' } & WatchEnd)
+  /** The server's state is not older than the resourceVersion. */
+  | { readonly type: 'confirmed' }
+  /** The server's state is older. */
+  | { readonly type: 'rewound' }
   | { readonly type: 'waited' }
   /** The server does not support WatchList. */
   | { readonly type: 'no-stream' };
@@ -67,8 +73,9 @@ function listFailed(state: Listing, failure: Failure, opened: boolean, selectors
   return { name: 'waiting', next: { ...state, plan: { ...plan, how }, failures: failures + 1 }, failure };
 }
 
-function watchEnded(state: Watching, failure: Failure | undefined, healthy: boolean): ReflectorState {
-  if (failure === undefined && healthy) return { ...state, failures: 0 };
+/** If a watch ended before its time, the server may have restarted, with an etcd that was restored from a backup. */
+function watchEnded(state: Watching, { failure, healthy, early }: WatchEnd): ReflectorState {
+  if (failure === undefined && healthy) return { ...state, doubtful: early, failures: 0 };
   const failures = (healthy ? 0 : state.failures) + 1;
   const reason: Failure = failure ?? { kind: 'unavailable', message: 'the server closed the watch at once' };
   if (reason.kind === 'expired') {
@@ -76,7 +83,7 @@ function watchEnded(state: Watching, failure: Failure | undefined, healthy: bool
     return failures === 1 ? next : { name: 'waiting', next, failure: reason };
   }
   // On `refused`, list again: the server does not accept our resourceVersion.
-  const next = reason.kind === 'refused' ? relist(state.plan, failures) : { ...state, failures };
+  const next = reason.kind === 'refused' ? relist(state.plan, failures) : { ...state, doubtful: true, failures };
   return { name: 'waiting', next, failure: reason };
 }
 
@@ -84,7 +91,9 @@ function watchEnded(state: Watching, failure: Failure | undefined, healthy: bool
 export function step(state: ReflectorState, input: ReflectorInput, selectors: number): ReflectorState {
   switch (state.name) {
     case 'listing':
-      if (input.type === 'listed') return { ...state, name: 'watching', resourceVersion: input.resourceVersion };
+      if (input.type === 'listed') {
+        return { ...state, name: 'watching', resourceVersion: input.resourceVersion, doubtful: false };
+      }
       if (input.type === 'no-stream') return inPages(state);
       if (input.type !== 'ended') return state;
       return listFailed(
@@ -95,7 +104,9 @@ export function step(state: ReflectorState, input: ReflectorInput, selectors: nu
       );
     case 'watching':
       if (input.type === 'progress') return { ...state, resourceVersion: input.resourceVersion };
-      return input.type === 'ended' ? watchEnded(state, input.failure, input.healthy) : state;
+      if (input.type === 'confirmed') return { ...state, doubtful: false };
+      if (input.type === 'rewound') return relist(state.plan, state.failures);
+      return input.type === 'ended' ? watchEnded(state, input) : state;
     case 'waiting':
       return input.type === 'waited' ? state.next : state;
   }

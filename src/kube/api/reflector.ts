@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { WATCH_ENDED, type WatchObserver } from '../../observe/api-observer.ts';
 import type { Exchange } from './exchange.ts';
 import { type CredentialReport, FailureReport } from './failure-report.ts';
-import { listPages } from './list.ts';
+import { currentVersion, isOlder, listPages } from './list.ts';
 import type { ObjectMeta } from '../objects/objects.ts';
 import {
   type Listing,
@@ -63,7 +63,8 @@ export class Reflector<T extends { readonly meta: ObjectMeta }> {
 
   async #act(exchange: Exchange<T>): Promise<void> {
     const state = this.#state;
-    if (state.name === 'watching') await this.#watch(state, exchange);
+    if (state.name === 'watching' && state.doubtful) await this.#confirm(state, exchange);
+    else if (state.name === 'watching') await this.#watch(state, exchange);
     else if (state.name === 'waiting') await this.#wait(state, exchange);
     else if (state.plan.how === 'pages') await this.#list(state, exchange);
     else if (this.#options.streaming.refused) this.#step({ type: 'no-stream' });
@@ -96,7 +97,7 @@ export class Reflector<T extends { readonly meta: ObjectMeta }> {
   async #list(state: Listing, exchange: Exchange<T>): Promise<void> {
     const result = await listPages(exchange, state.plan);
     if (exchange.signal.aborted) return;
-    if (!result.ok) return this.#ended({ failure: result.failure, healthy: false, opened: false });
+    if (!result.ok) return this.#ended({ failure: result.failure, healthy: false, opened: false, early: true });
     this.#replaced(result.objects, result.resourceVersion);
   }
 
@@ -133,6 +134,23 @@ export class Reflector<T extends { readonly meta: ObjectMeta }> {
     if (exchange.signal.aborted) return;
     if (end.healthy) this.#report.recovered();
     this.#ended(end);
+  }
+
+  /**
+   * The server accepts a watch after a version that it has not reached, and stays silent until it has. It never tells
+   * which objects are gone.
+   */
+  async #confirm({ resourceVersion, plan }: Watching, exchange: Exchange<T>): Promise<void> {
+    const current = await currentVersion(exchange, plan.selector);
+    if (exchange.signal.aborted) return;
+    if (typeof current !== 'string')
+      return this.#ended({ failure: current, healthy: false, opened: false, early: true });
+    if (!isOlder(current, resourceVersion)) return this.#step({ type: 'confirmed' });
+    const { log, resource } = this.#options;
+    log.warn(
+      `the API server's state is older than ours (resourceVersion ${current}, ours is ${resourceVersion}): listing ${resource.plural} again; was etcd restored from a backup?`,
+    );
+    this.#step({ type: 'rewound' });
   }
 
   #pass(event: Parameters<Parameters<typeof watchOnce<T>>[2]>[0]): void {

@@ -20,6 +20,8 @@ export interface WatchEnd {
   readonly healthy: boolean;
   /** Whether the server had accepted the watch. */
   readonly opened: boolean;
+  /** Whether it ended before its timeoutSeconds. */
+  readonly early: boolean;
 }
 
 type GoodEvent<T> = Exclude<WatchEvent<T>, { type: 'failed' }>;
@@ -69,7 +71,7 @@ export async function watchOnce<T extends { readonly meta: ObjectMeta }>(
       ? { sendInitialEvents: true, resourceVersionMatch: 'NotOlderThan' }
       : { resourceVersion: request.resourceVersion }),
   });
-  if ('kind' in body) return { failure: body, healthy: false, opened: false };
+  if ('kind' in body) return { failure: body, healthy: false, opened: false, early: true };
 
   const started = performance.now();
   const guard = new StreamGuard(body);
@@ -91,6 +93,8 @@ export async function watchOnce<T extends { readonly meta: ObjectMeta }>(
     if (handlerFailed) throw error;
     failure = { kind: 'unavailable', message: `the watch was interrupted: ${errorText(error)}` };
   }
-  const healthy = performance.now() - started >= timing.healthyMs;
-  return { healthy, opened: true, ...(failure === undefined ? {} : { failure }) };
+  const lastedMs = performance.now() - started;
+  // The server's clock starts before the response arrives.
+  const early = lastedMs < timeoutSeconds * 1000 - 1000;
+  return { healthy: lastedMs >= timing.healthyMs, opened: true, early, ...(failure === undefined ? {} : { failure }) };
 }

@@ -11,16 +11,16 @@ function listing(plan: ListPlan, failures = 0): ReflectorState {
   return { name: 'listing', plan, failures };
 }
 
-function watching(failures = 0): ReflectorState {
-  return { name: 'watching', plan: PAGES, resourceVersion: '7', failures };
+function watching(failures = 0, doubtful = false): ReflectorState {
+  return { name: 'watching', plan: PAGES, resourceVersion: '7', doubtful, failures };
 }
 
 function fail(kind: Failure['kind'], healthy = false, opened = false): ReflectorInput {
-  return { type: 'ended', failure: { kind, message: kind }, healthy, opened };
+  return { type: 'ended', failure: { kind, message: kind }, healthy, opened, early: true };
 }
 
-const END_AT_ONCE: ReflectorInput = { type: 'ended', healthy: false, opened: true };
-const END_IN_TIME: ReflectorInput = { type: 'ended', healthy: true, opened: true };
+const END_AT_ONCE: ReflectorInput = { type: 'ended', healthy: false, opened: true, early: true };
+const END_IN_TIME: ReflectorInput = { type: 'ended', healthy: true, opened: true, early: false };
 
 describe('step', () => {
   test.each<[string, ReflectorState, ReflectorInput, Partial<ReflectorState>]>([
@@ -42,6 +42,14 @@ describe('step', () => {
       { ...watching(), resourceVersion: '8' } as ReflectorState,
     ],
     ['a watch that ends in its time is resumed', watching(3), END_IN_TIME, watching(0)],
+    [
+      'a watch that the server ends early is resumed with a doubt',
+      watching(3),
+      { ...END_IN_TIME, early: true } as ReflectorInput,
+      watching(0, true),
+    ],
+    ['a doubt that is cleared', watching(3, true), { type: 'confirmed' }, watching(3)],
+    ['a doubt that was right', watching(3, true), { type: 'rewound' }, listing(LATEST, 3)],
     ['an expired watch becomes a list at once', watching(), fail('expired', true), listing(LATEST, 1)],
     ['an input that does not fit changes nothing', watching(), { type: 'waited' }, watching()],
   ])('%s', (_name, before, input, after) => {
@@ -58,12 +66,12 @@ describe('step', () => {
     ['expired again', listing(LATEST, 1), fail('expired'), listing(LATEST, 2)],
     ['a server that is away is asked for a stream again', listing(STREAM), fail('unavailable'), listing(STREAM, 1)],
     ['a stream that broke becomes pages', listing(STREAM), fail('unavailable', false, true), listing(PAGES, 1)],
-    ['a watch that broke is resumed', watching(1), fail('unavailable'), watching(2)],
-    ['a healthy watch that broke counts as the first failure', watching(5), fail('garbled', true), watching(1)],
-    ['a watch that ends at once is a failure', watching(), END_AT_ONCE, watching(1)],
+    ['a watch that broke is resumed', watching(1), fail('unavailable'), watching(2, true)],
+    ['a healthy watch that broke counts as the first failure', watching(5), fail('garbled', true), watching(1, true)],
+    ['a watch that ends at once is a failure', watching(), END_AT_ONCE, watching(1, true)],
     ['a watch that is refused becomes a list', watching(), fail('refused'), listing(LATEST, 1)],
     ['a watch that always expires', watching(1), fail('expired'), listing(LATEST, 2)],
-    ['no permission', watching(), fail('forbidden'), watching(1)],
+    ['no permission', watching(), fail('forbidden'), watching(1, true)],
   ])('after a wait: %s', (_name, before, input, next) => {
     const waiting = step(before, input, 2);
     expect(waiting).toMatchObject({ name: 'waiting', next });
