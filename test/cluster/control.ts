@@ -41,6 +41,11 @@ export async function start(state: ClusterState, name: string): Promise<void> {
   }
 }
 
+export async function restart(state: ClusterState, name: string): Promise<void> {
+  await stop(state, name);
+  await start(state, name);
+}
+
 /** Gives the API server a new certificate. It is valid for `more` addresses, too. */
 export async function renewApiServerCertificate(state: ClusterState, more: readonly string[] = []): Promise<void> {
   const { certificates } = clusterFolder(state.cluster);
@@ -71,7 +76,7 @@ export async function restoreEtcd(state: ClusterState): Promise<void> {
 }
 
 /** Runs a shell command on a node; returns its output. It needs no kubelet. */
-export async function onNode(state: ClusterState, node: string, command: string): Promise<string> {
+async function onNode(state: ClusterState, node: string, command: string): Promise<string> {
   const shell = path.join(clusterFolder(state.cluster).root, 'node-shell');
   return (await runCommand([shell, node, command], { timeoutMs: 60_000 })).stdout;
 }

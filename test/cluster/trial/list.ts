@@ -1,8 +1,15 @@
 import type { Trial } from './trial.ts';
+import { apiServerBehindService } from './trials/api-server-behind-service.ts';
+import { apiServerStopped } from './trials/api-server-stopped.ts';
 import { daemonRestart } from './trials/daemon-restart.ts';
 import { endpointChurn } from './trials/endpoint-churn.ts';
 import { abruptRollingUpdate, rollingUpdate } from './trials/rolling-update.ts';
 import { terminatingEndpoints } from './trials/terminating-endpoints.ts';
+import { etcdRestored } from './trials/etcd-restored.ts';
+import { kubeletStopped } from './trials/kubelet-stopped.ts';
+import { nodeDrained } from './trials/node-drained.ts';
+import { nodeRebooted } from './trials/node-rebooted.ts';
+import { tokenAndRole } from './trials/token-and-role.ts';
 
 /** All trials, in the order of TRIAL=all: those that leave the cluster as it was come first. */
 export const TRIALS: readonly Trial[] = [
@@ -11,4 +18,11 @@ export const TRIALS: readonly Trial[] = [
   abruptRollingUpdate,
   terminatingEndpoints,
   endpointChurn,
+  tokenAndRole,
+  apiServerBehindService,
+  apiServerStopped,
+  etcdRestored,
+  kubeletStopped,
+  nodeDrained,
+  nodeRebooted,
 ];

@@ -45,7 +45,7 @@ describe('step', () => {
     [
       'a watch that the server ends early is resumed with a doubt',
       watching(3),
-      { ...END_IN_TIME, early: true } as ReflectorInput,
+      { ...END_IN_TIME, early: true },
       watching(0, true),
     ],
     ['a doubt that is cleared', watching(3, true), { type: 'confirmed' }, watching(3)],
