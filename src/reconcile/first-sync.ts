@@ -1,7 +1,10 @@
 import type { Yielder } from '../base/yielder.ts';
+import type { NodePlan } from '../plan/node-plan.ts';
+import type { Op } from '../state/op.ts';
 import { Transaction } from '../state/transaction.ts';
 import { virtualServerKey } from '../state/virtual-server.ts';
 import { refresh, touchUnfinished } from './change-sync.ts';
+import { denyOf } from './deny-guard.ts';
 import { fullCheck } from './full-check.ts';
 import { missingSets } from './missing-sets.ts';
 import type { SyncParts } from './sync-parts.ts';
@@ -15,9 +18,9 @@ export async function firstSync(parts: SyncParts, progress: SyncProgress, yielde
   await kernel.ensureDevice();
   await addresses.findMarks();
   await addresses.read();
-  // Create sets before the rules that refer to them, and the rules before any virtual server.
+  // Create sets before the rules that refer to them, and the rules before any virtual server that they protect.
   await applier.apply(await missingSets(kernel, config.families, plan), progress, yielder);
-  await parts.rules.ensureFirst();
+  const protecting = await parts.rules.addFirst();
   // The check compares everything, so changes need not be recorded.
   plan.ignoreChanges();
   touchUnfinished(parts, progress);
@@ -27,7 +30,10 @@ export async function firstSync(parts: SyncParts, progress: SyncProgress, yielde
   for await (const batch of fullCheck(parts, progress, yielder)) tx.add(batch);
   progress.noteDeletions(tx);
   try {
-    await applier.apply(tx, progress, yielder);
+    const [before, after] = protecting ? [new Transaction(), tx] : aroundRules(tx, plan);
+    await applier.apply(before, progress, yielder);
+    if (!protecting) await parts.rules.replaceOthers();
+    await applier.apply(after, progress, yielder);
   } catch (error) {
     for (const { virtualServer } of tx.of('add-virtual-server')) written.add(virtualServerKey(virtualServer));
     throw error;
@@ -35,4 +41,19 @@ export async function firstSync(parts: SyncParts, progress: SyncProgress, yielde
   written.clear();
   progress.inForce(triggerTimes, clock.wallNow());
   progress.flowCleanUps.push(...(await udp.run(yielder)));
+}
+
+/**
+ * Splits a transaction into what precedes and what follows the replacement of other rules, which serve until then:
+ * virtual servers are added before, and nothing is removed. Those with source ranges wait for the rules that deny.
+ */
+function aroundRules(tx: Transaction, plan: Pick<NodePlan, 'entries'>): readonly [Transaction, Transaction] {
+  const additions: readonly Op[] = [
+    ...tx.stage('add-sets'),
+    ...tx.stage('add-servers').filter((op) => denyOf(plan, 'id' in op ? op.id : op.virtualServer) === undefined),
+    ...tx.of('add-route'),
+    ...tx.of('bind-address'),
+  ];
+  const early = new Set(additions);
+  return [new Transaction(additions), tx.filter((op) => !early.has(op))];
 }

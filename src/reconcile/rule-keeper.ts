@@ -41,9 +41,19 @@ export class RuleKeeper {
 
   /**
    * Writes the rules before the first sync adds a virtual server, because they implement source ranges, masquerading
-   * and the access filter. Rejects if they cannot be written.
+   * and the access filter. Rejects if they cannot be written. Where our chains hold other rules, it writes nothing and
+   * returns false: those of kube-proxy in iptables mode forward service traffic themselves, so they must stay until the
+   * virtual servers exist.
    */
-  async ensureFirst(): Promise<void> {
+  async addFirst(): Promise<boolean> {
+    const { kernel, plan } = this.#options;
+    let inForce = true;
+    for (const family of plan.families) if (!(await kernel.addRules(planRules(plan, family)))) inForce = false;
+    return inForce;
+  }
+
+  /** Writes the rules, also over other rules. Rejects if they cannot be written. */
+  async replaceOthers(): Promise<void> {
     const { kernel, plan } = this.#options;
     for (const family of plan.families) await kernel.ensureRules(planRules(plan, family));
   }

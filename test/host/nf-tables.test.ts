@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { removeAll } from '../../src/daemon/clean-up.ts';
-import { handleLeftovers } from '../../src/daemon/run/other-modes.ts';
+import { removeLeftovers } from '../../src/daemon/run/other-modes.ts';
 import { createCommandRunner } from '../../src/kernel/command-runner.ts';
 import { Leftovers, describeLeftover } from '../../src/kernel/iptables/leftovers.ts';
 import { IP_FAMILIES } from '../../src/base/ip.ts';
@@ -147,7 +147,7 @@ function onThisKernel(): void {
       await leaveNftablesMode();
       expect((await leftovers().find()).map(describeLeftover)).toEqual(NAMES);
       const log = new RecordingLog();
-      await handleLeftovers(leftovers(), log);
+      await removeLeftovers(leftovers(), log);
       expect(log.messages('info')).toEqual(
         NAMES.map((name) => `removed the rules that kube-proxy in nftables mode left: ${name}`),
       );

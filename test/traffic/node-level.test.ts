@@ -250,15 +250,20 @@ describe('the daemon on its node', () => {
     await daemon.stop(10_000);
   });
 
-  test('leftovers of iptables mode are logged at start, and removed by --cleanup with our own objects', async () => {
+  test('leftovers of iptables mode are removed after the first sync, or by --cleanup', async () => {
     const saved = async (): Promise<string> => (await node.exec(['iptables-save'])).stdout;
     await node.exec([process.execPath, 'build/kube-ipvs-proxy.mjs', '--cleanup', '--proxy-mode=ipvs']);
     expect(await saved()).not.toContain('KUBE-');
     await node.exec(['iptables-restore', '--noflush'], { input: IPTABLES_MODE });
     const daemon = await start();
-    await daemon.waitForOutput(/iptables mode has left rules.*filter\/KUBE-SERVICES.*--cleanup/, 15_000);
-    expect(await saved()).toContain('KUBE-SVC-ABCDEFGHIJKLMNOP');
+    await daemon.waitForOutput(
+      /removed the rules that kube-proxy in iptables mode left.*filter\/KUBE-SERVICES/,
+      15_000,
+    );
+    expect(await saved()).not.toMatch(/KUBE-(SVC|SEP)-|KUBE-NODEPORTS|--ctstate NEW .*KUBE-/);
+    expect(await saved()).toContain('-A FORWARD -s 203.0.113.7/32 -j ACCEPT');
     await daemon.stop(10_000);
+    await node.exec(['iptables-restore', '--noflush'], { input: IPTABLES_MODE });
     const { status } = await node.exec(daemonArgv(node, ['--cleanup']), { allowFailure: true });
     expect(status).toBe(0);
     expect(await saved()).not.toContain('KUBE-');

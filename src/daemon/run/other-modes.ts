@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { errorText } from '../../base/error-text.ts';
-import { type Leftovers, describeLeftover } from '../../kernel/iptables/leftovers.ts';
+import { type Leftover, type Leftovers, describeLeftover } from '../../kernel/iptables/leftovers.ts';
 import type { Log } from '../../observe/log.ts';
 
 /** Delays before retries. The usual causes of a failed attempt are a held lock and low memory. */
@@ -37,18 +37,21 @@ export async function nameDeviceThief(
 const sleepUnref = (ms: number): Promise<void> => setTimeout(ms, undefined, { ref: false });
 
 /**
- * Called after the first sync, so that a change of mode does not interrupt traffic. Logs leftovers of iptables mode.
- * Removes leftovers of nftables mode, which would handle service traffic before IPVS does. Never rejects.
+ * Called after the first sync, so that a change of mode does not interrupt traffic. Removes leftovers of other modes:
+ * rules of iptables mode reject traffic to Services that had no endpoint when it stopped, and those of nftables mode
+ * handle service traffic before IPVS does. Never rejects.
  */
-export async function handleLeftovers(
+export async function removeLeftovers(
   leftovers: Pick<Leftovers, 'find' | 'remove'>,
   log: Log,
   retryAfterMs: readonly number[] = RETRY_AFTER_MS,
 ): Promise<void> {
-  const named = new Set<string>();
   for (const pauseMs of [...retryAfterMs, undefined]) {
     try {
-      await handleOnce(leftovers, log, named);
+      for (const leftover of await leftovers.find()) {
+        await leftovers.remove(leftover);
+        log.info(`removed the rules that kube-proxy in ${modeOf(leftover)} mode left: ${describeLeftover(leftover)}`);
+      }
       return;
     } catch (error) {
       const next = pauseMs === undefined ? 'only at the next start' : `in ${pauseMs / 1_000} s`;
@@ -60,18 +63,6 @@ export async function handleLeftovers(
   }
 }
 
-async function handleOnce(leftovers: Pick<Leftovers, 'find' | 'remove'>, log: Log, named: Set<string>): Promise<void> {
-  for (const leftover of await leftovers.find()) {
-    const what = describeLeftover(leftover);
-    if (leftover.kind === 'nft-table') {
-      await leftovers.remove(leftover);
-      log.info(`removed the rules that kube-proxy in nftables mode left: ${what}`);
-    } else if (!named.has(what)) {
-      named.add(what);
-      log.warn(
-        `kube-proxy in iptables mode has left rules that can still reject traffic to Services: ${what}. To remove them, ` +
-          'stop this daemon, run `kube-ipvs-proxy --cleanup`, and start it again',
-      );
-    }
-  }
+function modeOf({ kind }: Leftover): string {
+  return kind === 'nft-table' ? 'nftables' : 'iptables';
 }

@@ -34,7 +34,7 @@ import { nodeNameOf, planConfigOf } from '../startup/node-identity.ts';
 import { waitForNode } from '../startup/node-wait.ts';
 import { openLog } from '../startup/open-log.ts';
 import { type OpenedSource, openSource } from '../startup/open-source.ts';
-import { handleLeftovers, nameDeviceThief } from './other-modes.ts';
+import { removeLeftovers, nameDeviceThief } from './other-modes.ts';
 import { requireRights } from '../startup/rights.ts';
 import { startServers } from './servers.ts';
 import { ServiceMetrics } from '../traffic/service-metrics.ts';
@@ -190,7 +190,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     serviceHealth,
     clock,
     log,
-    onServing: () => void handleLeftovers(leftovers, log),
+    onServing: () => void removeLeftovers(leftovers, log),
     onDeviceMade: () => void nameDeviceThief(leftovers, log),
   });
   const reconciler = new Reconciler({

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { removeAll } from '../../../src/daemon/clean-up.ts';
-import { handleLeftovers, nameDeviceThief } from '../../../src/daemon/run/other-modes.ts';
+import { removeLeftovers, nameDeviceThief } from '../../../src/daemon/run/other-modes.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { KernelError } from '../../../src/kernel/kernel-error.ts';
 import type { Leftover } from '../../../src/kernel/iptables/leftovers.ts';
@@ -135,14 +135,14 @@ describe('--cleanup', () => {
 });
 
 describe('leftovers of other modes at a start', () => {
-  test('at start, chains of iptables mode are logged and tables of nftables mode removed', async () => {
+  test('after the first sync, chains of iptables mode and tables of nftables mode are removed', async () => {
     const others = new FakeLeftovers(CHAINS, NFT);
     const log = new TestLog();
-    await handleLeftovers(others, log);
-    expect(others.left).toEqual([CHAINS]);
+    await removeLeftovers(others, log);
+    expect(others.left).toEqual([]);
     expect(log.lines).toEqual([
-      expect.stringMatching(/^warn: .*KUBE-SVC-ABCDEFGHIJKLMNOP.*--cleanup/),
-      expect.stringMatching(/^info: .*nftables table ip6 kube-proxy/),
+      expect.stringMatching(/^info: .*in iptables mode left: .*KUBE-SVC-ABCDEFGHIJKLMNOP/),
+      expect.stringMatching(/^info: .*in nftables mode left: nftables table ip6 kube-proxy/),
     ]);
   });
 
@@ -150,13 +150,12 @@ describe('leftovers of other modes at a start', () => {
     const others = new FakeLeftovers(CHAINS, NFT);
     others.refuse = true;
     const log = new TestLog();
-    const handled = handleLeftovers(others, log, [0, 1, 1]);
+    const removed = removeLeftovers(others, log, [0, 1, 1]);
     await new Promise((resolve) => setImmediate(resolve));
     others.refuse = false;
-    await handled;
-    expect(others.removed).toEqual([NFT]);
-    expect(log.lines.filter((line) => line.includes('--cleanup'))).toHaveLength(1);
-    expect(log.lines[1]).toMatch(/^warn: .*: refused; the next attempt is in 0 s$/);
+    await removed;
+    expect(others.removed).toEqual([CHAINS, NFT]);
+    expect(log.lines[0]).toMatch(/^warn: .*: refused; the next attempt is in 0 s$/);
     expect(log.lines.at(-1)).toMatch(/^info: removed/);
   });
 
@@ -164,7 +163,7 @@ describe('leftovers of other modes at a start', () => {
     const others = new FakeLeftovers(NFT);
     others.refuse = true;
     const log = new TestLog();
-    await handleLeftovers(others, log, [0]);
+    await removeLeftovers(others, log, [0]);
     expect(log.lines).toEqual([
       expect.stringMatching(/^warn: .*: refused; the next attempt is in 0 s$/),
       expect.stringMatching(/^warn: .*: refused; the next attempt is only at the next start$/),

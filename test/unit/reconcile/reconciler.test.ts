@@ -148,13 +148,56 @@ describe('first sync', () => {
     await kernel.prepare();
     kernel.setNodeAddresses([{ address: ip('192.168.9.1'), prefix: 24, interfaceName: 'eth0', tentative: false }]);
     const filled: string[][] = [];
-    const ensureRules = kernel.ensureRules.bind(kernel);
-    kernel.ensureRules = async (rules) => {
+    const addRules = kernel.addRules.bind(kernel);
+    kernel.addRules = async (rules) => {
       filled.push(kernel.applied.map(formatOp).filter((line) => line.startsWith('add-entry')));
-      return await ensureRules(rules);
+      return await addRules(rules);
     };
     await new Reconciling(kernel).take(...listed([WEB], [WEB_SLICE]));
     expect(filled[0]).toEqual(['add-entry KUBE-NODE-PORT-IP 192.168.9.1']);
+  });
+
+  test('rules of another mode are replaced when all virtual servers exist, but for those with source ranges', async () => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    for (const family of [4, 6] as const) {
+      const chains = [{ table: 'nat' as const, name: 'KUBE-SERVICES', rules: [['-j', 'KUBE-SVC-ABC']] }];
+      await kernel.ensureRules({ family, chains, jumps: [] });
+    }
+    const left = { ...id('10.96.0.99'), scheduler: 'rr', flags: 0, timeout: 0, prefix: 32 };
+    kernel.put({ kind: 'add-virtual-server', virtualServer: left });
+    kernel.put({ kind: 'bind-address', address: left.address });
+    const steps: string[] = [];
+    const ensureRules = kernel.ensureRules.bind(kernel);
+    kernel.ensureRules = async (rules) => {
+      steps.push(...kernel.applied.splice(0).map(formatOp), `rules of IPv${rules.family}`);
+      return await ensureRules(rules);
+    };
+    const vip = service('vip', '10.96.0.11', {
+      type: 'LoadBalancer',
+      loadBalancerIngress: [{ ip: '203.0.113.1', ipMode: 'VIP' }],
+      loadBalancerSourceRanges: ['10.0.0.0/8'],
+    });
+    await new Reconciling(kernel).take(...listed([WEB, vip], [WEB_SLICE, slice('vip', ['10.244.0.7'])]));
+    steps.push(...kernel.applied.map(formatOp));
+    const about = steps.filter((line) => /rules|virtual-server|real-server|bind-address/.test(line));
+    expect(about).toEqual([
+      'add-virtual-server TCP 10.96.0.10:80 lc flags=0 timeout=0',
+      'add-virtual-server TCP 10.96.0.11:80 lc flags=0 timeout=0',
+      'add-real-server TCP 10.96.0.10:80 -> 10.244.0.6:8080 weight=1',
+      'add-real-server TCP 10.96.0.10:80 -> 10.244.0.5:8080 weight=1',
+      'add-real-server TCP 10.96.0.11:80 -> 10.244.0.7:8080 weight=1',
+      'bind-address 10.96.0.10',
+      'bind-address 10.96.0.11',
+      'bind-address 203.0.113.1',
+      'rules of IPv4',
+      'rules of IPv6',
+      'add-virtual-server TCP 203.0.113.1:80 lc flags=0 timeout=0',
+      'add-real-server TCP 203.0.113.1:80 -> 10.244.0.7:8080 weight=1',
+      'unbind-address 10.96.0.99',
+      'delete-virtual-server TCP 10.96.0.99:80',
+    ]);
+    expect(await kernel.addRules(planRules(PLAN_CONFIG, 4))).toBe(true);
   });
 
   test('nothing is written before services and slices are both listed', async () => {

@@ -93,7 +93,7 @@ describe('rules that wait for the lock of iptables', () => {
   test('rules are written before a first sync adds any object', async () => {
     const kernel = new LockedKernel();
     await kernel.prepare();
-    kernel.failMethod('ensureRules', 'LOCKED');
+    kernel.failMethod('addRules', 'LOCKED');
     const run = new Reconciling(kernel);
     const first = await run.take(...listed([service('web', '10.96.0.10')], [slice('web', ['10.244.0.5'])]));
     expect(first).toMatchObject({ kind: 'first', ok: false });

@@ -179,7 +179,7 @@ describe('/livez', () => {
   test('a first sync that keeps failing makes /livez fail after two sync periods; the first success is logged once', async () => {
     const node = new Node();
     await node.kernel.prepare();
-    node.kernel.failMethod('ensureRules', 'IPTABLES');
+    node.kernel.failMethod('addRules', 'IPTABLES');
     await node.take(...listed([WEB], []));
     await node.pass(STALE);
     expect([node.livez(), node.serving]).toEqual([503, 0]);
