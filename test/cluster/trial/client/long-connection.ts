@@ -1,6 +1,7 @@
 import { type Socket, connect } from 'node:net';
 import { SLOW_MS, TIME_LIMIT_MS, kindOf, parseResponse, request } from './http.ts';
 import type { FailureKind, Target } from './lines.ts';
+import type { LocalPorts } from './local-ports.ts';
 import type { Report } from './report.ts';
 
 const PERIOD_MS = 100;
@@ -12,7 +13,10 @@ const REOPEN_MS = 500;
 export class LongConnection {
   readonly #target: Target;
   readonly #report: Report;
+  readonly #ports: LocalPorts;
   #socket: Socket | undefined;
+  /** The port that it has, connected or not. */
+  #keptPort = 0;
   #localPort = 0;
   #received = '';
   #served: string | undefined;
@@ -24,9 +28,10 @@ export class LongConnection {
   #timer: NodeJS.Timeout | undefined;
   #ended = false;
 
-  constructor(target: Target, report: Report) {
+  constructor(target: Target, report: Report, ports: LocalPorts) {
     this.#target = target;
     this.#report = report;
+    this.#ports = ports;
   }
 
   /** The server that answered last; undefined if the connection does not work. */
@@ -35,7 +40,9 @@ export class LongConnection {
   }
 
   open(): void {
-    const socket = connect({ host: this.#target.address, port: this.#target.port, noDelay: true });
+    const { address: host, port } = this.#target;
+    this.#keptPort = this.#ports.keep();
+    const socket = connect({ host, port, localPort: this.#keptPort, noDelay: true });
     this.#socket = socket;
     this.#localPort = 0;
     this.#received = '';
@@ -147,6 +154,7 @@ export class LongConnection {
     const socket = this.#socket;
     this.#socket = undefined;
     this.#served = undefined;
+    this.#ports.release(this.#keptPort);
     clearInterval(this.#timer);
     // It may still report errors, which nobody wants to hear.
     socket?.removeAllListeners();

@@ -2,6 +2,7 @@
 // on Node.js alone. `node main.ts ORDER`, where ORDER is a ClientOrder as JSON.
 import { existsSync } from 'node:fs';
 import type { ClientOrder } from './lines.ts';
+import { LocalPorts } from './local-ports.ts';
 import { LongConnection } from './long-connection.ts';
 import { askOnce } from './new-connection.ts';
 import { Report } from './report.ts';
@@ -20,12 +21,13 @@ function openConnections(connections: readonly LongConnection[]): Record<string,
 function main(order: ClientOrder): void {
   const { targets, newPerSecond, longConnections, stopFile } = order;
   const report = new Report(order.output);
+  const ports = new LocalPorts();
   const target = (index: number) => {
     const found = targets[index % targets.length];
     if (found === undefined) throw new Error('the order has no targets');
     return found;
   };
-  const long = Array.from({ length: longConnections }, (_, index) => new LongConnection(target(index), report));
+  const long = Array.from({ length: longConnections }, (_, index) => new LongConnection(target(index), report, ports));
   for (const [index, connection] of long.entries()) {
     setTimeout(() => {
       connection.open();
@@ -38,7 +40,7 @@ function main(order: ClientOrder): void {
     const due = Math.floor(((performance.now() - begin) * newPerSecond) / 1000) - skipped;
     const count = Math.min(due - begun, MAX_BURST);
     skipped += due - begun - count;
-    for (let n = 0; n < count; n++) askOnce(target(begun++), report);
+    for (let n = 0; n < count; n++) askOnce(target(begun++), report, ports);
   }, 5);
   const ticking = setInterval(() => {
     report.tick('tick', openConnections(long));

@@ -1,13 +1,14 @@
 import { connect } from 'node:net';
 import { SLOW_MS, TIME_LIMIT_MS, kindOf, parseResponse, request } from './http.ts';
 import type { FailureKind, Target } from './lines.ts';
+import type { LocalPorts } from './local-ports.ts';
 import type { Report } from './report.ts';
 
 /** Opens a connection, makes one request and closes it. Everything that comes of it is reported. */
-export function askOnce(target: Target, report: Report): void {
+export function askOnce(target: Target, report: Report, ports: LocalPorts): void {
   const at = Date.now();
   const begin = performance.now();
-  const socket = connect({ host: target.address, port: target.port });
+  const socket = connect({ host: target.address, port: target.port, localPort: ports.take() });
   let localPort = 0;
   let received = '';
   let open = true;
