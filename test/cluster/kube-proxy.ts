@@ -28,7 +28,7 @@ export function kubeProxy(kubernetes: string, families: readonly Family[], mode:
   ];
 }
 
-/** A YAML text: docs/migrate.md edits it line by line. */
+/** A YAML text: docs/migrate.md edits it line by line. An empty mode means iptables, as in kubeadm's. */
 function configuration(families: readonly Family[], mode: string): string {
   return `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
@@ -42,7 +42,7 @@ conntrack:
 ipvs:
   scheduler: ""
 metricsBindAddress: ""
-mode: ${mode}
+mode: ${mode === 'iptables' ? '""' : mode}
 `;
 }
 

@@ -3,7 +3,9 @@ import { apiServerBehindService } from './trials/api-server-behind-service.ts';
 import { apiServerStopped } from './trials/api-server-stopped.ts';
 import { daemonRestart } from './trials/daemon-restart.ts';
 import { endpointChurn } from './trials/endpoint-churn.ts';
+import { migrateFromIptables, migrateFromIpvs } from './trials/migrate.ts';
 import { abruptRollingUpdate, rollingUpdate } from './trials/rolling-update.ts';
+import { switchRepeatedly } from './trials/switch-repeatedly.ts';
 import { terminatingEndpoints } from './trials/terminating-endpoints.ts';
 import { etcdRestored } from './trials/etcd-restored.ts';
 import { kubeletStopped } from './trials/kubelet-stopped.ts';
@@ -25,4 +27,7 @@ export const TRIALS: readonly Trial[] = [
   kubeletStopped,
   nodeDrained,
   nodeRebooted,
+  switchRepeatedly,
+  migrateFromIpvs,
+  migrateFromIptables,
 ];
