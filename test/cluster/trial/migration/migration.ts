@@ -95,7 +95,7 @@ export class Migration {
     const bad = metrics.split('\n').filter((line) => /result="failed"|outcome="failed"|drift/.test(line));
     context.check(
       `${node}: no sync and no operation failed, no drift (${bad.join('; ')})`,
-      metrics.includes('kubeipvs_sync_total') && bad.every((line) => / 0$/.test(line)),
+      metrics.includes('kubeipvs_sync_total') && bad.every((line) => line.endsWith(' 0')),
     );
     const servers = (await context.pods(SERVER_SELECTOR)).filter((pod) => pod.node === node && pod.ready);
     const lookup = await context.own(['exec', servers[0]?.name ?? '', '--', 'nslookup', 'kubernetes.default']);
