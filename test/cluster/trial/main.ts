@@ -23,7 +23,7 @@ async function runOne(trial: Trial, state: ClusterState, proxy: E2eProxy): Promi
   const result = await runTrial(trial, state, proxy, say);
   publishTrials(addTrial(readTrials(), result));
   say(summary(result));
-  return proxy !== 'ours' || result.wrong.length === 0;
+  return result.proxy !== 'ours' || result.wrong.length === 0;
 }
 
 function summary({ trial, proxy, asked, failed, cut, slow, allowed, wrong }: TrialResult): string {

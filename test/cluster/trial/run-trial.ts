@@ -64,7 +64,8 @@ async function finish(
   context: TrialContext,
   { start, begin, before, limits }: Begin,
 ): Promise<TrialResult> {
-  const { traffic, steps, allowances, checks, state, proxy } = context;
+  const { traffic, steps, allowances, checks, state } = context;
+  const proxy = trial.about?.proxy ?? context.proxy;
   const expected = (2 * SHARE.newPerSecond * (Date.now() - begin)) / 1000;
   const unfinished = await traffic.stop();
   for (const client of unfinished) context.check(`the client in the ${client} writes its last line`, false);
@@ -98,7 +99,7 @@ async function finish(
     what: trial.what,
     proxy,
     version: proxy === 'ours' ? ourVersion() : state.kubernetes,
-    overlay: proxy === 'ours' ? await overlayOf(context) : '',
+    overlay: trial.about?.overlay ?? (proxy === 'ours' ? await overlayOf(context) : ''),
     kubernetes: state.kubernetes,
     families: state.families.join(', '),
     nodes: state.nodes.length,

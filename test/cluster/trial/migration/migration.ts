@@ -3,9 +3,9 @@ import path from 'node:path';
 import { runCommand } from '../../../bed/command.ts';
 import { PROJECT } from '../../folders.ts';
 import type { TrialContext } from '../context.ts';
+import { SERVER_SELECTOR } from '../servers.ts';
 import type { MigratePage } from './migrate-page.ts';
 
-const SERVER_SELECTOR = 'app=servers';
 const NAMESPACE = 'kube-system';
 const OURS = 'kube-ipvs-proxy';
 const KUBE_PROXY = 'kube-proxy';
@@ -177,7 +177,7 @@ export class Migration {
 
   async #podOn(name: string, node: string): Promise<string> {
     const pods = await this.#context.pods(`k8s-app=${name}`, NAMESPACE);
-    return pods.find((pod) => pod.node === node && !pod.deleted && pod.ready)?.name ?? '';
+    return pods.find((pod) => pod.node === node && pod.deletedAt === undefined && pod.ready)?.name ?? '';
   }
 
   async #awaitProxy(name: string, node: string): Promise<void> {

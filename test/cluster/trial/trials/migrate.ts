@@ -12,6 +12,7 @@ export const migrateFromIpvs: Trial = {
     'kube-proxy in ipvs mode replaced node by node as docs/migrate.md says; one node rolled back and moved again; ' +
     'at the end all nodes rolled back',
   proxies: ['kube-proxy-ipvs'],
+  about: { proxy: 'ours', overlay: 'restricted' },
   limits: { failed: 0, cut: 0 },
   async run(context) {
     const migration = new Migration(context, await MigratePage.read(), 'restricted');
@@ -33,6 +34,7 @@ export const migrateFromIptables: Trial = {
   name: 'migrate-from-iptables',
   what: 'kube-proxy in iptables mode replaced node by node as docs/migrate.md says; at the end all nodes rolled back',
   proxies: ['kube-proxy-iptables'],
+  about: { proxy: 'ours', overlay: 'privileged' },
   limits: { failed: 0, cut: 0 },
   async run(context) {
     const migration = new Migration(context, await MigratePage.read(), 'privileged');

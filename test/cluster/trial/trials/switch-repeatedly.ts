@@ -25,6 +25,7 @@ export const switchRepeatedly: Trial = {
   name: 'switch-repeatedly',
   what: `each node switched from kube-proxy in ipvs mode to kube-ipvs-proxy and back, ${ROUNDS} times`,
   proxies: ['kube-proxy-ipvs'],
+  about: { proxy: 'ours', overlay: 'restricted' },
   limits: { failed: 0, cut: 0 },
   async run(context) {
     const migration = new Migration(context, await MigratePage.read(), 'restricted');
