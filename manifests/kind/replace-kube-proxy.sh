@@ -110,16 +110,16 @@ work=$(cd "$work" && pwd -P)
 if exists daemonset kube-proxy; then
   file_of_kube_proxy config.conf >"$work/kube-proxy.conf"
   mode=$(sed -n 's/^mode: *"\{0,1\}\([a-z]*\)"\{0,1\} *$/\1/p' "$work/kube-proxy.conf")
-  if [ "$mode" != ipvs ]; then
-    fail "kube-proxy runs in mode \"${mode:-iptables (by default)}\", not ipvs: switch it first (docs/migrate.md), so that it removes its own rules"
+  if [ "$mode" = nftables ]; then
+    fail "kube-proxy runs in mode nftables: migrate node by node, with a reboot of each (docs/migrate.md)"
   fi
   # Our kubeconfig has another path; hard fail prevents two proxies on one node.
   sed -e 's|^\( *kubeconfig:\).*|\1 /etc/kube-ipvs-proxy/kubeconfig.conf|' \
-    -e '/^bindAddressHardFail:/d' "$work/kube-proxy.conf" >"$work/config.conf"
+    -e '/^mode:/d' -e '/^bindAddressHardFail:/d' "$work/kube-proxy.conf" >"$work/config.conf"
   # The last line may lack a newline.
-  printf '\nbindAddressHardFail: true\n' >>"$work/config.conf"
+  printf '\nmode: ipvs\nbindAddressHardFail: true\n' >>"$work/config.conf"
   rm "$work/kube-proxy.conf"
-  echo "kube-proxy in ipvs mode; its configuration is taken over"
+  echo "kube-proxy in ${mode:-iptables (by default)} mode; its configuration is taken over, with mode ipvs"
 else
   cp "$manifests/kind/config.conf" "$work/config.conf"
   echo "no kube-proxy; the configuration is manifests/kind/config.conf"

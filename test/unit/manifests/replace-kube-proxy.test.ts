@@ -152,11 +152,18 @@ describe('replace-kube-proxy.sh', () => {
     await expect(get('asked')).rejects.toThrow('ENOENT');
   });
 
-  test('the script refuses a kube-proxy in another mode', async () => {
-    await put('kube-proxy.conf', CONFIG.replace('"ipvs"', '""'));
+  test.each(['""', 'iptables'])('a kube-proxy with mode %s is replaced, too', async (mode) => {
+    await put('kube-proxy.conf', CONFIG.replace('"ipvs"', mode));
+    expect(await run()).toMatchObject({ status: 0, stderr: '' });
+    const { fields, warnings } = readConfigDocument(await get('built/config.conf'), 'config.conf');
+    expect([fields, warnings]).toMatchObject([{ mode: 'ipvs', clusterCIDR: '10.244.0.0/16' }, []]);
+  });
+
+  test('the script refuses a kube-proxy in nftables mode', async () => {
+    await put('kube-proxy.conf', CONFIG.replace('"ipvs"', '"nftables"'));
     const { status, stderr } = await run();
     expect(status).toBe(1);
-    expect(stderr).toContain('kube-proxy runs in mode "iptables (by default)", not ipvs: switch it first');
+    expect(stderr).toContain('kube-proxy runs in mode nftables: migrate node by node');
     expect(await changes()).toEqual([]);
   });
 
