@@ -23,7 +23,7 @@ SOURCES := $(shell find src -name '*.ts')
 COMMIT := $(or $(GIT_COMMIT),$(shell git rev-parse HEAD 2>/dev/null),unknown)
 COMMIT_FILE := build/commit
 
-.PHONY: help deps packages build image test coverage scenario demo cluster cluster-down e2e e2e-page trial bench bench-guard bench-record lint unused format sanitize typecheck clean
+.PHONY: help deps packages build image test coverage scenario demo cluster cluster-down e2e e2e-page trial smoke smoke-build smoke-possible total bench bench-guard bench-record lint unused format sanitize typecheck clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -138,6 +138,22 @@ trial: build image ## something done to a cluster while traffic goes on: TRIAL=d
 
 e2e-page: deps ## write docs/e2e.md and docs/trials.md again, from the JSON files beside them
 	@node test/cluster/e2e/make-page.ts
+
+smoke: build image ## a cluster with the restricted overlay and a few of those specs, as in CI
+	@scripts/packages.sh cluster
+	@nice -n 5 node test/cluster/smoke/main.ts $(CLUSTER_SETTINGS)
+	@node scripts/count.ts build/test/cluster.json
+
+smoke-build: deps ## build what smoke needs: Kubernetes and its specs, from Go modules
+	@scripts/packages.sh cluster
+	@node test/cluster/smoke/build.ts $(CLUSTER_SETTINGS)
+
+smoke-possible:
+	@node test/cluster/smoke/possible.ts
+
+# The totals of the reports REPORTS, for .ci/run.
+total:
+	@node scripts/count.ts $(REPORTS)
 
 cluster-down: ## end that cluster and remove what it left: CLUSTER=name
 	@node test/cluster/down.ts "CLUSTER=$(CLUSTER)"

@@ -1,7 +1,8 @@
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { type CommandResult, CommandError, runCommand } from '../bed/command.ts';
+import { type CommandResult, runCommand } from '../bed/command.ts';
 import type { Cache } from './folders.ts';
+import { goEnvironment, goMissing } from './go.ts';
 import { exists } from './packages.ts';
 import { PROGRAMS, type Program, linkerFlags, stagedModules, stagedVersion } from './programs.ts';
 import { SettingsError } from './settings.ts';
@@ -32,17 +33,8 @@ export async function buildPrograms(
 }
 
 async function requireGo(): Promise<void> {
-  const wanted = 'Go 1.25 or newer in PATH, see https://go.dev/doc/install';
-  let found: string;
-  try {
-    found = (await runCommand(['go', 'env', 'GOVERSION'])).stdout.trim();
-  } catch (error) {
-    if (!(error instanceof CommandError)) throw error;
-    throw new SettingsError(`building Kubernetes needs ${wanted}`);
-  }
-  const [, major, minor] = /^go(\d+)\.(\d+)/.exec(found) ?? [];
-  if (Number(major) === 1 && Number(minor) < 25)
-    throw new SettingsError(`${found} is too old: building Kubernetes needs ${wanted}`);
+  const why = await goMissing();
+  if (why !== undefined) throw new SettingsError(why);
 }
 
 async function build(program: Program, kubernetes: string, cache: Cache): Promise<void> {
@@ -87,6 +79,6 @@ async function initModule(folder: string): Promise<void> {
 
 /** The build of this machine's architecture, without C libraries, so that it runs in any image. */
 function go(folder: string, args: readonly string[]): Promise<CommandResult> {
-  const env = { ...process.env, CGO_ENABLED: '0', GOFLAGS: '-mod=mod -buildvcs=false' };
+  const env = { ...goEnvironment(), CGO_ENABLED: '0', GOFLAGS: '-mod=mod -buildvcs=false' };
   return runCommand(['go', '-C', folder, ...args], { timeoutMs: BUILD_TIMEOUT_MS, env });
 }

@@ -56,6 +56,9 @@ export const PROGRAMS: readonly Program[] = [
 /** What a cluster and its images need. */
 export const CLUSTER_PROGRAMS: readonly string[] = [...KUBERNETES, 'etcd', 'coredns', ...TEST_IMAGES];
 
+/** What runs upstream's specs. */
+export const SPEC_PROGRAMS: readonly string[] = ['ginkgo', 'e2e.test'];
+
 /** The modules that Kubernetes replaces by its folder staging/, from the text of its go.mod. */
 export function stagedModules(goMod: string): readonly string[] {
   return Array.from(goMod.matchAll(/^\s*(?:replace )?(k8s\.io\/\S+) => \.\/staging\//gm), ([, name = '']) => name);

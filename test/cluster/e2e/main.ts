@@ -3,6 +3,7 @@
 import { buildPrograms } from '../build.ts';
 import { ComponentError } from '../component.ts';
 import { cacheOf } from '../folders.ts';
+import { SPEC_PROGRAMS } from '../programs.ts';
 import { SettingsError, parseSettings } from '../settings.ts';
 import { useCluster } from '../use-cluster.ts';
 import { publish, readKept } from './files.ts';
@@ -17,7 +18,7 @@ function say(line: string): void {
 /** Runs the specs with one proxy. A cluster that it starts, it also ends. Returns the lines that nobody has explained. */
 async function e2e(proxy: E2eProxy, settings: E2eSettings): Promise<readonly string[]> {
   const cluster = parseSettings([...settings.cluster, `PROXY=${proxy}`]);
-  await buildPrograms(cluster.kubernetes, cacheOf(cluster.kubernetes), ['ginkgo', 'e2e.test'], say);
+  await buildPrograms(cluster.kubernetes, cacheOf(cluster.kubernetes), SPEC_PROGRAMS, say);
   return useCluster(cluster, say, async (state) => {
     const serving = await servingProxy(state);
     if (serving !== proxy) {

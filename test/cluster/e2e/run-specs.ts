@@ -16,13 +16,14 @@ export async function servingProxy(state: ClusterState): Promise<E2eProxy | unde
   return proxyOfCluster(await kubectl(kubectlFor(state), what));
 }
 
-/** Runs the selected specs against a cluster. Throws if the suite left no report. */
+/** Runs the selected specs against a cluster; the log goes to build/e2e/NAME. Throws if the suite left no report. */
 export async function runSpecs(
   state: ClusterState,
   proxy: E2eProxy,
-  settings: E2eSettings,
+  settings: Pick<E2eSettings, 'focus' | 'procs' | 'timeout'>,
+  name: string = proxy,
 ): Promise<{ readonly run: Run; readonly results: readonly SpecResult[]; readonly out: string }> {
-  const out = path.join(PROJECT, 'build/e2e', proxy);
+  const out = path.join(PROJECT, 'build/e2e', name);
   const kernelVersion = '--output=jsonpath={.items[0].status.nodeInfo.kernelVersion}';
   const kernel = await kubectl(kubectlFor(state), ['get', 'nodes', kernelVersion]);
   const start = `${new Date().toISOString().slice(0, 19)}Z`;

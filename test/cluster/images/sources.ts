@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
 import path from 'node:path';
+import { goEnvironment } from '../go.ts';
 import { entrypointOf } from './dockerfile.ts';
 import type { Sources } from './list.ts';
 import { upstreamImages } from './upstream-images.ts';
@@ -20,8 +21,7 @@ export function collectSources(cache: string, kubernetes: string): Sources {
   const ours = path.join(PROJECT, 'build/image');
   requireFile(path.join(ours, 'usr/bin/node'), 'run `make image` first');
   const module = run('go', ['list', '-m', '-f', '{{.Dir}}', 'k8s.io/kubernetes'], path.join(version, 'mod'));
-  const debian = path.join(cache, 'debian', 'root');
-  run(path.join(HERE, 'debian-root.sh'), [debian]);
+  const debian = debianRoot(cache);
   const { version: oursVersion } = JSON.parse(readFileSync(path.join(PROJECT, 'package.json'), 'utf8')) as {
     version: string;
   };
@@ -39,6 +39,13 @@ export function collectSources(cache: string, kubernetes: string): Sources {
   };
 }
 
+/** Returns the Debian root of the cache, after making it if it is missing or old. */
+export function debianRoot(cache: string): string {
+  const root = path.join(cache, 'debian', 'root');
+  run(path.join(HERE, 'debian-root.sh'), [root]);
+  return root;
+}
+
 function compiledPause(folder: string): string {
   const file = path.join(folder, 'pause');
   if (!existsSync(file)) {
@@ -54,6 +61,6 @@ function requireFile(file: string, advice: string): void {
 }
 
 function run(program: string, args: readonly string[], cwd = PROJECT): string {
-  const env = { ...process.env, GOFLAGS: '-mod=mod', PATH: `${process.env['PATH'] ?? ''}:/usr/local/go/bin` };
+  const env = { ...goEnvironment(), GOFLAGS: '-mod=mod' };
   return execFileSync(program, args, { cwd, env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] }).trim();
 }

@@ -1,0 +1,74 @@
+// `make smoke`: a few upstream specs against a cluster of its own with the restricted overlay. It prints a line for each
+// check and writes build/test/cluster.json, from which scripts/count.ts takes the totals and the exit status.
+import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { buildPrograms } from '../build.ts';
+import { clusterDown, clusterUp } from '../cluster.ts';
+import { ComponentError } from '../component.ts';
+import { runSpecs } from '../e2e/run-specs.ts';
+import { PROJECT, cacheOf, clusterFolder } from '../folders.ts';
+import { SPEC_PROGRAMS } from '../programs.ts';
+import { type Settings, SettingsError, parseSettings } from '../settings.ts';
+import { readState } from '../state-file.ts';
+import { type Check, checkLines, checkReport, specChecks } from './check.ts';
+import { SMOKE_SPECS, focusOf } from './specs.ts';
+
+const REPORT = path.join(PROJECT, 'build/test/cluster.json');
+const LOG_LINES = 60;
+
+function say(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+/** Every check, also if the cluster does not start: that is one which failed. */
+async function smoke(settings: Settings): Promise<readonly Check[]> {
+  const folder = clusterFolder(settings.cluster);
+  try {
+    await buildPrograms(settings.kubernetes, cacheOf(settings.kubernetes), SPEC_PROGRAMS, say);
+    await clusterUp(settings, say);
+  } catch (error) {
+    // A ComponentError has the ends of the logs that matter.
+    if (!(error instanceof ComponentError || error instanceof SettingsError)) await sayLogs(folder.logs);
+    return [{ name: 'a cluster starts', failure: error instanceof Error ? error.message : String(error) }];
+  }
+  try {
+    return await specs(folder.state);
+  } finally {
+    await clusterDown(settings.cluster);
+  }
+}
+
+async function specs(stateFile: string): Promise<readonly Check[]> {
+  const state = await readState(stateFile);
+  if (state === undefined) throw new Error('the cluster has ended');
+  const log = path.join(PROJECT, 'build/e2e/smoke/log.txt');
+  say(`running ${SMOKE_SPECS.length} upstream specs; their log is ${path.relative(PROJECT, log)}`);
+  const focus = focusOf(SMOKE_SPECS);
+  const suite = await runSpecs(state, 'ours', { focus, procs: 2, timeout: '15m' }, 'smoke').catch((error: unknown) => {
+    say(String(error));
+    return { results: [] };
+  });
+  const checks = specChecks(SMOKE_SPECS, suite.results);
+  if (checks.some(({ failure }) => failure !== undefined)) await sayEnd(log, LOG_LINES);
+  return checks;
+}
+
+async function sayLogs(folder: string): Promise<void> {
+  const names = await readdir(folder, { recursive: true }).catch(() => []);
+  for (const name of names.toSorted()) if (name.endsWith('.log')) await sayEnd(path.join(folder, name), 8);
+}
+
+async function sayEnd(file: string, count: number): Promise<void> {
+  const text = (await readFile(file, 'utf8').catch(() => '')).trimEnd();
+  if (text !== '') say(`the end of ${path.relative(PROJECT, file)}:\n${text.split('\n').slice(-count).join('\n')}`);
+}
+
+const begin = performance.now();
+await rm(REPORT, { force: true });
+const arguments_ = ['CLUSTER=smoke', 'OVERLAY=restricted', ...process.argv.slice(2)];
+const checks = await smoke(parseSettings(arguments_));
+for (const line of checkLines(checks)) say(line);
+say(`the smoke test of a cluster took ${Math.round((performance.now() - begin) / 1000)} s`);
+await mkdir(path.dirname(REPORT), { recursive: true });
+await writeFile(REPORT, JSON.stringify(checkReport(checks)));
+process.exit();
