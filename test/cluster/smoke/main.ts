@@ -54,7 +54,7 @@ async function specs(stateFile: string): Promise<readonly Check[]> {
 }
 
 async function sayLogs(folder: string): Promise<void> {
-  const names = await readdir(folder, { recursive: true }).catch(() => []);
+  const names = await readdir(folder, { recursive: true }).catch((): string[] => []);
   for (const name of names.toSorted()) if (name.endsWith('.log')) await sayEnd(path.join(folder, name), 8);
 }
 
