@@ -121,8 +121,8 @@ scenario: build ## one scenario file, as a plan and with packets: NAME=cluster-i
 demo: build ## a small cluster on a real IPVS kernel, step by step; about a minute
 	@test/kernel/run.sh node test/demo/demo.ts
 
-# NODES, KUBERNETES, FAMILY, PROXY, OVERLAY, MEMORY and CLUSTER are in test/cluster/settings.ts.
-CLUSTER_SETTINGS = $(foreach name,CLUSTER NODES KUBERNETES FAMILY PROXY OVERLAY MEMORY,"$(name)=$($(name))")
+# NODES, KUBERNETES, FAMILY, PROXY, OVERLAY, LOAD_BALANCER, MEMORY and CLUSTER are in test/cluster/settings.ts.
+CLUSTER_SETTINGS = $(foreach name,CLUSTER NODES KUBERNETES FAMILY PROXY OVERLAY LOAD_BALANCER MEMORY,"$(name)=$($(name))")
 
 cluster: build image ## a Kubernetes cluster on this machine: NODES=2 FAMILY=dual PROXY=kube-proxy OVERLAY=restricted CLUSTER=name
 	@scripts/packages.sh cluster

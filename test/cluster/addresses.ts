@@ -14,6 +14,8 @@ interface Plan {
   readonly dns: string;
   node(index: number): string;
   podsOf(index: number): string;
+  /** An address for a Service of type LoadBalancer; `index` counts from 1. */
+  loadBalancer(index: number): string;
 }
 
 export const PLANS: Readonly<Record<Family, Plan>> = {
@@ -27,6 +29,7 @@ export const PLANS: Readonly<Record<Family, Plan>> = {
     dns: '10.96.0.10',
     node: (index) => `172.30.0.1${index}`,
     podsOf: (index) => `10.244.${index}.0/24`,
+    loadBalancer: (index) => `172.30.1.${index}`,
   },
   ipv6: {
     bridge: 'fd00:30::1',
@@ -38,6 +41,7 @@ export const PLANS: Readonly<Record<Family, Plan>> = {
     dns: 'fd00:96::a',
     node: (index) => `fd00:30::1${index}`,
     podsOf: (index) => `fd00:244:0:${index}::/64`,
+    loadBalancer: (index) => `fd00:31::${index.toString(16)}`,
   },
 };
 

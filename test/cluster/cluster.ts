@@ -7,6 +7,7 @@ import { type Cache, type ClusterFolder, cacheOf, clusterFolder } from './folder
 import { packClusterImages } from './images/cluster-images.ts';
 import { endKeeper, netnsOf, runs, startKeeper } from './keeper.ts';
 import { type Kubectl, kubectlOf } from './kubectl.ts';
+import { startLoadBalancer } from './load-balancer/start.ts';
 import { createNetwork } from './network.ts';
 import { awaitNode, importAll, startNodes } from './nodes.ts';
 import { ensurePackages } from './packages.ts';
@@ -89,6 +90,7 @@ async function start(
   const first = ['pause.tar', 'coredns.tar', ...(settings.proxy.startsWith('kube-proxy') ? ['debian.tar'] : [])];
   const nodes = await startNodes(keeper, folder, cache, settings, credentials, first);
   const controlPlane = await startControlPlane(keeper, folder, cache.bin, settings, credentials, command);
+  if (settings.loadBalancer) await startLoadBalancer(keeper, folder, settings);
   clock('the API server is ready');
   const proxy = await applyProxy(folder, settings, command);
   for (const [at, node] of nodes.entries()) await awaitNode(node, at + 1, settings, command);

@@ -34,4 +34,7 @@ export async function createNetwork(keeper: ProcessMark, settings: Settings): Pr
   await runCommand(inside(keeper, ['ip', '-batch', '-']), { input });
   // Nodes reach each other's Pods directly; this is for what has the bridge as its gateway.
   await runCommand(inside(keeper, ['sysctl', '-qw', 'net.ipv4.ip_forward=1']));
+  // Connections to the address of a load balancer reach all nodes that it is routed to, also from one client.
+  const hashPorts = ['net.ipv4.fib_multipath_hash_policy=1', 'net.ipv6.fib_multipath_hash_policy=1'];
+  await runCommand(inside(keeper, ['sysctl', '-qw', ...hashPorts]));
 }

@@ -18,6 +18,8 @@ export interface Settings {
   readonly proxy: Proxy;
   /** Which of manifests/overlays/ is applied. */
   readonly overlay: Overlay;
+  /** Whether Services of type LoadBalancer get addresses, which lead to the nodes. */
+  readonly loadBalancer: boolean;
   /** Memory of a node, as User-Mode Linux wants it: "4G". */
   readonly memory: string;
 }
@@ -33,6 +35,7 @@ const DEFAULTS = {
   FAMILY: 'ipv4',
   PROXY: 'ours',
   OVERLAY: 'privileged',
+  LOAD_BALANCER: 'no',
   MEMORY: '4G',
 };
 type Name = keyof typeof DEFAULTS;
@@ -67,6 +70,7 @@ export function parseSettings(argv: readonly string[]): Settings {
     families: FAMILIES.get(given.FAMILY) ?? refuse('FAMILY', given.FAMILY, [...FAMILIES.keys()].join(' or ')),
     proxy: oneOf('PROXY', given.PROXY === 'kube-proxy' ? 'kube-proxy-ipvs' : given.PROXY, PROXIES),
     overlay: oneOf('OVERLAY', given.OVERLAY, OVERLAYS),
+    loadBalancer: oneOf('LOAD_BALANCER', given.LOAD_BALANCER, ['no', 'yes']) === 'yes',
     memory: matching('MEMORY', given.MEMORY, /^[1-9]\d*[MG]$/, 'a size like 4G or 3500M'),
   };
 }

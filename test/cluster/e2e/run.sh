@@ -5,11 +5,11 @@
 # reached from the network namespace --netns, or from this one. After --timeout, the rest is not run. OUT gets junit.xml and log.txt. Exits with ginkgo's status.
 set -euo pipefail
 
-# What a service proxy takes part in, at least through its Services. Specs of LoadBalancers need a controller that
-# assigns addresses; they are left out until a cluster has one.
+# What a service proxy takes part in, at least through its Services. Specs of LoadBalancers need a cluster that assigns
+# addresses, so --focus must name them; almost all of them are slow.
 groups='Services|Networking|Endpoints|EndpointSlice|Conntrack|HostPort|DNS|Connectivity|Proxy|KubeProxy|NoSNAT'
 groups+='|Traffic Distribution|Topology Hints|Service CIDRs|ServiceCIDR|Service endpoints latency'
-skip='\[Slow\]|\[Serial\]|\[Disruptive\]|\[Flaky\]|\[Feature:.+\]'
+labels='!Serial && !Disruptive && !Flaky && ((!Slow && Feature: isEmpty) || Feature: consistsOf LoadBalancer)'
 
 bin='' kubeconfig='' out='' netns='' focus="($groups)" procs=2 nodes=2 timeout=3h
 for argument in "$@"; do
@@ -42,6 +42,6 @@ mkdir -p "$out"
 rm -f "$out/junit.xml"
 # The constant seed makes the order of specs the same with each proxy.
 "${enter[@]}" "$bin/ginkgo" --procs="$procs" --no-color --seed=1 --timeout="$timeout" \
-  --focus="\[sig-network\] $focus" --skip="$skip" --output-dir="$out" --junit-report=junit.xml \
+  --focus="\[sig-network\] $focus" --label-filter="$labels" --output-dir="$out" --junit-report=junit.xml \
   "$bin/e2e.test" -- --kubeconfig="$kubeconfig" --kubectl-path="$bin/kubectl" --provider=local --num-nodes="$nodes" \
   --node-os-distro=custom --disable-log-dump >"$out/log.txt" 2>&1

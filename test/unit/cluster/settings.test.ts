@@ -10,6 +10,7 @@ describe('settings of the test cluster', () => {
       families: ['ipv4'],
       proxy: 'ours',
       overlay: 'privileged',
+      loadBalancer: false,
       memory: '4G',
     };
     expect(parseSettings([])).toEqual(defaults);
@@ -18,13 +19,14 @@ describe('settings of the test cluster', () => {
 
   test('each can be set', () => {
     const argv = ['CLUSTER=a', 'NODES=3', 'KUBERNETES=1.33.13', 'FAMILY=dual', 'PROXY=none', 'OVERLAY=restricted'];
-    expect(parseSettings([...argv, 'MEMORY=3500M'])).toEqual({
+    expect(parseSettings([...argv, 'LOAD_BALANCER=yes', 'MEMORY=3500M'])).toEqual({
       cluster: 'a',
       nodes: 3,
       kubernetes: '1.33.13',
       families: ['ipv4', 'ipv6'],
       proxy: 'none',
       overlay: 'restricted',
+      loadBalancer: true,
       memory: '3500M',
     });
   });
