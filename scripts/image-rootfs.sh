@@ -22,8 +22,8 @@ as_root=()
 if [ "$(id -u)" != 0 ]; then as_root=(unshare --map-root-user); fi
 
 rm -rf "$root"
-# /usr/lib/modules and /etc/kube-ipvs-proxy are mount points, because the root file system may be read-only.
-mkdir -p "$root"/{usr/{bin,sbin,lib/modules,lib64},etc/kube-ipvs-proxy,run,tmp,proc,sys,dev,var/lib/dpkg/status.d} "$app"/native "$debs"
+# /usr/lib/modules, /etc/kube-ipvs-proxy and /run/kube-ipvs-proxy are mount points, because the root file system may be read-only.
+mkdir -p "$root"/{usr/{bin,sbin,lib/modules,lib64},etc/kube-ipvs-proxy,run/kube-ipvs-proxy,tmp,proc,sys,dev,var/lib/dpkg/status.d} "$app"/native "$debs"
 chmod 1777 "$root/tmp"
 for folder in bin sbin lib lib64; do ln -s "usr/$folder" "$root/$folder"; done
 ln -s ../run "$root/var/run"
@@ -55,6 +55,9 @@ printf 'hosts: files dns\n' >"$root/etc/nsswitch.conf"
 
 install -m 755 "$(node -p process.execPath)" "$root/usr/bin/node"
 install -m 755 build/kube-ipvs-proxy.mjs "$app/"
+# For kubectl exec: the image has no /usr/bin/env.
+sed -i '1s|.*|#!/usr/bin/node --max-semi-space-size=2|' "$app/kube-ipvs-proxy.mjs"
+ln -s ../lib/kube-ipvs-proxy/kube-ipvs-proxy.mjs "$root/usr/bin/kube-ipvs-proxy"
 install -m 644 build/kube-ipvs-proxy.{js,js.map} LICENSE "$app/"
 install -m 755 build/native/netlink_socket.node "$app/native/"
 # List the npm packages that the bundle contains.
@@ -68,5 +71,5 @@ in_image=("${as_root[@]}" chroot "$root")
 "${in_image[@]}" /usr/sbin/xtables-nft-multi iptables --version
 "${in_image[@]}" /usr/sbin/xtables-legacy-multi iptables --version
 "${in_image[@]}" /usr/sbin/modprobe --version | head -n 1
-"${in_image[@]}" /usr/bin/node /usr/lib/kube-ipvs-proxy/kube-ipvs-proxy.mjs --version
+"${in_image[@]}" /usr/bin/kube-ipvs-proxy --version
 echo "image: $(du -sh "$root" | cut -f 1) in $root"

@@ -19,6 +19,10 @@ const exitCode = runCli(
       const { initOnly } = await import('./daemon/init-only.ts');
       return initOnly(config);
     },
+    command: async (argv, terminal) => {
+      const { runCommand } = await import('./command/command.ts');
+      return runCommand(argv, terminal);
+    },
   },
   {
     out: (line) => process.stdout.write(`${line}\n`),

@@ -7,8 +7,10 @@ import { helpText } from './help.ts';
 import { parseArgv } from './parse-argv.ts';
 import { writeConfig } from './write-config.ts';
 
-/** One function for each action; it resolves with the exit code. */
-export type Verbs = Readonly<Record<ProxyConfig['action'], (config: ProxyConfig) => Promise<number>>>;
+/** One function for each action, and one for the subcommands; it resolves with the exit code. */
+export type Verbs = Readonly<Record<ProxyConfig['action'], (config: ProxyConfig) => Promise<number>>> & {
+  readonly command: (argv: readonly string[], terminal: Terminal) => Promise<number>;
+};
 
 /** Standard output and standard error. Lines are passed without a newline. */
 export interface Terminal {
@@ -44,6 +46,8 @@ function versionText(request: string): string {
 
 /** Runs the program and returns the exit code. Startup errors go to `err`, one sentence each, with exit code 1. */
 export async function runCli(argv: readonly string[], verbs: Verbs, terminal: Terminal): Promise<number> {
+  // Every setting is a flag, so a first argument without a dash is the name of a subcommand.
+  if (argv[0]?.startsWith('-') === false) return verbs.command(argv, terminal);
   const parsed = parseArgv(argv);
   if (!parsed.ok) return fail(terminal, parsed.errors);
   const { help = false, version = 'false' } = parsed.given;

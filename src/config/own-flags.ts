@@ -1,6 +1,7 @@
 import { cidrFamily, formatCidr } from '../base/cidr.ts';
 import type { Cidr } from '../base/cidr.ts';
 import { notNegative } from './checks.ts';
+import { show } from './problem.ts';
 import { flag } from './setting.ts';
 import { bool, boolWithValue, cidrs, duration, int32, portRange, string } from './value-kind.ts';
 
@@ -11,6 +12,19 @@ function tooLarge(cidr: Cidr): string | undefined {
   const shortest = SHORTEST[cidrFamily(cidr)];
   return cidr.prefix < shortest
     ? `${formatCidr(cidr)} is too large: want a service CIDR of at least /${shortest}`
+    : undefined;
+}
+
+/** Where the subcommands look for the daemon too, without a flag. */
+export const DEFAULT_QUERY_SOCKET = '/run/kube-ipvs-proxy/query.sock';
+/** linux/un.h: UNIX_PATH_MAX is 108 with the NUL. */
+const MAX_SOCKET_PATH = 107;
+
+function wrongSocketPath(path: string): string | undefined {
+  if (path === '') return undefined;
+  if (!path.startsWith('/')) return `${show(path)} is not an absolute path`;
+  return Buffer.byteLength(path) > MAX_SOCKET_PATH
+    ? `${show(path)} is too long for a socket: want at most ${MAX_SOCKET_PATH} bytes`
     : undefined;
 }
 
@@ -33,6 +47,11 @@ export const OWN_FLAGS = {
   localRouteCidrs: flag('ipvs-local-route-cidrs', cidrs, [], {
     help: 'light mode: one local route for each of these CIDRs (your service CIDRs), instead of an address on kube-ipvs0 for each Service in them',
     checkEach: tooLarge,
+  }),
+  querySocket: flag('query-socket', string, DEFAULT_QUERY_SOCKET, {
+    help: 'path of the Unix socket on which the daemon answers the subcommands status, explain and diff, for root only; "": none',
+    hint: 'path',
+    check: wrongSocketPath,
   }),
   runEstimation: flag('ipvs-run-estimation', boolWithValue, undefined, {
     help: "set net.ipv4.vs.run_estimation; with false the kernel no longer walks all servers every two seconds, and its traffic counters stop; not given: keep the kernel's value",

@@ -70,3 +70,12 @@ export class DrainLedger {
     if (this.#draining.size === 0) this.#dueAt = Infinity;
   }
 }
+
+/** Decides for a comparison that writes nothing: remembers nothing, and leaves what drains alone. */
+export const READING_LEDGER: Pick<DrainLedger, 'decide' | 'keepOnly'> = {
+  decide: ({ protocol }, { weight, activeConnections, inactiveConnections }) => {
+    if (weight === 0 && protocol === 'TCP') return 'keep-draining';
+    return protocol === 'TCP' && activeConnections + inactiveConnections > 0 ? 'drain' : 'delete';
+  },
+  keepOnly: () => undefined,
+};

@@ -20,7 +20,7 @@ export interface FoundVirtualServer {
 /** What the operations depend on besides the wanted and the found state. */
 export interface DiffContext {
   readonly order: AddingOrder;
-  readonly ledger: DrainLedger;
+  readonly ledger: Pick<DrainLedger, 'decide' | 'keepOnly'>;
   /** In ms of the ledger's clock. */
   readonly now: number;
 }

@@ -87,6 +87,8 @@ export interface Kernel {
   ensureRules(rules: RuleSet): Promise<{ readonly changed: boolean }>;
   /** Like ensureRules, but writes nothing and returns false if one of the chains already contains other rules. */
   addRules(rules: RuleSet): Promise<boolean>;
+  /** Returns the iptables commands by which the rules in force differ from these; none if they are in force. Writes nothing. */
+  missingRules(rules: RuleSet): Promise<readonly string[]>;
   /** Removes the jumps and chains; missing ones are not an error. */
   removeRules(rules: RuleSet): Promise<void>;
 

@@ -11,6 +11,11 @@ export interface ListenAddress {
   readonly port: number;
 }
 
+/** A Unix socket. Only the owner of the process may connect. */
+export interface SocketPath {
+  readonly path: string;
+}
+
 /** Limits for probes and scrapes, which are small and fast; other clients are disconnected. */
 const MAX_HEADER_BYTES = 8 * 1024;
 const HEADERS_TIMEOUT = 5_000;
@@ -91,6 +96,22 @@ async function handle(
   }
 }
 
+/** As in Go, the wildcard of one family means both. */
+function hostOf({ address }: ListenAddress): { host?: string } {
+  return address === undefined || isUnspecified(address) ? {} : { host: formatIp(address) };
+}
+
+/** The umask gives the socket mode 0600 from the start: a chmod afterwards would leave a moment for others to connect. */
+function listenForOwner(server: Server, path: string, onListening: () => void): void {
+  const before = process.umask(0o177);
+  try {
+    // Node.js binds a path before listen() returns.
+    server.listen({ path }, onListening);
+  } finally {
+    process.umask(before);
+  }
+}
+
 /** One listening HTTP server. */
 export class HttpListener {
   readonly #server: Server;
@@ -101,7 +122,7 @@ export class HttpListener {
 
   /** Listens; rejects with the system's error (EADDRINUSE, EADDRNOTAVAIL, EACCES). */
   static async open(
-    where: ListenAddress,
+    where: ListenAddress | SocketPath,
     handler: HttpHandler,
     all: Connections = PROCESS_CONNECTIONS,
   ): Promise<HttpListener> {
@@ -117,12 +138,10 @@ export class HttpListener {
       (request, response) => void handle(handler, connections, request, response),
     );
     server.on('connection', (socket: Socket) => connections.accepted(socket));
-    const { address, port } = where;
-    // As in Go, the wildcard of one family means both.
-    const host = address === undefined || isUnspecified(address) ? {} : { host: formatIp(address) };
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     server.once('error', reject);
-    server.listen({ ...host, port, backlog: BACKLOG }, resolve);
+    if ('path' in where) listenForOwner(server, where.path, resolve);
+    else server.listen({ ...hostOf(where), port: where.port, backlog: BACKLOG }, resolve);
     await promise;
     server.off('error', reject);
     // A failed accept (EMFILE) affects one client only.

@@ -169,6 +169,11 @@ export class NodePlan {
     return this.#claims.virtualServers.owner(key)?.planned;
   }
 
+  /** Returns the service to which a virtual server belongs. */
+  ownerOf(key: VirtualServerKey): NamespacedName | undefined {
+    return this.#claims.virtualServers.owner(key)?.service;
+  }
+
   /** Returns the serving endpoints of a UDP virtual server; empty if there are none or no service owns it. */
   answeringAt(key: VirtualServerKey): PlannedUdp['answering'] {
     const owner = this.#claims.virtualServers.owner(key)?.service;

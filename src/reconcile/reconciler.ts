@@ -4,8 +4,10 @@ import type { SyncObserver } from '../state/sync-report.ts';
 import { changeSync } from './change-sync.ts';
 import { ConflictReport } from './conflict-report.ts';
 import { KUBERNETES_SERVICE } from './desired-state.ts';
+import { type Difference, readDifference } from './difference.ts';
 import { firstSync } from './first-sync.ts';
 import { fullSync } from './full-sync.ts';
+import { NO_SETTINGS } from './node-check.ts';
 import { type SyncParts, type SyncPartsOptions, syncParts } from './sync-parts.ts';
 import { SyncProgress } from './sync-progress.ts';
 import { logReport } from './sync-report.ts';
@@ -42,6 +44,21 @@ export class Reconciler {
   /** The merged plan, for reading only. Health checks and metrics are derived from it. */
   get plan(): NodePlan {
     return this.#parts.desired.plan;
+  }
+
+  /** Whether the first sync has succeeded. */
+  get started(): boolean {
+    return this.#parts.schedule.started;
+  }
+
+  /** Whether a sync is running. */
+  get syncing(): boolean {
+    return this.#timer.running;
+  }
+
+  /** Reads how the kernel differs from the plan. Writes nothing, and may run beside a sync. */
+  difference(signal: AbortSignal): Promise<Difference> {
+    return readDifference(this.#parts, this.#options.nodeSettings ?? NO_SETTINGS, signal);
   }
 
   /**

@@ -39,6 +39,10 @@ export class SyncTimer {
     this.#options = options;
   }
 
+  get running(): boolean {
+    return this.#state === 'running';
+  }
+
   request(wanted: Wanted): void {
     this.#asked = true;
     this.#want(wanted);

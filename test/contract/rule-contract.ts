@@ -65,7 +65,12 @@ export function ruleContract(family: IpFamily, bed: () => ContractBed): void {
       const before = kernel.counters.writes;
       expect(await kernel.ensureRules(rules)).toEqual({ changed: false });
       expect(kernel.counters.writes).toBe(before);
+      expect(await kernel.missingRules(rules)).toEqual([]);
       await bed().flushRules(family);
+      expect(await kernel.missingRules(rules)).toContain(
+        `${family === 4 ? 'iptables' : 'ip6tables'} -t nat -N KUBE-SERVICES`,
+      );
+      expect(await bed().rules(family)).toEqual([]);
       expect(await kernel.ensureRules(rules)).toEqual({ changed: true });
       expect((await bed().rules(family)).sort()).toEqual(expected);
       await kernel.removeRules(rules);

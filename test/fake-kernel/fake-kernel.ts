@@ -280,6 +280,13 @@ export class FakeKernel implements Kernel {
     return true;
   }
 
+  async missingRules(rules: RuleSet): Promise<readonly string[]> {
+    await this.#enter('missingRules');
+    const same = JSON.stringify(this.#rules.get(rules.family)) === JSON.stringify(rules);
+    const program = rules.family === 4 ? 'iptables' : 'ip6tables';
+    return same ? [] : rules.chains.map(({ table, name }) => `${program} -t ${table} -N ${name}`);
+  }
+
   #writeRules(rules: RuleSet): { readonly changed: boolean } {
     const changed = JSON.stringify(this.#rules.get(rules.family)) !== JSON.stringify(rules);
     if (changed) {

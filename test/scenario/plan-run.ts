@@ -1,3 +1,4 @@
+import { toolCommand } from '../../src/explain/tool-command.ts';
 import { parseArgv } from '../../src/cli/parse-argv.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { planConfigOf } from '../../src/daemon/startup/node-identity.ts';
@@ -120,6 +121,16 @@ class PlanRun {
     this.#current = next;
     if (events.length > 0) await this.#run.take(...events);
     if (afterSeconds > 0) await this.#run.pass(afterSeconds * 1000);
+    await this.#compare();
+  }
+
+  /** `kube-ipvs-proxy diff` finds nothing after each step, and changes nothing. */
+  async #compare(): Promise<void> {
+    const { writes } = this.#kernel.counters;
+    const { ops, rules, settings } = await this.#run.reconciler.difference(new AbortController().signal);
+    const found = [...settings, ...rules, ...ops.map(toolCommand)];
+    if (found.length > 0) throw new Error(`diff finds: ${found.join('; ')}`);
+    if (this.#kernel.counters.writes !== writes) throw new Error('diff has written');
   }
 
   async tables(): Promise<Tables> {

@@ -22,8 +22,15 @@ export function daemonArgv(node: Namespace, flags: readonly string[]): string[] 
     '--proxy-mode=ipvs',
     `--hostname-override=${node.name}`,
     '--conntrack-max-per-core=0',
+    // The nodes share a file system.
+    `--query-socket=${querySocketOf(node)}`,
     ...flags,
   ];
+}
+
+/** The socket on which the daemon of this node answers the subcommands. */
+export function querySocketOf(node: Namespace): string {
+  return `/run/kube-ipvs-proxy/${process.pid}-${node.name}.sock`;
 }
 
 /** Starts the bundled daemon as a process on a node of the bed. Resolves after its first sync. */

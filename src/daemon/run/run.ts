@@ -24,6 +24,7 @@ import { Reconciler } from '../../reconcile/reconciler.ts';
 import { PHASES } from '../../state/transaction.ts';
 import { checkAgainstNode } from '../startup/cross-checks.ts';
 import { holdDaemonLock } from '../startup/daemon-lock.ts';
+import { openQuerySocket } from '../questions/open-query-socket.ts';
 import { DaemonEvents } from './daemon-events.ts';
 import { estimationRuns } from '../startup/estimation.ts';
 import { EventFeed } from './event-feed.ts';
@@ -114,11 +115,8 @@ async function start(
   const usable = await usableFamilies(kernel, config, log);
   const { families } = usable;
   logStart(nodeName, usable, opened.origin, log);
-  metrics.lag.start();
-  started.defer(() => metrics.lag.stop());
-  const servers = await startServers(config, health, metrics, control, events.serverRefused.bind(events));
-  for (const server of servers) started.defer(() => server.close());
-
+  await listen({ config, health, metrics, control, events }, started);
+  started.defer(await openQuerySocket(config.querySocket, { node: nodeName, reconciler: () => reconciler }, log));
   started.defer(await holdDaemonLock(`node ${nodeName}, process ${process.pid}, version ${VERSION}`, log));
   const nodeSettings = await setUpKernel(kernel, config, log);
   watchConfig(config, stop, started, log);
@@ -137,6 +135,17 @@ async function start(
   reconciler = startReconciler(parts, started);
   reconciler.clusterChanged();
   programmed.resolve(reconciler.bootstrapped());
+}
+
+/** Opens the ports for probes and scrapes. */
+async function listen(
+  { config, health, metrics, control, events }: Pick<Parts, 'config' | 'health' | 'metrics' | 'control' | 'events'>,
+  started: AsyncDisposableStack,
+): Promise<void> {
+  metrics.lag.start();
+  started.defer(() => metrics.lag.stop());
+  const servers = await startServers(config, health, metrics, control, events.serverRefused.bind(events));
+  for (const server of servers) started.defer(() => server.close());
 }
 
 /** Logs what a bug report needs, in one line. */

@@ -1,3 +1,4 @@
+import type { IpFamily } from '../../base/ip.ts';
 import type { RuleChain, RuleJump, RuleSet, RuleTable } from '../../state/rule-set.ts';
 import { canonicalRule, quoteArgument, splitRule } from './iptables-rule.ts';
 
@@ -130,6 +131,18 @@ function namesIn(canonical: string): string {
     .map((name) => name.trim())
     .sort()
     .join(' ');
+}
+
+/** Returns the iptables commands that do the same as this input of iptables-restore --noflush. */
+export function scriptCommands(family: IpFamily, text: string): string[] {
+  const program = family === 4 ? 'iptables' : 'ip6tables';
+  let table = '';
+  return text.split('\n').flatMap((line) => {
+    if (line.startsWith('*')) table = line.slice(1);
+    if (line.startsWith('-')) return [`${program} -t ${table} ${line}`];
+    // A declared chain is created, or emptied.
+    return line.startsWith(':') ? [`${program} -t ${table} -N ${line.slice(1, line.indexOf(' '))}`] : [];
+  });
 }
 
 function script(rules: RuleSet, linesOf: (table: RuleTable) => string[]): string {

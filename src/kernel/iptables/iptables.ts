@@ -14,6 +14,7 @@ import {
   overwrites,
   removeScript,
   repairScript,
+  scriptCommands,
   withoutTables,
 } from './iptables-script.ts';
 import {
@@ -96,6 +97,16 @@ export class Iptables {
   async add(rules: RuleSet): Promise<boolean> {
     const allowed = (saved: SavedTables): boolean => !overwrites(rules, saved, this.#spellings);
     return await this.#turns[rules.family].run(async () => (await this.#bring(rules, allowed)) !== 'not allowed');
+  }
+
+  /** Returns the commands by which the rules in force differ from these. Displaced jumps work, so they do not count. */
+  async missing(rules: RuleSet): Promise<readonly string[]> {
+    return await this.#turns[rules.family].run(async () => {
+      const saved = await savedRules(this.#runner, await this.variant(), rules.family);
+      const possible = this.#possible(rules, saved);
+      const left = new Set(displacedJumps(possible, saved));
+      return scriptCommands(rules.family, repairScript(possible, saved, this.#spellings, left));
+    });
   }
 
   /**

@@ -159,6 +159,7 @@ class LinuxKernel implements Kernel {
   readonly probeRules = (family: IpFamily): Promise<string> => this.#iptables.probe(family);
   readonly ensureRules = (rules: RuleSet) => this.#iptables.ensure(rules);
   readonly addRules = (rules: RuleSet): Promise<boolean> => this.#iptables.add(rules);
+  readonly missingRules = (rules: RuleSet): Promise<readonly string[]> => this.#iptables.missing(rules);
   readonly removeRules = (rules: RuleSet): Promise<void> => this.#iptables.remove(rules);
 
   readonly getSysctl = (key: string): Promise<string | undefined> => this.#sysctl.get(key);

@@ -24,7 +24,12 @@ async function run(...argv: string[]): Promise<Result> {
     ran.push(name);
     return Promise.resolve(code);
   };
-  const verbs: Verbs = { run: verb('run', 0), cleanup: verb('cleanup', 3), 'init-only': verb('init-only', 0) };
+  const verbs: Verbs = {
+    run: verb('run', 0),
+    cleanup: verb('cleanup', 3),
+    'init-only': verb('init-only', 0),
+    command: verb('command', 2),
+  };
   const code = await runCli(argv, verbs, { out: (line) => out.push(line), err: (line) => err.push(line) });
   return { code, out, err, ran };
 }
@@ -34,6 +39,9 @@ describe('verbs', () => {
     [['--proxy-mode=ipvs'], 'run', 0],
     [['--cleanup'], 'cleanup', 3],
     [['--init-only', '--proxy-mode=ipvs'], 'init-only', 0],
+    [['diff'], 'command', 2],
+    [['nonsense', '--cleanup'], 'command', 2],
+    [[''], 'command', 2],
   ] as const)('%j runs %s', async (argv, verb, code) => {
     expect(await run(...argv)).toEqual({ code, out: [], err: [], ran: [verb] });
   });

@@ -139,7 +139,11 @@ describe.each(OVERLAYS)('overlay %s', (overlay) => {
     const paths = itemsOf(podOf(built)['volumes']).flatMap(({ hostPath }) =>
       hostPath === undefined ? [] : [hostPath],
     );
-    expect(paths).toEqual([{ path: '/lib/modules' }, { path: '/run/xtables.lock', type: 'FileOrCreate' }]);
+    expect(paths).toEqual([
+      { path: '/lib/modules' },
+      { path: '/run/xtables.lock', type: 'FileOrCreate' },
+      { path: '/run/kube-ipvs-proxy', type: 'DirectoryOrCreate' },
+    ]);
   });
 
   test('labels, selector and role binding match', () => {

@@ -1,0 +1,26 @@
+import { compareText } from '../base/compare-text.ts';
+import type { DifferenceReply, PlannedOperation } from '../explain/replies.ts';
+import { ask } from './ask.ts';
+import type { Command } from './command.ts';
+
+export const DIFF: Command = {
+  usage: 'diff',
+  summary: 'the kernel against the plan, as the commands that would make it so; writes nothing',
+  options: {},
+  run: async ({ querySocket }) => {
+    const reply = await ask<DifferenceReply>(querySocket, '/v1/diff');
+    return { reply, lines: differenceLines(reply) };
+  },
+};
+
+export function differenceLines({ verdict, operations, more }: DifferenceReply): string[] {
+  return [verdict, ...commandLines(operations), ...(more === 0 ? [] : ['', `and ${more} more`])];
+}
+
+/** Returns the commands below the name of the Service that needs them, those of the node itself first. */
+export function commandLines(operations: readonly PlannedOperation[]): string[] {
+  const groups = Map.groupBy(operations, ({ service }) => service ?? '');
+  return Array.from(groups)
+    .toSorted(([a], [b]) => compareText(a, b))
+    .flatMap(([service, group]) => ['', `# ${service || 'the node'}`, ...group.map(({ command }) => command)]);
+}

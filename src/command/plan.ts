@@ -1,0 +1,85 @@
+import { Yielder } from '../base/yielder.ts';
+import { parseArgv } from '../cli/parse-argv.ts';
+import { loadConfig } from '../config/load-config.ts';
+import { ConfigError } from '../config/problem.ts';
+import type { ProxyConfig } from '../config/proxy-config.ts';
+import { nodeNameOf, planConfigOf } from '../daemon/startup/node-identity.ts';
+import { plannedOperation } from '../explain/difference-reply.ts';
+import { ownersIn } from '../explain/op-owner.ts';
+import { planOperations } from '../explain/plan-operations.ts';
+import { API_VERSION, type PlanReply } from '../explain/replies.ts';
+import type { Log } from '../observe/log.ts';
+import { DesiredState } from '../reconcile/desired-state.ts';
+import type { Given } from './arguments.ts';
+import type { Command } from './command.ts';
+import { commandLines } from './diff.ts';
+import { clusterOf } from './manifests.ts';
+import { wrapped } from './output.ts';
+import { UsageError } from './usage-error.ts';
+
+export const PLAN: Command = {
+  usage: 'plan -f DIR|FILE|- [-- FLAGS]',
+  summary:
+    'what these manifests would program on a node that has nothing yet. Needs no daemon, no root and no kernel. ' +
+    'FLAGS are those of the daemon, such as --ipvs-scheduler=sh',
+  options: {
+    file: { short: 'f', hint: 'path', help: 'a directory or a file of manifests, or - for standard input' },
+    node: { hint: 'name', help: 'the node to plan for; the name of this host by default' },
+  },
+  run: async (given) => {
+    const reply = await planReply(given);
+    const warnings = reply.warnings.flatMap((warning) => wrapped(`warning: ${warning}`));
+    return { reply, lines: [...wrapped(reply.verdict), ...warnings, ...commandLines(reply.operations)] };
+  },
+};
+
+async function planReply({ values, rest }: Given): Promise<PlanReply> {
+  const { file, node: named } = values;
+  if (file === undefined)
+    throw new UsageError('plan needs -f with a directory or a file of manifests, or - for standard input');
+  const config = await configOf(rest);
+  const node = named ?? nodeNameOf(config);
+  const { cluster, warnings: fileWarnings } = await clusterOf(file, node);
+  const warnings = [...fileWarnings];
+  const planConfig = planConfigOf(config, node, [4, 6], cluster);
+  const log = collectingLog(warnings);
+  const desired = new DesiredState({ cluster, plan: planConfig, log, nodeIpOverride: config.nodeIpOverride });
+  desired.setInterfaceAddresses(cluster.node()?.reportedAddresses ?? []);
+  await desired.refresh(new Yielder());
+  const { plan } = desired;
+  for (const name of cluster.names()) {
+    for (const { claimed, owner } of plan.conflictsOf(name)) warnings.push(`${name}: ${claimed} belongs to ${owner}`);
+  }
+  const ownerOf = ownersIn(plan);
+  const operations = [...planOperations(plan, planConfig)].map((op) => plannedOperation(op, ownerOf));
+  const ok = warnings.length === 0;
+  const counts = `${cluster.names().length} Services, ${plan.virtualServerCount} virtual servers, ${operations.length} operations`;
+  const known = cluster.node() === undefined ? ' (not in the manifests, so without a zone and NodePort addresses)' : '';
+  const verdict = `on node ${node}${known}: ${counts}${ok ? '' : `, ${warnings.length} warnings`}`;
+  return { apiVersion: API_VERSION, kind: 'Plan', node, ok, verdict, operations, warnings };
+}
+
+async function configOf(flags: readonly string[]): Promise<ProxyConfig> {
+  const parsed = parseArgv(['--proxy-mode=ipvs', ...flags]);
+  if (!parsed.ok) throw new UsageError(parsed.errors.join('; '));
+  try {
+    return await loadConfig(parsed.given);
+  } catch (error) {
+    if (error instanceof ConfigError) throw new UsageError(error.problems.join('; '));
+    throw error;
+  }
+}
+
+/** A log that keeps the warnings about objects. */
+function collectingLog(warnings: string[]): Log {
+  const log: Log = {
+    error: (message) => void warnings.push(message),
+    warn: (message, { service } = {}) =>
+      void warnings.push(typeof service === 'string' ? `${service}: ${message}` : message),
+    info: () => undefined,
+    debug: () => undefined,
+    enabled: () => false,
+    child: () => log,
+  };
+  return log;
+}

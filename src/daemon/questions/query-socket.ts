@@ -1,0 +1,101 @@
+import { lstat, mkdir, unlink } from 'node:fs/promises';
+import { createConnection } from 'node:net';
+import { once } from 'node:events';
+import path from 'node:path';
+import { errorCode, errorText } from '../../base/error-text.ts';
+import { Connections } from '../../observe/connections.ts';
+import { type HttpHandler, HttpListener } from '../../observe/http-listener.ts';
+import type { Log } from '../../observe/log.ts';
+
+/** Of their own, so that whoever floods the socket takes no connection from probes and scrapes. */
+const MOST_CONNECTIONS = 16;
+const RETRY_MS = 10_000;
+const CONNECT_MS = 1_000;
+/** Write permission of the group and of all others. */
+const WRITABLE = 0o022;
+
+export interface QuerySocketOptions {
+  readonly path: string;
+  readonly handler: HttpHandler;
+  readonly log: Log;
+  readonly retryMs?: number;
+}
+
+/**
+ * Listens on a Unix socket for the subcommands. The daemon does not need it: if the socket cannot be made, warns once and
+ * retries in the background, because the daemon that this one replaces may still listen.
+ */
+export class QuerySocket {
+  readonly #options: QuerySocketOptions;
+  #listener: HttpListener | undefined;
+  #attempt: Promise<void> = Promise.resolve();
+  #timer: NodeJS.Timeout | undefined;
+  #warned = false;
+  #closed = false;
+
+  constructor(options: QuerySocketOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves after the first attempt. */
+  start(): Promise<void> {
+    this.#attempt = this.#open();
+    return this.#attempt;
+  }
+
+  /** Resolves when the socket is closed and its file removed. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    await this.#attempt;
+    await this.#listener?.close();
+  }
+
+  async #open(): Promise<void> {
+    const { path: file, handler, log, retryMs = RETRY_MS } = this.#options;
+    try {
+      await preparePath(file);
+      const connections = new Connections({ total: MOST_CONNECTIONS, perListener: MOST_CONNECTIONS });
+      this.#listener = await HttpListener.open({ path: file }, handler, connections);
+      if (this.#warned) log.info(`the subcommands are answered at ${file} now`);
+    } catch (error) {
+      if (this.#closed) return;
+      if (!this.#warned) {
+        log.warn(`the subcommands cannot be answered at ${file}: ${errorText(error)}; everything else works, retrying`);
+      }
+      this.#warned = true;
+      this.#timer = setTimeout(() => void this.start(), retryMs).unref();
+    }
+  }
+}
+
+/** Makes the directory, and removes the socket of a process that has ended. Throws if the path must not be used. */
+async function preparePath(file: string): Promise<void> {
+  const directory = path.dirname(file);
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const { uid, mode } = await lstat(directory);
+  if (uid !== process.getuid?.() || (mode & WRITABLE) !== 0) {
+    throw new Error(`others may write to ${directory}: make it a directory of this user's only`);
+  }
+  const found = await lstat(file).catch((error: unknown) => {
+    if (errorCode(error) === 'ENOENT') return undefined;
+    throw error;
+  });
+  if (found === undefined) return;
+  if (!found.isSocket()) throw new Error('there is a file that is no socket');
+  if (await answers(file)) throw new Error('another process listens there');
+  await unlink(file);
+}
+
+/** Whether a process listens on the socket. */
+async function answers(file: string): Promise<boolean> {
+  const socket = createConnection({ path: file, signal: AbortSignal.timeout(CONNECT_MS) });
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch (error) {
+    return errorCode(error) !== 'ECONNREFUSED';
+  } finally {
+    socket.destroy();
+  }
+}

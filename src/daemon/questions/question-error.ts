@@ -1,0 +1,10 @@
+/** A question that cannot be answered. The message is one sentence for the person who asked. */
+export class QuestionError extends Error {
+  override readonly name = 'QuestionError';
+  readonly status: 400 | 404 | 503;
+
+  constructor(status: QuestionError['status'], message: string) {
+    super(message);
+    this.status = status;
+  }
+}

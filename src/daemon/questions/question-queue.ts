@@ -1,0 +1,28 @@
+import { setTimeout } from 'node:timers/promises';
+
+/** Maximum rest after a question, in milliseconds. */
+const MOST_REST_MS = 1_000;
+
+/**
+ * Works on one question at a time and then rests for as long as it worked. Whoever asks without pause therefore takes
+ * at most half of the daemon's time; syncs, which are not queued here, take the rest.
+ */
+export class QuestionQueue {
+  #free: Promise<unknown> = Promise.resolve();
+
+  /** Rejects with the signal's reason if it aborts before the work begins. */
+  async run<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    const before = this.#free;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#free = promise;
+    await before;
+    const began = performance.now();
+    try {
+      signal.throwIfAborted();
+      return await work();
+    } finally {
+      const rest = Math.min(MOST_REST_MS, performance.now() - began);
+      void setTimeout(rest, undefined, { ref: false }).then(resolve);
+    }
+  }
+}

@@ -1,0 +1,28 @@
+import { AddingOrder } from '../diff/adding-order.ts';
+import { READING_LEDGER } from '../diff/drain.ts';
+import { diffVirtualServer } from '../diff/virtual-server-diff.ts';
+import { planLocalRoutes } from '../plan/local-routes.ts';
+import type { NodePlan } from '../plan/node-plan.ts';
+import type { PlanConfig } from '../plan/plan-config.ts';
+import { SET_ROLES, plannedSet } from '../plan/set-names.ts';
+import { Transaction } from '../state/transaction.ts';
+
+/** Returns the operations that program the plan on a node that has nothing yet. Sets without entries are left out. */
+export function planOperations(plan: NodePlan, config: PlanConfig): Transaction {
+  const tx = new Transaction();
+  for (const family of config.families) {
+    for (const role of SET_ROLES) {
+      const entries = plan.entries(role, family);
+      const set = plannedSet(role, family, entries.size);
+      if (entries.size > 0) tx.push({ kind: 'create-set', set });
+      for (const { entry } of entries.values()) tx.push({ kind: 'add-entry', set, entry });
+    }
+  }
+  const context = { order: new AddingOrder(config), ledger: READING_LEDGER, now: 0 };
+  for (const wanted of plan.virtualServers()) {
+    diffVirtualServer(wanted.virtualServer, wanted, undefined, context, tx);
+  }
+  for (const cidr of planLocalRoutes(config)) tx.push({ kind: 'add-route', cidr });
+  for (const address of plan.addresses()) tx.push({ kind: 'bind-address', address });
+  return tx;
+}

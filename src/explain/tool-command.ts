@@ -1,0 +1,77 @@
+import { formatCidr } from '../base/cidr.ts';
+import { formatIp } from '../base/ip.ts';
+import type { Protocol } from '../base/protocol.ts';
+import { hostPrefix } from '../state/bound-address.ts';
+import { type IpSet, formatIpSetEntry, twinName } from '../state/ip-set.ts';
+import type { Op } from '../state/op.ts';
+import { formatRealServer } from '../state/real-server.ts';
+import {
+  VS_PERSISTENT,
+  VS_SCHED_FALLBACK,
+  VS_SCHED_PORT,
+  type VirtualServer,
+  type VirtualServerId,
+  formatVirtualServer,
+} from '../state/virtual-server.ts';
+
+const SERVICE_OPTION: Readonly<Record<Protocol, string>> = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service' };
+
+/** Returns the command of ipvsadm, ipset or ip that makes this change. */
+export function toolCommand(op: Op): string {
+  switch (op.kind) {
+    case 'create-set':
+      return createSet(op.set, op.set.name);
+    case 'grow-set': {
+      const twin = twinName(op.set.name);
+      return `${createSet(op.set, twin)}; add its ${op.entries.length} entries; ipset swap ${twin} ${op.set.name}`;
+    }
+    case 'destroy-set':
+      return `ipset destroy ${op.set.name}`;
+    case 'add-entry':
+      return `ipset add ${op.set.name} ${formatIpSetEntry(op.entry)}`;
+    case 'delete-entry':
+      return `ipset del ${op.set.name} ${formatIpSetEntry(op.entry)}`;
+    case 'add-virtual-server':
+      return `ipvsadm -A ${serviceText(op.virtualServer)} ${settingsText(op.virtualServer)}`;
+    case 'edit-virtual-server':
+      return `ipvsadm -E ${serviceText(op.virtualServer)} ${settingsText(op.virtualServer)}`;
+    case 'delete-virtual-server':
+      return `ipvsadm -D ${serviceText(op.id)}`;
+    case 'add-real-server':
+      return `ipvsadm -a ${serviceText(op.id)} -r ${formatRealServer(op.realServer)} -m -w ${op.realServer.weight}`;
+    case 'edit-real-server':
+      return `ipvsadm -e ${serviceText(op.id)} -r ${formatRealServer(op.realServer)} -m -w ${op.realServer.weight}`;
+    case 'delete-real-server':
+      return `ipvsadm -d ${serviceText(op.id)} -r ${formatRealServer(op.realServer)}`;
+    case 'bind-address':
+      return `ip addr add ${formatIp(op.address)}/${hostPrefix(op.address)} dev kube-ipvs0`;
+    case 'unbind-address':
+      return `ip addr del ${formatIp(op.address)}/${op.prefix ?? hostPrefix(op.address)} dev kube-ipvs0`;
+    case 'add-route':
+      return `ip route add local ${formatCidr(op.cidr)} dev lo table local proto 120`;
+    case 'delete-route':
+      return `ip route del local ${formatCidr(op.cidr)} dev lo table local proto 120`;
+  }
+}
+
+function createSet({ type, family, maxEntries }: IpSet, name: string): string {
+  if (type === 'bitmap:port') return `ipset create ${name} bitmap:port range 0-65535`;
+  return `ipset create ${name} ${type} family ${family === 4 ? 'inet' : 'inet6'} maxelem ${maxEntries}`;
+}
+
+function serviceText(id: VirtualServerId): string {
+  const [, at = ''] = formatVirtualServer(id).split(' ');
+  return `${SERVICE_OPTION[id.protocol]} ${at}`;
+}
+
+function settingsText({ scheduler, flags, timeout }: VirtualServer): string {
+  const schedulerFlags = [
+    ...((flags & VS_SCHED_FALLBACK) === 0 ? [] : [`${scheduler}-fallback`]),
+    ...((flags & VS_SCHED_PORT) === 0 ? [] : [`${scheduler}-port`]),
+  ];
+  return [
+    `-s ${scheduler}`,
+    ...((flags & VS_PERSISTENT) === 0 ? [] : [`-p ${timeout}`]),
+    ...(schedulerFlags.length === 0 ? [] : [`-b ${schedulerFlags.join(',')}`]),
+  ].join(' ');
+}

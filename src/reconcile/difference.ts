@@ -1,0 +1,166 @@
+import { diffAddresses } from '../diff/address-diff.ts';
+import { diffIpSet } from '../diff/ip-set-diff.ts';
+import { diffRoutes } from '../diff/route-diff.ts';
+import { READING_LEDGER } from '../diff/drain.ts';
+import { type WantedVirtualServer, diffVirtualServer } from '../diff/virtual-server-diff.ts';
+import type { ObservedIpSet } from '../kernel/kernel.ts';
+import { Yielder } from '../base/yielder.ts';
+import { planLocalRoutes } from '../plan/local-routes.ts';
+import { planRules } from '../plan/plan-rules.ts';
+import { SET_ROLES, plannedSet } from '../plan/set-names.ts';
+import { TWIN_PREFIX, hasSameType } from '../state/ip-set.ts';
+import { type Op, formatOp } from '../state/op.ts';
+import { Transaction } from '../state/transaction.ts';
+import { type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
+import type { NodeSettings } from './node-check.ts';
+import { Ownership } from './ownership.ts';
+import { readVirtualServers } from './read-virtual-servers.ts';
+import type { SyncParts } from './sync-parts.ts';
+
+/** What a full check would write. */
+export interface Difference {
+  readonly ops: readonly Op[];
+  /** The number of operations beyond `ops`. */
+  readonly more: number;
+  /** The commands by which the iptables rules differ. */
+  readonly rules: readonly string[];
+  /** The commands by which sysctls and IPVS timeouts differ. */
+  readonly settings: readonly string[];
+}
+
+type Parts = Pick<SyncParts, 'kernel' | 'config' | 'desired' | 'order' | 'excluded' | 'written' | 'clock'>;
+
+/** Virtual servers that are read and compared at a time. A sync that begins meanwhile waits for one such batch. */
+const BATCH = 64;
+/** Bounds memory and the reply: if everything is missing, the first operations tell as much as all. */
+const MOST_OPS = 2_000;
+
+/**
+ * Compares the kernel with the plan as a full check does, but writes nothing and may run beside a sync. It therefore
+ * compares twice if it finds a difference, and returns the operations of both times: a change that is being written is
+ * found once at most.
+ */
+export async function readDifference(parts: Parts, settings: NodeSettings, signal: AbortSignal): Promise<Difference> {
+  const first = await compare(parts, signal);
+  const found = first.size === 0 ? first : (await compare(parts, signal)).alsoIn(first);
+  const rules: string[] = [];
+  for (const family of parts.config.families) {
+    signal.throwIfAborted();
+    rules.push(...(await parts.kernel.missingRules(planRules(parts.config, family))));
+  }
+  return { ops: found.ops, more: found.more, rules, settings: await differingSettings(parts, settings) };
+}
+
+/** Returns the operations that bring these virtual servers to the plan; none for those in force. */
+export async function differenceOf(
+  { kernel, order, clock }: Pick<Parts, 'kernel' | 'order' | 'clock'>,
+  wanted: readonly WantedVirtualServer[],
+): Promise<Map<VirtualServerKey, readonly Op[]>> {
+  const found = await readVirtualServers(
+    kernel,
+    wanted.map(({ virtualServer }) => virtualServer),
+  );
+  const context = { order, ledger: READING_LEDGER, now: clock.now() };
+  return new Map(
+    wanted.map((each) => {
+      const key = virtualServerKey(each.virtualServer);
+      const tx = new Transaction();
+      diffVirtualServer(each.virtualServer, each, found.get(key), context, tx);
+      return [key, [...tx]];
+    }),
+  );
+}
+
+/** The first operations found, and the number of the others. */
+class Findings {
+  readonly ops: Op[] = [];
+  more = 0;
+
+  get size(): number {
+    return this.ops.length + this.more;
+  }
+
+  add(ops: Iterable<Op>): void {
+    for (const op of ops) {
+      if (this.ops.length < MOST_OPS) this.ops.push(op);
+      else this.more += 1;
+    }
+  }
+
+  /** Keeps the operations that `other` has too; those that exceed its bound are unknown, and kept. */
+  alsoIn(other: Findings): Findings {
+    const both = new Findings();
+    const known = new Set(other.ops.map(formatOp));
+    both.add(other.more > 0 ? this.ops : this.ops.filter((op) => known.has(formatOp(op))));
+    both.more += Math.min(this.more, other.more);
+    return both;
+  }
+}
+
+async function compare(parts: Parts, signal: AbortSignal): Promise<Findings> {
+  const { kernel, config, desired, excluded, written } = parts;
+  const { plan } = desired;
+  const yielder = new Yielder();
+  const findings = new Findings();
+  const sets = await kernel.getSets();
+  await compareSets(parts, sets, findings, yielder);
+  signal.throwIfAborted();
+
+  const bound = await kernel.getBoundAddresses();
+  findings.add(await yielder.finish(diffAddresses(plan.addresses(), bound)));
+  let batch: WantedVirtualServer[] = [];
+  for (const wanted of plan.virtualServers()) {
+    if (batch.push(wanted) < BATCH) continue;
+    for (const ops of (await differenceOf(parts, batch)).values()) findings.add(ops);
+    batch = [];
+    await yielder.yieldIfDue();
+    signal.throwIfAborted();
+  }
+  for (const ops of (await differenceOf(parts, batch)).values()) findings.add(ops);
+
+  const boundAddresses = bound.map(({ address }) => address);
+  const ownership = new Ownership({ sets, boundAddresses, interfaceAddresses: [], excluded });
+  for (const id of await kernel.getVirtualServers()) {
+    const key = virtualServerKey(id);
+    const owned = ownership.owns(id, plan.wantsAddress(id.address) || written.has(key));
+    if (owned && plan.virtualServer(key) === undefined) findings.add([{ kind: 'delete-virtual-server', id }]);
+    if (yielder.due) await yielder.yieldIfDue();
+  }
+  const routes = planLocalRoutes(config);
+  if (routes.length > 0) findings.add(diffRoutes(routes, await kernel.getLocalRoutes()));
+  return findings;
+}
+
+async function compareSets(
+  { config, desired: { plan } }: Parts,
+  sets: readonly ObservedIpSet[],
+  findings: Findings,
+  yielder: Yielder,
+): Promise<void> {
+  const byName = new Map(sets.map((set) => [set.name, set]));
+  for (const family of config.families) {
+    for (const role of SET_ROLES) {
+      const planned = plan.entries(role, family);
+      const set = plannedSet(role, family, planned.size);
+      const found = byName.get(set.name);
+      const isWrong = found !== undefined && !hasSameType(set, found);
+      if (isWrong) findings.add([{ kind: 'destroy-set', set: found }]);
+      findings.add(await yielder.finish(diffIpSet(set, planned, isWrong ? undefined : found)));
+    }
+  }
+  for (const set of sets) if (set.name.startsWith(TWIN_PREFIX)) findings.add([{ kind: 'destroy-set', set }]);
+}
+
+async function differingSettings({ kernel }: Parts, { sysctls, timeouts }: NodeSettings): Promise<string[]> {
+  const commands: string[] = [];
+  for (const [key, value] of sysctls) {
+    if ((await kernel.getSysctl(key)) !== value) commands.push(`sysctl -w ${key.replaceAll('/', '.')}=${value}`);
+  }
+  const wanted = (['tcp', 'tcpFin', 'udp'] as const).filter((name) => timeouts[name] > 0);
+  if (wanted.length === 0) return commands;
+  const now = await kernel.getIpvsTimeouts();
+  if (wanted.some((name) => now[name] !== timeouts[name])) {
+    commands.push(`ipvsadm --set ${timeouts.tcp} ${timeouts.tcpFin} ${timeouts.udp}`);
+  }
+  return commands;
+}
