@@ -17,13 +17,20 @@ SANITIZED := build/sanitize/netlink_socket.node
 TEST_ADDON := build/test/socketpair.node
 CXX_FILES := $(wildcard native/*.cc native/*.h test/native/*.cc test/kernel/machine/*.cc)
 DAEMON := build/kube-ipvs-proxy.mjs
-IMAGE := build/image/.stamp
+# The image: ARCH is amd64 or arm64. Another architecture than this machine's is cross-compiled, in a folder of its own.
+HOST_ARCH := $(subst x64,amd64,$(NODE_ARCH))
+ARCH := $(HOST_ARCH)
+# The folder of what depends on the architecture.
+OUT := build$(if $(filter-out $(HOST_ARCH),$(ARCH)),/$(ARCH))
+# Node.js in the image is always this version, from npm, whatever the build runs with.
+NODE_PACKAGE = node-linux-$(subst amd64,x64,$(1))
+NODE_PROGRAM = build/node/$(1)/node_modules/$(NODE_PACKAGE)/bin/node
 SOURCES := $(shell find src -name '*.ts')
 # The commit that --version reports. COMMIT_FILE is written only when it changes: see its rule.
 COMMIT := $(or $(GIT_COMMIT),$(shell git rev-parse HEAD 2>/dev/null),unknown)
 COMMIT_FILE := build/commit
 
-.PHONY: help deps packages build image test coverage scenario demo cluster cluster-down e2e e2e-page trial smoke smoke-build smoke-possible total bench bench-guard bench-record lint unused format sanitize typecheck clean
+.PHONY: help deps packages build image rootfs test coverage scenario demo cluster cluster-down e2e e2e-page trial smoke smoke-build smoke-possible total bench bench-guard bench-record lint unused format sanitize typecheck clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,7 +53,7 @@ node_modules/.stamp: package.json package-lock.json | $(RUNTIME)
 build: deps $(ADDON) $(DAEMON) ## compile the addon and bundle the daemon
 
 # nodelete: a thread of the addon may still run its code when the worker that loaded it has ended.
-COMPILE_ADDON = $(CXX) -std=c++20 -O2 -g $(SANITIZERS) -Wall -Wextra -Werror -fPIC -shared -Wl,-z,nodelete -fvisibility=hidden -fno-exceptions \
+COMPILE_ADDON = $(CXX) -std=c++20 -O2 -g $(SANITIZERS) -Wall -Wextra -Werror -fPIC -shared -Wl,-z,nodelete -ffile-prefix-map=$(CURDIR)=. -fvisibility=hidden -fno-exceptions \
   -DNAPI_VERSION=9 -DNODE_ADDON_API_DISABLE_CPP_EXCEPTIONS \
   -I node_modules/node-api-headers/include -I node_modules/node-addon-api $(filter %.cc,$^) -o $@
 
@@ -75,11 +82,33 @@ $(COMMIT_FILE):
 $(DAEMON): $(SOURCES) scripts/bundle.ts node_modules/.stamp $(COMMIT_FILE)
 	node scripts/bundle.ts $@
 
-image: deps $(IMAGE) ## the root file system of the container image in build/image, without Docker
+image: deps $(OUT)/image.tar ## the container image in build/image.tar, its files in build/image, without Docker; ARCH=arm64
 
-$(IMAGE): scripts/image-rootfs.sh Dockerfile $(ADDON) $(DAEMON)
-	scripts/image-rootfs.sh $(@D)
+# scripts/image/node.sha256 has the checksums of the programs that we publish. --force: for another architecture.
+build/node/%/.stamp: scripts/image/node.sha256 | $(RUNTIME)
+	npm install --prefix $(@D) --no-save --no-audit --no-fund --loglevel=error --force \
+	  $(call NODE_PACKAGE,$*)@$(NODE_VERSION)
+	grep ' build/node/$*/' $< | sha256sum --check --quiet
 	@touch $@
+
+build/arm64/native/netlink_socket.node: CXX := aarch64-linux-gnu-g++
+build/amd64/native/netlink_socket.node: CXX := x86_64-linux-gnu-g++
+build/%/native/netlink_socket.node: $(wildcard native/*.cc native/*.h) node_modules/.stamp
+	@mkdir -p $(@D)
+	$(COMPILE_ADDON)
+
+IMAGE_FILES := $(wildcard scripts/image/*) Dockerfile LICENSE package.json package-lock.json
+IMAGE_ENV = PATH="$(CURDIR)/$(dir $(call NODE_PROGRAM,$(HOST_ARCH))):$$PATH" SOURCE_DATE_EPOCH=$(or $(SOURCE_DATE_EPOCH),$(shell \
+  git log -1 --format=%ct 2>/dev/null),0) GIT_COMMIT=$(COMMIT)
+
+rootfs: $(OUT)/image.stamp
+
+$(OUT)/image.stamp: $(IMAGE_FILES) $(DAEMON) $(OUT)/native/netlink_socket.node build/node/$(HOST_ARCH)/.stamp build/node/$(ARCH)/.stamp
+	$(IMAGE_ENV) scripts/image/rootfs.sh $(ARCH) $(OUT)/native/netlink_socket.node $(call NODE_PROGRAM,$(ARCH)) $(OUT)/image
+	@touch $@
+
+$(OUT)/image.tar: $(OUT)/image.stamp
+	$(IMAGE_ENV) node scripts/image/main.ts $@ $(ARCH)=$(OUT)/image
 
 typecheck: deps
 	node_modules/.bin/tsc -p .

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Image } from './image.ts';
 import { imageKey } from './image-key.ts';
@@ -17,11 +17,15 @@ export interface ImageFolders {
 /** Packs the images of the test cluster whose sources have changed, and returns the archives that were written. */
 export async function packClusterImages(kubernetes: string, { cache, ours }: ImageFolders): Promise<string[]> {
   const shared = path.join(cache, 'kubernetes', kubernetes, 'images');
+  const sources = collectSources(cache, kubernetes);
   const written: string[] = [];
-  for (const [name, images] of Object.entries(clusterImages(collectSources(cache, kubernetes)))) {
-    const archive = path.join(name === 'ours' ? ours : shared, `${name}.tar`);
+  for (const [name, images] of Object.entries(clusterImages(sources))) {
+    const archive = path.join(shared, `${name}.tar`);
     if (await packIfChanged(archive, images)) written.push(archive);
   }
+  // The archive that users get.
+  mkdirSync(ours, { recursive: true });
+  copyFileSync(sources.ours, path.join(ours, 'ours.tar'));
   return written;
 }
 

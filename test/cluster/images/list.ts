@@ -11,18 +11,15 @@ export interface Sources {
   /** The Debian root that debian-root.sh built. */
   readonly debian: string;
   readonly pause: string;
-  /** Root file system of kube-ipvs-proxy's image, from `make image`. */
+  /** Archive of kube-ipvs-proxy's image, from `make image`. */
   readonly ours: string;
-  /** Entry point of kube-ipvs-proxy's image, as in the Dockerfile. */
-  readonly oursEntrypoint: readonly string[];
   readonly kubernetesVersion: string;
   readonly corednsVersion: string;
-  readonly oursVersion: string;
   /** Names of upstream's test images by identifier. */
   readonly upstream: ReadonlyMap<string, string>;
 }
 
-/** The images of the test cluster, by the name of the archive that holds them. */
+/** The images that are packed for the test cluster, by the name of the archive that holds them. */
 export function clusterImages(sources: Sources): Readonly<Record<string, readonly Image[]>> {
   const { bin, upstream } = sources;
   return {
@@ -36,13 +33,6 @@ export function clusterImages(sources: Sources): Readonly<Record<string, readonl
     ],
     regression: [regressionImage(sources)],
     debian: debianImages(sources),
-    ours: [
-      {
-        names: [`kube-ipvs-proxy:v${sources.oursVersion}`],
-        layers: [{ folder: sources.ours }],
-        entrypoint: sources.oursEntrypoint,
-      },
-    ],
   };
 }
 

@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
   createReadStream,
@@ -11,13 +10,11 @@ import {
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
+import { tar } from '../../../scripts/image/tar.ts';
 import type { Image, Layer } from './image.ts';
 
 const ARCHITECTURES: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64' };
 const PATH = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
-
-/** Order, owners and times do not depend on the machine, so the same files give the same bytes. */
-const REPRODUCIBLE = ['--sort=name', '--format=gnu', '--owner=0', '--group=0', '--numeric-owner', '--mtime=@0'];
 
 /**
  * Packs images into one archive in the format of `docker save`, which `ctr images import` and `docker load` read. A layer
@@ -71,11 +68,6 @@ async function packLayer(layer: Layer, work: string, content: string): Promise<s
 
 function layerFile(digest: string): string {
   return `${digest}.tar`;
-}
-
-function tar(archive: string, folder: string, what: readonly string[]): void {
-  const args = ['--create', `--file=${archive}`, `--directory=${folder}`, ...REPRODUCIBLE, ...what];
-  execFileSync('tar', args, { stdio: ['ignore', 'ignore', 'pipe'] });
 }
 
 function imageConfig(image: Image, digests: readonly string[]): string {

@@ -2,7 +2,6 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
 import path from 'node:path';
 import { goEnvironment } from '../go.ts';
-import { entrypointOf } from './dockerfile.ts';
 import type { Sources } from './list.ts';
 import { upstreamImages } from './upstream-images.ts';
 
@@ -18,21 +17,16 @@ export function collectSources(cache: string, kubernetes: string): Sources {
   const bin = path.join(version, 'bin');
   for (const name of ['agnhost', 'coredns', 'kube-proxy', 'regression-issue-74839'])
     requireFile(path.join(bin, name), 'build Kubernetes first');
-  const ours = path.join(PROJECT, 'build/image');
-  requireFile(path.join(ours, 'usr/bin/node'), 'run `make image` first');
+  const ours = path.join(PROJECT, 'build/image.tar');
+  requireFile(ours, 'run `make image` first');
   const module = run('go', ['list', '-m', '-f', '{{.Dir}}', 'k8s.io/kubernetes'], path.join(version, 'mod'));
   const debian = debianRoot(cache);
-  const { version: oursVersion } = JSON.parse(readFileSync(path.join(PROJECT, 'package.json'), 'utf8')) as {
-    version: string;
-  };
   return {
     bin,
     agnhost: path.join(module, 'test/images/agnhost'),
     debian,
     pause: compiledPause(path.join(cache, 'pause')),
     ours,
-    oursEntrypoint: entrypointOf(readFileSync(path.join(PROJECT, 'Dockerfile'), 'utf8')),
-    oursVersion,
     kubernetesVersion: kubernetes,
     corednsVersion: /^CoreDNS-(\S+)/.exec(run(path.join(bin, 'coredns'), ['-version']))?.[1] ?? 'unknown',
     upstream: upstreamImages(readFileSync(path.join(module, 'test/utils/image/manifest.go'), 'utf8')),

@@ -1,6 +1,4 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
-import { entrypointOf } from '../../cluster/images/dockerfile.ts';
 import { clusterImages } from '../../cluster/images/list.ts';
 import { namesOf, upstreamImages } from '../../cluster/images/upstream-images.ts';
 
@@ -48,9 +46,7 @@ describe('the images of the test cluster', () => {
     agnhost: '/agnhost',
     debian: '/debian',
     pause: '/pause',
-    ours: '/ours',
-    oursEntrypoint: ['/usr/bin/node'],
-    oursVersion: '0.1.0',
+    ours: '/ours.tar',
     kubernetesVersion: '1.35.4',
     corednsVersion: '1.12.1',
     upstream: upstreamImages(TABLE),
@@ -64,7 +60,6 @@ describe('the images of the test cluster', () => {
         'registry.example/tests/agnhost:2.1',
         'registry.k8s.io/coredns/coredns:v1.12.1',
         'registry.k8s.io/kube-proxy:v1.35.4',
-        'kube-ipvs-proxy:v0.1.0',
       ]),
     );
   });
@@ -72,15 +67,4 @@ describe('the images of the test cluster', () => {
   test('no name is given twice', () => {
     expect(new Set(names).size).toBe(names.length);
   });
-
-  test('the name of ours is that of the manifests', () => {
-    const manifest = readFileSync('manifests/base/daemon-set.yaml', 'utf8');
-    const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
-    expect(manifest).toContain(`image: kube-ipvs-proxy:v${version}`);
-  });
-});
-
-test('the entry point of ours is that of the Dockerfile', () => {
-  const entrypoint = entrypointOf(readFileSync('Dockerfile', 'utf8'));
-  expect([entrypoint[0], entrypoint.at(-1)]).toEqual(['/usr/bin/node', '/usr/lib/kube-ipvs-proxy/kube-ipvs-proxy.mjs']);
 });
