@@ -33,7 +33,7 @@ export class ElfFile {
   symbol(name: RegExp): Symbol {
     const dynamic = this.#sections().find((section) => section.readUInt32LE(SHDR.type) === SHT_DYNSYM);
     const strings = dynamic && this.#sections()[dynamic.readUInt32LE(SHDR.link)];
-    if (strings === undefined) throw new Error('the file has no dynamic symbols');
+    if (dynamic === undefined || strings === undefined) throw new Error('the file has no dynamic symbols');
     const names = this.#content(strings);
     const symbols = this.#content(dynamic);
     for (let at = 0; at < symbols.length; at += SYMBOL.size) {

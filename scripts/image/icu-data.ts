@@ -36,7 +36,7 @@ function commonData(items: readonly Item[]): Buffer {
   const index = Buffer.alloc(4 + 8 * items.length);
   index.writeUInt32LE(items.length);
   const names = items.map(({ name }) => Buffer.from(`${name}\0`, 'latin1'));
-  const parts = [index, ...names];
+  const parts: Buffer[] = [index, ...names];
   let size = index.length;
   for (const [at, name] of names.entries()) {
     index.writeUInt32LE(size, 4 + 8 * at);
