@@ -30,7 +30,7 @@ SOURCES := $(shell find src -name '*.ts')
 COMMIT := $(or $(GIT_COMMIT),$(shell git rev-parse HEAD 2>/dev/null),unknown)
 COMMIT_FILE := build/commit
 
-.PHONY: help deps packages build image rootfs test coverage scenario demo cluster cluster-down e2e e2e-page trial smoke smoke-build smoke-possible total bench bench-guard bench-record lint unused format sanitize typecheck clean
+.PHONY: help deps packages build image rootfs tools test coverage scenario demo cluster cluster-down e2e e2e-page trial smoke smoke-build smoke-possible total bench bench-guard bench-record lint unused format sanitize typecheck clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,9 +113,10 @@ $(OUT)/image.tar: $(OUT)/image.stamp
 typecheck: deps
 	node_modules/.bin/tsc -p .
 
-lint: deps typecheck unused ## format check, type check, type-aware lint, unused code
+lint: deps typecheck unused ## format, types, type-aware lint, unused code, workflows
 	node_modules/.bin/prettier --check --log-level=warn .
 	node_modules/.bin/oxlint --type-aware --deny-warnings
+	scripts/lint-workflows.sh
 ifeq ($(NODE_ARCH),x64)
 	node_modules/.bin/clang-format --dry-run --Werror $(CXX_FILES)
 endif
@@ -130,7 +131,12 @@ ifeq ($(NODE_ARCH),x64)
 	node_modules/.bin/clang-format -i $(CXX_FILES)
 endif
 
-test: build image $(TEST_ADDON) ## all tests: on the host, then on a kernel with IPVS; FILTER=path selects
+# Tools of tests and of `make lint`, from Go modules. Without Go, those checks say that they were left out.
+TOOLS := actionlint helm kustomize
+tools: ## build the tools that are Go programs, once for all checkouts
+	@scripts/go-tool.sh $(TOOLS) >/dev/null || [ $$? = 3 ]
+
+test: build image tools $(TEST_ADDON) ## all tests: on the host, then on a kernel with IPVS; FILTER=path selects
 	scripts/test.sh $(FILTER)
 
 coverage: build $(TEST_ADDON) ## coverage of the host tests, in build/coverage; a report, not a gate

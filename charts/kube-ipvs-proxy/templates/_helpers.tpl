@@ -1,0 +1,91 @@
+{{- define "kube-ipvs-proxy.labels" -}}
+app.kubernetes.io/name: kube-ipvs-proxy
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "kube-ipvs-proxy.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default (printf "v%s" .Chart.AppVersion) }}
+{{- with .Values.image.digest }}@{{ . }}{{ end }}
+{{- end }}
+
+{{/* Without a cluster (helm template), the address is the same as in the manifests: nobody can reach it. */}}
+{{- define "kube-ipvs-proxy.apiServer" -}}
+{{- $server := .Values.apiServer -}}
+{{- if not $server -}}
+  {{- $info := lookup "v1" "ConfigMap" "kube-public" "cluster-info" -}}
+  {{- range (($info.data).kubeconfig | default "{}" | fromYaml).clusters -}}
+    {{- $server = .cluster.server -}}
+  {{- end -}}
+  {{- if and (not $server) (lookup "v1" "Namespace" "" "kube-system") -}}
+    {{- fail "\n\nThis cluster has no ConfigMap kube-public/cluster-info. Set apiServer to a URL of the API server that is reachable without Services:\n  --set apiServer=https://HOST:6443\n" -}}
+  {{- end -}}
+{{- end -}}
+{{ $server | default "https://api-server.invalid:6443" }}
+{{- end }}
+
+{{- define "kube-ipvs-proxy.configData" -}}
+config.conf: |
+  {{- merge .Values.config (dict "apiVersion" "kubeproxy.config.k8s.io/v1alpha1" "kind" "KubeProxyConfiguration") | toYaml | nindent 2 }}
+kubeconfig.conf: |
+  apiVersion: v1
+  kind: Config
+  clusters:
+    - name: cluster
+      cluster:
+        server: {{ include "kube-ipvs-proxy.apiServer" . }}
+        certificate-authority: /var/run/secrets/kubernetes.io/serviceaccount/ca.crt
+  users:
+    - name: service-account
+      user:
+        tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
+  contexts:
+    - name: default
+      context:
+        cluster: cluster
+        user: service-account
+  current-context: default
+{{- end }}
+
+{{- define "kube-ipvs-proxy.configMap" -}}
+kube-ipvs-proxy-{{ include "kube-ipvs-proxy.configData" . | sha256sum | trunc 10 }}
+{{- end }}
+
+{{/* The port of a field of the configuration such as healthzBindAddress, or its default. */}}
+{{- define "kube-ipvs-proxy.port" -}}
+{{ regexFind "[0-9]+$" (regexFind ":[0-9]+$" (.address | default "")) | default .port }}
+{{- end }}
+
+{{- define "kube-ipvs-proxy.args" -}}
+- --config=/etc/kube-ipvs-proxy/config.conf
+- --hostname-override=$(NODE_NAME)
+{{- with .Values.extraArgs }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "kube-ipvs-proxy.env" -}}
+- name: NODE_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: spec.nodeName
+{{- end }}
+
+{{/* Prometheus on another host cannot reach a loopback address. */}}
+{{- define "kube-ipvs-proxy.metricsPort" -}}
+{{- $address := .Values.config.metricsBindAddress | default "127.0.0.1:10249" -}}
+{{- if or (hasPrefix "127." $address) (hasPrefix "[::1]" $address) (hasPrefix "localhost" $address) -}}
+  {{- fail (printf "\n\nPrometheus cannot reach the metrics on %s. To use podMonitor or serviceMonitor, set an address of the node:\n  --set config.metricsBindAddress=0.0.0.0:10249\n" $address) -}}
+{{- end -}}
+{{ include "kube-ipvs-proxy.port" (dict "address" $address "port" 10249) }}
+{{- end }}
+
+{{/* The job and instance labels that the alerts and the dashboard expect. */}}
+{{- define "kube-ipvs-proxy.relabelings" -}}
+- targetLabel: job
+  replacement: kube-ipvs-proxy
+- sourceLabels: [__meta_kubernetes_pod_node_name]
+  targetLabel: instance
+{{- end }}

@@ -1,0 +1,169 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from '@jest/globals';
+import { load, loadAll } from 'js-yaml';
+import { goTools } from '../support/go-tool.ts';
+
+const CHART = 'charts/kube-ipvs-proxy';
+
+interface KubeObject {
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string; labels?: unknown };
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+interface Rendered {
+  readonly status: number | null;
+  readonly stderr: string;
+  readonly objects: readonly KubeObject[];
+}
+
+interface DaemonSet extends KubeObject {
+  readonly spec: {
+    readonly updateStrategy: unknown;
+    readonly template: {
+      readonly spec: {
+        readonly containers: readonly {
+          readonly image: string;
+          readonly args: readonly string[];
+          readonly readinessProbe: { readonly httpGet: { readonly port: number } };
+        }[];
+        readonly volumes: readonly { readonly configMap?: { readonly name: string } }[];
+      };
+    };
+  };
+}
+
+const tools = goTools('helm', 'kustomize');
+
+function run(program: string | undefined, args: readonly string[]): Rendered {
+  const { status, stdout, stderr } = spawnSync(program ?? '', args, { encoding: 'utf8', maxBuffer: 2 ** 26 });
+  return { status, stderr, objects: loadAll(stdout).filter((object) => object !== null) as KubeObject[] };
+}
+
+/** Renders the chart with values, each written as `name=value`. */
+function template(...values: readonly string[]): Rendered {
+  const set = values.flatMap((value) => ['--set', value]);
+  // A helm that is built from its module takes a version of 2021 for the cluster's.
+  const args = ['kube-ipvs-proxy', CHART, '--namespace=kube-system', '--kube-version=1.35.0', '--no-hooks', ...set];
+  return run(tools?.[0], ['template', ...args]);
+}
+
+function daemonSetOf({ objects }: Rendered): DaemonSet {
+  return objects.find(({ kind }) => kind === 'DaemonSet') as DaemonSet;
+}
+
+/** Objects without labels and comments, in the order of their kinds, and without the hash in the ConfigMap's name. */
+function comparable({ objects }: Rendered): unknown[] {
+  const name = objects.find(({ kind }) => kind === 'ConfigMap')?.metadata.name ?? '';
+  expect(name).toMatch(/^kube-ipvs-proxy-[0-9a-z]{10}$/);
+  const text = JSON.stringify(objects).replaceAll(name, 'kube-ipvs-proxy-HASH');
+  return (JSON.parse(text) as KubeObject[])
+    .map(({ metadata: { labels: _, ...metadata }, data, ...object }) => ({
+      ...object,
+      metadata,
+      ...(data && { data: Object.fromEntries(Object.entries(data).map(([file, content]) => [file, load(content)])) }),
+    }))
+    .toSorted((a, b) => (a.kind < b.kind ? -1 : 1));
+}
+
+if (tools === undefined) test.todo('the chart was not rendered, for this takes Go, which builds helm and kustomize');
+else
+  describe('the chart', () => {
+    test.each(['privileged', 'restricted'])('is the same as the overlay %s', (overlay) => {
+      const chart = template(`overlay=${overlay}`);
+      expect(chart.status).toBe(0);
+      const kustomized = run(tools[1], ['build', `manifests/overlays/${overlay}`]);
+      expect(comparable(chart)).toEqual(comparable(kustomized));
+    });
+
+    test('has the version of the package', () => {
+      const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
+      expect(load(readFileSync(`${CHART}/Chart.yaml`, 'utf8'))).toMatchObject({ version, appVersion: version });
+    });
+
+    test('passes the configuration through, and a change gives the ConfigMap another name', () => {
+      const before = template();
+      const after = template(
+        'config.ipvs.scheduler=lc',
+        'config.conntrack.maxPerCore=0',
+        'apiServer=https://10.0.0.1:6443',
+      );
+      const map = after.objects.find(({ kind }) => kind === 'ConfigMap');
+      expect(load(map?.data?.['config.conf'] ?? '')).toMatchObject({
+        apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+        kind: 'KubeProxyConfiguration',
+        ipvs: { scheduler: 'lc', strictARP: false },
+        conntrack: { maxPerCore: 0 },
+      });
+      expect(map?.data?.['kubeconfig.conf']).toContain('server: https://10.0.0.1:6443\n');
+      expect(map?.metadata.name).not.toBe(before.objects.find(({ kind }) => kind === 'ConfigMap')?.metadata.name);
+      expect(daemonSetOf(after).spec.template.spec.volumes[0]?.configMap?.name).toBe(map?.metadata.name);
+    });
+
+    test('has the image by its digest, flags of our own, the number of nodes to update and the health port', () => {
+      const digest = `sha256:${'a'.repeat(64)}`;
+      const { updateStrategy, template: pod } = daemonSetOf(
+        template(
+          'image.repository=registry.example:5000/kube-ipvs-proxy',
+          `image.digest=${digest}`,
+          'extraArgs={--ipvs-drain-timeout=5m}',
+          'maxUnavailable=2',
+          'config.healthzBindAddress=[::]:10356',
+        ),
+      ).spec;
+      const [container] = pod.spec.containers;
+      expect(container?.image).toMatch(new RegExp(`^registry.example:5000/kube-ipvs-proxy:v[\\d.]+@${digest}$`));
+      expect(container?.args.at(-1)).toBe('--ipvs-drain-timeout=5m');
+      expect(container?.readinessProbe.httpGet.port).toBe(10356);
+      expect(updateStrategy).toMatchObject({ rollingUpdate: { maxUnavailable: 2, maxSurge: 0 } });
+    });
+
+    test('monitoring objects are those of manifests/monitoring', () => {
+      const { status, objects } = template(
+        'podMonitor.enabled=true',
+        'serviceMonitor.enabled=true',
+        'serviceMonitor.labels.release=main',
+        'prometheusRule.enabled=true',
+        'dashboard.enabled=true',
+        'config.metricsBindAddress=0.0.0.0:10349',
+      );
+      expect(status).toBe(0);
+      const of = (kind: string, name = 'kube-ipvs-proxy'): KubeObject | undefined =>
+        objects.find((object) => object.kind === kind && object.metadata.name === name);
+      const rules = load(readFileSync('manifests/monitoring/prometheus-rules.yaml', 'utf8')) as { spec: unknown };
+      expect(of('PrometheusRule')).toMatchObject({ spec: rules.spec });
+      const dashboard = of('ConfigMap', 'kube-ipvs-proxy-dashboard')?.data?.['kube-ipvs-proxy.json'] ?? '';
+      expect(JSON.parse(dashboard)).toEqual(
+        JSON.parse(readFileSync('manifests/monitoring/grafana-dashboard.json', 'utf8')),
+      );
+      expect(of('ServiceMonitor')?.metadata.labels).toMatchObject({ release: 'main' });
+      expect(of('Service', 'kube-ipvs-proxy-metrics')).toMatchObject({
+        spec: { clusterIP: 'None', ports: [{ port: 10349 }] },
+      });
+      expect(JSON.stringify(of('PodMonitor'))).toContain('"replacement":"$1:10349"');
+    });
+
+    test.each([
+      ['podMonitor.enabled=true', 'Prometheus cannot reach the metrics on 127.0.0.1:10249'],
+      ['config.mode=nftables', 'mode'],
+      ['overlay=other', 'overlay'],
+      ['maxUnavailable=0', 'maxUnavailable'],
+      ['image.digest=sha256:12', 'digest'],
+      ['apiServer=10.0.0.1:6443', 'apiServer'],
+      ['tolerance={}', 'tolerance'],
+    ])('%s is an error that names the value', (value, name) => {
+      const { status, stderr } = template(value);
+      expect(status).not.toBe(0);
+      expect(stderr).toContain(name);
+    });
+
+    test('every value has a comment and a row in the schema', () => {
+      const lines = readFileSync(`${CHART}/values.yaml`, 'utf8').split('\n');
+      const { properties } = JSON.parse(readFileSync(`${CHART}/values.schema.json`, 'utf8')) as {
+        properties: Readonly<Record<string, unknown>>;
+      };
+      const names = Object.keys(load(lines.join('\n')) as object);
+      expect(Object.keys(properties).filter((name) => name !== 'global')).toEqual(names);
+    });
+  });
