@@ -4,9 +4,9 @@ import { describe, expect, test } from '@jest/globals';
 import { FLAGS } from '../../../src/config/flag-table.ts';
 import { METRICS } from '../../../src/observe/metric-table.ts';
 
-const PAGES = [...readdirSync('.'), ...readdirSync('docs').map((name) => `docs/${name}`)].filter((name) =>
-  name.endsWith('.md'),
-);
+const PAGES = ['', 'docs/', 'docs/install/']
+  .flatMap((folder) => readdirSync(folder || '.').map((name) => `${folder}${name}`))
+  .filter((name) => name.endsWith('.md'));
 const NAMES = new Set(Object.keys(METRICS));
 
 function found(text: string, pattern: RegExp): string[] {
@@ -52,6 +52,15 @@ describe.each(PAGES)('%s', (page) => {
       'type',
       'dry-run',
       'undo',
+      // kubeadm, kops, aws and systemctl
+      'skip-phases',
+      'yes',
+      'instance-group',
+      'cluster-name',
+      'addon-name',
+      'preserve',
+      'configuration-values',
+      'now',
       // ipvsadm, iptables and conntrack
       'stats',
       'timeout',

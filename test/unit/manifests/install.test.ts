@@ -1,0 +1,58 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { readConfigDocument } from '../../../src/config/config-document.ts';
+import { runToEnd } from '../../support/program.ts';
+
+/** The fields that EKS has: mode in quotes, no bindAddressHardFail, no newline at the end. */
+const EKS = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
+bindAddress: 0.0.0.0
+clientConnection:
+  kubeconfig: /var/lib/kube-proxy/kubeconfig
+ipvs:
+  scheduler: "lc"
+kind: KubeProxyConfiguration
+mode: "iptables"`;
+
+const KNOWN = 'test/unit/config/known-configs';
+
+let folder: string;
+
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'install-'));
+});
+
+afterEach(async () => {
+  await rm(folder, { recursive: true });
+});
+
+/** Runs the command of the page with a kubectl that prints the given file. */
+async function edited(page: string, given: string): Promise<string> {
+  const text = await readFile(page, 'utf8');
+  const command = /```\n(\{\n[^`]*> config\.conf)\n```/.exec(text)?.[1] ?? 'false # the page has no such command';
+  await writeFile(path.join(folder, 'given'), given);
+  await writeFile(path.join(folder, 'kubectl'), '#!/bin/sh\ncat given\n', { mode: 0o755 });
+  const env = { PATH: `${folder}:${process.env['PATH'] ?? ''}` };
+  const ended = await runToEnd(['bash', '-c', `set -eu; cd "$1"; ${command}`, 'bash', folder], { env });
+  expect(ended).toEqual({ status: 0, stdout: '', stderr: '' });
+  return await readFile(path.join(folder, 'config.conf'), 'utf8');
+}
+
+describe.each(['docs/install/README.md', 'docs/migrate.md'])('the command of %s', (page) => {
+  const GIVEN: readonly (readonly [name: string, scheduler: string, text: () => Promise<string>])[] = [
+    ['kubeadm', '', async () => await readFile(`${KNOWN}/kubeadm.yaml`, 'utf8')],
+    ['kubespray', 'rr', async () => await readFile(`${KNOWN}/kubespray.yaml`, 'utf8')],
+    ['EKS', 'lc', async () => await Promise.resolve(EKS)],
+  ];
+
+  test.each(GIVEN)('keeps the guard against two proxies with the file of %s', async (_, scheduler, text) => {
+    const { fields } = readConfigDocument(await edited(page, await text()), 'config.conf');
+    expect(fields).toMatchObject({
+      mode: 'ipvs',
+      bindAddressHardFail: true,
+      'clientConnection.kubeconfig': '/etc/kube-ipvs-proxy/kubeconfig.conf',
+      'ipvs.scheduler': scheduler,
+    });
+  });
+});
