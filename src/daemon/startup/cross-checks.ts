@@ -49,7 +49,7 @@ export function crossChecks(
     warnings.push(`${cluster}, but --ipvs-exclude-cidrs (ipvs.excludeCIDRs) has only ${familyLabel(other)}`);
   }
   fatal.push(...localRouteErrors(config, node));
-  warnings.push(...bindWarnings(config, cluster, other, families.includes(other)));
+  warnings.push(...bindWarnings(config, cluster, other, families.includes(other)), ...loopbackWarnings(config));
   return { warnings, fatal };
 }
 
@@ -104,6 +104,15 @@ function nodePortWarnings({ nodePortAddresses }: ProxyConfig, families: readonly
       `--nodeport-addresses (nodePortAddresses) has nothing of ${familyLabel(family)}: node ports are open on every ` +
       `${familyLabel(family)} address of this node`,
   );
+}
+
+/** k3s and RKE2 give kube-proxy such an address, and it is copied from there. */
+function loopbackWarnings({ healthzBind }: ProxyConfig): string[] {
+  if (healthzBind === undefined || !isLoopback(healthzBind.address)) return [];
+  return [
+    `--healthz-bind-address (healthzBindAddress) is ${formatHostPort(healthzBind.address, healthzBind.port)}: load ` +
+      "balancers and the kubelet's probes do not reach it; 0.0.0.0 listens on all addresses",
+  ];
 }
 
 function bindWarnings(

@@ -52,6 +52,12 @@ describe.each(PAGES)('%s', (page) => {
       'type',
       'dry-run',
       'undo',
+      // scripts/migrate
+      'all',
+      'force',
+      'image',
+      'overlay',
+      'server',
       // kubeadm, kops, aws and systemctl
       'skip-phases',
       'yes',

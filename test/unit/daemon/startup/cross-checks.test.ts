@@ -102,6 +102,13 @@ const ROWS: readonly Row[] = [
     { warnings: [/healthzBindAddress\) is \[2001:db8::1\]:10256/, /metricsBindAddress\) is \[::1\]:10249/] },
   ],
   ['a server on loopback of the other family', { metricsBind: parseBindAddress('[::1]:10249') }, [4, 6], NODE, {}],
+  [
+    'the health server on loopback',
+    { healthzBind: parseBindAddress('127.0.0.1:10256') },
+    [4, 6],
+    NODE,
+    { warnings: [/^--healthz-bind-address \(healthzBindAddress\) is 127\.0\.0\.1:10256: load balancers/] },
+  ],
   ['servers on the wildcard of the other family', { healthzBind: parseBindAddress('[::]:10256') }, [4, 6], NODE, {}],
   ['local routes beside nodes and pods', { localRouteCidrs: cidrs('10.96.0.0/12', 'fd00:96::/112') }, [4, 6], NODE, {}],
   [

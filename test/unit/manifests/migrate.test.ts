@@ -1,0 +1,392 @@
+import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { readConfigDocument } from '../../../src/config/config-document.ts';
+import { type Ended, runToEnd } from '../../support/program.ts';
+
+const SCRIPT = path.resolve('scripts/migrate');
+
+const CONFIG = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+clientConnection:
+  kubeconfig: /var/lib/kube-proxy/kubeconfig.conf
+bindAddressHardFail: false
+ipvs:
+  scheduler: lc
+  strictARP: false
+mode: "ipvs"`;
+
+const FACTS = `folder yes
+module ip_vs yes
+module ip_vs_lc yes
+sysctl kernel/modules_disabled 0
+sysctl net/bridge/bridge-nf-call-iptables 1
+virtual-servers 12
+`;
+
+/** The folder of the fake kubectl. */
+let folder: string;
+
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'kubectl '));
+  for (const name of ['tmp', 'nodes', 'daemonset', 'configmap/kube-proxy']) {
+    await mkdir(path.join(folder, name), { recursive: true });
+  }
+  await copyFile('test/unit/manifests/fake-kubectl.sh', path.join(folder, 'kubectl'));
+  await put('nodes/node-1', '');
+  await put('nodes/node-2', '');
+  await put('kernel', '6.1.0-21-amd64');
+  await put('kubelet', 'v1.35.4');
+  await put('daemonset/kube-proxy', 'kube-proxy\n');
+  await put('configmap/kube-proxy/config.conf', CONFIG);
+  await put('configmap/kube-proxy/kubeconfig.conf', 'clusters:\n- cluster:\n    server: https://[fd00::1]:6443\n');
+  await put('facts', FACTS);
+});
+
+afterEach(async () => {
+  await rm(folder, { recursive: true });
+});
+
+async function put(name: string, text: string): Promise<void> {
+  await writeFile(path.join(folder, name), text);
+}
+
+async function get(name: string): Promise<string> {
+  return await readFile(path.join(folder, name), 'utf8');
+}
+
+async function run(...args: readonly string[]): Promise<Ended> {
+  const env = { PATH: `${folder}:${process.env['PATH'] ?? ''}`, TMPDIR: path.join(folder, 'tmp') };
+  return await runToEnd([SCRIPT, ...args], { env });
+}
+
+/** The requests that are not reads. */
+async function changes(): Promise<readonly string[]> {
+  const lines = (await get('asked')).trimEnd().split('\n');
+  return lines
+    .filter((line) => /^(label|patch|rollout|apply|delete) /.test(line))
+    .map((line) => line.replace(/--filename .*\//, '--filename '));
+}
+
+const TERM = '{"key":"service-proxy","operator":"NotIn","values":["kube-ipvs-proxy"]}';
+const TERMS =
+  '/spec/template/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms';
+
+describe('migrate check', () => {
+  test('a cluster that would work', async () => {
+    expect(await run('check')).toEqual({
+      status: 0,
+      stderr: '',
+      stdout: `cluster
+  ok    kube-proxy is a DaemonSet; its configuration: ConfigMap kube-proxy, key config.conf
+  ok    kube-proxy runs in ipvs mode
+node node-1
+  ok    kernel modules: all there
+  => would work
+node node-2
+  ok    kernel modules: all there
+  => would work
+`,
+    });
+    expect(await changes()).toEqual([]);
+    expect(await get('asked')).toMatch(/^exec kube-proxy-of-node-2 -- sh -c /m);
+    expect(await get('asked')).toMatch(/ sh ip_vs ip_vs_lc nf_conntrack .*xt_physdev 6\.1\.0-21-amd64$/m);
+  });
+
+  /** What a file of the fake says, and the line of the result. */
+  const FINDINGS: readonly (readonly [name: string, text: string, finding: string])[] = [
+    [
+      'configmap/kube-proxy/config.conf',
+      CONFIG.replace('"ipvs"', '""'),
+      'no    kube-proxy runs in mode iptables (by default), not ipvs',
+    ],
+    [
+      'configmap/kube-proxy/config.conf',
+      `${CONFIG}\nhealthzBindAddress: 127.0.0.1:10256`,
+      'warn  healthzBindAddress is a loopback address',
+    ],
+    [
+      'configmap/kube-proxy/config.conf',
+      `${CONFIG}\nhealthzBindAddress: '[::1]:10256'`,
+      'warn  healthzBindAddress is a loopback address',
+    ],
+    ['facts', `${FACTS}module xt_set no\nmodule dummy no\n`, 'no    kernel modules missing: xt_set dummy'],
+    [
+      'facts',
+      'module ip_vs no\n',
+      '?     kernel modules: /lib/modules/6.1.0-21-amd64 does not exist; not visible: ip_vs',
+    ],
+    ['facts', FACTS.replace('modules_disabled 0', 'modules_disabled 1'), 'warn  kernel.modules_disabled is 1'],
+    ['facts', FACTS.replace('iptables 1', 'iptables 0'), 'warn  net.bridge.bridge-nf-call-iptables is 0'],
+    ['kernel', '3.10.0-1160.el7', 'no    the kernel is 3.10.0-1160.el7; 4.1 or newer is needed'],
+    ['workloads', 'DaemonSet submariner-operator/submariner-routeagent image:1\n', 'no    Submariner'],
+    ['workloads', 'DaemonSet kube-system/aws-node cni:1 ENABLE_POD_ENI=true\n', 'no    AWS security groups'],
+    ['workloads', 'DaemonSet kube-system/azure-npm npm:1\n', 'no    Azure network policy'],
+    [
+      'workloads',
+      'DaemonSet kube-system/kindnet docker.io/kindest/kindnetd:v1 /bin/kindnetd\n',
+      'warn  kube-network-policies',
+    ],
+    ['workloads', 'DaemonSet kube-system/kube-router r:1 --run-service-proxy=true\n', 'no    kube-router runs as'],
+    [
+      'workloads',
+      'DaemonSet kube-system/kube-router r:1 --run-firewall\n',
+      'warn  the network policies of kube-router',
+    ],
+    ['workloads', 'DaemonSet metallb-system/speaker quay.io/metallb/speaker:v1\n', 'warn  MetalLB, PureLB or OpenELB'],
+    [
+      'workloads',
+      'DaemonSet kube-system/node-local-dns d:1 -localip 169.254.20.10,10.96.0.10 -conf x\n',
+      'no    NodeLocal DNSCache listens on the ClusterIP 10.96.0.10',
+    ],
+    [
+      'workloads',
+      'DaemonSet kube-system/node-local-dns d:1 -localip 169.254.20.10 -conf x\n',
+      'ok    NodeLocal DNSCache listens on no ClusterIP',
+    ],
+    ['pods', 'Pod kube-system/kube-vip-node-1\n', 'warn  kube-vip'],
+    ['crds', 'customresourcedefinition.apiextensions.k8s.io/clusteroperators.config.openshift.io\n', 'no    OpenShift'],
+    ['enforce', 'restricted', 'no    Pod Security Admission'],
+  ];
+
+  test.each(FINDINGS.map(([name, text, finding]) => ({ name, text, finding })))(
+    '$finding',
+    async ({ name, text, finding }) => {
+      await put(name, text);
+      const { status, stdout, stderr } = await run('check');
+      expect(stderr).toBe('');
+      expect(stdout).toContain(`\n  ${finding}`);
+      expect(status).toBe(/^(no|\?)/.test(finding) ? 1 : 0);
+    },
+  );
+
+  test.each([
+    ['true', 'no    Cilium serves the Services'],
+    ['false', 'no    Cilium without kube-proxy replacement'],
+    ['', 'no    Cilium without kube-proxy replacement'],
+  ])('Cilium with kube-proxy-replacement %j', async (value, finding) => {
+    await mkdir(path.join(folder, 'configmap/cilium-config'));
+    await put('configmap/cilium-config/kube-proxy-replacement', value);
+    const { status, stdout } = await run('check');
+    expect(stdout).toContain(`\n  ${finding}`);
+    expect(stdout).toContain('node node-1\n  ok    kernel modules: all there\n  => would not work: see cluster\n');
+    expect(status).toBe(1);
+  });
+
+  test.each([
+    ['bpfEnabled=true nftablesMode=<no value>', 'no    the eBPF mode of Calico'],
+    ['bpfEnabled=false nftablesMode=Enabled', 'no    the nftables mode of Calico'],
+  ])('Calico with %s', async (felix, finding) => {
+    await put('crds', 'customresourcedefinition.apiextensions.k8s.io/felixconfigurations.crd.projectcalico.org\n');
+    await put('felix', `config calico ${felix}\n`);
+    expect((await run('check')).stdout).toContain(`\n  ${finding}`);
+  });
+
+  test('Calico with iptables is no reason against it', async () => {
+    await put('crds', 'customresourcedefinition.apiextensions.k8s.io/felixconfigurations.crd.projectcalico.org\n');
+    await put('felix', 'config calico bpfEnabled=<no value> nftablesMode=Disabled\n');
+    expect(await run('check')).toMatchObject({ status: 0, stdout: expect.not.stringContaining('Calico') });
+  });
+
+  test('the configuration of EKS is found', async () => {
+    await mkdir(path.join(folder, 'configmap/kube-proxy-config'));
+    await put('daemonset/kube-proxy', 'kube-proxy\nkube-proxy-config\n');
+    await rm(path.join(folder, 'configmap/kube-proxy/config.conf'));
+    await put('configmap/kube-proxy-config/config', CONFIG);
+    expect(await run('check')).toMatchObject({
+      status: 0,
+      stdout: expect.stringContaining('its configuration: ConfigMap kube-proxy-config, key config\n'),
+    });
+  });
+
+  test('static Pods and k3s are refused', async () => {
+    await rm(path.join(folder, 'daemonset/kube-proxy'));
+    await put('static', '');
+    await put('flags', '--kubeconfig=x\n--proxy-mode=ipvs\n');
+    const { status, stdout } = await run('check');
+    expect(status).toBe(1);
+    expect(stdout).toContain('no    kube-proxy is a static Pod');
+    expect(stdout).toContain('ok    kube-proxy runs in ipvs mode');
+    await rm(path.join(folder, 'static'));
+    await put('kubelet', 'v1.31.4+k3s1');
+    expect((await run('check')).stdout).toContain('no    kube-proxy is part of k3s');
+  });
+
+  test('one node only', async () => {
+    const { status, stdout } = await run('check', 'node-2');
+    expect(status).toBe(0);
+    expect(stdout).not.toContain('node-1');
+  });
+});
+
+describe('migrate start and back', () => {
+  test('start installs with the configuration of kube-proxy, and moves the nodes in turn', async () => {
+    const { status, stderr, stdout } = await run('start', '--image', 'host.example:5000/a/mine:v1', 'node-2', 'node-1');
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    expect(await changes()).toEqual([
+      'apply --filename all.yaml',
+      expect.stringMatching(/^patch daemonset kube-proxy --type=merge --patch .*"NotIn"/),
+      'rollout status daemonset/kube-proxy --timeout=180s',
+      'label node node-2 service-proxy=kube-ipvs-proxy --overwrite',
+      'label node node-1 service-proxy=kube-ipvs-proxy --overwrite',
+    ]);
+    expect(stdout).toMatch(/node-2: kube-ipvs-proxy runs.*\n.*label.*\n.*node-1: kube-ipvs-proxy runs/);
+    const { fields, warnings } = readConfigDocument(await get('built/config.conf'), 'config.conf');
+    expect(warnings).toEqual([]);
+    expect(fields).toMatchObject({
+      mode: 'ipvs',
+      'ipvs.scheduler': 'lc',
+      bindAddressHardFail: true,
+      'clientConnection.kubeconfig': '/etc/kube-ipvs-proxy/kubeconfig.conf',
+    });
+    expect(await get('built/kubeconfig.conf')).toContain('      server: https://[fd00::1]:6443\n');
+    const kustomization = await get('built/kustomization.yaml');
+    expect(kustomization).toContain('    newName: "host.example:5000/a/mine"\n    newTag: "v1"\n');
+    expect(kustomization).toMatch(/manifests\/components\/labelled-nodes\n/);
+    expect((await runToEnd(['ls', path.join(folder, 'tmp')])).stdout).toBe('');
+  });
+
+  const LOOPBACK: readonly (readonly [given: string, expected: string])[] = [
+    ['127.0.0.1:10256', '0.0.0.0:10256'],
+    ["'[::1]:10256'", '[::]:10256'],
+    ['192.0.2.1:10256', '192.0.2.1:10256'],
+  ];
+
+  test.each(LOOPBACK)('healthzBindAddress %s becomes %s', async (given, expected) => {
+    await put('configmap/kube-proxy/config.conf', `healthzBindAddress: ${given}\n${CONFIG}`);
+    expect(await run('start', 'node-1')).toMatchObject({ status: 0 });
+    const { fields } = readConfigDocument(await get('built/config.conf'), 'config.conf');
+    expect(fields).toMatchObject({ healthzBindAddress: expected });
+  });
+
+  test('start keeps the node selector terms that kube-proxy has, and back --all removes only its own', async () => {
+    await put('terms', ':kubernetes.io/os,eks.amazonaws.com/compute-type,\n:\n');
+    await run('start', 'node-1');
+    expect((await changes())[1]).toBe(
+      `patch daemonset kube-proxy --type=json --patch [{"op":"add","path":"${TERMS}/0/matchExpressions/-","value":${TERM}},` +
+        `{"op":"add","path":"${TERMS}/1/matchExpressions","value":[${TERM}]}]`,
+    );
+    await put('terms', ':kubernetes.io/os,eks.amazonaws.com/compute-type,service-proxy,\n:service-proxy,\n');
+    await put('asked', '');
+    expect(await run('back', '--all')).toMatchObject({ status: 0, stderr: '' });
+    expect(await changes()).toEqual([
+      'label node node-1 service-proxy-',
+      `patch daemonset kube-proxy --type=json --patch [{"op":"remove","path":"${TERMS}/0/matchExpressions/2"},` +
+        `{"op":"remove","path":"${TERMS}/1/matchExpressions/0"}]`,
+      'rollout status daemonset/kube-proxy --timeout=180s',
+      'delete daemonset kube-ipvs-proxy --ignore-not-found',
+      'delete clusterrolebinding,clusterrole,serviceaccount kube-ipvs-proxy --ignore-not-found',
+      'delete configmap --selector app.kubernetes.io/name=kube-ipvs-proxy --ignore-not-found',
+    ]);
+  });
+
+  test('a second start neither installs nor patches again, and back moves one node only', async () => {
+    await run('start', 'node-1');
+    await put('terms', ':service-proxy,\n');
+    await put('asked', '');
+    expect(await run('start', 'node-2')).toMatchObject({ status: 0, stderr: '' });
+    expect(await changes()).toEqual(['label node node-2 service-proxy=kube-ipvs-proxy --overwrite']);
+    await put('asked', '');
+    expect(await run('back', 'node-2')).toMatchObject({ status: 0, stderr: '' });
+    expect(await changes()).toEqual(['label node node-2 service-proxy-']);
+    const { stdout } = await run('status');
+    expect(stdout.split('\n').map((line) => line.trim().split(/ {2,}/))).toEqual([
+      ['NODE', 'LABEL', 'KUBE-PROXY', 'KUBE-IPVS-PROXY', 'HEALTH'],
+      ['node-1', 'kube-ipvs-proxy', '-', 'ready, 0 restarts', 'ok'],
+      ['node-2', '-', 'ready, 3 restarts', '-', 'ok'],
+      [''],
+    ]);
+  });
+
+  test('start stops at the first node that does not become ready, and shows the log', async () => {
+    await put('broken', '');
+    const { status, stderr } = await run('start', '--timeout', '1', 'node-1', 'node-2');
+    expect(status).toBe(1);
+    expect(stderr).toBe(
+      'the log of the Pod\nmigrate: node-1 is not healthy after 1 s, and no further node was moved. The way back: migrate back node-1\n',
+    );
+    expect(await changes()).not.toContain('label node node-2 service-proxy=kube-ipvs-proxy --overwrite');
+  });
+
+  test.each([
+    ['Error from server (ServiceUnavailable): the server is currently unable to handle the request', 1],
+    ['Error from server (ServiceUnavailable): error trying to reach service: dial tcp: i/o timeout', 0],
+  ])('the node responds %j', async (health, expected) => {
+    await put('health', health);
+    expect((await run('start', '--timeout', '1', 'node-1')).status).toBe(expected);
+  });
+
+  test('start changes nothing if check finds a reason against it, except with --force', async () => {
+    await put('kernel', '3.10.0');
+    const { status, stderr } = await run('start', 'node-1');
+    expect(status).toBe(1);
+    expect(stderr).toBe('migrate: nothing was changed; --force starts all the same\n');
+    expect(await changes()).toEqual([]);
+    expect(await run('start', '--force', 'node-1')).toMatchObject({ status: 0 });
+  });
+
+  const REFUSED: readonly (readonly [name: string, text: string, says: string])[] = [
+    ['selector', '{"kube-proxy":"replaced"}', 'kube-proxy is already barred from every node by its node selector'],
+    ['daemonset/kube-ipvs-proxy', '', 'the DaemonSet kube-ipvs-proxy runs on every node'],
+    ['configmap/kube-proxy/kubeconfig.conf', 'server: http://x', 'no address of the API server in the kubeconfig'],
+  ];
+
+  test.each(REFUSED)('start with %s %j changes nothing', async (name, text, says) => {
+    await put(name, text);
+    const { status, stderr } = await run('start', 'node-1');
+    expect(status).toBe(1);
+    expect(stderr).toContain(`migrate: ${says}`);
+    expect(await changes()).toEqual([]);
+  });
+
+  test('start without a configuration file of kube-proxy says what to do', async () => {
+    await rm(path.join(folder, 'configmap/kube-proxy/config.conf'));
+    await put('flags', '--proxy-mode=ipvs\n');
+    const { status, stderr } = await run('start', 'node-1');
+    expect(status).toBe(1);
+    expect(stderr).toContain(
+      'kube-proxy has no configuration file to take over: install it with the component labelled-nodes',
+    );
+    expect(await changes()).toEqual([]);
+  });
+});
+
+describe('the arguments of migrate', () => {
+  const WRONG: readonly (readonly [args: readonly string[], says: string])[] = [
+    [[], 'a verb is missing: check, start, status or back (--help explains them)'],
+    [['stop'], 'unknown verb: stop (check, start, status or back)'],
+    [['check', '--fast'], 'unknown option: --fast (--help lists them all)'],
+    [['start', '--image'], '--image needs a value'],
+    [['start', '--image', 'a b', 'node-1'], 'this is no name of an image: a b'],
+    [['start', '--overlay', 'none', 'node-1'], '--overlay is privileged or restricted, not: none'],
+    [['status', '--timeout', 'x'], '--timeout is a number of seconds, not: x'],
+    [['start'], 'start needs at least one node'],
+    [['back'], 'back needs at least one node, or --all'],
+    [['back', '--all', 'node-1'], 'back --all takes no nodes'],
+    [['start', 'node-3'], 'there is no node node-3: see kubectl get nodes'],
+    [['check', 'node'], 'there is no node node: see kubectl get nodes'],
+  ];
+
+  test.each(WRONG)('%j', async (args, says) => {
+    expect(await run(...args)).toMatchObject({ status: 1, stderr: `migrate: ${says}\n` });
+  });
+
+  test('--help needs no cluster, and explains every verb and option', async () => {
+    await rm(path.join(folder, 'nodes'), { recursive: true });
+    const { status, stdout } = await run('--help');
+    expect(status).toBe(0);
+    const script = await readFile(SCRIPT, 'utf8');
+    const options = Array.from(script.matchAll(/^ {4}(--[a-z]+)\)/gm), ([, option]) => option ?? '');
+    expect(options.length).toBeGreaterThan(5);
+    for (const word of ['check', 'start', 'status', 'back', ...options]) expect(stdout).toContain(word);
+  });
+
+  test('a cluster that does not respond', async () => {
+    await rm(path.join(folder, 'nodes'), { recursive: true });
+    expect(await run('status', '--context', 'none')).toMatchObject({
+      status: 1,
+      stderr: 'migrate: no cluster answers: see kubectl config get-contexts\n',
+    });
+  });
+});
