@@ -60,7 +60,7 @@ export class OurPods {
     const { state } = this.#context;
     await this.#context.until('a ready Pod of ours on every node', 300, async () => {
       const pods = await this.#context.pods(SELECTOR, NAMESPACE);
-      const ready = pods.filter((pod) => pod.ready && !pod.deleted);
+      const ready = pods.filter((pod) => pod.ready && pod.deletedAt === undefined);
       return state.nodes.every(({ name }) => ready.some(({ node }) => node === name));
     });
   }
