@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type CommandResult, runCommand } from '../../bed/command.ts';
@@ -46,8 +47,8 @@ export class TrialContext {
   /** Begins a step: failures that begin from now on are printed beside it. */
   step(text: string): void {
     this.steps.push({ at: Date.now(), text });
-    const { asked, failed, cut } = this.traffic.counts();
-    this.say(`step: ${text} (${asked} asked, ${failed} failed, ${cut} cut so far)`);
+    const { asked, failed, cut, slow } = this.traffic.counts();
+    this.say(`step: ${text} (${asked} asked, ${failed} failed, ${cut} cut, ${slow} slow so far; ${cpuPressure()})`);
   }
 
   /** Runs kubectl. Returns what it prints; throws a CommandError if it fails. */
@@ -143,6 +144,12 @@ export class TrialContext {
     this.measured[what] = value;
     this.say(`measured: ${what}: ${value}`);
   }
+}
+
+/** How much of the last 10 s something on this machine waited for a processor. Many failures of a busy machine are its own. */
+function cpuPressure(): string {
+  const [, percent = '?'] = /^some avg10=(\S+)/.exec(readFileSync('/proc/pressure/cpu', 'utf8')) ?? [];
+  return `CPU pressure ${percent}%`;
 }
 
 interface RunningPod {

@@ -114,7 +114,8 @@ export class Traffic {
   }
 
   /**
-   * Waits until both clients have had a clean time: answers, all long connections open, nothing failed, nothing cut.
+   * Waits until both clients have had a clean time: answers, all long connections open, nothing failed, nothing cut, and
+   * nothing slow: on a machine that is too busy, connections fail whatever a trial does.
    * Throws if that takes longer than `limit` seconds.
    */
   async awaitClean(seconds: number, limit: number): Promise<void> {
@@ -164,6 +165,7 @@ function isClean(ticks: readonly TickLine[], seconds: number): boolean {
     open === SHARE.longConnections &&
     last.counts.answered > first.counts.answered &&
     last.counts.failed === first.counts.failed &&
-    last.counts.cut === first.counts.cut
+    last.counts.cut === first.counts.cut &&
+    last.counts.slow === first.counts.slow
   );
 }
