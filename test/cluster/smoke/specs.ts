@@ -11,7 +11,7 @@ export const SMOKE_SPECS: readonly string[] = [
   '[sig-network] Services should respect internalTrafficPolicy=Local Pod to Pod',
   '[sig-network] Services should preserve source pod IP for traffic thru service cluster IP [LinuxOnly]',
   '[sig-network] Services should allow pods to hairpin back to themselves through services',
-  '[sig-network] Services should implement NodePort and HealthCheckNodePort correctly when ExternalTrafficPolicy changes',
+  '[sig-network] Services should fail health check node port if there are only terminating endpoints',
   '[sig-network] Conntrack should be able to preserve UDP traffic when server pod cycles for a NodePort service',
   '[sig-network] Conntrack proxy implementation should not be vulnerable to the invalid conntrack state bug [Privileged]',
   '[sig-network] DNS should provide DNS for services [Conformance]',
