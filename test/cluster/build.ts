@@ -60,9 +60,9 @@ async function ensureKubernetesModule(folder: string, kubernetes: string): Promi
   const module = `k8s.io/kubernetes@v${kubernetes}`;
   if (await requires(folder, module)) return;
   await initModule(folder);
-  const { GoMod } = JSON.parse((await go(folder, ['mod', 'download', '-json', module])).stdout) as { GoMod: string };
+  const goMod = (await go(folder, ['list', '-m', '-f', '{{.GoMod}}', module])).stdout.trim();
   const version = stagedVersion(kubernetes);
-  const replaced = stagedModules(await readFile(GoMod, 'utf8')).map((name) => `-replace=${name}=${name}@v${version}`);
+  const replaced = stagedModules(await readFile(goMod, 'utf8')).map((name) => `-replace=${name}=${name}@v${version}`);
   await go(folder, ['mod', 'edit', ...replaced]);
   await go(folder, ['get', module]);
 }
