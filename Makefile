@@ -30,7 +30,7 @@ SOURCES := $(shell find src -name '*.ts')
 COMMIT := $(or $(GIT_COMMIT),$(shell git rev-parse HEAD 2>/dev/null),unknown)
 COMMIT_FILE := build/commit
 
-.PHONY: help deps packages build image rootfs tools test coverage scenario demo cluster cluster-down e2e e2e-page trial smoke smoke-build smoke-possible total bench bench-guard bench-record lint unused format sanitize typecheck clean
+.PHONY: help deps packages build image rootfs archive tools test coverage scenario demo cluster cluster-down e2e e2e-page trial smoke smoke-build smoke-possible total bench bench-guard bench-record lint unused format sanitize typecheck clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -110,6 +110,14 @@ $(OUT)/image.stamp: $(IMAGE_FILES) $(DAEMON) $(OUT)/native/netlink_socket.node b
 $(OUT)/image.tar: $(OUT)/image.stamp
 	$(IMAGE_ENV) node scripts/image/main.ts $@ $(ARCH)=$(OUT)/image
 
+VERSION := $(shell sed -n 's/^  "version": "\(.*\)",$$/\1/p' package.json)
+BINARIES := kube-ipvs-proxy-$(VERSION)-linux-$(ARCH).tar.gz
+
+archive: deps $(OUT)/$(BINARIES) ## the program for a node without containers, in build/kube-ipvs-proxy-*.tar.gz; ARCH=arm64
+
+$(OUT)/$(BINARIES): scripts/release/archive.sh scripts/release/man-page.ts $(wildcard packaging/*) $(OUT)/image.stamp
+	$(IMAGE_ENV) scripts/release/archive.sh $(OUT)/image $(OUT)/archive $@
+
 typecheck: deps
 	node_modules/.bin/tsc -p .
 
@@ -136,7 +144,7 @@ TOOLS := actionlint helm kustomize
 tools: ## build the tools that are Go programs, once for all checkouts
 	@scripts/go-tool.sh $(TOOLS) >/dev/null || [ $$? = 3 ]
 
-test: build image tools $(TEST_ADDON) ## all tests: on the host, then on a kernel with IPVS; FILTER=path selects
+test: build image archive tools $(TEST_ADDON) ## all tests: on the host, then on a kernel with IPVS; FILTER=path selects
 	scripts/test.sh $(FILTER)
 
 coverage: build $(TEST_ADDON) ## coverage of the host tests, in build/coverage; a report, not a gate

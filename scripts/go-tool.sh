@@ -5,7 +5,8 @@ set -euo pipefail
 declare -A modules=(
   [helm]=helm.sh/helm/v3/cmd/helm@v3.20.2
   [kustomize]=sigs.k8s.io/kustomize/kustomize/v5@v5.8.1
-  [kubeconform]=github.com/yannh/kubeconform/cmd/kubeconform@v0.7.0
+  [kind]=sigs.k8s.io/kind@v0.33.0
+  [cosign]=github.com/sigstore/cosign/v2/cmd/cosign@v2.6.5
   [actionlint]=github.com/rhysd/actionlint/cmd/actionlint@v1.7.11
 )
 path_of() {

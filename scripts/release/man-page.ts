@@ -1,0 +1,64 @@
+import { FLAGS, FLAG_GROUPS, type Flag } from '../../src/config/flag-table.ts';
+import { defaultText, helpOf } from '../../src/config/setting.ts';
+
+/** Escapes text for roff: a hyphen would otherwise become a dash, and a leading dot or quote a request. */
+function roff(text: string): string {
+  return text
+    .replaceAll('\\', '\\e')
+    .replaceAll('-', '\\-')
+    .replace(/^(?=[.'])/, '\\&');
+}
+
+function flagEntry(flag: Flag): string {
+  const { short, name, hint, kind, inFile, key, deprecated } = flag;
+  const value = hint ?? kind.hint;
+  const heading = `${short === undefined ? '' : `\\fB\\-${short}\\fR, `}\\fB\\-\\-${roff(name)}\\fR${value === '' ? '' : `=\\fI${roff(value)}\\fR`}`;
+  const fallback = defaultText(flag);
+  const sentences = [
+    helpOf(flag),
+    ...(fallback === '' ? [] : [`default: ${fallback}`]),
+    ...(inFile ? [`field: ${key}`] : []),
+    ...(deprecated === undefined ? [] : [`deprecated: ${deprecated}`]),
+  ];
+  return `.TP\n${heading}\n${roff(sentences.join('; '))}.`;
+}
+
+/**
+ * The page kube-ipvs-proxy(8), from the table of flags.
+ *
+ * @param date the date of the release, such as `2026-11-22`
+ */
+export function manPage(version: string, date: string): string {
+  const groups = FLAG_GROUPS.map((group) => {
+    const entries = FLAGS.filter((flag) => flag.group === group).map(flagEntry);
+    return `.SS ${roff(group)}\n${entries.join('\n')}`;
+  });
+  return `.TH KUBE\\-IPVS\\-PROXY 8 ${date} "kube\\-ipvs\\-proxy ${version}" "System Administration"
+.SH NAME
+kube\\-ipvs\\-proxy \\- Kubernetes service proxy that programs IPVS
+.SH SYNOPSIS
+.B kube\\-ipvs\\-proxy
+.RI [ flags ]
+.SH DESCRIPTION
+The service proxy of a Kubernetes node. It watches Services and EndpointSlices and programs IPVS virtual servers, ipsets,
+the addresses of the interface kube\\-ipvs0 and a few iptables rules. It replaces kube\\-proxy in ipvs mode and accepts
+its flags and its configuration file.
+.PP
+With \\fB\\-\\-config\\fR, the file replaces the values of all flags that have a field, with two exceptions: logging flags
+always override the file, and \\fB\\-\\-hostname\\-override\\fR does so when it is not empty.
+.PP
+When the program ends, what it wrote to the kernel stays in force. \\fB\\-\\-cleanup\\fR removes it.
+.SH OPTIONS
+${groups.join('\n')}
+.SH FILES
+.TP
+.I /etc/kube\\-ipvs\\-proxy/config.conf
+The KubeProxyConfiguration that the systemd unit reads.
+.SH EXIT STATUS
+0 after SIGTERM, SIGINT or an action such as \\fB\\-\\-cleanup\\fR; otherwise, the log says why.
+.SH SEE ALSO
+.BR ipvsadm (8),
+.BR ipset (8),
+.BR iptables (8)
+`;
+}
