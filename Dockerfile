@@ -6,9 +6,7 @@
 ARG NODE_VERSION=24.21.0
 
 FROM --platform=$BUILDPLATFORM node:${NODE_VERSION}-bookworm-slim AS build
-ARG BUILDARCH TARGETARCH
-RUN apt-get update && apt-get install -y --no-install-recommends g++ make linux-libc-dev \
-  $(case $BUILDARCH-$TARGETARCH in amd64-arm64) echo g++-aarch64-linux-gnu ;; arm64-amd64) echo g++-x86-64-linux-gnu ;; esac)
+RUN apt-get update && apt-get install -y --no-install-recommends g++ make linux-libc-dev
 WORKDIR /src
 # Dependencies change less often than the source.
 COPY package.json package-lock.json .npmrc ./
@@ -16,7 +14,7 @@ COPY package.json package-lock.json .npmrc ./
 RUN npm install --no-save --no-audit --no-fund --loglevel=error && touch node_modules/.stamp
 COPY . .
 # For --version and kubernetes_build_info: .git is not in the build context.
-ARG GIT_COMMIT SOURCE_DATE_EPOCH
+ARG GIT_COMMIT SOURCE_DATE_EPOCH TARGETARCH
 RUN make rootfs ARCH=$TARGETARCH && { [ -d build/image ] || mv build/$TARGETARCH/image build/image; }
 
 FROM scratch

@@ -91,9 +91,13 @@ build/node/%/.stamp: scripts/image/node.sha256 | $(RUNTIME)
 	grep ' build/node/$*/' $< | sha256sum --check --quiet
 	@touch $@
 
+build/.cross-packages: scripts/packages.sh
+	@scripts/packages.sh cross
+	@mkdir -p $(@D) && touch $@
+
 build/arm64/native/netlink_socket.node: CXX := aarch64-linux-gnu-g++
 build/amd64/native/netlink_socket.node: CXX := x86_64-linux-gnu-g++
-build/%/native/netlink_socket.node: $(wildcard native/*.cc native/*.h) node_modules/.stamp
+build/%/native/netlink_socket.node: $(wildcard native/*.cc native/*.h) node_modules/.stamp | build/.cross-packages
 	@mkdir -p $(@D)
 	$(COMPILE_ADDON)
 
@@ -101,6 +105,7 @@ IMAGE_FILES := $(wildcard scripts/image/*) Dockerfile LICENSE package.json packa
 IMAGE_ENV = PATH="$(CURDIR)/$(dir $(call NODE_PROGRAM,$(HOST_ARCH))):$$PATH" SOURCE_DATE_EPOCH=$(or $(SOURCE_DATE_EPOCH),$(shell \
   git log -1 --format=%ct 2>/dev/null),0) GIT_COMMIT=$(COMMIT)
 
+# The files alone, for the Dockerfile.
 rootfs: $(OUT)/image.stamp
 
 $(OUT)/image.stamp: $(IMAGE_FILES) $(DAEMON) $(OUT)/native/netlink_socket.node build/node/$(HOST_ARCH)/.stamp build/node/$(ARCH)/.stamp

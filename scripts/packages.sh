@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# packages.sh [qemu|cluster]: installs the Debian or Ubuntu packages for the build, the test bed and the demo; with `qemu`,
-# those for the emulated machine (test/kernel/machine/qemu.sh); with `cluster`, those for test/cluster. Fast if no package is missing.
+# packages.sh [qemu|cluster|cross]: installs the Debian or Ubuntu packages for the build, the test bed and the demo; with `qemu`,
+# those for the emulated machine (test/kernel/machine/qemu.sh); with `cluster`, those for test/cluster; with `cross`, those for an
+# image of another architecture. Fast if no package is missing.
 set -euo pipefail
 
 packages=(g++ make iproute2 iptables ipset ipvsadm nftables conntrack kmod curl openssl iputils-ping iputils-arping linux-libc-dev python3)
@@ -8,6 +9,12 @@ packages=(g++ make iproute2 iptables ipset ipvsadm nftables conntrack kmod curl 
 if [ "$(uname -m)" = x86_64 ]; then packages+=(user-mode-linux); fi
 if [ "${1:-}" = qemu ]; then packages=(qemu-system-x86 kmod xz-utils zstd); fi
 if [ "${1:-}" = cluster ]; then packages=(mmdebstrap gcc libc6-dev procps util-linux); fi
+if [ "${1:-}" = cross ]; then
+  case $(uname -m) in
+    x86_64) packages=(g++-aarch64-linux-gnu qemu-user-static) ;;
+    aarch64) packages=(g++-x86-64-linux-gnu qemu-user-static) ;;
+  esac
+fi
 
 missing=()
 for package in "${packages[@]}"; do

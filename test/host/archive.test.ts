@@ -27,7 +27,7 @@ describe('the archive of `make archive`, unpacked in some folder', () => {
     const written = path.join(root, 'written');
     const args = ['--config', path.join(root, 'share/doc/kube-ipvs-proxy/config.conf'), '--write-config-to', written];
     const { status, stderr } = spawnSync(path.join(root, 'sbin/kube-ipvs-proxy'), args, { encoding: 'utf8' });
-    expect([status, stderr]).toEqual([0, '']);
+    expect([status, stderr]).toEqual([0, `kube-ipvs-proxy: wrote the configuration to ${written}\n`]);
     expect(readFileSync(written, 'utf8')).toContain('scheduler: rr');
   });
 

@@ -66,6 +66,14 @@ describe.each(PAGES)('%s', (page) => {
       'addon-name',
       'preserve',
       'configuration-values',
+      // helm, cosign, gh, tar and systemctl
+      'namespace',
+      'set',
+      'certificate-oidc-issuer',
+      'certificate-identity',
+      'check',
+      'owner',
+      'no-same-owner',
       'now',
       // ipvsadm, iptables and conntrack
       'stats',
