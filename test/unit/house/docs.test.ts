@@ -13,6 +13,18 @@ function found(text: string, pattern: RegExp): string[] {
   return Array.from(text.matchAll(pattern), ([, match]) => match ?? '');
 }
 
+test('docs/README.md links every page in docs/', () => {
+  const links = found(readFileSync('docs/README.md', 'utf8'), /\]\(([^)#]+)/g).map((link) => path.join('docs', link));
+  const pages = PAGES.filter((page) => /^docs\/[^/]*$/.test(page) && page !== 'docs/README.md');
+  expect(pages.filter((page) => !links.includes(page))).toEqual([]);
+});
+
+test('docs/install/README.md links every page in docs/install/', () => {
+  const links = found(readFileSync('docs/install/README.md', 'utf8'), /\]\(([\w-]+\.md)\)/g);
+  const pages = PAGES.filter((page) => page.startsWith('docs/install/')).map((page) => path.basename(page));
+  expect(pages.filter((page) => page !== 'README.md' && !links.includes(page))).toEqual([]);
+});
+
 /** A page that names what is not there (any more) leads newcomers astray. */
 describe.each(PAGES)('%s', (page) => {
   const text = readFileSync(page, 'utf8');
@@ -58,6 +70,8 @@ describe.each(PAGES)('%s', (page) => {
       'image',
       'overlay',
       'server',
+      // kube-router
+      'run-service-proxy',
       // kubeadm, kops, aws and systemctl
       'skip-phases',
       'yes',

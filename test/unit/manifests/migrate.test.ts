@@ -126,7 +126,7 @@ node node-2
     [
       'workloads',
       'DaemonSet kube-system/kindnet docker.io/kindest/kindnetd:v1 /bin/kindnetd\n',
-      'warn  kube-network-policies',
+      'no    kube-network-policies',
     ],
     ['workloads', 'DaemonSet kube-system/kube-router r:1 --run-service-proxy=true\n', 'no    kube-router runs as'],
     [
