@@ -9,7 +9,7 @@ import { defineService, isForUs } from './service-definition.ts';
 import type { ServiceDefinition, ServiceModel } from './service-model.ts';
 import { type SliceModel, defineSlice, sameSlice } from './slice-model.ts';
 import { ANNOTATION } from '../base/well-known-labels.ts';
-import { parseTime } from './trigger-time.ts';
+import { type TriggerTime, parseTime } from './trigger-time.ts';
 import { type ModelWarning, Warnings, quoted } from './warnings.ts';
 
 /** The changes since the last call of takeChanges(). */
@@ -21,8 +21,8 @@ export interface Changes {
   readonly services: ReadonlySet<NamespacedName>;
   /** Whether any property of our Node changed that plans depend on. */
   readonly nodeChanged: boolean;
-  /** Trigger times of the endpoint changes, in milliseconds since 1970. */
-  readonly triggerTimes: readonly number[];
+  /** Trigger times of the endpoint changes. */
+  readonly triggerTimes: readonly TriggerTime[];
   /** Warnings about objects that were ignored because their name is invalid. */
   readonly rejected: readonly ModelWarning[];
 }
@@ -49,7 +49,7 @@ export class Cluster {
   readonly #slices = new Map<NamespacedName, SliceModel>();
   readonly #listed = new Set<SourceEvent['kind']>();
   #touched = new Set<NamespacedName>();
-  #triggers: { readonly owner: NamespacedName; readonly time: number }[] = [];
+  #triggers: { readonly owner: NamespacedName; readonly at: TriggerTime }[] = [];
   #rejected = new Warnings();
   #endpointChanges = 0;
   #node: NodeModel | undefined;
@@ -117,7 +117,7 @@ export class Cluster {
     const changes = {
       services: this.#touched,
       nodeChanged: !planAlike(this.#node, this.#nodeBefore),
-      triggerTimes: this.#triggers.flatMap(({ owner, time }) => (this.definition(owner) === undefined ? [] : [time])),
+      triggerTimes: this.#triggers.flatMap(({ owner, at }) => (this.definition(owner) === undefined ? [] : [at])),
       rejected: this.#rejected.list(),
     };
     this.#touched = new Set();
@@ -229,7 +229,8 @@ export class Cluster {
     this.#slices.set(key, model);
     this.#updateSlice(owner, name, model);
     const time = parseTime(slice.meta.annotations[ANNOTATION.lastChange] ?? '');
-    if (time !== undefined) this.#triggers.push({ owner, time });
+    if (time === undefined) return;
+    this.#triggers.push({ owner, at: { family: slice.addressType === 'IPv6' ? 6 : 4, time } });
   };
 
   readonly #deleteSlice = (key: NamespacedName): void => {

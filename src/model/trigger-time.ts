@@ -1,3 +1,13 @@
+import type { IpFamily } from '../base/ip.ts';
+
+/** When an endpoint was changed, as its EndpointSlice says. */
+export interface TriggerTime {
+  /** The slice's address family. */
+  readonly family: IpFamily;
+  /** Milliseconds since 1970. The clock that set the time may be ahead of ours. */
+  readonly time: number;
+}
+
 const RFC3339 = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/;
 
 /** Parses an RFC 3339 time. Returns milliseconds since 1970, with a fraction; undefined if the text is not valid. */

@@ -50,7 +50,7 @@ const KUBE_PROXY = {
   kubeproxy_network_programming_duration_seconds: histogram(
     FAMILY,
     NETWORK_PROGRAMMING_BUCKETS,
-    'From the change of an endpoint, as its EndpointSlice says, to its programming. ip_family is always IPv4',
+    'Time from the change of an endpoint (the timestamp in its EndpointSlice) until the kernel was programmed, by the family of the EndpointSlice',
   ),
   kubeproxy_sync_proxy_rules_endpoint_changes_total: counter([], 'EndpointSlice events processed'),
   kubeproxy_sync_proxy_rules_endpoint_changes_pending: gauge([], 'Endpoint changes that no sync has processed yet'),

@@ -16,7 +16,7 @@ import { measureProcess } from './process-metrics.ts';
 import { type ServicePortTraffic, textPieces, trafficText } from './service-traffic.ts';
 
 /** The parts of a SyncReport that metrics use. Operation kinds are plain strings here, for use as labels. */
-export type SyncObservation = Pick<SyncReport, 'kind' | 'ok' | 'durationMs' | 'draining' | 'programmingMs'> & {
+export type SyncObservation = Pick<SyncReport, 'kind' | 'ok' | 'durationMs' | 'draining' | 'programming'> & {
   readonly operations: ReadonlyMap<string, number>;
   readonly drift: readonly { readonly kind: string }[];
   readonly failures: readonly { readonly op: { readonly kind: string } }[];
@@ -74,8 +74,9 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
     this.#countNodeFindings(sync);
     if (!sync.ok) return;
     metrics.kubeipvs_draining_real_servers.set(sync.draining);
-    const programming = metrics.kubeproxy_network_programming_duration_seconds;
-    for (const ms of sync.programmingMs) programming.observe(label(4), ms / 1000);
+    for (const { family, durationMs } of sync.programming) {
+      metrics.kubeproxy_network_programming_duration_seconds.observe(label(family), durationMs / 1000);
+    }
   }
 
   /** @param objects number of EndpointSlices in the event: a list contains many */

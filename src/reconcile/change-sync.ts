@@ -7,6 +7,7 @@ import {
   plannedEntries,
   setKey,
 } from '../plan/node-plan.ts';
+import type { TriggerTime } from '../model/trigger-time.ts';
 import { plannedSet } from '../plan/set-names.ts';
 import type { Op } from '../state/op.ts';
 import { Transaction } from '../state/transaction.ts';
@@ -50,8 +51,12 @@ export async function changeSync(parts: SyncParts, progress: SyncProgress, yield
   progress.flowCleanUps.push(...(await udp.run(yielder)));
 }
 
-/** Updates the plan. Returns the trigger times of endpoint changes, in milliseconds since 1970. */
-export async function refresh(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<readonly number[]> {
+/** Updates the plan. Returns the trigger times of endpoint changes. */
+export async function refresh(
+  parts: SyncParts,
+  progress: SyncProgress,
+  yielder: Yielder,
+): Promise<readonly TriggerTime[]> {
   const { triggerTimes, udpChanged, healthChecksChanged } = await parts.desired.refresh(yielder);
   progress.healthChecksChanged = healthChecksChanged;
   if (udpChanged) parts.udp.noteAll();

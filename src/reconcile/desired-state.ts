@@ -2,6 +2,7 @@ import type { IpAddress } from '../base/ip.ts';
 import { type NamespacedName, namespacedName } from '../base/names.ts';
 import type { Cluster } from '../model/cluster.ts';
 import { nodeIps } from '../model/node.ts';
+import type { TriggerTime } from '../model/trigger-time.ts';
 import { planNodeEntries } from '../plan/node-entries.ts';
 import { type Consequences, NodePlan } from '../plan/node-plan.ts';
 import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
@@ -16,7 +17,7 @@ export const KUBERNETES_SERVICE = namespacedName('default', 'kubernetes');
 
 /** Changes that a refresh found. */
 export interface Refresh {
-  readonly triggerTimes: readonly number[];
+  readonly triggerTimes: readonly TriggerTime[];
   /** Whether an endpoint of a UDP port was added, removed or changed. */
   readonly udpChanged: boolean;
   /** Whether ports, responses or listen addresses of health checks may have changed. */

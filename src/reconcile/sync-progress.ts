@@ -1,8 +1,9 @@
+import type { TriggerTime } from '../model/trigger-time.ts';
 import type { Op, OpKind } from '../state/op.ts';
 import type { OpFailure } from '../state/outcome.ts';
 import { PHASES, type Transaction } from '../state/transaction.ts';
 import { NO_FINDINGS } from './node-check.ts';
-import type { FlowCleanUp, NodeFindings, SyncKind, SyncReport } from '../state/sync-report.ts';
+import type { FlowCleanUp, NodeFindings, ProgrammedChange, SyncKind, SyncReport } from '../state/sync-report.ts';
 
 const DELETIONS: readonly OpKind[] = [
   'unbind-address',
@@ -23,7 +24,7 @@ export class SyncProgress {
   readonly drift: Op[] = [];
   #deletions: readonly Op[] = [];
   node: NodeFindings = NO_FINDINGS;
-  programmingMs: readonly number[] = [];
+  programming: readonly ProgrammedChange[] = [];
   healthChecksChanged = false;
   readonly flowCleanUps: FlowCleanUp[] = [];
   error: Error | undefined;
@@ -44,13 +45,12 @@ export class SyncProgress {
     this.#deletions = DELETIONS.flatMap((kind) => tx.of(kind));
   }
 
-  /** @param triggerTimes when the changes were made, in ms since 1970; the clock that set them may be ahead */
-  inForce(triggerTimes: readonly number[], wallNow: number): void {
-    this.programmingMs = triggerTimes.map((time) => Math.max(0, wallNow - time));
+  inForce(triggerTimes: readonly TriggerTime[], wallNow: number): void {
+    this.programming = triggerTimes.map(({ family, time }) => ({ family, durationMs: Math.max(0, wallNow - time) }));
   }
 
   report(draining: number): SyncReport {
-    const { kind, error, failures, node, programmingMs, healthChecksChanged, flowCleanUps } = this;
+    const { kind, error, failures, node, programming, healthChecksChanged, flowCleanUps } = this;
     const failed = new Set(failures.map(({ op }) => op));
     return {
       kind,
@@ -63,7 +63,7 @@ export class SyncProgress {
       removed: this.#deletions.filter((op) => !failed.has(op)),
       node,
       draining,
-      programmingMs,
+      programming,
       healthChecksChanged,
       flowCleanUps,
     };

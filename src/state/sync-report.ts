@@ -21,12 +21,19 @@ export interface SyncReport {
   /** The findings of a full check; empty for other syncs. */
   readonly node: NodeFindings;
   readonly draining: number;
-  /** For each endpoint change: ms from the trigger time in its EndpointSlice to the end of the kernel writes. */
-  readonly programmingMs: readonly number[];
+  readonly programming: readonly ProgrammedChange[];
   /** Whether responses or listen addresses of Service health checks may have changed. */
   readonly healthChecksChanged: boolean;
   /** Successful clean-ups of UDP flows, each for one family; empty if no endpoint of a UDP port changed. */
   readonly flowCleanUps: readonly FlowCleanUp[];
+}
+
+/** A change of endpoints that the sync put in force. */
+export interface ProgrammedChange {
+  /** The address family of the EndpointSlice. */
+  readonly family: IpFamily;
+  /** From the trigger time in the EndpointSlice to the end of the kernel writes. */
+  readonly durationMs: number;
 }
 
 export interface FlowCleanUp {

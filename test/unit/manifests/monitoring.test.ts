@@ -34,7 +34,7 @@ async function expositionAfterALife(): Promise<string> {
     drift: [{ kind: 'add-entry' }],
     node: { deviceMade: false, settingsRepaired: [], problems: [] },
     draining: 1,
-    programmingMs: [12],
+    programming: [{ family: 4, durationMs: 12 }] as const,
   };
   metrics.syncQueued(Date.now());
   metrics.syncFinished({ ...sync, kind: 'change' }, Date.now());

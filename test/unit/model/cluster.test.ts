@@ -297,14 +297,17 @@ describe('endpoints', () => {
 
 describe('trigger times', () => {
   const key = 'endpoints.kubernetes.io/last-change-trigger-time';
-  const at = (address: string, time: string, name = 'web-1'): SourceEvent =>
-    applied.slice(slice([address], { name, meta: { annotations: { [key]: time } } }));
+  const at = (address: string, time: string, name = 'web-1', addressType: 'IPv4' | 'IPv6' = 'IPv4'): SourceEvent =>
+    applied.slice(slice([address], { name, addressType, meta: { annotations: { [key]: time } } }));
 
-  test('trigger times are collected for each change, and returned once', () => {
+  test('trigger times are collected for each change, with the family of its slice, and returned once', () => {
     const cluster = settled();
     cluster.apply(at('10.244.1.5', '1970-01-01T00:00:01Z'));
-    cluster.apply(at('10.244.1.6', '1970-01-01T00:00:02.5Z', 'web-2'));
-    expect(cluster.takeChanges().triggerTimes).toEqual([1000, 2500]);
+    cluster.apply(at('fd00:10:244::6', '1970-01-01T00:00:02.5Z', 'web-2', 'IPv6'));
+    expect(cluster.takeChanges().triggerTimes).toEqual([
+      { family: 4, time: 1000 },
+      { family: 6, time: 2500 },
+    ]);
     expect(cluster.takeChanges().triggerTimes).toEqual([]);
   });
 

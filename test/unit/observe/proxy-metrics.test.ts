@@ -25,7 +25,7 @@ function sync(part: Partial<SyncObservation>): SyncObservation {
     drift: [],
     node: { deviceMade: false, settingsRepaired: [], problems: [] },
     draining: 0,
-    programmingMs: [],
+    programming: [],
     ...part,
   };
 }
@@ -58,7 +58,10 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
   [
     'a sync that failed',
     () =>
-      metrics.syncFinished(sync({ ok: false, durationMs: 20, kind: 'change', programmingMs: [7], draining: 5 }), NOW),
+      metrics.syncFinished(
+        sync({ ok: false, durationMs: 20, kind: 'change', programming: [{ family: 4, durationMs: 7 }], draining: 5 }),
+        NOW,
+      ),
     {
       'kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family="IPv4"}': NaN,
       'kubeproxy_sync_proxy_rules_duration_seconds_count{ip_family="IPv4"}': 1,
@@ -113,13 +116,26 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
   ['iptables rules that were put back', () => metrics.rulesRepaired(), { kubeipvs_iptables_rules_repaired_total: 1 }],
   [
     'programmed endpoints',
-    () => metrics.syncFinished(sync({ programmingMs: [300, 700, 0] }), NOW),
+    () =>
+      metrics.syncFinished(
+        sync({
+          programming: [
+            { family: 4, durationMs: 300 },
+            { family: 4, durationMs: 700 },
+            { family: 6, durationMs: 4_000 },
+            { family: 4, durationMs: 0 },
+          ],
+        }),
+        NOW,
+      ),
     {
       'kubeproxy_network_programming_duration_seconds_bucket{le="0",ip_family="IPv4"}': 1,
       'kubeproxy_network_programming_duration_seconds_bucket{le="0.25",ip_family="IPv4"}': 1,
       'kubeproxy_network_programming_duration_seconds_bucket{le="0.5",ip_family="IPv4"}': 2,
       'kubeproxy_network_programming_duration_seconds_bucket{le="1",ip_family="IPv4"}': 3,
-      'kubeproxy_network_programming_duration_seconds_count{ip_family="IPv6"}': NaN,
+      'kubeproxy_network_programming_duration_seconds_count{ip_family="IPv4"}': 3,
+      'kubeproxy_network_programming_duration_seconds_sum{ip_family="IPv6"}': 4,
+      'kubeproxy_network_programming_duration_seconds_count{ip_family="IPv6"}': 1,
     },
   ],
   [
