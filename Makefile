@@ -147,7 +147,7 @@ endif
 # Tools of tests and of `make lint`, from Go modules. Without Go, those checks say that they were left out.
 TOOLS := actionlint helm kustomize
 tools: ## build the tools that are Go programs, once for all checkouts
-	@scripts/go-tool.sh $(TOOLS) >/dev/null || [ $$? = 3 ]
+	@scripts/go-tool.sh $(TOOLS) >/dev/null || echo 'not all tools were built: tests that need them fail, or do not run without Go'
 
 test: build image archive tools $(TEST_ADDON) ## all tests: on the host, then on a kernel with IPVS; FILTER=path selects
 	scripts/test.sh $(FILTER)
