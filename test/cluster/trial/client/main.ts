@@ -41,7 +41,7 @@ function main(order: ClientOrder): void {
     const count = Math.min(due - begun, MAX_BURST);
     skipped += due - begun - count;
     for (let n = 0; n < count; n++) askOnce(target(begun++), report, ports);
-  }, 5);
+  }, 20);
   const ticking = setInterval(() => {
     report.tick('tick', openConnections(long));
     if (existsSync(stopFile) || performance.now() - begin > MAX_SECONDS * 1000) {

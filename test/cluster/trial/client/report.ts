@@ -17,7 +17,7 @@ export class Report {
     longAnswers: 0,
     unlisted: 0,
   };
-  readonly #delay = monitorEventLoopDelay({ resolution: 10 });
+  readonly #delay = monitorEventLoopDelay({ resolution: 20 });
   #servers = new Map<string, number>();
   #lines = 0;
 
