@@ -10,6 +10,9 @@ import { inside } from './keeper.ts';
 import { kubectlOf } from './kubectl.ts';
 import type { ClusterState, ComponentState } from './state-file.ts';
 
+/** The API server waits up to a minute for its open connections. */
+const STOP_MS = 120_000;
+
 /** Stops and starts the parts of a running cluster, from any process that has read its cluster.json. */
 
 export function componentOf({ components, cluster }: ClusterState, name: string): ComponentState {
@@ -23,7 +26,7 @@ export function componentOf({ components, cluster }: ClusterState, name: string)
 export async function stop(state: ClusterState, name: string, signal: 'TERM' | 'KILL' = 'TERM'): Promise<void> {
   const component = componentOf(state, name);
   await signalTo(state, component, signal);
-  const deadline = performance.now() + 60_000;
+  const deadline = performance.now() + STOP_MS;
   while ((await endOf(component)) === undefined) {
     if (performance.now() > deadline) throw new ComponentError(`${name} does not end by SIG${signal}`);
     await sleep(50);
@@ -41,8 +44,9 @@ export async function start(state: ClusterState, name: string): Promise<void> {
   }
 }
 
+/** Ends the component at once, not in order: the API server takes a minute for that. */
 export async function restart(state: ClusterState, name: string): Promise<void> {
-  await stop(state, name);
+  await stop(state, name, 'KILL');
   await start(state, name);
 }
 
@@ -67,7 +71,7 @@ export async function snapshotEtcd(state: ClusterState): Promise<void> {
 /** Goes back to the snapshot: API server and etcd stop, and start with the older data. */
 export async function restoreEtcd(state: ClusterState): Promise<void> {
   const { etcd, etcdSnapshot } = clusterFolder(state.cluster);
-  await stop(state, 'kube-apiserver');
+  await stop(state, 'kube-apiserver', 'KILL');
   await stop(state, 'etcd');
   await rm(etcd, { recursive: true });
   await rename(etcdSnapshot, etcd);

@@ -11,7 +11,8 @@ export interface ReadyServers {
   readonly pods: ReadonlySet<string>;
 }
 
-const LINE = '{range .endpoints[*]}{.targetRef.name}={.conditions.ready} {end}{"\\n"}';
+// With jsonpath, kubectl prints a range only once.
+const LINE = '{{range .endpoints}}{{.targetRef.name}}={{.conditions.ready}} {{end}}{{"\\n"}}';
 
 /** Watches the EndpointSlice of the Service that all new connections go to, and remembers when each event arrived. */
 export class EndpointWatch {
@@ -25,7 +26,7 @@ export class EndpointWatch {
       'endpointslices.discovery.k8s.io',
       `--selector=kubernetes.io/service-name=${SERVICES.cluster}`,
       '--watch',
-      `--output=jsonpath=${LINE}`,
+      `--output=go-template=${LINE}`,
     ];
     const [program = '', ...first] = kubectlFor(context.state);
     this.#watch = spawn(program, [...first, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });

@@ -11,7 +11,8 @@ import { etcdRestored } from './trials/etcd-restored.ts';
 import { kubeletStopped } from './trials/kubelet-stopped.ts';
 import { nodeDrained } from './trials/node-drained.ts';
 import { nodeRebooted } from './trials/node-rebooted.ts';
-import { tokenAndRole } from './trials/token-and-role.ts';
+import { roleTaken } from './trials/role-taken.ts';
+import { tokenRotated } from './trials/token-rotated.ts';
 
 /** All trials, in the order of TRIAL=all: those that leave the cluster as it was come first. */
 export const TRIALS: readonly Trial[] = [
@@ -21,6 +22,8 @@ export const TRIALS: readonly Trial[] = [
   terminatingEndpoints,
   endpointChurn,
   tokenAndRole,
+  roleTaken,
+  tokenRotated,
   apiServerBehindService,
   apiServerStopped,
   etcdRestored,

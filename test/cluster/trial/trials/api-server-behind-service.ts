@@ -51,7 +51,7 @@ async function restartAll(context: TrialContext, ours: OurPods, address: string)
   context.measure(`by ${address}: until all are ready after they were killed`, `${await ours.killAll()} s`);
   context.step(`by ${address}: all of ours are deleted, and the API server is away for ${AWAY_SECONDS} s`);
   await ours.deleteAll();
-  await stop(context.state, 'kube-apiserver');
+  await stop(context.state, 'kube-apiserver', 'KILL');
   await context.wait(AWAY_SECONDS);
   await start(context.state, 'kube-apiserver');
   const ready = Date.now();

@@ -30,14 +30,19 @@ async function withoutKubelet(context: TrialContext, watch: EndpointWatch, serve
   const { node } = servers;
   context.step(`the kubelet of ${node} stops`);
   const begin = Date.now();
+  let back = Infinity;
   await stopKubelet(context.state, node);
-  const gone = await awaitGone(context, watch, servers, begin, SECONDS);
-  context.allow(`${node} has no ready server for its NodePort with externalTrafficPolicy Local`, (failure) => {
-    return atLocalPort(node)(failure) && failure.at >= gone;
-  });
-  await context.wait(Math.max(0, SECONDS - (Date.now() - begin) / 1000));
-  checkElsewhere(context, servers, gone);
-  context.step(`the kubelet of ${node} starts`);
-  await startKubelet(context.state, node);
+  try {
+    const gone = await awaitGone(context, watch, servers, begin, SECONDS);
+    context.allow(`${node} has no ready server for its NodePort with externalTrafficPolicy Local`, (failure) => {
+      return atLocalPort(node)(failure) && failure.at >= gone && failure.at < back;
+    });
+    await context.wait(Math.max(0, SECONDS - (Date.now() - begin) / 1000));
+    checkElsewhere(context, servers, gone);
+    context.step(`the kubelet of ${node} starts`);
+  } finally {
+    await startKubelet(context.state, node);
+  }
   await awaitServing(context, node, 120);
+  back = Date.now();
 }

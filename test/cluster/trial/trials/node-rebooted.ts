@@ -42,12 +42,16 @@ async function reboot(context: TrialContext, watch: EndpointWatch, servers: Serv
   context.step(`${node} stops at once`);
   const begin = Date.now();
   await stop(context.state, node, 'KILL');
-  gone = await awaitGone(context, watch, servers, begin, 180);
-  await context.wait(20);
-  checkElsewhere(context, servers, gone);
-  context.step(`${node} starts`);
-  const boot = Date.now();
-  await start(context.state, node);
+  let boot: number;
+  try {
+    gone = await awaitGone(context, watch, servers, begin, 180);
+    await context.wait(20);
+    checkElsewhere(context, servers, gone);
+    context.step(`${node} starts`);
+  } finally {
+    boot = Date.now();
+    await start(context.state, node);
+  }
   await context.until(
     `our Pod on ${node} was started again`,
     300,

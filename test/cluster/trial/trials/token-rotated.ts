@@ -1,7 +1,6 @@
-import type { TrialContext } from '../context.ts';
 import { apiServer } from '../../addresses.ts';
+import type { TrialContext } from '../context.ts';
 import { restart } from '../../control.ts';
-import { checkFreshStart } from '../node-state.ts';
 import { OurPods } from '../our-pods.ts';
 import { awaitServed, serviceOf } from '../probe-service.ts';
 import type { Trial } from '../trial.ts';
@@ -10,31 +9,29 @@ import type { Trial } from '../trial.ts';
 const LIFETIME_SECONDS = 600;
 /** How long an expired token is still accepted, and some time more. */
 const LEEWAY_SECONDS = 90;
-const BINDING = 'clusterrolebinding/kube-ipvs-proxy';
 const VOLUME = 'short-token';
 
-export const tokenAndRole: Trial = {
-  name: 'token-and-role',
-  what: `a token that lives ${LIFETIME_SECONDS} s is rotated; then the ClusterRoleBinding is deleted and created again`,
+/** A watch may outlive the token that it was opened with. */
+export const tokenRotated: Trial = {
+  name: 'token-rotated',
+  what: `the token of the ServiceAccount lives ${LIFETIME_SECONDS} s; after its end, every watch is opened again`,
   proxies: ['ours'],
   limits: { failed: 0, cut: 0 },
   async run(context) {
     const ours = new OurPods(context);
+    context.step(`a rolling update: the token of our Pods lives ${LIFETIME_SECONDS} s`);
+    await ours.patchDaemonSet({ spec: { template: { spec: shortToken() } } });
     try {
-      await rotateToken(context, ours);
-      await takeRights(context, ours);
+      await ours.awaitRollOut();
+      await outlive(context, ours);
     } finally {
       await context.kubectl(['--namespace=kube-system', 'rollout', 'undo', 'daemonset/kube-ipvs-proxy']);
       await ours.awaitRollOut();
     }
-    await checkFreshStart(context, ours);
   },
 };
 
-async function rotateToken(context: TrialContext, ours: OurPods): Promise<void> {
-  context.step(`a rolling update: the token of our Pods lives ${LIFETIME_SECONDS} s`);
-  await ours.patchDaemonSet({ spec: { template: { spec: shortToken() } } });
-  await ours.awaitRollOut();
+async function outlive(context: TrialContext, ours: OurPods): Promise<void> {
   const begin = Date.now();
   const [{ name: node } = { name: '' }] = context.state.nodes;
   const first = await tokenOn(context, node);
@@ -50,46 +47,6 @@ async function rotateToken(context: TrialContext, ours: OurPods): Promise<void> 
   await awaitServed(context, 'new-token', 60);
   const log = await ours.logs(restarted);
   context.check('the log has no refusal', !log.includes('rejected our credentials'));
-}
-
-async function takeRights(context: TrialContext, ours: OurPods): Promise<void> {
-  const binding = await context.kubectl(['get', BINDING, '--output=json']);
-  const giveBack = async (): Promise<void> => {
-    await context.kubectl(['apply', '--filename=-'], binding);
-  };
-  context.step('the ClusterRoleBinding is deleted and the API server restarted, which ends open watches');
-  const taken = Date.now();
-  await context.kubectl(['delete', BINDING]);
-  try {
-    await restart(context.state, 'kube-apiserver');
-    await context.until('the log names the missing right', 90, async () =>
-      (await ours.logs(taken)).includes('not allowed to list and watch services (403'),
-    );
-    context.measure('until the log names the missing right', `${(Date.now() - taken) / 1000} s`);
-    await context.wait(20);
-  } finally {
-    await giveBack();
-  }
-  context.step('the ClusterRoleBinding is back');
-  const given = Date.now();
-  await context.apply(await serviceOf(context, 'new-right'));
-  await awaitServed(context, 'new-right', 90);
-  context.measure('until every node serves a new Service again', `${(Date.now() - given) / 1000} s`);
-  const log = await ours.logs(given);
-  context.check('the log says that it is over', log.includes('watch on services re-established'));
-
-  context.step('the ClusterRoleBinding is deleted and all of ours are restarted at once');
-  await context.kubectl(['delete', BINDING]);
-  try {
-    await ours.deleteAll();
-    await context.wait(45);
-  } finally {
-    await giveBack();
-  }
-  context.step('the ClusterRoleBinding is back again');
-  await ours.awaitAll();
-  await context.apply(await serviceOf(context, 'new-start'));
-  await awaitServed(context, 'new-start', 90);
 }
 
 /** Takes the place of the token that every Pod gets, which lives longer. */
