@@ -59,9 +59,9 @@ function comparable({ objects }: Rendered): unknown[] {
   expect(name).toMatch(/^kube-ipvs-proxy-[0-9a-z]{10}$/);
   const text = JSON.stringify(objects).replaceAll(name, 'kube-ipvs-proxy-HASH');
   return (JSON.parse(text) as KubeObject[])
-    .map(({ metadata: { labels: _, ...metadata }, data, ...object }) => ({
+    .map(({ metadata, data, ...object }) => ({
       ...object,
-      metadata,
+      metadata: { ...metadata, labels: undefined },
       ...(data && { data: Object.fromEntries(Object.entries(data).map(([file, content]) => [file, load(content)])) }),
     }))
     .toSorted((a, b) => (a.kind < b.kind ? -1 : 1));

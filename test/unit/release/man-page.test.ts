@@ -20,7 +20,10 @@ describe('the manual page', () => {
     );
   });
 
-  const { error, stdout, stderr } = spawnSync('groff', ['-man', '-Tutf8', '-P-c', '-P-b', '-P-u', '-ww'], { input: page, encoding: 'utf8' });
+  const { error, stdout, stderr } = spawnSync('groff', ['-man', '-Tutf8', '-P-c', '-P-b', '-P-u', '-ww'], {
+    input: page,
+    encoding: 'utf8',
+  });
   if (error !== undefined) test.todo('groff, which is not installed, did not format the page');
   else
     test('groff formats it without a warning', () => {
