@@ -102,7 +102,7 @@ expect_scheduler rr
 step 'traffic and helm test'
 touch "$work/go"
 for at in "${!nodes[@]}"; do probe "${nodes[at]}" "$at" & probes+=($!); done
-h test kube-ipvs-proxy --logs --timeout 3m
+h test kube-ipvs-proxy --timeout 3m
 
 step 'upgrade with the scheduler lc'
 h upgrade kube-ipvs-proxy "$chart" --reuse-values --set config.ipvs.scheduler=lc --wait --timeout 5m >/dev/null
