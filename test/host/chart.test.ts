@@ -165,5 +165,8 @@ else
       };
       const names = Object.keys(load(lines.join('\n')) as object);
       expect(Object.keys(properties).filter((name) => name !== 'global')).toEqual(names);
+      const before = (name: string): string | undefined =>
+        lines[lines.findIndex((line) => line.startsWith(`${name}:`)) - 1];
+      expect(names.filter((name) => before(name)?.startsWith('# ') !== true)).toEqual([]);
     });
   });

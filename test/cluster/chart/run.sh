@@ -70,7 +70,6 @@ probe() {
 
 step 'install'
 h install kube-ipvs-proxy "$chart" "${set[@]}" --wait --timeout 5m >"$work/notes" 2>&1 || { cat "$work/notes"; fail 'the installation failed'; }
-sed -n '/^NOTES/,$p' "$work/notes"
 image=$(k get daemonset kube-ipvs-proxy --output 'jsonpath={.spec.template.spec.containers[0].image}')
 k apply --filename - <<END
 apiVersion: apps/v1
