@@ -227,7 +227,7 @@ describe('migrate start and back', () => {
     expect(await changes()).toEqual([
       'apply --filename all.yaml',
       expect.stringMatching(/^patch daemonset kube-proxy --type=merge --patch .*"NotIn"/),
-      'rollout status daemonset/kube-proxy --timeout=180s',
+      'rollout status daemonset/kube-proxy --timeout=360s',
       'label node node-2 service-proxy=kube-ipvs-proxy --overwrite',
       'label node node-1 service-proxy=kube-ipvs-proxy --overwrite',
     ]);
@@ -274,7 +274,7 @@ describe('migrate start and back', () => {
       'label node node-1 service-proxy-',
       `patch daemonset kube-proxy --type=json --patch [{"op":"remove","path":"${TERMS}/0/matchExpressions/2"},` +
         `{"op":"remove","path":"${TERMS}/1/matchExpressions/0"}]`,
-      'rollout status daemonset/kube-proxy --timeout=180s',
+      'rollout status daemonset/kube-proxy --timeout=360s',
       'delete daemonset kube-ipvs-proxy --ignore-not-found',
       'delete clusterrolebinding,clusterrole,serviceaccount kube-ipvs-proxy --ignore-not-found',
       'delete configmap --selector app.kubernetes.io/name=kube-ipvs-proxy --ignore-not-found',
