@@ -22,6 +22,9 @@ export interface HealthClock {
   wallNow(): number;
 }
 
+/** Longest text of a failure in a response; the log has the whole text. */
+const MAX_REASON = 400;
+
 /** Go's zero time, as kube-proxy reports it before the first sync. */
 const NEVER = '0001-01-01T00:00:00Z';
 
@@ -39,6 +42,8 @@ export class ProxyHealth {
   #oldestQueued: number | undefined;
   #node: NodeEligibility | undefined;
   #problems: readonly string[] = [];
+  /** Why the last sync failed; undefined after a success. */
+  #failure: string | undefined;
 
   /**
    * @param staleAfter milliseconds that a requested sync may be outstanding: twice the sync period
@@ -64,6 +69,12 @@ export class ProxyHealth {
   synced(now: number): void {
     this.#lastUpdated = now;
     this.#oldestQueued = undefined;
+    this.#failure = undefined;
+  }
+
+  /** Must be called when a sync has failed. */
+  failed(reason: string): void {
+    this.#failure = reason.length > MAX_REASON ? `${reason.slice(0, MAX_REASON)}...` : reason;
   }
 
   /** Records our Node. After its deletion, the last recorded state is kept. */
@@ -107,7 +118,8 @@ export class ProxyHealth {
       ms === undefined ? NEVER : new Date(ms + wallLead).toISOString();
     const healthy = this.healthy(now);
     const labels = this.#families.map(familyLabel);
-    const stale = `no sync of ${labels.join(' and ')} has succeeded for ${this.#staleAfter / 1000} s: the log says why`;
+    const why = this.#failure ?? 'the log says why';
+    const stale = `no sync of ${labels.join(' and ')} has succeeded for ${this.#staleAfter / 1000} s: ${why}`;
     const reasons = [...(healthy ? [] : [stale]), ...(ineligible === undefined ? [] : [ineligible])];
     const good = reasons.length === 0;
     const lastUpdated = timestamp(this.#lastUpdated);

@@ -174,7 +174,8 @@ describe('a start that fails', () => {
     );
     expect(linesOf(stderr)).toEqual([
       'E the kernel module ip_vs is not loaded, and loading it failed: modprobe: FATAL: Module ip_vs not found in directory ' +
-        '/lib/modules/0. Run `modprobe ip_vs` on the node (in a container, mount /lib/modules), or use a kernel with CONFIG_IP_VS',
+        '/lib/modules/0. Run `modprobe ip_vs` on the node (in a container, mount /lib/modules), delete the Pod if its init ' +
+        'container runs --init-only, or use a kernel with CONFIG_IP_VS',
     ]);
     const [status, ...links] = linesOf(stdout);
     expect(status).toBe('status 1');

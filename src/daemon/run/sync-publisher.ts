@@ -58,6 +58,7 @@ export class SyncPublisher implements SyncObserver {
     if (!report.ok) {
       // The sync will be retried. Count it as requested from now on, even if it was a periodic one.
       health.queued(clock.now());
+      if (report.error !== undefined) health.failed(report.error.message);
       return;
     }
     if (report.kind === 'first') this.#options.onServing();

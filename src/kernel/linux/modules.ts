@@ -28,6 +28,7 @@ export async function loadModules({ runner, exists = existsSync }: ModulesOption
   }
   const message =
     `the kernel module ip_vs is not loaded, and loading it failed: ${reason}. ` +
-    'Run `modprobe ip_vs` on the node (in a container, mount /lib/modules), or use a kernel with CONFIG_IP_VS';
+    'Run `modprobe ip_vs` on the node (in a container, mount /lib/modules), delete the Pod if its init container runs ' +
+    '--init-only, or use a kernel with CONFIG_IP_VS';
   throw new KernelError('modules', 'MISSING_MODULE', message);
 }

@@ -112,6 +112,30 @@ describe('bodies', () => {
     );
   });
 
+  test('not well: the reason is the last failure, until a sync succeeds', () => {
+    const health = build([
+      ['started', 0],
+      ['queued', 4],
+    ]);
+    health.failed('the kernel module ip_vs is not loaded');
+    expect(health.livez(at(70)).body).toContain(
+      '"reason":"no sync of IPv4 and IPv6 has succeeded for 60 s: the kernel module ip_vs is not loaded"',
+    );
+    health.synced(at(71).now());
+    health.queued(at(72).now());
+    expect(health.livez(at(140)).body).toContain('has succeeded for 60 s: the log says why"');
+  });
+
+  test('a long failure is cut', () => {
+    const health = build([
+      ['started', 0],
+      ['queued', 4],
+    ]);
+    health.failed('x'.repeat(1000));
+    const { reason } = JSON.parse(health.livez(at(70)).body) as { reason: string };
+    expect(reason).toMatch(/: x{400}\.\.\.$/);
+  });
+
   test('a wall clock that was set back by five hours: the age of the last success is what it is', () => {
     const health = build([
       ['started', 0],

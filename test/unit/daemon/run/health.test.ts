@@ -148,6 +148,8 @@ describe('/livez', () => {
     expect(node.livez()).toBe(200);
     await node.pass(1);
     expect(node.livez()).toBe(503);
+    // The response itself says why.
+    expect(node.health.livez(node.run.clock).body).toMatch(/"reason":"no sync .* has succeeded for 60 s: .*EIO/);
   });
 
   test('a failure that is repaired in time does not change /livez', async () => {
