@@ -47,7 +47,8 @@ struct Request {
 // Shared by the JavaScript object and the transaction in flight; the last owner closes the descriptor.
 class Socket {
  public:
-  // Returns nullptr on failure. The socket owns an adopted descriptor unless it is not a datagram socket.
+  // Returns nullptr on failure. The socket takes ownership of `options.fd`, even if Open fails later, unless the
+  // descriptor is refused because it is not a datagram socket: then the caller must close it.
   static std::shared_ptr<Socket> Open(const Options& options, Failure* failure);
   ~Socket();
   Socket(const Socket&) = delete;

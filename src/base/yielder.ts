@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 
 /** Target time between two clock reads, in milliseconds. */
 const READ_MS = 1;
-/** Maximum number of steps between two clock reads, because later steps may take longer. */
+/** The clock is read at least once in this number of steps: short steps do not predict how long later ones take. */
 const MAX_STEPS = 32;
 
 /**

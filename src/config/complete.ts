@@ -68,7 +68,10 @@ function addressNotes(settings: Settings): string[] {
     .map((path) => `${path} is empty, which a file cannot express: read with --config it takes its default`);
 }
 
-/** Ignores the kubeconfig with --manifests instead of failing, because all nodes may share one file. */
+/**
+ * Returns a note if --manifests makes the kubeconfig unused. This is not an error, because all nodes may share one
+ * configuration file.
+ */
 function sourceNotes(settings: Settings): string[] {
   return settings.manifests === undefined || settings['clientConnection.kubeconfig'] === ''
     ? []

@@ -254,7 +254,7 @@ const GROUPS = {
   },
   'One task, then exit': {
     cleanup: flag('cleanup', bool, false, {
-      help: 'remove what kube-proxy or this program left in the kernel, in every mode',
+      help: 'remove the kernel objects of kube-ipvs-proxy and of kube-proxy in any mode, and no others',
     }),
     initOnly: flag('init-only', bool, false, {
       help: 'do what needs full privileges (conntrack and ipvs settings); a later run then needs CAP_NET_ADMIN and CAP_NET_RAW only',

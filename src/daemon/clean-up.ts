@@ -21,7 +21,7 @@ import { StartupError } from './startup/startup-error.ts';
 
 const OUR_SETS: ReadonlySet<string> = new Set(SET_ROLES.flatMap((role) => IP_FAMILIES.map((f) => setName(role, f))));
 
-/** Removes kernel objects left by this proxy or by kube-proxy in ipvs mode. Resolves to the exit code. */
+/** Removes the kernel objects of this proxy and of kube-proxy in any mode. Resolves to the exit code. */
 export async function cleanUp(config: ProxyConfig): Promise<number> {
   const { log } = openLog(config);
   return reportFailure(log, async () => {
@@ -41,7 +41,7 @@ export function requireNoDaemon(daemon: string | undefined, force: boolean, log:
   if (daemon === undefined) return;
   if (!force) {
     throw new StartupError(
-      `kube-ipvs-proxy runs in this network namespace (${daemon}): stop it first, because it would write everything again. ` +
+      `kube-ipvs-proxy runs in this network namespace (${daemon}): stop that daemon first, because it would write everything again. ` +
         'With --force everything is removed anyway, and connections through Services break',
     );
   }
@@ -108,7 +108,7 @@ async function prepare(kernel: Kernel, log: Log): Promise<boolean> {
     }
     // prepare() checks kube-ipvs0 last, so IPVS is loaded. The interface belongs to another program.
     if (error.code !== 'EEXIST') throw error;
-    log.warn(`${error.message}. It is left alone`);
+    log.warn(`${error.message}. The interface is left alone`);
     return true;
   }
 }

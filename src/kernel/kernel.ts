@@ -133,7 +133,7 @@ export interface KernelCounters {
   readonly netlinkSends: number;
   readonly netlinkBytesSent: number;
   readonly netlinkBytesReceived: number;
-  /** System calls of transactions; those of threads that wait for multicast messages are not counted. */
+  /** System calls made by transactions, without the calls of the threads that wait for multicast messages. */
   readonly netlinkSystemCalls: number;
   readonly processesStarted: number;
 }

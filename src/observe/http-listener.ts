@@ -1,5 +1,6 @@
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import { errorCode } from '../base/error-text.ts';
 import { type IpAddress, formatHostPort, formatIp, isUnspecified } from '../base/ip.ts';
 import { Connections, type ListenerConnections } from './connections.ts';
 
@@ -30,6 +31,12 @@ const BACKLOG = 4_096;
 
 /** Shared by all listeners, because the limit on file descriptors applies to the whole process. */
 const PROCESS_CONNECTIONS = new Connections();
+
+/** Returns what to do about a failure to listen, to append to its text; "" unless the port is in use. */
+export function bindAdvice(error: unknown, port: number): string {
+  if (errorCode(error) !== 'EADDRINUSE') return '';
+  return `. Find the program that uses the port: \`ss -lntp 'sport = :${port}'\``;
+}
 
 /** Returns the path without the query. */
 export function pathOf(request: IncomingMessage): string {

@@ -1,6 +1,12 @@
 import { errorText } from '../base/error-text.ts';
 import type { Log } from './log.ts';
-import { type HttpHandler, HttpListener, type ListenAddress, formatListenAddress } from './http-listener.ts';
+import {
+  type HttpHandler,
+  HttpListener,
+  type ListenAddress,
+  bindAdvice,
+  formatListenAddress,
+} from './http-listener.ts';
 
 export interface HttpServerOptions {
   /** Name for log lines, such as "health server". */
@@ -56,7 +62,8 @@ export class HttpServer {
       const error = errorText(cause);
       if (hardFail) throw new Error(`the ${name} cannot listen on ${address}: ${error}`, { cause });
       if (this.#closed) return;
-      log.error(`${name} cannot listen, retrying`, { address, error, retryMs: retryEvery });
+      const advice = bindAdvice(cause, where.port);
+      log.error(`${name} cannot listen on ${address}: ${error}${advice}; next attempt in ${retryEvery / 1_000} s`);
       this.#timer = setTimeout(() => void this.start(), retryEvery);
     }
   }

@@ -44,7 +44,11 @@ const BUILD = ['major', 'minor', ...SOURCE, 'go_version', 'compiler', 'platform'
 
 /** Metrics with kube-proxy's names, for existing dashboards and alerts. */
 const KUBE_PROXY = {
-  kubeproxy_sync_proxy_rules_duration_seconds: histogram(FAMILY, SYNC_BUCKETS, 'Duration of syncs, also failed ones'),
+  kubeproxy_sync_proxy_rules_duration_seconds: histogram(
+    FAMILY,
+    SYNC_BUCKETS,
+    'Duration of syncs, including failed ones',
+  ),
   kubeproxy_sync_proxy_rules_last_timestamp_seconds: gauge(FAMILY, 'Unix time of the last successful sync'),
   kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds: gauge(FAMILY, 'Unix time of the last request for a sync'),
   kubeproxy_network_programming_duration_seconds: histogram(
@@ -95,7 +99,7 @@ const GENERIC = {
   process_open_fds: gauge([], 'Open file descriptors'),
   process_max_fds: gauge([], 'Limit of open file descriptors'),
   process_start_time_seconds: gauge([], 'Unix time of the start of the process'),
-  nodejs_heap_size_used_bytes: gauge([], 'Used heap, including garbage that was not collected yet'),
+  nodejs_heap_size_used_bytes: gauge([], 'Used heap, including garbage that has not been collected yet'),
   nodejs_heap_size_total_bytes: gauge([], 'Allocated heap'),
   nodejs_heap_size_limit_bytes: gauge([], 'Maximum size of the heap; the process exits when it is exceeded'),
   nodejs_external_memory_bytes: gauge([], 'Memory outside of the heap that objects on the heap own, such as buffers'),
@@ -143,7 +147,7 @@ const REAL_SERVER_METRICS = trafficRows(OF_REAL_SERVER, [...SERVICE_PORT, 'real_
 const OWN = {
   kubeipvs_sync_total: counter(
     ['kind', 'result'],
-    'Syncs by kind (full: the whole kernel state was compared; change: only what changed) and result (ok, partial: single objects failed, failed)',
+    'Syncs by kind (full: the whole kernel state was compared; change: only what changed) and result (ok; partial: some objects failed; failed: the sync as a whole failed)',
   ),
   kubeipvs_sync_duration_seconds: histogram(['kind'], SYNC_BUCKETS, 'Duration of syncs by kind'),
   kubeipvs_operations_total: counter(['operation', 'outcome'], 'Changes to kernel objects by outcome (done, failed)'),
@@ -164,7 +168,7 @@ const OWN = {
   ),
   kubeipvs_watch_restarts_total: counter(
     ['resource', 'reason'],
-    'Restarts of lists and watches, by why the previous one ended (ended: without a failure; else a kind of failure)',
+    'Restarts of lists and watches, by the reason why the previous one ended: ended (no failure), or the kind of failure',
   ),
   kubeipvs_netlink_bytes_total: counter(['direction'], 'Bytes exchanged with the kernel by netlink (sent, received)'),
   kubeipvs_netlink_messages_total: counter(['direction'], 'Messages sent to the kernel by netlink (direction: sent)'),
@@ -185,19 +189,22 @@ export const METRICS: MetricTable = { ...PROXY_METRICS, ...SERVICE_METRICS, ...R
 
 /** Component SLIs, served separately so that they can be scraped more often. */
 export const SLI_METRICS = {
-  kubernetes_healthcheck: gauge(['name', 'type'], '1 if /livez or /healthz would return 200 now, else 0'),
+  kubernetes_healthcheck: gauge(
+    ['name', 'type'],
+    '1 if the check (/livez or /healthz, see name) would return 200 now, else 0',
+  ),
   kubernetes_healthchecks_total: counter(
     ['name', 'type', 'status'],
-    'Scrapes of this page, by the result of the check then (success, error)',
+    'Scrapes of /metrics/slis, by the result of the check at that time (success, error)',
   ),
 };
 
 /** All metrics, grouped as in the documentation. */
 export const METRIC_GROUPS: Readonly<Record<string, MetricTable>> = {
-  'Of kube-proxy, with the same names': KUBE_PROXY,
-  'Of every Kubernetes component and process': GENERIC,
-  "kube-ipvs-proxy's own": OWN,
-  'Of single Services': SERVICE_METRICS,
-  'Of single real servers, with --service-metrics-real-servers': REAL_SERVER_METRICS,
+  "kube-proxy's metrics, under the same names": KUBE_PROXY,
+  'Common metrics of Kubernetes components and processes': GENERIC,
+  "kube-ipvs-proxy's own metrics": OWN,
+  'Metrics per Service port': SERVICE_METRICS,
+  'Metrics per real server, with --service-metrics-real-servers': REAL_SERVER_METRICS,
   'Component SLIs, on `/metrics/slis`': SLI_METRICS,
 };

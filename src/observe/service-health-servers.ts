@@ -1,7 +1,14 @@
 import { errorText } from '../base/error-text.ts';
 import type { IpAddress } from '../base/ip.ts';
 import type { Port } from '../base/port.ts';
-import { type HttpHandler, HttpListener, type ListenAddress, answer, formatListenAddress } from './http-listener.ts';
+import {
+  type HttpHandler,
+  HttpListener,
+  type ListenAddress,
+  answer,
+  bindAdvice,
+  formatListenAddress,
+} from './http-listener.ts';
 
 /** A Service with a health check port on this node (spec.healthCheckNodePort). */
 export interface ServiceHealthCheck {
@@ -18,8 +25,11 @@ export type ListenOn = 'all' | readonly IpAddress[];
 export interface ServiceHealthServersOptions {
   /** Returns whether the proxy is healthy, as /livez does. */
   readonly proxyHealthy: () => boolean;
-  /** Called when a port cannot be bound. It is retried at each sync, but reported again only if the reason changes. */
-  readonly onBindFailure: (check: ServiceHealthCheck, address: string, reason: string) => void;
+  /**
+   * Called when a port cannot be bound. Binding is retried at each sync, but reported again only if the reason changes.
+   * `advice` is text to append to the reason.
+   */
+  readonly onBindFailure: (check: ServiceHealthCheck, address: string, reason: string, advice: string) => void;
 }
 
 function body({ namespace, name, localEndpoints }: ServiceHealthCheck, serviceProxyHealthy: boolean): string {
@@ -76,23 +86,23 @@ export class ServiceHealthServers {
     }
     await this.#closeUnwanted(wanted);
     const failed = new Map<string, string>();
-    const report = (check: ServiceHealthCheck, address: string, reason: string): void => {
+    const report = (check: ServiceHealthCheck, address: string, reason: string, advice: string): void => {
       const key = `${check.namespace}/${check.name} ${address}`;
       failed.set(key, reason);
-      if (this.#reported.get(key) !== reason) this.#options.onBindFailure(check, address, reason);
+      if (this.#reported.get(key) !== reason) this.#options.onBindFailure(check, address, reason, advice);
     };
     for (const [address, { check, where }] of wanted) {
       if (this.#open.has(address)) continue;
       try {
         this.#open.set(address, await HttpListener.open(where, this.#handler(check.port)));
       } catch (error) {
-        report(check, address, errorText(error));
+        report(check, address, errorText(error), bindAdvice(error, check.port));
       }
     }
     for (const check of losers) {
       const owner = checks.get(check.port);
       const reason = `port ${check.port} is already used by the health check of service ${owner?.namespace}/${owner?.name}`;
-      report(check, formatListenAddress(check), reason);
+      report(check, formatListenAddress(check), reason, '. Change healthCheckNodePort in one of the two Services');
     }
     this.#reported = failed;
   }

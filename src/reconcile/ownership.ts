@@ -25,8 +25,9 @@ export const NODE_PORT_ADDRESS_SETS: readonly string[] = [setName('NODE-PORT-IP'
 /**
  * Distinguishes our virtual servers from those of other programs on the node, such as keepalived. The kernel stores no
  * owner, but a virtual server of this program or kube-proxy can be recognized: its address is bound to kube-ipvs0, or a
- * KUBE- set contains its address and port. Node port sets contain ports only: there it is ours if KUBE-NODE-PORT-IP
- * contains its address, even if the node has lost it. This is kernel state, so it survives restarts.
+ * KUBE- set contains its address and port. The sets of node ports contain only ports. A virtual server of a node port is
+ * therefore ours if KUBE-NODE-PORT-IP contains its address, even if the node no longer has that address. All of this is
+ * kernel state, so it survives restarts.
  */
 export class Ownership {
   readonly #excluded: readonly Cidr[];

@@ -43,7 +43,8 @@ export class RestrictedGate {
   }
 
   /**
-   * Returns the operations without those that add a withheld virtual server, and starts a check of the rules for these.
+   * Returns the operations, except those that add a withheld virtual server, and starts a check of the rules if any is
+   * withheld.
    * A full check withholds all missing virtual servers with source ranges; change syncs add them.
    */
   pass(tx: Transaction, plan: Pick<NodePlan, 'entries'>, kind: 'change' | 'full'): Transaction {
@@ -68,7 +69,8 @@ export class RestrictedGate {
     if (ids[0] === undefined) return;
     if (kind === 'full') {
       this.#log.warn(
-        'virtual servers with source ranges are missing: adding them once the iptables rules have been verified',
+        'virtual servers with source ranges are missing, so they are not reachable. They are added as soon as a check has ' +
+          'confirmed the iptables rules that enforce the ranges; if the check fails, an error follows',
         { virtualServers: ids.length, first: formatVirtualServer(ids[0]) },
       );
     }

@@ -50,7 +50,7 @@ export async function replaceWrongSets(
     failures.push(...done.failures);
     for (const { wanted, found } of done.replaced) {
       log.warn(
-        `ipset ${wanted.name} had type ${found.type} of IPv${found.family} and was replaced by one of type ${wanted.type} of IPv${wanted.family}`,
+        `replaced ipset ${wanted.name}, which had the wrong type: it was ${typeOf(found)} and is now ${typeOf(wanted)}; no traffic was interrupted`,
       );
     }
   }
@@ -82,7 +82,7 @@ async function replaceOfFamily(
   const destroyTwins = (sets: readonly WrongSet[]): Op[] =>
     sets.map(({ wanted }) => ({ kind: 'destroy-set', set: { ...wanted, name: twinName(wanted.name) } }));
 
-  // A crash during an earlier replacement may have left twins.
+  // A crash during an earlier replacement may have left the temporary sets (twins) behind.
   await kernel.apply(new Transaction(destroyTwins(wrong)));
   // The rules written below refer to every set, and another process may have deleted some.
   await kernel.apply(await missingSets(kernel, [rules.family], plan));
@@ -113,10 +113,14 @@ async function forEachSet(
   return { done, failures };
 }
 
+function typeOf({ type, family }: IpSet): string {
+  return `${type} (IPv${family})`;
+}
+
 function remedy({ wanted, found }: WrongSet, failure: OpFailure): string {
   return (
-    `the set has type ${found.type} of IPv${found.family} and could not be replaced (${formatFailure(failure)}); until it is, its ` +
-    `entries are missing and load balancer IPs with source ranges may be withheld. If a rule of another program uses it ` +
+    `the set has type ${typeOf(found)} and could not be replaced (${formatFailure(failure)}). Until it is replaced, its ` +
+    `entries are missing and load balancer IPs with source ranges may be withheld. If a rule of another program uses the set ` +
     `(iptables-save | grep ${wanted.name}), delete that rule: the set is then replaced within a sync period, without interrupting traffic`
   );
 }

@@ -80,7 +80,7 @@ describe('a start that fails', () => {
   test('neither a kubeconfig nor a Pod is a start-up error', async () => {
     expect(await sentence([IPVS])).toBe(
       'E no service account found (KUBERNETES_SERVICE_HOST is not set): set --kubeconfig or --master, or run in ' +
-        'a pod',
+        'a Pod with a service account token',
     );
   });
 

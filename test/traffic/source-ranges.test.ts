@@ -186,7 +186,9 @@ describe('source ranges', () => {
     const [allowed, forbidden] = [await inside.stop(), await outside.stop()];
     expect({ ...allowed, sent: 0 }).toEqual({ sent: 0, answered: allowed.sent, failed: 0 });
     expect({ ...forbidden, sent: 0 }).toEqual({ sent: 0, answered: 0, failed: forbidden.sent });
-    expect(daemon.output).toMatch(/ipset KUBE-6-LOAD-BALANCER-FW had type hash:ip,port,ip of IPv6 and was replaced/);
+    expect(daemon.output).toMatch(
+      /replaced ipset KUBE-6-LOAD-BALANCER-FW, which had the wrong type: it was hash:ip,port,ip \(IPv6\)/,
+    );
     const sets = (await node.exec(['ipset', 'save', '-t'])).stdout;
     expect(sets).toMatch(/^create KUBE-LOAD-BALANCER-FW hash:ip,port /m);
     expect(sets).not.toContain('~');

@@ -29,7 +29,10 @@ export async function nameDeviceThief(
             'Find out who ran `kube-proxy --cleanup`, `kube-ipvs-proxy --cleanup --force` or `ip link delete`',
     );
   } catch (error) {
-    log.warn(`another program deleted kube-ipvs0. Failed to find out whether it was a kube-proxy: ${errorText(error)}`);
+    log.warn(
+      'another program deleted kube-ipvs0, which exists again now. Make sure that no kube-proxy runs on this node: ' +
+        `looking for its rules failed (${errorText(error)})`,
+    );
   }
 }
 

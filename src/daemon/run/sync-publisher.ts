@@ -68,7 +68,7 @@ export class SyncPublisher implements SyncObserver {
     // Publishing also grows with the cluster. After a full check, it retries ports that could not be bound.
     if (report.kind === 'change' && !report.healthChecksChanged) return;
     this.#publishServices().catch((error: unknown) =>
-      log.error(`failed to update service health checks: ${errorText(error)}`),
+      log.error(`failed to update service health checks; the next full check tries again: ${errorText(error)}`),
     );
   }
 

@@ -72,8 +72,8 @@ async function raiseHashsize(file: string, hashsize: number, log: Log): Promise<
     await writeFile(file, String(hashsize));
   } catch (error) {
     throw new StartupError(
-      `${file} cannot be set to ${hashsize}: ${errorCode(error) ?? 'EIO'}; mount /sys writable and run privileged on the host's network, set it on ` +
-        `the node beforehand, ${LEAVE_ALONE}`,
+      `${file} cannot be set to ${hashsize}: ${errorCode(error) ?? 'EIO'}; either mount /sys writable and run privileged in ` +
+        `the host's network namespace, or set the value on the node before the start, ${LEAVE_ALONE}`,
       { cause: error },
     );
   }

@@ -75,7 +75,7 @@ async function setIpvsTimeouts(kernel: Kernel, config: ProxyConfig, log: Log): P
     log.info('IPVS timeouts in force, in seconds', now);
     return { ...none, ...Object.fromEntries(wanted.map((name) => [name, now[name]])) };
   } catch (error) {
-    log.error(`failed to set IPVS timeouts: ${errorText(error)}`);
+    log.error(`failed to set IPVS timeouts, the next attempt is only at the next start: ${errorText(error)}`);
     return none;
   }
 }
@@ -99,9 +99,7 @@ export async function usableFamilies(kernel: Kernel, config: ProxyConfig, log: L
   const disabled = trials.filter(({ lasting }) => lasting);
   if (usable.length === 0) {
     const reasons = disabled.map(({ family, error }) => `${familyLabel(family)}: ${error}`);
-    throw new StartupError(
-      `the iptables rules of neither IP family can be written on this node: ${reasons.join('; ')}`,
-    );
+    throw new StartupError(`cannot write iptables rules of either IP family on this node: ${reasons.join('; ')}`);
   }
   for (const { family, error } of usable) {
     if (error === undefined) continue;

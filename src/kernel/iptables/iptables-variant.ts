@@ -9,7 +9,7 @@ import { KernelError } from '../kernel-error.ts';
 /** Legacy and nft iptables keep separate rules, and the kernel applies both; "system" is plain `iptables`. */
 export type IptablesVariant = 'legacy' | 'nft' | 'system';
 
-/** Chains that a kubelet creates in table mangle as a hint to the variant in use. */
+/** Chains that the kubelet creates in table mangle. They show which variant is in use. */
 const HINTS = ['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'];
 
 export function programName(variant: IptablesVariant, family: IpFamily, verb?: 'save' | 'restore'): string {

@@ -253,7 +253,8 @@ export class Iptables {
         throw error;
       }
       this.#variant = Promise.resolve(other);
-      this.#log.info(`plain iptables does not work on this kernel; writing rules with the variant ${other}`);
+      const [broken, used] = [programName('system', family), programName(other, family)];
+      this.#log.info(`${broken} does not work on this kernel: using ${used} instead`);
     }
   }
 }

@@ -56,9 +56,9 @@ export class JumpContest {
 
   #warn(chain: string): void {
     this.#log.warn(
-      `another program keeps displacing our jumps in ${chain}: they were moved back ${MOVES} times and are no longer ` +
-        'moved. They still work, but come before the rules that it appends. If such a rule must decide first, insert it ' +
-        'instead of appending it',
+      `another program keeps displacing our jumps in ${chain}. kube-ipvs-proxy has moved them back ${MOVES} times and now ` +
+        'leaves them where they are. They still work, but come before the rules that the other program appends. If such ' +
+        'a rule must be evaluated before ours, configure that program to insert it (-I) instead of appending it (-A)',
     );
   }
 }

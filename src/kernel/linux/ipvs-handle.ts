@@ -140,7 +140,7 @@ export class IpvsHandle {
       write: (writer, id) => dumpDestinations(writer, this.familyId, id),
       read: ({ payload }, id) => {
         const destination = decodeDestination(payload, familyOf(id.address));
-        // Port 0 occurs only in a virtual server with port 0, and those are never requested.
+        // Port 0 occurs only in a virtual server with port 0, and such a virtual server is never requested.
         const server = read(payload, { ...destination, port: destination.port as Port });
         if (server === undefined) return;
         const key = virtualServerKey(id);

@@ -141,7 +141,8 @@ class LinuxKernel implements Kernel {
         // Do not spread into push(): there may be a hundred thousand failures.
         for (const failure of await apply(ops)) failures.push(failure);
       } catch (error) {
-        // All of these failed in transport. refusalsOf rethrows errors of other kinds.
+        // After a netlink error of the whole batch, every operation in `ops` counts as failed. refusalsOf rethrows any
+        // other error.
         for (const { item, ...rest } of refusalsOf(ops, error)) failures.push({ op: item, ...rest });
       }
     };

@@ -34,7 +34,11 @@ export class Sysctl {
   async set(key: string, value: string): Promise<{ readonly changed: boolean; readonly before: string }> {
     const before = await this.get(key);
     if (before === undefined) {
-      throw new KernelError('sysctl', 'ENOENT', `sysctl ${key} does not exist, wanted ${value}: is a module missing?`);
+      throw new KernelError(
+        'sysctl',
+        'ENOENT',
+        `sysctl ${key} cannot be set to ${value}: it does not exist; ${missing(key)}`,
+      );
     }
     if (before === normalise(value)) return { changed: false, before };
     try {
@@ -59,6 +63,19 @@ function pathOf(key: string): string {
 /** Makes values comparable: the numbers in a value may be separated by tabs or spaces. */
 function normalise(text: string): string {
   return text.trim().replace(/\s+/g, ' ');
+}
+
+/** Modules that create sysctls, by the beginning of the key. */
+const MODULES: readonly (readonly [prefix: string, module: string])[] = [
+  ['net/ipv4/vs/', 'ip_vs'],
+  ['net/netfilter/nf_conntrack', 'nf_conntrack'],
+];
+
+function missing(key: string): string {
+  const module = MODULES.find(([prefix]) => key.startsWith(prefix))?.[1];
+  return module === undefined
+    ? 'this kernel lacks it'
+    : `either the kernel module ${module} is not loaded (modprobe ${module}), or this kernel lacks the setting`;
 }
 
 function failure(key: string, verb: string, error: unknown): KernelError {

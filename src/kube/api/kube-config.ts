@@ -82,11 +82,11 @@ function fromServiceAccount(root: string): Access | string {
     config.loadFromCluster(root);
     const cluster = config.getCurrentCluster();
     const user = config.getCurrentUser();
-    if (cluster === null || user === null) throw new Error('the service account defines no cluster or no user');
+    if (cluster === null || user === null) throw new Error('its configuration lacks the API server or the credentials');
     readFileSync(cluster.caFile ?? '');
     return { cluster, user };
   } catch (error) {
-    return `no service account found (${errorText(error)}): set --kubeconfig or --master, or run in a pod`;
+    return `no service account found (${errorText(error)}): set --kubeconfig or --master, or run in a Pod with a service account token`;
   }
 }
 

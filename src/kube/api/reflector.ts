@@ -170,7 +170,7 @@ export class Reflector<T extends { readonly meta: ObjectMeta }> {
     // The kubeconfig may name a new server, or a CA or certificate may have been rotated.
     const stale = ['credentials', 'unauthorized', 'unavailable'].includes(failure.kind);
     const problem = stale ? client.refresh() : undefined;
-    if (problem !== undefined) this.#options.log.debug(2, `failed to read credentials again: ${problem}`);
+    if (problem !== undefined) this.#options.log.debug(2, `failed to reread the credentials: ${problem}`);
     // sleep() rejects only when aborted, which ends run().
     await sleep(delay, undefined, { signal }).catch(() => undefined);
     this.#step({ type: 'waited' });

@@ -44,7 +44,7 @@ function readService(object: Service, { objects, warnings, ignored }: Reading): 
   if (clusterIP === 'None' || isExcludedByLabel(service.meta.labels)) {
     ignored.push(`${name} is headless or assigned to another proxy`);
   } else if (clusterIP === '' && service.type !== 'ExternalName') {
-    warnings.push(`${name} skipped: it has no spec.clusterIP; set one in the manifest, because nothing allocates it`);
+    warnings.push(`skipped ${name}: it has no spec.clusterIP; set one in the manifest, because nothing allocates it`);
   } else {
     objects.push({ kind: 'service', object: service });
   }
@@ -82,17 +82,20 @@ function readObject(value: JsonRecord, apiVersion: string, kind: string, reading
   }
 }
 
-/** Reads an object or a list: `kind: List`, or an API list such as ServiceList, whose items have no kind. */
-function readDocument(value: unknown, reading: Reading): void {
+/**
+ * Reads an object or a list: `kind: List`, or an API list such as ServiceList, whose items have no kind. `place` names the
+ * document.
+ */
+function readDocument(value: unknown, reading: Reading, place: () => string): void {
   if (value === null || value === undefined) return;
   if (!isRecord(value)) {
-    reading.warnings.push('a document skipped: it is not an object with apiVersion, kind and metadata');
+    reading.warnings.push(`skipped ${place()}: it is not an object with apiVersion, kind and metadata`);
     return;
   }
   const apiVersion = textOr(value['apiVersion'], '');
   const kind = textOr(value['kind'], '');
   if (apiVersion === '' || kind === '') {
-    reading.warnings.push('an object skipped: it has no apiVersion or kind');
+    reading.warnings.push(`skipped ${place()}: it has no apiVersion or kind`);
     return;
   }
   if (!kind.endsWith('List')) return readObject(value, apiVersion, kind, reading);
@@ -118,6 +121,10 @@ function startsOf(text: string): readonly number[] {
   return [0, ...Array.from(text.matchAll(MARKER), ({ index }) => index).filter((index) => index > 0)];
 }
 
+function linesBefore(text: string, offset: number): number {
+  return text.slice(0, offset).split('\n').length - 1;
+}
+
 /** Parses a manifest file: YAML or JSON, one or more documents. A syntax error fails the whole file. */
 export function readManifests(text: string, nodeName: string, interner: Interner): ManifestFile {
   const reading: Reading = { nodeName, interner, objects: [], warnings: [], ignored: [] };
@@ -125,11 +132,19 @@ export function readManifests(text: string, nodeName: string, interner: Interner
   for (const [at, start] of starts.entries()) {
     try {
       const piece = text.slice(start, starts[at + 1]);
-      for (const value of loadAll(piece, { schema: SCHEMA, maxAliases: MAX_ALIASES })) readDocument(value, reading);
+      const values = loadAll(piece, { schema: SCHEMA, maxAliases: MAX_ALIASES });
+      // A file with directives is one piece, of which only the first line is known.
+      const place = (): string =>
+        values.length > 1 ? 'a document' : `the document at line ${linesBefore(text, start) + 1}`;
+      for (const value of values) readDocument(value, reading, place);
     } catch (error) {
-      const linesBefore = text.slice(0, start).split('\n').length - 1;
       const { reason, mark } = error instanceof YAMLException ? error : { reason: errorText(error) };
-      return { ok: false, line: linesBefore + (mark?.line ?? 0) + 1, column: (mark?.column ?? 0) + 1, message: reason };
+      return {
+        ok: false,
+        line: linesBefore(text, start) + (mark?.line ?? 0) + 1,
+        column: (mark?.column ?? 0) + 1,
+        message: reason,
+      };
     }
   }
   return { ok: true, objects: reading.objects, warnings: reading.warnings, ignored: reading.ignored };

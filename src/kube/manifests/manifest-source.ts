@@ -104,7 +104,7 @@ export class ManifestSource implements Source {
       return;
     }
     if (this.#directoryError !== undefined) {
-      this.#log.info(`the manifest directory ${directory} can be read again; its files are followed`);
+      this.#log.info(`the manifest directory ${directory} is readable again; watching it for changes`);
     }
     this.#directoryError = undefined;
     const changed = await this.#readChanged(listing);

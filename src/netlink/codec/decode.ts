@@ -34,15 +34,21 @@ export function forEachAttribute(
   visit: (id: number, start: number, end: number) => void,
 ): void {
   if (start > end || end > bytes.length) {
-    throw new DecodeError('message', start, `ends at ${end} of ${bytes.length} bytes`);
+    throw new DecodeError('message', start, `its attributes end at byte ${end}, but it has ${bytes.length} bytes`);
   }
   for (let at = start; at < end;) {
     const left = end - at;
-    if (left < ATTRIBUTE_HEADER_SIZE) throw new DecodeError('attribute', at, `${left} bytes left over`);
+    if (left < ATTRIBUTE_HEADER_SIZE)
+      throw new DecodeError('attribute', at, `the remaining ${left} bytes are less than its header`);
     const length = readU16(bytes, at);
-    if (length < ATTRIBUTE_HEADER_SIZE || length > left) {
-      throw new DecodeError('attribute', at, `length ${length} in ${left} bytes`);
+    if (length < ATTRIBUTE_HEADER_SIZE) {
+      throw new DecodeError(
+        'attribute',
+        at,
+        `length ${length} is less than the ${ATTRIBUTE_HEADER_SIZE} bytes of its header`,
+      );
     }
+    if (length > left) throw new DecodeError('attribute', at, `length ${length} exceeds the remaining ${left} bytes`);
     visit(readU16(bytes, at + 2) & NLA_TYPE_MASK, at + ATTRIBUTE_HEADER_SIZE, at + length);
     at += align4(length);
   }

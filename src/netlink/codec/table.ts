@@ -70,7 +70,7 @@ export type Encodable<R extends Rows> = {
 export interface CompiledRow {
   readonly name: string;
   readonly row: Row<unknown>;
-  /** The id with the NLA_F_* bits of its kind. */
+  /** The attribute's id, combined with the NLA_F_* bits that its kind needs (NLA_F_NESTED for a nested attribute). */
   readonly type: number;
 }
 

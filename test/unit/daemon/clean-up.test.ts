@@ -117,7 +117,7 @@ describe('--cleanup', () => {
     kernel.prepare = () => Promise.reject(new KernelError('device', 'EEXIST', reason));
     const log = new TestLog();
     expect(await removeAll(kernel, new FakeLeftovers(), configOf('--cleanup'), log)).toBe(0);
-    expect(log.lines).toContain(`warn: ${reason}. It is left alone`);
+    expect(log.lines).toContain(`warn: ${reason}. The interface is left alone`);
     expect(await left(kernel)).toEqual(CLEAN);
   });
 

@@ -375,7 +375,11 @@ describe('binding', () => {
     const server = make(other.port, false, log);
     await server.start();
     expect(server.port).toBeUndefined();
-    expect(log.lines).toEqual(['E test server cannot listen, retrying']);
+    const where = `127.0.0.1:${other.port}`;
+    expect(log.lines).toEqual([
+      `E test server cannot listen on ${where}: listen EADDRINUSE: address already in use ${where}. ` +
+        `Find the program that uses the port: \`ss -lntp 'sport = :${other.port}'\`; next attempt in 0.02 s`,
+    ]);
     await other.release();
     for (let i = 0; i < 200 && server.port === undefined; i++) await new Promise((resolve) => setTimeout(resolve, 10));
     expect((await fetchFrom(other.port, '/')).body).toBe('hi');
@@ -431,8 +435,8 @@ describe('health checks of services', () => {
       failures,
       servers: new ServiceHealthServers({
         proxyHealthy: () => made.healthy,
-        onBindFailure: ({ namespace, name }, address, reason) =>
-          failures.push(`${namespace}/${name} ${address} ${reason}`),
+        onBindFailure: ({ namespace, name }, address, reason, advice) =>
+          failures.push(`${namespace}/${name} ${address} ${reason}${advice}`),
       }),
     };
     closers.push(() => made.servers.close());
@@ -499,7 +503,8 @@ describe('health checks of services', () => {
     const free = await freePort();
     await servers.sync([check(other.port, 1, 'unlucky'), check(free, 1)], [LOOPBACK]);
     expect(failures).toEqual([
-      `default/unlucky 127.0.0.1:${other.port} listen EADDRINUSE: address already in use 127.0.0.1:${other.port}`,
+      `default/unlucky 127.0.0.1:${other.port} listen EADDRINUSE: address already in use 127.0.0.1:${other.port}. ` +
+        `Find the program that uses the port: \`ss -lntp 'sport = :${other.port}'\``,
     ]);
     expect((await fetchFrom(free, '/')).status).toBe(200);
     // Told once, however often it is tried.
@@ -517,7 +522,8 @@ describe('health checks of services', () => {
     await servers.sync([check(port, 1, 'first'), check(port, 5, 'second')], [LOOPBACK]);
     expect((await fetchFrom(port, '/')).body).toContain('"name": "first"');
     expect(failures).toEqual([
-      `default/second *:${port} port ${port} is already used by the health check of service default/first`,
+      `default/second *:${port} port ${port} is already used by the health check of service default/first. ` +
+        'Change healthCheckNodePort in one of the two Services',
     ]);
   });
 

@@ -19,7 +19,10 @@ export function chooseProtocol(payload: Uint8Array): number {
   const { protocol: newest, oldest = 0 } = decode(MESSAGE, payload, NETFILTER.size);
   const version = Math.min(newest, IPSET_PROTOCOL);
   if (version < IPSET_PROTOCOL_MIN || version < oldest) {
-    throw new DecodeError('IPSET_ATTR_PROTOCOL', NETFILTER.size, `version ${newest} is not supported`);
+    const problem =
+      `the kernel supports versions ${oldest} to ${newest} of the ipset protocol, ` +
+      `kube-ipvs-proxy versions ${IPSET_PROTOCOL_MIN} to ${IPSET_PROTOCOL}`;
+    throw new DecodeError('IPSET_ATTR_PROTOCOL', NETFILTER.size, problem);
   }
   return version;
 }

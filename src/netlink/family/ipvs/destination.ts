@@ -55,7 +55,7 @@ function destinationTable(family: IpFamily) {
 
 const ID = { 4: table(idRows(4)), 6: table(idRows(6)) };
 export const DESTINATION = { 4: destinationTable(4), 6: destinationTable(6) };
-/** The attribute that selects the table of a destination. */
+/** Decodes only the address family, which selects the table (DESTINATION[4] or [6]) for the whole destination. */
 const SELECTOR = table({ family: optional('IPVS_DEST_ATTR_ADDR_FAMILY', 11, u16) });
 
 function encodeDestination(

@@ -88,6 +88,7 @@ export function decodeHostRoute(payload: Uint8Array): HostRoute | undefined {
   const { destination, index } = decode(ROUTE, payload, ROUTE_HEADER.size);
   if (destination === undefined || index === undefined) return undefined;
   const prefix = fields.rtm_dst_len;
-  if (prefix > (family === 4 ? 32 : 128)) throw new DecodeError('rtm_dst_len', 1, String(prefix));
+  if (prefix > (family === 4 ? 32 : 128))
+    throw new DecodeError('rtm_dst_len', 1, `${prefix} exceeds the bits of an address`);
   return { cidr: cidrOf(destination, prefix), index, protocol: fields.rtm_protocol };
 }

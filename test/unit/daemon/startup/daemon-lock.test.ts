@@ -57,7 +57,7 @@ describe('the lock of a daemon', () => {
   test('keeps --cleanup from its work; --force says what happens', () => {
     expect(() => requireNoDaemon(undefined, false, log)).not.toThrow();
     expect(() => requireNoDaemon('node a', false, log)).toThrow(
-      /^kube-ipvs-proxy runs in this network namespace \(node a\): stop it first.* With --force /,
+      /^kube-ipvs-proxy runs in this network namespace \(node a\): stop that daemon first.* With --force /,
     );
     requireNoDaemon('node a', true, log);
     expect(log.lines).toEqual([expect.stringMatching(/^warn: .*\(node a\): removing everything because of --force/)]);

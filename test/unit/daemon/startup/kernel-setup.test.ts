@@ -69,7 +69,7 @@ describe('usableFamilies', () => {
 
   test('if neither family is usable, the start fails with both reasons', async () => {
     await expect(usableFamilies(new PartialKernel([]), configOf(), new TestLog())).rejects.toThrow(
-      'the iptables rules of neither IP family can be written on this node: IPv4: no program for family 4; IPv6: no program for family 6',
+      'cannot write iptables rules of either IP family on this node: IPv4: no program for family 4; IPv6: no program for family 6',
     );
   });
 });

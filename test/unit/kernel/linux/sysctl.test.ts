@@ -37,6 +37,20 @@ describe('sysctls', () => {
     });
   });
 
+  test.each([
+    [
+      'net/ipv4/vs/conntrack',
+      /^sysctl net\/ipv4\/vs\/conntrack cannot be set to 1: it does not exist; .*modprobe ip_vs/,
+    ],
+    ['net/netfilter/nf_conntrack_max', /modprobe nf_conntrack\)/],
+    ['net/ipv4/ip_forward', /it does not exist; this kernel lacks it$/],
+  ])('a missing sysctl %s is an error with a remedy', async (key, message) => {
+    await expect(new Sysctl(files(new Map())).set(key, '1')).rejects.toMatchObject({
+      code: 'ENOENT',
+      message: expect.stringMatching(message) as string,
+    });
+  });
+
   test('sysctls of interfaces with a dot in their name can be addressed', async () => {
     const content = new Map([['/proc/sys/net/ipv4/conf/eth0.100/rp_filter', '2\n']]);
     expect(await new Sysctl(files(content)).get('net/ipv4/conf/eth0.100/rp_filter')).toBe('2');

@@ -37,7 +37,7 @@ spec: { clusterIPs: [10.96.0.1, "fd00::1"], ports: [{ port: 80 }] }
     const { objects, warnings } = good('{apiVersion: v1, kind: Service, metadata: {name: a, namespace: shop}}');
     expect(objects).toEqual([]);
     expect(warnings).toEqual([
-      'Service shop/a skipped: it has no spec.clusterIP; set one in the manifest, because nothing allocates it',
+      'skipped Service shop/a: it has no spec.clusterIP; set one in the manifest, because nothing allocates it',
     ]);
   });
 
@@ -83,10 +83,17 @@ items:
 
   test('documents that are not objects or have no kind are skipped with a warning', () => {
     expect(good('just text\n---\n[1]\n---\n{kind: Service}\n---\n{apiVersion: v1, kind: Service}').warnings).toEqual([
-      'a document skipped: it is not an object with apiVersion, kind and metadata',
-      'a document skipped: it is not an object with apiVersion, kind and metadata',
-      'an object skipped: it has no apiVersion or kind',
+      'skipped the document at line 1: it is not an object with apiVersion, kind and metadata',
+      'skipped the document at line 2: it is not an object with apiVersion, kind and metadata',
+      'skipped the document at line 4: it has no apiVersion or kind',
       'the Service has no metadata.name',
+    ]);
+  });
+
+  test('in a file with directives, a warning does not name the line', () => {
+    expect(good('%YAML 1.2\n---\n[1]\n---\n[2]').warnings).toEqual([
+      'skipped a document: it is not an object with apiVersion, kind and metadata',
+      'skipped a document: it is not an object with apiVersion, kind and metadata',
     ]);
   });
 

@@ -143,12 +143,16 @@ describe('malformed', () => {
   test.each([
     ['a length below that of its header', '03000100', /attribute at byte 0: length 3/],
     ['a length of 0', '00000100 00000000', /length 0/],
-    ['a length past the end', '09000100 01000000', /length 9 in 8 bytes/],
-    ['bytes left over', '05000100 01000000 0500', /2 bytes left over/],
+    ['a length past the end', '09000100 01000000', /length 9 exceeds the remaining 8 bytes/],
+    ['bytes left over', '05000100 01000000 0500', /the remaining 2 bytes are less than its header/],
     ['a scalar too short', '05000200 01000000', /HALF at byte 4: 1 bytes instead of 2/],
     ['a scalar too long', '08000200 01000000', /HALF at byte 4: 4 bytes instead of 2/],
     ['an address too short', '07000900 0a000000', /address at byte 4: 3 bytes instead of 4 or 16/],
-    ['a nest whose attribute is longer than it', '0a000d80 09000400 0050 0000', /length 9 in 6 bytes/],
+    [
+      'a nest whose attribute is longer than it',
+      '0a000d80 09000400 0050 0000',
+      /length 9 exceeds the remaining 6 bytes/,
+    ],
     ['a nest that lacks what it needs', '04000d80', /PORT at byte 4: the required attribute is missing/],
   ])('%s', (_name, bytes, message) => {
     expect(() => decode(ALL, hex(bytes))).toThrow(DecodeError);
