@@ -27,10 +27,13 @@ export interface ServiceHealthServersOptions {
   readonly proxyHealthy: () => boolean;
   /**
    * Called when a port cannot be bound. Binding is retried at each sync, but reported again only if the reason changes.
-   * `advice` is text to append to the reason.
+   * `hint` is the effect and the remedy, to append to the reason.
    */
-  readonly onBindFailure: (check: ServiceHealthCheck, address: string, reason: string, advice: string) => void;
+  readonly onBindFailure: (check: ServiceHealthCheck, address: string, reason: string, hint: string) => void;
 }
+
+/** What a failure to bind means. */
+const EFFECT = '. Load balancers cannot check this node for the service';
 
 function body({ namespace, name, localEndpoints }: ServiceHealthCheck, serviceProxyHealthy: boolean): string {
   return `${JSON.stringify({ service: { namespace, name }, localEndpoints, serviceProxyHealthy }, undefined, '\t')}\n`;
@@ -89,7 +92,7 @@ export class ServiceHealthServers {
     const report = (check: ServiceHealthCheck, address: string, reason: string, advice: string): void => {
       const key = `${check.namespace}/${check.name} ${address}`;
       failed.set(key, reason);
-      if (this.#reported.get(key) !== reason) this.#options.onBindFailure(check, address, reason, advice);
+      if (this.#reported.get(key) !== reason) this.#options.onBindFailure(check, address, reason, `${EFFECT}${advice}`);
     };
     for (const [address, { check, where }] of wanted) {
       if (this.#open.has(address)) continue;

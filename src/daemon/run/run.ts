@@ -181,14 +181,8 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
   const log = control.log.child('sync');
   const serviceHealth = new ServiceHealthServers({
     proxyHealthy: () => health.healthy(clock.now()),
-    onBindFailure: ({ namespace, name, port }, address, reason, advice) => {
-      const effect = 'load balancers cannot check this node for the service';
-      log.error(
-        `the health check server of service ${namespace}/${name} cannot listen, so ${effect}: ${reason}${advice}`,
-        {
-          address,
-        },
-      );
+    onBindFailure: ({ namespace, name, port }, address, reason, hint) => {
+      log.error(`the health check server of service ${namespace}/${name} cannot listen: ${reason}${hint}`, { address });
       events.serviceHealthRefused(namespace, name, `the health check cannot listen on port ${port}: ${reason}`);
     },
   });

@@ -435,8 +435,8 @@ describe('health checks of services', () => {
       failures,
       servers: new ServiceHealthServers({
         proxyHealthy: () => made.healthy,
-        onBindFailure: ({ namespace, name }, address, reason, advice) =>
-          failures.push(`${namespace}/${name} ${address} ${reason}${advice}`),
+        onBindFailure: ({ namespace, name }, address, reason, hint) =>
+          failures.push(`${namespace}/${name} ${address} ${reason}${hint}`),
       }),
     };
     closers.push(() => made.servers.close());
@@ -504,6 +504,7 @@ describe('health checks of services', () => {
     await servers.sync([check(other.port, 1, 'unlucky'), check(free, 1)], [LOOPBACK]);
     expect(failures).toEqual([
       `default/unlucky 127.0.0.1:${other.port} listen EADDRINUSE: address already in use 127.0.0.1:${other.port}. ` +
+        'Load balancers cannot check this node for the service. ' +
         `Find the program that uses the port: \`ss -lntp 'sport = :${other.port}'\``,
     ]);
     expect((await fetchFrom(free, '/')).status).toBe(200);
@@ -523,7 +524,7 @@ describe('health checks of services', () => {
     expect((await fetchFrom(port, '/')).body).toContain('"name": "first"');
     expect(failures).toEqual([
       `default/second *:${port} port ${port} is already used by the health check of service default/first. ` +
-        'Change healthCheckNodePort in one of the two Services',
+        'Load balancers cannot check this node for the service. Change healthCheckNodePort in one of the two Services',
     ]);
   });
 

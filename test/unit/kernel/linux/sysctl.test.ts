@@ -47,7 +47,7 @@ describe('sysctls', () => {
   ])('a missing sysctl %s is an error with a remedy', async (key, message) => {
     await expect(new Sysctl(files(new Map())).set(key, '1')).rejects.toMatchObject({
       code: 'ENOENT',
-      message: expect.stringMatching(message) as string,
+      message: expect.stringMatching(message) as unknown,
     });
   });
 
