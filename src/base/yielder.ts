@@ -7,7 +7,7 @@ const MAX_STEPS = 32;
 
 /**
  * Yields to the event loop during long work, so that health checks get a response during a large sync. Also needed if a
- * stream delivers data faster than it is read: its reader runs in microtasks only, so no timer fires until it ends. The
+ * stream delivers data faster than it is read: its reader runs in microtasks only, so no timer fires until the stream ends. The
  * clock is not read at each step, because under some hypervisors and in an emulated kernel that is a system call of up
  * to a tenth of a millisecond.
  */

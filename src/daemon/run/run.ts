@@ -101,7 +101,7 @@ async function start(
     opened.source.start((event) => feed.take(event), programmed.promise);
     started.defer(() => opened.source.stop());
   };
-  // List from the API server during the kernel checks. Read a directory after them: it takes no time to respond.
+  // List from the API server during the kernel checks. A directory of manifests is read after them: that takes no time.
   const remote = 'apiServer' in opened.origin;
   if (remote) follow();
 

@@ -21,8 +21,8 @@ export async function noteIdleTimeout(kernel: Pick<Kernel, 'getSysctl' | 'getIpv
     if (tcp === 0 || Number.isNaN(keepalive) || tcp > keepalive) return;
     const text =
       `TCP connections through IPVS that are idle for ${tcp} s are forgotten, and reset by their next packet; the first keepalive of this ` +
-      `node (net.ipv4.tcp_keepalive_time) comes after ${keepalive} s. Where idle connections must live on, set --ipvs-tcp-timeout above ` +
-      `that, or have the programs send keepalives sooner`;
+      `node (net.ipv4.tcp_keepalive_time) comes after ${keepalive} s. To keep idle connections, either set --ipvs-tcp-timeout above ` +
+      `${keepalive} s, or make the programs send keepalives sooner`;
     if (tcp === DEFAULT_TIMEOUT && keepalive === DEFAULT_KEEPALIVE) log.info(text);
     else log.warn(text);
   } catch (error) {

@@ -24,7 +24,7 @@ export interface Layout {
   readonly table: Table<Rows>;
 }
 
-/** Without fields, because the trace shows the name of the command. */
+/** The fields are not listed here, because the trace already names the command. */
 const GENERIC = header('struct genlmsghdr', [['', 4]]);
 
 /** A nested attribute whose table depends on the address family in its attribute `id`. */

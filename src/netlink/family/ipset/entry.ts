@@ -45,7 +45,10 @@ export type IpsetEntry = Readonly<Partial<Omit<Decoded<typeof ENTRY.rows>, 'line
 const IPSET_ATTR_DATA = 7;
 const LIST = table({ entry: traced('IPSET_ATTR_DATA', IPSET_ATTR_DATA, nested(ENTRY)) });
 
-/** Entries; writing numbers them from 1. Reading returns bytes for `decodeEntries`, because a set may have any type. */
+/**
+ * A list of entries. Writing numbers them from 1. Reading returns undecoded bytes, because the set may have a type whose
+ * entries this program does not know; `decodeEntries` decodes them.
+ */
 export const entryList: Kind<Uint8Array, readonly IpsetEntry[]> = {
   ...raw,
   flags: NLA_F_NESTED,
