@@ -2,6 +2,7 @@ import type { Terminal } from '../cli/cli.ts';
 import type { Reply } from '../explain/replies.ts';
 import { COMMON, type Given, type Option, parseCommandArguments } from './arguments.ts';
 import { DIFF } from './diff.ts';
+import { EXPLAIN } from './explain.ts';
 import { aligned, document, wrapped } from './output.ts';
 import { PLAN } from './plan.ts';
 import { UsageError } from './usage-error.ts';
@@ -20,7 +21,7 @@ export interface Command {
   run(given: Given): Promise<Result>;
 }
 
-const COMMANDS: Readonly<Record<string, Command>> = { diff: DIFF, plan: PLAN };
+const COMMANDS: Readonly<Record<string, Command>> = { explain: EXPLAIN, diff: DIFF, plan: PLAN };
 
 /**
  * Runs a subcommand, whose name is the first argument. Returns the exit code: 0 if all is as wanted, 1 if something is

@@ -138,6 +138,11 @@ export class Cluster {
     return this.#services.get(name)?.definition;
   }
 
+  /** Returns the slices of a service, in the order in which they were learned. The service itself may be unknown. */
+  slices(name: NamespacedName): readonly SliceModel[] {
+    return this.#services.get(name)?.slices ?? EMPTY;
+  }
+
   names(): readonly NamespacedName[] {
     const names: NamespacedName[] = [];
     for (const [name, { definition }] of this.#services) if (definition !== undefined) names.push(name);
@@ -222,7 +227,10 @@ export class Cluster {
   readonly #setSlice = (key: NamespacedName, slice: EndpointSlice): void => {
     const known = this.#slices.get(key);
     const model = defineSlice(slice, this.#nodeName);
-    if (sameSlice(model, known)) return;
+    if (sameSlice(model, known)) {
+      if (known !== undefined) known.unusable = model?.unusable ?? EMPTY;
+      return;
+    }
     if (known !== undefined && known.owner !== model?.owner) this.#deleteSlice(key);
     if (model === undefined) return;
     const { owner, name } = model;

@@ -19,6 +19,16 @@ export interface SlicePort {
   readonly port: Port;
 }
 
+/** An endpoint that no proxy may use. It is kept for explanations only: a change of it causes no sync. */
+export interface UnusableEndpoint {
+  readonly address: string;
+  readonly why:
+    | 'not ready'
+    | 'terminating, and no longer serving'
+    | 'its address is not valid'
+    | 'not of the address type of its slice';
+}
+
 /** A validated EndpointSlice. */
 export interface SliceModel {
   readonly name: string;
@@ -27,6 +37,8 @@ export interface SliceModel {
   readonly ports: readonly SlicePort[];
   /** Sorted by address, without duplicates. */
   readonly endpoints: readonly SliceEndpoint[];
+  /** Replaced in place while the rest of the slice stays the same. */
+  unusable: readonly UnusableEndpoint[];
   readonly warnings: readonly ModelWarning[];
 }
 
@@ -41,7 +53,7 @@ export function defineSlice(slice: EndpointSlice, nodeName: string): SliceModel 
     name,
     owner: namespacedName(namespace, service),
     ports: slicePorts(slice, warnings),
-    endpoints: sliceEndpoints(slice, nodeName, warnings),
+    ...sliceEndpoints(slice, nodeName, warnings),
     warnings: warnings.list(),
   };
 }
@@ -60,32 +72,54 @@ function slicePorts(slice: EndpointSlice, warnings: Warnings): readonly SlicePor
   return trimCapacity(ports);
 }
 
-function sliceEndpoints(slice: EndpointSlice, nodeName: string, warnings: Warnings): readonly SliceEndpoint[] {
+/** Maximum length of an address that is kept although it is not valid. */
+const SHOWN_LENGTH = 45;
+
+function sliceEndpoints(
+  slice: EndpointSlice,
+  nodeName: string,
+  warnings: Warnings,
+): Pick<SliceModel, 'endpoints' | 'unusable'> {
   const hinted = new Map<string, EndpointTraits>();
   const endpoints: SliceEndpoint[] = [];
+  const unusable: UnusableEndpoint[] = [];
   for (const endpoint of slice.endpoints) {
-    const { address: text, ready, serving } = endpoint;
+    const { address: text, ready, serving, terminating } = endpoint;
+    if (text === '') continue;
+    const leave = (why: UnusableEndpoint['why']): number =>
+      unusable.push({ address: text.slice(0, SHOWN_LENGTH), why });
     // Such an endpoint is never used, so its changes must not cause a sync.
-    if (text === '' || (!ready && !serving)) continue;
+    if (!ready && !serving) {
+      leave(terminating ? 'terminating, and no longer serving' : 'not ready');
+      continue;
+    }
     const address = usableAddress(text, 'endpoint', warnings);
-    if (address === undefined) continue;
+    if (address === undefined) {
+      leave('its address is not valid');
+      continue;
+    }
     if (familyLabel(familyOf(address)) !== slice.addressType) {
       warnings.add('wrong-family', `endpoint ${quoted(text)} is not of its slice's address type: ignored`);
+      leave('not of the address type of its slice');
       continue;
     }
     endpoints.push({ address, traits: traitsOf(endpoint, nodeName, hinted) });
   }
-  return trimCapacity(sortedUnique(endpoints, compareAddress, ({ traits }) => traits.local));
+  return {
+    endpoints: trimCapacity(sortedUnique(endpoints, compareAddress, ({ traits }) => traits.local)),
+    unusable: trimCapacity(unusable),
+  };
 }
 
 function compareAddress(a: SliceEndpoint, b: SliceEndpoint): number {
   return compareIp(a.address, b.address);
 }
 
+/** Whether both slices lead to the same plans. */
 export function sameSlice(a: SliceModel | undefined, b: SliceModel | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;
-  const { endpoints, ...rest } = a;
-  const { endpoints: others, ...restOfOther } = b;
+  const { endpoints, unusable: _unusable, ...rest } = a;
+  const { endpoints: others, unusable: _othersUnusable, ...restOfOther } = b;
   return (
     endpoints.length === others.length &&
     endpoints.every(

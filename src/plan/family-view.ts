@@ -52,7 +52,6 @@ export function familyView(
   if (clusterIp === undefined) return undefined;
   const externalIps = filterUnchanged(service.externalIps, ofFamily);
   const loadBalancerIps = filterUnchanged(service.loadBalancerIps, ofFamily);
-  const hasAddress = externalIps.length > 0 || loadBalancerIps.length > 0;
   const hasNodePort = service.ports.some(({ nodePort }) => nodePort !== undefined);
   const place = { nodeName: config.nodeName, zone: node.zone };
   return {
@@ -63,18 +62,28 @@ export function familyView(
     externalIps,
     loadBalancerIps,
     nodeAddresses: hasNodePort ? nodePortAddresses(family, node, config) : EMPTY,
-    ports: service.ports.map((port) => portView(service, port, family, hasAddress, place)),
+    ports: service.ports.map((port) =>
+      portView(service, port, family, externallyAccessible({ externalIps, loadBalancerIps }, port.nodePort), place),
+    ),
     unboundCidrs: config.unboundCidrs ?? EMPTY,
     localRouteCidrs: config.localRouteCidrs ?? EMPTY,
     settings: virtualServerSettings(service, family, config.scheduler),
   };
 }
 
+/** Whether clients outside of the cluster can reach a port. */
+export function externallyAccessible(
+  { externalIps, loadBalancerIps }: Pick<FamilyView, 'externalIps' | 'loadBalancerIps'>,
+  nodePort: Port | undefined,
+): boolean {
+  return externalIps.length > 0 || loadBalancerIps.length > 0 || nodePort !== undefined;
+}
+
 function portView(
   service: ServiceModel,
   { name, protocol, port, nodePort, endpoints: both }: ServicePortModel,
   family: IpFamily,
-  hasAddress: boolean,
+  accessible: boolean,
   place: Place,
 ): PortView {
   const endpoints = filterUnchanged(both, ({ address }) => familyOf(address) === family);
@@ -84,7 +93,7 @@ function portView(
     port,
     nodePort,
     endpoints,
-    destinations: chooseDestinations(service, endpoints, hasAddress || nodePort !== undefined, place),
+    destinations: chooseDestinations(service, endpoints, accessible, place),
     answering: protocol === 'UDP' ? realServersOf(filterUnchanged(endpoints, isServing)) : EMPTY,
   };
 }

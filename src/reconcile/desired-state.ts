@@ -60,7 +60,7 @@ export class DesiredState {
     const plan = new NodePlan();
     plan.replaceNodeEntries(planNodeEntries({ interfaceAddresses: this.#interfaceAddresses }, this.#options.plan));
     const service = this.#options.cluster.service(name);
-    if (service !== undefined) plan.replace(name, planService(service, this.#nodeView(), this.#options.plan));
+    if (service !== undefined) plan.replace(name, planService(service, this.nodeView(), this.#options.plan));
     return plan;
   }
 
@@ -72,7 +72,7 @@ export class DesiredState {
     this.#everythingStale = false;
     // The changed services include those that were deleted.
     const names = all ? new Set([...this.#options.cluster.names(), ...changes.services]) : changes.services;
-    const node = this.#nodeView();
+    const node = this.nodeView();
     let udpChanged = false;
     let healthChecksChanged = all;
     for (const name of names) {
@@ -103,7 +103,8 @@ export class DesiredState {
     }
   }
 
-  #nodeView(): NodeView {
+  /** Returns what plans depend on besides the services and the configuration. */
+  nodeView(): NodeView {
     const node = this.#options.cluster.node();
     const reportedAddresses = node?.reportedAddresses ?? [];
     return {

@@ -1,6 +1,12 @@
 import { Yielder } from '../base/yielder.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
 import type { SyncObserver } from '../state/sync-report.ts';
+import type { NamespacedName } from '../base/names.ts';
+import { type AskedAddress, addressReply } from '../explain/address-reply.ts';
+import type { AddressOwnerReply, ServiceReply } from '../explain/replies.ts';
+import { serviceReply } from '../explain/service-reply.ts';
+import { readFoundAddress } from './found-address.ts';
+import { readFoundService } from './found-service.ts';
 import { changeSync } from './change-sync.ts';
 import { ConflictReport } from './conflict-report.ts';
 import { KUBERNETES_SERVICE } from './desired-state.ts';
@@ -59,6 +65,27 @@ export class Reconciler {
   /** Reads how the kernel differs from the plan. Writes nothing, and may run beside a sync. */
   difference(signal: AbortSignal): Promise<Difference> {
     return readDifference(this.#parts, this.#options.nodeSettings ?? NO_SETTINGS, signal);
+  }
+
+  /** Explains a Service: its plan, and what the kernel has of it. Undefined if the Service is unknown. */
+  async explainService(name: NamespacedName): Promise<ServiceReply | undefined> {
+    const { cluster, plan: config } = this.#options;
+    const found = await readFoundService(this.#parts, name);
+    const definition = cluster.definition(name);
+    if (definition === undefined) return undefined;
+    const node = this.#parts.desired.nodeView();
+    const known = { name, definition, slices: cluster.slices(name), node, config, plan: this.plan, found };
+    return new Yielder().finish(serviceReply(known));
+  }
+
+  /** Says whose an address and port are. */
+  async explainAddress(asked: AskedAddress): Promise<AddressOwnerReply> {
+    const { address, port, protocols } = asked;
+    const found = await readFoundAddress(
+      this.#parts,
+      protocols.map((protocol) => ({ address, port, protocol })),
+    );
+    return new Yielder().finish(addressReply(this.#options.plan.nodeName, asked, this.plan, found));
   }
 
   /**

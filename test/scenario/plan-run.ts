@@ -24,8 +24,11 @@ import {
   formatVirtualServer,
   virtualServerKey,
 } from '../../src/state/virtual-server.ts';
+import type { NamespacedName } from '../../src/base/names.ts';
+import type { ServiceReply } from '../../src/explain/replies.ts';
 import { Reconciling } from '../support/reconciling.ts';
 import { address } from '../support/state.ts';
+import { explainLines } from './explain-lines.ts';
 import { readFlow, flowLine, layConnections, layKernel } from './given.ts';
 import type { Scenario, Step } from './scenario-file.ts';
 import { NODE_ADDRESSES, ScenarioState } from './scenario-state.ts';
@@ -130,7 +133,22 @@ class PlanRun {
     const { ops, rules, settings } = await this.#run.reconciler.difference(new AbortController().signal);
     const found = [...settings, ...rules, ...ops.map(toolCommand)];
     if (found.length > 0) throw new Error(`diff finds: ${found.join('; ')}`);
-    if (this.#kernel.counters.writes !== writes) throw new Error('diff has written');
+    for (const reply of await this.#explanations()) this.#agree(reply);
+    if (this.#kernel.counters.writes !== writes) throw new Error('diff or explain has written');
+  }
+
+  /** What is explained as used is what is planned, and nothing is left out without a reason. */
+  #agree({ service, ports }: ServiceReply): void {
+    const planned = this.#run.reconciler.plan.service(service as NamespacedName)?.virtualServers ?? [];
+    for (const { name, protocol, endpoints } of ports) {
+      const own = planned.filter((each) => each.portName === name && each.virtualServer.protocol === protocol);
+      const wanted = new Set(own.flatMap(({ realServers }) => realServers.map(formatRealServer)));
+      const used = endpoints.filter(({ use }) => use !== 'none').map(({ at }) => at);
+      if (used.toSorted().join() !== [...wanted].sort().join())
+        throw new Error(`${service} uses ${[...wanted].join()}`);
+      const bare = endpoints.filter(({ use, why = '' }) => (use === 'all') === (why !== ''));
+      if (bare.length > 0) throw new Error(`no reason: ${JSON.stringify(bare)}`);
+    }
   }
 
   async tables(): Promise<Tables> {
@@ -159,8 +177,14 @@ class PlanRun {
         ...external.map((family) => `${service} external IPv${family}`),
       ]).flat(),
       rules: this.#rules(),
+      explain: (await this.#explanations()).flatMap(explainLines),
       'flows left': [...(await this.#kernel.getUdpFlows(4)), ...(await this.#kernel.getUdpFlows(6))].map(flowLine),
     };
+  }
+
+  async #explanations(): Promise<ServiceReply[]> {
+    const replies = this.#run.cluster.names().map((name) => this.#run.reconciler.explainService(name));
+    return (await Promise.all(replies)).filter((reply) => reply !== undefined);
   }
 
   #rules(): string[] {

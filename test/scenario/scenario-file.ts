@@ -15,6 +15,7 @@ export const TABLES = [
   'no local endpoints',
   'rules',
   'flows left',
+  'explain',
 ] as const;
 export type Table = (typeof TABLES)[number];
 

@@ -1,8 +1,16 @@
+import { parseIp } from '../../base/ip.ts';
+import { type NamespacedName, namespacedName } from '../../base/names.ts';
+import { toPort } from '../../base/port.ts';
+import type { Protocol } from '../../base/protocol.ts';
 import { differenceReply } from '../../explain/difference-reply.ts';
+import type { AskedAddress } from '../../explain/address-reply.ts';
+import { API_VERSION, type ServiceReply } from '../../explain/replies.ts';
 import { ownersIn } from '../../explain/op-owner.ts';
 import type { Reconciler } from '../../reconcile/reconciler.ts';
 import type { Answerer } from './question-handler.ts';
 import { QuestionError } from './question-error.ts';
+
+const PROTOCOLS: readonly Protocol[] = ['TCP', 'UDP', 'SCTP'];
 
 export interface AnswererOptions {
   readonly node: string;
@@ -18,10 +26,42 @@ export function answerers({ node, reconciler }: AnswererOptions): Readonly<Recor
     throw new QuestionError(503, 'the daemon has not completed its first sync: nothing is planned yet; see its log');
   };
   return {
+    '/v1/service': async (query) => {
+      const name = namespacedName(required(query, 'namespace'), required(query, 'name'));
+      const reply = await started().explainService(name);
+      if (reply !== undefined) return reply;
+      return unknownService(node, name);
+    },
+    '/v1/address': (query) => started().explainAddress(askedAddress(required(query, 'at'))),
     '/v1/diff': async (_query, signal) => {
       const found = started();
       const difference = await found.difference(signal);
       return differenceReply(node, difference, ownersIn(found.plan), found.syncing);
     },
   };
+}
+
+function required(query: URLSearchParams, name: string): string {
+  const value = query.get(name) ?? '';
+  if (value === '') throw new QuestionError(400, `the question has no ${name}`);
+  return value;
+}
+
+/** Parses an address and port, with an optional protocol: "10.96.0.1:80", "[fd00::1]:53/UDP". */
+function askedAddress(text: string): AskedAddress {
+  const [, bracketed, plain = '', number, asked] = /^(?:\[([^\]]+)\]|([^:]+)):(\d+)(?:\/(\w+))?$/.exec(text) ?? [];
+  const address = parseIp(bracketed ?? plain);
+  const port = toPort(Number(number));
+  const protocols = PROTOCOLS.filter((protocol) => asked === undefined || protocol === asked.toUpperCase());
+  if (address === undefined || port === undefined || protocols.length === 0) {
+    throw new QuestionError(400, `${JSON.stringify(text.slice(0, 80))} is not IP:PORT or IP:PORT/PROTOCOL`);
+  }
+  return { address, port, protocols };
+}
+
+function unknownService(node: string, service: NamespacedName): ServiceReply {
+  const verdict =
+    `${service} is not served on this node: there is no such Service, or it is headless, of type ExternalName, ` +
+    'or assigned to another proxy by a label';
+  return { apiVersion: API_VERSION, kind: 'Service', node, ok: false, verdict, service, ports: [], notes: [] };
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, test } from '@jest/globals';
 import { load } from 'js-yaml';
 import { runCommand } from '../../../src/command/command.ts';
-import type { DifferenceReply, PlanReply } from '../../../src/explain/replies.ts';
+import type { DifferenceReply, PlanReply, ServiceReply } from '../../../src/explain/replies.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'command-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -53,6 +53,8 @@ describe('a question that cannot be asked is one sentence and a 2', () => {
     [['diff', '--nope'], /^kube-ipvs-proxy: Unknown option '--nope'$/],
     [['diff', '-o', 'xml'], /^kube-ipvs-proxy: --output: want text, json, yaml, got "xml"$/],
     [['diff', '--query-socket=/nonexistent'], /^kube-ipvs-proxy: no daemon listens at \/nonexistent: it does not run/],
+    [['explain'], /^kube-ipvs-proxy: explain needs one Service/],
+    [['explain', 'a', 'b'], /^kube-ipvs-proxy: explain needs one Service/],
     [['plan'], /^kube-ipvs-proxy: plan needs -f/],
     [['plan', '-f', '/nonexistent'], /^kube-ipvs-proxy: cannot read \/nonexistent: ENOENT/],
     [['plan', '-f', 'manifests/demo', '--', '--nope'], /^kube-ipvs-proxy: unknown flag --nope/],
@@ -83,7 +85,7 @@ describe('a question that cannot be asked is one sentence and a 2', () => {
   });
 });
 
-test.each(['diff', 'plan'])('%s --help fits 100 columns', async (name) => {
+test.each(['explain', 'diff', 'plan'])('%s --help fits 100 columns', async (name) => {
   const { code, out, err } = await run(name, '--help');
   expect({ code, err }).toEqual({ code: 0, err: '' });
   expect(out).toMatch(new RegExp(`^Usage: kube-ipvs-proxy ${name}`));
@@ -135,6 +137,103 @@ describe('diff', () => {
     expect({ ...json, out: JSON.parse(json.out) as unknown }).toEqual({ code: 0, out: same, err: '' });
     const yaml = await run('diff', '--query-socket', socket, '-o', 'yaml');
     expect(load(yaml.out)).toEqual(same);
+  });
+});
+
+describe('explain', () => {
+  const SERVICE: ServiceReply = {
+    apiVersion: 'kube-ipvs-proxy/v1',
+    kind: 'Service',
+    node: 'node-a',
+    ok: false,
+    verdict:
+      'shop/web answers on this node in part: no port of slice web-x7k matches the port "http" of the Service: it has "web"',
+    service: 'shop/web',
+    settings: {
+      scheduler: 'rr',
+      internalTrafficPolicy: 'Local',
+      externalTrafficPolicy: 'Cluster',
+      affinitySeconds: 600,
+    },
+    notes: ['TCP 10.96.0.10:80 belongs to shop/other'],
+    ports: [
+      {
+        name: 'http',
+        protocol: 'TCP',
+        port: 80,
+        addresses: [
+          {
+            use: 'ClusterIP',
+            at: '10.96.0.10:80',
+            endpoints: 0,
+            state: 'belongs to another Service',
+            owner: 'shop/other',
+            commands: [],
+          },
+          {
+            use: 'NodePort',
+            at: '[fd00:200::10]:30080',
+            endpoints: 1,
+            state: 'differs',
+            commands: ['ipvsadm -A -t [fd00:200::10]:30080 -s rr'],
+          },
+        ],
+        notes: ['hints ignored: our Node has no zone label'],
+        endpoints: [
+          { slice: 'web-abcde', at: '10.244.0.5:8080', use: 'all', activeConnections: 12, inactiveConnections: 3 },
+          {
+            slice: 'web-abcde',
+            at: '10.244.0.6:8080',
+            use: 'internal',
+            why: 'not on this node (externalTrafficPolicy: Local)',
+          },
+          { slice: 'web-x7k', at: '10.244.0.77', use: 'none', why: 'not ready' },
+        ],
+      },
+    ],
+  };
+
+  test('a Service, aligned and within 100 columns', async () => {
+    const { socket, asked } = await daemon(SERVICE);
+    expect(await run('explain', 'web', '-n', 'shop', '--query-socket', socket)).toEqual({
+      code: 1,
+      err: '',
+      out: [
+        'shop/web answers on this node in part: no port of slice web-x7k matches the port "http" of the',
+        'Service: it has "web"',
+        '',
+        'scheduler rr, internalTrafficPolicy Local, externalTrafficPolicy Cluster, session affinity for 600 s',
+        'note: TCP 10.96.0.10:80 belongs to shop/other',
+        '',
+        'port http 80/TCP',
+        '  ClusterIP  10.96.0.10:80         0 endpoints  belongs to shop/other',
+        '  NodePort   [fd00:200::10]:30080  1 endpoint   differs',
+        '    ipvsadm -A -t [fd00:200::10]:30080 -s rr',
+        '  note: hints ignored: our Node has no zone label',
+        '  web-abcde  10.244.0.5:8080  12 active, 3 inactive  used',
+        '  web-abcde  10.244.0.6:8080  -                      used at the cluster IP only: not on this node',
+        '                                                     (externalTrafficPolicy: Local)',
+        '  web-x7k    10.244.0.77      -                      not used: not ready',
+      ].join('\n'),
+    });
+    await run('explain', 'shop/web', '--query-socket', socket);
+    await run('explain', 'web', '--query-socket', socket);
+    expect(asked).toEqual([
+      '/v1/service?namespace=shop&name=web',
+      '/v1/service?namespace=shop&name=web',
+      '/v1/service?namespace=default&name=web',
+    ]);
+  });
+
+  test('an address and port', async () => {
+    const reply = { kind: 'Address', ok: true, verdict: '[fd00::1]:80/TCP is the ClusterIP of shop/web', matches: [] };
+    const { socket, asked } = await daemon(reply);
+    expect(await run('explain', '[fd00::1]:80', '--query-socket', socket)).toEqual({
+      code: 0,
+      out: reply.verdict,
+      err: '',
+    });
+    expect(asked).toEqual(['/v1/address?at=%5Bfd00%3A%3A1%5D%3A80']);
   });
 });
 

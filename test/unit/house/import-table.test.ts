@@ -18,7 +18,7 @@ const TABLE: Record<string, { readonly values: readonly string[]; readonly types
   explain: { values: ['model', 'plan', 'state', 'diff'] },
   netlink: { values: [] },
   kernel: { values: ['state', 'netlink'], types: ['observe'] },
-  reconcile: { values: ['model', 'plan', 'state', 'diff'], types: ['kernel', 'observe'] },
+  reconcile: { values: ['model', 'plan', 'state', 'diff', 'explain'], types: ['kernel', 'observe'] },
   daemon: {
     values: [
       'config',

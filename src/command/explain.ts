@@ -1,0 +1,87 @@
+import type { AddressOwnerReply, AddressReply, EndpointReply, PortReply, ServiceReply } from '../explain/replies.ts';
+import type { Given } from './arguments.ts';
+import { ask } from './ask.ts';
+import type { Command, Result } from './command.ts';
+import { aligned, wrapped } from './output.ts';
+import { UsageError } from './usage-error.ts';
+
+export const EXPLAIN: Command = {
+  usage: 'explain SERVICE | NAMESPACE/SERVICE | IP:PORT[/PROTOCOL]',
+  summary:
+    'what a Service is on this node, which of its endpoints are used, and why the others are not; ' +
+    'of an address and port, whose they are',
+  options: { namespace: { short: 'n', hint: 'name', help: 'namespace of the Service; default by default' } },
+  run: async (given) => {
+    const [target, ...more] = given.positionals;
+    if (target === undefined || more.length > 0) {
+      throw new UsageError('explain needs one Service, or one address and port: see explain --help');
+    }
+    return target.includes(':') ? explainAddress(target, given) : explainService(target, given);
+  },
+};
+
+async function explainAddress(at: string, { querySocket }: Given): Promise<Result> {
+  const query = new URLSearchParams({ at });
+  const reply = await ask<AddressOwnerReply>(querySocket, `/v1/address?${query.toString()}`);
+  return { reply, lines: wrapped(reply.verdict) };
+}
+
+async function explainService(target: string, { querySocket, values }: Given): Promise<Result> {
+  const slash = target.indexOf('/');
+  const namespace = slash < 0 ? (values['namespace'] ?? 'default') : target.slice(0, slash);
+  const query = new URLSearchParams({ namespace, name: target.slice(slash + 1) });
+  const reply = await ask<ServiceReply>(querySocket, `/v1/service?${query.toString()}`);
+  return { reply, lines: serviceLines(reply) };
+}
+
+export function serviceLines({ verdict, settings, ports, notes }: ServiceReply): string[] {
+  return [
+    ...wrapped(verdict),
+    ...(settings === undefined ? [] : ['', ...wrapped(settingsText(settings))]),
+    ...notes.flatMap((note) => wrapped(`note: ${note}`)),
+    ...ports.flatMap(portLines),
+  ];
+}
+
+function settingsText(settings: NonNullable<ServiceReply['settings']>): string {
+  const { scheduler, internalTrafficPolicy, externalTrafficPolicy, affinitySeconds } = settings;
+  return [
+    `scheduler ${scheduler}`,
+    `internalTrafficPolicy ${internalTrafficPolicy}`,
+    `externalTrafficPolicy ${externalTrafficPolicy}`,
+    affinitySeconds === 0 ? 'no session affinity' : `session affinity for ${affinitySeconds} s`,
+  ].join(', ');
+}
+
+function portLines({ name, protocol, port, addresses, endpoints, notes }: PortReply): string[] {
+  return [
+    '',
+    `port ${name === '' ? '' : `${name} `}${port}/${protocol}`,
+    ...aligned(addresses.map(addressRow)),
+    ...addresses.flatMap(({ commands }) => commands.map((command) => `    ${command}`)),
+    ...notes.flatMap((note) => wrapped(`  note: ${note}`)),
+    ...aligned(endpoints.map(endpointRow)),
+  ];
+}
+
+function addressRow({ use, at, endpoints, state, owner }: AddressReply): string[] {
+  return [
+    use,
+    at,
+    `${endpoints} ${endpoints === 1 ? 'endpoint' : 'endpoints'}`,
+    owner === undefined ? state : `belongs to ${owner}`,
+  ];
+}
+
+const USED = {
+  all: 'used',
+  internal: 'used at the cluster IP only',
+  external: 'used at other addresses only',
+  none: 'not used',
+};
+
+function endpointRow({ slice, at, use, why, activeConnections, inactiveConnections }: EndpointReply): string[] {
+  const connections =
+    activeConnections === undefined ? '' : `${activeConnections} active, ${inactiveConnections ?? 0} inactive`;
+  return [slice || '-', at, connections || '-', why === undefined ? USED[use] : `${USED[use]}: ${why}`];
+}

@@ -1,0 +1,71 @@
+import { type IpAddress, formatHostPort, formatIp } from '../base/ip.ts';
+import type { Port } from '../base/port.ts';
+import type { Protocol } from '../base/protocol.ts';
+import type { NodePlan } from '../plan/node-plan.ts';
+import { type VirtualServerId, virtualServerKey } from '../state/virtual-server.ts';
+import { USES } from './address-use.ts';
+import { API_VERSION, type AddressMatch, type AddressOwnerReply } from './replies.ts';
+
+export interface AskedAddress {
+  readonly address: IpAddress;
+  readonly port: Port;
+  /** Those that were asked about. */
+  readonly protocols: readonly Protocol[];
+}
+
+/** What the kernel has at the address and port. */
+export interface FoundAddress {
+  readonly has: (id: VirtualServerId) => boolean;
+  /** Whether a virtual server is ours, although no Service needs it. */
+  readonly owns: (id: VirtualServerId) => boolean;
+}
+
+/** Says whose an address and port are. Yields after each service. */
+export function* addressReply(
+  node: string,
+  { address, port, protocols }: AskedAddress,
+  plan: Pick<NodePlan, 'virtualServer' | 'ownerOf' | 'services'>,
+  { has, owns }: FoundAddress,
+): Generator<void, AddressOwnerReply> {
+  const at = formatHostPort(address, port);
+  const matches = protocols.flatMap((protocol): AddressMatch[] => {
+    const id = { address, port, protocol };
+    const key = virtualServerKey(id);
+    const [planned, service] = [plan.virtualServer(key), plan.ownerOf(key)];
+    if (planned !== undefined && service !== undefined) {
+      return [{ protocol, at, is: USES[planned.rank], service, inKernel: has(id) }];
+    }
+    return has(id) ? [{ protocol, at, is: owns(id) ? 'leftover' : 'foreign', inKernel: true }] : [];
+  });
+  const elsewhere = new Set<string>();
+  for (const { service, virtualServers } of plan.services()) {
+    const ofProtocol = virtualServers.filter(({ virtualServer }) => protocols.includes(virtualServer.protocol));
+    const protocol = ofProtocol.find(({ realServers }) =>
+      realServers.some((server) => server.address === address && server.port === port),
+    )?.virtualServer.protocol;
+    if (protocol !== undefined) matches.push({ protocol, at, is: 'endpoint', service });
+    for (const { virtualServer } of virtualServers) {
+      if (virtualServer.address !== address) continue;
+      elsewhere.add(`${service} has ${formatIp(address)} at ${virtualServer.port}/${virtualServer.protocol}`);
+    }
+    yield;
+  }
+  const ok = matches.length > 0 && matches.every(({ inKernel, is }) => inKernel !== false && is !== 'leftover');
+  const verdict = verdictOf(at, matches, [...elsewhere]);
+  return { apiVersion: API_VERSION, kind: 'Address', node, ok, verdict, matches };
+}
+
+function verdictOf(at: string, matches: readonly AddressMatch[], elsewhere: readonly string[]): string {
+  if (matches.length > 0) return matches.map((match) => `${at}/${match.protocol} ${matchText(match)}`).join('; ');
+  if (elsewhere.length === 0) return `${at} is nobody's: no Service and no virtual server of this node has it`;
+  const [first = ''] = elsewhere;
+  const more = elsewhere.length === 1 ? '' : `, and at ${elsewhere.length - 1} more`;
+  return `${at} is nobody's: ${first}${more}; its other ports refuse connections`;
+}
+
+function matchText({ is, service, inKernel }: AddressMatch): string {
+  if (is === 'foreign') return 'is a virtual server of another program, which this one never changes';
+  if (is === 'leftover') return 'is a virtual server that no Service needs: the next full check deletes it';
+  if (is === 'endpoint') return `is an endpoint of ${service}`;
+  return `is the ${is} of ${service}${inKernel === true ? '' : ', but the kernel has no virtual server there'}`;
+}

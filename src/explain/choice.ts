@@ -1,0 +1,112 @@
+import type { EndpointModel, EndpointTraits } from '../model/service-model.ts';
+import { externallyAccessible, type FamilyView, type PortView } from '../plan/family-view.ts';
+import { isReady, readyElseDraining } from '../plan/readiness.ts';
+import { hintedFor } from '../plan/topology.ts';
+import type { Place } from '../plan/traffic-policy.ts';
+import { type RealServer, type RealServerKey, realServerKey } from '../state/real-server.ts';
+import type { EndpointUse } from './endpoint-use.ts';
+
+type Direction = 'internal' | 'external';
+
+/** How the endpoints of one port and family were chosen. The plan made the choice; this gives its reasons. */
+export interface Choice {
+  readonly notes: readonly string[];
+  readonly decide: (key: RealServerKey, traits: EndpointTraits) => Pick<EndpointUse, 'use' | 'why'>;
+}
+
+export function choiceNotes({ notes }: Choice): readonly string[] {
+  return notes;
+}
+
+export function choiceOf(view: FamilyView, port: PortView, place: Place): Choice {
+  const { endpoints, destinations } = port;
+  const facts = factsOf(view, port, place);
+  const used = { internal: keysOf(destinations.internal), external: keysOf(destinations.external) };
+  const directions: readonly Direction[] = facts.accessible ? ['internal', 'external'] : ['internal'];
+  return {
+    notes: endpoints.length === 0 ? [] : notesOf(facts, directions, place),
+    decide: (key, traits) => {
+      const missing = directions.filter((direction) => !used[direction].has(key));
+      if (missing.length === 0) return { use: 'all' };
+      const reasons = new Set(missing.map((direction) => whyNot(facts, direction, traits)));
+      const why = [...reasons].join('; ');
+      if (missing.length === directions.length) return { use: 'none', why };
+      return { use: missing[0] === 'internal' ? 'external' : 'internal', why };
+    },
+  };
+}
+
+function keysOf(servers: readonly RealServer[]): ReadonlySet<RealServerKey> {
+  return new Set(servers.map(realServerKey));
+}
+
+interface Facts {
+  readonly accessible: boolean;
+  readonly ready: readonly EndpointModel[];
+  /** Whether any endpoint is used. */
+  readonly isServed: boolean;
+  /** Whether an endpoint on this node can be used. */
+  readonly hasLocal: boolean;
+  readonly hasLocalReady: boolean;
+  readonly policyLocal: Readonly<Record<Direction, boolean>>;
+  /** The kind of hints that selects among the ready endpoints. */
+  readonly hints: 'node' | 'zone' | 'none';
+}
+
+function factsOf(view: FamilyView, { endpoints, nodePort, destinations }: PortView, { nodeName, zone }: Place): Facts {
+  const ready = endpoints.filter(isReady);
+  const local = readyElseDraining(endpoints.filter(({ traits }) => traits.local));
+  const byNode = hintedFor(ready, 'nodes', nodeName) !== undefined;
+  const byZone = zone !== '' && hintedFor(ready, 'zones', zone) !== undefined;
+  return {
+    accessible: externallyAccessible(view, nodePort),
+    ready,
+    isServed: destinations.internal.length + destinations.external.length > 0,
+    hasLocal: local.length > 0,
+    hasLocalReady: local.some(isReady),
+    policyLocal: { internal: view.service.internalLocal, external: view.service.externalLocal },
+    hints: byNode ? 'node' : byZone ? 'zone' : 'none',
+  };
+}
+
+/** Whether only endpoints on this node may be used; policy Local falls back to all if there are none. */
+function isLocalOnly({ policyLocal, hasLocal, accessible }: Facts, direction: Direction): boolean {
+  return policyLocal[direction] && (hasLocal || (direction === 'internal' && !accessible));
+}
+
+function whyNot(facts: Facts, direction: Direction, traits: EndpointTraits): string {
+  const localOnly = isLocalOnly(facts, direction);
+  if (localOnly && !traits.local) return `not on this node (${direction}TrafficPolicy: Local)`;
+  if (!traits.ready) {
+    const rivals = localOnly ? facts.hasLocalReady : facts.ready.length > 0;
+    return traits.terminating && rivals ? 'terminating, and ready ones exist' : 'not ready';
+  }
+  return facts.hints === 'node'
+    ? `for other nodes by its hints (${traits.nodes.join(', ')})`
+    : `for another zone by its hints (${traits.zones.join(', ')})`;
+}
+
+function notesOf(facts: Facts, directions: readonly Direction[], place: Place): string[] {
+  const notes: string[] = [];
+  const [cluster] = directions.filter((direction) => !isLocalOnly(facts, direction));
+  if (cluster === undefined) return notes;
+  for (const direction of directions) {
+    if (!facts.policyLocal[direction] || facts.hasLocal) continue;
+    notes.push(
+      `no endpoint is on this node: in spite of ${direction}TrafficPolicy: Local, those of other nodes are used`,
+    );
+  }
+  if (facts.ready.length === 0 && facts.isServed)
+    notes.push('no endpoint is ready: those that terminate and still serve are used');
+  const ignored = hintsIgnored(facts, place);
+  if (ignored !== undefined) notes.push(`hints ignored: ${ignored}`);
+  return notes;
+}
+
+/** Returns why hints do not select; undefined if they do, or if there are none. */
+function hintsIgnored({ ready, hints }: Facts, { zone }: Place): string | undefined {
+  const zoned = ready.filter(({ traits }) => traits.zones.length > 0);
+  if (hints !== 'none' || zoned.length === 0) return undefined;
+  if (zoned.length < ready.length) return `${ready.length - zoned.length} of ${ready.length} ready endpoints have none`;
+  return zone === '' ? 'our Node has no zone label' : `no endpoint is for our zone ${zone}`;
+}

@@ -1,0 +1,177 @@
+import { compareText } from '../base/compare-text.ts';
+import { type IpFamily, IP_FAMILIES, familyLabel, familyOf, formatHostPort, formatIp } from '../base/ip.ts';
+import { mergeSlices } from '../model/merge-slices.ts';
+import type { EndpointTraits, ServiceDefinition, ServicePortDefinition } from '../model/service-model.ts';
+import type { SliceModel } from '../model/slice-model.ts';
+import { type FamilyView, type PortView, familyView } from '../plan/family-view.ts';
+import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
+import { type RealServerKey, realServerKey } from '../state/real-server.ts';
+import { type Choice, choiceOf, choiceNotes } from './choice.ts';
+
+/** Who reaches an endpoint: clients of every address, only those of the cluster IP, only those of the others, or none. */
+export type Use = 'all' | 'internal' | 'external' | 'none';
+
+export interface EndpointUse {
+  readonly slice: string;
+  /** Address and port; only the address if it has no port here. */
+  readonly at: string;
+  /** Absent if the endpoint cannot be a real server. */
+  readonly key?: RealServerKey;
+  readonly use: Use;
+  /** One clause; absent if the endpoint is used by all. */
+  readonly why?: string;
+}
+
+export interface PortUse {
+  readonly port: ServicePortDefinition;
+  readonly endpoints: readonly EndpointUse[];
+  readonly notes: readonly string[];
+}
+
+/** The beginning of the reason why an endpoint has no port here. */
+export const NO_PORT = 'its slice has no';
+
+/** Says of every endpoint of every slice whether this node uses it for each port, and if not, why. Yields often. */
+export function* endpointUse(
+  definition: ServiceDefinition,
+  slices: readonly SliceModel[],
+  node: NodeView,
+  config: PlanConfig,
+): Generator<void, readonly PortUse[]> {
+  const inOrder = slices.toSorted((a, b) => compareText(a.name, b.name));
+  const service = mergeSlices(definition, inOrder);
+  const views = new Map<IpFamily, FamilyView>();
+  for (const family of IP_FAMILIES) {
+    const view = config.families.includes(family) ? familyView(service, family, node, config) : undefined;
+    if (view !== undefined) views.set(family, view);
+  }
+  const uses: PortUse[] = [];
+  for (const port of definition.ports) {
+    uses.push(yield* new PortExplainer(port, inOrder, views, node, config).explain());
+  }
+  return uses;
+}
+
+/** Explains the endpoints of one port. */
+class PortExplainer {
+  readonly #port: ServicePortDefinition;
+  readonly #slices: readonly SliceModel[];
+  readonly #choices = new Map<IpFamily, Choice>();
+  readonly #config: PlanConfig;
+  /** The slice from which each endpoint is taken. */
+  readonly #taken = new Map<RealServerKey, string>();
+
+  constructor(
+    port: ServicePortDefinition,
+    slices: readonly SliceModel[],
+    views: ReadonlyMap<IpFamily, FamilyView>,
+    node: NodeView,
+    config: PlanConfig,
+  ) {
+    this.#port = port;
+    this.#slices = slices;
+    this.#config = config;
+    for (const [family, view] of views) {
+      const portView = view.ports.find(({ protocol, port: number }) => isPort(port, protocol, number));
+      if (portView === undefined) continue;
+      this.#choices.set(family, choiceOf(view, portView, { nodeName: config.nodeName, zone: node.zone }));
+      this.#noteTaken(portView);
+    }
+  }
+
+  *explain(): Generator<void, PortUse> {
+    const endpoints: EndpointUse[] = [];
+    for (const slice of this.#slices) {
+      for (const use of this.#ofSlice(slice)) endpoints.push(use);
+      yield;
+    }
+    const notes = [
+      ...(this.#slices.some((slice) => this.#targets(slice).length > 0)
+        ? []
+        : this.#slices.map((slice) => this.#mismatch(slice))),
+      ...Array.from(this.#choices.values()).flatMap(choiceNotes),
+    ];
+    return { port: this.#port, endpoints, notes: [...new Set(notes)] };
+  }
+
+  #targets({ ports }: SliceModel): SliceModel['ports'] {
+    return ports.filter(({ name, protocol }) => name === this.#port.name && protocol === this.#port.protocol);
+  }
+
+  #noteTaken({ endpoints }: PortView): void {
+    const traitsOf = new Map(endpoints.map((endpoint) => [realServerKey(endpoint), endpoint.traits]));
+    for (const slice of this.#slices) {
+      for (const { port } of this.#targets(slice)) {
+        for (const { address, traits } of slice.endpoints) {
+          const key = realServerKey({ address, port });
+          if (traitsOf.get(key) === traits && !this.#taken.has(key)) this.#taken.set(key, slice.name);
+        }
+      }
+    }
+  }
+
+  #ofSlice(slice: SliceModel): EndpointUse[] {
+    const { name, endpoints, unusable } = slice;
+    const left = unusable.map(({ address, why }): EndpointUse => ({ slice: name, at: address, use: 'none', why }));
+    const targets = this.#targets(slice);
+    if (targets.length === 0) {
+      const why = `${NO_PORT} ${portText(this.#port)}`;
+      const all = endpoints.map(({ address }): EndpointUse => ({
+        slice: name,
+        at: formatIp(address),
+        use: 'none',
+        why,
+      }));
+      return [...all, ...left];
+    }
+    const used = targets.flatMap(({ port }) =>
+      endpoints.map(({ address, traits }): EndpointUse => {
+        const key = realServerKey({ address, port });
+        return {
+          slice: name,
+          at: formatHostPort(address, port),
+          key,
+          ...this.#decide(slice, familyOf(address), key, traits),
+        };
+      }),
+    );
+    return [...used, ...left];
+  }
+
+  #decide(
+    { name }: SliceModel,
+    family: IpFamily,
+    key: RealServerKey,
+    traits: EndpointTraits,
+  ): Pick<EndpointUse, 'use' | 'why'> {
+    const choice = this.#choices.get(family);
+    if (choice === undefined) return { use: 'none', why: this.#withoutFamily(family) };
+    const taken = this.#taken.get(key);
+    if (taken !== undefined && taken !== name) return { use: 'none', why: `slice ${taken} has it already` };
+    return choice.decide(key, traits);
+  }
+
+  #withoutFamily(family: IpFamily): string {
+    const label = familyLabel(family);
+    return this.#config.families.includes(family)
+      ? `the Service has no ${label} cluster IP`
+      : `this node does not serve ${label}`;
+  }
+
+  #mismatch({ name, ports }: SliceModel): string {
+    const wanted = `no port of slice ${name} matches the ${portText(this.#port)} of the Service`;
+    if (ports.length === 0) return `${wanted}: it has none`;
+    const has = ports.map(({ name: found, protocol }) =>
+      protocol === this.#port.protocol ? JSON.stringify(found) : `${JSON.stringify(found)} ${protocol}`,
+    );
+    return `${wanted}: it has ${has.join(', ')}`;
+  }
+}
+
+function isPort(port: ServicePortDefinition, protocol: string, number: number): boolean {
+  return port.protocol === protocol && port.port === number;
+}
+
+function portText({ name }: ServicePortDefinition): string {
+  return name === '' ? 'unnamed port' : `port ${JSON.stringify(name)}`;
+}

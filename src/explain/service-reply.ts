@@ -1,0 +1,174 @@
+import type { IpAddress } from '../base/ip.ts';
+import { formatRealServer, realServerKey, type ObservedRealServer, type RealServerKey } from '../state/real-server.ts';
+import type { NamespacedName } from '../base/names.ts';
+import type { ServiceDefinition } from '../model/service-model.ts';
+import type { SliceModel } from '../model/slice-model.ts';
+import type { NodePlan } from '../plan/node-plan.ts';
+import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
+import type { PlannedVirtualServer } from '../plan/service-plan.ts';
+import type { Op } from '../state/op.ts';
+import { type VirtualServerKey, formatVirtualServer, virtualServerKey } from '../state/virtual-server.ts';
+import { USES } from './address-use.ts';
+import { type EndpointUse, type PortUse, endpointUse } from './endpoint-use.ts';
+import { API_VERSION, type AddressReply, type EndpointReply, type PortReply, type ServiceReply } from './replies.ts';
+import { toolCommand } from './tool-command.ts';
+import { verdictOf } from './verdict.ts';
+
+/** What the kernel has of a Service. */
+export interface FoundService {
+  /** The operations that bring each virtual server to the plan. */
+  readonly ops: ReadonlyMap<VirtualServerKey, readonly Op[]>;
+  readonly realServers: ReadonlyMap<VirtualServerKey, readonly ObservedRealServer[]>;
+  /** The planned addresses that are not on kube-ipvs0. */
+  readonly unbound: ReadonlySet<IpAddress>;
+}
+
+export interface ServiceKnowledge {
+  readonly name: NamespacedName;
+  readonly definition: ServiceDefinition;
+  readonly slices: readonly SliceModel[];
+  readonly node: NodeView;
+  readonly config: PlanConfig;
+  readonly plan: Pick<NodePlan, 'service' | 'ownerOf' | 'conflictsOf'>;
+  readonly found: FoundService;
+}
+
+/** Bounds the reply. A Service rarely has more endpoints; the verdict is about all of them. */
+const MOST_ENDPOINTS = 1_000;
+
+/** Says what a Service is on this node, in the plan and in the kernel, and whether it can answer. Yields often. */
+export function* serviceReply(known: ServiceKnowledge): Generator<void, ServiceReply> {
+  const { name, definition, slices, node, config, plan } = known;
+  const planned = plan.service(name);
+  const uses = yield* endpointUse(definition, slices, node, config);
+  const ports = uses.map((use) => portReply(use, planned?.virtualServers ?? [], known));
+  const conflicts = plan.conflictsOf(name).map(({ claimed, owner }) => `${claimed} belongs to ${owner}`);
+  const notes = [...conflicts, ...(planned?.warnings ?? definition.warnings).map(({ message }) => message)];
+  const verdict = verdictOf(name, ports, slices.length, conflicts);
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Service',
+    node: config.nodeName,
+    ...verdict,
+    service: name,
+    settings: {
+      scheduler: config.scheduler,
+      internalTrafficPolicy: definition.internalLocal ? 'Local' : 'Cluster',
+      externalTrafficPolicy: definition.externalLocal ? 'Local' : 'Cluster',
+      affinitySeconds: definition.affinitySeconds,
+    },
+    ports: ports.map(bounded),
+    notes,
+  };
+}
+
+function bounded(port: PortReply): PortReply {
+  const more = port.endpoints.length - MOST_ENDPOINTS;
+  if (more <= 0) return port;
+  const notes = [...port.notes, `${more} more endpoints are not listed`];
+  return { ...port, endpoints: port.endpoints.slice(0, MOST_ENDPOINTS), notes };
+}
+
+function portReply(
+  { port, endpoints, notes }: PortUse,
+  all: readonly PlannedVirtualServer[],
+  known: ServiceKnowledge,
+): PortReply {
+  const { name, protocol, port: number } = port;
+  const virtualServers = all.filter((each) => each.portName === name && each.virtualServer.protocol === protocol);
+  const servers = new Map<RealServerKey, Connections>();
+  for (const { virtualServer } of virtualServers) {
+    const key = virtualServerKey(virtualServer);
+    if (known.plan.ownerOf(key) === known.name) count(servers, known.found.realServers.get(key) ?? []);
+  }
+  const listed = endpoints.map((use) => endpointReply(use, servers));
+  return {
+    name,
+    protocol,
+    port: number,
+    addresses: virtualServers.map((planned) => addressReply(planned, known)),
+    endpoints: [...listed, ...drainingReplies(endpoints, servers)],
+    notes,
+  };
+}
+
+interface Connections {
+  readonly at: string;
+  readonly draining: boolean;
+  active: number;
+  inactive: number;
+}
+
+function count(servers: Map<RealServerKey, Connections>, found: readonly ObservedRealServer[]): void {
+  for (const server of found) {
+    const key = realServerKey(server);
+    const draining = server.weight === 0;
+    const sum = servers.get(key) ?? { at: formatRealServer(server), draining, active: 0, inactive: 0 };
+    sum.active += server.activeConnections;
+    sum.inactive += server.inactiveConnections;
+    servers.set(key, sum);
+  }
+}
+
+function endpointReply(
+  { slice, at, key, use, why }: EndpointUse,
+  servers: ReadonlyMap<RealServerKey, Connections>,
+): EndpointReply {
+  const found = key === undefined ? undefined : servers.get(key);
+  const drains = found?.draining === true && use === 'none';
+  const reason = drains ? `${why}; it drains` : why;
+  return {
+    slice,
+    at,
+    use,
+    ...(reason === undefined ? {} : { why: reason }),
+    ...(found === undefined ? {} : { activeConnections: found.active, inactiveConnections: found.inactive }),
+  };
+}
+
+/** Real servers of which no slice knows any more, but which keep their connections. */
+function drainingReplies(
+  endpoints: readonly EndpointUse[],
+  servers: ReadonlyMap<RealServerKey, Connections>,
+): EndpointReply[] {
+  const known = new Set(endpoints.map(({ key }) => key));
+  return Array.from(servers).flatMap(([key, { at, draining, active, inactive }]) =>
+    known.has(key) || !draining
+      ? []
+      : [
+          {
+            slice: '',
+            at,
+            use: 'none',
+            why: 'in no slice any more; it drains',
+            activeConnections: active,
+            inactiveConnections: inactive,
+          },
+        ],
+  );
+}
+
+function addressReply(
+  { virtualServer, rank, realServers }: PlannedVirtualServer,
+  { name, plan, found }: ServiceKnowledge,
+): AddressReply {
+  const key = virtualServerKey(virtualServer);
+  const [, at = ''] = formatVirtualServer(virtualServer).split(' ');
+  const use = USES[rank];
+  const owner = plan.ownerOf(key);
+  if (owner !== undefined && owner !== name) {
+    return { use, at, endpoints: 0, state: 'belongs to another Service', owner, commands: [] };
+  }
+  const { address } = virtualServer;
+  const ops: readonly Op[] = [
+    ...(found.ops.get(key) ?? []),
+    ...(found.unbound.has(address) ? [{ kind: 'bind-address', address } as const] : []),
+  ];
+  return {
+    use,
+    at,
+    endpoints: realServers.length,
+    state: ops.length === 0 ? 'as planned' : 'differs',
+    commands: ops.map(toolCommand),
+  };
+}

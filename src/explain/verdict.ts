@@ -1,0 +1,86 @@
+import type { NamespacedName } from '../base/names.ts';
+import { NO_PORT } from './endpoint-use.ts';
+import type { AddressReply, EndpointReply, PortReply, ServiceReply } from './replies.ts';
+
+type Verdict = Pick<ServiceReply, 'ok' | 'verdict'>;
+
+/** Returns what a Service lacks most, in one sentence: what would have to be repaired first. */
+export function verdictOf(
+  name: NamespacedName,
+  ports: readonly PortReply[],
+  slices: number,
+  conflicts: readonly string[],
+): Verdict {
+  const wrong = firstFault(ports, slices) ?? conflicts[0];
+  if (wrong !== undefined) return { ok: false, verdict: `${name} ${prefixOf(ports)}: ${wrong}` };
+  const addresses = ports.reduce((sum, port) => sum + port.addresses.length, 0);
+  const all = ports.flatMap(({ endpoints }) => endpoints);
+  const used = all.filter(({ use }) => use !== 'none');
+  return {
+    ok: true,
+    verdict:
+      `${name} is served on this node: ${used.length} of ${counted(all.length, 'endpoint')} used ` +
+      `at ${counted(addresses, 'address', 'addresses')}, and the kernel is as planned`,
+  };
+}
+
+/** Whether no port, some ports, or all ports have an endpoint that is used. */
+function prefixOf(ports: readonly PortReply[]): string {
+  const served = ports.filter(isServed).length;
+  if (served === 0) return 'does not answer on this node';
+  return served < ports.length ? 'answers on this node in part' : 'is not as it should be on this node';
+}
+
+function isServed({ endpoints }: PortReply): boolean {
+  return endpoints.some(({ use }) => use !== 'none');
+}
+
+function firstFault(ports: readonly PortReply[], slices: number): string | undefined {
+  if (ports.length === 0) return 'it has no port that can be served';
+  if (ports.every(({ addresses }) => addresses.length === 0)) return 'it has no address that this node can serve';
+  if (slices === 0) return 'no EndpointSlice belongs to it; check its selector';
+  const unserved = ports.find((port) => !isServed(port));
+  if (unserved !== undefined) return whyUnserved(unserved, ports.length);
+  const unreached = ports.find(({ addresses }) => addresses.some(isEmpty));
+  if (unreached !== undefined) return whyUnreached(unreached);
+  const differing = ports.flatMap(({ addresses }) => addresses).filter(({ state }) => state === 'differs');
+  if (differing.length === 0) return undefined;
+  const commands = differing.reduce((sum, { commands: all }) => sum + all.length, 0);
+  return `the kernel differs from the plan at ${differing[0]?.at} (${counted(commands, 'operation')} in all)`;
+}
+
+function whyUnserved({ name, protocol, port, endpoints, notes }: PortReply, ports: number): string {
+  const which = ports === 1 ? '' : `port ${name === '' ? `${port}/${protocol}` : name}: `;
+  if (endpoints.length === 0) return `${which}${notes[0] ?? 'its slices have no endpoints; is it scaled to 0?'}`;
+  // Of a port that no slice has, the first note says so.
+  if (endpoints.every(({ why = '' }) => why.startsWith(NO_PORT))) return notes[0] ?? `${which}${NO_PORT} such port`;
+  const none =
+    endpoints.length === 1 ? 'its only endpoint is not used' : `none of its ${endpoints.length} endpoints is used`;
+  return `${which}${none}: ${reasons(endpoints)}`;
+}
+
+function isEmpty({ state, endpoints }: AddressReply): boolean {
+  return endpoints === 0 && state !== 'belongs to another Service';
+}
+
+/** Endpoints are used, but not at this address: it has another IP family or another traffic policy. */
+function whyUnreached({ addresses, endpoints }: PortReply): string {
+  const unused = endpoints.filter(({ use }) => use !== 'all');
+  const reason = unused.length === 0 ? 'its slices have none of this IP family' : reasons(unused);
+  return `no endpoint is used at ${addresses.find(isEmpty)?.at}: ${reason}`;
+}
+
+/** Returns the reasons, each with the number of its endpoints, the most frequent ones first. */
+function reasons(endpoints: readonly EndpointReply[]): string {
+  const counts = new Map<string, number>();
+  for (const { why = 'used' } of endpoints) counts.set(why, (counts.get(why) ?? 0) + 1);
+  if (counts.size === 1) return [...counts.keys()].join('');
+  return Array.from(counts)
+    .toSorted(([, a], [, b]) => b - a)
+    .map(([why, many]) => `${many} ${why}`)
+    .join(', ');
+}
+
+function counted(count: number, noun: string, plural = `${noun}s`): string {
+  return `${count} ${count === 1 ? noun : plural}`;
+}

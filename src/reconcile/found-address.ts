@@ -1,0 +1,22 @@
+import type { FoundAddress } from '../explain/address-reply.ts';
+import { type VirtualServerId, virtualServerKey } from '../state/virtual-server.ts';
+import { Ownership } from './ownership.ts';
+import type { SyncParts } from './sync-parts.ts';
+
+/** Reads what the kernel has at one address and port. */
+export async function readFoundAddress(
+  { kernel, desired, excluded }: Pick<SyncParts, 'kernel' | 'desired' | 'excluded'>,
+  ids: readonly VirtualServerId[],
+): Promise<FoundAddress> {
+  const present = await kernel.findVirtualServers(ids);
+  const ownership = new Ownership({
+    sets: await kernel.getSets(),
+    boundAddresses: (await kernel.getBoundAddresses()).map(({ address }) => address),
+    interfaceAddresses: [],
+    excluded,
+  });
+  return {
+    has: (id) => present.has(virtualServerKey(id)),
+    owns: (id) => ownership.owns(id, desired.plan.wantsAddress(id.address)),
+  };
+}

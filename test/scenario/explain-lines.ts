@@ -1,0 +1,16 @@
+import type { ServiceReply } from '../../src/explain/replies.ts';
+
+/** What `explain` says of a Service: the verdict, then the notes and the endpoints of each port. */
+export function explainLines({ service, verdict, ports, notes }: ServiceReply): string[] {
+  return [
+    verdict,
+    ...notes.map((note) => `${service} note: ${note}`),
+    ...ports.flatMap(({ port, protocol, endpoints, notes: own }) => [
+      ...own.map((note) => `${service} ${port}/${protocol} note: ${note}`),
+      ...endpoints.map(({ slice, at, use, why }) => {
+        const used = use === 'none' ? 'not used' : use === 'all' ? 'used' : `used ${use}`;
+        return `${service} ${port}/${protocol} ${slice || '-'} ${at}: ${used}${why === undefined ? '' : `: ${why}`}`;
+      }),
+    ]),
+  ];
+}

@@ -1,0 +1,179 @@
+import { describe, expect, test } from '@jest/globals';
+import { answerers } from '../../../src/daemon/questions/answerers.ts';
+import type { AddressOwnerReply, ServiceReply } from '../../../src/explain/replies.ts';
+import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
+import { listed, port, service, slice } from '../../support/objects.ts';
+import { Reconciling } from '../../support/reconciling.ts';
+import { address, real, virtualServer, vsId } from '../../support/state.ts';
+
+const WEB = service('web', '10.96.0.10', { type: 'NodePort', ports: [port(80, { nodePort: 30_080 })] });
+const THIEF = service('thief', '10.96.0.20', { externalIPs: ['10.96.0.10'] });
+const ID = vsId('10.96.0.10', 80);
+
+async function started() {
+  const kernel = new FakeKernel();
+  await kernel.prepare();
+  const eth0 = { prefix: 24, interfaceName: 'eth0', tentative: false };
+  kernel.setNodeAddresses([{ ...eth0, address: address('192.168.9.1') }]);
+  const run = new Reconciling(kernel);
+  await run.take(...listed([WEB, THIEF], [slice('web', ['10.244.0.5', '10.244.0.6'])]));
+  const questions = answerers({ node: 'node-a', reconciler: () => run.reconciler });
+  const ask = (path: string): Promise<object> => {
+    const [name = '', query] = path.split('?');
+    const answerer = questions[name];
+    if (answerer === undefined) throw new Error(path);
+    return answerer(new URLSearchParams(query), new AbortController().signal);
+  };
+  const explain = async (name: string): Promise<ServiceReply> =>
+    (await ask(`/v1/service?namespace=default&name=${name}`)) as ServiceReply;
+  const owner = async (at: string): Promise<string> => {
+    const { verdict, ok } = (await ask(`/v1/address?at=${encodeURIComponent(at)}`)) as AddressOwnerReply;
+    return `${ok ? 'ok' : 'wrong'}: ${verdict}`;
+  };
+  return { kernel, run, ask, explain, owner };
+}
+
+describe('a Service', () => {
+  test('what the kernel lacks of it is said in the first line, with the commands', async () => {
+    const { kernel, run, explain } = await started();
+    expect(await explain('web')).toMatchObject({ ok: true });
+    kernel.put({ kind: 'delete-real-server', id: ID, realServer: real('10.244.0.5', 1) });
+    kernel.put({ kind: 'unbind-address', address: address('10.96.0.10') });
+    const { writes } = kernel.counters;
+    const broken = await explain('web');
+    expect(broken.verdict).toBe(
+      'default/web is not as it should be on this node: the kernel differs from the plan at 10.96.0.10:80 (2 operations in all)',
+    );
+    expect(broken.ports[0]?.addresses).toEqual([
+      {
+        use: 'ClusterIP',
+        at: '10.96.0.10:80',
+        endpoints: 2,
+        state: 'differs',
+        commands: [
+          'ipvsadm -a -t 10.96.0.10:80 -r 10.244.0.5:8080 -m -w 1',
+          'ip addr add 10.96.0.10/32 dev kube-ipvs0',
+        ],
+      },
+      { use: 'NodePort', at: '192.168.9.1:30080', endpoints: 2, state: 'as planned', commands: [] },
+    ]);
+    expect(kernel.counters.writes).toBe(writes);
+    await run.pass(30_000);
+    expect(await explain('web')).toMatchObject({ ok: true });
+  });
+
+  test('connections are those over all addresses', async () => {
+    const { kernel, explain } = await started();
+    kernel.setObserved(ID, real('10.244.0.5', 1), { activeConnections: 3, inactiveConnections: 1 });
+    const node = vsId('192.168.9.1', 30_080);
+    kernel.setObserved(node, real('10.244.0.5', 1), { activeConnections: 4 });
+    const { ports } = await explain('web');
+    expect(ports[0]?.endpoints[0]).toEqual({
+      slice: 'web-a',
+      at: '10.244.0.5:8080',
+      use: 'all',
+      activeConnections: 7,
+      inactiveConnections: 1,
+    });
+  });
+
+  test('an endpoint that becomes ready is known without a sync for it before', async () => {
+    const { run, explain } = await started();
+    const unready = slice('web', [
+      '10.244.0.5',
+      { ...slice('web', ['10.244.0.6']).endpoints[0]!, ready: false, serving: false },
+    ]);
+    await run.take({ kind: 'endpoint-slice', event: { type: 'applied', object: unready } });
+    expect((await explain('web')).ports[0]?.endpoints[1]).toMatchObject({ at: '10.244.0.6', why: 'not ready' });
+    const before = run.reports.length;
+    const gone = {
+      ...unready,
+      endpoints: unready.endpoints.map((each, at) => (at === 1 ? { ...each, terminating: true } : each)),
+    };
+    run.cluster.apply({ kind: 'endpoint-slice', event: { type: 'applied', object: gone } });
+    expect(run.cluster.changed()).toBe(false);
+    expect(run.reports).toHaveLength(before);
+    expect((await explain('web')).ports[0]?.endpoints[1]?.why).toBe('terminating, and no longer serving');
+  });
+
+  test('an address that belongs to another Service', async () => {
+    const { explain } = await started();
+    const { ports, notes } = await explain('thief');
+    expect(ports[0]?.addresses[0]).toMatchObject({ state: 'belongs to another Service', owner: 'default/web' });
+    expect(notes[0]).toBe('TCP 10.96.0.10:80 belongs to default/web');
+  });
+
+  test('none of this name', async () => {
+    const { explain } = await started();
+    expect(await explain('nope')).toMatchObject({ ok: false, ports: [] });
+    expect((await explain('nope')).verdict).toMatch(
+      /^default\/nope is not served on this node: there is no such Service/,
+    );
+  });
+});
+
+describe('an address and port', () => {
+  test.each([
+    ['10.96.0.10:80', 'ok: 10.96.0.10:80/TCP is the ClusterIP of default/web'],
+    ['10.96.0.10:80/tcp', 'ok: 10.96.0.10:80/TCP is the ClusterIP of default/web'],
+    ['192.168.9.1:30080', 'ok: 192.168.9.1:30080/TCP is the NodePort of default/web'],
+    ['10.244.0.6:8080', 'ok: 10.244.0.6:8080/TCP is an endpoint of default/web'],
+    [
+      '10.96.0.10:81',
+      "wrong: 10.96.0.10:81 is nobody's: default/web has 10.96.0.10 at 80/TCP; its other ports refuse connections",
+    ],
+    [
+      '10.96.0.10:80/UDP',
+      "wrong: 10.96.0.10:80 is nobody's: default/web has 10.96.0.10 at 80/TCP; its other ports refuse connections",
+    ],
+    ['[fd00::1]:80', "wrong: [fd00::1]:80 is nobody's: no Service and no virtual server of this node has it"],
+  ])('%s', async (at, said) => {
+    const { owner } = await started();
+    expect(await owner(at)).toBe(said);
+  });
+
+  test('foreign, left over, and missing in the kernel', async () => {
+    const { kernel, owner } = await started();
+    kernel.put({ kind: 'add-virtual-server', virtualServer: virtualServer('192.0.2.1', 443) });
+    expect(await owner('192.0.2.1:443')).toBe(
+      'ok: 192.0.2.1:443/TCP is a virtual server of another program, which this one never changes',
+    );
+    kernel.put({ kind: 'add-virtual-server', virtualServer: virtualServer('10.96.0.10', 99) });
+    expect(await owner('10.96.0.10:99')).toBe(
+      'wrong: 10.96.0.10:99/TCP is a virtual server that no Service needs: the next full check deletes it',
+    );
+    kernel.put({ kind: 'delete-virtual-server', id: ID });
+    expect(await owner('10.96.0.10:80')).toBe(
+      'wrong: 10.96.0.10:80/TCP is the ClusterIP of default/web, but the kernel has no virtual server there',
+    );
+  });
+
+  test.each(['10.96.0.10', '10.96.0.10:0', 'fd00::1:80', '10.96.0.10:80/ICMP', 'x:80'])('%s is refused', async (at) => {
+    const { owner } = await started();
+    await expect(owner(at)).rejects.toThrow(`${JSON.stringify(at)} is not IP:PORT or IP:PORT/PROTOCOL`);
+  });
+});
+
+test('before the first sync, a sentence', async () => {
+  const questions = answerers({ node: 'node-a', reconciler: () => undefined });
+  const signal = new AbortController().signal;
+  await expect(questions['/v1/diff']?.(new URLSearchParams(), signal)).rejects.toThrow(
+    'has not completed its first sync',
+  );
+});
+
+test('of 3,000 endpoints, the first 1,000 are listed, and the verdict is about all', async () => {
+  const { run, explain } = await started();
+  const slices = Array.from({ length: 30 }, (_, at) => ({
+    ...slice(
+      'web',
+      Array.from({ length: 100 }, (__, pod) => `10.${100 + (at >> 6)}.${at & 63}.${pod}`),
+      { suffix: `s${at}` },
+    ),
+  }));
+  await run.take(...slices.map((object) => ({ kind: 'endpoint-slice', event: { type: 'applied', object } }) as const));
+  const reply = await explain('web');
+  expect(reply.verdict).toMatch(/^default\/web is served on this node: 3002 of 3002 endpoints used at 2 addresses/);
+  expect(reply.ports[0]?.endpoints).toHaveLength(1_000);
+  expect(reply.ports[0]?.notes).toEqual(['2002 more endpoints are not listed']);
+});
