@@ -5,6 +5,7 @@ import { DIFF } from './diff.ts';
 import { EXPLAIN } from './explain.ts';
 import { aligned, document, wrapped } from './output.ts';
 import { PLAN } from './plan.ts';
+import { STATUS } from './status.ts';
 import { UsageError } from './usage-error.ts';
 
 /** What a subcommand has to say: the reply for programs, and the same in lines for people. */
@@ -21,7 +22,7 @@ export interface Command {
   run(given: Given): Promise<Result>;
 }
 
-const COMMANDS: Readonly<Record<string, Command>> = { explain: EXPLAIN, diff: DIFF, plan: PLAN };
+const COMMANDS: Readonly<Record<string, Command>> = { status: STATUS, explain: EXPLAIN, diff: DIFF, plan: PLAN };
 
 /**
  * Runs a subcommand, whose name is the first argument. Returns the exit code: 0 if all is as wanted, 1 if something is

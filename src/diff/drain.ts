@@ -35,6 +35,17 @@ export class DrainLedger {
     return sum;
   }
 
+  /** Yields the draining real servers, each with the time when it started to drain. */
+  *draining(): IterableIterator<{
+    readonly id: VirtualServerId;
+    readonly server: RealServerKey;
+    readonly since: number;
+  }> {
+    for (const { id, since } of this.#draining.values()) {
+      for (const [server, began] of since) yield { id, server, since: began };
+    }
+  }
+
   /** Time of the next check; Infinity while nothing drains. */
   get dueAt(): number {
     return this.#dueAt;

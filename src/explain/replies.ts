@@ -115,3 +115,67 @@ export interface AddressMatch {
   /** Whether the kernel has the virtual server. */
   readonly inKernel?: boolean;
 }
+
+/** The daemon itself. Times are RFC 3339, durations seconds. Lists name at most 20 objects, and count all. */
+export interface StatusReply extends Reply<'Status'> {
+  readonly version: string;
+  readonly commit: string;
+  readonly startedAt: string;
+  readonly uptimeSeconds: number;
+  readonly mode: 'ipvs';
+  readonly families: readonly string[];
+  /** The variant of iptables in use. */
+  readonly iptables: string;
+  readonly scheduler: string;
+  /** The URL of the API server, or the directory of manifests. */
+  readonly source: string;
+  /** The state of each watch of the API server, by resource. */
+  readonly watches: Readonly<Record<string, string>>;
+  readonly lastEventAt?: string;
+  readonly syncs: {
+    readonly running: boolean;
+    /** Of a kind that has not run yet, there is no entry. */
+    readonly first?: SyncText;
+    readonly change?: SyncText;
+    readonly full?: SyncText;
+    readonly nextFullCheckInSeconds?: number;
+  };
+  readonly objects: {
+    readonly services: number;
+    readonly virtualServers: number;
+    readonly realServers: number;
+    readonly addresses: number;
+    readonly setEntries: number;
+  };
+  /** The sets that have entries. */
+  readonly sets: readonly { readonly name: string; readonly entries: number; readonly capacity: number }[];
+  /** Operations that the kernel refuses, and that are tried again. */
+  readonly refused: Listed<{ readonly command: string; readonly attempts: number }>;
+  readonly conflicts: Listed<{ readonly claimed: string; readonly owner: string; readonly loser: string }>;
+  /** Parts of Services that are ignored. */
+  readonly warnings: Listed<{ readonly service: string; readonly message: string }>;
+  readonly draining: Listed<{
+    readonly virtualServer: string;
+    readonly realServer: string;
+    readonly sinceSeconds: number;
+  }>;
+  /** What other programs changed within the last hour and the daemon repaired. */
+  readonly repairs: Listed<{ readonly at: string; readonly command: string }>;
+  readonly conntrack?: { readonly used: number; readonly max: number };
+  /** The commands that set sysctls and IPVS timeouts as wanted. */
+  readonly settings: readonly string[];
+  readonly health: { readonly healthy: boolean; readonly reason?: string; readonly problems: readonly string[] };
+}
+
+export interface Listed<T> {
+  readonly count: number;
+  readonly first: readonly T[];
+}
+
+/** The last sync of a kind. */
+export interface SyncText {
+  readonly endedAt: string;
+  readonly seconds: number;
+  readonly ok: boolean;
+  readonly error?: string;
+}

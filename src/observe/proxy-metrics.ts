@@ -39,6 +39,7 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
   readonly #made = makeMetrics(PROXY_METRICS);
   readonly #metrics = this.#made.metrics;
   readonly lag = new EventLoopLag();
+  readonly #watchStates = new Map<string, (typeof WATCH_STATES)[number]>();
   #readServices: () => Promise<readonly ServicePortTraffic[]> = () => Promise.resolve([]);
   #exposing: Promise<readonly Buffer[]> | undefined;
   #readEstimation: () => Promise<boolean> = () => Promise.resolve(true);
@@ -143,7 +144,13 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
     for (const [type, count] of Object.entries(counts)) this.#metrics.kubeipvs_objects.set({ type }, count);
   }
 
+  /** The state of each watch; none with a directory of manifests. */
+  get watchStates(): ReadonlyMap<string, string> {
+    return this.#watchStates;
+  }
+
   setWatchState(resource: string, current: (typeof WATCH_STATES)[number]): void {
+    this.#watchStates.set(resource, current);
     const { kubeipvs_watch_state: watchState, kubeipvs_watch_restarts_total: restarts } = this.#metrics;
     for (const state of WATCH_STATES) watchState.set({ resource, state }, state === current ? 1 : 0);
     restarts.inc({ resource, reason: WATCH_ENDED }, 0);

@@ -3,7 +3,7 @@ import { diffIpSet } from '../diff/ip-set-diff.ts';
 import { diffRoutes } from '../diff/route-diff.ts';
 import { READING_LEDGER } from '../diff/drain.ts';
 import { type WantedVirtualServer, diffVirtualServer } from '../diff/virtual-server-diff.ts';
-import type { ObservedIpSet } from '../kernel/kernel.ts';
+import type { Kernel, ObservedIpSet } from '../kernel/kernel.ts';
 import { Yielder } from '../base/yielder.ts';
 import { planLocalRoutes } from '../plan/local-routes.ts';
 import { planRules } from '../plan/plan-rules.ts';
@@ -48,7 +48,7 @@ export async function readDifference(parts: Parts, settings: NodeSettings, signa
     signal.throwIfAborted();
     rules.push(...(await parts.kernel.missingRules(planRules(parts.config, family))));
   }
-  return { ops: found.ops, more: found.more, rules, settings: await differingSettings(parts, settings) };
+  return { ops: found.ops, more: found.more, rules, settings: await differingSettings(parts.kernel, settings) };
 }
 
 /** Returns the operations that bring these virtual servers to the plan; none for those in force. */
@@ -151,7 +151,11 @@ async function compareSets(
   for (const set of sets) if (set.name.startsWith(TWIN_PREFIX)) findings.add([{ kind: 'destroy-set', set }]);
 }
 
-async function differingSettings({ kernel }: Parts, { sysctls, timeouts }: NodeSettings): Promise<string[]> {
+/** Returns the commands that set sysctls and IPVS timeouts as wanted. */
+export async function differingSettings(
+  kernel: Pick<Kernel, 'getSysctl' | 'getIpvsTimeouts'>,
+  { sysctls, timeouts }: NodeSettings,
+): Promise<string[]> {
   const commands: string[] = [];
   for (const [key, value] of sysctls) {
     if ((await kernel.getSysctl(key)) !== value) commands.push(`sysctl -w ${key.replaceAll('/', '.')}=${value}`);

@@ -10,7 +10,7 @@ import { readFoundService } from './found-service.ts';
 import { changeSync } from './change-sync.ts';
 import { ConflictReport } from './conflict-report.ts';
 import { KUBERNETES_SERVICE } from './desired-state.ts';
-import { type Difference, readDifference } from './difference.ts';
+import { type Difference, differingSettings, readDifference } from './difference.ts';
 import { firstSync } from './first-sync.ts';
 import { fullSync } from './full-sync.ts';
 import { NO_SETTINGS } from './node-check.ts';
@@ -60,6 +60,17 @@ export class Reconciler {
   /** Whether a sync is running. */
   get syncing(): boolean {
     return this.#timer.running;
+  }
+
+  /** What drains, what fails, and when the next full check is due, in ms of the clock. */
+  get standing() {
+    const { ledger, retries, schedule } = this.#parts;
+    return { draining: ledger.draining(), failing: retries.failing(), fullCheckDueAt: schedule.fullCheckDueAt };
+  }
+
+  /** Returns the commands that set sysctls and IPVS timeouts as wanted; none if they are. */
+  differingSettings(): Promise<readonly string[]> {
+    return differingSettings(this.#options.kernel, this.#options.nodeSettings ?? NO_SETTINGS);
   }
 
   /** Reads how the kernel differs from the plan. Writes nothing, and may run beside a sync. */

@@ -35,6 +35,11 @@ export class RetryQueue {
     return known === undefined;
   }
 
+  /** Returns the failing operations. */
+  failing(): readonly { readonly op: Op; readonly attempts: number }[] {
+    return [...this.#failing.values()];
+  }
+
   /** Returns the number of consecutive failed attempts. */
   attempts(op: Op): number {
     return this.#failing.get(targetOf(op))?.attempts ?? 0;

@@ -21,6 +21,11 @@ export class Schedule {
     return this.#started;
   }
 
+  /** Time of the next full check; Infinity while one runs. */
+  get fullCheckDueAt(): number {
+    return this.#fullCheckDueAt;
+  }
+
   kindOf(wanted: Wanted): SyncKind {
     if (!this.#started) return 'first';
     return wanted === 'full' || this.#clock.now() >= this.#fullCheckDueAt ? 'full' : 'change';

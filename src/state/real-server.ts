@@ -28,10 +28,17 @@ export function realServerKey({ address, port }: Endpoint): RealServerKey {
   return (isIp4(address) ? address * 0x1_0000 + port : (address << 16n) | BigInt(port)) as RealServerKey;
 }
 
+/** Returns the address and port of a key. */
+export function realServerOf(key: RealServerKey): { readonly address: IpAddress; readonly port: number } {
+  return typeof key === 'bigint'
+    ? { address: (key >> 16n) as IpAddress, port: Number(key & 0xffffn) }
+    : { address: Math.floor(key / 0x1_0000) as IpAddress, port: key % 0x1_0000 };
+}
+
 export function hasSameIdentity(a: Endpoint, b: Endpoint): boolean {
   return a.address === b.address && a.port === b.port;
 }
 
-export function formatRealServer(server: Endpoint): string {
+export function formatRealServer(server: { readonly address: IpAddress; readonly port: number }): string {
   return formatHostPort(server.address, server.port);
 }

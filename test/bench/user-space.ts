@@ -56,6 +56,7 @@ export class UserSpace {
       plan: () => this.reconciler.plan,
       metrics,
       health: this.#health,
+      history: { finished: () => undefined },
       serviceHealth: this.#serviceHealth,
       clock: this.#clock,
       log,

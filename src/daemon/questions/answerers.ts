@@ -8,24 +8,30 @@ import { API_VERSION, type ServiceReply } from '../../explain/replies.ts';
 import { ownersIn } from '../../explain/op-owner.ts';
 import type { Reconciler } from '../../reconcile/reconciler.ts';
 import type { Answerer } from './question-handler.ts';
+import { type StatusParts, statusReply } from './status.ts';
 import { QuestionError } from './question-error.ts';
 
 const PROTOCOLS: readonly Protocol[] = ['TCP', 'UDP', 'SCTP'];
 
-export interface AnswererOptions {
-  readonly node: string;
+export interface AnswererOptions extends Omit<StatusParts, 'reconciler'> {
   /** Undefined while the daemon starts. */
   readonly reconciler: () => Reconciler | undefined;
 }
 
 /** Returns what the query socket answers, by path. */
-export function answerers({ node, reconciler }: AnswererOptions): Readonly<Record<string, Answerer>> {
+export function answerers(options: AnswererOptions): Readonly<Record<string, Answerer>> {
+  const { node, reconciler } = options;
   const started = (): Reconciler => {
     const found = reconciler();
     if (found?.started === true) return found;
     throw new QuestionError(503, 'the daemon has not completed its first sync: nothing is planned yet; see its log');
   };
   return {
+    '/v1/status': () => {
+      const found = reconciler();
+      if (found === undefined) throw new QuestionError(503, 'the daemon is still starting: see its log');
+      return statusReply({ ...options, reconciler: found });
+    },
     '/v1/service': async (query) => {
       const name = namespacedName(required(query, 'namespace'), required(query, 'name'));
       const reply = await started().explainService(name);

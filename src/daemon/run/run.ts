@@ -9,6 +9,7 @@ import { createCommandRunner } from '../../kernel/command-runner.ts';
 import { Leftovers } from '../../kernel/iptables/leftovers.ts';
 import { createLinuxKernel } from '../../kernel/linux/linux-kernel.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
+import type { Source, SourceEvent } from '../../kube/objects/source.ts';
 import { Cluster } from '../../model/cluster.ts';
 import { errorText } from '../../base/error-text.ts';
 import { type IpFamily, familyLabel } from '../../base/ip.ts';
@@ -17,6 +18,7 @@ import { ProxyHealth } from '../../observe/health.ts';
 import { ProxyMetrics } from '../../observe/proxy-metrics.ts';
 import { ServiceHealthServers } from '../../observe/service-health-servers.ts';
 import type { LogControl } from '../../observe/winston-log.ts';
+import type { NodePlan } from '../../plan/node-plan.ts';
 import type { PlanConfig } from '../../plan/plan-config.ts';
 import { SYSTEM_CLOCK as clock } from '../../reconcile/clock.ts';
 import type { NodeSettings } from '../../reconcile/node-check.ts';
@@ -24,6 +26,8 @@ import { Reconciler } from '../../reconcile/reconciler.ts';
 import { PHASES } from '../../state/transaction.ts';
 import { checkAgainstNode } from '../startup/cross-checks.ts';
 import { holdDaemonLock } from '../startup/daemon-lock.ts';
+import { History } from '../questions/history.ts';
+import type { Identity } from '../questions/status.ts';
 import { openQuerySocket } from '../questions/open-query-socket.ts';
 import { DaemonEvents } from './daemon-events.ts';
 import { estimationRuns } from '../startup/estimation.ts';
@@ -89,18 +93,16 @@ async function start(
 
   const cluster = new Cluster(nodeName);
   const health = new ProxyHealth(2 * config.syncPeriod, nodeName);
+  const history = new History(clock);
   let reconciler: Reconciler | undefined;
   let nodeChanges: NodeChanges | undefined;
   const programmed = Promise.withResolvers<void>();
-  const follow = (): void => {
-    const feed = new EventFeed(cluster, (event) => {
-      noteEvent(event, cluster, metrics, health, nodeChanges);
-      if (needsSync(event, cluster)) reconciler?.clusterChanged();
-    });
-    started.defer(() => feed.stop());
-    opened.source.start((event) => feed.take(event), programmed.promise);
-    started.defer(() => opened.source.stop());
+  const onApplied = (event: SourceEvent): void => {
+    noteEvent(event, cluster, metrics, health, nodeChanges);
+    history.eventApplied();
+    if (needsSync(event, cluster)) reconciler?.clusterChanged();
   };
+  const follow = (): void => followSource(opened.source, cluster, onApplied, programmed.promise, started);
   // List from the API server during the kernel checks. A directory of manifests is read after them: that takes no time.
   const remote = 'apiServer' in opened.origin;
   if (remote) follow();
@@ -115,8 +117,11 @@ async function start(
   const usable = await usableFamilies(kernel, config, log);
   const { families } = usable;
   logStart(nodeName, usable, opened.origin, log);
-  await listen({ config, health, metrics, control, events }, started);
-  started.defer(await openQuerySocket(config.querySocket, { node: nodeName, reconciler: () => reconciler }, log));
+  const parts = { config, control, kernel, metrics, health, cluster, events, history };
+  await listen(parts, started);
+  const identity = identityOf(nodeName, usable, config, opened.origin);
+  const questions = { ...identity, kernel, health, watches: metrics.watchStates, history, clock, log };
+  started.defer(await openQuerySocket(config.querySocket, { ...questions, reconciler: () => reconciler }));
   started.defer(await holdDaemonLock(`node ${nodeName}, process ${process.pid}, version ${VERSION}`, log));
   const nodeSettings = await setUpKernel(kernel, config, log);
   watchConfig(config, stop, started, log);
@@ -131,10 +136,22 @@ async function start(
   await kernel.prepare();
   nodeChanges = new NodeChanges({ config, atStart: cluster.node(), log, end: () => stop.abort(1) });
 
-  const parts = { config, control, kernel, metrics, health, cluster, families, planConfig, events, nodeSettings };
-  reconciler = startReconciler(parts, started);
+  reconciler = startReconciler({ ...parts, families, planConfig, nodeSettings }, started);
   reconciler.clusterChanged();
   programmed.resolve(reconciler.bootstrapped());
+}
+
+function followSource(
+  source: Source,
+  cluster: Cluster,
+  onApplied: (event: SourceEvent) => void,
+  programmed: Promise<void>,
+  started: AsyncDisposableStack,
+): void {
+  const feed = new EventFeed(cluster, onApplied);
+  started.defer(() => feed.stop());
+  source.start((event) => feed.take(event), programmed);
+  started.defer(() => source.stop());
 }
 
 /** Opens the ports for probes and scrapes. */
@@ -146,6 +163,16 @@ async function listen(
   started.defer(() => metrics.lag.stop());
   const servers = await startServers(config, health, metrics, control, events.serverRefused.bind(events));
   for (const server of servers) started.defer(() => server.close());
+}
+
+/** Returns what the subcommand status says of this process. */
+function identityOf(
+  node: string,
+  { families, iptables = 'unknown' }: UsableFamilies,
+  { scheduler }: ProxyConfig,
+  origin: OpenedSource['origin'],
+): Identity {
+  return { node, families, iptables, scheduler, source: 'apiServer' in origin ? origin.apiServer : origin.manifests };
 }
 
 /** Logs what a bug report needs, in one line. */
@@ -173,6 +200,7 @@ interface Parts {
   readonly families: readonly IpFamily[];
   readonly planConfig: PlanConfig;
   readonly events: DaemonEvents;
+  readonly history: History;
   readonly nodeSettings: NodeSettings;
 }
 
@@ -196,6 +224,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     plan: () => reconciler.plan,
     metrics,
     health,
+    history: parts.history,
     serviceHealth,
     clock,
     log,
@@ -219,15 +248,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     onRulesRepaired: () => metrics.rulesRepaired(),
   });
   started.defer(() => reconciler.stop());
-  const services = new ServiceMetrics({
-    kernel,
-    plan: () => reconciler.plan,
-    limit: config.serviceMetricsLimit,
-    realServers: config.serviceMetricsRealServers,
-    log: control.log,
-  });
-  metrics.observeServices(() => services.read());
-  metrics.observeEstimation(() => estimationRuns(kernel));
+  observeTraffic(parts, () => reconciler.plan);
   health.started(families, clock.now());
   const stopWatch = kernel.watchNode(
     () => reconciler.nodeAddressesChanged(),
@@ -235,6 +256,19 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
   );
   started.defer(stopWatch);
   return reconciler;
+}
+
+/** Lets each scrape read the traffic of Services from the kernel. */
+function observeTraffic({ config, control, kernel, metrics }: Parts, plan: () => NodePlan): void {
+  const services = new ServiceMetrics({
+    kernel,
+    plan,
+    limit: config.serviceMetricsLimit,
+    realServers: config.serviceMetricsRealServers,
+    log: control.log,
+  });
+  metrics.observeServices(() => services.read());
+  metrics.observeEstimation(() => estimationRuns(kernel));
 }
 
 function watchConfig(config: ProxyConfig, stop: AbortController, started: AsyncDisposableStack, log: Log): void {

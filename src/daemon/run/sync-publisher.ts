@@ -11,6 +11,7 @@ import type { NodePlan } from '../../plan/node-plan.ts';
 import { nodePortAddresses } from '../../plan/node-port-addresses.ts';
 import type { PlanConfig } from '../../plan/plan-config.ts';
 import { SET_ROLES } from '../../plan/set-names.ts';
+import type { History } from '../questions/history.ts';
 import type { Clock } from '../../reconcile/clock.ts';
 import type { SyncObserver, SyncReport } from '../../state/sync-report.ts';
 
@@ -22,6 +23,7 @@ export interface SyncPublisherOptions {
   readonly plan: () => NodePlan;
   readonly metrics: ProxyMetrics;
   readonly health: ProxyHealth;
+  readonly history: Pick<History, 'finished'>;
   readonly serviceHealth: ServiceHealthServers;
   readonly clock: Pick<Clock, 'now' | 'wallNow'>;
   readonly log: Log;
@@ -47,6 +49,7 @@ export class SyncPublisher implements SyncObserver {
 
   finished(report: SyncReport): void {
     const { cluster, health, metrics, clock, log } = this.#options;
+    this.#options.history.finished(report);
     metrics.syncFinished(report, clock.wallNow());
     for (const { family, durationMs, deletedFlows } of report.flowCleanUps) {
       metrics.conntrackReconciled(family, durationMs, deletedFlows);

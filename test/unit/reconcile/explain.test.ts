@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
-import { answerers } from '../../../src/daemon/questions/answerers.ts';
 import type { AddressOwnerReply, ServiceReply } from '../../../src/explain/replies.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { listed, port, service, slice } from '../../support/objects.ts';
+import { questionsOf } from '../../support/questions.ts';
 import { Reconciling } from '../../support/reconciling.ts';
 import { address, real, virtualServer, vsId } from '../../support/state.ts';
 
@@ -17,13 +17,7 @@ async function started() {
   kernel.setNodeAddresses([{ ...eth0, address: address('192.168.9.1') }]);
   const run = new Reconciling(kernel);
   await run.take(...listed([WEB, THIEF], [slice('web', ['10.244.0.5', '10.244.0.6'])]));
-  const questions = answerers({ node: 'node-a', reconciler: () => run.reconciler });
-  const ask = (path: string): Promise<object> => {
-    const [name = '', query] = path.split('?');
-    const answerer = questions[name];
-    if (answerer === undefined) throw new Error(path);
-    return answerer(new URLSearchParams(query), new AbortController().signal);
-  };
+  const { ask } = questionsOf(kernel, run);
   const explain = async (name: string): Promise<ServiceReply> =>
     (await ask(`/v1/service?namespace=default&name=${name}`)) as ServiceReply;
   const owner = async (at: string): Promise<string> => {
@@ -154,13 +148,14 @@ describe('an address and port', () => {
   });
 });
 
-test('before the first sync, a sentence', async () => {
-  const questions = answerers({ node: 'node-a', reconciler: () => undefined });
-  const signal = new AbortController().signal;
-  await expect(questions['/v1/diff']?.(new URLSearchParams(), signal)).rejects.toThrow(
-    'has not completed its first sync',
-  );
-});
+test.each(['/v1/status', '/v1/diff', '/v1/service?namespace=a&name=b', '/v1/address?at=10.96.0.1:80'])(
+  '%s while the daemon starts: a sentence',
+  async (path) => {
+    const kernel = new FakeKernel();
+    const { ask } = questionsOf(kernel, new Reconciling(kernel), true);
+    await expect(ask(path)).rejects.toThrow(/^the daemon (is still starting|has not completed its first sync)/);
+  },
+);
 
 test('of 3,000 endpoints, the first 1,000 are listed, and the verdict is about all', async () => {
   const { run, explain } = await started();

@@ -56,6 +56,7 @@ class Node {
       plan: () => this.run.reconciler.plan,
       metrics: this.metrics,
       health: this.health,
+      history: { finished: () => undefined },
       serviceHealth: new ServiceHealthServers({ proxyHealthy: () => true, onBindFailure: () => undefined }),
       clock: this.run.clock,
       log: this.run.log,

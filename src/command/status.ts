@@ -1,0 +1,83 @@
+import type { Listed, StatusReply, SyncText } from '../explain/replies.ts';
+import { ask } from './ask.ts';
+import type { Command } from './command.ts';
+import { aligned, wrapped } from './output.ts';
+
+export const STATUS: Command = {
+  usage: 'status',
+  summary: 'what the daemon of this node is, does and lacks',
+  options: {},
+  run: async ({ querySocket }) => {
+    const reply = await ask<StatusReply>(querySocket, '/v1/status');
+    return { reply, lines: statusLines(reply) };
+  },
+};
+
+export function statusLines(status: StatusReply): string[] {
+  const { verdict, refused, conflicts, warnings, draining, repairs, settings, health } = status;
+  return [
+    ...wrapped(verdict),
+    '',
+    ...aligned(rows(status)),
+    ...list(
+      'refused by the kernel, and tried again',
+      refused,
+      ({ command, attempts }) => `${command} (${attempts} attempts)`,
+    ),
+    ...list(
+      'claimed by several Services',
+      conflicts,
+      ({ claimed, owner, loser }) => `${claimed}: ${owner} has it, ${loser} not`,
+    ),
+    ...list('ignored parts of Services', warnings, ({ service, message }) => `${service}: ${message}`),
+    ...list(
+      'draining',
+      draining,
+      ({ virtualServer, realServer, sinceSeconds }) => `${virtualServer} -> ${realServer} since ${sinceSeconds} s`,
+    ),
+    ...list('repaired within the last hour', repairs, ({ at, command }) => `${at} ${command}`),
+    ...list('settings that are not as wanted', { count: settings.length, first: settings }, (command) => command),
+    ...list('problems of the node', { count: health.problems.length, first: health.problems }, (problem) => problem),
+  ];
+}
+
+function rows(status: StatusReply): string[][] {
+  const { version, commit, startedAt, uptimeSeconds, families, iptables, scheduler, source, watches } = status;
+  const { syncs, objects, sets, conntrack, health, lastEventAt } = status;
+  const fullest = sets.toSorted((a, b) => b.entries / b.capacity - a.entries / a.capacity)[0];
+  const states = Object.entries(watches).map(([resource, state]) => `${resource} ${state}`);
+  return [
+    ['version', `${version}, commit ${commit.slice(0, 12)}`],
+    ['up', `${uptimeSeconds} s, since ${startedAt}`],
+    ['mode', `ipvs, ${families.join(' and ')}, iptables ${iptables}, scheduler ${scheduler}`],
+    ['source', [source, ...states].join(', ')],
+    ['last event', lastEventAt ?? 'none yet'],
+    ['first sync', syncText(syncs.first)],
+    ['last change', syncText(syncs.change)],
+    ['last full check', syncText(syncs.full)],
+    [
+      'next full check',
+      syncs.nextFullCheckInSeconds === undefined ? 'running' : `in ${syncs.nextFullCheckInSeconds} s`,
+    ],
+    [
+      'objects',
+      `${objects.services} Services, ${objects.virtualServers} virtual servers, ${objects.realServers} real servers, ` +
+        `${objects.addresses} addresses, ${objects.setEntries} entries of ${sets.length} sets`,
+    ],
+    ['fullest set', fullest === undefined ? '-' : `${fullest.name}, ${fullest.entries} of ${fullest.capacity}`],
+    ['conntrack', conntrack === undefined ? '-' : `${conntrack.used} of ${conntrack.max}`],
+    ['health', health.healthy ? 'healthy' : (health.reason ?? 'not healthy')],
+  ];
+}
+
+function syncText(sync: SyncText | undefined): string {
+  if (sync === undefined) return 'none yet';
+  return `${sync.ok ? '' : `failed (${sync.error}), `}took ${sync.seconds} s, ended ${sync.endedAt}`;
+}
+
+function list<T>(title: string, { count, first }: Listed<T>, text: (item: T) => string): string[] {
+  if (count === 0) return [];
+  const more = count - first.length;
+  const lines = aligned([...first.map((item) => [text(item)]), ...(more > 0 ? [[`and ${more} more`]] : [])]);
+  return ['', `${title} (${count}):`, ...lines];
+}

@@ -1,0 +1,158 @@
+import { familyLabel, type IpFamily } from '../../base/ip.ts';
+import { Yielder } from '../../base/yielder.ts';
+import { BUILD, VERSION } from '../../config/version.ts';
+import { API_VERSION, type Listed, type StatusReply } from '../../explain/replies.ts';
+import { toolCommand } from '../../explain/tool-command.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
+import type { ProxyHealth } from '../../observe/health.ts';
+import type { NodePlan } from '../../plan/node-plan.ts';
+import { SET_ROLES, plannedSet } from '../../plan/set-names.ts';
+import type { Clock } from '../../reconcile/clock.ts';
+import type { Reconciler } from '../../reconcile/reconciler.ts';
+import { formatRealServer, realServerOf } from '../../state/real-server.ts';
+import { formatVirtualServer } from '../../state/virtual-server.ts';
+import type { History } from './history.ts';
+
+/** What stays the same while the daemon runs. */
+export interface Identity {
+  readonly node: string;
+  readonly families: readonly IpFamily[];
+  readonly iptables: string;
+  readonly scheduler: string;
+  readonly source: string;
+}
+
+export interface StatusParts extends Identity {
+  readonly reconciler: Reconciler;
+  readonly kernel: Pick<Kernel, 'getSysctl'>;
+  readonly health: Pick<ProxyHealth, 'healthz'>;
+  readonly watches: ReadonlyMap<string, string>;
+  readonly history: History;
+  readonly clock: Clock;
+}
+
+const MOST_LISTED = 20;
+
+/** Collects the state of the daemon. Reads only a few files of the kernel. */
+export async function statusReply(parts: StatusParts): Promise<StatusReply> {
+  const { node, reconciler, history, clock, watches } = parts;
+  const { plan, standing } = reconciler;
+  const health = healthOf(parts);
+  const settings = await reconciler.differingSettings();
+  const conntrack = await conntrackOf(parts);
+  const objects = await objectsOf(plan, parts.families);
+  const refused = listed(standing.failing, ({ op, attempts }) => ({ command: toolCommand(op), attempts }));
+  const wrong = wrongOf(parts, health, refused.count, settings.length);
+  const served = `kube-ipvs-proxy serves ${objects.objects.services} Services on node ${node}`;
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Status',
+    node,
+    ok: wrong === undefined,
+    verdict: wrong === undefined ? served : `kube-ipvs-proxy on node ${node}: ${wrong}`,
+    version: VERSION,
+    commit: BUILD.commit,
+    startedAt: history.timeText(clock.now() - process.uptime() * 1000),
+    uptimeSeconds: Math.floor(process.uptime()),
+    mode: 'ipvs',
+    families: parts.families.map(familyLabel),
+    iptables: parts.iptables,
+    scheduler: parts.scheduler,
+    source: parts.source,
+    watches: Object.fromEntries(watches),
+    ...(history.lastEventAt === undefined ? {} : { lastEventAt: history.lastEventAt }),
+    syncs: syncsOf(parts),
+    ...objects,
+    refused,
+    draining: listed([...standing.draining], ({ id, server, since }) => ({
+      virtualServer: formatVirtualServer(id),
+      realServer: formatRealServer(realServerOf(server)),
+      sinceSeconds: Math.floor((clock.now() - since) / 1000),
+    })),
+    repairs: history.repairs,
+    ...(conntrack === undefined ? {} : { conntrack }),
+    settings,
+    health,
+  };
+}
+
+function listed<T, U>(items: readonly T[], text: (item: T) => U): Listed<U> {
+  return { count: items.length, first: items.slice(0, MOST_LISTED).map(text) };
+}
+
+/** Returns what is wrong, the worst first; undefined if nothing is. */
+function wrongOf(
+  { reconciler, history }: StatusParts,
+  health: StatusReply['health'],
+  refused: number,
+  settings: number,
+): string | undefined {
+  if (!reconciler.started) return 'the first sync has not succeeded yet';
+  if (!health.healthy) return health.reason ?? 'not healthy';
+  const failed = (['change', 'full'] as const).map((kind) => history.last(kind)).find((sync) => sync?.ok === false);
+  if (failed !== undefined) return `the last sync failed: ${failed.error}`;
+  if (refused > 0) return `the kernel refuses ${refused} operations, which are tried again`;
+  if (health.problems[0] !== undefined) return health.problems[0];
+  return settings > 0 ? `${settings} settings of this node are not as wanted` : undefined;
+}
+
+function healthOf({ health, clock }: StatusParts): StatusReply['health'] {
+  const { status, body } = health.healthz(clock);
+  const { reason, problems = [] } = JSON.parse(body) as { reason?: string; problems?: readonly string[] };
+  return { healthy: status === 200, ...(reason === undefined ? {} : { reason }), problems };
+}
+
+function syncsOf({ reconciler, history, clock }: StatusParts): StatusReply['syncs'] {
+  const [first, change, full] = (['first', 'change', 'full'] as const).map((kind) => history.last(kind));
+  const nextMs = reconciler.standing.fullCheckDueAt - clock.now();
+  return {
+    running: reconciler.syncing,
+    ...(first === undefined ? {} : { first }),
+    ...(change === undefined ? {} : { change }),
+    ...(full === undefined ? {} : { full }),
+    ...(Number.isFinite(nextMs) ? { nextFullCheckInSeconds: Math.max(0, Math.round(nextMs / 1000)) } : {}),
+  };
+}
+
+async function objectsOf(
+  plan: NodePlan,
+  families: readonly IpFamily[],
+): Promise<Pick<StatusReply, 'objects' | 'sets' | 'conflicts' | 'warnings'>> {
+  const yielder = new Yielder();
+  const objects = {
+    services: 0,
+    virtualServers: plan.virtualServerCount,
+    realServers: 0,
+    addresses: plan.addressCount,
+  };
+  const conflicts: StatusReply['conflicts']['first'][number][] = [];
+  const warnings: StatusReply['warnings']['first'][number][] = [];
+  for (const { service, virtualServers, warnings: own } of plan.services()) {
+    objects.services += 1;
+    for (const { realServers } of virtualServers) objects.realServers += realServers.length;
+    for (const { claimed, owner } of plan.conflictsOf(service)) conflicts.push({ claimed, owner, loser: service });
+    for (const { message } of own) warnings.push({ service, message });
+    if (yielder.due) await yielder.yieldIfDue();
+  }
+  const sets = families.flatMap((family) =>
+    SET_ROLES.map((role) => {
+      const entries = plan.entries(role, family).size;
+      const { name, maxEntries: capacity } = plannedSet(role, family, entries);
+      return { name, entries, capacity };
+    }),
+  );
+  const setEntries = sets.reduce((sum, { entries }) => sum + entries, 0);
+  return {
+    objects: { ...objects, setEntries },
+    sets: sets.filter(({ entries }) => entries > 0),
+    conflicts: listed(conflicts, (conflict) => conflict),
+    warnings: listed(warnings, (warning) => warning),
+  };
+}
+
+async function conntrackOf({ kernel }: StatusParts): Promise<StatusReply['conntrack']> {
+  const [used, max] = await Promise.all(
+    ['count', 'max'].map((key) => kernel.getSysctl(`net/netfilter/nf_conntrack_${key}`)),
+  );
+  return used === undefined || max === undefined ? undefined : { used: Number(used), max: Number(max) };
+}

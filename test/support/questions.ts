@@ -1,0 +1,34 @@
+import { ProxyHealth } from '../../src/observe/health.ts';
+import { answerers } from '../../src/daemon/questions/answerers.ts';
+import { History } from '../../src/daemon/questions/history.ts';
+import type { Answerer } from '../../src/daemon/questions/question-handler.ts';
+import type { FakeKernel } from '../fake-kernel/fake-kernel.ts';
+import type { Reconciling } from './reconciling.ts';
+
+/** What the query socket of this daemon answers, with the parts that a test may change. */
+export function questionsOf(kernel: FakeKernel, run: Reconciling, isStarting = false) {
+  const history = new History(run.clock);
+  const health = new ProxyHealth(60_000, 'node-a');
+  health.nodeSeen({ deleting: false, taintKeys: [] });
+  const watches = new Map<string, string>();
+  const answers: Readonly<Record<string, Answerer>> = answerers({
+    node: 'node-a',
+    families: [4, 6],
+    iptables: 'nft',
+    scheduler: 'lc',
+    source: 'https://10.0.0.1:6443',
+    kernel,
+    health,
+    watches,
+    history,
+    clock: run.clock,
+    reconciler: () => (isStarting ? undefined : run.reconciler),
+  });
+  const ask = async (path: string): Promise<object> => {
+    const [name = '', query] = path.split('?');
+    const answerer = answers[name];
+    if (answerer === undefined) throw new Error(path);
+    return answerer(new URLSearchParams(query), new AbortController().signal);
+  };
+  return { ask, history, health, watches };
+}

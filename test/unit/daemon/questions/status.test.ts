@@ -1,0 +1,134 @@
+import { describe, expect, test } from '@jest/globals';
+import { statusLines } from '../../../../src/command/status.ts';
+import type { StatusReply } from '../../../../src/explain/replies.ts';
+import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';
+import { listed, service, slice } from '../../../support/objects.ts';
+import { questionsOf } from '../../../support/questions.ts';
+import { Reconciling } from '../../../support/reconciling.ts';
+import { real, vsId } from '../../../support/state.ts';
+
+const WEB = service('web', '10.96.0.10', { externalIPs: ['127.0.0.1'] });
+const ID = vsId('10.96.0.10', 80);
+
+async function started() {
+  const kernel = new FakeKernel();
+  await kernel.prepare();
+  const reports: ((report: Parameters<ReturnType<typeof questionsOf>['history']['finished']>[0]) => void)[] = [];
+  const run = new Reconciling(kernel);
+  const questions = questionsOf(kernel, run);
+  reports.push((report) => questions.history.finished(report));
+  const sync = async (work: Promise<unknown>): Promise<void> => {
+    const before = run.reports.length;
+    await work;
+    for (const report of run.reports.slice(before)) for (const each of reports) each(report);
+  };
+  await sync(run.take(...listed([WEB], [slice('web', ['10.244.0.5', '10.244.0.6'])])));
+  const status = async (): Promise<StatusReply> => (await questions.ask('/v1/status')) as StatusReply;
+  return { kernel, run, sync, status, ...questions };
+}
+
+test('a node as wanted', async () => {
+  const { run, status, watches, history } = await started();
+  watches.set('services', 'watching');
+  history.eventApplied();
+  run.clock.advance(10_000);
+  const reply = await status();
+  expect(reply).toMatchObject({
+    ok: true,
+    verdict: 'kube-ipvs-proxy serves 1 Services on node node-a',
+    families: ['IPv4', 'IPv6'],
+    watches: { services: 'watching' },
+    lastEventAt: '2026-11-21T12:16:40.000Z',
+    objects: { services: 1, virtualServers: 1, realServers: 2, addresses: 1, setEntries: 2 },
+    sets: [
+      { name: 'KUBE-CLUSTER-IP', entries: 1, capacity: 65_536 },
+      { name: 'KUBE-IPVS-IPS', entries: 1, capacity: 65_536 },
+    ],
+    warnings: { count: 1, first: [{ service: 'default/web' }] },
+    repairs: { count: 0, first: [] },
+    syncs: { running: false, first: { ok: true, endedAt: '2026-11-21T12:16:40.000Z' }, nextFullCheckInSeconds: 20 },
+    health: { healthy: true, problems: [] },
+  });
+  const lines = statusLines(reply);
+  expect(lines.filter((line) => line.length > 100)).toEqual([]);
+  expect(lines).toContain('  next full check  in 20 s');
+});
+
+describe('what is wrong is in the first line', () => {
+  test('an operation that the kernel refuses', async () => {
+    const { kernel, run, sync, status } = await started();
+    kernel.failOps((op) => (op.kind === 'add-real-server' ? 12 : undefined));
+    await sync(run.take({ kind: 'endpoint-slice', event: { type: 'applied', object: slice('web', ['10.244.0.7']) } }));
+    const reply = await status();
+    expect(reply.verdict).toBe(
+      'kube-ipvs-proxy on node node-a: the kernel refuses 1 operations, which are tried again',
+    );
+    expect(reply.refused.first).toEqual([
+      { command: 'ipvsadm -a -t 10.96.0.10:80 -r 10.244.0.7:8080 -m -w 1', attempts: 1 },
+    ]);
+    expect(reply.ok).toBe(false);
+  });
+
+  test('a sync that failed', async () => {
+    const { kernel, run, sync, status } = await started();
+    kernel.failMethod('getSets', 'ENOMEM');
+    await sync(run.pass(30_000));
+    expect((await status()).verdict).toMatch(/^kube-ipvs-proxy on node node-a: the last sync failed: .*ENOMEM/);
+  });
+
+  test('health', async () => {
+    const { health, run, status } = await started();
+    health.started([4], run.clock.now());
+    health.queued(run.clock.now());
+    run.clock.advance(100_000);
+    expect(await status()).toMatchObject({ ok: false, health: { healthy: false } });
+    expect((await status()).verdict).toContain('no sync of IPv4 has succeeded for 60 s');
+  });
+});
+
+test('repairs are named for an hour, at most 20, and counted', async () => {
+  const { kernel, run, sync, status } = await started();
+  kernel.put({ kind: 'edit-real-server', id: ID, realServer: real('10.244.0.5', 9) });
+  await sync(run.pass(30_000));
+  expect((await status()).repairs).toEqual({
+    count: 1,
+    first: [
+      {
+        at: '2026-11-21T12:17:10.000Z',
+        command: 'ipvsadm -e -t 10.96.0.10:80 -r 10.244.0.5:8080 -m -w 1',
+      },
+    ],
+  });
+  for (let turn = 0; turn < 25; turn++) {
+    kernel.put({ kind: 'edit-real-server', id: ID, realServer: real('10.244.0.5', 9) });
+    await sync(run.pass(30_000));
+  }
+  const { repairs } = await status();
+  expect(repairs.count).toBe(26);
+  expect(repairs.first).toHaveLength(20);
+  run.clock.advance(3_600_001);
+  expect((await status()).repairs).toEqual({ count: 0, first: [] });
+});
+
+test('what drains, and since when', async () => {
+  const { kernel, run, sync, status } = await started();
+  kernel.setObserved(ID, real('10.244.0.6', 1), { activeConnections: 2 });
+  await sync(run.take({ kind: 'endpoint-slice', event: { type: 'applied', object: slice('web', ['10.244.0.5']) } }));
+  run.clock.advance(3_000);
+  const { draining } = await status();
+  expect(draining).toEqual({
+    count: 1,
+    first: [{ virtualServer: 'TCP 10.96.0.10:80', realServer: '10.244.0.6:8080', sinceSeconds: 3 }],
+  });
+});
+
+test('which Service has an address, and which has not', async () => {
+  const { run, sync, status } = await started();
+  const other = service('other', '10.96.0.10');
+  await sync(run.take({ kind: 'service', event: { type: 'applied', object: other } }));
+  const { conflicts } = await status();
+  expect(conflicts).toEqual({
+    count: 1,
+    first: [{ claimed: 'TCP 10.96.0.10:80', owner: 'default/other', loser: 'default/web' }],
+  });
+});
