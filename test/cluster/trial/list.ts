@@ -21,7 +21,6 @@ export const TRIALS: readonly Trial[] = [
   abruptRollingUpdate,
   terminatingEndpoints,
   endpointChurn,
-  tokenAndRole,
   roleTaken,
   tokenRotated,
   apiServerBehindService,
