@@ -6,8 +6,8 @@ const NAME = 'kube-ipvs-proxy';
 const DAEMON_SET = `daemonset/${NAME}`;
 const SELECTOR = `k8s-app=${NAME}`;
 
-/** Far below what the daemon needs to start. */
-const TOO_LITTLE_MEMORY = 24 * 1024 * 1024;
+/** Far below what the daemon has in use. */
+const TOO_LITTLE_MEMORY = 8 * 1024 * 1024;
 
 /** Every way in which our Pods end while the node goes on. */
 export const daemonRestart: Trial = {
