@@ -1,7 +1,7 @@
 import type { TrialContext } from '../context.ts';
 import { startKubelet, stopKubelet } from '../../control.ts';
 import { EndpointWatch } from '../endpoint-watch.ts';
-import { type ServersOfNode, awaitGone, awaitServing, checkElsewhere, serversOn } from '../elsewhere.ts';
+import { ELSEWHERE_MS, type ServersOfNode, awaitGone, awaitServing, checkElsewhere, serversOn } from '../elsewhere.ts';
 import type { Trial } from '../trial.ts';
 import { atLocalPort, middleNode } from './node-targets.ts';
 
@@ -44,5 +44,5 @@ async function withoutKubelet(context: TrialContext, watch: EndpointWatch, serve
     await startKubelet(context.state, node);
   }
   await awaitServing(context, node, 120);
-  back = Date.now();
+  back = Date.now() + ELSEWHERE_MS;
 }

@@ -60,7 +60,7 @@ async function reboot(context: TrialContext, watch: EndpointWatch, servers: Serv
   await ours.awaitAll();
   context.measure(`until our Pod on ${node} is ready again`, `${(Date.now() - boot) / 1000} s`);
   await awaitServing(context, node, 300);
-  back = Date.now();
+  back = Date.now() + ELSEWHERE_MS;
   context.step(`${node} is back`);
   await context.wait(20);
 }
