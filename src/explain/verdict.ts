@@ -2,6 +2,13 @@ import type { NamespacedName } from '../base/names.ts';
 import { NO_PORT } from './endpoint-use.ts';
 import type { AddressReply, EndpointReply, PortReply, ServiceReply } from './replies.ts';
 
+type UsedEndpoint = Pick<EndpointReply, 'use' | 'why'>;
+
+/** What of a port decides whether it is served. */
+export type ServedPort = Pick<PortReply, 'name' | 'protocol' | 'port' | 'notes'> & {
+  readonly endpoints: readonly UsedEndpoint[];
+};
+
 type Verdict = Pick<ServiceReply, 'ok' | 'verdict'>;
 
 /** Returns what a Service lacks most, in one sentence: what would have to be repaired first. */
@@ -24,14 +31,20 @@ export function verdictOf(
   };
 }
 
+/** Returns why ports that have endpoints use none; undefined if there is no such port. */
+export function unservedText(name: NamespacedName, ports: readonly ServedPort[]): string | undefined {
+  const unserved = ports.find((port) => port.endpoints.length > 0 && !isServed(port));
+  return unserved === undefined ? undefined : `${name} ${prefixOf(ports)}: ${whyUnserved(unserved, ports.length)}`;
+}
+
 /** Whether no port, some ports, or all ports have an endpoint that is used. */
-function prefixOf(ports: readonly PortReply[]): string {
+function prefixOf(ports: readonly ServedPort[]): string {
   const served = ports.filter(isServed).length;
   if (served === 0) return 'does not answer on this node';
   return served < ports.length ? 'answers on this node in part' : 'is not as it should be on this node';
 }
 
-function isServed({ endpoints }: PortReply): boolean {
+function isServed({ endpoints }: ServedPort): boolean {
   return endpoints.some(({ use }) => use !== 'none');
 }
 
@@ -49,7 +62,7 @@ function firstFault(ports: readonly PortReply[], slices: number): string | undef
   return `the kernel differs from the plan at ${differing[0]?.at} (${counted(commands, 'operation')} in all)`;
 }
 
-function whyUnserved({ name, protocol, port, endpoints, notes }: PortReply, ports: number): string {
+function whyUnserved({ name, protocol, port, endpoints, notes }: ServedPort, ports: number): string {
   const which = ports === 1 ? '' : `port ${name === '' ? `${port}/${protocol}` : name}: `;
   if (endpoints.length === 0) return `${which}${notes[0] ?? 'its slices have no endpoints; is it scaled to 0?'}`;
   // Of a port that no slice has, the first note says so.
@@ -71,7 +84,7 @@ function whyUnreached({ addresses, endpoints }: PortReply): string {
 }
 
 /** Returns the reasons, each with the number of its endpoints, the most frequent ones first. */
-function reasons(endpoints: readonly EndpointReply[]): string {
+function reasons(endpoints: readonly UsedEndpoint[]): string {
   const counts = new Map<string, number>();
   for (const { why = 'used' } of endpoints) counts.set(why, (counts.get(why) ?? 0) + 1);
   if (counts.size === 1) return [...counts.keys()].join('');

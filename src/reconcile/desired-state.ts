@@ -7,6 +7,7 @@ import { planNodeEntries } from '../plan/node-entries.ts';
 import { type Consequences, NodePlan } from '../plan/node-plan.ts';
 import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
 import { planService } from '../plan/plan-service.ts';
+import { ServingReport } from './serving-report.ts';
 import type { PlanWarning } from '../plan/service-plan.ts';
 import { sharePlan } from '../plan/share-plan.ts';
 import type { Log } from '../observe/log.ts';
@@ -39,10 +40,12 @@ export class DesiredState {
   readonly plan = new NodePlan();
   readonly #options: DesiredStateOptions;
   #interfaceAddresses: readonly IpAddress[] = [];
+  readonly #serving: ServingReport;
   #everythingStale = true;
 
   constructor(options: DesiredStateOptions) {
     this.#options = options;
+    this.#serving = new ServingReport(options.log, options.plan);
   }
 
   /** Sets the addresses of all interfaces except kube-ipvs0. If they changed, the next refresh() plans all services. */
@@ -81,6 +84,7 @@ export class DesiredState {
       healthChecksChanged ||= consequences.healthChecksChanged;
       if (yielder.due) await yielder.yieldIfDue();
     }
+    this.#serving.flush();
     return { triggerTimes: changes.triggerTimes, udpChanged, healthChecksChanged };
   }
 
@@ -88,6 +92,8 @@ export class DesiredState {
     const before = this.plan.service(name);
     const service = this.#options.cluster.service(name);
     const after = service === undefined ? undefined : sharePlan(planService(service, node, this.#options.plan), before);
+    if (service === undefined || after === undefined) this.#serving.deleted(name);
+    else this.#serving.planned(service, after, this.#options.cluster.slices(name), node);
     const consequences = this.plan.replace(name, after);
     if (after !== undefined && after.warnings.length > 0) this.#report(name, before?.warnings ?? [], after.warnings);
     return consequences;
