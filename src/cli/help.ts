@@ -2,7 +2,8 @@ import { FLAGS, FLAG_GROUPS, type Flag } from '../config/flag-table.ts';
 import { defaultText, helpOf } from '../config/setting.ts';
 import { bool } from '../config/value-kind.ts';
 
-const USAGE = 'Usage: kube-ipvs-proxy --proxy-mode=ipvs [flags]\n       kube-ipvs-proxy SUBCOMMAND --help';
+const USAGE =
+  'Usage: kube-ipvs-proxy --proxy-mode=ipvs [flags]\n       kube-ipvs-proxy status|explain|diff|plan --help';
 
 const DESCRIPTION =
   "Programs this node's kernel for Services and EndpointSlices as kube-proxy's ipvs mode does: IPVS virtual servers, ipsets, " +

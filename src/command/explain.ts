@@ -1,3 +1,4 @@
+import { counted } from '../base/counted.ts';
 import type { AddressOwnerReply, AddressReply, EndpointReply, PortReply, ServiceReply } from '../explain/replies.ts';
 import type { Given } from './arguments.ts';
 import { ask } from './ask.ts';
@@ -65,12 +66,7 @@ function portLines({ name, protocol, port, addresses, endpoints, notes }: PortRe
 }
 
 function addressRow({ use, at, endpoints, state, owner }: AddressReply): string[] {
-  return [
-    use,
-    at,
-    `${endpoints} ${endpoints === 1 ? 'endpoint' : 'endpoints'}`,
-    owner === undefined ? state : `belongs to ${owner}`,
-  ];
+  return [use, at, counted(endpoints, 'endpoint'), owner === undefined ? state : `belongs to ${owner}`];
 }
 
 const USED = {

@@ -1,3 +1,4 @@
+import { counted } from '../base/counted.ts';
 import { Yielder } from '../base/yielder.ts';
 import { parseArgv } from '../cli/parse-argv.ts';
 import { loadConfig } from '../config/load-config.ts';
@@ -53,9 +54,14 @@ async function planReply({ values, rest }: Given): Promise<PlanReply> {
   const ownerOf = ownersIn(plan);
   const operations = [...planOperations(plan, planConfig)].map((op) => plannedOperation(op, ownerOf));
   const ok = warnings.length === 0;
-  const counts = `${cluster.names().length} Services, ${plan.virtualServerCount} virtual servers, ${operations.length} operations`;
+  const counts = [
+    counted(cluster.names().length, 'Service'),
+    counted(plan.virtualServerCount, 'virtual server'),
+    counted(operations.length, 'operation'),
+    ...(ok ? [] : [counted(warnings.length, 'warning')]),
+  ].join(', ');
   const known = cluster.node() === undefined ? ' (not in the manifests, so without a zone and NodePort addresses)' : '';
-  const verdict = `on node ${node}${known}: ${counts}${ok ? '' : `, ${warnings.length} warnings`}`;
+  const verdict = `on node ${node}${known}: ${counts}`;
   return { apiVersion: API_VERSION, kind: 'Plan', node, ok, verdict, operations, warnings };
 }
 

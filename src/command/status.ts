@@ -1,3 +1,4 @@
+import { counted } from '../base/counted.ts';
 import type { Listed, StatusReply, SyncText } from '../explain/replies.ts';
 import { ask } from './ask.ts';
 import type { Command } from './command.ts';
@@ -22,7 +23,7 @@ export function statusLines(status: StatusReply): string[] {
     ...list(
       'refused by the kernel, and tried again',
       refused,
-      ({ command, attempts }) => `${command} (${attempts} attempts)`,
+      ({ command, attempts }) => `${command} (${counted(attempts, 'attempt')})`,
     ),
     ...list(
       'claimed by several Services',
@@ -61,8 +62,13 @@ function rows(status: StatusReply): string[][] {
     ],
     [
       'objects',
-      `${objects.services} Services, ${objects.virtualServers} virtual servers, ${objects.realServers} real servers, ` +
-        `${objects.addresses} addresses, ${objects.setEntries} entries of ${sets.length} sets`,
+      [
+        counted(objects.services, 'Service'),
+        counted(objects.virtualServers, 'virtual server'),
+        counted(objects.realServers, 'real server'),
+        counted(objects.addresses, 'address', 'addresses'),
+        `${counted(objects.setEntries, 'entry', 'entries')} of ${counted(sets.length, 'set')}`,
+      ].join(', '),
     ],
     ['fullest set', fullest === undefined ? '-' : `${fullest.name}, ${fullest.entries} of ${fullest.capacity}`],
     ['conntrack', conntrack === undefined ? '-' : `${conntrack.used} of ${conntrack.max}`],

@@ -1,3 +1,4 @@
+import { counted } from '../base/counted.ts';
 import type { Op } from '../state/op.ts';
 import type { OwnerOf } from './op-owner.ts';
 import { API_VERSION, type DifferenceReply, type PlannedOperation } from './replies.ts';
@@ -37,7 +38,7 @@ export function differenceReply(
 
 function verdictOf(count: number, syncing: boolean): string {
   if (count === 0) return 'the kernel is as planned';
-  const differs = `the kernel differs from the plan in ${count} ${count === 1 ? 'object' : 'objects'}`;
+  const differs = `the kernel differs from the plan in ${counted(count, 'object')}`;
   return syncing ? `${differs}; a sync is writing, so ask again` : `${differs}; the next full check repairs it`;
 }
 

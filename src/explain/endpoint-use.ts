@@ -112,17 +112,12 @@ class PortExplainer {
 
   #ofSlice(slice: SliceModel): EndpointUse[] {
     const { name, endpoints, unusable } = slice;
-    const left = unusable.map(({ address, why }): EndpointUse => ({ slice: name, at: address, use: 'none', why }));
+    const leftOut = (at: string, why: string): EndpointUse => ({ slice: name, at, use: 'none', why });
     const targets = this.#targets(slice);
     if (targets.length === 0) {
       const why = `${NO_PORT} ${portText(this.#port)}`;
-      const all = endpoints.map(({ address }): EndpointUse => ({
-        slice: name,
-        at: formatIp(address),
-        use: 'none',
-        why,
-      }));
-      return [...all, ...left];
+      const all = [...endpoints.map(({ address }) => formatIp(address)), ...unusable.map(({ address }) => address)];
+      return all.map((at) => leftOut(at, why));
     }
     const used = targets.flatMap(({ port }) =>
       endpoints.map(({ address, traits }): EndpointUse => {
@@ -135,7 +130,7 @@ class PortExplainer {
         };
       }),
     );
-    return [...used, ...left];
+    return [...used, ...unusable.map(({ address, why }) => leftOut(address, why))];
   }
 
   #decide(

@@ -1,3 +1,4 @@
+import { counted } from '../base/counted.ts';
 import type { NamespacedName } from '../base/names.ts';
 import { NO_PORT } from './endpoint-use.ts';
 import type { AddressReply, EndpointReply, PortReply, ServiceReply } from './replies.ts';
@@ -92,8 +93,4 @@ function reasons(endpoints: readonly UsedEndpoint[]): string {
     .toSorted(([, a], [, b]) => b - a)
     .map(([why, many]) => `${many} ${why}`)
     .join(', ');
-}
-
-function counted(count: number, noun: string, plural = `${noun}s`): string {
-  return `${count} ${count === 1 ? noun : plural}`;
 }

@@ -1,3 +1,4 @@
+import { counted } from '../../base/counted.ts';
 import { familyLabel, type IpFamily } from '../../base/ip.ts';
 import { Yielder } from '../../base/yielder.ts';
 import { BUILD, VERSION } from '../../config/version.ts';
@@ -43,7 +44,7 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
   const objects = await objectsOf(plan, parts.families);
   const refused = listed(standing.failing, ({ op, attempts }) => ({ command: toolCommand(op), attempts }));
   const wrong = wrongOf(parts, health, refused.count, settings.length);
-  const served = `kube-ipvs-proxy serves ${objects.objects.services} Services on node ${node}`;
+  const served = `kube-ipvs-proxy serves ${counted(objects.objects.services, 'Service')} on node ${node}`;
   return {
     apiVersion: API_VERSION,
     kind: 'Status',
@@ -91,9 +92,9 @@ function wrongOf(
   if (!health.healthy) return health.reason ?? 'not healthy';
   const failed = (['change', 'full'] as const).map((kind) => history.last(kind)).find((sync) => sync?.ok === false);
   if (failed !== undefined) return `the last sync failed: ${failed.error}`;
-  if (refused > 0) return `the kernel refuses ${refused} operations, which are tried again`;
+  if (refused > 0) return `the kernel refuses ${counted(refused, 'operation')}, and they are tried again`;
   if (health.problems[0] !== undefined) return health.problems[0];
-  return settings > 0 ? `${settings} settings of this node are not as wanted` : undefined;
+  return settings > 0 ? `not as wanted on this node: ${counted(settings, 'setting')}` : undefined;
 }
 
 function healthOf({ health, clock }: StatusParts): StatusReply['health'] {

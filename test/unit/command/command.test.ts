@@ -275,7 +275,7 @@ spec: { clusterIP: 10.96.0.1, ports: [{ port: 80 }] }
     ]);
     expect(reply.verdict).toBe(
       'on node node-a (not in the manifests, so without a zone and NodePort addresses): ' +
-        '2 Services, 1 virtual servers, 6 operations, 2 warnings',
+        '2 Services, 1 virtual server, 6 operations, 2 warnings',
     );
   });
 });

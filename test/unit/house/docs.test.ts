@@ -56,6 +56,9 @@ describe.each(PAGES)('%s', (page) => {
       'heap-growing-percent',
       'single-threaded-gc',
       'no-concurrent-marking',
+      // our subcommands, curl
+      'node',
+      'unix-socket',
       // kubectl, kind and replace-kube-proxy.sh
       'as',
       'name',

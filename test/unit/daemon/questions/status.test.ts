@@ -35,7 +35,7 @@ test('a node as wanted', async () => {
   const reply = await status();
   expect(reply).toMatchObject({
     ok: true,
-    verdict: 'kube-ipvs-proxy serves 1 Services on node node-a',
+    verdict: 'kube-ipvs-proxy serves 1 Service on node node-a',
     families: ['IPv4', 'IPv6'],
     watches: { services: 'watching' },
     lastEventAt: '2026-11-21T12:16:40.000Z',
@@ -61,7 +61,7 @@ describe('what is wrong is in the first line', () => {
     await sync(run.take({ kind: 'endpoint-slice', event: { type: 'applied', object: slice('web', ['10.244.0.7']) } }));
     const reply = await status();
     expect(reply.verdict).toBe(
-      'kube-ipvs-proxy on node node-a: the kernel refuses 1 operations, which are tried again',
+      'kube-ipvs-proxy on node node-a: the kernel refuses 1 operation, and they are tried again',
     );
     expect(reply.refused.first).toEqual([
       { command: 'ipvsadm -a -t 10.96.0.10:80 -r 10.244.0.7:8080 -m -w 1', attempts: 1 },
