@@ -27,33 +27,65 @@ export const abruptRollingUpdate: Trial = {
 };
 
 async function rollTwice(context: TrialContext, preStopSeconds: number): Promise<void> {
-  const ends = new Map<string, number>();
+  const servers = new ServerEnds(context, preStopSeconds);
   context.allow('its server ended', ({ cut, kind, served = '', at, ms }) => {
-    const end = ends.get(served);
+    const end = servers.endOf(served);
     return cut && kind !== 'silent' && end !== undefined && at + ms > end - TOLERANCE_MS;
   });
   for (const round of ['first', 'second']) {
+    await servers.look();
     context.step(`${round} rolling update`);
     await context.own(['rollout', 'restart', DEPLOYMENT]);
     const seconds = await context.until('the Deployment is rolled out', 600, async () => {
-      await noteEnds(context, preStopSeconds, ends);
+      await servers.look();
       return isRolledOut(context);
     });
     context.say(`rolled out after ${seconds} s`);
     context.step(`${round} rolling update: the last servers end`);
     await context.until('the old servers are gone', 300, async () => {
-      await noteEnds(context, preStopSeconds, ends);
+      await servers.look();
       return (await context.pods(SERVER_SELECTOR)).every(({ deletedAt }) => deletedAt === undefined);
     });
     await context.wait(5);
   }
-  context.check(`40 servers have ended (${ends.size})`, ends.size === 40);
+  await servers.look();
+  context.check(`40 servers have ended (${servers.ended})`, servers.ended === 40);
 }
 
-/** When each server that has been deleted ends its service, or has ended it. */
-async function noteEnds(context: TrialContext, preStopSeconds: number, ends: Map<string, number>): Promise<void> {
-  for (const { name, deletedAt } of await context.pods(SERVER_SELECTOR)) {
-    if (deletedAt !== undefined) ends.set(name, deletedAt + preStopSeconds * 1000);
+/** Until when each server must serve. */
+class ServerEnds {
+  readonly #context: TrialContext;
+  readonly #preStopMs: number;
+  /** When each server was last seen that had not been deleted: milliseconds since 1970. */
+  readonly #alive = new Map<string, number>();
+  readonly #ends = new Map<string, number>();
+
+  constructor(context: TrialContext, preStopSeconds: number) {
+    this.#context = context;
+    this.#preStopMs = preStopSeconds * 1000;
+  }
+
+  get ended(): number {
+    return this.#ends.size;
+  }
+
+  /** The end of its service, past or to come; undefined if it has not been deleted. */
+  endOf(server: string): number | undefined {
+    return this.#ends.get(server);
+  }
+
+  async look(): Promise<void> {
+    const now = Date.now();
+    const pods = await this.#context.pods(SERVER_SELECTOR);
+    for (const { name, deletedAt } of pods) {
+      if (deletedAt === undefined) this.#alive.set(name, now);
+      else this.#ends.set(name, deletedAt + this.#preStopMs);
+    }
+    // One that ends at once may be deleted and gone between two looks.
+    const there = new Set(pods.map(({ name }) => name));
+    for (const [name, seen] of this.#alive) {
+      if (!there.has(name) && !this.#ends.has(name)) this.#ends.set(name, seen + this.#preStopMs);
+    }
   }
 }
 
