@@ -51,7 +51,8 @@ export async function startComponent(
 export async function launch(keeper: ProcessMark, { argv, pidFile, endFile, logs }: ComponentState): Promise<void> {
   await using output = await open(logs[0], 'a');
   const [program = '', ...args] = inside(keeper, ['sh', '-c', LAUNCH, 'launch', pidFile, endFile, ...argv]);
-  await once(spawn(program, args, { stdio: ['ignore', output.fd, output.fd] }), 'exit');
+  // In a session of its own: what ends the group of this program must not end the parent that waits there.
+  await once(spawn(program, args, { detached: true, stdio: ['ignore', output.fd, output.fd] }), 'exit');
 }
 
 /** How the component ended; undefined while it runs. */
