@@ -20,7 +20,8 @@ const COLUMNS = [
 
 /** docs/trials.md from docs/trials.json. */
 export function trialsPage({ trials }: KeptTrials): string {
-  return `${[introduction(), table(COLUMNS, trials.map(row)), ...broken(trials)].join('\n\n')}\n`;
+  const results = trials.length === 0 ? 'No result has been recorded yet.' : table(COLUMNS, trials.map(row));
+  return `${[introduction(), results, ...broken(trials)].join('\n\n')}\n`;
 }
 
 function introduction(): string {
