@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import type { LoadResult } from '../bed/agent-protocol.ts';
 import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { KeptConnection, Namespace } from '../bed/namespace.ts';
@@ -7,7 +8,7 @@ import { startDaemon } from '../support/daemon.ts';
 
 jest.setTimeout(patient(240_000));
 
-const LOAD = { perSecond: 40, durationMs: 8_000, timeoutMs: 4_000 };
+const LOAD = { perSecond: 8, durationMs: 8_000, timeoutMs: 4_000 };
 const WAYS: readonly (readonly [address: string, port: number])[] = [
   ['10.202.0.10', 80],
   ['10.200.0.10', 30_080],
@@ -100,13 +101,23 @@ describe('a node that kube-proxy in iptables mode served is taken over', () => {
   });
 
   test('the daemon starts under load: no request fails, and no connection breaks', async () => {
-    const loads = Promise.all(WAYS.map(([address, port]) => client.load('tcp', address, port, LOAD)));
+    let started = false;
+    const loads: LoadResult[] = [];
+    // However long the start takes on a busy machine, the load outlasts it.
+    const loaded = (async () => {
+      while (!started) {
+        loads.push(...(await Promise.all(WAYS.map(([address, port]) => client.load('tcp', address, port, LOAD)))));
+      }
+    })();
     const flags = ['--ipvs-scheduler=rr', '--manifests=manifests/demo', '--cluster-cidr=10.201.0.0/16,fd00:201::/48'];
-    daemon = await startDaemon(node, flags);
+    try {
+      daemon = await startDaemon(node, flags);
+    } finally {
+      started = true;
+    }
+    await loaded;
     const sent = (LOAD.durationMs / 1000) * LOAD.perSecond;
-    expect((await loads).map(({ failures, sent: of }, at) => [WAYS[at]?.[0], failures, of])).toEqual(
-      WAYS.map(([address]) => [address, {}, sent]),
-    );
+    expect(loads.map(({ failures, sent: of }) => [failures, of])).toEqual(loads.map(() => [{}, sent]));
     for (const connection of held) expect(await connection.ask()).toEqual(connection.first);
   });
 
@@ -121,8 +132,8 @@ describe('a node that kube-proxy in iptables mode served is taken over', () => {
     for (const [address, port] of WAYS) {
       expect(await client.probeTcp(address, port)).toMatchObject({ ok: true });
       const name = address.includes(':') ? `[${address}]` : address;
-      const { stdout } = await node.exec(['ipvsadm', '-Ln', '--stats', '--exact', '-t', `${name}:${port}`]);
-      expect(stdout).toMatch(/^TCP +\S+ +[1-9]/m);
+      // The counters of virtual servers are late, connections are not.
+      expect((await node.exec(['ipvsadm', '-Lnc'])).stdout).toContain(` ${name}:${port} `);
     }
     // From the node itself, the rules of iptables mode would reject this one.
     expect(await node.probeTcp('10.202.0.10', 80)).toMatchObject({ ok: true });
