@@ -260,7 +260,7 @@ describe('the daemon on its node', () => {
       /removed the rules that kube-proxy in iptables mode left.*filter\/KUBE-SERVICES/,
       15_000,
     );
-    expect(await saved()).not.toMatch(/KUBE-(SVC|SEP)-|KUBE-NODEPORTS|--ctstate NEW .*KUBE-/);
+    expect(await saved()).not.toMatch(/KUBE-(SVC|SEP)-|KUBE-NODEPORTS|--ctstate NEW .*-j KUBE-/);
     expect(await saved()).toContain('-A FORWARD -s 203.0.113.7/32 -j ACCEPT');
     await daemon.stop(10_000);
     await node.exec(['iptables-restore', '--noflush'], { input: IPTABLES_MODE });
