@@ -14,7 +14,15 @@ import { TrialContext } from './context.ts';
 import { readTrials } from './files.ts';
 import { failuresByStep, judge } from './judge.ts';
 import { type TrialResult, limitsOfKubeProxy } from './results.ts';
-import { DEPLOYMENT, type ServedService, type Servers, USUAL_SERVERS, serverObjects, targetsOf } from './servers.ts';
+import {
+  DEPLOYMENT,
+  type ServedService,
+  type Servers,
+  USUAL_SERVERS,
+  serverObjects,
+  targetsOf,
+  targetsOfPod,
+} from './servers.ts';
 import { SHARE, Traffic } from './traffic.ts';
 import type { Limits, Trial } from './trial.ts';
 
@@ -162,7 +170,9 @@ class TrialBed {
     const { logs } = clusterFolder(this.#state.cluster);
     const folders = { pod: path.join(logs, first.name, folder), host: path.join(logs, folder) };
     for (const each of Object.values(folders)) await mkdir(each, { recursive: true });
-    await this.#apply(clientPod(this.namespace, images.ours, first.name, folder, { client: 'Pod', targets, ...SHARE }));
+    const ofPod = targetsOfPod(targets, first.name, this.#state);
+    const order = { client: 'Pod', targets: ofPod, ...SHARE };
+    await this.#apply(clientPod(this.namespace, images.ours, first.name, folder, order));
     await this.#own(['wait', '--for=condition=Ready', 'pod/client', '--timeout=240s']);
     this.#traffic = new Traffic(this.#state.netns, targets, folders);
     this.#say(`traffic to ${targets.map(({ name, address, port }) => `${name} ${address}:${port}`).join(', ')}`);

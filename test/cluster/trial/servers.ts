@@ -108,3 +108,17 @@ export function targetsOf(
 function titled(name: string, address: string): string {
   return address.includes(':') ? `${name} (IPv6)` : name;
 }
+
+/**
+ * Without the node ports of other nodes. A connection to them leaves with the address of the Pod's node. If it has the same
+ * port as a connection that the Pod's node masquerades, to the same server, the other node's IPVS takes the replies of the
+ * second for those of the first (docs/hard-cases.md). No service proxy can prevent this.
+ */
+export function targetsOfPod(
+  targets: readonly Target[],
+  podNode: string,
+  { nodes }: Pick<ClusterState, 'nodes'>,
+): readonly Target[] {
+  const others = new Set(nodes.filter(({ name }) => name !== podNode).flatMap(({ addresses }) => addresses));
+  return targets.filter(({ address }) => !others.has(address));
+}
