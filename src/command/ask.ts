@@ -8,7 +8,7 @@ import { UsageError } from './usage-error.ts';
 /** Longer than the daemon works on a question. */
 const MOST_MS = 60_000;
 
-/** Asks the running daemon. Throws a UsageError if there is none, or if it has no reply. */
+/** Asks the running daemon. Throws a UsageError if no daemon runs, or if it does not reply. */
 export async function ask<R extends object>(socketPath: string, path: string): Promise<R> {
   let text: string;
   let status: number | undefined;

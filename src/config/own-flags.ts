@@ -15,7 +15,7 @@ function tooLarge(cidr: Cidr): string | undefined {
     : undefined;
 }
 
-/** Where the subcommands look for the daemon too, without a flag. */
+/** The default socket of the daemon, and of the subcommands that ask it. */
 export const DEFAULT_QUERY_SOCKET = '/run/kube-ipvs-proxy/query.sock';
 /** linux/un.h: UNIX_PATH_MAX is 108 with the NUL. */
 const MAX_SOCKET_PATH = 107;

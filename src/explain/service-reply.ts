@@ -126,7 +126,7 @@ function endpointReply(
   };
 }
 
-/** Real servers of which no slice knows any more, but which keep their connections. */
+/** Real servers that are in no slice any more, but keep their connections. */
 function drainingReplies(
   endpoints: readonly EndpointUse[],
   servers: ReadonlyMap<RealServerKey, Connections>,

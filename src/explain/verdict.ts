@@ -5,7 +5,7 @@ import type { AddressReply, EndpointReply, PortReply, ServiceReply } from './rep
 
 type UsedEndpoint = Pick<EndpointReply, 'use' | 'why'>;
 
-/** What of a port decides whether it is served. */
+/** The properties of a port that decide whether it is served. */
 export type ServedPort = Pick<PortReply, 'name' | 'protocol' | 'port' | 'notes'> & {
   readonly endpoints: readonly UsedEndpoint[];
 };
@@ -66,7 +66,7 @@ function firstFault(ports: readonly PortReply[], slices: number): string | undef
 function whyUnserved({ name, protocol, port, endpoints, notes }: ServedPort, ports: number): string {
   const which = ports === 1 ? '' : `port ${name === '' ? `${port}/${protocol}` : name}: `;
   if (endpoints.length === 0) return `${which}${notes[0] ?? 'its slices have no endpoints; is it scaled to 0?'}`;
-  // Of a port that no slice has, the first note says so.
+  // If no slice has the port, its first note says so.
   if (endpoints.every(({ why = '' }) => why.startsWith(NO_PORT))) return notes[0] ?? `${which}${NO_PORT} such port`;
   const none =
     endpoints.length === 1 ? 'its only endpoint is not used' : `none of its ${endpoints.length} endpoints is used`;

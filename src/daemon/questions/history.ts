@@ -11,10 +11,10 @@ interface Repair {
 }
 
 const HOUR_MS = 3_600_000;
-/** Of more repairs, only the number is kept. */
+/** Maximum number of repairs to keep. Further ones are only counted. */
 const MOST_REPAIRS = 20;
 
-/** Remembers a little of what the daemon did, for the subcommand status. What it keeps does not grow. */
+/** Keeps recent events of the daemon for the subcommand status, in bounded memory. */
 export class History {
   readonly #clock: Pick<Clock, 'now' | 'wallNow'>;
   readonly #last = new Map<SyncKind, SyncText>();

@@ -7,7 +7,7 @@ import { Connections } from '../../observe/connections.ts';
 import { type HttpHandler, HttpListener } from '../../observe/http-listener.ts';
 import type { Log } from '../../observe/log.ts';
 
-/** Of their own, so that whoever floods the socket takes no connection from probes and scrapes. */
+/** Not shared with the HTTP servers: a flood of this socket takes no connection from probes and scrapes. */
 const MOST_CONNECTIONS = 16;
 const RETRY_MS = 10_000;
 const CONNECT_MS = 1_000;

@@ -22,7 +22,7 @@ export interface Watching {
   readonly plan: ListPlan;
   /** The watch resumes after this version. */
   readonly resourceVersion: string;
-  /** Whether the server's state may be older than `resourceVersion`: then, no watch would tell. */
+  /** Whether the server's state may be older than `resourceVersion`. A watch does not show that. */
   readonly doubtful: boolean;
   readonly failures: number;
 }
