@@ -176,7 +176,7 @@ cluster: build image ## a Kubernetes cluster on this machine: NODES=2 FAMILY=dua
 	@scripts/packages.sh cluster
 	@nice -n 5 node test/cluster/up.ts $(CLUSTER_SETTINGS)
 
-e2e: build image ## upstream's e2e specs: FOCUS=Services PROXY=ours|kube-proxy-ipvs|kube-proxy-iptables|all TIMEOUT=90m
+e2e: build image ## upstream's e2e specs: FOCUS=Services PROXY=ours|kube-proxy-ipvs|all (and others) TIMEOUT=90m
 	@scripts/packages.sh cluster
 	@nice -n 5 node test/cluster/e2e/main.ts $(CLUSTER_SETTINGS) $(foreach name,FOCUS PROCS TIMEOUT,"$(name)=$($(name))")
 

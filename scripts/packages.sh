@@ -8,7 +8,11 @@ packages=(g++ make iproute2 iptables ipset ipvsadm nftables conntrack kmod curl 
 # Install the test kernel, for machines whose own kernel has no usable IPVS.
 if [ "$(uname -m)" = x86_64 ]; then packages+=(user-mode-linux); fi
 if [ "${1:-}" = qemu ]; then packages=(qemu-system-x86 kmod xz-utils zstd); fi
-if [ "${1:-}" = cluster ]; then packages=(mmdebstrap gcc libc6-dev procps util-linux); fi
+if [ "${1:-}" = cluster ]; then
+  packages=(mmdebstrap gcc libc6-dev procps util-linux user-mode-linux)
+  # Of the nodes' kernel.
+  packages+=(linux-source-6.1 make flex bison bc xz-utils libelf-dev libssl-dev)
+fi
 if [ "${1:-}" = cross ]; then
   case $(uname -m) in
     x86_64) packages=(g++-aarch64-linux-gnu qemu-user-static) ;;

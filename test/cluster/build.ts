@@ -48,8 +48,9 @@ async function build(program: Program, kubernetes: string, cache: Cache): Promis
     await go(folder, ['get', program.module]);
   }
   const out = path.join(cache.bin, program.name);
-  const command = program.test === true ? ['test', '-c'] : ['build'];
-  const flags = ['-trimpath', '-ldflags', linkerFlags(kubernetes), '-o', `${out}.new`];
+  const command = program.test === true ? ['test', '-c', '-vet=off'] : ['build'];
+  const tags = program.tags === undefined ? [] : ['-tags', program.tags.join(',')];
+  const flags = [...tags, '-trimpath', '-ldflags', linkerFlags(kubernetes), '-o', `${out}.new`];
   await go(folder, [...command, ...flags, program.package]);
   // Complete or absent: another start may look for it.
   await rename(`${out}.new`, out);

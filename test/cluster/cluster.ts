@@ -6,6 +6,7 @@ import { createCredentials, kubeconfigOf, startControlPlane } from './control-pl
 import { type Cache, type ClusterFolder, cacheOf, clusterFolder } from './folders.ts';
 import { packClusterImages } from './images/cluster-images.ts';
 import { endKeeper, netnsOf, runs, startKeeper } from './keeper.ts';
+import { ensureKernel } from './kernel/ensure.ts';
 import { type Kubectl, kubectlOf } from './kubectl.ts';
 import { startLoadBalancer } from './load-balancer/start.ts';
 import { createNetwork } from './network.ts';
@@ -26,6 +27,7 @@ export async function clusterUp(settings: Settings, say: Say): Promise<void> {
   await refuseIfRunning(folder, settings);
   await buildPrograms(settings.kubernetes, cache, CLUSTER_PROGRAMS, say);
   if (await ensurePackages(cache.packages)) say(`packages of the nodes: unpacked in ${cache.packages}`);
+  const kernel = await ensureKernel(cache.home, say);
   await rm(folder.root, { recursive: true, force: true });
   await mkdir(folder.logs, { recursive: true });
   await mkdir(folder.images, { recursive: true });
@@ -40,7 +42,7 @@ export async function clusterUp(settings: Settings, say: Say): Promise<void> {
   try {
     // From here on, `make cluster-down` can end it, whatever happens to this program.
     await writeState(folder.state, state);
-    const components = await start(settings, cache, folder, state, say);
+    const components = await start(settings, { cache, kernel }, folder, state, say);
     await writeState(folder.state, { ...state, components });
     const lines = await writeTools(folder, cache, state);
     say(`the cluster ${settings.cluster} is ready:\n${lines.map((line) => `  ${line}`).join('\n')}`);
@@ -76,7 +78,7 @@ function stateOf(settings: Settings, cache: Cache, folder: ClusterFolder, keeper
 
 async function start(
   settings: Settings,
-  cache: Cache,
+  { cache, kernel }: { readonly cache: Cache; readonly kernel: string },
   folder: ClusterFolder,
   state: ClusterState,
   say: Say,
@@ -88,7 +90,7 @@ async function start(
   await createNetwork(keeper, settings);
   // Nodes boot and import images while the control plane starts.
   const first = ['pause.tar', 'coredns.tar', ...(settings.proxy.startsWith('kube-proxy') ? ['debian.tar'] : [])];
-  const nodes = await startNodes(keeper, folder, cache, settings, credentials, first);
+  const nodes = await startNodes(keeper, folder, cache, settings, credentials, first, kernel);
   const controlPlane = await startControlPlane(keeper, folder, cache.bin, settings, credentials, command);
   if (settings.loadBalancer) await startLoadBalancer(keeper, folder, settings);
   clock('the API server is ready');

@@ -88,16 +88,16 @@ function podNetwork(families: readonly Family[], index: number): unknown {
   };
 }
 
-const CONTAINERD = `version = 2
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "registry.k8s.io/pause:3.10"
-  [plugins."io.containerd.grpc.v1.cri".containerd]
-    snapshotter = "overlayfs"
-    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
-      runtime_type = "io.containerd.runc.v2"
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "/cluster/packages/usr/lib/cni"
-    conf_dir = "/etc/cni/net.d"
+const CONTAINERD = `version = 3
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "overlayfs"
+  [plugins."io.containerd.cri.v1.images".pinned_images]
+    sandbox = "registry.k8s.io/pause:3.10"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.cri.v1.runtime".cni]
+  bin_dirs = ["/cluster/packages/usr/lib/cni"]
+  conf_dir = "/etc/cni/net.d"
 `;
 
 function kubelet(families: readonly Family[]): unknown {

@@ -14,7 +14,8 @@ import type { ComponentState, ProcessMark } from './state-file.ts';
 
 const BOOT = path.join(import.meta.dirname, 'node/boot.sh');
 
-/** Starts the nodes; they boot at the same time. `firstImages` are names of archives in the cache. */
+/** Starts the nodes; they boot at the same time. `firstImages` are names of archives in the cache; `kernel` is the
+ * folder of their kernel. */
 export async function startNodes(
   keeper: ProcessMark,
   folder: ClusterFolder,
@@ -22,6 +23,7 @@ export async function startNodes(
   settings: Settings,
   credentials: Credentials,
   firstImages: readonly string[],
+  kernel: string,
 ): Promise<readonly ComponentState[]> {
   const door = await createDoorKey(folder, cache);
   const nodes: ComponentState[] = [];
@@ -39,7 +41,15 @@ export async function startNodes(
     const shared = [`LOGS=${logs}`, `BIN=${cache.bin}`, `IMAGES=${cache.images}`, `CLUSTER_IMAGES=${folder.images}`];
     const argv = [BOOT, settings.memory, tap(index), ...shared, `PACKAGES=${cache.packages}`];
     const nodeLogs = ['init', 'containerd', 'kubelet'].map((log) => path.join(logs, `${log}.log`));
-    nodes.push(await startComponent(keeper, folder.logs, name, ['env', `NODE_FOLDER=${home}`, ...argv], nodeLogs));
+    nodes.push(
+      await startComponent(
+        keeper,
+        folder.logs,
+        name,
+        ['env', `NODE_FOLDER=${home}`, `KERNEL_FOLDER=${kernel}`, ...argv],
+        nodeLogs,
+      ),
+    );
   }
   return nodes;
 }

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { runCommand } from '../bed/command.ts';
 
 /** Debian packages that nodes run. dropbear is a small SSH server; the two libraries are its own. */
-const PACKAGES = ['containerd', 'runc', 'containernetworking-plugins', 'dropbear-bin', 'libtomcrypt1', 'libtommath1'];
+const PACKAGES = ['runc', 'containernetworking-plugins', 'dropbear-bin', 'libtomcrypt1', 'libtommath1'];
 
 /**
  * Downloads the packages of nodes and unpacks them into `folder`, unless it exists. They are not installed: this machine

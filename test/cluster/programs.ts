@@ -8,12 +8,15 @@ export interface Program {
   readonly package: string;
   /** Text of main.go, for a module that has no program. */
   readonly main?: string;
+  /** Build tags. */
+  readonly tags?: readonly string[];
   /** Built by `go test -c`. */
   readonly test?: true;
 }
 
 export const ETCD_VERSION = '3.6.6';
 export const COREDNS_VERSION = '1.12.1';
+const CONTAINERD_VERSION = '2.2.9';
 
 const ETCD_MAIN = `package main
 
@@ -27,6 +30,9 @@ func main() { etcdmain.Main(os.Args) }
 `;
 
 const KUBERNETES = ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kubelet', 'kubectl', 'kube-proxy'];
+
+/** kubelet 1.36 and newer need containerd 2; Debian has 1.6. */
+const CONTAINERD = ['containerd', 'containerd-shim-runc-v2', 'ctr'];
 
 /** Programs of images that the e2e tests run. */
 const TEST_IMAGES = ['agnhost', 'regression-issue-74839'];
@@ -47,6 +53,14 @@ export const PROGRAMS: readonly Program[] = [
     module: `github.com/coredns/coredns@v${COREDNS_VERSION}`,
     package: 'github.com/coredns/coredns',
   },
+  ...CONTAINERD.map((name) => ({
+    name,
+    folder: 'containerd',
+    module: `github.com/containerd/containerd/v2@v${CONTAINERD_VERSION}`,
+    package: `github.com/containerd/containerd/v2/cmd/${name}`,
+    // No snapshotter but that of overlayfs.
+    tags: ['no_btrfs', 'no_devmapper', 'no_zfs', 'no_aufs'],
+  })),
   ...TEST_IMAGES.map((name) => ({ name, folder: '', package: `k8s.io/kubernetes/test/images/${name}` })),
   // In the version that the e2e tests are compiled with.
   { name: 'ginkgo', folder: '', package: 'github.com/onsi/ginkgo/v2/ginkgo' },
@@ -54,7 +68,7 @@ export const PROGRAMS: readonly Program[] = [
 ];
 
 /** What a cluster and its images need. */
-export const CLUSTER_PROGRAMS: readonly string[] = [...KUBERNETES, 'etcd', 'coredns', ...TEST_IMAGES];
+export const CLUSTER_PROGRAMS: readonly string[] = [...KUBERNETES, 'etcd', 'coredns', ...CONTAINERD, ...TEST_IMAGES];
 
 /** What runs upstream's specs. */
 export const SPEC_PROGRAMS: readonly string[] = ['ginkgo', 'e2e.test'];

@@ -24,7 +24,8 @@ export async function applyProxy(
       return 'daemonset/kube-ipvs-proxy';
     }
     case 'kube-proxy-ipvs':
-    case 'kube-proxy-iptables': {
+    case 'kube-proxy-iptables':
+    case 'kube-proxy-nftables': {
       const mode = settings.proxy.slice('kube-proxy-'.length);
       await apply(folder, 'kube-proxy', kubeProxy(settings.kubernetes, settings.families, mode), command);
       return 'daemonset/kube-proxy';

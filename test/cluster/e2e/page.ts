@@ -7,6 +7,7 @@ export const PROXY_TITLES: Readonly<Record<E2eProxy, string>> = {
   ours: 'ours',
   'kube-proxy-ipvs': 'kube-proxy ipvs',
   'kube-proxy-iptables': 'kube-proxy iptables',
+  'kube-proxy-nftables': 'kube-proxy nftables',
 };
 
 /** A result with its run. */

@@ -11,6 +11,7 @@ interface Item {
 const PROXY_OF_MODE: Readonly<Record<string, E2eProxy>> = {
   ipvs: 'kube-proxy-ipvs',
   iptables: 'kube-proxy-iptables',
+  nftables: 'kube-proxy-nftables',
   '': 'kube-proxy-iptables',
 };
 

@@ -2,7 +2,7 @@ import { compareText, listsToJson } from '../list-file.ts';
 import type { SpecResult } from './junit.ts';
 
 /** The service proxies that are compared, in the order of the page's columns. */
-export const E2E_PROXIES = ['ours', 'kube-proxy-ipvs', 'kube-proxy-iptables'] as const;
+export const E2E_PROXIES = ['ours', 'kube-proxy-ipvs', 'kube-proxy-iptables', 'kube-proxy-nftables'] as const;
 export type E2eProxy = (typeof E2E_PROXIES)[number];
 
 /** One run of the suite against one cluster. */

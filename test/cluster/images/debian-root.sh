@@ -12,11 +12,11 @@ if [ "$(cat "$root.built-by" 2>/dev/null)" = "$built_by" ]; then exit 0; fi
 
 # Specs need the real wget, curl and dig. iptables, ipset, conntrack and kmod are for the kube-proxy image.
 packages=(wget curl bind9-dnsutils netcat-openbsd iproute2 iputils-ping procps ca-certificates
-  iptables ipset ipvsadm conntrack kmod tcpdump)
+  iptables ipset ipvsadm nftables conntrack kmod tcpdump)
 
 rm -rf "$root" "$root.built-by"
 include=$(IFS=,; echo "${packages[*]}")
-# The nodes of the test cluster have no nf_tables, so iptables is the legacy variant. /uploads is for agnhost netexec.
+# iptables is the legacy variant, as on the nodes. /uploads is for agnhost netexec.
 mmdebstrap --quiet --variant=minbase --include="$include" \
   --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
   --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/lib/*/gconv/*' \

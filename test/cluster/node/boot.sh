@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # boot.sh MEMORY TAP ARGUMENT...: becomes a node: User-Mode Linux with this machine's file tree as its root (read-only) and
-# one interface, vec0, connected to the tap device. The arguments go to its command line; node/init.sh reads them.
+# one interface, vec0, connected to the tap device. The arguments go to its command line; node/init.sh reads them. The kernel
+# and its modules are in KERNEL_FOLDER.
 set -euo pipefail
 # Used by uml.sh.
 # shellcheck disable=SC2034
@@ -19,6 +20,7 @@ if ! why=$(uml_missing); then
   exit 1
 fi
 home=$(mktemp -d "${NODE_FOLDER:?}/uml.XXXXXX")
-TMPDIR=$(uml_memory_folder) HOME=$home LD_PRELOAD=$preload exec "$uml" "mem=$memory" rootfstype=hostfs rootflags=/ ro \
+TMPDIR=$(uml_memory_folder) HOME=$home LD_PRELOAD=$preload exec "${KERNEL_FOLDER:?}/linux" "mem=$memory" \
+  rootfstype=hostfs rootflags=/ ro \
   "init=$project/test/cluster/node/init.sh" "uml_dir=$home/" umid=node "vec0:transport=tap,ifname=$tap,depth=128,gro=1" \
-  con=null con0=null,fd:1 quiet panic=-1 "NODE_FOLDER=$NODE_FOLDER" "$@"
+  con=null con0=null,fd:1 quiet panic=-1 "NODE_FOLDER=$NODE_FOLDER" "KERNEL_FOLDER=$KERNEL_FOLDER" "$@"

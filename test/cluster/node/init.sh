@@ -2,8 +2,8 @@
 # The first process of a node. Its root is a copy-on-write view of this machine's file tree, so that the machine is never
 # written to. Then: folders, modules, network, containerd, images, kubelet, and a door for a shell.
 #
-# On the kernel's command line: NODE_FOLDER, with the files of node-files.ts; LOGS; BIN, with kubelet; IMAGES and
-# CLUSTER_IMAGES, with archives; PACKAGES, with containerd, runc, CNI plugins and dropbear.
+# On the kernel's command line: KERNEL_FOLDER, with modules; NODE_FOLDER, with the files of node-files.ts; LOGS; BIN,
+# with kubelet and containerd; IMAGES and CLUSTER_IMAGES, with archives; PACKAGES, with runc, CNI plugins and dropbear.
 set -eu
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 trap 'poweroff -f' EXIT
@@ -13,7 +13,7 @@ enter_root() {
   local release
   mount -t proc proc /proc
   release=$(uname -r)
-  insmod "/usr/lib/uml/modules/$release/kernel/fs/overlayfs/overlay.ko"
+  insmod "$KERNEL_FOLDER/modules/$release/kernel/fs/overlayfs/overlay.ko"
   mount -t tmpfs -o mode=755 tmpfs /mnt
   mkdir /mnt/{upper,work,root}
   mount -t overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work root /mnt/root
@@ -52,17 +52,17 @@ make_folders() {
     mount -t tmpfs -o mode=755 tmpfs "$folder"
   done
   mkdir -p /var/log/{pods,containers} /etc/cni/net.d /run/lock "/lib/modules/$(uname -r)"
-  mount --bind "/usr/lib/uml/modules/$(uname -r)" "/lib/modules/$(uname -r)"
+  mount --bind "$KERNEL_FOLDER/modules/$(uname -r)" "/lib/modules/$(uname -r)"
   # kubelet wants a clock speed, which this kernel does not tell.
   sed '/^$/d' /proc/cpuinfo >/run/cpuinfo
   printf 'cpu MHz\t\t: 2000.000\n\n' >>/run/cpuinfo
   mount --bind /run/cpuinfo /proc/cpuinfo
   mount --make-rshared /
   # Shells find them there, too.
-  ln -sf /cluster/packages/usr/{bin,sbin}/* /cluster/bin/kubelet /usr/local/bin/
+  ln -sf /cluster/packages/usr/{bin,sbin}/* /cluster/bin/{kubelet,containerd,containerd-shim-runc-v2,ctr} /usr/local/bin/
 }
 
-# This kernel has no nf_tables.
+# The same variant as in the images of Pods.
 use_legacy_iptables() {
   local name
   for name in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do

@@ -3,6 +3,7 @@ import { CommandError } from '../../bed/command.ts';
 import { buildPrograms } from '../build.ts';
 import { cacheOf } from '../folders.ts';
 import { debianRoot } from '../images/sources.ts';
+import { ensureKernel } from '../kernel/ensure.ts';
 import { ensurePackages } from '../packages.ts';
 import { CLUSTER_PROGRAMS, SPEC_PROGRAMS } from '../programs.ts';
 import { SettingsError, parseSettings } from '../settings.ts';
@@ -16,6 +17,7 @@ try {
   const cache = cacheOf(kubernetes);
   await buildPrograms(kubernetes, cache, [...CLUSTER_PROGRAMS, ...SPEC_PROGRAMS], say);
   if (await ensurePackages(cache.packages)) say(`packages of the nodes: unpacked in ${cache.packages}`);
+  say(`the kernel of the nodes is in ${await ensureKernel(cache.home, say)}`);
   say(`the root of test images is in ${debianRoot(cache.home)}`);
 } catch (error) {
   if (!(error instanceof SettingsError || error instanceof CommandError)) throw error;

@@ -14,7 +14,12 @@ describe('settings of make e2e', () => {
   });
 
   test('the order of PROXY=all is that of the columns', () => {
-    expect(parseE2eSettings(['PROXY=all']).proxies).toEqual(['ours', 'kube-proxy-ipvs', 'kube-proxy-iptables']);
+    expect(parseE2eSettings(['PROXY=all']).proxies).toEqual([
+      'ours',
+      'kube-proxy-ipvs',
+      'kube-proxy-iptables',
+      'kube-proxy-nftables',
+    ]);
   });
 
   test('settings of the cluster are passed on', () => {
@@ -23,7 +28,7 @@ describe('settings of make e2e', () => {
   });
 
   test.each([
-    ['PROXY=none', 'PROXY=none is not ours, kube-proxy-ipvs, kube-proxy-iptables or all'],
+    ['PROXY=none', 'PROXY=none is not ours, kube-proxy-ipvs, kube-proxy-iptables, kube-proxy-nftables or all'],
     ['PROCS=0', 'PROCS=0 is not a positive number'],
     ['TIMEOUT=90', 'TIMEOUT=90 is not a duration like 90m'],
     ['PROCS=two', 'PROCS=two is not a positive number'],
@@ -45,7 +50,8 @@ describe('the service proxy of a cluster', () => {
     ['kube-proxy, mode ipvs', [daemonSet('kube-proxy'), configMap('mode: ipvs\n')], 'kube-proxy-ipvs'],
     ['kube-proxy, mode in quotes', [daemonSet('kube-proxy'), configMap('mode: "ipvs"\n')], 'kube-proxy-ipvs'],
     ['kube-proxy, no mode', [daemonSet('kube-proxy'), configMap('mode: ""\n')], 'kube-proxy-iptables'],
-    ['kube-proxy, a mode that is not compared', [daemonSet('kube-proxy'), configMap('mode: nftables\n')], undefined],
+    ['kube-proxy, mode nftables', [daemonSet('kube-proxy'), configMap('mode: nftables\n')], 'kube-proxy-nftables'],
+    ['kube-proxy, a mode that is not compared', [daemonSet('kube-proxy'), configMap('mode: other\n')], undefined],
     ['none', [configMap('mode: ipvs\n')], undefined],
   ])('%s', (_, items, proxy) => {
     expect(proxyOfCluster(JSON.stringify({ items }))).toBe(proxy);
