@@ -1,4 +1,5 @@
 import type { SpecResult } from '../e2e/junit.ts';
+import type { TrialResult } from '../trial/results.ts';
 
 /** One thing that was tried. */
 export interface Check {
@@ -16,6 +17,19 @@ export function specChecks(specs: readonly string[], results: readonly SpecResul
     if (result.outcome === 'passed') return { name };
     return { name, failure: `${result.outcome}: ${result.message}` };
   });
+}
+
+/** A trial is one check. */
+export function trialCheck({
+  what,
+  asked,
+  failed,
+  cut,
+  wrong,
+}: Pick<TrialResult, 'what' | 'asked' | 'failed' | 'cut' | 'wrong'>): Check {
+  const name = `${what}, under traffic`;
+  if (wrong.length === 0) return { name };
+  return { name, failure: `${asked} connections asked, ${failed} failed, ${cut} cut: ${wrong.join('; ')}` };
 }
 
 /** The fields of a report of jest that scripts/count.ts adds up. */

@@ -1,5 +1,5 @@
-// `make smoke`: a few upstream specs against a cluster of its own with the restricted overlay. It prints a line for each
-// check and writes build/test/cluster.json, from which scripts/count.ts takes the totals and the exit status.
+// `make smoke`: a few upstream specs and a rolling update under traffic, in a cluster of its own with the restricted
+// overlay. It prints a line for each check and writes build/test/cluster.json, from which scripts/count.ts takes the totals and the exit status.
 import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { buildPrograms } from '../build.ts';
@@ -9,8 +9,10 @@ import { runSpecs } from '../e2e/run-specs.ts';
 import { PROJECT, cacheOf, clusterFolder } from '../folders.ts';
 import { SPEC_PROGRAMS } from '../programs.ts';
 import { type Settings, SettingsError, parseSettings } from '../settings.ts';
-import { readState } from '../state-file.ts';
-import { type Check, checkLines, checkReport, specChecks } from './check.ts';
+import { type ClusterState, readState } from '../state-file.ts';
+import { runTrial } from '../trial/run-trial.ts';
+import { daemonUpdate } from '../trial/trials/daemon-restart.ts';
+import { type Check, checkLines, checkReport, specChecks, trialCheck } from './check.ts';
 import { SMOKE_SPECS, focusOf } from './specs.ts';
 
 const REPORT = path.join(PROJECT, 'build/test/cluster.json');
@@ -32,15 +34,15 @@ async function smoke(settings: Settings): Promise<readonly Check[]> {
     return [{ name: 'a cluster starts', failure: error instanceof Error ? error.message : String(error) }];
   }
   try {
-    return await specs(folder.state);
+    const state = await readState(folder.state);
+    if (state === undefined) throw new Error('the cluster has ended');
+    return [...(await specs(state)), await update(state)];
   } finally {
     await clusterDown(settings.cluster);
   }
 }
 
-async function specs(stateFile: string): Promise<readonly Check[]> {
-  const state = await readState(stateFile);
-  if (state === undefined) throw new Error('the cluster has ended');
+async function specs(state: ClusterState): Promise<readonly Check[]> {
   const log = path.join(PROJECT, 'build/e2e/smoke/log.txt');
   say(`running ${SMOKE_SPECS.length} upstream specs; their log is ${path.relative(PROJECT, log)}`);
   const focus = focusOf(SMOKE_SPECS);
@@ -51,6 +53,15 @@ async function specs(stateFile: string): Promise<readonly Check[]> {
   const checks = specChecks(SMOKE_SPECS, suite.results);
   if (checks.some(({ failure }) => failure !== undefined)) await sayEnd(log, LOG_LINES);
   return checks;
+}
+
+/** A rolling update of ours while traffic goes on. */
+async function update(state: ClusterState): Promise<Check> {
+  try {
+    return trialCheck(await runTrial(daemonUpdate, state, 'ours', say));
+  } catch (error) {
+    return { name: daemonUpdate.what, failure: String(error) };
+  }
 }
 
 async function sayLogs(folder: string): Promise<void> {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { SpecResult } from '../../cluster/e2e/junit.ts';
 import { tooOld } from '../../cluster/go.ts';
-import { checkLines, checkReport, specChecks } from '../../cluster/smoke/check.ts';
+import { checkLines, checkReport, specChecks, trialCheck } from '../../cluster/smoke/check.ts';
 import { SMOKE_SPECS, focusOf } from '../../cluster/smoke/specs.ts';
 
 function result(spec: string, outcome: SpecResult['outcome'], message = ''): SpecResult {
@@ -53,6 +53,14 @@ describe('the expression that selects specs', () => {
   test('selects no others', () => {
     expect(selects(SMOKE_SPECS, '[sig-network] Services should prevent NodePort collisions')).toBe(false);
   });
+});
+
+test('a trial is one check, which fails with its numbers', () => {
+  const trial = { what: 'rolling update', asked: 100, failed: 1, cut: 0 };
+  expect(trialCheck({ ...trial, failed: 0, wrong: [] })).toEqual({ name: 'rolling update, under traffic' });
+  expect(trialCheck({ ...trial, wrong: ['1 connection failed'] }).failure).toBe(
+    '100 connections asked, 1 failed, 0 cut: 1 connection failed',
+  );
 });
 
 test('there are at most 12 specs, none twice', () => {

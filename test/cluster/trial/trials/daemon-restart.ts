@@ -9,6 +9,15 @@ const SELECTOR = `k8s-app=${NAME}`;
 /** Far below what the daemon has in use. */
 const TOO_LITTLE_MEMORY = 8 * 1024 * 1024;
 
+/** What every release does to a cluster. `make smoke` runs it. */
+export const daemonUpdate: Trial = {
+  name: 'daemon-update',
+  what: 'rolling update of the DaemonSet',
+  proxies: ['ours'],
+  limits: { failed: 0, cut: 0 },
+  run: updateDaemonSet,
+};
+
 /** Every way in which our Pods end while the node goes on. */
 export const daemonRestart: Trial = {
   name: 'daemon-restart',
@@ -16,11 +25,7 @@ export const daemonRestart: Trial = {
   proxies: ['ours'],
   limits: { failed: 0, cut: 0 },
   async run(context) {
-    context.step('rolling update: an annotation of the DaemonSet changes');
-    const annotations = { 'trial/started': new Date().toISOString() };
-    await patch(context, DAEMON_SET, { spec: { template: { metadata: { annotations } } } });
-    await context.rollout(DAEMON_SET, NAMESPACE);
-    await context.wait(5);
+    await updateDaemonSet(context);
     await changeConfiguration(context);
     for (const { name } of context.state.nodes) {
       context.step(`kubectl delete pod on ${name}`);
@@ -32,6 +37,14 @@ export const daemonRestart: Trial = {
     for (const { name } of context.state.nodes) await runOutOfMemory(context, name);
   },
 };
+
+async function updateDaemonSet(context: TrialContext): Promise<void> {
+  context.step('rolling update: an annotation of the DaemonSet changes');
+  const annotations = { 'trial/started': new Date().toISOString() };
+  await patch(context, DAEMON_SET, { spec: { template: { metadata: { annotations } } } });
+  await context.rollout(DAEMON_SET, NAMESPACE);
+  await context.wait(5);
+}
 
 async function patch(context: TrialContext, object: string, change: object): Promise<void> {
   await context.kubectl([`--namespace=${NAMESPACE}`, 'patch', object, `--patch=${JSON.stringify(change)}`]);
