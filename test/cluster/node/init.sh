@@ -110,6 +110,8 @@ import_rest() {
 start_containers() {
   local archive first
   rm -f /cluster/logs/images
+  # With the one processor of the node, they would otherwise get most of its time, and Pods almost none, while they start.
+  renice -n 15 $BASHPID >/dev/null
   containerd -c /cluster/node/containerd.toml >>/cluster/logs/containerd.log 2>&1 &
   until ctr version >/dev/null 2>&1; do sleep 0.5; done
   # First what the cluster itself runs; the rest, which takes longer, when that is ready (nodes.ts).

@@ -49,6 +49,7 @@ export function clientPod(
             image,
             imagePullPolicy: 'IfNotPresent',
             command: ['/usr/bin/node', '/program/main.ts', JSON.stringify(complete)],
+            resources: { requests: { cpu: '200m' } },
             volumeMounts: mounts,
           },
         ],
