@@ -1,6 +1,7 @@
 import type { TrialContext } from '../context.ts';
 import { primary } from '../../addresses.ts';
-import { renewApiServerCertificate, restart, start, stop } from '../../control.ts';
+import { renewApiServerCertificate, restart } from '../../control.ts';
+import { apiServerAway } from '../api-server-away.ts';
 import { checkFreshStart } from '../node-state.ts';
 import { OurPods } from '../our-pods.ts';
 import { awaitServed, serviceOf } from '../probe-service.ts';
@@ -51,10 +52,7 @@ async function restartAll(context: TrialContext, ours: OurPods, address: string)
   context.measure(`by ${address}: until all are ready after they were killed`, `${await ours.killAll()} s`);
   context.step(`by ${address}: all of ours are deleted, and the API server is away for ${AWAY_SECONDS} s`);
   await ours.deleteAll();
-  await stop(context.state, 'kube-apiserver', 'KILL');
-  await context.wait(AWAY_SECONDS);
-  await start(context.state, 'kube-apiserver');
-  const ready = Date.now();
+  const ready = await apiServerAway(context, { seconds: AWAY_SECONDS, signal: 'KILL' });
   await ours.awaitAll();
   await context.apply(await serviceOf(context, name));
   await awaitServed(context, name, 90);

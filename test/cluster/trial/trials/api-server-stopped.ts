@@ -1,5 +1,6 @@
 import { type TrialContext } from '../context.ts';
-import { renewApiServerCertificate, start, stop } from '../../control.ts';
+import { renewApiServerCertificate } from '../../control.ts';
+import { apiServerAway } from '../api-server-away.ts';
 import { checkFreshStart } from '../node-state.ts';
 import { OurPods } from '../our-pods.ts';
 import { awaitServed, serviceOf } from '../probe-service.ts';
@@ -17,12 +18,13 @@ export const apiServerStopped: Trial = {
     const ours = new OurPods(context);
     context.step('the API server stops');
     const begin = Date.now();
-    await stop(context.state, 'kube-apiserver');
-    await context.wait(SECONDS);
-    await renewApiServerCertificate(context.state);
-    context.step('the API server starts with another certificate');
-    await start(context.state, 'kube-apiserver');
-    const ready = Date.now();
+    const ready = await apiServerAway(context, {
+      seconds: SECONDS,
+      before: async () => {
+        await renewApiServerCertificate(context.state);
+        context.step('the API server starts with another certificate');
+      },
+    });
     await context.apply(await serviceOf(context, 'afterwards'));
     await awaitServed(context, 'afterwards', 60);
     context.measure(
