@@ -56,6 +56,9 @@ export const OWN_FLAGS = {
   runEstimation: flag('ipvs-run-estimation', boolWithValue, undefined, {
     help: "set net.ipv4.vs.run_estimation; with false the kernel no longer walks all servers every two seconds, and its traffic counters stop; not given: keep the kernel's value",
   }),
+  serviceEvents: flag('service-events', bool, true, {
+    help: 'write an Event on a Service of which a part cannot be programmed, or whose endpoints or hints no node can use',
+  }),
   serviceMetricsLimit: flag('service-metrics-limit', int32, 1000, {
     help: 'serve metrics of single Services (kubeipvs_service_*) if there are at most this many Services; 0: never',
     hint: 'services',

@@ -8,13 +8,22 @@ import type { EndpointUse } from './endpoint-use.ts';
 
 type Direction = 'internal' | 'external';
 
+export interface Note {
+  readonly text: string;
+  /** Whether it follows from the Service and its slices alone, so that all nodes find the same. */
+  readonly onAllNodes: boolean;
+}
+
+/** The beginning of a note that hints are ignored. */
+export const HINTS_IGNORED = 'hints ignored: ';
+
 /** How the endpoints of one port and family were chosen. The plan made the choice; this gives its reasons. */
 export interface Choice {
-  readonly notes: readonly string[];
+  readonly notes: readonly Note[];
   readonly decide: (key: RealServerKey, traits: EndpointTraits) => Pick<EndpointUse, 'use' | 'why'>;
 }
 
-export function choiceNotes({ notes }: Choice): readonly string[] {
+export function choiceNotes({ notes }: Choice): readonly Note[] {
   return notes;
 }
 
@@ -86,27 +95,30 @@ function whyNot(facts: Facts, direction: Direction, traits: EndpointTraits): str
     : `for another zone by its hints (${traits.zones.join(', ')})`;
 }
 
-function notesOf(facts: Facts, directions: readonly Direction[], place: Place): string[] {
-  const notes: string[] = [];
+function notesOf(facts: Facts, directions: readonly Direction[], place: Place): Note[] {
+  const notes: Note[] = [];
   const [cluster] = directions.filter((direction) => !isLocalOnly(facts, direction));
   if (cluster === undefined) return notes;
   for (const direction of directions) {
     if (!facts.policyLocal[direction] || facts.hasLocal) continue;
-    notes.push(
-      `no endpoint is on this node: in spite of ${direction}TrafficPolicy: Local, those of other nodes are used`,
-    );
+    const text = `no endpoint is on this node: in spite of ${direction}TrafficPolicy: Local, those of other nodes are used`;
+    notes.push({ text, onAllNodes: false });
   }
   if (facts.ready.length === 0 && facts.isServed)
-    notes.push('no endpoint is ready: those that terminate and still serve are used');
+    notes.push({ text: 'no endpoint is ready: those that terminate and still serve are used', onAllNodes: true });
   const ignored = hintsIgnored(facts, place);
-  if (ignored !== undefined) notes.push(`hints ignored: ${ignored}`);
+  if (ignored !== undefined) notes.push(ignored);
   return notes;
 }
 
-/** Returns why hints do not select; undefined if they do, or if there are none. */
-function hintsIgnored({ ready, hints }: Facts, { zone }: Place): string | undefined {
+/** Says why hints do not select; undefined if they do, or if there are none. */
+function hintsIgnored({ ready, hints }: Facts, { zone }: Place): Note | undefined {
   const zoned = ready.filter(({ traits }) => traits.zones.length > 0);
   if (hints !== 'none' || zoned.length === 0) return undefined;
-  if (zoned.length < ready.length) return `${ready.length - zoned.length} of ${ready.length} ready endpoints have none`;
-  return zone === '' ? 'our Node has no zone label' : `no endpoint is for our zone ${zone}`;
+  if (zoned.length < ready.length) {
+    const without = ready.length - zoned.length;
+    return { text: `${HINTS_IGNORED}${without} of ${ready.length} ready endpoints have none`, onAllNodes: true };
+  }
+  const reason = zone === '' ? 'our Node has no zone label' : `no endpoint is for our zone ${zone}`;
+  return { text: `${HINTS_IGNORED}${reason}`, onAllNodes: false };
 }

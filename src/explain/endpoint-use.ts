@@ -2,11 +2,11 @@ import { compareText } from '../base/compare-text.ts';
 import { type IpFamily, IP_FAMILIES, familyLabel, familyOf, formatHostPort, formatIp } from '../base/ip.ts';
 import { mergeSlices } from '../model/merge-slices.ts';
 import type { EndpointTraits, ServiceDefinition, ServicePortDefinition } from '../model/service-model.ts';
-import type { SliceModel } from '../model/slice-model.ts';
+import type { SliceModel, UnusableEndpoint } from '../model/slice-model.ts';
 import { type FamilyView, type PortView, familyView } from '../plan/family-view.ts';
 import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
 import { type RealServerKey, realServerKey } from '../state/real-server.ts';
-import { type Choice, choiceOf, choiceNotes } from './choice.ts';
+import { type Choice, type Note, choiceOf, choiceNotes } from './choice.ts';
 
 /** Who reaches an endpoint: clients of every address, only those of the cluster IP, only those of the others, or none. */
 export type Use = 'all' | 'internal' | 'external' | 'none';
@@ -20,12 +20,14 @@ export interface EndpointUse {
   readonly use: Use;
   /** One clause; absent if the endpoint is used by all. */
   readonly why?: string;
+  /** Whether the reason lies in the Service or its slices, and is not that the endpoint is not ready (yet). */
+  readonly isMistake: boolean;
 }
 
 export interface PortUse {
   readonly port: ServicePortDefinition;
   readonly endpoints: readonly EndpointUse[];
-  readonly notes: readonly string[];
+  readonly notes: readonly Note[];
 }
 
 /** The beginning of the reason why an endpoint has no port here. */
@@ -88,10 +90,11 @@ class PortExplainer {
     const notes = [
       ...(this.#slices.some((slice) => this.#targets(slice).length > 0)
         ? []
-        : this.#slices.map((slice) => this.#mismatch(slice))),
+        : this.#slices.map((slice): Note => ({ text: this.#mismatch(slice), onAllNodes: true }))),
       ...Array.from(this.#choices.values()).flatMap(choiceNotes),
     ];
-    return { port: this.#port, endpoints, notes: [...new Set(notes)] };
+    const byText = new Map(notes.map((note) => [note.text, note]));
+    return { port: this.#port, endpoints, notes: [...byText.values()] };
   }
 
   #targets({ ports }: SliceModel): SliceModel['ports'] {
@@ -112,12 +115,18 @@ class PortExplainer {
 
   #ofSlice(slice: SliceModel): EndpointUse[] {
     const { name, endpoints, unusable } = slice;
-    const leftOut = (at: string, why: string): EndpointUse => ({ slice: name, at, use: 'none', why });
+    const leftOut = (at: string, why: string, isMistake: boolean): EndpointUse => ({
+      slice: name,
+      at,
+      use: 'none',
+      why,
+      isMistake,
+    });
     const targets = this.#targets(slice);
     if (targets.length === 0) {
       const why = `${NO_PORT} ${portText(this.#port)}`;
       const all = [...endpoints.map(({ address }) => formatIp(address)), ...unusable.map(({ address }) => address)];
-      return all.map((at) => leftOut(at, why));
+      return all.map((at) => leftOut(at, why, true));
     }
     const used = targets.flatMap(({ port }) =>
       endpoints.map(({ address, traits }): EndpointUse => {
@@ -130,7 +139,7 @@ class PortExplainer {
         };
       }),
     );
-    return [...used, ...unusable.map(({ address, why }) => leftOut(address, why))];
+    return [...used, ...unusable.map(({ address, why }) => leftOut(address, why, isInvalid(why)))];
   }
 
   #decide(
@@ -138,19 +147,20 @@ class PortExplainer {
     family: IpFamily,
     key: RealServerKey,
     traits: EndpointTraits,
-  ): Pick<EndpointUse, 'use' | 'why'> {
+  ): Pick<EndpointUse, 'use' | 'why' | 'isMistake'> {
     const choice = this.#choices.get(family);
-    if (choice === undefined) return { use: 'none', why: this.#withoutFamily(family) };
+    if (choice === undefined) return { use: 'none', ...this.#withoutFamily(family) };
     const taken = this.#taken.get(key);
-    if (taken !== undefined && taken !== name) return { use: 'none', why: `slice ${taken} has it already` };
-    return choice.decide(key, traits);
+    const isMistake = false;
+    if (taken !== undefined && taken !== name) return { use: 'none', why: `slice ${taken} has it already`, isMistake };
+    return { ...choice.decide(key, traits), isMistake };
   }
 
-  #withoutFamily(family: IpFamily): string {
+  #withoutFamily(family: IpFamily): Pick<EndpointUse, 'why' | 'isMistake'> {
     const label = familyLabel(family);
     return this.#config.families.includes(family)
-      ? `the Service has no ${label} cluster IP`
-      : `this node does not serve ${label}`;
+      ? { why: `the Service has no ${label} cluster IP`, isMistake: true }
+      : { why: `this node does not serve ${label}`, isMistake: false };
   }
 
   #mismatch({ name, ports }: SliceModel): string {
@@ -161,6 +171,10 @@ class PortExplainer {
     );
     return `${wanted}: it has ${has.join(', ')}`;
   }
+}
+
+function isInvalid(why: UnusableEndpoint['why']): boolean {
+  return why === 'its address is not valid' || why === 'not of the address type of its slice';
 }
 
 function isPort(port: ServicePortDefinition, protocol: string, number: number): boolean {

@@ -88,7 +88,7 @@ function portReply(
     port: number,
     addresses: virtualServers.map((planned) => addressReply(planned, known)),
     endpoints: [...listed, ...drainingReplies(endpoints, servers)],
-    notes,
+    notes: notes.map(({ text }) => text),
   };
 }
 

@@ -1,6 +1,6 @@
 import { counted } from '../base/counted.ts';
 import type { NamespacedName } from '../base/names.ts';
-import { NO_PORT } from './endpoint-use.ts';
+import { NO_PORT, type PortUse } from './endpoint-use.ts';
 import type { AddressReply, EndpointReply, PortReply, ServiceReply } from './replies.ts';
 
 type UsedEndpoint = Pick<EndpointReply, 'use' | 'why'>;
@@ -45,7 +45,12 @@ function prefixOf(ports: readonly ServedPort[]): string {
   return served < ports.length ? 'answers on this node in part' : 'is not as it should be on this node';
 }
 
-function isServed({ endpoints }: ServedPort): boolean {
+export function servedPort({ port, endpoints, notes }: PortUse): ServedPort {
+  const { name, protocol, port: number } = port;
+  return { name, protocol, port: number, endpoints, notes: notes.map(({ text }) => text) };
+}
+
+export function isServed({ endpoints }: Pick<ServedPort, 'endpoints'>): boolean {
   return endpoints.some(({ use }) => use !== 'none');
 }
 
@@ -63,7 +68,8 @@ function firstFault(ports: readonly PortReply[], slices: number): string | undef
   return `the kernel differs from the plan at ${differing[0]?.at} (${counted(commands, 'operation')} in all)`;
 }
 
-function whyUnserved({ name, protocol, port, endpoints, notes }: ServedPort, ports: number): string {
+/** Returns why a port uses no endpoint. */
+export function whyUnserved({ name, protocol, port, endpoints, notes }: ServedPort, ports: number): string {
   const which = ports === 1 ? '' : `port ${name === '' ? `${port}/${protocol}` : name}: `;
   if (endpoints.length === 0) return `${which}${notes[0] ?? 'its slices have no endpoints; is it scaled to 0?'}`;
   // If no slice has the port, its first note says so.

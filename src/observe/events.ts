@@ -15,7 +15,10 @@ export interface EventText {
   readonly reason: string;
   readonly action: string;
   readonly note: string;
-  /** Whether all nodes report the same: they then share one Event, and each waits a random time before it writes. */
+  /**
+   * Whether all nodes report the same, except for numbers in the note: they then share one Event, which is not counted.
+   * Each waits before it writes: so long that short states can be withdrawn, and then a random time.
+   */
   readonly shared?: boolean;
 }
 
@@ -68,6 +71,8 @@ const REFILL_MS = 10_000;
 /** Attempts per Event while the API is unavailable, with exponential back-off from one second. */
 const ATTEMPTS = 5;
 const FIRST_BACKOFF_MS = 1_000;
+/** Delay of a shared Event: at least SETTLE_MS, and up to SPREAD_MS more. */
+const SETTLE_MS = 30_000;
 const SPREAD_MS = 60_000;
 const MAX_NAME = 253;
 
@@ -106,7 +111,10 @@ export class Events {
     const { clock } = this.#options;
     const now = clock.now();
     const wallNow = clock.wallNow();
-    const key = [subject.kind, subject.namespace, subject.name, text.type, text.reason, text.action].join(' ');
+    const { kind, namespace, name } = subject;
+    const key = [kind, namespace, name, text.type, text.reason, text.action, commonNote(text)].join(' ');
+    const stored = this.#series.get(key);
+    if (stored !== undefined && hasExpired(stored, now)) this.#series.delete(key);
     const known = this.#series.get(key);
     if (known !== undefined) {
       const { count } = known.event;
@@ -115,10 +123,20 @@ export class Events {
     } else if (this.#hasRoom(now)) {
       const times = { firstAt: wallNow, lastAt: wallNow };
       const event = { name: nameOf(subject, text, wallNow), subject, text, ...times, count: 1 };
-      const delay = text.shared === true ? (this.#options.random ?? Math.random)() * SPREAD_MS : 0;
+      const delay = text.shared === true ? SETTLE_MS + (this.#options.random ?? Math.random)() * SPREAD_MS : 0;
       this.#series.set(key, { event, seenAt: now, sentCount: 0, dueAt: now + delay, attempts: 0 });
     } else {
       this.#options.log.debug(2, 'too many different events: dropped one', { reason: text.reason });
+    }
+    this.#schedule();
+  }
+
+  /** Drops Events with these reasons that were not written yet. */
+  withdraw({ kind, namespace, name }: EventSubject, reasons: ReadonlySet<string>): void {
+    for (const [key, { event, sentCount }] of this.#series) {
+      const { subject, text } = event;
+      const isMeant = subject.kind === kind && subject.namespace === namespace && subject.name === name;
+      if (isMeant && sentCount === 0 && reasons.has(text.reason)) this.#series.delete(key);
     }
     this.#schedule();
   }
@@ -193,7 +211,7 @@ export class Events {
       case 'done':
         series.sentCount = sent.count;
         series.attempts = 0;
-        series.dueAt = this.#closing ? 0 : now + UPDATE_EVERY_MS;
+        series.dueAt = this.#closing ? 0 : now + (sent.text.shared === true ? FORGET_AFTER_MS : UPDATE_EVERY_MS);
         return;
       case 'gone': {
         const firstAt = clock.wallNow();
@@ -222,11 +240,24 @@ export class Events {
   }
 }
 
+/** Whether the API server no longer has this shared Event, so that it must be created again if it occurs. */
+function hasExpired({ event, sentCount, dueAt }: Series, now: number): boolean {
+  return event.text.shared === true && sentCount > 0 && now >= dueAt;
+}
+
+/** Returns the part of the note that tells two shared Events with the same reason apart. */
+function commonNote({ shared, note }: EventText): string {
+  return shared === true ? note.replaceAll(/\d+/g, '') : '';
+}
+
 /** Returns a name that is unique per node, or equal on all nodes for a shared Event. */
 function nameOf(subject: EventSubject, text: EventText, wallNow: number): string {
   const suffix =
     text.shared === true
-      ? createHash('sha256').update(`${text.reason}\n${text.note}`).digest('hex').slice(0, 16)
+      ? createHash('sha256')
+          .update(`${text.reason}\n${commonNote(text)}`)
+          .digest('hex')
+          .slice(0, 16)
       : (BigInt(Math.trunc(wallNow)) * 1_000_000n + BigInt(randomInt(1_000_000))).toString(16);
   return `${subject.name.slice(0, MAX_NAME - 1 - suffix.length)}.${suffix}`;
 }

@@ -1,4 +1,5 @@
 import type { IpAddress } from '../base/ip.ts';
+import type { CommonFault } from '../explain/common-fault.ts';
 import { type NamespacedName, namespacedName } from '../base/names.ts';
 import type { Cluster } from '../model/cluster.ts';
 import { nodeIps } from '../model/node.ts';
@@ -33,6 +34,8 @@ export interface DesiredStateOptions {
   readonly nodeIpOverride: IpAddress | undefined;
   /** Called when a service's plan has a new warning, which was already logged. */
   readonly onWarning?: (service: NamespacedName, warning: PlanWarning) => void;
+  /** Called when a fault of a Service that all nodes find has begun, or changed, or ended (undefined). */
+  readonly onCommonFault?: (service: NamespacedName, fault: CommonFault | undefined) => void;
 }
 
 /** Computes the merged plan from cluster, node and configuration. Holds no kernel state. */
@@ -45,7 +48,7 @@ export class DesiredState {
 
   constructor(options: DesiredStateOptions) {
     this.#options = options;
-    this.#serving = new ServingReport(options.log, options.plan);
+    this.#serving = new ServingReport(options.log, options.plan, options.onCommonFault);
   }
 
   /** Sets the addresses of all interfaces except kube-ipvs0. If they changed, the next refresh() plans all services. */

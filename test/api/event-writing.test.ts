@@ -3,6 +3,8 @@ import { DaemonEvents } from '../../src/daemon/run/daemon-events.ts';
 import { ApiClient } from '../../src/kube/api/api-client.ts';
 import { EventPoster } from '../../src/kube/api/event-poster.ts';
 import { namespacedName } from '../../src/base/names.ts';
+import type { CommonFault } from '../../src/explain/common-fault.ts';
+import { recordOf } from '../../src/kube/objects/json.ts';
 import { SYSTEM_CLOCK } from '../../src/reconcile/clock.ts';
 import type { JsonObject } from '../apiserver/json-object.ts';
 import { RecordingLog } from '../unit/kube/recording-log.ts';
@@ -37,8 +39,9 @@ onEachApiServer((server) => {
 
   afterEach(() => client.close());
 
-  function recorder(nodeName = 'node-a'): DaemonEvents {
-    return new DaemonEvents(nodeName, new EventPoster({ client, nodeName }), SYSTEM_CLOCK, log);
+  function recorder(nodeName = 'node-a', ofServices = true): DaemonEvents {
+    const sink = new EventPoster({ client, nodeName });
+    return new DaemonEvents({ nodeName, sink, ofServices, clock: SYSTEM_CLOCK, log });
   }
 
   const events = (): Promise<readonly JsonObject[]> => server().list('events');
@@ -97,6 +100,48 @@ onEachApiServer((server) => {
     expect((await events()).map((event) => event['reason'])).toEqual(['InvalidAddress']);
     expect(posted).toEqual(['201', '409', '409']);
     expect(log.lines).toEqual([]);
+  });
+
+  test('a fault that all nodes find is stored once, also if their numbers differ; a new Service of that name gets its own', async () => {
+    const web = namespacedName('default', 'web');
+    const fault = (endpoints: number): CommonFault => ({
+      reason: 'no-endpoint-used',
+      message: `none of its ${endpoints} endpoints is used: its address is not valid`,
+    });
+    const uids: unknown[] = [];
+    for (let life = 0; life < 2; life++) {
+      const created = await server().apply(service('web', '10.96.2.4'));
+      uids.push(created.metadata.uid);
+      for (const name of ['node-a', 'node-b']) {
+        const recorded = recorder(name);
+        recorded.serviceFault(web, fault(uids.length + name.length));
+        recorded.serviceFault(web, fault(7));
+        await recorded.close();
+      }
+      await server().delete(created);
+    }
+    expect((await events()).map(({ reason, type, note }) => [reason, type, note])).toEqual([
+      ['NoEndpointUsed', 'Warning', fault(7).message],
+      ['NoEndpointUsed', 'Warning', fault(7).message],
+    ]);
+    expect((await events()).map((event) => recordOf(event['regarding'])['uid'])).toEqual(expect.arrayContaining(uids));
+    expect(posted).toEqual(['201', '409', '201', '409']);
+  });
+
+  test('a fault that has ended, and any fault without --service-events, is not written', async () => {
+    const web = namespacedName('default', 'web');
+    const hints: CommonFault = { reason: 'hints-ignored', message: 'hints ignored: 1 of 2 ready endpoints have none' };
+    await server().apply(service('web', '10.96.2.5'));
+    const recorded = recorder();
+    recorded.serviceFault(web, hints);
+    recorded.serviceFault(web, undefined);
+    await recorded.close();
+    const silent = recorder('node-b', false);
+    silent.serviceFault(web, hints);
+    silent.serviceWarning(web, { reason: 'invalid-address', message: '"x" is none' });
+    silent.serviceHealthRefused('default', 'web', 'port 30000 is taken');
+    await silent.close();
+    expect((await events()).map((event) => event['reason'])).toEqual(['FailedToStartServiceHealthcheck']);
   });
 
   test('a series is patched: only count and last time change', async () => {

@@ -32,7 +32,8 @@ describe('events and an API server with errors', () => {
   }
 
   function recorder(nodeName = 'node-a', through = client): DaemonEvents {
-    return new DaemonEvents(nodeName, new EventPoster({ client: through, nodeName, bodyMs: 500 }), SYSTEM_CLOCK, log);
+    const sink = new EventPoster({ client: through, nodeName, bodyMs: 500 });
+    return new DaemonEvents({ nodeName, sink, ofServices: true, clock: SYSTEM_CLOCK, log });
   }
 
   const events = (): readonly JsonObject[] => server.objects('events', 'events.k8s.io/v1');
@@ -86,7 +87,13 @@ describe('events and an API server with errors', () => {
   });
 
   test('without an API (--manifests) nothing is recorded', async () => {
-    const none = new DaemonEvents('node-a', undefined, SYSTEM_CLOCK, log);
+    const none = new DaemonEvents({
+      nodeName: 'node-a',
+      sink: undefined,
+      ofServices: true,
+      clock: SYSTEM_CLOCK,
+      log,
+    });
     none.started();
     none.serverRefused('metrics server', 'taken');
     await none.close();

@@ -1,6 +1,7 @@
 import { type NamespacedName, splitName } from '../../base/names.ts';
-import { type EventSink, type EventSubject, Events } from '../../observe/events.ts';
+import { type EventSink, type EventSubject, type EventText, Events } from '../../observe/events.ts';
 import type { Log } from '../../observe/log.ts';
+import type { CommonFault } from '../../explain/common-fault.ts';
 import type { PlanWarning } from '../../plan/service-plan.ts';
 import type { Clock } from '../../reconcile/clock.ts';
 
@@ -8,6 +9,13 @@ import type { Clock } from '../../reconcile/clock.ts';
 export type RefusedServer = 'health server' | 'metrics server';
 
 const START = 'StartKubeProxy';
+const PROGRAM = 'ProgramService';
+
+const FAULT_REASONS: Readonly<Record<CommonFault['reason'], string>> = {
+  'no-endpoint-used': 'NoEndpointUsed',
+  'hints-ignored': 'HintsIgnored',
+};
+const FAULTS: ReadonlySet<string> = new Set(Object.values(FAULT_REASONS));
 
 /** Milliseconds that shutdown waits for pending Events. */
 const GRACE_MS = 2_000;
@@ -15,14 +23,25 @@ const GRACE_MS = 2_000;
 /** Reasons of Service warnings that depend on the node. All nodes emit the other warnings identically. */
 const OF_SOME_NODES: ReadonlySet<string> = new Set(['node-owns-address']);
 
+interface DaemonEventsOptions {
+  readonly nodeName: string;
+  /** Undefined: no Events are written. */
+  readonly sink: EventSink | undefined;
+  /** Whether Events about faults in Services are written. */
+  readonly ofServices: boolean;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
 /** Writes the Events of a service proxy. Uses kube-proxy's reasons where kube-proxy has such an Event. */
 export class DaemonEvents {
   readonly #node: EventSubject;
+  readonly #ofServices: boolean;
   readonly #events: Events | undefined;
 
-  /** @param sink undefined: no Events are written */
-  constructor(nodeName: string, sink: EventSink | undefined, clock: Clock, log: Log) {
+  constructor({ nodeName, sink, ofServices, clock, log }: DaemonEventsOptions) {
     this.#node = { kind: 'Node', namespace: '', name: nodeName };
+    this.#ofServices = ofServices;
     if (sink !== undefined) this.#events = new Events({ sink, log, clock });
   }
 
@@ -43,14 +62,32 @@ export class DaemonEvents {
   }
 
   serviceWarning(service: NamespacedName, { reason, message: note }: PlanWarning): void {
-    const subject: EventSubject = { kind: 'Service', ...splitName(service) };
-    // Converts "node-owns-address" to "NodeOwnsAddress", the form of Event reasons.
-    const camel = reason.replace(/(^|-)([a-z])/g, (_match, _dash, letter: string) => letter.toUpperCase());
     const shared = !OF_SOME_NODES.has(reason);
-    this.#events?.record(subject, { type: 'Warning', reason: camel, action: 'ProgramService', note, shared });
+    this.#recordFault(service, { type: 'Warning', reason: camelCase(reason), action: PROGRAM, note, shared });
+  }
+
+  /** @param fault undefined: it has ended; an Event of it that was not written yet is not written any more */
+  serviceFault(service: NamespacedName, fault: CommonFault | undefined): void {
+    this.#events?.withdraw(subjectOf(service), FAULTS);
+    if (fault === undefined) return;
+    const { reason, message: note } = fault;
+    this.#recordFault(service, { type: 'Warning', reason: FAULT_REASONS[reason], action: PROGRAM, note, shared: true });
+  }
+
+  #recordFault(service: NamespacedName, text: EventText): void {
+    if (this.#ofServices) this.#events?.record(subjectOf(service), text);
   }
 
   async close(): Promise<void> {
     await this.#events?.close(GRACE_MS);
   }
+}
+
+function subjectOf(service: NamespacedName): EventSubject {
+  return { kind: 'Service', ...splitName(service) };
+}
+
+/** Converts "node-owns-address" to "NodeOwnsAddress", the form of Event reasons. */
+function camelCase(reason: string): string {
+  return reason.replace(/(^|-)([a-z])/g, (_match, _dash, letter: string) => letter.toUpperCase());
 }

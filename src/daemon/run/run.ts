@@ -87,7 +87,7 @@ async function start(
   const metrics = new ProxyMetrics(config.featureGates, PHASES);
   const opened = openSource(config, nodeName, metrics, log);
   started.defer(() => opened.close());
-  const events = new DaemonEvents(nodeName, opened.eventSink, clock, log.child('events'));
+  const events = openEvents(config, nodeName, opened, log);
   started.defer(() => events.close());
   requireRights({ rules: true });
 
@@ -139,6 +139,15 @@ async function start(
   reconciler = startReconciler({ ...parts, families, planConfig, nodeSettings }, started);
   reconciler.clusterChanged();
   programmed.resolve(reconciler.bootstrapped());
+}
+
+function openEvents(
+  { serviceEvents }: ProxyConfig,
+  nodeName: string,
+  { eventSink }: OpenedSource,
+  log: Log,
+): DaemonEvents {
+  return new DaemonEvents({ nodeName, sink: eventSink, ofServices: serviceEvents, clock, log: log.child('events') });
 }
 
 function followSource(
@@ -245,6 +254,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     log,
     observer,
     onWarning: (service, warning) => events.serviceWarning(service, warning),
+    onCommonFault: (service, fault) => events.serviceFault(service, fault),
     onRulesRepaired: () => metrics.rulesRepaired(),
   });
   started.defer(() => reconciler.stop());

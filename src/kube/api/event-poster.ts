@@ -17,6 +17,8 @@ const CONTROLLER = 'kube-proxy';
 /** Length limits of events.k8s.io/v1. */
 const MAX_WORD = 128;
 const MAX_NOTE = 1_024;
+/** Characters of a uid that tell two objects with the same name apart. */
+const UID_PART = 8;
 
 /** Writes Events (events.k8s.io/v1) with two verbs that system:node-proxier has: create and patch. */
 export class EventPoster implements EventSink {
@@ -105,13 +107,18 @@ function seriesOf({ count, lastAt }: OutgoingEvent): Readonly<Record<string, unk
   return { count, lastObservedTime: microTime(lastAt) };
 }
 
+/** Returns the name of a shared Event. The Event of a deleted object must not take the name of its successor's. */
+function sharedName(name: string, uid: string | undefined): string {
+  return uid === undefined ? name : `${name}.${uid.slice(0, UID_PART)}`;
+}
+
 function eventObject(event: OutgoingEvent, nodeName: string, uid: string | undefined): unknown {
   const { name, subject, text, firstAt, count } = event;
   const { kind } = subject;
   return {
     apiVersion: 'events.k8s.io/v1',
     kind: 'Event',
-    metadata: { name, namespace: namespaceOf(subject) },
+    metadata: { name: text.shared === true ? sharedName(name, uid) : name, namespace: namespaceOf(subject) },
     eventTime: microTime(firstAt),
     reportingController: CONTROLLER,
     reportingInstance: `${CONTROLLER}-${nodeName}`.slice(0, MAX_WORD),

@@ -21,6 +21,10 @@ function refused(note = 'port 30000 is taken'): EventText {
   return { type: 'Warning', reason: 'FailedToStartServiceHealthcheck', action: 'Listen', note };
 }
 
+function shared(note: string): EventText {
+  return { ...refused(note), shared: true };
+}
+
 /** Responds with the given results in order, then with "done". */
 class FakeSink implements EventSink {
   readonly sent: (readonly ['create' | 'update', OutgoingEvent])[] = [];
@@ -167,21 +171,55 @@ describe('Events', () => {
     expect(bed.log.lines.filter((line) => line.includes('too many different events'))).toHaveLength(100);
   });
 
-  test('an Event that all nodes would send has one name, is spread over a minute, and is not counted', async () => {
+  test('an Event that all nodes would send has one name, waits half a minute and up to one more, and is not counted', async () => {
     const names: string[] = [];
     for (const random of [0.5, 0.9]) {
       const bed = new Bed(random);
-      bed.events.record(web(), { ...refused(), shared: true });
-      bed.events.record(web(), { ...refused(), shared: true });
-      await bed.pass(random * 60_000 - 1);
+      bed.events.record(web(), shared('2 of 3'));
+      bed.events.record(web(), shared(`${random * 10} of 3`));
+      await bed.pass(30_000 + random * 60_000 - 1);
       expect(bed.sink.sent).toEqual([]);
       await bed.pass(1);
-      await bed.pass(3_600_000, 600_000);
+      await bed.pass(3_000_000, 600_000);
+      bed.events.record(web(), shared('2 of 3'));
+      await bed.pass(100_000);
       expect(bed.counts).toEqual(['create FailedToStartServiceHealthcheck x1']);
       names.push(bed.sink.sent[0]?.[1].name ?? '');
     }
     expect(names[0]).toMatch(/^web\.[0-9a-f]{16}$/);
     expect(names[1]).toBe(names[0]);
+  });
+
+  test('a shared Event with another text is another one, and one that occurs after an hour is created again', async () => {
+    const bed = new Bed();
+    for (const note of ['one', 'two']) bed.events.record(web(), shared(note));
+    await bed.pass(30_000);
+    await bed.pass(0);
+    expect(new Set(bed.sink.sent.map(([, { name }]) => name)).size).toBe(2);
+    await bed.pass(3_600_000, 600_000);
+    expect(bed.sink.sent).toHaveLength(2);
+    bed.events.record(web(), shared('one'));
+    await bed.pass(30_000);
+    expect(bed.sink.sent).toHaveLength(3);
+    expect(bed.sink.sent[2]?.[1].name).toBe(bed.sink.sent[0]?.[1].name);
+  });
+
+  test('an Event that is withdrawn before it was sent is not sent', async () => {
+    const bed = new Bed();
+    const reasons = new Set([refused().reason]);
+    for (const name of ['web', 'api']) bed.events.record(web(name), shared('one'));
+    await bed.pass(29_999);
+    bed.events.withdraw(web(), reasons);
+    await bed.pass(1);
+    expect(bed.sink.sent.map(([, { subject }]) => subject.name)).toEqual(['api']);
+    // After it was sent, it remains: the same Event within the hour would be refused.
+    bed.events.withdraw(web('api'), reasons);
+    bed.events.record(web('api'), shared('one'));
+    await bed.pass(100_000);
+    expect(bed.sink.sent).toHaveLength(1);
+    bed.events.record(web(), shared('one'));
+    await bed.pass(30_000);
+    expect(bed.sink.sent).toHaveLength(2);
   });
 
   test('names of Events never exceed the length that the API accepts', async () => {
