@@ -1,3 +1,4 @@
+import { NAMED } from '../base/first-few.ts';
 import type { TriggerTime } from '../model/trigger-time.ts';
 import type { Op, OpKind } from '../state/op.ts';
 import type { OpFailure } from '../state/outcome.ts';
@@ -20,6 +21,7 @@ export class SyncProgress {
   /** Operations that failed in an earlier sync and that this sync attempts again. */
   readonly retried: Op[] = [];
   readonly #operations = new Map<OpKind, number>();
+  readonly #named: Op[] = [];
   readonly #startedAt = performance.now();
   readonly drift: Op[] = [];
   #deletions: readonly Op[] = [];
@@ -36,7 +38,9 @@ export class SyncProgress {
   count(tx: Transaction): void {
     for (const kind of PHASES) {
       const { length } = tx.of(kind);
-      if (length > 0) this.#operations.set(kind, (this.#operations.get(kind) ?? 0) + length);
+      if (length === 0) continue;
+      this.#operations.set(kind, (this.#operations.get(kind) ?? 0) + length);
+      this.#named.push(...tx.of(kind).slice(0, NAMED - this.#named.length));
     }
   }
 
@@ -58,6 +62,7 @@ export class SyncProgress {
       ...(error === undefined ? {} : { error }),
       durationMs: performance.now() - this.#startedAt,
       operations: this.#operations,
+      named: this.#named.filter((op) => !failed.has(op)),
       failures,
       drift: this.drift.filter((op) => !failed.has(op)),
       removed: this.#deletions.filter((op) => !failed.has(op)),

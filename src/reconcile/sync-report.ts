@@ -2,7 +2,10 @@ import type { Log } from '../observe/log.ts';
 import { countsInWords, firstInWords } from '../state/op.ts';
 import type { SyncReport } from '../state/sync-report.ts';
 
-/** Logs the result of one sync. A successful sync without operations is logged at -v=4 only. */
+/**
+ * Logs the result of one sync. At -v=2, a successful sync says in one line what it did to which objects; one without
+ * operations is logged at -v=4 only.
+ */
 export function logReport(log: Log, report: SyncReport, nextInMs: number): void {
   const { kind, error, failures, durationMs, drift, removed } = report;
   const fields = {
@@ -29,6 +32,12 @@ export function logReport(log: Log, report: SyncReport, nextInMs: number): void 
       objects: firstInWords(removed),
     });
   }
-  if (kind === 'first') log.info('initial sync complete: this node serves traffic', fields);
-  else log.debug(fields.operations > 0 ? 2 : 4, 'synced', fields);
+  if (kind === 'first') {
+    log.info('initial sync complete: this node serves traffic', fields);
+    return;
+  }
+  const level = fields.operations > 0 ? 2 : 4;
+  if (!log.enabled(level)) return;
+  const objects = firstInWords(report.named, fields.operations - fields.failures);
+  log.debug(level, 'synced', objects.length > 0 ? { ...fields, objects } : fields);
 }

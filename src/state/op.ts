@@ -1,4 +1,5 @@
 import { type Cidr, formatCidr } from '../base/cidr.ts';
+import { NAMED, firstFew } from '../base/first-few.ts';
 import { type IpAddress, formatIp } from '../base/ip.ts';
 import type { IpSet, IpSetEntry } from './ip-set.ts';
 import { formatIpSetEntry } from './ip-set.ts';
@@ -65,9 +66,6 @@ export function formatOp(op: Op): string {
   }
 }
 
-/** Maximum number of operations listed in a log line. */
-const NAMED = 10;
-
 /** Returns the number of operations of each kind, for example ["2 x delete-virtual-server"]. */
 export function countsInWords(ops: readonly Op[]): string[] {
   const counts = new Map<OpKind, number>();
@@ -75,8 +73,7 @@ export function countsInWords(ops: readonly Op[]): string[] {
   return Array.from(counts, ([kind, count]) => `${count} x ${kind}`);
 }
 
-/** Returns the first ten operations as text, followed by the number of remaining operations. */
-export function firstInWords(ops: readonly Op[]): string[] {
-  const named = ops.slice(0, NAMED).map(formatOp);
-  return ops.length > NAMED ? [...named, `and ${ops.length - NAMED} more`] : named;
+/** Returns the first ten operations as text, followed by the number of remaining ones of `total`. */
+export function firstInWords(ops: readonly Op[], total = ops.length): string[] {
+  return firstFew(ops.slice(0, NAMED).map(formatOp), total);
 }

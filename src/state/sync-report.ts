@@ -13,6 +13,8 @@ export interface SyncReport {
   readonly error?: Error;
   readonly durationMs: number;
   readonly operations: ReadonlyMap<OpKind, number>;
+  /** The first operations, as many as a log line names, without those that failed. */
+  readonly named: readonly Op[];
   readonly failures: readonly OpFailure[];
   /** The repairs of a full check that no API change explains: another process modified these objects. */
   readonly drift: readonly Op[];

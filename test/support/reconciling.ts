@@ -60,7 +60,7 @@ export class TestLog implements Log {
   error = (message: string, fields?: LogFields): void => this.#add('error', message, fields);
   warn = (message: string, fields?: LogFields): void => this.#add('warn', message, fields);
   info = (message: string, fields?: LogFields): void => this.#add('info', message, fields);
-  debug = (_level: number, message: string): void => this.#add('debug', message);
+  debug = (_level: number, message: string, fields?: LogFields): void => this.#add('debug', message, fields);
   enabled = (): boolean => false;
   child = (): Log => this;
 

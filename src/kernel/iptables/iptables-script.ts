@@ -145,6 +145,18 @@ export function scriptCommands(family: IpFamily, text: string): string[] {
   });
 }
 
+/** Returns the chains that a script changes, each with its table. */
+export function scriptChains(text: string): string[] {
+  const chains = new Set<string>();
+  let table = '';
+  for (const line of text.split('\n')) {
+    if (line.startsWith('*')) table = line.slice(1);
+    const [, chain] = /^(?::|-\w )(\S+)/.exec(line) ?? [];
+    if (chain !== undefined) chains.add(`${table} ${chain}`);
+  }
+  return [...chains];
+}
+
 function script(rules: RuleSet, linesOf: (table: RuleTable) => string[]): string {
   const tables = new Set([...rules.chains, ...rules.jumps].map(({ table }) => table));
   let text = '';

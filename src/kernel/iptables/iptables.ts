@@ -1,3 +1,4 @@
+import { firstFew } from '../../base/first-few.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import { Turns } from '../../base/turns.ts';
 import type { Log } from '../../observe/log.ts';
@@ -14,6 +15,7 @@ import {
   overwrites,
   removeScript,
   repairScript,
+  scriptChains,
   scriptCommands,
   withoutTables,
 } from './iptables-script.ts';
@@ -187,9 +189,10 @@ export class Iptables {
       this.#noteMissing(rules, optional, error);
       if (rest === '') return false;
     }
+    const repaired = this.#written.has(family) ? { chains: firstFew(scriptChains(script)) } : {};
     this.#written.add(family);
     this.#contest.movedBack(displaced.filter((chain) => !left.has(chain)));
-    this.#log.info('iptables rules written', { family, lines: script.split('\n').length - 1 });
+    this.#log.info('iptables rules written', { family, lines: script.split('\n').length - 1, ...repaired });
     return true;
   }
 

@@ -360,6 +360,20 @@ describe('rules in force', () => {
     expect(node.restored).toEqual([expect.stringContaining('-A KUBE-FIREWALL -j DROP\n')]);
   });
 
+  test('a repair names the chains that it writes', async () => {
+    const node = legacyNode('');
+    const log = new RecordingLog();
+    const iptables = new Iptables(node, log, () => undefined);
+    await iptables.ensure(RULES);
+    node.tables = saved(FIREWALL, FORWARD).replace('-A KUBE-FIREWALL -j DROP\n', '');
+    await iptables.ensure(RULES);
+    const written = log.lines.filter(({ message }) => message === 'iptables rules written');
+    expect(written.map(({ fields }) => fields['chains'])).toEqual([
+      undefined,
+      ['filter KUBE-FIREWALL', 'filter INPUT'],
+    ]);
+  });
+
   test('adopting existing rules costs one iptables-save', async () => {
     const node = legacyNode(saved(FIREWALL, FORWARD, ACCEPT));
     const iptables = new Iptables(node, new QuietLog(), () => undefined);
