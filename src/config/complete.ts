@@ -78,6 +78,13 @@ function sourceNotes(settings: Settings): string[] {
     : ['clientConnection.kubeconfig has no effect with --manifests: no API server is asked'];
 }
 
+/** Returns a note if no Service is selected whose real servers could have metrics. */
+function metricsNotes({ serviceMetrics, serviceMetricsSelector, serviceMetricsRealServers }: Settings): string[] {
+  return !serviceMetricsRealServers || serviceMetrics || serviceMetricsSelector !== undefined
+    ? []
+    : ['--service-metrics-real-servers has no effect without --service-metrics or --service-metrics-selector'];
+}
+
 /** Merges flags and file as kube-proxy does: the file overrides all but logging flags and the node's name. */
 export function completeConfig(given: GivenSettings, file: ReadConfig | undefined): CompleteConfig {
   const { settings, notes } =
@@ -90,6 +97,7 @@ export function completeConfig(given: GivenSettings, file: ReadConfig | undefine
       ...gateNotes(settings.featureGates),
       ...addressNotes(settings),
       ...sourceNotes(settings),
+      ...metricsNotes(settings),
     ],
   };
 }

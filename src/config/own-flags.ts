@@ -3,7 +3,7 @@ import type { Cidr } from '../base/cidr.ts';
 import { notNegative } from './checks.ts';
 import { show } from './problem.ts';
 import { flag } from './setting.ts';
-import { bool, boolWithValue, cidrs, duration, int32, portRange, string } from './value-kind.ts';
+import { bool, boolWithValue, cidrs, duration, int32, labelSelector, portRange, string } from './value-kind.ts';
 
 /** Minimum prefix length of a local route, by family: the route makes other hosts in the CIDR unreachable. */
 const SHORTEST = { 4: 8, 6: 48 } as const;
@@ -59,13 +59,19 @@ export const OWN_FLAGS = {
   serviceEvents: flag('service-events', bool, true, {
     help: 'write an Event on a Service of which a part cannot be programmed, or whose endpoints or hints no node can use',
   }),
+  serviceMetrics: flag('service-metrics', bool, false, {
+    help: 'serve traffic metrics of every single Service (kubeipvs_service_*): seven series for each port of each Service on each node',
+  }),
+  serviceMetricsSelector: flag('service-metrics-selector', labelSelector, undefined, {
+    help: 'serve these metrics of the Services with these labels; not needed with --service-metrics',
+  }),
   serviceMetricsLimit: flag('service-metrics-limit', int32, 1000, {
-    help: 'serve metrics of single Services (kubeipvs_service_*) if there are at most this many Services; 0: never',
+    help: 'serve metrics of single Services only if at most this many Services are selected; 0: never',
     hint: 'services',
     check: (value) => (value < 0 ? `${value} is negative: want 0 (no such metrics) or more` : undefined),
   }),
   serviceMetricsRealServers: flag('service-metrics-real-servers', bool, false, {
-    help: 'within that limit also serve metrics of single real servers (kubeipvs_real_server_*): seven series for each endpoint of each Service port on each node, and new ones for each new Pod; not served with more real servers than ten times that limit',
+    help: 'of the selected Services also serve metrics of single real servers (kubeipvs_real_server_*): seven series for each endpoint of each Service port on each node, and new ones for each new Pod; not served with more real servers than ten times that limit',
   }),
   masqueradePorts: flag('masquerade-port-range', portRange, undefined, {
     help: 'source ports that masquerading may use, to avoid conflicts with NodePorts',

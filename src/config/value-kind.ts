@@ -1,4 +1,5 @@
 import { type Cidr, formatCidr, parseCidr } from '../base/cidr.ts';
+import { type LabelSelector, parseLabelSelector } from '../base/label-selector.ts';
 import { type Port, toPort } from '../base/port.ts';
 import { type Duration, formatDuration, parseDuration } from './duration.ts';
 
@@ -70,6 +71,13 @@ export const string = kindOf<string>({
   expected: 'a string',
   fromText: (text) => text,
   fromDocument: (value) => (typeof value === 'string' ? value : undefined),
+});
+
+export const labelSelector = kindOf<LabelSelector | undefined>({
+  hint: 'selector',
+  expected: 'a label selector such as tier=front, app in (web,api), !test',
+  fromText: parseLabelSelector,
+  toText: (selector) => selector?.text ?? '',
 });
 
 /** A boolean flag that requires a value, which may be the next argument. */

@@ -58,6 +58,11 @@ export interface Kernel {
    * for this one or for getRealServerStats.
    */
   getVirtualServerStats(): Promise<Map<VirtualServerKey, VirtualServerStats>>;
+  /**
+   * Returns the counters of this network namespace: of all virtual servers, also those of other programs and deleted ones. Undefined if
+   * ip_vs is not loaded. The cost does not depend on the number of virtual servers.
+   */
+  getTrafficTotals(): Promise<VirtualServerStats | undefined>;
   /** Returns these virtual servers; those that do not exist are absent. The cost grows with the number of ids. */
   findVirtualServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServer>>;
   /** Returns the real servers of each virtual server; virtual servers that do not exist are absent. */

@@ -59,6 +59,7 @@ export function defineService(name: NamespacedName, service: Service): ServiceDe
     externalLocal,
     ...(healthCheckNodePort === undefined ? {} : { healthCheckNodePort }),
     ports: definePorts(service.ports, warnings),
+    ...(service.measured === true ? { measured: true } : {}),
     warnings: warnings.list(),
   };
 }

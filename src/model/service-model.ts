@@ -60,6 +60,8 @@ export interface ServiceDefinition {
   /** Present only for type LoadBalancer with externalTrafficPolicy Local. */
   readonly healthCheckNodePort?: Port;
   readonly ports: readonly ServicePortDefinition[];
+  /** Whether its labels select it for traffic metrics of its own; absent if not. */
+  readonly measured?: true;
   readonly warnings: readonly ModelWarning[];
 }
 

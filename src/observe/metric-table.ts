@@ -109,7 +109,7 @@ const GENERIC = {
 
 /**
  * Traffic metrics of one Service port or one real server; the key is the end of the metric's name. Read from the kernel
- * at each scrape, for at most --service-metrics-limit Services. `field` is the counter that the metric shows.
+ * at each scrape, for the Services that are selected. `field` is the counter that the metric shows.
  */
 export const TRAFFIC = {
   connections_total: {
@@ -174,9 +174,17 @@ const OWN = {
   kubeipvs_netlink_messages_total: counter(['direction'], 'Messages sent to the kernel by netlink (direction: sent)'),
   kubeipvs_netlink_sends_total: counter([], 'System calls that sent messages to the kernel'),
   kubeipvs_processes_started_total: counter(['program'], 'Programs started (iptables-restore, modprobe, ...)'),
+  kubeipvs_node_connections_total: counter(
+    [],
+    'Connections that IPVS forwarded, of all virtual servers of this node since ip_vs was loaded, also those of other programs. The kernel updates this and the next four every 2 s',
+  ),
+  kubeipvs_node_incoming_packets_total: counter([], 'Packets from clients'),
+  kubeipvs_node_outgoing_packets_total: counter([], 'Packets from endpoints'),
+  kubeipvs_node_incoming_bytes_total: counter([], 'Bytes from clients, with IP headers'),
+  kubeipvs_node_outgoing_bytes_total: counter([], 'Bytes from endpoints, with IP headers'),
   kubeipvs_estimation_enabled: gauge(
     [],
-    '0 while net.ipv4.vs.run_estimation is 0 (the traffic counters of kubeipvs_service_* do not change), else 1',
+    '0 while net.ipv4.vs.run_estimation is 0 (the traffic counters of kubeipvs_node_* and kubeipvs_service_* do not change), else 1',
   ),
   kubeipvs_event_loop_lag_max_seconds: gauge([], 'The longest delay of the event loop since the last scrape'),
 };
@@ -204,7 +212,7 @@ export const METRIC_GROUPS: Readonly<Record<string, MetricTable>> = {
   "kube-proxy's metrics, under the same names": KUBE_PROXY,
   'Common metrics of Kubernetes components and processes': GENERIC,
   "kube-ipvs-proxy's own metrics": OWN,
-  'Metrics per Service port': SERVICE_METRICS,
-  'Metrics per real server, with --service-metrics-real-servers': REAL_SERVER_METRICS,
+  'Metrics per Service port, with --service-metrics or --service-metrics-selector': SERVICE_METRICS,
+  'Metrics per real server, with --service-metrics-real-servers in addition': REAL_SERVER_METRICS,
   'Component SLIs, on `/metrics/slis`': SLI_METRICS,
 };

@@ -4,6 +4,7 @@ import { getHeapSnapshot } from 'node:v8';
 import RegistryClass from 'prom-client/lib/registry.js';
 import { type HttpHandler, answer, answerPieces, answerText, pathOf, queryOf } from './http-listener.ts';
 import { HttpServer, type HttpServerOptions } from './http-server.ts';
+import { acceptsGzip, gzipped } from './gzip.ts';
 import { Profiler } from './profiler.ts';
 import type { ProxyMetrics } from './proxy-metrics.ts';
 import type { SliMetrics } from './sli-metrics.ts';
@@ -81,8 +82,12 @@ function debugRoutes({ setVerbosity }: MetricsServerOptions): Routes {
 
 /** Serves a page that Prometheus can scrape. */
 function exposing(page: Pick<ProxyMetrics, 'expose'>): HttpHandler {
-  const headers = { 'Content-Type': RegistryClass.PROMETHEUS_CONTENT_TYPE };
-  return async (_request, response) => answerPieces(response, 200, headers, await page.expose());
+  const headers = { 'Content-Type': RegistryClass.PROMETHEUS_CONTENT_TYPE, Vary: 'Accept-Encoding' };
+  return async ({ headers: { 'accept-encoding': accepted = '' } }, response) => {
+    const pieces = await page.expose();
+    if (!acceptsGzip(String(accepted))) return answerPieces(response, 200, headers, pieces);
+    return answerPieces(response, 200, { ...headers, 'Content-Encoding': 'gzip' }, [await gzipped(pieces)]);
+  };
 }
 
 function routes(options: MetricsServerOptions): Routes {

@@ -1,6 +1,7 @@
 import type { FeatureGate } from '../config/feature-gates.ts';
 import { BUILD, GIT_VERSION, VERSION } from '../config/version.ts';
 import { IP_FAMILIES, type IpFamily, familyLabel } from '../base/ip.ts';
+import type { VirtualServerStats } from '../state/server-stats.ts';
 import type { SyncReport } from '../state/sync-report.ts';
 import {
   type ApiObserver,
@@ -43,6 +44,7 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
   #readServices: () => Promise<readonly ServicePortTraffic[]> = () => Promise.resolve([]);
   #exposing: Promise<readonly Buffer[]> | undefined;
   #readEstimation: () => Promise<boolean> = () => Promise.resolve(true);
+  #readTotals: () => Promise<VirtualServerStats | undefined> = () => Promise.resolve(undefined);
 
   /** @param operations all operation kinds, whose counters start at 0 */
   constructor(featureGates: readonly FeatureGate[] = [], operations: readonly string[] = []) {
@@ -183,6 +185,11 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
     this.#readServices = read;
   }
 
+  /** Sets the reader of the node's traffic, called at each scrape. */
+  observeTotals(read: () => Promise<VirtualServerStats | undefined>): void {
+    this.#readTotals = read;
+  }
+
   /** Sets the reader that says whether the kernel updates its counters, called at each scrape. */
   observeEstimation(read: () => Promise<boolean>): void {
     this.#readEstimation = read;
@@ -199,6 +206,7 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
   async #expose(): Promise<readonly Buffer[]> {
     const ports = await this.#readServices();
     await this.#setEstimation();
+    await this.#setTotals();
     measureProcess(this.#metrics);
     this.#metrics.kubeipvs_event_loop_lag_max_seconds.set(this.lag.takeMax());
     const own = await this.#made.registry.metrics();
@@ -211,6 +219,22 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
       this.#metrics.kubeipvs_estimation_enabled.set((await this.#readEstimation()) ? 1 : 0);
     } catch {
       this.#metrics.kubeipvs_estimation_enabled.remove();
+    }
+  }
+
+  /** Removes the metrics while the kernel cannot be read. */
+  async #setTotals(): Promise<void> {
+    const totals = await this.#readTotals().catch(() => undefined);
+    const metrics = this.#metrics;
+    for (const [counter, value] of [
+      [metrics.kubeipvs_node_connections_total, totals?.connections],
+      [metrics.kubeipvs_node_incoming_packets_total, totals?.incomingPackets],
+      [metrics.kubeipvs_node_outgoing_packets_total, totals?.outgoingPackets],
+      [metrics.kubeipvs_node_incoming_bytes_total, totals?.incomingBytes],
+      [metrics.kubeipvs_node_outgoing_bytes_total, totals?.outgoingBytes],
+    ] as const) {
+      counter.remove();
+      if (value !== undefined) counter.inc(value);
     }
   }
 

@@ -31,6 +31,11 @@ export function settingContract(bed: () => ContractBed): void {
       },
     );
 
+    test('the traffic of all virtual servers begins at zero', async () => {
+      const zero = { connections: 0, incomingPackets: 0, outgoingPackets: 0, incomingBytes: 0, outgoingBytes: 0 };
+      expect(await bed().kernel.getTrafficTotals()).toEqual(zero);
+    });
+
     test('IPVS timeouts above 0 are set', async () => {
       const { kernel } = bed();
       const before = await kernel.getIpvsTimeouts();

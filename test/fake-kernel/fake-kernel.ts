@@ -179,6 +179,19 @@ export class FakeKernel implements Kernel {
     return new Map(Array.from(this.tables.virtualServers, ([key, { stats }]) => [key, stats]));
   }
 
+  async getTrafficTotals(): Promise<VirtualServerStats | undefined> {
+    await this.#enter('getTrafficTotals');
+    const total = { ...NO_TRAFFIC };
+    for (const { stats } of this.tables.virtualServers.values()) {
+      total.connections += stats.connections;
+      total.incomingPackets += stats.incomingPackets;
+      total.outgoingPackets += stats.outgoingPackets;
+      total.incomingBytes += stats.incomingBytes;
+      total.outgoingBytes += stats.outgoingBytes;
+    }
+    return total;
+  }
+
   async findVirtualServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServer>> {
     await this.#enter('findVirtualServers');
     const found = new Map<VirtualServerKey, VirtualServer>();

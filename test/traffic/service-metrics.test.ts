@@ -18,6 +18,7 @@ beforeAll(async () => {
   await startDaemon(node, [
     '--manifests=manifests/demo',
     '--cluster-cidr=10.201.0.0/16,fd00:201::/48',
+    '--service-metrics',
     '--service-metrics-real-servers',
   ]);
 });
@@ -93,6 +94,16 @@ test('metrics of real servers add up to those of the Service port', async () => 
   expect(await scraped('connections_total')).toBe(7);
   // Round robin: of the two connections by IPv6 each has one.
   expect((await ofServers('connections_total')).slice(2)).toEqual([1, 1]);
+});
+
+test('the sums of the node have the same connections, and the counters of ipvsadm', async () => {
+  expect(await scrapedSeries('kubeipvs_node_connections_total')).toBe(await scraped('connections_total'));
+  const { stdout } = await node.exec(['cat', '/proc/net/ip_vs_stats']);
+  const [connections, ...counters] = (stdout.split('\n')[2] ?? '').trim().split(/\s+/);
+  expect(connections).toBe('7');
+  for (const [index, name] of ['incoming_packets', 'outgoing_packets', 'incoming_bytes', 'outgoing_bytes'].entries()) {
+    expect(await scrapedSeries(`kubeipvs_node_${name}_total`)).toBe(Number.parseInt(counters[index] ?? '', 16));
+  }
 });
 
 test('Service metrics do not decrease when another program zeroes the kernel’s counters', async () => {

@@ -18,7 +18,6 @@ import { ProxyHealth } from '../../observe/health.ts';
 import { ProxyMetrics } from '../../observe/proxy-metrics.ts';
 import { ServiceHealthServers } from '../../observe/service-health-servers.ts';
 import type { LogControl } from '../../observe/winston-log.ts';
-import type { NodePlan } from '../../plan/node-plan.ts';
 import type { PlanConfig } from '../../plan/plan-config.ts';
 import { SYSTEM_CLOCK as clock } from '../../reconcile/clock.ts';
 import type { NodeSettings } from '../../reconcile/node-check.ts';
@@ -42,7 +41,7 @@ import { type OpenedSource, openSource } from '../startup/open-source.ts';
 import { removeLeftovers, nameDeviceThief } from './other-modes.ts';
 import { requireRights } from '../startup/rights.ts';
 import { startServers } from './servers.ts';
-import { ServiceMetrics } from '../traffic/service-metrics.ts';
+import { observeTraffic } from '../traffic/observe-traffic.ts';
 import { needsSync, noteEvent } from './source-events.ts';
 import { SyncPublisher } from './sync-publisher.ts';
 
@@ -258,7 +257,8 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     onRulesRepaired: () => metrics.rulesRepaired(),
   });
   started.defer(() => reconciler.stop());
-  observeTraffic(parts, () => reconciler.plan);
+  observeTraffic({ config, kernel, metrics, cluster, plan: () => reconciler.plan, log: control.log });
+  metrics.observeEstimation(() => estimationRuns(kernel));
   health.started(families, clock.now());
   const stopWatch = kernel.watchNode(
     () => reconciler.nodeAddressesChanged(),
@@ -266,19 +266,6 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
   );
   started.defer(stopWatch);
   return reconciler;
-}
-
-/** Lets each scrape read the traffic of Services from the kernel. */
-function observeTraffic({ config, control, kernel, metrics }: Parts, plan: () => NodePlan): void {
-  const services = new ServiceMetrics({
-    kernel,
-    plan,
-    limit: config.serviceMetricsLimit,
-    realServers: config.serviceMetricsRealServers,
-    log: control.log,
-  });
-  metrics.observeServices(() => services.read());
-  metrics.observeEstimation(() => estimationRuns(kernel));
 }
 
 function watchConfig(config: ProxyConfig, stop: AbortController, started: AsyncDisposableStack, log: Log): void {

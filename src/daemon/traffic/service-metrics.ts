@@ -1,6 +1,6 @@
 import { errorText } from '../../base/error-text.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
-import { splitName } from '../../base/names.ts';
+import { type NamespacedName, splitName } from '../../base/names.ts';
 import { Yielder } from '../../base/yielder.ts';
 import type { Log } from '../../observe/log.ts';
 import type { ServicePortTraffic } from '../../observe/service-traffic.ts';
@@ -14,6 +14,8 @@ import type { RealServerStats, VirtualServerStats } from '../../state/server-sta
 export interface ServiceMetricsOptions {
   readonly kernel: Pick<Kernel, 'getVirtualServerStats' | 'getRealServerStats'>;
   readonly plan: () => Pick<NodePlan, 'services'>;
+  /** Whether a Service has metrics. */
+  readonly isMeasured: (service: NamespacedName) => boolean;
   /** Maximum number of Services with metrics; 0 disables the metrics. */
   readonly limit: number;
   /** Whether to include metrics of each real server. */
@@ -63,9 +65,10 @@ export class ServiceMetrics {
     if (ports === undefined) {
       this.#accounts.clear();
       this.#realServers?.clear();
-      this.#notice.say(`per-service metrics disabled: more than ${limit} services (--service-metrics-limit)`);
+      this.#notice.say(`per-service metrics disabled: more than ${limit} selected services (--service-metrics-limit)`);
       return [];
     }
+    if (ports.size === 0) return [];
     try {
       const stats = await kernel.getVirtualServerStats();
       const ids = [...ports.values()].flatMap((port) => port.ids).filter((id) => stats.has(virtualServerKey(id)));
@@ -102,12 +105,13 @@ export class ServiceMetrics {
     }));
   }
 
-  /** Returns the Service ports with virtual servers; undefined if there are more Services than the limit. */
+  /** Returns the Service ports with virtual servers; undefined if there are more measured Services than the limit. */
   #ports(): Map<string, PlannedPort> | undefined {
-    const { limit, plan } = this.#options;
+    const { limit, plan, isMeasured } = this.#options;
     const ports = new Map<string, PlannedPort>();
     let services = 0;
     for (const { service, virtualServers } of plan().services()) {
+      if (!isMeasured(service)) continue;
       if (++services > limit) return undefined;
       const { namespace, name } = splitName(service);
       for (const { virtualServer: id, portName } of virtualServers) {

@@ -22,7 +22,8 @@ import type { Flow, IpvsTimeouts, Kernel, KernelCounters } from '../kernel.ts';
 import { loadModules } from './modules.ts';
 import { refusalsOf, withKernelError } from './netlink-failure.ts';
 import { NodeAddressWatch } from './node-address-watch.ts';
-import { Sysctl, commandSysctlFiles, processSysctlFiles } from './sysctl.ts';
+import { Sysctl, type SysctlFiles, commandSysctlFiles, processSysctlFiles } from './sysctl.ts';
+import { readTrafficTotals } from './traffic-totals.ts';
 
 export interface LinuxKernelOptions {
   readonly log: Log;
@@ -50,6 +51,7 @@ class LinuxKernel implements Kernel {
   readonly #trace: Trace;
   readonly #runner: CommandRunner;
   readonly #iptables: Iptables;
+  readonly #files: SysctlFiles;
   readonly #sysctl: Sysctl;
   readonly #connections: SocketConnection[] = [];
   /** Active watches. Each has a callback for the reason why events were missed or the kernel's state is gone. */
@@ -74,7 +76,8 @@ class LinuxKernel implements Kernel {
     this.#trace = { enabled: () => log.enabled(TRACE_LEVEL), line: (text) => log.debug(TRACE_LEVEL, text) };
     const facts = netns === undefined ? processIptablesFacts(this.#trace) : NO_IPTABLES_FACTS;
     this.#iptables = new Iptables(this.#runner, log, () => this.#writes++, onRestoreFailure, facts);
-    this.#sysctl = new Sysctl(netns === undefined ? processSysctlFiles : commandSysctlFiles(this.#runner));
+    this.#files = netns === undefined ? processSysctlFiles : commandSysctlFiles(this.#runner);
+    this.#sysctl = new Sysctl(this.#files);
   }
 
   get counters(): Readonly<KernelCounters> {
@@ -163,6 +166,7 @@ class LinuxKernel implements Kernel {
   readonly missingRules = (rules: RuleSet): Promise<readonly string[]> => this.#iptables.missing(rules);
   readonly removeRules = (rules: RuleSet): Promise<void> => this.#iptables.remove(rules);
 
+  readonly getTrafficTotals = () => withKernelError('getTrafficTotals', () => readTrafficTotals(this.#files));
   readonly getSysctl = (key: string): Promise<string | undefined> => this.#sysctl.get(key);
 
   async setSysctl(key: string, value: string): Promise<{ readonly changed: boolean; readonly before: string }> {

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { LabelSelector } from '../../base/label-selector.ts';
 import type { Log } from '../../observe/log.ts';
 import type { ApiClient } from './api-client.ts';
 import { fetchForBootstrap } from './bootstrap.ts';
@@ -7,7 +8,7 @@ import { Interner } from '../objects/interner.ts';
 import { Reflector, type ReflectorOptions } from './reflector.ts';
 import type { WatchObserver } from '../../observe/api-observer.ts';
 import { DEFAULT_TIMING, type ReflectorTiming } from './reflector-timing.ts';
-import { ENDPOINT_SLICES, ownNode, SERVICES } from './resource.ts';
+import { ENDPOINT_SLICES, measuredServices, ownNode, SERVICES } from './resource.ts';
 import type { EndpointSlice, Node, Service } from '../objects/objects.ts';
 import type { ObjectName, Source, SourceEvent } from '../objects/source.ts';
 
@@ -17,6 +18,8 @@ export interface ApiSourceOptions {
   readonly nodeName: string;
   /** A Service to fetch, with its EndpointSlices, before all objects are listed. */
   readonly first?: ObjectName;
+  /** Selects the Services with traffic metrics of their own; none if absent. */
+  readonly measured?: LabelSelector | undefined;
   readonly log: Log;
   readonly timing?: Partial<ReflectorTiming>;
   readonly observer?: WatchObserver;
@@ -36,7 +39,7 @@ export class ApiSource implements Source {
   readonly #abort = new AbortController();
   #running: Promise<unknown> = Promise.resolve();
 
-  constructor({ client, nodeName, first, log, timing, observer }: ApiSourceOptions) {
+  constructor({ client, nodeName, first, measured, log, timing, observer }: ApiSourceOptions) {
     this.#first = first;
     this.#shared = {
       client,
@@ -47,7 +50,10 @@ export class ApiSource implements Source {
       streaming: { refused: false },
       ...(observer && { observer }),
     };
-    this.#services = new Reflector({ ...this.#shared, resource: SERVICES });
+    this.#services = new Reflector({
+      ...this.#shared,
+      resource: measured === undefined ? SERVICES : measuredServices(measured),
+    });
     this.#endpointSlices = new Reflector({ ...this.#shared, resource: ENDPOINT_SLICES });
     this.#nodes = new Reflector({ ...this.#shared, resource: ownNode(nodeName) });
   }

@@ -1,3 +1,4 @@
+import type { LabelSelector } from '../../base/label-selector.ts';
 import type { Interner } from '../objects/interner.ts';
 import type { EndpointSlice, Node, ObjectMeta, Service } from '../objects/objects.ts';
 import { LABEL } from '../../base/well-known-labels.ts';
@@ -39,6 +40,11 @@ export const SERVICES: Resource<Service> = {
   ],
   trim: trimService,
 };
+
+/** @param measured selects the Services with traffic metrics of their own */
+export function measuredServices(measured: LabelSelector): Resource<Service> {
+  return { ...SERVICES, trim: (value, interner) => trimService(value, interner, measured) };
+}
 
 export const ENDPOINT_SLICES: Resource<EndpointSlice> = {
   plural: 'endpointslices',

@@ -1,4 +1,5 @@
 import { CORE_SCHEMA, YAMLException, loadAll, mergeTag } from 'js-yaml';
+import type { LabelSelector } from '../../base/label-selector.ts';
 import { errorText } from '../../base/error-text.ts';
 import type { Interner } from '../objects/interner.ts';
 import { type JsonRecord, isRecord, listOf, textOr } from '../objects/json.ts';
@@ -28,6 +29,7 @@ export type ManifestFile =
 interface Reading {
   readonly nodeName: string;
   readonly interner: Interner;
+  readonly measured: LabelSelector | undefined;
   readonly objects: ManifestObject[];
   readonly warnings: string[];
   readonly ignored: string[];
@@ -69,10 +71,10 @@ function readObject(value: JsonRecord, apiVersion: string, kind: string, reading
     if (reason === undefined) read(object, reading);
     else reading.warnings.push(reason);
   };
-  const { interner } = reading;
+  const { interner, measured } = reading;
   switch (`${apiVersion} ${kind}`) {
     case 'v1 Service':
-      return use(trimService(value, interner), readService);
+      return use(trimService(value, interner, measured), readService);
     case 'discovery.k8s.io/v1 EndpointSlice':
       return use(trimEndpointSlice(value, interner), readEndpointSlice);
     case 'v1 Node':
@@ -125,9 +127,18 @@ function linesBefore(text: string, offset: number): number {
   return text.slice(0, offset).split('\n').length - 1;
 }
 
-/** Parses a manifest file: YAML or JSON, one or more documents. A syntax error fails the whole file. */
-export function readManifests(text: string, nodeName: string, interner: Interner): ManifestFile {
-  const reading: Reading = { nodeName, interner, objects: [], warnings: [], ignored: [] };
+/**
+ * Parses a manifest file: YAML or JSON, one or more documents. A syntax error fails the whole file.
+ *
+ * @param measured selects the Services with traffic metrics of their own
+ */
+export function readManifests(
+  text: string,
+  nodeName: string,
+  interner: Interner,
+  measured?: LabelSelector,
+): ManifestFile {
+  const reading: Reading = { nodeName, interner, measured, objects: [], warnings: [], ignored: [] };
   const starts = startsOf(text);
   for (const [at, start] of starts.entries()) {
     try {

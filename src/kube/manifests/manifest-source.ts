@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { LabelSelector } from '../../base/label-selector.ts';
 import type { Log } from '../../observe/log.ts';
 import { errorCode, errorText } from '../../base/error-text.ts';
 import { Interner } from '../objects/interner.ts';
@@ -12,6 +13,8 @@ export interface ManifestSourceOptions {
   readonly directory: string;
   /** Name of our Node; other Nodes are ignored. */
   readonly nodeName: string;
+  /** Selects the Services with traffic metrics of their own; none if absent. */
+  readonly measured?: LabelSelector | undefined;
   readonly log: Log;
   /** Milliseconds without a change before the directory is read; 100 by default. */
   readonly debounceMs?: number;
@@ -150,7 +153,7 @@ export class ManifestSource implements Source {
     } catch (error) {
       return this.#keepLast(known, `failed to read manifest ${path}: ${errorText(error)}`);
     }
-    const file = readManifests(text, this.#options.nodeName, this.#interner);
+    const file = readManifests(text, this.#options.nodeName, this.#interner, this.#options.measured);
     if (!file.ok) {
       return this.#keepLast(known, `manifest ${path}:${file.line}:${file.column} is not valid: ${file.message}`);
     }

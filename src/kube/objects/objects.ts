@@ -47,6 +47,8 @@ export interface Service {
   readonly externalTrafficPolicy: string;
   readonly healthCheckNodePort: number;
   readonly loadBalancerSourceRanges: readonly string[];
+  /** Whether its labels select it for traffic metrics of its own; absent if not. */
+  readonly measured?: true;
   /** status.loadBalancer.ingress */
   readonly loadBalancerIngress: readonly LoadBalancerIngress[];
 }

@@ -1,3 +1,4 @@
+import { type LabelSelector, selects } from '../../base/label-selector.ts';
 import type { Interner } from './interner.ts';
 import { type JsonRecord, integerOf, isRecord, itemsOf, recordOf, textOf, textOr, textsOf } from './json.ts';
 import type { LoadBalancerIngress, Service, ServicePort } from './objects.ts';
@@ -32,14 +33,19 @@ function affinityTimeout(spec: JsonRecord, affinity: string): { readonly affinit
   return affinity === 'ClientIP' ? { affinityTimeoutSeconds: DEFAULT_AFFINITY_SECONDS } : {};
 }
 
-/** Reads a v1 Service. Absent fields get the API server's defaults. */
-export function trimService(value: unknown, interner: Interner): Trimmed<Service> {
+/**
+ * Reads a v1 Service. Absent fields get the API server's defaults.
+ *
+ * @param measured selects Services for traffic metrics of their own; undefined: none
+ */
+export function trimService(value: unknown, interner: Interner, measured?: LabelSelector): Trimmed<Service> {
   return trimObject('Service', value, interner, (object, meta) => {
     const spec = recordOf(object['spec']);
     const loadBalancer = recordOf(recordOf(object['status'])['loadBalancer']);
     const sessionAffinity = interner.intern(textOr(spec['sessionAffinity'], 'None'));
     const clusterIPs = textsOf(spec['clusterIPs']);
-    const creationTimestamp = textOf(recordOf(object['metadata'])['creationTimestamp']);
+    const { creationTimestamp: created, labels } = recordOf(object['metadata']);
+    const creationTimestamp = textOf(created);
     return {
       meta,
       ...(creationTimestamp === undefined ? {} : { creationTimestamp }),
@@ -56,6 +62,7 @@ export function trimService(value: unknown, interner: Interner): Trimmed<Service
       healthCheckNodePort: integerOf(spec['healthCheckNodePort']) ?? 0,
       loadBalancerSourceRanges: textsOf(spec['loadBalancerSourceRanges']),
       loadBalancerIngress: itemsOf(loadBalancer['ingress'], (item) => trimIngress(item, interner)),
+      ...(measured !== undefined && selects(measured, recordOf(labels)) ? { measured: true } : {}),
     };
   });
 }

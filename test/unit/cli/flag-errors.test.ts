@@ -157,6 +157,10 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
     ['KubeProxyConfiguration.mode: "kernelspace" is none of iptables, ipvs, nftables (--proxy-mode)'],
   ],
   [
+    ['--proxy-mode=ipvs', '--service-metrics-selector=tier>1'],
+    ['--service-metrics-selector: want a label selector such as tier=front, app in (web,api), !test, got "tier>1"'],
+  ],
+  [
     ['--proxy-mode=ipvs', '--service-metrics-limit=-1'],
     ['--service-metrics-limit: -1 is negative: want 0 (no such metrics) or more'],
   ],

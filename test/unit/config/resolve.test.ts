@@ -4,6 +4,7 @@ import { configz } from '../../../src/config/configz.ts';
 import { readConfigDocument, writeConfigDocument } from '../../../src/config/config-document.ts';
 import type { ProxyConfig } from '../../../src/config/proxy-config.ts';
 import { resolveConfig } from '../../../src/config/resolve.ts';
+import { parseLabelSelector } from '../../../src/base/label-selector.ts';
 import { parseCidr } from '../../../src/base/cidr.ts';
 import { parseIp } from '../../../src/base/ip.ts';
 
@@ -105,6 +106,12 @@ const CASES: readonly Case[] = [
   ],
   [[IPVS, '--ipvs-run-estimation=false'], undefined, { runEstimation: false }],
   [[IPVS, '--ipvs-run-estimation=true'], undefined, { runEstimation: true }],
+  [
+    [IPVS, '--service-metrics-selector=tier in (front)'],
+    undefined,
+    { serviceMetrics: false, serviceMetricsSelector: parseLabelSelector('tier in (front)') },
+  ],
+  [[IPVS, '--service-metrics-selector='], undefined, { serviceMetricsSelector: undefined }],
   [[IPVS, '--service-metrics-real-servers'], undefined, { serviceMetricsRealServers: true, serviceMetricsLimit: 1000 }],
   // Servers that are off, moved, or given their port by the old flags.
   [[IPVS, '--healthz-port=0', '--metrics-port', '0'], undefined, { healthzBind: undefined, metricsBind: undefined }],
@@ -145,6 +152,8 @@ const CASES: readonly Case[] = [
       nodeIpOverride: undefined,
       hostnameOverride: undefined,
       drainTimeout: 0,
+      serviceMetrics: false,
+      serviceMetricsSelector: undefined,
       serviceMetricsRealServers: false,
       masqueradePorts: undefined,
       oomScoreAdj: -999,
@@ -232,6 +241,12 @@ const NOTES: readonly (readonly [argv: readonly string[], fields: string | undef
     ['clientConnection.kubeconfig has no effect with --manifests: no API server is asked'],
   ],
   [[IPVS], undefined, []],
+  [
+    [IPVS, '--service-metrics-real-servers'],
+    undefined,
+    ['--service-metrics-real-servers has no effect without --service-metrics or --service-metrics-selector'],
+  ],
+  [[IPVS, '--service-metrics-real-servers', '--service-metrics'], undefined, []],
   [[IPVS, '--logtostderr'], undefined, ['--logtostderr has no effect: kube-proxy no longer has it; remove it']],
   [[IPVS, '--healthz-port=10256'], undefined, ['--healthz-port is deprecated: use --healthz-bind-address']],
   [[IPVS, '--iptables-sync-period=1s'], undefined, ['--iptables-sync-period has no effect: it is for another mode']],

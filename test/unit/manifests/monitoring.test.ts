@@ -49,6 +49,8 @@ async function expositionAfterALife(): Promise<string> {
   metrics.processStarted('iptables-save');
   metrics.setNetlinkCounters({ netlinkSends: 1, netlinkMessages: 1, netlinkBytesSent: 1, netlinkBytesReceived: 1 });
   metrics.apiRequestFinished({ method: 'GET', host: 'h:1', code: '200', seconds: 0.1 });
+  const totals = { connections: 1, incomingPackets: 1, outgoingPackets: 1, incomingBytes: 1, outgoingBytes: 1 };
+  metrics.observeTotals(() => Promise.resolve(totals));
   return await exposed(metrics);
 }
 

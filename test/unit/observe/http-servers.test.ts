@@ -216,6 +216,28 @@ describe('the metrics server', () => {
     }
   });
 
+  test('an exposition is compressed for those who accept gzip', async () => {
+    const whole = 'kubeipvs_sync_total{kind="full"} 1\n'.repeat(10_000);
+    const pieces = [Buffer.from(whole.slice(0, 5)), Buffer.from(whole.slice(5))];
+    const port = await start({ metrics: { expose: () => Promise.resolve(pieces) } });
+    // fetch() decodes the body.
+    const scrape = (accepted: string): Promise<Response> =>
+      fetch(`http://127.0.0.1:${port}/metrics`, { headers: { 'Accept-Encoding': accepted } });
+    const replies = await Promise.all(
+      ['gzip', 'zstd, gzip;q=0.5', '*', 'identity', 'gzip;q=0', 'br'].map(async (accepted) => {
+        const response = await scrape(accepted);
+        const { headers } = response;
+        return [headers.get('content-encoding'), headers.get('vary'), (await response.text()) === whole];
+      }),
+    );
+    expect(replies).toEqual([
+      ...Array.from({ length: 3 }, () => ['gzip', 'Accept-Encoding', true]),
+      ...Array.from({ length: 3 }, () => [null, 'Accept-Encoding', true]),
+    ]);
+    const compressed = await scrape('gzip');
+    expect(Number(compressed.headers.get('content-length'))).toBeLessThan(whole.length / 10);
+  });
+
   test.each([
     ['/metrics', 'text/plain; version=0.0.4; charset=utf-8', 'm 1\n'],
     ['/metrics/slis', 'text/plain; version=0.0.4; charset=utf-8', 's 1\n'],

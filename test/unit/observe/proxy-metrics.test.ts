@@ -314,6 +314,20 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
     () => metrics.observeEstimation(() => Promise.resolve(false)),
     { kubeipvs_estimation_enabled: 0 },
   ],
+  [
+    'traffic of the node',
+    () => {
+      const totals = { connections: 1, incomingPackets: 2, outgoingPackets: 3, incomingBytes: 4, outgoingBytes: 5 };
+      metrics.observeTotals(() => Promise.resolve(totals));
+    },
+    {
+      kubeipvs_node_connections_total: 1,
+      kubeipvs_node_incoming_packets_total: 2,
+      kubeipvs_node_outgoing_packets_total: 3,
+      kubeipvs_node_incoming_bytes_total: 4,
+      kubeipvs_node_outgoing_bytes_total: 5,
+    },
+  ],
   ['estimation that runs', () => undefined, { kubeipvs_estimation_enabled: 1 }],
   ['feature gates', () => undefined, { 'kubernetes_feature_enabled{name="AllAlpha",stage="ALPHA"}': 0 }],
 ];

@@ -46,6 +46,8 @@ function exist(...virtualServers: readonly VirtualServer[]): void {
   for (const each of virtualServers) kernel.put({ kind: 'add-virtual-server', virtualServer: each });
 }
 
+let isMeasured: (service: typeof WEB) => boolean;
+
 async function connections(): Promise<Readonly<Record<string, number>>> {
   const read = await metrics.read();
   return Object.fromEntries(
@@ -58,7 +60,8 @@ beforeEach(() => {
   plan = new NodePlan();
   log = new TestLog();
   httpName = 'http';
-  metrics = new ServiceMetrics({ kernel, plan: () => plan, limit: 2, realServers: false, log });
+  isMeasured = () => true;
+  metrics = new ServiceMetrics({ kernel, plan: () => plan, isMeasured, limit: 2, realServers: false, log });
 });
 
 describe('traffic of a Service port', () => {
@@ -139,7 +142,7 @@ describe('traffic of single real servers', () => {
   let single: ServiceMetrics;
 
   beforeEach(() => {
-    single = new ServiceMetrics({ kernel, plan: () => plan, limit: 2, realServers: true, log });
+    single = new ServiceMetrics({ kernel, plan: () => plan, isMeasured, limit: 2, realServers: true, log });
   });
 
   function serve(id: VirtualServer, ...servers: readonly RealServer[]): void {
@@ -242,15 +245,29 @@ test('above the limit there are no Service metrics, the kernel is not read, and 
   expect(await metrics.read()).toEqual([]);
   expect(await metrics.read()).toEqual([]);
   expect(kernel.calls.get('getVirtualServerStats')).toBeUndefined();
-  expect(log.lines).toEqual(['warn: per-service metrics disabled: more than 2 services (--service-metrics-limit)']);
+  expect(log.lines).toEqual([
+    'warn: per-service metrics disabled: more than 2 selected services (--service-metrics-limit)',
+  ]);
   plan.replace(third, undefined);
   expect(await metrics.read()).toHaveLength(1);
   expect(log.lines.slice(1)).toEqual(['info: per-service metrics available again']);
 });
 
+test('Services that are not measured count neither for the metrics nor for the limit', async () => {
+  const small = namespacedName('default', 'small');
+  isMeasured = (service) => service === small;
+  metrics = new ServiceMetrics({ kernel, plan: () => plan, isMeasured, limit: 1, realServers: false, log });
+  demand(WEB, CLUSTER_IP);
+  expect(await metrics.read()).toEqual([]);
+  expect(kernel.calls.get('getVirtualServerStats')).toBeUndefined();
+  demand(small, EXTERNAL);
+  expect(await connections()).toEqual({ 'default/small:http/TCP': 0 });
+  expect(log.lines).toEqual([]);
+});
+
 test('a limit of 0 for Service metrics logs nothing', async () => {
   demand(WEB, CLUSTER_IP);
-  const off = new ServiceMetrics({ kernel, plan: () => plan, limit: 0, realServers: true, log });
+  const off = new ServiceMetrics({ kernel, plan: () => plan, isMeasured, limit: 0, realServers: true, log });
   expect(await off.read()).toEqual([]);
   expect(log.lines).toEqual([]);
 });
@@ -273,7 +290,7 @@ test('the log line names the file that knows the problem as its caller', async (
   const logging = { format: 'text', verbosity: 0, vmodule: [], splitStream: false } as const;
   const output = { stdout: written, stderr: written, now: () => 0 };
   const control = createLog(logging, output);
-  const options = { kernel, plan: () => plan, limit: 1, realServers: false, log: control.log };
+  const options = { kernel, plan: () => plan, isMeasured, limit: 1, realServers: false, log: control.log };
   const others = [namespacedName('default', 'one'), namespacedName('default', 'two')];
   for (const name of others) demand(name, CLUSTER_IP);
   await new ServiceMetrics(options).read();

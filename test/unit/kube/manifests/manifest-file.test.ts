@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { parseLabelSelector } from '../../../../src/base/label-selector.ts';
 import { Interner } from '../../../../src/kube/objects/interner.ts';
 import { readManifests } from '../../../../src/kube/manifests/manifest-file.ts';
 import type { ManifestFile } from '../../../../src/kube/manifests/manifest-file.ts';
@@ -14,6 +15,17 @@ function good(text: string): Extract<ManifestFile, { ok: true }> {
 }
 
 describe('readManifests', () => {
+  test('marks the Services that the selector of metrics matches', () => {
+    const text = `
+{apiVersion: v1, kind: Service, metadata: {name: a, labels: {tier: front}}, spec: {clusterIP: 10.96.0.1}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: b}, spec: {clusterIP: 10.96.0.2}}
+`;
+    const file = readManifests(text, 'node-1', new Interner(), parseLabelSelector('tier'));
+    if (!file.ok) throw new Error(file.message);
+    expect(file.objects.map(({ object }) => 'measured' in object)).toEqual([true, false]);
+  });
+
   test('fills in the namespace and what the API server would default', () => {
     const { objects } = good(`
 apiVersion: v1

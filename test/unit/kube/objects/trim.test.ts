@@ -1,3 +1,4 @@
+import { parseLabelSelector } from '../../../../src/base/label-selector.ts';
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { Interner } from '../../../../src/kube/objects/interner.ts';
@@ -66,6 +67,14 @@ describe('trimService', () => {
       loadBalancerSourceRanges: ['198.51.100.0/24'],
       loadBalancerIngress: [{ ip: '203.0.113.1', ipMode: 'Proxy' }],
     });
+  });
+
+  test('a Service is measured if the selector matches its labels, of which it keeps none', () => {
+    const measured = parseLabelSelector('tier=front')!;
+    const trimmed = (labels: unknown) =>
+      trimService({ metadata: { name: 'a', labels }, spec: { clusterIP: '10.96.0.1' } }, interner, measured).object;
+    expect(trimmed({ tier: 'front' })).toMatchObject({ measured: true, meta: { labels: {} } });
+    for (const labels of [{ tier: 'back' }, undefined, 'x']) expect(trimmed(labels)).not.toHaveProperty('measured');
   });
 
   test('a trimmed Service has the defaults of the API server', () => {
