@@ -144,10 +144,12 @@ ifeq ($(NODE_ARCH),x64)
 	node_modules/.bin/clang-format -i $(CXX_FILES)
 endif
 
-# Tools of tests and of `make lint`, from Go modules. Without Go, those checks say that they were left out.
+# Tools of tests and of `make lint`, from Go modules, and promtool, from a package. Without Go or apt-get, those checks say
+# that they were left out.
 TOOLS := actionlint helm kustomize
-tools: ## build the tools that are Go programs, once for all checkouts
+tools: ## build or fetch the tools of tests, once for all checkouts
 	@scripts/go-tool.sh $(TOOLS) >/dev/null || echo 'not all tools were built: tests that need them fail, or do not run without Go'
+	@scripts/promtool.sh >/dev/null || echo 'promtool was not unpacked: the test of the alerts fails, or does not run without apt-get'
 
 test: build image archive tools $(TEST_ADDON) ## all tests: on the host, then on a kernel with IPVS; FILTER=path selects
 	scripts/test.sh $(FILTER)

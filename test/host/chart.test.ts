@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { load, loadAll } from 'js-yaml';
-import { goTools } from '../support/go-tool.ts';
+import { goTools } from '../support/tools.ts';
 
 const CHART = 'charts/kube-ipvs-proxy';
 
@@ -47,6 +47,11 @@ function template(...values: readonly string[]): Rendered {
   // A helm that is built from its module takes a version of 2021 for the cluster's.
   const args = ['kube-ipvs-proxy', CHART, '--namespace=kube-system', '--kube-version=1.35.0', '--no-hooks', ...set];
   return run(tools?.[0], ['template', ...args]);
+}
+
+/** The objects of a file of manifests/monitoring. */
+function manifest(name: string): readonly { readonly spec: unknown }[] {
+  return loadAll(readFileSync(`manifests/monitoring/${name}.yaml`, 'utf8')) as { spec: unknown }[];
 }
 
 function daemonSetOf({ objects }: Rendered): DaemonSet {
@@ -126,23 +131,58 @@ else
         'serviceMonitor.labels.release=main',
         'prometheusRule.enabled=true',
         'dashboard.enabled=true',
-        'config.metricsBindAddress=0.0.0.0:10349',
+        'config.metricsBindAddress=0.0.0.0:10249',
       );
       expect(status).toBe(0);
       const of = (kind: string, name = 'kube-ipvs-proxy'): KubeObject | undefined =>
         objects.find((object) => object.kind === kind && object.metadata.name === name);
-      const rules = load(readFileSync('manifests/monitoring/prometheus-rules.yaml', 'utf8')) as { spec: unknown };
-      expect(of('PrometheusRule')).toMatchObject({ spec: rules.spec });
+      expect(of('PrometheusRule')).toMatchObject({ spec: manifest('prometheus-rules')[0]?.spec });
       const dashboard = of('ConfigMap', 'kube-ipvs-proxy-dashboard')?.data?.['kube-ipvs-proxy.json'] ?? '';
       expect(JSON.parse(dashboard)).toEqual(
         JSON.parse(readFileSync('manifests/monitoring/grafana-dashboard.json', 'utf8')),
       );
       expect(of('ServiceMonitor')?.metadata.labels).toMatchObject({ release: 'main' });
-      expect(of('Service', 'kube-ipvs-proxy-metrics')).toMatchObject({
-        spec: { clusterIP: 'None', ports: [{ port: 10349 }] },
-      });
-      expect(JSON.stringify(of('PodMonitor'))).toContain('"replacement":"$1:10349"');
+      const [podMonitor, service, serviceMonitor] = [...manifest('pod-monitor'), ...manifest('service-monitor')];
+      expect(of('PodMonitor')).toMatchObject({ spec: podMonitor?.spec });
+      expect(of('Service', 'kube-ipvs-proxy-metrics')).toMatchObject({ spec: service?.spec });
+      expect(of('ServiceMonitor')).toMatchObject({ spec: serviceMonitor?.spec });
     });
+
+    test('monitors have the port of the configuration', () => {
+      const values = [
+        'podMonitor.enabled=true',
+        'serviceMonitor.enabled=true',
+        'config.metricsBindAddress=0.0.0.0:10349',
+      ];
+      const text = JSON.stringify(template(...values).objects);
+      for (const found of ['"replacement":"$1:10349"', '"replacement":"[$1]:10349"', '"port":10349']) {
+        expect(text).toContain(found);
+      }
+    });
+
+    test('alerts for other labels and another page', () => {
+      const { status, objects } = template(
+        'prometheusRule.enabled=true',
+        'prometheusRule.selector=job="proxy"\\,cluster="one"',
+        'prometheusRule.runbookUrl=https://wiki.example/proxy',
+      );
+      expect(status).toBe(0);
+      const text = JSON.stringify(objects.find(({ kind }) => kind === 'PrometheusRule'));
+      const rules = JSON.stringify(manifest('prometheus-rules')[0]?.spec);
+      const count = (where: string, what: string): number => where.split(JSON.stringify(what).slice(1, -1)).length - 1;
+      expect(count(text, 'job="proxy",cluster="one"')).toBe(count(rules, 'service_proxy='));
+      expect(text).not.toContain('service_proxy');
+      expect(count(text, 'https://wiki.example/proxy#')).toBe(count(rules, 'runbook_url'));
+    });
+
+    test.each(['selector=', 'selector=job', 'selector=up{job="x"}', 'runbookUrl=docs'])(
+      'prometheusRule.%s is an error',
+      (value) => {
+        const { status, stderr } = template('prometheusRule.enabled=true', `prometheusRule.${value}`);
+        expect(status).not.toBe(0);
+        expect(stderr).toContain(value.slice(0, value.indexOf('=')));
+      },
+    );
 
     test.each([
       ['podMonitor.enabled=true', 'Prometheus cannot reach the metrics on 127.0.0.1:10249'],

@@ -82,9 +82,11 @@ kube-ipvs-proxy-{{ include "kube-ipvs-proxy.configData" . | sha256sum | trunc 10
 {{ include "kube-ipvs-proxy.port" (dict "address" $address "port" 10249) }}
 {{- end }}
 
-{{/* The job and instance labels that the alerts and the dashboard expect. */}}
+{{/* The labels that the alerts and the dashboard expect. The job is that of kube-proxy, for its dashboards and alerts. */}}
 {{- define "kube-ipvs-proxy.relabelings" -}}
 - targetLabel: job
+  replacement: kube-proxy
+- targetLabel: service_proxy
   replacement: kube-ipvs-proxy
 - sourceLabels: [__meta_kubernetes_pod_node_name]
   targetLabel: instance

@@ -8,8 +8,9 @@ import { readQuery } from './promql.ts';
 import { exposed } from '../../support/exposed.ts';
 
 const ROWS: ReadonlyMap<string, MetricRow> = new Map(Object.entries(METRICS));
-/** What Prometheus itself knows of a scrape. */
-const OF_TARGET = ['job', 'instance'];
+/** What Prometheus itself knows of a scrape, with the label of our monitors. */
+const OF_TARGET = ['cluster', 'job', 'service_proxy', 'instance'];
+const PAGE = 'https://github.com/kube-ipvs-proxy/kube-ipvs-proxy/blob/main/docs/operate.md';
 
 /** A metric of the table, by the name that a query has for it: histograms are asked for by their buckets. */
 function rowOf(metric: string): MetricRow | undefined {
@@ -126,11 +127,20 @@ describe('alerts', () => {
   test.each(ALERTS.map((alert) => [String(alert['alert']), alert] as const))('%s', (name, alert) => {
     expect(at(alert, 'labels')['severity']).toMatch(/^(critical|warning|info)$/);
     expect(alert['for']).toMatch(/^\d+[mh]$/);
-    const { summary, description, runbook: page } = at(alert, 'annotations');
-    expect(page).toBe(`docs/operate.md#${name.toLowerCase()}`);
+    const { summary, description, runbook_url: page } = at(alert, 'annotations');
+    expect(page).toBe(`${PAGE}#${name.toLowerCase()}`);
     expect(sections).toContain(name.toLowerCase());
     expect(description).toMatch(/\.$|\?$/);
     const { by, selected } = readQuery(String(alert['expr']));
+    // Without these, it could fire for a node that kube-proxy serves.
+    for (const { matchers } of selected) {
+      expect(matchers).toEqual(
+        expect.arrayContaining([
+          { label: 'job', operator: '=', value: 'kube-proxy' },
+          { label: 'service_proxy', operator: '=', value: 'kube-ipvs-proxy' },
+        ]),
+      );
+    }
     const kept = by ?? selected.flatMap(({ metric }) => labelsOf(metric));
     for (const [, label = ''] of String(summary).matchAll(/\$labels\.(\w+)/g)) expect(kept).toContain(label);
   });

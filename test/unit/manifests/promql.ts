@@ -13,9 +13,9 @@ export interface Query {
 }
 
 const RATED = ['rate', 'increase'];
-const FUNCTIONS = [...RATED, 'histogram_quantile', 'time', 'vector', 'min_over_time'];
+const FUNCTIONS = [...RATED, 'histogram_quantile', 'time', 'vector', 'absent', 'absent_over_time'];
 const AGGREGATIONS = ['sum', 'max', 'min', 'count', 'quantile'];
-const KEYWORDS = new Set([...FUNCTIONS, ...AGGREGATIONS, 'by', 'or', 'and']);
+const KEYWORDS = new Set([...FUNCTIONS, ...AGGREGATIONS, 'by', 'on', 'or', 'unless']);
 
 const TOKEN = /\s*("(?:[^"\\]|\\.)*"|[A-Za-z_:][\w:]*|\[[^\]]*\]|[=!<>]=|=~|!~|\d+(?:\.\d+)?|[-+*/(){},=<>])/y;
 
