@@ -116,6 +116,51 @@ export interface AddressMatch {
   readonly inKernel?: boolean;
 }
 
+/** The way of the first packet of a connection through this node. */
+export interface PacketReply extends Reply<'Packet'> {
+  readonly from: string;
+  readonly origin: 'this node' | 'Pod of this node' | 'Pod of another node' | 'outside';
+  /** The source address of the packet: the kernel chooses it for connections of the node itself. */
+  readonly source: string;
+  /** Address and port. */
+  readonly to: string;
+  readonly protocol: string;
+  /** "namespace/name" of the Service that has the virtual server, if one does. */
+  readonly service?: string;
+  readonly use?: AddressUse;
+  /** `not served`: no virtual server of this node takes the packet. `no answer`: no endpoint's replies return. */
+  readonly result: 'arrives' | 'arrives in part' | 'no answer' | 'refused' | 'dropped' | 'not served';
+  /** The rules that the packet matches, and the virtual server, in order. */
+  readonly steps: readonly PacketStep[];
+  /** Those that the scheduler may choose; the first 1,000. */
+  readonly endpoints: readonly PacketEndpoint[];
+  readonly notes: readonly string[];
+  /** What would bring the kernel to the plan, where the packet passes. */
+  readonly commands: readonly string[];
+}
+
+export interface PacketStep {
+  readonly hook: string;
+  readonly table: 'mangle' | 'nat' | 'filter' | 'ipvs';
+  /** Absent for the virtual server. */
+  readonly chain?: string;
+  /** The rule without its comment, or the virtual server. */
+  readonly rule: string;
+  /** "SET ENTRY" of each ipset entry that matched. */
+  readonly entries: readonly string[];
+  /** The packets that the rule has counted so far, of all connections. Table nat counts the first of each connection. */
+  readonly packets?: number;
+}
+
+export interface PacketEndpoint {
+  readonly at: string;
+  /** The source address that the endpoint sees. */
+  readonly sees: string;
+  readonly masqueraded: boolean;
+  /** Whether its replies reach the client. */
+  readonly answers: boolean;
+}
+
 /** The daemon itself. Times are RFC 3339, durations seconds. Lists name at most 20 objects, and count all. */
 export interface StatusReply extends Reply<'Status'> {
   readonly version: string;

@@ -1,0 +1,190 @@
+import { counted } from '../base/counted.ts';
+import { cidrContains } from '../base/cidr.ts';
+import { type IpAddress, familyOf, formatHostPort, formatIp } from '../base/ip.ts';
+import type { NamespacedName } from '../base/names.ts';
+import type { Port } from '../base/port.ts';
+import type { Protocol } from '../base/protocol.ts';
+import type { SliceModel } from '../model/slice-model.ts';
+import type { NodePlan } from '../plan/node-plan.ts';
+import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
+import { planRules } from '../plan/plan-rules.ts';
+import type { PlannedVirtualServer } from '../plan/service-plan.ts';
+import type { Op } from '../state/op.ts';
+import { formatRealServer } from '../state/real-server.ts';
+import type { Route } from '../state/route.ts';
+import { type RulesInForce, ruleChainKey } from '../state/rules-in-force.ts';
+import { virtualServerKey } from '../state/virtual-server.ts';
+import { USES } from './address-use.ts';
+import type { Packet } from './packet.ts';
+import { type Origin, originOf } from './packet-origin.ts';
+import { packetVerdict } from './packet-verdict.ts';
+import { type EndpointWay, type PacketWay, packetWay } from './packet-way.ts';
+import { API_VERSION, type PacketEndpoint, type PacketReply, type PacketStep } from './replies.ts';
+import type { MatchedRule } from './rule-walk.ts';
+import { plannedSets } from './set-match.ts';
+import { toolCommand } from './tool-command.ts';
+
+export interface AskedPacket {
+  readonly from: IpAddress;
+  readonly address: IpAddress;
+  readonly port: Port;
+  readonly protocol: Protocol;
+}
+
+/** What the kernel has where the packet passes. */
+export interface FoundPacket {
+  /** The routes to the client, the destination and the endpoints; absent for an address without a route. */
+  readonly routes: ReadonlyMap<IpAddress, Route>;
+  /** The interface that has the node's own IP. */
+  readonly nodeInterface: string | undefined;
+  readonly rules: RulesInForce;
+  /** The operations that bring the virtual server and its address to the plan. */
+  readonly ops: readonly Op[];
+}
+
+export interface PacketKnowledge {
+  readonly asked: AskedPacket;
+  readonly node: Pick<NodeView, 'interfaceAddresses'>;
+  readonly config: PlanConfig;
+  readonly plan: Pick<NodePlan, 'virtualServer' | 'ownerOf' | 'entries' | 'wantsAddress'>;
+  readonly slices: (service: NamespacedName) => readonly SliceModel[];
+  readonly found: FoundPacket;
+}
+
+/** Bounds the reply, and the routes that are looked up. The verdict counts all endpoints. */
+export const MOST_ENDPOINTS = 1_000;
+
+/** Says which way the first packet of a connection takes through this node, and who answers it. Yields often. */
+export function* packetReply(known: PacketKnowledge): Generator<void, PacketReply> {
+  const { asked, config, plan, found } = known;
+  const { from, address, port, protocol } = asked;
+  const key = virtualServerKey(asked);
+  const [planned, service] = [plan.virtualServer(key), plan.ownerOf(key)];
+  const family = familyOf(address);
+  const { routes, nodeInterface } = found;
+  const origin = originOf({ from, route: routes.get(from), detector: config.localDetectors[family], nodeInterface });
+  const packet = firstPacket(known, origin);
+  const here = service === undefined ? new Set<IpAddress>() : addressesHere(known.slices(service));
+  const way = yield* packetWay({
+    packet,
+    origin,
+    rules: planRules(config, family),
+    sets: plannedSets(plan, family),
+    virtualServer: planned,
+    routeTo: (to) => routes.get(to),
+    isHere: (server) => here.has(server.address),
+  });
+  const endpoints = way.endpoints.map(endpointOf);
+  const commands = [...found.ops.map(toolCommand), ...found.rules.missing];
+  const to = formatHostPort(address, port);
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Packet',
+    node: config.nodeName,
+    ...packetVerdict({ head: `${formatIp(from)} -> ${to}/${protocol}`, way, endpoints, service, commands }),
+    from: formatIp(from),
+    origin,
+    source: formatIp(packet.source),
+    to,
+    protocol,
+    ...(planned === undefined || service === undefined ? {} : { service, use: USES[planned.rank] }),
+    steps: stepsOf(way, planned, service, found.rules),
+    endpoints: endpoints.slice(0, MOST_ENDPOINTS),
+    notes: notesOf(packet, asked, endpoints.length),
+    commands,
+  };
+}
+
+function firstPacket({ asked, node, config, plan, found }: PacketKnowledge, origin: Origin): Packet {
+  const { from, address: destination, port, protocol } = asked;
+  const { routes } = found;
+  const isOwn = origin === 'this node';
+  const destinationLocal =
+    plan.wantsAddress(destination) ||
+    node.interfaceAddresses.includes(destination) ||
+    (config.localRouteCidrs ?? []).some((cidr) => cidrContains(cidr, destination)) ||
+    routes.get(destination)?.local === true;
+  return {
+    source: isOwn ? (routes.get(destination)?.source ?? from) : from,
+    destination,
+    protocol,
+    port,
+    mark: 0,
+    inInterface: isOwn ? undefined : routes.get(from)?.interfaceName,
+    sourceLocal: isOwn,
+    destinationLocal,
+  };
+}
+
+function addressesHere(slices: readonly SliceModel[]): ReadonlySet<IpAddress> {
+  const endpoints = slices.flatMap((slice) => slice.endpoints);
+  return new Set(endpoints.filter(({ traits }) => traits.local).map(({ address }) => address));
+}
+
+function endpointOf({ server, masqueraded, sees, returns }: EndpointWay): PacketEndpoint {
+  return {
+    at: formatRealServer(server),
+    sees: sees === undefined ? 'an address of this node' : formatIp(sees),
+    masqueraded,
+    answers: returns,
+  };
+}
+
+/** The rules of all endpoints' ways are listed once. */
+function stepsOf(
+  { before, fate, scheduledIn, endpoints }: PacketWay,
+  planned: PlannedVirtualServer | undefined,
+  service: NamespacedName | undefined,
+  rules: RulesInForce,
+): PacketStep[] {
+  const ofRule = (matched: MatchedRule): PacketStep => ruleStep(matched, rules);
+  const steps = before.map(ofRule);
+  if (planned === undefined || (fate !== 'scheduled' && fate !== 'no endpoint')) return steps;
+  const after = new Map<string, MatchedRule>();
+  for (const matched of endpoints.flatMap((endpoint) => endpoint.after)) {
+    const known = after.get(`${matched.chain} ${matched.index}`);
+    const entries = [...new Set([...(known?.entries ?? []), ...matched.entries])];
+    after.set(`${matched.chain} ${matched.index}`, { ...matched, entries });
+  }
+  const inOrder = [...after.values()].toSorted((a, b) => a.index - b.index);
+  return [...steps, virtualServerStep(scheduledIn, planned, service), ...inOrder.map(ofRule)];
+}
+
+function ruleStep({ table, hook, chain, index, rule, entries }: MatchedRule, { packets }: RulesInForce): PacketStep {
+  const count = packets.get(ruleChainKey({ table, name: chain }))?.[index];
+  return {
+    hook,
+    table,
+    chain,
+    rule: withoutComment(rule),
+    entries,
+    ...(count === undefined ? {} : { packets: count }),
+  };
+}
+
+function withoutComment(rule: readonly string[]): string {
+  const at = rule.indexOf('--comment');
+  return (at < 0 ? rule : rule.toSpliced(at - 2, 4)).join(' ');
+}
+
+function virtualServerStep(
+  hook: string,
+  { virtualServer, realServers }: PlannedVirtualServer,
+  service: NamespacedName | undefined,
+): PacketStep {
+  const { address, port, protocol, scheduler, timeout } = virtualServer;
+  const parts = [
+    `virtual server ${formatHostPort(address, port)}/${protocol} of ${service}`,
+    `scheduler ${scheduler}`,
+    counted(realServers.length, 'endpoint'),
+    ...(timeout === 0 ? [] : [`a client keeps its endpoint for ${timeout} s (session affinity)`]),
+  ];
+  return { hook, table: 'ipvs', rule: parts.join(', '), entries: [] };
+}
+
+function notesOf({ source }: Packet, { from }: AskedPacket, endpoints: number): string[] {
+  const notes: string[] = [];
+  if (source !== from) notes.push(`the kernel gives connections of this node to it the source ${formatIp(source)}`);
+  if (endpoints > MOST_ENDPOINTS) notes.push(`${endpoints - MOST_ENDPOINTS} more endpoints are not listed`);
+  return notes;
+}

@@ -1,0 +1,67 @@
+import { counted } from '../base/counted.ts';
+import type { NamespacedName } from '../base/names.ts';
+import type { PacketWay } from './packet-way.ts';
+import type { PacketEndpoint, PacketReply } from './replies.ts';
+
+export interface VerdictFacts {
+  /** From where to where. */
+  readonly head: string;
+  readonly way: Pick<PacketWay, 'before' | 'fate'>;
+  readonly endpoints: readonly PacketEndpoint[];
+  readonly service: NamespacedName | undefined;
+  /** What would bring the kernel to the plan. */
+  readonly commands: readonly string[];
+}
+
+type Verdict = Pick<PacketReply, 'ok' | 'verdict' | 'result'>;
+
+/** Says in one sentence whether the packet arrives, where, and if not, what stops it. */
+export function packetVerdict(facts: VerdictFacts): Verdict {
+  const { head, commands } = facts;
+  const { result, text } = resultOf(facts);
+  const differs =
+    commands.length === 0
+      ? ''
+      : `; this is the plan, from which the kernel differs here (${counted(commands.length, 'command')} below)`;
+  return { ok: result === 'arrives' && commands.length === 0, result, verdict: `${head} ${text}${differs}` };
+}
+
+function resultOf({ way, endpoints, service }: VerdictFacts): { result: PacketReply['result']; text: string } {
+  const chain = way.before.at(-1)?.chain ?? '';
+  switch (way.fate) {
+    case 'DROP':
+      return { result: 'dropped', text: `is dropped by ${chain}: it is not in the source ranges of ${service}` };
+    case 'REJECT':
+      return { result: 'refused', text: `is refused by ${chain}: no Service has this port of the address` };
+    case 'no endpoint':
+      return { result: 'refused', text: `is refused: ${service} has no endpoint for it on this node` };
+    case 'local':
+      return { result: 'not served', text: 'reaches no Service: it is left to the programs of this node' };
+    case 'forwarded':
+      return { result: 'not served', text: 'reaches no Service: this node sends it on to another host' };
+    case 'scheduled':
+      return scheduled(endpoints);
+  }
+}
+
+function scheduled(endpoints: readonly PacketEndpoint[]): { result: PacketReply['result']; text: string } {
+  const answering = endpoints.filter(({ answers }) => answers);
+  const [only] = endpoints;
+  const which = endpoints.length === 1 && only !== undefined ? only.at : `one of ${endpoints.length} endpoints`;
+  if (answering.length === endpoints.length) {
+    const see = endpoints.length === 1 ? 'which sees' : 'which see';
+    return { result: 'arrives', text: `reaches ${which}, ${see} ${seenText(endpoints)}` };
+  }
+  const why = 'unmasqueraded, so replies from other nodes do not return through this node';
+  if (answering.length === 0) return { result: 'no answer', text: `gets no answer: it reaches ${which} ${why}` };
+  const lost = endpoints.length - answering.length;
+  return { result: 'arrives in part', text: `reaches ${which}, of which ${lost} cannot answer: it is ${why}` };
+}
+
+/** Returns the source addresses, the most frequent ones first. */
+function seenText(endpoints: readonly PacketEndpoint[]): string {
+  const counts = Map.groupBy(endpoints, ({ sees }) => sees);
+  const sorted = [...counts].toSorted(([, a], [, b]) => b.length - a.length);
+  if (sorted.length === 1) return sorted.map(([sees]) => sees).join('');
+  return sorted.map(([sees, group]) => `${sees} (${group.length} of them)`).join(' or ');
+}

@@ -1,0 +1,15 @@
+import type { RuleTable } from './rule-set.ts';
+
+/** How the iptables rules in force compare with planned ones. */
+export interface RulesInForce {
+  /** The commands by which they differ; none if they are in force. */
+  readonly missing: readonly string[];
+  /** The packets that each rule has counted, by chain; absent for a chain whose rules differ. */
+  readonly packets: ReadonlyMap<RuleChainKey, readonly number[]>;
+}
+
+export type RuleChainKey = `${RuleTable} ${string}`;
+
+export function ruleChainKey({ table, name }: { readonly table: RuleTable; readonly name: string }): RuleChainKey {
+  return `${table} ${name}`;
+}
