@@ -6,7 +6,9 @@ import type { BoundAddress } from '../state/bound-address.ts';
 import type { LocalRoute } from '../state/local-route.ts';
 import type { Outcome } from '../state/outcome.ts';
 import type { ObservedRealServer } from '../state/real-server.ts';
+import type { Route } from '../state/route.ts';
 import type { RuleSet } from '../state/rule-set.ts';
+import type { RulesInForce } from '../state/rules-in-force.ts';
 import type { Transaction } from '../state/transaction.ts';
 import type { VirtualServer, VirtualServerId, VirtualServerKey } from '../state/virtual-server.ts';
 import type { RealServerStats, VirtualServerStats } from '../state/server-stats.ts';
@@ -77,6 +79,8 @@ export interface Kernel {
   getBoundAddresses(): Promise<BoundAddress[]>;
   /** Returns local routes of the loopback interface, except those of its own addresses. */
   getLocalRoutes(): Promise<LocalRoute[]>;
+  /** Returns the route that the kernel chooses for each address; those without a route are absent. */
+  findRoutes(destinations: readonly IpAddress[]): Promise<Map<IpAddress, Route>>;
   /** Returns the addresses of all interfaces except kube-ipvs0, including loopback. */
   getNodeAddresses(): Promise<NodeAddress[]>;
 
@@ -92,8 +96,8 @@ export interface Kernel {
   ensureRules(rules: RuleSet): Promise<{ readonly changed: boolean }>;
   /** Like ensureRules, but writes nothing and returns false if one of the chains already contains other rules. */
   addRules(rules: RuleSet): Promise<boolean>;
-  /** Returns the iptables commands by which the rules in force differ from these; none if they are in force. Writes nothing. */
-  missingRules(rules: RuleSet): Promise<readonly string[]>;
+  /** Returns by which iptables commands the rules in force differ from these, and what they have counted. Writes nothing. */
+  compareRules(rules: RuleSet): Promise<RulesInForce>;
   /** Removes the jumps and chains; missing ones are not an error. */
   removeRules(rules: RuleSet): Promise<void>;
 

@@ -46,7 +46,7 @@ export async function readDifference(parts: Parts, settings: NodeSettings, signa
   const rules: string[] = [];
   for (const family of parts.config.families) {
     signal.throwIfAborted();
-    rules.push(...(await parts.kernel.missingRules(planRules(parts.config, family))));
+    rules.push(...(await parts.kernel.compareRules(planRules(parts.config, family))).missing);
   }
   return { ops: found.ops, more: found.more, rules, settings: await differingSettings(parts.kernel, settings) };
 }

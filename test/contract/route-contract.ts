@@ -42,6 +42,22 @@ export function routeContract(family: IpFamily, bed: () => ContractBed): void {
       expect(await bed().routes(family)).toEqual([text(1, 4)]);
     });
 
+    test('tell which addresses are local, on a link, and nowhere', async () => {
+      const own = address(family, 3 * 256 + 1);
+      const [bound, routed] = [address(family, 9 * 256 + 7), address(family, 5 * 256 + 9)];
+      const [neighbour, nowhere] = [address(family, 3 * 256 + 2), address(family, 8 * 256 + 1)];
+      const prefix = family === 4 ? 24 : 120;
+      await bed().addNodeAddress({ address: own, prefix, interfaceName: 'eth7', tentative: false });
+      await apply(add(5), { kind: 'bind-address', address: bound });
+      const routes = await bed().kernel.findRoutes([own, bound, routed, neighbour, nowhere]);
+      const local = { local: true, interfaceName: 'lo', gateway: false };
+      expect(routes.get(own)).toEqual({ ...local, source: own });
+      expect(routes.get(bound)).toEqual({ ...local, source: bound });
+      expect(routes.get(routed)).toMatchObject(local);
+      expect(routes.get(neighbour)).toEqual({ local: false, interfaceName: 'eth7', gateway: false, source: own });
+      expect(routes.has(nowhere)).toBe(false);
+    });
+
     test('need no kube-ipvs0, and outlive the last address on it', async () => {
       const bound = address(family, 7);
       await apply(add(1), { kind: 'bind-address', address: bound });

@@ -65,11 +65,13 @@ export function ruleContract(family: IpFamily, bed: () => ContractBed): void {
       const before = kernel.counters.writes;
       expect(await kernel.ensureRules(rules)).toEqual({ changed: false });
       expect(kernel.counters.writes).toBe(before);
-      expect(await kernel.missingRules(rules)).toEqual([]);
+      const inForce = await kernel.compareRules(rules);
+      expect(inForce.missing).toEqual([]);
+      expect(inForce.packets.get('nat KUBE-SERVICES')).toEqual([0, 0]);
       await bed().flushRules(family);
-      expect(await kernel.missingRules(rules)).toContain(
-        `${family === 4 ? 'iptables' : 'ip6tables'} -t nat -N KUBE-SERVICES`,
-      );
+      const flushed = await kernel.compareRules(rules);
+      expect(flushed.missing).toContain(`${family === 4 ? 'iptables' : 'ip6tables'} -t nat -N KUBE-SERVICES`);
+      expect(flushed.packets.has('nat KUBE-SERVICES')).toBe(false);
       expect(await bed().rules(family)).toEqual([]);
       expect(await kernel.ensureRules(rules)).toEqual({ changed: true });
       expect((await bed().rules(family)).sort()).toEqual(expected);

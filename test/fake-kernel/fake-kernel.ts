@@ -1,11 +1,14 @@
-import { type IpFamily, isLinkLocal6 } from '../../src/base/ip.ts';
+import { cidrContains, cidrOf } from '../../src/base/cidr.ts';
+import { type IpAddress, type IpFamily, isLinkLocal6 } from '../../src/base/ip.ts';
 import { type BoundAddress, hostPrefix } from '../../src/state/bound-address.ts';
 import type { IpSet } from '../../src/state/ip-set.ts';
 import type { LocalRoute } from '../../src/state/local-route.ts';
 import { type Op, formatOp } from '../../src/state/op.ts';
 import type { OpFailure, Outcome } from '../../src/state/outcome.ts';
 import { type ObservedRealServer, type RealServer, realServerKey } from '../../src/state/real-server.ts';
+import type { Route } from '../../src/state/route.ts';
 import type { RuleSet } from '../../src/state/rule-set.ts';
+import { type RulesInForce, ruleChainKey } from '../../src/state/rules-in-force.ts';
 import type { Transaction } from '../../src/state/transaction.ts';
 import {
   type VirtualServer,
@@ -252,6 +255,26 @@ export class FakeKernel implements Kernel {
     return [...this.tables.routes.values()];
   }
 
+  async findRoutes(destinations: readonly IpAddress[]): Promise<Map<IpAddress, Route>> {
+    await this.#enter('findRoutes');
+    const { bound, routes: localRoutes } = this.tables;
+    const networks = [...localRoutes.values()].map(({ cidr }) => cidr);
+    const routes = new Map<IpAddress, Route>();
+    for (const destination of destinations) {
+      const own = this.#nodeAddresses.some(({ address }) => address === destination);
+      const local = own || bound.has(destination) || networks.some((cidr) => cidrContains(cidr, destination));
+      const link = this.#nodeAddresses.find(({ address, prefix }) =>
+        cidrContains(cidrOf(address, prefix), destination),
+      );
+      const common = { local, gateway: false };
+      if (local) routes.set(destination, { ...common, interfaceName: 'lo', source: destination });
+      else if (link !== undefined) {
+        routes.set(destination, { ...common, interfaceName: link.interfaceName, source: link.address });
+      }
+    }
+    return routes;
+  }
+
   async getNodeAddresses(): Promise<NodeAddress[]> {
     await this.#enter('getNodeAddresses');
     return [...this.#nodeAddresses];
@@ -293,11 +316,15 @@ export class FakeKernel implements Kernel {
     return true;
   }
 
-  async missingRules(rules: RuleSet): Promise<readonly string[]> {
-    await this.#enter('missingRules');
+  async compareRules(rules: RuleSet): Promise<RulesInForce> {
+    await this.#enter('compareRules');
     const same = JSON.stringify(this.#rules.get(rules.family)) === JSON.stringify(rules);
     const program = rules.family === 4 ? 'iptables' : 'ip6tables';
-    return same ? [] : rules.chains.map(({ table, name }) => `${program} -t ${table} -N ${name}`);
+    const { chains } = rules;
+    if (!same) {
+      return { missing: chains.map(({ table, name }) => `${program} -t ${table} -N ${name}`), packets: new Map() };
+    }
+    return { missing: [], packets: new Map(chains.map((chain) => [ruleChainKey(chain), chain.rules.map(() => 0)])) };
   }
 
   #writeRules(rules: RuleSet): { readonly changed: boolean } {

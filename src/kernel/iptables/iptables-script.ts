@@ -1,26 +1,47 @@
 import type { IpFamily } from '../../base/ip.ts';
 import type { RuleChain, RuleJump, RuleSet, RuleTable } from '../../state/rule-set.ts';
+import { type RulesInForce, ruleChainKey } from '../../state/rules-in-force.ts';
 import { canonicalRule, quoteArgument, splitRule } from './iptables-rule.ts';
 
 /** Rules by table and chain, as printed by iptables-save, without "-A CHAIN". */
 export type SavedTables = ReadonlyMap<string, ReadonlyMap<string, readonly string[]>>;
 
-/** Parses the output of iptables-save. Skips all other lines (comments, warnings). */
+/** Parses the output of iptables-save, also with counters. Skips all other lines (comments, warnings). */
 export function parseSave(text: string): SavedTables {
-  const tables = new Map<string, Map<string, string[]>>();
-  let chains = new Map<string, string[]>();
+  return readSave(text, (_packets, rule) => rule);
+}
+
+/** Parses the packets that each rule has counted, from the output of iptables-save --counters. */
+export function parseCounters(text: string): ReadonlyMap<string, ReadonlyMap<string, readonly number[]>> {
+  return readSave(text, (packets) => packets);
+}
+
+function readSave<T>(text: string, read: (packets: number, rule: string) => T): Map<string, Map<string, T[]>> {
+  const tables = new Map<string, Map<string, T[]>>();
+  let chains = new Map<string, T[]>();
   for (const line of text.split('\n')) {
     if (line.startsWith('*')) {
       chains = new Map();
       tables.set(line.slice(1).trim(), chains);
     } else if (line.startsWith(':')) {
       chains.set(line.slice(1, line.indexOf(' ')), []);
-    } else if (line.startsWith('-A ')) {
-      const [, chain = '', rule = ''] = /^-A (\S+) ?(.*)$/.exec(line) ?? [];
-      chains.get(chain)?.push(rule);
+    } else {
+      const [, packets, chain = '', rule = ''] = /^(?:\[(\d+):\d+\] )?-A (\S+) ?(.*)$/.exec(line) ?? [];
+      chains.get(chain)?.push(read(Number(packets ?? 0), rule));
     }
   }
   return tables;
+}
+
+/** Returns the packets counted by each rule of the chains that are in force. */
+export function rulePackets(
+  rules: RuleSet,
+  saved: SavedTables,
+  spellings: Spellings,
+  counters: ReturnType<typeof parseCounters>,
+): RulesInForce['packets'] {
+  const inForce = rules.chains.filter((chain) => sameRules(chain, saved.get(chain.table)?.get(chain.name), spellings));
+  return new Map(inForce.map((chain) => [ruleChainKey(chain), counters.get(chain.table)?.get(chain.name) ?? []]));
 }
 
 /** Maps canonical forms of our rules to those that iptables-save prints instead; learned by reading rules back. */

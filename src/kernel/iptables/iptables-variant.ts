@@ -130,8 +130,18 @@ export async function savedRules(
   variant: IptablesVariant,
   family: IpFamily,
 ): Promise<SavedTables> {
+  return parseSave(await saveOutput(runner, variant, family, []));
+}
+
+/** Returns what iptables-save prints. Rejects if the program fails. */
+export async function saveOutput(
+  runner: CommandRunner,
+  variant: IptablesVariant,
+  family: IpFamily,
+  options: readonly string[],
+): Promise<string> {
   const program = programName(variant, family, 'save');
-  const result = await runner.run(program, []);
+  const result = await runner.run(program, options);
   if (result.status !== 0) throw iptablesFailure(program, result);
-  return parseSave(result.stdout);
+  return result.stdout;
 }

@@ -3,6 +3,7 @@ import type { IpFamily } from '../../base/ip.ts';
 import { Turns } from '../../base/turns.ts';
 import type { Log } from '../../observe/log.ts';
 import { RULE_TABLES, type RuleSet, type RuleTable } from '../../state/rule-set.ts';
+import type { RulesInForce } from '../../state/rules-in-force.ts';
 import type { CommandRunner } from '../command-runner.ts';
 import { lasts } from './iptables-failure.ts';
 import { type IptablesFacts, NO_IPTABLES_FACTS } from './iptables-facts.ts';
@@ -13,8 +14,11 @@ import {
   displacedJumps,
   learnSpellings,
   overwrites,
+  parseCounters,
+  parseSave,
   removeScript,
   repairScript,
+  rulePackets,
   scriptChains,
   scriptCommands,
   withoutTables,
@@ -24,6 +28,7 @@ import {
   detectVariant,
   otherVariant,
   programName,
+  saveOutput,
   savedByVariant,
   savedRules,
 } from './iptables-variant.ts';
@@ -101,13 +106,15 @@ export class Iptables {
     return await this.#turns[rules.family].run(async () => (await this.#bring(rules, allowed)) !== 'not allowed');
   }
 
-  /** Returns the commands by which the rules in force differ from these. Displaced jumps work, so they do not count. */
-  async missing(rules: RuleSet): Promise<readonly string[]> {
+  /** Compares the rules in force with these. Displaced jumps work, so they do not count as a difference. */
+  async compare(rules: RuleSet): Promise<RulesInForce> {
     return await this.#turns[rules.family].run(async () => {
-      const saved = await savedRules(this.#runner, await this.variant(), rules.family);
+      const text = await saveOutput(this.#runner, await this.variant(), rules.family, ['--counters']);
+      const saved = parseSave(text);
       const possible = this.#possible(rules, saved);
       const left = new Set(displacedJumps(possible, saved));
-      return scriptCommands(rules.family, repairScript(possible, saved, this.#spellings, left));
+      const missing = scriptCommands(rules.family, repairScript(possible, saved, this.#spellings, left));
+      return { missing, packets: rulePackets(possible, saved, this.#spellings, parseCounters(text)) };
     });
   }
 

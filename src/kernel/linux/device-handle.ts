@@ -19,11 +19,13 @@ import {
   dumpLinks,
   getLink,
 } from '../../netlink/family/route/link.ts';
+import { decodeChosenRoute, lookUpRoute } from '../../netlink/family/route/route-lookup.ts';
 import type { MessageWriter } from '../../netlink/codec/message-writer.ts';
 import { IP_FAMILIES, type IpAddress, isIp4, isLinkLocal6 } from '../../base/ip.ts';
 import { type BoundAddress, hostPrefix } from '../../state/bound-address.ts';
 import type { LocalRoute } from '../../state/local-route.ts';
 import type { Op } from '../../state/op.ts';
+import type { Route } from '../../state/route.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import { type BatchConnection, askAll, runBatch } from './batch.ts';
 import { codeOf } from '../errno.ts';
@@ -39,7 +41,10 @@ export type AddressOp = Extract<Op, { kind: 'bind-address' | 'unbind-address' }>
 export const DEVICE = 'kube-ipvs0';
 const KIND = 'dummy';
 
-const { EADDRNOTAVAIL, EEXIST, ENODEV } = constants.errno;
+const { EACCES, EADDRNOTAVAIL, EEXIST, EHOSTUNREACH, EINVAL, ENETUNREACH, ENODEV } = constants.errno;
+
+/** There is no route, or an unreachable, a prohibit or a blackhole one. */
+const NO_ROUTE: ReadonlySet<number> = new Set([ENETUNREACH, EHOSTUNREACH, EACCES, EINVAL]);
 
 /** The kernel compares each new address with all addresses of the interface: adding 500 to 10,000 takes 0.1 s. */
 const PER_SEGMENT = 50;
@@ -96,12 +101,26 @@ export class DeviceHandle {
     return await readLocalRoutes(this.#connection);
   }
 
-  async getNodeAddresses(): Promise<NodeAddress[]> {
-    const links = await askAll(this.#connection, [undefined], {
-      operation: 'RTM_GETLINK',
-      write: dumpLinks,
-      read: ({ payload }) => decodeLink(payload),
+  async findRoutes(destinations: readonly IpAddress[]): Promise<Map<IpAddress, Route>> {
+    const chosen = await askAll(this.#connection, destinations, {
+      operation: 'RTM_GETROUTE',
+      write: lookUpRoute,
+      read: ({ payload }, destination) => [destination, decodeChosenRoute(payload)] as const,
+      absent: NO_ROUTE,
     });
+    const names = new Map((await this.#links()).map(({ index, name }) => [index, name]));
+    const routes = new Map<IpAddress, Route>();
+    for (const [destination, route] of chosen) {
+      if (route === undefined) continue;
+      const { index, ...rest } = route;
+      const interfaceName = names.get(index);
+      if (interfaceName !== undefined) routes.set(destination, { ...rest, interfaceName });
+    }
+    return routes;
+  }
+
+  async getNodeAddresses(): Promise<NodeAddress[]> {
+    const links = await this.#links();
     const others = links.filter(({ name, kind }) => name !== DEVICE || kind !== KIND);
     const names = new Map(others.map(({ index, name }) => [index, name]));
     const found: NodeAddress[] = [];
@@ -138,6 +157,14 @@ export class DeviceHandle {
       absent: new Set([ENODEV]),
     });
     return link;
+  }
+
+  async #links(): Promise<Link[]> {
+    return await askAll(this.#connection, [undefined], {
+      operation: 'RTM_GETLINK',
+      write: dumpLinks,
+      read: ({ payload }) => decodeLink(payload),
+    });
   }
 
   async #addresses(): Promise<ObservedInterfaceAddress[]> {

@@ -2,11 +2,12 @@ import { type SocketConnection, openConnection } from '../../netlink/connection.
 import type { Trace } from '../../netlink/trace/trace.ts';
 import { NetlinkError } from '../../netlink/error.ts';
 import { NETLINK_GENERIC, NETLINK_NETFILTER, NETLINK_ROUTE } from '../../netlink/protocol.ts';
-import type { IpFamily } from '../../base/ip.ts';
+import type { IpAddress, IpFamily } from '../../base/ip.ts';
 import type { Log } from '../../observe/log.ts';
 import type { Op } from '../../state/op.ts';
 import type { OpFailure, Outcome } from '../../state/outcome.ts';
 import type { RuleSet } from '../../state/rule-set.ts';
+import type { RulesInForce } from '../../state/rules-in-force.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
 import { type CommandRunner, createCommandRunner } from '../command-runner.ts';
@@ -113,6 +114,9 @@ class LinuxKernel implements Kernel {
   readonly removeDevice = wrapped(this.#device, 'removeDevice', (device) => device.remove());
   readonly getBoundAddresses = wrapped(this.#device, 'getBoundAddresses', (device) => device.getBoundAddresses());
   readonly getLocalRoutes = wrapped(this.#device, 'getLocalRoutes', (device) => device.getLocalRoutes());
+  readonly findRoutes = wrapped(this.#device, 'findRoutes', (device, to: readonly IpAddress[]) =>
+    device.findRoutes(to),
+  );
   readonly getNodeAddresses = wrapped(this.#device, 'getNodeAddresses', (device) => device.getNodeAddresses());
 
   readonly getVirtualServers = this.#onIpvs('getVirtualServers', (ipvs) => ipvs.getVirtualServers());
@@ -163,7 +167,7 @@ class LinuxKernel implements Kernel {
   readonly probeRules = (family: IpFamily): Promise<string> => this.#iptables.probe(family);
   readonly ensureRules = (rules: RuleSet) => this.#iptables.ensure(rules);
   readonly addRules = (rules: RuleSet): Promise<boolean> => this.#iptables.add(rules);
-  readonly missingRules = (rules: RuleSet): Promise<readonly string[]> => this.#iptables.missing(rules);
+  readonly compareRules = (rules: RuleSet): Promise<RulesInForce> => this.#iptables.compare(rules);
   readonly removeRules = (rules: RuleSet): Promise<void> => this.#iptables.remove(rules);
 
   readonly getTrafficTotals = () => withKernelError('getTrafficTotals', () => readTrafficTotals(this.#files));

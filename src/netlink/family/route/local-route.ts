@@ -6,7 +6,7 @@ import { DecodeError } from '../../codec/decode-error.ts';
 import { encode } from '../../codec/encode.ts';
 import { NLM_F_CREATE } from '../../codec/flags.ts';
 import { beginMessage, header, readHeader } from '../../codec/header.ts';
-import { address, u32 } from '../../codec/kind.ts';
+import { address, raw, u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 import { optional, table } from '../../codec/table.ts';
 
@@ -22,12 +22,12 @@ export interface HostRoute {
 /** linux/rtnetlink.h. Replies to a GETROUTE have type RTM_NEWROUTE. */
 export const RTM_NEWROUTE = 24;
 const RTM_DELROUTE = 25;
-const RTM_GETROUTE = 26;
+export const RTM_GETROUTE = 26;
 
 /** linux/rtnetlink.h: added by the kernel, one per interface address. */
 export const RTPROT_KERNEL = 2;
 const RT_TABLE_LOCAL = 255;
-const RTN_LOCAL = 2;
+export const RTN_LOCAL = 2;
 const RT_SCOPE_UNIVERSE = 0;
 const RT_SCOPE_HOST = 254;
 
@@ -46,6 +46,10 @@ export const ROUTE_HEADER = header('struct rtmsg', [
 export const ROUTE = table({
   destination: optional('RTA_DST', 1, address),
   index: optional('RTA_OIF', 4, u32),
+  gateway: optional('RTA_GATEWAY', 5, address),
+  source: optional('RTA_PREFSRC', 7, address),
+  /** struct rtvia: a gateway of another family. */
+  via: optional('RTA_VIA', 18, raw),
 });
 
 function writeRoute(writer: MessageWriter, type: number, { cidr, index, protocol }: HostRoute, flags: number): number {

@@ -3,9 +3,11 @@ import type { CommandResult, CommandRunner } from '../../../../src/kernel/comman
 import type { IptablesFacts } from '../../../../src/kernel/iptables/iptables-facts.ts';
 import {
   displacedJumps,
+  parseCounters,
   parseSave,
   removeScript,
   repairScript,
+  rulePackets,
 } from '../../../../src/kernel/iptables/iptables-script.ts';
 import { detectVariant } from '../../../../src/kernel/iptables/iptables-variant.ts';
 import { Iptables } from '../../../../src/kernel/iptables/iptables.ts';
@@ -56,6 +58,23 @@ describe('what iptables-restore is given', () => {
   test('nothing is restored if all our rules exist, wherever they are among foreign rules', () => {
     expect(repair(saved(FIREWALL, FORWARD, ACCEPT))).toEqual([]);
     expect(repair(saved(OTHER, FIREWALL, OTHER, FORWARD, OTHER_INPUT, ACCEPT))).toEqual([]);
+  });
+
+  test('the counters of iptables-save --counters are read by rule, and the rules are the same as without', () => {
+    const plain = saved(FIREWALL, FORWARD, ACCEPT);
+    const counted = plain
+      .replaceAll(/^-A/gm, '[7:420] -A')
+      .replace('[7:420] -A KUBE-FORWARD', '[12:720] -A KUBE-FORWARD');
+    expect(parseSave(counted)).toEqual(parseSave(plain));
+    expect(repair(counted)).toEqual([]);
+    const packets = (text: string) => rulePackets(RULES, parseSave(text), new Map(), parseCounters(text));
+    expect([...packets(counted)]).toEqual([
+      ['filter KUBE-FORWARD', [12]],
+      ['filter KUBE-FIREWALL', [7]],
+      ['filter KUBE-ACCEPT', []],
+    ]);
+    // The counters of other rules would be misleading.
+    expect([...packets(counted.replace('-j DROP', '-j ACCEPT')).keys()]).not.toContain('filter KUBE-FIREWALL');
   });
 
   test('everything is restored if no rule exists', () => {
