@@ -1,22 +1,36 @@
 import { counted } from '../base/counted.ts';
-import type { AddressOwnerReply, AddressReply, EndpointReply, PortReply, ServiceReply } from '../explain/replies.ts';
+import type {
+  AddressOwnerReply,
+  AddressReply,
+  EndpointReply,
+  PacketReply,
+  PortReply,
+  ServiceReply,
+} from '../explain/replies.ts';
 import type { Given } from './arguments.ts';
 import { ask } from './ask.ts';
 import type { Command, Result } from './command.ts';
 import { aligned, wrapped } from './output.ts';
+import { packetLines } from './packet.ts';
 import { UsageError } from './usage-error.ts';
 
 export const EXPLAIN: Command = {
   usage: 'explain SERVICE | NAMESPACE/SERVICE | IP:PORT[/PROTOCOL]',
   summary:
     'what a Service is on this node, which of its endpoints are used, and why the others are not; ' +
-    'of an address and port, whose they are',
-  options: { namespace: { short: 'n', hint: 'name', help: 'namespace of the Service; default by default' } },
+    'of an address and port, whose they are; with --from, the way of a packet from there',
+  options: {
+    namespace: { short: 'n', hint: 'name', help: 'namespace of the Service; default by default' },
+    from: { hint: 'address', help: 'address of a client: which way its packets take here, and who answers' },
+    to: { hint: 'target', help: 'the same as the argument' },
+  },
   run: async (given) => {
-    const [target, ...more] = given.positionals;
+    const { from, to } = given.values;
+    const [target, ...more] = [...given.positionals, ...(to === undefined ? [] : [to])];
     if (target === undefined || more.length > 0) {
       throw new UsageError('explain needs one Service, or one address and port: see explain --help');
     }
+    if (from !== undefined) return explainPacket(from, target, given);
     return target.includes(':') ? explainAddress(target, given) : explainService(target, given);
   },
 };
@@ -27,11 +41,22 @@ async function explainAddress(at: string, { querySocket }: Given): Promise<Resul
   return { reply, lines: wrapped(reply.verdict) };
 }
 
-async function explainService(target: string, { querySocket, values }: Given): Promise<Result> {
+async function explainPacket(from: string, target: string, given: Given): Promise<Result> {
+  const to = target.includes(':') ? { at: target } : serviceOf(target, given);
+  const query = new URLSearchParams({ from, ...to });
+  const reply = await ask<PacketReply>(given.querySocket, `/v1/packet?${query.toString()}`);
+  return { reply, lines: packetLines(reply) };
+}
+
+function serviceOf(target: string, { values }: Given): { readonly namespace: string; readonly name: string } {
   const slash = target.indexOf('/');
   const namespace = slash < 0 ? (values['namespace'] ?? 'default') : target.slice(0, slash);
-  const query = new URLSearchParams({ namespace, name: target.slice(slash + 1) });
-  const reply = await ask<ServiceReply>(querySocket, `/v1/service?${query.toString()}`);
+  return { namespace, name: target.slice(slash + 1) };
+}
+
+async function explainService(target: string, given: Given): Promise<Result> {
+  const query = new URLSearchParams({ ...serviceOf(target, given) });
+  const reply = await ask<ServiceReply>(given.querySocket, `/v1/service?${query.toString()}`);
   return { reply, lines: serviceLines(reply) };
 }
 

@@ -1,11 +1,15 @@
 import { Yielder } from '../base/yielder.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
 import type { SyncObserver } from '../state/sync-report.ts';
+import type { IpAddress } from '../base/ip.ts';
 import type { NamespacedName } from '../base/names.ts';
 import { type AskedAddress, addressReply } from '../explain/address-reply.ts';
-import type { AddressOwnerReply, ServiceReply } from '../explain/replies.ts';
+import { packetReply } from '../explain/packet-reply.ts';
+import { type Problem, packetTarget } from '../explain/packet-target.ts';
+import type { AddressOwnerReply, PacketReply, ServiceReply } from '../explain/replies.ts';
 import { serviceReply } from '../explain/service-reply.ts';
 import { readFoundAddress } from './found-address.ts';
+import { readFoundPacket } from './found-packet.ts';
 import { readFoundService } from './found-service.ts';
 import { changeSync } from './change-sync.ts';
 import { ConflictReport } from './conflict-report.ts';
@@ -97,6 +101,24 @@ export class Reconciler {
       protocols.map((protocol) => ({ address, port, protocol })),
     );
     return new Yielder().finish(addressReply(this.#options.plan.nodeName, asked, this.plan, found));
+  }
+
+  /** Explains the way of a packet to an address, or to the cluster IP of a Service. */
+  async explainPacket(from: IpAddress, target: AskedAddress | NamespacedName): Promise<PacketReply | Problem> {
+    const { cluster, plan: config } = this.#options;
+    const asked = packetTarget(from, target, this.plan, config);
+    if ('problem' in asked) return asked;
+    const found = await readFoundPacket(this.#parts, asked);
+    const node = this.#parts.desired.nodeView();
+    const known = {
+      asked,
+      node,
+      config,
+      plan: this.plan,
+      slices: (name: NamespacedName) => cluster.slices(name),
+      found,
+    };
+    return new Yielder().finish(packetReply(known));
   }
 
   /**

@@ -1,4 +1,4 @@
-import { parseIp } from '../../base/ip.ts';
+import { type IpAddress, parseIp } from '../../base/ip.ts';
 import { type NamespacedName, namespacedName } from '../../base/names.ts';
 import { toPort } from '../../base/port.ts';
 import type { Protocol } from '../../base/protocol.ts';
@@ -33,12 +33,20 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
       return statusReply({ ...options, reconciler: found });
     },
     '/v1/service': async (query) => {
-      const name = namespacedName(required(query, 'namespace'), required(query, 'name'));
+      const name = askedService(query);
       const reply = await started().explainService(name);
       if (reply !== undefined) return reply;
       return unknownService(node, name);
     },
     '/v1/address': (query) => started().explainAddress(askedAddress(required(query, 'at'))),
+    '/v1/packet': async (query) => {
+      const from = askedIp(required(query, 'from'));
+      const at = query.get('at');
+      const target = at === null ? askedService(query) : askedAddress(at);
+      const reply = await started().explainPacket(from, target);
+      if ('problem' in reply) throw new QuestionError(400, reply.problem);
+      return reply;
+    },
     '/v1/diff': async (_query, signal) => {
       const found = started();
       const difference = await found.difference(signal);
@@ -51,6 +59,16 @@ function required(query: URLSearchParams, name: string): string {
   const value = query.get(name) ?? '';
   if (value === '') throw new QuestionError(400, `the question has no ${name}`);
   return value;
+}
+
+function askedService(query: URLSearchParams): NamespacedName {
+  return namespacedName(required(query, 'namespace'), required(query, 'name'));
+}
+
+function askedIp(text: string): IpAddress {
+  const address = parseIp(text);
+  if (address === undefined) throw new QuestionError(400, `${JSON.stringify(text.slice(0, 80))} is not an IP address`);
+  return address;
 }
 
 /** Parses an address and port, with an optional protocol: "10.96.0.1:80", "[fd00::1]:53/UDP". */

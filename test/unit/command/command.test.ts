@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, test } from '@jest/globals';
 import { load } from 'js-yaml';
 import { runCommand } from '../../../src/command/command.ts';
-import type { DifferenceReply, PlanReply, ServiceReply } from '../../../src/explain/replies.ts';
+import type { DifferenceReply, PacketReply, PlanReply, ServiceReply } from '../../../src/explain/replies.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'command-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -55,6 +55,7 @@ describe('a question that cannot be asked is one sentence and a 2', () => {
     [['diff', '--query-socket=/nonexistent'], /^kube-ipvs-proxy: no daemon listens at \/nonexistent: it does not run/],
     [['explain'], /^kube-ipvs-proxy: explain needs one Service/],
     [['explain', 'a', 'b'], /^kube-ipvs-proxy: explain needs one Service/],
+    [['explain', 'a', '--to', 'b', '--from', '10.0.0.1'], /^kube-ipvs-proxy: explain needs one Service/],
     [['plan'], /^kube-ipvs-proxy: plan needs -f/],
     [['plan', '-f', '/nonexistent'], /^kube-ipvs-proxy: cannot read \/nonexistent: ENOENT/],
     [['plan', '-f', 'manifests/demo', '--', '--nope'], /^kube-ipvs-proxy: unknown flag --nope/],
@@ -234,6 +235,83 @@ describe('explain', () => {
       err: '',
     });
     expect(asked).toEqual(['/v1/address?at=%5Bfd00%3A%3A1%5D%3A80']);
+  });
+});
+
+describe('explain --from', () => {
+  const PACKET: PacketReply = {
+    apiVersion: 'kube-ipvs-proxy/v1',
+    kind: 'Packet',
+    node: 'node-a',
+    ok: true,
+    verdict: '192.168.9.77 -> 10.96.0.10:80/TCP reaches one of 2 endpoints, which see 10.244.0.1 (1 of them)',
+    from: '192.168.9.77',
+    origin: 'outside',
+    source: '192.168.9.77',
+    to: '10.96.0.10:80',
+    protocol: 'TCP',
+    service: 'shop/web',
+    use: 'ClusterIP',
+    result: 'arrives',
+    steps: [
+      {
+        hook: 'PREROUTING',
+        table: 'nat',
+        chain: 'KUBE-SERVICES',
+        rule: '-m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT',
+        entries: ['KUBE-CLUSTER-IP 10.96.0.10,tcp:80'],
+        packets: 12,
+      },
+      { hook: 'INPUT', table: 'ipvs', rule: 'virtual server 10.96.0.10:80/TCP of shop/web', entries: [] },
+    ],
+    endpoints: [
+      { at: '10.244.0.5:8080', sees: '10.244.0.1', masqueraded: true, answers: true },
+      { at: '10.244.1.5:8080', sees: '192.168.9.77', masqueraded: false, answers: false },
+    ],
+    notes: ['a note'],
+    commands: ['ip addr add 10.96.0.10/32 dev kube-ipvs0'],
+  };
+
+  test('the verdict, the rules in order, and the endpoints', async () => {
+    const { socket } = await daemon(PACKET);
+    expect(await run('explain', 'web', '--from', '192.168.9.77', '--query-socket', socket)).toEqual({
+      code: 0,
+      err: '',
+      out: [
+        '192.168.9.77 -> 10.96.0.10:80/TCP reaches one of 2 endpoints, which see 10.244.0.1 (1 of them)',
+        '',
+        'from a client outside to the ClusterIP of shop/web',
+        'note: a note',
+        '',
+        'way',
+        '  nat PREROUTING  KUBE-SERVICES  12 packets  -m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT',
+        '                                             [KUBE-CLUSTER-IP 10.96.0.10,tcp:80]',
+        '  ipvs INPUT                                 virtual server 10.96.0.10:80/TCP of shop/web',
+        '',
+        'endpoints',
+        '  10.244.0.5:8080  sees 10.244.0.1    masqueraded',
+        '  10.244.1.5:8080  sees 192.168.9.77  kept, cannot answer',
+        '',
+        'commands that bring the kernel to the plan',
+        '  ip addr add 10.96.0.10/32 dev kube-ipvs0',
+      ].join('\n'),
+    });
+  });
+
+  test('a packet that does not arrive is a 1; the target is an argument or --to; JSON is the reply', async () => {
+    const { socket, asked } = await daemon({ ...PACKET, ok: false });
+    const from = ['--from', '10.244.0.7', '--query-socket', socket];
+    expect((await run('explain', 'web', '-n', 'shop', ...from)).code).toBe(1);
+    await run('explain', 'shop/web', ...from);
+    await run('explain', '--to', '10.96.0.10:80/UDP', ...from);
+    const { out } = await run('explain', '10.96.0.10:80', '-o', 'json', ...from);
+    expect(JSON.parse(out)).toEqual({ ...PACKET, ok: false });
+    expect(asked).toEqual([
+      '/v1/packet?from=10.244.0.7&namespace=shop&name=web',
+      '/v1/packet?from=10.244.0.7&namespace=shop&name=web',
+      '/v1/packet?from=10.244.0.7&at=10.96.0.10%3A80%2FUDP',
+      '/v1/packet?from=10.244.0.7&at=10.96.0.10%3A80',
+    ]);
   });
 });
 

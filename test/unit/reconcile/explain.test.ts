@@ -1,9 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
-import type { AddressOwnerReply, ServiceReply } from '../../../src/explain/replies.ts';
+import type { AddressOwnerReply, PacketReply, ServiceReply } from '../../../src/explain/replies.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { listed, port, service, slice } from '../../support/objects.ts';
 import { questionsOf } from '../../support/questions.ts';
-import { Reconciling } from '../../support/reconciling.ts';
+import { PLAN_CONFIG, Reconciling } from '../../support/reconciling.ts';
 import { address, real, virtualServer, vsId } from '../../support/state.ts';
 
 const WEB = service('web', '10.96.0.10', { type: 'NodePort', ports: [port(80, { nodePort: 30_080 })] });
@@ -24,7 +24,9 @@ async function started() {
     const { verdict, ok } = (await ask(`/v1/address?at=${encodeURIComponent(at)}`)) as AddressOwnerReply;
     return `${ok ? 'ok' : 'wrong'}: ${verdict}`;
   };
-  return { kernel, run, ask, explain, owner };
+  const packet = async (from: string, to: string): Promise<PacketReply> =>
+    (await ask(`/v1/packet?from=${from}&${to}`)) as PacketReply;
+  return { kernel, run, ask, explain, owner, packet };
 }
 
 describe('a Service', () => {
@@ -148,14 +150,89 @@ describe('an address and port', () => {
   });
 });
 
-test.each(['/v1/status', '/v1/diff', '/v1/service?namespace=a&name=b', '/v1/address?at=10.96.0.1:80'])(
-  '%s while the daemon starts: a sentence',
-  async (path) => {
-    const kernel = new FakeKernel();
-    const { ask } = questionsOf(kernel, new Reconciling(kernel), true);
-    await expect(ask(path)).rejects.toThrow(/^the daemon (is still starting|has not completed its first sync)/);
-  },
-);
+describe('a packet', () => {
+  test('the routes of the kernel say where the client is and what the endpoints see, and the rules what they counted', async () => {
+    const { kernel, packet } = await started();
+    const cni0 = { prefix: 24, interfaceName: 'cni0', tentative: false, address: address('10.244.0.1') };
+    kernel.setNodeAddresses([...(await kernel.getNodeAddresses()), cni0]);
+    const reply = await packet('192.168.9.77', 'at=192.168.9.1:30080');
+    expect(reply).toMatchObject({
+      ok: true,
+      verdict: '192.168.9.77 -> 192.168.9.1:30080/TCP reaches one of 2 endpoints, which see 10.244.0.1',
+      origin: 'outside',
+      use: 'NodePort',
+      service: 'default/web',
+      commands: [],
+    });
+    expect(reply.steps[0]).toMatchObject({ hook: 'PREROUTING', chain: 'KUBE-SERVICES', packets: 0 });
+    expect(await packet('10.244.0.5', 'at=10.96.0.10:80')).toMatchObject({ origin: 'Pod of this node' });
+    expect(await packet('192.168.9.1', 'at=10.96.0.10:80')).toMatchObject({
+      origin: 'this node',
+      source: '10.96.0.10',
+    });
+  });
+
+  test('what the kernel lacks where the packet passes is said in the first line, with the commands', async () => {
+    const { kernel, packet } = await started();
+    kernel.put({ kind: 'delete-real-server', id: ID, realServer: real('10.244.0.5', 1) });
+    kernel.put({ kind: 'unbind-address', address: address('10.96.0.10') });
+    const { ok, verdict, commands } = await packet('10.244.0.7', 'at=10.96.0.10:80');
+    expect(ok).toBe(false);
+    expect(verdict).toMatch(/; this is the plan, from which the kernel differs here \(2 commands below\)$/);
+    expect(commands).toEqual([
+      'ipvsadm -a -t 10.96.0.10:80 -r 10.244.0.5:8080 -m -w 1',
+      'ip addr add 10.96.0.10/32 dev kube-ipvs0',
+    ]);
+    kernel.flushRules(4);
+    const flushed = await packet('10.244.0.7', 'at=10.96.0.10:80');
+    expect(flushed.commands).toContain('iptables -t nat -N KUBE-SERVICES');
+    expect(flushed.steps[0]).not.toHaveProperty('packets');
+  });
+
+  test('a Service means the only port of its cluster IP; a protocol is chosen among those that are served', async () => {
+    const { run, packet } = await started();
+    expect(await packet('10.244.0.7', 'namespace=default&name=web')).toMatchObject({ to: '10.96.0.10:80' });
+    const ports = [port(53, { name: 'udp', protocol: 'UDP' }), port(9_153, { name: 'metrics' })];
+    const object = service('dns', '10.96.0.53', { ports });
+    await run.take({ kind: 'service', event: { type: 'applied', object } });
+    expect(await packet('10.244.0.7', 'at=10.96.0.53:53')).toMatchObject({ protocol: 'UDP', result: 'refused' });
+    await expect(packet('10.244.0.7', 'namespace=default&name=dns')).rejects.toThrow(
+      'default/dns has several ports: ask for one of 10.96.0.53:53/UDP, 10.96.0.53:9153/TCP',
+    );
+  });
+
+  test.each([
+    ['nonsense', 'at=10.96.0.10:80', '"nonsense" is not an IP address'],
+    ['10.244.0.7', 'at=nonsense', '"nonsense" is not IP:PORT or IP:PORT/PROTOCOL'],
+    ['10.244.0.7', 'at=[fd00::1]:80', '10.244.0.7 and fd00::1 are not of the same IP family'],
+    ['10.244.0.7', 'namespace=default&name=nope', 'default/nope is not served on this node: see explain default/nope'],
+    ['fd00::7', 'namespace=default&name=web', 'default/web has no IPv6 cluster IP that this node serves'],
+    ['10.244.0.7', 'name=web', 'the question has no namespace'],
+  ])('from %s to %s cannot be asked', async (from, to, problem) => {
+    const { packet } = await started();
+    await expect(packet(from, to)).rejects.toThrow(problem);
+  });
+
+  test('from a family that this node does not serve', async () => {
+    const run = new Reconciling(new FakeKernel(), { plan: { ...PLAN_CONFIG, families: [4] } });
+    const target = { address: address('fd00::1'), port: ID.port, protocols: ['TCP'] } as const;
+    expect(await run.reconciler.explainPacket(address('fd00::7'), target)).toEqual({
+      problem: 'this node does not serve IPv6',
+    });
+  });
+});
+
+test.each([
+  '/v1/status',
+  '/v1/diff',
+  '/v1/service?namespace=a&name=b',
+  '/v1/address?at=10.96.0.1:80',
+  '/v1/packet?from=10.0.0.1&at=10.96.0.1:80',
+])('%s while the daemon starts: a sentence', async (path) => {
+  const kernel = new FakeKernel();
+  const { ask } = questionsOf(kernel, new Reconciling(kernel), true);
+  await expect(ask(path)).rejects.toThrow(/^the daemon (is still starting|has not completed its first sync)/);
+});
 
 test('of 3,000 endpoints, the first 1,000 are listed, and the verdict is about all', async () => {
   const { run, explain } = await started();

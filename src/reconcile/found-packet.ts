@@ -1,0 +1,44 @@
+import { familyOf } from '../base/ip.ts';
+import { type AskedPacket, type FoundPacket, MOST_ENDPOINTS } from '../explain/packet-reply.ts';
+import { planRules } from '../plan/plan-rules.ts';
+import type { Op } from '../state/op.ts';
+import { virtualServerKey } from '../state/virtual-server.ts';
+import { differenceOf } from './difference.ts';
+import type { SyncParts } from './sync-parts.ts';
+
+type Parts = Pick<SyncParts, 'kernel' | 'config' | 'desired' | 'order' | 'clock'>;
+
+/** Reads what the kernel has where a packet passes. */
+export async function readFoundPacket(parts: Parts, asked: AskedPacket): Promise<FoundPacket> {
+  const { kernel, config, desired } = parts;
+  const { from, address } = asked;
+  const servers = desired.plan.virtualServer(virtualServerKey(asked))?.realServers ?? [];
+  const endpoints = servers.slice(0, MOST_ENDPOINTS).map((server) => server.address);
+  const { nodeIps } = desired.nodeView();
+  const family = familyOf(address);
+  const own = (await kernel.getNodeAddresses()).find(
+    (each) => familyOf(each.address) === family && nodeIps.includes(each.address),
+  );
+  return {
+    routes: await kernel.findRoutes([...new Set([from, address, ...endpoints])]),
+    nodeInterface: own?.interfaceName,
+    rules: await kernel.compareRules(planRules(config, family)),
+    ops: await differingOps(parts, asked),
+  };
+}
+
+/** Reads again if the virtual server or its address differs, because a sync may be writing them. */
+async function differingOps(parts: Parts, asked: AskedPacket): Promise<readonly Op[]> {
+  const ops = await opsOnce(parts, asked);
+  return ops.length === 0 ? ops : opsOnce(parts, asked);
+}
+
+async function opsOnce(parts: Parts, asked: AskedPacket): Promise<readonly Op[]> {
+  const { kernel, desired } = parts;
+  const { address } = asked;
+  const planned = desired.plan.virtualServer(virtualServerKey(asked));
+  const ops = planned === undefined ? [] : [...(await differenceOf(parts, [planned])).values()].flat();
+  const bound = await kernel.getBoundAddresses();
+  const isUnbound = desired.plan.wantsAddress(address) && bound.every((each) => each.address !== address);
+  return isUnbound ? [...ops, { kind: 'bind-address', address }] : ops;
+}
