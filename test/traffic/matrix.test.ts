@@ -9,6 +9,7 @@ import { startDaemon } from '../support/daemon.ts';
 import { address } from '../support/state.ts';
 import { ManifestDirectory, POD_PORT, type Protocol, nodeObjects, serviceObjects } from './cluster-objects.ts';
 import { type Seen, matrixPage } from './matrix-page.ts';
+import { answersText, predicted } from './matrix-prediction.ts';
 import {
   CASES,
   type Cell,
@@ -22,7 +23,8 @@ import {
   targetOf,
 } from './matrix-table.ts';
 
-jest.setTimeout(240_000);
+// On a busy machine, `explain --from` takes a second for each of up to 162 ways: it runs iptables-save.
+jest.setTimeout(480_000);
 
 const PAGE = 'docs/traffic-matrix.md';
 const WRITTEN = 'build/test/traffic-matrix.md';
@@ -41,6 +43,12 @@ interface Way {
   readonly cell: Cell;
   readonly protocol: Protocol;
   readonly family: Family;
+}
+
+interface Prediction {
+  readonly way: string;
+  readonly said: string;
+  readonly seen: string;
 }
 
 /** What the second run is made with, and what it asks for: only ClusterIPs are reached in another way. */
@@ -115,12 +123,18 @@ describe.each(RUNS)('the traffic matrix, with %s', (what, flags, wanted) => {
     return [...parts.sort(), ...failures].join(', ');
   }
 
-  async function probeFrom(source: Source): Promise<void> {
+  /** Returns what `explain --from` said of each way, and what was seen. */
+  async function probeFrom(source: Source): Promise<readonly Prediction[]> {
     const from = namespaceOf(source);
     const cells = wanted.filter((cell) => cell.source === source);
     const ways: Way[] = cells.flatMap((cell) =>
       PROTOCOLS.flatMap((protocol) => FAMILIES.map((family) => ({ cell, protocol, family }))),
     );
+    // First what should happen, and then what does.
+    const said: string[] = [];
+    for (const { cell, protocol, family } of ways) {
+      said.push(await predicted(bed, cell, from.addresses, protocol, family));
+    }
     const answers: ProbeResult[][] = ways.map(() => []);
     for (let round = 0; round < ROUNDS; round++) {
       const probes = ways.map(({ cell, protocol, family }): ProbeRequest => {
@@ -137,10 +151,27 @@ describe.each(RUNS)('the traffic matrix, with %s', (what, flags, wanted) => {
       }
       results.push({ cell, texts });
     }
+    return ways.map(({ cell, protocol, family }, index) => ({
+      way: `${cell.case.title}: ${cell.destination}, ${protocol} IP${family}`,
+      said: said[index] ?? '',
+      seen: exactAnswers(answers[index] ?? []),
+    }));
   }
 
-  test.each(SOURCES)('from %s', async (source) => {
-    await probeFrom(source);
+  /** "pod-0-0 sees 10.201.0.1" and the like: which addresses they saw, where the page only says whose. */
+  function exactAnswers(answers: readonly ProbeResult[]): string {
+    const failures = new Set(answers.flatMap((answer) => (answer.ok ? [] : [FAILURES[answer.code] ?? answer.code])));
+    const served = answers.flatMap((answer) =>
+      answer.ok ? [[answer.answeredBy, formatIp(address(answer.sourceSeen))] as const] : [],
+    );
+    return [answersText(served), ...failures].filter((text) => text !== '').join(', ');
+  }
+
+  test.each(SOURCES)('from %s, and explain --from said so before', async (source) => {
+    const predictions = await probeFrom(source);
+    expect(predictions.map(({ way, said }) => `${way}: ${said}`)).toEqual(
+      predictions.map((prediction) => `${prediction.way}: ${prediction.seen}`),
+    );
     const [seen, expected]: [string[], string[]] = [[], []];
     for (const { cell, texts } of results.filter((result) => result.cell.source === source)) {
       for (const [kind, text] of texts) {

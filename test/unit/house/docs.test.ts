@@ -96,6 +96,12 @@ describe.each(PAGES)('%s', (page) => {
       'stats',
       'timeout',
       'orig-dst',
+      'match-set',
+      'or-mark',
+      'xor-mark',
+      // explain
+      'from',
+      'to',
       // kube-apiserver
       'service-cluster-ip-range',
     ]);
