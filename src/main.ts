@@ -11,6 +11,10 @@ const exitCode = runCli(
       const { runDaemon } = await import('./daemon/run/run.ts');
       return runDaemon(config);
     },
+    'dry-run': async (config) => {
+      const { runShadow } = await import('./daemon/shadow/run-shadow.ts');
+      return runShadow(config);
+    },
     cleanup: async (config) => {
       const { cleanUp } = await import('./daemon/clean-up.ts');
       return cleanUp(config);

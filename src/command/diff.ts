@@ -2,6 +2,7 @@ import { compareText } from '../base/compare-text.ts';
 import type { DifferenceReply, PlannedOperation } from '../explain/replies.ts';
 import { ask } from './ask.ts';
 import type { Command } from './command.ts';
+import { wrapped } from './output.ts';
 
 export const DIFF: Command = {
   usage: 'diff',
@@ -13,8 +14,24 @@ export const DIFF: Command = {
   },
 };
 
+/** A dry run lists known differences after the others. */
 export function differenceLines({ verdict, operations, more }: DifferenceReply): string[] {
-  return [verdict, ...commandLines(operations), ...(more === 0 ? [] : ['', `and ${more} more`])];
+  const [unexpected, known] = [false, true].map((wanted) =>
+    operations.filter((operation) => (operation.known !== undefined) === wanted),
+  );
+  return [
+    ...wrapped(verdict),
+    ...commandLines(unexpected ?? []),
+    ...(more === 0 ? [] : ['', `and ${more} more`]),
+    ...knownLines(known ?? []),
+  ];
+}
+
+function knownLines(operations: readonly PlannedOperation[]): string[] {
+  const groups = Map.groupBy(operations, ({ known = '' }) => known);
+  return Array.from(groups)
+    .toSorted(([a], [b]) => compareText(a, b))
+    .flatMap(([name, group]) => ['', `# known: ${name}`, ...group.map(({ command }) => command)]);
 }
 
 /** Returns the commands below the name of the Service that needs them, those of the node itself first. */

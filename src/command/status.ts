@@ -1,4 +1,5 @@
 import { counted } from '../base/counted.ts';
+import { shadowWords } from '../explain/difference-tally.ts';
 import type { Listed, StatusReply, SyncText } from '../explain/replies.ts';
 import { ask } from './ask.ts';
 import type { Command } from './command.ts';
@@ -44,7 +45,7 @@ export function statusLines(status: StatusReply): string[] {
 
 function rows(status: StatusReply): string[][] {
   const { version, commit, startedAt, uptimeSeconds, families, iptables, scheduler, source, watches } = status;
-  const { syncs, objects, sets, conntrack, health, lastEventAt } = status;
+  const { syncs, objects, sets, conntrack, health, lastEventAt, shadow } = status;
   const fullest = sets.toSorted((a, b) => b.entries / b.capacity - a.entries / a.capacity)[0];
   const states = Object.entries(watches).map(([resource, state]) => `${resource} ${state}`);
   return [
@@ -71,6 +72,7 @@ function rows(status: StatusReply): string[][] {
       ].join(', '),
     ],
     ['fullest set', fullest === undefined ? '-' : `${fullest.name}, ${fullest.entries} of ${fullest.capacity}`],
+    ...(shadow === undefined ? [] : [['shadow', `${shadowWords(shadow)}, compared ${shadow.comparedAt}`]]),
     ['conntrack', conntrack === undefined ? '-' : `${conntrack.used} of ${conntrack.max}`],
     ['health', health.healthy ? 'healthy' : (health.reason ?? 'not healthy')],
   ];

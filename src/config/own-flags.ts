@@ -28,6 +28,9 @@ function wrongSocketPath(path: string): string | undefined {
     : undefined;
 }
 
+/** A dry run must not take the ports of the proxy that it runs beside, which the same configuration names. */
+export const DRY_RUN_PORT_OFFSET = 100;
+
 /** Flags that kube-proxy does not have. Each value is a field of ProxyConfig with the same key. */
 export const OWN_FLAGS = {
   manifests: flag('manifests', string, undefined, {
@@ -36,6 +39,9 @@ export const OWN_FLAGS = {
   }),
   force: flag('force', bool, false, {
     help: 'with --cleanup: remove everything even while a daemon runs in this network namespace; the daemon restores it immediately, but connections break',
+  }),
+  dryRun: flag('dry-run', bool, false, {
+    help: `run as a shadow beside another proxy: change nothing, and report how the kernel differs from the plan; the health and metrics servers listen on ports higher by ${DRY_RUN_PORT_OFFSET}`,
   }),
   drainTimeout: flag('ipvs-drain-timeout', duration, 0, {
     help: 'how long a removed TCP real server may keep its connections at weight 0; 0: until the last one ends',

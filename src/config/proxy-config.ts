@@ -36,7 +36,7 @@ export type ConntrackConfig = Section<'conntrack'>;
 /** The resolved configuration: parsed, merged, defaulted and validated. Durations are milliseconds. */
 export interface ProxyConfig extends ValuesOf<typeof OWN_FLAGS> {
   /** Whether to run the daemon, or one task and exit. */
-  readonly action: 'run' | 'cleanup' | 'init-only';
+  readonly action: 'run' | 'dry-run' | 'cleanup' | 'init-only';
   /** The file of --config, to be watched. */
   readonly configFile: { readonly path: string; readonly sha256: string } | undefined;
   /** Lines to log at start: ignored flags, unknown keys. */

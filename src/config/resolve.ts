@@ -1,10 +1,11 @@
 import { type Cidr, parseCidr } from '../base/cidr.ts';
 import { isUnspecified, parseIp } from '../base/ip.ts';
-import { parseBindAddress } from './bind-address.ts';
+import { toPort } from '../base/port.ts';
+import { type BindAddress, parseBindAddress } from './bind-address.ts';
 import { completeConfig } from './complete.ts';
 import type { ReadConfig } from './config-document.ts';
 import { resolveGates } from './feature-gates.ts';
-import { OWN_FLAGS } from './own-flags.ts';
+import { DRY_RUN_PORT_OFFSET, OWN_FLAGS } from './own-flags.ts';
 import { ConfigError, fieldProblem, show } from './problem.ts';
 import type { DetectLocalMode, LoggingConfig, ProxyConfig } from './proxy-config.ts';
 import type { ValuesOf } from './setting.ts';
@@ -27,12 +28,14 @@ function sentence({ key, index, text }: Problem, fromFile: boolean): string {
 
 /** Returns the errors of flags that exclude or require each other. */
 function combinationErrors(given: GivenSettings): string[] {
-  const { manifests, force = false, cleanup = false } = given;
+  const { manifests, force = false, cleanup = false, initOnly = false, dryRun = false } = given;
   const servers = (['master', 'clientConnection.kubeconfig'] as const).filter((key) => given[key]);
   const both = manifests === undefined ? [] : servers.map((key) => `--manifests and --${settingAt(key).name}`);
   return [
     ...both.map((flags) => `${flags} exclude each other: objects come from a directory or from an API server`),
     ...(force && !cleanup ? ['--force requires --cleanup'] : []),
+    ...(dryRun && cleanup ? ['--dry-run and --cleanup exclude each other'] : []),
+    ...(dryRun && initOnly ? ['--dry-run and --init-only exclude each other'] : []),
   ];
 }
 
@@ -65,9 +68,18 @@ function loggingOf(settings: Settings): LoggingConfig {
   };
 }
 
-function actionOf({ cleanup, initOnly }: Settings): ProxyConfig['action'] {
+function actionOf({ cleanup, initOnly, dryRun }: Settings): ProxyConfig['action'] {
   if (cleanup) return 'cleanup';
-  return initOnly ? 'init-only' : 'run';
+  if (initOnly) return 'init-only';
+  return dryRun ? 'dry-run' : 'run';
+}
+
+/** The address of a server. A dry run listens on another port: the highest ones are followed by the lower ones. */
+function bindOf(text: string, { dryRun }: Settings): BindAddress | undefined {
+  const where = parseBindAddress(text);
+  if (where === undefined || !dryRun) return where;
+  const port = toPort(where.port + DRY_RUN_PORT_OFFSET) ?? toPort(where.port - DRY_RUN_PORT_OFFSET);
+  return port === undefined ? undefined : { ...where, port };
 }
 
 /** Returns only the values of the flags that kube-proxy does not have. */
@@ -93,9 +105,10 @@ function toConfig(settings: Settings): Omit<ProxyConfig, 'configFile' | 'notes'>
     hostnameOverride: settings.hostnameOverride.trim().toLowerCase() || undefined,
     nodeIpOverride: nodeIp === undefined || isUnspecified(nodeIp) ? undefined : nodeIp,
     oomScoreAdj: settings.oomScoreAdj,
-    healthzBind: parseBindAddress(settings.healthzBindAddress),
-    metricsBind: parseBindAddress(settings.metricsBindAddress),
-    bindAddressHardFail: settings.bindAddressHardFail,
+    healthzBind: bindOf(settings.healthzBindAddress, settings),
+    metricsBind: bindOf(settings.metricsBindAddress, settings),
+    // This guard keeps a second proxy from writing to the kernel.
+    bindAddressHardFail: settings.bindAddressHardFail && !settings.dryRun,
     profiling: settings.enableProfiling,
     scheduler: settings['ipvs.scheduler'] || 'rr',
     syncPeriod: settings['ipvs.syncPeriod'],

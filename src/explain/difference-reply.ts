@@ -1,5 +1,8 @@
 import { counted } from '../base/counted.ts';
+import type { KnownDifference } from '../state/known-difference.ts';
 import type { Op } from '../state/op.ts';
+import type { RuleDifference } from '../state/rule-set.ts';
+import { shadowText, shadowWords } from './difference-tally.ts';
 import type { OwnerOf } from './op-owner.ts';
 import { API_VERSION, type DifferenceReply, type PlannedOperation } from './replies.ts';
 import { toolCommand } from './tool-command.ts';
@@ -8,8 +11,10 @@ import { toolCommand } from './tool-command.ts';
 export interface FoundDifference {
   readonly ops: readonly Op[];
   readonly more: number;
-  readonly rules: readonly string[];
+  readonly rules: readonly RuleDifference[];
   readonly settings: readonly string[];
+  /** With --dry-run: the difference from kube-proxy that explains an operation. */
+  readonly knownOf?: (op: Op) => KnownDifference | undefined;
 }
 
 export function differenceReply(
@@ -18,22 +23,29 @@ export function differenceReply(
   ownerOf: OwnerOf,
   syncing: boolean,
 ): DifferenceReply {
-  const operations = [
-    ...found.settings.map((command): PlannedOperation => ({ do: 'write-setting', command })),
-    ...found.rules.map((command): PlannedOperation => ({ do: 'write-rule', command })),
-    ...found.ops.map((op) => plannedOperation(op, ownerOf)),
-  ];
+  const operations = differingOperations(found, ownerOf);
   const count = operations.length + found.more;
-  return {
-    apiVersion: API_VERSION,
-    kind: 'Difference',
-    node,
-    ok: count === 0,
-    verdict: verdictOf(count, syncing),
-    syncing,
-    operations,
-    more: found.more,
-  };
+  const reply = { apiVersion: API_VERSION, kind: 'Difference', node, syncing, operations, more: found.more } as const;
+  if (found.knownOf === undefined) return { ...reply, ok: count === 0, verdict: verdictOf(count, syncing) };
+  const shadow = shadowText(operations, found.more);
+  const verdict = `the kernel against the plan of this dry run: ${shadowWords(shadow)}`;
+  return { ...reply, ok: shadow.unexpected === 0, verdict, shadow };
+}
+
+/** Returns everything that differs, as replies have it. */
+export function differingOperations(found: FoundDifference, ownerOf: OwnerOf): PlannedOperation[] {
+  const { ops, rules, settings, knownOf } = found;
+  return [
+    ...settings.map((command): PlannedOperation => ({ do: 'write-setting', command })),
+    ...rules.map(({ command, known }): PlannedOperation => {
+      return { do: 'write-rule', command, ...explained(knownOf === undefined ? undefined : known) };
+    }),
+    ...ops.map((op) => ({ ...plannedOperation(op, ownerOf), ...explained(knownOf?.(op)) })),
+  ];
+}
+
+function explained(known: KnownDifference | undefined): Pick<PlannedOperation, 'known'> {
+  return known === undefined ? {} : { known };
 }
 
 function verdictOf(count: number, syncing: boolean): string {

@@ -75,7 +75,7 @@ export function* packetReply(known: PacketKnowledge): Generator<void, PacketRepl
     isHere: (server) => here.has(server.address),
   });
   const endpoints = way.endpoints.map(endpointOf);
-  const commands = [...found.ops.map(toolCommand), ...found.rules.missing];
+  const commands = [...found.ops.map(toolCommand), ...found.rules.missing.map(({ command }) => command)];
   const to = formatHostPort(address, port);
   return {
     apiVersion: API_VERSION,

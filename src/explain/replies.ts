@@ -1,3 +1,5 @@
+import type { KnownDifference } from '../state/known-difference.ts';
+
 /**
  * The replies to the subcommands, as JSON has them (docs/explain.md). Addresses, durations and times are text, so that
  * people and scripts need no second key. Within a version, fields are only added.
@@ -28,6 +30,8 @@ export interface PlannedOperation {
   readonly command: string;
   /** "namespace/name" of the Service that needs it, where only one does. */
   readonly service?: string;
+  /** With --dry-run: the short name by which docs/differences.md explains the difference, unless it is unexpected. */
+  readonly known?: KnownDifference;
 }
 
 /** The kernel against the plan. */
@@ -37,6 +41,15 @@ export interface DifferenceReply extends Reply<'Difference'> {
   readonly operations: readonly PlannedOperation[];
   /** The number of operations beyond those listed. */
   readonly more: number;
+  /** With --dry-run. */
+  readonly shadow?: ShadowText;
+}
+
+/** What a shadow found, of two comparisons in a row. */
+export interface ShadowText {
+  readonly unexpected: number;
+  /** The number of known differences, by their short names. */
+  readonly known: Readonly<Partial<Record<KnownDifference, number>>>;
 }
 
 /** What manifests would program on an empty node. */
@@ -209,6 +222,8 @@ export interface StatusReply extends Reply<'Status'> {
   readonly conntrack?: { readonly used: number; readonly max: number };
   /** The commands that set sysctls and IPVS timeouts as wanted. */
   readonly settings: readonly string[];
+  /** With --dry-run: the differences found last; absent before the first two comparisons. */
+  readonly shadow?: ShadowText & { readonly comparedAt: string };
   readonly health: { readonly healthy: boolean; readonly reason?: string; readonly problems: readonly string[] };
 }
 

@@ -40,19 +40,10 @@ export interface Flow {
 }
 
 /**
- * The kernel of one node (one network namespace). There are two implementations, the real kernel and one in memory for
- * tests, which returns the same errnos; both pass test/contract. Methods reject with a KernelError if a call fails as a
- * whole; failures of single objects are in the Outcome.
+ * What can be read of the kernel of one node. No method changes the node, except that the kernel may load modules of its
+ * own to answer. A dry run has nothing else of the kernel.
  */
-export interface Kernel {
-  /** Loads modules, opens sockets, and creates kube-ipvs0 last. Call it before `apply`. Idempotent. */
-  prepare(): Promise<void>;
-  /**
-   * Creates kube-ipvs0 if it is missing. Rejects with a KernelError if it cannot be created, or if an interface of another kind has its
-   * name; that interface is left unchanged.
-   */
-  ensureDevice(): Promise<{ readonly made: boolean }>;
-
+export interface KernelReader {
   /** Returns all virtual servers of both families, except those defined by a firewall mark (fwmark). */
   getVirtualServers(): Promise<VirtualServer[]>;
   /**
@@ -83,38 +74,17 @@ export interface Kernel {
   findRoutes(destinations: readonly IpAddress[]): Promise<Map<IpAddress, Route>>;
   /** Returns the addresses of all interfaces except kube-ipvs0, including loopback. */
   getNodeAddresses(): Promise<NodeAddress[]>;
-
-  /** Applies the operations in the order of their phases. A failed operation does not stop the others. */
-  apply(transaction: Transaction): Promise<Outcome>;
-
-  /**
-   * Returns the variant of iptables in use ("nft", "legacy", "system"). Rejects if rules of the family cannot be written because a program
-   * or a table is missing. Writes nothing.
-   */
-  probeRules(family: IpFamily): Promise<string>;
-  /** Applies the rules with at most one iptables-restore. Returns whether anything was written. */
-  ensureRules(rules: RuleSet): Promise<{ readonly changed: boolean }>;
-  /** Like ensureRules, but writes nothing and returns false if one of the chains already contains other rules. */
-  addRules(rules: RuleSet): Promise<boolean>;
-  /** Returns by which iptables commands the rules in force differ from these, and what they have counted. Writes nothing. */
-  compareRules(rules: RuleSet): Promise<RulesInForce>;
-  /** Removes the jumps and chains; missing ones are not an error. */
-  removeRules(rules: RuleSet): Promise<void>;
-
   /** Returns the UDP flows of a family. */
   getUdpFlows(family: IpFamily): Promise<Flow[]>;
-  /** Returns how many of the flows still existed. */
-  deleteFlows(flows: readonly Flow[]): Promise<number>;
+
+  /** Returns the variant of iptables in use ("nft", "legacy", "system"). Rejects if rules of the family cannot be read. */
+  findRuleVariant(family: IpFamily): Promise<string>;
+  /** Returns by which iptables commands the rules in force differ from these, and what they have counted. */
+  compareRules(rules: RuleSet): Promise<RulesInForce>;
 
   /** Reads a key such as net/ipv4/ip_forward under /proc/sys; undefined if it does not exist. */
   getSysctl(key: string): Promise<string | undefined>;
-  /** Writes the value if it differs. Returns whether it was written, and the previous value. */
-  setSysctl(key: string, value: string): Promise<{ readonly changed: boolean; readonly before: string }>;
-  /** Sets the timeouts, in seconds; a timeout of 0 is not changed. */
-  setIpvsTimeouts(timeouts: IpvsTimeouts): Promise<void>;
   getIpvsTimeouts(): Promise<IpvsTimeouts>;
-  /** Checks that the scheduler exists by adding and removing a temporary virtual server (198.51.100.0:20000 TCP). */
-  probeScheduler(scheduler: string): Promise<void>;
 
   /**
    * Calls `onChange` if an address of any interface except kube-ipvs0 is added or removed, and `onStateLost`, with the
@@ -122,12 +92,52 @@ export interface Kernel {
    */
   watchNode(onChange: () => void, onStateLost: (reason: string) => void): () => void;
 
-  /** Deletes kube-ipvs0, for --cleanup. */
-  removeDevice(): Promise<void>;
-
   /** Counters since the start of the program; `writes` counts the changes sent to the kernel. */
   readonly counters: Readonly<KernelCounters>;
   close(): Promise<void>;
+}
+
+/**
+ * The kernel of one node (one network namespace). There are two implementations, the real kernel and one in memory for
+ * tests, which returns the same errnos; both pass test/contract. Methods reject with a KernelError if a call fails as a
+ * whole; failures of single objects are in the Outcome.
+ */
+export interface Kernel extends KernelReader {
+  /** Loads modules, opens sockets, and creates kube-ipvs0 last. Call it before `apply`. Idempotent. */
+  prepare(): Promise<void>;
+  /**
+   * Creates kube-ipvs0 if it is missing. Rejects with a KernelError if it cannot be created, or if an interface of another kind has its
+   * name; that interface is left unchanged.
+   */
+  ensureDevice(): Promise<{ readonly made: boolean }>;
+
+  /** Applies the operations in the order of their phases. A failed operation does not stop the others. */
+  apply(transaction: Transaction): Promise<Outcome>;
+
+  /**
+   * Returns the variant of iptables in use ("nft", "legacy", "system"). Rejects if rules of the family cannot be written because a program
+   * or a table is missing. Writes nothing, but may run iptables-restore --test.
+   */
+  probeRules(family: IpFamily): Promise<string>;
+  /** Applies the rules with at most one iptables-restore. Returns whether anything was written. */
+  ensureRules(rules: RuleSet): Promise<{ readonly changed: boolean }>;
+  /** Like ensureRules, but writes nothing and returns false if one of the chains already contains other rules. */
+  addRules(rules: RuleSet): Promise<boolean>;
+  /** Removes the jumps and chains; missing ones are not an error. */
+  removeRules(rules: RuleSet): Promise<void>;
+
+  /** Returns how many of the flows still existed. */
+  deleteFlows(flows: readonly Flow[]): Promise<number>;
+
+  /** Writes the value if it differs. Returns whether it was written, and the previous value. */
+  setSysctl(key: string, value: string): Promise<{ readonly changed: boolean; readonly before: string }>;
+  /** Sets the timeouts, in seconds; a timeout of 0 is not changed. */
+  setIpvsTimeouts(timeouts: IpvsTimeouts): Promise<void>;
+  /** Checks that the scheduler exists by adding and removing a temporary virtual server (198.51.100.0:20000 TCP). */
+  probeScheduler(scheduler: string): Promise<void>;
+
+  /** Deletes kube-ipvs0, for --cleanup. */
+  removeDevice(): Promise<void>;
 }
 
 export interface IpvsTimeouts {

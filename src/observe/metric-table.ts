@@ -186,6 +186,14 @@ const OWN = {
     [],
     '0 while net.ipv4.vs.run_estimation is 0 (the traffic counters of kubeipvs_node_* and kubeipvs_service_* do not change), else 1',
   ),
+  kubeipvs_shadow_differences: gauge(
+    ['object', 'kind'],
+    'With --dry-run: differences between kernel and plan that two comparisons in a row found; kind is "unexpected", or the name of a known difference from kube-proxy',
+  ),
+  kubeipvs_shadow_last_comparison_timestamp_seconds: gauge(
+    [],
+    'With --dry-run: Unix time of the last comparison of kernel and plan',
+  ),
   kubeipvs_event_loop_lag_max_seconds: gauge([], 'The longest delay of the event loop since the last scrape'),
 };
 

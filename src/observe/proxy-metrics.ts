@@ -24,6 +24,18 @@ export type SyncObservation = Pick<SyncReport, 'kind' | 'ok' | 'durationMs' | 'd
   readonly node: Omit<SyncReport['node'], 'deviceError'>;
 };
 
+/** Differences of one operation, by what explains them; undefined: unexpected. */
+interface ShadowCount {
+  readonly operation: string;
+  readonly known: string | undefined;
+  readonly count: number;
+}
+
+const UNEXPECTED = 'unexpected';
+
+/** Objects whose unexpected differences are always served, so that a query finds 0. */
+const SHADOW_OBJECTS = ['virtual-server', 'real-server', 'set', 'set-entry', 'address', 'route', 'rule', 'setting'];
+
 /** Values of the label `type` of kubeipvs_objects. */
 type ObjectType = 'service' | 'virtual-server' | 'real-server' | 'address' | 'set-entry';
 
@@ -163,6 +175,21 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
   }
 
   /** @param totals since the start of the process */
+  /**
+   * Sets what a shadow found. @param more differences that were not looked at @param atMs milliseconds since 1970
+   */
+  shadowCompared(counts: readonly ShadowCount[], more: number, atMs: number): void {
+    const { kubeipvs_shadow_differences: gauge, kubeipvs_shadow_last_comparison_timestamp_seconds: last } =
+      this.#metrics;
+    gauge.reset();
+    for (const object of SHADOW_OBJECTS) gauge.set({ object, kind: UNEXPECTED }, 0);
+    if (more > 0) gauge.set({ object: 'other', kind: UNEXPECTED }, more);
+    for (const { operation, known = UNEXPECTED, count } of counts) {
+      gauge.inc({ object: objectOf(operation), kind: known }, count);
+    }
+    last.set(atMs / 1000);
+  }
+
   setNetlinkCounters(totals: Readonly<Record<NetlinkTotal, number>>): void {
     const {
       kubeipvs_netlink_sends_total: sends,

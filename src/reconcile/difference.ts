@@ -1,15 +1,17 @@
+import type { IpAddress } from '../base/ip.ts';
 import { diffAddresses } from '../diff/address-diff.ts';
 import { diffIpSet } from '../diff/ip-set-diff.ts';
 import { diffRoutes } from '../diff/route-diff.ts';
 import { READING_LEDGER } from '../diff/drain.ts';
 import { type WantedVirtualServer, diffVirtualServer } from '../diff/virtual-server-diff.ts';
-import type { Kernel, ObservedIpSet } from '../kernel/kernel.ts';
+import type { KernelReader, ObservedIpSet } from '../kernel/kernel.ts';
 import { Yielder } from '../base/yielder.ts';
 import { planLocalRoutes } from '../plan/local-routes.ts';
 import { planRules } from '../plan/plan-rules.ts';
 import { SET_ROLES, plannedSet } from '../plan/set-names.ts';
 import { TWIN_PREFIX, hasSameType } from '../state/ip-set.ts';
 import { type Op, formatOp } from '../state/op.ts';
+import type { RuleDifference } from '../state/rule-set.ts';
 import { Transaction } from '../state/transaction.ts';
 import { type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 import type { NodeSettings } from './node-check.ts';
@@ -22,28 +24,38 @@ export interface Difference {
   readonly ops: readonly Op[];
   /** The number of operations beyond `ops`. */
   readonly more: number;
-  /** The commands by which the iptables rules differ. */
-  readonly rules: readonly string[];
+  readonly rules: readonly RuleDifference[];
   /** The commands by which sysctls and IPVS timeouts differ. */
   readonly settings: readonly string[];
 }
 
-type Parts = Pick<SyncParts, 'kernel' | 'config' | 'desired' | 'order' | 'excluded' | 'written' | 'clock'>;
+type State = Pick<SyncParts, 'config' | 'desired' | 'order' | 'excluded' | 'written' | 'clock'>;
+
+export interface DifferenceParts extends State {
+  readonly kernel: KernelReader;
+  /** Node addresses at which virtual servers of node ports are ours although no set names them (see Ownership). */
+  readonly unmarkedAddresses?: () => readonly IpAddress[];
+}
 
 /** Virtual servers that are read and compared at a time. A sync that begins meanwhile waits for one such batch. */
 const BATCH = 64;
 /** Bounds memory and the reply: if everything is missing, the first operations tell as much as all. */
-const MOST_OPS = 2_000;
+export const MOST_OPS = 2_000;
 
 /**
  * Compares the kernel with the plan as a full check does, but writes nothing and may run beside a sync. It therefore
  * compares twice if it finds a difference, and returns the operations of both times: a change that is being written is
  * found once at most.
  */
-export async function readDifference(parts: Parts, settings: NodeSettings, signal: AbortSignal): Promise<Difference> {
-  const first = await compare(parts, signal);
-  const found = first.size === 0 ? first : (await compare(parts, signal)).alsoIn(first);
-  const rules: string[] = [];
+export async function readDifference(
+  parts: DifferenceParts,
+  settings: NodeSettings,
+  signal: AbortSignal,
+  most = MOST_OPS,
+): Promise<Difference> {
+  const first = await compare(parts, signal, most);
+  const found = first.size === 0 ? first : (await compare(parts, signal, most)).alsoIn(first);
+  const rules: RuleDifference[] = [];
   for (const family of parts.config.families) {
     signal.throwIfAborted();
     rules.push(...(await parts.kernel.compareRules(planRules(parts.config, family))).missing);
@@ -53,7 +65,7 @@ export async function readDifference(parts: Parts, settings: NodeSettings, signa
 
 /** Returns the operations that bring these virtual servers to the plan; none for those in force. */
 export async function differenceOf(
-  { kernel, order, clock }: Pick<Parts, 'kernel' | 'order' | 'clock'>,
+  { kernel, order, clock }: Pick<DifferenceParts, 'kernel' | 'order' | 'clock'>,
   wanted: readonly WantedVirtualServer[],
 ): Promise<Map<VirtualServerKey, readonly Op[]>> {
   const found = await readVirtualServers(
@@ -75,6 +87,11 @@ export async function differenceOf(
 class Findings {
   readonly ops: Op[] = [];
   more = 0;
+  readonly #most: number;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
 
   get size(): number {
     return this.ops.length + this.more;
@@ -82,14 +99,14 @@ class Findings {
 
   add(ops: Iterable<Op>): void {
     for (const op of ops) {
-      if (this.ops.length < MOST_OPS) this.ops.push(op);
+      if (this.ops.length < this.#most) this.ops.push(op);
       else this.more += 1;
     }
   }
 
   /** Keeps the operations that `other` has too; those that exceed its bound are unknown, and kept. */
   alsoIn(other: Findings): Findings {
-    const both = new Findings();
+    const both = new Findings(this.#most);
     const known = new Set(other.ops.map(formatOp));
     both.add(other.more > 0 ? this.ops : this.ops.filter((op) => known.has(formatOp(op))));
     both.more += Math.min(this.more, other.more);
@@ -97,11 +114,11 @@ class Findings {
   }
 }
 
-async function compare(parts: Parts, signal: AbortSignal): Promise<Findings> {
+async function compare(parts: DifferenceParts, signal: AbortSignal, most: number): Promise<Findings> {
   const { kernel, config, desired, excluded, written } = parts;
   const { plan } = desired;
   const yielder = new Yielder();
-  const findings = new Findings();
+  const findings = new Findings(most);
   const sets = await kernel.getSets();
   await compareSets(parts, sets, findings, yielder);
   signal.throwIfAborted();
@@ -119,7 +136,8 @@ async function compare(parts: Parts, signal: AbortSignal): Promise<Findings> {
   for (const ops of (await differenceOf(parts, batch)).values()) findings.add(ops);
 
   const boundAddresses = bound.map(({ address }) => address);
-  const ownership = new Ownership({ sets, boundAddresses, interfaceAddresses: [], excluded });
+  const interfaceAddresses = parts.unmarkedAddresses?.() ?? [];
+  const ownership = new Ownership({ sets, boundAddresses, interfaceAddresses, excluded });
   for (const id of await kernel.getVirtualServers()) {
     const key = virtualServerKey(id);
     const owned = ownership.owns(id, plan.wantsAddress(id.address) || written.has(key));
@@ -132,7 +150,7 @@ async function compare(parts: Parts, signal: AbortSignal): Promise<Findings> {
 }
 
 async function compareSets(
-  { config, desired: { plan } }: Parts,
+  { config, desired: { plan } }: DifferenceParts,
   sets: readonly ObservedIpSet[],
   findings: Findings,
   yielder: Yielder,
@@ -153,7 +171,7 @@ async function compareSets(
 
 /** Returns the commands that set sysctls and IPVS timeouts as wanted. */
 export async function differingSettings(
-  kernel: Pick<Kernel, 'getSysctl' | 'getIpvsTimeouts'>,
+  kernel: Pick<KernelReader, 'getSysctl' | 'getIpvsTimeouts'>,
   { sysctls, timeouts }: NodeSettings,
 ): Promise<string[]> {
   const commands: string[] = [];

@@ -1,11 +1,11 @@
 import type { FoundAddress } from '../explain/address-reply.ts';
 import { type VirtualServerId, virtualServerKey } from '../state/virtual-server.ts';
+import type { DifferenceParts } from './difference.ts';
 import { Ownership } from './ownership.ts';
-import type { SyncParts } from './sync-parts.ts';
 
 /** Reads what the kernel has at one address and port. */
 export async function readFoundAddress(
-  { kernel, desired, excluded }: Pick<SyncParts, 'kernel' | 'desired' | 'excluded'>,
+  { kernel, desired, excluded }: Pick<DifferenceParts, 'kernel' | 'desired' | 'excluded'>,
   ids: readonly VirtualServerId[],
 ): Promise<FoundAddress> {
   const present = await kernel.findVirtualServers(ids);

@@ -3,10 +3,9 @@ import { type AskedPacket, type FoundPacket, MOST_ENDPOINTS } from '../explain/p
 import { planRules } from '../plan/plan-rules.ts';
 import type { Op } from '../state/op.ts';
 import { virtualServerKey } from '../state/virtual-server.ts';
-import { differenceOf } from './difference.ts';
-import type { SyncParts } from './sync-parts.ts';
+import { type DifferenceParts, differenceOf } from './difference.ts';
 
-type Parts = Pick<SyncParts, 'kernel' | 'config' | 'desired' | 'order' | 'clock'>;
+type Parts = Pick<DifferenceParts, 'kernel' | 'config' | 'desired' | 'order' | 'clock'>;
 
 /** Reads what the kernel has where a packet passes. */
 export async function readFoundPacket(parts: Parts, asked: AskedPacket): Promise<FoundPacket> {

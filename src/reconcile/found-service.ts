@@ -1,10 +1,9 @@
 import type { NamespacedName } from '../base/names.ts';
 import type { FoundService } from '../explain/service-reply.ts';
 import { virtualServerKey } from '../state/virtual-server.ts';
-import { differenceOf } from './difference.ts';
-import type { SyncParts } from './sync-parts.ts';
+import { type DifferenceParts, differenceOf } from './difference.ts';
 
-type Parts = Pick<SyncParts, 'kernel' | 'desired' | 'order' | 'clock'>;
+type Parts = Pick<DifferenceParts, 'kernel' | 'desired' | 'order' | 'clock'>;
 
 /** Reads what the kernel has of a Service. Reads again if it differs, because a sync may be writing it. */
 export async function readFoundService(parts: Parts, name: NamespacedName): Promise<FoundService> {

@@ -1,17 +1,17 @@
-import type { Kernel, NodeAddress } from '../kernel/kernel.ts';
+import type { KernelReader, NodeAddress } from '../kernel/kernel.ts';
 import { isLinkLocal6 } from '../base/ip.ts';
 import type { DesiredState } from './desired-state.ts';
 import { NODE_PORT_ADDRESS_SETS } from './ownership.ts';
 
 /** Reads the addresses of this node's interfaces for the desired state. */
 export class InterfaceAddresses {
-  readonly #kernel: Kernel;
+  readonly #kernel: Pick<KernelReader, 'findSets' | 'getNodeAddresses'>;
   readonly #desired: DesiredState;
   #stale = true;
   /** Whether KUBE-NODE-PORT-IP was missing before this process wrote anything; undefined until it was read. */
   #unmarked: boolean | undefined;
 
-  constructor(kernel: Kernel, desired: DesiredState) {
+  constructor(kernel: Pick<KernelReader, 'findSets' | 'getNodeAddresses'>, desired: DesiredState) {
     this.#kernel = kernel;
     this.#desired = desired;
   }

@@ -1,4 +1,4 @@
-import type { Kernel } from '../kernel/kernel.ts';
+import type { KernelReader } from '../kernel/kernel.ts';
 import type { FoundVirtualServer } from '../diff/virtual-server-diff.ts';
 import {
   type VirtualServer,
@@ -9,7 +9,7 @@ import {
 
 /** Returns those of the virtual servers that exist in the kernel, with their real servers. */
 export async function readVirtualServers(
-  kernel: Kernel,
+  kernel: KernelReader,
   ids: readonly VirtualServerId[],
 ): Promise<Map<VirtualServerKey, FoundVirtualServer>> {
   if (ids.length === 0) return new Map();
@@ -18,7 +18,7 @@ export async function readVirtualServers(
 
 /** Reads the real servers of virtual servers that exist in the kernel. */
 export async function readRealServers(
-  kernel: Kernel,
+  kernel: KernelReader,
   present: readonly VirtualServer[],
 ): Promise<Map<VirtualServerKey, FoundVirtualServer>> {
   if (present.length === 0) return new Map();

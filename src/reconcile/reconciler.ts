@@ -3,18 +3,14 @@ import type { NodePlan } from '../plan/node-plan.ts';
 import type { SyncObserver } from '../state/sync-report.ts';
 import type { IpAddress } from '../base/ip.ts';
 import type { NamespacedName } from '../base/names.ts';
-import { type AskedAddress, addressReply } from '../explain/address-reply.ts';
-import { packetReply } from '../explain/packet-reply.ts';
-import { type Problem, packetTarget } from '../explain/packet-target.ts';
+import type { AskedAddress } from '../explain/address-reply.ts';
+import type { Problem } from '../explain/packet-target.ts';
 import type { AddressOwnerReply, PacketReply, ServiceReply } from '../explain/replies.ts';
-import { serviceReply } from '../explain/service-reply.ts';
-import { readFoundAddress } from './found-address.ts';
-import { readFoundPacket } from './found-packet.ts';
-import { readFoundService } from './found-service.ts';
 import { changeSync } from './change-sync.ts';
 import { ConflictReport } from './conflict-report.ts';
 import { KUBERNETES_SERVICE } from './desired-state.ts';
 import { type Difference, differingSettings, readDifference } from './difference.ts';
+import { explainAddress, explainPacket, explainService } from './explanations.ts';
 import { firstSync } from './first-sync.ts';
 import { fullSync } from './full-sync.ts';
 import { NO_SETTINGS } from './node-check.ts';
@@ -83,42 +79,18 @@ export class Reconciler {
   }
 
   /** Explains a Service: its plan, and what the kernel has of it. Undefined if the Service is unknown. */
-  async explainService(name: NamespacedName): Promise<ServiceReply | undefined> {
-    const { cluster, plan: config } = this.#options;
-    const found = await readFoundService(this.#parts, name);
-    const definition = cluster.definition(name);
-    if (definition === undefined) return undefined;
-    const node = this.#parts.desired.nodeView();
-    const known = { name, definition, slices: cluster.slices(name), node, config, plan: this.plan, found };
-    return new Yielder().finish(serviceReply(known));
+  explainService(name: NamespacedName): Promise<ServiceReply | undefined> {
+    return explainService(this.#parts, this.#options.cluster, name);
   }
 
   /** Says whose an address and port are. */
-  async explainAddress(asked: AskedAddress): Promise<AddressOwnerReply> {
-    const { address, port, protocols } = asked;
-    const found = await readFoundAddress(
-      this.#parts,
-      protocols.map((protocol) => ({ address, port, protocol })),
-    );
-    return new Yielder().finish(addressReply(this.#options.plan.nodeName, asked, this.plan, found));
+  explainAddress(asked: AskedAddress): Promise<AddressOwnerReply> {
+    return explainAddress(this.#parts, asked);
   }
 
   /** Explains the way of a packet to an address, or to the cluster IP of a Service. */
-  async explainPacket(from: IpAddress, target: AskedAddress | NamespacedName): Promise<PacketReply | Problem> {
-    const { cluster, plan: config } = this.#options;
-    const asked = packetTarget(from, target, this.plan, config);
-    if ('problem' in asked) return asked;
-    const found = await readFoundPacket(this.#parts, asked);
-    const node = this.#parts.desired.nodeView();
-    const known = {
-      asked,
-      node,
-      config,
-      plan: this.plan,
-      slices: (name: NamespacedName) => cluster.slices(name),
-      found,
-    };
-    return new Yielder().finish(packetReply(known));
+  explainPacket(from: IpAddress, target: AskedAddress | NamespacedName): Promise<PacketReply | Problem> {
+    return explainPacket(this.#parts, this.#options.cluster, from, target);
   }
 
   /**

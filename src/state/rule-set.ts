@@ -1,4 +1,5 @@
 import type { IpFamily } from '../base/ip.ts';
+import type { KnownDifference } from './known-difference.ts';
 
 /** The iptables tables to which this program adds rules. */
 export const RULE_TABLES = ['mangle', 'nat', 'filter'] as const;
@@ -29,4 +30,11 @@ export interface RuleJump {
   readonly comment: string;
   /** `last`: appended after the rules of other programs, so it applies only to packets that those rules let through. */
   readonly position?: 'last';
+}
+
+/** A command by which the rules in force differ from those wanted. */
+export interface RuleDifference {
+  readonly command: string;
+  /** Absent if kube-proxy does not explain the difference. */
+  readonly known?: KnownDifference;
 }

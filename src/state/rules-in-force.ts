@@ -1,9 +1,9 @@
-import type { RuleTable } from './rule-set.ts';
+import type { RuleDifference, RuleTable } from './rule-set.ts';
 
 /** How the iptables rules in force compare with planned ones. */
 export interface RulesInForce {
   /** The commands by which they differ; none if they are in force. */
-  readonly missing: readonly string[];
+  readonly missing: readonly RuleDifference[];
   /** The packets that each rule has counted, by chain; absent for a chain whose rules differ. */
   readonly packets: ReadonlyMap<RuleChainKey, readonly number[]>;
 }

@@ -316,13 +316,21 @@ export class FakeKernel implements Kernel {
     return true;
   }
 
+  async findRuleVariant(): Promise<string> {
+    await this.#enter('findRuleVariant');
+    return 'nft';
+  }
+
   async compareRules(rules: RuleSet): Promise<RulesInForce> {
     await this.#enter('compareRules');
     const same = JSON.stringify(this.#rules.get(rules.family)) === JSON.stringify(rules);
     const program = rules.family === 4 ? 'iptables' : 'ip6tables';
     const { chains } = rules;
     if (!same) {
-      return { missing: chains.map(({ table, name }) => `${program} -t ${table} -N ${name}`), packets: new Map() };
+      return {
+        missing: chains.map(({ table, name }) => ({ command: `${program} -t ${table} -N ${name}` })),
+        packets: new Map(),
+      };
     }
     return { missing: [], packets: new Map(chains.map((chain) => [ruleChainKey(chain), chain.rules.map(() => 0)])) };
   }

@@ -131,7 +131,7 @@ class PlanRun {
   async #compare(): Promise<void> {
     const { writes } = this.#kernel.counters;
     const { ops, rules, settings } = await this.#run.reconciler.difference(new AbortController().signal);
-    const found = [...settings, ...rules, ...ops.map(toolCommand)];
+    const found = [...settings, ...rules.map(({ command }) => command), ...ops.map(toolCommand)];
     if (found.length > 0) throw new Error(`diff finds: ${found.join('; ')}`);
     for (const reply of await this.#explanations()) this.#agree(reply);
     if (this.#kernel.counters.writes !== writes) throw new Error('diff or explain has written');

@@ -1,12 +1,17 @@
 import { ProxyHealth } from '../../src/observe/health.ts';
-import { answerers } from '../../src/daemon/questions/answerers.ts';
+import { type AnswererOptions, answerers } from '../../src/daemon/questions/answerers.ts';
 import { History } from '../../src/daemon/questions/history.ts';
 import type { Answerer } from '../../src/daemon/questions/question-handler.ts';
 import type { FakeKernel } from '../fake-kernel/fake-kernel.ts';
 import type { Reconciling } from './reconciling.ts';
 
 /** What the query socket of this daemon answers, with the parts that a test may change. */
-export function questionsOf(kernel: FakeKernel, run: Reconciling, isStarting = false) {
+export function questionsOf(
+  kernel: FakeKernel,
+  run: Reconciling,
+  isStarting = false,
+  shadow?: AnswererOptions['shadow'],
+) {
   const history = new History(run.clock);
   const health = new ProxyHealth(60_000, 'node-a');
   health.nodeSeen({ deleting: false, taintKeys: [] });
@@ -23,6 +28,7 @@ export function questionsOf(kernel: FakeKernel, run: Reconciling, isStarting = f
     history,
     clock: run.clock,
     reconciler: () => (isStarting ? undefined : run.reconciler),
+    ...(shadow === undefined ? {} : { shadow }),
   });
   const ask = async (path: string): Promise<object> => {
     const [name = '', query] = path.split('?');

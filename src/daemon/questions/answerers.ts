@@ -6,7 +6,7 @@ import { differenceReply } from '../../explain/difference-reply.ts';
 import type { AskedAddress } from '../../explain/address-reply.ts';
 import { API_VERSION, type ServiceReply } from '../../explain/replies.ts';
 import { ownersIn } from '../../explain/op-owner.ts';
-import type { Reconciler } from '../../reconcile/reconciler.ts';
+import type { Questioned } from '../../reconcile/questioned.ts';
 import type { Answerer } from './question-handler.ts';
 import { type StatusParts, statusReply } from './status.ts';
 import { QuestionError } from './question-error.ts';
@@ -15,13 +15,13 @@ const PROTOCOLS: readonly Protocol[] = ['TCP', 'UDP', 'SCTP'];
 
 export interface AnswererOptions extends Omit<StatusParts, 'reconciler'> {
   /** Undefined while the daemon starts. */
-  readonly reconciler: () => Reconciler | undefined;
+  readonly reconciler: () => Questioned | undefined;
 }
 
 /** Returns what the query socket answers, by path. */
 export function answerers(options: AnswererOptions): Readonly<Record<string, Answerer>> {
   const { node, reconciler } = options;
-  const started = (): Reconciler => {
+  const started = (): Questioned => {
     const found = reconciler();
     if (found?.started === true) return found;
     throw new QuestionError(503, 'the daemon has not completed its first sync: nothing is planned yet; see its log');

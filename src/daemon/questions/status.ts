@@ -3,13 +3,14 @@ import { familyLabel, type IpFamily } from '../../base/ip.ts';
 import { Yielder } from '../../base/yielder.ts';
 import { BUILD, VERSION } from '../../config/version.ts';
 import { API_VERSION, type Listed, type StatusReply } from '../../explain/replies.ts';
+import { shadowWords } from '../../explain/difference-tally.ts';
 import { toolCommand } from '../../explain/tool-command.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import type { ProxyHealth } from '../../observe/health.ts';
 import type { NodePlan } from '../../plan/node-plan.ts';
 import { SET_ROLES, plannedSet } from '../../plan/set-names.ts';
 import type { Clock } from '../../reconcile/clock.ts';
-import type { Reconciler } from '../../reconcile/reconciler.ts';
+import type { Questioned } from '../../reconcile/questioned.ts';
 import { formatRealServer, realServerOf } from '../../state/real-server.ts';
 import { formatVirtualServer } from '../../state/virtual-server.ts';
 import type { History } from './history.ts';
@@ -24,12 +25,14 @@ export interface Identity {
 }
 
 export interface StatusParts extends Identity {
-  readonly reconciler: Reconciler;
-  readonly kernel: Pick<Kernel, 'getSysctl'>;
+  readonly reconciler: Questioned;
+  readonly kernel: Pick<KernelReader, 'getSysctl'>;
   readonly health: Pick<ProxyHealth, 'healthz'>;
   readonly watches: ReadonlyMap<string, string>;
   readonly history: History;
   readonly clock: Clock;
+  /** With --dry-run: what the shadow found last. */
+  readonly shadow?: () => StatusReply['shadow'];
 }
 
 const MOST_LISTED = 20;
@@ -44,7 +47,12 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
   const objects = await objectsOf(plan, parts.families);
   const refused = listed(standing.failing, ({ op, attempts }) => ({ command: toolCommand(op), attempts }));
   const wrong = wrongOf(parts, health, refused.count, settings.length);
-  const served = `kube-ipvs-proxy serves ${counted(objects.objects.services, 'Service')} on node ${node}`;
+  const shadow = parts.shadow?.();
+  const services = counted(objects.objects.services, 'Service');
+  const served =
+    parts.shadow === undefined
+      ? `kube-ipvs-proxy serves ${services} on node ${node}`
+      : `kube-ipvs-proxy is a shadow on node ${node} (--dry-run) and changes nothing; ${services} planned`;
   return {
     apiVersion: API_VERSION,
     kind: 'Status',
@@ -73,6 +81,7 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
     repairs: history.repairs,
     ...(conntrack === undefined ? {} : { conntrack }),
     settings,
+    ...(shadow === undefined ? {} : { shadow }),
     health,
   };
 }
@@ -83,13 +92,15 @@ function listed<T, U>(items: readonly T[], text: (item: T) => U): Listed<U> {
 
 /** Returns what is wrong, the worst first; undefined if nothing is. */
 function wrongOf(
-  { reconciler, history }: StatusParts,
+  { reconciler, history, shadow }: StatusParts,
   health: StatusReply['health'],
   refused: number,
   settings: number,
 ): string | undefined {
-  if (!reconciler.started) return 'the first sync has not succeeded yet';
+  const found = shadow?.();
+  if (!reconciler.started) return `the first ${shadow === undefined ? 'sync' : 'comparison'} has not succeeded yet`;
   if (!health.healthy) return health.reason ?? 'not healthy';
+  if (found !== undefined) return found.unexpected > 0 ? `a shadow (--dry-run): ${shadowWords(found)}` : undefined;
   const failed = (['change', 'full'] as const).map((kind) => history.last(kind)).find((sync) => sync?.ok === false);
   if (failed !== undefined) return `the last sync failed: ${failed.error}`;
   if (refused > 0) return `the kernel refuses ${counted(refused, 'operation')}, and they are tried again`;

@@ -1,18 +1,14 @@
-import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { release } from 'node:os';
-import { setImmediate } from 'node:timers/promises';
-import { watchConfigFile } from '../../config/config-file-watch.ts';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
-import { BUILD, VERSION } from '../../config/version.ts';
+import { VERSION } from '../../config/version.ts';
 import { createCommandRunner } from '../../kernel/command-runner.ts';
 import { Leftovers } from '../../kernel/iptables/leftovers.ts';
 import { createLinuxKernel } from '../../kernel/linux/linux-kernel.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
-import type { Source, SourceEvent } from '../../kube/objects/source.ts';
+import type { SourceEvent } from '../../kube/objects/source.ts';
 import { Cluster } from '../../model/cluster.ts';
 import { errorText } from '../../base/error-text.ts';
-import { type IpFamily, familyLabel } from '../../base/ip.ts';
+import type { IpFamily } from '../../base/ip.ts';
 import type { Log } from '../../observe/log.ts';
 import { ProxyHealth } from '../../observe/health.ts';
 import { ProxyMetrics } from '../../observe/proxy-metrics.ts';
@@ -26,17 +22,15 @@ import { PHASES } from '../../state/transaction.ts';
 import { checkAgainstNode } from '../startup/cross-checks.ts';
 import { holdDaemonLock } from '../startup/daemon-lock.ts';
 import { History } from '../questions/history.ts';
-import type { Identity } from '../questions/status.ts';
 import { openQuerySocket } from '../questions/open-query-socket.ts';
 import { DaemonEvents } from './daemon-events.ts';
 import { estimationRuns } from '../startup/estimation.ts';
-import { EventFeed } from './event-feed.ts';
-import { reportFailure } from '../startup/failure.ts';
-import { type UsableFamilies, setUpKernel, usableFamilies } from '../startup/kernel-setup.ts';
+import { setUpKernel, usableFamilies } from '../startup/kernel-setup.ts';
+import { followSource } from './follow-source.ts';
+import { identityOf, logStart } from './identity.ts';
 import { NodeChanges } from './node-changes.ts';
 import { nodeNameOf, planConfigOf } from '../startup/node-identity.ts';
 import { waitForNode } from '../startup/node-wait.ts';
-import { openLog } from '../startup/open-log.ts';
 import { type OpenedSource, openSource } from '../startup/open-source.ts';
 import { removeLeftovers, nameDeviceThief } from './other-modes.ts';
 import { requireRights } from '../startup/rights.ts';
@@ -44,33 +38,16 @@ import { startServers } from './servers.ts';
 import { observeTraffic } from '../traffic/observe-traffic.ts';
 import { needsSync, noteEvent } from './source-events.ts';
 import { SyncPublisher } from './sync-publisher.ts';
+import { runUntilStopped } from './until-stopped.ts';
+import { watchConfig } from './watch-config.ts';
 
 /** Runs until SIGTERM, SIGINT or a configuration change. Resolves to the exit code. Leaves kernel objects in place. */
-export async function runDaemon(config: ProxyConfig): Promise<number> {
-  const control = openLog(config);
-  // Aborted with the exit code as the reason; the first one counts.
-  const stop = new AbortController();
-  const onSignal = (): void => stop.abort(0);
-  process.once('SIGTERM', onSignal).once('SIGINT', onSignal);
-  // Everything that was started, to be disposed in reverse order.
-  const started = new AsyncDisposableStack();
-  let serving = false;
-  try {
-    return await reportFailure(control.log, async () => {
-      await setImmediate();
-      setOomScore(config.oomScoreAdj, control.log);
-      await start(config, control, stop, started);
-      serving = true;
-      if (!stop.signal.aborted) await once(stop.signal, 'abort');
-      return stop.signal.reason as number;
-    });
-  } finally {
-    await started.disposeAsync();
-    process.off('SIGTERM', onSignal).off('SIGINT', onSignal);
-    // A failed start has logged its reason already.
-    if (serving)
-      control.log.info('stopped: virtual servers, sets and rules remain in the kernel, so Services keep working');
-  }
+export function runDaemon(config: ProxyConfig): Promise<number> {
+  return runUntilStopped(
+    config,
+    start,
+    'stopped: virtual servers, sets and rules remain in the kernel, so Services keep working',
+  );
 }
 
 async function start(
@@ -81,6 +58,7 @@ async function start(
 ): Promise<void> {
   const { log } = control;
   const nodeName = nodeNameOf(config);
+  setOomScore(config.oomScoreAdj, log);
 
   // Check credentials, privileges, ports and the kernel before writing anything that outlives this process.
   const metrics = new ProxyMetrics(config.featureGates, PHASES);
@@ -115,7 +93,7 @@ async function start(
   await kernel.probeScheduler(config.scheduler);
   const usable = await usableFamilies(kernel, config, log);
   const { families } = usable;
-  logStart(nodeName, usable, opened.origin, log);
+  logStart('kube-ipvs-proxy is starting', nodeName, usable, opened.origin, log);
   const parts = { config, control, kernel, metrics, health, cluster, events, history };
   await listen(parts, started);
   const identity = identityOf(nodeName, usable, config, opened.origin);
@@ -149,19 +127,6 @@ function openEvents(
   return new DaemonEvents({ nodeName, sink: eventSink, ofServices: serviceEvents, clock, log: log.child('events') });
 }
 
-function followSource(
-  source: Source,
-  cluster: Cluster,
-  onApplied: (event: SourceEvent) => void,
-  programmed: Promise<void>,
-  started: AsyncDisposableStack,
-): void {
-  const feed = new EventFeed(cluster, onApplied);
-  started.defer(() => feed.stop());
-  source.start((event) => feed.take(event), programmed);
-  started.defer(() => source.stop());
-}
-
 /** Opens the ports for probes and scrapes. */
 async function listen(
   { config, health, metrics, control, events }: Pick<Parts, 'config' | 'health' | 'metrics' | 'control' | 'events'>,
@@ -171,31 +136,6 @@ async function listen(
   started.defer(() => metrics.lag.stop());
   const servers = await startServers(config, health, metrics, control, events.serverRefused.bind(events));
   for (const server of servers) started.defer(() => server.close());
-}
-
-/** Returns what the subcommand status says of this process. */
-function identityOf(
-  node: string,
-  { families, iptables = 'unknown' }: UsableFamilies,
-  { scheduler }: ProxyConfig,
-  origin: OpenedSource['origin'],
-): Identity {
-  return { node, families, iptables, scheduler, source: 'apiServer' in origin ? origin.apiServer : origin.manifests };
-}
-
-/** Logs what a bug report needs, in one line. */
-function logStart(node: string, usable: UsableFamilies, origin: OpenedSource['origin'], log: Log): void {
-  log.info('kube-ipvs-proxy is starting', {
-    version: VERSION,
-    commit: BUILD.commit.slice(0, 12),
-    mode: 'ipvs',
-    node,
-    families: usable.families.map(familyLabel),
-    iptables: usable.iptables ?? 'unknown',
-    kernel: release(),
-    nodejs: process.version,
-    ...origin,
-  });
 }
 
 interface Parts {
@@ -266,15 +206,6 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
   );
   started.defer(stopWatch);
   return reconciler;
-}
-
-function watchConfig(config: ProxyConfig, stop: AbortController, started: AsyncDisposableStack, log: Log): void {
-  if (config.configFile === undefined) return;
-  const onChange = (): void => {
-    log.error('configuration file changed: exiting, so that a restart reads the new content');
-    stop.abort(1);
-  };
-  started.defer(watchConfigFile({ ...config.configFile, onChange }));
 }
 
 function setOomScore(score: number, log: Log): void {

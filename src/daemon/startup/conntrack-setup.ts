@@ -1,9 +1,10 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { ConntrackConfig } from '../../config/proxy-config.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { Kernel, KernelReader } from '../../kernel/kernel.ts';
 import { errorCode, errorText } from '../../base/error-text.ts';
 import type { Log } from '../../observe/log.ts';
+import type { NodeSettings } from '../../reconcile/node-check.ts';
 import { setTimeoutWithin, toKernelSeconds } from './kernel-timeout.ts';
 import { StartupError } from './startup-error.ts';
 import { setSysctl } from './sysctl.ts';
@@ -28,9 +29,7 @@ const LEAVE_ALONE = 'or keep the present value with --conntrack-max-per-core=0 (
 export async function setUpConntrack(kernel: Kernel, config: ConntrackConfig, log: Log, root = '/'): Promise<void> {
   // Read nothing if nothing is requested: the key and the file may not exist.
   if (config.maxPerCore > 0) {
-    // A container may be limited to some CPUs of the host, but conntrack belongs to all.
-    const cpus = (await readFile(path.join(root, 'proc/stat'), 'utf8')).match(/^cpu\d/gm)?.length ?? 1;
-    const max = Math.max(config.min, Math.min(config.maxPerCore * cpus, MOST_BY_CPUS));
+    const max = await wantedMax(config, root);
     await raiseMax(kernel, max, log);
     await raiseHashsize(path.join(root, HASH_FILE), Math.trunc(max / CONNECTIONS_PER_BUCKET), log);
   }
@@ -38,6 +37,24 @@ export async function setUpConntrack(kernel: Kernel, config: ConntrackConfig, lo
     const set = (seconds: number): Promise<void> => setSysctl(kernel, `net/netfilter/${name}`, String(seconds), log);
     await setTimeoutWithin(name, value, set, log);
   }
+}
+
+/** Returns the sysctls that setUpConntrack sets, without a maximum that is high enough. Only reads. */
+export async function wantedConntrack(
+  kernel: Pick<KernelReader, 'getSysctl'>,
+  config: ConntrackConfig,
+  root = '/',
+): Promise<NodeSettings['sysctls']> {
+  const wanted = timeouts(config).map(([name, value]) => [`net/netfilter/${name}`, String(value)] as const);
+  if (config.maxPerCore === 0) return wanted;
+  const max = await wantedMax(config, root);
+  return max > Number(await kernel.getSysctl(KEY_MAX)) ? [[KEY_MAX, String(max)], ...wanted] : wanted;
+}
+
+async function wantedMax(config: ConntrackConfig, root: string): Promise<number> {
+  // A container may be limited to some CPUs of the host, but conntrack belongs to all.
+  const cpus = (await readFile(path.join(root, 'proc/stat'), 'utf8')).match(/^cpu\d/gm)?.length ?? 1;
+  return Math.max(config.min, Math.min(config.maxPerCore * cpus, MOST_BY_CPUS));
 }
 
 function timeouts(config: ConntrackConfig): [name: string, seconds: number][] {

@@ -1,4 +1,4 @@
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { Kernel, KernelReader } from '../../kernel/kernel.ts';
 import type { Log } from '../../observe/log.ts';
 import type { NodeSettings } from '../../reconcile/node-check.ts';
 import { setSysctl } from './sysctl.ts';
@@ -31,7 +31,15 @@ export async function setEstimation(
   return [[KEY, value]];
 }
 
+/** Returns the sysctl that setEstimation would set. Only reads. */
+export async function wantedEstimation(
+  kernel: Pick<KernelReader, 'getSysctl'>,
+  wanted: boolean | undefined,
+): Promise<NodeSettings['sysctls']> {
+  return wanted === undefined || (await kernel.getSysctl(KEY)) === undefined ? [] : [[KEY, wanted ? '1' : '0']];
+}
+
 /** Returns whether the kernel updates its counters: the sysctl is not 0, or does not exist. */
-export async function estimationRuns(kernel: Pick<Kernel, 'getSysctl'>): Promise<boolean> {
+export async function estimationRuns(kernel: Pick<KernelReader, 'getSysctl'>): Promise<boolean> {
   return (await kernel.getSysctl(KEY)) !== '0';
 }

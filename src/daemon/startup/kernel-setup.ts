@@ -1,13 +1,13 @@
 import { release } from 'node:os';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import { lasts } from '../../kernel/iptables/iptables-failure.ts';
-import type { IpvsTimeouts, Kernel } from '../../kernel/kernel.ts';
+import type { IpvsTimeouts, Kernel, KernelReader } from '../../kernel/kernel.ts';
 import { errorText } from '../../base/error-text.ts';
 import { type IpFamily, familyLabel } from '../../base/ip.ts';
 import type { Log } from '../../observe/log.ts';
-import { setUpConntrack } from './conntrack-setup.ts';
+import { setUpConntrack, wantedConntrack } from './conntrack-setup.ts';
 import type { NodeSettings } from '../../reconcile/node-check.ts';
-import { setEstimation } from './estimation.ts';
+import { setEstimation, wantedEstimation } from './estimation.ts';
 import { noteIdleTimeout } from './idle-connections.ts';
 import { setTimeoutWithin, toKernelSeconds } from './kernel-timeout.ts';
 import { StartupError } from './startup-error.ts';
@@ -51,12 +51,36 @@ export function connReuse(kernelRelease: string): readonly Sysctl[] {
  */
 export async function setUpKernel(kernel: Kernel, config: ProxyConfig, log: Log): Promise<NodeSettings> {
   await setUpConntrack(kernel, config.conntrack, log);
-  const sysctls = [...ALWAYS, ...connReuse(release()), ...(config.strictArp ? STRICT_ARP : [])];
+  const sysctls = serviceSysctls(config);
   for (const [key, value] of sysctls) await setSysctl(kernel, key, value, log);
   const estimation = await setEstimation(kernel, config.runEstimation, log);
   const timeouts = await setIpvsTimeouts(kernel, config, log);
   await noteIdleTimeout(kernel, log);
   return { sysctls: [...sysctls, ...estimation], timeouts };
+}
+
+function serviceSysctls({ strictArp }: ProxyConfig): readonly Sysctl[] {
+  return [...ALWAYS, ...connReuse(release()), ...(strictArp ? STRICT_ARP : [])];
+}
+
+/** Returns the settings that setUpKernel would make. Only reads. */
+export async function wantedSettings(
+  kernel: Pick<KernelReader, 'getSysctl'>,
+  config: ProxyConfig,
+): Promise<NodeSettings> {
+  const { ipvsTimeouts: timeouts, runEstimation } = config;
+  return {
+    sysctls: [
+      ...(await wantedConntrack(kernel, config.conntrack)),
+      ...serviceSysctls(config),
+      ...(await wantedEstimation(kernel, runEstimation)),
+    ],
+    timeouts: {
+      tcp: toKernelSeconds(timeouts.tcp),
+      tcpFin: toKernelSeconds(timeouts.tcpFin),
+      udp: toKernelSeconds(timeouts.udp),
+    },
+  };
 }
 
 /** Sets the configured timeouts. Returns them as the kernel has them, and 0 for the others. Logs a failure only. */
@@ -87,12 +111,14 @@ export interface UsableFamilies {
   readonly iptables: string | undefined;
 }
 
+type RuleProbe = Pick<Kernel, 'getSysctl' | 'probeRules'>;
+
 /**
  * Returns the families whose iptables rules can be written on this node, including those whose test failed temporarily
  * (held lock, no memory): the first sync retries their rules until they are written. Throws a StartupError if there is
  * no family. crossChecks verifies that the node's own family is included.
  */
-export async function usableFamilies(kernel: Kernel, config: ProxyConfig, log: Log): Promise<UsableFamilies> {
+export async function usableFamilies(kernel: RuleProbe, config: ProxyConfig, log: Log): Promise<UsableFamilies> {
   const inOrder: readonly IpFamily[] = typeof config.nodeIpOverride === 'bigint' ? [6, 4] : [4, 6];
   const trials = await Promise.all(inOrder.map((family) => tryRules(kernel, family)));
   const usable = trials.filter(({ lasting }) => !lasting);
@@ -126,7 +152,7 @@ interface Trial {
   readonly lasting: boolean;
 }
 
-async function tryRules(kernel: Kernel, family: IpFamily): Promise<Trial> {
+async function tryRules(kernel: RuleProbe, family: IpFamily): Promise<Trial> {
   if (family === 6 && (await kernel.getSysctl('net/ipv6/conf/all/forwarding')) === undefined) {
     return { family, error: 'this kernel runs without IPv6', lasting: true };
   }

@@ -1,4 +1,3 @@
-import type { IpFamily } from '../../base/ip.ts';
 import type { RuleChain, RuleJump, RuleSet, RuleTable } from '../../state/rule-set.ts';
 import { type RulesInForce, ruleChainKey } from '../../state/rules-in-force.ts';
 import { canonicalRule, quoteArgument, splitRule } from './iptables-rule.ts';
@@ -154,15 +153,12 @@ function namesIn(canonical: string): string {
     .join(' ');
 }
 
-/** Returns the iptables commands that do the same as this input of iptables-restore --noflush. */
-export function scriptCommands(family: IpFamily, text: string): string[] {
-  const program = family === 4 ? 'iptables' : 'ip6tables';
+/** Returns the lines of this input of iptables-restore, each with its table. */
+export function scriptLines(text: string): { readonly table: string; readonly line: string }[] {
   let table = '';
   return text.split('\n').flatMap((line) => {
     if (line.startsWith('*')) table = line.slice(1);
-    if (line.startsWith('-')) return [`${program} -t ${table} ${line}`];
-    // A declared chain is created, or emptied.
-    return line.startsWith(':') ? [`${program} -t ${table} -N ${line.slice(1, line.indexOf(' '))}`] : [];
+    return line.startsWith('-') || line.startsWith(':') ? [{ table, line }] : [];
   });
 }
 

@@ -20,7 +20,6 @@ import {
   repairScript,
   rulePackets,
   scriptChains,
-  scriptCommands,
   withoutTables,
 } from './iptables-script.ts';
 import {
@@ -34,6 +33,7 @@ import {
 } from './iptables-variant.ts';
 import { JumpContest } from './jump-contest.ts';
 import { KernelError } from '../kernel-error.ts';
+import { ruleDifferences } from './rule-differences.ts';
 
 /** Maximum age of rules read during detection. */
 const SEEN_MS = 60_000;
@@ -94,6 +94,13 @@ export class Iptables {
     return variant;
   }
 
+  /** Returns the variant in use. Rejects if the rules of the family cannot be read. */
+  async find(family: IpFamily): Promise<IptablesVariant> {
+    const variant = await this.variant();
+    await savedRules(this.#runner, variant, family);
+    return variant;
+  }
+
   async ensure(rules: RuleSet): Promise<{ readonly changed: boolean }> {
     return await this.#turns[rules.family].run(async () => ({
       changed: (await this.#bring(rules, () => true)) === 'written',
@@ -113,7 +120,7 @@ export class Iptables {
       const saved = parseSave(text);
       const possible = this.#possible(rules, saved);
       const left = new Set(displacedJumps(possible, saved));
-      const missing = scriptCommands(rules.family, repairScript(possible, saved, this.#spellings, left));
+      const missing = ruleDifferences(possible, saved, repairScript(possible, saved, this.#spellings, left));
       return { missing, packets: rulePackets(possible, saved, this.#spellings, parseCounters(text)) };
     });
   }

@@ -19,8 +19,9 @@ import { Iptables } from '../iptables/iptables.ts';
 import { ipvsFamily } from './ipvs-family.ts';
 import { type IpvsOp, IpvsHandle } from './ipvs-handle.ts';
 import { KernelError } from '../kernel-error.ts';
-import type { Flow, IpvsTimeouts, Kernel, KernelCounters } from '../kernel.ts';
-import { loadModules } from './modules.ts';
+import type { Flow, IpvsTimeouts, Kernel, KernelCounters, KernelReader } from '../kernel.ts';
+import { readingHalf } from '../kernel-reader.ts';
+import { loadModules, requireIpvs } from './modules.ts';
 import { refusalsOf, withKernelError } from './netlink-failure.ts';
 import { NodeAddressWatch } from './node-address-watch.ts';
 import { Sysctl, type SysctlFiles, commandSysctlFiles, processSysctlFiles } from './sysctl.ts';
@@ -46,11 +47,17 @@ export function createLinuxKernel(options: LinuxKernelOptions): Kernel {
   return new LinuxKernel(options);
 }
 
+/** Returns the reading half for this machine. Unlike the Kernel, it does not load ip_vs. */
+export function createLinuxKernelReader(options: LinuxKernelOptions): KernelReader {
+  return readingHalf(new LinuxKernel(options, requireIpvs));
+}
+
 class LinuxKernel implements Kernel {
   readonly #log: Log;
   readonly #netns: string | undefined;
   readonly #trace: Trace;
   readonly #runner: CommandRunner;
+  readonly #loadModules: () => Promise<void>;
   readonly #iptables: Iptables;
   readonly #files: SysctlFiles;
   readonly #sysctl: Sysctl;
@@ -66,7 +73,7 @@ class LinuxKernel implements Kernel {
   #processes = 0;
   #closed = false;
 
-  constructor({ log, netns, onProgram, onRestoreFailure }: LinuxKernelOptions) {
+  constructor({ log, netns, onProgram, onRestoreFailure }: LinuxKernelOptions, load?: () => Promise<void>) {
     this.#log = log;
     this.#netns = netns;
     const onStart = (program: string): void => {
@@ -74,6 +81,7 @@ class LinuxKernel implements Kernel {
       onProgram?.(program);
     };
     this.#runner = createCommandRunner({ netns, onStart });
+    this.#loadModules = load ?? (() => loadModules({ runner: this.#runner }));
     this.#trace = { enabled: () => log.enabled(TRACE_LEVEL), line: (text) => log.debug(TRACE_LEVEL, text) };
     const facts = netns === undefined ? processIptablesFacts(this.#trace) : NO_IPTABLES_FACTS;
     this.#iptables = new Iptables(this.#runner, log, () => this.#writes++, onRestoreFailure, facts);
@@ -165,6 +173,7 @@ class LinuxKernel implements Kernel {
   }
 
   readonly probeRules = (family: IpFamily): Promise<string> => this.#iptables.probe(family);
+  readonly findRuleVariant = (family: IpFamily): Promise<string> => this.#iptables.find(family);
   readonly ensureRules = (rules: RuleSet) => this.#iptables.ensure(rules);
   readonly addRules = (rules: RuleSet): Promise<boolean> => this.#iptables.add(rules);
   readonly compareRules = (rules: RuleSet): Promise<RulesInForce> => this.#iptables.compare(rules);
@@ -222,7 +231,7 @@ class LinuxKernel implements Kernel {
   }
 
   async #openIpvs(): Promise<IpvsHandle> {
-    await loadModules({ runner: this.#runner });
+    await this.#loadModules();
     const connection = this.#open(NETLINK_GENERIC);
     try {
       const family = await ipvsFamily(connection);
@@ -262,7 +271,7 @@ class LinuxKernel implements Kernel {
    * module was unloaded and loaded again.
    */
   async #reloadIpvs(ipvs: IpvsHandle, used: number): Promise<boolean> {
-    await loadModules({ runner: this.#runner });
+    await this.#loadModules();
     const before = ipvs.familyId;
     const now = await ipvsFamily(ipvs.connection);
     if (now !== before) {

@@ -32,3 +32,13 @@ export async function loadModules({ runner, exists = existsSync }: ModulesOption
     '--init-only, or use a kernel with CONFIG_IP_VS';
   throw new KernelError('modules', 'MISSING_MODULE', message);
 }
+
+/** Rejects if ip_vs is not loaded. Loads nothing. */
+export async function requireIpvs(exists = existsSync): Promise<void> {
+  await Promise.resolve();
+  if (exists(IP_VS_FILE)) return;
+  const message =
+    'the kernel module ip_vs is not loaded, and a dry run loads no module: there is no kube-proxy in ipvs mode on this ' +
+    'node to compare with. Run `modprobe ip_vs` to compare all the same';
+  throw new KernelError('modules', 'MISSING_MODULE', message);
+}

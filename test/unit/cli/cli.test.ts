@@ -28,6 +28,7 @@ async function run(...argv: string[]): Promise<Result> {
     run: verb('run', 0),
     cleanup: verb('cleanup', 3),
     'init-only': verb('init-only', 0),
+    'dry-run': verb('dry-run', 0),
     command: verb('command', 2),
   };
   const code = await runCli(argv, verbs, { out: (line) => out.push(line), err: (line) => err.push(line) });
@@ -39,6 +40,7 @@ describe('verbs', () => {
     [['--proxy-mode=ipvs'], 'run', 0],
     [['--cleanup'], 'cleanup', 3],
     [['--init-only', '--proxy-mode=ipvs'], 'init-only', 0],
+    [['--dry-run', '--proxy-mode=ipvs'], 'dry-run', 0],
     [['diff'], 'command', 2],
     [['nonsense', '--cleanup'], 'command', 2],
     [[''], 'command', 2],

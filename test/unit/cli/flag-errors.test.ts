@@ -374,6 +374,10 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
     ['--manifests and --kubeconfig exclude each other: objects come from a directory or from an API server'],
   ],
   [
+    ['--proxy-mode=ipvs', '--dry-run', '--cleanup', '--init-only'],
+    ['--dry-run and --cleanup exclude each other', '--dry-run and --init-only exclude each other'],
+  ],
+  [
     ['--cleanup', '--proxy-mode=foo'],
     ['KubeProxyConfiguration.mode: "foo" is none of iptables, ipvs, nftables (--proxy-mode)'],
   ],

@@ -130,6 +130,34 @@ describe('diff', () => {
     expect(asked).toEqual(['/v1/diff']);
   });
 
+  test('a dry run lists known differences last, by name', async () => {
+    const shadow = { unexpected: 1, known: { 'rule-text': 1, 'loop-back': 1 } } as const;
+    const [unexpected] = DIFFERENCE.operations;
+    const { socket } = await daemon({
+      ...DIFFERENCE,
+      verdict: 'the verdict',
+      operations: [
+        { do: 'write-rule', command: 'iptables -t nat -N KUBE-SERVICES', known: 'rule-text' },
+        unexpected,
+        { do: 'delete-entry', command: 'ipset del KUBE-LOOP-BACK x', service: 'shop/web', known: 'loop-back' },
+      ],
+      more: 0,
+      shadow,
+    });
+    expect((await run('diff', '--query-socket', socket)).out.split('\n')).toEqual([
+      'the verdict',
+      '',
+      '# shop/web',
+      'ipvsadm -A -t 10.96.0.10:80 -s rr',
+      '',
+      '# known: loop-back',
+      'ipset del KUBE-LOOP-BACK x',
+      '',
+      '# known: rule-text',
+      'iptables -t nat -N KUBE-SERVICES',
+    ]);
+  });
+
   test('no difference is a 0; JSON and YAML are the reply', async () => {
     const same = { ...DIFFERENCE, ok: true, verdict: 'the kernel is as planned', operations: [], more: 0 };
     const { socket } = await daemon(same);

@@ -116,6 +116,18 @@ const CASES: readonly Case[] = [
   // Servers that are off, moved, or given their port by the old flags.
   [[IPVS, '--healthz-port=0', '--metrics-port', '0'], undefined, { healthzBind: undefined, metricsBind: undefined }],
   [[IPVS, '--healthz-bind-address='], undefined, { healthzBind: undefined }],
+  // The configured ports are those of the proxy beside which a dry run runs.
+  [
+    [IPVS, '--dry-run', '--healthz-bind-address=10.0.0.1:65500', '--bind-address-hard-fail'],
+    undefined,
+    {
+      action: 'dry-run',
+      healthzBind: { address: parseIp('10.0.0.1')!, port: 65_400 as never },
+      metricsBind: { address: parseIp('127.0.0.1')!, port: 10_349 as never },
+      bindAddressHardFail: false,
+    },
+  ],
+  [[IPVS, '--dry-run', '--metrics-port=0'], undefined, { metricsBind: undefined }],
   [[IPVS, '--metrics-bind-address=', '--metrics-port=80'], undefined, { metricsBind: undefined }],
   [[IPVS, '--healthz-port=80'], undefined, { healthzBind: { address: parseIp('0.0.0.0')!, port: 10_256 as never } }],
   [

@@ -350,7 +350,7 @@ describe('the first line', () => {
       {
         found: {
           ops: [{ kind: 'delete-virtual-server', id: vsId('10.96.0.10', 80) }],
-          rules: { missing: ['iptables -t nat -N KUBE-SERVICES'], packets: new Map() },
+          rules: { missing: [{ command: 'iptables -t nat -N KUBE-SERVICES' }], packets: new Map() },
         },
       },
     ],

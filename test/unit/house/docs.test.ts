@@ -3,6 +3,7 @@ import path from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { FLAGS } from '../../../src/config/flag-table.ts';
 import { METRICS } from '../../../src/observe/metric-table.ts';
+import { KNOWN_DIFFERENCES } from '../../../src/state/known-difference.ts';
 
 const PAGES = ['', 'docs/', 'docs/install/']
   .flatMap((folder) => readdirSync(folder || '.').map((name) => `${folder}${name}`))
@@ -23,6 +24,11 @@ test('docs/install/README.md links every page in docs/install/', () => {
   const links = found(readFileSync('docs/install/README.md', 'utf8'), /\]\(([\w-]+\.md)\)/g);
   const pages = PAGES.filter((page) => page.startsWith('docs/install/')).map((page) => path.basename(page));
   expect(pages.filter((page) => page !== 'README.md' && !links.includes(page))).toEqual([]);
+});
+
+test('docs/differences.md explains each known difference of a dry run', () => {
+  const [, section = ''] = readFileSync('docs/differences.md', 'utf8').split('## Known differences in a dry run');
+  expect(found(section, /^\| `([a-z0-9-]+)`/gm).toSorted()).toEqual(KNOWN_DIFFERENCES.toSorted());
 });
 
 /** A page that names what is not there (any more) leads newcomers astray. */

@@ -51,6 +51,7 @@ const INNER: Record<string, readonly string[]> = {
   'daemon/traffic': [],
   'daemon/questions': ['startup'],
   'daemon/run': ['questions', 'startup', 'traffic'],
+  'daemon/shadow': ['questions', 'startup', 'run'],
 };
 
 const ROOT = path.resolve('src');

@@ -22,7 +22,7 @@ async function started(kernel = new FakeKernel(), options: ConstructorParameters
 
 async function commands(run: Reconciling): Promise<readonly string[]> {
   const { ops, rules, settings } = await run.reconciler.difference(new AbortController().signal);
-  return [...settings, ...rules, ...ops.map(toolCommand)];
+  return [...settings, ...rules.map(({ command }) => command), ...ops.map(toolCommand)];
 }
 
 const entry = { type: 'hash:ip,port', ...ID } as const;

@@ -132,3 +132,25 @@ test('which Service has an address, and which has not', async () => {
     first: [{ claimed: 'TCP 10.96.0.10:80', owner: 'default/other', loser: 'default/web' }],
   });
 });
+
+test('a shadow says so, and what it found', async () => {
+  const kernel = new FakeKernel();
+  await kernel.prepare();
+  const run = new Reconciling(kernel);
+  await run.take(...listed([WEB], [slice('web', ['10.244.0.5'])]));
+  let shadow: StatusReply['shadow'];
+  const { ask } = questionsOf(kernel, run, false, () => shadow);
+  const status = async (): Promise<StatusReply> => (await ask('/v1/status')) as StatusReply;
+  expect(await status()).toMatchObject({
+    ok: true,
+    verdict: 'kube-ipvs-proxy is a shadow on node node-a (--dry-run) and changes nothing; 1 Service planned',
+  });
+  shadow = { unexpected: 2, known: { 'rule-text': 40, 'loop-back': 1 }, comparedAt: '2026-11-21T12:16:40.000Z' };
+  const reply = await status();
+  expect(reply.ok).toBe(false);
+  expect(reply.verdict).toBe(
+    'kube-ipvs-proxy on node node-a: a shadow (--dry-run): 2 unexpected differences, and 41 known ones (loop-back 1, rule-text 40)',
+  );
+  expect(statusLines(reply).join('\n')).toContain('shadow');
+  expect(statusLines(reply).filter((line) => line.length > 100)).toEqual([]);
+});

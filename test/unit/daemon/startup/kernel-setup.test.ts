@@ -1,9 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { connReuse, setUpKernel, usableFamilies } from '../../../../src/daemon/startup/kernel-setup.ts';
+import { connReuse, setUpKernel, usableFamilies, wantedSettings } from '../../../../src/daemon/startup/kernel-setup.ts';
 import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';
 import { KernelError } from '../../../../src/kernel/kernel-error.ts';
 import type { IpFamily } from '../../../../src/base/ip.ts';
+import { differingSettings } from '../../../../src/reconcile/difference.ts';
 import { configOf } from '../../../support/config.ts';
 import { TestLog } from '../../../support/reconciling.ts';
 
@@ -131,6 +132,32 @@ describe('setUpKernel', () => {
     kernel.failMethod('setSysctl', 'EROFS');
     await expect(setUpKernel(kernel, configOf(...QUIET), log)).rejects.toMatchObject({ code: 'EROFS' });
   });
+});
+
+test('wantedSettings reads what setUpKernel would change, and writes nothing', async () => {
+  const kernel = new FakeKernel();
+  kernel.sysctls.set('net/netfilter/nf_conntrack_max', '10');
+  const config = configOf(
+    '--ipvs-tcp-timeout=1m',
+    '--ipvs-strict-arp',
+    '--conntrack-min=77',
+    '--conntrack-udp-timeout=9s',
+  );
+  const settings = await wantedSettings(kernel, config);
+  expect(kernel.counters.writes).toBe(0);
+  expect(settings.sysctls).toContainEqual(['net/netfilter/nf_conntrack_udp_timeout', '9']);
+  expect(settings.sysctls.map(([key]) => key)).toContain('net/netfilter/nf_conntrack_max');
+  const commands = await differingSettings(kernel, settings);
+  expect(commands).toContain('sysctl -w net.ipv4.conf.all.arp_ignore=1');
+  expect(commands).toContain('ipvsadm --set 60 0 0');
+  const quiet = configOf(
+    '--conntrack-max-per-core=0',
+    '--ipvs-tcp-timeout=1m',
+    '--ipvs-strict-arp',
+    '--conntrack-udp-timeout=9s',
+  );
+  await setUpKernel(kernel, quiet, new TestLog());
+  expect(await differingSettings(kernel, await wantedSettings(kernel, quiet))).toEqual([]);
 });
 
 test.each([

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { KernelError } from '../../../../src/kernel/kernel-error.ts';
-import { loadModules } from '../../../../src/kernel/linux/modules.ts';
+import { loadModules, requireIpvs } from '../../../../src/kernel/linux/modules.ts';
 
 describe('the module ip_vs', () => {
   const there = (): boolean => true;
@@ -35,6 +35,14 @@ describe('the module ip_vs', () => {
     await expect(loadModules({ runner: { run }, exists: away })).rejects.toMatchObject({
       code: 'MISSING_MODULE',
       message: expect.stringMatching(new RegExp(`${words}.*modprobe ip_vs`, 's')),
+    });
+  });
+
+  test('a dry run demands ip_vs', async () => {
+    await expect(requireIpvs(there)).resolves.toBeUndefined();
+    await expect(requireIpvs(away)).rejects.toMatchObject({
+      code: 'MISSING_MODULE',
+      message: expect.stringContaining('a dry run loads no module'),
     });
   });
 });

@@ -1,0 +1,39 @@
+import { release } from 'node:os';
+import type { ProxyConfig } from '../../config/proxy-config.ts';
+import { BUILD, VERSION } from '../../config/version.ts';
+import { familyLabel } from '../../base/ip.ts';
+import type { Log } from '../../observe/log.ts';
+import type { Identity } from '../questions/status.ts';
+import type { UsableFamilies } from '../startup/kernel-setup.ts';
+import type { OpenedSource } from '../startup/open-source.ts';
+
+/** Returns what the subcommand status says of this process. */
+export function identityOf(
+  node: string,
+  { families, iptables = 'unknown' }: UsableFamilies,
+  { scheduler }: ProxyConfig,
+  origin: OpenedSource['origin'],
+): Identity {
+  return { node, families, iptables, scheduler, source: 'apiServer' in origin ? origin.apiServer : origin.manifests };
+}
+
+/** Logs what a bug report needs, in one line. */
+export function logStart(
+  sentence: string,
+  node: string,
+  usable: UsableFamilies,
+  origin: OpenedSource['origin'],
+  log: Log,
+): void {
+  log.info(sentence, {
+    version: VERSION,
+    commit: BUILD.commit.slice(0, 12),
+    mode: 'ipvs',
+    node,
+    families: usable.families.map(familyLabel),
+    iptables: usable.iptables ?? 'unknown',
+    kernel: release(),
+    nodejs: process.version,
+    ...origin,
+  });
+}

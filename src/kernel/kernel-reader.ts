@@ -1,0 +1,38 @@
+import type { KernelReader } from './kernel.ts';
+
+/** Every method of KernelReader; the compiler requires all of them, and allows no other. */
+const READS = {
+  getVirtualServers: true,
+  getVirtualServerStats: true,
+  findVirtualServers: true,
+  getRealServers: true,
+  getRealServerStats: true,
+  getSets: true,
+  findSets: true,
+  getBoundAddresses: true,
+  getLocalRoutes: true,
+  findRoutes: true,
+  getNodeAddresses: true,
+  getUdpFlows: true,
+  findRuleVariant: true,
+  compareRules: true,
+  getTrafficTotals: true,
+  getSysctl: true,
+  getIpvsTimeouts: true,
+  watchNode: true,
+  close: true,
+} as const satisfies Record<Exclude<keyof KernelReader, 'counters'>, true>;
+
+/** Returns only the reading half of a kernel: the methods that write do not exist in the result, whatever its type. */
+export function readingHalf(kernel: KernelReader): KernelReader {
+  const methods = (Object.keys(READS) as (keyof typeof READS)[]).map(
+    (name) => [name, kernel[name].bind(kernel)] as const,
+  );
+  const reads = Object.fromEntries(methods) as unknown as Omit<KernelReader, 'counters'>;
+  return Object.freeze({
+    ...reads,
+    get counters() {
+      return kernel.counters;
+    },
+  });
+}

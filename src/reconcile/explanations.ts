@@ -1,0 +1,54 @@
+import type { IpAddress } from '../base/ip.ts';
+import type { NamespacedName } from '../base/names.ts';
+import { Yielder } from '../base/yielder.ts';
+import { type AskedAddress, addressReply } from '../explain/address-reply.ts';
+import { packetReply } from '../explain/packet-reply.ts';
+import { type Problem, packetTarget } from '../explain/packet-target.ts';
+import type { AddressOwnerReply, PacketReply, ServiceReply } from '../explain/replies.ts';
+import { serviceReply } from '../explain/service-reply.ts';
+import type { Cluster } from '../model/cluster.ts';
+import type { DifferenceParts } from './difference.ts';
+import { readFoundAddress } from './found-address.ts';
+import { readFoundPacket } from './found-packet.ts';
+import { readFoundService } from './found-service.ts';
+
+/** Explains a Service: its plan, and what the kernel has of it. Undefined if the Service is unknown. */
+export async function explainService(
+  parts: DifferenceParts,
+  cluster: Cluster,
+  name: NamespacedName,
+): Promise<ServiceReply | undefined> {
+  const found = await readFoundService(parts, name);
+  const definition = cluster.definition(name);
+  if (definition === undefined) return undefined;
+  const { config, desired } = parts;
+  const node = desired.nodeView();
+  const known = { name, definition, slices: cluster.slices(name), node, config, plan: desired.plan, found };
+  return new Yielder().finish(serviceReply(known));
+}
+
+/** Says whose an address and port are. */
+export async function explainAddress(parts: DifferenceParts, asked: AskedAddress): Promise<AddressOwnerReply> {
+  const { address, port, protocols } = asked;
+  const found = await readFoundAddress(
+    parts,
+    protocols.map((protocol) => ({ address, port, protocol })),
+  );
+  return new Yielder().finish(addressReply(parts.config.nodeName, asked, parts.desired.plan, found));
+}
+
+/** Explains the way of a packet to an address, or to the cluster IP of a Service. */
+export async function explainPacket(
+  parts: DifferenceParts,
+  cluster: Cluster,
+  from: IpAddress,
+  target: AskedAddress | NamespacedName,
+): Promise<PacketReply | Problem> {
+  const { config, desired } = parts;
+  const asked = packetTarget(from, target, desired.plan, config);
+  if ('problem' in asked) return asked;
+  const found = await readFoundPacket(parts, asked);
+  const node = desired.nodeView();
+  const slices = (name: NamespacedName) => cluster.slices(name);
+  return new Yielder().finish(packetReply({ asked, node, config, plan: desired.plan, slices, found }));
+}

@@ -1,0 +1,215 @@
+import type { IpAddress } from '../base/ip.ts';
+import { doublingDelay } from '../base/backoff.ts';
+import type { NamespacedName } from '../base/names.ts';
+import { Yielder } from '../base/yielder.ts';
+import { AddingOrder } from '../diff/adding-order.ts';
+import type { AskedAddress } from '../explain/address-reply.ts';
+import { type FoundDifference, differingOperations } from '../explain/difference-reply.ts';
+import { knownDifferences } from '../explain/known-difference.ts';
+import { ownersIn } from '../explain/op-owner.ts';
+import type { Problem } from '../explain/packet-target.ts';
+import type { AddressOwnerReply, PacketReply, PlannedOperation, ServiceReply } from '../explain/replies.ts';
+import type { KernelReader, NodeAddress } from '../kernel/kernel.ts';
+import type { NodePlan } from '../plan/node-plan.ts';
+import type { Cidr } from '../base/cidr.ts';
+import type { Clock } from './clock.ts';
+import { ConflictReport } from './conflict-report.ts';
+import { DesiredState, type DesiredStateOptions } from './desired-state.ts';
+import { type DifferenceParts, MOST_OPS, differingSettings, readDifference } from './difference.ts';
+import { explainAddress, explainPacket, explainService } from './explanations.ts';
+import { InterfaceAddresses } from './interface-addresses.ts';
+import { readEvidence } from './kube-proxy-evidence.ts';
+import type { NodeSettings } from './node-check.ts';
+import type { Questioned } from './questioned.ts';
+
+export interface ShadowOptions extends Omit<DesiredStateOptions, 'onWarning'> {
+  /** The reading half only. */
+  readonly kernel: KernelReader;
+  readonly excludeCidrs: readonly Cidr[];
+  readonly syncPeriodMs: number;
+  readonly nodeSettings: NodeSettings;
+  readonly clock: Clock;
+  readonly observer: ShadowObserver;
+}
+
+export interface ShadowObserver {
+  /** Called when a comparison is requested. */
+  queued(): void;
+  /** Called after a comparison, with what two in a row have found. `more` differences were not looked at. */
+  compared(confirmed: readonly PlannedOperation[], more: number): void;
+  /** Called when the kernel could not be read. */
+  failed(error: Error, retryMs: number): void;
+}
+
+/**
+ * Between two comparisons that confirm a difference: time for the other proxy to write a change that this process has
+ * already seen.
+ */
+const SETTLE_MS = 5_000;
+/** A comparison reads everything. It is followed by a pause of this many times its duration. */
+const REST = 10;
+const MOST_COMPARED = 100_000;
+
+/**
+ * Compares the kernel with the plan, at the start, after changes and once in each sync period. It writes nothing,
+ * because it has only the reading half of the kernel.
+ */
+export class Shadow implements Questioned {
+  readonly #options: ShadowOptions;
+  readonly #parts: DifferenceParts;
+  readonly #addresses: InterfaceAddresses;
+  readonly #conflicts: ConflictReport;
+  readonly #stop = new AbortController();
+  #nodeAddresses: readonly NodeAddress[] = [];
+  /** The commands of the differences that the last comparison found. */
+  #before: ReadonlySet<string> | undefined;
+  #running: Promise<void> | undefined;
+  #cancelTimer: () => void = () => undefined;
+  #dueAt = Infinity;
+  #restUntil = 0;
+  #failures = 0;
+
+  constructor(options: ShadowOptions) {
+    const { kernel, clock, plan: config, excludeCidrs: excluded, log } = options;
+    const desired = new DesiredState(options);
+    // Every comparison covers everything.
+    desired.plan.ignoreChanges();
+    this.#options = options;
+    this.#addresses = new InterfaceAddresses(kernel, desired);
+    this.#conflicts = new ConflictReport(log);
+    const unmarkedAddresses = () => (this.#addresses.unmarked ? this.#nodeAddresses.map(({ address }) => address) : []);
+    const written: DifferenceParts['written'] = new Set();
+    const order = new AddingOrder(config);
+    this.#parts = { kernel, config, desired, order, excluded, written, clock, unmarkedAddresses };
+  }
+
+  get plan(): NodePlan {
+    return this.#parts.desired.plan;
+  }
+
+  /** Whether a comparison has succeeded. */
+  get started(): boolean {
+    return this.#before !== undefined;
+  }
+
+  /** Always false: nothing is written. */
+  get syncing(): boolean {
+    return false;
+  }
+
+  /** Nothing drains and nothing fails here: the other proxy does both. */
+  get standing(): Questioned['standing'] {
+    return { draining: [].values(), failing: [], fullCheckDueAt: this.#dueAt };
+  }
+
+  explainService(name: NamespacedName): Promise<ServiceReply | undefined> {
+    return explainService(this.#parts, this.#options.cluster, name);
+  }
+
+  explainAddress(asked: AskedAddress): Promise<AddressOwnerReply> {
+    return explainAddress(this.#parts, asked);
+  }
+
+  explainPacket(from: IpAddress, target: AskedAddress | NamespacedName): Promise<PacketReply | Problem> {
+    return explainPacket(this.#parts, this.#options.cluster, from, target);
+  }
+
+  differingSettings(): Promise<readonly string[]> {
+    return differingSettings(this.#options.kernel, this.#options.nodeSettings);
+  }
+
+  /** Reads how the kernel differs from the plan now, and which differences are known. */
+  difference(signal: AbortSignal): Promise<FoundDifference> {
+    return this.#read(signal, MOST_OPS);
+  }
+
+  /** Must be called after a change of the cluster or node. The first comparison waits for all lists. */
+  clusterChanged(): void {
+    if (this.#options.cluster.synced()) this.#request();
+  }
+
+  /** Must be called after an interface address was added or removed. */
+  nodeAddressesChanged(): void {
+    this.#addresses.changed();
+    if (this.started) this.#request();
+  }
+
+  /** Must be called when another program removed kube-ipvs0 or all virtual servers. */
+  kernelStateLost(): void {
+    if (this.started) this.#request();
+  }
+
+  /** Waits for the running comparison, and prevents others. */
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    this.#cancelTimer();
+    await this.#running;
+  }
+
+  #request(): void {
+    const { clock, observer } = this.#options;
+    observer.queued();
+    this.#schedule(clock.now() + (this.started ? SETTLE_MS : 0));
+  }
+
+  /** Compares at this time, unless a comparison is due sooner. */
+  #schedule(time: number): void {
+    const { clock } = this.#options;
+    const at = Math.max(time, this.#restUntil);
+    if (this.#stop.signal.aborted || at >= this.#dueAt) return;
+    this.#dueAt = at;
+    if (this.#running !== undefined) return;
+    this.#cancelTimer();
+    this.#cancelTimer = clock.setTimer(() => {
+      this.#running = this.#run();
+    }, at - clock.now());
+  }
+
+  async #run(): Promise<void> {
+    const { clock, syncPeriodMs, observer } = this.#options;
+    this.#dueAt = Infinity;
+    const startedAt = clock.now();
+    let next: number;
+    try {
+      next = await this.#compare();
+      this.#failures = 0;
+    } catch (thrown) {
+      this.#failures += 1;
+      this.#addresses.changed();
+      next = doublingDelay(this.#failures, syncPeriodMs);
+      const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+      if (!this.#stop.signal.aborted) observer.failed(error, next);
+    }
+    const now = clock.now();
+    this.#restUntil = now + REST * (now - startedAt);
+    const dueAt = Math.min(this.#dueAt, now + next);
+    this.#dueAt = Infinity;
+    this.#running = undefined;
+    this.#schedule(dueAt);
+  }
+
+  /** Returns when to compare again, in ms: soon if a difference is not confirmed yet. */
+  async #compare(): Promise<number> {
+    const { syncPeriodMs, observer } = this.#options;
+    const { desired } = this.#parts;
+    await this.#addresses.findMarks();
+    if (this.#addresses.stale) this.#nodeAddresses = await this.#addresses.read();
+    await desired.refresh(new Yielder());
+    this.#conflicts.update(this.plan);
+    const found = await this.#read(this.#stop.signal, MOST_COMPARED);
+    const differing = differingOperations(found, ownersIn(this.plan));
+    const before = this.#before;
+    this.#before = new Set(differing.map(({ command }) => command));
+    const confirmed = differing.filter(({ command }) => before?.has(command) === true);
+    const unconfirmed = before === undefined || confirmed.length < differing.length;
+    if (before !== undefined) observer.compared(confirmed, found.more);
+    return unconfirmed ? SETTLE_MS : syncPeriodMs;
+  }
+
+  async #read(signal: AbortSignal, most: number): Promise<FoundDifference> {
+    const { kernel, cluster, nodeSettings } = this.#options;
+    const found = await readDifference(this.#parts, nodeSettings, signal, most);
+    const evidence = await readEvidence(kernel, cluster, found.ops);
+    return { ...found, knownOf: knownDifferences(found.ops, evidence) };
+  }
+}

@@ -1,0 +1,221 @@
+import { describe, expect, test } from '@jest/globals';
+import type { PlannedOperation } from '../../../src/explain/replies.ts';
+import { readingHalf } from '../../../src/kernel/kernel-reader.ts';
+import type { SourceEvent } from '../../../src/kube/objects/source.ts';
+import { Cluster } from '../../../src/model/cluster.ts';
+import { plannedSet } from '../../../src/plan/set-names.ts';
+import { NO_SETTINGS, type NodeSettings } from '../../../src/reconcile/node-check.ts';
+import { Shadow } from '../../../src/reconcile/shadow.ts';
+import type { Op } from '../../../src/state/op.ts';
+import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
+import { endpoint, listed, service, slice } from '../../support/objects.ts';
+import { FakeClock, PLAN_CONFIG, Reconciling, TestLog } from '../../support/reconciling.ts';
+import { address, real, vsId } from '../../support/state.ts';
+
+const WEB = service('web', '10.96.0.10');
+const ID = vsId('10.96.0.10', 80);
+const SETTLE_MS = 5_000;
+
+/** A shadow of node-a, beside whatever wrote to the kernel. */
+class Shadowing {
+  readonly clock = new FakeClock();
+  readonly cluster = new Cluster('node-a');
+  readonly reports: (readonly PlannedOperation[])[] = [];
+  readonly failures: string[] = [];
+  readonly shadow: Shadow;
+
+  constructor(kernel: FakeKernel, nodeSettings: NodeSettings = NO_SETTINGS) {
+    this.shadow = new Shadow({
+      kernel: readingHalf(kernel),
+      cluster: this.cluster,
+      plan: PLAN_CONFIG,
+      nodeIpOverride: undefined,
+      excludeCidrs: [],
+      syncPeriodMs: 30_000,
+      nodeSettings,
+      clock: this.clock,
+      log: new TestLog(),
+      observer: {
+        queued: () => undefined,
+        compared: (confirmed) => this.reports.push(confirmed),
+        failed: (error) => this.failures.push(error.message),
+      },
+    });
+  }
+
+  take(...events: readonly SourceEvent[]): void {
+    for (const event of events) this.cluster.apply(event);
+    this.shadow.clusterChanged();
+  }
+
+  /** Advances the clock to the next comparison, and waits for its end. */
+  async compare(): Promise<void> {
+    this.clock.advance(this.clock.nextIn ?? 0);
+    while (this.clock.nextIn === undefined) await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  /** The commands that the last two comparisons have found. */
+  get found(): readonly string[] {
+    return (this.reports.at(-1) ?? []).map(({ command }) => command);
+  }
+}
+
+/** A kernel that our own daemon has programmed, and a shadow beside it after its first report. */
+async function besideOurs(change: (kernel: FakeKernel) => void = () => undefined, settings?: NodeSettings) {
+  const kernel = new FakeKernel();
+  await kernel.prepare();
+  const events = listed([WEB], [slice('web', ['10.244.0.5', '10.244.0.6'])]);
+  await new Reconciling(kernel).settle(...events);
+  change(kernel);
+  const { writes } = kernel.counters;
+  const run = new Shadowing(kernel, settings);
+  run.take(...events);
+  await run.compare();
+  await run.compare();
+  return { kernel, run, written: () => kernel.counters.writes - writes };
+}
+
+test('beside our own daemon, a shadow finds no difference', async () => {
+  const { run, written } = await besideOurs();
+  expect(run.reports).toEqual([[]]);
+  expect(run.shadow.started).toBe(true);
+  expect(written()).toBe(0);
+});
+
+test('the first report follows the second comparison', async () => {
+  const kernel = new FakeKernel();
+  const run = new Shadowing(kernel);
+  run.take(...listed([WEB], []));
+  await run.compare();
+  expect(run.reports).toEqual([]);
+  expect(run.clock.nextIn).toBe(SETTLE_MS);
+  await run.compare();
+  expect(run.reports).toHaveLength(1);
+  expect(run.found).toContain('ipvsadm -A -t 10.96.0.10:80 -s lc');
+  expect(run.clock.nextIn).toBe(30_000);
+  expect(kernel.counters.writes).toBe(0);
+});
+
+test('a shadow waits for all lists', () => {
+  const run = new Shadowing(new FakeKernel());
+  run.take(...listed([WEB], []).slice(0, 2));
+  expect(run.clock.nextIn).toBeUndefined();
+});
+
+describe('what differs is found, and nothing is written', () => {
+  const CASES: readonly (readonly [string, Op, readonly string[]])[] = [
+    [
+      'a virtual server is missing',
+      { kind: 'delete-virtual-server', id: ID },
+      [
+        'ipvsadm -A -t 10.96.0.10:80 -s lc',
+        'ipvsadm -a -t 10.96.0.10:80 -r 10.244.0.6:8080 -m -w 1',
+        'ipvsadm -a -t 10.96.0.10:80 -r 10.244.0.5:8080 -m -w 1',
+      ],
+    ],
+    [
+      'an entry is missing',
+      { kind: 'delete-entry', set: plannedSet('CLUSTER-IP', 4, 1), entry: { type: 'hash:ip,port', ...ID } },
+      ['ipset add KUBE-CLUSTER-IP 10.96.0.10,tcp:80'],
+    ],
+    [
+      'an address is missing',
+      { kind: 'unbind-address', address: address('10.96.0.10') },
+      ['ip addr add 10.96.0.10/32 dev kube-ipvs0'],
+    ],
+    [
+      'the other proxy drains a real server',
+      { kind: 'add-real-server', id: ID, realServer: real('10.244.0.9', 0) },
+      [],
+    ],
+  ];
+
+  test.each(CASES)('%s', async (_name, op, commands) => {
+    const { run, written } = await besideOurs((kernel) => kernel.put(op));
+    expect(run.found).toEqual(commands);
+    expect(written()).toBe(0);
+  });
+
+  test('a sysctl', async () => {
+    const { run, written } = await besideOurs((kernel) => kernel.sysctls.set('net/ipv4/ip_forward', '0'), {
+      ...NO_SETTINGS,
+      sysctls: [['net/ipv4/ip_forward', '1']],
+    });
+    expect(run.found).toEqual(['sysctl -w net.ipv4.ip_forward=1']);
+    expect(written()).toBe(0);
+  });
+
+  test('iptables rules', async () => {
+    const { run, written } = await besideOurs((kernel) => kernel.flushRules(4));
+    expect(run.found).toContain('iptables -t nat -N KUBE-SERVICES');
+    expect(written()).toBe(0);
+  });
+});
+
+test('a change that the other proxy programs in time is no difference', async () => {
+  const { kernel, run } = await besideOurs();
+  run.take({ kind: 'endpoint-slice', event: { type: 'applied', object: slice('web', ['10.244.0.5']) } });
+  expect(run.clock.nextIn).toBe(SETTLE_MS);
+  await run.compare();
+  expect(run.found).toEqual([]);
+  expect(run.clock.nextIn).toBe(SETTLE_MS);
+  kernel.put({ kind: 'delete-real-server', id: ID, realServer: real('10.244.0.6', 1) });
+  await run.compare();
+  expect(run.found).toEqual([]);
+  expect(run.clock.nextIn).toBe(30_000);
+});
+
+test('a change that the other proxy does not program is reported by the second comparison', async () => {
+  const { run } = await besideOurs();
+  run.take({ kind: 'endpoint-slice', event: { type: 'applied', object: slice('web', ['10.244.0.5']) } });
+  await run.compare();
+  await run.compare();
+  expect(run.found).toEqual(['ipvsadm -d -t 10.96.0.10:80 -r 10.244.0.6:8080']);
+});
+
+test('a kernel that cannot be read is reported, and read again sooner than in the sync period', async () => {
+  const { kernel, run } = await besideOurs();
+  kernel.failMethod('getSets', 'ENOMEM');
+  await run.compare();
+  expect(run.failures).toEqual([expect.stringContaining('ENOMEM')]);
+  expect(run.clock.nextIn).toBe(1_000);
+  kernel.recover();
+  await run.compare();
+  expect(run.reports).toHaveLength(2);
+});
+
+test('a stopped shadow compares no more', async () => {
+  const { run } = await besideOurs();
+  await run.shadow.stop();
+  run.shadow.nodeAddressesChanged();
+  expect(run.clock.nextIn).toBeUndefined();
+});
+
+test('what kube-proxy does differently is known', async () => {
+  const { run } = await besideOurs((kernel) => {
+    kernel.put({ kind: 'destroy-set', set: plannedSet('NODE-PORT-IP', 4, 0) });
+    kernel.put({
+      kind: 'add-entry',
+      set: plannedSet('LOOP-BACK', 4, 0),
+      entry: {
+        type: 'hash:ip,port,ip',
+        ...vsId('10.244.0.7', 8080),
+        address2: address('10.244.0.7'),
+      },
+    });
+  });
+  run.take({
+    kind: 'endpoint-slice',
+    event: {
+      type: 'applied',
+      object: slice('web', ['10.244.0.5', '10.244.0.6', endpoint('10.244.0.7', { ready: false, serving: false })]),
+    },
+  });
+  await run.compare();
+  await run.compare();
+  const known = (run.reports.at(-1) ?? []).map(({ command, known: name }) => [
+    name,
+    command.split(' ').slice(1, 3).join(' '),
+  ]);
+  expect(known).toEqual([['loop-back', 'del KUBE-LOOP-BACK']]);
+});
