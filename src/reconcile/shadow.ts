@@ -41,12 +41,9 @@ export interface ShadowObserver {
   failed(error: Error, retryMs: number): void;
 }
 
-/**
- * Between two comparisons that confirm a difference: time for the other proxy to write a change that this process has
- * already seen.
- */
+/** Shortest pause between two comparisons: time for the other proxy to write a change that this process has already seen. */
 const SETTLE_MS = 5_000;
-/** A comparison reads everything. It is followed by a pause of this many times its duration. */
+/** A comparison reads everything. The pause after it is at least this many times as long. */
 const REST = 10;
 const MOST_COMPARED = 100_000;
 
@@ -176,12 +173,12 @@ export class Shadow implements Questioned {
     } catch (thrown) {
       this.#failures += 1;
       this.#addresses.changed();
-      next = doublingDelay(this.#failures, syncPeriodMs);
+      next = doublingDelay(this.#failures, syncPeriodMs, SETTLE_MS);
       const error = thrown instanceof Error ? thrown : new Error(String(thrown));
       if (!this.#stop.signal.aborted) observer.failed(error, next);
     }
     const now = clock.now();
-    this.#restUntil = now + REST * (now - startedAt);
+    this.#restUntil = now + Math.max(SETTLE_MS, REST * (now - startedAt));
     const dueAt = Math.min(this.#dueAt, now + next);
     this.#dueAt = Infinity;
     this.#running = undefined;

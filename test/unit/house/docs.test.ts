@@ -75,6 +75,7 @@ describe.each(PAGES)('%s', (page) => {
       'undo',
       // scripts/migrate
       'all',
+      'remove',
       'force',
       'image',
       'overlay',

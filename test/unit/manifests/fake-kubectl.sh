@@ -23,6 +23,7 @@ pods() {
     elif [ -e "$here/static" ]; then
       echo "kube-proxy-$name|$name|true|3|Node|"
     fi
+    if [ -e "$here/daemonset/kube-ipvs-proxy-shadow" ]; then echo "kube-ipvs-proxy-shadow-of-$name|$name|true|0|DaemonSet|"; fi
   done
   echo "coredns-1|node-1|true|0|ReplicaSet|"
 }
@@ -58,6 +59,9 @@ case "$*" in
   'get installations'*) answer installation ;;
   'get prometheusrules'*) answer rules ;;
   'get service kube-dns '*) echo '10.96.0.10 ' ;;
+  'exec kube-ipvs-proxy-shadow-of-'*' -- kube-ipvs-proxy diff')
+    answer "diff/${2#kube-ipvs-proxy-shadow-of-}"
+    exit 1 ;;
   'exec '*) answer "facts" ;;
   'label node '*)
     if [[ $4 == *- ]]; then : >"$here/nodes/$3"; else echo "${4#*=}" >"$here/nodes/$3"; fi ;;
@@ -67,8 +71,12 @@ case "$*" in
   kustomize*)
     cp -r "$2" "$here/built"
     echo built ;;
-  'apply --filename '*) echo kube-ipvs-proxy >"$here/daemonset/kube-ipvs-proxy" ;;
-  'delete '*) rm -f "$here/daemonset/kube-ipvs-proxy" ;;
+  'apply --filename '*)
+    name=kube-ipvs-proxy
+    if grep -q overlays/shadow "$here/built/kustomization.yaml"; then name=kube-ipvs-proxy-shadow; fi
+    echo kube-ipvs-proxy >"$here/daemonset/$name" ;;
+  'delete daemonset '*) rm -f "$here/daemonset/$3" ;;
+  'delete '*) ;;
   *)
     echo "the fake does not know: $*" >&2
     exit 64 ;;

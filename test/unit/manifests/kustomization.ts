@@ -12,6 +12,7 @@ export interface Built {
 }
 
 const KNOWN_KEYS = new Set([
+  'nameSuffix',
   'apiVersion',
   'kind',
   'namespace',
@@ -52,6 +53,7 @@ const MERGE_KEYS: Readonly<Record<string, string>> = {
   volumes: 'name',
   env: 'name',
   volumeMounts: 'mountPath',
+  ports: 'containerPort',
 };
 
 function mergeLists(key: string, before: readonly Item[], patch: readonly Item[]): Item[] {
@@ -59,7 +61,10 @@ function mergeLists(key: string, before: readonly Item[], patch: readonly Item[]
   const merged = [...before];
   for (const item of patch) {
     const i = merged.findIndex((known) => known[by] === item[by]);
-    if (i < 0) merged.push(item);
+    if (item['$patch'] === 'delete') {
+      if (i < 0) throw new Error(`${key} has nothing to delete at ${String(item[by])}`);
+      merged.splice(i, 1);
+    } else if (i < 0) merged.push(item);
     else merged[i] = merge(merged[i] ?? {}, item);
   }
   return merged;
@@ -69,7 +74,8 @@ function merge(before: Item, patch: Item): Item {
   const result: Record<string, unknown> = { ...before };
   for (const [key, value] of Object.entries(patch)) {
     const old = before[key];
-    if (isItem(value) && isItem(old)) result[key] = merge(old, value);
+    if (value === null) delete result[key];
+    else if (isItem(value) && isItem(old)) result[key] = merge(old, value);
     else if (key in MERGE_KEYS && Array.isArray(old)) result[key] = mergeLists(key, itemsOf(old), itemsOf(value));
     else result[key] = value;
   }
@@ -91,6 +97,28 @@ function patched(objects: readonly Item[], file: string): Item[] {
   return objects.map((object) => (identity(object) === identity(patch) ? merge(object, patch) : object));
 }
 
+/** Fields that name another object. */
+const REFERENCES: ReadonlySet<string> = new Set(['metadata', 'roleRef', 'subjects', 'configMap']);
+
+/** The names of objects and ConfigMaps with a suffix, and the references to them. */
+function withSuffix({ objects, files }: Built, suffix: string): Built {
+  const renamed = (value: unknown, field: string): unknown => {
+    if (Array.isArray(value)) return value.map((item) => renamed(item, field));
+    if (!isItem(value)) return field === 'serviceAccountName' ? `${String(value)}${suffix}` : value;
+    return Object.fromEntries(
+      Object.entries(value).map(([key, item]) => {
+        const isName = key === 'name' && REFERENCES.has(field);
+        return [key, isName ? `${String(item)}${suffix}` : renamed(item, key)];
+      }),
+    );
+  };
+  if (suffix === '') return { objects, files };
+  return {
+    objects: objects.map((object) => renamed(object, '')).filter(isItem),
+    files: Object.fromEntries(Object.entries(files).map(([name, content]) => [`${name}${suffix}`, content])),
+  };
+}
+
 /** Every file that it names must be there; a key that this does not know is an error. */
 export function build(folder: string, onto: Built = { objects: [], files: {} }): Built {
   const [kustomization = {}] = readYaml(path.join(folder, 'kustomization.yaml'));
@@ -109,7 +137,8 @@ export function build(folder: string, onto: Built = { objects: [], files: {} }):
   }
   for (const { path: file } of itemsOf(kustomization['patches']))
     objects = patched(objects, path.join(folder, String(file)));
-  let built: Built = { objects, files };
+  const suffix = kustomization['nameSuffix'];
+  let built = withSuffix({ objects, files }, typeof suffix === 'string' ? suffix : '');
   for (const name of strings(kustomization['components'])) built = build(path.join(folder, name), built);
   return built;
 }

@@ -43,7 +43,9 @@ function main(built: Built): Item {
 
 /** What the program makes of a container's arguments, with the ConfigMap's files where the Pod has them. */
 async function configOf(built: Built, container: Item): Promise<ProxyConfig> {
-  for (const [name, text] of Object.entries(built.files['kube-ipvs-proxy'] ?? {})) {
+  for (const [name, text] of Object.entries(
+    built.files['kube-ipvs-proxy'] ?? built.files['kube-ipvs-proxy-shadow'] ?? {},
+  )) {
     writeFileSync(path.join(folder, name), text);
   }
   const argv = (container['args'] as readonly string[]).map((arg) =>
@@ -71,6 +73,7 @@ test('every kustomization refers to existing files', () => {
     'components/labelled-nodes',
     'overlays/privileged',
     'overlays/restricted',
+    'overlays/shadow',
   ]);
 });
 
@@ -154,6 +157,63 @@ describe.each(OVERLAYS)('overlay %s', (overlay) => {
     expect(itemsOf(binding['subjects'])).toEqual([
       { kind: 'ServiceAccount', name: 'kube-ipvs-proxy', namespace: 'kube-system' },
     ]);
+  });
+});
+
+describe('overlay shadow', () => {
+  const built = build('manifests/overlays/shadow');
+  const NAME = 'kube-ipvs-proxy-shadow';
+
+  test('its objects are of the kinds of the other overlays, and all of them have names of their own', () => {
+    const names = built.objects.map((object) => `${String(object['kind'])} ${String(at(object, 'metadata')['name'])}`);
+    expect(names.toSorted()).toEqual(
+      ['ClusterRole', 'ClusterRoleBinding', 'DaemonSet', 'ServiceAccount'].map((kind) => `${kind} ${NAME}`),
+    );
+    expect(Object.keys(built.files)).toEqual([NAME]);
+    expect(podOf(built)['serviceAccountName']).toBe(NAME);
+    expect(itemsOf(podOf(built)['volumes']).map(({ configMap }) => configMap)).toContainEqual({ name: NAME });
+    expect(at(only(built, 'ClusterRoleBinding'), 'roleRef')['name']).toBe(NAME);
+  });
+
+  test('no selector of the proxy selects its Pods, and its own selects them', () => {
+    const set = only(built, 'DaemonSet');
+    const ours = only(build('manifests/overlays/restricted'), 'DaemonSet');
+    const labels = at(set, 'spec', 'template', 'metadata', 'labels');
+    expect(labels).toEqual(at(set, 'spec', 'selector', 'matchLabels'));
+    expect(labels).not.toMatchObject(at(ours, 'spec', 'selector', 'matchLabels'));
+  });
+
+  test('it is a dry run, which takes no port of the configuration', async () => {
+    const { action, healthzBind, metricsBind, notes } = await configOf(built, main(built));
+    expect({ action, notes }).toEqual({ action: 'dry-run', notes: [] });
+    expect([healthzBind?.port, metricsBind?.port]).toEqual([10_356, 10_349]);
+    expect(itemsOf(main(built)['ports'])).toEqual([{ name: 'health', containerPort: 10_356, protocol: 'TCP' }]);
+    for (const probe of ['startupProbe', 'livenessProbe', 'readinessProbe']) {
+      expect(at(main(built), probe, 'httpGet')).toEqual({ path: '/livez', port: healthzBind?.port });
+    }
+  });
+
+  test('it may write nowhere on the node but to a folder of its own, and has the rights to read the kernel', () => {
+    expect(containersOf(built)).toHaveLength(1);
+    expect(main(built)['securityContext']).toEqual({
+      privileged: false,
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      runAsUser: 0,
+      capabilities: { drop: ['ALL'], add: ['NET_ADMIN', 'NET_RAW'] },
+    });
+    const volumes = itemsOf(podOf(built)['volumes']);
+    expect(volumes.flatMap(({ hostPath }) => (hostPath === undefined ? [] : [hostPath]))).toEqual([
+      { path: '/run/kube-ipvs-proxy-shadow', type: 'DirectoryOrCreate' },
+    ]);
+    const mounts = itemsOf(main(built)['volumeMounts']).map(({ name }) => name);
+    expect(new Set(mounts)).toEqual(new Set(volumes.map(({ name }) => name)));
+  });
+
+  test('it displaces no other Pod, and may only read from the API server', () => {
+    expect(podOf(built)).not.toHaveProperty('priorityClassName');
+    const verbs = itemsOf(only(built, 'ClusterRole')['rules']).flatMap(({ verbs: allowed }) => allowed);
+    expect(new Set(verbs)).toEqual(new Set(['list', 'watch']));
   });
 });
 

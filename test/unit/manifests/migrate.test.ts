@@ -220,6 +220,85 @@ node node-2
   });
 });
 
+describe('migrate shadow', () => {
+  const KNOWN = `the kernel against the plan of this dry run: no unexpected differences, and 2 known ones
+(rule-text 2)
+
+# known: rule-text
+iptables -t nat -N KUBE-SERVICES
+iptables -t nat -A KUBE-SERVICES -j RETURN
+`;
+  const UNEXPECTED = `the kernel against the plan of this dry run: 1 unexpected difference
+
+# shop/web
+ipvsadm -A -t 10.96.0.10:80 -s rr
+`;
+
+  beforeEach(async () => {
+    await mkdir(path.join(folder, 'diff'));
+    await put('diff/node-1', KNOWN);
+    await put('diff/node-2', KNOWN);
+  });
+
+  test('installs a dry run with the configuration of kube-proxy on all nodes, and compares each', async () => {
+    const { status, stderr, stdout } = await run('shadow', '--image', 'mine:v1');
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    expect(await changes()).toEqual(['apply --filename all.yaml']);
+    const kustomization = await get('built/kustomization.yaml');
+    expect(kustomization).toMatch(/manifests\/overlays\/shadow\n/);
+    expect(kustomization).not.toContain('labelled-nodes');
+    expect(kustomization).toContain('    newName: "mine"\n');
+    expect(readConfigDocument(await get('built/config.conf'), 'config.conf').fields).toMatchObject({
+      'ipvs.scheduler': 'lc',
+    });
+    const words =
+      '  the kernel against the plan of this dry run: no unexpected differences, and 2 known ones\n  (rule-text 2)\n';
+    expect(stdout.split('\n').slice(-7).join('\n')).toBe(`node node-1\n${words}node node-2\n${words}`);
+  });
+
+  test('an unexpected difference is printed, and makes the status 1; a second run installs nothing', async () => {
+    await run('shadow');
+    await put('asked', '');
+    await put('diff/node-2', UNEXPECTED);
+    const { status, stdout } = await run('shadow', 'node-2');
+    expect(status).toBe(1);
+    expect(stdout).toBe(`node node-2
+  the kernel against the plan of this dry run: 1 unexpected difference
+  # shop/web
+  ipvsadm -A -t 10.96.0.10:80 -s rr
+`);
+    expect(await changes()).toEqual([]);
+  });
+
+  test('a node that does not answer', async () => {
+    await put('diff/node-1', 'kube-ipvs-proxy: the daemon has not completed its first sync');
+    const { status, stdout } = await run('shadow', '--timeout', '0', 'node-1');
+    expect(status).toBe(1);
+    expect(stdout).toContain('  no answer after 0 s: kube-ipvs-proxy: the daemon has not completed its first sync\n');
+  });
+
+  test('--remove removes the dry run only; status and start do not take it for the proxy', async () => {
+    await run('shadow');
+    expect((await run('status')).stdout).toMatch(/node-1 +- +ready, 3 restarts +- +ok/);
+    await put('asked', '');
+    expect(await run('shadow', '--remove')).toMatchObject({ status: 0, stderr: '' });
+    expect(await changes()).toEqual([
+      'delete daemonset kube-ipvs-proxy-shadow --ignore-not-found',
+      'delete clusterrolebinding,clusterrole,serviceaccount kube-ipvs-proxy-shadow --ignore-not-found',
+      'delete configmap --selector app.kubernetes.io/name=kube-ipvs-proxy-shadow --ignore-not-found',
+    ]);
+  });
+
+  test('kube-proxy in another mode has nothing to compare with', async () => {
+    await put('configmap/kube-proxy/config.conf', CONFIG.replace('"ipvs"', '"iptables"'));
+    expect(await run('shadow')).toMatchObject({
+      status: 1,
+      stderr: 'migrate: kube-proxy runs in mode iptables: a dry run compares with ipvs mode only\n',
+    });
+    expect(await changes()).toEqual([]);
+  });
+});
+
 describe('migrate start and back', () => {
   test('start installs with the configuration of kube-proxy, and moves the nodes in turn', async () => {
     const { status, stderr, stdout } = await run('start', '--image', 'host.example:5000/a/mine:v1', 'node-2', 'node-1');
@@ -354,8 +433,8 @@ describe('migrate start and back', () => {
 
 describe('the arguments of migrate', () => {
   const WRONG: readonly (readonly [args: readonly string[], says: string])[] = [
-    [[], 'a verb is missing: check, start, status or back (--help explains them)'],
-    [['stop'], 'unknown verb: stop (check, start, status or back)'],
+    [[], 'a verb is missing: check, shadow, start, status or back (--help explains them)'],
+    [['stop'], 'unknown verb: stop (check, shadow, start, status or back)'],
     [['check', '--fast'], 'unknown option: --fast (--help lists them all)'],
     [['start', '--image'], '--image needs a value'],
     [['start', '--image', 'a b', 'node-1'], 'this is no name of an image: a b'],
@@ -364,6 +443,8 @@ describe('the arguments of migrate', () => {
     [['start'], 'start needs at least one node'],
     [['back'], 'back needs at least one node, or --all'],
     [['back', '--all', 'node-1'], 'back --all takes no nodes'],
+    [['shadow', '--remove', 'node-1'], 'shadow --remove takes no nodes'],
+    [['shadow', 'node-3'], 'there is no node node-3: see kubectl get nodes'],
     [['start', 'node-3'], 'there is no node node-3: see kubectl get nodes'],
     [['check', 'node'], 'there is no node node: see kubectl get nodes'],
   ];
@@ -379,7 +460,7 @@ describe('the arguments of migrate', () => {
     const script = await readFile(SCRIPT, 'utf8');
     const options = Array.from(script.matchAll(/^ {4}(--[a-z]+)\)/gm), ([, option]) => option ?? '');
     expect(options.length).toBeGreaterThan(5);
-    for (const word of ['check', 'start', 'status', 'back', ...options]) expect(stdout).toContain(word);
+    for (const word of ['check', 'shadow', 'start', 'status', 'back', ...options]) expect(stdout).toContain(word);
   });
 
   test('a cluster that does not respond', async () => {

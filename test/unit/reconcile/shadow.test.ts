@@ -178,10 +178,21 @@ test('a kernel that cannot be read is reported, and read again sooner than in th
   kernel.failMethod('getSets', 'ENOMEM');
   await run.compare();
   expect(run.failures).toEqual([expect.stringContaining('ENOMEM')]);
-  expect(run.clock.nextIn).toBe(1_000);
+  expect(run.clock.nextIn).toBe(SETTLE_MS);
   kernel.recover();
   await run.compare();
   expect(run.reports).toHaveLength(2);
+});
+
+test('changes in a row do not make comparisons follow each other sooner', async () => {
+  const { run } = await besideOurs();
+  run.take({ kind: 'endpoint-slice', event: { type: 'applied', object: slice('web', ['10.244.0.5']) } });
+  run.clock.advance(SETTLE_MS - 1);
+  run.take({ kind: 'endpoint-slice', event: { type: 'applied', object: slice('web', ['10.244.0.6']) } });
+  expect(run.clock.nextIn).toBe(1);
+  await run.compare();
+  run.shadow.kernelStateLost();
+  expect(run.clock.nextIn).toBe(SETTLE_MS);
 });
 
 test('a stopped shadow compares no more', async () => {
