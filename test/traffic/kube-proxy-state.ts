@@ -5,6 +5,27 @@ import type { Namespace } from '../bed/namespace.ts';
  * down from the names and rules that kube-proxy is known by, and on purpose from nothing of ours.
  */
 
+/** A Service beside those of manifests/demo. */
+export const DNS = `
+apiVersion: v1
+kind: Service
+metadata: { name: dns, namespace: default }
+spec:
+  clusterIP: 10.202.0.20
+  clusterIPs: [10.202.0.20]
+  ipFamilies: [IPv4]
+  ports: [{ name: dns, protocol: UDP, port: 53 }]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: dns-1, namespace: default, labels: { kubernetes.io/service-name: dns } }
+addressType: IPv4
+ports: [{ name: dns, protocol: UDP, port: 8080 }]
+endpoints:
+  - { addresses: [10.201.0.10], nodeName: node-0, conditions: { ready: true } }
+  - { addresses: [10.201.0.11], nodeName: node-0, conditions: { ready: true } }
+`;
+
 type Family = 4 | 6;
 const FAMILIES: readonly Family[] = [4, 6];
 
@@ -252,17 +273,22 @@ const OLDER_RULES: readonly string[] = [
 ];
 export const KUBELET_RULE = '-A KUBE-MARK-DROP -j MARK --set-xmark 0x8000/0x8000';
 
-/** Everything that a kube-proxy which ended, and others, have left: stale objects and foreign ones too. */
+/** What a kube-proxy has programmed, with foreign objects of others beside it. */
 export async function leaveKubeProxyState(node: Namespace, hashSize: number): Promise<void> {
-  const entries = [...SET_ENTRIES, ...STALE_ENTRIES].map((entry) => `add ${entry}`);
+  const entries = SET_ENTRIES.map((entry) => `add ${entry}`);
   await run(node, ['ipset', 'restore'], [...setCreations(hashSize), ...entries, ...FOREIGN_SETS]);
   // kube-proxy never sets the device up: the addresses of one that is down are local all the same.
   await node.ip([
     'link add kube-ipvs0 type dummy',
-    ...[...ADDRESSES, ...STALE_ADDRESSES].map((address) => `addr add ${address} dev kube-ipvs0`),
+    ...ADDRESSES.map((address) => `addr add ${address} dev kube-ipvs0`),
   ]);
-  await run(node, ['ipvsadm', '-R'], [...VIRTUAL_SERVERS, ...STALE_VIRTUAL_SERVERS, ...FOREIGN_VIRTUAL_SERVERS]);
-  await node.sysctl({ 'net.ipv4.vs.conntrack': 1, 'net.ipv4.vs.expire_nodest_conn': 1 });
+  await run(node, ['ipvsadm', '-R'], [...VIRTUAL_SERVERS, ...FOREIGN_VIRTUAL_SERVERS]);
+  const ofIpvs = ['conntrack', 'expire_nodest_conn', 'expire_quiescent_template'];
+  await node.sysctl({
+    ...Object.fromEntries(ofIpvs.map((name) => [`net.ipv4.vs.${name}`, 1])),
+    'net.netfilter.nf_conntrack_tcp_timeout_established': 86_400,
+    'net.netfilter.nf_conntrack_tcp_timeout_close_wait': 3_600,
+  });
   for (const table of ['filter', 'nat']) {
     const foreign = FOREIGN_RULES.filter(([of]) => of === table).map(([, rule]) => rule);
     const lines = [`*${table}`, `:${FOREIGN_CHAINS[table] ?? ''} - [0:0]`, ...foreign, 'COMMIT'];
@@ -275,6 +301,17 @@ export async function leaveKubeProxyState(node: Namespace, hashSize: number): Pr
   for (const family of FAMILIES) await node.exec(restoreProgram(family), { input: ruleScript(family, jumps) });
   const older = [':KUBE-FIREWALL - [0:0]', ':KUBE-MARK-DROP - [0:0]', ...OLDER_RULES, KUBELET_RULE];
   await run(node, restoreProgram(4), ['*nat', ...older, 'COMMIT']);
+}
+
+/** What a kube-proxy that has ended leaves of Services that have gone since. */
+export async function leaveStaleState(node: Namespace): Promise<void> {
+  await run(
+    node,
+    ['ipset', 'restore'],
+    STALE_ENTRIES.map((entry) => `add ${entry}`),
+  );
+  await node.ip(STALE_ADDRESSES.map((address) => `addr add ${address} dev kube-ipvs0`));
+  await run(node, ['ipvsadm', '-R'], STALE_VIRTUAL_SERVERS);
 }
 
 /**

@@ -17,8 +17,10 @@ import {
   KUBELET_RULE,
   SET_ENTRIES,
   VIRTUAL_SERVERS,
+  DNS,
   cleanUpAsKubeProxy,
   leaveKubeProxyState,
+  leaveStaleState,
   setCreations,
   syncAsKubeProxy,
 } from './kube-proxy-state.ts';
@@ -36,26 +38,6 @@ const WAYS: readonly (readonly [name: string, protocol: Transport, address: stri
   ['ClusterIP over IPv6', 'tcp', 'fd00:202::a', 80],
   ['ClusterIP over UDP', 'udp', '10.202.0.20', 53],
 ];
-
-const DNS = `
-apiVersion: v1
-kind: Service
-metadata: { name: dns, namespace: default }
-spec:
-  clusterIP: 10.202.0.20
-  clusterIPs: [10.202.0.20]
-  ipFamilies: [IPv4]
-  ports: [{ name: dns, protocol: UDP, port: 53 }]
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: { name: dns-1, namespace: default, labels: { kubernetes.io/service-name: dns } }
-addressType: IPv4
-ports: [{ name: dns, protocol: UDP, port: 8080 }]
-endpoints:
-  - { addresses: [10.201.0.10], nodeName: node-0, conditions: { ready: true } }
-  - { addresses: [10.201.0.11], nodeName: node-0, conditions: { ready: true } }
-`;
 
 describe('a node that kube-proxy in ipvs mode served is taken over, and given back', () => {
   let directory: string;
@@ -78,6 +60,7 @@ describe('a node that kube-proxy in ipvs mode served is taken over, and given ba
       await bed.pod(0, index).serveUdp(8080);
     }
     await leaveKubeProxyState(node, HASH_SIZE);
+    await leaveStaleState(node);
     foreignRules = await foreignRulesOf(node);
     held = await Promise.all(
       WAYS.filter(([, protocol]) => protocol === 'tcp').map(([, , address, port]) => client.hold(address, port)),
