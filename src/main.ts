@@ -25,7 +25,7 @@ const exitCode = runCli(
     },
     command: async (argv, terminal) => {
       const { runCommand } = await import('./command/command.ts');
-      return runCommand(argv, terminal);
+      return runCommand(argv, terminal, process);
     },
   },
   {

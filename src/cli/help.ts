@@ -3,7 +3,7 @@ import { defaultText, helpOf } from '../config/setting.ts';
 import { bool } from '../config/value-kind.ts';
 
 const USAGE =
-  'Usage: kube-ipvs-proxy --proxy-mode=ipvs [flags]\n       kube-ipvs-proxy status|explain|diff|plan --help';
+  'Usage: kube-ipvs-proxy --proxy-mode=ipvs [flags]\n       kube-ipvs-proxy status|explain|top|diff|plan --help';
 
 const DESCRIPTION =
   "Programs this node's kernel for Services and EndpointSlices as kube-proxy's ipvs mode does: IPVS virtual servers, ipsets, " +

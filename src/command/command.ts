@@ -3,9 +3,11 @@ import type { Reply } from '../explain/replies.ts';
 import { COMMON, type Given, type Option, parseCommandArguments } from './arguments.ts';
 import { DIFF } from './diff.ts';
 import { EXPLAIN } from './explain.ts';
-import { aligned, document, wrapped } from './output.ts';
+import { type Format, aligned, document, wrapped } from './output.ts';
 import { PLAN } from './plan.ts';
+import type { Streams } from './screen.ts';
 import { STATUS } from './status.ts';
+import { TOP } from './top.ts';
 import { UsageError } from './usage-error.ts';
 
 /** What a subcommand has to say: the reply for programs, and the same in lines for people. */
@@ -19,16 +21,37 @@ export interface Command {
   readonly usage: string;
   readonly summary: string;
   readonly options: Readonly<Record<string, Option>>;
-  run(given: Given): Promise<Result>;
+  run(given: Given, live: Live): Promise<Result>;
 }
 
-const COMMANDS: Readonly<Record<string, Command>> = { status: STATUS, explain: EXPLAIN, diff: DIFF, plan: PLAN };
+/** For a subcommand that has more than one result. */
+export interface Live {
+  /** Absent if standard output is no terminal. */
+  readonly terminal?: Streams;
+  /** Prints a result that is not the last one. */
+  show(result: Result): Promise<void>;
+}
+
+const COMMANDS: Readonly<Record<string, Command>> = {
+  status: STATUS,
+  explain: EXPLAIN,
+  top: TOP,
+  diff: DIFF,
+  plan: PLAN,
+};
+
+/** What stands between two results: JSON documents need nothing. */
+const BETWEEN: Readonly<Record<Format, readonly string[]>> = { text: [''], json: [], yaml: ['---'] };
 
 /**
  * Runs a subcommand, whose name is the first argument. Returns the exit code: 0 if all is as wanted, 1 if something is
  * wrong, 2 if the question could not be asked.
  */
-export async function runCommand([name = '', ...argv]: readonly string[], terminal: Terminal): Promise<number> {
+export async function runCommand(
+  [name = '', ...argv]: readonly string[],
+  terminal: Terminal,
+  streams?: Streams,
+): Promise<number> {
   try {
     const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
     if (command === undefined) throw new UsageError(unknown(name));
@@ -37,9 +60,20 @@ export async function runCommand([name = '', ...argv]: readonly string[], termin
       terminal.out(helpText(command));
       return 0;
     }
-    const { reply, lines } = await command.run(given);
-    terminal.out(given.format === 'text' ? lines.join('\n') : await document(reply, given.format));
-    return reply.ok ? 0 : 1;
+    const { format } = given;
+    const print = async ({ reply, lines }: Result): Promise<void> => {
+      if (format !== 'text') terminal.out(await document(reply, format));
+      else if (lines.length > 0) terminal.out(lines.join('\n'));
+    };
+    const result = await command.run(given, {
+      ...(streams?.stdout.isTTY === true ? { terminal: streams } : {}),
+      show: async (each) => {
+        await print(each);
+        for (const line of BETWEEN[format]) terminal.out(line);
+      },
+    });
+    await print(result);
+    return result.reply.ok ? 0 : 1;
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
     terminal.err(`kube-ipvs-proxy: ${error.message}`);

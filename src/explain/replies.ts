@@ -174,6 +174,64 @@ export interface PacketEndpoint {
   readonly answers: boolean;
 }
 
+/** What the rows of `top` are about. */
+export type TrafficBy = 'service' | 'endpoint';
+
+/** The counters of IPVS, which the kernel updates every two seconds. */
+export interface TrafficReply extends Reply<'Traffic'> {
+  readonly by: TrafficBy;
+  /** When they were read, in seconds of a clock whose differences alone have a meaning. */
+  readonly readAtSeconds: number;
+  /** The rows with the most connections so far; at most 5,000. */
+  readonly rows: readonly TrafficRow[];
+  /** The number of rows beyond those listed. */
+  readonly more: number;
+}
+
+/** Whose traffic a row counts. */
+export interface TrafficName {
+  /** "namespace/name" of the Service; of a virtual server that no Service has, IP:PORT/PROTOCOL. */
+  readonly of: string;
+  /** IP:PORT/PROTOCOL; only by endpoint. */
+  readonly endpoint?: string;
+}
+
+/** Sums since the virtual servers (real servers) were added. Incoming means towards the endpoints. */
+export interface TrafficRow extends TrafficName {
+  /** Connections that the kernel has now. */
+  readonly activeConnections: number;
+  readonly inactiveConnections: number;
+  readonly connections: number;
+  readonly incomingPackets: number;
+  readonly outgoingPackets: number;
+  readonly incomingBytes: number;
+  readonly outgoingBytes: number;
+}
+
+/** The traffic between two reads of the counters, as `top` prints it. */
+export interface TopReply extends Reply<'Top'> {
+  readonly by: TrafficBy;
+  /** The time between the two reads. */
+  readonly seconds: number;
+  readonly rows: readonly TopRow[];
+  readonly more: number;
+}
+
+export interface TopRow extends TrafficName {
+  readonly activeConnections: number;
+  readonly inactiveConnections: number;
+  /** Absent if a counter was reset in between, or was not listed before. */
+  readonly perSecond?: TrafficRates;
+}
+
+export interface TrafficRates {
+  readonly connections: number;
+  readonly incomingPackets: number;
+  readonly outgoingPackets: number;
+  readonly incomingBytes: number;
+  readonly outgoingBytes: number;
+}
+
 /** The daemon itself. Times are RFC 3339, durations seconds. Lists name at most 20 objects, and count all. */
 export interface StatusReply extends Reply<'Status'> {
   readonly version: string;

@@ -4,16 +4,19 @@ import { toPort } from '../../base/port.ts';
 import type { Protocol } from '../../base/protocol.ts';
 import { differenceReply } from '../../explain/difference-reply.ts';
 import type { AskedAddress } from '../../explain/address-reply.ts';
-import { API_VERSION, type ServiceReply } from '../../explain/replies.ts';
+import { API_VERSION, type ServiceReply, type TrafficBy } from '../../explain/replies.ts';
 import { ownersIn } from '../../explain/op-owner.ts';
 import type { Questioned } from '../../reconcile/questioned.ts';
+import { virtualServerKey } from '../../state/virtual-server.ts';
 import type { Answerer } from './question-handler.ts';
 import { type StatusParts, statusReply } from './status.ts';
 import { QuestionError } from './question-error.ts';
+import { type TrafficKernel, trafficReply } from './traffic.ts';
 
 const PROTOCOLS: readonly Protocol[] = ['TCP', 'UDP', 'SCTP'];
 
-export interface AnswererOptions extends Omit<StatusParts, 'reconciler'> {
+export interface AnswererOptions extends Omit<StatusParts, 'reconciler' | 'kernel'> {
+  readonly kernel: StatusParts['kernel'] & TrafficKernel;
   /** Undefined while the daemon starts. */
   readonly reconciler: () => Questioned | undefined;
 }
@@ -46,6 +49,11 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
       const reply = await started().explainPacket(from, target);
       if ('problem' in reply) throw new QuestionError(400, reply.problem);
       return reply;
+    },
+    '/v1/traffic': (query) => {
+      const by = trafficBy(required(query, 'by'));
+      const { plan } = started();
+      return trafficReply({ ...options, by, ownerOf: (id) => plan.ownerOf(virtualServerKey(id)) });
     },
     '/v1/diff': async (_query, signal) => {
       const found = started();
@@ -81,6 +89,11 @@ function askedAddress(text: string): AskedAddress {
     throw new QuestionError(400, `${JSON.stringify(text.slice(0, 80))} is not IP:PORT or IP:PORT/PROTOCOL`);
   }
   return { address, port, protocols };
+}
+
+function trafficBy(text: string): TrafficBy {
+  if (text === 'service' || text === 'endpoint') return text;
+  throw new QuestionError(400, 'by: want service or endpoint');
 }
 
 function unknownService(node: string, service: NamespacedName): ServiceReply {

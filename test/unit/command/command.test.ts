@@ -86,7 +86,7 @@ describe('a question that cannot be asked is one sentence and a 2', () => {
   });
 });
 
-test.each(['explain', 'diff', 'plan'])('%s --help fits 100 columns', async (name) => {
+test.each(['explain', 'top', 'diff', 'plan'])('%s --help fits 100 columns', async (name) => {
   const { code, out, err } = await run(name, '--help');
   expect({ code, err }).toEqual({ code: 0, err: '' });
   expect(out).toMatch(new RegExp(`^Usage: kube-ipvs-proxy ${name}`));

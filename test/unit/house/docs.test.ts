@@ -65,6 +65,10 @@ describe.each(PAGES)('%s', (page) => {
       // our subcommands, curl
       'node',
       'unix-socket',
+      // the subcommand top
+      'by',
+      'interval',
+      'sort',
       // kubectl, kind and replace-kube-proxy.sh
       'as',
       'name',

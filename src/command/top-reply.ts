@@ -1,0 +1,83 @@
+import { compareText } from '../base/compare-text.ts';
+import { counted } from '../base/counted.ts';
+import {
+  API_VERSION,
+  type TopReply,
+  type TopRow,
+  type TrafficRates,
+  type TrafficReply,
+  type TrafficRow,
+} from '../explain/replies.ts';
+
+/** What the rows can be sorted by: the greatest first, names in their order. */
+export const SORTS = ['connections', 'active', 'inactive', 'packets', 'bytes', 'name'] as const;
+export type Sort = (typeof SORTS)[number];
+
+/** Returns the traffic between two reads of the counters. */
+export function topReply(before: TrafficReply, now: TrafficReply, sort: Sort): TopReply {
+  const seconds = now.readAtSeconds - before.readAtSeconds;
+  const earlier = new Map(before.rows.map((row) => [nameOf(row), row]));
+  const rows = now.rows.map((row): TopRow => {
+    const { activeConnections, inactiveConnections, of, endpoint } = row;
+    // A row that is new began at zero, unless the earlier read left some out.
+    const base = earlier.get(nameOf(row)) ?? (before.more === 0 ? ZERO : undefined);
+    const perSecond = base && ratesOf(row, base, seconds);
+    return {
+      of,
+      ...(endpoint === undefined ? {} : { endpoint }),
+      activeConnections,
+      inactiveConnections,
+      ...(perSecond === undefined ? {} : { perSecond }),
+    };
+  });
+  const value = VALUES[sort];
+  const connections = rows.reduce((sum, { perSecond }) => sum + (perSecond?.connections ?? 0), 0);
+  const { node, ok, by, more } = now;
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Top',
+    node,
+    ok,
+    verdict:
+      `${connections.toFixed(1)} new connections a second on node ${node}, in ${seconds.toFixed(1)} s, to ` +
+      counted(rows.length + more, by === 'service' ? 'Service' : 'endpoint'),
+    by,
+    seconds,
+    rows: rows.toSorted((a, b) => value(b) - value(a) || compareText(nameOf(a), nameOf(b))),
+    more,
+  };
+}
+
+const VALUES: Readonly<Record<Sort, (row: TopRow) => number>> = {
+  connections: ({ perSecond }) => perSecond?.connections ?? 0,
+  active: ({ activeConnections }) => activeConnections,
+  inactive: ({ inactiveConnections }) => inactiveConnections,
+  packets: ({ perSecond }) => (perSecond?.incomingPackets ?? 0) + (perSecond?.outgoingPackets ?? 0),
+  bytes: ({ perSecond }) => (perSecond?.incomingBytes ?? 0) + (perSecond?.outgoingBytes ?? 0),
+  name: () => 0,
+};
+
+function nameOf({ of, endpoint = '' }: Pick<TopRow, 'of' | 'endpoint'>): string {
+  return `${of} ${endpoint}`;
+}
+
+const COUNTERS = ['connections', 'incomingPackets', 'outgoingPackets', 'incomingBytes', 'outgoingBytes'] as const;
+
+const ZERO: TrafficRates = {
+  connections: 0,
+  incomingPackets: 0,
+  outgoingPackets: 0,
+  incomingBytes: 0,
+  outgoingBytes: 0,
+};
+
+/** Undefined if a counter decreased: a virtual server or real server was deleted meanwhile. */
+function ratesOf(now: TrafficRow, before: TrafficRates, seconds: number): TrafficRates | undefined {
+  const rates = { ...ZERO };
+  for (const counter of COUNTERS) {
+    const increase = now[counter] - before[counter];
+    if (increase < 0 || seconds <= 0) return undefined;
+    rates[counter] = increase / seconds;
+  }
+  return rates;
+}

@@ -1,0 +1,109 @@
+import { setTimeout } from 'node:timers/promises';
+import type { TrafficBy, TrafficReply } from '../explain/replies.ts';
+import type { Given } from './arguments.ts';
+import { ask } from './ask.ts';
+import type { Command, Live, Result } from './command.ts';
+import { Screen } from './screen.ts';
+import { topLines } from './top-lines.ts';
+import { SORTS, type Sort, topReply } from './top-reply.ts';
+import { UsageError } from './usage-error.ts';
+
+const BY: readonly TrafficBy[] = ['service', 'endpoint'];
+/** The kernel updates its counters every two seconds: within a shorter time, the rate would be none or double. */
+const LEAST_INTERVAL_S = 2;
+const MOST_INTERVAL_S = 3600;
+const DEFAULT_INTERVAL_S = 4;
+const MOST_COUNT = 1_000_000;
+
+export const TOP: Command = {
+  usage: 'top',
+  summary:
+    'the traffic of each Service now, from the counters of IPVS. On a terminal, refreshes until q or Ctrl-C is ' +
+    'pressed; else reads twice, an interval apart, and ends',
+  options: {
+    by: { hint: BY.join('|'), help: 'what a row is about; service by default' },
+    sort: { hint: 'column', help: `${SORTS.join(', ')}; connections (new ones a second) by default` },
+    interval: { hint: 'seconds', help: `time between two reads, at least 2; ${DEFAULT_INTERVAL_S} by default` },
+    count: { short: 'n', hint: 'number', help: 'tables to print; on a terminal without limit by default, else 1' },
+  },
+  run: async (given, live) => {
+    const { by, sort, intervalMs, count } = optionsOf(given);
+    const path = `/v1/traffic?by=${by}`;
+    const read = (): Promise<TrafficReply> => ask<TrafficReply>(given.querySocket, path);
+    const onScreen = live.terminal !== undefined && given.format === 'text' && count === undefined;
+    if (!onScreen) return printed(read, { sort, intervalMs, count: count ?? 1 }, live);
+    const screen = new Screen(live.terminal);
+    try {
+      return await shown(read, { sort, intervalMs }, screen);
+    } finally {
+      screen.close();
+    }
+  },
+};
+
+interface Options {
+  readonly sort: Sort;
+  readonly intervalMs: number;
+}
+
+function optionsOf({ values, positionals }: Given): Options & { readonly by: TrafficBy; readonly count?: number } {
+  if (positionals.length > 0) throw new UsageError('top takes no argument but options: see top --help');
+  const count = values['count'];
+  return {
+    by: oneOf(BY, 'by', values['by'] ?? 'service'),
+    sort: oneOf(SORTS, 'sort', values['sort'] ?? 'connections'),
+    intervalMs:
+      1000 * numberOf('interval', values['interval'] ?? String(DEFAULT_INTERVAL_S), LEAST_INTERVAL_S, MOST_INTERVAL_S),
+    ...(count === undefined ? {} : { count: numberOf('count', count, 1, MOST_COUNT) }),
+  };
+}
+
+function oneOf<T extends string>(names: readonly T[], option: string, text: string): T {
+  const found = names.find((name) => name === text);
+  if (found === undefined) throw new UsageError(`--${option}: want ${names.join(', ')}, got ${JSON.stringify(text)}`);
+  return found;
+}
+
+function numberOf(option: string, text: string, least: number, most: number): number {
+  const value = /^\d+$/.test(text) ? Number(text) : NaN;
+  if (value >= least && value <= most) return value;
+  throw new UsageError(`--${option}: want a whole number from ${least} to ${most}, got ${JSON.stringify(text)}`);
+}
+
+async function printed(
+  read: () => Promise<TrafficReply>,
+  { sort, intervalMs, count }: Options & { readonly count: number },
+  live: Live,
+): Promise<Result> {
+  let before = await read();
+  for (let left = count; ; left--) {
+    await setTimeout(intervalMs);
+    const now = await read();
+    const reply = topReply(before, now, sort);
+    const result = { reply, lines: topLines(reply) };
+    if (left === 1) return result;
+    await live.show(result);
+    before = now;
+  }
+}
+
+/** The last table stays on the screen, so that the result has no lines. */
+async function shown(
+  read: () => Promise<TrafficReply>,
+  { sort, intervalMs }: Options,
+  screen: Screen,
+): Promise<Result> {
+  let before = await read();
+  let reply = topReply(before, before, sort);
+  for (;;) {
+    screen.show(topLines(reply));
+    try {
+      await setTimeout(intervalMs, undefined, { signal: screen.ended });
+    } catch {
+      return { reply, lines: [] };
+    }
+    const now = await read();
+    reply = topReply(before, now, sort);
+    before = now;
+  }
+}

@@ -1,0 +1,42 @@
+import { counted } from '../../base/counted.ts';
+import { Yielder } from '../../base/yielder.ts';
+import { API_VERSION, type TrafficBy, type TrafficReply } from '../../explain/replies.ts';
+import { trafficRows } from '../../explain/traffic-rows.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
+import type { Clock } from '../../reconcile/clock.ts';
+import type { VirtualServerId } from '../../state/virtual-server.ts';
+
+export type TrafficKernel = Pick<Kernel, 'getVirtualServers' | 'getVirtualServerStats' | 'getRealServerStats'>;
+
+export interface TrafficParts {
+  readonly node: string;
+  readonly by: TrafficBy;
+  readonly kernel: TrafficKernel;
+  readonly clock: Pick<Clock, 'now'>;
+  /** The Service that has a virtual server. */
+  readonly ownerOf: (id: VirtualServerId) => string | undefined;
+}
+
+/** Bounds the reply. */
+const MOST_ROWS = 5_000;
+
+/** Reads the counters of IPVS. */
+export async function trafficReply({ node, by, kernel, clock, ownerOf }: TrafficParts): Promise<TrafficReply> {
+  const ids = await kernel.getVirtualServers();
+  const stats = await kernel.getVirtualServerStats();
+  const readAtSeconds = clock.now() / 1000;
+  const realServers = await kernel.getRealServerStats(ids);
+  const rows = await new Yielder().finish(trafficRows(by, { ids, stats, realServers }, ownerOf));
+  const most = rows.length > MOST_ROWS ? rows.toSorted((a, b) => b.connections - a.connections) : rows;
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Traffic',
+    node,
+    ok: true,
+    verdict: `counters of ${counted(ids.length, 'virtual server')} on node ${node}`,
+    by,
+    readAtSeconds,
+    rows: most.slice(0, MOST_ROWS),
+    more: Math.max(0, rows.length - MOST_ROWS),
+  };
+}
