@@ -6,10 +6,12 @@ import type {
   PacketReply,
   PortReply,
   ServiceReply,
+  SetReply,
 } from '../explain/replies.ts';
 import type { Given } from './arguments.ts';
 import { ask } from './ask.ts';
 import type { Command, Result } from './command.ts';
+import { counterLines } from './counter-lines.ts';
 import { aligned, wrapped } from './output.ts';
 import { packetLines } from './packet.ts';
 import { UsageError } from './usage-error.ts';
@@ -60,12 +62,26 @@ async function explainService(target: string, given: Given): Promise<Result> {
   return { reply, lines: serviceLines(reply) };
 }
 
-export function serviceLines({ verdict, settings, ports, notes }: ServiceReply): string[] {
+export function serviceLines({ verdict, settings, ports, sets, refused, notes }: ServiceReply): string[] {
   return [
     ...wrapped(verdict),
     ...(settings === undefined ? [] : ['', ...wrapped(settingsText(settings))]),
     ...notes.flatMap((note) => wrapped(`note: ${note}`)),
+    ...refused.flatMap(({ command, attempts }) =>
+      wrapped(`refused by the kernel, and tried again: ${command} (${counted(attempts, 'attempt')})`),
+    ),
     ...ports.flatMap(portLines),
+    ...(sets.length === 0 ? [] : ['', 'entries of sets', ...sets.flatMap(setLines)]),
+  ];
+}
+
+function setLines({ set, does, count, first, commands }: SetReply): string[] {
+  const more = count - first.length;
+  const entries = [...first, ...(more === 0 ? [] : [`and ${more} more`])].join(' ');
+  return [
+    ...aligned([[`${set}: ${does}`]]),
+    ...aligned([[entries]], 4),
+    ...commands.map((command) => `    missing: ${command}`),
   ];
 }
 
@@ -79,7 +95,7 @@ function settingsText(settings: NonNullable<ServiceReply['settings']>): string {
   ].join(', ');
 }
 
-function portLines({ name, protocol, port, addresses, endpoints, notes }: PortReply): string[] {
+function portLines({ name, protocol, port, addresses, endpoints, counters, udpFlows, notes }: PortReply): string[] {
   return [
     '',
     `port ${name === '' ? '' : `${name} `}${port}/${protocol}`,
@@ -87,6 +103,8 @@ function portLines({ name, protocol, port, addresses, endpoints, notes }: PortRe
     ...addresses.flatMap(({ commands }) => commands.map((command) => `    ${command}`)),
     ...notes.flatMap((note) => wrapped(`  note: ${note}`)),
     ...aligned(endpoints.map(endpointRow)),
+    ...counterLines(counters),
+    ...(udpFlows === undefined ? [] : [`  conntrack has ${counted(udpFlows, 'UDP flow')} to it`]),
   ];
 }
 

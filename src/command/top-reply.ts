@@ -4,7 +4,7 @@ import {
   API_VERSION,
   type TopReply,
   type TopRow,
-  type TrafficRates,
+  type Counters,
   type TrafficReply,
   type TrafficRow,
 } from '../explain/replies.ts';
@@ -63,7 +63,7 @@ function nameOf({ of, endpoint = '' }: Pick<TopRow, 'of' | 'endpoint'>): string 
 
 const COUNTERS = ['connections', 'incomingPackets', 'outgoingPackets', 'incomingBytes', 'outgoingBytes'] as const;
 
-const ZERO: TrafficRates = {
+const ZERO: Counters = {
   connections: 0,
   incomingPackets: 0,
   outgoingPackets: 0,
@@ -72,7 +72,7 @@ const ZERO: TrafficRates = {
 };
 
 /** Undefined if a counter decreased: a virtual server or real server was deleted meanwhile. */
-function ratesOf(now: TrafficRow, before: TrafficRates, seconds: number): TrafficRates | undefined {
+function ratesOf(now: TrafficRow, before: Counters, seconds: number): Counters | undefined {
   const rates = { ...ZERO };
   for (const counter of COUNTERS) {
     const increase = now[counter] - before[counter];

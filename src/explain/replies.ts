@@ -70,8 +70,26 @@ export interface ServiceReply extends Reply<'Service'> {
     readonly affinitySeconds: number;
   };
   readonly ports: readonly PortReply[];
-  /** What is ignored, refused or taken by another Service. */
+  /** The set entries that it needs, by set. */
+  readonly sets: readonly SetReply[];
+  /** Operations for it that the kernel refuses, and that are tried again. */
+  readonly refused: readonly RefusedReply[];
+  /** What is ignored, or taken by another Service. */
   readonly notes: readonly string[];
+}
+
+export interface RefusedReply {
+  readonly command: string;
+  readonly attempts: number;
+}
+
+/** Entries of one set. `first` has at most 20, as ipset writes them. */
+export interface SetReply extends Listed<string> {
+  readonly set: string;
+  /** What the entries do to packets. */
+  readonly does: string;
+  /** What would add the entries that the kernel lacks. */
+  readonly commands: readonly string[];
 }
 
 export type TrafficPolicy = 'Cluster' | 'Local';
@@ -82,7 +100,17 @@ export interface PortReply {
   readonly port: number;
   readonly addresses: readonly AddressReply[];
   readonly endpoints: readonly EndpointReply[];
+  /** Of each virtual server, then of each real server over all virtual servers of the port. */
+  readonly counters: readonly CountersReply[];
+  /** Flows to the port that conntrack has now; only of UDP, and only if conntrack has 65,536 flows at most. */
+  readonly udpFlows?: number;
   readonly notes: readonly string[];
+}
+
+/** What the kernel has counted since the virtual server (real server) was added. Incoming means towards the endpoints. */
+export interface CountersReply extends Counters {
+  /** Address and port. */
+  readonly at: string;
 }
 
 /** A virtual server of a Service port. */
@@ -197,15 +225,10 @@ export interface TrafficName {
 }
 
 /** Sums since the virtual servers (real servers) were added. Incoming means towards the endpoints. */
-export interface TrafficRow extends TrafficName {
+export interface TrafficRow extends TrafficName, Counters {
   /** Connections that the kernel has now. */
   readonly activeConnections: number;
   readonly inactiveConnections: number;
-  readonly connections: number;
-  readonly incomingPackets: number;
-  readonly outgoingPackets: number;
-  readonly incomingBytes: number;
-  readonly outgoingBytes: number;
 }
 
 /** The traffic between two reads of the counters, as `top` prints it. */
@@ -221,10 +244,11 @@ export interface TopRow extends TrafficName {
   readonly activeConnections: number;
   readonly inactiveConnections: number;
   /** Absent if a counter was reset in between, or was not listed before. */
-  readonly perSecond?: TrafficRates;
+  readonly perSecond?: Counters;
 }
 
-export interface TrafficRates {
+/** Of IPVS; the kernel updates them every two seconds. */
+export interface Counters {
   readonly connections: number;
   readonly incomingPackets: number;
   readonly outgoingPackets: number;
@@ -266,7 +290,7 @@ export interface StatusReply extends Reply<'Status'> {
   /** The sets that have entries. */
   readonly sets: readonly { readonly name: string; readonly entries: number; readonly capacity: number }[];
   /** Operations that the kernel refuses, and that are tried again. */
-  readonly refused: Listed<{ readonly command: string; readonly attempts: number }>;
+  readonly refused: Listed<RefusedReply>;
   readonly conflicts: Listed<{ readonly claimed: string; readonly owner: string; readonly loser: string }>;
   /** Parts of Services that are ignored. */
   readonly warnings: Listed<{ readonly service: string; readonly message: string }>;

@@ -10,17 +10,35 @@ import type { Op } from '../state/op.ts';
 import { type VirtualServerKey, formatVirtualServer, virtualServerKey } from '../state/virtual-server.ts';
 import { USES } from './address-use.ts';
 import { type EndpointUse, type PortUse, endpointUse } from './endpoint-use.ts';
-import { API_VERSION, type AddressReply, type EndpointReply, type PortReply, type ServiceReply } from './replies.ts';
+import {
+  API_VERSION,
+  type AddressReply,
+  type EndpointReply,
+  type PortReply,
+  type ServiceReply,
+  type SetReply,
+} from './replies.ts';
+import { type FoundCounters, countersOf } from './service-counters.ts';
+import { type FoundEntry, setsOf } from './service-sets.ts';
 import { toolCommand } from './tool-command.ts';
 import { verdictOf } from './verdict.ts';
 
 /** What the kernel has of a Service. */
-export interface FoundService {
+export interface FoundService extends FoundCounters {
   /** The operations that bring each virtual server to the plan. */
   readonly ops: ReadonlyMap<VirtualServerKey, readonly Op[]>;
   readonly realServers: ReadonlyMap<VirtualServerKey, readonly ObservedRealServer[]>;
   /** The planned addresses that are not on kube-ipvs0. */
   readonly unbound: ReadonlySet<IpAddress>;
+  readonly entries: readonly FoundEntry[];
+  readonly refused: readonly RefusedOp[];
+  /** The number of conntrack flows to each virtual server of UDP; absent if they were not counted. */
+  readonly udpFlows?: ReadonlyMap<VirtualServerKey, number>;
+}
+
+export interface RefusedOp {
+  readonly op: Op;
+  readonly attempts: number;
 }
 
 export interface ServiceKnowledge {
@@ -44,7 +62,8 @@ export function* serviceReply(known: ServiceKnowledge): Generator<void, ServiceR
   const ports = uses.map((use) => portReply(use, planned?.virtualServers ?? [], known));
   const conflicts = plan.conflictsOf(name).map(({ claimed, owner }) => `${claimed} belongs to ${owner}`);
   const notes = [...conflicts, ...(planned?.warnings ?? definition.warnings).map(({ message }) => message)];
-  const verdict = verdictOf(name, ports, slices.length, conflicts);
+  const sets = setsOf(known.found.entries, config);
+  const verdict = verdictOf(name, ports, slices.length, [...conflicts, ...sets.flatMap(lackOf)]);
   return {
     apiVersion: API_VERSION,
     kind: 'Service',
@@ -58,8 +77,14 @@ export function* serviceReply(known: ServiceKnowledge): Generator<void, ServiceR
       affinitySeconds: definition.affinitySeconds,
     },
     ports: ports.map(bounded),
+    sets,
+    refused: known.found.refused.map(({ op, attempts }) => ({ command: toolCommand(op), attempts })),
     notes,
   };
+}
+
+function lackOf({ set, commands }: SetReply): string[] {
+  return commands.length === 0 ? [] : [`the kernel lacks entries of ${set}`];
 }
 
 function bounded(port: PortReply): PortReply {
@@ -76,11 +101,12 @@ function portReply(
 ): PortReply {
   const { name, protocol, port: number } = port;
   const virtualServers = all.filter((each) => each.portName === name && each.virtualServer.protocol === protocol);
+  const own = virtualServers
+    .map(({ virtualServer }) => virtualServer)
+    .filter((id) => known.plan.ownerOf(virtualServerKey(id)) === known.name);
   const servers = new Map<RealServerKey, Connections>();
-  for (const { virtualServer } of virtualServers) {
-    const key = virtualServerKey(virtualServer);
-    if (known.plan.ownerOf(key) === known.name) count(servers, known.found.realServers.get(key) ?? []);
-  }
+  for (const id of own) count(servers, known.found.realServers.get(virtualServerKey(id)) ?? []);
+  const { udpFlows } = known.found;
   const listed = endpoints.map((use) => endpointReply(use, servers));
   return {
     name,
@@ -88,6 +114,10 @@ function portReply(
     port: number,
     addresses: virtualServers.map((planned) => addressReply(planned, known)),
     endpoints: [...listed, ...drainingReplies(endpoints, servers)],
+    counters: countersOf(own, known.found),
+    ...(udpFlows === undefined || protocol !== 'UDP'
+      ? {}
+      : { udpFlows: own.reduce((sum, id) => sum + (udpFlows.get(virtualServerKey(id)) ?? 0), 0) }),
     notes: notes.map(({ text }) => text),
   };
 }

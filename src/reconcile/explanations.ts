@@ -10,11 +10,11 @@ import type { Cluster } from '../model/cluster.ts';
 import type { DifferenceParts } from './difference.ts';
 import { readFoundAddress } from './found-address.ts';
 import { readFoundPacket } from './found-packet.ts';
-import { readFoundService } from './found-service.ts';
+import { type ServiceParts, readFoundService } from './found-service.ts';
 
 /** Explains a Service: its plan, and what the kernel has of it. Undefined if the Service is unknown. */
 export async function explainService(
-  parts: DifferenceParts,
+  parts: DifferenceParts & ServiceParts,
   cluster: Cluster,
   name: NamespacedName,
 ): Promise<ServiceReply | undefined> {

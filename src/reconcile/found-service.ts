@@ -1,29 +1,102 @@
+import { familyOf } from '../base/ip.ts';
 import type { NamespacedName } from '../base/names.ts';
-import type { FoundService } from '../explain/service-reply.ts';
-import { virtualServerKey } from '../state/virtual-server.ts';
+import { ownersIn } from '../explain/op-owner.ts';
+import type { FoundService, RefusedOp } from '../explain/service-reply.ts';
+import type { FoundEntry } from '../explain/service-sets.ts';
+import type { ServicePlan } from '../plan/service-plan.ts';
+import { setName } from '../plan/set-names.ts';
+import { type IpSetEntry, formatIpSetEntry, ipSetEntryKey } from '../state/ip-set.ts';
+import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 import { type DifferenceParts, differenceOf } from './difference.ts';
+import type { SyncParts } from './sync-parts.ts';
 
-type Parts = Pick<DifferenceParts, 'kernel' | 'desired' | 'order' | 'clock'>;
+/** Without `retries`, nothing can have been refused: a shadow writes nothing. */
+export type ServiceParts = Pick<DifferenceParts, 'kernel' | 'desired' | 'order' | 'clock'> &
+  Partial<Pick<SyncParts, 'retries'>>;
+
+/** Conntrack is read only if it has at most this number of flows, because its dump takes long. */
+const MOST_FLOWS = 65_536;
 
 /** Reads what the kernel has of a Service. Reads again if it differs, because a sync may be writing it. */
-export async function readFoundService(parts: Parts, name: NamespacedName): Promise<FoundService> {
+export async function readFoundService(parts: ServiceParts, name: NamespacedName): Promise<FoundService> {
   const found = await readOnce(parts, name);
-  const differs = found.unbound.size > 0 || [...found.ops.values()].some((ops) => ops.length > 0);
+  const differs =
+    found.unbound.size > 0 ||
+    [...found.ops.values()].some((ops) => ops.length > 0) ||
+    found.entries.some(({ inKernel }) => !inKernel);
   return differs ? readOnce(parts, name) : found;
 }
 
-async function readOnce(parts: Parts, name: NamespacedName): Promise<FoundService> {
+async function readOnce(parts: ServiceParts, name: NamespacedName): Promise<FoundService> {
   const { kernel, desired } = parts;
   const { plan } = desired;
   const planned = plan.service(name);
   const own = (planned?.virtualServers ?? []).filter(
     ({ virtualServer }) => plan.ownerOf(virtualServerKey(virtualServer)) === name,
   );
+  const ids = own.map(({ virtualServer }) => virtualServer);
   const bound = new Set((await kernel.getBoundAddresses()).map(({ address }) => address));
   const wanted = (planned?.addresses ?? []).filter((address) => plan.wantsAddress(address));
+  const udpFlows = await readUdpFlows(parts, ids);
   return {
     ops: await differenceOf(parts, own),
-    realServers: await kernel.getRealServers(own.map(({ virtualServer }) => virtualServer)),
+    realServers: await kernel.getRealServers(ids),
+    stats: await kernel.getVirtualServerStats(),
+    realServerStats: await kernel.getRealServerStats(ids),
     unbound: new Set(wanted.filter((address) => !bound.has(address))),
+    entries: await readEntries(parts, planned),
+    refused: refusedOps(parts, name, planned),
+    ...(udpFlows === undefined ? {} : { udpFlows }),
   };
+}
+
+/** The entries that are planned and, unlike those of a lost claim, in force. */
+async function readEntries({ kernel, desired }: ServiceParts, planned: ServicePlan | undefined): Promise<FoundEntry[]> {
+  const wanted = (planned?.entries ?? []).filter(({ role, family, entry }) =>
+    desired.plan.entries(role, family).has(ipSetEntryKey(entry)),
+  );
+  const found = new Map<string, Set<unknown>>();
+  for (const { name, entries } of await kernel.getSets()) found.set(name, new Set(entries.map(ipSetEntryKey)));
+  return wanted.map((each) => {
+    const inKernel = found.get(setName(each.role, each.family))?.has(ipSetEntryKey(each.entry)) === true;
+    return { ...each, inKernel };
+  });
+}
+
+/** Returns the operations for the Service that the kernel refuses, and that are tried again. */
+function refusedOps(
+  { desired: { plan }, retries }: ServiceParts,
+  name: NamespacedName,
+  planned: ServicePlan | undefined,
+): RefusedOp[] {
+  const ownerOf = ownersIn(plan);
+  const entries = new Set(planned?.entries.map(({ role, family, entry }) => entryText(setName(role, family), entry)));
+  if (retries === undefined) return [];
+  return retries
+    .failing()
+    .filter(({ op }) => ('entry' in op ? entries.has(entryText(op.set.name, op.entry)) : ownerOf(op) === name));
+}
+
+function entryText(set: string, entry: IpSetEntry): string {
+  return `${set} ${formatIpSetEntry(entry)}`;
+}
+
+/** Returns the number of flows to each virtual server of UDP; undefined if there is none, or conntrack is too large. */
+async function readUdpFlows(
+  { kernel }: ServiceParts,
+  ids: readonly VirtualServerId[],
+): Promise<Map<VirtualServerKey, number> | undefined> {
+  const udp = ids.filter(({ protocol }) => protocol === 'UDP');
+  if (udp.length === 0) return undefined;
+  const all = await kernel.getSysctl('net/netfilter/nf_conntrack_count');
+  if (all === undefined || Number(all) > MOST_FLOWS) return undefined;
+  const counts = new Map<VirtualServerKey, number>(udp.map((id) => [virtualServerKey(id), 0]));
+  for (const family of new Set(udp.map(({ address }) => familyOf(address)))) {
+    for (const { destination, destinationPort, protocol } of await kernel.getUdpFlows(family)) {
+      const key = virtualServerKey({ address: destination, port: destinationPort, protocol });
+      const count = counts.get(key);
+      if (count !== undefined) counts.set(key, count + 1);
+    }
+  }
+  return counts;
 }

@@ -100,5 +100,6 @@ function unknownService(node: string, service: NamespacedName): ServiceReply {
   const verdict =
     `${service} is not served on this node: there is no such Service, or it is headless, of type ExternalName, ` +
     'or assigned to another proxy by a label';
-  return { apiVersion: API_VERSION, kind: 'Service', node, ok: false, verdict, service, ports: [], notes: [] };
+  const empty = { ports: [], sets: [], refused: [], notes: [] };
+  return { apiVersion: API_VERSION, kind: 'Service', node, ok: false, verdict, service, ...empty };
 }

@@ -185,6 +185,16 @@ describe('explain', () => {
       affinitySeconds: 600,
     },
     notes: ['TCP 10.96.0.10:80 belongs to shop/other'],
+    refused: [{ command: 'ipvsadm -A -t [fd00:200::10]:30080 -s rr', attempts: 2 }],
+    sets: [
+      {
+        set: 'KUBE-CLUSTER-IP',
+        does: 'all clients are masqueraded',
+        count: 22,
+        first: ['10.96.0.10,tcp:80', '10.96.0.10,tcp:81'],
+        commands: ['ipset add KUBE-CLUSTER-IP 10.96.0.10,tcp:81'],
+      },
+    ],
     ports: [
       {
         name: 'http',
@@ -208,6 +218,17 @@ describe('explain', () => {
           },
         ],
         notes: ['hints ignored: our Node has no zone label'],
+        counters: [
+          {
+            at: '[fd00:200::10]:30080',
+            connections: 12_345,
+            incomingPackets: 1_000_000,
+            outgoingPackets: 9,
+            incomingBytes: 64,
+            outgoingBytes: 0,
+          },
+        ],
+        udpFlows: 1,
         endpoints: [
           { slice: 'web-abcde', at: '10.244.0.5:8080', use: 'all', activeConnections: 12, inactiveConnections: 3 },
           {
@@ -233,6 +254,7 @@ describe('explain', () => {
         '',
         'scheduler rr, internalTrafficPolicy Local, externalTrafficPolicy Cluster, session affinity for 600 s',
         'note: TCP 10.96.0.10:80 belongs to shop/other',
+        'refused by the kernel, and tried again: ipvsadm -A -t [fd00:200::10]:30080 -s rr (2 attempts)',
         '',
         'port http 80/TCP',
         '  ClusterIP  10.96.0.10:80         0 endpoints  belongs to shop/other',
@@ -243,6 +265,14 @@ describe('explain', () => {
         '  web-abcde  10.244.0.6:8080  -                      used at the cluster IP only: not on this node',
         '                                                     (externalTrafficPolicy: Local)',
         '  web-x7k    10.244.0.77      -                      not used: not ready',
+        '  counters              connections  pkt in    out  bytes in    out',
+        '  [fd00:200::10]:30080          12k    1.0M      9        64      0',
+        '  conntrack has 1 UDP flow to it',
+        '',
+        'entries of sets',
+        '  KUBE-CLUSTER-IP: all clients are masqueraded',
+        '    10.96.0.10,tcp:80 10.96.0.10,tcp:81 and 20 more',
+        '    missing: ipset add KUBE-CLUSTER-IP 10.96.0.10,tcp:81',
       ].join('\n'),
     });
     await run('explain', 'shop/web', '--query-socket', socket);

@@ -1,10 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import type { AddressOwnerReply, PacketReply, ServiceReply } from '../../../src/explain/replies.ts';
+import type { Flow } from '../../../src/kernel/kernel.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { listed, port, service, slice } from '../../support/objects.ts';
 import { questionsOf } from '../../support/questions.ts';
 import { PLAN_CONFIG, Reconciling } from '../../support/reconciling.ts';
-import { address, real, virtualServer, vsId } from '../../support/state.ts';
+import { address, portOf, real, virtualServer, vsId } from '../../support/state.ts';
 
 const WEB = service('web', '10.96.0.10', { type: 'NodePort', ports: [port(80, { nodePort: 30_080 })] });
 const THIEF = service('thief', '10.96.0.20', { externalIPs: ['10.96.0.10'] });
@@ -71,6 +72,94 @@ describe('a Service', () => {
       activeConnections: 7,
       inactiveConnections: 1,
     });
+  });
+
+  test('counters of its virtual servers, and of its endpoints over all of them', async () => {
+    const { kernel, explain } = await started();
+    const node = vsId('192.168.9.1', 30_080);
+    kernel.setStats(ID, { connections: 2, incomingPackets: 20 });
+    kernel.setStats(node, { outgoingBytes: 9 });
+    kernel.setRealServerStats(ID, real('10.244.0.5', 1), { connections: 2, incomingPackets: 20 });
+    kernel.setRealServerStats(node, real('10.244.0.5', 1), { connections: 1, outgoingBytes: 9 });
+    const zero = { connections: 0, incomingPackets: 0, outgoingPackets: 0, incomingBytes: 0, outgoingBytes: 0 };
+    const { ports } = await explain('web');
+    expect(ports[0]?.counters).toEqual([
+      { ...zero, at: '10.96.0.10:80', connections: 2, incomingPackets: 20 },
+      { ...zero, at: '192.168.9.1:30080', outgoingBytes: 9 },
+      { ...zero, at: '10.244.0.5:8080', connections: 3, incomingPackets: 20, outgoingBytes: 9 },
+      { ...zero, at: '10.244.0.6:8080' },
+    ]);
+    expect(ports[0]).not.toHaveProperty('udpFlows');
+  });
+
+  test('the entries of sets, what they do, and what the kernel lacks of them', async () => {
+    const { kernel, explain } = await started();
+    expect((await explain('web')).sets).toEqual([
+      {
+        set: 'KUBE-CLUSTER-IP',
+        does: 'clients keep their address (no --cluster-cidr or other way to tell Pods from others)',
+        count: 1,
+        first: ['10.96.0.10,tcp:80'],
+        commands: [],
+      },
+      {
+        set: 'KUBE-NODE-PORT-TCP',
+        does: 'all clients are masqueraded, unless NODE-PORT-LOCAL-TCP has it too',
+        count: 1,
+        first: ['30080'],
+        commands: [],
+      },
+      {
+        set: 'KUBE-IPVS-IPS',
+        does: 'ports without a Service refuse connections',
+        count: 1,
+        first: ['10.96.0.10'],
+        commands: [],
+      },
+    ]);
+    const set = (await kernel.getSets()).find(({ name }) => name === 'KUBE-NODE-PORT-TCP');
+    const entry = set?.entries[0];
+    if (set === undefined || entry === undefined) throw new Error('no entry');
+    kernel.put({ kind: 'delete-entry', set, entry });
+    const { ok, verdict, sets } = await explain('web');
+    expect(ok).toBe(false);
+    expect(verdict).toBe(
+      'default/web is not as it should be on this node: the kernel lacks entries of KUBE-NODE-PORT-TCP',
+    );
+    expect(sets.map(({ commands }) => commands)).toEqual([[], ['ipset add KUBE-NODE-PORT-TCP 30080'], []]);
+  });
+
+  test('UDP flows to its ports, unless conntrack is too large to read', async () => {
+    const { kernel, run, explain } = await started();
+    const dns = service('dns', '10.96.0.53', { ports: [port(53, { protocol: 'UDP' })] });
+    await run.take({ kind: 'service', event: { type: 'applied', object: dns } });
+    const to = (destination: string, destinationPort: number): Flow => ({
+      family: 4,
+      protocol: 'UDP',
+      source: address('10.244.0.9'),
+      sourcePort: portOf(40_000 + destinationPort),
+      destination: address(destination),
+      destinationPort: portOf(destinationPort),
+      replySource: address('10.244.0.5'),
+      replySourcePort: portOf(53),
+    });
+    kernel.setUdpFlows([to('10.96.0.53', 53), to('10.96.0.53', 54), to('10.96.0.10', 53)]);
+    kernel.sysctls.set('net/netfilter/nf_conntrack_count', '65536');
+    expect((await explain('dns')).ports[0]?.udpFlows).toBe(1);
+    kernel.sysctls.set('net/netfilter/nf_conntrack_count', '65537');
+    expect((await explain('dns')).ports[0]).not.toHaveProperty('udpFlows');
+  });
+
+  test('what the kernel refuses of it, and nothing of others', async () => {
+    const { kernel, run, explain } = await started();
+    kernel.failOps((op) => (op.kind === 'add-real-server' ? 12 : undefined));
+    await run.take({ kind: 'endpoint-slice', event: { type: 'applied', object: slice('web', ['10.244.0.7']) } });
+    const refused = (await explain('web')).refused.map(({ command, attempts }) => `${command}: ${attempts}`);
+    expect(refused).toEqual([
+      'ipvsadm -a -t 10.96.0.10:80 -r 10.244.0.7:8080 -m -w 1: 1',
+      'ipvsadm -a -t 192.168.9.1:30080 -r 10.244.0.7:8080 -m -w 1: 1',
+    ]);
+    expect((await explain('thief')).refused).toEqual([]);
   });
 
   test('an endpoint that becomes ready is known without a sync for it before', async () => {

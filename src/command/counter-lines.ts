@@ -1,0 +1,24 @@
+import type { CountersReply } from '../explain/replies.ts';
+import { aligned } from './output.ts';
+import { short } from './top-lines.ts';
+
+const HEADS = ['connections', 'pkt in', 'out', 'bytes in', 'out'];
+/** The longest number. */
+const LEAST_COLUMNS = 5;
+
+/** Returns the counters as a table; nothing if all are zero. */
+export function counterLines(counters: readonly CountersReply[]): string[] {
+  const rows = counters.map((each) => {
+    const { connections, incomingPackets, outgoingPackets, incomingBytes, outgoingBytes } = each;
+    return { at: each.at, values: [connections, incomingPackets, outgoingPackets, incomingBytes, outgoingBytes] };
+  });
+  if (rows.every(({ values }) => values.every((value) => value === 0))) return [];
+  return aligned([
+    ['counters', toTheRight(HEADS)],
+    ...rows.map(({ at, values }) => [at, toTheRight(values.map(short))]),
+  ]);
+}
+
+function toTheRight(cells: readonly string[]): string {
+  return cells.map((cell, at) => cell.padStart(Math.max(LEAST_COLUMNS, HEADS[at]?.length ?? 0))).join('  ');
+}

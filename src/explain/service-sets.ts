@@ -1,0 +1,69 @@
+import type { PlanConfig } from '../plan/plan-config.ts';
+import type { PlannedEntry } from '../plan/service-plan.ts';
+import { SET_ROLES, type SetRole, plannedSet } from '../plan/set-names.ts';
+import { formatIpSetEntry } from '../state/ip-set.ts';
+import type { SetReply } from './replies.ts';
+import { toolCommand } from './tool-command.ts';
+
+/** An entry of a set that a Service needs, and whether the kernel has it. */
+export interface FoundEntry extends PlannedEntry {
+  readonly inKernel: boolean;
+}
+
+const MOST_ENTRIES = 20;
+
+const MASQUERADED = 'all clients are masqueraded';
+const KEPT = 'clients keep their address (externalTrafficPolicy: Local)';
+const ALLOWED = 'a client, or a network of clients, that the source ranges allow';
+
+/** What an entry does. Clients of a cluster IP are treated as the settings of the daemon say. */
+const EFFECTS: Readonly<Record<Exclude<SetRole, 'CLUSTER-IP'>, string>> = {
+  'LOOP-BACK': 'an endpoint that is its own client is masqueraded',
+  'EXTERNAL-IP': MASQUERADED,
+  'EXTERNAL-IP-LOCAL': KEPT,
+  'LOAD-BALANCER': 'all clients are masqueraded, unless LOAD-BALANCER-LOCAL has it too',
+  'LOAD-BALANCER-LOCAL': KEPT,
+  'LOAD-BALANCER-FW': 'clients outside of the source ranges are dropped',
+  'LOAD-BALANCER-SOURCE-CIDR': ALLOWED,
+  'LOAD-BALANCER-SOURCE-IP': ALLOWED,
+  'NODE-PORT-TCP': 'all clients are masqueraded, unless NODE-PORT-LOCAL-TCP has it too',
+  'NODE-PORT-LOCAL-TCP': KEPT,
+  'NODE-PORT-UDP': 'all clients are masqueraded, unless NODE-PORT-LOCAL-UDP has it too',
+  'NODE-PORT-LOCAL-UDP': KEPT,
+  'NODE-PORT-SCTP-HASH': 'all clients are masqueraded, unless NODE-PORT-LOCAL-SCTP has it too',
+  'NODE-PORT-LOCAL-SCTP-HASH': KEPT,
+  'NODE-PORT-IP': 'the address serves node ports',
+  'HEALTH-CHECK-NODE-PORT': 'health checks of load balancers are accepted',
+  'IPVS-IPS': 'ports without a Service refuse connections',
+};
+
+/** Returns the entries by set, in the order of the sets. */
+export function setsOf(entries: readonly FoundEntry[], config: PlanConfig): SetReply[] {
+  const order = entries.toSorted(
+    (a, b) => a.family - b.family || SET_ROLES.indexOf(a.role) - SET_ROLES.indexOf(b.role),
+  );
+  const groups = Map.groupBy(order, ({ role, family }) => `${family} ${role}`);
+  return Array.from(groups.values()).flatMap((group) => {
+    const [first] = group;
+    if (first === undefined) return [];
+    const { role, family } = first;
+    const set = plannedSet(role, family, group.length);
+    const missing = group.filter(({ inKernel }) => !inKernel);
+    return [
+      {
+        set: set.name,
+        does: role === 'CLUSTER-IP' ? clusterIpEffect(config, family) : EFFECTS[role],
+        count: group.length,
+        first: group.slice(0, MOST_ENTRIES).map(({ entry }) => formatIpSetEntry(entry)),
+        commands: missing.slice(0, MOST_ENTRIES).map(({ entry }) => toolCommand({ kind: 'add-entry', set, entry })),
+      },
+    ];
+  });
+}
+
+function clusterIpEffect({ masqueradeAll, localDetectors }: PlanConfig, family: 4 | 6): string {
+  if (masqueradeAll) return MASQUERADED;
+  return localDetectors[family] === undefined
+    ? 'clients keep their address (no --cluster-cidr or other way to tell Pods from others)'
+    : 'clients that are not Pods (--detect-local-mode) are masqueraded';
+}
