@@ -213,7 +213,7 @@ BENCH := test/kernel/run.sh $(BENCH_NODE)
 
 bench: build image ## measure against baselines, write docs/performance.*; QUICK=1: small run; ROWS=part,part
 	@export KERNEL_MEMORY=$${KERNEL_MEMORY:-$(if $(QUICK),3G,6G)} BENCH_QUICK=$(QUICK) BENCH_ROWS=$(ROWS); status=0; \
-	  $(BENCH_NODE)/bench.ts || status=$$?; $(BENCH)/bench.ts || status=$$?; exit $$status
+	  $(BENCH_NODE)/bench.ts || status=$$?; $(BENCH)/bench.ts || status=$$?; $(if $(QUICK),,node scripts/generate-docs.ts || status=$$?;) exit $$status
 
 bench-guard: build ## small bench; fails if a ratio is more than twice the recorded one
 	@$(BENCH)/guard.ts

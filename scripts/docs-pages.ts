@@ -1,13 +1,14 @@
-// The pages of docs/ that are generated from tables in the code.
+// The pages and plots of docs/ that are generated: from tables in the code, and from docs/performance.json.
 import { FLAGS, FLAG_GROUPS, type Flag } from '../src/config/flag-table.ts';
 import { defaultText, helpOf } from '../src/config/setting.ts';
 import { FIELD_PATHS, settingAt } from '../src/config/settings.ts';
 import { KNOWN_GATES } from '../src/config/feature-gates.ts';
 import { METRIC_GROUPS, type MetricRow } from '../src/observe/metric-table.ts';
-import { performancePage } from '../test/bench/report-files.ts';
+import { PLOTS, renderPlot } from '../test/bench/plot.ts';
+import { lastMeasured, performancePage } from '../test/bench/report-files.ts';
 import { cell, table, wrap } from './markdown.ts';
 
-/** A generated page. The path is relative to the root of the project. */
+/** A generated page or plot. The path is relative to the root of the project. */
 export interface Page {
   readonly path: string;
   readonly text: string;
@@ -93,10 +94,18 @@ ${wrap(METRICS_INTRODUCTION)}
 ${groups.join('\n')}`;
 }
 
-export function pages(): Page[] {
+async function plots(): Promise<Page[]> {
+  const measured = lastMeasured();
+  return Promise.all(
+    PLOTS.map(async (plot) => ({ path: `docs/plots/${plot.name}.svg`, text: await renderPlot(plot, measured) })),
+  );
+}
+
+export async function pages(): Promise<Page[]> {
   return [
     { path: 'docs/flags.md', text: flagsPage() },
     { path: 'docs/metrics.md', text: metricsPage() },
     { path: 'docs/performance.md', text: performancePage() },
+    ...(await plots()),
   ];
 }

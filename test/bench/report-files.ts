@@ -7,7 +7,7 @@ const JSON_FILE = new URL('performance.json', DOCS);
 const PAGE = new URL('performance.md', DOCS);
 const TEMPLATE = new URL('performance.template.md', import.meta.url);
 
-function lastMeasured(): Measurement[] {
+export function lastMeasured(): Measurement[] {
   return existsSync(JSON_FILE) ? (JSON.parse(readFileSync(JSON_FILE, 'utf8')) as Measurement[]) : [];
 }
 

@@ -87,7 +87,7 @@ function targetRow({ name, value, p99, unit, baseline, against, ratio, target, n
   ].map(cell);
 }
 
-function quantity(value: number, unit: string): string {
+export function quantity(value: number, unit: string): string {
   return `${value.toLocaleString('en-US', { maximumSignificantDigits: 4 })} ${unit}`;
 }
 

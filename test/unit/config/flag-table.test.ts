@@ -45,7 +45,7 @@ test('the version of the program is that of package.json', () => {
   expect((JSON.parse(readFileSync(url, 'utf8')) as { version: string }).version).toBe(VERSION);
 });
 
-test.each(pages().map((page) => [page.path, page.text] as const))(
+test.each((await pages()).map((page) => [page.path, page.text] as const))(
   '%s is fresh (node scripts/generate-docs.ts)',
   (path, text) => {
     expect(readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8')).toBe(text);
