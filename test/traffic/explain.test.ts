@@ -8,11 +8,13 @@ import type { CommandResult } from '../bed/command.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
 import { patient } from '../bed/patience.ts';
+import type { TopReply } from '../../src/explain/replies.ts';
 import { querySocketOf, startDaemon } from '../support/daemon.ts';
 
 jest.setTimeout(patient(180_000));
 
 const BUNDLE = path.resolve('build/kube-ipvs-proxy.mjs');
+const COUNTERS = ['connections', 'incomingPackets', 'outgoingPackets', 'incomingBytes', 'outgoingBytes'] as const;
 const PODS = ['10.201.0.10', '10.201.0.11'];
 
 function manifest(pods: readonly string[]): string {
@@ -125,6 +127,21 @@ describe('the subcommands on a node', () => {
     const script = lines.slice(1).map((line) => (line.includes(' -N ') ? `${line} 2>/dev/null || true` : line));
     await shell(script.join('\n'));
     expect(await run('diff')).toEqual({ status: 0, stdout: 'the kernel is as planned\n', stderr: '' });
+  });
+
+  test('top has the traffic of a client, by Service and by endpoint', async () => {
+    const client = bed.client(0);
+    const load = client.load('tcp', '10.200.0.10', 30080, { perSecond: 20, durationMs: 30_000, timeoutMs: 3_000 });
+    const service = await run('top', '--interval=6', '-o=json');
+    const endpoint = await run('top', '--interval=6', '-o=json', '--by=endpoint', '--sort=name');
+    await load;
+    expect(service).toMatchObject({ status: 0, stderr: '' });
+    const [web] = (JSON.parse(service.stdout) as TopReply).rows;
+    expect(web).toMatchObject({ of: 'default/web' });
+    for (const counter of COUNTERS) expect(web?.perSecond?.[counter]).toBeGreaterThan(0);
+    const { rows } = JSON.parse(endpoint.stdout) as TopReply;
+    expect(rows.map((row) => row.endpoint)).toEqual(PODS.map((address) => `${address}:8080/TCP`));
+    for (const row of rows) expect(row.perSecond?.connections).toBeGreaterThan(0);
   });
 
   test('flooded and fuzzed, and its readers killed, the daemon applies each change at once and does not grow', async () => {
