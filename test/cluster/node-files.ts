@@ -23,6 +23,8 @@ export function nodeFiles(settings: Settings, index: number): Readonly<Record<st
   const { families } = settings;
   return {
     hostname: nodeName(index),
+    // Specs of topology need zones.
+    labels: `topology.kubernetes.io/zone=zone-${index}`,
     addresses: each(families, (plan) => plan.node(index)),
     modules: lines(MODULES),
     'sysctl.conf': lines(SYSCTLS),

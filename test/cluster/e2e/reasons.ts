@@ -14,6 +14,7 @@ export interface Reason {
 }
 
 export const REASONS: readonly Reason[] = [
+  { message: /^Requires >= 3 zones/, because: 'the cluster had two nodes, and the spec needs three zones' },
   { message: /^Need at least 3 schedulable nodes/, because: 'the cluster had two nodes, and the spec needs three' },
 ];
 

@@ -57,6 +57,8 @@ function debianImages({ bin, agnhost, debian, upstream, kubernetesVersion }: Sou
   const agnhostLayer = {
     files: {
       '/agnhost': path.join(bin, 'agnhost'),
+      // A spec runs it as the name server of a Pod.
+      '/coredns': path.join(bin, 'coredns'),
       '/localhost.crt': path.join(agnhost, 'porter/localhost.crt'),
       '/localhost.key': path.join(agnhost, 'porter/localhost.key'),
     },

@@ -122,7 +122,8 @@ start_containers() {
   while :; do
     until [ ! -e /run/kubelet-stopped ]; do sleep 0.5; done
     kubelet --config=/cluster/node/kubelet.json --kubeconfig=/cluster/node/kubeconfig \
-      --hostname-override="$(cat /cluster/node/hostname)" --node-ip="$(cat /cluster/node/addresses)" --v=2 || true
+      --hostname-override="$(cat /cluster/node/hostname)" --node-ip="$(cat /cluster/node/addresses)" \
+      --node-labels="$(cat /cluster/node/labels)" --v=2 || true
     sleep 2
   done >>/cluster/logs/kubelet.log 2>&1 &
   until [ -e /cluster/node/import-all ]; do sleep 0.5; done
