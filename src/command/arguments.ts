@@ -58,7 +58,8 @@ type ValueOptions = Record<string, { readonly type: 'string'; readonly short?: s
 function parsedOrThrow(args: readonly string[], options: ValueOptions) {
   try {
     const { values, positionals } = parseArgs({
-      args: [...args],
+      // As kubectl accepts it: -o=json.
+      args: args.map((arg) => arg.replace(/^-([a-z])=/, '-$1')),
       options: { ...options, help: { type: 'boolean', short: 'h' } },
       allowPositionals: true,
     });

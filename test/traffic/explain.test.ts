@@ -132,8 +132,8 @@ describe('the subcommands on a node', () => {
   test('top has the traffic of a client, by Service and by endpoint', async () => {
     const client = bed.client(0);
     const load = client.load('tcp', '10.200.0.10', 30080, { perSecond: 20, durationMs: 30_000, timeoutMs: 3_000 });
-    const service = await run('top', '--interval=6', '-o=json');
-    const endpoint = await run('top', '--interval=6', '-o=json', '--by=endpoint', '--sort=name');
+    const service = await run('top', '--interval=6', '--output=json');
+    const endpoint = await run('top', '--interval=6', '--output=json', '--by=endpoint', '--sort=name');
     await load;
     expect(service).toMatchObject({ status: 0, stderr: '' });
     const [web] = (JSON.parse(service.stdout) as TopReply).rows;

@@ -402,7 +402,7 @@ metadata: { name: other, namespace: shop }
 spec: { clusterIP: 10.96.0.1, ports: [{ port: 80 }] }
 `,
     );
-    const { code, out } = await run('plan', '-f', file, '--node', 'node-a', '-o', 'json');
+    const { code, out } = await run('plan', '-f', file, '--node', 'node-a', '-o=json');
     const reply = JSON.parse(out) as PlanReply;
     expect(code).toBe(1);
     expect(reply.warnings).toEqual([
