@@ -57,11 +57,11 @@ export class QuerySocket {
       await preparePath(file);
       const connections = new Connections({ total: MOST_CONNECTIONS, perListener: MOST_CONNECTIONS });
       this.#listener = await HttpListener.open({ path: file }, handler, connections);
-      if (this.#warned) log.info(`the subcommands are answered at ${file} now`);
+      if (this.#warned) log.info(`the query socket ${file} is open: subcommands can ask this daemon now`);
     } catch (error) {
       if (this.#closed) return;
       if (!this.#warned) {
-        log.warn(`the subcommands cannot be answered at ${file}: ${errorText(error)}; everything else works, retrying`);
+        log.warn(`cannot open the query socket ${file}: ${errorText(error)}; only the subcommands need it; retrying`);
       }
       this.#warned = true;
       this.#timer = setTimeout(() => void this.start(), retryMs).unref();
@@ -75,14 +75,14 @@ async function preparePath(file: string): Promise<void> {
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const { uid, mode } = await lstat(directory);
   if (uid !== process.getuid?.() || (mode & WRITABLE) !== 0) {
-    throw new Error(`others may write to ${directory}: make it a directory of this user's only`);
+    throw new Error(`users other than the daemon's may write to ${directory}; change its owner and mode (0700)`);
   }
   const found = await lstat(file).catch((error: unknown) => {
     if (errorCode(error) === 'ENOENT') return undefined;
     throw error;
   });
   if (found === undefined) return;
-  if (!found.isSocket()) throw new Error('there is a file that is no socket');
+  if (!found.isSocket()) throw new Error('a file that is not a socket has this path');
   if (await answers(file)) throw new Error('another process listens there');
   await unlink(file);
 }

@@ -81,11 +81,11 @@ describe('the path', () => {
     await listen();
     await sleep(60);
     expect(log.lines).toEqual([
-      `warn: the subcommands cannot be answered at ${file}: others may write to ${folder}: make it a directory of this user's only; everything else works, retrying`,
+      `warn: cannot open the query socket ${file}: users other than the daemon's may write to ${folder}; change its owner and mode (0700); only the subcommands need it; retrying`,
     ]);
     chmodSync(folder, 0o700);
     await expect(answered()).resolves.toEqual({ said: 'hello' });
-    expect(log.lines.slice(1)).toEqual([`info: the subcommands are answered at ${file} now`]);
+    expect(log.lines.slice(1)).toEqual([`info: the query socket ${file} is open: subcommands can ask this daemon now`]);
   });
 
   test('the socket of a killed daemon is replaced', async () => {
@@ -105,7 +105,7 @@ describe('the path', () => {
     await once(other.listen(file), 'listening');
     await listen();
     expect(log.lines).toEqual([
-      `warn: the subcommands cannot be answered at ${file}: another process listens there; everything else works, retrying`,
+      `warn: cannot open the query socket ${file}: another process listens there; only the subcommands need it; retrying`,
     ]);
     other.close();
     await expect(answered()).resolves.toEqual({ said: 'hello' });
@@ -114,7 +114,7 @@ describe('the path', () => {
   test('a file that is no socket is left alone', async () => {
     writeFileSync(file, 'mine');
     await listen();
-    expect(log.lines[0]).toContain('there is a file that is no socket');
+    expect(log.lines[0]).toContain('a file that is not a socket has this path');
     expect(statSync(file).size).toBe(4);
   });
 
