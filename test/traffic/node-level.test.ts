@@ -125,7 +125,7 @@ describe('the daemon on its node', () => {
   });
 
   test('every query of the alerts and the dashboard finds data in a scrape', async () => {
-    const daemon = await start('--ipvs-sync-period=2s');
+    const daemon = await start('--ipvs-sync-period=2s', '--service-metrics');
     const before = Number((await exposition()).match(DRIFT)?.[1]);
     const annotations = { 'endpoints.kubernetes.io/last-change-trigger-time': new Date().toISOString() };
     await patch(`${server}/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/web-ipv4`, {
@@ -134,7 +134,7 @@ describe('the daemon on its node', () => {
     });
     await node.exec(['ipvsadm', '-C']);
     await expectSoon(async () => Number((await exposition()).match(DRIFT)?.[1]) > before);
-    const target = { job: 'kube-ipvs-proxy', instance: 'node-0' };
+    const target = { job: 'kube-proxy', service_proxy: 'kube-ipvs-proxy', instance: 'node-0' };
     const { samples } = readScrape(await exposition(), target);
     const known = [...samples, { name: 'up', labels: target, value: 1 }];
     const empty = QUERIES.flatMap(([where, query]) =>
