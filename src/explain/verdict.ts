@@ -97,6 +97,6 @@ function reasons(endpoints: readonly UsedEndpoint[]): string {
   if (counts.size === 1) return [...counts.keys()].join('');
   return Array.from(counts)
     .toSorted(([, a], [, b]) => b - a)
-    .map(([why, many]) => `${many} ${why}`)
+    .map(([why, many]) => `${why} (${many})`)
     .join(', ');
 }

@@ -5,7 +5,8 @@ import path from 'node:path';
 import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
-import { daemonArgv, startDaemon } from '../support/daemon.ts';
+import type { CommandResult } from '../bed/command.ts';
+import { daemonArgv, querySocketOf, startDaemon } from '../support/daemon.ts';
 import { Transcript } from './transcript.ts';
 
 const SLICE = '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/web-ipv4';
@@ -80,6 +81,35 @@ async function showScaling(node: Namespace, server: string): Promise<void> {
   out.check(`and away again: ${down} ms`, true);
 }
 
+/** A subcommand, as `kubectl exec` would run it. */
+function subcommand(node: Namespace, ...argv: readonly string[]): Promise<CommandResult> {
+  const asked = [process.execPath, 'build/kube-ipvs-proxy.mjs', ...argv, `--query-socket=${querySocketOf(node)}`];
+  return node.exec(asked, { allowFailure: true });
+}
+
+async function showSubcommands(bed: Bed, server: string): Promise<void> {
+  const node = bed.node(0);
+  const status = await subcommand(node, 'status');
+  out.say(`kube-ipvs-proxy status\n${status.stdout}`);
+  out.check('status: all is well', status.status === 0);
+
+  const rename = async (name: string): Promise<void> => {
+    const patch = JSON.stringify({ ports: [{ name, protocol: 'TCP', port: 8080 }] });
+    await node.exec([process.execPath, 'test/demo/patch.ts', `${server}${SLICE}`, patch]);
+  };
+  await rename('web');
+  const broken = await subcommand(node, 'explain', 'web');
+  out.say(`the EndpointSlice gets another port name\nkube-ipvs-proxy explain web\n${broken.stdout}`);
+  out.check('explain says why the Service does not answer', /no endpoint is used at .* its\s+slice has no port "http"/s.test(broken.stdout));
+  await rename('http');
+
+  const load = bed.client(0).load('tcp', CLUSTER_IP, 80, { perSecond: 20, durationMs: 9_000, timeoutMs: 3_000 });
+  const top = await subcommand(node, 'top', '--by=endpoint');
+  await load;
+  out.say(`kube-ipvs-proxy top --by=endpoint\n${top.stdout}`);
+  out.check('top names the endpoints that a client uses', top.stdout.includes('10.201.0.10:8080'));
+}
+
 /** Requests are sent all the time: none may fail. */
 async function showRestart(bed: Bed, daemon: LongProcess, flags: readonly string[]): Promise<LongProcess> {
   const held = await bed.client(0).hold(CLUSTER_IP, 80);
@@ -148,6 +178,9 @@ async function main(): Promise<number> {
 
   out.step('Scale up and down through the API');
   await showScaling(node, server);
+
+  out.step('What the daemon says of itself: status, explain of a Service that somebody broke, top');
+  await showSubcommands(bed, server);
 
   out.step('Kill the daemon (SIGKILL) and start it again while requests go on');
   daemon = await showRestart(bed, daemon, flags);

@@ -105,7 +105,7 @@ test.each<[string, ReturnType<typeof slice>[], Partial<Service>, string | undefi
     'addresses that no proxy can use',
     [slice('web', [endpoint('127.0.0.1'), endpoint('fd00::1')])],
     {},
-    'none of its 2 endpoints is used: 1 its address is not valid, 1 not of the address type of its slice',
+    'none of its 2 endpoints is used: its address is not valid (1), not of the address type of its slice (1)',
   ],
   [
     'endpoints of a family that the Service does not have',
