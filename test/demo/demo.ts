@@ -100,7 +100,10 @@ async function showSubcommands(bed: Bed, server: string): Promise<void> {
   await rename('web');
   const broken = await subcommand(node, 'explain', 'web');
   out.say(`the EndpointSlice gets another port name\nkube-ipvs-proxy explain web\n${broken.stdout}`);
-  out.check('explain says why the Service does not answer', /no endpoint is used at .* its\s+slice has no port "http"/s.test(broken.stdout));
+  out.check(
+    'explain says why the Service does not answer',
+    /no endpoint is used at .* its\s+slice has no port "http"/s.test(broken.stdout),
+  );
   await rename('http');
 
   const load = bed.client(0).load('tcp', CLUSTER_IP, 80, { perSecond: 20, durationMs: 9_000, timeoutMs: 3_000 });
