@@ -17,6 +17,7 @@ export interface Program {
 export const ETCD_VERSION = '3.6.6';
 export const COREDNS_VERSION = '1.12.1';
 const CONTAINERD_VERSION = '2.2.9';
+export const METALLB_VERSION = '0.15.2';
 
 const ETCD_MAIN = `package main
 
@@ -36,6 +37,8 @@ const CONTAINERD = ['containerd', 'containerd-shim-runc-v2', 'ctr'];
 
 /** Programs of images that the e2e tests run. */
 const TEST_IMAGES = ['agnhost', 'regression-issue-74839'];
+
+const METALLB = ['controller', 'speaker'];
 
 /** All programs, by name. */
 export const PROGRAMS: readonly Program[] = [
@@ -62,6 +65,12 @@ export const PROGRAMS: readonly Program[] = [
     tags: ['no_btrfs', 'no_devmapper', 'no_zfs', 'no_aufs'],
   })),
   ...TEST_IMAGES.map((name) => ({ name, folder: '', package: `k8s.io/kubernetes/test/images/${name}` })),
+  ...METALLB.map((name) => ({
+    name: `metallb-${name}`,
+    folder: 'metallb',
+    module: `go.universe.tf/metallb@v${METALLB_VERSION}`,
+    package: `go.universe.tf/metallb/${name}`,
+  })),
   // In the version that the e2e tests are compiled with.
   { name: 'ginkgo', folder: '', package: 'github.com/onsi/ginkgo/v2/ginkgo' },
   { name: 'e2e.test', folder: '', package: 'k8s.io/kubernetes/test/e2e', test: true },

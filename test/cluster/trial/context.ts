@@ -78,8 +78,13 @@ export class TrialContext {
 
   /** Runs a command in the cluster's network namespace, outside of the nodes. */
   async host(argv: readonly string[]): Promise<string> {
-    return (await runCommand(['nsenter', `--net=${this.state.netns}`, '--', ...argv], { timeoutMs: COMMAND_MS }))
-      .stdout;
+    return (await this.hostResult(argv, false)).stdout;
+  }
+
+  /** The same, for a command that may fail. */
+  async hostResult(argv: readonly string[], allowFailure = true): Promise<CommandResult> {
+    const entered = ['nsenter', `--net=${this.state.netns}`, '--', ...argv];
+    return runCommand(entered, { timeoutMs: COMMAND_MS, allowFailure });
   }
 
   /** Waits until a DaemonSet or Deployment has been rolled out: `daemonset/NAME`. */

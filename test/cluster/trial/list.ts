@@ -3,6 +3,7 @@ import { apiServerBehindService } from './trials/api-server-behind-service.ts';
 import { apiServerStopped } from './trials/api-server-stopped.ts';
 import { daemonRestart } from './trials/daemon-restart.ts';
 import { endpointChurn } from './trials/endpoint-churn.ts';
+import { metallb } from './trials/metallb.ts';
 import { migrateFromIptables, migrateFromIpvs } from './trials/migrate.ts';
 import { abruptRollingUpdate, rollingUpdate } from './trials/rolling-update.ts';
 import { switchRepeatedly } from './trials/switch-repeatedly.ts';
@@ -11,6 +12,7 @@ import { etcdRestored } from './trials/etcd-restored.ts';
 import { kubeletStopped } from './trials/kubelet-stopped.ts';
 import { nodeDrained } from './trials/node-drained.ts';
 import { nodeRebooted } from './trials/node-rebooted.ts';
+import { nodeLocalDns } from './trials/node-local-dns.ts';
 import { roleTaken } from './trials/role-taken.ts';
 import { tokenRotated } from './trials/token-rotated.ts';
 
@@ -29,6 +31,8 @@ export const TRIALS: readonly Trial[] = [
   kubeletStopped,
   nodeDrained,
   nodeRebooted,
+  metallb,
+  nodeLocalDns,
   switchRepeatedly,
   migrateFromIpvs,
   migrateFromIptables,

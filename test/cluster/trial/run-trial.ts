@@ -4,7 +4,8 @@ import { runCommand } from '../../bed/command.ts';
 import { PLANS } from '../addresses.ts';
 import type { Say } from '../cluster.ts';
 import type { E2eProxy } from '../e2e/results.ts';
-import { clusterFolder } from '../folders.ts';
+import { buildPrograms } from '../build.ts';
+import { cacheOf, clusterFolder } from '../folders.ts';
 import { kubectlFor } from '../kubectl.ts';
 import { ourVersion } from '../our-version.ts';
 import type { ClusterState } from '../state-file.ts';
@@ -34,6 +35,7 @@ const AFTER_SECONDS = 15;
 /** Runs a trial against a cluster that is up. It removes what it made there. */
 export async function runTrial(trial: Trial, state: ClusterState, proxy: E2eProxy, say: Say): Promise<TrialResult> {
   const limits = limitsOf(trial, state, proxy);
+  await buildPrograms(state.kubernetes, cacheOf(state.kubernetes), trial.programs ?? [], say);
   const start = new Date();
   const bed = new TrialBed(trial, state, say);
   try {

@@ -24,6 +24,8 @@ export interface Trial {
   readonly limits: Limits | 'as kube-proxy';
   /** Settings of `make cluster` that it needs, such as `NODES=3`. */
   readonly settings?: readonly string[];
+  /** Programs that it needs beside those of the cluster; they are built before the traffic starts. */
+  readonly programs?: readonly string[];
   /** How its servers differ from the usual ones. */
   readonly servers?: Partial<Servers>;
   /** Runs between a time of clean traffic and another time of traffic. */

@@ -55,6 +55,7 @@ describe('commands of docs/migrate.md', () => {
       ['1. Which mode does kube-proxy use?', '/proxyMode'],
       ['2. Does the kernel have the modules?', '/proc/net/ip_vs'],
       ['3. Copy the configuration', 'mkdir my-cluster'],
+      ['3. Copy the configuration', '> config.conf'],
       ['3. Copy the configuration', '--write-config-to'],
       ['4. Prepare the manifests', 'kind: Kustomization'],
       ['5. Never run both on one node', 'patch daemonset kube-proxy'],

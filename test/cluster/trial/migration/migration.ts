@@ -46,6 +46,7 @@ export class Migration {
     }
     await this.#makeHome();
     await this.#run(this.#page.block(STEP_3, 'mkdir my-cluster'), this.#home);
+    await this.#run(this.#page.block(STEP_3, '> config.conf'));
     const effective = path.join(this.#home, 'effective.yaml');
     const check = this.#page.block(STEP_3, '--write-config-to');
     const shown = await this.#run(replaced(check, '/tmp/effective.yaml', effective));

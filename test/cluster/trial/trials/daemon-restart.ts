@@ -1,3 +1,4 @@
+import { configure, withIpvsLine } from '../configuration.ts';
 import type { TrialContext } from '../context.ts';
 import type { Trial } from '../trial.ts';
 
@@ -41,30 +42,20 @@ export const daemonRestart: Trial = {
 async function updateDaemonSet(context: TrialContext): Promise<void> {
   context.step('rolling update: an annotation of the DaemonSet changes');
   const annotations = { 'trial/started': new Date().toISOString() };
-  await patch(context, DAEMON_SET, { spec: { template: { metadata: { annotations } } } });
+  const change = JSON.stringify({ spec: { template: { metadata: { annotations } } } });
+  await context.kubectl([`--namespace=${NAMESPACE}`, 'patch', DAEMON_SET, `--patch=${change}`]);
   await context.rollout(DAEMON_SET, NAMESPACE);
   await context.wait(5);
 }
 
-async function patch(context: TrialContext, object: string, change: object): Promise<void> {
-  await context.kubectl([`--namespace=${NAMESPACE}`, 'patch', object, `--patch=${JSON.stringify(change)}`]);
-}
-
 /** Changes the sync period and restarts the Pods, and the same with the text as it was. */
 async function changeConfiguration(context: TrialContext): Promise<void> {
-  const volume = '--output=jsonpath={.spec.template.spec.volumes[?(@.name=="config")].configMap.name}';
-  const name = await context.kubectl([`--namespace=${NAMESPACE}`, 'get', DAEMON_SET, volume]);
-  const text = String.raw`--output=jsonpath={.data.config\.conf}`;
-  const before = await context.kubectl([`--namespace=${NAMESPACE}`, 'get', 'configmap', name, text]);
-  const after = before.replace(/^ipvs:$/m, 'ipvs:\n  syncPeriod: 17s');
-  context.check('the ConfigMap has a section ipvs', after !== before);
-  for (const config of [after, before]) {
-    context.step(`rolling update: the ConfigMap ${config === before ? 'as it was' : 'with another sync period'}`);
-    await patch(context, `configmap/${name}`, { data: { 'config.conf': config } });
-    await context.kubectl([`--namespace=${NAMESPACE}`, 'rollout', 'restart', DAEMON_SET]);
-    await context.rollout(DAEMON_SET, NAMESPACE);
-    await context.wait(5);
-  }
+  context.step('rolling update: the ConfigMap with another sync period');
+  const before = await configure(context, withIpvsLine('syncPeriod: 17s'));
+  await context.wait(5);
+  context.step('rolling update: the ConfigMap as it was');
+  await configure(context, () => before);
+  await context.wait(5);
 }
 
 async function kill(context: TrialContext, node: string): Promise<void> {

@@ -36,19 +36,21 @@ async function churn(context: TrialContext): Promise<void> {
   context.step(`${services} Services with ${endpoints} endpoints each, then ${writesPerSecond} writes a second`);
   await context.node(node.name, `${process.execPath} ${PROGRAM} ${path.join(NODE_LOGS, orderFile)}`);
   const result = JSON.parse(await readFile(path.join(logs, resultFile), 'utf8')) as ChurnResult;
+  const { fillMs, latencies, lost, skipped, longestLookMs } = result;
+  context.say(
+    `${latencies.length} writes were seen in the kernel, ${lost} were not, ${skipped} were skipped; filled in ${fillMs} ms; ` +
+      `longest time between two looks at the kernel: ${longestLookMs} ms`,
+  );
+  context.check('every write reaches the kernel', lost === 0);
+  context.check(`9 of 10 writes take place (${latencies.length})`, latencies.length >= 0.9 * writesPerSecond * seconds);
+  if (latencies.length === 0) return;
   const ms = (values: readonly number[], percent: number): string => `${Math.round(percentile(values, percent))} ms`;
   for (const percent of [50, 99]) {
-    context.measure(`write to kernel, p${percent}`, ms(result.latencies, percent));
+    context.measure(`write to kernel, p${percent}`, ms(latencies, percent));
     context.measure(`API server's answer to kernel, p${percent}`, ms(result.afterAnswer, percent));
   }
-  context.measure('writes', String(result.latencies.length));
-  context.measure('all Services created until in the kernel', `${(result.fillMs / 1000).toFixed(1)} s`);
-  context.say(`longest time between two looks at the kernel: ${result.longestLookMs} ms; ${result.skipped} skipped`);
-  context.check('every write reaches the kernel', result.lost === 0);
-  context.check(
-    `9 of 10 writes take place (${result.latencies.length})`,
-    result.latencies.length >= 0.9 * writesPerSecond * seconds,
-  );
+  context.measure('writes', String(latencies.length));
+  context.measure('all Services created until in the kernel', `${(fillMs / 1000).toFixed(1)} s`);
 }
 
 /** Of the cluster's administrator. */
