@@ -101,6 +101,8 @@ function daemonSet(kubernetes: string): unknown {
               ],
               env: [{ name: 'NODE_NAME', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } }],
               securityContext: { privileged: true },
+              // As ours has. kubeadm's has none: on a busy node of one processor, it then gets almost no time.
+              resources: { requests: { cpu: '50m' } },
               volumeMounts: Object.entries(mounts).map(([name, mount]) => ({ name, ...mount })),
             },
           ],
