@@ -14,8 +14,6 @@ export interface Reason {
 }
 
 export const REASONS: readonly Reason[] = [
-  { message: /^Requires >= 3 zones/, because: 'the cluster had two nodes, and the spec needs three zones' },
-  { message: /^Need at least 3 schedulable nodes/, because: 'the cluster had two nodes, and the spec needs three' },
   {
     message: /^need at least 3 zones, with at least 2 schedulable nodes each/,
     because: 'the spec needs six nodes in three zones',
