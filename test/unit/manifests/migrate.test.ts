@@ -1,11 +1,10 @@
-import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
+import { readFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { readConfigDocument } from '../../../src/config/config-document.ts';
-import { type Ended, runToEnd } from '../../support/program.ts';
+import { FakeKubectl } from '../../support/fake-kubectl.ts';
+import type { Ended } from '../../support/program.ts';
 
-const SCRIPT = path.resolve('scripts/migrate');
+const SCRIPT = 'scripts/migrate';
 
 const CONFIG = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
@@ -25,48 +24,23 @@ sysctl net/bridge/bridge-nf-call-iptables 1
 virtual-servers 12
 `;
 
-/** The folder of the fake kubectl. */
-let folder: string;
+let kubectl: FakeKubectl;
 
 beforeEach(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), 'kubectl '));
-  for (const name of ['tmp', 'nodes', 'daemonset', 'configmap/kube-proxy']) {
-    await mkdir(path.join(folder, name), { recursive: true });
-  }
-  await copyFile('test/unit/manifests/fake-kubectl.sh', path.join(folder, 'kubectl'));
-  await put('nodes/node-1', '');
-  await put('nodes/node-2', '');
-  await put('kernel', '6.1.0-21-amd64');
-  await put('kubelet', 'v1.35.4');
-  await put('daemonset/kube-proxy', 'kube-proxy\n');
-  await put('configmap/kube-proxy/config.conf', CONFIG);
-  await put('configmap/kube-proxy/kubeconfig.conf', 'clusters:\n- cluster:\n    server: https://[fd00::1]:6443\n');
-  await put('facts', FACTS);
+  kubectl = await FakeKubectl.make(CONFIG);
+  await kubectl.put(
+    'configmap/kube-proxy/kubeconfig.conf',
+    'clusters:\n- cluster:\n    server: https://[fd00::1]:6443\n',
+  );
+  await kubectl.put('facts', FACTS);
 });
 
 afterEach(async () => {
-  await rm(folder, { recursive: true });
+  await kubectl.dispose();
 });
 
-async function put(name: string, text: string): Promise<void> {
-  await writeFile(path.join(folder, name), text);
-}
-
-async function get(name: string): Promise<string> {
-  return await readFile(path.join(folder, name), 'utf8');
-}
-
 async function run(...args: readonly string[]): Promise<Ended> {
-  const env = { PATH: `${folder}:${process.env['PATH'] ?? ''}`, TMPDIR: path.join(folder, 'tmp') };
-  return await runToEnd([SCRIPT, ...args], { env });
-}
-
-/** The requests that are not reads. */
-async function changes(): Promise<readonly string[]> {
-  const lines = (await get('asked')).trimEnd().split('\n');
-  return lines
-    .filter((line) => /^(label|patch|rollout|apply|delete) /.test(line))
-    .map((line) => line.replace(/--filename .*\//, '--filename '));
+  return await kubectl.run(SCRIPT, ...args);
 }
 
 const TERM = '{"key":"service-proxy","operator":"NotIn","values":["kube-ipvs-proxy"]}';
@@ -89,9 +63,9 @@ node node-2
   => would work
 `,
     });
-    expect(await changes()).toEqual([]);
-    expect(await get('asked')).toMatch(/^exec kube-proxy-of-node-2 -- sh -c /m);
-    expect(await get('asked')).toMatch(/ sh ip_vs ip_vs_lc nf_conntrack .*xt_physdev 6\.1\.0-21-amd64$/m);
+    expect(await kubectl.changes()).toEqual([]);
+    expect(await kubectl.get('asked')).toMatch(/^exec kube-proxy-of-node-2 -- sh -c /m);
+    expect(await kubectl.get('asked')).toMatch(/ sh ip_vs ip_vs_lc nf_conntrack .*xt_physdev 6\.1\.0-21-amd64$/m);
   });
 
   /** What a file of the fake says, and the line of the result. */
@@ -120,40 +94,12 @@ node node-2
     ['facts', FACTS.replace('modules_disabled 0', 'modules_disabled 1'), 'warn  kernel.modules_disabled is 1'],
     ['facts', FACTS.replace('iptables 1', 'iptables 0'), 'warn  net.bridge.bridge-nf-call-iptables is 0'],
     ['kernel', '3.10.0-1160.el7', 'no    the kernel is 3.10.0-1160.el7; 4.1 or newer is needed'],
-    ['workloads', 'DaemonSet submariner-operator/submariner-routeagent image:1\n', 'no    Submariner'],
-    ['workloads', 'DaemonSet kube-system/aws-node cni:1 ENABLE_POD_ENI=true\n', 'no    AWS security groups'],
-    ['workloads', 'DaemonSet kube-system/azure-npm npm:1\n', 'no    Azure network policy'],
-    [
-      'workloads',
-      'DaemonSet kube-system/kindnet docker.io/kindest/kindnetd:v1 /bin/kindnetd\n',
-      'no    kube-network-policies',
-    ],
-    ['workloads', 'DaemonSet kube-system/kube-router r:1 --run-service-proxy=true\n', 'no    kube-router runs as'],
-    [
-      'workloads',
-      'DaemonSet kube-system/kube-router r:1 --run-firewall\n',
-      'warn  the network policies of kube-router',
-    ],
-    ['workloads', 'DaemonSet metallb-system/speaker quay.io/metallb/speaker:v1\n', 'warn  MetalLB, PureLB or OpenELB'],
-    [
-      'workloads',
-      'DaemonSet kube-system/node-local-dns d:1 -localip 169.254.20.10,10.96.0.10 -conf x\n',
-      'no    NodeLocal DNSCache listens on the ClusterIP 10.96.0.10',
-    ],
-    [
-      'workloads',
-      'DaemonSet kube-system/node-local-dns d:1 -localip 169.254.20.10 -conf x\n',
-      'ok    NodeLocal DNSCache listens on no ClusterIP',
-    ],
-    ['pods', 'Pod kube-system/kube-vip-node-1\n', 'warn  kube-vip'],
-    ['crds', 'customresourcedefinition.apiextensions.k8s.io/clusteroperators.config.openshift.io\n', 'no    OpenShift'],
-    ['enforce', 'restricted', 'no    Pod Security Admission'],
   ];
 
   test.each(FINDINGS.map(([name, text, finding]) => ({ name, text, finding })))(
     '$finding',
     async ({ name, text, finding }) => {
-      await put(name, text);
+      await kubectl.put(name, text);
       const { status, stdout, stderr } = await run('check');
       expect(stderr).toBe('');
       expect(stdout).toContain(`\n  ${finding}`);
@@ -161,39 +107,10 @@ node node-2
     },
   );
 
-  test.each([
-    ['true', 'no    Cilium serves the Services'],
-    ['false', 'no    Cilium without kube-proxy replacement'],
-    ['', 'no    Cilium without kube-proxy replacement'],
-  ])('Cilium with kube-proxy-replacement %j', async (value, finding) => {
-    await mkdir(path.join(folder, 'configmap/cilium-config'));
-    await put('configmap/cilium-config/kube-proxy-replacement', value);
-    const { status, stdout } = await run('check');
-    expect(stdout).toContain(`\n  ${finding}`);
-    expect(stdout).toContain('node node-1\n  ok    kernel modules: all there\n  => would not work: see cluster\n');
-    expect(status).toBe(1);
-  });
-
-  test.each([
-    ['bpfEnabled=true nftablesMode=<no value>', 'no    the eBPF mode of Calico'],
-    ['bpfEnabled=false nftablesMode=Enabled', 'no    the nftables mode of Calico'],
-  ])('Calico with %s', async (felix, finding) => {
-    await put('crds', 'customresourcedefinition.apiextensions.k8s.io/felixconfigurations.crd.projectcalico.org\n');
-    await put('felix', `config calico ${felix}\n`);
-    expect((await run('check')).stdout).toContain(`\n  ${finding}`);
-  });
-
-  test('Calico with iptables is no reason against it', async () => {
-    await put('crds', 'customresourcedefinition.apiextensions.k8s.io/felixconfigurations.crd.projectcalico.org\n');
-    await put('felix', 'config calico bpfEnabled=<no value> nftablesMode=Disabled\n');
-    expect(await run('check')).toMatchObject({ status: 0, stdout: expect.not.stringContaining('Calico') });
-  });
-
   test('the configuration of EKS is found', async () => {
-    await mkdir(path.join(folder, 'configmap/kube-proxy-config'));
-    await put('daemonset/kube-proxy', 'kube-proxy\nkube-proxy-config\n');
-    await rm(path.join(folder, 'configmap/kube-proxy/config.conf'));
-    await put('configmap/kube-proxy-config/config', CONFIG);
+    await kubectl.put('daemonset/kube-proxy', 'kube-proxy\nkube-proxy-config\n');
+    await kubectl.remove('configmap/kube-proxy/config.conf');
+    await kubectl.put('configmap/kube-proxy-config/config', CONFIG);
     expect(await run('check')).toMatchObject({
       status: 0,
       stdout: expect.stringContaining('its configuration: ConfigMap kube-proxy-config, key config\n'),
@@ -201,15 +118,15 @@ node node-2
   });
 
   test('static Pods and k3s are refused', async () => {
-    await rm(path.join(folder, 'daemonset/kube-proxy'));
-    await put('static', '');
-    await put('flags', '--kubeconfig=x\n--proxy-mode=ipvs\n');
+    await kubectl.remove('daemonset/kube-proxy');
+    await kubectl.put('static', '');
+    await kubectl.put('flags', '--kubeconfig=x\n--proxy-mode=ipvs\n');
     const { status, stdout } = await run('check');
     expect(status).toBe(1);
     expect(stdout).toContain('no    kube-proxy is a static Pod');
     expect(stdout).toContain('ok    kube-proxy runs in ipvs mode');
-    await rm(path.join(folder, 'static'));
-    await put('kubelet', 'v1.31.4+k3s1');
+    await kubectl.remove('static');
+    await kubectl.put('kubelet', 'v1.31.4+k3s1');
     expect((await run('check')).stdout).toContain('no    kube-proxy is part of k3s');
   });
 
@@ -235,20 +152,19 @@ ipvsadm -A -t 10.96.0.10:80 -s rr
 `;
 
   beforeEach(async () => {
-    await mkdir(path.join(folder, 'diff'));
-    await put('diff/node-1', KNOWN);
-    await put('diff/node-2', KNOWN);
+    await kubectl.put('diff/node-1', KNOWN);
+    await kubectl.put('diff/node-2', KNOWN);
   });
 
   test('installs a dry run with the configuration of kube-proxy on all nodes, and compares each', async () => {
     const { status, stderr, stdout } = await run('shadow', '--image', 'mine:v1');
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
-    expect(await changes()).toEqual(['apply --filename all.yaml']);
-    const kustomization = await get('built/kustomization.yaml');
+    expect(await kubectl.changes()).toEqual(['apply --filename all.yaml']);
+    const kustomization = await kubectl.get('built/kustomization.yaml');
     expect(kustomization).toMatch(/manifests\/overlays\/shadow\n/);
     expect(kustomization).not.toContain('labelled-nodes');
     expect(kustomization).toContain('    newName: "mine"\n');
-    expect(readConfigDocument(await get('built/config.conf'), 'config.conf').fields).toMatchObject({
+    expect(readConfigDocument(await kubectl.get('built/config.conf'), 'config.conf').fields).toMatchObject({
       'ipvs.scheduler': 'lc',
     });
     const words =
@@ -258,8 +174,8 @@ ipvsadm -A -t 10.96.0.10:80 -s rr
 
   test('an unexpected difference is printed, and makes the status 1; a second run installs nothing', async () => {
     await run('shadow');
-    await put('asked', '');
-    await put('diff/node-2', UNEXPECTED);
+    await kubectl.put('asked', '');
+    await kubectl.put('diff/node-2', UNEXPECTED);
     const { status, stdout } = await run('shadow', 'node-2');
     expect(status).toBe(1);
     expect(stdout).toBe(`node node-2
@@ -267,11 +183,11 @@ ipvsadm -A -t 10.96.0.10:80 -s rr
   # shop/web
   ipvsadm -A -t 10.96.0.10:80 -s rr
 `);
-    expect(await changes()).toEqual([]);
+    expect(await kubectl.changes()).toEqual([]);
   });
 
   test('a node that does not answer', async () => {
-    await put('diff/node-1', 'kube-ipvs-proxy: the daemon has not completed its first sync');
+    await kubectl.put('diff/node-1', 'kube-ipvs-proxy: the daemon has not completed its first sync');
     const { status, stdout } = await run('shadow', '--timeout', '0', 'node-1');
     expect(status).toBe(1);
     expect(stdout).toContain('  no answer after 0 s: kube-ipvs-proxy: the daemon has not completed its first sync\n');
@@ -280,9 +196,9 @@ ipvsadm -A -t 10.96.0.10:80 -s rr
   test('--remove removes the dry run only; status and start do not take it for the proxy', async () => {
     await run('shadow');
     expect((await run('status')).stdout).toMatch(/node-1 +- +ready, 3 restarts +- +ok/);
-    await put('asked', '');
+    await kubectl.put('asked', '');
     expect(await run('shadow', '--remove')).toMatchObject({ status: 0, stderr: '' });
-    expect(await changes()).toEqual([
+    expect(await kubectl.changes()).toEqual([
       'delete daemonset kube-ipvs-proxy-shadow --ignore-not-found',
       'delete clusterrolebinding,clusterrole,serviceaccount kube-ipvs-proxy-shadow --ignore-not-found',
       'delete configmap --selector app.kubernetes.io/name=kube-ipvs-proxy-shadow --ignore-not-found',
@@ -290,12 +206,12 @@ ipvsadm -A -t 10.96.0.10:80 -s rr
   });
 
   test('kube-proxy in another mode has nothing to compare with', async () => {
-    await put('configmap/kube-proxy/config.conf', CONFIG.replace('"ipvs"', '"iptables"'));
+    await kubectl.put('configmap/kube-proxy/config.conf', CONFIG.replace('"ipvs"', '"iptables"'));
     expect(await run('shadow')).toMatchObject({
       status: 1,
       stderr: 'migrate: kube-proxy runs in mode iptables: a dry run compares with ipvs mode only\n',
     });
-    expect(await changes()).toEqual([]);
+    expect(await kubectl.changes()).toEqual([]);
   });
 });
 
@@ -303,7 +219,7 @@ describe('migrate start and back', () => {
   test('start installs with the configuration of kube-proxy, and moves the nodes in turn', async () => {
     const { status, stderr, stdout } = await run('start', '--image', 'host.example:5000/a/mine:v1', 'node-2', 'node-1');
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
-    expect(await changes()).toEqual([
+    expect(await kubectl.changes()).toEqual([
       'apply --filename all.yaml',
       expect.stringMatching(/^patch daemonset kube-proxy --type=merge --patch .*"NotIn"/),
       'rollout status daemonset/kube-proxy --timeout=360s',
@@ -311,7 +227,7 @@ describe('migrate start and back', () => {
       'label node node-1 service-proxy=kube-ipvs-proxy --overwrite',
     ]);
     expect(stdout).toMatch(/node-2: kube-ipvs-proxy runs.*\n.*label.*\n.*node-1: kube-ipvs-proxy runs/);
-    const { fields, warnings } = readConfigDocument(await get('built/config.conf'), 'config.conf');
+    const { fields, warnings } = readConfigDocument(await kubectl.get('built/config.conf'), 'config.conf');
     expect(warnings).toEqual([]);
     expect(fields).toMatchObject({
       mode: 'ipvs',
@@ -319,11 +235,11 @@ describe('migrate start and back', () => {
       bindAddressHardFail: true,
       'clientConnection.kubeconfig': '/etc/kube-ipvs-proxy/kubeconfig.conf',
     });
-    expect(await get('built/kubeconfig.conf')).toContain('      server: https://[fd00::1]:6443\n');
-    const kustomization = await get('built/kustomization.yaml');
+    expect(await kubectl.get('built/kubeconfig.conf')).toContain('      server: https://[fd00::1]:6443\n');
+    const kustomization = await kubectl.get('built/kustomization.yaml');
     expect(kustomization).toContain('    newName: "host.example:5000/a/mine"\n    newTag: "v1"\n');
     expect(kustomization).toMatch(/manifests\/components\/labelled-nodes\n/);
-    expect((await runToEnd(['ls', path.join(folder, 'tmp')])).stdout).toBe('');
+    expect(await kubectl.leftovers()).toBe('');
   });
 
   const LOOPBACK: readonly (readonly [given: string, expected: string])[] = [
@@ -333,23 +249,23 @@ describe('migrate start and back', () => {
   ];
 
   test.each(LOOPBACK)('healthzBindAddress %s becomes %s', async (given, expected) => {
-    await put('configmap/kube-proxy/config.conf', `healthzBindAddress: ${given}\n${CONFIG}`);
+    await kubectl.put('configmap/kube-proxy/config.conf', `healthzBindAddress: ${given}\n${CONFIG}`);
     expect(await run('start', 'node-1')).toMatchObject({ status: 0 });
-    const { fields } = readConfigDocument(await get('built/config.conf'), 'config.conf');
+    const { fields } = readConfigDocument(await kubectl.get('built/config.conf'), 'config.conf');
     expect(fields).toMatchObject({ healthzBindAddress: expected });
   });
 
   test('start keeps the node selector terms that kube-proxy has, and back --all removes only its own', async () => {
-    await put('terms', ':kubernetes.io/os,eks.amazonaws.com/compute-type,\n:\n');
+    await kubectl.put('terms', ':kubernetes.io/os,eks.amazonaws.com/compute-type,\n:\n');
     await run('start', 'node-1');
-    expect((await changes())[1]).toBe(
+    expect((await kubectl.changes())[1]).toBe(
       `patch daemonset kube-proxy --type=json --patch [{"op":"add","path":"${TERMS}/0/matchExpressions/-","value":${TERM}},` +
         `{"op":"add","path":"${TERMS}/1/matchExpressions","value":[${TERM}]}]`,
     );
-    await put('terms', ':kubernetes.io/os,eks.amazonaws.com/compute-type,service-proxy,\n:service-proxy,\n');
-    await put('asked', '');
+    await kubectl.put('terms', ':kubernetes.io/os,eks.amazonaws.com/compute-type,service-proxy,\n:service-proxy,\n');
+    await kubectl.put('asked', '');
     expect(await run('back', '--all')).toMatchObject({ status: 0, stderr: '' });
-    expect(await changes()).toEqual([
+    expect(await kubectl.changes()).toEqual([
       'label node node-1 service-proxy-',
       `patch daemonset kube-proxy --type=json --patch [{"op":"remove","path":"${TERMS}/0/matchExpressions/2"},` +
         `{"op":"remove","path":"${TERMS}/1/matchExpressions/0"}]`,
@@ -362,13 +278,13 @@ describe('migrate start and back', () => {
 
   test('a second start neither installs nor patches again, and back moves one node only', async () => {
     await run('start', 'node-1');
-    await put('terms', ':service-proxy,\n');
-    await put('asked', '');
+    await kubectl.put('terms', ':service-proxy,\n');
+    await kubectl.put('asked', '');
     expect(await run('start', 'node-2')).toMatchObject({ status: 0, stderr: '' });
-    expect(await changes()).toEqual(['label node node-2 service-proxy=kube-ipvs-proxy --overwrite']);
-    await put('asked', '');
+    expect(await kubectl.changes()).toEqual(['label node node-2 service-proxy=kube-ipvs-proxy --overwrite']);
+    await kubectl.put('asked', '');
     expect(await run('back', 'node-2')).toMatchObject({ status: 0, stderr: '' });
-    expect(await changes()).toEqual(['label node node-2 service-proxy-']);
+    expect(await kubectl.changes()).toEqual(['label node node-2 service-proxy-']);
     const { stdout } = await run('status');
     expect(stdout.split('\n').map((line) => line.trim().split(/ {2,}/))).toEqual([
       ['NODE', 'LABEL', 'KUBE-PROXY', 'KUBE-IPVS-PROXY', 'HEALTH'],
@@ -379,29 +295,29 @@ describe('migrate start and back', () => {
   });
 
   test('start stops at the first node that does not become ready, and shows the log', async () => {
-    await put('broken', '');
+    await kubectl.put('broken', '');
     const { status, stderr } = await run('start', '--timeout', '1', 'node-1', 'node-2');
     expect(status).toBe(1);
     expect(stderr).toBe(
       'the log of the Pod\nmigrate: node-1 is not healthy after 1 s, and no further node was moved. The way back: migrate back node-1\n',
     );
-    expect(await changes()).not.toContain('label node node-2 service-proxy=kube-ipvs-proxy --overwrite');
+    expect(await kubectl.changes()).not.toContain('label node node-2 service-proxy=kube-ipvs-proxy --overwrite');
   });
 
   test.each([
     ['Error from server (ServiceUnavailable): the server is currently unable to handle the request', 1],
     ['Error from server (ServiceUnavailable): error trying to reach service: dial tcp: i/o timeout', 0],
   ])('the node responds %j', async (health, expected) => {
-    await put('health', health);
+    await kubectl.put('health', health);
     expect((await run('start', '--timeout', '1', 'node-1')).status).toBe(expected);
   });
 
   test('start changes nothing if check finds a reason against it, except with --force', async () => {
-    await put('kernel', '3.10.0');
+    await kubectl.put('kernel', '3.10.0');
     const { status, stderr } = await run('start', 'node-1');
     expect(status).toBe(1);
     expect(stderr).toBe('migrate: nothing was changed; --force starts all the same\n');
-    expect(await changes()).toEqual([]);
+    expect(await kubectl.changes()).toEqual([]);
     expect(await run('start', '--force', 'node-1')).toMatchObject({ status: 0 });
   });
 
@@ -412,22 +328,22 @@ describe('migrate start and back', () => {
   ];
 
   test.each(REFUSED)('start with %s %j changes nothing', async (name, text, says) => {
-    await put(name, text);
+    await kubectl.put(name, text);
     const { status, stderr } = await run('start', 'node-1');
     expect(status).toBe(1);
     expect(stderr).toContain(`migrate: ${says}`);
-    expect(await changes()).toEqual([]);
+    expect(await kubectl.changes()).toEqual([]);
   });
 
   test('start without a configuration file of kube-proxy says what to do', async () => {
-    await rm(path.join(folder, 'configmap/kube-proxy/config.conf'));
-    await put('flags', '--proxy-mode=ipvs\n');
+    await kubectl.remove('configmap/kube-proxy/config.conf');
+    await kubectl.put('flags', '--proxy-mode=ipvs\n');
     const { status, stderr } = await run('start', 'node-1');
     expect(status).toBe(1);
     expect(stderr).toContain(
       'kube-proxy has no configuration file to take over: install it with the component labelled-nodes',
     );
-    expect(await changes()).toEqual([]);
+    expect(await kubectl.changes()).toEqual([]);
   });
 });
 
@@ -454,7 +370,7 @@ describe('the arguments of migrate', () => {
   });
 
   test('--help needs no cluster, and explains every verb and option', async () => {
-    await rm(path.join(folder, 'nodes'), { recursive: true });
+    await kubectl.remove('nodes');
     const { status, stdout } = await run('--help');
     expect(status).toBe(0);
     const script = await readFile(SCRIPT, 'utf8');
@@ -464,7 +380,7 @@ describe('the arguments of migrate', () => {
   });
 
   test('a cluster that does not respond', async () => {
-    await rm(path.join(folder, 'nodes'), { recursive: true });
+    await kubectl.remove('nodes');
     expect(await run('status', '--context', 'none')).toMatchObject({
       status: 1,
       stderr: 'migrate: no cluster answers: see kubectl config get-contexts\n',

@@ -33,11 +33,14 @@ case "$*" in
   'get --raw /api/v1/nodes/'*)
     if [ -e "$here/health" ]; then cat "$here/health" >&2 && exit 1; fi
     echo '{}' ;;
+  'get nodes --output go-template={{range .items}}node '*) answer providers ;;
   'get nodes '*)
     for node in "$here"/nodes/*; do
       echo "$(basename "$node")|linux|$(cat "$here/kernel")|$(cat "$here/kubelet")|True|$(cat "$node")"
     done ;;
   'get pods --output go-template={{range .items}}Pod '*) answer pods ;;
+  # All Pods are gone by then.
+  'get pods --selector '*) ;;
   'get pods '*) pods ;;
   'get daemonset '*' --ignore-not-found --output name')
     if [ -e "$here/daemonset/$3" ]; then echo "daemonset.apps/$3"; fi ;;
@@ -50,7 +53,7 @@ case "$*" in
   'get configmap '*' --ignore-not-found --output name')
     if [ -e "$here/configmap/$3" ]; then echo "configmap/$3"; fi ;;
   'get configmap '*)
-    key=$(sed -n 's/.*index .data "\([^"]*\)".*/\1/p' <<<"$*")
+    key=$(sed -n -e 's/.*index .data "\([^"]*\)".*/\1/p' -e 's/.*{{ \.data\.\([a-z]*\) }}.*/\1/p' <<<"$*")
     answer "configmap/$3/$key" ;;
   'get daemonsets,deployments '*) answer workloads ;;
   'get namespace '*) echo "namespace kube-system enforce=$(answer enforce)" ;;
