@@ -1,17 +1,20 @@
-// `make smoke`: a few upstream specs and a rolling update under traffic, in a cluster of its own with the restricted
-// overlay. It prints a line for each check and writes build/test/cluster.json, from which scripts/count.ts takes the totals and the exit status.
+// `make smoke`: a dry run of all manifests on the API server, a few upstream specs and a rolling update under traffic, in a
+// cluster of its own with the restricted overlay. It prints a line for each check and writes build/test/cluster.json, from which scripts/count.ts takes the totals and the exit status.
 import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { runCommand } from '../../bed/command.ts';
 import { buildPrograms } from '../build.ts';
 import { clusterDown, clusterUp } from '../cluster.ts';
 import { ComponentError } from '../component.ts';
 import { runSpecs } from '../e2e/run-specs.ts';
 import { PROJECT, cacheOf, clusterFolder } from '../folders.ts';
+import { kubectlFor } from '../kubectl.ts';
 import { SPEC_PROGRAMS } from '../programs.ts';
 import { type Settings, SettingsError, parseSettings } from '../settings.ts';
 import { type ClusterState, readState } from '../state-file.ts';
 import { runTrial } from '../trial/run-trial.ts';
 import { daemonUpdate } from '../trial/trials/daemon-restart.ts';
+import { DRY_RUN, acceptedCheck, allManifests } from './accepted.ts';
 import { type Check, checkLines, checkReport, specChecks, trialCheck } from './check.ts';
 import { SMOKE_SPECS, focusOf } from './specs.ts';
 
@@ -36,10 +39,26 @@ async function smoke(settings: Settings): Promise<readonly Check[]> {
   try {
     const state = await readState(folder.state);
     if (state === undefined) throw new Error('the cluster has ended');
-    return [...(await specs(state)), await update(state)];
+    return [...(await accepted(state)), ...(await specs(state)), await update(state)];
   } finally {
     await clusterDown(settings.cluster);
   }
+}
+
+/** What users would apply, as the API server of a real cluster sees it. */
+async function accepted(state: ClusterState): Promise<readonly Check[]> {
+  const helm = (await runCommand(['scripts/go-tool.sh', 'helm'], { timeoutMs: 1_200_000, allowFailure: true })).stdout;
+  const checks: Check[] = [];
+  for (const { name, argv } of allManifests(state.kubectl, helm.trim())) {
+    try {
+      const { stdout: input } = await runCommand(argv);
+      const asked = [...kubectlFor(state), ...DRY_RUN];
+      checks.push(acceptedCheck(name, await runCommand(asked, { input, timeoutMs: 60_000, allowFailure: true })));
+    } catch (error) {
+      checks.push({ name, failure: String(error) });
+    }
+  }
+  return checks;
 }
 
 async function specs(state: ClusterState): Promise<readonly Check[]> {
