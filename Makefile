@@ -171,6 +171,10 @@ scenario: build ## one scenario file, as a plan and with packets: NAME=cluster-i
 demo: build ## a small cluster on a real IPVS kernel, step by step; about a minute
 	@test/kernel/run.sh node test/demo/demo.ts
 
+demo-record: build ## record that demo, and draw docs/demo.svg from it
+	@scripts/packages.sh record
+	@scripts/record-demo.sh
+
 # NODES, KUBERNETES, FAMILY, PROXY, OVERLAY, LOAD_BALANCER, MEMORY and CLUSTER are in test/cluster/settings.ts.
 CLUSTER_SETTINGS = $(foreach name,CLUSTER NODES KUBERNETES FAMILY PROXY OVERLAY LOAD_BALANCER MEMORY,"$(name)=$($(name))")
 

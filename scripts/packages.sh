@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# packages.sh [qemu|cluster|cross]: installs the Debian or Ubuntu packages for the build, the test bed and the demo; with `qemu`,
+# packages.sh [qemu|cluster|cross|record]: installs the Debian or Ubuntu packages for the build, the test bed and the demo; with `qemu`,
 # those for the emulated machine (test/kernel/machine/qemu.sh); with `cluster`, those for test/cluster; with `cross`, those for an
-# image of another architecture. Fast if no package is missing.
+# image of another architecture; with `record`, those that draw a recording of the demo. Fast if no package is missing.
 set -euo pipefail
 
 packages=(g++ make iproute2 iptables ipset ipvsadm nftables conntrack kmod curl openssl iputils-ping iputils-arping linux-libc-dev python3)
@@ -13,6 +13,7 @@ if [ "${1:-}" = cluster ]; then
   # Of the nodes' kernel.
   packages+=(linux-source-6.1 make flex bison bc xz-utils libelf-dev libssl-dev)
 fi
+if [ "${1:-}" = record ]; then packages=(asciinema termtosvg); fi
 if [ "${1:-}" = cross ]; then
   case $(uname -m) in
     x86_64) packages=(g++-aarch64-linux-gnu qemu-user-static) ;;
