@@ -19,12 +19,21 @@ esac
 cross=
 if [ "$(uname -m)" != "$machine" ]; then cross=$machine-linux-gnu-; fi
 
+# Ubuntu has another name for Debian's libssl3 since 24.04, where libssl3 is a virtual package.
+libssl() {
+  if grep -qx 'ID=ubuntu' /etc/os-release && [ "$(sed -n 's/^VERSION_ID="\([0-9]*\).*/\1/p' /etc/os-release)" -ge 24 ]; then
+    echo libssl3t64
+  else
+    echo libssl3
+  fi
+}
+
 # This list is explicit, because dependencies are not installed. The check at the end finds missing libraries.
 packages=(
   base-files netbase
   libc6 libgcc-s1 libstdc++6
   iptables libip4tc2 libip6tc2 libxtables12 libmnl0 libnfnetlink0 libnetfilter-conntrack3 libnftnl11
-  kmod libkmod2 liblzma5 libzstd1 libssl3
+  kmod libkmod2 liblzma5 libzstd1 "$(libssl)"
 )
 # Documentation except licenses, and what no program of the image opens: encodings of iconv, vector mathematics, TLS (kmod
 # uses the library of ciphers only).
