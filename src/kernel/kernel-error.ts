@@ -13,3 +13,8 @@ export class KernelError extends Error {
     this.code = code;
   }
 }
+
+/** Whether the kernel lacks a module that this process could not load. */
+export function isMissingModule(error: unknown): boolean {
+  return error instanceof KernelError && error.code === 'MISSING_MODULE';
+}

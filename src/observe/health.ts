@@ -44,6 +44,8 @@ export class ProxyHealth {
   #problems: readonly string[] = [];
   /** Why the last sync failed; undefined after a success. */
   #failure: string | undefined;
+  /** Whether no sync can succeed, and no restart can help, until somebody changes the node. */
+  #nodeUnable = false;
 
   /**
    * @param staleAfter milliseconds that a requested sync may be outstanding: twice the sync period
@@ -70,10 +72,16 @@ export class ProxyHealth {
     this.#lastUpdated = now;
     this.#oldestQueued = undefined;
     this.#failure = undefined;
+    this.#nodeUnable = false;
   }
 
-  /** Must be called when a sync has failed. */
-  failed(reason: string): void {
+  /**
+   * Must be called when a sync has failed. `nodeUnable`: the node lacks something that neither a retry nor a restart
+   * gives it, such as a kernel module. /healthz then returns 503 at once, and /livez does not, because the running
+   * daemon recovers as soon as the node has it, and a restarted one would not start.
+   */
+  failed(reason: string, nodeUnable = false): void {
+    this.#nodeUnable = nodeUnable;
     this.#failure = reason.length > MAX_REASON ? `${reason.slice(0, MAX_REASON)}...` : reason;
   }
 
@@ -88,18 +96,22 @@ export class ProxyHealth {
   }
 
   healthy(now: number): boolean {
+    return !this.#nodeUnable && this.#inTime(now);
+  }
+
+  #inTime(now: number): boolean {
     return this.#oldestQueued === undefined || now - this.#oldestQueued < this.#staleAfter;
   }
 
   /** Returns the health of the proxy alone: whether a restart could help. */
   livez(clock: HealthClock): HealthAnswer {
-    return this.#answer(clock, {}, undefined);
+    return this.#answer(clock, {}, this.#nodeUnable || this.#inTime(clock.now()), undefined);
   }
 
   /** Returns the health of the proxy and the node: whether a load balancer should send traffic here. */
   healthz(clock: HealthClock): HealthAnswer {
     const ineligible = this.#ineligible();
-    return this.#answer(clock, { nodeEligible: ineligible === undefined }, ineligible);
+    return this.#answer(clock, { nodeEligible: ineligible === undefined }, this.healthy(clock.now()), ineligible);
   }
 
   /** Returns why load balancers should send no traffic here; undefined if they may. */
@@ -110,17 +122,22 @@ export class ProxyHealth {
     return this.#node.taintKeys.includes(TO_BE_DELETED) ? `our Node ${name} has the taint ${TO_BE_DELETED}` : undefined;
   }
 
-  #answer(clock: HealthClock, node: { nodeEligible?: boolean }, ineligible: string | undefined): HealthAnswer {
+  #answer(
+    clock: HealthClock,
+    node: { nodeEligible?: boolean },
+    healthy: boolean,
+    ineligible: string | undefined,
+  ): HealthAnswer {
     const now = clock.now();
     // The difference between the wall clock and the monotonic clock.
     const wallLead = clock.wallNow() - now;
     const timestamp = (ms: number | undefined): string =>
       ms === undefined ? NEVER : new Date(ms + wallLead).toISOString();
-    const healthy = this.healthy(now);
     const labels = this.#families.map(familyLabel);
     const why = this.#failure ?? 'the log says why';
     const stale = `no sync of ${labels.join(' and ')} has succeeded for ${this.#staleAfter / 1000} s: ${why}`;
-    const reasons = [...(healthy ? [] : [stale]), ...(ineligible === undefined ? [] : [ineligible])];
+    const unhealthy = this.#nodeUnable ? why : stale;
+    const reasons = [...(healthy ? [] : [unhealthy]), ...(ineligible === undefined ? [] : [ineligible])];
     const good = reasons.length === 0;
     const lastUpdated = timestamp(this.#lastUpdated);
     const body = {

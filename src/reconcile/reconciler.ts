@@ -16,7 +16,7 @@ import { fullSync } from './full-sync.ts';
 import { NO_SETTINGS } from './node-check.ts';
 import { type SyncParts, type SyncPartsOptions, syncParts } from './sync-parts.ts';
 import { SyncProgress } from './sync-progress.ts';
-import { logReport } from './sync-report.ts';
+import { SyncLog } from './sync-report.ts';
 import { type NextRun, SyncTimer, type Wanted } from './sync-timer.ts';
 
 export interface ReconcilerOptions extends SyncPartsOptions {
@@ -33,10 +33,12 @@ export class Reconciler {
   readonly #parts: SyncParts;
   readonly #timer: SyncTimer;
   readonly #conflicts: ConflictReport;
+  readonly #syncLog: SyncLog;
 
   constructor(options: ReconcilerOptions) {
     const { clock, log, minSyncPeriodMs: minPeriodMs } = options;
     this.#options = options;
+    this.#syncLog = new SyncLog(log);
     this.#conflicts = new ConflictReport(log, options.onWarning);
     this.#timer = new SyncTimer({ clock, minPeriodMs, run: (wanted) => this.#run(wanted) });
     const syncPending = (): Promise<void> => this.#syncPending();
@@ -152,7 +154,7 @@ export class Reconciler {
 
   /** Runs and reports a sync. Returns when to run the next one. */
   async #complete(progress: SyncProgress): Promise<NextRun> {
-    const { clock, log, retries, schedule, addresses, ledger, udp } = this.#parts;
+    const { clock, retries, schedule, addresses, ledger, udp } = this.#parts;
     try {
       await this.#sync(progress);
       schedule.succeeded(progress.kind);
@@ -165,7 +167,7 @@ export class Reconciler {
     }
     const next = schedule.next(Math.min(retries.dueAt, ledger.dueAt, udp.dueAt));
     const report = progress.report(ledger.servers);
-    logReport(log, report, next.inMs);
+    this.#syncLog.report(report, next.inMs);
     this.#options.observer.finished(report);
     return next;
   }

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { Bed } from '../bed/bed.ts';
 import type { Namespace } from '../bed/namespace.ts';
-import { daemonArgv } from '../support/daemon.ts';
-import { type Ended, linesOf, runToEnd } from '../support/program.ts';
+import { unloadIpvs } from '../contract/unload-ipvs.ts';
+import { daemonArgv, querySocketOf } from '../support/daemon.ts';
+import { type Ended, PROGRAM, linesOf, runToEnd } from '../support/program.ts';
 import { at, build, itemsOf } from '../unit/manifests/kustomization.ts';
 
 jest.setTimeout(180_000);
@@ -86,5 +87,45 @@ describe('the rights of manifests/overlays/restricted', () => {
     await node.exec(['ipvsadm', '-C']);
     await daemon.waitForOutput(/kernel state differed from the plan and was repaired/, 20_000);
     expect((await node.exec(['ipvsadm', '-Sn'])).stdout).toContain('-A -t 10.202.0.10:80');
+    await daemon.stop(10_000);
+  });
+
+  /** The kernel's program that loads modules; another one makes the kernel unable to load any. */
+  async function setModprobe(program: string): Promise<void> {
+    await node.exec(['sysctl', '-q', '-w', `kernel.modprobe=${program}`]);
+  }
+
+  test('ip_vs is unloaded: the kernel loads it again, or health, status and one line of the log say why not', async () => {
+    // Other network namespaces of this machine may be using it.
+    if (process.env['KERNEL_USED'] === 'native') return;
+    const unload = (): Promise<void> => unloadIpvs({ run: async (...argv) => (await node.exec(argv)).stdout });
+    const probe = async (name: string): Promise<string> =>
+      (await node.exec(['curl', '-sS', '-w', ' %{http_code}', `http://127.0.0.1:10256/${name}`])).stdout;
+    const flags = [...FLAGS, '--ipvs-sync-period=2s'];
+    const daemon = await node.spawn(restricted(capabilities(), daemonArgv(node, flags)));
+    await daemon.waitForOutput(/initial sync complete/, 60_000);
+    await unload();
+    await daemon.waitForOutput(/the kernel module ip_vs was unloaded: full check started/, 60_000);
+    await daemon.waitForOutput(/kernel state differed from the plan and was repaired/, 60_000);
+    expect((await node.exec(['ipvsadm', '-Sn'])).stdout).toContain('-A -t 10.202.0.10:80');
+    // The new module has the kernel's defaults, and /proc/sys is read-only here.
+    expect(daemon.output).toMatch(/sysctl net\/ipv4\/vs\/conntrack cannot be set to 1 .*delete the Pod/);
+    const modprobe = (await node.exec(['sysctl', '-n', 'kernel.modprobe'])).stdout.trim();
+    await setModprobe('/bin/false');
+    try {
+      await unload();
+      await daemon.waitForOutput(/sync failed, .*the kernel module ip_vs is not loaded/, 60_000);
+      expect(await probe('healthz')).toMatch(/"reason":"the kernel module ip_vs is not loaded.*delete the Pod.* 503$/);
+      expect(await probe('livez')).toMatch(/ 200$/);
+      const asked = [process.execPath, PROGRAM, 'status', `--query-socket=${querySocketOf(node)}`];
+      expect((await node.exec(asked, { allowFailure: true })).stdout).toMatch(
+        /the\s+kernel\s+module\s+ip_vs\s+is\s+not\s+loaded/,
+      );
+    } finally {
+      await setModprobe(modprobe);
+    }
+    await daemon.waitForOutput(/(ip_vs was unloaded: full check started[^]*){2}/, 60_000);
+    expect(daemon.output.match(/sync failed/g)).toHaveLength(1);
+    await daemon.stop(10_000);
   });
 });

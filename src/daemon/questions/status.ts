@@ -6,6 +6,7 @@ import { API_VERSION, type Listed, type StatusReply } from '../../explain/replie
 import { shadowWords } from '../../explain/difference-tally.ts';
 import { toolCommand } from '../../explain/tool-command.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
+import { isMissingModule } from '../../kernel/kernel-error.ts';
 import type { ProxyHealth } from '../../observe/health.ts';
 import type { NodePlan } from '../../plan/node-plan.ts';
 import { SET_ROLES, plannedSet } from '../../plan/set-names.ts';
@@ -42,7 +43,7 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
   const { node, reconciler, history, clock, watches } = parts;
   const { plan, standing } = reconciler;
   const health = healthOf(parts);
-  const settings = await reconciler.differingSettings();
+  const settings = await settingsOf(reconciler);
   const conntrack = await conntrackOf(parts);
   const objects = await objectsOf(plan, parts.families);
   const refused = listed(standing.failing, ({ op, attempts }) => ({ command: toolCommand(op), attempts }));
@@ -84,6 +85,16 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
     ...(shadow === undefined ? {} : { shadow }),
     health,
   };
+}
+
+/** Without ip_vs, its timeouts cannot be read; health has that reason already. */
+async function settingsOf(reconciler: StatusParts['reconciler']): Promise<readonly string[]> {
+  try {
+    return await reconciler.differingSettings();
+  } catch (error) {
+    if (isMissingModule(error)) return [];
+    throw error;
+  }
 }
 
 function listed<T, U>(items: readonly T[], text: (item: T) => U): Listed<U> {

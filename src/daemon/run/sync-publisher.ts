@@ -1,4 +1,5 @@
 import type { Kernel } from '../../kernel/kernel.ts';
+import { isMissingModule } from '../../kernel/kernel-error.ts';
 import type { Cluster } from '../../model/cluster.ts';
 import { errorText } from '../../base/error-text.ts';
 import type { IpFamily } from '../../base/ip.ts';
@@ -61,7 +62,7 @@ export class SyncPublisher implements SyncObserver {
     if (!report.ok) {
       // The sync will be retried. Count it as requested from now on, even if it was a periodic one.
       health.queued(clock.now());
-      if (report.error !== undefined) health.failed(report.error.message);
+      if (report.error !== undefined) health.failed(report.error.message, isMissingModule(report.error));
       return;
     }
     if (report.kind === 'first') this.#options.onServing();

@@ -13,19 +13,33 @@ export interface ModulesOptions {
 }
 
 /**
- * Loads ip_vs with modprobe if it is missing; starts no process otherwise. The kernel itself loads schedulers, set
- * types, the dummy driver and conntrack's netlink interface at their first use.
+ * Programs that make the kernel load ip_vs. modprobe needs CAP_SYS_MODULE and /lib/modules. iptables needs CAP_NET_ADMIN
+ * only: it asks the kernel for the match ipvs and changes no rule; the kernel then loads xt_ipvs, which depends on ip_vs.
+ */
+const LOADERS: readonly (readonly [program: string, ...args: readonly string[]])[] = [
+  ['modprobe', '--', 'ip_vs'],
+  ['iptables-nft', '-m', 'ipvs', '--help'],
+  ['iptables-legacy', '-m', 'ipvs', '--help'],
+];
+
+/**
+ * Loads ip_vs if it is missing; starts no process otherwise. The kernel itself loads schedulers, set types, the dummy
+ * driver and conntrack's netlink interface at their first use.
  */
 export async function loadModules({ runner, exists = existsSync }: ModulesOptions): Promise<void> {
   if (exists(IP_VS_FILE)) return;
-  let reason: string;
-  try {
-    const { status, stderr } = await runner.run('modprobe', ['--', 'ip_vs']);
-    if (status === 0 && exists(IP_VS_FILE)) return;
-    reason = stderr.trim() || `modprobe ended with status ${status}, and ${IP_VS_FILE} is still missing`;
-  } catch (error) {
-    reason = errorText(error);
+  const reasons: string[] = [];
+  for (const [program, ...args] of LOADERS) {
+    try {
+      const { status, stderr } = await runner.run(program, args);
+      if (exists(IP_VS_FILE)) return;
+      reasons.push(stderr.trim() || `${program} ended with status ${status}, and ${IP_VS_FILE} is still missing`);
+    } catch (error) {
+      reasons.push(errorText(error));
+    }
   }
+  // The reason that modprobe gave says most.
+  const [reason] = reasons;
   const message =
     `the kernel module ip_vs is not loaded, and loading it failed: ${reason}. ` +
     'Run `modprobe ip_vs` on the node (in a container, mount /lib/modules), delete the Pod if its init container runs ' +

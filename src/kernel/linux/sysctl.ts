@@ -81,7 +81,9 @@ function missing(key: string): string {
 function failure(key: string, verb: string, error: unknown): KernelError {
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'EIO';
   const hint =
-    code === 'EROFS' || code === 'EACCES' || code === 'EPERM' ? ': run privileged, with /proc/sys writable' : '';
+    code === 'EROFS' || code === 'EACCES' || code === 'EPERM'
+      ? ': run privileged, with /proc/sys writable, or delete the Pod if its init container runs --init-only'
+      : '';
   return new KernelError('sysctl', code, `sysctl ${key} cannot be ${verb}: ${code}${hint}`, { cause: error });
 }
 

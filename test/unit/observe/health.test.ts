@@ -126,6 +126,28 @@ describe('bodies', () => {
     expect(health.livez(at(140)).body).toContain('has succeeded for 60 s: the log says why"');
   });
 
+  test('a node that lacks something is not healthy at once, says why, and a restart cannot help', () => {
+    const health = build([GOOD, ['started', 0], ['queued', 4]]);
+    health.failed('the kernel module ip_vs is not loaded', true);
+    expect(health.healthy(at(5).now())).toBe(false);
+    expect(health.healthz(at(5))).toMatchObject({
+      status: 503,
+      body: expect.stringContaining('"reason":"the kernel module ip_vs is not loaded"'),
+    });
+    expect(health.livez(at(500)).status).toBe(200);
+    health.synced(at(501).now());
+    expect([health.healthz(at(501)).status, health.healthy(at(501).now())]).toEqual([200, true]);
+  });
+
+  test('after another failure, a restart may help', () => {
+    const health = build([GOOD, ['started', 0], ['queued', 4]]);
+    health.failed('the kernel module ip_vs is not loaded', true);
+    health.failed('ENOMEM');
+    expect([health.livez(at(5)).status, health.healthz(at(5)).status, health.livez(at(70)).status]).toEqual([
+      200, 200, 503,
+    ]);
+  });
+
   test('a long failure is cut', () => {
     const health = build([
       ['started', 0],

@@ -21,7 +21,9 @@ async function started() {
   const said = (start: string) =>
     log.entries.splice(0).flatMap(({ message, fields }) => (message.startsWith(start) ? [fields] : []));
   said('');
-  return { kernel, run, said };
+  const errors = () => log.lines.splice(0).filter((line) => line.startsWith('error: full sync failed')).length;
+  errors();
+  return { kernel, run, said, errors };
 }
 
 test('a sync says what it did to which objects', async () => {
@@ -74,4 +76,18 @@ test('a repair names what it repaired', async () => {
       ],
     },
   ]);
+});
+
+test('a failure that lasts is logged once, until a full check succeeds', async () => {
+  const { kernel, run, errors } = await started();
+  const fails = async (code: string | undefined, ms: number): Promise<number> => {
+    kernel.failMethod('getSets', code);
+    await run.pass(ms);
+    return errors();
+  };
+  expect(await fails('ENOMEM', 30_000)).toBe(1);
+  expect(await fails('ENOMEM', 1_000)).toBe(0);
+  expect(await fails('EPERM', 2_000)).toBe(1);
+  expect(await fails(undefined, 4_000)).toBe(0);
+  expect(await fails('EPERM', 30_000)).toBe(1);
 });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { statusLines } from '../../../../src/command/status.ts';
 import type { StatusReply } from '../../../../src/explain/replies.ts';
+import type { NodeSettings } from '../../../../src/reconcile/node-check.ts';
 import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';
 import { listed, service, slice } from '../../../support/objects.ts';
 import { questionsOf } from '../../../support/questions.ts';
@@ -10,11 +11,11 @@ import { real, vsId } from '../../../support/state.ts';
 const WEB = service('web', '10.96.0.10', { externalIPs: ['127.0.0.1'] });
 const ID = vsId('10.96.0.10', 80);
 
-async function started() {
+async function started(nodeSettings?: NodeSettings) {
   const kernel = new FakeKernel();
   await kernel.prepare();
   const reports: ((report: Parameters<ReturnType<typeof questionsOf>['history']['finished']>[0]) => void)[] = [];
-  const run = new Reconciling(kernel);
+  const run = new Reconciling(kernel, nodeSettings === undefined ? {} : { nodeSettings });
   const questions = questionsOf(kernel, run);
   reports.push((report) => questions.history.finished(report));
   const sync = async (work: Promise<unknown>): Promise<void> => {
@@ -74,6 +75,20 @@ describe('what is wrong is in the first line', () => {
     kernel.failMethod('getSets', 'ENOMEM');
     await sync(run.pass(30_000));
     expect((await status()).verdict).toMatch(/^kube-ipvs-proxy on node node-a: the last sync failed: .*ENOMEM/);
+  });
+
+  test('ip_vs is missing: health has the reason, and the timeouts are not asked for', async () => {
+    const { kernel, run, health, status } = await started({
+      sysctls: [],
+      timeouts: { tcp: 900, tcpFin: 0, udp: 0 },
+    });
+    health.started([4], run.clock.now());
+    kernel.failMethod('getIpvsTimeouts', 'MISSING_MODULE');
+    health.failed('the kernel module ip_vs is not loaded', true);
+    expect(await status()).toMatchObject({
+      verdict: 'kube-ipvs-proxy on node node-a: the kernel module ip_vs is not loaded',
+      settings: [],
+    });
   });
 
   test('health', async () => {

@@ -23,6 +23,19 @@ describe('the module ip_vs', () => {
     expect(started).toEqual(['modprobe -- ip_vs']);
   });
 
+  test('without the right to load modules, a match of iptables makes the kernel load ip_vs', async () => {
+    const started: string[] = [];
+    let loaded = false;
+    const run = async (program: string, args: readonly string[]) => {
+      started.push([program, ...args].join(' '));
+      if (program === 'iptables-nft') return await Promise.reject(new Error('not installed'));
+      loaded = program === 'iptables-legacy';
+      return await Promise.resolve({ status: 1, stdout: '', stderr: 'not permitted' });
+    };
+    await loadModules({ runner: { run }, exists: () => loaded });
+    expect(started).toEqual(['modprobe -- ip_vs', 'iptables-nft -m ipvs --help', 'iptables-legacy -m ipvs --help']);
+  });
+
   test.each([
     ['modprobe fails', async () => Promise.resolve({ status: 1, stdout: '', stderr: 'FATAL: not found' }), 'FATAL'],
     ['it changes nothing', async () => Promise.resolve({ status: 0, stdout: '', stderr: '' }), '/proc/net/ip_vs'],
