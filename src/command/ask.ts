@@ -8,7 +8,12 @@ import { UsageError } from './usage-error.ts';
 /** Longer than the daemon works on a question. */
 const MOST_MS = 60_000;
 
-/** Asks the running daemon. Throws a UsageError if no daemon runs, or if it does not reply. */
+/** No daemon runs on this node, or it has another socket. */
+export class NoDaemonError extends UsageError {}
+
+/**
+ * Asks the running daemon. Throws a NoDaemonError if no daemon runs, and another UsageError if it does not reply.
+ */
 export async function ask<R extends object>(socketPath: string, path: string): Promise<R> {
   let text: string;
   let status: number | undefined;
@@ -20,7 +25,7 @@ export async function ask<R extends object>(socketPath: string, path: string): P
     text = '';
     for await (const chunk of response) text += String(chunk);
   } catch (error) {
-    throw new UsageError(unreachable(error, socketPath));
+    throw unreachable(error, socketPath);
   }
   const reply = parsed(text);
   if (reply === undefined) throw new UsageError(`what listens at ${socketPath} is not kube-ipvs-proxy`);
@@ -28,15 +33,26 @@ export async function ask<R extends object>(socketPath: string, path: string): P
   return reply as R;
 }
 
-function unreachable(error: unknown, socketPath: string): string {
+/** Asks the running daemon what nothing else knows. `question` names the question in the error message. */
+export async function askDaemon<R extends object>(question: string, socketPath: string, path: string): Promise<R> {
+  try {
+    return await ask<R>(socketPath, path);
+  } catch (error) {
+    if (!(error instanceof NoDaemonError)) throw error;
+    throw new UsageError(
+      `${error.message}, and ${question} needs it, because it alone knows the Services: start it, or give its ` +
+        '--query-socket; status, top and explain IP:PORT do without a daemon',
+    );
+  }
+}
+
+function unreachable(error: unknown, socketPath: string): UsageError {
   const code = errorCode(error) ?? '';
-  if (code === 'ENOENT' || code === 'ECONNREFUSED') {
-    return `no daemon listens at ${socketPath}: it does not run on this node, or has another --query-socket`;
-  }
+  if (code === 'ENOENT' || code === 'ECONNREFUSED') return new NoDaemonError(`no daemon listens at ${socketPath}`);
   if (code === 'EACCES' || code === 'EPERM') {
-    return `${socketPath} may be read by root only: run this as root, or with kubectl exec`;
+    return new UsageError(`${socketPath} may be read by root only: run this as root, or with kubectl exec`);
   }
-  return `the daemon at ${socketPath} does not answer: ${errorText(error)}`;
+  return new UsageError(`the daemon at ${socketPath} does not answer: ${errorText(error)}`);
 }
 
 function parsed(text: string): object | undefined {

@@ -1,6 +1,6 @@
 import { compareText } from '../base/compare-text.ts';
 import type { DifferenceReply, PlannedOperation } from '../explain/replies.ts';
-import { ask } from './ask.ts';
+import { askDaemon } from './ask.ts';
 import type { Command } from './command.ts';
 import { wrapped } from './output.ts';
 
@@ -9,7 +9,7 @@ export const DIFF: Command = {
   summary: 'the kernel against the plan, as the commands that would make it so; writes nothing',
   options: {},
   run: async ({ querySocket }) => {
-    const reply = await ask<DifferenceReply>(querySocket, '/v1/diff');
+    const reply = await askDaemon<DifferenceReply>('diff', querySocket, '/v1/diff');
     return { reply, lines: differenceLines(reply) };
   },
 };

@@ -9,7 +9,8 @@ import type {
   SetReply,
 } from '../explain/replies.ts';
 import type { Given } from './arguments.ts';
-import { ask } from './ask.ts';
+import { ask, askDaemon } from './ask.ts';
+import { askOrRead } from './ask-or-read.ts';
 import type { Command, Result } from './command.ts';
 import { counterLines } from './counter-lines.ts';
 import { aligned, wrapped } from './output.ts';
@@ -39,14 +40,17 @@ export const EXPLAIN: Command = {
 
 async function explainAddress(at: string, { querySocket }: Given): Promise<Result> {
   const query = new URLSearchParams({ at });
-  const reply = await ask<AddressOwnerReply>(querySocket, `/v1/address?${query.toString()}`);
+  const reply = await askOrRead(
+    () => ask<AddressOwnerReply>(querySocket, `/v1/address?${query.toString()}`),
+    (answers) => answers.address(at),
+  );
   return { reply, lines: wrapped(reply.verdict) };
 }
 
 async function explainPacket(from: string, target: string, given: Given): Promise<Result> {
   const to = target.includes(':') ? { at: target } : serviceOf(target, given);
   const query = new URLSearchParams({ from, ...to });
-  const reply = await ask<PacketReply>(given.querySocket, `/v1/packet?${query.toString()}`);
+  const reply = await askDaemon<PacketReply>('explain --from', given.querySocket, `/v1/packet?${query.toString()}`);
   return { reply, lines: packetLines(reply) };
 }
 
@@ -58,7 +62,7 @@ function serviceOf(target: string, { values }: Given): { readonly namespace: str
 
 async function explainService(target: string, given: Given): Promise<Result> {
   const query = new URLSearchParams({ ...serviceOf(target, given) });
-  const reply = await ask<ServiceReply>(given.querySocket, `/v1/service?${query.toString()}`);
+  const reply = await askDaemon<ServiceReply>('explain SERVICE', given.querySocket, `/v1/service?${query.toString()}`);
   return { reply, lines: serviceLines(reply) };
 }
 

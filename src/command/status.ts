@@ -1,19 +1,41 @@
 import { counted } from '../base/counted.ts';
 import { shadowWords } from '../explain/difference-tally.ts';
-import type { Listed, StatusReply, SyncText } from '../explain/replies.ts';
+import type { KernelStatusReply, Listed, StatusReply, SyncText } from '../explain/replies.ts';
 import { ask } from './ask.ts';
-import type { Command } from './command.ts';
+import { askOrRead } from './ask-or-read.ts';
+import type { Command, Result } from './command.ts';
 import { aligned, wrapped } from './output.ts';
 
 export const STATUS: Command = {
   usage: 'status',
   summary: 'what the daemon of this node is, does and lacks',
   options: {},
-  run: async ({ querySocket }) => {
-    const reply = await ask<StatusReply>(querySocket, '/v1/status');
-    return { reply, lines: statusLines(reply) };
-  },
+  run: ({ querySocket }) =>
+    askOrRead(
+      async (): Promise<Result> => {
+        const reply = await ask<StatusReply>(querySocket, '/v1/status');
+        return { reply, lines: statusLines(reply) };
+      },
+      async (answers) => {
+        const reply = await answers.status();
+        return { reply, lines: kernelStatusLines(reply) };
+      },
+    ),
 };
+
+/** Of a node on which no daemon runs. */
+export function kernelStatusLines({ verdict, objects, sets, unserved, conntrack }: KernelStatusReply): string[] {
+  return [
+    ...wrapped(verdict),
+    '',
+    ...aligned([
+      ['objects', [serversText(objects), entriesText(objects, sets)].join(', ')],
+      ['fullest set', fullestText(sets)],
+      ['conntrack', conntrackText(conntrack)],
+    ]),
+    ...list('virtual servers that refuse new connections', unserved, (virtualServer) => virtualServer),
+  ];
+}
 
 export function statusLines(status: StatusReply): string[] {
   const { verdict, refused, conflicts, warnings, draining, repairs, settings, health } = status;
@@ -46,7 +68,6 @@ export function statusLines(status: StatusReply): string[] {
 function rows(status: StatusReply): string[][] {
   const { version, commit, startedAt, uptimeSeconds, families, iptables, scheduler, source, watches } = status;
   const { syncs, objects, sets, conntrack, health, lastEventAt, shadow } = status;
-  const fullest = sets.toSorted((a, b) => b.entries / b.capacity - a.entries / a.capacity)[0];
   const states = Object.entries(watches).map(([resource, state]) => `${resource} ${state}`);
   return [
     ['version', `${version}, commit ${commit.slice(0, 12)}`],
@@ -61,21 +82,33 @@ function rows(status: StatusReply): string[][] {
       'next full check',
       syncs.nextFullCheckInSeconds === undefined ? 'running' : `in ${syncs.nextFullCheckInSeconds} s`,
     ],
-    [
-      'objects',
-      [
-        counted(objects.services, 'Service'),
-        counted(objects.virtualServers, 'virtual server'),
-        counted(objects.realServers, 'real server'),
-        counted(objects.addresses, 'address', 'addresses'),
-        `${counted(objects.setEntries, 'entry', 'entries')} of ${counted(sets.length, 'set')}`,
-      ].join(', '),
-    ],
-    ['fullest set', fullest === undefined ? '-' : `${fullest.name}, ${fullest.entries} of ${fullest.capacity}`],
+    ['objects', [counted(objects.services, 'Service'), serversText(objects), entriesText(objects, sets)].join(', ')],
+    ['fullest set', fullestText(sets)],
     ...(shadow === undefined ? [] : [['shadow', `${shadowWords(shadow)}, compared ${shadow.comparedAt}`]]),
-    ['conntrack', conntrack === undefined ? '-' : `${conntrack.used} of ${conntrack.max}`],
+    ['conntrack', conntrackText(conntrack)],
     ['health', health.healthy ? 'healthy' : (health.reason ?? 'not healthy')],
   ];
+}
+
+function serversText({ virtualServers, realServers, addresses }: KernelStatusReply['objects']): string {
+  return [
+    counted(virtualServers, 'virtual server'),
+    counted(realServers, 'real server'),
+    counted(addresses, 'address', 'addresses'),
+  ].join(', ');
+}
+
+function entriesText({ setEntries }: KernelStatusReply['objects'], sets: StatusReply['sets']): string {
+  return `${counted(setEntries, 'entry', 'entries')} of ${counted(sets.length, 'set')}`;
+}
+
+function fullestText(sets: StatusReply['sets']): string {
+  const fullest = sets.toSorted((a, b) => b.entries / b.capacity - a.entries / a.capacity)[0];
+  return fullest === undefined ? '-' : `${fullest.name}, ${fullest.entries} of ${fullest.capacity}`;
+}
+
+function conntrackText(conntrack: StatusReply['conntrack']): string {
+  return conntrack === undefined ? '-' : `${conntrack.used} of ${conntrack.max}`;
 }
 
 function syncText(sync: SyncText | undefined): string {

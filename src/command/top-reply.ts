@@ -1,5 +1,6 @@
 import { compareText } from '../base/compare-text.ts';
 import { counted } from '../base/counted.ts';
+import { kernelOnly } from '../explain/kernel-only.ts';
 import {
   API_VERSION,
   type TopReply,
@@ -33,14 +34,13 @@ export function topReply(before: TrafficReply, now: TrafficReply, sort: Sort): T
   const value = VALUES[sort];
   const connections = rows.reduce((sum, { perSecond }) => sum + (perSecond?.connections ?? 0), 0);
   const { node, ok, by, more } = now;
+  const what = by === 'endpoint' ? 'endpoint' : now.kernelOnly === true ? 'virtual server' : 'Service';
+  const verdict =
+    `${connections.toFixed(1)} new connections a second on node ${node}, in ${seconds.toFixed(1)} s, to ` +
+    counted(rows.length + more, what);
   return {
     apiVersion: API_VERSION,
-    kind: 'Top',
-    node,
-    ok,
-    verdict:
-      `${connections.toFixed(1)} new connections a second on node ${node}, in ${seconds.toFixed(1)} s, to ` +
-      counted(rows.length + more, by === 'service' ? 'Service' : 'endpoint'),
+    ...(now.kernelOnly === true ? kernelOnly('Top', node, verdict) : { kind: 'Top', node, ok, verdict }),
     by,
     seconds,
     rows: rows.toSorted((a, b) => value(b) - value(a) || compareText(nameOf(a), nameOf(b))),

@@ -2,6 +2,7 @@ import { setTimeout } from 'node:timers/promises';
 import type { TrafficBy, TrafficReply } from '../explain/replies.ts';
 import type { Given } from './arguments.ts';
 import { ask } from './ask.ts';
+import { askOrRead } from './ask-or-read.ts';
 import type { Command, Live, Result } from './command.ts';
 import { Screen } from './screen.ts';
 import { topLines } from './top-lines.ts';
@@ -27,19 +28,29 @@ export const TOP: Command = {
     count: { short: 'n', hint: 'number', help: 'tables to print; on a terminal without limit by default, else 1' },
   },
   run: async (given, live) => {
-    const { by, sort, intervalMs, count } = optionsOf(given);
-    const path = `/v1/traffic?by=${by}`;
-    const read = (): Promise<TrafficReply> => ask<TrafficReply>(given.querySocket, path);
-    const onScreen = live.terminal !== undefined && given.format === 'text' && count === undefined;
-    if (!onScreen) return printed(read, { sort, intervalMs, count: count ?? 1 }, live);
-    const screen = new Screen(live.terminal);
-    try {
-      return await shown(read, { sort, intervalMs }, screen);
-    } finally {
-      screen.close();
-    }
+    const { by, ...options } = optionsOf(given);
+    return askOrRead(
+      () => watched(() => ask<TrafficReply>(given.querySocket, `/v1/traffic?by=${by}`), options, given, live),
+      (answers) => watched(() => answers.traffic(by), options, given, live),
+    );
   },
 };
+
+async function watched(
+  read: () => Promise<TrafficReply>,
+  { sort, intervalMs, count }: Options & { readonly count?: number },
+  { format }: Given,
+  live: Live,
+): Promise<Result> {
+  const onScreen = live.terminal !== undefined && format === 'text' && count === undefined;
+  if (!onScreen) return printed(read, { sort, intervalMs, count: count ?? 1 }, live);
+  const screen = new Screen(live.terminal);
+  try {
+    return await shown(read, { sort, intervalMs }, screen);
+  } finally {
+    screen.close();
+  }
+}
 
 interface Options {
   readonly sort: Sort;

@@ -55,7 +55,7 @@ export const OWN_FLAGS = {
     checkEach: tooLarge,
   }),
   querySocket: flag('query-socket', string, DEFAULT_QUERY_SOCKET, {
-    help: 'path of the Unix socket on which the daemon answers the subcommands status, explain and diff, for root only; "": none',
+    help: 'path of the Unix socket on which the daemon answers the subcommands, for root only; "": none',
     hint: 'path',
     check: wrongSocketPath,
   }),

@@ -13,6 +13,8 @@ export interface Reply<Kind extends string> {
   readonly node: string;
   readonly ok: boolean;
   readonly verdict: string;
+  /** Present if no daemon runs and only the kernel was read. `ok` is false then. */
+  readonly kernelOnly?: true;
 }
 
 /** The reply to a question that cannot be answered. */
@@ -151,7 +153,7 @@ export interface AddressMatch {
   readonly at: string;
   /** `leftover`: a virtual server of ours that no Service needs; the next full check deletes it. */
   readonly is: AddressUse | 'endpoint' | 'foreign' | 'leftover';
-  /** "namespace/name" of the Service, unless foreign or leftover. */
+  /** "namespace/name" of the Service, unless foreign or leftover. Without a daemon, it is not known. */
   readonly service?: string;
   /** Whether the kernel has the virtual server. */
   readonly inKernel?: boolean;
@@ -307,6 +309,22 @@ export interface StatusReply extends Reply<'Status'> {
   /** With --dry-run: the differences found last; absent before the first two comparisons. */
   readonly shadow?: ShadowText & { readonly comparedAt: string };
   readonly health: { readonly healthy: boolean; readonly reason?: string; readonly problems: readonly string[] };
+}
+
+/** The kernel of a node on which no daemon runs. */
+export interface KernelStatusReply extends Reply<'KernelStatus'> {
+  readonly objects: {
+    readonly virtualServers: number;
+    readonly realServers: number;
+    /** On kube-ipvs0. */
+    readonly addresses: number;
+    readonly setEntries: number;
+  };
+  /** The KUBE- sets that have entries. */
+  readonly sets: StatusReply['sets'];
+  /** Virtual servers without a real server of positive weight: new connections are refused. */
+  readonly unserved: Listed<string>;
+  readonly conntrack?: StatusReply['conntrack'];
 }
 
 export interface Listed<T> {

@@ -171,12 +171,33 @@ describe('the subcommands on a node', () => {
     expect(await run('diff')).toEqual({ status: 0, stdout: 'the kernel is as planned\n', stderr: '' });
   });
 
-  test('without a daemon, a sentence', async () => {
+  test('without a daemon, status, top and explain IP:PORT read the kernel alone, and say so', async () => {
     await daemon.stop(10_000);
+    const only = 'no daemon runs here (or it has another --query-socket), so only the kernel was read: ';
+    const first = async (...argv: readonly string[]): Promise<string> => {
+      const { status, stdout, stderr } = await run(...argv, '--output=json');
+      expect({ status, stderr }).toEqual({ status: 1, stderr: '' });
+      return (JSON.parse(stdout) as { verdict: string }).verdict;
+    };
+    const before = await node.exec(['sh', '-c', 'ipvsadm -Sn; ipset save; ip addr']);
+    expect(await first('status')).toMatch(`${only}3 virtual servers on node `);
+    const servers = '10.201.0.10:8080 (weight 1), 10.201.0.11:8080 (weight 1)';
+    expect(await first('explain', '10.202.0.10:80')).toBe(
+      `${only}10.202.0.10:80/TCP is a ClusterIP, with real servers ${servers}`,
+    );
+    expect(await first('explain', '10.200.0.10:30080')).toBe(
+      `${only}10.200.0.10:30080/TCP is a NodePort, with real servers ${servers}`,
+    );
+    expect(await first('top', '--interval=2')).toMatch(/, so only the kernel was read: .* to 3 virtual servers$/);
+    expect((await run('status')).stdout.startsWith('no daemon runs here')).toBe(true);
+    expect(await node.exec(['sh', '-c', 'ipvsadm -Sn; ipset save; ip addr'])).toEqual(before);
+  });
+
+  test('without a daemon, the other questions are a sentence', async () => {
     const { status, stdout, stderr } = await run('diff');
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
-    expect(stderr).toBe(
-      `kube-ipvs-proxy: no daemon listens at ${querySocketOf(node)}: it does not run on this node, or has another --query-socket\n`,
+    expect(stderr).toMatch(
+      `kube-ipvs-proxy: no daemon listens at ${querySocketOf(node)}, and diff needs it, because it alone knows`,
     );
   });
 

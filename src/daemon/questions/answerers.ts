@@ -1,19 +1,15 @@
 import { type IpAddress, parseIp } from '../../base/ip.ts';
 import { type NamespacedName, namespacedName } from '../../base/names.ts';
-import { toPort } from '../../base/port.ts';
-import type { Protocol } from '../../base/protocol.ts';
 import { differenceReply } from '../../explain/difference-reply.ts';
-import type { AskedAddress } from '../../explain/address-reply.ts';
 import { API_VERSION, type ServiceReply, type TrafficBy } from '../../explain/replies.ts';
 import { ownersIn } from '../../explain/op-owner.ts';
 import type { Questioned } from '../../reconcile/questioned.ts';
 import { virtualServerKey } from '../../state/virtual-server.ts';
+import { askedAddress } from './asked-address.ts';
 import type { Answerer } from './question-handler.ts';
 import { type StatusParts, statusReply } from './status.ts';
 import { QuestionError } from './question-error.ts';
 import { type TrafficKernel, trafficReply } from './traffic.ts';
-
-const PROTOCOLS: readonly Protocol[] = ['TCP', 'UDP', 'SCTP'];
 
 export interface AnswererOptions extends Omit<StatusParts, 'reconciler' | 'kernel'> {
   readonly kernel: StatusParts['kernel'] & TrafficKernel;
@@ -77,18 +73,6 @@ function askedIp(text: string): IpAddress {
   const address = parseIp(text);
   if (address === undefined) throw new QuestionError(400, `${JSON.stringify(text.slice(0, 80))} is not an IP address`);
   return address;
-}
-
-/** Parses an address and port, with an optional protocol: "10.96.0.1:80", "[fd00::1]:53/UDP". */
-function askedAddress(text: string): AskedAddress {
-  const [, bracketed, plain = '', number, asked] = /^(?:\[([^\]]+)\]|([^:]+)):(\d+)(?:\/(\w+))?$/.exec(text) ?? [];
-  const address = parseIp(bracketed ?? plain);
-  const port = toPort(Number(number));
-  const protocols = PROTOCOLS.filter((protocol) => asked === undefined || protocol === asked.toUpperCase());
-  if (address === undefined || port === undefined || protocols.length === 0) {
-    throw new QuestionError(400, `${JSON.stringify(text.slice(0, 80))} is not IP:PORT or IP:PORT/PROTOCOL`);
-  }
-  return { address, port, protocols };
 }
 
 function trafficBy(text: string): TrafficBy {

@@ -14,6 +14,7 @@ import type { Clock } from '../../reconcile/clock.ts';
 import type { Questioned } from '../../reconcile/questioned.ts';
 import { formatRealServer, realServerOf } from '../../state/real-server.ts';
 import { formatVirtualServer } from '../../state/virtual-server.ts';
+import { conntrackUse } from './conntrack-use.ts';
 import type { History } from './history.ts';
 
 /** What stays the same while the daemon runs. */
@@ -44,7 +45,7 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
   const { plan, standing } = reconciler;
   const health = healthOf(parts);
   const settings = await settingsOf(reconciler);
-  const conntrack = await conntrackOf(parts);
+  const conntrack = await conntrackUse(parts.kernel);
   const objects = await objectsOf(plan, parts.families);
   const refused = listed(standing.failing, ({ op, attempts }) => ({ command: toolCommand(op), attempts }));
   const wrong = wrongOf(parts, health, refused.count, settings.length);
@@ -171,11 +172,4 @@ async function objectsOf(
     conflicts: listed(conflicts, (conflict) => conflict),
     warnings: listed(warnings, (warning) => warning),
   };
-}
-
-async function conntrackOf({ kernel }: StatusParts): Promise<StatusReply['conntrack']> {
-  const [used, max] = await Promise.all(
-    ['count', 'max'].map((key) => kernel.getSysctl(`net/netfilter/nf_conntrack_${key}`)),
-  );
-  return used === undefined || max === undefined ? undefined : { used: Number(used), max: Number(max) };
 }

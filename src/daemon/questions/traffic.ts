@@ -2,11 +2,11 @@ import { counted } from '../../base/counted.ts';
 import { Yielder } from '../../base/yielder.ts';
 import { API_VERSION, type TrafficBy, type TrafficReply } from '../../explain/replies.ts';
 import { trafficRows } from '../../explain/traffic-rows.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import type { Clock } from '../../reconcile/clock.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
 
-export type TrafficKernel = Pick<Kernel, 'getVirtualServers' | 'getVirtualServerStats' | 'getRealServerStats'>;
+export type TrafficKernel = Pick<KernelReader, 'getVirtualServers' | 'getVirtualServerStats' | 'getRealServerStats'>;
 
 export interface TrafficParts {
   readonly node: string;

@@ -42,6 +42,13 @@ async function daemon(reply: object, status = 200): Promise<{ readonly socket: s
   return { socket, asked };
 }
 
+function needsDaemon(question: string): RegExp {
+  return new RegExp(
+    `^kube-ipvs-proxy: no daemon listens at /nonexistent, and ${question} needs it, because it alone knows the Services: ` +
+      'start it, or give its --query-socket; status, top and explain IP:PORT do without a daemon$',
+  );
+}
+
 describe('a question that cannot be asked is one sentence and a 2', () => {
   test.each([
     [
@@ -52,7 +59,9 @@ describe('a question that cannot be asked is one sentence and a 2', () => {
     [['toString'], /^kube-ipvs-proxy: unknown subcommand "toString"/],
     [['diff', '--nope'], /^kube-ipvs-proxy: Unknown option '--nope'$/],
     [['diff', '-o', 'xml'], /^kube-ipvs-proxy: --output: want text, json, yaml, got "xml"$/],
-    [['diff', '--query-socket=/nonexistent'], /^kube-ipvs-proxy: no daemon listens at \/nonexistent: it does not run/],
+    [['diff', '--query-socket=/nonexistent'], needsDaemon('diff')],
+    [['explain', 'web', '--query-socket=/nonexistent'], needsDaemon('explain SERVICE')],
+    [['explain', 'web', '--from=10.0.0.1', '--query-socket=/nonexistent'], needsDaemon('explain --from')],
     [['explain'], /^kube-ipvs-proxy: explain needs one Service/],
     [['explain', 'a', 'b'], /^kube-ipvs-proxy: explain needs one Service/],
     [['explain', 'a', '--to', 'b', '--from', '10.0.0.1'], /^kube-ipvs-proxy: explain needs one Service/],

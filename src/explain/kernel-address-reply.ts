@@ -1,0 +1,102 @@
+import { compareText } from '../base/compare-text.ts';
+import { type IpAddress, familyOf, formatHostPort } from '../base/ip.ts';
+import { SET_ROLES, type SetRole, setKind, setName } from '../plan/set-names.ts';
+import { type IpSetEntry, ipSetEntryKey } from '../state/ip-set.ts';
+import { type ObservedRealServer, formatRealServer } from '../state/real-server.ts';
+import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
+import type { AskedAddress } from './address-reply.ts';
+import { USES } from './address-use.ts';
+import { kernelOnly } from './kernel-only.ts';
+import type { AddressMatch, AddressOwnerReply, AddressUse } from './replies.ts';
+
+/** What a kernel has, where nobody knows the Services. */
+export interface KernelState {
+  readonly ids: readonly VirtualServerId[];
+  readonly realServers: ReadonlyMap<VirtualServerKey, readonly ObservedRealServer[]>;
+  readonly sets: readonly { readonly name: string; readonly entries: readonly IpSetEntry[] }[];
+  /** On kube-ipvs0. */
+  readonly addresses: ReadonlySet<IpAddress>;
+}
+
+const MOST_LISTED = 20;
+
+/** Says what the kernel has at an address and port. */
+export function kernelAddressReply(
+  node: string,
+  { address, port, protocols }: AskedAddress,
+  state: KernelState,
+): AddressOwnerReply {
+  const at = formatHostPort(address, port);
+  const matches: AddressMatch[] = [];
+  const texts: string[] = [];
+  for (const id of state.ids.filter(({ protocol }) => protocols.includes(protocol))) {
+    const servers = state.realServers.get(virtualServerKey(id)) ?? [];
+    if (id.address === address && id.port === port) {
+      const is = useOf(id, state);
+      matches.push({ protocol: id.protocol, at, is, inKernel: true });
+      texts.push(`${at}/${id.protocol} ${USE_TEXTS[is]}, ${serversText(servers)}`);
+    }
+  }
+  for (const protocol of protocols) {
+    const served = state.ids.filter(
+      (id) =>
+        id.protocol === protocol &&
+        state.realServers
+          .get(virtualServerKey(id))
+          ?.some((server) => server.address === address && server.port === port),
+    );
+    if (served.length === 0) continue;
+    matches.push({ protocol, at, is: 'endpoint' });
+    texts.push(`${at}/${protocol} is a real server of ${listText(served.map(formatRealServer))}`);
+  }
+  const verdict =
+    texts.length > 0 ? texts.join('; ') : `no virtual server and no real server is ${at}${elsewhere(address, state)}`;
+  return { ...kernelOnly('Address', node, verdict), matches };
+}
+
+type Is = AddressUse | 'foreign' | 'leftover';
+
+const USE_TEXTS: Readonly<Record<Is, string>> = {
+  ClusterIP: 'is a ClusterIP',
+  NodePort: 'is a NodePort',
+  LoadBalancerIP: 'is a load balancer IP',
+  ExternalIP: 'is an external IP',
+  foreign: 'is a virtual server of another program',
+  leftover: 'is a virtual server on kube-ipvs0 that is in no set',
+};
+
+/** The sets name the purpose of each virtual server of ours; that of a node port is named by its port alone. */
+function useOf(id: VirtualServerId, { sets, addresses }: KernelState): Is {
+  const family = familyOf(id.address);
+  const role = SET_ROLES.find((each) =>
+    sets.some(({ name, entries }) => name === setName(each, family) && entries.some((entry) => names(each, entry, id))),
+  );
+  const rank = role === undefined ? undefined : setKind(role).rank;
+  if (rank !== undefined) return USES[rank];
+  return addresses.has(id.address) ? 'leftover' : 'foreign';
+}
+
+function names(role: SetRole, entry: IpSetEntry, id: VirtualServerId): boolean {
+  const { rank, protocol } = setKind(role);
+  if (rank === undefined) return false;
+  if (entry.type === 'bitmap:port') return protocol === id.protocol && entry.port === id.port;
+  return entry.type === 'hash:ip,port' && ipSetEntryKey(entry) === ipSetEntryKey({ ...id, type: 'hash:ip,port' });
+}
+
+function serversText(servers: readonly ObservedRealServer[]): string {
+  if (servers.length === 0) return 'without real servers';
+  const texts = servers.map((server) => `${formatRealServer(server)} (weight ${server.weight})`);
+  return `with real servers ${listText(texts.toSorted(compareText))}`;
+}
+
+function elsewhere(address: IpAddress, { ids }: KernelState): string {
+  const others = ids.filter((id) => id.address === address);
+  return others.length === 0
+    ? ''
+    : `; its address has virtual servers at ${listText(others.map(({ port, protocol }) => `${port}/${protocol}`))}`;
+}
+
+function listText(texts: readonly string[]): string {
+  const more = texts.length - MOST_LISTED;
+  return [...texts.slice(0, MOST_LISTED), ...(more > 0 ? [`${more} more`] : [])].join(', ');
+}
