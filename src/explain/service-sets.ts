@@ -1,6 +1,7 @@
+import type { IpFamily } from '../base/ip.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
 import type { PlannedEntry } from '../plan/service-plan.ts';
-import { SET_ROLES, type SetRole, plannedSet } from '../plan/set-names.ts';
+import { SET_ROLES, type SetRole, plannedSet, setName } from '../plan/set-names.ts';
 import { formatIpSetEntry } from '../state/ip-set.ts';
 import type { SetReply } from './replies.ts';
 import { toolCommand } from './tool-command.ts';
@@ -21,20 +22,28 @@ const EFFECTS: Readonly<Record<Exclude<SetRole, 'CLUSTER-IP'>, string>> = {
   'LOOP-BACK': 'an endpoint that is its own client is masqueraded',
   'EXTERNAL-IP': MASQUERADED,
   'EXTERNAL-IP-LOCAL': KEPT,
-  'LOAD-BALANCER': 'all clients are masqueraded, unless LOAD-BALANCER-LOCAL has it too',
+  'LOAD-BALANCER': MASQUERADED,
   'LOAD-BALANCER-LOCAL': KEPT,
   'LOAD-BALANCER-FW': 'clients outside of the source ranges are dropped',
   'LOAD-BALANCER-SOURCE-CIDR': ALLOWED,
   'LOAD-BALANCER-SOURCE-IP': ALLOWED,
-  'NODE-PORT-TCP': 'all clients are masqueraded, unless NODE-PORT-LOCAL-TCP has it too',
+  'NODE-PORT-TCP': MASQUERADED,
   'NODE-PORT-LOCAL-TCP': KEPT,
-  'NODE-PORT-UDP': 'all clients are masqueraded, unless NODE-PORT-LOCAL-UDP has it too',
+  'NODE-PORT-UDP': MASQUERADED,
   'NODE-PORT-LOCAL-UDP': KEPT,
-  'NODE-PORT-SCTP-HASH': 'all clients are masqueraded, unless NODE-PORT-LOCAL-SCTP has it too',
+  'NODE-PORT-SCTP-HASH': MASQUERADED,
   'NODE-PORT-LOCAL-SCTP-HASH': KEPT,
   'NODE-PORT-IP': 'the address serves node ports',
   'HEALTH-CHECK-NODE-PORT': 'health checks of load balancers are accepted',
   'IPVS-IPS': 'ports without a Service refuse connections',
+};
+
+/** Sets whose entries have no effect if another set has them too. */
+const UNLESS: Readonly<Partial<Record<SetRole, SetRole>>> = {
+  'LOAD-BALANCER': 'LOAD-BALANCER-LOCAL',
+  'NODE-PORT-TCP': 'NODE-PORT-LOCAL-TCP',
+  'NODE-PORT-UDP': 'NODE-PORT-LOCAL-UDP',
+  'NODE-PORT-SCTP-HASH': 'NODE-PORT-LOCAL-SCTP-HASH',
 };
 
 /** Returns the entries by set, in the order of the sets. */
@@ -52,7 +61,7 @@ export function setsOf(entries: readonly FoundEntry[], config: PlanConfig): SetR
     return [
       {
         set: set.name,
-        does: role === 'CLUSTER-IP' ? clusterIpEffect(config, family) : EFFECTS[role],
+        does: effectOf(role, family, config),
         count: group.length,
         first: group.slice(0, MOST_ENTRIES).map(({ entry }) => formatIpSetEntry(entry)),
         commands: missing.slice(0, MOST_ENTRIES).map(({ entry }) => toolCommand({ kind: 'add-entry', set, entry })),
@@ -61,7 +70,13 @@ export function setsOf(entries: readonly FoundEntry[], config: PlanConfig): SetR
   });
 }
 
-function clusterIpEffect({ masqueradeAll, localDetectors }: PlanConfig, family: 4 | 6): string {
+function effectOf(role: SetRole, family: IpFamily, config: PlanConfig): string {
+  if (role === 'CLUSTER-IP') return clusterIpEffect(config, family);
+  const other = UNLESS[role];
+  return other === undefined ? EFFECTS[role] : `${EFFECTS[role]}, unless ${setName(other, family)} has it too`;
+}
+
+function clusterIpEffect({ masqueradeAll, localDetectors }: PlanConfig, family: IpFamily): string {
   if (masqueradeAll) return MASQUERADED;
   return localDetectors[family] === undefined
     ? 'clients keep their address (no --cluster-cidr or other way to tell Pods from others)'

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { namespacedName } from '../../../src/base/names.ts';
 import type { AddressOwnerReply, PacketReply, ServiceReply } from '../../../src/explain/replies.ts';
 import type { Flow } from '../../../src/kernel/kernel.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
@@ -104,7 +105,7 @@ describe('a Service', () => {
       },
       {
         set: 'KUBE-NODE-PORT-TCP',
-        does: 'all clients are masqueraded, unless NODE-PORT-LOCAL-TCP has it too',
+        does: 'all clients are masqueraded, unless KUBE-NODE-PORT-LOCAL-TCP has it too',
         count: 1,
         first: ['30080'],
         commands: [],
@@ -179,6 +180,17 @@ describe('a Service', () => {
     expect(run.cluster.changed()).toBe(false);
     expect(run.reports).toHaveLength(before);
     expect((await explain('web')).ports[0]?.endpoints[1]?.why).toBe('terminating, and no longer serving');
+  });
+
+  test('an endpoint of a family that this node does not serve', async () => {
+    const run = new Reconciling(new FakeKernel(), { plan: { ...PLAN_CONFIG, families: [4] } });
+    const six = slice('web', ['fd00::5'], { suffix: 'six' });
+    await run.take(...listed([WEB], [slice('web', ['10.244.0.5']), six]));
+    const reply = await run.reconciler.explainService(namespacedName('default', 'web'));
+    expect(reply?.ports[0]?.endpoints.map(({ at, why }) => `${at} ${why ?? 'used'}`)).toEqual([
+      '10.244.0.5:8080 used',
+      '[fd00::5]:8080 this node does not serve IPv6',
+    ]);
   });
 
   test('an address that belongs to another Service', async () => {
