@@ -51,9 +51,9 @@ let shadow: LongProcess;
 afterEach(() => shadow.stop(10_000));
 
 /** Starts a shadow, and waits for its first report. It logs every netlink message. */
-async function startShadow(): Promise<void> {
+async function startShadow(prefix: readonly string[] = []): Promise<void> {
   const argv = daemonArgv(node, [...FLAGS, `--manifests=${folder}`, '--dry-run', '-v=9', '--ipvs-sync-period=5s']);
-  shadow = await node.spawn([...argv, `--query-socket=${socket()}`]);
+  shadow = await node.spawn([...prefix, ...argv, `--query-socket=${socket()}`]);
   await shadow.waitForOutput(/kernel and plan compared/, patient(180_000));
 }
 
@@ -108,6 +108,20 @@ describe('beside our own daemon', () => {
     expect(shadow.exit).toBe(0);
     expect(await stateOf()).toBe(before);
     expect(daemon.exit).toBeUndefined();
+  });
+
+  test('a shadow writes no file but its socket', async () => {
+    const marker = path.join(folder, '.marker');
+    await writeFile(marker, '');
+    // Nothing outside of /run and /tmp, which are mounts of their own and writable, can be written.
+    await startShadow(['sh', '-ec', 'mount -o remount,bind,ro /; exec "$@"', 'sh']);
+    expect((await ask('diff')).status).toBe(0);
+    const changed = ['find', '/run', '/tmp', '/dev/shm', '-newer', marker, '-not', '-type', 'd'];
+    const { stdout } = await node.exec([...changed, '-not', '-path', '/tmp/jest*']);
+    expect(stdout).toBe(`${socket()}\n`);
+    expect(shadow.output).not.toMatch(/EROFS|ead-only file system/);
+    await shadow.stop(10_000);
+    expect((await node.exec([...changed, '-not', '-path', '/tmp/jest*'])).stdout).toBe('');
   });
 
   test('what another program breaks is in the metrics and the log until our daemon repairs it', async () => {
