@@ -47,10 +47,10 @@ export interface KernelReader {
   /** Returns all virtual servers of both families, except those defined by a firewall mark (fwmark). */
   getVirtualServers(): Promise<VirtualServer[]>;
   /**
-   * Returns the counters of all virtual servers, from one dump. The kernel updates them about every two seconds. Other calls do not wait
-   * for this one or for getRealServerStats.
+   * Returns the counters of these virtual servers or, without `ids`, of all, from one dump. The kernel updates them about
+   * every two seconds. Other calls do not wait for this one or for getRealServerStats.
    */
-  getVirtualServerStats(): Promise<Map<VirtualServerKey, VirtualServerStats>>;
+  getVirtualServerStats(ids?: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServerStats>>;
   /**
    * Returns the counters of this network namespace: of all virtual servers, also those of other programs and deleted ones. Undefined if
    * ip_vs is not loaded. The cost does not depend on the number of virtual servers.
@@ -62,8 +62,11 @@ export interface KernelReader {
   getRealServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, ObservedRealServer[]>>;
   /** Returns the counters of the real servers of each virtual server; those without real servers are absent. */
   getRealServerStats(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, RealServerStats[]>>;
-  /** Returns all sets whose name starts with KUBE- or KUBE~, with entries. Entries of types that the program does not use are left out. */
-  getSets(): Promise<ObservedIpSet[]>;
+  /**
+   * Returns the sets with these names or, without `names`, all whose name starts with KUBE- or KUBE~, with entries.
+   * Entries of types that the program does not use are left out.
+   */
+  getSets(names?: readonly string[]): Promise<ObservedIpSet[]>;
   /** Returns the sets with these names, without entries; those that do not exist are absent. */
   findSets(names: readonly string[]): Promise<Map<string, IpSet>>;
   /** Returns the addresses of kube-ipvs0, except link-local IPv6; none if it is not a dummy interface. */

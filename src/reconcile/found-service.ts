@@ -1,11 +1,12 @@
 import { familyOf } from '../base/ip.ts';
 import type { NamespacedName } from '../base/names.ts';
+import { Yielder } from '../base/yielder.ts';
 import { ownersIn } from '../explain/op-owner.ts';
 import type { FoundService, RefusedOp } from '../explain/service-reply.ts';
 import type { FoundEntry } from '../explain/service-sets.ts';
-import type { ServicePlan } from '../plan/service-plan.ts';
+import type { PlannedEntry, ServicePlan } from '../plan/service-plan.ts';
 import { setName } from '../plan/set-names.ts';
-import { type IpSetEntry, formatIpSetEntry, ipSetEntryKey } from '../state/ip-set.ts';
+import { type IpSetEntry, type IpSetEntryKey, formatIpSetEntry, ipSetEntryKey } from '../state/ip-set.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 import { type DifferenceParts, differenceOf } from './difference.ts';
 import type { SyncParts } from './sync-parts.ts';
@@ -41,7 +42,7 @@ async function readOnce(parts: ServiceParts, name: NamespacedName): Promise<Foun
   return {
     ops: await differenceOf(parts, own),
     realServers: await kernel.getRealServers(ids),
-    stats: await kernel.getVirtualServerStats(),
+    stats: await kernel.getVirtualServerStats(ids),
     realServerStats: await kernel.getRealServerStats(ids),
     unbound: new Set(wanted.filter((address) => !bound.has(address))),
     entries: await readEntries(parts, planned),
@@ -55,12 +56,24 @@ async function readEntries({ kernel, desired }: ServiceParts, planned: ServicePl
   const wanted = (planned?.entries ?? []).filter(({ role, family, entry }) =>
     desired.plan.entries(role, family).has(ipSetEntryKey(entry)),
   );
-  const found = new Map<string, Set<unknown>>();
-  for (const { name, entries } of await kernel.getSets()) found.set(name, new Set(entries.map(ipSetEntryKey)));
-  return wanted.map((each) => {
-    const inKernel = found.get(setName(each.role, each.family))?.has(ipSetEntryKey(each.entry)) === true;
-    return { ...each, inKernel };
-  });
+  const groups = Map.groupBy(wanted, ({ role, family }) => setName(role, family));
+  const absent = new Map(Array.from(groups, ([name, group]) => [name, new Set(group.map(keyOf))]));
+  // A set may have the entries of thousands of Services.
+  const yielder = new Yielder();
+  for (const { name, entries } of await kernel.getSets([...absent.keys()])) {
+    for (const entry of entries) {
+      absent.get(name)?.delete(ipSetEntryKey(entry));
+      if (yielder.due) await yielder.yieldIfDue();
+    }
+  }
+  return wanted.map((each) => ({
+    ...each,
+    inKernel: absent.get(setName(each.role, each.family))?.has(keyOf(each)) !== true,
+  }));
+}
+
+function keyOf({ entry }: PlannedEntry): IpSetEntryKey {
+  return ipSetEntryKey(entry);
 }
 
 /** Returns the operations for the Service that the kernel refuses, and that are tried again. */

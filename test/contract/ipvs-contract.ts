@@ -137,6 +137,10 @@ export function ipvsContract(family: IpFamily, bed: () => ContractBed): void {
         [virtualServerKey(udp), zero],
       ]);
       expect(await kernel.getVirtualServerStats()).toEqual(both);
+      const other = virtualServer(address(family, 11), 80);
+      const onlyUdp = new Map([[virtualServerKey(udp), zero]]);
+      expect(await kernel.getVirtualServerStats([other, udp])).toEqual(onlyUdp);
+      expect(await kernel.getVirtualServerStats([])).toEqual(new Map());
       await apply({ kind: 'edit-virtual-server', virtualServer: { ...vs, scheduler: 'lc' } });
       expect(await kernel.getVirtualServerStats()).toEqual(both);
       await apply({ kind: 'delete-virtual-server', id: udp });

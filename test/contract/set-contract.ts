@@ -86,6 +86,9 @@ export function setContract(family: IpFamily, bed: () => ContractBed): void {
         [one.name, one],
         [ports.name, ports],
       ]);
+      const named = await bed().kernel.getSets(['KUBE-MISSING', ports.name]);
+      expect(named.map(({ name, entries }) => [name, entries])).toEqual([[ports.name, []]]);
+      expect(await bed().kernel.getSets([])).toEqual([]);
       const { failures } = await apply({ kind: 'grow-set', set: wanted, entries: [entry(family, 'hash:ip,port', 1)] });
       expect(failures.map(({ code }) => code)).toEqual(['IPSET_ERR_TYPE_MISMATCH']);
       expect(await bed().sets()).toHaveLength(2);

@@ -177,9 +177,11 @@ export class FakeKernel implements Kernel {
     return [...this.tables.virtualServers.values()].map(({ virtualServer }) => virtualServer);
   }
 
-  async getVirtualServerStats(): Promise<Map<VirtualServerKey, VirtualServerStats>> {
+  async getVirtualServerStats(ids?: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServerStats>> {
     await this.#enter('getVirtualServerStats');
-    return new Map(Array.from(this.tables.virtualServers, ([key, { stats }]) => [key, stats]));
+    const wanted = ids === undefined ? undefined : new Set(ids.map(virtualServerKey));
+    const found = [...this.tables.virtualServers].filter(([key]) => wanted?.has(key) !== false);
+    return new Map(found.map(([key, { stats }]) => [key, stats]));
   }
 
   async getTrafficTotals(): Promise<VirtualServerStats | undefined> {
@@ -231,9 +233,10 @@ export class FakeKernel implements Kernel {
     return found;
   }
 
-  async getSets(): Promise<ObservedIpSet[]> {
+  async getSets(names?: readonly string[]): Promise<ObservedIpSet[]> {
     await this.#enter('getSets');
-    const ours = [...this.tables.sets.values()].filter(({ set }) => /^KUBE[-~]/.test(set.name));
+    const isWanted = (name: string): boolean => names?.includes(name) ?? /^KUBE[-~]/.test(name);
+    const ours = [...this.tables.sets.values()].filter(({ set }) => isWanted(set.name));
     return ours.map(({ set, entries }) => ({ ...set, entries: [...entries.values()] }));
   }
 

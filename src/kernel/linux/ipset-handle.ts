@@ -49,11 +49,16 @@ export class IpsetHandle {
     await this.#run(twins, (writer, { name }) => destroySet(writer, protocol, name));
   }
 
-  async getSets(): Promise<ObservedIpSet[]> {
-    // Sets of other programs may be huge: only their headers are read.
+  /** Returns the sets with these names or, without `names`, all of ours. Those that do not exist are absent. */
+  async getSets(names?: readonly string[]): Promise<ObservedIpSet[]> {
+    const wanted = names ?? (await this.#ours());
+    return (await this.#list(wanted.map((name) => ({ name })))).map(observedSet);
+  }
+
+  /** Sets of other programs may be huge: only their headers are read. */
+  async #ours(): Promise<readonly string[]> {
     const names = (await this.#list([{ headersOnly: true }])).map(({ name }) => name);
-    const ours = names.filter((name) => name.startsWith(OURS) || name.startsWith(TWIN_PREFIX));
-    return (await this.#list(ours.map((name) => ({ name })))).map(observedSet);
+    return names.filter((name) => name.startsWith(OURS) || name.startsWith(TWIN_PREFIX));
   }
 
   /** Returns the sets without entries; those that do not exist are absent. */

@@ -85,23 +85,19 @@ export class IpvsHandle {
     return await this.#dumpServices((payload) => virtualServerOf(decodeService(payload)));
   }
 
-  async getStats(): Promise<Map<VirtualServerKey, VirtualServerStats>> {
-    const found = await this.#dumpServices((payload) => {
+  /** Returns the counters of these virtual servers or, without `ids`, of all. */
+  async getStats(ids?: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServerStats>> {
+    const read = (payload: Uint8Array) => {
       const virtualServer = virtualServerOf(decodeService(payload));
       const stats = decodeStats(payload);
       if (virtualServer === undefined || stats === undefined) return undefined;
       return [virtualServerKey(virtualServer), stats] as const;
-    });
-    return new Map(found);
+    };
+    return new Map(await (ids === undefined ? this.#dumpServices(read) : this.#findServices(this.#dumps, ids, read)));
   }
 
   async findVirtualServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServer>> {
-    const found = await askAll(this.connection, ids, {
-      operation: 'IPVS_CMD_GET_SERVICE',
-      write: (writer, id) => getService(writer, this.familyId, id),
-      read: ({ payload }) => virtualServerOf(decodeService(payload)),
-      absent: ABSENT,
-    });
+    const found = await this.#findServices(this.connection, ids, (payload) => virtualServerOf(decodeService(payload)));
     return new Map(found.map((virtualServer) => [virtualServerKey(virtualServer), virtualServer]));
   }
 
@@ -118,6 +114,19 @@ export class IpvsHandle {
       const { address, port, activeConnections, inactiveConnections } = server;
       const stats = decodeStats(payload);
       return stats === undefined ? undefined : { address, port, activeConnections, inactiveConnections, ...stats };
+    });
+  }
+
+  async #findServices<R>(
+    connection: BatchConnection,
+    ids: readonly VirtualServerId[],
+    read: (payload: Uint8Array) => R | undefined,
+  ): Promise<R[]> {
+    return await askAll(connection, ids, {
+      operation: 'IPVS_CMD_GET_SERVICE',
+      write: (writer, id) => getService(writer, this.familyId, id),
+      read: ({ payload }) => read(payload),
+      absent: ABSENT,
     });
   }
 

@@ -128,7 +128,7 @@ class LinuxKernel implements Kernel {
   readonly getNodeAddresses = wrapped(this.#device, 'getNodeAddresses', (device) => device.getNodeAddresses());
 
   readonly getVirtualServers = this.#onIpvs('getVirtualServers', (ipvs) => ipvs.getVirtualServers());
-  readonly getVirtualServerStats = this.#onIpvs('getVirtualServerStats', (ipvs) => ipvs.getStats());
+  readonly getVirtualServerStats = this.#onIpvs('getVirtualServerStats', (ipvs, ids?: Ids) => ipvs.getStats(ids));
   readonly findVirtualServers = this.#onIpvs('findVirtualServers', (ipvs, ids: Ids) => ipvs.findVirtualServers(ids));
   readonly getRealServers = this.#onIpvs('getRealServers', (ipvs, ids: Ids) => ipvs.getRealServers(ids));
   readonly getRealServerStats = this.#onIpvs('getRealServerStats', (ipvs, ids: Ids) => ipvs.getRealServerStats(ids));
@@ -138,7 +138,7 @@ class LinuxKernel implements Kernel {
   );
   readonly probeScheduler = this.#onIpvs('probeScheduler', (ipvs, name: string) => ipvs.probeScheduler(name));
 
-  readonly getSets = wrapped(this.#sets, 'getSets', (sets) => sets.getSets());
+  readonly getSets = wrapped(this.#sets, 'getSets', (sets, names?: readonly string[]) => sets.getSets(names));
   readonly findSets = wrapped(this.#sets, 'findSets', (sets, names: readonly string[]) => sets.findSets(names));
 
   readonly getUdpFlows = wrapped(this.#conntrack, 'getUdpFlows', (flows, family: IpFamily) =>

@@ -200,6 +200,17 @@ describe('a Service', () => {
     expect(notes[0]).toBe('TCP 10.96.0.10:80 belongs to default/web');
   });
 
+  test('only what it needs is read', async () => {
+    const { kernel, explain } = await started();
+    const asked: Record<string, unknown> = {};
+    const getSets = kernel.getSets.bind(kernel);
+    const getStats = kernel.getVirtualServerStats.bind(kernel);
+    kernel.getSets = (names) => getSets((asked['sets'] = names));
+    kernel.getVirtualServerStats = (ids) => getStats((asked['stats'] = ids));
+    await explain('thief');
+    expect(asked).toMatchObject({ sets: ['KUBE-CLUSTER-IP', 'KUBE-IPVS-IPS'], stats: [vsId('10.96.0.20', 80)] });
+  });
+
   test('none of this name', async () => {
     const { explain } = await started();
     expect(await explain('nope')).toMatchObject({ ok: false, ports: [] });
