@@ -9,7 +9,7 @@ import { serviceReply } from '../explain/service-reply.ts';
 import type { Cluster } from '../model/cluster.ts';
 import type { DifferenceParts } from './difference.ts';
 import { readFoundAddress } from './found-address.ts';
-import { readFoundPacket } from './found-packet.ts';
+import { type PacketParts, readFoundPacket } from './found-packet.ts';
 import { type ServiceParts, readFoundService } from './found-service.ts';
 
 /** Explains a Service: its plan, and what the kernel has of it. Undefined if the Service is unknown. */
@@ -39,7 +39,7 @@ export async function explainAddress(parts: DifferenceParts, asked: AskedAddress
 
 /** Explains the way of a packet to an address, or to the cluster IP of a Service. */
 export async function explainPacket(
-  parts: DifferenceParts,
+  parts: DifferenceParts & PacketParts,
   cluster: Cluster,
   from: IpAddress,
   target: AskedAddress | NamespacedName,

@@ -1,15 +1,17 @@
 import { familyOf } from '../base/ip.ts';
 import { type AskedPacket, type FoundPacket, MOST_ENDPOINTS } from '../explain/packet-reply.ts';
+import type { KernelReader } from '../kernel/kernel.ts';
 import { planRules } from '../plan/plan-rules.ts';
 import type { Op } from '../state/op.ts';
 import { virtualServerKey } from '../state/virtual-server.ts';
 import { type DifferenceParts, differenceOf } from './difference.ts';
 
-type Parts = Pick<DifferenceParts, 'kernel' | 'config' | 'desired' | 'order' | 'clock'>;
+export type PacketParts = Pick<DifferenceParts, 'kernel' | 'config' | 'desired' | 'order' | 'clock'> &
+  Pick<KernelReader, 'compareRules'>;
 
 /** Reads what the kernel has where a packet passes. */
-export async function readFoundPacket(parts: Parts, asked: AskedPacket): Promise<FoundPacket> {
-  const { kernel, config, desired } = parts;
+export async function readFoundPacket(parts: PacketParts, asked: AskedPacket): Promise<FoundPacket> {
+  const { kernel, config, desired, compareRules } = parts;
   const { from, address } = asked;
   const servers = desired.plan.virtualServer(virtualServerKey(asked))?.realServers ?? [];
   const endpoints = servers.slice(0, MOST_ENDPOINTS).map((server) => server.address);
@@ -21,18 +23,18 @@ export async function readFoundPacket(parts: Parts, asked: AskedPacket): Promise
   return {
     routes: await kernel.findRoutes([...new Set([from, address, ...endpoints])]),
     nodeInterface: own?.interfaceName,
-    rules: await kernel.compareRules(planRules(config, family)),
+    rules: await compareRules(planRules(config, family)),
     ops: await differingOps(parts, asked),
   };
 }
 
 /** Reads again if the virtual server or its address differs, because a sync may be writing them. */
-async function differingOps(parts: Parts, asked: AskedPacket): Promise<readonly Op[]> {
+async function differingOps(parts: PacketParts, asked: AskedPacket): Promise<readonly Op[]> {
   const ops = await opsOnce(parts, asked);
   return ops.length === 0 ? ops : opsOnce(parts, asked);
 }
 
-async function opsOnce(parts: Parts, asked: AskedPacket): Promise<readonly Op[]> {
+async function opsOnce(parts: PacketParts, asked: AskedPacket): Promise<readonly Op[]> {
   const { kernel, desired } = parts;
   const { address } = asked;
   const planned = desired.plan.virtualServer(virtualServerKey(asked));

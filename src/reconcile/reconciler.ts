@@ -10,6 +10,7 @@ import { changeSync } from './change-sync.ts';
 import { ConflictReport } from './conflict-report.ts';
 import { KUBERNETES_SERVICE } from './desired-state.ts';
 import { type Difference, differingSettings, readDifference } from './difference.ts';
+import type { KernelReader } from '../kernel/kernel.ts';
 import { explainAddress, explainPacket, explainService } from './explanations.ts';
 import { firstSync } from './first-sync.ts';
 import { fullSync } from './full-sync.ts';
@@ -91,8 +92,12 @@ export class Reconciler {
   }
 
   /** Explains the way of a packet to an address, or to the cluster IP of a Service. */
-  explainPacket(from: IpAddress, target: AskedAddress | NamespacedName): Promise<PacketReply | Problem> {
-    return explainPacket(this.#parts, this.#options.cluster, from, target);
+  explainPacket(
+    from: IpAddress,
+    target: AskedAddress | NamespacedName,
+    compareRules: KernelReader['compareRules'],
+  ): Promise<PacketReply | Problem> {
+    return explainPacket({ ...this.#parts, compareRules }, this.#options.cluster, from, target);
   }
 
   /**

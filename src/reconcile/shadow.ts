@@ -107,8 +107,12 @@ export class Shadow implements Questioned {
     return explainAddress(this.#parts, asked);
   }
 
-  explainPacket(from: IpAddress, target: AskedAddress | NamespacedName): Promise<PacketReply | Problem> {
-    return explainPacket(this.#parts, this.#options.cluster, from, target);
+  explainPacket(
+    from: IpAddress,
+    target: AskedAddress | NamespacedName,
+    compareRules: KernelReader['compareRules'],
+  ): Promise<PacketReply | Problem> {
+    return explainPacket({ ...this.#parts, compareRules }, this.#options.cluster, from, target);
   }
 
   differingSettings(): Promise<readonly string[]> {

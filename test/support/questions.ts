@@ -34,7 +34,7 @@ export function questionsOf(
     const [name = '', query] = path.split('?');
     const answerer = answers[name];
     if (answerer === undefined) throw new Error(path);
-    return answerer(new URLSearchParams(query), new AbortController().signal);
+    return answerer(new URLSearchParams(query), new AbortController().signal, performance.now());
   };
   return { ask, history, health, watches };
 }

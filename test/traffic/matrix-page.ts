@@ -27,7 +27,11 @@ Endpoint A is a pod of node-0, B a pod of node-1. The outside client is on the n
 IPs and load balancer VIPs lead to node-0. A cell says which endpoint answers over two connections, and which source address the
 endpoint sees: \`kept\` is the client's own address, \`node-0\` an address of that node. _refused_ means an immediate error,
 _no answer_ none within the time limit. Each cell holds for TCP, UDP and SCTP over IPv4 and IPv6 unless a line below the table
-says otherwise.`)}`;
+says otherwise.`)}
+
+${wrap(`Before the connections, \`explain --from\` ([explain.md](explain.md#explain---from)) is asked of each of them, on the node that
+takes it, and must say what the network then shows: which endpoints may answer and which source address they see, or how the
+connection fails.`)}`;
 
 /** @param light the combinations that were tested again with a local route in place of an address for each service */
 function lightSentence(results: readonly Seen[], light: readonly Seen[]): string {

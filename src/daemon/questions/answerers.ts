@@ -3,23 +3,26 @@ import { type NamespacedName, namespacedName } from '../../base/names.ts';
 import { differenceReply } from '../../explain/difference-reply.ts';
 import { API_VERSION, type ServiceReply, type TrafficBy } from '../../explain/replies.ts';
 import { ownersIn } from '../../explain/op-owner.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import type { Questioned } from '../../reconcile/questioned.ts';
 import { virtualServerKey } from '../../state/virtual-server.ts';
 import { askedAddress } from './asked-address.ts';
 import type { Answerer } from './question-handler.ts';
 import { type StatusParts, statusReply } from './status.ts';
 import { QuestionError } from './question-error.ts';
+import { SharedRules } from './shared-rules.ts';
 import { type TrafficKernel, trafficReply } from './traffic.ts';
 
 export interface AnswererOptions extends Omit<StatusParts, 'reconciler' | 'kernel'> {
-  readonly kernel: StatusParts['kernel'] & TrafficKernel;
+  readonly kernel: StatusParts['kernel'] & TrafficKernel & Pick<KernelReader, 'compareRules'>;
   /** Undefined while the daemon starts. */
   readonly reconciler: () => Questioned | undefined;
 }
 
 /** Returns what the query socket answers, by path. */
 export function answerers(options: AnswererOptions): Readonly<Record<string, Answerer>> {
-  const { node, reconciler } = options;
+  const { node, reconciler, kernel } = options;
+  const shared = new SharedRules(kernel);
   const started = (): Questioned => {
     const found = reconciler();
     if (found?.started === true) return found;
@@ -38,11 +41,11 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
       return unknownService(node, name);
     },
     '/v1/address': (query) => started().explainAddress(askedAddress(required(query, 'at'))),
-    '/v1/packet': async (query) => {
+    '/v1/packet': async (query, _signal, askedAt) => {
       const from = askedIp(required(query, 'from'));
       const at = query.get('at');
       const target = at === null ? askedService(query) : askedAddress(at);
-      const reply = await started().explainPacket(from, target);
+      const reply = await started().explainPacket(from, target, (rules) => shared.compare(rules, askedAt));
       if ('problem' in reply) throw new QuestionError(400, reply.problem);
       return reply;
     },

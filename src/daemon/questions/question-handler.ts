@@ -5,8 +5,11 @@ import { type HttpHandler, answer, pathOf, queryOf } from '../../observe/http-li
 import { QuestionError } from './question-error.ts';
 import { QuestionQueue } from './question-queue.ts';
 
-/** Returns a reply as a plain object. Stops with the signal's reason when nobody waits for the reply any more. */
-export type Answerer = (query: URLSearchParams, signal: AbortSignal) => Promise<object>;
+/**
+ * Returns a reply as a plain object. Stops with the signal's reason when nobody waits for the reply any more. `askedAt`
+ * is when the question arrived (performance.now()).
+ */
+export type Answerer = (query: URLSearchParams, signal: AbortSignal, askedAt: number) => Promise<object>;
 
 /** Milliseconds after which a question is given up. */
 const MOST_MS = 30_000;
@@ -15,12 +18,13 @@ const MOST_MS = 30_000;
 export function questionHandler(answerers: Readonly<Record<string, Answerer>>): HttpHandler {
   const queue = new QuestionQueue();
   return async (request, response) => {
+    const askedAt = performance.now();
     const answerer = Object.hasOwn(answerers, pathOf(request)) ? answerers[pathOf(request)] : undefined;
     if (request.method !== 'GET') return refuse(response, 405, 'only GET is answered: nothing can be changed here');
     if (answerer === undefined) return refuse(response, 404, `want one of ${Object.keys(answerers).join(', ')}`);
     const signal = AbortSignal.any([AbortSignal.timeout(MOST_MS), closedSignal(response)]);
     try {
-      const reply = await queue.run(() => answerer(queryOf(request), signal), signal);
+      const reply = await queue.run(() => answerer(queryOf(request), signal, askedAt), signal);
       return send(response, 200, reply);
     } catch (error) {
       if (error instanceof QuestionError) return refuse(response, error.status, error.message);

@@ -326,9 +326,12 @@ describe('a packet', () => {
   });
 
   test('from a family that this node does not serve', async () => {
-    const run = new Reconciling(new FakeKernel(), { plan: { ...PLAN_CONFIG, families: [4] } });
+    const kernel = new FakeKernel();
+    const run = new Reconciling(kernel, { plan: { ...PLAN_CONFIG, families: [4] } });
     const target = { address: address('fd00::1'), port: ID.port, protocols: ['TCP'] } as const;
-    expect(await run.reconciler.explainPacket(address('fd00::7'), target)).toEqual({
+    expect(
+      await run.reconciler.explainPacket(address('fd00::7'), target, (rules) => kernel.compareRules(rules)),
+    ).toEqual({
       problem: 'this node does not serve IPv6',
     });
   });

@@ -139,6 +139,21 @@ describe('questions', () => {
     expect(await ask(file, '/v1/hello')).toEqual({ said: 'hello' });
   });
 
+  test('each comes with the time of its arrival, not of its turn', async () => {
+    const arrivals: number[] = [];
+    await listen({
+      '/v1/slow': async (_query, _signal, askedAt) => {
+        const began = performance.now();
+        arrivals.push(began - askedAt);
+        await sleep(50);
+        return {};
+      },
+    });
+    await Promise.all([ask(file, '/v1/slow'), ask(file, '/v1/slow')]);
+    // The second one waited for the work on the first.
+    expect(arrivals[1]).toBeGreaterThan(40);
+  });
+
   test('a sentence for each failure', async () => {
     await listen({
       '/v1/known': () => Promise.reject(new QuestionError(404, 'there is no such Service')),
