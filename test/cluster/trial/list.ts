@@ -14,6 +14,7 @@ import { nodeDrained } from './trials/node-drained.ts';
 import { nodeRebooted } from './trials/node-rebooted.ts';
 import { nodeLocalDns } from './trials/node-local-dns.ts';
 import { roleTaken } from './trials/role-taken.ts';
+import { shadow } from './trials/shadow.ts';
 import { tokenRotated } from './trials/token-rotated.ts';
 
 /** All trials, in the order of TRIAL=all: those that leave the cluster as it was come first. */
@@ -33,6 +34,7 @@ export const TRIALS: readonly Trial[] = [
   nodeRebooted,
   metallb,
   nodeLocalDns,
+  shadow,
   switchRepeatedly,
   migrateFromIpvs,
   migrateFromIptables,

@@ -35,19 +35,29 @@ export function differences(before: readonly string[], after: readonly string[])
 /** Checks that the state of every node is that which our Pods establish when they start. */
 export async function checkFreshStart(context: TrialContext, ours: OurPods): Promise<void> {
   context.step('all of ours start afresh, to compare the state of the nodes');
-  const before = await readAll(context);
+  const before = await readNodes(context);
   await ours.replaceAll();
   // The Pods are ready before their iptables rules are verified.
   await context.wait(5);
-  const after = await readAll(context);
+  checkSame(context, before, await readNodes(context), 'equal those of a fresh start');
+}
+
+/** The lines of the state of each node, in the order of the nodes. */
+export async function readNodes(context: TrialContext): Promise<readonly (readonly string[])[]> {
+  return Promise.all(context.state.nodes.map(async ({ name }) => comparableLines(await context.node(name, READ))));
+}
+
+/** Checks that no node's lines differ, and prints those that do. */
+export function checkSame(
+  context: TrialContext,
+  before: readonly (readonly string[])[],
+  after: readonly (readonly string[])[],
+  claim: string,
+): void {
   for (const [index, { name }] of context.state.nodes.entries()) {
     const [old = [], fresh = []] = [before[index], after[index]];
     const different = differences(old, fresh);
     for (const line of different) context.say(`  ${name}: ${line}`);
-    context.check(`the ${old.length} lines of state of ${name} equal those of a fresh start`, different.length === 0);
+    context.check(`the ${old.length} lines of state of ${name} ${claim}`, different.length === 0);
   }
-}
-
-async function readAll(context: TrialContext): Promise<readonly (readonly string[])[]> {
-  return Promise.all(context.state.nodes.map(async ({ name }) => comparableLines(await context.node(name, READ))));
 }
