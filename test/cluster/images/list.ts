@@ -63,6 +63,8 @@ function debianImages({ bin, agnhost, debian, upstream, kubernetesVersion }: Sou
       '/localhost.key': path.join(agnhost, 'porter/localhost.key'),
     },
   };
+  // Its name since Kubernetes 1.37, and before.
+  const dnsTesting = upstream.has('GlibcDnsTesting') ? 'GlibcDnsTesting' : 'JessieDnsutils';
   const kubeProxyLayer = { files: { '/usr/local/bin/kube-proxy': path.join(bin, 'kube-proxy') } };
   return [
     {
@@ -79,7 +81,7 @@ function debianImages({ bin, agnhost, debian, upstream, kubernetesVersion }: Sou
       cmd: ['test-webserver'],
     },
     // The specs need programs of these images, which they name in the Pod's command.
-    { names: namesOf(upstream, ['BusyBox', 'JessieDnsutils', 'DistrolessIptables']), layers: [root], cmd: ['sh'] },
+    { names: namesOf(upstream, ['BusyBox', dnsTesting, 'DistrolessIptables']), layers: [root], cmd: ['sh'] },
     { names: [`registry.k8s.io/kube-proxy:v${kubernetesVersion}`], layers: [root, kubeProxyLayer] },
   ];
 }

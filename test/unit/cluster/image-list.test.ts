@@ -41,17 +41,20 @@ describe("upstream's table of test images", () => {
 });
 
 describe('the images of the test cluster', () => {
-  const archives = clusterImages({
-    bin: '/bin-folder',
-    agnhost: '/agnhost',
-    debian: '/debian',
-    pause: '/pause',
-    ours: '/ours.tar',
-    kubernetesVersion: '1.35.4',
-    corednsVersion: '1.12.1',
-    upstream: upstreamImages(TABLE),
-  });
-  const names = Object.values(archives).flatMap((images) => images.flatMap((image) => image.names));
+  const namesFrom = (table: string): string[] => {
+    const archives = clusterImages({
+      bin: '/bin-folder',
+      agnhost: '/agnhost',
+      debian: '/debian',
+      pause: '/pause',
+      ours: '/ours.tar',
+      kubernetesVersion: '1.35.4',
+      corednsVersion: '1.12.1',
+      upstream: upstreamImages(table),
+    });
+    return Object.values(archives).flatMap((images) => images.flatMap((image) => image.names));
+  };
+  const names = namesFrom(TABLE);
 
   test('have the versions of their sources', () => {
     expect(names).toEqual(
@@ -66,5 +69,11 @@ describe('the images of the test cluster', () => {
 
   test('no name is given twice', () => {
     expect(new Set(names).size).toBe(names.length);
+  });
+
+  test('the image for DNS has another name since Kubernetes 1.37', () => {
+    const renamed = TABLE.replace('JessieDnsutils', 'GlibcDnsTesting').replace('dnsutils', 'glibc-dns-testing');
+    expect(names).toContain('registry.example/tests/dnsutils:1');
+    expect(namesFrom(renamed)).toContain('registry.example/tests/glibc-dns-testing:1');
   });
 });
