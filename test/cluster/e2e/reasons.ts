@@ -19,6 +19,10 @@ export const REASONS: readonly Reason[] = [
     because: 'the spec needs six nodes in three zones',
   },
   { message: /^Only supported for providers \[gce\]/, because: "the spec is for clusters in Google's cloud" },
+  {
+    spec: /should be rejected for evicted pods/,
+    because: 'the test cluster does not measure local storage, so the kubelet evicts no Pod that uses too much of it',
+  },
 ];
 
 /** The first reason that fits a result. */
