@@ -66,10 +66,21 @@ async function explainService(target: string, given: Given): Promise<Result> {
   return { reply, lines: serviceLines(reply) };
 }
 
-export function serviceLines({ verdict, settings, ports, sets, refused, notes }: ServiceReply): string[] {
+export function serviceLines({
+  verdict,
+  settings,
+  annotations = [],
+  ports,
+  sets,
+  refused,
+  notes,
+}: ServiceReply): string[] {
   return [
     ...wrapped(verdict),
     ...(settings === undefined ? [] : ['', ...wrapped(settingsText(settings))]),
+    ...annotations.flatMap(({ name, value, inForce }) =>
+      wrapped(`asked: ${name} ${JSON.stringify(value)}: ${inForce ? 'in force' : 'not in force'}`),
+    ),
     ...notes.flatMap((note) => wrapped(`note: ${note}`)),
     ...refused.flatMap(({ command, attempts }) =>
       wrapped(`refused by the kernel, and tried again: ${command} (${counted(attempts, 'attempt')})`),

@@ -2,6 +2,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { errorText } from '../base/error-text.ts';
+import type { ServiceAnnotation } from '../base/service-annotations.ts';
 import { listManifests } from '../kube/manifests/manifest-directory.ts';
 import { type ManifestObject, readManifests } from '../kube/manifests/manifest-file.ts';
 import { mergeManifests, replacedEvents } from '../kube/manifests/manifest-set.ts';
@@ -13,6 +14,7 @@ import { UsageError } from './usage-error.ts';
 export async function clusterOf(
   path: string,
   nodeName: string,
+  permitted: readonly ServiceAnnotation[],
 ): Promise<{ readonly cluster: Cluster; readonly warnings: readonly string[] }> {
   const interner = new Interner();
   const files = new Map<string, readonly ManifestObject[]>();
@@ -24,7 +26,7 @@ export async function clusterOf(
     files.set(name, file.objects);
   }
   const { set, conflicts } = mergeManifests(files);
-  const cluster = new Cluster(nodeName);
+  const cluster = new Cluster(nodeName, permitted);
   for (const event of replacedEvents(set)) cluster.apply(event);
   return { cluster, warnings: [...warnings, ...conflicts] };
 }

@@ -1,7 +1,7 @@
 import { cidrFamily, parseCidr } from '../base/cidr.ts';
 import { parseIp } from '../base/ip.ts';
 import { parseBindAddress } from './bind-address.ts';
-import { formatDuration } from './duration.ts';
+import { formatDuration } from '../base/duration.ts';
 import { show } from './problem.ts';
 import type { VModule } from './value-kind.ts';
 

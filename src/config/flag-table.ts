@@ -1,5 +1,5 @@
 import * as check from './checks.ts';
-import { HOUR, MINUTE, SECOND } from './duration.ts';
+import { HOUR, MINUTE, SECOND } from '../base/duration.ts';
 import { gateProblems } from './feature-gates.ts';
 import { IGNORED_FLAGS } from './ignored-flags.ts';
 import { OWN_FLAGS } from './own-flags.ts';

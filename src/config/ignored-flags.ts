@@ -1,4 +1,4 @@
-import { SECOND } from './duration.ts';
+import { SECOND } from '../base/duration.ts';
 import { field, flag } from './setting.ts';
 import { bool, duration, string } from './value-kind.ts';
 

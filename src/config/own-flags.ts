@@ -1,9 +1,20 @@
 import { cidrFamily, formatCidr } from '../base/cidr.ts';
 import type { Cidr } from '../base/cidr.ts';
 import { notNegative } from './checks.ts';
+import { DEFAULT_ANNOTATIONS } from '../base/service-annotations.ts';
 import { show } from './problem.ts';
 import { flag } from './setting.ts';
-import { bool, boolWithValue, cidrs, duration, int32, labelSelector, portRange, string } from './value-kind.ts';
+import {
+  annotations,
+  bool,
+  boolWithValue,
+  cidrs,
+  duration,
+  int32,
+  labelSelector,
+  portRange,
+  string,
+} from './value-kind.ts';
 
 /** Minimum prefix length of a local route, by family: the route makes other hosts in the CIDR unreachable. */
 const SHORTEST = { 4: 8, 6: 48 } as const;
@@ -64,6 +75,9 @@ export const OWN_FLAGS = {
   }),
   serviceEvents: flag('service-events', bool, true, {
     help: 'write an Event on a Service of which a part cannot be programmed, or whose endpoints or hints no node can use',
+  }),
+  serviceAnnotations: flag('service-annotations', annotations, DEFAULT_ANNOTATIONS, {
+    help: 'which annotations kube-ipvs-proxy/NAME a Service may use (docs/services.md); others are ignored with a warning',
   }),
   serviceMetrics: flag('service-metrics', bool, false, {
     help: 'serve traffic metrics of every single Service (kubeipvs_service_*): seven series for each port of each Service on each node',

@@ -1,7 +1,7 @@
 import type { Cidr } from '../base/cidr.ts';
 import type { IpAddress } from '../base/ip.ts';
 import type { BindAddress } from './bind-address.ts';
-import type { Duration } from './duration.ts';
+import type { Duration } from '../base/duration.ts';
 import type { FeatureGate } from './feature-gates.ts';
 import type { OWN_FLAGS } from './own-flags.ts';
 import type { ValuesOf } from './setting.ts';

@@ -1,4 +1,4 @@
-import { formatDuration } from './duration.ts';
+import { formatDuration } from '../base/duration.ts';
 import type { SettingKey } from './flag-table.ts';
 import { SETTING_KEYS, type Settings, settingAt } from './settings.ts';
 

@@ -1,7 +1,8 @@
 import { type Cidr, formatCidr, parseCidr } from '../base/cidr.ts';
 import { type LabelSelector, parseLabelSelector } from '../base/label-selector.ts';
 import { type Port, toPort } from '../base/port.ts';
-import { type Duration, formatDuration, parseDuration } from './duration.ts';
+import { SERVICE_ANNOTATIONS, type ServiceAnnotation, isServiceAnnotation } from '../base/service-annotations.ts';
+import { type Duration, formatDuration, parseDuration } from '../base/duration.ts';
 
 /**
  * Parses and formats one kind of value, as the text of a flag and as a value of a YAML or JSON document. Both parsers
@@ -150,6 +151,18 @@ export const cidrs = kindOf<readonly Cidr[]>({
     return parsed?.every((cidr) => cidr !== undefined) === true ? parsed : undefined;
   },
   toText: (value) => value.map(formatCidr).join(','),
+  merge: append,
+});
+
+/** "none", or names of annotations of ours separated by commas. */
+export const annotations = kindOf<readonly ServiceAnnotation[]>({
+  hint: 'none|names',
+  expected: `none, or some of ${SERVICE_ANNOTATIONS.join(', ')}`,
+  fromText: (text) => {
+    const names = text === 'none' ? [] : text.split(',');
+    return names.every(isServiceAnnotation) ? names : undefined;
+  },
+  toText: (names) => names.join(',') || 'none',
   merge: append,
 });
 

@@ -1,6 +1,6 @@
 import { type IpAddress, isIp4 } from '../base/ip.ts';
 import type { RealServer } from '../state/real-server.ts';
-import type { VirtualServerId } from '../state/virtual-server.ts';
+import type { VirtualServer, VirtualServerId } from '../state/virtual-server.ts';
 
 /** These schedulers choose endpoints by the order of the real servers, so that order must be the same on all nodes. */
 const HASHING_SCHEDULERS: ReadonlySet<string> = new Set(['sh', 'dh', 'mh']);
@@ -11,16 +11,16 @@ const HASHING_SCHEDULERS: ReadonlySet<string> = new Set(['sh', 'dh', 'mh']);
  * therefore rotates the sorted list by a hash of its name and the virtual server.
  */
 export class AddingOrder {
-  readonly #seed: number | undefined;
+  readonly #seed: number;
 
-  constructor({ nodeName, scheduler }: { readonly nodeName: string; readonly scheduler: string }) {
-    if (!HASHING_SCHEDULERS.has(scheduler)) this.#seed = hashText(nodeName);
+  constructor({ nodeName }: { readonly nodeName: string }) {
+    this.#seed = hashText(nodeName);
   }
 
   /** Returns the real servers to add to a virtual server in this node's order. */
-  arrange(id: VirtualServerId, sorted: readonly RealServer[]): readonly RealServer[] {
-    if (this.#seed === undefined || sorted.length < 2) return sorted;
-    const offset = mix(this.#seed, id) % sorted.length;
+  arrange(virtualServer: VirtualServer, sorted: readonly RealServer[]): readonly RealServer[] {
+    if (HASHING_SCHEDULERS.has(virtualServer.scheduler) || sorted.length < 2) return sorted;
+    const offset = mix(this.#seed, virtualServer) % sorted.length;
     return [...sorted.slice(offset), ...sorted.slice(0, offset)];
   }
 }

@@ -20,12 +20,12 @@ interface Draining {
  */
 export class DrainLedger {
   readonly #draining = new Map<VirtualServerKey, Draining>();
-  readonly #deadlineMs: number;
+  readonly #timeoutMs: number;
   #dueAt = Infinity;
 
-  /** @param deadlineMs 0: no deadline, as in kube-proxy. */
-  constructor(deadlineMs: number) {
-    this.#deadlineMs = deadlineMs === 0 ? Infinity : deadlineMs;
+  /** @param timeoutMs 0: no deadline, as in kube-proxy. */
+  constructor(timeoutMs: number) {
+    this.#timeoutMs = timeoutMs;
   }
 
   /** The number of draining real servers. */
@@ -58,13 +58,17 @@ export class DrainLedger {
     return Array.from(this.#draining.values(), ({ id }) => id);
   }
 
-  /** Decides at time `now` how to handle a real server that is no longer wanted. Remembers it if it drains. */
-  decide(id: VirtualServerId, server: ObservedRealServer, now: number): DrainDecision {
+  /**
+   * Decides at time `now` how to handle a real server that is no longer wanted. Remembers it if it drains.
+   *
+   * @param timeoutMs 0: no deadline; that of the constructor by default
+   */
+  decide(id: VirtualServerId, server: ObservedRealServer, now: number, timeoutMs = this.#timeoutMs): DrainDecision {
     // As in kube-proxy, only TCP drains: expire_nodest_conn drops UDP and SCTP flows of deleted real servers.
     if (id.protocol !== 'TCP' || server.activeConnections + server.inactiveConnections === 0) return 'delete';
     const draining = this.#draining.get(virtualServerKey(id)) ?? { id, since: new Map<RealServerKey, number>() };
     const since = draining.since.get(realServerKey(server)) ?? now;
-    const deadline = since + this.#deadlineMs;
+    const deadline = since + (timeoutMs === 0 ? Infinity : timeoutMs);
     if (now >= deadline) return 'delete';
     draining.since.set(realServerKey(server), since);
     this.#draining.set(virtualServerKey(id), draining);

@@ -1,4 +1,10 @@
-import { type ObservedRealServer, type RealServer, type RealServerKey, realServerKey } from '../state/real-server.ts';
+import {
+  type ObservedRealServer,
+  type RealServer,
+  type RealServerKey,
+  hasSameValues,
+  realServerKey,
+} from '../state/real-server.ts';
 import type { Transaction } from '../state/transaction.ts';
 import { type VirtualServer, type VirtualServerId, hasSameSettings } from '../state/virtual-server.ts';
 import type { AddingOrder } from './adding-order.ts';
@@ -9,6 +15,8 @@ export interface WantedVirtualServer {
   readonly virtualServer: VirtualServer;
   /** Sorted, without duplicates. */
   readonly realServers: readonly RealServer[];
+  /** How long a removed real server may drain, in ms; 0: no limit; absent: that of the ledger. */
+  readonly drainTimeout?: number;
 }
 
 /** A virtual server as the kernel has it. */
@@ -53,10 +61,10 @@ export function diffVirtualServer(
     // A draining real server that is wanted again gets its weight back, and its connections continue.
     else if (!isAsWanted(current, realServer)) tx.push({ kind: 'edit-real-server', id, realServer });
   }
-  for (const realServer of order.arrange(id, missing)) tx.push({ kind: 'add-real-server', id, realServer });
+  for (const realServer of order.arrange(virtualServer, missing)) tx.push({ kind: 'add-real-server', id, realServer });
   for (const [key, server] of surplus) {
     const realServer = { address: server.address, port: server.port, weight: 0 };
-    const decision = ledger.decide(id, server, now);
+    const decision = ledger.decide(id, server, now, wanted.drainTimeout);
     if (decision === 'drain') tx.push({ kind: 'edit-real-server', id, realServer });
     if (decision !== 'delete') continue;
     tx.push({ kind: 'delete-real-server', id, realServer });
@@ -83,6 +91,6 @@ function byKey(servers: readonly ObservedRealServer[]): Map<RealServerKey, Obser
 }
 
 /** All real servers of this program use masquerading (forwarding method 0). */
-function isAsWanted({ weight, forwarding }: ObservedRealServer, wanted: RealServer): boolean {
-  return weight === wanted.weight && forwarding === 0;
+function isAsWanted(found: ObservedRealServer, wanted: RealServer): boolean {
+  return hasSameValues(found, wanted) && found.forwarding === 0;
 }

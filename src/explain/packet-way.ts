@@ -74,7 +74,7 @@ export function* packetWay(facts: WayFacts): Generator<void, PacketWay> {
   const way = { before, scheduledIn: isOwn ? 'OUTPUT' : 'INPUT', endpoints: [] } as const;
   if (decision === 'DROP' || decision === 'REJECT') return { ...way, fate: decision };
   if (!isTaken) return { ...way, fate: packet.destinationLocal ? 'local' : 'forwarded' };
-  const { realServers } = virtualServer;
+  const realServers = virtualServer.realServers.filter(({ weight }) => weight > 0);
   if (realServers.length === 0) return { ...way, fate: 'no endpoint' };
   const endpoints: EndpointWay[] = [];
   for (const server of realServers) {

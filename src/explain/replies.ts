@@ -71,6 +71,8 @@ export interface ServiceReply extends Reply<'Service'> {
     /** Seconds for which a client stays with its endpoint; 0: no session affinity. */
     readonly affinitySeconds: number;
   };
+  /** Its annotations kube-ipvs-proxy/NAME; absent if it has none. */
+  readonly annotations?: readonly AnnotationReply[];
   readonly ports: readonly PortReply[];
   /** The set entries that it needs, by set. */
   readonly sets: readonly SetReply[];
@@ -78,6 +80,15 @@ export interface ServiceReply extends Reply<'Service'> {
   readonly refused: readonly RefusedReply[];
   /** What is ignored, or taken by another Service. */
   readonly notes: readonly string[];
+}
+
+export interface AnnotationReply {
+  /** Without the prefix. */
+  readonly name: string;
+  readonly value: string;
+  readonly inForce: boolean;
+  /** Why it is not in force. */
+  readonly why?: string;
 }
 
 export interface RefusedReply {

@@ -5,6 +5,8 @@ import type { ServiceDefinition } from '../model/service-model.ts';
 import type { SliceModel } from '../model/slice-model.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
 import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
+import { schedulerOf } from '../plan/service-scheduler.ts';
+import { unmetRequests } from '../plan/unmet-requests.ts';
 import type { PlannedVirtualServer } from '../plan/service-plan.ts';
 import type { Op } from '../state/op.ts';
 import { type VirtualServerKey, formatVirtualServer, virtualServerKey } from '../state/virtual-server.ts';
@@ -71,16 +73,31 @@ export function* serviceReply(known: ServiceKnowledge): Generator<void, ServiceR
     ...verdict,
     service: name,
     settings: {
-      scheduler: config.scheduler,
+      scheduler: schedulerOf(definition, node, config),
       internalTrafficPolicy: definition.internalLocal ? 'Local' : 'Cluster',
       externalTrafficPolicy: definition.externalLocal ? 'Local' : 'Cluster',
       affinitySeconds: definition.affinitySeconds,
     },
+    ...annotationsOf(definition, node, config),
     ports: ports.map(bounded),
     sets,
     refused: known.found.refused.map(({ op, attempts }) => ({ command: toolCommand(op), attempts })),
     notes,
   };
+}
+
+function annotationsOf(
+  definition: ServiceDefinition,
+  node: NodeView,
+  config: PlanConfig,
+): Pick<ServiceReply, 'annotations'> {
+  if (definition.asked === undefined) return {};
+  const unmet = unmetRequests(definition, node, config);
+  const annotations = definition.asked.map(({ name, value, problem }) => {
+    const why = problem ?? unmet.find(({ annotation }) => annotation === name);
+    return { name, value, inForce: why === undefined, ...(why === undefined ? {} : { why: why.message }) };
+  });
+  return { annotations };
 }
 
 function lackOf({ set, commands }: SetReply): string[] {

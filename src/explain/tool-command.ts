@@ -1,11 +1,12 @@
 import { formatCidr } from '../base/cidr.ts';
-import { formatIp } from '../base/ip.ts';
+import { formatIp, isIp4 } from '../base/ip.ts';
 import type { Protocol } from '../base/protocol.ts';
 import { hostPrefix } from '../state/bound-address.ts';
 import { type IpSet, formatIpSetEntry, twinName } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
-import { formatRealServer } from '../state/real-server.ts';
+import { type RealServer, formatRealServer } from '../state/real-server.ts';
 import {
+  VS_ONE_PACKET,
   VS_PERSISTENT,
   VS_SCHED_FALLBACK,
   VS_SCHED_PORT,
@@ -38,9 +39,9 @@ export function toolCommand(op: Op): string {
     case 'delete-virtual-server':
       return `ipvsadm -D ${serviceText(op.id)}`;
     case 'add-real-server':
-      return `ipvsadm -a ${serviceText(op.id)} -r ${formatRealServer(op.realServer)} -m -w ${op.realServer.weight}`;
+      return `ipvsadm -a ${serviceText(op.id)} ${realServerText(op.realServer)}`;
     case 'edit-real-server':
-      return `ipvsadm -e ${serviceText(op.id)} -r ${formatRealServer(op.realServer)} -m -w ${op.realServer.weight}`;
+      return `ipvsadm -e ${serviceText(op.id)} ${realServerText(op.realServer)}`;
     case 'delete-real-server':
       return `ipvsadm -d ${serviceText(op.id)} -r ${formatRealServer(op.realServer)}`;
     case 'bind-address':
@@ -64,7 +65,22 @@ function serviceText(id: VirtualServerId): string {
   return `${SERVICE_OPTION[id.protocol]} ${at}`;
 }
 
-function settingsText({ scheduler, flags, timeout }: VirtualServer): string {
+function realServerText(server: RealServer): string {
+  const { weight, upperThreshold = 0, lowerThreshold = 0 } = server;
+  const limit = upperThreshold === 0 ? '' : ` -x ${upperThreshold} -y ${lowerThreshold}`;
+  return `-r ${formatRealServer(server)} -m -w ${weight}${limit}`;
+}
+
+/** Returns the netmask as ipvsadm wants it; undefined for single clients. */
+function netmaskText({ address, prefix }: VirtualServer): string | undefined {
+  if (!isIp4(address)) return prefix === 128 ? undefined : String(prefix);
+  const mask = prefix === 0 ? 0 : (0xffff_ffff << (32 - prefix)) >>> 0;
+  return prefix === 32 ? undefined : [24, 16, 8, 0].map((shift) => (mask >>> shift) & 0xff).join('.');
+}
+
+function settingsText(virtualServer: VirtualServer): string {
+  const { scheduler, flags, timeout } = virtualServer;
+  const netmask = netmaskText(virtualServer);
   const schedulerFlags = [
     ...((flags & VS_SCHED_FALLBACK) === 0 ? [] : [`${scheduler}-fallback`]),
     ...((flags & VS_SCHED_PORT) === 0 ? [] : [`${scheduler}-port`]),
@@ -72,6 +88,8 @@ function settingsText({ scheduler, flags, timeout }: VirtualServer): string {
   return [
     `-s ${scheduler}`,
     ...((flags & VS_PERSISTENT) === 0 ? [] : [`-p ${timeout}`]),
+    ...(netmask === undefined ? [] : [`-M ${netmask}`]),
+    ...((flags & VS_ONE_PACKET) === 0 ? [] : ['-o']),
     ...(schedulerFlags.length === 0 ? [] : [`-b ${schedulerFlags.join(',')}`]),
   ].join(' ');
 }

@@ -8,6 +8,7 @@ import { type NodeModel, defineNode, planAlike } from './node.ts';
 import { defineService, isForUs } from './service-definition.ts';
 import type { ServiceDefinition, ServiceModel } from './service-model.ts';
 import { type SliceModel, defineSlice, sameSlice } from './slice-model.ts';
+import { DEFAULT_ANNOTATIONS, type ServiceAnnotation } from '../base/service-annotations.ts';
 import { ANNOTATION } from '../base/well-known-labels.ts';
 import { type TriggerTime, parseTime } from './trigger-time.ts';
 import { type ModelWarning, Warnings, quoted } from './warnings.ts';
@@ -45,6 +46,7 @@ const MAX_NAME = 253;
  */
 export class Cluster {
   readonly #nodeName: string;
+  readonly #permitted: ReadonlySet<ServiceAnnotation>;
   readonly #services = new Map<NamespacedName, Known>();
   readonly #slices = new Map<NamespacedName, SliceModel>();
   readonly #listed = new Set<SourceEvent['kind']>();
@@ -55,9 +57,13 @@ export class Cluster {
   #node: NodeModel | undefined;
   #nodeBefore: NodeModel | undefined;
 
-  /** @param nodeName Name of our Node. Endpoints on it are local. */
-  constructor(nodeName: string) {
+  /**
+   * @param nodeName Name of our Node. Endpoints on it are local.
+   * @param permitted The annotations that a Service may use.
+   */
+  constructor(nodeName: string, permitted: readonly ServiceAnnotation[] = DEFAULT_ANNOTATIONS) {
     this.#nodeName = nodeName;
+    this.#permitted = new Set(permitted);
   }
 
   apply(event: SourceEvent): void {
@@ -216,7 +222,7 @@ export class Cluster {
       this.#deleteService(key);
       return;
     }
-    const definition = defineService(key, service);
+    const definition = defineService(key, service, this.#permitted);
     if (!isDeepStrictEqual(definition, this.definition(key))) this.#update(key, { definition });
   };
 

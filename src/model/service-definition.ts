@@ -5,8 +5,10 @@ import { type IpAddress, compareIp, familyLabel, familyOf } from '../base/ip.ts'
 import type { NamespacedName } from '../base/names.ts';
 import { type Port, toPort } from '../base/port.ts';
 import { isProtocol } from '../base/protocol.ts';
+import type { ServiceAnnotation } from '../base/service-annotations.ts';
 import { isExcludedByLabel } from '../base/well-known-labels.ts';
 import { type AddressUse, usableAddress } from './addresses.ts';
+import { type ReadAnnotations, readAnnotations } from './service-annotations.ts';
 import type { ServiceDefinition, ServicePortDefinition } from './service-model.ts';
 import { parseTime } from './trigger-time.ts';
 import { Warnings, quoted } from './warnings.ts';
@@ -26,8 +28,20 @@ export function isForUs(service: Service): boolean {
   );
 }
 
-/** Validates a Service for which isForUs() returns true. */
-export function defineService(name: NamespacedName, service: Service): ServiceDefinition {
+/**
+ * Validates a Service for which isForUs() returns true.
+ *
+ * @param permitted the annotations that a Service may use
+ */
+export function defineService(
+  name: NamespacedName,
+  service: Service,
+  permitted: ReadonlySet<ServiceAnnotation>,
+): ServiceDefinition {
+  return withAnnotations(defineSpec(name, service), readAnnotations(service, permitted));
+}
+
+function defineSpec(name: NamespacedName, service: Service): ServiceDefinition {
   const warnings = new Warnings();
   const clusterIps = clusterAddresses(service, warnings);
   const ofFamilies = (address: IpAddress, use: AddressUse): boolean => {
@@ -62,6 +76,13 @@ export function defineService(name: NamespacedName, service: Service): ServiceDe
     ...(service.measured === true ? { measured: true } : {}),
     warnings: warnings.list(),
   };
+}
+
+/** Each annotation that is ignored has a warning of its own. */
+function withAnnotations(definition: ServiceDefinition, annotations: ReadAnnotations | undefined): ServiceDefinition {
+  if (annotations === undefined) return definition;
+  const problems = annotations.asked.flatMap(({ problem }) => problem ?? []);
+  return { ...definition, ...annotations, warnings: [...definition.warnings, ...problems] };
 }
 
 /** Returns the creation time in whole seconds since 1970, which is the resolution of the API. */

@@ -3,6 +3,8 @@ import type { IpAddress } from '../base/ip.ts';
 import type { NamespacedName } from '../base/names.ts';
 import type { Port } from '../base/port.ts';
 import type { Protocol } from '../base/protocol.ts';
+import type { AskedAnnotation } from './service-annotations.ts';
+import type { ServiceRequests } from './service-requests.ts';
 import type { ModelWarning } from './warnings.ts';
 
 /** The properties of an endpoint except address and port. Endpoints with equal traits share one object. */
@@ -12,6 +14,8 @@ export interface EndpointTraits {
   readonly ready: boolean;
   readonly serving: boolean;
   readonly terminating: boolean;
+  /** The zone of the endpoint; absent if unknown. */
+  readonly zone?: string;
   /** Topology hints: the zones and nodes that should use this endpoint; empty if there are no hints. */
   readonly zones: readonly string[];
   readonly nodes: readonly string[];
@@ -62,6 +66,10 @@ export interface ServiceDefinition {
   readonly ports: readonly ServicePortDefinition[];
   /** Whether its labels select it for traffic metrics of its own; absent if not. */
   readonly measured?: true;
+  /** What its annotations ask for; absent if it has none of ours. */
+  readonly requests?: ServiceRequests;
+  /** Its annotations, with the reason for each one that is ignored; absent if it has none of ours. */
+  readonly asked?: readonly AskedAnnotation[];
   readonly warnings: readonly ModelWarning[];
 }
 

@@ -129,7 +129,7 @@ export function sameSlice(a: SliceModel | undefined, b: SliceModel | undefined):
   );
 }
 
-/** Shared traits of endpoints without hints. The index is the bit mask that traitsOf() computes. */
+/** Shared traits of endpoints without zone and hints. The index is the bit mask that traitsOf() computes. */
 const PLAIN_TRAITS: readonly EndpointTraits[] = Array.from({ length: 16 }, (_, bits) => ({
   local: (bits & 1) !== 0,
   ready: (bits & 2) !== 0,
@@ -139,17 +139,19 @@ const PLAIN_TRAITS: readonly EndpointTraits[] = Array.from({ length: 16 }, (_, b
   nodes: EMPTY,
 }));
 
-/** @param hinted the traits with hints that other endpoints of the slice already have, to be shared */
+/** @param hinted the traits with a zone or hints that other endpoints of the slice already have, to be shared */
 function traitsOf(endpoint: Endpoint, nodeName: string, hinted: Map<string, EndpointTraits>): EndpointTraits {
-  const { ready, serving, terminating, hintZones, hintNodes } = endpoint;
+  const { ready, serving, terminating, zone, hintZones, hintNodes } = endpoint;
   const local = nodeName !== '' && endpoint.nodeName === nodeName;
   const bits = Number(local) | (Number(ready) << 1) | (Number(serving) << 2) | (Number(terminating) << 3);
   const plain = PLAIN_TRAITS[bits];
-  if (plain !== undefined && hintZones.length === 0 && hintNodes.length === 0) return plain;
+  const unhinted = hintZones.length === 0 && hintNodes.length === 0;
+  if (plain !== undefined && unhinted && zone === '') return plain;
   const zones = trimCapacity(hintZones.toSorted());
   const nodes = trimCapacity(hintNodes.toSorted());
-  const key = JSON.stringify([bits, zones, nodes]);
+  const key = unhinted ? `${bits} ${zone}` : JSON.stringify([bits, zone, zones, nodes]);
   let traits = hinted.get(key);
-  if (traits === undefined) hinted.set(key, (traits = { local, ready, serving, terminating, zones, nodes }));
+  if (traits === undefined)
+    hinted.set(key, (traits = { local, ready, serving, terminating, ...(zone === '' ? {} : { zone }), zones, nodes }));
   return traits;
 }

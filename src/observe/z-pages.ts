@@ -1,4 +1,4 @@
-import { formatDuration } from '../config/duration.ts';
+import { formatDuration } from '../base/duration.ts';
 import { VERSION } from '../config/version.ts';
 import { wallNow } from '../base/wall-clock.ts';
 import { escapeUnprintable, redact } from './printable.ts';

@@ -3,13 +3,16 @@ import type { Cidr } from '../base/cidr.ts';
 import { EMPTY } from '../base/trim-capacity.ts';
 import { type IpAddress, type IpFamily, familyOf } from '../base/ip.ts';
 import type { Port } from '../base/port.ts';
+import type { ServiceRequests } from '../model/service-requests.ts';
 import type { RealServer } from '../state/real-server.ts';
+import { VS_ONE_PACKET } from '../state/virtual-server.ts';
 import { nodePortAddresses } from './node-port-addresses.ts';
 import type { NodeView, PlanConfig } from './plan-config.ts';
 import { filterUnchanged } from './filter-unchanged.ts';
 import type { PlanDraft } from './plan-draft.ts';
 import type { ClaimRank } from './claim-rank.ts';
 import type { PlannedUdp } from './service-plan.ts';
+import { schedulerOf } from './service-scheduler.ts';
 import { type VirtualServerSettings, virtualServerSettings } from './virtual-server-settings.ts';
 import { type Destinations, type Place, chooseDestinations, realServers as realServersOf } from './traffic-policy.ts';
 
@@ -67,7 +70,7 @@ export function familyView(
     ),
     unboundCidrs: config.unboundCidrs ?? EMPTY,
     localRouteCidrs: config.localRouteCidrs ?? EMPTY,
-    settings: virtualServerSettings(service, family, config.scheduler),
+    settings: virtualServerSettings(service, family, schedulerOf(service, node, config)),
   };
 }
 
@@ -102,6 +105,8 @@ function isServing({ traits }: EndpointModel): boolean {
   return traits.serving;
 }
 
+const NO_REQUESTS: ServiceRequests = {};
+
 /** Adds the virtual server of one port at one address. */
 export function serve(
   draft: PlanDraft,
@@ -111,7 +116,10 @@ export function serve(
   realServers: readonly RealServer[],
 ): void {
   const { address, port, rank } = at;
-  const { scheduler, flags, timeout, prefix } = view.settings;
+  const { scheduler, flags: common, timeout, prefix } = view.settings;
+  const { onePacket, drainTimeout } = view.service.requests ?? NO_REQUESTS;
+  const flags = onePacket === true && protocol === 'UDP' ? common | VS_ONE_PACKET : common;
   const virtualServer = { address, port, protocol, scheduler, flags, timeout, prefix };
-  draft.addVirtualServer({ virtualServer, realServers, rank, portName }, answering);
+  const planned = { virtualServer, realServers, rank, portName };
+  draft.addVirtualServer(drainTimeout === undefined ? planned : { ...planned, drainTimeout }, answering);
 }

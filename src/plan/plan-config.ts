@@ -40,4 +40,6 @@ export interface NodeView {
   readonly reportedAddresses: readonly IpAddress[];
   /** Addresses of all interfaces except kube-ipvs0, including loopback; without tentative and IPv6 link-local ones. */
   readonly interfaceAddresses: readonly IpAddress[];
+  /** The schedulers that a Service asked for and that the kernel does not have, each with the reason. */
+  readonly missingSchedulers?: ReadonlyMap<string, string>;
 }

@@ -14,6 +14,8 @@ export interface PlannedVirtualServer {
   readonly rank: ClaimRank;
   /** Name of the Service port; unique within the protocol. */
   readonly portName: string;
+  /** How long a removed real server may keep its connections, in ms; 0: no limit; absent: as on the whole node. */
+  readonly drainTimeout?: number;
 }
 
 /** An entry that a set must contain. */

@@ -1,4 +1,4 @@
-import { type RealServer, hasSameIdentity } from '../state/real-server.ts';
+import { type RealServer, hasSameIdentity, hasSameValues } from '../state/real-server.ts';
 import { compareVirtualServer, hasSameSettings } from '../state/virtual-server.ts';
 import { compareEntry } from './entry-order.ts';
 import type { PlannedUdp, PlannedVirtualServer, ServicePlan } from './service-plan.ts';
@@ -34,12 +34,13 @@ function samePlanned(a: PlannedVirtualServer, b: PlannedVirtualServer): boolean 
     hasSameSettings(a.virtualServer, b.virtualServer) &&
     a.rank === b.rank &&
     a.portName === b.portName &&
+    a.drainTimeout === b.drainTimeout &&
     samePlaces(a.realServers, b.realServers, sameRealServer)
   );
 }
 
 function sameRealServer(a: RealServer, b: RealServer): boolean {
-  return hasSameIdentity(a, b) && a.weight === b.weight;
+  return hasSameIdentity(a, b) && hasSameValues(a, b);
 }
 
 function sameUdp(a: PlannedUdp, b: PlannedUdp): boolean {

@@ -1,4 +1,5 @@
-import type { EndpointModel, ServiceDefinition } from '../model/service-model.ts';
+import type { EndpointModel, EndpointTraits, ServiceDefinition } from '../model/service-model.ts';
+import type { ServiceRequests, WeightRule } from '../model/service-requests.ts';
 import type { RealServer } from '../state/real-server.ts';
 import { filterUnchanged } from './filter-unchanged.ts';
 import { anyUsable, isReady, readyElseDraining } from './readiness.ts';
@@ -14,13 +15,14 @@ export interface Destinations {
   readonly noLocalEndpoints: boolean;
 }
 
-type Policies = Pick<ServiceDefinition, 'internalLocal' | 'externalLocal'>;
+type Policies = Pick<ServiceDefinition, 'internalLocal' | 'externalLocal' | 'requests'>;
 
 export interface Place {
   readonly nodeName: string;
   readonly zone: string;
 }
 
+const NO_RULES: readonly WeightRule[] = Object.freeze([]);
 const NONE: readonly RealServer[] = Object.freeze([]);
 
 /**
@@ -35,11 +37,11 @@ export function chooseDestinations(
   externallyAccessible: boolean,
   { nodeName, zone }: Place,
 ): Destinations {
-  const internalLocal = policies.internalLocal;
+  const { internalLocal, requests } = policies;
   const externalLocal = policies.externalLocal && externallyAccessible;
-  const cluster = internalLocal && !externallyAccessible ? NONE : clusterServers(endpoints, nodeName, zone);
+  const cluster = internalLocal && !externallyAccessible ? NONE : clusterServers(endpoints, nodeName, zone, requests);
   if (!internalLocal && !externalLocal) return { internal: cluster, external: cluster, noLocalEndpoints: false };
-  const local = realServers(readyElseDraining(filterUnchanged(endpoints, isLocal)));
+  const local = realServers(readyElseDraining(filterUnchanged(endpoints, isLocal)), requests);
   const here = local.length > 0 ? local : cluster;
   return {
     internal: internalLocal ? here : cluster,
@@ -52,12 +54,30 @@ function isLocal({ traits }: EndpointModel): boolean {
   return traits.local;
 }
 
-function clusterServers(endpoints: readonly EndpointModel[], nodeName: string, zone: string): readonly RealServer[] {
+function clusterServers(
+  endpoints: readonly EndpointModel[],
+  nodeName: string,
+  zone: string,
+  requests: ServiceRequests | undefined,
+): readonly RealServer[] {
   const ready = filterUnchanged(endpoints, isReady);
-  return realServers(ready.length > 0 ? nearest(ready, nodeName, zone) : readyElseDraining(endpoints));
+  return realServers(ready.length > 0 ? nearest(ready, nodeName, zone) : readyElseDraining(endpoints), requests);
 }
 
-/** Returns the real servers of these endpoints, each with weight 1. */
-export function realServers(endpoints: readonly EndpointModel[]): readonly RealServer[] {
-  return endpoints.length === 0 ? NONE : endpoints.map(({ address, port }) => ({ address, port, weight: 1 }));
+/** Returns the real servers of these endpoints, each with weight 1 and no limit unless the Service asks for others. */
+export function realServers(endpoints: readonly EndpointModel[], requests?: ServiceRequests): readonly RealServer[] {
+  if (endpoints.length === 0) return NONE;
+  const { weights = NO_RULES, connectionLimit: limit } = requests ?? {};
+  const thresholds = limit === undefined ? {} : { upperThreshold: limit.upper, lowerThreshold: limit.lower };
+  return endpoints.map(({ address, port, traits }) => ({
+    address,
+    port,
+    weight: weightOf(traits, weights),
+    ...thresholds,
+  }));
+}
+
+function weightOf({ local, zone }: EndpointTraits, rules: readonly WeightRule[]): number {
+  const rule = rules.find((each) => (each.zone === undefined ? each.local === local : each.zone === zone));
+  return rule?.weight ?? 1;
 }

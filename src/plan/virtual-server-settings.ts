@@ -1,19 +1,27 @@
 import type { IpFamily } from '../base/ip.ts';
 import type { ServiceDefinition } from '../model/service-model.ts';
+import type { SchedulerFlags } from '../model/service-requests.ts';
 import { VS_PERSISTENT, VS_SCHED_FALLBACK, VS_SCHED_PORT, type VirtualServer } from '../state/virtual-server.ts';
 
 /** The settings of all virtual servers of a service that belong to one IP family. */
 export type VirtualServerSettings = Pick<VirtualServer, 'scheduler' | 'flags' | 'timeout' | 'prefix'>;
 
-/** Implements ClientIP session affinity as IPVS persistence for single client addresses. */
+/** Implements ClientIP session affinity as IPVS persistence, by default for single client addresses. */
 export function virtualServerSettings(
-  { affinitySeconds }: Pick<ServiceDefinition, 'affinitySeconds'>,
+  { affinitySeconds, requests }: Pick<ServiceDefinition, 'affinitySeconds' | 'requests'>,
   family: IpFamily,
   scheduler: string,
 ): VirtualServerSettings {
   const persistent = affinitySeconds > 0 ? VS_PERSISTENT : 0;
-  const flags = persistent | (SCHEDULER_FLAGS[scheduler] ?? 0);
-  return { scheduler, flags, timeout: affinitySeconds, prefix: family === 4 ? 32 : 128 };
+  const flags = persistent | (askedFlags(requests?.schedulerFlags, scheduler) ?? SCHEDULER_FLAGS[scheduler] ?? 0);
+  const asked = affinitySeconds > 0 ? requests?.affinityPrefix?.[family] : undefined;
+  return { scheduler, flags, timeout: affinitySeconds, prefix: asked ?? (family === 4 ? 32 : 128) };
+}
+
+/** Returns undefined if no flags are asked for, or those of another scheduler. */
+function askedFlags(asked: SchedulerFlags | undefined, scheduler: string): number | undefined {
+  if (asked === undefined || (asked.scheduler !== undefined && asked.scheduler !== scheduler)) return undefined;
+  return (asked.fallback ? VS_SCHED_FALLBACK : 0) | (asked.port ? VS_SCHED_PORT : 0);
 }
 
 /**

@@ -77,7 +77,7 @@ export class Bootstrap {
     const { kernel, plan: config, desired, addresses, order, written } = this.#options;
     await addresses.findMarks();
     await addresses.read();
-    const plan = desired.planAlone(KUBERNETES_SERVICE);
+    const plan = await desired.planAlone(KUBERNETES_SERVICE);
     const changes = plan.takeChanges();
     const found = await readVirtualServers(
       kernel,

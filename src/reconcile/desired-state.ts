@@ -8,6 +8,7 @@ import { planNodeEntries } from '../plan/node-entries.ts';
 import { type Consequences, NodePlan } from '../plan/node-plan.ts';
 import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
 import { planService } from '../plan/plan-service.ts';
+import type { SchedulerCheck } from './scheduler-check.ts';
 import { ServingReport } from './serving-report.ts';
 import type { PlanWarning } from '../plan/service-plan.ts';
 import { sharePlan } from '../plan/share-plan.ts';
@@ -30,6 +31,8 @@ export interface DesiredStateOptions {
   readonly cluster: Cluster;
   readonly plan: PlanConfig;
   readonly log: Log;
+  /** Checks the schedulers that Services ask for; undefined: the kernel has all of them. */
+  readonly schedulers?: SchedulerCheck;
   /** The value of --bind-address, which replaces the node's address of the same family. */
   readonly nodeIpOverride: IpAddress | undefined;
   /** Called when a service's plan has a new warning, which was already logged. */
@@ -62,7 +65,8 @@ export class DesiredState {
   }
 
   /** Returns a plan of one service, for use before the others are known. The next refresh() reports its warnings. */
-  planAlone(name: NamespacedName): NodePlan {
+  async planAlone(name: NamespacedName): Promise<NodePlan> {
+    await this.#options.schedulers?.learn(this.#askedSchedulers([name]));
     const plan = new NodePlan();
     plan.replaceNodeEntries(planNodeEntries({ interfaceAddresses: this.#interfaceAddresses }, this.#options.plan));
     const service = this.#options.cluster.service(name);
@@ -74,6 +78,7 @@ export class DesiredState {
   async refresh(yielder: Yielder): Promise<Refresh> {
     const changes = this.#options.cluster.takeChanges();
     for (const { reason, message } of changes.rejected) this.#options.log.warn(message, { reason });
+    await this.#options.schedulers?.learn(this.#askedSchedulers(changes.services));
     const all = this.#everythingStale || changes.nodeChanged;
     this.#everythingStale = false;
     // The changed services include those that were deleted.
@@ -89,6 +94,20 @@ export class DesiredState {
     }
     this.#serving.flush();
     return { triggerTimes: changes.triggerTimes, udpChanged, healthChecksChanged };
+  }
+
+  /** Must be called from time to time: a scheduler that the kernel lacked may have been installed. */
+  async findMissingSchedulers(): Promise<void> {
+    if ((await this.#options.schedulers?.learnAgain()) === true) this.#everythingStale = true;
+  }
+
+  #askedSchedulers(services: Iterable<NamespacedName>): ReadonlySet<string> {
+    const asked = new Set<string>();
+    for (const name of services) {
+      const scheduler = this.#options.cluster.definition(name)?.requests?.scheduler;
+      if (scheduler !== undefined) asked.add(scheduler);
+    }
+    return asked;
   }
 
   #replan(name: NamespacedName, node: NodeView): Consequences {
@@ -115,12 +134,14 @@ export class DesiredState {
   /** Returns what plans depend on besides the services and the configuration. */
   nodeView(): NodeView {
     const node = this.#options.cluster.node();
+    const { schedulers } = this.#options;
     const reportedAddresses = node?.reportedAddresses ?? [];
     return {
       zone: node?.zone ?? '',
       nodeIps: nodeIps(reportedAddresses, this.#options.nodeIpOverride),
       reportedAddresses,
       interfaceAddresses: this.#interfaceAddresses,
+      ...(schedulers === undefined ? {} : { missingSchedulers: schedulers.missing }),
     };
   }
 }

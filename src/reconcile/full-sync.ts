@@ -10,6 +10,7 @@ export async function fullSync(parts: SyncParts, progress: SyncProgress, yielder
   const { desired, gate, applier, rules, udp } = parts;
   // Check the node first, because change syncs need kube-ipvs0 as well.
   progress.node = await parts.nodeCheck.run(desired.plan, await parts.addresses.read());
+  await desired.findMissingSchedulers();
   await changeSync(parts, progress, yielder);
   const { deviceError } = progress.node;
   let rulesChecked = false;

@@ -14,6 +14,7 @@ import { RestrictedGate } from './restricted-gate.ts';
 import { RetryQueue } from './retry-queue.ts';
 import { RuleKeeper } from './rule-keeper.ts';
 import { Schedule } from './schedule.ts';
+import { SchedulerCheck } from './scheduler-check.ts';
 import { UdpCleanUp } from './udp-clean-up.ts';
 
 export interface SyncPartsOptions extends DesiredStateOptions {
@@ -44,7 +45,7 @@ export type SyncParts = ReturnType<typeof syncParts>;
 
 export function syncParts(options: SyncPartsOptions, { requestChange, ...timing }: Timing) {
   const { kernel, clock, log, plan: config, syncPeriodMs, drainTimeoutMs, nodeSettings = NO_SETTINGS } = options;
-  const desired = new DesiredState(options);
+  const desired = new DesiredState({ ...options, schedulers: new SchedulerCheck(kernel) });
   const { plan } = desired;
   const addresses = new InterfaceAddresses(kernel, desired);
   const schedule = new Schedule(clock, syncPeriodMs);

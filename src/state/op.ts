@@ -54,8 +54,11 @@ export function formatOp(op: Op): string {
       return `${op.kind} ${formatVirtualServer(op.id)}`;
     case 'add-real-server':
     case 'edit-real-server':
-    case 'delete-real-server':
-      return `${op.kind} ${formatVirtualServer(op.id)} -> ${formatRealServer(op.realServer)} weight=${op.realServer.weight}`;
+    case 'delete-real-server': {
+      const { weight, upperThreshold = 0, lowerThreshold = 0 } = op.realServer;
+      const limit = upperThreshold === 0 ? '' : ` limit=${upperThreshold}/${lowerThreshold}`;
+      return `${op.kind} ${formatVirtualServer(op.id)} -> ${formatRealServer(op.realServer)} weight=${weight}${limit}`;
+    }
     case 'bind-address':
       return `${op.kind} ${formatIp(op.address)}`;
     case 'unbind-address':

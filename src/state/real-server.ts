@@ -7,6 +7,9 @@ export interface RealServer {
   readonly port: Port;
   /** A real server with weight 0 is draining: it gets no new connections. */
   readonly weight: number;
+  /** The number of connections from which the kernel chooses it no more, and below which it does again; absent: 0, none. */
+  readonly upperThreshold?: number;
+  readonly lowerThreshold?: number;
 }
 
 /** Identifies a real server within its virtual server. */
@@ -33,6 +36,15 @@ export function realServerOf(key: RealServerKey): { readonly address: IpAddress;
   return typeof key === 'bigint'
     ? { address: (key >> 16n) as IpAddress, port: Number(key & 0xffffn) }
     : { address: Math.floor(key / 0x1_0000) as IpAddress, port: key % 0x1_0000 };
+}
+
+/** Whether what can be edited of a real server is equal. */
+export function hasSameValues(a: RealServer, b: RealServer): boolean {
+  return (
+    a.weight === b.weight &&
+    (a.upperThreshold ?? 0) === (b.upperThreshold ?? 0) &&
+    (a.lowerThreshold ?? 0) === (b.lowerThreshold ?? 0)
+  );
 }
 
 export function hasSameIdentity(a: Endpoint, b: Endpoint): boolean {

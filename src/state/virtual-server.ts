@@ -13,6 +13,8 @@ export interface VirtualServerId {
 export const VS_PERSISTENT = 0x0001;
 /** Set by the kernel on every virtual server; never part of the wanted state. */
 export const VS_HASHED = 0x0002;
+/** IP_VS_SVC_F_ONEPACKET, for UDP: every datagram is scheduled anew. */
+export const VS_ONE_PACKET = 0x0004;
 /** IP_VS_SVC_F_SCHED1, for `sh` and `mh`: fall back to another server when the chosen one is unavailable. */
 export const VS_SCHED_FALLBACK = 0x0008;
 /** IP_VS_SVC_F_SCHED2, for `sh` and `mh`: hash the source port too. */

@@ -33,7 +33,8 @@ export function ipvsContract(family: IpFamily, bed: () => ContractBed): void {
       const { kernel } = bed();
       expect(await kernel.getVirtualServers()).toEqual([vs]);
       expect(await kernel.findVirtualServers([vs])).toEqual(new Map([[virtualServerKey(vs), vs]]));
-      const observed = { forwarding: 0, activeConnections: 0, inactiveConnections: 0, persistentConnections: 0 };
+      const counters = { activeConnections: 0, inactiveConnections: 0, persistentConnections: 0 };
+      const observed = { forwarding: 0, upperThreshold: 0, lowerThreshold: 0, ...counters };
       const servers = (await kernel.getRealServers([vs])).get(virtualServerKey(vs)) ?? [];
       expect(new Set(servers)).toEqual(
         new Set([

@@ -191,12 +191,14 @@ export class FakeTables {
     const key = realServerKey(wanted);
     const present = virtualServer.realServers.get(key);
     if (present === undefined && verb === 'edit') return ENOENT;
-    const { address, port, weight } = wanted;
+    const { address, port, weight, upperThreshold = 0, lowerThreshold = 0 } = wanted;
     const { activeConnections = 0, inactiveConnections = 0, persistentConnections = 0 } = present ?? {};
     virtualServer.realServers.set(key, {
       address,
       port,
       weight,
+      upperThreshold,
+      lowerThreshold,
       forwarding: 0,
       activeConnections,
       inactiveConnections,

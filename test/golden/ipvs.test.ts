@@ -191,7 +191,7 @@ describe('what the kernel said to ipvsadm', () => {
     const replies = payloads(exchange('ipvsadm', 'list').received, IPVS);
     const destinations = replies.filter((payload) => payload[0] === 5).map((payload) => decodeDestination(payload, 4));
     const counters = { activeConnections: 0, inactiveConnections: 0, persistentConnections: 0 };
-    const plain = { ...counters, forwarding: 0 };
+    const plain = { ...counters, forwarding: 0, upperThreshold: 0, lowerThreshold: 0 };
     expect(destinations).toEqual([
       { ...plain, address: ip('fd00:2::9'), port: 80, weight: 3, forwarding: 2 },
       { ...plain, address: ip('10.1.0.3'), port: 80, weight: 2, forwarding: 3 },

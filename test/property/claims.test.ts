@@ -76,6 +76,7 @@ function eventOf(change: Change): SourceEvent {
   const endpoints = Array.from({ length: change.count }, (_, k) => ({
     address: hostOf(change.of, k),
     nodeName: k % 2 === 0 ? 'node-a' : 'node-b',
+    zone: '',
     ready: true,
     serving: true,
     terminating: false,

@@ -15,9 +15,11 @@ import type { SourceEvent } from '../../src/kube/objects/source.ts';
 import { Cluster } from '../../src/model/cluster.ts';
 import { formatCidr } from '../../src/base/cidr.ts';
 import { IP_FAMILIES, formatIp, isLinkLocal6 } from '../../src/base/ip.ts';
+import { hostPrefix } from '../../src/state/bound-address.ts';
 import { formatIpSetEntry } from '../../src/state/ip-set.ts';
 import { formatRealServer } from '../../src/state/real-server.ts';
 import {
+  VS_ONE_PACKET,
   VS_PERSISTENT,
   VS_SCHED_FALLBACK,
   VS_SCHED_PORT,
@@ -101,13 +103,17 @@ class PlanRun {
     const plan = planConfigOf(config, 'node-0', [4, 6], cluster);
     return new PlanRun(
       kernel,
-      new Reconciling(kernel, {
-        plan,
-        excludeCidrs: config.excludeCidrs,
-        nodeIpOverride: config.nodeIpOverride,
-        syncPeriodMs: config.syncPeriod,
-        drainTimeoutMs: config.drainTimeout,
-      }),
+      new Reconciling(
+        kernel,
+        {
+          plan,
+          excludeCidrs: config.excludeCidrs,
+          nodeIpOverride: config.nodeIpOverride,
+          syncPeriodMs: config.syncPeriod,
+          drainTimeoutMs: config.drainTimeout,
+        },
+        config.serviceAnnotations,
+      ),
     );
   }
 
@@ -201,14 +207,20 @@ class PlanRun {
     const services = await this.#kernel.getVirtualServers();
     const servers = await this.#kernel.getRealServers(services);
     return services.map((service) => {
-      const { flags, timeout } = service;
+      const { address, flags, timeout, prefix } = service;
       const options = [
         ...((flags & VS_PERSISTENT) === 0 ? [] : [`persistent ${timeout}`]),
+        ...(prefix === hostPrefix(address) ? [] : [`/${prefix}`]),
+        ...((flags & VS_ONE_PACKET) === 0 ? [] : ['one-packet']),
         ...((flags & VS_SCHED_FALLBACK) === 0 ? [] : ['fallback']),
         ...((flags & VS_SCHED_PORT) === 0 ? [] : ['port']),
       ];
       const found = servers.get(virtualServerKey(service)) ?? [];
-      const real = found.map((server) => ({ at: formatRealServer(server), weight: server.weight }));
+      const real = found.map((server) => {
+        const { weight, upperThreshold = 0, lowerThreshold = 0 } = server;
+        const limit = upperThreshold === 0 ? '' : `${upperThreshold}/${lowerThreshold}`;
+        return { at: formatRealServer(server), weight, limit };
+      });
       return virtualServerLine(formatVirtualServer(service), service.scheduler, options, real);
     });
   }

@@ -8,6 +8,13 @@ export type Tables = Readonly<Record<Table, readonly string[]>>;
 export const setLine = (name: string, entries: readonly string[]): string =>
   `${name}: ${entries.length === 0 ? 'none' : [...entries].sort().join(', ')}`;
 
+export interface ListedServer {
+  readonly at: string;
+  readonly weight: number;
+  /** The numbers of connections at which it is full, and no longer full: "100/80". */
+  readonly limit?: string;
+}
+
 /**
  * A virtual server: protocol, address and port; scheduler; persistence; real servers, with their weight where it is
  * not 1.
@@ -16,9 +23,16 @@ export function virtualServerLine(
   id: string,
   scheduler: string,
   options: readonly string[],
-  realServers: readonly { readonly at: string; readonly weight: number }[],
+  realServers: readonly ListedServer[],
 ): string {
-  const servers = realServers.map(({ at, weight }) => (weight === 1 ? at : `${at} (weight ${weight})`)).sort();
+  const servers = realServers
+    .map(({ at, weight, limit = '' }) => [
+      at,
+      ...(weight === 1 ? [] : [`(weight ${weight})`]),
+      ...(limit === '' ? [] : [`(limit ${limit})`]),
+    ])
+    .map((words) => words.join(' '))
+    .sort();
   return [id, scheduler, ...options, '->', servers.length === 0 ? 'none' : servers.join(', ')].join(' ');
 }
 

@@ -1,3 +1,4 @@
+import { DEFAULT_ANNOTATIONS, type ServiceAnnotation } from '../../src/base/service-annotations.ts';
 import { FakeKernel } from '../fake-kernel/fake-kernel.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import type { SourceEvent } from '../../src/kube/objects/source.ts';
@@ -95,9 +96,13 @@ export class Reconciling {
   #ruleChecks = 0;
   #waiting: (() => void)[] = [];
 
-  constructor(kernel: Kernel = new FakeKernel(), options: Partial<ReconcilerOptions> = {}) {
+  constructor(
+    kernel: Kernel = new FakeKernel(),
+    options: Partial<ReconcilerOptions> = {},
+    annotations: readonly ServiceAnnotation[] = DEFAULT_ANNOTATIONS,
+  ) {
     const plan = options.plan ?? PLAN_CONFIG;
-    this.cluster = new Cluster(plan.nodeName);
+    this.cluster = new Cluster(plan.nodeName, annotations);
     this.reconciler = new Reconciler({
       kernel: this.#watched(kernel),
       cluster: this.cluster,

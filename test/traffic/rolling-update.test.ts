@@ -8,7 +8,7 @@ import type { LongProcess } from '../bed/long-process.ts';
 import type { Kept, Namespace } from '../bed/namespace.ts';
 import { AddingOrder } from '../../src/diff/adding-order.ts';
 import { startDaemon } from '../support/daemon.ts';
-import { real, vsId } from '../support/state.ts';
+import { real, virtualServer } from '../support/state.ts';
 import {
   type EndpointShape,
   ManifestDirectory,
@@ -151,9 +151,11 @@ describe('a rolling update', () => {
     const all = Array.from({ length: PODS }, (_, pod) => pod);
     await publish(herd, endpoints(all));
     await taking(herd, all);
-    const id = vsId(herd.clusterIp.v4, SERVICE_PORT);
     const additions = all.map((pod) => real(podAddress(0, pod).v4, 1, POD_PORT));
-    const order = new AddingOrder({ nodeName: 'node-0', scheduler: 'rr' }).arrange(id, additions);
+    const order = new AddingOrder({ nodeName: 'node-0' }).arrange(
+      { ...virtualServer(herd.clusterIp.v4, SERVICE_PORT), scheduler: 'rr' },
+      additions,
+    );
     const added = order.map((server) => `pod-0-${additions.indexOf(server)}`);
     const answers: string[] = [];
     for (const _ of all) answers.push(who(await client.probeTcp(herd.clusterIp.v4, SERVICE_PORT)));

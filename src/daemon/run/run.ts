@@ -68,7 +68,7 @@ async function start(
   started.defer(() => events.close());
   requireRights({ rules: true });
 
-  const cluster = new Cluster(nodeName);
+  const cluster = new Cluster(nodeName, config.serviceAnnotations);
   const health = new ProxyHealth(2 * config.syncPeriod, nodeName);
   const history = new History(clock);
   let reconciler: Reconciler | undefined;

@@ -55,7 +55,7 @@ async function start(
   const { families } = usable;
   const sentence = 'kube-ipvs-proxy is starting as a shadow (--dry-run): it changes nothing';
   logStart(sentence, nodeName, usable, opened.origin, log);
-  const cluster = new Cluster(nodeName);
+  const cluster = new Cluster(nodeName, config.serviceAnnotations);
   const health = new ProxyHealth(2 * config.syncPeriod, nodeName);
   const history = new History(clock);
   const publisher = new ShadowPublisher({ metrics, health, clock, log: log.child('shadow') });

@@ -49,6 +49,8 @@ export interface Service {
   readonly loadBalancerSourceRanges: readonly string[];
   /** Whether its labels select it for traffic metrics of its own; absent if not. */
   readonly measured?: true;
+  /** Its annotations that are for this program, without our prefix; absent if there are none. */
+  readonly annotations?: readonly { readonly name: string; readonly value: string }[];
   /** status.loadBalancer.ingress */
   readonly loadBalancerIngress: readonly LoadBalancerIngress[];
 }
@@ -59,6 +61,8 @@ export interface Endpoint {
   readonly address: string;
   /** "" if unknown. */
   readonly nodeName: string;
+  /** "" if unknown. */
+  readonly zone: string;
   /** Conditions. As in the API, absent ready and serving mean true, and absent terminating means false. */
   readonly ready: boolean;
   readonly serving: boolean;

@@ -17,6 +17,7 @@ function trimEndpoint(value: unknown, interner: Interner): Endpoint | undefined 
   return {
     address: textsOf(value['addresses'])[0] ?? '',
     nodeName: interner.intern(textOr(value['nodeName'], '')),
+    zone: interner.intern(textOr(value['zone'], '')),
     ready: booleanOf(conditions['ready']) ?? true,
     serving: booleanOf(conditions['serving']) ?? true,
     terminating: booleanOf(conditions['terminating']) ?? false,

@@ -1,3 +1,4 @@
+import { ANNOTATION_PREFIX } from '../../base/service-annotations.ts';
 import { type LabelSelector, selects } from '../../base/label-selector.ts';
 import type { Interner } from './interner.ts';
 import { type JsonRecord, integerOf, isRecord, itemsOf, recordOf, textOf, textOr, textsOf } from './json.ts';
@@ -33,6 +34,20 @@ function affinityTimeout(spec: JsonRecord, affinity: string): { readonly affinit
   return affinity === 'ClientIP' ? { affinityTimeoutSeconds: DEFAULT_AFFINITY_SECONDS } : {};
 }
 
+/** The most annotations of ours that a Service may have; the API limits their total size only. */
+const MAX_ANNOTATIONS = 32;
+
+function ownAnnotations(value: unknown): Pick<Service, 'annotations'> {
+  const annotations: { readonly name: string; readonly value: string }[] = [];
+  const record = recordOf(value);
+  for (const key in record) {
+    if (!key.startsWith(ANNOTATION_PREFIX) || annotations.length === MAX_ANNOTATIONS) continue;
+    const text = textOf(record[key]);
+    if (text !== undefined) annotations.push({ name: key.slice(ANNOTATION_PREFIX.length), value: text });
+  }
+  return annotations.length === 0 ? {} : { annotations };
+}
+
 /**
  * Reads a v1 Service. Absent fields get the API server's defaults.
  *
@@ -44,7 +59,7 @@ export function trimService(value: unknown, interner: Interner, measured?: Label
     const loadBalancer = recordOf(recordOf(object['status'])['loadBalancer']);
     const sessionAffinity = interner.intern(textOr(spec['sessionAffinity'], 'None'));
     const clusterIPs = textsOf(spec['clusterIPs']);
-    const { creationTimestamp: created, labels } = recordOf(object['metadata']);
+    const { creationTimestamp: created, labels, annotations } = recordOf(object['metadata']);
     const creationTimestamp = textOf(created);
     return {
       meta,
@@ -63,6 +78,7 @@ export function trimService(value: unknown, interner: Interner, measured?: Label
       loadBalancerSourceRanges: textsOf(spec['loadBalancerSourceRanges']),
       loadBalancerIngress: itemsOf(loadBalancer['ingress'], (item) => trimIngress(item, interner)),
       ...(measured !== undefined && selects(measured, recordOf(labels)) ? { measured: true } : {}),
+      ...ownAnnotations(annotations),
     };
   });
 }

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import fc from 'fast-check';
-import { parseDuration } from '../../../src/config/duration.ts';
+import { parseDuration } from '../../../src/base/duration.ts';
 import { setTimer, sleep } from '../../../src/base/timer.ts';
 
 /** The longest duration that Go, and so any setting, can hold. */

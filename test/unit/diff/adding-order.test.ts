@@ -13,10 +13,10 @@ const WEB = vsId('10.96.0.10', 80);
 
 /** The real servers in the order in which the node adds them, of which the kernel has `found` already. */
 function added(nodeName: string, id: VirtualServerId, scheduler = 'rr', found: readonly string[] = []): string[] {
-  const settings = virtualServer('10.96.0.10', 80);
+  const settings = { ...virtualServer('10.96.0.10', 80), ...id, scheduler };
   const realServers = found.map((text) => observed(text, 1));
   const tx = new Transaction();
-  const context = { order: new AddingOrder({ nodeName, scheduler }), ledger: new DrainLedger(0), now: 0 };
+  const context = { order: new AddingOrder({ nodeName }), ledger: new DrainLedger(0), now: 0 };
   const wanted = { virtualServer: settings, realServers: ENDPOINTS };
   diffVirtualServer(id, wanted, found.length === 0 ? undefined : { virtualServer: settings, realServers }, context, tx);
   return tx.of('add-real-server').map(({ realServer }) => formatRealServer(realServer));

@@ -14,8 +14,8 @@ import { address, observed, real, virtualServer, vsId } from '../../support/stat
 import { AddingOrder } from '../../../src/diff/adding-order.ts';
 
 const ID = vsId('10.96.0.1', 80);
-const VS = virtualServer('10.96.0.1', 80);
-const ORDER = new AddingOrder({ nodeName: 'node-a', scheduler: 'sh' });
+const VS = { ...virtualServer('10.96.0.1', 80), scheduler: 'sh' };
+const ORDER = new AddingOrder({ nodeName: 'node-a' });
 
 function words(ops: Iterable<Op>): string[] {
   return Array.from(ops, formatOp);
@@ -49,7 +49,7 @@ describe('diffVirtualServer', () => {
 
   test('missing: added with all its real servers', () => {
     expect(words(run({ virtualServer: VS, realServers: [real('10.244.0.1', 1)] }, undefined))).toEqual([
-      'add-virtual-server TCP 10.96.0.1:80 lc flags=0 timeout=0',
+      'add-virtual-server TCP 10.96.0.1:80 sh flags=0 timeout=0',
       'add-real-server TCP 10.96.0.1:80 -> 10.244.0.1:8080 weight=1',
     ]);
   });
@@ -67,7 +67,7 @@ describe('diffVirtualServer', () => {
     ['prefix', { prefix: 24 }],
   ])('another %s: edited in place', (_what, change) => {
     const diff = run({ virtualServer: VS, realServers: [] }, { virtualServer: { ...VS, ...change }, realServers: [] });
-    expect(words(diff)).toEqual(['edit-virtual-server TCP 10.96.0.1:80 lc flags=0 timeout=0']);
+    expect(words(diff)).toEqual(['edit-virtual-server TCP 10.96.0.1:80 sh flags=0 timeout=0']);
   });
 
   test.each([

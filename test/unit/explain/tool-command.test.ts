@@ -3,7 +3,7 @@ import { parseCidr } from '../../../src/base/cidr.ts';
 import { toolCommand } from '../../../src/explain/tool-command.ts';
 import { plannedSet } from '../../../src/plan/set-names.ts';
 import type { Op } from '../../../src/state/op.ts';
-import { VS_PERSISTENT, VS_SCHED_FALLBACK, VS_SCHED_PORT } from '../../../src/state/virtual-server.ts';
+import { VS_ONE_PACKET, VS_PERSISTENT, VS_SCHED_FALLBACK, VS_SCHED_PORT } from '../../../src/state/virtual-server.ts';
 import { address, real, virtualServer, vsId } from '../../support/state.ts';
 
 const CIDR = parseCidr('10.96.0.0/12')!;
@@ -44,6 +44,28 @@ const CASES: readonly (readonly [Op, string])[] = [
       },
     },
     'ipvsadm -A --sctp-service 10.96.0.1:9 -s mh -b mh-fallback,mh-port',
+  ],
+  [
+    {
+      kind: 'add-virtual-server',
+      virtualServer: { ...WEB, flags: VS_PERSISTENT, timeout: 60, prefix: 20 },
+    },
+    'ipvsadm -A -t 10.96.0.1:80 -s lc -p 60 -M 255.255.240.0',
+  ],
+  [
+    {
+      kind: 'add-virtual-server',
+      virtualServer: { ...virtualServer('fd00::1', 53, 'UDP'), flags: VS_ONE_PACKET, prefix: 64 },
+    },
+    'ipvsadm -A -u [fd00::1]:53 -s lc -M 64 -o',
+  ],
+  [
+    {
+      kind: 'edit-real-server',
+      id: WEB,
+      realServer: { ...real('10.244.0.5', 3), upperThreshold: 10, lowerThreshold: 8 },
+    },
+    'ipvsadm -e -t 10.96.0.1:80 -r 10.244.0.5:8080 -m -w 3 -x 10 -y 8',
   ],
   [{ kind: 'delete-virtual-server', id: WEB }, 'ipvsadm -D -t 10.96.0.1:80'],
   [

@@ -7,7 +7,7 @@ import { formatIp } from '../../../src/base/ip.ts';
 import { WEB, meta, reasons, service } from '../plan/build.ts';
 
 function define(fields: Partial<Service>): ServiceDefinition {
-  return defineService(WEB, service(fields));
+  return defineService(WEB, service(fields), new Set());
 }
 
 const port = { name: 'http', protocol: 'TCP', port: 80, nodePort: 0 };

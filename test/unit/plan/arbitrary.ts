@@ -73,6 +73,7 @@ const endpoint = (pool: readonly string[]): fc.Arbitrary<Endpoint> =>
   fc.record({
     address: mostly(pool, ['', ...BAD_IPS]),
     nodeName: pick(HERE, 'node-b', ''),
+    zone: pick('', 'zone-a'),
     ready: mostly([true], [false]),
     serving: mostly([true], [false]),
     terminating: mostly([false], [true]),

@@ -31,7 +31,13 @@ const OTHER_VS: OtherValues<VirtualServer> = {
   timeout: 9,
   prefix: 24,
 };
-const OTHER_SERVER: OtherValues<RealServer> = { address: address('10.244.0.2'), port: portOf(81), weight: 0 };
+const OTHER_SERVER: OtherValues<RealServer> = {
+  address: address('10.244.0.2'),
+  port: portOf(81),
+  weight: 0,
+  upperThreshold: 9,
+  lowerThreshold: 5,
+};
 const PLANNED: PlannedVirtualServer = {
   virtualServer: VS,
   realServers: [SERVER],
@@ -43,6 +49,7 @@ const OTHER_PLANNED: OtherValues<PlannedVirtualServer> = {
   realServers: [],
   rank: CLAIM_RANK.externalIp,
   portName: 'web',
+  drainTimeout: 9,
 };
 const ENTRIES: { readonly [T in IpSetEntry['type']]: Extract<IpSetEntry, { type: T }> } = {
   'hash:ip': { type: 'hash:ip', address: VS.address },
@@ -159,6 +166,7 @@ describe('slices differ in', () => {
     ready: false,
     serving: false,
     terminating: true,
+    zone: 'c',
     zones: ['a'],
     nodes: ['b'],
   };

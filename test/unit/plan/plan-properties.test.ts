@@ -235,6 +235,7 @@ describe('objects of any content at all', () => {
       fc.record({
         address: text,
         nodeName: text,
+        zone: text,
         ready: fc.boolean(),
         serving: fc.boolean(),
         terminating: fc.boolean(),

@@ -19,6 +19,9 @@ export interface IpvsDestinationId {
 
 export interface IpvsDestination extends IpvsDestinationId {
   readonly weight: number;
+  /** The numbers of connections at which the kernel sets and clears IP_VS_DEST_F_OVERLOAD; 0 (default): no limit. */
+  readonly upperThreshold?: number;
+  readonly lowerThreshold?: number;
   /** linux/ip_vs.h, IP_VS_CONN_F_FWD_MASK: 0 masquerading (default), 1 local, 2 tunnel, 3 direct routing, 4 bypass. */
   readonly forwarding?: number;
 }
@@ -43,8 +46,8 @@ function destinationTable(family: IpFamily) {
     ...idRows(family),
     forwarding: fallback('IPVS_DEST_ATTR_FWD_METHOD', 3, u32, 0),
     weight: required('IPVS_DEST_ATTR_WEIGHT', 4, u32),
-    upperThreshold: constant('IPVS_DEST_ATTR_U_THRESH', 5, u32, 0),
-    lowerThreshold: constant('IPVS_DEST_ATTR_L_THRESH', 6, u32, 0),
+    upperThreshold: fallback('IPVS_DEST_ATTR_U_THRESH', 5, u32, 0),
+    lowerThreshold: fallback('IPVS_DEST_ATTR_L_THRESH', 6, u32, 0),
     activeConnections: reported('IPVS_DEST_ATTR_ACTIVE_CONNS', 7, u32),
     inactiveConnections: reported('IPVS_DEST_ATTR_INACT_CONNS', 8, u32),
     persistentConnections: reported('IPVS_DEST_ATTR_PERSIST_CONNS', 9, u32),
@@ -63,12 +66,19 @@ function encodeDestination(
   familyId: number,
   command: IpvsCommand,
   service: IpvsServiceId,
-  { address, port, weight, forwarding }: IpvsDestination,
+  { address, port, weight, forwarding, upperThreshold, lowerThreshold }: IpvsDestination,
 ): number {
   beginIpvs(writer, familyId, command);
   encodeServiceId(writer, service);
   // Do not encode the whole object: one that was read also has counters.
-  encodeNest(writer, IPVS_CMD_ATTR_DEST, DESTINATION[familyOf(address)], { address, port, weight, forwarding });
+  encodeNest(writer, IPVS_CMD_ATTR_DEST, DESTINATION[familyOf(address)], {
+    address,
+    port,
+    weight,
+    forwarding,
+    upperThreshold,
+    lowerThreshold,
+  });
   return writer.end();
 }
 

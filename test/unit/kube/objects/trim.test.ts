@@ -10,6 +10,17 @@ const interner = new Interner();
 const NO_META = { resourceVersion: '', labels: {}, annotations: {} };
 
 describe('trimService', () => {
+  test('of the annotations, only those with our prefix are kept, and 32 at most', () => {
+    const annotations = (given: Readonly<Record<string, unknown>>) =>
+      trimService({ metadata: { name: 'web', annotations: given } }, new Interner()).object?.annotations;
+    expect(annotations({ note: 'x', 'kubectl.kubernetes.io/last-applied-configuration': '{}' })).toBeUndefined();
+    expect(annotations({ note: 'x', 'kube-ipvs-proxy/scheduler': 'sh', 'kube-ipvs-proxy/weights': 3 })).toEqual([
+      { name: 'scheduler', value: 'sh' },
+    ]);
+    const many = Object.fromEntries(Array.from({ length: 99 }, (_, at) => [`kube-ipvs-proxy/${at}`, '']));
+    expect(annotations(many)).toHaveLength(32);
+  });
+
   test('a trimmed Service has only the fields that the proxy reads', () => {
     const { object } = trimService(
       {
@@ -158,8 +169,8 @@ describe('trimEndpointSlice', () => {
       },
       addressType: 'IPv4',
       endpoints: [
-        { address: '10.0.0.1', nodeName: 'n1', ...nil, ready: false, hintZones: [], hintNodes: [] },
-        { address: '', nodeName: '', ...nil, hintZones: ['z1'], hintNodes: ['n2'] },
+        { address: '10.0.0.1', nodeName: 'n1', zone: '', ...nil, ready: false, hintZones: [], hintNodes: [] },
+        { address: '', nodeName: '', zone: '', ...nil, hintZones: ['z1'], hintNodes: ['n2'] },
       ],
       ports: [
         { name: '', protocol: 'TCP', port: 80 },

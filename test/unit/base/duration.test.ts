@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { formatDuration, parseDuration } from '../../../src/config/duration.ts';
+import { formatDuration, parseDuration } from '../../../src/base/duration.ts';
 
 const READ: readonly (readonly [text: string, milliseconds: number, canonical: string])[] = [
   ['0', 0, '0s'],

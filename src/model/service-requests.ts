@@ -1,0 +1,33 @@
+/** The scheduler flags that a Service asks for. They have a meaning for one scheduler only. */
+export interface SchedulerFlags {
+  /** Undefined: no flags, whatever the scheduler. */
+  readonly scheduler?: 'sh' | 'mh';
+  readonly fallback: boolean;
+  readonly port: boolean;
+}
+
+/** The weight of the real servers in a zone, or on this node or not. */
+export type WeightRule = { readonly weight: number } & (
+  { readonly zone: string; readonly local?: undefined } | { readonly local: boolean; readonly zone?: undefined }
+);
+
+/** The number of connections from this node at which an endpoint gets no new ones, and below which it does again. */
+export interface ConnectionLimit {
+  readonly upper: number;
+  /** 0: three quarters of `upper`. */
+  readonly lower: number;
+}
+
+/** The settings that the annotations of a Service ask for; each is valid and permitted. */
+export interface ServiceRequests {
+  readonly scheduler?: string;
+  readonly schedulerFlags?: SchedulerFlags;
+  /** The first rule that fits a real server applies; without one, its weight is 1. */
+  readonly weights?: readonly WeightRule[];
+  readonly connectionLimit?: ConnectionLimit;
+  /** In ms; 0: no deadline. */
+  readonly drainTimeout?: number;
+  /** The prefix length of the client networks that session affinity is for, by IP family. */
+  readonly affinityPrefix?: { readonly 4?: number; readonly 6?: number };
+  readonly onePacket?: true;
+}
