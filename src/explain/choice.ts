@@ -30,14 +30,16 @@ export function choiceNotes({ notes }: Choice): readonly Note[] {
 export function choiceOf(view: FamilyView, port: PortView, place: Place): Choice {
   const { endpoints, destinations } = port;
   const facts = factsOf(view, port, place);
-  const used = { internal: keysOf(destinations.internal), external: keysOf(destinations.external) };
+  const weights = { internal: weightsOf(destinations.internal), external: weightsOf(destinations.external) };
   const directions: readonly Direction[] = facts.accessible ? ['internal', 'external'] : ['internal'];
   return {
     notes: endpoints.length === 0 ? [] : notesOf(facts, directions, place),
     decide: (key, traits) => {
-      const missing = directions.filter((direction) => !used[direction].has(key));
+      const missing = directions.filter((direction) => (weights[direction].get(key) ?? 0) === 0);
       if (missing.length === 0) return { use: 'all' };
-      const reasons = new Set(missing.map((direction) => whyNot(facts, direction, traits)));
+      const reasons = new Set(
+        missing.map((direction) => (weights[direction].has(key) ? WITHOUT_WEIGHT : whyNot(facts, direction, traits))),
+      );
       const why = [...reasons].join('; ');
       if (missing.length === directions.length) return { use: 'none', why };
       return { use: missing[0] === 'internal' ? 'external' : 'internal', why };
@@ -45,8 +47,10 @@ export function choiceOf(view: FamilyView, port: PortView, place: Place): Choice
   };
 }
 
-function keysOf(servers: readonly RealServer[]): ReadonlySet<RealServerKey> {
-  return new Set(servers.map(realServerKey));
+const WITHOUT_WEIGHT = 'weight 0 (annotation weights)';
+
+function weightsOf(servers: readonly RealServer[]): ReadonlyMap<RealServerKey, number> {
+  return new Map(servers.map((server) => [realServerKey(server), server.weight]));
 }
 
 interface Facts {
@@ -70,7 +74,7 @@ function factsOf(view: FamilyView, { endpoints, nodePort, destinations }: PortVi
   return {
     accessible: externallyAccessible(view, nodePort),
     ready,
-    isServed: destinations.internal.length + destinations.external.length > 0,
+    isServed: [...destinations.internal, ...destinations.external].some(({ weight }) => weight > 0),
     hasLocal: local.length > 0,
     hasLocalReady: local.some(isReady),
     policyLocal: { internal: view.service.internalLocal, external: view.service.externalLocal },

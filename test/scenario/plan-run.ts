@@ -148,7 +148,8 @@ class PlanRun {
     const planned = this.#run.reconciler.plan.service(service as NamespacedName)?.virtualServers ?? [];
     for (const { name, protocol, endpoints, notes } of ports) {
       const own = planned.filter((each) => each.portName === name && each.virtualServer.protocol === protocol);
-      const wanted = new Set(own.flatMap(({ realServers }) => realServers.map(formatRealServer)));
+      const chosen = own.flatMap(({ realServers }) => realServers).filter(({ weight }) => weight > 0);
+      const wanted = new Set(chosen.map(formatRealServer));
       const used = endpoints.filter(({ use }) => use !== 'none').map(({ at }) => at);
       // A reply lists a limited number of endpoints.
       const isWhole = !notes.some((note) => note.includes('more endpoints are not listed'));
