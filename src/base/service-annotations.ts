@@ -10,6 +10,7 @@ export const SERVICE_ANNOTATIONS = [
   'drain-timeout',
   'session-affinity-mask',
   'one-packet',
+  'forwarding',
 ] as const;
 
 export type ServiceAnnotation = (typeof SERVICE_ANNOTATIONS)[number];

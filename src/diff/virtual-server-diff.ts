@@ -1,8 +1,9 @@
 import {
+  FORWARDING,
   type ObservedRealServer,
   type RealServer,
   type RealServerKey,
-  hasSameValues,
+  hasSameServerSettings,
   realServerKey,
 } from '../state/real-server.ts';
 import type { Transaction } from '../state/transaction.ts';
@@ -59,11 +60,12 @@ export function diffVirtualServer(
     surplus.delete(key);
     if (current === undefined) missing.push(realServer);
     // A draining real server that is wanted again gets its weight back, and its connections continue.
-    else if (!isAsWanted(current, realServer)) tx.push({ kind: 'edit-real-server', id, realServer });
+    else if (!hasSameServerSettings(current, realServer)) tx.push({ kind: 'edit-real-server', id, realServer });
   }
   for (const realServer of order.arrange(virtualServer, missing)) tx.push({ kind: 'add-real-server', id, realServer });
   for (const [key, server] of surplus) {
-    const realServer = { address: server.address, port: server.port, weight: 0 };
+    const { address, port, forwarding } = server;
+    const realServer = { address, port, weight: 0, ...(forwarding === FORWARDING.nat ? {} : { forwarding }) };
     const decision = ledger.decide(id, server, now, wanted.drainTimeout);
     if (decision === 'drain') tx.push({ kind: 'edit-real-server', id, realServer });
     if (decision !== 'delete') continue;
@@ -80,7 +82,7 @@ export function isInForce(wanted: WantedVirtualServer, found: FoundVirtualServer
   const observed = byKey(found.realServers);
   return wanted.realServers.every((realServer) => {
     const current = observed.get(realServerKey(realServer));
-    return current !== undefined && isAsWanted(current, realServer);
+    return current !== undefined && hasSameServerSettings(current, realServer);
   });
 }
 
@@ -88,9 +90,4 @@ function byKey(servers: readonly ObservedRealServer[]): Map<RealServerKey, Obser
   const found = new Map<RealServerKey, ObservedRealServer>();
   for (const server of servers) found.set(realServerKey(server), server);
   return found;
-}
-
-/** All real servers of this program use masquerading (forwarding method 0). */
-function isAsWanted(found: ObservedRealServer, wanted: RealServer): boolean {
-  return hasSameValues(found, wanted) && found.forwarding === 0;
 }

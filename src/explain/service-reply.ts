@@ -5,9 +5,10 @@ import type { ServiceDefinition } from '../model/service-model.ts';
 import type { SliceModel } from '../model/slice-model.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
 import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
+import { FORWARDING_NOT_POSSIBLE } from '../plan/forwarding.ts';
 import { schedulerOf } from '../plan/service-scheduler.ts';
 import { unmetRequests } from '../plan/unmet-requests.ts';
-import type { PlannedVirtualServer } from '../plan/service-plan.ts';
+import type { PlanWarning, PlannedVirtualServer } from '../plan/service-plan.ts';
 import type { Op } from '../state/op.ts';
 import { type VirtualServerKey, formatVirtualServer, virtualServerKey } from '../state/virtual-server.ts';
 import { USES } from './address-use.ts';
@@ -78,7 +79,7 @@ export function* serviceReply(known: ServiceKnowledge): Generator<void, ServiceR
       externalTrafficPolicy: definition.externalLocal ? 'Local' : 'Cluster',
       affinitySeconds: definition.affinitySeconds,
     },
-    ...annotationsOf(definition, node, config),
+    ...annotationsOf(definition, node, config, planned?.warnings ?? []),
     ports: ports.map(bounded),
     sets,
     refused: known.found.refused.map(({ op, attempts }) => ({ command: toolCommand(op), attempts })),
@@ -90,11 +91,15 @@ function annotationsOf(
   definition: ServiceDefinition,
   node: NodeView,
   config: PlanConfig,
+  warnings: readonly PlanWarning[],
 ): Pick<ServiceReply, 'annotations'> {
   if (definition.asked === undefined) return {};
   const unmet = unmetRequests(definition, node, config);
   const annotations = definition.asked.map(({ name, value, problem }) => {
-    const why = problem ?? unmet.find(({ annotation }) => annotation === name);
+    const why =
+      problem ??
+      unmet.find(({ annotation }) => annotation === name) ??
+      warnings.find(({ reason }) => name === 'forwarding' && reason === FORWARDING_NOT_POSSIBLE);
     return { name, value, inForce: why === undefined, ...(why === undefined ? {} : { why: why.message }) };
   });
   return { annotations };

@@ -15,15 +15,16 @@ const MOST_ENTRIES = 20;
 
 const MASQUERADED = 'all clients are masqueraded';
 const KEPT = 'clients keep their address (externalTrafficPolicy: Local)';
+const KEPT_OR_DIRECT = 'clients keep their address (externalTrafficPolicy: Local, or forwarding without NAT)';
 const ALLOWED = 'a client, or a network of clients, that the source ranges allow';
 
 /** What an entry does. Clients of a cluster IP are treated as the settings of the daemon say. */
 const EFFECTS: Readonly<Record<Exclude<SetRole, 'CLUSTER-IP'>, string>> = {
   'LOOP-BACK': 'an endpoint that is its own client is masqueraded',
   'EXTERNAL-IP': MASQUERADED,
-  'EXTERNAL-IP-LOCAL': KEPT,
+  'EXTERNAL-IP-LOCAL': KEPT_OR_DIRECT,
   'LOAD-BALANCER': MASQUERADED,
-  'LOAD-BALANCER-LOCAL': KEPT,
+  'LOAD-BALANCER-LOCAL': KEPT_OR_DIRECT,
   'LOAD-BALANCER-FW': 'clients outside of the source ranges are dropped',
   'LOAD-BALANCER-SOURCE-CIDR': ALLOWED,
   'LOAD-BALANCER-SOURCE-IP': ALLOWED,

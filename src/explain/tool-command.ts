@@ -4,7 +4,7 @@ import type { Protocol } from '../base/protocol.ts';
 import { hostPrefix } from '../state/bound-address.ts';
 import { type IpSet, formatIpSetEntry, twinName } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
-import { type RealServer, formatRealServer } from '../state/real-server.ts';
+import { FORWARDING, type RealServer, formatRealServer, forwardingOf } from '../state/real-server.ts';
 import {
   VS_ONE_PACKET,
   VS_PERSISTENT,
@@ -16,6 +16,12 @@ import {
 } from '../state/virtual-server.ts';
 
 const SERVICE_OPTION: Readonly<Record<Protocol, string>> = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service' };
+
+const METHOD_OPTION: ReadonlyMap<number, string> = new Map([
+  [FORWARDING.nat, '-m'],
+  [FORWARDING.tunnel, '-i'],
+  [FORWARDING.route, '-g'],
+]);
 
 /** Returns the command of ipvsadm, ipset or ip that makes this change. */
 export function toolCommand(op: Op): string {
@@ -39,9 +45,9 @@ export function toolCommand(op: Op): string {
     case 'delete-virtual-server':
       return `ipvsadm -D ${serviceText(op.id)}`;
     case 'add-real-server':
-      return `ipvsadm -a ${serviceText(op.id)} ${realServerText(op.realServer)}`;
+      return `ipvsadm -a ${serviceText(op.id)} ${destinationText(op.realServer)}`;
     case 'edit-real-server':
-      return `ipvsadm -e ${serviceText(op.id)} ${realServerText(op.realServer)}`;
+      return `ipvsadm -e ${serviceText(op.id)} ${destinationText(op.realServer)}`;
     case 'delete-real-server':
       return `ipvsadm -d ${serviceText(op.id)} -r ${formatRealServer(op.realServer)}`;
     case 'bind-address':
@@ -65,10 +71,11 @@ function serviceText(id: VirtualServerId): string {
   return `${SERVICE_OPTION[id.protocol]} ${at}`;
 }
 
-function realServerText(server: RealServer): string {
+function destinationText(server: RealServer): string {
   const { weight, upperThreshold = 0, lowerThreshold = 0 } = server;
   const limit = upperThreshold === 0 ? '' : ` -x ${upperThreshold} -y ${lowerThreshold}`;
-  return `-r ${formatRealServer(server)} -m -w ${weight}${limit}`;
+  const method = METHOD_OPTION.get(forwardingOf(server)) ?? '-m';
+  return `-r ${formatRealServer(server)} ${method} -w ${weight}${limit}`;
 }
 
 /** Returns the netmask as ipvsadm wants it; undefined for single clients. */

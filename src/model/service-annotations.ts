@@ -49,6 +49,7 @@ const READERS: Readonly<Record<ServiceAnnotation, Reader>> = {
     if (value === 'true') return { onePacket: true };
     return value === 'false' ? {} : 'true or false';
   },
+  forwarding: readForwarding,
 };
 
 /** Reads the annotations of a Service that are ours; undefined if it has none. */
@@ -141,6 +142,11 @@ function readAffinityMask(value: string): ServiceRequests | string {
     lengths.length > 0 && (four === undefined || isWithin(four, 32)) && (six === undefined || isWithin(six, 128));
   if (!isValid) return 'a prefix length such as "/24" for IPv4, one above /32 for IPv6, or "/24,/64" for both';
   return { affinityPrefix: { ...(four === undefined ? {} : { 4: four }), ...(six === undefined ? {} : { 6: six }) } };
+}
+
+function readForwarding(value: string): ServiceRequests | string {
+  if (value === 'nat') return {};
+  return value === 'tunnel' || value === 'route' ? { forwarding: value } : 'nat, tunnel or route';
 }
 
 function isWithin(length: number, max: number): boolean {

@@ -18,6 +18,9 @@ export interface ConnectionLimit {
   readonly lower: number;
 }
 
+/** Forwarding methods whose answers do not pass the node that chose the endpoint (direct server return). */
+export type DirectForwarding = 'tunnel' | 'route';
+
 /** The settings that the annotations of a Service ask for; each is valid and permitted. */
 export interface ServiceRequests {
   readonly scheduler?: string;
@@ -30,4 +33,6 @@ export interface ServiceRequests {
   /** The prefix length of the client networks that session affinity is for, by IP family. */
   readonly affinityPrefix?: { readonly 4?: number; readonly 6?: number };
   readonly onePacket?: true;
+  /** At external and load balancer IPs; absent for NAT. */
+  readonly forwarding?: DirectForwarding;
 }

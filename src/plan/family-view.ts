@@ -4,7 +4,7 @@ import { EMPTY } from '../base/trim-capacity.ts';
 import { type IpAddress, type IpFamily, familyOf } from '../base/ip.ts';
 import type { Port } from '../base/port.ts';
 import type { ServiceRequests } from '../model/service-requests.ts';
-import type { RealServer } from '../state/real-server.ts';
+import { FORWARDING, type RealServer, forwardingOf } from '../state/real-server.ts';
 import { VS_ONE_PACKET } from '../state/virtual-server.ts';
 import { nodePortAddresses } from './node-port-addresses.ts';
 import type { NodeView, PlanConfig } from './plan-config.ts';
@@ -121,5 +121,10 @@ export function serve(
   const flags = onePacket === true && protocol === 'UDP' ? common | VS_ONE_PACKET : common;
   const virtualServer = { address, port, protocol, scheduler, flags, timeout, prefix };
   const planned = { virtualServer, realServers, rank, portName };
-  draft.addVirtualServer(drainTimeout === undefined ? planned : { ...planned, drainTimeout }, answering);
+  // The conntrack entries of connections without NAT do not name the endpoint, so none of them counts as stale.
+  const translated = realServers.every((server) => forwardingOf(server) === FORWARDING.nat);
+  draft.addVirtualServer(
+    drainTimeout === undefined ? planned : { ...planned, drainTimeout },
+    translated ? answering : EMPTY,
+  );
 }

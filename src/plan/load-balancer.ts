@@ -1,5 +1,6 @@
 import { bindExternalAddress } from './bind-address.ts';
 import { type FamilyView, serve } from './family-view.ts';
+import { externalServers } from './forwarding.ts';
 import type { PlanDraft } from './plan-draft.ts';
 import { CLAIM_RANK } from './claim-rank.ts';
 import { planSourceRanges } from './source-ranges.ts';
@@ -12,9 +13,10 @@ export function planLoadBalancerIps(draft: PlanDraft, view: FamilyView): void {
       const { protocol, port: number } = port;
       const entry = { type: 'hash:ip,port', address, protocol, port: number } as const;
       draft.addEntry('LOAD-BALANCER', view.family, entry);
-      if (view.service.externalLocal) draft.addEntry('LOAD-BALANCER-LOCAL', view.family, entry);
+      const { realServers, direct } = externalServers(draft, view, port);
+      if (view.service.externalLocal || direct) draft.addEntry('LOAD-BALANCER-LOCAL', view.family, entry);
       planSourceRanges(draft, view, entry);
-      serve(draft, view, port, { address, port: number, rank: CLAIM_RANK.loadBalancerIp }, port.destinations.external);
+      serve(draft, view, port, { address, port: number, rank: CLAIM_RANK.loadBalancerIp }, realServers);
     }
   }
 }

@@ -1,4 +1,4 @@
-import { type RealServer, hasSameIdentity, hasSameValues } from '../state/real-server.ts';
+import { type RealServer, hasSameIdentity, hasSameServerSettings } from '../state/real-server.ts';
 import { compareVirtualServer, hasSameSettings } from '../state/virtual-server.ts';
 import { compareEntry } from './entry-order.ts';
 import type { PlannedUdp, PlannedVirtualServer, ServicePlan } from './service-plan.ts';
@@ -40,7 +40,7 @@ function samePlanned(a: PlannedVirtualServer, b: PlannedVirtualServer): boolean 
 }
 
 function sameRealServer(a: RealServer, b: RealServer): boolean {
-  return hasSameIdentity(a, b) && hasSameValues(a, b);
+  return hasSameIdentity(a, b) && hasSameServerSettings(a, b);
 }
 
 function sameUdp(a: PlannedUdp, b: PlannedUdp): boolean {

@@ -3,7 +3,7 @@ import { NAMED, firstFew } from '../base/first-few.ts';
 import { type IpAddress, formatIp } from '../base/ip.ts';
 import type { IpSet, IpSetEntry } from './ip-set.ts';
 import { formatIpSetEntry } from './ip-set.ts';
-import { type RealServer, formatRealServer } from './real-server.ts';
+import { type RealServer, formatRealServer, serverSettingsText } from './real-server.ts';
 import { type VirtualServer, type VirtualServerId, formatVirtualServer } from './virtual-server.ts';
 
 /**
@@ -54,11 +54,8 @@ export function formatOp(op: Op): string {
       return `${op.kind} ${formatVirtualServer(op.id)}`;
     case 'add-real-server':
     case 'edit-real-server':
-    case 'delete-real-server': {
-      const { weight, upperThreshold = 0, lowerThreshold = 0 } = op.realServer;
-      const limit = upperThreshold === 0 ? '' : ` limit=${upperThreshold}/${lowerThreshold}`;
-      return `${op.kind} ${formatVirtualServer(op.id)} -> ${formatRealServer(op.realServer)} weight=${weight}${limit}`;
-    }
+    case 'delete-real-server':
+      return `${op.kind} ${formatVirtualServer(op.id)} -> ${formatRealServer(op.realServer)} ${serverSettingsText(op.realServer)}`;
     case 'bind-address':
       return `${op.kind} ${formatIp(op.address)}`;
     case 'unbind-address':

@@ -1,7 +1,10 @@
 import { type IpAddress, formatHostPort, isIp4 } from '../base/ip.ts';
 import type { Port } from '../base/port.ts';
 
-/** A destination of a virtual server. The forwarding method is always masquerading (NAT), as in kube-proxy. */
+/** How packets get to a real server. linux/ip_vs.h: IP_VS_CONN_F_MASQ, IP_VS_CONN_F_TUNNEL, IP_VS_CONN_F_DROUTE. */
+export const FORWARDING = { nat: 0, tunnel: 2, route: 3 } as const;
+
+/** A destination of a virtual server. */
 export interface RealServer {
   readonly address: IpAddress;
   readonly port: Port;
@@ -10,6 +13,8 @@ export interface RealServer {
   /** The number of connections from which the kernel chooses it no more, and below which it does again; absent: 0, none. */
   readonly upperThreshold?: number;
   readonly lowerThreshold?: number;
+  /** A value of FORWARDING, or what another program has set: 1 local, 4 bypass. Absent: NAT, as in kube-proxy. */
+  readonly forwarding?: number;
 }
 
 /** Identifies a real server within its virtual server. */
@@ -17,7 +22,6 @@ type Endpoint = Pick<RealServer, 'address' | 'port'>;
 
 /** A real server as the kernel reports it. */
 export interface ObservedRealServer extends RealServer {
-  /** linux/ip_vs.h IP_VS_CONN_F_FWD_MASK values: 0 masquerade, 1 local, 2 tunnel, 3 direct route, 4 bypass. */
   readonly forwarding: number;
   readonly activeConnections: number;
   readonly inactiveConnections: number;
@@ -38,19 +42,32 @@ export function realServerOf(key: RealServerKey): { readonly address: IpAddress;
     : { address: Math.floor(key / 0x1_0000) as IpAddress, port: key % 0x1_0000 };
 }
 
-/** Whether what can be edited of a real server is equal. */
-export function hasSameValues(a: RealServer, b: RealServer): boolean {
+export function hasSameIdentity(a: Endpoint, b: Endpoint): boolean {
+  return a.address === b.address && a.port === b.port;
+}
+
+/** Whether a real server needs no edit; `a` and `b` have the same identity. */
+export function hasSameServerSettings(a: RealServer, b: RealServer): boolean {
   return (
     a.weight === b.weight &&
+    forwardingOf(a) === forwardingOf(b) &&
     (a.upperThreshold ?? 0) === (b.upperThreshold ?? 0) &&
     (a.lowerThreshold ?? 0) === (b.lowerThreshold ?? 0)
   );
 }
 
-export function hasSameIdentity(a: Endpoint, b: Endpoint): boolean {
-  return a.address === b.address && a.port === b.port;
+export function forwardingOf({ forwarding }: Pick<RealServer, 'forwarding'>): number {
+  return forwarding ?? FORWARDING.nat;
 }
 
 export function formatRealServer(server: { readonly address: IpAddress; readonly port: number }): string {
   return formatHostPort(server.address, server.port);
+}
+
+/** Returns the settings of a real server, for the log. NAT and the lack of a limit are not mentioned. */
+export function serverSettingsText(server: Omit<RealServer, 'address' | 'port'>): string {
+  const { weight, forwarding, upperThreshold = 0, lowerThreshold = 0 } = server;
+  const limit = upperThreshold === 0 ? '' : ` limit=${upperThreshold}/${lowerThreshold}`;
+  const method = Object.entries(FORWARDING).find(([, value]) => value === forwarding)?.[0];
+  return `weight=${weight}${limit}${method === undefined || method === 'nat' ? '' : ` forwarding=${method}`}`;
 }

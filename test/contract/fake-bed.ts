@@ -22,7 +22,8 @@ export class FakeBed implements ContractBed {
       const id = `${SERVICE_OPTION[protocol]} ${formatHostPort(address, port)}`;
       lines.push(`-A ${id} -s ${virtualServer.scheduler}${formatFlags(virtualServer)}`);
       for (const server of realServers.values()) {
-        lines.push(`-a ${id} -r ${formatHostPort(server.address, server.port)} -m -w ${server.weight}`);
+        const method = ['-m', '?', '-i', '-g'][server.forwarding] ?? '?';
+        lines.push(`-a ${id} -r ${formatHostPort(server.address, server.port)} ${method} -w ${server.weight}`);
       }
     }
     return await Promise.resolve(lines.sort());

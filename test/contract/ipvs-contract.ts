@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { type IpFamily, formatHostPort } from '../../src/base/ip.ts';
 import type { Op } from '../../src/state/op.ts';
+import { FORWARDING } from '../../src/state/real-server.ts';
 import { Transaction } from '../../src/state/transaction.ts';
 import { VS_PERSISTENT, VS_SCHED_FALLBACK, VS_SCHED_PORT, virtualServerKey } from '../../src/state/virtual-server.ts';
 import type { ContractBed } from './contract-bed.ts';
@@ -87,6 +88,28 @@ export function ipvsContract(family: IpFamily, bed: () => ContractBed): void {
       ).toMatchObject(clean);
       expect(await bed().kernel.getVirtualServers()).toEqual([edited]);
       expect(await bed().ipvs()).toEqual([`-A -t ${vsText} -s wrr`, `-a -t ${vsText} -r ${rs1Text} -m -w 0`]);
+    });
+
+    test('are forwarded without NAT, and change their forwarding method in place', async () => {
+      const tunnel = { ...rs1, forwarding: FORWARDING.tunnel };
+      const route = { ...rs2, forwarding: FORWARDING.route };
+      await apply(...additions);
+      expect(
+        await apply(
+          { kind: 'edit-real-server', id: vs, realServer: tunnel },
+          { kind: 'add-real-server', id: vs, realServer: route },
+        ),
+      ).toMatchObject(clean);
+      expect(await bed().ipvs()).toEqual([
+        `-A -t ${vsText} -s rr`,
+        `-a -t ${vsText} -r ${rs1Text} -i -w 1`,
+        `-a -t ${vsText} -r ${rs2Text} -g -w 1`,
+      ]);
+      expect((await bed().kernel.getRealServers([vs])).get(virtualServerKey(vs))).toMatchObject(
+        expect.arrayContaining([expect.objectContaining(tunnel), expect.objectContaining(route)]),
+      );
+      expect(await apply({ kind: 'edit-real-server', id: vs, realServer: rs1 })).toMatchObject(clean);
+      expect(await bed().ipvs()).toContain(`-a -t ${vsText} -r ${rs1Text} -m -w 1`);
     });
 
     test('added again are edited, not refused', async () => {

@@ -7,6 +7,7 @@ import type { LocalRoute } from '../../src/state/local-route.ts';
 import type { Op } from '../../src/state/op.ts';
 import type { RuleSet } from '../../src/state/rule-set.ts';
 import {
+  FORWARDING,
   type ObservedRealServer,
   type RealServer,
   type RealServerKey,
@@ -191,7 +192,7 @@ export class FakeTables {
     const key = realServerKey(wanted);
     const present = virtualServer.realServers.get(key);
     if (present === undefined && verb === 'edit') return ENOENT;
-    const { address, port, weight, upperThreshold = 0, lowerThreshold = 0 } = wanted;
+    const { address, port, weight, upperThreshold = 0, lowerThreshold = 0, forwarding = FORWARDING.nat } = wanted;
     const { activeConnections = 0, inactiveConnections = 0, persistentConnections = 0 } = present ?? {};
     virtualServer.realServers.set(key, {
       address,
@@ -199,7 +200,7 @@ export class FakeTables {
       weight,
       upperThreshold,
       lowerThreshold,
-      forwarding: 0,
+      forwarding,
       activeConnections,
       inactiveConnections,
       persistentConnections,

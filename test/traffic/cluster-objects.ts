@@ -24,6 +24,10 @@ export interface ServiceShape {
   readonly sourceRanges?: readonly string[];
   /** sessionAffinity ClientIP with this timeout. */
   readonly affinitySeconds?: number;
+  /** Value of the annotation kube-ipvs-proxy/forwarding. */
+  readonly forwarding?: string;
+  /** Default POD_PORT. */
+  readonly targetPort?: number;
   readonly endpoints: readonly EndpointShape[];
 }
 
@@ -60,7 +64,11 @@ function serviceObject(shape: ServiceShape): Json {
   return {
     apiVersion: 'v1',
     kind: 'Service',
-    metadata: { name, namespace: 'default' },
+    metadata: {
+      name,
+      namespace: 'default',
+      annotations: shape.forwarding === undefined ? {} : { 'kube-ipvs-proxy/forwarding': shape.forwarding },
+    },
     spec: {
       type: loadBalancerIp !== undefined ? 'LoadBalancer' : nodePort !== undefined ? 'NodePort' : 'ClusterIP',
       clusterIP: clusterIp.v4,
@@ -78,13 +86,14 @@ function serviceObject(shape: ServiceShape): Json {
   };
 }
 
-function sliceObject({ name, protocols = ['TCP'], endpoints }: ServiceShape, family: keyof DualStack): Json {
+function sliceObject(shape: ServiceShape, family: keyof DualStack): Json {
+  const { name, protocols = ['TCP'], targetPort = POD_PORT, endpoints } = shape;
   return {
     apiVersion: 'discovery.k8s.io/v1',
     kind: 'EndpointSlice',
     metadata: { name: `${name}-${family}`, namespace: 'default', labels: { 'kubernetes.io/service-name': name } },
     addressType: family === 'v4' ? 'IPv4' : 'IPv6',
-    ports: protocols.map((protocol) => ({ name: protocol.toLowerCase(), protocol, port: POD_PORT })),
+    ports: protocols.map((protocol) => ({ name: protocol.toLowerCase(), protocol, port: targetPort })),
     endpoints: endpoints.map(({ addresses, node, terminating = false }) => ({
       addresses: [addresses[family]],
       nodeName: `node-${node}`,

@@ -9,6 +9,7 @@ import { type BoundAddress, hostPrefix } from '../../../src/state/bound-address.
 import { type IpSet, type IpSetEntry, type IpSetEntryKey, ipSetEntryKey } from '../../../src/state/ip-set.ts';
 import { type Op, formatOp } from '../../../src/state/op.ts';
 import { PHASES, Transaction } from '../../../src/state/transaction.ts';
+import { FORWARDING } from '../../../src/state/real-server.ts';
 import { VS_PERSISTENT } from '../../../src/state/virtual-server.ts';
 import { address, observed, real, virtualServer, vsId } from '../../support/state.ts';
 import { AddingOrder } from '../../../src/diff/adding-order.ts';
@@ -79,6 +80,25 @@ describe('diffVirtualServer', () => {
       { virtualServer: VS, realServers: [server] },
     );
     expect(words(diff)).toEqual(['edit-real-server TCP 10.96.0.1:80 -> 10.244.0.1:8080 weight=1']);
+  });
+
+  test('a real server with a wanted forwarding method stays; with NAT it is edited', () => {
+    const want = { virtualServer: VS, realServers: [{ ...real('10.244.0.1', 1), forwarding: FORWARDING.tunnel }] };
+    const have = (forwarding: number): Parameters<typeof run>[1] => ({
+      virtualServer: VS,
+      realServers: [observed('10.244.0.1', 1, { forwarding })],
+    });
+    expect(run(want, have(FORWARDING.tunnel))).toEqual([]);
+    expect(words(run(want, have(FORWARDING.nat)))).toEqual([
+      'edit-real-server TCP 10.96.0.1:80 -> 10.244.0.1:8080 weight=1 forwarding=tunnel',
+    ]);
+  });
+
+  test('a draining real server keeps its forwarding method', () => {
+    const server = observed('10.244.0.1', 1, { activeConnections: 1, forwarding: FORWARDING.route });
+    expect(words(run({ virtualServer: VS, realServers: [] }, { virtualServer: VS, realServers: [server] }))).toEqual([
+      'edit-real-server TCP 10.96.0.1:80 -> 10.244.0.1:8080 weight=0 forwarding=route',
+    ]);
   });
 
   describe('an unwanted real server', () => {

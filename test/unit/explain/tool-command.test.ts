@@ -3,6 +3,7 @@ import { parseCidr } from '../../../src/base/cidr.ts';
 import { toolCommand } from '../../../src/explain/tool-command.ts';
 import { plannedSet } from '../../../src/plan/set-names.ts';
 import type { Op } from '../../../src/state/op.ts';
+import { FORWARDING } from '../../../src/state/real-server.ts';
 import { VS_ONE_PACKET, VS_PERSISTENT, VS_SCHED_FALLBACK, VS_SCHED_PORT } from '../../../src/state/virtual-server.ts';
 import { address, real, virtualServer, vsId } from '../../support/state.ts';
 
@@ -75,6 +76,14 @@ const CASES: readonly (readonly [Op, string])[] = [
   [
     { kind: 'edit-real-server', id: WEB, realServer: real('10.244.0.5', 0) },
     'ipvsadm -e -t 10.96.0.1:80 -r 10.244.0.5:8080 -m -w 0',
+  ],
+  [
+    { kind: 'add-real-server', id: WEB, realServer: { ...real('10.244.0.5', 1, 80), forwarding: FORWARDING.tunnel } },
+    'ipvsadm -a -t 10.96.0.1:80 -r 10.244.0.5:80 -i -w 1',
+  ],
+  [
+    { kind: 'edit-real-server', id: WEB, realServer: { ...real('10.244.0.5', 1, 80), forwarding: FORWARDING.route } },
+    'ipvsadm -e -t 10.96.0.1:80 -r 10.244.0.5:80 -g -w 1',
   ],
   [
     { kind: 'delete-real-server', id: WEB, realServer: real('10.244.0.5', 0) },

@@ -17,6 +17,7 @@ import type { ServicePlan } from '../../../src/plan/service-plan.ts';
 import { type SetRole, setName } from '../../../src/plan/set-names.ts';
 import { formatIpSetEntry } from '../../../src/state/ip-set.ts';
 import { formatRealServer } from '../../../src/state/real-server.ts';
+import { SERVICE_ANNOTATIONS } from '../../../src/base/service-annotations.ts';
 import { formatVirtualServer } from '../../../src/state/virtual-server.ts';
 
 export const HERE = 'node-a';
@@ -135,7 +136,7 @@ function remove(name: string): ObjectEvent<never> {
 }
 
 export function clusterOf(events: readonly SourceEvent[], nodeName = HERE): Cluster {
-  const cluster = new Cluster(nodeName);
+  const cluster = new Cluster(nodeName, SERVICE_ANNOTATIONS);
   for (const event of events) cluster.apply(event);
   return cluster;
 }

@@ -9,7 +9,7 @@ import { compareEntry } from '../../../src/plan/entry-order.ts';
 import type { PlannedEntry, PlannedUdp, PlannedVirtualServer, ServicePlan } from '../../../src/plan/service-plan.ts';
 import { sharePlan } from '../../../src/plan/share-plan.ts';
 import { type IpSetEntry, ipSetEntryKey } from '../../../src/state/ip-set.ts';
-import type { RealServer } from '../../../src/state/real-server.ts';
+import { FORWARDING, type RealServer } from '../../../src/state/real-server.ts';
 import type { VirtualServer } from '../../../src/state/virtual-server.ts';
 import { address, observed, portOf, real, virtualServer, vsId } from '../../support/state.ts';
 
@@ -37,6 +37,7 @@ const OTHER_SERVER: OtherValues<RealServer> = {
   weight: 0,
   upperThreshold: 9,
   lowerThreshold: 5,
+  forwarding: FORWARDING.tunnel,
 };
 const PLANNED: PlannedVirtualServer = {
   virtualServer: VS,

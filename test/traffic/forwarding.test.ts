@@ -1,0 +1,173 @@
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { type DualStack, clusterAddress, externalAddress, nodeAddress, podAddress } from '../bed/address-plan.ts';
+import { Bed, POD_BRIDGE, UPLINK } from '../bed/bed.ts';
+import type { Namespace } from '../bed/namespace.ts';
+import { startDaemon } from '../support/daemon.ts';
+import { ManifestDirectory, SERVICE_PORT, nodeObjects, serviceObjects } from './cluster-objects.ts';
+
+jest.setTimeout(180_000);
+
+const FAMILIES = ['v4', 'v6'] as const;
+/** Longer than the MTU, so that the request needs segments of full size. */
+const LONG_HEADER = `x-long: ${'a'.repeat(12_000)}`;
+
+interface Row {
+  readonly name: string;
+  readonly forwarding: 'tunnel' | 'route';
+  readonly vip: DualStack;
+  /** The node of the endpoint. Clients send to node 0. */
+  readonly node: 0 | 1;
+}
+
+const ROWS: readonly Row[] = [
+  { name: 'tunnel-elsewhere', forwarding: 'tunnel', vip: externalAddress(1), node: 1 },
+  { name: 'tunnel-here', forwarding: 'tunnel', vip: externalAddress(2), node: 0 },
+  { name: 'route-here', forwarding: 'route', vip: externalAddress(3), node: 0 },
+];
+
+/** The commands of docs/forwarding.md, in the Pod. */
+async function preparePod(pod: Namespace, rows: readonly Row[]): Promise<void> {
+  const vips = (method: Row['forwarding']): readonly DualStack[] =>
+    rows.filter(({ forwarding }) => forwarding === method).map(({ vip }) => vip);
+  await pod.ip([
+    `link add dsr4 type ipip local ${pod.addresses.v4}`,
+    `link add dsr6 type ip6tnl mode ip6ip6 local ${pod.addresses.v6}`,
+    'link add dsr type dummy',
+    ...vips('tunnel').flatMap(({ v4, v6 }) => [`addr add ${v4}/32 dev dsr4`, `addr add ${v6}/128 dev dsr6 nodad`]),
+    ...vips('route').flatMap(({ v4, v6 }) => [`addr add ${v4}/32 dev dsr`, `addr add ${v6}/128 dev dsr nodad`]),
+    ...['dsr4', 'dsr6', 'dsr'].map((device) => `link set ${device} up`),
+  ]);
+  await pod.sysctl({ 'net.ipv4.conf.dsr4.rp_filter': 2, [`net.ipv4.conf.${UPLINK}.arp_announce`]: 2 });
+}
+
+describe('forwarding without NAT', () => {
+  let bed: Bed;
+  let directory: ManifestDirectory;
+
+  const write = async (row: Row, forwarding: string | undefined = row.forwarding, targetPort = SERVICE_PORT) => {
+    await directory.write(
+      row.name,
+      serviceObjects({
+        name: row.name,
+        clusterIp: clusterAddress(ROWS.indexOf(row) + 1),
+        protocols: ['TCP', 'UDP'],
+        externalIp: row.vip,
+        external: row.forwarding === 'route' ? 'Local' : 'Cluster',
+        ...(forwarding === 'none' ? {} : { forwarding }),
+        targetPort,
+        endpoints: [{ addresses: podAddress(row.node, 0), node: row.node }],
+      }),
+    );
+  };
+
+  const realServers = async (address: string): Promise<string[]> =>
+    (await bed.node(0).exec(['ipvsadm', '-Sn'])).stdout
+      .split('\n')
+      .filter((line) => line.startsWith('-a') && line.includes(address));
+
+  async function untilForwarded(address: string, option: string): Promise<void> {
+    const deadline = Date.now() + 60_000;
+    for (;;) {
+      const found = await realServers(address);
+      if (found.length === 2 && found.every((line) => line.includes(` ${option} `))) return;
+      if (Date.now() > deadline) throw new Error(`not forwarded with ${option}: ${found.join('; ')}`);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+
+  /** Packets from the address that came in through any interface of the node. */
+  async function answersThrough(node: Namespace, family: keyof DualStack, vip: DualStack): Promise<number> {
+    const program = family === 'v4' ? 'iptables' : 'ip6tables';
+    const { stdout } = await node.exec([program, '-t', 'mangle', '-nvxL', 'PREROUTING']);
+    const line = stdout
+      .split('\n')
+      .find((each) => each.split(/\s+/).some((word) => word.split('/')[0] === vip[family]));
+    if (line === undefined) throw new Error(`no counter for ${vip[family]}`);
+    return Number(line.trim().split(/\s+/)[0]);
+  }
+
+  beforeAll(async () => {
+    bed = await Bed.create({ nodes: 2, podsPerNode: 1, clients: 1 });
+    directory = await ManifestDirectory.create();
+    await directory.write('nodes', nodeObjects(2));
+    for (const row of ROWS) await write(row);
+    for (const index of [0, 1]) {
+      const [node, pod] = [bed.node(index), bed.pod(index, 0)];
+      await preparePod(
+        pod,
+        ROWS.filter((row) => row.node === index),
+      );
+      // The answers come from an address that is local to the node as well.
+      await node.sysctl({ [`net.ipv4.conf.${POD_BRIDGE}.accept_local`]: 1 });
+      await pod.serveTcp(SERVICE_PORT);
+      for (const { vip } of ROWS.filter((row) => row.node === index)) {
+        for (const family of FAMILIES) await pod.serveUdp(SERVICE_PORT, { address: vip[family] });
+      }
+      for (const { vip } of ROWS) {
+        await node.exec(['iptables', '-t', 'mangle', '-A', 'PREROUTING', '-s', vip.v4]);
+        await node.exec(['ip6tables', '-t', 'mangle', '-A', 'PREROUTING', '-s', vip.v6]);
+      }
+      await startDaemon(node, [`--manifests=${directory.path}`, '--service-annotations=forwarding']);
+    }
+  });
+
+  afterAll(async () => {
+    await bed[Symbol.asyncDispose]();
+    await directory[Symbol.asyncDispose]();
+  });
+
+  describe.each(ROWS)('$name', (row) => {
+    test.each(FAMILIES)('%s: the Pod answers the client itself', async (family) => {
+      const [client, address] = [bed.client(0), row.vip[family]];
+      const answer = { ok: true, answeredBy: `pod-${row.node}-0`, sourceSeen: client.addresses[family] };
+      const [first, before] = [bed.node(0), await answersThrough(bed.node(row.node), family, row.vip)];
+      for (let count = 0; count < 3; count++) {
+        expect(await client.probeTcp(address, SERVICE_PORT)).toMatchObject(answer);
+        expect(await client.probeUdp(address, SERVICE_PORT)).toMatchObject(answer);
+      }
+      const url = `http://${family === 'v4' ? address : `[${address}]`}:${SERVICE_PORT}/`;
+      const { stdout } = await client.exec(['curl', '-sg', '-m', '20', '-H', LONG_HEADER, url]);
+      expect(stdout).toContain(`"answeredBy":"pod-${row.node}-0"`);
+      const through = await Promise.all(
+        [first, bed.node(row.node)].map((node) => answersThrough(node, family, row.vip)),
+      );
+      expect(through[1]).toBeGreaterThan(before);
+      expect(through[0]).toBe(row.node === 0 ? through[1] : 0);
+    });
+
+    test('the cluster IP still has NAT', async () => {
+      const clusterIp = clusterAddress(ROWS.indexOf(row) + 1);
+      expect(await realServers(clusterIp.v4)).toEqual([
+        expect.stringContaining(' -m '),
+        expect.stringContaining(' -m '),
+      ]);
+    });
+  });
+
+  test('a change to NAT and back keeps open connections', async () => {
+    const [row] = ROWS as readonly [Row, ...Row[]];
+    const [client, address] = [bed.client(0), row.vip.v4];
+    const direct = await client.hold(address, SERVICE_PORT);
+    await write(row, 'none');
+    await untilForwarded(address, '-m');
+    const translated = await client.hold(address, SERVICE_PORT);
+    expect(translated.first).toMatchObject({ ok: true, sourceSeen: nodeAddress(0).v4 });
+    expect(await direct.ask()).toMatchObject({ ok: true, sourceSeen: client.addresses.v4 });
+    await write(row);
+    await untilForwarded(address, '-i');
+    for (const connection of [direct, translated]) {
+      expect(await connection.ask()).toMatchObject({ ok: true, answeredBy: 'pod-1-0' });
+      await connection.close();
+    }
+  });
+
+  test('a target port that differs gets NAT', async () => {
+    const [row] = ROWS as readonly [Row, ...Row[]];
+    const served = await bed.pod(1, 0).serveTcp(8080);
+    await write(row, 'tunnel', 8080);
+    await untilForwarded(row.vip.v4, '-m');
+    const answer = await bed.client(0).probeTcp(row.vip.v4, SERVICE_PORT);
+    expect(answer).toMatchObject({ ok: true, answeredBy: 'pod-1-0', sourceSeen: nodeAddress(0).v4 });
+    await served.close();
+  });
+});

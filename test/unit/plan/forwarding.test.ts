@@ -1,0 +1,109 @@
+import { describe, expect, test } from '@jest/globals';
+import type { Service } from '../../../src/kube/objects/objects.ts';
+import { formatIp } from '../../../src/base/ip.ts';
+import { serverSettingsText } from '../../../src/state/real-server.ts';
+import type { ServicePlan } from '../../../src/plan/service-plan.ts';
+import { HERE, endpoint, entries, planOf, reasons, service, slice } from './build.ts';
+
+const LOCAL = { externalTrafficPolicy: 'Local', healthCheckNodePort: 32_000 } as const;
+const PORT = { name: '', protocol: 'TCP', port: 80 };
+
+/** default/web at 10.96.0.1, external IP 198.51.100.1 and load balancer IP 203.0.113.1, with the target port 80. */
+function plan(
+  forwarding: string,
+  fields: Partial<Service> = {},
+  { endpoints = ['10.244.1.2'], port = PORT } = {},
+): ServicePlan {
+  return planOf({
+    service: {
+      annotations: [{ name: 'forwarding', value: forwarding }],
+      type: 'LoadBalancer',
+      externalIPs: ['198.51.100.1'],
+      loadBalancerIngress: [{ ip: '203.0.113.1' }],
+      ...fields,
+    },
+    slices: [
+      slice(
+        endpoints.map((address) => (address.startsWith('10.244.0.') ? endpoint(address, { nodeName: HERE }) : address)),
+        { ports: [port] },
+      ),
+    ],
+  });
+}
+
+/** "203.0.113.1 -> 10.244.1.2 weight=1 forwarding=tunnel", a line for each real server. */
+function forwarded({ virtualServers }: ServicePlan): string[] {
+  return virtualServers.flatMap(({ virtualServer, realServers }) =>
+    realServers.map((server) =>
+      [formatIp(virtualServer.address), '->', formatIp(server.address), serverSettingsText(server)].join(' '),
+    ),
+  );
+}
+
+const ALL_NAT = [
+  '10.96.0.1 -> 10.244.1.2 weight=1',
+  '198.51.100.1 -> 10.244.1.2 weight=1',
+  '203.0.113.1 -> 10.244.1.2 weight=1',
+];
+
+describe('forwarding', () => {
+  test('tunnel: external and load balancer IPs only, and clients keep their address', () => {
+    const planned = plan('tunnel');
+    expect(forwarded(planned)).toEqual([
+      '10.96.0.1 -> 10.244.1.2 weight=1',
+      '198.51.100.1 -> 10.244.1.2 weight=1 forwarding=tunnel',
+      '203.0.113.1 -> 10.244.1.2 weight=1 forwarding=tunnel',
+    ]);
+    expect(entries(planned, 'EXTERNAL-IP', 'EXTERNAL-IP-LOCAL', 'LOAD-BALANCER', 'LOAD-BALANCER-LOCAL')).toEqual([
+      'KUBE-EXTERNAL-IP-LOCAL 198.51.100.1,tcp:80',
+      'KUBE-LOAD-BALANCER 203.0.113.1,tcp:80',
+      'KUBE-LOAD-BALANCER-LOCAL 203.0.113.1,tcp:80',
+    ]);
+    expect(planned.warnings).toEqual([]);
+  });
+
+  test('route: the endpoints on this node', () => {
+    const planned = plan('route', LOCAL, { endpoints: ['10.244.0.2', '10.244.1.2'] });
+    expect(forwarded(planned).slice(-2)).toEqual([
+      '198.51.100.1 -> 10.244.0.2 weight=1 forwarding=route',
+      '203.0.113.1 -> 10.244.0.2 weight=1 forwarding=route',
+    ]);
+    expect(planned.warnings).toEqual([]);
+  });
+
+  test('route: NAT to other nodes if this node has no endpoint', () => {
+    expect(forwarded(plan('route', LOCAL))).toEqual(ALL_NAT);
+  });
+
+  test.each([
+    ['nat', {}, {}, []],
+    ['bridge', {}, {}, ['invalid-annotation']],
+    ['tunnel', {}, { port: { ...PORT, port: 8080 } }, ['forwarding-not-possible']],
+    ['route', {}, {}, ['forwarding-not-possible']],
+    [
+      'tunnel',
+      { ports: [{ ...PORT, protocol: 'SCTP', nodePort: 0 }] },
+      { port: { ...PORT, protocol: 'SCTP' } },
+      ['forwarding-not-possible'],
+    ],
+  ])('%s %j %j: NAT', (forwarding, fields: Partial<Service>, options, warnings) => {
+    const planned = plan(forwarding, fields, options);
+    expect(forwarded(planned)).toEqual(ALL_NAT);
+    expect(reasons(planned.warnings)).toEqual(warnings);
+    const clean = planOf({
+      service: { ...service(fields), ...fields, type: 'LoadBalancer', externalIPs: ['198.51.100.1'] },
+      slices: [],
+    });
+    expect(entries(planned, 'EXTERNAL-IP', 'EXTERNAL-IP-LOCAL')).toEqual(
+      entries(clean, 'EXTERNAL-IP', 'EXTERNAL-IP-LOCAL'),
+    );
+  });
+
+  test('conntrack entries without NAT are never stale', () => {
+    const udp = { ports: [{ ...PORT, protocol: 'UDP', nodePort: 0 }] };
+    const at = ({ udp: planned }: ServicePlan): string[] => planned.map(({ id }) => formatIp(id.address));
+    const port = { ...PORT, protocol: 'UDP' };
+    expect(at(plan('tunnel', udp, { port }))).toEqual(['10.96.0.1']);
+    expect(at(plan('nat', udp, { port }))).toEqual(['10.96.0.1', '198.51.100.1', '203.0.113.1']);
+  });
+});
