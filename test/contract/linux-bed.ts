@@ -42,7 +42,10 @@ export class LinuxBed implements ContractBed {
   }
 
   async ipvs(): Promise<string[]> {
-    return lines(await this.run('ipvsadm', '-Sn')).sort();
+    // Since 1.31, ipvsadm also names the default type of a tunnel.
+    return lines(await this.run('ipvsadm', '-Sn'))
+      .map((line) => line.replace(/ --tun-type ipip$/, ''))
+      .sort();
   }
 
   async sets(): Promise<string[]> {

@@ -47,6 +47,9 @@ test.each<[ServiceAnnotation, string, ServiceRequests]>([
   ['session-affinity-mask', '/24,/64', { affinityPrefix: { 4: 24, 6: 64 } }],
   ['one-packet', 'true', { onePacket: true }],
   ['one-packet', 'false', {}],
+  ['forwarding', 'tunnel', { forwarding: 'tunnel' }],
+  ['forwarding', 'route', { forwarding: 'route' }],
+  ['forwarding', 'nat', {}],
 ])('%s: %s', (name, value, requests) => {
   expect(read({ [name]: value })).toEqual({ requests, asked: [{ name, value }] });
 });
