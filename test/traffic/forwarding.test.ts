@@ -60,10 +60,11 @@ describe('forwarding without NAT', () => {
     );
   };
 
+  /** Those that get new connections, as ipvsadm prints them. */
   const realServers = async (address: string): Promise<string[]> =>
     (await bed.node(0).exec(['ipvsadm', '-Sn'])).stdout
       .split('\n')
-      .filter((line) => line.startsWith('-a') && line.includes(address));
+      .filter((line) => line.startsWith('-a') && line.includes(address) && !line.includes(' -w 0'));
 
   async function untilForwarded(address: string, option: string): Promise<void> {
     const deadline = Date.now() + 60_000;
