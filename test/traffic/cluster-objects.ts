@@ -24,8 +24,8 @@ export interface ServiceShape {
   readonly sourceRanges?: readonly string[];
   /** sessionAffinity ClientIP with this timeout. */
   readonly affinitySeconds?: number;
-  /** Value of the annotation kube-ipvs-proxy/forwarding. */
-  readonly forwarding?: string;
+  /** Annotations of ours, without the prefix. */
+  readonly annotations?: Readonly<Record<string, string>>;
   /** Default POD_PORT. */
   readonly targetPort?: number;
   readonly endpoints: readonly EndpointShape[];
@@ -35,6 +35,7 @@ export interface EndpointShape {
   readonly addresses: DualStack;
   /** Index of the node that it runs on. */
   readonly node: number;
+  readonly zone?: string;
   /** As the endpoint controller says of a pod that is being deleted: not ready, serving, terminating. */
   readonly terminating?: boolean;
 }
@@ -61,13 +62,14 @@ export function nodeObjects(count: number): readonly Json[] {
 function serviceObject(shape: ServiceShape): Json {
   const { name, clusterIp, protocols = ['TCP'], nodePort, externalIp, loadBalancerIp, affinitySeconds } = shape;
   const addresses = loadBalancerIp === undefined ? [] : [loadBalancerIp.v4, loadBalancerIp.v6];
+  const annotations = Object.entries(shape.annotations ?? {});
   return {
     apiVersion: 'v1',
     kind: 'Service',
     metadata: {
       name,
       namespace: 'default',
-      annotations: shape.forwarding === undefined ? {} : { 'kube-ipvs-proxy/forwarding': shape.forwarding },
+      annotations: Object.fromEntries(annotations.map(([key, value]) => [`kube-ipvs-proxy/${key}`, value])),
     },
     spec: {
       type: loadBalancerIp !== undefined ? 'LoadBalancer' : nodePort !== undefined ? 'NodePort' : 'ClusterIP',
@@ -94,9 +96,10 @@ function sliceObject(shape: ServiceShape, family: keyof DualStack): Json {
     metadata: { name: `${name}-${family}`, namespace: 'default', labels: { 'kubernetes.io/service-name': name } },
     addressType: family === 'v4' ? 'IPv4' : 'IPv6',
     ports: protocols.map((protocol) => ({ name: protocol.toLowerCase(), protocol, port: targetPort })),
-    endpoints: endpoints.map(({ addresses, node, terminating = false }) => ({
+    endpoints: endpoints.map(({ addresses, node, zone, terminating = false }) => ({
       addresses: [addresses[family]],
       nodeName: `node-${node}`,
+      zone,
       conditions: { ready: !terminating, serving: true, terminating },
     })),
   };

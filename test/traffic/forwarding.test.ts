@@ -53,7 +53,7 @@ describe('forwarding without NAT', () => {
         protocols: ['TCP', 'UDP'],
         externalIp: row.vip,
         external: row.forwarding === 'route' ? 'Local' : 'Cluster',
-        ...(forwarding === 'none' ? {} : { forwarding }),
+        ...(forwarding === 'none' ? {} : { annotations: { forwarding } }),
         targetPort,
         endpoints: [{ addresses: podAddress(row.node, 0), node: row.node }],
       }),
