@@ -14,6 +14,7 @@ import { nodeDrained } from './trials/node-drained.ts';
 import { nodeRebooted } from './trials/node-rebooted.ts';
 import { nodeLocalDns } from './trials/node-local-dns.ts';
 import { roleTaken } from './trials/role-taken.ts';
+import { serviceAnnotated } from './trials/service-annotated.ts';
 import { shadow } from './trials/shadow.ts';
 import { tokenRotated } from './trials/token-rotated.ts';
 
@@ -24,6 +25,7 @@ export const TRIALS: readonly Trial[] = [
   abruptRollingUpdate,
   terminatingEndpoints,
   endpointChurn,
+  serviceAnnotated,
   roleTaken,
   tokenRotated,
   apiServerBehindService,
