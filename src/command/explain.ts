@@ -15,6 +15,7 @@ import type { Command, Result } from './command.ts';
 import { counterLines } from './counter-lines.ts';
 import { aligned, wrapped } from './output.ts';
 import { packetLines } from './packet.ts';
+import { refusedText } from './refused-text.ts';
 import { UsageError } from './usage-error.ts';
 
 export const EXPLAIN: Command = {
@@ -82,9 +83,7 @@ export function serviceLines({
       wrapped(`asked: ${name} ${JSON.stringify(value)}: ${inForce ? 'in force' : 'not in force'}`),
     ),
     ...notes.flatMap((note) => wrapped(`note: ${note}`)),
-    ...refused.flatMap(({ command, attempts }) =>
-      wrapped(`refused by the kernel, and tried again: ${command} (${counted(attempts, 'attempt')})`),
-    ),
+    ...refused.flatMap((each) => wrapped(`refused by the kernel, and tried again: ${refusedText(each)}`)),
     ...ports.flatMap(portLines),
     ...(sets.length === 0 ? [] : ['', 'entries of sets', ...sets.flatMap(setLines)]),
   ];

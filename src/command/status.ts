@@ -5,6 +5,7 @@ import { ask } from './ask.ts';
 import { askOrRead } from './ask-or-read.ts';
 import type { Command, Result } from './command.ts';
 import { aligned, wrapped } from './output.ts';
+import { refusedText } from './refused-text.ts';
 
 export const STATUS: Command = {
   usage: 'status',
@@ -43,11 +44,7 @@ export function statusLines(status: StatusReply): string[] {
     ...wrapped(verdict),
     '',
     ...aligned(rows(status)),
-    ...list(
-      'refused by the kernel, and tried again',
-      refused,
-      ({ command, attempts }) => `${command} (${counted(attempts, 'attempt')})`,
-    ),
+    ...list('refused by the kernel, and tried again', refused, refusedText),
     ...list(
       'claimed by several Services',
       conflicts,

@@ -93,6 +93,8 @@ export interface AnnotationReply {
 
 export interface RefusedReply {
   readonly command: string;
+  /** The errno of the last attempt, and the message of the kernel if it gave one. */
+  readonly why: string;
   readonly attempts: number;
 }
 

@@ -22,6 +22,7 @@ import {
   type SetReply,
 } from './replies.ts';
 import { type FoundCounters, countersOf } from './service-counters.ts';
+import { type RefusedOp, refusedReply } from './refused-reply.ts';
 import { type FoundEntry, setsOf } from './service-sets.ts';
 import { toolCommand } from './tool-command.ts';
 import { verdictOf } from './verdict.ts';
@@ -37,11 +38,6 @@ export interface FoundService extends FoundCounters {
   readonly refused: readonly RefusedOp[];
   /** The number of conntrack flows to each virtual server of UDP; absent if they were not counted. */
   readonly udpFlows?: ReadonlyMap<VirtualServerKey, number>;
-}
-
-export interface RefusedOp {
-  readonly op: Op;
-  readonly attempts: number;
 }
 
 export interface ServiceKnowledge {
@@ -66,7 +62,8 @@ export function* serviceReply(known: ServiceKnowledge): Generator<void, ServiceR
   const conflicts = plan.conflictsOf(name).map(({ claimed, owner }) => `${claimed} belongs to ${owner}`);
   const notes = [...conflicts, ...(planned?.warnings ?? definition.warnings).map(({ message }) => message)];
   const sets = setsOf(known.found.entries, config);
-  const verdict = verdictOf(name, ports, slices.length, [...conflicts, ...sets.flatMap(lackOf)]);
+  const refused = known.found.refused.map(refusedReply);
+  const verdict = verdictOf(name, ports, slices.length, { refused, others: [...conflicts, ...sets.flatMap(lackOf)] });
   return {
     apiVersion: API_VERSION,
     kind: 'Service',
@@ -82,7 +79,7 @@ export function* serviceReply(known: ServiceKnowledge): Generator<void, ServiceR
     ...annotationsOf(definition, node, config, planned?.warnings ?? []),
     ports: ports.map(bounded),
     sets,
-    refused: known.found.refused.map(({ op, attempts }) => ({ command: toolCommand(op), attempts })),
+    refused,
     notes,
   };
 }

@@ -1,7 +1,7 @@
 import { counted } from '../base/counted.ts';
 import type { NamespacedName } from '../base/names.ts';
 import { NO_PORT, type PortUse } from './endpoint-use.ts';
-import type { AddressReply, EndpointReply, PortReply, ServiceReply } from './replies.ts';
+import type { AddressReply, EndpointReply, PortReply, RefusedReply, ServiceReply } from './replies.ts';
 
 type UsedEndpoint = Pick<EndpointReply, 'use' | 'why'>;
 
@@ -12,14 +12,20 @@ export type ServedPort = Pick<PortReply, 'name' | 'protocol' | 'port' | 'notes'>
 
 type Verdict = Pick<ServiceReply, 'ok' | 'verdict'>;
 
+/** What is wrong with a Service beside its ports. */
+interface Wrong {
+  readonly refused: readonly RefusedReply[];
+  readonly others: readonly string[];
+}
+
 /** Returns what a Service lacks most, in one sentence: what would have to be repaired first. */
 export function verdictOf(
   name: NamespacedName,
   ports: readonly PortReply[],
   slices: number,
-  conflicts: readonly string[],
+  { refused, others }: Wrong,
 ): Verdict {
-  const wrong = firstFault(ports, slices) ?? conflicts[0];
+  const wrong = firstFault(ports, slices, refused) ?? others[0];
   if (wrong !== undefined) return { ok: false, verdict: `${name} ${prefixOf(ports)}: ${wrong}` };
   const addresses = ports.reduce((sum, port) => sum + port.addresses.length, 0);
   const all = ports.flatMap(({ endpoints }) => endpoints);
@@ -54,7 +60,11 @@ export function isServed({ endpoints }: Pick<ServedPort, 'endpoints'>): boolean 
   return endpoints.some(({ use }) => use !== 'none');
 }
 
-function firstFault(ports: readonly PortReply[], slices: number): string | undefined {
+function firstFault(
+  ports: readonly PortReply[],
+  slices: number,
+  [refused, ...further]: readonly RefusedReply[],
+): string | undefined {
   if (ports.length === 0) return 'it has no port that can be served';
   if (ports.every(({ addresses }) => addresses.length === 0)) return 'it has no address that this node can serve';
   if (slices === 0) return 'no EndpointSlice belongs to it; check its selector';
@@ -62,6 +72,10 @@ function firstFault(ports: readonly PortReply[], slices: number): string | undef
   if (unserved !== undefined) return whyUnserved(unserved, ports.length);
   const unreached = ports.find(({ addresses }) => addresses.some(isEmpty));
   if (unreached !== undefined) return whyUnreached(unreached);
+  if (refused !== undefined) {
+    const more = further.length === 0 ? '' : ` (and ${counted(further.length, 'more operation')})`;
+    return `the kernel refuses ${refused.command}: ${refused.why}${more}`;
+  }
   const differing = ports.flatMap(({ addresses }) => addresses).filter(({ state }) => state === 'differs');
   if (differing.length === 0) return undefined;
   const commands = differing.reduce((sum, { commands: all }) => sum + all.length, 0);

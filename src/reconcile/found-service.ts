@@ -2,7 +2,8 @@ import { familyOf } from '../base/ip.ts';
 import type { NamespacedName } from '../base/names.ts';
 import { Yielder } from '../base/yielder.ts';
 import { ownersIn } from '../explain/op-owner.ts';
-import type { FoundService, RefusedOp } from '../explain/service-reply.ts';
+import type { RefusedOp } from '../explain/refused-reply.ts';
+import type { FoundService } from '../explain/service-reply.ts';
 import type { FoundEntry } from '../explain/service-sets.ts';
 import type { PlannedEntry, ServicePlan } from '../plan/service-plan.ts';
 import { setName } from '../plan/set-names.ts';
@@ -87,7 +88,9 @@ function refusedOps(
   if (retries === undefined) return [];
   return retries
     .failing()
-    .filter(({ op }) => ('entry' in op ? entries.has(entryText(op.set.name, op.entry)) : ownerOf(op) === name));
+    .filter(({ failure: { op } }) =>
+      'entry' in op ? entries.has(entryText(op.set.name, op.entry)) : ownerOf(op) === name,
+    );
 }
 
 function entryText(set: string, entry: IpSetEntry): string {

@@ -45,7 +45,7 @@ export class OpApplier {
     for (const failure of failures) {
       progress.failures.push(failure);
       if (failure.code === 'ENODEV') onDeviceMissing();
-      if (retries.failed(failure.op, clock.now())) {
+      if (retries.failed(failure, clock.now())) {
         log.error(`the kernel refused ${formatFailure(failure)}; retrying`);
       } else {
         const attempts = retries.attempts(failure.op);

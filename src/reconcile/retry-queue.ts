@@ -1,10 +1,11 @@
 import { doublingDelay } from '../base/backoff.ts';
 import { formatCidr } from '../base/cidr.ts';
 import { formatOp, type Op } from '../state/op.ts';
+import type { OpFailure } from '../state/outcome.ts';
 import { formatVirtualServer } from '../state/virtual-server.ts';
 
 interface Failing {
-  readonly op: Op;
+  readonly failure: OpFailure;
   attempts: number;
   /** Time of the next attempt, in ms of the monotonic clock; undefined during an attempt. */
   dueAt: number | undefined;
@@ -26,17 +27,17 @@ export class RetryQueue {
   }
 
   /** Records a failure. Returns whether it is the first one of the object. */
-  failed(op: Op, now: number): boolean {
-    const key = targetOf(op);
+  failed(failure: OpFailure, now: number): boolean {
+    const key = targetOf(failure.op);
     const known = this.#failing.get(key);
     if (known?.dueAt !== undefined) return false;
     const attempts = (known?.attempts ?? 0) + 1;
-    this.#failing.set(key, { op, attempts, dueAt: now + doublingDelay(attempts, this.#maxDelayMs) });
+    this.#failing.set(key, { failure, attempts, dueAt: now + doublingDelay(attempts, this.#maxDelayMs) });
     return known === undefined;
   }
 
-  /** Returns the failing operations. */
-  failing(): readonly { readonly op: Op; readonly attempts: number }[] {
+  /** Returns the failing operations, each with its last failure. */
+  failing(): readonly { readonly failure: OpFailure; readonly attempts: number }[] {
     return [...this.#failing.values()];
   }
 
@@ -49,7 +50,7 @@ export class RetryQueue {
   due(now: number): Op[] {
     return Array.from(this.#failing.values())
       .filter(({ dueAt }) => dueAt !== undefined && dueAt <= now)
-      .map(({ op }) => op);
+      .map(({ failure }) => failure.op);
   }
 
   /** Marks the start of another attempt; failed(), settle() or reschedule() ends it. */

@@ -16,6 +16,11 @@ export interface Outcome {
   readonly failures: readonly OpFailure[];
 }
 
-export function formatFailure({ op, code, text }: OpFailure): string {
-  return `${formatOp(op)}: ${code}${text === '' ? '' : `: ${text}`}`;
+export function formatFailure(failure: OpFailure): string {
+  return `${formatOp(failure.op)}: ${failureReason(failure)}`;
+}
+
+/** The errno, and the message if there is one. */
+export function failureReason({ code, text }: OpFailure): string {
+  return `${code}${text === '' ? '' : `: ${text}`}`;
 }

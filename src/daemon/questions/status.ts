@@ -3,8 +3,8 @@ import { familyLabel, type IpFamily } from '../../base/ip.ts';
 import { Yielder } from '../../base/yielder.ts';
 import { BUILD, VERSION } from '../../config/version.ts';
 import { API_VERSION, type Listed, type StatusReply } from '../../explain/replies.ts';
+import { refusedReply } from '../../explain/refused-reply.ts';
 import { shadowWords } from '../../explain/difference-tally.ts';
-import { toolCommand } from '../../explain/tool-command.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
 import { isMissingModule } from '../../kernel/kernel-error.ts';
 import type { ProxyHealth } from '../../observe/health.ts';
@@ -47,7 +47,7 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
   const settings = await settingsOf(reconciler);
   const conntrack = await conntrackUse(parts.kernel);
   const objects = await objectsOf(plan, parts.families);
-  const refused = listed(standing.failing, ({ op, attempts }) => ({ command: toolCommand(op), attempts }));
+  const refused = listed(standing.failing, refusedReply);
   const wrong = wrongOf(parts, health, refused.count, settings.length);
   const shadow = parts.shadow?.();
   const services = counted(objects.objects.services, 'Service');

@@ -194,7 +194,13 @@ describe('explain', () => {
       affinitySeconds: 600,
     },
     notes: ['TCP 10.96.0.10:80 belongs to shop/other'],
-    refused: [{ command: 'ipvsadm -A -t [fd00:200::10]:30080 -s rr', attempts: 2 }],
+    refused: [
+      {
+        command: 'ipvsadm -A -t [fd00:200::10]:30080 -s rr',
+        why: 'ENOENT: Scheduler module ip_vs_rr not found',
+        attempts: 2,
+      },
+    ],
     sets: [
       {
         set: 'KUBE-CLUSTER-IP',
@@ -263,7 +269,8 @@ describe('explain', () => {
         '',
         'scheduler rr, internalTrafficPolicy Local, externalTrafficPolicy Cluster, session affinity for 600 s',
         'note: TCP 10.96.0.10:80 belongs to shop/other',
-        'refused by the kernel, and tried again: ipvsadm -A -t [fd00:200::10]:30080 -s rr (2 attempts)',
+        'refused by the kernel, and tried again: ipvsadm -A -t [fd00:200::10]:30080 -s rr: ENOENT: Scheduler',
+        'module ip_vs_rr not found (2 attempts)',
         '',
         'port http 80/TCP',
         '  ClusterIP  10.96.0.10:80         0 endpoints  belongs to shop/other',

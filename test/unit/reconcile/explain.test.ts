@@ -155,11 +155,15 @@ describe('a Service', () => {
     const { kernel, run, explain } = await started();
     kernel.failOps((op) => (op.kind === 'add-real-server' ? 12 : undefined));
     await run.take({ kind: 'endpoint-slice', event: { type: 'applied', object: slice('web', ['10.244.0.7']) } });
-    const refused = (await explain('web')).refused.map(({ command, attempts }) => `${command}: ${attempts}`);
+    const { verdict, refused } = await explain('web');
     expect(refused).toEqual([
-      'ipvsadm -a -t 10.96.0.10:80 -r 10.244.0.7:8080 -m -w 1: 1',
-      'ipvsadm -a -t 192.168.9.1:30080 -r 10.244.0.7:8080 -m -w 1: 1',
+      { command: 'ipvsadm -a -t 10.96.0.10:80 -r 10.244.0.7:8080 -m -w 1', why: 'ENOMEM', attempts: 1 },
+      { command: 'ipvsadm -a -t 192.168.9.1:30080 -r 10.244.0.7:8080 -m -w 1', why: 'ENOMEM', attempts: 1 },
     ]);
+    expect(verdict).toBe(
+      'default/web is not as it should be on this node: the kernel refuses ' +
+        'ipvsadm -a -t 10.96.0.10:80 -r 10.244.0.7:8080 -m -w 1: ENOMEM (and 1 more operation)',
+    );
     expect((await explain('thief')).refused).toEqual([]);
   });
 

@@ -12,6 +12,7 @@ import { RetryQueue } from '../../../src/reconcile/retry-queue.ts';
 import { SyncTimer, type Wanted } from '../../../src/reconcile/sync-timer.ts';
 import { staleFlows } from '../../../src/reconcile/udp-clean-up.ts';
 import type { Op } from '../../../src/state/op.ts';
+import type { OpFailure } from '../../../src/state/outcome.ts';
 import { virtualServerKey } from '../../../src/state/virtual-server.ts';
 import { FakeClock, PLAN_CONFIG } from '../../support/reconciling.ts';
 import { address, portOf, real, vsId } from '../../support/state.ts';
@@ -212,12 +213,13 @@ describe('changeOps', () => {
 describe('RetryQueue', () => {
   const bind: Op = { kind: 'bind-address', address: address('10.0.0.1') };
   const unbind: Op = { kind: 'unbind-address', address: address('10.0.0.1') };
+  const failure = (op: Op, code = 'ENOMEM'): OpFailure => ({ op, errno: 12, code, text: '' });
 
   test('the retry queue doubles the delay of an object up to the maximum, for all operations on it', () => {
     const queue = new RetryQueue(5_000);
     let now = 0;
     const delays = [bind, unbind, bind, bind].map((op) => {
-      queue.failed(op, now);
+      queue.failed(failure(op), now);
       const delay = queue.dueAt - now;
       now += delay;
       expect(queue.due(now - 1)).toEqual([]);
@@ -229,9 +231,9 @@ describe('RetryQueue', () => {
 
   test('settle removes attempted operations that did not fail, and keeps those that are not due yet', () => {
     const queue = new RetryQueue(30_000);
-    queue.failed(bind, 0);
+    queue.failed(failure(bind), 0);
     const other: Op = { kind: 'delete-virtual-server', id: vsId('10.0.0.2', 80) };
-    queue.failed(other, 500);
+    queue.failed(failure(other), 500);
     queue.begin(bind);
     queue.settle(queue.due(1_000));
     expect([queue.attempts(bind), queue.attempts(other)]).toEqual([1, 1]);
@@ -239,9 +241,17 @@ describe('RetryQueue', () => {
     expect([queue.attempts(bind), queue.attempts(other), queue.dueAt]).toEqual([0, 1, 1_500]);
   });
 
+  test('of each object, the last failure is kept', () => {
+    const queue = new RetryQueue(30_000);
+    queue.failed(failure(bind), 0);
+    queue.begin(bind);
+    queue.failed(failure(unbind, 'EADDRNOTAVAIL'), 1_000);
+    expect(queue.failing()).toMatchObject([{ failure: { op: unbind, code: 'EADDRNOTAVAIL' }, attempts: 2 }]);
+  });
+
   test('after an aborted sync its attempts are due again', () => {
     const queue = new RetryQueue(30_000);
-    queue.failed(bind, 0);
+    queue.failed(failure(bind), 0);
     queue.begin(bind);
     expect(queue.dueAt).toBe(Infinity);
     queue.reschedule([bind], 1_000);
@@ -256,12 +266,12 @@ describe('RetryQueue', () => {
       realServer: real(`10.244.0.${host}`, 1),
     });
     const six = [1, 2, 3, 4, 5, 6].map(add);
-    expect(six.map((op) => queue.failed(op, 0))).toEqual([true, false, false, false, false, false]);
+    expect(six.map((op) => queue.failed(failure(op), 0))).toEqual([true, false, false, false, false, false]);
     expect(queue.dueAt).toBe(1_000);
-    for (const op of six) queue.failed(op, 400);
+    for (const op of six) queue.failed(failure(op), 400);
     expect([queue.attempts(add(9)), queue.dueAt]).toEqual([1, 1_000]);
     queue.begin(add(1));
-    for (const op of six) queue.failed(op, 1_000);
+    for (const op of six) queue.failed(failure(op), 1_000);
     expect([queue.attempts(add(9)), queue.dueAt]).toEqual([2, 3_000]);
   });
 });

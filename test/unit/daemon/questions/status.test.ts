@@ -65,8 +65,11 @@ describe('what is wrong is in the first line', () => {
       'kube-ipvs-proxy on node node-a: the kernel refuses 1 operation, and they are tried again',
     );
     expect(reply.refused.first).toEqual([
-      { command: 'ipvsadm -a -t 10.96.0.10:80 -r 10.244.0.7:8080 -m -w 1', attempts: 1 },
+      { command: 'ipvsadm -a -t 10.96.0.10:80 -r 10.244.0.7:8080 -m -w 1', why: 'ENOMEM', attempts: 1 },
     ]);
+    expect(statusLines(reply)).toContain(
+      '  ipvsadm -a -t 10.96.0.10:80 -r 10.244.0.7:8080 -m -w 1: ENOMEM (1 attempt)',
+    );
     expect(reply.ok).toBe(false);
   });
 

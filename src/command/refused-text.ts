@@ -1,0 +1,6 @@
+import { counted } from '../base/counted.ts';
+import type { RefusedReply } from '../explain/replies.ts';
+
+export function refusedText({ command, why, attempts }: RefusedReply): string {
+  return `${command}: ${why} (${counted(attempts, 'attempt')})`;
+}

@@ -1,0 +1,13 @@
+import { type OpFailure, failureReason } from '../state/outcome.ts';
+import type { RefusedReply } from './replies.ts';
+import { toolCommand } from './tool-command.ts';
+
+/** An operation that the kernel refuses, and that is tried again. */
+export interface RefusedOp {
+  readonly failure: OpFailure;
+  readonly attempts: number;
+}
+
+export function refusedReply({ failure, attempts }: RefusedOp): RefusedReply {
+  return { command: toolCommand(failure.op), why: failureReason(failure), attempts };
+}
