@@ -314,7 +314,7 @@ export interface StatusReply extends Reply<'Status'> {
     readonly realServer: string;
     readonly sinceSeconds: number;
   }>;
-  /** What other programs changed within the last hour and the daemon repaired. */
+  /** What other programs changed within the last hour and the daemon repaired; of a setting, the command is a sentence. */
   readonly repairs: Listed<{ readonly at: string; readonly command: string }>;
   readonly conntrack?: { readonly used: number; readonly max: number };
   /** The commands that set sysctls and IPVS timeouts as wanted. */

@@ -8,7 +8,7 @@ import type { Outcome } from '../state/outcome.ts';
 import type { ObservedRealServer } from '../state/real-server.ts';
 import type { Route } from '../state/route.ts';
 import type { RuleSet } from '../state/rule-set.ts';
-import type { RulesInForce } from '../state/rules-in-force.ts';
+import type { RulesInForce, RulesWritten } from '../state/rules-in-force.ts';
 import type { Transaction } from '../state/transaction.ts';
 import type { VirtualServer, VirtualServerId, VirtualServerKey } from '../state/virtual-server.ts';
 import type { RealServerStats, VirtualServerStats } from '../state/server-stats.ts';
@@ -122,8 +122,8 @@ export interface Kernel extends KernelReader {
    * or a table is missing. Writes nothing, but may run iptables-restore --test.
    */
   probeRules(family: IpFamily): Promise<string>;
-  /** Applies the rules with at most one iptables-restore. Returns whether anything was written. */
-  ensureRules(rules: RuleSet): Promise<{ readonly changed: boolean }>;
+  /** Applies the rules with at most one iptables-restore. */
+  ensureRules(rules: RuleSet): Promise<RulesWritten>;
   /** Like ensureRules, but writes nothing and returns false if one of the chains already contains other rules. */
   addRules(rules: RuleSet): Promise<boolean>;
   /** Removes the jumps and chains; missing ones are not an error. */

@@ -8,6 +8,8 @@ import type { Log, LogFields } from '../observe/log.ts';
 import type { VirtualServerId } from '../state/virtual-server.ts';
 import type { Clock } from './clock.ts';
 
+export type OnRulesRepaired = (family: IpFamily, chains: readonly string[]) => void;
+
 export interface RuleKeeperOptions {
   readonly kernel: Kernel;
   readonly plan: PlanConfig;
@@ -16,7 +18,7 @@ export interface RuleKeeperOptions {
   readonly clock: Clock;
   readonly log: Log;
   /** Called when rules that another process removed or changed were restored. */
-  readonly onRulesRepaired?: () => void;
+  readonly onRulesRepaired?: OnRulesRepaired;
   /** Called when a check that began after `confirm` found or restored the rules of these virtual servers' family. */
   readonly onConfirmed: (ids: readonly VirtualServerId[]) => void;
 }
@@ -118,10 +120,10 @@ export class RuleKeeper {
     const ids = this.#unconfirmed[family];
     this.#unconfirmed[family] = [];
     try {
-      const { changed } = await kernel.ensureRules(planRules(plan, family));
+      const { changed, chains } = await kernel.ensureRules(planRules(plan, family));
       if (changed) {
         log.warn('iptables rules were missing or changed by another process: restored', { family });
-        onRulesRepaired?.();
+        onRulesRepaired?.(family, chains);
       }
     } catch (error) {
       this.#unconfirmed[family] = [...ids, ...this.#unconfirmed[family]];

@@ -12,7 +12,7 @@ import { NO_SETTINGS, NodeCheck, type NodeSettings } from './node-check.ts';
 import { OpApplier } from './op-applier.ts';
 import { RestrictedGate } from './restricted-gate.ts';
 import { RetryQueue } from './retry-queue.ts';
-import { RuleKeeper } from './rule-keeper.ts';
+import { type OnRulesRepaired, RuleKeeper } from './rule-keeper.ts';
 import { Schedule } from './schedule.ts';
 import { SchedulerCheck } from './scheduler-check.ts';
 import { UdpCleanUp } from './udp-clean-up.ts';
@@ -28,7 +28,7 @@ export interface SyncPartsOptions extends DesiredStateOptions {
   readonly drainTimeoutMs: number;
   readonly clock: Clock;
   /** Called when iptables rules that another process removed or changed were restored. */
-  readonly onRulesRepaired?: () => void;
+  readonly onRulesRepaired?: OnRulesRepaired;
 }
 
 /** What the parts need from the SyncTimer. */

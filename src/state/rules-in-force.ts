@@ -8,6 +8,13 @@ export interface RulesInForce {
   readonly packets: ReadonlyMap<RuleChainKey, readonly number[]>;
 }
 
+/** What a check of the rules wrote. */
+export interface RulesWritten {
+  readonly changed: boolean;
+  /** The chains that were written. */
+  readonly chains: readonly string[];
+}
+
 export type RuleChainKey = `${RuleTable} ${string}`;
 
 export function ruleChainKey({ table, name }: { readonly table: RuleTable; readonly name: string }): RuleChainKey {

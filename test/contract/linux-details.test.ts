@@ -254,13 +254,13 @@ describe('the kernel of Linux', () => {
       // As the daemon does at its start: the variant of iptables is found out here.
       await bed.kernel.probeRules(family);
       const before = started();
-      expect(await bed.kernel.ensureRules(rules)).toEqual({ changed: true });
+      expect(await bed.kernel.ensureRules(rules)).toMatchObject({ changed: true });
       expect(started()).toBe(before + 1);
       expect(await bed.rules(family)).toHaveLength(2);
-      expect(await bed.kernel.ensureRules(rules)).toEqual({ changed: false });
+      expect(await bed.kernel.ensureRules(rules)).toMatchObject({ changed: false });
       expect(started()).toBe(before + 2);
       await bed.flushRules(family);
-      expect(await bed.kernel.ensureRules(rules)).toEqual({ changed: true });
+      expect(await bed.kernel.ensureRules(rules)).toMatchObject({ changed: true });
       expect(await bed.rules(family)).toHaveLength(2);
     },
   );

@@ -68,10 +68,10 @@ export function ruleContract(family: IpFamily, bed: () => ContractBed): void {
     test('rules are written once, restored after a flush, and removed', async () => {
       const { kernel } = bed();
       await kernel.apply(new Transaction([create]));
-      expect(await kernel.ensureRules(rules)).toEqual({ changed: true });
+      expect(await kernel.ensureRules(rules)).toMatchObject({ changed: true });
       expect((await bed().rules(family)).sort()).toEqual(expected);
       const before = kernel.counters.writes;
-      expect(await kernel.ensureRules(rules)).toEqual({ changed: false });
+      expect(await kernel.ensureRules(rules)).toMatchObject({ changed: false });
       expect(kernel.counters.writes).toBe(before);
       const inForce = await kernel.compareRules(rules);
       expect(inForce.missing).toEqual([]);
@@ -83,7 +83,7 @@ export function ruleContract(family: IpFamily, bed: () => ContractBed): void {
       );
       expect(flushed.packets.has('nat KUBE-SERVICES')).toBe(false);
       expect(await bed().rules(family)).toEqual([]);
-      expect(await kernel.ensureRules(rules)).toEqual({ changed: true });
+      expect(await kernel.ensureRules(rules)).toMatchObject({ changed: true });
       expect((await bed().rules(family)).sort()).toEqual(expected);
       await kernel.removeRules(rules);
       expect(await bed().rules(family)).toEqual([]);
@@ -96,7 +96,7 @@ export function ruleContract(family: IpFamily, bed: () => ContractBed): void {
       await kernel.ensureRules(rules);
       const { chains } = rules;
       const fewer = { ...rules, chains: chains.map((chain) => ({ ...chain, rules: chain.rules.slice(0, 1) })) };
-      expect(await kernel.ensureRules(fewer)).toEqual({ changed: true });
+      expect(await kernel.ensureRules(fewer)).toMatchObject({ changed: true });
       expect((await bed().rules(family)).sort()).toEqual(
         expected.filter((line) => !line.endsWith('dst,dst -j ACCEPT')),
       );

@@ -8,7 +8,7 @@ import type { OpFailure, Outcome } from '../../src/state/outcome.ts';
 import { type ObservedRealServer, type RealServer, realServerKey } from '../../src/state/real-server.ts';
 import type { Route } from '../../src/state/route.ts';
 import type { RuleSet } from '../../src/state/rule-set.ts';
-import { type RulesInForce, ruleChainKey } from '../../src/state/rules-in-force.ts';
+import { type RulesInForce, type RulesWritten, ruleChainKey } from '../../src/state/rules-in-force.ts';
 import type { Transaction } from '../../src/state/transaction.ts';
 import {
   type VirtualServer,
@@ -306,7 +306,7 @@ export class FakeKernel implements Kernel {
     return 'nft';
   }
 
-  async ensureRules(rules: RuleSet): Promise<{ readonly changed: boolean }> {
+  async ensureRules(rules: RuleSet): Promise<RulesWritten> {
     await this.#enter('ensureRules');
     return this.#writeRules(rules);
   }
@@ -338,7 +338,7 @@ export class FakeKernel implements Kernel {
     return { missing: [], packets: new Map(chains.map((chain) => [ruleChainKey(chain), chain.rules.map(() => 0)])) };
   }
 
-  #writeRules(rules: RuleSet): { readonly changed: boolean } {
+  #writeRules(rules: RuleSet): RulesWritten {
     const changed = JSON.stringify(this.#rules.get(rules.family)) !== JSON.stringify(rules);
     if (changed) {
       const missing = matchedSets(rules).find((name) => !this.tables.sets.has(name));
@@ -348,7 +348,8 @@ export class FakeKernel implements Kernel {
       this.#counters.writes++;
       this.#rules.set(rules.family, structuredClone(rules));
     }
-    return { changed };
+    const chains = changed ? rules.chains.map(ruleChainKey) : [];
+    return { changed, chains };
   }
 
   async removeRules(rules: RuleSet): Promise<void> {

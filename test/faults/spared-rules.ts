@@ -1,6 +1,7 @@
 import { Turns } from '../../src/base/turns.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import type { RuleSet } from '../../src/state/rule-set.ts';
+import type { RulesWritten } from '../../src/state/rules-in-force.ts';
 
 /**
  * A kernel that does not read rules again if nothing can have changed them since the last check:
@@ -30,11 +31,11 @@ export class SparedRules {
     this.#generation += 1;
   }
 
-  async #ensure(kernel: Kernel, rules: RuleSet): Promise<{ readonly changed: boolean }> {
+  async #ensure(kernel: Kernel, rules: RuleSet): Promise<RulesWritten> {
     const now = { rules: JSON.stringify(rules), generation: this.#generation };
     const known = this.#inForce.get(rules.family);
     const same = known?.rules === now.rules && known.generation === now.generation;
-    if (same && this.sparing) return { changed: false };
+    if (same && this.sparing) return { changed: false, chains: [] };
     this.#inForce.delete(rules.family);
     const result = await kernel.ensureRules(rules);
     this.#inForce.set(rules.family, now);

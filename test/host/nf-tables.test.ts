@@ -90,8 +90,8 @@ function onThisKernel(): void {
       test.each(RULE_CONFIGS)('all of them, with %s', async (_name, fields) => {
         expect((await bed.kernel.apply(new Transaction(ALL_SETS))).failures).toEqual([]);
         const rules = planRules(config(fields), family);
-        expect(await bed.kernel.ensureRules(rules)).toEqual({ changed: true });
-        expect(await bed.kernel.ensureRules(rules)).toEqual({ changed: false });
+        expect(await bed.kernel.ensureRules(rules)).toMatchObject({ changed: true });
+        expect(await bed.kernel.ensureRules(rules)).toMatchObject({ changed: false });
         expect(await tables()).toContain(family === 4 ? 'table ip nat' : 'table ip6 nat');
         expect(await bed.run(`ip${family === 4 ? '' : '6'}tables-legacy-save`)).not.toContain('KUBE-');
       });

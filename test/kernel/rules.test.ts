@@ -56,8 +56,8 @@ describe('the rules', () => {
     'with %s the tools accept the rules of IPv%i, and a second process reads them back as equal',
     async (_name, family, fields) => {
       const rules = planRules(config(fields), family);
-      expect(await kernel().ensureRules(rules)).toEqual({ changed: true });
-      expect(await kernel().ensureRules(rules)).toEqual({ changed: false });
+      expect(await kernel().ensureRules(rules)).toMatchObject({ changed: true });
+      expect(await kernel().ensureRules(rules)).toMatchObject({ changed: false });
     },
   );
 });

@@ -1,3 +1,5 @@
+import { firstFew } from '../../base/first-few.ts';
+import type { IpFamily } from '../../base/ip.ts';
 import { toolCommand } from '../../explain/tool-command.ts';
 import type { SyncText } from '../../explain/replies.ts';
 import type { Clock } from '../../reconcile/clock.ts';
@@ -7,9 +9,11 @@ import type { SyncKind, SyncReport } from '../../state/sync-report.ts';
 interface Repair {
   /** Monotonic time in milliseconds. */
   readonly at: number;
+  /** The command that repairs it, or for a setting a sentence. */
   readonly command: string;
 }
 
+const MAKE_DEVICE = 'ip link add kube-ipvs0 type dummy';
 const HOUR_MS = 3_600_000;
 /** Maximum number of repairs to keep. Further ones are only counted. */
 const MOST_REPAIRS = 20;
@@ -33,14 +37,17 @@ export class History {
   }
 
   /** Must be called when a sync has ended. */
-  finished({ kind, ok, error, durationMs, drift }: SyncReport): void {
+  finished({ kind, ok, error, durationMs, drift, node }: SyncReport): void {
     const now = this.#clock.now();
     const text = { endedAt: this.timeText(now), seconds: Math.round(durationMs) / 1000, ok };
     this.#last.set(kind, { ...text, ...(error === undefined ? {} : { error: error.message }) });
-    if (drift.length === 0) return;
-    const named = drift.slice(0, MOST_REPAIRS).map((op): Repair => ({ at: now, command: toolCommand(op) }));
-    this.#repairs = [...named, ...this.#repairs].slice(0, MOST_REPAIRS);
-    this.#counts = [{ at: now, repairs: drift.length }, ...this.#recent(this.#counts)];
+    const ofNode = kind === 'full' ? [...(node.deviceMade ? [MAKE_DEVICE] : []), ...node.settingsRepaired] : [];
+    this.#repaired([...ofNode, ...drift.slice(0, MOST_REPAIRS).map(toolCommand)], ofNode.length + drift.length);
+  }
+
+  /** Must be called when iptables rules that another process removed or changed were restored. */
+  rulesRepaired(family: IpFamily, chains: readonly string[]): void {
+    this.#repaired([`${family === 4 ? 'iptables' : 'ip6tables'}-restore: ${firstFew(chains).join(', ')}`], 1);
   }
 
   last(kind: SyncKind): SyncText | undefined {
@@ -65,6 +72,14 @@ export class History {
   /** Returns a monotonic time as people read it. */
   timeText(at: number): string {
     return new Date(at + this.#clock.wallNow() - this.#clock.now()).toISOString();
+  }
+
+  #repaired(commands: readonly string[], repairs: number): void {
+    if (repairs === 0) return;
+    const at = this.#clock.now();
+    const named = commands.map((command): Repair => ({ at, command }));
+    this.#repairs = [...named, ...this.#repairs].slice(0, MOST_REPAIRS);
+    this.#counts = [{ at, repairs }, ...this.#recent(this.#counts)];
   }
 
   #recent<T extends { readonly at: number }>(items: readonly T[]): T[] {

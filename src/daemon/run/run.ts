@@ -194,7 +194,10 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     observer,
     onWarning: (service, warning) => events.serviceWarning(service, warning),
     onCommonFault: (service, fault) => events.serviceFault(service, fault),
-    onRulesRepaired: () => metrics.rulesRepaired(),
+    onRulesRepaired: (family, chains) => {
+      metrics.rulesRepaired();
+      parts.history.rulesRepaired(family, chains);
+    },
   });
   started.defer(() => reconciler.stop());
   observeTraffic({ config, kernel, metrics, cluster, plan: () => reconciler.plan, log: control.log });

@@ -3,7 +3,7 @@ import type { IpFamily } from '../../base/ip.ts';
 import { Turns } from '../../base/turns.ts';
 import type { Log } from '../../observe/log.ts';
 import { RULE_TABLES, type RuleSet, type RuleTable } from '../../state/rule-set.ts';
-import type { RulesInForce } from '../../state/rules-in-force.ts';
+import type { RulesInForce, RulesWritten } from '../../state/rules-in-force.ts';
 import type { CommandRunner } from '../command-runner.ts';
 import { lasts } from './iptables-failure.ts';
 import { type IptablesFacts, NO_IPTABLES_FACTS } from './iptables-facts.ts';
@@ -37,6 +37,8 @@ import { ruleDifferences } from './rule-differences.ts';
 
 /** Maximum age of rules read during detection. */
 const SEEN_MS = 60_000;
+
+type WrittenChains = RulesWritten['chains'];
 
 /** Maintains whole chains and the jumps to them, using iptables-save and iptables-restore. */
 export class Iptables {
@@ -101,10 +103,9 @@ export class Iptables {
     return variant;
   }
 
-  async ensure(rules: RuleSet): Promise<{ readonly changed: boolean }> {
-    return await this.#turns[rules.family].run(async () => ({
-      changed: (await this.#bring(rules, () => true)) === 'written',
-    }));
+  async ensure(rules: RuleSet): Promise<RulesWritten> {
+    const brought = await this.#turns[rules.family].run(() => this.#bring(rules, () => true));
+    return typeof brought === 'string' ? { changed: false, chains: [] } : { changed: true, chains: brought };
   }
 
   /** Like ensure, but writes nothing and returns false if a chain would lose rules. */
@@ -128,20 +129,23 @@ export class Iptables {
   /**
    * Reads the rules and writes what differs, if `allowed`. Running a program takes as long as thousands of netlink
    * messages. So the rules read during detection replace one save, and the first write is verified by the next check.
+   * Returns the chains that it wrote.
    */
   async #bring(
     rules: RuleSet,
     allowed: (saved: SavedTables) => boolean,
-  ): Promise<'written' | 'in force' | 'not allowed'> {
+  ): Promise<WrittenChains | 'in force' | 'not allowed'> {
     const { family } = rules;
     const seen = await this.#takeSeen(family);
-    if (seen !== undefined && allowed(seen) && (await this.#writeUnread(rules, seen))) return 'written';
+    const first = seen !== undefined && allowed(seen) ? await this.#writeUnread(rules, seen) : undefined;
+    if (first !== undefined) return first;
     const saved = await savedRules(this.#runner, await this.variant(), family);
     if (!allowed(saved)) return 'not allowed';
     const again = this.#written.has(family);
-    if (!(await this.#write(rules, saved))) return 'in force';
+    const written = await this.#write(rules, saved);
+    if (written === undefined) return 'in force';
     if (again) await this.#readBack(rules);
-    return 'written';
+    return written;
   }
 
   /** Removes the rules from both variants: an earlier run, or kube-proxy, may have used the other one. */
@@ -173,26 +177,26 @@ export class Iptables {
   }
 
   /**
-   * Writes the differences to the rules in `seen`; returns whether it wrote. Also returns false if iptables-restore
-   * failed, as the rules may have changed since: the caller reads them again.
+   * Writes the differences to the rules in `seen`; returns the chains that it wrote. Returns undefined if there are no
+   * differences, or if iptables-restore failed, as the rules may have changed since: the caller reads them again.
    */
-  async #writeUnread(rules: RuleSet, seen: SavedTables): Promise<boolean> {
+  async #writeUnread(rules: RuleSet, seen: SavedTables): Promise<WrittenChains | undefined> {
     try {
       return await this.#write(rules, seen);
     } catch (error) {
       if (seen.size === 0) throw error;
-      return false;
+      return undefined;
     }
   }
 
-  /** Writes the differences in the tables that the kernel has; returns false if there are none. */
-  async #write(rules: RuleSet, saved: SavedTables): Promise<boolean> {
+  /** Writes the differences in the tables that the kernel has; returns the chains, or undefined if there are none. */
+  async #write(rules: RuleSet, saved: SavedTables): Promise<WrittenChains | undefined> {
     const { family } = rules;
     const displaced = displacedJumps(rules, saved);
     const left = this.#contest.leave(displaced);
     const scriptOf = (possible: RuleSet): string => repairScript(possible, saved, this.#spellings, left);
     const script = scriptOf(this.#possible(rules, saved));
-    if (script === '') return false;
+    if (script === '') return undefined;
     try {
       await this.#restoreByEither(family, script);
     } catch (error) {
@@ -201,13 +205,14 @@ export class Iptables {
       if (rest === script || !(error instanceof KernelError) || error.code !== 'UNSUPPORTED') throw error;
       if (rest !== '') await this.#restoreByEither(family, rest);
       this.#noteMissing(rules, optional, error);
-      if (rest === '') return false;
+      if (rest === '') return undefined;
     }
-    const repaired = this.#written.has(family) ? { chains: firstFew(scriptChains(script)) } : {};
+    const chains = scriptChains(script);
+    const repaired = this.#written.has(family) ? { chains: firstFew(chains) } : {};
     this.#written.add(family);
     this.#contest.movedBack(displaced.filter((chain) => !left.has(chain)));
     this.#log.info('iptables rules written', { family, lines: script.split('\n').length - 1, ...repaired });
-    return true;
+    return chains;
   }
 
   #noteMissing(

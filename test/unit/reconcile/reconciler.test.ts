@@ -276,7 +276,7 @@ describe('default/kubernetes before the lists', () => {
     await kernel.prepare();
     const run = await ahead(kernel);
     expect(programmed(kernel)).toEqual(ADDED);
-    expect(await kernel.ensureRules(planRules(PLAN_CONFIG, 4))).toEqual({ changed: false });
+    expect(await kernel.ensureRules(planRules(PLAN_CONFIG, 4))).toMatchObject({ changed: false });
     // A program is to be started, and nothing waits for it yet.
     const sets = (await kernel.getSets()).map((set) => set.name);
     expect(sets.filter((name) => name.startsWith('KUBE-6-'))).toEqual([]);
@@ -339,7 +339,7 @@ describe('default/kubernetes before the lists', () => {
     };
     await kernel.ensureRules(theirs);
     const run = await ahead(kernel);
-    expect(await kernel.ensureRules(theirs)).toEqual({ changed: false });
+    expect(await kernel.ensureRules(theirs)).toMatchObject({ changed: false });
     expect(programmed(kernel)).toEqual([]);
     const report = await run.take(...listed([API], [API_SLICE]));
     expect(report).toMatchObject({ kind: 'first', ok: true });

@@ -15,7 +15,10 @@ async function started(nodeSettings?: NodeSettings) {
   const kernel = new FakeKernel();
   await kernel.prepare();
   const reports: ((report: Parameters<ReturnType<typeof questionsOf>['history']['finished']>[0]) => void)[] = [];
-  const run = new Reconciling(kernel, nodeSettings === undefined ? {} : { nodeSettings });
+  const run: Reconciling = new Reconciling(kernel, {
+    ...(nodeSettings === undefined ? {} : { nodeSettings }),
+    onRulesRepaired: (family, chains) => questions.history.rulesRepaired(family, chains),
+  });
   const questions = questionsOf(kernel, run);
   reports.push((report) => questions.history.finished(report));
   const sync = async (work: Promise<unknown>): Promise<void> => {
@@ -126,6 +129,25 @@ test('repairs are named for an hour, at most 20, and counted', async () => {
   expect(repairs.first).toHaveLength(20);
   run.clock.advance(3_600_001);
   expect((await status()).repairs).toEqual({ count: 0, first: [] });
+});
+
+test('a repair of kube-ipvs0, of a setting and of rules is named, too', async () => {
+  const { kernel, run, sync, status } = await started({
+    sysctls: [['net/ipv4/ip_forward', '1']],
+    timeouts: { tcp: 0, tcpFin: 0, udp: 0 },
+  });
+  kernel.sysctls.set('net/ipv4/ip_forward', '0');
+  kernel.deleteDevice();
+  kernel.flushRules(6);
+  await sync(run.pass(30_000));
+  const { count, first } = (await status()).repairs;
+  expect(count).toBe(4);
+  expect(first.map(({ command }) => command)).toEqual([
+    'ip link add kube-ipvs0 type dummy',
+    'sysctl net.ipv4.ip_forward was 0, set to 1 again',
+    'ip addr add 10.96.0.10/32 dev kube-ipvs0',
+    expect.stringMatching(/^ip6tables-restore: mangle KUBE-PROXY-FIREWALL, /),
+  ]);
 });
 
 test('what drains, and since when', async () => {
