@@ -100,9 +100,9 @@ function setLines({ set, does, count, first, commands }: SetReply): string[] {
 }
 
 function settingsText(settings: NonNullable<ServiceReply['settings']>): string {
-  const { scheduler, internalTrafficPolicy, externalTrafficPolicy, affinitySeconds } = settings;
+  const { scheduler, flags, internalTrafficPolicy, externalTrafficPolicy, affinitySeconds } = settings;
   return [
-    `scheduler ${scheduler}`,
+    `scheduler ${[scheduler, ...flags].join(' ')}`,
     `internalTrafficPolicy ${internalTrafficPolicy}`,
     `externalTrafficPolicy ${externalTrafficPolicy}`,
     affinitySeconds === 0 ? 'no session affinity' : `session affinity for ${affinitySeconds} s`,
@@ -133,8 +133,11 @@ const USED = {
   none: 'not used',
 };
 
-function endpointRow({ slice, at, use, why, activeConnections, inactiveConnections }: EndpointReply): string[] {
+function endpointRow(endpoint: EndpointReply): string[] {
+  const { slice, at, use, why, weight, activeConnections, inactiveConnections } = endpoint;
   const connections =
-    activeConnections === undefined ? '' : `${activeConnections} active, ${inactiveConnections ?? 0} inactive`;
-  return [slice || '-', at, connections || '-', why === undefined ? USED[use] : `${USED[use]}: ${why}`];
+    activeConnections === undefined
+      ? '-'
+      : `weight ${weight ?? 0}, ${activeConnections} active, ${inactiveConnections ?? 0} inactive`;
+  return [slice || '-', at, connections, why === undefined ? USED[use] : `${USED[use]}: ${why}`];
 }

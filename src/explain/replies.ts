@@ -66,6 +66,8 @@ export interface ServiceReply extends Reply<'Service'> {
   readonly service: string;
   readonly settings?: {
     readonly scheduler: string;
+    /** Of the scheduler, as ipvsadm names them, such as "mh-port". */
+    readonly flags: readonly string[];
     readonly internalTrafficPolicy: TrafficPolicy;
     readonly externalTrafficPolicy: TrafficPolicy;
     /** Seconds for which a client stays with its endpoint; 0: no session affinity. */
@@ -150,6 +152,8 @@ export interface EndpointReply {
   /** Which clients reach it: all, those of the cluster IP, those of the other addresses, or none. */
   readonly use: 'all' | 'internal' | 'external' | 'none';
   readonly why?: string;
+  /** The weight that the kernel has for it: 0 while it drains. */
+  readonly weight?: number;
   /** Connections that the kernel has to it now, over all addresses of the port. */
   readonly activeConnections?: number;
   readonly inactiveConnections?: number;

@@ -24,7 +24,7 @@ import {
 import { type FoundCounters, countersOf } from './service-counters.ts';
 import { type RefusedOp, refusedReply } from './refused-reply.ts';
 import { type FoundEntry, setsOf } from './service-sets.ts';
-import { toolCommand } from './tool-command.ts';
+import { schedulerFlags, toolCommand } from './tool-command.ts';
 import { verdictOf } from './verdict.ts';
 
 /** What the kernel has of a Service. */
@@ -72,6 +72,7 @@ export function* serviceReply(known: ServiceKnowledge): Generator<void, ServiceR
     service: name,
     settings: {
       scheduler: schedulerOf(definition, node, config),
+      flags: flagsOf(planned?.virtualServers ?? []),
       internalTrafficPolicy: definition.internalLocal ? 'Local' : 'Cluster',
       externalTrafficPolicy: definition.externalLocal ? 'Local' : 'Cluster',
       affinitySeconds: definition.affinitySeconds,
@@ -100,6 +101,11 @@ function annotationsOf(
     return { name, value, inForce: why === undefined, ...(why === undefined ? {} : { why: why.message }) };
   });
   return { annotations };
+}
+
+/** All virtual servers of a Service have the same. */
+function flagsOf([first]: readonly PlannedVirtualServer[]): string[] {
+  return first === undefined ? [] : schedulerFlags(first.virtualServer);
 }
 
 function lackOf({ set, commands }: SetReply): string[] {
@@ -143,7 +149,8 @@ function portReply(
 
 interface Connections {
   readonly at: string;
-  readonly draining: boolean;
+  /** At the first address that has it: the others have the same, unless another program changed it. */
+  readonly weight: number;
   active: number;
   inactive: number;
 }
@@ -151,8 +158,7 @@ interface Connections {
 function count(servers: Map<RealServerKey, Connections>, found: readonly ObservedRealServer[]): void {
   for (const server of found) {
     const key = realServerKey(server);
-    const draining = server.weight === 0;
-    const sum = servers.get(key) ?? { at: formatRealServer(server), draining, active: 0, inactive: 0 };
+    const sum = servers.get(key) ?? { at: formatRealServer(server), weight: server.weight, active: 0, inactive: 0 };
     sum.active += server.activeConnections;
     sum.inactive += server.inactiveConnections;
     servers.set(key, sum);
@@ -164,14 +170,14 @@ function endpointReply(
   servers: ReadonlyMap<RealServerKey, Connections>,
 ): EndpointReply {
   const found = key === undefined ? undefined : servers.get(key);
-  const drains = found?.draining === true && use === 'none';
+  const drains = found?.weight === 0 && use === 'none';
   const reason = drains ? `${why}; it drains` : why;
   return {
     slice,
     at,
     use,
     ...(reason === undefined ? {} : { why: reason }),
-    ...(found === undefined ? {} : { activeConnections: found.active, inactiveConnections: found.inactive }),
+    ...(found === undefined ? {} : inKernel(found)),
   };
 }
 
@@ -181,20 +187,15 @@ function drainingReplies(
   servers: ReadonlyMap<RealServerKey, Connections>,
 ): EndpointReply[] {
   const known = new Set(endpoints.map(({ key }) => key));
-  return Array.from(servers).flatMap(([key, { at, draining, active, inactive }]) =>
-    known.has(key) || !draining
+  return Array.from(servers).flatMap(([key, found]) =>
+    known.has(key) || found.weight > 0
       ? []
-      : [
-          {
-            slice: '',
-            at,
-            use: 'none',
-            why: 'in no slice any more; it drains',
-            activeConnections: active,
-            inactiveConnections: inactive,
-          },
-        ],
+      : [{ slice: '', at: found.at, use: 'none', why: 'in no slice any more; it drains', ...inKernel(found) }],
   );
+}
+
+function inKernel({ weight, active, inactive }: Connections) {
+  return { weight, activeConnections: active, inactiveConnections: inactive };
 }
 
 function addressReply(

@@ -88,15 +88,20 @@ function netmaskText({ address, prefix }: VirtualServer): string | undefined {
 function settingsText(virtualServer: VirtualServer): string {
   const { scheduler, flags, timeout } = virtualServer;
   const netmask = netmaskText(virtualServer);
-  const schedulerFlags = [
-    ...((flags & VS_SCHED_FALLBACK) === 0 ? [] : [`${scheduler}-fallback`]),
-    ...((flags & VS_SCHED_PORT) === 0 ? [] : [`${scheduler}-port`]),
-  ];
+  const ofScheduler = schedulerFlags(virtualServer);
   return [
     `-s ${scheduler}`,
     ...((flags & VS_PERSISTENT) === 0 ? [] : [`-p ${timeout}`]),
     ...(netmask === undefined ? [] : [`-M ${netmask}`]),
     ...((flags & VS_ONE_PACKET) === 0 ? [] : ['-o']),
-    ...(schedulerFlags.length === 0 ? [] : [`-b ${schedulerFlags.join(',')}`]),
+    ...(ofScheduler.length === 0 ? [] : [`-b ${ofScheduler.join(',')}`]),
   ].join(' ');
+}
+
+/** Returns the flags of the scheduler as ipvsadm names them. */
+export function schedulerFlags({ scheduler, flags }: Pick<VirtualServer, 'scheduler' | 'flags'>): string[] {
+  return [
+    ...((flags & VS_SCHED_FALLBACK) === 0 ? [] : [`${scheduler}-fallback`]),
+    ...((flags & VS_SCHED_PORT) === 0 ? [] : [`${scheduler}-port`]),
+  ];
 }

@@ -70,9 +70,29 @@ describe('a Service', () => {
       slice: 'web-a',
       at: '10.244.0.5:8080',
       use: 'all',
+      weight: 1,
       activeConnections: 7,
       inactiveConnections: 1,
     });
+  });
+
+  test('the weight is that of the kernel, and 0 while an endpoint drains', async () => {
+    const { kernel, run, explain } = await started();
+    kernel.setObserved(ID, real('10.244.0.6', 1), { activeConnections: 2 });
+    await run.take({ kind: 'endpoint-slice', event: { type: 'applied', object: slice('web', ['10.244.0.5']) } });
+    kernel.put({ kind: 'edit-real-server', id: ID, realServer: real('10.244.0.5', 7) });
+    const { ports } = await explain('web');
+    expect(ports[0]?.endpoints).toMatchObject([
+      { at: '10.244.0.5:8080', use: 'all', weight: 7 },
+      { at: '10.244.0.6:8080', use: 'none', why: 'in no slice any more; it drains', weight: 0 },
+    ]);
+  });
+
+  test('flags of the scheduler', async () => {
+    const run = new Reconciling(new FakeKernel(), { plan: { ...PLAN_CONFIG, scheduler: 'mh' } });
+    await run.take(...listed([WEB], [slice('web', ['10.244.0.5'])]));
+    const reply = await run.reconciler.explainService(namespacedName('default', 'web'));
+    expect(reply?.settings).toMatchObject({ scheduler: 'mh', flags: ['mh-fallback', 'mh-port'] });
   });
 
   test('counters of its virtual servers, and of its endpoints over all of them', async () => {
