@@ -67,15 +67,8 @@ async function explainService(target: string, given: Given): Promise<Result> {
   return { reply, lines: serviceLines(reply) };
 }
 
-export function serviceLines({
-  verdict,
-  settings,
-  annotations = [],
-  ports,
-  sets,
-  refused,
-  notes,
-}: ServiceReply): string[] {
+export function serviceLines(service: ServiceReply): string[] {
+  const { verdict, settings, annotations = [], ports, sets, refused, changedAt, repairs = [], notes } = service;
   return [
     ...wrapped(verdict),
     ...(settings === undefined ? [] : ['', ...wrapped(settingsText(settings))]),
@@ -84,6 +77,8 @@ export function serviceLines({
     ),
     ...notes.flatMap((note) => wrapped(`note: ${note}`)),
     ...refused.flatMap((each) => wrapped(`refused by the kernel, and tried again: ${refusedText(each)}`)),
+    ...(changedAt === undefined ? [] : [`last change: ${changedAt}`]),
+    ...repairs.flatMap(({ at, command }) => wrapped(`repaired ${at}: ${command}`)),
     ...ports.flatMap(portLines),
     ...(sets.length === 0 ? [] : ['', 'entries of sets', ...sets.flatMap(setLines)]),
   ];

@@ -80,6 +80,10 @@ export interface ServiceReply extends Reply<'Service'> {
   readonly sets: readonly SetReply[];
   /** Operations for it that the kernel refuses, and that are tried again. */
   readonly refused: readonly RefusedReply[];
+  /** When the daemon last saw a change of it or its slices; kept of 1,000 Services. */
+  readonly changedAt?: string;
+  /** What other programs changed of it within the last hour and the daemon repaired, of the latest repairs of all. */
+  readonly repairs?: readonly RepairReply[];
   /** What is ignored, or taken by another Service. */
   readonly notes: readonly string[];
 }
@@ -91,6 +95,12 @@ export interface AnnotationReply {
   readonly inForce: boolean;
   /** Why it is not in force. */
   readonly why?: string;
+}
+
+export interface RepairReply {
+  readonly at: string;
+  /** Of a setting, a sentence. */
+  readonly command: string;
 }
 
 export interface RefusedReply {
@@ -318,8 +328,8 @@ export interface StatusReply extends Reply<'Status'> {
     readonly realServer: string;
     readonly sinceSeconds: number;
   }>;
-  /** What other programs changed within the last hour and the daemon repaired; of a setting, the command is a sentence. */
-  readonly repairs: Listed<{ readonly at: string; readonly command: string }>;
+  /** What other programs changed within the last hour and the daemon repaired. */
+  readonly repairs: Listed<RepairReply>;
   readonly conntrack?: { readonly used: number; readonly max: number };
   /** The commands that set sysctls and IPVS timeouts as wanted. */
   readonly settings: readonly string[];

@@ -35,6 +35,8 @@ export interface DesiredStateOptions {
   readonly schedulers?: SchedulerCheck;
   /** The value of --bind-address, which replaces the node's address of the same family. */
   readonly nodeIpOverride: IpAddress | undefined;
+  /** Called when Services or their slices have changed, before they are planned. */
+  readonly onChanged?: (services: ReadonlySet<NamespacedName>) => void;
   /** Called when a service's plan has a new warning, which was already logged. */
   readonly onWarning?: (service: NamespacedName, warning: PlanWarning) => void;
   /** Called when a fault of a Service that all nodes find has begun, or changed, or ended (undefined). */
@@ -78,6 +80,7 @@ export class DesiredState {
   async refresh(yielder: Yielder): Promise<Refresh> {
     const changes = this.#options.cluster.takeChanges();
     for (const { reason, message } of changes.rejected) this.#options.log.warn(message, { reason });
+    this.#options.onChanged?.(changes.services);
     await this.#options.schedulers?.learn(this.#askedSchedulers(changes.services));
     const all = this.#everythingStale || changes.nodeChanged;
     this.#everythingStale = false;

@@ -36,9 +36,9 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
     },
     '/v1/service': async (query) => {
       const name = askedService(query);
-      const reply = await started().explainService(name);
-      if (reply !== undefined) return reply;
-      return unknownService(node, name);
+      const found = started();
+      const reply = (await found.explainService(name)) ?? unknownService(node, name);
+      return { ...reply, ...options.history.ofService(name, ownersIn(found.plan)) } satisfies ServiceReply;
     },
     '/v1/address': (query) => started().explainAddress(askedAddress(required(query, 'at'))),
     '/v1/packet': async (query, _signal, askedAt) => {

@@ -1,8 +1,11 @@
 import { firstFew } from '../../base/first-few.ts';
 import type { IpFamily } from '../../base/ip.ts';
+import type { NamespacedName } from '../../base/names.ts';
 import { toolCommand } from '../../explain/tool-command.ts';
-import type { SyncText } from '../../explain/replies.ts';
+import type { OwnerOf } from '../../explain/op-owner.ts';
+import type { RepairReply, SyncText } from '../../explain/replies.ts';
 import type { Clock } from '../../reconcile/clock.ts';
+import type { Op } from '../../state/op.ts';
 import type { SyncKind, SyncReport } from '../../state/sync-report.ts';
 
 /** A repair of what another program changed. */
@@ -11,10 +14,14 @@ interface Repair {
   readonly at: number;
   /** The command that repairs it, or for a setting a sentence. */
   readonly command: string;
+  /** Absent if no operation repaired it. */
+  readonly op?: Op;
 }
 
 const MAKE_DEVICE = 'ip link add kube-ipvs0 type dummy';
 const HOUR_MS = 3_600_000;
+/** Number of Services of which the time of the last change is kept. A list that has more is not a change of each. */
+const MOST_CHANGED = 1_000;
 /** Maximum number of repairs to keep. Further ones are only counted. */
 const MOST_REPAIRS = 20;
 
@@ -26,6 +33,8 @@ export class History {
   /** Number and end of the syncs that repaired, within the last hour. */
   #counts: { readonly at: number; readonly repairs: number }[] = [];
   #lastEventAt: number | undefined;
+  /** When each Service changed last, the latest at the end. */
+  readonly #changedAt = new Map<NamespacedName, number>();
 
   constructor(clock: Pick<Clock, 'now' | 'wallNow'>) {
     this.#clock = clock;
@@ -36,18 +45,34 @@ export class History {
     this.#lastEventAt = this.#clock.now();
   }
 
+  /** Must be called when Services or their slices have changed. */
+  changed(services: ReadonlySet<NamespacedName>): void {
+    if (services.size > MOST_CHANGED) return;
+    const now = this.#clock.now();
+    for (const service of services) {
+      this.#changedAt.delete(service);
+      this.#changedAt.set(service, now);
+    }
+    for (const service of this.#changedAt.keys()) {
+      if (this.#changedAt.size <= MOST_CHANGED) return;
+      this.#changedAt.delete(service);
+    }
+  }
+
   /** Must be called when a sync has ended. */
   finished({ kind, ok, error, durationMs, drift, node }: SyncReport): void {
     const now = this.#clock.now();
     const text = { endedAt: this.timeText(now), seconds: Math.round(durationMs) / 1000, ok };
     this.#last.set(kind, { ...text, ...(error === undefined ? {} : { error: error.message }) });
     const ofNode = kind === 'full' ? [...(node.deviceMade ? [MAKE_DEVICE] : []), ...node.settingsRepaired] : [];
-    this.#repaired([...ofNode, ...drift.slice(0, MOST_REPAIRS).map(toolCommand)], ofNode.length + drift.length);
+    const named = drift.slice(0, MOST_REPAIRS).map((op) => ({ command: toolCommand(op), op }));
+    this.#repaired([...ofNode.map((command) => ({ command })), ...named], ofNode.length + drift.length);
   }
 
   /** Must be called when iptables rules that another process removed or changed were restored. */
   rulesRepaired(family: IpFamily, chains: readonly string[]): void {
-    this.#repaired([`${family === 4 ? 'iptables' : 'ip6tables'}-restore: ${firstFew(chains).join(', ')}`], 1);
+    const program = family === 4 ? 'iptables-restore' : 'ip6tables-restore';
+    this.#repaired([{ command: `${program}: ${firstFew(chains).join(', ')}` }], 1);
   }
 
   last(kind: SyncKind): SyncText | undefined {
@@ -59,25 +84,37 @@ export class History {
   }
 
   /** The repairs of the last hour, the latest first. */
-  get repairs(): {
-    readonly count: number;
-    readonly first: readonly { readonly at: string; readonly command: string }[];
-  } {
+  get repairs(): { readonly count: number; readonly first: readonly RepairReply[] } {
     return {
       count: this.#recent(this.#counts).reduce((sum, { repairs }) => sum + repairs, 0),
-      first: this.#recent(this.#repairs).map(({ at, command }) => ({ at: this.timeText(at), command })),
+      first: this.#recent(this.#repairs).map(this.#repairReply),
     };
   }
+
+  /** What was seen of a Service recently. The repairs are those among the latest ones of all objects. */
+  ofService(
+    service: NamespacedName,
+    ownerOf: OwnerOf,
+  ): { readonly changedAt?: string; readonly repairs: RepairReply[] } {
+    const changedAt = this.#changedAt.get(service);
+    const own = this.#recent(this.#repairs).filter(({ op }) => op !== undefined && ownerOf(op) === service);
+    return {
+      ...(changedAt === undefined ? {} : { changedAt: this.timeText(changedAt) }),
+      repairs: own.map(this.#repairReply),
+    };
+  }
+
+  readonly #repairReply = ({ at, command }: Repair): RepairReply => ({ at: this.timeText(at), command });
 
   /** Returns a monotonic time as people read it. */
   timeText(at: number): string {
     return new Date(at + this.#clock.wallNow() - this.#clock.now()).toISOString();
   }
 
-  #repaired(commands: readonly string[], repairs: number): void {
+  #repaired(repaired: readonly Omit<Repair, 'at'>[], repairs: number): void {
     if (repairs === 0) return;
     const at = this.#clock.now();
-    const named = commands.map((command): Repair => ({ at, command }));
+    const named = repaired.map((each): Repair => ({ ...each, at }));
     this.#repairs = [...named, ...this.#repairs].slice(0, MOST_REPAIRS);
     this.#counts = [{ at, repairs }, ...this.#recent(this.#counts)];
   }

@@ -192,6 +192,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     clock,
     log,
     observer,
+    onChanged: (services) => parts.history.changed(services),
     onWarning: (service, warning) => events.serviceWarning(service, warning),
     onCommonFault: (service, fault) => events.serviceFault(service, fault),
     onRulesRepaired: (family, chains) => {

@@ -80,7 +80,8 @@ async function start(
   nodeChanges = new NodeChanges({ config, atStart: cluster.node(), log, end: () => stop.abort(1) });
   const plan = planConfigOf(config, nodeName, families, cluster);
   const nodeSettings = await wantedSettings(kernel, config);
-  shadow = startShadow({ config, kernel, cluster, plan, nodeSettings, observer: publisher, log }, started);
+  const onChanged = history.changed.bind(history);
+  shadow = startShadow({ config, kernel, cluster, plan, nodeSettings, onChanged, observer: publisher, log }, started);
   health.started(families, clock.now());
   shadow.clusterChanged();
 }
@@ -118,7 +119,10 @@ async function listen({ config, control, metrics, health }: Listening, started: 
   for (const server of servers) started.defer(() => server.close());
 }
 
-type Shadowed = Pick<ShadowOptions, 'kernel' | 'cluster' | 'plan' | 'nodeSettings' | 'observer' | 'log'> & {
+type Shadowed = Pick<
+  ShadowOptions,
+  'kernel' | 'cluster' | 'plan' | 'nodeSettings' | 'onChanged' | 'observer' | 'log'
+> & {
   readonly config: ProxyConfig;
 };
 

@@ -202,6 +202,8 @@ describe('explain', () => {
         attempts: 2,
       },
     ],
+    changedAt: '2026-11-21T12:16:40.000Z',
+    repairs: [{ at: '2026-11-21T12:20:00.000Z', command: 'ipvsadm -A -t 10.96.0.10:80 -s rr' }],
     sets: [
       {
         set: 'KUBE-CLUSTER-IP',
@@ -280,6 +282,8 @@ describe('explain', () => {
         'note: TCP 10.96.0.10:80 belongs to shop/other',
         'refused by the kernel, and tried again: ipvsadm -A -t [fd00:200::10]:30080 -s rr: ENOENT: Scheduler',
         'module ip_vs_rr not found (2 attempts)',
+        'last change: 2026-11-21T12:16:40.000Z',
+        'repaired 2026-11-21T12:20:00.000Z: ipvsadm -A -t 10.96.0.10:80 -s rr',
         '',
         'port http 80/TCP',
         '  ClusterIP  10.96.0.10:80         0 endpoints  belongs to shop/other',

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { statusLines } from '../../../../src/command/status.ts';
-import type { StatusReply } from '../../../../src/explain/replies.ts';
+import { namespacedName } from '../../../../src/base/names.ts';
+import type { ServiceReply, StatusReply } from '../../../../src/explain/replies.ts';
 import type { NodeSettings } from '../../../../src/reconcile/node-check.ts';
 import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';
 import { listed, service, slice } from '../../../support/objects.ts';
@@ -17,6 +18,7 @@ async function started(nodeSettings?: NodeSettings) {
   const reports: ((report: Parameters<ReturnType<typeof questionsOf>['history']['finished']>[0]) => void)[] = [];
   const run: Reconciling = new Reconciling(kernel, {
     ...(nodeSettings === undefined ? {} : { nodeSettings }),
+    onChanged: (services) => questions.history.changed(services),
     onRulesRepaired: (family, chains) => questions.history.rulesRepaired(family, chains),
   });
   const questions = questionsOf(kernel, run);
@@ -148,6 +150,36 @@ test('a repair of kube-ipvs0, of a setting and of rules is named, too', async ()
     'ip addr add 10.96.0.10/32 dev kube-ipvs0',
     expect.stringMatching(/^ip6tables-restore: mangle KUBE-PROXY-FIREWALL, /),
   ]);
+});
+
+test('explain SERVICE has the time of the last change of the Service, and what was repaired of it', async () => {
+  const { kernel, run, sync, ask } = await started();
+  const explain = async (name: string) => (await ask(`/v1/service?namespace=default&name=${name}`)) as ServiceReply;
+  expect(await explain('web')).toMatchObject({ changedAt: '2026-11-21T12:16:40.000Z', repairs: [] });
+  const other = service('other', '10.96.0.20');
+  run.clock.advance(5_000);
+  await sync(run.take({ kind: 'service', event: { type: 'applied', object: other } }));
+  kernel.put({ kind: 'delete-virtual-server', id: vsId('10.96.0.20', 80) });
+  await sync(run.pass(30_000));
+  expect(await explain('web')).toMatchObject({ changedAt: '2026-11-21T12:16:40.000Z', repairs: [] });
+  expect(await explain('other')).toMatchObject({
+    changedAt: '2026-11-21T12:16:45.000Z',
+    repairs: [{ at: '2026-11-21T12:17:15.000Z', command: 'ipvsadm -A -t 10.96.0.20:80 -s lc' }],
+  });
+  run.clock.advance(3_600_001);
+  expect((await explain('other')).repairs).toEqual([]);
+  await sync(run.take({ kind: 'service', event: { type: 'deleted', object: other.meta } }));
+  expect(await explain('other')).toMatchObject({ ok: false, changedAt: '2026-11-21T13:17:15.001Z' });
+});
+
+test('of 1,000 Services, the time of the last change is kept', async () => {
+  const { history } = await started();
+  const names = Array.from({ length: 1_001 }, (_, at) => namespacedName('default', `service-${at}`));
+  const known = (name = namespacedName('default', 'web')) => history.ofService(name, () => undefined).changedAt;
+  history.changed(new Set(names));
+  expect([known(), known(names[0])]).toEqual(['2026-11-21T12:16:40.000Z', undefined]);
+  history.changed(new Set(names.slice(1)));
+  expect([known(), known(names[1])]).toEqual([undefined, '2026-11-21T12:16:40.000Z']);
 });
 
 test('what drains, and since when', async () => {
