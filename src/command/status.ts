@@ -31,7 +31,7 @@ export function kernelStatusLines({ verdict, objects, sets, unserved, conntrack 
     '',
     ...aligned([
       ['objects', [serversText(objects), entriesText(objects, sets)].join(', ')],
-      ['fullest set', fullestText(sets)],
+      ['sets', setsText(sets)],
       ['conntrack', conntrackText(conntrack)],
     ]),
     ...list('virtual servers that refuse new connections', unserved, (virtualServer) => virtualServer),
@@ -63,9 +63,12 @@ export function statusLines(status: StatusReply): string[] {
 }
 
 function rows(status: StatusReply): string[][] {
-  const { version, commit, startedAt, uptimeSeconds, families, iptables, scheduler, source, watches } = status;
+  const { version, commit, startedAt, uptimeSeconds, families, iptables, scheduler, source, watches, watchesSince } =
+    status;
   const { syncs, objects, sets, conntrack, health, lastEventAt, shadow } = status;
-  const states = Object.entries(watches).map(([resource, state]) => `${resource} ${state}`);
+  const states = Object.entries(watches).map(
+    ([resource, state]) => `${resource} ${state} since ${watchesSince[resource]}`,
+  );
   return [
     ['version', `${version}, commit ${commit.slice(0, 12)}`],
     ['up', `${uptimeSeconds} s, since ${startedAt}`],
@@ -79,8 +82,16 @@ function rows(status: StatusReply): string[][] {
       'next full check',
       syncs.nextFullCheckInSeconds === undefined ? 'running' : `in ${syncs.nextFullCheckInSeconds} s`,
     ],
-    ['objects', [counted(objects.services, 'Service'), serversText(objects), entriesText(objects, sets)].join(', ')],
-    ['fullest set', fullestText(sets)],
+    [
+      'objects',
+      [
+        counted(objects.services, 'Service'),
+        counted(objects.endpointSlices, 'EndpointSlice'),
+        serversText(objects),
+        entriesText(objects, sets),
+      ].join(', '),
+    ],
+    ['sets', setsText(sets)],
     ...(shadow === undefined ? [] : [['shadow', `${shadowWords(shadow)}, compared ${shadow.comparedAt}`]]),
     ['conntrack', conntrackText(conntrack)],
     ['health', health.healthy ? 'healthy' : (health.reason ?? 'not healthy')],
@@ -99,9 +110,12 @@ function entriesText({ setEntries }: KernelStatusReply['objects'], sets: StatusR
   return `${counted(setEntries, 'entry', 'entries')} of ${counted(sets.length, 'set')}`;
 }
 
-function fullestText(sets: StatusReply['sets']): string {
-  const fullest = sets.toSorted((a, b) => b.entries / b.capacity - a.entries / a.capacity)[0];
-  return fullest === undefined ? '-' : `${fullest.name}, ${fullest.entries} of ${fullest.capacity}`;
+/** The fullest set first. */
+function setsText(sets: StatusReply['sets']): string {
+  const texts = sets
+    .toSorted((a, b) => b.entries / b.capacity - a.entries / a.capacity)
+    .map(({ name, entries, capacity }) => `${name} ${entries} of ${capacity}`);
+  return texts.length === 0 ? '-' : texts.join(', ');
 }
 
 function conntrackText(conntrack: StatusReply['conntrack']): string {

@@ -300,6 +300,8 @@ export interface StatusReply extends Reply<'Status'> {
   readonly source: string;
   /** The state of each watch of the API server, by resource. */
   readonly watches: Readonly<Record<string, string>>;
+  /** Since when each watch has its state: "watching" lasts while the API server is connected. */
+  readonly watchesSince: Readonly<Record<string, string>>;
   readonly lastEventAt?: string;
   readonly syncs: {
     readonly running: boolean;
@@ -311,6 +313,7 @@ export interface StatusReply extends Reply<'Status'> {
   };
   readonly objects: {
     readonly services: number;
+    readonly endpointSlices: number;
     readonly virtualServers: number;
     readonly realServers: number;
     readonly addresses: number;

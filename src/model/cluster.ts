@@ -114,6 +114,11 @@ export class Cluster {
     return known?.definition !== undefined && known.slices.length > 0;
   }
 
+  /** The number of EndpointSlices that belong to Services. */
+  get sliceCount(): number {
+    return this.#slices.size;
+  }
+
   /** Returns the number of services and of EndpointSlice changes that the next takeChanges() covers. */
   pending(): { readonly services: number; readonly endpointChanges: number } {
     return { services: this.#touched.size, endpointChanges: this.#endpointChanges };

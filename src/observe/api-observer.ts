@@ -23,6 +23,12 @@ export interface ApiObserver {
 /** Values of the label `state` of kubeipvs_watch_state. */
 export const WATCH_STATES = ['listing', 'watching', 'waiting'] as const;
 
+/** The state of a watch, and since when, in ms of the monotonic clock. */
+export interface WatchState {
+  readonly state: (typeof WATCH_STATES)[number];
+  readonly since: number;
+}
+
 /** Label `reason` of kubeipvs_watch_restarts_total if a watch ended without a failure. */
 export const WATCH_ENDED = 'ended';
 

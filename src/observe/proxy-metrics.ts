@@ -8,6 +8,7 @@ import {
   type RequestObservation,
   WATCH_ENDED,
   WATCH_STATES,
+  type WatchState,
   type WatchObserver,
 } from './api-observer.ts';
 import { EventLoopLag } from './event-loop-lag.ts';
@@ -52,7 +53,7 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
   readonly #made = makeMetrics(PROXY_METRICS);
   readonly #metrics = this.#made.metrics;
   readonly lag = new EventLoopLag();
-  readonly #watchStates = new Map<string, (typeof WATCH_STATES)[number]>();
+  readonly #watchStates = new Map<string, WatchState>();
   #readServices: () => Promise<readonly ServicePortTraffic[]> = () => Promise.resolve([]);
   #exposing: Promise<readonly Buffer[]> | undefined;
   #readEstimation: () => Promise<boolean> = () => Promise.resolve(true);
@@ -159,12 +160,12 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
   }
 
   /** The state of each watch; none with a directory of manifests. */
-  get watchStates(): ReadonlyMap<string, string> {
+  get watchStates(): ReadonlyMap<string, WatchState> {
     return this.#watchStates;
   }
 
   setWatchState(resource: string, current: (typeof WATCH_STATES)[number]): void {
-    this.#watchStates.set(resource, current);
+    this.#watchStates.set(resource, { state: current, since: performance.now() });
     const { kubeipvs_watch_state: watchState, kubeipvs_watch_restarts_total: restarts } = this.#metrics;
     for (const state of WATCH_STATES) watchState.set({ resource, state }, state === current ? 1 : 0);
     restarts.inc({ resource, reason: WATCH_ENDED }, 0);

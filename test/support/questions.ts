@@ -2,6 +2,7 @@ import { ProxyHealth } from '../../src/observe/health.ts';
 import { type AnswererOptions, answerers } from '../../src/daemon/questions/answerers.ts';
 import { History } from '../../src/daemon/questions/history.ts';
 import type { Answerer } from '../../src/daemon/questions/question-handler.ts';
+import type { WatchState } from '../../src/observe/api-observer.ts';
 import type { FakeKernel } from '../fake-kernel/fake-kernel.ts';
 import type { Reconciling } from './reconciling.ts';
 
@@ -15,7 +16,7 @@ export function questionsOf(
   const history = new History(run.clock);
   const health = new ProxyHealth(60_000, 'node-a');
   health.nodeSeen({ deleting: false, taintKeys: [] });
-  const watches = new Map<string, string>();
+  const watches = new Map<string, WatchState>();
   const answers: Readonly<Record<string, Answerer>> = answerers({
     node: 'node-a',
     families: [4, 6],
@@ -25,6 +26,7 @@ export function questionsOf(
     kernel,
     health,
     watches,
+    cluster: run.cluster,
     history,
     clock: run.clock,
     reconciler: () => (isStarting ? undefined : run.reconciler),

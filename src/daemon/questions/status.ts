@@ -7,6 +7,8 @@ import { refusedReply } from '../../explain/refused-reply.ts';
 import { shadowWords } from '../../explain/difference-tally.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
 import { isMissingModule } from '../../kernel/kernel-error.ts';
+import type { Cluster } from '../../model/cluster.ts';
+import type { WatchState } from '../../observe/api-observer.ts';
 import type { ProxyHealth } from '../../observe/health.ts';
 import type { NodePlan } from '../../plan/node-plan.ts';
 import { SET_ROLES, plannedSet } from '../../plan/set-names.ts';
@@ -30,7 +32,8 @@ export interface StatusParts extends Identity {
   readonly reconciler: Questioned;
   readonly kernel: Pick<KernelReader, 'getSysctl'>;
   readonly health: Pick<ProxyHealth, 'healthz'>;
-  readonly watches: ReadonlyMap<string, string>;
+  readonly watches: ReadonlyMap<string, WatchState>;
+  readonly cluster: Pick<Cluster, 'sliceCount'>;
   readonly history: History;
   readonly clock: Clock;
   /** With --dry-run: what the shadow found last. */
@@ -46,7 +49,7 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
   const health = healthOf(parts);
   const settings = await settingsOf(reconciler);
   const conntrack = await conntrackUse(parts.kernel);
-  const objects = await objectsOf(plan, parts.families);
+  const objects = await objectsOf(parts, plan);
   const refused = listed(standing.failing, refusedReply);
   const wrong = wrongOf(parts, health, refused.count, settings.length);
   const shadow = parts.shadow?.();
@@ -70,7 +73,10 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
     iptables: parts.iptables,
     scheduler: parts.scheduler,
     source: parts.source,
-    watches: Object.fromEntries(watches),
+    watches: Object.fromEntries(Array.from(watches, ([resource, { state }]) => [resource, state])),
+    watchesSince: Object.fromEntries(
+      Array.from(watches, ([resource, { since }]) => [resource, history.timeText(since)]),
+    ),
     ...(history.lastEventAt === undefined ? {} : { lastEventAt: history.lastEventAt }),
     syncs: syncsOf(parts),
     ...objects,
@@ -139,12 +145,13 @@ function syncsOf({ reconciler, history, clock }: StatusParts): StatusReply['sync
 }
 
 async function objectsOf(
+  { families, cluster }: Pick<StatusParts, 'families' | 'cluster'>,
   plan: NodePlan,
-  families: readonly IpFamily[],
 ): Promise<Pick<StatusReply, 'objects' | 'sets' | 'conflicts' | 'warnings'>> {
   const yielder = new Yielder();
   const objects = {
     services: 0,
+    endpointSlices: cluster.sliceCount,
     virtualServers: plan.virtualServerCount,
     realServers: 0,
     addresses: plan.addressCount,

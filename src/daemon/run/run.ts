@@ -97,7 +97,7 @@ async function start(
   const parts = { config, control, kernel, metrics, health, cluster, events, history };
   await listen(parts, started);
   const identity = identityOf(nodeName, usable, config, opened.origin);
-  const questions = { ...identity, kernel, health, watches: metrics.watchStates, history, clock, log };
+  const questions = { ...identity, kernel, health, watches: metrics.watchStates, cluster, history, clock, log };
   started.defer(await openQuerySocket(config.querySocket, { ...questions, reconciler: () => reconciler }));
   started.defer(await holdDaemonLock(`node ${nodeName}, process ${process.pid}, version ${VERSION}`, log));
   const nodeSettings = await setUpKernel(kernel, config, log);

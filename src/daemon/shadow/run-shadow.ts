@@ -63,7 +63,7 @@ async function start(
   let nodeChanges: NodeChanges | undefined;
   await listen({ config, control, metrics, health }, started);
   const identity = identityOf(nodeName, usable, config, opened.origin);
-  const questions = { ...identity, kernel, health, watches: metrics.watchStates, history, clock, log };
+  const questions = { ...identity, kernel, health, watches: metrics.watchStates, cluster, history, clock, log };
   const found = { reconciler: () => shadow, shadow: () => publisher.last };
   started.defer(await openQuerySocket(config.querySocket, { ...questions, ...found }));
   watchConfig(config, stop, started, log);

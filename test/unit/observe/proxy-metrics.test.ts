@@ -410,3 +410,11 @@ test('the event loop lag is the longest since the last scrape', async () => {
   // The longest is forgotten with the scrape that has told it.
   expect(await valueOf('kubeipvs_event_loop_lag_max_seconds')).toBeLessThan(lag);
 });
+
+test('the state of a watch is kept with the time since which it lasts', () => {
+  const before = performance.now();
+  metrics.setWatchState('services', 'listing');
+  metrics.setWatchState('services', 'watching');
+  const { state, since = 0 } = metrics.watchStates.get('services') ?? {};
+  expect([state, since >= before, since <= performance.now()]).toEqual(['watching', true, true]);
+});

@@ -35,7 +35,7 @@ async function started(nodeSettings?: NodeSettings) {
 
 test('a node as wanted', async () => {
   const { run, status, watches, history } = await started();
-  watches.set('services', 'watching');
+  watches.set('services', { state: 'watching', since: run.clock.now() - 65_000 });
   history.eventApplied();
   run.clock.advance(10_000);
   const reply = await status();
@@ -44,8 +44,9 @@ test('a node as wanted', async () => {
     verdict: 'kube-ipvs-proxy serves 1 Service on node node-a',
     families: ['IPv4', 'IPv6'],
     watches: { services: 'watching' },
+    watchesSince: { services: '2026-11-21T12:15:35.000Z' },
     lastEventAt: '2026-11-21T12:16:40.000Z',
-    objects: { services: 1, virtualServers: 1, realServers: 2, addresses: 1, setEntries: 2 },
+    objects: { services: 1, endpointSlices: 1, virtualServers: 1, realServers: 2, addresses: 1, setEntries: 2 },
     sets: [
       { name: 'KUBE-CLUSTER-IP', entries: 1, capacity: 65_536 },
       { name: 'KUBE-IPVS-IPS', entries: 1, capacity: 65_536 },
@@ -58,6 +59,10 @@ test('a node as wanted', async () => {
   const lines = statusLines(reply);
   expect(lines.filter((line) => line.length > 100)).toEqual([]);
   expect(lines).toContain('  next full check  in 20 s');
+  expect(lines.join(' ').replaceAll(/ +/g, ' ')).toContain(
+    'source https://10.0.0.1:6443, services watching since 2026-11-21T12:15:35.000Z last event',
+  );
+  expect(lines).toContain('  sets             KUBE-CLUSTER-IP 1 of 65536, KUBE-IPVS-IPS 1 of 65536');
 });
 
 describe('what is wrong is in the first line', () => {
