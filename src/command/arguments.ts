@@ -57,12 +57,16 @@ type ValueOptions = Record<string, { readonly type: 'string'; readonly short?: s
 
 function parsedOrThrow(args: readonly string[], options: ValueOptions) {
   try {
-    const { values, positionals } = parseArgs({
+    const { values, positionals, tokens } = parseArgs({
       // As kubectl accepts it: -o=json.
       args: args.map((arg) => arg.replace(/^-([a-z])=/, '-$1')),
       options: { ...options, help: { type: 'boolean', short: 'h' } },
       allowPositionals: true,
+      tokens: true,
     });
+    const names = tokens.flatMap((token) => (token.kind === 'option' ? [token.name] : []));
+    const twice = names.find((name, at) => names.indexOf(name) < at);
+    if (twice !== undefined) throw new UsageError(`--${twice} is given twice`);
     return { values: values as Readonly<Record<string, string | boolean | undefined>>, positionals };
   } catch (error) {
     const [sentence = ''] = errorText(error).split(/\. |\n/);

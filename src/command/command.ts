@@ -21,6 +21,8 @@ export interface Command {
   readonly usage: string;
   readonly summary: string;
   readonly options: Readonly<Record<string, Option>>;
+  /** Whether it takes arguments, or flags of the daemon after `--`. Others are refused. */
+  readonly takes?: 'arguments' | 'flags';
   run(given: Given, live: Live): Promise<Result>;
 }
 
@@ -59,6 +61,13 @@ export async function runCommand(
     if (given.help) {
       terminal.out(helpText(command));
       return 0;
+    }
+    const surplus = [
+      ...(command.takes === 'arguments' ? [] : given.positionals),
+      ...(command.takes === 'flags' ? [] : given.rest),
+    ];
+    if (surplus.length > 0) {
+      throw new UsageError(`${name} takes options only, got ${JSON.stringify(surplus[0])}: see ${name} --help`);
     }
     const { format } = given;
     const print = async ({ reply, lines }: Result): Promise<void> => {

@@ -1,4 +1,5 @@
 import { counted } from '../base/counted.ts';
+import { isIp4, parseIp } from '../base/ip.ts';
 import type {
   AddressOwnerReply,
   AddressReply,
@@ -28,11 +29,17 @@ export const EXPLAIN: Command = {
     from: { hint: 'address', help: 'address of a client: which way its packets take here, and who answers' },
     to: { hint: 'target', help: 'the same as the argument' },
   },
+  takes: 'arguments',
   run: async (given) => {
     const { from, to } = given.values;
     const [target, ...more] = [...given.positionals, ...(to === undefined ? [] : [to])];
     if (target === undefined || more.length > 0) {
       throw new UsageError('explain needs one Service, or one address and port: see explain --help');
+    }
+    const address = parseIp(target);
+    if (address !== undefined) {
+      const example = `${isIp4(address) ? target : `[${target}]`}:80`;
+      throw new UsageError(`${target} is an address: name its port, too, as in ${example}`);
     }
     if (from !== undefined) return explainPacket(from, target, given);
     return target.includes(':') ? explainAddress(target, given) : explainService(target, given);

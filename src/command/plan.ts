@@ -27,6 +27,7 @@ export const PLAN: Command = {
     file: { short: 'f', hint: 'path', help: 'a directory or a file of manifests, or - for standard input' },
     node: { hint: 'name', help: 'the node to plan for; the name of this host by default' },
   },
+  takes: 'flags',
   run: async (given) => {
     const reply = await planReply(given);
     const warnings = reply.warnings.flatMap((warning) => wrapped(`warning: ${warning}`));

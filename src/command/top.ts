@@ -57,8 +57,7 @@ interface Options {
   readonly intervalMs: number;
 }
 
-function optionsOf({ values, positionals }: Given): Options & { readonly by: TrafficBy; readonly count?: number } {
-  if (positionals.length > 0) throw new UsageError('top takes no argument but options: see top --help');
+function optionsOf({ values }: Given): Options & { readonly by: TrafficBy; readonly count?: number } {
   const count = values['count'];
   return {
     by: oneOf(BY, 'by', values['by'] ?? 'service'),

@@ -174,7 +174,7 @@ test.each([
   [['--interval', '1'], '--interval: want a whole number from 2 to 3600, got "1"'],
   [['--interval', '3s'], '--interval: want a whole number from 2 to 3600, got "3s"'],
   [['-n', '0'], '--count: want a whole number from 1 to 1000000, got "0"'],
-  [['web'], 'top takes no argument but options: see top --help'],
+  [['web'], 'top takes options only, got "web": see top --help'],
 ])('%j is refused', async (argv, message) => {
   expect(await run(argv)).toEqual({ code: 2, out: '', err: `kube-ipvs-proxy: ${message}` });
 });
