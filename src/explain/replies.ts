@@ -300,7 +300,7 @@ export interface StatusReply extends Reply<'Status'> {
   readonly source: string;
   /** The state of each watch of the API server, by resource. */
   readonly watches: Readonly<Record<string, string>>;
-  /** Since when each watch has its state: "watching" lasts while the API server is connected. */
+  /** Since when each watch is "watching", or is not: so long the API server is connected, or is not. */
   readonly watchesSince: Readonly<Record<string, string>>;
   readonly lastEventAt?: string;
   readonly syncs: {

@@ -23,10 +23,16 @@ export interface ApiObserver {
 /** Values of the label `state` of kubeipvs_watch_state. */
 export const WATCH_STATES = ['listing', 'watching', 'waiting'] as const;
 
-/** The state of a watch, and since when, in ms of the monotonic clock. */
+/** The state of a watch, and since when it is `watching`, or is not, in ms of the monotonic clock. */
 export interface WatchState {
   readonly state: (typeof WATCH_STATES)[number];
   readonly since: number;
+}
+
+/** While the API server is away, the attempts to list do not change `since`. */
+export function nextWatchState(before: WatchState | undefined, state: WatchState['state'], now: number): WatchState {
+  const same = before !== undefined && (before.state === 'watching') === (state === 'watching');
+  return { state, since: same ? before.since : now };
 }
 
 /** Label `reason` of kubeipvs_watch_restarts_total if a watch ended without a failure. */

@@ -9,6 +9,7 @@ import {
   WATCH_ENDED,
   WATCH_STATES,
   type WatchState,
+  nextWatchState,
   type WatchObserver,
 } from './api-observer.ts';
 import { EventLoopLag } from './event-loop-lag.ts';
@@ -165,7 +166,7 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
   }
 
   setWatchState(resource: string, current: (typeof WATCH_STATES)[number]): void {
-    this.#watchStates.set(resource, { state: current, since: performance.now() });
+    this.#watchStates.set(resource, nextWatchState(this.#watchStates.get(resource), current, performance.now()));
     const { kubeipvs_watch_state: watchState, kubeipvs_watch_restarts_total: restarts } = this.#metrics;
     for (const state of WATCH_STATES) watchState.set({ resource, state }, state === current ? 1 : 0);
     restarts.inc({ resource, reason: WATCH_ENDED }, 0);

@@ -12,6 +12,7 @@ import { type StatusParts, statusReply } from './status.ts';
 import { QuestionError } from './question-error.ts';
 import { SharedRules } from './shared-rules.ts';
 import { type TrafficKernel, trafficReply } from './traffic.ts';
+import { watchGap } from './watch-gap.ts';
 
 export interface AnswererOptions extends Omit<StatusParts, 'reconciler' | 'kernel'> {
   readonly kernel: StatusParts['kernel'] & TrafficKernel & Pick<KernelReader, 'compareRules'>;
@@ -38,7 +39,9 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
       const name = askedService(query);
       const found = started();
       const reply = (await found.explainService(name)) ?? unknownService(node, name);
-      return { ...reply, ...options.history.ofService(name, ownersIn(found.plan)) } satisfies ServiceReply;
+      const gap = watchGap(options.watches, options.clock.now());
+      const notes = gap === undefined ? reply.notes : [...reply.notes, gap];
+      return { ...reply, notes, ...options.history.ofService(name, ownersIn(found.plan)) } satisfies ServiceReply;
     },
     '/v1/address': (query) => started().explainAddress(askedAddress(required(query, 'at'))),
     '/v1/packet': async (query, _signal, askedAt) => {

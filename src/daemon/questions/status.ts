@@ -18,6 +18,7 @@ import { formatRealServer, realServerOf } from '../../state/real-server.ts';
 import { formatVirtualServer } from '../../state/virtual-server.ts';
 import { conntrackUse } from './conntrack-use.ts';
 import type { History } from './history.ts';
+import { watchGap } from './watch-gap.ts';
 
 /** What stays the same while the daemon runs. */
 export interface Identity {
@@ -110,7 +111,7 @@ function listed<T, U>(items: readonly T[], text: (item: T) => U): Listed<U> {
 
 /** Returns what is wrong, the worst first; undefined if nothing is. */
 function wrongOf(
-  { reconciler, history, shadow }: StatusParts,
+  { reconciler, history, shadow, watches, clock }: StatusParts,
   health: StatusReply['health'],
   refused: number,
   settings: number,
@@ -118,6 +119,8 @@ function wrongOf(
   const found = shadow?.();
   if (!reconciler.started) return `the first ${shadow === undefined ? 'sync' : 'comparison'} has not succeeded yet`;
   if (!health.healthy) return health.reason ?? 'not healthy';
+  const gap = watchGap(watches, clock.now());
+  if (gap !== undefined) return gap;
   if (found !== undefined) return found.unexpected > 0 ? `a shadow (--dry-run): ${shadowWords(found)}` : undefined;
   const failed = (['change', 'full'] as const).map((kind) => history.last(kind)).find((sync) => sync?.ok === false);
   if (failed !== undefined) return `the last sync failed: ${failed.error}`;

@@ -1,4 +1,5 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
@@ -419,6 +420,14 @@ describe('plan', () => {
     expect(out.split('\n')[0]).toMatch(/^on node node-0: 2 Services, \d+ virtual servers, \d+ operations$/);
     expect(out).toContain('\n# default/echo\nipset add KUBE-CLUSTER-IP 10.202.0.53,udp:53\n');
     expect(out).toContain('\nipvsadm -a -t 10.202.0.10:80 -r 10.201.0.10:8080 -m -w 1\n');
+  });
+
+  test('the manifests of standard input', () => {
+    const input = readFileSync('manifests/demo/web.yaml');
+    const argv = ['--disable-warning=ExperimentalWarning', 'src/main.ts', 'plan', '-f', '-', '--node', 'node-0'];
+    const { status, stdout } = spawnSync(process.execPath, argv, { input, encoding: 'utf8' });
+    expect({ status, stdout }).toMatchObject({ status: 0, stdout: expect.stringMatching(/^on node node-0 /) });
+    expect(stdout).toContain('\n# default/web\n');
   });
 
   test("the daemon's flags follow --", async () => {

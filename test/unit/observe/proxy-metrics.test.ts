@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { METRICS, PROXY_METRICS } from '../../../src/observe/metric-table.ts';
+import { type WatchState, nextWatchState } from '../../../src/observe/api-observer.ts';
 import { ProxyMetrics, type SyncObservation } from '../../../src/observe/proxy-metrics.ts';
 import { exposed } from '../../support/exposed.ts';
 
@@ -417,4 +418,12 @@ test('the state of a watch is kept with the time since which it lasts', () => {
   metrics.setWatchState('services', 'watching');
   const { state, since = 0 } = metrics.watchStates.get('services') ?? {};
   expect([state, since >= before, since <= performance.now()]).toEqual(['watching', true, true]);
+});
+
+test('attempts to list do not shorten the time without a watch', () => {
+  const states = (['listing', 'watching', 'waiting', 'listing', 'waiting', 'watching'] as const).reduce<WatchState[]>(
+    (before, state, at) => [...before, nextWatchState(before.at(-1), state, at)],
+    [],
+  );
+  expect(states.map(({ since }) => since)).toEqual([0, 1, 2, 2, 2, 5]);
 });

@@ -90,6 +90,20 @@ describe('what is wrong is in the first line', () => {
     expect((await status()).verdict).toMatch(/^kube-ipvs-proxy on node node-a: the last sync failed: .*ENOMEM/);
   });
 
+  test('an API server that has been away for long, also as a note of explain', async () => {
+    const { run, watches, status, ask } = await started();
+    const since = run.clock.now();
+    watches.set('services', { state: 'watching', since });
+    watches.set('endpointslices', { state: 'waiting', since });
+    run.clock.advance(30_000);
+    expect((await status()).ok).toBe(true);
+    run.clock.advance(5_000);
+    const gap = 'the API server has not been watched for 35 s, so changes are unknown: endpointslices';
+    expect(await status()).toMatchObject({ ok: false, verdict: `kube-ipvs-proxy on node node-a: ${gap}` });
+    const { ok, notes } = (await ask('/v1/service?namespace=default&name=web')) as ServiceReply;
+    expect({ ok, note: notes.at(-1) }).toEqual({ ok: true, note: gap });
+  });
+
   test('ip_vs is missing: health has the reason, and the timeouts are not asked for', async () => {
     const { kernel, run, health, status } = await started({
       sysctls: [],
