@@ -8,7 +8,7 @@ import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
 import { patient } from '../bed/patience.ts';
 import { daemonArgv, startDaemon } from '../support/daemon.ts';
-import { DNS, leaveKubeProxyState, leaveStaleState } from './kube-proxy-state.ts';
+import { DNS, leaveKubeProxyState, leaveStaleState, syncAsKubeProxy } from './kube-proxy-state.ts';
 
 jest.setTimeout(patient(600_000));
 
@@ -189,6 +189,20 @@ describe('beside kube-proxy in ipvs mode', () => {
     expect(stdout).not.toContain('10.201.0.12');
     // Virtual servers of other programs.
     expect(stdout).not.toMatch(/10\.200\.0\.77|8443/);
+    await shadow.stop(10_000);
+    expect(await stateOf()).toBe(before);
+  });
+
+  test('after the way there and back, a shadow finds only known differences', async () => {
+    const daemon = await startDaemon(node, [...FLAGS, `--manifests=${folder}`]);
+    await daemon.stop(10_000);
+    await syncAsKubeProxy(node);
+    const before = await stateOf();
+    await startShadow();
+    const { status, stdout } = await ask('diff', '-o', 'json');
+    const { operations } = JSON.parse(stdout) as { operations: readonly { known?: string }[] };
+    expect([...new Set(operations.map(({ known }) => known))]).toEqual(['rule-text']);
+    expect(status).toBe(0);
     await shadow.stop(10_000);
     expect(await stateOf()).toBe(before);
   });
