@@ -37,7 +37,6 @@ cp -rL charts/kube-ipvs-proxy "$chart/"
 sed -i -e "s|^  repository: .*|  repository: $image|" -e "s|^  digest: .*|  digest: $digest|" "$chart/kube-ipvs-proxy/values.yaml"
 "$helm" package "$chart/kube-ipvs-proxy" --destination "$out" >/dev/null
 
-# A version that the changelog does not have yet is a rehearsal.
-node scripts/release/notes.ts "$version" >"$out/notes.md" 2>/dev/null || node scripts/release/notes.ts Unreleased >"$out/notes.md"
+node scripts/release/notes.ts "$version" >"$out/notes.md"
 (cd "$out" && sha256sum -- *.tar *.tar.gz *.tgz *.json >SHA256SUMS)
 ls -l "$out"

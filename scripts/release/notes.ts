@@ -1,5 +1,4 @@
 // Prints the notes of a version from CHANGELOG.md: node scripts/release/notes.ts 0.2.0
-// With `Unreleased`, it prints what the next version will have.
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { notesOf } from './changelog.ts';

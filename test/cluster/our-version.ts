@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { PROJECT } from './folders.ts';
 
-/** What the image that the nodes run says of itself, such as `0.1.0 at 0711086`. */
+/** What the image that the nodes run says of itself, such as `0.2.0 at 0711086`. */
 export function ourVersion(): string {
   const root = path.join(PROJECT, 'build/image');
   const program = path.join(root, 'usr/lib/kube-ipvs-proxy/kube-ipvs-proxy.mjs');

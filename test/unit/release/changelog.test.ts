@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
+import { VERSION } from '../../../src/config/version.ts';
 import { notesOf } from '../../../scripts/release/changelog.ts';
 
 const CHANGELOG = `# Changelog
@@ -34,7 +35,7 @@ describe('the notes of a release', () => {
     expect(() => notesOf(CHANGELOG, '0.2')).toThrow('CHANGELOG.md has no section 0.2');
   });
 
-  test('our changelog has a section for the next release', () => {
-    expect(notesOf(readFileSync('CHANGELOG.md', 'utf8'), 'Unreleased')).toContain('### ');
+  test('our changelog has a section for our version', () => {
+    expect(notesOf(readFileSync('CHANGELOG.md', 'utf8'), VERSION)).toContain('### ');
   });
 });
