@@ -61,6 +61,7 @@ export class Shadow implements Questioned {
   /** The commands of the differences that the last comparison found. */
   #before: ReadonlySet<string> | undefined;
   #running: Promise<void> | undefined;
+  #planned: Promise<void> = Promise.resolve();
   #cancelTimer: () => void = () => undefined;
   #dueAt = Infinity;
   #restUntil = 0;
@@ -99,19 +100,22 @@ export class Shadow implements Questioned {
     return { draining: [].values(), failing: [], fullCheckDueAt: this.#dueAt };
   }
 
-  explainService(name: NamespacedName): Promise<ServiceReply | undefined> {
+  async explainService(name: NamespacedName): Promise<ServiceReply | undefined> {
+    await this.#replan();
     return explainService(this.#parts, this.#options.cluster, name);
   }
 
-  explainAddress(asked: AskedAddress): Promise<AddressOwnerReply> {
+  async explainAddress(asked: AskedAddress): Promise<AddressOwnerReply> {
+    await this.#replan();
     return explainAddress(this.#parts, asked);
   }
 
-  explainPacket(
+  async explainPacket(
     from: IpAddress,
     target: AskedAddress | NamespacedName,
     compareRules: KernelReader['compareRules'],
   ): Promise<PacketReply | Problem> {
+    await this.#replan();
     return explainPacket({ ...this.#parts, compareRules }, this.#options.cluster, from, target);
   }
 
@@ -120,7 +124,8 @@ export class Shadow implements Questioned {
   }
 
   /** Reads how the kernel differs from the plan now, and which differences are known. */
-  difference(signal: AbortSignal): Promise<FoundDifference> {
+  async difference(signal: AbortSignal): Promise<FoundDifference> {
+    await this.#replan();
     return this.#read(signal, MOST_OPS);
   }
 
@@ -192,10 +197,7 @@ export class Shadow implements Questioned {
   /** Returns when to compare again, in ms: soon if a difference is not confirmed yet. */
   async #compare(): Promise<number> {
     const { syncPeriodMs, observer } = this.#options;
-    const { desired } = this.#parts;
-    await this.#addresses.findMarks();
-    if (this.#addresses.stale) this.#nodeAddresses = await this.#addresses.read();
-    await desired.refresh(new Yielder());
+    await this.#replan();
     this.#conflicts.update(this.plan);
     const found = await this.#read(this.#stop.signal, MOST_COMPARED);
     const differing = differingOperations(found, ownersIn(this.plan));
@@ -205,6 +207,23 @@ export class Shadow implements Questioned {
     const unconfirmed = before === undefined || confirmed.length < differing.length;
     if (before !== undefined) observer.compared(confirmed, found.more);
     return unconfirmed ? SETTLE_MS : syncPeriodMs;
+  }
+
+  /**
+   * Plans what has changed since the last time. Comparisons are rare, so that questions do it, too. One after the other:
+   * planning yields.
+   */
+  async #replan(): Promise<void> {
+    if (!this.#options.cluster.synced()) return;
+    const before = this.#planned;
+    const replanning = (async () => {
+      await before.catch(() => undefined);
+      await this.#addresses.findMarks();
+      if (this.#addresses.stale) this.#nodeAddresses = await this.#addresses.read();
+      await this.#parts.desired.refresh(new Yielder());
+    })();
+    this.#planned = replanning;
+    await replanning;
   }
 
   async #read(signal: AbortSignal, most: number): Promise<FoundDifference> {

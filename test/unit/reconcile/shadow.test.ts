@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import type { NamespacedName } from '../../../src/base/names.ts';
 import type { PlannedOperation } from '../../../src/explain/replies.ts';
 import { readingHalf } from '../../../src/kernel/kernel-reader.ts';
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';
@@ -94,6 +95,18 @@ test('the first report follows the second comparison', async () => {
   expect(run.found).toContain('ipvsadm -A -t 10.96.0.10:80 -s lc');
   expect(run.clock.nextIn).toBe(30_000);
   expect(kernel.counters.writes).toBe(0);
+});
+
+test('a question between two comparisons is answered by the objects of now', async () => {
+  const { run } = await besideOurs();
+  run.take(...listed([WEB, service('new', '10.96.0.11')], [slice('web', ['10.244.0.5', '10.244.0.6'])]));
+  const { signal } = new AbortController();
+  const [{ ops }, reply] = await Promise.all([
+    run.shadow.difference(signal),
+    run.shadow.explainService('default/new' as NamespacedName),
+  ]);
+  expect(ops).toContainEqual(expect.objectContaining({ kind: 'add-virtual-server' }));
+  expect(reply?.ports).toMatchObject([{ addresses: [{ at: '10.96.0.11:80', state: 'differs' }] }]);
 });
 
 test('a shadow waits for all lists', () => {
