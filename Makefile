@@ -30,7 +30,7 @@ SOURCES := $(shell find src -name '*.ts')
 COMMIT := $(or $(GIT_COMMIT),$(shell git rev-parse HEAD 2>/dev/null),unknown)
 COMMIT_FILE := build/commit
 
-.PHONY: help deps packages build image rootfs archive tools test coverage scenario demo demo-record fuzz cluster cluster-down e2e e2e-page trial smoke smoke-build smoke-possible total bench bench-guard bench-record lint unused format sanitize typecheck clean
+.PHONY: help deps packages build image rootfs archive tools test coverage scenario demo demo-record fuzz soak cluster cluster-down e2e e2e-page trial smoke smoke-build smoke-possible total bench bench-guard bench-record lint unused format sanitize typecheck clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -168,6 +168,9 @@ sanitize: build $(TEST_ADDON) $(SANITIZED) ## the addon's tests, with the addon 
 DURATION := 60
 fuzz: deps ## random faults on the kernel in memory, seed after seed: DURATION=3600 SEED=1
 	scripts/fuzz.sh $(DURATION) $(or $(SEED),1)
+
+soak: build ## the daemon on a real kernel while its cluster changes; it must not grow: DURATION=3600
+	@test/kernel/run.sh node --disable-warning=ExperimentalWarning test/soak/soak.ts $(DURATION)
 
 scenario: build ## one scenario file, as a plan and with packets: NAME=cluster-ip/two-endpoints
 	TEST_SCENARIO=$(NAME) scripts/test.sh --testPathPatterns scenarios

@@ -29,12 +29,17 @@ async function e2e(proxy: E2eProxy, settings: E2eSettings): Promise<readonly str
     }
     say(`running the specs with ${proxy}; their log is build/e2e/${proxy}/log.txt`);
     const { run, results } = await runSpecs(state, proxy, settings);
+    if (results.length === 0) throw new E2eSettingsError(noneRan(settings.focus));
     const count = (outcome: string): number => results.filter((result) => result.outcome === outcome).length;
     say(
       `${proxy}: ${count('passed')} passed, ${count('failed')} failed, ${count('skipped')} skipped in ${run.seconds} s`,
     );
     return publish(addRun(readKept(), run, results)).unexplained;
   });
+}
+
+function noneRan(focus: string): string {
+  return `no spec ran: no name begins with "[sig-network] " and FOCUS=${focus}; .*TEXT finds TEXT anywhere in a name`;
 }
 
 try {
