@@ -50,6 +50,7 @@ async function expositionAfterALife(): Promise<string> {
   metrics.processStarted('iptables-save');
   metrics.setNetlinkCounters({ netlinkSends: 1, netlinkMessages: 1, netlinkBytesSent: 1, netlinkBytesReceived: 1 });
   metrics.apiRequestFinished({ method: 'GET', host: 'h:1', code: '200', seconds: 0.1 });
+  metrics.apiRequestFinished({ method: 'POST', host: 'h:1', code: '201', seconds: 0.1 });
   const totals = { connections: 1, incomingPackets: 1, outgoingPackets: 1, incomingBytes: 1, outgoingBytes: 1 };
   metrics.observeTotals(() => Promise.resolve(totals));
   return await exposed(metrics);
@@ -186,5 +187,31 @@ describe('dashboard', () => {
       const [, selector = ''] = /^label_values\((.*), \w+\)$/.exec(String(query)) ?? [];
       expect(readQuery(selector).selected.map(({ metric }) => ROWS.has(metric))).toEqual([true]);
     }
+  });
+});
+
+/** What the dashboard "Kubernetes / Proxy" of kubernetes-mixin asks of kube-proxy, beside `job` and `instance`. */
+const ASKED_OF_KUBE_PROXY = [
+  ['kubeproxy_sync_proxy_rules_duration_seconds_count', ''],
+  ['kubeproxy_sync_proxy_rules_duration_seconds_bucket', 'le="[^"]+"'],
+  ['kubeproxy_network_programming_duration_seconds_count', ''],
+  ['kubeproxy_network_programming_duration_seconds_bucket', 'le="[^"]+"'],
+  ['rest_client_requests_total', 'code="2.."'],
+  ['rest_client_request_duration_seconds_bucket', 'verb="GET"'],
+  ['rest_client_request_duration_seconds_bucket', 'verb="POST"'],
+  ['process_resident_memory_bytes', ''],
+  ['process_cpu_seconds_total', ''],
+] as const;
+
+describe('the dashboard of kube-prometheus-stack for kube-proxy', () => {
+  test.each(ASKED_OF_KUBE_PROXY)('finds %s %s', (metric, label) => {
+    expect(exposition).toMatch(new RegExp(`^${metric}(?:\\{|\\{.*,)?${label}`, 'm'));
+  });
+
+  test('misses goroutines alone, and docs/operate.md says so', () => {
+    expect(exposition).not.toContain('go_goroutines');
+    expect(readFileSync('docs/operate.md', 'utf8').replaceAll(/\s+/g, ' ')).toContain(
+      'the panel Goroutines stays empty',
+    );
   });
 });
