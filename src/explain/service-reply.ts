@@ -181,7 +181,7 @@ function endpointReply(
   };
 }
 
-/** Real servers that are in no slice any more, but keep their connections. */
+/** Real servers that no slice has with this port any more, but that keep their connections. */
 function drainingReplies(
   endpoints: readonly EndpointUse[],
   servers: ReadonlyMap<RealServerKey, Connections>,
@@ -190,7 +190,15 @@ function drainingReplies(
   return Array.from(servers).flatMap(([key, found]) =>
     known.has(key) || found.weight > 0
       ? []
-      : [{ slice: '', at: found.at, use: 'none', why: 'in no slice any more; it drains', ...inKernel(found) }],
+      : [
+          {
+            slice: '',
+            at: found.at,
+            use: 'none',
+            why: 'no longer an endpoint of this port; it drains',
+            ...inKernel(found),
+          },
+        ],
   );
 }
 

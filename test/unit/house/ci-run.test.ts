@@ -10,7 +10,7 @@ target=
 for word in "$@"; do
   case $word in
     REPORTS=*) reports=\${word#REPORTS=} ;;
-    -*) ;;
+    -* | *=*) ;;
     *) target=$word ;;
   esac
 done
@@ -18,6 +18,8 @@ report() { echo "{\\"numPassedTests\\":$2,\\"numFailedTests\\":$3,\\"numRuntimeE
 mkdir -p build/test
 case $target in
   bench-guard) exit "\${GUARD:-0}" ;;
+  demo) exit "\${DEMO:-0}" ;;
+  soak) exit "\${SOAK:-0}" ;;
   smoke-possible) echo "$POSSIBLE" ;;
   smoke-build)
     echo "words of the build"
@@ -85,6 +87,8 @@ describe('.ci/run', () => {
     ['a test fails; the smoke test runs all the same', { TEST_FAILED: '1' }, '21 passed, 1 failed'],
     ['the tests leave no report', { NO_TEST_REPORT: '1' }, '12 passed, 3 failed'],
     ['the bench fails', { GUARD: '1' }, '21 passed, 0 failed'],
+    ['a check of the demo fails', { DEMO: '1' }, '21 passed, 0 failed'],
+    ['the soak does not hold', { SOAK: '1' }, '21 passed, 0 failed'],
   ])('fails if %s', (_, env, totals) => {
     const { status, last } = run(env);
     expect(last).toBe(totals);

@@ -84,7 +84,7 @@ describe('a Service', () => {
     const { ports } = await explain('web');
     expect(ports[0]?.endpoints).toMatchObject([
       { at: '10.244.0.5:8080', use: 'all', weight: 7 },
-      { at: '10.244.0.6:8080', use: 'none', why: 'in no slice any more; it drains', weight: 0 },
+      { at: '10.244.0.6:8080', use: 'none', why: 'no longer an endpoint of this port; it drains', weight: 0 },
     ]);
   });
 
