@@ -32,11 +32,19 @@ export async function awaitGone(
   return gone;
 }
 
-/** Checks that no new connection is answered by these servers from 2 s after the event until now. */
-export function checkElsewhere(context: TrialContext, { node, pods }: ServersOfNode, gone: number): void {
+/**
+ * Checks that no new connection is answered by these servers from 2 s after the event until now. `except` are targets
+ * that have no other servers.
+ */
+export function checkElsewhere(
+  context: TrialContext,
+  { node, pods }: ServersOfNode,
+  gone: number,
+  except: (target: string) => boolean = () => false,
+): void {
   const late = Object.values(context.traffic.ticks())
     .flat()
-    .filter(({ at, servers }) => at > gone && pods.some((pod) => servers[pod] !== undefined));
+    .filter(({ at, servers }) => at > gone && pods.some((pod) => servers[pod]?.some((target) => !except(target))));
   const last = Math.max(0, ...late.map(({ at }) => at - gone));
   context.measure(`from the event to the second in which ${node} answered last`, `${last / 1000} s`);
   context.check(

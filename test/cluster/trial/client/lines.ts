@@ -88,8 +88,8 @@ export interface TickLine extends Line {
   readonly counts: Counts;
   /** The longest time in this second that the client itself could not run. */
   readonly lagMs: number;
-  /** Answers in this second to new connections, by server. */
-  readonly servers: Readonly<Record<string, number>>;
+  /** The targets at which each server answered new connections in this second. */
+  readonly servers: Readonly<Record<string, readonly string[]>>;
   /** Long connections that are open, by the server that answered last. */
   readonly long: Readonly<Record<string, number>>;
 }

@@ -110,7 +110,7 @@ export class LongConnection {
     const ms = Math.round(performance.now() - this.#askedBegin);
     const line = { at: this.#askedAt, target: this.#target.name, ms, localPort: this.#localPort, served: server };
     this.#waiting = false;
-    if (this.#served === undefined) this.#report.answered(server);
+    if (this.#served === undefined) this.#report.answered(server, this.#target.name);
     this.#report.answeredLong();
     this.#served = server;
     if (this.#silent) {

@@ -41,7 +41,7 @@ export function askOnce(target: Target, report: Report, ports: LocalPorts): void
       return;
     }
     const ms = close();
-    report.answered(response.body);
+    report.answered(response.body, target.name);
     if (ms > SLOW_MS) report.slow({ at, target: target.name, long: false, ms, localPort, served: response.body });
   });
   socket.on('error', (error: NodeJS.ErrnoException) => {

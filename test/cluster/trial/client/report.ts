@@ -18,7 +18,7 @@ export class Report {
     unlisted: 0,
   };
   readonly #delay = monitorEventLoopDelay({ resolution: 20 });
-  #servers = new Map<string, number>();
+  #servers = new Map<string, Set<string>>();
   #lines = 0;
 
   constructor(output: string) {
@@ -30,9 +30,9 @@ export class Report {
     this.#counts.asked++;
   }
 
-  answered(server: string): void {
+  answered(server: string, target: string): void {
     this.#counts.answered++;
-    this.#servers.set(server, (this.#servers.get(server) ?? 0) + 1);
+    this.#servers.set(server, (this.#servers.get(server) ?? new Set()).add(target));
   }
 
   answeredLong(): void {
@@ -56,7 +56,7 @@ export class Report {
   tick(event: TickLine['event'], long: Readonly<Record<string, number>>): void {
     const lagMs = Math.round(this.#delay.max / 1e6);
     this.#delay.reset();
-    const servers = Object.fromEntries(this.#servers);
+    const servers = Object.fromEntries([...this.#servers].map(([server, targets]) => [server, [...targets]]));
     this.#servers = new Map();
     this.#write({ event, at: Date.now(), counts: { ...this.#counts }, lagMs, servers, long });
   }

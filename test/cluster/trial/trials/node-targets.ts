@@ -8,9 +8,14 @@ export function middleNode({ state }: TrialContext): string {
   return node;
 }
 
-/** New connections to the NodePort of a node that serves only from its own servers. */
+/** The NodePort of a node that serves only from its own servers. */
+export function isLocalPort(node: string): (target: string) => boolean {
+  return (target) => target.startsWith(`Local NodePort of ${node}`);
+}
+
+/** New connections to that NodePort. */
 export function atLocalPort(node: string): (failure: Failure) => boolean {
-  return ({ target, cut }) => !cut && target.startsWith(`Local NodePort of ${node}`);
+  return ({ target, cut }) => !cut && isLocalPort(node)(target);
 }
 
 /** Connections to addresses of a node. */
