@@ -61,6 +61,8 @@ export interface EventsOptions {
 
 /** Maximum number of different events in memory; more are dropped. */
 const MOST = 200;
+/** Of those, the maximum of one namespace, so that its events can neither displace nor delay those of others. */
+const MOST_OF_NAMESPACE = 20;
 /** An event that has not occurred for an hour is forgotten, as in the API server. */
 const FORGET_AFTER_MS = 3_600_000;
 /** Minimum time between two updates of a recurring Event. */
@@ -120,7 +122,7 @@ export class Events {
       const { count } = known.event;
       known.seenAt = now;
       known.event = { ...known.event, text, lastAt: wallNow, count: text.shared === true ? count : count + 1 };
-    } else if (this.#hasRoom(now)) {
+    } else if (this.#hasRoom(namespace, now)) {
       const times = { firstAt: wallNow, lastAt: wallNow };
       const event = { name: nameOf(subject, text, wallNow), subject, text, ...times, count: 1 };
       const delay = text.shared === true ? SETTLE_MS + (this.#options.random ?? Math.random)() * SPREAD_MS : 0;
@@ -155,10 +157,13 @@ export class Events {
     this.#abort.abort();
   }
 
-  #hasRoom(now: number): boolean {
-    if (this.#series.size < MOST) return true;
-    for (const [key, { seenAt }] of this.#series) if (now - seenAt > FORGET_AFTER_MS) this.#series.delete(key);
-    return this.#series.size < MOST;
+  #hasRoom(namespace: string, now: number): boolean {
+    let ofNamespace = 0;
+    for (const [key, { seenAt, event }] of this.#series) {
+      if (now - seenAt > FORGET_AFTER_MS) this.#series.delete(key);
+      else if (event.subject.namespace === namespace) ofNamespace += 1;
+    }
+    return this.#series.size < MOST && ofNamespace < MOST_OF_NAMESPACE;
   }
 
   #schedule(): void {

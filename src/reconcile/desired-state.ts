@@ -13,6 +13,7 @@ import { ServingReport } from './serving-report.ts';
 import type { PlanWarning } from '../plan/service-plan.ts';
 import { sharePlan } from '../plan/share-plan.ts';
 import type { Log } from '../observe/log.ts';
+import type { WarningLog } from './warning-log.ts';
 import type { Yielder } from '../base/yielder.ts';
 
 /** The Service through which pods reach the API server (see Bootstrap). */
@@ -31,6 +32,8 @@ export interface DesiredStateOptions {
   readonly cluster: Cluster;
   readonly plan: PlanConfig;
   readonly log: Log;
+  /** Limits how many warnings about Services are logged; undefined: no limit. */
+  readonly warningLog?: WarningLog;
   /** Checks the schedulers that Services ask for; undefined: the kernel has all of them. */
   readonly schedulers?: SchedulerCheck;
   /** The value of --bind-address, which replaces the node's address of the same family. */
@@ -129,7 +132,9 @@ export class DesiredState {
     for (const warning of after) {
       const { reason, message } = warning;
       if (known.has(message)) continue;
-      this.#options.log.warn(message, { service: name, reason });
+      const { warningLog, log } = this.#options;
+      if (warningLog === undefined) log.warn(message, { service: name, reason });
+      else warningLog.warn(name, warning);
       this.#options.onWarning?.(name, warning);
     }
   }

@@ -21,6 +21,7 @@ import { InterfaceAddresses } from './interface-addresses.ts';
 import { readEvidence } from './kube-proxy-evidence.ts';
 import type { NodeSettings } from './node-check.ts';
 import type { Questioned } from './questioned.ts';
+import { WarningLog } from './warning-log.ts';
 
 export interface ShadowOptions extends Omit<DesiredStateOptions, 'onWarning'> {
   /** The reading half only. */
@@ -69,7 +70,7 @@ export class Shadow implements Questioned {
 
   constructor(options: ShadowOptions) {
     const { kernel, clock, plan: config, excludeCidrs: excluded, log } = options;
-    const desired = new DesiredState(options);
+    const desired = new DesiredState({ ...options, warningLog: new WarningLog(log, clock) });
     // Every comparison covers everything.
     desired.plan.ignoreChanges();
     this.#options = options;

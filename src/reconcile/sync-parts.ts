@@ -16,6 +16,7 @@ import { type OnRulesRepaired, RuleKeeper } from './rule-keeper.ts';
 import { Schedule } from './schedule.ts';
 import { SchedulerCheck } from './scheduler-check.ts';
 import { UdpCleanUp } from './udp-clean-up.ts';
+import { WarningLog } from './warning-log.ts';
 
 export interface SyncPartsOptions extends DesiredStateOptions {
   readonly kernel: Kernel;
@@ -45,7 +46,8 @@ export type SyncParts = ReturnType<typeof syncParts>;
 
 export function syncParts(options: SyncPartsOptions, { requestChange, ...timing }: Timing) {
   const { kernel, clock, log, plan: config, syncPeriodMs, drainTimeoutMs, nodeSettings = NO_SETTINGS } = options;
-  const desired = new DesiredState({ ...options, schedulers: new SchedulerCheck(kernel) });
+  const schedulers = new SchedulerCheck(kernel);
+  const desired = new DesiredState({ ...options, schedulers, warningLog: new WarningLog(log, clock) });
   const { plan } = desired;
   const addresses = new InterfaceAddresses(kernel, desired);
   const schedule = new Schedule(clock, syncPeriodMs);

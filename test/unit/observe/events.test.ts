@@ -13,8 +13,8 @@ const NODE: EventSubject = { kind: 'Node', namespace: '', name: 'node-a' };
 const STARTING: EventText = { type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', note: 'starting' };
 const DONE: Delivery = { result: 'done' };
 
-function web(name = 'web'): EventSubject {
-  return { kind: 'Service', namespace: 'default', name };
+function web(name = 'web', namespace = 'default'): EventSubject {
+  return { kind: 'Service', namespace, name };
 }
 
 function refused(note = 'port 30000 is taken'): EventText {
@@ -161,7 +161,7 @@ describe('Events', () => {
 
   test('at most 25 Events are sent at once, then one in ten seconds; at most 200 wait, and further ones are dropped', async () => {
     const bed = new Bed();
-    for (let i = 0; i < 300; i++) bed.events.record(web(`s${i}`), refused());
+    for (let i = 0; i < 300; i++) bed.events.record(web(`s${i}`, `team-${i % 20}`), refused());
     for (let i = 0; i < 60; i++) await bed.pass(0);
     expect(bed.sink.sent).toHaveLength(25);
     await bed.pass(60_000, 10_000);
@@ -169,6 +169,26 @@ describe('Events', () => {
     await bed.pass(3_000_000, 10_000);
     expect(bed.sink.sent).toHaveLength(200);
     expect(bed.log.lines.filter((line) => line.includes('too many different events'))).toHaveLength(100);
+  });
+
+  test('one namespace has at most 20 Events in an hour, so that it neither displaces nor delays those of others', async () => {
+    const bed = new Bed();
+    // Each has another text, as that of a Service whose annotation changes all the time.
+    for (let i = 0; i < 5_000; i++) bed.events.record(web('web', 'tenant'), refused(`bad value ${i}`));
+    for (let i = 0; i < 5_000; i++) bed.events.record(web(`s${i}`, 'tenant'), refused());
+    for (let i = 0; i < 5_000; i++) bed.events.record(web('all', 'tenant'), shared('x'.repeat(i)));
+    bed.events.record(web('web', 'other'), refused());
+    bed.events.record(NODE, STARTING);
+    for (let i = 0; i < 60; i++) await bed.pass(0);
+    const namespaces = bed.sink.sent.map(([, { subject }]) => subject.namespace);
+    expect(namespaces.filter((namespace) => namespace !== 'tenant')).toEqual(['other', '']);
+    expect(namespaces.length).toBeLessThanOrEqual(22);
+    await bed.pass(3_000_000, 10_000);
+    expect(bed.sink.sent.filter(([how]) => how === 'create').length).toBeLessThanOrEqual(22);
+    await bed.pass(3_600_000, 600_000);
+    bed.events.record(web('late', 'tenant'), refused());
+    await bed.pass(0);
+    expect(bed.sink.sent.at(-1)?.[1].subject.name).toBe('late');
   });
 
   test('an Event that all nodes would send has one name, waits half a minute and up to one more, and is not counted', async () => {
