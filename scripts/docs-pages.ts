@@ -2,6 +2,8 @@
 import { FLAGS, FLAG_GROUPS, type Flag } from '../src/config/flag-table.ts';
 import { defaultText, helpOf } from '../src/config/setting.ts';
 import { FIELD_PATHS, settingAt } from '../src/config/settings.ts';
+import { DEFAULT_ANNOTATIONS } from '../src/base/service-annotations.ts';
+import { OWN_API_VERSION, OWN_KIND } from '../src/config/own-document.ts';
 import { KNOWN_GATES } from '../src/config/feature-gates.ts';
 import { METRIC_GROUPS, type MetricRow } from '../src/observe/metric-table.ts';
 import { PLOTS, renderPlot } from '../test/bench/plot.ts';
@@ -20,6 +22,10 @@ const FLAGS_INTRODUCTION = `A field is a path in a \`KubeProxyConfiguration\` fi
   \`--config\`, the file replaces the values of all flags that have a field, with two exceptions: logging flags always override
   the file, and \`--hostname-override\` does so when it is not empty. Flags without a field always apply. Durations have Go's
   format: \`30s\`, \`1h30m\`, \`250ms\`. Lists are separated by commas, or the flag is repeated.`;
+
+const OWN_FIELDS_EXPLANATION = `The file of \`--config\` may have a second document, of kind \`${OWN_KIND}\`
+  (\`${OWN_API_VERSION}\`), which kube-proxy does not read. [services.md](services.md#settings-of-the-operator) explains its
+  fields and has an example.`;
 
 const GATES_EXPLANATION = `\`ComponentFlagz\` and \`ComponentStatusz\` (or \`AllAlpha\`) enable \`/flagz\` and \`/statusz\` on
   \`--metrics-bind-address\`; the others have no effect here. Feature gates are often set for all components of a cluster at
@@ -66,6 +72,22 @@ ${groups.join('\n')}
 All are read and validated. Those of \`nftables\` and \`winkernel\`, \`windowsRunAsService\` and \`portRange\` have no effect.
 
 ${table(['field', 'value', 'default'], fileOnly)}
+
+## Fields of our own
+
+${wrap(OWN_FIELDS_EXPLANATION)}
+
+${table(
+  ['field', 'value', 'default'],
+  [
+    [
+      code('serviceAnnotations'),
+      cell('a list of names of annotations; it replaces `--service-annotations`'),
+      code(JSON.stringify(DEFAULT_ANNOTATIONS)),
+    ],
+    [code('serviceDefaults'), cell('a list of objects with `selector`, `annotations` and `override`'), code('[]')],
+  ],
+)}
 
 ## Feature gates
 

@@ -1,5 +1,7 @@
 import { writeFile } from 'node:fs/promises';
+import { DEFAULT_ANNOTATIONS } from '../base/service-annotations.ts';
 import { errorText } from '../base/error-text.ts';
+import type { OwnFields } from '../config/own-document.ts';
 import type { ProxyConfig } from '../config/proxy-config.ts';
 
 /** Writes the effective configuration to a file that --config accepts; the path "-" means stdout. */
@@ -9,7 +11,7 @@ export async function writeConfig(
   terminal: { out(line: string): void; err(line: string): void },
 ): Promise<number> {
   const { writeConfigDocument } = await import('../config/config-document.ts');
-  const text = writeConfigDocument(config.settings);
+  const text = writeConfigDocument(config.settings, changedOwnFields(config));
   const toStdout = path === '-';
   try {
     // Only the owner may read the new file, and may widen its permissions.
@@ -22,4 +24,12 @@ export async function writeConfig(
   for (const note of config.notes) terminal.err(`kube-ipvs-proxy: ${note}`);
   if (!toStdout) terminal.err(`kube-ipvs-proxy: wrote the configuration to ${path}`);
   return 0;
+}
+
+/** Returns the fields of our own that differ from their defaults: without any, the file is one of kube-proxy's. */
+function changedOwnFields({ serviceAnnotations, serviceDefaults }: ProxyConfig): OwnFields {
+  return {
+    ...(serviceAnnotations.join() === DEFAULT_ANNOTATIONS.join() ? {} : { serviceAnnotations }),
+    ...(serviceDefaults.length === 0 ? {} : { serviceDefaults }),
+  };
 }

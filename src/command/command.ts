@@ -1,3 +1,4 @@
+import { escapeUnprintable } from '../base/escape-unprintable.ts';
 import type { Terminal } from '../cli/cli.ts';
 import type { Reply } from '../explain/replies.ts';
 import { COMMON, type Given, type Option, parseCommandArguments } from './arguments.ts';
@@ -72,7 +73,7 @@ export async function runCommand(
     const { format } = given;
     const print = async ({ reply, lines }: Result): Promise<void> => {
       if (format !== 'text') terminal.out(await document(reply, format));
-      else if (lines.length > 0) terminal.out(lines.join('\n'));
+      else if (lines.length > 0) terminal.out(lines.map(escapeUnprintable).join('\n'));
     };
     const result = await command.run(given, {
       ...(streams?.stdout.isTTY === true ? { terminal: streams } : {}),

@@ -3,6 +3,7 @@ import { isIp4, parseIp } from '../base/ip.ts';
 import type {
   AddressOwnerReply,
   AddressReply,
+  AnnotationReply,
   EndpointReply,
   PacketReply,
   PortReply,
@@ -79,9 +80,7 @@ export function serviceLines(service: ServiceReply): string[] {
   return [
     ...wrapped(verdict),
     ...(settings === undefined ? [] : ['', ...wrapped(settingsText(settings))]),
-    ...annotations.flatMap(({ name, value, inForce }) =>
-      wrapped(`asked: ${name} ${JSON.stringify(value)}: ${inForce ? 'in force' : 'not in force'}`),
-    ),
+    ...annotations.flatMap((annotation) => wrapped(annotationText(annotation))),
     ...notes.flatMap((note) => wrapped(`note: ${note}`)),
     ...refused.flatMap((each) => wrapped(`refused by the kernel, and tried again: ${refusedText(each)}`)),
     ...(changedAt === undefined ? [] : [`last change: ${changedAt}`]),
@@ -89,6 +88,11 @@ export function serviceLines(service: ServiceReply): string[] {
     ...ports.flatMap(portLines),
     ...(sets.length === 0 ? [] : ['', 'entries of sets', ...sets.flatMap(setLines)]),
   ];
+}
+
+function annotationText({ name, value, from, inForce }: AnnotationReply): string {
+  const by = from === undefined ? 'asked' : `set by ${from}`;
+  return `${by}: ${name} ${JSON.stringify(value)}: ${inForce ? 'in force' : 'not in force'}`;
 }
 
 function setLines({ set, does, count, first, commands }: SetReply): string[] {

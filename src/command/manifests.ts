@@ -2,7 +2,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { errorText } from '../base/error-text.ts';
-import type { ServiceAnnotation } from '../base/service-annotations.ts';
+import type { ProxyConfig } from '../config/proxy-config.ts';
 import { listManifests } from '../kube/manifests/manifest-directory.ts';
 import { type ManifestObject, readManifests } from '../kube/manifests/manifest-file.ts';
 import { mergeManifests, replacedEvents } from '../kube/manifests/manifest-set.ts';
@@ -14,19 +14,19 @@ import { UsageError } from './usage-error.ts';
 export async function clusterOf(
   path: string,
   nodeName: string,
-  permitted: readonly ServiceAnnotation[],
+  { serviceAnnotations, serviceDefaults }: Pick<ProxyConfig, 'serviceAnnotations' | 'serviceDefaults'>,
 ): Promise<{ readonly cluster: Cluster; readonly warnings: readonly string[] }> {
   const interner = new Interner();
   const files = new Map<string, readonly ManifestObject[]>();
   const warnings: string[] = [];
   for (const [name, content] of await contentsOf(path)) {
-    const file = readManifests(content, nodeName, interner);
+    const file = readManifests(content, nodeName, interner, { defaults: serviceDefaults });
     if (!file.ok) throw new UsageError(`${name}:${file.line}:${file.column} is not valid: ${file.message}`);
     warnings.push(...file.warnings.map((warning) => `${name}: ${warning}`));
     files.set(name, file.objects);
   }
   const { set, conflicts } = mergeManifests(files);
-  const cluster = new Cluster(nodeName, permitted);
+  const cluster = new Cluster(nodeName, serviceAnnotations);
   for (const event of replacedEvents(set)) cluster.apply(event);
   return { cluster, warnings: [...warnings, ...conflicts] };
 }

@@ -41,7 +41,7 @@ async function planReply({ values, rest }: Given): Promise<PlanReply> {
     throw new UsageError('plan needs -f with a directory or a file of manifests, or - for standard input');
   const config = await configOf(rest);
   const node = named ?? nodeNameOf(config);
-  const { cluster, warnings: fileWarnings } = await clusterOf(file, node, config.serviceAnnotations);
+  const { cluster, warnings: fileWarnings } = await clusterOf(file, node, config);
   const warnings = [...fileWarnings];
   const planConfig = planConfigOf(config, node, [4, 6], cluster);
   const log = collectingLog(warnings);

@@ -40,13 +40,15 @@ function yieldsToFile({ key, inFile, group }: Flag): boolean {
   return inFile && group !== 'Logging' && key !== 'hostnameOverride';
 }
 
-function completeFromFile({ fields, warnings }: ReadConfig, given: GivenSettings): CompleteConfig {
-  const overruled = FLAGS.filter((flag) => flag.key in given && yieldsToFile(flag));
+function completeFromFile({ fields, own, warnings }: ReadConfig, given: GivenSettings): CompleteConfig {
+  const overruled = FLAGS.filter((flag) => flag.key in given && (yieldsToFile(flag) || flag.key in own));
+  const { serviceAnnotations } = own;
   const settings = {
     ...fields,
     ...given,
     ...Object.fromEntries(overruled.filter(({ inFile }) => inFile).map(({ key }) => [key, fields[key]])),
     hostnameOverride: given.hostnameOverride || fields.hostnameOverride,
+    ...(serviceAnnotations === undefined ? {} : { serviceAnnotations }),
     'logging.vmodule': [...(given['logging.vmodule'] ?? []), ...fields['logging.vmodule']],
   };
   const names = overruled.map(({ name }) => `--${name}`).join(', ');

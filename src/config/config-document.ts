@@ -2,6 +2,7 @@ import { parseIp } from '../base/ip.ts';
 import { withDefaultPort } from './bind-address.ts';
 import { nearest } from './nearest.ts';
 import { errorText } from '../base/error-text.ts';
+import { OWN_API_VERSION, OWN_KIND, type OwnFields, ownFieldsDocument, readOwnDocument } from './own-document.ts';
 import { ConfigError, fieldProblem, show } from './problem.ts';
 import { DEFAULTS, FIELD_PATHS, type FieldPath, type Settings, isFieldPath, settingAt } from './settings.ts';
 import { isRecord } from './value-kind.ts';
@@ -14,29 +15,44 @@ export const KIND = 'KubeProxyConfiguration';
 export interface ReadConfig {
   /** The fields of the file, completed with the defaults. */
   readonly fields: Settings;
+  /** The fields of our own document, as far as the file has it. */
+  readonly own: OwnFields;
   /** Unknown and duplicate keys with their paths. kube-proxy's lenient decoder ignores them. */
   readonly warnings: readonly string[];
 }
 
 type Raw = Record<string, unknown>;
 
-function parse(text: string, name: string): { readonly raw: Raw; readonly duplicates: YamlText['duplicates'] } {
+interface Parsed {
+  readonly raw: Raw;
+  /** Our own document; undefined if the file has none. */
+  readonly own: Raw | undefined;
+  readonly duplicates: YamlText['duplicates'];
+}
+
+function parse(text: string, name: string): Parsed {
   let read: YamlText;
   try {
     read = readYaml11(text);
   } catch (error) {
     throw new ConfigError([`${name} cannot be read as YAML or JSON: ${errorText(error)}`]);
   }
-  const [raw = null, ...others] = read.documents;
-  if (others.some((other) => other !== null)) {
-    throw new ConfigError([`${name} contains more than one document: it must contain one, of kind ${KIND}`]);
+  const [raw = null, ...rest] = read.documents;
+  const [own, ...others] = rest.filter((other) => other !== null);
+  if (others.length > 0) {
+    throw new ConfigError([
+      `${name} contains more than two documents: it must contain one of kind ${KIND}, and may then contain one of kind ${OWN_KIND}`,
+    ]);
   }
   if (raw === null) throw new ConfigError([`${name} is empty: it must contain one document of kind ${KIND}`]);
   if (!isRecord(raw))
     throw new ConfigError([
       `${name} contains ${kindOf(raw)} instead of an object: it must contain one document of kind ${KIND}`,
     ]);
-  return { raw, duplicates: read.duplicates };
+  if (own !== undefined && !isRecord(own)) {
+    throw new ConfigError([`${name} contains ${kindOf(own)} as second document: want an object of kind ${OWN_KIND}`]);
+  }
+  return { raw, own, duplicates: read.duplicates };
 }
 
 function kindOf(value: unknown): string {
@@ -44,15 +60,26 @@ function kindOf(value: unknown): string {
   return isRecord(value) ? 'an object' : show(value);
 }
 
-function checkType(raw: Raw, name: string): void {
+/** @param what the file, or the document in it */
+function checkType(raw: Raw, what: string, kind: string, apiVersion: string): void {
   const problems: string[] = [];
-  if (raw['kind'] === undefined) problems.push(`${name} has no kind: want kind: ${KIND}`);
-  else if (raw['kind'] !== KIND) problems.push(`${name} has kind ${show(raw['kind'])}: want ${KIND}`);
-  if (raw['apiVersion'] === undefined) problems.push(`${name} has no apiVersion: want apiVersion: ${API_VERSION}`);
-  else if (raw['apiVersion'] !== API_VERSION) {
-    problems.push(`${name} has apiVersion ${show(raw['apiVersion'])}: only ${API_VERSION} can be read`);
+  if (raw['kind'] === undefined) problems.push(`${what} has no kind: want kind: ${kind}`);
+  else if (raw['kind'] !== kind) problems.push(`${what} has kind ${show(raw['kind'])}: want ${kind}`);
+  if (raw['apiVersion'] === undefined) problems.push(`${what} has no apiVersion: want apiVersion: ${apiVersion}`);
+  else if (raw['apiVersion'] !== apiVersion) {
+    problems.push(`${what} has apiVersion ${show(raw['apiVersion'])}: only ${apiVersion} can be read`);
   }
   if (problems.length > 0) throw new ConfigError(problems);
+}
+
+function checkTypes({ raw, own }: Parsed, name: string): void {
+  if (raw['kind'] === OWN_KIND) {
+    throw new ConfigError([
+      `${name} begins with a document of kind ${OWN_KIND}: put it behind that of kind ${KIND}, because kube-proxy reads only the first`,
+    ]);
+  }
+  checkType(raw, name, KIND, API_VERSION);
+  if (own !== undefined) checkType(own, `the second document of ${name}`, OWN_KIND, OWN_API_VERSION);
 }
 
 /** Returns a warning for each duplicate key, with its path. */
@@ -143,25 +170,34 @@ function withDefaults(found: ReadonlyMap<FieldPath, unknown>): Settings {
 }
 
 /**
- * Reads a KubeProxyConfiguration v1alpha1 and fills in the defaults. Throws a ConfigError for a wrong kind, or one that
- * names all fields of the wrong type; unknown and duplicate keys are warnings.
+ * Reads a KubeProxyConfiguration v1alpha1 and fills in the defaults; our own document may follow it. Throws a ConfigError
+ * for a wrong kind, or one that names all fields of the wrong type; unknown and duplicate keys are warnings.
  *
  * @param name name of the text in errors, usually the file's path
  */
 export function readConfigDocument(text: string, name: string): ReadConfig {
-  const { raw, duplicates } = parse(text, name);
-  checkType(raw, name);
+  const parsed = parse(text, name);
+  checkTypes(parsed, name);
+  const { raw, duplicates } = parsed;
   const reading: Reading = { found: new Map(), unknown: [], mistakes: [] };
   readSection('', raw, reading);
-  if (reading.mistakes.length > 0) throw new ConfigError(reading.mistakes);
+  const own = readOwnDocument(parsed.own ?? {});
+  const mistakes = [...reading.mistakes, ...own.mistakes];
+  if (mistakes.length > 0) throw new ConfigError(mistakes);
   return {
     fields: withDefaults(reading.found),
-    warnings: [...reading.unknown, ...duplicateKeys(raw, '', duplicates)],
+    own: own.fields,
+    warnings: [
+      ...reading.unknown,
+      ...duplicateKeys(raw, '', duplicates),
+      ...own.warnings,
+      ...duplicateKeys(parsed.own, OWN_KIND, duplicates),
+    ],
   };
 }
 
-/** Formats a document that readConfigDocument can read, with all fields. */
-export function writeConfigDocument(settings: Settings): string {
+/** Formats text that readConfigDocument can read: all fields of kube-proxy's, and the given ones of our own. */
+export function writeConfigDocument(settings: Settings, own: OwnFields = {}): string {
   const root: Raw = { apiVersion: API_VERSION, kind: KIND };
   for (const path of FIELD_PATHS) {
     const parts = path.split('.');
@@ -170,5 +206,7 @@ export function writeConfigDocument(settings: Settings): string {
     for (const part of parts) section = section[part] = isRecord(section[part]) ? section[part] : {};
     section[last] = settingAt(path).kind.toDocument(settings[path]);
   }
-  return writeYaml(root);
+  const ownFields = ownFieldsDocument(own);
+  if (Object.keys(ownFields).length === 0) return writeYaml(root);
+  return `${writeYaml(root)}---\n${writeYaml({ apiVersion: OWN_API_VERSION, kind: OWN_KIND, ...ownFields })}`;
 }

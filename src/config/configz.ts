@@ -1,4 +1,5 @@
 import { formatCidr } from '../base/cidr.ts';
+import { OWN_GROUP, ownFieldsDocument } from './own-document.ts';
 import type { ProxyConfig } from './proxy-config.ts';
 import { type FieldPath, section, settingAt } from './settings.ts';
 
@@ -8,11 +9,14 @@ function internalName(path: FieldPath): string {
   return name.replace(/^(qps|oom|tcp|udp|[a-z])/, (start) => start.toUpperCase());
 }
 
+type EffectiveConfig = Pick<ProxyConfig, 'settings' | 'clusterCidrs' | 'serviceAnnotations' | 'serviceDefaults'>;
+
 /**
  * Returns the response of /configz: the configuration with the structure and the capitalized keys of kube-proxy's
- * internal type, which tools that read the endpoint expect. Only the keys of `Logging` are in lower case.
+ * internal type, which tools that read the endpoint expect. Only the keys of `Logging` are in lower case. Our own fields
+ * are apart from them.
  */
-export function configz({ settings, clusterCidrs }: Pick<ProxyConfig, 'settings' | 'clusterCidrs'>): unknown {
+export function configz({ settings, clusterCidrs, serviceAnnotations, serviceDefaults }: EffectiveConfig): unknown {
   const valueOf = (path: FieldPath): unknown => settingAt(path).kind.toDocument(settings[path]);
   const named = (...paths: readonly FieldPath[]): object =>
     Object.fromEntries(paths.map((path) => [internalName(path), valueOf(path)]));
@@ -45,5 +49,8 @@ export function configz({ settings, clusterCidrs }: Pick<ProxyConfig, 'settings'
     },
     ...named('nodePortAddresses', 'ipvs.syncPeriod', 'ipvs.minSyncPeriod', 'configSyncPeriod'),
   };
-  return { 'kubeproxy.config.k8s.io': config };
+  return {
+    'kubeproxy.config.k8s.io': config,
+    [OWN_GROUP]: ownFieldsDocument({ serviceAnnotations, serviceDefaults }),
+  };
 }

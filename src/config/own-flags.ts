@@ -77,7 +77,7 @@ export const OWN_FLAGS = {
     help: 'write an Event on a Service of which a part cannot be programmed, or whose endpoints or hints no node can use',
   }),
   serviceAnnotations: flag('service-annotations', annotations, DEFAULT_ANNOTATIONS, {
-    help: 'which annotations kube-ipvs-proxy/NAME a Service may use (docs/services.md); others are ignored with a warning',
+    help: 'which annotations kube-ipvs-proxy/NAME a Service may use (docs/services.md); others are ignored with a warning; serviceAnnotations in the file of --config replaces the list',
   }),
   serviceMetrics: flag('service-metrics', bool, false, {
     help: 'serve traffic metrics of every single Service (kubeipvs_service_*): seven series for each port of each Service on each node',

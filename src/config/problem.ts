@@ -9,9 +9,9 @@ export class ConfigError extends Error {
   }
 }
 
-/** Returns an error about a field of KubeProxyConfiguration. */
-export function fieldProblem(path: string, text: string): string {
-  return `KubeProxyConfiguration.${path}: ${text}`;
+/** Returns an error about a field of a document. */
+export function fieldProblem(path: string, text: string, kind = 'KubeProxyConfiguration'): string {
+  return `${kind}.${path}: ${text}`;
 }
 
 const SHOWN = 80;

@@ -1,5 +1,6 @@
 import type { Cidr } from '../base/cidr.ts';
 import type { IpAddress } from '../base/ip.ts';
+import type { ServiceDefaults } from '../base/service-defaults.ts';
 import type { BindAddress } from './bind-address.ts';
 import type { Duration } from '../base/duration.ts';
 import type { FeatureGate } from './feature-gates.ts';
@@ -65,6 +66,9 @@ export interface ProxyConfig extends ValuesOf<typeof OWN_FLAGS> {
   readonly strictArp: boolean;
   /** Zero keeps the kernel's value. */
   readonly ipvsTimeouts: Readonly<Record<'tcp' | 'tcpFin' | 'udp', Duration>>;
+
+  /** The operator's settings of Services, by their labels. */
+  readonly serviceDefaults: readonly ServiceDefaults[];
 
   readonly masqueradeAll: boolean;
   /** The packet mark is 1 << masqueradeBit (unsigned). */

@@ -89,7 +89,7 @@ function ownFlags(settings: Settings): ValuesOf<typeof OWN_FLAGS> {
 }
 
 /** Converts valid settings to the names and types that the rest of the program uses. */
-function toConfig(settings: Settings): Omit<ProxyConfig, 'configFile' | 'notes'> {
+function toConfig(settings: Settings): Omit<ProxyConfig, 'configFile' | 'notes' | 'serviceDefaults'> {
   const nodeIp = parseIp(settings.bindAddress);
   return {
     ...ownFlags(settings),
@@ -142,5 +142,5 @@ export function resolveConfig(given: GivenSettings, file: ConfigFile | undefined
   const { settings, notes } = completeConfig(given, file);
   checkAll(settings, given);
   const configFile = file === undefined ? undefined : { path: file.path, sha256: file.sha256 };
-  return { ...toConfig(settings), configFile, notes };
+  return { ...toConfig(settings), serviceDefaults: file?.own.serviceDefaults ?? [], configFile, notes };
 }

@@ -47,7 +47,7 @@ export function choiceOf(view: FamilyView, port: PortView, place: Place): Choice
   };
 }
 
-const WITHOUT_WEIGHT = 'weight 0 (annotation weights)';
+const WITHOUT_WEIGHT = 'weight 0 (weights of the Service)';
 
 function weightsOf(servers: readonly RealServer[]): ReadonlyMap<RealServerKey, number> {
   return new Map(servers.map((server) => [realServerKey(server), server.weight]));

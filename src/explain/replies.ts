@@ -73,7 +73,7 @@ export interface ServiceReply extends Reply<'Service'> {
     /** Seconds for which a client stays with its endpoint; 0: no session affinity. */
     readonly affinitySeconds: number;
   };
-  /** Its annotations kube-ipvs-proxy/NAME; absent if it has none. */
+  /** Its annotations kube-ipvs-proxy/NAME, and the operator's defaults in place of annotations; absent without either. */
   readonly annotations?: readonly AnnotationReply[];
   readonly ports: readonly PortReply[];
   /** The set entries that it needs, by set. */
@@ -92,6 +92,8 @@ export interface AnnotationReply {
   /** Without the prefix. */
   readonly name: string;
   readonly value: string;
+  /** The place of a default in the operator's configuration; absent for an annotation of the Service. */
+  readonly from?: string;
   readonly inForce: boolean;
   /** Why it is not in force. */
   readonly why?: string;

@@ -7,7 +7,7 @@ import type { NodePlan } from '../plan/node-plan.ts';
 import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
 import { FORWARDING_NOT_POSSIBLE } from '../plan/forwarding.ts';
 import { schedulerOf } from '../plan/service-scheduler.ts';
-import { unmetRequests } from '../plan/unmet-requests.ts';
+import { type UnmetRequest, unmetRequests } from '../plan/unmet-requests.ts';
 import type { PlanWarning, PlannedVirtualServer } from '../plan/service-plan.ts';
 import type { Op } from '../state/op.ts';
 import { type VirtualServerKey, formatVirtualServer, virtualServerKey } from '../state/virtual-server.ts';
@@ -60,7 +60,10 @@ export function* serviceReply(known: ServiceKnowledge): Generator<void, ServiceR
   const uses = yield* endpointUse(definition, slices, node, config);
   const ports = uses.map((use) => portReply(use, planned?.virtualServers ?? [], known));
   const conflicts = plan.conflictsOf(name).map(({ claimed, owner }) => `${claimed} belongs to ${owner}`);
-  const notes = [...conflicts, ...(planned?.warnings ?? definition.warnings).map(({ message }) => message)];
+  const unmet = unmetRequests(definition, node, config);
+  const warnings = planned?.warnings ?? definition.warnings;
+  // An unmet default has no warning.
+  const notes = new Set([...conflicts, ...[...warnings, ...unmet].map(({ message }) => message)]);
   const sets = setsOf(known.found.entries, config);
   const refused = known.found.refused.map(refusedReply);
   const verdict = verdictOf(name, ports, slices.length, { refused, others: [...conflicts, ...sets.flatMap(lackOf)] });
@@ -77,28 +80,32 @@ export function* serviceReply(known: ServiceKnowledge): Generator<void, ServiceR
       externalTrafficPolicy: definition.externalLocal ? 'Local' : 'Cluster',
       affinitySeconds: definition.affinitySeconds,
     },
-    ...annotationsOf(definition, node, config, planned?.warnings ?? []),
+    ...annotationsOf(definition, unmet, warnings),
     ports: ports.map(bounded),
     sets,
     refused,
-    notes,
+    notes: [...notes],
   };
 }
 
 function annotationsOf(
-  definition: ServiceDefinition,
-  node: NodeView,
-  config: PlanConfig,
+  { asked }: ServiceDefinition,
+  unmet: readonly UnmetRequest[],
   warnings: readonly PlanWarning[],
 ): Pick<ServiceReply, 'annotations'> {
-  if (definition.asked === undefined) return {};
-  const unmet = unmetRequests(definition, node, config);
-  const annotations = definition.asked.map(({ name, value, problem }) => {
+  if (asked === undefined) return {};
+  const annotations = asked.map(({ name, value, from, problem }) => {
     const why =
       problem ??
       unmet.find(({ annotation }) => annotation === name) ??
       warnings.find(({ reason }) => name === 'forwarding' && reason === FORWARDING_NOT_POSSIBLE);
-    return { name, value, inForce: why === undefined, ...(why === undefined ? {} : { why: why.message }) };
+    return {
+      name,
+      value,
+      ...(from === undefined ? {} : { from }),
+      inForce: why === undefined,
+      ...(why === undefined ? {} : { why: why.message }),
+    };
   });
   return { annotations };
 }

@@ -1,19 +1,26 @@
-import { parseDuration } from '../base/duration.ts';
+import { readAnnotationValue } from '../base/annotation-value.ts';
 import {
   ANNOTATION_PREFIX,
   type ServiceAnnotation,
   SERVICE_ANNOTATIONS,
   isServiceAnnotation,
 } from '../base/service-annotations.ts';
+import type { DefaultAnnotation, ServiceDefaults } from '../base/service-defaults.ts';
+import type { ServiceRequests } from '../base/service-requests.ts';
+import { startOfText } from '../base/start-of-text.ts';
+import { EMPTY } from '../base/trim-capacity.ts';
 import type { Service } from '../kube/objects/objects.ts';
-import type { ServiceRequests, WeightRule } from './service-requests.ts';
-import { type ModelWarning, quoted } from './warnings.ts';
+import { type ModelWarning, SHOWN_LENGTH, quoted } from './warnings.ts';
 
-/** An annotation as the Service has it, and why it is ignored if it is. */
+/** A setting of a Service: an annotation of it, or an operator's default that is in its place. */
 export interface AskedAnnotation {
   /** Without the prefix. */
   readonly name: string;
+  /** If the annotation is ignored, at most its first 80 characters. */
   readonly value: string;
+  /** The place in the operator's configuration; absent for an annotation of the Service. */
+  readonly from?: string;
+  /** Why the annotation is ignored. */
   readonly problem?: ModelWarning;
 }
 
@@ -22,56 +29,56 @@ export interface ReadAnnotations {
   readonly asked: readonly AskedAnnotation[];
 }
 
+/** A default that no earlier one precedes. */
+interface ChosenDefault extends DefaultAnnotation {
+  readonly from: string;
+  readonly override: boolean;
+}
+
 /**
- * The schedulers of the Linux kernel. The kernel runs modprobe for a scheduler that it does not know, so that a name
- * must be listed here before the kernel is asked for it.
+ * Reads the annotations of a Service that are ours, and the operator's defaults for it. Returns undefined if it has
+ * neither.
  */
-const SCHEDULERS: ReadonlySet<string> = new Set(
-  ['rr', 'wrr', 'lc', 'wlc', 'lblc', 'lblcr', 'dh', 'sh', 'mh', 'sed', 'nq', 'fo', 'ovf', 'twos'], //
-);
-
-const MAX_VALUE = 1_000;
-const MAX_UINT32 = 2 ** 32 - 1;
-/** The largest weight that ipvsadm accepts. */
-const MAX_WEIGHT = 65_535;
-
-/** Returns what the value asks for, or what a valid value looks like. */
-type Reader = (value: string) => ServiceRequests | string;
-
-const READERS: Readonly<Record<ServiceAnnotation, Reader>> = {
-  scheduler: (value) => (SCHEDULERS.has(value) ? { scheduler: value } : `one of ${[...SCHEDULERS].join(', ')}`),
-  'scheduler-flags': readSchedulerFlags,
-  weights: readWeights,
-  'connection-limit': readConnectionLimit,
-  'drain-timeout': readDrainTimeout,
-  'session-affinity-mask': readAffinityMask,
-  'one-packet': (value) => {
-    if (value === 'true') return { onePacket: true };
-    return value === 'false' ? {} : 'true or false';
-  },
-  forwarding: readForwarding,
-};
-
-/** Reads the annotations of a Service that are ours; undefined if it has none. */
 export function readAnnotations(
-  { annotations }: Pick<Service, 'annotations'>,
+  { annotations = EMPTY, defaults = EMPTY }: Pick<Service, 'annotations' | 'defaults'>,
   permitted: ReadonlySet<ServiceAnnotation>,
 ): ReadAnnotations | undefined {
-  if (annotations === undefined) return undefined;
+  if (annotations.length === 0 && defaults.length === 0) return undefined;
+  const chosen = firstOfEach(defaults);
+  const asked: AskedAnnotation[] = [];
   let requests: ServiceRequests = {};
-  const asked = annotations.map(({ name, value }): AskedAnnotation => {
-    const read = readAnnotation(name, value, permitted);
-    if ('message' in read) return { name, value: value.slice(0, MAX_VALUE), problem: read };
+  for (const { name, value } of annotations) {
+    const read = readAnnotation(name, value, permitted, chosen);
+    if ('message' in read) {
+      asked.push({ name, value: startOfText(value, SHOWN_LENGTH), problem: read });
+      continue;
+    }
+    chosen.delete(name);
+    asked.push({ name, value });
     requests = { ...requests, ...read };
-    return { name, value };
-  });
+  }
+  for (const { name, value, from, requests: more } of chosen.values()) {
+    asked.push({ name, value, from });
+    requests = { ...requests, ...more };
+  }
   return { requests, asked };
+}
+
+function firstOfEach(defaults: readonly ServiceDefaults[]): Map<string, ChosenDefault> {
+  const chosen = new Map<string, ChosenDefault>();
+  for (const { path: from, override, annotations } of defaults) {
+    for (const each of annotations) {
+      if (!chosen.has(each.name)) chosen.set(each.name, { ...each, from, override });
+    }
+  }
+  return chosen;
 }
 
 function readAnnotation(
   name: string,
   value: string,
   permitted: ReadonlySet<ServiceAnnotation>,
+  defaults: ReadonlyMap<string, ChosenDefault>,
 ): ServiceRequests | ModelWarning {
   if (!isServiceAnnotation(name)) {
     const known = SERVICE_ANNOTATIONS.join(', ');
@@ -87,68 +94,14 @@ function readAnnotation(
       message: `${shown} is not permitted by --service-annotations: ignored`,
     };
   }
-  const read = value.length > MAX_VALUE ? `at most ${MAX_VALUE} characters` : READERS[name](value);
-  if (typeof read !== 'string') return read;
-  return { reason: 'invalid-annotation', message: `${shown} is ignored: want ${read}` };
-}
-
-function readSchedulerFlags(value: string): ServiceRequests | string {
-  if (value === 'none') return { schedulerFlags: { fallback: false, port: false } };
-  const flags = value.split(',').map((flag) => /^(sh|mh)-(fallback|port)$/.exec(flag));
-  const scheduler = flags[0]?.[1];
-  if ((scheduler !== 'sh' && scheduler !== 'mh') || flags.some((flag) => flag?.[1] !== scheduler)) {
-    return 'flags of one scheduler, such as "sh-fallback,sh-port" or "mh-fallback,mh-port", or "none"';
+  const read = readAnnotationValue(name, value);
+  if (typeof read === 'string') {
+    return { reason: 'invalid-annotation', message: `${shown} is ignored: want ${read}` };
   }
-  const has = (flag: string): boolean => flags.some((each) => each?.[2] === flag);
-  return { schedulerFlags: { scheduler, fallback: has('fallback'), port: has('port') } };
-}
-
-function readWeights(value: string): ServiceRequests | string {
-  const weights = value.split(',').map(readWeight);
-  return weights.every((rule) => rule !== undefined)
-    ? { weights }
-    : `weights from 0 to ${MAX_WEIGHT} such as "zone=a:3,zone=b:1" or "node=local:10,node=other:1"`;
-}
-
-function readWeight(text: string): WeightRule | undefined {
-  const groups = /^(?<by>zone|node)=(?<name>[A-Za-z0-9][A-Za-z0-9_.-]{0,62}):(?<weight>\d{1,5})$/.exec(text)?.groups;
-  const { by, name = '' } = groups ?? {};
-  const weight = Number(groups?.['weight']);
-  if (by === undefined || weight > MAX_WEIGHT) return undefined;
-  if (by === 'zone') return { zone: name, weight };
-  return name === 'local' || name === 'other' ? { local: name === 'local', weight } : undefined;
-}
-
-function readConnectionLimit(value: string): ServiceRequests | string {
-  const [, first = '', second] = /^(\d{1,10})(?:\/(\d{1,10}))?$/.exec(value) ?? [];
-  const [upper, lower] = [Number(first), Number(second ?? 0)];
-  return first !== '' && upper >= 1 && upper <= MAX_UINT32 && lower < upper && second !== '0'
-    ? { connectionLimit: { upper, lower } }
-    : 'a number of connections above 0, such as "1000", or that and a lower one at which it is over, such as "1000/800"';
-}
-
-function readDrainTimeout(value: string): ServiceRequests | string {
-  const drainTimeout = parseDuration(value);
-  return drainTimeout === undefined || drainTimeout < 0
-    ? 'a duration such as "30s" or "1h30m", or "0s" for no limit'
-    : { drainTimeout };
-}
-
-function readAffinityMask(value: string): ServiceRequests | string {
-  const [, first, second] = /^\/(\d{1,3})(?:,\/(\d{1,3}))?$/.exec(value) ?? [];
-  const lengths = [first, second].filter((text) => text !== undefined).map(Number);
-  const [four, six] = lengths.length === 1 && Number(first) > 32 ? [undefined, lengths[0]] : lengths;
-  const isValid =
-    lengths.length > 0 && (four === undefined || isWithin(four, 32)) && (six === undefined || isWithin(six, 128));
-  if (!isValid) return 'a prefix length such as "/24" for IPv4, one above /32 for IPv6, or "/24,/64" for both';
-  return { affinityPrefix: { ...(four === undefined ? {} : { 4: four }), ...(six === undefined ? {} : { 6: six }) } };
-}
-
-function readForwarding(value: string): ServiceRequests | string {
-  if (value === 'nat') return {};
-  return value === 'tunnel' || value === 'route' ? { forwarding: value } : 'nat, tunnel or route';
-}
-
-function isWithin(length: number, max: number): boolean {
-  return length >= 1 && length <= max;
+  const stronger = defaults.get(name);
+  if (stronger?.override !== true || stronger.value === value) return read;
+  return {
+    reason: 'annotation-overridden',
+    message: `${shown} is ignored: the operator has set ${quoted(stronger.value)} (${stronger.from}, with override)`,
+  };
 }

@@ -4,7 +4,7 @@ import type { NamespacedName } from '../base/names.ts';
 import type { Port } from '../base/port.ts';
 import type { Protocol } from '../base/protocol.ts';
 import type { AskedAnnotation } from './service-annotations.ts';
-import type { ServiceRequests } from './service-requests.ts';
+import type { ServiceRequests } from '../base/service-requests.ts';
 import type { ModelWarning } from './warnings.ts';
 
 /** The properties of an endpoint except address and port. Endpoints with equal traits share one object. */
@@ -66,9 +66,9 @@ export interface ServiceDefinition {
   readonly ports: readonly ServicePortDefinition[];
   /** Whether its labels select it for traffic metrics of its own; absent if not. */
   readonly measured?: true;
-  /** What its annotations ask for; absent if it has none of ours. */
+  /** What its annotations and the operator's defaults ask for; absent without either. */
   readonly requests?: ServiceRequests;
-  /** Its annotations, with the reason for each one that is ignored; absent if it has none of ours. */
+  /** These annotations, with the reason for each one that is ignored, and defaults; absent without either. */
   readonly asked?: readonly AskedAnnotation[];
   readonly warnings: readonly ModelWarning[];
 }

@@ -1,3 +1,4 @@
+import { escapeUnprintable } from '../base/escape-unprintable.ts';
 import { EMPTY } from '../base/trim-capacity.ts';
 
 /** Tells the owner of an API object which part of it was ignored. */
@@ -7,11 +8,13 @@ export interface ModelWarning {
   readonly message: string;
 }
 
-const SHOWN_LENGTH = 80;
+/** The number of characters that messages show of untrusted text. */
+export const SHOWN_LENGTH = 80;
 
-/** Returns untrusted text for a message: quoted, with control characters escaped, truncated to 80 characters. */
+/** Returns untrusted text for a message: quoted, with unprintable characters escaped, truncated to 80 characters. */
 export function quoted(text: string): string {
-  return text.length > SHOWN_LENGTH ? `${JSON.stringify(text.slice(0, SHOWN_LENGTH))}...` : JSON.stringify(text);
+  const shown = escapeUnprintable(JSON.stringify(text.slice(0, SHOWN_LENGTH)));
+  return text.length > SHOWN_LENGTH ? `${shown}...` : shown;
 }
 
 /** Keeps one warning per reason, so that a thousand bad addresses in an object do not cause a thousand messages. */

@@ -1,5 +1,6 @@
 import type { LogFields } from './log.ts';
-import { escapeUnprintable, isSecretName, redact } from './printable.ts';
+import { escapeUnprintable } from '../base/escape-unprintable.ts';
+import { isSecretName, redact } from './printable.ts';
 
 export type LogLevel = 'error' | 'warn' | 'info' | 'debug';
 

@@ -3,7 +3,7 @@ import type { Cidr } from '../base/cidr.ts';
 import { EMPTY } from '../base/trim-capacity.ts';
 import { type IpAddress, type IpFamily, familyOf } from '../base/ip.ts';
 import type { Port } from '../base/port.ts';
-import type { ServiceRequests } from '../model/service-requests.ts';
+import type { ServiceRequests } from '../base/service-requests.ts';
 import { FORWARDING, type RealServer, forwardingOf } from '../state/real-server.ts';
 import { VS_ONE_PACKET } from '../state/virtual-server.ts';
 import { nodePortAddresses } from './node-port-addresses.ts';

@@ -1,5 +1,5 @@
 import { FORWARDING, type RealServer } from '../state/real-server.ts';
-import type { DirectForwarding } from '../model/service-requests.ts';
+import type { DirectForwarding } from '../base/service-requests.ts';
 import type { FamilyView, PortView } from './family-view.ts';
 import type { PlanDraft } from './plan-draft.ts';
 import type { PlanWarning } from './service-plan.ts';

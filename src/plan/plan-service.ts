@@ -10,7 +10,7 @@ import { planNodePorts } from './node-port.ts';
 import type { NodeView, PlanConfig } from './plan-config.ts';
 import { PlanDraft } from './plan-draft.ts';
 import type { ServicePlan } from './service-plan.ts';
-import { unmetRequests } from './unmet-requests.ts';
+import { unmetWarnings } from './unmet-requests.ts';
 
 /** The rules run in the order of SET_ROLES, so that the entries of most plans are already sorted. */
 const FAMILY_RULES: readonly ((draft: PlanDraft, view: FamilyView) => void)[] = [
@@ -35,6 +35,6 @@ export function planService(service: ServiceModel, node: NodeView, config: PlanC
   }
   planHealthCheck(draft, views);
   for (const warning of service.warnings) draft.addWarning(warning);
-  for (const { reason, message } of unmetRequests(service, node, config)) draft.addWarning({ reason, message });
+  for (const warning of unmetWarnings(service, node, config)) draft.addWarning(warning);
   return draft.finish(service);
 }

@@ -1,5 +1,5 @@
 import type { EndpointModel, EndpointTraits, ServiceDefinition } from '../model/service-model.ts';
-import type { ServiceRequests, WeightRule } from '../model/service-requests.ts';
+import type { ServiceRequests, WeightRule } from '../base/service-requests.ts';
 import type { RealServer } from '../state/real-server.ts';
 import { filterUnchanged } from './filter-unchanged.ts';
 import { anyUsable, isReady, readyElseDraining } from './readiness.ts';

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { load, loadAll } from 'js-yaml';
+import { readConfigDocument } from '../../src/config/config-document.ts';
 import { goTools } from '../support/tools.ts';
 
 const CHART = 'charts/kube-ipvs-proxy';
@@ -43,7 +44,10 @@ function run(program: string | undefined, args: readonly string[]): Rendered {
 
 /** Renders the chart with values, each written as `name=value`. */
 function template(...values: readonly string[]): Rendered {
-  const set = values.flatMap((value) => ['--set', value]);
+  return render(...values.flatMap((value) => ['--set', value]));
+}
+
+function render(...set: readonly string[]): Rendered {
   // A helm that is built from its module takes a version of 2021 for the cluster's.
   const args = ['kube-ipvs-proxy', CHART, '--namespace=kube-system', '--kube-version=1.35.0', '--no-hooks', ...set];
   return run(tools?.[0], ['template', ...args]);
@@ -104,6 +108,26 @@ else
       expect(map?.data?.['kubeconfig.conf']).toContain('server: https://10.0.0.1:6443\n');
       expect(map?.metadata.name).not.toBe(before.objects.find(({ kind }) => kind === 'ConfigMap')?.metadata.name);
       expect(daemonSetOf(after).spec.template.spec.volumes[0]?.configMap?.name).toBe(map?.metadata.name);
+    });
+
+    test('has fields of our own as a second document, which the daemon reads, and which the schema checks', () => {
+      const set = (value: string): string[] => ['--set-json', `ownConfig=${value}`];
+      const good =
+        '{"serviceDefaults":[{"selector":{"matchLabels":{"a":"b"}},"annotations":{"connection-limit":"9"}}]}';
+      const map = render(...set(good)).objects.find(({ kind }) => kind === 'ConfigMap');
+      const { own, warnings } = readConfigDocument(map?.data?.['config.conf'] ?? '', 'config.conf');
+      expect(warnings).toEqual([]);
+      expect(own.serviceDefaults).toMatchObject([{ annotations: [{ name: 'connection-limit', value: '9' }] }]);
+      for (const bad of [
+        '{"serviceDefault":[]}',
+        '{"serviceAnnotations":["limits"]}',
+        '{"serviceDefaults":[{"annotations":{"scheduler":"lc"}}]}',
+        '{"serviceDefaults":[{"selector":{},"annotations":{"connection-limit":9}}]}',
+        '{"serviceDefaults":[{"selector":{"a":"b"},"annotations":{"scheduler":"lc"}}]}',
+        '{"serviceDefaults":[{"selector":{},"annotations":{"schedular":"lc"}}]}',
+      ]) {
+        expect([bad, render(...set(bad)).status]).toEqual([bad, 1]);
+      }
     });
 
     test('has the image by its digest, flags of our own, the number of nodes to update and the health port', () => {

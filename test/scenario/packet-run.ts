@@ -10,7 +10,8 @@ import { startDaemon } from '../support/daemon.ts';
 import { address } from '../support/state.ts';
 import type { Action } from './action.ts';
 import { KERNEL_TABLES, readKernelTables } from './kernel-tables.ts';
-import { COMMON_FLAGS, plannedTables } from './plan-run.ts';
+import { plannedTables } from './plan-run.ts';
+import { COMMON_FLAGS, configFileOf } from './scenario-config.ts';
 import { type Outcome, type Probe, judge } from './probe.ts';
 import type { Scenario, Step } from './scenario-file.ts';
 import { ScenarioState } from './scenario-state.ts';
@@ -29,7 +30,7 @@ export class PacketRun implements AsyncDisposable {
   readonly #scratch: string;
   readonly #held = new Map<string, KeptConnection>();
   #daemon: LongProcess | undefined;
-  #flags: string | undefined;
+  #configuration: string | undefined;
 
   private constructor(bed: Bed, scratch: string) {
     this.#bed = bed;
@@ -61,7 +62,7 @@ export class PacketRun implements AsyncDisposable {
     for (const [index, step] of scenario.steps.entries()) {
       state.take(step);
       await this.#write(state.yaml());
-      await this.#withFlags(scenario.flags);
+      await this.#configure(scenario);
       const found = [...(await this.#settle(step, planned[index])), ...(await this.#probe(step.probes))];
       wrong.push(...found.map((text) => (step.title === '' ? text : `after "${step.title}": ${text}`)));
     }
@@ -87,14 +88,20 @@ export class PacketRun implements AsyncDisposable {
     await rename(`${file}.new`, file);
   }
 
-  /** The daemon is started again only where a scenario has other flags than the one before it. */
-  async #withFlags(flags: readonly string[]): Promise<void> {
-    const wanted = flags.join(' ');
-    if (this.#flags === wanted) return;
+  /** The daemon is started again only where a scenario has another configuration than the one before it. */
+  async #configure(scenario: Scenario): Promise<void> {
+    const content = configFileOf(scenario);
+    const wanted = [...scenario.flags, content ?? ''].join(' ');
+    if (this.#configuration === wanted) return;
     await this.#daemon?.stop(10_000);
-    const manifests = `--manifests=${path.join(this.#scratch, 'manifests')}`;
-    this.#daemon = await startDaemon(this.#bed.node(0), [...COMMON_FLAGS, manifests, ...flags]);
-    this.#flags = wanted;
+    const flags = [...COMMON_FLAGS, `--manifests=${path.join(this.#scratch, 'manifests')}`, ...scenario.flags];
+    if (content !== undefined) {
+      const file = path.join(this.#scratch, 'config.yaml');
+      await writeFile(file, content);
+      flags.push(`--config=${file}`);
+    }
+    this.#daemon = await startDaemon(this.#bed.node(0), flags);
+    this.#configuration = wanted;
   }
 
   /**
@@ -113,7 +120,7 @@ export class PacketRun implements AsyncDisposable {
   async #compare(planned: Partial<Tables>): Promise<string[]> {
     const tables = await readKernelTables(this.#bed.node(0));
     return KERNEL_TABLES.map((table) => {
-      return difference(table, (planned[table] ?? []).map(withoutDraining), tables);
+      return difference(table, (planned[table] ?? []).map(withoutLimits).map(withoutDraining), tables);
     }).filter((text) => text !== undefined);
   }
 
@@ -198,6 +205,11 @@ export class PacketRun implements AsyncDisposable {
 function otherThan(by: string | undefined, answer: Outcome): string | undefined {
   if (!answer.ok) return answer.code;
   return answer.answeredBy === by ? undefined : answer.answeredBy;
+}
+
+/** `ipvsadm -S` does not print limits. */
+function withoutLimits(line: string): string {
+  return line.replaceAll(/ \(limit \d+\/\d+\)/g, '');
 }
 
 /** Whether a real server still drains depends on old connections: kernel-tables.ts leaves them out as well. */

@@ -1,6 +1,4 @@
 import { toolCommand } from '../../src/explain/tool-command.ts';
-import { parseArgv } from '../../src/cli/parse-argv.ts';
-import { loadConfig } from '../../src/config/load-config.ts';
 import { planConfigOf } from '../../src/daemon/startup/node-identity.ts';
 import { FakeKernel } from '../fake-kernel/fake-kernel.ts';
 import { Interner } from '../../src/kube/objects/interner.ts';
@@ -12,6 +10,7 @@ import {
   replacedEvents,
 } from '../../src/kube/manifests/manifest-set.ts';
 import type { SourceEvent } from '../../src/kube/objects/source.ts';
+import type { ServiceDefaults } from '../../src/base/service-defaults.ts';
 import { Cluster } from '../../src/model/cluster.ts';
 import { formatCidr } from '../../src/base/cidr.ts';
 import { IP_FAMILIES, formatIp, isLinkLocal6 } from '../../src/base/ip.ts';
@@ -30,20 +29,12 @@ import type { NamespacedName } from '../../src/base/names.ts';
 import type { ServiceReply } from '../../src/explain/replies.ts';
 import { Reconciling } from '../support/reconciling.ts';
 import { address } from '../support/state.ts';
+import { configOf } from './scenario-config.ts';
 import { explainLines } from './explain-lines.ts';
 import { readFlow, flowLine, layConnections, layKernel } from './given.ts';
 import type { Scenario, Step } from './scenario-file.ts';
 import { NODE_ADDRESSES, ScenarioState } from './scenario-state.ts';
 import { type Tables, difference, setLine, virtualServerLine } from './tables.ts';
-
-/** What every daemon of a scenario is started with; a scenario's own flags come behind and win. */
-export const COMMON_FLAGS = [
-  '--proxy-mode=ipvs',
-  '--hostname-override=node-0',
-  '--cluster-cidr=10.201.0.0/16,fd00:201::/48',
-  '--ipvs-scheduler=rr',
-  '--ipvs-min-sync-period=0s',
-];
 
 /** Runs a scenario through manifests, model, plan and reconciler on the kernel in memory; answers what is wrong. */
 export async function runOnPlan(scenario: Scenario): Promise<string[]> {
@@ -72,18 +63,18 @@ export async function plannedTables(scenario: Scenario): Promise<Tables[]> {
 class PlanRun {
   readonly #kernel: FakeKernel;
   readonly #run: Reconciling;
+  readonly #defaults: readonly ServiceDefaults[];
   #current: ManifestSet | undefined;
   #manifestWarnings: readonly string[] = [];
 
-  private constructor(kernel: FakeKernel, run: Reconciling) {
+  private constructor(kernel: FakeKernel, run: Reconciling, defaults: readonly ServiceDefaults[]) {
     this.#kernel = kernel;
     this.#run = run;
+    this.#defaults = defaults;
   }
 
   static async start(scenario: Scenario): Promise<PlanRun> {
-    const parsed = parseArgv([...COMMON_FLAGS, ...scenario.flags]);
-    if (!parsed.ok) throw new Error(`${scenario.name}: ${parsed.errors.join('; ')}`);
-    const config = await loadConfig(parsed.given);
+    const config = configOf(scenario);
     const kernel = new FakeKernel();
     await kernel.prepare();
     kernel.setNodeAddresses(
@@ -114,6 +105,7 @@ class PlanRun {
         },
         config.serviceAnnotations,
       ),
+      config.serviceDefaults,
     );
   }
 
@@ -122,7 +114,7 @@ class PlanRun {
     layConnections(this.#kernel, givens.get('connections') ?? []);
     const flows = givens.get('flows');
     if (flows !== undefined) this.#kernel.setUdpFlows(flows.map(readFlow));
-    const file = readManifests(yaml, 'node-0', new Interner());
+    const file = readManifests(yaml, 'node-0', new Interner(), { defaults: this.#defaults });
     if (!file.ok) throw new Error(`line ${file.line}: ${file.message}`);
     this.#manifestWarnings = file.warnings;
     const { set: next } = mergeManifests(new Map([['objects.yaml', file.objects]]));

@@ -43,6 +43,8 @@ export interface Scenario {
   /** What it proves: the comment at the top of the file. */
   readonly comment: string;
   readonly flags: readonly string[];
+  /** Our own document of the configuration file, as YAML; "" if there is none. */
+  readonly ownConfig: string;
   /** Addresses on node-0's uplink beside its own. */
   readonly nodeAddresses: readonly string[];
   readonly steps: readonly Step[];
@@ -67,6 +69,7 @@ export function parseScenario(name: string, text: string): Scenario {
   const [comment = '', ...sections] = sectionsOf(text);
   if (!comment.startsWith('#')) throw new Error(`${name}: begin with a comment that says what is proven`);
   let flags: readonly string[] = [];
+  let ownConfig = '';
   let nodeAddresses: readonly string[] = [];
   const steps: MutableStep[] = [];
   for (const section of sections) {
@@ -76,6 +79,7 @@ export function parseScenario(name: string, text: string): Scenario {
     const step = steps.at(-1);
     const start = title === 'objects' ? ['', '0', ''] : /^step(?: after (\d+) s)?: (.+)$/.exec(title);
     if (title === 'flags') flags = lines;
+    else if (title === 'own configuration') ownConfig = body.join('\n');
     else if (title === 'node addresses') nodeAddresses = lines;
     else if (start !== null) {
       const [, seconds = '0', stepTitle = ''] = start;
@@ -87,7 +91,7 @@ export function parseScenario(name: string, text: string): Scenario {
     else throw new Error(`${name}: no such section: ${title}`);
   }
   if (steps.length === 0) throw new Error(`${name}: no objects`);
-  return { name, comment: comment.replace(/^# ?/gm, '').trim(), flags, nodeAddresses, steps };
+  return { name, comment: comment.replace(/^# ?/gm, '').trim(), flags, ownConfig, nodeAddresses, steps };
 }
 
 interface MutableStep extends Step {

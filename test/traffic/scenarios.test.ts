@@ -1,14 +1,18 @@
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { PacketRun } from '../scenario/packet-run.ts';
-import { readScenarios } from '../scenario/scenario-file.ts';
+import { type Scenario, readScenarios } from '../scenario/scenario-file.ts';
 
 jest.setTimeout(120_000);
 
 const only = process.env['TEST_SCENARIO'] ?? '';
-// Scenarios with the same flags are grouped, so that one daemon serves them all.
+// Scenarios with the same configuration are grouped, so that one daemon serves them all.
 const scenarios = readScenarios()
   .filter(({ name, steps }) => name.includes(only) && steps.some(({ probes }) => probes.length > 0))
-  .sort((a, b) => a.flags.join(' ').localeCompare(b.flags.join(' ')) || a.name.localeCompare(b.name));
+  .sort((a, b) => configuration(a).localeCompare(configuration(b)) || a.name.localeCompare(b.name));
+
+function configuration({ flags, ownConfig }: Scenario): string {
+  return [...flags, ownConfig].join(' ');
+}
 
 describe('scenarios, by packets', () => {
   let run: PacketRun;

@@ -29,6 +29,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "kube-ipvs-proxy.configData" -}}
 config.conf: |
   {{- merge .Values.config (dict "apiVersion" "kubeproxy.config.k8s.io/v1alpha1" "kind" "KubeProxyConfiguration") | toYaml | nindent 2 }}
+  {{- with .Values.ownConfig }}
+  ---
+  {{- merge . (dict "apiVersion" "kube-ipvs-proxy/v1alpha1" "kind" "KubeIPVSProxyConfiguration") | toYaml | nindent 2 }}
+  {{- end }}
 kubeconfig.conf: |
   apiVersion: v1
   kind: Config

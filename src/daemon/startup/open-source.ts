@@ -25,9 +25,14 @@ export interface OpenedSource {
 
 /** Opens the source of objects: a directory (--manifests) or the API server. Reads credentials but does not connect. */
 export function openSource(config: ProxyConfig, nodeName: string, metrics: ProxyMetrics, log: Log): OpenedSource {
-  const measured = config.serviceMetricsSelector;
+  const selection = { measured: config.serviceMetricsSelector, defaults: config.serviceDefaults };
   if (config.manifests !== undefined) {
-    const source = new ManifestSource({ directory: config.manifests, nodeName, measured, log: log.child('manifests') });
+    const source = new ManifestSource({
+      directory: config.manifests,
+      nodeName,
+      selection,
+      log: log.child('manifests'),
+    });
     return { source, origin: { manifests: config.manifests }, eventSink: undefined, close: () => undefined };
   }
   const { kubeconfig, master, ...rateLimit } = config.api;
@@ -41,7 +46,14 @@ export function openSource(config: ProxyConfig, nodeName: string, metrics: Proxy
   if (!created.ok) throw new StartupError(created.error);
   const { client } = created;
   return {
-    source: new ApiSource({ client, nodeName, first: API_SERVICE, measured, log: log.child('api'), observer: metrics }),
+    source: new ApiSource({
+      client,
+      nodeName,
+      first: API_SERVICE,
+      selection,
+      log: log.child('api'),
+      observer: metrics,
+    }),
     origin: { apiServer: client.server },
     eventSink: new EventPoster({ client, nodeName }),
     close: () => client.close(),

@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { LabelSelector } from '../../base/label-selector.ts';
 import type { Log } from '../../observe/log.ts';
 import type { ApiClient } from './api-client.ts';
 import { fetchForBootstrap } from './bootstrap.ts';
@@ -8,9 +7,10 @@ import { Interner } from '../objects/interner.ts';
 import { Reflector, type ReflectorOptions } from './reflector.ts';
 import type { WatchObserver } from '../../observe/api-observer.ts';
 import { DEFAULT_TIMING, type ReflectorTiming } from './reflector-timing.ts';
-import { ENDPOINT_SLICES, measuredServices, ownNode, SERVICES } from './resource.ts';
+import { ENDPOINT_SLICES, ownNode, servicesWith } from './resource.ts';
 import type { EndpointSlice, Node, Service } from '../objects/objects.ts';
 import type { ObjectName, Source, SourceEvent } from '../objects/source.ts';
+import type { ServiceSelection } from '../objects/trim-service.ts';
 
 export interface ApiSourceOptions {
   readonly client: ApiClient;
@@ -18,8 +18,7 @@ export interface ApiSourceOptions {
   readonly nodeName: string;
   /** A Service to fetch, with its EndpointSlices, before all objects are listed. */
   readonly first?: ObjectName;
-  /** Selects the Services with traffic metrics of their own; none if absent. */
-  readonly measured?: LabelSelector | undefined;
+  readonly selection?: ServiceSelection;
   readonly log: Log;
   readonly timing?: Partial<ReflectorTiming>;
   readonly observer?: WatchObserver;
@@ -36,11 +35,13 @@ export class ApiSource implements Source {
   readonly #nodes: Reflector<Node>;
   readonly #shared: Omit<ReflectorOptions<Service>, 'resource'>;
   readonly #first: ObjectName | undefined;
+  readonly #selection: ServiceSelection | undefined;
   readonly #abort = new AbortController();
   #running: Promise<unknown> = Promise.resolve();
 
-  constructor({ client, nodeName, first, measured, log, timing, observer }: ApiSourceOptions) {
+  constructor({ client, nodeName, first, selection, log, timing, observer }: ApiSourceOptions) {
     this.#first = first;
+    this.#selection = selection;
     this.#shared = {
       client,
       log,
@@ -52,7 +53,7 @@ export class ApiSource implements Source {
     };
     this.#services = new Reflector({
       ...this.#shared,
-      resource: measured === undefined ? SERVICES : measuredServices(measured),
+      resource: servicesWith(selection),
     });
     this.#endpointSlices = new Reflector({ ...this.#shared, resource: ENDPOINT_SLICES });
     this.#nodes = new Reflector({ ...this.#shared, resource: ownNode(nodeName) });
@@ -92,7 +93,7 @@ export class ApiSource implements Source {
       kind === 'service' ? this.#services.synced : this.#endpointSlices.synced;
     const exchange = { ...this.#shared, signal: this.#abort.signal };
     const wanted = (): boolean => !listed('service') || !listed('endpoint-slice');
-    const events = await fetchForBootstrap(this.#first, exchange, wanted);
+    const events = await fetchForBootstrap(this.#first, exchange, this.#selection, wanted);
     for (const event of events) if (!listed(event.kind)) handler(event);
     return events.some(({ kind }) => kind === 'service');
   }

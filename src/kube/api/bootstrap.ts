@@ -5,7 +5,8 @@ import type { Service } from '../objects/objects.ts';
 import type { ListPlan } from './reflector-state.ts';
 import { backoffDelay } from './reflector-timing.ts';
 import { oneService, slicesOfService } from './resource.ts';
-import type { ObjectName, SourceEvent } from '../objects/source.ts';
+import { type ObjectName, type SourceEvent, objectKey } from '../objects/source.ts';
+import type { ServiceSelection } from '../objects/trim-service.ts';
 
 const PLAN: ListPlan = { how: 'pages', from: 'cache', selector: 0 };
 
@@ -17,15 +18,16 @@ const PLAN: ListPlan = { how: 'pages', from: 'cache', selector: 0 };
  * @param wanted is called before each attempt; returns false once the lists are complete
  */
 export async function fetchForBootstrap(
-  { namespace, name }: ObjectName,
+  service: ObjectName,
   exchange: Omit<Exchange<Service>, 'resource'>,
+  selection: ServiceSelection | undefined,
   wanted: () => boolean,
 ): Promise<readonly SourceEvent[]> {
   const { log, timing, signal } = exchange;
   for (let failures = 1; wanted() && !signal.aborted; failures++) {
     const [services, slices] = await Promise.all([
-      listPages({ ...exchange, resource: oneService(namespace, name) }, PLAN),
-      listPages({ ...exchange, resource: slicesOfService(namespace, name) }, PLAN),
+      listPages({ ...exchange, resource: oneService(service, selection) }, PLAN),
+      listPages({ ...exchange, resource: slicesOfService(service) }, PLAN),
     ]);
     if (signal.aborted) return [];
     if (services.ok && slices.ok) {
@@ -36,7 +38,7 @@ export async function fetchForBootstrap(
     }
     const failed = [services, slices].flatMap((result) => (result.ok ? [] : [result.failure]));
     const reasons = failed.map(({ message }) => message).join('; ');
-    log.debug(2, `${namespace}/${name} not fetched before the lists: ${reasons}`);
+    log.debug(2, `${objectKey(service)} not fetched before the lists: ${reasons}`);
     if (failed.some(({ kind }) => kind !== 'unavailable')) return [];
     // sleep() rejects only when aborted.
     await sleep(backoffDelay(failures, timing), undefined, { signal }).catch(() => undefined);

@@ -1,11 +1,11 @@
-import type { LabelSelector } from '../../base/label-selector.ts';
 import type { Interner } from '../objects/interner.ts';
 import type { EndpointSlice, Node, ObjectMeta, Service } from '../objects/objects.ts';
+import type { ObjectName } from '../objects/source.ts';
 import { LABEL } from '../../base/well-known-labels.ts';
 import type { Trimmed } from '../objects/trim-meta.ts';
 import { trimEndpointSlice } from '../objects/trim-endpoint-slice.ts';
 import { trimNode } from '../objects/trim-node.ts';
-import { trimService } from '../objects/trim-service.ts';
+import { type ServiceSelection, trimService } from '../objects/trim-service.ts';
 
 export interface Selector {
   readonly labelSelector?: string;
@@ -41,9 +41,8 @@ export const SERVICES: Resource<Service> = {
   trim: trimService,
 };
 
-/** @param measured selects the Services with traffic metrics of their own */
-export function measuredServices(measured: LabelSelector): Resource<Service> {
-  return { ...SERVICES, trim: (value, interner) => trimService(value, interner, measured) };
+export function servicesWith(selection: ServiceSelection | undefined): Resource<Service> {
+  return { ...SERVICES, trim: (value, interner) => trimService(value, interner, selection) };
 }
 
 export const ENDPOINT_SLICES: Resource<EndpointSlice> = {
@@ -54,12 +53,15 @@ export const ENDPOINT_SLICES: Resource<EndpointSlice> = {
 };
 
 /** Selects one Service with a list request, because our RBAC role allows list but not get. */
-export function oneService(namespace: string, name: string): Resource<Service> {
+export function oneService(
+  { namespace, name }: ObjectName,
+  selection: ServiceSelection | undefined,
+): Resource<Service> {
   const selectors = [{ labelSelector: OURS, fieldSelector: `metadata.name=${name}` }];
-  return { ...SERVICES, path: `/api/v1/namespaces/${namespace}/services`, selectors };
+  return { ...servicesWith(selection), path: `/api/v1/namespaces/${namespace}/services`, selectors };
 }
 
-export function slicesOfService(namespace: string, name: string): Resource<EndpointSlice> {
+export function slicesOfService({ namespace, name }: ObjectName): Resource<EndpointSlice> {
   const path = `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`;
   return { ...ENDPOINT_SLICES, path, selectors: [{ labelSelector: `${LABEL.serviceName}=${name},${OURS}` }] };
 }

@@ -1,5 +1,4 @@
 import { CORE_SCHEMA, YAMLException, loadAll, mergeTag } from 'js-yaml';
-import type { LabelSelector } from '../../base/label-selector.ts';
 import { errorText } from '../../base/error-text.ts';
 import type { Interner } from '../objects/interner.ts';
 import { type JsonRecord, isRecord, listOf, textOr } from '../objects/json.ts';
@@ -9,7 +8,7 @@ import { objectKey } from '../objects/source.ts';
 import type { Trimmed } from '../objects/trim-meta.ts';
 import { trimEndpointSlice } from '../objects/trim-endpoint-slice.ts';
 import { trimNode } from '../objects/trim-node.ts';
-import { trimService } from '../objects/trim-service.ts';
+import { type ServiceSelection, trimService } from '../objects/trim-service.ts';
 
 export type ManifestObject =
   | { readonly kind: 'service'; readonly object: Service }
@@ -29,7 +28,7 @@ export type ManifestFile =
 interface Reading {
   readonly nodeName: string;
   readonly interner: Interner;
-  readonly measured: LabelSelector | undefined;
+  readonly selection: ServiceSelection | undefined;
   readonly objects: ManifestObject[];
   readonly warnings: string[];
   readonly ignored: string[];
@@ -71,10 +70,10 @@ function readObject(value: JsonRecord, apiVersion: string, kind: string, reading
     if (reason === undefined) read(object, reading);
     else reading.warnings.push(reason);
   };
-  const { interner, measured } = reading;
+  const { interner, selection } = reading;
   switch (`${apiVersion} ${kind}`) {
     case 'v1 Service':
-      return use(trimService(value, interner, measured), readService);
+      return use(trimService(value, interner, selection), readService);
     case 'discovery.k8s.io/v1 EndpointSlice':
       return use(trimEndpointSlice(value, interner), readEndpointSlice);
     case 'v1 Node':
@@ -127,18 +126,14 @@ function linesBefore(text: string, offset: number): number {
   return text.slice(0, offset).split('\n').length - 1;
 }
 
-/**
- * Parses a manifest file: YAML or JSON, one or more documents. A syntax error fails the whole file.
- *
- * @param measured selects the Services with traffic metrics of their own
- */
+/** Parses a manifest file: YAML or JSON, one or more documents. A syntax error fails the whole file. */
 export function readManifests(
   text: string,
   nodeName: string,
   interner: Interner,
-  measured?: LabelSelector,
+  selection?: ServiceSelection,
 ): ManifestFile {
-  const reading: Reading = { nodeName, interner, measured, objects: [], warnings: [], ignored: [] };
+  const reading: Reading = { nodeName, interner, selection, objects: [], warnings: [], ignored: [] };
   const starts = startsOf(text);
   for (const [at, start] of starts.entries()) {
     try {

@@ -1,6 +1,5 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { LabelSelector } from '../../base/label-selector.ts';
 import type { Log } from '../../observe/log.ts';
 import { errorCode, errorText } from '../../base/error-text.ts';
 import { Interner } from '../objects/interner.ts';
@@ -8,13 +7,13 @@ import { type DirectoryListing, DirectoryWatcher, listManifests } from './manife
 import { type ManifestObject, readManifests } from './manifest-file.ts';
 import { type ManifestSet, changeEvents, mergeManifests, replacedEvents } from './manifest-set.ts';
 import type { Source, SourceEvent } from '../objects/source.ts';
+import type { ServiceSelection } from '../objects/trim-service.ts';
 
 export interface ManifestSourceOptions {
   readonly directory: string;
   /** Name of our Node; other Nodes are ignored. */
   readonly nodeName: string;
-  /** Selects the Services with traffic metrics of their own; none if absent. */
-  readonly measured?: LabelSelector | undefined;
+  readonly selection?: ServiceSelection;
   readonly log: Log;
   /** Milliseconds without a change before the directory is read; 100 by default. */
   readonly debounceMs?: number;
@@ -153,7 +152,7 @@ export class ManifestSource implements Source {
     } catch (error) {
       return this.#keepLast(known, `failed to read manifest ${path}: ${errorText(error)}`);
     }
-    const file = readManifests(text, this.#options.nodeName, this.#interner, this.#options.measured);
+    const file = readManifests(text, this.#options.nodeName, this.#interner, this.#options.selection);
     if (!file.ok) {
       return this.#keepLast(known, `manifest ${path}:${file.line}:${file.column} is not valid: ${file.message}`);
     }

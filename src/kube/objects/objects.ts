@@ -1,3 +1,4 @@
+import type { ServiceDefaults } from '../../base/service-defaults.ts';
 import type { Annotations, Labels } from '../../base/well-known-labels.ts';
 
 /**
@@ -51,6 +52,8 @@ export interface Service {
   readonly measured?: true;
   /** Its annotations that are for this program, without our prefix; absent if there are none. */
   readonly annotations?: readonly { readonly name: string; readonly value: string }[];
+  /** The operator's defaults that its labels select; absent if there are none. */
+  readonly defaults?: readonly ServiceDefaults[];
   /** status.loadBalancer.ingress */
   readonly loadBalancerIngress: readonly LoadBalancerIngress[];
 }

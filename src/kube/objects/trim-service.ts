@@ -1,5 +1,9 @@
+import { MAX_VALUE } from '../../base/annotation-value.ts';
+import { startOfText } from '../../base/start-of-text.ts';
 import { ANNOTATION_PREFIX } from '../../base/service-annotations.ts';
 import { type LabelSelector, selects } from '../../base/label-selector.ts';
+import type { ServiceDefaults } from '../../base/service-defaults.ts';
+import { EMPTY } from '../../base/trim-capacity.ts';
 import type { Interner } from './interner.ts';
 import { type JsonRecord, integerOf, isRecord, itemsOf, recordOf, textOf, textOr, textsOf } from './json.ts';
 import type { LoadBalancerIngress, Service, ServicePort } from './objects.ts';
@@ -35,7 +39,7 @@ function affinityTimeout(spec: JsonRecord, affinity: string): { readonly affinit
 }
 
 /** The most annotations of ours that a Service may have; the API limits their total size only. */
-const MAX_ANNOTATIONS = 32;
+const MAX_ANNOTATIONS = 16;
 
 function ownAnnotations(value: unknown): Pick<Service, 'annotations'> {
   const annotations: { readonly name: string; readonly value: string }[] = [];
@@ -43,17 +47,39 @@ function ownAnnotations(value: unknown): Pick<Service, 'annotations'> {
   for (const key in record) {
     if (!key.startsWith(ANNOTATION_PREFIX) || annotations.length === MAX_ANNOTATIONS) continue;
     const text = textOf(record[key]);
-    if (text !== undefined) annotations.push({ name: key.slice(ANNOTATION_PREFIX.length), value: text });
+    if (text === undefined) continue;
+    // One character more than is valid shows that the value is too long.
+    annotations.push({ name: key.slice(ANNOTATION_PREFIX.length), value: startOfText(text, MAX_VALUE + 1) });
   }
   return annotations.length === 0 ? {} : { annotations };
 }
 
-/**
- * Reads a v1 Service. Absent fields get the API server's defaults.
- *
- * @param measured selects Services for traffic metrics of their own; undefined: none
- */
-export function trimService(value: unknown, interner: Interner, measured?: LabelSelector): Trimmed<Service> {
+/** The selectors in the operator's configuration. They are evaluated here, because the labels are not kept. */
+export interface ServiceSelection {
+  /** Selects the Services with traffic metrics of their own; none if undefined. */
+  readonly measured?: LabelSelector | undefined;
+  readonly defaults?: readonly ServiceDefaults[];
+}
+
+const NOTHING_SELECTED: ServiceSelection = {};
+
+function selectedBy(
+  { measured, defaults = EMPTY }: ServiceSelection,
+  labels: JsonRecord,
+): Pick<Service, 'measured' | 'defaults'> {
+  const ofService = defaults.filter(({ selector }) => selects(selector, labels));
+  return {
+    ...(measured !== undefined && selects(measured, labels) ? { measured: true } : {}),
+    ...(ofService.length === 0 ? {} : { defaults: ofService }),
+  };
+}
+
+/** Reads a v1 Service. Absent fields get the API server's defaults. */
+export function trimService(
+  value: unknown,
+  interner: Interner,
+  selection: ServiceSelection = NOTHING_SELECTED,
+): Trimmed<Service> {
   return trimObject('Service', value, interner, (object, meta) => {
     const spec = recordOf(object['spec']);
     const loadBalancer = recordOf(recordOf(object['status'])['loadBalancer']);
@@ -77,7 +103,7 @@ export function trimService(value: unknown, interner: Interner, measured?: Label
       healthCheckNodePort: integerOf(spec['healthCheckNodePort']) ?? 0,
       loadBalancerSourceRanges: textsOf(spec['loadBalancerSourceRanges']),
       loadBalancerIngress: itemsOf(loadBalancer['ingress'], (item) => trimIngress(item, interner)),
-      ...(measured !== undefined && selects(measured, recordOf(labels)) ? { measured: true } : {}),
+      ...selectedBy(selection, recordOf(labels)),
       ...ownAnnotations(annotations),
     };
   });

@@ -145,6 +145,25 @@ describe('--write-config-to', () => {
     expect(existsSync('-')).toBe(false);
   });
 
+  test('--write-config-to writes fields of our own as a second document, if they are not the defaults', async () => {
+    const document = async (...flags: string[]): Promise<string[]> => {
+      const { out } = await run('--proxy-mode=ipvs', ...flags, '--write-config-to=-');
+      return out.join('\n').split('\n---\n');
+    };
+    expect(await document()).toHaveLength(1);
+    const [first, own] = await document('--service-annotations=weights,forwarding');
+    expect(first).toBe((await document()).join());
+    expect(own).toBe(
+      'apiVersion: kube-ipvs-proxy/v1alpha1\nkind: KubeIPVSProxyConfiguration\nserviceAnnotations:\n  - weights\n  - forwarding',
+    );
+    const path = join(folder, 'own.yaml');
+    const text = `${first}\n---\n${own}\nserviceDefaults: [{ selector: {}, annotations: { scheduler: lc } }]\n`;
+    writeFileSync(path, text);
+    expect(await run(`--config=${path}`)).toEqual({ code: 0, out: [], err: [], ran: ['run'] });
+    const written = await document(`--config=${path}`);
+    expect(written[1]).toContain('scheduler: lc');
+  });
+
   test('--write-config-to with a path that cannot be written is an error', async () => {
     const { code, err } = await run('--write-config-to=/nonexistent/x');
     expect({ code, err }).toEqual({

@@ -324,6 +324,22 @@ describe('explain', () => {
     ]);
   });
 
+  test('settings of the Service and of the operator; unprintable characters cannot reach the terminal', async () => {
+    const hostile = 'a\u001b[2J\u009b1m\u202e\nb';
+    const annotations = [
+      { name: 'scheduler', value: hostile, inForce: false },
+      { name: hostile, value: 'x', inForce: false },
+      { name: 'scheduler', value: 'wrr', from: 'serviceDefaults[0]', inForce: true },
+    ];
+    const { socket } = await daemon({ ...SERVICE, annotations, notes: [] });
+    const { out } = await run('explain', 'web', '--query-socket', socket);
+    expect(out.split('\n').filter((line) => line.includes(': scheduler ') || line.includes('"x"'))).toEqual([
+      String.raw`asked: scheduler "a\u001b[2J\u009b1m\u202e\nb": not in force`,
+      String.raw`asked: a\u001b[2J\u009b1m\u202e\u000ab "x": not in force`,
+      'set by serviceDefaults[0]: scheduler "wrr": in force',
+    ]);
+  });
+
   test('an address and port', async () => {
     const reply = { kind: 'Address', ok: true, verdict: '[fd00::1]:80/TCP is the ClusterIP of shop/web', matches: [] };
     const { socket, asked } = await daemon(reply);
@@ -433,6 +449,23 @@ describe('plan', () => {
   test("the daemon's flags follow --", async () => {
     const { out } = await run('plan', '-f', 'manifests/demo/web.yaml', '--', '--ipvs-scheduler=mh');
     expect(out).toContain('ipvsadm -A -t 10.202.0.10:80 -s mh -b mh-fallback,mh-port\n');
+  });
+
+  test('a configuration file with defaults of the operator', async () => {
+    const config = join(folder, 'config.yaml');
+    writeFileSync(
+      config,
+      `apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+mode: ipvs
+---
+apiVersion: kube-ipvs-proxy/v1alpha1
+kind: KubeIPVSProxyConfiguration
+serviceDefaults: [{ selector: {}, annotations: { scheduler: sed } }]
+`,
+    );
+    const { out } = await run('plan', '-f', 'manifests/demo/web.yaml', '--', `--config=${config}`);
+    expect(out).toContain('ipvsadm -A -t 10.202.0.10:80 -s sed\n');
   });
 
   test('a warning about an object is a 1', async () => {

@@ -669,7 +669,10 @@ const TEXTS: readonly (readonly [text: string, errors: readonly string[]])[] = [
   ],
   [
     'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n---\nmode: ipvs',
-    ['f.yaml contains more than one document: it must contain one, of kind KubeProxyConfiguration'],
+    [
+      'the second document of f.yaml has no kind: want kind: KubeIPVSProxyConfiguration',
+      'the second document of f.yaml has no apiVersion: want apiVersion: kube-ipvs-proxy/v1alpha1',
+    ],
   ],
   ['x: *nothing', ['f.yaml cannot be read as YAML or JSON: unidentified alias "nothing" at line 1, column 5']],
   [

@@ -150,4 +150,29 @@ describe('bytes of heap', () => {
     expect(one.trimmed).toBeLessThan(1_400);
     expect(endpoint('trimmed')).toBeLessThan(170);
   }, 240_000);
+
+  test('annotations of 200,000 characters are not kept, neither until a list is whole nor afterwards', async () => {
+    const interner = new Interner();
+    const many = (prefix: string): Readonly<Record<string, string>> =>
+      Object.fromEntries(Array.from({ length: 40 }, (_, at) => [`kube-ipvs-proxy/${prefix}-${at}`, 'x'.repeat(5_000)]));
+    const objectOf = (index: number): Service => {
+      const annotations = {
+        'kube-ipvs-proxy/weights': `zone=${'a'.repeat(200_000)}:${index}`,
+        ...many(`unknown-${index}`),
+      };
+      const metadata = { name: `service-${index}`, namespace: 'tenant', annotations };
+      const { object } = trimService(parsed({ metadata, spec: { clusterIP: '10.96.0.1' } }), interner);
+      if (object === undefined) throw new Error('no Service');
+      return object;
+    };
+    const before = await heapUsed();
+    const objects = Array.from({ length: 100 }, (_, index) => objectOf(index));
+    const listed = await heapUsed();
+    const cluster = new Cluster(NODE);
+    for (const object of objects.splice(0)) cluster.apply({ kind: 'service', event: { type: 'applied', object } });
+    const kept = await heapUsed();
+    expect(cluster.names()).toHaveLength(100);
+    expect((listed - before) / 100).toBeLessThan(50_000);
+    expect((kept - before) / 100).toBeLessThan(25_000);
+  }, 60_000);
 });

@@ -21,7 +21,7 @@ describe('readManifests', () => {
 ---
 {apiVersion: v1, kind: Service, metadata: {name: b}, spec: {clusterIP: 10.96.0.2}}
 `;
-    const file = readManifests(text, 'node-1', new Interner(), parseLabelSelector('tier'));
+    const file = readManifests(text, 'node-1', new Interner(), { measured: parseLabelSelector('tier') });
     if (!file.ok) throw new Error(file.message);
     expect(file.objects.map(({ object }) => 'measured' in object)).toEqual([true, false]);
   });

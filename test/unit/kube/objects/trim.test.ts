@@ -1,4 +1,5 @@
 import { parseLabelSelector } from '../../../../src/base/label-selector.ts';
+import type { ServiceDefaults } from '../../../../src/base/service-defaults.ts';
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { Interner } from '../../../../src/kube/objects/interner.ts';
@@ -10,7 +11,7 @@ const interner = new Interner();
 const NO_META = { resourceVersion: '', labels: {}, annotations: {} };
 
 describe('trimService', () => {
-  test('of the annotations, only those with our prefix are kept, and 32 at most', () => {
+  test('of the annotations, only those with our prefix are kept, and 16 at most', () => {
     const annotations = (given: Readonly<Record<string, unknown>>) =>
       trimService({ metadata: { name: 'web', annotations: given } }, new Interner()).object?.annotations;
     expect(annotations({ note: 'x', 'kubectl.kubernetes.io/last-applied-configuration': '{}' })).toBeUndefined();
@@ -18,7 +19,9 @@ describe('trimService', () => {
       { name: 'scheduler', value: 'sh' },
     ]);
     const many = Object.fromEntries(Array.from({ length: 99 }, (_, at) => [`kube-ipvs-proxy/${at}`, '']));
-    expect(annotations(many)).toHaveLength(32);
+    expect(annotations(many)).toHaveLength(16);
+    const [long] = annotations({ 'kube-ipvs-proxy/weights': 'é'.repeat(9_000) }) ?? [];
+    expect(long?.value).toBe('é'.repeat(1_001));
   });
 
   test('a trimmed Service has only the fields that the proxy reads', () => {
@@ -83,9 +86,28 @@ describe('trimService', () => {
   test('a Service is measured if the selector matches its labels, of which it keeps none', () => {
     const measured = parseLabelSelector('tier=front')!;
     const trimmed = (labels: unknown) =>
-      trimService({ metadata: { name: 'a', labels }, spec: { clusterIP: '10.96.0.1' } }, interner, measured).object;
+      trimService({ metadata: { name: 'a', labels }, spec: { clusterIP: '10.96.0.1' } }, interner, { measured }).object;
     expect(trimmed({ tier: 'front' })).toMatchObject({ measured: true, meta: { labels: {} } });
     for (const labels of [{ tier: 'back' }, undefined, 'x']) expect(trimmed(labels)).not.toHaveProperty('measured');
+  });
+
+  test('a Service has those defaults of the operator that select its labels, in their order', () => {
+    const of = (index: number, selector: string): ServiceDefaults => ({
+      path: `serviceDefaults[${index}]`,
+      selector: parseLabelSelector(selector)!,
+      annotations: [],
+      override: false,
+    });
+    const defaults = [of(0, 'tier in (front,edge)'), of(1, 'tier=back'), of(2, '!batch'), of(3, '')];
+    const selected = (labels: unknown) =>
+      trimService({ metadata: { name: 'a', labels } }, interner, { defaults }).object?.defaults?.map(
+        ({ path }) => path,
+      );
+    expect(selected({ tier: 'edge' })).toEqual(['serviceDefaults[0]', 'serviceDefaults[2]', 'serviceDefaults[3]']);
+    expect(selected({ tier: 'back', batch: '' })).toEqual(['serviceDefaults[1]', 'serviceDefaults[3]']);
+    expect(selected(undefined)).toEqual(['serviceDefaults[2]', 'serviceDefaults[3]']);
+    const none = trimService({ metadata: { name: 'a' } }, interner, { defaults: [of(0, 'tier=back')] }).object;
+    expect(none).not.toHaveProperty('defaults');
   });
 
   test('a trimmed Service has the defaults of the API server', () => {
