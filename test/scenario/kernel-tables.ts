@@ -55,11 +55,22 @@ function valueOf(words: readonly string[], flag: string): string {
 function optionsOf(words: readonly string[]): string[] {
   const persistent = valueOf(words, '-p');
   const flags = valueOf(words, '-b').split(',');
+  // A netmask of IPv4, or a prefix length of IPv6.
+  const network = valueOf(words, '-M');
   return [
     ...(persistent === '' ? [] : [`persistent ${persistent}`]),
+    ...(network === '' ? [] : [`/${network.includes('.') ? prefixOf(network) : network}`]),
+    ...(words.includes('-o') ? ['one-packet'] : []),
     ...(flags.some((flag) => /^(flag-1|(mh|sh)-fallback)$/.test(flag)) ? ['fallback'] : []),
     ...(flags.some((flag) => /^(flag-2|(mh|sh)-port)$/.test(flag)) ? ['port'] : []),
   ];
+}
+
+function prefixOf(netmask: string): number {
+  return netmask
+    .split('.')
+    .map((byte) => Number(byte).toString(2).replaceAll('0', '').length)
+    .reduce((sum, ones) => sum + ones);
 }
 
 function parseIpset(text: string): string[] {

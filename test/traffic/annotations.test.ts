@@ -49,7 +49,12 @@ describe('annotations of a Service', () => {
     }
     const permitted =
       'scheduler,scheduler-flags,weights,drain-timeout,connection-limit,session-affinity-mask,one-packet';
-    const flags = ['--ipvs-scheduler=rr', '--ipvs-min-sync-period=0s', `--service-annotations=${permitted}`];
+    const flags = [
+      '--ipvs-scheduler=rr',
+      '--ipvs-min-sync-period=0s',
+      '--ipvs-udp-timeout=4s',
+      `--service-annotations=${permitted}`,
+    ];
     await startDaemon(node, [...flags, `--manifests=${directory.path}`]);
   });
 
@@ -151,24 +156,76 @@ describe('annotations of a Service', () => {
       expect(await client.probeTcp(address, SERVICE_PORT)).toMatchObject({ ok: true });
   });
 
-  test('session-affinity-mask: two clients of a network share an endpoint', async () => {
-    const shape = { name: 'sticky', at: 3, affinitySeconds: 600, endpoints: [endpoint(0, 'a'), endpoint(1, 'a')] };
-    const clients = [bed.client(0), bed.client(1)];
-    const ask = async (address: string): Promise<string[]> => {
-      const answers: string[] = [];
-      for (const from of clients) answers.push(who(await from.probeTcp(address, SERVICE_PORT)));
-      return answers;
+  test('connection-limit: a full endpoint gets no new connections until it has fewer than the second number', async () => {
+    const shape = { name: 'hysteresis', at: 7, protocols: ['UDP'] as const, endpoints: [endpoint(0, 'a')] };
+    const address = await publish({ ...shape, annotations: { 'connection-limit': '4/2' } }, '-s rr');
+    const send = async (sourcePort: number): Promise<boolean> =>
+      (await client.probeUdp(address, SERVICE_PORT, { sourcePort, timeoutMs: 300 })).ok;
+    /** The datagrams of these ports keep as many connections, while those of other ports time out. */
+    const keep = async (ports: readonly number[]): Promise<void> => {
+      await soon(`${ports.length} connections`, async () => {
+        for (const port of ports) expect(await send(port)).toBe(true);
+        const { stdout } = await node.exec(['ipvsadm', '-Lnc']);
+        return (
+          stdout.split('\n').filter((line) => line.includes(` ${address}:${SERVICE_PORT} `)).length === ports.length
+        );
+      });
     };
-    const alone = await publish(shape, '-p 600');
-    expect((await ask(alone)).toSorted()).toEqual(['pod-0-0', 'pod-0-1']);
-    const together = await publish(
-      { ...shape, name: 'together', at: 4, annotations: { 'session-affinity-mask': '/24' } },
-      '-p 600 -M 255.255.255.0',
-    );
-    const [first = '', ...others] = await ask(together);
-    expect(first).toMatch(/^pod-0-[01]$/);
-    expect([...others, ...(await ask(together))]).toEqual([first, first, first]);
+    await keep([46_001, 46_002, 46_003, 46_004]);
+    expect(await send(46_005)).toBe(false);
+    await keep([46_001, 46_002]);
+    expect(await send(46_005)).toBe(false);
+    await keep([46_001]);
+    expect(await send(46_005)).toBe(true);
   });
+
+  test('connection-limit below what an endpoint has: nothing is cut, and it is full after one more', async () => {
+    const shape = { name: 'lowered', at: 8, endpoints: [endpoint(0, 'a')] };
+    const address = await publish(shape, '-s rr');
+    const held = [];
+    for (let count = 0; count < 3; count++) held.push(await client.hold(address, SERVICE_PORT));
+    await publish({ ...shape, annotations: { 'connection-limit': '2' } }, '-s rr');
+    await soon('the limit', async () => {
+      const { stdout } = await node.exec(['ipvsadm', '-Ln', '-t', `${address}:${SERVICE_PORT}`, '--thresholds']);
+      return / 2 +0 /.test(stdout);
+    });
+    held.push(await client.hold(address, SERVICE_PORT));
+    expect(await client.probeTcp(address, SERVICE_PORT)).toMatchObject({ ok: false });
+    for (const connection of held) {
+      expect(await connection.ask()).toMatchObject({ ok: true });
+      await connection.close();
+    }
+  });
+
+  test.each(['v4', 'v6'] as const)(
+    'session-affinity-mask: two clients of a network share an endpoint, %s',
+    async (family) => {
+      const at = family === 'v4' ? 3 : 9;
+      const shape = { affinitySeconds: 600, endpoints: [endpoint(0, 'a'), endpoint(1, 'a')] };
+      const clients = [bed.client(0), bed.client(1)];
+      const ask = async (index: number): Promise<string[]> => {
+        const answers: string[] = [];
+        for (const from of clients) answers.push(who(await from.probeTcp(clusterAddress(index)[family], SERVICE_PORT)));
+        return answers;
+      };
+      await publish({ ...shape, name: `sticky-${family}`, at }, '-p 600');
+      expect((await ask(at)).toSorted()).toEqual(['pod-0-0', 'pod-0-1']);
+      // One mask is enough for the clients of its family.
+      const mask = family === 'v4' ? '/24' : '/64';
+      const annotations = { 'session-affinity-mask': mask };
+      await publish({ ...shape, name: `together-${family}`, at: at + 1, annotations }, '-p 600');
+      const wanted = family === 'v4' ? '-p 600 -M 255.255.255.0' : '-p 600 -M 64';
+      const addresses = [clusterAddress(at + 1).v4, `[${clusterAddress(at + 1).v6}]`];
+      await soon(wanted, async () => {
+        const { stdout } = await node.exec(['ipvsadm', '-Sn']);
+        const masked = stdout.split('\n').filter((line) => line.startsWith('-A') && line.includes(wanted));
+        return masked.length === 1 && masked[0]?.includes(` ${addresses[family === 'v4' ? 0 : 1]}:`) === true;
+      });
+      const [first = '', ...others] = await ask(at + 1);
+      expect(first).toMatch(/^pod-0-[01]$/);
+      expect([...others, ...(await ask(at + 1))]).toEqual([first, first, first]);
+    },
+  );
 
   test('one-packet: the datagrams of one client port go to several endpoints', async () => {
     const shape = {
@@ -195,6 +252,9 @@ describe('annotations of a Service', () => {
     // The kernel forgets the connection before the answer comes, and so does not translate it.
     expect(await send(address, 45_001)).toEqual(Array.from({ length: 6 }, () => 'TIMEOUT'));
     await soon('[3, 9]', async () => inOrder(await received(address)) === '3,9');
+    await publish(shape, `-u ${clusterAddress(5).v4}:${SERVICE_PORT} -s rr`);
+    await soon('connections again', async () => (await linesOf(address)).every((line) => !line.includes(' -o')));
+    expect(new Set(await send(address, 45_002)).size).toBe(1);
   });
 
   test('drain-timeout of the Service: its connections end, although the node has none', async () => {
