@@ -46,9 +46,9 @@ test("labels select the operator's defaults of Services that are looked up, list
   if (!parsed.ok) throw new Error(parsed.errors.join());
   const file = { ...readConfigDocument(FILE, 'f.yaml'), path: 'f.yaml', sha256: '' };
   const config = resolveConfig(parsed.given, file);
-  const { source, close } = openSource(config, 'node-1', new ProxyMetrics(), new RecordingLog());
+  const opened = openSource(config, 'node-1', new ProxyMetrics(), new RecordingLog());
   const events: SourceEvent[] = [];
-  source.start((event) => events.push(event));
+  opened.source.start((event) => events.push(event));
   const services = (type: 'applied' | 'replaced'): string[] =>
     events.flatMap(({ kind, event }) => {
       if (kind !== 'service' || event.type !== type) return [];
@@ -61,8 +61,8 @@ test("labels select the operator's defaults of Services that are looked up, list
   server.apply(service('web', '10.96.0.2', { labels: { tier: 'back' } }));
   server.apply(service('other', '10.96.0.3', { labels: { tier: 'front' } }));
   await eventually(() => expect(services('applied')).toEqual([lookedUp, 'web: ', 'other: serviceDefaults[1]']));
-  await source.stop();
-  close();
+  await opened.source.stop();
+  opened.close();
 });
 
 function described({ meta, defaults = [] }: Service): string {

@@ -257,6 +257,30 @@ describe('annotations of a Service', () => {
     expect(new Set(await send(address, 45_002)).size).toBe(1);
   });
 
+  test('annotations that change all the time, good and bad: no connection fails', async () => {
+    const shape = { name: 'flapping', at: 11, endpoints: [endpoint(0, 'a')] };
+    const address = await publish(shape, '-s rr');
+    const held = await client.hold(address, SERVICE_PORT);
+    const variants = [
+      { scheduler: 'wrr', weights: 'zone=a:3,zone=b:1' },
+      { scheduler: 'mh', 'scheduler-flags': 'mh-port' },
+      { scheduler: 'no-such', weights: 'zone=a:70000' },
+      { scheduler: 'sed', 'connection-limit': '1000/800' },
+      {},
+    ];
+    const clusterIp = clusterAddress(11);
+    const endpoints = [endpoint(0, 'a'), endpoint(1, 'a'), endpoint(2, 'b')];
+    for (let change = 0; change < 40; change++) {
+      const annotations = variants[change % variants.length] ?? {};
+      await directory.write(shape.name, serviceObjects({ ...shape, endpoints, annotations, clusterIp }));
+      const probe: ProbeRequest = { protocol: 'tcp', target: { address, port: SERVICE_PORT }, timeoutMs: 5_000 };
+      const results = await client.probeAll(Array<ProbeRequest>(10).fill(probe), 2);
+      expect(results.filter(({ ok }) => !ok)).toEqual([]);
+    }
+    expect(who(await held.ask())).toBe('pod-0-0');
+    await held.close();
+  });
+
   test('drain-timeout of the Service: its connections end, although the node has none', async () => {
     const shape = { name: 'drained', at: 6, annotations: { 'drain-timeout': '3s' } };
     const [stays, goes] = [`${podAddress(0, 1).v4}:${POD_PORT} -m -w 1`, `${podAddress(0, 0).v4}:${POD_PORT} -m -w `];
