@@ -73,7 +73,12 @@ node node-2
     [
       'configmap/kube-proxy/config.conf',
       CONFIG.replace('"ipvs"', '""'),
-      'no    kube-proxy runs in mode iptables (by default), not ipvs',
+      'warn  kube-proxy runs in mode iptables (by default): start takes nodes over without a gap',
+    ],
+    [
+      'configmap/kube-proxy/config.conf',
+      CONFIG.replace('"ipvs"', 'nftables'),
+      'no    kube-proxy runs in mode nftables, not ipvs',
     ],
     [
       'configmap/kube-proxy/config.conf',
@@ -254,6 +259,22 @@ describe('migrate start and back', () => {
     const { fields } = readConfigDocument(await kubectl.get('built/config.conf'), 'config.conf');
     expect(fields).toMatchObject({ healthzBindAddress: expected });
   });
+
+  test.each(['""', 'iptables'])(
+    'with mode %s, start sets mode ipvs, and back refuses without --force',
+    async (mode) => {
+      await kubectl.put('configmap/kube-proxy/config.conf', CONFIG.replace('"ipvs"', mode));
+      expect(await run('start', 'node-1')).toMatchObject({ status: 0, stderr: '' });
+      const { fields } = readConfigDocument(await kubectl.get('built/config.conf'), 'config.conf');
+      expect(fields).toMatchObject({ mode: 'ipvs', 'ipvs.scheduler': 'lc' });
+      await kubectl.put('asked', '');
+      const { status, stderr } = await run('back', 'node-1');
+      expect(status).toBe(1);
+      expect(stderr).toContain('which does not adopt what kube-ipvs-proxy wrote: drain the node');
+      expect(await kubectl.changes()).toEqual([]);
+      expect(await run('back', '--force', 'node-1')).toMatchObject({ status: 0, stderr: '' });
+    },
+  );
 
   test('start keeps the node selector terms that kube-proxy has, and back --all removes only its own', async () => {
     await kubectl.put('terms', ':kubernetes.io/os,eks.amazonaws.com/compute-type,\n:\n');
