@@ -121,7 +121,7 @@ BINARIES := kube-ipvs-proxy-$(VERSION)-linux-$(ARCH).tar.gz
 archive: deps $(OUT)/$(BINARIES) ## the program for a node without containers, in build/kube-ipvs-proxy-*.tar.gz; ARCH=arm64
 
 $(OUT)/$(BINARIES): scripts/release/archive.sh scripts/release/man-page.ts $(wildcard packaging/*) $(OUT)/image.stamp
-	$(IMAGE_ENV) scripts/release/archive.sh $(OUT)/image $(OUT)/archive $@
+	$(IMAGE_ENV) scripts/release/archive.sh $(ARCH) $(OUT)/image $(OUT)/archive $@
 
 typecheck: deps
 	node_modules/.bin/tsc -p .

@@ -2,7 +2,7 @@
 # Runs all tests: first the host project, then the kernel and traffic projects in parallel, each on its own test kernel
 # (User-Mode Linux has one CPU). The last line has the totals.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 mkdir -p build/test
 
 jest=(node --experimental-vm-modules --disable-warning=ExperimentalWarning node_modules/jest/bin/jest.js)

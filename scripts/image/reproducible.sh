@@ -8,6 +8,10 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/reproducible.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 GIT_COMMIT=$(git rev-parse HEAD) SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export GIT_COMMIT SOURCE_DATE_EPOCH
+quietly() {
+  "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+}
+quietly make --no-print-directory deps
 digests=()
 # Names of different lengths: a path in a file would move the bytes behind it.
 for folder in a another/folder; do
@@ -16,7 +20,7 @@ for folder in a another/folder; do
   # What npm installs is checked against the lock file, so it is not installed again.
   cp -a "$project/node_modules" "$work/$folder/"
   touch "$work/$folder/node_modules/.stamp"
-  make -C "$work/$folder" --no-print-directory image ${arch:+ARCH=$arch} >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+  quietly make -C "$work/$folder" --no-print-directory image ${arch:+ARCH=$arch}
   read -r digest _ < <(tail -n 1 "$work/log")
   echo "$digest in $work/$folder"
   digests+=("$digest")

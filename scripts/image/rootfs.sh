@@ -104,7 +104,7 @@ ln -s ../lib/kube-ipvs-proxy/kube-ipvs-proxy.mjs "$root/usr/bin/kube-ipvs-proxy"
 install -m 644 build/kube-ipvs-proxy.{js,js.map} LICENSE "$app/"
 "${cross}strip" -o "$app/native/netlink_socket.node" "$addon"
 chmod 755 "$root/usr/bin/node" "$app/native/netlink_socket.node"
-node scripts/image/sbom.ts "$arch" "$root/var/lib/dpkg/status.d" >"$app/sbom.cdx.json"
+node scripts/image/sbom.ts "$arch" "$root" >"$app/sbom.cdx.json"
 mkdir -p "$root/etc/ssl"
 node -p 'tls.rootCertificates.join("\n")' >"$root/etc/ssl/cert.pem"
 
@@ -115,7 +115,7 @@ while read -r library; do
 done < <(find "$root/usr/bin" "$root/usr/sbin" "$app/native" "$libraries" -type f -exec readelf --dynamic {} + 2>/dev/null |
   sed -n 's/.*(NEEDED).*\[\(.*\)\]$/\1/p' | sort -u)
 
-inside= in_image=("${as_root[@]}" chroot "$root")
+inside='' in_image=("${as_root[@]}" chroot "$root")
 if [ -n "$cross" ]; then
   emulator=qemu-$machine-static
   if ! command -v "$emulator" >/dev/null; then
@@ -126,7 +126,7 @@ if [ -n "$cross" ]; then
   inside=$root in_image=("$emulator" -L "$root")
 fi
 run() {
-  "${in_image[@]}" "$inside$@"
+  "${in_image[@]}" "$inside$1" "${@:2}"
 }
 daemon=$inside/usr/lib/kube-ipvs-proxy
 # The emulator has no netlink socket of nf_tables.

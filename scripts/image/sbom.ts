@@ -1,5 +1,6 @@
-// Writes the software bill of materials of the image in CycloneDX's format: node scripts/image/sbom.ts ARCH STATUS
-// It names the Debian packages in the folder STATUS, this Node.js with its bundled parts, and the npm packages.
+// Writes a software bill of materials in CycloneDX's format: node scripts/image/sbom.ts ARCH [ROOT]
+// It names this Node.js with its bundled parts, and the npm packages; with the root file system ROOT of the image, also its
+// operating system and Debian packages.
 import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 
@@ -29,14 +30,26 @@ function readJson(name: string): unknown {
   return JSON.parse(readFileSync(path.join(PROJECT, name), 'utf8'));
 }
 
-function debianPackages(status: string): Component[] {
+/** Scanners look for vulnerabilities of a package in the list of its distribution. */
+function operatingSystem(root: string): Component[] {
+  const release = readFileSync(path.join(root, 'usr/lib/os-release'), 'utf8');
+  const field = (name: string): string => new RegExp(`^${name}="?([^"\\n]*)`, 'm').exec(release)?.[1] ?? '';
+  const [system, version] = [field('ID'), field('VERSION_ID')];
+  return [
+    { type: 'operating-system', name: system, version },
+    ...debianPackages(path.join(root, 'var/lib/dpkg/status.d'), system, version),
+  ];
+}
+
+function debianPackages(status: string, system: string, release: string): Component[] {
   return readdirSync(status)
     .toSorted()
     .map((file) => {
       const fields = readFileSync(path.join(status, file), 'utf8');
       const field = (name: string): string => new RegExp(`^${name}: (.*)$`, 'm').exec(fields)?.[1] ?? '';
       const version = field('Version');
-      const purl = `pkg:deb/debian/${file}@${encodeURIComponent(version)}?arch=${field('Architecture')}`;
+      const qualifiers = `arch=${field('Architecture')}&distro=${system}-${release}`;
+      const purl = `pkg:deb/${system}/${file}@${encodeURIComponent(version)}?${qualifiers}`;
       return { type: 'library', name: file, version, purl };
     });
 }
@@ -75,8 +88,8 @@ function npmPackages(): Component[] {
     });
 }
 
-const [arch, status] = process.argv.slice(2);
-if (arch === undefined || status === undefined) throw new Error('usage: node scripts/image/sbom.ts ARCH STATUS');
+const [arch, root] = process.argv.slice(2);
+if (arch === undefined) throw new Error('usage: node scripts/image/sbom.ts ARCH [ROOT]');
 const { name, version, license } = readJson('package.json') as Readonly<Record<'name' | 'version' | 'license', string>>;
 const document = {
   bomFormat: 'CycloneDX',
@@ -84,13 +97,13 @@ const document = {
   version: 1,
   metadata: {
     component: {
-      type: 'container',
+      type: root === undefined ? 'application' : 'container',
       name,
       version,
       licenses: [{ expression: license }],
-      purl: `pkg:oci/${name}?arch=${arch}`,
+      purl: root === undefined ? `pkg:generic/${name}@${version}?arch=${arch}` : `pkg:oci/${name}?arch=${arch}`,
     },
   },
-  components: [nodeProgram(), ...npmPackages(), ...debianPackages(status)],
+  components: [nodeProgram(), ...npmPackages(), ...(root === undefined ? [] : operatingSystem(root))],
 };
 process.stdout.write(`${JSON.stringify(document, undefined, 1)}\n`);

@@ -9,7 +9,9 @@ const MEBIBYTE = 2 ** 20;
 const LIMIT = 110 * MEBIBYTE;
 
 interface Component {
+  readonly type: string;
   readonly name: string;
+  readonly purl?: string;
   readonly version: string;
   readonly components?: readonly Component[];
 }
@@ -53,6 +55,13 @@ describe('the image of `make image`', () => {
     const names = components.map(({ name }) => name);
     expect(names).toEqual(expect.arrayContaining(['node', '@kubernetes/client-node', 'winston', 'iptables', 'libc6']));
     expect(names).not.toContain('jest');
+    // Without them, a scanner does not know whose packages these are.
+    const system = components.find(({ type }) => type === 'operating-system');
+    const libc = components.find(({ name }) => name === 'libc6');
+    expect(system?.name).toMatch(/^(?:debian|ubuntu)$/);
+    expect(libc?.purl).toMatch(
+      new RegExp(`^pkg:deb/${system?.name}/libc6@.*&distro=${system?.name}-${system?.version}$`),
+    );
     const node = components.find(({ name }) => name === 'node');
     expect(node?.components?.map(({ name }) => name)).toEqual(expect.arrayContaining(['openssl', 'v8', 'uv', 'icu']));
   });
