@@ -210,6 +210,8 @@ else
 
     test.each([
       ['podMonitor.enabled=true', 'Prometheus cannot reach the metrics on 127.0.0.1:10249'],
+      ['config.healthzBindAddress=127.0.0.1:10256', 'Load balancers and probes cannot reach 127.0.0.1:10256'],
+      ['config.healthzBindAddress=[::1]:10256', 'Load balancers and probes cannot reach [::1]:10256'],
       ['config.mode=nftables', 'mode'],
       ['overlay=other', 'overlay'],
       ['maxUnavailable=0', 'maxUnavailable'],

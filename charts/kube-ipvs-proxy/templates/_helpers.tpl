@@ -62,6 +62,15 @@ kube-ipvs-proxy-{{ include "kube-ipvs-proxy.configData" . | sha256sum | trunc 10
 {{ regexFind "[0-9]+$" (regexFind ":[0-9]+$" (.address | default "")) | default .port }}
 {{- end }}
 
+{{/* The probes ask the node's address, as load balancers of clouds do. */}}
+{{- define "kube-ipvs-proxy.healthPort" -}}
+{{- $address := .Values.config.healthzBindAddress | default "0.0.0.0:10256" -}}
+{{- if regexMatch "^(127\\.|localhost|\\[?::1)" $address -}}
+  {{- fail (printf "\n\nLoad balancers and probes cannot reach %s. Set an address of the node:\n  --set config.healthzBindAddress=0.0.0.0:10256\n" $address) -}}
+{{- end -}}
+{{ include "kube-ipvs-proxy.port" (dict "address" $address "port" 10256) }}
+{{- end }}
+
 {{- define "kube-ipvs-proxy.args" -}}
 - --config=/etc/kube-ipvs-proxy/config.conf
 - --hostname-override=$(NODE_NAME)
