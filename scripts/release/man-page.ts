@@ -1,3 +1,4 @@
+import { COMMANDS } from '../../src/command/command.ts';
 import { FLAGS, FLAG_GROUPS, type Flag } from '../../src/config/flag-table.ts';
 import { defaultText, helpOf } from '../../src/config/setting.ts';
 
@@ -23,8 +24,13 @@ function flagEntry(flag: Flag): string {
   return `.TP\n${heading}\n${roff(sentences.join('; '))}.`;
 }
 
+/** Its options are in its own --help. */
+function commandEntry({ usage, summary }: { readonly usage: string; readonly summary: string }): string {
+  return `.TP\n\\fB${roff(usage)}\\fR\n${roff(`Prints ${summary}`)}.`;
+}
+
 /**
- * The page kube-ipvs-proxy(8), from the table of flags.
+ * The page kube-ipvs-proxy(8), from the tables of flags and subcommands.
  *
  * @param date the date of the release, such as `2026-11-22`
  */
@@ -39,6 +45,10 @@ kube\\-ipvs\\-proxy \\- Kubernetes service proxy that programs IPVS
 .SH SYNOPSIS
 .B kube\\-ipvs\\-proxy
 .RI [ flags ]
+.br
+.B kube\\-ipvs\\-proxy
+.I subcommand
+.RI [ options ]
 .SH DESCRIPTION
 The service proxy of a Kubernetes node. It watches Services and EndpointSlices and programs IPVS virtual servers, ipsets,
 the addresses of the interface kube\\-ipvs0 and a few iptables rules. It replaces kube\\-proxy in ipvs mode and accepts
@@ -48,6 +58,9 @@ With \\fB\\-\\-config\\fR, the file replaces the values of all flags that have a
 always override the file, and \\fB\\-\\-hostname\\-override\\fR does so when it is not empty.
 .PP
 When the program ends, what it wrote to the kernel stays in force. \\fB\\-\\-cleanup\\fR removes it.
+.SH SUBCOMMANDS
+They ask the daemon of this node, as root. \\fB\\-\\-help\\fR after a subcommand lists its options.
+${Object.values(COMMANDS).map(commandEntry).join('\n')}
 .SH OPTIONS
 ${groups.join('\n')}
 .SH FILES
@@ -55,7 +68,8 @@ ${groups.join('\n')}
 .I /etc/kube\\-ipvs\\-proxy/config.conf
 The KubeProxyConfiguration that the systemd unit reads.
 .SH EXIT STATUS
-0 after SIGTERM, SIGINT or an action such as \\fB\\-\\-cleanup\\fR; otherwise, the log says why.
+0 after SIGTERM, SIGINT or an action such as \\fB\\-\\-cleanup\\fR; otherwise, the log says why. Of a subcommand: 0 if all is
+as wanted, 1 if something is wrong, 2 if the question could not be asked.
 .SH SEE ALSO
 .BR ipvsadm (8),
 .BR ipset (8),

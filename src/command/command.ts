@@ -35,7 +35,8 @@ export interface Live {
   show(result: Result): Promise<void>;
 }
 
-const COMMANDS: Readonly<Record<string, Command>> = {
+/** The subcommands by name. */
+export const COMMANDS: Readonly<Record<string, Command>> = {
   status: STATUS,
   explain: EXPLAIN,
   top: TOP,

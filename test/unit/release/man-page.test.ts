@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { describe, expect, test } from '@jest/globals';
 import { manPage } from '../../../scripts/release/man-page.ts';
+import { COMMANDS } from '../../../src/command/command.ts';
 import { FLAGS } from '../../../src/config/flag-table.ts';
 
 const page = manPage('1.2.3', '2026-11-22');
@@ -12,6 +13,12 @@ describe('the manual page', () => {
     );
     expect(headings.toSorted()).toEqual(FLAGS.map(({ name }) => name).toSorted());
     expect(page).toContain('default: 30s; field: ipvs.syncPeriod');
+  });
+
+  test('explains each subcommand', () => {
+    const section = page.slice(page.indexOf('.SH SUBCOMMANDS'), page.indexOf('.SH OPTIONS'));
+    const names = Array.from(section.matchAll(/^\.TP\n\\fB(\w+).*\n(Prints .+)\.$/gm), ([, name]) => name);
+    expect(names).toEqual(Object.keys(COMMANDS));
   });
 
   test('begins with the name, section, date and version', () => {
