@@ -73,6 +73,7 @@ describe.each(PAGES)('%s', (page) => {
       'as',
       'name',
       'previous',
+      'profile',
       'tail',
       'type',
       'dry-run',
