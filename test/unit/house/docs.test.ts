@@ -102,6 +102,8 @@ describe.each(PAGES)('%s', (page) => {
       'certificate-identity',
       'check',
       'owner',
+      'bundle',
+      'ignore-missing',
       'no-same-owner',
       'now',
       // ipvsadm, iptables and conntrack
