@@ -134,5 +134,8 @@ if [ -z "$cross" ]; then run /usr/sbin/xtables-nft-multi iptables --version; fi
 run /usr/sbin/xtables-legacy-multi iptables --version
 run /usr/bin/kmod --version | head -n 1
 run /usr/bin/node "$daemon/kube-ipvs-proxy.mjs" --version
+# All that needs no kernel.
+for file in manifests/demo/*.yaml; do cat "$file" && echo ---; done |
+  run /usr/bin/node "$daemon/kube-ipvs-proxy.mjs" plan -f - -- --hostname-override=node-0 | sed -n 1p
 run /usr/bin/node -e 'process.dlopen({ exports: {} }, process.argv[1])' "$daemon/native/netlink_socket.node"
 echo "image: $(du -s --apparent-size -m "$root" | cut -f 1) MiB in $root"
