@@ -5,7 +5,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 version=$(sed -n 's/^NODE_VERSION := //p' Makefile)
 tools=${XDG_CACHE_HOME:-$HOME/.cache}/kube-ipvs-proxy
-mkdir -p "$tools"
+# Made in the container, build/ would belong to root, and later commands of this user could not write there.
+mkdir -p "$tools" build
 # privileged: tests make network namespaces and use the kernel's IPVS, if it has it. The folder belongs to another user.
 exec docker run --rm --privileged --volume "$PWD:/src" --workdir /src --volume "$tools:/root/.cache/kube-ipvs-proxy" \
   --volume /lib/modules:/lib/modules:ro --env CI --env IMAGE_SOURCE \
