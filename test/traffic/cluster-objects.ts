@@ -1,6 +1,7 @@
 import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import type { JsonObject } from '../apiserver/json-object.ts';
 import { type DualStack, nodeAddress, podAddress } from '../bed/address-plan.ts';
 
 /** The port that every service of these tests has, and the one that its pods listen on. */
@@ -40,7 +41,7 @@ export interface EndpointShape {
   readonly terminating?: boolean;
 }
 
-type Json = Readonly<Record<string, unknown>>;
+type Json = JsonObject;
 
 /** The Service and its two EndpointSlices, as the API has them. */
 export function serviceObjects(shape: ServiceShape): readonly Json[] {

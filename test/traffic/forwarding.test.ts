@@ -60,6 +60,12 @@ describe('forwarding without NAT', () => {
     );
   };
 
+  /** Returns the answer to a request that is longer than the MTU. */
+  async function requestOfManySegments(address: string): Promise<string> {
+    const url = `http://${address.includes(':') ? `[${address}]` : address}:${SERVICE_PORT}/`;
+    return (await bed.client(0).exec(['curl', '-sg', '-m', '20', '-H', LONG_HEADER, url])).stdout;
+  }
+
   /** Those that get new connections, as ipvsadm prints them. */
   const realServers = async (address: string): Promise<string[]> =>
     (await bed.node(0).exec(['ipvsadm', '-Sn'])).stdout
@@ -126,9 +132,7 @@ describe('forwarding without NAT', () => {
         expect(await client.probeTcp(address, SERVICE_PORT)).toMatchObject(answer);
         expect(await client.probeUdp(address, SERVICE_PORT)).toMatchObject(answer);
       }
-      const url = `http://${family === 'v4' ? address : `[${address}]`}:${SERVICE_PORT}/`;
-      const { stdout } = await client.exec(['curl', '-sg', '-m', '20', '-H', LONG_HEADER, url]);
-      expect(stdout).toContain(`"answeredBy":"pod-${row.node}-0"`);
+      expect(await requestOfManySegments(address)).toContain(`"answeredBy":"pod-${row.node}-0"`);
       const through = await Promise.all(
         [first, bed.node(row.node)].map((node) => answersThrough(node, family, row.vip)),
       );
@@ -145,21 +149,55 @@ describe('forwarding without NAT', () => {
     });
   });
 
-  test('a change to NAT and back keeps open connections', async () => {
+  test.each(FAMILIES)('%s: a change to NAT and back keeps open TCP connections and UDP flows', async (family) => {
     const [row] = ROWS as readonly [Row, ...Row[]];
-    const [client, address] = [bed.client(0), row.vip.v4];
+    const [client, address, node] = [bed.client(0), row.vip[family], nodeAddress(0)[family]];
+    const own = client.addresses[family];
+    // The one of beforeAll listens at the service address, where packets with NAT do not arrive.
+    const translatedServer = await bed.pod(1, 0).serveUdp(SERVICE_PORT, { address: podAddress(1, 0)[family] });
+    const flow = async (sourcePort: number) => await client.probeUdp(address, SERVICE_PORT, { sourcePort });
+    const [directPort, translatedPort] = family === 'v4' ? [20_001, 20_002] : [20_003, 20_004];
     const direct = await client.hold(address, SERVICE_PORT);
+    expect(await flow(directPort)).toMatchObject({ ok: true, sourceSeen: own });
     await write(row, 'none');
     await untilForwarded(address, '-m');
     const translated = await client.hold(address, SERVICE_PORT);
-    expect(translated.first).toMatchObject({ ok: true, sourceSeen: nodeAddress(0).v4 });
-    expect(await direct.ask()).toMatchObject({ ok: true, sourceSeen: client.addresses.v4 });
+    expect(translated.first).toMatchObject({ ok: true, sourceSeen: node });
+    expect(await flow(translatedPort)).toMatchObject({ ok: true, sourceSeen: node });
+    expect(await direct.ask()).toMatchObject({ ok: true, sourceSeen: own });
+    expect(await flow(directPort)).toMatchObject({ ok: true, sourceSeen: own });
     await write(row);
     await untilForwarded(address, '-i');
     for (const connection of [direct, translated]) {
       expect(await connection.ask()).toMatchObject({ ok: true, answeredBy: 'pod-1-0' });
       await connection.close();
     }
+    expect(await flow(directPort)).toMatchObject({ ok: true, sourceSeen: own });
+    expect(await flow(translatedPort)).toMatchObject({ ok: true, sourceSeen: node });
+    await translatedServer.close();
+  });
+
+  /** ICMP "fragmentation needed" and ICMPv6 "packet too big" that the client has received. */
+  async function tooBigSeen(family: keyof DualStack): Promise<number> {
+    const counter = family === 'v4' ? 'IcmpMsgInType3' : 'Icmp6InPktTooBigs';
+    const { stdout } = await bed.client(0).exec(['nstat', '-asz', counter]);
+    return Number(new RegExp(`${counter}\\s+(\\d+)`).exec(stdout)?.[1] ?? 0);
+  }
+
+  test.each([
+    ['v4', 1480],
+    ['v6', 1460],
+  ] as const)('%s: the client is told the MTU of the tunnel, and a long request arrives', async (family, mtu) => {
+    const [row] = ROWS as readonly [Row, ...Row[]];
+    const [client, address] = [bed.client(0), row.vip[family]];
+    const option = family === 'v4' ? '-4' : '-6';
+    const route = async (): Promise<string> => (await client.exec(['ip', option, 'route', 'get', address])).stdout;
+    await client.exec(['ip', option, 'route', 'flush', 'cache']);
+    expect(await route()).not.toContain('mtu');
+    const before = await tooBigSeen(family);
+    expect(await requestOfManySegments(address)).toContain('"answeredBy":"pod-1-0"');
+    expect(await route()).toContain(` mtu ${mtu} `);
+    expect(await tooBigSeen(family)).toBeGreaterThan(before);
   });
 
   test('a target port that differs gets NAT', async () => {
