@@ -65,6 +65,14 @@ export const OWN_FLAGS = {
     help: 'light mode: one local route for each of these CIDRs (your service CIDRs), instead of an address on kube-ipvs0 for each Service in them',
     checkEach: tooLarge,
   }),
+  prepareDirectPods: flag('dsr-prepare-pods', bool, false, {
+    help: 'prepare Pods on this node that answer clients without NAT (docs/forwarding.md): give them the service addresses and tunnel devices; with --cleanup: take these away',
+  }),
+  podNamespaceFolder: flag('dsr-netns-dir', string, '/var/run/netns', {
+    help: 'with --dsr-prepare-pods: the folder where the container runtime keeps the network namespaces of Pods',
+    hint: 'dir',
+    check: (path) => (path.startsWith('/') ? undefined : `${show(path)} is not an absolute path`),
+  }),
   querySocket: flag('query-socket', string, DEFAULT_QUERY_SOCKET, {
     help: 'path of the Unix socket on which the daemon answers the subcommands, for root only; "": none',
     hint: 'path',

@@ -4,12 +4,16 @@ import { createCommandRunner } from '../kernel/command-runner.ts';
 import { KernelError } from '../kernel/kernel-error.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { Leftovers, describeLeftover } from '../kernel/iptables/leftovers.ts';
+import { PodNamespaceFolder } from '../kernel/linux/pod-namespace-folder.ts';
 import { createLinuxKernel } from '../kernel/linux/linux-kernel.ts';
 import { IP_FAMILIES } from '../base/ip.ts';
 import type { Log } from '../observe/log.ts';
 import { rulesToRemove } from '../plan/plan-rules.ts';
 import { SET_ROLES, setName } from '../plan/set-names.ts';
 import { NODE_PORT_ADDRESS_SETS, Ownership } from '../reconcile/ownership.ts';
+import { SYSTEM_CLOCK } from '../reconcile/clock.ts';
+import { PodInterfaces } from '../reconcile/pod-interfaces.ts';
+import { PodPreparer } from '../reconcile/pod-preparer.ts';
 import { type Op, countsInWords, firstInWords } from '../state/op.ts';
 import { formatFailure } from '../state/outcome.ts';
 import { Transaction } from '../state/transaction.ts';
@@ -25,15 +29,35 @@ const OUR_SETS: ReadonlySet<string> = new Set(SET_ROLES.flatMap((role) => IP_FAM
 export async function cleanUp(config: ProxyConfig): Promise<number> {
   const { log } = openLog(config);
   return reportFailure(log, async () => {
-    requireRights({ rules: true });
+    requireRights({ rules: true, podNamespaces: config.prepareDirectPods });
     requireNoDaemon(await runningDaemon(), config.force, log);
     const kernel = createLinuxKernel({ log: log.child('kernel') });
     try {
-      return await removeAll(kernel, new Leftovers(createCommandRunner()), config, log);
+      const withdrawn = !config.prepareDirectPods || (await withdrawFromPods(kernel, config, log));
+      const code = await removeAll(kernel, new Leftovers(createCommandRunner()), config, log);
+      return withdrawn ? code : 1;
     } finally {
       await kernel.close();
     }
   });
+}
+
+/** Takes our devices and addresses out of the Pods of this node. Resolves to whether that succeeded. */
+async function withdrawFromPods(kernel: Kernel, config: ProxyConfig, log: Log): Promise<boolean> {
+  const preparer = new PodPreparer({
+    namespaces: new PodNamespaceFolder(config.podNamespaceFolder),
+    interfaces: new PodInterfaces(kernel),
+    clock: SYSTEM_CLOCK,
+    log,
+    onWarning: () => undefined,
+  });
+  try {
+    await preparer.withdrawAll();
+    return true;
+  } catch (error) {
+    log.error(`failed to remove what Pods have for forwarding without NAT: ${errorText(error)}`);
+    return false;
+  }
 }
 
 /** Throws if a daemon is running and `force` is false: it would recreate all objects, and connections would break. */

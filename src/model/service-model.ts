@@ -14,6 +14,8 @@ export interface EndpointTraits {
   readonly ready: boolean;
   readonly serving: boolean;
   readonly terminating: boolean;
+  /** Present if the endpoint is on this node, and its slice says that it is a Pod of the Service's namespace. */
+  readonly localPod?: true;
   /** The zone of the endpoint; absent if unknown. */
   readonly zone?: string;
   /** Topology hints: the zones and nodes that should use this endpoint; empty if there are no hints. */

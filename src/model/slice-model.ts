@@ -129,21 +129,28 @@ export function sameSlice(a: SliceModel | undefined, b: SliceModel | undefined):
   );
 }
 
+function localPodOf(localPod: boolean): Pick<EndpointTraits, 'localPod'> {
+  return localPod ? { localPod } : {};
+}
+
 /** Shared traits of endpoints without zone and hints. The index is the bit mask that traitsOf() computes. */
-const PLAIN_TRAITS: readonly EndpointTraits[] = Array.from({ length: 16 }, (_, bits) => ({
+const PLAIN_TRAITS: readonly EndpointTraits[] = Array.from({ length: 32 }, (_, bits) => ({
   local: (bits & 1) !== 0,
   ready: (bits & 2) !== 0,
   serving: (bits & 4) !== 0,
   terminating: (bits & 8) !== 0,
+  ...localPodOf((bits & 16) !== 0),
   zones: EMPTY,
   nodes: EMPTY,
 }));
 
 /** @param hinted the traits with a zone or hints that other endpoints of the slice already have, to be shared */
 function traitsOf(endpoint: Endpoint, nodeName: string, hinted: Map<string, EndpointTraits>): EndpointTraits {
-  const { ready, serving, terminating, zone, hintZones, hintNodes } = endpoint;
+  const { ready, serving, terminating, ownPod, zone, hintZones, hintNodes } = endpoint;
   const local = nodeName !== '' && endpoint.nodeName === nodeName;
-  const bits = Number(local) | (Number(ready) << 1) | (Number(serving) << 2) | (Number(terminating) << 3);
+  const localPod = local && ownPod;
+  const conditions = Number(local) | (Number(ready) << 1) | (Number(serving) << 2) | (Number(terminating) << 3);
+  const bits = conditions | (Number(localPod) << 4);
   const plain = PLAIN_TRAITS[bits];
   const unhinted = hintZones.length === 0 && hintNodes.length === 0;
   if (plain !== undefined && unhinted && zone === '') return plain;
@@ -151,7 +158,10 @@ function traitsOf(endpoint: Endpoint, nodeName: string, hinted: Map<string, Endp
   const nodes = trimCapacity(hintNodes.toSorted());
   const key = unhinted ? `${bits} ${zone}` : JSON.stringify([bits, zone, zones, nodes]);
   let traits = hinted.get(key);
-  if (traits === undefined)
-    hinted.set(key, (traits = { local, ready, serving, terminating, ...(zone === '' ? {} : { zone }), zones, nodes }));
+  if (traits === undefined) {
+    const ownZone = zone === '' ? {} : { zone };
+    traits = { local, ready, serving, terminating, ...localPodOf(localPod), ...ownZone, zones, nodes };
+    hinted.set(key, traits);
+  }
   return traits;
 }

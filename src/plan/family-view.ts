@@ -11,7 +11,7 @@ import type { NodeView, PlanConfig } from './plan-config.ts';
 import { filterUnchanged } from './filter-unchanged.ts';
 import type { PlanDraft } from './plan-draft.ts';
 import type { ClaimRank } from './claim-rank.ts';
-import type { PlannedUdp } from './service-plan.ts';
+import type { PlannedUdp, PlannedVirtualServer } from './service-plan.ts';
 import { schedulerOf } from './service-scheduler.ts';
 import { type VirtualServerSettings, virtualServerSettings } from './virtual-server-settings.ts';
 import { type Destinations, type Place, chooseDestinations, realServers as realServersOf } from './traffic-policy.ts';
@@ -111,7 +111,7 @@ const NO_REQUESTS: ServiceRequests = {};
 export function serve(
   draft: PlanDraft,
   view: FamilyView,
-  { name: portName, protocol, answering }: PortView,
+  { name: portName, protocol, endpoints, answering }: PortView,
   at: { readonly address: IpAddress; readonly port: Port; readonly rank: ClaimRank },
   realServers: readonly RealServer[],
 ): void {
@@ -124,7 +124,21 @@ export function serve(
   // The conntrack entries of connections without NAT do not name the endpoint, so none of them counts as stale.
   const translated = realServers.every((server) => forwardingOf(server) === FORWARDING.nat);
   draft.addVirtualServer(
-    drainTimeout === undefined ? planned : { ...planned, drainTimeout },
+    {
+      ...planned,
+      ...(drainTimeout === undefined ? {} : { drainTimeout }),
+      ...(translated ? {} : directPods(view, endpoints)),
+    },
     translated ? answering : EMPTY,
   );
+}
+
+/** All Pods on this node count, not only those that this node chooses: another node may choose differently. */
+function directPods(
+  { service }: FamilyView,
+  endpoints: readonly EndpointModel[],
+): Pick<PlannedVirtualServer, 'direct'> {
+  const method = service.requests?.forwarding;
+  const pods = endpoints.filter(({ traits }) => traits.localPod === true).map(({ address }) => address);
+  return method === undefined || pods.length === 0 ? {} : { direct: { method, pods } };
 }

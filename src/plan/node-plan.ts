@@ -2,6 +2,7 @@ import { EMPTY } from '../base/trim-capacity.ts';
 import type { IpAddress, IpFamily } from '../base/ip.ts';
 import type { NamespacedName } from '../base/names.ts';
 import type { IpSetEntry } from '../state/ip-set.ts';
+import type { DirectPod } from '../state/pod-network.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 import { PlannedSet, type PlannedSetEntries } from './planned-set.ts';
 import type {
@@ -72,6 +73,8 @@ export class NodePlan {
   readonly #addresses = new Map<IpAddress, number>();
   readonly #sets = new Map<SetKey, PlannedSet>();
   readonly #healthChecks = new Map<NamespacedName, PlannedHealthCheck>();
+  /** Services whose Pods on this node answer clients themselves. */
+  readonly #direct = new Set<NamespacedName>();
 
   // The state at the last takeChanges() of each object touched since then; 'unknown' always counts as a change.
   readonly #touchedVirtualServers = new Map<
@@ -119,6 +122,8 @@ export class NodePlan {
     else this.#granted.set(service, after);
     if (after?.healthCheck === undefined) this.#healthChecks.delete(service);
     else this.#healthChecks.set(service, after.healthCheck);
+    if (after?.virtualServers.some(({ direct }) => direct !== undefined) === true) this.#direct.add(service);
+    else this.#direct.delete(service);
     // Add new references before dropping old ones, so that no shared object is removed meanwhile. Skip identical parts.
     if (after !== undefined) this.#count(after, before, 1);
     if (before !== undefined) this.#count(before, after, -1);
@@ -150,6 +155,17 @@ export class NodePlan {
 
   get healthChecks(): ReadonlyMap<NamespacedName, PlannedHealthCheck> {
     return this.#healthChecks;
+  }
+
+  /** Returns which Pods on this node answer clients of which address themselves. */
+  *directPods(): IterableIterator<DirectPod> {
+    for (const service of this.#direct) {
+      for (const { virtualServer, direct } of this.#inForce(service)?.virtualServers ?? EMPTY) {
+        const { method, pods = EMPTY } = direct ?? {};
+        if (method === undefined) continue;
+        for (const pod of pods) yield { service, pod, address: virtualServer.address, method };
+      }
+    }
   }
 
   get virtualServerCount(): number {

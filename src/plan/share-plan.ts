@@ -35,8 +35,14 @@ function samePlanned(a: PlannedVirtualServer, b: PlannedVirtualServer): boolean 
     a.rank === b.rank &&
     a.portName === b.portName &&
     a.drainTimeout === b.drainTimeout &&
+    sameDirect(a.direct, b.direct) &&
     samePlaces(a.realServers, b.realServers, sameRealServer)
   );
+}
+
+function sameDirect(a: PlannedVirtualServer['direct'], b: PlannedVirtualServer['direct']): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  return a.method === b.method && samePlaces(a.pods, b.pods, Object.is);
 }
 
 function sameRealServer(a: RealServer, b: RealServer): boolean {

@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { load, loadAll } from 'js-yaml';
 import { readConfigDocument } from '../../src/config/config-document.ts';
@@ -84,6 +85,27 @@ else
       expect(chart.status).toBe(0);
       const kustomized = run(tools[1], ['build', `manifests/overlays/${overlay}`]);
       expect(comparable(chart)).toEqual(comparable(kustomized));
+    });
+
+    test('prepares Pods as the component prepare-pods does, but not with restricted rights', () => {
+      const chart = template('preparePods.enabled=true');
+      expect(chart.status).toBe(0);
+      const folder = mkdtempSync(path.join('build', 'kustomize-'));
+      const lines = [
+        'resources: [../../manifests/overlays/privileged]',
+        'components: [../../manifests/components/prepare-pods]',
+      ];
+      writeFileSync(path.join(folder, 'kustomization.yaml'), lines.join('\n'));
+      const kustomized = run(tools[1], ['build', folder]);
+      rmSync(folder, { recursive: true });
+      expect(comparable(chart)).toEqual(comparable(kustomized));
+      const elsewhere = template('preparePods.enabled=true', 'preparePods.namespaceFolder=/var/run/docker/netns');
+      expect(daemonSetOf(elsewhere).spec.template.spec.containers[0]?.args).toContain(
+        '--dsr-netns-dir=/var/run/docker/netns',
+      );
+      const refused = template('preparePods.enabled=true', 'overlay=restricted');
+      expect(refused.status).not.toBe(0);
+      expect(refused.stderr).toContain('--set overlay=privileged');
     });
 
     test('has the version of the package', () => {

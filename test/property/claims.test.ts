@@ -80,6 +80,7 @@ function eventOf(change: Change): SourceEvent {
     ready: true,
     serving: true,
     terminating: false,
+    ownPod: false,
     hintZones: [],
     hintNodes: [],
   }));

@@ -45,7 +45,7 @@ export function service(name: string, clusterIP: string, change: Partial<Service
 
 export function endpoint(address: string, change: Partial<Endpoint> = {}): Endpoint {
   const conditions = { ready: true, serving: true, terminating: false };
-  return { address, nodeName: '', zone: '', ...conditions, hintZones: [], hintNodes: [], ...change };
+  return { address, nodeName: '', zone: '', ...conditions, ownPod: false, hintZones: [], hintNodes: [], ...change };
 }
 
 /** Returns an EndpointSlice `<service>-<suffix>` with one port. */

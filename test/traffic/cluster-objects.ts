@@ -37,6 +37,8 @@ export interface EndpointShape {
   /** Index of the node that it runs on. */
   readonly node: number;
   readonly zone?: string;
+  /** The namespace of its Pod; default that of the Service. */
+  readonly podNamespace?: string;
   /** As the endpoint controller says of a pod that is being deleted: not ready, serving, terminating. */
   readonly terminating?: boolean;
 }
@@ -97,10 +99,11 @@ function sliceObject(shape: ServiceShape, family: keyof DualStack): Json {
     metadata: { name: `${name}-${family}`, namespace: 'default', labels: { 'kubernetes.io/service-name': name } },
     addressType: family === 'v4' ? 'IPv4' : 'IPv6',
     ports: protocols.map((protocol) => ({ name: protocol.toLowerCase(), protocol, port: targetPort })),
-    endpoints: endpoints.map(({ addresses, node, zone, terminating = false }) => ({
+    endpoints: endpoints.map(({ addresses, node, zone, podNamespace = 'default', terminating = false }) => ({
       addresses: [addresses[family]],
       nodeName: `node-${node}`,
       zone,
+      targetRef: { kind: 'Pod', namespace: podNamespace, name: `pod-${addresses.v4}` },
       conditions: { ready: !terminating, serving: true, terminating },
     })),
   };

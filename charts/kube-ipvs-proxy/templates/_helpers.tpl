@@ -74,6 +74,15 @@ kube-ipvs-proxy-{{ include "kube-ipvs-proxy.configData" . | sha256sum | trunc 10
 {{- define "kube-ipvs-proxy.args" -}}
 - --config=/etc/kube-ipvs-proxy/config.conf
 - --hostname-override=$(NODE_NAME)
+{{- if .Values.preparePods.enabled }}
+{{- if eq .Values.overlay "restricted" }}
+{{- fail "\n\nPods can be prepared by the overlay privileged only, because their network namespaces must be entered:\n  --set overlay=privileged\n" }}
+{{- end }}
+- --dsr-prepare-pods
+{{- if ne .Values.preparePods.namespaceFolder "/var/run/netns" }}
+- --dsr-netns-dir={{ .Values.preparePods.namespaceFolder }}
+{{- end }}
+{{- end }}
 {{- with .Values.extraArgs }}
 {{ toYaml . }}
 {{- end }}

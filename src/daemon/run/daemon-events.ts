@@ -21,7 +21,7 @@ const FAULTS: ReadonlySet<string> = new Set(Object.values(FAULT_REASONS));
 const GRACE_MS = 2_000;
 
 /** Reasons of Service warnings that depend on the node. All nodes emit the other warnings identically. */
-const OF_SOME_NODES: ReadonlySet<string> = new Set(['node-owns-address', 'scheduler-missing']);
+const OF_SOME_NODES: ReadonlySet<string> = new Set(['node-owns-address', 'pod-not-prepared', 'scheduler-missing']);
 
 interface DaemonEventsOptions {
   readonly nodeName: string;

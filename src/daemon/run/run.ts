@@ -3,6 +3,7 @@ import type { ProxyConfig } from '../../config/proxy-config.ts';
 import { VERSION } from '../../config/version.ts';
 import { createCommandRunner } from '../../kernel/command-runner.ts';
 import { Leftovers } from '../../kernel/iptables/leftovers.ts';
+import { PodNamespaceFolder } from '../../kernel/linux/pod-namespace-folder.ts';
 import { createLinuxKernel } from '../../kernel/linux/linux-kernel.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { SourceEvent } from '../../kube/objects/source.ts';
@@ -16,6 +17,8 @@ import { ServiceHealthServers } from '../../observe/service-health-servers.ts';
 import type { LogControl } from '../../observe/winston-log.ts';
 import type { PlanConfig } from '../../plan/plan-config.ts';
 import { SYSTEM_CLOCK as clock } from '../../reconcile/clock.ts';
+import { PodInterfaces } from '../../reconcile/pod-interfaces.ts';
+import { PodPreparer } from '../../reconcile/pod-preparer.ts';
 import type { NodeSettings } from '../../reconcile/node-check.ts';
 import { Reconciler } from '../../reconcile/reconciler.ts';
 import { PHASES } from '../../state/transaction.ts';
@@ -37,7 +40,7 @@ import { requireRights } from '../startup/rights.ts';
 import { startServers } from './servers.ts';
 import { observeTraffic } from '../traffic/observe-traffic.ts';
 import { needsSync, noteEvent } from './source-events.ts';
-import { SyncPublisher } from './sync-publisher.ts';
+import { SyncPublisher, type SyncPublisherOptions } from './sync-publisher.ts';
 import { runUntilStopped } from './until-stopped.ts';
 import { watchConfig } from './watch-config.ts';
 
@@ -66,7 +69,7 @@ async function start(
   started.defer(() => opened.close());
   const events = openEvents(config, nodeName, opened, log);
   started.defer(() => events.close());
-  requireRights({ rules: true });
+  requireRights({ rules: true, podNamespaces: config.prepareDirectPods });
 
   const cluster = new Cluster(nodeName, config.serviceAnnotations);
   const health = new ProxyHealth(2 * config.syncPeriod, nodeName);
@@ -177,6 +180,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     clock,
     log,
     onServing: () => void removeLeftovers(leftovers, log),
+    ...podPreparation(parts, started),
     onDeviceMade: () => void nameDeviceThief(leftovers, log),
   });
   const reconciler = new Reconciler({
@@ -210,6 +214,22 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
   );
   started.defer(stopWatch);
   return reconciler;
+}
+
+function podPreparation(
+  { config, kernel, events, control }: Parts,
+  started: AsyncDisposableStack,
+): Pick<SyncPublisherOptions, 'preparePods'> {
+  if (!config.prepareDirectPods) return {};
+  const preparer = new PodPreparer({
+    namespaces: new PodNamespaceFolder(config.podNamespaceFolder),
+    interfaces: new PodInterfaces(kernel),
+    clock,
+    log: control.log.child('pods'),
+    onWarning: (service, warning) => events.serviceWarning(service, warning),
+  });
+  started.defer(() => preparer.stop());
+  return { preparePods: (wanted, full) => preparer.request(wanted, full) };
 }
 
 function setOomScore(score: number, log: Log): void {

@@ -14,6 +14,7 @@ import type { PlanConfig } from '../../plan/plan-config.ts';
 import { SET_ROLES } from '../../plan/set-names.ts';
 import type { History } from '../questions/history.ts';
 import type { Clock } from '../../reconcile/clock.ts';
+import type { DirectPod } from '../../state/pod-network.ts';
 import type { SyncObserver, SyncReport } from '../../state/sync-report.ts';
 
 export interface SyncPublisherOptions {
@@ -30,6 +31,8 @@ export interface SyncPublisherOptions {
   readonly log: Log;
   /** Called when the first sync has succeeded. */
   readonly onServing: () => void;
+  /** Called with the Pods to prepare after each sync, and whether it read everything; absent without --dsr-prepare-pods. */
+  readonly preparePods?: (wanted: readonly DirectPod[], full: boolean) => void;
   /** Called when kube-ipvs0 was missing and was created again. */
   readonly onDeviceMade: () => void;
 }
@@ -65,6 +68,7 @@ export class SyncPublisher implements SyncObserver {
       if (report.error !== undefined) health.failed(report.error.message, isMissingModule(report.error));
       return;
     }
+    this.#options.preparePods?.([...this.#options.plan().directPods()], report.kind !== 'change');
     if (report.kind === 'first') this.#options.onServing();
     health.synced(clock.now());
     // The cost of counting grows with the cluster, so objects are counted only after syncs that read everything.

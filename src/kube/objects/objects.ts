@@ -70,6 +70,8 @@ export interface Endpoint {
   readonly ready: boolean;
   readonly serving: boolean;
   readonly terminating: boolean;
+  /** Whether targetRef names a Pod in the namespace of the slice. */
+  readonly ownPod: boolean;
   readonly hintZones: readonly string[];
   readonly hintNodes: readonly string[];
 }

@@ -10,10 +10,11 @@ function hintNames(value: unknown, interner: Interner): readonly string[] {
   });
 }
 
-function trimEndpoint(value: unknown, interner: Interner): Endpoint | undefined {
+function trimEndpoint(value: unknown, interner: Interner, namespace: string): Endpoint | undefined {
   if (!isRecord(value)) return undefined;
   const conditions = recordOf(value['conditions']);
   const hints = recordOf(value['hints']);
+  const target = recordOf(value['targetRef']);
   return {
     address: textsOf(value['addresses'])[0] ?? '',
     nodeName: interner.intern(textOr(value['nodeName'], '')),
@@ -21,6 +22,7 @@ function trimEndpoint(value: unknown, interner: Interner): Endpoint | undefined 
     ready: booleanOf(conditions['ready']) ?? true,
     serving: booleanOf(conditions['serving']) ?? true,
     terminating: booleanOf(conditions['terminating']) ?? false,
+    ownPod: target['kind'] === 'Pod' && target['namespace'] === namespace,
     hintZones: hintNames(hints['forZones'], interner),
     hintNodes: hintNames(hints['forNodes'], interner),
   };
@@ -41,7 +43,7 @@ export function trimEndpointSlice(value: unknown, interner: Interner): Trimmed<E
   return trimObject('EndpointSlice', value, interner, (object, meta) => ({
     meta,
     addressType: interner.intern(textOr(object['addressType'], '')),
-    endpoints: itemsOf(object['endpoints'], (item) => trimEndpoint(item, interner)),
+    endpoints: itemsOf(object['endpoints'], (item) => trimEndpoint(item, interner, meta.namespace)),
     ports: itemsOf(object['ports'], (item) => trimPort(item, interner)),
   }));
 }

@@ -71,6 +71,7 @@ test('every kustomization refers to existing files', () => {
   expect(folders.toSorted()).toEqual([
     'base',
     'components/labelled-nodes',
+    'components/prepare-pods',
     'overlays/privileged',
     'overlays/restricted',
     'overlays/shadow',
@@ -247,6 +248,21 @@ test('component labelled-nodes adds a label to the selector of nodes', () => {
   expect(podOf(built)['nodeSelector']).toEqual({
     'kubernetes.io/os': 'linux',
     'service-proxy': 'kube-ipvs-proxy',
+  });
+});
+
+test('component prepare-pods adds its flag, and the folder with the namespaces of Pods', async () => {
+  const privileged = build('manifests/overlays/privileged');
+  const built = build('manifests/components/prepare-pods', privileged);
+  expect(main(built)['args']).toEqual([...(main(privileged)['args'] as string[]), '--dsr-prepare-pods']);
+  const { podNamespaceFolder, prepareDirectPods } = await configOf(built, main(built));
+  expect(prepareDirectPods).toBe(true);
+  const mounts = itemsOf(main(built)['volumeMounts']);
+  expect(mounts.find(({ name }) => name === 'netns')).toEqual({
+    name: 'netns',
+    mountPath: podNamespaceFolder,
+    mountPropagation: 'HostToContainer',
+    readOnly: true,
   });
 });
 

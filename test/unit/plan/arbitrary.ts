@@ -77,6 +77,7 @@ const endpoint = (pool: readonly string[]): fc.Arbitrary<Endpoint> =>
     ready: mostly([true], [false]),
     serving: mostly([true], [false]),
     terminating: mostly([false], [true]),
+    ownPod: mostly([false], [true]),
     hintZones: some(['zone-a', 'zone-b'], 2),
     hintNodes: some([HERE, 'node-b'], 2),
   });

@@ -63,7 +63,16 @@ export function service(fields: Partial<Service> = {}): Service {
 /** Named after the address; ready, remote, without hints. */
 export function endpoint(address: string, fields: Partial<Endpoint> = {}): Endpoint {
   const conditions = { ready: true, serving: true, terminating: false };
-  return { address, nodeName: ELSEWHERE, zone: '', ...conditions, hintZones: [], hintNodes: [], ...fields };
+  return {
+    address,
+    nodeName: ELSEWHERE,
+    zone: '',
+    ...conditions,
+    ownPod: false,
+    hintZones: [],
+    hintNodes: [],
+    ...fields,
+  };
 }
 
 export const TCP_8080: EndpointPort = { name: '', protocol: 'TCP', port: 8080 };

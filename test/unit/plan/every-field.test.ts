@@ -51,6 +51,7 @@ const OTHER_PLANNED: OtherValues<PlannedVirtualServer> = {
   rank: CLAIM_RANK.externalIp,
   portName: 'web',
   drainTimeout: 9,
+  direct: { method: 'tunnel', pods: [address('10.244.0.1')] },
 };
 const ENTRIES: { readonly [T in IpSetEntry['type']]: Extract<IpSetEntry, { type: T }> } = {
   'hash:ip': { type: 'hash:ip', address: VS.address },
@@ -167,6 +168,7 @@ describe('slices differ in', () => {
     ready: false,
     serving: false,
     terminating: true,
+    localPod: true,
     zone: 'c',
     zones: ['a'],
     nodes: ['b'],

@@ -239,6 +239,7 @@ describe('objects of any content at all', () => {
         ready: fc.boolean(),
         serving: fc.boolean(),
         terminating: fc.boolean(),
+        ownPod: fc.boolean(),
         hintZones: texts,
         hintNodes: texts,
       }),

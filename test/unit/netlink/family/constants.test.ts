@@ -9,6 +9,10 @@ const HEADERS = [
   'linux/if.h',
   'linux/if_addr.h',
   'linux/if_link.h',
+  'linux/in.h',
+  'linux/if_tunnel.h',
+  'linux/ip.h',
+  'linux/sock_diag.h',
   'linux/netlink.h',
   'linux/netfilter/nfnetlink.h',
   'linux/netfilter/nfnetlink_conntrack.h',
@@ -20,7 +24,7 @@ const HEADERS = [
 /** Rows of tables, `const NAME = number`, and `[number, 'NAME']`. Bitmap errors are apart: they share numbers and a header. */
 const PATTERNS = [
   /(?:required|reported|optional|fallback|constant|traced)\(\s*'(?<name>[A-Z]\w+)',\s*(?<value>\d+),/g,
-  /^(?:export )?const (?<name>(?:IPSET_ATTR|IPSET_ERR|IPVS_CMD|IPVS_SVC|IPVS_DEST|CTA|RTM|IFF|IFA_F|NLM_F|NLA_F|NFNL|IPCTNL|CTRL)_\w+) = (?<value>\w+);/gm,
+  /^(?:export )?const (?<name>(?:IPSET_ATTR|IPSET_ERR|IPVS_CMD|IPVS_SVC|IPVS_DEST|CTA|RTM|IFF|IFA_F|NLM_F|NLA_F|NFNL|IPCTNL|CTRL|IPPROTO|SOCK_DIAG)_\w+) = (?<value>\w+);/gm,
   /\[(?<value>\d+), '(?<name>IPSET_ERR_(?!BITMAP)\w+)'\]/g,
 ];
 

@@ -1,0 +1,107 @@
+import { type IpAddress, compareIp, familyOf, isIp4, isLinkLocal6, isLoopback } from '../base/ip.ts';
+import { sortedUnique } from '../base/sorted-unique.ts';
+import {
+  type DirectPod,
+  LOOSE,
+  OWN_ADDRESS,
+  POD_DEVICES,
+  type PodDevice,
+  type PodDeviceName,
+  type PodOp,
+} from '../state/pod-network.ts';
+
+const NAMES = Object.keys(POD_DEVICES) as PodDeviceName[];
+
+export function isOurs(name: string): name is PodDeviceName {
+  return Object.hasOwn(POD_DEVICES, name);
+}
+
+/** Returns the addresses by which a Pod is known: not those of loopback and of our devices. */
+export function podAddresses(devices: readonly PodDevice[]): readonly IpAddress[] {
+  return devices
+    .filter(({ name }) => !isOurs(name))
+    .flatMap(({ addresses }) => addresses)
+    .filter((address) => !isLoopback(address) && !isLinkLocal6(address));
+}
+
+/** Returns the service addresses that our devices have. */
+export function preparedAddresses(devices: readonly PodDevice[]): readonly IpAddress[] {
+  return devices.filter(({ name }) => isOurs(name)).flatMap(({ addresses }) => addresses.filter(isService));
+}
+
+/** The kernel gives each IPv6 device that is up a link-local address. */
+function isService(address: IpAddress): boolean {
+  return !isLinkLocal6(address);
+}
+
+/**
+ * Returns the changes that a Pod's namespace needs, in order.
+ *
+ * @param wanted what the Pod must have; empty: nothing of ours
+ * @param connected addresses with open TCP connections. They are not taken away: the connections would break
+ */
+export function diffPod(
+  wanted: readonly DirectPod[],
+  devices: readonly PodDevice[],
+  connected: ReadonlySet<IpAddress>,
+): readonly PodOp[] {
+  return [...NAMES.flatMap((name) => diffDevice(name, wanted, devices, connected)), ...announceOps(wanted, devices)];
+}
+
+function diffDevice(
+  device: PodDeviceName,
+  all: readonly DirectPod[],
+  devices: readonly PodDevice[],
+  connected: ReadonlySet<IpAddress>,
+): readonly PodOp[] {
+  const { kind, method, family } = POD_DEVICES[device];
+  const wanted = all.filter(
+    ({ address, method: asked }) => asked === method && (family === undefined || family === familyOf(address)),
+  );
+  const addresses = sortedUnique(
+    wanted.map(({ address }) => address),
+    compareIp,
+  );
+  const local = family === undefined ? undefined : wanted[0]?.pod;
+  const present = devices.find(({ name }) => name === device);
+  const kept = present?.addresses.filter((address) => isService(address) && connected.has(address)) ?? [];
+  if (addresses.length === 0 && kept.length === 0)
+    return present === undefined ? [] : [{ kind: 'delete-device', device }];
+  const fits = present?.kind === kind && (local === undefined || present.local === local);
+  const found = fits ? present : undefined;
+  const rpFilter = method === 'tunnel' && family === 4 && found?.rpFilter !== LOOSE;
+  return [
+    ...(present === undefined || fits ? [] : [{ kind: 'delete-device', device } as const]),
+    ...(fits ? [] : [{ kind: 'add-device', device, local } as const]),
+    ...(rpFilter ? [{ kind: 'set-rp-filter', device, value: LOOSE } as const] : []),
+    ...(found?.up === true ? [] : [{ kind: 'set-up', device } as const]),
+    ...diffAddresses(device, addresses, found?.addresses.filter(isService) ?? [], connected),
+  ];
+}
+
+function diffAddresses(
+  device: PodDeviceName,
+  wanted: readonly IpAddress[],
+  found: readonly IpAddress[],
+  connected: ReadonlySet<IpAddress>,
+): readonly PodOp[] {
+  return [
+    ...wanted
+      .filter((address) => !found.includes(address))
+      .map((address) => ({ kind: 'add-address', device, address }) as const),
+    ...found
+      .filter((address) => !wanted.includes(address) && !connected.has(address))
+      .map((address) => ({ kind: 'delete-address', device, address }) as const),
+  ];
+}
+
+/** The answers have the service address as source, by which the Pod must not ask for the MAC address of its gateway. */
+function announceOps(wanted: readonly DirectPod[], devices: readonly PodDevice[]): readonly PodOp[] {
+  const pods = new Set(wanted.map(({ pod }) => pod));
+  return devices
+    .filter(({ name, addresses, arpAnnounce }) => {
+      const ownsPod = addresses.some((address) => isIp4(address) && pods.has(address));
+      return !isOurs(name) && ownsPod && arpAnnounce !== OWN_ADDRESS;
+    })
+    .map(({ name }) => ({ kind: 'set-arp-announce', device: name, value: OWN_ADDRESS }));
+}

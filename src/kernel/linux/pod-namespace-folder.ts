@@ -1,0 +1,62 @@
+import { readdirSync, statSync } from 'node:fs';
+import { constants } from 'node:os';
+import path from 'node:path';
+import { NetlinkError } from '../../netlink/error.ts';
+import type { PodNamespace, PodNamespaces } from '../pod-namespaces.ts';
+import { LinuxPodNamespace } from './pod-namespace.ts';
+import { withKernelError } from './netlink-failure.ts';
+
+const OWN = '/proc/self/ns/net';
+/** The file is not a network namespace, or it is one that was removed meanwhile. */
+const NO_NAMESPACE: ReadonlySet<number> = new Set([constants.errno.EINVAL, constants.errno.ENOENT]);
+
+/** The network namespaces that a container runtime keeps as files in a folder. */
+export class PodNamespaceFolder implements PodNamespaces {
+  readonly #folder: string;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  async each(visit: (namespace: PodNamespace) => Promise<void>): Promise<void> {
+    for (const file of this.#files()) {
+      const namespace = await withKernelError(`enter ${file}`, () => Promise.resolve(open(file)));
+      if (namespace === undefined) continue;
+      try {
+        await visit(namespace);
+      } finally {
+        namespace.close();
+      }
+    }
+  }
+
+  /** The node's own namespace is left out, also under another name: nothing in it belongs to a Pod. */
+  #files(): readonly string[] {
+    const own = statSync(OWN);
+    return namesIn(this.#folder)
+      .map((name) => path.join(this.#folder, name))
+      .filter((file) => {
+        const found = statSync(file, { throwIfNoEntry: false });
+        return found?.isFile() === true && !(found.dev === own.dev && found.ino === own.ino);
+      });
+  }
+}
+
+/** A runtime creates the folder with its first Pod. */
+function namesIn(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+function open(file: string): LinuxPodNamespace | undefined {
+  try {
+    return new LinuxPodNamespace(file);
+  } catch (error) {
+    if (error instanceof NetlinkError && NO_NAMESPACE.has(error.errno)) return undefined;
+    throw error;
+  }
+}

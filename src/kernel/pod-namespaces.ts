@@ -1,0 +1,18 @@
+import type { IpAddress } from '../base/ip.ts';
+import type { PodDevice, PodOp } from '../state/pod-network.ts';
+
+/** The network namespace of a Pod on this node. Methods reject with a KernelError. */
+export interface PodNamespace {
+  /** The path of its file. */
+  readonly path: string;
+  getDevices(): Promise<readonly PodDevice[]>;
+  /** Returns the local addresses of open TCP connections. */
+  getConnectedAddresses(): Promise<ReadonlySet<IpAddress>>;
+  /** Applies the operations in order. Returns a sentence for each that failed. */
+  apply(ops: readonly PodOp[]): Promise<readonly string[]>;
+}
+
+export interface PodNamespaces {
+  /** Calls `visit` for each namespace in the folder, except this process's own, one at a time. */
+  each(visit: (namespace: PodNamespace) => Promise<void>): Promise<void>;
+}

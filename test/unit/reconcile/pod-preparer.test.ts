@@ -1,0 +1,136 @@
+import { beforeEach, expect, test } from '@jest/globals';
+import { type IpAddress, type Ip4, formatIp } from '../../../src/base/ip.ts';
+import { namespacedName } from '../../../src/base/names.ts';
+import type { PodNamespace } from '../../../src/kernel/pod-namespaces.ts';
+import type { PodInterfaces } from '../../../src/reconcile/pod-interfaces.ts';
+import { PodPreparer } from '../../../src/reconcile/pod-preparer.ts';
+import { type DirectPod, type PodDevice, type PodOp, formatPodOp } from '../../../src/state/pod-network.ts';
+import { RecordingLog } from '../kube/recording-log.ts';
+import { ip } from '../plan/build.ts';
+
+const VIP = ip('198.51.100.1');
+
+/** A namespace whose devices do what they are told; addresses and names only. */
+class FakeNamespace implements PodNamespace {
+  readonly path = '/run/netns/pod';
+  readonly ops: string[] = [];
+  connected: readonly IpAddress[] = [];
+  failure: string | undefined;
+  readonly #pod: IpAddress;
+  #prepared: readonly IpAddress[] = [];
+
+  constructor(pod: string) {
+    this.#pod = ip(pod);
+  }
+
+  async getDevices(): Promise<readonly PodDevice[]> {
+    const common = { up: true, rpFilter: 2, arpAnnounce: 2 };
+    const eth0 = { ...common, name: 'eth0', kind: 'veth', local: undefined, addresses: [this.#pod] };
+    const tunnel = { ...common, name: 'kube-ipvs-tun4', kind: 'ipip', local: this.#pod, addresses: this.#prepared };
+    return await Promise.resolve(this.#prepared.length === 0 ? [eth0] : [eth0, tunnel]);
+  }
+
+  async getConnectedAddresses(): Promise<ReadonlySet<IpAddress>> {
+    return await Promise.resolve(new Set(this.connected));
+  }
+
+  async apply(ops: readonly PodOp[]): Promise<readonly string[]> {
+    if (this.failure !== undefined) return await Promise.resolve([this.failure]);
+    this.ops.push(...ops.map(formatPodOp));
+    for (const op of ops) {
+      if (op.kind === 'add-address') this.#prepared = [...this.#prepared, op.address];
+      if (op.kind === 'delete-device') this.#prepared = [];
+    }
+    return await Promise.resolve([]);
+  }
+}
+
+let first: FakeNamespace;
+let second: FakeNamespace;
+let log: RecordingLog;
+let warnings: string[];
+let interfaces: { prepared: readonly Ip4[]; withdrawn: readonly Ip4[] };
+let preparer: PodPreparer;
+
+beforeEach(() => {
+  [first, second] = [new FakeNamespace('10.244.0.2'), new FakeNamespace('10.244.0.3')];
+  log = new RecordingLog();
+  warnings = [];
+  preparer = new PodPreparer({
+    namespaces: {
+      each: async (visit) => {
+        await visit(first);
+        await visit(second);
+      },
+    },
+    interfaces: {
+      update: async (prepared: readonly Ip4[], withdrawn: readonly Ip4[]) => {
+        interfaces = { prepared, withdrawn };
+        await Promise.resolve();
+      },
+    } as unknown as PodInterfaces,
+    clock: { now: () => 0 },
+    log,
+    onWarning: (service, { reason, message }) => warnings.push(`${service} ${reason}: ${message}`),
+  });
+});
+
+function wanted(pod: string): DirectPod {
+  return { service: namespacedName('default', 'web'), pod: ip(pod), address: VIP, method: 'tunnel' };
+}
+
+async function run(pods: readonly string[], full = true): Promise<void> {
+  preparer.request(pods.map(wanted), full);
+  await preparer.stop();
+}
+
+test('only the Pod that is asked for is changed, and only once', async () => {
+  await run(['10.244.0.3']);
+  const { ops } = second;
+  expect(ops).toContain(`add-address ${formatIp(VIP)} on kube-ipvs-tun4`);
+  const count = ops.length;
+  await run(['10.244.0.3']);
+  expect(ops).toHaveLength(count);
+  expect(first.ops).toEqual([]);
+  expect(interfaces).toEqual({ prepared: [ip('10.244.0.3')], withdrawn: [] });
+  expect(warnings).toEqual([]);
+});
+
+test('a change that does not concern Pods reads nothing', async () => {
+  await run(['10.244.0.3'], false);
+  second.getDevices = async () => await Promise.reject(new Error('read'));
+  await run(['10.244.0.3'], false);
+  expect(warnings).toEqual([]);
+  await run(['10.244.0.3'], true);
+  expect(warnings).toHaveLength(1);
+});
+
+test('a Pod without a namespace, and one that cannot be changed, have a warning each, once', async () => {
+  first.failure = 'add-device kube-ipvs-tun4: EOPNOTSUPP';
+  for (const _ of [1, 2]) await run(['10.244.0.2', '10.244.0.9']);
+  expect(warnings).toEqual([
+    'default/web pod-not-prepared: Pod 10.244.0.2 is not prepared to answer clients without NAT: add-device kube-ipvs-tun4: EOPNOTSUPP',
+    'default/web pod-not-prepared: Pod 10.244.0.9 is not prepared to answer clients without NAT: no network namespace has its address',
+  ]);
+});
+
+test('an address with open connections is taken back after they have ended', async () => {
+  await run(['10.244.0.2']);
+  first.ops.length = 0;
+  first.connected = [VIP];
+  await run([]);
+  expect(first.ops).toEqual([]);
+  expect(interfaces).toEqual({ prepared: [ip('10.244.0.2')], withdrawn: [] });
+  first.connected = [];
+  await run([]);
+  expect(first.ops).toEqual(['delete-device kube-ipvs-tun4']);
+  expect(interfaces).toEqual({ prepared: [], withdrawn: [ip('10.244.0.2')] });
+});
+
+test('the clean-up does not wait for connections, and rejects with what failed', async () => {
+  await run(['10.244.0.2', '10.244.0.3']);
+  first.connected = [VIP];
+  second.failure = 'delete-device kube-ipvs-tun4: EPERM';
+  await expect(preparer.withdrawAll()).rejects.toThrow('Pod 10.244.0.3: delete-device kube-ipvs-tun4: EPERM');
+  expect(first.ops.at(-1)).toBe('delete-device kube-ipvs-tun4');
+});
