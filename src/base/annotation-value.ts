@@ -1,4 +1,5 @@
 import { parseDuration } from './duration.ts';
+import { toPort } from './port.ts';
 import type { ServiceAnnotation } from './service-annotations.ts';
 import type { ServiceRequests, WeightRule } from './service-requests.ts';
 
@@ -13,6 +14,8 @@ const SCHEDULERS: ReadonlySet<string> = new Set(
 /** The longest value that is read. */
 export const MAX_VALUE = 1_000;
 const MAX_UINT32 = 2 ** 32 - 1;
+/** The UDP port of GUE in the registry of IANA. */
+const GUE_PORT = 6080;
 /**
  * The kernel accepts more. But if all real servers are at their limit, wrr walks through all of them once for each number
  * up to the largest weight, for each new connection: with 65535 and 100 real servers, 27 ms.
@@ -97,7 +100,13 @@ function readAffinityMask(value: string): ServiceRequests | string {
 
 function readForwarding(value: string): ServiceRequests | string {
   if (value === 'nat') return {};
-  return value === 'tunnel' || value === 'route' ? { forwarding: value } : 'nat, tunnel or route';
+  if (value === 'tunnel' || value === 'route') return { forwarding: value };
+  if (value === 'tunnel-gre') return { forwarding: 'tunnel', encapsulation: { type: 'gre' } };
+  const gue = /^tunnel-gue(?::(\d{1,5}))?$/.exec(value);
+  const port = gue === null ? undefined : toPort(Number(gue[1] ?? GUE_PORT));
+  return port === undefined
+    ? 'nat, tunnel, tunnel-gre, tunnel-gue, tunnel-gue:PORT or route'
+    : { forwarding: 'tunnel', encapsulation: { type: 'gue', port } };
 }
 
 function isWithin(length: number, max: number): boolean {

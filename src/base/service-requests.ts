@@ -1,3 +1,5 @@
+import type { Port } from './port.ts';
+
 /** The scheduler flags that a Service asks for. They have a meaning for one scheduler only. */
 export interface SchedulerFlags {
   /** Undefined: no flags, whatever the scheduler. */
@@ -18,6 +20,9 @@ export interface ConnectionLimit {
   readonly lower: number;
 }
 
+/** The header of tunnelled packets other than IPIP. */
+export type Encapsulation = { readonly type: 'gue'; readonly port: Port } | { readonly type: 'gre' };
+
 /** Forwarding methods whose answers do not pass the node that chose the endpoint (direct server return). */
 export type DirectForwarding = 'tunnel' | 'route';
 
@@ -35,4 +40,6 @@ export interface ServiceRequests {
   readonly onePacket?: true;
   /** At external and load balancer IPs; absent for NAT. */
   readonly forwarding?: DirectForwarding;
+  /** With forwarding `tunnel`; absent for IPIP. */
+  readonly encapsulation?: Encapsulation;
 }

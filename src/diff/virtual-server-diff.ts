@@ -1,9 +1,10 @@
 import {
-  FORWARDING,
+  forwardingFields,
   type ObservedRealServer,
   type RealServer,
   type RealServerKey,
   hasSameServerSettings,
+  keepTunnel,
   realServerKey,
 } from '../state/real-server.ts';
 import type { Transaction } from '../state/transaction.ts';
@@ -60,12 +61,13 @@ export function diffVirtualServer(
     surplus.delete(key);
     if (current === undefined) missing.push(realServer);
     // A draining real server that is wanted again gets its weight back, and its connections continue.
-    else if (!hasSameServerSettings(current, realServer)) tx.push({ kind: 'edit-real-server', id, realServer });
+    else if (!hasSameServerSettings(current, realServer))
+      tx.push({ kind: 'edit-real-server', id, realServer: keepTunnel(realServer, current) });
   }
   for (const realServer of order.arrange(virtualServer, missing)) tx.push({ kind: 'add-real-server', id, realServer });
   for (const [key, server] of surplus) {
-    const { address, port, forwarding } = server;
-    const realServer = { address, port, weight: 0, ...(forwarding === FORWARDING.nat ? {} : { forwarding }) };
+    const { address, port } = server;
+    const realServer = { address, port, weight: 0, ...forwardingFields(server) };
     const decision = ledger.decide(id, server, now, wanted.drainTimeout);
     if (decision === 'drain') tx.push({ kind: 'edit-real-server', id, realServer });
     if (decision !== 'delete') continue;

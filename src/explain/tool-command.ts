@@ -4,7 +4,15 @@ import type { Protocol } from '../base/protocol.ts';
 import { hostPrefix } from '../state/bound-address.ts';
 import { type IpSet, formatIpSetEntry, twinName } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
-import { FORWARDING, type RealServer, formatRealServer, forwardingOf } from '../state/real-server.ts';
+import {
+  FORWARDING,
+  type RealServer,
+  TUNNEL_CHECKSUM,
+  TUNNEL_TYPE,
+  formatRealServer,
+  forwardingOf,
+  tunnelTypeName,
+} from '../state/real-server.ts';
 import {
   VS_ONE_PACKET,
   VS_PERSISTENT,
@@ -75,7 +83,13 @@ function destinationText(server: RealServer): string {
   const { weight, upperThreshold = 0, lowerThreshold = 0 } = server;
   const limit = upperThreshold === 0 ? '' : ` -x ${upperThreshold} -y ${lowerThreshold}`;
   const method = METHOD_OPTION.get(forwardingOf(server)) ?? '-m';
-  return `-r ${formatRealServer(server)} ${method} -w ${weight}${limit}`;
+  return `-r ${formatRealServer(server)} ${method}${tunnelOptions(server)} -w ${weight}${limit}`;
+}
+
+function tunnelOptions({ tunnelType = 0, tunnelPort = 0, tunnelFlags = 0 }: RealServer): string {
+  if (tunnelType === TUNNEL_TYPE.ipip) return '';
+  const port = tunnelPort === 0 ? '' : ` --tun-port ${tunnelPort}`;
+  return ` --tun-type ${tunnelTypeName(tunnelType)}${port}${(tunnelFlags & TUNNEL_CHECKSUM) === 0 ? '' : ' --tun-csum'}`;
 }
 
 /** Returns the netmask as ipvsadm wants it; undefined for single clients. */

@@ -133,12 +133,15 @@ export function serve(
   );
 }
 
-/** All Pods on this node count, not only those that this node chooses: another node may choose differently. */
+/**
+ * All Pods on this node count, not only those that this node chooses: another node may choose differently. Pods with
+ * tunnels other than IPIP prepare themselves.
+ */
 function directPods(
   { service }: FamilyView,
   endpoints: readonly EndpointModel[],
 ): Pick<PlannedVirtualServer, 'direct'> {
-  const method = service.requests?.forwarding;
+  const { forwarding: method, encapsulation } = service.requests ?? NO_REQUESTS;
   const pods = endpoints.filter(({ traits }) => traits.localPod === true).map(({ address }) => address);
-  return method === undefined || pods.length === 0 ? {} : { direct: { method, pods } };
+  return method === undefined || encapsulation !== undefined || pods.length === 0 ? {} : { direct: { method, pods } };
 }

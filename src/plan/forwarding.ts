@@ -1,4 +1,4 @@
-import { FORWARDING, type RealServer } from '../state/real-server.ts';
+import { FORWARDING, type RealServer, TUNNEL_CHECKSUM, TUNNEL_TYPE } from '../state/real-server.ts';
 import type { DirectForwarding } from '../base/service-requests.ts';
 import type { FamilyView, PortView } from './family-view.ts';
 import type { PlanDraft } from './plan-draft.ts';
@@ -31,11 +31,20 @@ export function externalServers(draft: PlanDraft, view: FamilyView, port: PortVi
   }
   const here = new Set(port.endpoints.filter(({ traits }) => traits.local).map(({ address }) => address));
   const reached = (server: RealServer): boolean => method === 'tunnel' || here.has(server.address);
-  const forwarding = FORWARDING[method];
+  const fields = { forwarding: FORWARDING[method], ...tunnelFields(view) };
   return {
-    realServers: external.map((server) => (reached(server) ? { ...server, forwarding } : server)),
+    realServers: external.map((server) => (reached(server) ? { ...server, ...fields } : server)),
     direct: external.some(reached),
   };
+}
+
+/** With IPv6, the receiver drops UDP packets without a checksum. */
+function tunnelFields({ service, family }: FamilyView): Partial<RealServer> {
+  const encapsulation = service.requests?.encapsulation;
+  if (encapsulation === undefined) return {};
+  const tunnelType = TUNNEL_TYPE[encapsulation.type];
+  if (encapsulation.type === 'gre') return { tunnelType };
+  return { tunnelType, tunnelPort: encapsulation.port, ...(family === 6 ? { tunnelFlags: TUNNEL_CHECKSUM } : {}) };
 }
 
 function obstacleTo(method: DirectForwarding, view: FamilyView, port: PortView): PlanWarning | undefined {

@@ -4,6 +4,11 @@ import type { Port } from '../base/port.ts';
 /** How packets get to a real server. linux/ip_vs.h: IP_VS_CONN_F_MASQ, IP_VS_CONN_F_TUNNEL, IP_VS_CONN_F_DROUTE. */
 export const FORWARDING = { nat: 0, tunnel: 2, route: 3 } as const;
 
+/** The header of a tunnel's packets. linux/ip_vs.h: IP_VS_CONN_F_TUNNEL_TYPE_*. */
+export const TUNNEL_TYPE = { ipip: 0, gue: 1, gre: 2 } as const;
+/** linux/ip_vs.h, IP_VS_TUNNEL_ENCAP_FLAG_CSUM: with a checksum. */
+export const TUNNEL_CHECKSUM = 1;
+
 /** A destination of a virtual server. */
 export interface RealServer {
   readonly address: IpAddress;
@@ -15,6 +20,12 @@ export interface RealServer {
   readonly lowerThreshold?: number;
   /** A value of FORWARDING, or what another program has set: 1 local, 4 bypass. Absent: NAT, as in kube-proxy. */
   readonly forwarding?: number;
+  /** A value of TUNNEL_TYPE; absent: 0. The kernel has it since Linux 5.3. */
+  readonly tunnelType?: number;
+  /** The UDP port of a GUE tunnel; absent: 0. */
+  readonly tunnelPort?: number;
+  /** TUNNEL_CHECKSUM or 0 (absent). */
+  readonly tunnelFlags?: number;
 }
 
 /** Identifies a real server within its virtual server. */
@@ -51,9 +62,53 @@ export function hasSameServerSettings(a: RealServer, b: RealServer): boolean {
   return (
     a.weight === b.weight &&
     forwardingOf(a) === forwardingOf(b) &&
+    hasSameTunnel(a, b) &&
     (a.upperThreshold ?? 0) === (b.upperThreshold ?? 0) &&
     (a.lowerThreshold ?? 0) === (b.lowerThreshold ?? 0)
   );
+}
+
+/** With other methods, the tunnel is only that of connections from before: see keepTunnel(). */
+function hasSameTunnel(a: RealServer, b: RealServer): boolean {
+  return (
+    forwardingOf(a) !== FORWARDING.tunnel ||
+    ((a.tunnelType ?? 0) === (b.tunnelType ?? 0) &&
+      (a.tunnelPort ?? 0) === (b.tunnelPort ?? 0) &&
+      (a.tunnelFlags ?? 0) === (b.tunnelFlags ?? 0))
+  );
+}
+
+/**
+ * Returns the wanted server with the tunnel of the current one, if it is not a tunnel itself. The kernel looks up the
+ * tunnel of an open connection in its real server, but keeps the connection's forwarding method.
+ */
+export function keepTunnel(wanted: RealServer, current: RealServer): RealServer {
+  return forwardingOf(wanted) === FORWARDING.tunnel ? wanted : { ...wanted, ...tunnelFields(current) };
+}
+
+/** Returns the forwarding method and the tunnel; nothing for NAT, which is the default. */
+export function forwardingFields(server: RealServer): Partial<RealServer> {
+  const forwarding = forwardingOf(server);
+  return { ...(forwarding === FORWARDING.nat ? {} : { forwarding }), ...tunnelFields(server) };
+}
+
+function tunnelFields({ tunnelType = 0, tunnelPort = 0, tunnelFlags = 0 }: RealServer): Partial<RealServer> {
+  return {
+    ...(tunnelType === 0 ? {} : { tunnelType }),
+    ...(tunnelPort === 0 ? {} : { tunnelPort }),
+    ...(tunnelFlags === 0 ? {} : { tunnelFlags }),
+  };
+}
+
+/** Returns "gue:6080", "gre" or "" (IPIP). */
+function tunnelText({ tunnelType = 0, tunnelPort = 0 }: Pick<RealServer, 'tunnelType' | 'tunnelPort'>): string {
+  const name = tunnelTypeName(tunnelType);
+  return name === 'ipip' ? '' : `-${name}${tunnelPort === 0 ? '' : `:${tunnelPort}`}`;
+}
+
+/** Returns the name of a type, as ipvsadm has it; its number if this program does not know it. */
+export function tunnelTypeName(type: number): string {
+  return Object.entries(TUNNEL_TYPE).find(([, value]) => value === type)?.[0] ?? String(type);
 }
 
 export function forwardingOf({ forwarding }: Pick<RealServer, 'forwarding'>): number {
@@ -69,5 +124,5 @@ export function serverSettingsText(server: Omit<RealServer, 'address' | 'port'>)
   const { weight, forwarding, upperThreshold = 0, lowerThreshold = 0 } = server;
   const limit = upperThreshold === 0 ? '' : ` limit=${upperThreshold}/${lowerThreshold}`;
   const method = Object.entries(FORWARDING).find(([, value]) => value === forwarding)?.[0];
-  return `weight=${weight}${limit}${method === undefined || method === 'nat' ? '' : ` forwarding=${method}`}`;
+  return `weight=${weight}${limit}${method === undefined || method === 'nat' ? '' : ` forwarding=${method}${tunnelText(server)}`}`;
 }

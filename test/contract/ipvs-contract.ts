@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { type IpFamily, formatHostPort } from '../../src/base/ip.ts';
 import type { Op } from '../../src/state/op.ts';
-import { FORWARDING } from '../../src/state/real-server.ts';
+import { FORWARDING, TUNNEL_CHECKSUM, TUNNEL_TYPE } from '../../src/state/real-server.ts';
 import { Transaction } from '../../src/state/transaction.ts';
 import { VS_PERSISTENT, VS_SCHED_FALLBACK, VS_SCHED_PORT, virtualServerKey } from '../../src/state/virtual-server.ts';
 import type { ContractBed } from './contract-bed.ts';
@@ -35,7 +35,8 @@ export function ipvsContract(family: IpFamily, bed: () => ContractBed): void {
       expect(await kernel.getVirtualServers()).toEqual([vs]);
       expect(await kernel.findVirtualServers([vs])).toEqual(new Map([[virtualServerKey(vs), vs]]));
       const counters = { activeConnections: 0, inactiveConnections: 0, persistentConnections: 0 };
-      const observed = { forwarding: 0, upperThreshold: 0, lowerThreshold: 0, ...counters };
+      const tunnel = { tunnelType: 0, tunnelPort: 0, tunnelFlags: 0 };
+      const observed = { forwarding: 0, ...tunnel, upperThreshold: 0, lowerThreshold: 0, ...counters };
       const servers = (await kernel.getRealServers([vs])).get(virtualServerKey(vs)) ?? [];
       expect(new Set(servers)).toEqual(
         new Set([
@@ -110,6 +111,29 @@ export function ipvsContract(family: IpFamily, bed: () => ContractBed): void {
       );
       expect(await apply({ kind: 'edit-real-server', id: vs, realServer: rs1 })).toMatchObject(clean);
       expect(await bed().ipvs()).toContain(`-a -t ${vsText} -r ${rs1Text} -m -w 1`);
+    });
+
+    test('are reached through tunnels of other types', async () => {
+      const gue = { ...rs1, forwarding: FORWARDING.tunnel, tunnelType: TUNNEL_TYPE.gue, tunnelPort: 6080 };
+      const checked = { ...gue, tunnelFlags: TUNNEL_CHECKSUM };
+      const gre = { ...rs2, forwarding: FORWARDING.tunnel, tunnelType: TUNNEL_TYPE.gre };
+      await apply(...additions);
+      const found = async () => (await bed().kernel.getRealServers([vs])).get(virtualServerKey(vs));
+      for (const first of [gue, checked]) {
+        expect(
+          await apply(
+            { kind: 'edit-real-server', id: vs, realServer: first },
+            { kind: 'edit-real-server', id: vs, realServer: gre },
+          ),
+        ).toMatchObject(clean);
+        expect(await found()).toMatchObject(
+          expect.arrayContaining([expect.objectContaining(first), expect.objectContaining(gre)]),
+        );
+      }
+      await apply({ kind: 'edit-real-server', id: vs, realServer: rs1 });
+      expect(await found()).toMatchObject(
+        expect.arrayContaining([expect.objectContaining({ ...rs1, tunnelType: 0, tunnelPort: 0, tunnelFlags: 0 })]),
+      );
     });
 
     test('added again are edited, not refused', async () => {

@@ -193,6 +193,7 @@ export class FakeTables {
     const present = virtualServer.realServers.get(key);
     if (present === undefined && verb === 'edit') return ENOENT;
     const { address, port, weight, upperThreshold = 0, lowerThreshold = 0, forwarding = FORWARDING.nat } = wanted;
+    const { tunnelType = 0, tunnelPort = 0, tunnelFlags = 0 } = wanted;
     const { activeConnections = 0, inactiveConnections = 0, persistentConnections = 0 } = present ?? {};
     virtualServer.realServers.set(key, {
       address,
@@ -201,6 +202,9 @@ export class FakeTables {
       upperThreshold,
       lowerThreshold,
       forwarding,
+      tunnelType,
+      tunnelPort,
+      tunnelFlags,
       activeConnections,
       inactiveConnections,
       persistentConnections,

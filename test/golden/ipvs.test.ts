@@ -132,8 +132,8 @@ describe('what we write is what ipvsadm writes, byte for byte', () => {
   });
 });
 
-// ipvsadm names a service by all its properties, and writes the tunnel attributes (13, 14, 15) of every destination; the
-// kernel looks at the first four of the one, and needs none of the other. What we write has the same values.
+// ipvsadm names a service by all its properties, and a destination to delete too; the kernel looks at the first four of
+// the one, and at address and port of the other. What we write has the same values.
 describe('what we write is contained in what ipvsadm writes', () => {
   test.each([
     ['add-dest', addDestination, web, { address: ip('10.1.0.1'), port: 8080, weight: 1 }],
@@ -155,7 +155,18 @@ describe('what we write is contained in what ipvsadm writes', () => {
       expect([...theirs.get(nest)!].filter(([id]) => values.has(id))).toEqual([...values]);
     }
     const left = [...theirs.get(2)!.keys()].filter((id) => !nests(ours).get(2)!.has(id));
-    expect(left).toEqual(name === 'delete-dest' ? [3, 4, 13, 14, 15, 5, 6] : [13, 14, 15]);
+    expect(left).toEqual(name === 'delete-dest' ? [3, 4, 13, 14, 15, 5, 6] : []);
+  });
+
+  test.each([
+    ['gue', { address: ip('10.244.0.2'), tunnelType: 1, tunnelPort: 6080 }],
+    ['gre', { address: ip('10.244.0.3'), tunnelType: 2 }],
+  ])('a destination behind a tunnel: %s', (name, want) => {
+    const service = { ...web, address: ip('10.203.0.1') };
+    const destination = { ...want, port: 80, weight: 1, forwarding: 2 };
+    const ours = written((w) => addDestination(w, IPVS, service, destination));
+    const theirs = nests(exchange('ipvsadm-tunnel', name).sent[0]!).get(2)!;
+    expect(nests(Buffer.from(ours, 'hex')).get(2)).toEqual(theirs);
   });
 
   test.each([
@@ -187,11 +198,20 @@ describe('what the kernel said to ipvsadm', () => {
     expect(read.filter((service) => service !== undefined).sort(byKey)).toEqual(want.sort(byKey));
   });
 
+  test('destinations behind tunnels', () => {
+    const replies = payloads(exchange('ipvsadm-tunnel', 'list').received, IPVS);
+    expect(replies.map((payload) => decodeDestination(payload, 4))).toMatchObject([
+      { address: ip('10.244.0.3'), forwarding: 2, tunnelType: 2, tunnelPort: 0, tunnelFlags: 0 },
+      { address: ip('10.244.0.2'), forwarding: 2, tunnelType: 1, tunnelPort: 6080, tunnelFlags: 0 },
+    ]);
+  });
+
   test('destinations, among them one of another family than its service', () => {
     const replies = payloads(exchange('ipvsadm', 'list').received, IPVS);
     const destinations = replies.filter((payload) => payload[0] === 5).map((payload) => decodeDestination(payload, 4));
     const counters = { activeConnections: 0, inactiveConnections: 0, persistentConnections: 0 };
-    const plain = { ...counters, forwarding: 0, upperThreshold: 0, lowerThreshold: 0 };
+    const tunnel = { tunnelType: 0, tunnelPort: 0, tunnelFlags: 0 };
+    const plain = { ...counters, ...tunnel, forwarding: 0, upperThreshold: 0, lowerThreshold: 0 };
     expect(destinations).toEqual([
       { ...plain, address: ip('fd00:2::9'), port: 80, weight: 3, forwarding: 2 },
       { ...plain, address: ip('10.1.0.3'), port: 80, weight: 2, forwarding: 3 },

@@ -13,7 +13,7 @@ const LONG_HEADER = `x-long: ${'a'.repeat(12_000)}`;
 
 interface Row {
   readonly name: string;
-  readonly forwarding: 'tunnel' | 'route';
+  readonly forwarding: 'tunnel' | 'route' | 'tunnel-gue:5555' | 'tunnel-gre';
   readonly vip: DualStack;
   /** The node of the endpoint. Clients send to node 0. */
   readonly node: 0 | 1;
@@ -22,22 +22,36 @@ interface Row {
 const ROWS: readonly Row[] = [
   { name: 'tunnel-elsewhere', forwarding: 'tunnel', vip: externalAddress(1), node: 1 },
   { name: 'tunnel-here', forwarding: 'tunnel', vip: externalAddress(2), node: 0 },
+  { name: 'gue-elsewhere', forwarding: 'tunnel-gue:5555', vip: externalAddress(4), node: 1 },
+  { name: 'gre-elsewhere', forwarding: 'tunnel-gre', vip: externalAddress(5), node: 1 },
   { name: 'route-here', forwarding: 'route', vip: externalAddress(3), node: 0 },
 ];
 
 /** The commands of docs/forwarding.md, in the Pod. */
 async function preparePod(pod: Namespace, rows: readonly Row[]): Promise<void> {
-  const vips = (method: Row['forwarding']): readonly DualStack[] =>
-    rows.filter(({ forwarding }) => forwarding === method).map(({ vip }) => vip);
+  const vips = (...methods: readonly Row['forwarding'][]): readonly DualStack[] =>
+    rows.filter(({ forwarding }) => methods.includes(forwarding)).map(({ vip }) => vip);
   await pod.ip([
     `link add dsr4 type ipip local ${pod.addresses.v4}`,
     `link add dsr6 type ip6tnl mode ip6ip6 local ${pod.addresses.v6}`,
     'link add dsr type dummy',
-    ...vips('tunnel').flatMap(({ v4, v6 }) => [`addr add ${v4}/32 dev dsr4`, `addr add ${v6}/128 dev dsr6 nodad`]),
+    'fou add port 5555 gue',
+    'fou add port 5555 gue -6',
+    `link add gre4 type gre local ${pod.addresses.v4}`,
+    `link add gre6 type ip6gre local ${pod.addresses.v6}`,
+    ...vips('tunnel', 'tunnel-gue:5555').flatMap(({ v4, v6 }) => [
+      `addr add ${v4}/32 dev dsr4`,
+      `addr add ${v6}/128 dev dsr6 nodad`,
+    ]),
+    ...vips('tunnel-gre').flatMap(({ v4, v6 }) => [`addr add ${v4}/32 dev gre4`, `addr add ${v6}/128 dev gre6 nodad`]),
     ...vips('route').flatMap(({ v4, v6 }) => [`addr add ${v4}/32 dev dsr`, `addr add ${v6}/128 dev dsr nodad`]),
-    ...['dsr4', 'dsr6', 'dsr'].map((device) => `link set ${device} up`),
+    ...['dsr4', 'dsr6', 'dsr', 'gre4', 'gre6'].map((device) => `link set ${device} up`),
   ]);
-  await pod.sysctl({ 'net.ipv4.conf.dsr4.rp_filter': 2, [`net.ipv4.conf.${UPLINK}.arp_announce`]: 2 });
+  await pod.sysctl({
+    'net.ipv4.conf.dsr4.rp_filter': 2,
+    'net.ipv4.conf.gre4.rp_filter': 2,
+    [`net.ipv4.conf.${UPLINK}.arp_announce`]: 2,
+  });
 }
 
 describe('forwarding without NAT', () => {
@@ -185,19 +199,38 @@ describe('forwarding without NAT', () => {
   }
 
   test.each([
-    ['v4', 1480],
-    ['v6', 1460],
-  ] as const)('%s: the client is told the MTU of the tunnel, and a long request arrives', async (family, mtu) => {
-    const [row] = ROWS as readonly [Row, ...Row[]];
-    const [client, address] = [bed.client(0), row.vip[family]];
-    const option = family === 'v4' ? '-4' : '-6';
-    const route = async (): Promise<string> => (await client.exec(['ip', option, 'route', 'get', address])).stdout;
-    await client.exec(['ip', option, 'route', 'flush', 'cache']);
-    expect(await route()).not.toContain('mtu');
-    const before = await tooBigSeen(family);
-    expect(await requestOfManySegments(address)).toContain('"answeredBy":"pod-1-0"');
-    expect(await route()).toContain(` mtu ${mtu} `);
-    expect(await tooBigSeen(family)).toBeGreaterThan(before);
+    ['tunnel-elsewhere', 'v4', 1480],
+    ['tunnel-elsewhere', 'v6', 1460],
+    ['gue-elsewhere', 'v4', 1468],
+    ['gue-elsewhere', 'v6', 1448],
+    ['gre-elsewhere', 'v4', 1476],
+    ['gre-elsewhere', 'v6', 1456],
+  ] as const)(
+    '%s %s: the client is told the MTU of the tunnel, and a long request arrives',
+    async (name, family, mtu) => {
+      const client = bed.client(0);
+      const address = ROWS.find((row) => row.name === name)?.vip[family] ?? '';
+      const option = family === 'v4' ? '-4' : '-6';
+      const route = async (): Promise<string> => (await client.exec(['ip', option, 'route', 'get', address])).stdout;
+      await client.exec(['ip', option, 'route', 'flush', 'cache']);
+      expect(await route()).not.toContain('mtu');
+      const before = await tooBigSeen(family);
+      expect(await requestOfManySegments(address)).toContain('"answeredBy":"pod-1-0"');
+      expect(await route()).toContain(` mtu ${mtu} `);
+      expect(await tooBigSeen(family)).toBeGreaterThan(before);
+    },
+  );
+
+  test('a change of a GRE tunnel to NAT keeps open connections', async () => {
+    const row = ROWS.find(({ name }) => name === 'gre-elsewhere') as Row;
+    const client = bed.client(0);
+    const held = await client.hold(row.vip.v4, SERVICE_PORT);
+    await write(row, 'none');
+    await untilForwarded(row.vip.v4, '-m');
+    expect(await held.ask()).toMatchObject({ ok: true, sourceSeen: client.addresses.v4 });
+    await held.close();
+    await write(row);
+    await untilForwarded(row.vip.v4, '-i');
   });
 
   test('a target port that differs gets NAT', async () => {

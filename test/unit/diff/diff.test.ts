@@ -9,7 +9,7 @@ import { type BoundAddress, hostPrefix } from '../../../src/state/bound-address.
 import { type IpSet, type IpSetEntry, type IpSetEntryKey, ipSetEntryKey } from '../../../src/state/ip-set.ts';
 import { type Op, formatOp } from '../../../src/state/op.ts';
 import { PHASES, Transaction } from '../../../src/state/transaction.ts';
-import { FORWARDING } from '../../../src/state/real-server.ts';
+import { FORWARDING, type ObservedRealServer } from '../../../src/state/real-server.ts';
 import { VS_PERSISTENT } from '../../../src/state/virtual-server.ts';
 import { address, observed, real, virtualServer, vsId } from '../../support/state.ts';
 import { AddingOrder } from '../../../src/diff/adding-order.ts';
@@ -92,6 +92,35 @@ describe('diffVirtualServer', () => {
     expect(words(run(want, have(FORWARDING.nat)))).toEqual([
       'edit-real-server TCP 10.96.0.1:80 -> 10.244.0.1:8080 weight=1 forwarding=tunnel',
     ]);
+  });
+
+  test.each([
+    ['type', { tunnelType: 2 }],
+    ['port', { tunnelPort: 5555 }],
+    ['checksum', { tunnelFlags: 1 }],
+  ])('a real server whose tunnel has another %s is edited', (_what, tunnel) => {
+    const gue = { forwarding: FORWARDING.tunnel, tunnelType: 1, tunnelPort: 6080 };
+    const want = { virtualServer: VS, realServers: [{ ...real('10.244.0.1', 1), ...gue }] };
+    const have = (fields: Partial<ObservedRealServer>): Parameters<typeof run>[1] => ({
+      virtualServer: VS,
+      realServers: [observed('10.244.0.1', 1, { ...gue, ...fields })],
+    });
+    expect(run(want, have({}))).toEqual([]);
+    expect(words(run(want, have(tunnel)))).toEqual([
+      'edit-real-server TCP 10.96.0.1:80 -> 10.244.0.1:8080 weight=1 forwarding=tunnel-gue:6080',
+    ]);
+  });
+
+  test('with NAT again, a real server keeps the tunnel of its open connections', () => {
+    const gre = { tunnelType: 2, tunnelPort: 0, tunnelFlags: 0 };
+    const want = { virtualServer: VS, realServers: [real('10.244.0.1', 1)] };
+    const have = (forwarding: number) => ({
+      virtualServer: VS,
+      realServers: [observed('10.244.0.1', 1, { forwarding, ...gre })],
+    });
+    const realServer = { ...real('10.244.0.1', 1), tunnelType: 2 };
+    expect(run(want, have(FORWARDING.tunnel))).toMatchObject([{ kind: 'edit-real-server', realServer }]);
+    expect(run(want, have(FORWARDING.nat))).toEqual([]);
   });
 
   test('a draining real server keeps its forwarding method', () => {

@@ -3,7 +3,7 @@ import { parseCidr } from '../../../src/base/cidr.ts';
 import { toolCommand } from '../../../src/explain/tool-command.ts';
 import { plannedSet } from '../../../src/plan/set-names.ts';
 import type { Op } from '../../../src/state/op.ts';
-import { FORWARDING } from '../../../src/state/real-server.ts';
+import { FORWARDING, TUNNEL_CHECKSUM, TUNNEL_TYPE } from '../../../src/state/real-server.ts';
 import { VS_ONE_PACKET, VS_PERSISTENT, VS_SCHED_FALLBACK, VS_SCHED_PORT } from '../../../src/state/virtual-server.ts';
 import { address, real, virtualServer, vsId } from '../../support/state.ts';
 
@@ -80,6 +80,28 @@ const CASES: readonly (readonly [Op, string])[] = [
   [
     { kind: 'add-real-server', id: WEB, realServer: { ...real('10.244.0.5', 1, 80), forwarding: FORWARDING.tunnel } },
     'ipvsadm -a -t 10.96.0.1:80 -r 10.244.0.5:80 -i -w 1',
+  ],
+  [
+    {
+      kind: 'add-real-server',
+      id: WEB,
+      realServer: { ...real('10.244.0.5', 1, 80), forwarding: FORWARDING.tunnel, tunnelType: TUNNEL_TYPE.gre },
+    },
+    'ipvsadm -a -t 10.96.0.1:80 -r 10.244.0.5:80 -i --tun-type gre -w 1',
+  ],
+  [
+    {
+      kind: 'add-real-server',
+      id: WEB,
+      realServer: {
+        ...real('10.244.0.5', 1, 80),
+        forwarding: FORWARDING.tunnel,
+        tunnelType: TUNNEL_TYPE.gue,
+        tunnelPort: 6080,
+        tunnelFlags: TUNNEL_CHECKSUM,
+      },
+    },
+    'ipvsadm -a -t 10.96.0.1:80 -r 10.244.0.5:80 -i --tun-type gue --tun-port 6080 --tun-csum -w 1',
   ],
   [
     { kind: 'edit-real-server', id: WEB, realServer: { ...real('10.244.0.5', 1, 80), forwarding: FORWARDING.route } },

@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { SERVICE_ANNOTATIONS, type ServiceAnnotation } from '../../../src/base/service-annotations.ts';
 import { readAnnotationValue } from '../../../src/base/annotation-value.ts';
 import type { ServiceDefaults } from '../../../src/base/service-defaults.ts';
+import { toPort } from '../../../src/base/port.ts';
 import { type ReadAnnotations, readAnnotations } from '../../../src/model/service-annotations.ts';
 import type { ServiceRequests } from '../../../src/base/service-requests.ts';
 
@@ -54,6 +55,9 @@ test.each<[ServiceAnnotation, string, ServiceRequests]>([
   ['one-packet', 'true', { onePacket: true }],
   ['one-packet', 'false', {}],
   ['forwarding', 'tunnel', { forwarding: 'tunnel' }],
+  ['forwarding', 'tunnel-gre', { forwarding: 'tunnel', encapsulation: { type: 'gre' } }],
+  ['forwarding', 'tunnel-gue', { forwarding: 'tunnel', encapsulation: { type: 'gue', port: toPort(6080)! } }],
+  ['forwarding', 'tunnel-gue:5555', { forwarding: 'tunnel', encapsulation: { type: 'gue', port: toPort(5555)! } }],
   ['forwarding', 'route', { forwarding: 'route' }],
   ['forwarding', 'nat', {}],
 ])('%s: %s', (name, value, requests) => {
@@ -107,6 +111,10 @@ test.each<[ServiceAnnotation, readonly string[]]>([
     ['', '24', '/0', '/0,/64', '/24,/0', '/129', '/33,/64', '/24,/129', '/24,/64,/1', '255.255.255.0', '/64,/24'],
   ],
   ['one-packet', ['', 'yes', 'True', '1']],
+  [
+    'forwarding',
+    ['', 'ipip', 'tunnel-', 'tunnel-gue:', 'tunnel-gue:0', 'tunnel-gue:65536', 'tunnel-gre:1', 'tunnel:1'],
+  ],
 ])('%s: bad values are ignored, each with a reason that shows a good one', (name, values) => {
   for (const value of values) {
     const { requests, asked } = read({ [name]: value });
@@ -114,7 +122,7 @@ test.each<[ServiceAnnotation, readonly string[]]>([
     const [{ problem } = {}] = asked;
     expect(problem?.reason).toBe('invalid-annotation');
     expect(problem?.message).toMatch(
-      new RegExp(`^annotation kube-ipvs-proxy/${name}: ".*" is ignored: want (one|flags|weights|a|true)`),
+      new RegExp(`^annotation kube-ipvs-proxy/${name}: ".*" is ignored: want (one|flags|weights|a|true|nat)`),
     );
   }
 });

@@ -9,7 +9,7 @@ import { compareEntry } from '../../../src/plan/entry-order.ts';
 import type { PlannedEntry, PlannedUdp, PlannedVirtualServer, ServicePlan } from '../../../src/plan/service-plan.ts';
 import { sharePlan } from '../../../src/plan/share-plan.ts';
 import { type IpSetEntry, ipSetEntryKey } from '../../../src/state/ip-set.ts';
-import { FORWARDING, type RealServer } from '../../../src/state/real-server.ts';
+import { FORWARDING, type RealServer, TUNNEL_TYPE } from '../../../src/state/real-server.ts';
 import type { VirtualServer } from '../../../src/state/virtual-server.ts';
 import { address, observed, portOf, real, virtualServer, vsId } from '../../support/state.ts';
 
@@ -21,7 +21,7 @@ function variants<T extends object>(base: T, others: OtherValues<T>): readonly (
 }
 
 const VS = virtualServer('10.96.0.1', 80);
-const SERVER = real('10.244.0.1', 1);
+const SERVER: RealServer = { ...real('10.244.0.1', 1), forwarding: FORWARDING.tunnel };
 const OTHER_VS: OtherValues<VirtualServer> = {
   address: address('10.96.0.2'),
   port: portOf(81),
@@ -37,7 +37,10 @@ const OTHER_SERVER: OtherValues<RealServer> = {
   weight: 0,
   upperThreshold: 9,
   lowerThreshold: 5,
-  forwarding: FORWARDING.tunnel,
+  forwarding: FORWARDING.route,
+  tunnelType: TUNNEL_TYPE.gue,
+  tunnelPort: 6080,
+  tunnelFlags: 1,
 };
 const PLANNED: PlannedVirtualServer = {
   virtualServer: VS,
@@ -205,7 +208,7 @@ describe('slices differ in', () => {
 describe('a virtual server is not in force if it differs in', () => {
   const { address: _address, port: _port, protocol: _protocol, ...settings } = OTHER_VS;
   const wanted = { virtualServer: VS, realServers: [SERVER] };
-  const have = { virtualServer: VS, realServers: [observed('10.244.0.1', 1)] };
+  const have = { virtualServer: VS, realServers: [observed('10.244.0.1', 1, { forwarding: FORWARDING.tunnel })] };
 
   test.each([
     ...Object.entries(settings).map(

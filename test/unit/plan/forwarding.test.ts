@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Service } from '../../../src/kube/objects/objects.ts';
 import { formatIp } from '../../../src/base/ip.ts';
-import { serverSettingsText } from '../../../src/state/real-server.ts';
+import { TUNNEL_CHECKSUM, serverSettingsText } from '../../../src/state/real-server.ts';
 import type { ServicePlan } from '../../../src/plan/service-plan.ts';
 import { HERE, endpoint, entries, planOf, reasons, service, slice } from './build.ts';
 
@@ -60,6 +60,51 @@ describe('forwarding', () => {
       'KUBE-LOAD-BALANCER-LOCAL 203.0.113.1,tcp:80',
     ]);
     expect(planned.warnings).toEqual([]);
+  });
+
+  test.each([
+    ['tunnel-gre', 'tunnel-gre'],
+    ['tunnel-gue:5555', 'tunnel-gue:5555'],
+    ['tunnel-gue', 'tunnel-gue:6080'],
+  ])('%s: the same, with another tunnel', (value, shown) => {
+    const planned = plan(value);
+    expect(forwarded(planned)).toEqual([
+      '10.96.0.1 -> 10.244.1.2 weight=1',
+      `198.51.100.1 -> 10.244.1.2 weight=1 forwarding=${shown}`,
+      `203.0.113.1 -> 10.244.1.2 weight=1 forwarding=${shown}`,
+    ]);
+    expect(planned.warnings).toEqual([]);
+  });
+
+  test('GUE in IPv6 has checksums, without which the kernel drops the packets', () => {
+    const planned = planOf({
+      service: {
+        annotations: [{ name: 'forwarding', value: 'tunnel-gue' }],
+        clusterIP: 'fd00::1',
+        externalIPs: ['2001:db8::1'],
+      },
+      slices: [slice(['fd00:1::2'], { addressType: 'IPv6', ports: [PORT] })],
+    });
+    const flags = planned.virtualServers.flatMap(({ realServers }) => realServers.map((each) => each.tunnelFlags));
+    expect(flags).toEqual([TUNNEL_CHECKSUM, undefined]);
+  });
+
+  test('the Pods on this node are to be prepared, whichever this node chooses', () => {
+    const own = [
+      endpoint('10.244.0.2', { nodeName: HERE, ownPod: true }),
+      endpoint('10.244.0.3', { nodeName: HERE, ownPod: true, ready: false, terminating: true }),
+      endpoint('10.244.0.4', { nodeName: HERE }),
+      endpoint('10.244.1.2', { ownPod: true }),
+    ];
+    const prepared = (value: string, targetPort = 80): readonly (string | undefined)[] =>
+      planOf({
+        service: { annotations: [{ name: 'forwarding', value }], externalIPs: ['198.51.100.1'] },
+        slices: [slice(own, { ports: [{ ...PORT, port: targetPort }] })],
+      }).virtualServers.map(({ direct }) => direct && `${direct.method} ${direct.pods.map(formatIp).join(' ')}`);
+    expect(prepared('tunnel')).toEqual([undefined, 'tunnel 10.244.0.2 10.244.0.3']);
+    expect(prepared('nat')).toEqual([undefined, undefined]);
+    expect(prepared('tunnel', 8080)).toEqual([undefined, undefined]);
+    expect(prepared('tunnel-gre')).toEqual([undefined, undefined]);
   });
 
   test('route: the endpoints on this node', () => {

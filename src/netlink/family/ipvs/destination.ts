@@ -3,7 +3,7 @@ import { addressFamily, ipFamily } from '../../codec/address-family.ts';
 import { decode } from '../../codec/decode.ts';
 import { DecodeError, MISSING } from '../../codec/decode-error.ts';
 import { encodeNest } from '../../codec/encode.ts';
-import { be16, inetAddress, u16, u32 } from '../../codec/kind.ts';
+import { be16, inetAddress, u16, u32, u8 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 import { nested } from '../../codec/nested.ts';
 import { constant, fallback, optional, reported, required, table, traced } from '../../codec/table.ts';
@@ -24,6 +24,12 @@ export interface IpvsDestination extends IpvsDestinationId {
   readonly lowerThreshold?: number;
   /** linux/ip_vs.h, IP_VS_CONN_F_FWD_MASK: 0 masquerading (default), 1 local, 2 tunnel, 3 direct routing, 4 bypass. */
   readonly forwarding?: number;
+  /** linux/ip_vs.h, IP_VS_CONN_F_TUNNEL_TYPE_*: 0 IPIP (default), 1 GUE, 2 GRE. Ignored before Linux 5.3. */
+  readonly tunnelType?: number;
+  /** The UDP port of GUE. */
+  readonly tunnelPort?: number;
+  /** linux/ip_vs.h: IP_VS_TUNNEL_ENCAP_FLAG_*. */
+  readonly tunnelFlags?: number;
 }
 
 export interface IpvsObservedDestination extends Required<IpvsDestination> {
@@ -46,6 +52,9 @@ function destinationTable(family: IpFamily) {
     ...idRows(family),
     forwarding: fallback('IPVS_DEST_ATTR_FWD_METHOD', 3, u32, 0),
     weight: required('IPVS_DEST_ATTR_WEIGHT', 4, u32),
+    tunnelType: fallback('IPVS_DEST_ATTR_TUN_TYPE', 13, u8, 0),
+    tunnelPort: fallback('IPVS_DEST_ATTR_TUN_PORT', 14, be16, 0),
+    tunnelFlags: fallback('IPVS_DEST_ATTR_TUN_FLAGS', 15, u16, 0),
     upperThreshold: fallback('IPVS_DEST_ATTR_U_THRESH', 5, u32, 0),
     lowerThreshold: fallback('IPVS_DEST_ATTR_L_THRESH', 6, u32, 0),
     activeConnections: reported('IPVS_DEST_ATTR_ACTIVE_CONNS', 7, u32),
@@ -66,8 +75,10 @@ function encodeDestination(
   familyId: number,
   command: IpvsCommand,
   service: IpvsServiceId,
-  { address, port, weight, forwarding, upperThreshold, lowerThreshold }: IpvsDestination,
+  destination: IpvsDestination,
 ): number {
+  const { address, port, weight, forwarding, upperThreshold, lowerThreshold } = destination;
+  const { tunnelType, tunnelPort, tunnelFlags } = destination;
   beginIpvs(writer, familyId, command);
   encodeServiceId(writer, service);
   // Do not encode the whole object: one that was read also has counters.
@@ -78,6 +89,9 @@ function encodeDestination(
     forwarding,
     upperThreshold,
     lowerThreshold,
+    tunnelType,
+    tunnelPort,
+    tunnelFlags,
   });
   return writer.end();
 }
