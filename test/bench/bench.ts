@@ -14,6 +14,7 @@ import { firstSync } from './row/first-sync.ts';
 import { footprint } from './row/footprint.ts';
 import { fullCheck } from './row/full-check.ts';
 import { kernelCosts } from './row/kernel-costs.ts';
+import { kubeProxy } from './row/kube-proxy.ts';
 import { kubernetesFirst } from './row/kubernetes-first.ts';
 import { memory } from './row/memory.ts';
 import { perObject } from './row/per-object.ts';
@@ -47,6 +48,7 @@ const ROWS: readonly Row[] = [
   footprint,
   churn,
   churnKernel,
+  kubeProxy,
 ];
 
 /** test/kernel/run.sh says what kernel it found. */

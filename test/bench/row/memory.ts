@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LongProcess } from '../../bed/long-process.ts';
 import { Namespace } from '../../bed/namespace.ts';
@@ -7,6 +6,7 @@ import { BenchNode } from '../bench-node.ts';
 import { DaemonNode } from '../daemon-process.ts';
 import { type ClusterShape, NODE_ADDRESS } from '../large-cluster.ts';
 import { type Measurements, type Target, valueAtMost } from '../measure.ts';
+import { residentMib } from '../resident.ts';
 import type { Row } from '../row.ts';
 import { sizeName } from '../size.ts';
 
@@ -85,11 +85,4 @@ async function imageMemory(): Promise<number> {
   await daemon.waitForOutput(/initial sync complete/, 120_000);
   await sleep(REST_MS);
   return residentMib(daemon.pid);
-}
-
-async function residentMib(pid: number): Promise<number> {
-  const status = await readFile(`/proc/${pid}/status`, 'utf8');
-  const [, kib] = /^VmRSS:\s+(\d+) kB$/m.exec(status) ?? [];
-  if (kib === undefined) throw new Error(`process ${pid} has no resident set`);
-  return Number(kib) / 1_024;
 }

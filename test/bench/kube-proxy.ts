@@ -1,0 +1,59 @@
+import { access, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { cacheOf } from '../cluster/folders.ts';
+import { now } from './api-process.ts';
+import { type DaemonNode, Started } from './daemon-process.ts';
+import { NODE_NAME } from './large-cluster.ts';
+
+const VERSION = '1.35.4';
+export const KUBE_PROXY = `kube-proxy ${VERSION} in ipvs mode`;
+
+/** The program, if `make cluster PROXY=kube-proxy` has built it here. */
+export async function builtKubeProxy(): Promise<string | undefined> {
+  const program = path.join(cacheOf(VERSION).bin, 'kube-proxy');
+  try {
+    await access(program);
+    return program;
+  } catch {
+    return undefined;
+  }
+}
+
+/** kube-proxy on a node, with its defaults where the test bed permits. */
+export class KubeProxy implements AsyncDisposable {
+  readonly started: Started;
+  readonly #folder: string;
+
+  private constructor(started: Started, folder: string) {
+    this.started = started;
+    this.#folder = folder;
+  }
+
+  static async start(program: string, node: DaemonNode): Promise<KubeProxy> {
+    const folder = await mkdtemp(path.join(tmpdir(), 'bench-kube-proxy-'));
+    const file = path.join(folder, 'config.json');
+    const config = {
+      apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+      kind: 'KubeProxyConfiguration',
+      mode: 'ipvs',
+      hostnameOverride: NODE_NAME,
+      clusterCIDR: '10.64.0.0/10',
+      // The API server for tests has JSON only.
+      clientConnection: {
+        kubeconfig: node.api.kubeconfig,
+        contentType: 'application/json',
+        acceptContentTypes: 'application/json',
+      },
+      conntrack: { maxPerCore: 0 },
+    };
+    await writeFile(file, JSON.stringify(config));
+    const at = now();
+    return new KubeProxy(new Started(await node.namespace.spawn([program, `--config=${file}`]), at), folder);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.started.process[Symbol.asyncDispose]();
+    await rm(this.#folder, { recursive: true });
+  }
+}
