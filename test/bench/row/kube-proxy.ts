@@ -11,7 +11,7 @@ import { residentMib } from '../resident.ts';
 import type { Row } from '../row.ts';
 import { type Size, sizeName } from '../size.ts';
 
-const SERVICES = [100, 1_000] as const;
+const SERVICES = { quick: [100], full: [100, 1_000] } as const;
 const ENDPOINTS = 10;
 const CHANGES = 3;
 
@@ -41,7 +41,9 @@ export const kubeProxy: Row = {
       out.progress('left out: make cluster PROXY=kube-proxy builds kube-proxy');
       return;
     }
-    for (const services of SERVICES) await beside(program, { ...size.mixed(1, ENDPOINTS), services }, out, size);
+    for (const services of SERVICES[size.quick ? 'quick' : 'full']) {
+      await beside(program, { ...size.mixed(1, ENDPOINTS), services }, out, size);
+    }
   },
 };
 
