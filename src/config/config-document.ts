@@ -1,6 +1,6 @@
 import { parseIp } from '../base/ip.ts';
 import { withDefaultPort } from './bind-address.ts';
-import { nearest } from './nearest.ts';
+import { didYouMean } from './nearest.ts';
 import { errorText } from '../base/error-text.ts';
 import { OWN_API_VERSION, OWN_KIND, type OwnFields, ownFieldsDocument, readOwnDocument } from './own-document.ts';
 import { ConfigError, fieldProblem, show } from './problem.ts';
@@ -114,8 +114,7 @@ function parentOf(path: string): string {
 function unknownField(path: string): string {
   const parent = parentOf(path);
   const siblings = [...FIELD_PATHS, ...SECTIONS].filter((known) => parentOf(known) === parent);
-  const meant = nearest(path, siblings);
-  return `unknown field ${show(path)}${meant === undefined ? '' : `: did you mean ${show(meant)}?`}`;
+  return `unknown field ${show(path)}${didYouMean(path, siblings)}`;
 }
 
 function readField(path: FieldPath, raw: unknown, reading: Reading): void {

@@ -1,4 +1,4 @@
-import { nearest } from './nearest.ts';
+import { didYouMean } from './nearest.ts';
 import { fieldProblem, show } from './problem.ts';
 import { isRecord } from './value-kind.ts';
 
@@ -34,9 +34,8 @@ export class FieldReader {
   fields(path: string, value: unknown, known: readonly string[]): RawFields | undefined {
     const { found, others } = this.#split(path, value, known);
     for (const name of others) {
-      const meant = nearest(name, known);
       const where = show(`${this.#kind}.${pathOf(path, name)}`);
-      this.warnings.push(`unknown field ${where}${meant === undefined ? '' : `: did you mean ${show(meant)}?`}`);
+      this.warnings.push(`unknown field ${where}${didYouMean(name, known)}`);
     }
     return found;
   }

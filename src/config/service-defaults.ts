@@ -3,7 +3,7 @@ import { type LabelSelector, type LabelTerm, isLabelKey, isLabelValue } from '..
 import { ANNOTATION_PREFIX, SERVICE_ANNOTATIONS, isServiceAnnotation } from '../base/service-annotations.ts';
 import type { DefaultAnnotation, ServiceDefaults } from '../base/service-defaults.ts';
 import { type FieldReader, pathOf } from './field-reader.ts';
-import { nearest } from './nearest.ts';
+import { didYouMean } from './nearest.ts';
 import { show } from './problem.ts';
 import { isRecord } from './value-kind.ts';
 
@@ -47,8 +47,7 @@ function readAnnotation(
 ): DefaultAnnotation | undefined {
   if (!isServiceAnnotation(name)) {
     const bare = name.startsWith(ANNOTATION_PREFIX) ? name.slice(ANNOTATION_PREFIX.length) : name;
-    const meant = nearest(bare, SERVICE_ANNOTATIONS);
-    const hint = meant === undefined ? '' : `: did you mean ${show(meant)}?`;
+    const hint = didYouMean(bare, SERVICE_ANNOTATIONS);
     return reader.mistake(path, `want some of ${SERVICE_ANNOTATIONS.join(', ')}, got ${show(name)}${hint}`);
   }
   const at = pathOf(path, name);
