@@ -2,11 +2,13 @@ import { access, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { cacheOf } from '../cluster/folders.ts';
+import { parseSettings } from '../cluster/settings.ts';
 import { now } from './api-process.ts';
 import { type DaemonNode, Started } from './daemon-process.ts';
 import { NODE_NAME } from './large-cluster.ts';
 
-const VERSION = '1.35.4';
+/** The version that the test cluster has by default. */
+const { kubernetes: VERSION } = parseSettings([]);
 export const KUBE_PROXY = `kube-proxy ${VERSION} in ipvs mode`;
 
 /** The program, if `make cluster PROXY=kube-proxy` has built it here. */
