@@ -151,8 +151,8 @@ tools: ## build or fetch the tools of tests, once for all checkouts
 	@scripts/go-tool.sh $(TOOLS) >/dev/null || echo 'not all tools were built: tests that need them fail, or do not run without Go'
 	@scripts/promtool.sh >/dev/null || echo 'promtool was not unpacked: the test of the alerts fails, or does not run without apt-get'
 
-test: build image archive tools $(TEST_ADDON) ## all tests: on the host, then on a kernel with IPVS; FILTER=path selects
-	scripts/test.sh $(FILTER)
+test: build image archive tools $(TEST_ADDON) ## all tests: on the host, then on a kernel with IPVS; FILTER=path selects; IPTABLES=nft
+	IPTABLES=$(IPTABLES) scripts/test.sh $(FILTER)
 
 coverage: build $(TEST_ADDON) ## coverage of the host tests, in build/coverage; a report, not a gate
 	node --experimental-vm-modules --disable-warning=ExperimentalWarning node_modules/jest/bin/jest.js --selectProjects host \
@@ -175,8 +175,8 @@ soak: build ## the daemon on a real kernel while its cluster changes; it must no
 scenario: build ## one scenario file, as a plan and with packets: NAME=cluster-ip/two-endpoints
 	TEST_SCENARIO=$(NAME) scripts/test.sh --testPathPatterns scenarios
 
-demo: build ## a small cluster on a real IPVS kernel, step by step; about a minute
-	@test/kernel/run.sh node test/demo/demo.ts
+demo: build ## a small cluster on a real IPVS kernel, step by step; about a minute; MODE=nftables
+	@$(if $(filter nftables,$(MODE)),TEST_MODE=nftables KERNEL=$${KERNEL:-uml-nft} )test/kernel/run.sh node test/demo/demo.ts
 
 demo-record: build ## record that demo, and draw docs/demo.svg from it
 	@scripts/packages.sh record

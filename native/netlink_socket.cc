@@ -55,8 +55,9 @@ bool ReadOptions(Napi::Env env, const Napi::Value& value, Options* options) {
       return false;
     }
   }
-  if (options->fd >= 0) return true;
   const Napi::Value protocol = object.Get("protocol");
+  if (env.IsExceptionPending()) return false;
+  if (options->fd >= 0 && protocol.IsUndefined()) return true;
   const auto number = ReadInt(env, protocol, "protocol", 0, 255);
   if (number) options->protocol = *number;
   return number.has_value();

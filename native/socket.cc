@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
 #include <poll.h>
 #include <pthread.h>
@@ -122,26 +123,45 @@ struct Socket::Segment {
   size_t index = 0;
   uint32_t first = 0;
   uint32_t last = 0;
+  uint32_t end = 0;  // the sequence number of the last message; differs from `last` in a batch
   bool dump = false;
+  // The kernel executes all messages or none (nfnetlink). It acknowledges neither the first nor the last message, so
+  // `last` is the last one that requests an acknowledgement. An error of the whole batch is reported for `first`.
+  bool batch = false;
 
   bool Owns(uint32_t sequence) const { return sequence - first <= last - first; }
 
+  // Whether this reply is the last one.
+  bool IsCompletedBy(const nlmsghdr& header, const uint8_t* at) const {
+    if (header.nlmsg_type != NLMSG_ERROR && header.nlmsg_type != NLMSG_DONE) return false;
+    if (header.nlmsg_seq == last) return true;
+    return batch && header.nlmsg_seq == first && !IsPlainAck(header, at);
+  }
+
   // Returns false unless the bytes are whole messages with sequence numbers ascending from `previous` (0: none yet),
-  // and the last one requests an acknowledgement or is a dump.
-  bool Parse(uint32_t previous) {
+  // and the last one requests an acknowledgement or is a dump. In a batch, any other message requests it.
+  bool Parse(uint32_t previous, bool netfilter) {
     nlmsghdr header{};
     messages = 0;
+    batch = false;
+    uint32_t acknowledged = 0;
     for (size_t at = 0; at < size; at += NLMSG_ALIGN(header.nlmsg_len)) {
       if (size - at < NLMSG_HDRLEN) return false;
       header = ReadHeader(data + at);
       if (header.nlmsg_len < NLMSG_HDRLEN || header.nlmsg_len > size - at) return false;
       if (header.nlmsg_seq == 0) return false;
       if (previous != 0 && !Later(header.nlmsg_seq, previous)) return false;
-      if (messages++ == 0) first = header.nlmsg_seq;
+      if (messages++ == 0) {
+        first = header.nlmsg_seq;
+        batch = netfilter && header.nlmsg_type == NFNL_MSG_BATCH_BEGIN;
+      }
+      if ((header.nlmsg_flags & NLM_F_ACK) != 0) acknowledged = header.nlmsg_seq;
       previous = header.nlmsg_seq;
     }
-    last = previous;
-    dump = IsDump(header);
+    end = previous;
+    last = batch ? acknowledged : previous;
+    dump = !batch && IsDump(header);
+    if (batch) return header.nlmsg_type == NFNL_MSG_BATCH_END && acknowledged != 0;
     return messages > 0 && (dump || (header.nlmsg_flags & NLM_F_ACK) != 0);
   }
 };
@@ -175,6 +195,7 @@ Socket::~Socket() {
 bool Socket::Configure(const Options& options, Failure* failure) {
   // Reserves only address space: pages are allocated on first use.
   if (!overflow_.Reserve(kOverflow)) return failure->Set("allocate socket", ENOMEM);
+  netfilter_ = options.protocol == NETLINK_NETFILTER;
   if (options.fd < 0) {
     sockaddr_nl address{};
     address.nl_family = AF_NETLINK;
@@ -239,8 +260,8 @@ bool Socket::Transact(const Request& request, Bytes* reply, Failure* failure) {
     segment.size = request.segment(i);
     if (segment.size > request.bytes.size() - offset) return failure->Set("check request", EINVAL);
     segment.data = request.bytes.data() + offset;
-    if (!segment.Parse(previous)) return failure->Set("check request", EINVAL);
-    previous = segment.last;
+    if (!segment.Parse(previous, netfilter_)) return failure->Set("check request", EINVAL);
+    previous = segment.end;
     offset += segment.size;
   }
   if (offset != request.bytes.size()) return failure->Set("check request", EINVAL);
@@ -251,7 +272,7 @@ bool Socket::Transact(const Request& request, Bytes* reply, Failure* failure) {
   for (size_t i = 0; i < request.segment_count(); i++) {
     segment.index = i;
     segment.size = request.segment(i);
-    segment.Parse(0);
+    segment.Parse(0, netfilter_);
     if (!Send(segment, deadline, failure)) return false;
     if (!Collect(segment, deadline, reply, failure)) return false;
     segment.data += segment.size;
@@ -361,8 +382,7 @@ bool Socket::Collect(const Segment& segment, Deadline deadline, Bytes* reply, Fa
       // Drops late replies to an abandoned transaction.
       if (!segment.Owns(header.nlmsg_seq)) continue;
       ours = true;
-      const bool final = header.nlmsg_type == NLMSG_ERROR || header.nlmsg_type == NLMSG_DONE;
-      if (final && header.nlmsg_seq == segment.last) complete = true;
+      if (segment.IsCompletedBy(header, base + at)) complete = true;
       if (IsPlainAck(header, base + at)) continue;
       const size_t aligned = NLMSG_ALIGN(header.nlmsg_len);
       memmove(base + kept, base + at, header.nlmsg_len);

@@ -1,5 +1,5 @@
 // A netlink socket and its transactions, without JavaScript. Of the message formats, this code knows only struct
-// nlmsghdr, NLMSG_ERROR and NLMSG_DONE (linux/netlink.h).
+// nlmsghdr, NLMSG_ERROR and NLMSG_DONE (linux/netlink.h), and the limits of a batch (linux/netfilter/nfnetlink.h).
 #pragma once
 
 #include <atomic>
@@ -91,6 +91,8 @@ class Socket {
   uint32_t port_ = 0;
   int send_buffer_ = 0;
   int receive_buffer_ = 0;
+  // Only this protocol has batches.
+  bool netfilter_ = false;
   Bytes overflow_;
   // NextReports has received ENOBUFS but not yet returned it.
   bool overrun_ = false;

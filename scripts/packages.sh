@@ -21,6 +21,10 @@ if [ "${1:-}" = cross ]; then
   esac
 fi
 
+# One at a time: apt-get fails beside another one.
+exec {lock}<"${BASH_SOURCE[0]}"
+flock "$lock"
+
 missing=()
 for package in "${packages[@]}"; do
   dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")

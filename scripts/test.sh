@@ -1,28 +1,76 @@
 #!/usr/bin/env bash
-# Runs all tests: first the host project, then the kernel and traffic projects in parallel, each on its own test kernel
-# (User-Mode Linux has one CPU). The last line has the totals.
+# test.sh [PATTERN...]: runs all tests: the host project, then each file of the projects kernel and traffic on a test kernel of
+# its own, JOBS at a time (default 3: they wait more than they compute). Unless tests or a kernel are selected, a few files run
+# again in nftables mode: what does not depend on the mode is not tested twice. The output of a file follows when it has ended;
+# until then it is in build/test/logs. With IPTABLES=nft, the kernel has nf_tables, and plain iptables is iptables-nft. The last
+# line has the totals of the reports in build/test/reports.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
-mkdir -p build/test
 
+reports=build/test/reports
+logs=build/test/logs
 jest=(node --experimental-vm-modules --disable-warning=ExperimentalWarning node_modules/jest/bin/jest.js)
-reports=()
-status=0
-# run PROJECT COMMAND...: runs a project's tests with a command that ends with jest's.
-run() {
-  local project=$1
-  shift
-  "$@" --selectProjects "$project" --json --outputFile="build/test/$project.json" --passWithNoTests
-}
-for project in host kernel traffic; do reports+=("build/test/$project.json"); done
-rm -f "${reports[@]}"
 
-run host "${jest[@]}" "$@" || status=1
-echo "the kernel project runs in parallel with the traffic project; its output follows at the end (until then: build/test/kernel.log)"
-run kernel test/kernel/run.sh "${jest[@]}" --runInBand "$@" >build/test/kernel.log 2>&1 &
-kernel=$!
-run traffic test/kernel/run.sh "${jest[@]}" --runInBand "$@" || status=1
-wait "$kernel" || status=1
-cat build/test/kernel.log
-node scripts/count.ts "${reports[@]}" || status=1
+# run NAME ARGUMENT...: runs the command in the array `on`, then jest with the arguments. Until jest has written the report, it is
+# empty, which counts as a failure.
+run() {
+  local report=$reports/$1.json
+  : >"$report"
+  shift
+  "${on[@]}" "${jest[@]}" --json --outputFile="$report" --passWithNoTests "$@"
+}
+
+# --file MODE FILE: called by xargs below.
+if [ "${1:-}" = --file ]; then
+  mode=$2
+  file=$3
+  folder=${file%/*}
+  name=${folder##*/}-$(basename "$file" .test.ts)
+  on=(env KERNEL_TIMEOUT="${KERNEL_TIMEOUT:-2400}" test/kernel/run.sh)
+  if [ "$mode" = nftables ]; then
+    name=nftables-$name
+    on=(env TEST_MODE=nftables KERNEL=uml-nft "${on[@]:1}")
+  fi
+  run "$name" --selectProjects kernel traffic --runInBand --runTestsByPath "$file" >"$logs/$name.log" 2>&1
+  status=$?
+  flock "$logs" cat "$logs/$name.log"
+  exit $status
+fi
+
+rm -rf "$reports" "$logs"
+mkdir -p "$reports" "$logs"
+if [ -n "${IPTABLES:-}" ]; then export TEST_IPTABLES=$IPTABLES; fi
+if [ "${IPTABLES:-}" = nft ]; then export KERNEL=${KERNEL:-uml-nft}; fi
+
+# What runs in nftables mode, too. Its kernel is built, unless it is there, while other tests run.
+in_nftables=
+if [ $# -eq 0 ] && [ -z "${KERNEL:-}" ] && [ "$(uname -m)" = x86_64 ]; then
+  in_nftables='/traffic/(scenarios|change-of-mode|history)\.test\.ts$'
+  KERNEL=uml-nft test/kernel/run.sh true >"$logs/kernel-with-nf_tables.log" 2>&1 &
+fi
+
+status=0
+on=()
+# The option takes all words after it.
+run host "$@" --selectProjects host || status=1
+wait
+
+# jobs_in MODE [GREP_OPTION...] PATTERN: the mode and the file of each job, in a line each.
+jobs_in() {
+  local file
+  grep "${@:2}" <<<"$files" | grep . | while read -r file; do printf '%s\n%s\n' "$1" "$file"; done
+}
+# jest also says how many projects it runs.
+if files=$("${jest[@]}" --selectProjects kernel traffic --listTests "$@" | { grep ^/ || true; }); then
+  # The longest first, so that none runs alone at the end.
+  longest='/(faults|linux-kernel|scenarios|matrix)\.test\.ts$'
+  {
+    jobs_in ipvs -E "$longest"
+    if [ -n "$in_nftables" ]; then jobs_in nftables -E "$in_nftables"; fi
+    jobs_in ipvs -vE "$longest"
+  } | xargs --no-run-if-empty --delimiter='\n' --max-procs="${JOBS:-3}" --max-args=2 scripts/test.sh --file || status=1
+else
+  status=1
+fi
+node scripts/count.ts "$reports"/*.json || status=1
 exit $status

@@ -23,6 +23,12 @@ export interface ConnectionLimit {
 /** The header of tunnelled packets other than IPIP. */
 export type Encapsulation = { readonly type: 'gue'; readonly port: Port } | { readonly type: 'gre' };
 
+/** Returns "gue:6080", "gre", or "ipip" if there is no other header. */
+export function formatEncapsulation(encapsulation: Encapsulation | undefined): string {
+  if (encapsulation === undefined) return 'ipip';
+  return encapsulation.type === 'gue' ? `gue:${encapsulation.port}` : encapsulation.type;
+}
+
 /** Forwarding methods whose answers do not pass the node that chose the endpoint (direct server return). */
 export type DirectForwarding = 'tunnel' | 'route';
 

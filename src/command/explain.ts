@@ -140,10 +140,13 @@ const USED = {
 };
 
 function endpointRow(endpoint: EndpointReply): string[] {
-  const { slice, at, use, why, weight, activeConnections, inactiveConnections } = endpoint;
-  const connections =
-    activeConnections === undefined
-      ? '-'
-      : `weight ${weight ?? 0}, ${activeConnections} active, ${inactiveConnections ?? 0} inactive`;
-  return [slice || '-', at, connections, why === undefined ? USED[use] : `${USED[use]}: ${why}`];
+  const { slice, at, use, why } = endpoint;
+  return [slice || '-', at, kernelText(endpoint), why === undefined ? USED[use] : `${USED[use]}: ${why}`];
+}
+
+/** In nftables mode, endpoints have neither weights nor counts of connections. */
+function kernelText({ weight, activeConnections, inactiveConnections }: EndpointReply): string {
+  if (weight === undefined) return '-';
+  if (activeConnections === undefined) return 'in the kernel';
+  return `weight ${weight}, ${activeConnections} active, ${inactiveConnections ?? 0} inactive`;
 }

@@ -63,8 +63,7 @@ export function statusLines(status: StatusReply): string[] {
 }
 
 function rows(status: StatusReply): string[][] {
-  const { version, commit, startedAt, uptimeSeconds, families, iptables, scheduler, source, watches, watchesSince } =
-    status;
+  const { version, commit, startedAt, uptimeSeconds, mode, source, watches, watchesSince } = status;
   const { syncs, objects, sets, conntrack, health, lastEventAt, shadow } = status;
   const states = Object.entries(watches).map(
     ([resource, state]) => `${resource} ${state} since ${watchesSince[resource]}`,
@@ -72,7 +71,7 @@ function rows(status: StatusReply): string[][] {
   return [
     ['version', `${version}, commit ${commit.slice(0, 12)}`],
     ['up', `${uptimeSeconds} s, since ${startedAt}`],
-    ['mode', `ipvs, ${families.join(' and ')}, iptables ${iptables}, scheduler ${scheduler}`],
+    ['mode', modeText(status)],
     ['source', [source, ...states].join(', ')],
     ['last event', lastEventAt ?? 'none yet'],
     ['first sync', syncText(syncs.first)],
@@ -87,7 +86,7 @@ function rows(status: StatusReply): string[][] {
       [
         counted(objects.services, 'Service'),
         counted(objects.endpointSlices, 'EndpointSlice'),
-        serversText(objects),
+        mode === 'ipvs' ? serversText(objects) : servicePortsText(objects),
         entriesText(objects, sets),
       ].join(', '),
     ],
@@ -98,6 +97,12 @@ function rows(status: StatusReply): string[][] {
   ];
 }
 
+/** The tables of nf_tables need no iptables, and know one way to choose an endpoint. */
+function modeText({ mode, families, iptables, scheduler }: StatusReply): string {
+  const shared = `${mode}, ${families.join(' and ')}`;
+  return mode === 'ipvs' ? `${shared}, iptables ${iptables}, scheduler ${scheduler}` : shared;
+}
+
 function serversText({ virtualServers, realServers, addresses }: KernelStatusReply['objects']): string {
   return [
     counted(virtualServers, 'virtual server'),
@@ -106,16 +111,25 @@ function serversText({ virtualServers, realServers, addresses }: KernelStatusRep
   ].join(', ');
 }
 
+/** Service addresses are not bound in nftables mode. */
+function servicePortsText({ virtualServers, realServers }: StatusReply['objects']): string {
+  return `${counted(virtualServers, 'service port')}, ${counted(realServers, 'endpoint')}`;
+}
+
 function entriesText({ setEntries }: KernelStatusReply['objects'], sets: StatusReply['sets']): string {
   return `${counted(setEntries, 'entry', 'entries')} of ${counted(sets.length, 'set')}`;
 }
 
-/** The fullest set first. */
+/** The fullest set first; without capacities, the largest. */
 function setsText(sets: StatusReply['sets']): string {
   const texts = sets
-    .toSorted((a, b) => b.entries / b.capacity - a.entries / a.capacity)
-    .map(({ name, entries, capacity }) => `${name} ${entries} of ${capacity}`);
+    .toSorted((a, b) => fullness(b) - fullness(a))
+    .map(({ name, entries, capacity }) => `${name} ${entries}${capacity === undefined ? '' : ` of ${capacity}`}`);
   return texts.length === 0 ? '-' : texts.join(', ');
+}
+
+function fullness({ entries, capacity = 1 }: StatusReply['sets'][number]): number {
+  return entries / capacity;
 }
 
 function conntrackText(conntrack: StatusReply['conntrack']): string {

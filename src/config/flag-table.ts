@@ -33,7 +33,7 @@ const GROUPS = {
       hint: 'file',
     }),
     mode: field('proxy-mode', string, '', {
-      help: 'must be ipvs',
+      help: 'how Services are programmed: ipvs, or nftables (docs/modes.md)',
       hint: 'mode',
       check: check.oneOf('iptables', 'ipvs', 'nftables'),
     }),

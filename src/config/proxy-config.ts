@@ -36,6 +36,7 @@ export type ConntrackConfig = Section<'conntrack'>;
 
 /** The resolved configuration: parsed, merged, defaulted and validated. Durations are milliseconds. */
 export interface ProxyConfig extends ValuesOf<typeof OWN_FLAGS> {
+  readonly mode: 'ipvs' | 'nftables';
   /** Whether to run the daemon, or one task and exit. */
   readonly action: 'run' | 'dry-run' | 'cleanup' | 'init-only';
   /** The file of --config, to be watched. */

@@ -5,6 +5,7 @@ import { type BindAddress, parseBindAddress } from './bind-address.ts';
 import { completeConfig } from './complete.ts';
 import type { ReadConfig } from './config-document.ts';
 import { resolveGates } from './feature-gates.ts';
+import { nftablesFields } from './nftables-mode.ts';
 import { DRY_RUN_PORT_OFFSET, OWN_FLAGS } from './own-flags.ts';
 import { ConfigError, fieldProblem, show } from './problem.ts';
 import type { DetectLocalMode, LoggingConfig, ProxyConfig } from './proxy-config.ts';
@@ -44,14 +45,15 @@ function checkAll(settings: Settings, given: GivenSettings): void {
   const errors = [...validate(settings).map((each) => sentence(each, fromFile)), ...combinationErrors(given)];
   const anyMode = settings.cleanup || settings.writeConfigTo !== undefined;
   // An unknown mode is already an error of validate().
-  if (!anyMode && ['', 'iptables', 'nftables'].includes(settings.mode)) errors.push(modeRefusal(settings.mode));
+  if (!anyMode && ['', 'iptables'].includes(settings.mode)) errors.push(modeRefusal(settings.mode));
+  if (settings.dryRun && settings.mode === 'nftables') errors.push('--dry-run is not possible in nftables mode');
   if (errors.length > 0) throw new ConfigError(errors);
 }
 
 /** Returns why this program cannot run in another mode of kube-proxy. */
 function modeRefusal(mode: string): string {
   const named = mode === '' ? 'no mode (which means iptables)' : `mode ${show(mode)}`;
-  return `${named}: kube-ipvs-proxy does ipvs only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for ${mode || 'iptables'}`;
+  return `${named}: kube-ipvs-proxy does ipvs and nftables only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for ${mode || 'iptables'}`;
 }
 
 function cidrsOf(texts: readonly string[]): Cidr[] {
@@ -94,6 +96,7 @@ function toConfig(settings: Settings): Omit<ProxyConfig, 'configFile' | 'notes' 
   return {
     ...ownFlags(settings),
     settings,
+    mode: settings.mode === 'nftables' ? 'nftables' : 'ipvs',
     action: actionOf(settings),
     api: {
       kubeconfig: settings['clientConnection.kubeconfig'],
@@ -130,6 +133,7 @@ function toConfig(settings: Settings): Omit<ProxyConfig, 'configFile' | 'notes' 
     conntrack: section(settings, 'conntrack'),
     logging: loggingOf(settings),
     featureGates: resolveGates(settings.featureGates),
+    ...(settings.mode === 'nftables' ? nftablesFields(settings) : {}),
   };
 }
 
@@ -142,5 +146,10 @@ export function resolveConfig(given: GivenSettings, file: ConfigFile | undefined
   const { settings, notes } = completeConfig(given, file);
   checkAll(settings, given);
   const configFile = file === undefined ? undefined : { path: file.path, sha256: file.sha256 };
-  return { ...toConfig(settings), serviceDefaults: file?.own.serviceDefaults ?? [], configFile, notes };
+  return {
+    ...toConfig(settings),
+    serviceDefaults: settings.mode === 'nftables' ? [] : (file?.own.serviceDefaults ?? []),
+    configFile,
+    notes,
+  };
 }

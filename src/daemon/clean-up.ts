@@ -6,6 +6,7 @@ import type { Kernel } from '../kernel/kernel.ts';
 import { Leftovers, describeLeftover } from '../kernel/iptables/leftovers.ts';
 import { PodNamespaceFolder } from '../kernel/linux/pod-namespace-folder.ts';
 import { createLinuxKernel } from '../kernel/linux/linux-kernel.ts';
+import type { Cidr } from '../base/cidr.ts';
 import { IP_FAMILIES } from '../base/ip.ts';
 import type { Log } from '../observe/log.ts';
 import { rulesToRemove } from '../plan/plan-rules.ts';
@@ -17,6 +18,7 @@ import { PodPreparer } from '../reconcile/pod-preparer.ts';
 import { type Op, countsInWords, firstInWords } from '../state/op.ts';
 import { formatFailure } from '../state/outcome.ts';
 import { Transaction } from '../state/transaction.ts';
+import type { VirtualServer } from '../state/virtual-server.ts';
 import { runningDaemon } from './startup/daemon-lock.ts';
 import { reportFailure } from './startup/failure.ts';
 import { openLog } from './startup/open-log.ts';
@@ -45,7 +47,7 @@ export async function cleanUp(config: ProxyConfig): Promise<number> {
 /** Takes our devices and addresses out of the Pods of this node. Resolves to whether that succeeded. */
 async function withdrawFromPods(kernel: Kernel, config: ProxyConfig, log: Log): Promise<boolean> {
   const preparer = new PodPreparer({
-    namespaces: new PodNamespaceFolder(config.podNamespaceFolder),
+    namespaces: new PodNamespaceFolder(config.podNamespaceFolder, createCommandRunner()),
     interfaces: new PodInterfaces(kernel),
     clock: SYSTEM_CLOCK,
     log,
@@ -144,16 +146,24 @@ async function leftovers(kernel: Kernel, config: ProxyConfig, hasIpvs: boolean):
     .map(({ entries: _entries, ...set }) => ({ kind: 'destroy-set', set }));
   for (const { cidr, ours } of await kernel.getLocalRoutes()) if (ours) ops.push({ kind: 'delete-route', cidr });
   if (!hasIpvs) return ops;
+  for (const { address, port, protocol } of await ownedVirtualServers(kernel, config.excludeCidrs)) {
+    ops.push({ kind: 'delete-virtual-server', id: { address, port, protocol } });
+  }
+  return ops;
+}
+
+/** Returns the virtual servers of this proxy or of kube-proxy. */
+export async function ownedVirtualServers(
+  kernel: Pick<Kernel, 'getSets' | 'getBoundAddresses' | 'getNodeAddresses' | 'getVirtualServers'>,
+  excluded: readonly Cidr[],
+): Promise<VirtualServer[]> {
+  const sets = await kernel.getSets();
   const marked = sets.some(({ name, entries }) => NODE_PORT_ADDRESS_SETS.includes(name) && entries.length > 0);
   const ownership = new Ownership({
     sets,
     boundAddresses: (await kernel.getBoundAddresses()).map(({ address }) => address),
     interfaceAddresses: marked ? [] : (await kernel.getNodeAddresses()).map(({ address }) => address),
-    excluded: config.excludeCidrs,
+    excluded,
   });
-  for (const { address, port, protocol } of await kernel.getVirtualServers()) {
-    const id = { address, port, protocol };
-    if (ownership.owns(id)) ops.push({ kind: 'delete-virtual-server', id });
-  }
-  return ops;
+  return (await kernel.getVirtualServers()).filter((id) => ownership.owns(id));
 }

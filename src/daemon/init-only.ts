@@ -1,5 +1,5 @@
 import type { ProxyConfig } from '../config/proxy-config.ts';
-import { createLinuxKernel } from '../kernel/linux/linux-kernel.ts';
+import { loadMode } from './modes/mode.ts';
 import { reportFailure } from './startup/failure.ts';
 import { setUpKernel } from './startup/kernel-setup.ts';
 import { openLog } from './startup/open-log.ts';
@@ -10,7 +10,8 @@ export async function initOnly(config: ProxyConfig): Promise<number> {
   const { log } = openLog(config);
   return reportFailure(log, async () => {
     requireRights({ rules: false });
-    const kernel = createLinuxKernel({ log: log.child('kernel') });
+    const mode = await loadMode(config.mode);
+    const kernel = mode.createKernel({ log: log.child('kernel') });
     try {
       await kernel.probeScheduler(config.scheduler);
       await setUpKernel(kernel, config, log);

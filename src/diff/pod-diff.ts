@@ -2,12 +2,14 @@ import { type IpAddress, compareIp, familyOf, isIp4, isLinkLocal6, isLoopback } 
 import { sortedUnique } from '../base/sorted-unique.ts';
 import {
   type DirectPod,
+  type GuePort,
   LOOSE,
   OWN_ADDRESS,
   POD_DEVICES,
   type PodDevice,
   type PodDeviceName,
   type PodOp,
+  deliveryOf,
 } from '../state/pod-network.ts';
 
 const NAMES = Object.keys(POD_DEVICES) as PodDeviceName[];
@@ -34,18 +36,64 @@ function isService(address: IpAddress): boolean {
   return !isLinkLocal6(address);
 }
 
+/** What was found in a Pod's namespace. */
+export interface FoundPod {
+  readonly devices: readonly PodDevice[];
+  readonly guePorts: readonly GuePort[];
+  /** Addresses with open TCP connections. They are not taken away: the connections would break. */
+  readonly connected: ReadonlySet<IpAddress>;
+}
+
 /**
  * Returns the changes that a Pod's namespace needs, in order.
  *
  * @param wanted what the Pod must have; empty: nothing of ours
- * @param connected addresses with open TCP connections. They are not taken away: the connections would break
  */
-export function diffPod(
-  wanted: readonly DirectPod[],
-  devices: readonly PodDevice[],
-  connected: ReadonlySet<IpAddress>,
-): readonly PodOp[] {
-  return [...NAMES.flatMap((name) => diffDevice(name, wanted, devices, connected)), ...announceOps(wanted, devices)];
+export function diffPod(wanted: readonly DirectPod[], found: FoundPod): readonly PodOp[] {
+  const { devices, connected } = found;
+  return [
+    ...diffGuePorts(wanted, found),
+    ...NAMES.flatMap((name) => diffDevice(name, wanted, devices, connected)),
+    ...announceOps(wanted, devices),
+  ];
+}
+
+/**
+ * A port that the Pod has opened itself, for any address, serves as well, and is left alone. Those bound to the Pod's own
+ * address are ours if the namespace has a tunnel of ours; they stay while a connection may use them.
+ */
+function diffGuePorts(wanted: readonly DirectPod[], { devices, guePorts, connected }: FoundPod): readonly PodOp[] {
+  const needed = wanted.flatMap(({ pod, encapsulation }) =>
+    encapsulation?.type === 'gue' ? [{ port: encapsulation.port, local: pod }] : [],
+  );
+  const missing = needed.filter(
+    (port, at) =>
+      needed.findIndex((each) => isSamePort(each, port)) === at && !guePorts.some((each) => covers(each, port)),
+  );
+  const own = podAddresses(devices);
+  const tunnels = devices.filter(({ name }) => isOurs(name) && POD_DEVICES[name].delivery === 'ipip');
+  const isUsed = ({ local }: GuePort): boolean =>
+    tunnels.some(({ addresses }) =>
+      addresses.some(
+        (address) => familyOf(address) === familyOf(local) && isService(address) && connected.has(address),
+      ),
+    );
+  const leaving = tunnels.length === 0 ? [] : guePorts.filter(({ local }) => own.includes(local));
+  return [
+    ...missing.map((port) => ({ kind: 'add-gue-port', ...port }) as const),
+    ...leaving
+      .filter((port) => !needed.some((each) => isSamePort(each, port)) && !isUsed(port))
+      .map((port) => ({ kind: 'delete-gue-port', ...port }) as const),
+  ];
+}
+
+function isSamePort(a: GuePort, b: GuePort): boolean {
+  return a.port === b.port && a.local === b.local;
+}
+
+function covers(found: GuePort, needed: GuePort): boolean {
+  const isAny = found.local === (isIp4(needed.local) ? 0 : 0n);
+  return found.port === needed.port && (isAny || found.local === needed.local);
 }
 
 function diffDevice(
@@ -54,9 +102,9 @@ function diffDevice(
   devices: readonly PodDevice[],
   connected: ReadonlySet<IpAddress>,
 ): readonly PodOp[] {
-  const { kind, method, family } = POD_DEVICES[device];
+  const { kind, delivery, family } = POD_DEVICES[device];
   const wanted = all.filter(
-    ({ address, method: asked }) => asked === method && (family === undefined || family === familyOf(address)),
+    (each) => deliveryOf(each) === delivery && (family === undefined || family === familyOf(each.address)),
   );
   const addresses = sortedUnique(
     wanted.map(({ address }) => address),
@@ -69,7 +117,7 @@ function diffDevice(
     return present === undefined ? [] : [{ kind: 'delete-device', device }];
   const fits = present?.kind === kind && (local === undefined || present.local === local);
   const found = fits ? present : undefined;
-  const rpFilter = method === 'tunnel' && family === 4 && found?.rpFilter !== LOOSE;
+  const rpFilter = family === 4 && found?.rpFilter !== LOOSE;
   return [
     ...(present === undefined || fits ? [] : [{ kind: 'delete-device', device } as const]),
     ...(fits ? [] : [{ kind: 'add-device', device, local } as const]),

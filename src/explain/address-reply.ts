@@ -5,6 +5,7 @@ import type { NodePlan } from '../plan/node-plan.ts';
 import { type VirtualServerId, virtualServerKey } from '../state/virtual-server.ts';
 import { USES } from './address-use.ts';
 import { API_VERSION, type AddressMatch, type AddressOwnerReply } from './replies.ts';
+import type { Words } from './words.ts';
 
 export interface AskedAddress {
   readonly address: IpAddress;
@@ -26,6 +27,7 @@ export function* addressReply(
   { address, port, protocols }: AskedAddress,
   plan: Pick<NodePlan, 'virtualServer' | 'ownerOf' | 'services'>,
   { has, owns }: FoundAddress,
+  { address: words }: Words,
 ): Generator<void, AddressOwnerReply> {
   const at = formatHostPort(address, port);
   const matches = protocols.flatMap((protocol): AddressMatch[] => {
@@ -51,21 +53,27 @@ export function* addressReply(
     yield;
   }
   const ok = matches.length > 0 && matches.every(({ inKernel, is }) => inKernel !== false && is !== 'leftover');
-  const verdict = verdictOf(at, matches, [...elsewhere]);
+  const verdict = verdictOf(at, matches, [...elsewhere], words);
   return { apiVersion: API_VERSION, kind: 'Address', node, ok, verdict, matches };
 }
 
-function verdictOf(at: string, matches: readonly AddressMatch[], elsewhere: readonly string[]): string {
-  if (matches.length > 0) return matches.map((match) => `${at}/${match.protocol} ${matchText(match)}`).join('; ');
-  if (elsewhere.length === 0) return `${at} is nobody's: no Service and no virtual server of this node has it`;
+function verdictOf(
+  at: string,
+  matches: readonly AddressMatch[],
+  elsewhere: readonly string[],
+  words: Words['address'],
+): string {
+  if (matches.length > 0)
+    return matches.map((match) => `${at}/${match.protocol} ${matchText(match, words)}`).join('; ');
+  if (elsewhere.length === 0) return `${at} ${words.nobodys}`;
   const [first = ''] = elsewhere;
   const more = elsewhere.length === 1 ? '' : `, and at ${elsewhere.length - 1} more`;
   return `${at} is nobody's: ${first}${more}; its other ports refuse connections`;
 }
 
-function matchText({ is, service, inKernel }: AddressMatch): string {
+function matchText({ is, service, inKernel }: AddressMatch, words: Words['address']): string {
   if (is === 'foreign') return 'is a virtual server of another program, which this one never changes';
-  if (is === 'leftover') return 'is a virtual server that no Service needs: the next full check deletes it';
+  if (is === 'leftover') return words.leftover;
   if (is === 'endpoint') return `is an endpoint of ${service}`;
-  return `is the ${is} of ${service}${inKernel === true ? '' : ', but the kernel has no virtual server there'}`;
+  return `is the ${is} of ${service}${inKernel === true ? '' : `, ${words.missing}`}`;
 }

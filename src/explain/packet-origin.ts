@@ -1,5 +1,5 @@
 import { cidrContains } from '../base/cidr.ts';
-import type { LocalDetector } from '../plan/plan-config.ts';
+import type { LocalDetector } from '../state/rule-settings.ts';
 import type { Route } from '../state/route.ts';
 import type { IpAddress } from '../base/ip.ts';
 

@@ -1,6 +1,6 @@
 import { type OpFailure, failureReason } from '../state/outcome.ts';
 import type { RefusedReply } from './replies.ts';
-import { toolCommand } from './tool-command.ts';
+import type { Words } from './words.ts';
 
 /** An operation that the kernel refuses, and that is tried again. */
 export interface RefusedOp {
@@ -8,6 +8,6 @@ export interface RefusedOp {
   readonly attempts: number;
 }
 
-export function refusedReply({ failure, attempts }: RefusedOp): RefusedReply {
-  return { command: toolCommand(failure.op), why: failureReason(failure), attempts };
+export function refusedReply({ failure, attempts }: RefusedOp, { command }: Words): RefusedReply {
+  return { command: command(failure.op), why: failureReason(failure), attempts };
 }

@@ -112,7 +112,7 @@ export interface RefusedReply {
   readonly attempts: number;
 }
 
-/** Entries of one set. `first` has at most 20, as ipset writes them. */
+/** Entries of one set. `first` has at most 20, as ipset or nft writes them. */
 export interface SetReply extends Listed<string> {
   readonly set: string;
   /** What the entries do to packets. */
@@ -293,7 +293,7 @@ export interface StatusReply extends Reply<'Status'> {
   readonly commit: string;
   readonly startedAt: string;
   readonly uptimeSeconds: number;
-  readonly mode: 'ipvs';
+  readonly mode: 'ipvs' | 'nftables';
   readonly families: readonly string[];
   /** The variant of iptables in use. */
   readonly iptables: string;
@@ -321,8 +321,8 @@ export interface StatusReply extends Reply<'Status'> {
     readonly addresses: number;
     readonly setEntries: number;
   };
-  /** The sets that have entries. */
-  readonly sets: readonly { readonly name: string; readonly entries: number; readonly capacity: number }[];
+  /** The sets that have entries. Those of nftables mode have no capacity. */
+  readonly sets: readonly { readonly name: string; readonly entries: number; readonly capacity?: number }[];
   /** Operations that the kernel refuses, and that are tried again. */
   readonly refused: Listed<RefusedReply>;
   readonly conflicts: Listed<{ readonly claimed: string; readonly owner: string; readonly loser: string }>;

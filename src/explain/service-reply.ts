@@ -24,8 +24,9 @@ import {
 import { type FoundCounters, countersOf } from './service-counters.ts';
 import { type RefusedOp, refusedReply } from './refused-reply.ts';
 import { type FoundEntry, setsOf } from './service-sets.ts';
-import { schedulerFlags, toolCommand } from './tool-command.ts';
+import { schedulerFlags } from './tool-command.ts';
 import { verdictOf } from './verdict.ts';
+import type { Words } from './words.ts';
 
 /** What the kernel has of a Service. */
 export interface FoundService extends FoundCounters {
@@ -48,6 +49,7 @@ export interface ServiceKnowledge {
   readonly config: PlanConfig;
   readonly plan: Pick<NodePlan, 'service' | 'ownerOf' | 'conflictsOf'>;
   readonly found: FoundService;
+  readonly words: Words;
 }
 
 /** Bounds the reply. A Service rarely has more endpoints; the verdict is about all of them. */
@@ -55,7 +57,7 @@ const MOST_ENDPOINTS = 1_000;
 
 /** Says what a Service is on this node, in the plan and in the kernel, and whether it can answer. Yields often. */
 export function* serviceReply(known: ServiceKnowledge): Generator<void, ServiceReply> {
-  const { name, definition, slices, node, config, plan } = known;
+  const { name, definition, slices, node, config, plan, words } = known;
   const planned = plan.service(name);
   const uses = yield* endpointUse(definition, slices, node, config);
   const ports = uses.map((use) => portReply(use, planned?.virtualServers ?? [], known));
@@ -64,8 +66,8 @@ export function* serviceReply(known: ServiceKnowledge): Generator<void, ServiceR
   const warnings = planned?.warnings ?? definition.warnings;
   // An unmet default has no warning.
   const notes = new Set([...conflicts, ...[...warnings, ...unmet].map(({ message }) => message)]);
-  const sets = setsOf(known.found.entries, config);
-  const refused = known.found.refused.map(refusedReply);
+  const sets = setsOf(known.found.entries, config, words);
+  const refused = known.found.refused.map((refused) => refusedReply(refused, words));
   const verdict = verdictOf(name, ports, slices.length, { refused, others: [...conflicts, ...sets.flatMap(lackOf)] });
   return {
     apiVersion: API_VERSION,
@@ -139,13 +141,13 @@ function portReply(
   const servers = new Map<RealServerKey, Connections>();
   for (const id of own) count(servers, known.found.realServers.get(virtualServerKey(id)) ?? []);
   const { udpFlows } = known.found;
-  const listed = endpoints.map((use) => endpointReply(use, servers));
+  const listed = endpoints.map((use) => endpointReply(use, servers, known.words));
   return {
     name,
     protocol,
     port: number,
     addresses: virtualServers.map((planned) => addressReply(planned, known)),
-    endpoints: [...listed, ...drainingReplies(endpoints, servers)],
+    endpoints: [...listed, ...drainingReplies(endpoints, servers, known.words)],
     counters: countersOf(own, known.found),
     ...(udpFlows === undefined || protocol !== 'UDP'
       ? {}
@@ -175,6 +177,7 @@ function count(servers: Map<RealServerKey, Connections>, found: readonly Observe
 function endpointReply(
   { slice, at, key, use, why }: EndpointUse,
   servers: ReadonlyMap<RealServerKey, Connections>,
+  words: Words,
 ): EndpointReply {
   const found = key === undefined ? undefined : servers.get(key);
   const drains = found?.weight === 0 && use === 'none';
@@ -184,7 +187,7 @@ function endpointReply(
     at,
     use,
     ...(reason === undefined ? {} : { why: reason }),
-    ...(found === undefined ? {} : inKernel(found)),
+    ...(found === undefined ? {} : inKernel(found, words)),
   };
 }
 
@@ -192,6 +195,7 @@ function endpointReply(
 function drainingReplies(
   endpoints: readonly EndpointUse[],
   servers: ReadonlyMap<RealServerKey, Connections>,
+  words: Words,
 ): EndpointReply[] {
   const known = new Set(endpoints.map(({ key }) => key));
   return Array.from(servers).flatMap(([key, found]) =>
@@ -203,19 +207,19 @@ function drainingReplies(
             at: found.at,
             use: 'none',
             why: 'no longer an endpoint of this port; it drains',
-            ...inKernel(found),
+            ...inKernel(found, words),
           },
         ],
   );
 }
 
-function inKernel({ weight, active, inactive }: Connections) {
-  return { weight, activeConnections: active, inactiveConnections: inactive };
+function inKernel({ weight, active, inactive }: Connections, { countsConnections }: Words) {
+  return { weight, ...(countsConnections ? { activeConnections: active, inactiveConnections: inactive } : {}) };
 }
 
 function addressReply(
   { virtualServer, rank, realServers }: PlannedVirtualServer,
-  { name, plan, found }: ServiceKnowledge,
+  { name, plan, found, words }: ServiceKnowledge,
 ): AddressReply {
   const key = virtualServerKey(virtualServer);
   const [, at = ''] = formatVirtualServer(virtualServer).split(' ');
@@ -234,6 +238,6 @@ function addressReply(
     at,
     endpoints: realServers.length,
     state: ops.length === 0 ? 'as planned' : 'differs',
-    commands: ops.map(toolCommand),
+    commands: ops.map(words.command),
   };
 }

@@ -2,9 +2,8 @@ import type { IpFamily } from '../base/ip.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
 import type { PlannedEntry } from '../plan/service-plan.ts';
 import { SET_ROLES, type SetRole, plannedSet, setName } from '../plan/set-names.ts';
-import { formatIpSetEntry } from '../state/ip-set.ts';
 import type { SetReply } from './replies.ts';
-import { toolCommand } from './tool-command.ts';
+import type { Words } from './words.ts';
 
 /** An entry of a set that a Service needs, and whether the kernel has it. */
 export interface FoundEntry extends PlannedEntry {
@@ -48,7 +47,7 @@ const UNLESS: Readonly<Partial<Record<SetRole, SetRole>>> = {
 };
 
 /** Returns the entries by set, in the order of the sets. */
-export function setsOf(entries: readonly FoundEntry[], config: PlanConfig): SetReply[] {
+export function setsOf(entries: readonly FoundEntry[], config: PlanConfig, words: Words): SetReply[] {
   const order = entries.toSorted(
     (a, b) => a.family - b.family || SET_ROLES.indexOf(a.role) - SET_ROLES.indexOf(b.role),
   );
@@ -61,20 +60,22 @@ export function setsOf(entries: readonly FoundEntry[], config: PlanConfig): SetR
     const missing = group.filter(({ inKernel }) => !inKernel);
     return [
       {
-        set: set.name,
-        does: effectOf(role, family, config),
+        set: words.set(set),
+        does: effectOf(role, family, config, words),
         count: group.length,
-        first: group.slice(0, MOST_ENTRIES).map(({ entry }) => formatIpSetEntry(entry)),
-        commands: missing.slice(0, MOST_ENTRIES).map(({ entry }) => toolCommand({ kind: 'add-entry', set, entry })),
+        first: group.slice(0, MOST_ENTRIES).map(({ entry }) => words.entry(entry)),
+        commands: missing.slice(0, MOST_ENTRIES).map(({ entry }) => words.command({ kind: 'add-entry', set, entry })),
       },
     ];
   });
 }
 
-function effectOf(role: SetRole, family: IpFamily, config: PlanConfig): string {
+function effectOf(role: SetRole, family: IpFamily, config: PlanConfig, words: Words): string {
   if (role === 'CLUSTER-IP') return clusterIpEffect(config, family);
   const other = UNLESS[role];
-  return other === undefined ? EFFECTS[role] : `${EFFECTS[role]}, unless ${setName(other, family)} has it too`;
+  return other === undefined
+    ? EFFECTS[role]
+    : `${EFFECTS[role]}, unless ${words.set({ name: setName(other, family), family })} has it too`;
 }
 
 function clusterIpEffect({ masqueradeAll, localDetectors }: PlanConfig, family: IpFamily): string {

@@ -21,16 +21,17 @@ const READS = {
   getIpvsTimeouts: true,
   watchNode: true,
   close: true,
-} as const satisfies Record<Exclude<keyof KernelReader, 'counters'>, true>;
+} as const satisfies Record<Exclude<keyof KernelReader, 'counters' | 'mode'>, true>;
 
 /** Returns only the reading half of a kernel: the methods that write do not exist in the result, whatever its type. */
 export function readingHalf(kernel: KernelReader): KernelReader {
   const methods = (Object.keys(READS) as (keyof typeof READS)[]).map(
     (name) => [name, kernel[name].bind(kernel)] as const,
   );
-  const reads = Object.fromEntries(methods) as unknown as Omit<KernelReader, 'counters'>;
+  const reads = Object.fromEntries(methods) as unknown as Omit<KernelReader, 'counters' | 'mode'>;
   return Object.freeze({
     ...reads,
+    mode: kernel.mode,
     get counters() {
       return kernel.counters;
     },

@@ -95,6 +95,8 @@ export interface KernelReader {
    */
   watchNode(onChange: () => void, onStateLost: (reason: string) => void): () => void;
 
+  /** What is programmed. In nftables mode all virtual servers are of this program, because its tables have no others. */
+  readonly mode: 'ipvs' | 'nftables';
   /** Counters since the start of the program; `writes` counts the changes sent to the kernel. */
   readonly counters: Readonly<KernelCounters>;
   close(): Promise<void>;

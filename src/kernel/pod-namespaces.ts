@@ -1,11 +1,13 @@
 import type { IpAddress } from '../base/ip.ts';
-import type { PodDevice, PodOp } from '../state/pod-network.ts';
+import type { GuePort, PodDevice, PodOp } from '../state/pod-network.ts';
 
 /** The network namespace of a Pod on this node. Methods reject with a KernelError. */
 export interface PodNamespace {
   /** The path of its file. */
   readonly path: string;
   getDevices(): Promise<readonly PodDevice[]>;
+  /** Returns none if the kernel has no FOU. */
+  getGuePorts(): Promise<readonly GuePort[]>;
   /** Returns the local addresses of open TCP connections. */
   getConnectedAddresses(): Promise<ReadonlySet<IpAddress>>;
   /** Applies the operations in order. Returns a sentence for each that failed. */

@@ -27,7 +27,7 @@ export interface SocketConnection {
    * Sends the segments in order, each after the reply to the previous one. Resolves with all reply messages, each
    * aligned to 4 bytes, without bare success acknowledgements. `segments` are byte lengths that divide `request`; each
    * segment holds whole messages with ascending sequence numbers, and its last message requests an acknowledgement or
-   * is a dump. If the kernel refuses a message, the reply contains its NLMSG_ERROR. Transactions run one at a time, in
+   * is a dump. A netfilter batch is one segment, in which the message before the last one requests it. If the kernel refuses a message, the reply contains its NLMSG_ERROR. Transactions run one at a time, in
    * order. The request may be reused as soon as the call returns. Rejects with a NetlinkError; its `outcomeUnknown` is
    * true if messages had been sent.
    */
@@ -48,6 +48,8 @@ export interface ConnectionOptions {
   readonly protocol: number;
   /** Path of the network namespace to open the socket in ("/run/netns/blue"); default: that of this process. */
   readonly netns?: string;
+  /** Bytes of the longest segment. Without CAP_NET_ADMIN, the kernel caps the value at net.core.wmem_max. */
+  readonly sendBuffer?: number;
   /** Bytes. Without CAP_NET_ADMIN, the kernel caps the value at net.core.rmem_max. */
   readonly receiveBuffer?: number;
   /** Default deadline of a transaction (see TransactOptions), in milliseconds. 30,000 if absent. */
@@ -75,7 +77,7 @@ export function openConnection(options: ConnectionOptions): SocketConnection {
   const { netns, fd } = options;
   const native: NativeOptions = {
     protocol: options.protocol,
-    sndbuf: SEND_BUFFER,
+    sndbuf: options.sendBuffer ?? SEND_BUFFER,
     rcvbuf: options.receiveBuffer ?? DEFAULT_RECEIVE_BUFFER,
     ...(netns === undefined ? {} : { netns }),
     ...(fd === undefined ? {} : { fd }),

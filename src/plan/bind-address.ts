@@ -10,7 +10,7 @@ import type { PlanDraft } from './plan-draft.ts';
  */
 export function bindClusterIp(draft: PlanDraft, view: FamilyView, address: IpAddress): void {
   if (isIn(view.unboundCidrs, address)) return;
-  if (!isIn(view.localRouteCidrs, address)) draft.addAddress(address);
+  if (view.bindAddresses && !isIn(view.localRouteCidrs, address)) draft.addAddress(address);
   if (!view.node.interfaceAddresses.includes(address)) {
     draft.addEntry('IPVS-IPS', view.family, { type: 'hash:ip', address });
   }

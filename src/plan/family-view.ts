@@ -40,6 +40,8 @@ export interface FamilyView {
   readonly unboundCidrs: readonly Cidr[];
   /** Service addresses in these networks are not bound, because a local route makes the whole network local. */
   readonly localRouteCidrs: readonly Cidr[];
+  /** Whether service addresses must be bound to kube-ipvs0. */
+  readonly bindAddresses: boolean;
   readonly settings: VirtualServerSettings;
 }
 
@@ -70,6 +72,7 @@ export function familyView(
     ),
     unboundCidrs: config.unboundCidrs ?? EMPTY,
     localRouteCidrs: config.localRouteCidrs ?? EMPTY,
+    bindAddresses: config.bindAddresses ?? true,
     settings: virtualServerSettings(service, family, schedulerOf(service, node, config)),
   };
 }
@@ -133,15 +136,13 @@ export function serve(
   );
 }
 
-/**
- * All Pods on this node count, not only those that this node chooses: another node may choose differently. Pods with
- * tunnels other than IPIP prepare themselves.
- */
+/** All Pods on this node count, not only those that this node chooses: another node may choose differently. */
 function directPods(
   { service }: FamilyView,
   endpoints: readonly EndpointModel[],
 ): Pick<PlannedVirtualServer, 'direct'> {
   const { forwarding: method, encapsulation } = service.requests ?? NO_REQUESTS;
   const pods = endpoints.filter(({ traits }) => traits.localPod === true).map(({ address }) => address);
-  return method === undefined || encapsulation !== undefined || pods.length === 0 ? {} : { direct: { method, pods } };
+  if (method === undefined || pods.length === 0) return {};
+  return { direct: { method, ...(encapsulation === undefined ? {} : { encapsulation }), pods } };
 }

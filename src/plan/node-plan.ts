@@ -161,9 +161,9 @@ export class NodePlan {
   *directPods(): IterableIterator<DirectPod> {
     for (const service of this.#direct) {
       for (const { virtualServer, direct } of this.#inForce(service)?.virtualServers ?? EMPTY) {
-        const { method, pods = EMPTY } = direct ?? {};
-        if (method === undefined) continue;
-        for (const pod of pods) yield { service, pod, address: virtualServer.address, method };
+        if (direct === undefined) continue;
+        const { pods, ...how } = direct;
+        for (const pod of pods) yield { service, pod, address: virtualServer.address, ...how };
       }
     }
   }

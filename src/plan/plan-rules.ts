@@ -67,8 +67,10 @@ const CHAINS: readonly ChainPlan[] = [
  * checks them in table filter, with one rule for each service in KUBE-IPVS-OUT-FILTER; that chain is kept, but empty.
  */
 export function planRules(config: PlanConfig, family: IpFamily): RuleSet {
+  const { masqueradeAll, masqueradeMark, localDetectors, masqueradePorts, randomFully } = config;
   return {
     family,
+    settings: { masqueradeAll, masqueradeMark, localDetector: localDetectors[family], masqueradePorts, randomFully },
     chains: CHAINS.map(({ table, name, rules }) => ({ table, name, rules: rules(config, family) })),
     jumps: JUMPS,
     optionalTables: {

@@ -1,8 +1,8 @@
 import type { IpAddress, IpFamily } from '../base/ip.ts';
 import type { NamespacedName } from '../base/names.ts';
-import type { DirectForwarding } from '../base/service-requests.ts';
 import type { Port } from '../base/port.ts';
 import type { IpSetEntry } from '../state/ip-set.ts';
+import type { DirectPod } from '../state/pod-network.ts';
 import type { RealServer } from '../state/real-server.ts';
 import type { VirtualServer, VirtualServerId } from '../state/virtual-server.ts';
 import type { ClaimRank } from './claim-rank.ts';
@@ -18,7 +18,7 @@ export interface PlannedVirtualServer {
   /** How long a removed real server may keep its connections, in ms; 0: no limit; absent: as on the whole node. */
   readonly drainTimeout?: number;
   /** Pods on this node that must answer clients of the address themselves; absent with NAT. */
-  readonly direct?: { readonly method: DirectForwarding; readonly pods: readonly IpAddress[] };
+  readonly direct?: Pick<DirectPod, 'method' | 'encapsulation'> & { readonly pods: readonly IpAddress[] };
 }
 
 /** An entry that a set must contain. */

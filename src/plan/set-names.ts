@@ -1,5 +1,5 @@
 import type { IpFamily } from '../base/ip.ts';
-import type { IpSet, IpSetType } from '../state/ip-set.ts';
+import { type IpSet, type IpSetType, ipSetName } from '../state/ip-set.ts';
 import { CLAIM_RANK, type ClaimRank } from './claim-rank.ts';
 
 interface SetKind {
@@ -43,11 +43,8 @@ export function setKind(role: SetRole): SetKind {
   return SETS[role];
 }
 
-/** linux/netfilter/ipset/ip_set.h: IPSET_MAXNAMELEN is 32 with the NUL. */
-const MAX_NAME_LENGTH = 31;
-
 export function setName(role: SetRole, family: IpFamily): string {
-  return `${family === 4 ? 'KUBE-' : 'KUBE-6-'}${role}`.slice(0, MAX_NAME_LENGTH);
+  return ipSetName(role, family);
 }
 
 /** The capacity that kube-proxy gives every set. A bitmap cannot have another one. */

@@ -1,3 +1,4 @@
+import { formatEncapsulation } from '../base/service-requests.ts';
 import { type RealServer, hasSameIdentity, hasSameServerSettings } from '../state/real-server.ts';
 import { compareVirtualServer, hasSameSettings } from '../state/virtual-server.ts';
 import { compareEntry } from './entry-order.ts';
@@ -42,7 +43,11 @@ function samePlanned(a: PlannedVirtualServer, b: PlannedVirtualServer): boolean 
 
 function sameDirect(a: PlannedVirtualServer['direct'], b: PlannedVirtualServer['direct']): boolean {
   if (a === undefined || b === undefined) return a === b;
-  return a.method === b.method && samePlaces(a.pods, b.pods, Object.is);
+  return (
+    a.method === b.method &&
+    formatEncapsulation(a.encapsulation) === formatEncapsulation(b.encapsulation) &&
+    samePlaces(a.pods, b.pods, Object.is)
+  );
 }
 
 function sameRealServer(a: RealServer, b: RealServer): boolean {

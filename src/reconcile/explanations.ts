@@ -6,6 +6,7 @@ import { packetReply } from '../explain/packet-reply.ts';
 import { type Problem, packetTarget } from '../explain/packet-target.ts';
 import type { AddressOwnerReply, PacketReply, ServiceReply } from '../explain/replies.ts';
 import { serviceReply } from '../explain/service-reply.ts';
+import { wordsOf } from '../explain/words.ts';
 import type { Cluster } from '../model/cluster.ts';
 import type { DifferenceParts } from './difference.ts';
 import { readFoundAddress } from './found-address.ts';
@@ -23,7 +24,8 @@ export async function explainService(
   if (definition === undefined) return undefined;
   const { config, desired } = parts;
   const node = desired.nodeView();
-  const known = { name, definition, slices: cluster.slices(name), node, config, plan: desired.plan, found };
+  const words = wordsOf(parts.kernel.mode);
+  const known = { name, definition, slices: cluster.slices(name), node, config, plan: desired.plan, found, words };
   return new Yielder().finish(serviceReply(known));
 }
 
@@ -34,7 +36,8 @@ export async function explainAddress(parts: DifferenceParts, asked: AskedAddress
     parts,
     protocols.map((protocol) => ({ address, port, protocol })),
   );
-  return new Yielder().finish(addressReply(parts.config.nodeName, asked, parts.desired.plan, found));
+  const { config, desired, kernel } = parts;
+  return new Yielder().finish(addressReply(config.nodeName, asked, desired.plan, found, wordsOf(kernel.mode)));
 }
 
 /** Explains the way of a packet to an address, or to the cluster IP of a Service. */

@@ -1,10 +1,11 @@
 import { errorText } from '../base/error-text.ts';
 import { type Ip4, type IpAddress, formatIp, isIp4 } from '../base/ip.ts';
-import { diffPod, podAddresses, preparedAddresses } from '../diff/pod-diff.ts';
+import { diffPod, isOurs, podAddresses, preparedAddresses } from '../diff/pod-diff.ts';
 import type { PodNamespace, PodNamespaces } from '../kernel/pod-namespaces.ts';
 import type { Log } from '../observe/log.ts';
 import type { PlanWarning } from '../plan/service-plan.ts';
 import type { NamespacedName } from '../base/names.ts';
+import { formatEncapsulation } from '../base/service-requests.ts';
 import { type DirectPod, formatPodOp } from '../state/pod-network.ts';
 import type { Clock } from './clock.ts';
 import type { PodInterfaces } from './pod-interfaces.ts';
@@ -104,13 +105,15 @@ export class PodPreparer {
       own = podAddresses(devices);
       for (const address of own) seen.add(address);
       const wanted = all.filter(({ pod }) => own.includes(pod));
+      if (wanted.length === 0 && !devices.some(({ name }) => isOurs(name))) return;
       const had = preparedAddresses(devices);
       const leaving = had.filter((address) => !wanted.some((each) => each.address === address));
       const connected = leaving.length === 0 || evenConnected ? NONE : await namespace.getConnectedAddresses();
       const kept = wanted.length > 0 || leaving.some((address) => connected.has(address));
       if (kept) prepared.push(...own.filter(isIp4));
       else if (had.length > 0) withdrawn.push(...own.filter(isIp4));
-      const ops = diffPod(wanted, devices, connected);
+      const guePorts = await namespace.getGuePorts();
+      const ops = diffPod(wanted, { devices, guePorts, connected });
       if (ops.length === 0) return;
       const failures = await namespace.apply(ops);
       const pod = own.map(formatIp).join(' ');
@@ -151,6 +154,6 @@ export class PodPreparer {
   }
 }
 
-function describe({ service, pod, address, method }: DirectPod): string {
-  return `${service} ${formatIp(pod)} ${formatIp(address)} ${method}`;
+function describe({ service, pod, address, method, encapsulation }: DirectPod): string {
+  return `${service} ${formatIp(pod)} ${formatIp(address)} ${method} ${formatEncapsulation(encapsulation)}`;
 }

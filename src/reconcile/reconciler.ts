@@ -39,7 +39,7 @@ export class Reconciler {
   constructor(options: ReconcilerOptions) {
     const { clock, log, minSyncPeriodMs: minPeriodMs } = options;
     this.#options = options;
-    this.#syncLog = new SyncLog(log);
+    this.#syncLog = new SyncLog(log, options.kernel.mode);
     this.#conflicts = new ConflictReport(log, options.onWarning);
     this.#timer = new SyncTimer({ clock, minPeriodMs, run: (wanted) => this.#run(wanted) });
     const syncPending = (): Promise<void> => this.#syncPending();

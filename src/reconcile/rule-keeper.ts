@@ -23,8 +23,21 @@ export interface RuleKeeperOptions {
   readonly onConfirmed: (ids: readonly VirtualServerId[]) => void;
 }
 
+const WORDS = {
+  ipvs: {
+    failed: 'failed to check or restore the iptables rules of',
+    restored: 'iptables rules were missing or changed by another process: restored',
+    inForce: 'iptables rules in force again',
+  },
+  nftables: {
+    failed: 'failed to check or restore the rules of nf_tables of',
+    restored: 'rules of nf_tables were missing or changed by another process: restored',
+    inForce: 'rules of nf_tables in force again',
+  },
+} as const;
+
 /**
- * Checks and restores the iptables rules concurrently with the syncs: iptables-restore waits while another program
+ * Checks and restores the rules concurrently with the syncs: iptables-restore waits while another program
  * holds the iptables lock, and syncs must not wait for that. Failures are logged here and retried with back-off.
  */
 export class RuleKeeper {
@@ -80,6 +93,10 @@ export class RuleKeeper {
     this.check();
   }
 
+  get #words(): (typeof WORDS)[Kernel['mode']] {
+    return WORDS[this.#options.kernel.mode];
+  }
+
   /** Waits for the running check, and prevents others. */
   async stop(): Promise<void> {
     this.#stopped = true;
@@ -99,7 +116,7 @@ export class RuleKeeper {
       }
     }
     if (failures.length === 0) {
-      if (this.#failedChecks > 0) log.info('iptables rules in force again');
+      if (this.#failedChecks > 0) log.info(this.#words.inForce);
       this.#failedChecks = 0;
       return;
     }
@@ -108,7 +125,7 @@ export class RuleKeeper {
     for (const [family, error] of failures) {
       const reason = errorText(error);
       log.error(
-        `failed to check or restore the iptables rules of IPv${family}, next attempt in ${Math.ceil(inMs / 1_000)} s: ${reason}`,
+        `${this.#words.failed} IPv${family}, next attempt in ${Math.ceil(inMs / 1_000)} s: ${reason}`,
         withheldField(this.#unconfirmed[family]),
       );
     }
@@ -122,7 +139,7 @@ export class RuleKeeper {
     try {
       const { changed, chains } = await kernel.ensureRules(planRules(plan, family));
       if (changed) {
-        log.warn('iptables rules were missing or changed by another process: restored', { family });
+        log.warn(this.#words.restored, { family });
         onRulesRepaired?.(family, chains);
       }
     } catch (error) {

@@ -1,3 +1,4 @@
+import type { Kernel } from '../kernel/kernel.ts';
 import type { Log } from '../observe/log.ts';
 import { countsInWords, firstInWords } from '../state/op.ts';
 import type { SyncReport } from '../state/sync-report.ts';
@@ -8,11 +9,13 @@ import type { SyncReport } from '../state/sync-report.ts';
  */
 export class SyncLog {
   readonly #log: Log;
+  readonly #device: string;
   /** The error of the last first sync or full check; undefined after a success. */
   #failure: string | undefined;
 
-  constructor(log: Log) {
+  constructor(log: Log, mode: Kernel['mode']) {
     this.#log = log;
+    this.#device = mode === 'ipvs' ? 'interface kube-ipvs0' : 'a table kube-proxy of nf_tables';
   }
 
   report(report: SyncReport, nextInMs: number): void {
@@ -24,7 +27,7 @@ export class SyncLog {
       failures: failures.length,
       draining: report.draining,
     };
-    if (report.node.deviceMade) this.#log.warn('interface kube-ipvs0 was missing: created again');
+    if (report.node.deviceMade) this.#log.warn(`${this.#device} was missing: created again`);
     if (error === undefined) {
       // A change sync in the middle of a full check does not prove that the check succeeds.
       if (kind !== 'change') this.#failure = undefined;

@@ -1,13 +1,16 @@
 import type { IpFamily } from '../base/ip.ts';
 import type { KnownDifference } from './known-difference.ts';
+import type { RuleSettings } from './rule-settings.ts';
 
 /** The iptables tables to which this program adds rules. */
 export const RULE_TABLES = ['mangle', 'nat', 'filter'] as const;
 export type RuleTable = (typeof RULE_TABLES)[number];
 
-/** All iptables rules of this program for one IP family. */
+/** All rules of this program for one IP family: as iptables has them, and what those of nftables mode depend on. */
 export interface RuleSet {
   readonly family: IpFamily;
+  /** Absent where only names matter, as for the removal of rules. */
+  readonly settings?: RuleSettings;
   /** The chains of this program, with their rules. */
   readonly chains: readonly RuleChain[];
   /** Jumps from built-in chains to ours, each inserted at the head: the last one listed comes first in its chain. */

@@ -25,6 +25,7 @@ export interface BedShape {
 
 /** The bridge that connects the pods of a node. */
 export const POD_BRIDGE = 'cni0';
+const POD_BRIDGE_MAC = '02:00:00:00:00:01';
 /** The link of nodes and clients to the node network, and of pods to their node. */
 export const UPLINK = 'eth0';
 
@@ -39,6 +40,9 @@ const NODE_SYSCTLS = {
   'net.bridge.bridge-nf-call-ip6tables': 1,
   'net.ipv4.conf.all.rp_filter': 0,
   'net.ipv4.conf.default.rp_filter': 0,
+  // Every refused probe must be told so, however many were before it: by default, a client gets one ICMP error a second.
+  'net.ipv4.icmp_ratelimit': 0,
+  'net.ipv6.icmp.ratelimit': 0,
 };
 
 const NO_REDIRECTS = {
@@ -106,7 +110,9 @@ export class Bed implements AsyncDisposable {
     const gateway = podGateway(index);
     await node.ip([
       ...uplinkLines(addresses, 24),
-      `link add ${POD_BRIDGE} type bridge forward_delay 0`,
+      // Without an address of its own, it has the lowest one of its ports: another one with another pod. The pods that know
+      // it by the former one would lose it for seconds.
+      `link add ${POD_BRIDGE} address ${POD_BRIDGE_MAC} type bridge forward_delay 0`,
       `addr add ${gateway.v4}/24 dev ${POD_BRIDGE}`,
       `addr add ${gateway.v6}/64 dev ${POD_BRIDGE} nodad`,
       `link set ${POD_BRIDGE} up`,

@@ -1,5 +1,6 @@
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { createLinuxKernel } from '../../src/kernel/linux/linux-kernel.ts';
+import { createNftablesKernel } from '../../src/kernel/nftables/nftables-kernel.ts';
 import type { SourceEvent } from '../../src/kube/objects/source.ts';
 import { Cluster } from '../../src/model/cluster.ts';
 import type { PlanConfig } from '../../src/plan/plan-config.ts';
@@ -23,10 +24,22 @@ export const PLAN: PlanConfig = {
   randomFully: true,
 };
 
+/** What nftables mode plans otherwise. */
+const NFTABLES_PLAN: Partial<PlanConfig> = { scheduler: 'random', bindAddresses: false };
+
 export const SYNC_PERIOD_MS = 3_600_000;
 
 /** A process in a slow kernel, filling a large one. */
 const COMMAND_MS = 300_000;
+
+export interface NodeOptions {
+  /** Default: ipvs. */
+  readonly mode?: Kernel['mode'];
+  /** `false`: without finding out which iptables is at work here, for a node that a baseline fills. */
+  readonly rules?: boolean;
+  /** As the daemon does when it starts, before there is anything to sync. `false`: the node is left empty. */
+  readonly prepared?: boolean;
+}
 
 /** A network namespace with one address, and the real kernel in it. */
 export class BenchNode implements AsyncDisposable {
@@ -36,15 +49,15 @@ export class BenchNode implements AsyncDisposable {
   readonly log = new QuietLog();
   readonly kernel: Kernel;
 
-  private constructor(netns: string) {
+  private constructor(netns: string, mode: Kernel['mode']) {
     this.netns = netns;
     this.path = `/run/netns/${netns}`;
-    this.kernel = createLinuxKernel({ log: this.log, netns: this.path });
+    const createKernel = mode === 'ipvs' ? createLinuxKernel : createNftablesKernel;
+    this.kernel = createKernel({ log: this.log, netns: this.path });
   }
 
-  /** `rules: false`: without finding out which iptables is at work here, for a node that a baseline fills. */
-  static async make({ rules = true } = {}): Promise<BenchNode> {
-    const node = new BenchNode(`bench-${process.pid}-${++BenchNode.#last}`);
+  static async make({ mode = 'ipvs', rules = true, prepared = true }: NodeOptions = {}): Promise<BenchNode> {
+    const node = new BenchNode(`bench-${process.pid}-${++BenchNode.#last}`, mode);
     await runCommand(['ip', 'netns', 'add', node.netns]);
     const lines = [
       'link set lo up',
@@ -53,8 +66,7 @@ export class BenchNode implements AsyncDisposable {
       'link set eth0 up',
     ];
     await runCommand(['ip', '-n', node.netns, '-batch', '-'], { input: `${lines.join('\n')}\n` });
-    // As the daemon does when it starts, before there is anything to sync.
-    await node.kernel.prepare();
+    if (prepared) await node.kernel.prepare();
     if (rules) for (const family of PLAN.families) await node.kernel.probeRules(family);
     return node;
   }
@@ -68,7 +80,7 @@ export class BenchNode implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     // The kernel empties a deleted namespace later, in the time of whoever is measured next: so that there is little left to do.
     await this.kernel.removeDevice();
-    await this.run(['sh', '-c', 'ipvsadm -C; ipset flush']);
+    if (this.kernel.mode === 'ipvs') await this.run(['sh', '-c', 'ipvsadm -C; ipset flush']);
     await this.kernel.close();
     await runCommand(['ip', 'netns', 'del', this.netns]);
   }
@@ -108,7 +120,7 @@ export class Driver {
     this.reconciler = new Reconciler({
       kernel: recording,
       cluster: this.cluster,
-      plan: { ...PLAN, ...plan },
+      plan: { ...PLAN, ...(kernel.mode === 'nftables' ? NFTABLES_PLAN : {}), ...plan },
       nodeIpOverride: undefined,
       excludeCidrs: [],
       // Nothing happens but what is asked for.

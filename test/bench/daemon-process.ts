@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Kernel } from '../../src/kernel/kernel.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import { Namespace } from '../bed/namespace.ts';
 import { daemonArgv } from '../support/daemon.ts';
@@ -26,16 +27,18 @@ export class DaemonNode implements AsyncDisposable {
     this.api = api;
   }
 
-  static async make(shape: ClusterShape): Promise<DaemonNode> {
-    // Whatever iptables is asked leaves tables in the namespace: the daemon is to find a fresh one.
-    const bench = await BenchNode.make({ rules: false });
+  static async make(shape: ClusterShape, mode: Kernel['mode'] = 'ipvs'): Promise<DaemonNode> {
+    // Whatever iptables is asked leaves tables in the namespace: the daemon is to find a fresh one. Nor is it to find
+    // the tables of nftables mode, which another program would not understand.
+    const bench = await BenchNode.make({ mode, rules: false, prepared: mode === 'ipvs' });
     const namespace = new Namespace(NODE_NAME, bench.netns, { v4: NODE_ADDRESS, v6: '' });
     return new DaemonNode(bench, namespace, await ApiProcess.start(bench.path, shape));
   }
 
   /** @param runtime arguments of node itself */
   async start(...runtime: readonly string[]): Promise<Started> {
-    const [node = '', ...rest] = daemonArgv(this.namespace, [`--kubeconfig=${this.api.kubeconfig}`, ...FLAGS]);
+    const flags = [`--kubeconfig=${this.api.kubeconfig}`, ...FLAGS];
+    const [node = '', ...rest] = daemonArgv(this.namespace, flags, this.bench.kernel.mode);
     const at = now();
     return new Started(await this.namespace.spawn([node, ...runtime, ...rest]), at);
   }

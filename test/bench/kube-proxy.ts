@@ -1,6 +1,7 @@
 import { access, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import type { Kernel } from '../../src/kernel/kernel.ts';
 import { cacheOf } from '../cluster/folders.ts';
 import { parseSettings } from '../cluster/settings.ts';
 import { now } from './api-process.ts';
@@ -9,7 +10,10 @@ import { NODE_NAME } from './large-cluster.ts';
 
 /** The version that the test cluster has by default. */
 const { kubernetes: VERSION } = parseSettings([]);
-export const KUBE_PROXY = `kube-proxy ${VERSION} in ipvs mode`;
+
+export function kubeProxyName(mode: Kernel['mode']): string {
+  return `kube-proxy ${VERSION} in ${mode} mode`;
+}
 
 /** The program, if `make cluster PROXY=kube-proxy` has built it here. */
 export async function builtKubeProxy(): Promise<string | undefined> {
@@ -22,7 +26,7 @@ export async function builtKubeProxy(): Promise<string | undefined> {
   }
 }
 
-/** kube-proxy on a node, with its defaults where the test bed permits. */
+/** kube-proxy on a node, in the mode for which the node was made, with its defaults where the test bed permits. */
 export class KubeProxy implements AsyncDisposable {
   readonly started: Started;
   readonly #folder: string;
@@ -38,7 +42,7 @@ export class KubeProxy implements AsyncDisposable {
     const config = {
       apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
       kind: 'KubeProxyConfiguration',
-      mode: 'ipvs',
+      mode: node.bench.kernel.mode,
       hostnameOverride: NODE_NAME,
       clusterCIDR: '10.64.0.0/10',
       // The API server for tests has JSON only.

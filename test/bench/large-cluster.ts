@@ -66,6 +66,11 @@ function podIp(index: number, family: 4 | 6): string {
     : `fd00:64::${(index >>> 16).toString(16)}:${(index & 0xffff).toString(16)}`;
 }
 
+/** The pods of a service as long as it has not grown. */
+export function podIps(service: number, endpoints: number, family: 4 | 6): string[] {
+  return Array.from({ length: endpoints }, (_, pod) => podIp(service * endpoints + pod, family));
+}
+
 /** The pod that a service gets when it grows: above those of all shapes. */
 export function growthIp(service: number, family: 4 | 6): string {
   return podIp(3_000_000 + service, family);

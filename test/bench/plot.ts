@@ -107,6 +107,14 @@ function barPlot(name: string, groups: readonly BarGroup[]): Plot {
   };
 }
 
+/** A measure of the row `kube-proxy`, at each of its sizes. */
+function besideKubeProxy(title: string, measure: string): readonly BarGroup[] {
+  return [100, 1_000].map((services) => ({
+    title: `${title}: ${services.toLocaleString('en')} Services with 10 endpoints each`,
+    measures: [`${measure} at ${services}x10, beside kube-proxy`],
+  }));
+}
+
 /** The size of a cluster at the end of a measure's name, as `sizeName` writes it. */
 const SIZED = /^RSS of the daemon at (\d+)x(\d+)$/;
 
@@ -190,6 +198,11 @@ export const PLOTS: readonly Plot[] = [
     },
   ]),
   MEMORY,
+  barPlot('kube-proxy', [
+    ...besideKubeProxy('Start to the end of the first sync', 'start to the end of the first sync'),
+    ...besideKubeProxy('One endpoint more, from watch event to kernel', 'one endpoint more'),
+    ...besideKubeProxy('Resident memory', 'RSS'),
+  ]),
 ];
 
 /** The plot as SVG; the same measures give the same text. */

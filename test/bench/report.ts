@@ -54,6 +54,10 @@ export const HEADLINES: readonly string[] = [
   'RSS of the daemon in the image, idle',
   'RSS of the daemon at 10000x10',
   'RSS after 50000 changes on the real kernel',
+  'one endpoint change among 10000 services, in nftables mode',
+  'first sync 10000x5 in nftables mode: whole, over nft',
+  'start to the end of the first sync at 1000x10, beside kube-proxy in nftables mode',
+  'one endpoint more at 1000x10, beside kube-proxy in nftables mode',
 ];
 
 function targetsTable(measured: readonly Measurement[]): string {

@@ -11,10 +11,18 @@ async function timedWithFiles(
   files: Readonly<Record<string, string>>,
   line: (folder: string) => string,
 ): Promise<number> {
+  await using shell = new NetnsShell(node.path);
+  return await timedInShell(shell, files, line);
+}
+
+async function timedInShell(
+  shell: NetnsShell,
+  files: Readonly<Record<string, string>>,
+  line: (folder: string) => string,
+): Promise<number> {
   const folder = await mkdtemp(path.join(tmpdir(), 'tools-'));
   try {
     for (const [name, text] of Object.entries(files)) await writeFile(path.join(folder, name), text);
-    await using shell = new NetnsShell(node.path);
     return (await shell.time(line(folder))).wallMs;
   } finally {
     await rm(folder, { recursive: true });
@@ -29,6 +37,11 @@ export async function restoreByTools(node: BenchNode, state: Programmed): Promis
     { ipvs, sets, addresses },
     (folder) => `ipset restore <${folder}/sets; ipvsadm -R <${folder}/ipvs; ip -batch ${folder}/addresses`,
   );
+}
+
+/** Commands of nft in one transaction. Milliseconds. */
+export async function executeByNft(shell: NetnsShell, commands: string): Promise<number> {
+  return await timedInShell(shell, { commands }, (folder) => `nft -f ${folder}/commands`);
 }
 
 /** Sets and entries by an `ipset` process each. Milliseconds. */

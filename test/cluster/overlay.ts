@@ -8,7 +8,7 @@ import type { Settings } from './settings.ts';
  * the configuration; the rest is as it is in the manifests of the project.
  */
 export function overlayFiles(
-  settings: Pick<Settings, 'families' | 'overlay'>,
+  settings: Pick<Settings, 'families' | 'overlay' | 'proxy'>,
   folder: string,
   project: string,
 ): Readonly<Record<string, string>> {
@@ -23,7 +23,7 @@ export function overlayFiles(
     'kustomization.yaml': `${JSON.stringify(kustomization, undefined, 2)}\n`,
     'config.conf': `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
-mode: ipvs
+mode: ${settings.proxy === 'ours-nftables' ? 'nftables' : 'ipvs'}
 ipvs:
   scheduler: rr
 clusterCIDR: ${each(settings.families, (plan) => plan.pods)}

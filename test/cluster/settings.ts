@@ -1,5 +1,12 @@
 /** What runs the Services of the cluster. */
-export const PROXIES = ['ours', 'kube-proxy-ipvs', 'kube-proxy-iptables', 'kube-proxy-nftables', 'none'] as const;
+export const PROXIES = [
+  'ours',
+  'ours-nftables',
+  'kube-proxy-ipvs',
+  'kube-proxy-iptables',
+  'kube-proxy-nftables',
+  'none',
+] as const;
 export type Proxy = (typeof PROXIES)[number];
 
 const OVERLAYS = ['privileged', 'restricted'] as const;

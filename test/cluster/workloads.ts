@@ -17,7 +17,8 @@ export async function applyProxy(
   switch (settings.proxy) {
     case 'none':
       return undefined;
-    case 'ours': {
+    case 'ours':
+    case 'ours-nftables': {
       const overlay = path.join(folder.manifests, 'kube-ipvs-proxy');
       await writeFiles(overlay, overlayFiles(settings, overlay, PROJECT));
       await kubectl(command, ['apply', '--kustomize', overlay]);

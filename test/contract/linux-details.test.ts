@@ -187,17 +187,17 @@ describe('the kernel of Linux', () => {
   test('foreign sets are left alone, and twin sets that a crash left are removed', async () => {
     await bed.run('ipset', 'create', 'OTHER', 'hash:ip');
     await bed.run('ipset', 'add', 'OTHER', '10.0.0.1');
-    await bed.run('ipset', 'create', 'KUBE-MACS', 'hash:mac');
-    await bed.run('ipset', 'add', 'KUBE-MACS', '00:11:22:33:44:55');
+    await bed.run('ipset', 'create', 'KUBE-IFACES', 'hash:net,iface');
+    await bed.run('ipset', 'add', 'KUBE-IFACES', '10.1.0.0/16,eth0');
     await bed.run('ipset', 'create', 'KUBE~LOOP-BACK', 'hash:ip,port,ip');
     await bed.kernel.prepare();
     expect(await bed.sets()).toEqual([
-      'add KUBE-MACS 00:11:22:33:44:55',
+      'add KUBE-IFACES 10.1.0.0/16,eth0',
       'add OTHER 10.0.0.1',
-      'create KUBE-MACS hash:mac',
+      'create KUBE-IFACES hash:net,iface',
       'create OTHER hash:ip',
     ]);
-    expect(await bed.kernel.getSets()).toMatchObject([{ name: 'KUBE-MACS', type: 'hash:mac', entries: [] }]);
+    expect(await bed.kernel.getSets()).toMatchObject([{ name: 'KUBE-IFACES', type: 'hash:net,iface', entries: [] }]);
   });
 
   test('sets that ipset created are adopted', async () => {

@@ -1,4 +1,5 @@
-// `make demo`: a small cluster of network namespaces on a kernel with IPVS, and the daemon at work in it, step by step.
+// `make demo`: a small cluster of network namespaces on a kernel with IPVS (MODE=nftables: with nf_tables), and the daemon at
+// work in it, step by step.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -7,24 +8,14 @@ import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
 import type { CommandResult } from '../bed/command.ts';
 import { daemonArgv, querySocketOf, startDaemon } from '../support/daemon.ts';
+import { DEMO_MODE, listKernel } from './demo-mode.ts';
 import { Transcript } from './transcript.ts';
 
 const SLICE = '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/web-ipv4';
 const CLUSTER_IP = '10.202.0.10';
-/** 10.202.0.10:80 as /proc/net/ip_vs writes it. */
-const CLUSTER_IP_IN_PROC = '0ACA000A:0050';
-const FLAGS = [
-  '--ipvs-scheduler=lc',
-  '--cluster-cidr=10.201.0.0/16,fd00:201::/48',
-  '--ipvs-min-sync-period=0s',
-  '-v=1',
-];
+const FLAGS = [...DEMO_MODE.flags, '--cluster-cidr=10.201.0.0/16,fd00:201::/48', '--ipvs-min-sync-period=0s', '-v=1'];
 
 const out = new Transcript();
-
-async function ipvsadm(node: Namespace): Promise<string> {
-  return (await node.exec(['ipvsadm', '-Ln'])).stdout;
-}
 
 /** Asks several times on new connections; answers how often each pod answered. */
 async function ask(from: Namespace, address: string, port: number, times = 6): Promise<Map<string, number>> {
@@ -68,15 +59,15 @@ async function showRequests(bed: Bed, pods: readonly string[]): Promise<void> {
 }
 
 async function scale(node: Namespace, server: string, addresses: readonly string[]): Promise<string> {
-  const argv = ['test/demo/patch-and-wait.ts', server, SLICE, CLUSTER_IP_IN_PROC, JSON.stringify(addresses)];
+  const argv = ['test/demo/patch-and-wait.ts', server, SLICE, JSON.stringify(addresses)];
   return (await node.exec([process.execPath, ...argv], { timeoutMs: 60_000 })).stdout.trim();
 }
 
 async function showScaling(node: Namespace, server: string): Promise<void> {
   const pods = ['10.201.0.10', '10.201.0.11', '10.201.0.12'];
   const up = await scale(node, server, pods);
-  out.check(`a third endpoint: in the kernel ${up} ms after the request to the API server was sent`, true);
-  out.say(await ipvsadm(node));
+  out.check(`a third endpoint: ${DEMO_MODE.noticed} ${up} ms after the request to the API server was sent`, true);
+  out.say(await listKernel(node));
   const down = await scale(node, server, pods.slice(0, 2));
   out.check(`and away again: ${down} ms`, true);
 }
@@ -105,9 +96,12 @@ async function showSubcommands(bed: Bed, server: string): Promise<void> {
     /no endpoint is used at .*: its slice has no port "http"/.test(broken.stdout.replaceAll(/\s+/g, ' ')),
   );
   await rename('http');
+  if (DEMO_MODE.hasCounters) await showTop(bed);
+}
 
+async function showTop(bed: Bed): Promise<void> {
   const load = bed.client(0).load('tcp', CLUSTER_IP, 80, { perSecond: 20, durationMs: 9_000, timeoutMs: 3_000 });
-  const top = await subcommand(node, 'top', '--by=endpoint');
+  const top = await subcommand(bed.node(0), 'top', '--by=endpoint');
   await load;
   out.say(`kube-ipvs-proxy top --by=endpoint\n${top.stdout}`);
   out.check('top names the endpoints that a client uses', top.stdout.includes('10.201.0.10:8080'));
@@ -133,21 +127,11 @@ async function showRestart(bed: Bed, daemon: LongProcess, flags: readonly string
 async function showCleanUp(node: Namespace): Promise<void> {
   const { status } = await node.exec(daemonArgv(node, ['--cleanup']), { allowFailure: true, timeoutMs: 60_000 });
   out.check('kube-ipvs-proxy --cleanup: exit code 0', status === 0);
-  const left = {
-    'virtual servers': (await node.exec(['ipvsadm', '-Sn'])).stdout.trim(),
-    ipsets: (await node.exec(['ipset', 'save'])).stdout.trim(),
-    'iptables rules': ourRules((await node.exec(['iptables-save'])).stdout),
-    'ip6tables rules': ourRules((await node.exec(['ip6tables-save'])).stdout),
-    devices: ourRules((await node.exec(['ip', '-o', 'link'])).stdout),
-  };
-  for (const [what, text] of Object.entries(left)) out.check(`no ${what} left`, text === '');
-}
-
-function ourRules(text: string): string {
-  return text
-    .split('\n')
-    .filter((line) => /KUBE-|kube-ipvs0/.test(line))
-    .join('\n');
+  for (const [what, { argv, ours }] of Object.entries(DEMO_MODE.leftovers)) {
+    const { stdout } = await node.exec(argv);
+    const left = stdout.split('\n').filter((line) => ours.test(line));
+    out.check(`no ${what} left`, left.length === 0);
+  }
 }
 
 async function main(): Promise<number> {
@@ -158,7 +142,8 @@ async function main(): Promise<number> {
   await Promise.all([0, 1, 2].map((index) => bed.pod(0, index).serveTcp(8080)));
   out.say('node-0    10.200.0.10   fd00:200::10\npods      10.201.0.10-12 fd00:201::10-12\nclient-0  10.200.0.100');
 
-  out.step('The API server with the objects of manifests/demo, and kube-ipvs-proxy --ipvs-scheduler=lc against it');
+  const command = ['kube-ipvs-proxy', ...DEMO_MODE.flags].join(' ');
+  out.step(`The API server with the objects of manifests/demo, and ${command} against it`);
   const kubeconfig = path.join(scratch, 'kubeconfig');
   const api = ['test/apiserver/main.ts', '--objects', 'manifests/demo', '--kubeconfig', kubeconfig];
   const apiServer = await node.spawn([process.execPath, ...api]);
@@ -168,13 +153,10 @@ async function main(): Promise<number> {
   out.say(daemon.output);
   out.check('the first sync is done', true);
 
-  out.step('ipvsadm -Ln');
-  const listing = await ipvsadm(node);
+  out.step(DEMO_MODE.listing.map((argv) => argv.join(' ')).join('; '));
+  const listing = await listKernel(node);
   out.say(listing);
-  out.check(
-    'virtual servers with scheduler lc for ClusterIP, external IP and NodePort',
-    /10\.202\.0\.10:80 lc/.test(listing),
-  );
+  out.check(DEMO_MODE.served.claim, listing.includes(DEMO_MODE.served.text));
 
   out.step('Requests, and who answered');
   await showRequests(bed, ['pod-0-0', 'pod-0-1']);
@@ -182,7 +164,8 @@ async function main(): Promise<number> {
   out.step('Scale up and down through the API');
   await showScaling(node, server);
 
-  out.step('What the daemon says of itself: status, explain of a Service that somebody broke, top');
+  const asked = ['status', 'explain of a Service that somebody broke', ...(DEMO_MODE.hasCounters ? ['top'] : [])];
+  out.step(`What the daemon says of itself: ${asked.join(', ')}`);
   await showSubcommands(bed, server);
 
   out.step('Kill the daemon (SIGKILL) and start it again while requests go on');

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { BatchConnection } from '../../src/kernel/linux/batch.ts';
-import { ipvsFamily } from '../../src/kernel/linux/ipvs-family.ts';
+import { ipvsFamily } from '../../src/kernel/linux/generic-family.ts';
 import { decodeFamily, getFamily } from '../../src/netlink/family/genl-ctrl/family.ts';
 import { exchange } from './capture.ts';
 import { decoded, firstPayload, sentBytes, written } from './netlink.ts';

@@ -10,10 +10,18 @@ const request = (name: string): string => sentBytes(exchange('ip-tunnel', name).
 
 // ip writes all attributes of a tunnel, also those with their default.
 test.each([
-  ['tunnel4-add', 'ipip', ip('10.244.0.2'), ['69706970', '080002000af40002']],
-  ['tunnel6-add', 'ip6tnl', ip('fd00::2'), ['697036746e6c', '14000200fd000000000000000000000000000002', '0500090029']],
-] as const)('%s: each attribute that we write is one of those of ip', (name, kind, local, attributes) => {
-  const device = name === 'tunnel4-add' ? 'kube-ipvs-tun4' : 'kube-ipvs-tun6';
+  ['tunnel4-add', 'tun4', 'ipip', ip('10.244.0.2'), ['69706970', '080002000af40002']],
+  [
+    'tunnel6-add',
+    'tun6',
+    'ip6tnl',
+    ip('fd00::2'),
+    ['697036746e6c', '14000200fd000000000000000000000000000002', '0500090029'],
+  ],
+  ['gre4-add', 'gre4', 'gre', ip('10.244.0.2'), ['677265', '080006000af40002']],
+  ['gre6-add', 'gre6', 'ip6gre', ip('fd00::2'), ['697036677265', '14000600fd000000000000000000000000000002']],
+] as const)('%s: each attribute that we write is one of those of ip', (name, suffix, kind, local, attributes) => {
+  const device = `kube-ipvs-${suffix}`;
   const ours = written((writer) => createTunnel(writer, device, kind, local));
   const theirs = request(name);
   // Type, flags, struct ifinfomsg and the name.
@@ -36,6 +44,8 @@ test('sysctls of a device', () => {
 test.each([
   ['tunnel4-show', { name: 'kube-ipvs-tun4', kind: 'ipip', up: true, local: ip('10.244.0.2'), rpFilter: 2 }],
   ['tunnel6-show', { name: 'kube-ipvs-tun6', kind: 'ip6tnl', up: false, local: ip('fd00::2') }],
+  ['gre4-show', { name: 'kube-ipvs-gre4', kind: 'gre', up: false, local: ip('10.244.0.2') }],
+  ['gre6-show', { name: 'kube-ipvs-gre6', kind: 'ip6gre', up: false, local: ip('fd00::2') }],
   ['eth0-show', { name: 'eth0', kind: 'veth', up: true, local: undefined, arpAnnounce: 2 }],
 ])('%s: what the kernel said to ip', (name, device) => {
   const payload = firstPayload(exchange('ip-tunnel', name).received, RTM_NEWLINK);

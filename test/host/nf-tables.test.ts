@@ -1,24 +1,36 @@
 import { execFileSync } from 'node:child_process';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { removeAll } from '../../src/daemon/clean-up.ts';
-import { removeLeftovers } from '../../src/daemon/run/other-modes.ts';
+import { removeLeftovers } from '../../src/daemon/modes/other-modes.ts';
 import { createCommandRunner } from '../../src/kernel/command-runner.ts';
 import { Leftovers, describeLeftover } from '../../src/kernel/iptables/leftovers.ts';
+import { createNftablesKernel } from '../../src/kernel/nftables/nftables-kernel.ts';
+import { NftLink } from '../../src/kernel/nftables/nft-link.ts';
+import { proxyTables } from '../../src/kernel/nftables/proxy-tables.ts';
+import { parseCidr } from '../../src/base/cidr.ts';
 import { IP_FAMILIES } from '../../src/base/ip.ts';
+import { openConnection } from '../../src/netlink/connection.ts';
+import { NETLINK_NETFILTER } from '../../src/netlink/protocol.ts';
 import { planRules } from '../../src/plan/plan-rules.ts';
 import { SET_ROLES, plannedSet } from '../../src/plan/set-names.ts';
+import { virtualServerKey } from '../../src/state/virtual-server.ts';
 import type { Op } from '../../src/state/op.ts';
 import { Transaction } from '../../src/state/transaction.ts';
 import { runCommand } from '../bed/command.ts';
 import { LinuxBed } from '../contract/linux-bed.ts';
+import { nftablesContract } from '../contract/nftables-contract.ts';
+import { address, endpoint, realServer, virtualServer } from '../contract/objects.ts';
 import { ruleContract } from '../contract/rule-contract.ts';
 import { RULE_CONFIGS } from '../contract/rule-configs.ts';
 import { configOf } from '../support/config.ts';
 import { IPTABLES_MODE } from '../support/iptables-mode.ts';
+import { PLAN_CONFIG } from '../support/reconciling.ts';
 import { RecordingLog } from '../unit/kube/recording-log.ts';
 import { config } from '../unit/plan/build.ts';
 
 jest.setTimeout(60_000);
+
+const DETECTOR = { kind: 'cidr', cidr: parseCidr('10.201.0.0/17')! } as const;
 
 /** As kube-proxy's nftables mode lays out its table, in small; another program has the same names in a table of its own. */
 const NFTABLES_MODE = `
@@ -66,7 +78,10 @@ function onThisKernel(): void {
     await bed[Symbol.asyncDispose]();
   });
 
-  const leftovers = (): Leftovers => new Leftovers(createCommandRunner({ netns: `/run/netns/${bed.netns}` }));
+  const leftovers = (): Leftovers => {
+    const netns = `/run/netns/${bed.netns}`;
+    return new Leftovers(createCommandRunner({ netns }), proxyTables(netns));
+  };
   const tables = async (): Promise<string[]> => (await bed.run('nft', 'list', 'tables')).trim().split('\n');
 
   async function inside(argv: readonly string[], input: string): Promise<void> {
@@ -137,6 +152,95 @@ function onThisKernel(): void {
         await bed.run(tool, '-A', 'INPUT', '-j', 'ACCEPT');
         expect(await facts()).toMatchObject({ found });
       }
+    });
+  });
+
+  nftablesContract(async () => {
+    const own = await LinuxBed.make();
+    const kernel = createNftablesKernel({ log: own.log, netns: `/run/netns/${own.netns}` });
+    const nft = async (...args: readonly string[]): Promise<void> => void (await own.run('nft', ...args));
+    const familyName = { 4: 'ip', 6: 'ip6' } as const;
+    return {
+      kernel,
+      flushChain: (family, chain) => nft('flush', 'chain', familyName[family], 'kube-proxy', chain),
+      deleteElements: (family, map) => nft('flush', 'map', familyName[family], 'kube-proxy', map),
+      deleteTables: () => nft('flush', 'ruleset'),
+      [Symbol.asyncDispose]: async () => {
+        await kernel.close();
+        await own[Symbol.asyncDispose]();
+      },
+    };
+  });
+
+  describe('the tables of nftables mode', () => {
+    test('are listed by nft, which loads its own listing; what it words differently is restored', async () => {
+      const kernel = createNftablesKernel({ log: bed.log, netns: `/run/netns/${bed.netns}` });
+      await kernel.prepare();
+      const plan = { ...PLAN_CONFIG, scheduler: 'random', localDetectors: { 4: DETECTOR } };
+      for (const family of IP_FAMILIES) await kernel.ensureRules(planRules(plan, family));
+      const servers = IP_FAMILIES.flatMap((family) =>
+        [0, 10_800].map((timeout, n) =>
+          virtualServer(address(family, n), 80, 'TCP', { scheduler: 'random', timeout, flags: timeout > 0 ? 1 : 0 }),
+        ),
+      );
+      const ops = servers.flatMap((id): Op[] => [
+        { kind: 'add-virtual-server', virtualServer: id },
+        ...[1, 2].map((n): Op => ({
+          kind: 'add-real-server',
+          id,
+          realServer: realServer(endpoint(typeof id.address === 'number' ? 4 : 6, n), 8080),
+        })),
+      ]);
+      expect((await kernel.apply(new Transaction(ops))).failures).toEqual([]);
+      // The kernel lists elements in the order of their hashes, whose seed is another in a new table.
+      const inKernel = async (): Promise<readonly string[]> =>
+        (await kernel.getVirtualServers()).map((server) => `${virtualServerKey(server)} ${server.timeout}`).toSorted();
+      const before = await inKernel();
+      const listing = await bed.run('nft', 'list', 'ruleset');
+      expect(listing).toContain(
+        'dnat ip6 to ip6 daddr . meta l4proto . th dport . numgen random mod 2 map @service-endpoints',
+      );
+      await inside(['nft', '-f', '-'], `flush ruleset\n${listing}`);
+      expect(await inKernel()).toEqual(before);
+      expect(before).toHaveLength(4);
+      for (const family of IP_FAMILIES) await kernel.ensureRules(planRules(plan, family));
+      for (const family of IP_FAMILIES) {
+        expect(await kernel.ensureRules(planRules(plan, family))).toEqual({ changed: false, chains: [] });
+      }
+      await kernel.close();
+    });
+
+    test('a transaction that names an older generation of the ruleset is refused with ERESTART', async () => {
+      const connection = openConnection({ protocol: NETLINK_NETFILTER, netns: `/run/netns/${bed.netns}` });
+      const link = new NftLink(connection, () => undefined);
+      const generation = await link.generation();
+      expect(await link.commit(4, [{ kind: 'new-table' }], generation)).toBeUndefined();
+      const late = await link.commit(4, [{ kind: 'delete-table' }], generation);
+      expect(late).toMatchObject({ errno: 85, code: 'ERESTART' });
+      expect(await link.hasTable(4)).toBe(true);
+      const wrong = await link.commit(4, [{ kind: 'delete-chain', name: 'none' }, { kind: 'delete-table' }]);
+      expect(wrong).toMatchObject({ code: 'ENOENT' });
+      expect(await link.hasTable(4)).toBe(true);
+      connection.close();
+    });
+
+    test('their loss is reported, and nothing else', async () => {
+      const kernel = createNftablesKernel({ log: bed.log, netns: `/run/netns/${bed.netns}` });
+      await kernel.prepare();
+      const lost: string[] = [];
+      const stop = kernel.watchNode(
+        () => undefined,
+        (reason) => lost.push(reason),
+      );
+      await inside(['nft', '-f', '-'], 'add table ip other\ndelete table ip other\n');
+      await inside(['nft', '-f', '-'], 'delete table ip6 kube-proxy\nadd table ip6 kube-proxy\n');
+      await inside(['nft', '-f', '-'], 'delete table ip kube-proxy\n');
+      for (let waited = 0; lost.length === 0 && waited < 5_000; waited += 20) {
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+      expect(lost).toEqual(['table ip kube-proxy was deleted']);
+      stop();
+      await kernel.close();
     });
   });
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals
 
 import { clusterAddress } from '../bed/address-plan.ts';
 import type { Transport } from '../bed/agent-protocol.ts';
-import { Bed } from '../bed/bed.ts';
+import { Bed, POD_BRIDGE } from '../bed/bed.ts';
 import { CommandError, runCommand } from '../bed/command.ts';
 import type { Namespace } from '../bed/namespace.ts';
 import { patient } from '../bed/patience.ts';
@@ -34,6 +34,17 @@ describe('a test bed of two nodes', () => {
 
   afterAll(async () => {
     await bed[Symbol.asyncDispose]();
+  });
+
+  // As when a pod is added whose random address happens to be lower than all others.
+  test('the pods keep their gateway when a port with a lower address comes', async () => {
+    const address = async (): Promise<string> =>
+      (await node.exec(['cat', `/sys/class/net/${POD_BRIDGE}/address`])).stdout.trim();
+    const before = await address();
+    await node.ip(['link add low address 00:00:5e:00:53:01 type dummy', `link set low master ${POD_BRIDGE} up`]);
+    expect(await address()).toBe(before);
+    for (const family of families) expect(await client.probeTcp(service[family], 80)).toMatchObject({ ok: true });
+    await node.ip(['link del low']);
   });
 
   /** What a proxy would do for a service with two endpoints on its own node and one on the other. */

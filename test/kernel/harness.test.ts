@@ -26,7 +26,7 @@ describe('the test kernel', () => {
   });
 
   test('the test kernel reports its kind and release', () => {
-    expect(process.env['KERNEL_USED']).toMatch(/^(native|uml|qemu)$/);
+    expect(process.env['KERNEL_USED']).toMatch(/^(native|uml|qemu|uml-nft)$/);
   });
 
   test('IPVS has every scheduler', async () => {
@@ -160,6 +160,28 @@ describe('the test kernel', () => {
     expect(ended.stdout).toMatch(/^native\nlo\n-P POSTROUTING ACCEPT\n$/);
     expect(ended.status).toBe(9);
   });
+
+  test.each(['nft', 'legacy'])(
+    'TEST_IPTABLES=%s makes plain iptables that variant, or the run fails',
+    async (variant) => {
+      const served = await inside(`iptables-${variant}`, '-t', 'nat', '-A', 'POSTROUTING', '-j', 'MASQUERADE').then(
+        () => true,
+        () => false,
+      );
+      const ended = await runCommand(
+        ['test/kernel/run.sh', 'sh', '-c', 'iptables --version; ip6tables-save --version'],
+        {
+          allowFailure: true,
+          env: { ...process.env, KERNEL: 'native', TEST_IPTABLES: variant },
+        },
+      );
+      const name = variant === 'nft' ? 'nf_tables' : 'legacy';
+      const said = served
+        ? new RegExp(`^iptables .*\\(${name}\\)\nip6tables-save .*\\(${name}\\)\n`)
+        : new RegExp(`"it cannot serve iptables-${variant}, which TEST_IPTABLES asks for"`);
+      expect(ended.stdout + ended.stderr).toMatch(said);
+    },
+  );
 
   test('/tmp is in memory and separate from the machine', async () => {
     const mounts = await readFile('/proc/self/mounts', 'utf8');

@@ -8,17 +8,21 @@
 #   qemu    Debian's kernel in an emulated machine (no KVM) with two CPUs, nf_tables, and the same file tree by 9p. It is the
 #           slowest: a boot takes 20 s of processor time, not 2 as with uml. Its packages are installed, and the kernel is put
 #           into ~/.cache/kube-ipvs-proxy (XDG_CACHE_HOME), when it is first needed; remove that folder to get a newer kernel.
+# Only when asked for by name:
+#   uml-nft like uml, but the kernel of the test cluster's nodes (test/cluster/kernel), which has nf_tables. Its packages are
+#           installed, and it is built into that cache, when it is first needed.
 # A kernel that ends before the command has begun makes room for the next one; its console is kept in build/kernel.
 # It never skips: with no kernel to be had it fails and says why. All processes of the command end with it.
 #
 # Settings:
-#   KERNEL          native | uml | qemu: this one or none
+#   KERNEL          native | uml | qemu | uml-nft: this one or none
 #   KERNEL_TIMEOUT  seconds until everything is killed and the status is 124 (default 4500, times KERNEL_PATIENCE)
 #   KERNEL_MEMORY   memory of the booted kernel (default 3G)
 #   KERNEL_PATIENCE by how much the tests multiply their time limits (default 1, with qemu 5)
 #   KERNEL_ENV      names of further variables to pass, separated by spaces
+#   TEST_IPTABLES   nft | legacy: the variant of plain iptables (default: this machine's, or legacy where that one does not work)
 # The command sees only: PATH, the variables in `passed` below, those named TEST_*, BENCH_*, DEMO_*, KERNEL_USED
-# (native, uml or qemu) and KERNEL_PATIENCE. /tmp and /run are its own, empty and in memory; there is no network but lo, and no stdin.
+# (native, uml, qemu or uml-nft) and KERNEL_PATIENCE. /tmp and /run are its own, empty and in memory; there is no network but lo, and no stdin.
 set -euo pipefail
 
 passed=(CI FILTER SEED HOME USER LANG LC_ALL TZ NODE_OPTIONS NO_COLOR FORCE_COLOR)
@@ -27,6 +31,7 @@ machine=$project/test/kernel/machine
 timeout=${KERNEL_TIMEOUT:-}
 patience=${KERNEL_PATIENCE:-}
 memory=${KERNEL_MEMORY:-3G}
+cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/kube-ipvs-proxy
 
 fail() {
   echo "test kernel: $*" >&2
@@ -36,19 +41,36 @@ if [ $# -eq 0 ]; then fail "usage: test/kernel/run.sh COMMAND [ARGUMENT...]"; fi
 [[ ${timeout:-1} =~ ^[1-9][0-9]*$ ]] || fail "KERNEL_TIMEOUT is not a number of seconds: $timeout"
 [[ ${patience:-1} =~ ^[1-9][0-9]*$ ]] || fail "KERNEL_PATIENCE is not a number: $patience"
 [[ $memory =~ ^[1-9][0-9]*[MG]$ ]] || fail "KERNEL_MEMORY is not a size like 3G or 512M: $memory"
+[[ ${TEST_IPTABLES:-nft} =~ ^(nft|legacy)$ ]] || fail "TEST_IPTABLES is nft or legacy, not: $TEST_IPTABLES"
+
+# packages_missing GROUP: installs a group of scripts/packages.sh, for kernels that x86-64 machines alone have. Says why that is
+# not possible, and fails.
+packages_missing() {
+  local said
+  if [ "$(uname -m)" != x86_64 ]; then
+    echo "it needs an x86-64 machine"
+    return 1
+  fi
+  if ! said=$("$project/scripts/packages.sh" "$1" 2>&1); then
+    echo "its packages cannot be installed: ${said##*$'\n'}"
+    return 1
+  fi
+}
 
 # shellcheck source=machine/native.sh
 . "$machine/native.sh"
 # shellcheck source=machine/uml.sh
 . "$machine/uml.sh"
+# shellcheck source=machine/uml-nft.sh
+. "$machine/uml-nft.sh"
 # shellcheck source=machine/qemu.sh
 . "$machine/qemu.sh"
 
-declare -A titles=([native]="this machine's own kernel" [uml]="User-Mode Linux" [qemu]="QEMU")
+declare -A titles=([native]="this machine's own kernel" [uml]="User-Mode Linux" [qemu]="QEMU" [uml-nft]="User-Mode Linux with nf_tables")
 case ${KERNEL:-} in
   '') kernels=(native uml qemu) ;;
-  native | uml | qemu) kernels=("$KERNEL") ;;
-  *) fail "KERNEL is native, uml or qemu, not: $KERNEL" ;;
+  native | uml | qemu | uml-nft) kernels=("$KERNEL") ;;
+  *) fail "KERNEL is native, uml, qemu or uml-nft, not: $KERNEL" ;;
 esac
 
 # The job: what the inside reads, and where it leaves the exit status. Nothing of it travels on a command line.
@@ -144,7 +166,7 @@ post_mortem() {
   mkdir -p "$folder" 2>/dev/null || true
   if ! [ -w "$folder" ]; then folder=${TMPDIR:-/tmp}; fi
   cp "$job/console" "$folder/$1-console.txt"
-  words=$(grep -a -o -m 1 'Kernel panic.*' "$job/console" || grep -a . "$job/console" | tail -n 1)
+  words=$(grep -a -o -m 1 'Kernel panic.*' "$job/console" || grep -a -v -e '^$' -e '^reboot: ' "$job/console" | tail -n 1)
   echo "its last words are \"$(tr -cd '[:print:]' <<<"$words")\", its console is in $folder/$1-console.txt"
 }
 

@@ -1,6 +1,7 @@
 import path from 'node:path';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
+import { TEST_MODE } from './mode.ts';
 
 const BUNDLE = path.resolve('build/kube-ipvs-proxy.mjs');
 
@@ -11,7 +12,7 @@ const FIRST_SYNC_MS = 60_000;
  * Returns the command line of the bundled daemon with the flags common to all tests. A node of the bed is a network
  * namespace, and only the host's own can raise nf_conntrack_max.
  */
-export function daemonArgv(node: Namespace, flags: readonly string[]): string[] {
+export function daemonArgv(node: Namespace, flags: readonly string[], mode = TEST_MODE): string[] {
   return [
     process.execPath,
     // As in the bundle's first line.
@@ -19,7 +20,7 @@ export function daemonArgv(node: Namespace, flags: readonly string[]): string[] 
     '--max-old-space-size=512',
     '--use-openssl-ca',
     BUNDLE,
-    '--proxy-mode=ipvs',
+    `--proxy-mode=${mode}`,
     `--hostname-override=${node.name}`,
     '--conntrack-max-per-core=0',
     // The nodes share a file system.

@@ -13,12 +13,13 @@ export function questionsOf(
   isStarting = false,
   shadow?: AnswererOptions['shadow'],
 ) {
-  const history = new History(run.clock);
+  const history = new History(run.clock, kernel.mode);
   const health = new ProxyHealth(60_000, 'node-a');
   health.nodeSeen({ deleting: false, taintKeys: [] });
   const watches = new Map<string, WatchState>();
   const answers: Readonly<Record<string, Answerer>> = answerers({
     node: 'node-a',
+    mode: kernel.mode,
     families: [4, 6],
     iptables: 'nft',
     scheduler: 'lc',

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 
 /** A test kernel has its own clock, which is set. The machine's is never set: only the daemon sees another time. */
-const OWN_KERNEL = ['uml', 'qemu'].includes(process.env['KERNEL_USED'] ?? '');
+const OWN_KERNEL = ['uml', 'qemu', 'uml-nft'].includes(process.env['KERNEL_USED'] ?? '');
 
 const SHIM = `
 import { readFileSync } from 'node:fs';

@@ -24,6 +24,8 @@ const ROWS: readonly Row[] = [
   { name: 'tunnel-here', forwarding: 'tunnel', vip: externalAddress(2), node: 0 },
   { name: 'gue-elsewhere', forwarding: 'tunnel-gue:5555', vip: externalAddress(4), node: 1 },
   { name: 'gre-elsewhere', forwarding: 'tunnel-gre', vip: externalAddress(5), node: 1 },
+  { name: 'gue-here', forwarding: 'tunnel-gue:5555', vip: externalAddress(6), node: 0 },
+  { name: 'gre-here', forwarding: 'tunnel-gre', vip: externalAddress(7), node: 0 },
   { name: 'route-here', forwarding: 'route', vip: externalAddress(3), node: 0 },
 ];
 

@@ -3,18 +3,26 @@ import fc from 'fast-check';
 import { FakeKernel } from '../fake-kernel/fake-kernel.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { createLinuxKernel } from '../../src/kernel/linux/linux-kernel.ts';
+import { createNftablesKernel } from '../../src/kernel/nftables/nftables-kernel.ts';
 import type { SourceEvent } from '../../src/kube/objects/source.ts';
 import { runCommand } from '../bed/command.ts';
 import { anyEvent } from '../support/histories.ts';
 import { kernelText } from '../support/kernel-text.ts';
 import { listed } from '../support/objects.ts';
-import { Reconciling, TestLog } from '../support/reconciling.ts';
+import { TEST_MODE } from '../support/mode.ts';
+import { PLAN_CONFIG, Reconciling, TestLog } from '../support/reconciling.ts';
 import { address } from '../support/state.ts';
 
 jest.setTimeout(180_000);
 
 const NETNS = `history-${process.pid}`;
 const NODE_ADDRESSES = ['192.168.9.1', 'fd00:9::1'];
+
+/** In nftables mode, Services cannot ask for settings, and no address is bound. */
+function reconciling(kernel: Kernel): Reconciling {
+  if (TEST_MODE === 'ipvs') return new Reconciling(kernel);
+  return new Reconciling(kernel, { plan: { ...PLAN_CONFIG, scheduler: 'random', bindAddresses: false } }, []);
+}
 
 /** The same random histories as on the kernel in memory, on the real one: a few, but long. */
 describe('random histories on the real kernel', () => {
@@ -27,7 +35,10 @@ describe('random histories on the real kernel', () => {
       (text) => `addr add ${text}/${text.includes(':') ? '64 nodad' : '24'} dev eth0`,
     );
     await runCommand(['ip', '-n', NETNS, '-batch', '-'], { input: `${[...lines, ...addresses].join('\n')}\n` });
-    kernel = createLinuxKernel({ log: new TestLog(), netns: `/run/netns/${NETNS}` });
+    kernel = (TEST_MODE === 'ipvs' ? createLinuxKernel : createNftablesKernel)({
+      log: new TestLog(),
+      netns: `/run/netns/${NETNS}`,
+    });
     await kernel.prepare();
   });
 
@@ -38,11 +49,12 @@ describe('random histories on the real kernel', () => {
 
   async function inMemory(events: readonly SourceEvent[]): Promise<string> {
     const fake = new FakeKernel();
+    fake.schedulers.add('random');
     await fake.prepare();
     fake.setNodeAddresses(
       NODE_ADDRESSES.map((text) => ({ address: address(text), prefix: 24, interfaceName: 'eth0', tentative: false })),
     );
-    await new Reconciling(fake).take(...listed([], []), ...events);
+    await reconciling(fake).take(...listed([], []), ...events);
     return kernelText(fake);
   }
 
@@ -50,7 +62,7 @@ describe('random histories on the real kernel', () => {
     'history %i: each change ends in what the plan wants, and a full check writes nothing',
     async (seed) => {
       const [events = []] = fc.sample(fc.array(anyEvent, { minLength: 120, maxLength: 120 }), { numRuns: 1, seed });
-      const run = new Reconciling(kernel);
+      const run = reconciling(kernel);
       // Adopts, and removes, what the history before this one left.
       await run.take(...listed([], []));
       for (let done = 0; done < events.length; done += 40) {

@@ -124,8 +124,15 @@ describe('a node whose state others remove', () => {
     expect(refused.status).toBe(1);
     expect(refused.stderr).toMatch(/kube-ipvs-proxy runs in this network namespace \(node node-0, process \d+/);
     expect(await served()).toEqual([true, true]);
-    const forced = await node.exec(daemonArgv(node, ['--cleanup', '--force']), { timeoutMs: 60_000 });
+    const forced = await node.exec(daemonArgv(node, ['--cleanup', '--force']), {
+      timeoutMs: 60_000,
+      allowFailure: true,
+    });
     expect(forced.stderr).toMatch(/removing everything because of --force/);
+    // The daemon may write its rules again before their sets are removed. Nothing else may fail.
+    const failed = forced.stderr.split('\n').filter((line) => line.startsWith('E'));
+    expect(failed.filter((line) => !/destroy-set .* IPSET_ERR_BUSY/.test(line))).toEqual([]);
+    expect(forced.status).toBe(failed.length === 0 ? 0 : 1);
     await servedWithin(AT_ONCE_MS + SYNC_PERIOD_MS);
   });
 

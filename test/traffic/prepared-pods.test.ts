@@ -3,12 +3,14 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { formatIp } from '../../src/base/ip.ts';
 import { type DualStack, clusterAddress, externalAddress, podAddress } from '../bed/address-plan.ts';
 import { Bed, POD_BRIDGE, UPLINK } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
 import { patient } from '../bed/patience.ts';
 import { daemonArgv, startDaemon } from '../support/daemon.ts';
+import { ip } from '../unit/plan/build.ts';
 import { ManifestDirectory, SERVICE_PORT, nodeObjects, serviceObjects } from './cluster-objects.ts';
 
 jest.setTimeout(patient(240_000));
@@ -17,24 +19,30 @@ const FAMILIES = ['v4', 'v6'] as const;
 
 interface Row {
   readonly name: string;
-  readonly forwarding: 'tunnel' | 'route';
+  readonly forwarding: 'tunnel' | 'tunnel-gue' | 'tunnel-gue:5555' | 'tunnel-gre' | 'route';
   readonly vip: DualStack;
   /** The node of the endpoint. Clients send to node 0. */
   readonly node: 0 | 1;
+  readonly pod: 0 | 1;
   readonly podNamespace?: string;
 }
 
-const ELSEWHERE: Row = { name: 'tunnel-elsewhere', forwarding: 'tunnel', vip: externalAddress(1), node: 1 };
+const ELSEWHERE: Row = { name: 'tunnel-elsewhere', forwarding: 'tunnel', vip: externalAddress(1), node: 1, pod: 0 };
 const ROWS: readonly Row[] = [
   ELSEWHERE,
-  { name: 'tunnel-here', forwarding: 'tunnel', vip: externalAddress(2), node: 0 },
-  { name: 'route-here', forwarding: 'route', vip: externalAddress(3), node: 0 },
+  { name: 'tunnel-here', forwarding: 'tunnel', vip: externalAddress(2), node: 0, pod: 0 },
+  { name: 'route-here', forwarding: 'route', vip: externalAddress(3), node: 0, pod: 0 },
+  { name: 'gue-elsewhere', forwarding: 'tunnel-gue:5555', vip: externalAddress(5), node: 1, pod: 1 },
+  { name: 'gre-elsewhere', forwarding: 'tunnel-gre', vip: externalAddress(6), node: 1, pod: 1 },
+  { name: 'gue-here', forwarding: 'tunnel-gue', vip: externalAddress(7), node: 0, pod: 1 },
+  { name: 'gre-here', forwarding: 'tunnel-gre', vip: externalAddress(8), node: 0, pod: 1 },
 ];
 const FOREIGN: Row = {
   name: 'foreign',
   forwarding: 'tunnel',
   vip: externalAddress(4),
   node: 1,
+  pod: 0,
   podNamespace: 'other',
 };
 /** The bridge to the Pods does not accept them, and neither side accepts packets from unexpected devices. */
@@ -47,7 +55,11 @@ describe('--dsr-prepare-pods', () => {
   let folder: string;
   const daemons: LongProcess[] = [];
 
-  const write = async (row: Row, forwarding: string = row.forwarding, pods: readonly number[] = [0]): Promise<void> => {
+  const write = async (
+    row: Row,
+    forwarding: string = row.forwarding,
+    pods: readonly number[] = [row.pod],
+  ): Promise<void> => {
     await directory.write(
       row.name,
       serviceObjects({
@@ -109,6 +121,20 @@ describe('--dsr-prepare-pods', () => {
     ['kube-ipvs-tun6', ...vips.map(({ v6 }) => `${v6}/128`)].join(' '),
   ];
 
+  const greDevices = ({ v4, v6 }: DualStack): readonly string[] => [
+    `kube-ipvs-gre4 ${v4}/32`,
+    `kube-ipvs-gre6 ${v6}/128`,
+  ];
+
+  /** The UDP ports of the Pod that receive GUE: "5555 10.64.0.2". */
+  async function guePorts(pod: Namespace): Promise<readonly string[]> {
+    const { stdout } = await pod.exec(['ip', 'fou', 'show']);
+    return stdout
+      .split('\n')
+      .flatMap((line) => /^port (\d+) gue(?: -6)? local (\S+)/.exec(line)?.slice(1, 3).join(' ') ?? [])
+      .toSorted();
+  }
+
   const sysctl = async (host: Namespace, key: string): Promise<string> =>
     (await host.exec(['cat', `/proc/sys/net/ipv4/conf/${key}`])).stdout.trim();
 
@@ -119,18 +145,22 @@ describe('--dsr-prepare-pods', () => {
   }
 
   beforeAll(async () => {
-    bed = await Bed.create({ nodes: 2, podsPerNode: 1, clients: 1 });
+    bed = await Bed.create({ nodes: 2, podsPerNode: 2, clients: 1 });
     directory = await ManifestDirectory.create();
     folder = await mkdtemp(path.join(tmpdir(), 'netns-'));
+    // The daemon loads it for the first Pod with GUE. The node's own kernel may need it for others.
+    if (process.env['KERNEL_USED'] !== 'native') await bed.node(0).exec(['modprobe', '-r', 'fou6', 'fou']);
     await directory.write('nodes', nodeObjects(2));
     for (const row of [...ROWS, FOREIGN]) await write(row);
     for (const index of [0, 1]) {
       await mkdir(namespaces(index));
       await show(index, bed.node(index));
-      await show(index, bed.pod(index, 0));
       await bed.node(index).sysctl(STRICT);
-      await bed.pod(index, 0).sysctl({ 'net.ipv4.conf.all.rp_filter': 1 });
-      await bed.pod(index, 0).serveTcp(SERVICE_PORT);
+      for (const pod of [bed.pod(index, 0), bed.pod(index, 1)]) {
+        await show(index, pod);
+        await pod.sysctl({ 'net.ipv4.conf.all.rp_filter': 1 });
+        await pod.serveTcp(SERVICE_PORT);
+      }
       daemons.push(await startDaemon(bed.node(index), flags(index)));
     }
   });
@@ -142,10 +172,26 @@ describe('--dsr-prepare-pods', () => {
   });
 
   test('each Pod gets the addresses of its Services, and the node nothing', async () => {
-    const [, here, route] = ROWS as readonly [Row, Row, Row];
+    const [, here, route, gueElsewhere, greElsewhere, gueHere, greHere] = ROWS as readonly [
+      Row,
+      Row,
+      Row,
+      Row,
+      Row,
+      Row,
+      Row,
+    ];
     // Not that of FOREIGN, whose slice names a Pod of another namespace.
     await untilPrepared(bed.pod(1, 0), tunnels(ELSEWHERE.vip));
     await untilPrepared(bed.pod(0, 0), [`kube-ipvs-dsr ${route.vip.v4}/32 ${route.vip.v6}/128`, ...tunnels(here.vip)]);
+    await untilPrepared(bed.pod(1, 1), [...greDevices(greElsewhere.vip), ...tunnels(gueElsewhere.vip)]);
+    await untilPrepared(bed.pod(0, 1), [...greDevices(greHere.vip), ...tunnels(gueHere.vip)]);
+    for (const [index, port] of [6080, 5555].entries()) {
+      const { v4, v6 } = bed.pod(index, 1).addresses;
+      const own = [v4, v6].map((address) => `${port} ${formatIp(ip(address))}`);
+      expect(await guePorts(bed.pod(index, 1))).toEqual(own.toSorted());
+      expect(await guePorts(bed.pod(index, 0))).toEqual([]);
+    }
     for (const index of [0, 1]) {
       expect(await prepared(bed.node(index))).not.toContain('kube-ipvs-');
       expect(await sysctl(bed.pod(index, 0), `${UPLINK}/arp_announce`)).toBe('2');
@@ -153,11 +199,11 @@ describe('--dsr-prepare-pods', () => {
     }
   });
 
-  describe.each(ROWS)('$name', ({ node, vip }) => {
+  describe.each(ROWS)('$name', ({ node, pod, vip }) => {
     test.each(FAMILIES)('%s: the Pod answers the client itself', async (family) => {
       const [client, address] = [bed.client(0), vip[family]];
-      const answer = { ok: true, answeredBy: `pod-${node}-0`, sourceSeen: client.addresses[family] };
-      const server = await bed.pod(node, 0).serveUdp(SERVICE_PORT, { address });
+      const answer = { ok: true, answeredBy: `pod-${node}-${pod}`, sourceSeen: client.addresses[family] };
+      const server = await bed.pod(node, pod).serveUdp(SERVICE_PORT, { address });
       for (let count = 0; count < 3; count++) {
         expect(await client.probeTcp(address, SERVICE_PORT)).toMatchObject(answer);
         expect(await client.probeUdp(address, SERVICE_PORT)).toMatchObject(answer);
@@ -170,12 +216,12 @@ describe('--dsr-prepare-pods', () => {
     const pod = await bed.addPod(1);
     await show(1, pod);
     await pod.serveTcp(SERVICE_PORT);
-    await write(ELSEWHERE, 'tunnel', [0, 1]);
+    await write(ELSEWHERE, 'tunnel', [0, 2]);
     await untilPrepared(pod, tunnels(ELSEWHERE.vip));
     for (const family of FAMILIES) {
       await until('answers', async () => {
         const result = await bed.client(0).probeTcp(ELSEWHERE.vip[family], SERVICE_PORT);
-        return result.ok && result.answeredBy === 'pod-1-1' && result.sourceSeen === bed.client(0).addresses[family];
+        return result.ok && result.answeredBy === 'pod-1-2' && result.sourceSeen === bed.client(0).addresses[family];
       });
     }
     await write(ELSEWHERE);
@@ -209,19 +255,22 @@ describe('--dsr-prepare-pods', () => {
       await connection.close();
     }
     await untilPrepared(pod, []);
-    await until('sets the bridge back', async () => (await sysctl(bed.node(1), `${POD_BRIDGE}/accept_local`)) === '0');
+    // Another Pod behind the bridge is still prepared.
+    expect(await sysctl(bed.node(1), `${POD_BRIDGE}/accept_local`)).toBe('3');
     await write(ELSEWHERE);
     await untilPrepared(pod, tunnels(ELSEWHERE.vip));
   });
 
   test('a deleted Service, and --cleanup, leave nothing', async () => {
     for (const { name } of ROWS.filter(({ node }) => node === 0)) await directory.remove(name);
-    await untilPrepared(bed.pod(0, 0), []);
+    for (const pod of [bed.pod(0, 0), bed.pod(0, 1)]) await untilPrepared(pod, []);
+    expect(await guePorts(bed.pod(0, 1))).toEqual([]);
     await until('sets the bridge back', async () => (await sysctl(bed.node(0), `${POD_BRIDGE}/accept_local`)) === '0');
     expect(await sysctl(bed.node(0), `${POD_BRIDGE}/rp_filter`)).toBe('1');
     await daemons[1]?.stop(10_000);
     await bed.node(1).exec([...daemonArgv(bed.node(1), flags(1)), '--cleanup']);
-    expect(await prepared(bed.pod(1, 0))).toBe('');
+    for (const pod of [bed.pod(1, 0), bed.pod(1, 1)]) expect(await prepared(pod)).toBe('');
+    expect(await guePorts(bed.pod(1, 1))).toEqual([]);
     expect(await sysctl(bed.node(1), `${POD_BRIDGE}/accept_local`)).toBe('0');
   });
 });

@@ -28,15 +28,16 @@ beforeAll(async () => {
 
 afterAll(() => rm(folder, { recursive: true }));
 
-/** Everything on the node that the daemon could change, byte for byte, without packet counters. */
+/** Everything on the node that the daemon could change, byte for byte, without what changes by itself. */
 async function stateOf(): Promise<string> {
   const tools = ['ipvsadm -Sn', 'ipvsadm -Ln --timeout', 'ipset save', 'iptables-save', 'ip6tables-save', 'ip addr'];
   const more = ['ip route show table local', 'ip -6 route show table local', 'sysctl net.ipv4.vs net.ipv4.ip_forward'];
   const texts: string[] = [];
   for (const tool of [...tools, ...more]) texts.push((await node.exec(tool.split(' '))).stdout);
-  // The comments of iptables-save have the time.
+  // The comments of iptables-save have the time. The kernel itself ends the detection of duplicates of an address.
   return texts
     .join('\n')
+    .replaceAll(' tentative', '')
     .replaceAll(/^#.*$/gm, '')
     .replaceAll(/ \[\d+:\d+\]$/gm, '');
 }

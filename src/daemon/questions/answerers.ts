@@ -22,7 +22,7 @@ export interface AnswererOptions extends Omit<StatusParts, 'reconciler' | 'kerne
 
 /** Returns what the query socket answers, by path. */
 export function answerers(options: AnswererOptions): Readonly<Record<string, Answerer>> {
-  const { node, reconciler, kernel } = options;
+  const { node, mode, reconciler, kernel } = options;
   const shared = new SharedRules(kernel);
   const started = (): Questioned => {
     const found = reconciler();
@@ -45,6 +45,7 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
     },
     '/v1/address': (query) => started().explainAddress(askedAddress(required(query, 'at'))),
     '/v1/packet': async (query, _signal, askedAt) => {
+      requireIpvs(mode, 'the way of a packet cannot be explained');
       const from = askedIp(required(query, 'from'));
       const at = query.get('at');
       const target = at === null ? askedService(query) : askedAddress(at);
@@ -53,16 +54,22 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
       return reply;
     },
     '/v1/traffic': (query) => {
+      requireIpvs(mode, 'the traffic of Services is not counted');
       const by = trafficBy(required(query, 'by'));
       const { plan } = started();
       return trafficReply({ ...options, by, ownerOf: (id) => plan.ownerOf(virtualServerKey(id)) });
     },
     '/v1/diff': async (_query, signal) => {
+      requireIpvs(mode, 'differences are not listed: each full check repairs and logs them');
       const found = started();
       const difference = await found.difference(signal);
       return differenceReply(node, difference, ownersIn(found.plan), found.syncing);
     },
   };
+}
+
+function requireIpvs(mode: StatusParts['mode'], refusal: string): void {
+  if (mode !== 'ipvs') throw new QuestionError(400, `in ${mode} mode ${refusal}`);
 }
 
 function required(query: URLSearchParams, name: string): string {

@@ -1,9 +1,8 @@
-import { firstFew } from '../../base/first-few.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import type { NamespacedName } from '../../base/names.ts';
-import { toolCommand } from '../../explain/tool-command.ts';
 import type { OwnerOf } from '../../explain/op-owner.ts';
 import type { RepairReply, SyncText } from '../../explain/replies.ts';
+import { type Words, wordsOf } from '../../explain/words.ts';
 import type { Clock } from '../../reconcile/clock.ts';
 import type { Op } from '../../state/op.ts';
 import type { SyncKind, SyncReport } from '../../state/sync-report.ts';
@@ -18,7 +17,6 @@ interface Repair {
   readonly op?: Op;
 }
 
-const MAKE_DEVICE = 'ip link add kube-ipvs0 type dummy';
 const HOUR_MS = 3_600_000;
 /** Number of Services of which the time of the last change is kept. A list that has more is not a change of each. */
 const MOST_CHANGED = 1_000;
@@ -28,6 +26,7 @@ const MOST_REPAIRS = 20;
 /** Keeps recent events of the daemon for the subcommand status, in bounded memory. */
 export class History {
   readonly #clock: Pick<Clock, 'now' | 'wallNow'>;
+  readonly #words: Words;
   readonly #last = new Map<SyncKind, SyncText>();
   #repairs: Repair[] = [];
   /** Number and end of the syncs that repaired, within the last hour. */
@@ -36,8 +35,9 @@ export class History {
   /** When each Service changed last, the latest at the end. */
   readonly #changedAt = new Map<NamespacedName, number>();
 
-  constructor(clock: Pick<Clock, 'now' | 'wallNow'>) {
+  constructor(clock: Pick<Clock, 'now' | 'wallNow'>, mode: 'ipvs' | 'nftables') {
     this.#clock = clock;
+    this.#words = wordsOf(mode);
   }
 
   /** Must be called when an event of the API was applied. */
@@ -64,15 +64,15 @@ export class History {
     const now = this.#clock.now();
     const text = { endedAt: this.timeText(now), seconds: Math.round(durationMs) / 1000, ok };
     this.#last.set(kind, { ...text, ...(error === undefined ? {} : { error: error.message }) });
-    const ofNode = kind === 'full' ? [...(node.deviceMade ? [MAKE_DEVICE] : []), ...node.settingsRepaired] : [];
-    const named = drift.slice(0, MOST_REPAIRS).map((op) => ({ command: toolCommand(op), op }));
+    const ofNode =
+      kind === 'full' ? [...(node.deviceMade ? [this.#words.deviceMade] : []), ...node.settingsRepaired] : [];
+    const named = drift.slice(0, MOST_REPAIRS).map((op) => ({ command: this.#words.command(op), op }));
     this.#repaired([...ofNode.map((command) => ({ command })), ...named], ofNode.length + drift.length);
   }
 
-  /** Must be called when iptables rules that another process removed or changed were restored. */
+  /** Must be called when rules that another process removed or changed were restored. */
   rulesRepaired(family: IpFamily, chains: readonly string[]): void {
-    const program = family === 4 ? 'iptables-restore' : 'ip6tables-restore';
-    this.#repaired([{ command: `${program}: ${firstFew(chains).join(', ')}` }], 1);
+    this.#repaired([{ command: this.#words.rulesRestored(family, chains) }], 1);
   }
 
   last(kind: SyncKind): SyncText | undefined {

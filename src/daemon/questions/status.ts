@@ -4,6 +4,7 @@ import { Yielder } from '../../base/yielder.ts';
 import { BUILD, VERSION } from '../../config/version.ts';
 import { API_VERSION, type Listed, type StatusReply } from '../../explain/replies.ts';
 import { refusedReply } from '../../explain/refused-reply.ts';
+import { wordsOf } from '../../explain/words.ts';
 import { shadowWords } from '../../explain/difference-tally.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
 import { isMissingModule } from '../../kernel/kernel-error.ts';
@@ -23,6 +24,7 @@ import { watchGap } from './watch-gap.ts';
 /** What stays the same while the daemon runs. */
 export interface Identity {
   readonly node: string;
+  readonly mode: 'ipvs' | 'nftables';
   readonly families: readonly IpFamily[];
   readonly iptables: string;
   readonly scheduler: string;
@@ -51,7 +53,7 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
   const settings = await settingsOf(reconciler);
   const conntrack = await conntrackUse(parts.kernel);
   const objects = await objectsOf(parts, plan);
-  const refused = listed(standing.failing, refusedReply);
+  const refused = listed(standing.failing, (failing) => refusedReply(failing, wordsOf(parts.mode)));
   const wrong = wrongOf(parts, health, refused.count, settings.length);
   const shadow = parts.shadow?.();
   const services = counted(objects.objects.services, 'Service');
@@ -69,7 +71,7 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
     commit: BUILD.commit,
     startedAt: history.timeText(clock.now() - process.uptime() * 1000),
     uptimeSeconds: Math.floor(process.uptime()),
-    mode: 'ipvs',
+    mode: parts.mode,
     families: parts.families.map(familyLabel),
     iptables: parts.iptables,
     scheduler: parts.scheduler,
@@ -148,7 +150,7 @@ function syncsOf({ reconciler, history, clock }: StatusParts): StatusReply['sync
 }
 
 async function objectsOf(
-  { families, cluster }: Pick<StatusParts, 'families' | 'cluster'>,
+  { mode, families, cluster }: Pick<StatusParts, 'mode' | 'families' | 'cluster'>,
   plan: NodePlan,
 ): Promise<Pick<StatusReply, 'objects' | 'sets' | 'conflicts' | 'warnings'>> {
   const yielder = new Yielder();
@@ -171,8 +173,9 @@ async function objectsOf(
   const sets = families.flatMap((family) =>
     SET_ROLES.map((role) => {
       const entries = plan.entries(role, family).size;
-      const { name, maxEntries: capacity } = plannedSet(role, family, entries);
-      return { name, entries, capacity };
+      const set = plannedSet(role, family, entries);
+      const name = wordsOf(mode).set(set);
+      return mode === 'ipvs' ? { name, entries, capacity: set.maxEntries } : { name, entries };
     }),
   );
   const setEntries = sets.reduce((sum, { entries }) => sum + entries, 0);

@@ -11,16 +11,23 @@ import type { OpenedSource } from '../startup/open-source.ts';
 export function identityOf(
   node: string,
   { families, iptables = 'unknown' }: UsableFamilies,
-  { scheduler }: ProxyConfig,
+  { mode, scheduler }: ProxyConfig,
   origin: OpenedSource['origin'],
 ): Identity {
-  return { node, families, iptables, scheduler, source: 'apiServer' in origin ? origin.apiServer : origin.manifests };
+  return {
+    node,
+    mode,
+    families,
+    iptables,
+    scheduler,
+    source: 'apiServer' in origin ? origin.apiServer : origin.manifests,
+  };
 }
 
 /** Logs what a bug report needs, in one line. */
 export function logStart(
   sentence: string,
-  node: string,
+  { node, mode }: Pick<Identity, 'node' | 'mode'>,
   usable: UsableFamilies,
   origin: OpenedSource['origin'],
   log: Log,
@@ -28,7 +35,7 @@ export function logStart(
   log.info(sentence, {
     version: VERSION,
     commit: BUILD.commit.slice(0, 12),
-    mode: 'ipvs',
+    mode,
     node,
     families: usable.families.map(familyLabel),
     iptables: usable.iptables ?? 'unknown',

@@ -1,10 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import { VERSION } from '../../config/version.ts';
-import { createCommandRunner } from '../../kernel/command-runner.ts';
-import { Leftovers } from '../../kernel/iptables/leftovers.ts';
+import { type CommandRunner, createCommandRunner } from '../../kernel/command-runner.ts';
 import { PodNamespaceFolder } from '../../kernel/linux/pod-namespace-folder.ts';
-import { createLinuxKernel } from '../../kernel/linux/linux-kernel.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { SourceEvent } from '../../kube/objects/source.ts';
 import { Cluster } from '../../model/cluster.ts';
@@ -35,7 +33,7 @@ import { NodeChanges } from './node-changes.ts';
 import { nodeNameOf, planConfigOf } from '../startup/node-identity.ts';
 import { waitForNode } from '../startup/node-wait.ts';
 import { type OpenedSource, openSource } from '../startup/open-source.ts';
-import { removeLeftovers, nameDeviceThief } from './other-modes.ts';
+import { type Mode, loadMode } from '../modes/mode.ts';
 import { requireRights } from '../startup/rights.ts';
 import { startServers } from './servers.ts';
 import { observeTraffic } from '../traffic/observe-traffic.ts';
@@ -69,11 +67,12 @@ async function start(
   started.defer(() => opened.close());
   const events = openEvents(config, nodeName, opened, log);
   started.defer(() => events.close());
-  requireRights({ rules: true, podNamespaces: config.prepareDirectPods });
+  requireRights({ rules: config.mode === 'ipvs', podNamespaces: config.prepareDirectPods });
+  const mode = await loadMode(config.mode);
 
   const cluster = new Cluster(nodeName, config.serviceAnnotations);
   const health = new ProxyHealth(2 * config.syncPeriod, nodeName);
-  const history = new History(clock);
+  const history = new History(clock, config.mode);
   let reconciler: Reconciler | undefined;
   let nodeChanges: NodeChanges | undefined;
   const programmed = Promise.withResolvers<void>();
@@ -87,7 +86,7 @@ async function start(
   const remote = 'apiServer' in opened.origin;
   if (remote) follow();
 
-  const kernel = createLinuxKernel({
+  const kernel = mode.createKernel({
     log: log.child('kernel'),
     onProgram: (program) => metrics.processStarted(program),
     onRestoreFailure: (family) => metrics.iptablesRestoreFailed(family),
@@ -96,8 +95,8 @@ async function start(
   await kernel.probeScheduler(config.scheduler);
   const usable = await usableFamilies(kernel, config, log);
   const { families } = usable;
-  logStart('kube-ipvs-proxy is starting', nodeName, usable, opened.origin, log);
-  const parts = { config, control, kernel, metrics, health, cluster, events, history };
+  logStart('kube-ipvs-proxy is starting', { node: nodeName, mode: config.mode }, usable, opened.origin, log);
+  const parts = { config, mode, control, kernel, metrics, health, cluster, events, history };
   await listen(parts, started);
   const identity = identityOf(nodeName, usable, config, opened.origin);
   const questions = { ...identity, kernel, health, watches: metrics.watchStates, cluster, history, clock, log };
@@ -143,6 +142,7 @@ async function listen(
 
 interface Parts {
   readonly config: ProxyConfig;
+  readonly mode: Mode;
   readonly control: LogControl;
   readonly kernel: Kernel;
   readonly metrics: ProxyMetrics;
@@ -156,7 +156,7 @@ interface Parts {
 }
 
 function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconciler {
-  const { config, control, kernel, metrics, health, cluster, families, planConfig, events, nodeSettings } = parts;
+  const { config, mode, control, kernel, metrics, health, cluster, families, planConfig, events, nodeSettings } = parts;
   const log = control.log.child('sync');
   const serviceHealth = new ServiceHealthServers({
     proxyHealthy: () => health.healthy(clock.now()),
@@ -166,7 +166,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     },
   });
   started.defer(() => serviceHealth.close());
-  const leftovers = new Leftovers(createCommandRunner({ onStart: (program) => metrics.processStarted(program) }));
+  const modeParts = { config, log, onProgram: (program: string) => metrics.processStarted(program) };
   const observer = new SyncPublisher({
     planConfig,
     families,
@@ -179,9 +179,9 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     serviceHealth,
     clock,
     log,
-    onServing: () => void removeLeftovers(leftovers, log),
+    onServing: () => started.defer(mode.removeOthers(modeParts)),
     ...podPreparation(parts, started),
-    onDeviceMade: () => void nameDeviceThief(leftovers, log),
+    onDeviceMade: () => mode.nameThief(modeParts),
   });
   const reconciler = new Reconciler({
     kernel,
@@ -216,13 +216,17 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
   return reconciler;
 }
 
+function countingRunner(metrics: ProxyMetrics): CommandRunner {
+  return createCommandRunner({ onStart: (program) => metrics.processStarted(program) });
+}
+
 function podPreparation(
-  { config, kernel, events, control }: Parts,
+  { config, kernel, events, control, metrics }: Parts,
   started: AsyncDisposableStack,
 ): Pick<SyncPublisherOptions, 'preparePods'> {
   if (!config.prepareDirectPods) return {};
   const preparer = new PodPreparer({
-    namespaces: new PodNamespaceFolder(config.podNamespaceFolder),
+    namespaces: new PodNamespaceFolder(config.podNamespaceFolder, countingRunner(metrics)),
     interfaces: new PodInterfaces(kernel),
     clock,
     log: control.log.child('pods'),

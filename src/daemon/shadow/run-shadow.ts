@@ -54,10 +54,10 @@ async function start(
   const usable = await readableFamilies(kernel, config, log);
   const { families } = usable;
   const sentence = 'kube-ipvs-proxy is starting as a shadow (--dry-run): it changes nothing';
-  logStart(sentence, nodeName, usable, opened.origin, log);
+  logStart(sentence, { node: nodeName, mode: config.mode }, usable, opened.origin, log);
   const cluster = new Cluster(nodeName, config.serviceAnnotations);
   const health = new ProxyHealth(2 * config.syncPeriod, nodeName);
-  const history = new History(clock);
+  const history = new History(clock, 'ipvs');
   const publisher = new ShadowPublisher({ metrics, health, clock, log: log.child('shadow') });
   let shadow: Shadow | undefined;
   let nodeChanges: NodeChanges | undefined;

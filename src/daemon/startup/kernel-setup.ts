@@ -6,7 +6,7 @@ import { errorText } from '../../base/error-text.ts';
 import { type IpFamily, familyLabel } from '../../base/ip.ts';
 import type { Log } from '../../observe/log.ts';
 import { setUpConntrack, wantedConntrack } from './conntrack-setup.ts';
-import type { NodeSettings } from '../../reconcile/node-check.ts';
+import { NO_SETTINGS, type NodeSettings } from '../../reconcile/node-check.ts';
 import { setEstimation, wantedEstimation } from './estimation.ts';
 import { noteIdleTimeout } from './idle-connections.ts';
 import { setTimeoutWithin, toKernelSeconds } from './kernel-timeout.ts';
@@ -16,15 +16,17 @@ import { setSysctl } from './sysctl.ts';
 /** Key and value; written only if the current value differs. */
 type Sysctl = readonly [key: string, value: string];
 
-/** Sysctls that service traffic requires. */
-const ALWAYS: readonly Sysctl[] = [
+const FORWARDING: readonly Sysctl[] = [['net/ipv4/ip_forward', '1']];
+
+/** Sysctls that service traffic through IPVS requires. */
+const OF_IPVS: readonly Sysctl[] = [
   // Network policies and MASQUERADE work on IPVS traffic only when it is tracked.
   ['net/ipv4/vs/conntrack', '1'],
   // Connections to a deleted real server expire at their next packet, instead of silently losing packets.
   ['net/ipv4/vs/expire_nodest_conn', '1'],
   // Session affinity to a draining real server (weight 0) ends.
   ['net/ipv4/vs/expire_quiescent_template', '1'],
-  ['net/ipv4/ip_forward', '1'],
+  ...FORWARDING,
 ];
 
 /** strictARP: answer ARP requests only for addresses of the receiving interface, and announce only those addresses. */
@@ -53,14 +55,16 @@ export async function setUpKernel(kernel: Kernel, config: ProxyConfig, log: Log)
   await setUpConntrack(kernel, config.conntrack, log);
   const sysctls = serviceSysctls(config);
   for (const [key, value] of sysctls) await setSysctl(kernel, key, value, log);
+  if (config.mode === 'nftables') return { sysctls, timeouts: NO_SETTINGS.timeouts };
   const estimation = await setEstimation(kernel, config.runEstimation, log);
   const timeouts = await setIpvsTimeouts(kernel, config, log);
   await noteIdleTimeout(kernel, log);
   return { sysctls: [...sysctls, ...estimation], timeouts };
 }
 
-function serviceSysctls({ strictArp }: ProxyConfig): readonly Sysctl[] {
-  return [...ALWAYS, ...connReuse(release()), ...(strictArp ? STRICT_ARP : [])];
+function serviceSysctls({ mode, strictArp }: ProxyConfig): readonly Sysctl[] {
+  if (mode === 'nftables') return FORWARDING;
+  return [...OF_IPVS, ...connReuse(release()), ...(strictArp ? STRICT_ARP : [])];
 }
 
 /** Returns the settings that setUpKernel would make. Only reads. */
@@ -125,7 +129,12 @@ export async function usableFamilies(kernel: RuleProbe, config: ProxyConfig, log
   const disabled = trials.filter(({ lasting }) => lasting);
   if (usable.length === 0) {
     const reasons = disabled.map(({ family, error }) => `${familyLabel(family)}: ${error}`);
-    throw new StartupError(`cannot write iptables rules of either IP family on this node: ${reasons.join('; ')}`);
+    const either = 'of either IP family on this node';
+    throw new StartupError(
+      config.mode === 'nftables'
+        ? `cannot write rules of nf_tables ${either}: ${reasons.join('; ')}`
+        : `cannot write iptables rules ${either}: ${reasons.join('; ')}`,
+    );
   }
   for (const { family, error } of usable) {
     if (error === undefined) continue;

@@ -4,7 +4,8 @@ import type { Cluster } from '../../model/cluster.ts';
 import { nodeIps } from '../../model/node.ts';
 import { type Cidr, cidrFamily, cidrOf } from '../../base/cidr.ts';
 import { type IpAddress, type IpFamily, isIp4, isLoopback } from '../../base/ip.ts';
-import type { LocalDetector, PlanConfig } from '../../plan/plan-config.ts';
+import type { PlanConfig } from '../../plan/plan-config.ts';
+import type { LocalDetector } from '../../state/rule-settings.ts';
 import { StartupError } from './startup-error.ts';
 
 /** Returns our Node's name: --hostname-override, or the hostname trimmed and in lower case. */
@@ -41,6 +42,7 @@ export function planConfigOf(
     ...(config.masqueradePorts === undefined ? {} : { masqueradePorts: config.masqueradePorts }),
     unboundCidrs: config.unboundCidrs,
     localRouteCidrs: config.localRouteCidrs,
+    bindAddresses: config.mode === 'ipvs',
     // iptables supports --random-fully since 1.6.2 (2018).
     randomFully: true,
   };

@@ -1,7 +1,8 @@
 import type { IpFamily } from '../../base/ip.ts';
 import { IP_FAMILIES } from '../../base/ip.ts';
 import type { CommandResult, CommandRunner } from '../command-runner.ts';
-import { isMomentary } from './iptables-failure.ts';
+import { nftTable } from '../../state/nft-table.ts';
+import { type ProxyTables, proxyTables } from '../nftables/proxy-tables.ts';
 import { splitRule } from './iptables-rule.ts';
 import type { SavedTables } from './iptables-script.ts';
 import { type IptablesVariant, programName, savedByVariant } from './iptables-variant.ts';
@@ -30,15 +31,15 @@ const FILTER_SERVICES = 'filter/KUBE-SERVICES';
 /** iptables mode jumps to KUBE-PROXY-FIREWALL conditionally, ipvs mode unconditionally. */
 const CONDITIONAL_JUMP = /--ctstate NEW .*-j KUBE-PROXY-FIREWALL$/;
 
-const NFT_TABLE = 'kube-proxy';
-const NFT_FAMILY: Readonly<Record<IpFamily, string>> = { 4: 'ip', 6: 'ip6' };
-
 /** Finds and removes rules that kube-proxy left in iptables and nftables mode, in either variant of iptables. */
 export class Leftovers {
   readonly #runner: CommandRunner;
+  readonly #tables: ProxyTables;
 
-  constructor(runner: CommandRunner) {
+  /** @param tables of nftables mode; by default, those of this network namespace */
+  constructor(runner: CommandRunner, tables: ProxyTables = proxyTables()) {
     this.#runner = runner;
+    this.#tables = tables;
   }
 
   /** Changes nothing. Chains that ipvs mode has too are not leftovers: this program adopts them. */
@@ -52,43 +53,24 @@ export class Leftovers {
         }
       }
     }
-    return [...found, ...(await this.#nftTables())];
+    const tables = (await this.#tables.find()).map((family): Leftover => ({ kind: 'nft-table', family }));
+    return [...found, ...tables];
   }
 
   async remove(leftover: Leftover): Promise<void> {
     if (leftover.kind === 'nft-table') {
-      const args = ['delete', 'table', NFT_FAMILY[leftover.family], NFT_TABLE];
-      const result = await this.#runner.run('nft', args);
-      if (result.status !== 0) throw failure('nft', result);
+      await this.#tables.remove(leftover.family);
       return;
     }
     const program = programName(leftover.variant, leftover.family, 'restore');
     const result = await this.#runner.run(program, ['--noflush', `--wait=${LOCK_SECONDS}`], { stdin: leftover.script });
     if (result.status !== 0) throw failure(program, result);
   }
-
-  /** Returns none if nft is not installed or the kernel has no nf_tables. */
-  async #nftTables(): Promise<Leftover[]> {
-    let result: CommandResult;
-    try {
-      result = await this.#runner.run('nft', ['list', 'tables']);
-    } catch (error) {
-      if (error instanceof KernelError && error.code === 'MISSING_COMMAND') return [];
-      throw error;
-    }
-    if (isMomentary(result)) throw failure('nft', result);
-    if (result.status !== 0) return [];
-    const lines = new Set(result.stdout.split('\n').map((line) => line.trim()));
-    return IP_FAMILIES.filter((family) => lines.has(`table ${NFT_FAMILY[family]} ${NFT_TABLE}`)).map((family) => ({
-      kind: 'nft-table',
-      family,
-    }));
-  }
 }
 
 /** Describes a leftover for the log, with the program that lists it. */
 export function describeLeftover(leftover: Leftover): string {
-  if (leftover.kind === 'nft-table') return `nftables table ${NFT_FAMILY[leftover.family]} ${NFT_TABLE}`;
+  if (leftover.kind === 'nft-table') return `nftables table ${nftTable(leftover.family)}`;
   const { chains, variant, family } = leftover;
   const program = programName(variant, family, 'save');
   const shown = chains.slice(0, 5).join(', ');

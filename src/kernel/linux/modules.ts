@@ -47,6 +47,16 @@ export async function loadModules({ runner, exists = existsSync }: ModulesOption
   throw new KernelError('modules', 'MISSING_MODULE', message);
 }
 
+/** Loads fou, which the kernel does not load by itself. Resolves to why that failed. */
+export async function loadFou(runner: CommandRunner): Promise<string | undefined> {
+  try {
+    const { status, stderr } = await runner.run('modprobe', ['--', 'fou']);
+    return status === 0 ? undefined : stderr.trim() || `modprobe ended with status ${status}`;
+  } catch (error) {
+    return errorText(error);
+  }
+}
+
 /** Rejects if ip_vs is not loaded. Loads nothing. */
 export async function requireIpvs(exists = existsSync): Promise<void> {
   await Promise.resolve();

@@ -2,7 +2,10 @@ import { readdirSync, statSync } from 'node:fs';
 import { constants } from 'node:os';
 import path from 'node:path';
 import { NetlinkError } from '../../netlink/error.ts';
+import type { CommandRunner } from '../command-runner.ts';
 import type { PodNamespace, PodNamespaces } from '../pod-namespaces.ts';
+import type { LoadFou } from './gue-ports.ts';
+import { loadFou } from './modules.ts';
 import { LinuxPodNamespace } from './pod-namespace.ts';
 import { withKernelError } from './netlink-failure.ts';
 
@@ -13,20 +16,31 @@ const NO_NAMESPACE: ReadonlySet<number> = new Set([constants.errno.EINVAL, const
 /** The network namespaces that a container runtime keeps as files in a folder. */
 export class PodNamespaceFolder implements PodNamespaces {
   readonly #folder: string;
+  readonly #loadFou: LoadFou;
 
-  constructor(folder: string) {
+  constructor(folder: string, runner: CommandRunner) {
     this.#folder = folder;
+    this.#loadFou = () => loadFou(runner);
   }
 
   async each(visit: (namespace: PodNamespace) => Promise<void>): Promise<void> {
     for (const file of this.#files()) {
-      const namespace = await withKernelError(`enter ${file}`, () => Promise.resolve(open(file)));
+      const namespace = await withKernelError(`enter ${file}`, () => Promise.resolve(this.#open(file)));
       if (namespace === undefined) continue;
       try {
         await visit(namespace);
       } finally {
         namespace.close();
       }
+    }
+  }
+
+  #open(file: string): LinuxPodNamespace | undefined {
+    try {
+      return new LinuxPodNamespace(file, this.#loadFou);
+    } catch (error) {
+      if (error instanceof NetlinkError && NO_NAMESPACE.has(error.errno)) return undefined;
+      throw error;
     }
   }
 
@@ -48,15 +62,6 @@ function namesIn(folder: string): readonly string[] {
     return readdirSync(folder);
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return [];
-    throw error;
-  }
-}
-
-function open(file: string): LinuxPodNamespace | undefined {
-  try {
-    return new LinuxPodNamespace(file);
-  } catch (error) {
-    if (error instanceof NetlinkError && NO_NAMESPACE.has(error.errno)) return undefined;
     throw error;
   }
 }

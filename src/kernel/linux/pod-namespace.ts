@@ -21,9 +21,10 @@ import {
 import { decodeLocalAddress, dumpTcpConnections } from '../../netlink/family/sock-diag/tcp-socket.ts';
 import { NETLINK_ROUTE, NETLINK_SOCK_DIAG } from '../../netlink/protocol.ts';
 import { hostPrefix } from '../../state/bound-address.ts';
-import { POD_DEVICES, type PodDevice, type PodOp } from '../../state/pod-network.ts';
+import { type GuePort, POD_DEVICES, type PodDevice, type PodOp } from '../../state/pod-network.ts';
 import type { PodNamespace } from '../pod-namespaces.ts';
 import { askAll, runBatch } from './batch.ts';
+import { type GuePortOp, GuePorts, type LoadFou } from './gue-ports.ts';
 import { reasonOf, withKernelError } from './netlink-failure.ts';
 
 const { EADDRNOTAVAIL, EEXIST, ENODEV, ENOENT } = constants.errno;
@@ -37,10 +38,12 @@ const DONE: ReadonlySet<number> = new Set([EADDRNOTAVAIL, EEXIST]);
 export class LinuxPodNamespace implements PodNamespace {
   readonly path: string;
   readonly #route: SocketConnection;
+  readonly #guePorts: GuePorts;
 
   /** Throws a NetlinkError if the file is not a network namespace (EINVAL), or is gone (ENOENT). */
-  constructor(path: string) {
+  constructor(path: string, loadFou: LoadFou) {
     this.path = path;
+    this.#guePorts = new GuePorts(path, loadFou);
     this.#route = openConnection({ protocol: NETLINK_ROUTE, netns: path });
   }
 
@@ -63,6 +66,10 @@ export class LinuxPodNamespace implements PodNamespace {
     });
   }
 
+  async getGuePorts(): Promise<readonly GuePort[]> {
+    return await withKernelError(`read the GUE ports in ${this.path}`, async () => await this.#guePorts.read());
+  }
+
   async getConnectedAddresses(): Promise<ReadonlySet<IpAddress>> {
     return await withKernelError(`read the connections in ${this.path}`, async () => {
       const connection = openConnection({ protocol: NETLINK_SOCK_DIAG, netns: this.path });
@@ -82,18 +89,22 @@ export class LinuxPodNamespace implements PodNamespace {
 
   async apply(ops: readonly PodOp[]): Promise<readonly string[]> {
     return await withKernelError(`change devices in ${this.path}`, async () => {
+      const ports = await this.#guePorts.apply(ops.filter(isPortOp));
       const devices = await this.#run(ops.filter(isDeviceOp), writeDevice);
       // Devices have their index only now.
       const indexes = new Map((await this.#links()).map(({ name, index }) => [name, index]));
       const settings = await this.#run(
-        ops.filter((op) => !isDeviceOp(op)),
+        ops.filter((op) => !isPortOp(op) && !isDeviceOp(op)),
         (writer, op) => writeSetting(writer, indexes.get(op.device) ?? 0, op),
       );
-      return [...devices, ...settings];
+      return [...ports, ...devices, ...settings];
     });
   }
 
-  async #run<T extends PodOp>(ops: readonly T[], write: (writer: MessageWriter, op: T) => unknown): Promise<string[]> {
+  async #run<T extends DeviceOp | SettingOp>(
+    ops: readonly T[],
+    write: (writer: MessageWriter, op: T) => unknown,
+  ): Promise<string[]> {
     const refused = await runBatch(this.#route, ops, write, () => undefined);
     return refused
       .filter(({ item, errno }) => !DONE.has(errno) && !(errno === ENODEV && item.kind === 'delete-device'))
@@ -110,7 +121,11 @@ export class LinuxPodNamespace implements PodNamespace {
 }
 
 type DeviceOp = Extract<PodOp, { kind: 'add-device' | 'delete-device' }>;
-type SettingOp = Exclude<PodOp, DeviceOp>;
+type SettingOp = Exclude<PodOp, DeviceOp | GuePortOp>;
+
+function isPortOp(op: PodOp): op is GuePortOp {
+  return op.kind === 'add-gue-port' || op.kind === 'delete-gue-port';
+}
 
 function isDeviceOp(op: PodOp): op is DeviceOp {
   return op.kind === 'add-device' || op.kind === 'delete-device';

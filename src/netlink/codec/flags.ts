@@ -11,6 +11,8 @@ export const NLM_F_REPLACE = 0x100;
 export const NLM_F_EXCL = 0x200;
 /** For NEW: create the object if it does not exist. */
 export const NLM_F_CREATE = 0x400;
+/** For NEW: add the object at the end of a list. */
+export const NLM_F_APPEND = 0x800;
 
 /** Flags in the type of an attribute. linux/netlink.h: NLA_F_*. */
 export const NLA_F_NESTED = 0x8000;

@@ -54,6 +54,17 @@ export const be16 = scalar(2, (writer, value) => writer.be16(value), readBe16);
 /** Network byte order. */
 export const be32 = scalar(4, (writer, value) => writer.be32(value), readBe32);
 
+/** Network byte order. Exact up to 2^53. */
+export const be64: Kind<number> = {
+  size: 8,
+  flags: 0,
+  write: (writer, value) => {
+    writer.be32(Math.floor(value / 2 ** 32));
+    writer.be32(value % 2 ** 32);
+  },
+  read: (bytes, start) => readBe32(bytes, start) * 2 ** 32 + readBe32(bytes, start + 4),
+};
+
 /** Text, written with a terminating NUL and read up to the first NUL or the end. */
 export const text: Kind<string> = {
   size: undefined,
@@ -69,6 +80,9 @@ export const raw: Kind<Uint8Array> = {
   write: (writer, value) => writer.raw(value),
   read: (bytes, start, end) => bytes.subarray(start, end),
 };
+
+/** Raw bytes. Reading returns a copy, which stays valid when the reply is gone. */
+export const copied: Kind<Uint8Array> = { ...raw, read: (bytes, start, end) => bytes.slice(start, end) };
 
 /** 4 or 16 bytes in network order. */
 export const address: Kind<IpAddress> = {

@@ -97,6 +97,16 @@ export class MessageWriter {
     return this.#messages++;
   }
 
+  /**
+   * Ends the last message of a batch that the kernel executes as a whole (nfnetlink), and its segment. The kernel does
+   * not acknowledge this message, so the one before it requests an acknowledgement.
+   */
+  endBatch(): number {
+    this.#close();
+    this.#cut(this.#at);
+    return this.#messages++;
+  }
+
   /** Sets the sequence numbers that the connection allocated, one per message. */
   finish(firstSequence: number): EncodedRequest {
     if (this.#segmentMessages > 0) this.#cut(this.#at);

@@ -10,6 +10,12 @@ import { IPSET_COMMAND, MESSAGE, SWAP } from '../family/ipset/message.ts';
 import { CONFIG } from '../family/ipvs/config.ts';
 import { DESTINATION } from '../family/ipvs/destination.ts';
 import { SERVICE } from '../family/ipvs/service.ts';
+import { BATCH } from '../family/nf-tables/batch.ts';
+import { NFT_CHAIN } from '../family/nf-tables/chain.ts';
+import { NFT_ELEMENTS } from '../family/nf-tables/element.ts';
+import { GENERATION } from '../family/nf-tables/generation.ts';
+import { NFT_RULE } from '../family/nf-tables/rule.ts';
+import { NFT_SET } from '../family/nf-tables/set.ts';
 import { NFT_TABLE } from '../family/nf-tables/table.ts';
 import { ADDRESS, ADDRESS_HEADER } from '../family/route/address.ts';
 import { LINK, LINK_HEADER } from '../family/route/link.ts';
@@ -51,6 +57,15 @@ const IPVS_COMMANDS =
 const IPSET_COMMANDS = 'NONE PROTOCOL CREATE DESTROY FLUSH RENAME SWAP LIST SAVE ADD DEL TEST HEADER TYPE'.split(' ');
 const CONNTRACK_COMMANDS = ['NEW', 'GET', 'DELETE'];
 const NFT_COMMANDS = ['NEW', 'GET', 'DEL'];
+/** Each has three commands, in this order. */
+const NFT_OBJECTS: readonly (readonly [name: string, table: Table<Rows>])[] = [
+  ['TABLE', NFT_TABLE],
+  ['CHAIN', NFT_CHAIN],
+  ['RULE', NFT_RULE],
+  ['SET', NFT_SET],
+  ['SETELEM', NFT_ELEMENTS],
+  ['GEN', GENERATION],
+];
 const CONTROL_COMMANDS = ['-', 'NEW', 'DEL', 'GET'];
 
 /** Returns the layout of a message, or undefined if the program does not use its type. */
@@ -74,10 +89,19 @@ function netfilterLayout(subsystem: number, command: number): Layout | undefined
       return { name: `IPSET_CMD_${IPSET_COMMANDS[command]}`, header: NETFILTER, table: rows };
     }
     case 10:
-      return { name: `NFT_MSG_${NFT_COMMANDS[command]}TABLE`, header: NETFILTER, table: NFT_TABLE };
+      return nftLayout(command);
+    case 0:
+      return { name: `NFNL_MSG_BATCH_${command === 16 ? 'BEGIN' : 'END'}`, header: NETFILTER, table: BATCH };
     default:
       return undefined;
   }
+}
+
+function nftLayout(command: number): Layout | undefined {
+  const object = NFT_OBJECTS[Math.floor(command / 3)];
+  if (object === undefined) return undefined;
+  const [name, rows] = object;
+  return { name: `NFT_MSG_${NFT_COMMANDS[command % 3]}${name}`, header: NETFILTER, table: rows };
 }
 
 function routeLayout(type: number): Layout | undefined {

@@ -4,11 +4,13 @@ import { parseCidr } from '../../../src/base/cidr.ts';
 import { BenchNode, Driver } from '../bench-node.ts';
 import { type ClusterShape, SERVICE_CIDRS, listedEvents, scaledEvent } from '../large-cluster.ts';
 import { type Measurements, type Target, ratioAtMost } from '../measure.ts';
+import { hasNfTables } from '../nf-tables.ts';
 import type { Row } from '../row.ts';
 import type { Size } from '../size.ts';
 
 const SMALL = 100;
 const LARGE = 50_000;
+const LARGE_NFTABLES = 10_000;
 
 /** Each service that changes grows by an endpoint, and after all the others have it shrinks again. */
 const CHANGED = SMALL;
@@ -28,7 +30,8 @@ export const changeScale: Row = {
     await using large = await BenchNode.make();
     await using small = await BenchNode.make();
     const target = ratioAtMost(1.2, 'at most 1.2 x the cost among 100');
-    await compare(out, size, 'on the real kernel, addresses not bound', [large.kernel, small.kernel], target);
+    const where = 'on the real kernel, addresses not bound';
+    await compare(out, size, { kernels: [large.kernel, small.kernel], services: LARGE, where, target });
   },
 };
 
@@ -39,18 +42,34 @@ export const changeScaleUserSpace: Row = {
   async run(out, size) {
     const kernels = [new FakeKernel(), new FakeKernel()] as const;
     for (const kernel of kernels) await kernel.prepare();
-    await compare(out, size, 'in user space', kernels);
+    await compare(out, size, { kernels, services: LARGE, where: 'in user space' });
   },
 };
 
-async function compare(
-  out: Measurements,
-  size: Size,
-  where: string,
-  kernels: readonly [Kernel, Kernel],
-  target?: Target,
-): Promise<void> {
-  const large = await grow(out, kernels[0], Math.max(SMALL, size.services(LARGE)));
+/** The same in nftables mode. */
+export const nftablesChangeScale: Row = {
+  name: 'nftables-change-scale',
+  async run(out, size) {
+    if (!(await hasNfTables(out))) return;
+    await using large = await BenchNode.make({ mode: 'nftables' });
+    await using small = await BenchNode.make({ mode: 'nftables' });
+    const kernels = [large.kernel, small.kernel] as const;
+    const target = ratioAtMost(1.5, 'at most 1.5 x the cost among 100');
+    await compare(out, size, { kernels, services: LARGE_NFTABLES, where: 'in nftables mode', target });
+  },
+};
+
+interface Comparison {
+  /** The first for the large cluster, the second for the small one. */
+  readonly kernels: readonly [Kernel, Kernel];
+  /** In the large cluster of the full bench. */
+  readonly services: number;
+  readonly where: string;
+  readonly target?: Target;
+}
+
+async function compare(out: Measurements, size: Size, { kernels, services, where, target }: Comparison): Promise<void> {
+  const large = await grow(out, kernels[0], Math.max(SMALL, size.services(services)));
   const small = await grow(out, kernels[1], SMALL);
   for (let run = 0; run < 2 * CHANGED; run++) for (const grown of [large, small]) await change(grown, run);
   for (const { driver } of [large, small]) await driver.reconciler.stop();

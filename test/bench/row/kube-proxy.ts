@@ -1,17 +1,47 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kernel } from '../../../src/kernel/kernel.ts';
-import { virtualServerKey } from '../../../src/state/virtual-server.ts';
 import { now } from '../api-process.ts';
 import { DaemonNode, type Started, until } from '../daemon-process.ts';
-import { KUBE_PROXY, KubeProxy, builtKubeProxy } from '../kube-proxy.ts';
-import { type ClusterShape, clusterIp } from '../large-cluster.ts';
-import type { Measurements } from '../measure.ts';
-import { holdsRealServer, tcpServer } from '../real-servers.ts';
+import { EndpointChains } from '../endpoint-chains.ts';
+import { type EndpointView, virtualServerView } from '../endpoint-view.ts';
+import { KubeProxy, builtKubeProxy, kubeProxyName } from '../kube-proxy.ts';
+import type { ClusterShape } from '../large-cluster.ts';
+import { type Measurements, type Target, ratioAtMost, valueAtMost } from '../measure.ts';
+import { hasNfTables } from '../nf-tables.ts';
 import { residentMib } from '../resident.ts';
 import type { Row } from '../row.ts';
 import { type Size, sizeName } from '../size.ts';
 
-const SERVICES = { quick: [100], full: [100, 1_000] } as const;
+interface Comparison {
+  readonly mode: Kernel['mode'];
+  readonly services: { readonly quick: readonly number[]; readonly full: readonly number[] };
+  /** From so many Services on, one run: kube-proxy alone takes minutes. */
+  readonly manyServices: number;
+  /** In the names of measures. */
+  readonly beside: string;
+  readonly targets: Partial<Record<keyof Costs, Target>>;
+}
+
+const IPVS: Comparison = {
+  mode: 'ipvs',
+  services: { quick: [100], full: [100, 1_000] },
+  manyServices: 1_000,
+  beside: 'beside kube-proxy',
+  targets: {},
+};
+
+const NFTABLES: Comparison = {
+  mode: 'nftables',
+  services: { quick: [100], full: [1_000] },
+  manyServices: Infinity,
+  beside: 'beside kube-proxy in nftables mode',
+  targets: {
+    firstSync: valueAtMost(3_000, 'at most 3 s'),
+    change: ratioAtMost(1 / 200, 'at least 200 times faster'),
+    memory: ratioAtMost(1 / 3, 'at most a third'),
+  },
+};
+
 const ENDPOINTS = 10;
 const CHANGES = 3;
 
@@ -35,63 +65,87 @@ interface Costs {
 /** The real kube-proxy and ours in turn, as processes, each on a fresh node with its own API server. */
 export const kubeProxy: Row = {
   name: 'kube-proxy',
+  run: (out, size) => compare(IPVS, out, size),
+};
+
+/** The same in nftables mode. */
+export const kubeProxyNftables: Row = {
+  name: 'kube-proxy-nftables',
   async run(out, size) {
-    const program = await builtKubeProxy();
-    if (program === undefined) {
-      out.progress('left out: make cluster PROXY=kube-proxy builds kube-proxy');
-      return;
-    }
-    for (const services of SERVICES[size.quick ? 'quick' : 'full']) {
-      await beside(program, { ...size.mixed(1, ENDPOINTS), services }, out, size);
-    }
+    if (await hasNfTables(out)) await compare(NFTABLES, out, size);
   },
 };
 
-async function beside(program: string, shape: ClusterShape, out: Measurements, size: Size): Promise<void> {
+async function compare(comparison: Comparison, out: Measurements, size: Size): Promise<void> {
+  const program = await builtKubeProxy();
+  if (program === undefined) {
+    out.progress('left out: make cluster PROXY=kube-proxy builds kube-proxy');
+    return;
+  }
+  for (const services of comparison.services[size.quick ? 'quick' : 'full']) {
+    await compareAt({ ...size.mixed(1, ENDPOINTS), services }, program, comparison, out, size);
+  }
+}
+
+async function compareAt(
+  shape: ClusterShape,
+  program: string,
+  { mode, manyServices, beside, targets }: Comparison,
+  out: Measurements,
+  size: Size,
+): Promise<void> {
   const ours: Costs = { firstSync: [], change: [], memory: [] };
   const theirs: Costs = { firstSync: [], change: [], memory: [] };
-  for (let run = 1; run <= size.slowRuns; run++) {
-    out.progress(`${sizeName(shape)}, run ${run} of ${size.slowRuns}`);
-    await measureOurs(shape, ours);
-    await measureTheirs(program, shape, theirs);
+  const runs = shape.services < manyServices ? size.slowRuns : 1;
+  for (let run = 1; run <= runs; run++) {
+    out.progress(`${sizeName(shape)}, run ${run} of ${runs}`);
+    await measureOurs(mode, shape, ours);
+    await measureTheirs(mode, program, shape, theirs);
   }
-  const at = `at ${sizeName(shape)}, beside kube-proxy`;
-  const against = KUBE_PROXY;
-  const { firstSync, change, memory } = theirs;
-  const name = (what: string): string => `${what} ${at}`;
-  out.add({
-    name: name('start to the end of the first sync'),
-    unit: 'ms',
-    values: ours.firstSync,
-    against,
-    baselines: firstSync,
-  });
-  out.add({ name: name('one endpoint more'), unit: 'ms', values: ours.change, against, baselines: change });
-  out.add({ name: name('RSS'), unit: 'MiB', values: ours.memory, against, baselines: memory });
+  const add = (what: string, cost: keyof Costs, unit: string): void => {
+    const target = targets[cost];
+    out.add({
+      name: `${what} at ${sizeName(shape)}, ${beside}`,
+      unit,
+      values: ours[cost],
+      against: kubeProxyName(mode),
+      baselines: theirs[cost],
+      ...(target && { target }),
+    });
+  };
+  add('start to the end of the first sync', 'firstSync', 'ms');
+  add('one endpoint more', 'change', 'ms');
+  add('RSS', 'memory', 'MiB');
 }
 
-async function measureOurs(shape: ClusterShape, costs: Costs): Promise<void> {
-  await using node = await DaemonNode.make(shape);
-  await measure(node, await node.start(), shape, costs);
+async function measureOurs(mode: Kernel['mode'], shape: ClusterShape, costs: Costs): Promise<void> {
+  await using node = await DaemonNode.make(shape, mode);
+  await measure(node, await node.start(), virtualServerView(node.bench.kernel), shape, costs);
 }
 
-async function measureTheirs(program: string, shape: ClusterShape, costs: Costs): Promise<void> {
-  await using node = await DaemonNode.make(shape);
+async function measureTheirs(mode: Kernel['mode'], program: string, shape: ClusterShape, costs: Costs): Promise<void> {
+  await using node = await DaemonNode.make(shape, mode);
   await using proxy = await KubeProxy.start(program, node);
-  await measure(node, proxy.started, shape, costs);
+  using chains = mode === 'nftables' ? new EndpointChains(node.bench.path) : undefined;
+  await measure(node, proxy.started, chains ?? virtualServerView(node.bench.kernel), shape, costs);
 }
 
-async function measure(node: DaemonNode, started: Started, shape: ClusterShape, costs: Costs): Promise<void> {
-  const { kernel } = node.bench;
+async function measure(
+  node: DaemonNode,
+  started: Started,
+  view: EndpointView,
+  shape: ClusterShape,
+  costs: Costs,
+): Promise<void> {
   // Services that are neither dual-stack nor UDP.
   const plain = Array.from({ length: shape.services }, (_, index) => index).filter((index) => index % 10 !== 0);
   costs.firstSync.push((await firstSyncEnd(node, started)) - started.at);
-  if (!(await haveAll(kernel, plain, shape.endpoints))) throw new Error('the first sync has left something out');
+  if (!(await view.haveAll(plain, shape.endpoints))) throw new Error('the first sync has left something out');
   await sleep(REST_MS);
   costs.memory.push(await residentMib(started.process.pid));
   for (const service of plain.slice(0, CHANGES)) {
     await sleep(PAUSE_MS);
-    const seen = until(() => pausing(() => holdsRealServer(kernel, service))).then(now);
+    const seen = until(() => pausing(() => view.hasGrown(service))).then(now);
     const given = await node.api.scale({ services: [service], endpoints: shape.endpoints + 1 });
     costs.change.push((await seen) - given);
   }
@@ -110,12 +164,6 @@ async function firstSyncEnd(node: DaemonNode, { process }: Started): Promise<num
     if (ends.every((end) => end > 0)) return Math.max(...ends) * 1_000 - wallClock;
   }
   throw new Error(`no first sync within ${FIRST_SYNC_LIMIT_MS} ms: ${process.output}`);
-}
-
-async function haveAll(kernel: Kernel, services: readonly number[], endpoints: number): Promise<boolean> {
-  const ids = services.map((service) => tcpServer(clusterIp(service, 4), 80));
-  const found = await kernel.getRealServers(ids);
-  return ids.every((id) => found.get(virtualServerKey(id))?.length === endpoints);
 }
 
 /** A look that found nothing is followed by a pause. */

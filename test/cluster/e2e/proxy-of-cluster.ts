@@ -5,6 +5,11 @@ interface Item {
   readonly kind: string;
   readonly metadata: { readonly name: string };
   readonly data?: Readonly<Record<string, string>>;
+  readonly spec?: { readonly template?: { readonly spec?: { readonly volumes?: readonly Volume[] } } };
+}
+
+interface Volume {
+  readonly configMap?: { readonly name: string };
 }
 
 /** kube-proxy's default is iptables. */
@@ -23,11 +28,19 @@ const PROXY_OF_MODE: Readonly<Record<string, E2eProxy>> = {
  */
 export function proxyOfCluster(list: string): E2eProxy | undefined {
   const { items } = JSON.parse(list) as { items: readonly Item[] };
-  const runs = (name: string): boolean =>
-    items.some(({ kind, metadata }) => kind === 'DaemonSet' && metadata.name === name);
-  if (runs('kube-ipvs-proxy')) return 'ours';
-  if (!runs('kube-proxy')) return undefined;
-  const config = items.find(({ kind, metadata }) => kind === 'ConfigMap' && metadata.name === 'kube-proxy');
-  const [, mode] = /^\s*mode:\s*"?(\w*)"?\s*$/m.exec(config?.data?.['config.conf'] ?? '') ?? [];
+  const find = (wanted: string, name: string): Item | undefined =>
+    items.find(({ kind, metadata }) => kind === wanted && metadata.name === name);
+  const modeIn = (configMap: string): string | undefined => {
+    const text = find('ConfigMap', configMap)?.data?.['config.conf'] ?? '';
+    return /^\s*mode:\s*"?(\w*)"?\s*$/m.exec(text)?.[1];
+  };
+  const ours = find('DaemonSet', 'kube-ipvs-proxy');
+  if (ours !== undefined) {
+    // The name of its ConfigMap ends with a hash of what it contains.
+    const names = ours.spec?.template?.spec?.volumes?.flatMap(({ configMap }) => configMap?.name ?? []) ?? [];
+    return names.some((name) => modeIn(name) === 'nftables') ? 'ours-nftables' : 'ours';
+  }
+  if (find('DaemonSet', 'kube-proxy') === undefined) return undefined;
+  const mode = modeIn('kube-proxy');
   return mode === undefined ? undefined : PROXY_OF_MODE[mode];
 }

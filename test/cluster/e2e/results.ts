@@ -2,8 +2,19 @@ import { compareText, listsToJson } from '../list-file.ts';
 import type { SpecResult } from './junit.ts';
 
 /** The service proxies that are compared, in the order of the page's columns. */
-export const E2E_PROXIES = ['ours', 'kube-proxy-ipvs', 'kube-proxy-iptables', 'kube-proxy-nftables'] as const;
+export const E2E_PROXIES = [
+  'ours',
+  'kube-proxy-ipvs',
+  'kube-proxy-iptables',
+  'ours-nftables',
+  'kube-proxy-nftables',
+] as const;
 export type E2eProxy = (typeof E2E_PROXIES)[number];
+
+/** Whether it is kube-ipvs-proxy, in one of its modes. */
+export function isOurs(proxy: E2eProxy): boolean {
+  return proxy === 'ours' || proxy === 'ours-nftables';
+}
 
 /** One run of the suite against one cluster. */
 export interface Run {

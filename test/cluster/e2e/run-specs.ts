@@ -7,7 +7,7 @@ import { ourVersion } from '../our-version.ts';
 import type { ClusterState } from '../state-file.ts';
 import { type SpecResult, parseJunit } from './junit.ts';
 import { proxyOfCluster } from './proxy-of-cluster.ts';
-import type { E2eProxy, Run } from './results.ts';
+import { type E2eProxy, type Run, isOurs } from './results.ts';
 import type { E2eSettings } from './settings.ts';
 
 /** Which service proxy the cluster runs; undefined if none that e2e compares. */
@@ -45,7 +45,7 @@ export async function runSpecs(
   const run = {
     start,
     proxy,
-    version: proxy === 'ours' ? ourVersion() : state.kubernetes,
+    version: isOurs(proxy) ? ourVersion() : state.kubernetes,
     kubernetes: state.kubernetes,
     families: state.families.join(', '),
     nodes: state.nodes.length,

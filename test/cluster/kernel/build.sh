@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # build.sh FOLDER: builds the kernel of the nodes from Debian's source package: User-Mode Linux with nf_tables, which
 # Debian's own build lacks, and with a larger stack (options). FOLDER gets linux and modules/RELEASE, complete or not at all.
+# Waits for another that builds the same. The log is FOLDER.log.
 set -euo pipefail
 export PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
@@ -14,6 +15,10 @@ if [ ! -e "$source" ]; then
 fi
 
 mkdir -p "$(dirname "$folder")"
+exec {lock}>"$folder.lock"
+flock "$lock"
+if [ -e "$folder" ]; then exit; fi
+exec >"$folder.log" 2> >(tee -a "$folder.log" >&2)
 work=$(mktemp -d "$folder.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 tar --extract --xz --file "$source" --directory "$work" --strip-components=1
@@ -37,5 +42,4 @@ mkdir result
 strip -o result/linux linux
 mv installed/lib/modules result/modules
 rm -f result/modules/*/{build,source}
-rm -rf "$folder"
 mv result "$folder"

@@ -18,7 +18,7 @@ export async function ensureKernel(cache: string, say: Say): Promise<string> {
   for (const file of [build, path.join(import.meta.dirname, 'options')]) hash.update(await readFile(file));
   const folder = path.join(cache, 'node-kernel', hash.digest('hex').slice(0, 16));
   if (await exists(folder)) return folder;
-  say(`building the kernel of the nodes, once for all checkouts, in ${folder}`);
+  say(`building the kernel of the nodes, once for all checkouts, in ${folder}; the log is ${folder}.log`);
   const before = performance.now();
   await runCommand([build, folder], { timeoutMs: BUILD_TIMEOUT_MS });
   say(`the kernel of the nodes: built in ${Math.round((performance.now() - before) / 1000)} s`);

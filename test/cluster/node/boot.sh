@@ -19,8 +19,10 @@ if ! why=$(uml_missing); then
   echo "User-Mode Linux is not possible: $why" >&2
   exit 1
 fi
+folder=$(uml_memory_folder)
+uml_take_processor "$folder"
 home=$(mktemp -d "${NODE_FOLDER:?}/uml.XXXXXX")
-TMPDIR=$(uml_memory_folder) HOME=$home LD_PRELOAD=$preload exec "${KERNEL_FOLDER:?}/linux" "mem=$memory" \
+TMPDIR=$folder HOME=$home LD_PRELOAD=$preload exec "${pinned[@]}" "${KERNEL_FOLDER:?}/linux" "mem=$memory" \
   rootfstype=hostfs rootflags=/ ro \
   "init=$project/test/cluster/node/init.sh" "uml_dir=$home/" umid=node "vec0:transport=tap,ifname=$tap,depth=128,gro=1" \
   con=null con0=null,fd:1 quiet panic=-1 "NODE_FOLDER=$NODE_FOLDER" "KERNEL_FOLDER=$KERNEL_FOLDER" "$@"

@@ -1,3 +1,4 @@
+import { isOurs } from '../e2e/results.ts';
 import type { TrialContext } from './context.ts';
 
 const NAMESPACE = '--namespace=kube-system';
@@ -7,7 +8,7 @@ const NAMESPACE = '--namespace=kube-system';
  * Returns the text as it was.
  */
 export async function configure(context: TrialContext, edit: (text: string) => string): Promise<string> {
-  const daemonSet = `daemonset/${context.proxy === 'ours' ? 'kube-ipvs-proxy' : 'kube-proxy'}`;
+  const daemonSet = `daemonset/${isOurs(context.proxy) ? 'kube-ipvs-proxy' : 'kube-proxy'}`;
   const volume = '--output=jsonpath={.spec.template.spec.volumes[*].configMap.name}';
   const name = await context.kubectl([NAMESPACE, 'get', daemonSet, volume]);
   const text = String.raw`--output=jsonpath={.data.config\.conf}`;

@@ -2,6 +2,7 @@ import type { Trial } from './trial.ts';
 import { apiServerBehindService } from './trials/api-server-behind-service.ts';
 import { apiServerStopped } from './trials/api-server-stopped.ts';
 import { daemonRestart } from './trials/daemon-restart.ts';
+import { directServerReturn } from './trials/direct-server-return.ts';
 import { endpointChurn } from './trials/endpoint-churn.ts';
 import { metallb } from './trials/metallb.ts';
 import { migrateFromIptables, migrateFromIpvs } from './trials/migrate.ts';
@@ -10,6 +11,7 @@ import { switchRepeatedly } from './trials/switch-repeatedly.ts';
 import { terminatingEndpoints } from './trials/terminating-endpoints.ts';
 import { etcdRestored } from './trials/etcd-restored.ts';
 import { kubeletStopped } from './trials/kubelet-stopped.ts';
+import { modeChange } from './trials/mode-change.ts';
 import { nodeDrained } from './trials/node-drained.ts';
 import { nodeRebooted } from './trials/node-rebooted.ts';
 import { nodeLocalDns } from './trials/node-local-dns.ts';
@@ -26,6 +28,8 @@ export const TRIALS: readonly Trial[] = [
   terminatingEndpoints,
   endpointChurn,
   serviceAnnotated,
+  directServerReturn,
+  modeChange,
   roleTaken,
   tokenRotated,
   apiServerBehindService,

@@ -1,7 +1,7 @@
 // `make trial`: does something to a cluster of `make cluster` while traffic goes on, and updates docs/trials.json and
 // docs/trials.md. `node test/cluster/trial/main.ts TRIAL=daemon-restart`; ../settings.ts has the other settings.
 import { ComponentError } from '../component.ts';
-import type { E2eProxy } from '../e2e/results.ts';
+import { type E2eProxy, isOurs } from '../e2e/results.ts';
 import { servingProxy } from '../e2e/run-specs.ts';
 import { SettingsError, parseSettings } from '../settings.ts';
 import type { ClusterState } from '../state-file.ts';
@@ -23,7 +23,7 @@ async function runOne(trial: Trial, state: ClusterState, proxy: E2eProxy): Promi
   const result = await runTrial(trial, state, proxy, say);
   publishTrials(addTrial(readTrials(), result));
   say(summary(result));
-  return result.proxy !== 'ours' || result.wrong.length === 0;
+  return !isOurs(result.proxy) || result.wrong.length === 0;
 }
 
 function summary({ trial, proxy, asked, failed, cut, slow, allowed, wrong }: TrialResult): string {

@@ -79,6 +79,17 @@ export class OurPods {
     return texts.join('');
   }
 
+  /** The mode on each node, as the daemon there says. */
+  async modes(): Promise<readonly { readonly node: string; readonly mode: string }[]> {
+    const pods = await this.#context.pods(SELECTOR, NAMESPACE);
+    return Promise.all(
+      pods.map(async ({ name, node }) => {
+        const reply = await this.#kubectl(['exec', name, '--', NAME, 'status', '--output=json']);
+        return { node, mode: (JSON.parse(reply) as { readonly mode: string }).mode };
+      }),
+    );
+  }
+
   /** The name of the ConfigMap that the DaemonSet mounts. */
   async configMap(): Promise<string> {
     const volume = '--output=jsonpath={.spec.template.spec.volumes[?(@.name=="config")].configMap.name}';

@@ -1,5 +1,6 @@
 import { cell, table, wrap } from '../../../scripts/markdown.ts';
 import { PROXY_TITLES } from '../e2e/page.ts';
+import { isOurs } from '../e2e/results.ts';
 import type { KeptTrials, TrialResult } from './results.ts';
 
 const COLUMNS = [
@@ -62,13 +63,13 @@ function list(items: readonly string[]): string {
 }
 
 function verdict({ proxy, wrong }: TrialResult): string {
-  if (proxy !== 'ours') return '';
+  if (!isOurs(proxy)) return '';
   return wrong.length === 0 ? 'yes' : '**no**';
 }
 
 function broken(trials: readonly TrialResult[]): readonly string[] {
   const lines = trials
-    .filter(({ proxy }) => proxy === 'ours')
+    .filter(({ proxy }) => isOurs(proxy))
     .flatMap(({ trial, overlay, wrong }) => wrong.map((what) => wrap(`- ${trial} (${overlay}): ${what}`, '  ')));
   return lines.length === 0 ? [] : ['These trials do not hold:', lines.join('\n')];
 }

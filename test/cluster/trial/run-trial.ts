@@ -3,7 +3,7 @@ import path from 'node:path';
 import { runCommand } from '../../bed/command.ts';
 import { PLANS } from '../addresses.ts';
 import type { Say } from '../cluster.ts';
-import type { E2eProxy } from '../e2e/results.ts';
+import { type E2eProxy, isOurs } from '../e2e/results.ts';
 import { buildPrograms } from '../build.ts';
 import { cacheOf, clusterFolder } from '../folders.ts';
 import { kubectlFor } from '../kubectl.ts';
@@ -108,8 +108,8 @@ async function finish(
     trial: trial.name,
     what: trial.what,
     proxy,
-    version: proxy === 'ours' ? ourVersion() : state.kubernetes,
-    overlay: trial.about?.overlay ?? (proxy === 'ours' ? await overlayOf(context) : ''),
+    version: isOurs(proxy) ? ourVersion() : state.kubernetes,
+    overlay: trial.about?.overlay ?? (isOurs(proxy) ? await overlayOf(context) : ''),
     kubernetes: state.kubernetes,
     families: state.families.join(', '),
     nodes: state.nodes.length,
@@ -124,7 +124,7 @@ async function finish(
 
 function limitsOf({ name, limits }: Trial, state: ClusterState, proxy: E2eProxy): Limits {
   if (limits !== 'as kube-proxy') return limits;
-  if (proxy !== 'ours') return { failed: Infinity, cut: Infinity };
+  if (!isOurs(proxy)) return { failed: Infinity, cut: Infinity };
   const found = limitsOfKubeProxy(readTrials(), name, state);
   if (found === undefined) throw new Error(`first run make trial TRIAL=${name} PROXY=kube-proxy-ipvs`);
   return found;

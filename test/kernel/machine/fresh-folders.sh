@@ -31,12 +31,24 @@ load_modules() {
   modprobe --all "${modules[@]}" 2>&1 || true
 }
 
-# Where the usual iptables is of the variant that this kernel cannot serve, links to the legacy one come first in PATH.
-use_working_iptables() {
-  local name legacy
-  if unshare --net iptables -t nat -A POSTROUTING -j MASQUERADE 2>/dev/null; then return; fi
-  legacy=$(command -v xtables-legacy-multi) || return 0
+# Whether this kernel serves an iptables.
+serves() {
+  unshare --net "$1" -t nat -A POSTROUTING -j MASQUERADE
+}
+
+# Links to one variant of iptables come first in PATH: to the one of TEST_IPTABLES, else, where the usual iptables is of a
+# variant that this kernel cannot serve, to the legacy one. Fails if the kernel cannot serve the one that is asked for.
+choose_iptables() {
+  local variant multi name
+  # shellcheck disable=SC1091
+  variant=$(. "$JOB/environment" && echo "${TEST_IPTABLES:-}")
+  if [ -n "$variant" ] && ! serves "iptables-$variant"; then
+    echo "it cannot serve iptables-$variant, which TEST_IPTABLES asks for"
+    return 1
+  fi
+  if [ -z "$variant" ] && serves iptables 2>/dev/null; then return; fi
+  multi=$(command -v "xtables-${variant:-legacy}-multi") || return 0
   for name in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
-    ln -sf "$legacy" "/run/test-kernel/bin/$name"
+    ln -sf "$multi" "/run/test-kernel/bin/$name"
   done
 }

@@ -27,7 +27,7 @@ WRAPPER
 chmod +x /run/test-kernel/bin/modprobe
 echo /run/test-kernel/bin/modprobe >/proc/sys/kernel/modprobe
 load_modules
-use_working_iptables
+choose_iptables
 
 as_bytes
 {

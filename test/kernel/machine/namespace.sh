@@ -12,6 +12,6 @@ mount -t sysfs sysfs /sys
 ip link set lo up
 {
   load_modules
-  use_working_iptables
+  choose_iptables
 } >"$JOB/console" 2>&1
 exec env -i "$BASH" "$machine/command.sh" "$JOB"

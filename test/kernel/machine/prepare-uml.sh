@@ -3,7 +3,7 @@
 # Its modules lie where modprobe does not look, and this machine's own /lib is not ours to write to.
 modules=/run/test-kernel/modules
 mkdir -p "$modules/lib/modules"
-ln -s "/usr/lib/uml/modules/$(uname -r)" "$modules/lib/modules/$(uname -r)"
+ln -s "$MODULES/$(uname -r)" "$modules/lib/modules/$(uname -r)"
 
 out=/dev/tty1
 err=/dev/tty2

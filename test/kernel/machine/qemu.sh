@@ -1,20 +1,12 @@
-# Debian's kernel in an emulated machine, with this machine's file tree as its root. Sourced by run.sh.
-qemu_cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/kube-ipvs-proxy
+# Debian's kernel in an emulated machine, with this machine's file tree as its root. Sourced by run.sh, which sets `cache`.
 
 # Says why it is not possible, and fails; prints nothing when it is. Asked last, for it installs and downloads what is missing.
 qemu_missing() {
   local said
-  if [ "$(uname -m)" != x86_64 ]; then
-    echo "it needs an x86-64 machine"
-    return 1
-  fi
-  if ! said=$("$project/scripts/packages.sh" qemu 2>&1); then
-    echo "its packages cannot be installed: ${said##*$'\n'}"
-    return 1
-  fi
+  packages_missing qemu || return 1
   if [ -n "$(qemu_kernel)" ]; then return; fi
-  echo "test kernel: fetching Debian's kernel for QEMU into $qemu_cache" >&2
-  if ! said=$("$machine/fetch-qemu-kernel.sh" "$qemu_cache" 2>&1); then
+  echo "test kernel: fetching Debian's kernel for QEMU into $cache" >&2
+  if ! said=$("$machine/fetch-qemu-kernel.sh" "$cache" 2>&1); then
     echo "its kernel cannot be fetched: ${said##*$'\n'}"
     return 1
   fi
@@ -22,7 +14,7 @@ qemu_missing() {
 
 # The folder of the newest kernel in the cache; nothing when there is none.
 qemu_kernel() {
-  find "$qemu_cache" -mindepth 1 -maxdepth 1 -name 'linux-*' 2>/dev/null | sort -V | tail -n 1
+  find "$cache" -mindepth 1 -maxdepth 1 -name 'linux-*' 2>/dev/null | sort -V | tail -n 1
 }
 
 # Starts the job in the background in a process group of its own; sets `group`.

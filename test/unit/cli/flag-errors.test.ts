@@ -137,19 +137,14 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
   [
     ['--proxy-mode=iptables'],
     [
-      'mode "iptables": kube-ipvs-proxy does ipvs only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for iptables',
+      'mode "iptables": kube-ipvs-proxy does ipvs and nftables only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for iptables',
     ],
   ],
-  [
-    ['--proxy-mode=nftables'],
-    [
-      'mode "nftables": kube-ipvs-proxy does ipvs only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for nftables',
-    ],
-  ],
+  [['--proxy-mode=nftables', '--dry-run'], ['--dry-run is not possible in nftables mode']],
   [
     [],
     [
-      'no mode (which means iptables): kube-ipvs-proxy does ipvs only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for iptables',
+      'no mode (which means iptables): kube-ipvs-proxy does ipvs and nftables only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for iptables',
     ],
   ],
   [
@@ -392,7 +387,7 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
   [
     ['--init-only'],
     [
-      'no mode (which means iptables): kube-ipvs-proxy does ipvs only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for iptables',
+      'no mode (which means iptables): kube-ipvs-proxy does ipvs and nftables only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for iptables',
     ],
   ],
 ];

@@ -18,6 +18,7 @@ describe('settings of make e2e', () => {
       'ours',
       'kube-proxy-ipvs',
       'kube-proxy-iptables',
+      'ours-nftables',
       'kube-proxy-nftables',
     ]);
   });
@@ -28,7 +29,10 @@ describe('settings of make e2e', () => {
   });
 
   test.each([
-    ['PROXY=none', 'PROXY=none is not ours, kube-proxy-ipvs, kube-proxy-iptables, kube-proxy-nftables or all'],
+    [
+      'PROXY=none',
+      'PROXY=none is not ours, kube-proxy-ipvs, kube-proxy-iptables, ours-nftables, kube-proxy-nftables or all',
+    ],
     ['PROCS=0', 'PROCS=0 is not a positive number'],
     ['TIMEOUT=90', 'TIMEOUT=90 is not a duration like 90m'],
     ['PROCS=two', 'PROCS=two is not a positive number'],
@@ -39,14 +43,23 @@ describe('settings of make e2e', () => {
 
 describe('the service proxy of a cluster', () => {
   const daemonSet = (name: string): object => ({ kind: 'DaemonSet', metadata: { name } });
-  const configMap = (mode: string): object => ({
+  const ours = (name: string): object => ({
+    ...daemonSet('kube-ipvs-proxy'),
+    spec: { template: { spec: { volumes: [{ hostPath: {} }, { configMap: { name } }] } } },
+  });
+  const configMap = (mode: string, name = 'kube-proxy'): object => ({
     kind: 'ConfigMap',
-    metadata: { name: 'kube-proxy' },
+    metadata: { name },
     data: { 'config.conf': `ipvs:\n  scheduler: ""\n${mode}` },
   });
 
   test.each<[string, readonly object[], string | undefined]>([
-    ['ours', [daemonSet('kube-ipvs-proxy')], 'ours'],
+    ['ours', [ours('ours-1'), configMap('mode: ipvs\n', 'ours-1')], 'ours'],
+    [
+      'ours, in another mode than before',
+      [configMap('mode: ipvs\n', 'ours-1'), configMap('mode: nftables\n', 'ours-2'), ours('ours-2')],
+      'ours-nftables',
+    ],
     ['kube-proxy, mode ipvs', [daemonSet('kube-proxy'), configMap('mode: ipvs\n')], 'kube-proxy-ipvs'],
     ['kube-proxy, mode in quotes', [daemonSet('kube-proxy'), configMap('mode: "ipvs"\n')], 'kube-proxy-ipvs'],
     ['kube-proxy, no mode', [daemonSet('kube-proxy'), configMap('mode: ""\n')], 'kube-proxy-iptables'],

@@ -5,7 +5,7 @@ import { overlayFiles } from '../../cluster/overlay.ts';
 const FOLDER = '/project/build/cluster/test/manifests/kube-ipvs-proxy';
 
 test('the overlay takes the manifests as they are and gives them a configuration', () => {
-  const files = overlayFiles({ families: ['ipv6', 'ipv4'], overlay: 'restricted' }, FOLDER, '/project');
+  const files = overlayFiles({ families: ['ipv6', 'ipv4'], overlay: 'restricted', proxy: 'ours' }, FOLDER, '/project');
   const kustomization = load(files['kustomization.yaml'] ?? '') as { resources: unknown; configMapGenerator: unknown };
   expect(kustomization.resources).toEqual(['../../../../../manifests/overlays/restricted']);
   expect(kustomization.configMapGenerator).toEqual([

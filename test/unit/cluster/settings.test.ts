@@ -53,7 +53,7 @@ describe('settings of the test cluster', () => {
     ['KUBERNETES=v1.35.4', /is not a version like 1\.35\.4/],
     ['FAMILY=ipv5', /FAMILY=ipv5 is not ipv4 or ipv6 or dual/],
     ['FAMILY=constructor', /FAMILY=constructor is not/],
-    ['PROXY=cilium', /PROXY=cilium is not ours or kube-proxy-ipvs or/],
+    ['PROXY=cilium', /PROXY=cilium is not ours or ours-nftables or/],
     ['OVERLAY=none', /OVERLAY=none is not privileged or restricted/],
     ['MEMORY=4', /MEMORY=4 is not a size/],
     ['NODE=2', /NODE=2: the settings are CLUSTER, NODES,/],

@@ -25,19 +25,13 @@ const FIELDS: readonly (readonly [fields: string, errors: readonly string[]])[] 
   [
     'mode: iptables',
     [
-      'mode "iptables": kube-ipvs-proxy does ipvs only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for iptables',
-    ],
-  ],
-  [
-    'mode: nftables',
-    [
-      'mode "nftables": kube-ipvs-proxy does ipvs only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for nftables',
+      'mode "iptables": kube-ipvs-proxy does ipvs and nftables only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for iptables',
     ],
   ],
   [
     'mode: ""',
     [
-      'no mode (which means iptables): kube-ipvs-proxy does ipvs only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for iptables',
+      'no mode (which means iptables): kube-ipvs-proxy does ipvs and nftables only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for iptables',
     ],
   ],
   ['bindAddress: host.example', ['KubeProxyConfiguration.bindAddress: "host.example" is not an IP address']],

@@ -144,6 +144,24 @@ const CASES: readonly Case[] = [
   // Actions.
   [['--cleanup'], undefined, { action: 'cleanup' }],
   [['--cleanup', '--proxy-mode=nftables'], undefined, { action: 'cleanup' }],
+  [['--proxy-mode=nftables'], undefined, { mode: 'nftables', scheduler: 'random', minSyncPeriod: 1000, notes: [] }],
+  [
+    ['--proxy-mode=nftables', '--iptables-min-sync-period=0s', '--masquerade-all', '--iptables-masquerade-bit=3'],
+    undefined,
+    { minSyncPeriod: 0, masqueradeAll: true, masqueradeBit: 3, notes: [] },
+  ],
+  [
+    ['--proxy-mode=nftables', '--ipvs-scheduler=lc', '--service-annotations=scheduler', '--ipvs-strict-arp'],
+    undefined,
+    {
+      scheduler: 'random',
+      serviceAnnotations: [],
+      strictArp: false,
+      notes: [
+        'no effect in nftables mode, which chooses endpoints at random: --ipvs-scheduler, --ipvs-strict-arp, --service-annotations',
+      ],
+    },
+  ],
   [['--cleanup', '--init-only', IPVS], undefined, { action: 'cleanup' }],
   [['--cleanup=false', '--init-only', IPVS], undefined, { action: 'init-only' }],
   [[IPVS], undefined, { action: 'run' }],

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { removeAll } from '../../../src/daemon/clean-up.ts';
-import { removeLeftovers, nameDeviceThief } from '../../../src/daemon/run/other-modes.ts';
+import { removeLeftovers, nameDeviceThief } from '../../../src/daemon/modes/other-modes.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { KernelError } from '../../../src/kernel/kernel-error.ts';
 import type { Leftover } from '../../../src/kernel/iptables/leftovers.ts';

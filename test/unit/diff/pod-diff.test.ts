@@ -1,7 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import { namespacedName } from '../../../src/base/names.ts';
 import { diffPod, podAddresses, preparedAddresses } from '../../../src/diff/pod-diff.ts';
-import { type DirectPod, type PodDevice, formatPodOp } from '../../../src/state/pod-network.ts';
+import type { Port } from '../../../src/base/port.ts';
+import type { Encapsulation } from '../../../src/base/service-requests.ts';
+import { type DirectPod, type GuePort, type PodDevice, formatPodOp } from '../../../src/state/pod-network.ts';
 import { ip } from '../plan/build.ts';
 
 const POD = '10.244.0.2';
@@ -18,13 +20,22 @@ const ETH0 = device('eth0', [POD, POD6, 'fe80::1'], { kind: 'veth' });
 const TUNNEL4 = device('kube-ipvs-tun4', [VIP], { kind: 'ipip', local: ip(POD), rpFilter: 2 });
 const TUNNEL6 = device('kube-ipvs-tun6', [VIP6, 'fe80::2'], { kind: 'ip6tnl', local: ip(POD6) });
 
-function wanted(address: string, method: DirectPod['method'] = 'tunnel'): DirectPod {
+function wanted(address: string, method: DirectPod['method'] = 'tunnel', encapsulation?: Encapsulation): DirectPod {
   const pod = ip(address.includes(':') ? POD6 : POD);
-  return { service: namespacedName('default', 'web'), pod, address: ip(address), method };
+  const service = namespacedName('default', 'web');
+  return { service, pod, address: ip(address), method, ...(encapsulation === undefined ? {} : { encapsulation }) };
 }
 
-function ops(all: readonly DirectPod[], devices: readonly PodDevice[], connected: readonly string[] = []): string[] {
-  return diffPod(all, devices, new Set(connected.map(ip))).map(formatPodOp);
+const GUE: Encapsulation = { type: 'gue', port: 6080 as Port };
+const at = (local: string, port = 6080): GuePort => ({ local: ip(local), port: port as Port });
+
+function ops(
+  all: readonly DirectPod[],
+  devices: readonly PodDevice[],
+  connected: readonly string[] = [],
+  guePorts: readonly GuePort[] = [],
+): string[] {
+  return diffPod(all, { devices, guePorts, connected: new Set(connected.map(ip)) }).map(formatPodOp);
 }
 
 describe('a Pod that answers clients itself', () => {
@@ -82,6 +93,64 @@ describe('what no Service asks for', () => {
   test('stays while a connection uses it', () => {
     expect(ops([wanted(VIP)], [ETH0, both], ['198.51.100.2'])).toEqual([]);
     expect(ops([], [ETH0, both], [VIP])).toEqual(['delete-address 198.51.100.2 on kube-ipvs-tun4']);
+  });
+});
+
+describe('GUE and GRE', () => {
+  test('GUE has a port of each family beside the tunnel, once', () => {
+    const found = ops(
+      [wanted(VIP, 'tunnel', GUE), wanted('198.51.100.2', 'tunnel', GUE), wanted(VIP6, 'tunnel', GUE)],
+      [ETH0],
+    );
+    expect(found.slice(0, 3)).toEqual([
+      `add-gue-port ${POD}:6080`,
+      `add-gue-port [${POD6}]:6080`,
+      'add-device kube-ipvs-tun4',
+    ]);
+    expect(found.filter((op) => op.includes('gue'))).toHaveLength(2);
+  });
+
+  test('GRE has devices of its own', () => {
+    const gre = { type: 'gre' } as const;
+    expect(ops([wanted(VIP, 'tunnel', gre), wanted(VIP6, 'tunnel', gre)], [ETH0])).toEqual([
+      'add-device kube-ipvs-gre4',
+      'set-rp-filter=2 on kube-ipvs-gre4',
+      'set-up kube-ipvs-gre4',
+      `add-address ${VIP} on kube-ipvs-gre4`,
+      'add-device kube-ipvs-gre6',
+      'set-up kube-ipvs-gre6',
+      `add-address ${VIP6} on kube-ipvs-gre6`,
+    ]);
+  });
+
+  test.each([
+    ['bound to the Pod', at(POD)],
+    ['that the Pod opened for any address', at('0.0.0.0')],
+  ])('a port %s is enough', (_what, port) => {
+    expect(ops([wanted(VIP, 'tunnel', GUE)], [ETH0, TUNNEL4], [], [port])).toEqual([]);
+  });
+
+  test('a port of the other family, or of another number, is not', () => {
+    const found = [at('::'), at(POD6), at(POD, 6081)];
+    expect(ops([wanted(VIP, 'tunnel', GUE)], [ETH0, TUNNEL4], [], found)).toEqual([
+      `add-gue-port ${POD}:6080`,
+      `delete-gue-port [${POD6}]:6080`,
+      `delete-gue-port ${POD}:6081`,
+    ]);
+  });
+
+  test('a port that no Service asks for is taken away from a Pod of ours, unless a connection may use it', () => {
+    expect(ops([wanted(VIP)], [ETH0, TUNNEL4], [], [at(POD)])).toEqual([`delete-gue-port ${POD}:6080`]);
+    expect(ops([], [ETH0, TUNNEL4], [VIP], [at(POD)])).toEqual([]);
+    expect(ops([], [ETH0, TUNNEL4], [], [at(POD)])).toEqual([
+      `delete-gue-port ${POD}:6080`,
+      'delete-device kube-ipvs-tun4',
+    ]);
+  });
+
+  test('ports of other programs stay', () => {
+    expect(ops([], [ETH0], [], [at(POD)])).toEqual([]);
+    expect(ops([wanted(VIP)], [ETH0, TUNNEL4], [], [at('0.0.0.0'), at('10.0.0.9')])).toEqual([]);
   });
 });
 

@@ -45,12 +45,14 @@ const INNER: Record<string, readonly string[]> = {
   'kube/objects': [],
   'kube/api': ['objects'],
   'kube/manifests': ['objects'],
-  'kernel/iptables': ['', 'linux'],
+  'kernel/iptables': ['', 'linux', 'nftables'],
   'kernel/linux': ['', 'iptables'],
+  'kernel/nftables': ['', 'linux'],
   'daemon/startup': [],
   'daemon/traffic': [],
   'daemon/questions': ['startup'],
-  'daemon/run': ['questions', 'startup', 'traffic'],
+  'daemon/modes': ['', 'startup'],
+  'daemon/run': ['modes', 'questions', 'startup', 'traffic'],
   'daemon/shadow': ['questions', 'startup', 'run'],
 };
 

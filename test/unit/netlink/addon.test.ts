@@ -146,6 +146,61 @@ describe('methods', () => {
   });
 });
 
+describe('a batch of netfilter', () => {
+  /** linux/netfilter/nfnetlink.h: NFNL_MSG_BATCH_BEGIN, NFNL_MSG_BATCH_END. */
+  const [BEGIN, END, NETFILTER] = [16, 17, 12];
+  const part = (type: number, sequence: number, flags = 0): Uint8Array =>
+    nl.message({ type, flags: nl.REQUEST | flags, sequence }, nl.u32(0));
+  const change = (sequence: number, flags = 0): Uint8Array => part(0x0a00, sequence, flags);
+  const batch = nl.concat(part(BEGIN, 1), change(2), change(3, nl.ACK), part(END, 4));
+
+  async function replyTo(...answers: readonly Uint8Array[]): Promise<Uint8Array> {
+    const peer = nl.loadPeer();
+    const [own, fd] = peer.pair(nl.SOCK_SEQPACKET);
+    const socket = new NetlinkSocket({ protocol: NETFILTER, fd: own });
+    const reply = socket.transact(batch, Uint32Array.of(batch.length), 1_000);
+    peer.receive(fd, 5_000);
+    for (const each of answers) peer.send(fd, each);
+    try {
+      return await reply;
+    } finally {
+      socket.close();
+      peer.close(fd);
+    }
+  }
+
+  test('ends with the answer to its last acknowledged message, and keeps earlier errors', async () => {
+    expect(await replyTo(nl.answer(3))).toHaveLength(0);
+    const reply = await replyTo(nl.answer(2, 17), nl.answer(3));
+    expect([...nl.refusals(reply)].map(([sequence, { errno }]) => [sequence, errno])).toEqual([[2, 17]]);
+  });
+
+  test('ends with an error of its first message, which is that of the whole batch', async () => {
+    const reply = await replyTo(nl.answer(1, 85));
+    expect([...nl.refusals(reply)].map(([sequence, { errno }]) => [sequence, errno])).toEqual([[1, 85]]);
+  });
+
+  test('must have an acknowledged message and an end, and is no batch of another protocol', async () => {
+    const refused = async (protocol: number, ...parts: readonly Uint8Array[]): Promise<unknown> => {
+      const peer = nl.loadPeer();
+      const [own, fd] = peer.pair(nl.SOCK_SEQPACKET);
+      const socket = new NetlinkSocket({ protocol, fd: own });
+      const request = nl.concat(...parts);
+      const error = await socket.transact(request, Uint32Array.of(request.length), 300).then(
+        () => undefined,
+        (reason: { errno: number }) => reason.errno,
+      );
+      socket.close();
+      peer.close(fd);
+      return error;
+    };
+    const EINVAL = 22;
+    expect(await refused(NETFILTER, part(BEGIN, 1), change(2), part(END, 3))).toBe(EINVAL);
+    expect(await refused(NETFILTER, part(BEGIN, 1), change(2, nl.ACK))).toBe(EINVAL);
+    expect(await refused(nl.NETLINK_ROUTE, part(BEGIN, 1), change(2, nl.ACK), part(END, 3))).toBe(EINVAL);
+  });
+});
+
 describe('lifetime', () => {
   const prelude = `
     const { NetlinkSocket } = require(${JSON.stringify(ADDON)});

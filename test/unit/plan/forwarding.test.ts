@@ -1,3 +1,4 @@
+import { formatEncapsulation } from '../../../src/base/service-requests.ts';
 import { describe, expect, test } from '@jest/globals';
 import type { Service } from '../../../src/kube/objects/objects.ts';
 import { formatIp } from '../../../src/base/ip.ts';
@@ -100,11 +101,16 @@ describe('forwarding', () => {
       planOf({
         service: { annotations: [{ name: 'forwarding', value }], externalIPs: ['198.51.100.1'] },
         slices: [slice(own, { ports: [{ ...PORT, port: targetPort }] })],
-      }).virtualServers.map(({ direct }) => direct && `${direct.method} ${direct.pods.map(formatIp).join(' ')}`);
-    expect(prepared('tunnel')).toEqual([undefined, 'tunnel 10.244.0.2 10.244.0.3']);
+      }).virtualServers.map(
+        ({ direct }) =>
+          direct &&
+          `${direct.method} ${formatEncapsulation(direct.encapsulation)} ${direct.pods.map(formatIp).join(' ')}`,
+      );
+    expect(prepared('tunnel')).toEqual([undefined, 'tunnel ipip 10.244.0.2 10.244.0.3']);
+    expect(prepared('tunnel-gre')).toEqual([undefined, 'tunnel gre 10.244.0.2 10.244.0.3']);
+    expect(prepared('tunnel-gue:5555')).toEqual([undefined, 'tunnel gue:5555 10.244.0.2 10.244.0.3']);
     expect(prepared('nat')).toEqual([undefined, undefined]);
     expect(prepared('tunnel', 8080)).toEqual([undefined, undefined]);
-    expect(prepared('tunnel-gre')).toEqual([undefined, undefined]);
   });
 
   test('route: the endpoints on this node', () => {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { namespacedName } from '../../../src/base/names.ts';
+import { serviceLines } from '../../../src/command/explain.ts';
 import type { AddressOwnerReply, PacketReply, ServiceReply } from '../../../src/explain/replies.ts';
 import type { Flow } from '../../../src/kernel/kernel.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
@@ -12,12 +13,11 @@ const WEB = service('web', '10.96.0.10', { type: 'NodePort', ports: [port(80, { 
 const THIEF = service('thief', '10.96.0.20', { externalIPs: ['10.96.0.10'] });
 const ID = vsId('10.96.0.10', 80);
 
-async function started() {
-  const kernel = new FakeKernel();
+async function started(kernel = new FakeKernel(), plan = PLAN_CONFIG) {
   await kernel.prepare();
   const eth0 = { prefix: 24, interfaceName: 'eth0', tentative: false };
   kernel.setNodeAddresses([{ ...eth0, address: address('192.168.9.1') }]);
-  const run = new Reconciling(kernel);
+  const run = new Reconciling(kernel, { plan });
   await run.take(...listed([WEB, THIEF], [slice('web', ['10.244.0.5', '10.244.0.6'])]));
   const { ask } = questionsOf(kernel, run);
   const explain = async (name: string): Promise<ServiceReply> =>
@@ -387,4 +387,49 @@ test('of 3,000 endpoints, the first 1,000 are listed, and the verdict is about a
   expect(reply.verdict).toMatch(/^default\/web is served on this node: 3002 of 3002 endpoints used at 2 addresses/);
   expect(reply.ports[0]?.endpoints).toHaveLength(1_000);
   expect(reply.ports[0]?.notes).toEqual(['2002 more endpoints are not listed']);
+});
+
+describe('nftables mode', () => {
+  const inTables = () => started(new FakeKernel('nftables'), { ...PLAN_CONFIG, bindAddresses: false });
+
+  test('a Service is explained without commands of other tools and counts that nobody has', async () => {
+    const { kernel, explain } = await inTables();
+    const whole = await explain('web');
+    expect(whole).toMatchObject({ ok: true });
+    expect(whole.ports[0]?.endpoints[0]).toEqual({ slice: 'web-a', at: '10.244.0.5:8080', use: 'all', weight: 1 });
+    kernel.put({ kind: 'delete-real-server', id: ID, realServer: real('10.244.0.5', 1) });
+    const entry = { type: 'hash:ip', address: address('10.96.0.10') } as const;
+    const [set] = await kernel.getSets(['KUBE-IPVS-IPS']);
+    if (set === undefined) throw new Error('no set');
+    kernel.put({ kind: 'delete-entry', set, entry });
+    const broken = await explain('web');
+    expect(broken.ports[0]?.addresses[0]?.commands).toEqual([
+      'nft: add 10.96.0.10 . tcp . 80 -> 10.244.0.5 . 8080 to ip kube-proxy service-endpoints',
+    ]);
+    expect(broken.sets).toContainEqual({
+      set: 'ip kube-proxy cluster-ips',
+      does: 'ports without a Service refuse connections',
+      count: 1,
+      first: ['10.96.0.10'],
+      commands: ['nft add element ip kube-proxy cluster-ips { 10.96.0.10 }'],
+    });
+    const lines = serviceLines(broken).map((line) => line.replaceAll(/ +/g, ' '));
+    expect(lines).toContain(' web-a 10.244.0.6:8080 in the kernel used');
+    expect(lines.join('\n')).not.toMatch(/ipvs|ipset|KUBE-|active/);
+  });
+
+  test('an address has a service port, and one that no Service needs is no foreign one', async () => {
+    const { kernel, owner } = await inTables();
+    kernel.put({ kind: 'delete-virtual-server', id: ID });
+    kernel.put({ kind: 'add-virtual-server', virtualServer: virtualServer('10.99.0.1', 80) });
+    expect(await owner('10.96.0.10:80/TCP')).toBe(
+      'wrong: 10.96.0.10:80/TCP is the ClusterIP of default/web, but the kernel has no service port there',
+    );
+    expect(await owner('10.99.0.1:80/TCP')).toBe(
+      'wrong: 10.99.0.1:80/TCP is a service port that no Service needs: the next full check deletes it',
+    );
+    expect(await owner('10.99.0.2:80/TCP')).toBe(
+      "wrong: 10.99.0.2:80 is nobody's: no Service and no service port of this node has it",
+    );
+  });
 });

@@ -4,7 +4,13 @@ import { namespacedName } from '../../../src/base/names.ts';
 import type { PodNamespace } from '../../../src/kernel/pod-namespaces.ts';
 import type { PodInterfaces } from '../../../src/reconcile/pod-interfaces.ts';
 import { PodPreparer } from '../../../src/reconcile/pod-preparer.ts';
-import { type DirectPod, type PodDevice, type PodOp, formatPodOp } from '../../../src/state/pod-network.ts';
+import {
+  type DirectPod,
+  type GuePort,
+  type PodDevice,
+  type PodOp,
+  formatPodOp,
+} from '../../../src/state/pod-network.ts';
 import { RecordingLog } from '../kube/recording-log.ts';
 import { ip } from '../plan/build.ts';
 
@@ -28,6 +34,10 @@ class FakeNamespace implements PodNamespace {
     const eth0 = { ...common, name: 'eth0', kind: 'veth', local: undefined, addresses: [this.#pod] };
     const tunnel = { ...common, name: 'kube-ipvs-tun4', kind: 'ipip', local: this.#pod, addresses: this.#prepared };
     return await Promise.resolve(this.#prepared.length === 0 ? [eth0] : [eth0, tunnel]);
+  }
+
+  async getGuePorts(): Promise<readonly GuePort[]> {
+    return await Promise.resolve([]);
   }
 
   async getConnectedAddresses(): Promise<ReadonlySet<IpAddress>> {
@@ -94,6 +104,13 @@ test('only the Pod that is asked for is changed, and only once', async () => {
   expect(first.ops).toEqual([]);
   expect(interfaces).toEqual({ prepared: [ip('10.244.0.3')], withdrawn: [] });
   expect(warnings).toEqual([]);
+});
+
+test('of a Pod that has nothing of ours, only the devices are read', async () => {
+  first.getGuePorts = async () => await Promise.reject(new Error('read'));
+  await run(['10.244.0.3']);
+  expect(log.messages('warn')).toEqual([]);
+  expect(second.ops).not.toEqual([]);
 });
 
 test('a change that does not concern Pods reads nothing', async () => {

@@ -91,7 +91,8 @@ describe('test/kernel/run.sh', () => {
   });
 
   test.each([
-    [{ KERNEL: 'none' }, 'KERNEL is native, uml or qemu, not: none'],
+    [{ KERNEL: 'none' }, 'KERNEL is native, uml, qemu or uml-nft, not: none'],
+    [{ TEST_IPTABLES: 'new' }, 'TEST_IPTABLES is nft or legacy, not: new'],
     [{ KERNEL_TIMEOUT: 'long' }, 'KERNEL_TIMEOUT is not a number of seconds: long'],
     [{ KERNEL_PATIENCE: 'much' }, 'KERNEL_PATIENCE is not a number: much'],
     [{ KERNEL_MEMORY: 'lots' }, 'KERNEL_MEMORY is not a size like 3G or 512M: lots'],
@@ -184,22 +185,31 @@ describe('test/kernel/run.sh', () => {
     });
 
     test.each([
-      ['its packages', 'dpkg-query', 'its packages cannot be installed: E: no such package'],
+      ['qemu', 'its packages', 'dpkg-query', ':', 'its packages cannot be installed: E: no such package'],
+      ['uml-nft', 'its packages', 'dpkg-query', ':', 'its packages cannot be installed: E: no such package'],
+      ['uml-nft', 'a build', 'node', 'exit 1', 'it cannot be built, see above'],
       [
+        'qemu',
         'its kernel',
         'apt-cache',
+        ':',
         'its kernel cannot be fetched: apt knows no package linux-image-amd64, run as root: apt-get update',
       ],
-    ])('QEMU without %s: one sentence', async (_case, missing, why) => {
+    ])('KERNEL=%s without %s: one sentence', async (kernel, _case, program, script, why) => {
       const bare = join(stubs, 'bare');
       await mkdir(bare);
-      const before = await readFile(join(stubs, 'dpkg-query'), 'utf8');
-      await Promise.all([stub(missing, ':'), stub('apt-get', 'echo "E: no such package" >&2; exit 100')]);
-      const ended = await runStubbed(['true'], { KERNEL: 'qemu', XDG_CACHE_HOME: bare });
-      await writeFile(join(stubs, 'dpkg-query'), before);
-      await Promise.all([rm(bare, { recursive: true }), rm(join(stubs, 'apt-get'))]);
+      await Promise.all([
+        stub(`bare/${program}`, script),
+        stub('bare/apt-get', 'echo "E: no such package" >&2; exit 100'),
+      ]);
+      const ended = await runStubbed(['true'], {
+        KERNEL: kernel,
+        XDG_CACHE_HOME: bare,
+        PATH: `${bare}:${stubs}:${process.env['PATH']}`,
+      });
+      await rm(bare, { recursive: true });
       expect(ended.stderr.trim().split('\n').at(-1)).toBe(
-        `test kernel: KERNEL=qemu is not possible here: ${why}; unset KERNEL to have the others tried`,
+        `test kernel: KERNEL=${kernel} is not possible here: ${why}; unset KERNEL to have the others tried`,
       );
       expect({ ...ended, stderr: '' }).toEqual({ status: 125, stdout: '', stderr: '' });
     });

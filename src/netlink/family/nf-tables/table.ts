@@ -1,20 +1,50 @@
 import type { IpFamily } from '../../../base/ip.ts';
-import { addressFamily } from '../../codec/address-family.ts';
-import { NETFILTER, beginMessage } from '../../codec/header.ts';
-import { text } from '../../codec/kind.ts';
+import { decode } from '../../codec/decode.ts';
+import { encode } from '../../codec/encode.ts';
+import { NLM_F_CREATE } from '../../codec/flags.ts';
+import { NETFILTER } from '../../codec/header.ts';
+import { be32, copied, text } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { table, traced } from '../../codec/table.ts';
+import { fallback, optional, required, table } from '../../codec/table.ts';
+import { NFT_MSG_DELTABLE, NFT_MSG_GETTABLE, NFT_MSG_NEWTABLE, beginNft } from './message.ts';
 
-/** linux/netfilter/nfnetlink.h. */
-const NFNL_SUBSYS_NFTABLES = 10;
-/** linux/netfilter/nf_tables.h: enum nf_tables_msg_types. */
-const NFT_MSG_GETTABLE = 1;
+/** linux/netfilter/nf_tables.h: enum nft_table_attributes. */
+export const NFT_TABLE = table({
+  name: required('NFTA_TABLE_NAME', 1, text),
+  flags: fallback('NFTA_TABLE_FLAGS', 2, be32, 0),
+  userData: optional('NFTA_TABLE_USERDATA', 6, copied),
+});
 
-export const NFT_TABLE = table({ name: traced('NFTA_TABLE_NAME', 1, text) });
+export interface NftTable {
+  readonly name: string;
+  /** What nft stores for itself, such as the comment. */
+  readonly userData?: Uint8Array | undefined;
+}
 
-/** Writes a request for the tables of one family. NFPROTO_IPV4 and NFPROTO_IPV6 equal AF_INET and AF_INET6. */
+/** Adds a table; an existing one is left unchanged. */
+export function newTable(writer: MessageWriter, family: IpFamily, value: NftTable): number {
+  beginNft(writer, NFT_MSG_NEWTABLE, family, NLM_F_CREATE);
+  encode(writer, NFT_TABLE, value);
+  return writer.end();
+}
+
+/** Deletes a table with everything in it; ENOENT if it does not exist. */
+export function deleteTable(writer: MessageWriter, family: IpFamily, name: string): number {
+  beginNft(writer, NFT_MSG_DELTABLE, family);
+  encode(writer, NFT_NAME, { name });
+  return writer.end();
+}
+
+const NFT_NAME = table({ name: NFT_TABLE.rows.name });
+
+/** Writes a request for the tables of one family. */
 export function dumpTables(writer: MessageWriter, family: IpFamily): number {
-  const type = (NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG_GETTABLE;
-  beginMessage(writer, type, NETFILTER, { nfgen_family: addressFamily(family) });
+  beginNft(writer, NFT_MSG_GETTABLE, family);
   return writer.endDump();
+}
+
+/** Throws DecodeError. */
+export function decodeTable(payload: Uint8Array): NftTable {
+  const { name, userData } = decode(NFT_TABLE, payload, NETFILTER.size);
+  return { name, userData };
 }

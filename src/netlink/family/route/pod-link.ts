@@ -7,7 +7,7 @@ import { beginMessage, readHeader } from '../../codec/header.ts';
 import { address, raw, text, u32, u8 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 import { nested } from '../../codec/nested.ts';
-import { type Row, optional, reported, table } from '../../codec/table.ts';
+import { type Row, type Rows, type Table, optional, reported, table } from '../../codec/table.ts';
 import { LINK_HEADER, RTM_NEWLINK } from './link.ts';
 
 /** linux/if.h. */
@@ -15,11 +15,14 @@ const IFF_UP = 1;
 /** linux/in.h: IPv6 in IPv6. Without it, a tunnel of kind ip6tnl also carries IPv4. */
 const IPPROTO_IPV6 = 41;
 
-/** linux/if_tunnel.h: for both kinds of tunnel, the protocol for ip6tnl only. */
-const TUNNEL = table({
+/** linux/if_tunnel.h: of ipip and ip6tnl, the protocol of the latter only. */
+const IP_TUNNEL = table({
   local: optional('IFLA_IPTUN_LOCAL', 2, address),
   protocol: optional('IFLA_IPTUN_PROTO', 9, u8),
 });
+
+/** linux/if_tunnel.h: of gre and ip6gre. */
+const GRE_TUNNEL = table({ local: optional('IFLA_GRE_LOCAL', 6, address) });
 
 /** The sysctls net.ipv4.conf.DEVICE. A request nests one attribute for each; a reply has all as an array of u32. */
 const CONF = table({
@@ -37,14 +40,20 @@ const SETTING = table({
   ),
 });
 
-const NEW_TUNNEL = table({
-  name: reported('IFLA_IFNAME', 3, text),
-  info: optional(
-    'IFLA_LINKINFO',
-    18,
-    nested(table({ kind: optional('IFLA_INFO_KIND', 1, text), data: optional('IFLA_INFO_DATA', 2, nested(TUNNEL)) })),
-  ),
-});
+const newTunnel = <T extends Rows>(data: Table<T>) =>
+  table({
+    name: reported('IFLA_IFNAME', 3, text),
+    info: optional(
+      'IFLA_LINKINFO',
+      18,
+      nested(table({ kind: optional('IFLA_INFO_KIND', 1, text), data: optional('IFLA_INFO_DATA', 2, nested(data)) })),
+    ),
+  });
+
+const NEW_IP_TUNNEL = newTunnel(IP_TUNNEL);
+const NEW_GRE_TUNNEL = newTunnel(GRE_TUNNEL);
+
+type TunnelKind = 'ipip' | 'ip6tnl' | 'gre' | 'ip6gre';
 
 const FOUND = table({
   name: reported('IFLA_IFNAME', 3, text),
@@ -61,10 +70,13 @@ const FOUND = table({
 });
 
 /** Creates a tunnel that accepts packets from everyone; EEXIST if the name is taken, EOPNOTSUPP without the module. */
-export function createTunnel(writer: MessageWriter, name: string, kind: 'ipip' | 'ip6tnl', local: IpAddress): number {
+export function createTunnel(writer: MessageWriter, name: string, kind: TunnelKind, local: IpAddress): number {
   beginMessage(writer, RTM_NEWLINK, LINK_HEADER, {}, NLM_F_CREATE | NLM_F_EXCL);
-  const data = kind === 'ip6tnl' ? { local, protocol: IPPROTO_IPV6 } : { local };
-  encode(writer, NEW_TUNNEL, { name, info: { kind, data } });
+  if (kind === 'gre' || kind === 'ip6gre') encode(writer, NEW_GRE_TUNNEL, { name, info: { kind, data: { local } } });
+  else {
+    const data = kind === 'ip6tnl' ? { local, protocol: IPPROTO_IPV6 } : { local };
+    encode(writer, NEW_IP_TUNNEL, { name, info: { kind, data } });
+  }
   return writer.end();
 }
 
@@ -100,8 +112,8 @@ export function decodeFoundLink(payload: Uint8Array): FoundLink {
   const { ifi_index: index, ifi_flags: flags } = readHeader(LINK_HEADER, payload);
   const { name, info, families } = decode(FOUND, payload, LINK_HEADER.size);
   const kind = info?.kind;
-  const isTunnel = kind === 'ipip' || kind === 'ip6tnl';
-  const local = isTunnel && info?.data !== undefined ? decode(TUNNEL, info.data).local : undefined;
+  const data = info?.data;
+  const local = data === undefined ? undefined : decodeLocal(kind, data);
   const conf = families?.inet?.conf;
   // The array begins with the sysctl 1.
   const setting = ({ id }: Row<number>): number =>
@@ -115,4 +127,9 @@ export function decodeFoundLink(payload: Uint8Array): FoundLink {
     rpFilter: setting(CONF.rows.rpFilter),
     arpAnnounce: setting(CONF.rows.arpAnnounce),
   };
+}
+
+function decodeLocal(kind: string | undefined, data: Uint8Array): IpAddress | undefined {
+  if (kind === 'ipip' || kind === 'ip6tnl') return decode(IP_TUNNEL, data).local;
+  return kind === 'gre' || kind === 'ip6gre' ? decode(GRE_TUNNEL, data).local : undefined;
 }

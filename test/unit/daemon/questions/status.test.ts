@@ -6,17 +6,17 @@ import type { NodeSettings } from '../../../../src/reconcile/node-check.ts';
 import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';
 import { listed, service, slice } from '../../../support/objects.ts';
 import { questionsOf } from '../../../support/questions.ts';
-import { Reconciling } from '../../../support/reconciling.ts';
+import { PLAN_CONFIG, Reconciling } from '../../../support/reconciling.ts';
 import { real, vsId } from '../../../support/state.ts';
 
 const WEB = service('web', '10.96.0.10', { externalIPs: ['127.0.0.1'] });
 const ID = vsId('10.96.0.10', 80);
 
-async function started(nodeSettings?: NodeSettings) {
-  const kernel = new FakeKernel();
+async function started(nodeSettings?: NodeSettings, kernel = new FakeKernel()) {
   await kernel.prepare();
   const reports: ((report: Parameters<ReturnType<typeof questionsOf>['history']['finished']>[0]) => void)[] = [];
   const run: Reconciling = new Reconciling(kernel, {
+    plan: { ...PLAN_CONFIG, bindAddresses: kernel.mode === 'ipvs' },
     ...(nodeSettings === undefined ? {} : { nodeSettings }),
     onChanged: (services) => questions.history.changed(services),
     onRulesRepaired: (family, chains) => questions.history.rulesRepaired(family, chains),
@@ -63,6 +63,41 @@ test('a node as wanted', async () => {
     'source https://10.0.0.1:6443, services watching since 2026-11-21T12:15:35.000Z last event',
   );
   expect(lines).toContain('  sets             KUBE-CLUSTER-IP 1 of 65536, KUBE-IPVS-IPS 1 of 65536');
+});
+
+describe('nftables mode', () => {
+  test('neither iptables nor a scheduler, and sets by their names in the table', async () => {
+    const reply = await (await started(undefined, new FakeKernel('nftables'))).status();
+    expect(reply.sets).toEqual([
+      { name: 'ip kube-proxy cluster-ip-ports', entries: 1 },
+      { name: 'ip kube-proxy cluster-ips', entries: 1 },
+    ]);
+    const lines = statusLines(reply).map((line) => line.trimEnd());
+    expect(lines).toContain('  mode             nftables, IPv4 and IPv6');
+    expect(lines).toContain('  sets             ip kube-proxy cluster-ip-ports 1, ip kube-proxy cluster-ips 1');
+    const objects = '1 Service, 1 EndpointSlice, 1 service port, 2 endpoints, 2 entries of 2 sets';
+    expect(lines).toContain(`  objects          ${objects}`);
+  });
+
+  test('what the kernel refuses and what was repaired, in words of nft', async () => {
+    const { kernel, run, sync, status } = await started(undefined, new FakeKernel('nftables'));
+    kernel.put({ kind: 'delete-real-server', id: ID, realServer: real('10.244.0.5', 1) });
+    await sync(run.pass(30_000));
+    await kernel.removeDevice();
+    await sync(run.pass(30_000));
+    kernel.failOps((op) => (op.kind === 'add-real-server' ? 12 : undefined));
+    await sync(run.take({ kind: 'endpoint-slice', event: { type: 'applied', object: slice('web', ['10.244.0.7']) } }));
+    const { refused, repairs } = await status();
+    expect(refused.first.map(({ command }) => command)).toEqual([
+      'nft: add 10.96.0.10 . tcp . 80 -> 10.244.0.7 . 8080 to ip kube-proxy service-endpoints',
+    ]);
+    const commands = repairs.first.map(({ command }) => command);
+    expect(commands).toContain(
+      'nft: add 10.96.0.10 . tcp . 80 -> 10.244.0.5 . 8080 to ip kube-proxy service-endpoints',
+    );
+    expect(commands).toContain('nft: add a table kube-proxy that was deleted');
+    expect(commands.filter((command) => !command.startsWith('nft'))).toEqual([]);
+  });
 });
 
 describe('what is wrong is in the first line', () => {

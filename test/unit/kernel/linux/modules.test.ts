@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { KernelError } from '../../../../src/kernel/kernel-error.ts';
-import { loadModules, requireIpvs } from '../../../../src/kernel/linux/modules.ts';
+import { loadFou, loadModules, requireIpvs } from '../../../../src/kernel/linux/modules.ts';
 
 describe('the module ip_vs', () => {
   const there = (): boolean => true;
@@ -57,5 +57,25 @@ describe('the module ip_vs', () => {
       code: 'MISSING_MODULE',
       message: expect.stringContaining('a dry run loads no module'),
     });
+  });
+});
+
+describe('the module fou', () => {
+  test.each([
+    ['', { status: 0, stdout: '', stderr: '' }, undefined],
+    [', which says why not', { status: 1, stdout: '', stderr: 'FATAL: not found\n' }, 'FATAL: not found'],
+    [', which says nothing', { status: 1, stdout: '', stderr: '' }, 'modprobe ended with status 1'],
+  ])('is loaded by modprobe%s', async (_case, result, reason) => {
+    const run = async (program: string, args: readonly string[]) => {
+      expect([program, ...args]).toEqual(['modprobe', '--', 'fou']);
+      return await Promise.resolve(result);
+    };
+    await expect(loadFou({ run })).resolves.toBe(reason);
+  });
+
+  test('without modprobe, the reason says so', async () => {
+    const run = async () =>
+      await Promise.reject(new KernelError('modprobe', 'MISSING_COMMAND', 'modprobe is not installed'));
+    await expect(loadFou({ run })).resolves.toBe('modprobe is not installed');
   });
 });

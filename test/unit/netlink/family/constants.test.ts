@@ -10,13 +10,16 @@ const HEADERS = [
   'linux/if_addr.h',
   'linux/if_link.h',
   'linux/in.h',
+  'linux/fou.h',
   'linux/if_tunnel.h',
   'linux/ip.h',
   'linux/sock_diag.h',
   'linux/netlink.h',
   'linux/netfilter/nfnetlink.h',
   'linux/netfilter/nfnetlink_conntrack.h',
+  'linux/netfilter.h',
   'linux/netfilter/nf_tables.h',
+  'linux/netfilter/nf_nat.h',
   'linux/netfilter/ipset/ip_set.h',
   'linux/netfilter/ipset/ip_set_hash.h',
 ];
@@ -24,7 +27,7 @@ const HEADERS = [
 /** Rows of tables, `const NAME = number`, and `[number, 'NAME']`. Bitmap errors are apart: they share numbers and a header. */
 const PATTERNS = [
   /(?:required|reported|optional|fallback|constant|traced)\(\s*'(?<name>[A-Z]\w+)',\s*(?<value>\d+),/g,
-  /^(?:export )?const (?<name>(?:IPSET_ATTR|IPSET_ERR|IPVS_CMD|IPVS_SVC|IPVS_DEST|CTA|RTM|IFF|IFA_F|NLM_F|NLA_F|NFNL|IPCTNL|CTRL|IPPROTO|SOCK_DIAG)_\w+) = (?<value>\w+);/gm,
+  /^(?:export )?const (?<name>(?:NFT|NFTA|NF|IPSET_ATTR|IPSET_ERR|IPVS_CMD|IPVS_SVC|IPVS_DEST|CTA|RTM|IFF|IFA_F|NLM_F|NLA_F|NFNL|IPCTNL|CTRL|IPPROTO|SOCK_DIAG|FOU)_\w+) = (?<value>\w+);/gm,
   /\[(?<value>\d+), '(?<name>IPSET_ERR_(?!BITMAP)\w+)'\]/g,
 ];
 
@@ -61,7 +64,9 @@ function compile(constants: readonly Constant[]): string {
 }
 
 test('every constant that the families name has its value in the kernel’s headers', () => {
-  const constants = globSync('src/netlink/{codec,family/*,trace}/*.ts').flatMap(constantsIn);
+  const constants = globSync(['src/netlink/{codec,family/*,trace}/*.ts', 'src/kernel/nftables/steps.ts']).flatMap(
+    constantsIn,
+  );
   expect(constants.length).toBeGreaterThan(100);
   expect(compile(constants)).toBe('');
   // And a wrong one would be seen.

@@ -1,0 +1,75 @@
+import { DEFAULTS, type Settings, settingAt, SETTING_KEYS } from './settings.ts';
+import { textOf } from './setting.ts';
+import type { SettingKey } from './flag-table.ts';
+import type { ProxyConfig } from './proxy-config.ts';
+
+/** Settings that are for IPVS. */
+const OF_IPVS: ReadonlySet<SettingKey> = new Set<SettingKey>([
+  'ipvs.scheduler',
+  'ipvs.excludeCIDRs',
+  'ipvs.strictARP',
+  'ipvs.tcpTimeout',
+  'ipvs.tcpFinTimeout',
+  'ipvs.udpTimeout',
+  'localRouteCidrs',
+  'prepareDirectPods',
+  'runEstimation',
+  'serviceAnnotations',
+  'serviceMetrics',
+  'serviceMetricsSelector',
+  'serviceMetricsRealServers',
+]);
+
+/** Returns a note that names the settings that nftables mode does not have. */
+export function nftablesNotes(settings: Settings): string[] {
+  if (settings.mode !== 'nftables') return [];
+  const given = SETTING_KEYS.filter((key) => OF_IPVS.has(key) && isGiven(key, settings));
+  const names = given.map((key) => (settingAt(key).name === undefined ? key : `--${settingAt(key).name}`));
+  if (names.length === 0) return [];
+  return [`no effect in nftables mode, which chooses endpoints at random: ${names.join(', ')}`];
+}
+
+function isGiven(key: SettingKey, settings: Settings): boolean {
+  const setting = settingAt(key);
+  return textOf(setting, settings[key]) !== textOf(setting, DEFAULTS[key]);
+}
+
+type ModeFields = Pick<
+  ProxyConfig,
+  | 'scheduler'
+  | 'syncPeriod'
+  | 'minSyncPeriod'
+  | 'masqueradeAll'
+  | 'masqueradeBit'
+  | 'strictArp'
+  | 'ipvsTimeouts'
+  | 'localRouteCidrs'
+  | 'prepareDirectPods'
+  | 'runEstimation'
+  | 'serviceAnnotations'
+  | 'serviceMetrics'
+  | 'serviceMetricsSelector'
+>;
+
+/**
+ * Returns the fields whose values differ in nftables mode. As in kube-proxy, the flags of iptables mode are for it, too; a
+ * configuration file has a section for each mode.
+ */
+export function nftablesFields(settings: Settings): ModeFields {
+  const section = settings.config === undefined ? 'iptables' : 'nftables';
+  return {
+    scheduler: 'random',
+    syncPeriod: settings[`${section}.syncPeriod`],
+    minSyncPeriod: settings[`${section}.minSyncPeriod`],
+    masqueradeAll: settings[`${section}.masqueradeAll`],
+    masqueradeBit: settings[`${section}.masqueradeBit`],
+    strictArp: false,
+    ipvsTimeouts: { tcp: 0, tcpFin: 0, udp: 0 },
+    localRouteCidrs: [],
+    prepareDirectPods: false,
+    runEstimation: undefined,
+    serviceAnnotations: [],
+    serviceMetrics: false,
+    serviceMetricsSelector: undefined,
+  };
+}

@@ -1,0 +1,19 @@
+import { createCommandRunner } from '../../kernel/command-runner.ts';
+import { Leftovers } from '../../kernel/iptables/leftovers.ts';
+import { createLinuxKernel } from '../../kernel/linux/linux-kernel.ts';
+import type { Mode, ModeParts } from './mode.ts';
+import { nameDeviceThief, removeLeftovers } from './other-modes.ts';
+
+function leftoversOf({ onProgram }: ModeParts): Leftovers {
+  return new Leftovers(createCommandRunner({ onStart: onProgram }));
+}
+
+/** IPVS, ipset and a few iptables rules. */
+export const IPVS: Mode = {
+  createKernel: createLinuxKernel,
+  removeOthers: (parts) => {
+    void removeLeftovers(leftoversOf(parts), parts.log);
+    return () => undefined;
+  },
+  nameThief: (parts) => void nameDeviceThief(leftoversOf(parts), parts.log),
+};

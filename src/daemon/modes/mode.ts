@@ -1,0 +1,28 @@
+import type { ProxyConfig } from '../../config/proxy-config.ts';
+import type { LinuxKernelOptions } from '../../kernel/linux/linux-kernel.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
+import type { Log } from '../../observe/log.ts';
+
+export interface ModeParts {
+  readonly config: ProxyConfig;
+  readonly log: Log;
+  /** Called when a program is started. */
+  readonly onProgram: (program: string) => void;
+}
+
+/** A way to program Services. A mode loads nothing that only another mode needs. */
+export interface Mode {
+  createKernel(options: LinuxKernelOptions): Kernel;
+  /**
+   * Removes what other modes left on this node. Called when the first sync has succeeded, so that a change of mode does
+   * not interrupt traffic. Returns a function that ends it.
+   */
+  removeOthers(parts: ModeParts): () => void;
+  /** Says who deleted kube-ipvs0 or a table, which exist again. */
+  nameThief(parts: ModeParts): void;
+}
+
+/** Loads a mode. */
+export async function loadMode(name: ProxyConfig['mode']): Promise<Mode> {
+  return name === 'ipvs' ? (await import('./ipvs.ts')).IPVS : (await import('./nftables.ts')).NFTABLES;
+}

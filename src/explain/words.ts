@@ -1,0 +1,56 @@
+import { firstFew } from '../base/first-few.ts';
+import type { IpFamily } from '../base/ip.ts';
+import { type IpSet, type IpSetEntry, formatIpSetEntry } from '../state/ip-set.ts';
+import type { Op } from '../state/op.ts';
+import { nftCommand, nftElement, nftSetText } from './nft-command.ts';
+import { nftTable } from '../state/nft-table.ts';
+import { toolCommand } from './tool-command.ts';
+
+/** How replies call what a mode has in the kernel, so that its tools show the same. */
+export interface Words {
+  /** What makes this change. */
+  readonly command: (op: Op) => string;
+  readonly set: (set: Pick<IpSet, 'name' | 'family'>) => string;
+  readonly entry: (entry: IpSetEntry) => string;
+  /** What is said of an address and port that nobody has, that the kernel lacks, and that no Service needs. */
+  readonly address: { readonly nobodys: string; readonly missing: string; readonly leftover: string };
+  /** Whether the kernel counts the connections of each endpoint. */
+  readonly countsConnections: boolean;
+  /** What creates kube-ipvs0 or a table again. */
+  readonly deviceMade: string;
+  /** What restores rules. */
+  readonly rulesRestored: (family: IpFamily, chains: readonly string[]) => string;
+}
+
+const IPVS: Words = {
+  command: toolCommand,
+  set: ({ name }) => name,
+  entry: formatIpSetEntry,
+  address: {
+    nobodys: "is nobody's: no Service and no virtual server of this node has it",
+    missing: 'but the kernel has no virtual server there',
+    leftover: 'is a virtual server that no Service needs: the next full check deletes it',
+  },
+  countsConnections: true,
+  deviceMade: 'ip link add kube-ipvs0 type dummy',
+  rulesRestored: (family, chains) =>
+    `${family === 4 ? 'iptables-restore' : 'ip6tables-restore'}: ${firstFew(chains).join(', ')}`,
+};
+
+const NFTABLES: Words = {
+  command: nftCommand,
+  set: ({ name, family }) => nftSetText(name, family),
+  entry: nftElement,
+  address: {
+    nobodys: "is nobody's: no Service and no service port of this node has it",
+    missing: 'but the kernel has no service port there',
+    leftover: 'is a service port that no Service needs: the next full check deletes it',
+  },
+  countsConnections: false,
+  deviceMade: 'nft: add a table kube-proxy that was deleted',
+  rulesRestored: (family, chains) => `nft: restore chains of ${nftTable(family)}: ${firstFew(chains).join(', ')}`,
+};
+
+export function wordsOf(mode: 'ipvs' | 'nftables'): Words {
+  return mode === 'ipvs' ? IPVS : NFTABLES;
+}

@@ -1,0 +1,156 @@
+import type { IpFamily } from '../../base/ip.ts';
+import { PROTOCOL_NUMBER, type Protocol } from '../../base/protocol.ts';
+import type { NftHook } from '../../netlink/family/nf-tables/chain.ts';
+import type { RuleSettings } from '../../state/rule-settings.ts';
+import { FIREWALL_IPS, NO_ENDPOINT_SERVICES, SERVICE_IPS } from './sets.ts';
+import {
+  NEW_CONNECTION,
+  RETURN,
+  type Steps,
+  TO_THIS_NODE,
+  echoRequest,
+  goto,
+  inSet,
+  invertMark,
+  jump,
+  masquerade,
+  notFromInterface,
+  ofProtocol,
+  reject,
+  rule,
+  serviceVerdict,
+  setMark,
+  sourceIn,
+  unmarked,
+} from './steps.ts';
+
+/** A chain with its rules, in order. */
+export interface ChainPlan {
+  readonly name: string;
+  readonly base?: NftHook;
+  readonly rules: readonly Steps[];
+}
+
+/** linux/netfilter_ipv4.h: NF_IP_PRI_NAT_DST, NF_IP_PRI_NAT_SRC. Filter chains surround the translation of addresses. */
+const BEFORE_DNAT = -110;
+const DNAT = -100;
+const AFTER_DNAT = -90;
+const SNAT = 100;
+
+const MARK = 'mark-for-masquerade';
+export const REJECT = 'reject-chain';
+
+/**
+ * Returns the chains that do not depend on Services: all that does is in sets and maps. Only the first packet of a
+ * connection passes a nat chain.
+ *
+ * Service addresses are not bound to an interface. So what no chain here handles is forwarded or not like any packet;
+ * new connections to a service address at a port without a service are rejected, and pings are answered.
+ */
+export function baseChains(settings: RuleSettings, family: IpFamily): readonly ChainPlan[] {
+  return [
+    { name: REJECT, rules: [reject(family)] },
+    { name: MARK, rules: [setMark(settings.masqueradeMark)] },
+    { name: 'firewall-check', rules: [serviceVerdict(FIREWALL_IPS, family)] },
+    { name: 'service-endpoints-check', rules: [serviceVerdict(NO_ENDPOINT_SERVICES, family)] },
+    { name: 'cluster-ips-check', rules: [rule(inSet('cluster-ips', 'destination', family), goto(REJECT))] },
+    { name: 'masquerade-check', rules: masqueradeCheck(settings, family) },
+    { name: 'masquerading', rules: masquerading(settings, family) },
+    {
+      name: 'services',
+      rules: [
+        jump('masquerade-check'),
+        serviceVerdict(SERVICE_IPS, family),
+        rule(echoRequest(family), inSet('cluster-ips', 'destination', family), TO_THIS_NODE),
+      ],
+    },
+    ...(['prerouting', 'output'] as const).flatMap((hook) => [
+      base(`filter-${hook}`, 'filter', hook, BEFORE_DNAT, [
+        rule(NEW_CONNECTION, jump('firewall-check')),
+        rule(NEW_CONNECTION, jump('service-endpoints-check')),
+      ]),
+      base(`nat-${hook}`, 'nat', hook, DNAT, [jump('services')]),
+      base(`filter-${hook}-post-dnat`, 'filter', hook, AFTER_DNAT, [rule(NEW_CONNECTION, jump('cluster-ips-check'))]),
+    ]),
+    base('nat-postrouting', 'nat', 'postrouting', SNAT, [jump('masquerading')]),
+  ];
+}
+
+function base(
+  name: string,
+  type: NftHook['type'],
+  hook: NftHook['hook'],
+  priority: number,
+  rules: readonly Steps[],
+): ChainPlan {
+  return { name, base: { type, hook, priority }, rules };
+}
+
+/** Marks connections whose replies would otherwise bypass this node, as the chain KUBE-SERVICES of ipvs mode does. */
+function masqueradeCheck(settings: RuleSettings, family: IpFamily): readonly Steps[] {
+  const service = (set: string): Steps => inSet(set, 'service', family);
+  return [
+    // While kube-ipvs0 still has service addresses, this node's own connections to one have it as source.
+    rule(inSet('cluster-ips', 'source', family), inSet('cluster-ips', 'destination', family), jump(MARK)),
+    rule(service('load-balancer-ports-local'), RETURN),
+    rule(service('load-balancer-ports'), goto(MARK)),
+    ...clusterIpsFromOutside(settings, family),
+    rule(service('cluster-ip-ports'), RETURN),
+    rule(service('external-ip-ports'), goto(MARK)),
+    rule(service('external-ip-ports-local'), RETURN),
+    ...NODE_PORTS.flatMap(({ protocol, set, fields }) => {
+      const ofNode = rule(ofProtocol(protocol), inSet('nodeport-ips', 'destination', family));
+      return [
+        rule(ofNode, inSet(`${set}-local`, fields, family), RETURN),
+        rule(ofNode, inSet(set, fields, family), goto(MARK)),
+      ];
+    }),
+  ];
+}
+
+const NODE_PORTS: readonly {
+  readonly protocol: Protocol;
+  readonly set: string;
+  readonly fields: 'port' | 'service';
+}[] = [
+  { protocol: 'TCP', set: 'nodeports-tcp', fields: 'port' },
+  { protocol: 'UDP', set: 'nodeports-udp', fields: 'port' },
+  { protocol: 'SCTP', set: 'nodeports-sctp', fields: 'service' },
+];
+
+function clusterIpsFromOutside({ masqueradeAll, localDetector }: RuleSettings, family: IpFamily): readonly Steps[] {
+  const toClusterIp = inSet('cluster-ip-ports', 'service', family);
+  if (masqueradeAll) return [rule(toClusterIp, jump(MARK))];
+  switch (localDetector?.kind) {
+    // Pods of this node cannot be recognized, and the source of no other connection is a service address.
+    case undefined:
+      return [];
+    case 'cidr':
+      return [rule(toClusterIp, sourceIn(localDetector.cidr, true), jump(MARK))];
+    case 'bridge':
+      return [rule(toClusterIp, notFromInterface(localDetector.interfaceName), jump(MARK))];
+    case 'interface-prefix':
+      return [rule(toClusterIp, notFromInterface(`${localDetector.prefix}+`), jump(MARK))];
+  }
+}
+
+/** Masquerades hairpin connections and marked packets, and clears the mark. */
+function masquerading(settings: RuleSettings, family: IpFamily): readonly Steps[] {
+  const { masqueradeMark: mark } = settings;
+  return [
+    ...masqueraded(settings, inSet('hairpin-endpoints', 'service-and-source', family)),
+    rule(unmarked(mark), RETURN),
+    invertMark(mark),
+    ...masqueraded(settings, []),
+  ];
+}
+
+/** A port range requires a protocol with ports, so each protocol has a rule. */
+function masqueraded({ randomFully, masqueradePorts }: RuleSettings, matches: Steps): readonly Steps[] {
+  const plain = rule(matches, masquerade(randomFully, undefined));
+  if (masqueradePorts === undefined) return [plain];
+  const limited = Object.values(PROTOCOL_NUMBER).map((protocol) =>
+    rule(ofProtocol(protocol), matches, masquerade(randomFully, masqueradePorts)),
+  );
+  return [...limited, plain];
+}

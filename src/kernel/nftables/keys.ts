@@ -1,0 +1,160 @@
+import { type Cidr, cidrOf } from '../../base/cidr.ts';
+import { type IpAddress, type IpFamily, ip4FromBytes, ip6FromBytes, isIp4 } from '../../base/ip.ts';
+import { toPort } from '../../base/port.ts';
+import { PROTOCOL_NUMBER, protocolFromNumber } from '../../base/protocol.ts';
+import type { IpSetEntry, IpSetType } from '../../state/ip-set.ts';
+import type { RealServer } from '../../state/real-server.ts';
+import type { VirtualServerId } from '../../state/virtual-server.ts';
+
+// A key of several fields fills whole registers of 4 bytes for each: an address, a protocol (1 byte and padding), a port
+// (2 bytes and padding), all in network byte order. A number is in host byte order (little-endian, as in the codec).
+
+/** The bytes of an address in a key. */
+export function addressLength(family: IpFamily): number {
+  return family === 4 ? 4 : 16;
+}
+
+const FIELD = 4;
+
+/** The length of a virtual server's key: address, protocol and port. */
+export function serviceKeyLength(family: IpFamily): number {
+  return addressLength(family) + 2 * FIELD;
+}
+
+function putAddress(bytes: Uint8Array, at: number, address: IpAddress): number {
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
+  if (isIp4(address)) {
+    view.setUint32(at, address);
+    return at + 4;
+  }
+  view.setBigUint64(at, address >> 64n);
+  view.setBigUint64(at + 8, BigInt.asUintN(64, address));
+  return at + 16;
+}
+
+function putPort(bytes: Uint8Array, at: number, port: number): void {
+  bytes[at] = port >> 8;
+  bytes[at + 1] = port & 255;
+}
+
+function addressAt(bytes: Uint8Array, at: number, family: IpFamily): IpAddress {
+  return family === 4 ? ip4FromBytes(bytes, at) : ip6FromBytes(bytes, at);
+}
+
+function portAt(bytes: Uint8Array, at: number): number {
+  return ((bytes[at] as number) << 8) | (bytes[at + 1] as number);
+}
+
+function lengthOf(address: IpAddress): number {
+  return isIp4(address) ? 4 : 16;
+}
+
+function putService(bytes: Uint8Array, { address, protocol, port }: VirtualServerId): number {
+  const at = putAddress(bytes, 0, address);
+  bytes[at] = PROTOCOL_NUMBER[protocol];
+  putPort(bytes, at + FIELD, port);
+  return at + 2 * FIELD;
+}
+
+export function serviceKey(id: VirtualServerId): Uint8Array {
+  const bytes = new Uint8Array(lengthOf(id.address) + 2 * FIELD);
+  putService(bytes, id);
+  return bytes;
+}
+
+/** Returns the virtual server with whose key the bytes begin; undefined if none can have it. */
+export function serviceOfKey(bytes: Uint8Array, family: IpFamily): VirtualServerId | undefined {
+  const at = addressLength(family);
+  const protocol = protocolFromNumber(bytes[at] as number);
+  const port = toPort(portAt(bytes, at + FIELD));
+  if (protocol === undefined || port === undefined) return undefined;
+  return { address: addressAt(bytes, 0, family), protocol, port };
+}
+
+/** The key of a virtual server's endpoint with this index, from 0. */
+export function endpointKey(id: VirtualServerId, index: number): Uint8Array {
+  const bytes = new Uint8Array(lengthOf(id.address) + 3 * FIELD);
+  const at = putService(bytes, id);
+  new DataView(bytes.buffer).setUint32(at, index, true);
+  return bytes;
+}
+
+export function indexOfKey(bytes: Uint8Array, family: IpFamily): number {
+  return new DataView(bytes.buffer, bytes.byteOffset).getUint32(serviceKeyLength(family), true);
+}
+
+export type EndpointAddress = Pick<RealServer, 'address' | 'port'>;
+
+export function endpointData({ address, port }: EndpointAddress): Uint8Array {
+  const bytes = new Uint8Array(lengthOf(address) + FIELD);
+  putPort(bytes, putAddress(bytes, 0, address), port);
+  return bytes;
+}
+
+/** Returns undefined if the port is 0. */
+export function endpointOfData(bytes: Uint8Array, family: IpFamily): EndpointAddress | undefined {
+  const port = toPort(portAt(bytes, addressLength(family)));
+  return port === undefined ? undefined : { address: addressAt(bytes, 0, family), port };
+}
+
+export function addressKey(address: IpAddress): Uint8Array {
+  const bytes = new Uint8Array(lengthOf(address));
+  putAddress(bytes, 0, address);
+  return bytes;
+}
+
+export function portKey(port: number): Uint8Array {
+  const bytes = new Uint8Array(2);
+  putPort(bytes, 0, port);
+  return bytes;
+}
+
+/** The length of the keys of the set that stands for an ipset of this type. */
+export function entryKeyLength(type: IpSetType, family: IpFamily): number {
+  const service = serviceKeyLength(family);
+  switch (type) {
+    case 'bitmap:port':
+      return 2;
+    case 'hash:ip':
+      return addressLength(family);
+    case 'hash:ip,port':
+      return service;
+    case 'hash:ip,port,ip':
+      return service + addressLength(family);
+    case 'hash:ip,port,net':
+      return service + addressLength(family) + FIELD;
+  }
+}
+
+export function entryKey(entry: IpSetEntry): Uint8Array {
+  if (entry.type === 'bitmap:port') return portKey(entry.port);
+  if (entry.type === 'hash:ip') return addressKey(entry.address);
+  const bytes = new Uint8Array(entryKeyLength(entry.type, isIp4(entry.address) ? 4 : 6));
+  const at = putService(bytes, entry);
+  if (entry.type === 'hash:ip,port,ip') putAddress(bytes, at, entry.address2);
+  if (entry.type === 'hash:ip,port,net') {
+    const prefixAt = putAddress(bytes, at, entry.network.address);
+    new DataView(bytes.buffer).setUint32(prefixAt, entry.network.prefix, true);
+  }
+  return bytes;
+}
+
+/** Returns undefined for a key that no Service can cause, such as port 0. */
+export function entryOfKey(type: IpSetType, bytes: Uint8Array, family: IpFamily): IpSetEntry | undefined {
+  if (type === 'bitmap:port') {
+    const port = toPort(portAt(bytes, 0));
+    return port === undefined ? undefined : { type, port };
+  }
+  if (type === 'hash:ip') return { type, address: addressAt(bytes, 0, family) };
+  const service = serviceOfKey(bytes, family);
+  if (service === undefined) return undefined;
+  const at = serviceKeyLength(family);
+  if (type === 'hash:ip,port') return { type, ...service };
+  if (type === 'hash:ip,port,ip') return { type, ...service, address2: addressAt(bytes, at, family) };
+  return { type, ...service, network: networkAt(bytes, at, family) };
+}
+
+function networkAt(bytes: Uint8Array, at: number, family: IpFamily): Cidr {
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
+  return cidrOf(addressAt(bytes, at, family), view.getUint32(at + addressLength(family), true));
+}

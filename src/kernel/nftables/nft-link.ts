@@ -1,0 +1,194 @@
+import { constants } from 'node:os';
+import type { IpFamily } from '../../base/ip.ts';
+import { MessageWriter } from '../../netlink/codec/message-writer.ts';
+import type { SocketConnection } from '../../netlink/connection.ts';
+import { NetlinkError } from '../../netlink/error.ts';
+import { beginBatch, endBatch } from '../../netlink/family/nf-tables/batch.ts';
+import { decodeChain, deleteChain, dumpChains, getChain, newChain } from '../../netlink/family/nf-tables/chain.ts';
+import {
+  ELEMENTS_PER_MESSAGE,
+  type NftElement,
+  decodeElements,
+  deleteElements,
+  dumpElements,
+  getElement,
+  newElements,
+} from '../../netlink/family/nf-tables/element.ts';
+import { decodeGeneration, getGeneration } from '../../netlink/family/nf-tables/generation.ts';
+import { type ObservedRule, decodeRule, deleteRules, dumpRules, newRule } from '../../netlink/family/nf-tables/rule.ts';
+import { decodeSet, deleteSet, dumpSetHeaders, newSet } from '../../netlink/family/nf-tables/set.ts';
+import { decodeTable, deleteTable, dumpTables, newTable } from '../../netlink/family/nf-tables/table.ts';
+import { tableComment } from '../../netlink/family/nf-tables/user-data.ts';
+import { answerOf, messages } from '../../netlink/message.ts';
+import { askAll } from '../linux/batch.ts';
+import { refusalOf, refusalsOf } from '../linux/netlink-failure.ts';
+import { chunks } from '../linux/slices.ts';
+import { TABLE } from '../../state/nft-table.ts';
+import type { NftMessage, SetDefinition } from './nft-message.ts';
+import type { NftPort, NftRefusal, ObservedChain } from './nft-port.ts';
+
+const COMMENT = tableComment('rules of kube-ipvs-proxy in the manner of kube-proxy');
+/** A transaction is one datagram. */
+const ONE_DATAGRAM = { messages: Infinity, bytes: Infinity };
+const ABSENT: ReadonlySet<number> = new Set([constants.errno.ENOENT]);
+
+/** The tables in the kernel of one network namespace. */
+export class NftLink implements NftPort {
+  readonly #connection: SocketConnection;
+  readonly #onWrite: (messages: number) => void;
+
+  constructor(connection: SocketConnection, onWrite: (messages: number) => void) {
+    this.#connection = connection;
+    this.#onWrite = onWrite;
+  }
+
+  async hasTable(family: IpFamily): Promise<boolean> {
+    const names = await askAll(this.#connection, [family], {
+      operation: 'NFT_MSG_GETTABLE',
+      write: dumpTables,
+      read: ({ payload }) => decodeTable(payload).name,
+    });
+    return names.includes(TABLE);
+  }
+
+  async sets(family: IpFamily): Promise<readonly SetDefinition[]> {
+    return await askAll(this.#connection, [family], {
+      operation: 'NFT_MSG_GETSET',
+      write: (writer) => dumpSetHeaders(writer, family, TABLE),
+      read: ({ payload }) => decodeSet(payload),
+      absent: ABSENT,
+    });
+  }
+
+  async chains(family: IpFamily): Promise<readonly ObservedChain[]> {
+    return await askAll(this.#connection, [family], {
+      operation: 'NFT_MSG_GETCHAIN',
+      write: dumpChains,
+      read: ({ payload }) => {
+        const { table, ...chain } = decodeChain(payload);
+        return table === TABLE ? chain : undefined;
+      },
+    });
+  }
+
+  async findChains(family: IpFamily, names: readonly string[]): Promise<ReadonlySet<string>> {
+    const found = await askAll(this.#connection, names, {
+      operation: 'NFT_MSG_GETCHAIN',
+      write: (writer, name) => getChain(writer, family, { table: TABLE, name }),
+      read: (_message, name) => name,
+      absent: ABSENT,
+    });
+    return new Set(found);
+  }
+
+  async rules(family: IpFamily): Promise<readonly ObservedRule[]> {
+    return await askAll(this.#connection, [family], {
+      operation: 'NFT_MSG_GETRULE',
+      write: (writer) => dumpRules(writer, family, TABLE),
+      read: ({ payload }) => {
+        const { table, ...rule } = decodeRule(payload);
+        return table === TABLE ? rule : undefined;
+      },
+      absent: ABSENT,
+    });
+  }
+
+  async elements(family: IpFamily, set: string): Promise<readonly NftElement[]> {
+    const parts = await askAll(this.#connection, [set], {
+      operation: 'NFT_MSG_GETSETELEM',
+      write: (writer) => dumpElements(writer, family, { table: TABLE, set }),
+      read: ({ payload }) => decodeElements(payload),
+      absent: ABSENT,
+    });
+    return parts.flat();
+  }
+
+  async findElements(family: IpFamily, set: string, keys: readonly Uint8Array[]): Promise<readonly NftElement[]> {
+    const parts = await askAll(this.#connection, keys, {
+      operation: 'NFT_MSG_GETSETELEM',
+      write: (writer, key) => getElement(writer, family, { table: TABLE, set, elements: [{ key }] }),
+      read: ({ payload }) => decodeElements(payload),
+      absent: ABSENT,
+    });
+    return parts.flat();
+  }
+
+  async generation(): Promise<number> {
+    const [id = 0] = await askAll(this.#connection, [undefined], {
+      operation: 'NFT_MSG_GETGEN',
+      write: getGeneration,
+      read: ({ payload }) => decodeGeneration(payload),
+    });
+    return id;
+  }
+
+  async commit(family: IpFamily, changes: readonly NftMessage[], generation?: number): Promise<NftRefusal | undefined> {
+    const writer = new MessageWriter(ONE_DATAGRAM);
+    beginBatch(writer, generation);
+    for (const [id, change] of changes.entries()) writeMessage(writer, family, change, id + 1);
+    // Without a change, no message would be acknowledged.
+    if (writer.messages === 1) return undefined;
+    endBatch(writer);
+    this.#onWrite(writer.messages - 2);
+    const { bytes, segments } = writer.finish(this.#connection.sequence(writer.messages));
+    try {
+      return firstRefusal(await this.#connection.transact(bytes, segments));
+    } catch (error) {
+      if (!(error instanceof NetlinkError)) throw error;
+      const [refusal] = refusalsOf([undefined], error);
+      return refusal === undefined ? undefined : named(refusal);
+    }
+  }
+}
+
+/** linux/errno.h; Node.js has no name for it, because user space usually does not see it. */
+const ERESTART = 85;
+
+function named({ errno, code, text }: NftRefusal): NftRefusal {
+  return { errno, code: errno === ERESTART ? 'ERESTART' : code, text };
+}
+
+function firstRefusal(reply: Uint8Array): NftRefusal | undefined {
+  for (const message of messages(reply)) {
+    const answer = answerOf(message);
+    if (answer !== undefined && answer.errno !== 0) return named(refusalOf(undefined, answer, message));
+  }
+  return undefined;
+}
+
+/** Appends the messages of a change. `id` identifies a new set in its batch. */
+function writeMessage(writer: MessageWriter, family: IpFamily, change: NftMessage, id: number): void {
+  switch (change.kind) {
+    case 'new-table':
+      newTable(writer, family, { name: TABLE, userData: COMMENT });
+      break;
+    case 'delete-table':
+      deleteTable(writer, family, TABLE);
+      break;
+    case 'new-set':
+      newSet(writer, family, { ...change.set, table: TABLE }, id);
+      break;
+    case 'delete-set':
+      deleteSet(writer, family, { table: TABLE, name: change.name });
+      break;
+    case 'new-chain':
+      newChain(writer, family, { ...change.chain, table: TABLE });
+      break;
+    case 'delete-chain':
+      deleteChain(writer, family, { table: TABLE, name: change.name });
+      break;
+    case 'flush-chain':
+      deleteRules(writer, family, { table: TABLE, chain: change.name });
+      break;
+    case 'new-rule':
+      newRule(writer, family, { table: TABLE, chain: change.chain, expressions: change.expressions });
+      break;
+    case 'new-elements':
+    case 'delete-elements': {
+      const write = change.kind === 'new-elements' ? newElements : deleteElements;
+      for (const elements of chunks(change.elements, ELEMENTS_PER_MESSAGE)) {
+        write(writer, family, { table: TABLE, set: change.set, elements });
+      }
+    }
+  }
+}

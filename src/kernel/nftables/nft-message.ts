@@ -1,0 +1,25 @@
+import type { NftChain } from '../../netlink/family/nf-tables/chain.ts';
+import type { NftElement } from '../../netlink/family/nf-tables/element.ts';
+import type { NftExpression } from '../../netlink/family/nf-tables/expression.ts';
+import type { NftSet } from '../../netlink/family/nf-tables/set.ts';
+
+/** The definition of a chain of our table. */
+export type ChainDefinition = Omit<NftChain, 'table'>;
+
+/** The definition of a set or map of our table. */
+export type SetDefinition = Omit<NftSet, 'table'>;
+
+/** One change of our table of one family. A transaction is a list of them, which the kernel executes as a whole. */
+export type NftMessage =
+  | { readonly kind: 'new-table' | 'delete-table' }
+  | { readonly kind: 'new-set'; readonly set: SetDefinition }
+  | { readonly kind: 'delete-set'; readonly name: string }
+  | { readonly kind: 'new-chain'; readonly chain: ChainDefinition }
+  | { readonly kind: 'delete-chain' | 'flush-chain'; readonly name: string }
+  | { readonly kind: 'new-rule'; readonly chain: string; readonly expressions: readonly NftExpression[] }
+  | {
+      readonly kind: 'new-elements' | 'delete-elements';
+      readonly set: string;
+      /** Any number: they are sent in as many messages as needed. */
+      readonly elements: readonly NftElement[];
+    };

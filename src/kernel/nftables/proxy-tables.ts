@@ -1,0 +1,56 @@
+import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
+import { type SocketConnection, openConnection } from '../../netlink/connection.ts';
+import { NetlinkError } from '../../netlink/error.ts';
+import { NETLINK_NETFILTER } from '../../netlink/protocol.ts';
+import { KernelError } from '../kernel-error.ts';
+import { reasonOf, withKernelError } from '../linux/netlink-failure.ts';
+import { TABLE } from '../../state/nft-table.ts';
+import { NftLink } from './nft-link.ts';
+
+/** The tables of nftables mode, of this program or of kube-proxy. */
+export interface ProxyTables {
+  /** Returns the families that have such a table; none if the kernel has no nf_tables. */
+  find(): Promise<readonly IpFamily[]>;
+  remove(family: IpFamily): Promise<void>;
+}
+
+/** @param netns path of a network namespace; default: that of this process */
+export function proxyTables(netns?: string): ProxyTables {
+  const using = async <T>(work: (link: NftLink) => Promise<T>): Promise<T> => {
+    const connection: SocketConnection = openConnection({
+      protocol: NETLINK_NETFILTER,
+      ...(netns === undefined ? {} : { netns }),
+    });
+    try {
+      return await work(new NftLink(connection, () => undefined));
+    } finally {
+      connection.close();
+    }
+  };
+  return {
+    find: async () => await withKernelError('leftovers', () => using(familiesWithTable)),
+    remove: async (family) => {
+      const refusal = await using((link) => link.commit(family, [{ kind: 'delete-table' }]));
+      if (refusal === undefined) return;
+      const message = `cannot delete the table ${TABLE} of nf_tables: ${reasonOf(refusal)}`;
+      throw new KernelError('leftovers', refusal.code, message);
+    },
+  };
+}
+
+async function familiesWithTable(link: NftLink): Promise<readonly IpFamily[]> {
+  const found: IpFamily[] = [];
+  for (const family of IP_FAMILIES) {
+    try {
+      if (await link.hasTable(family)) found.push(family);
+    } catch (error) {
+      if (!isWithoutTables(error)) throw error;
+    }
+  }
+  return found;
+}
+
+/** The kernel refuses requests of a subsystem that it does not have with EINVAL, and of a family with EOPNOTSUPP. */
+export function isWithoutTables(error: unknown): boolean {
+  return error instanceof NetlinkError && ['EINVAL', 'EOPNOTSUPP', 'EAFNOSUPPORT'].includes(error.code);
+}

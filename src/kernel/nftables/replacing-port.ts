@@ -1,0 +1,42 @@
+import type { IpFamily } from '../../base/ip.ts';
+import type { ChainPlan } from './base-chains.ts';
+import type { NftMessage } from './nft-message.ts';
+import type { NftPort } from './nft-port.ts';
+import { skeleton } from './nft-tables.ts';
+import { rulesOf } from './table-change.ts';
+
+/**
+ * Stands for a table that will replace another program's table of the same name. It is empty, and its first transaction
+ * also replaces that table: so no packet sees neither. Later transactions are as on the port itself.
+ */
+export function replacingPort(port: NftPort, chains: readonly ChainPlan[]): NftPort {
+  let replaced = false;
+  return {
+    hasTable: (family) => port.hasTable(family),
+    sets: (family) => port.sets(family),
+    chains: (family) => port.chains(family),
+    rules: (family) => port.rules(family),
+    generation: () => port.generation(),
+    findChains: async (family, names) => (replaced ? await port.findChains(family, names) : new Set()),
+    elements: async (family, set) => (replaced ? await port.elements(family, set) : []),
+    findElements: async (family, set, keys) => (replaced ? await port.findElements(family, set, keys) : []),
+    commit: async (family: IpFamily, messages, generation) => {
+      const all = replaced ? messages : [{ kind: 'delete-table' } as const, ...wholeTable(chains, family), ...messages];
+      const refusal = await port.commit(family, all, generation);
+      replaced ||= refusal === undefined;
+      return refusal;
+    },
+  };
+}
+
+/** Returns what creates a table with these chains. */
+export function wholeTable(chains: readonly ChainPlan[], family: IpFamily): NftMessage[] {
+  return [
+    ...skeleton(family),
+    ...chains.map(({ name, base }): NftMessage => ({
+      kind: 'new-chain',
+      chain: base === undefined ? { name } : { name, base },
+    })),
+    ...chains.flatMap(rulesOf),
+  ];
+}

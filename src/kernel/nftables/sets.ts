@@ -1,0 +1,224 @@
+import type { IpFamily } from '../../base/ip.ts';
+import { NFT_DATA_VERDICT, NFT_SET_EVAL, NFT_SET_MAP, NFT_SET_TIMEOUT } from '../../netlink/family/nf-tables/set.ts';
+import { type TypeOf, setNotes } from '../../netlink/family/nf-tables/user-data.ts';
+import { type IpSet, type IpSetType, ipSetName } from '../../state/ip-set.ts';
+import { nftSetName } from '../../state/nft-set-name.ts';
+import { addressLength, entryKeyLength, serviceKeyLength } from './keys.ts';
+import type { SetDefinition } from './nft-message.ts';
+
+/** Type numbers of nft, which it stores in the kernel (nftables: datatype.h). A concatenation has 6 bits for each. */
+const TYPE = { integer: 4, ipv4: 7, ipv6: 8, protocol: 12, port: 13, mark: 19 } as const;
+
+function concatenation(...types: readonly number[]): number {
+  return types.reduce((sum, type) => sum * 64 + type, 0);
+}
+
+function addressType(family: IpFamily): number {
+  return family === 4 ? TYPE.ipv4 : TYPE.ipv6;
+}
+
+function serviceTypes(family: IpFamily): readonly number[] {
+  return [addressType(family), TYPE.protocol, TYPE.port];
+}
+
+/** Maps and their keys, all of which begin with a virtual server's address, protocol and port. */
+export const SERVICE_IPS = 'service-ips';
+export const NO_ENDPOINT_SERVICES = 'no-endpoint-services';
+export const FIREWALL_IPS = 'firewall-ips';
+/** The endpoints of each virtual server by their index. */
+export const ENDPOINTS = 'service-endpoints';
+/** The chains of the endpoints of a virtual server with session affinity, by the same index. */
+export const AFFINITY_ENDPOINTS = 'affinity-endpoints';
+
+function verdictsByService(name: string, comment: string, family: IpFamily): SetDefinition {
+  return {
+    name,
+    flags: NFT_SET_MAP,
+    keyType: concatenation(...serviceTypes(family)),
+    keyLength: serviceKeyLength(family),
+    dataType: NFT_DATA_VERDICT,
+    // As nft has it; the kernel does not use it for verdicts.
+    dataLength: 16,
+    userData: setNotes({ comment, concatenated: true }),
+  };
+}
+
+/** What nft calls a field of the packet: its protocol (ip, ip6, th) and the number of the field in it. */
+function destinationAddress(family: IpFamily): TypeOf {
+  return family === 4 ? { of: 'payload', protocol: 12, field: 12 } : { of: 'payload', protocol: 13, field: 9 };
+}
+const DESTINATION_PORT: TypeOf = { of: 'payload', protocol: 11, field: 2 };
+const TRANSPORT_PROTOCOL: TypeOf = { of: 'meta', key: 16 };
+/** The modulus is not compared with that of rules. */
+const RANDOM_NUMBER: TypeOf = { of: 'numgen', type: 1, modulus: 1 };
+
+function byIndex(
+  family: IpFamily,
+): Pick<SetDefinition, 'flags' | 'keyType' | 'keyLength'> & { key: readonly TypeOf[] } {
+  return {
+    flags: NFT_SET_MAP,
+    keyType: concatenation(...serviceTypes(family), TYPE.integer),
+    keyLength: serviceKeyLength(family) + 4,
+    key: [destinationAddress(family), TRANSPORT_PROTOCOL, DESTINATION_PORT, RANDOM_NUMBER],
+  };
+}
+
+function endpoints(family: IpFamily): SetDefinition {
+  const { key, ...rest } = byIndex(family);
+  return {
+    name: ENDPOINTS,
+    ...rest,
+    dataType: concatenation(addressType(family), TYPE.port),
+    dataLength: addressLength(family) + 4,
+    userData: setNotes({
+      comment: 'endpoints of each service port, by index',
+      concatenated: true,
+      key,
+      data: [destinationAddress(family), DESTINATION_PORT],
+    }),
+  };
+}
+
+function affinityEndpoints(family: IpFamily): SetDefinition {
+  const { key, ...rest } = byIndex(family);
+  return {
+    name: AFFINITY_ENDPOINTS,
+    ...rest,
+    dataType: NFT_DATA_VERDICT,
+    dataLength: 16,
+    userData: setNotes({
+      comment: 'endpoints of service ports with session affinity',
+      concatenated: true,
+      key,
+      data: 'verdict',
+    }),
+  };
+}
+
+/** The clients of one endpoint with session affinity. Rules add them. */
+export function affinitySet(name: string, timeoutSeconds: number, family: IpFamily): SetDefinition {
+  return {
+    name,
+    flags: NFT_SET_TIMEOUT | NFT_SET_EVAL,
+    keyType: addressType(family),
+    keyLength: addressLength(family),
+    size: AFFINITY_CLIENTS,
+    timeout: timeoutSeconds * 1_000,
+    userData: setNotes({ comment: 'clients of this endpoint', concatenated: false }),
+  };
+}
+
+/** When so many clients are remembered, further ones have no affinity. The kernel's default is 65,535. */
+const AFFINITY_CLIENTS = 1 << 20;
+
+/** The sets that stand for ipsets of ipvs mode, by the ipset's name without prefix. */
+const BY_ROLE: Readonly<Record<string, { readonly type: IpSetType; readonly comment: string }>> = {
+  'LOOP-BACK': {
+    type: 'hash:ip,port,ip',
+    comment: 'local endpoints, and their own address',
+  },
+  'CLUSTER-IP': { type: 'hash:ip,port', comment: 'ports of cluster IPs' },
+  'EXTERNAL-IP': { type: 'hash:ip,port', comment: 'ports of external IPs' },
+  'EXTERNAL-IP-LOCAL': {
+    type: 'hash:ip,port',
+    comment: 'ports of external IPs, policy Local',
+  },
+  'LOAD-BALANCER': { type: 'hash:ip,port', comment: 'ports of load balancer IPs' },
+  'LOAD-BALANCER-LOCAL': {
+    type: 'hash:ip,port',
+    comment: 'ports of load balancer IPs, policy Local',
+  },
+  'LOAD-BALANCER-FW': {
+    type: 'hash:ip,port',
+    comment: 'ports of load balancer IPs with source ranges',
+  },
+  'LOAD-BALANCER-SOURCE-CIDR': {
+    type: 'hash:ip,port,net',
+    comment: 'source ranges; the last field is a prefix length',
+  },
+  'LOAD-BALANCER-SOURCE-IP': {
+    type: 'hash:ip,port,ip',
+    comment: 'ports whose source ranges contain this node',
+  },
+  'NODE-PORT-TCP': { type: 'bitmap:port', comment: 'TCP node ports' },
+  'NODE-PORT-LOCAL-TCP': {
+    type: 'bitmap:port',
+    comment: 'TCP node ports, policy Local',
+  },
+  'NODE-PORT-UDP': { type: 'bitmap:port', comment: 'UDP node ports' },
+  'NODE-PORT-LOCAL-UDP': {
+    type: 'bitmap:port',
+    comment: 'UDP node ports, policy Local',
+  },
+  'NODE-PORT-SCTP-HASH': { type: 'hash:ip,port', comment: 'SCTP node ports' },
+  'NODE-PORT-LOCAL-SCTP-HASH': {
+    type: 'hash:ip,port',
+    comment: 'SCTP node ports, policy Local',
+  },
+  'NODE-PORT-IP': { type: 'hash:ip', comment: 'addresses that serve node ports' },
+  'HEALTH-CHECK-NODE-PORT': {
+    type: 'bitmap:port',
+    comment: 'health check node ports',
+  },
+  'IPVS-IPS': { type: 'hash:ip', comment: 'addresses of services' },
+};
+
+/** A set that stands for an ipset of ipvs mode, which is how the plan calls it. */
+export interface RoleSet {
+  readonly definition: SetDefinition;
+  readonly ipSet: IpSet;
+}
+
+/** A set of nf_tables has no limit. */
+const UNLIMITED = 0xffff_ffff;
+
+const ENTRY_TYPES: Readonly<Record<IpSetType, (family: IpFamily) => readonly number[]>> = {
+  'bitmap:port': () => [TYPE.port],
+  'hash:ip': (family) => [addressType(family)],
+  'hash:ip,port': serviceTypes,
+  'hash:ip,port,ip': (family) => [...serviceTypes(family), addressType(family)],
+  'hash:ip,port,net': (family) => [...serviceTypes(family), addressType(family), TYPE.mark],
+};
+
+function roleSets(family: IpFamily): ReadonlyMap<string, RoleSet> {
+  return new Map(
+    Object.entries(BY_ROLE).map(([role, { type, comment }]) => {
+      const ipset = ipSetName(role, family);
+      const types = ENTRY_TYPES[type](family);
+      const definition = {
+        name: nftSetName(ipset),
+        flags: 0,
+        keyType: concatenation(...types),
+        keyLength: entryKeyLength(type, family),
+        userData: setNotes({ comment, concatenated: types.length > 1 }),
+      };
+      return [ipset, { definition, ipSet: { name: ipset, type, family, maxEntries: UNLIMITED } }];
+    }),
+  );
+}
+
+/** The sets that stand for ipsets, by the ipset's name. */
+export const ROLE_SETS: Readonly<Record<IpFamily, ReadonlyMap<string, RoleSet>>> = { 4: roleSets(4), 6: roleSets(6) };
+
+/** Returns the sets of ports of load balancer IPs with source ranges, and of these ranges. */
+export function firewallSets(family: IpFamily): { readonly ports: RoleSet; readonly ranges: RoleSet } {
+  return { ports: required('LOAD-BALANCER-FW', family), ranges: required('LOAD-BALANCER-SOURCE-CIDR', family) };
+}
+
+function required(role: string, family: IpFamily): RoleSet {
+  const set = ROLE_SETS[family].get(ipSetName(role, family));
+  if (set === undefined) throw new Error(`no set stands for ${role}`);
+  return set;
+}
+
+/** Returns the definitions of all sets that always exist. */
+export function constantSets(family: IpFamily): readonly SetDefinition[] {
+  return [
+    verdictsByService(SERVICE_IPS, 'service ports with endpoints', family),
+    verdictsByService(NO_ENDPOINT_SERVICES, 'service ports without endpoints', family),
+    verdictsByService(FIREWALL_IPS, 'load balancer IPs with source ranges', family),
+    endpoints(family),
+    affinityEndpoints(family),
+    ...Array.from(ROLE_SETS[family].values(), ({ definition }) => definition),
+  ];
+}

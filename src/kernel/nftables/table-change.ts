@@ -1,0 +1,135 @@
+import type { NftElement } from '../../netlink/family/nf-tables/element.ts';
+import type { ChainPlan } from './base-chains.ts';
+import type { NftMessage, SetDefinition } from './nft-message.ts';
+import type { ServiceObjects } from './service-objects.ts';
+
+const NOTHING: ServiceObjects = { elements: [], shared: [], chains: [], sets: [] };
+
+/** Collects changes of our table of one family, and puts them in an order in which none refers to a missing object. */
+export class TableChange {
+  readonly #sets = new Map<string, SetDefinition>();
+  readonly #shared = new Map<string, ChainPlan>();
+  readonly #newChains: ChainPlan[] = [];
+  readonly #rewritten: ChainPlan[] = [];
+  readonly #deleted = new Map<string, NftElement[]>();
+  readonly #added = new Map<string, NftElement[]>();
+  readonly #goneChains: string[] = [];
+  readonly #goneSets: string[] = [];
+
+  /** The names of the shared chains that must exist. */
+  get shared(): readonly string[] {
+    return [...this.#shared.keys()];
+  }
+
+  addSet(set: SetDefinition): void {
+    this.#sets.set(set.name, set);
+  }
+
+  addElement(set: string, element: NftElement): void {
+    push(this.#added, set, element);
+  }
+
+  deleteElement(set: string, key: Uint8Array): void {
+    push(this.#deleted, set, { key });
+  }
+
+  /** Adds the changes from one state of an object to another. Equal parts are not written. */
+  replace(before: ServiceObjects = NOTHING, after: ServiceObjects = NOTHING): void {
+    this.#replaceElements(before.elements, after.elements);
+    this.#replaceChains(before.chains, after.chains);
+    const kept = new Set(after.sets.map(({ name }) => name));
+    const known = new Set(before.sets.map(({ name }) => name));
+    for (const set of after.sets) if (!known.has(set.name)) this.addSet(set);
+    for (const { name } of before.sets) if (!kept.has(name)) this.#goneSets.push(name);
+    for (const chain of after.shared) this.#shared.set(chain.name, chain);
+  }
+
+  /** Returns the changes in order. `existing`: the shared chains that exist. */
+  messages(existing: ReadonlySet<string>): NftMessage[] {
+    const shared = [...this.#shared.values()].filter(({ name }) => !existing.has(name));
+    // A chain refers only to chains after it, so these must exist before its rules.
+    const created = [...shared, ...this.#newChains];
+    return [
+      ...Array.from(this.#sets.values(), (set): NftMessage => ({ kind: 'new-set', set })),
+      ...created.map((chain): NftMessage => ({ kind: 'new-chain', chain: { name: chain.name } })),
+      ...this.#rewritten.map(({ name }): NftMessage => ({ kind: 'flush-chain', name })),
+      ...[...created, ...this.#rewritten].flatMap(rulesOf),
+      ...Array.from(this.#deleted, ([set, elements]): NftMessage => ({ kind: 'delete-elements', set, elements })),
+      ...Array.from(this.#added, ([set, elements]): NftMessage => ({ kind: 'new-elements', set, elements })),
+      ...this.#goneChains.map((name): NftMessage => ({ kind: 'delete-chain', name })),
+      ...this.#goneSets.map((name): NftMessage => ({ kind: 'delete-set', name })),
+    ];
+  }
+
+  #replaceElements(before: ServiceObjects['elements'], after: ServiceObjects['elements']): void {
+    const surplus = new Map(before.map((element) => [elementId(element), element]));
+    for (const { set, ...element } of after) {
+      const id = elementId({ set, ...element });
+      const current = surplus.get(id);
+      if (current !== undefined && sameData(current, element)) {
+        surplus.delete(id);
+        continue;
+      }
+      this.addElement(set, element);
+    }
+    for (const { set, key } of surplus.values()) this.deleteElement(set, key);
+  }
+
+  #replaceChains(before: readonly ChainPlan[], after: readonly ChainPlan[]): void {
+    const surplus = new Map(before.map((chain) => [chain.name, chain]));
+    for (const chain of after) {
+      const current = surplus.get(chain.name);
+      surplus.delete(chain.name);
+      if (current === undefined) this.#newChains.push(chain);
+      else if (rulesText(current) !== rulesText(chain)) this.#rewritten.push(chain);
+    }
+    this.#goneChains.push(...surplus.keys());
+  }
+}
+
+export function rulesOf({ name, rules }: ChainPlan): NftMessage[] {
+  return rules.map((expressions) => ({ kind: 'new-rule', chain: name, expressions }));
+}
+
+function push(map: Map<string, NftElement[]>, set: string, element: NftElement): void {
+  const known = map.get(set);
+  if (known === undefined) map.set(set, [element]);
+  else known.push(element);
+}
+
+/** Returns bytes as text, for comparisons and as the key of a Map. */
+export function bytesText(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
+}
+
+function elementId({ set, key }: NftElement & { readonly set: string }): string {
+  return `${set} ${bytesText(key)}`;
+}
+
+/** Whether both elements have the same verdict or value. */
+function sameData({ data: a }: NftElement, { data: b }: NftElement): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  if ('verdict' in a) return 'verdict' in b && a.verdict.chain === b.verdict.chain && a.verdict.code === b.verdict.code;
+  return 'value' in b && bytesText(a.value) === bytesText(b.value);
+}
+
+function rulesText({ rules }: ChainPlan): string {
+  return rules.map(stepsText).join('\n');
+}
+
+/** Fields that mean the same when they are 0 and when they are absent. */
+const ZERO_IS_ABSENT: ReadonlySet<string> = new Set(['flags', 'offset']);
+
+/** Returns the steps of a rule as text, for comparisons: absent fields and the order of fields do not matter. */
+export function stepsText(steps: readonly object[]): string {
+  return JSON.stringify(steps.map(sorted));
+}
+
+function sorted(value: unknown): unknown {
+  if (value instanceof Uint8Array) return bytesText(value);
+  if (typeof value !== 'object' || value === null) return value;
+  const fields = Object.entries(value).filter(
+    ([name, field]) => field !== undefined && !(field === 0 && ZERO_IS_ABSENT.has(name)),
+  );
+  return Object.fromEntries(fields.sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, field]) => [name, sorted(field)]));
+}

@@ -1,0 +1,117 @@
+import type { IpFamily } from '../../../base/ip.ts';
+import { decode, forEachAttribute } from '../../codec/decode.ts';
+import { encode, encodeNest } from '../../codec/encode.ts';
+import { NLA_F_NESTED, NLM_F_CREATE } from '../../codec/flags.ts';
+import { NETFILTER } from '../../codec/header.ts';
+import { type Kind, be32, text } from '../../codec/kind.ts';
+import type { MessageWriter } from '../../codec/message-writer.ts';
+import { optional, required, table, traced } from '../../codec/table.ts';
+import { nested } from '../../codec/nested.ts';
+import { type NftData, nftData } from './data.ts';
+import { NFT_MSG_DELSETELEM, NFT_MSG_GETSETELEM, NFT_MSG_NEWSETELEM, beginNft } from './message.ts';
+
+/** linux/netfilter/nf_tables.h: enum nft_set_elem_attributes. */
+const ELEMENT = table({
+  key: required('NFTA_SET_ELEM_KEY', 1, nftData),
+  data: optional('NFTA_SET_ELEM_DATA', 2, nftData),
+  flags: optional('NFTA_SET_ELEM_FLAGS', 3, be32),
+});
+
+/** linux/netfilter/nf_tables.h: enum nft_list_attributes. */
+const NFTA_LIST_ELEM = 1;
+const LIST = table({ element: traced('NFTA_LIST_ELEM', NFTA_LIST_ELEM, nested(ELEMENT)) });
+
+/** An element of a set (a key) or of a map (a key and its data). */
+export interface NftElement {
+  readonly key: Uint8Array;
+  readonly data?: NftData | undefined;
+}
+
+const elementList: Kind<readonly NftElement[]> = {
+  size: undefined,
+  flags: NLA_F_NESTED,
+  write: (writer, elements) => {
+    for (const { key, data } of elements) {
+      encodeNest(
+        writer,
+        NFTA_LIST_ELEM,
+        ELEMENT,
+        data === undefined ? { key: { value: key } } : { key: { value: key }, data },
+      );
+    }
+  },
+  read: (bytes, start, end) => {
+    const elements: NftElement[] = [];
+    forEachAttribute(bytes, start, end, (_id, from, to) => {
+      const { key, data } = decode(ELEMENT, bytes, from, to);
+      elements.push({ key: key.value ?? NO_BYTES, data: data === undefined ? undefined : dataOf(data) });
+    });
+    return elements;
+  },
+  inner: () => LIST,
+};
+
+const NO_BYTES = new Uint8Array();
+
+function dataOf({
+  value = NO_BYTES,
+  verdict,
+}: {
+  value: Uint8Array | undefined;
+  verdict: VerdictOf | undefined;
+}): NftData {
+  return verdict === undefined ? { value } : { verdict };
+}
+
+type VerdictOf = Extract<NftData, { verdict: unknown }>['verdict'];
+
+/** linux/netfilter/nf_tables.h: enum nft_set_elem_list_attributes. */
+export const NFT_ELEMENTS = table({
+  table: required('NFTA_SET_ELEM_LIST_TABLE', 1, text),
+  set: required('NFTA_SET_ELEM_LIST_SET', 2, text),
+  elements: optional('NFTA_SET_ELEM_LIST_ELEMENTS', 3, elementList),
+});
+
+/** Elements of one set. */
+export interface NftElements {
+  readonly table: string;
+  readonly set: string;
+  /** Their attribute may have 64 KiB: see ELEMENTS_PER_MESSAGE. */
+  readonly elements?: readonly NftElement[] | undefined;
+}
+
+/** An element of a map takes at most 144 bytes with a chain's name of 40. */
+export const ELEMENTS_PER_MESSAGE = 256;
+
+/** Adds elements. An existing key is left alone if it has the same data; otherwise EEXIST. */
+export function newElements(writer: MessageWriter, family: IpFamily, elements: NftElements): number {
+  beginNft(writer, NFT_MSG_NEWSETELEM, family, NLM_F_CREATE);
+  encode(writer, NFT_ELEMENTS, elements);
+  return writer.end();
+}
+
+/** Deletes elements; ENOENT if one does not exist. */
+export function deleteElements(writer: MessageWriter, family: IpFamily, elements: NftElements): number {
+  beginNft(writer, NFT_MSG_DELSETELEM, family);
+  encode(writer, NFT_ELEMENTS, elements);
+  return writer.end();
+}
+
+/** Writes a request for one element; ENOENT if it does not exist. */
+export function getElement(writer: MessageWriter, family: IpFamily, element: NftElements): number {
+  beginNft(writer, NFT_MSG_GETSETELEM, family);
+  encode(writer, NFT_ELEMENTS, element);
+  return writer.end();
+}
+
+/** Writes a request for all elements of a set. */
+export function dumpElements(writer: MessageWriter, family: IpFamily, { table: of, set }: NftElements): number {
+  beginNft(writer, NFT_MSG_GETSETELEM, family);
+  encode(writer, NFT_ELEMENTS, { table: of, set });
+  return writer.endDump();
+}
+
+/** Throws DecodeError. */
+export function decodeElements(payload: Uint8Array): readonly NftElement[] {
+  return decode(NFT_ELEMENTS, payload, NETFILTER.size).elements ?? [];
+}

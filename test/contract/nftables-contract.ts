@@ -1,0 +1,234 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import type { Kernel } from '../../src/kernel/kernel.ts';
+import { type IpAddress, type IpFamily, IP_FAMILIES } from '../../src/base/ip.ts';
+import { parseCidr } from '../../src/base/cidr.ts';
+import { planRules } from '../../src/plan/plan-rules.ts';
+import { SET_ROLES, plannedSet } from '../../src/plan/set-names.ts';
+import { type IpSetEntry, formatIpSetEntry } from '../../src/state/ip-set.ts';
+import type { Op } from '../../src/state/op.ts';
+import { Transaction } from '../../src/state/transaction.ts';
+import { VS_PERSISTENT, virtualServerKey } from '../../src/state/virtual-server.ts';
+import { PLAN_CONFIG } from '../support/reconciling.ts';
+import { address, endpoint, entry, realServer, virtualServer as anyVirtualServer } from './objects.ts';
+
+/** A kernel of nftables mode, and what another program can do to its tables. */
+export interface NftablesBed extends AsyncDisposable {
+  readonly kernel: Kernel;
+  flushChain(family: IpFamily, chain: string): Promise<void>;
+  deleteElements(family: IpFamily, map: string): Promise<void>;
+  deleteTables(): Promise<void>;
+}
+
+const CONFIG = { ...PLAN_CONFIG, scheduler: 'random', localDetectors: { 4: CIDR('10.0.0.0/9'), 6: CIDR('fd00::/41') } };
+
+function CIDR(text: string): { readonly kind: 'cidr'; readonly cidr: NonNullable<ReturnType<typeof parseCidr>> } {
+  return { kind: 'cidr', cidr: parseCidr(text)! };
+}
+
+/** What the Kernel of nftables mode must do, with the kernel's tables and with those in memory. */
+export function nftablesContract(makeBed: () => Promise<NftablesBed>): void {
+  describe('the kernel of nftables mode', () => {
+    let bed: NftablesBed;
+    beforeEach(async () => {
+      bed = await makeBed();
+      await bed.kernel.prepare();
+      for (const family of IP_FAMILIES) await bed.kernel.ensureRules(planRules(CONFIG, family));
+    });
+    afterEach(async () => {
+      await bed[Symbol.asyncDispose]();
+    });
+
+    for (const family of IP_FAMILIES) {
+      describe(`IPv${family}`, () => {
+        ofFamily(family, () => bed);
+      });
+    }
+
+    test('creates its tables again when they are gone, and removes them for --cleanup', async () => {
+      await bed.deleteTables();
+      expect(await bed.kernel.getSets()).toEqual([]);
+      expect(await bed.kernel.ensureDevice()).toEqual({ made: true });
+      expect(await bed.kernel.ensureDevice()).toEqual({ made: false });
+      expect(await bed.kernel.getSets()).toHaveLength(2 * SET_ROLES.length);
+      await bed.kernel.removeDevice();
+      await bed.kernel.removeDevice();
+      expect(await bed.kernel.getSets()).toEqual([]);
+    });
+
+    test('has no scheduler but random', async () => {
+      await bed.kernel.probeScheduler('random');
+      await expect(bed.kernel.probeScheduler('rr')).rejects.toThrow('nftables mode chooses endpoints at random');
+    });
+  });
+}
+
+function ofFamily(family: IpFamily, bed: () => NftablesBed): void {
+  const apply = async (...ops: readonly Op[]) => await bed().kernel.apply(new Transaction(ops));
+  const clean = { failures: [] };
+  const virtualServer = (at: IpAddress, port: number) => anyVirtualServer(at, port, 'TCP', { scheduler: 'random' });
+  const vs = virtualServer(address(family, 10), 80);
+  const servers = [1, 2, 3, 4].map((n) => realServer(endpoint(family, n), 8080));
+  const addAll: readonly Op[] = [
+    { kind: 'add-virtual-server', virtualServer: vs },
+    ...servers.map((server): Op => ({ kind: 'add-real-server', id: vs, realServer: server })),
+  ];
+  const sticky = { ...vs, flags: VS_PERSISTENT, timeout: 10_800 };
+
+  async function endpoints(id = vs): Promise<string[] | undefined> {
+    const found = (await bed().kernel.getRealServers([id])).get(virtualServerKey(id));
+    return found?.map(({ address: ip, port, weight }) => `${ip} ${port} ${weight}`).sort();
+  }
+
+  const texts = (list: typeof servers): string[] => list.map(({ address: ip, port }) => `${ip} ${port} 1`).sort();
+
+  async function expectRules(): Promise<void> {
+    expect(await bed().kernel.ensureRules(planRules(CONFIG, family))).toEqual({ changed: false, chains: [] });
+  }
+
+  test('virtual servers and their endpoints are added, read back, removed one by one and together', async () => {
+    expect(await apply(...addAll)).toEqual(clean);
+    expect(await apply(...addAll)).toEqual(clean);
+    expect(await bed().kernel.getVirtualServers()).toEqual([vs]);
+    expect(await bed().kernel.findVirtualServers([vs])).toEqual(new Map([[virtualServerKey(vs), vs]]));
+    expect(await endpoints()).toEqual(texts(servers));
+    // The first, the last and one between them: the others keep what they have.
+    for (const [gone, left] of [
+      [servers[0]!, [servers[1]!, servers[2]!, servers[3]!]],
+      [servers[3]!, [servers[1]!, servers[2]!]],
+      [servers[1]!, [servers[2]!]],
+      [servers[2]!, []],
+    ] as const) {
+      expect(await apply({ kind: 'delete-real-server', id: vs, realServer: gone })).toEqual(clean);
+      expect(await endpoints()).toEqual(texts([...left]));
+    }
+    expect(await apply({ kind: 'delete-virtual-server', id: vs }, { kind: 'delete-virtual-server', id: vs })).toEqual(
+      clean,
+    );
+    expect(await bed().kernel.getVirtualServers()).toEqual([]);
+    expect(await endpoints()).toBeUndefined();
+    await expectRules();
+  });
+
+  test('session affinity is switched on and off, with and without endpoints', async () => {
+    const edit = (virtualServer: typeof vs): Op => ({ kind: 'edit-virtual-server', virtualServer });
+    await apply(...addAll);
+    expect(await apply(edit(sticky))).toEqual(clean);
+    expect(await bed().kernel.getVirtualServers()).toEqual([sticky]);
+    expect(await endpoints()).toEqual(texts(servers));
+    await expectRules();
+    expect(await apply({ kind: 'delete-real-server', id: vs, realServer: servers[1]! })).toEqual(clean);
+    expect(await apply(edit({ ...sticky, timeout: 60 }))).toEqual(clean);
+    expect(await bed().kernel.getVirtualServers()).toEqual([{ ...sticky, timeout: 60 }]);
+    await expectRules();
+    expect(
+      await apply(...servers.map((server): Op => ({ kind: 'delete-real-server', id: vs, realServer: server }))),
+    ).toEqual(clean);
+    // Without endpoints, too, it is read back.
+    expect(await bed().kernel.getVirtualServers()).toEqual([{ ...sticky, timeout: 60 }]);
+    expect(await apply(edit(vs))).toEqual(clean);
+    expect(await bed().kernel.getVirtualServers()).toEqual([vs]);
+    await expectRules();
+  });
+
+  test('an operation that is not possible is named, and the others are done', async () => {
+    const missing = virtualServer(address(family, 99), 80);
+    const outcome = await apply(
+      { kind: 'edit-virtual-server', virtualServer: missing },
+      { kind: 'add-real-server', id: missing, realServer: servers[0]! },
+      { kind: 'add-virtual-server', virtualServer: vs },
+      { kind: 'edit-real-server', id: vs, realServer: servers[1]! },
+      { kind: 'add-real-server', id: vs, realServer: { ...servers[2]!, forwarding: 3 } },
+      { kind: 'add-real-server', id: vs, realServer: servers[0]! },
+      { kind: 'add-virtual-server', virtualServer: { ...missing, scheduler: 'rr' } },
+      { kind: 'bind-address', address: vs.address },
+    );
+    expect(new Set(outcome.failures.map(({ op, code }) => `${op.kind} ${code}`))).toEqual(
+      new Set([
+        'edit-virtual-server ESRCH',
+        'add-real-server ESRCH',
+        'edit-real-server ENOENT',
+        'add-real-server EOPNOTSUPP',
+        'add-virtual-server EOPNOTSUPP',
+        'bind-address EOPNOTSUPP',
+      ]),
+    );
+    expect(await endpoints()).toEqual(texts([servers[0]!]));
+  });
+
+  test('the entries of every set are added, read back and removed', async () => {
+    const ops = (kind: 'add-entry' | 'delete-entry'): Op[] =>
+      SET_ROLES.flatMap((role) => {
+        const set = plannedSet(role, family, 0);
+        return [1, 2].map((n): Op => ({ kind, set, entry: entry(family, set.type, n) }));
+      });
+    const found = async (): Promise<Set<string>> => {
+      const sets = await bed().kernel.getSets();
+      return new Set(sets.flatMap(({ name, entries }) => entries.map((each) => `${name} ${formatIpSetEntry(each)}`)));
+    };
+    const wanted = new Set(
+      ops('add-entry').map((op) => ('entry' in op ? `${op.set.name} ${formatIpSetEntry(op.entry)}` : '')),
+    );
+    for (let times = 0; times < 2; times++) {
+      expect(await apply(...ops('add-entry'))).toEqual(clean);
+      expect(await found()).toEqual(wanted);
+    }
+    await expectRules();
+    for (let times = 0; times < 2; times++) {
+      expect(await apply(...ops('delete-entry'))).toEqual(clean);
+      expect(await found()).toEqual(new Set());
+    }
+    await expectRules();
+  });
+
+  test('source ranges that contain each other, in any order of operations', async () => {
+    const ranges = plannedSet('LOAD-BALANCER-SOURCE-CIDR', family, 0);
+    const ports = plannedSet('LOAD-BALANCER-FW', family, 0);
+    const id = { address: vs.address, protocol: vs.protocol, port: vs.port };
+    const range = (text: string): IpSetEntry => ({ type: 'hash:ip,port,net', ...id, network: parseCidr(text)! });
+    const [wide, narrow] = family === 4 ? ['10.0.0.0/8', '10.1.0.0/16'] : ['fd00::/16', 'fd00:1::/32'];
+    const port: IpSetEntry = { type: 'hash:ip,port', ...id };
+    expect(await apply({ kind: 'add-entry', set: ranges, entry: range(wide) })).toEqual(clean);
+    expect(await apply({ kind: 'add-entry', set: ports, entry: port })).toEqual(clean);
+    expect(await apply({ kind: 'add-entry', set: ranges, entry: range(narrow) })).toEqual(clean);
+    await expectRules();
+    expect(await apply({ kind: 'delete-entry', set: ranges, entry: range(wide) })).toEqual(clean);
+    await expectRules();
+    expect(await apply({ kind: 'delete-entry', set: ports, entry: port })).toEqual(clean);
+    await expectRules();
+  });
+
+  test('rules and elements that another program removes are restored', async () => {
+    await apply(...addAll, { kind: 'edit-virtual-server', virtualServer: sticky });
+    await bed().flushChain(family, 'services');
+    const repaired = await bed().kernel.ensureRules(planRules(CONFIG, family));
+    expect(repaired).toEqual({ changed: true, chains: ['services'] });
+    await bed().deleteElements(family, 'affinity-endpoints');
+    expect(await bed().kernel.compareRules(planRules(CONFIG, family))).toMatchObject({
+      missing: [{ command: expect.stringContaining('affinity-endpoints (4)') }],
+    });
+    expect(await bed().kernel.ensureRules(planRules(CONFIG, family))).toMatchObject({ changed: true });
+    await expectRules();
+    // Endpoints that are gone are missing, and can be added again.
+    await bed().deleteElements(family, 'service-endpoints');
+    expect(await endpoints()).toEqual([]);
+    expect(await apply(...addAll.slice(1))).toEqual(clean);
+    expect(await endpoints()).toEqual(texts(servers));
+    await expectRules();
+  });
+
+  test('thousands of virtual servers are one transaction', async () => {
+    const ops = Array.from({ length: 1500 }, (_, n): Op[] => {
+      const many = virtualServer(address(family, 256 + n), 80);
+      return [
+        { kind: 'add-virtual-server', virtualServer: many },
+        { kind: 'add-real-server', id: many, realServer: realServer(endpoint(family, n), 80) },
+      ];
+    }).flat();
+    expect(await apply(...ops)).toEqual(clean);
+    const found = await bed().kernel.getVirtualServers();
+    expect(found).toHaveLength(1500);
+    const all = await bed().kernel.getRealServers(found);
+    expect([...all.values()].filter((list) => list.length === 1)).toHaveLength(1500);
+    expect((await bed().kernel.findVirtualServers(found.slice(0, 100))).size).toBe(100);
+  });
+}

@@ -1,0 +1,202 @@
+import { constants } from 'node:os';
+import type { IpFamily } from '../../src/base/ip.ts';
+import type { NftElement } from '../../src/netlink/family/nf-tables/element.ts';
+import type { NftExpression } from '../../src/netlink/family/nf-tables/expression.ts';
+import type { ObservedRule } from '../../src/netlink/family/nf-tables/rule.ts';
+import type { NftMessage, SetDefinition } from '../../src/kernel/nftables/nft-message.ts';
+import type { NftPort, NftRefusal, ObservedChain } from '../../src/kernel/nftables/nft-port.ts';
+
+const key = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+
+interface Chain {
+  readonly chain: ObservedChain;
+  readonly rules: (readonly NftExpression[])[];
+}
+
+interface Set {
+  readonly set: SetDefinition;
+  readonly elements: Map<string, NftElement>;
+}
+
+interface Table {
+  readonly chains: Map<string, Chain>;
+  readonly sets: Map<string, Set>;
+}
+
+/** Thrown within a transaction; the transaction is then not in force. */
+class Refused extends Error {
+  readonly code: keyof typeof constants.errno;
+
+  constructor(code: keyof typeof constants.errno, text: string) {
+    super(text);
+    this.code = code;
+  }
+}
+
+/** The tables kube-proxy in memory: as nf_tables, it executes a transaction whole or not at all, and checks all references. */
+export class FakeNftTable implements NftPort {
+  readonly tables = new Map<IpFamily, Table>();
+  /** The transactions that were executed. */
+  readonly committed: (readonly NftMessage[])[] = [];
+  /** Refuses transactions; for tests of what becomes of the others. */
+  refuse: (messages: readonly NftMessage[]) => keyof typeof constants.errno | undefined = () => undefined;
+  #generation = 1;
+
+  hasTable(family: IpFamily): Promise<boolean> {
+    return Promise.resolve(this.tables.has(family));
+  }
+
+  sets(family: IpFamily): Promise<readonly SetDefinition[]> {
+    return Promise.resolve([...(this.tables.get(family)?.sets.values() ?? [])].map(({ set }) => set));
+  }
+
+  chains(family: IpFamily): Promise<readonly ObservedChain[]> {
+    return Promise.resolve([...(this.tables.get(family)?.chains.values() ?? [])].map(({ chain }) => chain));
+  }
+
+  findChains(family: IpFamily, names: readonly string[]): Promise<ReadonlySet<string>> {
+    return Promise.resolve(new Set(names.filter((name) => this.tables.get(family)?.chains.has(name))));
+  }
+
+  rules(family: IpFamily): Promise<readonly ObservedRule[]> {
+    const chains = [...(this.tables.get(family)?.chains.values() ?? [])];
+    return Promise.resolve(
+      chains.flatMap(({ chain, rules }) =>
+        rules.map((expressions) => ({ chain: chain.name, expressions: expressions as ObservedRule['expressions'] })),
+      ),
+    );
+  }
+
+  elements(family: IpFamily, set: string): Promise<readonly NftElement[]> {
+    return Promise.resolve([...(this.tables.get(family)?.sets.get(set)?.elements.values() ?? [])]);
+  }
+
+  findElements(family: IpFamily, set: string, keys: readonly Uint8Array[]): Promise<readonly NftElement[]> {
+    const elements = this.tables.get(family)?.sets.get(set)?.elements;
+    return Promise.resolve(keys.flatMap((bytes) => elements?.get(key(bytes)) ?? []));
+  }
+
+  generation(): Promise<number> {
+    return Promise.resolve(this.#generation);
+  }
+
+  /** As another program's transaction: every one of ours that began before it fails. */
+  changeByOthers(change: (table: Table | undefined) => void, family: IpFamily = 4): void {
+    change(this.tables.get(family));
+    this.#generation += 1;
+  }
+
+  commit(family: IpFamily, messages: readonly NftMessage[], generation?: number): Promise<NftRefusal | undefined> {
+    if (messages.length === 0) return Promise.resolve(undefined);
+    if (generation !== undefined && generation !== this.#generation) return refusal('ERESTART');
+    const code = this.refuse(messages);
+    if (code !== undefined) return refusal(code);
+    const before = this.tables.get(family);
+    let table = before === undefined ? undefined : copyOf(before);
+    try {
+      for (const message of messages) table = execute(table, message);
+      if (table !== undefined) checkReferences(table);
+    } catch (error) {
+      if (error instanceof Refused) return refusal(error.code, error.message);
+      throw error;
+    }
+    if (table === undefined) this.tables.delete(family);
+    else this.tables.set(family, table);
+    this.#generation += 1;
+    this.committed.push(messages);
+    return Promise.resolve(undefined);
+  }
+}
+
+function refusal(code: keyof typeof constants.errno | 'ERESTART', text = ''): Promise<NftRefusal> {
+  return Promise.resolve({ errno: code === 'ERESTART' ? 85 : constants.errno[code], code, text });
+}
+
+function copyOf({ chains, sets }: Table): Table {
+  return {
+    chains: new Map(Array.from(chains, ([name, { chain, rules }]) => [name, { chain, rules: [...rules] }])),
+    sets: new Map(Array.from(sets, ([name, { set, elements }]) => [name, { set, elements: new Map(elements) }])),
+  };
+}
+
+function execute(table: Table | undefined, message: NftMessage): Table | undefined {
+  if (message.kind === 'new-table') return table ?? { chains: new Map(), sets: new Map() };
+  if (table === undefined) throw new Refused('ENOENT', 'no such table');
+  if (message.kind === 'delete-table') return undefined;
+  change(table, message);
+  return table;
+}
+
+function found<T>(map: Map<string, T>, name: string): T {
+  const value = map.get(name);
+  if (value === undefined) throw new Refused('ENOENT', name);
+  return value;
+}
+
+function change({ chains, sets }: Table, message: NftMessage): void {
+  switch (message.kind) {
+    case 'new-table':
+    case 'delete-table':
+      break;
+    case 'new-set':
+      if (!sets.has(message.set.name)) sets.set(message.set.name, { set: message.set, elements: new Map() });
+      break;
+    case 'delete-set':
+      found(sets, message.name);
+      sets.delete(message.name);
+      break;
+    case 'new-chain': {
+      const { chain } = message;
+      const policy = chain.base === undefined ? undefined : 1;
+      if (!chains.has(chain.name)) chains.set(chain.name, { chain: { ...chain, policy }, rules: [] });
+      break;
+    }
+    case 'delete-chain':
+      found(chains, message.name);
+      chains.delete(message.name);
+      break;
+    case 'flush-chain':
+      found(chains, message.name).rules.length = 0;
+      break;
+    case 'new-rule':
+      found(chains, message.chain).rules.push(message.expressions);
+      break;
+    case 'new-elements':
+      for (const element of message.elements) add(found(sets, message.set), element);
+      break;
+    case 'delete-elements': {
+      const { elements } = found(sets, message.set);
+      for (const element of message.elements) {
+        if (!elements.delete(key(element.key))) throw new Refused('ENOENT', `${message.set} ${key(element.key)}`);
+      }
+    }
+  }
+}
+
+function add({ set, elements }: Set, element: NftElement): void {
+  if (element.key.length !== set.keyLength) throw new Refused('EINVAL', `${set.name}: length of the key`);
+  const there = elements.get(key(element.key));
+  const same = there === undefined || JSON.stringify(there.data) === JSON.stringify(element.data);
+  if (!same) throw new Refused('EEXIST', `${set.name} ${key(element.key)}`);
+  elements.set(key(element.key), element);
+}
+
+/** A chain or set that something refers to must exist. */
+function checkReferences({ chains, sets }: Table): void {
+  const needChain = (name: string | undefined): void => {
+    if (name !== undefined && !chains.has(name)) throw new Refused('EBUSY', `chain ${name} is referred to`);
+  };
+  const needSet = (name: string): void => {
+    if (!sets.has(name)) throw new Refused('EBUSY', `set ${name} is referred to`);
+  };
+  for (const { rules } of chains.values()) {
+    for (const step of rules.flat()) {
+      if (step.name === 'lookup' || step.name === 'dynset') needSet(step.set);
+      if (step.name === 'immediate' && 'verdict' in step.data) needChain(step.data.verdict?.chain);
+    }
+  }
+  for (const { elements } of sets.values()) {
+    for (const { data } of elements.values())
+      if (data !== undefined && 'verdict' in data) needChain(data.verdict.chain);
+  }
+}

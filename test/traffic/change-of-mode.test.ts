@@ -1,0 +1,192 @@
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import type { LoadResult, Transport } from '../bed/agent-protocol.ts';
+import { Bed } from '../bed/bed.ts';
+import type { LongProcess } from '../bed/long-process.ts';
+import type { KeptConnection, Namespace } from '../bed/namespace.ts';
+import { patient } from '../bed/patience.ts';
+import { daemonArgv, startDaemon } from '../support/daemon.ts';
+import { DNS } from './kube-proxy-state.ts';
+
+jest.setTimeout(patient(240_000));
+
+type Mode = 'ipvs' | 'nftables';
+
+const LOAD_MS = 4_000;
+const PER_SECOND = 20;
+const WAYS: readonly (readonly [name: string, protocol: Transport, address: string, port: number])[] = [
+  ['ClusterIP', 'tcp', '10.202.0.10', 80],
+  ['NodePort', 'tcp', '10.200.0.10', 30_080],
+  ['external IP', 'tcp', '10.203.0.10', 80],
+  ['ClusterIP over IPv6', 'tcp', 'fd00:202::a', 80],
+  ['ClusterIP over UDP', 'udp', '10.202.0.20', 53],
+];
+
+function onKernelWithBoth(): void {
+  let directory: string;
+  let bed: Bed;
+  let node: Namespace;
+  let client: Namespace;
+  let daemon: LongProcess;
+  /** Opened in each mode, and never closed by the test of it. */
+  let held: KeptConnection[] = [];
+
+  beforeAll(async () => {
+    directory = await mkdtemp(path.join(tmpdir(), 'change-of-mode-'));
+    await cp('manifests/demo', directory, { recursive: true });
+    await writeFile(path.join(directory, 'dns.yaml'), DNS);
+    bed = await Bed.create({ nodes: 1, podsPerNode: 3, clients: 1 });
+    [node, client] = [bed.node(0), bed.client(0)];
+    for (const index of [0, 1, 2]) {
+      await bed.pod(0, index).serveTcp(8080);
+      await bed.pod(0, index).serveUdp(8080);
+    }
+    daemon = await startDaemon(node, flags('ipvs'));
+  });
+
+  afterAll(async () => {
+    await bed[Symbol.asyncDispose]();
+    await rm(directory, { recursive: true });
+  });
+
+  function flags(mode: Mode): readonly string[] {
+    const cidrs = '--cluster-cidr=10.201.0.0/16,fd00:201::/48';
+    return [`--proxy-mode=${mode}`, `--manifests=${directory}`, cidrs];
+  }
+
+  async function text(...argv: readonly string[]): Promise<string> {
+    return (await node.exec(argv, { allowFailure: true })).stdout;
+  }
+
+  async function restartAs(mode: Mode): Promise<void> {
+    await daemon.stop();
+    daemon = await startDaemon(node, flags(mode));
+  }
+
+  /** Starts a daemon in this mode, and kills it after a time; each time later. */
+  async function killedOnTheWayTo(mode: Mode): Promise<void> {
+    await daemon.stop();
+    for (const afterMs of [150, 400, 650, 900, 1_200]) {
+      const unlucky = await node.spawn(daemonArgv(node, flags(mode)));
+      await sleep(patient(afterMs));
+      unlucky.signal('SIGKILL');
+      await unlucky.ended(5_000);
+    }
+    daemon = await startDaemon(node, flags(mode));
+  }
+
+  /** Opens a connection through every way over TCP. */
+  async function hold(): Promise<void> {
+    const tcp = WAYS.filter(([, protocol]) => protocol === 'tcp');
+    held.push(...(await Promise.all(tcp.map(([, , address, port]) => client.hold(address, port)))));
+  }
+
+  async function expectHeld(): Promise<void> {
+    expect(held.length).toBeGreaterThan(0);
+    for (const connection of held) expect(await connection.ask(4_000)).toMatchObject({ ok: true });
+  }
+
+  /** New connections through every way while the change happens: none fails. Then the held ones are asked. */
+  async function underLoad(change: () => Promise<void>): Promise<number> {
+    let changed = false;
+    const loads: LoadResult[][] = [];
+    const load = async (): Promise<void> => {
+      while (!changed) {
+        const options = { perSecond: PER_SECOND, durationMs: LOAD_MS, timeoutMs: 4_000 };
+        loads.push(
+          await Promise.all(WAYS.map(([, protocol, address, port]) => client.load(protocol, address, port, options))),
+        );
+      }
+    };
+    const loaded = load();
+    try {
+      await change();
+    } finally {
+      changed = true;
+    }
+    await loaded;
+    const results = loads.flatMap((all) => all.map(({ failures }, index) => ({ way: WAYS[index]?.[0], failures })));
+    expect(results.filter(({ failures }) => Object.keys(failures).length > 0)).toEqual([]);
+    await expectHeld();
+    return loads.flat().reduce((sum, { sent }) => sum + sent, 0);
+  }
+
+  /** The connections that each virtual server has counted. */
+  async function connectionsOfIpvs(): Promise<ReadonlyMap<string, number>> {
+    const lines = (await text('ipvsadm', '-Ln', '--stats')).split('\n').map((line) => line.split(/\s+/));
+    const counted = lines.filter(([protocol = '']) => ['TCP', 'UDP', 'SCTP'].includes(protocol));
+    return new Map(counted.map(([protocol, at, count]) => [`${protocol} ${at}`, Number(count)]));
+  }
+
+  async function isIpvsLeft(): Promise<boolean> {
+    const device = await text('ip', 'link', 'show', 'kube-ipvs0');
+    const found = [device, await text('ipvsadm', '-Sn'), await text('ipset', 'list', '-n')];
+    const rules = `${await text('iptables-save')}${await text('ip6tables-save')}`;
+    return found.join('').trim() !== '' || rules.includes('KUBE-');
+  }
+
+  test('ipvs to nftables: no request fails, and connections of IPVS go on', async () => {
+    await hold();
+    expect(await underLoad(() => restartAs('nftables'))).toBeGreaterThan(PER_SECOND);
+    expect(await text('nft', 'list', 'tables')).toContain('table ip kube-proxy');
+    expect(await text('iptables-save')).not.toContain('KUBE-SERVICES');
+    // IPVS has the held connections only: those that the load has opened since are not its.
+    const before = await connectionsOfIpvs();
+    await underLoad(() => sleep(500));
+    const after = await connectionsOfIpvs();
+    expect(after.size).toBeGreaterThan(0);
+    expect([...after].filter(([id, count]) => count !== before.get(id))).toEqual([]);
+  });
+
+  test('after a restart and the drain timeout, nothing of ipvs mode is left', async () => {
+    expect(await isIpvsLeft()).toBe(true);
+    await Promise.all(held.map((connection) => connection.close()));
+    held = [];
+    // IPVS remembers ended connections for two minutes.
+    await daemon.stop();
+    daemon = await startDaemon(node, [...flags('nftables'), '--ipvs-drain-timeout=1s']);
+    for (let waited = 0; waited < patient(60_000) && (await isIpvsLeft()); waited += 500) await sleep(500);
+    expect(await isIpvsLeft()).toBe(false);
+    expect(daemon.output).toContain('ipvs mode is retired');
+  });
+
+  test('nftables to ipvs: no request fails, and translated connections go on', async () => {
+    await hold();
+    expect(await underLoad(() => restartAs('ipvs'))).toBeGreaterThan(PER_SECOND);
+    for (let waited = 0; waited < 10_000 && (await text('nft', 'list', 'tables')).includes('kube-proxy'); waited += 100)
+      await sleep(100);
+    expect(await text('nft', 'list', 'tables')).not.toContain('kube-proxy');
+    await expectHeld();
+    const before = await connectionsOfIpvs();
+    await underLoad(() => sleep(500));
+    const after = await connectionsOfIpvs();
+    expect([...after].filter(([id, count]) => count > (before.get(id) ?? 0)).length).toBeGreaterThanOrEqual(
+      WAYS.length,
+    );
+  });
+
+  test('killed several times on the way to nftables', async () => {
+    await hold();
+    await underLoad(() => killedOnTheWayTo('nftables'));
+    expect(await text('nft', 'list', 'tables')).toContain('table ip kube-proxy');
+  });
+
+  test('killed several times on the way back to ipvs', async () => {
+    await hold();
+    await underLoad(() => killedOnTheWayTo('ipvs'));
+    for (let waited = 0; waited < 10_000 && (await text('nft', 'list', 'tables')).includes('kube-proxy'); waited += 100)
+      await sleep(100);
+    expect(await text('nft', 'list', 'tables')).not.toContain('kube-proxy');
+    await expectHeld();
+  });
+}
+
+describe('a change of mode', () => {
+  // Debian's User-Mode Linux has no nf_tables.
+  if (process.env['KERNEL_USED'] === 'uml')
+    test.todo('was not tried: it takes a kernel with nf_tables, as KERNEL=uml-nft');
+  else onKernelWithBoth();
+});

@@ -1,0 +1,155 @@
+import { constants } from 'node:os';
+import { describe, expect, test } from '@jest/globals';
+import { NetlinkError } from '../../../../src/netlink/error.ts';
+import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
+import { nftablesKernelOf } from '../../../../src/kernel/nftables/nftables-kernel.ts';
+import { planRules } from '../../../../src/plan/plan-rules.ts';
+import type { Op } from '../../../../src/state/op.ts';
+import { Transaction } from '../../../../src/state/transaction.ts';
+import { nftablesContract, type NftablesBed } from '../../../contract/nftables-contract.ts';
+import { address, endpoint, realServer, virtualServer } from '../../../contract/objects.ts';
+import { FakeNftTable } from '../../../fake-kernel/fake-nft-table.ts';
+import { PLAN_CONFIG, TestLog } from '../../../support/reconciling.ts';
+
+function bedOf(table: FakeNftTable): NftablesBed {
+  const kernel = nftablesKernelOf(new NodeKernel({ log: new TestLog() }), table);
+  return {
+    kernel,
+    flushChain: (family, chain) => {
+      table.changeByOthers((found) => (found!.chains.get(chain)!.rules.length = 0), family);
+      return Promise.resolve();
+    },
+    deleteElements: (family, map) => {
+      table.changeByOthers((found) => found!.sets.get(map)!.elements.clear(), family);
+      return Promise.resolve();
+    },
+    deleteTables: () => {
+      table.tables.clear();
+      return Promise.resolve();
+    },
+    [Symbol.asyncDispose]: () => kernel.close(),
+  };
+}
+
+nftablesContract(() => Promise.resolve(bedOf(new FakeNftTable())));
+
+const CONFIG = { ...PLAN_CONFIG, scheduler: 'random' };
+
+function server(n: number): Op[] {
+  const id = virtualServer(address(4, n), 80, 'TCP', { scheduler: 'random' });
+  return [
+    { kind: 'add-virtual-server', virtualServer: id },
+    { kind: 'add-real-server', id, realServer: realServer(endpoint(4, n), 80) },
+  ];
+}
+
+describe('transactions', () => {
+  async function prepared() {
+    const table = new FakeNftTable();
+    const { kernel } = bedOf(table);
+    await kernel.prepare();
+    for (const family of [4, 6] as const) await kernel.ensureRules(planRules(CONFIG, family));
+    return { table, kernel };
+  }
+
+  test('what the kernel refuses does not stop the others, and is named', async () => {
+    const { table, kernel } = await prepared();
+    // The third of five virtual servers cannot be written.
+    const third = server(3)[0]!;
+    const key = (third as { virtualServer: { address: number } }).virtualServer.address;
+    const hex = key.toString(16).padStart(8, '0');
+    table.refuse = (messages) =>
+      messages.some(
+        (message) =>
+          'elements' in message &&
+          message.elements.some((each) => Buffer.from(each.key).toString('hex').startsWith(hex)),
+      )
+        ? 'ENOSPC'
+        : undefined;
+    const { failures } = await kernel.apply(new Transaction([1, 2, 3, 4, 5].flatMap(server)));
+    expect(failures.map(({ op, code }) => `${op.kind} ${code}`)).toEqual([
+      'add-virtual-server ENOSPC',
+      'add-real-server ENOSPC',
+    ]);
+    expect(await kernel.getVirtualServers()).toHaveLength(4);
+  });
+
+  test('without the right, nothing is tried twice', async () => {
+    const { table, kernel } = await prepared();
+    let tries = 0;
+    table.refuse = () => {
+      tries += 1;
+      return 'EPERM';
+    };
+    const { failures } = await kernel.apply(new Transaction([1, 2, 3].flatMap(server)));
+    expect(failures).toHaveLength(6);
+    expect(tries).toBe(1);
+  });
+
+  test('another program that writes meanwhile makes it read and write again', async () => {
+    const { table, kernel } = await prepared();
+    const read = table.generation.bind(table);
+    let disturbed = 0;
+    table.generation = async () => {
+      const generation = await read();
+      if (++disturbed <= 2) table.changeByOthers(() => undefined);
+      return generation;
+    };
+    expect((await kernel.apply(new Transaction(server(1)))).failures).toEqual([]);
+    expect(disturbed).toBe(3);
+    expect(await kernel.getVirtualServers()).toHaveLength(1);
+  });
+
+  test('even if it never ceases', async () => {
+    const { table, kernel } = await prepared();
+    const read = table.generation.bind(table);
+    table.generation = async () => {
+      const generation = await read();
+      table.changeByOthers(() => undefined);
+      return generation;
+    };
+    expect((await kernel.apply(new Transaction(server(1)))).failures).toEqual([]);
+  });
+});
+
+describe('a kernel that lacks something', () => {
+  test('without nf_tables, one sentence names the module and the other mode', async () => {
+    const table = new FakeNftTable();
+    table.hasTable = () =>
+      Promise.reject(
+        new NetlinkError({ kind: 'kernel', operation: 'NFT_MSG_GETTABLE', errno: constants.errno.EINVAL }),
+      );
+    await expect(bedOf(table).kernel.probeRules(6)).rejects.toThrow(
+      'this kernel has no nf_tables for ip6: load the module nf_tables, or use --proxy-mode=ipvs',
+    );
+  });
+
+  test('without a feature that the tables need, the error names the table and the other mode', async () => {
+    const table = new FakeNftTable();
+    table.refuse = () => 'EOPNOTSUPP';
+    await expect(bedOf(table).kernel.prepare()).rejects.toThrow(
+      'cannot create table ip kube-proxy: EOPNOTSUPP: this kernel has no nf_tables, or is older than 5.13; ipvs mode would work',
+    );
+  });
+});
+
+describe('the table of another program', () => {
+  test('is replaced by one transaction, with everything that was to be written', async () => {
+    const table = new FakeNftTable();
+    await table.commit(4, [{ kind: 'new-table' }, { kind: 'new-chain', chain: { name: 'service-ABC' } }]);
+    const { kernel } = bedOf(table);
+    await kernel.prepare();
+    expect(await kernel.addRules(planRules(CONFIG, 4))).toBe(false);
+    expect((await kernel.apply(new Transaction([1, 2].flatMap(server)))).failures).toEqual([]);
+    // It is untouched, and what is to be written is not yet read.
+    expect([...table.tables.get(4)!.chains.keys()]).toEqual(['service-ABC']);
+    expect(await kernel.getVirtualServers()).toEqual([]);
+    const before = table.committed.length;
+    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toMatchObject({ changed: true });
+    expect(table.committed.slice(before)).toHaveLength(1);
+    expect(table.committed.at(-1)?.[0]).toEqual({ kind: 'delete-table' });
+    expect(await kernel.getVirtualServers()).toHaveLength(2);
+    expect(table.tables.get(4)!.chains.has('service-ABC')).toBe(false);
+    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toEqual({ changed: false, chains: [] });
+  });
+});
