@@ -32,6 +32,10 @@ timeout=${KERNEL_TIMEOUT:-}
 patience=${KERNEL_PATIENCE:-}
 memory=${KERNEL_MEMORY:-3G}
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/kube-ipvs-proxy
+# The Node.js that the Makefile has installed for this project, if the machine's is too old.
+for bin in "$project"/.node/node_modules/node-linux-*/bin; do
+  if [ -x "$bin/node" ]; then PATH=$bin:$PATH; fi
+done
 
 fail() {
   echo "test kernel: $*" >&2
