@@ -105,7 +105,7 @@ export function completeConfig(given: GivenSettings, file: ReadConfig | undefine
       ...addressNotes(settings),
       ...sourceNotes(settings),
       ...metricsNotes(settings),
-      ...nftablesNotes(settings),
+      ...nftablesNotes(settings, file?.own ?? {}),
     ],
   };
 }

@@ -9,14 +9,14 @@ function internalName(path: FieldPath): string {
   return name.replace(/^(qps|oom|tcp|udp|[a-z])/, (start) => start.toUpperCase());
 }
 
-type EffectiveConfig = Pick<ProxyConfig, 'settings' | 'clusterCidrs' | 'serviceAnnotations' | 'serviceDefaults'>;
+type EffectiveConfig = Pick<ProxyConfig, 'settings' | 'clusterCidrs' | 'ownFields'>;
 
 /**
  * Returns the response of /configz: the configuration with the structure and the capitalized keys of kube-proxy's
  * internal type, which tools that read the endpoint expect. Only the keys of `Logging` are in lower case. Our own fields
  * are apart from them.
  */
-export function configz({ settings, clusterCidrs, serviceAnnotations, serviceDefaults }: EffectiveConfig): unknown {
+export function configz({ settings, clusterCidrs, ownFields }: EffectiveConfig): unknown {
   const valueOf = (path: FieldPath): unknown => settingAt(path).kind.toDocument(settings[path]);
   const named = (...paths: readonly FieldPath[]): object =>
     Object.fromEntries(paths.map((path) => [internalName(path), valueOf(path)]));
@@ -51,6 +51,6 @@ export function configz({ settings, clusterCidrs, serviceAnnotations, serviceDef
   };
   return {
     'kubeproxy.config.k8s.io': config,
-    [OWN_GROUP]: ownFieldsDocument({ serviceAnnotations, serviceDefaults }),
+    [OWN_GROUP]: ownFieldsDocument(ownFields),
   };
 }

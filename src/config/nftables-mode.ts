@@ -1,6 +1,7 @@
 import { DEFAULTS, type Settings, settingAt, SETTING_KEYS } from './settings.ts';
 import { textOf } from './setting.ts';
 import type { SettingKey } from './flag-table.ts';
+import type { OwnFields } from './own-document.ts';
 import type { ProxyConfig } from './proxy-config.ts';
 
 /** Settings that are for IPVS. */
@@ -21,10 +22,13 @@ const OF_IPVS: ReadonlySet<SettingKey> = new Set<SettingKey>([
 ]);
 
 /** Returns a note that names the settings that nftables mode does not have. */
-export function nftablesNotes(settings: Settings): string[] {
+export function nftablesNotes(settings: Settings, { serviceDefaults = [] }: OwnFields): string[] {
   if (settings.mode !== 'nftables') return [];
   const given = SETTING_KEYS.filter((key) => OF_IPVS.has(key) && isGiven(key, settings));
-  const names = given.map((key) => (settingAt(key).name === undefined ? key : `--${settingAt(key).name}`));
+  const names = [
+    ...given.map((key) => (settingAt(key).name === undefined ? key : `--${settingAt(key).name}`)),
+    ...(serviceDefaults.length === 0 ? [] : ['serviceDefaults']),
+  ];
   if (names.length === 0) return [];
   return [`no effect in nftables mode, which chooses endpoints at random: ${names.join(', ')}`];
 }

@@ -4,6 +4,7 @@ import type { ServiceDefaults } from '../base/service-defaults.ts';
 import type { BindAddress } from './bind-address.ts';
 import type { Duration } from '../base/duration.ts';
 import type { FeatureGate } from './feature-gates.ts';
+import type { OwnFields } from './own-document.ts';
 import type { OWN_FLAGS } from './own-flags.ts';
 import type { ValuesOf } from './setting.ts';
 import type { Section, Settings } from './settings.ts';
@@ -88,4 +89,6 @@ export interface ProxyConfig extends ValuesOf<typeof OWN_FLAGS> {
   readonly featureGates: readonly FeatureGate[];
   /** The settings from which the fields above were resolved, for --write-config-to, /configz and /flagz. */
   readonly settings: Settings;
+  /** The fields of our own as they are configured, in a mode that does not have them too. */
+  readonly ownFields: Required<OwnFields>;
 }

@@ -91,7 +91,7 @@ function ownFlags(settings: Settings): ValuesOf<typeof OWN_FLAGS> {
 }
 
 /** Converts valid settings to the names and types that the rest of the program uses. */
-function toConfig(settings: Settings): Omit<ProxyConfig, 'configFile' | 'notes' | 'serviceDefaults'> {
+function toConfig(settings: Settings): Omit<ProxyConfig, 'configFile' | 'notes' | 'ownFields' | 'serviceDefaults'> {
   const nodeIp = parseIp(settings.bindAddress);
   return {
     ...ownFlags(settings),
@@ -146,9 +146,11 @@ export function resolveConfig(given: GivenSettings, file: ConfigFile | undefined
   const { settings, notes } = completeConfig(given, file);
   checkAll(settings, given);
   const configFile = file === undefined ? undefined : { path: file.path, sha256: file.sha256 };
+  const serviceDefaults = file?.own.serviceDefaults ?? [];
   return {
     ...toConfig(settings),
-    serviceDefaults: settings.mode === 'nftables' ? [] : (file?.own.serviceDefaults ?? []),
+    ownFields: { serviceAnnotations: settings.serviceAnnotations, serviceDefaults },
+    serviceDefaults: settings.mode === 'nftables' ? [] : serviceDefaults,
     configFile,
     notes,
   };

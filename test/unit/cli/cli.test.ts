@@ -164,6 +164,27 @@ describe('--write-config-to', () => {
     expect(written[1]).toContain('scheduler: lc');
   });
 
+  test('--write-config-to keeps fields of our own that nftables mode does not have, and says so', async () => {
+    const written = async (mode: string): Promise<{ readonly own: string; readonly err: readonly string[] }> => {
+      const path = join(folder, `${mode}.yaml`);
+      const first = `apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ${mode}\n`;
+      const own =
+        'apiVersion: kube-ipvs-proxy/v1alpha1\nkind: KubeIPVSProxyConfiguration\nserviceAnnotations: [scheduler]\n' +
+        'serviceDefaults: [{ selector: {}, annotations: { connection-limit: "9" }, override: true }]\n';
+      writeFileSync(path, `${first}---\n${own}`);
+      const { out, err } = await run(`--config=${path}`, '--write-config-to=-');
+      return { own: out.join('\n').split('\n---\n')[1] ?? '', err };
+    };
+    const ipvs = await written('ipvs');
+    expect(ipvs.own).toContain('connection-limit: "9"');
+    expect(ipvs.err).toEqual([]);
+    const nftables = await written('nftables');
+    expect(nftables.own).toBe(ipvs.own);
+    expect(nftables.err).toEqual([
+      'kube-ipvs-proxy: no effect in nftables mode, which chooses endpoints at random: --service-annotations, serviceDefaults',
+    ]);
+  });
+
   test('--write-config-to with a path that cannot be written is an error', async () => {
     const { code, err } = await run('--write-config-to=/nonexistent/x');
     expect({ code, err }).toEqual({
