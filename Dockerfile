@@ -22,7 +22,7 @@ COPY --from=build /src/build/image /
 # scripts/image/main.ts reads the labels, too. Arguments: the version, the commit, its time, the URL of the repository.
 ARG VERSION=0.2.0 GIT_COMMIT=unknown CREATED=1970-01-01T00:00:00Z IMAGE_SOURCE=
 LABEL org.opencontainers.image.title="kube-ipvs-proxy" \
-      org.opencontainers.image.description="Service proxy for Kubernetes nodes that programs IPVS" \
+      org.opencontainers.image.description="Service proxy for Kubernetes nodes that programs IPVS or nf_tables" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${GIT_COMMIT}" \

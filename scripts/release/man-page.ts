@@ -41,7 +41,7 @@ export function manPage(version: string, date: string): string {
   });
   return `.TH KUBE\\-IPVS\\-PROXY 8 ${date} "kube\\-ipvs\\-proxy ${version}" "System Administration"
 .SH NAME
-kube\\-ipvs\\-proxy \\- Kubernetes service proxy that programs IPVS
+kube\\-ipvs\\-proxy \\- Kubernetes service proxy that programs IPVS or nf_tables
 .SH SYNOPSIS
 .B kube\\-ipvs\\-proxy
 .RI [ flags ]
@@ -50,9 +50,9 @@ kube\\-ipvs\\-proxy \\- Kubernetes service proxy that programs IPVS
 .I subcommand
 .RI [ options ]
 .SH DESCRIPTION
-The service proxy of a Kubernetes node. It watches Services and EndpointSlices and programs IPVS virtual servers, ipsets,
-the addresses of the interface kube\\-ipvs0 and a few iptables rules. It replaces kube\\-proxy in ipvs mode and accepts
-its flags and its configuration file.
+The service proxy of a Kubernetes node. It watches Services and EndpointSlices. In ipvs mode, it programs IPVS virtual
+servers, ipsets, the addresses of the interface kube\\-ipvs0 and a few iptables rules; in nftables mode, the tables
+kube\\-proxy of nf_tables. It replaces kube\\-proxy and accepts its flags and its configuration file.
 .PP
 With \\fB\\-\\-config\\fR, the file replaces the values of all flags that have a field, with two exceptions: logging flags
 always override the file, and \\fB\\-\\-hostname\\-override\\fR does so when it is not empty.
@@ -73,6 +73,7 @@ as wanted, 1 if something is wrong, 2 if the question could not be asked.
 .SH SEE ALSO
 .BR ipvsadm (8),
 .BR ipset (8),
-.BR iptables (8)
+.BR iptables (8),
+.BR nft (8)
 `;
 }

@@ -77,6 +77,10 @@ describe('a question that cannot be asked is one sentence and a 2', () => {
     [['plan', '-f', 'a.yaml', '-f', 'b.yaml'], /^kube-ipvs-proxy: --file is given twice$/],
     [['plan'], /^kube-ipvs-proxy: plan needs -f/],
     [['plan', '-f', '/nonexistent'], /^kube-ipvs-proxy: cannot read \/nonexistent: ENOENT/],
+    [
+      ['plan', '-f', 'manifests/demo', '--', '--proxy-mode=nftables'],
+      /^kube-ipvs-proxy: plan knows ipvs mode only: it cannot plan for nftables mode$/,
+    ],
     [['plan', '-f', 'manifests/demo', '--', '--nope'], /^kube-ipvs-proxy: unknown flag --nope/],
     [
       ['plan', '-f', 'manifests/demo', '--', '--oom-score-adj=5000'],

@@ -24,7 +24,7 @@ describe('the settings of a Dockerfile', () => {
   test('labels have the values of the arguments', () => {
     expect(ours.labels).toEqual({
       'org.opencontainers.image.title': 'kube-ipvs-proxy',
-      'org.opencontainers.image.description': 'Service proxy for Kubernetes nodes that programs IPVS',
+      'org.opencontainers.image.description': 'Service proxy for Kubernetes nodes that programs IPVS or nf_tables',
       'org.opencontainers.image.licenses': 'Apache-2.0',
       'org.opencontainers.image.version': '1.2.3',
       'org.opencontainers.image.revision': 'abc',
