@@ -132,6 +132,13 @@ else
       expect(daemonSetOf(after).spec.template.spec.volumes[0]?.configMap?.name).toBe(map?.metadata.name);
     });
 
+    test('has nftables mode, too', () => {
+      const { status, objects } = template('config.mode=nftables');
+      expect(status).toBe(0);
+      const map = objects.find(({ kind }) => kind === 'ConfigMap');
+      expect(load(map?.data?.['config.conf'] ?? '')).toMatchObject({ mode: 'nftables' });
+    });
+
     test('has fields of our own as a second document, which the daemon reads, and which the schema checks', () => {
       const set = (value: string): string[] => ['--set-json', `ownConfig=${value}`];
       const good =
@@ -234,7 +241,11 @@ else
       ['podMonitor.enabled=true', 'Prometheus cannot reach the metrics on 127.0.0.1:10249'],
       ['config.healthzBindAddress=127.0.0.1:10256', 'Load balancers and probes cannot reach 127.0.0.1:10256'],
       ['config.healthzBindAddress=[::1]:10256', 'Load balancers and probes cannot reach [::1]:10256'],
-      ['config.mode=nftables', 'mode'],
+      ['config.mode=iptables', 'mode'],
+      ['config.ipvs.scheduler=5', 'scheduler'],
+      ['config.ipvs.strictARP=yes', 'strictARP'],
+      ['config.healthzBindAddress=10256', 'healthzBindAddress'],
+      ['config.ipvs=lc', 'ipvs'],
       ['overlay=other', 'overlay'],
       ['maxUnavailable=0', 'maxUnavailable'],
       ['image.digest=sha256:12', 'digest'],
