@@ -45,6 +45,7 @@ case "$*" in
   'get daemonset '*' --ignore-not-found --output name')
     if [ -e "$here/daemonset/$3" ]; then echo "daemonset.apps/$3"; fi ;;
   'get daemonset kube-proxy '*configMap*) answer daemonset/kube-proxy ;;
+  'get daemonset kube-ipvs-proxy '*configMap*) answer our-config-maps ;;
   'get daemonset kube-proxy '*nodeSelectorTerms*) answer terms ;;
   'get daemonset kube-proxy --output jsonpath={.spec.template.spec.nodeSelector}') answer selector ;;
   'get daemonset kube-proxy '*command*) answer flags ;;

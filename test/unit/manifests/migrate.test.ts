@@ -315,6 +315,25 @@ describe('migrate start and back', () => {
     ]);
   });
 
+  test('back from nftables mode is refused, because a start of kube-proxy deletes its tables, except with --force', async () => {
+    await run('start', 'node-1');
+    await kubectl.put('our-config-maps', 'kube-ipvs-proxy-5f6c\n');
+    await kubectl.put('configmap/kube-ipvs-proxy-5f6c/config.conf', CONFIG.replace('"ipvs"', 'nftables'));
+    await kubectl.put('asked', '');
+    const { status, stderr } = await run('back', 'node-1');
+    expect(status).toBe(1);
+    expect(stderr).toMatch(/^migrate: kube-ipvs-proxy runs in nftables mode, .*: change its mode to ipvs first/);
+    expect(await kubectl.changes()).toEqual([]);
+    expect(await run('back', '--force', 'node-1')).toMatchObject({ status: 0, stderr: '' });
+    await kubectl.put('configmap/kube-ipvs-proxy-5f6c/config.conf', CONFIG);
+    await run('start', 'node-1');
+    expect(await run('back', 'node-1')).toMatchObject({ status: 0, stderr: '' });
+  });
+
+  test('--timeout may begin with a zero', async () => {
+    expect(await run('start', '--timeout', '08', 'node-1')).toMatchObject({ status: 0, stderr: '' });
+  });
+
   test('start stops at the first node that does not become ready, and shows the log', async () => {
     await kubectl.put('broken', '');
     const { status, stderr } = await run('start', '--timeout', '1', 'node-1', 'node-2');
@@ -384,6 +403,7 @@ describe('the arguments of migrate', () => {
     [['shadow', 'node-3'], 'there is no node node-3: see kubectl get nodes'],
     [['start', 'node-3'], 'there is no node node-3: see kubectl get nodes'],
     [['check', 'node'], 'there is no node node: see kubectl get nodes'],
+    [['start', 'node-.'], 'there is no node node-.: see kubectl get nodes'],
   ];
 
   test.each(WRONG)('%j', async (args, says) => {
