@@ -22,6 +22,7 @@ for name in kubernetes out; do
   if [ -z "${!name}" ]; then echo "e2e-kind.sh: --$name is missing" >&2; exit 2; fi
 done
 if ! [[ $family =~ ^(ipv4|ipv6|dual)$ ]]; then echo "e2e-kind.sh: no such family: $family" >&2; exit 2; fi
+if ! [[ $overlay =~ ^(privileged|restricted)$ ]]; then echo "e2e-kind.sh: no such overlay: $overlay" >&2; exit 2; fi
 
 run() {
   printf '+ %s\n' "$*"

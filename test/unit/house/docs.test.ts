@@ -2,6 +2,7 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { FLAGS } from '../../../src/config/flag-table.ts';
+import { OWN_FLAGS } from '../../../src/config/own-flags.ts';
 import { METRICS } from '../../../src/observe/metric-table.ts';
 import { KNOWN_DIFFERENCES } from '../../../src/state/known-difference.ts';
 
@@ -29,6 +30,13 @@ test('docs/install/README.md links every page in docs/install/', () => {
 test('docs/differences.md explains each known difference of a dry run', () => {
   const [, section = ''] = readFileSync('docs/differences.md', 'utf8').split('## Known differences in a dry run');
   expect(found(section, /^\| `([a-z0-9-]+)`/gm).toSorted()).toEqual(KNOWN_DIFFERENCES.toSorted());
+});
+
+test('docs/differences.md names each flag that kube-proxy does not have', () => {
+  const [, section = ''] = readFileSync('docs/differences.md', 'utf8').split('- **additional flags**');
+  const entry = section.slice(0, section.indexOf('\n- **'));
+  const names = Object.values(OWN_FLAGS).map(({ name }) => name);
+  expect(new Set(found(entry, /`--([a-z-]+)`/g))).toEqual(new Set(names));
 });
 
 /** A page that names what is not there (any more) leads newcomers astray. */

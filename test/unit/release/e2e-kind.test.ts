@@ -36,6 +36,7 @@ describe('the script for kind', () => {
 
   test.each([
     [['--family=ipv5', '--kubernetes=v1.35.0'], 'no such family: ipv5'],
+    [['--overlay=shadow', '--kubernetes=v1.35.0'], 'no such overlay: shadow'],
     [['--family=dual'], '--kubernetes is missing'],
     [['--version=1'], 'unknown argument: --version=1'],
   ])('%s is an error', (args, message) => {
