@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from '@jest/globals';
+import { SERVICE_ANNOTATIONS } from '../../../src/base/service-annotations.ts';
 import { FIELD_PATHS, settingAt } from '../../../src/config/settings.ts';
 
 /** Values of each type of JSON, of which the daemon accepts at least one in a field that may have the type. */
@@ -19,6 +20,7 @@ interface Schema {
 
 const schema = JSON.parse(readFileSync('charts/kube-ipvs-proxy/values.schema.json', 'utf8')) as {
   readonly properties: { readonly config: Schema };
+  readonly definitions: { readonly annotation: { readonly enum: readonly string[] } };
 };
 
 /** The paths and types below an object. */
@@ -43,4 +45,8 @@ test('the chart checks the type of each field of the configuration; null is an a
   const apart = new Set(['mode', 'apiVersion', 'kind']);
   const found = typesIn(schema.properties.config).filter(([path]) => !apart.has(path));
   expect(Object.fromEntries(found)).toEqual(Object.fromEntries(wanted.filter(([path]) => !apart.has(path))));
+});
+
+test('the chart has the names of all annotations', () => {
+  expect(schema.definitions.annotation.enum).toEqual(SERVICE_ANNOTATIONS);
 });
