@@ -98,7 +98,7 @@ kube-ipvs-proxy-{{ include "kube-ipvs-proxy.configData" . | sha256sum | trunc 10
 {{/* Prometheus on another host cannot reach a loopback address. */}}
 {{- define "kube-ipvs-proxy.metricsPort" -}}
 {{- $address := .Values.config.metricsBindAddress | default "127.0.0.1:10249" -}}
-{{- if or (hasPrefix "127." $address) (hasPrefix "[::1]" $address) (hasPrefix "localhost" $address) -}}
+{{- if regexMatch "^(127\\.|localhost|\\[?::1)" $address -}}
   {{- fail (printf "\n\nPrometheus cannot reach the metrics on %s. To use podMonitor or serviceMonitor, set an address of the node:\n  --set config.metricsBindAddress=0.0.0.0:10249\n" $address) -}}
 {{- end -}}
 {{ include "kube-ipvs-proxy.port" (dict "address" $address "port" 10249) }}
