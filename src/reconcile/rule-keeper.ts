@@ -5,6 +5,7 @@ import { type IpFamily, familyOf } from '../base/ip.ts';
 import { planRules } from '../plan/plan-rules.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
 import type { Log, LogFields } from '../observe/log.ts';
+import type { OpFailure } from '../state/outcome.ts';
 import type { VirtualServerId } from '../state/virtual-server.ts';
 import type { Clock } from './clock.ts';
 
@@ -67,10 +68,18 @@ export class RuleKeeper {
     return inForce;
   }
 
-  /** Writes the rules, also over other rules. Rejects if they cannot be written. */
-  async replaceOthers(): Promise<void> {
+  /**
+   * Writes the rules, also over other rules. Rejects if they cannot be written. Returns the operations that waited for
+   * the rules and were refused.
+   */
+  async replaceOthers(): Promise<readonly OpFailure[]> {
     const { kernel, plan } = this.#options;
-    for (const family of plan.families) await kernel.ensureRules(planRules(plan, family));
+    const refused: OpFailure[] = [];
+    for (const family of plan.families) {
+      const { failures = [] } = await kernel.ensureRules(planRules(plan, family));
+      for (const failure of failures) refused.push(failure);
+    }
+    return refused;
   }
 
   /**

@@ -17,7 +17,8 @@ const NAMES: Readonly<Record<string, string>> = {
   'NODE-PORT-LOCAL-UDP': 'nodeports-udp-local',
   'NODE-PORT-SCTP-HASH': 'nodeports-sctp',
   'NODE-PORT-LOCAL-SCTP-HASH': 'nodeports-sctp-local',
-  'NODE-PORT-IP': 'nodeport-ips',
+  // Not nodeport-ips: kube-proxy deletes that set, and fails if a rule of another program refers to it.
+  'NODE-PORT-IP': 'nodeport-addresses',
   'HEALTH-CHECK-NODE-PORT': 'health-check-nodeports',
   'IPVS-IPS': 'cluster-ips',
 };

@@ -1,3 +1,4 @@
+import type { OpFailure } from './outcome.ts';
 import type { RuleDifference, RuleTable } from './rule-set.ts';
 
 /** How the iptables rules in force compare with planned ones. */
@@ -13,6 +14,8 @@ export interface RulesWritten {
   readonly changed: boolean;
   /** The chains that were written. */
   readonly chains: readonly string[];
+  /** Operations that waited for the rules, came into force with them, and were refused. */
+  readonly failures?: readonly OpFailure[];
 }
 
 export type RuleChainKey = `${RuleTable} ${string}`;

@@ -44,6 +44,9 @@ export const REJECT = 'reject-chain';
  * Returns the chains that do not depend on Services: all that does is in sets and maps. Only the first packet of a
  * connection passes a nat chain.
  *
+ * The names of base chains are those of kube-proxy wherever it has such a chain: when it starts on a node with this table,
+ * it deletes the base chains of its own names, with the rules in them, and no others. Only filter-prerouting is left then.
+ *
  * Service addresses are not bound to an interface. So what no chain here handles is forwarded or not like any packet;
  * new connections to a service address at a port without a service are rejected, and pings are answered.
  */
@@ -65,12 +68,12 @@ export function baseChains(settings: RuleSettings, family: IpFamily): readonly C
       ],
     },
     ...(['prerouting', 'output'] as const).flatMap((hook) => [
-      base(`filter-${hook}`, 'filter', hook, BEFORE_DNAT, [
+      base(`filter-${hook}-pre-dnat`, 'filter', hook, BEFORE_DNAT, [
         rule(NEW_CONNECTION, jump('firewall-check')),
         rule(NEW_CONNECTION, jump('service-endpoints-check')),
       ]),
       base(`nat-${hook}`, 'nat', hook, DNAT, [jump('services')]),
-      base(`filter-${hook}-post-dnat`, 'filter', hook, AFTER_DNAT, [rule(NEW_CONNECTION, jump('cluster-ips-check'))]),
+      base(`filter-${hook}`, 'filter', hook, AFTER_DNAT, [rule(NEW_CONNECTION, jump('cluster-ips-check'))]),
     ]),
     base('nat-postrouting', 'nat', 'postrouting', SNAT, [jump('masquerading')]),
   ];
@@ -99,7 +102,7 @@ function masqueradeCheck(settings: RuleSettings, family: IpFamily): readonly Ste
     rule(service('external-ip-ports'), goto(MARK)),
     rule(service('external-ip-ports-local'), RETURN),
     ...NODE_PORTS.flatMap(({ protocol, set, fields }) => {
-      const ofNode = rule(ofProtocol(protocol), inSet('nodeport-ips', 'destination', family));
+      const ofNode = rule(ofProtocol(protocol), inSet('nodeport-addresses', 'destination', family));
       return [
         rule(ofNode, inSet(`${set}-local`, fields, family), RETURN),
         rule(ofNode, inSet(set, fields, family), goto(MARK)),

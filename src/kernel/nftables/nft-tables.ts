@@ -2,7 +2,7 @@ import { IP_FAMILIES, type IpFamily, familyOf } from '../../base/ip.ts';
 import type { Op } from '../../state/op.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import type { Transaction } from '../../state/transaction.ts';
-import { type VirtualServerId, virtualServerKey } from '../../state/virtual-server.ts';
+import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
 import { firewallObjects } from './firewall-objects.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { NftPort, NftRefusal } from './nft-port.ts';
@@ -32,6 +32,8 @@ export function skeleton(family: IpFamily): NftMessage[] {
  */
 export class NftTables {
   readonly #port: NftPort;
+  /** The virtual servers whose source ranges were refused: they would be open to everyone. */
+  readonly #unprotected = new Set<VirtualServerKey>();
 
   constructor(port: NftPort) {
     this.#port = port;
@@ -48,18 +50,31 @@ export class NftTables {
     return failures;
   }
 
-  async #write(family: IpFamily, units: readonly Unit[]): Promise<readonly OpFailure[]> {
+  async #write(family: IpFamily, wanted: readonly Unit[]): Promise<readonly OpFailure[]> {
+    const units = wanted.filter((unit) => !this.#isUnprotected(unit));
+    if (units.length < wanted.length) {
+      const withheld = wanted.filter((unit) => !units.includes(unit));
+      return [...refusedOps(withheld, WITHHELD), ...(await this.#write(family, units))];
+    }
     if (units.length === 0) return [];
     const attempt = new Attempt(this.#port, family, units);
     const refusal = await attempt.run();
     if (refusal === undefined) return attempt.failures;
     if (units.length === 1 || OF_ALL.has(refusal.code)) {
       const again = OF_ALL.has(refusal.code) ? refusal : await this.#rewrite(family, units);
-      return again === undefined ? attempt.failures : refusedOps(units, again);
+      if (again === undefined) return attempt.failures;
+      for (const unit of units) if (unit.kind === 'firewall') this.#unprotected.add(virtualServerKey(unit.id));
+      return refusedOps(units, again);
     }
     // One of them is at fault: the others must not suffer.
     const half = Math.ceil(units.length / 2);
     return [...(await this.#write(family, units.slice(0, half))), ...(await this.#write(family, units.slice(half)))];
+  }
+
+  /** Source ranges precede virtual servers, so they are written or refused by then. */
+  #isUnprotected(unit: Unit): boolean {
+    if (unit.kind !== 'service' || !this.#unprotected.has(virtualServerKey(unit.id))) return false;
+    return unit.ops.some(({ kind }) => kind === 'add-virtual-server' || kind === 'add-real-server');
   }
 
   /** Writes a virtual server whole, whatever the table has of it. */
@@ -68,6 +83,12 @@ export class NftTables {
     return await new Attempt(this.#port, family, [unit], unit.kind === 'service').run();
   }
 }
+
+const WITHHELD: NftRefusal = {
+  errno: 0,
+  code: 'WITHHELD',
+  text: 'not served, because its source ranges could not be enforced',
+};
 
 function refusedOps(units: readonly Unit[], { errno, code, text }: NftRefusal): OpFailure[] {
   return units.flatMap(({ ops }) => (ops as readonly Op[]).map((op) => ({ op, errno, code, text })));

@@ -21,17 +21,16 @@ import { refusalsOf, withKernelError } from '../linux/netlink-failure.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { Kernel, KernelReader, ObservedIpSet } from '../kernel.ts';
 import { readingHalf } from '../kernel-reader.ts';
-import { baseChains } from './base-chains.ts';
 import { NftLink } from './nft-link.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { NftPort, NftRefusal } from './nft-port.ts';
 import { NftTables, byFamily, skeleton } from './nft-tables.ts';
 import { isWithoutTables } from './proxy-tables.ts';
-import { replacingPort } from './replacing-port.ts';
 import { checkRules } from './rule-check.ts';
 import { RANDOM } from './service-ops.ts';
-import { ENDPOINTS, ROLE_SETS, constantSets } from './sets.ts';
+import { ROLE_SETS } from './sets.ts';
 import { type ObservedService, type Services, findServices, readEntries, readServices } from './table-reader.ts';
+import { TableTakeOver, tableState } from './table-take-over.ts';
 import { TableWatch } from './table-watch.ts';
 
 /** A transaction with everything is one datagram: 50,000 Services with 10 endpoints each take 100 MiB. */
@@ -57,8 +56,9 @@ class NftablesKernel implements Kernel {
   readonly mode = 'nftables';
   readonly #node: NodeKernel;
   readonly #port: () => NftPort;
-  /** What is to be written to the table of a family as soon as that replaces the table of another program. */
-  readonly #pending = new Map<IpFamily, Transaction>();
+  readonly #takeOver = new TableTakeOver();
+  /** The families whose table this process has written or adopted. */
+  readonly #served = new Set<IpFamily>();
 
   constructor(node: NodeKernel, port?: NftPort) {
     this.#node = node;
@@ -83,17 +83,25 @@ class NftablesKernel implements Kernel {
     await this.ensureDevice();
   }
 
-  /** Creates the tables if they are missing. */
+  /**
+   * Creates the tables if they are missing. A table of another program that exists at the start is taken over later; one
+   * that appears in the place of ours, because that program runs beside this one, is deleted.
+   */
   async ensureDevice(): Promise<{ readonly made: boolean }> {
     return await withKernelError('ensureDevice', async () => {
       let made = false;
       for (const family of await this.#families()) {
-        const state = await this.#tableState(family);
-        if (state === 'foreign' && !this.#pending.has(family)) this.#pending.set(family, new Transaction());
-        if (state !== 'missing') continue;
+        const state = await tableState(this.#port(), family);
+        if (state === 'foreign' && !this.#served.has(family)) {
+          this.#takeOver.expect(family);
+          continue;
+        }
+        this.#served.add(family);
+        this.#takeOver.forget(family);
+        if (state === 'ours') continue;
         made = true;
-        this.#pending.delete(family);
-        this.#require('create', family, await this.#port().commit(family, skeleton(family)));
+        const deletion: NftMessage[] = state === 'foreign' ? [{ kind: 'delete-table' }] : [];
+        this.#require('create', family, await this.#port().commit(family, [...deletion, ...skeleton(family)]));
       }
       return { made };
     });
@@ -111,8 +119,7 @@ class NftablesKernel implements Kernel {
   async apply(tx: Transaction): Promise<Outcome> {
     const now = new Transaction();
     for (const op of tx) {
-      const pending = this.#pending.get(familyOfOp(op));
-      (pending ?? now).push(op);
+      (this.#takeOver.waiting(familyOfOp(op)) ?? now).push(op);
     }
     try {
       return { failures: await new NftTables(this.#port()).apply(now) };
@@ -161,9 +168,14 @@ class NftablesKernel implements Kernel {
     });
   }
 
+  /** The sets of a table that waits for its take-over count as existing: operations on them come into force together. */
   async findSets(names: readonly string[]): Promise<Map<string, IpSet>> {
-    const sets = await this.getSets(names);
-    return new Map(sets.map(({ entries: _entries, ...set }) => [set.name, set]));
+    const sets: IpSet[] = (await this.getSets(names)).map(({ entries: _entries, ...set }) => set);
+    for (const family of IP_FAMILIES) {
+      if (!this.#takeOver.isExpected(family)) continue;
+      for (const { ipSet } of ROLE_SETS[family].values()) if (names.includes(ipSet.name)) sets.push(ipSet);
+    }
+    return new Map(sets.map((set) => [set.name, set]));
   }
 
   readonly getBoundAddresses: Kernel['getBoundAddresses'] = () => Promise.resolve([]);
@@ -199,8 +211,7 @@ class NftablesKernel implements Kernel {
   async ensureRules({ family, settings }: RuleSet): Promise<RulesWritten> {
     return await withKernelError('ensureRules', async () => {
       if (settings === undefined) return UNCHANGED;
-      const pending = this.#pending.get(family);
-      if (pending !== undefined) return await this.#replaceTable(family, settings, pending);
+      if (this.#takeOver.isExpected(family)) return await this.#takeOverTable(family, settings);
       for (let attempt = 1; ; attempt++) {
         const generation = attempt < ATTEMPTS ? await this.#port().generation() : undefined;
         if (!(await this.#port().hasTable(family))) await this.ensureDevice();
@@ -215,7 +226,7 @@ class NftablesKernel implements Kernel {
 
   /** Returns false, and writes nothing, while the table belongs to another program. */
   async addRules(rules: RuleSet): Promise<boolean> {
-    if (this.#pending.has(rules.family)) return false;
+    if (this.#takeOver.isExpected(rules.family)) return false;
     await this.ensureRules(rules);
     return true;
   }
@@ -257,14 +268,14 @@ class NftablesKernel implements Kernel {
 
   /** The families whose table is not that of another program. */
   #readable(): readonly IpFamily[] {
-    return IP_FAMILIES.filter((family) => !this.#pending.has(family));
+    return IP_FAMILIES.filter((family) => !this.#takeOver.isExpected(family));
   }
 
   async #find(operation: string, ids: readonly VirtualServerId[]): Promise<readonly ObservedService[]> {
     return await withKernelError(operation, async () => {
       const found: ObservedService[] = [];
       for (const [family, ofFamily] of byFamily(ids)) {
-        if (this.#pending.has(family)) continue;
+        if (this.#takeOver.isExpected(family)) continue;
         const services: Services = await findServices(this.#port(), family, ofFamily);
         for (const id of ofFamily) {
           const service = services.get(virtualServerKey(id));
@@ -275,32 +286,16 @@ class NftablesKernel implements Kernel {
     });
   }
 
-  /** A table is ours if it has the set of endpoints, and its sets have our types. */
-  async #tableState(family: IpFamily): Promise<'missing' | 'ours' | 'foreign'> {
-    if (!(await this.#port().hasTable(family))) return 'missing';
-    const sets = new Map((await this.#port().sets(family)).map((set) => [set.name, set]));
-    const same = constantSets(family).every(({ name, keyType, flags, dataType }) => {
-      const found = sets.get(name);
-      return found === undefined || (found.keyType === keyType && found.flags === flags && found.dataType === dataType);
-    });
-    return sets.has(ENDPOINTS) && same ? 'ours' : 'foreign';
-  }
-
-  async #replaceTable(family: IpFamily, settings: RuleSettings, pending: Transaction): Promise<RulesWritten> {
-    const chains = baseChains(settings, family);
-    const port = replacingPort(this.#port(), chains);
-    const failures = await new NftTables(port).apply(pending);
-    const [first] = failures;
-    if ((await this.#tableState(family)) !== 'ours') {
+  async #takeOverTable(family: IpFamily, settings: RuleSettings): Promise<RulesWritten> {
+    const { chains, failures } = await this.#takeOver.run(this.#port(), family, settings);
+    if (this.#takeOver.isExpected(family)) {
+      const [first] = failures;
       const reason = first === undefined ? 'nothing was written' : `${first.code} ${first.text}`;
-      throw new KernelError(
-        'ensureRules',
-        first?.code ?? 'FAILED',
-        `cannot replace table ${nftTable(family)}: ${reason}`,
-      );
+      const message = `cannot replace table ${nftTable(family)}: ${reason}`;
+      throw new KernelError('ensureRules', first?.code ?? 'FAILED', message);
     }
-    this.#pending.delete(family);
-    return { changed: true, chains: chains.map(({ name }) => name) };
+    this.#served.add(family);
+    return { changed: true, chains, failures };
   }
 
   #require(verb: string, family: IpFamily, refusal: NftRefusal | undefined): void {

@@ -5,13 +5,21 @@ import type { NftPort } from './nft-port.ts';
 import { skeleton } from './nft-tables.ts';
 import { rulesOf } from './table-change.ts';
 
+export interface ReplacingPort extends NftPort {
+  /** Whether the other table is gone. */
+  readonly replaced: boolean;
+}
+
 /**
  * Stands for a table that will replace another program's table of the same name. It is empty, and its first transaction
  * also replaces that table: so no packet sees neither. Later transactions are as on the port itself.
  */
-export function replacingPort(port: NftPort, chains: readonly ChainPlan[]): NftPort {
+export function replacingPort(port: NftPort, chains: readonly ChainPlan[]): ReplacingPort {
   let replaced = false;
   return {
+    get replaced() {
+      return replaced;
+    },
     hasTable: (family) => port.hasTable(family),
     sets: (family) => port.sets(family),
     chains: (family) => port.chains(family),
@@ -30,7 +38,7 @@ export function replacingPort(port: NftPort, chains: readonly ChainPlan[]): NftP
 }
 
 /** Returns what creates a table with these chains. */
-export function wholeTable(chains: readonly ChainPlan[], family: IpFamily): NftMessage[] {
+function wholeTable(chains: readonly ChainPlan[], family: IpFamily): NftMessage[] {
   return [
     ...skeleton(family),
     ...chains.map(({ name, base }): NftMessage => ({

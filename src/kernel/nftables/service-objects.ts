@@ -67,6 +67,11 @@ function sharedChains(address: IpAddress, count: number, affinity: number): read
 /**
  * A client that is in the set of an endpoint goes to its chain; another client, to the chain of a random endpoint. That
  * chain remembers the client.
+ *
+ * When kube-proxy starts on a node with this table, it deletes each chain whose name has a slash, after it has deleted
+ * the elements that lead there from the maps that it knows, and each set whose name begins with "affinity-". What else
+ * refers to a chain or a set must therefore have other names: otherwise the kernel refuses everything that kube-proxy
+ * writes.
  */
 function withAffinity(
   id: VirtualServerId,
@@ -77,7 +82,7 @@ function withAffinity(
   const family = familyOf(id.address);
   const own = endpoints.map((endpoint) => {
     const text = `${serviceText(id)}__${formatName(endpoint.address)}/${endpoint.port}`;
-    return { endpoint, chain: `endpoint-${text}`, set: `affinity-${text}` };
+    return { endpoint, chain: `endpoint-${text}`.replaceAll('/', '_'), set: `clients-${text}` };
   });
   const remembered = own.map(({ chain, set }) => rule(inSet(set, 'source', family), goto(chain)));
   return {

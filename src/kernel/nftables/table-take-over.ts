@@ -1,0 +1,71 @@
+import type { IpFamily } from '../../base/ip.ts';
+import type { RuleSettings } from '../../state/rule-settings.ts';
+import type { OpFailure } from '../../state/outcome.ts';
+import { Transaction } from '../../state/transaction.ts';
+import { baseChains } from './base-chains.ts';
+import type { NftPort } from './nft-port.ts';
+import { NftTables } from './nft-tables.ts';
+import { replacingPort } from './replacing-port.ts';
+import { ENDPOINTS, constantSets } from './sets.ts';
+
+/** Maps that kube-proxy creates when it starts, also in a table of ours. We never create them. */
+const MAPS_OF_KUBE_PROXY: readonly string[] = ['service-nodeports', 'no-endpoint-nodeports'];
+
+/** Whose a table is: `foreign` means that of another program, usually kube-proxy. */
+export type TableState = 'missing' | 'ours' | 'foreign';
+
+/** A table is ours if it has the map of endpoints, its sets have our types, and kube-proxy has not written to it. */
+export async function tableState(port: NftPort, family: IpFamily): Promise<TableState> {
+  if (!(await port.hasTable(family))) return 'missing';
+  const sets = new Map((await port.sets(family)).map((set) => [set.name, set]));
+  const same = constantSets(family).every(({ name, keyType, flags, dataType }) => {
+    const found = sets.get(name);
+    return found === undefined || (found.keyType === keyType && found.flags === flags && found.dataType === dataType);
+  });
+  const isOurs = sets.has(ENDPOINTS) && same && !MAPS_OF_KUBE_PROXY.some((name) => sets.has(name));
+  return isOurs ? 'ours' : 'foreign';
+}
+
+export interface TakenOver {
+  readonly chains: readonly string[];
+  readonly failures: readonly OpFailure[];
+}
+
+/**
+ * The take-over of tables that another program wrote. Such a table serves until everything that ours must contain is
+ * known: then one transaction deletes it and creates ours, with rules, elements and source ranges, so that every packet
+ * finds the one or the other.
+ */
+export class TableTakeOver {
+  /** What is to be written, by the family of the table that waits. */
+  readonly #waiting = new Map<IpFamily, Transaction>();
+
+  expect(family: IpFamily): void {
+    if (!this.#waiting.has(family)) this.#waiting.set(family, new Transaction());
+  }
+
+  forget(family: IpFamily): void {
+    this.#waiting.delete(family);
+  }
+
+  isExpected(family: IpFamily): boolean {
+    return this.#waiting.has(family);
+  }
+
+  /** The operations that wait for this family's table; undefined if none is expected. */
+  waiting(family: IpFamily): Transaction | undefined {
+    return this.#waiting.get(family);
+  }
+
+  /** Replaces the table. Must be called when all operations are known. */
+  async run(port: NftPort, family: IpFamily, settings: RuleSettings): Promise<TakenOver> {
+    const chains = baseChains(settings, family);
+    const tx = this.#waiting.get(family) ?? new Transaction();
+    const replacing = replacingPort(port, chains);
+    const failures = await new NftTables(replacing).apply(tx);
+    // Without Services there was nothing to write.
+    if (failures.length === 0 && !replacing.replaced) await replacing.commit(family, []);
+    if (replacing.replaced) this.#waiting.delete(family);
+    return { chains: chains.map(({ name }) => name), failures };
+  }
+}

@@ -1,0 +1,145 @@
+import { describe, expect, test } from '@jest/globals';
+import type { IpFamily } from '../../../../src/base/ip.ts';
+import type { Kernel } from '../../../../src/kernel/kernel.ts';
+import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
+import type { NftMessage } from '../../../../src/kernel/nftables/nft-message.ts';
+import { nftablesKernelOf } from '../../../../src/kernel/nftables/nftables-kernel.ts';
+import { constantSets } from '../../../../src/kernel/nftables/sets.ts';
+import { FakeNftTable } from '../../../fake-kernel/fake-nft-table.ts';
+import { listed, service, slice } from '../../../support/objects.ts';
+import { PLAN_CONFIG, Reconciling, TestLog } from '../../../support/reconciling.ts';
+
+const FAMILIES: readonly IpFamily[] = [4, 6];
+
+const WEB = service('web', '10.96.0.10');
+const RESTRICTED = service('restricted', '10.96.0.20', {
+  type: 'LoadBalancer',
+  loadBalancerIngress: [{ ip: '203.0.113.20' }],
+  loadBalancerSourceRanges: ['198.51.100.0/24'],
+});
+const OVER_IPV6 = service('over-ipv6', 'fd00:96::10');
+const CLUSTER = listed(
+  [WEB, RESTRICTED, OVER_IPV6],
+  [slice('web', ['10.244.0.5']), slice('restricted', ['10.244.0.6']), slice('over-ipv6', ['fd00:244::5'])],
+);
+
+const LOAD_BALANCER_IP = 'cb007114';
+
+
+async function start(table: FakeNftTable): Promise<{ readonly kernel: Kernel; readonly run: Reconciling }> {
+  const kernel = nftablesKernelOf(new NodeKernel({ log: new TestLog() }), table);
+  Object.assign(kernel, { getNodeAddresses: () => Promise.resolve([]), getUdpFlows: () => Promise.resolve([]) });
+  await kernel.prepare();
+  return { kernel, run: new Reconciling(kernel, { plan: { ...PLAN_CONFIG, scheduler: 'random', bindAddresses: false } }) };
+}
+
+/** The tables as kube-proxy has them, in short. */
+async function tablesOfKubeProxy(): Promise<FakeNftTable> {
+  const table = new FakeNftTable();
+  for (const family of FAMILIES) {
+    const map = constantSets(family).find(({ name }) => name === 'service-ips');
+    if (map === undefined) throw new Error('no such map');
+    await table.commit(family, [
+      { kind: 'new-table' },
+      { kind: 'new-set', set: map },
+      { kind: 'new-set', set: { ...map, name: 'service-nodeports' } },
+      { kind: 'new-chain', chain: { name: 'service-ABC/default/web' } },
+    ]);
+  }
+  table.committed.length = 0;
+  return table;
+}
+
+function kinds(messages: readonly NftMessage[] | undefined): readonly string[] {
+  return (messages ?? []).map(({ kind }) => kind);
+}
+
+/** The sets that get an element whose key begins with the load balancer IP. */
+function setsWithLoadBalancerIp(messages: readonly NftMessage[]): readonly string[] {
+  return messages.flatMap((message) =>
+    message.kind === 'new-elements' &&
+    message.elements.some(({ key }) => Buffer.from(key).toString('hex').startsWith(LOAD_BALANCER_IP))
+      ? [message.set]
+      : [],
+  );
+}
+
+describe('the tables of kube-proxy', () => {
+  test('are replaced by one transaction for each family, in which source ranges and what they protect come together', async () => {
+    const table = await tablesOfKubeProxy();
+    const { run } = await start(table);
+    const report = await run.take(...CLUSTER);
+    expect(report).toMatchObject({ ok: true, failures: [] });
+    expect(table.committed.map((messages) => kinds(messages).slice(0, 2))).toEqual([
+      ['delete-table', 'new-table'],
+      ['delete-table', 'new-table'],
+    ]);
+    expect(setsWithLoadBalancerIp(table.committed[0] ?? []).toSorted()).toEqual(
+      expect.arrayContaining(['firewall-ips', 'firewall-ports', 'firewall-ranges', 'service-endpoints', 'service-ips']),
+    );
+    // Nothing is left to be written, or repaired.
+    const written = table.committed.length;
+    expect([...(await run.pass(30_000)).operations.keys()]).toEqual([]);
+    expect(table.committed).toHaveLength(written);
+    await run.reconciler.stop();
+  });
+
+  test('are replaced also if there is no Service', async () => {
+    const table = await tablesOfKubeProxy();
+    const { run } = await start(table);
+    expect(await run.take(...listed([], []))).toMatchObject({ ok: true });
+    for (const family of FAMILIES) expect(table.tables.get(family)?.sets.has('service-nodeports')).toBe(false);
+    await run.reconciler.stop();
+  });
+
+  test('whose source ranges the kernel refuses: their load balancer IP is not served, all else is, and the reasons are named', async () => {
+    const table = await tablesOfKubeProxy();
+    const { run } = await start(table);
+    table.refuse = (messages) => (setsWithLoadBalancerIp(messages).includes('firewall-ips') ? 'ENOSPC' : undefined);
+    const { failures } = await run.take(...CLUSTER);
+    expect(new Set(failures.map(({ op, code }) => `${op.kind} ${code}`))).toEqual(
+      new Set(['add-entry ENOSPC', 'add-virtual-server WITHHELD', 'add-real-server WITHHELD']),
+    );
+    const served = [...(table.tables.get(4)?.sets.get('service-ips')?.elements.keys() ?? [])];
+    expect(served.filter((key) => key.startsWith(LOAD_BALANCER_IP))).toEqual([]);
+    expect(served).toHaveLength(2);
+    // The refused operations are tried again.
+    table.refuse = () => undefined;
+    await run.pass(1_000);
+    await run.settle();
+    expect(table.tables.get(4)?.sets.get('service-ips')?.elements.size).toBe(3);
+    expect(table.tables.get(4)?.sets.get('firewall-ips')?.elements.size).toBe(1);
+    await run.reconciler.stop();
+  });
+
+  test('are those of kube-proxy also if it has started in a table of ours', async () => {
+    const table = new FakeNftTable();
+    const before = await start(table);
+    await before.run.take(...CLUSTER);
+    await before.run.reconciler.stop();
+    const map = constantSets(4).find(({ name }) => name === 'service-ips');
+    if (map === undefined) throw new Error('no such map');
+    await table.commit(4, [{ kind: 'new-set', set: { ...map, name: 'no-endpoint-nodeports' } }]);
+    table.committed.length = 0;
+    const { run } = await start(table);
+    await run.take(...CLUSTER);
+    expect(kinds(table.committed[0]).slice(0, 2)).toEqual(['delete-table', 'new-table']);
+    expect(table.committed).toHaveLength(1);
+    await run.reconciler.stop();
+  });
+
+  test('that appear while the daemon runs are deleted, and everything is written again', async () => {
+    const table = new FakeNftTable();
+    const { run } = await start(table);
+    await run.take(...CLUSTER);
+    const other = await tablesOfKubeProxy();
+    for (const [family, of] of other.tables) table.tables.set(family, of);
+    table.changeByOthers(() => undefined);
+    run.reconciler.kernelStateLost('table ip kube-proxy was deleted');
+    const report = await run.settle();
+    expect(report).toMatchObject({ kind: 'full', ok: true });
+    expect(table.tables.get(4)?.sets.has('service-nodeports')).toBe(false);
+    expect(table.tables.get(4)?.sets.get('service-ips')?.elements.size).toBe(3);
+    await run.reconciler.stop();
+  });
+});
