@@ -9,6 +9,7 @@ import { plannedOperation } from '../explain/difference-reply.ts';
 import { ownersIn } from '../explain/op-owner.ts';
 import { planOperations } from '../explain/plan-operations.ts';
 import { API_VERSION, type PlanReply } from '../explain/replies.ts';
+import { wordsOf } from '../explain/words.ts';
 import type { Log } from '../observe/log.ts';
 import { DesiredState } from '../reconcile/desired-state.ts';
 import type { Given } from './arguments.ts';
@@ -53,11 +54,15 @@ async function planReply({ values, rest }: Given): Promise<PlanReply> {
     for (const { claimed, owner } of plan.conflictsOf(name)) warnings.push(`${name}: ${claimed} belongs to ${owner}`);
   }
   const ownerOf = ownersIn(plan);
-  const operations = [...planOperations(plan, planConfig)].map((op) => plannedOperation(op, ownerOf));
+  const words = wordsOf(config.mode);
+  const operations = [...planOperations(plan, planConfig)]
+    // The sets of nftables mode come with their table.
+    .filter(({ kind }) => config.mode === 'ipvs' || kind !== 'create-set')
+    .map((op) => plannedOperation(op, ownerOf, words.command));
   const ok = warnings.length === 0;
   const counts = [
     counted(cluster.names().length, 'Service'),
-    counted(plan.virtualServerCount, 'virtual server'),
+    counted(plan.virtualServerCount, words.served),
     counted(operations.length, 'operation'),
     ...(ok ? [] : [counted(warnings.length, 'warning')]),
   ].join(', ');

@@ -1,6 +1,7 @@
 import { counted } from '../base/counted.ts';
 import { shadowWords } from '../explain/difference-tally.ts';
 import type { KernelStatusReply, Listed, StatusReply, SyncText } from '../explain/replies.ts';
+import { wordsOf } from '../explain/words.ts';
 import { ask } from './ask.ts';
 import { askOrRead } from './ask-or-read.ts';
 import type { Command, Result } from './command.ts';
@@ -25,16 +26,18 @@ export const STATUS: Command = {
 };
 
 /** Of a node on which no daemon runs. */
-export function kernelStatusLines({ verdict, objects, sets, unserved, conntrack }: KernelStatusReply): string[] {
+export function kernelStatusLines(reply: KernelStatusReply): string[] {
+  const { verdict, mode, objects, sets, unserved, conntrack } = reply;
   return [
     ...wrapped(verdict),
     '',
     ...aligned([
-      ['objects', [serversText(objects), entriesText(objects, sets)].join(', ')],
+      ['mode', mode],
+      ['objects', [objectsText(mode, objects), entriesText(objects, sets)].join(', ')],
       ['sets', setsText(sets)],
       ['conntrack', conntrackText(conntrack)],
     ]),
-    ...list('virtual servers that refuse new connections', unserved, (virtualServer) => virtualServer),
+    ...list(`${wordsOf(mode).served}s that refuse new connections`, unserved, (servicePort) => servicePort),
   ];
 }
 
@@ -86,7 +89,7 @@ function rows(status: StatusReply): string[][] {
       [
         counted(objects.services, 'Service'),
         counted(objects.endpointSlices, 'EndpointSlice'),
-        mode === 'ipvs' ? serversText(objects) : servicePortsText(objects),
+        objectsText(mode, objects),
         entriesText(objects, sets),
       ].join(', '),
     ],
@@ -103,6 +106,10 @@ function modeText({ mode, families, iptables, scheduler }: StatusReply): string 
   return mode === 'ipvs' ? `${shared}, iptables ${iptables}, scheduler ${scheduler}` : shared;
 }
 
+function objectsText(mode: StatusReply['mode'], objects: KernelStatusReply['objects']): string {
+  return mode === 'ipvs' ? serversText(objects) : servicePortsText(objects);
+}
+
 function serversText({ virtualServers, realServers, addresses }: KernelStatusReply['objects']): string {
   return [
     counted(virtualServers, 'virtual server'),
@@ -112,7 +119,7 @@ function serversText({ virtualServers, realServers, addresses }: KernelStatusRep
 }
 
 /** Service addresses are not bound in nftables mode. */
-function servicePortsText({ virtualServers, realServers }: StatusReply['objects']): string {
+function servicePortsText({ virtualServers, realServers }: KernelStatusReply['objects']): string {
   return `${counted(virtualServers, 'service port')}, ${counted(realServers, 'endpoint')}`;
 }
 

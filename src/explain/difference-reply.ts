@@ -55,7 +55,11 @@ function verdictOf(count: number, syncing: boolean): string {
 }
 
 /** Returns the operation as replies have it, with the Service that needs it. */
-export function plannedOperation(op: Op, ownerOf: OwnerOf): PlannedOperation {
+export function plannedOperation(
+  op: Op,
+  ownerOf: OwnerOf,
+  commandOf: (op: Op) => string = toolCommand,
+): PlannedOperation {
   const service = ownerOf(op);
-  return { do: op.kind, command: toolCommand(op), ...(service === undefined ? {} : { service }) };
+  return { do: op.kind, command: commandOf(op), ...(service === undefined ? {} : { service }) };
 }

@@ -7,6 +7,7 @@ import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '.
 import type { AskedAddress } from './address-reply.ts';
 import { USES } from './address-use.ts';
 import { kernelOnly } from './kernel-only.ts';
+import type { Words } from './words.ts';
 import type { AddressMatch, AddressOwnerReply, AddressUse } from './replies.ts';
 
 /** What a kernel has, where nobody knows the Services. */
@@ -16,6 +17,7 @@ export interface KernelState {
   readonly sets: readonly { readonly name: string; readonly entries: readonly IpSetEntry[] }[];
   /** On kube-ipvs0. */
   readonly addresses: ReadonlySet<IpAddress>;
+  readonly words: Words;
 }
 
 const MOST_LISTED = 20;
@@ -27,6 +29,7 @@ export function kernelAddressReply(
   state: KernelState,
 ): AddressOwnerReply {
   const at = formatHostPort(address, port);
+  const { words } = state;
   const matches: AddressMatch[] = [];
   const texts: string[] = [];
   for (const id of state.ids.filter(({ protocol }) => protocols.includes(protocol))) {
@@ -34,7 +37,7 @@ export function kernelAddressReply(
     if (id.address === address && id.port === port) {
       const is = useOf(id, state);
       matches.push({ protocol: id.protocol, at, is, inKernel: true });
-      texts.push(`${at}/${id.protocol} ${USE_TEXTS[is]}, ${serversText(servers)}`);
+      texts.push(`${at}/${id.protocol} ${useText(is, words)}, ${serversText(servers, words)}`);
     }
   }
   for (const protocol of protocols) {
@@ -47,23 +50,34 @@ export function kernelAddressReply(
     );
     if (served.length === 0) continue;
     matches.push({ protocol, at, is: 'endpoint' });
-    texts.push(`${at}/${protocol} is a real server of ${listText(served.map(formatRealServer))}`);
+    texts.push(`${at}/${protocol} is ${withArticle(words.serving)} of ${listText(served.map(formatRealServer))}`);
   }
   const verdict =
-    texts.length > 0 ? texts.join('; ') : `no virtual server and no real server is ${at}${elsewhere(address, state)}`;
+    texts.length > 0
+      ? texts.join('; ')
+      : `no ${words.served} and no ${words.serving} is ${at}${elsewhere(address, state)}`;
   return { ...kernelOnly('Address', node, verdict), matches };
 }
 
 type Is = AddressUse | 'foreign' | 'leftover';
 
-const USE_TEXTS: Readonly<Record<Is, string>> = {
+const USE_TEXTS: Readonly<Record<AddressUse, string>> = {
   ClusterIP: 'is a ClusterIP',
   NodePort: 'is a NodePort',
   LoadBalancerIP: 'is a load balancer IP',
   ExternalIP: 'is an external IP',
-  foreign: 'is a virtual server of another program',
-  leftover: 'is a virtual server on kube-ipvs0 that is in no set',
 };
+
+/** The tables of nftables mode have no virtual servers of other programs, and no address on kube-ipvs0. */
+function useText(is: Is, { served, countsConnections }: Words): string {
+  if (is === 'leftover') return `is a ${served} on kube-ipvs0 that is in no set`;
+  if (is === 'foreign') return `is a ${served} ${countsConnections ? 'of another program' : 'that is in no set'}`;
+  return USE_TEXTS[is];
+}
+
+function withArticle(noun: string): string {
+  return `${/^[aeiou]/.test(noun) ? 'an' : 'a'} ${noun}`;
+}
 
 /** The sets name the purpose of each virtual server of ours; that of a node port is named by its port alone. */
 function useOf(id: VirtualServerId, { sets, addresses }: KernelState): Is {
@@ -83,17 +97,20 @@ function names(role: SetRole, entry: IpSetEntry, id: VirtualServerId): boolean {
   return entry.type === 'hash:ip,port' && ipSetEntryKey(entry) === ipSetEntryKey({ ...id, type: 'hash:ip,port' });
 }
 
-function serversText(servers: readonly ObservedRealServer[]): string {
-  if (servers.length === 0) return 'without real servers';
-  const texts = servers.map((server) => `${formatRealServer(server)} (weight ${server.weight})`);
-  return `with real servers ${listText(texts.toSorted(compareText))}`;
+function serversText(servers: readonly ObservedRealServer[], { serving, countsConnections }: Words): string {
+  if (servers.length === 0) return `without ${serving}s`;
+  const texts = servers.map((server) => {
+    const text = formatRealServer(server);
+    return countsConnections ? `${text} (weight ${server.weight})` : text;
+  });
+  return `with ${serving}s ${listText(texts.toSorted(compareText))}`;
 }
 
-function elsewhere(address: IpAddress, { ids }: KernelState): string {
+function elsewhere(address: IpAddress, { ids, words }: KernelState): string {
   const others = ids.filter((id) => id.address === address);
   return others.length === 0
     ? ''
-    : `; its address has virtual servers at ${listText(others.map(({ port, protocol }) => `${port}/${protocol}`))}`;
+    : `; its address has ${words.served}s at ${listText(others.map(({ port, protocol }) => `${port}/${protocol}`))}`;
 }
 
 function listText(texts: readonly string[]): string {

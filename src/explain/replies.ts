@@ -345,6 +345,7 @@ export interface StatusReply extends Reply<'Status'> {
 
 /** The kernel of a node on which no daemon runs. */
 export interface KernelStatusReply extends Reply<'KernelStatus'> {
+  readonly mode: 'ipvs' | 'nftables';
   readonly objects: {
     readonly virtualServers: number;
     readonly realServers: number;
@@ -352,9 +353,9 @@ export interface KernelStatusReply extends Reply<'KernelStatus'> {
     readonly addresses: number;
     readonly setEntries: number;
   };
-  /** The KUBE- sets that have entries. */
+  /** The sets that have entries. */
   readonly sets: StatusReply['sets'];
-  /** Virtual servers without a real server of positive weight: new connections are refused. */
+  /** Virtual servers without a real server of positive weight, service ports without an endpoint: new connections are refused. */
   readonly unserved: Listed<string>;
   readonly conntrack?: StatusReply['conntrack'];
 }

@@ -14,7 +14,10 @@ export interface Words {
   readonly entry: (entry: IpSetEntry) => string;
   /** What is said of an address and port that nobody has, that the kernel lacks, and that no Service needs. */
   readonly address: { readonly nobodys: string; readonly missing: string; readonly leftover: string };
-  /** Whether the kernel counts the connections of each endpoint. */
+  /** What an address, protocol and port that is served is called, and one of those that serve it. */
+  readonly served: string;
+  readonly serving: string;
+  /** Whether the kernel counts the connections of each endpoint, and endpoints have weights. */
   readonly countsConnections: boolean;
   /** What creates kube-ipvs0 or a table again. */
   readonly deviceMade: string;
@@ -31,6 +34,8 @@ const IPVS: Words = {
     missing: 'but the kernel has no virtual server there',
     leftover: 'is a virtual server that no Service needs: the next full check deletes it',
   },
+  served: 'virtual server',
+  serving: 'real server',
   countsConnections: true,
   deviceMade: 'ip link add kube-ipvs0 type dummy',
   rulesRestored: (family, chains) =>
@@ -46,6 +51,8 @@ const NFTABLES: Words = {
     missing: 'but the kernel has no service port there',
     leftover: 'is a service port that no Service needs: the next full check deletes it',
   },
+  served: 'service port',
+  serving: 'endpoint',
   countsConnections: false,
   deviceMade: 'nft: add a table kube-proxy that was deleted',
   rulesRestored: (family, chains) => `nft: restore chains of ${nftTable(family)}: ${firstFew(chains).join(', ')}`,

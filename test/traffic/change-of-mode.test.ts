@@ -3,21 +3,19 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
-import type { LoadResult, Transport } from '../bed/agent-protocol.ts';
 import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { KeptConnection, Namespace } from '../bed/namespace.ts';
 import { patient } from '../bed/patience.ts';
 import { daemonArgv, startDaemon } from '../support/daemon.ts';
 import { DNS } from './kube-proxy-state.ts';
+import { LEAST_REQUESTS, LOAD_CLIENTS, LOAD_TIME_MS, type Way, underLoad } from './steady-load.ts';
 
-jest.setTimeout(patient(240_000));
+jest.setTimeout(patient(240_000) + LOAD_TIME_MS);
 
 type Mode = 'ipvs' | 'nftables';
 
-const LOAD_MS = 4_000;
-const PER_SECOND = 20;
-const WAYS: readonly (readonly [name: string, protocol: Transport, address: string, port: number])[] = [
+const WAYS: readonly Way[] = [
   ['ClusterIP', 'tcp', '10.202.0.10', 80],
   ['NodePort', 'tcp', '10.200.0.10', 30_080],
   ['external IP', 'tcp', '10.203.0.10', 80],
@@ -30,6 +28,7 @@ function onKernelWithBoth(): void {
   let bed: Bed;
   let node: Namespace;
   let client: Namespace;
+  let clients: readonly Namespace[];
   let daemon: LongProcess;
   /** Opened in each mode, and never closed by the test of it. */
   let held: KeptConnection[] = [];
@@ -38,8 +37,9 @@ function onKernelWithBoth(): void {
     directory = await mkdtemp(path.join(tmpdir(), 'change-of-mode-'));
     await cp('manifests/demo', directory, { recursive: true });
     await writeFile(path.join(directory, 'dns.yaml'), DNS);
-    bed = await Bed.create({ nodes: 1, podsPerNode: 3, clients: 1 });
+    bed = await Bed.create({ nodes: 1, podsPerNode: 3, clients: LOAD_CLIENTS });
     [node, client] = [bed.node(0), bed.client(0)];
+    clients = Array.from({ length: LOAD_CLIENTS }, (_, index) => bed.client(index));
     for (const index of [0, 1, 2]) {
       await bed.pod(0, index).serveTcp(8080);
       await bed.pod(0, index).serveUdp(8080);
@@ -90,28 +90,11 @@ function onKernelWithBoth(): void {
   }
 
   /** New connections through every way while the change happens: none fails. Then the held ones are asked. */
-  async function underLoad(change: () => Promise<void>): Promise<number> {
-    let changed = false;
-    const loads: LoadResult[][] = [];
-    const load = async (): Promise<void> => {
-      while (!changed) {
-        const options = { perSecond: PER_SECOND, durationMs: LOAD_MS, timeoutMs: 4_000 };
-        loads.push(
-          await Promise.all(WAYS.map(([, protocol, address, port]) => client.load(protocol, address, port, options))),
-        );
-      }
-    };
-    const loaded = load();
-    try {
-      await change();
-    } finally {
-      changed = true;
-    }
-    await loaded;
-    const results = loads.flatMap((all) => all.map(({ failures }, index) => ({ way: WAYS[index]?.[0], failures })));
-    expect(results.filter(({ failures }) => Object.keys(failures).length > 0)).toEqual([]);
+  async function withoutFailure(change: () => Promise<void>, least = LEAST_REQUESTS): Promise<number> {
+    const { sent, failures } = await underLoad(clients, WAYS, change, least);
+    expect(failures).toEqual({});
     await expectHeld();
-    return loads.flat().reduce((sum, { sent }) => sum + sent, 0);
+    return sent;
   }
 
   /**
@@ -134,12 +117,12 @@ function onKernelWithBoth(): void {
 
   test('ipvs to nftables: no request fails, and connections of IPVS go on', async () => {
     await hold();
-    expect(await underLoad(() => restartAs('nftables'))).toBeGreaterThan(PER_SECOND);
+    expect(await withoutFailure(() => restartAs('nftables'))).toBeGreaterThanOrEqual(LEAST_REQUESTS);
     expect(await text('nft', 'list', 'tables')).toContain('table ip kube-proxy');
     expect(await text('iptables-save')).not.toContain('KUBE-SERVICES');
     // IPVS has the held connections only: those that the load has opened since are not its.
     const before = new Set(await connectionsOfIpvs());
-    await underLoad(() => sleep(500));
+    await withoutFailure(() => sleep(500), 0);
     const after = await connectionsOfIpvs();
     expect(after.length).toBeGreaterThan(0);
     expect(after.filter((connection) => !before.has(connection))).toEqual([]);
@@ -159,13 +142,13 @@ function onKernelWithBoth(): void {
 
   test('nftables to ipvs: no request fails, and translated connections go on', async () => {
     await hold();
-    expect(await underLoad(() => restartAs('ipvs'))).toBeGreaterThan(PER_SECOND);
+    expect(await withoutFailure(() => restartAs('ipvs'))).toBeGreaterThanOrEqual(LEAST_REQUESTS);
     for (let waited = 0; waited < 10_000 && (await text('nft', 'list', 'tables')).includes('kube-proxy'); waited += 100)
       await sleep(100);
     expect(await text('nft', 'list', 'tables')).not.toContain('kube-proxy');
     await expectHeld();
     const before = new Set(await connectionsOfIpvs());
-    await underLoad(() => sleep(500));
+    await withoutFailure(() => sleep(500), 0);
     const added = (await connectionsOfIpvs()).filter((connection) => !before.has(connection));
     const served = new Set(added.map((connection) => connection.slice(0, connection.lastIndexOf(' '))));
     expect(served.size).toBe(WAYS.length);
@@ -173,13 +156,13 @@ function onKernelWithBoth(): void {
 
   test('killed several times on the way to nftables', async () => {
     await hold();
-    await underLoad(() => killedOnTheWayTo('nftables'));
+    await withoutFailure(() => killedOnTheWayTo('nftables'));
     expect(await text('nft', 'list', 'tables')).toContain('table ip kube-proxy');
   });
 
   test('killed several times on the way back to ipvs', async () => {
     await hold();
-    await underLoad(() => killedOnTheWayTo('ipvs'));
+    await withoutFailure(() => killedOnTheWayTo('ipvs'));
     for (let waited = 0; waited < 10_000 && (await text('nft', 'list', 'tables')).includes('kube-proxy'); waited += 100)
       await sleep(100);
     expect(await text('nft', 'list', 'tables')).not.toContain('kube-proxy');

@@ -1,5 +1,11 @@
+import { IP_FAMILIES } from '../../base/ip.ts';
+import { createCommandRunner } from '../../kernel/command-runner.ts';
+import { processIptablesFacts } from '../../kernel/iptables/iptables-facts.ts';
+import { type FoundTables, Leftovers } from '../../kernel/iptables/leftovers.ts';
 import { createNftablesKernel } from '../../kernel/nftables/nftables-kernel.ts';
-import type { Mode } from './mode.ts';
+import { rulesToRemove } from '../../plan/plan-rules.ts';
+import type { Mode, ModeParts } from './mode.ts';
+import { removeLeftovers } from './other-modes.ts';
 import { RetiringIpvs } from './retiring-ipvs.ts';
 
 /** Maps and sets of nf_tables. */
@@ -7,7 +13,8 @@ export const NFTABLES: Mode = {
   createKernel: createNftablesKernel,
   removeOthers: (parts) => {
     const retiring = new RetiringIpvs(parts);
-    retiring.start();
+    // The rules first: they translate no new connection any more, but they could still reject one.
+    void removeIptablesRules(parts).then(() => retiring.start());
     return () => retiring.stop();
   },
   nameThief: ({ log }) =>
@@ -16,3 +23,24 @@ export const NFTABLES: Mode = {
         'or `nft delete table`, or whether a kube-proxy starts on this node',
     ),
 };
+
+/** Removes the chains of iptables and ipvs mode. A node without any table of iptables needs no program for that. */
+async function removeIptablesRules({ onProgram, log }: ModeParts): Promise<void> {
+  if (!(await hasIptablesTables())) return;
+  const chains = new Set(rulesToRemove(4).chains.map(({ table, name }) => `${table}/${name}`));
+  const leftovers = new Leftovers(createCommandRunner({ onStart: onProgram }), NO_TABLES, chains);
+  await removeLeftovers(leftovers, log, { ofChains: 'iptables or ipvs' });
+}
+
+/** The tables of nftables mode are ours by now. */
+const NO_TABLES: FoundTables = { find: () => Promise.resolve([]), remove: () => Promise.resolve() };
+
+async function hasIptablesTables(): Promise<boolean> {
+  const facts = processIptablesFacts();
+  for (const family of IP_FAMILIES) {
+    for (const variant of ['nft', 'legacy'] as const) {
+      if ((await facts.hasTables(variant, family)) !== false) return true;
+    }
+  }
+  return false;
+}

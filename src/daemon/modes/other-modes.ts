@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { errorText } from '../../base/error-text.ts';
-import { type Leftover, type Leftovers, describeLeftover } from '../../kernel/iptables/leftovers.ts';
+import { type Leftovers, describeLeftover } from '../../kernel/iptables/leftovers.ts';
 import type { Log } from '../../observe/log.ts';
 
 /** Delays before retries. The usual causes of a failed attempt are a held lock and low memory. */
@@ -39,6 +39,12 @@ export async function nameDeviceThief(
 /** The timer does not keep the process alive. */
 const sleepUnref = (ms: number): Promise<void> => setTimeout(ms, undefined, { ref: false });
 
+export interface RemovalOptions {
+  readonly retryAfterMs?: readonly number[];
+  /** The modes to which chains of iptables may belong, for the log. */
+  readonly ofChains?: string;
+}
+
 /**
  * Called after the first sync, so that a change of mode does not interrupt traffic. Removes leftovers of other modes:
  * rules of iptables mode reject traffic to Services that had no endpoint when it stopped, and those of nftables mode
@@ -47,13 +53,14 @@ const sleepUnref = (ms: number): Promise<void> => setTimeout(ms, undefined, { re
 export async function removeLeftovers(
   leftovers: Pick<Leftovers, 'find' | 'remove'>,
   log: Log,
-  retryAfterMs: readonly number[] = RETRY_AFTER_MS,
+  { retryAfterMs = RETRY_AFTER_MS, ofChains = 'iptables' }: RemovalOptions = {},
 ): Promise<void> {
   for (const pauseMs of [...retryAfterMs, undefined]) {
     try {
       for (const leftover of await leftovers.find()) {
         await leftovers.remove(leftover);
-        log.info(`removed the rules that kube-proxy in ${modeOf(leftover)} mode left: ${describeLeftover(leftover)}`);
+        const mode = leftover.kind === 'nft-table' ? 'nftables' : ofChains;
+        log.info(`removed the rules that kube-proxy in ${mode} mode left: ${describeLeftover(leftover)}`);
       }
       return;
     } catch (error) {
@@ -64,8 +71,4 @@ export async function removeLeftovers(
     }
     if (pauseMs !== undefined) await sleepUnref(pauseMs);
   }
-}
-
-function modeOf({ kind }: Leftover): string {
-  return kind === 'nft-table' ? 'nftables' : 'iptables';
 }

@@ -1,9 +1,8 @@
 import { errorText } from '../../base/error-text.ts';
-import { IP_FAMILIES, type IpAddress } from '../../base/ip.ts';
+import type { IpAddress } from '../../base/ip.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NodeKernel } from '../../kernel/linux/node-kernel.ts';
 import type { Log } from '../../observe/log.ts';
-import { rulesToRemove } from '../../plan/plan-rules.ts';
 import type { Op } from '../../state/op.ts';
 import { Transaction } from '../../state/transaction.ts';
 import { type VirtualServer, virtualServerKey } from '../../state/virtual-server.ts';
@@ -14,11 +13,11 @@ import type { ModeParts } from './mode.ts';
 const CHECK_MS = 5_000;
 
 /** What must go on while IPVS has connections. */
-type OldKernel = Pick<Kernel, 'removeRules' | 'apply' | 'getRealServers'> & Parameters<typeof ownedVirtualServers>[0];
+type OldKernel = Pick<Kernel, 'apply' | 'getRealServers'> & Parameters<typeof ownedVirtualServers>[0];
 
 /**
- * Removes what ipvs mode left, after a change of mode: first its rules, then each virtual server when its last connection
- * has ended, and everything else with the last one. New connections are translated before IPVS sees them, so the
+ * Removes what ipvs mode left, after a change of mode and when its rules are gone: each virtual server when its last
+ * connection has ended, and everything else with the last one. New connections are translated before IPVS sees them, so the
  * connections of a virtual server only become fewer. A restart of this program continues.
  */
 export class RetiringIpvs {
@@ -34,7 +33,7 @@ export class RetiringIpvs {
   }
 
   start(): void {
-    void this.#pass();
+    if (!this.#stopped) void this.#pass();
   }
 
   stop(): void {
@@ -62,7 +61,6 @@ export class RetiringIpvs {
     const kernel = (this.#kernel ??= await this.#open());
     if (kernel === undefined) return true;
     this.#since ??= performance.now();
-    for (const family of IP_FAMILIES) await kernel.removeRules(rulesToRemove(family));
     const overdue = config.drainTimeout > 0 && performance.now() - this.#since >= config.drainTimeout;
     const left = overdue ? 0 : await removeIdleServers(kernel, config.excludeCidrs);
     if (left === 0) return await this.#removeRest(kernel);

@@ -9,7 +9,7 @@ import { virtualServerKey } from '../../state/virtual-server.ts';
 import { askedAddress } from './asked-address.ts';
 import type { Answerer } from './question-handler.ts';
 import { type StatusParts, statusReply } from './status.ts';
-import { QuestionError } from './question-error.ts';
+import { QuestionError, requireIpvs } from './question-error.ts';
 import { SharedRules } from './shared-rules.ts';
 import { type TrafficKernel, trafficReply } from './traffic.ts';
 import { watchGap } from './watch-gap.ts';
@@ -66,10 +66,6 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
       return differenceReply(node, difference, ownersIn(found.plan), found.syncing);
     },
   };
-}
-
-function requireIpvs(mode: StatusParts['mode'], refusal: string): void {
-  if (mode !== 'ipvs') throw new QuestionError(400, `in ${mode} mode ${refusal}`);
 }
 
 function required(query: URLSearchParams, name: string): string {

@@ -2,11 +2,13 @@ import { counted } from '../../base/counted.ts';
 import { kernelAddressReply } from '../../explain/kernel-address-reply.ts';
 import { kernelOnly } from '../../explain/kernel-only.ts';
 import type { AddressOwnerReply, KernelStatusReply, TrafficBy, TrafficReply } from '../../explain/replies.ts';
+import { wordsOf } from '../../explain/words.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
 import type { Clock } from '../../reconcile/clock.ts';
 import { formatVirtualServer, virtualServerKey } from '../../state/virtual-server.ts';
 import { askedAddress } from './asked-address.ts';
 import { conntrackUse } from './conntrack-use.ts';
+import { requireIpvs } from './question-error.ts';
 import { trafficReply } from './traffic.ts';
 
 const MOST_LISTED = 20;
@@ -25,6 +27,7 @@ export class KernelAnswers {
 
   async status(): Promise<KernelStatusReply> {
     const kernel = this.#kernel;
+    const words = wordsOf(kernel.mode);
     const ids = await kernel.getVirtualServers();
     const realServers = await kernel.getRealServers(ids);
     const unserved = ids.filter(
@@ -32,7 +35,12 @@ export class KernelAnswers {
     );
     const sets = (await kernel.getSets())
       .filter(({ entries }) => entries.length > 0)
-      .map(({ name, entries, maxEntries }) => ({ name, entries: entries.length, capacity: maxEntries }));
+      .map((set) => ({
+        name: words.set(set),
+        entries: set.entries.length,
+        // A set of nf_tables has no limit.
+        ...(kernel.mode === 'ipvs' ? { capacity: set.maxEntries } : {}),
+      }));
     const conntrack = await conntrackUse(kernel);
     const objects = {
       virtualServers: ids.length,
@@ -40,9 +48,10 @@ export class KernelAnswers {
       addresses: (await kernel.getBoundAddresses()).length,
       setEntries: sets.reduce((sum, { entries }) => sum + entries, 0),
     };
-    const verdict = `${counted(ids.length, 'virtual server')} on node ${this.#node}, ${unserved.length} of them unserved`;
+    const verdict = `${counted(ids.length, words.served)} on node ${this.#node}, ${unserved.length} of them unserved`;
     return {
       ...kernelOnly('KernelStatus', this.#node, verdict),
+      mode: kernel.mode,
       objects,
       sets,
       unserved: { count: unserved.length, first: unserved.slice(0, MOST_LISTED).map(formatVirtualServer) },
@@ -60,11 +69,13 @@ export class KernelAnswers {
       realServers: await kernel.getRealServers(ids),
       sets: await kernel.getSets(),
       addresses: new Set((await kernel.getBoundAddresses()).map(({ address }) => address)),
+      words: wordsOf(kernel.mode),
     });
   }
 
-  /** Each virtual server has a row of its own. */
+  /** Each virtual server has a row of its own. Throws a QuestionError in nftables mode. */
   async traffic(by: TrafficBy): Promise<TrafficReply> {
+    requireIpvs(this.#kernel.mode, 'the traffic of Services is not counted');
     const parts = { node: this.#node, by, kernel: this.#kernel, clock: this.#clock };
     const reply = await trafficReply({ ...parts, ownerOf: () => undefined });
     return { ...reply, ...kernelOnly('Traffic', this.#node, reply.verdict) };

@@ -8,3 +8,8 @@ export class QuestionError extends Error {
     this.status = status;
   }
 }
+
+/** Throws a QuestionError in other modes. */
+export function requireIpvs(mode: 'ipvs' | 'nftables', refusal: string): void {
+  if (mode !== 'ipvs') throw new QuestionError(400, `in ${mode} mode ${refusal}`);
+}

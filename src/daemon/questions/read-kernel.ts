@@ -1,8 +1,12 @@
 import { hostname } from 'node:os';
 import { KernelError } from '../../kernel/kernel-error.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import { createLinuxKernelReader } from '../../kernel/linux/linux-kernel.ts';
+import { createNftablesKernelReader } from '../../kernel/nftables/nftables-kernel.ts';
+import { proxyTables } from '../../kernel/nftables/proxy-tables.ts';
 import type { Log } from '../../observe/log.ts';
 import { SYSTEM_CLOCK } from '../../reconcile/clock.ts';
+import { nftTable } from '../../state/nft-table.ts';
 import { requireRights } from '../startup/rights.ts';
 import { KernelAnswers } from './kernel-answers.ts';
 import { QuestionError } from './question-error.ts';
@@ -16,10 +20,13 @@ const SILENT: Log = {
   child: () => SILENT,
 };
 
-/** Answers questions from the kernel of this machine, and closes it. Throws if it cannot be read. */
+/**
+ * Answers questions from the kernel of this machine, and closes it: from our tables of nf_tables if it has them, because
+ * these handle new connections first, else from IPVS. Throws if it cannot be read.
+ */
 export async function readKernel<T>(work: (answers: KernelAnswers) => Promise<T>): Promise<T> {
   requireRights({ rules: false });
-  const kernel = createLinuxKernelReader({ log: SILENT });
+  const kernel = await openKernel();
   try {
     return await work(new KernelAnswers(hostname().trim().toLowerCase(), kernel, SYSTEM_CLOCK));
   } catch (error) {
@@ -28,4 +35,24 @@ export async function readKernel<T>(work: (answers: KernelAnswers) => Promise<T>
   } finally {
     await kernel.close();
   }
+}
+
+async function openKernel(): Promise<KernelReader> {
+  const states = await proxyTables().states();
+  const whose = new Set(states.values());
+  if (whose.has('ours')) return createNftablesKernelReader({ log: SILENT });
+  const kernel = createLinuxKernelReader({ log: SILENT });
+  if (whose.size === 0 || (await kernel.getBoundAddresses()).length > 0) return kernel;
+  await kernel.close();
+  const tables = Array.from(states.keys(), nftTable);
+  throw new QuestionError(400, foreignTables(tables));
+}
+
+/** What is said of a node that kube-proxy serves in nftables mode. */
+function foreignTables(tables: readonly string[]): string {
+  const [first = ''] = tables;
+  return (
+    `no daemon runs here, and this node has ${tables.map((name) => `table ${name}`).join(' and ')} of another program, ` +
+    `probably of kube-proxy in nftables mode: \`nft list table ${first}\` shows what it serves`
+  );
 }

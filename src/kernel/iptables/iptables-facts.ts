@@ -2,7 +2,7 @@ import { readFileSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import type { IpFamily } from '../../base/ip.ts';
 import { openConnection } from '../../netlink/connection.ts';
-import { dumpTables } from '../../netlink/family/nf-tables/table.ts';
+import { decodeTable, dumpTables } from '../../netlink/family/nf-tables/table.ts';
 import { NETLINK_NETFILTER } from '../../netlink/protocol.ts';
 import type { Trace } from '../../netlink/trace/trace.ts';
 import { askAll } from '../linux/batch.ts';
@@ -30,19 +30,22 @@ function hasLegacyTables(family: IpFamily): boolean | undefined {
   }
 }
 
+/** The tables that iptables-nft creates. Tables of other names belong to other programs, and to nftables mode. */
+const NFT_TABLES: ReadonlySet<string> = new Set(['filter', 'nat', 'mangle', 'raw', 'security']);
+
 async function hasNftTables(family: IpFamily, trace?: Trace): Promise<boolean | undefined> {
-  let has = false;
   try {
     const connection = openConnection({ protocol: NETLINK_NETFILTER, trace });
     try {
-      const read = (): void => {
-        has = true;
-      };
-      await askAll(connection, [family], { operation: 'NFT_MSG_GETTABLE', write: dumpTables, read });
+      const names = await askAll(connection, [family], {
+        operation: 'NFT_MSG_GETTABLE',
+        write: dumpTables,
+        read: ({ payload }) => decodeTable(payload).name,
+      });
+      return names.some((name) => NFT_TABLES.has(name));
     } finally {
       connection.close();
     }
-    return has;
   } catch {
     // The kernel has no nf_tables, or permission is missing: iptables-nft-save reports the reason.
     return undefined;

@@ -31,25 +31,33 @@ const FILTER_SERVICES = 'filter/KUBE-SERVICES';
 /** iptables mode jumps to KUBE-PROXY-FIREWALL conditionally, ipvs mode unconditionally. */
 const CONDITIONAL_JUMP = /--ctstate NEW .*-j KUBE-PROXY-FIREWALL$/;
 
+/** The tables of nftables mode. */
+export type FoundTables = Pick<ProxyTables, 'find' | 'remove'>;
+
 /** Finds and removes rules that kube-proxy left in iptables and nftables mode, in either variant of iptables. */
 export class Leftovers {
   readonly #runner: CommandRunner;
-  readonly #tables: ProxyTables;
+  readonly #tables: FoundTables;
+  readonly #chains: ReadonlySet<string>;
 
-  /** @param tables of nftables mode; by default, those of this network namespace */
-  constructor(runner: CommandRunner, tables: ProxyTables = proxyTables()) {
+  /**
+   * @param tables of nftables mode; by default, those of this network namespace
+   * @param chains further chains that are leftovers, as "table/chain"
+   */
+  constructor(runner: CommandRunner, tables: FoundTables = proxyTables(), chains: ReadonlySet<string> = new Set()) {
     this.#runner = runner;
     this.#tables = tables;
+    this.#chains = chains;
   }
 
-  /** Changes nothing. Chains that ipvs mode has too are not leftovers: this program adopts them. */
+  /** Changes nothing. Chains that ipvs mode has too are not leftovers, unless they are named: this program adopts them. */
   async find(): Promise<Leftover[]> {
     const found: Leftover[] = [];
     for (const family of IP_FAMILIES) {
       for (const [variant, saved] of await savedByVariant(this.#runner, family)) {
-        const chains = chainsOf(saved);
+        const chains = this.#chainsOf(saved);
         if (chains.length > 0) {
-          found.push({ kind: 'chains', family, variant, chains, script: removalScript(saved) });
+          found.push({ kind: 'chains', family, variant, chains, script: removalScript(saved, new Set(chains)) });
         }
       }
     }
@@ -66,6 +74,15 @@ export class Leftovers {
     const result = await this.#runner.run(program, ['--noflush', `--wait=${LOCK_SECONDS}`], { stdin: leftover.script });
     if (result.status !== 0) throw failure(program, result);
   }
+
+  /** Returns the chains that are left, as "table/chain". */
+  #chainsOf(saved: SavedTables): string[] {
+    return [...saved].flatMap(([table, chains]) =>
+      Array.from(chains.keys(), (chain) => ({ chain, key: `${table}/${chain}` }))
+        .filter(({ chain, key }) => IPTABLES_MODE.test(chain) || key === FILTER_SERVICES || this.#chains.has(key))
+        .map(({ key }) => key),
+    );
+  }
 }
 
 /** Describes a leftover for the log, with the program that lists it. */
@@ -77,20 +94,10 @@ export function describeLeftover(leftover: Leftover): string {
   return `${chains.length} chains in ${program} (${shown}${chains.length > 5 ? ', ...' : ''})`;
 }
 
-function isLeft(table: string, chain: string): boolean {
-  return IPTABLES_MODE.test(chain) || `${table}/${chain}` === FILTER_SERVICES;
-}
-
-function chainsOf(saved: SavedTables): string[] {
-  return [...saved].flatMap(([table, chains]) =>
-    [...chains.keys()].filter((chain) => isLeft(table, chain)).map((chain) => `${table}/${chain}`),
-  );
-}
-
-function removalScript(saved: SavedTables): string {
+function removalScript(saved: SavedTables, leftovers: ReadonlySet<string>): string {
   let text = '';
   for (const [table, chains] of saved) {
-    const left = [...chains.keys()].filter((chain) => isLeft(table, chain));
+    const left = [...chains.keys()].filter((chain) => leftovers.has(`${table}/${chain}`));
     if (left.length === 0) continue;
     const targets = new Set(left);
     const jumps = [...chains].flatMap(([chain, rules]) =>

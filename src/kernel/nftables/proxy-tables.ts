@@ -6,9 +6,12 @@ import { KernelError } from '../kernel-error.ts';
 import { reasonOf, withKernelError } from '../linux/netlink-failure.ts';
 import { TABLE } from '../../state/nft-table.ts';
 import { NftLink } from './nft-link.ts';
+import { type TableState, tableState } from './table-take-over.ts';
 
 /** The tables of nftables mode, of this program or of kube-proxy. */
 export interface ProxyTables {
+  /** Returns whose table each family has; families without a table are absent. */
+  states(): Promise<ReadonlyMap<IpFamily, Exclude<TableState, 'missing'>>>;
   /** Returns the families that have such a table; none if the kernel has no nf_tables. */
   find(): Promise<readonly IpFamily[]>;
   remove(family: IpFamily): Promise<void>;
@@ -28,7 +31,9 @@ export function proxyTables(netns?: string): ProxyTables {
     }
   };
   return {
-    find: async () => await withKernelError('leftovers', () => using(familiesWithTable)),
+    find: async () =>
+      await withKernelError('leftovers', () => using(async (link) => [...(await tableStates(link)).keys()])),
+    states: async () => await withKernelError('nf_tables', () => using(tableStates)),
     remove: async (family) => {
       const refusal = await using((link) => link.commit(family, [{ kind: 'delete-table' }]));
       if (refusal === undefined) return;
@@ -38,11 +43,12 @@ export function proxyTables(netns?: string): ProxyTables {
   };
 }
 
-async function familiesWithTable(link: NftLink): Promise<readonly IpFamily[]> {
-  const found: IpFamily[] = [];
+async function tableStates(link: NftLink): Promise<ReadonlyMap<IpFamily, Exclude<TableState, 'missing'>>> {
+  const found = new Map<IpFamily, Exclude<TableState, 'missing'>>();
   for (const family of IP_FAMILIES) {
     try {
-      if (await link.hasTable(family)) found.push(family);
+      const state = await tableState(link, family);
+      if (state !== 'missing') found.set(family, state);
     } catch (error) {
       if (!isWithoutTables(error)) throw error;
     }

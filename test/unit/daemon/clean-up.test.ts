@@ -150,7 +150,7 @@ describe('leftovers of other modes at a start', () => {
     const others = new FakeLeftovers(CHAINS, NFT);
     others.refuse = true;
     const log = new TestLog();
-    const removed = removeLeftovers(others, log, [0, 1, 1]);
+    const removed = removeLeftovers(others, log, { retryAfterMs: [0, 1, 1] });
     await new Promise((resolve) => setImmediate(resolve));
     others.refuse = false;
     await removed;
@@ -163,7 +163,7 @@ describe('leftovers of other modes at a start', () => {
     const others = new FakeLeftovers(NFT);
     others.refuse = true;
     const log = new TestLog();
-    await removeLeftovers(others, log, [0]);
+    await removeLeftovers(others, log, { retryAfterMs: [0] });
     expect(log.lines).toEqual([
       expect.stringMatching(/^warn: .*: refused; the next attempt is in 0 s$/),
       expect.stringMatching(/^warn: .*: refused; the next attempt is only at the next start$/),

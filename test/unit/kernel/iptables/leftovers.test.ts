@@ -1,8 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { CommandResult, CommandRunner } from '../../../../src/kernel/command-runner.ts';
 import { KernelError } from '../../../../src/kernel/kernel-error.ts';
-import { Leftovers, describeLeftover } from '../../../../src/kernel/iptables/leftovers.ts';
-import type { ProxyTables } from '../../../../src/kernel/nftables/proxy-tables.ts';
+import { type FoundTables, Leftovers, describeLeftover } from '../../../../src/kernel/iptables/leftovers.ts';
 import { IPTABLES_MODE } from '../../../support/iptables-mode.ts';
 
 const REMOVAL = `*mangle
@@ -59,7 +58,7 @@ class FakeRunner implements CommandRunner {
   }
 }
 
-const NO_TABLES: ProxyTables = { find: () => Promise.resolve([]), remove: () => Promise.resolve() };
+const NO_TABLES: FoundTables = { find: () => Promise.resolve([]), remove: () => Promise.resolve() };
 const EMPTY = { 'iptables-save': {}, 'ip6tables-save': {} };
 const BOTH = {
   'iptables-nft-save': {},
@@ -90,9 +89,28 @@ describe('leftovers of other modes', () => {
     expect(runner.ran.at(-1)).toEqual({ line: 'iptables-legacy-restore --noflush --wait=20', stdin: REMOVAL });
   });
 
+  test('for nftables mode, chains that ipvs mode uses are leftovers, too, if they are named', async () => {
+    const named = new Set([
+      'nat/KUBE-MARK-MASQ',
+      'filter/KUBE-FORWARD',
+      'filter/KUBE-PROXY-FIREWALL',
+      'nat/KUBE-SERVICES',
+    ]);
+    const [found] = await new Leftovers(new FakeRunner(BOTH), NO_TABLES, named).find();
+    if (found?.kind !== 'chains') throw new Error('no chains');
+    expect(found.chains).toEqual(expect.arrayContaining([...named]));
+    const [mangle, filter, nat] = found.script.split('COMMIT\n');
+    expect(mangle).not.toContain('-X KUBE-KUBELET-CANARY');
+    expect(filter).toContain('-X KUBE-FORWARD');
+    expect(filter).toContain('-D FORWARD -m comment --comment "kubernetes forwarding rules" -j KUBE-FORWARD');
+    expect(filter).not.toContain('-X KUBE-FIREWALL');
+    expect(filter).not.toContain('-s 10.0.0.0/8');
+    expect(nat).toContain('-D PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES');
+  });
+
   test('leftovers of nftables mode are its tables, which the kernel removes', async () => {
     const removed: number[] = [];
-    const tables: ProxyTables = {
+    const tables: FoundTables = {
       find: () => Promise.resolve([4, 6]),
       remove: (family) => {
         removed.push(family);

@@ -25,12 +25,14 @@ const CLUSTER = listed(
 
 const LOAD_BALANCER_IP = 'cb007114';
 
-
 async function start(table: FakeNftTable): Promise<{ readonly kernel: Kernel; readonly run: Reconciling }> {
   const kernel = nftablesKernelOf(new NodeKernel({ log: new TestLog() }), table);
   Object.assign(kernel, { getNodeAddresses: () => Promise.resolve([]), getUdpFlows: () => Promise.resolve([]) });
   await kernel.prepare();
-  return { kernel, run: new Reconciling(kernel, { plan: { ...PLAN_CONFIG, scheduler: 'random', bindAddresses: false } }) };
+  return {
+    kernel,
+    run: new Reconciling(kernel, { plan: { ...PLAN_CONFIG, scheduler: 'random', bindAddresses: false } }),
+  };
 }
 
 /** The tables as kube-proxy has them, in short. */

@@ -1,0 +1,84 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { LoadResult, Transport } from '../bed/agent-protocol.ts';
+import type { Namespace } from '../bed/namespace.ts';
+
+/** Where requests go to. */
+export type Way = readonly [name: string, protocol: Transport, address: string, port: number];
+
+/**
+ * TEST_LOAD_REQUESTS: a change under load lasts until so many requests were sent, at a higher rate and from several
+ * clients, for example 100000. By default, only until the change is over.
+ */
+const REQUESTS = Number(process.env['TEST_LOAD_REQUESTS'] ?? 0);
+
+/** Each client has its own ports: within a minute, none uses a port again for the same way. */
+export const LOAD_CLIENTS = REQUESTS > 0 ? 4 : 1;
+const PER_SECOND = 20;
+const PART_MS = 4_000;
+const TIMEOUT_MS = 4_000;
+
+/** Enough requests that each way has some of them before, during and after the change. */
+export const LEAST_REQUESTS = Math.max(REQUESTS, (PER_SECOND / 2) * (PART_MS / 1_000));
+
+/** What tests wait longer than without a number of requests: at least a fifth of the rate is reached. */
+export const LOAD_TIME_MS = REQUESTS * 10;
+
+export interface LoadReport {
+  readonly sent: number;
+  /** "way: code" and how often; empty if every request was answered. */
+  readonly failures: Readonly<Record<string, number>>;
+}
+
+/** Sends requests through every way, each on a new connection, while `change` runs, and at least so many. */
+export async function underLoad(
+  clients: readonly Namespace[],
+  ways: readonly Way[],
+  change: () => Promise<void>,
+  least = LEAST_REQUESTS,
+): Promise<LoadReport> {
+  const load = new SteadyLoad(ways);
+  let changed = false;
+  const all = Promise.all(clients.map((client) => load.run(client, () => changed && load.sent >= least)));
+  try {
+    await change();
+  } finally {
+    changed = true;
+  }
+  await all;
+  if (REQUESTS > 0) process.stdout.write(`${load.sent} requests, failures: ${JSON.stringify(load.failures)}\n`);
+  return load;
+}
+
+class SteadyLoad implements LoadReport {
+  readonly failures: Record<string, number> = {};
+  sent = 0;
+  readonly #ways: readonly Way[];
+
+  constructor(ways: readonly Way[]) {
+    this.#ways = ways;
+  }
+
+  /** Two lanes half a part apart, so that one always sends. */
+  async run(client: Namespace, isOver: () => boolean): Promise<void> {
+    await Promise.all([this.#lane(client, isOver), sleep(PART_MS / 2).then(() => this.#lane(client, isOver))]);
+  }
+
+  async #lane(client: Namespace, isOver: () => boolean): Promise<void> {
+    const shape = { perSecond: PER_SECOND / 2, durationMs: PART_MS, timeoutMs: TIMEOUT_MS };
+    while (!isOver()) {
+      await Promise.all(
+        this.#ways.map(async ([name, protocol, address, port]) => {
+          this.#count(name, await client.load(protocol, address, port, shape));
+        }),
+      );
+    }
+  }
+
+  #count(way: string, { sent, failures }: LoadResult): void {
+    this.sent += sent;
+    for (const [code, count] of Object.entries(failures)) {
+      const key = `${way}: ${code}`;
+      this.failures[key] = (this.failures[key] ?? 0) + count;
+    }
+  }
+}
