@@ -60,6 +60,7 @@ spec:
   clusterIPs: [10.202.0.40]
   ipFamilies: [IPv4]
   sessionAffinity: ClientIP
+  sessionAffinityConfig: { clientIP: { timeoutSeconds: 600 } }
   ports: [{ name: http, protocol: TCP, port: 80 }]
 `;
 
@@ -105,6 +106,7 @@ class Host implements AsyncDisposable {
   readonly #folder: string;
   readonly #program: string;
   #proxy: LongProcess | undefined;
+  #api = '';
   #held: readonly KeptConnection[] = [];
 
   private constructor(bed: Bed, folder: string, program: string) {
@@ -128,7 +130,7 @@ class Host implements AsyncDisposable {
     }
     const server = ['test/apiserver/main.ts', `--objects=${folder}/objects`, `--kubeconfig=${host.#kubeconfig}`];
     const api = await host.node.spawn([process.execPath, ...server]);
-    await api.waitForOutput(/^http/m, 60_000);
+    [host.#api] = await api.waitForOutput(/^http\S+/m, 60_000);
     return host;
   }
 
@@ -186,6 +188,31 @@ class Host implements AsyncDisposable {
     await this.#proxy?.stop();
     this.#proxy = await this.#startOurs('nftables', ['--ipvs-drain-timeout=1s']);
     await this.#proxy.waitForOutput(/ipvs mode is retired/, 60_000);
+  }
+
+  /** Adds a Service without endpoints, and waits until kube-proxy has written it. Each needs another last byte of its IP. */
+  async addService(lastByte: number): Promise<void> {
+    const clusterIP = `10.202.0.${lastByte}`;
+    const service = {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { name: `late-${lastByte}`, namespace: 'default' },
+      spec: {
+        clusterIP,
+        clusterIPs: [clusterIP],
+        ipFamilies: ['IPv4'],
+        ports: [{ name: 'http', protocol: 'TCP', port: 80 }],
+      },
+    };
+    const url = `${this.#api}/api/v1/namespaces/default/services`;
+    const json = ['--header', 'Content-Type: application/json', '--data', JSON.stringify(service)];
+    await this.node.exec(['curl', '--silent', '--fail', ...json, url]);
+    for (let waited = 0; waited < patient(20_000); waited += 200) {
+      if ((await this.text('nft', 'list', 'map', 'ip', 'kube-proxy', 'no-endpoint-services')).includes(clusterIP))
+        return;
+      await sleep(200);
+    }
+    throw new Error(`${clusterIP} is not served:\n${this.output}`);
   }
 
   get output(): string {
@@ -290,10 +317,24 @@ function withBoth(program: string): void {
         await on.retireIpvs();
         await on.hold();
       }
+      if (step.who === 'kube-proxy' && step.mode === 'nftables') await expectFurtherSyncs(on, index);
       await expectModes(on, MODES_AFTER[`${step.who} ${step.mode}`] ?? []);
       await on.expectHeld();
     }
   });
+}
+
+/** A second after the first sync, kube-proxy deletes chains of ours that it does not need. */
+async function expectFurtherSyncs(host: Host, index: number): Promise<void> {
+  for (const lastByte of [100 + 2 * index, 101 + 2 * index]) {
+    await sleep(1_500);
+    await host.addService(lastByte);
+  }
+  const errors = host.output
+    .split('\n')
+    .filter((line) => /stale nftables|stale chains|sync failed|Failed to list/.test(line));
+  expect(errors.filter((line) => line.startsWith('E'))).toEqual([]);
+  expect(errors).not.toEqual([]);
 }
 
 /** Leftovers are removed after the first sync. */
