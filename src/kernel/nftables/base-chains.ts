@@ -102,7 +102,7 @@ function masqueradeCheck(settings: RuleSettings, family: IpFamily): readonly Ste
     rule(service('external-ip-ports'), goto(MARK)),
     rule(service('external-ip-ports-local'), RETURN),
     ...NODE_PORTS.flatMap(({ protocol, set, fields }) => {
-      const ofNode = rule(ofProtocol(protocol), inSet('nodeport-addresses', 'destination', family));
+      const ofNode = rule(inSet('nodeport-addresses', 'destination', family), ofProtocol(protocol));
       return [
         rule(ofNode, inSet(`${set}-local`, fields, family), RETURN),
         rule(ofNode, inSet(set, fields, family), goto(MARK)),

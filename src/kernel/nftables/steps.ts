@@ -186,7 +186,12 @@ export function sourceIn({ address, prefix }: Cidr, not = false): Steps {
   const length = addressLength(family);
   const operation = not ? NFT_CMP_NEQ : NFT_CMP_EQ;
   const { steps } = load(['source'], family);
-  if (prefix === length * 8) return [...steps, compare(addressKey(address), operation)];
+  // As nft writes it: the whole bytes of the prefix alone.
+  if (prefix > 0 && prefix % 8 === 0) {
+    const bytes = prefix / 8;
+    const loading = steps.map((step) => (step.name === 'payload' ? { ...step, length: bytes } : step));
+    return [...loading, compare(addressKey(address).subarray(0, bytes), operation)];
+  }
   const mask = Uint8Array.from({ length }, (_, at) => 256 - 2 ** (8 - Math.min(8, Math.max(0, prefix - at * 8))));
   const xor = new Uint8Array(length);
   return [
