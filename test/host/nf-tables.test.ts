@@ -244,6 +244,61 @@ function onThisKernel(): void {
     });
   });
 
+  describe('without a daemon', () => {
+    async function ask(...argv: readonly string[]): Promise<{ status: number; stdout: string; stderr: string }> {
+      const program = [process.execPath, 'build/kube-ipvs-proxy.mjs', ...argv, '--query-socket=/nonexistent'];
+      const asked = ['ip', 'netns', 'exec', bed.netns, ...program];
+      const { status, stdout, stderr } = await runCommand(asked, { allowFailure: true });
+      return { status, stdout: stdout.replaceAll(/\s+/g, ' '), stderr };
+    }
+
+    test('status, explain IP:PORT and top read our tables', async () => {
+      const kernel = createNftablesKernel({ log: bed.log, netns: `/run/netns/${bed.netns}` });
+      await kernel.prepare();
+      for (const family of IP_FAMILIES) await kernel.ensureRules(planRules(PLAN_CONFIG, family));
+      const id = virtualServer(address(4, 1), 80, 'TCP', { scheduler: 'random' });
+      const entry = { type: 'hash:ip,port', address: id.address, port: id.port, protocol: id.protocol } as const;
+      const { failures } = await kernel.apply(
+        new Transaction([
+          { kind: 'add-entry', set: plannedSet('CLUSTER-IP', 4, 1), entry },
+          { kind: 'add-virtual-server', virtualServer: id },
+          { kind: 'add-real-server', id, realServer: realServer(endpoint(4, 1), 8080) },
+          { kind: 'add-virtual-server', virtualServer: { ...id, address: address(6, 2), prefix: 128 } },
+        ]),
+      );
+      expect(failures).toEqual([]);
+      await kernel.close();
+      const status = await ask('status');
+      expect(status).toMatchObject({ status: 1, stderr: '' });
+      expect(status.stdout).toContain('2 service ports on node ');
+      expect(status.stdout).toContain('1 of them unserved mode nftables objects 2 service ports, 1 endpoint, ');
+      expect(status.stdout).toContain('ip kube-proxy cluster-ip-ports 1');
+      expect(status.stdout).toContain('service ports that refuse new connections (1): TCP [fd00:96::2]:80');
+      expect((await ask('explain', '10.96.0.1:80')).stdout).toContain(
+        'only the kernel was read: 10.96.0.1:80/TCP is a ClusterIP, with endpoints 10.244.0.1:8080',
+      );
+      expect((await ask('explain', '10.244.0.1:8080')).stdout).toContain('is an endpoint of 10.96.0.1:80');
+      expect((await ask('explain', '10.96.0.1:81')).stdout).toContain(
+        'no service port and no endpoint is 10.96.0.1:81; its address has service ports at 80/TCP',
+      );
+      expect(await ask('top')).toMatchObject({
+        status: 2,
+        stderr: 'kube-ipvs-proxy: in nftables mode the traffic of Services is not counted\n',
+      });
+    });
+
+    test.each(['status', 'explain 10.96.0.10:80'])('%s names the tables of kube-proxy', async (question) => {
+      await leaveNftablesMode();
+      expect(await ask(...question.split(' '))).toEqual({
+        status: 2,
+        stdout: '',
+        stderr:
+          'kube-ipvs-proxy: no daemon runs here, and this node has table ip kube-proxy and table ip6 kube-proxy of another ' +
+          'program, probably of kube-proxy in nftables mode: `nft list table ip kube-proxy` shows what it serves\n',
+      });
+    });
+  });
+
   describe("what kube-proxy's nftables mode left", () => {
     const NAMES = ['nftables table ip kube-proxy', 'nftables table ip6 kube-proxy'];
 
