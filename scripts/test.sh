@@ -45,7 +45,7 @@ if [ "${IPTABLES:-}" = nft ]; then export KERNEL=${KERNEL:-uml-nft}; fi
 # What runs in nftables mode, too. Its kernel is built, unless it is there, while other tests run.
 in_nftables=
 if [ $# -eq 0 ] && [ -z "${KERNEL:-}" ] && [ "$(uname -m)" = x86_64 ]; then
-  in_nftables='/traffic/(scenarios|change-of-mode|history)\.test\.ts$'
+  in_nftables='/traffic/(scenarios|change-of-mode|history|nft-round-trip|take-over-kube-proxy)\.test\.ts$'
   KERNEL=uml-nft test/kernel/run.sh true >"$logs/kernel-with-nf_tables.log" 2>&1 &
 fi
 
