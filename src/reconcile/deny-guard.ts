@@ -34,6 +34,7 @@ export async function applyGuarded(
   const added = restrictedAdditions(plan, tx);
   const guarded = added.length > 0 || tx.of('grow-set').length > 0 || tx.of('add-entry').some(isDeny);
   if (!guarded) return kernel.apply(tx);
+  if (kernel.mode === 'nftables') return await applyTogether(kernel, plan, tx, added, withdraw);
 
   const guard = new DenyGuard(kernel);
   await guard.writeSets(tx, added);
@@ -49,6 +50,30 @@ export function denyOf(
   const denies = plan.entries('LOAD-BALANCER-FW', familyOf(address));
   if (denies.size === 0) return undefined;
   return denies.get(ipSetEntryKey({ type: 'hash:ip,port', address, port, protocol }));
+}
+
+/**
+ * In nftables mode, a transaction comes into force as a whole: a new service address is not rejected for want of its
+ * endpoints, which would be written later. The kernel withholds a virtual server whose deny entry it refuses.
+ */
+async function applyTogether(
+  kernel: Kernel,
+  plan: RestrictedPlan,
+  tx: Transaction,
+  added: readonly AddEntry[],
+  withdraw: boolean,
+): Promise<Outcome> {
+  const { failures } = await kernel.apply(new Transaction([...tx, ...added]));
+  const undenied = failures.flatMap(({ op }) => (isDeny(op) && op.entry.type === 'hash:ip,port' ? [op.entry] : []));
+  const served = new Map(undenied.map((id) => [virtualServerKey(id), plan.virtualServer(virtualServerKey(id))]));
+  const deletions = [...served.values()].flatMap((planned): Op[] => {
+    if (planned === undefined) return [];
+    const { address, port, protocol } = planned.virtualServer;
+    return [{ kind: 'delete-virtual-server', id: { address, port, protocol } }];
+  });
+  if (!withdraw || deletions.length === 0) return { failures };
+  const withdrawn = await kernel.apply(new Transaction(deletions));
+  return { failures: [...failures, ...withdrawn.failures] };
 }
 
 /** Returns operations that add the deny entry of each virtual server that is added or gets a real server. */

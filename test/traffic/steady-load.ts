@@ -45,7 +45,7 @@ export async function underLoad(
     changed = true;
   }
   await all;
-  if (REQUESTS > 0) process.stdout.write(`${load.sent} requests, failures: ${JSON.stringify(load.failures)}\n`);
+  process.stdout.write(`${load.sent} requests, failed: ${JSON.stringify(load.failures)}\n`);
   return load;
 }
 

@@ -56,6 +56,15 @@ function kinds(messages: readonly NftMessage[] | undefined): readonly string[] {
   return (messages ?? []).map(({ kind }) => kind);
 }
 
+function setsOf(messages: readonly NftMessage[]): readonly string[] {
+  return messages.flatMap((message) => (message.kind === 'new-elements' ? [message.set] : []));
+}
+
+function servedAtLoadBalancerIp(table: FakeNftTable): number {
+  const keys = [...(table.tables.get(4)?.sets.get('service-ips')?.elements.keys() ?? [])];
+  return keys.filter((key) => key.startsWith(LOAD_BALANCER_IP)).length;
+}
+
 /** The sets that get an element whose key begins with the load balancer IP. */
 function setsWithLoadBalancerIp(messages: readonly NftMessage[]): readonly string[] {
   return messages.flatMap((message) =>
@@ -65,6 +74,39 @@ function setsWithLoadBalancerIp(messages: readonly NftMessage[]): readonly strin
       : [],
   );
 }
+
+describe('a node without tables, which IPVS or rules of iptables serve', () => {
+  test('gets addresses, endpoints and source ranges in one transaction: before, nothing is rejected', async () => {
+    const table = new FakeNftTable();
+    const { run } = await start(table);
+    expect(await run.take(...CLUSTER)).toMatchObject({ ok: true, failures: [] });
+    const filling = table.committed.filter((messages) => messages.some(({ kind }) => kind === 'new-elements'));
+    expect(filling.map((messages) => setsOf(messages).includes('service-ips'))).toEqual([true, true]);
+    expect(setsOf(filling[0] ?? [])).toEqual(expect.arrayContaining(['cluster-ips', 'firewall-ips', 'service-endpoints']));
+    await run.reconciler.stop();
+  });
+
+  test('whose source ranges are refused: a load balancer IP that was served is served no longer', async () => {
+    const table = new FakeNftTable();
+    const { run } = await start(table);
+    const open = { ...RESTRICTED, loadBalancerSourceRanges: [] };
+    await run.take(...listed([open], [slice('restricted', ['10.244.0.6'])]));
+    expect(servedAtLoadBalancerIp(table)).toBe(1);
+    table.refuse = (messages) => (setsWithLoadBalancerIp(messages).includes('firewall-ips') ? 'ENOSPC' : undefined);
+    const event = { type: 'applied', object: RESTRICTED } as const;
+    await run.take(
+      { kind: 'service', event },
+      { kind: 'endpoint-slice', event: { type: 'applied', object: slice('restricted', ['10.244.0.6', '10.244.0.7']) } },
+    );
+    expect(servedAtLoadBalancerIp(table)).toBe(0);
+    table.refuse = () => undefined;
+    await run.pass(1_000);
+    await run.settle();
+    expect(servedAtLoadBalancerIp(table)).toBe(1);
+    expect(table.tables.get(4)?.sets.get('firewall-ips')?.elements.size).toBe(1);
+    await run.reconciler.stop();
+  });
+});
 
 describe('the tables of kube-proxy', () => {
   test('are replaced by one transaction for each family, in which source ranges and what they protect come together', async () => {
