@@ -74,11 +74,9 @@ async function planReply({ values, rest }: Given): Promise<PlanReply> {
 async function configOf(flags: readonly string[]): Promise<ProxyConfig> {
   const parsed = parseArgv(['--proxy-mode=ipvs', ...flags]);
   if (!parsed.ok) throw new UsageError(parsed.errors.join('; '));
-  const config = await loadConfig(parsed.given).catch((error: unknown) => {
+  return await loadConfig(parsed.given).catch((error: unknown) => {
     throw error instanceof ConfigError ? new UsageError(error.problems.join('; ')) : error;
   });
-  if (config.mode === 'nftables') throw new UsageError('plan knows ipvs mode only: it cannot plan for nftables mode');
-  return config;
 }
 
 /** A log that keeps the warnings about objects. */

@@ -77,10 +77,6 @@ describe('a question that cannot be asked is one sentence and a 2', () => {
     [['plan', '-f', 'a.yaml', '-f', 'b.yaml'], /^kube-ipvs-proxy: --file is given twice$/],
     [['plan'], /^kube-ipvs-proxy: plan needs -f/],
     [['plan', '-f', '/nonexistent'], /^kube-ipvs-proxy: cannot read \/nonexistent: ENOENT/],
-    [
-      ['plan', '-f', 'manifests/demo', '--', '--proxy-mode=nftables'],
-      /^kube-ipvs-proxy: plan knows ipvs mode only: it cannot plan for nftables mode$/,
-    ],
     [['plan', '-f', 'manifests/demo', '--', '--nope'], /^kube-ipvs-proxy: unknown flag --nope/],
     [
       ['plan', '-f', 'manifests/demo', '--', '--oom-score-adj=5000'],
@@ -453,6 +449,16 @@ describe('plan', () => {
   test("the daemon's flags follow --", async () => {
     const { out } = await run('plan', '-f', 'manifests/demo/web.yaml', '--', '--ipvs-scheduler=mh');
     expect(out).toContain('ipvsadm -A -t 10.202.0.10:80 -s mh -b mh-fallback,mh-port\n');
+  });
+
+  test('in nftables mode, the elements of its tables', async () => {
+    const { code, out } = await run('plan', '-f', 'manifests/demo', '--node', 'node-0', '--', '--proxy-mode=nftables');
+    expect(code).toBe(0);
+    expect(out.split('\n')[0]).toMatch(/^on node node-0: 2 Services, \d+ service ports, \d+ operations$/);
+    expect(out).toContain(
+      '\n# default/echo\nnft add element ip kube-proxy cluster-ip-ports { 10.202.0.53 . udp . 53 }\n',
+    );
+    expect(out).not.toMatch(/ipset|ipvsadm|ip addr|add set/);
   });
 
   test('a configuration file with defaults of the operator', async () => {
