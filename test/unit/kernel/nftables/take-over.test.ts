@@ -82,7 +82,9 @@ describe('a node without tables, which IPVS or rules of iptables serve', () => {
     expect(await run.take(...CLUSTER)).toMatchObject({ ok: true, failures: [] });
     const filling = table.committed.filter((messages) => messages.some(({ kind }) => kind === 'new-elements'));
     expect(filling.map((messages) => setsOf(messages).includes('service-ips'))).toEqual([true, true]);
-    expect(setsOf(filling[0] ?? [])).toEqual(expect.arrayContaining(['cluster-ips', 'firewall-ips', 'service-endpoints']));
+    expect(setsOf(filling[0] ?? [])).toEqual(
+      expect.arrayContaining(['cluster-ips', 'firewall-ips', 'service-endpoints']),
+    );
     await run.reconciler.stop();
   });
 
