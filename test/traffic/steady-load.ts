@@ -1,13 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { LoadResult, Transport } from '../bed/agent-protocol.ts';
+import type { LoadResult, ProbeRequest, Transport } from '../bed/agent-protocol.ts';
 import type { Namespace } from '../bed/namespace.ts';
+import { patient } from '../bed/patience.ts';
 
 /** Where requests go to. */
 export type Way = readonly [name: string, protocol: Transport, address: string, port: number];
 
 /**
- * TEST_LOAD_REQUESTS: a change under load lasts until so many requests were sent, at a higher rate and from several
- * clients, for example 100000. By default, only until the change is over.
+ * TEST_LOAD_REQUESTS: a change under load lasts until so many requests were sent, for example 100000. They come from
+ * several clients, as fast as the kernel answers them. By default, requests are sent at an even rate until the change is
+ * over.
  */
 const REQUESTS = Number(process.env['TEST_LOAD_REQUESTS'] ?? 0);
 
@@ -16,12 +18,15 @@ export const LOAD_CLIENTS = REQUESTS > 0 ? 4 : 1;
 const PER_SECOND = 20;
 const PART_MS = 4_000;
 const TIMEOUT_MS = 4_000;
+/** Of each client, if requests are sent as fast as they are answered. */
+const IN_FLIGHT = 5;
+const PROBES_OF_PART = 100;
 
 /** Enough requests that each way has some of them before, during and after the change. */
 export const LEAST_REQUESTS = Math.max(REQUESTS, (PER_SECOND / 2) * (PART_MS / 1_000));
 
-/** What tests wait longer than without a number of requests: at least a fifth of the rate is reached. */
-export const LOAD_TIME_MS = REQUESTS * 10;
+/** What tests wait longer than without a number of requests. */
+export const LOAD_TIME_MS = REQUESTS * 20;
 
 export interface LoadReport {
   readonly sent: number;
@@ -60,6 +65,10 @@ class SteadyLoad implements LoadReport {
 
   /** Two lanes half a part apart, so that one always sends. */
   async run(client: Namespace, isOver: () => boolean): Promise<void> {
+    if (REQUESTS > 0) {
+      while (!isOver()) await this.#part(client);
+      return;
+    }
     await Promise.all([this.#lane(client, isOver), sleep(PART_MS / 2).then(() => this.#lane(client, isOver))]);
   }
 
@@ -74,7 +83,22 @@ class SteadyLoad implements LoadReport {
     }
   }
 
-  #count(way: string, { sent, failures }: LoadResult): void {
+  /** Sends requests through all ways in turn, a few at a time. */
+  async #part(client: Namespace): Promise<void> {
+    const ways = Array.from({ length: PROBES_OF_PART }, (_, index) => this.#ways[index % this.#ways.length]).flatMap(
+      (way) => (way === undefined ? [] : [way]),
+    );
+    const probes = ways.map(([, protocol, address, port]): ProbeRequest => {
+      return { protocol, target: { address, port }, timeoutMs: patient(TIMEOUT_MS) };
+    });
+    const results = await client.probeAll(probes, IN_FLIGHT);
+    for (const [index, result] of results.entries()) {
+      const failures = result.ok ? {} : { [result.code]: 1 };
+      this.#count(ways[index]?.[0] ?? '', { sent: 1, failures });
+    }
+  }
+
+  #count(way: string, { sent, failures }: Pick<LoadResult, 'sent' | 'failures'>): void {
     this.sent += sent;
     for (const [code, count] of Object.entries(failures)) {
       const key = `${way}: ${code}`;
