@@ -18,6 +18,7 @@ const CLUSTER_CIDR = '10.201.0.0/16,fd00:201::/48';
 
 const WAYS: readonly Way[] = [
   ['ClusterIP', 'tcp', '10.202.0.10', 80],
+  ['ClusterIP of the API server', 'tcp', '10.202.0.1', 443],
   ['NodePort', 'tcp', '10.200.0.10', 30_080],
   ['external IP', 'tcp', '10.203.0.10', 80],
   ['load balancer IP with source ranges', 'tcp', '10.203.0.30', 80],
@@ -29,7 +30,25 @@ const GUARDED = { address: '10.203.0.30', port: 80 };
 /** In the source ranges are the first four clients of the bed. */
 const OUTSIDER = 4;
 
+/** The daemon programs default/kubernetes before it has listed the others: these must be served meanwhile, too. */
 const MORE_SERVICES = `${DNS}---
+apiVersion: v1
+kind: Service
+metadata: { name: kubernetes, namespace: default }
+spec:
+  clusterIP: 10.202.0.1
+  clusterIPs: [10.202.0.1]
+  ipFamilies: [IPv4]
+  ports: [{ name: https, protocol: TCP, port: 443 }]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: kubernetes, namespace: default, labels: { kubernetes.io/service-name: kubernetes } }
+addressType: IPv4
+ports: [{ name: https, protocol: TCP, port: 8080 }]
+endpoints:
+  - { addresses: [10.201.0.10], conditions: { ready: true } }
+---
 apiVersion: v1
 kind: Service
 metadata: { name: guarded, namespace: default }
