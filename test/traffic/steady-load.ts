@@ -21,6 +21,7 @@ const TIMEOUT_MS = 4_000;
 /** Of each client, if requests are sent as fast as they are answered. */
 const IN_FLIGHT = 5;
 const PROBES_OF_PART = 100;
+const REPORT_EVERY = 5_000;
 
 /** Enough requests that each way has some of them before, during and after the change. */
 export const LEAST_REQUESTS = Math.max(REQUESTS, (PER_SECOND / 2) * (PART_MS / 1_000));
@@ -50,7 +51,7 @@ export async function underLoad(
     changed = true;
   }
   await all;
-  process.stdout.write(`${load.sent} requests, failed: ${JSON.stringify(load.failures)}\n`);
+  load.report();
   return load;
 }
 
@@ -61,6 +62,10 @@ class SteadyLoad implements LoadReport {
 
   constructor(ways: readonly Way[]) {
     this.#ways = ways;
+  }
+
+  report(): void {
+    process.stdout.write(`${this.sent} requests, failed: ${JSON.stringify(this.failures)}\n`);
   }
 
   /** Two lanes half a part apart, so that one always sends. */
@@ -99,7 +104,9 @@ class SteadyLoad implements LoadReport {
   }
 
   #count(way: string, { sent, failures }: Pick<LoadResult, 'sent' | 'failures'>): void {
+    const before = this.sent;
     this.sent += sent;
+    if (REQUESTS > 0 && Math.floor(before / REPORT_EVERY) < Math.floor(this.sent / REPORT_EVERY)) this.report();
     for (const [code, count] of Object.entries(failures)) {
       const key = `${way}: ${code}`;
       this.failures[key] = (this.failures[key] ?? 0) + count;
