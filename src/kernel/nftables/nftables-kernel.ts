@@ -2,7 +2,6 @@ import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import { NETLINK_NETFILTER } from '../../netlink/protocol.ts';
 import type { IpSet } from '../../state/ip-set.ts';
 import { nftFamily, nftTable } from '../../state/nft-table.ts';
-import type { Op } from '../../state/op.ts';
 import type { Outcome } from '../../state/outcome.ts';
 import type { ObservedRealServer } from '../../state/real-server.ts';
 import type { RuleSet } from '../../state/rule-set.ts';
@@ -31,8 +30,10 @@ import { replacingPort } from './replacing-port.ts';
 import { checkRules } from './rule-check.ts';
 import { RANDOM } from './service-ops.ts';
 import { ENDPOINTS, ROLE_SETS, constantSets } from './sets.ts';
-import { type ObservedService, type Services, findServices, readEntries, readServices } from './table-reader.ts';
+import { type Head, readEntries, readHeads } from './table-reader.ts';
+import { TableView } from './table-view.ts';
 import { TableWatch } from './table-watch.ts';
+import { familyOfOp } from './units.ts';
 
 /** A transaction with everything is one datagram: 50,000 Services with 10 endpoints each take 100 MiB. */
 const SEND_BUFFER = 512 * 1024 * 1024;
@@ -59,6 +60,7 @@ class NftablesKernel implements Kernel {
   readonly #port: () => NftPort;
   /** What is to be written to the table of a family as soon as that replaces the table of another program. */
   readonly #pending = new Map<IpFamily, Transaction>();
+  readonly #views = new Map<IpFamily, TableView>();
 
   constructor(node: NodeKernel, port?: NftPort) {
     this.#node = node;
@@ -115,7 +117,7 @@ class NftablesKernel implements Kernel {
       (pending ?? now).push(op);
     }
     try {
-      return { failures: await new NftTables(this.#port()).apply(now) };
+      return { failures: await new NftTables((family) => this.#view(family)).apply(now) };
     } catch (error) {
       return { failures: refusalsOf([...now], error).map(({ item, ...rest }) => ({ op: item, ...rest })) };
     }
@@ -125,26 +127,38 @@ class NftablesKernel implements Kernel {
     return await withKernelError('getVirtualServers', async () => {
       const found: VirtualServer[] = [];
       for (const family of this.#readable()) {
-        for (const service of (await readServices(this.#port(), family)).values()) found.push(virtualServerOf(service));
+        for (const head of await readHeads(this.#port(), family)) found.push(virtualServerOf(head));
       }
       return found;
     });
   }
 
   async findVirtualServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServer>> {
-    const services = await this.#find('findVirtualServers', ids);
-    return new Map(services.map((service) => [virtualServerKey(service.id), virtualServerOf(service)]));
+    return await withKernelError('findVirtualServers', async () => {
+      const found = new Map<VirtualServerKey, VirtualServer>();
+      for (const [family, ofFamily] of this.#readableByFamily(ids)) {
+        for (const head of await this.#view(family).findHeads(ofFamily)) {
+          found.set(virtualServerKey(head.id), virtualServerOf(head));
+        }
+      }
+      return found;
+    });
   }
 
   /** Connections are those of connection tracking, which are not counted: an unwanted endpoint is removed at once. */
   async getRealServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, ObservedRealServer[]>> {
-    const services = await this.#find('getRealServers', ids);
-    return new Map(
-      services.map(({ id, state }) => [
-        virtualServerKey(id),
-        state.endpoints.map((endpoint) => ({ ...endpoint, weight: 1, forwarding: 0, ...NO_CONNECTIONS })),
-      ]),
-    );
+    return await withKernelError('getRealServers', async () => {
+      const found = new Map<VirtualServerKey, ObservedRealServer[]>();
+      for (const [family, ofFamily] of this.#readableByFamily(ids)) {
+        for (const [key, { state }] of await this.#view(family).findServices(ofFamily)) {
+          found.set(
+            key,
+            state.endpoints.map(({ address, port }) => ({ address, port, weight: 1, forwarding: 0, ...NO_CONNECTIONS })),
+          );
+        }
+      }
+      return found;
+    });
   }
 
   async getSets(names?: readonly string[]): Promise<ObservedIpSet[]> {
@@ -202,7 +216,7 @@ class NftablesKernel implements Kernel {
       const pending = this.#pending.get(family);
       if (pending !== undefined) return await this.#replaceTable(family, settings, pending);
       for (let attempt = 1; ; attempt++) {
-        const generation = attempt < ATTEMPTS ? await this.#port().generation() : undefined;
+        const generation = attempt < ATTEMPTS ? (await this.#port().lookUp(family, {})).generation : undefined;
         if (!(await this.#port().hasTable(family))) await this.ensureDevice();
         const { messages, chains } = await checkRules(this.#port(), settings, family);
         if (messages.length === 0) return UNCHANGED;
@@ -260,19 +274,14 @@ class NftablesKernel implements Kernel {
     return IP_FAMILIES.filter((family) => !this.#pending.has(family));
   }
 
-  async #find(operation: string, ids: readonly VirtualServerId[]): Promise<readonly ObservedService[]> {
-    return await withKernelError(operation, async () => {
-      const found: ObservedService[] = [];
-      for (const [family, ofFamily] of byFamily(ids)) {
-        if (this.#pending.has(family)) continue;
-        const services: Services = await findServices(this.#port(), family, ofFamily);
-        for (const id of ofFamily) {
-          const service = services.get(virtualServerKey(id));
-          if (service !== undefined) found.push(service);
-        }
-      }
-      return found;
-    });
+  #readableByFamily(ids: readonly VirtualServerId[]): readonly (readonly [IpFamily, VirtualServerId[]])[] {
+    return [...byFamily(ids)].filter(([family]) => !this.#pending.has(family));
+  }
+
+  #view(family: IpFamily): TableView {
+    let view = this.#views.get(family);
+    if (view === undefined) this.#views.set(family, (view = new TableView(this.#port(), family)));
+    return view;
   }
 
   /** A table is ours if it has the set of endpoints, and its sets have our types. */
@@ -289,7 +298,7 @@ class NftablesKernel implements Kernel {
   async #replaceTable(family: IpFamily, settings: RuleSettings, pending: Transaction): Promise<RulesWritten> {
     const chains = baseChains(settings, family);
     const port = replacingPort(this.#port(), chains);
-    const failures = await new NftTables(port).apply(pending);
+    const failures = await new NftTables((of) => new TableView(port, of)).apply(pending);
     const [first] = failures;
     if ((await this.#tableState(family)) !== 'ours') {
       const reason = first === undefined ? 'nothing was written' : `${first.code} ${first.text}`;
@@ -317,7 +326,7 @@ const UNCHANGED: RulesWritten = { changed: false, chains: [] };
 
 const NO_CONNECTIONS = { activeConnections: 0, inactiveConnections: 0, persistentConnections: 0 };
 
-function virtualServerOf({ id, state: { affinity } }: ObservedService): VirtualServer {
+function virtualServerOf({ id, affinity }: Head): VirtualServer {
   const { address, port, protocol } = id;
   return {
     address,
@@ -328,13 +337,6 @@ function virtualServerOf({ id, state: { affinity } }: ObservedService): VirtualS
     timeout: affinity,
     prefix: typeof address === 'number' ? 32 : 128,
   };
-}
-
-function familyOfOp(op: Op): IpFamily {
-  if ('set' in op) return op.set.family;
-  if ('cidr' in op) return typeof op.cidr.address === 'number' ? 4 : 6;
-  const { address } = 'virtualServer' in op ? op.virtualServer : 'id' in op ? op.id : op;
-  return typeof address === 'number' ? 4 : 6;
 }
 
 /** Returns a change as an nft command, without its details. */
@@ -358,8 +360,8 @@ function describe(message: NftMessage, family: IpFamily): string {
     case 'new-rule':
       return `nft add rule ${table} ${message.chain} (${message.expressions.map(({ name }) => name).join(' ')})`;
     case 'new-elements':
-      return `nft add element ${table} ${message.set} (${message.elements.length})`;
+      return `nft add element ${table} ${message.set} (${message.elements.size})`;
     case 'delete-elements':
-      return `nft delete element ${table} ${message.set} (${message.elements.length})`;
+      return `nft delete element ${table} ${message.set} (${message.elements.size})`;
   }
 }

@@ -12,7 +12,7 @@ import {
   serviceKey,
   serviceOfKey,
 } from './keys.ts';
-import type { NftPort } from './nft-port.ts';
+import type { ElementOf, NftPort } from './nft-port.ts';
 import { type ServiceState, readFirstChain } from './service-objects.ts';
 import {
   AFFINITY_ENDPOINTS,
@@ -24,7 +24,7 @@ import {
 } from './sets.ts';
 
 /** A virtual server as its element in a verdict map describes it. */
-interface Head {
+export interface Head {
   readonly id: VirtualServerId;
   readonly count: number;
   readonly affinity: number;
@@ -39,33 +39,56 @@ export interface ObservedService {
 
 export type Services = ReadonlyMap<VirtualServerKey, ObservedService>;
 
-/** From this number of virtual servers on, reading all is faster than asking for each. */
-const MANY = 512;
+/** Returns all virtual servers of a family, without endpoints. */
+export async function readHeads(port: NftPort, family: IpFamily): Promise<readonly Head[]> {
+  const elements = [...(await port.elements(family, SERVICE_IPS)), ...(await port.elements(family, NO_ENDPOINT_SERVICES))];
+  return elements.flatMap((element) => headOf(element, family) ?? []);
+}
 
 /** Returns all virtual servers of a family with their endpoints. */
 export async function readServices(port: NftPort, family: IpFamily): Promise<Services> {
-  const heads = [
-    ...(await port.elements(family, SERVICE_IPS)),
-    ...(await port.elements(family, NO_ENDPOINT_SERVICES)),
-  ].flatMap((element) => headOf(element, family) ?? []);
-  return assemble(heads, await port.elements(family, ENDPOINTS), family);
+  return assemble(await readHeads(port, family), await readEndpoints(port, family), family);
 }
 
-/** Returns those of these virtual servers that exist. The cost grows with the number of ids. */
-export async function findServices(
+/** Returns the elements of all endpoints. */
+export async function readEndpoints(port: NftPort, family: IpFamily): Promise<readonly NftElement[]> {
+  return await port.elements(family, ENDPOINTS);
+}
+
+/** What was read, and the generation of the ruleset before. */
+export interface AtGeneration<T> {
+  readonly generation: number;
+  readonly found: T;
+}
+
+/** Returns those of these virtual servers that exist, without endpoints. The cost grows with the number of ids. */
+export async function findHeads(
   port: NftPort,
   family: IpFamily,
   ids: readonly VirtualServerId[],
-): Promise<Services> {
-  if (ids.length === 0) return new Map();
-  if (ids.length >= MANY) return await readServices(port, family);
-  const keys = ids.map(serviceKey);
-  const heads = [
-    ...(await port.findElements(family, SERVICE_IPS, keys)),
-    ...(await port.findElements(family, NO_ENDPOINT_SERVICES, keys)),
-  ].flatMap((element) => headOf(element, family) ?? []);
-  const wanted = heads.flatMap(({ id, count }) => Array.from({ length: count }, (_, index) => endpointKey(id, index)));
-  return assemble(heads, await port.findElements(family, ENDPOINTS, wanted), family);
+): Promise<AtGeneration<readonly Head[]>> {
+  const wanted = ids.flatMap((id) => {
+    const key = serviceKey(id);
+    return [
+      { set: SERVICE_IPS, key },
+      { set: NO_ENDPOINT_SERVICES, key },
+    ];
+  });
+  const { generation, elements } = await port.lookUp(family, { elements: wanted });
+  return { generation, found: elements.flatMap((element) => headOf(element, family) ?? []) };
+}
+
+/** Reads the endpoints of these virtual servers. The cost grows with their number. */
+export async function findEndpoints(
+  port: NftPort,
+  family: IpFamily,
+  heads: readonly Head[],
+): Promise<AtGeneration<Services>> {
+  const wanted = heads.flatMap(({ id, count }) =>
+    Array.from({ length: count }, (_, index) => ({ set: ENDPOINTS, key: endpointKey(id, index) })),
+  );
+  const { generation, elements } = await port.lookUp(family, { elements: wanted });
+  return { generation, found: assemble(heads, elements, family) };
 }
 
 function headOf({ key, data }: NftElement, family: IpFamily): Head | undefined {
@@ -75,8 +98,11 @@ function headOf({ key, data }: NftElement, family: IpFamily): Head | undefined {
   return target === undefined ? undefined : { id, ...target };
 }
 
-/** An endpoint beyond the count of its virtual server is not chosen, and a missing one shortens the list. */
-function assemble(heads: readonly Head[], elements: readonly NftElement[], family: IpFamily): Services {
+/**
+ * Returns virtual servers with those of these endpoints that are theirs. An endpoint beyond the count of its virtual
+ * server is not chosen, and a missing one shortens the list.
+ */
+export function assemble(heads: readonly Head[], elements: readonly NftElement[], family: IpFamily): Services {
   const services = new Map<VirtualServerKey, { readonly head: Head; readonly endpoints: EndpointAddress[] }>();
   for (const head of heads) services.set(virtualServerKey(head.id), { head, endpoints: [] });
   for (const { key, data } of elements) {
@@ -138,9 +164,9 @@ export async function readOwnElements(
   port: NftPort,
   family: IpFamily,
   id: VirtualServerId,
-): Promise<(NftElement & { readonly set: string })[]> {
+): Promise<ElementOf[]> {
   const key = virtualServerKey(id);
-  const found: (NftElement & { readonly set: string })[] = [];
+  const found: ElementOf[] = [];
   for (const set of [SERVICE_IPS, NO_ENDPOINT_SERVICES, ENDPOINTS, AFFINITY_ENDPOINTS]) {
     for (const element of await port.elements(family, set)) {
       const owner = serviceOfKey(element.key, family);

@@ -62,7 +62,7 @@ describe('transactions', () => {
       messages.some(
         (message) =>
           'elements' in message &&
-          message.elements.some((each) => Buffer.from(each.key).toString('hex').startsWith(hex)),
+          [...message.elements].some((each) => Buffer.from(each.key).toString('hex').startsWith(hex)),
       )
         ? 'ENOSPC'
         : undefined;
@@ -88,25 +88,25 @@ describe('transactions', () => {
 
   test('another program that writes meanwhile makes it read and write again', async () => {
     const { table, kernel } = await prepared();
-    const read = table.generation.bind(table);
+    const read = table.lookUp.bind(table);
     let disturbed = 0;
-    table.generation = async () => {
-      const generation = await read();
+    table.lookUp = async (...wanted) => {
+      const findings = await read(...wanted);
       if (++disturbed <= 2) table.changeByOthers(() => undefined);
-      return generation;
+      return findings;
     };
     expect((await kernel.apply(new Transaction(server(1)))).failures).toEqual([]);
-    expect(disturbed).toBe(3);
+    expect(disturbed).toBeGreaterThan(2);
     expect(await kernel.getVirtualServers()).toHaveLength(1);
   });
 
   test('even if it never ceases', async () => {
     const { table, kernel } = await prepared();
-    const read = table.generation.bind(table);
-    table.generation = async () => {
-      const generation = await read();
+    const read = table.lookUp.bind(table);
+    table.lookUp = async (...wanted) => {
+      const findings = await read(...wanted);
       table.changeByOthers(() => undefined);
-      return generation;
+      return findings;
     };
     expect((await kernel.apply(new Transaction(server(1)))).failures).toEqual([]);
   });
