@@ -93,21 +93,25 @@ export class NftLink implements NftPort {
 
   async lookUp(family: IpFamily, { elements = [], chains = [] }: NftLookup): Promise<NftFindings> {
     const found = { generation: 0, elements: [] as ElementOf[], chains: new Set<string>() };
-    await askAll<LookedUp, never>(this.#connection, ['generation', ...chains.map((chain) => ({ chain })), ...elements], {
-      operation: 'NFT_MSG_GET*',
-      write: (writer, wanted) => {
-        if (wanted === 'generation') return getGeneration(writer);
-        if ('chain' in wanted) return getChain(writer, family, { table: TABLE, name: wanted.chain });
-        return getElement(writer, family, { table: TABLE, set: wanted.set, elements: [{ key: wanted.key }] });
+    await askAll<LookedUp, never>(
+      this.#connection,
+      ['generation', ...chains.map((chain) => ({ chain })), ...elements],
+      {
+        operation: 'NFT_MSG_GET*',
+        write: (writer, wanted) => {
+          if (wanted === 'generation') return getGeneration(writer);
+          if ('chain' in wanted) return getChain(writer, family, { table: TABLE, name: wanted.chain });
+          return getElement(writer, family, { table: TABLE, set: wanted.set, elements: [{ key: wanted.key }] });
+        },
+        read: ({ payload }, wanted) => {
+          if (wanted === 'generation') found.generation = decodeGeneration(payload);
+          else if ('chain' in wanted) found.chains.add(wanted.chain);
+          else for (const element of decodeElements(payload)) found.elements.push({ set: wanted.set, ...element });
+          return undefined;
+        },
+        absent: ABSENT,
       },
-      read: ({ payload }, wanted) => {
-        if (wanted === 'generation') found.generation = decodeGeneration(payload);
-        else if ('chain' in wanted) found.chains.add(wanted.chain);
-        else for (const element of decodeElements(payload)) found.elements.push({ set: wanted.set, ...element });
-        return undefined;
-      },
-      absent: ABSENT,
-    });
+    );
     return found;
   }
 
@@ -133,9 +137,14 @@ export class NftLink implements NftPort {
 /** What one request reads. */
 type LookedUp = 'generation' | { readonly chain: string } | Pick<ElementOf, 'set' | 'key'>;
 
+/** More than the headers of a message with elements. */
+const HEADERS = 128;
+const ROOM_FOR_OTHERS = 16 * 1024;
+
 /** A buffer that grows would be copied, and twice as long as needed. */
 function bytesOf(changes: readonly NftMessage[]): number {
-  return changes.reduce((sum, change) => sum + ('elements' in change ? 1.01 * change.elements.byteLength : 0), 16_384);
+  const elements = changes.flatMap((change) => ('elements' in change ? change.elements.messages : []));
+  return elements.reduce((sum, { length }) => sum + length + HEADERS, ROOM_FOR_OTHERS);
 }
 
 /** linux/errno.h; Node.js has no name for it, because user space usually does not see it. */
@@ -183,7 +192,7 @@ function writeMessage(writer: MessageWriter, family: IpFamily, change: NftMessag
     case 'new-elements':
     case 'delete-elements': {
       const write = change.kind === 'new-elements' ? newElements : deleteElements;
-      for (const elements of change.elements.messages()) {
+      for (const elements of change.elements.messages) {
         write(writer, family, { table: TABLE, set: change.set, elements });
       }
     }

@@ -27,7 +27,7 @@ import type { NftPort, NftRefusal } from './nft-port.ts';
 import { NftTables, byFamily, skeleton } from './nft-tables.ts';
 import { isWithoutTables } from './proxy-tables.ts';
 import { replacingPort } from './replacing-port.ts';
-import { checkRules } from './rule-check.ts';
+import { checkRules, deleteChains } from './rule-check.ts';
 import { RANDOM } from './service-ops.ts';
 import { ENDPOINTS, ROLE_SETS, constantSets } from './sets.ts';
 import { type Head, readEntries, readHeads } from './table-reader.ts';
@@ -111,11 +111,7 @@ class NftablesKernel implements Kernel {
   }
 
   async apply(tx: Transaction): Promise<Outcome> {
-    const now = new Transaction();
-    for (const op of tx) {
-      const pending = this.#pending.get(familyOfOp(op));
-      (pending ?? now).push(op);
-    }
+    const now = this.#pending.size === 0 ? tx : this.#withoutPending(tx);
     try {
       return { failures: await new NftTables((family) => this.#view(family)).apply(now) };
     } catch (error) {
@@ -153,7 +149,13 @@ class NftablesKernel implements Kernel {
         for (const [key, { state }] of await this.#view(family).findServices(ofFamily)) {
           found.set(
             key,
-            state.endpoints.map(({ address, port }) => ({ address, port, weight: 1, forwarding: 0, ...NO_CONNECTIONS })),
+            state.endpoints.map(({ address, port }) => ({
+              address,
+              port,
+              weight: 1,
+              forwarding: 0,
+              ...NO_CONNECTIONS,
+            })),
           );
         }
       }
@@ -218,8 +220,12 @@ class NftablesKernel implements Kernel {
       for (let attempt = 1; ; attempt++) {
         const generation = attempt < ATTEMPTS ? (await this.#port().lookUp(family, {})).generation : undefined;
         if (!(await this.#port().hasTable(family))) await this.ensureDevice();
-        const { messages, chains } = await checkRules(this.#port(), settings, family);
-        if (messages.length === 0) return UNCHANGED;
+        const { messages, chains, unused } = await checkRules(this.#port(), settings, family);
+        if (messages.length === 0) {
+          // If the ruleset has changed meanwhile, they may be in use again. Then the next check deletes them.
+          if (generation !== undefined) await this.#port().commit(family, deleteChains(unused), generation);
+          return UNCHANGED;
+        }
         const refusal = await this.#port().commit(family, messages, generation);
         if (refusal === undefined) return { changed: true, chains };
         if (attempt === ATTEMPTS || refusal.code !== 'ERESTART') this.#require('write rules of', family, refusal);
@@ -272,6 +278,15 @@ class NftablesKernel implements Kernel {
   /** The families whose table is not that of another program. */
   #readable(): readonly IpFamily[] {
     return IP_FAMILIES.filter((family) => !this.#pending.has(family));
+  }
+
+  /** Keeps the operations on tables that are still those of another program, and returns the others. */
+  #withoutPending(tx: Transaction): Transaction {
+    return tx.filter((op) => {
+      const pending = this.#pending.get(familyOfOp(op));
+      pending?.push(op);
+      return pending === undefined;
+    });
   }
 
   #readableByFamily(ids: readonly VirtualServerId[]): readonly (readonly [IpFamily, VirtualServerId[]])[] {

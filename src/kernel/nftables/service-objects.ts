@@ -19,7 +19,7 @@ export interface ServiceState {
 /** What a virtual server consists of in our table. */
 export interface ServiceObjects {
   readonly elements: readonly ElementOf[];
-  /** Chains that several virtual servers use: they are never deleted. */
+  /** Chains that several virtual servers use. A full check deletes those that none uses any more. */
   readonly shared: readonly ChainPlan[];
   /** Its own chains. A chain only refers to those after it. */
   readonly chains: readonly ChainPlan[];
@@ -105,7 +105,7 @@ function withAffinity(
  * The chain to which the address and port of a virtual server lead. Its name tells the number of endpoints and the
  * affinity, so both can be read back from the element. Chains without affinity are shared.
  */
-function firstChain(id: VirtualServerId, count: number, affinity: number): string {
+export function firstChain(id: VirtualServerId, count: number, affinity: number): string {
   const family = familyOf(id.address);
   if (count === 0) return affinity === 0 ? REJECT : rejectingChain(affinity).name;
   return affinity === 0 ? chooseChain(count, family).name : `service-${serviceText(id)}-of-${count}-for-${affinity}s`;

@@ -41,13 +41,11 @@ export type Services = ReadonlyMap<VirtualServerKey, ObservedService>;
 
 /** Returns all virtual servers of a family, without endpoints. */
 export async function readHeads(port: NftPort, family: IpFamily): Promise<readonly Head[]> {
-  const elements = [...(await port.elements(family, SERVICE_IPS)), ...(await port.elements(family, NO_ENDPOINT_SERVICES))];
+  const elements = [
+    ...(await port.elements(family, SERVICE_IPS)),
+    ...(await port.elements(family, NO_ENDPOINT_SERVICES)),
+  ];
   return elements.flatMap((element) => headOf(element, family) ?? []);
-}
-
-/** Returns all virtual servers of a family with their endpoints. */
-export async function readServices(port: NftPort, family: IpFamily): Promise<Services> {
-  return assemble(await readHeads(port, family), await readEndpoints(port, family), family);
 }
 
 /** Returns the elements of all endpoints. */
@@ -160,11 +158,7 @@ export async function readRestricted(
 }
 
 /** Returns all elements that a virtual server has, whatever its state. The cost grows with the table. */
-export async function readOwnElements(
-  port: NftPort,
-  family: IpFamily,
-  id: VirtualServerId,
-): Promise<ElementOf[]> {
+export async function readOwnElements(port: NftPort, family: IpFamily, id: VirtualServerId): Promise<ElementOf[]> {
   const key = virtualServerKey(id);
   const found: ElementOf[] = [];
   for (const set of [SERVICE_IPS, NO_ENDPOINT_SERVICES, ENDPOINTS, AFFINITY_ENDPOINTS]) {

@@ -66,7 +66,9 @@ export class TableView {
       const { generation, found } =
         heads.length < MANY
           ? await findEndpoints(this.port, this.family, heads)
-          : await this.#afterGeneration(async (port, family) => assemble(heads, await readEndpoints(port, family), family));
+          : await this.#afterGeneration(async (port, family) =>
+              assemble(heads, await readEndpoints(port, family), family),
+            );
       this.#see(generation);
       if (generation !== before && attempt < ATTEMPTS) continue;
       this.#services = found;

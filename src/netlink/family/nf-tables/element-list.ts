@@ -1,4 +1,4 @@
-import { MESSAGE_HEADER_SIZE } from '../../codec/flags.ts';
+import { MESSAGE_HEADER_SIZE, align4 } from '../../codec/flags.ts';
 import { MessageWriter } from '../../codec/message-writer.ts';
 import type { NftData } from './data.ts';
 import { type NftElement, elementList } from './element.ts';
@@ -19,15 +19,14 @@ const KEY_AT = 12;
 
 /**
  * Elements of one set as the bytes of their attributes, in the order in which they were added. Objects would take ten
- * times the memory, and encoding each from its attribute table most of the time of a first sync. All keys have the same
- * length, and so have all values.
+ * times the memory, and encoding each from its attribute table most of the time of a first sync.
  */
 export class ElementList implements Iterable<NftElement> {
-  #bytes = new Uint8Array(FIRST_CAPACITY);
-  #length = 0;
+  /** The elements of each message but the last. */
+  readonly #full: Uint8Array[] = [];
+  #last = new Uint8Array(FIRST_CAPACITY);
+  #used = 0;
   #size = 0;
-  /** Where the elements of the second and later messages begin. */
-  readonly #cuts: number[] = [];
   #pattern: Pattern | undefined;
 
   /** The number of elements. */
@@ -35,32 +34,25 @@ export class ElementList implements Iterable<NftElement> {
     return this.#size;
   }
 
-  /** The number of bytes. */
-  get byteLength(): number {
-    return this.#length;
+  /** The encoded elements of each message. */
+  get messages(): readonly Uint8Array[] {
+    return [...this.#full, this.#last.subarray(0, this.#used)];
   }
 
   add(key: Uint8Array, data?: NftData): void {
     const pattern = this.#patternFor(key, data);
-    const at = this.#append(pattern.bytes);
-    this.#bytes.set(key, at + KEY_AT);
+    const { length } = pattern.bytes;
+    this.#reserve(length);
+    this.#last.set(pattern.bytes, this.#used);
+    this.#last.set(key, this.#used + KEY_AT);
+    this.#used += length;
+    this.#size += 1;
     // The value is the last attribute, padded to 4 bytes.
-    if (data !== undefined && 'value' in data) {
-      this.#bytes.set(data.value, this.#length - ((data.value.length + 3) & ~3));
-    }
-  }
-
-  /** Yields the elements of one message after the other, encoded. */
-  *messages(): Generator<Uint8Array, void, undefined> {
-    let start = 0;
-    for (const end of [...this.#cuts, this.#length]) {
-      if (end > start) yield this.#bytes.subarray(start, end);
-      start = end;
-    }
+    if (data !== undefined && 'value' in data) this.#last.set(data.value, this.#used - align4(data.value.length));
   }
 
   [Symbol.iterator](): Iterator<NftElement> {
-    return elementList.read(this.#bytes, 0, this.#length)[Symbol.iterator]();
+    return this.messages.flatMap((bytes) => elementList.read(bytes, 0, bytes.length))[Symbol.iterator]();
   }
 
   #patternFor(key: Uint8Array, data: NftData | undefined): Pattern {
@@ -69,20 +61,18 @@ export class ElementList implements Iterable<NftElement> {
     return this.#pattern;
   }
 
-  /** Returns where the appended bytes begin. */
-  #append(bytes: Uint8Array): number {
-    const at = this.#length;
-    const end = at + bytes.length;
-    if (end > this.#bytes.length) {
-      const grown = new Uint8Array(Math.max(end, 2 * this.#bytes.length));
-      grown.set(this.#bytes);
-      this.#bytes = grown;
+  #reserve(count: number): void {
+    const needed = this.#used + count;
+    if (needed <= this.#last.length) return;
+    const used = this.#last.subarray(0, this.#used);
+    if (needed <= BYTES_PER_MESSAGE) {
+      this.#last = new Uint8Array(Math.min(BYTES_PER_MESSAGE, 4 * this.#last.length));
+      this.#last.set(used);
+    } else {
+      this.#full.push(used);
+      this.#last = new Uint8Array(BYTES_PER_MESSAGE);
+      this.#used = 0;
     }
-    if (end - (this.#cuts.at(-1) ?? 0) > BYTES_PER_MESSAGE) this.#cuts.push(at);
-    this.#bytes.set(bytes, at);
-    this.#length = end;
-    this.#size += 1;
-    return at;
   }
 }
 

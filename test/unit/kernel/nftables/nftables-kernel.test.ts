@@ -153,3 +153,53 @@ describe('the table of another program', () => {
     expect(await kernel.ensureRules(planRules(CONFIG, 4))).toEqual({ changed: false, chains: [] });
   });
 });
+
+describe('chains that several virtual servers share', () => {
+  const shared = (table: FakeNftTable): string[] =>
+    [...table.tables.get(4)!.chains.keys()].filter((name) => /^choose-|^reject-chain-for-/.test(name)).sort();
+  const id = virtualServer(address(4, 1), 80, 'TCP', { scheduler: 'random' });
+  const add = (n: number): Op => ({ kind: 'add-real-server', id, realServer: realServer(endpoint(4, n), 80) });
+
+  async function grown() {
+    const table = new FakeNftTable();
+    const { kernel } = bedOf(table);
+    await kernel.prepare();
+    await kernel.ensureRules(planRules(CONFIG, 4));
+    await kernel.apply(new Transaction([...server(1), ...server(2)]));
+    const sticky = { ...id, address: address(4, 3), flags: 1, timeout: 60 } as typeof id;
+    await kernel.apply(new Transaction([{ kind: 'add-virtual-server', virtualServer: sticky }, add(2)]));
+    await kernel.apply(new Transaction([add(3), { kind: 'delete-virtual-server', id: sticky }]));
+    expect(shared(table)).toEqual(['choose-1', 'choose-2', 'choose-3', 'reject-chain-for-60s']);
+    return { table, kernel };
+  }
+
+  test('are deleted by the next check of the rules when none uses them any more', async () => {
+    const { table, kernel } = await grown();
+    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toEqual({ changed: false, chains: [] });
+    expect(shared(table)).toEqual(['choose-1', 'choose-3']);
+    const before = table.committed.length;
+    await kernel.ensureRules(planRules(CONFIG, 4));
+    expect(table.committed).toHaveLength(before);
+    // A number of endpoints that occurs again has its chain again, and the other one is still right.
+    const gone: Op = { kind: 'delete-real-server', id, realServer: realServer(endpoint(4, 3), 80) };
+    expect((await kernel.apply(new Transaction([gone]))).failures).toEqual([]);
+    expect(shared(table)).toEqual(['choose-1', 'choose-2', 'choose-3']);
+    expect(await kernel.compareRules(planRules(CONFIG, 4))).toMatchObject({ missing: [] });
+  });
+
+  test('are left alone if the ruleset has changed since they were looked at', async () => {
+    const { table, kernel } = await grown();
+    const read = table.chains.bind(table);
+    table.chains = async (family) => {
+      const chains = await read(family);
+      table.chains = read;
+      await kernel.apply(
+        new Transaction([{ kind: 'delete-real-server', id, realServer: realServer(endpoint(4, 3), 80) }]),
+      );
+      return chains;
+    };
+    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toEqual({ changed: false, chains: [] });
+    expect(shared(table)).toContain('choose-2');
+    expect((await kernel.findVirtualServers([id])).size).toBe(1);
+  });
+});
