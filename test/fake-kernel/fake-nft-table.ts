@@ -63,8 +63,9 @@ export class FakeNftTable implements NftPort {
     );
   }
 
-  elements(family: IpFamily, set: string): Promise<readonly NftElement[]> {
-    return Promise.resolve([...(this.tables.get(family)?.sets.get(set)?.elements.values() ?? [])]);
+  eachElement(family: IpFamily, set: string, visit: (element: NftElement) => void): Promise<void> {
+    for (const element of this.tables.get(family)?.sets.get(set)?.elements.values() ?? []) visit(element);
+    return Promise.resolve();
   }
 
   lookUp(family: IpFamily, { elements = [], chains = [] }: NftLookup): Promise<NftFindings> {

@@ -81,14 +81,16 @@ export class NftLink implements NftPort {
     });
   }
 
-  async elements(family: IpFamily, set: string): Promise<readonly NftElement[]> {
-    const parts = await askAll(this.#connection, [set], {
+  async eachElement(family: IpFamily, set: string, visit: (element: NftElement) => void): Promise<void> {
+    await askAll(this.#connection, [set], {
       operation: 'NFT_MSG_GETSETELEM',
       write: (writer) => dumpElements(writer, family, { table: TABLE, set }),
-      read: ({ payload }) => decodeElements(payload),
+      read: ({ payload }) => {
+        for (const element of decodeElements(payload)) visit(element);
+        return undefined;
+      },
       absent: ABSENT,
     });
-    return parts.flat();
   }
 
   async lookUp(family: IpFamily, { elements = [], chains = [] }: NftLookup): Promise<NftFindings> {

@@ -39,8 +39,8 @@ export interface NftPort {
   chains(family: IpFamily): Promise<readonly ObservedChain[]>;
   /** Returns all rules in the order of their chains; none if the table does not exist. */
   rules(family: IpFamily): Promise<readonly ObservedRule[]>;
-  /** Returns all elements of a set; none if the set does not exist. */
-  elements(family: IpFamily, set: string): Promise<readonly NftElement[]>;
+  /** Visits all elements of a set; none if the set does not exist. A visited element is not kept. */
+  eachElement(family: IpFamily, set: string, visit: (element: NftElement) => void): Promise<void>;
   /** Reads the generation of the ruleset, a number that every transaction of any program changes, and then the rest. */
   lookUp(family: IpFamily, lookup: NftLookup): Promise<NftFindings>;
   /**

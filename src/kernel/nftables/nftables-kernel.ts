@@ -30,7 +30,7 @@ import { replacingPort } from './replacing-port.ts';
 import { checkRules, deleteChains } from './rule-check.ts';
 import { RANDOM } from './service-ops.ts';
 import { ENDPOINTS, ROLE_SETS, constantSets } from './sets.ts';
-import { type Head, readEntries, readHeads } from './table-reader.ts';
+import { type Head, readEntries } from './table-reader.ts';
 import { TableView } from './table-view.ts';
 import { TableWatch } from './table-watch.ts';
 import { familyOfOp } from './units.ts';
@@ -123,7 +123,7 @@ class NftablesKernel implements Kernel {
     return await withKernelError('getVirtualServers', async () => {
       const found: VirtualServer[] = [];
       for (const family of this.#readable()) {
-        for (const head of await readHeads(this.#port(), family)) found.push(virtualServerOf(head));
+        for (const head of await this.#view(family).listHeads()) found.push(virtualServerOf(head));
       }
       return found;
     });

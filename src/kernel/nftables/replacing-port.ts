@@ -16,7 +16,9 @@ export function replacingPort(port: NftPort, chains: readonly ChainPlan[]): NftP
     sets: (family) => port.sets(family),
     chains: (family) => port.chains(family),
     rules: (family) => port.rules(family),
-    elements: async (family, set) => (replaced ? await port.elements(family, set) : []),
+    eachElement: async (family, set, visit) => {
+      if (replaced) await port.eachElement(family, set, visit);
+    },
     lookUp: async (family, lookup) =>
       replaced
         ? await port.lookUp(family, lookup)

@@ -3,7 +3,7 @@ import type { RuleSettings } from '../../state/rule-settings.ts';
 import { type ChainPlan, baseChains } from './base-chains.ts';
 import { firewallObjects } from './firewall-objects.ts';
 import type { NftMessage } from './nft-message.ts';
-import type { NftPort, ObservedChain } from './nft-port.ts';
+import type { ElementOf, NftPort, ObservedChain } from './nft-port.ts';
 import {
   type ServiceObjects,
   chooseChain,
@@ -14,7 +14,7 @@ import {
 } from './service-objects.ts';
 import { AFFINITY_ENDPOINTS, FIREWALL_IPS, constantSets } from './sets.ts';
 import { TableChange, rulesOf, stepsText } from './table-change.ts';
-import { type Head, assemble, readEndpoints, readHeads, readRestricted } from './table-reader.ts';
+import { type Head, readEndpoints, readHeads, readRestricted } from './table-reader.ts';
 
 /** How chains, rules and derived elements of a table differ from those that its other elements need. */
 export interface RuleCheck {
@@ -78,7 +78,7 @@ async function derivedObjects(
   heads: readonly Head[],
 ): Promise<readonly ServiceObjects[]> {
   const sticky = heads.filter(({ affinity }) => affinity > 0);
-  const services = sticky.length === 0 ? [] : assemble(sticky, await readEndpoints(port, family), family).values();
+  const services = sticky.length === 0 ? [] : (await readEndpoints(port, family, sticky)).values();
   const restricted = [...(await readRestricted(port, family)).values()];
   return [
     ...Array.from(services, ({ id, state }) => serviceObjects(id, state)),
@@ -139,9 +139,9 @@ async function elementChange(
   const change = new TableChange();
   const isDerived = (set: string): boolean => set === AFFINITY_ENDPOINTS || set === FIREWALL_IPS;
   const wanted = derived.flatMap(({ elements }) => elements.filter(({ set }) => isDerived(set)));
-  const found = [];
+  const found: ElementOf[] = [];
   for (const set of [AFFINITY_ENDPOINTS, FIREWALL_IPS]) {
-    for (const element of await port.elements(family, set)) found.push({ set, ...element });
+    await port.eachElement(family, set, (element) => found.push({ set, ...element }));
   }
   const plain = { shared: [], chains: [], sets: [] };
   change.replace({ elements: found, ...plain }, { elements: wanted, ...plain });

@@ -41,16 +41,21 @@ export type Services = ReadonlyMap<VirtualServerKey, ObservedService>;
 
 /** Returns all virtual servers of a family, without endpoints. */
 export async function readHeads(port: NftPort, family: IpFamily): Promise<readonly Head[]> {
-  const elements = [
-    ...(await port.elements(family, SERVICE_IPS)),
-    ...(await port.elements(family, NO_ENDPOINT_SERVICES)),
-  ];
-  return elements.flatMap((element) => headOf(element, family) ?? []);
+  const heads: Head[] = [];
+  for (const set of [SERVICE_IPS, NO_ENDPOINT_SERVICES]) {
+    await port.eachElement(family, set, (element) => {
+      const head = headOf(element, family);
+      if (head !== undefined) heads.push(head);
+    });
+  }
+  return heads;
 }
 
-/** Returns the elements of all endpoints. */
-export async function readEndpoints(port: NftPort, family: IpFamily): Promise<readonly NftElement[]> {
-  return await port.elements(family, ENDPOINTS);
+/** Returns these virtual servers. Reads the endpoints of all. */
+export async function readEndpoints(port: NftPort, family: IpFamily, heads: readonly Head[]): Promise<Services> {
+  const assembly = new Assembly(heads, family);
+  await port.eachElement(family, ENDPOINTS, (element) => assembly.add(element));
+  return assembly.finish();
 }
 
 /** What was read, and the generation of the ruleset before. */
@@ -86,7 +91,9 @@ export async function findEndpoints(
     Array.from({ length: count }, (_, index) => ({ set: ENDPOINTS, key: endpointKey(id, index) })),
   );
   const { generation, elements } = await port.lookUp(family, { elements: wanted });
-  return { generation, found: assemble(heads, elements, family) };
+  const assembly = new Assembly(heads, family);
+  for (const element of elements) assembly.add(element);
+  return { generation, found: assembly.finish() };
 }
 
 function headOf({ key, data }: NftElement, family: IpFamily): Head | undefined {
@@ -96,35 +103,47 @@ function headOf({ key, data }: NftElement, family: IpFamily): Head | undefined {
   return target === undefined ? undefined : { id, ...target };
 }
 
-/**
- * Returns virtual servers with those of these endpoints that are theirs. An endpoint beyond the count of its virtual
- * server is not chosen, and a missing one shortens the list.
- */
-export function assemble(heads: readonly Head[], elements: readonly NftElement[], family: IpFamily): Services {
-  const services = new Map<VirtualServerKey, { readonly head: Head; readonly endpoints: EndpointAddress[] }>();
-  for (const head of heads) services.set(virtualServerKey(head.id), { head, endpoints: [] });
-  for (const { key, data } of elements) {
-    const id = serviceOfKey(key, family);
-    const service = id === undefined ? undefined : services.get(virtualServerKey(id));
-    if (service === undefined || data === undefined || !('value' in data)) continue;
-    const index = indexOfKey(key, family);
-    const endpoint = endpointOfData(data.value, family);
+/** Puts virtual servers and their endpoints together. */
+class Assembly {
+  readonly #family: IpFamily;
+  readonly #services = new Map<VirtualServerKey, { readonly head: Head; readonly endpoints: EndpointAddress[] }>();
+
+  constructor(heads: readonly Head[], family: IpFamily) {
+    this.#family = family;
+    for (const head of heads) this.#services.set(virtualServerKey(head.id), { head, endpoints: [] });
+  }
+
+  /** An endpoint beyond the count of its virtual server is not chosen. */
+  add({ key, data }: NftElement): void {
+    const id = serviceOfKey(key, this.#family);
+    const service = id === undefined ? undefined : this.#services.get(virtualServerKey(id));
+    if (service === undefined || data === undefined || !('value' in data)) return;
+    const index = indexOfKey(key, this.#family);
+    const endpoint = endpointOfData(data.value, this.#family);
     if (endpoint !== undefined && index < service.head.count) service.endpoints[index] = endpoint;
   }
-  return new Map(
-    Array.from(services, ([key, { head, endpoints }]) => {
+
+  /** A missing endpoint shortens the list. */
+  finish(): Services {
+    const services = new Map<VirtualServerKey, ObservedService>();
+    for (const [key, { head, endpoints }] of this.#services) {
       // A sparse array: flat() drops its holes.
       const present = endpoints.flat();
       const state = { affinity: head.affinity, endpoints: present };
-      return [key, { id: head.id, state, damaged: present.length !== head.count }];
-    }),
-  );
+      services.set(key, { id: head.id, state, damaged: present.length !== head.count });
+    }
+    return services;
+  }
 }
 
 /** Returns the entries of a set that stands for an ipset. */
 export async function readEntries(port: NftPort, family: IpFamily, set: RoleSet): Promise<IpSetEntry[]> {
-  const elements = await port.elements(family, set.definition.name);
-  return elements.flatMap(({ key }) => entryOfKey(set.ipSet.type, key, family) ?? []);
+  const entries: IpSetEntry[] = [];
+  await port.eachElement(family, set.definition.name, ({ key }) => {
+    const entry = entryOfKey(set.ipSet.type, key, family);
+    if (entry !== undefined) entries.push(entry);
+  });
+  return entries;
 }
 
 /** A port of a load balancer IP, and the source ranges that the table has for it. */
@@ -162,10 +181,10 @@ export async function readOwnElements(port: NftPort, family: IpFamily, id: Virtu
   const key = virtualServerKey(id);
   const found: ElementOf[] = [];
   for (const set of [SERVICE_IPS, NO_ENDPOINT_SERVICES, ENDPOINTS, AFFINITY_ENDPOINTS]) {
-    for (const element of await port.elements(family, set)) {
+    await port.eachElement(family, set, (element) => {
       const owner = serviceOfKey(element.key, family);
       if (owner !== undefined && virtualServerKey(owner) === key) found.push({ set, ...element });
-    }
+    });
   }
   return found;
 }

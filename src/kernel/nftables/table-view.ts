@@ -6,7 +6,6 @@ import {
   type Head,
   type ObservedService,
   type Services,
-  assemble,
   findEndpoints,
   findHeads,
   readEndpoints,
@@ -32,6 +31,8 @@ export class TableView {
   #services: Services = new Map();
   /** Whether each of these chains exists. */
   #chains = new Map<string, boolean>();
+  /** All virtual servers whose endpoints nobody has asked for yet. */
+  #listed: readonly Head[] | Map<VirtualServerKey, ObservedService> | undefined;
 
   constructor(port: NftPort, family: IpFamily) {
     this.port = port;
@@ -41,6 +42,15 @@ export class TableView {
   /** Of what was read last; undefined if nothing is known. */
   get generation(): number | undefined {
     return this.#generation;
+  }
+
+  /** Returns all virtual servers, without endpoints. A full check then asks for the endpoints of all of them, in parts. */
+  async listHeads(): Promise<readonly Head[]> {
+    const { generation, found } = await this.#afterGeneration(readHeads);
+    this.forget();
+    this.#generation = generation;
+    this.#listed = found;
+    return found;
   }
 
   /** Returns those of these virtual servers that exist, without endpoints. Always reads them. */
@@ -59,6 +69,8 @@ export class TableView {
 
   /** Returns those of these virtual servers that exist. Reads endpoints, but not again what findHeads() has read. */
   async findServices(ids: readonly VirtualServerId[]): Promise<Services> {
+    const listed = await this.#takeListed(ids);
+    if (listed !== undefined) return listed;
     for (let attempt = 1; ; attempt++) {
       const heads = this.#knownHeads(ids) ?? (await this.findHeads(ids));
       if (heads.length === 0) return new Map();
@@ -66,9 +78,7 @@ export class TableView {
       const { generation, found } =
         heads.length < MANY
           ? await findEndpoints(this.port, this.family, heads)
-          : await this.#afterGeneration(async (port, family) =>
-              assemble(heads, await readEndpoints(port, family), family),
-            );
+          : await this.#afterGeneration((port, family) => readEndpoints(port, family, heads));
       this.#see(generation);
       if (generation !== before && attempt < ATTEMPTS) continue;
       this.#services = found;
@@ -113,6 +123,32 @@ export class TableView {
     this.#heads = new Map();
     this.#services = new Map();
     this.#chains = new Map();
+    this.#listed = undefined;
+  }
+
+  /**
+   * Returns those of these virtual servers that listHeads() has listed, if the ruleset is still the same. The endpoints
+   * of all are read together when they are first asked for, and given out once.
+   */
+  async #takeListed(ids: readonly VirtualServerId[]): Promise<Services | undefined> {
+    let listed = this.#listed;
+    // A question about a single one is not part of a full check.
+    if (listed === undefined || ids.length < 2) return undefined;
+    if (!(listed instanceof Map)) listed = new Map(await readEndpoints(this.port, this.family, listed));
+    const { generation } = await this.port.lookUp(this.family, {});
+    this.#see(generation);
+    // Something was written meanwhile, also by a change of ours during a full check.
+    if (this.#listed === undefined) return undefined;
+    this.#listed = listed;
+    const taken = new Map<VirtualServerKey, ObservedService>();
+    for (const id of ids) {
+      const key = virtualServerKey(id);
+      const service = listed.get(key);
+      if (service === undefined) return undefined;
+      taken.set(key, service);
+    }
+    for (const key of taken.keys()) listed.delete(key);
+    return taken;
   }
 
   /** A transaction adds 1 to the generation, which is never 0 (net/netfilter/nf_tables_api.c: nf_tables_commit). */
