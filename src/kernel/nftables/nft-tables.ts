@@ -105,6 +105,11 @@ class Attempt {
       if (attempt > 1) this.#view.forget();
       const found = await this.#read();
       const messages = await this.#messages(found);
+      // A transaction would be refused if what was read is no longer true. So nothing is written only if it still is.
+      if (messages.length === 0) {
+        if (attempt === ATTEMPTS || (await this.#view.stillHas(found.generation))) return undefined;
+        continue;
+      }
       const refusal = await this.#view.commit(messages, attempt < ATTEMPTS ? found.generation : undefined);
       if (refusal === undefined || attempt === ATTEMPTS || !CHANGED_MEANWHILE.has(refusal.code)) return refusal;
     }

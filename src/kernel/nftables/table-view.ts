@@ -110,11 +110,18 @@ export class TableView {
     return new Set(names.filter((name) => this.#chains.get(name) === true));
   }
 
+  /** Whether the ruleset still has this generation; true for none. */
+  async stillHas(generation: number | undefined): Promise<boolean> {
+    if (generation === undefined) return true;
+    this.#see((await this.port.lookUp(this.family, {})).generation);
+    return this.#generation === generation;
+  }
+
   /** Executes all messages or none; with `generation`, only if the ruleset still has it. */
   async commit(messages: readonly NftMessage[], generation: number | undefined): Promise<NftRefusal | undefined> {
     const refusal = await this.port.commit(this.family, messages, generation);
     if (refusal !== undefined || generation === undefined || generation !== this.#generation) this.forget();
-    else if (messages.length > 0) this.#advance(generation, messages);
+    else this.#advance(generation, messages);
     return refusal;
   }
 

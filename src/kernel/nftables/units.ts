@@ -77,6 +77,7 @@ class UnitCollector {
     VirtualServerKey,
     { kind: 'firewall'; id: VirtualServerId; entries: FirewallEntry[]; ops: EntryOp[] }
   >();
+  #last: { readonly id: VirtualServerId; readonly ops: ServiceOp[] } | undefined;
   readonly #entries: EntryUnit[] = [];
   readonly #failures: OpFailure[] = [];
 
@@ -122,10 +123,17 @@ class UnitCollector {
   }
 
   #service(id: VirtualServerId, op: ServiceOp): void {
+    // Most operations follow another one on the same virtual server.
+    if (this.#last?.id !== id) this.#last = this.#unitOf(id);
+    this.#last.ops.push(op);
+  }
+
+  #unitOf(id: VirtualServerId): { id: VirtualServerId; ops: ServiceOp[] } {
     const key = virtualServerKey(id);
-    const known = this.#services.get(key);
-    if (known === undefined) this.#services.set(key, { kind: 'service', id, ops: [op] });
-    else known.ops.push(op);
+    let unit = this.#services.get(key);
+    if (unit === undefined) this.#services.set(key, (unit = { kind: 'service', id, ops: [] }));
+    // `id` may be another object than the unit's.
+    return { id, ops: unit.ops };
   }
 
   #takeEntries(op: EntryOp): void {

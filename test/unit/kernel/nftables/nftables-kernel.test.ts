@@ -203,3 +203,78 @@ describe('chains that several virtual servers share', () => {
     expect((await kernel.findVirtualServers([id])).size).toBe(1);
   });
 });
+
+describe('what is read', () => {
+  const id = virtualServer(address(4, 1), 80, 'TCP', { scheduler: 'random' });
+  const op = (kind: 'add-real-server' | 'delete-real-server', n: number): Op => ({
+    kind,
+    id,
+    realServer: realServer(endpoint(4, n), 80),
+  });
+
+  async function counted() {
+    const table = new FakeNftTable();
+    const { kernel } = bedOf(table);
+    await kernel.prepare();
+    await kernel.apply(new Transaction([1, 2, 3].flatMap(server)));
+    const counts = { lookUps: 0, dumps: 0 };
+    const lookUp = table.lookUp.bind(table);
+    table.lookUp = (...wanted) => {
+      counts.lookUps += 1;
+      return lookUp(...wanted);
+    };
+    const eachElement = table.eachElement.bind(table);
+    table.eachElement = (...wanted) => {
+      counts.dumps += 1;
+      return eachElement(...wanted);
+    };
+    const endpoints = (): number => table.tables.get(4)!.sets.get('service-endpoints')!.elements.size;
+    return { table, kernel, counts, endpoints };
+  }
+
+  test('a change reads a virtual server and its endpoints once, in two exchanges', async () => {
+    const { table, kernel, counts, endpoints } = await counted();
+    const change = async (...ops: readonly Op[]): Promise<void> => {
+      await kernel.findVirtualServers([id]);
+      await kernel.getRealServers([id]);
+      expect(await kernel.apply(new Transaction(ops))).toEqual({ failures: [] });
+    };
+    await change(op('add-real-server', 2));
+    await change(op('delete-real-server', 2));
+    counts.lookUps = 0;
+    await change(op('add-real-server', 2));
+    expect(counts).toEqual({ lookUps: 2, dumps: 0 });
+    expect(endpoints()).toBe(4);
+    // What is known of chains is worth nothing when another program has written.
+    table.changeByOthers(() => undefined);
+    await change(op('delete-real-server', 2));
+    expect(counts).toEqual({ lookUps: 5, dumps: 0 });
+    expect(endpoints()).toBe(3);
+  });
+
+  test('if another program writes between reading and writing, it is read again', async () => {
+    const { table, kernel, endpoints } = await counted();
+    await kernel.findVirtualServers([id]);
+    await kernel.getRealServers([id]);
+    table.changeByOthers((found) => found!.sets.get('service-endpoints')!.elements.clear());
+    expect(await kernel.apply(new Transaction([op('add-real-server', 1)]))).toEqual({ failures: [] });
+    expect(endpoints()).toBe(1);
+    const [servers] = (await kernel.getRealServers([id])).values();
+    expect(servers).toHaveLength(1);
+  });
+
+  test('a check of all virtual servers reads all endpoints once', async () => {
+    const { table, kernel, counts } = await counted();
+    const all = await kernel.getVirtualServers();
+    expect(all).toHaveLength(3);
+    counts.dumps = 0;
+    const found = new Map([...(await kernel.getRealServers(all.slice(0, 2))), ...(await kernel.getRealServers(all))]);
+    expect([...found.values()].map(({ length }) => length)).toEqual([1, 1, 1]);
+    expect(counts.dumps).toBe(1);
+    // Not those that were listed before another program wrote.
+    const again = await kernel.getVirtualServers();
+    table.changeByOthers((others) => others!.sets.get('service-endpoints')!.elements.clear());
+    const damaged = await kernel.getRealServers(again);
+    expect([...damaged.values()].map(({ length }) => length)).toEqual([0, 0, 0]);
+  });
+});
