@@ -22,7 +22,7 @@ import type { Kernel, KernelReader, ObservedIpSet } from '../kernel.ts';
 import { readingHalf } from '../kernel-reader.ts';
 import { baseChains } from './base-chains.ts';
 import { NftLink } from './nft-link.ts';
-import type { NftMessage } from './nft-message.ts';
+import { messageText } from './message-text.ts';
 import type { NftPort, NftRefusal } from './nft-port.ts';
 import { NftTables, byFamily, skeleton } from './nft-tables.ts';
 import { isWithoutTables } from './proxy-tables.ts';
@@ -244,7 +244,7 @@ class NftablesKernel implements Kernel {
     return await withKernelError('compareRules', async () => {
       if (settings === undefined) return { missing: [], packets: new Map() };
       const { messages } = await checkRules(this.#port(), settings, family);
-      return { missing: messages.map((message) => ({ command: describe(message, family) })), packets: new Map() };
+      return { missing: messages.map((message) => ({ command: messageText(message, family) })), packets: new Map() };
     });
   }
 
@@ -352,31 +352,4 @@ function virtualServerOf({ id, affinity }: Head): VirtualServer {
     timeout: affinity,
     prefix: typeof address === 'number' ? 32 : 128,
   };
-}
-
-/** Returns a change as an nft command, without its details. */
-function describe(message: NftMessage, family: IpFamily): string {
-  const table = nftTable(family);
-  switch (message.kind) {
-    case 'new-table':
-      return `nft add table ${table}`;
-    case 'delete-table':
-      return `nft delete table ${table}`;
-    case 'new-set':
-      return `nft add set ${table} ${message.set.name}`;
-    case 'delete-set':
-      return `nft delete set ${table} ${message.name}`;
-    case 'new-chain':
-      return `nft add chain ${table} ${message.chain.name}`;
-    case 'delete-chain':
-      return `nft delete chain ${table} ${message.name}`;
-    case 'flush-chain':
-      return `nft flush chain ${table} ${message.name}`;
-    case 'new-rule':
-      return `nft add rule ${table} ${message.chain} (${message.expressions.map(({ name }) => name).join(' ')})`;
-    case 'new-elements':
-      return `nft add element ${table} ${message.set} (${message.elements.size})`;
-    case 'delete-elements':
-      return `nft delete element ${table} ${message.set} (${message.elements.size})`;
-  }
 }
