@@ -61,6 +61,7 @@ class NftablesKernel implements Kernel {
   /** What is to be written to the table of a family as soon as that replaces the table of another program. */
   readonly #pending = new Map<IpFamily, Transaction>();
   readonly #views = new Map<IpFamily, TableView>();
+  #hasIpv6 = false;
 
   constructor(node: NodeKernel, port?: NftPort) {
     this.#node = node;
@@ -271,8 +272,8 @@ class NftablesKernel implements Kernel {
 
   /** The families that this kernel has: a kernel without IPv6 has no tables of it. */
   async #families(): Promise<readonly IpFamily[]> {
-    const hasIpv6 = (await this.#node.getSysctl('net/ipv6/conf/all/forwarding')) !== undefined;
-    return hasIpv6 ? IP_FAMILIES : [4];
+    this.#hasIpv6 ||= (await this.#node.getSysctl('net/ipv6/conf/all/forwarding')) !== undefined;
+    return this.#hasIpv6 ? IP_FAMILIES : [4];
   }
 
   /** The families whose table is not that of another program. */
