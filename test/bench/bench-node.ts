@@ -29,8 +29,8 @@ const NFTABLES_PLAN: Partial<PlanConfig> = { scheduler: 'random', bindAddresses:
 
 export const SYNC_PERIOD_MS = 3_600_000;
 
-/** A process in a slow kernel, filling a large one. */
-const COMMAND_MS = 300_000;
+/** A process in a slow kernel, filling a large one or listing it. */
+const COMMAND_MS = 900_000;
 
 export interface NodeOptions {
   /** Default: ipvs. */

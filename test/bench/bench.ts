@@ -19,6 +19,7 @@ import { kubernetesFirst } from './row/kubernetes-first.ts';
 import { memory } from './row/memory.ts';
 import { nftablesChange } from './row/nftables-change.ts';
 import { nftablesFirstSync } from './row/nftables-first-sync.ts';
+import { nftablesLarge } from './row/nftables-large.ts';
 import { nftablesMemory } from './row/nftables-memory.ts';
 import { perObject } from './row/per-object.ts';
 import { pipeline } from './row/pipeline.ts';
@@ -56,6 +57,7 @@ const ROWS: readonly Row[] = [
   nftablesChange,
   nftablesChangeScale,
   nftablesMemory,
+  nftablesLarge,
   kubeProxyNftables,
 ];
 
@@ -77,7 +79,9 @@ function countOf(name: string): number | undefined {
 function selected(): readonly Row[] {
   const parts = setting('BENCH_ROWS')?.split(',') ?? [''];
   const whole = new Set(ROWS.map(({ name }) => name).filter((name) => parts.includes(name)));
-  const rows = ROWS.filter(({ name }) => parts.some((part) => (whole.has(part) ? name === part : name.includes(part))));
+  const rows = ROWS.filter(({ name, onlyByName = false }) =>
+    parts.some((part) => (whole.has(part) || onlyByName ? name === part : name.includes(part))),
+  );
   if (rows.length === 0) throw new Error(`no such rows; there are ${ROWS.map(({ name }) => name).join(', ')}`);
   return rows.filter(({ onHost = false }) => onHost === HOST);
 }

@@ -22,11 +22,12 @@ export class EndpointChains implements EndpointView, Disposable {
 
   async haveAll(services: readonly number[], endpoints: number): Promise<boolean> {
     const names = services.flatMap((service) => podIps(service, endpoints, 4).map((ip) => chainName(service, ip)));
-    return (await this.#link.findChains(4, names)).size === names.length;
+    return (await this.#link.lookUp(4, { chains: names })).chains.size === names.length;
   }
 
   async hasGrown(service: number): Promise<boolean> {
-    return (await this.#link.findChains(4, [chainName(service, growthIp(service, 4))])).size === 1;
+    const { chains } = await this.#link.lookUp(4, { chains: [chainName(service, growthIp(service, 4))] });
+    return chains.size === 1;
   }
 
   [Symbol.dispose](): void {

@@ -1,7 +1,11 @@
 import { createNftablesKernel } from '../../src/kernel/nftables/nftables-kernel.ts';
+import { IP_FAMILIES } from '../../src/base/ip.ts';
+import { NftLink } from '../../src/kernel/nftables/nft-link.ts';
+import { stepsText } from '../../src/kernel/nftables/table-change.ts';
 import { QuietLog } from '../contract/quiet-log.ts';
 import type { BenchNode } from './bench-node.ts';
 import type { Measurements } from './measure.ts';
+import { openSocket } from './nft-floor.ts';
 
 /** Whether this kernel has nf_tables; says so if a row must be left out. */
 export async function hasNfTables(out: Measurements): Promise<boolean> {
@@ -22,16 +26,29 @@ export async function listRuleset(node: BenchNode): Promise<string> {
   return await node.run(['nft', 'list', 'ruleset']);
 }
 
-/** A time is of use only if all that was timed has left the same state. */
-export async function mustHoldRuleset(node: BenchNode, wanted: string, who: string): Promise<void> {
-  if (sortedItems(await listRuleset(node)) !== sortedItems(wanted)) throw new Error(`${who} left another rule set`);
+/** The tables of a node, item by item; elements in any order, for the seed of their hashes is another in each table. */
+export async function readTables(node: BenchNode): Promise<readonly string[]> {
+  const socket = openSocket(node);
+  try {
+    const link = new NftLink(socket, () => undefined);
+    const items: string[] = [];
+    for (const family of IP_FAMILIES) {
+      // nft writes some expressions of a rule in another way.
+      for (const { chain } of await link.rules(family)) items.push(`rule of ${chain}`);
+      for (const { name } of await link.sets(family)) {
+        await link.eachElement(family, name, ({ key, data }) => items.push(`${name} ${stepsText([{ key, data }])}`));
+      }
+    }
+    return items.sort();
+  } finally {
+    socket.close();
+  }
 }
 
-/** nft lists elements by their hashes, whose seed is another in each table. */
-function sortedItems(ruleset: string): string {
-  return ruleset
-    .split(/\n|, ?| = \{ | \}$/m)
-    .map((item) => item.trim())
-    .sort()
-    .join('\n');
+/** A time is of use only if all that was timed has left the same state. */
+export async function mustHoldTables(node: BenchNode, wanted: readonly string[], who: string): Promise<void> {
+  const found = await readTables(node);
+  if (found.length !== wanted.length || found.some((item, at) => item !== wanted[at])) {
+    throw new Error(`${who} left other tables`);
+  }
 }

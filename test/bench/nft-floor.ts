@@ -18,7 +18,7 @@ interface Batch {
 /** The transactions of a first sync, to be sent again as they are: no table can be filled faster through this socket. */
 export type NftRecording = readonly Batch[];
 
-function openSocket(node: BenchNode): SocketConnection {
+export function openSocket(node: BenchNode): SocketConnection {
   return openConnection({ protocol: NETLINK_NETFILTER, netns: node.path, sendBuffer: SEND_BUFFER });
 }
 

@@ -4,7 +4,7 @@ import type { NftElement } from '../../src/netlink/family/nf-tables/element.ts';
 import type { NftExpression } from '../../src/netlink/family/nf-tables/expression.ts';
 import type { ObservedRule } from '../../src/netlink/family/nf-tables/rule.ts';
 import type { NftMessage, SetDefinition } from '../../src/kernel/nftables/nft-message.ts';
-import type { NftPort, NftRefusal, ObservedChain } from '../../src/kernel/nftables/nft-port.ts';
+import type { NftFindings, NftLookup, NftPort, NftRefusal, ObservedChain } from '../../src/kernel/nftables/nft-port.ts';
 
 const key = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 
@@ -54,10 +54,6 @@ export class FakeNftTable implements NftPort {
     return Promise.resolve([...(this.tables.get(family)?.chains.values() ?? [])].map(({ chain }) => chain));
   }
 
-  findChains(family: IpFamily, names: readonly string[]): Promise<ReadonlySet<string>> {
-    return Promise.resolve(new Set(names.filter((name) => this.tables.get(family)?.chains.has(name))));
-  }
-
   rules(family: IpFamily): Promise<readonly ObservedRule[]> {
     const chains = [...(this.tables.get(family)?.chains.values() ?? [])];
     return Promise.resolve(
@@ -67,17 +63,21 @@ export class FakeNftTable implements NftPort {
     );
   }
 
-  elements(family: IpFamily, set: string): Promise<readonly NftElement[]> {
-    return Promise.resolve([...(this.tables.get(family)?.sets.get(set)?.elements.values() ?? [])]);
+  eachElement(family: IpFamily, set: string, visit: (element: NftElement) => void): Promise<void> {
+    for (const element of this.tables.get(family)?.sets.get(set)?.elements.values() ?? []) visit(element);
+    return Promise.resolve();
   }
 
-  findElements(family: IpFamily, set: string, keys: readonly Uint8Array[]): Promise<readonly NftElement[]> {
-    const elements = this.tables.get(family)?.sets.get(set)?.elements;
-    return Promise.resolve(keys.flatMap((bytes) => elements?.get(key(bytes)) ?? []));
-  }
-
-  generation(): Promise<number> {
-    return Promise.resolve(this.#generation);
+  lookUp(family: IpFamily, { elements = [], chains = [] }: NftLookup): Promise<NftFindings> {
+    const table = this.tables.get(family);
+    return Promise.resolve({
+      generation: this.#generation,
+      elements: elements.flatMap(({ set, key: bytes }) => {
+        const found = table?.sets.get(set)?.elements.get(key(bytes));
+        return found === undefined ? [] : { set, ...found };
+      }),
+      chains: new Set(chains.filter((name) => table?.chains.has(name))),
+    });
   }
 
   /** As another program's transaction: every one of ours that began before it fails. */

@@ -213,8 +213,9 @@ function onThisKernel(): void {
     test('a transaction that names an older generation of the ruleset is refused with ERESTART', async () => {
       const connection = openConnection({ protocol: NETLINK_NETFILTER, netns: `/run/netns/${bed.netns}` });
       const link = new NftLink(connection, () => undefined);
-      const generation = await link.generation();
+      const { generation } = await link.lookUp(4, {});
       expect(await link.commit(4, [{ kind: 'new-table' }], generation)).toBeUndefined();
+      expect(await link.lookUp(4, {})).toMatchObject({ generation: generation + 1 });
       const late = await link.commit(4, [{ kind: 'delete-table' }], generation);
       expect(late).toMatchObject({ errno: 85, code: 'ERESTART' });
       expect(await link.hasTable(4)).toBe(true);

@@ -2,6 +2,7 @@ import { type Cidr, cidrOf } from '../../base/cidr.ts';
 import { type IpAddress, type IpFamily, ip4FromBytes, ip6FromBytes, isIp4 } from '../../base/ip.ts';
 import { toPort } from '../../base/port.ts';
 import { PROTOCOL_NUMBER, protocolFromNumber } from '../../base/protocol.ts';
+import { readU32 } from '../../netlink/codec/bytes.ts';
 import type { IpSetEntry, IpSetType } from '../../state/ip-set.ts';
 import type { RealServer } from '../../state/real-server.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
@@ -21,15 +22,27 @@ export function serviceKeyLength(family: IpFamily): number {
   return addressLength(family) + 2 * FIELD;
 }
 
+/** Byte by byte: this is called for every element, and a view would be a new object each time. */
 function putAddress(bytes: Uint8Array, at: number, address: IpAddress): number {
-  const view = new DataView(bytes.buffer, bytes.byteOffset);
   if (isIp4(address)) {
-    view.setUint32(at, address);
+    bytes[at] = address >>> 24;
+    bytes[at + 1] = address >>> 16;
+    bytes[at + 2] = address >>> 8;
+    bytes[at + 3] = address;
     return at + 4;
   }
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
   view.setBigUint64(at, address >> 64n);
   view.setBigUint64(at + 8, BigInt.asUintN(64, address));
   return at + 16;
+}
+
+/** A number in host byte order. */
+function putNumber(bytes: Uint8Array, at: number, value: number): void {
+  bytes[at] = value;
+  bytes[at + 1] = value >>> 8;
+  bytes[at + 2] = value >>> 16;
+  bytes[at + 3] = value >>> 24;
 }
 
 function putPort(bytes: Uint8Array, at: number, port: number): void {
@@ -75,12 +88,12 @@ export function serviceOfKey(bytes: Uint8Array, family: IpFamily): VirtualServer
 export function endpointKey(id: VirtualServerId, index: number): Uint8Array {
   const bytes = new Uint8Array(lengthOf(id.address) + 3 * FIELD);
   const at = putService(bytes, id);
-  new DataView(bytes.buffer).setUint32(at, index, true);
+  putNumber(bytes, at, index);
   return bytes;
 }
 
 export function indexOfKey(bytes: Uint8Array, family: IpFamily): number {
-  return new DataView(bytes.buffer, bytes.byteOffset).getUint32(serviceKeyLength(family), true);
+  return readU32(bytes, serviceKeyLength(family));
 }
 
 export type EndpointAddress = Pick<RealServer, 'address' | 'port'>;
@@ -134,7 +147,7 @@ export function entryKey(entry: IpSetEntry): Uint8Array {
   if (entry.type === 'hash:ip,port,ip') putAddress(bytes, at, entry.address2);
   if (entry.type === 'hash:ip,port,net') {
     const prefixAt = putAddress(bytes, at, entry.network.address);
-    new DataView(bytes.buffer).setUint32(prefixAt, entry.network.prefix, true);
+    putNumber(bytes, prefixAt, entry.network.prefix);
   }
   return bytes;
 }
@@ -155,6 +168,5 @@ export function entryOfKey(type: IpSetType, bytes: Uint8Array, family: IpFamily)
 }
 
 function networkAt(bytes: Uint8Array, at: number, family: IpFamily): Cidr {
-  const view = new DataView(bytes.buffer, bytes.byteOffset);
-  return cidrOf(addressAt(bytes, at, family), view.getUint32(at + addressLength(family), true));
+  return cidrOf(addressAt(bytes, at, family), readU32(bytes, at + addressLength(family)));
 }

@@ -6,7 +6,6 @@ import { NetlinkError } from '../../netlink/error.ts';
 import { beginBatch, endBatch } from '../../netlink/family/nf-tables/batch.ts';
 import { decodeChain, deleteChain, dumpChains, getChain, newChain } from '../../netlink/family/nf-tables/chain.ts';
 import {
-  ELEMENTS_PER_MESSAGE,
   type NftElement,
   decodeElements,
   deleteElements,
@@ -22,10 +21,9 @@ import { tableComment } from '../../netlink/family/nf-tables/user-data.ts';
 import { answerOf, messages } from '../../netlink/message.ts';
 import { askAll } from '../linux/batch.ts';
 import { refusalOf, refusalsOf } from '../linux/netlink-failure.ts';
-import { chunks } from '../linux/slices.ts';
 import { TABLE } from '../../state/nft-table.ts';
 import type { NftMessage, SetDefinition } from './nft-message.ts';
-import type { NftPort, NftRefusal, ObservedChain } from './nft-port.ts';
+import type { ElementOf, NftFindings, NftLookup, NftPort, NftRefusal, ObservedChain } from './nft-port.ts';
 
 const COMMENT = tableComment('rules of kube-ipvs-proxy in the manner of kube-proxy');
 /** A transaction is one datagram. */
@@ -71,16 +69,6 @@ export class NftLink implements NftPort {
     });
   }
 
-  async findChains(family: IpFamily, names: readonly string[]): Promise<ReadonlySet<string>> {
-    const found = await askAll(this.#connection, names, {
-      operation: 'NFT_MSG_GETCHAIN',
-      write: (writer, name) => getChain(writer, family, { table: TABLE, name }),
-      read: (_message, name) => name,
-      absent: ABSENT,
-    });
-    return new Set(found);
-  }
-
   async rules(family: IpFamily): Promise<readonly ObservedRule[]> {
     return await askAll(this.#connection, [family], {
       operation: 'NFT_MSG_GETRULE',
@@ -93,37 +81,44 @@ export class NftLink implements NftPort {
     });
   }
 
-  async elements(family: IpFamily, set: string): Promise<readonly NftElement[]> {
-    const parts = await askAll(this.#connection, [set], {
+  async eachElement(family: IpFamily, set: string, visit: (element: NftElement) => void): Promise<void> {
+    await askAll(this.#connection, [set], {
       operation: 'NFT_MSG_GETSETELEM',
       write: (writer) => dumpElements(writer, family, { table: TABLE, set }),
-      read: ({ payload }) => decodeElements(payload),
+      read: ({ payload }) => {
+        for (const element of decodeElements(payload)) visit(element);
+        return undefined;
+      },
       absent: ABSENT,
     });
-    return parts.flat();
   }
 
-  async findElements(family: IpFamily, set: string, keys: readonly Uint8Array[]): Promise<readonly NftElement[]> {
-    const parts = await askAll(this.#connection, keys, {
-      operation: 'NFT_MSG_GETSETELEM',
-      write: (writer, key) => getElement(writer, family, { table: TABLE, set, elements: [{ key }] }),
-      read: ({ payload }) => decodeElements(payload),
-      absent: ABSENT,
-    });
-    return parts.flat();
-  }
-
-  async generation(): Promise<number> {
-    const [id = 0] = await askAll(this.#connection, [undefined], {
-      operation: 'NFT_MSG_GETGEN',
-      write: getGeneration,
-      read: ({ payload }) => decodeGeneration(payload),
-    });
-    return id;
+  async lookUp(family: IpFamily, { elements = [], chains = [] }: NftLookup): Promise<NftFindings> {
+    const found = { generation: 0, elements: [] as ElementOf[], chains: new Set<string>() };
+    await askAll<LookedUp, never>(
+      this.#connection,
+      ['generation', ...chains.map((chain) => ({ chain })), ...elements],
+      {
+        operation: 'NFT_MSG_GET*',
+        write: (writer, wanted) => {
+          if (wanted === 'generation') return getGeneration(writer);
+          if ('chain' in wanted) return getChain(writer, family, { table: TABLE, name: wanted.chain });
+          return getElement(writer, family, { table: TABLE, set: wanted.set, elements: [{ key: wanted.key }] });
+        },
+        read: ({ payload }, wanted) => {
+          if (wanted === 'generation') found.generation = decodeGeneration(payload);
+          else if ('chain' in wanted) found.chains.add(wanted.chain);
+          else for (const element of decodeElements(payload)) found.elements.push({ set: wanted.set, ...element });
+          return undefined;
+        },
+        absent: ABSENT,
+      },
+    );
+    return found;
   }
 
   async commit(family: IpFamily, changes: readonly NftMessage[], generation?: number): Promise<NftRefusal | undefined> {
-    const writer = new MessageWriter(ONE_DATAGRAM);
+    const writer = new MessageWriter(ONE_DATAGRAM, bytesOf(changes));
     beginBatch(writer, generation);
     for (const [id, change] of changes.entries()) writeMessage(writer, family, change, id + 1);
     // Without a change, no message would be acknowledged.
@@ -139,6 +134,19 @@ export class NftLink implements NftPort {
       return refusal === undefined ? undefined : named(refusal);
     }
   }
+}
+
+/** What one request reads. */
+type LookedUp = 'generation' | { readonly chain: string } | Pick<ElementOf, 'set' | 'key'>;
+
+/** More than the headers of a message with elements. */
+const HEADERS = 128;
+const ROOM_FOR_OTHERS = 16 * 1024;
+
+/** A buffer that grows would be copied, and twice as long as needed. */
+function bytesOf(changes: readonly NftMessage[]): number {
+  const elements = changes.flatMap((change) => ('elements' in change ? change.elements.messages : []));
+  return elements.reduce((sum, { length }) => sum + length + HEADERS, ROOM_FOR_OTHERS);
 }
 
 /** linux/errno.h; Node.js has no name for it, because user space usually does not see it. */
@@ -186,7 +194,7 @@ function writeMessage(writer: MessageWriter, family: IpFamily, change: NftMessag
     case 'new-elements':
     case 'delete-elements': {
       const write = change.kind === 'new-elements' ? newElements : deleteElements;
-      for (const elements of chunks(change.elements, ELEMENTS_PER_MESSAGE)) {
+      for (const elements of change.elements.messages) {
         write(writer, family, { table: TABLE, set: change.set, elements });
       }
     }

@@ -1,5 +1,5 @@
 import type { NftChain } from '../../netlink/family/nf-tables/chain.ts';
-import type { NftElement } from '../../netlink/family/nf-tables/element.ts';
+import type { ElementList } from '../../netlink/family/nf-tables/element-list.ts';
 import type { NftExpression } from '../../netlink/family/nf-tables/expression.ts';
 import type { NftSet } from '../../netlink/family/nf-tables/set.ts';
 
@@ -21,5 +21,5 @@ export type NftMessage =
       readonly kind: 'new-elements' | 'delete-elements';
       readonly set: string;
       /** Any number: they are sent in as many messages as needed. */
-      readonly elements: readonly NftElement[];
+      readonly elements: ElementList;
     };

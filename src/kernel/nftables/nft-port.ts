@@ -15,25 +15,37 @@ export interface ObservedChain extends ChainDefinition {
   readonly policy: number | undefined;
 }
 
+/** An element of one of several sets. */
+export type ElementOf = NftElement & { readonly set: string };
+
+/** What to look up in one exchange. */
+export interface NftLookup {
+  readonly elements?: readonly Pick<ElementOf, 'set' | 'key'>[];
+  readonly chains?: readonly string[];
+}
+
+/** What exists of it. As long as the ruleset has this generation, all of it is still true. */
+export interface NftFindings {
+  readonly generation: number;
+  readonly elements: readonly ElementOf[];
+  readonly chains: ReadonlySet<string>;
+}
+
 /** Reads and writes the table `kube-proxy` of each family: the kernel's one, or one in memory for tests. */
 export interface NftPort {
   hasTable(family: IpFamily): Promise<boolean>;
   /** Returns the sets without elements; none if the table does not exist. */
   sets(family: IpFamily): Promise<readonly SetDefinition[]>;
   chains(family: IpFamily): Promise<readonly ObservedChain[]>;
-  /** Returns which of these chains exist. */
-  findChains(family: IpFamily, names: readonly string[]): Promise<ReadonlySet<string>>;
   /** Returns all rules in the order of their chains; none if the table does not exist. */
   rules(family: IpFamily): Promise<readonly ObservedRule[]>;
-  /** Returns all elements of a set; none if the set does not exist. */
-  elements(family: IpFamily, set: string): Promise<readonly NftElement[]>;
-  /** Returns the elements with these keys; missing ones are absent. */
-  findElements(family: IpFamily, set: string, keys: readonly Uint8Array[]): Promise<readonly NftElement[]>;
-  /** Returns a number that every transaction of any program changes. */
-  generation(): Promise<number>;
+  /** Visits all elements of a set; none if the set does not exist. A visited element is not kept. */
+  eachElement(family: IpFamily, set: string, visit: (element: NftElement) => void): Promise<void>;
+  /** Reads the generation of the ruleset, a number that every transaction of any program changes, and then the rest. */
+  lookUp(family: IpFamily, lookup: NftLookup): Promise<NftFindings>;
   /**
    * Executes all messages or none. With `generation`, fails with ERESTART if any program has changed the ruleset since
-   * generation() returned it.
+   * it had that generation.
    */
   commit(family: IpFamily, messages: readonly NftMessage[], generation?: number): Promise<NftRefusal | undefined>;
 }

@@ -1,17 +1,19 @@
 import { IP_FAMILIES, type IpFamily, familyOf } from '../../base/ip.ts';
+import { Yielder } from '../../base/yielder.ts';
 import type { Op } from '../../state/op.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
-import { firewallObjects } from './firewall-objects.ts';
+import { changeElements, changeFirewall, deletedElements } from './entry-changes.ts';
 import type { NftMessage } from './nft-message.ts';
-import type { NftPort, NftRefusal } from './nft-port.ts';
+import type { NftRefusal } from './nft-port.ts';
 import { serviceObjects, type ServiceObjects } from './service-objects.ts';
 import { applyServiceOps } from './service-ops.ts';
 import { constantSets } from './sets.ts';
-import { TableChange, bytesText } from './table-change.ts';
-import { type Restricted, type Services, findServices, readOwnElements, readRestricted } from './table-reader.ts';
-import { type EntryUnit, type FirewallUnit, type ServiceUnit, type Unit, unitsOf } from './units.ts';
+import { TableChange, elementId } from './table-change.ts';
+import { type Restricted, type Services, readOwnElements, readRestricted } from './table-reader.ts';
+import type { TableView } from './table-view.ts';
+import { type Unit, unitsOf } from './units.ts';
 
 /** Attempts to write while other programs change the ruleset. The last one does not require an unchanged ruleset. */
 const ATTEMPTS = 5;
@@ -27,48 +29,49 @@ export function skeleton(family: IpFamily): NftMessage[] {
 }
 
 /**
- * Applies operations to our tables. What an operation changes depends on the state of its object only, which is read
- * from the kernel before: nothing is remembered.
+ * Applies operations to our tables. What an operation changes depends on the state of its object only, which the view
+ * reads from the kernel.
  */
 export class NftTables {
-  readonly #port: NftPort;
+  readonly #viewOf: (family: IpFamily) => TableView;
   /** The virtual servers whose source ranges were refused: they would be open to everyone. */
   readonly #unprotected = new Set<VirtualServerKey>();
 
-  constructor(port: NftPort) {
-    this.#port = port;
+  constructor(viewOf: (family: IpFamily) => TableView) {
+    this.#viewOf = viewOf;
   }
 
   /** Applies the operations of each family in one transaction; if the kernel refuses it, in as many as needed. */
   async apply(tx: Transaction): Promise<OpFailure[]> {
+    const ofFamilies = unitsOf(tx);
     const failures: OpFailure[] = [];
     for (const family of IP_FAMILIES) {
-      const { units, failures: impossible } = unitsOf(tx, family);
+      const { units, failures: impossible } = ofFamilies[family];
       failures.push(...impossible);
-      for (const failure of await this.#write(family, units)) failures.push(failure);
+      for (const failure of await this.#write(this.#viewOf(family), units)) failures.push(failure);
     }
     return failures;
   }
 
-  async #write(family: IpFamily, wanted: readonly Unit[]): Promise<readonly OpFailure[]> {
-    const units = wanted.filter((unit) => !this.#isUnprotected(unit));
+  async #write(view: TableView, wanted: readonly Unit[]): Promise<readonly OpFailure[]> {
+    const units = this.#unprotected.size === 0 ? wanted : wanted.filter((unit) => !this.#isUnprotected(unit));
     if (units.length < wanted.length) {
-      const withheld = wanted.filter((unit) => !units.includes(unit));
-      return [...refusedOps(withheld, WITHHELD), ...(await this.#write(family, units))];
+      const withheld = wanted.filter((unit) => this.#isUnprotected(unit));
+      return [...refusedOps(withheld, WITHHELD), ...(await this.#write(view, units))];
     }
     if (units.length === 0) return [];
-    const attempt = new Attempt(this.#port, family, units);
+    const attempt = new Attempt(view, units);
     const refusal = await attempt.run();
     if (refusal === undefined) return attempt.failures;
     if (units.length === 1 || OF_ALL.has(refusal.code)) {
-      const again = OF_ALL.has(refusal.code) ? refusal : await this.#rewrite(family, units);
+      const again = OF_ALL.has(refusal.code) ? refusal : await this.#rewrite(view, units);
       if (again === undefined) return attempt.failures;
       for (const unit of units) if (unit.kind === 'firewall') this.#unprotected.add(virtualServerKey(unit.id));
       return refusedOps(units, again);
     }
     // One of them is at fault: the others must not suffer.
     const half = Math.ceil(units.length / 2);
-    return [...(await this.#write(family, units.slice(0, half))), ...(await this.#write(family, units.slice(half)))];
+    return [...(await this.#write(view, units.slice(0, half))), ...(await this.#write(view, units.slice(half)))];
   }
 
   /** Source ranges precede virtual servers, so they are written or refused by then. */
@@ -78,9 +81,9 @@ export class NftTables {
   }
 
   /** Writes a virtual server whole, whatever the table has of it. */
-  async #rewrite(family: IpFamily, [unit]: readonly Unit[]): Promise<NftRefusal | undefined> {
+  async #rewrite(view: TableView, [unit]: readonly Unit[]): Promise<NftRefusal | undefined> {
     if (unit === undefined) return undefined;
-    return await new Attempt(this.#port, family, [unit], unit.kind === 'service').run();
+    return await new Attempt(view, [unit], unit.kind === 'service').run();
   }
 }
 
@@ -96,119 +99,99 @@ function refusedOps(units: readonly Unit[], { errno, code, text }: NftRefusal): 
 
 /** What a transaction reads before it writes. */
 interface Found {
+  /** Before the reads; undefined if nothing that is to be written depends on them. */
+  readonly generation: number | undefined;
   readonly services: Services;
-  readonly restricted: ReadonlyMap<unknown, Restricted>;
-  /** The elements to delete that exist. */
+  readonly restricted: ReadonlyMap<VirtualServerKey, Restricted>;
+  /** The elements to delete by their ids, and the ids of those that exist. */
+  readonly deleted: ReturnType<typeof deletedElements>;
   readonly present: ReadonlySet<string>;
 }
 
 /** Reads, computes and writes the change of some units; again, if the ruleset changed meanwhile. */
 class Attempt {
-  readonly #port: NftPort;
-  readonly #family: IpFamily;
+  readonly #view: TableView;
   readonly #units: readonly Unit[];
   readonly #whole: boolean;
   failures: OpFailure[] = [];
 
-  constructor(port: NftPort, family: IpFamily, units: readonly Unit[], whole = false) {
-    this.#port = port;
-    this.#family = family;
+  constructor(view: TableView, units: readonly Unit[], whole = false) {
+    this.#view = view;
     this.#units = units;
     this.#whole = whole;
   }
 
   async run(): Promise<NftRefusal | undefined> {
     for (let attempt = 1; ; attempt++) {
-      const generation = attempt < ATTEMPTS ? await this.#port.generation() : undefined;
-      const messages = await this.#messages();
-      const refusal = await this.#port.commit(this.#family, messages, generation);
+      if (attempt > 1) this.#view.forget();
+      const found = await this.#read();
+      const messages = await this.#messages(found);
+      // A transaction would be refused if what was read is no longer true. So nothing is written only if it still is.
+      if (messages.length === 0) {
+        if (attempt === ATTEMPTS || (await this.#view.stillHas(found.generation))) return undefined;
+        continue;
+      }
+      const refusal = await this.#view.commit(messages, attempt < ATTEMPTS ? found.generation : undefined);
       if (refusal === undefined || attempt === ATTEMPTS || !CHANGED_MEANWHILE.has(refusal.code)) return refusal;
     }
   }
 
-  async #messages(): Promise<NftMessage[]> {
+  async #messages(found: Found): Promise<NftMessage[]> {
     this.failures = [];
-    const found = await this.#read();
     const change = new TableChange();
+    const yielder = new Yielder();
+    changeElements(change, this.#units, found.deleted, found.present);
     for (const unit of this.#units) {
-      if (unit.kind === 'service') await this.#addService(change, unit, found.services);
-      else if (unit.kind === 'firewall') addFirewall(change, unit, found);
-      else addEntry(change, unit, found.present);
+      if (unit.kind === 'firewall') changeFirewall(change, unit, found.restricted);
+      if (unit.kind === 'service') {
+        const before = found.services.get(virtualServerKey(unit.id));
+        const { after, failures } = applyServiceOps(before?.state, unit.ops);
+        for (const failure of failures) this.failures.push(failure);
+        const wanted = after === undefined ? undefined : serviceObjects(unit.id, after);
+        if (before?.damaged === true || this.#whole) change.replace(await this.#allOf(unit.id, wanted), wanted);
+        else change.replace(before === undefined ? undefined : serviceObjects(unit.id, before.state), wanted);
+      }
+      if (yielder.due) await yielder.yieldIfDue();
     }
-    return change.messages(await this.#port.findChains(this.#family, change.shared));
+    return change.messages(await this.#view.findChains(change.shared));
   }
 
   async #read(): Promise<Found> {
-    const port = this.#port;
-    const family = this.#family;
+    const view = this.#view;
     const ids: VirtualServerId[] = [];
-    const entries: EntryUnit[] = [];
     let firewalls = false;
     for (const unit of this.#units) {
       if (unit.kind === 'service') ids.push(unit.id);
-      else if (unit.kind === 'entry') entries.push(unit);
-      else entries.push(...unit.entries);
       firewalls ||= unit.kind === 'firewall';
     }
-    const present = new Set<string>();
-    for (const [set, units] of Map.groupBy(
-      entries.filter((unit) => !unit.present),
-      (unit) => unit.set,
-    )) {
-      const keys = units.map(({ key }) => key);
-      for (const { key } of await port.findElements(family, set, keys)) present.add(`${set} ${bytesText(key)}`);
+    const services = ids.length === 0 ? new Map() : (view.knownServices(ids) ?? (await view.findServices(ids)));
+    const ofServices = ids.length === 0 ? undefined : view.generation;
+    const deleted = deletedElements(this.#units);
+    if (deleted.size === 0 && !firewalls) {
+      return { generation: ofServices, services, restricted: new Map(), deleted, present: new Set() };
     }
+    const { generation, elements } = await view.port.lookUp(view.family, { elements: [...deleted.values()] });
     return {
-      services: await findServices(port, family, ids),
-      restricted: firewalls ? await readRestricted(port, family) : new Map(),
-      present,
+      generation: ofServices ?? generation,
+      services,
+      restricted: firewalls ? await readRestricted(view.port, view.family) : new Map(),
+      deleted,
+      present: new Set(elements.map(elementId)),
     };
-  }
-
-  async #addService(change: TableChange, { id, ops }: ServiceUnit, services: Services): Promise<void> {
-    const found = services.get(virtualServerKey(id));
-    const { after, failures } = applyServiceOps(found?.state, ops);
-    this.failures.push(...failures);
-    const wanted = after === undefined ? undefined : serviceObjects(id, after);
-    if (found?.damaged === true || this.#whole) change.replace(await this.#allOf(id, wanted), wanted);
-    else change.replace(found === undefined ? undefined : serviceObjects(id, found.state), wanted);
   }
 
   /** Returns all elements of a virtual server, and those of its wanted chains that exist, as if they were empty. */
   async #allOf(id: VirtualServerId, wanted: ServiceObjects | undefined): Promise<ServiceObjects> {
+    const { port, family } = this.#view;
     const names = wanted?.chains.map(({ name }) => name) ?? [];
-    const chains = await this.#port.findChains(this.#family, names);
+    const { chains } = await port.lookUp(family, { chains: names });
     return {
-      elements: await readOwnElements(this.#port, this.#family, id),
+      elements: await readOwnElements(port, family, id),
       shared: [],
       chains: Array.from(chains, (name) => ({ name, rules: [] })),
       sets: [],
     };
   }
-}
-
-function addEntry(change: TableChange, { set, key, present }: EntryUnit, found: Found['present']): void {
-  if (present) change.addElement(set, { key });
-  else if (found.has(`${set} ${bytesText(key)}`)) change.deleteElement(set, key);
-}
-
-function addFirewall(change: TableChange, { id, entries }: FirewallUnit, { restricted, present }: Found): void {
-  for (const entry of entries) addEntry(change, entry, present);
-  const before = restricted.get(virtualServerKey(id));
-  const ranges = new Map((before?.ranges ?? []).map((range) => [`${range.address}/${range.prefix}`, range]));
-  let inForce = before?.inForce === true;
-  const wasInForce = inForce;
-  for (const { entry, present: wanted } of entries) {
-    if (entry.type === 'hash:ip,port') inForce = wanted;
-    if (entry.type !== 'hash:ip,port,net') continue;
-    const text = `${entry.network.address}/${entry.network.prefix}`;
-    if (wanted) ranges.set(text, entry.network);
-    else ranges.delete(text);
-  }
-  change.replace(
-    wasInForce ? firewallObjects(id, before?.ranges ?? []) : undefined,
-    inForce ? firewallObjects(id, [...ranges.values()]) : undefined,
-  );
 }
 
 /** Divides ids by family. */

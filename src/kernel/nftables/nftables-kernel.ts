@@ -2,7 +2,6 @@ import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import { NETLINK_NETFILTER } from '../../netlink/protocol.ts';
 import type { IpSet } from '../../state/ip-set.ts';
 import { nftFamily, nftTable } from '../../state/nft-table.ts';
-import type { Op } from '../../state/op.ts';
 import type { Outcome } from '../../state/outcome.ts';
 import type { ObservedRealServer } from '../../state/real-server.ts';
 import type { RuleSet } from '../../state/rule-set.ts';
@@ -22,15 +21,17 @@ import { KernelError } from '../kernel-error.ts';
 import type { Kernel, KernelReader, ObservedIpSet } from '../kernel.ts';
 import { readingHalf } from '../kernel-reader.ts';
 import { NftLink } from './nft-link.ts';
+import { messageText } from './message-text.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { NftPort, NftRefusal } from './nft-port.ts';
 import { NftTables, byFamily, skeleton } from './nft-tables.ts';
 import { isWithoutTables } from './proxy-tables.ts';
-import { checkRules } from './rule-check.ts';
+import { checkRules, deleteChains } from './rule-check.ts';
 import { RANDOM } from './service-ops.ts';
 import { ROLE_SETS } from './sets.ts';
-import { type ObservedService, type Services, findServices, readEntries, readServices } from './table-reader.ts';
+import { type Head, readEntries } from './table-reader.ts';
 import { TableTakeOver, tableState } from './table-take-over.ts';
+import { TableView } from './table-view.ts';
 import { TableWatch } from './table-watch.ts';
 
 /** A transaction with everything is one datagram: 50,000 Services with 10 endpoints each take 100 MiB. */
@@ -59,6 +60,8 @@ class NftablesKernel implements Kernel {
   readonly #takeOver = new TableTakeOver();
   /** The families whose table this process has written or adopted. */
   readonly #served = new Set<IpFamily>();
+  readonly #views = new Map<IpFamily, TableView>();
+  #hasIpv6 = false;
 
   constructor(node: NodeKernel, port?: NftPort) {
     this.#node = node;
@@ -117,12 +120,9 @@ class NftablesKernel implements Kernel {
   }
 
   async apply(tx: Transaction): Promise<Outcome> {
-    const now = new Transaction();
-    for (const op of tx) {
-      (this.#takeOver.waiting(familyOfOp(op)) ?? now).push(op);
-    }
+    const now = this.#takeOver.keep(tx);
     try {
-      return { failures: await new NftTables(this.#port()).apply(now) };
+      return { failures: await new NftTables((family) => this.#view(family)).apply(now) };
     } catch (error) {
       return { failures: refusalsOf([...now], error).map(({ item, ...rest }) => ({ op: item, ...rest })) };
     }
@@ -132,26 +132,44 @@ class NftablesKernel implements Kernel {
     return await withKernelError('getVirtualServers', async () => {
       const found: VirtualServer[] = [];
       for (const family of this.#readable()) {
-        for (const service of (await readServices(this.#port(), family)).values()) found.push(virtualServerOf(service));
+        for (const head of await this.#view(family).listHeads()) found.push(virtualServerOf(head));
       }
       return found;
     });
   }
 
   async findVirtualServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServer>> {
-    const services = await this.#find('findVirtualServers', ids);
-    return new Map(services.map((service) => [virtualServerKey(service.id), virtualServerOf(service)]));
+    return await withKernelError('findVirtualServers', async () => {
+      const found = new Map<VirtualServerKey, VirtualServer>();
+      for (const [family, ofFamily] of this.#readableByFamily(ids)) {
+        for (const head of await this.#view(family).findHeads(ofFamily)) {
+          found.set(virtualServerKey(head.id), virtualServerOf(head));
+        }
+      }
+      return found;
+    });
   }
 
   /** Connections are those of connection tracking, which are not counted: an unwanted endpoint is removed at once. */
   async getRealServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, ObservedRealServer[]>> {
-    const services = await this.#find('getRealServers', ids);
-    return new Map(
-      services.map(({ id, state }) => [
-        virtualServerKey(id),
-        state.endpoints.map((endpoint) => ({ ...endpoint, weight: 1, forwarding: 0, ...NO_CONNECTIONS })),
-      ]),
-    );
+    return await withKernelError('getRealServers', async () => {
+      const found = new Map<VirtualServerKey, ObservedRealServer[]>();
+      for (const [family, ofFamily] of this.#readableByFamily(ids)) {
+        for (const [key, { state }] of await this.#view(family).findServices(ofFamily)) {
+          found.set(
+            key,
+            state.endpoints.map(({ address, port }) => ({
+              address,
+              port,
+              weight: 1,
+              forwarding: 0,
+              ...NO_CONNECTIONS,
+            })),
+          );
+        }
+      }
+      return found;
+    });
   }
 
   async getSets(names?: readonly string[]): Promise<ObservedIpSet[]> {
@@ -213,10 +231,14 @@ class NftablesKernel implements Kernel {
       if (settings === undefined) return UNCHANGED;
       if (this.#takeOver.isExpected(family)) return await this.#takeOverTable(family, settings);
       for (let attempt = 1; ; attempt++) {
-        const generation = attempt < ATTEMPTS ? await this.#port().generation() : undefined;
+        const generation = attempt < ATTEMPTS ? (await this.#port().lookUp(family, {})).generation : undefined;
         if (!(await this.#port().hasTable(family))) await this.ensureDevice();
-        const { messages, chains } = await checkRules(this.#port(), settings, family);
-        if (messages.length === 0) return UNCHANGED;
+        const { messages, chains, unused } = await checkRules(this.#port(), settings, family);
+        if (messages.length === 0) {
+          // If the ruleset has changed meanwhile, they may be in use again. Then the next check deletes them.
+          if (generation !== undefined) await this.#port().commit(family, deleteChains(unused), generation);
+          return UNCHANGED;
+        }
         const refusal = await this.#port().commit(family, messages, generation);
         if (refusal === undefined) return { changed: true, chains };
         if (attempt === ATTEMPTS || refusal.code !== 'ERESTART') this.#require('write rules of', family, refusal);
@@ -235,7 +257,7 @@ class NftablesKernel implements Kernel {
     return await withKernelError('compareRules', async () => {
       if (settings === undefined) return { missing: [], packets: new Map() };
       const { messages } = await checkRules(this.#port(), settings, family);
-      return { missing: messages.map((message) => ({ command: describe(message, family) })), packets: new Map() };
+      return { missing: messages.map((message) => ({ command: messageText(message, family) })), packets: new Map() };
     });
   }
 
@@ -262,8 +284,8 @@ class NftablesKernel implements Kernel {
 
   /** The families that this kernel has: a kernel without IPv6 has no tables of it. */
   async #families(): Promise<readonly IpFamily[]> {
-    const hasIpv6 = (await this.#node.getSysctl('net/ipv6/conf/all/forwarding')) !== undefined;
-    return hasIpv6 ? IP_FAMILIES : [4];
+    this.#hasIpv6 ||= (await this.#node.getSysctl('net/ipv6/conf/all/forwarding')) !== undefined;
+    return this.#hasIpv6 ? IP_FAMILIES : [4];
   }
 
   /** The families whose table is not that of another program. */
@@ -271,19 +293,14 @@ class NftablesKernel implements Kernel {
     return IP_FAMILIES.filter((family) => !this.#takeOver.isExpected(family));
   }
 
-  async #find(operation: string, ids: readonly VirtualServerId[]): Promise<readonly ObservedService[]> {
-    return await withKernelError(operation, async () => {
-      const found: ObservedService[] = [];
-      for (const [family, ofFamily] of byFamily(ids)) {
-        if (this.#takeOver.isExpected(family)) continue;
-        const services: Services = await findServices(this.#port(), family, ofFamily);
-        for (const id of ofFamily) {
-          const service = services.get(virtualServerKey(id));
-          if (service !== undefined) found.push(service);
-        }
-      }
-      return found;
-    });
+  #readableByFamily(ids: readonly VirtualServerId[]): readonly (readonly [IpFamily, VirtualServerId[]])[] {
+    return [...byFamily(ids)].filter(([family]) => !this.#takeOver.isExpected(family));
+  }
+
+  #view(family: IpFamily): TableView {
+    let view = this.#views.get(family);
+    if (view === undefined) this.#views.set(family, (view = new TableView(this.#port(), family)));
+    return view;
   }
 
   async #takeOverTable(family: IpFamily, settings: RuleSettings): Promise<RulesWritten> {
@@ -312,7 +329,7 @@ const UNCHANGED: RulesWritten = { changed: false, chains: [] };
 
 const NO_CONNECTIONS = { activeConnections: 0, inactiveConnections: 0, persistentConnections: 0 };
 
-function virtualServerOf({ id, state: { affinity } }: ObservedService): VirtualServer {
+function virtualServerOf({ id, affinity }: Head): VirtualServer {
   const { address, port, protocol } = id;
   return {
     address,
@@ -323,38 +340,4 @@ function virtualServerOf({ id, state: { affinity } }: ObservedService): VirtualS
     timeout: affinity,
     prefix: typeof address === 'number' ? 32 : 128,
   };
-}
-
-function familyOfOp(op: Op): IpFamily {
-  if ('set' in op) return op.set.family;
-  if ('cidr' in op) return typeof op.cidr.address === 'number' ? 4 : 6;
-  const { address } = 'virtualServer' in op ? op.virtualServer : 'id' in op ? op.id : op;
-  return typeof address === 'number' ? 4 : 6;
-}
-
-/** Returns a change as an nft command, without its details. */
-function describe(message: NftMessage, family: IpFamily): string {
-  const table = nftTable(family);
-  switch (message.kind) {
-    case 'new-table':
-      return `nft add table ${table}`;
-    case 'delete-table':
-      return `nft delete table ${table}`;
-    case 'new-set':
-      return `nft add set ${table} ${message.set.name}`;
-    case 'delete-set':
-      return `nft delete set ${table} ${message.name}`;
-    case 'new-chain':
-      return `nft add chain ${table} ${message.chain.name}`;
-    case 'delete-chain':
-      return `nft delete chain ${table} ${message.name}`;
-    case 'flush-chain':
-      return `nft flush chain ${table} ${message.name}`;
-    case 'new-rule':
-      return `nft add rule ${table} ${message.chain} (${message.expressions.map(({ name }) => name).join(' ')})`;
-    case 'new-elements':
-      return `nft add element ${table} ${message.set} (${message.elements.length})`;
-    case 'delete-elements':
-      return `nft delete element ${table} ${message.set} (${message.elements.length})`;
-  }
 }

@@ -24,10 +24,13 @@ export function replacingPort(port: NftPort, chains: readonly ChainPlan[]): Repl
     sets: (family) => port.sets(family),
     chains: (family) => port.chains(family),
     rules: (family) => port.rules(family),
-    generation: () => port.generation(),
-    findChains: async (family, names) => (replaced ? await port.findChains(family, names) : new Set()),
-    elements: async (family, set) => (replaced ? await port.elements(family, set) : []),
-    findElements: async (family, set, keys) => (replaced ? await port.findElements(family, set, keys) : []),
+    eachElement: async (family, set, visit) => {
+      if (replaced) await port.eachElement(family, set, visit);
+    },
+    lookUp: async (family, lookup) =>
+      replaced
+        ? await port.lookUp(family, lookup)
+        : { ...(await port.lookUp(family, {})), elements: [], chains: new Set() },
     commit: async (family: IpFamily, messages, generation) => {
       const all = replaced ? messages : [{ kind: 'delete-table' } as const, ...wholeTable(chains, family), ...messages];
       const refusal = await port.commit(family, all, generation);

@@ -3,17 +3,26 @@ import type { RuleSettings } from '../../state/rule-settings.ts';
 import { type ChainPlan, baseChains } from './base-chains.ts';
 import { firewallObjects } from './firewall-objects.ts';
 import type { NftMessage } from './nft-message.ts';
-import type { NftPort, ObservedChain } from './nft-port.ts';
-import { chooseChain, readFirstChain, rejectingChain, serviceObjects, type ServiceObjects } from './service-objects.ts';
+import type { ElementOf, NftPort, ObservedChain } from './nft-port.ts';
+import {
+  type ServiceObjects,
+  chooseChain,
+  firstChain,
+  readFirstChain,
+  rejectingChain,
+  serviceObjects,
+} from './service-objects.ts';
 import { AFFINITY_ENDPOINTS, FIREWALL_IPS, constantSets } from './sets.ts';
 import { TableChange, rulesOf, stepsText } from './table-change.ts';
-import { readRestricted, readServices } from './table-reader.ts';
+import { type Head, readEndpoints, readHeads, readRestricted } from './table-reader.ts';
 
 /** How chains, rules and derived elements of a table differ from those that its other elements need. */
 export interface RuleCheck {
   readonly messages: readonly NftMessage[];
   /** The chains that differ. */
   readonly chains: readonly string[];
+  /** Correct chains of several virtual servers of which none is left: they may be deleted. */
+  readonly unused: readonly string[];
 }
 
 /**
@@ -23,7 +32,8 @@ export interface RuleCheck {
 export async function checkRules(port: NftPort, settings: RuleSettings, family: IpFamily): Promise<RuleCheck> {
   const observed = new Map((await port.chains(family)).map((chain) => [chain.name, chain]));
   const rules = Map.groupBy(await port.rules(family), ({ chain }) => chain);
-  const derived = await derivedObjects(port, family);
+  const heads = await readHeads(port, family);
+  const derived = await derivedObjects(port, family, heads);
   const wanted = [
     ...baseChains(settings, family),
     ...[...observed.keys()].flatMap((name) => sharedChain(name, family) ?? []),
@@ -46,18 +56,32 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
     ...missing.map((set): NftMessage => ({ kind: 'new-set', set })),
     ...rewrite(wrong, observed),
     ...elements,
-    ...surplus.map((name): NftMessage => ({ kind: 'flush-chain', name })),
-    ...surplus.map((name): NftMessage => ({ kind: 'delete-chain', name })),
+    ...deleteChains(surplus),
   ];
-  return { messages, chains: [...wrong.map(({ name }) => name), ...surplus] };
+  const used = new Set(heads.map(({ id, count, affinity }) => firstChain(id, count, affinity)));
+  const unused = [...observed.keys()].filter((name) => sharedChain(name, family) !== undefined && !used.has(name));
+  return { messages, chains: [...wrong.map(({ name }) => name), ...surplus], unused };
+}
+
+/** Returns what deletes these chains. */
+export function deleteChains(names: readonly string[]): readonly NftMessage[] {
+  return [
+    ...names.map((name): NftMessage => ({ kind: 'flush-chain', name })),
+    ...names.map((name): NftMessage => ({ kind: 'delete-chain', name })),
+  ];
 }
 
 /** Returns the objects whose chains and elements follow from other elements. */
-async function derivedObjects(port: NftPort, family: IpFamily): Promise<readonly ServiceObjects[]> {
-  const services = [...(await readServices(port, family)).values()];
+async function derivedObjects(
+  port: NftPort,
+  family: IpFamily,
+  heads: readonly Head[],
+): Promise<readonly ServiceObjects[]> {
+  const sticky = heads.filter(({ affinity }) => affinity > 0);
+  const services = sticky.length === 0 ? [] : (await readEndpoints(port, family, sticky)).values();
   const restricted = [...(await readRestricted(port, family)).values()];
   return [
-    ...services.filter(({ state }) => state.affinity > 0).map(({ id, state }) => serviceObjects(id, state)),
+    ...Array.from(services, ({ id, state }) => serviceObjects(id, state)),
     ...restricted.filter(({ inForce }) => inForce).map(({ id, ranges }) => firewallObjects(id, ranges)),
   ];
 }
@@ -115,9 +139,9 @@ async function elementChange(
   const change = new TableChange();
   const isDerived = (set: string): boolean => set === AFFINITY_ENDPOINTS || set === FIREWALL_IPS;
   const wanted = derived.flatMap(({ elements }) => elements.filter(({ set }) => isDerived(set)));
-  const found = [];
+  const found: ElementOf[] = [];
   for (const set of [AFFINITY_ENDPOINTS, FIREWALL_IPS]) {
-    for (const element of await port.elements(family, set)) found.push({ set, ...element });
+    await port.eachElement(family, set, (element) => found.push({ set, ...element }));
   }
   const plain = { shared: [], chains: [], sets: [] };
   change.replace({ elements: found, ...plain }, { elements: wanted, ...plain });

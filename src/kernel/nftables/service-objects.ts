@@ -1,10 +1,10 @@
 import { type IpAddress, type IpFamily, familyOf, formatIp } from '../../base/ip.ts';
 import { NFT_VERDICT } from '../../netlink/family/nf-tables/data.ts';
-import type { NftElement } from '../../netlink/family/nf-tables/element.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
 import { REJECT, type ChainPlan } from './base-chains.ts';
 import { type EndpointAddress, endpointData, endpointKey, serviceKey } from './keys.ts';
 import type { SetDefinition } from './nft-message.ts';
+import type { ElementOf } from './nft-port.ts';
 import { AFFINITY_ENDPOINTS, ENDPOINTS, NO_ENDPOINT_SERVICES, SERVICE_IPS, affinitySet } from './sets.ts';
 import { chooseEndpoint, chooseVerdict, goto, inSet, rememberSource, rule, translateTo } from './steps.ts';
 
@@ -18,8 +18,8 @@ export interface ServiceState {
 
 /** What a virtual server consists of in our table. */
 export interface ServiceObjects {
-  readonly elements: readonly (NftElement & { readonly set: string })[];
-  /** Chains that several virtual servers use: they are never deleted. */
+  readonly elements: readonly ElementOf[];
+  /** Chains that several virtual servers use. A full check deletes those that none uses any more. */
   readonly shared: readonly ChainPlan[];
   /** Its own chains. A chain only refers to those after it. */
   readonly chains: readonly ChainPlan[];
@@ -110,7 +110,7 @@ function withAffinity(
  * The chain to which the address and port of a virtual server lead. Its name tells the number of endpoints and the
  * affinity, so both can be read back from the element. Chains without affinity are shared.
  */
-function firstChain(id: VirtualServerId, count: number, affinity: number): string {
+export function firstChain(id: VirtualServerId, count: number, affinity: number): string {
   const family = familyOf(id.address);
   if (count === 0) return affinity === 0 ? REJECT : rejectingChain(affinity).name;
   return affinity === 0 ? chooseChain(count, family).name : `service-${serviceText(id)}-of-${count}-for-${affinity}s`;

@@ -22,13 +22,25 @@ export interface AppliedOps {
 /** Applies operations to a virtual server. A failed operation does not stop the others. */
 export function applyServiceOps(before: ServiceState | undefined, ops: readonly ServiceOp[]): AppliedOps {
   const failures: OpFailure[] = [];
-  let after = before;
+  let after: Draft | undefined = before && { affinity: before.affinity, endpoints: [...before.endpoints] };
   for (const op of ops) {
-    const result = applyOp(after, op);
-    if (typeof result === 'string') failures.push(failureOf(op, result));
-    else after = result.state;
+    if (op.kind === 'delete-virtual-server') {
+      after = undefined;
+      continue;
+    }
+    const draft: Draft | undefined =
+      after ?? (op.kind === 'add-virtual-server' ? { affinity: 0, endpoints: [] } : undefined);
+    const error = draft === undefined ? errorWithout(op) : change(draft, op);
+    if (error === undefined) after = draft;
+    else failures.push(failureOf(op, error));
   }
   return { after, failures };
+}
+
+/** A virtual server while operations are applied. */
+interface Draft {
+  affinity: number;
+  readonly endpoints: EndpointAddress[];
 }
 
 type ErrorName = 'ESRCH' | 'ENOENT' | 'EOPNOTSUPP';
@@ -43,53 +55,51 @@ function failureOf(op: Op, code: ErrorName): OpFailure {
   return { op, errno: constants.errno[code], code, text: TEXTS[code] };
 }
 
-interface Changed {
-  readonly state: ServiceState | undefined;
+/** The result of an operation on a virtual server that does not exist. */
+function errorWithout(op: ServiceOp): ErrorName | undefined {
+  return op.kind === 'delete-real-server' ? undefined : 'ESRCH';
 }
 
-function applyOp(state: ServiceState | undefined, op: ServiceOp): Changed | ErrorName {
+/** Changes the draft, or returns why that is not possible. */
+function change(draft: Draft, op: Exclude<ServiceOp, { kind: 'delete-virtual-server' }>): ErrorName | undefined {
   switch (op.kind) {
     case 'add-virtual-server':
-      return withSettings(state ?? { affinity: 0, endpoints: [] }, op.virtualServer);
     case 'edit-virtual-server':
-      return state === undefined ? 'ESRCH' : withSettings(state, op.virtualServer);
-    case 'delete-virtual-server':
-      return { state: undefined };
+      return changeSettings(draft, op.virtualServer);
     case 'add-real-server':
-      return state === undefined ? 'ESRCH' : withServer(state, op.realServer);
+      return put(draft, op.realServer);
     case 'edit-real-server':
-      if (state === undefined) return 'ESRCH';
-      return indexOf(state, op.realServer) < 0 ? 'ENOENT' : withServer(state, op.realServer);
+      return indexOf(draft, op.realServer) < 0 ? 'ENOENT' : put(draft, op.realServer);
     case 'delete-real-server':
-      return { state: state === undefined ? undefined : without(state, op.realServer) };
+      remove(draft, op.realServer);
+      return undefined;
   }
 }
 
-function withSettings(state: ServiceState, server: VirtualServer): Changed | ErrorName {
+function changeSettings(draft: Draft, server: VirtualServer): ErrorName | undefined {
   const { scheduler, flags, timeout, prefix, address } = server;
   const possible = scheduler === RANDOM && (flags & ~VS_PERSISTENT) === 0 && prefix === (isIp4(address) ? 32 : 128);
-  return possible ? { state: { ...state, affinity: timeout } } : 'EOPNOTSUPP';
+  if (!possible) return 'EOPNOTSUPP';
+  draft.affinity = timeout;
+  return undefined;
 }
 
 /** A real server without weight gets no connections, so it is not among the endpoints. */
-function withServer(state: ServiceState, server: RealServer): Changed | ErrorName {
+function put(draft: Draft, server: RealServer): ErrorName | undefined {
   if (forwardingOf(server) !== FORWARDING.nat) return 'EOPNOTSUPP';
-  if (server.weight === 0) return { state: without(state, server) };
-  if (indexOf(state, server) >= 0) return { state };
-  const { address, port } = server;
-  return { state: { ...state, endpoints: [...state.endpoints, { address, port }] } };
+  if (server.weight === 0) remove(draft, server);
+  else if (indexOf(draft, server) < 0) draft.endpoints.push(server);
+  return undefined;
 }
 
 /** The last endpoint takes the index of the removed one, so that the others keep theirs. */
-function without(state: ServiceState, server: EndpointAddress): ServiceState {
-  const at = indexOf(state, server);
-  const last = state.endpoints.at(-1);
-  if (at < 0 || last === undefined) return state;
-  const endpoints = state.endpoints.slice(0, -1);
-  if (at < endpoints.length) endpoints[at] = last;
-  return { ...state, endpoints };
+function remove(draft: Draft, server: EndpointAddress): void {
+  const at = indexOf(draft, server);
+  if (at < 0) return;
+  const last = draft.endpoints.pop();
+  if (last !== undefined && at < draft.endpoints.length) draft.endpoints[at] = last;
 }
 
-function indexOf({ endpoints }: ServiceState, server: EndpointAddress): number {
+function indexOf({ endpoints }: Draft, server: EndpointAddress): number {
   return endpoints.findIndex((endpoint) => hasSameIdentity(endpoint, server));
 }

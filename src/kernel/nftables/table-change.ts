@@ -1,6 +1,9 @@
+import type { NftData } from '../../netlink/family/nf-tables/data.ts';
+import { ElementList } from '../../netlink/family/nf-tables/element-list.ts';
 import type { NftElement } from '../../netlink/family/nf-tables/element.ts';
 import type { ChainPlan } from './base-chains.ts';
 import type { NftMessage, SetDefinition } from './nft-message.ts';
+import type { ElementOf } from './nft-port.ts';
 import type { ServiceObjects } from './service-objects.ts';
 
 const NOTHING: ServiceObjects = { elements: [], shared: [], chains: [], sets: [] };
@@ -11,8 +14,8 @@ export class TableChange {
   readonly #shared = new Map<string, ChainPlan>();
   readonly #newChains: ChainPlan[] = [];
   readonly #rewritten: ChainPlan[] = [];
-  readonly #deleted = new Map<string, NftElement[]>();
-  readonly #added = new Map<string, NftElement[]>();
+  readonly #deleted = new Map<string, ElementList>();
+  readonly #added = new Map<string, ElementList>();
   readonly #goneChains: string[] = [];
   readonly #goneSets: string[] = [];
 
@@ -25,12 +28,12 @@ export class TableChange {
     this.#sets.set(set.name, set);
   }
 
-  addElement(set: string, element: NftElement): void {
-    push(this.#added, set, element);
+  addElement(set: string, key: Uint8Array, data?: NftData): void {
+    listOf(this.#added, set).add(key, data);
   }
 
   deleteElement(set: string, key: Uint8Array): void {
-    push(this.#deleted, set, { key });
+    listOf(this.#deleted, set).add(key);
   }
 
   /** Adds the changes from one state of an object to another. Equal parts are not written. */
@@ -62,15 +65,16 @@ export class TableChange {
   }
 
   #replaceElements(before: ServiceObjects['elements'], after: ServiceObjects['elements']): void {
+    if (before.length === 0) {
+      for (const { set, key, data } of after) this.addElement(set, key, data);
+      return;
+    }
     const surplus = new Map(before.map((element) => [elementId(element), element]));
-    for (const { set, ...element } of after) {
-      const id = elementId({ set, ...element });
+    for (const element of after) {
+      const id = elementId(element);
       const current = surplus.get(id);
-      if (current !== undefined && sameData(current, element)) {
-        surplus.delete(id);
-        continue;
-      }
-      this.addElement(set, element);
+      if (current !== undefined && sameData(current, element)) surplus.delete(id);
+      else this.addElement(element.set, element.key, element.data);
     }
     for (const { set, key } of surplus.values()) this.deleteElement(set, key);
   }
@@ -91,10 +95,12 @@ export function rulesOf({ name, rules }: ChainPlan): NftMessage[] {
   return rules.map((expressions) => ({ kind: 'new-rule', chain: name, expressions }));
 }
 
-function push(map: Map<string, NftElement[]>, set: string, element: NftElement): void {
-  const known = map.get(set);
-  if (known === undefined) map.set(set, [element]);
-  else known.push(element);
+function listOf(lists: Map<string, ElementList>, set: string): ElementList {
+  const known = lists.get(set);
+  if (known !== undefined) return known;
+  const list = new ElementList();
+  lists.set(set, list);
+  return list;
 }
 
 /** Returns bytes as text, for comparisons and as the key of a Map. */
@@ -102,7 +108,8 @@ export function bytesText(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
 }
 
-function elementId({ set, key }: NftElement & { readonly set: string }): string {
+/** Returns what tells an element of our table from all others. */
+export function elementId({ set, key }: Pick<ElementOf, 'set' | 'key'>): string {
   return `${set} ${bytesText(key)}`;
 }
 

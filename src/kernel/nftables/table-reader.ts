@@ -12,7 +12,7 @@ import {
   serviceKey,
   serviceOfKey,
 } from './keys.ts';
-import type { NftPort } from './nft-port.ts';
+import type { ElementOf, NftPort } from './nft-port.ts';
 import { type ServiceState, readFirstChain } from './service-objects.ts';
 import {
   AFFINITY_ENDPOINTS,
@@ -24,7 +24,7 @@ import {
 } from './sets.ts';
 
 /** A virtual server as its element in a verdict map describes it. */
-interface Head {
+export interface Head {
   readonly id: VirtualServerId;
   readonly count: number;
   readonly affinity: number;
@@ -39,33 +39,61 @@ export interface ObservedService {
 
 export type Services = ReadonlyMap<VirtualServerKey, ObservedService>;
 
-/** From this number of virtual servers on, reading all is faster than asking for each. */
-const MANY = 512;
-
-/** Returns all virtual servers of a family with their endpoints. */
-export async function readServices(port: NftPort, family: IpFamily): Promise<Services> {
-  const heads = [
-    ...(await port.elements(family, SERVICE_IPS)),
-    ...(await port.elements(family, NO_ENDPOINT_SERVICES)),
-  ].flatMap((element) => headOf(element, family) ?? []);
-  return assemble(heads, await port.elements(family, ENDPOINTS), family);
+/** Returns all virtual servers of a family, without endpoints. */
+export async function readHeads(port: NftPort, family: IpFamily): Promise<readonly Head[]> {
+  const heads: Head[] = [];
+  for (const set of [SERVICE_IPS, NO_ENDPOINT_SERVICES]) {
+    await port.eachElement(family, set, (element) => {
+      const head = headOf(element, family);
+      if (head !== undefined) heads.push(head);
+    });
+  }
+  return heads;
 }
 
-/** Returns those of these virtual servers that exist. The cost grows with the number of ids. */
-export async function findServices(
+/** Returns these virtual servers. Reads the endpoints of all. */
+export async function readEndpoints(port: NftPort, family: IpFamily, heads: readonly Head[]): Promise<Services> {
+  const assembly = new Assembly(heads, family);
+  await port.eachElement(family, ENDPOINTS, (element) => assembly.add(element));
+  return assembly.finish();
+}
+
+/** What was read, and the generation of the ruleset before. */
+export interface AtGeneration<T> {
+  readonly generation: number;
+  readonly found: T;
+}
+
+/** Returns those of these virtual servers that exist, without endpoints. The cost grows with the number of ids. */
+export async function findHeads(
   port: NftPort,
   family: IpFamily,
   ids: readonly VirtualServerId[],
-): Promise<Services> {
-  if (ids.length === 0) return new Map();
-  if (ids.length >= MANY) return await readServices(port, family);
-  const keys = ids.map(serviceKey);
-  const heads = [
-    ...(await port.findElements(family, SERVICE_IPS, keys)),
-    ...(await port.findElements(family, NO_ENDPOINT_SERVICES, keys)),
-  ].flatMap((element) => headOf(element, family) ?? []);
-  const wanted = heads.flatMap(({ id, count }) => Array.from({ length: count }, (_, index) => endpointKey(id, index)));
-  return assemble(heads, await port.findElements(family, ENDPOINTS, wanted), family);
+): Promise<AtGeneration<readonly Head[]>> {
+  const wanted = ids.flatMap((id) => {
+    const key = serviceKey(id);
+    return [
+      { set: SERVICE_IPS, key },
+      { set: NO_ENDPOINT_SERVICES, key },
+    ];
+  });
+  const { generation, elements } = await port.lookUp(family, { elements: wanted });
+  return { generation, found: elements.flatMap((element) => headOf(element, family) ?? []) };
+}
+
+/** Reads the endpoints of these virtual servers. The cost grows with their number. */
+export async function findEndpoints(
+  port: NftPort,
+  family: IpFamily,
+  heads: readonly Head[],
+): Promise<AtGeneration<Services>> {
+  const wanted = heads.flatMap(({ id, count }) =>
+    Array.from({ length: count }, (_, index) => ({ set: ENDPOINTS, key: endpointKey(id, index) })),
+  );
+  const { generation, elements } = await port.lookUp(family, { elements: wanted });
+  const assembly = new Assembly(heads, family);
+  for (const element of elements) assembly.add(element);
+  return { generation, found: assembly.finish() };
 }
 
 function headOf({ key, data }: NftElement, family: IpFamily): Head | undefined {
@@ -75,32 +103,47 @@ function headOf({ key, data }: NftElement, family: IpFamily): Head | undefined {
   return target === undefined ? undefined : { id, ...target };
 }
 
-/** An endpoint beyond the count of its virtual server is not chosen, and a missing one shortens the list. */
-function assemble(heads: readonly Head[], elements: readonly NftElement[], family: IpFamily): Services {
-  const services = new Map<VirtualServerKey, { readonly head: Head; readonly endpoints: EndpointAddress[] }>();
-  for (const head of heads) services.set(virtualServerKey(head.id), { head, endpoints: [] });
-  for (const { key, data } of elements) {
-    const id = serviceOfKey(key, family);
-    const service = id === undefined ? undefined : services.get(virtualServerKey(id));
-    if (service === undefined || data === undefined || !('value' in data)) continue;
-    const index = indexOfKey(key, family);
-    const endpoint = endpointOfData(data.value, family);
+/** Puts virtual servers and their endpoints together. */
+class Assembly {
+  readonly #family: IpFamily;
+  readonly #services = new Map<VirtualServerKey, { readonly head: Head; readonly endpoints: EndpointAddress[] }>();
+
+  constructor(heads: readonly Head[], family: IpFamily) {
+    this.#family = family;
+    for (const head of heads) this.#services.set(virtualServerKey(head.id), { head, endpoints: [] });
+  }
+
+  /** An endpoint beyond the count of its virtual server is not chosen. */
+  add({ key, data }: NftElement): void {
+    const id = serviceOfKey(key, this.#family);
+    const service = id === undefined ? undefined : this.#services.get(virtualServerKey(id));
+    if (service === undefined || data === undefined || !('value' in data)) return;
+    const index = indexOfKey(key, this.#family);
+    const endpoint = endpointOfData(data.value, this.#family);
     if (endpoint !== undefined && index < service.head.count) service.endpoints[index] = endpoint;
   }
-  return new Map(
-    Array.from(services, ([key, { head, endpoints }]) => {
+
+  /** A missing endpoint shortens the list. */
+  finish(): Services {
+    const services = new Map<VirtualServerKey, ObservedService>();
+    for (const [key, { head, endpoints }] of this.#services) {
       // A sparse array: flat() drops its holes.
       const present = endpoints.flat();
       const state = { affinity: head.affinity, endpoints: present };
-      return [key, { id: head.id, state, damaged: present.length !== head.count }];
-    }),
-  );
+      services.set(key, { id: head.id, state, damaged: present.length !== head.count });
+    }
+    return services;
+  }
 }
 
 /** Returns the entries of a set that stands for an ipset. */
 export async function readEntries(port: NftPort, family: IpFamily, set: RoleSet): Promise<IpSetEntry[]> {
-  const elements = await port.elements(family, set.definition.name);
-  return elements.flatMap(({ key }) => entryOfKey(set.ipSet.type, key, family) ?? []);
+  const entries: IpSetEntry[] = [];
+  await port.eachElement(family, set.definition.name, ({ key }) => {
+    const entry = entryOfKey(set.ipSet.type, key, family);
+    if (entry !== undefined) entries.push(entry);
+  });
+  return entries;
 }
 
 /** A port of a load balancer IP, and the source ranges that the table has for it. */
@@ -134,18 +177,14 @@ export async function readRestricted(
 }
 
 /** Returns all elements that a virtual server has, whatever its state. The cost grows with the table. */
-export async function readOwnElements(
-  port: NftPort,
-  family: IpFamily,
-  id: VirtualServerId,
-): Promise<(NftElement & { readonly set: string })[]> {
+export async function readOwnElements(port: NftPort, family: IpFamily, id: VirtualServerId): Promise<ElementOf[]> {
   const key = virtualServerKey(id);
-  const found: (NftElement & { readonly set: string })[] = [];
+  const found: ElementOf[] = [];
   for (const set of [SERVICE_IPS, NO_ENDPOINT_SERVICES, ENDPOINTS, AFFINITY_ENDPOINTS]) {
-    for (const element of await port.elements(family, set)) {
+    await port.eachElement(family, set, (element) => {
       const owner = serviceOfKey(element.key, family);
       if (owner !== undefined && virtualServerKey(owner) === key) found.push({ set, ...element });
-    }
+    });
   }
   return found;
 }

@@ -7,6 +7,8 @@ import type { NftPort } from './nft-port.ts';
 import { NftTables } from './nft-tables.ts';
 import { replacingPort } from './replacing-port.ts';
 import { ENDPOINTS, constantSets } from './sets.ts';
+import { TableView } from './table-view.ts';
+import { familyOfOp } from './units.ts';
 
 /** Maps that kube-proxy creates when it starts, also in a table of ours. We never create them. */
 const MAPS_OF_KUBE_PROXY: readonly string[] = ['service-nodeports', 'no-endpoint-nodeports'];
@@ -52,9 +54,14 @@ export class TableTakeOver {
     return this.#waiting.has(family);
   }
 
-  /** The operations that wait for this family's table; undefined if none is expected. */
-  waiting(family: IpFamily): Transaction | undefined {
-    return this.#waiting.get(family);
+  /** Keeps the operations on tables that wait, and returns the others. */
+  keep(tx: Transaction): Transaction {
+    if (this.#waiting.size === 0) return tx;
+    return tx.filter((op) => {
+      const waiting = this.#waiting.get(familyOfOp(op));
+      waiting?.push(op);
+      return waiting === undefined;
+    });
   }
 
   /** Replaces the table. Must be called when all operations are known. */
@@ -62,7 +69,7 @@ export class TableTakeOver {
     const chains = baseChains(settings, family);
     const tx = this.#waiting.get(family) ?? new Transaction();
     const replacing = replacingPort(port, chains);
-    const failures = await new NftTables(replacing).apply(tx);
+    const failures = await new NftTables((of) => new TableView(replacing, of)).apply(tx);
     // Without Services there was nothing to write.
     if (failures.length === 0 && !replacing.replaced) await replacing.commit(family, []);
     if (replacing.replaced) this.#waiting.delete(family);

@@ -5,19 +5,18 @@ import type { Op } from '../../state/op.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
-import { entryKey } from './keys.ts';
 import type { ServiceOp } from './service-ops.ts';
 import { ROLE_SETS, firewallSets } from './sets.ts';
-import { bytesText } from './table-change.ts';
 
-/** The wanted presence of an element, and the last operation on it. */
+/** An operation on entries of a set. */
+export type EntryOp = Extract<Op, { readonly kind: 'add-entry' | 'delete-entry' | 'grow-set' }>;
+
+/** Entries that do not depend on others. */
 export interface EntryUnit {
   readonly kind: 'entry';
+  /** The name of the set of nf_tables. */
   readonly set: string;
-  readonly key: Uint8Array;
-  readonly entry: IpSetEntry;
-  readonly present: boolean;
-  readonly ops: readonly Op[];
+  readonly ops: readonly [EntryOp];
 }
 
 /** The operations on one virtual server. */
@@ -27,12 +26,19 @@ export interface ServiceUnit {
   readonly ops: readonly ServiceOp[];
 }
 
+/** An entry of the ports of load balancer IPs with source ranges, or of the ranges. */
+export interface FirewallEntry {
+  readonly set: string;
+  readonly entry: Exclude<IpSetEntry, { readonly type: 'hash:ip' | 'bitmap:port' }>;
+  readonly present: boolean;
+}
+
 /** The source ranges of one port of a load balancer IP. */
 export interface FirewallUnit {
   readonly kind: 'firewall';
   readonly id: VirtualServerId;
-  readonly entries: readonly EntryUnit[];
-  readonly ops: readonly Op[];
+  readonly entries: readonly FirewallEntry[];
+  readonly ops: readonly EntryOp[];
 }
 
 /** A part of a transaction that does not depend on the others. */
@@ -44,23 +50,41 @@ export interface Units {
   readonly failures: readonly OpFailure[];
 }
 
-/** Divides the operations of one family into independent parts. Operations that need nothing to be written are left out. */
-export function unitsOf(tx: Transaction, family: IpFamily): Units {
-  const collector = new UnitCollector(family);
-  for (const op of tx) collector.take(op);
-  return collector.finish();
+/** Divides the operations into independent parts of each family. Operations that need nothing to be written are left out. */
+export function unitsOf(tx: Transaction): Readonly<Record<IpFamily, Units>> {
+  const collectors = { 4: new UnitCollector(4), 6: new UnitCollector(6) };
+  for (const op of tx) collectors[familyOfOp(op)].take(op);
+  return { 4: collectors[4].finish(), 6: collectors[6].finish() };
 }
 
-type EntryOp = Extract<Op, { readonly kind: 'add-entry' | 'delete-entry' }>;
+export function familyOfOp(op: Op): IpFamily {
+  if ('set' in op) return op.set.family;
+  if ('cidr' in op) return familyOf(op.cidr.address);
+  const { address } = 'virtualServer' in op ? op.virtualServer : 'id' in op ? op.id : op;
+  return familyOf(address);
+}
+
+/** Returns the entries of an operation. */
+export function entriesOf(op: EntryOp): readonly IpSetEntry[] {
+  return op.kind === 'grow-set' ? op.entries : [op.entry];
+}
 
 class UnitCollector {
   readonly #family: IpFamily;
-  readonly #services = new Map<VirtualServerKey, { id: VirtualServerId; ops: ServiceOp[] }>();
-  readonly #entries = new Map<string, EntryUnit>();
+  readonly #firewallSets: ReadonlySet<string>;
+  readonly #services = new Map<VirtualServerKey, { kind: 'service'; id: VirtualServerId; ops: ServiceOp[] }>();
+  readonly #firewalls = new Map<
+    VirtualServerKey,
+    { kind: 'firewall'; id: VirtualServerId; entries: FirewallEntry[]; ops: EntryOp[] }
+  >();
+  #last: { readonly id: VirtualServerId; readonly ops: ServiceOp[] } | undefined;
+  readonly #entries: EntryUnit[] = [];
   readonly #failures: OpFailure[] = [];
 
   constructor(family: IpFamily) {
     this.#family = family;
+    const { ports, ranges } = firewallSets(family);
+    this.#firewallSets = new Set([ports.definition.name, ranges.definition.name]);
   }
 
   take(op: Op): void {
@@ -77,14 +101,12 @@ class UnitCollector {
         break;
       case 'add-entry':
       case 'delete-entry':
-        this.#entry(op, op.set, op.entry, op.kind === 'add-entry');
-        break;
       case 'grow-set':
-        for (const entry of op.entries) this.#entry(op, op.set, entry, true);
+        this.#takeEntries(op);
         break;
       // The sets that this mode has are part of the table, and it binds no addresses.
       case 'create-set':
-        if (op.set.family === this.#family) this.#known(op, op.set);
+        if (this.#nameOf(op.set) === undefined) this.#refuse(op);
         break;
       case 'destroy-set':
       case 'bind-address':
@@ -96,60 +118,49 @@ class UnitCollector {
   }
 
   finish(): Units {
-    const units: Unit[] = [];
-    const firewalls = new Map<VirtualServerKey, EntryUnit[]>();
-    const { ports, ranges } = firewallSets(this.#family);
-    for (const unit of this.#entries.values()) {
-      const { entry, set } = unit;
-      const isFirewall = set === ports.definition.name || set === ranges.definition.name;
-      if (!isFirewall || entry.type === 'hash:ip' || entry.type === 'bitmap:port') {
-        units.push(unit);
-        continue;
-      }
-      const key = virtualServerKey(entry);
-      firewalls.set(key, [...(firewalls.get(key) ?? []), unit]);
-    }
-    for (const entries of firewalls.values()) {
-      const first = entries[0]?.entry;
-      if (first === undefined || !('protocol' in first)) continue;
-      const { address, protocol, port } = first;
-      const ops = entries.flatMap((entry) => entry.ops);
-      units.push({ kind: 'firewall', id: { address, protocol, port }, entries, ops });
-    }
-    for (const { id, ops } of this.#services.values()) {
-      const { address, protocol, port } = id;
-      units.push({ kind: 'service', id: { address, protocol, port }, ops });
-    }
+    const units = [...this.#entries, ...this.#firewalls.values(), ...this.#services.values()];
     return { units, failures: this.#failures };
   }
 
   #service(id: VirtualServerId, op: ServiceOp): void {
-    if (familyOf(id.address) !== this.#family) return;
+    // Most operations follow another one on the same virtual server.
+    if (this.#last?.id !== id) this.#last = this.#unitOf(id);
+    this.#last.ops.push(op);
+  }
+
+  #unitOf(id: VirtualServerId): { id: VirtualServerId; ops: ServiceOp[] } {
     const key = virtualServerKey(id);
-    const known = this.#services.get(key);
-    if (known === undefined) this.#services.set(key, { id, ops: [op] });
-    else known.ops.push(op);
+    let unit = this.#services.get(key);
+    if (unit === undefined) this.#services.set(key, (unit = { kind: 'service', id, ops: [] }));
+    // `id` may be another object than the unit's.
+    return { id, ops: unit.ops };
   }
 
-  #entry(op: EntryOp | Extract<Op, { kind: 'grow-set' }>, set: IpSet, entry: IpSetEntry, present: boolean): void {
-    if (set.family !== this.#family || !this.#known(op, set)) return;
-    const name = ROLE_SETS[this.#family].get(set.name)?.definition.name ?? '';
-    const key = entryKey(entry);
-    const id = `${name} ${bytesText(key)}`;
-    const before = this.#entries.get(id)?.ops ?? [];
-    this.#entries.set(id, { kind: 'entry', set: name, key, entry, present, ops: [...before, op] });
+  #takeEntries(op: EntryOp): void {
+    const set = this.#nameOf(op.set);
+    if (set === undefined) this.#refuse(op);
+    else if (this.#firewallSets.has(set)) for (const entry of entriesOf(op)) this.#firewall(op, set, entry);
+    else this.#entries.push({ kind: 'entry', set, ops: [op] });
   }
 
-  #known(op: Op, { name, type }: IpSet): boolean {
-    const known = ROLE_SETS[this.#family].get(name)?.ipSet.type === type;
-    if (!known) this.#refuse(op);
-    return known;
+  #firewall(op: EntryOp, set: string, entry: IpSetEntry): void {
+    if (entry.type === 'hash:ip' || entry.type === 'bitmap:port') return;
+    const { address, protocol, port } = entry;
+    const id = { address, protocol, port };
+    const key = virtualServerKey(id);
+    const unit = this.#firewalls.get(key) ?? { kind: 'firewall', id, entries: [], ops: [] };
+    unit.entries.push({ set, entry, present: op.kind !== 'delete-entry' });
+    unit.ops.push(op);
+    this.#firewalls.set(key, unit);
   }
 
-  /** An operation without a family is refused once. */
+  /** Returns the name of the set of nf_tables that stands for an ipset; undefined if there is none of this type. */
+  #nameOf({ name, type }: IpSet): string | undefined {
+    const role = ROLE_SETS[this.#family].get(name);
+    return role?.ipSet.type === type ? role.definition.name : undefined;
+  }
+
   #refuse(op: Op): void {
-    const family = 'set' in op ? op.set.family : 'address' in op ? familyOf(op.address) : 4;
-    if (family !== this.#family) return;
     const { EOPNOTSUPP } = constants.errno;
     this.#failures.push({ op, errno: EOPNOTSUPP, code: 'EOPNOTSUPP', text: 'nftables mode has no such object' });
   }

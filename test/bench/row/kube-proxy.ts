@@ -9,6 +9,7 @@ import { KubeProxy } from '../kube-proxy.ts';
 import type { ClusterShape } from '../large-cluster.ts';
 import { type Measurements, type Target, ratioAtMost, valueAtMost } from '../measure.ts';
 import { hasNfTables } from '../nf-tables.ts';
+import { NftChanges } from '../nft-changes.ts';
 import { residentMib } from '../resident.ts';
 import type { Row } from '../row.ts';
 import { type Size, sizeName } from '../size.ts';
@@ -144,9 +145,11 @@ async function measure(
   if (!(await view.haveAll(plain, shape.endpoints))) throw new Error('the first sync has left something out');
   await sleep(REST_MS);
   costs.memory.push(await residentMib(started.process.pid));
+  using changes = node.bench.kernel.mode === 'nftables' ? new NftChanges(node.bench.path) : undefined;
   for (const service of plain.slice(0, CHANGES)) {
     await sleep(PAUSE_MS);
-    const seen = until(() => pausing(() => view.hasGrown(service))).then(now);
+    const look = (): Promise<boolean> => view.hasGrown(service);
+    const seen = changes?.until(look) ?? until(() => pausing(look)).then(now);
     const given = await node.api.scale({ services: [service], endpoints: shape.endpoints + 1 });
     costs.change.push((await seen) - given);
   }

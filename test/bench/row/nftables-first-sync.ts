@@ -2,7 +2,7 @@ import { BenchNode, Driver } from '../bench-node.ts';
 import { listedEvents } from '../large-cluster.ts';
 import { ratioAtMost, timed } from '../measure.ts';
 import { NetnsShell } from '../netns-shell.ts';
-import { hasNfTables, listRuleset, mustHoldRuleset } from '../nf-tables.ts';
+import { hasNfTables, listRuleset, mustHoldTables, readTables } from '../nf-tables.ts';
 import { type NftRecording, recordTransactions, replayTransactions } from '../nft-floor.ts';
 import type { Row } from '../row.ts';
 import { sizeName } from '../size.ts';
@@ -21,7 +21,7 @@ export const nftablesFirstSync: Row = {
     const floor: number[] = [];
     const tool: number[] = [];
     let recording: NftRecording | undefined;
-    let wanted: string | undefined;
+    let ruleset: string | undefined;
     for (let run = 1; run <= size.runs; run++) {
       out.progress(`run ${run} of ${size.runs}`);
       await using node = await BenchNode.make({ mode });
@@ -30,20 +30,20 @@ export const nftablesFirstSync: Row = {
       ours.kernel.push(driver.kernelMs);
       ours.transaction.push(driver.applyMs);
       await driver.reconciler.stop();
+      const wanted = await readTables(node);
       // Listing the tables with nft takes longer than all the rest, and what they hold is the same each time.
-      const first = wanted === undefined;
-      wanted ??= await listRuleset(node);
+      ruleset ??= await listRuleset(node);
       if (recording === undefined) {
         await using recorder = await BenchNode.make({ mode });
         recording = await recordTransactions(recorder, events);
       }
       await using second = await BenchNode.make({ mode });
       floor.push(await replayTransactions(second, recording));
-      if (first) await mustHoldRuleset(second, wanted, 'the replay');
+      await mustHoldTables(second, wanted, 'the replay');
       await using third = await BenchNode.make({ mode });
       await using shell = new NetnsShell(third.path);
-      tool.push(await executeByNft(shell, `flush ruleset\n${wanted}`));
-      if (first) await mustHoldRuleset(third, wanted, 'nft');
+      tool.push(await executeByNft(shell, `flush ruleset\n${ruleset}`));
+      await mustHoldTables(third, wanted, 'nft');
     }
     const name = `first sync ${sizeName(shape)} in nftables mode`;
     const overFloor = { unit: 'ms', against: 'floor: raw replay of the transactions', baselines: floor };

@@ -27,10 +27,15 @@ export interface NftElement {
   readonly data?: NftData | undefined;
 }
 
-const elementList: Kind<readonly NftElement[]> = {
+/** The elements of a message. They are written from objects, or as they were encoded before (see ElementList). */
+export const elementList: Kind<readonly NftElement[], readonly NftElement[] | Uint8Array> = {
   size: undefined,
   flags: NLA_F_NESTED,
   write: (writer, elements) => {
+    if (elements instanceof Uint8Array) {
+      writer.raw(elements);
+      return;
+    }
     for (const { key, data } of elements) {
       encodeNest(
         writer,
@@ -76,12 +81,9 @@ export const NFT_ELEMENTS = table({
 export interface NftElements {
   readonly table: string;
   readonly set: string;
-  /** Their attribute may have 64 KiB: see ELEMENTS_PER_MESSAGE. */
-  readonly elements?: readonly NftElement[] | undefined;
+  /** Their attribute may have 64 KiB. */
+  readonly elements?: readonly NftElement[] | Uint8Array | undefined;
 }
-
-/** An element of a map takes at most 144 bytes with a chain's name of 40. */
-export const ELEMENTS_PER_MESSAGE = 256;
 
 /** Adds elements. An existing key is left alone if it has the same data; otherwise EEXIST. */
 export function newElements(writer: MessageWriter, family: IpFamily, elements: NftElements): number {

@@ -69,7 +69,7 @@ function servedAtLoadBalancerIp(table: FakeNftTable): number {
 function setsWithLoadBalancerIp(messages: readonly NftMessage[]): readonly string[] {
   return messages.flatMap((message) =>
     message.kind === 'new-elements' &&
-    message.elements.some(({ key }) => Buffer.from(key).toString('hex').startsWith(LOAD_BALANCER_IP))
+    [...message.elements].some(({ key }) => Buffer.from(key).toString('hex').startsWith(LOAD_BALANCER_IP))
       ? [message.set]
       : [],
   );

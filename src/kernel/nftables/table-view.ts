@@ -1,0 +1,189 @@
+import type { IpFamily } from '../../base/ip.ts';
+import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
+import type { NftMessage } from './nft-message.ts';
+import type { NftPort, NftRefusal } from './nft-port.ts';
+import {
+  type Head,
+  type ObservedService,
+  type Services,
+  findEndpoints,
+  findHeads,
+  readEndpoints,
+  readHeads,
+} from './table-reader.ts';
+
+/** From this number of virtual servers on, reading all is faster than asking for each. */
+const MANY = 512;
+/** Attempts to read virtual servers while other programs change the ruleset. The last one takes what it reads. */
+const ATTEMPTS = 3;
+
+/**
+ * Reads and writes the table of one family. It keeps what was read last, together with the generation of the ruleset,
+ * which every transaction of any program changes. A change therefore reads a virtual server once: it is compared and
+ * written as it was read, and the kernel refuses the transaction if the generation is another one by then.
+ */
+export class TableView {
+  readonly port: NftPort;
+  readonly family: IpFamily;
+  #generation: number | undefined;
+  /** Undefined: it does not exist. */
+  #heads = new Map<VirtualServerKey, Head | undefined>();
+  #services: Services = new Map();
+  /** Whether each of these chains exists. */
+  #chains = new Map<string, boolean>();
+  /** All virtual servers whose endpoints nobody has asked for yet. */
+  #listed: readonly Head[] | Map<VirtualServerKey, ObservedService> | undefined;
+
+  constructor(port: NftPort, family: IpFamily) {
+    this.port = port;
+    this.family = family;
+  }
+
+  /** Of what was read last; undefined if nothing is known. */
+  get generation(): number | undefined {
+    return this.#generation;
+  }
+
+  /** Returns all virtual servers, without endpoints. A full check then asks for the endpoints of all of them, in parts. */
+  async listHeads(): Promise<readonly Head[]> {
+    const { generation, found } = await this.#afterGeneration(readHeads);
+    this.forget();
+    this.#generation = generation;
+    this.#listed = found;
+    return found;
+  }
+
+  /** Returns those of these virtual servers that exist, without endpoints. Always reads them. */
+  async findHeads(ids: readonly VirtualServerId[]): Promise<readonly Head[]> {
+    const { generation, found } =
+      ids.length < MANY ? await findHeads(this.port, this.family, ids) : await this.#afterGeneration(readHeads);
+    this.#see(generation);
+    this.#services = new Map();
+    this.#heads = new Map(ids.map((id) => [virtualServerKey(id), undefined]));
+    for (const head of found) {
+      const key = virtualServerKey(head.id);
+      if (this.#heads.has(key)) this.#heads.set(key, head);
+    }
+    return [...this.#heads.values()].filter((head) => head !== undefined);
+  }
+
+  /** Returns those of these virtual servers that exist. Reads endpoints, but not again what findHeads() has read. */
+  async findServices(ids: readonly VirtualServerId[]): Promise<Services> {
+    const listed = await this.#takeListed(ids);
+    if (listed !== undefined) return listed;
+    for (let attempt = 1; ; attempt++) {
+      const heads = this.#knownHeads(ids) ?? (await this.findHeads(ids));
+      if (heads.length === 0) return new Map();
+      const before = this.#generation;
+      const { generation, found } =
+        heads.length < MANY
+          ? await findEndpoints(this.port, this.family, heads)
+          : await this.#afterGeneration((port, family) => readEndpoints(port, family, heads));
+      this.#see(generation);
+      if (generation !== before && attempt < ATTEMPTS) continue;
+      this.#services = found;
+      return found;
+    }
+  }
+
+  /** Returns those of these virtual servers that exist, if findServices() has read all of them. */
+  knownServices(ids: readonly VirtualServerId[]): Services | undefined {
+    const known = new Map<VirtualServerKey, ObservedService>();
+    for (const id of ids) {
+      const key = virtualServerKey(id);
+      if (!this.#heads.has(key)) return undefined;
+      const service = this.#services.get(key);
+      if (service !== undefined) known.set(key, service);
+      else if (this.#heads.get(key) !== undefined) return undefined;
+    }
+    return known;
+  }
+
+  /** Returns which of these chains exist. */
+  async findChains(names: readonly string[]): Promise<ReadonlySet<string>> {
+    const unknown = names.filter((name) => !this.#chains.has(name));
+    if (unknown.length > 0) {
+      const { generation, chains } = await this.port.lookUp(this.family, { chains: unknown });
+      this.#see(generation);
+      for (const name of unknown) this.#chains.set(name, chains.has(name));
+    }
+    return new Set(names.filter((name) => this.#chains.get(name) === true));
+  }
+
+  /** Whether the ruleset still has this generation; true for none. */
+  async stillHas(generation: number | undefined): Promise<boolean> {
+    if (generation === undefined) return true;
+    this.#see((await this.port.lookUp(this.family, {})).generation);
+    return this.#generation === generation;
+  }
+
+  /** Executes all messages or none; with `generation`, only if the ruleset still has it. */
+  async commit(messages: readonly NftMessage[], generation: number | undefined): Promise<NftRefusal | undefined> {
+    const refusal = await this.port.commit(this.family, messages, generation);
+    if (refusal !== undefined || generation === undefined || generation !== this.#generation) this.forget();
+    else this.#advance(generation, messages);
+    return refusal;
+  }
+
+  forget(): void {
+    this.#generation = undefined;
+    this.#heads = new Map();
+    this.#services = new Map();
+    this.#chains = new Map();
+    this.#listed = undefined;
+  }
+
+  /**
+   * Returns those of these virtual servers that listHeads() has listed, if the ruleset is still the same. The endpoints
+   * of all are read together when they are first asked for, and given out once.
+   */
+  async #takeListed(ids: readonly VirtualServerId[]): Promise<Services | undefined> {
+    let listed = this.#listed;
+    // A question about a single one is not part of a full check.
+    if (listed === undefined || ids.length < 2) return undefined;
+    if (!(listed instanceof Map)) listed = new Map(await readEndpoints(this.port, this.family, listed));
+    const { generation } = await this.port.lookUp(this.family, {});
+    this.#see(generation);
+    // Something was written meanwhile, also by a change of ours during a full check.
+    if (this.#listed === undefined) return undefined;
+    this.#listed = listed;
+    const taken = new Map<VirtualServerKey, ObservedService>();
+    for (const id of ids) {
+      const key = virtualServerKey(id);
+      const service = listed.get(key);
+      if (service === undefined) return undefined;
+      taken.set(key, service);
+    }
+    for (const key of taken.keys()) listed.delete(key);
+    return taken;
+  }
+
+  /** A transaction adds 1 to the generation, which is never 0 (net/netfilter/nf_tables_api.c: nf_tables_commit). */
+  #advance(generation: number, messages: readonly NftMessage[]): void {
+    const chains = this.#chains;
+    this.forget();
+    for (const message of messages) {
+      if (message.kind === 'new-chain' && chains.has(message.chain.name)) chains.set(message.chain.name, true);
+    }
+    this.#generation = (generation + 1) >>> 0 || 1;
+    this.#chains = chains;
+  }
+
+  #see(generation: number): void {
+    if (generation === this.#generation) return;
+    this.forget();
+    this.#generation = generation;
+  }
+
+  #knownHeads(ids: readonly VirtualServerId[]): readonly Head[] | undefined {
+    if (!ids.every((id) => this.#heads.has(virtualServerKey(id)))) return undefined;
+    return ids.flatMap((id) => this.#heads.get(virtualServerKey(id)) ?? []);
+  }
+
+  async #afterGeneration<T>(
+    read: (port: NftPort, family: IpFamily) => Promise<T>,
+  ): Promise<{ readonly generation: number; readonly found: T }> {
+    const { generation } = await this.port.lookUp(this.family, {});
+    return { generation, found: await read(this.port, this.family) };
+  }
+}
