@@ -10,7 +10,9 @@ const OLD = { ignored: 'kube-proxy no longer has it; remove it' };
 export const IGNORED_FLAGS = {
   'iptables.syncPeriod': field('iptables-sync-period', duration, 30 * SECOND, { ...OTHER_MODE, zeroIsUnset: true }),
   'iptables.minSyncPeriod': field('iptables-min-sync-period', duration, SECOND, { ...OTHER_MODE, zeroIsUnset: true }),
-  'iptables.localhostNodePorts': field('iptables-localhost-nodeports', bool, true, OTHER_MODE),
+  'iptables.localhostNodePorts': field('iptables-localhost-nodeports', bool, true, {
+    ignored: 'node ports are not served at loopback addresses, in no mode',
+  }),
   bootIdFile: flag('boot-id-file', string, '/proc/sys/kernel/random/boot_id', NEVER),
   machineIdFile: flag('machine-id-file', string, '/etc/machine-id,/var/lib/dbus/machine-id', NEVER),
   proxyPortRange: flag('proxy-port-range', string, '', OLD),

@@ -67,10 +67,17 @@ const CHAINS: readonly ChainPlan[] = [
  * checks them in table filter, with one rule for each service in KUBE-IPVS-OUT-FILTER; that chain is kept, but empty.
  */
 export function planRules(config: PlanConfig, family: IpFamily): RuleSet {
-  const { masqueradeAll, masqueradeMark, localDetectors, masqueradePorts, randomFully } = config;
+  const { masqueradeAll, masqueradeMark, localDetectors, masqueradePorts, randomFully, forwardsInvalid } = config;
   return {
     family,
-    settings: { masqueradeAll, masqueradeMark, localDetector: localDetectors[family], masqueradePorts, randomFully },
+    settings: {
+      masqueradeAll,
+      masqueradeMark,
+      localDetector: localDetectors[family],
+      masqueradePorts,
+      randomFully,
+      ...(forwardsInvalid === undefined ? {} : { forwardsInvalid }),
+    },
     chains: CHAINS.map(({ table, name, rules }) => ({ table, name, rules: rules(config, family) })),
     jumps: JUMPS,
     optionalTables: {

@@ -24,5 +24,12 @@ export interface Mode {
 
 /** Loads a mode. */
 export async function loadMode(name: ProxyConfig['mode']): Promise<Mode> {
-  return name === 'ipvs' ? (await import('./ipvs.ts')).IPVS : (await import('./nftables.ts')).NFTABLES;
+  switch (name) {
+    case 'ipvs':
+      return (await import('./ipvs.ts')).IPVS;
+    case 'nftables':
+      return (await import('./nftables.ts')).NFTABLES;
+    case 'iptables':
+      return (await import('./iptables.ts')).IPTABLES;
+  }
 }

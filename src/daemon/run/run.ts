@@ -67,7 +67,7 @@ async function start(
   started.defer(() => opened.close());
   const events = openEvents(config, nodeName, opened, log);
   started.defer(() => events.close());
-  requireRights({ rules: config.mode === 'ipvs', podNamespaces: config.prepareDirectPods });
+  requireRights({ rules: config.mode !== 'nftables', podNamespaces: config.prepareDirectPods });
   const mode = await loadMode(config.mode);
 
   const cluster = new Cluster(nodeName, config.serviceAnnotations);

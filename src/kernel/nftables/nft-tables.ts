@@ -7,7 +7,7 @@ import { firewallObjects } from './firewall-objects.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { NftPort, NftRefusal } from './nft-port.ts';
 import { serviceObjects, type ServiceObjects } from './service-objects.ts';
-import { applyServiceOps } from './service-ops.ts';
+import { applyServiceOps } from '../service-ops.ts';
 import { constantSets } from './sets.ts';
 import { TableChange, bytesText } from './table-change.ts';
 import { type Restricted, type Services, findServices, readOwnElements, readRestricted } from './table-reader.ts';

@@ -29,7 +29,7 @@ import { NftTables, byFamily, skeleton } from './nft-tables.ts';
 import { isWithoutTables } from './proxy-tables.ts';
 import { replacingPort } from './replacing-port.ts';
 import { checkRules } from './rule-check.ts';
-import { RANDOM } from './service-ops.ts';
+import { RANDOM } from '../service-ops.ts';
 import { ENDPOINTS, ROLE_SETS, constantSets } from './sets.ts';
 import { type ObservedService, type Services, findServices, readEntries, readServices } from './table-reader.ts';
 import { TableWatch } from './table-watch.ts';

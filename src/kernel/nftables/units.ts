@@ -6,7 +6,7 @@ import type { OpFailure } from '../../state/outcome.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
 import { entryKey } from './keys.ts';
-import type { ServiceOp } from './service-ops.ts';
+import type { ServiceOp } from '../service-ops.ts';
 import { ROLE_SETS, firewallSets } from './sets.ts';
 import { bytesText } from './table-change.ts';
 

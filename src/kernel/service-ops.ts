@@ -1,16 +1,22 @@
 import { constants } from 'node:os';
-import type { Op } from '../../state/op.ts';
-import type { OpFailure } from '../../state/outcome.ts';
-import { FORWARDING, forwardingOf, hasSameIdentity, type RealServer } from '../../state/real-server.ts';
-import { VS_PERSISTENT, type VirtualServer, type VirtualServerId } from '../../state/virtual-server.ts';
-import { isIp4 } from '../../base/ip.ts';
-import type { EndpointAddress } from './keys.ts';
-import type { ServiceState } from './service-objects.ts';
+import type { Op } from '../state/op.ts';
+import type { OpFailure } from '../state/outcome.ts';
+import { type Endpoint, FORWARDING, forwardingOf, hasSameIdentity, type RealServer } from '../state/real-server.ts';
+import { VS_PERSISTENT, type VirtualServer, type VirtualServerId } from '../state/virtual-server.ts';
+import { isIp4 } from '../base/ip.ts';
+
+/** A virtual server as modes that translate addresses have it: its endpoints are chosen at random. */
+export interface ServiceState {
+  /** Of session affinity, in seconds; 0: none. */
+  readonly affinity: number;
+  /** By their index. */
+  readonly endpoints: readonly Endpoint[];
+}
 
 /** Operations on a virtual server or on its real servers. */
 export type ServiceOp = Extract<Op, { readonly virtualServer: VirtualServer } | { readonly id: VirtualServerId }>;
 
-/** How endpoints are chosen in this mode: each with the same probability. */
+/** How endpoints are chosen in these modes: each with the same probability. */
 export const RANDOM = 'random';
 
 export interface AppliedOps {
@@ -36,7 +42,7 @@ type ErrorName = 'ESRCH' | 'ENOENT' | 'EOPNOTSUPP';
 const TEXTS: Readonly<Record<ErrorName, string>> = {
   ESRCH: 'the virtual server does not exist',
   ENOENT: 'it does not exist',
-  EOPNOTSUPP: 'nftables mode forwards with NAT, to random endpoints, and remembers single clients only',
+  EOPNOTSUPP: 'this mode forwards with NAT, to random endpoints, and remembers single clients only',
 };
 
 function failureOf(op: Op, code: ErrorName): OpFailure {
@@ -81,7 +87,7 @@ function withServer(state: ServiceState, server: RealServer): Changed | ErrorNam
 }
 
 /** The last endpoint takes the index of the removed one, so that the others keep theirs. */
-function without(state: ServiceState, server: EndpointAddress): ServiceState {
+function without(state: ServiceState, server: Endpoint): ServiceState {
   const at = indexOf(state, server);
   const last = state.endpoints.at(-1);
   if (at < 0 || last === undefined) return state;
@@ -90,6 +96,6 @@ function without(state: ServiceState, server: EndpointAddress): ServiceState {
   return { ...state, endpoints };
 }
 
-function indexOf({ endpoints }: ServiceState, server: EndpointAddress): number {
+function indexOf({ endpoints }: ServiceState, server: Endpoint): number {
   return endpoints.findIndex((endpoint) => hasSameIdentity(endpoint, server));
 }
