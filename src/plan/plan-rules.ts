@@ -95,3 +95,22 @@ export function rulesToRemove(family: IpFamily): RuleSet {
   const chains = CHAINS.map(({ table, name }): RuleChain => ({ table, name, rules: [] }));
   return { family, chains: [...chains, { table: 'nat', name: 'KUBE-FIREWALL', rules: [] }], jumps: JUMPS };
 }
+
+/** Chains of ipvs mode that iptables mode has, too, with other rules. */
+const ALSO_OF_IPTABLES_MODE: ReadonlySet<string> = new Set([
+  'nat KUBE-SERVICES',
+  'nat KUBE-MARK-MASQ',
+  'nat KUBE-POSTROUTING',
+  'filter KUBE-FORWARD',
+  'filter KUBE-PROXY-FIREWALL',
+]);
+
+/** Returns the chains and jumps of ipvs mode that iptables mode does not have. */
+export function rulesOfIpvsOnly(family: IpFamily): RuleSet {
+  const { chains, jumps } = rulesToRemove(family);
+  return {
+    family,
+    chains: chains.filter(({ table, name }) => !ALSO_OF_IPTABLES_MODE.has(`${table} ${name}`)),
+    jumps: jumps.filter(({ table, to }) => !ALSO_OF_IPTABLES_MODE.has(`${table} ${to}`)),
+  };
+}

@@ -5,8 +5,8 @@ import { type Scenario, readScenarios } from '../scenario/scenario-file.ts';
 
 jest.setTimeout(120_000);
 
-/** Scenarios that nftables mode does not have, by the beginning of their names, with the reason. */
-const NOT_IN_NFTABLES_MODE: Readonly<Record<string, string>> = {
+/** Scenarios that are of ipvs mode only, by the beginning of their names, with the reason. */
+const ONLY_IN_IPVS_MODE: Readonly<Record<string, string>> = {
   'annotations/': 'Services cannot ask for settings of their own',
   'local-route/': 'no service address is bound, so no route replaces that',
   'affinity/scheduler-': 'endpoints are chosen at random',
@@ -15,7 +15,7 @@ const NOT_IN_NFTABLES_MODE: Readonly<Record<string, string>> = {
 };
 
 function isInMode(name: string): boolean {
-  return TEST_MODE === 'ipvs' || !Object.keys(NOT_IN_NFTABLES_MODE).some((start) => name.startsWith(start));
+  return TEST_MODE === 'ipvs' || !Object.keys(ONLY_IN_IPVS_MODE).some((start) => name.startsWith(start));
 }
 
 const only = process.env['TEST_SCENARIO'] ?? '';

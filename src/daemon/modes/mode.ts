@@ -8,6 +8,8 @@ export interface ModeParts {
   readonly log: Log;
   /** Called when a program is started. */
   readonly onProgram: (program: string) => void;
+  /** The variant of iptables that this program uses ("nft", "legacy", "system"); undefined if it is not known. */
+  readonly iptables?: string | undefined;
 }
 
 /** A way to program Services. A mode loads nothing that only another mode needs. */

@@ -115,7 +115,8 @@ async function start(
   await kernel.prepare();
   nodeChanges = new NodeChanges({ config, atStart: cluster.node(), log, end: () => stop.abort(1) });
 
-  reconciler = startReconciler({ ...parts, families, planConfig, nodeSettings }, started);
+  const { iptables } = usable;
+  reconciler = startReconciler({ ...parts, families, iptables, planConfig, nodeSettings }, started);
   reconciler.clusterChanged();
   programmed.resolve(reconciler.bootstrapped());
 }
@@ -149,6 +150,7 @@ interface Parts {
   readonly health: ProxyHealth;
   readonly cluster: Cluster;
   readonly families: readonly IpFamily[];
+  readonly iptables: string | undefined;
   readonly planConfig: PlanConfig;
   readonly events: DaemonEvents;
   readonly history: History;
@@ -166,7 +168,12 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     },
   });
   started.defer(() => serviceHealth.close());
-  const modeParts = { config, log, onProgram: (program: string) => metrics.processStarted(program) };
+  const modeParts = {
+    config,
+    log,
+    iptables: parts.iptables,
+    onProgram: (program: string) => metrics.processStarted(program),
+  };
   const observer = new SyncPublisher({
     planConfig,
     families,

@@ -1,15 +1,23 @@
+import { createIptablesKernelReader } from '../../src/kernel/iptables-mode/iptables-kernel.ts';
+import type { KernelReader } from '../../src/kernel/kernel.ts';
 import { createNftablesKernelReader } from '../../src/kernel/nftables/nftables-kernel.ts';
+import { IPTABLES_MODE_PLAN } from '../../src/plan/iptables-mode-plan.ts';
+import { setName } from '../../src/plan/set-names.ts';
+import { IP_FAMILIES } from '../../src/base/ip.ts';
 import { formatIpSetEntry } from '../../src/state/ip-set.ts';
 import { formatRealServer } from '../../src/state/real-server.ts';
 import { VS_PERSISTENT, formatVirtualServer, virtualServerKey } from '../../src/state/virtual-server.ts';
 import type { Namespace } from '../bed/namespace.ts';
 import { QuietLog } from '../contract/quiet-log.ts';
+import { TEST_MODE } from '../support/mode.ts';
 import type { KernelTables } from './kernel-tables.ts';
 import { setLine, virtualServerLine } from './tables.ts';
 
-/** What the tables of nftables mode hold, in the words of the scenarios. */
-export async function readNftTables(node: Namespace): Promise<KernelTables> {
-  const kernel = createNftablesKernelReader({ log: new QuietLog(), netns: `/run/netns/${node.netns}` });
+/** What the tables of the mode hold, in the words of the scenarios. */
+export async function readModeTables(node: Namespace): Promise<KernelTables> {
+  const options = { log: new QuietLog(), netns: `/run/netns/${node.netns}` };
+  const kernel: KernelReader =
+    TEST_MODE === 'iptables' ? createIptablesKernelReader(options) : createNftablesKernelReader(options);
   try {
     const services = await kernel.getVirtualServers();
     const servers = await kernel.getRealServers(services);
@@ -29,9 +37,16 @@ export async function readNftTables(node: Namespace): Promise<KernelTables> {
   }
 }
 
-/** Returns what nftables mode has of the tables of ipvs mode. */
-export function asInNftablesMode(table: keyof KernelTables, lines: readonly string[]): readonly string[] {
-  if (table === 'sets') return lines;
+/** The sets that iptables mode does not have. */
+const OMITTED: readonly string[] = [...IPTABLES_MODE_PLAN.omittedRoles].flatMap((role) =>
+  IP_FAMILIES.map((family) => setName(role, family)),
+);
+
+/** Returns what the mode has of the tables of ipvs mode. */
+export function asInMode(table: keyof KernelTables, lines: readonly string[]): readonly string[] {
+  if (table === 'sets') {
+    return TEST_MODE === 'iptables' ? lines.filter((line) => !OMITTED.some((name) => line.startsWith(`${name} `))) : lines;
+  }
   if (table !== 'virtual servers') return [];
   return lines.map((line) =>
     line.replace(/^(\S+ \S+) \S+(.*) ->/, '$1 random$2 ->').replace(/ (fallback|port)(?= )/g, ''),
