@@ -2,7 +2,7 @@ import { SECOND } from '../base/duration.ts';
 import { field, flag } from './setting.ts';
 import { bool, duration, string } from './value-kind.ts';
 
-const OTHER_MODE = { ignored: 'it is for another mode' };
+const OTHER_MODE = { ignored: 'it is for iptables and nftables mode' };
 const NEVER = { ignored: 'it never had an effect on the proxy' };
 const OLD = { ignored: 'kube-proxy no longer has it; remove it' };
 
