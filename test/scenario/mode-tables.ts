@@ -42,10 +42,18 @@ const OMITTED: readonly string[] = [...IPTABLES_MODE_PLAN.omittedRoles].flatMap(
   IP_FAMILIES.map((family) => setName(role, family)),
 );
 
+function nameOf(setLineText: string): string {
+  return setLineText.slice(0, setLineText.indexOf(':'));
+}
+
+function isOmitted(setLineText: string): boolean {
+  return OMITTED.includes(nameOf(setLineText));
+}
+
 /** Returns what the mode has of the tables of ipvs mode. */
 export function asInMode(table: keyof KernelTables, lines: readonly string[]): readonly string[] {
   if (table === 'sets') {
-    return TEST_MODE === 'iptables' ? lines.filter((line) => !OMITTED.some((name) => line.startsWith(`${name} `))) : lines;
+    return TEST_MODE === 'iptables' ? lines.map((line) => (isOmitted(line) ? setLine(nameOf(line), []) : line)) : lines;
   }
   if (table !== 'virtual servers') return [];
   return lines.map((line) =>
