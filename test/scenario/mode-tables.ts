@@ -13,28 +13,45 @@ import { TEST_MODE } from '../support/mode.ts';
 import type { KernelTables } from './kernel-tables.ts';
 import { setLine, virtualServerLine } from './tables.ts';
 
+/** One for each node, because finding out the variant of iptables takes several programs. */
+const readers = new Map<string, KernelReader>();
+
+function readerOf({ netns }: Namespace): KernelReader {
+  const known = readers.get(netns);
+  if (known !== undefined) return known;
+  const options = { log: new QuietLog(), netns: `/run/netns/${netns}` };
+  const reader =
+    TEST_MODE === 'iptables'
+      ? createIptablesKernelReader({ ...options, maxAgeMs: 0 })
+      : createNftablesKernelReader(options);
+  readers.set(netns, reader);
+  return reader;
+}
+
+/** Closes what readModeTables() has opened. */
+export async function closeReaders(): Promise<void> {
+  for (const reader of readers.values()) await reader.close();
+  readers.clear();
+}
+
 /** What the tables of the mode hold, in the words of the scenarios. */
 export async function readModeTables(node: Namespace): Promise<KernelTables> {
-  const options = { log: new QuietLog(), netns: `/run/netns/${node.netns}` };
-  const kernel: KernelReader =
-    TEST_MODE === 'iptables' ? createIptablesKernelReader(options) : createNftablesKernelReader(options);
-  try {
-    const services = await kernel.getVirtualServers();
-    const servers = await kernel.getRealServers(services);
-    return {
-      'virtual servers': services.map((service) => {
-        const options = (service.flags & VS_PERSISTENT) === 0 ? [] : [`persistent ${service.timeout}`];
-        const found = servers.get(virtualServerKey(service)) ?? [];
-        const real = found.map((server) => ({ at: formatRealServer(server), weight: server.weight }));
-        return virtualServerLine(formatVirtualServer(service), service.scheduler, options, real);
-      }),
-      sets: (await kernel.getSets()).map(({ name, entries }) => setLine(name, entries.map(formatIpSetEntry))),
-      addresses: [],
-      'local routes': [],
-    };
-  } finally {
-    await kernel.close();
-  }
+  const kernel = readerOf(node);
+  // In iptables mode, this reads the tables anew.
+  const sets = await kernel.getSets();
+  const services = await kernel.getVirtualServers();
+  const servers = await kernel.getRealServers(services);
+  return {
+    'virtual servers': services.map((service) => {
+      const options = (service.flags & VS_PERSISTENT) === 0 ? [] : [`persistent ${service.timeout}`];
+      const found = servers.get(virtualServerKey(service)) ?? [];
+      const real = found.map((server) => ({ at: formatRealServer(server), weight: server.weight }));
+      return virtualServerLine(formatVirtualServer(service), service.scheduler, options, real);
+    }),
+    sets: sets.map(({ name, entries }) => setLine(name, entries.map(formatIpSetEntry))),
+    addresses: [],
+    'local routes': [],
+  };
 }
 
 /** The sets that iptables mode does not have. */

@@ -11,7 +11,7 @@ import { TEST_MODE } from '../support/mode.ts';
 import { address } from '../support/state.ts';
 import type { Action } from './action.ts';
 import { KERNEL_TABLES, readKernelTables } from './kernel-tables.ts';
-import { asInMode, readModeTables } from './mode-tables.ts';
+import { asInMode, closeReaders, readModeTables } from './mode-tables.ts';
 import { plannedTables } from './plan-run.ts';
 import { COMMON_FLAGS, configFileOf } from './scenario-config.ts';
 import { type Outcome, type Probe, judge } from './probe.ts';
@@ -78,6 +78,7 @@ export class PacketRun implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await closeReaders();
     await this.#bed[Symbol.asyncDispose]();
     await rm(this.#scratch, { recursive: true });
   }

@@ -62,6 +62,7 @@ class IptablesKernel implements Kernel {
   readonly #tables: Readonly<Record<IpFamily, FamilyTables>>;
   /** Families whose rules cannot be read or written on this node. */
   readonly #unusable = new Set<IpFamily>();
+  #hasIpv6: boolean | undefined;
 
   constructor(node: NodeKernel, port: IptablesPort, maxAgeMs?: number) {
     this.#node = node;
@@ -209,8 +210,8 @@ class IptablesKernel implements Kernel {
 
   /** The families that this kernel has. */
   async #families(): Promise<readonly IpFamily[]> {
-    const hasIpv6 = (await this.#node.getSysctl('net/ipv6/conf/all/forwarding')) !== undefined;
-    return IP_FAMILIES.filter((family) => !this.#unusable.has(family) && (family === 4 || hasIpv6));
+    this.#hasIpv6 ??= (await this.#node.getSysctl('net/ipv6/conf/all/forwarding')) !== undefined;
+    return IP_FAMILIES.filter((family) => !this.#unusable.has(family) && (family === 4 || this.#hasIpv6));
   }
 
   async #find(ids: readonly VirtualServerId[]): Promise<readonly Server[]> {
