@@ -281,8 +281,16 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
       expect(await text(bed().kernel)).toEqual(whole);
       await bed().kernel.ensureRules(planRules(CONFIG, family));
       await expectWhole();
-      expect((await bed().save(family)).split('\n').filter((line) => line.startsWith('-A')).sort()).toEqual(
-        saved.split('\n').filter((line) => line.startsWith('-A')).sort(),
+      expect(
+        (await bed().save(family))
+          .split('\n')
+          .filter((line) => line.startsWith('-A'))
+          .sort(),
+      ).toEqual(
+        saved
+          .split('\n')
+          .filter((line) => line.startsWith('-A'))
+          .sort(),
       );
     }
   });

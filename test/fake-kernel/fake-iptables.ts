@@ -60,7 +60,10 @@ export class FakeIptables implements IptablesPort {
       const [head = '', ...lines] = section.trimEnd().split('\n');
       const table = head.slice(1);
       const chains: Chains = new Map(
-        Array.from(this.tables[family].get(table) ?? new Map<string, string[]>(), ([name, rules]) => [name, [...rules]]),
+        Array.from(this.tables[family].get(table) ?? new Map<string, string[]>(), ([name, rules]) => [
+          name,
+          [...rules],
+        ]),
       );
       for (const line of lines) {
         const why = execute(chains, line);

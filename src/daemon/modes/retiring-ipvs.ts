@@ -71,9 +71,12 @@ export class RetiringIpvs {
     const left = overdue ? 0 : await removeIdleServers(kernel, config.excludeCidrs);
     if (left === 0) return await this.#removeRest(kernel);
     if (left !== this.#reported) {
-      log.info('ipvs mode is being retired: new connections no longer reach it, those of IPVS continue until they end', {
-        virtualServersWithConnections: left,
-      });
+      log.info(
+        'ipvs mode is being retired: new connections no longer reach it, those of IPVS continue until they end',
+        {
+          virtualServersWithConnections: left,
+        },
+      );
     }
     this.#reported = left;
     return false;

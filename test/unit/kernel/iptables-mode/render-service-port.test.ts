@@ -64,8 +64,16 @@ describe('the chains of a service port', () => {
   test.each<readonly [string, Partial<RuleSettings>, string]>([
     ['masqueradeAll', { masqueradeAll: true }, CLUSTER_IP],
     ['no detector', { localDetector: undefined }, `-s 10.96.0.10/32 ${CLUSTER_IP}`],
-    ['a bridge', { localDetector: { kind: 'bridge', interfaceName: 'br"0' } }, `-d 10.96.0.10/32 ! -i "br\\"0" ${REST}`],
-    ['interfaces', { localDetector: { kind: 'interface-prefix', prefix: 'veth' } }, `-d 10.96.0.10/32 ! -i veth+ ${REST}`],
+    [
+      'a bridge',
+      { localDetector: { kind: 'bridge', interfaceName: 'br"0' } },
+      `-d 10.96.0.10/32 ! -i "br\\"0" ${REST}`,
+    ],
+    [
+      'interfaces',
+      { localDetector: { kind: 'interface-prefix', prefix: 'veth' } },
+      `-d 10.96.0.10/32 ! -i veth+ ${REST}`,
+    ],
   ])('connections to a cluster IP are masqueraded with %s', (_name, change, rule) => {
     const context = { ...CONTEXT, settings: { ...SETTINGS, ...change } };
     expect(short(lines(portWith(served('cluster', '10.96.0.10')), context))[0]).toBe(`nat KUBE-SVC ${rule}`);
@@ -136,9 +144,7 @@ describe('the chains of a service port', () => {
 
   describe('node ports', () => {
     const both = [served('nodePort', '192.168.9.1'), served('nodePort', '192.168.9.2')];
-    const generic = [
-      `nat KUBE-NODEPORTS -p tcp -m comment --comment "${NAME}" -m tcp --dport 30080 -j KUBE-EXT`,
-    ];
+    const generic = [`nat KUBE-NODEPORTS -p tcp -m comment --comment "${NAME}" -m tcp --dport 30080 -j KUBE-EXT`];
     const nodePorts = (addresses: readonly ServedAddress[], context = CONTEXT): string[] =>
       short(lines(portWith(...addresses), context)).filter((line) => line.startsWith('nat KUBE-NODEPORTS'));
 
