@@ -115,8 +115,7 @@ async function start(
   await kernel.prepare();
   nodeChanges = new NodeChanges({ config, atStart: cluster.node(), log, end: () => stop.abort(1) });
 
-  const { iptables } = usable;
-  reconciler = startReconciler({ ...parts, families, iptables, planConfig, nodeSettings }, started);
+  reconciler = startReconciler({ ...parts, ...usable, planConfig, nodeSettings }, started);
   reconciler.clusterChanged();
   programmed.resolve(reconciler.bootstrapped());
 }
@@ -158,7 +157,7 @@ interface Parts {
 }
 
 function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconciler {
-  const { config, mode, control, kernel, metrics, health, cluster, families, planConfig, events, nodeSettings } = parts;
+  const { config, mode, control, kernel, metrics, health, cluster, families, iptables, planConfig, events } = parts;
   const log = control.log.child('sync');
   const serviceHealth = new ServiceHealthServers({
     proxyHealthy: () => health.healthy(clock.now()),
@@ -168,12 +167,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     },
   });
   started.defer(() => serviceHealth.close());
-  const modeParts = {
-    config,
-    log,
-    iptables: parts.iptables,
-    onProgram: (program: string) => metrics.processStarted(program),
-  };
+  const modeParts = { config, log, iptables, onProgram: (program: string) => metrics.processStarted(program) };
   const observer = new SyncPublisher({
     planConfig,
     families,
@@ -199,7 +193,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     syncPeriodMs: config.syncPeriod,
     minSyncPeriodMs: config.minSyncPeriod,
     drainTimeoutMs: config.drainTimeout,
-    nodeSettings,
+    nodeSettings: parts.nodeSettings,
     clock,
     log,
     observer,

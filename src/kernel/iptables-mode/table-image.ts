@@ -51,7 +51,7 @@ export class TableImage {
   }
 
   sharedRules(key: ChainKey): readonly string[] {
-    return Array.from(this.#shared.get(key) ?? [], ([rule, count]) => new Array<string>(count).fill(rule)).flat();
+    return [...(this.#shared.get(key) ?? [])].flatMap(([rule, count]) => Array.from({ length: count }, () => rule));
   }
 
   sharedCount(key: ChainKey): number {
