@@ -139,8 +139,8 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
     for (const vs of [clusterIp, external, balanced, nodePort]) {
       for (const server of servers) {
         expect(await apply({ kind: 'delete-real-server', id: idOf(vs), realServer: server })).toEqual(clean);
-        await expectWhole();
       }
+      await expectWhole();
     }
     expect(await apply(...serve(external))).toEqual(clean);
     await expectWhole();

@@ -10,6 +10,7 @@ import type { LongProcess } from '../bed/long-process.ts';
 import type { KeptConnection, Namespace } from '../bed/namespace.ts';
 import { patient } from '../bed/patience.ts';
 import { daemonArgv, startDaemon } from '../support/daemon.ts';
+import { TEST_MODE } from '../support/mode.ts';
 import { DNS } from './kube-proxy-state.ts';
 
 jest.setTimeout(patient(240_000));
@@ -27,16 +28,17 @@ const WAYS: readonly (readonly [name: string, protocol: Transport, address: stri
 /** Debian's User-Mode Linux has no nf_tables. */
 const HAS_NF_TABLES = process.env['KERNEL_USED'] !== 'uml';
 
-const CHANGES: readonly (readonly [from: ProxyMode, to: ProxyMode])[] = [
+type Change = readonly [from: ProxyMode, to: ProxyMode];
+const OF_IPVS: readonly Change[] = [
   ['ipvs', 'iptables'],
   ['iptables', 'ipvs'],
-  ...(HAS_NF_TABLES
-    ? ([
-        ['nftables', 'iptables'],
-        ['iptables', 'nftables'],
-      ] as const)
-    : []),
 ];
+const OF_NFTABLES: readonly Change[] = [
+  ['nftables', 'iptables'],
+  ['iptables', 'nftables'],
+];
+/** The tests of nftables mode run beside those of ipvs mode, which have tried its changes. */
+const CHANGES = TEST_MODE === 'nftables' ? OF_NFTABLES : [...OF_IPVS, ...(HAS_NF_TABLES ? OF_NFTABLES : [])];
 
 /** What shows that a mode translates new connections. */
 const SHOWN: Readonly<Record<ProxyMode, readonly [argv: readonly string[], text: string]>> = {

@@ -14,8 +14,21 @@ const ONLY_IN_IPVS_MODE: Readonly<Record<string, string>> = {
   'security/load-balancer-probes-itself': 'no service address is bound, so none is a source of this node',
 };
 
+const NOT_REJECTED = 'connections to a service address at a port without a service are not rejected, as in kube-proxy';
+const NOT_IN_IPTABLES_MODE: Readonly<Record<string, string>> = {
+  ...ONLY_IN_IPVS_MODE,
+  'bad-input/invalid-and-corrected': NOT_REJECTED,
+  'cluster-ip/port-number-changes': NOT_REJECTED,
+  'cluster-ip/several-ports': NOT_REJECTED,
+  'external-ip/other-ports-are-closed': NOT_REJECTED,
+  'external-ip/shared-by-two-services': NOT_REJECTED,
+  'load-balancer/address-shared-by-two-services': NOT_REJECTED,
+};
+
+const NOT_IN_MODE = { ipvs: {}, nftables: ONLY_IN_IPVS_MODE, iptables: NOT_IN_IPTABLES_MODE }[TEST_MODE];
+
 function isInMode(name: string): boolean {
-  return TEST_MODE === 'ipvs' || !Object.keys(ONLY_IN_IPVS_MODE).some((start) => name.startsWith(start));
+  return !Object.keys(NOT_IN_MODE).some((start) => name.startsWith(start));
 }
 
 const only = process.env['TEST_SCENARIO'] ?? '';
