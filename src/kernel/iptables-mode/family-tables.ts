@@ -122,6 +122,7 @@ export class FamilyTables {
     const saved = parseSave(await this.#port.read(this.#family));
     const state = readState(saved, this.#family);
     if (this.#last !== undefined) carryUnwritten(this.#last, state);
+    this.#last = undefined;
     return (this.#reading = { state, saved, at });
   }
 

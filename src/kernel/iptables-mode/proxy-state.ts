@@ -29,7 +29,8 @@ export function servicePortKey(name: string, protocol: Protocol): ServicePortKey
   return `${name} ${protocol}`;
 }
 
-const UNNAMED = 'unnamed/';
+/** No namespace is empty. */
+const UNNAMED = '/';
 
 /** Returns the service port of a virtual server; one that has no name is a service port of its own. */
 export function nameOf({ servicePort, address, port }: VirtualServer): string {

@@ -40,9 +40,10 @@ export class TableChange {
   }
 
   replaceShared(before: readonly SharedRule[], after: readonly SharedRule[]): void {
-    const kept = new Set(after.map(sharedKey));
-    for (const rule of after) if (!this.#image.has(rule)) this.#added.push(rule);
-    for (const rule of before) if (!kept.has(sharedKey(rule)) && this.#image.has(rule)) this.#removed.push(rule);
+    const wanted = new Map(after.map((rule) => [sharedKey(rule), rule]));
+    const gone = new Map(before.map((rule) => [sharedKey(rule), rule]));
+    for (const rule of wanted.values()) if (!this.#image.has(rule)) this.#added.push(rule);
+    for (const [key, rule] of gone) if (!wanted.has(key) && this.#image.has(rule)) this.#removed.push(rule);
   }
 
   /**
