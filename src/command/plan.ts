@@ -72,7 +72,9 @@ async function configOf(flags: readonly string[]): Promise<ProxyConfig> {
   const config = await loadConfig(parsed.given).catch((error: unknown) => {
     throw error instanceof ConfigError ? new UsageError(error.problems.join('; ')) : error;
   });
-  if (config.mode === 'nftables') throw new UsageError('plan knows ipvs mode only: it cannot plan for nftables mode');
+  if (config.mode !== 'ipvs') {
+    throw new UsageError(`plan knows ipvs mode only: it cannot plan for ${config.mode} mode`);
+  }
   return config;
 }
 

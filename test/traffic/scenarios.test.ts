@@ -23,6 +23,8 @@ const NOT_IN_IPTABLES_MODE: Readonly<Record<string, string>> = {
   'external-ip/other-ports-are-closed': NOT_REJECTED,
   'external-ip/shared-by-two-services': NOT_REJECTED,
   'load-balancer/address-shared-by-two-services': NOT_REJECTED,
+  'node-port/not-on-service-addresses': NOT_REJECTED,
+  'security/host-ports-closed-on-service-addresses': NOT_REJECTED,
 };
 
 const NOT_IN_MODE = { ipvs: {}, nftables: ONLY_IN_IPVS_MODE, iptables: NOT_IN_IPTABLES_MODE }[TEST_MODE];
