@@ -231,7 +231,10 @@ function contextOf(state: ProxyState, settings: RuleSettings): RenderContext {
   return {
     settings,
     nodePortAddresses: state.nodePortAddresses(),
-    hasServiceRule: (id) => state.server(id) !== undefined && state.roleOf(id).kind !== 'nodePort',
+    hasServiceRule: (id) => {
+      const server = state.server(id);
+      return server !== undefined && server.state.endpoints.length > 0 && state.roleOf(id).kind !== 'nodePort';
+    },
   };
 }
 

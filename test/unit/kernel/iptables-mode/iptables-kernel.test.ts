@@ -4,11 +4,12 @@ import { iptablesKernelOf } from '../../../../src/kernel/iptables-mode/iptables-
 import { KernelError } from '../../../../src/kernel/kernel-error.ts';
 import { IPTABLES_MODE_PLAN } from '../../../../src/plan/iptables-mode-plan.ts';
 import { planRules } from '../../../../src/plan/plan-rules.ts';
-import { plannedSet } from '../../../../src/plan/set-names.ts';
+import { type SetRole, plannedSet } from '../../../../src/plan/set-names.ts';
+import type { IpSetEntry } from '../../../../src/state/ip-set.ts';
 import type { Op } from '../../../../src/state/op.ts';
 import { formatRealServer } from '../../../../src/state/real-server.ts';
 import { Transaction } from '../../../../src/state/transaction.ts';
-import { formatVirtualServer } from '../../../../src/state/virtual-server.ts';
+import { type VirtualServer, formatVirtualServer } from '../../../../src/state/virtual-server.ts';
 import { type IptablesBed, iptablesContract } from '../../../contract/iptables-contract.ts';
 import { address, endpoint, realServer, virtualServer } from '../../../contract/objects.ts';
 import { FakeIptables } from '../../../fake-kernel/fake-iptables.ts';
@@ -119,6 +120,43 @@ describe('transactions', () => {
     expect(await kernel.apply(new Transaction(removed))).toEqual({ failures: [] });
     expect(await kernel.getVirtualServers()).toHaveLength(1);
   });
+});
+
+test('an external IP that is an address of the node, at the port of a node port of another Service', async () => {
+  const { programs, kernel, reader } = await prepared();
+  const nodes = [address(4, 200), address(4, 201)];
+  const add = (role: SetRole, entry: IpSetEntry): Op => ({ kind: 'add-entry', set: plannedSet(role, 4, 0), entry });
+  const external = virtualServer(nodes[0]!, 30_080, 'TCP', { scheduler: 'random', servicePort: 'default/external' });
+  const nodePort = virtualServer(nodes[1]!, 30_080, 'TCP', { scheduler: 'random', servicePort: 'default/web' });
+  const id = { address: external.address, port: external.port, protocol: external.protocol };
+  const endpointOf = (vs: VirtualServer): Op => ({
+    kind: 'add-real-server',
+    id: vs,
+    realServer: realServer(endpoint(4, 1), 80),
+  });
+  const ops = [
+    ...nodes.map((node) => add('NODE-PORT-IP', { type: 'hash:ip', address: node })),
+    add('NODE-PORT-TCP', { type: 'bitmap:port', port: nodePort.port }),
+    add('EXTERNAL-IP', { type: 'hash:ip,port', ...id }),
+    ...[external, nodePort].flatMap((vs): Op[] => [{ kind: 'add-virtual-server', virtualServer: vs }, endpointOf(vs)]),
+  ];
+  const nodePorts = (): readonly string[] => programs.tables[4].get('nat')?.get('KUBE-NODEPORTS') ?? [];
+  expect(await kernel.apply(new Transaction(ops))).toEqual({ failures: [] });
+  expect(nodePorts()).toEqual([expect.stringMatching(/^-p tcp .* --dport 30080 -j KUBE-EXT-/)]);
+  // Without endpoints it is rejected, so that the node port must not be served at its address.
+  const gone: Op = {
+    ...(endpointOf(external) as Extract<Op, { kind: 'add-real-server' }>),
+    kind: 'delete-real-server',
+  };
+  expect(await kernel.apply(new Transaction([gone]))).toEqual({ failures: [] });
+  expect(nodePorts()).toEqual([expect.stringMatching(/^-d 10\.96\.0\.201\/32 -p tcp /)]);
+  for (const each of [kernel, reader()]) {
+    const found = await each.getVirtualServers();
+    expect(new Set(found.map(({ servicePort }) => servicePort))).toEqual(new Set(['default/external', 'default/web']));
+  }
+  expect(await kernel.apply(new Transaction([endpointOf(external)]))).toEqual({ failures: [] });
+  expect(nodePorts()).toEqual([expect.stringMatching(/^-p tcp .* --dport 30080 -j KUBE-EXT-/)]);
+  expect(await kernel.compareRules(planRules(CONFIG, 4))).toMatchObject({ missing: [] });
 });
 
 /** As kube-proxy in iptables mode writes a Service, and one that is gone. */
