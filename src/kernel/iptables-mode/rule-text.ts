@@ -42,12 +42,24 @@ export function reject(family: IpFamily): string {
 }
 
 /** linux/netfilter/xt_statistic.h: a probability is a multiple of 2^-31. */
-const PROBABILITY_ONE = 0x8000_0000;
+const PROBABILITY_BITS = 31;
 
-/** Matches one in `count` packets, at random. */
+/** Matches one in `count` packets, at random. `count` is 2 or more. */
 export function oneIn(count: number): string {
-  const probability = Math.round(PROBABILITY_ONE / count) / PROBABILITY_ONE;
-  return `-m statistic --mode random --probability ${probability.toFixed(11)}`;
+  return `-m statistic --mode random --probability ${probabilityText(Math.round(2 ** PROBABILITY_BITS / count))}`;
+}
+
+/**
+ * Returns a number of 2^-31ths with 11 decimals. What is halfway between two such decimals, as 1/4096 is, is rounded to the even
+ * one: so does iptables-save. toFixed() rounds it up.
+ */
+function probabilityText(parts: number): string {
+  const scaled = BigInt(parts) * 10n ** 11n;
+  const down = scaled >> BigInt(PROBABILITY_BITS);
+  const rest = scaled - (down << BigInt(PROBABILITY_BITS));
+  const half = 1n << BigInt(PROBABILITY_BITS - 1);
+  const isUp = rest > half || (rest === half && down % 2n === 1n);
+  return `0.${String(isUp ? down + 1n : down).padStart(11, '0')}`;
 }
 
 /** Names a list of sources of the `recent` match, and that single addresses are remembered. */
