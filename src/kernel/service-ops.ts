@@ -1,7 +1,14 @@
 import { constants } from 'node:os';
 import type { Op } from '../state/op.ts';
 import type { OpFailure } from '../state/outcome.ts';
-import { type Endpoint, FORWARDING, forwardingOf, hasSameIdentity, type RealServer } from '../state/real-server.ts';
+import {
+  type Endpoint,
+  FORWARDING,
+  type RealServer,
+  type RealServerKey,
+  forwardingOf,
+  realServerKey,
+} from '../state/real-server.ts';
 import { VS_PERSISTENT, type VirtualServer, type VirtualServerId } from '../state/virtual-server.ts';
 import { isIp4 } from '../base/ip.ts';
 
@@ -26,15 +33,14 @@ export interface AppliedOps {
 }
 
 /** Applies operations to a virtual server. A failed operation does not stop the others. */
-export function applyServiceOps(before: ServiceState | undefined, ops: readonly ServiceOp[]): AppliedOps {
+export function applyServiceOps(before: ServiceState | undefined, ops: Iterable<ServiceOp>): AppliedOps {
   const failures: OpFailure[] = [];
-  let after = before;
+  const draft = new ServiceDraft(before);
   for (const op of ops) {
-    const result = applyOp(after, op);
-    if (typeof result === 'string') failures.push(failureOf(op, result));
-    else after = result.state;
+    const error = applyOp(draft, op);
+    if (error !== undefined) failures.push(failureOf(op, error));
   }
-  return { after, failures };
+  return { after: draft.state(), failures };
 }
 
 type ErrorName = 'ESRCH' | 'ENOENT' | 'EOPNOTSUPP';
@@ -49,53 +55,99 @@ function failureOf(op: Op, code: ErrorName): OpFailure {
   return { op, errno: constants.errno[code], code, text: TEXTS[code] };
 }
 
-interface Changed {
-  readonly state: ServiceState | undefined;
-}
-
-function applyOp(state: ServiceState | undefined, op: ServiceOp): Changed | ErrorName {
+/** Returns why it is not possible. */
+function applyOp(draft: ServiceDraft, op: ServiceOp): ErrorName | undefined {
   switch (op.kind) {
     case 'add-virtual-server':
-      return withSettings(state ?? { affinity: 0, endpoints: [] }, op.virtualServer);
+      return setSettings(draft, op.virtualServer);
     case 'edit-virtual-server':
-      return state === undefined ? 'ESRCH' : withSettings(state, op.virtualServer);
+      return draft.exists ? setSettings(draft, op.virtualServer) : 'ESRCH';
     case 'delete-virtual-server':
-      return { state: undefined };
+      draft.remove();
+      return undefined;
     case 'add-real-server':
-      return state === undefined ? 'ESRCH' : withServer(state, op.realServer);
+      return draft.exists ? setServer(draft, op.realServer) : 'ESRCH';
     case 'edit-real-server':
-      if (state === undefined) return 'ESRCH';
-      return indexOf(state, op.realServer) < 0 ? 'ENOENT' : withServer(state, op.realServer);
+      if (!draft.exists) return 'ESRCH';
+      return draft.has(op.realServer) ? setServer(draft, op.realServer) : 'ENOENT';
     case 'delete-real-server':
-      return { state: state === undefined ? undefined : without(state, op.realServer) };
+      draft.removeEndpoint(op.realServer);
+      return undefined;
   }
 }
 
-function withSettings(state: ServiceState, server: VirtualServer): Changed | ErrorName {
+function setSettings(draft: ServiceDraft, server: VirtualServer): ErrorName | undefined {
   const { scheduler, flags, timeout, prefix, address } = server;
   const possible = scheduler === RANDOM && (flags & ~VS_PERSISTENT) === 0 && prefix === (isIp4(address) ? 32 : 128);
-  return possible ? { state: { ...state, affinity: timeout } } : 'EOPNOTSUPP';
+  if (!possible) return 'EOPNOTSUPP';
+  draft.setAffinity(timeout);
+  return undefined;
 }
 
 /** A real server without weight gets no connections, so it is not among the endpoints. */
-function withServer(state: ServiceState, server: RealServer): Changed | ErrorName {
+function setServer(draft: ServiceDraft, server: RealServer): ErrorName | undefined {
   if (forwardingOf(server) !== FORWARDING.nat) return 'EOPNOTSUPP';
-  if (server.weight === 0) return { state: without(state, server) };
-  if (indexOf(state, server) >= 0) return { state };
-  const { address, port } = server;
-  return { state: { ...state, endpoints: [...state.endpoints, { address, port }] } };
+  if (server.weight === 0) draft.removeEndpoint(server);
+  else draft.addEndpoint(server);
+  return undefined;
 }
 
-/** The last endpoint takes the index of the removed one, so that the others keep theirs. */
-function without(state: ServiceState, server: Endpoint): ServiceState {
-  const at = indexOf(state, server);
-  const last = state.endpoints.at(-1);
-  if (at < 0 || last === undefined) return state;
-  const endpoints = state.endpoints.slice(0, -1);
-  if (at < endpoints.length) endpoints[at] = last;
-  return { ...state, endpoints };
-}
+/** A virtual server that operations change. A service may have thousands of endpoints, so none of them copies the list. */
+class ServiceDraft {
+  #exists: boolean;
+  #affinity: number;
+  readonly #endpoints: Endpoint[];
+  readonly #indexes: Map<RealServerKey, number>;
 
-function indexOf({ endpoints }: ServiceState, server: Endpoint): number {
-  return endpoints.findIndex((endpoint) => hasSameIdentity(endpoint, server));
+  constructor(before: ServiceState | undefined) {
+    this.#exists = before !== undefined;
+    this.#affinity = before?.affinity ?? 0;
+    this.#endpoints = [...(before?.endpoints ?? [])];
+    this.#indexes = new Map(this.#endpoints.map((endpoint, index) => [realServerKey(endpoint), index]));
+  }
+
+  get exists(): boolean {
+    return this.#exists;
+  }
+
+  /** Also creates it. */
+  setAffinity(seconds: number): void {
+    this.#exists = true;
+    this.#affinity = seconds;
+  }
+
+  remove(): void {
+    this.#exists = false;
+    this.#affinity = 0;
+    this.#endpoints.length = 0;
+    this.#indexes.clear();
+  }
+
+  has(endpoint: Endpoint): boolean {
+    return this.#indexes.has(realServerKey(endpoint));
+  }
+
+  addEndpoint({ address, port }: Endpoint): void {
+    const endpoint = { address, port };
+    const key = realServerKey(endpoint);
+    if (this.#indexes.has(key)) return;
+    this.#indexes.set(key, this.#endpoints.length);
+    this.#endpoints.push(endpoint);
+  }
+
+  /** The last endpoint takes the index of the removed one, so that the others keep theirs. */
+  removeEndpoint(endpoint: Endpoint): void {
+    const key = realServerKey(endpoint);
+    const at = this.#indexes.get(key);
+    const last = this.#endpoints.at(-1);
+    if (at === undefined || last === undefined) return;
+    this.#endpoints[at] = last;
+    this.#indexes.set(realServerKey(last), at);
+    this.#endpoints.pop();
+    this.#indexes.delete(key);
+  }
+
+  state(): ServiceState | undefined {
+    return this.#exists ? { affinity: this.#affinity, endpoints: this.#endpoints } : undefined;
+  }
 }

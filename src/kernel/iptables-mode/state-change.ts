@@ -4,7 +4,7 @@ import type { Protocol } from '../../base/protocol.ts';
 import { type IpSet, type IpSetEntry, ipSetName } from '../../state/ip-set.ts';
 import type { Op } from '../../state/op.ts';
 import type { OpFailure } from '../../state/outcome.ts';
-import type { VirtualServerId } from '../../state/virtual-server.ts';
+import { type VirtualServerId, virtualServerKey } from '../../state/virtual-server.ts';
 import { type ServiceOp, applyServiceOps } from '../service-ops.ts';
 import {
   NODE_PORT_ROLES,
@@ -157,24 +157,32 @@ export interface AppliedChange {
 export function applyToState(state: ProxyState, ops: readonly StateOp[]): AppliedChange {
   const undo: (() => void)[] = [];
   const failures: OpFailure[] = [];
-  for (const op of ops) {
-    if (isEntryOp(op)) {
-      const { set, entry } = op;
-      const before = state.hasEntry(set.name, entry);
-      state.setEntry(set.name, entry, op.kind === 'add-entry');
-      undo.push(() => state.setEntry(set.name, entry, before));
-      continue;
-    }
-    const id = idOf(op);
-    const before = state.server(id);
-    const { after, failures: failed } = applyServiceOps(before?.state, [op]);
-    failures.push(...failed);
-    if (failed.length > 0) continue;
-    const name = 'virtualServer' in op ? nameOf(op.virtualServer) : (before?.name ?? '');
-    state.setServer(id, after === undefined ? undefined : { id, name, state: after });
-    undo.push(() => state.setServer(id, before));
+  for (const { set, entry, kind } of ops.filter(isEntryOp)) {
+    const before = state.hasEntry(set.name, entry);
+    state.setEntry(set.name, entry, kind === 'add-entry');
+    undo.push(() => state.setEntry(set.name, entry, before));
+  }
+  const serviceOps = ops.filter((op) => !isEntryOp(op));
+  for (const group of Map.groupBy(serviceOps, (op) => virtualServerKey(idOf(op))).values()) {
+    const changed = changeServer(state, group);
+    failures.push(...changed.failures);
+    undo.push(changed.undo);
   }
   return { failures, undo: () => undo.reverse().forEach((step) => step()) };
+}
+
+/** Applies the operations of one virtual server together: a service may have thousands of endpoints. */
+function changeServer(state: ProxyState, ops: readonly ServiceOp[]): AppliedChange {
+  const [first] = ops;
+  if (first === undefined) return { failures: [], undo: () => undefined };
+  const id = idOf(first);
+  const before = state.server(id);
+  const { after, failures } = applyServiceOps(before?.state, ops);
+  const failed = new Set<Op>(failures.map(({ op }) => op));
+  const named = ops.findLast((op) => 'virtualServer' in op && !failed.has(op));
+  const name = named !== undefined && 'virtualServer' in named ? nameOf(named.virtualServer) : (before?.name ?? '');
+  state.setServer(id, after === undefined ? undefined : { id, name, state: after });
+  return { failures, undo: () => state.setServer(id, before) };
 }
 
 /** Divides operations into parts that belong together: those of a service port, and of the sets that name its addresses. */
