@@ -82,6 +82,8 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
   const nodePort = virtualServer(nodeAddress, 30_080);
   const range = (vs: VirtualServer, text: string): Op =>
     entryOf('LOAD-BALANCER-SOURCE-CIDR', { type: 'hash:ip,port,net', ...idOf(vs), network: parseCidr(text)! });
+  const admitsItself = (vs: VirtualServer): Op =>
+    entryOf('LOAD-BALANCER-SOURCE-IP', { type: 'hash:ip,port,ip', ...idOf(vs), address2: vs.address });
   const ranges = family === 4 ? ['10.0.0.0/8', '192.0.2.7/32'] : ['fd00::/16', '2001:db8::7/128'];
   /** A Service with an address of each kind. */
   const everything = (): Op[] => [
@@ -91,6 +93,7 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
     inSet('LOAD-BALANCER-LOCAL', balanced),
     inSet('LOAD-BALANCER-FW', balanced),
     ...ranges.map((text) => range(balanced, text)),
+    admitsItself(balanced),
     entryOf('NODE-PORT-IP', { type: 'hash:ip', address: nodeAddress }),
     entryOf('NODE-PORT-IP', { type: 'hash:ip', address: address(family, 201) }),
     entryOf('NODE-PORT-TCP', { type: 'bitmap:port', port: nodePort.port }),
@@ -132,7 +135,7 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
   test('virtual servers of every kind are added, read back by another process, changed and removed', async () => {
     expect(await apply(...everything())).toEqual(clean);
     const whole = await text(bed().kernel);
-    expect(whole).toHaveLength(11 + 5);
+    expect(whole).toHaveLength(12 + 5);
     await expectWhole();
     expect(await apply(...everything())).toEqual(clean);
     expect(await text(bed().kernel)).toEqual(whole);
@@ -245,7 +248,7 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
     const early = everything().filter((op) => op.kind === 'add-entry');
     expect(await apply(...early)).toEqual(clean);
     const before = await text(bed().kernel);
-    expect(before).toHaveLength(11);
+    expect(before).toHaveLength(12);
     // The check reads the tables anew.
     await expect(bed().kernel.ensureRules(planRules(CONFIG, family))).resolves.toMatchObject({ changed: false });
     expect(await text(bed().kernel)).toEqual(before);

@@ -145,6 +145,7 @@ export class ProxyState {
       id,
       ...this.roleOf(id),
       ranges: this.#has('LOAD-BALANCER-FW', entry) ? [...(ranges?.values() ?? [])].sort(compareCidr) : undefined,
+      admitsItself: this.#has('LOAD-BALANCER-SOURCE-IP', { ...id, type: 'hash:ip,port,ip', address2: id.address }),
       affinity: state.affinity,
       endpoints,
     };

@@ -5,8 +5,9 @@ import type { RuleSettings } from '../../state/rule-settings.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
 import { portChain } from './chain-names.ts';
 import { endpointChains } from './endpoint-chains.ts';
-import { comment, fromNetwork, reject, toPort, toService } from './rule-text.ts';
+import { comment, fromNetwork, hostText, reject, toPort, toService } from './rule-text.ts';
 import {
+  ADMITS_ITSELF,
   type ChainText,
   EXTERNAL_SERVICES,
   FIREWALL,
@@ -98,11 +99,12 @@ function firewallChains(
     [portChain('FW', port)],
     (of) => portChain('FW', port, of),
   );
-  const chains = variants.map(({ name, first }): ChainText => {
+  const chains = variants.map(({ name, first, addresses }): ChainText => {
     const text = comment(`${port.name} ${KIND_TEXTS.loadBalancer}`);
-    const admitted = rangesOf(first).map((range) => `${fromNetwork(range)} ${text} -j ${external.get(first) ?? ''}`);
+    const target = external.get(first) ?? '';
+    const admitted = rangesOf(first).map((range) => `${fromNetwork(range)} ${text} -j ${target}`);
     const rest = comment(`other traffic to ${port.name} will be dropped by ${FIREWALL}`);
-    return { table: 'nat', name, rules: [...admitted, rest] };
+    return { table: 'nat', name, rules: [...admitted, ...fromItself(port, addresses, target), rest] };
   });
   const shared = variants.flatMap(({ name, addresses }) =>
     addresses.map(({ id }): SharedRule => {
@@ -122,6 +124,12 @@ function rangesOf({ ranges = [] }: ServedAddress): readonly Cidr[] {
   return ranges;
 }
 
+function fromItself(port: ServicePort, addresses: readonly ServedAddress[], target: string): readonly string[] {
+  return addresses
+    .filter(({ admitsItself }) => admitsItself)
+    .map(({ id }) => `-s ${hostText(id.address)} ${comment(`${port.name}${ADMITS_ITSELF}`)} -j ${target}`);
+}
+
 /** Without endpoints nothing is translated: admitted clients are rejected, and others get no answer. */
 function firewallsWithoutEndpoints(port: ServicePort, unserved: readonly ServedAddress[]): Rendered {
   const variants = variantsOf(
@@ -131,9 +139,9 @@ function firewallsWithoutEndpoints(port: ServicePort, unserved: readonly ServedA
     (of) => portChain('FW', port, of),
   );
   return {
-    chains: variants.map(({ name, first }): ChainText => {
+    chains: variants.map(({ name, first, addresses }): ChainText => {
       const admitted = rangesOf(first).map((range) => `${fromNetwork(range)} -j RETURN`);
-      return { table: 'filter', name, rules: [...admitted, '-j DROP'] };
+      return { table: 'filter', name, rules: [...admitted, ...fromItself(port, addresses, 'RETURN'), '-j DROP'] };
     }),
     shared: variants.flatMap(({ name, addresses }) =>
       addresses.map(({ id }): SharedRule => {

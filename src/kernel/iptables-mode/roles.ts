@@ -13,6 +13,7 @@ const TYPES = {
   'LOAD-BALANCER-LOCAL': 'hash:ip,port',
   'LOAD-BALANCER-FW': 'hash:ip,port',
   'LOAD-BALANCER-SOURCE-CIDR': 'hash:ip,port,net',
+  'LOAD-BALANCER-SOURCE-IP': 'hash:ip,port,ip',
   'NODE-PORT-TCP': 'bitmap:port',
   'NODE-PORT-LOCAL-TCP': 'bitmap:port',
   'NODE-PORT-UDP': 'bitmap:port',
@@ -26,8 +27,7 @@ const TYPES = {
 const OMITTED = {
   // Every endpoint's chain masquerades what comes from the endpoint itself.
   'LOOP-BACK': 'hash:ip,port,ip',
-  // Service addresses are not bound, so none is the source of this node's connections, and none needs protection.
-  'LOAD-BALANCER-SOURCE-IP': 'hash:ip,port,ip',
+  // Service addresses are not bound, so none needs protection.
   'IPVS-IPS': 'hash:ip',
 } as const satisfies Record<string, IpSetType>;
 

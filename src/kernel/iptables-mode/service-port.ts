@@ -17,6 +17,9 @@ export const KIND_TEXTS: Readonly<Record<AddressKind, string>> = {
   nodePort: 'node port',
 };
 
+/** How the comment of a rule ends that admits a load balancer IP as its own source: it is none of the source ranges. */
+export const ADMITS_ITSELF = ' loadbalancer IP from itself';
+
 /** A virtual server, with what sets say of it. */
 export interface ServedAddress {
   readonly id: VirtualServerId;
@@ -25,6 +28,11 @@ export interface ServedAddress {
   readonly keepsSource: boolean;
   /** The networks that are admitted to a load balancer IP; undefined: all. */
   readonly ranges: readonly Cidr[] | undefined;
+  /**
+   * Whether a load balancer IP with such networks admits itself as source, too: that of connections of a node which has the
+   * address, and is in one of the networks with another.
+   */
+  readonly admitsItself: boolean;
   /** Of session affinity, in seconds; 0: none. */
   readonly affinity: number;
   /** Sorted. */

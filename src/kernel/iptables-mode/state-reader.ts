@@ -6,9 +6,11 @@ import type { Endpoint } from '../../state/real-server.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
 import type { SavedTables } from '../iptables/iptables-script.ts';
 import { type ParsedRule, parseRule } from './parsed-rule.ts';
+import { hostText } from './rule-text.ts';
 import { NODE_PORT_ROLES, ProxyState, nodePortEntry } from './proxy-state.ts';
 import type { Role } from './roles.ts';
 import {
+  ADMITS_ITSELF,
   type AddressKind,
   EXTERNAL_SERVICES,
   FIREWALL,
@@ -147,7 +149,12 @@ class StateReader {
 
   #addRanges(id: VirtualServerId, admitted: readonly ParsedRule[]): void {
     this.#addEntry('LOAD-BALANCER-FW', { type: 'hash:ip,port', ...id });
-    for (const { source } of admitted) {
+    for (const { source, comment } of admitted) {
+      if (comment?.endsWith(ADMITS_ITSELF) === true) {
+        const entry = { type: 'hash:ip,port,ip', ...id, address2: id.address } as const;
+        if (source === hostText(id.address)) this.#addEntry('LOAD-BALANCER-SOURCE-IP', entry);
+        continue;
+      }
       const network = source === undefined ? undefined : parseCidr(source);
       if (network !== undefined)
         this.#addEntry('LOAD-BALANCER-SOURCE-CIDR', { type: 'hash:ip,port,net', ...id, network });

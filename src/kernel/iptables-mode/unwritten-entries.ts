@@ -31,7 +31,7 @@ function isWritten(state: ProxyState, set: string, entry: IpSetEntry): boolean {
   }
   const id = { address: entry.address, port: entry.port, protocol: entry.protocol };
   if (state.server(id) === undefined) return false;
-  if (!is('LOAD-BALANCER-FW', 'LOAD-BALANCER-SOURCE-CIDR')) return true;
+  if (!is('LOAD-BALANCER-FW', 'LOAD-BALANCER-SOURCE-CIDR', 'LOAD-BALANCER-SOURCE-IP')) return true;
   const isDenied = state.hasEntry(ipSetName('LOAD-BALANCER-FW', state.family), { type: 'hash:ip,port', ...id });
   return isDenied && state.roleOf(id).kind === 'loadBalancer';
 }

@@ -15,10 +15,12 @@ const CONTEXT: RenderContext = {
 const A = { address: address('10.244.0.1'), port: portOf(8080) };
 const B = { address: address('10.244.1.1'), port: portOf(8080) };
 
+const DEFAULTS = { ranges: undefined, admitsItself: false, affinity: 0, endpoints: [A, B] };
+
 function served(kind: ServedAddress['kind'], at: string, change: Partial<ServedAddress> = {}): ServedAddress {
   const port = portOf(kind === 'nodePort' ? 30_080 : 80);
   const id = { address: address(at), protocol: 'TCP', port } as const;
-  return { id, kind, keepsSource: kind === 'cluster', ranges: undefined, affinity: 0, endpoints: [A, B], ...change };
+  return { id, kind, keepsSource: kind === 'cluster', ...DEFAULTS, ...change };
 }
 
 function portWith(...addresses: readonly ServedAddress[]): ServicePort {
@@ -125,6 +127,26 @@ describe('the chains of a service port', () => {
       'filter KUBE-FW -j DROP',
       `filter KUBE-PROXY-FIREWALL -d 203.0.113.2/32 -p tcp -m comment --comment "${NAME} loadbalancer IP" -m tcp --dport 80 -j KUBE-FW`,
       `filter KUBE-EXTERNAL-SERVICES -d 203.0.113.2/32 -p tcp -m comment --comment "${NAME} loadbalancer IP has no endpoints" -m tcp --dport 80 -j REJECT --reject-with icmp-port-unreachable`,
+    ]);
+  });
+
+  test('a load balancer IP that the node has is admitted as source, if the node is', () => {
+    const change = { ranges: [parseCidr('10.0.0.0/8')!], admitsItself: true };
+    const both = ['203.0.113.2', '203.0.113.3'].map((at) => served('loadBalancer', at, change));
+    const rulesOf = (table: string, list: readonly ServedAddress[]): string[] =>
+      short(lines(portWith(...list))).filter((line) => line.startsWith(`${table} KUBE-FW `));
+    const itself = `-m comment --comment "${NAME} loadbalancer IP from itself"`;
+    expect(rulesOf('nat', both)).toEqual([
+      `nat KUBE-FW -s 10.0.0.0/8 -m comment --comment "${NAME} loadbalancer IP" -j KUBE-EXT`,
+      `nat KUBE-FW -s 203.0.113.2/32 ${itself} -j KUBE-EXT`,
+      `nat KUBE-FW -s 203.0.113.3/32 ${itself} -j KUBE-EXT`,
+      `nat KUBE-FW -m comment --comment "other traffic to ${NAME} will be dropped by KUBE-PROXY-FIREWALL"`,
+    ]);
+    const none = both.slice(0, 1).map((each) => ({ ...each, endpoints: [] }));
+    expect(rulesOf('filter', none)).toEqual([
+      'filter KUBE-FW -s 10.0.0.0/8 -j RETURN',
+      `filter KUBE-FW -s 203.0.113.2/32 ${itself} -j RETURN`,
+      'filter KUBE-FW -j DROP',
     ]);
   });
 
