@@ -11,7 +11,7 @@ export const IGNORED_FLAGS = {
   'iptables.syncPeriod': field('iptables-sync-period', duration, 30 * SECOND, { ...OTHER_MODE, zeroIsUnset: true }),
   'iptables.minSyncPeriod': field('iptables-min-sync-period', duration, SECOND, { ...OTHER_MODE, zeroIsUnset: true }),
   'iptables.localhostNodePorts': field('iptables-localhost-nodeports', bool, true, {
-    ignored: 'node ports are not served at loopback addresses, in no mode',
+    ignored: 'node ports are not served at loopback addresses in any mode',
   }),
   bootIdFile: flag('boot-id-file', string, '/proc/sys/kernel/random/boot_id', NEVER),
   machineIdFile: flag('machine-id-file', string, '/etc/machine-id,/var/lib/dbus/machine-id', NEVER),

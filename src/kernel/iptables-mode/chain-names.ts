@@ -32,11 +32,11 @@ export type HashedPort = { readonly name: string; readonly protocol: Protocol };
 type Kind = 'SVC' | 'SVL' | 'EXT' | 'FW';
 
 /**
- * Returns the name of a chain of a service port, which is that of kube-proxy. `of` distinguishes further chains of the same
- * kind, which kube-proxy does not have.
+ * Returns the name of a chain of a service port, which is that of kube-proxy. `firstAddress`, with the port, distinguishes further chains
+ * of the same kind, which kube-proxy does not have.
  */
-export function portChain(kind: Kind, { name, protocol }: HashedPort, of = ''): string {
-  return `KUBE-${kind}-${hash16(name + protocol.toLowerCase() + of)}`;
+export function portChain(kind: Kind, { name, protocol }: HashedPort, firstAddress = ''): string {
+  return `KUBE-${kind}-${hash16(name + protocol.toLowerCase() + firstAddress)}`;
 }
 
 /** Returns the name of the chain that leads to an endpoint of a service port. */

@@ -21,7 +21,7 @@ export function endpointChains(port: ServicePort, settings: RuleSettings): Endpo
     port.addresses.filter(({ endpoints }) => endpoints.length > 0),
     ({ affinity, endpoints }) => `${affinity} ${endpoints.map(endpointText).join(' ')}`,
     [portChain('SVC', port), portChain('SVL', port)],
-    (of) => portChain('SVL', port, of),
+    (firstAddress) => portChain('SVL', port, firstAddress),
   );
   return {
     chains: [...choices.map((choice) => choosingChain(port, choice, settings)), ...chainsOfEndpoints(port, choices)],

@@ -72,7 +72,7 @@ function externalChains(
     served.filter(isExternal),
     (address) => `${address.keepsSource} ${chosenBy.get(address)}`,
     [portChain('EXT', port)],
-    (of) => portChain('EXT', port, of),
+    (firstAddress) => portChain('EXT', port, firstAddress),
   );
   const chains = variants.map(({ name, first }): ChainText => {
     const whose = first.keepsSource ? 'masquerade LOCAL traffic' : 'masquerade traffic';
@@ -97,7 +97,7 @@ function firewallChains(
     served.filter(isRestricted),
     (address) => `${external.get(address)} ${rangesOf(address).map(formatCidr).join(' ')}`,
     [portChain('FW', port)],
-    (of) => portChain('FW', port, of),
+    (firstAddress) => portChain('FW', port, firstAddress),
   );
   const chains = variants.map(({ name, first, addresses }): ChainText => {
     const text = comment(`${port.name} ${KIND_TEXTS.loadBalancer}`);
@@ -136,7 +136,7 @@ function firewallsWithoutEndpoints(port: ServicePort, unserved: readonly ServedA
     unserved.filter(isRestricted),
     (address) => rangesOf(address).map(formatCidr).join(' '),
     [portChain('FW', port)],
-    (of) => portChain('FW', port, of),
+    (firstAddress) => portChain('FW', port, firstAddress),
   );
   return {
     chains: variants.map(({ name, first, addresses }): ChainText => {
@@ -183,7 +183,10 @@ function nodePortRules(
 }
 
 function rejection(port: ServicePort, { id, kind, keepsSource, affinity }: ServedAddress): SharedRule {
-  const settings = [keepsSource ? 'source kept' : '', affinity > 0 ? `affinity ${affinity}s` : ''].filter(Boolean);
+  const settings = [
+    keepsSource && isExternal({ kind }) ? 'source kept' : '',
+    affinity > 0 ? `affinity ${affinity}s` : '',
+  ].filter(Boolean);
   const said = settings.length === 0 ? '' : ` (${settings.join(', ')})`;
   const rule = `${toService(id, `${port.name} ${KIND_TEXTS[kind]}${said} has no endpoints`)} ${reject(port.family)}`;
   const chain = isExternal({ kind }) ? EXTERNAL_SERVICES : SERVICES;

@@ -16,7 +16,7 @@ export function variantsOf(
   addresses: readonly ServedAddress[],
   keyOf: (address: ServedAddress) => string,
   names: readonly string[],
-  furtherName: (of: string) => string,
+  furtherName: (firstAddress: string) => string,
 ): readonly Variant[] {
   return [...Map.groupBy(addresses, keyOf).values()].flatMap((group, index) => {
     const [first] = group;
