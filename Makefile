@@ -175,8 +175,8 @@ soak: build ## the daemon on a real kernel while its cluster changes; it must no
 scenario: build ## one scenario file, as a plan and with packets: NAME=cluster-ip/two-endpoints
 	TEST_SCENARIO=$(NAME) scripts/test.sh --testPathPatterns scenarios
 
-demo: build ## a small cluster on a real IPVS kernel, step by step; about a minute; MODE=nftables
-	@$(if $(filter nftables,$(MODE)),TEST_MODE=nftables KERNEL=$${KERNEL:-uml-nft} )test/kernel/run.sh node test/demo/demo.ts
+demo: build ## a small cluster on a real IPVS kernel, step by step; about a minute; MODE=nftables or MODE=iptables
+	@$(if $(filter nftables,$(MODE)),TEST_MODE=nftables KERNEL=$${KERNEL:-uml-nft} )$(if $(filter iptables,$(MODE)),TEST_MODE=iptables )test/kernel/run.sh node test/demo/demo.ts
 
 demo-record: build ## record that demo, and draw docs/demo.svg from it
 	@scripts/packages.sh record

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # test.sh [PATTERN...]: runs all tests: the host project, then each file of the projects kernel and traffic on a test kernel of
 # its own, JOBS at a time (default 3: they wait more than they compute). Unless tests or a kernel are selected, a few files run
-# again in nftables mode: what does not depend on the mode is not tested twice. The output of a file follows when it has ended;
-# until then it is in build/test/logs. With IPTABLES=nft, the kernel has nf_tables, and plain iptables is iptables-nft. The last
-# line has the totals of the reports in build/test/reports.
+# again in nftables and in iptables mode: what does not depend on the mode is not tested twice. The output of a file follows when
+# it has ended; until then it is in build/test/logs. With IPTABLES=nft, the kernel has nf_tables, and plain iptables is
+# iptables-nft. The last line has the totals of the reports in build/test/reports.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
@@ -30,6 +30,9 @@ if [ "${1:-}" = --file ]; then
   if [ "$mode" = nftables ]; then
     name=nftables-$name
     on=(env TEST_MODE=nftables KERNEL=uml-nft "${on[@]:1}")
+  elif [ "$mode" = iptables ]; then
+    name=iptables-$name
+    on=(env TEST_MODE=iptables "${on[@]:1}")
   fi
   run "$name" --selectProjects kernel traffic --runInBand --runTestsByPath "$file" >"$logs/$name.log" 2>&1
   status=$?
@@ -42,10 +45,13 @@ mkdir -p "$reports" "$logs"
 if [ -n "${IPTABLES:-}" ]; then export TEST_IPTABLES=$IPTABLES; fi
 if [ "${IPTABLES:-}" = nft ]; then export KERNEL=${KERNEL:-uml-nft}; fi
 
-# What runs in nftables mode, too. Its kernel is built, unless it is there, while other tests run.
+# What runs in iptables mode, too, with the legacy variant; and in nftables mode, whose kernel is built, unless it is there, while
+# other tests run.
+in_iptables=
 in_nftables=
 if [ $# -eq 0 ] && [ -z "${KERNEL:-}" ] && [ "$(uname -m)" = x86_64 ]; then
-  in_nftables='/traffic/(scenarios|change-of-mode|history|nft-round-trip|take-over-kube-proxy)\.test\.ts$'
+  in_iptables='/traffic/(scenarios|history)\.test\.ts$'
+  in_nftables='/traffic/(scenarios|change-of-mode|change-to-iptables-mode|history|nft-round-trip)\.test\.ts$'
   KERNEL=uml-nft test/kernel/run.sh true >"$logs/kernel-with-nf_tables.log" 2>&1 &
 fi
 
@@ -67,6 +73,7 @@ if files=$("${jest[@]}" --selectProjects kernel traffic --listTests "$@" | { gre
   {
     jobs_in ipvs -E "$longest"
     if [ -n "$in_nftables" ]; then jobs_in nftables -E "$in_nftables"; fi
+    if [ -n "$in_iptables" ]; then jobs_in iptables -E "$in_iptables"; fi
     jobs_in ipvs -vE "$longest"
   } | xargs --no-run-if-empty --delimiter='\n' --max-procs="${JOBS:-3}" --max-args=2 scripts/test.sh --file || status=1
 else

@@ -52,7 +52,7 @@ kube\\-ipvs\\-proxy \\- Kubernetes service proxy that programs IPVS or nf_tables
 .SH DESCRIPTION
 The service proxy of a Kubernetes node. It watches Services and EndpointSlices. In ipvs mode, it programs IPVS virtual
 servers, ipsets, the addresses of the interface kube\\-ipvs0 and a few iptables rules; in nftables mode, the tables
-kube\\-proxy of nf_tables. It replaces kube\\-proxy and accepts its flags and its configuration file.
+kube\\-proxy of nf_tables; in iptables mode, chains of iptables. It replaces kube\\-proxy and accepts its flags and its configuration file.
 .PP
 With \\fB\\-\\-config\\fR, the file replaces the values of all flags that have a field, with two exceptions: logging flags
 always override the file, and \\fB\\-\\-hostname\\-override\\fR does so when it is not empty.

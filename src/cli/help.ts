@@ -3,12 +3,12 @@ import { defaultText, helpOf } from '../config/setting.ts';
 import { bool } from '../config/value-kind.ts';
 
 const USAGE =
-  'Usage: kube-ipvs-proxy --proxy-mode=ipvs|nftables [flags]\n       kube-ipvs-proxy status|explain|top|diff|plan --help';
+  'Usage: kube-ipvs-proxy --proxy-mode=ipvs|nftables|iptables [flags]\n       kube-ipvs-proxy status|explain|top|diff|plan --help';
 
 const DESCRIPTION =
   "Programs this node's kernel for Services and EndpointSlices. In ipvs mode: IPVS virtual servers, ipsets, the addresses of " +
-  'kube-ipvs0 and a few iptables rules. In nftables mode: the tables kube-proxy of nf_tables. Takes the flags and the ' +
-  'configuration file of kube-proxy.';
+  'kube-ipvs0 and a few iptables rules. In nftables mode: the tables kube-proxy of nf_tables. In iptables mode: chains of iptables. ' +
+  'Takes the flags and the configuration file of kube-proxy.';
 
 /** Minimum width of the flags' descriptions, even on a narrower terminal. */
 const MIN_TEXT = 40;

@@ -74,9 +74,11 @@ async function planReply({ values, rest }: Given): Promise<PlanReply> {
 async function configOf(flags: readonly string[]): Promise<ProxyConfig> {
   const parsed = parseArgv(['--proxy-mode=ipvs', ...flags]);
   if (!parsed.ok) throw new UsageError(parsed.errors.join('; '));
-  return await loadConfig(parsed.given).catch((error: unknown) => {
+  const config = await loadConfig(parsed.given).catch((error: unknown) => {
     throw error instanceof ConfigError ? new UsageError(error.problems.join('; ')) : error;
   });
+  if (config.mode === 'iptables') throw new UsageError('plan cannot plan for iptables mode');
+  return config;
 }
 
 /** A log that keeps the warnings about objects. */

@@ -34,6 +34,19 @@ export function oneOf(...choices: readonly string[]): Check<string> {
     value === '' || choices.includes(value) ? undefined : `${show(value)} is none of ${choices.join(', ')}`;
 }
 
+const MODES = ['iptables', 'ipvs', 'nftables'] as const;
+
+/** Modes that kube-proxy has had, or has on another system, with the reason for which there is none of this name. */
+const NO_MODES: Readonly<Record<string, string>> = {
+  userspace: 'no longer exists, in kube-proxy either: choose iptables, ipvs or nftables',
+  kernelspace: 'needs Windows: choose iptables, ipvs or nftables',
+};
+
+export function mode(name: string): string | undefined {
+  const why = Object.hasOwn(NO_MODES, name) ? NO_MODES[name] : undefined;
+  return why === undefined ? oneOf(...MODES)(name) : `${show(name)} ${why}`;
+}
+
 export function ip(text: string): string | undefined {
   return parseIp(text) === undefined ? `${show(text)} is not an IP address` : undefined;
 }

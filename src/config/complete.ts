@@ -2,7 +2,7 @@ import { withDefaultPort } from './bind-address.ts';
 import type { ReadConfig } from './config-document.ts';
 import { gateNotes } from './feature-gates.ts';
 import { FLAGS, type Flag, SETTINGS } from './flag-table.ts';
-import { nftablesNotes } from './nftables-mode.ts';
+import { modeNotes } from './other-modes.ts';
 import { DEFAULTS, type GivenSettings, type Settings } from './settings.ts';
 
 /** The effective settings, and log lines about settings that are ignored, deprecated or unknown. */
@@ -59,8 +59,8 @@ function completeFromFile({ fields, own, warnings }: ReadConfig, given: GivenSet
 const SYNC_PERIODS: readonly string[] = ['iptables.syncPeriod', 'iptables.minSyncPeriod'];
 
 function flagNotes(given: GivenSettings): string[] {
-  // Of the flags of iptables mode, nftables mode has the sync periods.
-  const used = given.mode === 'nftables' ? SYNC_PERIODS : [];
+  // Of the flags of iptables mode, nftables mode has the sync periods, too.
+  const used = given.mode === 'nftables' || given.mode === 'iptables' ? SYNC_PERIODS : [];
   return FLAGS.filter(({ key }) => key in given && !used.includes(key)).flatMap(({ name, deprecated, ignored }) => {
     if (ignored !== undefined) return [`--${name} has no effect: ${ignored}`];
     return deprecated === undefined ? [] : [`--${name} is deprecated: ${deprecated}`];
@@ -105,7 +105,7 @@ export function completeConfig(given: GivenSettings, file: ReadConfig | undefine
       ...addressNotes(settings),
       ...sourceNotes(settings),
       ...metricsNotes(settings),
-      ...nftablesNotes(settings, file?.own ?? {}),
+      ...modeNotes(settings, file?.own ?? {}),
     ],
   };
 }

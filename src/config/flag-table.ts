@@ -33,9 +33,9 @@ const GROUPS = {
       hint: 'file',
     }),
     mode: field('proxy-mode', string, '', {
-      help: 'how Services are programmed: ipvs, or nftables (docs/modes.md)',
+      help: 'how Services are programmed: ipvs, nftables or iptables (docs/modes.md)',
       hint: 'mode',
-      check: check.oneOf('iptables', 'ipvs', 'nftables'),
+      check: check.mode,
     }),
     featureGates: field(
       'feature-gates',

@@ -2,7 +2,7 @@ import { SECOND } from '../base/duration.ts';
 import { field, flag } from './setting.ts';
 import { bool, duration, string } from './value-kind.ts';
 
-const OTHER_MODE = { ignored: 'it is for another mode' };
+const OTHER_MODE = { ignored: 'it is for iptables and nftables mode' };
 const NEVER = { ignored: 'it never had an effect on the proxy' };
 const OLD = { ignored: 'kube-proxy no longer has it; remove it' };
 
@@ -10,7 +10,9 @@ const OLD = { ignored: 'kube-proxy no longer has it; remove it' };
 export const IGNORED_FLAGS = {
   'iptables.syncPeriod': field('iptables-sync-period', duration, 30 * SECOND, { ...OTHER_MODE, zeroIsUnset: true }),
   'iptables.minSyncPeriod': field('iptables-min-sync-period', duration, SECOND, { ...OTHER_MODE, zeroIsUnset: true }),
-  'iptables.localhostNodePorts': field('iptables-localhost-nodeports', bool, true, OTHER_MODE),
+  'iptables.localhostNodePorts': field('iptables-localhost-nodeports', bool, true, {
+    ignored: 'node ports are not served at loopback addresses in any mode',
+  }),
   bootIdFile: flag('boot-id-file', string, '/proc/sys/kernel/random/boot_id', NEVER),
   machineIdFile: flag('machine-id-file', string, '/etc/machine-id,/var/lib/dbus/machine-id', NEVER),
   proxyPortRange: flag('proxy-port-range', string, '', OLD),

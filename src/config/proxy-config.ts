@@ -1,5 +1,6 @@
 import type { Cidr } from '../base/cidr.ts';
 import type { IpAddress } from '../base/ip.ts';
+import type { ProxyMode } from '../base/proxy-mode.ts';
 import type { ServiceDefaults } from '../base/service-defaults.ts';
 import type { BindAddress } from './bind-address.ts';
 import type { Duration } from '../base/duration.ts';
@@ -37,7 +38,7 @@ export type ConntrackConfig = Section<'conntrack'>;
 
 /** The resolved configuration: parsed, merged, defaulted and validated. Durations are milliseconds. */
 export interface ProxyConfig extends ValuesOf<typeof OWN_FLAGS> {
-  readonly mode: 'ipvs' | 'nftables';
+  readonly mode: ProxyMode;
   /** Whether to run the daemon, or one task and exit. */
   readonly action: 'run' | 'dry-run' | 'cleanup' | 'init-only';
   /** The file of --config, to be watched. */

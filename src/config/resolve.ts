@@ -1,13 +1,14 @@
 import { type Cidr, parseCidr } from '../base/cidr.ts';
 import { isUnspecified, parseIp } from '../base/ip.ts';
+import type { ProxyMode } from '../base/proxy-mode.ts';
 import { toPort } from '../base/port.ts';
 import { type BindAddress, parseBindAddress } from './bind-address.ts';
 import { completeConfig } from './complete.ts';
 import type { ReadConfig } from './config-document.ts';
 import { resolveGates } from './feature-gates.ts';
-import { nftablesFields } from './nftables-mode.ts';
+import { modeFields } from './other-modes.ts';
 import { DRY_RUN_PORT_OFFSET, OWN_FLAGS } from './own-flags.ts';
-import { ConfigError, fieldProblem, show } from './problem.ts';
+import { ConfigError, fieldProblem } from './problem.ts';
 import type { DetectLocalMode, LoggingConfig, ProxyConfig } from './proxy-config.ts';
 import type { ValuesOf } from './setting.ts';
 import { DEFAULTS, type GivenSettings, type Settings, section, settingAt } from './settings.ts';
@@ -45,15 +46,21 @@ function checkAll(settings: Settings, given: GivenSettings): void {
   const errors = [...validate(settings).map((each) => sentence(each, fromFile)), ...combinationErrors(given)];
   const anyMode = settings.cleanup || settings.writeConfigTo !== undefined;
   // An unknown mode is already an error of validate().
-  if (!anyMode && ['', 'iptables'].includes(settings.mode)) errors.push(modeRefusal(settings.mode));
-  if (settings.dryRun && settings.mode === 'nftables') errors.push('--dry-run is not possible in nftables mode');
+  if (!anyMode && settings.mode === '') errors.push(NO_MODE);
+  if (settings.dryRun && isWithoutIpvs(settings)) errors.push(`--dry-run is not possible in ${settings.mode} mode`);
   if (errors.length > 0) throw new ConfigError(errors);
 }
 
-/** Returns why this program cannot run in another mode of kube-proxy. */
-function modeRefusal(mode: string): string {
-  const named = mode === '' ? 'no mode (which means iptables)' : `mode ${show(mode)}`;
-  return `${named}: kube-ipvs-proxy does ipvs and nftables only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for ${mode || 'iptables'}`;
+const NO_MODE =
+  'no mode is set, which means iptables in kube-proxy: set --proxy-mode=ipvs (or mode: ipvs), or another mode of docs/modes.md';
+
+function isWithoutIpvs({ mode }: Pick<Settings, 'mode'>): boolean {
+  return modeOf(mode) !== 'ipvs';
+}
+
+/** A mode that is not known is refused, or is not needed for one task. */
+function modeOf(mode: string): ProxyMode {
+  return mode === 'nftables' || mode === 'iptables' ? mode : 'ipvs';
 }
 
 function cidrsOf(texts: readonly string[]): Cidr[] {
@@ -96,7 +103,7 @@ function toConfig(settings: Settings): Omit<ProxyConfig, 'configFile' | 'notes' 
   return {
     ...ownFlags(settings),
     settings,
-    mode: settings.mode === 'nftables' ? 'nftables' : 'ipvs',
+    mode: modeOf(settings.mode),
     action: actionOf(settings),
     api: {
       kubeconfig: settings['clientConnection.kubeconfig'],
@@ -133,7 +140,7 @@ function toConfig(settings: Settings): Omit<ProxyConfig, 'configFile' | 'notes' 
     conntrack: section(settings, 'conntrack'),
     logging: loggingOf(settings),
     featureGates: resolveGates(settings.featureGates),
-    ...(settings.mode === 'nftables' ? nftablesFields(settings) : {}),
+    ...(isWithoutIpvs(settings) ? modeFields(settings) : {}),
   };
 }
 
@@ -150,7 +157,7 @@ export function resolveConfig(given: GivenSettings, file: ConfigFile | undefined
   return {
     ...toConfig(settings),
     ownFields: { serviceAnnotations: settings.serviceAnnotations, serviceDefaults },
-    serviceDefaults: settings.mode === 'nftables' ? [] : serviceDefaults,
+    serviceDefaults: isWithoutIpvs(settings) ? [] : serviceDefaults,
     configFile,
     notes,
   };

@@ -7,7 +7,7 @@ import { Leftovers, describeLeftover } from '../kernel/iptables/leftovers.ts';
 import { PodNamespaceFolder } from '../kernel/linux/pod-namespace-folder.ts';
 import { createLinuxKernel } from '../kernel/linux/linux-kernel.ts';
 import type { Cidr } from '../base/cidr.ts';
-import { IP_FAMILIES } from '../base/ip.ts';
+import { IP_FAMILIES, type IpFamily } from '../base/ip.ts';
 import type { Log } from '../observe/log.ts';
 import { rulesToRemove } from '../plan/plan-rules.ts';
 import { SET_ROLES, setName } from '../plan/set-names.ts';
@@ -17,6 +17,7 @@ import { PodInterfaces } from '../reconcile/pod-interfaces.ts';
 import { PodPreparer } from '../reconcile/pod-preparer.ts';
 import { type Op, countsInWords, firstInWords } from '../state/op.ts';
 import { formatFailure } from '../state/outcome.ts';
+import type { RuleSet } from '../state/rule-set.ts';
 import { Transaction } from '../state/transaction.ts';
 import type { VirtualServer } from '../state/virtual-server.ts';
 import { runningDaemon } from './startup/daemon-lock.ts';
@@ -86,6 +87,7 @@ export async function removeAll(
   others: Pick<Leftovers, 'find' | 'remove'>,
   config: ProxyConfig,
   log: Log,
+  rulesOf: (family: IpFamily) => RuleSet = rulesToRemove,
 ): Promise<number> {
   let failed = 0;
   const attempt = async (what: string, step: () => Promise<void>): Promise<void> => {
@@ -107,7 +109,7 @@ export async function removeAll(
   });
   const hasIpvs = await prepare(kernel, log);
   for (const family of IP_FAMILIES) {
-    await attempt(`the rules of IPv${family}`, () => kernel.removeRules(rulesToRemove(family)));
+    await attempt(`the rules of IPv${family}`, () => kernel.removeRules(rulesOf(family)));
   }
   await attempt('virtual servers and sets', async () => {
     const tx = new Transaction(await leftovers(kernel, config, hasIpvs));

@@ -1,3 +1,4 @@
+import type { ProxyMode } from '../base/proxy-mode.ts';
 import type { KnownDifference } from '../state/known-difference.ts';
 
 /**
@@ -293,7 +294,7 @@ export interface StatusReply extends Reply<'Status'> {
   readonly commit: string;
   readonly startedAt: string;
   readonly uptimeSeconds: number;
-  readonly mode: 'ipvs' | 'nftables';
+  readonly mode: ProxyMode;
   readonly families: readonly string[];
   /** The variant of iptables in use. */
   readonly iptables: string;
@@ -345,7 +346,7 @@ export interface StatusReply extends Reply<'Status'> {
 
 /** The kernel of a node on which no daemon runs. */
 export interface KernelStatusReply extends Reply<'KernelStatus'> {
-  readonly mode: 'ipvs' | 'nftables';
+  readonly mode: ProxyMode;
   readonly objects: {
     readonly virtualServers: number;
     readonly realServers: number;

@@ -1,7 +1,9 @@
 import { firstFew } from '../base/first-few.ts';
 import type { IpFamily } from '../base/ip.ts';
+import type { ProxyMode } from '../base/proxy-mode.ts';
 import { type IpSet, type IpSetEntry, formatIpSetEntry } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
+import { chainsCommand } from './chains-command.ts';
 import { nftCommand, nftElement, nftSetText } from './nft-command.ts';
 import { nftTable } from '../state/nft-table.ts';
 import { toolCommand } from './tool-command.ts';
@@ -58,6 +60,15 @@ const NFTABLES: Words = {
   rulesRestored: (family, chains) => `nft: restore chains of ${nftTable(family)}: ${firstFew(chains).join(', ')}`,
 };
 
-export function wordsOf(mode: 'ipvs' | 'nftables'): Words {
-  return mode === 'ipvs' ? IPVS : NFTABLES;
+const IPTABLES: Words = {
+  ...IPVS,
+  command: chainsCommand,
+  address: NFTABLES.address,
+  countsConnections: false,
+};
+
+const MODES: Readonly<Record<ProxyMode, Words>> = { ipvs: IPVS, nftables: NFTABLES, iptables: IPTABLES };
+
+export function wordsOf(mode: ProxyMode): Words {
+  return MODES[mode];
 }

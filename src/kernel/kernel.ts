@@ -1,6 +1,7 @@
 import type { IpAddress, IpFamily } from '../base/ip.ts';
 import type { Port } from '../base/port.ts';
 import type { Protocol } from '../base/protocol.ts';
+import type { ProxyMode } from '../base/proxy-mode.ts';
 import type { IpSet, IpSetEntry } from '../state/ip-set.ts';
 import type { BoundAddress } from '../state/bound-address.ts';
 import type { LocalRoute } from '../state/local-route.ts';
@@ -95,8 +96,8 @@ export interface KernelReader {
    */
   watchNode(onChange: () => void, onStateLost: (reason: string) => void): () => void;
 
-  /** What is programmed. In nftables mode all virtual servers are of this program, because its tables have no others. */
-  readonly mode: 'ipvs' | 'nftables';
+  /** What is programmed. In other modes than ipvs, all virtual servers are of this program: its tables or chains have no others. */
+  readonly mode: ProxyMode;
   /** Counters since the start of the program; `writes` counts the changes sent to the kernel. */
   readonly counters: Readonly<KernelCounters>;
   close(): Promise<void>;

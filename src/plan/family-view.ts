@@ -3,6 +3,7 @@ import type { Cidr } from '../base/cidr.ts';
 import { EMPTY } from '../base/trim-capacity.ts';
 import { type IpAddress, type IpFamily, familyOf } from '../base/ip.ts';
 import type { Port } from '../base/port.ts';
+import { servicePortName } from '../base/service-port-name.ts';
 import type { ServiceRequests } from '../base/service-requests.ts';
 import { FORWARDING, type RealServer, forwardingOf } from '../state/real-server.ts';
 import { VS_ONE_PACKET } from '../state/virtual-server.ts';
@@ -43,6 +44,7 @@ export interface FamilyView {
   /** Whether service addresses must be bound to kube-ipvs0. */
   readonly bindAddresses: boolean;
   readonly settings: VirtualServerSettings;
+  readonly namesServicePorts: boolean;
 }
 
 /** Returns undefined if the service has no cluster IP of this family, because the family is then not served at all. */
@@ -73,6 +75,7 @@ export function familyView(
     unboundCidrs: config.unboundCidrs ?? EMPTY,
     localRouteCidrs: config.localRouteCidrs ?? EMPTY,
     bindAddresses: config.bindAddresses ?? true,
+    namesServicePorts: config.namesServicePorts ?? false,
     settings: virtualServerSettings(service, family, schedulerOf(service, node, config)),
   };
 }
@@ -122,7 +125,8 @@ export function serve(
   const { scheduler, flags: common, timeout, prefix } = view.settings;
   const { onePacket, drainTimeout } = view.service.requests ?? NO_REQUESTS;
   const flags = onePacket === true && protocol === 'UDP' ? common | VS_ONE_PACKET : common;
-  const virtualServer = { address, port, protocol, scheduler, flags, timeout, prefix };
+  const named = view.namesServicePorts ? { servicePort: servicePortName(view.service.name, portName) } : {};
+  const virtualServer = { address, port, protocol, scheduler, flags, timeout, prefix, ...named };
   const planned = { virtualServer, realServers, rank, portName };
   // The conntrack entries of connections without NAT do not name the endpoint, so none of them counts as stale.
   const translated = realServers.every((server) => forwardingOf(server) === FORWARDING.nat);

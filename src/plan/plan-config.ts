@@ -1,6 +1,7 @@
 import type { Cidr } from '../base/cidr.ts';
 import type { IpAddress, IpFamily } from '../base/ip.ts';
 import type { LocalDetector, RuleSettings } from '../state/rule-settings.ts';
+import type { SetRole } from './set-names.ts';
 
 /** The part of the configuration that plans depend on. */
 export interface PlanConfig extends Omit<RuleSettings, 'localDetector'> {
@@ -13,6 +14,10 @@ export interface PlanConfig extends Omit<RuleSettings, 'localDetector'> {
   readonly localDetectors: Readonly<Partial<Record<IpFamily, LocalDetector>>>;
   /** Whether service addresses must be bound to kube-ipvs0 (default), as IPVS needs it. */
   readonly bindAddresses?: boolean;
+  /** Sets whose entries are not planned, because the mode does not need them. */
+  readonly omittedRoles?: ReadonlySet<SetRole>;
+  /** Whether virtual servers name the port of the Service to which they belong. */
+  readonly namesServicePorts?: boolean;
   /** Service addresses in these networks are neither bound to kube-ipvs0 nor added to KUBE-IPVS-IPS. */
   readonly unboundCidrs?: readonly Cidr[];
   /** Service addresses in these networks are not bound, because a local route covers them. */

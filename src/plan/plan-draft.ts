@@ -30,6 +30,12 @@ export class PlanDraft {
   readonly #warnings: PlanWarning[] = [];
   #noLocalEndpoints = NO_LOCAL_ENDPOINTS;
   #healthCheck: PlannedHealthCheck | undefined;
+  readonly #omitted: ReadonlySet<SetRole>;
+
+  /** @param omitted sets whose entries are not planned */
+  constructor(omitted: ReadonlySet<SetRole> = new Set()) {
+    this.#omitted = omitted;
+  }
 
   /** Of virtual servers with equal address, port and protocol, the lowest rank wins, then the first one added. */
   addVirtualServer(planned: PlannedVirtualServer, answering: PlannedUdp['answering']): void {
@@ -42,6 +48,7 @@ export class PlanDraft {
   }
 
   addEntry(role: SetRole, family: IpFamily, entry: IpSetEntry, portName?: string): void {
+    if (this.#omitted.has(role)) return;
     this.#entries.push(portName === undefined ? { role, family, entry } : { role, family, entry, portName });
   }
 

@@ -67,10 +67,17 @@ const CHAINS: readonly ChainPlan[] = [
  * checks them in table filter, with one rule for each service in KUBE-IPVS-OUT-FILTER; that chain is kept, but empty.
  */
 export function planRules(config: PlanConfig, family: IpFamily): RuleSet {
-  const { masqueradeAll, masqueradeMark, localDetectors, masqueradePorts, randomFully } = config;
+  const { masqueradeAll, masqueradeMark, localDetectors, masqueradePorts, randomFully, forwardsInvalid } = config;
   return {
     family,
-    settings: { masqueradeAll, masqueradeMark, localDetector: localDetectors[family], masqueradePorts, randomFully },
+    settings: {
+      masqueradeAll,
+      masqueradeMark,
+      localDetector: localDetectors[family],
+      masqueradePorts,
+      randomFully,
+      ...(forwardsInvalid === undefined ? {} : { forwardsInvalid }),
+    },
     chains: CHAINS.map(({ table, name, rules }) => ({ table, name, rules: rules(config, family) })),
     jumps: JUMPS,
     optionalTables: {
@@ -87,4 +94,23 @@ export function planRules(config: PlanConfig, family: IpFamily): RuleSet {
 export function rulesToRemove(family: IpFamily): RuleSet {
   const chains = CHAINS.map(({ table, name }): RuleChain => ({ table, name, rules: [] }));
   return { family, chains: [...chains, { table: 'nat', name: 'KUBE-FIREWALL', rules: [] }], jumps: JUMPS };
+}
+
+/** Chains of ipvs mode that iptables mode has, too, with other rules. */
+const ALSO_OF_IPTABLES_MODE: ReadonlySet<string> = new Set([
+  'nat KUBE-SERVICES',
+  'nat KUBE-MARK-MASQ',
+  'nat KUBE-POSTROUTING',
+  'filter KUBE-FORWARD',
+  'filter KUBE-PROXY-FIREWALL',
+]);
+
+/** Returns the chains and jumps of ipvs mode that iptables mode does not have. */
+export function rulesOfIpvsOnly(family: IpFamily): RuleSet {
+  const { chains, jumps } = rulesToRemove(family);
+  return {
+    family,
+    chains: chains.filter(({ table, name }) => !ALSO_OF_IPTABLES_MODE.has(`${table} ${name}`)),
+    jumps: jumps.filter(({ table, to }) => !ALSO_OF_IPTABLES_MODE.has(`${table} ${to}`)),
+  };
 }

@@ -140,7 +140,7 @@ async function compare(parts: DifferenceParts, signal: AbortSignal, most: number
   const ownership = new Ownership({ sets, boundAddresses, interfaceAddresses, excluded });
   for (const id of await kernel.getVirtualServers()) {
     const key = virtualServerKey(id);
-    const owned = kernel.mode === 'nftables' || ownership.owns(id, plan.wantsAddress(id.address) || written.has(key));
+    const owned = kernel.mode !== 'ipvs' || ownership.owns(id, plan.wantsAddress(id.address) || written.has(key));
     if (owned && plan.virtualServer(key) === undefined) findings.add([{ kind: 'delete-virtual-server', id }]);
     if (yielder.due) await yielder.yieldIfDue();
   }

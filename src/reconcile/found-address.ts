@@ -17,6 +17,6 @@ export async function readFoundAddress(
   });
   return {
     has: (id) => present.has(virtualServerKey(id)),
-    owns: (id) => kernel.mode === 'nftables' || ownership.owns(id, desired.plan.wantsAddress(id.address)),
+    owns: (id) => kernel.mode !== 'ipvs' || ownership.owns(id, desired.plan.wantsAddress(id.address)),
   };
 }

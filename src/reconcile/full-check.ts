@@ -68,8 +68,7 @@ export async function* fullCheck(
   });
   // A virtual server at a planned address is ours even if another program unbound that address from kube-ipvs0.
   const owns = (id: VirtualServerId): boolean =>
-    kernel.mode === 'nftables' ||
-    ownership.owns(id, plan.wantsAddress(id.address) || written.has(virtualServerKey(id)));
+    kernel.mode !== 'ipvs' || ownership.owns(id, plan.wantsAddress(id.address) || written.has(virtualServerKey(id)));
   const surplus = listed.filter((id) => plan.virtualServer(virtualServerKey(id)) === undefined && owns(id));
   yield* checkVirtualServers(parts, new Map(listed.map((found) => [virtualServerKey(found), found])), first, yielder);
 

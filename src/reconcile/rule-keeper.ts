@@ -24,12 +24,15 @@ export interface RuleKeeperOptions {
   readonly onConfirmed: (ids: readonly VirtualServerId[]) => void;
 }
 
+const OF_IPTABLES = {
+  failed: 'failed to check or restore the iptables rules of',
+  restored: 'iptables rules were missing or changed by another process: restored',
+  inForce: 'iptables rules in force again',
+};
+
 const WORDS = {
-  ipvs: {
-    failed: 'failed to check or restore the iptables rules of',
-    restored: 'iptables rules were missing or changed by another process: restored',
-    inForce: 'iptables rules in force again',
-  },
+  ipvs: OF_IPTABLES,
+  iptables: OF_IPTABLES,
   nftables: {
     failed: 'failed to check or restore the rules of nf_tables of',
     restored: 'rules of nf_tables were missing or changed by another process: restored',

@@ -29,7 +29,7 @@ export interface RealServer {
 }
 
 /** Identifies a real server within its virtual server. */
-type Endpoint = Pick<RealServer, 'address' | 'port'>;
+export type Endpoint = Pick<RealServer, 'address' | 'port'>;
 
 /** A real server as the kernel reports it. */
 export interface ObservedRealServer extends RealServer {

@@ -17,4 +17,6 @@ export interface RuleSettings {
   readonly masqueradePorts?: { readonly from: Port; readonly to: Port } | undefined;
   /** Whether masquerading selects source ports at random. */
   readonly randomFully: boolean;
+  /** Whether packets are forwarded that connection tracking calls invalid; only iptables mode drops them. */
+  readonly forwardsInvalid?: boolean;
 }

@@ -29,6 +29,8 @@ export interface VirtualServer extends VirtualServerId {
   readonly timeout: number;
   /** Persistence granularity as a prefix length: 32 (IPv4) or 128 (IPv6) for single clients. */
   readonly prefix: number;
+  /** Of which port of which Service it is (see servicePortName); only iptables mode has it. */
+  readonly servicePort?: string;
 }
 
 /** Address, port and protocol combined into a Map key: a 50-bit number (IPv4) or a bigint (IPv6). */
@@ -42,7 +44,13 @@ export function virtualServerKey({ address, port, protocol }: VirtualServerId): 
 }
 
 export function hasSameSettings(a: VirtualServer, b: VirtualServer): boolean {
-  return a.scheduler === b.scheduler && a.flags === b.flags && a.timeout === b.timeout && a.prefix === b.prefix;
+  return (
+    a.scheduler === b.scheduler &&
+    a.flags === b.flags &&
+    a.timeout === b.timeout &&
+    a.prefix === b.prefix &&
+    a.servicePort === b.servicePort
+  );
 }
 
 export function formatVirtualServer(id: VirtualServerId): string {

@@ -53,15 +53,8 @@ describe('a start that fails', () => {
 
   test('an empty mode is a start-up error', async () => {
     expect(await sentence([])).toBe(
-      'kube-ipvs-proxy: no mode (which means iptables): kube-ipvs-proxy does ipvs and nftables only; set --proxy-mode=ipvs (or mode: ipvs), ' +
-        'or keep kube-proxy for iptables',
-    );
-  });
-
-  test('mode iptables, which only kube-proxy has, is a start-up error', async () => {
-    expect(await sentence(['--proxy-mode=iptables'])).toBe(
-      `kube-ipvs-proxy: mode "iptables": kube-ipvs-proxy does ipvs and nftables only; set --proxy-mode=ipvs (or mode: ipvs), or keep ` +
-        `kube-proxy for iptables`,
+      'kube-ipvs-proxy: no mode is set, which means iptables in kube-proxy: set --proxy-mode=ipvs (or mode: ipvs), or another mode of ' +
+        'docs/modes.md',
     );
   });
 

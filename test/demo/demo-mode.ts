@@ -48,7 +48,22 @@ const NFTABLES: DemoMode = {
   leftovers: { 'tables of nf_tables': { argv: ['nft', 'list', 'tables'], ours: /kube-proxy/ } },
 };
 
-export const DEMO_MODE = TEST_MODE === 'ipvs' ? IPVS : NFTABLES;
+const IPTABLES: DemoMode = {
+  flags: ['--proxy-mode=iptables'],
+  listing: [['iptables', '-t', 'nat', '-S', 'KUBE-SERVICES']],
+  noticed: 'in the chains',
+  served: {
+    claim: 'the ClusterIP leads to a chain of its Service, which has the name that kube-proxy gives it',
+    text: '-d 10.202.0.10/32 -p tcp -m comment --comment "default/web',
+  },
+  hasCounters: false,
+  leftovers: {
+    'iptables rules': { argv: ['iptables-save'], ours: OF_RULES },
+    'ip6tables rules': { argv: ['ip6tables-save'], ours: OF_RULES },
+  },
+};
+
+export const DEMO_MODE = { ipvs: IPVS, nftables: NFTABLES, iptables: IPTABLES }[TEST_MODE];
 
 /** Returns what the commands print that list what is programmed. */
 export async function listKernel(node: Namespace): Promise<string> {

@@ -1,4 +1,4 @@
-// `make demo`: a small cluster of network namespaces on a kernel with IPVS (MODE=nftables: with nf_tables), and the daemon at
+// `make demo`: a small cluster of network namespaces on a kernel with IPVS (MODE=nftables: with nf_tables; MODE=iptables: with chains of iptables), and the daemon at
 // work in it, step by step.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

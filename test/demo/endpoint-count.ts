@@ -9,8 +9,10 @@ const IN_NFT = /\b10\.202\.0\.10 \. tcp \. 80 \. \S+ : /g;
 
 /** Returns the number of endpoints of the demo's ClusterIP that take new connections. */
 export function endpointCount(): number {
-  return TEST_MODE === 'ipvs' ? inIpvs() : inTables();
+  return COUNT[TEST_MODE]();
 }
+
+const COUNT = { ipvs: inIpvs, nftables: inTables, iptables: inChains };
 
 function inIpvs(): number {
   const lines = readFileSync('/proc/net/ip_vs', 'utf8').split('\n');
@@ -21,6 +23,13 @@ function inIpvs(): number {
     if (!/\s0\s+\d+\s+\d+\s*$/.test(line)) count += 1;
   }
   return start < 0 ? -1 : count;
+}
+
+function inChains(): number {
+  const saved = execFileSync('iptables-save', ['-t', 'nat'], { encoding: 'utf8' });
+  const chain = /-d 10\.202\.0\.10\/32 -p tcp .* --dport 80 -j (KUBE-SVC-\w+)$/m.exec(saved)?.[1];
+  if (chain === undefined) return 0;
+  return saved.split('\n').filter((line) => line.startsWith(`-A ${chain} `) && line.includes(' -j KUBE-SEP-')).length;
 }
 
 function inTables(): number {

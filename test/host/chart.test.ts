@@ -249,7 +249,7 @@ else
       ['podLabels.k8s-app=other', 'k8s-app'],
       ['preparePods=null', "missing property 'preparePods'"],
       ['preparePods.namespaceFolder=null', 'namespaceFolder'],
-      ['config.mode=iptables', 'mode'],
+      ['config.mode=userspace', 'mode'],
       ['config.ipvs.scheduler=5', 'scheduler'],
       ['config.ipvs.strictARP=yes', 'strictARP'],
       ['config.healthzBindAddress=10256', 'healthzBindAddress'],

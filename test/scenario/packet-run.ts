@@ -11,7 +11,7 @@ import { TEST_MODE } from '../support/mode.ts';
 import { address } from '../support/state.ts';
 import type { Action } from './action.ts';
 import { KERNEL_TABLES, readKernelTables } from './kernel-tables.ts';
-import { asInNftablesMode, readNftTables } from './nft-tables.ts';
+import { asInMode, closeReaders, readModeTables } from './mode-tables.ts';
 import { plannedTables } from './plan-run.ts';
 import { COMMON_FLAGS, configFileOf } from './scenario-config.ts';
 import { type Outcome, type Probe, judge } from './probe.ts';
@@ -26,7 +26,7 @@ const PROBE_TIMEOUT_MS = 1_500;
 const SILENCE_MS = 400;
 /** With random choice, each of two pods is missed by all attempts in one of half a million cases. */
 const ATTEMPTS = TEST_MODE === 'ipvs' ? 6 : 20;
-const MODE_FLAGS = TEST_MODE === 'ipvs' ? [] : ['--proxy-mode=nftables', '--iptables-min-sync-period=0s'];
+const MODE_FLAGS = TEST_MODE === 'ipvs' ? [] : [`--proxy-mode=${TEST_MODE}`, '--iptables-min-sync-period=0s'];
 
 /** Two nodes with two pods each and a client; the bundled daemon on node-0 follows a directory that scenarios write. */
 export class PacketRun implements AsyncDisposable {
@@ -78,6 +78,7 @@ export class PacketRun implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await closeReaders();
     await this.#bed[Symbol.asyncDispose]();
     await rm(this.#scratch, { recursive: true });
   }
@@ -128,10 +129,10 @@ export class PacketRun implements AsyncDisposable {
 
   async #compare(planned: Partial<Tables>): Promise<string[]> {
     const isIpvs = TEST_MODE === 'ipvs';
-    const tables = await (isIpvs ? readKernelTables : readNftTables)(this.#bed.node(0));
+    const tables = await (isIpvs ? readKernelTables : readModeTables)(this.#bed.node(0));
     return KERNEL_TABLES.map((table) => {
       const wanted = (planned[table] ?? []).map(withoutLimits).map(withoutDraining);
-      return difference(table, isIpvs ? wanted : asInNftablesMode(table, wanted), tables);
+      return difference(table, isIpvs ? wanted : asInMode(table, wanted), tables);
     }).filter((text) => text !== undefined);
   }
 

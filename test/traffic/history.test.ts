@@ -3,7 +3,9 @@ import fc from 'fast-check';
 import { FakeKernel } from '../fake-kernel/fake-kernel.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { createLinuxKernel } from '../../src/kernel/linux/linux-kernel.ts';
+import { createIptablesKernel } from '../../src/kernel/iptables-mode/iptables-kernel.ts';
 import { createNftablesKernel } from '../../src/kernel/nftables/nftables-kernel.ts';
+import { IPTABLES_MODE_PLAN } from '../../src/plan/iptables-mode-plan.ts';
 import type { SourceEvent } from '../../src/kube/objects/source.ts';
 import { runCommand } from '../bed/command.ts';
 import { anyEvent } from '../support/histories.ts';
@@ -18,9 +20,12 @@ jest.setTimeout(180_000);
 const NETNS = `history-${process.pid}`;
 const NODE_ADDRESSES = ['192.168.9.1', 'fd00:9::1'];
 
-/** In nftables mode, Services cannot ask for settings, and no address is bound. */
+const CREATE = { ipvs: createLinuxKernel, nftables: createNftablesKernel, iptables: createIptablesKernel };
+
+/** In other modes than ipvs, Services cannot ask for settings, and no address is bound. */
 function reconciling(kernel: Kernel): Reconciling {
   if (TEST_MODE === 'ipvs') return new Reconciling(kernel);
+  if (TEST_MODE === 'iptables') return new Reconciling(kernel, { plan: { ...PLAN_CONFIG, ...IPTABLES_MODE_PLAN } }, []);
   return new Reconciling(kernel, { plan: { ...PLAN_CONFIG, scheduler: 'random', bindAddresses: false } }, []);
 }
 
@@ -35,7 +40,7 @@ describe('random histories on the real kernel', () => {
       (text) => `addr add ${text}/${text.includes(':') ? '64 nodad' : '24'} dev eth0`,
     );
     await runCommand(['ip', '-n', NETNS, '-batch', '-'], { input: `${[...lines, ...addresses].join('\n')}\n` });
-    kernel = (TEST_MODE === 'ipvs' ? createLinuxKernel : createNftablesKernel)({
+    kernel = CREATE[TEST_MODE]({
       log: new TestLog(),
       netns: `/run/netns/${NETNS}`,
     });

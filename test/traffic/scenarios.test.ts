@@ -5,8 +5,8 @@ import { type Scenario, readScenarios } from '../scenario/scenario-file.ts';
 
 jest.setTimeout(120_000);
 
-/** Scenarios that nftables mode does not have, by the beginning of their names, with the reason. */
-const NOT_IN_NFTABLES_MODE: Readonly<Record<string, string>> = {
+/** Scenarios that are of ipvs mode only, by the beginning of their names, with the reason. */
+const ONLY_IN_IPVS_MODE: Readonly<Record<string, string>> = {
   'annotations/': 'Services cannot ask for settings of their own',
   'local-route/': 'no service address is bound, so no route replaces that',
   'affinity/scheduler-': 'endpoints are chosen at random',
@@ -14,8 +14,23 @@ const NOT_IN_NFTABLES_MODE: Readonly<Record<string, string>> = {
   'security/load-balancer-probes-itself': 'no service address is bound, so none is a source of this node',
 };
 
+const NOT_REJECTED = 'connections to a service address at a port without a service are not rejected, as in kube-proxy';
+const NOT_IN_IPTABLES_MODE: Readonly<Record<string, string>> = {
+  ...ONLY_IN_IPVS_MODE,
+  'bad-input/invalid-and-corrected': NOT_REJECTED,
+  'cluster-ip/port-number-changes': NOT_REJECTED,
+  'cluster-ip/several-ports': NOT_REJECTED,
+  'external-ip/other-ports-are-closed': NOT_REJECTED,
+  'external-ip/shared-by-two-services': NOT_REJECTED,
+  'load-balancer/address-shared-by-two-services': NOT_REJECTED,
+  'node-port/not-on-service-addresses': NOT_REJECTED,
+  'security/host-ports-closed-on-service-addresses': NOT_REJECTED,
+};
+
+const NOT_IN_MODE = { ipvs: {}, nftables: ONLY_IN_IPVS_MODE, iptables: NOT_IN_IPTABLES_MODE }[TEST_MODE];
+
 function isInMode(name: string): boolean {
-  return TEST_MODE === 'ipvs' || !Object.keys(NOT_IN_NFTABLES_MODE).some((start) => name.startsWith(start));
+  return !Object.keys(NOT_IN_MODE).some((start) => name.startsWith(start));
 }
 
 const only = process.env['TEST_SCENARIO'] ?? '';

@@ -8,6 +8,8 @@ export interface ModeParts {
   readonly log: Log;
   /** Called when a program is started. */
   readonly onProgram: (program: string) => void;
+  /** The variant of iptables that this program uses ("nft", "legacy", "system"); undefined if it is not known. */
+  readonly iptables?: string | undefined;
 }
 
 /** A way to program Services. A mode loads nothing that only another mode needs. */
@@ -24,5 +26,12 @@ export interface Mode {
 
 /** Loads a mode. */
 export async function loadMode(name: ProxyConfig['mode']): Promise<Mode> {
-  return name === 'ipvs' ? (await import('./ipvs.ts')).IPVS : (await import('./nftables.ts')).NFTABLES;
+  switch (name) {
+    case 'ipvs':
+      return (await import('./ipvs.ts')).IPVS;
+    case 'nftables':
+      return (await import('./nftables.ts')).NFTABLES;
+    case 'iptables':
+      return (await import('./iptables.ts')).IPTABLES;
+  }
 }

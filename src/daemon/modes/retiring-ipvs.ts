@@ -1,9 +1,10 @@
 import { errorText } from '../../base/error-text.ts';
-import type { IpAddress } from '../../base/ip.ts';
+import { IP_FAMILIES, type IpAddress, type IpFamily } from '../../base/ip.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NodeKernel } from '../../kernel/linux/node-kernel.ts';
 import type { Log } from '../../observe/log.ts';
 import type { Op } from '../../state/op.ts';
+import type { RuleSet } from '../../state/rule-set.ts';
 import { Transaction } from '../../state/transaction.ts';
 import { type VirtualServer, virtualServerKey } from '../../state/virtual-server.ts';
 import { ownedVirtualServers, removeAll } from '../clean-up.ts';
@@ -22,14 +23,17 @@ type OldKernel = Pick<Kernel, 'apply' | 'getRealServers'> & Parameters<typeof ow
  */
 export class RetiringIpvs {
   readonly #parts: ModeParts;
+  readonly #rulesOf: ((family: IpFamily) => RuleSet) | undefined;
   #timer: NodeJS.Timeout | undefined;
   #kernel: Kernel | undefined;
   #stopped = false;
   #since: number | undefined;
   #reported = 0;
 
-  constructor(parts: ModeParts) {
+  /** @param rulesOf what is removed of the rules of ipvs mode; undefined if all are gone */
+  constructor(parts: ModeParts, rulesOf?: (family: IpFamily) => RuleSet) {
     this.#parts = parts;
+    this.#rulesOf = rulesOf;
   }
 
   start(): void {
@@ -61,13 +65,19 @@ export class RetiringIpvs {
     const kernel = (this.#kernel ??= await this.#open());
     if (kernel === undefined) return true;
     this.#since ??= performance.now();
+    if (this.#rulesOf !== undefined) {
+      for (const family of IP_FAMILIES) await kernel.removeRules(this.#rulesOf(family));
+    }
     const overdue = config.drainTimeout > 0 && performance.now() - this.#since >= config.drainTimeout;
     const left = overdue ? 0 : await removeIdleServers(kernel, config.excludeCidrs);
     if (left === 0) return await this.#removeRest(kernel);
     if (left !== this.#reported) {
-      log.info('ipvs mode is being retired: new connections go by nf_tables, those of IPVS continue until they end', {
-        virtualServersWithConnections: left,
-      });
+      log.info(
+        'ipvs mode is being retired: new connections no longer reach it, those of IPVS continue until they end',
+        {
+          virtualServersWithConnections: left,
+        },
+      );
     }
     this.#reported = left;
     return false;
@@ -76,7 +86,7 @@ export class RetiringIpvs {
   async #removeRest(kernel: Kernel): Promise<boolean> {
     const { config, log } = this.#parts;
     const none = { find: () => Promise.resolve([]), remove: () => Promise.resolve() };
-    const code = await removeAll(kernel, none, config, log);
+    const code = await removeAll(kernel, none, config, log, this.#rulesOf);
     if (code !== 0) throw new Error('see the errors above');
     await kernel.close();
     log.info('ipvs mode is retired: nothing of it is left on this node');

@@ -1,5 +1,6 @@
 import type { IpFamily } from '../../base/ip.ts';
 import type { NamespacedName } from '../../base/names.ts';
+import type { ProxyMode } from '../../base/proxy-mode.ts';
 import type { OwnerOf } from '../../explain/op-owner.ts';
 import type { RepairReply, SyncText } from '../../explain/replies.ts';
 import { type Words, wordsOf } from '../../explain/words.ts';
@@ -35,7 +36,7 @@ export class History {
   /** When each Service changed last, the latest at the end. */
   readonly #changedAt = new Map<NamespacedName, number>();
 
-  constructor(clock: Pick<Clock, 'now' | 'wallNow'>, mode: 'ipvs' | 'nftables') {
+  constructor(clock: Pick<Clock, 'now' | 'wallNow'>, mode: ProxyMode) {
     this.#clock = clock;
     this.#words = wordsOf(mode);
   }

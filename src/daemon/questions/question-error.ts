@@ -1,3 +1,5 @@
+import type { ProxyMode } from '../../base/proxy-mode.ts';
+
 /** A question that cannot be answered. The message is one sentence for the person who asked. */
 export class QuestionError extends Error {
   override readonly name = 'QuestionError';
@@ -10,6 +12,6 @@ export class QuestionError extends Error {
 }
 
 /** Throws a QuestionError in other modes. */
-export function requireIpvs(mode: 'ipvs' | 'nftables', refusal: string): void {
+export function requireIpvs(mode: ProxyMode, refusal: string): void {
   if (mode !== 'ipvs') throw new QuestionError(400, `in ${mode} mode ${refusal}`);
 }

@@ -1,5 +1,6 @@
 import { counted } from '../../base/counted.ts';
 import { familyLabel, type IpFamily } from '../../base/ip.ts';
+import type { ProxyMode } from '../../base/proxy-mode.ts';
 import { Yielder } from '../../base/yielder.ts';
 import { BUILD, VERSION } from '../../config/version.ts';
 import { API_VERSION, type Listed, type StatusReply } from '../../explain/replies.ts';
@@ -24,7 +25,7 @@ import { watchGap } from './watch-gap.ts';
 /** What stays the same while the daemon runs. */
 export interface Identity {
   readonly node: string;
-  readonly mode: 'ipvs' | 'nftables';
+  readonly mode: ProxyMode;
   readonly families: readonly IpFamily[];
   readonly iptables: string;
   readonly scheduler: string;

@@ -67,7 +67,7 @@ async function start(
   started.defer(() => opened.close());
   const events = openEvents(config, nodeName, opened, log);
   started.defer(() => events.close());
-  requireRights({ rules: config.mode === 'ipvs', podNamespaces: config.prepareDirectPods });
+  requireRights({ rules: config.mode !== 'nftables', podNamespaces: config.prepareDirectPods });
   const mode = await loadMode(config.mode);
 
   const cluster = new Cluster(nodeName, config.serviceAnnotations);
@@ -115,7 +115,7 @@ async function start(
   await kernel.prepare();
   nodeChanges = new NodeChanges({ config, atStart: cluster.node(), log, end: () => stop.abort(1) });
 
-  reconciler = startReconciler({ ...parts, families, planConfig, nodeSettings }, started);
+  reconciler = startReconciler({ ...parts, ...usable, planConfig, nodeSettings }, started);
   reconciler.clusterChanged();
   programmed.resolve(reconciler.bootstrapped());
 }
@@ -149,6 +149,7 @@ interface Parts {
   readonly health: ProxyHealth;
   readonly cluster: Cluster;
   readonly families: readonly IpFamily[];
+  readonly iptables: string | undefined;
   readonly planConfig: PlanConfig;
   readonly events: DaemonEvents;
   readonly history: History;
@@ -156,7 +157,7 @@ interface Parts {
 }
 
 function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconciler {
-  const { config, mode, control, kernel, metrics, health, cluster, families, planConfig, events, nodeSettings } = parts;
+  const { config, mode, control, kernel, metrics, health, cluster, families, iptables, planConfig, events } = parts;
   const log = control.log.child('sync');
   const serviceHealth = new ServiceHealthServers({
     proxyHealthy: () => health.healthy(clock.now()),
@@ -166,7 +167,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     },
   });
   started.defer(() => serviceHealth.close());
-  const modeParts = { config, log, onProgram: (program: string) => metrics.processStarted(program) };
+  const modeParts = { config, log, iptables, onProgram: (program: string) => metrics.processStarted(program) };
   const observer = new SyncPublisher({
     planConfig,
     families,
@@ -192,7 +193,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     syncPeriodMs: config.syncPeriod,
     minSyncPeriodMs: config.minSyncPeriod,
     drainTimeoutMs: config.drainTimeout,
-    nodeSettings,
+    nodeSettings: parts.nodeSettings,
     clock,
     log,
     observer,

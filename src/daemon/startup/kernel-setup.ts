@@ -55,7 +55,7 @@ export async function setUpKernel(kernel: Kernel, config: ProxyConfig, log: Log)
   await setUpConntrack(kernel, config.conntrack, log);
   const sysctls = serviceSysctls(config);
   for (const [key, value] of sysctls) await setSysctl(kernel, key, value, log);
-  if (config.mode === 'nftables') return { sysctls, timeouts: NO_SETTINGS.timeouts };
+  if (config.mode !== 'ipvs') return { sysctls, timeouts: NO_SETTINGS.timeouts };
   const estimation = await setEstimation(kernel, config.runEstimation, log);
   const timeouts = await setIpvsTimeouts(kernel, config, log);
   await noteIdleTimeout(kernel, log);
@@ -63,7 +63,7 @@ export async function setUpKernel(kernel: Kernel, config: ProxyConfig, log: Log)
 }
 
 function serviceSysctls({ mode, strictArp }: ProxyConfig): readonly Sysctl[] {
-  if (mode === 'nftables') return FORWARDING;
+  if (mode !== 'ipvs') return FORWARDING;
   return [...OF_IPVS, ...connReuse(release()), ...(strictArp ? STRICT_ARP : [])];
 }
 
@@ -130,10 +130,11 @@ export async function usableFamilies(kernel: RuleProbe, config: ProxyConfig, log
   if (usable.length === 0) {
     const reasons = disabled.map(({ family, error }) => `${familyLabel(family)}: ${error}`);
     const either = 'of either IP family on this node';
+    const hint = config.mode === 'iptables' ? '. --proxy-mode=nftables needs no iptables' : '';
     throw new StartupError(
       config.mode === 'nftables'
         ? `cannot write rules of nf_tables ${either}: ${reasons.join('; ')}`
-        : `cannot write iptables rules ${either}: ${reasons.join('; ')}`,
+        : `cannot write iptables rules ${either}: ${reasons.join('; ')}${hint}`,
     );
   }
   for (const { family, error } of usable) {

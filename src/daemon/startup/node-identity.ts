@@ -4,6 +4,7 @@ import type { Cluster } from '../../model/cluster.ts';
 import { nodeIps } from '../../model/node.ts';
 import { type Cidr, cidrFamily, cidrOf } from '../../base/cidr.ts';
 import { type IpAddress, type IpFamily, isIp4, isLoopback } from '../../base/ip.ts';
+import { IPTABLES_MODE_PLAN } from '../../plan/iptables-mode-plan.ts';
 import type { PlanConfig } from '../../plan/plan-config.ts';
 import type { LocalDetector } from '../../state/rule-settings.ts';
 import { StartupError } from './startup-error.ts';
@@ -43,6 +44,7 @@ export function planConfigOf(
     unboundCidrs: config.unboundCidrs,
     localRouteCidrs: config.localRouteCidrs,
     bindAddresses: config.mode === 'ipvs',
+    ...(config.mode === 'iptables' ? { ...IPTABLES_MODE_PLAN, forwardsInvalid: config.conntrack.tcpBeLiberal } : {}),
     // iptables supports --random-fully since 1.6.2 (2018).
     randomFully: true,
   };

@@ -103,6 +103,21 @@ export class Iptables {
     return variant;
   }
 
+  /** Rejects if nothing can be written. Changes nothing. */
+  async test(family: IpFamily): Promise<void> {
+    await this.#programs.test(await this.variant(), family);
+  }
+
+  /** Returns what iptables-save prints. */
+  async read(family: IpFamily): Promise<string> {
+    return await saveOutput(this.#runner, await this.variant(), family, []);
+  }
+
+  /** Runs iptables-restore --noflush. */
+  async write(family: IpFamily, script: string): Promise<void> {
+    await this.#restoreByEither(family, script);
+  }
+
   async ensure(rules: RuleSet): Promise<RulesWritten> {
     const brought = await this.#turns[rules.family].run(() => this.#bring(rules, () => true));
     return typeof brought === 'string' ? { changed: false, chains: [] } : { changed: true, chains: brought };

@@ -8,7 +8,7 @@ import { changeElements, changeFirewall, deletedElements } from './entry-changes
 import type { NftMessage } from './nft-message.ts';
 import type { NftRefusal } from './nft-port.ts';
 import { serviceObjects, type ServiceObjects } from './service-objects.ts';
-import { applyServiceOps } from './service-ops.ts';
+import { applyServiceOps } from '../service-ops.ts';
 import { constantSets } from './sets.ts';
 import { TableChange, elementId } from './table-change.ts';
 import { type Restricted, type Services, readOwnElements, readRestricted } from './table-reader.ts';

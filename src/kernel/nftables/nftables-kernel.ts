@@ -27,7 +27,7 @@ import type { NftPort, NftRefusal } from './nft-port.ts';
 import { NftTables, byFamily, skeleton } from './nft-tables.ts';
 import { isWithoutTables } from './proxy-tables.ts';
 import { checkRules, deleteChains } from './rule-check.ts';
-import { RANDOM } from './service-ops.ts';
+import { RANDOM } from '../service-ops.ts';
 import { ROLE_SETS } from './sets.ts';
 import { type Head, readEntries } from './table-reader.ts';
 import { TableTakeOver, tableState } from './table-take-over.ts';

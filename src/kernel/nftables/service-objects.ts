@@ -1,20 +1,13 @@
 import { type IpAddress, type IpFamily, familyOf, formatIp } from '../../base/ip.ts';
 import { NFT_VERDICT } from '../../netlink/family/nf-tables/data.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
+import type { ServiceState } from '../service-ops.ts';
 import { REJECT, type ChainPlan } from './base-chains.ts';
-import { type EndpointAddress, endpointData, endpointKey, serviceKey } from './keys.ts';
+import { endpointData, endpointKey, serviceKey } from './keys.ts';
 import type { SetDefinition } from './nft-message.ts';
 import type { ElementOf } from './nft-port.ts';
 import { AFFINITY_ENDPOINTS, ENDPOINTS, NO_ENDPOINT_SERVICES, SERVICE_IPS, affinitySet } from './sets.ts';
 import { chooseEndpoint, chooseVerdict, goto, inSet, rememberSource, rule, translateTo } from './steps.ts';
-
-/** A virtual server as our table has it. */
-export interface ServiceState {
-  /** Of session affinity, in seconds; 0: none. */
-  readonly affinity: number;
-  /** By their index. */
-  readonly endpoints: readonly EndpointAddress[];
-}
 
 /** What a virtual server consists of in our table. */
 export interface ServiceObjects {

@@ -13,7 +13,8 @@ import {
   serviceOfKey,
 } from './keys.ts';
 import type { ElementOf, NftPort } from './nft-port.ts';
-import { type ServiceState, readFirstChain } from './service-objects.ts';
+import { readFirstChain } from './service-objects.ts';
+import type { ServiceState } from '../service-ops.ts';
 import {
   AFFINITY_ENDPOINTS,
   ENDPOINTS,

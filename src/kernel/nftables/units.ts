@@ -5,7 +5,7 @@ import type { Op } from '../../state/op.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
-import type { ServiceOp } from './service-ops.ts';
+import type { ServiceOp } from '../service-ops.ts';
 import { ROLE_SETS, firewallSets } from './sets.ts';
 
 /** An operation on entries of a set. */

@@ -134,22 +134,17 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
       '--cleanup: want true or false, got "x"',
     ],
   ],
-  [
-    ['--proxy-mode=iptables'],
-    [
-      'mode "iptables": kube-ipvs-proxy does ipvs and nftables only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for iptables',
-    ],
-  ],
+  [['--proxy-mode=iptables', '--dry-run'], ['--dry-run is not possible in iptables mode']],
   [['--proxy-mode=nftables', '--dry-run'], ['--dry-run is not possible in nftables mode']],
   [
     [],
     [
-      'no mode (which means iptables): kube-ipvs-proxy does ipvs and nftables only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for iptables',
+      'no mode is set, which means iptables in kube-proxy: set --proxy-mode=ipvs (or mode: ipvs), or another mode of docs/modes.md',
     ],
   ],
   [
     ['--proxy-mode=kernelspace'],
-    ['KubeProxyConfiguration.mode: "kernelspace" is none of iptables, ipvs, nftables (--proxy-mode)'],
+    ['KubeProxyConfiguration.mode: "kernelspace" needs Windows: choose iptables, ipvs or nftables (--proxy-mode)'],
   ],
   [
     ['--proxy-mode=ipvs', '--service-metrics-selector=tier>1'],
@@ -387,7 +382,7 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
   [
     ['--init-only'],
     [
-      'no mode (which means iptables): kube-ipvs-proxy does ipvs and nftables only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for iptables',
+      'no mode is set, which means iptables in kube-proxy: set --proxy-mode=ipvs (or mode: ipvs), or another mode of docs/modes.md',
     ],
   ],
 ];

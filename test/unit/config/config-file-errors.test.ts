@@ -20,18 +20,21 @@ function errorsOf(text: string): readonly string[] {
 /** Fields of a file that is good but for them (mode: ipvs where they name none), and all that is then said. */
 const FIELDS: readonly (readonly [fields: string, errors: readonly string[]])[] = [
   ['mode: ipvsx', ['KubeProxyConfiguration.mode: "ipvsx" is none of iptables, ipvs, nftables']],
-  ['mode: userspace', ['KubeProxyConfiguration.mode: "userspace" is none of iptables, ipvs, nftables']],
+  [
+    'mode: userspace',
+    [
+      'KubeProxyConfiguration.mode: "userspace" no longer exists, in kube-proxy either: choose iptables, ipvs or nftables',
+    ],
+  ],
   ['mode: IPVS', ['KubeProxyConfiguration.mode: "IPVS" is none of iptables, ipvs, nftables']],
   [
-    'mode: iptables',
-    [
-      'mode "iptables": kube-ipvs-proxy does ipvs and nftables only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for iptables',
-    ],
+    'mode: kernelspace',
+    ['KubeProxyConfiguration.mode: "kernelspace" needs Windows: choose iptables, ipvs or nftables'],
   ],
   [
     'mode: ""',
     [
-      'no mode (which means iptables): kube-ipvs-proxy does ipvs and nftables only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for iptables',
+      'no mode is set, which means iptables in kube-proxy: set --proxy-mode=ipvs (or mode: ipvs), or another mode of docs/modes.md',
     ],
   ],
   ['bindAddress: host.example', ['KubeProxyConfiguration.bindAddress: "host.example" is not an IP address']],

@@ -204,7 +204,7 @@ describe('written with --write-config-to and read with --config', () => {
 
 describe('what kubeadm writes by default', () => {
   const refusal =
-    'no mode (which means iptables): kube-ipvs-proxy does ipvs and nftables only; set --proxy-mode=ipvs (or mode: ipvs), or keep kube-proxy for iptables';
+    'no mode is set, which means iptables in kube-proxy: set --proxy-mode=ipvs (or mode: ipvs), or another mode of docs/modes.md';
 
   test('the empty mode of kubeadm is refused with a remedy', async () => {
     expect(await problemsOf([file('kubeadm'), ...KUBEADM_FLAGS])).toEqual([refusal]);

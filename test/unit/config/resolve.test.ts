@@ -162,6 +162,24 @@ const CASES: readonly Case[] = [
       ],
     },
   ],
+  [
+    [
+      '--proxy-mode=iptables',
+      '--iptables-sync-period=5s',
+      '--masquerade-all',
+      '--ipvs-scheduler=lc',
+      '--ipvs-sync-period=9s',
+    ],
+    undefined,
+    {
+      mode: 'iptables',
+      scheduler: 'random',
+      syncPeriod: 5000,
+      minSyncPeriod: 1000,
+      masqueradeAll: true,
+      notes: ['no effect in iptables mode, which chooses endpoints at random: --ipvs-scheduler'],
+    },
+  ],
   [['--cleanup', '--init-only', IPVS], undefined, { action: 'cleanup' }],
   [['--cleanup=false', '--init-only', IPVS], undefined, { action: 'init-only' }],
   [[IPVS], undefined, { action: 'run' }],
@@ -279,7 +297,11 @@ const NOTES: readonly (readonly [argv: readonly string[], fields: string | undef
   [[IPVS, '--service-metrics-real-servers', '--service-metrics'], undefined, []],
   [[IPVS, '--logtostderr'], undefined, ['--logtostderr has no effect: kube-proxy no longer has it; remove it']],
   [[IPVS, '--healthz-port=10256'], undefined, ['--healthz-port is deprecated: use --healthz-bind-address']],
-  [[IPVS, '--iptables-sync-period=1s'], undefined, ['--iptables-sync-period has no effect: it is for another mode']],
+  [
+    [IPVS, '--iptables-sync-period=1s'],
+    undefined,
+    ['--iptables-sync-period has no effect: it is for iptables and nftables mode'],
+  ],
   [
     [IPVS, '--cluster-cidr=10.0.0.0/8', '-v=1', '--master=x'],
     '',

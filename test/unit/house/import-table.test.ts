@@ -46,6 +46,7 @@ const INNER: Record<string, readonly string[]> = {
   'kube/api': ['objects'],
   'kube/manifests': ['objects'],
   'kernel/iptables': ['', 'linux', 'nftables'],
+  'kernel/iptables-mode': ['', 'iptables', 'linux'],
   'kernel/linux': ['', 'iptables'],
   'kernel/nftables': ['', 'linux'],
   'daemon/startup': [],

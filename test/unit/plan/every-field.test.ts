@@ -30,6 +30,7 @@ const OTHER_VS: OtherValues<VirtualServer> = {
   flags: 1,
   timeout: 9,
   prefix: 24,
+  servicePort: 'default/web',
 };
 const OTHER_SERVER: OtherValues<RealServer> = {
   address: address('10.244.0.2'),

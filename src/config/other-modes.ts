@@ -21,16 +21,17 @@ const OF_IPVS: ReadonlySet<SettingKey> = new Set<SettingKey>([
   'serviceMetricsRealServers',
 ]);
 
-/** Returns a note that names the settings that nftables mode does not have. */
-export function nftablesNotes(settings: Settings, { serviceDefaults = [] }: OwnFields): string[] {
-  if (settings.mode !== 'nftables') return [];
+/** Returns a note that names the settings that this mode does not have. */
+export function modeNotes(settings: Settings, { serviceDefaults = [] }: OwnFields): string[] {
+  const { mode } = settings;
+  if (mode !== 'nftables' && mode !== 'iptables') return [];
   const given = SETTING_KEYS.filter((key) => OF_IPVS.has(key) && isGiven(key, settings));
   const names = [
     ...given.map((key) => (settingAt(key).name === undefined ? key : `--${settingAt(key).name}`)),
     ...(serviceDefaults.length === 0 ? [] : ['serviceDefaults']),
   ];
   if (names.length === 0) return [];
-  return [`no effect in nftables mode, which chooses endpoints at random: ${names.join(', ')}`];
+  return [`no effect in ${mode} mode, which chooses endpoints at random: ${names.join(', ')}`];
 }
 
 function isGiven(key: SettingKey, settings: Settings): boolean {
@@ -56,11 +57,11 @@ type ModeFields = Pick<
 >;
 
 /**
- * Returns the fields whose values differ in nftables mode. As in kube-proxy, the flags of iptables mode are for it, too; a
- * configuration file has a section for each mode.
+ * Returns the fields whose values differ in nftables and iptables mode. As in kube-proxy, the flags of iptables mode are for both;
+ * a configuration file has a section for each mode.
  */
-export function nftablesFields(settings: Settings): ModeFields {
-  const section = settings.config === undefined ? 'iptables' : 'nftables';
+export function modeFields(settings: Settings): ModeFields {
+  const section = settings.config !== undefined && settings.mode === 'nftables' ? 'nftables' : 'iptables';
   return {
     scheduler: 'random',
     syncPeriod: settings[`${section}.syncPeriod`],

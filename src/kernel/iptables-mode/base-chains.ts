@@ -1,0 +1,122 @@
+import type { IpAddress } from '../../base/ip.ts';
+import { PROTOCOL_NUMBER } from '../../base/protocol.ts';
+import type { RuleSettings } from '../../state/rule-settings.ts';
+import { comment, hexMark, hostText } from './rule-text.ts';
+import {
+  type ChainText,
+  EXTERNAL_SERVICES,
+  FIREWALL,
+  MARK_CHAIN,
+  NODE_PORTS,
+  SERVICES,
+  type SharedRule,
+  type Table,
+} from './service-port.ts';
+
+const POSTROUTING = 'KUBE-POSTROUTING';
+const FORWARD = 'KUBE-FORWARD';
+const CANARY = 'KUBE-PROXY-CANARY';
+
+/** The chains whose rules belong to several service ports. */
+export const SHARED_CHAINS: readonly Pick<ChainText, 'table' | 'name'>[] = [
+  { table: 'filter', name: SERVICES },
+  { table: 'filter', name: EXTERNAL_SERVICES },
+  { table: 'filter', name: NODE_PORTS },
+  { table: 'filter', name: FIREWALL },
+  { table: 'nat', name: SERVICES },
+  { table: 'nat', name: NODE_PORTS },
+];
+
+/** Returns the chains that do not depend on Services. */
+export function baseChains(settings: RuleSettings): readonly ChainText[] {
+  const mark = hexMark(settings.masqueradeMark);
+  return [
+    { table: 'filter', name: CANARY, rules: [] },
+    {
+      table: 'filter',
+      name: FORWARD,
+      rules: [
+        // Connection tracking does not translate these: the client would see the address of an endpoint, and reset the connection.
+        ...(settings.forwardsInvalid === true ? [] : ['-m conntrack --ctstate INVALID -j DROP']),
+        `${comment('kubernetes forwarding rules')} -m mark --mark ${mark}/${mark} -j ACCEPT`,
+        `${comment('kubernetes forwarding conntrack rule')} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT`,
+      ],
+    },
+    { table: 'nat', name: CANARY, rules: [] },
+    { table: 'nat', name: MARK_CHAIN, rules: [`-j MARK --set-xmark ${mark}/${mark}`] },
+    {
+      table: 'nat',
+      name: POSTROUTING,
+      rules: [`-m mark ! --mark ${mark}/${mark} -j RETURN`, `-j MARK --set-xmark ${mark}/0x0`, ...masquerade(settings)],
+    },
+  ];
+}
+
+/** A port range requires a protocol with ports, so each protocol has a rule. */
+function masquerade({ masqueradePorts, randomFully }: RuleSettings): readonly string[] {
+  const text = comment('kubernetes service traffic requiring SNAT');
+  const random = randomFully ? ' --random-fully' : '';
+  const plain = `${text} -j MASQUERADE${random}`;
+  if (masqueradePorts === undefined) return [plain];
+  const range = `--to-ports ${masqueradePorts.from}-${masqueradePorts.to}`;
+  const limited = Object.keys(PROTOCOL_NUMBER).map(
+    (protocol) => `-p ${protocol.toLowerCase()} ${text} -j MASQUERADE ${range}${random}`,
+  );
+  return [...limited, plain];
+}
+
+const NODE_PORTS_LAST = 'kubernetes service nodeports; NOTE: this must be the last rule in this chain';
+
+/** Leads from an address of the node to its node ports. Such rules are the last ones of their chain. */
+export function nodePortAddressRule(address: IpAddress): SharedRule {
+  return {
+    table: 'nat',
+    chain: SERVICES,
+    rule: `-d ${hostText(address)} ${comment(NODE_PORTS_LAST)} -j ${NODE_PORTS}`,
+  };
+}
+
+export function isNodePortAddressRule({ chain, rule }: SharedRule): boolean {
+  return chain === SERVICES && rule.endsWith(` -j ${NODE_PORTS}`);
+}
+
+/** Accepts health checks of load balancers. */
+export function healthCheckRule(port: number): SharedRule {
+  const rule = `-p tcp ${comment('service health check')} -m tcp --dport ${port} -j ACCEPT`;
+  return { table: 'filter', chain: NODE_PORTS, rule };
+}
+
+/** A rule of a built-in chain that leads to a chain of ours. */
+export interface JumpText {
+  readonly table: Table;
+  readonly from: string;
+  readonly rule: string;
+}
+
+const NEW = '-m conntrack --ctstate NEW ';
+
+function jumps(table: Table, froms: readonly string[], to: string, text: string, match = ''): readonly JumpText[] {
+  return froms.map((from) => ({ table, from, rule: `${match}${comment(text)} -j ${to}` }));
+}
+
+/** In the order of their chains: what drops precedes what rejects, and that what accepts. */
+export const JUMPS: readonly JumpText[] = [
+  ...jumps('filter', ['INPUT', 'FORWARD', 'OUTPUT'], FIREWALL, 'kubernetes load balancer firewall', NEW),
+  ...jumps('filter', ['FORWARD'], FORWARD, 'kubernetes forwarding rules'),
+  ...jumps('filter', ['FORWARD', 'OUTPUT'], SERVICES, 'kubernetes service portals', NEW),
+  ...jumps('filter', ['INPUT'], NODE_PORTS, 'kubernetes health check service ports'),
+  ...jumps(
+    'filter',
+    ['INPUT', 'FORWARD', 'OUTPUT'],
+    EXTERNAL_SERVICES,
+    'kubernetes externally-visible service portals',
+    NEW,
+  ),
+  ...jumps('nat', ['PREROUTING', 'OUTPUT'], SERVICES, 'kubernetes service portals'),
+  ...jumps('nat', ['POSTROUTING'], POSTROUTING, 'kubernetes postrouting rules'),
+];
+
+/** The chains of a table to which built-in chains lead. */
+export function jumpTargets(table: Table): ReadonlySet<string> {
+  return new Set(JUMPS.filter((jump) => jump.table === table).map(({ rule }) => rule.slice(rule.lastIndexOf(' ') + 1)));
+}

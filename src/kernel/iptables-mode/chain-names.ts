@@ -1,0 +1,45 @@
+import { createHash } from 'node:crypto';
+import { formatHostPort } from '../../base/ip.ts';
+import type { Protocol } from '../../base/protocol.ts';
+import type { Endpoint } from '../../state/real-server.ts';
+
+/** Chains of single service ports. KUBE-XLB is that of kube-proxy before 1.25. */
+export const OWN_CHAIN = /^KUBE-(?:SVC|SVL|SEP|EXT|FW|XLB)-[A-Z0-9]{16}$/;
+
+const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
+const HASH_LENGTH = 16;
+
+/** Returns the first 16 characters of the SHA-256 hash in base32, as kube-proxy does. */
+function hash16(text: string): string {
+  const bytes = createHash('sha256').update(text).digest();
+  let bits = 0;
+  let value = 0;
+  let hash = '';
+  for (let at = 0; hash.length < HASH_LENGTH;) {
+    if (bits < 5) {
+      value = ((value & 31) << 8) | (bytes[at++] as number);
+      bits += 8;
+    }
+    bits -= 5;
+    hash += ALPHABET[(value >>> bits) & 31];
+  }
+  return hash;
+}
+
+/** What the chains of a service port are named after: its name, and the protocol in lower case. */
+export type HashedPort = { readonly name: string; readonly protocol: Protocol };
+
+type Kind = 'SVC' | 'SVL' | 'EXT' | 'FW';
+
+/**
+ * Returns the name of a chain of a service port, which is that of kube-proxy. `firstAddress`, with the port, distinguishes further chains
+ * of the same kind, which kube-proxy does not have.
+ */
+export function portChain(kind: Kind, { name, protocol }: HashedPort, firstAddress = ''): string {
+  return `KUBE-${kind}-${hash16(name + protocol.toLowerCase() + firstAddress)}`;
+}
+
+/** Returns the name of the chain that leads to an endpoint of a service port. */
+export function endpointChain({ name, protocol }: HashedPort, { address, port }: Endpoint): string {
+  return `KUBE-SEP-${hash16(name + protocol.toLowerCase() + formatHostPort(address, port))}`;
+}

@@ -1,0 +1,104 @@
+import { formatHostPort } from '../../base/ip.ts';
+import type { Endpoint } from '../../state/real-server.ts';
+import type { RuleSettings } from '../../state/rule-settings.ts';
+import { quoteArgument } from '../iptables/iptables-rule.ts';
+import { endpointChain, portChain } from './chain-names.ts';
+import { comment, fromNetwork, hostText, isRemembered, oneIn, rememberSource, toService } from './rule-text.ts';
+import { type ChainText, KIND_TEXTS, MARK_CHAIN, type ServedAddress, type ServicePort } from './service-port.ts';
+import { type Variant, variantsOf } from './variants.ts';
+
+const MARK = `-j ${MARK_CHAIN}`;
+
+/** The chains that choose among endpoints, and those of the endpoints. */
+export interface EndpointChains {
+  readonly chains: readonly ChainText[];
+  /** The chain that chooses among the endpoints of an address. Addresses without endpoints are absent. */
+  readonly chosenBy: ReadonlyMap<ServedAddress, string>;
+}
+
+export function endpointChains(port: ServicePort, settings: RuleSettings): EndpointChains {
+  const choices = variantsOf(
+    port.addresses.filter(({ endpoints }) => endpoints.length > 0),
+    ({ affinity, endpoints }) => `${affinity} ${endpoints.map(endpointText).join(' ')}`,
+    [portChain('SVC', port), portChain('SVL', port)],
+    (firstAddress) => portChain('SVL', port, firstAddress),
+  );
+  return {
+    chains: [...choices.map((choice) => choosingChain(port, choice, settings)), ...chainsOfEndpoints(port, choices)],
+    chosenBy: new Map(choices.flatMap(({ name, addresses }) => addresses.map((address) => [address, name] as const))),
+  };
+}
+
+function endpointText({ address, port }: Endpoint): string {
+  return formatHostPort(address, port);
+}
+
+/** A client that was remembered for an endpoint goes to it again; others, to a random one. */
+function choosingChain(port: ServicePort, { name, first, addresses }: Variant, settings: RuleSettings): ChainText {
+  const { affinity, endpoints } = first;
+  const ways = endpoints.map((endpoint) => ({
+    chain: endpointChain(port, endpoint),
+    text: comment(`${port.name} -> ${endpointText(endpoint)}`),
+  }));
+  const remembered = ways.map(({ chain, text }) => `${text} ${isRemembered(chain, affinity, port.family)} -j ${chain}`);
+  const chosen = ways.map(({ chain, text }, index) => {
+    const left = ways.length - index;
+    return left === 1 ? `${text} -j ${chain}` : `${text} ${oneIn(left)} -j ${chain}`;
+  });
+  return {
+    table: 'nat',
+    name,
+    rules: [
+      ...addresses.flatMap((address) => masquerade(port, address, settings)),
+      ...(affinity > 0 ? remembered : []),
+      ...chosen,
+    ],
+  };
+}
+
+/** Marks connections to a cluster IP whose replies would otherwise bypass this node. */
+function masquerade(port: ServicePort, { id, kind }: ServedAddress, settings: RuleSettings): readonly string[] {
+  if (kind !== 'cluster') return [];
+  const { masqueradeAll, localDetector } = settings;
+  const to = toService(id, `${port.name} ${KIND_TEXTS.cluster}`);
+  if (masqueradeAll) return [`${to} ${MARK}`];
+  const [destination, rest] = splitAfterDestination(to);
+  switch (localDetector?.kind) {
+    // Only while kube-ipvs0 still has the address, this node's own connections to it have it as source.
+    case undefined:
+      return [`-s ${hostText(id.address)} ${to} ${MARK}`];
+    case 'cidr':
+      return [`! ${fromNetwork(localDetector.cidr)} ${to} ${MARK}`];
+    case 'bridge':
+      return [`${destination} ! -i ${quoteArgument(localDetector.interfaceName)} ${rest} ${MARK}`];
+    case 'interface-prefix':
+      return [`${destination} ! -i ${quoteArgument(`${localDetector.prefix}+`)} ${rest} ${MARK}`];
+  }
+}
+
+/** iptables-save prints the interface after the destination. */
+function splitAfterDestination(rule: string): readonly [string, string] {
+  const at = rule.indexOf(' -p ');
+  return [rule.slice(0, at), rule.slice(at + 1)];
+}
+
+function chainsOfEndpoints(port: ServicePort, choices: readonly Variant[]): readonly ChainText[] {
+  const sticky = choices.some(({ first }) => first.affinity > 0);
+  const endpoints = new Map(
+    choices.flatMap(({ first }) => first.endpoints.map((endpoint) => [endpointText(endpoint), endpoint] as const)),
+  );
+  const protocol = port.protocol.toLowerCase();
+  return Array.from(endpoints, ([text, endpoint]): ChainText => {
+    const name = endpointChain(port, endpoint);
+    const remember = sticky ? ` ${rememberSource(name, port.family)}` : '';
+    return {
+      table: 'nat',
+      name,
+      rules: [
+        // An endpoint that is its own client would otherwise reply to itself.
+        `-s ${hostText(endpoint.address)} ${comment(port.name)} ${MARK}`,
+        `-p ${protocol} ${comment(port.name)}${remember} -m ${protocol} -j DNAT --to-destination ${text}`,
+      ],
+    };
+  });
+}

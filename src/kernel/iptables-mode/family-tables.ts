@@ -1,0 +1,277 @@
+import { isDeepStrictEqual } from 'node:util';
+import { errorText } from '../../base/error-text.ts';
+import { firstFew } from '../../base/first-few.ts';
+import type { IpFamily } from '../../base/ip.ts';
+import { Turns } from '../../base/turns.ts';
+import { Yielder } from '../../base/yielder.ts';
+import type { Log } from '../../observe/log.ts';
+import type { Op } from '../../state/op.ts';
+import type { OpFailure } from '../../state/outcome.ts';
+import type { RuleSettings } from '../../state/rule-settings.ts';
+import type { RulesWritten } from '../../state/rules-in-force.ts';
+import { parseSave, type SavedTables } from '../iptables/iptables-script.ts';
+import { KernelError } from '../kernel-error.ts';
+import type { IptablesPort } from './iptables-port.ts';
+import { carryUnwritten } from './unwritten-entries.ts';
+import type { ProxyState, ServicePortKey } from './proxy-state.ts';
+import { type RenderContext, renderServicePort } from './render-service-port.ts';
+import { SETS } from './roles.ts';
+import type { Rendered, SharedRule } from './service-port.ts';
+import { type StateOp, applyToState, entryRules, isEntryOp, sortOps, touchedPorts, unitsOf } from './state-change.ts';
+import { readState } from './state-reader.ts';
+import { TableChange } from './table-change.ts';
+import { NO_REPAIR, TableCheck, type TableRepair, commitRepair, repairScript, repairedChains } from './table-check.ts';
+import type { TableImage } from './table-image.ts';
+
+/** How old a reading may be for a full check, whose parts share one. */
+const MAX_AGE_MS = 2_000;
+
+/** Attempts to write the operations of one transaction without those that are refused. */
+const MAX_WRITES = 200;
+
+const NOTHING: Rendered = { chains: [], shared: [] };
+
+/** The last complete reading of the tables, and what was written since. */
+interface Reading {
+  readonly state: ProxyState;
+  readonly at: number;
+  /** Until it is compared with what the tables must have. */
+  saved: SavedTables | undefined;
+}
+
+/** What a comparison of the reading with what the tables must have came to. */
+interface Checked {
+  readonly image: TableImage;
+  /** Until something is written. */
+  repair: TableRepair | undefined;
+}
+
+/**
+ * The tables of one family. iptables can read tables only as a whole, so what they have is known from the last reading, and from
+ * what was written successfully since; after a failure they are read again.
+ */
+export class FamilyTables {
+  readonly #family: IpFamily;
+  readonly #port: IptablesPort;
+  readonly #log: Log;
+  readonly #maxAgeMs: number;
+  /** Rules must not change between the reading and the writing of an operation. */
+  readonly #turns = new Turns();
+  #settings: RuleSettings | undefined;
+  #reading: Reading | undefined;
+  #checked: Checked | undefined;
+  #last: ProxyState | undefined;
+  #repaired = false;
+
+  constructor(family: IpFamily, port: IptablesPort, log: Log, maxAgeMs = MAX_AGE_MS) {
+    this.#family = family;
+    this.#port = port;
+    this.#log = log;
+    this.#maxAgeMs = maxAgeMs;
+  }
+
+  /** Returns what the tables have. `fresh`: as they are now, not as they were read some time ago. */
+  async state(fresh = false): Promise<ProxyState> {
+    return await this.#turns.run(async () => {
+      if (fresh) this.#forgetOld();
+      return (await this.#read()).state;
+    });
+  }
+
+  /** Applies operations. What is refused does not stop the rest. */
+  async apply(ops: Iterable<Op>): Promise<readonly OpFailure[]> {
+    const { possible, failures } = sortOps(ops, this.#family);
+    if (possible.length === 0) return failures;
+    const limit = { left: MAX_WRITES };
+    return [...failures, ...(await this.#turns.run(() => this.#write(possible, limit)))];
+  }
+
+  /** Writes what differs. */
+  async ensure(settings: RuleSettings): Promise<RulesWritten> {
+    return await this.#turns.run(async () => await this.#repair(await this.#compare(settings)));
+  }
+
+  /** Like ensure, but writes nothing and returns false if it would replace rules of others. */
+  async add(settings: RuleSettings): Promise<boolean> {
+    return await this.#turns.run(async () => {
+      const repair = await this.#compare(settings);
+      if (repair.replacesOthers) return false;
+      await this.#repair(repair);
+      return true;
+    });
+  }
+
+  /** Returns the input for iptables-restore that would write what differs. */
+  async difference(settings: RuleSettings): Promise<string> {
+    return await this.#turns.run(async () => repairScript(await this.#compare(settings)));
+  }
+
+  #forgetOld(): void {
+    if (this.#reading !== undefined && performance.now() - this.#reading.at >= this.#maxAgeMs) this.#forget();
+  }
+
+  #forget(): void {
+    this.#last = this.#reading?.state ?? this.#last;
+    this.#reading = undefined;
+    this.#checked = undefined;
+  }
+
+  async #read(): Promise<Reading> {
+    if (this.#reading !== undefined) return this.#reading;
+    const at = performance.now();
+    const saved = parseSave(await this.#port.read(this.#family));
+    const state = readState(saved, this.#family);
+    if (this.#last !== undefined) carryUnwritten(this.#last, state);
+    this.#last = undefined;
+    return (this.#reading = { state, saved, at });
+  }
+
+  /** Returns what differs now. */
+  async #compare(settings: RuleSettings): Promise<TableRepair> {
+    if (!isDeepStrictEqual(settings, this.#settings)) this.#forget();
+    this.#settings = settings;
+    this.#forgetOld();
+    if (this.#checked !== undefined && this.#checked.repair === undefined) this.#forget();
+    return (await this.#check(settings)).repair ?? NO_REPAIR;
+  }
+
+  async #check(settings: RuleSettings): Promise<Checked> {
+    if (this.#checked !== undefined) return this.#checked;
+    const reading = await this.#read();
+    const check = new TableCheck(reading.saved ?? new Map<string, never>(), settings);
+    reading.saved = undefined;
+    const { state } = reading;
+    const context = contextOf(state, settings);
+    const yielder = new Yielder();
+    for (const port of state.servicePorts()) {
+      check.add(renderedPort(state, port, context));
+      if (yielder.due) await yielder.yieldIfDue();
+    }
+    for (const name of SETS[this.#family].keys()) {
+      for (const entry of state.entriesOf(name)) {
+        for (const rule of entryRules(name, entry, this.#family)) check.addShared(rule);
+      }
+    }
+    const repair = check.finish();
+    return (this.#checked = { image: check.image, repair });
+  }
+
+  async #repair(repair: TableRepair): Promise<RulesWritten> {
+    const script = repairScript(repair);
+    if (script === '') return { changed: false, chains: [] };
+    await this.#restore(script);
+    if (this.#checked !== undefined) {
+      commitRepair(this.#checked.image, repair);
+      this.#checked.repair = undefined;
+    }
+    const chains = repairedChains(repair);
+    const named = this.#repaired ? { chains: firstFew(chains) } : {};
+    this.#repaired = true;
+    this.#log.info('iptables rules written', { family: this.#family, lines: script.split('\n').length - 1, ...named });
+    return { changed: true, chains };
+  }
+
+  async #restore(script: string): Promise<void> {
+    try {
+      await this.#port.write(this.#family, script);
+    } catch (error) {
+      this.#forget();
+      throw error;
+    }
+  }
+
+  async #write(ops: readonly StateOp[], limit: { left: number }): Promise<readonly OpFailure[]> {
+    if (this.#settings === undefined) return failAll(ops, new KernelError('apply', 'ENOENT', 'there are no rules yet'));
+    limit.left -= 1;
+    const { image } = await this.#check(this.#settings);
+    const { state } = await this.#read();
+    const { change, failures, undo } = changeOf(state, image, ops, this.#settings);
+    const script = change.script();
+    if (script === '') return failures;
+    try {
+      await this.#restore(script);
+    } catch (error) {
+      undo();
+      return [...failures, ...(await this.#writeParts(state, without(ops, failures), limit, error))];
+    }
+    change.commit();
+    if (this.#checked !== undefined) this.#checked.repair = undefined;
+    return failures;
+  }
+
+  /** Writes the parts of refused operations one by one, so that only those at fault fail. */
+  async #writeParts(
+    state: ProxyState,
+    ops: readonly StateOp[],
+    limit: { left: number },
+    error: unknown,
+  ): Promise<readonly OpFailure[]> {
+    const units = unitsOf(state, ops);
+    if (units.length < 2 || limit.left <= 0 || !(await this.#isOfSome(error))) return failAll(ops, error);
+    const half = Math.ceil(units.length / 2);
+    return [
+      ...(await this.#write(units.slice(0, half).flat(), limit)),
+      ...(await this.#write(units.slice(half).flat(), limit)),
+    ];
+  }
+
+  /** Whether a restore may have failed because of single rules, and not whatever is written. */
+  async #isOfSome(error: unknown): Promise<boolean> {
+    if (!(error instanceof KernelError) || !['IPTABLES', 'UNSUPPORTED'].includes(error.code)) return false;
+    try {
+      await this.#port.test(this.#family);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+}
+
+function contextOf(state: ProxyState, settings: RuleSettings): RenderContext {
+  return {
+    settings,
+    nodePortAddresses: state.nodePortAddresses(),
+    hasServiceRule: (id) => {
+      const server = state.server(id);
+      return server !== undefined && server.state.endpoints.length > 0 && state.roleOf(id).kind !== 'nodePort';
+    },
+  };
+}
+
+function renderedPort(state: ProxyState, port: ServicePortKey, context: RenderContext): Rendered {
+  const servicePort = state.servicePort(port);
+  return servicePort === undefined ? NOTHING : renderServicePort(servicePort, context);
+}
+
+/** Applies operations to the state. Returns the change of the tables that follows. */
+function changeOf(state: ProxyState, image: TableImage, ops: readonly StateOp[], settings: RuleSettings) {
+  const ports = [...touchedPorts(state, ops)];
+  const entries = ops.filter(isEntryOp);
+  const renderAll = () => {
+    const context = contextOf(state, settings);
+    return {
+      ports: ports.map((port) => renderedPort(state, port, context)),
+      shared: entries.flatMap(({ set, entry }): readonly SharedRule[] =>
+        state.hasEntry(set.name, entry) ? entryRules(set.name, entry, state.family) : [],
+      ),
+    };
+  };
+  const before = renderAll();
+  const { failures, undo } = applyToState(state, ops);
+  const after = renderAll();
+  const change = new TableChange(image);
+  change.ensureBase(settings);
+  change.replaceShared(before.shared, after.shared);
+  for (const [index, port] of after.ports.entries()) change.replace(before.ports[index] ?? NOTHING, port);
+  return { change, failures, undo };
+}
+
+function without(ops: readonly StateOp[], failures: readonly OpFailure[]): readonly StateOp[] {
+  const failed = new Set<Op>(failures.map(({ op }) => op));
+  return ops.filter((op) => !failed.has(op));
+}
+
+function failAll(ops: readonly StateOp[], error: unknown): readonly OpFailure[] {
+  const code = error instanceof KernelError ? error.code : 'FAILED';
+  return ops.map((op) => ({ op, errno: 0, code, text: errorText(error) }));
+}

@@ -1,0 +1,15 @@
+import type { IpFamily } from '../../base/ip.ts';
+
+/** The programs of iptables, on one node. */
+export interface IptablesPort {
+  /** Returns the variant in use ("nft", "legacy", "system"). Rejects if rules of the family cannot be written. */
+  probe(family: IpFamily): Promise<string>;
+  /** Returns the variant in use. Rejects if rules of the family cannot be read. */
+  find(family: IpFamily): Promise<string>;
+  /** Rejects if nothing can be written. */
+  test(family: IpFamily): Promise<void>;
+  /** Returns what iptables-save prints. */
+  read(family: IpFamily): Promise<string>;
+  /** Runs iptables-restore --noflush, which waits for the lock. */
+  write(family: IpFamily, script: string): Promise<void>;
+}

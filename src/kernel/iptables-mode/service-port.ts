@@ -1,0 +1,83 @@
+import type { Cidr } from '../../base/cidr.ts';
+import type { IpFamily } from '../../base/ip.ts';
+import type { Protocol } from '../../base/protocol.ts';
+import type { Endpoint } from '../../state/real-server.ts';
+import type { VirtualServerId } from '../../state/virtual-server.ts';
+
+/** What an address is to its service. `address`: unknown, because no set names it. In the order of their chains. */
+export const ADDRESS_KINDS = ['cluster', 'address', 'loadBalancer', 'external', 'nodePort'] as const;
+export type AddressKind = (typeof ADDRESS_KINDS)[number];
+
+/** How comments name the kinds; as far as upstream names them, too, in its words. */
+export const KIND_TEXTS: Readonly<Record<AddressKind, string>> = {
+  cluster: 'cluster IP',
+  address: 'service address',
+  loadBalancer: 'loadbalancer IP',
+  external: 'external IP',
+  nodePort: 'node port',
+};
+
+/** How the comment of a rule ends that admits a load balancer IP as its own source: it is none of the source ranges. */
+export const ADMITS_ITSELF = ' loadbalancer IP from itself';
+
+/** A virtual server, with what sets say of it. */
+export interface ServedAddress {
+  readonly id: VirtualServerId;
+  readonly kind: AddressKind;
+  /** With externalTrafficPolicy Local, clients from outside are not masqueraded. */
+  readonly keepsSource: boolean;
+  /** The networks that are admitted to a load balancer IP; undefined: all. */
+  readonly ranges: readonly Cidr[] | undefined;
+  /**
+   * Whether a load balancer IP with such networks admits itself as source, too: that of connections of a node which has the
+   * address, and is in one of the networks with another.
+   */
+  readonly admitsItself: boolean;
+  /** Of session affinity, in seconds; 0: none. */
+  readonly affinity: number;
+  /** Sorted. */
+  readonly endpoints: readonly Endpoint[];
+}
+
+/** A port of a Service of one family, with all addresses at which it is served. */
+export interface ServicePort {
+  readonly family: IpFamily;
+  /** See servicePortName(). */
+  readonly name: string;
+  readonly protocol: Protocol;
+  /** Sorted by kind, then by address and port. */
+  readonly addresses: readonly ServedAddress[];
+}
+
+export type Table = 'nat' | 'filter';
+
+/** A chain that is ours as a whole. */
+export interface ChainText {
+  readonly table: Table;
+  readonly name: string;
+  readonly rules: readonly string[];
+}
+
+/** A rule of a chain that all service ports share. */
+export interface SharedRule {
+  readonly table: Table;
+  readonly chain: string;
+  readonly rule: string;
+}
+
+/** What is written for a service port. */
+export interface Rendered {
+  readonly chains: readonly ChainText[];
+  readonly shared: readonly SharedRule[];
+}
+
+/** nat: marks packets for masquerading. */
+export const MARK_CHAIN = 'KUBE-MARK-MASQ';
+/** nat: leads from service addresses to their chains; filter: rejects connections to cluster IPs without endpoints. */
+export const SERVICES = 'KUBE-SERVICES';
+/** nat: leads from node ports to their chains; filter: accepts health checks. */
+export const NODE_PORTS = 'KUBE-NODEPORTS';
+/** filter: rejects connections to other addresses without endpoints. */
+export const EXTERNAL_SERVICES = 'KUBE-EXTERNAL-SERVICES';
+/** filter: drops packets to load balancer IPs from outside of the source ranges. */
+export const FIREWALL = 'KUBE-PROXY-FIREWALL';

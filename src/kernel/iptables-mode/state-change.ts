@@ -1,0 +1,214 @@
+import { constants } from 'node:os';
+import { familyOf, type IpFamily } from '../../base/ip.ts';
+import type { Protocol } from '../../base/protocol.ts';
+import { type IpSet, type IpSetEntry, ipSetName } from '../../state/ip-set.ts';
+import type { Op } from '../../state/op.ts';
+import type { OpFailure } from '../../state/outcome.ts';
+import { type VirtualServerId, virtualServerKey } from '../../state/virtual-server.ts';
+import { type ServiceOp, applyServiceOps } from '../service-ops.ts';
+import {
+  NODE_PORT_ROLES,
+  type ProxyState,
+  type ServicePortKey,
+  nameOf,
+  nodePortEntry,
+  servicePortKey,
+} from './proxy-state.ts';
+import { SETS, isOmitted } from './roles.ts';
+import type { SharedRule } from './service-port.ts';
+import { healthCheckRule, nodePortAddressRule } from './base-chains.ts';
+
+export type EntryOp = Extract<Op, { readonly kind: 'add-entry' | 'delete-entry' }>;
+
+/** An operation that this mode has, or whose object it has. */
+export type StateOp = ServiceOp | EntryOp;
+
+export interface Sorted {
+  readonly possible: readonly StateOp[];
+  readonly failures: readonly OpFailure[];
+}
+
+/** Sorts out the operations of one family that this mode does not have, and those that need nothing. */
+export function sortOps(ops: Iterable<Op>, family: IpFamily): Sorted {
+  const possible: StateOp[] = [];
+  const failures: OpFailure[] = [];
+  const { EOPNOTSUPP } = constants.errno;
+  const refuse = (op: Op): void => {
+    failures.push({ op, errno: EOPNOTSUPP, code: 'EOPNOTSUPP', text: 'iptables mode has no such object' });
+  };
+  for (const op of ops) {
+    if (familyOfOp(op) !== family) continue;
+    switch (op.kind) {
+      case 'add-virtual-server':
+      case 'edit-virtual-server':
+      case 'delete-virtual-server':
+      case 'add-real-server':
+      case 'edit-real-server':
+      case 'delete-real-server':
+        possible.push(op);
+        break;
+      case 'add-entry':
+      case 'delete-entry':
+        if (isKnown(op.set)) possible.push(op);
+        else refuse(op);
+        break;
+      // Sets always exist, and have no limit.
+      case 'create-set':
+        if (!isKnown(op.set)) refuse(op);
+        break;
+      case 'grow-set':
+      case 'destroy-set':
+      case 'bind-address':
+      case 'unbind-address':
+      case 'add-route':
+      case 'delete-route':
+        refuse(op);
+    }
+  }
+  return { possible, failures };
+}
+
+function isKnown({ name, type, family }: IpSet): boolean {
+  return SETS[family].get(name)?.type === type && !isOmitted(name);
+}
+
+export function familyOfOp(op: Op): IpFamily {
+  if ('set' in op) return op.set.family;
+  if ('cidr' in op) return familyOf(op.cidr.address);
+  return familyOf(('virtualServer' in op ? op.virtualServer : 'id' in op ? op.id : op).address);
+}
+
+function idOf(op: ServiceOp): VirtualServerId {
+  const { address, port, protocol } = 'virtualServer' in op ? op.virtualServer : op.id;
+  return { address, port, protocol };
+}
+
+/** The protocol of the ports in a set, whose entries do not have it. */
+function protocolOfBitmap({ name, family }: IpSet): Protocol | undefined {
+  for (const [protocol, roles] of Object.entries(NODE_PORT_ROLES) as [Protocol, (typeof NODE_PORT_ROLES)[Protocol]][]) {
+    if (roles.some((role) => ipSetName(role, family) === name)) return protocol;
+  }
+  return undefined;
+}
+
+/** Returns the virtual servers whose rules an entry may change. */
+export function idsOf({ set, entry }: EntryOp, state: ProxyState): readonly VirtualServerId[] {
+  switch (entry.type) {
+    case 'hash:ip,port':
+    case 'hash:ip,port,net':
+    case 'hash:ip,port,ip': {
+      const { address, port, protocol } = entry;
+      return [{ address, port, protocol }];
+    }
+    case 'bitmap:port': {
+      const protocol = protocolOfBitmap(set);
+      if (protocol === undefined) return [];
+      return state.nodePortAddresses().map((address) => ({ address, port: entry.port, protocol }));
+    }
+    case 'hash:ip':
+      return Array.from(state.servers()).flatMap(({ id }) => (hasNodePort(state, id) ? [id] : []));
+  }
+}
+
+function hasNodePort(state: ProxyState, id: VirtualServerId): boolean {
+  return state.hasEntry(ipSetName(NODE_PORT_ROLES[id.protocol][0], state.family), nodePortEntry(id));
+}
+
+/** Returns the service ports whose rules these operations may change. `state` must not have the changes yet. */
+export function touchedPorts(state: ProxyState, ops: readonly StateOp[]): ReadonlySet<ServicePortKey> {
+  const touched = new Set<ServicePortKey>();
+  const addresses = state.nodePortAddresses();
+  const touch = (id: VirtualServerId): void => {
+    const server = state.server(id);
+    if (server !== undefined) touched.add(servicePortKey(server.name, id.protocol));
+  };
+  for (const op of ops) {
+    const ids = isEntryOp(op) ? idsOf(op, state) : [idOf(op)];
+    for (const id of ids) {
+      touch(id);
+      // The rule of a node port is for all addresses without another service there.
+      if (addresses.includes(id.address)) for (const address of addresses) touch({ ...id, address });
+    }
+    if ('virtualServer' in op) touched.add(servicePortKey(nameOf(op.virtualServer), op.virtualServer.protocol));
+  }
+  return touched;
+}
+
+export function isEntryOp(op: StateOp): op is EntryOp {
+  return 'entry' in op;
+}
+
+/** Returns the rules of entries that stand for themselves. */
+export function entryRules(set: string, entry: IpSetEntry, family: IpFamily): readonly SharedRule[] {
+  if (set === ipSetName('NODE-PORT-IP', family) && entry.type === 'hash:ip')
+    return [nodePortAddressRule(entry.address)];
+  if (set === ipSetName('HEALTH-CHECK-NODE-PORT', family) && entry.type === 'bitmap:port') {
+    return [healthCheckRule(entry.port)];
+  }
+  return [];
+}
+
+export interface AppliedChange {
+  readonly failures: readonly OpFailure[];
+  readonly undo: () => void;
+}
+
+/** Applies operations to the state. A failed operation does not stop the others. */
+export function applyToState(state: ProxyState, ops: readonly StateOp[]): AppliedChange {
+  const undo: (() => void)[] = [];
+  const failures: OpFailure[] = [];
+  for (const { set, entry, kind } of ops.filter(isEntryOp)) {
+    const before = state.hasEntry(set.name, entry);
+    state.setEntry(set.name, entry, kind === 'add-entry');
+    undo.push(() => state.setEntry(set.name, entry, before));
+  }
+  const serviceOps = ops.filter((op) => !isEntryOp(op));
+  for (const group of Map.groupBy(serviceOps, (op) => virtualServerKey(idOf(op))).values()) {
+    const changed = changeServer(state, group);
+    failures.push(...changed.failures);
+    undo.push(changed.undo);
+  }
+  return { failures, undo: () => undo.reverse().forEach((step) => step()) };
+}
+
+/** Applies the operations of one virtual server together: a service may have thousands of endpoints. */
+function changeServer(state: ProxyState, ops: readonly ServiceOp[]): AppliedChange {
+  const [first] = ops;
+  if (first === undefined) return { failures: [], undo: () => undefined };
+  const id = idOf(first);
+  const before = state.server(id);
+  const { after, failures } = applyServiceOps(before?.state, ops);
+  const failed = new Set<Op>(failures.map(({ op }) => op));
+  const named = ops.findLast((op) => 'virtualServer' in op && !failed.has(op));
+  const name = named !== undefined && 'virtualServer' in named ? nameOf(named.virtualServer) : (before?.name ?? '');
+  state.setServer(id, after === undefined ? undefined : { id, name, state: after });
+  return { failures, undo: () => state.setServer(id, before) };
+}
+
+/** Divides operations into parts that belong together: those of a service port, and of the sets that name its addresses. */
+export function unitsOf(state: ProxyState, ops: readonly StateOp[]): readonly (readonly StateOp[])[] {
+  const names = new Map<string, string>();
+  const keyOf = ({ address, port, protocol }: VirtualServerId): string => `${protocol} ${port} ${address}`;
+  for (const op of ops) {
+    if (!('virtualServer' in op)) continue;
+    const id = idOf(op);
+    const name = servicePortKey(nameOf(op.virtualServer), id.protocol);
+    names.set(keyOf(id), name);
+    names.set(`${id.protocol} ${id.port}`, name);
+  }
+  const unitOf = (id: VirtualServerId): string => {
+    const server = state.server(id);
+    return names.get(keyOf(id)) ?? (server === undefined ? keyOf(id) : servicePortKey(server.name, id.protocol));
+  };
+  const units = Map.groupBy(ops, (op) => {
+    if (!isEntryOp(op)) return unitOf(idOf(op));
+    if (op.entry.type === 'hash:ip') return 'node';
+    if (op.entry.type === 'bitmap:port') {
+      const name = names.get(`${protocolOfBitmap(op.set)} ${op.entry.port}`);
+      const served = idsOf(op, state).find((id) => state.server(id) !== undefined);
+      return name ?? (served === undefined ? 'node' : unitOf(served));
+    }
+    return unitOf(op.entry);
+  });
+  return [...units.values()];
+}

@@ -1,0 +1,228 @@
+import { parseCidr } from '../../base/cidr.ts';
+import { type IpAddress, type IpFamily, familyOf, parseIp } from '../../base/ip.ts';
+import { toPort } from '../../base/port.ts';
+import { ipSetName } from '../../state/ip-set.ts';
+import type { Endpoint } from '../../state/real-server.ts';
+import type { VirtualServerId } from '../../state/virtual-server.ts';
+import type { SavedTables } from '../iptables/iptables-script.ts';
+import { type ParsedRule, parseRule } from './parsed-rule.ts';
+import { hostText } from './rule-text.ts';
+import { NODE_PORT_ROLES, ProxyState, nodePortEntry } from './proxy-state.ts';
+import type { Role } from './roles.ts';
+import {
+  ADMITS_ITSELF,
+  type AddressKind,
+  EXTERNAL_SERVICES,
+  FIREWALL,
+  KIND_TEXTS,
+  MARK_CHAIN,
+  NODE_PORTS,
+  SERVICES,
+  type Table,
+} from './service-port.ts';
+
+/** Returns what the chains of a family mean, of this program or of kube-proxy. Rules that mean nothing are left out. */
+export function readState(saved: SavedTables, family: IpFamily): ProxyState {
+  const reader = new StateReader(saved, family);
+  reader.read();
+  return reader.state;
+}
+
+const KINDS = Object.entries(KIND_TEXTS) as [AddressKind, string][];
+const AFFINITY = /affinity (\d+)s/;
+
+interface Dispatch {
+  readonly id: VirtualServerId;
+  readonly name: string;
+  readonly kind: AddressKind;
+  readonly target: string;
+}
+
+class StateReader {
+  readonly state: ProxyState;
+  readonly #saved: SavedTables;
+  readonly #family: IpFamily;
+
+  constructor(saved: SavedTables, family: IpFamily) {
+    this.#saved = saved;
+    this.#family = family;
+    this.state = new ProxyState(family);
+  }
+
+  read(): void {
+    for (const rule of this.#parsed('filter', NODE_PORTS)) this.#readHealthCheck(rule);
+    for (const rule of this.#parsed('nat', SERVICES)) this.#readServiceRule(rule);
+    for (const chain of [SERVICES, EXTERNAL_SERVICES]) {
+      for (const rule of this.#parsed('filter', chain)) this.#readRejection(rule);
+    }
+    for (const rule of this.#parsed('filter', FIREWALL)) this.#readFirewall(rule);
+    // Other rules for the same address and port come first.
+    for (const rule of this.#parsed('nat', NODE_PORTS)) this.#readNodePort(rule);
+  }
+
+  #rules(table: Table, chain: string): readonly string[] {
+    return this.#saved.get(table)?.get(chain) ?? [];
+  }
+
+  #parsed(table: Table, chain: string): readonly ParsedRule[] {
+    return this.#rules(table, chain).map(parseRule);
+  }
+
+  #addEntry(role: Role, entry: Parameters<ProxyState['setEntry']>[1]): void {
+    this.state.setEntry(ipSetName(role, this.#family), entry, true);
+  }
+
+  #readHealthCheck({ port, target }: ParsedRule): void {
+    if (port !== undefined && target === 'ACCEPT') {
+      this.#addEntry('HEALTH-CHECK-NODE-PORT', { type: 'bitmap:port', port });
+    }
+  }
+
+  #readServiceRule(rule: ParsedRule): void {
+    const { destination, target } = rule;
+    if (destination !== undefined && target === NODE_PORTS && rule.protocol === undefined) {
+      this.#addEntry('NODE-PORT-IP', { type: 'hash:ip', address: destination });
+      return;
+    }
+    const id = this.#idOf(rule);
+    const said = KINDS.find(([, text]) => rule.comment?.endsWith(` ${text}`) === true);
+    if (id === undefined || said === undefined || target === undefined || rule.comment === undefined) return;
+    const [kind, text] = said;
+    this.#addServed({ id, kind, name: rule.comment.slice(0, -text.length - 1), target });
+  }
+
+  #idOf({ destination, protocol, port }: ParsedRule): VirtualServerId | undefined {
+    if (destination === undefined || protocol === undefined || port === undefined) return undefined;
+    return familyOf(destination) === this.#family ? { address: destination, protocol, port } : undefined;
+  }
+
+  #addServed(dispatch: Dispatch): void {
+    const { id, kind, name } = dispatch;
+    if (this.state.server(id) !== undefined) return;
+    const way = this.#followWay(dispatch);
+    if (way === undefined) return;
+    this.state.setServer(id, { id, name, state: { affinity: way.affinity, endpoints: way.endpoints } });
+    this.#addRole(id, kind, way.keepsSource);
+  }
+
+  #addRole(id: VirtualServerId, kind: AddressKind, keepsSource: boolean): void {
+    const entry = { type: 'hash:ip,port', ...id } as const;
+    switch (kind) {
+      case 'cluster':
+        this.#addEntry('CLUSTER-IP', entry);
+        break;
+      case 'external':
+        this.#addEntry(keepsSource ? 'EXTERNAL-IP-LOCAL' : 'EXTERNAL-IP', entry);
+        break;
+      case 'loadBalancer':
+        this.#addEntry('LOAD-BALANCER', entry);
+        if (keepsSource) this.#addEntry('LOAD-BALANCER-LOCAL', entry);
+        break;
+      case 'nodePort': {
+        const [all, local] = NODE_PORT_ROLES[id.protocol];
+        this.#addEntry(all, nodePortEntry(id));
+        if (keepsSource) this.#addEntry(local, nodePortEntry(id));
+        break;
+      }
+      case 'address':
+    }
+  }
+
+  /** Follows the chains to the endpoints. Undefined if they do not lead to a chain that chooses among endpoints. */
+  #followWay({ id, target }: Dispatch) {
+    let chain = target;
+    if (chain.startsWith('KUBE-FW-')) {
+      const admitted = this.#parsed('nat', chain).filter((rule) => rule.target !== undefined);
+      this.#addRanges(id, admitted);
+      // Without a range, nobody is admitted, and no rule leads to the endpoints.
+      chain = admitted[0]?.target ?? chain.replace('-FW-', '-EXT-');
+    }
+    let keepsSource = true;
+    if (chain.startsWith('KUBE-EXT-')) {
+      const rules = this.#rules('nat', chain);
+      keepsSource = !rules.some((rule) => rule.endsWith(` -j ${MARK_CHAIN}`) && !rule.includes('--src-type'));
+      chain = targetOf(rules.at(-1) ?? '') ?? '';
+    }
+    if (!/^KUBE-SV[CL]-/.test(chain)) return undefined;
+    return { keepsSource, ...this.#readChoice(chain) };
+  }
+
+  #addRanges(id: VirtualServerId, admitted: readonly ParsedRule[]): void {
+    this.#addEntry('LOAD-BALANCER-FW', { type: 'hash:ip,port', ...id });
+    for (const { source, comment } of admitted) {
+      if (comment?.endsWith(ADMITS_ITSELF) === true) {
+        const entry = { type: 'hash:ip,port,ip', ...id, address2: id.address } as const;
+        if (source === hostText(id.address)) this.#addEntry('LOAD-BALANCER-SOURCE-IP', entry);
+        continue;
+      }
+      const network = source === undefined ? undefined : parseCidr(source);
+      if (network !== undefined)
+        this.#addEntry('LOAD-BALANCER-SOURCE-CIDR', { type: 'hash:ip,port,net', ...id, network });
+    }
+  }
+
+  #readChoice(chain: string): { readonly affinity: number; readonly endpoints: readonly Endpoint[] } {
+    let affinity = 0;
+    const endpoints = new Map<string, Endpoint>();
+    for (const rule of this.#rules('nat', chain)) {
+      const target = targetOf(rule);
+      if (target?.startsWith('KUBE-SEP-') !== true) continue;
+      const seconds = / --rcheck --seconds (\d+)/.exec(rule)?.[1];
+      if (seconds !== undefined) {
+        affinity = Number(seconds);
+        continue;
+      }
+      const endpoint = endpoints.has(target) ? undefined : this.#endpointOf(target);
+      if (endpoint !== undefined) endpoints.set(target, endpoint);
+    }
+    return { affinity, endpoints: [...endpoints.values()] };
+  }
+
+  #endpointOf(chain: string): Endpoint | undefined {
+    for (const rule of this.#rules('nat', chain)) {
+      const [, bracketed, plain, number] = / --to-destination (?:\[([^\]]+)\]|([^:\s]+)):(\d+)/.exec(rule) ?? [];
+      const address = parseIp(bracketed ?? plain ?? '');
+      const port = toPort(Number(number));
+      if (address !== undefined && port !== undefined && familyOf(address) === this.#family) return { address, port };
+    }
+    return undefined;
+  }
+
+  #readRejection(rule: ParsedRule): void {
+    const id = this.#idOf(rule);
+    const [, said, settings = ''] = /^(.*?)(?: \(([^)]*)\))? has no endpoints$/.exec(rule.comment ?? '') ?? [];
+    if (id === undefined || said === undefined || rule.target !== 'REJECT' || this.state.server(id) !== undefined)
+      return;
+    const found = KINDS.find(([, text]) => said.endsWith(` ${text}`));
+    if (found === undefined) return;
+    const [kind, text] = found;
+    const name = said.slice(0, -text.length - 1);
+    this.state.setServer(id, {
+      id,
+      name,
+      state: { affinity: Number(AFFINITY.exec(settings)?.[1] ?? 0), endpoints: [] },
+    });
+    this.#addRole(id, kind, settings.includes('source kept'));
+  }
+
+  /** Of load balancer IPs without endpoints; those with endpoints have a chain in table nat. */
+  #readFirewall(rule: ParsedRule): void {
+    const id = this.#idOf(rule);
+    if (id === undefined || rule.target?.startsWith('KUBE-FW-') !== true) return;
+    const admitted = this.#parsed('filter', rule.target).filter(({ target }) => target === 'RETURN');
+    if (this.state.server(id)?.state.endpoints.length === 0) this.#addRanges(id, admitted);
+  }
+
+  #readNodePort(rule: ParsedRule): void {
+    const { protocol, port, comment: name, target } = rule;
+    if (protocol === undefined || port === undefined || name === undefined || target === undefined) return;
+    const addresses: readonly IpAddress[] =
+      rule.destination === undefined ? this.state.nodePortAddresses() : [rule.destination];
+    for (const address of addresses)
+      this.#addServed({ id: { address, protocol, port }, kind: 'nodePort', name, target });
+  }
+}
+
+function targetOf(rule: string): string | undefined {
+  return / ?-j (\S+)$/.exec(rule)?.[1];
+}

@@ -1,0 +1,78 @@
+import { canonicalRule, splitRule } from '../iptables/iptables-rule.ts';
+import type { SavedTables } from '../iptables/iptables-script.ts';
+import { SHARED_CHAINS } from './base-chains.ts';
+import type { ChainText, SharedRule, Table } from './service-port.ts';
+
+/** Identifies a chain: its table and name. */
+export type ChainKey = `${Table} ${string}`;
+
+export function chainKey({ table, name }: Pick<ChainText, 'table' | 'name'>): ChainKey {
+  return `${table} ${name}`;
+}
+
+export const SHARED_KEYS: ReadonlySet<ChainKey> = new Set(SHARED_CHAINS.map(chainKey));
+
+/** Whether a rule of iptables-save is the same as ours, which may be spelled in another way. */
+export function isSameRule(ours: string, found: string): boolean {
+  return ours === found || canonical(ours) === canonical(found);
+}
+
+function canonical(rule: string): string {
+  return canonicalRule(splitRule(rule));
+}
+
+export function isSameChain(ours: readonly string[], found: readonly string[]): boolean {
+  return ours.length === found.length && ours.every((rule, at) => isSameRule(rule, found[at] ?? ''));
+}
+
+/**
+ * What the tables have, as far as it matters to changes: the last complete reading, and what was written since. The texts of
+ * single chains are not kept: they are what the state means, except in `differing` chains.
+ */
+export class TableImage {
+  /** All chains that exist. */
+  readonly chains = new Set<ChainKey>();
+  /** The chains of ours whose rules are others than they must be. */
+  readonly differing = new Set<ChainKey>();
+  /** The rules of the chains that service ports share, with their number, in order. */
+  readonly #shared = new Map<ChainKey, Map<string, number>>();
+
+  constructor(saved: SavedTables) {
+    for (const table of ['nat', 'filter'] as const) {
+      for (const name of saved.get(table)?.keys() ?? []) this.chains.add(chainKey({ table, name }));
+    }
+  }
+
+  /** Keeps the rules of a shared chain. Those that are ours are known in our spelling. */
+  setShared(key: ChainKey, rules: Iterable<string>): void {
+    const counts = new Map<string, number>();
+    for (const rule of rules) counts.set(rule, (counts.get(rule) ?? 0) + 1);
+    this.#shared.set(key, counts);
+  }
+
+  sharedRules(key: ChainKey): readonly string[] {
+    return [...(this.#shared.get(key) ?? [])].flatMap(([rule, count]) => Array.from({ length: count }, () => rule));
+  }
+
+  sharedCount(key: ChainKey): number {
+    return this.#shared.get(key)?.size ?? 0;
+  }
+
+  has({ table, chain, rule }: SharedRule): boolean {
+    return this.#shared.get(chainKey({ table, name: chain }))?.has(rule) === true;
+  }
+
+  add({ table, chain, rule }: SharedRule): void {
+    const key = chainKey({ table, name: chain });
+    const counts = this.#shared.get(key) ?? new Map<string, number>();
+    counts.set(rule, (counts.get(rule) ?? 0) + 1);
+    this.#shared.set(key, counts);
+  }
+
+  remove({ table, chain, rule }: SharedRule): void {
+    const counts = this.#shared.get(chainKey({ table, name: chain }));
+    const count = counts?.get(rule) ?? 0;
+    if (count > 1) counts?.set(rule, count - 1);
+    else counts?.delete(rule);
+  }
+}

@@ -1,0 +1,312 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { parseCidr } from '../../src/base/cidr.ts';
+import { type IpAddress, type IpFamily, IP_FAMILIES } from '../../src/base/ip.ts';
+import type { Kernel } from '../../src/kernel/kernel.ts';
+import type { PlanConfig } from '../../src/plan/plan-config.ts';
+import { IPTABLES_MODE_PLAN } from '../../src/plan/iptables-mode-plan.ts';
+import { planRules } from '../../src/plan/plan-rules.ts';
+import { SET_ROLES, type SetRole, plannedSet } from '../../src/plan/set-names.ts';
+import { type IpSetEntry, formatIpSetEntry } from '../../src/state/ip-set.ts';
+import type { Op } from '../../src/state/op.ts';
+import { Transaction } from '../../src/state/transaction.ts';
+import { VS_PERSISTENT, type VirtualServer, virtualServerKey } from '../../src/state/virtual-server.ts';
+import { PLAN_CONFIG } from '../support/reconciling.ts';
+import { address, endpoint, realServer, virtualServer as anyVirtualServer } from './objects.ts';
+
+/** A kernel of iptables mode, another that reads the same tables, and what another program can do to them. */
+export interface IptablesBed extends AsyncDisposable {
+  /** Reads the tables at each full check anew. */
+  readonly kernel: Kernel;
+  reader(): Kernel;
+  /** Returns iptables-save. */
+  save(family: IpFamily): Promise<string>;
+  restore(family: IpFamily, script: string): Promise<void>;
+}
+
+const CONFIG: PlanConfig = {
+  ...PLAN_CONFIG,
+  ...IPTABLES_MODE_PLAN,
+  localDetectors: {
+    4: { kind: 'cidr', cidr: parseCidr('10.0.0.0/9')! },
+    6: { kind: 'cidr', cidr: parseCidr('fd00::/41')! },
+  },
+};
+
+/** What the Kernel of iptables mode must do, with either variant of iptables and with tables in memory. */
+export function iptablesContract(name: string, makeBed: () => Promise<IptablesBed>): void {
+  describe(`the kernel of iptables mode, ${name}`, () => {
+    let bed: IptablesBed;
+    beforeEach(async () => {
+      bed = await makeBed();
+      await bed.kernel.prepare();
+      for (const family of IP_FAMILIES) await bed.kernel.ensureRules(planRules(CONFIG, family));
+    });
+    afterEach(async () => {
+      await bed[Symbol.asyncDispose]();
+    });
+
+    for (const family of IP_FAMILIES) {
+      describe(`IPv${family}`, () => {
+        ofFamily(family, () => bed);
+      });
+    }
+
+    test('has no scheduler but random', async () => {
+      await bed.kernel.probeScheduler('random');
+      await expect(bed.kernel.probeScheduler('rr')).rejects.toThrow('iptables mode chooses endpoints at random');
+    });
+  });
+}
+
+function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
+  const clean = { failures: [] };
+  const apply = async (...ops: readonly Op[]) => await bed().kernel.apply(new Transaction(ops));
+  const virtualServer = (at: IpAddress, port: number, options: Partial<VirtualServer> = {}): VirtualServer =>
+    anyVirtualServer(at, port, 'TCP', { scheduler: 'random', servicePort: 'default/web:http', ...options });
+  const idOf = ({ address: at, port, protocol }: VirtualServer) => ({ address: at, port, protocol });
+  const clusterIp = virtualServer(address(family, 10), 80);
+  const servers = [1, 2, 3, 4].map((n) => realServer(endpoint(family, n), 8080));
+  const entryOf = (role: SetRole, entry: IpSetEntry, kind: 'add-entry' | 'delete-entry' = 'add-entry'): Op => ({
+    kind,
+    set: plannedSet(role, family, 0),
+    entry,
+  });
+  const inSet = (role: SetRole, vs: VirtualServer): Op => entryOf(role, { type: 'hash:ip,port', ...idOf(vs) });
+  const serve = (vs: VirtualServer, list = servers): Op[] => [
+    { kind: 'add-virtual-server', virtualServer: vs },
+    ...list.map((server): Op => ({ kind: 'add-real-server', id: idOf(vs), realServer: server })),
+  ];
+  const nodeAddress = address(family, 200);
+  const external = virtualServer(address(family, 20), 80);
+  const balanced = virtualServer(address(family, 30), 80);
+  const nodePort = virtualServer(nodeAddress, 30_080);
+  const range = (vs: VirtualServer, text: string): Op =>
+    entryOf('LOAD-BALANCER-SOURCE-CIDR', { type: 'hash:ip,port,net', ...idOf(vs), network: parseCidr(text)! });
+  const admitsItself = (vs: VirtualServer): Op =>
+    entryOf('LOAD-BALANCER-SOURCE-IP', { type: 'hash:ip,port,ip', ...idOf(vs), address2: vs.address });
+  const ranges = family === 4 ? ['10.0.0.0/8', '192.0.2.7/32'] : ['fd00::/16', '2001:db8::7/128'];
+  /** A Service with an address of each kind. */
+  const everything = (): Op[] => [
+    inSet('CLUSTER-IP', clusterIp),
+    inSet('EXTERNAL-IP-LOCAL', external),
+    inSet('LOAD-BALANCER', balanced),
+    inSet('LOAD-BALANCER-LOCAL', balanced),
+    inSet('LOAD-BALANCER-FW', balanced),
+    ...ranges.map((text) => range(balanced, text)),
+    admitsItself(balanced),
+    entryOf('NODE-PORT-IP', { type: 'hash:ip', address: nodeAddress }),
+    entryOf('NODE-PORT-IP', { type: 'hash:ip', address: address(family, 201) }),
+    entryOf('NODE-PORT-TCP', { type: 'bitmap:port', port: nodePort.port }),
+    entryOf('HEALTH-CHECK-NODE-PORT', { type: 'bitmap:port', port: 32_000 as never }),
+    ...serve(clusterIp),
+    ...serve(external, servers.slice(0, 2)),
+    ...serve(balanced, servers.slice(0, 2)),
+    ...serve(nodePort),
+    ...serve({ ...nodePort, address: address(family, 201) }),
+  ];
+
+  /** All that a kernel has, in words. */
+  async function text(kernel: Kernel): Promise<string[]> {
+    const lines: string[] = [];
+    const found = await kernel.getVirtualServers();
+    const all = await kernel.getRealServers(found);
+    for (const vs of found) {
+      const list = (all.get(virtualServerKey(vs)) ?? []).map(({ address: ip, port }) => `${ip}:${port}`).sort();
+      lines.push(`${vs.protocol} ${vs.address} ${vs.port} ${vs.timeout} ${vs.servicePort} -> ${list.join(' ')}`);
+    }
+    for (const { name, entries } of await kernel.getSets())
+      for (const entry of entries) lines.push(`${name} ${formatIpSetEntry(entry)}`);
+    return lines.sort();
+  }
+
+  /** What was written means what was wanted, also to another process, and a check finds no difference. */
+  async function expectWhole(): Promise<void> {
+    const reader = bed().reader();
+    const before = await bed().save(family);
+    // Another process reads first, so that it is not the first one's memory that is compared.
+    const read = await text(reader);
+    expect(await text(bed().kernel)).toEqual(read);
+    expect(await bed().kernel.compareRules(planRules(CONFIG, family))).toMatchObject({ missing: [] });
+    expect(await reader.ensureRules(planRules(CONFIG, family))).toEqual({ changed: false, chains: [] });
+    expect(await bed().save(family)).toBe(before);
+    await reader.close();
+  }
+
+  test('virtual servers of every kind are added, read back by another process, changed and removed', async () => {
+    expect(await apply(...everything())).toEqual(clean);
+    const whole = await text(bed().kernel);
+    expect(whole).toHaveLength(12 + 5);
+    await expectWhole();
+    expect(await apply(...everything())).toEqual(clean);
+    expect(await text(bed().kernel)).toEqual(whole);
+    for (const vs of [clusterIp, external, balanced, nodePort]) {
+      for (const server of servers) {
+        expect(await apply({ kind: 'delete-real-server', id: idOf(vs), realServer: server })).toEqual(clean);
+      }
+      await expectWhole();
+    }
+    expect(await apply(...serve(external))).toEqual(clean);
+    await expectWhole();
+    for (const vs of [external, clusterIp, nodePort, { ...nodePort, address: address(family, 201) }, balanced]) {
+      expect(await apply({ kind: 'delete-virtual-server', id: idOf(vs) })).toEqual(clean);
+    }
+    expect(
+      await apply(
+        ...everything().flatMap((op): Op[] => (op.kind === 'add-entry' ? [{ ...op, kind: 'delete-entry' }] : [])),
+      ),
+    ).toEqual(clean);
+    await expectWhole();
+    expect(await text(bed().kernel)).toEqual([]);
+    expect(await bed().save(family)).not.toMatch(/KUBE-(SVC|SVL|SEP|EXT|FW)-/);
+  });
+
+  test('chains have the names of kube-proxy', async () => {
+    const kubernetes = virtualServer(address(family, 1), 443, { servicePort: 'default/kubernetes:https' });
+    const dns = anyVirtualServer(address(family, 2), 53, 'UDP', {
+      scheduler: 'random',
+      servicePort: 'kube-system/kube-dns:dns',
+    });
+    expect(
+      await apply(inSet('CLUSTER-IP', kubernetes), inSet('CLUSTER-IP', dns), ...serve(kubernetes), ...serve(dns)),
+    ).toEqual(clean);
+    const saved = await bed().save(family);
+    expect(saved).toContain(':KUBE-SVC-NPX46M4PTMTKRN6Y ');
+    expect(saved).toContain(':KUBE-SVC-TCOU7JCQXEZGVUNU ');
+    await expectWhole();
+  });
+
+  test('session affinity is switched on and off, with and without endpoints', async () => {
+    const edit = (vs: VirtualServer): Op => ({ kind: 'edit-virtual-server', virtualServer: vs });
+    const sticky = { ...clusterIp, flags: VS_PERSISTENT, timeout: 10_800 };
+    await apply(inSet('CLUSTER-IP', clusterIp), ...serve(clusterIp));
+    for (const server of [sticky, { ...sticky, timeout: 60 }, clusterIp, sticky]) {
+      expect(await apply(edit(server))).toEqual(clean);
+      expect(await bed().kernel.getVirtualServers()).toEqual([server]);
+      await expectWhole();
+    }
+    await apply(...servers.map((each): Op => ({ kind: 'delete-real-server', id: idOf(clusterIp), realServer: each })));
+    expect(await bed().reader().getVirtualServers()).toEqual([sticky]);
+    expect(await apply(edit(clusterIp))).toEqual(clean);
+    expect(await bed().reader().getVirtualServers()).toEqual([clusterIp]);
+    await expectWhole();
+  });
+
+  test('each protocol, and names that no API server accepts', async () => {
+    const names = ['default/x_"; -j ACCEPT_0123', `${'n'.repeat(190)}/`, '-/--'];
+    const list = (['TCP', 'UDP', 'SCTP'] as const).flatMap((protocol, at) =>
+      names.map((servicePort, n) =>
+        anyVirtualServer(address(family, 40 + n), 80 + at, protocol, {
+          scheduler: 'random',
+          servicePort: servicePort.replace(/[^A-Za-z0-9./:_-]/g, '_'),
+        }),
+      ),
+    );
+    expect(await apply(...list.flatMap((vs) => [inSet('CLUSTER-IP', vs), ...serve(vs)]))).toEqual(clean);
+    await expectWhole();
+  });
+
+  test('a changed endpoint rewrites only the chains of its service port', async () => {
+    const other = virtualServer(address(family, 50), 80, { servicePort: 'default/other' });
+    await apply(...everything(), inSet('CLUSTER-IP', other), ...serve(other));
+    const before = (await bed().save(family)).split('\n');
+    await apply({ kind: 'delete-real-server', id: idOf(other), realServer: servers[3]! });
+    const after = (await bed().save(family)).split('\n');
+    const gone = before.filter((line) => line.startsWith('-A') && !after.includes(line));
+    expect(gone).toHaveLength(5 + 1);
+    await expectWhole();
+  });
+
+  test('an operation that is not possible is named, and the others are done', async () => {
+    const missing = virtualServer(address(family, 99), 80);
+    const outcome = await apply(
+      { kind: 'edit-virtual-server', virtualServer: missing },
+      { kind: 'add-real-server', id: idOf(missing), realServer: servers[0]! },
+      { kind: 'add-virtual-server', virtualServer: clusterIp },
+      { kind: 'edit-real-server', id: idOf(clusterIp), realServer: servers[1]! },
+      { kind: 'add-real-server', id: idOf(clusterIp), realServer: { ...servers[2]!, forwarding: 3 } },
+      { kind: 'add-real-server', id: idOf(clusterIp), realServer: servers[0]! },
+      { kind: 'add-virtual-server', virtualServer: { ...missing, scheduler: 'rr' } },
+      { kind: 'bind-address', address: clusterIp.address },
+    );
+    expect(new Set(outcome.failures.map(({ op, code }) => `${op.kind} ${code}`))).toEqual(
+      new Set([
+        'edit-virtual-server ESRCH',
+        'add-real-server ESRCH',
+        'edit-real-server ENOENT',
+        'add-real-server EOPNOTSUPP',
+        'add-virtual-server EOPNOTSUPP',
+        'bind-address EOPNOTSUPP',
+      ]),
+    );
+    const found = await bed().kernel.getRealServers([clusterIp]);
+    expect(found.get(virtualServerKey(clusterIp))).toHaveLength(1);
+  });
+
+  test('sets are those that the plan has for this mode, and source ranges are kept while their virtual server is missing', async () => {
+    const sets = await bed().kernel.getSets();
+    expect(sets.filter((set) => set.family === family).map(({ name }) => name)).toHaveLength(SET_ROLES.length);
+    const early = everything().filter((op) => op.kind === 'add-entry');
+    expect(await apply(...early)).toEqual(clean);
+    const before = await text(bed().kernel);
+    expect(before).toHaveLength(12);
+    // The check reads the tables anew.
+    await expect(bed().kernel.ensureRules(planRules(CONFIG, family))).resolves.toMatchObject({ changed: false });
+    expect(await text(bed().kernel)).toEqual(before);
+    expect(await apply(...everything().filter((op) => op.kind !== 'add-entry'))).toEqual(clean);
+    await expectWhole();
+  });
+
+  test('what another program removes, changes or adds is found and repaired', async () => {
+    await apply(...everything());
+    const whole = await text(bed().kernel);
+    const saved = await bed().save(family);
+    const chain = /:(KUBE-SVC-\S+)/.exec(saved)?.[1] ?? '';
+    const net = ranges[0];
+    for (const [script, wrong] of [
+      [`*nat\n:${chain} - [0:0]\nCOMMIT\n`, `nat ${chain}`],
+      [`*nat\n-I ${chain} -j RETURN\nCOMMIT\n`, `nat ${chain}`],
+      [`*nat\n-I KUBE-SERVICES -s ${net} -j RETURN\nCOMMIT\n`, 'nat KUBE-SERVICES'],
+      ['*filter\n:KUBE-FORWARD - [0:0]\nCOMMIT\n', 'filter KUBE-FORWARD'],
+      ['*filter\n:KUBE-PROXY-FIREWALL - [0:0]\nCOMMIT\n', 'filter KUBE-PROXY-FIREWALL'],
+      [
+        '*filter\n-D FORWARD -m comment --comment "kubernetes forwarding rules" -j KUBE-FORWARD\nCOMMIT\n',
+        'filter FORWARD',
+      ],
+      ['*nat\n:KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]\nCOMMIT\n', 'nat KUBE-SVC-AAAAAAAAAAAAAAAA'],
+    ] as const) {
+      await bed().restore(family, script);
+      const repaired = await bed().kernel.ensureRules(planRules(CONFIG, family));
+      expect(repaired.changed).toBe(true);
+      expect(repaired.chains).toContain(wrong);
+      // A full check adds what the emptied chains no longer meant.
+      await bed().kernel.getSets();
+      expect(await apply(...everything())).toEqual(clean);
+      expect(await text(bed().kernel)).toEqual(whole);
+      await bed().kernel.ensureRules(planRules(CONFIG, family));
+      await expectWhole();
+      expect(
+        (await bed().save(family))
+          .split('\n')
+          .filter((line) => line.startsWith('-A'))
+          .sort(),
+      ).toEqual(
+        saved
+          .split('\n')
+          .filter((line) => line.startsWith('-A'))
+          .sort(),
+      );
+    }
+  });
+
+  test('tables that another program flushed are written again', async () => {
+    await apply(...everything());
+    const whole = await text(bed().kernel);
+    await bed().restore(family, '*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-NODEPORTS - [0:0]\nCOMMIT\n');
+    await bed().kernel.getSets();
+    expect(await bed().kernel.getVirtualServers()).toEqual([]);
+    expect(await apply(...everything())).toEqual(clean);
+    await bed().kernel.ensureRules(planRules(CONFIG, family));
+    expect(await text(bed().kernel)).toEqual(whole);
+    await expectWhole();
+  });
+}

@@ -1,0 +1,247 @@
+import { describe, expect, test } from '@jest/globals';
+import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
+import { iptablesKernelOf } from '../../../../src/kernel/iptables-mode/iptables-kernel.ts';
+import { KernelError } from '../../../../src/kernel/kernel-error.ts';
+import { IPTABLES_MODE_PLAN } from '../../../../src/plan/iptables-mode-plan.ts';
+import { planRules } from '../../../../src/plan/plan-rules.ts';
+import { type SetRole, plannedSet } from '../../../../src/plan/set-names.ts';
+import type { IpSetEntry } from '../../../../src/state/ip-set.ts';
+import type { Op } from '../../../../src/state/op.ts';
+import { formatRealServer } from '../../../../src/state/real-server.ts';
+import { Transaction } from '../../../../src/state/transaction.ts';
+import { type VirtualServer, formatVirtualServer } from '../../../../src/state/virtual-server.ts';
+import { type IptablesBed, iptablesContract } from '../../../contract/iptables-contract.ts';
+import { address, endpoint, realServer, virtualServer } from '../../../contract/objects.ts';
+import { FakeIptables } from '../../../fake-kernel/fake-iptables.ts';
+import { PLAN_CONFIG, TestLog } from '../../../support/reconciling.ts';
+
+function bedOf(programs: FakeIptables): IptablesBed {
+  const kernelOf = () => iptablesKernelOf(new NodeKernel({ log: new TestLog() }), programs, 0);
+  const kernel = kernelOf();
+  return {
+    kernel,
+    reader: kernelOf,
+    save: (family) => programs.read(family),
+    restore: (family, script) => programs.write(family, script),
+    [Symbol.asyncDispose]: () => kernel.close(),
+  };
+}
+
+iptablesContract('with tables in memory', () => Promise.resolve(bedOf(new FakeIptables())));
+
+const CONFIG = { ...PLAN_CONFIG, ...IPTABLES_MODE_PLAN };
+
+/** A Service with a cluster IP and an endpoint. */
+function service(n: number): Op[] {
+  const id = virtualServer(address(4, n), 80, 'TCP', { scheduler: 'random', servicePort: `default/web-${n}` });
+  const entry = { type: 'hash:ip,port', address: id.address, port: id.port, protocol: id.protocol } as const;
+  return [
+    { kind: 'add-entry', set: plannedSet('CLUSTER-IP', 4, 0), entry },
+    { kind: 'add-virtual-server', virtualServer: id },
+    { kind: 'add-real-server', id, realServer: realServer(endpoint(4, n), 80) },
+  ];
+}
+
+async function prepared() {
+  const programs = new FakeIptables();
+  const bed = bedOf(programs);
+  for (const family of [4, 6] as const) await bed.kernel.ensureRules(planRules(CONFIG, family));
+  return { programs, ...bed };
+}
+
+describe('transactions', () => {
+  test('what iptables-restore refuses does not stop the others, and is named', async () => {
+    const { programs, kernel } = await prepared();
+    programs.refuse = (script) => (script.includes('default/web-3') ? 'line 7: bad rule' : undefined);
+    const ops = [1, 2, 3, 4, 5].flatMap(service);
+    const { failures } = await kernel.apply(new Transaction(ops));
+    expect(failures.map(({ op }) => op)).toEqual(service(3));
+    expect(failures[0]).toMatchObject({ code: 'IPTABLES', text: expect.stringContaining('line 7: bad rule') });
+    expect(await kernel.getVirtualServers()).toHaveLength(4);
+    programs.refuse = () => undefined;
+    expect(await kernel.apply(new Transaction(service(3)))).toEqual({ failures: [] });
+    expect(await kernel.getVirtualServers()).toHaveLength(5);
+    expect(await kernel.compareRules(planRules(CONFIG, 4))).toMatchObject({ missing: [] });
+  });
+
+  test('if nothing can be written, no operation is tried on its own', async () => {
+    const { programs, kernel } = await prepared();
+    programs.write = () => Promise.reject(new KernelError('iptables', 'LOCKED', 'another program holds the lock'));
+    programs.reads = 0;
+    const ops = [1, 2, 3].flatMap(service);
+    const { failures } = await kernel.apply(new Transaction(ops));
+    expect(failures.map(({ code }) => code)).toEqual(ops.map(() => 'LOCKED'));
+    expect(await kernel.getVirtualServers()).toEqual([]);
+    expect(programs.reads).toBeLessThan(3);
+  });
+
+  test('after a failure between two tables, they are read again', async () => {
+    const { programs, kernel } = await prepared();
+    await kernel.apply(new Transaction(service(1)));
+    // The endpoint is gone: the rejection is written, but not the rest.
+    const gone: Op = { ...(service(1)[2] as Extract<Op, { kind: 'add-real-server' }>), kind: 'delete-real-server' };
+    const write = programs.write.bind(programs);
+    programs.write = async (family, script) => {
+      await write(family, script.slice(0, script.indexOf('COMMIT\n') + 'COMMIT\n'.length));
+      throw new KernelError('iptables', 'TIMEOUT', 'iptables-restore did not end');
+    };
+    expect((await kernel.apply(new Transaction([gone]))).failures).toHaveLength(1);
+    programs.write = write;
+    expect(await kernel.getRealServers(await kernel.getVirtualServers())).toMatchObject({ size: 1 });
+    expect(await kernel.apply(new Transaction([gone]))).toEqual({ failures: [] });
+    await kernel.ensureRules(planRules(CONFIG, 4));
+    const saved = await programs.read(4);
+    expect(saved.match(/default\/web-1/g)).toHaveLength(1);
+  });
+
+  test('a full check reads the tables once for each family', async () => {
+    const programs = new FakeIptables();
+    const kernel = iptablesKernelOf(new NodeKernel({ log: new TestLog() }), programs);
+    for (const family of [4, 6] as const) await kernel.ensureRules(planRules(CONFIG, family));
+    await kernel.getSets();
+    const before = programs.reads;
+    await kernel.getSets();
+    await kernel.getRealServers(await kernel.getVirtualServers());
+    for (const family of [4, 6] as const) await kernel.ensureRules(planRules(CONFIG, family));
+    expect(programs.reads - before).toBeLessThanOrEqual(2);
+  });
+
+  test('thousands of Services are one script, and one more Service a small one', async () => {
+    const { programs, kernel } = await prepared();
+    const before = programs.scripts.length;
+    const many = Array.from({ length: 2000 }, (_, n) => service(n + 1)).flat();
+    expect(await kernel.apply(new Transaction(many))).toEqual({ failures: [] });
+    expect(programs.scripts).toHaveLength(before + 1);
+    await kernel.apply(new Transaction(service(3000)));
+    expect(programs.scripts.at(-1)?.split('\n').length).toBeLessThan(15);
+    const removed = many.flatMap((op): Op[] =>
+      op.kind === 'add-virtual-server' ? [{ kind: 'delete-virtual-server', id: op.virtualServer }] : [],
+    );
+    expect(await kernel.apply(new Transaction(removed))).toEqual({ failures: [] });
+    expect(await kernel.getVirtualServers()).toHaveLength(1);
+  });
+});
+
+test('an external IP that is an address of the node, at the port of a node port of another Service', async () => {
+  const { programs, kernel, reader } = await prepared();
+  const nodes = [address(4, 200), address(4, 201)];
+  const add = (role: SetRole, entry: IpSetEntry): Op => ({ kind: 'add-entry', set: plannedSet(role, 4, 0), entry });
+  const external = virtualServer(nodes[0]!, 30_080, 'TCP', { scheduler: 'random', servicePort: 'default/external' });
+  const nodePort = virtualServer(nodes[1]!, 30_080, 'TCP', { scheduler: 'random', servicePort: 'default/web' });
+  const id = { address: external.address, port: external.port, protocol: external.protocol };
+  const endpointOf = (vs: VirtualServer): Op => ({
+    kind: 'add-real-server',
+    id: vs,
+    realServer: realServer(endpoint(4, 1), 80),
+  });
+  const ops = [
+    ...nodes.map((node) => add('NODE-PORT-IP', { type: 'hash:ip', address: node })),
+    add('NODE-PORT-TCP', { type: 'bitmap:port', port: nodePort.port }),
+    add('EXTERNAL-IP', { type: 'hash:ip,port', ...id }),
+    ...[external, nodePort].flatMap((vs): Op[] => [{ kind: 'add-virtual-server', virtualServer: vs }, endpointOf(vs)]),
+  ];
+  const nodePorts = (): readonly string[] => programs.tables[4].get('nat')?.get('KUBE-NODEPORTS') ?? [];
+  expect(await kernel.apply(new Transaction(ops))).toEqual({ failures: [] });
+  expect(nodePorts()).toEqual([expect.stringMatching(/^-p tcp .* --dport 30080 -j KUBE-EXT-/)]);
+  // Without endpoints it is rejected, so that the node port must not be served at its address.
+  const gone: Op = {
+    ...(endpointOf(external) as Extract<Op, { kind: 'add-real-server' }>),
+    kind: 'delete-real-server',
+  };
+  expect(await kernel.apply(new Transaction([gone]))).toEqual({ failures: [] });
+  expect(nodePorts()).toEqual([expect.stringMatching(/^-d 10\.96\.0\.201\/32 -p tcp /)]);
+  for (const each of [kernel, reader()]) {
+    const found = await each.getVirtualServers();
+    expect(new Set(found.map(({ servicePort }) => servicePort))).toEqual(new Set(['default/external', 'default/web']));
+  }
+  expect(await kernel.apply(new Transaction([endpointOf(external)]))).toEqual({ failures: [] });
+  expect(nodePorts()).toEqual([expect.stringMatching(/^-p tcp .* --dport 30080 -j KUBE-EXT-/)]);
+  expect(await kernel.compareRules(planRules(CONFIG, 4))).toMatchObject({ missing: [] });
+});
+
+/** As kube-proxy in iptables mode writes a Service, and one that is gone. */
+const OF_KUBE_PROXY = `*filter
+:KUBE-EXTERNAL-SERVICES - [0:0]
+:KUBE-FORWARD - [0:0]
+:KUBE-NODEPORTS - [0:0]
+:KUBE-PROXY-CANARY - [0:0]
+:KUBE-PROXY-FIREWALL - [0:0]
+:KUBE-SERVICES - [0:0]
+-I INPUT -m conntrack --ctstate NEW -m comment --comment "kubernetes externally-visible service portals" -j KUBE-EXTERNAL-SERVICES
+-I OUTPUT -m conntrack --ctstate NEW -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A KUBE-SERVICES -d 10.96.0.99/32 -p tcp -m comment --comment "default/empty:http has no endpoints" -m tcp --dport 80 -j REJECT --reject-with icmp-port-unreachable
+COMMIT
+*nat
+:KUBE-EXT-TTTTTTTTTTTTTTTT - [0:0]
+:KUBE-MARK-MASQ - [0:0]
+:KUBE-NODEPORTS - [0:0]
+:KUBE-POSTROUTING - [0:0]
+:KUBE-SEP-FFFFFFFFFFFFFFFF - [0:0]
+:KUBE-SERVICES - [0:0]
+:KUBE-SVC-VVVVVVVVVVVVVVVV - [0:0]
+:KUBE-SVL-LLLLLLLLLLLLLLLL - [0:0]
+:KUBE-SVC-GONEGONEGONEGONE - [0:0]
+-I PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A KUBE-EXT-TTTTTTTTTTTTTTTT -s 10.244.0.0/16 -m comment --comment "pod traffic for default/web:http external destinations" -j KUBE-SVC-VVVVVVVVVVVVVVVV
+-A KUBE-EXT-TTTTTTTTTTTTTTTT -m comment --comment "masquerade LOCAL traffic for default/web:http external destinations" -m addrtype --src-type LOCAL -j KUBE-MARK-MASQ
+-A KUBE-EXT-TTTTTTTTTTTTTTTT -j KUBE-SVL-LLLLLLLLLLLLLLLL
+-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000
+-A KUBE-SEP-FFFFFFFFFFFFFFFF -s 10.244.0.5/32 -m comment --comment "default/web:http" -j KUBE-MARK-MASQ
+-A KUBE-SEP-FFFFFFFFFFFFFFFF -p tcp -m comment --comment "default/web:http" -m tcp -j DNAT --to-destination 10.244.0.5:8080
+-A KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m comment --comment "default/web:http cluster IP" -m tcp --dport 80 -j KUBE-SVC-VVVVVVVVVVVVVVVV
+-A KUBE-SERVICES -d 203.0.113.1/32 -p tcp -m comment --comment "default/web:http external IP" -m tcp --dport 80 -j KUBE-EXT-TTTTTTTTTTTTTTTT
+-A KUBE-SERVICES -m comment --comment "kubernetes service nodeports; NOTE: this must be the last rule in this chain" -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS
+-A KUBE-NODEPORTS -p tcp -m comment --comment "default/web:http" -m tcp --dport 30080 -j KUBE-EXT-TTTTTTTTTTTTTTTT
+-A KUBE-SVC-VVVVVVVVVVVVVVVV -m comment --comment "default/web:http -> 10.244.0.5:8080" -j KUBE-SEP-FFFFFFFFFFFFFFFF
+-A KUBE-SVL-LLLLLLLLLLLLLLLL -m comment --comment "default/web:http -> 10.244.0.5:8080" -j KUBE-SEP-FFFFFFFFFFFFFFFF
+COMMIT
+`;
+
+describe('chains of kube-proxy', () => {
+  async function afterKubeProxy() {
+    const programs = new FakeIptables();
+    await programs.write(4, OF_KUBE_PROXY);
+    return { programs, ...bedOf(programs) };
+  }
+
+  test('are understood', async () => {
+    const { kernel } = await afterKubeProxy();
+    const found = await kernel.getVirtualServers();
+    expect(found.map((vs) => `${formatVirtualServer(vs)} ${vs.servicePort}`)).toEqual([
+      'TCP 10.96.0.10:80 default/web:http',
+      'TCP 203.0.113.1:80 default/web:http',
+    ]);
+    const servers = await kernel.getRealServers(found);
+    expect([...servers.values()].map((list) => list.map(formatRealServer))).toEqual([
+      ['10.244.0.5:8080'],
+      ['10.244.0.5:8080'],
+    ]);
+    const sets = (await kernel.getSets()).filter(({ entries }) => entries.length > 0);
+    expect(sets.map(({ name }) => name)).toEqual(['KUBE-CLUSTER-IP', 'KUBE-EXTERNAL-IP-LOCAL']);
+  });
+
+  test('are kept until the rules may be replaced; then what is not ours is gone', async () => {
+    const { programs, kernel } = await afterKubeProxy();
+    const before = await programs.read(4);
+    expect(await kernel.addRules(planRules(CONFIG, 4))).toBe(false);
+    expect(await programs.read(4)).toBe(before);
+    expect(await kernel.apply(new Transaction(service(7)))).toEqual({ failures: [] });
+    for (const line of before.split('\n')) expect(await programs.read(4)).toContain(line);
+    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toMatchObject({ changed: true });
+    const after = await programs.read(4);
+    expect(after).not.toMatch(/GONE|VVVV|TTTT|default\/empty|dst-type LOCAL/);
+    expect(after).toContain('--comment "default/web:http cluster IP"');
+    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toEqual({ changed: false, chains: [] });
+    expect(await kernel.getVirtualServers()).toHaveLength(3);
+  });
+
+  test('a chain that a rule of another program refers to is emptied only', async () => {
+    const { programs, kernel } = await afterKubeProxy();
+    programs.change(4, 'nat', (chains) => chains.set('THEIRS', ['-j KUBE-SVC-GONEGONEGONEGONE']));
+    programs.change(4, 'nat', (chains) => chains.get('KUBE-SVC-GONEGONEGONEGONE')!.push('-j RETURN'));
+    for (const changed of [true, false]) {
+      expect(await kernel.ensureRules(planRules(CONFIG, 4))).toMatchObject({ changed });
+    }
+    expect(programs.tables[4].get('nat')?.get('KUBE-SVC-GONEGONEGONEGONE')).toEqual([]);
+  });
+});
