@@ -94,6 +94,21 @@ describe('transactions', () => {
     expect(saved.match(/default\/web-1/g)).toHaveLength(1);
   });
 
+  test('the commands that would repair the tables create a chain, or empty it', async () => {
+    const { programs, kernel } = await prepared();
+    programs.change(4, 'filter', (chains) => chains.set('KUBE-FORWARD', []));
+    programs.change(4, 'nat', (chains) => {
+      chains.delete('KUBE-POSTROUTING');
+      chains.set('POSTROUTING', []);
+    });
+    await kernel.getSets();
+    const { missing } = await kernel.compareRules(planRules(CONFIG, 4));
+    expect(missing.map(({ command }) => command).filter((command) => / -[NF] /.test(command))).toEqual([
+      'iptables -t filter -F KUBE-FORWARD',
+      'iptables -t nat -N KUBE-POSTROUTING',
+    ]);
+  });
+
   test('a full check reads the tables once for each family', async () => {
     const programs = new FakeIptables();
     const kernel = iptablesKernelOf(new NodeKernel({ log: new TestLog() }), programs);
