@@ -119,7 +119,7 @@ describe('transactions', () => {
 });
 
 test('an external IP that is an address of the node, at the port of a node port of another Service', async () => {
-  const { programs, kernel, reader } = await prepared();
+  const { programs, kernel, ...bed } = await prepared();
   const nodes = [address(4, 200), address(4, 201)];
   const add = (role: SetRole, entry: IpSetEntry): Op => ({ kind: 'add-entry', set: plannedSet(role, 4, 0), entry });
   const external = virtualServer(nodes[0]!, 30_080, 'TCP', { scheduler: 'random', servicePort: 'default/external' });
@@ -146,7 +146,7 @@ test('an external IP that is an address of the node, at the port of a node port 
   };
   expect(await kernel.apply(new Transaction([gone]))).toEqual({ failures: [] });
   expect(nodePorts()).toEqual([expect.stringMatching(/^-d 10\.96\.0\.201\/32 -p tcp /)]);
-  for (const each of [kernel, reader()]) {
+  for (const each of [kernel, bed.reader()]) {
     const found = await each.getVirtualServers();
     expect(new Set(found.map(({ servicePort }) => servicePort))).toEqual(new Set(['default/external', 'default/web']));
   }
