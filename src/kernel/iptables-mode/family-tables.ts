@@ -120,7 +120,7 @@ export class FamilyTables {
     if (this.#reading !== undefined) return this.#reading;
     const at = performance.now();
     const saved = parseSave(await this.#port.read(this.#family));
-    const state = readState(saved, this.#family);
+    const state = await readState(saved, this.#family);
     if (this.#last !== undefined) carryUnwritten(this.#last, state);
     this.#last = undefined;
     return (this.#reading = { state, saved, at });
