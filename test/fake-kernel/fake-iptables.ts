@@ -29,6 +29,9 @@ export class FakeIptables implements IptablesPort {
   /** Refuses scripts; for tests of what becomes of the rest. */
   refuse: (script: string) => string | undefined = () => undefined;
 
+  /** Whether a script ends with a failure after its first table. */
+  interrupted = false;
+
   probe(): Promise<string> {
     return Promise.resolve('nft');
   }
@@ -72,6 +75,7 @@ export class FakeIptables implements IptablesPort {
       const why = brokenReference(chains);
       if (why !== undefined) return refused(why);
       this.tables[family].set(table, chains);
+      if (this.interrupted) return refused('interrupted');
     }
     this.scripts.push(script);
     return Promise.resolve();

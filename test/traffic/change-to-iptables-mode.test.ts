@@ -16,7 +16,7 @@ import { DNS } from './kube-proxy-state.ts';
 jest.setTimeout(patient(240_000));
 
 const LOAD_MS = 4_000;
-const PER_SECOND = 20;
+const PER_SECOND = 10;
 const WAYS: readonly (readonly [name: string, protocol: Transport, address: string, port: number])[] = [
   ['ClusterIP', 'tcp', '10.202.0.10', 80],
   ['NodePort', 'tcp', '10.200.0.10', 30_080],

@@ -4,6 +4,7 @@ import type { ProbeRequest, ProbeResult } from '../bed/agent-protocol.ts';
 import { podGateway } from '../bed/address-plan.ts';
 import { Bed } from '../bed/bed.ts';
 import type { Namespace } from '../bed/namespace.ts';
+import { patient } from '../bed/patience.ts';
 import { formatIp } from '../../src/base/ip.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { TEST_MODE } from '../support/mode.ts';
@@ -24,7 +25,7 @@ import {
   targetOf,
 } from './matrix-table.ts';
 
-jest.setTimeout(480_000);
+jest.setTimeout(patient(480_000));
 
 const PAGE = 'docs/traffic-matrix.md';
 const WRITTEN = 'build/test/traffic-matrix.md';
@@ -32,7 +33,7 @@ const WRITTEN = 'build/test/traffic-matrix.md';
 const ROUNDS = 2;
 /** In nftables mode the choice is random, and ways that have not yet shown all endpoints are tried further. */
 const MOST_ROUNDS = TEST_MODE === 'ipvs' ? ROUNDS : 20;
-const PROBE_TIMEOUT_MS = 2500;
+const PROBE_TIMEOUT_MS = patient(2500);
 /** Questions that wait together share one run of iptables-save. The query socket has 16 connections. */
 const ASKED_AT_ONCE = 12;
 

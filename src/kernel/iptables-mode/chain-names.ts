@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { formatHostPort } from '../../base/ip.ts';
 import type { Protocol } from '../../base/protocol.ts';
 import type { Endpoint } from '../../state/real-server.ts';
@@ -11,19 +11,19 @@ const HASH_LENGTH = 16;
 
 /** Returns the first 16 characters of the SHA-256 hash in base32, as kube-proxy does. */
 function hash16(text: string): string {
-  const bytes = createHash('sha256').update(text).digest();
+  const bytes = hash('sha256', text, 'buffer');
   let bits = 0;
   let value = 0;
-  let hash = '';
-  for (let at = 0; hash.length < HASH_LENGTH;) {
+  let name = '';
+  for (let at = 0; name.length < HASH_LENGTH;) {
     if (bits < 5) {
       value = ((value & 31) << 8) | (bytes[at++] as number);
       bits += 8;
     }
     bits -= 5;
-    hash += ALPHABET[(value >>> bits) & 31];
+    name += ALPHABET[(value >>> bits) & 31];
   }
-  return hash;
+  return name;
 }
 
 /** What the chains of a service port are named after: its name, and the protocol in lower case. */

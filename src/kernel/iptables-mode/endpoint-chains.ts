@@ -23,8 +23,12 @@ export function endpointChains(port: ServicePort, settings: RuleSettings): Endpo
     [portChain('SVC', port), portChain('SVL', port)],
     (firstAddress) => portChain('SVL', port, firstAddress),
   );
+  const endpoints = namedEndpoints(port, choices);
   return {
-    chains: [...choices.map((choice) => choosingChain(port, choice, settings)), ...chainsOfEndpoints(port, choices)],
+    chains: [
+      ...choices.map((choice) => choosingChain(port, choice, endpoints, settings)),
+      ...chainsOfEndpoints(port, choices, endpoints),
+    ],
     chosenBy: new Map(choices.flatMap(({ name, addresses }) => addresses.map((address) => [address, name] as const))),
   };
 }
@@ -33,12 +37,34 @@ function endpointText({ address, port }: Endpoint): string {
   return formatHostPort(address, port);
 }
 
+interface NamedEndpoint {
+  readonly endpoint: Endpoint;
+  readonly chain: string;
+}
+
+/** Returns all endpoints, by their text, with their chains: naming one takes a hash, so it is done once. */
+function namedEndpoints(port: ServicePort, choices: readonly Variant[]): ReadonlyMap<string, NamedEndpoint> {
+  const named = new Map<string, NamedEndpoint>();
+  for (const { first } of choices) {
+    for (const endpoint of first.endpoints) {
+      const text = endpointText(endpoint);
+      if (!named.has(text)) named.set(text, { endpoint, chain: endpointChain(port, endpoint) });
+    }
+  }
+  return named;
+}
+
 /** A client that was remembered for an endpoint goes to it again; others, to a random one. */
-function choosingChain(port: ServicePort, { name, first, addresses }: Variant, settings: RuleSettings): ChainText {
+function choosingChain(
+  port: ServicePort,
+  { name, first, addresses }: Variant,
+  named: ReadonlyMap<string, NamedEndpoint>,
+  settings: RuleSettings,
+): ChainText {
   const { affinity, endpoints } = first;
-  const ways = endpoints.map((endpoint) => ({
-    chain: endpointChain(port, endpoint),
-    text: comment(`${port.name} -> ${endpointText(endpoint)}`),
+  const ways = endpoints.map(endpointText).map((text) => ({
+    chain: named.get(text)?.chain ?? '',
+    text: comment(`${port.name} -> ${text}`),
   }));
   const remembered = ways.map(({ chain, text }) => `${text} ${isRemembered(chain, affinity, port.family)} -j ${chain}`);
   const chosen = ways.map(({ chain, text }, index) => {
@@ -82,14 +108,14 @@ function splitAfterDestination(rule: string): readonly [string, string] {
   return [rule.slice(0, at), rule.slice(at + 1)];
 }
 
-function chainsOfEndpoints(port: ServicePort, choices: readonly Variant[]): readonly ChainText[] {
+function chainsOfEndpoints(
+  port: ServicePort,
+  choices: readonly Variant[],
+  named: ReadonlyMap<string, NamedEndpoint>,
+): readonly ChainText[] {
   const sticky = choices.some(({ first }) => first.affinity > 0);
-  const endpoints = new Map(
-    choices.flatMap(({ first }) => first.endpoints.map((endpoint) => [endpointText(endpoint), endpoint] as const)),
-  );
   const protocol = port.protocol.toLowerCase();
-  return Array.from(endpoints, ([text, endpoint]): ChainText => {
-    const name = endpointChain(port, endpoint);
+  return Array.from(named, ([text, { endpoint, chain: name }]): ChainText => {
     const remember = sticky ? ` ${rememberSource(name, port.family)}` : '';
     return {
       table: 'nat',

@@ -118,12 +118,12 @@ export class FamilyTables {
 
   async #read(): Promise<Reading> {
     if (this.#reading !== undefined) return this.#reading;
-    const at = performance.now();
     const saved = parseSave(await this.#port.read(this.#family));
-    const state = readState(saved, this.#family);
+    const state = await readState(saved, this.#family);
     if (this.#last !== undefined) carryUnwritten(this.#last, state);
     this.#last = undefined;
-    return (this.#reading = { state, saved, at });
+    // With thousands of chains, iptables-nft-save takes seconds.
+    return (this.#reading = { state, saved, at: performance.now() });
   }
 
   /** Returns what differs now. */

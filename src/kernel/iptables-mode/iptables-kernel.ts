@@ -15,7 +15,7 @@ import {
 import { lasts } from '../iptables/iptables-failure.ts';
 import { NO_IPTABLES_FACTS, processIptablesFacts } from '../iptables/iptables-facts.ts';
 import { Iptables } from '../iptables/iptables.ts';
-import { scriptLines } from '../iptables/iptables-script.ts';
+import { parseSave, scriptLines } from '../iptables/iptables-script.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { Kernel, KernelReader, ObservedIpSet } from '../kernel.ts';
 import { readingHalf } from '../kernel-reader.ts';
@@ -187,12 +187,14 @@ class IptablesKernel implements Kernel {
     if (settings === undefined) return { missing: [], packets: new Map() };
     const program = family === 4 ? 'iptables' : 'ip6tables';
     const lines = scriptLines(await this.#tables[family].difference(settings));
-    // A declared chain is created, or emptied.
-    const commands = lines.map(({ table, line }) => {
+    const found = lines.length === 0 ? new Map<string, never>() : parseSave(await this.#port.read(family));
+    const missing = lines.map(({ table, line }) => {
       const [, declared] = /^:(\S+)/.exec(line) ?? [];
-      return { command: `${program} -t ${table} ${declared === undefined ? line : `-N ${declared}`}` };
+      // iptables-restore creates a declared chain, or empties it.
+      const verb = declared !== undefined && found.get(table)?.has(declared) === true ? '-F' : '-N';
+      return { command: `${program} -t ${table} ${declared === undefined ? line : `${verb} ${declared}`}` };
     });
-    return { missing: commands, packets: new Map() };
+    return { missing, packets: new Map() };
   }
 
   /** For --cleanup the chains are leftovers of iptables mode, whichever program wrote them. */

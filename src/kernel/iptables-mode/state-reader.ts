@@ -1,6 +1,7 @@
 import { parseCidr } from '../../base/cidr.ts';
 import { type IpAddress, type IpFamily, familyOf, parseIp } from '../../base/ip.ts';
 import { toPort } from '../../base/port.ts';
+import { Yielder } from '../../base/yielder.ts';
 import { ipSetName } from '../../state/ip-set.ts';
 import type { Endpoint } from '../../state/real-server.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
@@ -22,9 +23,9 @@ import {
 } from './service-port.ts';
 
 /** Returns what the chains of a family mean, of this program or of kube-proxy. Rules that mean nothing are left out. */
-export function readState(saved: SavedTables, family: IpFamily): ProxyState {
+export async function readState(saved: SavedTables, family: IpFamily): Promise<ProxyState> {
   const reader = new StateReader(saved, family);
-  reader.read();
+  await reader.read();
   return reader.state;
 }
 
@@ -42,6 +43,7 @@ class StateReader {
   readonly state: ProxyState;
   readonly #saved: SavedTables;
   readonly #family: IpFamily;
+  readonly #yielder = new Yielder();
 
   constructor(saved: SavedTables, family: IpFamily) {
     this.#saved = saved;
@@ -49,15 +51,22 @@ class StateReader {
     this.state = new ProxyState(family);
   }
 
-  read(): void {
-    for (const rule of this.#parsed('filter', NODE_PORTS)) this.#readHealthCheck(rule);
-    for (const rule of this.#parsed('nat', SERVICES)) this.#readServiceRule(rule);
+  async read(): Promise<void> {
+    await this.#each('filter', NODE_PORTS, (rule) => this.#readHealthCheck(rule));
+    await this.#each('nat', SERVICES, (rule) => this.#readServiceRule(rule));
     for (const chain of [SERVICES, EXTERNAL_SERVICES]) {
-      for (const rule of this.#parsed('filter', chain)) this.#readRejection(rule);
+      await this.#each('filter', chain, (rule) => this.#readRejection(rule));
     }
-    for (const rule of this.#parsed('filter', FIREWALL)) this.#readFirewall(rule);
+    await this.#each('filter', FIREWALL, (rule) => this.#readFirewall(rule));
     // Other rules for the same address and port come first.
-    for (const rule of this.#parsed('nat', NODE_PORTS)) this.#readNodePort(rule);
+    await this.#each('nat', NODE_PORTS, (rule) => this.#readNodePort(rule));
+  }
+
+  async #each(table: Table, chain: string, read: (rule: ParsedRule) => void): Promise<void> {
+    for (const rule of this.#rules(table, chain)) {
+      read(parseRule(rule));
+      if (this.#yielder.due) await this.#yielder.yieldIfDue();
+    }
   }
 
   #rules(table: Table, chain: string): readonly string[] {

@@ -8,6 +8,8 @@ import { KernelError } from '../kernel-error.ts';
 /** Seconds that iptables-restore waits for the lock: less than a Pod's termination grace period. */
 export const LOCK_SECONDS = 20;
 const RESTORE_DEADLINE_MS = (LOCK_SECONDS + 30) * 1000;
+/** In iptables mode, a script may have hundreds of thousands of lines; iptables-nft takes longest for them. */
+const DEADLINE_MS_PER_CHARACTER = 0.02;
 
 /** Seconds that a --test run, which changes nothing, waits for the lock. */
 const PROBE_LOCK_SECONDS = 3;
@@ -44,7 +46,8 @@ export class IptablesPrograms {
       );
     }, SLOW_MS);
     try {
-      const result = await this.#runner.run(program, args, { stdin, deadlineMs: RESTORE_DEADLINE_MS });
+      const deadlineMs = RESTORE_DEADLINE_MS + Math.round(stdin.length * DEADLINE_MS_PER_CHARACTER);
+      const result = await this.#runner.run(program, args, { stdin, deadlineMs });
       if (result.status !== 0) throw await this.#failure(variant, family, result);
     } finally {
       clearTimeout(slow);

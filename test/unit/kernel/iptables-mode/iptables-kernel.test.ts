@@ -80,18 +80,29 @@ describe('transactions', () => {
     await kernel.apply(new Transaction(service(1)));
     // The endpoint is gone: the rejection is written, but not the rest.
     const gone: Op = { ...(service(1)[2] as Extract<Op, { kind: 'add-real-server' }>), kind: 'delete-real-server' };
-    const write = programs.write.bind(programs);
-    programs.write = async (family, script) => {
-      await write(family, script.slice(0, script.indexOf('COMMIT\n') + 'COMMIT\n'.length));
-      throw new KernelError('iptables', 'TIMEOUT', 'iptables-restore did not end');
-    };
+    programs.interrupted = true;
     expect((await kernel.apply(new Transaction([gone]))).failures).toHaveLength(1);
-    programs.write = write;
+    programs.interrupted = false;
     expect(await kernel.getRealServers(await kernel.getVirtualServers())).toMatchObject({ size: 1 });
     expect(await kernel.apply(new Transaction([gone]))).toEqual({ failures: [] });
     await kernel.ensureRules(planRules(CONFIG, 4));
     const saved = await programs.read(4);
     expect(saved.match(/default\/web-1/g)).toHaveLength(1);
+  });
+
+  test('the commands that would repair the tables create a chain, or empty it', async () => {
+    const { programs, kernel } = await prepared();
+    programs.change(4, 'filter', (chains) => chains.set('KUBE-FORWARD', []));
+    programs.change(4, 'nat', (chains) => {
+      chains.delete('KUBE-POSTROUTING');
+      chains.set('POSTROUTING', []);
+    });
+    await kernel.getSets();
+    const { missing } = await kernel.compareRules(planRules(CONFIG, 4));
+    expect(missing.map(({ command }) => command).filter((command) => / -[NF] /.test(command))).toEqual([
+      'iptables -t filter -F KUBE-FORWARD',
+      'iptables -t nat -N KUBE-POSTROUTING',
+    ]);
   });
 
   test('a full check reads the tables once for each family', async () => {
@@ -123,7 +134,7 @@ describe('transactions', () => {
 });
 
 test('an external IP that is an address of the node, at the port of a node port of another Service', async () => {
-  const { programs, kernel, reader } = await prepared();
+  const { programs, kernel, ...bed } = await prepared();
   const nodes = [address(4, 200), address(4, 201)];
   const add = (role: SetRole, entry: IpSetEntry): Op => ({ kind: 'add-entry', set: plannedSet(role, 4, 0), entry });
   const external = virtualServer(nodes[0]!, 30_080, 'TCP', { scheduler: 'random', servicePort: 'default/external' });
@@ -150,7 +161,7 @@ test('an external IP that is an address of the node, at the port of a node port 
   };
   expect(await kernel.apply(new Transaction([gone]))).toEqual({ failures: [] });
   expect(nodePorts()).toEqual([expect.stringMatching(/^-d 10\.96\.0\.201\/32 -p tcp /)]);
-  for (const each of [kernel, reader()]) {
+  for (const each of [kernel, bed.reader()]) {
     const found = await each.getVirtualServers();
     expect(new Set(found.map(({ servicePort }) => servicePort))).toEqual(new Set(['default/external', 'default/web']));
   }
