@@ -586,4 +586,36 @@ describe('rules in force', () => {
       message: expect.stringContaining('must be root'),
     });
   });
+
+  test('rules that iptables-nft-save does not print are left alone, and the error names the table', async () => {
+    const stdout = saved(FIREWALL, FORWARD, ACCEPT).replace(
+      /\*filter[^]*COMMIT\n/,
+      "# Table `filter' is incompatible, use 'nft' tool.\n",
+    );
+    const runner = scripted({ 'iptables-nft-save': { stdout }, 'iptables-nft-restore': {} });
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined);
+    const unreadable = {
+      code: 'UNREADABLE',
+      message: expect.stringContaining('iptables-nft-save cannot print table filter'),
+    };
+    await expect(iptables.ensure(RULES)).rejects.toMatchObject(unreadable);
+    await expect(iptables.ensure(RULES)).rejects.toMatchObject(unreadable);
+    expect(await iptables.variant()).toBe('nft');
+    await expect(iptables.add(RULES)).rejects.toMatchObject(unreadable);
+    await expect(iptables.compare(RULES)).rejects.toMatchObject(unreadable);
+    await expect(iptables.read(4)).rejects.toMatchObject(unreadable);
+    await expect(iptables.find(4)).rejects.toMatchObject(unreadable);
+    await expect(iptables.remove(RULES)).rejects.toMatchObject(unreadable);
+    expect(runner.started.filter((program) => program.includes('restore'))).toEqual([]);
+  });
+
+  test('a table that iptables-nft-save prints in part, or that is not ours, changes nothing', async () => {
+    const stdout = `${saved(FIREWALL, FORWARD, ACCEPT)}# Table \`filter' contains incompatible base-chains, use 'nft' tool to list them.
+# Table \`raw' is incompatible, use 'nft' tool.
+`;
+    const runner = scripted({ 'iptables-nft-save': { stdout } });
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined);
+    expect(await iptables.ensure(RULES)).toMatchObject({ changed: false });
+    expect(await iptables.read(4)).toBe(stdout);
+  });
 });
