@@ -1,4 +1,5 @@
 import type { Yielder } from '../base/yielder.ts';
+import type { Kernel } from '../kernel/kernel.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
 import type { Op } from '../state/op.ts';
 import { Transaction } from '../state/transaction.ts';
@@ -30,7 +31,7 @@ export async function firstSync(parts: SyncParts, progress: SyncProgress, yielde
   for await (const batch of fullCheck(parts, progress, yielder)) tx.add(batch);
   progress.noteDeletions(tx);
   try {
-    const [before, after] = protecting ? [new Transaction(), tx] : aroundRules(tx, plan);
+    const [before, after] = protecting ? [NOTHING, tx] : aroundRules(tx, plan, kernel.mode);
     await applier.apply(before, progress, yielder);
     if (!protecting) await parts.rules.replaceOthers();
     await applier.apply(after, progress, yielder);
@@ -43,11 +44,20 @@ export async function firstSync(parts: SyncParts, progress: SyncProgress, yielde
   progress.flowCleanUps.push(...(await udp.run(yielder)));
 }
 
+const NOTHING = new Transaction();
+
 /**
  * Splits a transaction into what precedes and what follows the replacement of other rules, which serve until then:
- * virtual servers are added before, and nothing is removed. Those with source ranges wait for the rules that deny.
+ * virtual servers are added before, and nothing is removed. Those with source ranges wait for the rules that deny. In
+ * iptables mode everything precedes: the replacement writes only what a virtual server already needs, so without it the rules that
+ * deny would be missing in between.
  */
-function aroundRules(tx: Transaction, plan: Pick<NodePlan, 'entries'>): readonly [Transaction, Transaction] {
+function aroundRules(
+  tx: Transaction,
+  plan: Pick<NodePlan, 'entries'>,
+  mode: Kernel['mode'],
+): readonly [Transaction, Transaction] {
+  if (mode === 'iptables') return [tx, NOTHING];
   const additions: readonly Op[] = [
     ...tx.stage('add-sets'),
     ...tx.stage('add-servers').filter((op) => denyOf(plan, 'id' in op ? op.id : op.virtualServer) === undefined),
