@@ -25,16 +25,22 @@ type OldKernel = Pick<Kernel, 'removeRules' | 'apply' | 'getRealServers'> & Para
 export class RetiringIpvs {
   readonly #parts: ModeParts;
   readonly #rulesOf: (family: IpFamily) => RuleSet;
+  readonly #open: (parts: ModeParts) => Promise<Kernel | undefined>;
   #timer: NodeJS.Timeout | undefined;
   #kernel: Kernel | undefined;
   #stopped = false;
+  #hasRules = true;
   #since: number | undefined;
   #reported = 0;
 
-  /** @param rulesOf what is removed of the rules of ipvs mode */
-  constructor(parts: ModeParts, rulesOf: (family: IpFamily) => RuleSet = rulesToRemove) {
+  /**
+   * @param rulesOf what is removed of the rules of ipvs mode
+   * @param open returns the kernel of ipvs mode; for tests
+   */
+  constructor(parts: ModeParts, rulesOf: (family: IpFamily) => RuleSet = rulesToRemove, open = openOldKernel) {
     this.#parts = parts;
     this.#rulesOf = rulesOf;
+    this.#open = open;
   }
 
   start(): void {
@@ -63,10 +69,12 @@ export class RetiringIpvs {
   /** Returns whether nothing is left. */
   async #removeIdle(): Promise<boolean> {
     const { config, log } = this.#parts;
-    const kernel = (this.#kernel ??= await this.#open());
+    const kernel = (this.#kernel ??= await this.#open(this.#parts));
     if (kernel === undefined) return true;
     this.#since ??= performance.now();
-    for (const family of IP_FAMILIES) await kernel.removeRules(this.#rulesOf(family));
+    // Nothing writes them again, and reading them takes long on a large node.
+    if (this.#hasRules) for (const family of IP_FAMILIES) await kernel.removeRules(this.#rulesOf(family));
+    this.#hasRules = false;
     const overdue = config.drainTimeout > 0 && performance.now() - this.#since >= config.drainTimeout;
     const left = overdue ? 0 : await removeIdleServers(kernel, config.excludeCidrs);
     if (left === 0) return await this.#removeRest(kernel);
@@ -91,14 +99,13 @@ export class RetiringIpvs {
     log.info('ipvs mode is retired: nothing of it is left on this node');
     return true;
   }
+}
 
-  /** Returns the kernel of ipvs mode if this node has kube-ipvs0, which that mode creates first and removes last. */
-  async #open(): Promise<Kernel | undefined> {
-    const { log, onProgram } = this.#parts;
-    if (!(await hasDevice(log))) return undefined;
-    const { createLinuxKernel } = await import('../../kernel/linux/linux-kernel.ts');
-    return createLinuxKernel({ log, onProgram });
-  }
+/** Returns the kernel of ipvs mode if this node has kube-ipvs0, which that mode creates first and removes last. */
+async function openOldKernel({ log, onProgram }: ModeParts): Promise<Kernel | undefined> {
+  if (!(await hasDevice(log))) return undefined;
+  const { createLinuxKernel } = await import('../../kernel/linux/linux-kernel.ts');
+  return createLinuxKernel({ log, onProgram });
 }
 
 /** Reads without loading a module. */
