@@ -133,8 +133,9 @@ export class FamilyTables {
 
   async #read(): Promise<Reading> {
     if (this.#reading !== undefined) return this.#reading;
-    const at = performance.now();
     const saved = parseSave(await this.#port.read(this.#family));
+    // Reading may take longer than a reading may be old.
+    const at = performance.now();
     const state = readState(saved, this.#family);
     if (this.#last !== undefined) carryUnwritten(this.#last, state);
     this.#last = undefined;

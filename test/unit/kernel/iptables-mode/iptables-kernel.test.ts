@@ -163,6 +163,23 @@ describe('transactions', () => {
     expect(programs.reads - before).toBeLessThanOrEqual(2);
   });
 
+  test('a reading is new when it ends, however long it took', async () => {
+    const programs = new FakeIptables();
+    const kernel = iptablesKernelOf(new NodeKernel({ log: new TestLog() }), programs, 1_000);
+    const read = programs.read.bind(programs);
+    programs.read = async (family) => {
+      await new Promise((resolve) => setTimeout(resolve, family === 4 ? 1_200 : 0));
+      return await read(family);
+    };
+    await kernel.getSets();
+    expect(programs.reads).toBe(2);
+    await kernel.ensureRules(planRules(CONFIG, 6));
+    const before = programs.reads;
+    await kernel.getSets(['KUBE-CLUSTER-IP']);
+    await kernel.getSets();
+    expect(programs.reads).toBe(before);
+  });
+
   test('thousands of Services are one script, and one more Service a small one', async () => {
     const { programs, kernel } = await prepared();
     const before = programs.scripts.length;
