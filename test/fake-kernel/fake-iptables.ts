@@ -41,6 +41,8 @@ export class FakeIptables implements IptablesPort {
 
   async test(): Promise<void> {}
 
+  generation: () => Promise<number | undefined> = () => Promise.resolve(undefined);
+
   read(family: IpFamily): Promise<string> {
     this.reads += 1;
     let text = '';

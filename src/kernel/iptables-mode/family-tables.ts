@@ -33,7 +33,10 @@ const NOTHING: Rendered = { chains: [], shared: [] };
 /** The last complete reading of the tables, and what was written since. */
 interface Reading {
   readonly state: ProxyState;
-  readonly at: number;
+  /** When it was last known to be true. */
+  at: number;
+  /** Of the rules that were read; undefined if it is not known, and after a write. */
+  generation: number | undefined;
   /** Until it is compared with what the tables must have. */
   saved: SavedTables | undefined;
 }
@@ -82,7 +85,7 @@ export class FamilyTables {
   /** Returns what the tables have. `fresh`: as they are now, not as they were read some time ago. */
   async state(fresh = false): Promise<ProxyState> {
     return await this.#turns.run(async () => {
-      if (fresh) this.#forgetOld();
+      if (fresh) await this.#forgetOld();
       return (await this.#read()).state;
     });
   }
@@ -120,9 +123,15 @@ export class FamilyTables {
     return await this.#turns.run(async () => repairScript(await this.#compare(settings)));
   }
 
-  #forgetOld(): void {
-    const isOld = this.#reading !== undefined && performance.now() - this.#reading.at >= this.#maxAgeMs;
-    if (isOld || this.#isIncomplete) this.#forget();
+  async #forgetOld(): Promise<void> {
+    const reading = this.#reading;
+    if (reading === undefined) return;
+    if (this.#isIncomplete) this.#forget();
+    else if (performance.now() - reading.at >= this.#maxAgeMs) {
+      const isUnchanged = reading.generation !== undefined && (await this.#port.generation()) === reading.generation;
+      if (isUnchanged) reading.at = performance.now();
+      else this.#forget();
+    }
   }
 
   #forget(): void {
@@ -133,6 +142,7 @@ export class FamilyTables {
 
   async #read(): Promise<Reading> {
     if (this.#reading !== undefined) return this.#reading;
+    const generation = await this.#port.generation();
     const saved = parseSave(await this.#port.read(this.#family));
     // Reading may take longer than a reading may be old.
     const at = performance.now();
@@ -141,14 +151,14 @@ export class FamilyTables {
     this.#last = undefined;
     this.#isFresh = true;
     this.#isIncomplete = false;
-    return (this.#reading = { state, saved, at });
+    return (this.#reading = { state, saved, at, generation });
   }
 
   /** Returns what differs now. */
   async #compare(settings: RuleSettings): Promise<TableRepair> {
     if (!isDeepStrictEqual(settings, this.#settings)) this.#forget();
     this.#settings = settings;
-    this.#forgetOld();
+    await this.#forgetOld();
     if (this.#checked !== undefined && this.#checked.repair === undefined) this.#forget();
     return (await this.#check(settings)).repair ?? NO_REPAIR;
   }
@@ -191,11 +201,16 @@ export class FamilyTables {
 
   async #restore(script: string): Promise<void> {
     try {
-      await this.#port.write(this.#family, script);
+      await this.#writeScript(script);
     } catch (error) {
       this.#forget();
       throw error;
     }
+  }
+
+  async #writeScript(script: string): Promise<void> {
+    if (this.#reading !== undefined) this.#reading.generation = undefined;
+    await this.#port.write(this.#family, script);
   }
 
   /** Tries to write operations together. */
@@ -210,7 +225,7 @@ export class FamilyTables {
     const script = change.script();
     if (script === '') return { failures, refusal: undefined };
     try {
-      await this.#port.write(this.#family, script);
+      await this.#writeScript(script);
     } catch (error) {
       undo();
       const lines = refusedLines(error, script);

@@ -47,12 +47,17 @@ export async function detectVariant(
   if (nft.rules !== legacy.rules) return nft.rules > legacy.rules ? nft : legacy;
   // The rules do not show the variant; the link target of plain `iptables` does.
   const empty = nft.rules === 0 ? [...nft.saved.keys()] : [];
-  const plainNft = path.basename(facts.program(programName('system', 4, 'restore')) ?? '').startsWith('xtables-nft');
+  const plainNft = isPlainNft(facts);
   return {
     variant: 'system',
     saved: new Map(empty.map((family) => [family, new Map()])),
     usable: plainNft ? nft.usable : new Set(),
   };
+}
+
+/** Whether plain `iptables` is known to be the nft variant. */
+export function isPlainNft(facts: IptablesFacts): boolean {
+  return path.basename(facts.program(programName('system', 4, 'restore')) ?? '').startsWith('xtables-nft');
 }
 
 interface Weight extends Detection {

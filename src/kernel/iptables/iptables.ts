@@ -25,6 +25,7 @@ import {
 import {
   type IptablesVariant,
   detectVariant,
+  isPlainNft,
   otherVariant,
   programName,
   saveOutput,
@@ -112,6 +113,13 @@ export class Iptables {
   /** Returns what iptables-save prints. */
   async read(family: IpFamily): Promise<string> {
     return await saveOutput(this.#runner, await this.variant(), family, []);
+  }
+
+  /** Returns a number that is another after each change of the rules; undefined if there is none. Runs no program. */
+  async generation(): Promise<number | undefined> {
+    const variant = await this.variant();
+    const isNft = variant === 'nft' || (variant === 'system' && isPlainNft(this.#facts));
+    return isNft ? await this.#facts.generation() : undefined;
   }
 
   /** Runs iptables-restore --noflush. */

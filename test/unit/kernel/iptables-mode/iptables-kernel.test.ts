@@ -180,6 +180,36 @@ describe('transactions', () => {
     expect(programs.reads).toBe(before);
   });
 
+  test('while nothing changes the ruleset of nf_tables, full checks read nothing; a change of others is found', async () => {
+    const { programs, kernel } = await prepared();
+    let generation = 7;
+    programs.generation = () => Promise.resolve(generation);
+    const write = programs.write.bind(programs);
+    programs.write = (family, script) => {
+      generation += 1;
+      return write(family, script);
+    };
+    const reads = async (): Promise<number> => {
+      const before = programs.reads;
+      await kernel.getSets();
+      await kernel.ensureRules(planRules(CONFIG, 4));
+      await kernel.ensureRules(planRules(CONFIG, 6));
+      return programs.reads - before;
+    };
+    await kernel.apply(new Transaction(service(1)));
+    expect(await reads()).toBeGreaterThan(0);
+    expect(await reads()).toBe(0);
+    expect(await reads()).toBe(0);
+    await kernel.apply(new Transaction(service(2)));
+    expect(await reads()).toBeGreaterThan(0);
+    expect(await reads()).toBe(0);
+    programs.change(4, 'nat', (chains) => chains.set('KUBE-SERVICES', []));
+    generation += 1;
+    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toMatchObject({ changed: true });
+    expect(await kernel.getVirtualServers()).toHaveLength(0);
+    expect(programs.tables[4].get('nat')?.get('PREROUTING')).toHaveLength(1);
+  });
+
   test('thousands of Services are one script, and one more Service a small one', async () => {
     const { programs, kernel } = await prepared();
     const before = programs.scripts.length;

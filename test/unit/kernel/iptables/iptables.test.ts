@@ -288,6 +288,7 @@ describe('which detection starts no program', () => {
   const facts = (tables: Tables, plain = NFT): IptablesFacts => ({
     program: (name) => (name.includes('legacy') ? LEGACY : plain),
     hasTables: async (variant) => Promise.resolve(tables[variant]),
+    generation: async () => Promise.resolve(undefined),
   });
   const started = async (runner: ReturnType<typeof scripted>, known: IptablesFacts): Promise<readonly string[]> => {
     const iptables = new Iptables(runner, new QuietLog(), () => undefined, undefined, known);
@@ -341,7 +342,11 @@ describe('which detection starts no program', () => {
   });
 
   test('iptables-legacy that is not installed is not a variant', async () => {
-    const nowhere: IptablesFacts = { program: () => undefined, hasTables: async () => Promise.resolve(false) };
+    const nowhere: IptablesFacts = {
+      program: () => undefined,
+      hasTables: async () => Promise.resolve(false),
+      generation: async () => Promise.resolve(undefined),
+    };
     const runner = scripted({ 'iptables-nft-save': {}, 'ip6tables-nft-save': {} });
     expect(await detectVariant(runner, nowhere)).toMatchObject({ variant: 'nft' });
   });
