@@ -9,6 +9,10 @@ import { KernelError } from '../kernel-error.ts';
 export const LOCK_SECONDS = 20;
 const RESTORE_DEADLINE_MS = (LOCK_SECONDS + 30) * 1000;
 
+/** A million rules are about 100 MB and take about a minute of CPU time, which a busy node may stretch. */
+const DEADLINE_MS_PER_CHARACTER = 0.01;
+const SLOW_MS_PER_CHARACTER = 0.001;
+
 /** Seconds that a --test run, which changes nothing, waits for the lock. */
 const PROBE_LOCK_SECONDS = 3;
 
@@ -37,14 +41,16 @@ export class IptablesPrograms {
 
   async #runRestore(variant: IptablesVariant, family: IpFamily, args: readonly string[], stdin: string): Promise<void> {
     const program = programName(variant, family, 'restore');
+    const slowMs = Math.ceil(SLOW_MS + stdin.length * SLOW_MS_PER_CHARACTER);
+    const deadlineMs = Math.ceil(RESTORE_DEADLINE_MS + stdin.length * DEADLINE_MS_PER_CHARACTER);
     const slow = setTimeout(() => {
       this.#log.warn(
-        `${program} is still running after ${SLOW_MS / 1_000} s: it waits up to ${LOCK_SECONDS} s for the iptables ` +
+        `${program} is still running after ${Math.round(slowMs / 1_000)} s: it waits up to ${LOCK_SECONDS} s for the iptables ` +
           'lock, which another program probably holds. `fuser -v /run/xtables.lock` shows that program',
       );
-    }, SLOW_MS);
+    }, slowMs);
     try {
-      const result = await this.#runner.run(program, args, { stdin, deadlineMs: RESTORE_DEADLINE_MS });
+      const result = await this.#runner.run(program, args, { stdin, deadlineMs });
       if (result.status !== 0) throw await this.#failure(variant, family, result);
     } finally {
       clearTimeout(slow);

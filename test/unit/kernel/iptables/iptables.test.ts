@@ -623,4 +623,19 @@ describe('rules in force', () => {
     expect(await iptables.ensure(RULES)).toMatchObject({ changed: false });
     expect(await iptables.read(4)).toBe(stdout);
   });
+
+  test('iptables-restore has more time for more rules', async () => {
+    const deadlines: number[] = [];
+    const runner: CommandRunner = {
+      run: (program, _args, { deadlineMs = 0 } = {}) => {
+        if (program.endsWith('restore')) deadlines.push(deadlineMs);
+        return Promise.resolve({ status: 0, stdout: '', stderr: '' });
+      },
+    };
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined);
+    await iptables.write(4, '*nat\nCOMMIT\n');
+    // About a million rules.
+    await iptables.write(4, 'x'.repeat(100_000_000));
+    expect(deadlines.map((ms) => Math.round(ms / 1_000))).toEqual([50, 1_050]);
+  });
 });
