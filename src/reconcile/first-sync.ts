@@ -49,14 +49,16 @@ const NOTHING = new Transaction();
 /**
  * Splits a transaction into what precedes and what follows the replacement of other rules, which serve until then:
  * virtual servers are added before, and nothing is removed. Those with source ranges wait for the rules that deny. In
- * nftables mode everything precedes: it comes into force with the rules, by the transaction that replaces the table.
+ * the other modes everything precedes: in nftables mode it comes into force with the rules, by the transaction that replaces
+ * the table; in iptables mode the replacement writes only what a virtual server already needs, so without it the rules that
+ * deny would be missing in between.
  */
 function aroundRules(
   tx: Transaction,
   plan: Pick<NodePlan, 'entries'>,
   mode: Kernel['mode'],
 ): readonly [Transaction, Transaction] {
-  if (mode === 'nftables') return [tx, NOTHING];
+  if (mode !== 'ipvs') return [tx, NOTHING];
   const additions: readonly Op[] = [
     ...tx.stage('add-sets'),
     ...tx.stage('add-servers').filter((op) => denyOf(plan, 'id' in op ? op.id : op.virtualServer) === undefined),

@@ -24,8 +24,8 @@ import type { SyncProgress } from './sync-progress.ts';
 
 /** Virtual servers per batch. A change sync waits for the end of a batch, which takes a few milliseconds. */
 const BATCH = 64;
-/** Virtual servers per batch in a first sync, during which no change sync waits. */
-const FIRST_BATCH = 4_096;
+/** In a first sync, during which no change sync waits, and in iptables mode, where each batch runs a program. */
+const LARGE_BATCH = 4_096;
 
 // Deny entries are added last and deleted first (see inSafeOrder in change-sync.ts).
 const ROLES_DENY_LAST: readonly SetRole[] = [
@@ -152,7 +152,7 @@ async function* checkVirtualServers(
   first: boolean,
   yielder: Yielder,
 ): AsyncGenerator<Transaction, void> {
-  const size = first ? FIRST_BATCH : BATCH;
+  const size = first || parts.kernel.mode === 'iptables' ? LARGE_BATCH : BATCH;
   let batch: WantedVirtualServer[] = [];
   // The iteration includes virtual servers added to the plan meanwhile and skips those removed from it.
   for (const wanted of parts.desired.plan.virtualServers()) {

@@ -132,6 +132,29 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
     await reader.close();
   }
 
+  test('a chain to which a rule of another program refers is emptied, and deleted once nothing refers to it', async () => {
+    expect(await apply(inSet('CLUSTER-IP', clusterIp), ...serve(clusterIp))).toEqual(clean);
+    const chain = /:(KUBE-SVC-\w+)/.exec(await bed().save(family))?.[1] ?? '';
+    await bed().restore(family, `*nat\n-A PREROUTING -j ${chain}\nCOMMIT\n`);
+    expect(await apply({ kind: 'delete-virtual-server', id: idOf(clusterIp) })).toEqual(clean);
+    expect((await bed().save(family)).split('\n').filter((line) => /KUBE-S(VC|EP)-/.test(line))).toEqual([
+      expect.stringMatching(`^:${chain} -`),
+      `-A PREROUTING -j ${chain}`,
+    ]);
+    expect(await bed().kernel.compareRules(planRules(CONFIG, family))).toMatchObject({ missing: [] });
+    await bed().restore(family, `*nat\n-D PREROUTING -j ${chain}\nCOMMIT\n`);
+    await bed().kernel.ensureRules(planRules(CONFIG, family));
+    expect(await bed().save(family)).not.toContain(chain);
+  });
+
+  test('a change after another program removed rules succeeds', async () => {
+    expect(await apply(inSet('CLUSTER-IP', clusterIp), ...serve(clusterIp))).toEqual(clean);
+    await bed().restore(family, '*nat\n:KUBE-SERVICES - [0:0]\nCOMMIT\n');
+    expect(await apply({ kind: 'delete-virtual-server', id: idOf(clusterIp) })).toEqual(clean);
+    await bed().kernel.ensureRules(planRules(CONFIG, family));
+    expect(await bed().save(family)).not.toMatch(/KUBE-S(VC|EP)-/);
+  });
+
   test('virtual servers of every kind are added, read back by another process, changed and removed', async () => {
     expect(await apply(...everything())).toEqual(clean);
     const whole = await text(bed().kernel);

@@ -26,8 +26,10 @@ export class FakeIptables implements IptablesPort {
   /** The scripts that were executed. */
   readonly scripts: string[] = [];
   reads = 0;
-  /** Refuses scripts; for tests of what becomes of the rest. */
-  refuse: (script: string) => string | undefined = () => undefined;
+  /** The scripts that were executed or refused. */
+  writes = 0;
+  /** Refuses the tables of scripts, before which a script has this number of lines; for tests of what becomes of the rest. */
+  refuse: (section: string, linesBefore: number) => string | undefined = () => undefined;
 
   /** Whether a script ends with a failure after its first table. */
   interrupted = false;
@@ -41,6 +43,8 @@ export class FakeIptables implements IptablesPort {
   }
 
   async test(): Promise<void> {}
+
+  generation: () => Promise<number | undefined> = () => Promise.resolve(undefined);
 
   read(family: IpFamily): Promise<string> {
     this.reads += 1;
@@ -56,11 +60,13 @@ export class FakeIptables implements IptablesPort {
   }
 
   write(family: IpFamily, script: string): Promise<void> {
-    const reason = this.refuse(script);
-    if (reason !== undefined) return refused(reason);
-    for (const section of script.split('COMMIT\n')) {
+    this.writes += 1;
+    let number = 0;
+    for (const section of script.split(/(?<=COMMIT\n)/)) {
       if (section === '') continue;
-      const [head = '', ...lines] = section.trimEnd().split('\n');
+      const reason = this.refuse(section, number);
+      if (reason !== undefined) return refused(reason);
+      const [head = '', ...lines] = section.replace('COMMIT\n', '').trimEnd().split('\n');
       const table = head.slice(1);
       const chains: Chains = new Map(
         Array.from(this.tables[family].get(table) ?? new Map<string, string[]>(), ([name, rules]) => [
@@ -68,10 +74,11 @@ export class FakeIptables implements IptablesPort {
           [...rules],
         ]),
       );
-      for (const line of lines) {
+      for (const [index, line] of lines.entries()) {
         const why = execute(chains, line);
-        if (why !== undefined) return refused(`${line}: ${why}`);
+        if (why !== undefined) return refused(`line ${number + index + 2} failed: ${why}`);
       }
+      number += lines.length + 2;
       const why = brokenReference(chains);
       if (why !== undefined) return refused(why);
       this.tables[family].set(table, chains);
@@ -105,6 +112,9 @@ function execute(chains: Chains, line: string): string | undefined {
   if (verb === 'I') rules.unshift(rule);
   if (verb === 'X') {
     if (rules.length > 0) return 'chain is not empty';
+    if ([...chains.values()].some((others) => others.some((other) => splitRule(other).includes(name)))) {
+      return 'Device or resource busy';
+    }
     chains.delete(name);
   }
   if (verb === 'D') {

@@ -141,6 +141,20 @@ function onThisKernel(): void {
       JSON.parse(await bed.run(process.execPath, '--input-type=module', '-e', script));
     const program = execFileSync('sh', ['-c', 'readlink -f "$(command -v iptables-nft-save)"']).toString().trim();
 
+    test('the generation of nf_tables is the same until a rule changes', async () => {
+      const script = `
+        const { processIptablesFacts } = await import('./src/kernel/iptables/iptables-facts.ts');
+        console.log(await processIptablesFacts().generation());`;
+      const generation = async (): Promise<number> =>
+        Number(await bed.run(process.execPath, '--input-type=module', '-e', script));
+      const before = await generation();
+      expect(before).toBeGreaterThan(0);
+      await bed.run('iptables-nft-save');
+      expect(await generation()).toBe(before);
+      await bed.run('iptables-nft', '-A', 'INPUT', '-j', 'ACCEPT');
+      expect(await generation()).toBeGreaterThan(before);
+    });
+
     test('none, and each after its first rule', async () => {
       await inside(['nft', '-f', '-'], 'flush ruleset\nadd table inet mine\n');
       expect(await facts()).toEqual({ found: [], program });

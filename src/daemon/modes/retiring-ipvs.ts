@@ -24,16 +24,22 @@ type OldKernel = Pick<Kernel, 'apply' | 'getRealServers'> & Parameters<typeof ow
 export class RetiringIpvs {
   readonly #parts: ModeParts;
   readonly #rulesOf: ((family: IpFamily) => RuleSet) | undefined;
+  readonly #open: (parts: ModeParts) => Promise<Kernel | undefined>;
   #timer: NodeJS.Timeout | undefined;
   #kernel: Kernel | undefined;
   #stopped = false;
+  #hasRules = true;
   #since: number | undefined;
   #reported = 0;
 
-  /** @param rulesOf what is removed of the rules of ipvs mode; undefined if all are gone */
-  constructor(parts: ModeParts, rulesOf?: (family: IpFamily) => RuleSet) {
+  /**
+   * @param rulesOf what is removed of the rules of ipvs mode; undefined if all are gone
+   * @param open returns the kernel of ipvs mode; for tests
+   */
+  constructor(parts: ModeParts, rulesOf?: (family: IpFamily) => RuleSet, open = openOldKernel) {
     this.#parts = parts;
     this.#rulesOf = rulesOf;
+    this.#open = open;
   }
 
   start(): void {
@@ -62,12 +68,14 @@ export class RetiringIpvs {
   /** Returns whether nothing is left. */
   async #removeIdle(): Promise<boolean> {
     const { config, log } = this.#parts;
-    const kernel = (this.#kernel ??= await this.#open());
+    const kernel = (this.#kernel ??= await this.#open(this.#parts));
     if (kernel === undefined) return true;
     this.#since ??= performance.now();
-    if (this.#rulesOf !== undefined) {
+    // Nothing writes them again, and reading them takes long on a large node.
+    if (this.#hasRules && this.#rulesOf !== undefined) {
       for (const family of IP_FAMILIES) await kernel.removeRules(this.#rulesOf(family));
     }
+    this.#hasRules = false;
     const overdue = config.drainTimeout > 0 && performance.now() - this.#since >= config.drainTimeout;
     const left = overdue ? 0 : await removeIdleServers(kernel, config.excludeCidrs);
     if (left === 0) return await this.#removeRest(kernel);
@@ -92,14 +100,13 @@ export class RetiringIpvs {
     log.info('ipvs mode is retired: nothing of it is left on this node');
     return true;
   }
+}
 
-  /** Returns the kernel of ipvs mode if this node has kube-ipvs0, which that mode creates first and removes last. */
-  async #open(): Promise<Kernel | undefined> {
-    const { log, onProgram } = this.#parts;
-    if (!(await hasDevice(log))) return undefined;
-    const { createLinuxKernel } = await import('../../kernel/linux/linux-kernel.ts');
-    return createLinuxKernel({ log, onProgram });
-  }
+/** Returns the kernel of ipvs mode if this node has kube-ipvs0, which that mode creates first and removes last. */
+async function openOldKernel({ log, onProgram }: ModeParts): Promise<Kernel | undefined> {
+  if (!(await hasDevice(log))) return undefined;
+  const { createLinuxKernel } = await import('../../kernel/linux/linux-kernel.ts');
+  return createLinuxKernel({ log, onProgram });
 }
 
 /** Reads without loading a module. */

@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from 'node:util';
-import { errorText } from '../../base/error-text.ts';
 import { firstFew } from '../../base/first-few.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import { Turns } from '../../base/turns.ts';
@@ -17,8 +16,11 @@ import type { ProxyState, ServicePortKey } from './proxy-state.ts';
 import { type RenderContext, renderServicePort } from './render-service-port.ts';
 import { SETS } from './roles.ts';
 import type { Rendered, SharedRule } from './service-port.ts';
-import { type StateOp, applyToState, entryRules, isEntryOp, sortOps, touchedPorts, unitsOf } from './state-change.ts';
+import { type StateOp, applyToState, entryRules, isEntryOp, sortOps, touchedPorts } from './state-change.ts';
 import { readState } from './state-reader.ts';
+import { type Attempt, PartWriter, failuresOf } from './part-writer.ts';
+import { type RefusedLine, refusedLines } from './refused-lines.ts';
+import { RuleOwners } from './rule-owners.ts';
 import { TableChange } from './table-change.ts';
 import { NO_REPAIR, TableCheck, type TableRepair, commitRepair, repairScript, repairedChains } from './table-check.ts';
 import type { TableImage } from './table-image.ts';
@@ -26,15 +28,15 @@ import type { TableImage } from './table-image.ts';
 /** How old a reading may be for a full check, whose parts share one. */
 const MAX_AGE_MS = 2_000;
 
-/** Attempts to write the operations of one transaction without those that are refused. */
-const MAX_WRITES = 200;
-
 const NOTHING: Rendered = { chains: [], shared: [] };
 
 /** The last complete reading of the tables, and what was written since. */
 interface Reading {
   readonly state: ProxyState;
-  readonly at: number;
+  /** When it was last known to be true. */
+  at: number;
+  /** Of the rules that were read; undefined if it is not known, and after a write. */
+  generation: number | undefined;
   /** Until it is compared with what the tables must have. */
   saved: SavedTables | undefined;
 }
@@ -62,18 +64,28 @@ export class FamilyTables {
   #checked: Checked | undefined;
   #last: ProxyState | undefined;
   #repaired = false;
+  /** Whether the tables were read since the current operations began. */
+  #isFresh = false;
+  /** Whether the tables may have rules that the state does not, after a refusal. */
+  #isIncomplete = false;
+  readonly #parts: PartWriter;
 
   constructor(family: IpFamily, port: IptablesPort, log: Log, maxAgeMs = MAX_AGE_MS) {
     this.#family = family;
     this.#port = port;
     this.#log = log;
     this.#maxAgeMs = maxAgeMs;
+    this.#parts = new PartWriter({
+      state: async () => (await this.#read()).state,
+      attempt: (ops, wasRefused) => this.#attempt(ops, wasRefused),
+      isOfSome: (error) => this.#isOfSome(error),
+    });
   }
 
   /** Returns what the tables have. `fresh`: as they are now, not as they were read some time ago. */
   async state(fresh = false): Promise<ProxyState> {
     return await this.#turns.run(async () => {
-      if (fresh) this.#forgetOld();
+      if (fresh) await this.#forgetOld();
       return (await this.#read()).state;
     });
   }
@@ -82,8 +94,13 @@ export class FamilyTables {
   async apply(ops: Iterable<Op>): Promise<readonly OpFailure[]> {
     const { possible, failures } = sortOps(ops, this.#family);
     if (possible.length === 0) return failures;
-    const limit = { left: MAX_WRITES };
-    return [...failures, ...(await this.#turns.run(() => this.#write(possible, limit)))];
+    return [
+      ...failures,
+      ...(await this.#turns.run(async () => {
+        this.#isFresh = false;
+        return await this.#parts.write(possible);
+      })),
+    ];
   }
 
   /** Writes what differs. */
@@ -106,8 +123,15 @@ export class FamilyTables {
     return await this.#turns.run(async () => repairScript(await this.#compare(settings)));
   }
 
-  #forgetOld(): void {
-    if (this.#reading !== undefined && performance.now() - this.#reading.at >= this.#maxAgeMs) this.#forget();
+  async #forgetOld(): Promise<void> {
+    const reading = this.#reading;
+    if (reading === undefined) return;
+    if (this.#isIncomplete) this.#forget();
+    else if (performance.now() - reading.at >= this.#maxAgeMs) {
+      const isUnchanged = reading.generation !== undefined && (await this.#port.generation()) === reading.generation;
+      if (isUnchanged) reading.at = performance.now();
+      else this.#forget();
+    }
   }
 
   #forget(): void {
@@ -118,19 +142,23 @@ export class FamilyTables {
 
   async #read(): Promise<Reading> {
     if (this.#reading !== undefined) return this.#reading;
+    const generation = await this.#port.generation();
     const saved = parseSave(await this.#port.read(this.#family));
+    // With thousands of chains, iptables-nft-save takes seconds: longer than a reading may be old.
+    const at = performance.now();
     const state = await readState(saved, this.#family);
     if (this.#last !== undefined) carryUnwritten(this.#last, state);
     this.#last = undefined;
-    // With thousands of chains, iptables-nft-save takes seconds.
-    return (this.#reading = { state, saved, at: performance.now() });
+    this.#isFresh = true;
+    this.#isIncomplete = false;
+    return (this.#reading = { state, saved, at, generation });
   }
 
   /** Returns what differs now. */
   async #compare(settings: RuleSettings): Promise<TableRepair> {
     if (!isDeepStrictEqual(settings, this.#settings)) this.#forget();
     this.#settings = settings;
-    this.#forgetOld();
+    await this.#forgetOld();
     if (this.#checked !== undefined && this.#checked.repair === undefined) this.#forget();
     return (await this.#check(settings)).repair ?? NO_REPAIR;
   }
@@ -173,46 +201,50 @@ export class FamilyTables {
 
   async #restore(script: string): Promise<void> {
     try {
-      await this.#port.write(this.#family, script);
+      await this.#writeScript(script);
     } catch (error) {
       this.#forget();
       throw error;
     }
   }
 
-  async #write(ops: readonly StateOp[], limit: { left: number }): Promise<readonly OpFailure[]> {
-    if (this.#settings === undefined) return failAll(ops, new KernelError('apply', 'ENOENT', 'there are no rules yet'));
-    limit.left -= 1;
+  async #writeScript(script: string): Promise<void> {
+    if (this.#reading !== undefined) this.#reading.generation = undefined;
+    await this.#port.write(this.#family, script);
+  }
+
+  /** Tries to write operations together. */
+  async #attempt(ops: readonly StateOp[], wasRefused: boolean): Promise<Attempt> {
+    if (this.#settings === undefined) {
+      const error = new KernelError('apply', 'ENOENT', 'there are no rules yet');
+      return { failures: failuresOf(ops, error), refusal: undefined };
+    }
     const { image } = await this.#check(this.#settings);
     const { state } = await this.#read();
-    const { change, failures, undo } = changeOf(state, image, ops, this.#settings);
+    const { change, failures, undo, owners } = changeOf(state, image, ops, this.#settings);
     const script = change.script();
-    if (script === '') return failures;
+    if (script === '') return { failures, refusal: undefined };
     try {
-      await this.#restore(script);
+      await this.#writeScript(script);
     } catch (error) {
       undo();
-      return [...failures, ...(await this.#writeParts(state, without(ops, failures), limit, error))];
+      const lines = refusedLines(error, script);
+      const isKnownBetter = this.#learn(change, lines, wasRefused);
+      return { failures, refusal: { error, isKnownBetter, atFault: (units) => owners.unitsOf(state, units, lines) } };
     }
     change.commit();
     if (this.#checked !== undefined) this.#checked.repair = undefined;
-    return failures;
+    return { failures, refusal: undefined };
   }
 
-  /** Writes the parts of refused operations one by one, so that only those at fault fail. */
-  async #writeParts(
-    state: ProxyState,
-    ops: readonly StateOp[],
-    limit: { left: number },
-    error: unknown,
-  ): Promise<readonly OpFailure[]> {
-    const units = unitsOf(state, ops);
-    if (units.length < 2 || limit.left <= 0 || !(await this.#isOfSome(error))) return failAll(ops, error);
-    const half = Math.ceil(units.length / 2);
-    return [
-      ...(await this.#write(units.slice(0, half).flat(), limit)),
-      ...(await this.#write(units.slice(half).flat(), limit)),
-    ];
+  /** Learns from a refusal what the tables have. Returns whether another attempt makes sense. */
+  #learn(change: TableChange, lines: readonly RefusedLine[], wasRefused: boolean): boolean {
+    const isKept = change.keepReferred(lines);
+    const isStale = !this.#isFresh && !isKept && !wasRefused;
+    this.#isIncomplete = true;
+    const [first] = lines;
+    if (isStale || first === undefined || !change.commitTables(first.written)) this.#forget();
+    return isKept || isStale;
   }
 
   /** Whether a restore may have failed because of single rules, and not whatever is written. */
@@ -263,15 +295,5 @@ function changeOf(state: ProxyState, image: TableImage, ops: readonly StateOp[],
   change.ensureBase(settings);
   change.replaceShared(before.shared, after.shared);
   for (const [index, port] of after.ports.entries()) change.replace(before.ports[index] ?? NOTHING, port);
-  return { change, failures, undo };
-}
-
-function without(ops: readonly StateOp[], failures: readonly OpFailure[]): readonly StateOp[] {
-  const failed = new Set<Op>(failures.map(({ op }) => op));
-  return ops.filter((op) => !failed.has(op));
-}
-
-function failAll(ops: readonly StateOp[], error: unknown): readonly OpFailure[] {
-  const code = error instanceof KernelError ? error.code : 'FAILED';
-  return ops.map((op) => ({ op, errno: 0, code, text: errorText(error) }));
+  return { change, failures, undo, owners: new RuleOwners(ports, before.ports, after.ports) };
 }

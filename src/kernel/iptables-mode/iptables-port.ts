@@ -10,6 +10,8 @@ export interface IptablesPort {
   test(family: IpFamily): Promise<void>;
   /** Returns what iptables-save prints. */
   read(family: IpFamily): Promise<string>;
+  /** Returns a number that is another after each change of the rules, and costs little; undefined if there is none. */
+  generation(): Promise<number | undefined>;
   /** Runs iptables-restore --noflush, which waits for the lock. */
   write(family: IpFamily, script: string): Promise<void>;
 }

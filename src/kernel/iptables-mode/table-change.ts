@@ -1,5 +1,6 @@
 import { SHARED_CHAINS, baseChains, isNodePortAddressRule } from './base-chains.ts';
 import type { RuleSettings } from '../../state/rule-settings.ts';
+import type { RefusedLine } from './refused-lines.ts';
 import { type ChainText, type Rendered, type SharedRule, type Table } from './service-port.ts';
 import { type ChainKey, type TableImage, chainKey } from './table-image.ts';
 
@@ -60,6 +61,37 @@ export class TableChange {
     return first + section('nat', [...nat.chains, ...nat.added, ...nat.removed, ...nat.deleted]) + last;
   }
 
+  /** Remembers chains whose deletion was refused because other rules refer to them: they are only emptied. */
+  keepReferred(refused: readonly RefusedLine[]): boolean {
+    const keys = refused.flatMap(({ table, line }) => {
+      const name = /^-X (\S+)$/.exec(line)?.[1];
+      return name === undefined ? [] : [chainKey({ table, name })];
+    });
+    for (const key of keys) this.#image.referred.add(key);
+    return keys.length > 0;
+  }
+
+  /**
+   * Makes in the image what was written before a table of the script was refused: none, or only what is added to table filter.
+   * The state does not have it, so a full check has to remove it. Returns false if more was written.
+   */
+  commitTables(written: number): boolean {
+    if (written === 0) return true;
+    if (written > 1 || !this.#isFilterFirst()) return false;
+    for (const key of this.#written.keys()) {
+      if (!key.startsWith('filter ')) continue;
+      this.#image.chains.add(key);
+      this.#image.differing.add(key);
+    }
+    for (const rule of this.#added) if (rule.table === 'filter') this.#image.add(rule);
+    return true;
+  }
+
+  #isFilterFirst(): boolean {
+    const isFilter = ({ table }: { readonly table: Table }): boolean => table === 'filter';
+    return this.#added.some(isFilter) || [...this.#written.values()].some(isFilter);
+  }
+
   /** Makes the changes in the image, when they have been written. */
   commit(): void {
     for (const [key, chain] of this.#written) {
@@ -67,7 +99,7 @@ export class TableChange {
       this.#image.differing.delete(chainKey(chain));
     }
     for (const key of this.#deleted.keys()) {
-      this.#image.chains.delete(key);
+      if (!this.#image.referred.has(key)) this.#image.chains.delete(key);
       this.#image.differing.delete(key);
     }
     for (const rule of this.#added) this.#image.add(rule);
@@ -84,7 +116,10 @@ export class TableChange {
       added,
       removed,
       // Declaring an existing chain flushes it, so that none of them refers to another.
-      deleted: [...deleted.map(({ name }) => `:${name} - [0:0]`), ...deleted.map(({ name }) => `-X ${name}`)],
+      deleted: [
+        ...deleted.map(({ name }) => `:${name} - [0:0]`),
+        ...deleted.filter((chain) => !this.#image.referred.has(chainKey(chain))).map(({ name }) => `-X ${name}`),
+      ],
     };
   }
 

@@ -34,6 +34,8 @@ export class TableImage {
   readonly chains = new Set<ChainKey>();
   /** The chains of ours whose rules are others than they must be. */
   readonly differing = new Set<ChainKey>();
+  /** Chains of ours to which rules of other programs refer, as far as it is known. */
+  readonly referred = new Set<ChainKey>();
   /** The rules of the chains that service ports share, with their number, in order. */
   readonly #shared = new Map<ChainKey, Map<string, number>>();
 

@@ -2,6 +2,7 @@ import { readFileSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import type { IpFamily } from '../../base/ip.ts';
 import { openConnection } from '../../netlink/connection.ts';
+import { decodeGeneration, getGeneration } from '../../netlink/family/nf-tables/generation.ts';
 import { decodeTable, dumpTables } from '../../netlink/family/nf-tables/table.ts';
 import { NETLINK_NETFILTER } from '../../netlink/protocol.ts';
 import type { Trace } from '../../netlink/trace/trace.ts';
@@ -14,6 +15,8 @@ export interface IptablesFacts {
   program(name: string): string | undefined;
   /** Returns whether a variant has any table in this network namespace; undefined if unknown. */
   hasTables(variant: 'nft' | 'legacy', family: IpFamily): Promise<boolean | undefined>;
+  /** Returns the number of the ruleset of nf_tables, which each change increments; undefined if unknown. */
+  generation(): Promise<number | undefined>;
 }
 
 const LEGACY_TABLES: Readonly<Record<IpFamily, string>> = {
@@ -52,6 +55,24 @@ async function hasNftTables(family: IpFamily, trace?: Trace): Promise<boolean | 
   }
 }
 
+async function nftGeneration(trace?: Trace): Promise<number | undefined> {
+  try {
+    const connection = openConnection({ protocol: NETLINK_NETFILTER, trace });
+    try {
+      const [id] = await askAll(connection, [undefined], {
+        operation: 'NFT_MSG_GETGEN',
+        write: getGeneration,
+        read: ({ payload }) => decodeGeneration(payload),
+      });
+      return id;
+    } finally {
+      connection.close();
+    }
+  } catch {
+    return undefined;
+  }
+}
+
 /** Returns the facts for this process and its own network namespace. */
 export const processIptablesFacts = (trace?: Trace): IptablesFacts => ({
   program: (name) => {
@@ -66,10 +87,12 @@ export const processIptablesFacts = (trace?: Trace): IptablesFacts => ({
   },
   hasTables: async (variant, family) =>
     variant === 'nft' ? await hasNftTables(family, trace) : hasLegacyTables(family),
+  generation: () => nftGeneration(trace),
 });
 
 /** For a runner that enters another network namespace, where facts about this process do not apply. */
 export const NO_IPTABLES_FACTS: IptablesFacts = {
   program: () => undefined,
   hasTables: async () => Promise.resolve(undefined),
+  generation: async () => Promise.resolve(undefined),
 };

@@ -8,8 +8,9 @@ import { KernelError } from '../kernel-error.ts';
 /** Seconds that iptables-restore waits for the lock: less than a Pod's termination grace period. */
 export const LOCK_SECONDS = 20;
 const RESTORE_DEADLINE_MS = (LOCK_SECONDS + 30) * 1000;
-/** In iptables mode, a script may have hundreds of thousands of lines; iptables-nft takes longest for them. */
+/** In iptables mode, a million rules are about 100 MB and take about a minute of CPU time, which a busy node may stretch. */
 const DEADLINE_MS_PER_CHARACTER = 0.02;
+const SLOW_MS_PER_CHARACTER = 0.001;
 
 /** Seconds that a --test run, which changes nothing, waits for the lock. */
 const PROBE_LOCK_SECONDS = 3;
@@ -39,14 +40,15 @@ export class IptablesPrograms {
 
   async #runRestore(variant: IptablesVariant, family: IpFamily, args: readonly string[], stdin: string): Promise<void> {
     const program = programName(variant, family, 'restore');
+    const slowMs = Math.ceil(SLOW_MS + stdin.length * SLOW_MS_PER_CHARACTER);
+    const deadlineMs = Math.ceil(RESTORE_DEADLINE_MS + stdin.length * DEADLINE_MS_PER_CHARACTER);
     const slow = setTimeout(() => {
       this.#log.warn(
-        `${program} is still running after ${SLOW_MS / 1_000} s: it waits up to ${LOCK_SECONDS} s for the iptables ` +
-          'lock, which another program probably holds. `fuser -v /run/xtables.lock` shows that program',
+        `${program} is still running after ${Math.round(slowMs / 1_000)} s: it has ${stdin.split('\n').length} lines to write, ` +
+          `or waits up to ${LOCK_SECONDS} s for the iptables lock, which another program holds: \`fuser -v /run/xtables.lock\` shows it`,
       );
-    }, SLOW_MS);
+    }, slowMs);
     try {
-      const deadlineMs = RESTORE_DEADLINE_MS + Math.round(stdin.length * DEADLINE_MS_PER_CHARACTER);
       const result = await this.#runner.run(program, args, { stdin, deadlineMs });
       if (result.status !== 0) throw await this.#failure(variant, family, result);
     } finally {

@@ -10,6 +10,15 @@ export function parseSave(text: string): SavedTables {
   return readSave(text, (_packets, rule) => rule);
 }
 
+/**
+ * Returns the tables that exist but are not printed: iptables-nft-save writes only a comment about a table with a rule that
+ * iptables does not know, and succeeds.
+ */
+export function unprintedTables(text: string): readonly string[] {
+  const named = Array.from(text.matchAll(/^# Table [`'"]?(\w+)\b/gm), ([, table = '']) => table);
+  return named.filter((table) => !new RegExp(`^\\*${table}\\s*$`, 'm').test(text));
+}
+
 /** Parses the packets that each rule has counted, from the output of iptables-save --counters. */
 export function parseCounters(text: string): ReadonlyMap<string, ReadonlyMap<string, readonly number[]>> {
   return readSave(text, (packets) => packets);

@@ -3,7 +3,7 @@ import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import type { CommandRunner } from '../command-runner.ts';
 import { type IptablesFacts, NO_IPTABLES_FACTS } from './iptables-facts.ts';
 import { iptablesFailure, isMomentary } from './iptables-failure.ts';
-import { type SavedTables, parseSave } from './iptables-script.ts';
+import { type SavedTables, parseSave, unprintedTables } from './iptables-script.ts';
 import { KernelError } from '../kernel-error.ts';
 
 /** Legacy and nft iptables keep separate rules, and the kernel applies both; "system" is plain `iptables`. */
@@ -20,7 +20,7 @@ export function programName(variant: IptablesVariant, family: IpFamily, verb?: '
 }
 
 /** The tables that must exist; table mangle is optional. */
-const TABLES = ['nat', 'filter'];
+const TABLES = ['nat', 'filter'] as const;
 
 /** The variant that a node uses, and the rules found in it. */
 export interface Detection {
@@ -47,12 +47,17 @@ export async function detectVariant(
   if (nft.rules !== legacy.rules) return nft.rules > legacy.rules ? nft : legacy;
   // The rules do not show the variant; the link target of plain `iptables` does.
   const empty = nft.rules === 0 ? [...nft.saved.keys()] : [];
-  const plainNft = path.basename(facts.program(programName('system', 4, 'restore')) ?? '').startsWith('xtables-nft');
+  const plainNft = isPlainNft(facts);
   return {
     variant: 'system',
     saved: new Map(empty.map((family) => [family, new Map()])),
     usable: plainNft ? nft.usable : new Set(),
   };
+}
+
+/** Whether plain `iptables` is known to be the nft variant. */
+export function isPlainNft(facts: IptablesFacts): boolean {
+  return path.basename(facts.program(programName('system', 4, 'restore')) ?? '').startsWith('xtables-nft');
 }
 
 interface Weight extends Detection {
@@ -69,31 +74,43 @@ async function weigh(
   const read = async (family: IpFamily) => {
     const program = programName(variant, family, 'save');
     const isEmpty = facts.program(program) !== undefined && (await facts.hasTables(variant, family)) === false;
-    return [family, isEmpty ? new Map<string, never>() : await savedBy(runner, program)] as const;
+    return [family, isEmpty ? EMPTY : await savedBy(runner, program)] as const;
   };
+  let installed = false;
   const saved = new Map<IpFamily, SavedTables>();
   const usable = new Set<IpFamily>();
   let rules = 0;
   let hinted = false;
-  for (const [family, tables] of await Promise.all(IP_FAMILIES.map(read))) {
-    if (tables === undefined) continue;
-    saved.set(family, tables);
+  for (const [family, found] of await Promise.all(IP_FAMILIES.map(read))) {
+    if (found === undefined) continue;
+    installed = true;
+    const { tables, unprinted } = found;
+    // Rules that are not known completely must be read again before anything is written.
+    if (unprinted.length === 0) saved.set(family, tables);
     // nf_tables creates a table with its first rule. With ip_tables, each table needs a kernel module.
     if (variant === 'nft' || TABLES.every((table) => tables.has(table))) usable.add(family);
     for (const chains of tables.values()) for (const chain of chains.values()) rules += chain.length;
     hinted ||= HINTS.some((hint) => tables.get('mangle')?.has(hint) === true);
   }
-  return saved.size === 0 ? undefined : { variant, saved, usable, rules, hinted };
+  return installed ? { variant, saved, usable, rules, hinted } : undefined;
 }
 
 /** Input of iptables-restore --test that fails if one of these tables is missing. */
 export const PROBE_SCRIPT = TABLES.map((table) => `*${table}\nCOMMIT\n`).join('');
 
+/** What iptables-save printed. */
+interface Saved {
+  readonly tables: SavedTables;
+  readonly unprinted: readonly string[];
+}
+
+const EMPTY: Saved = { tables: new Map(), unprinted: [] };
+
 /** Returns undefined if the program is missing or the kernel does not support it. Rejects on temporary failures. */
-async function savedBy(runner: CommandRunner, program: string): Promise<SavedTables | undefined> {
+async function savedBy(runner: CommandRunner, program: string): Promise<Saved | undefined> {
   try {
     const result = await runner.run(program, []);
-    if (result.status === 0) return parseSave(result.stdout);
+    if (result.status === 0) return { tables: parseSave(result.stdout), unprinted: unprintedTables(result.stdout) };
     // If a killed program counted as unsupported, all rules would go to the other variant until the next start.
     if (isMomentary(result)) throw iptablesFailure(program, result);
     return undefined;
@@ -111,37 +128,59 @@ export async function otherVariant(runner: CommandRunner, family: IpFamily): Pro
   return (await savedBy(runner, programName(other, family, 'save'))) === undefined ? undefined : other;
 }
 
-/** Returns the rules of each variant, or those of plain iptables-save if neither is installed under its own name. */
+/**
+ * Returns the rules of each variant, or those of plain iptables-save if neither is installed under its own name. `onUnprinted`
+ * is told of tables that cannot be printed.
+ */
 export async function savedByVariant(
   runner: CommandRunner,
   family: IpFamily,
+  onUnprinted: (program: string, tables: readonly string[]) => void = () => undefined,
 ): Promise<readonly (readonly [IptablesVariant, SavedTables])[]> {
   const saved: [IptablesVariant, SavedTables][] = [];
   for (const variant of ['nft', 'legacy'] as const) {
-    const tables = await savedBy(runner, programName(variant, family, 'save'));
-    if (tables !== undefined) saved.push([variant, tables]);
+    const program = programName(variant, family, 'save');
+    const found = await savedBy(runner, program);
+    if (found === undefined) continue;
+    saved.push([variant, found.tables]);
+    if (found.unprinted.length > 0) onUnprinted(program, found.unprinted);
   }
   return saved.length > 0 ? saved : [['system', await savedRules(runner, 'system', family)]];
 }
 
-/** Returns the rules. Rejects if the program fails. */
+/** Returns the rules. Rejects if the program fails, or cannot print one of these tables. */
 export async function savedRules(
   runner: CommandRunner,
   variant: IptablesVariant,
   family: IpFamily,
+  tables: readonly string[] = TABLES,
 ): Promise<SavedTables> {
-  return parseSave(await saveOutput(runner, variant, family, []));
+  return parseSave(await saveOutput(runner, variant, family, [], tables));
 }
 
-/** Returns what iptables-save prints. Rejects if the program fails. */
+/** Returns what iptables-save prints. Rejects if the program fails, or cannot print one of these tables. */
 export async function saveOutput(
   runner: CommandRunner,
   variant: IptablesVariant,
   family: IpFamily,
   options: readonly string[],
+  tables: readonly string[] = TABLES,
 ): Promise<string> {
   const program = programName(variant, family, 'save');
   const result = await runner.run(program, options);
   if (result.status !== 0) throw iptablesFailure(program, result);
+  const unprinted = unprintedTables(result.stdout).filter((table) => tables.includes(table));
+  if (unprinted.length > 0) throw unprintedFailure(program, family, unprinted);
   return result.stdout;
+}
+
+/** The error of tables that would look empty, so that all their rules would be written again on top of those in force. */
+export function unprintedFailure(program: string, family: IpFamily, tables: readonly string[]): KernelError {
+  const nft = family === 4 ? 'ip' : 'ip6';
+  return new KernelError(
+    'iptables',
+    'UNREADABLE',
+    `${program} cannot print table ${tables.join(' and table ')}, as a rule of another program is only possible with nft: ` +
+      `the rules there stay as they are. \`nft list table ${nft} ${tables[0] ?? ''}\` shows it; move it to a table of its own`,
+  );
 }

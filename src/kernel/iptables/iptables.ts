@@ -25,11 +25,13 @@ import {
 import {
   type IptablesVariant,
   detectVariant,
+  isPlainNft,
   otherVariant,
   programName,
   saveOutput,
   savedByVariant,
   savedRules,
+  unprintedFailure,
 } from './iptables-variant.ts';
 import { JumpContest } from './jump-contest.ts';
 import { KernelError } from '../kernel-error.ts';
@@ -113,6 +115,13 @@ export class Iptables {
     return await saveOutput(this.#runner, await this.variant(), family, []);
   }
 
+  /** Returns a number that is another after each change of the rules; undefined if there is none. Runs no program. */
+  async generation(): Promise<number | undefined> {
+    const variant = await this.variant();
+    const isNft = variant === 'nft' || (variant === 'system' && isPlainNft(this.#facts));
+    return isNft ? await this.#facts.generation() : undefined;
+  }
+
   /** Runs iptables-restore --noflush. */
   async write(family: IpFamily, script: string): Promise<void> {
     await this.#restoreByEither(family, script);
@@ -132,7 +141,7 @@ export class Iptables {
   /** Compares the rules in force with these. Displaced jumps work, so they do not count as a difference. */
   async compare(rules: RuleSet): Promise<RulesInForce> {
     return await this.#turns[rules.family].run(async () => {
-      const text = await saveOutput(this.#runner, await this.variant(), rules.family, ['--counters']);
+      const text = await saveOutput(this.#runner, await this.variant(), rules.family, ['--counters'], tablesOf(rules));
       const saved = parseSave(text);
       const possible = this.#possible(rules, saved);
       const left = new Set(displacedJumps(possible, saved));
@@ -154,7 +163,7 @@ export class Iptables {
     const seen = await this.#takeSeen(family);
     const first = seen !== undefined && allowed(seen) ? await this.#writeUnread(rules, seen) : undefined;
     if (first !== undefined) return first;
-    const saved = await savedRules(this.#runner, await this.variant(), family);
+    const saved = await savedRules(this.#runner, await this.variant(), family, tablesOf(rules));
     if (!allowed(saved)) return 'not allowed';
     const again = this.#written.has(family);
     const written = await this.#write(rules, saved);
@@ -170,10 +179,16 @@ export class Iptables {
 
   async #remove(rules: RuleSet): Promise<void> {
     const { family } = rules;
-    for (const [variant, saved] of await savedByVariant(this.#runner, family)) {
+    let failure: KernelError | undefined;
+    const all = await savedByVariant(this.#runner, family, (program, unprinted) => {
+      const tables = tablesOf(rules).filter((table) => unprinted.includes(table));
+      if (tables.length > 0) failure = unprintedFailure(program, family, tables);
+    });
+    for (const [variant, saved] of all) {
       const script = removeScript(rules, saved);
       if (script !== '') await this.#restore(family, script, variant);
     }
+    if (failure !== undefined) throw failure;
   }
 
   async #detect(): Promise<IptablesVariant> {
@@ -253,7 +268,7 @@ export class Iptables {
 
   async #readBack(rules: RuleSet): Promise<void> {
     const variant = await this.variant();
-    const saved = await savedRules(this.#runner, variant, rules.family);
+    const saved = await savedRules(this.#runner, variant, rules.family, tablesOf(rules));
     const possible = this.#possible(rules, saved);
     learnSpellings(possible, saved, this.#spellings);
     // The next check handles displaced jumps.
@@ -294,6 +309,11 @@ export class Iptables {
       this.#log.info(`${broken} does not work on this kernel: using ${used} instead`);
     }
   }
+}
+
+/** The tables in which there are chains or jumps. */
+function tablesOf({ chains, jumps }: RuleSet): readonly RuleTable[] {
+  return [...new Set([...chains, ...jumps].map(({ table }) => table))];
 }
 
 function optionalTables({ optionalTables: tables = {} }: RuleSet): ReadonlySet<RuleTable> {

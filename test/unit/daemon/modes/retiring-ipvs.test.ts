@@ -1,8 +1,10 @@
-import { describe, expect, test } from '@jest/globals';
-import { removeIdleServers } from '../../../../src/daemon/modes/retiring-ipvs.ts';
+import { afterEach, describe, expect, jest, test } from '@jest/globals';
+import { RetiringIpvs, removeIdleServers } from '../../../../src/daemon/modes/retiring-ipvs.ts';
 import { type VirtualServerId, virtualServerKey } from '../../../../src/state/virtual-server.ts';
 import { address, endpoint, realServer, virtualServer } from '../../../contract/objects.ts';
 import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';
+import { configOf } from '../../../support/config.ts';
+import { RecordingLog } from '../../kube/recording-log.ts';
 
 const BUSY = virtualServer(address(4, 1), 80);
 const IDLE = virtualServer(address(4, 2), 80);
@@ -24,6 +26,10 @@ async function kernelWithConnections(): Promise<{ kernel: FakeKernel; end: () =>
 }
 
 describe('what ipvs mode left', () => {
+  afterEach(() => {
+    jest.useRealTimers();
+  });
+
   test('a virtual server stays, with its address, until its last connection has ended', async () => {
     const { kernel, end } = await kernelWithConnections();
     expect(await removeIdleServers(kernel, [])).toBe(1);
@@ -35,5 +41,29 @@ describe('what ipvs mode left', () => {
     expect(await removeIdleServers(kernel, [])).toBe(0);
     expect(await left()).toEqual(keys([FOREIGN]));
     expect(await kernel.getBoundAddresses()).toEqual([]);
+  });
+
+  test('its rules are removed once, and again only if that failed', async () => {
+    jest.useFakeTimers();
+    const { kernel, end } = await kernelWithConnections();
+    const log = new RecordingLog();
+    let removals = 0;
+    const remove = kernel.removeRules.bind(kernel);
+    kernel.removeRules = async (rules) => {
+      removals += 1;
+      if (removals === 1) throw new Error('the lock is held');
+      await remove(rules);
+    };
+    const parts = { config: configOf(), log, onProgram: () => undefined };
+    const retiring = new RetiringIpvs(parts, undefined, () => Promise.resolve(kernel));
+    retiring.start();
+    await jest.advanceTimersByTimeAsync(60_000);
+    // Two families; the first attempt failed at the first one.
+    expect(removals).toBe(3);
+    expect(log.messages('warn')).toEqual([expect.stringContaining('the lock is held')]);
+    end();
+    await jest.advanceTimersByTimeAsync(10_000);
+    expect(log.messages('info').at(-1)).toBe('ipvs mode is retired: nothing of it is left on this node');
+    retiring.stop();
   });
 });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
 import { iptablesKernelOf } from '../../../../src/kernel/iptables-mode/iptables-kernel.ts';
+import type { Protocol } from '../../../../src/base/protocol.ts';
 import { KernelError } from '../../../../src/kernel/kernel-error.ts';
 import { IPTABLES_MODE_PLAN } from '../../../../src/plan/iptables-mode-plan.ts';
 import { planRules } from '../../../../src/plan/plan-rules.ts';
@@ -32,8 +33,8 @@ iptablesContract('with tables in memory', () => Promise.resolve(bedOf(new FakeIp
 const CONFIG = { ...PLAN_CONFIG, ...IPTABLES_MODE_PLAN };
 
 /** A Service with a cluster IP and an endpoint. */
-function service(n: number): Op[] {
-  const id = virtualServer(address(4, n), 80, 'TCP', { scheduler: 'random', servicePort: `default/web-${n}` });
+function service(n: number, protocol: Protocol = 'TCP'): Op[] {
+  const id = virtualServer(address(4, n), 80, protocol, { scheduler: 'random', servicePort: `default/web-${n}` });
   const entry = { type: 'hash:ip,port', address: id.address, port: id.port, protocol: id.protocol } as const;
   return [
     { kind: 'add-entry', set: plannedSet('CLUSTER-IP', 4, 0), entry },
@@ -41,6 +42,28 @@ function service(n: number): Op[] {
     { kind: 'add-real-server', id, realServer: realServer(endpoint(4, n), 80) },
   ];
 }
+
+type Refusal = (bad: RegExp) => FakeIptables['refuse'];
+
+/** What iptables-nft-restore says when the kernel refuses rules. */
+const namedByNft: Refusal = (bad) => (section, before) => {
+  const lines = section.split('\n').flatMap((line, at) => (bad.test(line) ? [before + at + 1] : []));
+  return lines.length === 0
+    ? undefined
+    : lines.map((line) => `line ${line}: RULE_APPEND failed (No such file or directory): rule in chain X`).join('\n');
+};
+
+/** What both programs say when they lack a match. */
+const namedByParser: Refusal = (bad) => (section, before) => {
+  const at = section.split('\n').findIndex((line) => bad.test(line));
+  return at < 0 ? undefined : `Couldn't load match \`sctp'\n\nError occurred at line: ${before + at + 1}`;
+};
+
+/** What iptables-legacy-restore says when the kernel refuses rules. */
+const namedByLegacy: Refusal = (bad) => (section, before) =>
+  section.split('\n').some((line) => bad.test(line))
+    ? `iptables-restore: line ${before + section.split('\n').length - 1} failed`
+    : undefined;
 
 async function prepared() {
   const programs = new FakeIptables();
@@ -53,7 +76,7 @@ describe('transactions', () => {
   test('what iptables-restore refuses does not stop the others, and is named', async () => {
     const { programs, kernel } = await prepared();
     programs.refuse = (script) => (script.includes('default/web-3') ? 'line 7: bad rule' : undefined);
-    const ops = [1, 2, 3, 4, 5].flatMap(service);
+    const ops = [1, 2, 3, 4, 5].flatMap((n) => service(n));
     const { failures } = await kernel.apply(new Transaction(ops));
     expect(failures.map(({ op }) => op)).toEqual(service(3));
     expect(failures[0]).toMatchObject({ code: 'IPTABLES', text: expect.stringContaining('line 7: bad rule') });
@@ -64,11 +87,45 @@ describe('transactions', () => {
     expect(await kernel.compareRules(planRules(CONFIG, 4))).toMatchObject({ missing: [] });
   });
 
+  describe.each([
+    ['the nft variant, which names each line', false, namedByNft, 3],
+    ['either variant that lacks a match', false, namedByParser, 12],
+    ['the legacy variant, which names the end of the table', false, namedByLegacy, 110],
+    ['the nft variant, with another protocol', true, namedByNft, 3],
+    ['either variant that lacks a match, with another protocol', true, namedByParser, 12],
+    ['the legacy variant, with another protocol', true, namedByLegacy, 30],
+  ])('200 Services of which 10 are refused by %s', (_name, isSctp, refusal, mostWrites) => {
+    test('only these fail, and the others are soon in force', async () => {
+      const { programs, kernel } = await prepared();
+      const isBad = (n: number): boolean => n % 20 === 7;
+      programs.refuse = refusal(isSctp ? / -p sctp -m/ : /default\/web-(\d*[02468])?7" .* -j DNAT/);
+      const ops = Array.from({ length: 200 }, (_, n) => service(n, isSctp && isBad(n) ? 'SCTP' : 'TCP')).flat();
+      const bad = new Set(ops.filter((_, at) => isBad(Math.floor(at / 3))));
+      programs.writes = 0;
+      programs.reads = 0;
+      const { failures } = await kernel.apply(new Transaction(ops));
+      expect(failures.filter(({ op }) => !bad.has(op))).toEqual([]);
+      expect(failures).toHaveLength(30);
+      expect(await kernel.getVirtualServers()).toHaveLength(190);
+      expect(programs.writes).toBeLessThanOrEqual(mostWrites);
+      expect(programs.reads).toBe(1);
+      // From now on, they are known.
+      programs.writes = 0;
+      programs.reads = 0;
+      const again = await kernel.apply(new Transaction([...service(3000), ...bad]));
+      expect(again.failures).toHaveLength(30);
+      expect([programs.writes, programs.reads]).toEqual([11, 0]);
+      programs.refuse = () => undefined;
+      expect(await kernel.apply(new Transaction(bad))).toEqual({ failures: [] });
+      expect(await kernel.compareRules(planRules(CONFIG, 4))).toMatchObject({ missing: [] });
+    });
+  });
+
   test('if nothing can be written, no operation is tried on its own', async () => {
     const { programs, kernel } = await prepared();
     programs.write = () => Promise.reject(new KernelError('iptables', 'LOCKED', 'another program holds the lock'));
     programs.reads = 0;
-    const ops = [1, 2, 3].flatMap(service);
+    const ops = [1, 2, 3].flatMap((n) => service(n));
     const { failures } = await kernel.apply(new Transaction(ops));
     expect(failures.map(({ code }) => code)).toEqual(ops.map(() => 'LOCKED'));
     expect(await kernel.getVirtualServers()).toEqual([]);
@@ -115,6 +172,53 @@ describe('transactions', () => {
     await kernel.getRealServers(await kernel.getVirtualServers());
     for (const family of [4, 6] as const) await kernel.ensureRules(planRules(CONFIG, family));
     expect(programs.reads - before).toBeLessThanOrEqual(2);
+  });
+
+  test('a reading is new when it ends, however long it took', async () => {
+    const programs = new FakeIptables();
+    const kernel = iptablesKernelOf(new NodeKernel({ log: new TestLog() }), programs, 1_000);
+    const read = programs.read.bind(programs);
+    programs.read = async (family) => {
+      await new Promise((resolve) => setTimeout(resolve, family === 4 ? 1_200 : 0));
+      return await read(family);
+    };
+    await kernel.getSets();
+    expect(programs.reads).toBe(2);
+    await kernel.ensureRules(planRules(CONFIG, 6));
+    const before = programs.reads;
+    await kernel.getSets(['KUBE-CLUSTER-IP']);
+    await kernel.getSets();
+    expect(programs.reads).toBe(before);
+  });
+
+  test('while nothing changes the ruleset of nf_tables, full checks read nothing; a change of others is found', async () => {
+    const { programs, kernel } = await prepared();
+    let generation = 7;
+    programs.generation = () => Promise.resolve(generation);
+    const write = programs.write.bind(programs);
+    programs.write = (family, script) => {
+      generation += 1;
+      return write(family, script);
+    };
+    const reads = async (): Promise<number> => {
+      const before = programs.reads;
+      await kernel.getSets();
+      await kernel.ensureRules(planRules(CONFIG, 4));
+      await kernel.ensureRules(planRules(CONFIG, 6));
+      return programs.reads - before;
+    };
+    await kernel.apply(new Transaction(service(1)));
+    expect(await reads()).toBeGreaterThan(0);
+    expect(await reads()).toBe(0);
+    expect(await reads()).toBe(0);
+    await kernel.apply(new Transaction(service(2)));
+    expect(await reads()).toBeGreaterThan(0);
+    expect(await reads()).toBe(0);
+    programs.change(4, 'nat', (chains) => chains.set('KUBE-SERVICES', []));
+    generation += 1;
+    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toMatchObject({ changed: true });
+    expect(await kernel.getVirtualServers()).toHaveLength(0);
+    expect(programs.tables[4].get('nat')?.get('PREROUTING')).toHaveLength(1);
   });
 
   test('thousands of Services are one script, and one more Service a small one', async () => {

@@ -288,6 +288,7 @@ describe('which detection starts no program', () => {
   const facts = (tables: Tables, plain = NFT): IptablesFacts => ({
     program: (name) => (name.includes('legacy') ? LEGACY : plain),
     hasTables: async (variant) => Promise.resolve(tables[variant]),
+    generation: async () => Promise.resolve(undefined),
   });
   const started = async (runner: ReturnType<typeof scripted>, known: IptablesFacts): Promise<readonly string[]> => {
     const iptables = new Iptables(runner, new QuietLog(), () => undefined, undefined, known);
@@ -341,7 +342,11 @@ describe('which detection starts no program', () => {
   });
 
   test('iptables-legacy that is not installed is not a variant', async () => {
-    const nowhere: IptablesFacts = { program: () => undefined, hasTables: async () => Promise.resolve(false) };
+    const nowhere: IptablesFacts = {
+      program: () => undefined,
+      hasTables: async () => Promise.resolve(false),
+      generation: async () => Promise.resolve(undefined),
+    };
     const runner = scripted({ 'iptables-nft-save': {}, 'ip6tables-nft-save': {} });
     expect(await detectVariant(runner, nowhere)).toMatchObject({ variant: 'nft' });
   });
@@ -585,5 +590,52 @@ describe('rules in force', () => {
       code: 'EPERM',
       message: expect.stringContaining('must be root'),
     });
+  });
+
+  test('rules that iptables-nft-save does not print are left alone, and the error names the table', async () => {
+    const stdout = saved(FIREWALL, FORWARD, ACCEPT).replace(
+      /\*filter[^]*COMMIT\n/,
+      "# Table `filter' is incompatible, use 'nft' tool.\n",
+    );
+    const runner = scripted({ 'iptables-nft-save': { stdout }, 'iptables-nft-restore': {} });
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined);
+    const unreadable = {
+      code: 'UNREADABLE',
+      message: expect.stringContaining('iptables-nft-save cannot print table filter'),
+    };
+    await expect(iptables.ensure(RULES)).rejects.toMatchObject(unreadable);
+    await expect(iptables.ensure(RULES)).rejects.toMatchObject(unreadable);
+    expect(await iptables.variant()).toBe('nft');
+    await expect(iptables.add(RULES)).rejects.toMatchObject(unreadable);
+    await expect(iptables.compare(RULES)).rejects.toMatchObject(unreadable);
+    await expect(iptables.read(4)).rejects.toMatchObject(unreadable);
+    await expect(iptables.find(4)).rejects.toMatchObject(unreadable);
+    await expect(iptables.remove(RULES)).rejects.toMatchObject(unreadable);
+    expect(runner.started.filter((program) => program.includes('restore'))).toEqual([]);
+  });
+
+  test('a table that iptables-nft-save prints in part, or that is not ours, changes nothing', async () => {
+    const stdout = `${saved(FIREWALL, FORWARD, ACCEPT)}# Table \`filter' contains incompatible base-chains, use 'nft' tool to list them.
+# Table \`raw' is incompatible, use 'nft' tool.
+`;
+    const runner = scripted({ 'iptables-nft-save': { stdout } });
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined);
+    expect(await iptables.ensure(RULES)).toMatchObject({ changed: false });
+    expect(await iptables.read(4)).toBe(stdout);
+  });
+
+  test('iptables-restore has more time for more rules', async () => {
+    const deadlines: number[] = [];
+    const runner: CommandRunner = {
+      run: (program, _args, { deadlineMs = 0 } = {}) => {
+        if (program.endsWith('restore')) deadlines.push(deadlineMs);
+        return Promise.resolve({ status: 0, stdout: '', stderr: '' });
+      },
+    };
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined);
+    await iptables.write(4, '*nat\nCOMMIT\n');
+    // About a million rules.
+    await iptables.write(4, 'x'.repeat(100_000_000));
+    expect(deadlines.map((ms) => Math.round(ms / 1_000))).toEqual([50, 1_050]);
   });
 });

@@ -1,0 +1,151 @@
+import { errorText } from '../../base/error-text.ts';
+import type { Protocol } from '../../base/protocol.ts';
+import type { Op } from '../../state/op.ts';
+import type { OpFailure } from '../../state/outcome.ts';
+import { KernelError } from '../kernel-error.ts';
+import type { ProxyState, ServicePortKey } from './proxy-state.ts';
+import { type StateOp, touchedPorts, unitsOf } from './state-change.ts';
+
+/** Writes of one transaction. Beyond that, what is left fails, to be tried again later. */
+const MOST_WRITES = 1_000;
+
+/** What belongs together: the operations of a service port. */
+type Unit = readonly StateOp[];
+
+/** How an attempt to write operations ended. */
+export interface Attempt {
+  /** Operations that are not possible, whatever is written. */
+  readonly failures: readonly OpFailure[];
+  /** Undefined if the others were written. */
+  readonly refusal: Refusal | undefined;
+}
+
+export interface Refusal {
+  readonly error: unknown;
+  /** Whether the tables have been read or known better since, so that another attempt may succeed. */
+  readonly isKnownBetter: boolean;
+  /** Returns those to which the refused lines belong: all, if they belong to none; nothing, if no line is named. */
+  readonly atFault: (units: readonly Unit[]) => readonly Unit[];
+}
+
+/** The tables of one family, as far as operations need them. */
+export interface WritableTables {
+  state(): Promise<ProxyState>;
+  /** @param wasRefused before, so that the tables need not be read again */
+  attempt(ops: readonly StateOp[], wasRefused: boolean): Promise<Attempt>;
+  /** Whether a refusal may be due to single rules. */
+  isOfSome(error: unknown): Promise<boolean>;
+}
+
+interface Part {
+  readonly ops: readonly StateOp[];
+  readonly wasRefused: boolean;
+}
+
+/**
+ * Writes operations, together if possible. If iptables refuses some, they are left out, so that they do not stop the others;
+ * from then on, they are written after the others, each service port on its own.
+ */
+export class PartWriter {
+  readonly #tables: WritableTables;
+  readonly #refused = new Set<ServicePortKey>();
+
+  constructor(tables: WritableTables) {
+    this.#tables = tables;
+  }
+
+  async write(ops: readonly StateOp[]): Promise<readonly OpFailure[]> {
+    const failures: OpFailure[] = [];
+    const fail = (failed: readonly StateOp[], error: unknown): void => {
+      for (const failure of failuresOf(failed, error)) failures.push(failure);
+    };
+    let queue = await this.#firstParts(ops);
+    let isOfSome: boolean | undefined;
+    for (let writes = 1; ; writes++) {
+      const [part, ...rest] = queue;
+      if (part === undefined) return failures;
+      const { failures: impossible, refusal } = await this.#tables.attempt(part.ops, part.wasRefused);
+      for (const failure of impossible) failures.push(failure);
+      queue = rest;
+      if (refusal === undefined) {
+        await this.#forgive(part.ops);
+        continue;
+      }
+      const left: Part = { ...part, ops: without(part.ops, impossible) };
+      if (writes >= MOST_WRITES || !(isOfSome ??= await this.#tables.isOfSome(refusal.error))) {
+        for (const { ops: failed } of [left, ...rest]) fail(failed, refusal.error);
+        return failures;
+      }
+      if (refusal.isKnownBetter) queue = [left, ...rest];
+      else {
+        const { refused, apart } = await this.#divide(left, refusal);
+        fail(refused.flat(), refusal.error);
+        // Larger parts first: most of what is not at fault is soon in force.
+        queue = [...rest, ...apart].sort((a, b) => Number(a.wasRefused) - Number(b.wasRefused));
+      }
+    }
+  }
+
+  async #firstParts(ops: readonly StateOp[]): Promise<readonly Part[]> {
+    if (this.#refused.size === 0) return [{ ops, wasRefused: false }];
+    const state = await this.#tables.state();
+    const wasRefused = (unit: Unit): boolean => [...touchedPorts(state, unit)].some((port) => this.#refused.has(port));
+    const { known = [], others = [] } = Object.groupBy(unitsOf(state, ops), (unit) =>
+      wasRefused(unit) ? 'known' : 'others',
+    );
+    const first: readonly Part[] = others.length === 0 ? [] : [{ ops: others.flat(), wasRefused: false }];
+    return [...first, ...known.map((unit) => ({ ops: unit, wasRefused: true }))];
+  }
+
+  /** Divides refused operations into those that are known to be at fault, and parts that are to be tried. */
+  async #divide({ ops, wasRefused }: Part, { atFault }: Refusal) {
+    const state = await this.#tables.state();
+    const units = unitsOf(state, ops);
+    const refused = units.length < 2 ? units : atFault(units);
+    for (const unit of refused) for (const port of touchedPorts(state, unit)) this.#refused.add(port);
+    const left = units.filter((unit) => !refused.includes(unit));
+    const groups = refused.length > 0 ? apartFrom(refused, left) : halves(left);
+    const apart = groups.filter(({ length }) => length > 0).map((group): Part => ({ ops: group.flat(), wasRefused }));
+    return { refused, apart };
+  }
+
+  async #forgive(ops: readonly StateOp[]): Promise<void> {
+    if (this.#refused.size === 0) return;
+    for (const port of touchedPorts(await this.#tables.state(), ops)) this.#refused.delete(port);
+  }
+}
+
+/** What is refused is usually refused for each Service of its protocol, whose match the kernel lacks. */
+function apartFrom(refused: readonly Unit[], left: readonly Unit[]): readonly (readonly Unit[])[] {
+  const protocols = new Set(refused.map(protocolOf));
+  return [
+    left.filter((unit) => !protocols.has(protocolOf(unit))),
+    left.filter((unit) => protocols.has(protocolOf(unit))),
+  ];
+}
+
+function halves(units: readonly Unit[]): readonly (readonly Unit[])[] {
+  const sorted = units.toSorted((a, b) => (protocolOf(a) ?? '').localeCompare(protocolOf(b) ?? ''));
+  const half = Math.ceil(sorted.length / 2);
+  return [sorted.slice(0, half), sorted.slice(half)];
+}
+
+function protocolOf(unit: Unit): Protocol | undefined {
+  for (const op of unit) {
+    if ('virtualServer' in op) return op.virtualServer.protocol;
+    if ('id' in op) return op.id.protocol;
+    if ('protocol' in op.entry) return op.entry.protocol;
+  }
+  return undefined;
+}
+
+function without(ops: readonly StateOp[], failures: readonly OpFailure[]): readonly StateOp[] {
+  if (failures.length === 0) return ops;
+  const failed = new Set<Op>(failures.map(({ op }) => op));
+  return ops.filter((op) => !failed.has(op));
+}
+
+export function failuresOf(ops: readonly StateOp[], error: unknown): readonly OpFailure[] {
+  const code = error instanceof KernelError ? error.code : 'FAILED';
+  return ops.map((op) => ({ op, errno: 0, code, text: errorText(error) }));
+}

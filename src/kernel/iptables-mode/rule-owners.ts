@@ -1,0 +1,53 @@
+import type { ProxyState, ServicePortKey } from './proxy-state.ts';
+import type { RefusedLine } from './refused-lines.ts';
+import type { Rendered, SharedRule } from './service-port.ts';
+import { type StateOp, entryRules, isEntryOp, touchedPorts } from './state-change.ts';
+import { chainKey } from './table-image.ts';
+
+type Unit = readonly StateOp[];
+
+/** Tells whose rules a change of the tables writes. */
+export class RuleOwners {
+  readonly #ports: readonly ServicePortKey[];
+  readonly #renderings: readonly (readonly Rendered[])[];
+
+  /** @param renderings of each of the service ports, before and after the change */
+  constructor(ports: readonly ServicePortKey[], ...renderings: readonly (readonly Rendered[])[]) {
+    this.#ports = ports;
+    this.#renderings = renderings;
+  }
+
+  /** Returns those that own one of these lines; all, if they belong to what all need. `state` must not have the changes. */
+  unitsOf(state: ProxyState, units: readonly Unit[], lines: readonly RefusedLine[]): readonly Unit[] {
+    const keys = new Set(lines.flatMap(keysOf));
+    if (keys.size === 0) return [];
+    const ports = new Set(this.#ports.filter((_port, at) => this.#renderings.some((all) => has(all[at], keys))));
+    const owners = units.filter(
+      (unit) =>
+        [...touchedPorts(state, unit)].some((port) => ports.has(port)) ||
+        unit.some(
+          (op) =>
+            isEntryOp(op) && entryRules(op.set.name, op.entry, state.family).some((rule) => keys.has(sharedKey(rule))),
+        ),
+    );
+    return owners.length > 0 ? owners : units;
+  }
+}
+
+function has(rendered: Rendered | undefined, keys: ReadonlySet<string>): boolean {
+  if (rendered === undefined) return false;
+  return (
+    rendered.chains.some((chain) => keys.has(chainKey(chain))) ||
+    rendered.shared.some((rule) => keys.has(sharedKey(rule)))
+  );
+}
+
+function sharedKey({ table, chain, rule }: SharedRule): string {
+  return `${table} ${chain} ${rule}`;
+}
+
+/** A line belongs to a chain, or it is a rule of a chain that service ports share. */
+function keysOf({ table, line }: RefusedLine): readonly string[] {
+  const [, name, rule = ''] = /^(?::|-[AIDX] )(\S+) ?(.*)$/.exec(line) ?? [];
+  return name === undefined ? [] : [chainKey({ table, name }), `${table} ${name} ${rule}`];
+}
