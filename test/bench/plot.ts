@@ -107,12 +107,19 @@ function barPlot(name: string, groups: readonly BarGroup[]): Plot {
   };
 }
 
-/** A measure of the row `kube-proxy`, at each of its sizes. */
-function besideKubeProxy(title: string, measure: string): readonly BarGroup[] {
-  return [100, 1_000].map((services) => ({
-    title: `${title}: ${services.toLocaleString('en')} Services with 10 endpoints each`,
-    measures: [`${measure} at ${services}x10, beside kube-proxy`],
-  }));
+/** The measures of a row beside kube-proxy, at each of its sizes. */
+function besideKubeProxy(sizes: readonly number[], mode: string): readonly BarGroup[] {
+  const measures = [
+    ['Start to the end of the first sync', 'start to the end of the first sync'],
+    ['One endpoint more, from watch event to kernel', 'one endpoint more'],
+    ['Resident memory', 'RSS'],
+  ] as const;
+  return measures.flatMap(([title, measure]) =>
+    sizes.map((services) => ({
+      title: `${title}: ${services.toLocaleString('en')} Services with 10 endpoints each`,
+      measures: [`${measure} at ${services}x10, beside kube-proxy${mode}`],
+    })),
+  );
 }
 
 /** The size of a cluster at the end of a measure's name, as `sizeName` writes it. */
@@ -198,11 +205,8 @@ export const PLOTS: readonly Plot[] = [
     },
   ]),
   MEMORY,
-  barPlot('kube-proxy', [
-    ...besideKubeProxy('Start to the end of the first sync', 'start to the end of the first sync'),
-    ...besideKubeProxy('One endpoint more, from watch event to kernel', 'one endpoint more'),
-    ...besideKubeProxy('Resident memory', 'RSS'),
-  ]),
+  barPlot('kube-proxy', besideKubeProxy([100, 1_000], '')),
+  barPlot('kube-proxy-nftables', besideKubeProxy([1_000], ' in nftables mode')),
 ];
 
 /** The plot as SVG; the same measures give the same text. */

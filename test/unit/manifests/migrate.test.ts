@@ -78,7 +78,7 @@ node node-2
     [
       'configmap/kube-proxy/config.conf',
       CONFIG.replace('"ipvs"', 'nftables'),
-      'no    kube-proxy runs in mode nftables, not ipvs',
+      'warn  kube-proxy runs in mode nftables: start takes nodes over without a gap; before back',
     ],
     [
       'configmap/kube-proxy/config.conf',
@@ -327,6 +327,23 @@ describe('migrate start and back', () => {
     expect(await run('back', '--force', 'node-1')).toMatchObject({ status: 0, stderr: '' });
     await kubectl.put('configmap/kube-ipvs-proxy-5f6c/config.conf', CONFIG);
     await run('start', 'node-1');
+    expect(await run('back', 'node-1')).toMatchObject({ status: 0, stderr: '' });
+  });
+
+  test('back to nftables mode takes kube-ipvs-proxy in that mode', async () => {
+    await run('start', 'node-1');
+    const inNftables = CONFIG.replace('"ipvs"', 'nftables');
+    await kubectl.put('configmap/kube-proxy/config.conf', inNftables);
+    await kubectl.put('our-config-maps', 'kube-ipvs-proxy-5f6c\n');
+    await kubectl.put('configmap/kube-ipvs-proxy-5f6c/config.conf', CONFIG);
+    await kubectl.put('asked', '');
+    const { status, stderr } = await run('back', 'node-1');
+    expect(status).toBe(1);
+    expect(stderr).toContain(
+      'which flushes IPVS before it serves anything: change the mode of kube-ipvs-proxy to nftables first',
+    );
+    expect(await kubectl.changes()).toEqual([]);
+    await kubectl.put('configmap/kube-ipvs-proxy-5f6c/config.conf', inNftables);
     expect(await run('back', 'node-1')).toMatchObject({ status: 0, stderr: '' });
   });
 
