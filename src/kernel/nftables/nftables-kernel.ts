@@ -7,7 +7,7 @@ import type { ObservedRealServer } from '../../state/real-server.ts';
 import type { RuleSet } from '../../state/rule-set.ts';
 import type { RulesInForce, RulesWritten } from '../../state/rules-in-force.ts';
 import type { RuleSettings } from '../../state/rule-settings.ts';
-import { Transaction } from '../../state/transaction.ts';
+import type { Transaction } from '../../state/transaction.ts';
 import {
   VS_PERSISTENT,
   type VirtualServer,
