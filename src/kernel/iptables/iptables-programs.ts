@@ -9,7 +9,7 @@ import { KernelError } from '../kernel-error.ts';
 export const LOCK_SECONDS = 20;
 const RESTORE_DEADLINE_MS = (LOCK_SECONDS + 30) * 1000;
 /** In iptables mode, a million rules are about 100 MB and take about a minute of CPU time, which a busy node may stretch. */
-const DEADLINE_MS_PER_CHARACTER = 0.02;
+const DEADLINE_MS_PER_CHARACTER = 0.01;
 const SLOW_MS_PER_CHARACTER = 0.001;
 
 /** Seconds that a --test run, which changes nothing, waits for the lock. */

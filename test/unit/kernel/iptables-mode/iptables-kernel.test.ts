@@ -75,11 +75,11 @@ async function prepared() {
 describe('transactions', () => {
   test('what iptables-restore refuses does not stop the others, and is named', async () => {
     const { programs, kernel } = await prepared();
-    programs.refuse = (script) => (script.includes('default/web-3') ? 'line 7: bad rule' : undefined);
+    programs.refuse = namedByNft(/default\/web-3/);
     const ops = [1, 2, 3, 4, 5].flatMap((n) => service(n));
     const { failures } = await kernel.apply(new Transaction(ops));
     expect(failures.map(({ op }) => op)).toEqual(service(3));
-    expect(failures[0]).toMatchObject({ code: 'IPTABLES', text: expect.stringContaining('line 7: bad rule') });
+    expect(failures[0]).toMatchObject({ code: 'IPTABLES', text: expect.stringContaining('RULE_APPEND failed') });
     expect(await kernel.getVirtualServers()).toHaveLength(4);
     programs.refuse = () => undefined;
     expect(await kernel.apply(new Transaction(service(3)))).toEqual({ failures: [] });
