@@ -75,7 +75,7 @@ const NEIGHBOURS: readonly (readonly [neighbour: string, shown: Shown, finding: 
   [
     'kube-proxy on the same node',
     { 'configmap/kube-proxy/config.conf': CONFIG.replace('ipvs', 'nftables') },
-    'no    kube-proxy runs in mode nftables',
+    'warn  kube-proxy runs in mode nftables',
   ],
   ['Calico with iptables (Felix)', workload('DaemonSet calico-system/calico-node c:1'), 'note  Calico restarts Felix'],
   [
