@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { RetiringIpvs, removeIdleServers } from '../../../../src/daemon/modes/retiring-ipvs.ts';
+import { rulesOfIpvsOnly } from '../../../../src/plan/plan-rules.ts';
 import { type VirtualServerId, virtualServerKey } from '../../../../src/state/virtual-server.ts';
 import { address, endpoint, realServer, virtualServer } from '../../../contract/objects.ts';
 import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';
@@ -55,7 +56,7 @@ describe('what ipvs mode left', () => {
       await remove(rules);
     };
     const parts = { config: configOf(), log, onProgram: () => undefined };
-    const retiring = new RetiringIpvs(parts, undefined, () => Promise.resolve(kernel));
+    const retiring = new RetiringIpvs(parts, rulesOfIpvsOnly, () => Promise.resolve(kernel));
     retiring.start();
     await jest.advanceTimersByTimeAsync(60_000);
     // Two families; the first attempt failed at the first one.
