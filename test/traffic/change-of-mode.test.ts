@@ -153,7 +153,11 @@ function onKernelWithBoth(): void {
     await startFrom('nftables');
     await hold();
     expect(await withoutFailure(() => restartAs('ipvs'))).toBeGreaterThanOrEqual(LEAST_REQUESTS);
-    for (let waited = 0; waited < 10_000 && (await text('nft', 'list', 'tables')).includes('kube-proxy'); waited += 100)
+    for (
+      let waited = 0;
+      waited < patient(60_000) && (await text('nft', 'list', 'tables')).includes('kube-proxy');
+      waited += 100
+    )
       await sleep(100);
     expect(await text('nft', 'list', 'tables')).not.toContain('kube-proxy');
     await expectHeld();
@@ -175,7 +179,11 @@ function onKernelWithBoth(): void {
     await startFrom('nftables');
     await hold();
     await withoutFailure(() => killedOnTheWayTo('ipvs'));
-    for (let waited = 0; waited < 10_000 && (await text('nft', 'list', 'tables')).includes('kube-proxy'); waited += 100)
+    for (
+      let waited = 0;
+      waited < patient(60_000) && (await text('nft', 'list', 'tables')).includes('kube-proxy');
+      waited += 100
+    )
       await sleep(100);
     expect(await text('nft', 'list', 'tables')).not.toContain('kube-proxy');
     await expectHeld();
