@@ -1,6 +1,6 @@
 import { type Cidr, formatCidr } from '../base/cidr.ts';
 import { NAMED, firstFew } from '../base/first-few.ts';
-import { type IpAddress, formatIp } from '../base/ip.ts';
+import { type IpAddress, type IpFamily, familyOf, formatIp } from '../base/ip.ts';
 import type { IpSet, IpSetEntry } from './ip-set.ts';
 import { formatIpSetEntry } from './ip-set.ts';
 import { type RealServer, formatRealServer, serverSettingsText } from './real-server.ts';
@@ -33,6 +33,13 @@ export type Op =
   | { readonly kind: 'delete-route'; readonly cidr: Cidr };
 
 export type OpKind = Op['kind'];
+
+/** Returns the IP family of the object that the operation changes. */
+export function familyOfOp(op: Op): IpFamily {
+  if ('set' in op) return op.set.family;
+  if ('cidr' in op) return familyOf(op.cidr.address);
+  return familyOf(('virtualServer' in op ? op.virtualServer : 'id' in op ? op.id : op).address);
+}
 
 /** Returns a one-line description of the operation. */
 export function formatOp(op: Op): string {

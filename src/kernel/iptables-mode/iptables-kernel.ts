@@ -1,5 +1,6 @@
 import { IP_FAMILIES, type IpFamily, familyOf } from '../../base/ip.ts';
 import type { IpSet } from '../../state/ip-set.ts';
+import { familyOfOp } from '../../state/op.ts';
 import type { OpFailure, Outcome } from '../../state/outcome.ts';
 import type { ObservedRealServer } from '../../state/real-server.ts';
 import type { RuleSet } from '../../state/rule-set.ts';
@@ -26,7 +27,6 @@ import { FamilyTables } from './family-tables.ts';
 import type { IptablesPort } from './iptables-port.ts';
 import { type Server, isUnnamed } from './proxy-state.ts';
 import { SETS } from './roles.ts';
-import { familyOfOp } from './state-change.ts';
 
 export interface IptablesKernelOptions extends LinuxKernelOptions {
   /** How old a reading of the tables may be for a full check; for tests. */

@@ -1,8 +1,8 @@
 import { constants } from 'node:os';
-import { familyOf, type IpFamily } from '../../base/ip.ts';
+import { type IpFamily } from '../../base/ip.ts';
 import type { Protocol } from '../../base/protocol.ts';
 import { type IpSet, type IpSetEntry, ipSetName } from '../../state/ip-set.ts';
-import type { Op } from '../../state/op.ts';
+import { type Op, familyOfOp } from '../../state/op.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import { type VirtualServerId, virtualServerKey } from '../../state/virtual-server.ts';
 import { type ServiceOp, applyServiceOps } from '../service-ops.ts';
@@ -70,12 +70,6 @@ export function sortOps(ops: Iterable<Op>, family: IpFamily): Sorted {
 
 function isKnown({ name, type, family }: IpSet): boolean {
   return SETS[family].get(name)?.type === type && !isOmitted(name);
-}
-
-export function familyOfOp(op: Op): IpFamily {
-  if ('set' in op) return op.set.family;
-  if ('cidr' in op) return familyOf(op.cidr.address);
-  return familyOf(('virtualServer' in op ? op.virtualServer : 'id' in op ? op.id : op).address);
 }
 
 function idOf(op: ServiceOp): VirtualServerId {

@@ -1,4 +1,5 @@
 import type { IpFamily } from '../../base/ip.ts';
+import { familyOfOp } from '../../state/op.ts';
 import type { RuleSettings } from '../../state/rule-settings.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import { Transaction } from '../../state/transaction.ts';
@@ -8,7 +9,6 @@ import { NftTables } from './nft-tables.ts';
 import { replacingPort } from './replacing-port.ts';
 import { ENDPOINTS, constantSets } from './sets.ts';
 import { TableView } from './table-view.ts';
-import { familyOfOp } from './units.ts';
 
 /** Maps that kube-proxy creates when it starts, also in a table of ours. We never create them. */
 const MAPS_OF_KUBE_PROXY: readonly string[] = ['service-nodeports', 'no-endpoint-nodeports'];

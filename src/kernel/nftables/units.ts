@@ -1,7 +1,7 @@
 import { constants } from 'node:os';
-import { familyOf, type IpFamily } from '../../base/ip.ts';
+import { type IpFamily } from '../../base/ip.ts';
 import type { IpSet, IpSetEntry } from '../../state/ip-set.ts';
-import type { Op } from '../../state/op.ts';
+import { type Op, familyOfOp } from '../../state/op.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
@@ -55,13 +55,6 @@ export function unitsOf(tx: Transaction): Readonly<Record<IpFamily, Units>> {
   const collectors = { 4: new UnitCollector(4), 6: new UnitCollector(6) };
   for (const op of tx) collectors[familyOfOp(op)].take(op);
   return { 4: collectors[4].finish(), 6: collectors[6].finish() };
-}
-
-export function familyOfOp(op: Op): IpFamily {
-  if ('set' in op) return op.set.family;
-  if ('cidr' in op) return familyOf(op.cidr.address);
-  const { address } = 'virtualServer' in op ? op.virtualServer : 'id' in op ? op.id : op;
-  return familyOf(address);
 }
 
 /** Returns the entries of an operation. */
