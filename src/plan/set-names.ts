@@ -1,5 +1,6 @@
 import type { IpFamily } from '../base/ip.ts';
 import { type IpSet, type IpSetType, ipSetName } from '../state/ip-set.ts';
+import { SET_TYPES } from '../state/set-types.ts';
 import { CLAIM_RANK, type ClaimRank } from './claim-rank.ts';
 
 interface SetKind {
@@ -12,28 +13,27 @@ interface SetKind {
 
 const { clusterIp, externalIp, loadBalancerIp, nodePort } = CLAIM_RANK;
 
-/** The sets by purpose. Names (without the KUBE- or KUBE-6- prefix) and types are those of kube-proxy, unless noted. */
+/** The sets by purpose. */
 export const SETS = {
-  'LOOP-BACK': { type: 'hash:ip,port,ip' },
-  'CLUSTER-IP': { type: 'hash:ip,port', rank: clusterIp },
-  'EXTERNAL-IP': { type: 'hash:ip,port', rank: externalIp },
-  'EXTERNAL-IP-LOCAL': { type: 'hash:ip,port', rank: externalIp },
-  'LOAD-BALANCER': { type: 'hash:ip,port', rank: loadBalancerIp },
-  'LOAD-BALANCER-LOCAL': { type: 'hash:ip,port', rank: loadBalancerIp },
-  'LOAD-BALANCER-FW': { type: 'hash:ip,port', rank: loadBalancerIp },
-  'LOAD-BALANCER-SOURCE-CIDR': { type: 'hash:ip,port,net', rank: loadBalancerIp },
-  'LOAD-BALANCER-SOURCE-IP': { type: 'hash:ip,port,ip', rank: loadBalancerIp },
-  'NODE-PORT-TCP': { type: 'bitmap:port', rank: nodePort, protocol: 'TCP' },
-  'NODE-PORT-LOCAL-TCP': { type: 'bitmap:port', rank: nodePort, protocol: 'TCP' },
-  'NODE-PORT-UDP': { type: 'bitmap:port', rank: nodePort, protocol: 'UDP' },
-  'NODE-PORT-LOCAL-UDP': { type: 'bitmap:port', rank: nodePort, protocol: 'UDP' },
-  'NODE-PORT-SCTP-HASH': { type: 'hash:ip,port', rank: nodePort },
-  'NODE-PORT-LOCAL-SCTP-HASH': { type: 'hash:ip,port', rank: nodePort },
-  /** Not in kube-proxy: the addresses that serve node ports (see ownership.ts in src/reconcile). */
-  'NODE-PORT-IP': { type: 'hash:ip' },
-  'HEALTH-CHECK-NODE-PORT': { type: 'bitmap:port' },
-  'IPVS-IPS': { type: 'hash:ip' },
-} as const satisfies Record<string, SetKind>;
+  'LOOP-BACK': { type: SET_TYPES['LOOP-BACK'] },
+  'CLUSTER-IP': { type: SET_TYPES['CLUSTER-IP'], rank: clusterIp },
+  'EXTERNAL-IP': { type: SET_TYPES['EXTERNAL-IP'], rank: externalIp },
+  'EXTERNAL-IP-LOCAL': { type: SET_TYPES['EXTERNAL-IP-LOCAL'], rank: externalIp },
+  'LOAD-BALANCER': { type: SET_TYPES['LOAD-BALANCER'], rank: loadBalancerIp },
+  'LOAD-BALANCER-LOCAL': { type: SET_TYPES['LOAD-BALANCER-LOCAL'], rank: loadBalancerIp },
+  'LOAD-BALANCER-FW': { type: SET_TYPES['LOAD-BALANCER-FW'], rank: loadBalancerIp },
+  'LOAD-BALANCER-SOURCE-CIDR': { type: SET_TYPES['LOAD-BALANCER-SOURCE-CIDR'], rank: loadBalancerIp },
+  'LOAD-BALANCER-SOURCE-IP': { type: SET_TYPES['LOAD-BALANCER-SOURCE-IP'], rank: loadBalancerIp },
+  'NODE-PORT-TCP': { type: SET_TYPES['NODE-PORT-TCP'], rank: nodePort, protocol: 'TCP' },
+  'NODE-PORT-LOCAL-TCP': { type: SET_TYPES['NODE-PORT-LOCAL-TCP'], rank: nodePort, protocol: 'TCP' },
+  'NODE-PORT-UDP': { type: SET_TYPES['NODE-PORT-UDP'], rank: nodePort, protocol: 'UDP' },
+  'NODE-PORT-LOCAL-UDP': { type: SET_TYPES['NODE-PORT-LOCAL-UDP'], rank: nodePort, protocol: 'UDP' },
+  'NODE-PORT-SCTP-HASH': { type: SET_TYPES['NODE-PORT-SCTP-HASH'], rank: nodePort },
+  'NODE-PORT-LOCAL-SCTP-HASH': { type: SET_TYPES['NODE-PORT-LOCAL-SCTP-HASH'], rank: nodePort },
+  'NODE-PORT-IP': { type: SET_TYPES['NODE-PORT-IP'] },
+  'HEALTH-CHECK-NODE-PORT': { type: SET_TYPES['HEALTH-CHECK-NODE-PORT'] },
+  'IPVS-IPS': { type: SET_TYPES['IPVS-IPS'] },
+} as const satisfies Record<keyof typeof SET_TYPES, SetKind>;
 
 export type SetRole = keyof typeof SETS;
 

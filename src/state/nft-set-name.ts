@@ -1,7 +1,8 @@
 import { IP_FAMILIES } from '../base/ip.ts';
 import { ipSetName } from './ip-set.ts';
+import type { SET_TYPES } from './set-types.ts';
 
-const NAMES: Readonly<Record<string, string>> = {
+const NAMES: Readonly<Record<keyof typeof SET_TYPES, string>> = {
   'LOOP-BACK': 'hairpin-endpoints',
   'CLUSTER-IP': 'cluster-ip-ports',
   'EXTERNAL-IP': 'external-ip-ports',

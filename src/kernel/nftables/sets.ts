@@ -2,6 +2,7 @@ import type { IpFamily } from '../../base/ip.ts';
 import { NFT_DATA_VERDICT, NFT_SET_EVAL, NFT_SET_MAP, NFT_SET_TIMEOUT } from '../../netlink/family/nf-tables/set.ts';
 import { type TypeOf, setNotes } from '../../netlink/family/nf-tables/user-data.ts';
 import { type IpSet, type IpSetType, ipSetName } from '../../state/ip-set.ts';
+import { SET_TYPES } from '../../state/set-types.ts';
 import { nftSetName } from '../../state/nft-set-name.ts';
 import { addressLength, entryKeyLength, serviceKeyLength } from './keys.ts';
 import type { SetDefinition } from './nft-message.ts';
@@ -111,56 +112,26 @@ export function affinitySet(name: string, timeoutSeconds: number, family: IpFami
 /** When so many clients are remembered, further ones have no affinity. The kernel's default is 65,535. */
 const AFFINITY_CLIENTS = 1 << 20;
 
-/** The sets that stand for ipsets of ipvs mode, by the ipset's name without prefix. */
-const BY_ROLE: Readonly<Record<string, { readonly type: IpSetType; readonly comment: string }>> = {
-  'LOOP-BACK': {
-    type: 'hash:ip,port,ip',
-    comment: 'local endpoints, and their own address',
-  },
-  'CLUSTER-IP': { type: 'hash:ip,port', comment: 'ports of cluster IPs' },
-  'EXTERNAL-IP': { type: 'hash:ip,port', comment: 'ports of external IPs' },
-  'EXTERNAL-IP-LOCAL': {
-    type: 'hash:ip,port',
-    comment: 'ports of external IPs, policy Local',
-  },
-  'LOAD-BALANCER': { type: 'hash:ip,port', comment: 'ports of load balancer IPs' },
-  'LOAD-BALANCER-LOCAL': {
-    type: 'hash:ip,port',
-    comment: 'ports of load balancer IPs, policy Local',
-  },
-  'LOAD-BALANCER-FW': {
-    type: 'hash:ip,port',
-    comment: 'ports of load balancer IPs with source ranges',
-  },
-  'LOAD-BALANCER-SOURCE-CIDR': {
-    type: 'hash:ip,port,net',
-    comment: 'source ranges; the last field is a prefix length',
-  },
-  'LOAD-BALANCER-SOURCE-IP': {
-    type: 'hash:ip,port,ip',
-    comment: 'ports whose source ranges contain this node',
-  },
-  'NODE-PORT-TCP': { type: 'bitmap:port', comment: 'TCP node ports' },
-  'NODE-PORT-LOCAL-TCP': {
-    type: 'bitmap:port',
-    comment: 'TCP node ports, policy Local',
-  },
-  'NODE-PORT-UDP': { type: 'bitmap:port', comment: 'UDP node ports' },
-  'NODE-PORT-LOCAL-UDP': {
-    type: 'bitmap:port',
-    comment: 'UDP node ports, policy Local',
-  },
-  'NODE-PORT-SCTP-HASH': { type: 'hash:ip,port', comment: 'SCTP node ports' },
-  'NODE-PORT-LOCAL-SCTP-HASH': {
-    type: 'hash:ip,port',
-    comment: 'SCTP node ports, policy Local',
-  },
-  'NODE-PORT-IP': { type: 'hash:ip', comment: 'addresses that serve node ports' },
-  'HEALTH-CHECK-NODE-PORT': {
-    type: 'bitmap:port',
-    comment: 'health check node ports',
-  },
-  'IPVS-IPS': { type: 'hash:ip', comment: 'addresses of services' },
+/** The sets that stand for ipsets of ipvs mode, with the comment of each. */
+const COMMENTS: Readonly<Record<keyof typeof SET_TYPES, string>> = {
+  'LOOP-BACK': 'local endpoints, and their own address',
+  'CLUSTER-IP': 'ports of cluster IPs',
+  'EXTERNAL-IP': 'ports of external IPs',
+  'EXTERNAL-IP-LOCAL': 'ports of external IPs, policy Local',
+  'LOAD-BALANCER': 'ports of load balancer IPs',
+  'LOAD-BALANCER-LOCAL': 'ports of load balancer IPs, policy Local',
+  'LOAD-BALANCER-FW': 'ports of load balancer IPs with source ranges',
+  'LOAD-BALANCER-SOURCE-CIDR': 'source ranges; the last field is a prefix length',
+  'LOAD-BALANCER-SOURCE-IP': 'ports whose source ranges contain this node',
+  'NODE-PORT-TCP': 'TCP node ports',
+  'NODE-PORT-LOCAL-TCP': 'TCP node ports, policy Local',
+  'NODE-PORT-UDP': 'UDP node ports',
+  'NODE-PORT-LOCAL-UDP': 'UDP node ports, policy Local',
+  'NODE-PORT-SCTP-HASH': 'SCTP node ports',
+  'NODE-PORT-LOCAL-SCTP-HASH': 'SCTP node ports, policy Local',
+  'NODE-PORT-IP': 'addresses that serve node ports',
+  'HEALTH-CHECK-NODE-PORT': 'health check node ports',
+  'IPVS-IPS': 'addresses of services',
 };
 
 /** A set that stands for an ipset of ipvs mode, which is how the plan calls it. */
@@ -182,7 +153,7 @@ const ENTRY_TYPES: Readonly<Record<IpSetType, (family: IpFamily) => readonly num
 
 function roleSets(family: IpFamily): ReadonlyMap<string, RoleSet> {
   return new Map(
-    Object.entries(BY_ROLE).map(([role, { type, comment }]) => {
+    Object.entries<IpSetType>(SET_TYPES).map(([role, type]) => {
       const ipset = ipSetName(role, family);
       const types = ENTRY_TYPES[type](family);
       const definition = {
@@ -190,7 +161,7 @@ function roleSets(family: IpFamily): ReadonlyMap<string, RoleSet> {
         flags: 0,
         keyType: concatenation(...types),
         keyLength: entryKeyLength(type, family),
-        userData: setNotes({ comment, concatenated: types.length > 1 }),
+        userData: setNotes({ comment: COMMENTS[role as keyof typeof SET_TYPES], concatenated: types.length > 1 }),
       };
       return [ipset, { definition, ipSet: { name: ipset, type, family, maxEntries: UNLIMITED } }];
     }),
