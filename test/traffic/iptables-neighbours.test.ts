@@ -83,13 +83,14 @@ describe('other programs that use iptables', () => {
 
   function withTheLock(): void {
     test('an iptables lock held at start is logged, and both families are served after its release', async () => {
-      const holder = await holdLock(8);
+      const holder = await holdLock(120);
       daemon = await node.spawn(daemonArgv(node, flags()));
-      await daemon.waitForOutput(/initial sync complete/, 60_000);
-      await holder.ended(10_000);
       for (const family of ['IPv4', 'IPv6']) {
-        expect(daemon.output).toMatch(new RegExp(`failed to test whether iptables rules of ${family} .*xtables lock`));
+        const told = new RegExp(`failed to test whether iptables rules of ${family} .*xtables lock`);
+        await daemon.waitForOutput(told, 60_000);
       }
+      await holder.stop();
+      await daemon.waitForOutput(/initial sync complete/, 60_000);
       expect(daemon.output).not.toContain('is not served on this node');
       expect(await output('ipvsadm', '-Sn')).toContain(`-A -t [${clusterAddress(1).v6}]:80`);
       for (const program of PROGRAMS) expect(await output(`${program}-save`)).toContain('-A KUBE-SERVICES');
