@@ -42,7 +42,15 @@ export class FakeIptables implements IptablesPort {
     return Promise.resolve('nft');
   }
 
-  async test(): Promise<void> {}
+  /** What iptables-restore --test says on stderr. */
+  warnings = '';
+  /** What it says if it fails. */
+  testFailure: string | undefined;
+
+  test(): Promise<string> {
+    if (this.testFailure !== undefined) return refused(this.testFailure);
+    return Promise.resolve(this.warnings);
+  }
 
   generation: () => Promise<number | undefined> = () => Promise.resolve(undefined);
 

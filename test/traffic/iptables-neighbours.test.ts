@@ -195,7 +195,28 @@ describe('other programs that use iptables', () => {
     });
   }
 
+  function withoutAMatch(): void {
+    test('iptables mode without a match that it needs does not start, and says which module or mode would help', async () => {
+      const forbidden = '/run/modprobe.d/no-statistic.conf';
+      const forbid = 'install xt_statistic /bin/false';
+      await node.exec(['sh', '-c', `mkdir -p /run/modprobe.d && echo ${forbid} > ${forbidden}`]);
+      try {
+        await node.exec(['modprobe', '-r', 'xt_statistic']);
+        daemon = await node.spawn(daemonArgv(node, [...flags(), '--proxy-mode=iptables']));
+        expect(await daemon.ended(30_000)).toBe(true);
+        expect(daemon.exit).toBe(1);
+        const lacks = 'this kernel lacks the iptables extension statistic for';
+        expect(daemon.output).toContain(`${lacks} IPv4: load the module xt_statistic; IPv6: ${lacks} IPv6`);
+        expect(daemon.output).toContain('--proxy-mode=nftables needs no iptables');
+        for (const program of PROGRAMS) expect(await output(`${program}-save`)).not.toContain('EXTENSION');
+      } finally {
+        await node.exec(['rm', forbidden]);
+      }
+    });
+  }
+
   function onAKernelOfItsOwn(): void {
+    withoutAMatch();
     if (PLAIN_IPTABLES === 'legacy') withoutAModule();
     else test.todo(`without table mangle: ${LEGACY_ONLY.tableModule}`);
 

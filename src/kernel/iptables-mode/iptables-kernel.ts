@@ -7,7 +7,6 @@ import type { RuleSet } from '../../state/rule-set.ts';
 import type { RulesInForce, RulesWritten } from '../../state/rules-in-force.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import {
-  VS_PERSISTENT,
   type VirtualServer,
   type VirtualServerId,
   type VirtualServerKey,
@@ -22,7 +21,8 @@ import type { Kernel, KernelReader, ObservedIpSet } from '../kernel.ts';
 import { readingHalf } from '../kernel-reader.ts';
 import type { LinuxKernelOptions } from '../linux/linux-kernel.ts';
 import { NodeKernel } from '../linux/node-kernel.ts';
-import { RANDOM } from '../service-ops.ts';
+import { TranslatingKernel, realServerOf, virtualServerOf } from '../translating-kernel.ts';
+import { requireExtensions } from './extensions.ts';
 import { FamilyTables } from './family-tables.ts';
 import type { IptablesPort } from './iptables-port.ts';
 import { type Server, isUnnamed } from './proxy-state.ts';
@@ -55,34 +55,21 @@ function portOf(node: NodeKernel, { log, netns, onRestoreFailure }: IptablesKern
   return new Iptables(node.runner, log, () => node.countWrites(1), onRestoreFailure, facts);
 }
 
-class IptablesKernel implements Kernel {
+class IptablesKernel extends TranslatingKernel implements Kernel {
   readonly mode = 'iptables';
-  readonly #node: NodeKernel;
   readonly #port: IptablesPort;
   readonly #tables: Readonly<Record<IpFamily, FamilyTables>>;
   /** Families whose rules cannot be read or written on this node. */
   readonly #unusable = new Set<IpFamily>();
-  #hasIpv6: boolean | undefined;
 
   constructor(node: NodeKernel, port: IptablesPort, maxAgeMs?: number) {
-    this.#node = node;
+    super(node);
     this.#port = port;
     this.#tables = {
       4: new FamilyTables(4, port, node.log, maxAgeMs),
       6: new FamilyTables(6, port, node.log, maxAgeMs),
     };
   }
-
-  get counters(): Kernel['counters'] {
-    return this.#node.counters;
-  }
-
-  readonly findRoutes: Kernel['findRoutes'] = (to) => this.#node.findRoutes(to);
-  readonly getNodeAddresses: Kernel['getNodeAddresses'] = () => this.#node.getNodeAddresses();
-  readonly getUdpFlows: Kernel['getUdpFlows'] = (family) => this.#node.getUdpFlows(family);
-  readonly deleteFlows: Kernel['deleteFlows'] = (flows) => this.#node.deleteFlows(flows);
-  readonly getSysctl: Kernel['getSysctl'] = (key) => this.#node.getSysctl(key);
-  readonly setSysctl: Kernel['setSysctl'] = (key, value) => this.#node.setSysctl(key, value);
 
   /** The chains are created with the rules. */
   readonly prepare: Kernel['prepare'] = () => Promise.resolve();
@@ -110,32 +97,26 @@ class IptablesKernel implements Kernel {
 
   async getVirtualServers(): Promise<VirtualServer[]> {
     const found: VirtualServer[] = [];
-    for (const family of await this.#families()) {
-      for (const server of (await this.#tables[family].state()).servers()) found.push(virtualServerOf(server));
+    for (const family of await this.#usable()) {
+      for (const server of (await this.#tables[family].state()).servers()) found.push(namedServerOf(server));
     }
     return found;
   }
 
   async findVirtualServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServer>> {
     const servers = await this.#find(ids);
-    return new Map(servers.map((server) => [virtualServerKey(server.id), virtualServerOf(server)]));
+    return new Map(servers.map((server) => [virtualServerKey(server.id), namedServerOf(server)]));
   }
 
-  /** Connections are those of connection tracking, which are not counted: an unwanted endpoint is removed at once. */
   async getRealServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, ObservedRealServer[]>> {
     const servers = await this.#find(ids);
-    return new Map(
-      servers.map(({ id, state }) => [
-        virtualServerKey(id),
-        state.endpoints.map((endpoint) => ({ ...endpoint, weight: 1, forwarding: 0, ...NO_CONNECTIONS })),
-      ]),
-    );
+    return new Map(servers.map(({ id, state }) => [virtualServerKey(id), state.endpoints.map(realServerOf)]));
   }
 
   /** Without names, it begins a full check: the tables are read anew. */
   async getSets(names?: readonly string[]): Promise<ObservedIpSet[]> {
     const found: ObservedIpSet[] = [];
-    for (const family of await this.#families()) {
+    for (const family of await this.#usable()) {
       const state = await this.#tables[family].state(names === undefined);
       for (const [name, set] of SETS[family]) {
         if (names?.includes(name) !== false) found.push({ ...set, entries: [...state.entriesOf(name)] });
@@ -149,26 +130,13 @@ class IptablesKernel implements Kernel {
     return new Map(sets.map(({ entries: _entries, ...set }) => [set.name, set]));
   }
 
-  readonly getBoundAddresses: Kernel['getBoundAddresses'] = () => Promise.resolve([]);
-  readonly getLocalRoutes: Kernel['getLocalRoutes'] = () => Promise.resolve([]);
-  readonly getVirtualServerStats: Kernel['getVirtualServerStats'] = () =>
-    Promise.resolve(new Map<VirtualServerKey, never>());
-  readonly getRealServerStats: Kernel['getRealServerStats'] = () => Promise.resolve(new Map<VirtualServerKey, never>());
-  readonly getTrafficTotals: Kernel['getTrafficTotals'] = () => Promise.resolve(undefined);
-  readonly getIpvsTimeouts: Kernel['getIpvsTimeouts'] = () => Promise.resolve({ tcp: 0, tcpFin: 0, udp: 0 });
-  readonly setIpvsTimeouts: Kernel['setIpvsTimeouts'] = () => Promise.resolve();
-
-  probeScheduler(scheduler: string): Promise<void> {
-    if (scheduler === RANDOM) return Promise.resolve();
-    const message = 'iptables mode chooses endpoints at random';
-    return Promise.reject(new KernelError('probeScheduler', 'EOPNOTSUPP', message));
-  }
-
   readonly findRuleVariant: Kernel['findRuleVariant'] = (family) => this.#port.find(family);
 
   async probeRules(family: IpFamily): Promise<string> {
     try {
-      return await this.#port.probe(family);
+      const variant = await this.#port.probe(family);
+      await requireExtensions(this.#port, family, this.node.log);
+      return variant;
     } catch (error) {
       if (lasts(error)) this.#unusable.add(family);
       throw error;
@@ -197,23 +165,13 @@ class IptablesKernel implements Kernel {
     return { missing, packets: new Map() };
   }
 
-  /** For --cleanup the chains are leftovers of iptables mode, whichever program wrote them. */
-  readonly removeRules: Kernel['removeRules'] = () => Promise.resolve();
-
   watchNode(onChange: () => void): () => void {
     // kube-ipvs0 may still exist after a change of mode, and disappear then.
-    return this.#node.watchAddresses(onChange, () => undefined);
+    return this.node.watchAddresses(onChange, () => undefined);
   }
 
-  async close(): Promise<void> {
-    this.#node.close();
-    await Promise.resolve();
-  }
-
-  /** The families that this kernel has. */
-  async #families(): Promise<readonly IpFamily[]> {
-    this.#hasIpv6 ??= (await this.#node.getSysctl('net/ipv6/conf/all/forwarding')) !== undefined;
-    return IP_FAMILIES.filter((family) => !this.#unusable.has(family) && (family === 4 || this.#hasIpv6));
+  async #usable(): Promise<readonly IpFamily[]> {
+    return (await this.families()).filter((family) => !this.#unusable.has(family));
   }
 
   async #find(ids: readonly VirtualServerId[]): Promise<readonly Server[]> {
@@ -231,15 +189,7 @@ class IptablesKernel implements Kernel {
 
 const UNCHANGED: RulesWritten = { changed: false, chains: [] };
 
-const NO_CONNECTIONS = { activeConnections: 0, inactiveConnections: 0, persistentConnections: 0 };
-
-function virtualServerOf({ id, name, state: { affinity } }: Server): VirtualServer {
-  return {
-    ...id,
-    scheduler: RANDOM,
-    flags: affinity > 0 ? VS_PERSISTENT : 0,
-    timeout: affinity,
-    prefix: typeof id.address === 'number' ? 32 : 128,
-    ...(isUnnamed(name) ? {} : { servicePort: name }),
-  };
+function namedServerOf({ id, name, state: { affinity } }: Server): VirtualServer {
+  const server = virtualServerOf(id, affinity);
+  return isUnnamed(name) ? server : { ...server, servicePort: name };
 }

@@ -6,8 +6,8 @@ export interface IptablesPort {
   probe(family: IpFamily): Promise<string>;
   /** Returns the variant in use. Rejects if rules of the family cannot be read. */
   find(family: IpFamily): Promise<string>;
-  /** Rejects if nothing can be written. */
-  test(family: IpFamily): Promise<void>;
+  /** Rejects if nothing can be written, or not this script. Returns what iptables-restore --test says on stderr. */
+  test(family: IpFamily, script?: string): Promise<string>;
   /** Returns what iptables-save prints. */
   read(family: IpFamily): Promise<string>;
   /** Returns a number that is another after each change of the rules, and costs little; undefined if there is none. */

@@ -28,17 +28,22 @@ export class IptablesPrograms {
     this.#log = log;
   }
 
-  /** Rejects if the program or a table is missing. Changes nothing. */
-  async test(variant: IptablesVariant, family: IpFamily): Promise<void> {
+  /** Rejects if the program or a table is missing, or the script is not possible. Changes nothing. Returns what it says on stderr. */
+  async test(variant: IptablesVariant, family: IpFamily, script = PROBE_SCRIPT): Promise<string> {
     const args = ['--noflush', '--test', `--wait=${PROBE_LOCK_SECONDS}`];
-    await this.#runRestore(variant, family, args, PROBE_SCRIPT);
+    return await this.#runRestore(variant, family, args, script);
   }
 
   async restore(variant: IptablesVariant, family: IpFamily, script: string): Promise<void> {
     await this.#runRestore(variant, family, ['--noflush', `--wait=${LOCK_SECONDS}`], script);
   }
 
-  async #runRestore(variant: IptablesVariant, family: IpFamily, args: readonly string[], stdin: string): Promise<void> {
+  async #runRestore(
+    variant: IptablesVariant,
+    family: IpFamily,
+    args: readonly string[],
+    stdin: string,
+  ): Promise<string> {
     const program = programName(variant, family, 'restore');
     const slowMs = Math.ceil(SLOW_MS + stdin.length * SLOW_MS_PER_CHARACTER);
     const deadlineMs = Math.ceil(RESTORE_DEADLINE_MS + stdin.length * DEADLINE_MS_PER_CHARACTER);
@@ -51,6 +56,7 @@ export class IptablesPrograms {
     try {
       const result = await this.#runner.run(program, args, { stdin, deadlineMs });
       if (result.status !== 0) throw await this.#failure(variant, family, result);
+      return result.stderr;
     } finally {
       clearTimeout(slow);
     }

@@ -105,9 +105,9 @@ export class Iptables {
     return variant;
   }
 
-  /** Rejects if nothing can be written. Changes nothing. */
-  async test(family: IpFamily): Promise<void> {
-    await this.#programs.test(await this.variant(), family);
+  /** Rejects if nothing can be written, or not this script. Changes nothing. Returns what the program says on stderr. */
+  async test(family: IpFamily, script?: string): Promise<string> {
+    return await this.#programs.test(await this.variant(), family, script);
   }
 
   /** Returns what iptables-save prints. */

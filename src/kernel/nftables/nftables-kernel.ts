@@ -9,7 +9,6 @@ import type { RulesInForce, RulesWritten } from '../../state/rules-in-force.ts';
 import type { RuleSettings } from '../../state/rule-settings.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import {
-  VS_PERSISTENT,
   type VirtualServer,
   type VirtualServerId,
   type VirtualServerKey,
@@ -27,9 +26,9 @@ import type { NftPort, NftRefusal } from './nft-port.ts';
 import { NftTables, byFamily, skeleton } from './nft-tables.ts';
 import { isWithoutTables } from './proxy-tables.ts';
 import { checkRules, deleteChains } from './rule-check.ts';
-import { RANDOM } from '../service-ops.ts';
+import { TranslatingKernel, realServerOf, virtualServerOf } from '../translating-kernel.ts';
 import { ROLE_SETS } from './sets.ts';
-import { type Head, readEntries } from './table-reader.ts';
+import { readEntries } from './table-reader.ts';
 import { TableTakeOver, tableState } from './table-take-over.ts';
 import { TableView } from './table-view.ts';
 import { TableWatch } from './table-watch.ts';
@@ -53,34 +52,21 @@ export function nftablesKernelOf(node: NodeKernel, port: NftPort): Kernel {
   return new NftablesKernel(node, port);
 }
 
-class NftablesKernel implements Kernel {
+class NftablesKernel extends TranslatingKernel implements Kernel {
   readonly mode = 'nftables';
-  readonly #node: NodeKernel;
   readonly #port: () => NftPort;
   readonly #takeOver = new TableTakeOver();
   /** The families whose table this process has written or adopted. */
   readonly #served = new Set<IpFamily>();
   readonly #views = new Map<IpFamily, TableView>();
-  #hasIpv6 = false;
 
   constructor(node: NodeKernel, port?: NftPort) {
-    this.#node = node;
+    super(node);
     this.#port =
       port === undefined
         ? once(() => new NftLink(node.open(NETLINK_NETFILTER, SEND_BUFFER), node.countWrites))
         : () => port;
   }
-
-  get counters(): Kernel['counters'] {
-    return this.#node.counters;
-  }
-
-  readonly findRoutes: Kernel['findRoutes'] = (to) => this.#node.findRoutes(to);
-  readonly getNodeAddresses: Kernel['getNodeAddresses'] = () => this.#node.getNodeAddresses();
-  readonly getUdpFlows: Kernel['getUdpFlows'] = (family) => this.#node.getUdpFlows(family);
-  readonly deleteFlows: Kernel['deleteFlows'] = (flows) => this.#node.deleteFlows(flows);
-  readonly getSysctl: Kernel['getSysctl'] = (key) => this.#node.getSysctl(key);
-  readonly setSysctl: Kernel['setSysctl'] = (key, value) => this.#node.setSysctl(key, value);
 
   async prepare(): Promise<void> {
     await this.ensureDevice();
@@ -93,7 +79,7 @@ class NftablesKernel implements Kernel {
   async ensureDevice(): Promise<{ readonly made: boolean }> {
     return await withKernelError('ensureDevice', async () => {
       let made = false;
-      for (const family of await this.#families()) {
+      for (const family of await this.families()) {
         const state = await tableState(this.#port(), family);
         if (state === 'foreign' && !this.#served.has(family)) {
           this.#takeOver.expect(family);
@@ -112,7 +98,7 @@ class NftablesKernel implements Kernel {
 
   async removeDevice(): Promise<void> {
     await withKernelError('removeDevice', async () => {
-      for (const family of await this.#families()) {
+      for (const family of await this.families()) {
         if (!(await this.#port().hasTable(family))) continue;
         this.#require('delete', family, await this.#port().commit(family, [{ kind: 'delete-table' }]));
       }
@@ -132,7 +118,7 @@ class NftablesKernel implements Kernel {
     return await withKernelError('getVirtualServers', async () => {
       const found: VirtualServer[] = [];
       for (const family of this.#readable()) {
-        for (const head of await this.#view(family).listHeads()) found.push(virtualServerOf(head));
+        for (const head of await this.#view(family).listHeads()) found.push(virtualServerOf(head.id, head.affinity));
       }
       return found;
     });
@@ -143,29 +129,19 @@ class NftablesKernel implements Kernel {
       const found = new Map<VirtualServerKey, VirtualServer>();
       for (const [family, ofFamily] of this.#readableByFamily(ids)) {
         for (const head of await this.#view(family).findHeads(ofFamily)) {
-          found.set(virtualServerKey(head.id), virtualServerOf(head));
+          found.set(virtualServerKey(head.id), virtualServerOf(head.id, head.affinity));
         }
       }
       return found;
     });
   }
 
-  /** Connections are those of connection tracking, which are not counted: an unwanted endpoint is removed at once. */
   async getRealServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, ObservedRealServer[]>> {
     return await withKernelError('getRealServers', async () => {
       const found = new Map<VirtualServerKey, ObservedRealServer[]>();
       for (const [family, ofFamily] of this.#readableByFamily(ids)) {
         for (const [key, { state }] of await this.#view(family).findServices(ofFamily)) {
-          found.set(
-            key,
-            state.endpoints.map(({ address, port }) => ({
-              address,
-              port,
-              weight: 1,
-              forwarding: 0,
-              ...NO_CONNECTIONS,
-            })),
-          );
+          found.set(key, state.endpoints.map(realServerOf));
         }
       }
       return found;
@@ -194,21 +170,6 @@ class NftablesKernel implements Kernel {
       for (const { ipSet } of ROLE_SETS[family].values()) if (names.includes(ipSet.name)) sets.push(ipSet);
     }
     return new Map(sets.map((set) => [set.name, set]));
-  }
-
-  readonly getBoundAddresses: Kernel['getBoundAddresses'] = () => Promise.resolve([]);
-  readonly getLocalRoutes: Kernel['getLocalRoutes'] = () => Promise.resolve([]);
-  readonly getVirtualServerStats: Kernel['getVirtualServerStats'] = () =>
-    Promise.resolve(new Map<VirtualServerKey, never>());
-  readonly getRealServerStats: Kernel['getRealServerStats'] = () => Promise.resolve(new Map<VirtualServerKey, never>());
-  readonly getTrafficTotals: Kernel['getTrafficTotals'] = () => Promise.resolve(undefined);
-  readonly getIpvsTimeouts: Kernel['getIpvsTimeouts'] = () => Promise.resolve({ tcp: 0, tcpFin: 0, udp: 0 });
-  readonly setIpvsTimeouts: Kernel['setIpvsTimeouts'] = () => Promise.resolve();
-
-  probeScheduler(scheduler: string): Promise<void> {
-    if (scheduler === RANDOM) return Promise.resolve();
-    const message = 'nftables mode chooses endpoints at random';
-    return Promise.reject(new KernelError('probeScheduler', 'EOPNOTSUPP', message));
   }
 
   async findRuleVariant(family: IpFamily): Promise<string> {
@@ -261,13 +222,10 @@ class NftablesKernel implements Kernel {
     });
   }
 
-  /** The rules are removed with the table. */
-  readonly removeRules: Kernel['removeRules'] = () => Promise.resolve();
-
   watchNode(onChange: () => void, onStateLost: (reason: string) => void): () => void {
     // kube-ipvs0 may still exist after a change of mode, and disappear then.
-    const stopAddresses = this.#node.watchAddresses(onChange, () => undefined);
-    const { netns, log, trace } = this.#node;
+    const stopAddresses = this.node.watchAddresses(onChange, () => undefined);
+    const { netns, log, trace } = this.node;
     const hasTable = (family: IpFamily): Promise<boolean> => this.#port().hasTable(family);
     const tables = new TableWatch({ netns, log, trace, hasTable, onTableLost: onStateLost });
     tables.start();
@@ -275,17 +233,6 @@ class NftablesKernel implements Kernel {
       stopAddresses();
       tables.stop();
     };
-  }
-
-  async close(): Promise<void> {
-    this.#node.close();
-    await Promise.resolve();
-  }
-
-  /** The families that this kernel has: a kernel without IPv6 has no tables of it. */
-  async #families(): Promise<readonly IpFamily[]> {
-    this.#hasIpv6 ||= (await this.#node.getSysctl('net/ipv6/conf/all/forwarding')) !== undefined;
-    return this.#hasIpv6 ? IP_FAMILIES : [4];
   }
 
   /** The families whose table is not that of another program. */
@@ -326,18 +273,3 @@ class NftablesKernel implements Kernel {
 }
 
 const UNCHANGED: RulesWritten = { changed: false, chains: [] };
-
-const NO_CONNECTIONS = { activeConnections: 0, inactiveConnections: 0, persistentConnections: 0 };
-
-function virtualServerOf({ id, affinity }: Head): VirtualServer {
-  const { address, port, protocol } = id;
-  return {
-    address,
-    port,
-    protocol,
-    scheduler: RANDOM,
-    flags: affinity > 0 ? VS_PERSISTENT : 0,
-    timeout: affinity,
-    prefix: typeof address === 'number' ? 32 : 128,
-  };
-}

@@ -1,0 +1,103 @@
+import { type IpFamily, familyLabel } from '../../base/ip.ts';
+import type { Log } from '../../observe/log.ts';
+import { KernelError } from '../kernel-error.ts';
+import type { IptablesPort } from './iptables-port.ts';
+import { comment, isRemembered, oneIn, reject } from './rule-text.ts';
+import type { Table } from './service-port.ts';
+
+/** A match or target of iptables that the rules of this mode use. */
+interface Extension {
+  readonly name: string;
+  /** The kernel module that has it. */
+  readonly module: string;
+  readonly table: Table;
+  /** A rule that uses it, and needs no other extension. */
+  readonly rule: string;
+  /** What does not work without it; absent: nothing works. */
+  readonly onlyFor?: string;
+}
+
+const CHAIN = 'KUBE-EXTENSION-PROBE';
+
+function extensionsOf(family: IpFamily): readonly Extension[] {
+  const address = family === 4 ? '192.0.2.1:1' : '[2001:db8::1]:1';
+  return [
+    { name: 'comment', module: 'xt_comment', table: 'nat', rule: comment('a probe') },
+    { name: 'addrtype', module: 'xt_addrtype', table: 'nat', rule: '-m addrtype --dst-type LOCAL' },
+    { name: 'mark', module: 'xt_mark', table: 'nat', rule: '-m mark ! --mark 0x1/0x1' },
+    { name: 'statistic', module: 'xt_statistic', table: 'nat', rule: oneIn(2) },
+    { name: 'MARK', module: 'xt_mark', table: 'nat', rule: '-j MARK --or-mark 0x1' },
+    { name: 'DNAT', module: 'xt_nat', table: 'nat', rule: `-p tcp -j DNAT --to-destination ${address}` },
+    { name: 'MASQUERADE', module: 'xt_MASQUERADE', table: 'nat', rule: '-j MASQUERADE' },
+    { name: 'conntrack', module: 'xt_conntrack', table: 'filter', rule: '-m conntrack --ctstate INVALID' },
+    { name: 'REJECT', module: family === 4 ? 'ipt_REJECT' : 'ip6t_REJECT', table: 'filter', rule: reject(family) },
+    {
+      name: 'recent',
+      module: 'xt_recent',
+      table: 'nat',
+      rule: isRemembered(CHAIN, 1, family),
+      onlyFor: 'Services with session affinity',
+    },
+  ];
+}
+
+/**
+ * Rejects with the code UNSUPPORTED if the kernel lacks an extension without which no Service works, and warns of others. Writes
+ * nothing, unless iptables-restore --test says that something may be missing.
+ */
+export async function requireExtensions(port: IptablesPort, family: IpFamily, log: Log): Promise<void> {
+  const extensions = extensionsOf(family);
+  const script = (['nat', 'filter'] as const).map((table) =>
+    scriptOf(
+      table,
+      extensions.filter((extension) => extension.table === table).map(({ rule }) => `-A ${CHAIN} ${rule}`),
+    ),
+  );
+  // Of some extensions, iptables says so although it does without them.
+  const doubtful = await doubtfulNames(port, family, script.join(''));
+  for (const { name, module, table, rule, onlyFor } of extensions.filter((extension) => doubtful.has(extension.name))) {
+    const reason = await refusal(port, family, table, rule);
+    if (reason === undefined) continue;
+    const text = `this kernel lacks the iptables extension ${name} for ${familyLabel(family)}: load the module ${module}`;
+    if (onlyFor === undefined) throw new KernelError('iptables', 'UNSUPPORTED', text, { cause: reason });
+    log.warn(`${text}. Until then, ${onlyFor} do not work`);
+  }
+}
+
+/** Returns the extensions that iptables-restore --test says the kernel lacks. */
+async function doubtfulNames(port: IptablesPort, family: IpFamily, script: string): Promise<ReadonlySet<string>> {
+  try {
+    return namesIn(await port.test(family, script));
+  } catch (error) {
+    const names = error instanceof KernelError ? namesIn(error.message) : new Set<string>();
+    if (names.size === 0) throw error;
+    return names;
+  }
+}
+
+function namesIn(words: string): ReadonlySet<string> {
+  const found = words.matchAll(/Extension (\w+) .*not supported|Couldn't load (?:match|target) `(\w+)'/g);
+  return new Set([...found].map(([, warned, refused = '']) => warned ?? refused));
+}
+
+/** Writes the rule, and removes it again. Returns the error if it cannot be written. */
+async function refusal(
+  port: IptablesPort,
+  family: IpFamily,
+  table: Table,
+  rule: string,
+): Promise<KernelError | undefined> {
+  try {
+    await port.write(family, scriptOf(table, [`-A ${CHAIN} ${rule}`]));
+  } catch (error) {
+    if (error instanceof KernelError) return error;
+    throw error;
+  }
+  await port.write(family, scriptOf(table, [`-X ${CHAIN}`]));
+  return undefined;
+}
+
+/** The declaration creates the chain, or empties it. */
+function scriptOf(table: Table, lines: readonly string[]): string {
+  return `*${table}\n:${CHAIN} - [0:0]\n${lines.join('\n')}\nCOMMIT\n`;
+}
