@@ -1,0 +1,159 @@
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ProxyMode } from '../../src/base/proxy-mode.ts';
+import { Bed } from '../bed/bed.ts';
+import type { LongProcess } from '../bed/long-process.ts';
+import type { KeptConnection, Namespace } from '../bed/namespace.ts';
+import { patient } from '../bed/patience.ts';
+import { daemonArgv, startDaemon } from '../support/daemon.ts';
+import { DNS } from './kube-proxy-state.ts';
+import { LEAST_REQUESTS, LOAD_CLIENTS, type LoadReport, type Way, underLoad } from './steady-load.ts';
+
+/** The ways to the Services of the demo. */
+export const WAYS: readonly Way[] = [
+  ['ClusterIP', 'tcp', '10.202.0.10', 80],
+  ['NodePort', 'tcp', '10.200.0.10', 30_080],
+  ['external IP', 'tcp', '10.203.0.10', 80],
+  ['ClusterIP over IPv6', 'tcp', 'fd00:202::a', 80],
+  ['ClusterIP over UDP', 'udp', '10.202.0.20', 53],
+];
+
+/** What shows that a mode serves new connections. */
+const SHOWN: Readonly<Record<ProxyMode, readonly [argv: readonly string[], text: string]>> = {
+  ipvs: [['ipvsadm', '-Sn'], '10.202.0.10:80'],
+  nftables: [['nft', 'list', 'tables'], 'table ip kube-proxy'],
+  iptables: [['iptables-save'], '-j KUBE-SVC-'],
+};
+
+/** A node of the demo's cluster whose daemon starts in one mode after another, and the clients that have connections meanwhile. */
+export class ChangingNode {
+  daemon: LongProcess;
+  readonly #bed: Bed;
+  readonly #directory: string;
+  #held: KeptConnection[] = [];
+
+  private constructor(bed: Bed, directory: string, daemon: LongProcess) {
+    this.#bed = bed;
+    this.#directory = directory;
+    this.daemon = daemon;
+  }
+
+  static async create(mode: ProxyMode): Promise<ChangingNode> {
+    const directory = await mkdtemp(path.join(tmpdir(), 'change-of-mode-'));
+    await cp('manifests/demo', directory, { recursive: true });
+    await writeFile(path.join(directory, 'dns.yaml'), DNS);
+    const bed = await Bed.create({ nodes: 1, podsPerNode: 3, clients: LOAD_CLIENTS });
+    for (const index of [0, 1, 2]) {
+      await bed.pod(0, index).serveTcp(8080);
+      await bed.pod(0, index).serveUdp(8080);
+    }
+    return new ChangingNode(bed, directory, await startDaemon(bed.node(0), flags(directory, mode)));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#bed[Symbol.asyncDispose]();
+    await rm(this.#directory, { recursive: true });
+  }
+
+  get #node(): Namespace {
+    return this.#bed.node(0);
+  }
+
+  async restart(mode: ProxyMode, ...more: readonly string[]): Promise<void> {
+    await this.daemon.stop();
+    this.daemon = await startDaemon(this.#node, [...flags(this.#directory, mode), ...more]);
+  }
+
+  /** Starts daemons in this mode that are killed after a time, each later than the one before, and then one that stays. */
+  async restartAfterKills(mode: ProxyMode): Promise<void> {
+    await this.daemon.stop();
+    for (const afterMs of [150, 400, 650, 900, 1_200]) {
+      const unlucky = await this.#node.spawn(daemonArgv(this.#node, flags(this.#directory, mode)));
+      await sleep(patient(afterMs));
+      unlucky.signal('SIGKILL');
+      await unlucky.ended(5_000);
+    }
+    this.daemon = await startDaemon(this.#node, flags(this.#directory, mode));
+  }
+
+  /** Waits until new connections are served by this mode. */
+  async serves(mode: ProxyMode): Promise<void> {
+    const [argv, shown] = SHOWN[mode];
+    await this.#until(async () => (await this.#text(...argv)).includes(shown));
+  }
+
+  /** Waits until nothing of a mode is left, now that another one serves. */
+  async isWithout(mode: ProxyMode, now: ProxyMode): Promise<void> {
+    await this.#until(async () => (await this.#leftovers(mode, now)) === '');
+  }
+
+  /** Opens a connection through every way over TCP. */
+  async hold(): Promise<void> {
+    const tcp = WAYS.filter(([, protocol]) => protocol === 'tcp');
+    const client = this.#bed.client(0);
+    this.#held.push(...(await Promise.all(tcp.map(([, , address, port]) => client.hold(address, port)))));
+  }
+
+  async release(): Promise<void> {
+    await Promise.all(this.#held.map((connection) => connection.close()));
+    this.#held = [];
+  }
+
+  /** Asks through each held connection. Returns what went wrong. */
+  async brokenConnections(): Promise<readonly unknown[]> {
+    if (this.#held.length === 0) throw new Error('no connection is held');
+    const results = await Promise.all(this.#held.map((connection) => connection.ask(4_000)));
+    return results.filter(({ ok }) => !ok);
+  }
+
+  /** New connections through every way while something happens, and at least so many. */
+  async load(happens: () => Promise<void>, least = LEAST_REQUESTS): Promise<LoadReport> {
+    const clients = Array.from({ length: LOAD_CLIENTS }, (_, index) => this.#bed.client(index));
+    return await underLoad(clients, WAYS, happens, least);
+  }
+
+  /**
+   * The connections of IPVS: protocol, virtual server and client, in a line each. Its counters would not do: the kernel updates
+   * them only every two seconds.
+   */
+  async connectionsOfIpvs(): Promise<readonly string[]> {
+    const lines = (await this.#text('ipvsadm', '-Lnc')).split('\n').map((line) => line.trim().split(/\s+/));
+    return lines
+      .filter(([protocol = '']) => ['TCP', 'UDP'].includes(protocol))
+      .map(([protocol, , , source, virtual]) => `${protocol} ${virtual} ${source}`);
+  }
+
+  async #leftovers(mode: ProxyMode, now: ProxyMode): Promise<string> {
+    const rules = (await this.#text('iptables-save')) + (await this.#text('ip6tables-save'));
+    const chainsOf = (own: RegExp): string => (now === 'nftables' ? /KUBE-.*/ : own).exec(rules)?.[0] ?? '';
+    switch (mode) {
+      case 'ipvs': {
+        const own = [await this.#text('ip', 'link', 'show', 'kube-ipvs0'), await this.#text('ipset', 'list', '-n')];
+        const servers = await this.#text('ipvsadm', '-Sn');
+        return `${own.join('')}${servers}${chainsOf(/KUBE-(IPVS|LOAD-BALANCER|NODE-PORT |SOURCE-RANGES).*/)}`.trim();
+      }
+      case 'nftables':
+        return (await this.#text('nft', 'list', 'tables')).match(/.*kube-proxy/)?.[0] ?? '';
+      case 'iptables':
+        return chainsOf(/KUBE-(SVC|SVL|SEP|EXT)-.*/);
+    }
+  }
+
+  async #text(...argv: readonly string[]): Promise<string> {
+    return (await this.#node.exec(argv, { allowFailure: true })).stdout;
+  }
+
+  async #until(wanted: () => Promise<boolean>): Promise<void> {
+    const deadline = performance.now() + patient(60_000);
+    while (!(await wanted())) {
+      if (performance.now() > deadline) throw new Error(`not within a minute; output:\n${this.daemon.output}`);
+      await sleep(300);
+    }
+  }
+}
+
+function flags(directory: string, mode: ProxyMode): readonly string[] {
+  return [`--proxy-mode=${mode}`, `--manifests=${directory}`, '--cluster-cidr=10.201.0.0/16,fd00:201::/48'];
+}
