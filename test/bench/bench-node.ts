@@ -1,4 +1,5 @@
 import type { Kernel } from '../../src/kernel/kernel.ts';
+import { createIptablesKernel } from '../../src/kernel/iptables-mode/iptables-kernel.ts';
 import { createLinuxKernel } from '../../src/kernel/linux/linux-kernel.ts';
 import { createNftablesKernel } from '../../src/kernel/nftables/nftables-kernel.ts';
 import type { SourceEvent } from '../../src/kube/objects/source.ts';
@@ -27,6 +28,12 @@ export const PLAN: PlanConfig = {
 /** What nftables mode plans otherwise. */
 const NFTABLES_PLAN: Partial<PlanConfig> = { scheduler: 'random', bindAddresses: false };
 
+const CREATE = { ipvs: createLinuxKernel, nftables: createNftablesKernel, iptables: createIptablesKernel };
+
+/** Empties the tables of iptables mode. */
+const FLUSH_IPTABLES =
+  'for p in iptables ip6tables; do for t in nat filter; do $p -w -t $t -F; $p -w -t $t -X; done; done';
+
 export const SYNC_PERIOD_MS = 3_600_000;
 
 /** A process in a slow kernel, filling a large one or listing it. */
@@ -52,8 +59,7 @@ export class BenchNode implements AsyncDisposable {
   private constructor(netns: string, mode: Kernel['mode']) {
     this.netns = netns;
     this.path = `/run/netns/${netns}`;
-    const createKernel = mode === 'ipvs' ? createLinuxKernel : createNftablesKernel;
-    this.kernel = createKernel({ log: this.log, netns: this.path });
+    this.kernel = CREATE[mode]({ log: this.log, netns: this.path });
   }
 
   static async make({ mode = 'ipvs', rules = true, prepared = true }: NodeOptions = {}): Promise<BenchNode> {
@@ -81,6 +87,7 @@ export class BenchNode implements AsyncDisposable {
     // The kernel empties a deleted namespace later, in the time of whoever is measured next: so that there is little left to do.
     await this.kernel.removeDevice();
     if (this.kernel.mode === 'ipvs') await this.run(['sh', '-c', 'ipvsadm -C; ipset flush']);
+    if (this.kernel.mode === 'iptables') await this.run(['sh', '-c', FLUSH_IPTABLES]);
     await this.kernel.close();
     await runCommand(['ip', 'netns', 'del', this.netns]);
   }

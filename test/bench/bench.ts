@@ -14,7 +14,7 @@ import { firstSync } from './row/first-sync.ts';
 import { footprint } from './row/footprint.ts';
 import { fullCheck } from './row/full-check.ts';
 import { kernelCosts } from './row/kernel-costs.ts';
-import { kubeProxy, kubeProxyNftables } from './row/kube-proxy.ts';
+import { kubeProxy, kubeProxyIptables, kubeProxyNftables } from './row/kube-proxy.ts';
 import { kubernetesFirst } from './row/kubernetes-first.ts';
 import { memory } from './row/memory.ts';
 import { nftablesChange } from './row/nftables-change.ts';
@@ -59,6 +59,7 @@ const ROWS: readonly Row[] = [
   nftablesMemory,
   nftablesLarge,
   kubeProxyNftables,
+  kubeProxyIptables,
 ];
 
 /** test/kernel/run.sh says what kernel it found. */

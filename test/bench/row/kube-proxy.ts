@@ -4,6 +4,7 @@ import { now } from '../api-process.ts';
 import { DaemonNode, type Started, until } from '../daemon-process.ts';
 import { EndpointChains } from '../endpoint-chains.ts';
 import { type EndpointView, virtualServerView } from '../endpoint-view.ts';
+import { iptablesChainView } from '../iptables-chains.ts';
 import { builtKubeProxy, kubeProxyName } from '../../support/kube-proxy.ts';
 import { KubeProxy } from '../kube-proxy.ts';
 import type { ClusterShape } from '../large-cluster.ts';
@@ -44,6 +45,18 @@ const NFTABLES: Comparison = {
   },
 };
 
+const IPTABLES: Comparison = {
+  mode: 'iptables',
+  services: { quick: [100], full: [1_000] },
+  manyServices: Infinity,
+  beside: 'beside kube-proxy in iptables mode',
+  targets: {
+    firstSync: ratioAtMost(1, 'no slower'),
+    change: ratioAtMost(1 / 5, 'at least 5 times faster'),
+    memory: ratioAtMost(1, 'no more'),
+  },
+};
+
 const ENDPOINTS = 10;
 const CHANGES = 3;
 
@@ -75,6 +88,14 @@ export const kubeProxyNftables: Row = {
   name: 'kube-proxy-nftables',
   async run(out, size) {
     if (await hasNfTables(out)) await compare(NFTABLES, out, size);
+  },
+};
+
+/** The same in iptables mode, with the nf_tables variant. */
+export const kubeProxyIptables: Row = {
+  name: 'kube-proxy-iptables',
+  async run(out, size) {
+    if (await hasNfTables(out)) await compare(IPTABLES, out, size);
   },
 };
 
@@ -122,14 +143,18 @@ async function compareAt(
 
 async function measureOurs(mode: Kernel['mode'], shape: ClusterShape, costs: Costs): Promise<void> {
   await using node = await DaemonNode.make(shape, mode);
-  await measure(node, await node.start(), virtualServerView(node.bench.kernel), shape, costs);
+  await measure(node, await node.start(), viewOf(node), shape, costs);
 }
 
 async function measureTheirs(mode: Kernel['mode'], program: string, shape: ClusterShape, costs: Costs): Promise<void> {
   await using node = await DaemonNode.make(shape, mode);
   await using proxy = await KubeProxy.start(program, node);
   using chains = mode === 'nftables' ? new EndpointChains(node.bench.path) : undefined;
-  await measure(node, proxy.started, chains ?? virtualServerView(node.bench.kernel), shape, costs);
+  await measure(node, proxy.started, chains ?? viewOf(node), shape, costs);
+}
+
+function viewOf({ bench }: DaemonNode): EndpointView {
+  return bench.kernel.mode === 'iptables' ? iptablesChainView(bench) : virtualServerView(bench.kernel);
 }
 
 async function measure(
@@ -145,7 +170,7 @@ async function measure(
   if (!(await view.haveAll(plain, shape.endpoints))) throw new Error('the first sync has left something out');
   await sleep(REST_MS);
   costs.memory.push(await residentMib(started.process.pid));
-  using changes = node.bench.kernel.mode === 'nftables' ? new NftChanges(node.bench.path) : undefined;
+  using changes = node.bench.kernel.mode !== 'ipvs' ? new NftChanges(node.bench.path) : undefined;
   for (const service of plain.slice(0, CHANGES)) {
     await sleep(PAUSE_MS);
     const look = (): Promise<boolean> => view.hasGrown(service);
