@@ -6,7 +6,7 @@ import { LongProcess } from './long-process.ts';
 import { patient } from './patience.ts';
 
 /** Time for an agent's reply on a slow kernel, in addition to the agent's own timeouts. */
-const REPLY_MARGIN_MS = 15_000;
+const REPLY_MARGIN_MS = 60_000;
 const PROBE_TIMEOUT_MS = 2000;
 
 export interface ServeOptions {

@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { apiServer, each } from './addresses.ts';
 import { serviceAccountKubeconfig } from './kube-proxy.ts';
-import type { Settings } from './settings.ts';
+import { OUR_MODES, type Settings } from './settings.ts';
 
 /**
  * A kustomize overlay of ours: names and texts of its files, for a folder. As in docs/migrate.md, it changes nothing but
@@ -23,7 +23,7 @@ export function overlayFiles(
     'kustomization.yaml': `${JSON.stringify(kustomization, undefined, 2)}\n`,
     'config.conf': `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
-mode: ${settings.proxy === 'ours-nftables' ? 'nftables' : 'ipvs'}
+mode: ${OUR_MODES[settings.proxy] ?? 'ipvs'}
 ipvs:
   scheduler: rr
 clusterCIDR: ${each(settings.families, (plan) => plan.pods)}

@@ -1,13 +1,23 @@
+import type { ProxyMode } from '../../src/base/proxy-mode.ts';
+
 /** What runs the Services of the cluster. */
 export const PROXIES = [
   'ours',
   'ours-nftables',
+  'ours-iptables',
   'kube-proxy-ipvs',
   'kube-proxy-iptables',
   'kube-proxy-nftables',
   'none',
 ] as const;
 export type Proxy = (typeof PROXIES)[number];
+
+/** The mode in which kube-ipvs-proxy runs; other proxies are absent. */
+export const OUR_MODES: Readonly<Partial<Record<Proxy, ProxyMode>>> = {
+  ours: 'ipvs',
+  'ours-nftables': 'nftables',
+  'ours-iptables': 'iptables',
+};
 
 const OVERLAYS = ['privileged', 'restricted'] as const;
 type Overlay = (typeof OVERLAYS)[number];

@@ -18,7 +18,8 @@ export async function applyProxy(
     case 'none':
       return undefined;
     case 'ours':
-    case 'ours-nftables': {
+    case 'ours-nftables':
+    case 'ours-iptables': {
       const overlay = path.join(folder.manifests, 'kube-ipvs-proxy');
       await writeFiles(overlay, overlayFiles(settings, overlay, PROJECT));
       await kubectl(command, ['apply', '--kustomize', overlay]);

@@ -6,6 +6,7 @@ import { E2E_PROXIES, type E2eProxy, type Kept, type KeptResult, type Run } from
 export const PROXY_TITLES: Readonly<Record<E2eProxy, string>> = {
   ours: 'ours',
   'ours-nftables': 'ours nftables',
+  'ours-iptables': 'ours iptables',
   'kube-proxy-ipvs': 'kube-proxy ipvs',
   'kube-proxy-iptables': 'kube-proxy iptables',
   'kube-proxy-nftables': 'kube-proxy nftables',

@@ -1,4 +1,5 @@
-import type { E2eProxy } from './results.ts';
+import { OUR_MODES } from '../settings.ts';
+import { E2E_PROXIES, type E2eProxy } from './results.ts';
 
 /** The fields that are read from a list of DaemonSets and ConfigMaps. */
 interface Item {
@@ -38,7 +39,8 @@ export function proxyOfCluster(list: string): E2eProxy | undefined {
   if (ours !== undefined) {
     // The name of its ConfigMap ends with a hash of what it contains.
     const names = ours.spec?.template?.spec?.volumes?.flatMap(({ configMap }) => configMap?.name ?? []) ?? [];
-    return names.some((name) => modeIn(name) === 'nftables') ? 'ours-nftables' : 'ours';
+    const modes = names.map(modeIn);
+    return E2E_PROXIES.find((proxy) => proxy !== 'ours' && modes.includes(OUR_MODES[proxy])) ?? 'ours';
   }
   if (find('DaemonSet', 'kube-proxy') === undefined) return undefined;
   const mode = modeIn('kube-proxy');

@@ -1,3 +1,4 @@
+import { OUR_MODES } from '../settings.ts';
 import { compareText, listsToJson } from '../list-file.ts';
 import type { SpecResult } from './junit.ts';
 
@@ -5,6 +6,7 @@ import type { SpecResult } from './junit.ts';
 export const E2E_PROXIES = [
   'ours',
   'kube-proxy-ipvs',
+  'ours-iptables',
   'kube-proxy-iptables',
   'ours-nftables',
   'kube-proxy-nftables',
@@ -13,7 +15,7 @@ export type E2eProxy = (typeof E2E_PROXIES)[number];
 
 /** Whether it is kube-ipvs-proxy, in one of its modes. */
 export function isOurs(proxy: E2eProxy): boolean {
-  return proxy === 'ours' || proxy === 'ours-nftables';
+  return proxy in OUR_MODES;
 }
 
 /** One run of the suite against one cluster. */

@@ -72,8 +72,8 @@ describe('the page', () => {
     const rows = e2ePage(both, [slow]).text.split('\n');
     expect(rows.map((row) => row.replaceAll(/ +/g, ' '))).toEqual(
       expect.arrayContaining([
-        '| Services serve | passed (12) | passed (9) | | | |',
-        String.raw`| DNS \| resolves | **failed** (10) | | | | |`,
+        '| Services serve | passed (12) | passed (9) | | | | |',
+        String.raw`| DNS \| resolves | **failed** (10) | | | | | |`,
       ]),
     );
   });

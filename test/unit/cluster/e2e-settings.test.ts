@@ -17,6 +17,7 @@ describe('settings of make e2e', () => {
     expect(parseE2eSettings(['PROXY=all']).proxies).toEqual([
       'ours',
       'kube-proxy-ipvs',
+      'ours-iptables',
       'kube-proxy-iptables',
       'ours-nftables',
       'kube-proxy-nftables',
@@ -31,7 +32,7 @@ describe('settings of make e2e', () => {
   test.each([
     [
       'PROXY=none',
-      'PROXY=none is not ours, kube-proxy-ipvs, kube-proxy-iptables, ours-nftables, kube-proxy-nftables or all',
+      'PROXY=none is not ours, kube-proxy-ipvs, ours-iptables, kube-proxy-iptables, ours-nftables, kube-proxy-nftables or all',
     ],
     ['PROCS=0', 'PROCS=0 is not a positive number'],
     ['TIMEOUT=90', 'TIMEOUT=90 is not a duration like 90m'],
@@ -60,6 +61,7 @@ describe('the service proxy of a cluster', () => {
       [configMap('mode: ipvs\n', 'ours-1'), configMap('mode: nftables\n', 'ours-2'), ours('ours-2')],
       'ours-nftables',
     ],
+    ['ours, in iptables mode', [ours('ours-1'), configMap('mode: iptables\n', 'ours-1')], 'ours-iptables'],
     ['kube-proxy, mode ipvs', [daemonSet('kube-proxy'), configMap('mode: ipvs\n')], 'kube-proxy-ipvs'],
     ['kube-proxy, mode in quotes', [daemonSet('kube-proxy'), configMap('mode: "ipvs"\n')], 'kube-proxy-ipvs'],
     ['kube-proxy, no mode', [daemonSet('kube-proxy'), configMap('mode: ""\n')], 'kube-proxy-iptables'],

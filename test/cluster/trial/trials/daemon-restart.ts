@@ -23,7 +23,7 @@ export const daemonUpdate: Trial = {
 export const daemonRestart: Trial = {
   name: 'daemon-restart',
   what: 'rolling update of the DaemonSet, of its ConfigMap; each Pod deleted, killed with SIGKILL, ended by the OOM killer',
-  proxies: ['ours', 'ours-nftables'],
+  proxies: ['ours', 'ours-nftables', 'ours-iptables'],
   limits: { failed: 0, cut: 0 },
   async run(context) {
     await updateDaemonSet(context);

@@ -10,7 +10,7 @@ const TOLERANCE_MS = 2000;
 export const rollingUpdate: Trial = {
   name: 'rolling-update',
   what: `Deployment of 20 servers rolled twice; each goes on serving for ${PRE_STOP_SECONDS} s after its deletion (preStop)`,
-  proxies: ['ours', 'ours-nftables', 'kube-proxy-ipvs', 'kube-proxy-iptables'],
+  proxies: ['ours', 'ours-nftables', 'ours-iptables', 'kube-proxy-ipvs', 'kube-proxy-iptables'],
   limits: { failed: 0, cut: 0 },
   servers: { replicas: 20, preStopSeconds: PRE_STOP_SECONDS },
   run: (context) => rollTwice(context, PRE_STOP_SECONDS),
@@ -20,7 +20,7 @@ export const rollingUpdate: Trial = {
 export const abruptRollingUpdate: Trial = {
   name: 'rolling-update-abrupt',
   what: 'Deployment of 20 servers rolled twice; each ends at once when it is deleted',
-  proxies: ['ours', 'ours-nftables', 'kube-proxy-ipvs', 'kube-proxy-iptables'],
+  proxies: ['ours', 'ours-nftables', 'ours-iptables', 'kube-proxy-ipvs', 'kube-proxy-iptables'],
   limits: 'as kube-proxy',
   servers: { replicas: 20, preStopSeconds: 0 },
   run: (context) => rollTwice(context, 0),

@@ -10,7 +10,7 @@ const ALONE_SECONDS = 20;
 export const terminatingEndpoints: Trial = {
   name: 'terminating-endpoints',
   what: `all ${REPLICAS} servers deleted, but serving for ${PRE_STOP_SECONDS} s more; the next ones created ${ALONE_SECONDS} s later`,
-  proxies: ['ours', 'ours-nftables', 'kube-proxy-ipvs', 'kube-proxy-iptables'],
+  proxies: ['ours', 'ours-nftables', 'ours-iptables', 'kube-proxy-ipvs', 'kube-proxy-iptables'],
   limits: { failed: 0, cut: 0 },
   servers: { replicas: REPLICAS, preStopSeconds: PRE_STOP_SECONDS },
   async run(context) {
