@@ -3,7 +3,7 @@ import { LinuxFaultBed } from './linux-fault-bed.ts';
 import { play, wishes } from './play.ts';
 import { HistoryRun } from './run-history.ts';
 
-const wanted = wishes(100);
+const wanted = wishes(60);
 const startedAt = performance.now();
 process.stderr.write(`random faults: seed ${wanted.seed}, ${wanted.histories} histories\n`);
 await using bed = await LinuxFaultBed.make();

@@ -69,7 +69,7 @@ export class ChangingNode {
   /** Starts daemons in this mode that are killed after a time, each later than the one before, and then one that stays. */
   async restartAfterKills(mode: ProxyMode): Promise<void> {
     await this.daemon.stop();
-    for (const afterMs of [150, 400, 650, 900, 1_200]) {
+    for (const afterMs of [300, 800, 1_600]) {
       const unlucky = await this.#node.spawn(daemonArgv(this.#node, flags(this.#directory, mode)));
       await sleep(patient(afterMs));
       unlucky.signal('SIGKILL');
