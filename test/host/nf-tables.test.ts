@@ -80,7 +80,7 @@ function onThisKernel(): void {
 
   const leftovers = (): Leftovers => {
     const netns = `/run/netns/${bed.netns}`;
-    return new Leftovers(createCommandRunner({ netns }), proxyTables(netns));
+    return new Leftovers(createCommandRunner({ netns }), { tables: proxyTables(netns) });
   };
   const tables = async (): Promise<string[]> => (await bed.run('nft', 'list', 'tables')).trim().split('\n');
 
@@ -141,18 +141,30 @@ function onThisKernel(): void {
       JSON.parse(await bed.run(process.execPath, '--input-type=module', '-e', script));
     const program = execFileSync('sh', ['-c', 'readlink -f "$(command -v iptables-nft-save)"']).toString().trim();
 
-    test('the generation of nf_tables is the same until a rule changes', async () => {
-      const script = `
+    const generation = async (): Promise<number> => {
+      const asked = `
         const { processIptablesFacts } = await import('./src/kernel/iptables/iptables-facts.ts');
         console.log(await processIptablesFacts().generation());`;
-      const generation = async (): Promise<number> =>
-        Number(await bed.run(process.execPath, '--input-type=module', '-e', script));
+      return Number(await bed.run(process.execPath, '--input-type=module', '-e', asked));
+    };
+
+    test('the generation of nf_tables is the same until a rule changes', async () => {
       const before = await generation();
       expect(before).toBeGreaterThan(0);
       await bed.run('iptables-nft-save');
       expect(await generation()).toBe(before);
       await bed.run('iptables-nft', '-A', 'INPUT', '-j', 'ACCEPT');
       expect(await generation()).toBeGreaterThan(before);
+    });
+
+    test('each table of an iptables-restore is one transaction, also the first one', async () => {
+      await inside(['nft', '-f', '-'], 'flush ruleset\n');
+      const rules = '*filter\n:A - [0:0]\n-A A -j RETURN\nCOMMIT\n*nat\n:B - [0:0]\n-A B -j RETURN\nCOMMIT\n';
+      for (const input of [rules, rules, '*nat\n:B - [0:0]\n-X B\nCOMMIT\n']) {
+        const before = await generation();
+        await inside(['iptables-nft-restore', '--noflush'], input);
+        expect((await generation()) - before).toBe(input.split('COMMIT').length - 1);
+      }
     });
 
     test('none, and each after its first rule', async () => {

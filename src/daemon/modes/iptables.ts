@@ -1,6 +1,6 @@
 import { type CommandRunner, createCommandRunner } from '../../kernel/command-runner.ts';
 import { otherVariant } from '../../kernel/iptables/iptables-variant.ts';
-import { type Leftover, Leftovers } from '../../kernel/iptables/leftovers.ts';
+import { Leftovers } from '../../kernel/iptables/leftovers.ts';
 import { createIptablesKernel } from '../../kernel/iptables-mode/iptables-kernel.ts';
 import { rulesOfIpvsOnly } from '../../plan/plan-rules.ts';
 import type { Mode, ModeParts } from './mode.ts';
@@ -13,7 +13,7 @@ export const IPTABLES: Mode = {
   removeOthers: (parts) => {
     const retiring = new RetiringIpvs(parts, rulesOfIpvsOnly);
     retiring.start();
-    void removeLeftovers(new LeftoversBeside(parts), parts.log);
+    void removeLeftovers(leftoversBeside(parts), parts.log);
     return () => retiring.stop();
   },
   // Nothing is watched that could be deleted.
@@ -21,29 +21,18 @@ export const IPTABLES: Mode = {
 };
 
 /** The tables of nftables mode, and the chains in the variant of iptables that this program does not use. */
-class LeftoversBeside implements Pick<Leftovers, 'find' | 'remove'> {
-  readonly #runner: CommandRunner;
-  readonly #all: Leftovers;
-  readonly #variant: string | undefined;
+function leftoversBeside({ onProgram, iptables }: ModeParts): Pick<Leftovers, 'find' | 'remove'> {
+  const runner = createCommandRunner({ onStart: onProgram });
+  return {
+    // The rules of this program are many, and reading them takes long.
+    find: async () => await new Leftovers(runner, { variants: await variantsBeside(iptables, runner) }).find(),
+    remove: (leftover) => new Leftovers(runner).remove(leftover),
+  };
+}
 
-  constructor({ onProgram, iptables }: ModeParts) {
-    this.#runner = createCommandRunner({ onStart: onProgram });
-    this.#all = new Leftovers(this.#runner);
-    this.#variant = iptables;
-  }
-
-  async find(): Promise<Leftover[]> {
-    const other = await this.#otherVariant();
-    return (await this.#all.find()).filter((leftover) => leftover.kind === 'nft-table' || leftover.variant === other);
-  }
-
-  async remove(leftover: Leftover): Promise<void> {
-    await this.#all.remove(leftover);
-  }
-
-  async #otherVariant(): Promise<string | undefined> {
-    if (this.#variant === 'nft') return 'legacy';
-    if (this.#variant === 'legacy') return 'nft';
-    return this.#variant === 'system' ? await otherVariant(this.#runner, 4) : undefined;
-  }
+async function variantsBeside(used: string | undefined, runner: CommandRunner): Promise<readonly ('nft' | 'legacy')[]> {
+  if (used === 'nft') return ['legacy'];
+  if (used === 'legacy') return ['nft'];
+  const other = used === 'system' ? await otherVariant(runner, 4) : undefined;
+  return other === undefined ? [] : [other];
 }

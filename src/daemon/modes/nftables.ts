@@ -28,7 +28,7 @@ export const NFTABLES: Mode = {
 async function removeIptablesRules({ onProgram, log }: ModeParts): Promise<void> {
   if (!(await hasIptablesTables())) return;
   const chains = new Set(rulesToRemove(4).chains.map(({ table, name }) => `${table}/${name}`));
-  const leftovers = new Leftovers(createCommandRunner({ onStart: onProgram }), NO_TABLES, chains);
+  const leftovers = new Leftovers(createCommandRunner({ onStart: onProgram }), { tables: NO_TABLES, chains });
   await removeLeftovers(leftovers, log, { ofChains: 'iptables or ipvs' });
 }
 

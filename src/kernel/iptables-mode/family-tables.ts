@@ -11,6 +11,7 @@ import type { RulesWritten } from '../../state/rules-in-force.ts';
 import { parseSave, type SavedTables } from '../iptables/iptables-script.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { IptablesPort } from './iptables-port.ts';
+import type { OwnTransactions } from './own-transactions.ts';
 import { carryUnwritten } from './unwritten-entries.ts';
 import type { ProxyState, ServicePortKey } from './proxy-state.ts';
 import { type RenderContext, renderServicePort } from './render-service-port.ts';
@@ -22,7 +23,15 @@ import { type Attempt, PartWriter, failuresOf } from './part-writer.ts';
 import { type RefusedLine, refusedLines } from './refused-lines.ts';
 import { RuleOwners } from './rule-owners.ts';
 import { TableChange } from './table-change.ts';
-import { NO_REPAIR, TableCheck, type TableRepair, commitRepair, repairScript, repairedChains } from './table-check.ts';
+import {
+  NO_REPAIR,
+  TableCheck,
+  type TableRepair,
+  commitRepair,
+  isNothing,
+  repairScript,
+  repairedChains,
+} from './table-check.ts';
 import type { TableImage } from './table-image.ts';
 
 /** How old a reading may be for a full check, whose parts share one. */
@@ -35,8 +44,8 @@ interface Reading {
   readonly state: ProxyState;
   /** When it was last known to be true. */
   at: number;
-  /** Of the rules that were read; undefined if it is not known, and after a write. */
-  generation: number | undefined;
+  /** That of nf_tables before the rules were read; undefined if it is not known. */
+  readonly generation: number | undefined;
   /** Until it is compared with what the tables must have. */
   saved: SavedTables | undefined;
 }
@@ -44,7 +53,7 @@ interface Reading {
 /** What a comparison of the reading with what the tables must have came to. */
 interface Checked {
   readonly image: TableImage;
-  /** Until something is written. */
+  /** Undefined if it was written: only another reading shows what is left to repair. */
   repair: TableRepair | undefined;
 }
 
@@ -55,6 +64,7 @@ interface Checked {
 export class FamilyTables {
   readonly #family: IpFamily;
   readonly #port: IptablesPort;
+  readonly #own: OwnTransactions;
   readonly #log: Log;
   readonly #maxAgeMs: number;
   /** Rules must not change between the reading and the writing of an operation. */
@@ -70,9 +80,10 @@ export class FamilyTables {
   #isIncomplete = false;
   readonly #parts: PartWriter;
 
-  constructor(family: IpFamily, port: IptablesPort, log: Log, maxAgeMs = MAX_AGE_MS) {
+  constructor(family: IpFamily, port: IptablesPort, own: OwnTransactions, log: Log, maxAgeMs = MAX_AGE_MS) {
     this.#family = family;
     this.#port = port;
+    this.#own = own;
     this.#log = log;
     this.#maxAgeMs = maxAgeMs;
     this.#parts = new PartWriter({
@@ -128,10 +139,16 @@ export class FamilyTables {
     if (reading === undefined) return;
     if (this.#isIncomplete) this.#forget();
     else if (performance.now() - reading.at >= this.#maxAgeMs) {
-      const isUnchanged = reading.generation !== undefined && (await this.#port.generation()) === reading.generation;
-      if (isUnchanged) reading.at = performance.now();
+      if (await this.#isUnchanged(reading)) reading.at = performance.now();
       else this.#forget();
     }
+  }
+
+  /** Whether it is known that only this program has written since. */
+  async #isUnchanged({ generation }: Reading): Promise<boolean> {
+    if (generation === undefined) return false;
+    const now = await this.#port.generation();
+    return now !== undefined && this.#own.areAll(generation, now);
   }
 
   #forget(): void {
@@ -209,8 +226,12 @@ export class FamilyTables {
   }
 
   async #writeScript(script: string): Promise<void> {
-    if (this.#reading !== undefined) this.#reading.generation = undefined;
+    const before = await this.#port.generation();
     await this.#port.write(this.#family, script);
+    if (before === undefined) return;
+    // Each table of the script is a transaction. If there were more, another program has made one.
+    const after = before + (script.match(/^COMMIT$/gm)?.length ?? 0);
+    if ((await this.#port.generation()) === after) this.#own.record(before, after);
   }
 
   /** Tries to write operations together. */
@@ -233,7 +254,8 @@ export class FamilyTables {
       return { failures, refusal: { error, isKnownBetter, atFault: (units) => owners.unitsOf(state, units, lines) } };
     }
     change.commit();
-    if (this.#checked !== undefined) this.#checked.repair = undefined;
+    // What was in order before a change is in order after it.
+    if (this.#checked?.repair !== undefined && !isNothing(this.#checked.repair)) this.#checked.repair = undefined;
     return { failures, refusal: undefined };
   }
 

@@ -25,6 +25,7 @@ import { TranslatingKernel, realServerOf, virtualServerOf } from '../translating
 import { requireExtensions } from './extensions.ts';
 import { FamilyTables } from './family-tables.ts';
 import type { IptablesPort } from './iptables-port.ts';
+import { OwnTransactions } from './own-transactions.ts';
 import { type Server, isUnnamed } from './proxy-state.ts';
 import { SETS } from './roles.ts';
 
@@ -65,9 +66,10 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
   constructor(node: NodeKernel, port: IptablesPort, maxAgeMs?: number) {
     super(node);
     this.#port = port;
+    const own = new OwnTransactions();
     this.#tables = {
-      4: new FamilyTables(4, port, node.log, maxAgeMs),
-      6: new FamilyTables(6, port, node.log, maxAgeMs),
+      4: new FamilyTables(4, port, own, node.log, maxAgeMs),
+      6: new FamilyTables(6, port, own, node.log, maxAgeMs),
     };
   }
 

@@ -125,6 +125,10 @@ export interface TableRepair {
 
 export const NO_REPAIR: TableRepair = { chains: [], shared: [], stale: [], jumps: [], replacesOthers: false };
 
+export function isNothing({ chains, shared, stale, jumps }: TableRepair): boolean {
+  return [chains, shared, stale, jumps].every((part) => part.length === 0);
+}
+
 /** Returns the chains that a repair changes, each with its table. */
 export function repairedChains({ chains, shared, stale, jumps }: TableRepair): readonly string[] {
   const built = jumps.map(({ table, from }) => `${table} ${from}`);

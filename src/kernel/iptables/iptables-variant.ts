@@ -137,15 +137,26 @@ export async function savedByVariant(
   family: IpFamily,
   onUnprinted: (program: string, tables: readonly string[]) => void = () => undefined,
 ): Promise<readonly (readonly [IptablesVariant, SavedTables])[]> {
+  const saved = await savedOf(runner, family, ['nft', 'legacy'], onUnprinted);
+  return saved.length > 0 ? saved : [['system', await savedRules(runner, 'system', family)]];
+}
+
+/** Returns the rules of those of these variants that are installed and that the kernel supports. */
+export async function savedOf(
+  runner: CommandRunner,
+  family: IpFamily,
+  variants: readonly ('nft' | 'legacy')[],
+  onUnprinted: (program: string, tables: readonly string[]) => void = () => undefined,
+): Promise<readonly (readonly [IptablesVariant, SavedTables])[]> {
   const saved: [IptablesVariant, SavedTables][] = [];
-  for (const variant of ['nft', 'legacy'] as const) {
+  for (const variant of variants) {
     const program = programName(variant, family, 'save');
     const found = await savedBy(runner, program);
     if (found === undefined) continue;
     saved.push([variant, found.tables]);
     if (found.unprinted.length > 0) onUnprinted(program, found.unprinted);
   }
-  return saved.length > 0 ? saved : [['system', await savedRules(runner, 'system', family)]];
+  return saved;
 }
 
 /** Returns the rules. Rejects if the program fails, or cannot print one of these tables. */

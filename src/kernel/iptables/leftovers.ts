@@ -5,7 +5,7 @@ import { nftTable } from '../../state/nft-table.ts';
 import { type ProxyTables, proxyTables } from '../nftables/proxy-tables.ts';
 import { splitRule } from './iptables-rule.ts';
 import type { SavedTables } from './iptables-script.ts';
-import { type IptablesVariant, programName, savedByVariant } from './iptables-variant.ts';
+import { type IptablesVariant, programName, savedByVariant, savedOf } from './iptables-variant.ts';
 import { LOCK_SECONDS } from './iptables-programs.ts';
 import { KernelError } from '../kernel-error.ts';
 
@@ -34,27 +34,34 @@ const CONDITIONAL_JUMP = /--ctstate NEW .*-j KUBE-PROXY-FIREWALL$/;
 /** The tables of nftables mode. */
 export type FoundTables = Pick<ProxyTables, 'find' | 'remove'>;
 
+export interface LeftoverOptions {
+  /** Those of nftables mode; default: those of this network namespace. */
+  readonly tables?: FoundTables;
+  /** Further chains that are leftovers, as "table/chain". */
+  readonly chains?: ReadonlySet<string>;
+  /** Where chains are looked for; default: in each variant that is installed. */
+  readonly variants?: readonly ('nft' | 'legacy')[];
+}
+
 /** Finds and removes rules that kube-proxy left in iptables and nftables mode, in either variant of iptables. */
 export class Leftovers {
   readonly #runner: CommandRunner;
   readonly #tables: FoundTables;
   readonly #chains: ReadonlySet<string>;
+  readonly #variants: LeftoverOptions['variants'];
 
-  /**
-   * @param tables of nftables mode; by default, those of this network namespace
-   * @param chains further chains that are leftovers, as "table/chain"
-   */
-  constructor(runner: CommandRunner, tables: FoundTables = proxyTables(), chains: ReadonlySet<string> = new Set()) {
+  constructor(runner: CommandRunner, { tables = proxyTables(), chains = new Set(), variants }: LeftoverOptions = {}) {
     this.#runner = runner;
     this.#tables = tables;
     this.#chains = chains;
+    this.#variants = variants;
   }
 
   /** Changes nothing. Chains that ipvs mode has too are not leftovers, unless they are named: this program adopts them. */
   async find(): Promise<Leftover[]> {
     const found: Leftover[] = [];
     for (const family of IP_FAMILIES) {
-      for (const [variant, saved] of await savedByVariant(this.#runner, family)) {
+      for (const [variant, saved] of await this.#saved(family)) {
         const chains = this.#chainsOf(saved);
         if (chains.length > 0) {
           found.push({ kind: 'chains', family, variant, chains, script: removalScript(saved, new Set(chains)) });
@@ -73,6 +80,12 @@ export class Leftovers {
     const program = programName(leftover.variant, leftover.family, 'restore');
     const result = await this.#runner.run(program, ['--noflush', `--wait=${LOCK_SECONDS}`], { stdin: leftover.script });
     if (result.status !== 0) throw failure(program, result);
+  }
+
+  async #saved(family: IpFamily): ReturnType<typeof savedByVariant> {
+    return this.#variants === undefined
+      ? await savedByVariant(this.#runner, family)
+      : await savedOf(this.#runner, family, this.#variants);
   }
 
   /** Returns the chains that are left, as "table/chain". */

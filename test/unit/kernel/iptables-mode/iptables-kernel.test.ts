@@ -191,13 +191,13 @@ describe('transactions', () => {
     expect(programs.reads).toBe(before);
   });
 
-  test('while nothing changes the ruleset of nf_tables, full checks read nothing; a change of others is found', async () => {
+  test('while only this program changes the ruleset of nf_tables, full checks read nothing; a change of others is found', async () => {
     const { programs, kernel } = await prepared();
     let generation = 7;
     programs.generation = () => Promise.resolve(generation);
     const write = programs.write.bind(programs);
     programs.write = (family, script) => {
-      generation += 1;
+      generation += script.split('COMMIT').length - 1;
       return write(family, script);
     };
     const reads = async (): Promise<number> => {
@@ -207,18 +207,26 @@ describe('transactions', () => {
       await kernel.ensureRules(planRules(CONFIG, 6));
       return programs.reads - before;
     };
+    expect(await reads()).toBeGreaterThan(0);
     await kernel.apply(new Transaction(service(1)));
-    expect(await reads()).toBeGreaterThan(0);
     expect(await reads()).toBe(0);
+    await kernel.apply(new Transaction([...service(2), ...service(3)]));
+    await kernel.apply(new Transaction(service(4)));
     expect(await reads()).toBe(0);
-    await kernel.apply(new Transaction(service(2)));
-    expect(await reads()).toBeGreaterThan(0);
-    expect(await reads()).toBe(0);
+    expect(await kernel.getVirtualServers()).toHaveLength(4);
+    // Between the transactions of ours.
     programs.change(4, 'nat', (chains) => chains.set('KUBE-SERVICES', []));
     generation += 1;
+    await kernel.apply(new Transaction(service(5)));
     expect(await kernel.ensureRules(planRules(CONFIG, 4))).toMatchObject({ changed: true });
-    expect(await kernel.getVirtualServers()).toHaveLength(0);
+    expect(await kernel.getVirtualServers()).toHaveLength(1);
     expect(programs.tables[4].get('nat')?.get('PREROUTING')).toHaveLength(1);
+    expect(await reads()).toBeGreaterThan(0);
+    expect(await reads()).toBe(0);
+    // While a transaction of ours is on its way.
+    programs.generation = () => Promise.resolve(generation++);
+    await kernel.apply(new Transaction(service(6)));
+    expect(await reads()).toBeGreaterThan(0);
   });
 
   test('thousands of Services are one script, and one more Service a small one', async () => {

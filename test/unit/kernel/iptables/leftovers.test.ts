@@ -69,11 +69,11 @@ const BOTH = {
 
 describe('leftovers of other modes', () => {
   test('without leftovers, nothing is done or logged', async () => {
-    expect(await new Leftovers(new FakeRunner(EMPTY), NO_TABLES).find()).toEqual([]);
+    expect(await new Leftovers(new FakeRunner(EMPTY), { tables: NO_TABLES }).find()).toEqual([]);
   });
 
   test('leftovers of iptables mode are all its chains except those of the kubelet, ours and foreign ones, in their variant', async () => {
-    const [found, ...more] = await new Leftovers(new FakeRunner(BOTH), NO_TABLES).find();
+    const [found, ...more] = await new Leftovers(new FakeRunner(BOTH), { tables: NO_TABLES }).find();
     expect(more).toEqual([]);
     expect(found).toMatchObject({ kind: 'chains', family: 4, variant: 'legacy', script: REMOVAL });
     expect(describeLeftover(found!)).toBe(
@@ -84,9 +84,15 @@ describe('leftovers of other modes', () => {
 
   test('leftovers of iptables mode are removed by one iptables-restore of their variant', async () => {
     const runner = new FakeRunner({ ...BOTH, 'iptables-legacy-restore --noflush --wait=20': {} });
-    const leftovers = new Leftovers(runner, NO_TABLES);
+    const leftovers = new Leftovers(runner, { tables: NO_TABLES });
     for (const found of await leftovers.find()) await leftovers.remove(found);
     expect(runner.ran.at(-1)).toEqual({ line: 'iptables-legacy-restore --noflush --wait=20', stdin: REMOVAL });
+  });
+
+  test('only the variants that are asked for are read', async () => {
+    const runner = new FakeRunner(BOTH);
+    expect(await new Leftovers(runner, { tables: NO_TABLES, variants: ['nft'] }).find()).toEqual([]);
+    expect(runner.ran.map(({ line }) => line)).toEqual(['iptables-nft-save', 'ip6tables-nft-save']);
   });
 
   test('for nftables mode, chains that ipvs mode uses are leftovers, too, if they are named', async () => {
@@ -96,7 +102,7 @@ describe('leftovers of other modes', () => {
       'filter/KUBE-PROXY-FIREWALL',
       'nat/KUBE-SERVICES',
     ]);
-    const [found] = await new Leftovers(new FakeRunner(BOTH), NO_TABLES, named).find();
+    const [found] = await new Leftovers(new FakeRunner(BOTH), { tables: NO_TABLES, chains: named }).find();
     if (found?.kind !== 'chains') throw new Error('no chains');
     expect(found.chains).toEqual(expect.arrayContaining([...named]));
     const [mangle, filter, nat] = found.script.split('COMMIT\n');
@@ -117,7 +123,7 @@ describe('leftovers of other modes', () => {
         return family === 4 ? Promise.resolve() : Promise.reject(new Error('EPERM: needs root or CAP_NET_ADMIN'));
       },
     };
-    const leftovers = new Leftovers(new FakeRunner(EMPTY), tables);
+    const leftovers = new Leftovers(new FakeRunner(EMPTY), { tables });
     const found = await leftovers.find();
     expect(found.map(describeLeftover)).toEqual(['nftables table ip kube-proxy', 'nftables table ip6 kube-proxy']);
     await leftovers.remove(found[0]!);
