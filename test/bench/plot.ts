@@ -207,6 +207,7 @@ export const PLOTS: readonly Plot[] = [
   MEMORY,
   barPlot('kube-proxy', besideKubeProxy([100, 1_000], '')),
   barPlot('kube-proxy-nftables', besideKubeProxy([1_000], ' in nftables mode')),
+  barPlot('kube-proxy-iptables', besideKubeProxy([1_000], ' in iptables mode')),
 ];
 
 /** The plot as SVG; the same measures give the same text. */
