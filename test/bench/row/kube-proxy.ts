@@ -11,6 +11,7 @@ import type { ClusterShape } from '../large-cluster.ts';
 import { type Measurements, type Target, ratioAtMost, valueAtMost } from '../measure.ts';
 import { hasNfTables } from '../nf-tables.ts';
 import { NftChanges } from '../nft-changes.ts';
+import { processorMs } from '../processor-time.ts';
 import { residentMib } from '../resident.ts';
 import type { Row } from '../row.ts';
 import { type Size, sizeName } from '../size.ts';
@@ -24,6 +25,8 @@ interface Comparison {
   readonly beside: string;
   readonly targets: Partial<Record<keyof Costs, Target>>;
 }
+
+const IDLE_TARGET = valueAtMost(100, 'at most 0.1 s');
 
 const IPVS: Comparison = {
   mode: 'ipvs',
@@ -42,6 +45,7 @@ const NFTABLES: Comparison = {
     firstSync: valueAtMost(3_000, 'at most 3 s'),
     change: ratioAtMost(1 / 200, 'at least 200 times faster'),
     memory: ratioAtMost(1 / 3, 'at most a third'),
+    idle: IDLE_TARGET,
   },
 };
 
@@ -54,6 +58,7 @@ const IPTABLES: Comparison = {
     firstSync: ratioAtMost(1, 'no slower'),
     change: ratioAtMost(1 / 5, 'at least 5 times faster'),
     memory: ratioAtMost(1, 'no more'),
+    idle: IDLE_TARGET,
   },
 };
 
@@ -62,6 +67,9 @@ const CHANGES = 3;
 
 /** After the first sync: what it used alone is given back by then. */
 const REST_MS = 5_000;
+/** Long after the first full check, which reads what the first sync has written. */
+const UNTIL_IDLE_MS = 40_000;
+const IDLE_MS = 60_000;
 /** More than the shortest time between two syncs, 1 s by default. */
 const PAUSE_MS = 1_500;
 /** What is measured must not wait for the processor because of the measurement: it looks for a tenth of the time. */
@@ -75,6 +83,7 @@ interface Costs {
   readonly firstSync: number[];
   readonly change: number[];
   readonly memory: number[];
+  readonly idle: number[];
 }
 
 /** The real kube-proxy and ours in turn, as processes, each on a fresh node with its own API server. */
@@ -117,8 +126,8 @@ async function compareAt(
   out: Measurements,
   size: Size,
 ): Promise<void> {
-  const ours: Costs = { firstSync: [], change: [], memory: [] };
-  const theirs: Costs = { firstSync: [], change: [], memory: [] };
+  const ours: Costs = { firstSync: [], change: [], memory: [], idle: [] };
+  const theirs: Costs = { firstSync: [], change: [], memory: [], idle: [] };
   const runs = shape.services < manyServices ? size.slowRuns : 1;
   for (let run = 1; run <= runs; run++) {
     out.progress(`${sizeName(shape)}, run ${run} of ${runs}`);
@@ -139,6 +148,7 @@ async function compareAt(
   add('start to the end of the first sync', 'firstSync', 'ms');
   add('one endpoint more', 'change', 'ms');
   add('RSS', 'memory', 'MiB');
+  add('processor time in an idle minute', 'idle', 'ms');
 }
 
 async function measureOurs(mode: Kernel['mode'], shape: ClusterShape, costs: Costs): Promise<void> {
@@ -178,6 +188,10 @@ async function measure(
     const given = await node.api.scale({ services: [service], endpoints: shape.endpoints + 1 });
     costs.change.push((await seen) - given);
   }
+  await sleep(UNTIL_IDLE_MS);
+  const before = await processorMs(started.process.pid);
+  await sleep(IDLE_MS);
+  costs.idle.push((await processorMs(started.process.pid)) - before);
 }
 
 /** When the sync of the second IP family ended, by the proxy's own metric: milliseconds of `now()`. */
