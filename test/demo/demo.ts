@@ -3,6 +3,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
@@ -96,7 +97,17 @@ async function showSubcommands(bed: Bed, server: string): Promise<void> {
     /no endpoint is used at .*: its slice has no port "http"/.test(broken.stdout.replaceAll(/\s+/g, ' ')),
   );
   await rename('http');
+  await untilAnswered(bed);
   if (DEMO_MODE.hasCounters) await showTop(bed);
+}
+
+/** Waits until the daemon has noticed that the Service has endpoints again: what follows must not fail for the lack of them. */
+async function untilAnswered(bed: Bed): Promise<void> {
+  for (let tries = 0; tries < 40; tries++) {
+    if ((await bed.client(0).probeTcp(CLUSTER_IP, 80)).ok) return;
+    await sleep(250);
+  }
+  throw new Error('the Service has endpoints again, and does not answer');
 }
 
 async function showTop(bed: Bed): Promise<void> {
