@@ -12,8 +12,8 @@ import type { NodeKernel } from './linux/node-kernel.ts';
 import { RANDOM } from './service-ops.ts';
 
 /**
- * What the modes have in common that translate addresses by rules: they choose endpoints at random, have neither kube-ipvs0
- * nor counters of virtual servers, and see what belongs to no mode as NodeKernel does.
+ * The common part of the modes that translate addresses by rules. Endpoints are chosen at random, and there are neither
+ * kube-ipvs0 nor counters of virtual servers. Routes, node addresses, flows and sysctls are those of NodeKernel.
  */
 export abstract class TranslatingKernel {
   abstract readonly mode: Kernel['mode'];

@@ -101,7 +101,7 @@ async function showSubcommands(bed: Bed, server: string): Promise<void> {
   if (DEMO_MODE.hasCounters) await showTop(bed);
 }
 
-/** Waits until the daemon has noticed that the Service has endpoints again: what follows must not fail for the lack of them. */
+/** Waits until the daemon has noticed that the Service has endpoints again, so that the next step does not fail for lack of them. */
 async function untilAnswered(bed: Bed): Promise<void> {
   for (let tries = 0; tries < 40; tries++) {
     if ((await bed.client(0).probeTcp(CLUSTER_IP, 80)).ok) return;

@@ -20,7 +20,7 @@ const WITH_NF_TABLES: readonly Change[] = [
   ['nftables', 'iptables'],
   ['iptables', 'nftables'],
 ];
-/** Debian's User-Mode Linux has no nf_tables. What is tried there is not tried again in nftables mode. */
+/** Debian's User-Mode Linux has no nf_tables. In CI it tries the changes that need none, so the run in nftables mode leaves them out. */
 const HAS_NF_TABLES = process.env['KERNEL_USED'] !== 'uml';
 const CHANGES = [...(TEST_MODE === 'nftables' ? [] : WITHOUT_NF_TABLES), ...(HAS_NF_TABLES ? WITH_NF_TABLES : [])];
 
@@ -39,7 +39,7 @@ describe.each(CHANGES)('a change of mode from %s to %s', (from, to) => {
     await node.hold();
     const change = async (): Promise<void> => {
       await node.restart(to);
-      await node.serves(to);
+      await node.untilServedBy(to);
     };
     const { sent, failures } = await node.load(change);
     expect(failures).toEqual({});
@@ -59,11 +59,11 @@ describe.each(CHANGES)('a change of mode from %s to %s', (from, to) => {
 
   test('no request fails with daemons that are killed on the way', async () => {
     await node.restart(from);
-    await node.serves(from);
+    await node.untilServedBy(from);
     await node.hold();
     const change = async (): Promise<void> => {
       await node.restartAfterKills(to);
-      await node.serves(to);
+      await node.untilServedBy(to);
     };
     expect((await node.load(change)).failures).toEqual({});
     expect(await node.brokenConnections()).toEqual([]);
@@ -73,7 +73,7 @@ describe.each(CHANGES)('a change of mode from %s to %s', (from, to) => {
     await node.release();
     // IPVS remembers ended connections for two minutes.
     await node.restart(to, '--ipvs-drain-timeout=1s');
-    await node.isWithout(from, to);
+    await node.untilGone(from, to);
     expect(node.daemon.output.includes('ipvs mode is retired')).toBe(from === 'ipvs');
     expect((await node.load(() => sleep(500), 0)).failures).toEqual({});
     await node.restart(to);

@@ -69,7 +69,7 @@ export class ChangingNode {
   /** Starts daemons in this mode that are killed after a time, each later than the one before, and then one that stays. */
   async restartAfterKills(mode: ProxyMode): Promise<void> {
     await this.daemon.stop();
-    for (const afterMs of [300, 800, 1_600]) {
+    for (const afterMs of [150, 400, 650, 900, 1_200]) {
       const unlucky = await this.#node.spawn(daemonArgv(this.#node, flags(this.#directory, mode)));
       await sleep(patient(afterMs));
       unlucky.signal('SIGKILL');
@@ -79,13 +79,13 @@ export class ChangingNode {
   }
 
   /** Waits until new connections are served by this mode. */
-  async serves(mode: ProxyMode): Promise<void> {
+  async untilServedBy(mode: ProxyMode): Promise<void> {
     const [argv, shown] = SHOWN[mode];
     await this.#until(async () => (await this.#text(...argv)).includes(shown));
   }
 
   /** Waits until nothing of a mode is left, now that another one serves. */
-  async isWithout(mode: ProxyMode, now: ProxyMode): Promise<void> {
+  async untilGone(mode: ProxyMode, now: ProxyMode): Promise<void> {
     await this.#until(async () => (await this.#leftovers(mode, now)) === '');
   }
 

@@ -1,5 +1,5 @@
 import { type CommandRunner, createCommandRunner } from '../../kernel/command-runner.ts';
-import { otherVariant } from '../../kernel/iptables/iptables-variant.ts';
+import { type NamedVariant, otherVariant } from '../../kernel/iptables/iptables-variant.ts';
 import { Leftovers } from '../../kernel/iptables/leftovers.ts';
 import { createIptablesKernel } from '../../kernel/iptables-mode/iptables-kernel.ts';
 import { rulesOfIpvsOnly } from '../../plan/plan-rules.ts';
@@ -30,7 +30,7 @@ function leftoversBeside({ onProgram, iptables }: ModeParts): Pick<Leftovers, 'f
   };
 }
 
-async function variantsBeside(used: string | undefined, runner: CommandRunner): Promise<readonly ('nft' | 'legacy')[]> {
+async function variantsBeside(used: string | undefined, runner: CommandRunner): Promise<readonly NamedVariant[]> {
   if (used === 'nft') return ['legacy'];
   if (used === 'legacy') return ['nft'];
   const other = used === 'system' ? await otherVariant(runner, 4) : undefined;

@@ -53,7 +53,7 @@ export async function requireExtensions(port: IptablesPort, family: IpFamily, lo
       extensions.filter((extension) => extension.table === table).map(({ rule }) => `-A ${CHAIN} ${rule}`),
     ),
   );
-  // Of some extensions, iptables says so although it does without them.
+  // iptables also warns of extensions that it can do without.
   const doubtful = await doubtfulNames(port, family, script.join(''));
   for (const { name, module, table, rule, onlyFor } of extensions.filter((extension) => doubtful.has(extension.name))) {
     const reason = await refusal(port, family, table, rule);

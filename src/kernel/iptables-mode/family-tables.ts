@@ -44,7 +44,7 @@ interface Reading {
   readonly state: ProxyState;
   /** When it was last known to be true. */
   at: number;
-  /** That of nf_tables before the rules were read; undefined if it is not known. */
+  /** The generation of nf_tables before the rules were read; undefined if it is not known. */
   readonly generation: number | undefined;
   /** Until it is compared with what the tables must have. */
   saved: SavedTables | undefined;

@@ -7,7 +7,10 @@ import { type SavedTables, parseSave, unprintedTables } from './iptables-script.
 import { KernelError } from '../kernel-error.ts';
 
 /** Legacy and nft iptables keep separate rules, and the kernel applies both; "system" is plain `iptables`. */
-export type IptablesVariant = 'legacy' | 'nft' | 'system';
+export type IptablesVariant = NamedVariant | 'system';
+
+/** A variant whose programs have its name: iptables-nft-save, iptables-legacy-save. */
+export type NamedVariant = 'legacy' | 'nft';
 
 /** Chains that the kubelet creates in table mangle. They show which variant is in use. */
 const HINTS = ['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'];
@@ -66,11 +69,7 @@ interface Weight extends Detection {
 }
 
 /** Reads a variant's rules and hints. Returns undefined if it is not installed or the kernel does not support it. */
-async function weigh(
-  runner: CommandRunner,
-  facts: IptablesFacts,
-  variant: 'legacy' | 'nft',
-): Promise<Weight | undefined> {
+async function weigh(runner: CommandRunner, facts: IptablesFacts, variant: NamedVariant): Promise<Weight | undefined> {
   const read = async (family: IpFamily) => {
     const program = programName(variant, family, 'save');
     const isEmpty = facts.program(program) !== undefined && (await facts.hasTables(variant, family)) === false;
@@ -121,7 +120,7 @@ async function savedBy(runner: CommandRunner, program: string): Promise<Saved | 
 }
 
 /** Returns the variant that plain `iptables` does not use, if it is installed. */
-export async function otherVariant(runner: CommandRunner, family: IpFamily): Promise<'legacy' | 'nft' | undefined> {
+export async function otherVariant(runner: CommandRunner, family: IpFamily): Promise<NamedVariant | undefined> {
   const { status, stdout } = await runner.run(programName('system', family, 'save'), ['--version']);
   if (status !== 0) return undefined;
   const other = stdout.includes('nf_tables') ? 'legacy' : 'nft';
@@ -145,7 +144,7 @@ export async function savedByVariant(
 export async function savedOf(
   runner: CommandRunner,
   family: IpFamily,
-  variants: readonly ('nft' | 'legacy')[],
+  variants: readonly NamedVariant[],
   onUnprinted: (program: string, tables: readonly string[]) => void = () => undefined,
 ): Promise<readonly (readonly [IptablesVariant, SavedTables])[]> {
   const saved: [IptablesVariant, SavedTables][] = [];

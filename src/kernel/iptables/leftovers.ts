@@ -5,7 +5,7 @@ import { nftTable } from '../../state/nft-table.ts';
 import { type ProxyTables, proxyTables } from '../nftables/proxy-tables.ts';
 import { splitRule } from './iptables-rule.ts';
 import type { SavedTables } from './iptables-script.ts';
-import { type IptablesVariant, programName, savedByVariant, savedOf } from './iptables-variant.ts';
+import { type NamedVariant, type IptablesVariant, programName, savedByVariant, savedOf } from './iptables-variant.ts';
 import { LOCK_SECONDS } from './iptables-programs.ts';
 import { KernelError } from '../kernel-error.ts';
 
@@ -40,7 +40,7 @@ export interface LeftoverOptions {
   /** Further chains that are leftovers, as "table/chain". */
   readonly chains?: ReadonlySet<string>;
   /** Where chains are looked for; default: in each variant that is installed. */
-  readonly variants?: readonly ('nft' | 'legacy')[];
+  readonly variants?: readonly NamedVariant[];
 }
 
 /** Finds and removes rules that kube-proxy left in iptables and nftables mode, in either variant of iptables. */
