@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # test.sh [PATTERN...]: runs all tests: the host project, then each file of the projects kernel and traffic on a test kernel of
-# its own, JOBS at a time (default 3: they wait more than they compute). Unless tests or a kernel are selected, a few files run
+# its own, JOBS at a time (default: as many as there are processors). Unless tests or a kernel are selected, a few files run
 # again in nftables and in iptables mode: what does not depend on the mode is not tested twice. The output of a file follows when
 # it has ended; until then it is in build/test/logs. With IPTABLES=nft, the kernel has nf_tables, and plain iptables is
 # iptables-nft. The last line has the totals of the reports in build/test/reports.
@@ -75,7 +75,7 @@ if files=$("${jest[@]}" --selectProjects kernel traffic --listTests "$@" | { gre
     if [ -n "$in_nftables" ]; then jobs_in nftables -E "$in_nftables"; fi
     if [ -n "$in_iptables" ]; then jobs_in iptables -E "$in_iptables"; fi
     jobs_in ipvs -vE "$longest"
-  } | xargs --no-run-if-empty --delimiter='\n' --max-procs="${JOBS:-3}" --max-args=2 scripts/test.sh --file || status=1
+  } | xargs --no-run-if-empty --delimiter='\n' --max-procs="${JOBS:-$(nproc)}" --max-args=2 scripts/test.sh --file || status=1
 else
   status=1
 fi

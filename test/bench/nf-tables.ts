@@ -1,7 +1,7 @@
 import { createNftablesKernel } from '../../src/kernel/nftables/nftables-kernel.ts';
 import { IP_FAMILIES } from '../../src/base/ip.ts';
 import { NftLink } from '../../src/kernel/nftables/nft-link.ts';
-import { stepsText } from '../../src/kernel/nftables/table-change.ts';
+import { nftText } from '../support/nft-text.ts';
 import { QuietLog } from '../contract/quiet-log.ts';
 import type { BenchNode } from './bench-node.ts';
 import type { Measurements } from './measure.ts';
@@ -36,7 +36,7 @@ export async function readTables(node: BenchNode): Promise<readonly string[]> {
       // nft writes some expressions of a rule in another way.
       for (const { chain } of await link.rules(family)) items.push(`rule of ${chain}`);
       for (const { name } of await link.sets(family)) {
-        await link.eachElement(family, name, ({ key, data }) => items.push(`${name} ${stepsText([{ key, data }])}`));
+        await link.eachElement(family, name, ({ key, data }) => items.push(`${name} ${nftText([{ key, data }])}`));
       }
     }
     return items.sort();

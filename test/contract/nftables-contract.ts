@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { type IpAddress, type IpFamily, IP_FAMILIES } from '../../src/base/ip.ts';
 import { parseCidr } from '../../src/base/cidr.ts';
+import { affinityMapName } from '../../src/kernel/nftables/service-objects.ts';
 import { planRules } from '../../src/plan/plan-rules.ts';
 import { SET_ROLES, plannedSet } from '../../src/plan/set-names.ts';
 import { type IpSetEntry, formatIpSetEntry } from '../../src/state/ip-set.ts';
@@ -202,9 +203,10 @@ function ofFamily(family: IpFamily, bed: () => NftablesBed): void {
     await bed().flushChain(family, 'services');
     const repaired = await bed().kernel.ensureRules(planRules(CONFIG, family));
     expect(repaired).toEqual({ changed: true, chains: ['services'] });
-    await bed().deleteElements(family, 'affinity-endpoints');
+    const map = affinityMapName(vs);
+    await bed().deleteElements(family, map);
     expect(await bed().kernel.compareRules(planRules(CONFIG, family))).toMatchObject({
-      missing: [{ command: expect.stringContaining('affinity-endpoints (4)') }],
+      missing: [{ command: expect.stringContaining(`${map} (4)`) }],
     });
     expect(await bed().kernel.ensureRules(planRules(CONFIG, family))).toMatchObject({ changed: true });
     await expectRules();

@@ -269,6 +269,30 @@ function onThisKernel(): void {
       stop();
       await kernel.close();
     });
+
+    test('their loss is reported even if the notification is lost among those of others', async () => {
+      const kernel = createNftablesKernel({ log: bed.log, netns: `/run/netns/${bed.netns}` });
+      await kernel.prepare();
+      const lost: string[] = [];
+      const stop = kernel.watchNode(
+        () => undefined,
+        (reason) => lost.push(reason),
+      );
+      const many = Array.from({ length: 60_000 }, (_, n) => `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`);
+      const script = `add table ip other
+add set ip other many { type ipv4_addr; }
+add element ip other many { ${many.join(', ')} }
+delete table ip kube-proxy
+`;
+      // Nothing is read meanwhile.
+      execFileSync('ip', ['netns', 'exec', bed.netns, 'nft', '-f', '-'], { input: script });
+      for (let waited = 0; lost.length === 0 && waited < 5_000; waited += 20) {
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+      expect(lost).toEqual(['table ip kube-proxy was deleted']);
+      stop();
+      await kernel.close();
+    });
   });
 
   describe('without a daemon', () => {

@@ -54,7 +54,14 @@ export function baseChains(settings: RuleSettings, family: IpFamily): readonly C
   return [
     { name: REJECT, rules: [reject(family)] },
     { name: MARK, rules: [setMark(settings.masqueradeMark)] },
-    { name: 'firewall-check', rules: [serviceVerdict(FIREWALL_IPS, family)] },
+    {
+      name: 'firewall-check',
+      rules: [
+        // If a source range contains a node that has the address, the node's own connections come from that address.
+        rule(inSet('firewall-nodes', 'service-and-source', family), RETURN),
+        serviceVerdict(FIREWALL_IPS, family),
+      ],
+    },
     { name: 'service-endpoints-check', rules: [serviceVerdict(NO_ENDPOINT_SERVICES, family)] },
     { name: 'cluster-ips-check', rules: [rule(inSet('cluster-ips', 'destination', family), goto(REJECT))] },
     { name: 'masquerade-check', rules: masqueradeCheck(settings, family) },

@@ -4,7 +4,7 @@ import { entryKey } from './keys.ts';
 import type { ElementOf } from './nft-port.ts';
 import { type TableChange, elementId } from './table-change.ts';
 import type { Restricted } from './table-reader.ts';
-import { type FirewallUnit, type Unit, entriesOf } from './units.ts';
+import { type ServiceUnit, type Unit, entriesOf } from './units.ts';
 
 type ElementKey = Pick<ElementOf, 'set' | 'key'>;
 
@@ -31,9 +31,9 @@ export function changeElements(
 
 function* elementsOf(units: readonly Unit[], wanted: boolean): Generator<ElementKey, void, undefined> {
   for (const unit of units) {
-    if (unit.kind === 'firewall') {
-      for (const { set, entry, present } of unit.entries) if (present === wanted) yield { set, key: entryKey(entry) };
-    } else if (unit.kind === 'entry' && (unit.ops[0].kind !== 'delete-entry') === wanted) {
+    if (unit.kind === 'service') {
+      for (const { set, entry, present } of unit.firewall) if (present === wanted) yield { set, key: entryKey(entry) };
+    } else if ((unit.ops[0].kind !== 'delete-entry') === wanted) {
       for (const entry of entriesOf(unit.ops[0])) yield { set: unit.set, key: entryKey(entry) };
     }
   }
@@ -42,14 +42,14 @@ function* elementsOf(units: readonly Unit[], wanted: boolean): Generator<Element
 /** Adds the changes of the chain that drops packets from outside of the source ranges. */
 export function changeFirewall(
   change: TableChange,
-  { id, entries }: FirewallUnit,
+  { id, firewall }: ServiceUnit,
   restricted: ReadonlyMap<VirtualServerKey, Restricted>,
 ): void {
   const before = restricted.get(virtualServerKey(id));
   const ranges = new Map((before?.ranges ?? []).map((range) => [`${range.address}/${range.prefix}`, range]));
   const wasInForce = before?.inForce === true;
   let inForce = wasInForce;
-  for (const { entry, present: wanted } of entries) {
+  for (const { entry, present: wanted } of firewall) {
     if (entry.type === 'hash:ip,port') inForce = wanted;
     if (entry.type !== 'hash:ip,port,net') continue;
     const text = `${entry.network.address}/${entry.network.prefix}`;

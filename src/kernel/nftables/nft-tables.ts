@@ -1,19 +1,18 @@
 import { IP_FAMILIES, type IpFamily, familyOf } from '../../base/ip.ts';
 import { Yielder } from '../../base/yielder.ts';
-import type { Op } from '../../state/op.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
 import { changeElements, changeFirewall, deletedElements } from './entry-changes.ts';
 import type { NftMessage } from './nft-message.ts';
-import type { NftRefusal } from './nft-port.ts';
+import type { ElementOf, NftRefusal } from './nft-port.ts';
 import { serviceObjects, type ServiceObjects } from './service-objects.ts';
 import { applyServiceOps } from '../service-ops.ts';
 import { constantSets } from './sets.ts';
 import { TableChange, elementId } from './table-change.ts';
 import { type Restricted, type Services, readOwnElements, readRestricted } from './table-reader.ts';
 import type { TableView } from './table-view.ts';
-import { type Unit, unitsOf } from './units.ts';
+import { type ServiceUnit, type Unit, opsOf, unitsOf } from './units.ts';
 
 /** Attempts to write while other programs change the ruleset. The last one does not require an unchanged ruleset. */
 const ATTEMPTS = 5;
@@ -34,8 +33,6 @@ export function skeleton(family: IpFamily): NftMessage[] {
  */
 export class NftTables {
   readonly #viewOf: (family: IpFamily) => TableView;
-  /** The virtual servers whose source ranges were refused: they would be open to everyone. */
-  readonly #unprotected = new Set<VirtualServerKey>();
 
   constructor(viewOf: (family: IpFamily) => TableView) {
     this.#viewOf = viewOf;
@@ -53,31 +50,18 @@ export class NftTables {
     return failures;
   }
 
-  async #write(view: TableView, wanted: readonly Unit[]): Promise<readonly OpFailure[]> {
-    const units = this.#unprotected.size === 0 ? wanted : wanted.filter((unit) => !this.#isUnprotected(unit));
-    if (units.length < wanted.length) {
-      const withheld = wanted.filter((unit) => this.#isUnprotected(unit));
-      return [...refusedOps(withheld, WITHHELD), ...(await this.#write(view, units))];
-    }
+  async #write(view: TableView, units: readonly Unit[]): Promise<readonly OpFailure[]> {
     if (units.length === 0) return [];
     const attempt = new Attempt(view, units);
     const refusal = await attempt.run();
     if (refusal === undefined) return attempt.failures;
     if (units.length === 1 || OF_ALL.has(refusal.code)) {
       const again = OF_ALL.has(refusal.code) ? refusal : await this.#rewrite(view, units);
-      if (again === undefined) return attempt.failures;
-      for (const unit of units) if (unit.kind === 'firewall') this.#unprotected.add(virtualServerKey(unit.id));
-      return refusedOps(units, again);
+      return again === undefined ? attempt.failures : refusedOps(units, again);
     }
     // One of them is at fault: the others must not suffer.
     const half = Math.ceil(units.length / 2);
     return [...(await this.#write(view, units.slice(0, half))), ...(await this.#write(view, units.slice(half)))];
-  }
-
-  /** Source ranges precede virtual servers, so they are written or refused by then. */
-  #isUnprotected(unit: Unit): boolean {
-    if (unit.kind !== 'service' || !this.#unprotected.has(virtualServerKey(unit.id))) return false;
-    return unit.ops.some(({ kind }) => kind === 'add-virtual-server' || kind === 'add-real-server');
   }
 
   /** Writes a virtual server whole, whatever the table has of it. */
@@ -87,14 +71,8 @@ export class NftTables {
   }
 }
 
-const WITHHELD: NftRefusal = {
-  errno: 0,
-  code: 'WITHHELD',
-  text: 'not served, because its source ranges could not be enforced',
-};
-
 function refusedOps(units: readonly Unit[], { errno, code, text }: NftRefusal): OpFailure[] {
-  return units.flatMap(({ ops }) => (ops as readonly Op[]).map((op) => ({ op, errno, code, text })));
+  return units.flatMap((unit) => opsOf(unit).map((op) => ({ op, errno, code, text })));
 }
 
 /** What a transaction reads before it writes. */
@@ -141,19 +119,30 @@ class Attempt {
     const change = new TableChange();
     const yielder = new Yielder();
     changeElements(change, this.#units, found.deleted, found.present);
+    const all = await this.#allOf(found.services);
     for (const unit of this.#units) {
-      if (unit.kind === 'firewall') changeFirewall(change, unit, found.restricted);
-      if (unit.kind === 'service') {
-        const before = found.services.get(virtualServerKey(unit.id));
-        const { after, failures } = applyServiceOps(before?.state, unit.ops);
-        for (const failure of failures) this.failures.push(failure);
-        const wanted = after === undefined ? undefined : serviceObjects(unit.id, after);
-        if (before?.damaged === true || this.#whole) change.replace(await this.#allOf(unit.id, wanted), wanted);
-        else change.replace(before === undefined ? undefined : serviceObjects(unit.id, before.state), wanted);
-      }
+      if (unit.kind === 'entry') continue;
+      if (unit.firewall.length > 0) changeFirewall(change, unit, found.restricted);
+      if (unit.ops.length > 0) await this.#changeService(change, unit, found.services, all);
       if (yielder.due) await yielder.yieldIfDue();
     }
     return change.messages(await this.#view.findChains(change.shared));
+  }
+
+  async #changeService(
+    change: TableChange,
+    { id, ops }: ServiceUnit,
+    services: Services,
+    all: ReadonlyMap<VirtualServerKey, readonly ElementOf[]>,
+  ): Promise<void> {
+    const key = virtualServerKey(id);
+    const before = services.get(key);
+    const { after, failures } = applyServiceOps(before?.state, ops);
+    for (const failure of failures) this.failures.push(failure);
+    const wanted = after === undefined ? undefined : serviceObjects(id, after);
+    const elements = all.get(key);
+    if (elements !== undefined) change.replace(await this.#existing(elements, wanted), wanted);
+    else change.replace(before === undefined ? undefined : serviceObjects(id, before.state), wanted);
   }
 
   async #read(): Promise<Found> {
@@ -161,8 +150,9 @@ class Attempt {
     const ids: VirtualServerId[] = [];
     let firewalls = false;
     for (const unit of this.#units) {
-      if (unit.kind === 'service') ids.push(unit.id);
-      firewalls ||= unit.kind === 'firewall';
+      if (unit.kind === 'entry') continue;
+      if (unit.ops.length > 0) ids.push(unit.id);
+      firewalls ||= unit.firewall.length > 0;
     }
     const services = ids.length === 0 ? new Map() : (view.knownServices(ids) ?? (await view.findServices(ids)));
     const ofServices = ids.length === 0 ? undefined : view.generation;
@@ -180,17 +170,23 @@ class Attempt {
     };
   }
 
-  /** Returns all elements of a virtual server, and those of its wanted chains that exist, as if they were empty. */
-  async #allOf(id: VirtualServerId, wanted: ServiceObjects | undefined): Promise<ServiceObjects> {
+  /** Returns all elements of the virtual servers that are damaged, or are to be written whole. */
+  async #allOf(services: Services): Promise<ReadonlyMap<VirtualServerKey, readonly ElementOf[]>> {
+    const { port, family } = this.#view;
+    const ids = this.#units.flatMap((unit) => {
+      const isService = unit.kind === 'service' && unit.ops.length > 0;
+      const isDamaged = isService && services.get(virtualServerKey(unit.id))?.damaged === true;
+      return isDamaged || (isService && this.#whole) ? [unit.id] : [];
+    });
+    return await readOwnElements(port, family, ids);
+  }
+
+  /** Returns these elements of a virtual server, and those of its wanted chains that exist, as if they were empty. */
+  async #existing(elements: readonly ElementOf[], wanted: ServiceObjects | undefined): Promise<ServiceObjects> {
     const { port, family } = this.#view;
     const names = wanted?.chains.map(({ name }) => name) ?? [];
     const { chains } = await port.lookUp(family, { chains: names });
-    return {
-      elements: await readOwnElements(port, family, id),
-      shared: [],
-      chains: Array.from(chains, (name) => ({ name, rules: [] })),
-      sets: [],
-    };
+    return { elements, shared: [], chains: Array.from(chains, (name) => ({ name, rules: [] })), sets: [] };
   }
 }
 

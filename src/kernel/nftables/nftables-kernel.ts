@@ -1,4 +1,6 @@
+import { isDeepStrictEqual } from 'node:util';
 import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
+import { Turns } from '../../base/turns.ts';
 import { NETLINK_NETFILTER } from '../../netlink/protocol.ts';
 import type { IpSet } from '../../state/ip-set.ts';
 import { nftFamily, nftTable } from '../../state/nft-table.ts';
@@ -59,6 +61,11 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   /** The families whose table this process has written or adopted. */
   readonly #served = new Set<IpFamily>();
   readonly #views = new Map<IpFamily, TableView>();
+  /** When the rules of a family were last seen to be in order: the generation of the ruleset, and what they had to be. */
+  readonly #inOrder = new Map<IpFamily, { readonly generation: number; readonly settings: RuleSettings }>();
+  /** Of what writes. */
+  readonly #turns = new Turns();
+  #onStateLost: (reason: string) => void = () => undefined;
 
   constructor(node: NodeKernel, port?: NftPort) {
     super(node);
@@ -79,21 +86,24 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   async ensureDevice(): Promise<{ readonly made: boolean }> {
     return await withKernelError('ensureDevice', async () => {
       let made = false;
-      for (const family of await this.families()) {
-        const state = await tableState(this.#port(), family);
-        if (state === 'foreign' && !this.#served.has(family)) {
-          this.#takeOver.expect(family);
-          continue;
-        }
-        this.#served.add(family);
-        this.#takeOver.forget(family);
-        if (state === 'ours') continue;
-        made = true;
-        const deletion: NftMessage[] = state === 'foreign' ? [{ kind: 'delete-table' }] : [];
-        this.#require('create', family, await this.#port().commit(family, [...deletion, ...skeleton(family)]));
-      }
+      for (const family of await this.families()) made = (await this.#ensureTable(family)) || made;
       return { made };
     });
+  }
+
+  /** Returns whether the table was missing. */
+  async #ensureTable(family: IpFamily): Promise<boolean> {
+    const state = await tableState(this.#port(), family);
+    if (state === 'foreign' && !this.#served.has(family)) {
+      this.#takeOver.expect(family);
+      return false;
+    }
+    this.#served.add(family);
+    this.#takeOver.forget(family);
+    if (state === 'ours') return false;
+    const deletion: NftMessage[] = state === 'foreign' ? [{ kind: 'delete-table' }] : [];
+    this.#require('create', family, await this.#port().commit(family, [...deletion, ...skeleton(family)]));
+    return true;
   }
 
   async removeDevice(): Promise<void> {
@@ -108,7 +118,8 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   async apply(tx: Transaction): Promise<Outcome> {
     const now = this.#takeOver.keep(tx);
     try {
-      return { failures: await new NftTables((family) => this.#view(family)).apply(now) };
+      const tables = new NftTables((family) => this.#view(family));
+      return { failures: await this.#turns.run(() => tables.apply(now)) };
     } catch (error) {
       return { failures: refusalsOf([...now], error).map(({ item, ...rest }) => ({ op: item, ...rest })) };
     }
@@ -191,20 +202,36 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     return await withKernelError('ensureRules', async () => {
       if (settings === undefined) return UNCHANGED;
       if (this.#takeOver.isExpected(family)) return await this.#takeOverTable(family, settings);
-      for (let attempt = 1; ; attempt++) {
-        const generation = attempt < ATTEMPTS ? (await this.#port().lookUp(family, {})).generation : undefined;
-        if (!(await this.#port().hasTable(family))) await this.ensureDevice();
-        const { messages, chains, unused } = await checkRules(this.#port(), settings, family);
-        if (messages.length === 0) {
-          // If the ruleset has changed meanwhile, they may be in use again. Then the next check deletes them.
-          if (generation !== undefined) await this.#port().commit(family, deleteChains(unused), generation);
-          return UNCHANGED;
-        }
-        const refusal = await this.#port().commit(family, messages, generation);
-        if (refusal === undefined) return { changed: true, chains };
-        if (attempt === ATTEMPTS || refusal.code !== 'ERESTART') this.#require('write rules of', family, refusal);
+      for (let attempt = 1; attempt < ATTEMPTS; attempt++) {
+        const { generation } = await this.#port().lookUp(family, {});
+        // Nobody has written anything since.
+        if (isDeepStrictEqual(this.#inOrder.get(family), { generation, settings })) return UNCHANGED;
+        const written = await this.#repairRules(family, settings, generation);
+        if (written !== undefined) return written;
       }
+      // Other programs do not write to this table, so that only changes of our own have to wait.
+      return (await this.#turns.run(() => this.#repairRules(family, settings))) ?? UNCHANGED;
     });
+  }
+
+  /** With `generation`, returns undefined and writes nothing if the ruleset has another one by then. */
+  async #repairRules(family: IpFamily, settings: RuleSettings, generation?: number): Promise<RulesWritten | undefined> {
+    const port = this.#port();
+    if (!(await port.hasTable(family)) && (await this.#ensureTable(family))) {
+      this.#onStateLost(`table ${nftTable(family)} was deleted`);
+    }
+    const { messages, chains, unused } = await checkRules(port, settings, family);
+    if (messages.length === 0) {
+      if (generation === undefined) return UNCHANGED;
+      this.#inOrder.set(family, { generation, settings });
+      // If the ruleset has changed meanwhile, they may be in use again. Then the next check deletes them.
+      await port.commit(family, deleteChains(unused), generation);
+      return UNCHANGED;
+    }
+    const refusal = await port.commit(family, messages, generation);
+    if (generation !== undefined && refusal?.code === 'ERESTART') return undefined;
+    this.#require('write rules of', family, refusal);
+    return { changed: true, chains };
   }
 
   /** Returns false, and writes nothing, while the table belongs to another program. */
@@ -223,11 +250,13 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   }
 
   watchNode(onChange: () => void, onStateLost: (reason: string) => void): () => void {
+    this.#onStateLost = onStateLost;
     // kube-ipvs0 may still exist after a change of mode, and disappear then.
     const stopAddresses = this.node.watchAddresses(onChange, () => undefined);
     const { netns, log, trace } = this.node;
-    const hasTable = (family: IpFamily): Promise<boolean> => this.#port().hasTable(family);
-    const tables = new TableWatch({ netns, log, trace, hasTable, onTableLost: onStateLost });
+    const isLost = async (family: IpFamily): Promise<boolean> =>
+      this.#served.has(family) && !(await this.#port().hasTable(family));
+    const tables = new TableWatch({ netns, log, trace, isLost, onTableLost: onStateLost });
     tables.start();
     return () => {
       stopAddresses();

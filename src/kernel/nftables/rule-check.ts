@@ -1,9 +1,12 @@
 import type { IpFamily } from '../../base/ip.ts';
+import { Yielder } from '../../base/yielder.ts';
+import type { ObservedRule } from '../../netlink/family/nf-tables/rule.ts';
 import type { RuleSettings } from '../../state/rule-settings.ts';
 import { type ChainPlan, baseChains } from './base-chains.ts';
 import { firewallObjects } from './firewall-objects.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { ElementOf, NftPort, ObservedChain } from './nft-port.ts';
+import { sameRules } from './same-rules.ts';
 import {
   type ServiceObjects,
   chooseChain,
@@ -12,8 +15,8 @@ import {
   rejectingChain,
   serviceObjects,
 } from './service-objects.ts';
-import { AFFINITY_ENDPOINTS, FIREWALL_IPS, constantSets } from './sets.ts';
-import { TableChange, rulesOf, stepsText } from './table-change.ts';
+import { FIREWALL_IPS, constantSets, isOfAffinity } from './sets.ts';
+import { TableChange, rulesOf } from './table-change.ts';
 import { type Head, readEndpoints, readHeads, readRestricted } from './table-reader.ts';
 
 /** How chains, rules and derived elements of a table differ from those that its other elements need. */
@@ -39,24 +42,30 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
     ...[...observed.keys()].flatMap((name) => sharedChain(name, family) ?? []),
     ...derived.flatMap(({ chains }) => chains),
   ];
-  const wrong = wanted.filter((chain) => {
+  const wrong: ChainPlan[] = [];
+  const yielder = new Yielder();
+  for (const chain of wanted) {
     const found = observed.get(chain.name);
-    return (
-      found === undefined || !hasSameBase(chain, found) || rulesText(chain) !== textOf(rules.get(chain.name) ?? [])
-    );
-  });
+    if (found === undefined || !hasSameBase(chain, found) || !hasSameRules(chain, rules)) wrong.push(chain);
+    if (yielder.due) await yielder.yieldIfDue();
+  }
   const names = new Set(wanted.map(({ name }) => name));
   const surplus = [...observed.keys()].filter((name) => !names.has(name));
   const sets = new Set((await port.sets(family)).map(({ name }) => name));
-  const missing = [...constantSets(family), ...derived.flatMap((each) => each.sets)].filter(
-    ({ name }) => !sets.has(name),
+  const wantedSets = new Map(
+    [...constantSets(family), ...derived.flatMap((each) => each.sets)].map((set) => [set.name, set]),
   );
-  const elements = await elementChange(port, family, derived);
+  const missing = [...wantedSets.values()].filter(({ name }) => !sets.has(name));
+  const surplusSets = [...sets].filter((name) => isOfAffinity(name) && !wantedSets.has(name));
+  const elements = await elementChange(port, family, derived, sets);
   const messages = [
     ...missing.map((set): NftMessage => ({ kind: 'new-set', set })),
     ...rewrite(wrong, observed),
     ...elements,
-    ...deleteChains(surplus),
+    // Their rules use the sets, and elements of these lead to them.
+    ...flushChains(surplus),
+    ...surplusSets.map((name): NftMessage => ({ kind: 'delete-set', name })),
+    ...removeChains(surplus),
   ];
   const used = new Set(heads.map(({ id, count, affinity }) => firstChain(id, count, affinity)));
   const unused = [...observed.keys()].filter((name) => sharedChain(name, family) !== undefined && !used.has(name));
@@ -65,10 +74,15 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
 
 /** Returns what deletes these chains. */
 export function deleteChains(names: readonly string[]): readonly NftMessage[] {
-  return [
-    ...names.map((name): NftMessage => ({ kind: 'flush-chain', name })),
-    ...names.map((name): NftMessage => ({ kind: 'delete-chain', name })),
-  ];
+  return [...flushChains(names), ...removeChains(names)];
+}
+
+function flushChains(names: readonly string[]): readonly NftMessage[] {
+  return names.map((name): NftMessage => ({ kind: 'flush-chain', name }));
+}
+
+function removeChains(names: readonly string[]): readonly NftMessage[] {
+  return names.map((name): NftMessage => ({ kind: 'delete-chain', name }));
 }
 
 /** Returns the objects whose chains and elements follow from other elements. */
@@ -103,12 +117,12 @@ function hasSameBase({ base }: ChainPlan, found: ObservedChain): boolean {
 /** linux/netfilter.h: NF_ACCEPT. */
 const ACCEPT = 1;
 
-function rulesText({ rules }: ChainPlan): string {
-  return rules.map(stepsText).join('\n');
-}
-
-function textOf(rules: readonly { readonly expressions: readonly object[] }[]): string {
-  return rules.map(({ expressions }) => stepsText(expressions)).join('\n');
+function hasSameRules({ name, rules }: ChainPlan, observed: ReadonlyMap<string, readonly ObservedRule[]>): boolean {
+  const found = observed.get(name) ?? [];
+  return sameRules(
+    rules,
+    found.map(({ expressions }) => expressions),
+  );
 }
 
 function rewrite(chains: readonly ChainPlan[], observed: ReadonlyMap<string, ObservedChain>): readonly NftMessage[] {
@@ -135,13 +149,14 @@ async function elementChange(
   port: NftPort,
   family: IpFamily,
   derived: readonly ServiceObjects[],
+  present: ReadonlySet<string>,
 ): Promise<readonly NftMessage[]> {
   const change = new TableChange();
-  const isDerived = (set: string): boolean => set === AFFINITY_ENDPOINTS || set === FIREWALL_IPS;
+  const isDerived = (set: string): boolean => set === FIREWALL_IPS || isOfAffinity(set);
   const wanted = derived.flatMap(({ elements }) => elements.filter(({ set }) => isDerived(set)));
   const found: ElementOf[] = [];
-  for (const set of [AFFINITY_ENDPOINTS, FIREWALL_IPS]) {
-    await port.eachElement(family, set, (element) => found.push({ set, ...element }));
+  for (const set of new Set([FIREWALL_IPS, ...wanted.map((element) => element.set)])) {
+    if (present.has(set)) await port.eachElement(family, set, (element) => found.push({ set, ...element }));
   }
   const plain = { shared: [], chains: [], sets: [] };
   change.replace({ elements: found, ...plain }, { elements: wanted, ...plain });

@@ -6,7 +6,15 @@ import { REJECT, type ChainPlan } from './base-chains.ts';
 import { endpointData, endpointKey, serviceKey } from './keys.ts';
 import type { SetDefinition } from './nft-message.ts';
 import type { ElementOf } from './nft-port.ts';
-import { AFFINITY_ENDPOINTS, ENDPOINTS, NO_ENDPOINT_SERVICES, SERVICE_IPS, affinitySet } from './sets.ts';
+import {
+  AFFINITY_ENDPOINTS,
+  CLIENTS,
+  ENDPOINTS,
+  NO_ENDPOINT_SERVICES,
+  SERVICE_IPS,
+  affinityMap,
+  affinitySet,
+} from './sets.ts';
 import { chooseEndpoint, chooseVerdict, goto, inSet, rememberSource, rule, translateTo } from './steps.ts';
 
 /** What a virtual server consists of in our table. */
@@ -75,28 +83,34 @@ function withAffinity(
   const family = familyOf(id.address);
   const own = endpoints.map((endpoint) => {
     const text = `${serviceText(id)}__${formatName(endpoint.address)}/${endpoint.port}`;
-    return { endpoint, chain: `endpoint-${text}`.replaceAll('/', '_'), set: `clients-${text}` };
+    return { endpoint, chain: `endpoint-${text}`.replaceAll('/', '_'), set: `${CLIENTS}${text}` };
   });
+  const map = affinityMapName(id);
   const remembered = own.map(({ chain, set }) => rule(inSet(set, 'source', family), goto(chain)));
   return {
     elements: [
       ...elements,
       ...own.map(({ chain }, index) => ({
-        set: AFFINITY_ENDPOINTS,
+        set: map,
         key: endpointKey(id, index),
         data: { verdict: { code: NFT_VERDICT.goto, chain } },
       })),
     ],
     shared: [],
     chains: [
-      { name, rules: [...remembered, chooseVerdict(AFFINITY_ENDPOINTS, endpoints.length, family)] },
+      { name, rules: [...remembered, chooseVerdict(map, endpoints.length, family)] },
       ...own.map(({ endpoint, chain, set }) => ({
         name: chain,
         rules: [rememberSource(set, affinity, family), translateTo(id.protocol, endpoint)],
       })),
     ],
-    sets: own.map(({ set }) => affinitySet(set, affinity, family)),
+    sets: [affinityMap(map, family), ...own.map(({ set }) => affinitySet(set, affinity, family))],
   };
+}
+
+/** The name of the map of a virtual server's endpoints, if it has session affinity. */
+export function affinityMapName(id: VirtualServerId): string {
+  return `${AFFINITY_ENDPOINTS}${serviceText(id)}`;
 }
 
 /**

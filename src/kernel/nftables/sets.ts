@@ -28,8 +28,12 @@ export const NO_ENDPOINT_SERVICES = 'no-endpoint-services';
 export const FIREWALL_IPS = 'firewall-ips';
 /** The endpoints of each virtual server by their index. */
 export const ENDPOINTS = 'service-endpoints';
-/** The chains of the endpoints of a virtual server with session affinity, by the same index. */
-export const AFFINITY_ENDPOINTS = 'affinity-endpoints';
+/**
+ * The names of the maps of virtual servers with session affinity begin with this: they have the chains of its endpoints, by
+ * the same key. One map of all would be shorter, but when a transaction adds a verdict, the kernel looks at all elements of each
+ * map that a chain uses, once for each of these chains (net/netfilter/nft_lookup.c: nft_lookup_validate).
+ */
+export const AFFINITY_ENDPOINTS = 'endpoints-';
 
 function verdictsByService(name: string, comment: string, family: IpFamily): SetDefinition {
   return {
@@ -80,15 +84,16 @@ function endpoints(family: IpFamily): SetDefinition {
   };
 }
 
-function affinityEndpoints(family: IpFamily): SetDefinition {
+/** The chains of the endpoints of a virtual server with session affinity. */
+export function affinityMap(name: string, family: IpFamily): SetDefinition {
   const { key, ...rest } = byIndex(family);
   return {
-    name: AFFINITY_ENDPOINTS,
+    name,
     ...rest,
     dataType: NFT_DATA_VERDICT,
     dataLength: 16,
     userData: setNotes({
-      comment: 'endpoints of service ports with session affinity',
+      comment: 'chains of the endpoints of this service port, by index',
       concatenated: true,
       key,
       data: 'verdict',
@@ -96,21 +101,23 @@ function affinityEndpoints(family: IpFamily): SetDefinition {
   };
 }
 
-/** The clients of one endpoint with session affinity. Rules add them. */
+/** The names of the sets of clients begin with this. */
+export const CLIENTS = 'clients-';
+
+/**
+ * The clients of one endpoint with session affinity. Rules add them. When 65,535 are remembered, which is the kernel's limit
+ * for a set without a size, further ones have no affinity: false source addresses must not fill the kernel's memory.
+ */
 export function affinitySet(name: string, timeoutSeconds: number, family: IpFamily): SetDefinition {
   return {
     name,
     flags: NFT_SET_TIMEOUT | NFT_SET_EVAL,
     keyType: addressType(family),
     keyLength: addressLength(family),
-    size: AFFINITY_CLIENTS,
     timeout: timeoutSeconds * 1_000,
     userData: setNotes({ comment: 'clients of this endpoint', concatenated: false }),
   };
 }
-
-/** When so many clients are remembered, further ones have no affinity. The kernel's default is 65,535. */
-const AFFINITY_CLIENTS = 1 << 20;
 
 /** The sets that stand for ipsets of ipvs mode, with the comment of each. */
 const COMMENTS: Readonly<Record<keyof typeof SET_TYPES, string>> = {
@@ -182,6 +189,11 @@ function required(role: string, family: IpFamily): RoleSet {
   return set;
 }
 
+/** Whether a set or map is of one virtual server with session affinity. */
+export function isOfAffinity(name: string): boolean {
+  return name.startsWith(CLIENTS) || name.startsWith(AFFINITY_ENDPOINTS);
+}
+
 /** Returns the definitions of all sets that always exist. */
 export function constantSets(family: IpFamily): readonly SetDefinition[] {
   return [
@@ -189,7 +201,6 @@ export function constantSets(family: IpFamily): readonly SetDefinition[] {
     verdictsByService(NO_ENDPOINT_SERVICES, 'service ports without endpoints', family),
     verdictsByService(FIREWALL_IPS, 'load balancer IPs with source ranges', family),
     endpoints(family),
-    affinityEndpoints(family),
     ...Array.from(ROLE_SETS[family].values(), ({ definition }) => definition),
   ];
 }

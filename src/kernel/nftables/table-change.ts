@@ -4,6 +4,7 @@ import type { NftElement } from '../../netlink/family/nf-tables/element.ts';
 import type { ChainPlan } from './base-chains.ts';
 import type { NftMessage, SetDefinition } from './nft-message.ts';
 import type { ElementOf } from './nft-port.ts';
+import { sameRules } from './same-rules.ts';
 import type { ServiceObjects } from './service-objects.ts';
 
 const NOTHING: ServiceObjects = { elements: [], shared: [], chains: [], sets: [] };
@@ -85,7 +86,7 @@ export class TableChange {
       const current = surplus.get(chain.name);
       surplus.delete(chain.name);
       if (current === undefined) this.#newChains.push(chain);
-      else if (rulesText(current) !== rulesText(chain)) this.#rewritten.push(chain);
+      else if (!sameRules(current.rules, chain.rules)) this.#rewritten.push(chain);
     }
     this.#goneChains.push(...surplus.keys());
   }
@@ -118,25 +119,4 @@ function sameData({ data: a }: NftElement, { data: b }: NftElement): boolean {
   if (a === undefined || b === undefined) return a === b;
   if ('verdict' in a) return 'verdict' in b && a.verdict.chain === b.verdict.chain && a.verdict.code === b.verdict.code;
   return 'value' in b && bytesText(a.value) === bytesText(b.value);
-}
-
-function rulesText({ rules }: ChainPlan): string {
-  return rules.map(stepsText).join('\n');
-}
-
-/** Fields that mean the same when they are 0 and when they are absent. */
-const ZERO_IS_ABSENT: ReadonlySet<string> = new Set(['flags', 'offset']);
-
-/** Returns the steps of a rule as text, for comparisons: absent fields and the order of fields do not matter. */
-export function stepsText(steps: readonly object[]): string {
-  return JSON.stringify(steps.map(sorted));
-}
-
-function sorted(value: unknown): unknown {
-  if (value instanceof Uint8Array) return bytesText(value);
-  if (typeof value !== 'object' || value === null) return value;
-  const fields = Object.entries(value).filter(
-    ([name, field]) => field !== undefined && !(field === 0 && ZERO_IS_ABSENT.has(name)),
-  );
-  return Object.fromEntries(fields.sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, field]) => [name, sorted(field)]));
 }

@@ -13,16 +13,9 @@ import {
   serviceOfKey,
 } from './keys.ts';
 import type { ElementOf, NftPort } from './nft-port.ts';
-import { readFirstChain } from './service-objects.ts';
+import { affinityMapName, readFirstChain } from './service-objects.ts';
 import type { ServiceState } from '../service-ops.ts';
-import {
-  AFFINITY_ENDPOINTS,
-  ENDPOINTS,
-  NO_ENDPOINT_SERVICES,
-  type RoleSet,
-  SERVICE_IPS,
-  firewallSets,
-} from './sets.ts';
+import { ENDPOINTS, NO_ENDPOINT_SERVICES, type RoleSet, SERVICE_IPS, firewallSets } from './sets.ts';
 
 /** A virtual server as its element in a verdict map describes it. */
 export interface Head {
@@ -177,14 +170,20 @@ export async function readRestricted(
   return restricted;
 }
 
-/** Returns all elements that a virtual server has, whatever its state. The cost grows with the table. */
-export async function readOwnElements(port: NftPort, family: IpFamily, id: VirtualServerId): Promise<ElementOf[]> {
-  const key = virtualServerKey(id);
-  const found: ElementOf[] = [];
-  for (const set of [SERVICE_IPS, NO_ENDPOINT_SERVICES, ENDPOINTS, AFFINITY_ENDPOINTS]) {
+/** Returns all elements that these virtual servers have, whatever their state. The cost grows with the table. */
+export async function readOwnElements(
+  port: NftPort,
+  family: IpFamily,
+  ids: readonly VirtualServerId[],
+): Promise<ReadonlyMap<VirtualServerKey, readonly ElementOf[]>> {
+  const found = new Map<VirtualServerKey, ElementOf[]>(ids.map((id) => [virtualServerKey(id), []]));
+  if (ids.length === 0) return found;
+  const present = new Set((await port.sets(family)).map(({ name }) => name));
+  const maps = ids.map(affinityMapName).filter((name) => present.has(name));
+  for (const set of [SERVICE_IPS, NO_ENDPOINT_SERVICES, ENDPOINTS, ...maps]) {
     await port.eachElement(family, set, (element) => {
       const owner = serviceOfKey(element.key, family);
-      if (owner !== undefined && virtualServerKey(owner) === key) found.push({ set, ...element });
+      if (owner !== undefined) found.get(virtualServerKey(owner))?.push({ set, ...element });
     });
   }
   return found;

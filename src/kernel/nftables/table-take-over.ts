@@ -42,8 +42,9 @@ export class TableTakeOver {
   /** What is to be written, by the family of the table that waits. */
   readonly #waiting = new Map<IpFamily, Transaction>();
 
+  /** From now on, operations on the table wait. Those of an earlier attempt are forgotten: they may no longer be true. */
   expect(family: IpFamily): void {
-    if (!this.#waiting.has(family)) this.#waiting.set(family, new Transaction());
+    this.#waiting.set(family, new Transaction());
   }
 
   forget(family: IpFamily): void {

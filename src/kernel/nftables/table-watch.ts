@@ -1,4 +1,4 @@
-import type { IpFamily } from '../../base/ip.ts';
+import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import { errorText } from '../../base/error-text.ts';
 import { ipFamily } from '../../netlink/codec/address-family.ts';
 import { NFT_MSG_DELTABLE, nftType } from '../../netlink/family/nf-tables/message.ts';
@@ -21,7 +21,8 @@ export interface TableWatchOptions {
   readonly netns: string | undefined;
   readonly log: Log;
   readonly trace: Trace;
-  readonly hasTable: (family: IpFamily) => Promise<boolean>;
+  /** Whether we have written a table that does not exist any more. */
+  readonly isLost: (family: IpFamily) => Promise<boolean>;
   /** Called when a table of ours was deleted; `reason` says which. */
   readonly onTableLost: (reason: string) => void;
 }
@@ -31,6 +32,7 @@ export class TableWatch {
   readonly #options: TableWatchOptions;
   #multicast: Multicast | undefined;
   #timer: NodeJS.Timeout | undefined;
+  #reopened = false;
   #stopped = false;
 
   constructor(options: TableWatchOptions) {
@@ -57,11 +59,14 @@ export class TableWatch {
         receiveBuffer: RECEIVE_BUFFER,
         trace,
         onReports: (reports) => this.#take(reports),
-        // The next full check finds what a lost notification said.
         onLost: (reason, final) => {
-          if (final && !this.#stopped) this.#reopenLater(reason);
+          if (this.#stopped) return;
+          // What was lost may have said that a table is gone.
+          if (final) this.#reopenLater(reason);
+          else this.#confirmAll();
         },
       });
+      if (this.#reopened) this.#confirmAll();
     } catch (error) {
       this.#reopenLater(errorText(error));
     }
@@ -70,8 +75,13 @@ export class TableWatch {
   #reopenLater(reason: string): void {
     this.#multicast?.close();
     this.#options.log.debug(2, 'the watch on nf_tables failed; trying again in a second', { reason });
+    this.#reopened = true;
     this.#timer = setTimeout(() => this.#open(), REOPEN_MS);
     this.#timer.unref();
+  }
+
+  #confirmAll(): void {
+    for (const family of IP_FAMILIES) void this.#confirm(family);
   }
 
   #take(reports: readonly NetlinkMessage[]): void {
@@ -86,9 +96,9 @@ export class TableWatch {
   }
 
   async #confirm(family: IpFamily): Promise<void> {
-    const { hasTable, onTableLost } = this.#options;
-    const exists = await hasTable(family).catch(() => true);
-    if (!exists && !this.#stopped) onTableLost(`table ${nftTable(family)} was deleted`);
+    const { isLost, onTableLost } = this.#options;
+    const lost = await isLost(family).catch(() => false);
+    if (lost && !this.#stopped) onTableLost(`table ${nftTable(family)} was deleted`);
   }
 }
 

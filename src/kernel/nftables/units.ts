@@ -19,13 +19,6 @@ export interface EntryUnit {
   readonly ops: readonly [EntryOp];
 }
 
-/** The operations on one virtual server. */
-export interface ServiceUnit {
-  readonly kind: 'service';
-  readonly id: VirtualServerId;
-  readonly ops: readonly ServiceOp[];
-}
-
 /** An entry of the ports of load balancer IPs with source ranges, or of the ranges. */
 export interface FirewallEntry {
   readonly set: string;
@@ -33,16 +26,20 @@ export interface FirewallEntry {
   readonly present: boolean;
 }
 
-/** The source ranges of one port of a load balancer IP. */
-export interface FirewallUnit {
-  readonly kind: 'firewall';
+/**
+ * The operations on one virtual server, and on the source ranges of its load balancer IP. The kernel takes both or none:
+ * otherwise the virtual server could be open to everyone.
+ */
+export interface ServiceUnit {
+  readonly kind: 'service';
   readonly id: VirtualServerId;
-  readonly entries: readonly FirewallEntry[];
-  readonly ops: readonly EntryOp[];
+  readonly ops: readonly ServiceOp[];
+  readonly firewall: readonly FirewallEntry[];
+  readonly firewallOps: readonly EntryOp[];
 }
 
 /** A part of a transaction that does not depend on the others. */
-export type Unit = EntryUnit | ServiceUnit | FirewallUnit;
+export type Unit = EntryUnit | ServiceUnit;
 
 export interface Units {
   readonly units: readonly Unit[];
@@ -57,19 +54,26 @@ export function unitsOf(tx: Transaction): Readonly<Record<IpFamily, Units>> {
   return { 4: collectors[4].finish(), 6: collectors[6].finish() };
 }
 
+export function opsOf(unit: Unit): readonly Op[] {
+  return unit.kind === 'entry' ? unit.ops : [...unit.firewallOps, ...unit.ops];
+}
+
 /** Returns the entries of an operation. */
 export function entriesOf(op: EntryOp): readonly IpSetEntry[] {
   return op.kind === 'grow-set' ? op.entries : [op.entry];
 }
 
+interface ServiceDraft extends ServiceUnit {
+  readonly ops: ServiceOp[];
+  readonly firewall: FirewallEntry[];
+  readonly firewallOps: EntryOp[];
+}
+
 class UnitCollector {
   readonly #family: IpFamily;
   readonly #firewallSets: ReadonlySet<string>;
-  readonly #services = new Map<VirtualServerKey, { kind: 'service'; id: VirtualServerId; ops: ServiceOp[] }>();
-  readonly #firewalls = new Map<
-    VirtualServerKey,
-    { kind: 'firewall'; id: VirtualServerId; entries: FirewallEntry[]; ops: EntryOp[] }
-  >();
+  readonly #services = new Map<VirtualServerKey, ServiceDraft>();
+  /** `id` may be another object than the unit's. */
   #last: { readonly id: VirtualServerId; readonly ops: ServiceOp[] } | undefined;
   readonly #entries: EntryUnit[] = [];
   readonly #failures: OpFailure[] = [];
@@ -111,22 +115,22 @@ class UnitCollector {
   }
 
   finish(): Units {
-    const units = [...this.#entries, ...this.#firewalls.values(), ...this.#services.values()];
-    return { units, failures: this.#failures };
+    return { units: [...this.#entries, ...this.#services.values()], failures: this.#failures };
   }
 
   #service(id: VirtualServerId, op: ServiceOp): void {
     // Most operations follow another one on the same virtual server.
-    if (this.#last?.id !== id) this.#last = this.#unitOf(id);
+    if (this.#last?.id !== id) this.#last = { id, ops: this.#unitOf(id).ops };
     this.#last.ops.push(op);
   }
 
-  #unitOf(id: VirtualServerId): { id: VirtualServerId; ops: ServiceOp[] } {
+  #unitOf(id: VirtualServerId): ServiceDraft {
     const key = virtualServerKey(id);
     let unit = this.#services.get(key);
-    if (unit === undefined) this.#services.set(key, (unit = { kind: 'service', id, ops: [] }));
-    // `id` may be another object than the unit's.
-    return { id, ops: unit.ops };
+    if (unit === undefined) {
+      this.#services.set(key, (unit = { kind: 'service', id, ops: [], firewall: [], firewallOps: [] }));
+    }
+    return unit;
   }
 
   #takeEntries(op: EntryOp): void {
@@ -139,12 +143,9 @@ class UnitCollector {
   #firewall(op: EntryOp, set: string, entry: IpSetEntry): void {
     if (entry.type === 'hash:ip' || entry.type === 'bitmap:port') return;
     const { address, protocol, port } = entry;
-    const id = { address, protocol, port };
-    const key = virtualServerKey(id);
-    const unit = this.#firewalls.get(key) ?? { kind: 'firewall', id, entries: [], ops: [] };
-    unit.entries.push({ set, entry, present: op.kind !== 'delete-entry' });
-    unit.ops.push(op);
-    this.#firewalls.set(key, unit);
+    const unit = this.#unitOf({ address, protocol, port });
+    unit.firewall.push({ set, entry, present: op.kind !== 'delete-entry' });
+    unit.firewallOps.push(op);
   }
 
   /** Returns the name of the set of nf_tables that stands for an ipset; undefined if there is none of this type. */

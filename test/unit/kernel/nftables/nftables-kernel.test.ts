@@ -3,7 +3,10 @@ import { describe, expect, test } from '@jest/globals';
 import { NetlinkError } from '../../../../src/netlink/error.ts';
 import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
 import { nftablesKernelOf } from '../../../../src/kernel/nftables/nftables-kernel.ts';
+import { affinitySet } from '../../../../src/kernel/nftables/sets.ts';
 import { planRules } from '../../../../src/plan/plan-rules.ts';
+import { plannedSet } from '../../../../src/plan/set-names.ts';
+import { parseCidr } from '../../../../src/base/cidr.ts';
 import type { Op } from '../../../../src/state/op.ts';
 import { Transaction } from '../../../../src/state/transaction.ts';
 import { nftablesContract, type NftablesBed } from '../../../contract/nftables-contract.ts';
@@ -43,15 +46,15 @@ function server(n: number): Op[] {
   ];
 }
 
-describe('transactions', () => {
-  async function prepared() {
-    const table = new FakeNftTable();
-    const { kernel } = bedOf(table);
-    await kernel.prepare();
-    for (const family of [4, 6] as const) await kernel.ensureRules(planRules(CONFIG, family));
-    return { table, kernel };
-  }
+async function prepared() {
+  const table = new FakeNftTable();
+  const { kernel } = bedOf(table);
+  await kernel.prepare();
+  for (const family of [4, 6] as const) await kernel.ensureRules(planRules(CONFIG, family));
+  return { table, kernel };
+}
 
+describe('transactions', () => {
   test('what the kernel refuses does not stop the others, and is named', async () => {
     const { table, kernel } = await prepared();
     // The third of five virtual servers cannot be written.
@@ -112,6 +115,65 @@ describe('transactions', () => {
   });
 });
 
+describe('source ranges', () => {
+  const ranges = plannedSet('LOAD-BALANCER-SOURCE-CIDR', 4, 0);
+  const ports = plannedSet('LOAD-BALANCER-FW', 4, 0);
+
+  /** A virtual server that clients of one network may use. */
+  function restricted(n: number, kind: 'add-entry' | 'delete-entry' = 'add-entry'): Op[] {
+    const { address: at, port, protocol } = virtualServer(address(4, n), 80);
+    const id = { address: at, port, protocol };
+    return [
+      { kind, set: ranges, entry: { type: 'hash:ip,port,net', ...id, network: parseCidr('10.0.0.0/8')! } },
+      { kind, set: ports, entry: { type: 'hash:ip,port', ...id } },
+      ...(kind === 'add-entry' ? server(n) : [{ kind: 'delete-virtual-server', id } as const]),
+    ];
+  }
+
+  test('stay in force if the kernel refuses to delete their virtual server', async () => {
+    const { table, kernel } = await prepared();
+    await kernel.apply(new Transaction([1, 2].flatMap((n) => restricted(n))));
+    const first = Buffer.from([10, 96, 0, 1]).toString('hex');
+    table.refuse = (messages) =>
+      messages.some(
+        (message) =>
+          message.kind === 'delete-elements' &&
+          message.set === 'service-ips' &&
+          [...message.elements].some(({ key }) => Buffer.from(key).toString('hex').startsWith(first)),
+      )
+        ? 'ENOMEM'
+        : undefined;
+    const { failures } = await kernel.apply(new Transaction([1, 2].flatMap((n) => restricted(n, 'delete-entry'))));
+    expect(failures).toHaveLength(3);
+    for (const map of ['service-ips', 'firewall-ips']) {
+      expect([...table.tables.get(4)!.sets.get(map)!.elements.keys()]).toEqual([expect.stringMatching(`^${first}`)]);
+    }
+  });
+
+  test('that are written during each check of the rules are not deleted by it', async () => {
+    const { table, kernel } = await prepared();
+    table.changeByOthers((found) => (found!.chains.get('services')!.rules.length = 0));
+    const changes: Promise<unknown>[] = [];
+    const read = table.eachElement.bind(table);
+    table.eachElement = async (family, set, visit) => {
+      if (set === 'firewall-ips') {
+        changes.push(kernel.apply(new Transaction(restricted(1 + changes.length))));
+        // As long as a change takes, unless it waits.
+        for (let turn = 0; turn < 100; turn++) await Promise.resolve();
+      }
+      await read(family, set, visit);
+    };
+    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toEqual({ changed: true, chains: ['services'] });
+    table.eachElement = read;
+    expect(changes.length).toBeGreaterThan(2);
+    expect(await Promise.all(changes)).toEqual(changes.map(() => ({ failures: [] })));
+    for (const map of ['service-ips', 'firewall-ips']) {
+      expect(table.tables.get(4)!.sets.get(map)!.elements.size).toBe(changes.length);
+    }
+    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toEqual({ changed: false, chains: [] });
+  });
+});
+
 describe('a kernel that lacks something', () => {
   test('without nf_tables, one sentence names the module and the other mode', async () => {
     const table = new FakeNftTable();
@@ -152,6 +214,22 @@ describe('the table of another program', () => {
     expect(table.tables.get(4)!.chains.has('service-ABC')).toBe(false);
     expect(await kernel.ensureRules(planRules(CONFIG, 4))).toEqual({ changed: false, chains: [] });
   });
+
+  test('is replaced with what the last attempt was to write, not with what was written in vain before', async () => {
+    const table = new FakeNftTable();
+    await table.commit(4, [{ kind: 'new-table' }, { kind: 'new-chain', chain: { name: 'service-ABC' } }]);
+    const { kernel } = bedOf(table);
+    await kernel.prepare();
+    await kernel.apply(new Transaction([1, 2].flatMap(server)));
+    table.refuse = () => 'ENOMEM';
+    await expect(kernel.ensureRules(planRules(CONFIG, 4))).rejects.toThrow('ENOMEM');
+    // The second virtual server is gone by now.
+    table.refuse = () => undefined;
+    await kernel.ensureDevice();
+    await kernel.apply(new Transaction(server(1)));
+    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toMatchObject({ changed: true });
+    expect((await kernel.getVirtualServers()).map(({ address: at }) => at)).toEqual([address(4, 1)]);
+  });
 });
 
 describe('chains that several virtual servers share', () => {
@@ -185,6 +263,14 @@ describe('chains that several virtual servers share', () => {
     expect((await kernel.apply(new Transaction([gone]))).failures).toEqual([]);
     expect(shared(table)).toEqual(['choose-1', 'choose-2', 'choose-3']);
     expect(await kernel.compareRules(planRules(CONFIG, 4))).toMatchObject({ missing: [] });
+  });
+
+  test('and the sets of clients of endpoints that are gone', async () => {
+    const { table, kernel } = await grown();
+    const clients = affinitySet('clients-of-nobody', 60, 4);
+    table.changeByOthers((found) => found!.sets.set(clients.name, { set: clients, elements: new Map() }));
+    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toMatchObject({ changed: true });
+    expect(table.tables.get(4)!.sets.has(clients.name)).toBe(false);
   });
 
   test('are left alone if the ruleset has changed since they were looked at', async () => {
@@ -263,6 +349,32 @@ describe('what is read', () => {
     expect(servers).toHaveLength(1);
   });
 
+  test('the rules are read again only after a change, of whatever, or with other settings', async () => {
+    const { table, kernel } = await counted();
+    await kernel.ensureRules(planRules(CONFIG, 4));
+    await kernel.ensureRules(planRules(CONFIG, 4));
+    const read = table.rules.bind(table);
+    let reads = 0;
+    table.rules = (family) => {
+      reads += 1;
+      return read(family);
+    };
+    const readsOf = async (config: typeof CONFIG): Promise<number> => {
+      reads = 0;
+      await kernel.ensureRules(planRules(config, 4));
+      return reads;
+    };
+    expect(await readsOf(CONFIG)).toBe(0);
+    table.changeByOthers(() => undefined, 6);
+    expect(await readsOf(CONFIG)).toBe(1);
+    expect(await readsOf(CONFIG)).toBe(0);
+    await kernel.apply(new Transaction([op('add-real-server', 2)]));
+    expect(await readsOf(CONFIG)).toBeGreaterThan(0);
+    await kernel.ensureRules(planRules(CONFIG, 4));
+    expect(await readsOf(CONFIG)).toBe(0);
+    expect(await readsOf({ ...CONFIG, masqueradeAll: true })).toBe(1);
+  });
+
   test('a check of all virtual servers reads all endpoints once', async () => {
     const { table, kernel, counts } = await counted();
     const all = await kernel.getVirtualServers();
@@ -276,5 +388,15 @@ describe('what is read', () => {
     table.changeByOthers((others) => others!.sets.get('service-endpoints')!.elements.clear());
     const damaged = await kernel.getRealServers(again);
     expect([...damaged.values()].map(({ length }) => length)).toEqual([0, 0, 0]);
+  });
+
+  test('of damaged virtual servers, everything is read once for all of them', async () => {
+    const { table, kernel, counts, endpoints } = await counted();
+    table.changeByOthers((found) => found!.sets.get('service-endpoints')!.elements.clear());
+    const again = [1, 2, 3].flatMap((n) => server(n).slice(1));
+    expect(await kernel.apply(new Transaction(again))).toEqual({ failures: [] });
+    expect(endpoints()).toBe(3);
+    // The virtual servers with and without endpoints, and the endpoints.
+    expect(counts.dumps).toBe(3);
   });
 });

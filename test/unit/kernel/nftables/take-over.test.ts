@@ -144,7 +144,7 @@ describe('the tables of kube-proxy', () => {
     table.refuse = (messages) => (setsWithLoadBalancerIp(messages).includes('firewall-ips') ? 'ENOSPC' : undefined);
     const { failures } = await run.take(...CLUSTER);
     expect(new Set(failures.map(({ op, code }) => `${op.kind} ${code}`))).toEqual(
-      new Set(['add-entry ENOSPC', 'add-virtual-server WITHHELD', 'add-real-server WITHHELD']),
+      new Set(['add-entry ENOSPC', 'add-virtual-server ENOSPC', 'add-real-server ENOSPC']),
     );
     const served = [...(table.tables.get(4)?.sets.get('service-ips')?.elements.keys() ?? [])];
     expect(served.filter((key) => key.startsWith(LOAD_BALANCER_IP))).toEqual([]);
