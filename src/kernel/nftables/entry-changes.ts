@@ -15,7 +15,24 @@ export function deletedElements(units: readonly Unit[]): ReadonlyMap<string, Ele
   return deleted;
 }
 
-/** Adds the changes of elements. `present`: the ids of those elements to delete that exist. */
+/** Returns the elements of source ranges that operations add. They often add again what is there. */
+export function addedRanges(units: readonly Unit[]): readonly ElementKey[] {
+  return [
+    ...elementsOf(
+      units.filter(({ kind }) => kind === 'service'),
+      true,
+    ),
+  ];
+}
+
+/** Whether everything that the operations want of source ranges is there. */
+export function hasRanges({ firewall }: ServiceUnit, present: ReadonlySet<string>): boolean {
+  return firewall.every(({ set, entry, present: wanted }) => {
+    return wanted && present.has(elementId({ set, key: entryKey(entry) }));
+  });
+}
+
+/** Adds the changes of elements. `present`: the ids of elements that exist, among them those to delete. */
 export function changeElements(
   change: TableChange,
   units: readonly Unit[],

@@ -3,7 +3,7 @@ import { Yielder } from '../../base/yielder.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
-import { changeElements, changeFirewall, deletedElements } from './entry-changes.ts';
+import { addedRanges, changeElements, changeFirewall, deletedElements, hasRanges } from './entry-changes.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { ElementOf, NftRefusal } from './nft-port.ts';
 import { serviceObjects, type ServiceObjects } from './service-objects.ts';
@@ -16,6 +16,9 @@ import { type ServiceUnit, type Unit, opsOf, unitsOf } from './units.ts';
 
 /** Attempts to write while other programs change the ruleset. The last one does not require an unchanged ruleset. */
 const ATTEMPTS = 5;
+
+/** From this number of elements of source ranges on, reading all is faster than asking for each. */
+const MANY = 512;
 
 /** The kernel refuses these for every transaction alike. */
 const OF_ALL: ReadonlySet<string> = new Set(['EPERM', 'EOPNOTSUPP', 'TIMEOUT', 'CLOSED']);
@@ -81,8 +84,9 @@ interface Found {
   readonly generation: number | undefined;
   readonly services: Services;
   readonly restricted: ReadonlyMap<VirtualServerKey, Restricted>;
-  /** The elements to delete by their ids, and the ids of those that exist. */
+  /** The elements to delete, by their ids. */
   readonly deleted: ReturnType<typeof deletedElements>;
+  /** The ids of those elements that exist, among those to delete and those of source ranges to add. */
   readonly present: ReadonlySet<string>;
 }
 
@@ -122,7 +126,7 @@ class Attempt {
     const all = await this.#allOf(found.services);
     for (const unit of this.#units) {
       if (unit.kind === 'entry') continue;
-      if (unit.firewall.length > 0) changeFirewall(change, unit, found.restricted);
+      if (!hasRanges(unit, found.present)) changeFirewall(change, unit, found.restricted);
       if (unit.ops.length > 0) await this.#changeService(change, unit, found.services, all);
       if (yielder.due) await yielder.yieldIfDue();
     }
@@ -148,25 +152,24 @@ class Attempt {
   async #read(): Promise<Found> {
     const view = this.#view;
     const ids: VirtualServerId[] = [];
-    let firewalls = false;
-    for (const unit of this.#units) {
-      if (unit.kind === 'entry') continue;
-      if (unit.ops.length > 0) ids.push(unit.id);
-      firewalls ||= unit.firewall.length > 0;
-    }
+    for (const unit of this.#units) if (unit.kind === 'service' && unit.ops.length > 0) ids.push(unit.id);
     const services = ids.length === 0 ? new Map() : (view.knownServices(ids) ?? (await view.findServices(ids)));
     const ofServices = ids.length === 0 ? undefined : view.generation;
     const deleted = deletedElements(this.#units);
-    if (deleted.size === 0 && !firewalls) {
+    const added = addedRanges(this.#units);
+    if (deleted.size === 0 && added.length === 0) {
       return { generation: ofServices, services, restricted: new Map(), deleted, present: new Set() };
     }
-    const { generation, elements } = await view.port.lookUp(view.family, { elements: [...deleted.values()] });
+    const asked = [...deleted.values(), ...(added.length < MANY ? added : [])];
+    const { generation, elements } = await view.port.lookUp(view.family, { elements: asked });
+    const present = new Set(elements.map(elementId));
+    const isChanged = this.#units.some((unit) => unit.kind === 'service' && !hasRanges(unit, present));
     return {
       generation: ofServices ?? generation,
       services,
-      restricted: firewalls ? await readRestricted(view.port, view.family) : new Map(),
+      restricted: isChanged ? await readRestricted(view.port, view.family) : new Map(),
       deleted,
-      present: new Set(elements.map(elementId)),
+      present,
     };
   }
 

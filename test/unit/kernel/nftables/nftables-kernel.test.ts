@@ -120,11 +120,11 @@ describe('source ranges', () => {
   const ports = plannedSet('LOAD-BALANCER-FW', 4, 0);
 
   /** A virtual server that clients of one network may use. */
-  function restricted(n: number, kind: 'add-entry' | 'delete-entry' = 'add-entry'): Op[] {
+  function restricted(n: number, kind: 'add-entry' | 'delete-entry' = 'add-entry', clients = '10.0.0.0/8'): Op[] {
     const { address: at, port, protocol } = virtualServer(address(4, n), 80);
     const id = { address: at, port, protocol };
     return [
-      { kind, set: ranges, entry: { type: 'hash:ip,port,net', ...id, network: parseCidr('10.0.0.0/8')! } },
+      { kind, set: ranges, entry: { type: 'hash:ip,port,net', ...id, network: parseCidr(clients)! } },
       { kind, set: ports, entry: { type: 'hash:ip,port', ...id } },
       ...(kind === 'add-entry' ? server(n) : [{ kind: 'delete-virtual-server', id } as const]),
     ];
@@ -148,6 +148,30 @@ describe('source ranges', () => {
     for (const map of ['service-ips', 'firewall-ips']) {
       expect([...table.tables.get(4)!.sets.get(map)!.elements.keys()]).toEqual([expect.stringMatching(`^${first}`)]);
     }
+  });
+
+  test('that are added again with an endpoint are not read', async () => {
+    const { table, kernel } = await prepared();
+    await kernel.apply(new Transaction([1, 2].flatMap((n) => restricted(n))));
+    let dumps = 0;
+    const read = table.eachElement.bind(table);
+    table.eachElement = (...wanted) => {
+      dumps += 1;
+      return read(...wanted);
+    };
+    const more: Op = {
+      kind: 'add-real-server',
+      id: virtualServer(address(4, 1), 80),
+      realServer: realServer(endpoint(4, 9), 80),
+    };
+    const again = restricted(1).slice(0, 2);
+    expect(await kernel.apply(new Transaction([...again, more]))).toEqual({ failures: [] });
+    expect(dumps).toBe(0);
+    // Another network needs another chain.
+    const other = restricted(1, 'add-entry', '192.0.2.0/24').slice(0, 1);
+    expect(await kernel.apply(new Transaction(other))).toEqual({ failures: [] });
+    expect(dumps).toBe(2);
+    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toEqual({ changed: false, chains: [] });
   });
 
   test('that are written during each check of the rules are not deleted by it', async () => {
