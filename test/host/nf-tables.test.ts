@@ -251,7 +251,8 @@ function onThisKernel(): void {
       connection.close();
     });
 
-    test('their loss is reported, and nothing else', async () => {
+    /** Returns the losses that a kernel reports while something is done to its tables. */
+    async function lossesDuring(work: () => Promise<unknown> | undefined): Promise<readonly string[]> {
       const kernel = createNftablesKernel({ log: bed.log, netns: `/run/netns/${bed.netns}` });
       await kernel.prepare();
       const lost: string[] = [];
@@ -259,39 +260,37 @@ function onThisKernel(): void {
         () => undefined,
         (reason) => lost.push(reason),
       );
-      await inside(['nft', '-f', '-'], 'add table ip other\ndelete table ip other\n');
-      await inside(['nft', '-f', '-'], 'delete table ip6 kube-proxy\nadd table ip6 kube-proxy\n');
-      await inside(['nft', '-f', '-'], 'delete table ip kube-proxy\n');
+      await work();
       for (let waited = 0; lost.length === 0 && waited < 5_000; waited += 20) {
         await new Promise((resolve) => setTimeout(resolve, 20));
       }
-      expect(lost).toEqual(['table ip kube-proxy was deleted']);
       stop();
       await kernel.close();
+      return lost;
+    }
+
+    test('their loss is reported, and nothing else', async () => {
+      const lost = await lossesDuring(async () => {
+        await inside(['nft', '-f', '-'], 'add table ip other\ndelete table ip other\n');
+        await inside(['nft', '-f', '-'], 'delete table ip6 kube-proxy\nadd table ip6 kube-proxy\n');
+        await inside(['nft', '-f', '-'], 'delete table ip kube-proxy\n');
+      });
+      expect(lost).toEqual(['table ip kube-proxy was deleted']);
     });
 
     test('their loss is reported even if the notification is lost among those of others', async () => {
-      const kernel = createNftablesKernel({ log: bed.log, netns: `/run/netns/${bed.netns}` });
-      await kernel.prepare();
-      const lost: string[] = [];
-      const stop = kernel.watchNode(
-        () => undefined,
-        (reason) => lost.push(reason),
-      );
       const many = Array.from({ length: 60_000 }, (_, n) => `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`);
-      const script = `add table ip other
+      const input = `add table ip other
 add set ip other many { type ipv4_addr; }
 add element ip other many { ${many.join(', ')} }
 delete table ip kube-proxy
 `;
-      // Nothing is read meanwhile.
-      execFileSync('ip', ['netns', 'exec', bed.netns, 'nft', '-f', '-'], { input: script });
-      for (let waited = 0; lost.length === 0 && waited < 5_000; waited += 20) {
-        await new Promise((resolve) => setTimeout(resolve, 20));
-      }
+      const lost = await lossesDuring(() => {
+        // Nothing is read meanwhile.
+        execFileSync('ip', ['netns', 'exec', bed.netns, 'nft', '-f', '-'], { input });
+        return undefined;
+      });
       expect(lost).toEqual(['table ip kube-proxy was deleted']);
-      stop();
-      await kernel.close();
     });
   });
 

@@ -33,8 +33,9 @@ const WRITTEN = 'build/test/traffic-matrix.md';
 const ROUNDS = 2;
 /** In nftables mode the choice is random, and ways that have not yet shown all endpoints are tried further. */
 const MOST_ROUNDS = TEST_MODE === 'ipvs' ? ROUNDS : 20;
-/** How long silence lasts where it is expected; and how long an expected answer may take, on a machine that does much else. */
+/** Where no answer is expected, it is not waited for longer than this. */
 const SILENCE_MS = patient(2500);
+/** An answer may be late on a busy machine. */
 const ANSWER_TIMEOUT_MS = patient(20_000);
 /** Questions that wait together share one run of iptables-save. The query socket has 16 connections. */
 const ASKED_AT_ONCE = 12;

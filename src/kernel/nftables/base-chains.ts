@@ -57,7 +57,7 @@ export function baseChains(settings: RuleSettings, family: IpFamily): readonly C
     {
       name: 'firewall-check',
       rules: [
-        // If a source range contains a node that has the address, the node's own connections come from that address.
+        // A node that owns a load balancer IP connects to it from that address, which is in no source range.
         rule(inSet('firewall-nodes', 'service-and-source', family), RETURN),
         serviceVerdict(FIREWALL_IPS, family),
       ],

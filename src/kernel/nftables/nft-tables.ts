@@ -11,14 +11,11 @@ import { applyServiceOps } from '../service-ops.ts';
 import { constantSets } from './sets.ts';
 import { TableChange, elementId } from './table-change.ts';
 import { type Restricted, type Services, readOwnElements, readRestricted } from './table-reader.ts';
-import type { TableView } from './table-view.ts';
+import { MANY, type TableView } from './table-view.ts';
 import { type ServiceUnit, type Unit, opsOf, unitsOf } from './units.ts';
 
 /** Attempts to write while other programs change the ruleset. The last one does not require an unchanged ruleset. */
 const ATTEMPTS = 5;
-
-/** From this number of elements of source ranges on, reading all is faster than asking for each. */
-const MANY = 512;
 
 /** The kernel refuses these for every transaction alike. */
 const OF_ALL: ReadonlySet<string> = new Set(['EPERM', 'EOPNOTSUPP', 'TIMEOUT', 'CLOSED']);
@@ -86,7 +83,7 @@ interface Found {
   readonly restricted: ReadonlyMap<VirtualServerKey, Restricted>;
   /** The elements to delete, by their ids. */
   readonly deleted: ReturnType<typeof deletedElements>;
-  /** The ids of those elements that exist, among those to delete and those of source ranges to add. */
+  /** The ids of the elements to delete, and of the source ranges to add, that exist. */
   readonly present: ReadonlySet<string>;
 }
 

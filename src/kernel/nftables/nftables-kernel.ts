@@ -61,9 +61,9 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   /** The families whose table this process has written or adopted. */
   readonly #served = new Set<IpFamily>();
   readonly #views = new Map<IpFamily, TableView>();
-  /** When the rules of a family were last seen to be in order: the generation of the ruleset, and what they had to be. */
+  /** The generation of the ruleset at which the rules of a family were last found right, and their settings. */
   readonly #inOrder = new Map<IpFamily, { readonly generation: number; readonly settings: RuleSettings }>();
-  /** Of what writes. */
+  /** Changes wait for the last attempt of a check of the rules, and it for them. */
   readonly #turns = new Turns();
   #onStateLost: (reason: string) => void = () => undefined;
 
@@ -91,7 +91,7 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     });
   }
 
-  /** Returns whether the table was missing. */
+  /** Returns whether it created the table. */
   async #ensureTable(family: IpFamily): Promise<boolean> {
     const state = await tableState(this.#port(), family);
     if (state === 'foreign' && !this.#served.has(family)) {
@@ -204,12 +204,12 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
       if (this.#takeOver.isExpected(family)) return await this.#takeOverTable(family, settings);
       for (let attempt = 1; attempt < ATTEMPTS; attempt++) {
         const { generation } = await this.#port().lookUp(family, {});
-        // Nobody has written anything since.
+        // No program has changed the ruleset since.
         if (isDeepStrictEqual(this.#inOrder.get(family), { generation, settings })) return UNCHANGED;
         const written = await this.#repairRules(family, settings, generation);
         if (written !== undefined) return written;
       }
-      // Other programs do not write to this table, so that only changes of our own have to wait.
+      // Only our own changes must wait: other programs change other tables.
       return (await this.#turns.run(() => this.#repairRules(family, settings))) ?? UNCHANGED;
     });
   }
@@ -222,10 +222,11 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     }
     const { messages, chains, unused } = await checkRules(port, settings, family);
     if (messages.length === 0) {
-      if (generation === undefined) return UNCHANGED;
-      this.#inOrder.set(family, { generation, settings });
-      // If the ruleset has changed meanwhile, they may be in use again. Then the next check deletes them.
-      await port.commit(family, deleteChains(unused), generation);
+      if (generation !== undefined) {
+        this.#inOrder.set(family, { generation, settings });
+        // If the ruleset has changed meanwhile, they may be in use again. Then the next check deletes them.
+        await port.commit(family, deleteChains(unused), generation);
+      }
       return UNCHANGED;
     }
     const refusal = await port.commit(family, messages, generation);

@@ -62,7 +62,7 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
     ...missing.map((set): NftMessage => ({ kind: 'new-set', set })),
     ...rewrite(wrong, observed),
     ...elements,
-    // Their rules use the sets, and elements of these lead to them.
+    // A set can be deleted when no rule uses it, and a chain when no element of a map leads to it.
     ...flushChains(surplus),
     ...surplusSets.map((name): NftMessage => ({ kind: 'delete-set', name })),
     ...removeChains(surplus),

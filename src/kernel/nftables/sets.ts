@@ -29,9 +29,9 @@ export const FIREWALL_IPS = 'firewall-ips';
 /** The endpoints of each virtual server by their index. */
 export const ENDPOINTS = 'service-endpoints';
 /**
- * The names of the maps of virtual servers with session affinity begin with this: they have the chains of its endpoints, by
- * the same key. One map of all would be shorter, but when a transaction adds a verdict, the kernel looks at all elements of each
- * map that a chain uses, once for each of these chains (net/netfilter/nft_lookup.c: nft_lookup_validate).
+ * Prefix of the map of one virtual server with session affinity, which has the chains of its endpoints by the same key. They
+ * do not share one map: after each new verdict the kernel validates every chain, and for each chain all elements of the maps
+ * that it uses (net/netfilter/nft_lookup.c: nft_lookup_validate), so the time would grow with the square of their number.
  */
 export const AFFINITY_ENDPOINTS = 'endpoints-';
 
@@ -101,12 +101,12 @@ export function affinityMap(name: string, family: IpFamily): SetDefinition {
   };
 }
 
-/** The names of the sets of clients begin with this. */
+/** Prefix of the sets of clients. */
 export const CLIENTS = 'clients-';
 
 /**
- * The clients of one endpoint with session affinity. Rules add them. When 65,535 are remembered, which is the kernel's limit
- * for a set without a size, further ones have no affinity: false source addresses must not fill the kernel's memory.
+ * The clients of one endpoint with session affinity. Rules add them. A set without a size holds 65,535; further clients have
+ * no affinity. A higher limit would let spoofed source addresses fill the kernel's memory.
  */
 export function affinitySet(name: string, timeoutSeconds: number, family: IpFamily): SetDefinition {
   return {

@@ -12,8 +12,8 @@ import {
   readHeads,
 } from './table-reader.ts';
 
-/** From this number of virtual servers on, reading all is faster than asking for each. */
-const MANY = 512;
+/** From this number of objects on, reading all is faster than asking for each. */
+export const MANY = 512;
 /** Attempts to read virtual servers while other programs change the ruleset. The last one takes what it reads. */
 const ATTEMPTS = 3;
 

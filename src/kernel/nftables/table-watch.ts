@@ -21,7 +21,7 @@ export interface TableWatchOptions {
   readonly netns: string | undefined;
   readonly log: Log;
   readonly trace: Trace;
-  /** Whether we have written a table that does not exist any more. */
+  /** Whether a table that we have written no longer exists. */
   readonly isLost: (family: IpFamily) => Promise<boolean>;
   /** Called when a table of ours was deleted; `reason` says which. */
   readonly onTableLost: (reason: string) => void;
@@ -32,7 +32,6 @@ export class TableWatch {
   readonly #options: TableWatchOptions;
   #multicast: Multicast | undefined;
   #timer: NodeJS.Timeout | undefined;
-  #reopened = false;
   #stopped = false;
 
   constructor(options: TableWatchOptions) {
@@ -61,12 +60,11 @@ export class TableWatch {
         onReports: (reports) => this.#take(reports),
         onLost: (reason, final) => {
           if (this.#stopped) return;
-          // What was lost may have said that a table is gone.
+          // The lost notifications may have been about a deleted table.
           if (final) this.#reopenLater(reason);
           else this.#confirmAll();
         },
       });
-      if (this.#reopened) this.#confirmAll();
     } catch (error) {
       this.#reopenLater(errorText(error));
     }
@@ -75,8 +73,10 @@ export class TableWatch {
   #reopenLater(reason: string): void {
     this.#multicast?.close();
     this.#options.log.debug(2, 'the watch on nf_tables failed; trying again in a second', { reason });
-    this.#reopened = true;
-    this.#timer = setTimeout(() => this.#open(), REOPEN_MS);
+    this.#timer = setTimeout(() => {
+      this.#open();
+      this.#confirmAll();
+    }, REOPEN_MS);
     this.#timer.unref();
   }
 
