@@ -117,6 +117,14 @@ export interface Kernel extends KernelReader {
    */
   ensureDevice(): Promise<{ readonly made: boolean }>;
 
+  /**
+   * Returns a number that changes with everything that full checks compare, whoever writes; undefined if there is none.
+   * The number of the ruleset of nf_tables is one.
+   */
+  getGeneration(): Promise<number | undefined>;
+  /** Whether it is known that only this program has changed anything since, and that all these changes succeeded. */
+  hasOnlyOwnChangesSince(generation: number): Promise<boolean>;
+
   /** Applies the operations in the order of their phases. A failed operation does not stop the others. */
   apply(transaction: Transaction): Promise<Outcome>;
 

@@ -1,7 +1,4 @@
 import type { Yielder } from '../base/yielder.ts';
-import type { Kernel } from '../kernel/kernel.ts';
-import type { NodePlan } from '../plan/node-plan.ts';
-import type { Op } from '../state/op.ts';
 import { Transaction } from '../state/transaction.ts';
 import { virtualServerKey } from '../state/virtual-server.ts';
 import { refresh, touchUnfinished } from './change-sync.ts';
@@ -31,10 +28,8 @@ export async function firstSync(parts: SyncParts, progress: SyncProgress, yielde
   for await (const batch of fullCheck(parts, progress, yielder)) tx.add(batch);
   progress.noteDeletions(tx);
   try {
-    const [before, after] = protecting ? [NOTHING, tx] : aroundRules(tx, plan, kernel.mode);
-    await applier.apply(before, progress, yielder);
-    if (!protecting) await applier.note(await parts.rules.replaceOthers(), progress, yielder);
-    await applier.apply(after, progress, yielder);
+    if (protecting) await applier.apply(tx, progress, yielder);
+    else await applyAroundRules(parts, tx, progress, yielder);
   } catch (error) {
     for (const { virtualServer } of tx.of('add-virtual-server')) written.add(virtualServerKey(virtualServer));
     throw error;
@@ -44,27 +39,41 @@ export async function firstSync(parts: SyncParts, progress: SyncProgress, yielde
   progress.flowCleanUps.push(...(await udp.run(yielder)));
 }
 
-const NOTHING = new Transaction();
-
 /**
- * Splits a transaction into what precedes and what follows the replacement of other rules, which serve until then:
- * virtual servers are added before, and nothing is removed. Those with source ranges wait for the rules that deny. In
- * the other modes everything precedes: in nftables mode it comes into force with the rules, by the transaction that replaces
- * the table; in iptables mode the replacement writes only what a virtual server already needs, so without it the rules that
- * deny would be missing in between.
+ * Applies a transaction while the rules of another program serve, and replaces these in between. Virtual servers come
+ * before, and nothing is removed until the rules are replaced. Virtual servers with source ranges wait for the rules that
+ * deny, but not for the end of those that translate: the address is bound, so the node would refuse connections to it. In
+ * the other modes everything comes before: in nftables mode it comes into force with the rules, by the transaction that
+ * replaces the table; in iptables mode the replacement writes only what a virtual server already needs, so without it the
+ * rules that deny would be missing in between.
  */
-function aroundRules(
+async function applyAroundRules(
+  { kernel, desired: { plan }, applier, rules }: SyncParts,
   tx: Transaction,
-  plan: Pick<NodePlan, 'entries'>,
-  mode: Kernel['mode'],
-): readonly [Transaction, Transaction] {
-  if (mode !== 'ipvs') return [tx, NOTHING];
-  const additions: readonly Op[] = [
+  progress: SyncProgress,
+  yielder: Yielder,
+): Promise<void> {
+  if (kernel.mode !== 'ipvs') {
+    await applier.apply(tx, progress, yielder);
+    await applier.note(await rules.replaceOthers(), progress, yielder);
+    return;
+  }
+  const servers = Map.groupBy(
+    tx.stage('add-servers'),
+    (op) => denyOf(plan, 'id' in op ? op.id : op.virtualServer) !== undefined,
+  );
+  const restricted = new Transaction(servers.get(true));
+  const before = new Transaction([
     ...tx.stage('add-sets'),
-    ...tx.stage('add-servers').filter((op) => denyOf(plan, 'id' in op ? op.id : op.virtualServer) === undefined),
+    ...(servers.get(false) ?? []),
     ...tx.of('add-route'),
     ...tx.of('bind-address'),
-  ];
-  const early = new Set(additions);
-  return [new Transaction(additions), tx.filter((op) => !early.has(op))];
+  ]);
+  await applier.apply(before, progress, yielder);
+  if (restricted.size > 0) await rules.replaceDenying();
+  await applier.apply(restricted, progress, yielder);
+  await applier.note(await rules.replaceOthers(), progress, yielder);
+  const done = new Set([...before, ...restricted]);
+  const rest = tx.filter((op) => !done.has(op));
+  await applier.apply(rest, progress, yielder);
 }

@@ -5,16 +5,36 @@ import { fullCheck } from './full-check.ts';
 import type { SyncParts } from './sync-parts.ts';
 import type { SyncProgress } from './sync-progress.ts';
 
-/** Applies pending changes, compares the whole kernel state with the plan, and repairs the differences (drift). */
+/**
+ * Applies pending changes, compares the whole kernel state with the plan, and repairs the differences (drift). It reads no
+ * state that is known to be as the last full check has found it.
+ */
 export async function fullSync(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<void> {
-  const { desired, gate, applier, rules, udp } = parts;
+  const { desired, schedule, rules, udp, verified } = parts;
   // Check the node first, because change syncs need kube-ipvs0 as well.
   progress.node = await parts.nodeCheck.run(desired.plan, await parts.addresses.read());
   await desired.findMissingSchedulers();
   await changeSync(parts, progress, yielder);
+  if (await verified.stillHolds()) {
+    schedule.fullCheckBegins();
+    rules.check();
+    schedule.fullCheckEnded();
+  } else {
+    await verified.checkBegins();
+    if (!(await compare(parts, progress, yielder))) verified.checkFoundNothing();
+  }
+  if (progress.node.deviceError !== undefined) throw progress.node.deviceError;
+  progress.flowCleanUps.push(...(await udp.run(yielder)));
+}
+
+/** Repairs all differences. Returns whether there were any. */
+async function compare(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<boolean> {
+  const { desired, gate, applier, rules } = parts;
   const { deviceError } = progress.node;
+  let differs = false;
   let rulesChecked = false;
   for await (const found of fullCheck(parts, progress, yielder)) {
+    differs ||= found.size > 0;
     // Without kube-ipvs0, no address can be bound. The reason is reported once, as the error of the sync.
     const bindable = deviceError === undefined ? found : found.filter(({ kind }) => kind !== 'bind-address');
     const tx = gate.pass(bindable, desired.plan, 'full');
@@ -25,8 +45,7 @@ export async function fullSync(parts: SyncParts, progress: SyncProgress, yielder
     rulesChecked = true;
     await parts.runPendingChanges();
   }
-  if (deviceError !== undefined) throw deviceError;
-  progress.flowCleanUps.push(...(await udp.run(yielder)));
+  return differs;
 }
 
 /**

@@ -159,7 +159,7 @@ export class Reconciler {
 
   /** Runs and reports a sync. Returns when to run the next one. */
   async #complete(progress: SyncProgress): Promise<NextRun> {
-    const { clock, retries, schedule, addresses, ledger, udp } = this.#parts;
+    const { clock, retries, schedule, addresses, ledger, udp, verified } = this.#parts;
     try {
       await this.#sync(progress);
       schedule.succeeded(progress.kind);
@@ -170,6 +170,7 @@ export class Reconciler {
       addresses.changed();
       retries.reschedule(progress.retried, clock.now());
     }
+    if (progress.error !== undefined || progress.failures.length > 0) verified.forget();
     const next = schedule.next(Math.min(retries.dueAt, ledger.dueAt, udp.dueAt));
     const report = progress.report(ledger.servers);
     this.#syncLog.report(report, next.inMs);

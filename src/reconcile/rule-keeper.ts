@@ -5,9 +5,12 @@ import { type IpFamily, familyOf } from '../base/ip.ts';
 import { planRules } from '../plan/plan-rules.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
 import type { Log, LogFields } from '../observe/log.ts';
+import { type RuleTable, withoutTables } from '../state/rule-set.ts';
 import type { OpFailure } from '../state/outcome.ts';
 import type { VirtualServerId } from '../state/virtual-server.ts';
 import type { Clock } from './clock.ts';
+
+const TRANSLATING: ReadonlySet<RuleTable> = new Set(['nat']);
 
 export type OnRulesRepaired = (family: IpFamily, chains: readonly string[]) => void;
 
@@ -72,7 +75,16 @@ export class RuleKeeper {
   }
 
   /**
-   * Writes the rules, also over other rules. Rejects if they cannot be written. Returns the operations that waited for
+   * Writes the rules that deny, also over other rules, but not those of table nat: so what another program translates, it
+   * still does. Rejects if they cannot be written.
+   */
+  async replaceDenying(): Promise<void> {
+    const { kernel, plan } = this.#options;
+    for (const family of plan.families) await kernel.ensureRules(withoutTables(planRules(plan, family), TRANSLATING));
+  }
+
+  /**
+   * Writes all rules, also over other rules. Rejects if they cannot be written. Returns the operations that waited for
    * the rules and were refused.
    */
   async replaceOthers(): Promise<readonly OpFailure[]> {

@@ -15,6 +15,7 @@ import { RetryQueue } from './retry-queue.ts';
 import { type OnRulesRepaired, RuleKeeper } from './rule-keeper.ts';
 import { Schedule } from './schedule.ts';
 import { SchedulerCheck } from './scheduler-check.ts';
+import { VerifiedState } from './verified-state.ts';
 import { UdpCleanUp } from './udp-clean-up.ts';
 import { WarningLog } from './warning-log.ts';
 
@@ -91,6 +92,7 @@ export function syncParts(options: SyncPartsOptions, { requestChange, ...timing 
     ledger: new DrainLedger(drainTimeoutMs),
     udp,
     schedule,
+    verified: new VerifiedState(kernel, clock),
     /** The capacity (maxelem) of each set, as of the last full check or of a later change that enlarged the set. */
     sizes: new Map<SetKey, number>(),
     /** Virtual servers written before a first sync succeeded: ours, even without the evidence of Ownership. */

@@ -41,3 +41,10 @@ export interface RuleDifference {
   /** Absent if kube-proxy does not explain the difference. */
   readonly known?: KnownDifference;
 }
+
+/** Returns the rules without those in these tables. */
+export function withoutTables(rules: RuleSet, tables: ReadonlySet<RuleTable>): RuleSet {
+  if (tables.size === 0) return rules;
+  const isElsewhere = ({ table }: { readonly table: RuleTable }): boolean => !tables.has(table);
+  return { ...rules, chains: rules.chains.filter(isElsewhere), jumps: rules.jumps.filter(isElsewhere) };
+}

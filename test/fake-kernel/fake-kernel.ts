@@ -377,6 +377,9 @@ export class FakeKernel implements Kernel {
     return deleted;
   }
 
+  readonly getGeneration: Kernel['getGeneration'] = () => Promise.resolve(undefined);
+  readonly hasOnlyOwnChangesSince: Kernel['hasOnlyOwnChangesSince'] = () => Promise.resolve(false);
+
   async getSysctl(key: string): Promise<string | undefined> {
     await this.#enter('getSysctl');
     checkSysctlKey(key);

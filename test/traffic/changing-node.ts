@@ -8,16 +8,17 @@ import type { LongProcess } from '../bed/long-process.ts';
 import type { KeptConnection, Namespace } from '../bed/namespace.ts';
 import { patient } from '../bed/patience.ts';
 import { daemonArgv, startDaemon } from '../support/daemon.ts';
-import { DNS } from './kube-proxy-state.ts';
+import { DNS, GUARDED, GUARDED_WAY } from './added-services.ts';
 import { LEAST_REQUESTS, LOAD_CLIENTS, type LoadReport, type Way, underLoad } from './steady-load.ts';
 
-/** The ways to the Services of the demo. */
+/** The ways to the Services of the demo, and to those that are added here. */
 export const WAYS: readonly Way[] = [
   ['ClusterIP', 'tcp', '10.202.0.10', 80],
   ['NodePort', 'tcp', '10.200.0.10', 30_080],
   ['external IP', 'tcp', '10.203.0.10', 80],
   ['ClusterIP over IPv6', 'tcp', 'fd00:202::a', 80],
   ['ClusterIP over UDP', 'udp', '10.202.0.20', 53],
+  GUARDED_WAY,
 ];
 
 /** What shows that a mode serves new connections. */
@@ -43,7 +44,7 @@ export class ChangingNode {
   static async create(mode: ProxyMode): Promise<ChangingNode> {
     const directory = await mkdtemp(path.join(tmpdir(), 'change-of-mode-'));
     await cp('manifests/demo', directory, { recursive: true });
-    await writeFile(path.join(directory, 'dns.yaml'), DNS);
+    await writeFile(path.join(directory, 'more.yaml'), `${DNS}---\n${GUARDED}`);
     const bed = await Bed.create({ nodes: 1, podsPerNode: 3, clients: LOAD_CLIENTS });
     for (const index of [0, 1, 2]) {
       await bed.pod(0, index).serveTcp(8080);

@@ -6,26 +6,6 @@ import type { Namespace } from '../bed/namespace.ts';
  */
 
 /** A Service beside those of manifests/demo. */
-export const DNS = `
-apiVersion: v1
-kind: Service
-metadata: { name: dns, namespace: default }
-spec:
-  clusterIP: 10.202.0.20
-  clusterIPs: [10.202.0.20]
-  ipFamilies: [IPv4]
-  ports: [{ name: dns, protocol: UDP, port: 53 }]
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: { name: dns-1, namespace: default, labels: { kubernetes.io/service-name: dns } }
-addressType: IPv4
-ports: [{ name: dns, protocol: UDP, port: 8080 }]
-endpoints:
-  - { addresses: [10.201.0.10], nodeName: node-0, conditions: { ready: true } }
-  - { addresses: [10.201.0.11], nodeName: node-0, conditions: { ready: true } }
-`;
-
 type Family = 4 | 6;
 const FAMILIES: readonly Family[] = [4, 6];
 

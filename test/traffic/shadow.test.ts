@@ -8,7 +8,8 @@ import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
 import { patient } from '../bed/patience.ts';
 import { daemonArgv, startDaemon } from '../support/daemon.ts';
-import { DNS, leaveKubeProxyState, leaveStaleState, syncAsKubeProxy } from './kube-proxy-state.ts';
+import { DNS } from './added-services.ts';
+import { leaveKubeProxyState, leaveStaleState, syncAsKubeProxy } from './kube-proxy-state.ts';
 
 jest.setTimeout(patient(600_000));
 

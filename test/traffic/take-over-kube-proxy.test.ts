@@ -9,7 +9,7 @@ import type { KeptConnection, Namespace } from '../bed/namespace.ts';
 import { patient } from '../bed/patience.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { type KubeProxyMode, builtKubeProxy, writeKubeProxyConfig } from '../support/kube-proxy.ts';
-import { DNS } from './kube-proxy-state.ts';
+import { DNS, GUARDED, GUARDED_WAY } from './added-services.ts';
 import { LEAST_REQUESTS, LOAD_CLIENTS, LOAD_TIME_MS, type Way, underLoad } from './steady-load.ts';
 
 jest.setTimeout(patient(400_000) + 4 * LOAD_TIME_MS);
@@ -21,13 +21,12 @@ const WAYS: readonly Way[] = [
   ['ClusterIP of the API server', 'tcp', '10.202.0.1', 443],
   ['NodePort', 'tcp', '10.200.0.10', 30_080],
   ['external IP', 'tcp', '10.203.0.10', 80],
-  ['load balancer IP with source ranges', 'tcp', '10.203.0.30', 80],
+  GUARDED_WAY,
   ['ClusterIP over IPv6', 'tcp', 'fd00:202::a', 80],
   ['ClusterIP over UDP', 'udp', '10.202.0.20', 53],
 ];
 const TCP_WAYS = WAYS.filter(([, protocol]) => protocol === 'tcp');
-const GUARDED = { address: '10.203.0.30', port: 80 };
-/** In the source ranges are the first four clients of the bed. */
+/** In the source ranges are the clients of the bed before this one. */
 const OUTSIDER = 4;
 
 /** The daemon programs default/kubernetes before it has listed the others: these must be served meanwhile, too. */
@@ -49,28 +48,7 @@ ports: [{ name: https, protocol: TCP, port: 8080 }]
 endpoints:
   - { addresses: [10.201.0.10], conditions: { ready: true } }
 ---
-apiVersion: v1
-kind: Service
-metadata: { name: guarded, namespace: default }
-spec:
-  type: LoadBalancer
-  clusterIP: 10.202.0.30
-  clusterIPs: [10.202.0.30]
-  ipFamilies: [IPv4]
-  allocateLoadBalancerNodePorts: false
-  loadBalancerSourceRanges: [10.200.0.100/30]
-  ports: [{ name: http, protocol: TCP, port: 80 }]
-status: { loadBalancer: { ingress: [{ ip: 10.203.0.30 }] } }
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: { name: guarded-1, namespace: default, labels: { kubernetes.io/service-name: guarded } }
-addressType: IPv4
-ports: [{ name: http, protocol: TCP, port: 8080 }]
-endpoints:
-  - { addresses: [10.201.0.10], nodeName: node-0, conditions: { ready: true } }
-  - { addresses: [10.201.0.11], nodeName: node-0, conditions: { ready: true } }
----
+${GUARDED}---
 apiVersion: v1
 kind: Service
 metadata: { name: empty, namespace: default }
@@ -89,7 +67,7 @@ interface Step {
   readonly nodePortAddresses?: readonly string[];
 }
 
-const ours = (mode: 'ipvs' | 'nftables'): Step => ({ who: 'ours', mode });
+const ours = (mode: KubeProxyMode): Step => ({ who: 'ours', mode });
 const kubeProxy = (mode: KubeProxyMode, nodePortAddresses?: readonly string[]): Step => ({
   who: 'kube-proxy',
   mode,
@@ -114,6 +92,25 @@ const ROUTES: readonly (readonly [string, readonly Step[]])[] = [
   [
     'ours in ipvs mode to kube-proxy in nftables mode, through our nftables mode',
     [ours('ipvs'), ours('nftables'), kubeProxy('nftables')],
+  ],
+  [
+    'kube-proxy in iptables mode to ours, back, and again',
+    [kubeProxy('iptables'), ours('iptables'), kubeProxy('iptables'), ours('iptables')],
+  ],
+  ['kube-proxy in iptables mode to ours in ipvs mode', [kubeProxy('iptables'), ours('ipvs')]],
+  ['kube-proxy in ipvs mode to ours in iptables mode', [kubeProxy('ipvs'), ours('iptables')]],
+  ['kube-proxy in nftables mode to ours in iptables mode', [kubeProxy('nftables'), ours('iptables')]],
+  [
+    'ours in ipvs mode to kube-proxy in iptables mode, through our iptables mode',
+    [ours('ipvs'), ours('iptables'), kubeProxy('iptables')],
+  ],
+  [
+    'ours in nftables mode to kube-proxy in iptables mode, through our iptables mode',
+    [ours('nftables'), ours('iptables'), kubeProxy('iptables')],
+  ],
+  [
+    'ours in iptables mode to kube-proxy in nftables mode, through our nftables mode',
+    [ours('iptables'), ours('nftables'), kubeProxy('nftables')],
   ],
 ];
 
@@ -189,9 +186,10 @@ class Host implements AsyncDisposable {
     let over = false;
     let tries = 0;
     const answers: unknown[] = [];
+    const [, , guardedAddress, guardedPort] = GUARDED_WAY;
     const lanes = Array.from({ length: 4 }, async () => {
       while (!over) {
-        const result = await this.#outsider.probeTcp(GUARDED.address, GUARDED.port, { timeoutMs: 300 });
+        const result = await this.#outsider.probeTcp(guardedAddress, guardedPort, { timeoutMs: 300 });
         tries += 1;
         if (result.ok) answers.push(result);
       }
@@ -210,10 +208,10 @@ class Host implements AsyncDisposable {
   }
 
   /** Nothing of ipvs mode is left when its last connection has ended: then another proxy may take over. */
-  async retireIpvs(): Promise<void> {
+  async retireIpvs(to: KubeProxyMode): Promise<void> {
     await this.letGo();
     await this.#proxy?.stop();
-    this.#proxy = await this.#startOurs('nftables', ['--ipvs-drain-timeout=1s']);
+    this.#proxy = await this.#startOurs(to, ['--ipvs-drain-timeout=1s']);
     await this.#proxy.waitForOutput(/ipvs mode is retired/, 60_000);
   }
 
@@ -312,6 +310,8 @@ const MODES_AFTER: Readonly<Record<string, readonly string[]>> = {
   'ours ipvs': ['iptables', 'ipvs'],
   'kube-proxy nftables': ['nftables of kube-proxy'],
   'kube-proxy ipvs': ['iptables', 'ipvs'],
+  'ours iptables': ['iptables'],
+  'kube-proxy iptables': ['iptables'],
 };
 
 function withBoth(program: string): void {
@@ -331,7 +331,7 @@ function withBoth(program: string): void {
         await on.hold();
         continue;
       }
-      const fromIpvs = steps[index - 1]?.mode === 'ipvs' && step.mode === 'nftables';
+      const fromIpvs = steps[index - 1]?.mode === 'ipvs' && step.mode !== 'ipvs';
       process.stdout.write(`${step.who} in ${step.mode} mode starts: `);
       const { answers, tries } = await on.outsiderMeanwhile(async () => {
         const { sent, failures } = await underLoad(on.clients.slice(0, LOAD_CLIENTS), WAYS, () => on.change(step));
@@ -342,7 +342,7 @@ function withBoth(program: string): void {
       expect(tries).toBeGreaterThan(10);
       expect(await on.brokenConnections()).toBe(0);
       if (fromIpvs) {
-        await on.retireIpvs();
+        await on.retireIpvs(step.mode);
         await on.hold();
       }
       if (step.who === 'kube-proxy' && step.mode === 'nftables') await expectFurtherSyncs(on, index);

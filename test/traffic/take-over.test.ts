@@ -8,6 +8,7 @@ import type { LongProcess } from '../bed/long-process.ts';
 import type { KeptConnection, Namespace } from '../bed/namespace.ts';
 import { patient } from '../bed/patience.ts';
 import { daemonArgv, startDaemon } from '../support/daemon.ts';
+import { DNS } from './added-services.ts';
 import {
   ADDRESSES,
   FOREIGN_RULES,
@@ -17,7 +18,6 @@ import {
   KUBELET_RULE,
   SET_ENTRIES,
   VIRTUAL_SERVERS,
-  DNS,
   cleanUpAsKubeProxy,
   leaveKubeProxyState,
   leaveStaleState,

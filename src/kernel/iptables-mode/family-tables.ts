@@ -11,7 +11,7 @@ import type { RulesWritten } from '../../state/rules-in-force.ts';
 import { parseSave, type SavedTables } from '../iptables/iptables-script.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { IptablesPort } from './iptables-port.ts';
-import type { OwnTransactions } from './own-transactions.ts';
+import type { OwnTransactions } from '../own-transactions.ts';
 import { carryUnwritten } from './unwritten-entries.ts';
 import type { ProxyState, ServicePortKey } from './proxy-state.ts';
 import { type RenderContext, renderServicePort } from './render-service-port.ts';

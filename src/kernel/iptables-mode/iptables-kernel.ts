@@ -25,7 +25,7 @@ import { TranslatingKernel, realServerOf, virtualServerOf } from '../translating
 import { requireExtensions } from './extensions.ts';
 import { FamilyTables } from './family-tables.ts';
 import type { IptablesPort } from './iptables-port.ts';
-import { OwnTransactions } from './own-transactions.ts';
+import { OwnTransactions } from '../own-transactions.ts';
 import { type Server, isUnnamed } from './proxy-state.ts';
 import { SETS } from './roles.ts';
 
@@ -59,6 +59,7 @@ function portOf(node: NodeKernel, { log, netns, onRestoreFailure }: IptablesKern
 class IptablesKernel extends TranslatingKernel implements Kernel {
   readonly mode = 'iptables';
   readonly #port: IptablesPort;
+  readonly #own = new OwnTransactions();
   readonly #tables: Readonly<Record<IpFamily, FamilyTables>>;
   /** Families whose rules cannot be read or written on this node. */
   readonly #unusable = new Set<IpFamily>();
@@ -66,10 +67,9 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
   constructor(node: NodeKernel, port: IptablesPort, maxAgeMs?: number) {
     super(node);
     this.#port = port;
-    const own = new OwnTransactions();
     this.#tables = {
-      4: new FamilyTables(4, port, own, node.log, maxAgeMs),
-      6: new FamilyTables(6, port, own, node.log, maxAgeMs),
+      4: new FamilyTables(4, port, this.#own, node.log, maxAgeMs),
+      6: new FamilyTables(6, port, this.#own, node.log, maxAgeMs),
     };
   }
 
@@ -77,6 +77,13 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
   readonly prepare: Kernel['prepare'] = () => Promise.resolve();
   readonly ensureDevice: Kernel['ensureDevice'] = () => Promise.resolve({ made: false });
   readonly removeDevice: Kernel['removeDevice'] = () => Promise.resolve();
+
+  readonly getGeneration: Kernel['getGeneration'] = () => this.#port.generation();
+
+  async hasOnlyOwnChangesSince(generation: number): Promise<boolean> {
+    const now = await this.#port.generation();
+    return now !== undefined && this.#own.areAll(generation, now);
+  }
 
   async apply(tx: Transaction): Promise<Outcome> {
     const failures: OpFailure[] = [];

@@ -101,13 +101,6 @@ function chainLabel({ family }: RuleSet, table: RuleTable, from: string): string
   return `chain ${from} of table ${table}, IPv${family}`;
 }
 
-/** Returns the rules without those in these tables. */
-export function withoutTables(rules: RuleSet, tables: ReadonlySet<RuleTable>): RuleSet {
-  if (tables.size === 0) return rules;
-  const isElsewhere = ({ table }: { readonly table: RuleTable }): boolean => !tables.has(table);
-  return { ...rules, chains: rules.chains.filter(isElsewhere), jumps: rules.jumps.filter(isElsewhere) };
-}
-
 /** Returns whether repairScript would remove rules of a chain: another program's, or ours of another version. */
 export function overwrites(rules: RuleSet, saved: SavedTables, spellings: Spellings = new Map()): boolean {
   return rules.chains.some((chain) => {

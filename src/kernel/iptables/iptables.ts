@@ -2,7 +2,7 @@ import { firstFew } from '../../base/first-few.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import { Turns } from '../../base/turns.ts';
 import type { Log } from '../../observe/log.ts';
-import { RULE_TABLES, type RuleSet, type RuleTable } from '../../state/rule-set.ts';
+import { RULE_TABLES, type RuleSet, type RuleTable, withoutTables } from '../../state/rule-set.ts';
 import type { RulesInForce, RulesWritten } from '../../state/rules-in-force.ts';
 import type { CommandRunner } from '../command-runner.ts';
 import { lasts } from './iptables-failure.ts';
@@ -20,7 +20,6 @@ import {
   repairScript,
   rulePackets,
   scriptChains,
-  withoutTables,
 } from './iptables-script.ts';
 import {
   type IptablesVariant,

@@ -96,6 +96,10 @@ class LinuxKernel implements Kernel {
   readonly getUdpFlows: Kernel['getUdpFlows'] = (family) => this.#node.getUdpFlows(family);
   readonly deleteFlows: Kernel['deleteFlows'] = (flows) => this.#node.deleteFlows(flows);
 
+  // IPVS and ipset do not count their changes.
+  readonly getGeneration: Kernel['getGeneration'] = () => Promise.resolve(undefined);
+  readonly hasOnlyOwnChangesSince: Kernel['hasOnlyOwnChangesSince'] = () => Promise.resolve(false);
+
   async apply(tx: Transaction): Promise<Outcome> {
     const failures: OpFailure[] = [];
     const run = async <T extends Op>(ops: readonly T[], apply: (ops: readonly T[]) => Promise<OpFailure[]>) => {

@@ -16,6 +16,7 @@ import {
   type VirtualServerKey,
   virtualServerKey,
 } from '../../state/virtual-server.ts';
+import { OwnTransactions } from '../own-transactions.ts';
 import { NodeKernel, type NodeKernelOptions, once } from '../linux/node-kernel.ts';
 import { refusalsOf, withKernelError } from '../linux/netlink-failure.ts';
 import { KernelError } from '../kernel-error.ts';
@@ -63,6 +64,7 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   readonly #views = new Map<IpFamily, TableView>();
   /** The generation of the ruleset at which the rules of a family were last found right, and their settings. */
   readonly #inOrder = new Map<IpFamily, { readonly generation: number; readonly settings: RuleSettings }>();
+  readonly #own = new OwnTransactions();
   /** Changes wait for the last attempt of a check of the rules, and it for them. */
   readonly #turns = new Turns();
   #onStateLost: (reason: string) => void = () => undefined;
@@ -113,6 +115,14 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
         this.#require('delete', family, await this.#port().commit(family, [{ kind: 'delete-table' }]));
       }
     });
+  }
+
+  async getGeneration(): Promise<number> {
+    return await withKernelError('getGeneration', async () => (await this.#port().lookUp(4, {})).generation);
+  }
+
+  async hasOnlyOwnChangesSince(generation: number): Promise<boolean> {
+    return this.#own.areAll(generation, await this.getGeneration());
   }
 
   async apply(tx: Transaction): Promise<Outcome> {
@@ -276,7 +286,7 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
 
   #view(family: IpFamily): TableView {
     let view = this.#views.get(family);
-    if (view === undefined) this.#views.set(family, (view = new TableView(this.#port(), family)));
+    if (view === undefined) this.#views.set(family, (view = new TableView(this.#port(), family, this.#own)));
     return view;
   }
 

@@ -1,5 +1,6 @@
 import type { IpFamily } from '../../base/ip.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
+import type { OwnTransactions } from '../own-transactions.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { NftPort, NftRefusal } from './nft-port.ts';
 import {
@@ -25,6 +26,7 @@ const ATTEMPTS = 3;
 export class TableView {
   readonly port: NftPort;
   readonly family: IpFamily;
+  readonly #own: OwnTransactions | undefined;
   #generation: number | undefined;
   /** Undefined: it does not exist. */
   #heads = new Map<VirtualServerKey, Head | undefined>();
@@ -34,9 +36,10 @@ export class TableView {
   /** All virtual servers whose endpoints nobody has asked for yet. */
   #listed: readonly Head[] | Map<VirtualServerKey, ObservedService> | undefined;
 
-  constructor(port: NftPort, family: IpFamily) {
+  constructor(port: NftPort, family: IpFamily, own?: OwnTransactions) {
     this.port = port;
     this.family = family;
+    this.#own = own;
   }
 
   /** Of what was read last; undefined if nothing is known. */
@@ -120,6 +123,7 @@ export class TableView {
   /** Executes all messages or none; with `generation`, only if the ruleset still has it. */
   async commit(messages: readonly NftMessage[], generation: number | undefined): Promise<NftRefusal | undefined> {
     const refusal = await this.port.commit(this.family, messages, generation);
+    if (refusal === undefined && generation !== undefined) this.#own?.record(generation, nextOf(generation));
     if (refusal !== undefined || generation === undefined || generation !== this.#generation) this.forget();
     else this.#advance(generation, messages);
     return refusal;
@@ -158,14 +162,13 @@ export class TableView {
     return taken;
   }
 
-  /** A transaction adds 1 to the generation, which is never 0 (net/netfilter/nf_tables_api.c: nf_tables_commit). */
   #advance(generation: number, messages: readonly NftMessage[]): void {
     const chains = this.#chains;
     this.forget();
     for (const message of messages) {
       if (message.kind === 'new-chain' && chains.has(message.chain.name)) chains.set(message.chain.name, true);
     }
-    this.#generation = (generation + 1) >>> 0 || 1;
+    this.#generation = nextOf(generation);
     this.#chains = chains;
   }
 
@@ -186,4 +189,9 @@ export class TableView {
     const { generation } = await this.port.lookUp(this.family, {});
     return { generation, found: await read(this.port, this.family) };
   }
+}
+
+/** A transaction adds 1 to the generation, which is never 0 (net/netfilter/nf_tables_api.c: nf_tables_commit). */
+function nextOf(generation: number): number {
+  return (generation + 1) >>> 0 || 1;
 }

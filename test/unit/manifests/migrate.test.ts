@@ -270,7 +270,9 @@ describe('migrate start and back', () => {
       await kubectl.put('asked', '');
       const { status, stderr } = await run('back', 'node-1');
       expect(status).toBe(1);
-      expect(stderr).toContain('which does not adopt what kube-ipvs-proxy wrote: drain the node');
+      expect(stderr).toContain(
+        'which does not adopt what kube-ipvs-proxy wrote: change the mode of kube-ipvs-proxy to iptables first',
+      );
       expect(await kubectl.changes()).toEqual([]);
       expect(await run('back', '--force', 'node-1')).toMatchObject({ status: 0, stderr: '' });
     },
@@ -330,20 +332,21 @@ describe('migrate start and back', () => {
     expect(await run('back', 'node-1')).toMatchObject({ status: 0, stderr: '' });
   });
 
-  test('back to nftables mode takes kube-ipvs-proxy in that mode', async () => {
+  test.each([
+    ['nftables', 'which flushes IPVS before it serves anything'],
+    ['iptables', 'which does not adopt what kube-ipvs-proxy wrote'],
+  ])('back to %s mode takes kube-ipvs-proxy in that mode', async (mode, reason) => {
     await run('start', 'node-1');
-    const inNftables = CONFIG.replace('"ipvs"', 'nftables');
-    await kubectl.put('configmap/kube-proxy/config.conf', inNftables);
+    const inThatMode = CONFIG.replace('"ipvs"', mode);
+    await kubectl.put('configmap/kube-proxy/config.conf', inThatMode);
     await kubectl.put('our-config-maps', 'kube-ipvs-proxy-5f6c\n');
     await kubectl.put('configmap/kube-ipvs-proxy-5f6c/config.conf', CONFIG);
     await kubectl.put('asked', '');
     const { status, stderr } = await run('back', 'node-1');
     expect(status).toBe(1);
-    expect(stderr).toContain(
-      'which flushes IPVS before it serves anything: change the mode of kube-ipvs-proxy to nftables first',
-    );
+    expect(stderr).toContain(`${reason}: change the mode of kube-ipvs-proxy to ${mode} first`);
     expect(await kubectl.changes()).toEqual([]);
-    await kubectl.put('configmap/kube-ipvs-proxy-5f6c/config.conf', inNftables);
+    await kubectl.put('configmap/kube-ipvs-proxy-5f6c/config.conf', inThatMode);
     expect(await run('back', 'node-1')).toMatchObject({ status: 0, stderr: '' });
   });
 

@@ -157,7 +157,7 @@ describe('first sync', () => {
     expect(filled[0]).toEqual(['add-entry KUBE-NODE-PORT-IP 192.168.9.1']);
   });
 
-  test('rules of another mode are replaced when all virtual servers exist, but for those with source ranges', async () => {
+  test('rules that translate are replaced when all virtual servers exist; those with source ranges wait for the rules that deny', async () => {
     const kernel = new FakeKernel();
     await kernel.prepare();
     for (const family of [4, 6] as const) {
@@ -170,7 +170,9 @@ describe('first sync', () => {
     const steps: string[] = [];
     const ensureRules = kernel.ensureRules.bind(kernel);
     kernel.ensureRules = async (rules) => {
-      steps.push(...kernel.applied.splice(0).map(formatOp), `rules of IPv${rules.family}`);
+      const translates = rules.chains.some(({ table }) => table === 'nat');
+      const which = translates ? 'all rules' : 'rules that deny';
+      steps.push(...kernel.applied.splice(0).map(formatOp), `${which}, IPv${rules.family}`);
       return await ensureRules(rules);
     };
     const vip = service('vip', '10.96.0.11', {
@@ -190,10 +192,12 @@ describe('first sync', () => {
       'bind-address 10.96.0.10',
       'bind-address 10.96.0.11',
       'bind-address 203.0.113.1',
-      'rules of IPv4',
-      'rules of IPv6',
+      'rules that deny, IPv4',
+      'rules that deny, IPv6',
       'add-virtual-server TCP 203.0.113.1:80 lc flags=0 timeout=0',
       'add-real-server TCP 203.0.113.1:80 -> 10.244.0.7:8080 weight=1',
+      'all rules, IPv4',
+      'all rules, IPv6',
       'unbind-address 10.96.0.99',
       'delete-virtual-server TCP 10.96.0.99:80',
     ]);

@@ -1,5 +1,5 @@
 /**
- * The transactions of nf_tables that this program made through iptables, for both families. nf_tables numbers all
+ * The transactions of nf_tables that this program made, for both families. nf_tables numbers all
  * transactions of a network namespace, whoever makes them.
  */
 export class OwnTransactions {
