@@ -403,11 +403,12 @@ test('the event loop lag is the longest since the last scrape', async () => {
   metrics.lag.start();
   await new Promise((resolve) => setTimeout(resolve, 250));
   await exposed(metrics);
-  const until = performance.now() + 400;
+  const until = performance.now() + 900;
   while (performance.now() < until);
-  await new Promise((resolve) => setTimeout(resolve, 250));
+  await new Promise((resolve) => setTimeout(resolve, 600));
   const lag = await valueOf('kubeipvs_event_loop_lag_max_seconds');
-  expect(lag).toBeGreaterThan(0.25);
+  // Up to one interval too short.
+  expect(lag).toBeGreaterThan(0.35);
   // The longest is forgotten with the scrape that has told it.
   expect(await valueOf('kubeipvs_event_loop_lag_max_seconds')).toBeLessThan(lag);
 });
