@@ -41,8 +41,9 @@ export async function firstSync(parts: SyncParts, progress: SyncProgress, yielde
 
 /**
  * Applies a transaction while the rules of another program serve, and replaces these in between. Virtual servers come
- * before, and nothing is removed until the rules are replaced. Virtual servers with source ranges wait for the rules that
- * deny, but not for the end of those that translate: the address is bound, so the node would refuse connections to it. In
+ * before, and nothing is removed until the rules are replaced. Virtual servers with source ranges come after the rules that
+ * deny and before the rules of table nat: their address is bound by then, so once nothing translates it, the node would
+ * refuse connections to it. In
  * the other modes everything comes before: in nftables mode it comes into force with the rules, by the transaction that
  * replaces the table; in iptables mode the replacement writes only what a virtual server already needs, so without it the
  * rules that deny would be missing in between.

@@ -6,8 +6,8 @@ import type { SyncParts } from './sync-parts.ts';
 import type { SyncProgress } from './sync-progress.ts';
 
 /**
- * Applies pending changes, compares the whole kernel state with the plan, and repairs the differences (drift). It reads no
- * state that is known to be as the last full check has found it.
+ * Applies pending changes, compares the whole kernel state with the plan, and repairs the differences (drift). It reads
+ * nothing of the tables as long as these are known to agree with the plan.
  */
 export async function fullSync(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<void> {
   const { desired, schedule, rules, udp, verified } = parts;

@@ -1,5 +1,6 @@
 import type { Way } from './steady-load.ts';
 
+/** A Service beside those of manifests/demo. */
 export const DNS = `
 apiVersion: v1
 kind: Service

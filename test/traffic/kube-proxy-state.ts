@@ -5,7 +5,6 @@ import type { Namespace } from '../bed/namespace.ts';
  * down from the names and rules that kube-proxy is known by, and on purpose from nothing of ours.
  */
 
-/** A Service beside those of manifests/demo. */
 type Family = 4 | 6;
 const FAMILIES: readonly Family[] = [4, 6];
 

@@ -139,13 +139,13 @@ export class FamilyTables {
     if (reading === undefined) return;
     if (this.#isIncomplete) this.#forget();
     else if (performance.now() - reading.at >= this.#maxAgeMs) {
-      if (await this.#isUnchanged(reading)) reading.at = performance.now();
+      if (await this.hasOnlyOwnChangesSince(reading.generation)) reading.at = performance.now();
       else this.#forget();
     }
   }
 
-  /** Whether it is known that only this program has written since. */
-  async #isUnchanged({ generation }: Reading): Promise<boolean> {
+  /** Whether it is known that only this program has written since, in either family. */
+  async hasOnlyOwnChangesSince(generation: number | undefined): Promise<boolean> {
     if (generation === undefined) return false;
     const now = await this.#port.generation();
     return now !== undefined && this.#own.areAll(generation, now);

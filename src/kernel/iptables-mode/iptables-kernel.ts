@@ -59,7 +59,6 @@ function portOf(node: NodeKernel, { log, netns, onRestoreFailure }: IptablesKern
 class IptablesKernel extends TranslatingKernel implements Kernel {
   readonly mode = 'iptables';
   readonly #port: IptablesPort;
-  readonly #own = new OwnTransactions();
   readonly #tables: Readonly<Record<IpFamily, FamilyTables>>;
   /** Families whose rules cannot be read or written on this node. */
   readonly #unusable = new Set<IpFamily>();
@@ -67,9 +66,10 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
   constructor(node: NodeKernel, port: IptablesPort, maxAgeMs?: number) {
     super(node);
     this.#port = port;
+    const own = new OwnTransactions();
     this.#tables = {
-      4: new FamilyTables(4, port, this.#own, node.log, maxAgeMs),
-      6: new FamilyTables(6, port, this.#own, node.log, maxAgeMs),
+      4: new FamilyTables(4, port, own, node.log, maxAgeMs),
+      6: new FamilyTables(6, port, own, node.log, maxAgeMs),
     };
   }
 
@@ -80,10 +80,9 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
 
   readonly getGeneration: Kernel['getGeneration'] = () => this.#port.generation();
 
-  async hasOnlyOwnChangesSince(generation: number): Promise<boolean> {
-    const now = await this.#port.generation();
-    return now !== undefined && this.#own.areAll(generation, now);
-  }
+  // Generation and own changes are those of both families.
+  readonly hasOnlyOwnChangesSince: Kernel['hasOnlyOwnChangesSince'] = (generation) =>
+    this.#tables[4].hasOnlyOwnChangesSince(generation);
 
   async apply(tx: Transaction): Promise<Outcome> {
     const failures: OpFailure[] = [];
