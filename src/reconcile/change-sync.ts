@@ -12,6 +12,7 @@ import { plannedSet } from '../plan/set-names.ts';
 import type { Op } from '../state/op.ts';
 import { Transaction } from '../state/transaction.ts';
 import { type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
+import { IP_FAMILIES, type IpFamily, familyOf } from '../base/ip.ts';
 import type { Yielder } from '../base/yielder.ts';
 import { readVirtualServers } from './read-virtual-servers.ts';
 import type { SyncParts } from './sync-parts.ts';
@@ -90,24 +91,56 @@ function touchTarget(plan: NodePlan, op: Op): boolean {
   return true;
 }
 
+/** If that fails, because the kernel cannot be read, the families are tried alone: one must not hold up the other. */
 async function applyChanges(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<void> {
-  const { kernel, clock, gate, order, ledger, sizes } = parts;
   const { plan } = parts.desired;
   const changes = plan.takeChanges();
   try {
-    const ids = changes.virtualServers.map(({ id }) => id);
-    const found = await readVirtualServers(kernel, ids);
-    const tx = await changeOps(plan, changes, found, sizes, { order, ledger, now: clock.now() }, yielder);
-    const passed = gate.pass(tx, plan, 'change');
-    gate.close(ids);
-    await parts.applier.apply(passed, progress, yielder);
+    await applyPart(parts, changes, progress, yielder);
   } catch (error) {
-    // The next sync must repeat these changes. A full check is not enough: if another process removed the address and
-    // set entries of a virtual server, the check does not recognize it as ours and never deletes it.
-    for (const { id } of changes.virtualServers) plan.touchVirtualServer(id);
-    for (const { address } of changes.addresses) plan.touchAddress(address);
+    const families = IP_FAMILIES.map((family) => ofFamily(changes, family)).filter(isSome);
+    for (const part of families) {
+      if (families.length > 1 && (await succeeds(applyPart(parts, part, progress, yielder)))) continue;
+      // The next sync must repeat these changes. A full check is not enough: if another process removed the address and
+      // set entries of a virtual server, the check does not recognize it as ours and never deletes it.
+      for (const { id } of part.virtualServers) plan.touchVirtualServer(id);
+      for (const { address } of part.addresses) plan.touchAddress(address);
+    }
     throw error;
   }
+}
+
+async function succeeds(work: Promise<void>): Promise<boolean> {
+  return await work.then(
+    () => true,
+    () => false,
+  );
+}
+
+function ofFamily({ virtualServers, addresses, entries }: PlanChanges, family: IpFamily): PlanChanges {
+  return {
+    virtualServers: virtualServers.filter(({ id }) => familyOf(id.address) === family),
+    addresses: addresses.filter(({ address }) => familyOf(address) === family),
+    entries: entries.filter((entry) => entry.family === family),
+  };
+}
+
+function isSome({ virtualServers, addresses, entries }: PlanChanges): boolean {
+  return virtualServers.length + addresses.length + entries.length > 0;
+}
+
+async function applyPart(
+  { kernel, clock, gate, order, ledger, sizes, applier, desired: { plan } }: SyncParts,
+  changes: PlanChanges,
+  progress: SyncProgress,
+  yielder: Yielder,
+): Promise<void> {
+  const ids = changes.virtualServers.map(({ id }) => id);
+  const found = await readVirtualServers(kernel, ids);
+  const tx = await changeOps(plan, changes, found, sizes, { order, ledger, now: clock.now() }, yielder);
+  const passed = gate.pass(tx, plan, 'change');
+  gate.close(ids);
+  await applier.apply(passed, progress, yielder);
 }
 
 function* entryOps(plan: NodePlan, changes: readonly EntryChange[], sizes: SetSizes): IterableIterator<Op> {

@@ -1,9 +1,10 @@
+import { KernelError } from '../kernel/kernel-error.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { familyOf } from '../base/ip.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
 import type { PlannedEntry } from '../plan/service-plan.ts';
 import { plannedSet, setName } from '../plan/set-names.ts';
-import { hasSameType, ipSetEntryKey } from '../state/ip-set.ts';
+import { type IpSetEntryKey, hasSameType, ipSetEntryKey } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
 import type { OpFailure, Outcome } from '../state/outcome.ts';
 import { Transaction } from '../state/transaction.ts';
@@ -34,7 +35,7 @@ export async function applyGuarded(
   const added = restrictedAdditions(plan, tx);
   const guarded = added.length > 0 || tx.of('grow-set').length > 0 || tx.of('add-entry').some(isDeny);
   if (!guarded) return kernel.apply(tx);
-  if (kernel.mode === 'nftables') return await applyTogether(kernel, plan, tx, added, withdraw);
+  if (kernel.mode !== 'ipvs') return await applyTogether(kernel, plan, tx, added, withdraw);
 
   const guard = new DenyGuard(kernel);
   await guard.writeSets(tx, added);
@@ -53,8 +54,9 @@ export function denyOf(
 }
 
 /**
- * In nftables mode, a transaction comes into force as a whole: a new service address is not rejected for want of its
- * endpoints, which would be written later. The kernel withholds a virtual server whose deny entry it refuses.
+ * In nftables and iptables mode, what belongs to a service port comes into force as a whole: a new service address is not
+ * rejected for want of its endpoints, which would be written later. The kernel withholds a virtual server whose deny entry
+ * it refuses. One that is there already is withdrawn only if the kernel does not have its deny entry from before.
  */
 async function applyTogether(
   kernel: Kernel,
@@ -63,17 +65,33 @@ async function applyTogether(
   added: readonly AddEntry[],
   withdraw: boolean,
 ): Promise<Outcome> {
-  const { failures } = await kernel.apply(new Transaction([...tx, ...added]));
-  const undenied = failures.flatMap(({ op }) => (isDeny(op) && op.entry.type === 'hash:ip,port' ? [op.entry] : []));
-  const served = new Map(undenied.map((id) => [virtualServerKey(id), plan.virtualServer(virtualServerKey(id))]));
-  const deletions = [...served.values()].flatMap((planned): Op[] => {
+  const outcome = await kernel.apply(new Transaction([...tx, ...added]));
+  const refused = outcome.failures.flatMap(({ op }) => (isDeny(op) ? [op.entry] : []));
+  if (!withdraw || refused.length === 0) return outcome;
+  const inForce = await deniesInForce(kernel);
+  const undenied = refused.flatMap((entry) =>
+    entry.type === 'hash:ip,port' && !inForce.has(ipSetEntryKey(entry)) ? [virtualServerKey(entry)] : [],
+  );
+  const deletions = [...new Set(undenied)].flatMap((key): Op[] => {
+    const planned = plan.virtualServer(key);
     if (planned === undefined) return [];
     const { address, port, protocol } = planned.virtualServer;
     return [{ kind: 'delete-virtual-server', id: { address, port, protocol } }];
   });
-  if (!withdraw || deletions.length === 0) return { failures };
+  if (deletions.length === 0) return outcome;
   const withdrawn = await kernel.apply(new Transaction(deletions));
-  return { failures: [...failures, ...withdrawn.failures] };
+  return { ...outcome, failures: [...outcome.failures, ...withdrawn.failures] };
+}
+
+/** Returns the deny entries that the kernel has; none if it cannot be read, so that nothing is taken to be restricted. */
+async function deniesInForce(kernel: Kernel): Promise<ReadonlySet<IpSetEntryKey>> {
+  try {
+    const sets = await kernel.getSets([...DENY_SETS]);
+    return new Set(sets.flatMap(({ entries }) => entries.map(ipSetEntryKey)));
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error;
+    return new Set();
+  }
 }
 
 /** Returns operations that add the deny entry of each virtual server that is added or gets a real server. */

@@ -1,4 +1,6 @@
 import type { Yielder } from '../base/yielder.ts';
+import { KernelError } from '../kernel/kernel-error.ts';
+import type { Outcome } from '../state/outcome.ts';
 import { Transaction } from '../state/transaction.ts';
 import { virtualServerKey } from '../state/virtual-server.ts';
 import { refresh, touchUnfinished } from './change-sync.ts';
@@ -28,7 +30,7 @@ export async function firstSync(parts: SyncParts, progress: SyncProgress, yielde
   for await (const batch of fullCheck(parts, progress, yielder)) tx.add(batch);
   progress.noteDeletions(tx);
   try {
-    if (protecting) await applier.apply(tx, progress, yielder);
+    if (protecting) requireTried(await applier.apply(tx, progress, yielder));
     else await applyAroundRules(parts, tx, progress, yielder);
   } catch (error) {
     for (const { virtualServer } of tx.of('add-virtual-server')) written.add(virtualServerKey(virtualServer));
@@ -37,6 +39,11 @@ export async function firstSync(parts: SyncParts, progress: SyncProgress, yielde
   written.clear();
   progress.inForce(triggerTimes, clock.wallNow());
   progress.flowCleanUps.push(...(await udp.run(yielder)));
+}
+
+/** Throws if operations were not tried, so that the first sync is retried: until then, nothing of another program may end. */
+function requireTried({ stopped }: Outcome): void {
+  if (stopped !== undefined) throw new KernelError('apply', 'STOPPED', stopped);
 }
 
 /**
@@ -55,7 +62,7 @@ async function applyAroundRules(
   yielder: Yielder,
 ): Promise<void> {
   if (kernel.mode !== 'ipvs') {
-    await applier.apply(tx, progress, yielder);
+    requireTried(await applier.apply(tx, progress, yielder));
     await applier.note(await rules.replaceOthers(), progress, yielder);
     return;
   }

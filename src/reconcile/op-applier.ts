@@ -2,7 +2,7 @@ import type { Yielder } from '../base/yielder.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Log } from '../observe/log.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
-import { type OpFailure, formatFailure } from '../state/outcome.ts';
+import { type OpFailure, type Outcome, formatFailure } from '../state/outcome.ts';
 import type { Transaction } from '../state/transaction.ts';
 import type { Clock } from './clock.ts';
 import { applyGuarded } from './deny-guard.ts';
@@ -29,14 +29,15 @@ export class OpApplier {
     this.#options = options;
   }
 
-  async apply(tx: Transaction, progress: SyncProgress, yielder: Yielder): Promise<void> {
-    if (tx.size === 0) return;
+  async apply(tx: Transaction, progress: SyncProgress, yielder: Yielder): Promise<Outcome> {
+    if (tx.size === 0) return { failures: [] };
     const { kernel, plan, udp } = this.#options;
     progress.count(tx);
     udp.note(tx);
     await yielder.yieldIfDue();
-    const { failures } = await applyGuarded(kernel, plan, tx, { withdraw: true });
-    await this.note(failures, progress, yielder);
+    const outcome = await applyGuarded(kernel, plan, tx, { withdraw: true });
+    await this.note(outcome.failures, progress, yielder);
+    return outcome;
   }
 
   /** Logs, reports and queues failures. The full check also passes failures of operations that it applied itself. */

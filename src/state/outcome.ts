@@ -14,6 +14,8 @@ export interface OpFailure {
 /** The result of a transaction. All operations that are not in `failures` succeeded. */
 export interface Outcome {
   readonly failures: readonly OpFailure[];
+  /** Why the remaining operations were not tried, for example because another program held a lock; absent if all were. */
+  readonly stopped?: string;
 }
 
 export function formatFailure(failure: OpFailure): string {

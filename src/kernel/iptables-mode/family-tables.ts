@@ -5,7 +5,7 @@ import { Turns } from '../../base/turns.ts';
 import { Yielder } from '../../base/yielder.ts';
 import type { Log } from '../../observe/log.ts';
 import type { Op } from '../../state/op.ts';
-import type { OpFailure } from '../../state/outcome.ts';
+import type { Outcome } from '../../state/outcome.ts';
 import type { RuleSettings } from '../../state/rule-settings.ts';
 import type { RulesWritten } from '../../state/rules-in-force.ts';
 import { parseSave, type SavedTables } from '../iptables/iptables-script.ts';
@@ -102,16 +102,14 @@ export class FamilyTables {
   }
 
   /** Applies operations. What is refused does not stop the rest. */
-  async apply(ops: Iterable<Op>): Promise<readonly OpFailure[]> {
+  async apply(ops: Iterable<Op>): Promise<Outcome> {
     const { possible, failures } = sortOps(ops, this.#family);
-    if (possible.length === 0) return failures;
-    return [
-      ...failures,
-      ...(await this.#turns.run(async () => {
-        this.#isFresh = false;
-        return await this.#parts.write(possible);
-      })),
-    ];
+    if (possible.length === 0) return { failures };
+    const written = await this.#turns.run(async () => {
+      this.#isFresh = false;
+      return await this.#parts.write(possible);
+    });
+    return { ...written, failures: [...failures, ...written.failures] };
   }
 
   /** Writes what differs. */

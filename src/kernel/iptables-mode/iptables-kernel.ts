@@ -1,7 +1,7 @@
 import { IP_FAMILIES, type IpFamily, familyOf } from '../../base/ip.ts';
 import type { IpSet } from '../../state/ip-set.ts';
 import { familyOfOp } from '../../state/op.ts';
-import type { OpFailure, Outcome } from '../../state/outcome.ts';
+import type { Outcome } from '../../state/outcome.ts';
 import type { ObservedRealServer } from '../../state/real-server.ts';
 import type { RuleSet } from '../../state/rule-set.ts';
 import type { RulesInForce, RulesWritten } from '../../state/rules-in-force.ts';
@@ -85,21 +85,21 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
     this.#tables[4].hasOnlyOwnChangesSince(generation);
 
   async apply(tx: Transaction): Promise<Outcome> {
-    const failures: OpFailure[] = [];
-    for (const family of IP_FAMILIES) failures.push(...(await this.#applyTo(family, tx)));
-    return { failures };
+    const outcomes: Outcome[] = [];
+    for (const family of IP_FAMILIES) outcomes.push(await this.#applyTo(family, tx));
+    const stopped = outcomes.find((outcome) => outcome.stopped !== undefined)?.stopped;
+    return { failures: outcomes.flatMap(({ failures }) => failures), ...(stopped !== undefined && { stopped }) };
   }
 
-  async #applyTo(family: IpFamily, tx: Transaction): Promise<readonly OpFailure[]> {
+  async #applyTo(family: IpFamily, tx: Transaction): Promise<Outcome> {
     try {
       return await this.#tables[family].apply(tx);
     } catch (error) {
       // The tables could not be read.
       if (!(error instanceof KernelError)) throw error;
       const { code, message: text } = error;
-      return Array.from(tx)
-        .filter((op) => familyOfOp(op) === family)
-        .map((op) => ({ op, errno: 0, code, text }));
+      const ops = Array.from(tx).filter((op) => familyOfOp(op) === family);
+      return { failures: ops.map((op) => ({ op, errno: 0, code, text })), stopped: text };
     }
   }
 

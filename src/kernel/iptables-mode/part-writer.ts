@@ -1,7 +1,7 @@
 import { errorText } from '../../base/error-text.ts';
 import type { Protocol } from '../../base/protocol.ts';
 import type { Op } from '../../state/op.ts';
-import type { OpFailure } from '../../state/outcome.ts';
+import type { OpFailure, Outcome } from '../../state/outcome.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { ProxyState, ServicePortKey } from './proxy-state.ts';
 import { type StateOp, touchedPorts, unitsOf } from './state-change.ts';
@@ -54,7 +54,7 @@ export class PartWriter {
     this.#tables = tables;
   }
 
-  async write(ops: readonly StateOp[]): Promise<readonly OpFailure[]> {
+  async write(ops: readonly StateOp[]): Promise<Outcome> {
     const failures: OpFailure[] = [];
     const fail = (failed: readonly StateOp[], error: unknown): void => {
       for (const failure of failuresOf(failed, error)) failures.push(failure);
@@ -63,7 +63,7 @@ export class PartWriter {
     let isOfSome: boolean | undefined;
     for (let writes = 1; ; writes++) {
       const [part, ...rest] = queue;
-      if (part === undefined) return failures;
+      if (part === undefined) return { failures };
       const { failures: impossible, refusal } = await this.#tables.attempt(part.ops, part.wasRefused);
       for (const failure of impossible) failures.push(failure);
       queue = rest;
@@ -74,7 +74,7 @@ export class PartWriter {
       const left: Part = { ...part, ops: without(part.ops, impossible) };
       if (writes >= MOST_WRITES || !(isOfSome ??= await this.#tables.isOfSome(refusal.error))) {
         for (const { ops: failed } of [left, ...rest]) fail(failed, refusal.error);
-        return failures;
+        return { failures, stopped: errorText(refusal.error) };
       }
       if (refusal.isKnownBetter) queue = [left, ...rest];
       else {

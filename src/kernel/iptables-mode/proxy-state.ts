@@ -154,7 +154,8 @@ export class ProxyState {
   /** Returns what the sets say of an address and port. */
   roleOf(id: VirtualServerId): Pick<ServedAddress, 'kind' | 'keepsSource'> {
     const entry = { type: 'hash:ip,port', address: id.address, protocol: id.protocol, port: id.port } as const;
-    if (this.#has('LOAD-BALANCER', entry)) {
+    // The deny entry alone suffices: without the other one, an address with source ranges must not be open to everyone.
+    if (this.#has('LOAD-BALANCER', entry) || this.#has('LOAD-BALANCER-FW', entry)) {
       return { kind: 'loadBalancer', keepsSource: this.#has('LOAD-BALANCER-LOCAL', entry) };
     }
     if (this.#has('CLUSTER-IP', entry)) return { kind: 'cluster', keepsSource: true };

@@ -1,5 +1,6 @@
 import { parseCidr } from '../../base/cidr.ts';
 import { type IpAddress, type IpFamily, familyOf, parseIp } from '../../base/ip.ts';
+import { ownCopy } from '../../base/own-copy.ts';
 import { toPort } from '../../base/port.ts';
 import { Yielder } from '../../base/yielder.ts';
 import { ipSetName } from '../../state/ip-set.ts';
@@ -97,7 +98,7 @@ class StateReader {
     const said = KINDS.find(([, text]) => rule.comment?.endsWith(` ${text}`) === true);
     if (id === undefined || said === undefined || target === undefined || rule.comment === undefined) return;
     const [kind, text] = said;
-    this.#addServed({ id, kind, name: rule.comment.slice(0, -text.length - 1), target });
+    this.#addServed({ id, kind, name: ownCopy(rule.comment.slice(0, -text.length - 1)), target });
   }
 
   #idOf({ destination, protocol, port }: ParsedRule): VirtualServerId | undefined {

@@ -1,3 +1,4 @@
+import { ownCopy } from '../../base/own-copy.ts';
 import { canonicalRule, splitRule } from '../iptables/iptables-rule.ts';
 import type { SavedTables } from '../iptables/iptables-script.ts';
 import { SHARED_CHAINS } from './base-chains.ts';
@@ -48,7 +49,10 @@ export class TableImage {
   /** Keeps the rules of a shared chain. Those that are ours are known in our spelling. */
   setShared(key: ChainKey, rules: Iterable<string>): void {
     const counts = new Map<string, number>();
-    for (const rule of rules) counts.set(rule, (counts.get(rule) ?? 0) + 1);
+    for (const found of rules) {
+      const rule = ownCopy(found);
+      counts.set(rule, (counts.get(rule) ?? 0) + 1);
+    }
     this.#shared.set(key, counts);
   }
 

@@ -18,6 +18,11 @@ const PROBE_LOCK_SECONDS = 3;
 /** A restore normally takes tens of milliseconds; one that takes this long is logged. */
 const SLOW_MS = 5_000;
 
+/** Milliseconds after which iptables-restore is ended. */
+export function restoreDeadlineMs(script: string): number {
+  return Math.ceil(RESTORE_DEADLINE_MS + script.length * DEADLINE_MS_PER_CHARACTER);
+}
+
 /** Runs iptables-restore; errors contain its messages. */
 export class IptablesPrograms {
   readonly #runner: CommandRunner;
@@ -46,7 +51,7 @@ export class IptablesPrograms {
   ): Promise<string> {
     const program = programName(variant, family, 'restore');
     const slowMs = Math.ceil(SLOW_MS + stdin.length * SLOW_MS_PER_CHARACTER);
-    const deadlineMs = Math.ceil(RESTORE_DEADLINE_MS + stdin.length * DEADLINE_MS_PER_CHARACTER);
+    const deadlineMs = restoreDeadlineMs(stdin);
     const slow = setTimeout(() => {
       this.#log.warn(
         `${program} is still running after ${Math.round(slowMs / 1_000)} s: it has ${stdin.split('\n').length} lines to write, ` +

@@ -1,3 +1,4 @@
+import { ownCopy } from '../../base/own-copy.ts';
 import type { RuleChain, RuleJump, RuleSet, RuleTable } from '../../state/rule-set.ts';
 import { type RulesInForce, ruleChainKey } from '../../state/rules-in-force.ts';
 import { canonicalRule, quoteArgument, splitRule } from './iptables-rule.ts';
@@ -5,7 +6,10 @@ import { canonicalRule, quoteArgument, splitRule } from './iptables-rule.ts';
 /** Rules by table and chain, as printed by iptables-save, without "-A CHAIN". */
 export type SavedTables = ReadonlyMap<string, ReadonlyMap<string, readonly string[]>>;
 
-/** Parses the output of iptables-save, also with counters. Skips all other lines (comments, warnings). */
+/**
+ * Parses the output of iptables-save, also with counters. Skips all other lines (comments, warnings). The rules keep the text in
+ * memory, the names of chains do not.
+ */
 export function parseSave(text: string): SavedTables {
   return readSave(text, (_packets, rule) => rule);
 }
@@ -32,7 +36,7 @@ function readSave<T>(text: string, read: (packets: number, rule: string) => T): 
       chains = new Map();
       tables.set(line.slice(1).trim(), chains);
     } else if (line.startsWith(':')) {
-      chains.set(line.slice(1, line.indexOf(' ')), []);
+      chains.set(ownCopy(line.slice(1, line.indexOf(' '))), []);
     } else {
       const [, packets, chain = '', rule = ''] = /^(?:\[(\d+):\d+\] )?-A (\S+) ?(.*)$/.exec(line) ?? [];
       chains.get(chain)?.push(read(Number(packets ?? 0), rule));

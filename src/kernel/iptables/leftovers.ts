@@ -6,7 +6,7 @@ import { type ProxyTables, proxyTables } from '../nftables/proxy-tables.ts';
 import { splitRule } from './iptables-rule.ts';
 import type { SavedTables } from './iptables-script.ts';
 import { type NamedVariant, type IptablesVariant, programName, savedByVariant, savedOf } from './iptables-variant.ts';
-import { LOCK_SECONDS } from './iptables-programs.ts';
+import { LOCK_SECONDS, restoreDeadlineMs } from './iptables-programs.ts';
 import { KernelError } from '../kernel-error.ts';
 
 /** Rules that kube-proxy left behind in another mode. */
@@ -78,7 +78,12 @@ export class Leftovers {
       return;
     }
     const program = programName(leftover.variant, leftover.family, 'restore');
-    const result = await this.#runner.run(program, ['--noflush', `--wait=${LOCK_SECONDS}`], { stdin: leftover.script });
+    const { script } = leftover;
+    const deadlineMs = restoreDeadlineMs(script);
+    const result = await this.#runner.run(program, ['--noflush', `--wait=${LOCK_SECONDS}`], {
+      stdin: script,
+      deadlineMs,
+    });
     if (result.status !== 0) throw failure(program, result);
   }
 

@@ -1,10 +1,10 @@
 import { expect, test } from '@jest/globals';
-import { iptablesKernelOf } from '../../../src/kernel/iptables-mode/iptables-kernel.ts';
-import { NodeKernel } from '../../../src/kernel/linux/node-kernel.ts';
-import { IPTABLES_MODE_PLAN } from '../../../src/plan/iptables-mode-plan.ts';
+import { ip } from '../../contract/objects.ts';
+import { KernelError } from '../../../src/kernel/kernel-error.ts';
 import { FakeIptables } from '../../fake-kernel/fake-iptables.ts';
+import { OF_KUBE_PROXY } from '../../support/chains-of-kube-proxy.ts';
+import { runIptables } from '../../support/iptables-run.ts';
 import { listed, service, slice } from '../../support/objects.ts';
-import { PLAN_CONFIG, Reconciling, TestLog } from '../../support/reconciling.ts';
 
 /** The rule that denies in ipvs mode; the set that it names is that of ipvs mode. */
 const OF_IPVS_MODE = '-m set --match-set KUBE-LOAD-BALANCER-FW dst,dst -j DROP';
@@ -35,14 +35,54 @@ test('at each moment of a change from ipvs mode, source ranges are enforced by t
       moments.push(denying());
     }
   };
-  const kernel = Object.assign(iptablesKernelOf(new NodeKernel({ log: new TestLog() }), programs, 0), {
-    getNodeAddresses: () => Promise.resolve([]),
-    getUdpFlows: () => Promise.resolve([]),
-  });
-  await kernel.prepare();
-  const run = new Reconciling(kernel, { plan: { ...PLAN_CONFIG, ...IPTABLES_MODE_PLAN } }, []);
+  const { run } = await runIptables(programs);
   expect(await run.take(...listed([GUARDED], [slice('guarded', ['10.244.0.5'])]))).toMatchObject({ ok: true });
   expect(moments.filter((rules) => rules.length === 0)).toEqual([]);
   expect(denying()).toEqual([expect.stringContaining(LOAD_BALANCER_IP)]);
   await run.reconciler.stop();
 });
+
+/** Once, the n-th write is refused: another program has the lock. */
+function refuseOnce(programs: FakeIptables, nth: number): void {
+  const write = programs.write.bind(programs);
+  let writes = 0;
+  programs.write = (family, script) => {
+    writes += 1;
+    if (writes !== nth) return write(family, script);
+    return Promise.reject(new KernelError('iptables', 'LOCKED', 'another program is holding the xtables lock'));
+  };
+}
+
+const NODE = { address: ip('192.168.1.5'), prefix: 24, interfaceName: 'eth0', tentative: false };
+
+test.each([1, 2, 3])(
+  'if write %i of a take-over from kube-proxy fails, its node port stays, and so do other modes',
+  async (nth) => {
+    const programs = new FakeIptables();
+    await programs.write(4, OF_KUBE_PROXY);
+    const ports = [{ name: 'http', protocol: 'TCP' as const, port: 80, nodePort: 30080 }];
+    const web = service('web', '10.96.0.10', { type: 'NodePort', externalIPs: ['203.0.113.1'], ports });
+    const isServed = (): boolean => {
+      const nat = programs.tables[4].get('nat');
+      const jumps = nat?.get('KUBE-SERVICES')?.some((rule) => rule.endsWith('-j KUBE-NODEPORTS'));
+      return jumps === true && nat?.get('KUBE-NODEPORTS')?.some((rule) => rule.includes('--dport 30080')) === true;
+    };
+    const moments: boolean[] = [];
+    const write = programs.write.bind(programs);
+    programs.write = async (family, script) => {
+      await write(family, script);
+      moments.push(isServed());
+    };
+    refuseOnce(programs, nth);
+    const { run } = await runIptables(programs, [NODE]);
+    const endpoints = slice('web', ['10.244.0.5'], { ports: [{ name: 'http', protocol: 'TCP', port: 8080 }] });
+    // What serves in other modes ends after a first sync that is ok.
+    expect(await run.take(...listed([web], [endpoints]))).toMatchObject({ kind: 'first', ok: false });
+    expect(isServed()).toBe(true);
+    expect(await run.pass(30_000)).toMatchObject({ kind: 'first', ok: true, failures: [] });
+    await run.pass(30_000);
+    expect(isServed()).toBe(true);
+    expect(moments.filter((served) => !served)).toEqual([]);
+    await run.reconciler.stop();
+  },
+);

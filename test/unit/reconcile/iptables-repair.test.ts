@@ -1,19 +1,13 @@
 import { expect, test } from '@jest/globals';
-import { iptablesKernelOf } from '../../../src/kernel/iptables-mode/iptables-kernel.ts';
-import { NodeKernel } from '../../../src/kernel/linux/node-kernel.ts';
-import { IPTABLES_MODE_PLAN } from '../../../src/plan/iptables-mode-plan.ts';
+import { KernelError } from '../../../src/kernel/kernel-error.ts';
+import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import { FakeIptables } from '../../fake-kernel/fake-iptables.ts';
 import { listed, service, slice } from '../../support/objects.ts';
-import { PLAN_CONFIG, Reconciling, TestLog } from '../../support/reconciling.ts';
+import { runIptables } from '../../support/iptables-run.ts';
 
 test('after a flush, hundreds of Services are written again by a few programs', async () => {
   const programs = new FakeIptables();
-  const kernel = Object.assign(iptablesKernelOf(new NodeKernel({ log: new TestLog() }), programs, 0), {
-    getNodeAddresses: () => Promise.resolve([]),
-    getUdpFlows: () => Promise.resolve([]),
-  });
-  await kernel.prepare();
-  const run = new Reconciling(kernel, { plan: { ...PLAN_CONFIG, ...IPTABLES_MODE_PLAN } }, []);
+  const { kernel, run } = await runIptables(programs);
   const numbers = Array.from({ length: 300 }, (_, n) => n);
   await run.take(
     ...listed(
@@ -30,5 +24,38 @@ test('after a flush, hundreds of Services are written again by a few programs', 
   expect(await run.pass(30_000)).toMatchObject({ kind: 'full', ok: true });
   expect(await kernel.getVirtualServers()).toHaveLength(300);
   expect(programs.writes).toBeLessThanOrEqual(4);
+  await run.reconciler.stop();
+});
+
+test('while the tables of one IP family cannot be read, changes of the other one are applied', async () => {
+  const programs = new FakeIptables();
+  const { run } = await runIptables(programs);
+  const dual = service('dual', '10.96.0.1', { clusterIPs: ['10.96.0.1', 'fd00::1'], ipFamilies: ['IPv4', 'IPv6'] });
+  await run.take(
+    ...listed(
+      [dual, service('web', '10.96.0.2')],
+      [slice('dual', ['10.244.0.1']), slice('dual', ['fd01::1'], { suffix: 'six' }), slice('web', ['10.244.0.2'])],
+    ),
+  );
+  const read = programs.read.bind(programs);
+  programs.read = (family) =>
+    family === 4 ? read(4) : Promise.reject(new KernelError('iptables', 'UNREADABLE', 'table nat cannot be printed'));
+  const endpoints = (family: 4 | 6): readonly string[] =>
+    Array.from(programs.tables[family].get('nat')?.values() ?? [])
+      .flat()
+      .flatMap((rule) => /--to-destination (\S+)/.exec(rule)?.slice(1) ?? [])
+      .sort();
+  const changed = (name: string, addresses: readonly string[], suffix?: string): SourceEvent => ({
+    kind: 'endpoint-slice',
+    event: { type: 'applied', object: slice(name, addresses, suffix === undefined ? {} : { suffix }) },
+  });
+  expect(await run.pass(30_000)).toMatchObject({ kind: 'full', ok: false });
+  expect(await run.take(changed('dual', ['fd01::2'], 'six'))).toMatchObject({ ok: false });
+  expect(await run.take(changed('web', ['10.244.0.3']))).toMatchObject({ ok: false });
+  expect(endpoints(4)).toEqual(['10.244.0.1:8080', '10.244.0.3:8080']);
+  expect(endpoints(6)).toEqual(['[fd01::1]:8080']);
+  programs.read = read;
+  expect(await run.pass(run.clock.nextIn ?? 0)).toMatchObject({ ok: true });
+  expect(endpoints(6)).toEqual(['[fd01::2]:8080']);
   await run.reconciler.stop();
 });

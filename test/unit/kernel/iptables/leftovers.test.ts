@@ -39,6 +39,8 @@ COMMIT
 /** Programs by their command line; what is not there is not installed. */
 class FakeRunner implements CommandRunner {
   readonly ran: { readonly line: string; readonly stdin: string | undefined }[] = [];
+  /** That of the last program. */
+  deadlineMs: number | undefined;
   readonly #programs: Readonly<Record<string, Partial<CommandResult>>>;
 
   constructor(programs: Readonly<Record<string, Partial<CommandResult>>>) {
@@ -48,10 +50,11 @@ class FakeRunner implements CommandRunner {
   async run(
     program: string,
     args: readonly string[],
-    options: { readonly stdin?: string } = {},
+    options: { readonly stdin?: string; readonly deadlineMs?: number } = {},
   ): Promise<CommandResult> {
     const line = [program, ...args].join(' ');
     this.ran.push({ line, stdin: options.stdin });
+    this.deadlineMs = options.deadlineMs;
     const found = this.#programs[line];
     if (found === undefined) throw new KernelError(program, 'MISSING_COMMAND', `${program} is not installed`);
     return await Promise.resolve({ status: 0, stdout: '', stderr: '', ...found });
@@ -87,6 +90,14 @@ describe('leftovers of other modes', () => {
     const leftovers = new Leftovers(runner, { tables: NO_TABLES });
     for (const found of await leftovers.find()) await leftovers.remove(found);
     expect(runner.ran.at(-1)).toEqual({ line: 'iptables-legacy-restore --noflush --wait=20', stdin: REMOVAL });
+  });
+
+  test('many leftovers have more time to be removed', async () => {
+    const runner = new FakeRunner({ 'iptables-legacy-restore --noflush --wait=20': {} });
+    const leftovers = new Leftovers(runner, { tables: NO_TABLES });
+    const script = '-X KUBE-SVC-ABCDEFGHIJKLMNOP\n'.repeat(400_000);
+    await leftovers.remove({ kind: 'chains', family: 4, variant: 'legacy', chains: [], script });
+    expect(runner.deadlineMs).toBeGreaterThan(120_000);
   });
 
   test('only the variants that are asked for are read', async () => {

@@ -1,0 +1,49 @@
+import { setImmediate } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { expect, test } from '@jest/globals';
+import { iptablesKernelOf } from '../../../../src/kernel/iptables-mode/iptables-kernel.ts';
+import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
+import { IPTABLES_MODE_PLAN } from '../../../../src/plan/iptables-mode-plan.ts';
+import { planRules } from '../../../../src/plan/plan-rules.ts';
+import { FakeIptables } from '../../../fake-kernel/fake-iptables.ts';
+import { OF_KUBE_PROXY } from '../../../support/chains-of-kube-proxy.ts';
+import { PLAN_CONFIG, TestLog } from '../../../support/reconciling.ts';
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc') as () => void;
+
+async function memoryUsed(): Promise<number> {
+  // V8 keeps the text in which a regular expression last found something.
+  /x/.exec('x');
+  for (let turn = 0; turn < 3; turn++) {
+    await setImmediate();
+    collect();
+  }
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
+
+test('the printed rules of other programs do not stay in memory', async () => {
+  const programs = new FakeIptables();
+  await programs.write(4, OF_KUBE_PROXY);
+  const read = programs.read.bind(programs);
+  let [printed, rules] = [0, 0];
+  programs.read = async (family) => {
+    const lines = Array.from({ length: rules }, (_, n) => `-A OTHER -s 10.0.${n >> 8}.${n & 255}/32 -j ACCEPT\n`);
+    const saved = await read(family);
+    // As bytes from a program, which is one string.
+    const text = Buffer.from(saved.replace('*nat\n', `*nat\n:OTHER - [0:0]\n${lines.join('')}`)).toString();
+    printed = Math.max(printed, text.length);
+    return text;
+  };
+  const kernel = iptablesKernelOf(new NodeKernel({ log: new TestLog() }), programs, 0);
+  const rulesOf = planRules({ ...PLAN_CONFIG, ...IPTABLES_MODE_PLAN }, 4);
+  await kernel.ensureRules(rulesOf);
+  const before = await memoryUsed();
+  rules = 65_536;
+  await kernel.compareRules(rulesOf);
+  expect(printed).toBeGreaterThan(2_000_000);
+  expect((await memoryUsed()) - before).toBeLessThan(500_000);
+  await kernel.close();
+});

@@ -1,0 +1,104 @@
+import { expect, test } from '@jest/globals';
+import { KernelError } from '../../../src/kernel/kernel-error.ts';
+import type { Service } from '../../../src/kube/objects/objects.ts';
+import type { SourceEvent } from '../../../src/kube/objects/source.ts';
+import { FakeIptables } from '../../fake-kernel/fake-iptables.ts';
+import { runIptables } from '../../support/iptables-run.ts';
+import { listed, service, slice } from '../../support/objects.ts';
+import type { Reconciling } from '../../support/reconciling.ts';
+
+const LOAD_BALANCER_IP = '203.0.113.20';
+const SLICE = slice('guarded', ['10.244.0.5']);
+
+function guarded(ranges: readonly string[] = ['198.51.100.0/24']): Service {
+  return service('guarded', '10.96.0.20', {
+    type: 'LoadBalancer',
+    // Its health check adds a rule, and so a write, before the virtual server.
+    externalTrafficPolicy: 'Local',
+    healthCheckNodePort: 31000,
+    loadBalancerIngress: [{ ip: LOAD_BALANCER_IP }],
+    loadBalancerSourceRanges: ranges,
+  });
+}
+
+function changed(object: Service): SourceEvent {
+  return { kind: 'service', event: { type: 'applied', object } };
+}
+
+function rulesOf(programs: FakeIptables, table: string, chain: string): readonly string[] {
+  return (programs.tables[4].get(table)?.get(chain) ?? []).filter((rule) => rule.includes(LOAD_BALANCER_IP));
+}
+
+function isServed(programs: FakeIptables): boolean {
+  return rulesOf(programs, 'nat', 'KUBE-SERVICES').length > 0;
+}
+
+/** Whether clients out of the source ranges are served. */
+function isOpen(programs: FakeIptables): boolean {
+  const drops = rulesOf(programs, 'filter', 'KUBE-PROXY-FIREWALL').some((rule) => rule.endsWith('-j DROP'));
+  return isServed(programs) && !drops;
+}
+
+/** The n-th write is refused, once: another program has the lock. Calls `after` after each. */
+function failing(programs: FakeIptables, nth: number, after: () => void): { readonly writes: () => number } {
+  const write = programs.write.bind(programs);
+  let writes = 0;
+  programs.write = async (family, script) => {
+    writes += 1;
+    if (writes === nth) throw new KernelError('iptables', 'LOCKED', 'another program is holding the xtables lock');
+    await write(family, script);
+    after();
+  };
+  return { writes: () => writes };
+}
+
+const PATHS: Readonly<Record<string, (run: Reconciling) => Promise<unknown>>> = {
+  'a first sync': (run) => run.settle(...listed([guarded()], [SLICE])),
+  'a new Service': async (run) => {
+    await run.take(...listed([], [SLICE]));
+    await run.settle(changed(guarded()));
+  },
+  'other source ranges': async (run) => {
+    await run.settle(...listed([guarded(['192.0.2.0/24'])], [SLICE]));
+    await run.settle(changed(guarded()));
+  },
+  'another endpoint': async (run) => {
+    await run.settle(...listed([guarded()], [SLICE]));
+    const object = slice('guarded', ['10.244.0.5', '10.244.0.6']);
+    await run.settle({ kind: 'endpoint-slice', event: { type: 'applied', object } });
+  },
+};
+
+test.each(Object.keys(PATHS))('%s: whichever write fails, source ranges are enforced at each moment', async (path) => {
+  for (let nth = 1, writes = nth; nth <= writes; nth++) {
+    const programs = new FakeIptables();
+    let opened = 0;
+    const counted = failing(programs, nth, () => (opened += isOpen(programs) ? 1 : 0));
+    const { run } = await runIptables(programs);
+    await PATHS[path]?.(run);
+    writes = counted.writes();
+    for (let syncs = 0; syncs < 4; syncs++) await run.pass(run.clock.nextIn ?? 0);
+    expect({ nth, opened, open: isOpen(programs), served: isServed(programs) }).toEqual({
+      nth,
+      opened: 0,
+      open: false,
+      served: true,
+    });
+    await run.reconciler.stop();
+  }
+});
+
+test('a failed write of another endpoint does not withdraw a load balancer IP whose source ranges are in force', async () => {
+  const programs = new FakeIptables();
+  const { run } = await runIptables(programs);
+  await run.settle(...listed([guarded()], [SLICE]));
+  let withdrawn = 0;
+  failing(programs, 1, () => (withdrawn += isServed(programs) ? 0 : 1));
+  const object = slice('guarded', ['10.244.0.5', '10.244.0.6']);
+  expect(await run.take({ kind: 'endpoint-slice', event: { type: 'applied', object } })).toMatchObject({
+    failures: [{ code: 'LOCKED' }, { code: 'LOCKED' }, { code: 'LOCKED' }],
+  });
+  await run.pass(1_000);
+  expect({ withdrawn, served: isServed(programs) }).toEqual({ withdrawn: 0, served: true });
+  await run.reconciler.stop();
+});
