@@ -69,7 +69,8 @@ ${wrap(FLAGS_INTRODUCTION)}
 ${groups.join('\n')}
 ## Fields that no flag sets
 
-All are read and validated. Those of \`nftables\` and \`winkernel\`, \`windowsRunAsService\` and \`portRange\` have no effect.
+All are read and validated. Those of \`nftables\` are for nftables mode; those of \`winkernel\`, \`windowsRunAsService\` and
+\`portRange\` have no effect.
 
 ${table(['field', 'value', 'default'], fileOnly)}
 

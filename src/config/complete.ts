@@ -2,6 +2,7 @@ import { withDefaultPort } from './bind-address.ts';
 import type { ReadConfig } from './config-document.ts';
 import { gateNotes } from './feature-gates.ts';
 import { FLAGS, type Flag, SETTINGS } from './flag-table.ts';
+import { sectionNotes } from './mode-section.ts';
 import { modeNotes } from './other-modes.ts';
 import { DEFAULTS, type GivenSettings, type Settings } from './settings.ts';
 
@@ -56,12 +57,8 @@ function completeFromFile({ fields, own, warnings }: ReadConfig, given: GivenSet
   return { settings, notes: [...warnings, ...(names === '' ? [] : [`ignored, because --config is given: ${names}`])] };
 }
 
-const SYNC_PERIODS: readonly string[] = ['iptables.syncPeriod', 'iptables.minSyncPeriod'];
-
 function flagNotes(given: GivenSettings): string[] {
-  // Of the flags of iptables mode, nftables mode has the sync periods, too.
-  const used = given.mode === 'nftables' || given.mode === 'iptables' ? SYNC_PERIODS : [];
-  return FLAGS.filter(({ key }) => key in given && !used.includes(key)).flatMap(({ name, deprecated, ignored }) => {
+  return FLAGS.filter(({ key }) => key in given).flatMap(({ name, deprecated, ignored }) => {
     if (ignored !== undefined) return [`--${name} has no effect: ${ignored}`];
     return deprecated === undefined ? [] : [`--${name} is deprecated: ${deprecated}`];
   });
@@ -106,6 +103,7 @@ export function completeConfig(given: GivenSettings, file: ReadConfig | undefine
       ...sourceNotes(settings),
       ...metricsNotes(settings),
       ...modeNotes(settings, file?.own ?? {}),
+      ...sectionNotes(settings, given),
     ],
   };
 }

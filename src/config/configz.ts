@@ -1,5 +1,6 @@
 import { formatCidr } from '../base/cidr.ts';
 import { OWN_GROUP, ownFieldsDocument } from './own-document.ts';
+import { masqueradeSection, syncSection } from './mode-section.ts';
 import type { ProxyConfig } from './proxy-config.ts';
 import { type FieldPath, section, settingAt } from './settings.ts';
 
@@ -22,6 +23,7 @@ export function configz({ settings, clusterCidrs, ownFields }: EffectiveConfig):
     Object.fromEntries(paths.map((path) => [internalName(path), valueOf(path)]));
   const below = (prefix: string, ...names: readonly string[]): object =>
     named(...names.map((name) => `${prefix}.${name}` as FieldPath));
+  const ofSync = syncSection(settings);
   const config = {
     ...named('featureGates'),
     ClientConnection: below('clientConnection', 'kubeconfig', 'acceptContentTypes', 'contentType', 'qps', 'burst'),
@@ -34,20 +36,21 @@ export function configz({ settings, clusterCidrs, ownFields }: EffectiveConfig):
     ...named('hostnameOverride', 'bindAddress', 'healthzBindAddress', 'metricsBindAddress', 'bindAddressHardFail'),
     ...named('enableProfiling', 'showHiddenMetricsForVersion', 'mode'),
     IPTables: named('iptables.localhostNodePorts', 'iptables.masqueradeBit'),
+    NFTables: named('nftables.masqueradeBit'),
     IPVS: {
       ...named('iptables.masqueradeBit', 'ipvs.scheduler', 'ipvs.excludeCIDRs', 'ipvs.strictARP'),
       ...named('ipvs.tcpTimeout', 'ipvs.tcpFinTimeout', 'ipvs.udpTimeout'),
     },
     Linux: {
       Conntrack: below('conntrack', ...Object.keys(section(settings, 'conntrack'))),
-      ...named('iptables.masqueradeAll', 'oomScoreAdj'),
+      ...named(`${masqueradeSection(settings)}.masqueradeAll`, 'oomScoreAdj'),
     },
     ...named('detectLocalMode'),
     DetectLocal: {
       ...named('detectLocal.bridgeInterface', 'detectLocal.interfaceNamePrefix'),
       ClusterCIDRs: clusterCidrs.map(formatCidr),
     },
-    ...named('nodePortAddresses', 'ipvs.syncPeriod', 'ipvs.minSyncPeriod', 'configSyncPeriod'),
+    ...named('nodePortAddresses', `${ofSync}.syncPeriod`, `${ofSync}.minSyncPeriod`, 'configSyncPeriod'),
   };
   return {
     'kubeproxy.config.k8s.io': config,

@@ -134,6 +134,18 @@ const GROUPS = {
       check: check.notNegative,
     }),
   },
+  'nftables and iptables mode': {
+    'iptables.syncPeriod': field('iptables-sync-period', duration, 30 * SECOND, {
+      help: 'as --ipvs-sync-period; with --config, nftables mode has a field of its own',
+      zeroIsUnset: true,
+      check: check.positive,
+    }),
+    'iptables.minSyncPeriod': field('iptables-min-sync-period', duration, SECOND, {
+      help: 'as --ipvs-min-sync-period; with --config, nftables mode has a field of its own',
+      zeroIsUnset: true,
+      check: check.notNegative,
+    }),
+  },
   'Which traffic is local, and masquerading': {
     detectLocalMode: field('detect-local-mode', string, '', {
       help: "how traffic of this node's Pods is recognised: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix; empty: ClusterCIDR",
@@ -273,10 +285,10 @@ const GROUPS = {
 /** Fields without a flag. */
 const FILE_ONLY = {
   'clientConnection.acceptContentTypes': fileOnly(string, ''),
-  'nftables.masqueradeBit': fileOnly(int32, 14),
+  'nftables.masqueradeBit': fileOnly(int32, 14, { check: check.range(0, 31) }),
   'nftables.masqueradeAll': fileOnly(bool, false),
-  'nftables.syncPeriod': fileOnly(duration, 30 * SECOND, true),
-  'nftables.minSyncPeriod': fileOnly(duration, SECOND, true),
+  'nftables.syncPeriod': fileOnly(duration, 30 * SECOND, { zeroIsUnset: true, check: check.positive }),
+  'nftables.minSyncPeriod': fileOnly(duration, SECOND, { zeroIsUnset: true, check: check.notNegative }),
   'winkernel.networkName': fileOnly(string, ''),
   'winkernel.sourceVip': fileOnly(string, ''),
   'winkernel.enableDSR': fileOnly(bool, false),

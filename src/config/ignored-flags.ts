@@ -1,15 +1,11 @@
-import { SECOND } from '../base/duration.ts';
 import { field, flag } from './setting.ts';
 import { bool, duration, string } from './value-kind.ts';
 
-const OTHER_MODE = { ignored: 'it is for iptables and nftables mode' };
 const NEVER = { ignored: 'it never had an effect on the proxy' };
 const OLD = { ignored: 'kube-proxy no longer has it; remove it' };
 
 /** Flags of kube-proxy that manifests may still contain. They are parsed and validated, but have no effect. */
 export const IGNORED_FLAGS = {
-  'iptables.syncPeriod': field('iptables-sync-period', duration, 30 * SECOND, { ...OTHER_MODE, zeroIsUnset: true }),
-  'iptables.minSyncPeriod': field('iptables-min-sync-period', duration, SECOND, { ...OTHER_MODE, zeroIsUnset: true }),
   'iptables.localhostNodePorts': field('iptables-localhost-nodeports', bool, true, {
     ignored: 'node ports are not served at loopback addresses in any mode',
   }),

@@ -1,6 +1,7 @@
 import { DEFAULTS, type Settings, settingAt, SETTING_KEYS } from './settings.ts';
 import { textOf } from './setting.ts';
 import type { SettingKey } from './flag-table.ts';
+import { masqueradeSection } from './mode-section.ts';
 import type { OwnFields } from './own-document.ts';
 import type { ProxyConfig } from './proxy-config.ts';
 
@@ -56,12 +57,9 @@ type ModeFields = Pick<
   | 'serviceMetricsSelector'
 >;
 
-/**
- * Returns the fields whose values differ in nftables and iptables mode. As in kube-proxy, the flags of iptables mode are for both;
- * a configuration file has a section for each mode.
- */
+/** Returns the fields whose values differ in nftables and iptables mode. */
 export function modeFields(settings: Settings): ModeFields {
-  const section = settings.config !== undefined && settings.mode === 'nftables' ? 'nftables' : 'iptables';
+  const section = masqueradeSection(settings);
   return {
     scheduler: 'random',
     syncPeriod: settings[`${section}.syncPeriod`],

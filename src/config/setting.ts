@@ -49,8 +49,12 @@ export function field<T>(name: string, kind: ValueKind<T>, fallback: T, details:
 }
 
 /** Creates a setting that is only a field. */
-export function fileOnly<T>(kind: ValueKind<T>, fallback: T, zeroIsUnset = false): Field<T> {
-  return { name: undefined, kind, fallback, inFile: true, zeroIsUnset };
+export function fileOnly<T>(
+  kind: ValueKind<T>,
+  fallback: T,
+  { zeroIsUnset = false, check }: Partial<Pick<Field<T>, 'zeroIsUnset' | 'check'>> = {},
+): Field<T> {
+  return { name: undefined, kind, fallback, inFile: true, zeroIsUnset, ...(check && { check }) };
 }
 
 /** Formats a value as text that its flag accepts. */

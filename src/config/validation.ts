@@ -1,5 +1,6 @@
 import { formatDuration } from '../base/duration.ts';
 import type { SettingKey } from './flag-table.ts';
+import { isInForce, syncSection } from './mode-section.ts';
 import { SETTING_KEYS, type Settings, settingAt } from './settings.ts';
 
 /** An error in the value of a setting. */
@@ -24,7 +25,9 @@ function problemsOf(key: SettingKey, value: unknown): Problem[] {
 
 /** Returns the errors of settings that depend on each other. */
 function crossProblems(settings: Settings): Problem[] {
-  const { detectLocalMode, 'ipvs.minSyncPeriod': minimum, 'ipvs.syncPeriod': period } = settings;
+  const { detectLocalMode } = settings;
+  const ofSync = syncSection(settings);
+  const { [`${ofSync}.minSyncPeriod` as const]: minimum, [`${ofSync}.syncPeriod` as const]: period } = settings;
   const problems: Problem[] = [];
   if (settings['logging.format'] !== 'text' && settings['logging.vmodule'].length > 0) {
     problems.push({ key: 'logging.vmodule', text: 'works with logging.format text only' });
@@ -36,15 +39,17 @@ function crossProblems(settings: Settings): Problem[] {
     if (detectLocalMode !== mode || settings[key] !== '') continue;
     problems.push({ key, text: `is empty: detectLocalMode ${mode} needs it` });
   }
-  if (settings.mode === 'ipvs' && period > 0 && minimum > period) {
+  if (period > 0 && minimum > period) {
     const text = `${formatDuration(minimum)} is above syncPeriod (${formatDuration(period)})`;
-    problems.push({ key: 'ipvs.minSyncPeriod', text });
+    problems.push({ key: `${ofSync}.minSyncPeriod`, text });
   }
   return problems;
 }
 
-/** Returns all errors. Like kube-proxy, validates the fields of ipvs only in that mode. */
+/** Returns all errors. Like kube-proxy, validates what belongs to a mode only if it is in force. */
 export function validate(settings: Settings): Problem[] {
-  const keys = SETTING_KEYS.filter((key) => settings.mode === 'ipvs' || !key.startsWith('ipvs.'));
+  const isOfMode = (key: SettingKey): boolean =>
+    isInForce(key, settings) && (settings.mode === 'ipvs' || !key.startsWith('ipvs.'));
+  const keys = SETTING_KEYS.filter(isOfMode);
   return [...keys.flatMap((key) => problemsOf(key, settings[key])), ...crossProblems(settings)];
 }

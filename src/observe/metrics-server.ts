@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { getHeapSnapshot } from 'node:v8';
 import RegistryClass from 'prom-client/lib/registry.js';
+import type { ProxyMode } from '../base/proxy-mode.ts';
 import { type HttpHandler, answer, answerPieces, answerText, pathOf, queryOf } from './http-listener.ts';
 import { HttpServer, type HttpServerOptions } from './http-server.ts';
 import { acceptsGzip, gzipped } from './gzip.ts';
@@ -11,6 +12,8 @@ import type { SliMetrics } from './sli-metrics.ts';
 import { flagzPage, statuszPage } from './z-pages.ts';
 
 export interface MetricsServerOptions extends Omit<HttpServerOptions, 'name' | 'handler'> {
+  /** Content of /proxyMode. */
+  readonly mode: ProxyMode;
   readonly metrics: Pick<ProxyMetrics, 'expose'>;
   /** Content of /metrics/slis. */
   readonly slis: Pick<SliMetrics, 'expose'>;
@@ -91,12 +94,12 @@ function exposing(page: Pick<ProxyMetrics, 'expose'>): HttpHandler {
 }
 
 function routes(options: MetricsServerOptions): Routes {
-  const { metrics, slis, configz, flagz, statusz, profiling } = options;
+  const { metrics, mode, slis, configz, flagz, statusz, profiling } = options;
   const table: Routes = {
     '/metrics': exposing(metrics),
     '/metrics/slis': exposing(slis),
     '/healthz': (_request, response) => answerText(response, 200, 'ok'),
-    '/proxyMode': (_request, response) => answerText(response, 200, 'ipvs'),
+    '/proxyMode': (_request, response) => answerText(response, 200, mode),
     '/configz': (_request, response) => answer(response, 200, 'application/json', JSON.stringify(configz())),
     ...(flagz && { '/flagz': (_request, response) => answerText(response, 200, flagzPage(flagz())) }),
     ...(statusz && { '/statusz': (_request, response) => answerText(response, 200, statuszPage(Object.keys(table))) }),

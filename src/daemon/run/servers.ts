@@ -34,6 +34,7 @@ export async function startServers(
       metricsServer({
         ...shared,
         where: metricsBind,
+        mode: config.mode,
         metrics,
         slis: new SliMetrics(health, clock),
         configz: () => configz(config),

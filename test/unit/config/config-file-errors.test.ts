@@ -273,6 +273,24 @@ const FIELDS: readonly (readonly [fields: string, errors: readonly string[]])[] 
     ['KubeProxyConfiguration.ipvs.minSyncPeriod: 5.001s is above syncPeriod (5s)'],
   ],
   [
+    'mode: nftables\nnftables: {masqueradeBit: 32}',
+    ['KubeProxyConfiguration.nftables.masqueradeBit: 32 is out of range: want 0 to 31'],
+  ],
+  [
+    'mode: nftables\nnftables: {syncPeriod: -1s}',
+    ['KubeProxyConfiguration.nftables.syncPeriod: -1s is not above zero'],
+  ],
+  [
+    'mode: nftables\nnftables: {syncPeriod: 5s, minSyncPeriod: 6s}',
+    ['KubeProxyConfiguration.nftables.minSyncPeriod: 6s is above syncPeriod (5s)'],
+  ],
+  [
+    'mode: iptables\niptables: {syncPeriod: -1s}',
+    ['KubeProxyConfiguration.iptables.syncPeriod: -1s is not above zero'],
+  ],
+  // What belongs to another mode may be anything.
+  ['mode: iptables\nipvs: {syncPeriod: -1s}\nnftables: {syncPeriod: -1s, masqueradeBit: 32}', []],
+  [
     'ipvs: {scheduler: "r r"}',
     [
       'KubeProxyConfiguration.ipvs.scheduler: "r r" is not a scheduler name: want letters, digits, "_" and "-", such as rr, lc or mh',

@@ -177,7 +177,10 @@ const CASES: readonly Case[] = [
       syncPeriod: 5000,
       minSyncPeriod: 1000,
       masqueradeAll: true,
-      notes: ['no effect in iptables mode, which chooses endpoints at random: --ipvs-scheduler'],
+      notes: [
+        'no effect in iptables mode, which chooses endpoints at random: --ipvs-scheduler',
+        'no effect in iptables mode: --ipvs-sync-period',
+      ],
     },
   ],
   [['--cleanup', '--init-only', IPVS], undefined, { action: 'cleanup' }],
@@ -297,11 +300,7 @@ const NOTES: readonly (readonly [argv: readonly string[], fields: string | undef
   [[IPVS, '--service-metrics-real-servers', '--service-metrics'], undefined, []],
   [[IPVS, '--logtostderr'], undefined, ['--logtostderr has no effect: kube-proxy no longer has it; remove it']],
   [[IPVS, '--healthz-port=10256'], undefined, ['--healthz-port is deprecated: use --healthz-bind-address']],
-  [
-    [IPVS, '--iptables-sync-period=1s'],
-    undefined,
-    ['--iptables-sync-period has no effect: it is for iptables and nftables mode'],
-  ],
+  [[IPVS, '--iptables-sync-period=1s'], undefined, ['no effect in ipvs mode: --iptables-sync-period']],
   [
     [IPVS, '--cluster-cidr=10.0.0.0/8', '-v=1', '--master=x'],
     '',
@@ -369,6 +368,31 @@ test('/configz has the keys that tools expect', () => {
       Linux: { Conntrack: { MaxPerCore: 32_768, TCPEstablishedTimeout: '24h0m0s' }, OOMScoreAdj: -999 },
       MinSyncPeriod: '1s',
       ConfigSyncPeriod: '15m0s',
+    },
+  });
+});
+
+test('a file in nftables mode: its own section is in force, and the log and /configz say so', () => {
+  const fields = [
+    'apiVersion: kubeproxy.config.k8s.io/v1alpha1',
+    'kind: KubeProxyConfiguration',
+    'mode: nftables',
+    'iptables: {masqueradeAll: true, syncPeriod: 7s}',
+    'ipvs: {minSyncPeriod: 2s}',
+    'nftables: {masqueradeBit: 3, syncPeriod: 5s}',
+  ];
+  const file = { ...readConfigDocument(fields.join('\n'), 'f.yaml'), path: 'f.yaml', sha256: 'abc' };
+  const config = resolveConfig({ config: 'f.yaml' }, file);
+  expect(config).toMatchObject({ masqueradeAll: false, masqueradeBit: 3, syncPeriod: 5000, minSyncPeriod: 1000 });
+  expect(config.notes).toEqual([
+    'no effect in nftables mode, which reads the section nftables instead: ipvs.minSyncPeriod, iptables.syncPeriod, iptables.masqueradeAll',
+  ]);
+  expect(configz(config)).toMatchObject({
+    'kubeproxy.config.k8s.io': {
+      Mode: 'nftables',
+      NFTables: { MasqueradeBit: 3 },
+      Linux: { MasqueradeAll: false },
+      SyncPeriod: '5s',
     },
   });
 });

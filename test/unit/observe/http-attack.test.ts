@@ -120,7 +120,13 @@ const SERVERS: Record<string, { readonly path: string; readonly start: () => Pro
     path: '/healthz',
     start: async () => {
       const none = { expose: () => Promise.resolve([]) };
-      const options = { configz: () => ({}), flagz: undefined, statusz: false, profiling: false };
+      const options = {
+        mode: 'ipvs',
+        configz: () => ({}),
+        flagz: undefined,
+        statusz: false,
+        profiling: false,
+      } as const;
       const setVerbosity = (): void => undefined;
       const shared = { where: WHERE, log, hardFail: true, metrics: none, slis: none };
       const server = metricsServer({ ...shared, ...options, setVerbosity });

@@ -187,6 +187,7 @@ describe('a large answer', () => {
 describe('the metrics server', () => {
   async function start(part: Partial<MetricsServerOptions> = {}): Promise<number | undefined> {
     const server = metricsServer({
+      mode: 'nftables',
       metrics: {
         expose: () => Promise.resolve([Buffer.from('m '), Buffer.from('1\n')]),
       },
@@ -242,7 +243,7 @@ describe('the metrics server', () => {
     ['/metrics', 'text/plain; version=0.0.4; charset=utf-8', 'm 1\n'],
     ['/metrics/slis', 'text/plain; version=0.0.4; charset=utf-8', 's 1\n'],
     ['/healthz', 'text/plain; charset=utf-8', 'ok'],
-    ['/proxyMode', 'text/plain; charset=utf-8', 'ipvs'],
+    ['/proxyMode', 'text/plain; charset=utf-8', 'nftables'],
     ['/configz', 'application/json', '{"a":{"B":1}}'],
   ])('%s', async (path, type, body) => {
     const reply = await fetchFrom(await start(), path);

@@ -1,0 +1,44 @@
+import type { SettingKey } from './flag-table.ts';
+import { textOf } from './setting.ts';
+import { DEFAULTS, type GivenSettings, SETTING_KEYS, type Settings, settingAt } from './settings.ts';
+
+/** The sections of the configuration file that belong to a mode. */
+export type ModeSection = 'ipvs' | 'iptables' | 'nftables';
+
+/** The settings that more than one of these sections have. */
+const SHARED = /^(?:ipvs|iptables|nftables)\.(?:syncPeriod|minSyncPeriod|masqueradeAll|masqueradeBit)$/;
+
+type Choice = Pick<Settings, 'mode' | 'config'>;
+
+/**
+ * Returns the section whose sync periods are in force. As in kube-proxy, the flags of iptables mode are for nftables mode, too,
+ * and a configuration file has a section for each.
+ */
+export function syncSection(settings: Choice): ModeSection {
+  return settings.mode === 'nftables' || settings.mode === 'iptables' ? masqueradeSection(settings) : 'ipvs';
+}
+
+/** Returns the section whose masquerading is in force: ipvs mode has that of iptables mode. */
+export function masqueradeSection({ mode, config }: Choice): 'iptables' | 'nftables' {
+  return config !== undefined && mode === 'nftables' ? 'nftables' : 'iptables';
+}
+
+/** Whether a setting is in force, as far as sections decide. */
+export function isInForce(key: SettingKey, settings: Choice): boolean {
+  if (!SHARED.test(key)) return true;
+  const section = key.endsWith('yncPeriod') ? syncSection(settings) : masqueradeSection(settings);
+  return key.startsWith(`${section}.`);
+}
+
+/** Returns a note that names the settings that were given in the section of another mode. */
+export function sectionNotes(settings: Settings, given: GivenSettings): string[] {
+  const { config } = settings;
+  const others = SETTING_KEYS.filter((key) => !isInForce(key, settings));
+  const names =
+    config === undefined
+      ? others.filter((key) => key in given).map((key) => `--${settingAt(key).name}`)
+      : others.filter((key) => textOf(settingAt(key), settings[key]) !== textOf(settingAt(key), DEFAULTS[key]));
+  if (names.length === 0) return [];
+  const instead = config === undefined ? '' : `, which reads the section ${syncSection(settings)} instead`;
+  return [`no effect in ${settings.mode || 'ipvs'} mode${instead}: ${names.join(', ')}`];
+}
