@@ -3,8 +3,11 @@ import { formatHostPort } from '../../base/ip.ts';
 import type { Protocol } from '../../base/protocol.ts';
 import type { Endpoint } from '../../state/real-server.ts';
 
-/** Chains of single service ports. KUBE-XLB is that of kube-proxy before 1.25. */
-export const OWN_CHAIN = /^KUBE-(?:SVC|SVL|SEP|EXT|FW|XLB)-[A-Z0-9]{16}$/;
+/**
+ * Chains of single service ports, of which KUBE-XLB is that of kube-proxy before 1.25, and what a probe of extensions may leave when
+ * it is killed.
+ */
+export const OWN_CHAIN = /^KUBE-(?:(?:SVC|SVL|SEP|EXT|FW|XLB)-[A-Z0-9]{16}|EXTENSION-PROBE)$/;
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 const HASH_LENGTH = 16;

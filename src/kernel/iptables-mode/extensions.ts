@@ -1,5 +1,4 @@
 import { type IpFamily, familyLabel } from '../../base/ip.ts';
-import type { Log } from '../../observe/log.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { IptablesPort } from './iptables-port.ts';
 import { comment, isRemembered, oneIn, reject } from './rule-text.ts';
@@ -13,8 +12,18 @@ interface Extension {
   readonly table: Table;
   /** A rule that uses it, and needs no other extension. */
   readonly rule: string;
-  /** What does not work without it; absent: nothing works. */
-  readonly onlyFor?: string;
+  /** Which Services do not work without it; absent: none works. */
+  readonly onlyFor?: SomeServices;
+}
+
+/** Services that need an extension of their own, in words. */
+export type SomeServices = 'Services with session affinity' | 'Services with SCTP ports';
+
+/** What a kernel lacks that only some Services need. */
+export interface Lack {
+  readonly services: SomeServices;
+  /** One sentence. */
+  readonly text: string;
 }
 
 const CHAIN = 'KUBE-EXTENSION-PROBE';
@@ -38,14 +47,22 @@ function extensionsOf(family: IpFamily): readonly Extension[] {
       rule: isRemembered(CHAIN, 1, family),
       onlyFor: 'Services with session affinity',
     },
+    {
+      name: 'sctp',
+      module: 'xt_sctp',
+      table: 'nat',
+      rule: '-p sctp -m sctp --dport 1',
+      onlyFor: 'Services with SCTP ports',
+    },
   ];
 }
 
 /**
- * Rejects with the code UNSUPPORTED if the kernel lacks an extension without which no Service works, and warns of others. Writes
- * nothing, unless iptables-restore --test says that something may be missing.
+ * Returns what only some Services need and the kernel lacks. Rejects with the code UNSUPPORTED if it lacks an extension without
+ * which none works. Writes nothing, unless iptables-restore --test says that something may be missing.
  */
-export async function requireExtensions(port: IptablesPort, family: IpFamily, log: Log): Promise<void> {
+export async function requireExtensions(port: IptablesPort, family: IpFamily): Promise<readonly Lack[]> {
+  const lacks: Lack[] = [];
   const extensions = extensionsOf(family);
   const script = (['nat', 'filter'] as const).map((table) =>
     scriptOf(
@@ -60,8 +77,9 @@ export async function requireExtensions(port: IptablesPort, family: IpFamily, lo
     if (reason === undefined) continue;
     const text = `this kernel lacks the iptables extension ${name} for ${familyLabel(family)}: load the module ${module}`;
     if (onlyFor === undefined) throw new KernelError('iptables', 'UNSUPPORTED', text, { cause: reason });
-    log.warn(`${text}. Until then, ${onlyFor} do not work`);
+    lacks.push({ services: onlyFor, text });
   }
+  return lacks;
 }
 
 /** Returns the extensions that iptables-restore --test says the kernel lacks. */

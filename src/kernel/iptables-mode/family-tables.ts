@@ -10,6 +10,7 @@ import type { RuleSettings } from '../../state/rule-settings.ts';
 import type { RulesWritten } from '../../state/rules-in-force.ts';
 import { parseSave, type SavedTables } from '../iptables/iptables-script.ts';
 import { KernelError } from '../kernel-error.ts';
+import type { Lack } from './extensions.ts';
 import type { IptablesPort } from './iptables-port.ts';
 import type { OwnTransactions } from '../own-transactions.ts';
 import { carryUnwritten } from './unwritten-entries.ts';
@@ -79,6 +80,8 @@ export class FamilyTables {
   /** Whether the tables may have rules that the state does not, after a refusal. */
   #isIncomplete = false;
   readonly #parts: PartWriter;
+  /** What the kernel lacks: the Services that need it are refused without a write, so that they do not stop the others. */
+  lacks: readonly Lack[] = [];
 
   constructor(family: IpFamily, port: IptablesPort, own: OwnTransactions, log: Log, maxAgeMs = MAX_AGE_MS) {
     this.#family = family;
@@ -103,7 +106,7 @@ export class FamilyTables {
 
   /** Applies operations. What is refused does not stop the rest. */
   async apply(ops: Iterable<Op>): Promise<Outcome> {
-    const { possible, failures } = sortOps(ops, this.#family);
+    const { possible, failures } = sortOps(ops, this.#family, this.lacks);
     if (possible.length === 0) return { failures };
     const written = await this.#turns.run(async () => {
       this.#isFresh = false;

@@ -22,7 +22,7 @@ import { readingHalf } from '../kernel-reader.ts';
 import type { LinuxKernelOptions } from '../linux/linux-kernel.ts';
 import { NodeKernel } from '../linux/node-kernel.ts';
 import { TranslatingKernel, realServerOf, virtualServerOf } from '../translating-kernel.ts';
-import { requireExtensions } from './extensions.ts';
+import { type Lack, requireExtensions } from './extensions.ts';
 import { FamilyTables } from './family-tables.ts';
 import type { IptablesPort } from './iptables-port.ts';
 import { OwnTransactions } from '../own-transactions.ts';
@@ -125,7 +125,9 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
   async getSets(names?: readonly string[]): Promise<ObservedIpSet[]> {
     const found: ObservedIpSet[] = [];
     for (const family of await this.#usable()) {
-      const state = await this.#tables[family].state(names === undefined);
+      const tables = this.#tables[family];
+      if (names === undefined && tables.lacks.length > 0) tables.lacks = await this.#stillLacks(family);
+      const state = await tables.state(names === undefined);
       for (const [name, set] of SETS[family]) {
         if (names?.includes(name) !== false) found.push({ ...set, entries: [...state.entriesOf(name)] });
       }
@@ -143,7 +145,9 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
   async probeRules(family: IpFamily): Promise<string> {
     try {
       const variant = await this.#port.probe(family);
-      await requireExtensions(this.#port, family, this.node.log);
+      const lacks = await requireExtensions(this.#port, family);
+      this.#tables[family].lacks = lacks;
+      for (const { text, services } of lacks) this.node.log.warn(`${text}. Until then, ${services} do not work`);
       return variant;
     } catch (error) {
       if (lasts(error)) this.#unusable.add(family);
@@ -176,6 +180,16 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
   watchNode(onChange: () => void): () => void {
     // kube-ipvs0 may still exist after a change of mode, and disappear then.
     return this.node.watchAddresses(onChange, () => undefined);
+  }
+
+  /** A module may have been loaded since the last probe. */
+  async #stillLacks(family: IpFamily): Promise<readonly Lack[]> {
+    try {
+      return await requireExtensions(this.#port, family);
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error;
+      return this.#tables[family].lacks;
+    }
   }
 
   async #usable(): Promise<readonly IpFamily[]> {

@@ -4,7 +4,7 @@ import type { Protocol } from '../../base/protocol.ts';
 import { type IpSet, type IpSetEntry, ipSetName } from '../../state/ip-set.ts';
 import { type Op, familyOfOp } from '../../state/op.ts';
 import type { OpFailure } from '../../state/outcome.ts';
-import { type VirtualServerId, virtualServerKey } from '../../state/virtual-server.ts';
+import { type VirtualServer, type VirtualServerId, virtualServerKey } from '../../state/virtual-server.ts';
 import { type ServiceOp, applyServiceOps } from '../service-ops.ts';
 import {
   NODE_PORT_ROLES,
@@ -14,6 +14,7 @@ import {
   nodePortEntry,
   servicePortKey,
 } from './proxy-state.ts';
+import type { Lack, SomeServices } from './extensions.ts';
 import { SETS, isOmitted } from './roles.ts';
 import type { SharedRule } from './service-port.ts';
 import { healthCheckRule, nodePortAddressRule } from './base-chains.ts';
@@ -28,8 +29,8 @@ export interface Sorted {
   readonly failures: readonly OpFailure[];
 }
 
-/** Sorts out the operations of one family that this mode does not have, and those that need nothing. */
-export function sortOps(ops: Iterable<Op>, family: IpFamily): Sorted {
+/** Sorts out the operations of one family that this mode does not have, those that need nothing, and what the kernel lacks. */
+export function sortOps(ops: Iterable<Op>, family: IpFamily, lacks: readonly Lack[] = []): Sorted {
   const possible: StateOp[] = [];
   const failures: OpFailure[] = [];
   const { EOPNOTSUPP } = constants.errno;
@@ -40,7 +41,12 @@ export function sortOps(ops: Iterable<Op>, family: IpFamily): Sorted {
     if (familyOfOp(op) !== family) continue;
     switch (op.kind) {
       case 'add-virtual-server':
-      case 'edit-virtual-server':
+      case 'edit-virtual-server': {
+        const lack = lacks.find(({ services }) => NEEDS[services](op.virtualServer));
+        if (lack === undefined) possible.push(op);
+        else failures.push({ op, errno: 0, code: 'UNSUPPORTED', text: lack.text });
+        break;
+      }
       case 'delete-virtual-server':
       case 'add-real-server':
       case 'edit-real-server':
@@ -67,6 +73,11 @@ export function sortOps(ops: Iterable<Op>, family: IpFamily): Sorted {
   }
   return { possible, failures };
 }
+
+const NEEDS: Readonly<Record<SomeServices, (server: VirtualServer) => boolean>> = {
+  'Services with session affinity': ({ timeout }) => timeout > 0,
+  'Services with SCTP ports': ({ protocol }) => protocol === 'SCTP',
+};
 
 function isKnown({ name, type, family }: IpSet): boolean {
   return SETS[family].get(name)?.type === type && !isOmitted(name);

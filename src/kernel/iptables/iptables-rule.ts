@@ -133,9 +133,17 @@ function option(clause: string, name: string, values: readonly string[]): string
   if (clause === '-j MARK') return markOption(name, value);
   if (clause === '-m mark' && name === '--mark') return `--mark ${hexPair(value, 'ffffffff')}`;
   if (clause === '-m conntrack' && name === '--ctstate') return `${name} ${value.split(',').sort().join(',')}`;
+  if (clause === '-j DNAT' && name === '--to-destination') return `${name} ${destination(value)}`;
   if (clause === '-m ipvs' && name === '--vaddr') return `${name} ${address(value)}`;
   if (clause === '-m ipvs' && name === '--vproto') return `${name} ${protocolNumber(value)}`;
   return [name, ...values].join(' ');
+}
+
+/** An IPv6 address of ::/96 may be printed with the notation of IPv4 at its end. */
+function destination(value: string): string {
+  const [, bracketed = '', port = ''] = /^\[([^\]]+)\](:\d+)?$/.exec(value) ?? [];
+  const ip = parseIp(bracketed);
+  return ip === undefined ? value : `${ip.toString(16)}${port}`;
 }
 
 function protocolNumber(value: string): string {

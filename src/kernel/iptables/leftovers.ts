@@ -22,8 +22,12 @@ export type Leftover =
     }
   | { readonly kind: 'nft-table'; readonly family: IpFamily };
 
-/** Chains that kube-proxy creates in iptables mode since release 1.20 (pkg/proxy/iptables), without the kubelet's. */
-const IPTABLES_MODE = /^KUBE-((SVC|SVL|SEP|FW|XLB|EXT)-[A-Z0-9]{16}|NODEPORTS|EXTERNAL-SERVICES|PROXY-CANARY)$/;
+/**
+ * Chains that kube-proxy creates in iptables mode since release 1.20 (pkg/proxy/iptables), without the kubelet's, and the one with
+ * which this program tries what the kernel has.
+ */
+const IPTABLES_MODE =
+  /^KUBE-((SVC|SVL|SEP|FW|XLB|EXT)-[A-Z0-9]{16}|NODEPORTS|EXTERNAL-SERVICES|PROXY-CANARY|EXTENSION-PROBE)$/;
 
 /** Only iptables mode has this chain in table filter, to reject traffic to services without endpoints. */
 const FILTER_SERVICES = 'filter/KUBE-SERVICES';
