@@ -1,4 +1,3 @@
-import { KernelError } from '../kernel/kernel-error.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { familyOf } from '../base/ip.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
@@ -83,15 +82,10 @@ async function applyTogether(
   return { ...outcome, failures: [...outcome.failures, ...withdrawn.failures] };
 }
 
-/** Returns the deny entries that the kernel has; none if it cannot be read, so that nothing is taken to be restricted. */
+/** Returns the deny entries that the kernel has. If it cannot be read, none: nothing is taken to be restricted. */
 async function deniesInForce(kernel: Kernel): Promise<ReadonlySet<IpSetEntryKey>> {
-  try {
-    const sets = await kernel.getSets([...DENY_SETS]);
-    return new Set(sets.flatMap(({ entries }) => entries.map(ipSetEntryKey)));
-  } catch (error) {
-    if (!(error instanceof KernelError)) throw error;
-    return new Set();
-  }
+  const sets = await kernel.getSets([...DENY_SETS]).catch(() => []);
+  return new Set(sets.flatMap(({ entries }) => entries.map(ipSetEntryKey)));
 }
 
 /** Returns operations that add the deny entry of each virtual server that is added or gets a real server. */

@@ -1,5 +1,4 @@
 import type { Yielder } from '../base/yielder.ts';
-import { KernelError } from '../kernel/kernel-error.ts';
 import type { Outcome } from '../state/outcome.ts';
 import { Transaction } from '../state/transaction.ts';
 import { virtualServerKey } from '../state/virtual-server.ts';
@@ -43,7 +42,7 @@ export async function firstSync(parts: SyncParts, progress: SyncProgress, yielde
 
 /** Throws if operations were not tried, so that the first sync is retried: until then, nothing of another program may end. */
 function requireTried({ stopped }: Outcome): void {
-  if (stopped !== undefined) throw new KernelError('apply', 'STOPPED', stopped);
+  if (stopped !== undefined) throw new Error(stopped);
 }
 
 /**
