@@ -111,7 +111,7 @@ if exists daemonset kube-proxy; then
   file_of_kube_proxy config.conf >"$work/kube-proxy.conf"
   mode=$(sed -n 's/^mode: *"\{0,1\}\([a-z]*\)"\{0,1\} *$/\1/p' "$work/kube-proxy.conf")
   if [ "$mode" = nftables ]; then
-    fail "kube-proxy runs in mode nftables: migrate node by node, with a reboot of each (docs/migrate.md)"
+    fail "kube-proxy runs in mode nftables: migrate node by node (docs/migrate.md), because with --undo it would flush IPVS before it serves"
   fi
   # Our kubeconfig has another path; hard fail prevents two proxies on one node.
   sed -e 's|^\( *kubeconfig:\).*|\1 /etc/kube-ipvs-proxy/kubeconfig.conf|' \

@@ -317,14 +317,17 @@ describe('migrate start and back', () => {
     ]);
   });
 
-  test('back from nftables mode is refused, because a start of kube-proxy deletes its tables, except with --force', async () => {
+  test.each([
+    ['nftables', 'whose tables kube-proxy deletes before it serves anything'],
+    ['iptables', 'and kube-proxy in ipvs mode leaves those of its rules that reject connections'],
+  ])('back from %s mode to ipvs mode is refused, except with --force', async (mode, reason) => {
     await run('start', 'node-1');
     await kubectl.put('our-config-maps', 'kube-ipvs-proxy-5f6c\n');
-    await kubectl.put('configmap/kube-ipvs-proxy-5f6c/config.conf', CONFIG.replace('"ipvs"', 'nftables'));
+    await kubectl.put('configmap/kube-ipvs-proxy-5f6c/config.conf', CONFIG.replace('"ipvs"', mode));
     await kubectl.put('asked', '');
     const { status, stderr } = await run('back', 'node-1');
     expect(status).toBe(1);
-    expect(stderr).toMatch(/^migrate: kube-ipvs-proxy runs in nftables mode, .*: change its mode to ipvs first/);
+    expect(stderr).toContain(`migrate: kube-ipvs-proxy runs in ${mode} mode, ${reason}: change its mode to ipvs first`);
     expect(await kubectl.changes()).toEqual([]);
     expect(await run('back', '--force', 'node-1')).toMatchObject({ status: 0, stderr: '' });
     await kubectl.put('configmap/kube-ipvs-proxy-5f6c/config.conf', CONFIG);
