@@ -9,6 +9,9 @@ import { type StateOp, touchedPorts, unitsOf } from './state-change.ts';
 /** Writes of one transaction. Beyond that, what is left fails, to be tried again later. */
 const MOST_WRITES = 1_000;
 
+/** Refusals in one transaction of what was refused before. Beyond that, the rest of it waits for its turn: changes of others must not. */
+const MOST_REFUSED_AGAIN = 8;
+
 /** What belongs together: the operations of a service port. */
 type Unit = readonly StateOp[];
 
@@ -44,10 +47,11 @@ interface Part {
 
 /**
  * Writes operations, together if possible. If iptables refuses some, they are left out, so that they do not stop the others;
- * from then on, they are written after the others, each service port on its own.
+ * from then on, they are written after the others, each service port on its own, a few in each transaction.
  */
 export class PartWriter {
   readonly #tables: WritableTables;
+  /** In the order in which they are tried again. */
   readonly #refused = new Set<ServicePortKey>();
 
   constructor(tables: WritableTables) {
@@ -61,9 +65,17 @@ export class PartWriter {
     };
     let queue = await this.#firstParts(ops);
     let isOfSome: boolean | undefined;
+    let refusedAgain = 0;
     for (let writes = 1; ; writes++) {
       const [part, ...rest] = queue;
       if (part === undefined) return { failures };
+      if (part.wasRefused && refusedAgain === MOST_REFUSED_AGAIN) {
+        fail(
+          queue.flatMap(({ ops: left }) => left),
+          new KernelError('apply', 'DEFERRED', 'it was refused before, and will be tried again in turn'),
+        );
+        return { failures };
+      }
       const { failures: impossible, refusal } = await this.#tables.attempt(part.ops, part.wasRefused);
       for (const failure of impossible) failures.push(failure);
       queue = rest;
@@ -71,6 +83,7 @@ export class PartWriter {
         await this.#forgive(part.ops);
         continue;
       }
+      if (part.wasRefused) refusedAgain += 1;
       const left: Part = { ...part, ops: without(part.ops, impossible) };
       if (writes >= MOST_WRITES || !(isOfSome ??= await this.#tables.isOfSome(refusal.error))) {
         for (const { ops: failed } of [left, ...rest]) fail(failed, refusal.error);
@@ -94,7 +107,11 @@ export class PartWriter {
       wasRefused(unit) ? 'known' : 'others',
     );
     const first: readonly Part[] = others.length === 0 ? [] : [{ ops: others.flat(), wasRefused: false }];
-    return [...first, ...known.map((unit) => ({ ops: unit, wasRefused: true }))];
+    const turns = new Map(Array.from(this.#refused, (port, turn) => [port, turn]));
+    const turnOf = (unit: Unit): number =>
+      Math.min(...Array.from(touchedPorts(state, unit), (port) => turns.get(port) ?? Infinity));
+    const inTurn = known.map((unit) => ({ unit, turn: turnOf(unit) })).sort((a, b) => a.turn - b.turn);
+    return [...first, ...inTurn.map(({ unit }) => ({ ops: unit, wasRefused: true }))];
   }
 
   /** Divides refused operations into those that are known to be at fault, and parts that are to be tried. */
@@ -102,7 +119,10 @@ export class PartWriter {
     const state = await this.#tables.state();
     const units = unitsOf(state, ops);
     const refused = units.length < 2 ? units : atFault(units);
-    for (const unit of refused) for (const port of touchedPorts(state, unit)) this.#refused.add(port);
+    for (const port of refused.flatMap((unit) => [...touchedPorts(state, unit)])) {
+      this.#refused.delete(port);
+      this.#refused.add(port);
+    }
     const left = units.filter((unit) => !refused.includes(unit));
     const groups = refused.length > 0 ? apartFrom(refused, left) : halves(left);
     const apart = groups.filter(({ length }) => length > 0).map((group): Part => ({ ops: group.flat(), wasRefused }));

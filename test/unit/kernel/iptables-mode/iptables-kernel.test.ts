@@ -115,11 +115,31 @@ describe('transactions', () => {
       programs.reads = 0;
       const again = await kernel.apply(new Transaction([...service(3000), ...bad]));
       expect(again.failures).toHaveLength(30);
-      expect([programs.writes, programs.reads]).toEqual([11, 0]);
+      expect([programs.writes, programs.reads]).toEqual([9, 0]);
       programs.refuse = () => undefined;
       expect(await kernel.apply(new Transaction(bad))).toEqual({ failures: [] });
       expect(await kernel.compareRules(planRules(CONFIG, 4))).toMatchObject({ missing: [] });
     });
+  });
+
+  test('what was refused before is tried again in turn, and costs a few programs each time', async () => {
+    const { programs, kernel } = await prepared();
+    const refuse = (bad: RegExp): void => {
+      programs.refuse = namedByNft(bad);
+    };
+    refuse(/default\/web-/);
+    const ops = Array.from({ length: 50 }, (_, n) => service(n)).flat();
+    expect((await kernel.apply(new Transaction(ops))).failures).toHaveLength(150);
+    // All but one are still refused.
+    refuse(/default\/web-(?!49)/);
+    programs.writes = 0;
+    for (let turn = 0; turn < 7; turn++) await kernel.apply(new Transaction(ops));
+    expect(programs.writes).toBeLessThanOrEqual(7 * 9);
+    expect(await kernel.getVirtualServers()).toMatchObject([{ servicePort: 'default/web-49' }]);
+    // Success is not limited.
+    programs.refuse = () => undefined;
+    expect(await kernel.apply(new Transaction(ops))).toEqual({ failures: [] });
+    expect(await kernel.getVirtualServers()).toHaveLength(50);
   });
 
   test('if nothing can be written, no operation is tried on its own', async () => {
