@@ -39,7 +39,7 @@ export async function applyGuarded(
   const guard = new DenyGuard(kernel);
   await guard.writeSets(tx, added);
   await guard.apply(guard.withoutUndenied(plan, tx, withdraw));
-  return { failures: guard.failures };
+  return { failures: guard.failures, ...(guard.stopped !== undefined && { stopped: guard.stopped }) };
 }
 
 /** Returns the deny entry of a virtual server; undefined if the virtual server has no source ranges. */
@@ -104,6 +104,8 @@ function restrictedAdditions(plan: RestrictedPlan, tx: Transaction): AddEntry[] 
 class DenyGuard {
   readonly #kernel: Kernel;
   readonly failures: OpFailure[] = [];
+  /** As in Outcome. */
+  stopped: string | undefined;
   /** Virtual servers whose deny entry is in the kernel. */
   readonly #denied = new Set<VirtualServerKey>();
   /** Virtual servers whose deny entry could not be written. */
@@ -132,8 +134,9 @@ class DenyGuard {
   async apply(ops: Iterable<Op>): Promise<ReadonlySet<Op>> {
     const tx = new Transaction(ops);
     if (tx.size === 0) return new Set();
-    const { failures } = await this.#kernel.apply(tx);
+    const { failures, stopped } = await this.#kernel.apply(tx);
     for (const failure of failures) this.failures.push(failure);
+    this.stopped ??= stopped;
     return new Set(failures.map(({ op }) => op));
   }
 

@@ -76,9 +76,9 @@ async function applyAroundRules(
     ...tx.of('add-route'),
     ...tx.of('bind-address'),
   ]);
-  await applier.apply(before, progress, yielder);
+  requireTried(await applier.apply(before, progress, yielder));
   if (restricted.size > 0) await rules.replaceDenying();
-  await applier.apply(restricted, progress, yielder);
+  requireTried(await applier.apply(restricted, progress, yielder));
   await applier.note(await rules.replaceOthers(), progress, yielder);
   const done = new Set([...before, ...restricted]);
   const rest = tx.filter((op) => !done.has(op));

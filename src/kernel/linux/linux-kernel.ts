@@ -1,5 +1,6 @@
 import { NetlinkError } from '../../netlink/error.ts';
 import { NETLINK_GENERIC, NETLINK_NETFILTER } from '../../netlink/protocol.ts';
+import { errorText } from '../../base/error-text.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import type { Op } from '../../state/op.ts';
 import type { OpFailure, Outcome } from '../../state/outcome.ts';
@@ -102,6 +103,7 @@ class LinuxKernel implements Kernel {
 
   async apply(tx: Transaction): Promise<Outcome> {
     const failures: OpFailure[] = [];
+    let stopped: string | undefined;
     const run = async <T extends Op>(ops: readonly T[], apply: (ops: readonly T[]) => Promise<OpFailure[]>) => {
       if (ops.length === 0) return;
       try {
@@ -111,6 +113,7 @@ class LinuxKernel implements Kernel {
         // After a netlink error of the whole batch, every operation in `ops` counts as failed. refusalsOf rethrows any
         // other error.
         for (const { item, ...rest } of refusalsOf(ops, error)) failures.push({ op: item, ...rest });
+        stopped ??= errorText(error);
       }
     };
     const onSets = async (ops: readonly SetOp[]): Promise<OpFailure[]> => this.#sets().apply(ops);
@@ -121,7 +124,7 @@ class LinuxKernel implements Kernel {
     await run(tx.stage('addresses'), onDevice);
     await run(tx.stage('delete-servers'), onServers);
     await run(tx.stage('delete-sets'), onSets);
-    return { failures };
+    return { failures, ...(stopped !== undefined && { stopped }) };
   }
 
   readonly probeRules = (family: IpFamily): Promise<string> => this.#iptables.probe(family);

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { errorText } from '../../base/error-text.ts';
 import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import { Turns } from '../../base/turns.ts';
 import { NETLINK_NETFILTER } from '../../netlink/protocol.ts';
@@ -131,7 +132,8 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
       const tables = new NftTables((family) => this.#view(family));
       return { failures: await this.#turns.run(() => tables.apply(now)) };
     } catch (error) {
-      return { failures: refusalsOf([...now], error).map(({ item, ...rest }) => ({ op: item, ...rest })) };
+      const failures = refusalsOf([...now], error).map(({ item, ...rest }) => ({ op: item, ...rest }));
+      return { failures, stopped: errorText(error) };
     }
   }
 

@@ -204,6 +204,29 @@ describe('first sync', () => {
     expect(await kernel.addRules(planRules(PLAN_CONFIG, 4))).toBe(true);
   });
 
+  test('as long as operations cannot be tried, the rules of others stay, and the first sync has not succeeded', async () => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    const others = {
+      family: 4,
+      chains: [{ table: 'nat', name: 'KUBE-SERVICES', rules: [['-j', 'KUBE-SVC-ABC']] }],
+    } as const;
+    await kernel.ensureRules({ ...others, jumps: [] });
+    const apply = kernel.apply.bind(kernel);
+    let isStopped = true;
+    kernel.apply = async (tx) => {
+      if (!isStopped || tx.of('add-virtual-server').length === 0) return await apply(tx);
+      const failures = Array.from(tx, (op) => ({ op, errno: 0, code: 'CLOSED', text: '' }));
+      return { failures, stopped: 'the socket is closed' };
+    };
+    const run = new Reconciling(kernel);
+    expect(await run.take(...listed([WEB], [WEB_SLICE]))).toMatchObject({ kind: 'first', ok: false });
+    expect(kernel.rules(4)?.chains).toEqual(others.chains);
+    isStopped = false;
+    expect(await run.pass(run.clock.nextIn ?? 0)).toMatchObject({ kind: 'first', ok: true });
+    expect(await kernel.addRules(planRules(PLAN_CONFIG, 4))).toBe(true);
+  });
+
   test('nothing is written before services and slices are both listed', async () => {
     const kernel = new FakeKernel();
     const run = new Reconciling(kernel);
