@@ -5,8 +5,8 @@ import { DEFAULTS, type GivenSettings, SETTING_KEYS, type Settings, settingAt } 
 /** The sections of the configuration file that belong to a mode. */
 export type ModeSection = 'ipvs' | 'iptables' | 'nftables';
 
-/** The settings that more than one of these sections have. */
-const SHARED = /^(?:ipvs|iptables|nftables)\.(?:syncPeriod|minSyncPeriod|masqueradeAll|masqueradeBit)$/;
+/** The settings that more than one of these sections have: the section, and the name if it is a sync period. */
+const SHARED = /^(ipvs|iptables|nftables)\.(?:(syncPeriod|minSyncPeriod)|masqueradeAll|masqueradeBit)$/;
 
 type Choice = Pick<Settings, 'mode' | 'config'>;
 
@@ -25,9 +25,9 @@ export function masqueradeSection({ mode, config }: Choice): 'iptables' | 'nftab
 
 /** Whether a setting is in force, as far as sections decide. */
 export function isInForce(key: SettingKey, settings: Choice): boolean {
-  if (!SHARED.test(key)) return true;
-  const section = key.endsWith('yncPeriod') ? syncSection(settings) : masqueradeSection(settings);
-  return key.startsWith(`${section}.`);
+  const [, section, syncPeriod] = SHARED.exec(key) ?? [];
+  if (section === undefined) return true;
+  return section === (syncPeriod === undefined ? masqueradeSection(settings) : syncSection(settings));
 }
 
 /** Returns a note that names the settings that were given in the section of another mode. */
@@ -39,6 +39,8 @@ export function sectionNotes(settings: Settings, given: GivenSettings): string[]
       ? others.filter((key) => key in given).map((key) => `--${settingAt(key).name}`)
       : others.filter((key) => textOf(settingAt(key), settings[key]) !== textOf(settingAt(key), DEFAULTS[key]));
   if (names.length === 0) return [];
-  const instead = config === undefined ? '' : `, which reads the section ${syncSection(settings)} instead`;
+  const read = [...new Set([syncSection(settings), masqueradeSection(settings)])];
+  const sections = `section${read.length > 1 ? 's' : ''} ${read.join(' and ')}`;
+  const instead = config === undefined ? '' : `, which reads the ${sections} instead`;
   return [`no effect in ${settings.mode || 'ipvs'} mode${instead}: ${names.join(', ')}`];
 }

@@ -91,7 +91,7 @@ function touchTarget(plan: NodePlan, op: Op): boolean {
   return true;
 }
 
-/** If that fails, because the kernel cannot be read, the families are tried alone: one must not hold up the other. */
+/** Applies the pending changes. If the kernel cannot be read, it tries each IP family alone: one must not hold up the other. */
 async function applyChanges(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<void> {
   const { plan } = parts.desired;
   const changes = plan.takeChanges();

@@ -82,7 +82,7 @@ async function applyTogether(
   return { ...outcome, failures: [...outcome.failures, ...withdrawn.failures] };
 }
 
-/** Returns the deny entries that the kernel has. If it cannot be read, none: nothing is taken to be restricted. */
+/** Returns the deny entries that the kernel has. If it cannot be read, none, as if no source range were in force. */
 async function deniesInForce(kernel: Kernel): Promise<ReadonlySet<IpSetEntryKey>> {
   const sets = await kernel.getSets([...DENY_SETS]).catch(() => []);
   return new Set(sets.flatMap(({ entries }) => entries.map(ipSetEntryKey)));

@@ -9,7 +9,10 @@ import { type StateOp, touchedPorts, unitsOf } from './state-change.ts';
 /** Writes of one transaction. Beyond that, what is left fails, to be tried again later. */
 const MOST_WRITES = 1_000;
 
-/** Refusals in one transaction of what was refused before. Beyond that, the rest of it waits for its turn: changes of others must not. */
+/**
+ * How many service ports that were refused before may be refused again in one transaction. The others wait for a later one, so that
+ * the changes of other Services need not wait for them.
+ */
 const MOST_REFUSED_AGAIN = 8;
 
 /** What belongs together: the operations of a service port. */

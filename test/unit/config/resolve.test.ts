@@ -396,3 +396,9 @@ test('a file in nftables mode: its own section is in force, and the log and /con
     },
   });
 });
+
+test('in ipvs mode, masquerading is read from the section iptables, and the note says so', () => {
+  expect(resolve([], 'nftables: {masqueradeAll: true}').notes).toEqual([
+    'no effect in ipvs mode, which reads the sections ipvs and iptables instead: nftables.masqueradeAll',
+  ]);
+});

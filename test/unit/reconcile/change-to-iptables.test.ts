@@ -1,9 +1,8 @@
 import { expect, test } from '@jest/globals';
 import { ip } from '../../contract/objects.ts';
-import { KernelError } from '../../../src/kernel/kernel-error.ts';
 import { FakeIptables } from '../../fake-kernel/fake-iptables.ts';
 import { OF_KUBE_PROXY } from '../../support/chains-of-kube-proxy.ts';
-import { runIptables } from '../../support/iptables-run.ts';
+import { refuseOnce, runIptables } from '../../support/iptables-run.ts';
 import { listed, service, slice } from '../../support/objects.ts';
 
 /** The rule that denies in ipvs mode; the set that it names is that of ipvs mode. */
@@ -41,17 +40,6 @@ test('at each moment of a change from ipvs mode, source ranges are enforced by t
   expect(denying()).toEqual([expect.stringContaining(LOAD_BALANCER_IP)]);
   await run.reconciler.stop();
 });
-
-/** Once, the n-th write is refused: another program has the lock. */
-function refuseOnce(programs: FakeIptables, nth: number): void {
-  const write = programs.write.bind(programs);
-  let writes = 0;
-  programs.write = (family, script) => {
-    writes += 1;
-    if (writes !== nth) return write(family, script);
-    return Promise.reject(new KernelError('iptables', 'LOCKED', 'another program is holding the xtables lock'));
-  };
-}
 
 const NODE = { address: ip('192.168.1.5'), prefix: 24, interfaceName: 'eth0', tentative: false };
 

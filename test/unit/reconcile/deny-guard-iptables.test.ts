@@ -1,9 +1,8 @@
 import { expect, test } from '@jest/globals';
-import { KernelError } from '../../../src/kernel/kernel-error.ts';
 import type { Service } from '../../../src/kube/objects/objects.ts';
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import { FakeIptables } from '../../fake-kernel/fake-iptables.ts';
-import { runIptables } from '../../support/iptables-run.ts';
+import { refuseOnce, runIptables } from '../../support/iptables-run.ts';
 import { listed, service, slice } from '../../support/objects.ts';
 import type { Reconciling } from '../../support/reconciling.ts';
 
@@ -39,19 +38,6 @@ function isOpen(programs: FakeIptables): boolean {
   return isServed(programs) && !drops;
 }
 
-/** The n-th write is refused, once: another program has the lock. Calls `after` after each. */
-function failing(programs: FakeIptables, nth: number, after: () => void): { readonly writes: () => number } {
-  const write = programs.write.bind(programs);
-  let writes = 0;
-  programs.write = async (family, script) => {
-    writes += 1;
-    if (writes === nth) throw new KernelError('iptables', 'LOCKED', 'another program is holding the xtables lock');
-    await write(family, script);
-    after();
-  };
-  return { writes: () => writes };
-}
-
 const PATHS: Readonly<Record<string, (run: Reconciling) => Promise<unknown>>> = {
   'a first sync': (run) => run.settle(...listed([guarded()], [SLICE])),
   'a new Service': async (run) => {
@@ -73,7 +59,7 @@ test.each(Object.keys(PATHS))('%s: whichever write fails, source ranges are enfo
   for (let nth = 1, writes = nth; nth <= writes; nth++) {
     const programs = new FakeIptables();
     let opened = 0;
-    const counted = failing(programs, nth, () => (opened += isOpen(programs) ? 1 : 0));
+    const counted = refuseOnce(programs, nth, () => (opened += isOpen(programs) ? 1 : 0));
     const { run } = await runIptables(programs);
     await PATHS[path]?.(run);
     writes = counted.writes();
@@ -93,7 +79,7 @@ test('a failed write of another endpoint does not withdraw a load balancer IP wh
   const { run } = await runIptables(programs);
   await run.settle(...listed([guarded()], [SLICE]));
   let withdrawn = 0;
-  failing(programs, 1, () => (withdrawn += isServed(programs) ? 0 : 1));
+  refuseOnce(programs, 1, () => (withdrawn += isServed(programs) ? 0 : 1));
   const object = slice('guarded', ['10.244.0.5', '10.244.0.6']);
   expect(await run.take({ kind: 'endpoint-slice', event: { type: 'applied', object } })).toMatchObject({
     failures: [{ code: 'LOCKED' }, { code: 'LOCKED' }, { code: 'LOCKED' }],
