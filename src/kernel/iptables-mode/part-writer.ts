@@ -15,6 +15,12 @@ const MOST_WRITES = 1_000;
  */
 const MOST_REFUSED_AGAIN = 8;
 
+/**
+ * How many refused service ports are remembered. Those of deleted Services are never tried again, so they are the first that
+ * others displace.
+ */
+const MOST_REMEMBERED = 65_536;
+
 /** What belongs together: the operations of a service port. */
 type Unit = readonly StateOp[];
 
@@ -57,8 +63,11 @@ export class PartWriter {
   /** In the order in which they are tried again. */
   readonly #refused = new Set<ServicePortKey>();
 
-  constructor(tables: WritableTables) {
+  readonly #mostRemembered: number;
+
+  constructor(tables: WritableTables, mostRemembered = MOST_REMEMBERED) {
     this.#tables = tables;
+    this.#mostRemembered = mostRemembered;
   }
 
   async write(ops: readonly StateOp[]): Promise<Outcome> {
@@ -122,14 +131,22 @@ export class PartWriter {
     const state = await this.#tables.state();
     const units = unitsOf(state, ops);
     const refused = units.length < 2 ? units : atFault(units);
-    for (const port of refused.flatMap((unit) => [...touchedPorts(state, unit)])) {
-      this.#refused.delete(port);
-      this.#refused.add(port);
-    }
+    this.#remember(refused.flatMap((unit) => [...touchedPorts(state, unit)]));
     const left = units.filter((unit) => !refused.includes(unit));
     const groups = refused.length > 0 ? apartFrom(refused, left) : halves(left);
     const apart = groups.filter(({ length }) => length > 0).map((group): Part => ({ ops: group.flat(), wasRefused }));
     return { refused, apart };
+  }
+
+  #remember(ports: readonly ServicePortKey[]): void {
+    for (const port of ports) {
+      this.#refused.delete(port);
+      this.#refused.add(port);
+    }
+    for (const port of this.#refused) {
+      if (this.#refused.size <= this.#mostRemembered) break;
+      this.#refused.delete(port);
+    }
   }
 
   async #forgive(ops: readonly StateOp[]): Promise<void> {

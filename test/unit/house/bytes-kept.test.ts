@@ -1,6 +1,3 @@
-import { setFlagsFromString } from 'node:v8';
-import { setImmediate } from 'node:timers/promises';
-import { runInNewContext } from 'node:vm';
 import { describe, expect, test } from '@jest/globals';
 import { Interner } from '../../../src/kube/objects/interner.ts';
 import type { EndpointSlice, Service } from '../../../src/kube/objects/objects.ts';
@@ -10,6 +7,7 @@ import { Cluster } from '../../../src/model/cluster.ts';
 import { NodePlan } from '../../../src/plan/node-plan.ts';
 import type { PlanConfig } from '../../../src/plan/plan-config.ts';
 import { planService } from '../../../src/plan/plan-service.ts';
+import { memoryUsed } from '../../support/memory-used.ts';
 
 // What a Service and an endpoint cost for as long as they live, in bytes of heap: docs/memory.md has what was measured. The bounds
 // leave a quarter and more above it; a list with room for sixteen more, kept by each Service, is over them.
@@ -26,18 +24,6 @@ const CONFIG: PlanConfig = {
   localDetectors: {},
   randomFully: true,
 };
-
-setFlagsFromString('--expose-gc');
-const collect = runInNewContext('gc') as () => void;
-
-async function heapUsed(): Promise<number> {
-  // What has just ended is let go of in a later turn.
-  for (let turn = 0; turn < 2; turn++) {
-    await setImmediate();
-    collect();
-  }
-  return process.memoryUsage().heapUsed;
-}
 
 /** From JSON text, as off the wire: else the strings would be those of this file. */
 function parsed(value: unknown): unknown {
@@ -93,9 +79,9 @@ interface Kept {
 
 /** What `make` makes weighs so many bytes a Service. Nothing but the answer refers to it: variables of an async function live long. */
 async function weighed<T>(make: () => T): Promise<{ readonly made: T; readonly bytes: number }> {
-  const before = await heapUsed();
+  const before = (await memoryUsed()).heapUsed;
   const made = make();
-  return { made, bytes: ((await heapUsed()) - before) / SERVICES };
+  return { made, bytes: ((await memoryUsed()).heapUsed - before) / SERVICES };
 }
 
 function makeObjects(endpoints: number): (Service | EndpointSlice)[] {
@@ -165,12 +151,12 @@ describe('bytes of heap', () => {
       if (object === undefined) throw new Error('no Service');
       return object;
     };
-    const before = await heapUsed();
+    const before = (await memoryUsed()).heapUsed;
     const objects = Array.from({ length: 100 }, (_, index) => objectOf(index));
-    const listed = await heapUsed();
+    const listed = (await memoryUsed()).heapUsed;
     const cluster = new Cluster(NODE);
     for (const object of objects.splice(0)) cluster.apply({ kind: 'service', event: { type: 'applied', object } });
-    const kept = await heapUsed();
+    const kept = (await memoryUsed()).heapUsed;
     expect(cluster.names()).toHaveLength(100);
     expect((listed - before) / 100).toBeLessThan(50_000);
     expect((kept - before) / 100).toBeLessThan(25_000);

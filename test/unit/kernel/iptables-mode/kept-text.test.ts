@@ -1,6 +1,3 @@
-import { setImmediate } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, test } from '@jest/globals';
 import { iptablesKernelOf } from '../../../../src/kernel/iptables-mode/iptables-kernel.ts';
 import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
@@ -8,19 +5,11 @@ import { IPTABLES_MODE_PLAN } from '../../../../src/plan/iptables-mode-plan.ts';
 import { planRules } from '../../../../src/plan/plan-rules.ts';
 import { FakeIptables } from '../../../fake-kernel/fake-iptables.ts';
 import { OF_KUBE_PROXY } from '../../../support/chains-of-kube-proxy.ts';
+import { memoryUsed } from '../../../support/memory-used.ts';
 import { PLAN_CONFIG, TestLog } from '../../../support/reconciling.ts';
 
-setFlagsFromString('--expose-gc');
-const collect = runInNewContext('gc') as () => void;
-
-async function memoryUsed(): Promise<number> {
-  // V8 keeps the text in which a regular expression last found something.
-  /x/.exec('x');
-  for (let turn = 0; turn < 3; turn++) {
-    await setImmediate();
-    collect();
-  }
-  const { heapUsed, external } = process.memoryUsage();
+async function heapAndExternal(): Promise<number> {
+  const { heapUsed, external } = await memoryUsed();
   return heapUsed + external;
 }
 
@@ -40,10 +29,10 @@ test('the printed rules of other programs do not stay in memory', async () => {
   const kernel = iptablesKernelOf(new NodeKernel({ log: new TestLog() }), programs, 0);
   const rulesOf = planRules({ ...PLAN_CONFIG, ...IPTABLES_MODE_PLAN }, 4);
   await kernel.ensureRules(rulesOf);
-  const before = await memoryUsed();
+  const before = await heapAndExternal();
   rules = 65_536;
   await kernel.compareRules(rulesOf);
   expect(printed).toBeGreaterThan(2_000_000);
-  expect((await memoryUsed()) - before).toBeLessThan(500_000);
+  expect((await heapAndExternal()) - before).toBeLessThan(500_000);
   await kernel.close();
 });
