@@ -424,3 +424,28 @@ describe('what is read', () => {
     expect(counts.dumps).toBe(3);
   });
 });
+
+test('a table that a check of the rules finds missing is reported, because its notification may be lost', async () => {
+  const table = new FakeNftTable();
+  // No notification comes from a namespace that does not exist.
+  const kernel = nftablesKernelOf(new NodeKernel({ log: new TestLog(), netns: '/nonexistent' }), table);
+  const lost: string[] = [];
+  const stop = kernel.watchNode(
+    () => undefined,
+    (reason) => lost.push(reason),
+  );
+  try {
+    await kernel.prepare();
+    const rules = planRules(CONFIG, 4);
+    await kernel.ensureRules(rules);
+    expect(lost).toEqual([]);
+    table.changeByOthers(() => undefined);
+    table.tables.delete(4);
+    await kernel.ensureRules(rules);
+    expect(lost).toEqual(['table ip kube-proxy was deleted']);
+    expect(table.tables.has(4)).toBe(true);
+  } finally {
+    stop();
+    await kernel.close();
+  }
+});
