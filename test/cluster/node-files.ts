@@ -23,8 +23,8 @@ export function nodeFiles(settings: Settings, index: number): Readonly<Record<st
   const { families } = settings;
   return {
     hostname: nodeName(index),
-    // Specs of topology need zones.
-    labels: `topology.kubernetes.io/zone=zone-${index}`,
+    // Specs of topology need three zones, some with two nodes in each.
+    labels: `topology.kubernetes.io/zone=zone-${((index - 1) % 3) + 1}`,
     addresses: each(families, (plan) => plan.node(index)),
     modules: lines(MODULES),
     'sysctl.conf': lines(SYSCTLS),
@@ -121,6 +121,5 @@ function kubelet(families: readonly Family[]): unknown {
     // The node's disk is its memory: sizes of file systems say nothing.
     evictionHard: { 'memory.available': '20Mi', 'nodefs.available': '0%', 'imagefs.available': '0%' },
     imageGCHighThresholdPercent: 100,
-    localStorageCapacityIsolation: false,
   };
 }
