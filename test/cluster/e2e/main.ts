@@ -1,5 +1,6 @@
 // `make e2e`: runs upstream's e2e specs against clusters of `make cluster` and updates docs/e2e.json and docs/e2e.md.
 // `node test/cluster/e2e/main.ts PROXY=all FOCUS=Services`; settings.ts and ../settings.ts have all settings.
+import { CommandError } from '../../bed/command.ts';
 import { buildPrograms } from '../build.ts';
 import { ComponentError } from '../component.ts';
 import { cacheOf } from '../folders.ts';
@@ -53,7 +54,9 @@ try {
     process.exitCode = 1;
   }
 } catch (error) {
-  const expected = [SettingsError, E2eSettingsError, ComponentError].some((type) => error instanceof type);
+  const expected = [SettingsError, E2eSettingsError, ComponentError, CommandError].some(
+    (type) => error instanceof type,
+  );
   if (!(error instanceof Error && expected)) throw error;
   process.stderr.write(`make e2e: ${error.message}\n`);
   process.exitCode = 1;

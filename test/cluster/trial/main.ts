@@ -1,5 +1,6 @@
 // `make trial`: does something to a cluster of `make cluster` while traffic goes on, and updates docs/trials.json and
 // docs/trials.md. `node test/cluster/trial/main.ts TRIAL=daemon-restart`; ../settings.ts has the other settings.
+import { CommandError } from '../../bed/command.ts';
 import { ComponentError } from '../component.ts';
 import { type E2eProxy, isOurs } from '../e2e/results.ts';
 import { servingProxy } from '../e2e/run-specs.ts';
@@ -67,7 +68,9 @@ try {
     process.exitCode = 1;
   }
 } catch (error) {
-  const expected = [SettingsError, TrialSettingsError, ComponentError].some((type) => error instanceof type);
+  const expected = [SettingsError, TrialSettingsError, ComponentError, CommandError].some(
+    (type) => error instanceof type,
+  );
   if (!(error instanceof Error && expected)) throw error;
   process.stderr.write(`make trial: ${error.message}\n`);
   process.exitCode = 1;
