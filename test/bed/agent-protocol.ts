@@ -20,6 +20,10 @@ export interface ProbeRequest {
   readonly protocol: Transport;
   readonly target: Target;
   readonly timeoutMs: number;
+  /** At least as many bytes has the request over UDP. */
+  readonly bytes?: number;
+  /** At least as many bytes has the answer over UDP. */
+  readonly answerBytes?: number;
 }
 
 export interface Target {

@@ -34,7 +34,7 @@ async function perform(command: AgentCommand): Promise<AgentResults[keyof AgentR
       held.delete(command.handle);
       return {};
     case 'probe':
-      return await probe(command.protocol, command.target, command.timeoutMs);
+      return await probe(command);
     case 'probeAll':
       return await probeAll(command.probes, command.parallel);
     case 'hold': {

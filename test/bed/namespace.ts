@@ -20,6 +20,10 @@ export interface ProbeOptions {
   /** Default 2000. */
   readonly timeoutMs?: number;
   readonly sourcePort?: number;
+  /** At least as many bytes has the request over UDP. */
+  readonly bytes?: number;
+  /** At least as many bytes has the answer over UDP. */
+  readonly answerBytes?: number;
 }
 
 /** A server or connection that an agent keeps until it is closed or the bed is disposed. */
@@ -110,10 +114,12 @@ export class Namespace implements AsyncDisposable {
 
   /** Sends one request on a new connection or socket. A network error is a result, not an exception. */
   probe(protocol: Transport, address: string, port: number, options: ProbeOptions = {}): Promise<ProbeResult> {
+    const { bytes = 0, answerBytes = 0 } = options;
     const timeoutMs = patient(options.timeoutMs ?? PROBE_TIMEOUT_MS);
     const target = targetOf(address, port, options);
     const agent = this.#agentFor(protocol);
-    return agent.ask({ do: 'probe', protocol, target, timeoutMs }, timeoutMs + REPLY_MARGIN_MS);
+    const command = { do: 'probe', protocol, target, timeoutMs, bytes, answerBytes } as const;
+    return agent.ask(command, timeoutMs + REPLY_MARGIN_MS);
   }
 
   /** Starts the probes in order (SCTP separately), at most `parallel` at a time. Returns the results in that order. */

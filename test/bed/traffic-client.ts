@@ -73,9 +73,10 @@ export class HeldConnection {
   }
 }
 
-export async function probe(protocol: Transport, target: Target, timeoutMs: number): Promise<ProbeResult> {
+export async function probe(request: ProbeRequest): Promise<ProbeResult> {
+  const { protocol, target, timeoutMs, bytes = 0, answerBytes = 0 } = request;
   if (protocol === 'udp') {
-    return probeUdp(target, timeoutMs);
+    return probeUdp(target, timeoutMs, `ask ${answerBytes}`.padEnd(bytes));
   }
   if (protocol === 'sctp') {
     throw new Error('Node.js has no SCTP: use sctp_agent.py');
@@ -92,8 +93,8 @@ export async function probeAll(probes: readonly ProbeRequest[], parallel: number
   const waiting = probes.entries();
   const lane = async (): Promise<void> => {
     // The lanes share one iterator: each takes the next probe that no other has taken.
-    for (const [index, { protocol, target, timeoutMs }] of waiting) {
-      results[index] = await probe(protocol, target, timeoutMs);
+    for (const [index, request] of waiting) {
+      results[index] = await probe(request);
     }
   };
   await Promise.all(Array.from({ length: parallel }, lane));
@@ -113,7 +114,7 @@ export async function load(protocol: Transport, target: Target, shape: LoadShape
       await new Promise((resolve) => setTimeout(resolve, wait));
     }
     running.push(
-      probe(protocol, target, shape.timeoutMs).then((result) => {
+      probe({ protocol, target, timeoutMs: shape.timeoutMs }).then((result) => {
         const [counts, key] = result.ok ? [answers, result.answeredBy] : [failures, result.code];
         counts[key] = (counts[key] ?? 0) + 1;
       }),
@@ -123,7 +124,7 @@ export async function load(protocol: Transport, target: Target, shape: LoadShape
   return { sent: count, answers, failures };
 }
 
-function probeUdp(target: Target, timeoutMs: number): Promise<ProbeResult> {
+function probeUdp(target: Target, timeoutMs: number, request: string): Promise<ProbeResult> {
   // Connected, so that an ICMP error is reported.
   const socket = createSocket(target.address.includes(':') ? 'udp6' : 'udp4');
   return new Promise<ProbeResult>((resolve) => {
@@ -149,7 +150,7 @@ function probeUdp(target: Target, timeoutMs: number): Promise<ProbeResult> {
     socket.bind({ port: target.sourcePort ?? nextSourcePort() }, () => {
       socket.connect(target.port, target.address, (error?: Error) => {
         if (error === undefined || error === null) {
-          socket.send('ask', (failure) => {
+          socket.send(request, (failure) => {
             if (failure !== null) {
               fail(failure);
             }

@@ -22,12 +22,13 @@ export async function serveTcp(address: string, port: number, name: string): Pro
   };
 }
 
-/** Starts a UDP server that answers every datagram with an `Answer`. */
+/** Starts a UDP server that answers every datagram with an `Answer`, of at least as many bytes as it asks for. */
 export async function serveUdp(address: string, port: number, name: string): Promise<() => void> {
   const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4');
-  socket.on('message', (_, peer) => {
+  socket.on('message', (request, peer) => {
+    const [, bytes = '0'] = /^ask (\d{1,5})/.exec(request.toString('latin1')) ?? [];
     // Ignore errors: the peer may be gone.
-    socket.send(answer(name, peer.address, peer.port), peer.port, peer.address, () => {});
+    socket.send(answer(name, peer.address, peer.port).padEnd(Number(bytes)), peer.port, peer.address, () => {});
   });
   socket.bind({ address, port });
   await once(socket, 'listening');

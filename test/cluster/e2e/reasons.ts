@@ -18,6 +18,11 @@ export const REASONS: readonly Reason[] = [
     message: /^need at least 3 zones, with at least 2 schedulable nodes each/,
     because: 'the spec needs six nodes in three zones',
   },
+  {
+    spec: /should be able to handle large requests: udp/,
+    proxies: ['ours', 'kube-proxy-ipvs'],
+    because: 'IPVS refuses IPv6 datagrams that a bridge has put together from fragments (troubleshooting.md)',
+  },
   { message: /^Only supported for providers \[gce\]/, because: "the spec is for clusters in Google's cloud" },
   {
     spec: /should be rejected for evicted pods/,
