@@ -14,8 +14,12 @@ interface Plan {
   readonly dns: string;
   node(index: number): string;
   podsOf(index: number): string;
+  /** The network of the addresses for Services of type LoadBalancer. */
+  readonly loadBalancers: string;
   /** An address for a Service of type LoadBalancer; `index` counts from 1. */
   loadBalancer(index: number): string;
+  /** The source of connections to these addresses: a client that is in none of the networks above. */
+  readonly outside: string;
 }
 
 export const PLANS: Readonly<Record<Family, Plan>> = {
@@ -29,7 +33,9 @@ export const PLANS: Readonly<Record<Family, Plan>> = {
     dns: '10.96.0.10',
     node: (index) => `172.30.0.1${index}`,
     podsOf: (index) => `10.244.${index}.0/24`,
+    loadBalancers: '172.30.1.0/24',
     loadBalancer: (index) => `172.30.1.${index}`,
+    outside: '198.51.100.1',
   },
   ipv6: {
     bridge: 'fd00:30::1',
@@ -41,7 +47,9 @@ export const PLANS: Readonly<Record<Family, Plan>> = {
     dns: 'fd00:96::a',
     node: (index) => `fd00:30::1${index}`,
     podsOf: (index) => `fd00:244:0:${index}::/64`,
+    loadBalancers: 'fd00:31::/64',
     loadBalancer: (index) => `fd00:31::${index.toString(16)}`,
+    outside: 'fd00:51::1',
   },
 };
 

@@ -6,7 +6,7 @@ import { runCommand } from '../../bed/command.ts';
 import { PLANS, nodeIndexes } from '../addresses.ts';
 import type { Family } from '../settings.ts';
 import { type Change, assign, changeLine } from './assign.ts';
-import { type Target, healthCheckPorts, routeCommands, routesOf } from './routes.ts';
+import { type Target, deviceCommands, healthCheckPorts, routeCommands, routesOf } from './routes.ts';
 import type { Service } from './service.ts';
 
 const PERIOD_MS = 500;
@@ -27,6 +27,11 @@ const addresses = Object.fromEntries(
   ]),
 );
 const range = new Set(Object.values(addresses).flat());
+
+async function ip(commands: readonly string[]): Promise<void> {
+  await runCommand(['ip', '-batch', '-'], { input: `${commands.join('\n')}\n` });
+  process.stdout.write(`${commands.join('\n')}\n`);
+}
 
 async function write({ service, finalizers, addresses: ips }: Change): Promise<void> {
   const { name, namespace } = service.metadata;
@@ -70,13 +75,11 @@ async function round(): Promise<void> {
   const targets = await Promise.all(nodeIndexes(Number(nodes)).map((index) => targetOf(index, ports)));
   const wanted = routesOf(services, (address) => range.has(address), targets);
   const commands = routeCommands(routes, wanted);
-  if (commands.length > 0) {
-    await runCommand(['ip', '-batch', '-'], { input: `${commands.join('\n')}\n` });
-    process.stdout.write(`${commands.join('\n')}\n`);
-  }
+  if (commands.length > 0) await ip(commands);
   routes = wanted;
 }
 
+await ip(deviceCommands(families));
 for (;;) {
   await round().catch((error: unknown) => process.stdout.write(`${String(error)}\n`));
   await sleep(PERIOD_MS);

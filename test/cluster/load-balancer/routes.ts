@@ -1,3 +1,5 @@
+import { PLANS } from '../addresses.ts';
+import type { Family } from '../settings.ts';
 import { type Service, addressesOf, wantsAddresses } from './service.ts';
 
 /** A node that load balancers send to. */
@@ -34,6 +36,22 @@ export function routesOf(
   return routes;
 }
 
+const DEVICE = 'lb0';
+
+/**
+ * The commands for `ip -batch` that make the place of the load balancers: a device with the address of the client, which loses
+ * what no node is there for without a word, as a load balancer without a healthy node does.
+ */
+export function deviceCommands(families: readonly Family[]): readonly string[] {
+  const plans = families.map((family) => PLANS[family]);
+  return [
+    `link add ${DEVICE} type bridge`,
+    `link set ${DEVICE} arp off up`,
+    ...plans.map(({ outside }) => `addr add ${outside} dev ${DEVICE}`),
+    ...plans.map(({ loadBalancers }) => `route replace ${loadBalancers} dev ${DEVICE}`),
+  ];
+}
+
 /** The commands for `ip -batch` that turn the routes `before` into the routes `after`. */
 export function routeCommands(
   before: ReadonlyMap<string, readonly string[]>,
@@ -44,7 +62,8 @@ export function routeCommands(
   return [
     ...gone.map((address) => `route del ${address}`),
     ...changed.map(
-      ([address, nodes]) => `route replace ${address} ${nodes.map((node) => `nexthop via ${node}`).join(' ')}`,
+      ([address, nodes]) =>
+        `route replace ${address} src ${PLANS[address.includes(':') ? 'ipv6' : 'ipv4'].outside} ${nodes.map((node) => `nexthop via ${node}`).join(' ')}`,
     ),
   ];
 }

@@ -103,7 +103,7 @@ describe('routes to the addresses', () => {
     ]);
     expect(routeCommands(before, after)).toEqual([
       'route del 172.30.1.1',
-      'route replace 172.30.1.2 nexthop via 172.30.0.11 nexthop via 172.30.0.12',
+      'route replace 172.30.1.2 src 198.51.100.1 nexthop via 172.30.0.11 nexthop via 172.30.0.12',
     ]);
   });
 });
