@@ -1,6 +1,8 @@
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
+import { ComponentError } from '../component.ts';
 import { PROJECT } from '../folders.ts';
 import { kubectl, kubectlFor } from '../kubectl.ts';
 import { ourVersion } from '../our-version.ts';
@@ -9,6 +11,8 @@ import { type SpecResult, parseJunit } from './junit.ts';
 import { proxyOfCluster } from './proxy-of-cluster.ts';
 import { type E2eProxy, type Run, isOurs } from './results.ts';
 import type { E2eSettings } from './settings.ts';
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /** Which service proxy the cluster runs; undefined if none that e2e compares. */
 export async function servingProxy(state: ClusterState): Promise<E2eProxy | undefined> {
@@ -38,7 +42,7 @@ export async function runSpecs(
     `--nodes=${state.nodes.length}`,
     `--timeout=${settings.timeout}`,
   ];
-  const { status } = spawnSync(path.join(import.meta.dirname, 'run.sh'), args, { stdio: 'inherit' });
+  const status = await runSuite(args);
   const report = path.join(out, 'junit.xml');
   // The status is also 1 if specs failed.
   if (!existsSync(report)) throw new Error(`the suite ended with status ${status} and no report: see ${out}/log.txt`);
@@ -54,4 +58,23 @@ export async function runSpecs(
     procs: settings.procs,
   };
   return { run, results: parseJunit(readFileSync(report, 'utf8')), out };
+}
+
+/** Runs run.sh, and ends it if this process is to end. Returns its status. */
+async function runSuite(args: readonly string[]): Promise<number | null> {
+  // In a group of its own: ginkgo and e2e.test must end, too.
+  const suite = spawn(path.join(import.meta.dirname, 'run.sh'), args, { stdio: 'inherit', detached: true });
+  let endedBy: NodeJS.Signals | undefined;
+  const end = (signal: NodeJS.Signals): void => {
+    endedBy = signal;
+    if (suite.pid !== undefined) process.kill(-suite.pid, 'SIGTERM');
+  };
+  for (const signal of SIGNALS) process.once(signal, end);
+  try {
+    const [status] = (await once(suite, 'exit')) as [number | null];
+    if (endedBy !== undefined) throw new ComponentError(`ended by ${endedBy}`);
+    return status;
+  } finally {
+    for (const signal of SIGNALS) process.off(signal, end);
+  }
 }
