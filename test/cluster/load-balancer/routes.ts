@@ -12,7 +12,8 @@ export interface Target {
 
 /**
  * The nodes that each address is routed to: all of them, or with externalTrafficPolicy Local those that say that they
- * have endpoints. Addresses without a node are left out.
+ * have endpoints; with session affinity, the first of these, because a client must not change its node. Addresses without a
+ * node are left out.
  */
 export function routesOf(
   services: readonly Service[],
@@ -22,11 +23,12 @@ export function routesOf(
   const routes = new Map<string, readonly string[]>();
   for (const service of services) {
     if (!wantsAddresses(service)) continue;
-    const { externalTrafficPolicy, healthCheckNodePort } = service.spec;
-    const serving = targets.filter(
+    const { externalTrafficPolicy, healthCheckNodePort, sessionAffinity } = service.spec;
+    const healthy = targets.filter(
       (target) =>
         externalTrafficPolicy !== 'Local' || (healthCheckNodePort !== undefined && target.healthy(healthCheckNodePort)),
     );
+    const serving = sessionAffinity === 'ClientIP' ? healthy.slice(0, 1) : healthy;
     for (const address of addressesOf(service)) {
       const family = address.includes(':');
       const nodes = serving.flatMap((target) => target.addresses.filter((node) => node.includes(':') === family));

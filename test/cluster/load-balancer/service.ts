@@ -12,6 +12,7 @@ export interface Service {
     readonly loadBalancerClass?: string;
     readonly externalTrafficPolicy?: string;
     readonly healthCheckNodePort?: number;
+    readonly sessionAffinity?: string;
   };
   readonly status: { readonly loadBalancer?: { readonly ingress?: readonly { readonly ip?: string }[] } };
 }

@@ -86,6 +86,11 @@ describe('routes to the addresses', () => {
     expect(healthCheckPorts([local, service()])).toEqual([30_000]);
   });
 
+  test('with session affinity lead to one node', () => {
+    const sticky = service({ sessionAffinity: 'ClientIP' }, held, ['172.30.1.1']);
+    expect([...routesOf([sticky], inRange, targets)]).toEqual([['172.30.1.1', ['172.30.0.11']]]);
+  });
+
   test('do not exist for addresses of others and for Services that lose theirs', () => {
     const services = [service({}, held, ['203.0.113.1']), service({ type: 'ClusterIP' }, held, ['172.30.1.1'])];
     expect([...routesOf(services, inRange, targets)]).toEqual([]);
