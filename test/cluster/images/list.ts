@@ -59,6 +59,7 @@ function debianImages({ bin, agnhost, debian, upstream, kubernetesVersion }: Sou
       '/agnhost': path.join(bin, 'agnhost'),
       // A spec runs it as the name server of a Pod.
       '/coredns': path.join(bin, 'coredns'),
+      '/etc/wgetrc': path.join(import.meta.dirname, 'wgetrc'),
       '/localhost.crt': path.join(agnhost, 'porter/localhost.crt'),
       '/localhost.key': path.join(agnhost, 'porter/localhost.key'),
     },
