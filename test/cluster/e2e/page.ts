@@ -52,8 +52,8 @@ function introduction(): string {
 ${wrap(`\`make e2e\` generates this page. It runs Kubernetes' own \`e2e.test\` in a [test cluster](test-cluster.md). Each node of
 the cluster has its own kernel (User-Mode Linux), kubelet and containerd. The same specs can run with kube-ipvs-proxy ("ours") and
 with kube-proxy. \`make e2e\` excludes specs whose own labels say that they are slow, serial, disruptive or flaky. It also
-excludes specs of features that a cluster may lack. Those of load balancers run by
-\`make e2e LOAD_BALANCER=yes FOCUS=LoadBalancers\`. \`FOCUS=\` selects specs, and \`PROXY=\` selects the service proxy. A partial run updates only the rows of the specs that it ran. An empty cell means that the spec has not run with
+excludes specs of features that a cluster may lack. Those of load balancers run with
+\`LOAD_BALANCER=yes\` and \`FOCUS=LoadBalancers\`. \`FOCUS=\` selects specs, and \`PROXY=\` selects the service proxy. A partial run updates only the rows of the specs that it ran. An empty cell means that the spec has not run with
 that proxy.`)}`;
 }
 
