@@ -26,7 +26,7 @@ export const REASONS: readonly Reason[] = [
   { message: /^Only supported for providers \[gce\]/, because: "the spec is for clusters in Google's cloud" },
   {
     spec: /should be rejected for evicted pods/,
-    because: 'the test cluster does not measure local storage, so the kubelet evicts no Pod that uses too much of it',
+    because: 'the test cluster did not measure local storage when the spec ran, so the kubelet evicted no Pod',
   },
 ];
 
