@@ -54,7 +54,7 @@ the cluster has its own kernel (User-Mode Linux), kubelet and containerd. The sa
 with kube-proxy. \`make e2e\` excludes specs whose own labels say that they are slow, serial, disruptive or flaky. It also
 excludes specs of features that a cluster may lack. Those of load balancers run with
 \`LOAD_BALANCER=yes\` and \`FOCUS=LoadBalancers\`. \`FOCUS=\` selects specs, and \`PROXY=\` selects the service proxy. A partial run updates only the rows of the specs that it ran. An empty cell means that the spec has not run with
-that proxy.`)}`;
+that proxy. \`passed 3x\` means that the spec passed in the last three runs, in a row; the seconds are those of the last one.`)}`;
 }
 
 function clusterTitle({ kubernetes, families }: Run): string {
@@ -103,7 +103,9 @@ function outcomeCell(ofSpec: readonly Placed[], proxy: E2eProxy): string {
   if (result === undefined) return '';
   const seconds = Math.round(result.seconds);
   if (result.outcome === 'skipped') return 'skipped';
-  return result.outcome === 'passed' ? `passed (${seconds})` : `**failed** (${seconds})`;
+  if (result.outcome === 'failed') return `**failed** (${seconds})`;
+  const passes = result.passesInARow ?? 1;
+  return passes === 1 ? `passed (${seconds})` : `passed ${passes}x (${seconds})`;
 }
 
 /** One line for each spec and outcome that is not a pass. Proxies with the same reason share it. */

@@ -38,6 +38,8 @@ export interface Run {
 /** The result of one spec, with the run that it is from. */
 export interface KeptResult extends SpecResult {
   readonly run: string;
+  /** The number of runs in a row that it passed up to this one, of those in clusters of the same kind; absent for one. */
+  readonly passesInARow?: number;
 }
 
 /** docs/e2e.json: the last result of each spec with each proxy. */
@@ -52,17 +54,24 @@ export interface Kept {
  */
 export function addRun(kept: Kept, run: Run, results: readonly SpecResult[]): Kept {
   const runs = new Map([...kept.runs, run].map((each) => [each.start, each]));
-  const replaced = new Set(results.map(({ spec }) => spec));
-  const before = kept.results.filter((result) => {
+  const ofColumn = (result: KeptResult): boolean => {
     const origin = runs.get(result.run);
-    return origin !== undefined && !(replaced.has(result.spec) && columnKey(origin) === columnKey(run));
-  });
-  const after = [...before, ...results.map((result) => ({ ...result, run: run.start }))];
+    return origin !== undefined && columnKey(origin) === columnKey(run);
+  };
+  const last = new Map(kept.results.filter(ofColumn).map((result) => [result.spec, result]));
+  const added = results.map((result) => keptResult(result, run, last.get(result.spec)));
+  const replaced = new Set(results.map(({ spec }) => spec));
+  const after = [...kept.results.filter((result) => !(replaced.has(result.spec) && ofColumn(result))), ...added];
   const used = new Set(after.map((result) => result.run));
   return {
     runs: [...runs.values()].filter(({ start }) => used.has(start)).toSorted((a, b) => compareText(a.start, b.start)),
     results: after.toSorted((a, b) => compareText(a.spec, b.spec) || compareText(a.run, b.run)),
   };
+}
+
+function keptResult(result: SpecResult, { start }: Run, last: KeptResult | undefined): KeptResult {
+  const again = result.outcome === 'passed' && last?.outcome === 'passed';
+  return { ...result, run: start, ...(again && { passesInARow: (last.passesInARow ?? 1) + 1 }) };
 }
 
 /** Runs with the same key are in the same column of the same table. */

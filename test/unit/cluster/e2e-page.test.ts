@@ -47,6 +47,25 @@ describe('adding a run', () => {
     expect(kept.runs.map(({ start }) => start)).toEqual([later.start]);
   });
 
+  test('a spec that passes again and again is counted, from one after each failure', () => {
+    const day = (number: number): Run => run({ start: `2026-01-0${number}T00:00:00Z` });
+    const twice = addRun(first, day(3), [passed('a')]);
+    const thrice = addRun(twice, day(4), [passed('a')]);
+    const after = addRun(addRun(thrice, day(5), [failed('a', 'timeout')]), day(6), [passed('a')]);
+    expect([first, twice, thrice, after].map(({ results }) => results[0]?.passesInARow)).toEqual([
+      undefined,
+      2,
+      3,
+      undefined,
+    ]);
+    expect(e2ePage(thrice, []).text).toMatch(/^\| a \| passed 3x \(10\) \|/m);
+  });
+
+  test('passes in clusters of another kind are counted by themselves', () => {
+    const kept = addRun(first, run({ ...later, families: 'ipv6' }), [passed('a')]);
+    expect(kept.results.filter(({ passesInARow }) => passesInARow !== undefined)).toEqual([]);
+  });
+
   test.each<Partial<Run>>([{ proxy: 'kube-proxy-ipvs' }, { kubernetes: '1.36.0' }, { families: 'ipv4, ipv6' }])(
     'results of another kind of cluster stay: %p',
     (other) => {
