@@ -64,12 +64,14 @@ function debianImages({ bin, agnhost, debian, upstream, kubernetesVersion }: Sou
       '/localhost.key': path.join(agnhost, 'porter/localhost.key'),
     },
   };
+  // Since Kubernetes 1.35, specs also use an earlier version.
+  const agnhostIds = upstream.has('AgnhostPrev') ? ['Agnhost', 'AgnhostPrev'] : ['Agnhost'];
   // Its name since Kubernetes 1.37, and before.
   const dnsTesting = upstream.has('GlibcDnsTesting') ? 'GlibcDnsTesting' : 'JessieDnsutils';
   const kubeProxyLayer = { files: { '/usr/local/bin/kube-proxy': path.join(bin, 'kube-proxy') } };
   return [
     {
-      names: namesOf(upstream, ['Agnhost', 'AgnhostPrev']),
+      names: namesOf(upstream, agnhostIds),
       layers: [root, agnhostLayer],
       entrypoint: ['/agnhost'],
       cmd: ['pause'],

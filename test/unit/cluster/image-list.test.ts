@@ -76,4 +76,9 @@ describe('the images of the test cluster', () => {
     expect(names).toContain('registry.example/tests/dnsutils:1');
     expect(namesFrom(renamed)).toContain('registry.example/tests/glibc-dns-testing:1');
   });
+
+  test('agnhost has one version before Kubernetes 1.35', () => {
+    const one = namesFrom(TABLE.replace(/.*AgnhostPrev.*\n/, ''));
+    expect(one.filter((name) => name.includes('agnhost'))).toEqual(['registry.example/tests/agnhost:2.2']);
+  });
 });
