@@ -5,7 +5,7 @@ import { OurPods } from '../our-pods.ts';
 import { awaitNotServed, awaitServed, clusterIpOf, serviceOf } from '../probe-service.ts';
 import type { Trial } from '../trial.ts';
 
-const SECONDS = 120;
+const SECONDS = 600;
 
 /** The resourceVersion goes back, behind what every watch has seen. */
 export const etcdRestored: Trial = {
