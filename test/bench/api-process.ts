@@ -6,7 +6,7 @@ import path from 'node:path';
 import { type Interface, createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import type { ClusterShape } from './large-cluster.ts';
-import type { Scaling } from './serve-cluster.ts';
+import type { Get, Scaling } from './serve-cluster.ts';
 
 /** The API server for tests as a process in a network namespace, with a large cluster, and changes on demand. */
 export class ApiProcess implements AsyncDisposable {
@@ -37,9 +37,12 @@ export class ApiProcess implements AsyncDisposable {
 
   /** Answers when the first change was given to the watches: milliseconds of `now()`. */
   async scale(scaling: Scaling): Promise<number> {
-    const answered = this.#line();
-    this.#child.stdin.write(`${JSON.stringify(scaling)}\n`);
-    return Number(await answered) / 1e6;
+    return Number(await this.#ask(scaling)) / 1e6;
+  }
+
+  /** The text at a URL in the namespace; undefined if nothing answers. */
+  async get(url: string): Promise<string | undefined> {
+    return (JSON.parse(await this.#ask({ get: url })) as string | null) ?? undefined;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -47,6 +50,12 @@ export class ApiProcess implements AsyncDisposable {
     this.#child.stdin.end();
     await exited;
     await rm(this.#folder, { recursive: true });
+  }
+
+  async #ask(question: Scaling | Get): Promise<string> {
+    const answered = this.#line();
+    this.#child.stdin.write(`${JSON.stringify(question)}\n`);
+    return await answered;
   }
 
   async #line(): Promise<string> {

@@ -43,10 +43,9 @@ export class DaemonNode implements AsyncDisposable {
     return new Started(await this.namespace.spawn([node, ...runtime, ...rest]), at);
   }
 
-  /** What the daemon counts of itself, by name and labels. */
+  /** What the daemon counts of itself, by name and labels; empty while it does not listen. */
   async metrics(): Promise<ReadonlyMap<string, number>> {
-    const script = `fetch('http://127.0.0.1:10249/metrics').then(async (r) => process.stdout.write(await r.text()))`;
-    const text = await this.bench.run([process.execPath, '-e', script]);
+    const text = (await this.api.get('http://127.0.0.1:10249/metrics')) ?? '';
     return new Map(
       text.split('\n').flatMap((line) => {
         const [, name, value] = /^([a-z]\S*) (\S+)$/.exec(line) ?? [];

@@ -1,9 +1,15 @@
 // The API server for tests, filled with a large cluster: node test/bench/serve-cluster.ts SHAPE KUBECONFIG
-// Then, for each line on stdin, {"services": [1, 2], "endpoints": 3}: those services' slices get so many endpoints,
-// and one line is
-// written: when the first was given to the watches, in nanoseconds of the monotonic clock. It ends with its stdin.
+// It answers each line on stdin with a line:
+// - {"services": [1, 2], "endpoints": 3}: those services' slices get so many endpoints. The answer is when the first was
+//   given to the watches, in nanoseconds of the monotonic clock.
+// - {"get": "http://127.0.0.1:10249/metrics"}: the answer is the text at that URL as JSON, or null if nothing answers. No
+//   process starts for it, so that it hardly disturbs what is measured.
+// It ends with its stdin.
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
+import { type IncomingMessage, get } from 'node:http';
 import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
 import { ApiServer } from '../apiserver/api-server.ts';
 import { kubeconfig } from '../apiserver/kubeconfig.ts';
 import {
@@ -21,6 +27,10 @@ export interface Scaling {
   readonly endpoints: number;
 }
 
+export interface Get {
+  readonly get: string;
+}
+
 const [shapeText = '', file] = process.argv.slice(2);
 if (file === undefined) throw new Error('usage: node test/bench/serve-cluster.ts SHAPE KUBECONFIG');
 const shape = JSON.parse(shapeText) as ClusterShape;
@@ -35,7 +45,12 @@ const url = await server.start();
 await writeFile(file, kubeconfig({ server: url }), { mode: 0o600 });
 process.stdout.write(`${url}\n`);
 for await (const line of createInterface({ input: process.stdin })) {
-  const { services, endpoints } = JSON.parse(line) as Scaling;
+  const question = JSON.parse(line) as Scaling | Get;
+  if ('get' in question) {
+    process.stdout.write(`${JSON.stringify(await textAt(question.get))}\n`);
+    continue;
+  }
+  const { services, endpoints } = question;
   const slices = services.map((service) => scaledSlice(service, shape, endpoints));
   const given = process.hrtime.bigint();
   for (const slice of slices) server.apply(slice);
@@ -43,3 +58,12 @@ for await (const line of createInterface({ input: process.stdin })) {
   server.compact();
 }
 await server.stop();
+
+async function textAt(url: string): Promise<string | null> {
+  try {
+    const [response] = (await once(get(url, { agent: false }), 'response')) as [IncomingMessage];
+    return await text(response);
+  } catch {
+    return null;
+  }
+}

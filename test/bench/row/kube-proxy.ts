@@ -74,8 +74,8 @@ const IDLE_MS = 60_000;
 const PAUSE_MS = 1_500;
 /** What is measured must not wait for the processor because of the measurement: it looks for a tenth of the time. */
 const PAUSES_PER_LOOK = 9;
-/** Between two questions for metrics, each of which starts a process. */
-const SCRAPE_MS = 2_000;
+/** Between two questions for metrics. */
+const SCRAPE_MS = 1_000;
 const FIRST_SYNC_LIMIT_MS = 1_800_000;
 const LAST_SYNC = 'kubeproxy_sync_proxy_rules_last_timestamp_seconds';
 
@@ -201,8 +201,7 @@ async function firstSyncEnd(node: DaemonNode, { process }: Started): Promise<num
   while (now() < limit) {
     await sleep(SCRAPE_MS);
     if (process.exit !== undefined) throw new Error(`it has ended: ${process.output}`);
-    // Until it listens, nothing answers.
-    const metrics = await node.metrics().catch(() => new Map<string, number>());
+    const metrics = await node.metrics();
     const ends = ['IPv4', 'IPv6'].map((family) => metrics.get(`${LAST_SYNC}{ip_family="${family}"}`) ?? 0);
     if (ends.every((end) => end > 0)) return Math.max(...ends) * 1_000 - wallClock;
   }
