@@ -8,6 +8,7 @@ import { PodNamespaceFolder } from '../kernel/linux/pod-namespace-folder.ts';
 import { createLinuxKernel } from '../kernel/linux/linux-kernel.ts';
 import type { Cidr } from '../base/cidr.ts';
 import { IP_FAMILIES, type IpFamily } from '../base/ip.ts';
+import { deletionOf } from '../diff/route-diff.ts';
 import type { Log } from '../observe/log.ts';
 import { rulesToRemove } from '../plan/plan-rules.ts';
 import { SET_ROLES, setName } from '../plan/set-names.ts';
@@ -80,24 +81,16 @@ export function requireNoDaemon(daemon: string | undefined, force: boolean, log:
 
 /**
  * Removes leftovers of other modes first, because they refer to our chains; then our rules, because they refer to the
- * sets; then virtual servers, routes and sets; kube-ipvs0 last. Missing objects are not an error.
+ * sets; then virtual servers, routes and sets; kube-ipvs0 last. Missing objects are not an error. Resolves to the exit code.
  */
 export async function removeAll(
   kernel: Kernel,
   others: Pick<Leftovers, 'find' | 'remove'>,
   config: ProxyConfig,
   log: Log,
-  rulesOf: (family: IpFamily) => RuleSet = rulesToRemove,
 ): Promise<number> {
   let failed = 0;
-  const attempt = async (what: string, step: () => Promise<void>): Promise<void> => {
-    try {
-      await step();
-    } catch (error) {
-      failed += 1;
-      log.error(`failed to remove ${what}: ${errorText(error)}`);
-    }
-  };
+  const attempt = attempts(log, () => failed++);
   await attempt('leftovers of other kube-proxy modes', async () => {
     for (const leftover of await others.find()) {
       const what = describeLeftover(leftover);
@@ -107,6 +100,33 @@ export async function removeAll(
       });
     }
   });
+  failed += await removeOwn(kernel, config, log);
+  await attempt('kube-ipvs0', () => kernel.removeDevice());
+  return failed === 0 ? 0 : 1;
+}
+
+type Attempt = (what: string, step: () => Promise<void>) => Promise<void>;
+
+function attempts(log: Log, onFailure: () => void): Attempt {
+  return async (what, step) => {
+    try {
+      await step();
+    } catch (error) {
+      onFailure();
+      log.error(`failed to remove ${what}: ${errorText(error)}`);
+    }
+  };
+}
+
+/** Removes what ipvs mode has, except kube-ipvs0. Returns how many objects could not be removed. */
+export async function removeOwn(
+  kernel: Kernel,
+  config: ProxyConfig,
+  log: Log,
+  rulesOf: (family: IpFamily) => RuleSet = rulesToRemove,
+): Promise<number> {
+  let failed = 0;
+  const attempt = attempts(log, () => failed++);
   const hasIpvs = await prepare(kernel, log);
   for (const family of IP_FAMILIES) {
     await attempt(`the rules of IPv${family}`, () => kernel.removeRules(rulesOf(family)));
@@ -120,8 +140,7 @@ export async function removeAll(
     const removed = [...tx].filter((op) => !failures.has(op));
     log.info('clean-up done', { removed: countsInWords(removed), objects: firstInWords(removed), failed });
   });
-  await attempt('kube-ipvs0', () => kernel.removeDevice());
-  return failed === 0 ? 0 : 1;
+  return failed;
 }
 
 async function prepare(kernel: Kernel, log: Log): Promise<boolean> {
@@ -146,7 +165,7 @@ async function leftovers(kernel: Kernel, config: ProxyConfig, hasIpvs: boolean):
   const ops: Op[] = sets
     .filter((set) => OUR_SETS.has(set.name))
     .map(({ entries: _entries, ...set }) => ({ kind: 'destroy-set', set }));
-  for (const { cidr, ours } of await kernel.getLocalRoutes()) if (ours) ops.push({ kind: 'delete-route', cidr });
+  for (const route of await kernel.getLocalRoutes()) if (route.ours) ops.push(deletionOf(route));
   if (!hasIpvs) return ops;
   for (const { address, port, protocol } of await ownedVirtualServers(kernel, config.excludeCidrs)) {
     ops.push({ kind: 'delete-virtual-server', id: { address, port, protocol } });
@@ -156,14 +175,17 @@ async function leftovers(kernel: Kernel, config: ProxyConfig, hasIpvs: boolean):
 
 /** Returns the virtual servers of this proxy or of kube-proxy. */
 export async function ownedVirtualServers(
-  kernel: Pick<Kernel, 'getSets' | 'getBoundAddresses' | 'getNodeAddresses' | 'getVirtualServers'>,
+  kernel: Pick<Kernel, 'getSets' | 'getBoundAddresses' | 'getLocalRoutes' | 'getNodeAddresses' | 'getVirtualServers'>,
   excluded: readonly Cidr[],
 ): Promise<VirtualServer[]> {
   const sets = await kernel.getSets();
   const marked = sets.some(({ name, entries }) => NODE_PORT_ADDRESS_SETS.includes(name) && entries.length > 0);
+  const bound = (await kernel.getBoundAddresses()).map(({ address }) => address);
+  // Those that ipvs mode had bound before it was retired.
+  const replaced = (await kernel.getLocalRoutes()).filter(({ ours, source }) => ours && source !== undefined);
   const ownership = new Ownership({
     sets,
-    boundAddresses: (await kernel.getBoundAddresses()).map(({ address }) => address),
+    boundAddresses: [...bound, ...replaced.map(({ cidr }) => cidr.address)],
     interfaceAddresses: marked ? [] : (await kernel.getNodeAddresses()).map(({ address }) => address),
     excluded,
   });

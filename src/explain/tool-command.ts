@@ -3,6 +3,7 @@ import { formatIp, isIp4 } from '../base/ip.ts';
 import type { Protocol } from '../base/protocol.ts';
 import { hostPrefix } from '../state/bound-address.ts';
 import { type IpSet, formatIpSetEntry, twinName } from '../state/ip-set.ts';
+import type { LocalRoute } from '../state/local-route.ts';
 import type { Op } from '../state/op.ts';
 import {
   FORWARDING,
@@ -63,10 +64,15 @@ export function toolCommand(op: Op): string {
     case 'unbind-address':
       return `ip addr del ${formatIp(op.address)}/${op.prefix ?? hostPrefix(op.address)} dev kube-ipvs0`;
     case 'add-route':
-      return `ip route add local ${formatCidr(op.cidr)} dev lo table local proto 120`;
+      return `ip route add ${routeText(op)}`;
     case 'delete-route':
-      return `ip route del local ${formatCidr(op.cidr)} dev lo table local proto 120`;
+      return `ip route del ${routeText(op)}`;
   }
+}
+
+function routeText({ cidr, source }: Pick<LocalRoute, 'cidr' | 'source'>): string {
+  const from = source === undefined ? '' : ` src ${formatIp(source)} metric 2048`;
+  return `local ${formatCidr(cidr)} dev lo table local proto 120${from}`;
 }
 
 function createSet({ type, family, maxEntries }: IpSet, name: string): string {

@@ -14,6 +14,7 @@ const READS = {
   findRoutes: true,
   getNodeAddresses: true,
   getUdpFlows: true,
+  getFlowSources: true,
   findRuleVariant: true,
   compareRules: true,
   getTrafficTotals: true,

@@ -31,6 +31,7 @@ export abstract class TranslatingKernel {
   readonly findRoutes: Kernel['findRoutes'] = (to) => this.node.findRoutes(to);
   readonly getNodeAddresses: Kernel['getNodeAddresses'] = () => this.node.getNodeAddresses();
   readonly getUdpFlows: Kernel['getUdpFlows'] = (family) => this.node.getUdpFlows(family);
+  readonly getFlowSources: Kernel['getFlowSources'] = (family, among) => this.node.getFlowSources(family, among);
   readonly deleteFlows: Kernel['deleteFlows'] = (flows) => this.node.deleteFlows(flows);
   readonly getSysctl: Kernel['getSysctl'] = (key) => this.node.getSysctl(key);
   readonly setSysctl: Kernel['setSysctl'] = (key, value) => this.node.setSysctl(key, value);

@@ -96,6 +96,18 @@ export function rulesToRemove(family: IpFamily): RuleSet {
   return { family, chains: [...chains, { table: 'nat', name: 'KUBE-FIREWALL', rules: [] }], jumps: JUMPS };
 }
 
+/** Chains that accept packets of open connections of IPVS where the host's own rules drop what they do not know. */
+const ACCEPTING: ReadonlySet<string> = new Set(['filter KUBE-FORWARD', 'filter KUBE-IPVS-ACCEPT']);
+
+/** Leaves out the chains and jumps that connections of IPVS may need until they end. */
+export function withoutAccepting({ family, chains, jumps }: RuleSet): RuleSet {
+  return {
+    family,
+    chains: chains.filter(({ table, name }) => !ACCEPTING.has(`${table} ${name}`)),
+    jumps: jumps.filter(({ table, to }) => !ACCEPTING.has(`${table} ${to}`)),
+  };
+}
+
 /** Chains of ipvs mode that iptables mode has, too, with other rules. */
 const ALSO_OF_IPTABLES_MODE: ReadonlySet<string> = new Set([
   'nat KUBE-SERVICES',

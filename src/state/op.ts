@@ -28,9 +28,9 @@ export type Op =
   | { readonly kind: 'bind-address'; readonly address: IpAddress }
   /** `prefix` is absent for a single address (/32 or /128). */
   | { readonly kind: 'unbind-address'; readonly address: IpAddress; readonly prefix?: number }
-  /** Routes on the loopback interface (see LocalRoute). */
-  | { readonly kind: 'add-route'; readonly cidr: Cidr }
-  | { readonly kind: 'delete-route'; readonly cidr: Cidr };
+  /** Routes on the loopback interface (see LocalRoute). Those with and without a source are different routes. */
+  | { readonly kind: 'add-route'; readonly cidr: Cidr; readonly source?: IpAddress }
+  | { readonly kind: 'delete-route'; readonly cidr: Cidr; readonly source?: IpAddress };
 
 export type OpKind = Op['kind'];
 
@@ -69,7 +69,7 @@ export function formatOp(op: Op): string {
       return `${op.kind} ${formatIp(op.address)}${op.prefix === undefined ? '' : `/${op.prefix}`}`;
     case 'add-route':
     case 'delete-route':
-      return `${op.kind} ${formatCidr(op.cidr)}`;
+      return `${op.kind} ${formatCidr(op.cidr)}${op.source === undefined ? '' : ` src ${formatIp(op.source)}`}`;
   }
 }
 

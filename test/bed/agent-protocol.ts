@@ -31,6 +31,10 @@ export interface Target {
   readonly port: number;
   /** Source port; default: one that no recent probe of this agent used. */
   readonly sourcePort?: number;
+  /** Source address of a held connection; default: what the kernel chooses. */
+  readonly sourceAddress?: string;
+  /** Whether a held connection ends with a reset, which IPVS forgets after 10 s in place of two minutes. */
+  readonly reset?: boolean;
 }
 
 export interface LoadShape {

@@ -20,6 +20,8 @@ export interface ProbeOptions {
   /** Default 2000. */
   readonly timeoutMs?: number;
   readonly sourcePort?: number;
+  readonly sourceAddress?: string;
+  readonly reset?: boolean;
   /** At least as many bytes has the request over UDP. */
   readonly bytes?: number;
   /** At least as many bytes has the answer over UDP. */
@@ -204,6 +206,12 @@ async function close(agent: AgentClient, handle: number): Promise<void> {
   await agent.ask({ do: 'stop', handle }, REPLY_MARGIN_MS);
 }
 
-function targetOf(address: string, port: number, { sourcePort }: ProbeOptions): Target {
-  return { address, port, ...(sourcePort === undefined ? {} : { sourcePort }) };
+function targetOf(address: string, port: number, { sourcePort, sourceAddress, reset }: ProbeOptions): Target {
+  return {
+    address,
+    port,
+    ...(sourcePort === undefined ? {} : { sourcePort }),
+    ...(sourceAddress === undefined ? {} : { sourceAddress }),
+    ...(reset === undefined ? {} : { reset }),
+  };
 }

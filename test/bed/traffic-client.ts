@@ -18,6 +18,7 @@ export class HeldConnection {
   readonly #socket: Socket;
   #received = '';
   #failure: NoAnswer | undefined;
+  readonly #reset: boolean;
   #wake: () => void = () => {};
 
   constructor(target: Target) {
@@ -25,7 +26,9 @@ export class HeldConnection {
       host: target.address,
       port: target.port,
       localPort: target.sourcePort ?? nextSourcePort(),
+      ...(target.sourceAddress === undefined ? {} : { localAddress: target.sourceAddress }),
     });
+    this.#reset = target.reset === true;
     this.#socket.setEncoding('utf8');
     this.#socket.on('data', (text) => {
       this.#received += text.toString();
@@ -64,7 +67,8 @@ export class HeldConnection {
   }
 
   close(): void {
-    this.#socket.destroy();
+    if (this.#reset) this.#socket.resetAndDestroy();
+    else this.#socket.destroy();
   }
 
   #fail(code: string): void {

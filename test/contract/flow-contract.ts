@@ -27,6 +27,9 @@ export function flowContract(family: IpFamily, bed: () => ContractBed): void {
       expect(await kernel.getUdpFlows(family)).toEqual([flow(2, 'UDP')]);
       expect(await bed().flows(family, 53)).toBe(2);
       expect(await kernel.deleteFlows([])).toBe(0);
+      const sources = (...left: readonly number[]): unknown => new Set(left.map((n) => endpoint(family, 200 + n)));
+      expect(await kernel.getFlowSources(family, () => true)).toEqual(sources(2, 3));
+      expect(await kernel.getFlowSources(family, (source) => source === endpoint(family, 203))).toEqual(sources(3));
     });
   });
 }

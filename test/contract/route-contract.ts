@@ -42,6 +42,37 @@ export function routeContract(family: IpFamily, bed: () => ContractBed): void {
       expect(await bed().routes(family)).toEqual([text(1, 4)]);
     });
 
+    test('with a source are other routes than those without', async () => {
+      const source = address(family, 3 * 256 + 1);
+      await bed().addNodeAddress({
+        address: source,
+        prefix: family === 4 ? 24 : 120,
+        interfaceName: 'eth7',
+        tentative: false,
+      });
+      const bound = address(family, 9 * 256 + 7);
+      const host = cidrOf(bound, family === 4 ? 32 : 128);
+      expect(await apply({ kind: 'bind-address', address: bound })).toMatchObject(clean);
+      expect(await apply(add(1), { ...add(1), source } as Op, { kind: 'add-route', cidr: host, source })).toMatchObject(
+        clean,
+      );
+      expect(await apply({ ...add(1), source } as Op)).toMatchObject(clean);
+      const withSource = [
+        { cidr: network(1), ours: true, source },
+        { cidr: host, ours: true, source },
+      ];
+      const found = await bed().kernel.getLocalRoutes();
+      expect(found).toHaveLength(3);
+      expect(found).toEqual(expect.arrayContaining([{ cidr: network(1), ours: true }, ...withSource]));
+      expect(await apply(remove(1))).toMatchObject(clean);
+      expect(new Set(await bed().kernel.getLocalRoutes())).toEqual(new Set(withSource));
+      expect(await apply({ kind: 'unbind-address', address: bound })).toMatchObject(clean);
+      expect((await bed().kernel.findRoutes([bound])).get(bound)).toMatchObject({ local: true, source });
+      const removals = withSource.map(({ cidr }): Op => ({ kind: 'delete-route', cidr, source }));
+      expect(await apply(...removals)).toMatchObject(clean);
+      expect(await bed().kernel.getLocalRoutes()).toEqual([]);
+    });
+
     test('tell which addresses are local, on a link, and nowhere', async () => {
       const own = address(family, 3 * 256 + 1);
       const [bound, routed] = [address(family, 9 * 256 + 7), address(family, 5 * 256 + 9)];

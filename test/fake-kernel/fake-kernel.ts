@@ -266,16 +266,18 @@ export class FakeKernel implements Kernel {
   async findRoutes(destinations: readonly IpAddress[]): Promise<Map<IpAddress, Route>> {
     await this.#enter('findRoutes');
     const { bound, routes: localRoutes } = this.tables;
-    const networks = [...localRoutes.values()].map(({ cidr }) => cidr);
+    const networks = [...localRoutes.values()];
     const routes = new Map<IpAddress, Route>();
     for (const destination of destinations) {
       const own = this.#nodeAddresses.some(({ address }) => address === destination);
-      const local = own || bound.has(destination) || networks.some((cidr) => cidrContains(cidr, destination));
+      const network = networks.find(({ cidr }) => cidrContains(cidr, destination));
+      const local = own || bound.has(destination) || network !== undefined;
       const link = this.#nodeAddresses.find(({ address, prefix }) =>
         cidrContains(cidrOf(address, prefix), destination),
       );
       const common = { local, gateway: false };
-      if (local) routes.set(destination, { ...common, interfaceName: 'lo', source: destination });
+      const source = own || bound.has(destination) ? destination : (network?.source ?? destination);
+      if (local) routes.set(destination, { ...common, interfaceName: 'lo', source });
       else if (link !== undefined) {
         routes.set(destination, { ...common, interfaceName: link.interfaceName, source: link.address });
       }
@@ -365,6 +367,12 @@ export class FakeKernel implements Kernel {
   async getUdpFlows(family: IpFamily): Promise<Flow[]> {
     await this.#enter('getUdpFlows');
     return this.#flows.filter((flow) => flow.family === family && flow.protocol === 'UDP');
+  }
+
+  async getFlowSources(family: IpFamily, among: (address: IpAddress) => boolean): Promise<Set<IpAddress>> {
+    await this.#enter('getFlowSources');
+    const ofFamily = this.#flows.filter((flow) => flow.family === family);
+    return new Set(ofFamily.map(({ source }) => source).filter(among));
   }
 
   async deleteFlows(flows: readonly Flow[]): Promise<number> {

@@ -1,6 +1,6 @@
 import { constants } from 'node:os';
 import { formatCidr } from '../../src/base/cidr.ts';
-import { type IpAddress, familyOf } from '../../src/base/ip.ts';
+import { type IpAddress, familyOf, formatIp } from '../../src/base/ip.ts';
 import { unreachable } from '../../src/base/unreachable.ts';
 import { type IpSet, type IpSetEntry, type IpSetEntryKey, ipSetEntryKey } from '../../src/state/ip-set.ts';
 import type { LocalRoute } from '../../src/state/local-route.ts';
@@ -70,7 +70,7 @@ export class FakeTables {
   readonly bound = new Set<IpAddress>();
   /** Bound addresses that another program added, with other flags. */
   readonly otherFlags = new Set<IpAddress>();
-  /** Local routes by the text of their CIDR. */
+  /** Local routes by the text of their CIDR and their source. */
   readonly routes = new Map<string, LocalRoute>();
   /** Whether kube-ipvs0 exists. */
   device = false;
@@ -116,10 +116,13 @@ export class FakeTables {
         this.otherFlags.delete(op.address);
         return 0;
       case 'add-route':
-        if (!this.routes.has(formatCidr(op.cidr))) this.routes.set(formatCidr(op.cidr), { cidr: op.cidr, ours: true });
+        if (!this.routes.has(routeKey(op))) {
+          const { cidr, source } = op;
+          this.routes.set(routeKey(op), { cidr, ours: true, ...(source === undefined ? {} : { source }) });
+        }
         return 0;
       case 'delete-route':
-        if (this.routes.get(formatCidr(op.cidr))?.ours === true) this.routes.delete(formatCidr(op.cidr));
+        if (this.routes.get(routeKey(op))?.ours === true) this.routes.delete(routeKey(op));
         return 0;
       default:
         return unreachable(op);
@@ -222,4 +225,8 @@ export function matchedSets(rules: RuleSet): string[] {
 export function flowKey(flow: Flow): string {
   const { protocol, source, sourcePort, destination, destinationPort } = flow;
   return [familyOf(source), protocol, source, sourcePort, destination, destinationPort].join(' ');
+}
+
+function routeKey({ cidr, source }: Pick<LocalRoute, 'cidr' | 'source'>): string {
+  return source === undefined ? formatCidr(cidr) : `${formatCidr(cidr)} ${formatIp(source)}`;
 }

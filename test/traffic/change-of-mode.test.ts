@@ -81,3 +81,34 @@ describe.each(CHANGES)('a change of mode from %s to %s', (from, to) => {
     expect(node.daemon.output).not.toContain('rules written');
   });
 });
+
+/** The kernel chooses a service address as source of the node's own connections to it while it is bound. */
+describe.each(CHANGES.filter(([from]) => from === 'ipvs'))("the node's own connections, from %s to %s", (from, to) => {
+  let node: ChangingNode;
+
+  beforeAll(async () => {
+    node = await ChangingNode.create(from);
+  });
+
+  afterAll(async () => {
+    await node[Symbol.asyncDispose]();
+  });
+
+  test('go on when IPVS has no connection to their address any more', async () => {
+    await node.hold();
+    await node.restart(to);
+    await node.untilServedBy(to);
+    await node.holdOwn();
+    expect(await node.brokenConnections()).toEqual([]);
+    await node.release();
+    await node.untilIpvsIsIdle();
+    expect(await node.brokenConnections()).toEqual([]);
+  });
+
+  test('keep of ipvs mode only what they need, until they end', async () => {
+    expect(node.daemon.output).not.toContain('ipvs mode is retired');
+    await node.releaseOwn();
+    await node.untilGone(from, to);
+    expect(node.daemon.output).toContain('ipvs mode is retired');
+  });
+});

@@ -21,6 +21,8 @@ export const WAYS: readonly Way[] = [
   GUARDED_WAY,
 ];
 
+const OWN_WAYS: readonly string[] = ['ClusterIP', 'external IP', 'ClusterIP over IPv6'];
+
 /** What shows that a mode serves new connections. */
 const SHOWN: Readonly<Record<ProxyMode, readonly [argv: readonly string[], text: string]>> = {
   ipvs: [['ipvsadm', '-Sn'], '10.202.0.10:80'],
@@ -34,6 +36,7 @@ export class ChangingNode {
   readonly #bed: Bed;
   readonly #directory: string;
   #held: KeptConnection[] = [];
+  #own: KeptConnection[] = [];
 
   private constructor(bed: Bed, directory: string, daemon: LongProcess) {
     this.#bed = bed;
@@ -94,7 +97,15 @@ export class ChangingNode {
   async hold(): Promise<void> {
     const tcp = WAYS.filter(([, protocol]) => protocol === 'tcp');
     const client = this.#bed.client(0);
-    this.#held.push(...(await Promise.all(tcp.map(([, , address, port]) => client.hold(address, port)))));
+    const held = tcp.map(([, , address, port]) => client.hold(address, port, { reset: true }));
+    this.#held.push(...(await Promise.all(held)));
+  }
+
+  /** Connections of the node itself to service addresses, from these: as the kernel makes them while they are bound. */
+  async holdOwn(): Promise<void> {
+    const addresses = WAYS.filter(([name]) => OWN_WAYS.includes(name));
+    const options = addresses.map(([, , address, port]) => [address, port, { sourceAddress: address }] as const);
+    this.#own.push(...(await Promise.all(options.map((option) => this.#node.hold(...option)))));
   }
 
   async release(): Promise<void> {
@@ -102,10 +113,22 @@ export class ChangingNode {
     this.#held = [];
   }
 
+  async releaseOwn(): Promise<void> {
+    await Promise.all(this.#own.map((connection) => connection.close()));
+    this.#own = [];
+    await this.#text('conntrack', '-F');
+  }
+
+  /** Waits until IPVS has no virtual server. */
+  async untilIpvsIsIdle(): Promise<void> {
+    await this.#until(async () => !/^-A/m.test(await this.#text('ipvsadm', '-Sn')));
+  }
+
   /** Asks through each held connection. Returns what went wrong. */
   async brokenConnections(): Promise<readonly unknown[]> {
-    if (this.#held.length === 0) throw new Error('no connection is held');
-    const results = await Promise.all(this.#held.map((connection) => connection.ask(4_000)));
+    const all = [...this.#held, ...this.#own];
+    if (all.length === 0) throw new Error('no connection is held');
+    const results = await Promise.all(all.map((connection) => connection.ask(4_000)));
     return results.filter(({ ok }) => !ok);
   }
 

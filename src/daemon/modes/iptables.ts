@@ -2,7 +2,7 @@ import { type CommandRunner, createCommandRunner } from '../../kernel/command-ru
 import { type NamedVariant, otherVariant } from '../../kernel/iptables/iptables-variant.ts';
 import { Leftovers } from '../../kernel/iptables/leftovers.ts';
 import { createIptablesKernel } from '../../kernel/iptables-mode/iptables-kernel.ts';
-import { rulesOfIpvsOnly } from '../../plan/plan-rules.ts';
+import { rulesOfIpvsOnly, rulesToRemove } from '../../plan/plan-rules.ts';
 import type { Mode, ModeParts } from './mode.ts';
 import { removeLeftovers } from './other-modes.ts';
 import { RetiringIpvs } from './retiring-ipvs.ts';
@@ -25,10 +25,20 @@ function leftoversBeside({ onProgram, iptables }: ModeParts): Pick<Leftovers, 'f
   const runner = createCommandRunner({ onStart: onProgram });
   return {
     // The rules of this program are many, and reading them takes long.
-    find: async () => await new Leftovers(runner, { variants: await variantsBeside(iptables, runner) }).find(),
+    find: async () => {
+      const variants = await variantsBeside(iptables, runner);
+      return await new Leftovers(runner, { variants, chains: CHAINS_OF_IPVS }).find();
+    },
     remove: (leftover) => new Leftovers(runner).remove(leftover),
   };
 }
+
+/** KUBE-IPVS-ACCEPT, which open connections of IPVS may need, is removed with the last of ipvs mode. */
+const CHAINS_OF_IPVS = new Set(
+  rulesToRemove(4)
+    .chains.filter(({ name }) => name !== 'KUBE-IPVS-ACCEPT')
+    .map(({ table, name }) => `${table}/${name}`),
+);
 
 async function variantsBeside(used: string | undefined, runner: CommandRunner): Promise<readonly NamedVariant[]> {
   if (used === 'nft') return ['legacy'];

@@ -1,25 +1,26 @@
 import { errorText } from '../../base/error-text.ts';
-import { IP_FAMILIES, type IpAddress, type IpFamily } from '../../base/ip.ts';
+import { doublingDelay } from '../../base/backoff.ts';
+import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NodeKernel } from '../../kernel/linux/node-kernel.ts';
 import type { Log } from '../../observe/log.ts';
-import type { Op } from '../../state/op.ts';
+import { withoutAccepting } from '../../plan/plan-rules.ts';
 import type { RuleSet } from '../../state/rule-set.ts';
-import { Transaction } from '../../state/transaction.ts';
-import { type VirtualServer, virtualServerKey } from '../../state/virtual-server.ts';
-import { ownedVirtualServers, removeAll } from '../clean-up.ts';
+import { removeOwn } from '../clean-up.ts';
+import { type InUse, removeUnused } from './ipvs-in-use.ts';
 import type { ModeParts } from './mode.ts';
 
-/** Interval between two looks at the connections. */
+/** Interval between two looks at the connections: doubled after each one that brought nothing. */
 const CHECK_MS = 5_000;
-
-/** What must go on while IPVS has connections. */
-type OldKernel = Pick<Kernel, 'apply' | 'getRealServers'> & Parameters<typeof ownedVirtualServers>[0];
+const LONGEST_CHECK_MS = 60_000;
+/** Longest delay after a failure: a set that rules of another program use may stay for long. */
+const LONGEST_RETRY_MS = 600_000;
 
 /**
- * Removes what ipvs mode left, after a change of mode and when its rules are gone: each virtual server when its last
- * connection has ended, and everything else with the last one. New connections are translated before IPVS sees them, so the
- * connections of a virtual server only become fewer. A restart of this program continues.
+ * Removes what ipvs mode left, after a change of mode and when its rules are gone: each virtual server and address when its
+ * last connection has ended, and everything else with the last one. New connections are translated before IPVS sees them, so
+ * the connections of a virtual server only become fewer. kube-ipvs0 is last: a restart of this program continues as long as it
+ * exists.
  */
 export class RetiringIpvs {
   readonly #parts: ModeParts;
@@ -30,7 +31,9 @@ export class RetiringIpvs {
   #stopped = false;
   #hasRules = true;
   #since: number | undefined;
-  #reported = 0;
+  #left: InUse | undefined;
+  #idlePasses = 0;
+  #failures = 0;
 
   /**
    * @param rulesOf what is removed of the rules of ipvs mode; undefined if all are gone
@@ -54,48 +57,58 @@ export class RetiringIpvs {
 
   async #pass(): Promise<void> {
     const { log } = this.#parts;
+    let delayMs: number;
     try {
-      if (await this.#removeIdle()) return;
+      if (await this.#removeUnused()) return;
+      this.#failures = 0;
+      delayMs = doublingDelay(this.#idlePasses, LONGEST_CHECK_MS, CHECK_MS);
     } catch (error) {
       if (this.#stopped) return;
-      log.warn(`failed to remove what ipvs mode left, next attempt in ${CHECK_MS / 1_000} s: ${errorText(error)}`);
+      delayMs = doublingDelay(++this.#failures, LONGEST_RETRY_MS, CHECK_MS);
+      log.warn(`failed to remove what ipvs mode left, next attempt in ${delayMs / 1_000} s: ${errorText(error)}`);
     }
     if (this.#stopped) return;
-    this.#timer = setTimeout(() => void this.#pass(), CHECK_MS);
+    this.#timer = setTimeout(() => void this.#pass(), Math.min(delayMs, this.#untilOverdueMs() ?? delayMs));
     this.#timer.unref();
   }
 
   /** Returns whether nothing is left. */
-  async #removeIdle(): Promise<boolean> {
+  async #removeUnused(): Promise<boolean> {
     const { config, log } = this.#parts;
     const kernel = (this.#kernel ??= await this.#open(this.#parts));
     if (kernel === undefined) return true;
     this.#since ??= performance.now();
     // Nothing writes them again, and reading them takes long on a large node.
     if (this.#hasRules && this.#rulesOf !== undefined) {
-      for (const family of IP_FAMILIES) await kernel.removeRules(this.#rulesOf(family));
+      for (const family of IP_FAMILIES) await kernel.removeRules(withoutAccepting(this.#rulesOf(family)));
     }
     this.#hasRules = false;
-    const overdue = config.drainTimeout > 0 && performance.now() - this.#since >= config.drainTimeout;
-    const left = overdue ? 0 : await removeIdleServers(kernel, config.excludeCidrs);
-    if (left === 0) return await this.#removeRest(kernel);
-    if (left !== this.#reported) {
+    if (this.#untilOverdueMs() === 0) return await this.#removeRest(kernel);
+    const left = await removeUnused(kernel, config.excludeCidrs);
+    if (left.virtualServers + left.addresses === 0) return await this.#removeRest(kernel);
+    const isSame = left.virtualServers === this.#left?.virtualServers && left.addresses === this.#left.addresses;
+    this.#idlePasses = isSame ? this.#idlePasses + 1 : 1;
+    if (!isSame) {
       log.info(
         'ipvs mode is being retired: new connections no longer reach it, those of IPVS continue until they end',
-        {
-          virtualServersWithConnections: left,
-        },
+        { virtualServersWithConnections: left.virtualServers, addressesInUse: left.addresses },
       );
     }
-    this.#reported = left;
+    this.#left = left;
     return false;
+  }
+
+  /** Undefined without a drain timeout. */
+  #untilOverdueMs(): number | undefined {
+    const { drainTimeout } = this.#parts.config;
+    if (drainTimeout <= 0 || this.#since === undefined) return undefined;
+    return Math.max(0, this.#since + drainTimeout - performance.now());
   }
 
   async #removeRest(kernel: Kernel): Promise<boolean> {
     const { config, log } = this.#parts;
-    const none = { find: () => Promise.resolve([]), remove: () => Promise.resolve() };
-    const code = await removeAll(kernel, none, config, log, this.#rulesOf);
-    if (code !== 0) throw new Error('see the errors above');
+    if ((await removeOwn(kernel, config, log, this.#rulesOf)) > 0) throw new Error('see the errors above');
+    await kernel.removeDevice();
     await kernel.close();
     log.info('ipvs mode is retired: nothing of it is left on this node');
     return true;
@@ -109,38 +122,12 @@ async function openOldKernel({ log, onProgram }: ModeParts): Promise<Kernel | un
   return createLinuxKernel({ log, onProgram });
 }
 
-/** Reads without loading a module. */
-async function hasDevice(log: Log): Promise<boolean> {
+/** Whether this node has kube-ipvs0. Reads without loading a module. */
+export async function hasDevice(log: Log): Promise<boolean> {
   const node = new NodeKernel({ log });
   try {
     return (await node.device().index()) !== undefined;
   } finally {
     node.close();
   }
-}
-
-/** Removes the virtual servers of ours that have no connections. Returns the number of the others. */
-export async function removeIdleServers(
-  kernel: OldKernel,
-  excluded: Parameters<typeof ownedVirtualServers>[1],
-): Promise<number> {
-  const servers = await ownedVirtualServers(kernel, excluded);
-  const realServers = await kernel.getRealServers(servers);
-  const isBusy = (id: VirtualServer): boolean =>
-    realServers
-      .get(virtualServerKey(id))
-      ?.some(({ activeConnections, inactiveConnections }) => activeConnections + inactiveConnections > 0) === true;
-  const busy = servers.filter(isBusy);
-  const needed = new Set<IpAddress>(busy.map(({ address }) => address));
-  const bound = await kernel.getBoundAddresses();
-  const ops: Op[] = [
-    ...bound
-      .filter(({ address }) => !needed.has(address))
-      .map(({ address }): Op => ({ kind: 'unbind-address', address })),
-    ...servers
-      .filter((server) => !busy.includes(server))
-      .map(({ address, port, protocol }): Op => ({ kind: 'delete-virtual-server', id: { address, port, protocol } })),
-  ];
-  await kernel.apply(new Transaction(ops));
-  return busy.length;
 }

@@ -180,7 +180,10 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     serviceHealth,
     clock,
     log,
-    onServing: () => started.defer(mode.removeOthers(modeParts)),
+    onServing: () => {
+      // A first sync may end while the daemon stops. Then the next start removes what other modes left.
+      if (!started.disposed) started.defer(mode.removeOthers(modeParts));
+    },
     ...podPreparation(parts, started),
     onDeviceMade: () => mode.nameThief(modeParts),
   });

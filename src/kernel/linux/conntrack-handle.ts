@@ -1,6 +1,6 @@
 import { constants } from 'node:os';
 import { type TrackedFlow, decodeFlow, deleteFlow, dumpFlows } from '../../netlink/family/conntrack/flow.ts';
-import type { IpFamily } from '../../base/ip.ts';
+import type { IpAddress, IpFamily } from '../../base/ip.ts';
 import { toPort } from '../../base/port.ts';
 import { PROTOCOL_NUMBER, protocolFromNumber } from '../../base/protocol.ts';
 import { type BatchConnection, askAll, runBatch } from './batch.ts';
@@ -30,6 +30,19 @@ export class ConntrackHandle {
         return flow?.protocol === 'UDP' ? flow : undefined;
       },
     });
+  }
+
+  /** Returns which of these addresses are the source of a flow's original direction, whatever the protocol. */
+  async getFlowSources(family: IpFamily, among: (address: IpAddress) => boolean): Promise<Set<IpAddress>> {
+    const found = await askAll(this.#connection, [family], {
+      operation: 'IPCTNL_MSG_CT_GET',
+      write: (writer) => dumpFlows(writer, family),
+      read: ({ payload }) => {
+        const source = decodeFlow(payload)?.original.source;
+        return source !== undefined && among(source) ? source : undefined;
+      },
+    });
+    return new Set(found);
   }
 
   /** Returns how many of the flows still existed. */

@@ -95,6 +95,7 @@ class LinuxKernel implements Kernel {
   readonly findSets = wrapped(this.#sets, 'findSets', (sets, names: readonly string[]) => sets.findSets(names));
 
   readonly getUdpFlows: Kernel['getUdpFlows'] = (family) => this.#node.getUdpFlows(family);
+  readonly getFlowSources: Kernel['getFlowSources'] = (family, among) => this.#node.getFlowSources(family, among);
   readonly deleteFlows: Kernel['deleteFlows'] = (flows) => this.#node.deleteFlows(flows);
 
   // IPVS and ipset do not count their changes.

@@ -24,6 +24,9 @@ export const OUR_PROTOCOL = 120;
  */
 const LOOPBACK = 1;
 
+/** Of routes with a source. The kernel prefers those without one, and so deletes them first. */
+const METRIC_WITH_SOURCE = 2_048;
+
 const { EEXIST, ESRCH } = constants.errno;
 
 /** Returns local routes of the loopback interface, except those that the kernel creates for its addresses. */
@@ -34,13 +37,15 @@ export async function readLocalRoutes(connection: BatchConnection): Promise<Loca
     read: ({ payload }) => {
       const route = decodeHostRoute(payload);
       if (route?.index !== LOOPBACK || route.protocol === RTPROT_KERNEL) return undefined;
-      return { cidr: route.cidr, ours: route.protocol === OUR_PROTOCOL };
+      const { cidr, protocol, source } = route;
+      return { cidr, ours: protocol === OUR_PROTOCOL, ...(source === undefined ? {} : { source }) };
     },
   });
 }
 
-export function writeRoute(writer: MessageWriter, { kind, cidr }: RouteOp): void {
-  const route = { cidr, index: LOOPBACK, protocol: OUR_PROTOCOL };
+export function writeRoute(writer: MessageWriter, { kind, cidr, source }: RouteOp): void {
+  const metric = source === undefined ? undefined : METRIC_WITH_SOURCE;
+  const route = { cidr, index: LOOPBACK, protocol: OUR_PROTOCOL, source, metric };
   if (kind === 'add-route') addHostRoute(writer, route);
   else deleteHostRoute(writer, route);
 }

@@ -77,6 +77,11 @@ export class NodeKernel {
   readonly getUdpFlows = wrapped(this.#conntrack, 'getUdpFlows', (flows, family: IpFamily) =>
     flows.getUdpFlows(family),
   );
+  readonly getFlowSources = wrapped(
+    this.#conntrack,
+    'getFlowSources',
+    (flows, family: IpFamily, among: (address: IpAddress) => boolean) => flows.getFlowSources(family, among),
+  );
   readonly deleteFlows = wrapped(this.#conntrack, 'deleteFlows', (flows, gone: readonly Flow[]) =>
     flows.deleteFlows(gone),
   );

@@ -75,12 +75,14 @@ function beginConntrack(writer: MessageWriter, command: number, family: IpFamily
 }
 
 /**
- * Writes a request for the flows of one family and protocol (IPPROTO_*). Kernels before 5.8 ignore the protocol, so the
- * caller must check it. `decodeFlow` decodes each reply message.
+ * Writes a request for the flows of one family and, if given, of one protocol (IPPROTO_*). Kernels before 5.8 ignore the
+ * protocol, so the caller must check it. `decodeFlow` decodes each reply message.
  */
-export function dumpFlows(writer: MessageWriter, family: IpFamily, protocol: number): number {
+export function dumpFlows(writer: MessageWriter, family: IpFamily, protocol?: number): number {
   beginConntrack(writer, IPCTNL_MSG_CT_GET, family);
-  encode(writer, FLOW, { original: { ends: { protocol } }, filter: { original: FILTER_PROTOCOL_NUMBER, reply: 0 } });
+  if (protocol !== undefined) {
+    encode(writer, FLOW, { original: { ends: { protocol } }, filter: { original: FILTER_PROTOCOL_NUMBER, reply: 0 } });
+  }
   return writer.endDump();
 }
 

@@ -1,5 +1,5 @@
 import { type Cidr, cidrFamily, cidrOf } from '../../../base/cidr.ts';
-import type { IpFamily } from '../../../base/ip.ts';
+import type { IpAddress, IpFamily } from '../../../base/ip.ts';
 import { addressFamily, ipFamily } from '../../codec/address-family.ts';
 import { decode } from '../../codec/decode.ts';
 import { DecodeError } from '../../codec/decode-error.ts';
@@ -17,6 +17,10 @@ export interface HostRoute {
   readonly index: number;
   /** RTPROT_*: the origin of the route. */
   readonly protocol: number;
+  /** The source address of this host's own connections to the network; absent: the address that they connect to. */
+  readonly source?: IpAddress | undefined;
+  /** Of the routes to a network, the kernel uses the one with the lowest; absent: 0 for IPv4, 1024 for IPv6. */
+  readonly metric?: number | undefined;
 }
 
 /** linux/rtnetlink.h. Replies to a GETROUTE have type RTM_NEWROUTE. */
@@ -47,12 +51,14 @@ export const ROUTE = table({
   destination: optional('RTA_DST', 1, address),
   index: optional('RTA_OIF', 4, u32),
   gateway: optional('RTA_GATEWAY', 5, address),
+  metric: optional('RTA_PRIORITY', 6, u32),
   source: optional('RTA_PREFSRC', 7, address),
   /** struct rtvia: a gateway of another family. */
   via: optional('RTA_VIA', 18, raw),
 });
 
-function writeRoute(writer: MessageWriter, type: number, { cidr, index, protocol }: HostRoute, flags: number): number {
+function writeRoute(writer: MessageWriter, type: number, route: HostRoute, flags: number): number {
+  const { cidr, index, protocol, source, metric } = route;
   const family = cidrFamily(cidr);
   const fields = {
     rtm_family: addressFamily(family),
@@ -64,7 +70,7 @@ function writeRoute(writer: MessageWriter, type: number, { cidr, index, protocol
     rtm_type: RTN_LOCAL,
   };
   beginMessage(writer, type, ROUTE_HEADER, fields, flags);
-  encode(writer, ROUTE, { destination: cidr.address, index });
+  encode(writer, ROUTE, { destination: cidr.address, index, metric, source });
   return writer.end();
 }
 
@@ -73,7 +79,7 @@ export function addHostRoute(writer: MessageWriter, route: HostRoute): number {
   return writeRoute(writer, RTM_NEWROUTE, route, NLM_F_CREATE);
 }
 
-/** Deletes a route; ESRCH if none has this network, interface and protocol. */
+/** Deletes a route; ESRCH if none has this network, interface and protocol, and this metric and source, if given. */
 export function deleteHostRoute(writer: MessageWriter, route: HostRoute): number {
   return writeRoute(writer, RTM_DELROUTE, route, 0);
 }
@@ -89,10 +95,10 @@ export function decodeHostRoute(payload: Uint8Array): HostRoute | undefined {
   const fields = readHeader(ROUTE_HEADER, payload);
   const family = ipFamily(fields.rtm_family);
   if (family === undefined || fields.rtm_table !== RT_TABLE_LOCAL || fields.rtm_type !== RTN_LOCAL) return undefined;
-  const { destination, index } = decode(ROUTE, payload, ROUTE_HEADER.size);
+  const { destination, index, source, metric } = decode(ROUTE, payload, ROUTE_HEADER.size);
   if (destination === undefined || index === undefined) return undefined;
   const prefix = fields.rtm_dst_len;
   if (prefix > (family === 4 ? 32 : 128))
     throw new DecodeError('rtm_dst_len', 1, `${prefix} exceeds the bits of an address`);
-  return { cidr: cidrOf(destination, prefix), index, protocol: fields.rtm_protocol };
+  return { cidr: cidrOf(destination, prefix), index, protocol: fields.rtm_protocol, source, metric };
 }
