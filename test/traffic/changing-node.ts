@@ -103,6 +103,8 @@ export class ChangingNode {
 
   /** Connections of the node itself to service addresses, from these: as the kernel makes them while they are bound. */
   async holdOwn(): Promise<void> {
+    // The addresses may be unbound by now, and local by a route only.
+    await this.#node.exec(['sysctl', '-qw', 'net.ipv6.ip_nonlocal_bind=1']);
     const addresses = WAYS.filter(([name]) => OWN_WAYS.includes(name));
     const options = addresses.map(([, , address, port]) => [address, port, { sourceAddress: address }] as const);
     this.#own.push(...(await Promise.all(options.map((option) => this.#node.hold(...option)))));
