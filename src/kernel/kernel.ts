@@ -132,7 +132,7 @@ export interface Kernel extends KernelReader {
 
   /**
    * Returns the variant of iptables in use ("nft", "legacy", "system"). Rejects if rules of the family cannot be written because a program
-   * or a table is missing. Writes nothing, but may run iptables-restore --test.
+   * or a table is missing. Leaves nothing behind, but may run iptables-restore --test or commit a transaction without effect.
    */
   probeRules(family: IpFamily): Promise<string>;
   /** Applies the rules with at most one iptables-restore. */

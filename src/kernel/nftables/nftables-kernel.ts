@@ -23,6 +23,7 @@ import { refusalsOf, withKernelError } from '../linux/netlink-failure.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { Kernel, KernelReader, ObservedIpSet } from '../kernel.ts';
 import { readingHalf } from '../kernel-reader.ts';
+import { requireExpressions } from './expression-probe.ts';
 import { NftLink } from './nft-link.ts';
 import { messageText } from './message-text.ts';
 import type { NftMessage } from './nft-message.ts';
@@ -208,7 +209,14 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     }
   }
 
-  readonly probeRules: Kernel['probeRules'] = (family) => this.findRuleVariant(family);
+  async probeRules(family: IpFamily): Promise<string> {
+    const variant = await this.findRuleVariant(family);
+    // A table that exists has rules with these expressions.
+    await withKernelError('probeRules', async () => {
+      if (!(await this.#port().hasTable(family))) await requireExpressions(this.#port(), family);
+    });
+    return variant;
+  }
 
   async ensureRules({ family, settings }: RuleSet): Promise<RulesWritten> {
     return await withKernelError('ensureRules', async () => {

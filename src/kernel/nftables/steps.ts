@@ -93,10 +93,14 @@ export function serviceVerdict(map: string, family: IpFamily): Steps {
   ];
 }
 
+/** Loads a random number below `count`. */
+export function randomIndex(count: number, at = 0): Steps {
+  return [{ name: 'numgen', destination: register(at), modulus: count, type: NFT_NG_RANDOM }];
+}
+
 function loadServiceAndRandom(count: number, family: IpFamily): { readonly steps: Steps; readonly protocol: number } {
   const { steps, end } = load(SERVICE, family);
-  const random: NftExpression = { name: 'numgen', destination: register(end), modulus: count, type: NFT_NG_RANDOM };
-  return { steps: [...steps, random], protocol: fieldLength('destination', family) };
+  return { steps: [...steps, ...randomIndex(count, end)], protocol: fieldLength('destination', family) };
 }
 
 /** Translates the destination to one of the first `count` endpoints that a map has for the packet's service port. */
