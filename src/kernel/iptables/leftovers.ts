@@ -3,7 +3,7 @@ import { IP_FAMILIES } from '../../base/ip.ts';
 import type { CommandResult, CommandRunner } from '../command-runner.ts';
 import { nftTable } from '../../state/nft-table.ts';
 import { type ProxyTables, proxyTables } from '../nftables/proxy-tables.ts';
-import { splitRule } from './iptables-rule.ts';
+import { canonicalRule, splitRule } from './iptables-rule.ts';
 import type { SavedTables } from './iptables-script.ts';
 import { type NamedVariant, type IptablesVariant, programName, savedByVariant, savedOf } from './iptables-variant.ts';
 import { LOCK_SECONDS, restoreDeadlineMs } from './iptables-programs.ts';
@@ -17,7 +17,10 @@ export type Leftover =
       readonly variant: IptablesVariant;
       /** "table/chain", in the order of iptables-save. */
       readonly chains: readonly string[];
-      /** Input for iptables-restore --noflush that removes the chains and every jump to them. */
+      /**
+       * Input for iptables-restore --noflush that removes the chains and kube-proxy's jumps to them. A chain that rules of
+       * other programs jump to is emptied.
+       */
       readonly script: string;
     }
   | { readonly kind: 'nft-table'; readonly family: IpFamily };
@@ -34,6 +37,11 @@ const FILTER_SERVICES = 'filter/KUBE-SERVICES';
 
 /** iptables mode jumps to KUBE-PROXY-FIREWALL conditionally, ipvs mode unconditionally. */
 const CONDITIONAL_JUMP = /--ctstate NEW .*-j KUBE-PROXY-FIREWALL$/;
+
+const BUILT_IN: ReadonlySet<string> = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
+
+/** What kube-proxy's jumps from built-in chains consist of. */
+const CLAUSE_OF_BUILT_IN = /^(-m comment |-m conntrack --ctstate NEW$|-[jg] )/;
 
 /** The tables of nftables mode. */
 export type FoundTables = Pick<ProxyTables, 'find' | 'remove'>;
@@ -66,10 +74,8 @@ export class Leftovers {
     const found: Leftover[] = [];
     for (const family of IP_FAMILIES) {
       for (const [variant, saved] of await this.#saved(family)) {
-        const chains = this.#chainsOf(saved);
-        if (chains.length > 0) {
-          found.push({ kind: 'chains', family, variant, chains, script: removalScript(saved, new Set(chains)) });
-        }
+        const { chains, script } = removal(saved, (key, chain) => this.#isLeft(key, chain));
+        if (chains.length > 0) found.push({ kind: 'chains', family, variant, chains, script });
       }
     }
     const tables = (await this.#tables.find()).map((family): Leftover => ({ kind: 'nft-table', family }));
@@ -97,13 +103,8 @@ export class Leftovers {
       : await savedOf(this.#runner, family, this.#variants);
   }
 
-  /** Returns the chains that are left, as "table/chain". */
-  #chainsOf(saved: SavedTables): string[] {
-    return [...saved].flatMap(([table, chains]) =>
-      Array.from(chains.keys(), (chain) => ({ chain, key: `${table}/${chain}` }))
-        .filter(({ chain, key }) => IPTABLES_MODE.test(chain) || key === FILTER_SERVICES || this.#chains.has(key))
-        .map(({ key }) => key),
-    );
+  #isLeft(key: string, chain: string): boolean {
+    return IPTABLES_MODE.test(chain) || key === FILTER_SERVICES || this.#chains.has(key);
   }
 }
 
@@ -116,27 +117,65 @@ export function describeLeftover(leftover: Leftover): string {
   return `${chains.length} chains in ${program} (${shown}${chains.length > 5 ? ', ...' : ''})`;
 }
 
-function removalScript(saved: SavedTables, leftovers: ReadonlySet<string>): string {
-  let text = '';
+/** Returns what is left, and the script that removes it. A chain that can only stay, and is empty, is not left. */
+function removal(
+  saved: SavedTables,
+  isLeft: (key: string, chain: string) => boolean,
+): Pick<Leftover & { readonly kind: 'chains' }, 'chains' | 'script'> {
+  const found: string[] = [];
+  let script = '';
   for (const [table, chains] of saved) {
-    const left = [...chains.keys()].filter((chain) => leftovers.has(`${table}/${chain}`));
-    if (left.length === 0) continue;
-    const targets = new Set(left);
-    const jumps = [...chains].flatMap(([chain, rules]) =>
-      targets.has(chain) ? [] : rules.filter((rule) => jumpsTo(rule, targets)).map((rule) => `-D ${chain} ${rule}`),
-    );
-    // Declaring a chain flushes it. Then none of them refers to another, and all can be deleted.
-    const lines = [...left.map((chain) => `:${chain} - [0:0]`), ...jumps, ...left.map((chain) => `-X ${chain}`)];
-    text += `*${table}\n${lines.join('\n')}\nCOMMIT\n`;
+    const left = new Set([...chains.keys()].filter((chain) => isLeft(`${table}/${chain}`, chain)));
+    if (left.size === 0) continue;
+    const { going, staying } = jumpsTo(left, chains);
+    const inUse = new Set(staying.map(({ to }) => to));
+    const reached = new Set(going.map(({ to }) => to));
+    const lasting = (chain: string): boolean =>
+      inUse.has(chain) && !reached.has(chain) && chains.get(chain)?.length === 0;
+    const changed = [...left].filter((chain) => !lasting(chain));
+    if (changed.length === 0) continue;
+    found.push(...changed.map((chain) => `${table}/${chain}`));
+    const lines = [
+      // Declaring a chain flushes it. Then none of them refers to another, and those not in use can be deleted.
+      ...changed.map((chain) => `:${chain} - [0:0]`),
+      ...going.map(({ from, rule }) => `-D ${from} ${rule}`),
+      ...changed.filter((chain) => !inUse.has(chain)).map((chain) => `-X ${chain}`),
+    ];
+    script += `*${table}\n${lines.join('\n')}\nCOMMIT\n`;
   }
-  return text;
+  return { chains: found, script };
 }
 
-function jumpsTo(rule: string, targets: ReadonlySet<string>): boolean {
-  if (CONDITIONAL_JUMP.test(rule)) return true;
-  const words = splitRule(rule);
-  const at = words.findIndex((word) => word === '-j' || word === '-g');
-  return at >= 0 && targets.has(words[at + 1] ?? '');
+interface Jump {
+  readonly from: string;
+  readonly rule: string;
+  readonly to: string;
+}
+
+/** Returns the jumps from other chains to these: kube-proxy's, which go, and those of other programs, which stay. */
+function jumpsTo(
+  targets: ReadonlySet<string>,
+  chains: ReadonlyMap<string, readonly string[]>,
+): { readonly going: readonly Jump[]; readonly staying: readonly Jump[] } {
+  const going: Jump[] = [];
+  const staying: Jump[] = [];
+  for (const [from, rules] of chains) {
+    if (targets.has(from)) continue;
+    for (const rule of rules) {
+      const words = splitRule(rule);
+      const at = words.findIndex((word) => word === '-j' || word === '-g');
+      const to = at < 0 ? undefined : words[at + 1];
+      if (to === undefined || !(targets.has(to) || CONDITIONAL_JUMP.test(rule))) continue;
+      (isOfKubeProxy(from, words) ? going : staying).push({ from, rule, to });
+    }
+  }
+  return { going, staying };
+}
+
+function isOfKubeProxy(from: string, words: readonly string[]): boolean {
+  if (!BUILT_IN.has(from)) return from.startsWith('KUBE-');
+  const clauses = canonicalRule(words).split(' | ');
+  return clauses.every((clause) => CLAUSE_OF_BUILT_IN.test(clause));
 }
 
 function failure(program: string, { status, stderr }: CommandResult): KernelError {

@@ -125,6 +125,50 @@ describe('leftovers of other modes', () => {
     expect(nat).toContain('-D PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES');
   });
 
+  describe('rules of other programs', () => {
+    const CHAINS = new Set(['nat/KUBE-MARK-MASQ', 'nat/KUBE-SERVICES', 'nat/KUBE-NODE-PORT']);
+    const NEIGHBOURS = [
+      '-A PREROUTING -p tcp -m tcp --dport 8080 -j KUBE-NODE-PORT',
+      '-A CNI-DN-0123456789abcdef01234 -s 10.244.0.0/24 -p tcp -m tcp --dport 8081 -j KUBE-MARK-MASQ',
+    ];
+    const OURS = [
+      '-A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES',
+      '-A KUBE-SERVICES -m set --match-set KUBE-CLUSTER-IP dst,dst -j KUBE-MARK-MASQ',
+      '-A KUBE-NODE-PORT -p tcp -j KUBE-MARK-MASQ',
+      '-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000',
+    ];
+    const found = async (chains: readonly string[], rules: readonly string[]) => {
+      const declared = ['PREROUTING', 'CNI-DN-0123456789abcdef01234', ...chains].map((name) => `:${name} - [0:0]`);
+      const stdout = ['*nat', ...declared, ...rules, 'COMMIT', ''].join('\n');
+      const runner = new FakeRunner({ 'iptables-save': { stdout }, 'ip6tables-save': {} });
+      return await new Leftovers(runner, { tables: NO_TABLES, chains: CHAINS }).find();
+    };
+
+    test('a chain that they jump to is emptied and stays, and so do they', async () => {
+      const [left] = await found(['KUBE-SERVICES', 'KUBE-NODE-PORT', 'KUBE-MARK-MASQ'], [...OURS, ...NEIGHBOURS]);
+      expect(left).toMatchObject({
+        chains: ['nat/KUBE-SERVICES', 'nat/KUBE-NODE-PORT', 'nat/KUBE-MARK-MASQ'],
+        script: `*nat
+:KUBE-SERVICES - [0:0]
+:KUBE-NODE-PORT - [0:0]
+:KUBE-MARK-MASQ - [0:0]
+-D PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-X KUBE-SERVICES
+COMMIT
+`,
+      });
+    });
+
+    test('a chain that stays, empty, is not found again', async () => {
+      expect(await found(['KUBE-NODE-PORT', 'KUBE-MARK-MASQ'], NEIGHBOURS)).toEqual([]);
+    });
+
+    test('a chain that nothing jumps to any more is removed', async () => {
+      const [left] = await found(['KUBE-NODE-PORT', 'KUBE-MARK-MASQ'], NEIGHBOURS.slice(0, 1));
+      expect(left).toMatchObject({ chains: ['nat/KUBE-MARK-MASQ'] });
+    });
+  });
+
   test('leftovers of nftables mode are its tables, which the kernel removes', async () => {
     const removed: number[] = [];
     const tables: FoundTables = {
