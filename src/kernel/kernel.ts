@@ -45,8 +45,11 @@ export interface Flow {
  * own to answer. A dry run has nothing else of the kernel.
  */
 export interface KernelReader {
-  /** Returns all virtual servers of both families, except those defined by a firewall mark (fwmark). */
-  getVirtualServers(): Promise<VirtualServer[]>;
+  /**
+   * Returns all virtual servers of both families, except those defined by a firewall mark (fwmark). Those of the families in
+   * `without` need not be readable, and may be left out.
+   */
+  getVirtualServers(without?: ReadonlySet<IpFamily>): Promise<VirtualServer[]>;
   /**
    * Returns the counters of these virtual servers or, without `ids`, of all, from one dump. The kernel updates them about
    * every two seconds. Other calls do not wait for this one or for getRealServerStats.
@@ -65,9 +68,10 @@ export interface KernelReader {
   getRealServerStats(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, RealServerStats[]>>;
   /**
    * Returns the sets with these names or, without `names`, all whose name starts with KUBE- or KUBE~, with entries.
-   * Entries of types that the program does not use are left out.
+   * Entries of types that the program does not use are left out. Sets of the families in `without` need not be readable, and
+   * may be left out.
    */
-  getSets(names?: readonly string[]): Promise<ObservedIpSet[]>;
+  getSets(names?: readonly string[], without?: ReadonlySet<IpFamily>): Promise<ObservedIpSet[]>;
   /** Returns the sets with these names, without entries; those that do not exist are absent. */
   findSets(names: readonly string[]): Promise<Map<string, IpSet>>;
   /** Returns the addresses of kube-ipvs0, except link-local IPv6; none if it is not a dummy interface. */

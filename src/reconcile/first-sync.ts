@@ -1,4 +1,6 @@
+import type { IpFamily } from '../base/ip.ts';
 import type { Yielder } from '../base/yielder.ts';
+import { familyOfOp } from '../state/op.ts';
 import type { Outcome } from '../state/outcome.ts';
 import { Transaction } from '../state/transaction.ts';
 import { virtualServerKey } from '../state/virtual-server.ts';
@@ -9,35 +11,74 @@ import { missingSets } from './missing-sets.ts';
 import type { SyncParts } from './sync-parts.ts';
 import type { SyncProgress } from './sync-progress.ts';
 
-/** Programs all services in one transaction, and adopts the objects that an earlier run or kube-proxy left. */
+/**
+ * Programs all services in one transaction, and adopts the objects that an earlier run or kube-proxy left. If the rules of
+ * one IP family can be neither read nor written, the other family is programmed nevertheless, before this throws.
+ */
 export async function firstSync(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<void> {
-  const { kernel, config, addresses, applier, clock, udp, written } = parts;
+  const { kernel, addresses, applier, clock, udp, written } = parts;
   const { plan } = parts.desired;
   // Listing the API objects may have taken long, and another process may have deleted kube-ipvs0 meanwhile.
   await kernel.ensureDevice();
   await addresses.findMarks();
   await addresses.read();
-  // Create sets before the rules that refer to them, and the rules before any virtual server that they protect.
-  await applier.apply(await missingSets(kernel, config.families, plan), progress, yielder);
-  const protecting = await parts.rules.addFirst();
+  const { families, protecting, errors } = await addRules(parts, progress, yielder);
   // The check compares everything, so changes need not be recorded.
   plan.ignoreChanges();
   touchUnfinished(parts, progress);
   const triggerTimes = await refresh(parts, progress, yielder);
   plan.forgetChanges();
   const tx = new Transaction();
-  for await (const batch of fullCheck(parts, progress, yielder)) tx.add(batch);
+  const without = new Set(errors.keys());
+  for await (const batch of fullCheck(parts, progress, yielder, without)) {
+    tx.add(without.size === 0 ? batch : batch.filter((op) => !without.has(familyOfOp(op))));
+  }
   progress.noteDeletions(tx);
   try {
     if (protecting) requireTried(await applier.apply(tx, progress, yielder));
-    else await applyAroundRules(parts, tx, progress, yielder);
+    else await applyAroundRules(parts, families, tx, progress, yielder);
+    progress.flowCleanUps.push(...(await udp.run(yielder)));
+    for (const error of errors.values()) throw error;
   } catch (error) {
     for (const { virtualServer } of tx.of('add-virtual-server')) written.add(virtualServerKey(virtualServer));
     throw error;
   }
   written.clear();
   progress.inForce(triggerTimes, clock.wallNow());
-  progress.flowCleanUps.push(...(await udp.run(yielder)));
+}
+
+interface RulesAdded {
+  /** Those whose rules could be read and, unless they are those of another program, written. */
+  readonly families: readonly IpFamily[];
+  /** Whether the rules of these families are in force. */
+  readonly protecting: boolean;
+  /** Why the other families have no rules. */
+  readonly errors: ReadonlyMap<IpFamily, unknown>;
+}
+
+/**
+ * Creates sets before the rules that refer to them, and the rules before any virtual server that they protect. Throws if no
+ * family has rules.
+ */
+async function addRules(
+  { kernel, config, applier, rules, desired: { plan } }: SyncParts,
+  progress: SyncProgress,
+  yielder: Yielder,
+): Promise<RulesAdded> {
+  const families: IpFamily[] = [];
+  const errors = new Map<IpFamily, unknown>();
+  let protecting = true;
+  for (const family of config.families) {
+    try {
+      await applier.apply(await missingSets(kernel, [family], plan), progress, yielder);
+      if (!(await rules.addFirst(family))) protecting = false;
+      families.push(family);
+    } catch (error) {
+      errors.set(family, error);
+    }
+  }
+  if (families.length === 0) for (const error of errors.values()) throw error;
+  return { families, protecting, errors };
 }
 
 /** Throws if operations were not tried, so that the first sync is retried: until then, nothing of another program may end. */
@@ -56,13 +97,14 @@ function requireTried({ stopped }: Outcome): void {
  */
 async function applyAroundRules(
   { kernel, desired: { plan }, applier, rules }: SyncParts,
+  families: readonly IpFamily[],
   tx: Transaction,
   progress: SyncProgress,
   yielder: Yielder,
 ): Promise<void> {
   if (kernel.mode !== 'ipvs') {
     requireTried(await applier.apply(tx, progress, yielder));
-    await applier.note(await rules.replaceOthers(), progress, yielder);
+    await applier.note(await rules.replaceOthers(families), progress, yielder);
     return;
   }
   const servers = Map.groupBy(
@@ -77,9 +119,9 @@ async function applyAroundRules(
     ...tx.of('bind-address'),
   ]);
   requireTried(await applier.apply(before, progress, yielder));
-  if (restricted.size > 0) await rules.replaceDenying();
+  if (restricted.size > 0) await rules.replaceDenying(families);
   requireTried(await applier.apply(restricted, progress, yielder));
-  await applier.note(await rules.replaceOthers(), progress, yielder);
+  await applier.note(await rules.replaceOthers(families), progress, yielder);
   const done = new Set([...before, ...restricted]);
   const rest = tx.filter((op) => !done.has(op));
   await applier.apply(rest, progress, yielder);

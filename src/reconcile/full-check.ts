@@ -3,6 +3,7 @@ import { diffIpSet } from '../diff/ip-set-diff.ts';
 import { diffRoutes } from '../diff/route-diff.ts';
 import { type WantedVirtualServer, diffVirtualServer, isInForce } from '../diff/virtual-server-diff.ts';
 import type { ObservedIpSet } from '../kernel/kernel.ts';
+import type { IpFamily } from '../base/ip.ts';
 import type { Yielder } from '../base/yielder.ts';
 import { planLocalRoutes } from '../plan/local-routes.ts';
 import { setKey } from '../plan/node-plan.ts';
@@ -38,18 +39,21 @@ const ROLES_DENY_LAST: readonly SetRole[] = [
  * replaces sets of a wrong type itself. Between two batches the caller applies the operations and may run change syncs,
  * so plan and kernel may have changed since an earlier read. Each difference is therefore read again before it becomes
  * an operation. In a first sync, the caller applies all batches together, and no change sync runs before that.
+ *
+ * @param without families that cannot be read; the operations on them are wrong
  */
 export async function* fullCheck(
   parts: SyncParts,
   progress: SyncProgress,
   yielder: Yielder,
+  without: ReadonlySet<IpFamily> = new Set(),
 ): AsyncGenerator<Transaction, void> {
   const { kernel, config, log, schedule, applier, ledger, excluded, written } = parts;
   const { plan } = parts.desired;
   const first = progress.kind === 'first';
   schedule.fullCheckBegins();
   const awaitWhileServing = async <T>(read: Promise<T>): Promise<T> => (first ? read : parts.awaitWhileServing(read));
-  let sets = await awaitWhileServing(kernel.getSets());
+  let sets = await awaitWhileServing(kernel.getSets(undefined, without));
   let { add, surplus: surplusEntries, wrong } = await awaitWhileServing(checkSets(parts, sets, yielder));
   if (!first && add.length + surplusEntries.length > 0) {
     sets = await kernel.getSets();
@@ -58,7 +62,7 @@ export async function* fullCheck(
   await applier.note(await replaceWrongSets(kernel, config, plan, wrong, log), progress, yielder);
   yield new Transaction(add);
   const bound = await awaitWhileServing(kernel.getBoundAddresses());
-  const listed = await awaitWhileServing(kernel.getVirtualServers());
+  const listed = await awaitWhileServing(kernel.getVirtualServers(without));
   const unmarked = first && parts.addresses.unmarked;
   const ownership = new Ownership({
     sets,

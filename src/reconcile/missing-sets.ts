@@ -1,7 +1,7 @@
 import type { IpFamily } from '../base/ip.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
-import { SET_ROLES, plannedSet } from '../plan/set-names.ts';
+import { SET_ROLES, plannedSet, setName } from '../plan/set-names.ts';
 import { Transaction } from '../state/transaction.ts';
 
 /**
@@ -13,7 +13,8 @@ export async function missingSets(
   families: readonly IpFamily[],
   plan: Pick<NodePlan, 'entries'>,
 ): Promise<Transaction> {
-  const existing = new Set((await kernel.getSets()).map((set) => set.name));
+  const names = families.flatMap((family) => SET_ROLES.map((role) => setName(role, family)));
+  const existing = new Set((await kernel.getSets(names)).map((set) => set.name));
   const tx = new Transaction();
   for (const family of families) {
     for (const role of SET_ROLES) {

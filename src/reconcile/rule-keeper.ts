@@ -62,35 +62,33 @@ export class RuleKeeper {
   }
 
   /**
-   * Writes the rules before the first sync adds a virtual server, because they implement source ranges, masquerading
-   * and the access filter. Rejects if they cannot be written. Where our chains hold other rules, it writes nothing and
+   * Writes the rules of a family before the first sync adds a virtual server, because they implement source ranges,
+   * masquerading and the access filter. Rejects if they cannot be written. Where our chains hold other rules, it writes nothing and
    * returns false: those of kube-proxy in iptables mode forward service traffic themselves, so they must stay until the
    * virtual servers exist.
    */
-  async addFirst(): Promise<boolean> {
+  async addFirst(family: IpFamily): Promise<boolean> {
     const { kernel, plan } = this.#options;
-    let inForce = true;
-    for (const family of plan.families) if (!(await kernel.addRules(planRules(plan, family)))) inForce = false;
-    return inForce;
+    return await kernel.addRules(planRules(plan, family));
   }
 
   /**
    * Writes the rules that deny, also over other rules, but not those of table nat: so what another program translates, it
    * still does. Rejects if they cannot be written.
    */
-  async replaceDenying(): Promise<void> {
+  async replaceDenying(families: readonly IpFamily[]): Promise<void> {
     const { kernel, plan } = this.#options;
-    for (const family of plan.families) await kernel.ensureRules(withoutTables(planRules(plan, family), TRANSLATING));
+    for (const family of families) await kernel.ensureRules(withoutTables(planRules(plan, family), TRANSLATING));
   }
 
   /**
    * Writes all rules, also over other rules. Rejects if they cannot be written. Returns the operations that waited for
    * the rules and were refused.
    */
-  async replaceOthers(): Promise<readonly OpFailure[]> {
+  async replaceOthers(families: readonly IpFamily[]): Promise<readonly OpFailure[]> {
     const { kernel, plan } = this.#options;
     const refused: OpFailure[] = [];
-    for (const family of plan.families) {
+    for (const family of families) {
       const { failures = [] } = await kernel.ensureRules(planRules(plan, family));
       for (const failure of failures) refused.push(failure);
     }

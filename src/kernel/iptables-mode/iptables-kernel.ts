@@ -103,9 +103,9 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
     }
   }
 
-  async getVirtualServers(): Promise<VirtualServer[]> {
+  async getVirtualServers(without?: ReadonlySet<IpFamily>): Promise<VirtualServer[]> {
     const found: VirtualServer[] = [];
-    for (const family of await this.#usable()) {
+    for (const family of await this.#usable(without)) {
       for (const server of (await this.#tables[family].state()).servers()) found.push(namedServerOf(server));
     }
     return found;
@@ -122,9 +122,10 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
   }
 
   /** Without names, it begins a full check: the tables are read anew. */
-  async getSets(names?: readonly string[]): Promise<ObservedIpSet[]> {
+  async getSets(names?: readonly string[], without?: ReadonlySet<IpFamily>): Promise<ObservedIpSet[]> {
     const found: ObservedIpSet[] = [];
-    for (const family of await this.#usable()) {
+    for (const family of await this.#usable(without)) {
+      if (names?.some((name) => SETS[family].has(name)) === false) continue;
       const tables = this.#tables[family];
       if (names === undefined && tables.lacks.length > 0) tables.lacks = await this.#stillLacks(family);
       const state = await tables.state(names === undefined);
@@ -135,9 +136,10 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
     return found;
   }
 
+  /** This mode always has all its sets, so nothing is read. */
   async findSets(names: readonly string[]): Promise<Map<string, IpSet>> {
-    const sets = await this.getSets(names);
-    return new Map(sets.map(({ entries: _entries, ...set }) => [set.name, set]));
+    const families = await this.#usable();
+    return new Map(families.flatMap((family) => [...SETS[family]].filter(([name]) => names.includes(name))));
   }
 
   readonly findRuleVariant: Kernel['findRuleVariant'] = (family) => this.#port.find(family);
@@ -192,8 +194,8 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
     }
   }
 
-  async #usable(): Promise<readonly IpFamily[]> {
-    return (await this.families()).filter((family) => !this.#unusable.has(family));
+  async #usable(without: ReadonlySet<IpFamily> = new Set()): Promise<readonly IpFamily[]> {
+    return (await this.families()).filter((family) => !this.#unusable.has(family) && !without.has(family));
   }
 
   async #find(ids: readonly VirtualServerId[]): Promise<readonly Server[]> {

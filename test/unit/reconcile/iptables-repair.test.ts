@@ -1,4 +1,5 @@
 import { expect, test } from '@jest/globals';
+import type { IpFamily } from '../../../src/base/ip.ts';
 import { KernelError } from '../../../src/kernel/kernel-error.ts';
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import { FakeIptables } from '../../fake-kernel/fake-iptables.ts';
@@ -24,6 +25,27 @@ test('after a flush, hundreds of Services are written again by a few programs', 
   expect(await run.pass(30_000)).toMatchObject({ kind: 'full', ok: true });
   expect(await kernel.getVirtualServers()).toHaveLength(300);
   expect(programs.writes).toBeLessThanOrEqual(4);
+  await run.reconciler.stop();
+});
+
+test('a first sync that cannot read the tables of one IP family programs the other one, and is retried', async () => {
+  const programs = new FakeIptables();
+  const { kernel, run } = await runIptables(programs);
+  const read = programs.read.bind(programs);
+  programs.read = (family) =>
+    family === 4 ? read(4) : Promise.reject(new KernelError('iptables', 'UNREADABLE', 'table nat cannot be printed'));
+  const dual = service('dual', '10.96.0.1', { clusterIPs: ['10.96.0.1', 'fd00::1'], ipFamilies: ['IPv4', 'IPv6'] });
+  const endpoints = [slice('dual', ['10.244.0.1']), slice('dual', ['fd01::1'], { suffix: 'six' })];
+  const without6 = new Set<IpFamily>([6]);
+  expect(await run.take(...listed([dual], endpoints))).toMatchObject({ kind: 'first', ok: false });
+  expect(await kernel.getVirtualServers(without6)).toHaveLength(1);
+  expect(programs.scripts.join('')).not.toContain('fd01::1');
+  const changed = { kind: 'service', event: { type: 'applied', object: service('web', '10.96.0.2') } } as const;
+  expect(await run.take(changed)).toMatchObject({ kind: 'first', ok: false, failures: [] });
+  expect(await kernel.getVirtualServers(without6)).toHaveLength(2);
+  programs.read = read;
+  expect(await run.pass(run.clock.nextIn ?? 0)).toMatchObject({ kind: 'first', ok: true });
+  expect(await kernel.getVirtualServers()).toHaveLength(3);
   await run.reconciler.stop();
 });
 

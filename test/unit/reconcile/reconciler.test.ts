@@ -2,6 +2,7 @@ import { describe, expect, jest, test } from '@jest/globals';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { formatCidr, parseCidr } from '../../../src/base/cidr.ts';
 import { type IpAddress, formatIp, parseIp } from '../../../src/base/ip.ts';
+import { KernelError } from '../../../src/kernel/kernel-error.ts';
 import { namespacedName } from '../../../src/base/names.ts';
 import { toPort } from '../../../src/base/port.ts';
 import type { EndpointSlice, Service } from '../../../src/kube/objects/objects.ts';
@@ -225,6 +226,40 @@ describe('first sync', () => {
     isStopped = false;
     expect(await run.pass(run.clock.nextIn ?? 0)).toMatchObject({ kind: 'first', ok: true });
     expect(await kernel.addRules(planRules(PLAN_CONFIG, 4))).toBe(true);
+  });
+
+  test('while the rules of one IP family cannot be written, the other one is served, and the first sync is retried', async () => {
+    const kernel = new FakeKernel();
+    await kernel.prepare();
+    const others = {
+      family: 4,
+      chains: [{ table: 'nat', name: 'KUBE-SERVICES', rules: [['-j', 'KUBE-SVC-ABC']] }],
+    } as const;
+    await kernel.ensureRules({ ...others, jumps: [] });
+    const addRules = kernel.addRules.bind(kernel);
+    let isUnreadable = true;
+    kernel.addRules = async (rules) => {
+      if (isUnreadable && rules.family === 6) throw new KernelError('iptables', 'UNREADABLE', 'filter is not printed');
+      return await addRules(rules);
+    };
+    const six = service('six', 'fd00::6', { clusterIPs: ['fd00::6'], ipFamilies: ['IPv6'] });
+    const run = new Reconciling(kernel);
+    const served = async (): Promise<readonly string[]> =>
+      (await kernel.getVirtualServers()).map(({ address }) => formatIp(address));
+    expect(await run.take(...listed([WEB, six], [WEB_SLICE, slice('six', ['fd01::6'])]))).toMatchObject({
+      kind: 'first',
+      ok: false,
+      error: expect.objectContaining({ message: expect.stringContaining('filter is not printed') }),
+    });
+    expect(await served()).toEqual(['10.96.0.10']);
+    expect(await kernel.addRules(planRules(PLAN_CONFIG, 4))).toBe(true);
+    expect(kernel.rules(6)).toBeUndefined();
+    const more = { kind: 'service', event: { type: 'applied', object: service('more', '10.96.0.11') } } as const;
+    expect(await run.take(more)).toMatchObject({ kind: 'first', ok: false });
+    expect(await served()).toEqual(['10.96.0.10', '10.96.0.11']);
+    isUnreadable = false;
+    expect(await run.pass(run.clock.nextIn ?? 0)).toMatchObject({ kind: 'first', ok: true });
+    expect(await served()).toEqual(['10.96.0.10', '10.96.0.11', 'fd00::6']);
   });
 
   test('nothing is written before services and slices are both listed', async () => {
