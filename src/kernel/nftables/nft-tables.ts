@@ -1,6 +1,7 @@
 import { IP_FAMILIES, type IpFamily, familyOf } from '../../base/ip.ts';
 import { Yielder } from '../../base/yielder.ts';
-import type { OpFailure } from '../../state/outcome.ts';
+import { nftTable } from '../../state/nft-table.ts';
+import type { OpFailure, Outcome } from '../../state/outcome.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
 import { addedRanges, changeElements, changeFirewall, deletedElements, hasRanges } from './entry-changes.ts';
@@ -39,29 +40,38 @@ export class NftTables {
   }
 
   /** Applies the operations of each family in one transaction; if the kernel refuses it, in as many as needed. */
-  async apply(tx: Transaction): Promise<OpFailure[]> {
+  async apply(tx: Transaction): Promise<Outcome> {
     const ofFamilies = unitsOf(tx);
     const failures: OpFailure[] = [];
+    let stopped: string | undefined;
     for (const family of IP_FAMILIES) {
       const { units, failures: impossible } = ofFamilies[family];
       failures.push(...impossible);
-      for (const failure of await this.#write(this.#viewOf(family), units)) failures.push(failure);
+      const written: Written = { failures, stoppedBy: undefined };
+      await this.#write(this.#viewOf(family), units, written);
+      if (written.stoppedBy !== undefined) stopped ??= whyStopped(family, written.stoppedBy);
     }
-    return failures;
+    return { failures, ...(stopped !== undefined && { stopped }) };
   }
 
-  async #write(view: TableView, units: readonly Unit[]): Promise<readonly OpFailure[]> {
-    if (units.length === 0) return [];
+  async #write(view: TableView, units: readonly Unit[], written: Written): Promise<void> {
+    if (units.length === 0) return;
+    if (written.stoppedBy !== undefined) return refuse(units, written.stoppedBy, written);
     const attempt = new Attempt(view, units);
     const refusal = await attempt.run();
-    if (refusal === undefined) return attempt.failures;
-    if (units.length === 1 || OF_ALL.has(refusal.code)) {
-      const again = OF_ALL.has(refusal.code) ? refusal : await this.#rewrite(view, units);
-      return again === undefined ? attempt.failures : refusedOps(units, again);
+    if (refusal !== undefined && (await isOfAll(view, refusal))) {
+      written.stoppedBy = refusal;
+      return refuse(units, refusal, written);
     }
-    // One of them is at fault: the others must not suffer.
-    const half = Math.ceil(units.length / 2);
-    return [...(await this.#write(view, units.slice(0, half))), ...(await this.#write(view, units.slice(half)))];
+    if (refusal !== undefined && units.length > 1) {
+      // One of them is at fault: the others must not suffer.
+      const half = Math.ceil(units.length / 2);
+      await this.#write(view, units.slice(0, half), written);
+      return await this.#write(view, units.slice(half), written);
+    }
+    const again = refusal === undefined ? undefined : await this.#rewrite(view, units);
+    if (again !== undefined) return refuse(units, again, written);
+    for (const failure of attempt.failures) written.failures.push(failure);
   }
 
   /** Writes a virtual server whole, whatever the table has of it. */
@@ -71,8 +81,25 @@ export class NftTables {
   }
 }
 
-function refusedOps(units: readonly Unit[], { errno, code, text }: NftRefusal): OpFailure[] {
-  return units.flatMap((unit) => opsOf(unit).map((op) => ({ op, errno, code, text })));
+/** What became of the units of a family. */
+interface Written {
+  readonly failures: OpFailure[];
+  /** A refusal of everything, after which nothing more is tried. */
+  stoppedBy: NftRefusal | undefined;
+}
+
+function refuse(units: readonly Unit[], { errno, code, text }: NftRefusal, { failures }: Written): void {
+  for (const unit of units) for (const op of opsOf(unit)) failures.push({ op, errno, code, text });
+}
+
+/** Whether every other transaction would be refused, too. */
+async function isOfAll({ port, family }: TableView, { code }: NftRefusal): Promise<boolean> {
+  return OF_ALL.has(code) || (code === 'ENOENT' && !(await port.hasTable(family)));
+}
+
+function whyStopped(family: IpFamily, { code, text }: NftRefusal): string {
+  const reason = code === 'ENOENT' ? 'another program deleted it' : `${code}${text === '' ? '' : `: ${text}`}`;
+  return `cannot write table ${nftTable(family)}: ${reason}`;
 }
 
 /** What a transaction reads before it writes. */

@@ -131,7 +131,7 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     const now = this.#takeOver.keep(tx);
     try {
       const tables = new NftTables((family) => this.#view(family));
-      return { failures: await this.#turns.run(() => tables.apply(now)) };
+      return await this.#turns.run(() => tables.apply(now));
     } catch (error) {
       const failures = refusalsOf([...now], error).map(({ item, ...rest }) => ({ op: item, ...rest }));
       return { failures, stopped: errorText(error) };

@@ -70,7 +70,7 @@ export class TableTakeOver {
     const chains = baseChains(settings, family);
     const tx = this.#waiting.get(family) ?? new Transaction();
     const replacing = replacingPort(port, chains);
-    const failures = await new NftTables((of) => new TableView(replacing, of)).apply(tx);
+    const { failures } = await new NftTables((of) => new TableView(replacing, of)).apply(tx);
     // Without Services there was nothing to write.
     if (failures.length === 0 && !replacing.replaced) await replacing.commit(family, []);
     if (replacing.replaced) this.#waiting.delete(family);

@@ -84,9 +84,44 @@ describe('transactions', () => {
       tries += 1;
       return 'EPERM';
     };
-    const { failures } = await kernel.apply(new Transaction([1, 2, 3].flatMap(server)));
+    const { failures, stopped } = await kernel.apply(new Transaction([1, 2, 3].flatMap(server)));
     expect(failures).toHaveLength(6);
+    expect(stopped).toBe('cannot write table ip kube-proxy: EPERM');
     expect(tries).toBe(1);
+  });
+
+  test.each([1, 5])('a table that another program deletes meanwhile is written once, and stops %i', async (size) => {
+    const { table, kernel } = await prepared();
+    const commit = table.commit.bind(table);
+    let tries = 0;
+    table.commit = async (...transaction) => {
+      tries += 1;
+      table.changeByOthers(() => table.tables.delete(4));
+      return await commit(transaction[0], transaction[1]);
+    };
+    const servers = Array.from({ length: size }, (_, n) => server(n + 1)).flat();
+    const { failures, stopped } = await kernel.apply(new Transaction(servers));
+    expect(failures.map(({ op, code }) => [op, code])).toEqual(servers.map((op) => [op, 'ENOENT']));
+    expect(stopped).toBe('cannot write table ip kube-proxy: another program deleted it');
+    expect(tries).toBe(1);
+  });
+
+  test('a refusal of everything stops what is left of a refused transaction, but not the other IP family', async () => {
+    const { table, kernel } = await prepared();
+    let tries = 0;
+    table.refuse = (messages) => {
+      const isOf6 = messages.some((message) => 'elements' in message && [...message.elements][0]!.key.length > 16);
+      if (isOf6) return undefined;
+      tries += 1;
+      return tries === 1 ? 'ENOSPC' : 'EPERM';
+    };
+    const id = virtualServer(address(6, 1), 80, 'TCP', { scheduler: 'random' });
+    const ops = [...[1, 2, 3].flatMap(server), { kind: 'add-virtual-server' as const, virtualServer: id }];
+    const { failures, stopped } = await kernel.apply(new Transaction(ops));
+    expect(failures.map(({ code }) => code)).toEqual(Array.from({ length: 6 }, () => 'EPERM'));
+    expect(stopped).toContain('EPERM');
+    expect(tries).toBe(2);
+    expect(await kernel.getVirtualServers()).toHaveLength(1);
   });
 
   test('another program that writes meanwhile makes it read and write again', async () => {
