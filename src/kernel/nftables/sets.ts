@@ -22,6 +22,9 @@ function serviceTypes(family: IpFamily): readonly number[] {
   return [addressType(family), TYPE.protocol, TYPE.port];
 }
 
+/** The set of the cluster IPs, for any port. */
+export const CLUSTER_IPS = 'cluster-ips';
+
 /** Maps and their keys, all of which begin with a virtual server's address, protocol and port. */
 export const SERVICE_IPS = 'service-ips';
 export const NO_ENDPOINT_SERVICES = 'no-endpoint-services';

@@ -6,7 +6,7 @@ import type { OpFailure } from '../../state/outcome.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
 import type { ServiceOp } from '../service-ops.ts';
-import { ROLE_SETS, firewallSets } from './sets.ts';
+import { CLUSTER_IPS, ROLE_SETS, firewallSets } from './sets.ts';
 
 /** An operation on entries of a set. */
 export type EntryOp = Extract<Op, { readonly kind: 'add-entry' | 'delete-entry' | 'grow-set' }>;
@@ -47,7 +47,11 @@ export interface Units {
   readonly failures: readonly OpFailure[];
 }
 
-/** Divides the operations into independent parts of each family. Operations that need nothing to be written are left out. */
+/**
+ * Divides the operations into independent parts of each family. Operations that need nothing to be written are left out.
+ * If the parts need several transactions, each Service finds what marks its packets. Cluster IPs are written last: packets
+ * to one are rejected as long as its Service is not there.
+ */
 export function unitsOf(tx: Transaction): Readonly<Record<IpFamily, Units>> {
   const collectors = { 4: new UnitCollector(4), 6: new UnitCollector(6) };
   for (const op of tx) collectors[familyOfOp(op)].take(op);
@@ -115,7 +119,10 @@ class UnitCollector {
   }
 
   finish(): Units {
-    return { units: [...this.#entries, ...this.#services.values()], failures: this.#failures };
+    const isLast = ({ set }: EntryUnit): boolean => set === CLUSTER_IPS;
+    const first = this.#entries.filter((unit) => !isLast(unit));
+    const last = this.#entries.filter(isLast);
+    return { units: [...first, ...this.#services.values(), ...last], failures: this.#failures };
   }
 
   #service(id: VirtualServerId, op: ServiceOp): void {

@@ -124,6 +124,35 @@ describe('transactions', () => {
     expect(await kernel.getVirtualServers()).toHaveLength(1);
   });
 
+  test('if it takes several, marks come before their Service, and cluster IPs after it', async () => {
+    const { table, kernel } = await prepared();
+    let isFirst = true;
+    table.refuse = () => {
+      const code = isFirst ? 'ENOSPC' : undefined;
+      isFirst = false;
+      return code;
+    };
+    const before = table.committed.length;
+    const { address: at, port, protocol } = virtualServer(address(4, 1), 80);
+    const ops: Op[] = [
+      { kind: 'add-entry', set: plannedSet('IPVS-IPS', 4, 0), entry: { type: 'hash:ip', address: at } },
+      {
+        kind: 'add-entry',
+        set: plannedSet('CLUSTER-IP', 4, 0),
+        entry: { type: 'hash:ip,port', address: at, port, protocol },
+      },
+      ...server(1),
+      ...server(2),
+    ];
+    expect((await kernel.apply(new Transaction(ops))).failures).toEqual([]);
+    const written = table.committed.slice(before);
+    const transactionOf = (set: string): number =>
+      written.findIndex((messages) =>
+        messages.some((message) => message.kind === 'new-elements' && message.set === set),
+      );
+    expect(['cluster-ip-ports', 'service-ips', 'cluster-ips'].map(transactionOf)).toEqual([0, 0, 1]);
+  });
+
   test('another program that writes meanwhile makes it read and write again', async () => {
     const { table, kernel } = await prepared();
     const read = table.lookUp.bind(table);
