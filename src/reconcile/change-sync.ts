@@ -64,31 +64,44 @@ export async function refresh(
   return triggerTimes;
 }
 
-/** Makes the sync read objects that are due for a retry or a draining check, even if their plan did not change. */
+/**
+ * Makes the sync read objects that are due for a retry or a draining check, even if their plan did not change. Operations
+ * on sets and routes are retried by a full check. It then retries all that is due: it writes sets before the virtual
+ * servers that need them, which a change sync would serve without their entries.
+ */
 export function touchUnfinished(
-  { desired, clock, retries, ledger, schedule }: SyncParts,
+  { desired: { plan }, clock, retries, ledger, schedule }: SyncParts,
   progress: SyncProgress,
 ): void {
   const now = clock.now();
-  for (const op of retries.due(now)) {
-    if (!touchTarget(desired.plan, op) && progress.kind === 'change') {
-      // Operations on sets and routes are retried by the next full check.
-      schedule.requireFullCheck(0);
-      continue;
+  const due = retries.due(now);
+  const areChecked = due.every(isOfChangeSync);
+  if (!areChecked && progress.kind === 'change') schedule.requireFullCheck(0);
+  else {
+    for (const op of due) {
+      if (areChecked || deletesUnplanned(plan, op)) touchTarget(plan, op);
+      retries.begin(op);
+      progress.retried.push(op);
     }
-    retries.begin(op);
-    progress.retried.push(op);
   }
-  for (const id of ledger.takeDue(now)) desired.plan.touchVirtualServer(id);
+  for (const id of ledger.takeDue(now)) plan.touchVirtualServer(id);
 }
 
-/** Makes the next change sync check the object of `op`. Returns false for sets and routes, which it cannot check. */
-function touchTarget(plan: NodePlan, op: Op): boolean {
+/** Whether a change sync can check the object of `op`. */
+function isOfChangeSync(op: Op): boolean {
+  return 'virtualServer' in op || 'id' in op || 'address' in op;
+}
+
+/** A full check may not recognize such a virtual server as ours. */
+function deletesUnplanned(plan: NodePlan, op: Op): boolean {
+  return op.kind === 'delete-virtual-server' && plan.virtualServer(virtualServerKey(op.id)) === undefined;
+}
+
+/** Makes the next change sync check the object of `op`. */
+function touchTarget(plan: NodePlan, op: Op): void {
   if ('virtualServer' in op) plan.touchVirtualServer(op.virtualServer);
   else if ('id' in op) plan.touchVirtualServer(op.id);
   else if ('address' in op) plan.touchAddress(op.address);
-  else return false;
-  return true;
 }
 
 /** Applies the pending changes. If the kernel cannot be read, it tries each IP family alone: one must not hold up the other. */

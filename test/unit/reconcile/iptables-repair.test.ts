@@ -4,7 +4,7 @@ import { KernelError } from '../../../src/kernel/kernel-error.ts';
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import { FakeIptables } from '../../fake-kernel/fake-iptables.ts';
 import { listed, service, slice } from '../../support/objects.ts';
-import { runIptables } from '../../support/iptables-run.ts';
+import { refuseOnce, runIptables } from '../../support/iptables-run.ts';
 
 test('after a flush, hundreds of Services are written again by a few programs', async () => {
   const programs = new FakeIptables();
@@ -26,6 +26,30 @@ test('after a flush, hundreds of Services are written again by a few programs', 
   expect(await kernel.getVirtualServers()).toHaveLength(300);
   expect(programs.writes).toBeLessThanOrEqual(4);
   await run.reconciler.stop();
+});
+
+test('whichever write of a new load balancer IP is refused, it is never served without what masquerades', async () => {
+  const balanced = service('balanced', '10.96.0.20', {
+    type: 'LoadBalancer',
+    loadBalancerIngress: [{ ip: '203.0.113.20' }],
+  });
+  const objects = listed([balanced], [slice('balanced', ['10.244.0.5'])]);
+  for (let nth = 1, writes = nth; nth <= writes; nth++) {
+    const programs = new FakeIptables();
+    const { run } = await runIptables(programs);
+    await run.settle(...listed([], []));
+    const targets = new Set<string>();
+    const counted = refuseOnce(programs, nth, () => {
+      for (const rule of programs.tables[4].get('nat')?.get('KUBE-SERVICES') ?? []) {
+        if (rule.includes('203.0.113.20')) targets.add(/-j (KUBE-[A-Z]+)/.exec(rule)?.[1] ?? rule);
+      }
+    });
+    await run.settle(...objects);
+    writes = counted.writes();
+    for (let syncs = 0; syncs < 3; syncs++) await run.pass(run.clock.nextIn ?? 0);
+    expect({ nth, targets: [...targets] }).toEqual({ nth, targets: ['KUBE-EXT'] });
+    await run.reconciler.stop();
+  }
 });
 
 test('a first sync that cannot read the tables of one IP family programs the other one, and is retried', async () => {

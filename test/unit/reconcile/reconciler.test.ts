@@ -1043,6 +1043,36 @@ describe('failure', () => {
     expect(run.log.lines.filter((line) => line.startsWith('error: the kernel refused'))).toHaveLength(2);
   });
 
+  test('a set entry that is refused for ever delays no change of other Services', async () => {
+    const { kernel, run } = await started();
+    kernel.failOps((op) => (op.kind === 'add-entry' && op.set.name === 'KUBE-CLUSTER-IP' ? 28 : undefined));
+    const added = { kind: 'service', event: { type: 'applied', object: service('more', '10.96.0.11') } } as const;
+    expect((await run.take(added)).failures).toHaveLength(1);
+    run.clock.advance(999);
+    for (let host = 1; host < 20; host++) {
+      await run.take(sliceChange([`10.244.1.${host}`]));
+      expect((await ipvs(kernel))['TCP 10.96.0.10:80']).toContain(`10.244.1.${host}:8080 1`);
+      run.clock.advance(50);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    const kinds = run.reports.map(({ kind }) => kind);
+    expect(kinds.filter((kind) => kind === 'full')).toHaveLength(1);
+  });
+
+  test('a virtual server that the kernel does not delete is retried beside a refused entry, and not forgotten', async () => {
+    const { kernel, run } = await started();
+    kernel.failOps((op) => (op.kind === 'add-entry' || op.kind === 'delete-virtual-server' ? 28 : undefined));
+    const more = service('more', '10.96.0.11');
+    await run.take(
+      { kind: 'service', event: { type: 'deleted', object: { namespace: 'default', name: 'web' } } },
+      { kind: 'service', event: { type: 'applied', object: more } },
+    );
+    expect(Object.keys(await ipvs(kernel))).toContain('TCP 10.96.0.10:80');
+    kernel.recover();
+    for (let syncs = 0; syncs < 2; syncs++) await run.pass(run.clock.nextIn ?? 0);
+    expect(Object.keys(await ipvs(kernel))).toEqual(['TCP 10.96.0.11:80']);
+  });
+
   test('a kernel that cannot be read fails the sync, and the next one reads everything', async () => {
     const { kernel, run } = await started();
     kernel.failMethod('findVirtualServers', 'EIO');
