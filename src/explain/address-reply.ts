@@ -1,7 +1,8 @@
-import { type IpAddress, formatHostPort, formatIp } from '../base/ip.ts';
+import { type IpAddress, familyOf, formatHostPort, formatIp } from '../base/ip.ts';
 import type { Port } from '../base/port.ts';
 import type { Protocol } from '../base/protocol.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
+import { ipSetEntryKey } from '../state/ip-set.ts';
 import { type VirtualServerId, virtualServerKey } from '../state/virtual-server.ts';
 import { USES } from './address-use.ts';
 import { API_VERSION, type AddressMatch, type AddressOwnerReply } from './replies.ts';
@@ -25,7 +26,7 @@ export interface FoundAddress {
 export function* addressReply(
   node: string,
   { address, port, protocols }: AskedAddress,
-  plan: Pick<NodePlan, 'virtualServer' | 'ownerOf' | 'services'>,
+  plan: Pick<NodePlan, 'virtualServer' | 'ownerOf' | 'services' | 'entries'>,
   { has, owns }: FoundAddress,
   { address: words }: Words,
 ): Generator<void, AddressOwnerReply> {
@@ -53,22 +54,25 @@ export function* addressReply(
     yield;
   }
   const ok = matches.length > 0 && matches.every(({ inKernel, is }) => inKernel !== false && is !== 'leftover');
-  const verdict = verdictOf(at, matches, [...elsewhere], words);
+  const closed = plan.entries('IPVS-IPS', familyOf(address)).has(ipSetEntryKey({ type: 'hash:ip', address }));
+  const verdict = verdictOf(at, matches, { has: [...elsewhere], closed }, words);
   return { apiVersion: API_VERSION, kind: 'Address', node, ok, verdict, matches };
 }
 
 function verdictOf(
   at: string,
   matches: readonly AddressMatch[],
-  elsewhere: readonly string[],
+  /** At which ports Services have the address, and whether its other ports refuse connections. */
+  elsewhere: { readonly has: readonly string[]; readonly closed: boolean },
   words: Words['address'],
 ): string {
   if (matches.length > 0)
     return matches.map((match) => `${at}/${match.protocol} ${matchText(match, words)}`).join('; ');
-  if (elsewhere.length === 0) return `${at} ${words.nobodys}`;
-  const [first = ''] = elsewhere;
-  const more = elsewhere.length === 1 ? '' : `, and at ${elsewhere.length - 1} more`;
-  return `${at} is nobody's: ${first}${more}; its other ports refuse connections`;
+  const { has, closed } = elsewhere;
+  if (has.length === 0) return `${at} ${words.nobodys}`;
+  const [first = ''] = has;
+  const more = has.length === 1 ? '' : `, and at ${has.length - 1} more`;
+  return `${at} is nobody's: ${first}${more}${closed ? '; its other ports refuse connections' : ''}`;
 }
 
 function matchText({ is, service, inKernel }: AddressMatch, words: Words['address']): string {

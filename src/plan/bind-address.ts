@@ -19,11 +19,14 @@ export function bindClusterIp(draft: PlanDraft, view: FamilyView, address: IpAdd
 /**
  * An external or load balancer IP may be an address of this node. It is then not bound to kube-ipvs0, because the node
  * would become unreachable at that address; the virtual server works without binding.
+ *
+ * It may also be an address of another host, such as another node. Where nothing is bound, packets to its other ports
+ * go to that host, so they are not rejected: KUBE-IPVS-IPS has cluster IPs only.
  */
 export function bindExternalAddress(draft: PlanDraft, view: FamilyView, address: IpAddress): void {
   const { interfaceAddresses, reportedAddresses } = view.node;
   if (!interfaceAddresses.includes(address) && !reportedAddresses.includes(address)) {
-    bindClusterIp(draft, view, address);
+    if (view.bindAddresses) bindClusterIp(draft, view, address);
     return;
   }
   // Addresses in these networks are never bound, so no warning is needed.

@@ -12,7 +12,10 @@ export interface PlanConfig extends Omit<RuleSettings, 'localDetector'> {
   /** Selects the addresses that serve node ports. A family without a CIDR uses all its addresses. */
   readonly nodePortAddresses: readonly Cidr[];
   readonly localDetectors: Readonly<Partial<Record<IpFamily, LocalDetector>>>;
-  /** Whether service addresses must be bound to kube-ipvs0 (default), as IPVS needs it. */
+  /**
+   * Whether service addresses must be bound to kube-ipvs0 (default), as IPVS needs it. If not, KUBE-IPVS-IPS has cluster
+   * IPs only.
+   */
   readonly bindAddresses?: boolean;
   /** Sets whose entries are not planned, because the mode does not need them. */
   readonly omittedRoles?: ReadonlySet<SetRole>;

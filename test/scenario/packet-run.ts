@@ -62,7 +62,7 @@ export class PacketRun implements AsyncDisposable {
     const node = this.#bed.node(0);
     await node.exec(['conntrack', '-F'], { allowFailure: true });
     await node.ip(scenario.nodeAddresses.map((address) => `addr add ${address}/${prefixOf(address)} dev eth0 nodad`));
-    const planned = await plannedTables(scenario);
+    const planned = await plannedTables(scenario, { bindAddresses: TEST_MODE === 'ipvs' });
     for (const [index, step] of scenario.steps.entries()) {
       state.take(step);
       await this.#write(state.yaml());

@@ -12,6 +12,7 @@ import {
 import type { SourceEvent } from '../../src/kube/objects/source.ts';
 import type { ServiceDefaults } from '../../src/base/service-defaults.ts';
 import { Cluster } from '../../src/model/cluster.ts';
+import type { PlanConfig } from '../../src/plan/plan-config.ts';
 import { formatCidr } from '../../src/base/cidr.ts';
 import { IP_FAMILIES, formatIp, isLinkLocal6 } from '../../src/base/ip.ts';
 import { hostPrefix } from '../../src/state/bound-address.ts';
@@ -48,8 +49,8 @@ export async function runOnPlan(scenario: Scenario): Promise<string[]> {
 }
 
 /** All tables as they are after each step. */
-export async function plannedTables(scenario: Scenario): Promise<Tables[]> {
-  const run = await PlanRun.start(scenario);
+export async function plannedTables(scenario: Scenario, inMode: Partial<PlanConfig> = {}): Promise<Tables[]> {
+  const run = await PlanRun.start(scenario, inMode);
   const state = new ScenarioState();
   const results: Tables[] = [];
   for (const step of scenario.steps) {
@@ -73,7 +74,7 @@ class PlanRun {
     this.#defaults = defaults;
   }
 
-  static async start(scenario: Scenario): Promise<PlanRun> {
+  static async start(scenario: Scenario, inMode: Partial<PlanConfig>): Promise<PlanRun> {
     const config = configOf(scenario);
     const kernel = new FakeKernel();
     await kernel.prepare();
@@ -91,7 +92,7 @@ class PlanRun {
     const node = readManifests(state.yaml(), 'node-0', new Interner());
     if (!node.ok) throw new Error(node.message);
     cluster.apply(replacedEvents(mergeManifests(new Map([['node', node.objects]])).set)[0] as SourceEvent);
-    const plan = planConfigOf(config, 'node-0', [4, 6], cluster);
+    const plan = { ...planConfigOf(config, 'node-0', [4, 6], cluster), ...inMode };
     return new PlanRun(
       kernel,
       new Reconciling(

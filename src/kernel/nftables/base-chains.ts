@@ -48,7 +48,8 @@ export const REJECT = 'reject-chain';
  * it deletes the base chains of its own names, with the rules in them, and no others. Only filter-prerouting is left then.
  *
  * Service addresses are not bound to an interface. So what no chain here handles is forwarded or not like any packet;
- * new connections to a service address at a port without a service are rejected, and pings are answered.
+ * new connections to a cluster IP at a port without a service are rejected, and pings to it are answered. External and load
+ * balancer IPs may be addresses of other hosts, so only the ports of services are ours there.
  */
 export function baseChains(settings: RuleSettings, family: IpFamily): readonly ChainPlan[] {
   return [
@@ -79,7 +80,10 @@ export function baseChains(settings: RuleSettings, family: IpFamily): readonly C
         rule(NEW_CONNECTION, jump('firewall-check')),
         rule(NEW_CONNECTION, jump('service-endpoints-check')),
       ]),
-      base(`nat-${hook}`, 'nat', hook, DNAT, [jump('services')]),
+      base(`nat-${hook}`, 'nat', hook, DNAT, [
+        ...(hook === 'output' ? fromServiceAddress(family) : []),
+        jump('services'),
+      ]),
       base(`filter-${hook}`, 'filter', hook, AFTER_DNAT, [rule(NEW_CONNECTION, jump('cluster-ips-check'))]),
     ]),
     base('nat-postrouting', 'nat', 'postrouting', SNAT, [jump('masquerading')]),
@@ -96,12 +100,22 @@ function base(
   return { name, base: { type, hook, priority }, rules };
 }
 
+/**
+ * Marks this node's own connections to a service address that the node has: they have it as source, so their replies would
+ * not return here from another node. kube-ipvs0 has such addresses for a while after ipvs mode, and other programs may bind
+ * them. Connections to external addresses with policy Cluster are marked anyway. What matches with another service address as
+ * source comes from an address of this node, too, and is given another one of the node.
+ */
+function fromServiceAddress(family: IpFamily): readonly Steps[] {
+  return ['cluster-ip-ports', 'load-balancer-ports-local', 'external-ip-ports-local'].map((set) =>
+    rule(inSet(set, 'service-by-source', family), inSet(set, 'service', family), jump(MARK)),
+  );
+}
+
 /** Marks connections whose replies would otherwise bypass this node, as the chain KUBE-SERVICES of ipvs mode does. */
 function masqueradeCheck(settings: RuleSettings, family: IpFamily): readonly Steps[] {
   const service = (set: string): Steps => inSet(set, 'service', family);
   return [
-    // While kube-ipvs0 still has service addresses, this node's own connections to one have it as source.
-    rule(inSet('cluster-ips', 'source', family), inSet('cluster-ips', 'destination', family), jump(MARK)),
     rule(service('load-balancer-ports-local'), RETURN),
     rule(service('load-balancer-ports'), goto(MARK)),
     ...clusterIpsFromOutside(settings, family),

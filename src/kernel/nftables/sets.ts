@@ -141,7 +141,7 @@ const COMMENTS: Readonly<Record<keyof typeof SET_TYPES, string>> = {
   'NODE-PORT-LOCAL-SCTP-HASH': 'SCTP node ports, policy Local',
   'NODE-PORT-IP': 'addresses that serve node ports',
   'HEALTH-CHECK-NODE-PORT': 'health check node ports',
-  'IPVS-IPS': 'addresses of services',
+  'IPVS-IPS': 'cluster IPs',
 };
 
 /** A set that stands for an ipset of ipvs mode, which is how the plan calls it. */

@@ -75,6 +75,8 @@ const SERVICE: readonly Field[] = ['destination', 'protocol', 'port'];
 export const LOOKUP = {
   service: SERVICE,
   'service-and-source': [...SERVICE, 'source'],
+  /** The source in place of the destination: finds the service address to which a host connects that has it itself. */
+  'service-by-source': ['source', 'protocol', 'port'],
   source: ['source'],
   destination: ['destination'],
   port: ['port'],

@@ -85,6 +85,22 @@ describe('hard cases', () => {
     expect(servers(plan)).toContain('TCP 10.96.0.1:80 -> 10.244.1.2:8080');
   });
 
+  test('where nothing is bound, an external address may be that of another host, so only ClusterIPs are closed', () => {
+    const plan = planOf({
+      service: {
+        type: 'LoadBalancer',
+        clusterIPs: ['10.96.0.1', 'fd00::1'],
+        externalIPs: ['192.168.0.11', 'fd00:203::1'],
+        loadBalancerIngress: [{ ip: '203.0.113.1' }],
+      },
+      slices: [slice(['10.244.1.2'])],
+      config: { bindAddresses: false },
+    });
+    expect(addresses(plan)).toEqual([]);
+    expect(entries(plan, 'IPVS-IPS')).toEqual(['KUBE-IPVS-IPS 10.96.0.1', 'KUBE-6-IPVS-IPS fd00::1']);
+    expect(servers(plan)).toContain('TCP 192.168.0.11:80 -> 10.244.1.2:8080');
+  });
+
   test('a NodePort is served at an address that is also a load balancer IP (#114815)', () => {
     const plan = planOf({
       service: {

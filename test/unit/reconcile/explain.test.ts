@@ -258,6 +258,7 @@ describe('an address and port', () => {
       '10.96.0.10:80/UDP',
       "wrong: 10.96.0.10:80 is nobody's: default/web has 10.96.0.10 at 80/TCP; its other ports refuse connections",
     ],
+    ['192.168.9.1:22', "wrong: 192.168.9.1:22 is nobody's: default/web has 192.168.9.1 at 30080/TCP"],
     ['[fd00::1]:80', "wrong: [fd00::1]:80 is nobody's: no Service and no virtual server of this node has it"],
   ])('%s', async (at, said) => {
     const { owner } = await started();
