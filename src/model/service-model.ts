@@ -11,6 +11,8 @@ import type { ModelWarning } from './warnings.ts';
 export interface EndpointTraits {
   /** Whether the endpoint is on this node. */
   readonly local: boolean;
+  /** Present if its slice does not say on which node the endpoint is: it may be on this one, but does not count as local. */
+  readonly unplaced?: true;
   readonly ready: boolean;
   readonly serving: boolean;
   readonly terminating: boolean;

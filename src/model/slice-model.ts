@@ -133,13 +133,18 @@ function localPodOf(localPod: boolean): Pick<EndpointTraits, 'localPod'> {
   return localPod ? { localPod } : {};
 }
 
+function unplacedOf(unplaced: boolean): Pick<EndpointTraits, 'unplaced'> {
+  return unplaced ? { unplaced } : {};
+}
+
 /** Shared traits of endpoints without zone and hints. The index is the bit mask that traitsOf() computes. */
-const PLAIN_TRAITS: readonly EndpointTraits[] = Array.from({ length: 32 }, (_, bits) => ({
+const PLAIN_TRAITS: readonly EndpointTraits[] = Array.from({ length: 64 }, (_, bits) => ({
   local: (bits & 1) !== 0,
   ready: (bits & 2) !== 0,
   serving: (bits & 4) !== 0,
   terminating: (bits & 8) !== 0,
   ...localPodOf((bits & 16) !== 0),
+  ...unplacedOf((bits & 32) !== 0),
   zones: EMPTY,
   nodes: EMPTY,
 }));
@@ -149,8 +154,9 @@ function traitsOf(endpoint: Endpoint, nodeName: string, hinted: Map<string, Endp
   const { ready, serving, terminating, ownPod, zone, hintZones, hintNodes } = endpoint;
   const local = nodeName !== '' && endpoint.nodeName === nodeName;
   const localPod = local && ownPod;
+  const unplaced = endpoint.nodeName === '';
   const conditions = Number(local) | (Number(ready) << 1) | (Number(serving) << 2) | (Number(terminating) << 3);
-  const bits = conditions | (Number(localPod) << 4);
+  const bits = conditions | (Number(localPod) << 4) | (Number(unplaced) << 5);
   const plain = PLAIN_TRAITS[bits];
   const unhinted = hintZones.length === 0 && hintNodes.length === 0;
   if (plain !== undefined && unhinted && zone === '') return plain;
@@ -160,7 +166,8 @@ function traitsOf(endpoint: Endpoint, nodeName: string, hinted: Map<string, Endp
   let traits = hinted.get(key);
   if (traits === undefined) {
     const ownZone = zone === '' ? {} : { zone };
-    traits = { local, ready, serving, terminating, ...localPodOf(localPod), ...ownZone, zones, nodes };
+    const place = { ...localPodOf(localPod), ...unplacedOf(unplaced), ...ownZone };
+    traits = { local, ready, serving, terminating, ...place, zones, nodes };
     hinted.set(key, traits);
   }
   return traits;

@@ -124,7 +124,7 @@ export function affinitySet(name: string, timeoutSeconds: number, family: IpFami
 
 /** The sets that stand for ipsets of ipvs mode, with the comment of each. */
 const COMMENTS: Readonly<Record<keyof typeof SET_TYPES, string>> = {
-  'LOOP-BACK': 'local endpoints, and their own address',
+  'LOOP-BACK': 'endpoints that may be local, and their own address',
   'CLUSTER-IP': 'ports of cluster IPs',
   'EXTERNAL-IP': 'ports of external IPs',
   'EXTERNAL-IP-LOCAL': 'ports of external IPs, policy Local',

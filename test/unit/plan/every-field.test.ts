@@ -173,6 +173,7 @@ describe('slices differ in', () => {
     serving: false,
     terminating: true,
     localPod: true,
+    unplaced: true,
     zone: 'c',
     zones: ['a'],
     nodes: ['b'],

@@ -316,6 +316,19 @@ describe('hairpin', () => {
     expect(entries(plan, 'LOOP-BACK')).toEqual(['KUBE-LOOP-BACK 10.244.0.2,tcp:8080,10.244.0.2']);
   });
 
+  test('hairpin has endpoints of an unknown node, too, except in ipvs mode', () => {
+    const slices = [
+      slice([
+        endpoint('10.244.0.2', { nodeName: HERE }),
+        endpoint('10.244.0.3', { nodeName: '' }),
+        endpoint('10.244.1.4', { nodeName: ELSEWHERE }),
+      ]),
+    ];
+    const [here, unknown] = ['10.244.0.2', '10.244.0.3'].map((each) => `KUBE-LOOP-BACK ${each},tcp:8080,${each}`);
+    expect(entries(planOf({ slices }), 'LOOP-BACK')).toEqual([here]);
+    expect(entries(planOf({ slices, config: { bindAddresses: false } }), 'LOOP-BACK')).toEqual([here, unknown]);
+  });
+
   test('hairpin has an entry for each target port, whether or not ports of the Service share it', () => {
     const ports = [port('TCP', 80), { ...port('TCP', 81), name: 'more' }];
     const here = endpoint('10.244.0.2', { nodeName: HERE });
