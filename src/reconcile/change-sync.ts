@@ -14,6 +14,7 @@ import { Transaction } from '../state/transaction.ts';
 import { type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 import { IP_FAMILIES, type IpFamily, familyOf } from '../base/ip.ts';
 import type { Yielder } from '../base/yielder.ts';
+import { failedEntries } from './failed-entries.ts';
 import { readVirtualServers } from './read-virtual-servers.ts';
 import type { SyncParts } from './sync-parts.ts';
 import type { SyncProgress } from './sync-progress.ts';
@@ -143,7 +144,7 @@ function isSome({ virtualServers, addresses, entries }: PlanChanges): boolean {
 }
 
 async function applyPart(
-  { kernel, clock, gate, order, ledger, sizes, applier, desired: { plan } }: SyncParts,
+  { kernel, clock, gate, order, ledger, retries, sizes, applier, desired: { plan } }: SyncParts,
   changes: PlanChanges,
   progress: SyncProgress,
   yielder: Yielder,
@@ -151,6 +152,7 @@ async function applyPart(
   const ids = changes.virtualServers.map(({ id }) => id);
   const found = await readVirtualServers(kernel, ids);
   const tx = await changeOps(plan, changes, found, sizes, { order, ledger, now: clock.now() }, yielder);
+  tx.add(failedEntries(plan, retries, changes));
   const passed = gate.pass(tx, plan, 'change');
   gate.close(ids);
   await applier.apply(passed, progress, yielder);

@@ -28,29 +28,34 @@ test('after a flush, hundreds of Services are written again by a few programs', 
   await run.reconciler.stop();
 });
 
-test('whichever write of a new load balancer IP is refused, it is never served without what masquerades', async () => {
-  const balanced = service('balanced', '10.96.0.20', {
-    type: 'LoadBalancer',
-    loadBalancerIngress: [{ ip: '203.0.113.20' }],
-  });
-  const objects = listed([balanced], [slice('balanced', ['10.244.0.5'])]);
-  for (let nth = 1, writes = nth; nth <= writes; nth++) {
-    const programs = new FakeIptables();
-    const { run } = await runIptables(programs);
-    await run.settle(...listed([], []));
-    const targets = new Set<string>();
-    const counted = refuseOnce(programs, nth, () => {
-      for (const rule of programs.tables[4].get('nat')?.get('KUBE-SERVICES') ?? []) {
-        if (rule.includes('203.0.113.20')) targets.add(/-j (KUBE-[A-Z]+)/.exec(rule)?.[1] ?? rule);
-      }
+test.each([false, true])(
+  'whichever write of a new load balancer IP is refused, it is never served without what masquerades; endpoints changed: %s',
+  async (isChanged) => {
+    const balanced = service('balanced', '10.96.0.20', {
+      type: 'LoadBalancer',
+      loadBalancerIngress: [{ ip: '203.0.113.20' }],
     });
-    await run.settle(...objects);
-    writes = counted.writes();
-    for (let syncs = 0; syncs < 3; syncs++) await run.pass(run.clock.nextIn ?? 0);
-    expect({ nth, targets: [...targets] }).toEqual({ nth, targets: ['KUBE-EXT'] });
-    await run.reconciler.stop();
-  }
-});
+    const objects = listed([balanced], [slice('balanced', ['10.244.0.5'])]);
+    for (let nth = 1, writes = nth; nth <= writes; nth++) {
+      const programs = new FakeIptables();
+      const { run } = await runIptables(programs);
+      await run.settle(...listed([], []));
+      const targets = new Set<string>();
+      const counted = refuseOnce(programs, nth, () => {
+        for (const rule of programs.tables[4].get('nat')?.get('KUBE-SERVICES') ?? []) {
+          if (rule.includes('203.0.113.20')) targets.add(/-j (KUBE-[A-Z]+)/.exec(rule)?.[1] ?? rule);
+        }
+      });
+      await run.settle(...objects);
+      writes = counted.writes();
+      const more = slice('balanced', ['10.244.0.5', '10.244.0.6']);
+      if (isChanged) await run.take({ kind: 'endpoint-slice', event: { type: 'applied', object: more } });
+      for (let syncs = 0; syncs < 3; syncs++) await run.pass(run.clock.nextIn ?? 0);
+      expect({ nth, targets: [...targets] }).toEqual({ nth, targets: ['KUBE-EXT'] });
+      await run.reconciler.stop();
+    }
+  },
+);
 
 test('a first sync that cannot read the tables of one IP family programs the other one, and is retried', async () => {
   const programs = new FakeIptables();
