@@ -48,8 +48,9 @@ export const REJECT = 'reject-chain';
  * it deletes the base chains of its own names, with the rules in them, and no others. Only filter-prerouting is left then.
  *
  * Service addresses are not bound to an interface. So what no chain here handles is forwarded or not like any packet;
- * new connections to a cluster IP at a port without a service are rejected, and pings to it are answered. External and load
- * balancer IPs may be addresses of other hosts, so only the ports of services are ours there.
+ * new connections to a cluster IP at a port without a service are rejected, and pings to it are answered by the interface
+ * that receives them; the kernel drops those that an interface without addresses receives. External and load balancer IPs
+ * may be addresses of other hosts, so only the ports of services are ours there.
  */
 export function baseChains(settings: RuleSettings, family: IpFamily): readonly ChainPlan[] {
   return [
