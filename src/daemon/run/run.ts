@@ -33,7 +33,7 @@ import { NodeChanges } from './node-changes.ts';
 import { nodeNameOf, planConfigOf } from '../startup/node-identity.ts';
 import { waitForNode } from '../startup/node-wait.ts';
 import { type OpenedSource, openSource } from '../startup/open-source.ts';
-import { type Mode, loadMode } from '../modes/mode.ts';
+import { type Mode, type ModeParts, loadMode } from '../modes/mode.ts';
 import { requireRights } from '../startup/rights.ts';
 import { startServers } from './servers.ts';
 import { observeTraffic } from '../traffic/observe-traffic.ts';
@@ -180,10 +180,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     serviceHealth,
     clock,
     log,
-    onServing: () => {
-      // A first sync may end while the daemon stops. Then the next start removes what other modes left.
-      if (!started.disposed) started.defer(mode.removeOthers(modeParts));
-    },
+    onServing: () => removeOthers(mode, modeParts, started),
     ...podPreparation(parts, started),
     onDeviceMade: () => mode.nameThief(modeParts),
   });
@@ -218,6 +215,11 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
   );
   started.defer(stopWatch);
   return reconciler;
+}
+
+function removeOthers(mode: Mode, parts: ModeParts, started: AsyncDisposableStack): void {
+  // The first sync may have ended while the daemon stops. Then the next start removes what other modes left.
+  if (!started.disposed) started.defer(mode.removeOthers(parts));
 }
 
 function countingRunner(metrics: ProxyMetrics): CommandRunner {
