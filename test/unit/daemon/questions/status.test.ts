@@ -69,13 +69,15 @@ describe('nftables mode', () => {
   test('neither iptables nor a scheduler, and sets by their names in the table', async () => {
     const reply = await (await started(undefined, new FakeKernel('nftables'))).status();
     expect(reply.sets).toEqual([
+      { name: 'ip kube-proxy hairpin-endpoints', entries: 2 },
       { name: 'ip kube-proxy cluster-ip-ports', entries: 1 },
       { name: 'ip kube-proxy cluster-ips', entries: 1 },
     ]);
     const lines = statusLines(reply).map((line) => line.trimEnd());
     expect(lines).toContain('  mode             nftables, IPv4 and IPv6');
-    expect(lines).toContain('  sets             ip kube-proxy cluster-ip-ports 1, ip kube-proxy cluster-ips 1');
-    const objects = '1 Service, 1 EndpointSlice, 1 service port, 2 endpoints, 2 entries of 2 sets';
+    const sets = 'ip kube-proxy hairpin-endpoints 2, ip kube-proxy cluster-ip-ports 1, ip kube-proxy cluster-ips 1';
+    expect(lines.join(' ').replaceAll(/ +/g, ' ')).toContain(`sets ${sets}`);
+    const objects = '1 Service, 1 EndpointSlice, 1 service port, 2 endpoints, 4 entries of 3 sets';
     expect(lines).toContain(`  objects          ${objects}`);
   });
 
