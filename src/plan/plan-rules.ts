@@ -96,16 +96,19 @@ export function rulesToRemove(family: IpFamily): RuleSet {
   return { family, chains: [...chains, { table: 'nat', name: 'KUBE-FIREWALL', rules: [] }], jumps: JUMPS };
 }
 
-/** Chains that accept packets of open connections of IPVS where the host's own rules drop what they do not know. */
-const ACCEPTING: ReadonlySet<string> = new Set(['filter KUBE-FORWARD', 'filter KUBE-IPVS-ACCEPT']);
+/**
+ * Chains that stay as long as service addresses are local. Two accept packets of open connections of IPVS where the host's own
+ * rules drop what they do not know. The third closes the other ports of the addresses.
+ */
+const OF_LOCAL_ADDRESSES: ReadonlySet<string> = new Set([
+  'filter KUBE-FORWARD',
+  'filter KUBE-IPVS-ACCEPT',
+  'filter KUBE-IPVS-FILTER',
+]);
 
-/** Leaves out the chains and jumps that connections of IPVS may need until they end. */
-export function withoutAccepting({ family, chains, jumps }: RuleSet): RuleSet {
-  return {
-    family,
-    chains: chains.filter(({ table, name }) => !ACCEPTING.has(`${table} ${name}`)),
-    jumps: jumps.filter(({ table, to }) => !ACCEPTING.has(`${table} ${to}`)),
-  };
+/** Leaves out the chains and jumps that stay as long as service addresses are local. */
+export function withoutLast(rules: RuleSet): RuleSet {
+  return withoutChains(rules, OF_LOCAL_ADDRESSES);
 }
 
 /** Chains of ipvs mode that iptables mode has, too, with other rules. */
@@ -119,10 +122,14 @@ const ALSO_OF_IPTABLES_MODE: ReadonlySet<string> = new Set([
 
 /** Returns the chains and jumps of ipvs mode that iptables mode does not have. */
 export function rulesOfIpvsOnly(family: IpFamily): RuleSet {
-  const { chains, jumps } = rulesToRemove(family);
+  return withoutChains(rulesToRemove(family), ALSO_OF_IPTABLES_MODE);
+}
+
+/** @param left each as "table chain" */
+function withoutChains({ family, chains, jumps }: RuleSet, left: ReadonlySet<string>): RuleSet {
   return {
     family,
-    chains: chains.filter(({ table, name }) => !ALSO_OF_IPTABLES_MODE.has(`${table} ${name}`)),
-    jumps: jumps.filter(({ table, to }) => !ALSO_OF_IPTABLES_MODE.has(`${table} ${to}`)),
+    chains: chains.filter(({ table, name }) => !left.has(`${table} ${name}`)),
+    jumps: jumps.filter(({ table, to }) => !left.has(`${table} ${to}`)),
   };
 }

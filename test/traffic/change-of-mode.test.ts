@@ -105,6 +105,10 @@ describe.each(CHANGES.filter(([from]) => from === 'ipvs'))("the node's own conne
     expect(await node.brokenConnections()).toEqual([]);
   });
 
+  test('do not open the other ports of their address to clients', async () => {
+    expect(await node.askOtherPorts()).toEqual(Array(3).fill({ ok: false, code: 'ECONNREFUSED' }));
+  });
+
   test('keep of ipvs mode only what they need, until they end', async () => {
     expect(node.daemon.output).not.toContain('ipvs mode is retired');
     await node.releaseOwn();

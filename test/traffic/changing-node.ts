@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ProxyMode } from '../../src/base/proxy-mode.ts';
+import type { ProbeResult } from '../bed/agent-protocol.ts';
 import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { KeptConnection, Namespace } from '../bed/namespace.ts';
@@ -21,6 +22,7 @@ export const WAYS: readonly Way[] = [
   GUARDED_WAY,
 ];
 
+const OTHER_PORT = 9_999;
 const OWN_WAYS: readonly string[] = ['ClusterIP', 'external IP', 'ClusterIP over IPv6'];
 
 /** What shows that a mode serves new connections. */
@@ -108,6 +110,15 @@ export class ChangingNode {
     const addresses = WAYS.filter(([name]) => OWN_WAYS.includes(name));
     const options = addresses.map(([, , address, port]) => [address, port, { sourceAddress: address }] as const);
     this.#own.push(...(await Promise.all(options.map((option) => this.#node.hold(...option)))));
+  }
+
+  /** Asks a program of the node that listens on all addresses, at service addresses that the node has connections from. */
+  async askOtherPorts(): Promise<readonly ProbeResult[]> {
+    const server = await this.#node.serveTcp(OTHER_PORT);
+    const addresses = WAYS.filter(([name]) => OWN_WAYS.includes(name)).map(([, , address]) => address);
+    const results = await Promise.all(addresses.map((address) => this.#bed.client(0).probeTcp(address, OTHER_PORT)));
+    await server.close();
+    return results;
   }
 
   async release(): Promise<void> {

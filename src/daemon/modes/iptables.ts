@@ -2,10 +2,10 @@ import { type CommandRunner, createCommandRunner } from '../../kernel/command-ru
 import { type NamedVariant, otherVariant } from '../../kernel/iptables/iptables-variant.ts';
 import { Leftovers } from '../../kernel/iptables/leftovers.ts';
 import { createIptablesKernel } from '../../kernel/iptables-mode/iptables-kernel.ts';
-import { rulesOfIpvsOnly, rulesToRemove } from '../../plan/plan-rules.ts';
+import { rulesOfIpvsOnly } from '../../plan/plan-rules.ts';
 import type { Mode, ModeParts } from './mode.ts';
 import { removeLeftovers } from './other-modes.ts';
-import { RetiringIpvs } from './retiring-ipvs.ts';
+import { RetiringIpvs, chainsOfIpvs } from './retiring-ipvs.ts';
 
 /** Chains of iptables. */
 export const IPTABLES: Mode = {
@@ -21,24 +21,17 @@ export const IPTABLES: Mode = {
 };
 
 /** The tables of nftables mode, and the chains in the variant of iptables that this program does not use. */
-function leftoversBeside({ onProgram, iptables }: ModeParts): Pick<Leftovers, 'find' | 'remove'> {
+function leftoversBeside({ onProgram, iptables, log }: ModeParts): Pick<Leftovers, 'find' | 'remove'> {
   const runner = createCommandRunner({ onStart: onProgram });
   return {
     // The rules of this program are many, and reading them takes long.
     find: async () => {
       const variants = await variantsBeside(iptables, runner);
-      return await new Leftovers(runner, { variants, chains: CHAINS_OF_IPVS }).find();
+      return await new Leftovers(runner, { variants, chains: await chainsOfIpvs(log) }).find();
     },
     remove: (leftover) => new Leftovers(runner).remove(leftover),
   };
 }
-
-/** KUBE-IPVS-ACCEPT, which open connections of IPVS may need, is removed with the last of ipvs mode. */
-const CHAINS_OF_IPVS = new Set(
-  rulesToRemove(4)
-    .chains.filter(({ name }) => name !== 'KUBE-IPVS-ACCEPT')
-    .map(({ table, name }) => `${table}/${name}`),
-);
 
 async function variantsBeside(used: string | undefined, runner: CommandRunner): Promise<readonly NamedVariant[]> {
   if (used === 'nft') return ['legacy'];

@@ -3,11 +3,9 @@ import { createCommandRunner } from '../../kernel/command-runner.ts';
 import { processIptablesFacts } from '../../kernel/iptables/iptables-facts.ts';
 import { type FoundTables, Leftovers } from '../../kernel/iptables/leftovers.ts';
 import { createNftablesKernel } from '../../kernel/nftables/nftables-kernel.ts';
-import { rulesToRemove, withoutAccepting } from '../../plan/plan-rules.ts';
-import type { Log } from '../../observe/log.ts';
 import type { Mode, ModeParts } from './mode.ts';
 import { removeLeftovers } from './other-modes.ts';
-import { RetiringIpvs, hasDevice } from './retiring-ipvs.ts';
+import { RetiringIpvs, chainsOfIpvs } from './retiring-ipvs.ts';
 
 /** Maps and sets of nf_tables. */
 export const NFTABLES: Mode = {
@@ -30,17 +28,10 @@ async function removeIptablesRules({ onProgram, log }: ModeParts): Promise<void>
   if (!(await hasIptablesTables())) return;
   const runner = createCommandRunner({ onStart: onProgram });
   const leftovers: Pick<Leftovers, 'find' | 'remove'> = {
-    find: async () => await new Leftovers(runner, { tables: NO_TABLES, chains: await chainsToRemove(log) }).find(),
+    find: async () => await new Leftovers(runner, { tables: NO_TABLES, chains: await chainsOfIpvs(log) }).find(),
     remove: (leftover) => new Leftovers(runner, { tables: NO_TABLES }).remove(leftover),
   };
   await removeLeftovers(leftovers, log, { ofChains: 'iptables or ipvs' });
-}
-
-/** What connections of IPVS may need is removed with the last of ipvs mode. */
-async function chainsToRemove(log: Log): Promise<ReadonlySet<string>> {
-  const all = rulesToRemove(4);
-  const { chains } = (await hasDevice(log)) ? withoutAccepting(all) : all;
-  return new Set(chains.map(({ table, name }) => `${table}/${name}`));
 }
 
 /** The tables of nftables mode are ours by now. */

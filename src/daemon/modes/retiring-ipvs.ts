@@ -4,7 +4,7 @@ import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NodeKernel } from '../../kernel/linux/node-kernel.ts';
 import type { Log } from '../../observe/log.ts';
-import { withoutAccepting } from '../../plan/plan-rules.ts';
+import { rulesToRemove, withoutLast } from '../../plan/plan-rules.ts';
 import type { RuleSet } from '../../state/rule-set.ts';
 import { removeOwn } from '../clean-up.ts';
 import { type InUse, removeUnused } from './ipvs-in-use.ts';
@@ -80,7 +80,7 @@ export class RetiringIpvs {
     this.#since ??= performance.now();
     // Nothing writes them again, and reading them takes long on a large node.
     if (this.#hasRules && this.#rulesOf !== undefined) {
-      for (const family of IP_FAMILIES) await kernel.removeRules(withoutAccepting(this.#rulesOf(family)));
+      for (const family of IP_FAMILIES) await kernel.removeRules(withoutLast(this.#rulesOf(family)));
     }
     this.#hasRules = false;
     if (this.#untilOverdueMs() === 0) return await this.#removeRest(kernel);
@@ -122,8 +122,15 @@ async function openOldKernel({ log, onProgram }: ModeParts): Promise<Kernel | un
   return createLinuxKernel({ log, onProgram });
 }
 
+/** Returns the chains of ipvs mode that can be removed now, as "table/chain": some stay as long as kube-ipvs0 exists. */
+export async function chainsOfIpvs(log: Log): Promise<ReadonlySet<string>> {
+  const all = rulesToRemove(4);
+  const { chains } = (await hasDevice(log)) ? withoutLast(all) : all;
+  return new Set(chains.map(({ table, name }) => `${table}/${name}`));
+}
+
 /** Whether this node has kube-ipvs0. Reads without loading a module. */
-export async function hasDevice(log: Log): Promise<boolean> {
+async function hasDevice(log: Log): Promise<boolean> {
   const node = new NodeKernel({ log });
   try {
     return (await node.device().index()) !== undefined;
