@@ -57,7 +57,7 @@ describe('test/kernel/run.sh', () => {
     });
     const values = ['5', ...args, 'yes', 'a b', "it's", '1', 'none', process.cwd()];
     expect(ended.stdout).toBe(`${values.join('|')}|a\tb\r\nc\0d`);
-    expect(ended.stderr).toMatch(/^test kernel: (native|User-Mode Linux|QEMU), [^\n]*\ncomplaint\n$/);
+    expect(ended.stderr).toMatch(/^test kernel: (native|User-Mode Linux( with nf_tables)?|QEMU), [^\n]*\ncomplaint\n$/);
     expect(ended.status).toBe(7);
   });
 
