@@ -72,7 +72,10 @@ describe('annotations of a Service', () => {
     await directory.write(shape.name, serviceObjects({ ...shape, clusterIp }));
     await soon(`${shape.name}: ${wanted.join(', ')}`, async () => {
       const lines = await linesOf(clusterIp.v4);
-      return wanted.every((text) => lines.some((line) => line.includes(text)));
+      if (!wanted.every((text) => lines.some((line) => line.includes(text)))) return false;
+      // The address comes after the real servers.
+      const { stdout } = await node.exec(['ip', '-o', 'address', 'show', 'dev', 'kube-ipvs0']);
+      return stdout.includes(` ${clusterIp.v4}/32 `);
     });
     return clusterIp.v4;
   }
@@ -179,7 +182,7 @@ describe('annotations of a Service', () => {
     expect(await send(46_005)).toBe(true);
   });
 
-  test('connection-limit below what an endpoint has: nothing is cut, and it is full after one more', async () => {
+  test('connection-limit below what an endpoint has: nothing is cut, and it is full, some kernels only after one more', async () => {
     const shape = { name: 'lowered', at: 8, endpoints: [endpoint(0, 'a')] };
     const address = await publish(shape, '-s rr');
     const held = [];
@@ -189,7 +192,9 @@ describe('annotations of a Service', () => {
       const { stdout } = await node.exec(['ipvsadm', '-Ln', '-t', `${address}:${SERVICE_PORT}`, '--thresholds']);
       return / 2 +0 /.test(stdout);
     });
-    held.push(await client.hold(address, SERVICE_PORT));
+    // Linux 6.1.176 accepts one more, and 6.1.192 none.
+    const further = await client.hold(address, SERVICE_PORT);
+    if (further.first.ok) held.push(further);
     expect(await client.probeTcp(address, SERVICE_PORT)).toMatchObject({ ok: false });
     for (const connection of held) {
       expect(await connection.ask()).toMatchObject({ ok: true });
