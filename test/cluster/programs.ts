@@ -18,6 +18,7 @@ export const ETCD_VERSION = '3.6.6';
 export const COREDNS_VERSION = '1.12.1';
 const CONTAINERD_VERSION = '2.2.9';
 export const METALLB_VERSION = '0.15.2';
+export const KUBE_ROUTER_VERSION = '2.1.0';
 
 const ETCD_MAIN = `package main
 
@@ -71,6 +72,12 @@ export const PROGRAMS: readonly Program[] = [
     module: `go.universe.tf/metallb@v${METALLB_VERSION}`,
     package: `go.universe.tf/metallb/${name}`,
   })),
+  {
+    name: 'kube-router',
+    folder: 'kube-router',
+    module: `github.com/cloudnativelabs/kube-router/v2@v${KUBE_ROUTER_VERSION}`,
+    package: 'github.com/cloudnativelabs/kube-router/v2/cmd/kube-router',
+  },
   // In the version that the e2e tests are compiled with.
   { name: 'ginkgo', folder: '', package: 'github.com/onsi/ginkgo/v2/ginkgo' },
   { name: 'e2e.test', folder: '', package: 'k8s.io/kubernetes/test/e2e', test: true },

@@ -15,6 +15,7 @@ import { modeChange } from './trials/mode-change.ts';
 import { nodeDrained } from './trials/node-drained.ts';
 import { nodeRebooted } from './trials/node-rebooted.ts';
 import { nodeLocalDns } from './trials/node-local-dns.ts';
+import { networkPolicy } from './trials/network-policy.ts';
 import { roleTaken } from './trials/role-taken.ts';
 import { serviceAnnotated } from './trials/service-annotated.ts';
 import { shadow } from './trials/shadow.ts';
@@ -40,6 +41,7 @@ export const TRIALS: readonly Trial[] = [
   nodeRebooted,
   metallb,
   nodeLocalDns,
+  networkPolicy,
   shadow,
   switchRepeatedly,
   migrateFromIpvs,
