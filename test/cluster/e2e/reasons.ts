@@ -24,10 +24,6 @@ export const REASONS: readonly Reason[] = [
     because: 'IPVS refuses IPv6 datagrams that a bridge has put together from fragments (troubleshooting.md)',
   },
   { message: /^Only supported for providers \[gce\]/, because: "the spec is for clusters in Google's cloud" },
-  {
-    spec: /should be rejected for evicted pods/,
-    because: 'the test cluster did not measure local storage when the spec ran, so the kubelet evicted no Pod',
-  },
 ];
 
 /** The first reason that fits a result. */
