@@ -40,7 +40,7 @@ const ROLES_DENY_LAST: readonly SetRole[] = [
  * so plan and kernel may have changed since an earlier read. Each difference is therefore read again before it becomes
  * an operation. In a first sync, the caller applies all batches together, and no change sync runs before that.
  *
- * @param without families that cannot be read; the operations on them are wrong
+ * @param without families that cannot be read: the caller must leave out the operations on them
  */
 export async function* fullCheck(
   parts: SyncParts,

@@ -63,9 +63,9 @@ export class RuleKeeper {
 
   /**
    * Writes the rules of a family before the first sync adds a virtual server, because they implement source ranges,
-   * masquerading and the access filter. Rejects if they cannot be written. Where our chains hold other rules, it writes nothing and
-   * returns false: those of kube-proxy in iptables mode forward service traffic themselves, so they must stay until the
-   * virtual servers exist.
+   * masquerading and the access filter. Rejects if they cannot be written. Where our chains hold other rules, it writes
+   * nothing and returns false: those of kube-proxy in iptables mode forward service traffic themselves, so they must stay
+   * until the virtual servers exist.
    */
   async addFirst(family: IpFamily): Promise<boolean> {
     const { kernel, plan } = this.#options;

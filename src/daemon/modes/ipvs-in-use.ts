@@ -84,9 +84,7 @@ async function sourcesOf(kernel: OldKernel): Promise<ReadonlyMap<IpFamily, IpAdd
   );
   return new Map(
     IP_FAMILIES.flatMap((family) => {
-      const route = ELSEWHERE.filter((address) => familyOf(address) === family).map((address) =>
-        routes.get(address),
-      )[0];
+      const [, route] = [...routes].find(([destination]) => familyOf(destination) === family) ?? [];
       const source = route?.local === true ? undefined : route?.source;
       const chosen = source ?? addresses.find(({ address }) => familyOf(address) === family)?.address;
       return chosen === undefined ? [] : [[family, chosen] as const];

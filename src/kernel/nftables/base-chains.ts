@@ -104,8 +104,8 @@ function base(
 /**
  * Marks this node's own connections to a service address that the node has: they have it as source, so their replies would
  * not return here from another node. kube-ipvs0 has such addresses for a while after ipvs mode, and other programs may bind
- * them. Connections to external addresses with policy Cluster are marked anyway. What matches with another service address as
- * source comes from an address of this node, too, and is given another one of the node.
+ * them. Connections to external addresses with policy Cluster are marked anyway. The source may also be another service address
+ * of the node than the destination: such a connection is masqueraded, too, which does no harm.
  */
 function fromServiceAddress(family: IpFamily): readonly Steps[] {
   return ['cluster-ip-ports', 'load-balancer-ports-local', 'external-ip-ports-local'].map((set) =>

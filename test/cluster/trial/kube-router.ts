@@ -1,15 +1,13 @@
 import { PLANS } from '../addresses.ts';
 import type { TrialContext } from './context.ts';
+import { PROGRAM_MOUNT, PROGRAM_VOLUME, imageForPrograms } from './node-programs.ts';
 
 export const KUBE_ROUTER_NAMESPACE = 'kube-system';
 
 const NAME = 'kube-router';
-/** Where a node sees the programs that were built. */
-const BIN = '/cluster/bin';
 
-/** kube-router for network policies alone, in the image of kube-proxy, which has the programs that it runs. */
+/** kube-router for network policies alone. */
 export async function kubeRouterObjects(context: TrialContext): Promise<readonly unknown[]> {
-  const images = (await context.node('node-1', 'ctr -n k8s.io images ls -q')).split('\n');
   const metadata = { name: NAME, namespace: KUBE_ROUTER_NAMESPACE };
   return [
     { apiVersion: 'v1', kind: 'ServiceAccount', metadata },
@@ -30,7 +28,7 @@ export async function kubeRouterObjects(context: TrialContext): Promise<readonly
       roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: NAME },
       subjects: [{ kind: 'ServiceAccount', name: NAME, namespace: KUBE_ROUTER_NAMESPACE }],
     },
-    daemonSet(images.find((name) => name.includes('/kube-proxy:')) ?? ''),
+    daemonSet(await imageForPrograms(context)),
   ];
 }
 
@@ -56,10 +54,7 @@ function daemonSet(image: string): unknown {
     ],
     readinessProbe: { httpGet: { path: '/healthz', port: 20_244 }, periodSeconds: 2, timeoutSeconds: 5 },
     securityContext: { privileged: true },
-    volumeMounts: [
-      { name: 'programs', mountPath: '/programs', readOnly: true },
-      { name: 'xtables-lock', mountPath: '/run/xtables.lock' },
-    ],
+    volumeMounts: [PROGRAM_MOUNT, { name: 'xtables-lock', mountPath: '/run/xtables.lock' }],
   };
   return {
     apiVersion: 'apps/v1',
@@ -75,7 +70,7 @@ function daemonSet(image: string): unknown {
           tolerations: [{ operator: 'Exists' }],
           containers: [container],
           volumes: [
-            { name: 'programs', hostPath: { path: BIN, type: 'Directory' } },
+            PROGRAM_VOLUME,
             { name: 'xtables-lock', hostPath: { path: '/run/xtables.lock', type: 'FileOrCreate' } },
           ],
         },

@@ -5,13 +5,11 @@ import { runCommand } from '../../bed/command.ts';
 import { cacheOf } from '../folders.ts';
 import { goEnvironment } from '../go.ts';
 import type { TrialContext } from './context.ts';
+import { PROGRAM_MOUNT, PROGRAM_VOLUME } from './node-programs.ts';
 
 export const METALLB_NAMESPACE = 'metallb-system';
 
 export const METALLB_PROGRAMS = ['metallb-controller', 'metallb-speaker'];
-
-/** Where a node sees the programs that were built. */
-const BIN = '/cluster/bin';
 
 interface Workload {
   readonly kind: string;
@@ -61,9 +59,9 @@ function withProgram(workload: Workload, image: string): Workload {
     imagePullPolicy: 'IfNotPresent',
     command: [`/programs/metallb-${container.name}`],
     args: [...container.args, ...(container.name === 'controller' ? ['--webhook-mode=disabled'] : [])],
-    volumeMounts: [...container.volumeMounts, { name: 'programs', mountPath: '/programs', readOnly: true }],
+    volumeMounts: [...container.volumeMounts, PROGRAM_MOUNT],
   }));
-  const volumes = [...spec.volumes, { name: 'programs', hostPath: { path: BIN, type: 'Directory' } }];
+  const volumes = [...spec.volumes, PROGRAM_VOLUME];
   return {
     ...workload,
     spec: { ...workload.spec, template: { ...workload.spec.template, spec: { ...spec, containers, volumes } } },

@@ -43,6 +43,16 @@ const sliceChange = (endpoints: Parameters<typeof slice>[1], of = 'web'): Source
 });
 
 /** Virtual servers with their real servers, in words. */
+const CHAINS_OF_OTHERS = [{ table: 'nat', name: 'KUBE-SERVICES', rules: [['-j', 'KUBE-SVC-ABC']] }] as const;
+
+/** A kernel in which another program has rules in our chains. */
+async function kernelWithRulesOfOthers(): Promise<FakeKernel> {
+  const kernel = new FakeKernel();
+  await kernel.prepare();
+  await kernel.ensureRules({ family: 4, chains: CHAINS_OF_OTHERS, jumps: [] });
+  return kernel;
+}
+
 async function ipvs(kernel: FakeKernel): Promise<Record<string, string[]>> {
   const services = await kernel.getVirtualServers();
   const servers = await kernel.getRealServers(services);
@@ -206,13 +216,7 @@ describe('first sync', () => {
   });
 
   test('as long as operations cannot be tried, the rules of others stay, and the first sync has not succeeded', async () => {
-    const kernel = new FakeKernel();
-    await kernel.prepare();
-    const others = {
-      family: 4,
-      chains: [{ table: 'nat', name: 'KUBE-SERVICES', rules: [['-j', 'KUBE-SVC-ABC']] }],
-    } as const;
-    await kernel.ensureRules({ ...others, jumps: [] });
+    const kernel = await kernelWithRulesOfOthers();
     const apply = kernel.apply.bind(kernel);
     let isStopped = true;
     kernel.apply = async (tx) => {
@@ -222,20 +226,14 @@ describe('first sync', () => {
     };
     const run = new Reconciling(kernel);
     expect(await run.take(...listed([WEB], [WEB_SLICE]))).toMatchObject({ kind: 'first', ok: false });
-    expect(kernel.rules(4)?.chains).toEqual(others.chains);
+    expect(kernel.rules(4)?.chains).toEqual(CHAINS_OF_OTHERS);
     isStopped = false;
     expect(await run.pass(run.clock.nextIn ?? 0)).toMatchObject({ kind: 'first', ok: true });
     expect(await kernel.addRules(planRules(PLAN_CONFIG, 4))).toBe(true);
   });
 
   test('while the rules of one IP family cannot be written, the other one is served, and the first sync is retried', async () => {
-    const kernel = new FakeKernel();
-    await kernel.prepare();
-    const others = {
-      family: 4,
-      chains: [{ table: 'nat', name: 'KUBE-SERVICES', rules: [['-j', 'KUBE-SVC-ABC']] }],
-    } as const;
-    await kernel.ensureRules({ ...others, jumps: [] });
+    const kernel = await kernelWithRulesOfOthers();
     const addRules = kernel.addRules.bind(kernel);
     let isUnreadable = true;
     kernel.addRules = async (rules) => {

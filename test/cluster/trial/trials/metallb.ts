@@ -2,6 +2,7 @@ import { METALLB_VERSION } from '../../programs.ts';
 import { configure, withIpvsLine } from '../configuration.ts';
 import type { TrialContext } from '../context.ts';
 import { METALLB_NAMESPACE, METALLB_PROGRAMS, layer2Pool, metallbObjects } from '../metallb.ts';
+import { imageForPrograms } from '../node-programs.ts';
 import { SERVER_SELECTOR } from '../servers.ts';
 import type { Trial } from '../trial.ts';
 
@@ -36,12 +37,10 @@ export const metallb: Trial = {
 };
 
 async function install(context: TrialContext): Promise<void> {
-  const image = (await context.node('node-1', 'ctr -n k8s.io images ls -q'))
-    .split('\n')
-    .find((name) => name.includes('/kube-proxy:'));
+  const image = await imageForPrograms(context);
   await context.kubectl(
     ['apply', '--server-side', '--filename=-'],
-    JSON.stringify({ apiVersion: 'v1', kind: 'List', items: await metallbObjects(context, image ?? '') }),
+    JSON.stringify({ apiVersion: 'v1', kind: 'List', items: await metallbObjects(context, image) }),
   );
   await context.rollout('deployment/controller', METALLB_NAMESPACE);
   await context.rollout('daemonset/speaker', METALLB_NAMESPACE);
