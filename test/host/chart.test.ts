@@ -22,9 +22,12 @@ interface Rendered {
 
 interface DaemonSet extends KubeObject {
   readonly spec: {
+    readonly selector: { readonly matchLabels: Readonly<Record<string, string>> };
     readonly updateStrategy: unknown;
     readonly template: {
+      readonly metadata: { readonly labels: Readonly<Record<string, string>> };
       readonly spec: {
+        readonly serviceAccountName: string;
         readonly containers: readonly {
           readonly image: string;
           readonly args: readonly string[];
@@ -177,6 +180,36 @@ else
       expect(updateStrategy).toMatchObject({ rollingUpdate: { maxUnavailable: 2, maxSurge: 0 } });
     });
 
+    test('replaces Pods only when they are deleted, if asked to', () => {
+      expect(daemonSetOf(template('updateStrategy=OnDelete')).spec.updateStrategy).toEqual({ type: 'OnDelete' });
+    });
+
+    test('a second release with a suffix has no object and no selector of the first, and all references within', () => {
+      const values = [
+        'podMonitor.enabled=true',
+        'serviceMonitor.enabled=true',
+        'prometheusRule.enabled=true',
+        'dashboard.enabled=true',
+        'config.metricsBindAddress=0.0.0.0:10249',
+      ];
+      const [first, second] = [template(...values), template(...values, 'nameSuffix=-nftables')];
+      const namesOf = ({ objects }: Rendered): string[] =>
+        objects.map(({ kind, metadata: { name } }) => `${kind} ${name}`);
+      expect(namesOf(second)).toHaveLength(namesOf(first).length);
+      expect(namesOf(second).filter((name) => namesOf(first).includes(name))).toEqual([]);
+      const { selector, template: pod } = daemonSetOf(second).spec;
+      expect(selector).toEqual({
+        matchLabels: { 'k8s-app': 'kube-ipvs-proxy', 'kube-ipvs-proxy/name': 'kube-ipvs-proxy-nftables' },
+      });
+      expect(pod.metadata.labels).toEqual(selector.matchLabels);
+      expect(namesOf(second)).toContain(`ServiceAccount ${pod.spec.serviceAccountName}`);
+      expect(namesOf(second)).toContain(`ConfigMap ${pod.spec.volumes[0]?.configMap?.name}`);
+      expect(second.objects.find(({ kind }) => kind === 'ClusterRoleBinding')).toMatchObject({
+        roleRef: { kind: 'ClusterRole', name: 'kube-ipvs-proxy-nftables' },
+        subjects: [{ kind: 'ServiceAccount', name: 'kube-ipvs-proxy-nftables' }],
+      });
+    });
+
     test('monitoring objects are those of manifests/monitoring', () => {
       const { status, objects } = template(
         'podMonitor.enabled=true',
@@ -256,6 +289,8 @@ else
       ['config.ipvs=lc', 'ipvs'],
       ['overlay=other', 'overlay'],
       ['maxUnavailable=0', 'maxUnavailable'],
+      ['updateStrategy=Recreate', 'updateStrategy'],
+      ['nameSuffix=nftables', 'nameSuffix'],
       ['image.digest=sha256:12', 'digest'],
       ['apiServer=10.0.0.1:6443', 'apiServer'],
       ['tolerance={}', 'tolerance'],

@@ -1,3 +1,15 @@
+{{- define "kube-ipvs-proxy.name" -}}
+kube-ipvs-proxy{{ .Values.nameSuffix }}
+{{- end }}
+
+{{/* Of all Pods of all releases: monitors select them by the first label. */}}
+{{- define "kube-ipvs-proxy.selector" -}}
+k8s-app: kube-ipvs-proxy
+{{- with .Values.nameSuffix }}
+kube-ipvs-proxy/name: {{ include "kube-ipvs-proxy.name" $ }}
+{{- end }}
+{{- end }}
+
 {{- define "kube-ipvs-proxy.labels" -}}
 app.kubernetes.io/name: kube-ipvs-proxy
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -54,7 +66,7 @@ kubeconfig.conf: |
 {{- end }}
 
 {{- define "kube-ipvs-proxy.configMap" -}}
-kube-ipvs-proxy-{{ include "kube-ipvs-proxy.configData" . | sha256sum | trunc 10 }}
+{{ include "kube-ipvs-proxy.name" . }}-{{ include "kube-ipvs-proxy.configData" . | sha256sum | trunc 10 }}
 {{- end }}
 
 {{/* The port of a field of the configuration such as healthzBindAddress, or its default. */}}
