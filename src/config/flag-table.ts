@@ -70,7 +70,7 @@ const GROUPS = {
       zeroIsUnset: true,
     }),
     configSyncPeriod: field('config-sync-period', duration, 15 * MINUTE, {
-      help: 'no effect: everything is compared every --ipvs-sync-period',
+      help: 'no effect: everything is compared in each sync period of the mode',
       zeroIsUnset: true,
       check: check.positive,
     }),

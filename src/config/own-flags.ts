@@ -55,7 +55,7 @@ export const OWN_FLAGS = {
     help: `run as a shadow beside another proxy: change nothing, and report how the kernel differs from the plan; the health and metrics servers listen on ports higher by ${DRY_RUN_PORT_OFFSET}`,
   }),
   drainTimeout: flag('ipvs-drain-timeout', duration, 0, {
-    help: 'how long a removed TCP real server may keep its connections at weight 0; 0: until the last one ends',
+    help: 'how long a removed TCP real server may keep its connections at weight 0, and after a change from ipvs mode to another one, how long any connection of IPVS may last; 0: until the last one ends',
     check: notNegative,
   }),
   unboundCidrs: flag('ipvs-unbound-cidrs', cidrs, [], {
