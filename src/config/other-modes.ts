@@ -5,34 +5,41 @@ import { masqueradeSection } from './mode-section.ts';
 import type { OwnFields } from './own-document.ts';
 import type { ProxyConfig } from './proxy-config.ts';
 
-/** Settings that are for IPVS. */
-const OF_IPVS: ReadonlySet<SettingKey> = new Set<SettingKey>([
+/** Settings that are for IPVS. Not `ipvs.excludeCIDRs`: while another mode retires ipvs mode, it leaves those addresses alone. */
+const OF_IPVS: readonly SettingKey[] = [
   'ipvs.scheduler',
-  'ipvs.excludeCIDRs',
   'ipvs.strictARP',
   'ipvs.tcpTimeout',
   'ipvs.tcpFinTimeout',
   'ipvs.udpTimeout',
   'localRouteCidrs',
   'prepareDirectPods',
+  'podNamespaceFolder',
   'runEstimation',
   'serviceAnnotations',
   'serviceMetrics',
   'serviceMetricsSelector',
+  'serviceMetricsLimit',
   'serviceMetricsRealServers',
-]);
+];
+
+const WITHOUT_EFFECT: Readonly<Record<'nftables' | 'iptables', ReadonlySet<SettingKey>>> = {
+  nftables: new Set(OF_IPVS),
+  // In iptables mode, the other ports of service addresses are never closed.
+  iptables: new Set<SettingKey>([...OF_IPVS, 'unboundCidrs']),
+};
 
 /** Returns a note that names the settings that this mode does not have. */
 export function modeNotes(settings: Settings, { serviceDefaults = [] }: OwnFields): string[] {
   const { mode } = settings;
   if (mode !== 'nftables' && mode !== 'iptables') return [];
-  const given = SETTING_KEYS.filter((key) => OF_IPVS.has(key) && isGiven(key, settings));
+  const given = SETTING_KEYS.filter((key) => WITHOUT_EFFECT[mode].has(key) && isGiven(key, settings));
   const names = [
     ...given.map((key) => (settingAt(key).name === undefined ? key : `--${settingAt(key).name}`)),
     ...(serviceDefaults.length === 0 ? [] : ['serviceDefaults']),
   ];
   if (names.length === 0) return [];
-  return [`no effect in ${mode} mode, which chooses endpoints at random: ${names.join(', ')}`];
+  return [`no effect in ${mode} mode, which has no IPVS and chooses endpoints at random: ${names.join(', ')}`];
 }
 
 function isGiven(key: SettingKey, settings: Settings): boolean {

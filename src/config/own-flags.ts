@@ -59,7 +59,7 @@ export const OWN_FLAGS = {
     check: notNegative,
   }),
   unboundCidrs: flag('ipvs-unbound-cidrs', cidrs, [], {
-    help: 'service addresses in these CIDRs get virtual servers, but are not bound to kube-ipvs0, and their other ports are not closed',
+    help: 'service addresses in these CIDRs get virtual servers, but are not bound to kube-ipvs0, and their other ports are not closed (also in nftables mode)',
   }),
   localRouteCidrs: flag('ipvs-local-route-cidrs', cidrs, [], {
     help: 'light mode: one local route for each of these CIDRs (your service CIDRs), instead of an address on kube-ipvs0 for each Service in them',

@@ -211,9 +211,9 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
 
   async probeRules(family: IpFamily): Promise<string> {
     const variant = await this.findRuleVariant(family);
-    // A table that exists has rules with these expressions.
     await withKernelError('probeRules', async () => {
-      if (!(await this.#port().hasTable(family))) await requireExpressions(this.#port(), family);
+      // The table of another program has rules with these expressions.
+      if ((await tableState(this.#port(), family)) !== 'foreign') await requireExpressions(this.#port(), family);
     });
     return variant;
   }

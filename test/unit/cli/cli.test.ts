@@ -181,7 +181,7 @@ describe('--write-config-to', () => {
     const nftables = await written('nftables');
     expect(nftables.own).toBe(ipvs.own);
     expect(nftables.err).toEqual([
-      'kube-ipvs-proxy: no effect in nftables mode, which chooses endpoints at random: --service-annotations, serviceDefaults',
+      'kube-ipvs-proxy: no effect in nftables mode, which has no IPVS and chooses endpoints at random: --service-annotations, serviceDefaults',
     ]);
   });
 

@@ -158,7 +158,19 @@ const CASES: readonly Case[] = [
       serviceAnnotations: [],
       strictArp: false,
       notes: [
-        'no effect in nftables mode, which chooses endpoints at random: --ipvs-scheduler, --ipvs-strict-arp, --service-annotations',
+        'no effect in nftables mode, which has no IPVS and chooses endpoints at random: --ipvs-scheduler, --ipvs-strict-arp, --service-annotations',
+      ],
+    },
+  ],
+  // What ipvs mode left must not cost other programs theirs.
+  [['--proxy-mode=nftables', '--ipvs-exclude-cidrs=192.0.2.0/24'], undefined, { notes: [] }],
+  [['--proxy-mode=nftables', '--ipvs-unbound-cidrs=192.0.2.0/24'], undefined, { notes: [] }],
+  [
+    ['--proxy-mode=iptables', '--ipvs-unbound-cidrs=192.0.2.0/24', '--service-metrics-limit=9', '--dsr-netns-dir=/n'],
+    undefined,
+    {
+      notes: [
+        'no effect in iptables mode, which has no IPVS and chooses endpoints at random: --ipvs-unbound-cidrs, --dsr-netns-dir, --service-metrics-limit',
       ],
     },
   ],
@@ -178,7 +190,7 @@ const CASES: readonly Case[] = [
       minSyncPeriod: 1000,
       masqueradeAll: true,
       notes: [
-        'no effect in iptables mode, which chooses endpoints at random: --ipvs-scheduler',
+        'no effect in iptables mode, which has no IPVS and chooses endpoints at random: --ipvs-scheduler',
         'no effect in iptables mode: --ipvs-sync-period',
       ],
     },

@@ -29,12 +29,24 @@ describe('a kernel without some expressions of nf_tables', () => {
     await expect(kernelOf(table).probeRules(4)).rejects.toMatchObject({ code: 'EPERM' });
   });
 
-  test('is not looked for if the table exists', async () => {
+  test('is found with the empty table that --init-only makes, too', async () => {
     const table = new FakeNftTable();
     const kernel = kernelOf(table);
     await kernel.prepare();
-    table.refuse = () => 'ENOENT';
+    table.refuse = (messages) => (uses(messages, ['reject']) ? 'ENOENT' : undefined);
+    await expect(kernel.probeRules(4)).rejects.toThrow('load the modules nft_reject_ipv4, or');
+    await expect(kernel.probeRules(6)).rejects.toThrow('load the modules nft_reject_ipv6, or');
+    table.refuse = () => undefined;
+    const before = structuredClone(table.tables);
     await expect(kernel.probeRules(4)).resolves.toBe('none');
+    expect(table.tables).toEqual(before);
+  });
+
+  test('is not looked for if the table is one of another program', async () => {
+    const table = new FakeNftTable();
+    await table.commit(4, [{ kind: 'new-table' }, { kind: 'new-chain', chain: { name: 'services' } }]);
+    table.refuse = () => 'ENOENT';
+    await expect(kernelOf(table).probeRules(4)).resolves.toBe('none');
   });
 
   test('leaves nothing behind if it lacks none', async () => {
