@@ -42,7 +42,7 @@ export function kernelStatusLines(reply: KernelStatusReply): string[] {
 }
 
 export function statusLines(status: StatusReply): string[] {
-  const { verdict, refused, conflicts, warnings, draining, repairs, settings, health } = status;
+  const { verdict, refused, conflicts, warnings, draining, repairs, settings, health, leftOfOtherModes } = status;
   return [
     ...wrapped(verdict),
     '',
@@ -60,9 +60,14 @@ export function statusLines(status: StatusReply): string[] {
       ({ virtualServer, realServer, sinceSeconds }) => `${virtualServer} -> ${realServer} since ${sinceSeconds} s`,
     ),
     ...list('repaired within the last hour', repairs, ({ at, command }) => `${at} ${command}`),
-    ...list('settings that are not as wanted', { count: settings.length, first: settings }, (command) => command),
-    ...list('problems of the node', { count: health.problems.length, first: health.problems }, (problem) => problem),
+    ...list('settings that are not as wanted', listOf(settings), (command) => command),
+    ...list('left by other modes, and removed when possible', listOf(leftOfOtherModes), (left) => left),
+    ...list('problems of the node', listOf(health.problems), (problem) => problem),
   ];
+}
+
+function listOf<T>(items: readonly T[]): Listed<T> {
+  return { count: items.length, first: items };
 }
 
 function rows(status: StatusReply): string[][] {

@@ -339,6 +339,8 @@ export interface StatusReply extends Reply<'Status'> {
   readonly conntrack?: { readonly used: number; readonly max: number };
   /** The commands that set sysctls and IPVS timeouts as wanted. */
   readonly settings: readonly string[];
+  /** What other modes left on this node, and what keeps it here: it is removed without further notice. */
+  readonly leftOfOtherModes: readonly string[];
   /** With --dry-run: the differences found last; absent before the first two comparisons. */
   readonly shadow?: ShadowText & { readonly comparedAt: string };
   readonly health: { readonly healthy: boolean; readonly reason?: string; readonly problems: readonly string[] };

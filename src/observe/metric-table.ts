@@ -159,6 +159,10 @@ const OWN = {
     [],
     'Wrong settings and interfaces of this node that could not be repaired; the log and /healthz name them',
   ),
+  kubeipvs_other_modes_left: gauge(
+    [],
+    '1 from the start until nothing of other modes is left on this node, then 0; `kube-ipvs-proxy status` says what keeps it',
+  ),
   kubeipvs_iptables_rules_repaired_total: counter([], 'How often missing or changed iptables rules were repaired'),
   kubeipvs_objects: gauge(['type'], 'Objects that should exist now'),
   kubeipvs_draining_real_servers: gauge([], 'Real servers with weight 0 whose last connections have not ended yet'),

@@ -123,6 +123,10 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
     this.#metrics.kubeipvs_iptables_rules_repaired_total.inc();
   }
 
+  setOtherModesLeft(isAnyLeft: boolean): void {
+    this.#metrics.kubeipvs_other_modes_left.set(isAnyLeft ? 1 : 0);
+  }
+
   iptablesRestoreFailed(family: IpFamily): void {
     this.#metrics.kubeproxy_sync_proxy_rules_iptables_restore_failures_total.inc(label(family));
   }
@@ -176,7 +180,6 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
     this.#metrics.kubeipvs_watch_restarts_total.inc({ resource, reason });
   }
 
-  /** @param totals since the start of the process */
   /**
    * Sets what a shadow found. @param more differences that were not looked at @param atMs milliseconds since 1970
    */
@@ -192,6 +195,7 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
     last.set(atMs / 1000);
   }
 
+  /** @param totals since the start of the process */
   setNetlinkCounters(totals: Readonly<Record<NetlinkTotal, number>>): void {
     const {
       kubeipvs_netlink_sends_total: sends,

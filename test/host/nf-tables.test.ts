@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { removeAll } from '../../src/daemon/clean-up.ts';
 import { removeLeftovers } from '../../src/daemon/modes/other-modes.ts';
+import { Remains } from '../../src/daemon/modes/remains.ts';
 import { createCommandRunner } from '../../src/kernel/command-runner.ts';
 import { Leftovers, describeLeftover } from '../../src/kernel/iptables/leftovers.ts';
 import { createNftablesKernel } from '../../src/kernel/nftables/nftables-kernel.ts';
@@ -356,7 +357,7 @@ delete table ip kube-proxy
       await leaveNftablesMode();
       expect((await leftovers().find()).map(describeLeftover)).toEqual(NAMES);
       const log = new RecordingLog();
-      await removeLeftovers(leftovers(), log);
+      await removeLeftovers(leftovers(), log, { remains: new Remains() });
       expect(log.messages('info')).toEqual(
         NAMES.map((name) => `removed the rules that kube-proxy in nftables mode left: ${name}`),
       );

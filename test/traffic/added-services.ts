@@ -24,7 +24,7 @@ endpoints:
 /** How GUARDED is reached. */
 export const GUARDED_WAY: Way = ['load balancer IP with source ranges', 'tcp', '10.203.0.30', 80];
 
-/** A load balancer IP for the first four clients of a bed only. */
+/** A load balancer IP for the first eight clients of a bed only. */
 export const GUARDED = `apiVersion: v1
 kind: Service
 metadata: { name: guarded, namespace: default }
@@ -34,7 +34,7 @@ spec:
   clusterIPs: [10.202.0.30]
   ipFamilies: [IPv4]
   allocateLoadBalancerNodePorts: false
-  loadBalancerSourceRanges: [10.200.0.100/30]
+  loadBalancerSourceRanges: [10.200.0.100/30, 10.200.0.104/30]
   ports: [{ name: http, protocol: TCP, port: 80 }]
 status: { loadBalancer: { ingress: [{ ip: 10.203.0.30 }] } }
 ---

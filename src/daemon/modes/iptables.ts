@@ -13,7 +13,7 @@ export const IPTABLES: Mode = {
   removeOthers: (parts) => {
     const retiring = new RetiringIpvs(parts, rulesOfIpvsOnly);
     retiring.start();
-    void removeLeftovers(leftoversBeside(parts), parts.log);
+    void removeLeftovers(leftoversBeside(parts), parts.log, parts);
     return () => retiring.stop();
   },
   // Nothing is watched that could be deleted.

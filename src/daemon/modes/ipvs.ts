@@ -12,7 +12,8 @@ function leftoversOf({ onProgram }: ModeParts): Leftovers {
 export const IPVS: Mode = {
   createKernel: createLinuxKernel,
   removeOthers: (parts) => {
-    void removeLeftovers(leftoversOf(parts), parts.log);
+    parts.remains.remove('ipvs mode');
+    void removeLeftovers(leftoversOf(parts), parts.log, parts);
     return () => undefined;
   },
   nameThief: (parts) => void nameDeviceThief(leftoversOf(parts), parts.log),

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { IP_FAMILIES } from '../../base/ip.ts';
 import { createCommandRunner } from '../../kernel/command-runner.ts';
 import { processIptablesFacts } from '../../kernel/iptables/iptables-facts.ts';
@@ -7,13 +8,18 @@ import type { Mode, ModeParts } from './mode.ts';
 import { removeLeftovers } from './other-modes.ts';
 import { RetiringIpvs, chainsOfIpvs } from './retiring-ipvs.ts';
 
+/** How long the rules of other modes may keep what ipvs mode left from being removed. */
+const LONGEST_WAIT_MS = 180_000;
+
 /** Maps and sets of nf_tables. */
 export const NFTABLES: Mode = {
   createKernel: createNftablesKernel,
   removeOthers: (parts) => {
     const retiring = new RetiringIpvs(parts);
     // The rules first: they translate no new connection any more, but they could still reject one.
-    void removeIptablesRules(parts).then(() => retiring.start());
+    void Promise.race([removeIptablesRules(parts), setTimeout(LONGEST_WAIT_MS, undefined, { ref: false })]).then(() =>
+      retiring.start(),
+    );
     return () => retiring.stop();
   },
   nameThief: ({ log }) =>
@@ -24,14 +30,14 @@ export const NFTABLES: Mode = {
 };
 
 /** Removes the chains of iptables and ipvs mode. A node without any table of iptables needs no program for that. */
-async function removeIptablesRules({ onProgram, log }: ModeParts): Promise<void> {
-  if (!(await hasIptablesTables())) return;
+async function removeIptablesRules({ onProgram, log, remains }: ModeParts): Promise<void> {
+  if (!(await hasIptablesTables())) return remains.remove('rules of other modes');
   const runner = createCommandRunner({ onStart: onProgram });
   const leftovers: Pick<Leftovers, 'find' | 'remove'> = {
     find: async () => await new Leftovers(runner, { tables: NO_TABLES, chains: await chainsOfIpvs(log) }).find(),
     remove: (leftover) => new Leftovers(runner, { tables: NO_TABLES }).remove(leftover),
   };
-  await removeLeftovers(leftovers, log, { ofChains: 'iptables or ipvs' });
+  await removeLeftovers(leftovers, log, { remains, ofChains: 'iptables or ipvs' });
 }
 
 /** The tables of nftables mode are ours by now. */

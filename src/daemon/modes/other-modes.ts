@@ -1,10 +1,13 @@
 import { setTimeout } from 'node:timers/promises';
+import { doublingDelay } from '../../base/backoff.ts';
 import { errorText } from '../../base/error-text.ts';
 import { type Leftovers, describeLeftover } from '../../kernel/iptables/leftovers.ts';
 import type { Log } from '../../observe/log.ts';
+import type { Remains } from './remains.ts';
 
 /** Delays before retries. The usual causes of a failed attempt are a held lock and low memory. */
-const RETRY_AFTER_MS: readonly number[] = [2_000, 8_000, 30_000, 120_000];
+const FIRST_RETRY_MS = 2_000;
+const LONGEST_RETRY_MS = 600_000;
 
 /** Delay before a second look: kube-proxy creates its chains or its table only after removing our objects. */
 const LOOK_AGAIN_MS = 10_000;
@@ -40,35 +43,40 @@ export async function nameDeviceThief(
 const sleepUnref = (ms: number): Promise<void> => setTimeout(ms, undefined, { ref: false });
 
 export interface RemovalOptions {
-  readonly retryAfterMs?: readonly number[];
+  readonly remains: Remains;
   /** The modes to which chains of iptables may belong, for the log. */
   readonly ofChains?: string;
+  /** For tests. */
+  readonly wait?: (ms: number) => Promise<unknown>;
 }
 
 /**
  * Called after the first sync, so that a change of mode does not interrupt traffic. Removes leftovers of other modes:
  * rules of iptables mode reject traffic to Services that had no endpoint when it stopped, and those of nftables mode
- * handle service traffic before IPVS does. Never rejects.
+ * handle service traffic before IPVS does. Tries until nothing is left. Never rejects.
  */
 export async function removeLeftovers(
   leftovers: Pick<Leftovers, 'find' | 'remove'>,
   log: Log,
-  { retryAfterMs = RETRY_AFTER_MS, ofChains = 'iptables' }: RemovalOptions = {},
+  { remains, ofChains = 'iptables', wait = sleepUnref }: RemovalOptions,
 ): Promise<void> {
-  for (const pauseMs of [...retryAfterMs, undefined]) {
+  for (let attempt = 1; ; attempt++) {
     try {
       for (const leftover of await leftovers.find()) {
         await leftovers.remove(leftover);
         const mode = leftover.kind === 'nft-table' ? 'nftables' : ofChains;
         log.info(`removed the rules that kube-proxy in ${mode} mode left: ${describeLeftover(leftover)}`);
       }
+      remains.remove('rules of other modes');
       return;
     } catch (error) {
-      const next = pauseMs === undefined ? 'only at the next start' : `in ${pauseMs / 1_000} s`;
+      const pauseMs = doublingDelay(attempt, LONGEST_RETRY_MS, FIRST_RETRY_MS);
+      const text = errorText(error);
+      remains.set('rules of other modes', text);
       log.warn(
-        `failed to find or remove rules of other kube-proxy modes: ${errorText(error)}; the next attempt is ${next}`,
+        `failed to find or remove rules of other kube-proxy modes: ${text}; the next attempt is in ${pauseMs / 1_000} s`,
       );
+      await wait(pauseMs);
     }
-    if (pauseMs !== undefined) await sleepUnref(pauseMs);
   }
 }

@@ -1,5 +1,6 @@
 import { errorText } from '../../base/error-text.ts';
 import { doublingDelay } from '../../base/backoff.ts';
+import { counted } from '../../base/counted.ts';
 import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NodeKernel } from '../../kernel/linux/node-kernel.ts';
@@ -56,15 +57,16 @@ export class RetiringIpvs {
   }
 
   async #pass(): Promise<void> {
-    const { log } = this.#parts;
+    const { log, remains } = this.#parts;
     let delayMs: number;
     try {
-      if (await this.#removeUnused()) return;
+      if (await this.#removeUnused()) return remains.remove('ipvs mode');
       this.#failures = 0;
       delayMs = doublingDelay(this.#idlePasses, LONGEST_CHECK_MS, CHECK_MS);
     } catch (error) {
       if (this.#stopped) return;
       delayMs = doublingDelay(++this.#failures, LONGEST_RETRY_MS, CHECK_MS);
+      remains.set('ipvs mode', errorText(error));
       log.warn(`failed to remove what ipvs mode left, next attempt in ${delayMs / 1_000} s: ${errorText(error)}`);
     }
     if (this.#stopped) return;
@@ -74,7 +76,7 @@ export class RetiringIpvs {
 
   /** Returns whether nothing is left. */
   async #removeUnused(): Promise<boolean> {
-    const { config, log } = this.#parts;
+    const { config, log, remains } = this.#parts;
     const kernel = (this.#kernel ??= await this.#open(this.#parts));
     if (kernel === undefined) return true;
     this.#since ??= performance.now();
@@ -95,6 +97,11 @@ export class RetiringIpvs {
       );
     }
     this.#left = left;
+    const [servers, addresses] = [left.virtualServers, left.addresses];
+    remains.set(
+      'ipvs mode',
+      `${counted(servers, 'virtual server')} with connections, ${counted(addresses, 'address', 'addresses')} in use`,
+    );
     return false;
   }
 

@@ -40,6 +40,8 @@ export interface StatusParts extends Identity {
   readonly cluster: Pick<Cluster, 'sliceCount'>;
   readonly history: History;
   readonly clock: Clock;
+  /** What other modes left on this node. */
+  readonly remains?: { readonly texts: readonly string[] };
   /** With --dry-run: what the shadow found last. */
   readonly shadow?: () => StatusReply['shadow'];
 }
@@ -93,6 +95,7 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
     repairs: history.repairs,
     ...(conntrack === undefined ? {} : { conntrack }),
     settings,
+    leftOfOtherModes: parts.remains?.texts ?? [],
     ...(shadow === undefined ? {} : { shadow }),
     health,
   };

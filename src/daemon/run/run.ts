@@ -34,6 +34,7 @@ import { nodeNameOf, planConfigOf } from '../startup/node-identity.ts';
 import { waitForNode } from '../startup/node-wait.ts';
 import { type OpenedSource, openSource } from '../startup/open-source.ts';
 import { type Mode, type ModeParts, loadMode } from '../modes/mode.ts';
+import { Remains } from '../modes/remains.ts';
 import { requireRights } from '../startup/rights.ts';
 import { startServers } from './servers.ts';
 import { observeTraffic } from '../traffic/observe-traffic.ts';
@@ -99,7 +100,18 @@ async function start(
   const parts = { config, mode, control, kernel, metrics, health, cluster, events, history };
   await listen(parts, started);
   const identity = identityOf(nodeName, usable, config, opened.origin);
-  const questions = { ...identity, kernel, health, watches: metrics.watchStates, cluster, history, clock, log };
+  const remains = new Remains((isAnyLeft) => metrics.setOtherModesLeft(isAnyLeft));
+  const questions = {
+    ...identity,
+    remains,
+    kernel,
+    health,
+    watches: metrics.watchStates,
+    cluster,
+    history,
+    clock,
+    log,
+  };
   started.defer(await openQuerySocket(config.querySocket, { ...questions, reconciler: () => reconciler }));
   started.defer(await holdDaemonLock(`node ${nodeName}, process ${process.pid}, version ${VERSION}`, log));
   const nodeSettings = await setUpKernel(kernel, config, log);
@@ -115,7 +127,7 @@ async function start(
   await kernel.prepare();
   nodeChanges = new NodeChanges({ config, atStart: cluster.node(), log, end: () => stop.abort(1) });
 
-  reconciler = startReconciler({ ...parts, ...usable, planConfig, nodeSettings }, started);
+  reconciler = startReconciler({ ...parts, ...usable, planConfig, nodeSettings, remains }, started);
   reconciler.clusterChanged();
   programmed.resolve(reconciler.bootstrapped());
 }
@@ -154,6 +166,7 @@ interface Parts {
   readonly events: DaemonEvents;
   readonly history: History;
   readonly nodeSettings: NodeSettings;
+  readonly remains: Remains;
 }
 
 function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconciler {
@@ -167,7 +180,8 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     },
   });
   started.defer(() => serviceHealth.close());
-  const modeParts = { config, log, iptables, onProgram: (program: string) => metrics.processStarted(program) };
+  const onProgram = (program: string): void => metrics.processStarted(program);
+  const modeParts = { config, log, iptables, remains: parts.remains, onProgram };
   const observer = new SyncPublisher({
     planConfig,
     families,

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { removeAll } from '../../../src/daemon/clean-up.ts';
 import { removeLeftovers, nameDeviceThief } from '../../../src/daemon/modes/other-modes.ts';
+import { Remains } from '../../../src/daemon/modes/remains.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { KernelError } from '../../../src/kernel/kernel-error.ts';
 import type { Leftover } from '../../../src/kernel/iptables/leftovers.ts';
@@ -138,7 +139,7 @@ describe('leftovers of other modes at a start', () => {
   test('after the first sync, chains of iptables mode and tables of nftables mode are removed', async () => {
     const others = new FakeLeftovers(CHAINS, NFT);
     const log = new TestLog();
-    await removeLeftovers(others, log);
+    await removeLeftovers(others, log, { remains: new Remains() });
     expect(others.left).toEqual([]);
     expect(log.lines).toEqual([
       expect.stringMatching(/^info: .*in iptables mode left: .*KUBE-SVC-ABCDEFGHIJKLMNOP/),
@@ -146,28 +147,24 @@ describe('leftovers of other modes at a start', () => {
     ]);
   });
 
-  test('a failed removal of leftovers is logged and retried', async () => {
+  test('a failed removal of leftovers is logged and tried again, ever later, until it succeeds', async () => {
     const others = new FakeLeftovers(CHAINS, NFT);
     others.refuse = true;
     const log = new TestLog();
-    const removed = removeLeftovers(others, log, { retryAfterMs: [0, 1, 1] });
-    await new Promise((resolve) => setImmediate(resolve));
-    others.refuse = false;
-    await removed;
+    const waited: number[] = [];
+    const remains = new Remains();
+    const wait = async (ms: number): Promise<void> => {
+      expect(remains.texts).toContain('rules of other modes: refused');
+      others.refuse = waited.push(ms) < 12;
+      await Promise.resolve();
+    };
+    await removeLeftovers(others, log, { remains, wait });
     expect(others.removed).toEqual([CHAINS, NFT]);
-    expect(log.lines[0]).toMatch(/^warn: .*: refused; the next attempt is in 0 s$/);
+    expect(waited.slice(0, 3)).toEqual([2_000, 4_000, 8_000]);
+    expect(waited.at(-1)).toBe(600_000);
+    expect(log.lines[0]).toMatch(/^warn: .*: refused; the next attempt is in 2 s$/);
     expect(log.lines.at(-1)).toMatch(/^info: removed/);
-  });
-
-  test('after the last attempt, leftovers stay until the next start', async () => {
-    const others = new FakeLeftovers(NFT);
-    others.refuse = true;
-    const log = new TestLog();
-    await removeLeftovers(others, log, { retryAfterMs: [0] });
-    expect(log.lines).toEqual([
-      expect.stringMatching(/^warn: .*: refused; the next attempt is in 0 s$/),
-      expect.stringMatching(/^warn: .*: refused; the next attempt is only at the next start$/),
-    ]);
+    expect(remains.texts).toEqual(['ipvs mode: after the first sync']);
   });
 });
 

@@ -2,6 +2,7 @@ import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { cidrOf, formatCidr } from '../../../../src/base/cidr.ts';
 import { formatIp } from '../../../../src/base/ip.ts';
 import { removeUnused } from '../../../../src/daemon/modes/ipvs-in-use.ts';
+import { Remains } from '../../../../src/daemon/modes/remains.ts';
 import { RetiringIpvs } from '../../../../src/daemon/modes/retiring-ipvs.ts';
 import type { Flow } from '../../../../src/kernel/kernel.ts';
 import { rulesOfIpvsOnly } from '../../../../src/plan/plan-rules.ts';
@@ -109,17 +110,22 @@ describe('what ipvs mode left', () => {
       if (removals.length === 1) throw new Error('the lock is held');
       await remove(rules);
     };
-    const parts = { config: configOf(), log, onProgram: () => undefined };
+    const left: boolean[] = [];
+    const remains = new Remains((isAnyLeft) => left.push(isAnyLeft));
+    remains.remove('rules of other modes');
+    const parts = { config: configOf(), log, onProgram: () => undefined, remains };
     const retiring = new RetiringIpvs(parts, rulesOfIpvsOnly, () => Promise.resolve(kernel));
     retiring.start();
     await jest.advanceTimersByTimeAsync(60_000);
     // Two families; the first attempt failed at the first one. What lets open connections pass and closes other ports stays.
     expect(removals).toEqual([false, false, false]);
     expect(log.messages('warn')).toEqual([expect.stringContaining('the lock is held')]);
+    expect(remains.texts).toEqual(['ipvs mode: 1 virtual server with connections, 1 address in use']);
     end();
     await jest.advanceTimersByTimeAsync(60_000);
     expect(removals).toEqual([false, false, false, true, true]);
     expect(log.messages('info').at(-1)).toBe('ipvs mode is retired: nothing of it is left on this node');
+    expect({ texts: remains.texts, last: left.at(-1) }).toEqual({ texts: [], last: false });
     retiring.stop();
   });
 
@@ -137,11 +143,18 @@ describe('what ipvs mode left', () => {
       await removeDevice();
     };
     const log = new RecordingLog();
-    const parts = { config: configOf(), log, onProgram: () => undefined };
+    const left: boolean[] = [];
+    const remains = new Remains((isAnyLeft) => left.push(isAnyLeft));
+    remains.remove('rules of other modes');
+    const parts = { config: configOf(), log, onProgram: () => undefined, remains };
     const retiring = new RetiringIpvs(parts, undefined, () => Promise.resolve(kernel));
     retiring.start();
     await jest.advanceTimersByTimeAsync(3_600_000);
     expect(devices).toBe(0);
+    expect({ texts: remains.texts, last: left.at(-1) }).toEqual({
+      texts: ['ipvs mode: see the errors above'],
+      last: true,
+    });
     expect(log.messages('warn').length).toBeLessThan(14);
     kernel.recover();
     await jest.advanceTimersByTimeAsync(600_000);
