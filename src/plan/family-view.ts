@@ -11,7 +11,7 @@ import { nodePortAddresses } from './node-port-addresses.ts';
 import type { NodeView, PlanConfig } from './plan-config.ts';
 import { filterUnchanged } from './filter-unchanged.ts';
 import type { PlanDraft } from './plan-draft.ts';
-import type { ClaimRank } from './claim-rank.ts';
+import { CLAIM_RANK, type ClaimRank } from './claim-rank.ts';
 import type { PlannedUdp, PlannedVirtualServer } from './service-plan.ts';
 import { schedulerOf } from './service-scheduler.ts';
 import { type VirtualServerSettings, virtualServerSettings } from './virtual-server-settings.ts';
@@ -24,6 +24,11 @@ export interface PortView extends Pick<ServicePortModel, 'name' | 'protocol' | '
   readonly destinations: Destinations;
   /** UDP only: serving endpoints on all nodes. The clean-up keeps flows to them, whichever node chose them. */
   readonly answering: PlannedUdp['answering'];
+  /**
+   * The same at external addresses. With policy Local and endpoints on this node, the others do not count: a client outside of
+   * the cluster gets no answer from them, so a flow that began while this node had none must not outlast that.
+   */
+  readonly answeringOutside: PlannedUdp['answering'];
 }
 
 /** The parts of a service that belong to one IP family; the input of every planning rule. */
@@ -96,14 +101,20 @@ function portView(
   place: Place,
 ): PortView {
   const endpoints = filterUnchanged(both, ({ address }) => familyOf(address) === family);
+  const serving = protocol === 'UDP' ? filterUnchanged(endpoints, isServing) : EMPTY;
+  const destinations = chooseDestinations(service, endpoints, accessible, place);
+  const answering = realServersOf(serving);
   return {
     name,
     protocol,
     port,
     nodePort,
     endpoints,
-    destinations: chooseDestinations(service, endpoints, accessible, place),
-    answering: protocol === 'UDP' ? realServersOf(filterUnchanged(endpoints, isServing)) : EMPTY,
+    destinations,
+    answering,
+    answeringOutside: destinations.isExternalHere
+      ? realServersOf(serving.filter(({ traits }) => traits.local))
+      : answering,
   };
 }
 
@@ -117,7 +128,7 @@ const NO_REQUESTS: ServiceRequests = {};
 export function serve(
   draft: PlanDraft,
   view: FamilyView,
-  { name: portName, protocol, endpoints, answering }: PortView,
+  { name: portName, protocol, endpoints, answering, answeringOutside }: PortView,
   at: { readonly address: IpAddress; readonly port: Port; readonly rank: ClaimRank },
   realServers: readonly RealServer[],
 ): void {
@@ -136,7 +147,7 @@ export function serve(
       ...(drainTimeout === undefined ? {} : { drainTimeout }),
       ...(translated ? {} : directPods(view, endpoints)),
     },
-    translated ? answering : EMPTY,
+    translated ? (rank === CLAIM_RANK.clusterIp ? answering : answeringOutside) : EMPTY,
   );
 }
 

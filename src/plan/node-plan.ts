@@ -197,6 +197,12 @@ export class NodePlan {
     return udp?.find(({ id }) => virtualServerKey(id) === key)?.answering ?? EMPTY;
   }
 
+  /** Whether a service has a UDP virtual server with serving endpoints. */
+  get servesUdp(): boolean {
+    for (const { udp } of this.#services.values()) if (udp.length > 0) return true;
+    return false;
+  }
+
   wantsAddress(address: IpAddress): boolean {
     return this.#addresses.has(address);
   }

@@ -11,6 +11,8 @@ export interface Destinations {
   readonly internal: readonly RealServer[];
   /** The real servers of external IPs, load balancer IPs and node ports. */
   readonly external: readonly RealServer[];
+  /** Whether `external` are the endpoints on this node only, by policy Local. */
+  readonly isExternalHere: boolean;
   /** Whether a Local policy applies, and usable endpoints exist, but none of them on this node. */
   readonly noLocalEndpoints: boolean;
 }
@@ -40,12 +42,15 @@ export function chooseDestinations(
   const { internalLocal, requests } = policies;
   const externalLocal = policies.externalLocal && externallyAccessible;
   const cluster = internalLocal && !externallyAccessible ? NONE : clusterServers(endpoints, nodeName, zone, requests);
-  if (!internalLocal && !externalLocal) return { internal: cluster, external: cluster, noLocalEndpoints: false };
+  if (!internalLocal && !externalLocal) {
+    return { internal: cluster, external: cluster, isExternalHere: false, noLocalEndpoints: false };
+  }
   const local = realServers(readyElseDraining(filterUnchanged(endpoints, isLocal)), requests);
   const here = local.length > 0 ? local : cluster;
   return {
     internal: internalLocal ? here : cluster,
     external: externalLocal ? here : cluster,
+    isExternalHere: externalLocal && local.length > 0,
     noLocalEndpoints: local.length === 0 && anyUsable(endpoints),
   };
 }

@@ -10,6 +10,9 @@ import type { RetryQueue } from './retry-queue.ts';
 import type { SyncProgress } from './sync-progress.ts';
 import type { UdpCleanUp } from './udp-clean-up.ts';
 
+/** Of the operations that fail for the first time in one transaction, so many have a line of their own in the log. */
+const MOST_LOGGED = 20;
+
 export interface OpApplierOptions {
   readonly kernel: Kernel;
   readonly plan: NodePlan;
@@ -37,22 +40,29 @@ export class OpApplier {
     await yielder.yieldIfDue();
     const outcome = await applyGuarded(kernel, plan, tx, { withdraw: true });
     await this.note(outcome.failures, progress, yielder);
+    progress.stopped ??= outcome.stopped;
     return outcome;
   }
 
   /** Logs, reports and queues failures. The full check also passes failures of operations that it applied itself. */
   async note(failures: readonly OpFailure[], progress: SyncProgress, yielder: Yielder): Promise<void> {
     const { clock, log, retries, onDeviceMissing } = this.#options;
+    let isNew = 0;
     for (const failure of failures) {
       progress.failures.push(failure);
       if (failure.code === 'ENODEV') onDeviceMissing();
-      if (retries.failed(failure, clock.now())) {
-        log.error(`the kernel refused ${formatFailure(failure)}; retrying`);
-      } else {
+      if (!retries.failed(failure, clock.now())) {
         const attempts = retries.attempts(failure.op);
         log.debug(2, `the kernel refused ${formatFailure(failure)} again`, { attempts });
+      } else if (++isNew <= MOST_LOGGED) {
+        log.error(`the kernel refused ${formatFailure(failure)}; retrying`);
       }
       await yielder.yieldIfDue();
+    }
+    if (isNew > MOST_LOGGED) {
+      log.error(
+        `the kernel refused ${isNew - MOST_LOGGED} more operations; retrying. \`kube-ipvs-proxy status\` names them`,
+      );
     }
   }
 }

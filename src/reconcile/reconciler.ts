@@ -162,6 +162,7 @@ export class Reconciler {
     const { clock, retries, schedule, addresses, ledger, udp, verified } = this.#parts;
     try {
       await this.#sync(progress);
+      if (progress.stopped !== undefined) throw new Error(progress.stopped);
       schedule.succeeded(progress.kind);
       retries.settle(progress.retried);
     } catch (thrown) {

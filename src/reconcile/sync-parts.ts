@@ -65,6 +65,14 @@ export function syncParts(options: SyncPartsOptions, { requestChange, ...timing 
   });
   const rules = new RuleKeeper({
     ...options,
+    onRulesRepaired: (family, chains) => {
+      // Flows that began while rules were missing are not translated, and their packets are lost as long as they live.
+      if (plan.servesUdp) {
+        udp.noteAll();
+        requestChange();
+      }
+      options.onRulesRepaired?.(family, chains);
+    },
     onConfirmed: (ids) => {
       gate.open(ids, plan);
       requestChange();

@@ -30,6 +30,8 @@ export class SyncProgress {
   healthChecksChanged = false;
   readonly flowCleanUps: FlowCleanUp[] = [];
   error: Error | undefined;
+  /** Why operations were not tried; undefined if all were. */
+  stopped: string | undefined;
 
   constructor(kind: SyncKind) {
     this.kind = kind;

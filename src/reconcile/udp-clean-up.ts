@@ -83,13 +83,14 @@ export class UdpCleanUp {
   /** Runs the clean-ups that are due; a family that fails stays due. */
   async run(yielder: Yielder): Promise<FlowCleanUp[]> {
     const done: FlowCleanUp[] = [];
-    for (const [family, { at, attempts }] of this.#due) {
-      if (at > this.#options.clock.now()) continue;
+    for (const [family, due] of this.#due) {
+      if (due.at > this.#options.clock.now()) continue;
       try {
         done.push(await this.#clean(family, yielder));
-        this.#due.delete(family);
+        // It may have become due again meanwhile.
+        if (this.#due.get(family) === due) this.#due.delete(family);
       } catch (error) {
-        this.#failed(family, attempts + 1, error);
+        this.#failed(family, due.attempts + 1, error);
       }
     }
     return done;

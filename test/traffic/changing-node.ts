@@ -23,6 +23,8 @@ export const WAYS: readonly Way[] = [
 ];
 
 const OTHER_PORT = 9_999;
+/** Of connections that stay open: not one of the ports that the load uses in turn (source-ports.ts). */
+const FIRST_HELD_PORT = 10_300;
 const OWN_WAYS: readonly string[] = ['ClusterIP', 'external IP', 'ClusterIP over IPv6'];
 
 /** What shows that a mode serves new connections. */
@@ -39,6 +41,7 @@ export class ChangingNode {
   readonly #directory: string;
   #held: KeptConnection[] = [];
   #own: KeptConnection[] = [];
+  #nextHeldPort = FIRST_HELD_PORT;
 
   private constructor(bed: Bed, directory: string, daemon: LongProcess) {
     this.#bed = bed;
@@ -99,7 +102,9 @@ export class ChangingNode {
   async hold(): Promise<void> {
     const tcp = WAYS.filter(([, protocol]) => protocol === 'tcp');
     const client = this.#bed.client(0);
-    const held = tcp.map(([, , address, port]) => client.hold(address, port, { reset: true }));
+    const held = tcp.map(([, , address, port]) =>
+      client.hold(address, port, { reset: true, sourcePort: this.#nextHeldPort++ }),
+    );
     this.#held.push(...(await Promise.all(held)));
   }
 

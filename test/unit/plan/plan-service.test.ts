@@ -399,7 +399,7 @@ describe('health checks', () => {
 });
 
 describe('UDP', () => {
-  test('UDP flows may belong to any serving endpoint, independent of policy and topology', () => {
+  test('UDP flows may belong to any serving endpoint, but from outside only to those here, if there are any and the policy is Local', () => {
     const plan = planOf({
       service: {
         type: 'NodePort',
@@ -430,9 +430,17 @@ describe('UDP', () => {
     );
     expect(shown).toEqual([
       `UDP 10.96.0.1:53 ${answering}`,
-      `UDP 10.244.0.1:30053 ${answering}`,
-      `UDP 192.168.0.10:30053 ${answering}`,
+      'UDP 10.244.0.1:30053 10.244.0.2:5353',
+      'UDP 192.168.0.10:30053 10.244.0.2:5353',
     ]);
+  });
+
+  test('while this node has no endpoint, UDP flows from outside may belong to any', () => {
+    const plan = planOf({
+      service: { type: 'NodePort', externalTrafficPolicy: 'Local', ports: [port('UDP', 53, 30_053)] },
+      slices: [slice([endpoint('10.244.1.2')], { ports: [{ name: 'udp', protocol: 'UDP', port: 5353 }] })],
+    });
+    expect(plan.udp.map(({ answering: who }) => who.map(formatRealServer))).toEqual(Array(3).fill(['10.244.1.2:5353']));
   });
 
   test('UDP flows are left alone while no endpoint could take them', () => {

@@ -1041,6 +1041,34 @@ describe('failure', () => {
     expect(run.log.lines.filter((line) => line.startsWith('error: the kernel refused'))).toHaveLength(2);
   });
 
+  test('a sync whose operations were not even tried has failed, and says so in one line', async () => {
+    const { kernel, run } = await started();
+    const apply = kernel.apply.bind(kernel);
+    const text = 'another program holds the lock of iptables';
+    kernel.apply = async (tx) => {
+      const ops = [...tx];
+      return await Promise.resolve({
+        failures: ops.map((op) => ({ op, errno: 0, code: 'LOCKED', text })),
+        ...(ops.length > 0 && { stopped: text }),
+      });
+    };
+    const added = Array.from({ length: 50 }, (_, index): SourceEvent => {
+      return { kind: 'service', event: { type: 'applied', object: service(`more-${index}`, `10.96.1.${index}`) } };
+    });
+    expect(await run.take(...added)).toMatchObject({ ok: false, error: new Error(text) });
+    const refused = run.log.lines.filter((line) => line.startsWith('error: the kernel refused'));
+    expect(refused).toHaveLength(21);
+    expect(refused.at(-1)).toMatch(/^error: the kernel refused \d\d+ more operations; retrying/);
+    const kinds: string[] = [];
+    const start = run.clock.now();
+    while (run.clock.now() - start < 10_000) kinds.push((await run.pass(run.clock.nextIn ?? 0)).kind);
+    expect(run.reports.slice(1).every(({ ok }) => !ok)).toBe(true);
+    expect(kinds.length).toBeLessThan(6);
+    kernel.apply = apply;
+    expect(await run.pass(run.clock.nextIn ?? 0)).toMatchObject({ kind: 'full', ok: true });
+    expect(Object.keys(await ipvs(kernel))).toHaveLength(51);
+  });
+
   test('a set entry that is refused for ever delays no change of other Services', async () => {
     const { kernel, run } = await started();
     kernel.failOps((op) => (op.kind === 'add-entry' && op.set.name === 'KUBE-CLUSTER-IP' ? 28 : undefined));

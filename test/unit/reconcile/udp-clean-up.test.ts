@@ -1,4 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
+import { Yielder } from '../../../src/base/yielder.ts';
+import { UdpCleanUp } from '../../../src/reconcile/udp-clean-up.ts';
 import { FakeKernel, type FailableMethod } from '../../fake-kernel/fake-kernel.ts';
 import type { Flow } from '../../../src/kernel/kernel.ts';
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';
@@ -106,6 +108,32 @@ describe('UDP flows to a removed endpoint', () => {
       expect(await flows(kernel)).toEqual([]);
     },
   );
+
+  test('UDP flows that began while rules were missing are deleted', async () => {
+    const { kernel, run } = await served();
+    kernel.setUdpFlows([flow(OLD, 40_000), { ...flow('10.96.0.53', 40_003), replySourcePort: portOf(53) }]);
+    kernel.flushRules(4);
+    await passHalfAMinute(run);
+    expect(await flows(kernel)).toEqual([40_000]);
+  });
+
+  test('UDP flows are looked at again if that became due while they were looked at', async () => {
+    const { kernel, run } = await served();
+    const options = { kernel, families: [4] as const, clock: run.clock, log: run.log, maxDelayMs: 30_000 };
+    const cleanUp = new UdpCleanUp({ ...options, answeringAt: () => [] });
+    const read = kernel.getUdpFlows.bind(kernel);
+    kernel.getUdpFlows = async (family) => {
+      const found = await read(family);
+      if (kernel.calls.get('getUdpFlows') === before + 1) cleanUp.noteAll();
+      return found;
+    };
+    const before = kernel.calls.get('getUdpFlows') ?? 0;
+    cleanUp.noteAll();
+    await cleanUp.run(new Yielder());
+    expect(cleanUp.dueAt).toBe(-Infinity);
+    await cleanUp.run(new Yielder());
+    expect(cleanUp.dueAt).toBe(Infinity);
+  });
 
   test('UDP flows are deleted again if the real server is deleted only at the second attempt', async () => {
     const { kernel, run } = await served();
