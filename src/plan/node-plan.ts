@@ -190,11 +190,22 @@ export class NodePlan {
     return this.#claims.virtualServers.owner(key)?.service;
   }
 
-  /** Returns the serving endpoints of a UDP virtual server; empty if there are none or no service owns it. */
-  answeringAt(key: VirtualServerKey): PlannedUdp['answering'] {
-    const owner = this.#claims.virtualServers.owner(key)?.service;
-    const udp = owner === undefined ? undefined : this.#services.get(owner)?.udp;
-    return udp?.find(({ id }) => virtualServerKey(id) === key)?.answering ?? EMPTY;
+  /**
+   * Returns a look-up of the serving endpoints of a UDP virtual server: empty if there are none or no service owns it. It is for
+   * one clean-up, because it indexes each service once.
+   */
+  answering(): (key: VirtualServerKey) => PlannedUdp['answering'] {
+    const indexes = new Map<NamespacedName, ReadonlyMap<VirtualServerKey, PlannedUdp['answering']>>();
+    return (key) => {
+      const owner = this.#claims.virtualServers.owner(key)?.service;
+      if (owner === undefined) return EMPTY;
+      let index = indexes.get(owner);
+      if (index === undefined) {
+        const udp = this.#services.get(owner)?.udp ?? EMPTY;
+        indexes.set(owner, (index = new Map(udp.map(({ id, answering }) => [virtualServerKey(id), answering]))));
+      }
+      return index.get(key) ?? EMPTY;
+    };
   }
 
   /** Whether a service has a UDP virtual server with serving endpoints. */

@@ -125,6 +125,16 @@ export function rulesOfIpvsOnly(family: IpFamily): RuleSet {
   return withoutChains(rulesToRemove(family), ALSO_OF_IPTABLES_MODE);
 }
 
+/**
+ * Leaves out the chain that marks packets for masquerading: other programs may jump to it, and nftables mode masquerades what
+ * has the mark.
+ */
+export function rulesWithoutMark(family: IpFamily): RuleSet {
+  return withoutChains(rulesToRemove(family), MARKING);
+}
+
+const MARKING: ReadonlySet<string> = new Set(['nat KUBE-MARK-MASQ']);
+
 /** @param left each as "table chain" */
 function withoutChains({ family, chains, jumps }: RuleSet, left: ReadonlySet<string>): RuleSet {
   return {

@@ -61,7 +61,7 @@ export function syncParts(options: SyncPartsOptions, { requestChange, ...timing 
     clock,
     log,
     maxDelayMs: syncPeriodMs,
-    answeringAt: (key) => plan.answeringAt(key),
+    answering: () => plan.answering(),
   });
   const rules = new RuleKeeper({
     ...options,

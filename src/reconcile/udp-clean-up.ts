@@ -48,7 +48,8 @@ export interface UdpCleanUpOptions {
   readonly log: Log;
   /** Maximum delay between two attempts. */
   readonly maxDelayMs: number;
-  readonly answeringAt: (key: VirtualServerKey) => PlannedUdp['answering'];
+  /** As in NodePlan. */
+  readonly answering: () => (key: VirtualServerKey) => PlannedUdp['answering'];
 }
 
 /**
@@ -102,9 +103,9 @@ export class UdpCleanUp {
   }
 
   async #clean(family: IpFamily, yielder: Yielder): Promise<FlowCleanUp> {
-    const { kernel, answeringAt } = this.#options;
+    const { kernel, answering } = this.#options;
     const startedAt = performance.now();
-    const stale = await yielder.finish(staleFlows(await kernel.getUdpFlows(family), answeringAt));
+    const stale = await yielder.finish(staleFlows(await kernel.getUdpFlows(family), answering()));
     const deletedFlows = stale.length === 0 ? 0 : await kernel.deleteFlows(stale);
     return { family, durationMs: performance.now() - startedAt, deletedFlows };
   }

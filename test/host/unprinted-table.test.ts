@@ -1,5 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
+import { createCommandRunner } from '../../src/kernel/command-runner.ts';
+import { Leftovers } from '../../src/kernel/iptables/leftovers.ts';
+import { proxyTables } from '../../src/kernel/nftables/proxy-tables.ts';
 import { createIptablesKernel } from '../../src/kernel/iptables-mode/iptables-kernel.ts';
 import { IPTABLES_MODE_PLAN } from '../../src/plan/iptables-mode-plan.ts';
 import { planRules } from '../../src/plan/plan-rules.ts';
@@ -59,6 +62,20 @@ function onThisKernel(): void {
     await expect(kernel.getSets()).rejects.toMatchObject(unreadable);
     expect(await table()).toBe(before);
     await kernel.close();
+  });
+
+  test('chains that another mode left there are named, and removed once it can be printed', async () => {
+    await bed.run('iptables-nft', '-t', 'nat', '-N', 'KUBE-NODEPORTS');
+    await bed.run('iptables-nft', '-t', 'nat', '-A', 'PREROUTING', '-j', 'KUBE-NODEPORTS');
+    await bed.run('nft', ONLY_NFT);
+    const netns = `/run/netns/${bed.netns}`;
+    const leftovers = new Leftovers(createCommandRunner({ netns }), { tables: proxyTables(netns) });
+    const [found, ...more] = await leftovers.find();
+    expect({ found, more }).toMatchObject({ found: { kind: 'unprinted', chains: ['nat/KUBE-NODEPORTS'] }, more: [] });
+    await expect(leftovers.remove(found!)).rejects.toMatchObject(unreadable);
+    await bed.run('nft', 'flush', 'chain', 'ip', 'nat', 'PREROUTING');
+    for (const left of await leftovers.find()) await leftovers.remove(left);
+    expect(await table()).not.toContain('KUBE-NODEPORTS');
   });
 
   test('so does ipvs mode', async () => {

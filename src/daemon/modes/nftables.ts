@@ -4,6 +4,8 @@ import { createCommandRunner } from '../../kernel/command-runner.ts';
 import { processIptablesFacts } from '../../kernel/iptables/iptables-facts.ts';
 import { type FoundTables, Leftovers } from '../../kernel/iptables/leftovers.ts';
 import { createNftablesKernel } from '../../kernel/nftables/nftables-kernel.ts';
+import { proxyTables } from '../../kernel/nftables/proxy-tables.ts';
+import { rulesWithoutMark } from '../../plan/plan-rules.ts';
 import type { Mode, ModeParts } from './mode.ts';
 import { removeLeftovers } from './other-modes.ts';
 import { RetiringIpvs, chainsOfIpvs } from './retiring-ipvs.ts';
@@ -15,7 +17,7 @@ const LONGEST_WAIT_MS = 180_000;
 export const NFTABLES: Mode = {
   createKernel: createNftablesKernel,
   removeOthers: (parts) => {
-    const retiring = new RetiringIpvs(parts);
+    const retiring = new RetiringIpvs(parts, rulesWithoutMark, { rulesAreGone: true });
     // The rules first: they translate no new connection any more, but they could still reject one.
     void Promise.race([removeIptablesRules(parts), setTimeout(LONGEST_WAIT_MS, undefined, { ref: false })]).then(() =>
       retiring.start(),
@@ -34,14 +36,14 @@ async function removeIptablesRules({ onProgram, log, remains }: ModeParts): Prom
   if (!(await hasIptablesTables())) return remains.remove('rules of other modes');
   const runner = createCommandRunner({ onStart: onProgram });
   const leftovers: Pick<Leftovers, 'find' | 'remove'> = {
-    find: async () => await new Leftovers(runner, { tables: NO_TABLES, chains: await chainsOfIpvs(log) }).find(),
-    remove: (leftover) => new Leftovers(runner, { tables: NO_TABLES }).remove(leftover),
+    find: async () => await new Leftovers(runner, { tables: WITHOUT_OURS, chains: await chainsOfIpvs(log) }).find(),
+    remove: (leftover) => new Leftovers(runner, { tables: WITHOUT_OURS }).remove(leftover),
   };
   await removeLeftovers(leftovers, log, { remains, ofChains: 'iptables or ipvs' });
 }
 
 /** The tables of nftables mode are ours by now. */
-const NO_TABLES: FoundTables = { find: () => Promise.resolve([]), remove: () => Promise.resolve() };
+const WITHOUT_OURS: FoundTables = { ...proxyTables(), find: () => Promise.resolve([]) };
 
 async function hasIptablesTables(): Promise<boolean> {
   const facts = processIptablesFacts();

@@ -62,11 +62,17 @@ export async function removeLeftovers(
 ): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
+      const failures: unknown[] = [];
       for (const leftover of await leftovers.find()) {
-        await leftovers.remove(leftover);
-        const mode = leftover.kind === 'nft-table' ? 'nftables' : ofChains;
-        log.info(`removed the rules that kube-proxy in ${mode} mode left: ${describeLeftover(leftover)}`);
+        try {
+          await leftovers.remove(leftover);
+          const mode = leftover.kind === 'nft-table' ? 'nftables' : ofChains;
+          log.info(`removed the rules that kube-proxy in ${mode} mode left: ${describeLeftover(leftover)}`);
+        } catch (error) {
+          failures.push(error);
+        }
       }
+      if (failures.length > 0) throw new Error([...new Set(failures.map(errorText))].join('; '));
       remains.remove('rules of other modes');
       return;
     } catch (error) {

@@ -17,6 +17,13 @@ const LONGEST_CHECK_MS = 60_000;
 /** Longest delay after a failure: a set that rules of another program use may stay for long. */
 const LONGEST_RETRY_MS = 600_000;
 
+export interface RetiringOptions {
+  /** Whether all rules but those of local addresses are gone. */
+  readonly rulesAreGone?: boolean;
+  /** Returns the kernel of ipvs mode; for tests. */
+  readonly open?: (parts: ModeParts) => Promise<Kernel | undefined>;
+}
+
 /**
  * Removes what ipvs mode left, after a change of mode and when its rules are gone: each virtual server and address when its
  * last connection has ended, and everything else with the last one. New connections are translated before IPVS sees them, so
@@ -25,24 +32,23 @@ const LONGEST_RETRY_MS = 600_000;
  */
 export class RetiringIpvs {
   readonly #parts: ModeParts;
-  readonly #rulesOf: ((family: IpFamily) => RuleSet) | undefined;
+  readonly #rulesOf: (family: IpFamily) => RuleSet;
   readonly #open: (parts: ModeParts) => Promise<Kernel | undefined>;
   #timer: NodeJS.Timeout | undefined;
   #kernel: Kernel | undefined;
   #stopped = false;
-  #hasRules = true;
+  #hasRules: boolean;
   #since: number | undefined;
   #left: InUse | undefined;
   #idlePasses = 0;
   #failures = 0;
 
-  /**
-   * @param rulesOf what is removed of the rules of ipvs mode; undefined if all are gone
-   * @param open returns the kernel of ipvs mode; for tests
-   */
-  constructor(parts: ModeParts, rulesOf?: (family: IpFamily) => RuleSet, open = openOldKernel) {
+  /** @param rulesOf what is removed of the rules of ipvs mode */
+  constructor(parts: ModeParts, rulesOf: (family: IpFamily) => RuleSet, options: RetiringOptions = {}) {
+    const { rulesAreGone = false, open = openOldKernel } = options;
     this.#parts = parts;
     this.#rulesOf = rulesOf;
+    this.#hasRules = !rulesAreGone;
     this.#open = open;
   }
 
@@ -81,7 +87,7 @@ export class RetiringIpvs {
     if (kernel === undefined) return true;
     this.#since ??= performance.now();
     // Nothing writes them again, and reading them takes long on a large node.
-    if (this.#hasRules && this.#rulesOf !== undefined) {
+    if (this.#hasRules) {
       for (const family of IP_FAMILIES) await kernel.removeRules(withoutLast(this.#rulesOf(family)));
     }
     this.#hasRules = false;

@@ -127,6 +127,9 @@ export async function otherVariant(runner: CommandRunner, family: IpFamily): Pro
   return (await savedBy(runner, programName(other, family, 'save'))) === undefined ? undefined : other;
 }
 
+/** Is told of tables that a program cannot print. */
+export type OnUnprinted = (program: string, tables: readonly string[]) => void;
+
 /**
  * Returns the rules of each variant, or those of plain iptables-save if neither is installed under its own name. `onUnprinted`
  * is told of tables that cannot be printed.
@@ -134,7 +137,7 @@ export async function otherVariant(runner: CommandRunner, family: IpFamily): Pro
 export async function savedByVariant(
   runner: CommandRunner,
   family: IpFamily,
-  onUnprinted: (program: string, tables: readonly string[]) => void = () => undefined,
+  onUnprinted: OnUnprinted = () => undefined,
 ): Promise<readonly (readonly [IptablesVariant, SavedTables])[]> {
   const saved = await savedOf(runner, family, ['nft', 'legacy'], onUnprinted);
   return saved.length > 0 ? saved : [['system', await savedRules(runner, 'system', family)]];
@@ -145,7 +148,7 @@ export async function savedOf(
   runner: CommandRunner,
   family: IpFamily,
   variants: readonly NamedVariant[],
-  onUnprinted: (program: string, tables: readonly string[]) => void = () => undefined,
+  onUnprinted: OnUnprinted = () => undefined,
 ): Promise<readonly (readonly [IptablesVariant, SavedTables])[]> {
   const saved: [IptablesVariant, SavedTables][] = [];
   for (const variant of variants) {

@@ -5,7 +5,15 @@ import { nftTable } from '../../state/nft-table.ts';
 import { type ProxyTables, proxyTables } from '../nftables/proxy-tables.ts';
 import { canonicalRule, splitRule } from './iptables-rule.ts';
 import type { SavedTables } from './iptables-script.ts';
-import { type NamedVariant, type IptablesVariant, programName, savedByVariant, savedOf } from './iptables-variant.ts';
+import {
+  type IptablesVariant,
+  type NamedVariant,
+  type OnUnprinted,
+  programName,
+  savedByVariant,
+  savedOf,
+  unprintedFailure,
+} from './iptables-variant.ts';
 import { LOCK_SECONDS, restoreDeadlineMs } from './iptables-programs.ts';
 import { KernelError } from '../kernel-error.ts';
 
@@ -19,11 +27,19 @@ export type Leftover =
       readonly chains: readonly string[];
       /**
        * Input for iptables-restore --noflush that removes the chains and kube-proxy's jumps to them. A chain that rules of
-       * other programs jump to is emptied.
+       * other programs jump to is emptied, unless it only marks packets.
        */
       readonly script: string;
     }
-  | { readonly kind: 'nft-table'; readonly family: IpFamily };
+  | { readonly kind: 'nft-table'; readonly family: IpFamily }
+  /** Chains of a table of iptables-nft that iptables-save cannot print: they can only be named. */
+  | {
+      readonly kind: 'unprinted';
+      readonly family: IpFamily;
+      readonly program: string;
+      readonly table: string;
+      readonly chains: readonly string[];
+    };
 
 /**
  * Chains that kube-proxy creates in iptables mode since release 1.20 (pkg/proxy/iptables), without the kubelet's, and the one with
@@ -43,8 +59,8 @@ const BUILT_IN: ReadonlySet<string> = new Set(['PREROUTING', 'INPUT', 'FORWARD',
 /** What kube-proxy's jumps from built-in chains consist of. */
 const CLAUSE_OF_BUILT_IN = /^(-m comment |-m conntrack --ctstate NEW$|-[jg] )/;
 
-/** The tables of nftables mode. */
-export type FoundTables = Pick<ProxyTables, 'find' | 'remove'>;
+/** The tables of nftables mode, and the chains of those that iptables-save cannot print. */
+export type FoundTables = Omit<ProxyTables, 'states'>;
 
 export interface LeftoverOptions {
   /** Those of nftables mode; default: those of this network namespace. */
@@ -73,9 +89,20 @@ export class Leftovers {
   async find(): Promise<Leftover[]> {
     const found: Leftover[] = [];
     for (const family of IP_FAMILIES) {
-      for (const [variant, saved] of await this.#saved(family)) {
+      const unprinted: (readonly [program: string, table: string])[] = [];
+      const noteUnprinted = (program: string, tables: readonly string[]): void => {
+        for (const table of tables) unprinted.push([program, table]);
+      };
+      for (const [variant, saved] of await this.#saved(family, noteUnprinted)) {
         const { chains, script } = removal(saved, (key, chain) => this.#isLeft(key, chain));
         if (chains.length > 0) found.push({ kind: 'chains', family, variant, chains, script });
+      }
+      for (const [program, table] of unprinted) {
+        const names = await this.#tables.chainsOf(family, table);
+        const chains = names
+          .map((chain) => `${table}/${chain}`)
+          .filter((key, at) => this.#isLeft(key, names[at] ?? ''));
+        if (chains.length > 0) found.push({ kind: 'unprinted', family, program, table, chains });
       }
     }
     const tables = (await this.#tables.find()).map((family): Leftover => ({ kind: 'nft-table', family }));
@@ -87,6 +114,7 @@ export class Leftovers {
       await this.#tables.remove(leftover.family);
       return;
     }
+    if (leftover.kind === 'unprinted') throw unprintedFailure(leftover.program, leftover.family, [leftover.table]);
     const program = programName(leftover.variant, leftover.family, 'restore');
     const { script } = leftover;
     const deadlineMs = restoreDeadlineMs(script);
@@ -97,10 +125,10 @@ export class Leftovers {
     if (result.status !== 0) throw failure(program, result);
   }
 
-  async #saved(family: IpFamily): ReturnType<typeof savedByVariant> {
+  async #saved(family: IpFamily, onUnprinted: OnUnprinted): ReturnType<typeof savedByVariant> {
     return this.#variants === undefined
-      ? await savedByVariant(this.#runner, family)
-      : await savedOf(this.#runner, family, this.#variants);
+      ? await savedByVariant(this.#runner, family, onUnprinted)
+      : await savedOf(this.#runner, family, this.#variants, onUnprinted);
   }
 
   #isLeft(key: string, chain: string): boolean {
@@ -111,8 +139,8 @@ export class Leftovers {
 /** Describes a leftover for the log, with the program that lists it. */
 export function describeLeftover(leftover: Leftover): string {
   if (leftover.kind === 'nft-table') return `nftables table ${nftTable(leftover.family)}`;
-  const { chains, variant, family } = leftover;
-  const program = programName(variant, family, 'save');
+  const { chains, family } = leftover;
+  const program = leftover.kind === 'unprinted' ? leftover.program : programName(leftover.variant, family, 'save');
   const shown = chains.slice(0, 5).join(', ');
   return `${chains.length} chains in ${program} (${shown}${chains.length > 5 ? ', ...' : ''})`;
 }
@@ -131,7 +159,7 @@ function removal(
     const inUse = new Set(staying.map(({ to }) => to));
     const reached = new Set(going.map(({ to }) => to));
     const lasting = (chain: string): boolean =>
-      inUse.has(chain) && !reached.has(chain) && chains.get(chain)?.length === 0;
+      inUse.has(chain) && (isMarking(chains.get(chain)) || (!reached.has(chain) && chains.get(chain)?.length === 0));
     const changed = [...left].filter((chain) => !lasting(chain));
     if (changed.length === 0) continue;
     found.push(...changed.map((chain) => `${table}/${chain}`));
@@ -144,6 +172,11 @@ function removal(
     script += `*${table}\n${lines.join('\n')}\nCOMMIT\n`;
   }
   return { chains: found, script };
+}
+
+/** Whether a chain only marks packets. In nftables mode, those with kube-proxy's mark are masqueraded, too. */
+function isMarking(rules: readonly string[] | undefined): boolean {
+  return rules !== undefined && rules.length > 0 && rules.every((rule) => /^-j MARK --/.test(rule));
 }
 
 interface Jump {

@@ -59,12 +59,21 @@ export class NftLink implements NftPort {
   }
 
   async chains(family: IpFamily): Promise<readonly ObservedChain[]> {
+    return await this.#chainsOf(family, TABLE);
+  }
+
+  /** Returns the names of the chains of any table. */
+  async chainNames(family: IpFamily, table: string): Promise<readonly string[]> {
+    return (await this.#chainsOf(family, table)).map(({ name }) => name);
+  }
+
+  async #chainsOf(family: IpFamily, wanted: string): Promise<readonly ObservedChain[]> {
     return await askAll(this.#connection, [family], {
       operation: 'NFT_MSG_GETCHAIN',
       write: dumpChains,
       read: ({ payload }) => {
         const { table, ...chain } = decodeChain(payload);
-        return table === TABLE ? chain : undefined;
+        return table === wanted ? chain : undefined;
       },
     });
   }

@@ -8,13 +8,15 @@ import { TABLE } from '../../state/nft-table.ts';
 import { NftLink } from './nft-link.ts';
 import { type TableState, tableState } from './table-take-over.ts';
 
-/** The tables of nftables mode, of this program or of kube-proxy. */
+/** The tables of nftables mode, of this program or of kube-proxy, and the chains of other tables. */
 export interface ProxyTables {
   /** Returns whose table each family has; families without a table are absent. */
   states(): Promise<ReadonlyMap<IpFamily, Exclude<TableState, 'missing'>>>;
   /** Returns the families that have such a table; none if the kernel has no nf_tables. */
   find(): Promise<readonly IpFamily[]>;
   remove(family: IpFamily): Promise<void>;
+  /** Returns the names of the chains of any table of nf_tables; none if it does not exist. */
+  chainsOf(family: IpFamily, table: string): Promise<readonly string[]>;
 }
 
 /** @param netns path of a network namespace; default: that of this process */
@@ -34,6 +36,8 @@ export function proxyTables(netns?: string): ProxyTables {
     find: async () =>
       await withKernelError('leftovers', () => using(async (link) => [...(await tableStates(link)).keys()])),
     states: async () => await withKernelError('nf_tables', () => using(tableStates)),
+    chainsOf: async (family, table) =>
+      await withKernelError('leftovers', () => using((link) => link.chainNames(family, table))),
     remove: async (family) => {
       const refusal = await using((link) => link.commit(family, [{ kind: 'delete-table' }]));
       if (refusal === undefined) return;

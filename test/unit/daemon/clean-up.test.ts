@@ -147,6 +147,16 @@ describe('leftovers of other modes at a start', () => {
     ]);
   });
 
+  test('what cannot be removed does not keep the rest', async () => {
+    const others = new FakeLeftovers(CHAINS, NFT);
+    const remove = others.remove.bind(others);
+    others.remove = (leftover) => (leftover === CHAINS ? Promise.reject(new Error('unreadable')) : remove(leftover));
+    const stop = new Error('enough');
+    const tried = removeLeftovers(others, new TestLog(), { remains: new Remains(), wait: () => Promise.reject(stop) });
+    await expect(tried).rejects.toBe(stop);
+    expect(others.removed).toEqual([NFT]);
+  });
+
   test('a failed removal of leftovers is logged and tried again, ever later, until it succeeds', async () => {
     const others = new FakeLeftovers(CHAINS, NFT);
     others.refuse = true;

@@ -43,7 +43,7 @@ function contents(plan: NodePlan): unknown {
     virtualServers: new Map(
       Array.from(plan.virtualServers(), (planned) => {
         const key = virtualServerKey(planned.virtualServer);
-        return [key, { planned, answering: plan.answeringAt(key) }];
+        return [key, { planned, answering: plan.answering()(key) }];
       }),
     ),
     addresses: new Set(plan.addresses()),

@@ -120,7 +120,7 @@ describe('UDP flows to a removed endpoint', () => {
   test('UDP flows are looked at again if that became due while they were looked at', async () => {
     const { kernel, run } = await served();
     const options = { kernel, families: [4] as const, clock: run.clock, log: run.log, maxDelayMs: 30_000 };
-    const cleanUp = new UdpCleanUp({ ...options, answeringAt: () => [] });
+    const cleanUp = new UdpCleanUp({ ...options, answering: () => () => [] });
     const read = kernel.getUdpFlows.bind(kernel);
     kernel.getUdpFlows = async (family) => {
       const found = await read(family);

@@ -5,7 +5,7 @@ import { removeUnused } from '../../../../src/daemon/modes/ipvs-in-use.ts';
 import { Remains } from '../../../../src/daemon/modes/remains.ts';
 import { RetiringIpvs } from '../../../../src/daemon/modes/retiring-ipvs.ts';
 import type { Flow } from '../../../../src/kernel/kernel.ts';
-import { rulesOfIpvsOnly } from '../../../../src/plan/plan-rules.ts';
+import { rulesOfIpvsOnly, rulesWithoutMark } from '../../../../src/plan/plan-rules.ts';
 import { type VirtualServerId, virtualServerKey } from '../../../../src/state/virtual-server.ts';
 import { address, endpoint, ip, port, realServer, set, virtualServer } from '../../../contract/objects.ts';
 import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';
@@ -114,7 +114,7 @@ describe('what ipvs mode left', () => {
     const remains = new Remains((isAnyLeft) => left.push(isAnyLeft));
     remains.remove('rules of other modes');
     const parts = { config: configOf(), log, onProgram: () => undefined, remains };
-    const retiring = new RetiringIpvs(parts, rulesOfIpvsOnly, () => Promise.resolve(kernel));
+    const retiring = new RetiringIpvs(parts, rulesOfIpvsOnly, { open: () => Promise.resolve(kernel) });
     retiring.start();
     await jest.advanceTimersByTimeAsync(60_000);
     // Two families; the first attempt failed at the first one. What lets open connections pass and closes other ports stays.
@@ -147,7 +147,10 @@ describe('what ipvs mode left', () => {
     const remains = new Remains((isAnyLeft) => left.push(isAnyLeft));
     remains.remove('rules of other modes');
     const parts = { config: configOf(), log, onProgram: () => undefined, remains };
-    const retiring = new RetiringIpvs(parts, undefined, () => Promise.resolve(kernel));
+    const retiring = new RetiringIpvs(parts, rulesWithoutMark, {
+      rulesAreGone: true,
+      open: () => Promise.resolve(kernel),
+    });
     retiring.start();
     await jest.advanceTimersByTimeAsync(3_600_000);
     expect(devices).toBe(0);

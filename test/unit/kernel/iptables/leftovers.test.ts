@@ -61,7 +61,11 @@ class FakeRunner implements CommandRunner {
   }
 }
 
-const NO_TABLES: FoundTables = { find: () => Promise.resolve([]), remove: () => Promise.resolve() };
+const NO_TABLES: FoundTables = {
+  find: () => Promise.resolve([]),
+  remove: () => Promise.resolve(),
+  chainsOf: () => Promise.resolve([]),
+};
 const EMPTY = { 'iptables-save': {}, 'ip6tables-save': {} };
 const BOTH = {
   'iptables-nft-save': {},
@@ -144,14 +148,13 @@ describe('leftovers of other modes', () => {
       return await new Leftovers(runner, { tables: NO_TABLES, chains: CHAINS }).find();
     };
 
-    test('a chain that they jump to is emptied and stays, and so do they', async () => {
+    test('a chain that they jump to is emptied and stays, one that only marks packets stays as it is', async () => {
       const [left] = await found(['KUBE-SERVICES', 'KUBE-NODE-PORT', 'KUBE-MARK-MASQ'], [...OURS, ...NEIGHBOURS]);
       expect(left).toMatchObject({
-        chains: ['nat/KUBE-SERVICES', 'nat/KUBE-NODE-PORT', 'nat/KUBE-MARK-MASQ'],
+        chains: ['nat/KUBE-SERVICES', 'nat/KUBE-NODE-PORT'],
         script: `*nat
 :KUBE-SERVICES - [0:0]
 :KUBE-NODE-PORT - [0:0]
-:KUBE-MARK-MASQ - [0:0]
 -D PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
 -X KUBE-SERVICES
 COMMIT
@@ -159,8 +162,9 @@ COMMIT
       });
     });
 
-    test('a chain that stays, empty, is not found again', async () => {
+    test('a chain that stays is not found again', async () => {
       expect(await found(['KUBE-NODE-PORT', 'KUBE-MARK-MASQ'], NEIGHBOURS)).toEqual([]);
+      expect(await found(['KUBE-NODE-PORT', 'KUBE-MARK-MASQ'], [...NEIGHBOURS, ...OURS.slice(3)])).toEqual([]);
     });
 
     test('a chain that nothing jumps to any more is removed', async () => {
@@ -169,9 +173,27 @@ COMMIT
     });
   });
 
+  test('chains in a table that iptables-save cannot print are named, and stay', async () => {
+    const unprinted =
+      "# Table `filter' is incompatible, use 'nft' tool.\n# Table `nat' is incompatible, use 'nft' tool.\n";
+    const runner = new FakeRunner({ 'iptables-nft-save': { stdout: unprinted }, 'ip6tables-nft-save': {} });
+    const chainsOf: FoundTables['chainsOf'] = (_family, table) =>
+      Promise.resolve(table === 'nat' ? ['PREROUTING', 'KUBE-NODEPORTS', 'KUBE-SEP-ABCDEFGHIJKLMNOP'] : ['INPUT']);
+    const leftovers = new Leftovers(runner, { tables: { ...NO_TABLES, chainsOf } });
+    const [found, ...more] = await leftovers.find();
+    expect(more).toEqual([]);
+    const text = '2 chains in iptables-nft-save (nat/KUBE-NODEPORTS, nat/KUBE-SEP-ABCDEFGHIJKLMNOP)';
+    expect(describeLeftover(found!)).toBe(text);
+    await expect(leftovers.remove(found!)).rejects.toMatchObject({
+      code: 'UNREADABLE',
+      message: expect.stringContaining('cannot print table nat') as unknown,
+    });
+  });
+
   test('leftovers of nftables mode are its tables, which the kernel removes', async () => {
     const removed: number[] = [];
     const tables: FoundTables = {
+      ...NO_TABLES,
       find: () => Promise.resolve([4, 6]),
       remove: (family) => {
         removed.push(family);
