@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import type { ProxyMode } from '../../src/base/proxy-mode.ts';
 import { Bed } from '../bed/bed.ts';
 import type { Namespace } from '../bed/namespace.ts';
 import { unloadIpvs } from '../contract/unload-ipvs.ts';
@@ -36,6 +37,27 @@ function restricted(caps: readonly string[], argv: readonly string[]): string[] 
   const rights = ['setpriv', `--bounding-set=${set}`, `--inh-caps=${set}`, '--no-new-privs'];
   return ['unshare', '--mount', 'bash', '-c', READ_ONLY, 'bash', ...rights, ...argv];
 }
+
+/** How a mode shows on the node, and what another program does to it. Debian's User-Mode Linux has no nf_tables. */
+const OTHER_MODES = [
+  {
+    mode: 'iptables',
+    shows: ['iptables-save', '-t', 'nat'],
+    shown: '-d 10.202.0.10/32 -p tcp',
+    damage: ['iptables', '-t', 'nat', '-F', 'KUBE-SERVICES'],
+  },
+  {
+    mode: 'nftables',
+    shows: ['nft', 'list', 'map', 'ip', 'kube-proxy', 'service-ips'],
+    shown: '10.202.0.10 . tcp . 80',
+    damage: ['nft', 'delete', 'table', 'ip', 'kube-proxy'],
+  },
+].filter(({ mode }) => mode !== 'nftables' || process.env['KERNEL_USED'] !== 'uml') as readonly {
+  readonly mode: ProxyMode;
+  readonly shows: readonly string[];
+  readonly shown: string;
+  readonly damage: readonly string[];
+}[];
 
 /** The rights of the overlay, held against a real kernel: enough, and none too many. */
 describe('the rights of manifests/overlays/restricted', () => {
@@ -87,6 +109,22 @@ describe('the rights of manifests/overlays/restricted', () => {
     await node.exec(['ipvsadm', '-C']);
     await daemon.waitForOutput(/kernel state differed from the plan and was repaired/, 20_000);
     expect((await node.exec(['ipvsadm', '-Sn'])).stdout).toContain('-A -t 10.202.0.10:80');
+    await daemon.stop(10_000);
+  });
+
+  test.each(OTHER_MODES)('they suffice in $mode mode, too', async ({ mode, shows, shown, damage }) => {
+    const init = await start(daemonArgv(node, [...FLAGS, '--init-only'], mode));
+    expect({ status: init.status, last: linesOf(init.stderr).at(-1) }).toEqual({
+      status: 0,
+      last: 'I node set-up complete',
+    });
+    const flags = [...FLAGS, '--iptables-sync-period=1s'];
+    const daemon = await node.spawn(restricted(capabilities(), daemonArgv(node, flags, mode)));
+    await daemon.waitForOutput(/initial sync complete.* failures=0/, 60_000);
+    expect((await node.exec(shows)).stdout).toContain(shown);
+    await node.exec(damage);
+    await daemon.waitForOutput(/were missing or changed by another process: restored|repaired/, 20_000);
+    expect((await node.exec(shows)).stdout).toContain(shown);
     await daemon.stop(10_000);
   });
 
