@@ -54,6 +54,18 @@ export function cidrContains(cidr: Cidr, address: IpAddress): boolean {
   return familyOf(address) === cidrFamily(cidr) && network(address, cidr.prefix) === cidr.address;
 }
 
+/** Whether the network is a single address. */
+export function isHost({ address, prefix }: Cidr): boolean {
+  return prefix === (isIp4(address) ? 32 : 128);
+}
+
+/** Returns whether one of these networks contains an address; single addresses cost no search. */
+export function containedIn(cidrs: readonly Cidr[]): (address: IpAddress) => boolean {
+  const hosts = new Set(cidrs.filter(isHost).map(({ address }) => address));
+  const wide = cidrs.filter((cidr) => !isHost(cidr));
+  return (address) => hosts.has(address) || wide.some((cidr) => cidrContains(cidr, address));
+}
+
 export function cidrsOverlap(a: Cidr, b: Cidr): boolean {
   return cidrContains(a, b.address) || cidrContains(b, a.address);
 }

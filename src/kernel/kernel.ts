@@ -1,3 +1,4 @@
+import type { Cidr } from '../base/cidr.ts';
 import type { IpAddress, IpFamily } from '../base/ip.ts';
 import type { Port } from '../base/port.ts';
 import type { Protocol } from '../base/protocol.ts';
@@ -84,8 +85,8 @@ export interface KernelReader {
   getNodeAddresses(): Promise<NodeAddress[]>;
   /** Returns the UDP flows of a family. */
   getUdpFlows(family: IpFamily): Promise<Flow[]>;
-  /** Returns which of the addresses that `among` selects are the source of a flow, whatever its protocol. */
-  getFlowSources(family: IpFamily, among: (address: IpAddress) => boolean): Promise<Set<IpAddress>>;
+  /** Returns which addresses of these networks are the source of a flow, whatever its protocol. */
+  getFlowSources(family: IpFamily, among: readonly Cidr[]): Promise<Set<IpAddress>>;
 
   /** Returns the variant of iptables in use ("nft", "legacy", "system"). Rejects if rules of the family cannot be read. */
   findRuleVariant(family: IpFamily): Promise<string>;

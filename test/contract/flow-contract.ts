@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { type Cidr, cidrOf } from '../../src/base/cidr.ts';
 import type { Flow } from '../../src/kernel/kernel.ts';
 import type { IpFamily } from '../../src/base/ip.ts';
 import type { ContractBed } from './contract-bed.ts';
@@ -28,8 +29,13 @@ export function flowContract(family: IpFamily, bed: () => ContractBed): void {
       expect(await bed().flows(family, 53)).toBe(2);
       expect(await kernel.deleteFlows([])).toBe(0);
       const sources = (...left: readonly number[]): unknown => new Set(left.map((n) => endpoint(family, 200 + n)));
-      expect(await kernel.getFlowSources(family, () => true)).toEqual(sources(2, 3));
-      expect(await kernel.getFlowSources(family, (source) => source === endpoint(family, 203))).toEqual(sources(3));
+      const host = (n: number): Cidr => cidrOf(endpoint(family, 200 + n), family === 4 ? 32 : 128);
+      const all = cidrOf(endpoint(family, 0), family === 4 ? 8 : 16);
+      expect(await kernel.getFlowSources(family, [all])).toEqual(sources(2, 3));
+      expect(await kernel.getFlowSources(family, [host(3), host(4)])).toEqual(sources(3));
+      const many = Array.from({ length: 20 }, (_, n) => host(n));
+      expect(await kernel.getFlowSources(family, many)).toEqual(sources(2, 3));
+      expect(await kernel.getFlowSources(family, [])).toEqual(new Set());
     });
   });
 }

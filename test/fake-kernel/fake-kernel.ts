@@ -1,4 +1,4 @@
-import { cidrContains, cidrOf } from '../../src/base/cidr.ts';
+import { type Cidr, cidrContains, cidrOf, containedIn } from '../../src/base/cidr.ts';
 import { type IpAddress, type IpFamily, isLinkLocal6 } from '../../src/base/ip.ts';
 import { type BoundAddress, hostPrefix } from '../../src/state/bound-address.ts';
 import type { IpSet } from '../../src/state/ip-set.ts';
@@ -369,10 +369,10 @@ export class FakeKernel implements Kernel {
     return this.#flows.filter((flow) => flow.family === family && flow.protocol === 'UDP');
   }
 
-  async getFlowSources(family: IpFamily, among: (address: IpAddress) => boolean): Promise<Set<IpAddress>> {
+  async getFlowSources(family: IpFamily, among: readonly Cidr[]): Promise<Set<IpAddress>> {
     await this.#enter('getFlowSources');
     const ofFamily = this.#flows.filter((flow) => flow.family === family);
-    return new Set(ofFamily.map(({ source }) => source).filter(among));
+    return new Set(ofFamily.map(({ source }) => source).filter(containedIn(among)));
   }
 
   async deleteFlows(flows: readonly Flow[]): Promise<number> {

@@ -17,7 +17,7 @@ const FLOW_MESSAGE = 0x100;
 describe('what we write is what conntrack writes', () => {
   // conntrack filters the flows itself.
   test('a dump of one family: the header', () => {
-    const ours = written((w) => dumpFlows(w, 6, 17));
+    const ours = written((w) => dumpFlows(w, 6, { protocol: 17 }));
     expect(ours.slice(8, 40)).toBe(sentBytes(exchange('conntrack', 'list-udp-6').sent[0]).slice(8, 40));
   });
 

@@ -364,7 +364,9 @@ describe('conntrack', () => {
       'ESTABLISHED',
     );
     const udpFlows = async () =>
-      (await payloads(netfilter, FLOW_MESSAGE, (w) => dumpFlows(w, 4, 17))).map((payload) => decodeFlow(payload)!);
+      (await payloads(netfilter, FLOW_MESSAGE, (w) => dumpFlows(w, 4, { protocol: 17 }))).map((payload) =>
+        decodeFlow(payload)!,
+      );
     const flows = await udpFlows();
     // This kernel is new enough to leave the others out itself.
     expect(flows.map((flow) => flow.original.protocol)).toEqual([17, 17]);

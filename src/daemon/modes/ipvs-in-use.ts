@@ -1,4 +1,4 @@
-import { type Cidr, cidrContains, cidrFamily, cidrOf, formatCidr } from '../../base/cidr.ts';
+import { type Cidr, cidrContains, cidrFamily, cidrOf, formatCidr, isHost } from '../../base/cidr.ts';
 import { IP_FAMILIES, type IpAddress, type IpFamily, familyOf, isLinkLocal6, parseIp } from '../../base/ip.ts';
 import { deletionOf } from '../../diff/route-diff.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
@@ -109,23 +109,16 @@ async function neededNetworks(
 ): Promise<ReadonlySet<string>> {
   const needed = new Set<string>();
   for (const [family, ofFamily] of Map.groupBy(networks, cidrFamily)) {
-    const [hosts, wide] = [ofFamily.filter(isHost), ofFamily.filter((cidr) => !isHost(cidr))];
-    const single = new Set(hosts.map(({ address }) => address));
-    const isWithin = (address: IpAddress): boolean =>
-      single.has(address) || wide.some((cidr) => cidrContains(cidr, address));
-    const used = new Set([...(await kernel.getFlowSources(family, isWithin)), ...ofServers]);
-    for (const cidr of hosts) if (used.has(cidr.address)) needed.add(formatCidr(cidr));
-    for (const cidr of wide) if ([...used].some((address) => cidrContains(cidr, address))) needed.add(formatCidr(cidr));
+    const used = new Set([...(await kernel.getFlowSources(family, ofFamily)), ...ofServers]);
+    const isUsed = (cidr: Cidr): boolean =>
+      isHost(cidr) ? used.has(cidr.address) : [...used].some((address) => cidrContains(cidr, address));
+    for (const cidr of ofFamily.filter(isUsed)) needed.add(formatCidr(cidr));
   }
   return needed;
 }
 
 function hostCidr(address: IpAddress): Cidr {
   return cidrOf(address, hostPrefix(address));
-}
-
-function isHost({ address, prefix }: Cidr): boolean {
-  return prefix === hostPrefix(address);
 }
 
 function unbinding(address: IpAddress): Op {

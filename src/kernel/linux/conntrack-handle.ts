@@ -1,5 +1,6 @@
 import { constants } from 'node:os';
 import { type TrackedFlow, decodeFlow, deleteFlow, dumpFlows } from '../../netlink/family/conntrack/flow.ts';
+import { type Cidr, containedIn, isHost } from '../../base/cidr.ts';
 import type { IpAddress, IpFamily } from '../../base/ip.ts';
 import { toPort } from '../../base/port.ts';
 import { PROTOCOL_NUMBER, protocolFromNumber } from '../../base/protocol.ts';
@@ -10,10 +11,15 @@ import { reasonOf } from './netlink-failure.ts';
 
 const { ENOENT } = constants.errno;
 
+/** Each dump makes the kernel visit all flows. */
+const MOST_DUMPS = 8;
+
 /** Connection tracking of one network namespace. */
 export class ConntrackHandle {
   readonly #connection: BatchConnection;
   readonly #onWrite: (messages: number) => void;
+  /** Whether the kernel selects flows (since 5.8), as far as is known. */
+  #hasFilters = true;
 
   constructor(connection: BatchConnection, onWrite: (messages: number) => void) {
     this.#connection = connection;
@@ -23,7 +29,7 @@ export class ConntrackHandle {
   async getUdpFlows(family: IpFamily): Promise<Flow[]> {
     return await askAll(this.#connection, [family], {
       operation: 'IPCTNL_MSG_CT_GET',
-      write: (writer) => dumpFlows(writer, family, PROTOCOL_NUMBER.UDP),
+      write: (writer) => dumpFlows(writer, family, { protocol: PROTOCOL_NUMBER.UDP }),
       read: ({ payload }) => {
         const flow = flowOf(family, decodeFlow(payload));
         // Kernels before 5.8 return flows of every protocol.
@@ -32,17 +38,26 @@ export class ConntrackHandle {
     });
   }
 
-  /** Returns which of these addresses are the source of a flow's original direction, whatever the protocol. */
-  async getFlowSources(family: IpFamily, among: (address: IpAddress) => boolean): Promise<Set<IpAddress>> {
-    const found = await askAll(this.#connection, [family], {
+  /** Returns which addresses of these networks are the source of a flow's original direction, whatever the protocol. */
+  async getFlowSources(family: IpFamily, among: readonly Cidr[]): Promise<Set<IpAddress>> {
+    const isAmong = containedIn(among);
+    const sources = await askAll(this.#connection, this.#filters(among), {
       operation: 'IPCTNL_MSG_CT_GET',
-      write: (writer) => dumpFlows(writer, family),
-      read: ({ payload }) => {
+      write: (writer, filter) => dumpFlows(writer, family, filter),
+      read: ({ payload }, filter) => {
         const source = decodeFlow(payload)?.original.source;
-        return source !== undefined && among(source) ? source : undefined;
+        if (source === undefined) return undefined;
+        if (filter !== undefined && source !== filter.source) this.#hasFilters = false;
+        return isAmong(source) ? source : undefined;
       },
     });
-    return new Set(found);
+    return new Set(sources);
+  }
+
+  /** A dump of each address has fewer replies than one of everything, if they are few and the kernel selects flows. */
+  #filters(among: readonly Cidr[]): readonly ({ readonly source: IpAddress } | undefined)[] {
+    const isFew = among.length <= MOST_DUMPS && among.every(isHost);
+    return this.#hasFilters && isFew ? among.map(({ address }) => ({ source: address })) : [undefined];
   }
 
   /** Returns how many of the flows still existed. */

@@ -1,5 +1,6 @@
 import { type SocketConnection, openConnection } from '../../netlink/connection.ts';
 import { NETLINK_NETFILTER, NETLINK_ROUTE } from '../../netlink/protocol.ts';
+import type { Cidr } from '../../base/cidr.ts';
 import type { Trace } from '../../netlink/trace/trace.ts';
 import type { IpAddress, IpFamily } from '../../base/ip.ts';
 import type { Log } from '../../observe/log.ts';
@@ -80,7 +81,7 @@ export class NodeKernel {
   readonly getFlowSources = wrapped(
     this.#conntrack,
     'getFlowSources',
-    (flows, family: IpFamily, among: (address: IpAddress) => boolean) => flows.getFlowSources(family, among),
+    (flows, family: IpFamily, among: readonly Cidr[]) => flows.getFlowSources(family, among),
   );
   readonly deleteFlows = wrapped(this.#conntrack, 'deleteFlows', (flows, gone: readonly Flow[]) =>
     flows.deleteFlows(gone),

@@ -66,22 +66,31 @@ export const FLOW = table({
   filter: optional('CTA_FILTER', 25, nested(FILTER)),
 });
 
-// Since 5.8 the kernel compares those fields of CTA_TUPLE_ORIG whose bits are set in CTA_FILTER_ORIG_FLAGS. The bit is
-// 1 << CTA_FILTER_F_CTA_PROTO_NUM of net/netfilter/nf_internals.h; no user-space header defines it.
+// Since 5.8 the kernel compares those fields of CTA_TUPLE_ORIG whose bits are set in CTA_FILTER_ORIG_FLAGS. The bits are
+// 1 << CTA_FILTER_F_CTA_* of net/netfilter/nf_internals.h; no user-space header defines them.
+const FILTER_SOURCE = 1 << 0;
 const FILTER_PROTOCOL_NUMBER = 1 << 3;
+
+/** Which flows a dump has: those of one protocol (IPPROTO_*), those whose original direction has this source, or all. */
+export type FlowFilter = { readonly protocol: number } | { readonly source: IpAddress };
 
 function beginConntrack(writer: MessageWriter, command: number, family: IpFamily): void {
   beginMessage(writer, (NFNL_SUBSYS_CTNETLINK << 8) | command, NETFILTER, { nfgen_family: addressFamily(family) });
 }
 
 /**
- * Writes a request for the flows of one family and, if given, of one protocol (IPPROTO_*). Kernels before 5.8 ignore the
- * protocol, so the caller must check it. `decodeFlow` decodes each reply message.
+ * Writes a request for the flows of one family. Kernels before 5.8 ignore the filter, so the caller must check each flow.
+ * `decodeFlow` decodes each reply message.
  */
-export function dumpFlows(writer: MessageWriter, family: IpFamily, protocol?: number): number {
+export function dumpFlows(writer: MessageWriter, family: IpFamily, filter?: FlowFilter): number {
   beginConntrack(writer, IPCTNL_MSG_CT_GET, family);
-  if (protocol !== undefined) {
-    encode(writer, FLOW, { original: { ends: { protocol } }, filter: { original: FILTER_PROTOCOL_NUMBER, reply: 0 } });
+  if (filter === undefined) return writer.endDump();
+  if ('protocol' in filter) {
+    encode(writer, FLOW, { original: { ends: filter }, filter: { original: FILTER_PROTOCOL_NUMBER, reply: 0 } });
+  } else {
+    const addresses = family === 4 ? { source4: filter.source } : { source6: filter.source };
+    const original = { addresses, ends: { protocol: 0 } };
+    encode(writer, FLOW, { original, filter: { original: FILTER_SOURCE, reply: 0 } });
   }
   return writer.endDump();
 }
