@@ -177,7 +177,7 @@ describe('the tables of kube-proxy', () => {
   test('that appear while the daemon runs are deleted, and everything is written again', async () => {
     const table = new FakeNftTable();
     const { run } = await start(table);
-    await run.take(...CLUSTER);
+    await run.settle(...CLUSTER);
     const other = await tablesOfKubeProxy();
     for (const [family, of] of other.tables) table.tables.set(family, of);
     table.changeByOthers(() => undefined);
