@@ -2,8 +2,11 @@ import { type IpAddress, isIp4 } from '../base/ip.ts';
 import type { RealServer } from '../state/real-server.ts';
 import type { VirtualServer, VirtualServerId } from '../state/virtual-server.ts';
 
-/** These schedulers choose endpoints by the order of the real servers, so that order must be the same on all nodes. */
-const HASHING_SCHEDULERS: ReadonlySet<string> = new Set(['sh', 'dh', 'mh']);
+/**
+ * With sh, dh and mh, the order of the real servers decides which is chosen, so it must be the same on all nodes. In the modes
+ * that choose at random, it does not matter.
+ */
+const NOT_ROTATED: ReadonlySet<string> = new Set(['sh', 'dh', 'mh', 'random']);
 
 /**
  * Orders the additions of real servers. The kernel inserts each new real server at the head of its list, where rr
@@ -19,7 +22,7 @@ export class AddingOrder {
 
   /** Returns the real servers to add to a virtual server in this node's order. */
   arrange(virtualServer: VirtualServer, sorted: readonly RealServer[]): readonly RealServer[] {
-    if (HASHING_SCHEDULERS.has(virtualServer.scheduler) || sorted.length < 2) return sorted;
+    if (NOT_ROTATED.has(virtualServer.scheduler) || sorted.length < 2) return sorted;
     const offset = mix(this.#seed, virtualServer) % sorted.length;
     return [...sorted.slice(offset), ...sorted.slice(0, offset)];
   }

@@ -1,8 +1,8 @@
-import { formatHostPort } from '../../base/ip.ts';
 import type { Endpoint } from '../../state/real-server.ts';
 import type { RuleSettings } from '../../state/rule-settings.ts';
 import { quoteArgument } from '../iptables/iptables-rule.ts';
 import { endpointChain, portChain } from './chain-names.ts';
+import { EndpointLists, endpointText } from './endpoint-lists.ts';
 import { comment, fromNetwork, hostText, isRemembered, oneIn, rememberSource, toService } from './rule-text.ts';
 import { type ChainText, KIND_TEXTS, MARK_CHAIN, type ServedAddress, type ServicePort } from './service-port.ts';
 import { type Variant, variantsOf } from './variants.ts';
@@ -17,9 +17,10 @@ export interface EndpointChains {
 }
 
 export function endpointChains(port: ServicePort, settings: RuleSettings): EndpointChains {
+  const lists = new EndpointLists();
   const choices = variantsOf(
     port.addresses.filter(({ endpoints }) => endpoints.length > 0),
-    ({ affinity, endpoints }) => `${affinity} ${endpoints.map(endpointText).join(' ')}`,
+    ({ affinity, endpoints }) => `${affinity} ${lists.numberOf(endpoints)}`,
     [portChain('SVC', port), portChain('SVL', port)],
     (firstAddress) => portChain('SVL', port, firstAddress),
   );
@@ -31,10 +32,6 @@ export function endpointChains(port: ServicePort, settings: RuleSettings): Endpo
     ],
     chosenBy: new Map(choices.flatMap(({ name, addresses }) => addresses.map((address) => [address, name] as const))),
   };
-}
-
-function endpointText({ address, port }: Endpoint): string {
-  return formatHostPort(address, port);
 }
 
 interface NamedEndpoint {

@@ -2,7 +2,7 @@ import { IP_FAMILIES, type IpFamily, familyOf } from '../../base/ip.ts';
 import type { IpSet } from '../../state/ip-set.ts';
 import { familyOfOp } from '../../state/op.ts';
 import type { Outcome } from '../../state/outcome.ts';
-import type { ObservedRealServer } from '../../state/real-server.ts';
+import type { Endpoint, ObservedRealServer } from '../../state/real-server.ts';
 import type { RuleSet } from '../../state/rule-set.ts';
 import type { RulesInForce, RulesWritten } from '../../state/rules-in-force.ts';
 import type { Transaction } from '../../state/transaction.ts';
@@ -118,7 +118,11 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
 
   async getRealServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, ObservedRealServer[]>> {
     const servers = await this.#find(ids);
-    return new Map(servers.map(({ id, state }) => [virtualServerKey(id), state.endpoints.map(realServerOf)]));
+    const lists = new Map<readonly Endpoint[], ObservedRealServer[]>();
+    for (const { state } of servers) {
+      if (!lists.has(state.endpoints)) lists.set(state.endpoints, state.endpoints.map(realServerOf));
+    }
+    return new Map(servers.map(({ id, state }) => [virtualServerKey(id), lists.get(state.endpoints) ?? []]));
   }
 
   /** Without names, it begins a full check: the tables are read anew. */

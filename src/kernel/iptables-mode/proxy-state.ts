@@ -10,6 +10,7 @@ import {
   compareVirtualServer,
   virtualServerKey,
 } from '../../state/virtual-server.ts';
+import { type Endpoint, hasSameIdentity } from '../../state/real-server.ts';
 import type { ServiceState } from '../service-ops.ts';
 import type { Role } from './roles.ts';
 import { ADDRESS_KINDS, type ServedAddress, type ServicePort } from './service-port.ts';
@@ -19,7 +20,12 @@ export interface Server {
   readonly id: VirtualServerId;
   /** The port of a Service to which it belongs. */
   readonly name: string;
+  /** Its endpoints are sorted. Virtual servers of a service port that have the same state may share it. */
   readonly state: ServiceState;
+}
+
+export function sortedEndpoints(endpoints: Iterable<Endpoint>): readonly Endpoint[] {
+  return [...endpoints].sort((a, b) => compareIp(a.address, b.address) || a.port - b.port);
 }
 
 /** Identifies a service port: its name and protocol. */
@@ -40,6 +46,14 @@ export function nameOf({ servicePort, address, port }: VirtualServer): string {
 /** Whether a virtual server had no name. */
 export function isUnnamed(name: string): boolean {
   return name.startsWith(UNNAMED);
+}
+
+function hasSameState(a: ServiceState, b: ServiceState): boolean {
+  return (
+    a.affinity === b.affinity &&
+    a.endpoints.length === b.endpoints.length &&
+    a.endpoints.every((endpoint, at) => hasSameIdentity(endpoint, b.endpoints[at] as Endpoint))
+  );
 }
 
 type Entries = Map<IpSetEntryKey, IpSetEntry>;
@@ -84,6 +98,18 @@ export class ProxyState {
     const others = this.#ports.get(port);
     others?.delete(key);
     if (others?.size === 0) this.#ports.delete(port);
+  }
+
+  /** Returns the same state as another virtual server of the service port has it, if there is one. */
+  shared(port: ServicePortKey, state: ServiceState): ServiceState {
+    let other: ServiceState | undefined;
+    for (const key of this.#ports.get(port) ?? []) {
+      const found = this.#servers.get(key)?.state;
+      if (found === undefined || found === other) continue;
+      if (found === state || hasSameState(found, state)) return found;
+      other = found;
+    }
+    return state;
   }
 
   entriesOf(set: string): Iterable<IpSetEntry> {
@@ -140,14 +166,13 @@ export class ProxyState {
   #served({ id, state }: Server): ServedAddress {
     const ranges = this.#ranges.get(virtualServerKey(id));
     const entry = { type: 'hash:ip,port', ...id } as const;
-    const endpoints = state.endpoints.toSorted((a, b) => compareIp(a.address, b.address) || a.port - b.port);
     return {
       id,
       ...this.roleOf(id),
       ranges: this.#has('LOAD-BALANCER-FW', entry) ? [...(ranges?.values() ?? [])].sort(compareCidr) : undefined,
       admitsItself: this.#has('LOAD-BALANCER-SOURCE-IP', { ...id, type: 'hash:ip,port,ip', address2: id.address }),
       affinity: state.affinity,
-      endpoints,
+      endpoints: state.endpoints,
     };
   }
 

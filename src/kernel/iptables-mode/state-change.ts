@@ -4,8 +4,14 @@ import type { Protocol } from '../../base/protocol.ts';
 import { type IpSet, type IpSetEntry, ipSetName } from '../../state/ip-set.ts';
 import { type Op, familyOfOp } from '../../state/op.ts';
 import type { OpFailure } from '../../state/outcome.ts';
-import { type VirtualServer, type VirtualServerId, virtualServerKey } from '../../state/virtual-server.ts';
-import { type ServiceOp, applyServiceOps } from '../service-ops.ts';
+import {
+  type VirtualServer,
+  type VirtualServerId,
+  type VirtualServerKey,
+  virtualServerKey,
+} from '../../state/virtual-server.ts';
+import type { ServiceOp } from '../service-ops.ts';
+import { EqualChanges } from './equal-changes.ts';
 import {
   NODE_PORT_ROLES,
   type ProxyState,
@@ -84,8 +90,13 @@ function isKnown({ name, type, family }: IpSet): boolean {
 }
 
 function idOf(op: ServiceOp): VirtualServerId {
-  const { address, port, protocol } = 'virtualServer' in op ? op.virtualServer : op.id;
+  const { address, port, protocol } = idIn(op);
   return { address, port, protocol };
+}
+
+/** Operations on the real servers of a virtual server usually share this object. */
+function idIn(op: ServiceOp): VirtualServerId {
+  return 'virtualServer' in op ? op.virtualServer : op.id;
 }
 
 /** The protocol of the ports in a set, whose entries do not have it. */
@@ -127,7 +138,10 @@ export function touchedPorts(state: ProxyState, ops: readonly StateOp[]): Readon
     const server = state.server(id);
     if (server !== undefined) touched.add(servicePortKey(server.name, id.protocol));
   };
+  let last: VirtualServerId | undefined;
   for (const op of ops) {
+    if (!isEntryOp(op) && idIn(op) === last) continue;
+    last = isEntryOp(op) ? undefined : idIn(op);
     const ids = isEntryOp(op) ? idsOf(op, state) : [idOf(op)];
     for (const id of ids) {
       touch(id);
@@ -167,26 +181,40 @@ export function applyToState(state: ProxyState, ops: readonly StateOp[]): Applie
     state.setEntry(set.name, entry, kind === 'add-entry');
     undo.push(() => state.setEntry(set.name, entry, before));
   }
-  const serviceOps = ops.filter((op) => !isEntryOp(op));
-  for (const group of Map.groupBy(serviceOps, (op) => virtualServerKey(idOf(op))).values()) {
-    const changed = changeServer(state, group);
+  const changes = new EqualChanges();
+  for (const group of byVirtualServer(ops).values()) {
+    const changed = changeServer(state, group, changes);
     failures.push(...changed.failures);
     undo.push(changed.undo);
   }
   return { failures, undo: () => undo.reverse().forEach((step) => step()) };
 }
 
+function byVirtualServer(ops: readonly StateOp[]): ReadonlyMap<VirtualServerKey, readonly ServiceOp[]> {
+  let last: VirtualServerId | undefined;
+  let key: VirtualServerKey | undefined;
+  return Map.groupBy(
+    ops.filter((op) => !isEntryOp(op)),
+    (op) => {
+      const id = idIn(op);
+      if (id !== last || key === undefined) [last, key] = [id, virtualServerKey(id)];
+      return key;
+    },
+  );
+}
+
 /** Applies the operations of one virtual server together: a service may have thousands of endpoints. */
-function changeServer(state: ProxyState, ops: readonly ServiceOp[]): AppliedChange {
+function changeServer(state: ProxyState, ops: readonly ServiceOp[], changes: EqualChanges): AppliedChange {
   const [first] = ops;
   if (first === undefined) return { failures: [], undo: () => undefined };
   const id = idOf(first);
   const before = state.server(id);
-  const { after, failures } = applyServiceOps(before?.state, ops);
+  const { after, failures } = changes.apply(before?.state, ops);
   const failed = new Set<Op>(failures.map(({ op }) => op));
   const named = ops.findLast((op) => 'virtualServer' in op && !failed.has(op));
   const name = named !== undefined && 'virtualServer' in named ? nameOf(named.virtualServer) : (before?.name ?? '');
-  state.setServer(id, after === undefined ? undefined : { id, name, state: after });
+  const port = servicePortKey(name, id.protocol);
+  state.setServer(id, after === undefined ? undefined : { id, name, state: state.shared(port, after) });
   return { failures, undo: () => state.setServer(id, before) };
 }
 

@@ -7,9 +7,10 @@ import { ipSetName } from '../../state/ip-set.ts';
 import type { Endpoint } from '../../state/real-server.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
 import type { SavedTables } from '../iptables/iptables-script.ts';
+import type { ServiceState } from '../service-ops.ts';
 import { type ParsedRule, parseRule } from './parsed-rule.ts';
 import { hostText } from './rule-text.ts';
-import { NODE_PORT_ROLES, ProxyState, nodePortEntry } from './proxy-state.ts';
+import { NODE_PORT_ROLES, ProxyState, nodePortEntry, sortedEndpoints } from './proxy-state.ts';
 import type { Role } from './roles.ts';
 import {
   ADMITS_ITSELF,
@@ -45,6 +46,8 @@ class StateReader {
   readonly #saved: SavedTables;
   readonly #family: IpFamily;
   readonly #yielder = new Yielder();
+  /** What the chains that choose among endpoints mean: many addresses of a Service may share one. */
+  readonly #choices = new Map<string, ServiceState>();
 
   constructor(saved: SavedTables, family: IpFamily) {
     this.#saved = saved;
@@ -111,7 +114,7 @@ class StateReader {
     if (this.state.server(id) !== undefined) return;
     const way = this.#followWay(dispatch);
     if (way === undefined) return;
-    this.state.setServer(id, { id, name, state: { affinity: way.affinity, endpoints: way.endpoints } });
+    this.state.setServer(id, { id, name, state: way.choice });
     this.#addRole(id, kind, way.keepsSource);
   }
 
@@ -154,7 +157,7 @@ class StateReader {
       chain = targetOf(rules.at(-1) ?? '') ?? '';
     }
     if (!/^KUBE-SV[CL]-/.test(chain)) return undefined;
-    return { keepsSource, ...this.#readChoice(chain) };
+    return { keepsSource, choice: this.#choiceOf(chain) };
   }
 
   #addRanges(id: VirtualServerId, admitted: readonly ParsedRule[]): void {
@@ -171,7 +174,13 @@ class StateReader {
     }
   }
 
-  #readChoice(chain: string): { readonly affinity: number; readonly endpoints: readonly Endpoint[] } {
+  #choiceOf(chain: string): ServiceState {
+    let choice = this.#choices.get(chain);
+    if (choice === undefined) this.#choices.set(chain, (choice = this.#readChoice(chain)));
+    return choice;
+  }
+
+  #readChoice(chain: string): ServiceState {
     let affinity = 0;
     const endpoints = new Map<string, Endpoint>();
     for (const rule of this.#rules('nat', chain)) {
@@ -185,7 +194,7 @@ class StateReader {
       const endpoint = endpoints.has(target) ? undefined : this.#endpointOf(target);
       if (endpoint !== undefined) endpoints.set(target, endpoint);
     }
-    return { affinity, endpoints: [...endpoints.values()] };
+    return { affinity, endpoints: sortedEndpoints(endpoints.values()) };
   }
 
   #endpointOf(chain: string): Endpoint | undefined {

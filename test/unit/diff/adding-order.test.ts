@@ -60,7 +60,10 @@ describe('the order of adding', () => {
     expect(added('node-3', WEB, 'rr', ['10.244.0.1', '10.244.0.2']).toSorted()).toEqual(SORTED.slice(2).toSorted());
   });
 
-  test.each(['sh', 'dh', 'mh'])('is the same on all nodes for %s, which hashes over the list', (scheduler) => {
-    expect(added('node-1', WEB, scheduler)).toEqual(SORTED);
-  });
+  test.each(['sh', 'dh', 'mh', 'random'])(
+    'is the same on all nodes for %s, which does not begin in the list',
+    (scheduler) => {
+      expect(added('node-1', WEB, scheduler)).toEqual(SORTED);
+    },
+  );
 });

@@ -1,7 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import { ProxyState } from '../../../../src/kernel/iptables-mode/proxy-state.ts';
 import { type StateOp, applyToState } from '../../../../src/kernel/iptables-mode/state-change.ts';
+import { readState } from '../../../../src/kernel/iptables-mode/state-reader.ts';
+import { renderServicePort } from '../../../../src/kernel/iptables-mode/render-service-port.ts';
 import { plannedSet } from '../../../../src/plan/set-names.ts';
+import type { VirtualServer } from '../../../../src/state/virtual-server.ts';
 import { address, endpoint, realServer, virtualServer } from '../../../contract/objects.ts';
 
 const SERVICE = { scheduler: 'random', servicePort: 'default/web:http' };
@@ -62,5 +65,56 @@ describe('operations on the state', () => {
     expect([...state.servers()].map(({ state: { endpoints } }) => endpoints.length)).toEqual(Array(5).fill(5_000));
     undo();
     expect([...state.servers()]).toEqual([]);
+  });
+
+  /** The lists of endpoints that virtual servers have, each once. */
+  function lists(state: ProxyState) {
+    return [...new Set(Array.from(state.servers(), ({ state: { endpoints } }) => endpoints))];
+  }
+
+  test('addresses of a service port with the same endpoints share the list, also one that is added later, or read', async () => {
+    const state = new ProxyState(4);
+    const ops = added(3);
+    const ofLast = (op: StateOp): boolean => 'id' in op && op.id === ADDRESSES.at(-1);
+    applyToState(
+      state,
+      ops.filter((op) => !ofLast(op)),
+    );
+    applyToState(state, ops.filter(ofLast).toReversed());
+    expect(lists(state)).toHaveLength(1);
+    const settings = { masqueradeMark: 0x4000, masqueradeAll: false, randomFully: true };
+    const context = { settings, nodePortAddresses: [], hasServiceRule: () => false };
+    const { chains, shared } = renderServicePort(state.servicePort('default/web:http TCP')!, context);
+    const saved = new Map([
+      ...chains.map(({ name, rules }) => [name, rules] as const),
+      ['KUBE-SERVICES', shared.map(({ rule }) => rule)],
+    ]);
+    const read = await readState(new Map([['nat', saved]]), 4);
+    expect([...read.servers()]).toEqual([...state.servers()]);
+    expect(lists(read)).toHaveLength(1);
+  });
+
+  test('that differ, or fail, are those of their virtual server', () => {
+    const state = new ProxyState(4);
+    applyToState(state, added(3));
+    const [first, second, third, fourth] = ADDRESSES;
+    const without = (vs: VirtualServer, n: number): StateOp => {
+      return { kind: 'delete-real-server', id: vs, realServer: realServer(endpoint(4, n), 80) };
+    };
+    const edited = (vs: VirtualServer): StateOp => {
+      return { kind: 'edit-real-server', id: vs, realServer: realServer(endpoint(4, 9), 80) };
+    };
+    const sticky = { kind: 'edit-virtual-server', virtualServer: { ...second!, timeout: 60 } } as const;
+    const ops = [without(first!, 0), without(second!, 1), edited(third!), edited(fourth!), sticky];
+    const { failures } = applyToState(state, ops);
+    expect(failures.map(({ op }) => op)).toEqual([edited(third!), edited(fourth!)]);
+    const left = (vs: VirtualServer) => state.server(vs)?.state.endpoints.map(({ address: at }) => at);
+    const [a, b, c] = [0, 1, 2].map((n) => endpoint(4, n));
+    expect([left(first!), left(second!), left(third!)]).toEqual([
+      [b, c],
+      [a, c],
+      [a, b, c],
+    ]);
+    expect(ADDRESSES.map((vs) => state.server(vs)?.state.affinity)).toEqual([0, 60, 0, 0, 0]);
   });
 });

@@ -1,0 +1,47 @@
+import { type AppliedOps, type ServiceOp, type ServiceState, applyServiceOps } from '../service-ops.ts';
+import { hasSameIdentity, hasSameServerSettings } from '../../state/real-server.ts';
+import { hasSameSettings } from '../../state/virtual-server.ts';
+import { sortedEndpoints } from './proxy-state.ts';
+
+interface Change {
+  readonly before: ServiceState | undefined;
+  readonly ops: readonly ServiceOp[];
+  readonly applied: AppliedOps;
+}
+
+/**
+ * Applies operations to virtual servers. Those with the same state and the same operations share the result: a Service may have
+ * thousands of endpoints at a thousand addresses.
+ */
+export class EqualChanges {
+  #last: Change | undefined;
+
+  /** The endpoints of the result are sorted. */
+  apply(before: ServiceState | undefined, ops: readonly ServiceOp[]): AppliedOps {
+    if (this.#last !== undefined && isEqual(this.#last, before, ops)) return this.#last.applied;
+    const { after, failures } = applyServiceOps(before, ops);
+    const sorted = after === undefined ? undefined : { ...after, endpoints: sortedEndpoints(after.endpoints) };
+    const applied = { after: sorted, failures };
+    this.#last = { before, ops, applied };
+    return applied;
+  }
+}
+
+/** Failures name the operations of one virtual server, so they are not shared. */
+function isEqual(
+  { before, ops, applied }: Change,
+  state: ServiceState | undefined,
+  others: readonly ServiceOp[],
+): boolean {
+  if (before !== state || ops.length !== others.length || applied.failures.length > 0) return false;
+  return ops.every((op, at) => doesSame(op, others[at] as ServiceOp));
+}
+
+function doesSame(a: ServiceOp, b: ServiceOp): boolean {
+  if (a.kind !== b.kind) return false;
+  if ('virtualServer' in a || 'virtualServer' in b) {
+    return 'virtualServer' in a && 'virtualServer' in b && hasSameSettings(a.virtualServer, b.virtualServer);
+  }
+  if (!('realServer' in a && 'realServer' in b)) return true;
+  return hasSameIdentity(a.realServer, b.realServer) && hasSameServerSettings(a.realServer, b.realServer);
+}
