@@ -5,6 +5,8 @@ import { KernelError } from './kernel-error.ts';
 export interface CommandResult {
   /** Exit status; -1 if a signal ended the program. */
   readonly status: number;
+  /** The signal that ended the program. */
+  readonly signal?: NodeJS.Signals;
   readonly stdout: string;
   readonly stderr: string;
 }
@@ -84,9 +86,11 @@ async function start(
   const stdout = collect(child.stdout);
   const stderr = collect(child.stderr);
   const deadline = setTimeout(kill, deadlineMs, 'TIMEOUT', `did not end within ${deadlineMs} ms`);
-  child.on('close', (status) => {
+  child.on('close', (status, signal) => {
     clearTimeout(deadline);
-    if (failure === undefined) resolve({ status: status ?? -1, stdout: textOf(stdout), stderr: textOf(stderr) });
+    const ended = signal === null ? {} : { signal };
+    const output = { stdout: textOf(stdout), stderr: textOf(stderr) };
+    if (failure === undefined) resolve({ status: status ?? -1, ...ended, ...output });
     else reject(failure);
   });
   // A program need not read all of its input, so ignore write errors.

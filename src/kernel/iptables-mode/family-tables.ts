@@ -92,7 +92,7 @@ export class FamilyTables {
     this.#parts = new PartWriter({
       state: async () => (await this.#read()).state,
       attempt: (ops, wasRefused) => this.#attempt(ops, wasRefused),
-      isOfSome: (error) => this.#isOfSome(error),
+      canWrite: () => this.#canWrite(),
     });
   }
 
@@ -270,9 +270,8 @@ export class FamilyTables {
     return isKept || isStale;
   }
 
-  /** Whether a restore may have failed because of single rules, and not whatever is written. */
-  async #isOfSome(error: unknown): Promise<boolean> {
-    if (!(error instanceof KernelError) || !['IPTABLES', 'UNSUPPORTED'].includes(error.code)) return false;
+  /** Whether anything can be written, so that a restore may have failed because of single rules. */
+  async #canWrite(): Promise<boolean> {
     try {
       await this.#port.test(this.#family);
       return true;

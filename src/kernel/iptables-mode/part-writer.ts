@@ -2,6 +2,7 @@ import { errorText } from '../../base/error-text.ts';
 import type { Protocol } from '../../base/protocol.ts';
 import type { Op } from '../../state/op.ts';
 import type { OpFailure, Outcome } from '../../state/outcome.ts';
+import { mayBeOfRules } from '../iptables/iptables-failure.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { ProxyState, ServicePortKey } from './proxy-state.ts';
 import { type StateOp, touchedPorts, unitsOf } from './state-change.ts';
@@ -45,8 +46,8 @@ export interface WritableTables {
   state(): Promise<ProxyState>;
   /** @param wasRefused before, so that the tables need not be read again */
   attempt(ops: readonly StateOp[], wasRefused: boolean): Promise<Attempt>;
-  /** Whether a refusal may be due to single rules. */
-  isOfSome(error: unknown): Promise<boolean>;
+  /** Whether anything can be written. */
+  canWrite(): Promise<boolean>;
 }
 
 interface Part {
@@ -76,7 +77,7 @@ export class PartWriter {
       for (const failure of failuresOf(failed, error)) failures.push(failure);
     };
     let queue = await this.#firstParts(ops);
-    let isOfSome: boolean | undefined;
+    let canWrite: boolean | undefined;
     let refusedAgain = 0;
     for (let writes = 1; ; writes++) {
       const [part, ...rest] = queue;
@@ -97,7 +98,8 @@ export class PartWriter {
       }
       if (part.wasRefused) refusedAgain += 1;
       const left: Part = { ...part, ops: without(part.ops, impossible) };
-      if (writes >= MOST_WRITES || !(isOfSome ??= await this.#tables.isOfSome(refusal.error))) {
+      const mayBeOfSome = writes < MOST_WRITES && mayBeOfRules(refusal.error);
+      if (!mayBeOfSome || !(canWrite ??= await this.#tables.canWrite())) {
         for (const { ops: failed } of [left, ...rest]) fail(failed, refusal.error);
         return { failures, stopped: errorText(refusal.error) };
       }

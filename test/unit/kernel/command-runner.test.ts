@@ -81,11 +81,12 @@ describe('the command runner', () => {
     expect(await runner.run('sh', ['-c', 'exit 255'])).toMatchObject({ status: 255 });
     expect(await runner.run('sh', ['-c', 'echo before; kill -TERM $$'])).toEqual({
       status: -1,
+      signal: 'SIGTERM',
       stdout: 'before\n',
       stderr: '',
     });
     // Not the deadline: something else killed it, such as the kernel when memory is short.
-    expect(await runner.run('sh', ['-c', 'kill -KILL $$'])).toMatchObject({ status: -1 });
+    expect(await runner.run('sh', ['-c', 'kill -KILL $$'])).toMatchObject({ status: -1, signal: 'SIGKILL' });
   });
 
   test('the command runner runs many programs at once, each with its own input and output', async () => {

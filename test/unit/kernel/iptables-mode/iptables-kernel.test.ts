@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
 import { iptablesKernelOf } from '../../../../src/kernel/iptables-mode/iptables-kernel.ts';
+import { iptablesFailure } from '../../../../src/kernel/iptables/iptables-failure.ts';
 import type { Protocol } from '../../../../src/base/protocol.ts';
 import { KernelError } from '../../../../src/kernel/kernel-error.ts';
 import { IPTABLES_MODE_PLAN } from '../../../../src/plan/iptables-mode-plan.ts';
@@ -120,6 +121,31 @@ describe('transactions', () => {
       expect(await kernel.apply(new Transaction(bad))).toEqual({ failures: [] });
       expect(await kernel.compareRules(planRules(CONFIG, 4))).toMatchObject({ missing: [] });
     });
+  });
+
+  test.each([
+    ['at once', 1],
+    ['after a rule was refused', 2],
+  ])('a restore that is killed %s ends the transaction, and no Service counts as refused', async (_when, nth) => {
+    const { programs, kernel } = await prepared();
+    const write = programs.write.bind(programs);
+    programs.refuse = namedByNft(/default\/web-3\b/);
+    programs.writes = 0;
+    programs.write = async (family, script) => {
+      if (programs.writes + 1 < nth) return await write(family, script);
+      programs.writes += 1;
+      throw iptablesFailure('iptables-restore', { status: -1, signal: 'SIGKILL', stdout: '', stderr: '' });
+    };
+    const ops = Array.from({ length: 100 }, (_, n) => service(n)).flat();
+    const outcome = await kernel.apply(new Transaction(ops));
+    expect(programs.writes).toBe(nth);
+    expect(outcome).toMatchObject({ stopped: expect.stringContaining('terminated by a signal') });
+    expect(outcome.failures).toHaveLength(300);
+    programs.write = write;
+    programs.writes = 0;
+    // Those that count as refused would be written on their own.
+    expect(await kernel.apply(new Transaction([...ops.slice(0, 9), ...ops.slice(12)]))).toEqual({ failures: [] });
+    expect(programs.writes).toBe(1);
   });
 
   test('what was refused before is tried again in turn, and costs a few programs each time', async () => {

@@ -24,7 +24,7 @@ test('of more refused service ports than it remembers, those that were tried las
         attempts.push([ops.length, wasRefused]);
         return Promise.resolve({ failures: [], refusal: refused });
       },
-      isOfSome: () => Promise.resolve(true),
+      canWrite: () => Promise.resolve(true),
     },
     2,
   );

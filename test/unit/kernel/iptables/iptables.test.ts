@@ -223,7 +223,7 @@ describe('the variant of iptables', () => {
     ['killed', { status: -1 }],
     ['short of memory', { status: 1, stderr: 'iptables-nft-save: Cannot allocate memory' }],
   ])('the variant of iptables is not decided by a program that was %s', async (_what, failure) => {
-    await expect(detectVariant(installed(failure, some))).rejects.toMatchObject({ code: 'IPTABLES' });
+    await expect(detectVariant(installed(failure, some))).rejects.toMatchObject({ code: 'MOMENTARY' });
   });
 
   test('a held iptables lock does not change the variant', async () => {
@@ -493,7 +493,7 @@ describe('rules in force', () => {
     test('a temporary failure of table mangle does not omit its rules', async () => {
       const node = withoutMangle({ stderr: "can't initialize iptables table `mangle': Memory allocation problem" });
       const iptables = new Iptables(node, new QuietLog(), () => undefined);
-      await expect(iptables.ensure(MANGLE)).rejects.toMatchObject({ code: 'IPTABLES' });
+      await expect(iptables.ensure(MANGLE)).rejects.toMatchObject({ code: 'MOMENTARY' });
       expect(node.restored).toEqual([]);
     });
   });
@@ -590,6 +590,45 @@ describe('rules in force', () => {
       code: 'EPERM',
       message: expect.stringContaining('must be root'),
     });
+  });
+
+  test.each<[code: string, what: string, result: Partial<CommandResult>]>([
+    ['MOMENTARY', 'it is killed', { status: -1, signal: 'SIGKILL' }],
+    [
+      'MOMENTARY',
+      'legacy, memory is short',
+      { status: 4, stderr: 'iptables-restore: line 9 failed: Memory allocation problem' },
+    ],
+    [
+      'MOMENTARY',
+      'nft, memory is short',
+      { status: 4, stderr: 'line 9: RULE_APPEND failed (Cannot allocate memory): rule in chain X' },
+    ],
+    [
+      'MOMENTARY',
+      'buffers are short',
+      { status: 4, stderr: 'Could not fetch rule set generation id: No buffer space available' },
+    ],
+    ['MOMENTARY', 'processes are short', { status: 4, stderr: 'iptables-restore: Resource temporarily unavailable' }],
+    ['IPTABLES', 'it crashes', { status: -1, signal: 'SIGSEGV' }],
+    [
+      'IPTABLES',
+      'a rule is refused',
+      { status: 4, stderr: 'line 9: RULE_APPEND failed (Invalid argument): rule in chain X' },
+    ],
+    [
+      'IPTABLES',
+      'a chain is in use',
+      { status: 4, stderr: 'line 9: CHAIN_DEL failed (Device or resource busy): chain X' },
+    ],
+    [
+      'IPTABLES',
+      'a word is refused',
+      { status: 2, stderr: "iptables-restore v1.8.9 (legacy): Bad argument `in-memory'" },
+    ],
+  ])('the code of the error is %s if %s', async (code, _what, result) => {
+    const runner = scripted({ 'iptables-save': {}, 'iptables-restore': result });
+    await expect(new Iptables(runner, new QuietLog(), () => undefined).write(4, '')).rejects.toMatchObject({ code });
   });
 
   test('rules that iptables-nft-save does not print are left alone, and the error names the table', async () => {
