@@ -1,4 +1,5 @@
 import { type IpFamily, familyLabel } from '../../base/ip.ts';
+import { mayBeOfRules } from '../iptables/iptables-failure.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { IptablesPort } from './iptables-port.ts';
 import { comment, isRemembered, oneIn, reject } from './rule-text.ts';
@@ -98,7 +99,7 @@ function namesIn(words: string): ReadonlySet<string> {
   return new Set([...found].map(([, warned, refused = '']) => warned ?? refused));
 }
 
-/** Writes the rule, and removes it again. Returns the error if it cannot be written. */
+/** Writes the rule, and removes it again. Returns the error if the kernel refuses it. */
 async function refusal(
   port: IptablesPort,
   family: IpFamily,
@@ -108,7 +109,7 @@ async function refusal(
   try {
     await port.write(family, scriptOf(table, [`-A ${CHAIN} ${rule}`]));
   } catch (error) {
-    if (error instanceof KernelError) return error;
+    if (mayBeOfRules(error)) return error;
     throw error;
   }
   await port.write(family, scriptOf(table, [`-X ${CHAIN}`]));

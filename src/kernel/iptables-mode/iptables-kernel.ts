@@ -22,7 +22,7 @@ import { readingHalf } from '../kernel-reader.ts';
 import type { LinuxKernelOptions } from '../linux/linux-kernel.ts';
 import { NodeKernel } from '../linux/node-kernel.ts';
 import { TranslatingKernel, realServerOf, virtualServerOf } from '../translating-kernel.ts';
-import { type Lack, requireExtensions } from './extensions.ts';
+import { requireExtensions } from './extensions.ts';
 import { FamilyTables } from './family-tables.ts';
 import type { IptablesPort } from './iptables-port.ts';
 import { OwnTransactions } from '../own-transactions.ts';
@@ -62,6 +62,8 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
   readonly #tables: Readonly<Record<IpFamily, FamilyTables>>;
   /** Families whose rules cannot be read or written on this node. */
   readonly #unusable = new Set<IpFamily>();
+  /** Families to be probed again in full checks: something was missing, or the last probe failed for a moment. */
+  readonly #toProbe = new Set<IpFamily>();
 
   constructor(node: NodeKernel, port: IptablesPort, maxAgeMs?: number) {
     super(node);
@@ -131,7 +133,7 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
     for (const family of await this.#usable(without)) {
       if (names?.some((name) => SETS[family].has(name)) === false) continue;
       const tables = this.#tables[family];
-      if (names === undefined && tables.lacks.length > 0) tables.lacks = await this.#stillLacks(family);
+      if (names === undefined && this.#toProbe.has(family)) await this.#probeAgain(family);
       const state = await tables.state(names === undefined);
       for (const [name, set] of SETS[family]) {
         if (names?.includes(name) !== false) found.push({ ...set, entries: [...state.entriesOf(name)] });
@@ -151,12 +153,11 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
   async probeRules(family: IpFamily): Promise<string> {
     try {
       const variant = await this.#port.probe(family);
-      const lacks = await requireExtensions(this.#port, family);
-      this.#tables[family].lacks = lacks;
-      for (const { text, services } of lacks) this.node.log.warn(`${text}. Until then, ${services} do not work`);
+      await this.#probeExtensions(family);
       return variant;
     } catch (error) {
       if (lasts(error)) this.#unusable.add(family);
+      else this.#toProbe.add(family);
       throw error;
     }
   }
@@ -188,13 +189,24 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
     return this.node.watchAddresses(onChange, () => undefined);
   }
 
-  /** A module may have been loaded since the last probe. */
-  async #stillLacks(family: IpFamily): Promise<readonly Lack[]> {
+  async #probeExtensions(family: IpFamily): Promise<void> {
+    const tables = this.#tables[family];
+    const lacks = await requireExtensions(this.#port, family);
+    const known = new Set(tables.lacks.map(({ text }) => text));
+    for (const { text, services } of lacks) {
+      if (!known.has(text)) this.node.log.warn(`${text}. Until then, ${services} do not work`);
+    }
+    tables.lacks = lacks;
+    if (lacks.length > 0) this.#toProbe.add(family);
+    else this.#toProbe.delete(family);
+  }
+
+  /** A module may have been loaded since. After a failure, what is known stays so. */
+  async #probeAgain(family: IpFamily): Promise<void> {
     try {
-      return await requireExtensions(this.#port, family);
+      await this.#probeExtensions(family);
     } catch (error) {
       if (!(error instanceof KernelError)) throw error;
-      return this.#tables[family].lacks;
     }
   }
 

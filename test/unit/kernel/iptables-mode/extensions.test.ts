@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { requireExtensions } from '../../../../src/kernel/iptables-mode/extensions.ts';
 import { FakeIptables } from '../../../fake-kernel/fake-iptables.ts';
-import { runIptables } from '../../../support/iptables-run.ts';
+import { refuseOnce, runIptables } from '../../../support/iptables-run.ts';
 import { listed, service, slice } from '../../../support/objects.ts';
 
 const WARNING = (name: string): string =>
@@ -76,6 +76,28 @@ describe('the extensions of iptables mode', () => {
     await run.pass(30_000);
     await run.pass(30_000);
     expect(await kernel.getVirtualServers()).toHaveLength(201);
+    await run.reconciler.stop();
+  });
+
+  test('a rule that cannot be written for a moment says nothing about the extension', async () => {
+    const programs = programsThat(WARNING('MASQUERADE'));
+    const { kernel } = await runIptables(programs);
+    const { writes } = refuseOnce(programs, 1);
+    await expect(kernel.probeRules(4)).rejects.toMatchObject({ code: 'LOCKED' });
+    expect(writes()).toBe(1);
+    expect(await kernel.getSets()).not.toEqual([]);
+  });
+
+  test('after a probe that failed for a moment, the next full check finds what the kernel lacks', async () => {
+    const programs = programsThat('', /recent/);
+    programs.testFailure = 'Another app is currently holding the xtables lock';
+    const { kernel, run } = await runIptables(programs);
+    await expect(kernel.probeRules(4)).rejects.toThrow('xtables lock');
+    programs.testFailure = undefined;
+    programs.warnings = WARNING('recent');
+    const sticky = service('sticky', '10.97.0.1', { sessionAffinity: 'ClientIP' });
+    await run.take(...listed([service('web', '10.96.0.1'), sticky], [slice('web', ['10.244.0.1'])]));
+    expect(run.reports.at(-1)?.failures[0]).toMatchObject({ code: 'UNSUPPORTED' });
     await run.reconciler.stop();
   });
 
