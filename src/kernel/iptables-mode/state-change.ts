@@ -12,6 +12,7 @@ import {
 } from '../../state/virtual-server.ts';
 import type { ServiceOp } from '../service-ops.ts';
 import { EqualChanges } from './equal-changes.ts';
+import { NODE, UnitOwners } from './unit-owners.ts';
 import {
   NODE_PORT_ROLES,
   type ProxyState,
@@ -220,28 +221,13 @@ function changeServer(state: ProxyState, ops: readonly ServiceOp[], changes: Equ
 
 /** Divides operations into parts that belong together: those of a service port, and of the sets that name its addresses. */
 export function unitsOf(state: ProxyState, ops: readonly StateOp[]): readonly (readonly StateOp[])[] {
-  const names = new Map<string, string>();
-  const keyOf = ({ address, port, protocol }: VirtualServerId): string => `${protocol} ${port} ${address}`;
-  for (const op of ops) {
-    if (!('virtualServer' in op)) continue;
-    const id = idOf(op);
-    const name = servicePortKey(nameOf(op.virtualServer), id.protocol);
-    names.set(keyOf(id), name);
-    names.set(`${id.protocol} ${id.port}`, name);
-  }
-  const unitOf = (id: VirtualServerId): string => {
-    const server = state.server(id);
-    return names.get(keyOf(id)) ?? (server === undefined ? keyOf(id) : servicePortKey(server.name, id.protocol));
-  };
+  const owners = new UnitOwners(state, ops);
   const units = Map.groupBy(ops, (op) => {
-    if (!isEntryOp(op)) return unitOf(idOf(op));
-    if (op.entry.type === 'hash:ip') return 'node';
-    if (op.entry.type === 'bitmap:port') {
-      const name = names.get(`${protocolOfBitmap(op.set)} ${op.entry.port}`);
-      const served = idsOf(op, state).find((id) => state.server(id) !== undefined);
-      return name ?? (served === undefined ? 'node' : unitOf(served));
-    }
-    return unitOf(op.entry);
+    if (!isEntryOp(op)) return owners.ofServer(idOf(op));
+    if (op.entry.type === 'hash:ip') return NODE;
+    if (op.entry.type !== 'bitmap:port') return owners.ofServer(op.entry);
+    const protocol = protocolOfBitmap(op.set);
+    return protocol === undefined ? NODE : owners.ofNodePort(protocol, op.entry.port);
   });
   return [...units.values()];
 }

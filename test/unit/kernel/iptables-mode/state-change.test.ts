@@ -1,11 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
 import { ProxyState } from '../../../../src/kernel/iptables-mode/proxy-state.ts';
-import { type StateOp, applyToState } from '../../../../src/kernel/iptables-mode/state-change.ts';
+import { type StateOp, applyToState, unitsOf } from '../../../../src/kernel/iptables-mode/state-change.ts';
 import { readState } from '../../../../src/kernel/iptables-mode/state-reader.ts';
 import { renderServicePort } from '../../../../src/kernel/iptables-mode/render-service-port.ts';
-import { plannedSet } from '../../../../src/plan/set-names.ts';
+import { type SetRole, plannedSet } from '../../../../src/plan/set-names.ts';
+import type { IpAddress } from '../../../../src/base/ip.ts';
+import type { IpSetEntry } from '../../../../src/state/ip-set.ts';
 import type { VirtualServer } from '../../../../src/state/virtual-server.ts';
-import { address, endpoint, realServer, virtualServer } from '../../../contract/objects.ts';
+import { address, endpoint, port, realServer, virtualServer } from '../../../contract/objects.ts';
 
 const SERVICE = { scheduler: 'random', servicePort: 'default/web:http' };
 const ADDRESSES = [1, 2, 3, 4, 5].map((n) => virtualServer(address(4, n), 80, 'TCP', SERVICE));
@@ -116,5 +118,56 @@ describe('operations on the state', () => {
       [a, b, c],
     ]);
     expect(ADDRESSES.map((vs) => state.server(vs)?.state.affinity)).toEqual([0, 60, 0, 0, 0]);
+  });
+});
+
+describe('what belongs together', () => {
+  const [NODE_ADDRESS, OTHER_NODE_ADDRESS, CLUSTER_IP, OTHER_CLUSTER_IP] = [11, 12, 13, 14].map((n) => address(4, n));
+  const entry = (role: SetRole, of: IpSetEntry): StateOp => ({
+    kind: 'add-entry',
+    set: plannedSet(role, 4, 0),
+    entry: of,
+  });
+  const nodeAddress = (at: IpAddress) => entry('NODE-PORT-IP', { type: 'hash:ip', address: at });
+  const NODE_PORT = entry('NODE-PORT-TCP', { type: 'bitmap:port', port: port(30_080) });
+  const added = (at: IpAddress, number: number, name: string): StateOp => {
+    const settings = { scheduler: 'random', servicePort: `default/${name}` };
+    return { kind: 'add-virtual-server', virtualServer: virtualServer(at, number, 'TCP', settings) };
+  };
+  /** Of default/a; the others have the same port. */
+  const OF_A = [added(NODE_ADDRESS!, 30_080, 'a'), added(CLUSTER_IP!, 80, 'a'), NODE_PORT];
+  const OF_B = [added(OTHER_CLUSTER_IP!, 30_080, 'b')];
+  const external = { type: 'hash:ip,port', address: OTHER_NODE_ADDRESS!, port: port(30_080), protocol: 'TCP' } as const;
+  const OF_C = [added(OTHER_NODE_ADDRESS!, 30_080, 'c'), entry('EXTERNAL-IP', external)];
+
+  function unitOfNodePort(before: readonly StateOp[], ops: readonly StateOp[]) {
+    const state = new ProxyState(4);
+    applyToState(state, before);
+    return new Set(unitsOf(state, ops).find((unit) => unit.includes(NODE_PORT)));
+  }
+
+  test.each<[what: string, before: readonly StateOp[], ops: readonly StateOp[], unit: readonly StateOp[]]>([
+    ['', [nodeAddress(NODE_ADDRESS!)], [...OF_A, ...OF_B], OF_A],
+    [' also with the first addresses of the node', [], [nodeAddress(NODE_ADDRESS!), ...OF_B, ...OF_A], OF_A],
+    [
+      ' also beside an external IP of another that is an address of the node',
+      [OTHER_NODE_ADDRESS!, NODE_ADDRESS!].map(nodeAddress),
+      [...OF_C, ...OF_A],
+      OF_A,
+    ],
+    [
+      ' also if that exists before',
+      [...[OTHER_NODE_ADDRESS!, NODE_ADDRESS!].map(nodeAddress), ...OF_C],
+      [...OF_A, ...OF_B],
+      OF_A,
+    ],
+    [
+      ' also if its virtual servers exist before',
+      [nodeAddress(NODE_ADDRESS!), ...OF_A],
+      [...OF_B, NODE_PORT],
+      [NODE_PORT],
+    ],
+  ])('is a node port and its Service, not others with the same port%s', (_what, before, ops, unit) => {
+    expect(unitOfNodePort(before, ops)).toEqual(new Set(unit));
   });
 });
