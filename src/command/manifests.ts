@@ -22,7 +22,7 @@ export async function clusterOf(
   for (const [name, content] of await contentsOf(path)) {
     const file = readManifests(content, nodeName, interner, { defaults: serviceDefaults });
     if (!file.ok) throw new UsageError(`${name}:${file.line}:${file.column} is not valid: ${file.message}`);
-    warnings.push(...file.warnings.map((warning) => `${name}: ${warning}`));
+    for (const warning of file.warnings) warnings.push(`${name}: ${warning}`);
     files.set(name, file.objects);
   }
   const { set, conflicts } = mergeManifests(files);

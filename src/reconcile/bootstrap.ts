@@ -107,7 +107,8 @@ export class Bootstrap {
       ...routes,
     ]);
     for (const { virtualServer } of plan.virtualServers()) written.add(virtualServerKey(virtualServer));
-    failures.push(...(await applyGuarded(kernel, plan, tx, { withdraw: false })).failures);
+    const applied = await applyGuarded(kernel, plan, tx, { withdraw: false });
+    for (const failure of applied.failures) failures.push(failure);
     return failures.length === 0 ? undefined : `the kernel refused ${failures.map(formatFailure).join(', ')}`;
   }
 }

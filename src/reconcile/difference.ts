@@ -58,7 +58,8 @@ export async function readDifference(
   const rules: RuleDifference[] = [];
   for (const family of parts.config.families) {
     signal.throwIfAborted();
-    rules.push(...(await parts.kernel.compareRules(planRules(parts.config, family))).missing);
+    const { missing } = await parts.kernel.compareRules(planRules(parts.config, family));
+    for (const difference of missing) rules.push(difference);
   }
   return { ops: found.ops, more: found.more, rules, settings: await differingSettings(parts.kernel, settings) };
 }

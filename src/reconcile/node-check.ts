@@ -46,7 +46,7 @@ export class NodeCheck {
     await this.#ensureTimeouts(timeouts, repaired, problems);
     const device = await this.#ensureDevice();
     if (device.deviceError !== undefined) problems.push(device.deviceError.message);
-    problems.push(...elsewhere(plan, nodeAddresses));
+    for (const problem of elsewhere(plan, nodeAddresses)) problems.push(problem);
     this.#report(repaired, problems);
     return { ...device, settingsRepaired: repaired, problems };
   }

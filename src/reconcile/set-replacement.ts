@@ -47,7 +47,7 @@ export async function replaceWrongSets(
     const done = await replaceOfFamily(kernel, rules, plan, ofFamily).catch((error: unknown) =>
       notReplaced(ofFamily, error),
     );
-    failures.push(...done.failures);
+    for (const failure of done.failures) failures.push(failure);
     for (const { wanted, found } of done.replaced) {
       log.warn(
         `replaced ipset ${wanted.name}, which had the wrong type: it was ${typeOf(found)} and is now ${typeOf(wanted)}; no traffic was interrupted`,

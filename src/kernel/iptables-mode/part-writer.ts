@@ -122,8 +122,11 @@ export class PartWriter {
     );
     const first: readonly Part[] = others.length === 0 ? [] : [{ ops: others.flat(), wasRefused: false }];
     const turns = new Map(Array.from(this.#refused, (port, turn) => [port, turn]));
-    const turnOf = (unit: Unit): number =>
-      Math.min(...Array.from(touchedPorts(state, unit), (port) => turns.get(port) ?? Infinity));
+    const turnOf = (unit: Unit): number => {
+      let first = Infinity;
+      for (const port of touchedPorts(state, unit)) first = Math.min(first, turns.get(port) ?? Infinity);
+      return first;
+    };
     const inTurn = known.map((unit) => ({ unit, turn: turnOf(unit) })).sort((a, b) => a.turn - b.turn);
     return [...first, ...inTurn.map(({ unit }) => ({ ops: unit, wasRefused: true }))];
   }

@@ -40,6 +40,7 @@ export interface Sorted {
 export function sortOps(ops: Iterable<Op>, family: IpFamily, lacks: readonly Lack[] = []): Sorted {
   const possible: StateOp[] = [];
   const failures: OpFailure[] = [];
+  const lacking = new Map<VirtualServerKey, Lack>();
   const { EOPNOTSUPP } = constants.errno;
   const refuse = (op: Op): void => {
     failures.push({ op, errno: EOPNOTSUPP, code: 'EOPNOTSUPP', text: 'iptables mode has no such object' });
@@ -50,12 +51,19 @@ export function sortOps(ops: Iterable<Op>, family: IpFamily, lacks: readonly Lac
       case 'add-virtual-server':
       case 'edit-virtual-server': {
         const lack = lacks.find(({ services }) => NEEDS[services](op.virtualServer));
+        if (lack !== undefined && op.kind === 'add-virtual-server')
+          lacking.set(virtualServerKey(op.virtualServer), lack);
         if (lack === undefined) possible.push(op);
-        else failures.push({ op, errno: 0, code: 'UNSUPPORTED', text: lack.text });
+        else failures.push(unsupported(op, lack));
+        break;
+      }
+      case 'add-real-server': {
+        const lack = lacking.size === 0 ? undefined : lacking.get(virtualServerKey(op.id));
+        if (lack === undefined) possible.push(op);
+        else failures.push(unsupported(op, lack));
         break;
       }
       case 'delete-virtual-server':
-      case 'add-real-server':
       case 'edit-real-server':
       case 'delete-real-server':
         possible.push(op);
@@ -79,6 +87,10 @@ export function sortOps(ops: Iterable<Op>, family: IpFamily, lacks: readonly Lac
     }
   }
   return { possible, failures };
+}
+
+function unsupported(op: Op, { text }: Lack): OpFailure {
+  return { op, errno: 0, code: 'UNSUPPORTED', text };
 }
 
 const NEEDS: Readonly<Record<SomeServices, (server: VirtualServer) => boolean>> = {
@@ -185,7 +197,7 @@ export function applyToState(state: ProxyState, ops: readonly StateOp[]): Applie
   const changes = new EqualChanges();
   for (const group of byVirtualServer(ops).values()) {
     const changed = changeServer(state, group, changes);
-    failures.push(...changed.failures);
+    for (const failure of changed.failures) failures.push(failure);
     undo.push(changed.undo);
   }
   return { failures, undo: () => undo.reverse().forEach((step) => step()) };

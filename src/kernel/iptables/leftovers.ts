@@ -162,7 +162,7 @@ function removal(
       inUse.has(chain) && (isMarking(chains.get(chain)) || (!reached.has(chain) && chains.get(chain)?.length === 0));
     const changed = [...left].filter((chain) => !lasting(chain));
     if (changed.length === 0) continue;
-    found.push(...changed.map((chain) => `${table}/${chain}`));
+    for (const chain of changed) found.push(`${table}/${chain}`);
     const lines = [
       // Declaring a chain flushes it. Then none of them refers to another, and those not in use can be deleted.
       ...changed.map((chain) => `:${chain} - [0:0]`),

@@ -129,7 +129,7 @@ export class IpsetHandle {
     for (let attempt = 1; open.length > 0; attempt++) {
       const failed = await this.#run(open, (writer, { set }) => destroySet(writer, protocol, set.name));
       const last = attempt === DESTROY_ATTEMPTS;
-      refused.push(...failed.filter(({ code }) => last || code !== BUSY));
+      for (const refusal of failed) if (last || refusal.code !== BUSY) refused.push(refusal);
       open = last ? [] : failed.filter(({ code }) => code === BUSY).map(({ item }) => item);
       if (open.length > 0) await sleep(DESTROY_PAUSE_MS);
     }

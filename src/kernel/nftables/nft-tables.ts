@@ -46,7 +46,7 @@ export class NftTables {
     let stopped: string | undefined;
     for (const family of IP_FAMILIES) {
       const { units, failures: impossible } = ofFamilies[family];
-      failures.push(...impossible);
+      for (const failure of impossible) failures.push(failure);
       const written: Written = { failures, stoppedBy: undefined };
       await this.#write(this.#viewOf(family), units, written);
       if (written.stoppedBy !== undefined) stopped ??= whyStopped(family, written.stoppedBy);

@@ -88,7 +88,7 @@ export class TableChange {
       if (current === undefined) this.#newChains.push(chain);
       else if (!sameRules(current.rules, chain.rules)) this.#rewritten.push(chain);
     }
-    this.#goneChains.push(...surplus.keys());
+    for (const name of surplus.keys()) this.#goneChains.push(name);
   }
 }
 

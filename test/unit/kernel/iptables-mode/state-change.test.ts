@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { ProxyState } from '../../../../src/kernel/iptables-mode/proxy-state.ts';
-import { type StateOp, applyToState, unitsOf } from '../../../../src/kernel/iptables-mode/state-change.ts';
+import { type StateOp, applyToState, sortOps, unitsOf } from '../../../../src/kernel/iptables-mode/state-change.ts';
 import { readState } from '../../../../src/kernel/iptables-mode/state-reader.ts';
 import { renderServicePort } from '../../../../src/kernel/iptables-mode/render-service-port.ts';
 import { type SetRole, plannedSet } from '../../../../src/plan/set-names.ts';
@@ -119,6 +119,38 @@ describe('operations on the state', () => {
     ]);
     expect(ADDRESSES.map((vs) => state.server(vs)?.state.affinity)).toEqual([0, 60, 0, 0, 0]);
   });
+});
+
+// A call cannot have as many arguments.
+const MANY = 150_000;
+
+/** A virtual server that is not added, and its real servers. */
+function unserved(protocol: 'TCP' | 'SCTP'): { readonly id: VirtualServer; readonly realServers: readonly StateOp[] } {
+  const id = virtualServer(address(4, 9), 80, protocol, SERVICE);
+  const realServers = Array.from({ length: MANY }, (_, n): StateOp => {
+    return { kind: 'add-real-server', id, realServer: realServer(endpoint(4, n % 60_000), 80) };
+  });
+  return { id, realServers };
+}
+
+test(`${MANY} operations on a virtual server may fail`, () => {
+  const { failures } = applyToState(new ProxyState(4), unserved('TCP').realServers);
+  expect(failures).toHaveLength(MANY);
+  expect(failures[0]).toMatchObject({ code: 'ESRCH' });
+});
+
+test('of a Service that needs what the kernel lacks, the endpoints are sorted out, too; others are not', () => {
+  const lacks = [{ services: 'Services with SCTP ports', text: 'this kernel lacks it' }] as const;
+  const { id, realServers } = unserved('SCTP');
+  const add: StateOp = { kind: 'add-virtual-server', virtualServer: id };
+  const others = [...added(2), ...unserved('TCP').realServers.slice(0, 3)];
+  const { possible, failures } = sortOps([...others, add, ...realServers], 4, lacks);
+  expect(possible).toEqual(others);
+  expect(failures).toHaveLength(MANY + 1);
+  expect(failures.at(-1)).toMatchObject({ code: 'UNSUPPORTED', text: 'this kernel lacks it' });
+  // One that exists keeps its endpoints, though the edit is not possible.
+  const edit: StateOp = { kind: 'edit-virtual-server', virtualServer: id };
+  expect(sortOps([edit, ...realServers.slice(0, 1)], 4, lacks).possible).toEqual(realServers.slice(0, 1));
 });
 
 describe('what belongs together', () => {
