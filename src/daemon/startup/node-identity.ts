@@ -58,7 +58,8 @@ function localDetector(config: ProxyConfig, cidr: Cidr | undefined): LocalDetect
   switch (config.detectLocalMode) {
     case 'ClusterCIDR':
     case 'NodeCIDR':
-      return cidr === undefined ? undefined : { kind: 'cidr', cidr };
+      // A prefix of 0 contains everyone, so it tells nothing. iptables-nft refuses a rule for what is outside.
+      return cidr === undefined || cidr.prefix === 0 ? undefined : { kind: 'cidr', cidr };
     case 'BridgeInterface':
       return { kind: 'bridge', interfaceName: config.bridgeInterface };
     case 'InterfaceNamePrefix':
