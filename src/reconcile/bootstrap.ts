@@ -1,9 +1,11 @@
 import type { AddingOrder } from '../diff/adding-order.ts';
 import { Yielder } from '../base/yielder.ts';
 import { DrainLedger } from '../diff/drain.ts';
-import { familyOf } from '../base/ip.ts';
+import { cidrFamily } from '../base/cidr.ts';
+import { type IpFamily, familyLabel } from '../base/ip.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Log } from '../observe/log.ts';
+import type { NodePlan, PlanChanges } from '../plan/node-plan.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
 import { planLocalRoutes } from '../plan/local-routes.ts';
 import { planRules } from '../plan/plan-rules.ts';
@@ -11,7 +13,7 @@ import type { Op } from '../state/op.ts';
 import { formatFailure } from '../state/outcome.ts';
 import { Transaction } from '../state/transaction.ts';
 import { type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
-import { changeOps } from './change-sync.ts';
+import { changeOps, ofFamily } from './change-sync.ts';
 import { applyGuarded } from './deny-guard.ts';
 import { type DesiredState, KUBERNETES_SERVICE } from './desired-state.ts';
 import type { InterfaceAddresses } from './interface-addresses.ts';
@@ -62,8 +64,7 @@ export class Bootstrap {
     const skipped = (reason: string): void =>
       log.debug(2, `${KUBERNETES_SERVICE} is not served before the first sync: ${reason}`);
     try {
-      const reason = await this.#add();
-      if (reason !== undefined) return skipped(reason);
+      if (!(await this.#add(skipped))) return;
       const now = performance.now();
       const fields = { ms: Math.round(now - startedAt), sinceStartMs: Math.round(now) };
       log.info(`${KUBERNETES_SERVICE} is served; listing the other services`, fields);
@@ -72,43 +73,52 @@ export class Bootstrap {
     }
   }
 
-  /** Returns the reason if nothing was added or operations failed. Rejects if the kernel cannot be read or written. */
-  async #add(): Promise<string | undefined> {
-    const { kernel, plan: config, desired, addresses, order, written } = this.#options;
+  /** Returns whether an IP family is served now that was not before. What happens to one does not concern the other. */
+  async #add(skipped: (reason: string) => void): Promise<boolean> {
+    const { plan: config, desired, addresses } = this.#options;
     await addresses.findMarks();
     await addresses.read();
     const plan = await desired.planAlone(KUBERNETES_SERVICE);
     const changes = plan.takeChanges();
+    let isServed = false;
+    for (const family of config.families) {
+      const part = ofFamily(changes, family);
+      if (part.virtualServers.length === 0) continue;
+      const reason = await this.#addFamily(plan, family, part).catch(String);
+      if (reason === undefined) isServed = true;
+      else skipped(`${familyLabel(family)}: ${reason}`);
+    }
+    return isServed;
+  }
+
+  /** Returns the reason if nothing was added or operations failed. Rejects if the kernel cannot be read or written. */
+  async #addFamily(plan: NodePlan, family: IpFamily, changes: PlanChanges): Promise<string | undefined> {
+    const { kernel, plan: config, order, written } = this.#options;
     const found = await readVirtualServers(
       kernel,
       changes.virtualServers.map(({ id }) => id),
     );
     const context = { order, ledger: new DrainLedger(0), now: 0 };
     const missing = await changeOps(plan, changes, found, new Map(), context, new Yielder());
-    const [virtualServers, realServers] = [missing.of('add-virtual-server'), missing.of('add-real-server')];
-    if (realServers.length === 0) return 'all its real servers exist';
-    const ids = [...virtualServers.map(({ virtualServer }) => virtualServer), ...realServers.map(({ id }) => id)];
-    const families = config.families.filter((family) => ids.some(({ address }) => familyOf(address) === family));
-    const failures = [...(await kernel.apply(await missingSets(kernel, families, plan))).failures];
+    const realServers = missing.of('add-real-server');
     // Each family costs one run of iptables-restore, so a family without additions waits for the first sync.
-    for (const family of families) {
-      // Other rules in these chains belong to a kube-proxy in another mode, which uses the same chain names.
-      if (!(await kernel.addRules(planRules(config, family)))) return 'our chains hold other rules';
-    }
+    if (realServers.length === 0) return 'all its real servers exist';
+    const sets = await kernel.apply(await missingSets(kernel, [family], plan));
+    // Other rules in these chains belong to a kube-proxy in another mode, which uses the same chain names.
+    if (!(await kernel.addRules(planRules(config, family)))) return 'our chains hold other rules';
     // In light mode, a local route replaces the bound address. Adding an existing route succeeds.
-    const routes = planLocalRoutes(config).map((cidr): Op => ({ kind: 'add-route', cidr }));
-    const entries = missing.of('add-entry').filter(({ set }) => families.includes(set.family));
+    const cidrs = planLocalRoutes(config).filter((cidr) => cidrFamily(cidr) === family);
     // Only additions: the bootstrap removes nothing, whatever the kernel contains.
     const tx = new Transaction([
-      ...entries,
-      ...virtualServers,
+      ...missing.of('add-entry'),
+      ...missing.of('add-virtual-server'),
       ...realServers,
       ...missing.of('bind-address'),
-      ...routes,
+      ...cidrs.map((cidr): Op => ({ kind: 'add-route', cidr })),
     ]);
-    for (const { virtualServer } of plan.virtualServers()) written.add(virtualServerKey(virtualServer));
-    const applied = await applyGuarded(kernel, plan, tx, { withdraw: false });
-    for (const failure of applied.failures) failures.push(failure);
+    for (const { id } of changes.virtualServers) written.add(virtualServerKey(id));
+    const added = await applyGuarded(kernel, plan, tx, { withdraw: false });
+    const failures = [...sets.failures, ...added.failures];
     return failures.length === 0 ? undefined : `the kernel refused ${failures.map(formatFailure).join(', ')}`;
   }
 }

@@ -44,13 +44,25 @@ export async function changeOps(
 
 /** Applies cluster changes, retries failed operations and checks draining real servers. Reads only affected objects. */
 export async function changeSync(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<void> {
+  const failed = await syncChanges(parts, progress, yielder);
+  if (failed !== undefined) throw failed.reason;
+}
+
+/** As changeSync, but returns the reason if the changes of an IP family could not be applied: the next sync repeats these. */
+export async function syncChanges(
+  parts: SyncParts,
+  progress: SyncProgress,
+  yielder: Yielder,
+): Promise<{ readonly reason: unknown } | undefined> {
   const { addresses, clock, udp } = parts;
   if (addresses.stale) await addresses.read();
   touchUnfinished(parts, progress);
   const triggerTimes = await refresh(parts, progress, yielder);
-  await applyChanges(parts, progress, yielder);
+  const failed = await applyChanges(parts, progress, yielder);
+  if (failed !== undefined) return failed;
   progress.inForce(triggerTimes, clock.wallNow());
   progress.flowCleanUps.push(...(await udp.run(yielder)));
+  return undefined;
 }
 
 /** Updates the plan. Returns the trigger times of endpoint changes. */
@@ -106,12 +118,13 @@ function touchTarget(plan: NodePlan, op: Op): void {
 }
 
 /** Applies the pending changes. If the kernel cannot be read, it tries each IP family alone: one must not hold up the other. */
-async function applyChanges(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<void> {
+async function applyChanges(parts: SyncParts, progress: SyncProgress, yielder: Yielder) {
   const { plan } = parts.desired;
   const changes = plan.takeChanges();
   try {
     await applyPart(parts, changes, progress, yielder);
-  } catch (error) {
+    return undefined;
+  } catch (reason) {
     const families = IP_FAMILIES.map((family) => ofFamily(changes, family)).filter(isSome);
     for (const part of families) {
       if (families.length > 1 && (await succeeds(applyPart(parts, part, progress, yielder)))) continue;
@@ -120,7 +133,7 @@ async function applyChanges(parts: SyncParts, progress: SyncProgress, yielder: Y
       for (const { id } of part.virtualServers) plan.touchVirtualServer(id);
       for (const { address } of part.addresses) plan.touchAddress(address);
     }
-    throw error;
+    return { reason };
   }
 }
 
@@ -131,7 +144,7 @@ async function succeeds(work: Promise<void>): Promise<boolean> {
   );
 }
 
-function ofFamily({ virtualServers, addresses, entries }: PlanChanges, family: IpFamily): PlanChanges {
+export function ofFamily({ virtualServers, addresses, entries }: PlanChanges, family: IpFamily): PlanChanges {
   return {
     virtualServers: virtualServers.filter(({ id }) => familyOf(id.address) === family),
     addresses: addresses.filter(({ address }) => familyOf(address) === family),

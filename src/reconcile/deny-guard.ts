@@ -82,10 +82,15 @@ async function applyTogether(
   return { ...outcome, failures: [...outcome.failures, ...withdrawn.failures] };
 }
 
-/** Returns the deny entries that the kernel has. If it cannot be read, none, as if no source range were in force. */
+/** Returns the deny entries that the kernel has. If a set cannot be read, none of it, as if no source range were in force. */
 async function deniesInForce(kernel: Kernel): Promise<ReadonlySet<IpSetEntryKey>> {
-  const sets = await kernel.getSets([...DENY_SETS]).catch(() => []);
-  return new Set(sets.flatMap(({ entries }) => entries.map(ipSetEntryKey)));
+  const found = new Set<IpSetEntryKey>();
+  for (const name of DENY_SETS) {
+    for (const { entries } of await kernel.getSets([name]).catch(() => [])) {
+      for (const entry of entries) found.add(ipSetEntryKey(entry));
+    }
+  }
+  return found;
 }
 
 /** Returns operations that add the deny entry of each virtual server that is added or gets a real server. */

@@ -1,6 +1,5 @@
 import type { IpFamily } from '../base/ip.ts';
 import type { Yielder } from '../base/yielder.ts';
-import { familyOfOp } from '../state/op.ts';
 import type { Outcome } from '../state/outcome.ts';
 import { Transaction } from '../state/transaction.ts';
 import { virtualServerKey } from '../state/virtual-server.ts';
@@ -22,23 +21,20 @@ export async function firstSync(parts: SyncParts, progress: SyncProgress, yielde
   await kernel.ensureDevice();
   await addresses.findMarks();
   await addresses.read();
-  const { families, protecting, errors } = await addRules(parts, progress, yielder);
+  const { families, protecting } = await addRules(parts, progress, yielder);
   // The check compares everything, so changes need not be recorded.
   plan.ignoreChanges();
   touchUnfinished(parts, progress);
   const triggerTimes = await refresh(parts, progress, yielder);
   plan.forgetChanges();
   const tx = new Transaction();
-  const without = new Set(errors.keys());
-  for await (const batch of fullCheck(parts, progress, yielder, without)) {
-    tx.add(without.size === 0 ? batch : batch.filter((op) => !without.has(familyOfOp(op))));
-  }
+  for await (const batch of fullCheck(parts, progress, yielder)) tx.add(batch);
   progress.noteDeletions(tx);
   try {
     if (protecting) requireTried(await applier.apply(tx, progress, yielder));
     else await applyAroundRules(parts, families, tx, progress, yielder);
     progress.flowCleanUps.push(...(await udp.run(yielder)));
-    for (const error of errors.values()) throw error;
+    for (const error of progress.leftOut.values()) throw error;
   } catch (error) {
     for (const { virtualServer } of tx.of('add-virtual-server')) written.add(virtualServerKey(virtualServer));
     throw error;
@@ -52,13 +48,11 @@ interface RulesAdded {
   readonly families: readonly IpFamily[];
   /** Whether the rules of these families are in force. */
   readonly protecting: boolean;
-  /** Why the other families have no rules. */
-  readonly errors: ReadonlyMap<IpFamily, unknown>;
 }
 
 /**
- * Creates sets before the rules that refer to them, and the rules before any virtual server that they protect. Throws if no
- * family has rules.
+ * Creates sets before the rules that refer to them, and the rules before any virtual server that they protect. Families without
+ * rules are left out; throws if no family has rules.
  */
 async function addRules(
   { kernel, config, applier, rules, desired: { plan } }: SyncParts,
@@ -66,7 +60,6 @@ async function addRules(
   yielder: Yielder,
 ): Promise<RulesAdded> {
   const families: IpFamily[] = [];
-  const errors = new Map<IpFamily, unknown>();
   let protecting = true;
   for (const family of config.families) {
     try {
@@ -74,11 +67,11 @@ async function addRules(
       if (!(await rules.addFirst(family))) protecting = false;
       families.push(family);
     } catch (error) {
-      errors.set(family, error);
+      progress.leftOut.set(family, error);
     }
   }
-  if (families.length === 0) for (const error of errors.values()) throw error;
-  return { families, protecting, errors };
+  if (families.length === 0) for (const error of progress.leftOut.values()) throw error;
+  return { families, protecting };
 }
 
 /** Throws if operations were not tried, so that the first sync is retried: until then, nothing of another program may end. */

@@ -2,14 +2,14 @@ import { diffAddresses } from '../diff/address-diff.ts';
 import { diffIpSet } from '../diff/ip-set-diff.ts';
 import { diffRoutes } from '../diff/route-diff.ts';
 import { type WantedVirtualServer, diffVirtualServer, isInForce } from '../diff/virtual-server-diff.ts';
-import type { ObservedIpSet } from '../kernel/kernel.ts';
-import type { IpFamily } from '../base/ip.ts';
+import type { KernelReader, ObservedIpSet } from '../kernel/kernel.ts';
+import { IP_FAMILIES, type IpFamily, familyOf } from '../base/ip.ts';
 import type { Yielder } from '../base/yielder.ts';
 import { planLocalRoutes } from '../plan/local-routes.ts';
 import { setKey } from '../plan/node-plan.ts';
 import { SET_ROLES, type SetRole, plannedSet } from '../plan/set-names.ts';
 import { TWIN_PREFIX, hasSameType, ipSetEntryKey } from '../state/ip-set.ts';
-import type { Op } from '../state/op.ts';
+import { type Op, familyOfOp } from '../state/op.ts';
 import { Transaction } from '../state/transaction.ts';
 import {
   type VirtualServer,
@@ -40,24 +40,40 @@ const ROLES_DENY_LAST: readonly SetRole[] = [
  * so plan and kernel may have changed since an earlier read. Each difference is therefore read again before it becomes
  * an operation. In a first sync, the caller applies all batches together, and no change sync runs before that.
  *
- * @param without families that cannot be read: the caller must leave out the operations on them
+ * Families in `progress.leftOut` are not compared. After the first sync, it adds those that cannot be read.
  */
 export async function* fullCheck(
   parts: SyncParts,
   progress: SyncProgress,
   yielder: Yielder,
-  without: ReadonlySet<IpFamily> = new Set(),
+): AsyncGenerator<Transaction, void> {
+  const { leftOut } = progress;
+  for await (const tx of compareAll(parts, progress, yielder)) {
+    yield leftOut.size === 0 ? tx : tx.filter((op) => !leftOut.has(familyOfOp(op)));
+  }
+}
+
+async function* compareAll(
+  parts: SyncParts,
+  progress: SyncProgress,
+  yielder: Yielder,
 ): AsyncGenerator<Transaction, void> {
   const { kernel, config, log, schedule, applier, ledger, excluded, written } = parts;
   const { plan } = parts.desired;
   const first = progress.kind === 'first';
   schedule.fullCheckBegins();
-  const awaitWhileServing = async <T>(read: Promise<T>): Promise<T> => (first ? read : parts.awaitWhileServing(read));
-  let sets = await awaitWhileServing(kernel.getSets(undefined, without));
-  let { add, surplus: surplusEntries, wrong } = await awaitWhileServing(checkSets(parts, sets, yielder));
+  let sets = first
+    ? await kernel.getSets(undefined, new Set(progress.leftOut.keys()))
+    : await parts.awaitWhileServing(readSets(kernel, progress));
+  const without: ReadonlySet<IpFamily> = new Set(progress.leftOut.keys());
+  // A change sync that fails would end the check.
+  const isServing = !first && without.size === 0;
+  const awaitWhileServing = async <T>(work: Promise<T>): Promise<T> =>
+    isServing ? parts.awaitWhileServing(work) : work;
+  let { add, surplus: surplusEntries, wrong } = await awaitWhileServing(checkSets(parts, sets, without, yielder));
   if (!first && add.length + surplusEntries.length > 0) {
-    sets = await kernel.getSets();
-    ({ add, surplus: surplusEntries, wrong } = await checkSets(parts, sets, yielder));
+    sets = await kernel.getSets(undefined, without);
+    ({ add, surplus: surplusEntries, wrong } = await checkSets(parts, sets, without, yielder));
   }
   await applier.note(await replaceWrongSets(kernel, config, plan, wrong, log), progress, yielder);
   yield new Transaction(add);
@@ -74,7 +90,8 @@ export async function* fullCheck(
   const owns = (id: VirtualServerId): boolean =>
     kernel.mode !== 'ipvs' || ownership.owns(id, plan.wantsAddress(id.address) || written.has(virtualServerKey(id)));
   const surplus = listed.filter((id) => plan.virtualServer(virtualServerKey(id)) === undefined && owns(id));
-  yield* checkVirtualServers(parts, new Map(listed.map((found) => [virtualServerKey(found), found])), first, yielder);
+  const byKey = new Map(listed.map((found) => [virtualServerKey(found), found]));
+  yield* checkVirtualServers(parts, byKey, { first, without }, yielder);
 
   const suspected = await yielder.finish(diffAddresses(plan.addresses(), bound));
   const reread = first || suspected.length === 0 ? undefined : await kernel.getBoundAddresses();
@@ -101,6 +118,25 @@ export async function* fullCheck(
   schedule.fullCheckEnded();
 }
 
+/** Reads all sets. Leaves out a family that cannot be read, unless none can. */
+async function readSets(kernel: KernelReader, { leftOut }: SyncProgress): Promise<ObservedIpSet[]> {
+  try {
+    return await kernel.getSets();
+  } catch (error) {
+    const sets: ObservedIpSet[] = [];
+    for (const family of IP_FAMILIES) {
+      const others = new Set(IP_FAMILIES.filter((each) => each !== family));
+      try {
+        for (const set of await kernel.getSets(undefined, others)) if (set.family === family) sets.push(set);
+      } catch (reason) {
+        leftOut.set(family, reason);
+      }
+    }
+    if (leftOut.size === IP_FAMILIES.length) throw error;
+    return sets;
+  }
+}
+
 interface SurplusEntry {
   readonly role: SetRole;
   readonly op: Extract<Op, { kind: 'delete-entry' }>;
@@ -115,13 +151,14 @@ interface SetsFound {
 async function checkSets(
   { desired: { plan }, config, sizes }: SyncParts,
   observed: readonly ObservedIpSet[],
+  without: ReadonlySet<IpFamily>,
   yielder: Yielder,
 ): Promise<SetsFound> {
   const byName = new Map(observed.map((set) => [set.name, set]));
   const add: Op[] = [];
   const surplus: SurplusEntry[] = [];
   const wrong: WrongSet[] = [];
-  for (const family of config.families) {
+  for (const family of config.families.filter((each) => !without.has(each))) {
     for (const role of ROLES_DENY_LAST) {
       const planned = plan.entries(role, family);
       const set = plannedSet(role, family, planned.size);
@@ -153,13 +190,14 @@ function denyFirst({ role }: SurplusEntry): number {
 async function* checkVirtualServers(
   parts: SyncParts,
   listed: ReadonlyMap<VirtualServerKey, VirtualServer>,
-  first: boolean,
+  { first, without }: { readonly first: boolean; readonly without: ReadonlySet<IpFamily> },
   yielder: Yielder,
 ): AsyncGenerator<Transaction, void> {
   const size = first || parts.kernel.mode === 'iptables' ? LARGE_BATCH : BATCH;
   let batch: WantedVirtualServer[] = [];
   // The iteration includes virtual servers added to the plan meanwhile and skips those removed from it.
   for (const wanted of parts.desired.plan.virtualServers()) {
+    if (without.has(familyOf(wanted.virtualServer.address))) continue;
     batch.push(wanted);
     if (batch.length < size) continue;
     yield await checkBatch(parts, batch, listed, first, yielder);

@@ -1,30 +1,37 @@
 import type { Yielder } from '../base/yielder.ts';
 import type { Op } from '../state/op.ts';
-import { changeSync } from './change-sync.ts';
+import { errorText } from '../base/error-text.ts';
+import { familyLabel } from '../base/ip.ts';
+import { syncChanges } from './change-sync.ts';
 import { fullCheck } from './full-check.ts';
 import type { SyncParts } from './sync-parts.ts';
 import type { SyncProgress } from './sync-progress.ts';
 
 /**
  * Applies pending changes, compares the whole kernel state with the plan, and repairs the differences (drift). It reads
- * nothing of the tables as long as these are known to agree with the plan.
+ * nothing of the tables as long as these are known to agree with the plan. If one IP family cannot be read, the other one is
+ * checked nevertheless, before this throws.
  */
 export async function fullSync(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<void> {
   const { desired, schedule, rules, udp, verified } = parts;
   // Check the node first, because change syncs need kube-ipvs0 as well.
   progress.node = await parts.nodeCheck.run(desired.plan, await parts.addresses.read());
   await desired.findMissingSchedulers();
-  await changeSync(parts, progress, yielder);
-  if (await verified.stillHolds()) {
+  const failed = await syncChanges(parts, progress, yielder);
+  if (failed === undefined && (await verified.stillHolds())) {
     schedule.fullCheckBegins();
     rules.check();
     schedule.fullCheckEnded();
   } else {
     await verified.checkBegins();
     if (!(await compare(parts, progress, yielder))) verified.checkFoundNothing();
+    if (failed !== undefined && progress.leftOut.size === 0) throw failed.reason;
   }
   if (progress.node.deviceError !== undefined) throw progress.node.deviceError;
   progress.flowCleanUps.push(...(await udp.run(yielder)));
+  for (const [family, reason] of progress.leftOut) {
+    throw new Error(`${familyLabel(family)} was not checked: ${errorText(reason)}`, { cause: reason });
+  }
 }
 
 /** Repairs all differences. Returns whether there were any. */
@@ -43,7 +50,10 @@ async function compare(parts: SyncParts, progress: SyncProgress, yielder: Yielde
     // The first batch creates all sets that the rules refer to.
     if (!rulesChecked) rules.check();
     rulesChecked = true;
-    await parts.runPendingChanges();
+    // A change that fails while a family cannot be read has its own report.
+    await parts.runPendingChanges().catch((error: unknown) => {
+      if (progress.leftOut.size === 0) throw error;
+    });
   }
   return differs;
 }

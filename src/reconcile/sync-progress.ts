@@ -1,4 +1,5 @@
 import { NAMED } from '../base/first-few.ts';
+import type { IpFamily } from '../base/ip.ts';
 import type { TriggerTime } from '../model/trigger-time.ts';
 import type { Op, OpKind } from '../state/op.ts';
 import type { OpFailure } from '../state/outcome.ts';
@@ -20,6 +21,8 @@ export class SyncProgress {
   readonly failures: OpFailure[] = [];
   /** Operations that failed in an earlier sync and that this sync attempts again. */
   readonly retried: Op[] = [];
+  /** IP families that are left out, because their rules cannot be read or written, each with the reason. */
+  readonly leftOut = new Map<IpFamily, unknown>();
   readonly #operations = new Map<OpKind, number>();
   readonly #named: Op[] = [];
   readonly #startedAt = performance.now();

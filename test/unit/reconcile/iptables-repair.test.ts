@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import type { IpFamily } from '../../../src/base/ip.ts';
+import { IP_FAMILIES, type IpFamily } from '../../../src/base/ip.ts';
 import { KernelError } from '../../../src/kernel/kernel-error.ts';
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import { FakeIptables } from '../../fake-kernel/fake-iptables.ts';
@@ -75,6 +75,83 @@ test('a first sync that cannot read the tables of one IP family programs the oth
   programs.read = read;
   expect(await run.pass(run.clock.nextIn ?? 0)).toMatchObject({ kind: 'first', ok: true });
   expect(await kernel.getVirtualServers()).toHaveLength(3);
+  await run.reconciler.stop();
+});
+
+/** From now on, the tables of IPv6 cannot be read. Returns what ends that. */
+function withoutIpv6(programs: FakeIptables): () => void {
+  const read = programs.read.bind(programs);
+  programs.read = (family) =>
+    family === 4 ? read(4) : Promise.reject(new KernelError('iptables', 'UNREADABLE', 'table nat cannot be printed'));
+  return () => {
+    programs.read = read;
+  };
+}
+
+const DUAL = service('dual', '10.96.0.1', { clusterIPs: ['10.96.0.1', 'fd00::1'], ipFamilies: ['IPv4', 'IPv6'] });
+const DUAL_SLICES = [slice('dual', ['10.244.0.1']), slice('dual', ['fd01::1'], { suffix: 'six' })];
+
+test('while the tables of one IP family cannot be read, full checks repair the other one, and fail', async () => {
+  const programs = new FakeIptables();
+  const { run } = await runIptables(programs);
+  await run.take(...listed([DUAL], DUAL_SLICES));
+  const isServed = (family: IpFamily): boolean =>
+    [...programs.tables[family].get('nat')!.keys()].some((name) => name.startsWith('KUBE-SVC-'));
+  const flush = (family: IpFamily): void =>
+    programs.change(family, 'nat', (chains) => {
+      for (const name of chains.keys()) if (name.startsWith('KUBE-')) chains.delete(name);
+      for (const rules of chains.values()) rules.length = 0;
+    });
+  const end = withoutIpv6(programs);
+  for (const family of IP_FAMILIES) flush(family);
+  const failed = {
+    kind: 'full',
+    ok: false,
+    error: { message: expect.stringContaining('IPv6 was not checked: table') },
+  };
+  expect(await run.pass(30_000)).toMatchObject(failed);
+  expect(IP_FAMILIES.map(isServed)).toEqual([true, false]);
+  // Also with a change that cannot be applied.
+  flush(4);
+  const more: SourceEvent[] = [
+    { kind: 'endpoint-slice', event: { type: 'applied', object: slice('dual', ['fd01::2'], { suffix: 'six' }) } },
+    { kind: 'service', event: { type: 'applied', object: service('web', '10.96.0.2') } },
+  ];
+  for (const event of more) run.cluster.apply(event);
+  expect(await run.pass(run.clock.nextIn ?? 0)).toMatchObject({ ...failed, failures: [] });
+  expect(IP_FAMILIES.map(isServed)).toEqual([true, false]);
+  end();
+  expect(await run.pass(run.clock.nextIn ?? 0)).toMatchObject({ kind: 'full', ok: true });
+  expect(IP_FAMILIES.map(isServed)).toEqual([true, true]);
+  expect(programs.scripts.join('')).toContain('fd01::2');
+  await run.reconciler.stop();
+});
+
+test('if the tables of neither IP family can be read, full checks fail', async () => {
+  const programs = new FakeIptables();
+  const { run } = await runIptables(programs);
+  await run.take(...listed([DUAL], DUAL_SLICES));
+  programs.read = () => Promise.reject(new KernelError('iptables', 'UNREADABLE', 'no table can be printed'));
+  const failed = { kind: 'full', ok: false, error: { message: 'no table can be printed' }, operations: new Map() };
+  expect(await run.pass(30_000)).toMatchObject(failed);
+  await run.reconciler.stop();
+});
+
+test('default/kubernetes is served before the first sync in the IP family that can be read', async () => {
+  const programs = new FakeIptables();
+  const { kernel, run } = await runIptables(programs);
+  withoutIpv6(programs);
+  const kubernetes = service('kubernetes', 'fd00::1', {
+    clusterIPs: ['fd00::1', '10.96.0.1'],
+    ipFamilies: ['IPv6', 'IPv4'],
+  });
+  const slices = [slice('kubernetes', ['192.168.9.1']), slice('kubernetes', ['fd01::1'], { suffix: 'six' })];
+  run.cluster.apply({ kind: 'service', event: { type: 'applied', object: kubernetes } });
+  for (const object of slices) run.cluster.apply({ kind: 'endpoint-slice', event: { type: 'applied', object } });
+  run.reconciler.clusterChanged();
+  await run.reconciler.bootstrapped();
+  expect(await kernel.getVirtualServers(new Set<IpFamily>([6]))).toHaveLength(1);
+  expect(run.log.lines).toContain('info: default/kubernetes is served; listing the other services');
   await run.reconciler.stop();
 });
 
