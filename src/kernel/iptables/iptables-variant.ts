@@ -22,6 +22,12 @@ export function programName(variant: IptablesVariant, family: IpFamily, verb?: '
   return words.join('-');
 }
 
+/**
+ * Milliseconds after which iptables-save is ended. How many rules there are is not known before: for a million, the nft variant
+ * takes about 40 s of CPU time, which a busy node may stretch.
+ */
+const SAVE_DEADLINE_MS = 600_000;
+
 /** The tables that must exist; table mangle is optional. */
 const TABLES = ['nat', 'filter'] as const;
 
@@ -108,7 +114,7 @@ const EMPTY: Saved = { tables: new Map(), unprinted: [] };
 /** Returns undefined if the program is missing or the kernel does not support it. Rejects on temporary failures. */
 async function savedBy(runner: CommandRunner, program: string): Promise<Saved | undefined> {
   try {
-    const result = await runner.run(program, []);
+    const result = await runner.run(program, [], { deadlineMs: SAVE_DEADLINE_MS });
     if (result.status === 0) return { tables: parseSave(result.stdout), unprinted: unprintedTables(result.stdout) };
     // If a killed program counted as unsupported, all rules would go to the other variant until the next start.
     if (isMomentary(result)) throw iptablesFailure(program, result);
@@ -180,7 +186,7 @@ export async function saveOutput(
   tables: readonly string[] = TABLES,
 ): Promise<string> {
   const program = programName(variant, family, 'save');
-  const result = await runner.run(program, options);
+  const result = await runner.run(program, options, { deadlineMs: SAVE_DEADLINE_MS });
   if (result.status !== 0) throw iptablesFailure(program, result);
   const unprinted = unprintedTables(result.stdout).filter((table) => tables.includes(table));
   if (unprinted.length > 0) throw unprintedFailure(program, family, unprinted);

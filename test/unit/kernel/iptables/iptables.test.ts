@@ -677,4 +677,17 @@ describe('rules in force', () => {
     await iptables.write(4, 'x'.repeat(100_000_000));
     expect(deadlines.map((ms) => Math.round(ms / 1_000))).toEqual([50, 1_050]);
   });
+
+  test('iptables-save has time for as many rules as there may be, also when the variant is detected', async () => {
+    const deadlines: number[] = [];
+    const runner: CommandRunner = {
+      run: (program, _args, { deadlineMs = 0 } = {}) => {
+        if (program.endsWith('save')) deadlines.push(deadlineMs);
+        return Promise.resolve({ status: 0, stdout: '', stderr: '' });
+      },
+    };
+    const iptables = new Iptables(runner, new QuietLog(), () => undefined);
+    await iptables.read(4);
+    expect(deadlines).toEqual(Array(5).fill(600_000));
+  });
 });
