@@ -109,9 +109,11 @@ export class Iptables {
     return await this.#programs.test(await this.variant(), family, script);
   }
 
-  /** Returns what iptables-save prints. */
+  /** Returns what iptables-save prints. What detection has read may be old, and is not needed any more. */
   async read(family: IpFamily): Promise<string> {
-    return await saveOutput(this.#runner, await this.variant(), family, []);
+    const variant = await this.variant();
+    this.#seen.clear();
+    return await saveOutput(this.#runner, variant, family, []);
   }
 
   /** Returns a number that is another after each change of the rules; undefined if there is none. Runs no program. */
