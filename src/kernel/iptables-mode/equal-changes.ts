@@ -9,20 +9,25 @@ interface Change {
   readonly applied: AppliedOps;
 }
 
+/** Returns what takes the place of a state, such as an equal one that is there already. */
+type Share = (after: ServiceState) => ServiceState;
+
 /**
  * Applies operations to virtual servers. Those with the same state and the same operations share the result: a Service may have
  * thousands of endpoints at a thousand addresses.
  */
 export class EqualChanges {
-  #last: Change | undefined;
+  /** The last one of each service port, as operations on several ports may alternate. */
+  readonly #last = new Map<string, Change>();
 
   /** The endpoints of the result are sorted. */
-  apply(before: ServiceState | undefined, ops: readonly ServiceOp[]): AppliedOps {
-    if (this.#last !== undefined && isEqual(this.#last, before, ops)) return this.#last.applied;
+  apply(port: string, before: ServiceState | undefined, ops: readonly ServiceOp[], share: Share): AppliedOps {
+    const last = this.#last.get(port);
+    if (last !== undefined && isEqual(last, before, ops)) return last.applied;
     const { after, failures } = applyServiceOps(before, ops);
-    const sorted = after === undefined ? undefined : { ...after, endpoints: sortedEndpoints(after.endpoints) };
-    const applied = { after: sorted, failures };
-    this.#last = { before, ops, applied };
+    const shared = after === undefined ? undefined : share({ ...after, endpoints: sortedEndpoints(after.endpoints) });
+    const applied = { after: shared, failures };
+    this.#last.set(port, { before, ops, applied });
     return applied;
   }
 }

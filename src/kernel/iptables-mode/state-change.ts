@@ -222,12 +222,18 @@ function changeServer(state: ProxyState, ops: readonly ServiceOp[], changes: Equ
   if (first === undefined) return { failures: [], undo: () => undefined };
   const id = idOf(first);
   const before = state.server(id);
-  const { after, failures } = changes.apply(before?.state, ops);
+  const lastName = (isDone: (op: ServiceOp) => boolean): string => {
+    const op = ops.findLast((each) => 'virtualServer' in each && isDone(each));
+    return op !== undefined && 'virtualServer' in op ? nameOf(op.virtualServer) : (before?.name ?? '');
+  };
+  const port = servicePortKey(
+    lastName(() => true),
+    id.protocol,
+  );
+  const { after, failures } = changes.apply(port, before?.state, ops, (changed) => state.shared(port, changed));
   const failed = new Set<Op>(failures.map(({ op }) => op));
-  const named = ops.findLast((op) => 'virtualServer' in op && !failed.has(op));
-  const name = named !== undefined && 'virtualServer' in named ? nameOf(named.virtualServer) : (before?.name ?? '');
-  const port = servicePortKey(name, id.protocol);
-  state.setServer(id, after === undefined ? undefined : { id, name, state: state.shared(port, after) });
+  const name = lastName((op) => !failed.has(op));
+  state.setServer(id, after === undefined ? undefined : { id, name, state: after });
   return { failures, undo: () => state.setServer(id, before) };
 }
 
