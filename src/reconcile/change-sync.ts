@@ -92,7 +92,7 @@ export function touchUnfinished(
   if (!areChecked && progress.kind === 'change') schedule.requireFullCheck(0);
   else {
     for (const op of due) {
-      if (areChecked || deletesUnplanned(plan, op)) touchTarget(plan, op);
+      if (areChecked || isOfUnplanned(plan, op)) touchTarget(plan, op);
       retries.begin(op);
       progress.retried.push(op);
     }
@@ -105,9 +105,10 @@ function isOfChangeSync(op: Op): boolean {
   return 'virtualServer' in op || 'id' in op || 'address' in op;
 }
 
-/** A full check may not recognize such a virtual server as ours. */
-function deletesUnplanned(plan: NodePlan, op: Op): boolean {
-  return op.kind === 'delete-virtual-server' && plan.virtualServer(virtualServerKey(op.id)) === undefined;
+/** A full check may not recognize such a virtual server as ours. What failed first may have been an addition to it. */
+function isOfUnplanned(plan: NodePlan, op: Op): boolean {
+  const id = 'virtualServer' in op ? op.virtualServer : 'id' in op ? op.id : undefined;
+  return id !== undefined && plan.virtualServer(virtualServerKey(id)) === undefined;
 }
 
 /** Makes the next change sync check the object of `op`. */

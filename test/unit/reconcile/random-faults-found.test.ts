@@ -79,6 +79,24 @@ test('a Service that is deleted after a failed first sync is removed, even if th
   expect((await kernel.getVirtualServers()).map(formatVirtualServer)).toEqual(['TCP 10.96.0.11:80']);
 });
 
+test('a virtual server that could not be deleted is retried, even if its addition had been refused before', async () => {
+  const kernel = new FakeKernel();
+  await kernel.prepare();
+  const run = new Reconciling(kernel);
+  await run.take(...listed([], []));
+  kernel.failOps((op) => (op.kind === 'add-virtual-server' || op.kind === 'add-entry' ? 12 : undefined));
+  await run.take({ kind: 'service', event: { type: 'applied', object: service('web', '10.96.0.10') } });
+  kernel.recover();
+  await run.take({ kind: 'endpoint-slice', event: { type: 'applied', object: slice('web', ['10.244.0.5']) } });
+  kernel.failOps((op) => (op.kind === 'delete-virtual-server' ? 12 : undefined));
+  await run.take({ kind: 'service', event: { type: 'deleted', object: meta('web') } });
+  expect((await kernel.getVirtualServers()).map(formatVirtualServer)).toEqual(['TCP 10.96.0.10:80']);
+  kernel.recover();
+  await run.pass(1_000);
+  await run.pass(30_000);
+  expect((await kernel.getVirtualServers()).map(formatVirtualServer)).toEqual([]);
+});
+
 test('a temporary set that could not be destroyed is destroyed by the next full check, which is not drift', async () => {
   const kernel = new FakeKernel();
   await kernel.prepare();
