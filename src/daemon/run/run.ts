@@ -95,24 +95,13 @@ async function start(
   started.defer(() => kernel.close());
   await kernel.probeScheduler(config.scheduler);
   const usable = await usableFamilies(kernel, config, log);
-  const { families } = usable;
   logStart('kube-ipvs-proxy is starting', { node: nodeName, mode: config.mode }, usable, opened.origin, log);
-  const parts = { config, mode, control, kernel, metrics, health, cluster, events, history };
-  await listen(parts, started);
-  const identity = identityOf(nodeName, usable, config, opened.origin);
   const remains = new Remains((isAnyLeft) => metrics.setOtherModesLeft(isAnyLeft));
-  const questions = {
-    ...identity,
-    remains,
-    kernel,
-    health,
-    watches: metrics.watchStates,
-    cluster,
-    history,
-    clock,
-    log,
-  };
-  started.defer(await openQuerySocket(config.querySocket, { ...questions, reconciler: () => reconciler }));
+  const parts = { config, mode, control, kernel, metrics, health, cluster, events, history, remains };
+  await listen(parts, started);
+  const asked = { ...parts, clock, log, ...identityOf(nodeName, usable, config, opened.origin) };
+  const questions = { ...asked, watches: metrics.watchStates, reconciler: () => reconciler };
+  started.defer(await openQuerySocket(config.querySocket, questions));
   started.defer(await holdDaemonLock(`node ${nodeName}, process ${process.pid}, version ${VERSION}`, log));
   const nodeSettings = await setUpKernel(kernel, config, log);
   watchConfig(config, stop, started, log);
@@ -121,13 +110,13 @@ async function start(
   events.started();
   await waitForNode({ cluster, config, nodeName, clock, signal: stop.signal, log });
   if (stop.signal.aborted) return;
-  checkAgainstNode(config, families, cluster.node(), log);
-  const planConfig = planConfigOf(config, nodeName, families, cluster);
+  checkAgainstNode(config, usable.families, cluster.node(), log);
+  const planConfig = planConfigOf(config, nodeName, usable.families, cluster);
   // Call this after the checks of our Node: it creates kube-ipvs0, which would remain if a check failed.
   await kernel.prepare();
   nodeChanges = new NodeChanges({ config, atStart: cluster.node(), log, end: () => stop.abort(1) });
 
-  reconciler = startReconciler({ ...parts, ...usable, planConfig, nodeSettings, remains }, started);
+  reconciler = startReconciler({ ...parts, ...usable, planConfig, nodeSettings }, started);
   reconciler.clusterChanged();
   programmed.resolve(reconciler.bootstrapped());
 }
@@ -170,7 +159,7 @@ interface Parts {
 }
 
 function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconciler {
-  const { config, mode, control, kernel, metrics, health, cluster, families, iptables, planConfig, events } = parts;
+  const { config, mode, control, kernel, metrics, health, cluster, families, planConfig, events } = parts;
   const log = control.log.child('sync');
   const serviceHealth = new ServiceHealthServers({
     proxyHealthy: () => health.healthy(clock.now()),
@@ -180,8 +169,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     },
   });
   started.defer(() => serviceHealth.close());
-  const onProgram = (program: string): void => metrics.processStarted(program);
-  const modeParts = { config, log, iptables, remains: parts.remains, onProgram };
+  const modeParts = modePartsOf(parts, log);
   const observer = new SyncPublisher({
     planConfig,
     families,
@@ -229,6 +217,10 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
   );
   started.defer(stopWatch);
   return reconciler;
+}
+
+function modePartsOf({ config, iptables, remains, metrics }: Parts, log: Log): ModeParts {
+  return { config, log, iptables, remains, onProgram: (program) => metrics.processStarted(program) };
 }
 
 function removeOthers(mode: Mode, parts: ModeParts, started: AsyncDisposableStack): void {

@@ -176,7 +176,7 @@ function removal(
 
 /** Whether a chain only marks packets. In nftables mode, those with kube-proxy's mark are masqueraded, too. */
 function isMarking(rules: readonly string[] | undefined): boolean {
-  return rules !== undefined && rules.length > 0 && rules.every((rule) => /^-j MARK --/.test(rule));
+  return rules !== undefined && rules.length > 0 && rules.every((rule) => rule.startsWith('-j MARK --'));
 }
 
 interface Jump {

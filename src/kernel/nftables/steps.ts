@@ -135,7 +135,10 @@ function translate(address: number, port: number, family: IpFamily): NftExpressi
 }
 
 /** Translates the destination of packets of a protocol to an endpoint. */
-export function translateTo(protocol: Protocol, endpoint: { readonly address: IpAddress; readonly port: number }): Steps {
+export function translateTo(
+  protocol: Protocol,
+  endpoint: { readonly address: IpAddress; readonly port: number },
+): Steps {
   const family = familyOf(endpoint.address);
   return [
     ...ofProtocol(protocol),
