@@ -237,6 +237,32 @@ function onThisKernel(): void {
       await kernel.close();
     });
 
+    test('are repaired beside a chain of another program that cannot be deleted', async () => {
+      const kernel = createNftablesKernel({ log: bed.log, netns: `/run/netns/${bed.netns}` });
+      await kernel.prepare();
+      const rules = planRules(PLAN_CONFIG, 4);
+      await kernel.ensureRules(rules);
+      const theirs = [
+        'add chain ip kube-proxy held',
+        'add rule ip kube-proxy held jump services',
+        'add chain ip kube-proxy dropping { type filter hook prerouting priority -200; policy drop; }',
+        'add map ip kube-proxy theirs { type ipv4_addr : verdict; }',
+        'add element ip kube-proxy theirs { 10.9.9.9 : goto held }',
+        'flush chain ip kube-proxy nat-prerouting',
+      ];
+      await inside(['nft', '-f', '-'], `${theirs.join('\n')}\n`);
+      const { changed, chains } = await kernel.ensureRules(rules);
+      expect({ changed, chains: chains.toSorted() }).toEqual({
+        changed: true,
+        chains: ['dropping', 'held', 'nat-prerouting'],
+      });
+      expect(await kernel.ensureRules(rules)).toEqual({ changed: false, chains: [] });
+      expect(await kernel.compareRules(rules)).toMatchObject({
+        missing: [{ command: 'nft delete chain ip kube-proxy held' }],
+      });
+      await kernel.close();
+    });
+
     test('a transaction that names an older generation of the ruleset is refused with ERESTART', async () => {
       const connection = openConnection({ protocol: NETLINK_NETFILTER, netns: `/run/netns/${bed.netns}` });
       const link = new NftLink(connection, () => undefined);

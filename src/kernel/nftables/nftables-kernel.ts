@@ -33,9 +33,10 @@ import { isWithoutTables } from './proxy-tables.ts';
 import { checkRules, deleteChains } from './rule-check.ts';
 import { TranslatingKernel, realServerOf, virtualServerOf } from '../translating-kernel.ts';
 import { ROLE_SETS } from './sets.ts';
+import { SurplusRemoval } from './surplus-removal.ts';
 import { readEntries } from './table-reader.ts';
 import { TableTakeOver, tableState } from './table-take-over.ts';
-import { TableView } from './table-view.ts';
+import { TableView, nextOf } from './table-view.ts';
 import { TableWatch } from './table-watch.ts';
 
 /** A transaction with everything is one datagram: 50,000 Services with 10 endpoints each take 100 MiB. */
@@ -67,12 +68,14 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   /** The generation of the ruleset at which the rules of a family were last found right, and their settings. */
   readonly #inOrder = new Map<IpFamily, { readonly generation: number; readonly settings: RuleSettings }>();
   readonly #own = new OwnTransactions();
+  readonly #surplus: SurplusRemoval;
   /** Changes wait for the last attempt of a check of the rules, and it for them. */
   readonly #turns = new Turns();
   #onStateLost: (reason: string) => void = () => undefined;
 
   constructor(node: NodeKernel, port?: NftPort) {
     super(node);
+    this.#surplus = new SurplusRemoval(node.log);
     this.#port =
       port === undefined
         ? once(() => new NftLink(node.open(NETLINK_NETFILTER, SEND_BUFFER), node.countWrites))
@@ -240,19 +243,23 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     if (!(await port.hasTable(family)) && (await this.#ensureTable(family))) {
       this.#onStateLost(`table ${nftTable(family)} was deleted`);
     }
-    const { messages, chains, unused } = await checkRules(port, settings, family);
-    if (messages.length === 0) {
-      if (generation !== undefined) {
-        this.#inOrder.set(family, { generation, settings });
-        // If the ruleset has changed meanwhile, they may be in use again. Then the next check deletes them.
-        await port.commit(family, deleteChains(unused), generation);
-      }
-      return UNCHANGED;
-    }
-    const refusal = await port.commit(family, messages, generation);
+    const { repairs, chains, surplus, unused } = await checkRules(port, settings, family);
+    const refusal = await port.commit(family, repairs, generation);
     if (generation !== undefined && refusal?.code === 'ERESTART') return undefined;
     this.#require('write rules of', family, refusal);
-    return { changed: true, chains };
+    const repaired = generation === undefined || repairs.length === 0 ? generation : nextOf(generation);
+    const { gone, interrupted } = await this.#surplus.run(port, family, surplus, repaired);
+    if (repairs.length > 0 || gone.length > 0) {
+      const deleted = gone.filter(({ kind }) => kind === 'delete-chain').map(({ name }) => name);
+      return { changed: true, chains: [...new Set([...chains, ...deleted])] };
+    }
+    if (interrupted) return undefined;
+    if (generation !== undefined) {
+      this.#inOrder.set(family, { generation, settings });
+      // If the ruleset has changed meanwhile, they may be in use again. Then the next check deletes them.
+      await port.commit(family, deleteChains(unused), generation);
+    }
+    return UNCHANGED;
   }
 
   /** Returns false, and writes nothing, while the table belongs to another program. */
@@ -265,8 +272,9 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   async compareRules({ family, settings }: RuleSet): Promise<RulesInForce> {
     return await withKernelError('compareRules', async () => {
       if (settings === undefined) return { missing: [], packets: new Map() };
-      const { messages } = await checkRules(this.#port(), settings, family);
-      return { missing: messages.map((message) => ({ command: messageText(message, family) })), packets: new Map() };
+      const { repairs, surplus } = await checkRules(this.#port(), settings, family);
+      const missing = [...repairs, ...surplus].map((message) => ({ command: messageText(message, family) }));
+      return { missing, packets: new Map() };
     });
   }
 

@@ -16,14 +16,18 @@ import {
   serviceObjects,
 } from './service-objects.ts';
 import { FIREWALL_IPS, constantSets, isOfAffinity } from './sets.ts';
+import type { Surplus } from './surplus-removal.ts';
 import { TableChange, rulesOf } from './table-change.ts';
 import { type Head, readEndpoints, readHeads, readRestricted } from './table-reader.ts';
 
 /** How chains, rules and derived elements of a table differ from those that its other elements need. */
 export interface RuleCheck {
-  readonly messages: readonly NftMessage[];
-  /** The chains that differ. */
+  /** Makes everything as it must be, and empties the chains that nothing needs. */
+  readonly repairs: readonly NftMessage[];
+  /** The chains that the repairs write. */
   readonly chains: readonly string[];
+  /** What nothing needs. It can be deleted after the repairs, in this order. */
+  readonly surplus: readonly Surplus[];
   /** Correct chains of several virtual servers of which none is left: they may be deleted. */
   readonly unused: readonly string[];
 }
@@ -36,7 +40,7 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
   const observed = new Map((await port.chains(family)).map((chain) => [chain.name, chain]));
   const rules = Map.groupBy(await port.rules(family), ({ chain }) => chain);
   const heads = await readHeads(port, family);
-  const derived = await derivedObjects(port, family, heads);
+  const { derived, damaged } = await derivedObjects(port, family, heads);
   const wanted = [
     ...baseChains(settings, family),
     ...[...observed.keys()].flatMap((name) => sharedChain(name, family) ?? []),
@@ -50,54 +54,61 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
     if (yielder.due) await yielder.yieldIfDue();
   }
   const names = new Set(wanted.map(({ name }) => name));
-  const surplus = [...observed.keys()].filter((name) => !names.has(name));
+  // What belongs to a damaged virtual server is in use until its endpoints are written again.
+  const surplusChains = damaged ? [] : [...observed.keys()].filter((name) => !names.has(name));
+  const filled = surplusChains.filter((name) => rules.has(name));
   const sets = new Set((await port.sets(family)).map(({ name }) => name));
   const wantedSets = new Map(
     [...constantSets(family), ...derived.flatMap((each) => each.sets)].map((set) => [set.name, set]),
   );
   const missing = [...wantedSets.values()].filter(({ name }) => !sets.has(name));
-  const surplusSets = [...sets].filter((name) => isOfAffinity(name) && !wantedSets.has(name));
+  const surplusSets = damaged ? [] : [...sets].filter((name) => isOfAffinity(name) && !wantedSets.has(name));
   const elements = await elementChange(port, family, derived, sets);
-  const messages = [
+  const repairs = [
+    // A chain can only be replaced if no rule leads to it.
+    ...flushChains(filled),
     ...missing.map((set): NftMessage => ({ kind: 'new-set', set })),
     ...rewrite(wrong, observed),
     ...elements,
-    // A set can be deleted when no rule uses it, and a chain when no element of a map leads to it.
-    ...flushChains(surplus),
-    ...surplusSets.map((name): NftMessage => ({ kind: 'delete-set', name })),
-    ...removeChains(surplus),
+  ];
+  // A set can be deleted when no rule uses it, and a chain when no element of a map leads to it.
+  const surplus = [
+    ...surplusSets.map((name): Surplus => ({ kind: 'delete-set', name })),
+    ...surplusChains.map((name): Surplus => ({ kind: 'delete-chain', name })),
   ];
   const used = new Set(heads.map(({ id, count, affinity }) => firstChain(id, count, affinity)));
   const unused = [...observed.keys()].filter((name) => sharedChain(name, family) !== undefined && !used.has(name));
-  return { messages, chains: [...wrong.map(({ name }) => name), ...surplus], unused };
+  return { repairs, chains: [...wrong.map(({ name }) => name), ...filled], surplus, unused };
 }
 
 /** Returns what deletes these chains. */
 export function deleteChains(names: readonly string[]): readonly NftMessage[] {
-  return [...flushChains(names), ...removeChains(names)];
+  return [...flushChains(names), ...names.map((name): NftMessage => ({ kind: 'delete-chain', name }))];
 }
 
 function flushChains(names: readonly string[]): readonly NftMessage[] {
   return names.map((name): NftMessage => ({ kind: 'flush-chain', name }));
 }
 
-function removeChains(names: readonly string[]): readonly NftMessage[] {
-  return names.map((name): NftMessage => ({ kind: 'delete-chain', name }));
+interface Derived {
+  readonly derived: readonly ServiceObjects[];
+  /** Whether those of some virtual servers are not known, because endpoints of these are missing. */
+  readonly damaged: boolean;
 }
 
 /** Returns the objects whose chains and elements follow from other elements. */
-async function derivedObjects(
-  port: NftPort,
-  family: IpFamily,
-  heads: readonly Head[],
-): Promise<readonly ServiceObjects[]> {
+async function derivedObjects(port: NftPort, family: IpFamily, heads: readonly Head[]): Promise<Derived> {
   const sticky = heads.filter(({ affinity }) => affinity > 0);
-  const services = sticky.length === 0 ? [] : (await readEndpoints(port, family, sticky)).values();
+  const services = sticky.length === 0 ? [] : [...(await readEndpoints(port, family, sticky)).values()];
+  const whole = services.filter(({ damaged }) => !damaged);
   const restricted = [...(await readRestricted(port, family)).values()];
-  return [
-    ...Array.from(services, ({ id, state }) => serviceObjects(id, state)),
-    ...restricted.filter(({ inForce }) => inForce).map(({ id, ranges }) => firewallObjects(id, ranges)),
-  ];
+  return {
+    derived: [
+      ...whole.map(({ id, state }) => serviceObjects(id, state)),
+      ...restricted.filter(({ inForce }) => inForce).map(({ id, ranges }) => firewallObjects(id, ranges)),
+    ],
+    damaged: whole.length < services.length,
+  };
 }
 
 /** Returns what a chain that several virtual servers use must contain; undefined for other chains. */

@@ -192,6 +192,6 @@ export class TableView {
 }
 
 /** A transaction adds 1 to the generation, which is never 0 (net/netfilter/nf_tables_api.c: nf_tables_commit). */
-function nextOf(generation: number): number {
+export function nextOf(generation: number): number {
   return (generation + 1) >>> 0 || 1;
 }

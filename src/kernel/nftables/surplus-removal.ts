@@ -1,0 +1,75 @@
+import type { IpFamily } from '../../base/ip.ts';
+import type { Log } from '../../observe/log.ts';
+import { nftTable } from '../../state/nft-table.ts';
+import type { NftPort, NftRefusal } from './nft-port.ts';
+import { nextOf } from './table-view.ts';
+
+/** A chain or set to delete. */
+export interface Surplus {
+  readonly kind: 'delete-chain' | 'delete-set';
+  readonly name: string;
+}
+
+export interface Removed {
+  readonly gone: readonly Surplus[];
+  /** Whether another program changed the ruleset, so that the rest was not tried. */
+  readonly interrupted: boolean;
+}
+
+interface Refused extends Surplus {
+  readonly refusal: NftRefusal;
+}
+
+/** Deletes chains and sets that nothing of ours needs. Something of another program may still need one: it stays. */
+export class SurplusRemoval {
+  readonly #log: Log;
+  readonly #told = new Map<IpFamily, string>();
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  /**
+   * Deletes those that can be deleted. One may depend on the deletion of those before it. With `generation`, it ends when
+   * another program changes the ruleset.
+   */
+  async run(port: NftPort, family: IpFamily, surplus: readonly Surplus[], generation?: number): Promise<Removed> {
+    const gone: Surplus[] = [];
+    const refused: Refused[] = [];
+    let current = generation;
+    let interrupted = false;
+    const remove = async (some: readonly Surplus[]): Promise<void> => {
+      const [first] = some;
+      if (first === undefined || interrupted) return;
+      const refusal = await port.commit(family, some, current);
+      if (refusal === undefined) {
+        if (current !== undefined) current = nextOf(current);
+        for (const each of some) gone.push(each);
+      } else if (current !== undefined && refusal.code === 'ERESTART') {
+        interrupted = true;
+      } else if (some.length === 1) {
+        refused.push({ ...first, refusal });
+      } else {
+        const half = Math.ceil(some.length / 2);
+        await remove(some.slice(0, half));
+        await remove(some.slice(half));
+      }
+    };
+    await remove(surplus);
+    if (!interrupted) this.#tell(family, refused);
+    return { gone, interrupted };
+  }
+
+  #tell(family: IpFamily, refused: readonly Refused[]): void {
+    const [first] = refused;
+    const names = refused.map(({ kind, name }) => `${kind === 'delete-chain' ? 'chain' : 'set'} ${name}`).join(', ');
+    if (first !== undefined && names !== this.#told.get(family)) {
+      const { code, text } = first.refusal;
+      const reason = `${code}${text === '' ? '' : `: ${text}`}`;
+      this.#log.warn(
+        `cannot delete ${names} of table ${nftTable(family)}, which nothing of this program uses: ${reason}`,
+      );
+    }
+    this.#told.set(family, names);
+  }
+}
