@@ -92,19 +92,35 @@ export class FakeNftTable implements NftPort {
     const code = this.refuse(messages);
     if (code !== undefined) return refusal(code);
     const before = this.tables.get(family);
-    let table = before === undefined ? undefined : copyOf(before);
-    try {
-      for (const message of messages) table = execute(table, message);
-      if (table !== undefined) checkReferences(table);
-    } catch (error) {
-      if (error instanceof Refused) return refusal(error.code, error.message);
-      throw error;
-    }
+    const table = executeAll(before === undefined ? undefined : copyOf(before), messages);
+    if (table instanceof Refused) return refusal(table.code, table.message);
     if (table === undefined) this.tables.delete(family);
     else this.tables.set(family, table);
     this.#generation += 1;
     this.committed.push(messages);
     return Promise.resolve(undefined);
+  }
+
+  tryOut(_family: IpFamily, messages: readonly NftMessage[]): Promise<NftRefusal | undefined> {
+    const code = this.refuse(messages);
+    if (code !== undefined) return refusal(code);
+    const table = executeAll({ chains: new Map(), sets: new Map() }, messages);
+    if (table instanceof Refused) return refusal(table.code, table.message);
+    this.#generation += 1;
+    return Promise.resolve(undefined);
+  }
+}
+
+/** Returns the table afterwards, or why the messages are refused. */
+function executeAll(before: Table | undefined, messages: readonly NftMessage[]): Table | undefined | Refused {
+  let table = before;
+  try {
+    for (const message of messages) table = execute(table, message);
+    if (table !== undefined) checkReferences(table);
+    return table;
+  } catch (error) {
+    if (error instanceof Refused) return error;
+    throw error;
   }
 }
 

@@ -6,6 +6,8 @@ import { Remains } from '../../src/daemon/modes/remains.ts';
 import { createCommandRunner } from '../../src/kernel/command-runner.ts';
 import { Leftovers, describeLeftover } from '../../src/kernel/iptables/leftovers.ts';
 import { createNftablesKernel } from '../../src/kernel/nftables/nftables-kernel.ts';
+import { baseChains } from '../../src/kernel/nftables/base-chains.ts';
+import { contents } from '../../src/kernel/nftables/replacing-port.ts';
 import { NftLink } from '../../src/kernel/nftables/nft-link.ts';
 import { proxyTables } from '../../src/kernel/nftables/proxy-tables.ts';
 import { parseCidr } from '../../src/base/cidr.ts';
@@ -275,6 +277,23 @@ function onThisKernel(): void {
       const wrong = await link.commit(4, [{ kind: 'delete-chain', name: 'none' }, { kind: 'delete-table' }]);
       expect(wrong).toMatchObject({ code: 'ENOENT' });
       expect(await link.hasTable(4)).toBe(true);
+      connection.close();
+    });
+
+    test('what is only tried out leaves nothing, and its refusal is that of a new table', async () => {
+      const connection = openConnection({ protocol: NETLINK_NETFILTER, netns: `/run/netns/${bed.netns}` });
+      const link = new NftLink(connection, () => undefined);
+      await inside(['nft', '-f', '-'], 'add table ip kube-proxy { chain services { }; }\n');
+      const before = await bed.run('nft', 'list', 'ruleset');
+      for (const family of IP_FAMILIES) {
+        const { settings } = planRules(PLAN_CONFIG, family);
+        const all = contents(baseChains(settings!, family), family);
+        expect(await link.tryOut(family, all)).toBeUndefined();
+        expect(await link.tryOut(family, [...all, { kind: 'flush-chain', name: 'none' }])).toMatchObject({
+          code: 'ENOENT',
+        });
+      }
+      expect(await bed.run('nft', 'list', 'ruleset')).toBe(before);
       connection.close();
     });
 

@@ -16,7 +16,13 @@ import {
 import { decodeGeneration, getGeneration } from '../../netlink/family/nf-tables/generation.ts';
 import { type ObservedRule, decodeRule, deleteRules, dumpRules, newRule } from '../../netlink/family/nf-tables/rule.ts';
 import { decodeSet, deleteSet, dumpSetHeaders, newSet } from '../../netlink/family/nf-tables/set.ts';
-import { decodeTable, deleteTable, dumpTables, newTable } from '../../netlink/family/nf-tables/table.ts';
+import {
+  NFT_TABLE_DORMANT,
+  decodeTable,
+  deleteTable,
+  dumpTables,
+  newTable,
+} from '../../netlink/family/nf-tables/table.ts';
 import { tableComment } from '../../netlink/family/nf-tables/user-data.ts';
 import { answerOf, messages } from '../../netlink/message.ts';
 import { askAll } from '../linux/batch.ts';
@@ -26,6 +32,8 @@ import type { NftMessage, SetDefinition } from './nft-message.ts';
 import type { ElementOf, NftFindings, NftLookup, NftPort, NftRefusal, ObservedChain } from './nft-port.ts';
 
 const COMMENT = tableComment('rules of kube-ipvs-proxy in the manner of kube-proxy');
+/** Of a table that no packet ever finds. */
+const TRIAL_TABLE = 'kube-proxy-trial';
 /** A transaction is one datagram. */
 const ONE_DATAGRAM = { messages: Infinity, bytes: Infinity };
 const ABSENT: ReadonlySet<number> = new Set([constants.errno.ENOENT]);
@@ -129,7 +137,20 @@ export class NftLink implements NftPort {
   async commit(family: IpFamily, changes: readonly NftMessage[], generation?: number): Promise<NftRefusal | undefined> {
     const writer = new MessageWriter(ONE_DATAGRAM, bytesOf(changes));
     beginBatch(writer, generation);
-    for (const [id, change] of changes.entries()) writeMessage(writer, family, change, id + 1);
+    for (const [id, change] of changes.entries()) writeMessage(writer, { family, table: TABLE }, change, id + 1);
+    return await this.#send(writer);
+  }
+
+  async tryOut(family: IpFamily, changes: readonly NftMessage[]): Promise<NftRefusal | undefined> {
+    const writer = new MessageWriter(ONE_DATAGRAM, bytesOf(changes));
+    beginBatch(writer, undefined);
+    newTable(writer, family, { name: TRIAL_TABLE, flags: NFT_TABLE_DORMANT });
+    for (const [id, change] of changes.entries()) writeMessage(writer, { family, table: TRIAL_TABLE }, change, id + 1);
+    deleteTable(writer, family, TRIAL_TABLE);
+    return await this.#send(writer);
+  }
+
+  async #send(writer: MessageWriter): Promise<NftRefusal | undefined> {
     // Without a change, no message would be acknowledged.
     if (writer.messages === 1) return undefined;
     endBatch(writer);
@@ -173,38 +194,43 @@ function firstRefusal(reply: Uint8Array): NftRefusal | undefined {
   return undefined;
 }
 
+interface Place {
+  readonly family: IpFamily;
+  readonly table: string;
+}
+
 /** Appends the messages of a change. `id` identifies a new set in its batch. */
-function writeMessage(writer: MessageWriter, family: IpFamily, change: NftMessage, id: number): void {
+function writeMessage(writer: MessageWriter, { family, table }: Place, change: NftMessage, id: number): void {
   switch (change.kind) {
     case 'new-table':
-      newTable(writer, family, { name: TABLE, userData: COMMENT });
+      newTable(writer, family, { name: table, userData: COMMENT });
       break;
     case 'delete-table':
-      deleteTable(writer, family, TABLE);
+      deleteTable(writer, family, table);
       break;
     case 'new-set':
-      newSet(writer, family, { ...change.set, table: TABLE }, id);
+      newSet(writer, family, { ...change.set, table }, id);
       break;
     case 'delete-set':
-      deleteSet(writer, family, { table: TABLE, name: change.name });
+      deleteSet(writer, family, { table, name: change.name });
       break;
     case 'new-chain':
-      newChain(writer, family, { ...change.chain, table: TABLE });
+      newChain(writer, family, { ...change.chain, table });
       break;
     case 'delete-chain':
-      deleteChain(writer, family, { table: TABLE, name: change.name });
+      deleteChain(writer, family, { table, name: change.name });
       break;
     case 'flush-chain':
-      deleteRules(writer, family, { table: TABLE, chain: change.name });
+      deleteRules(writer, family, { table, chain: change.name });
       break;
     case 'new-rule':
-      newRule(writer, family, { table: TABLE, chain: change.chain, expressions: change.expressions });
+      newRule(writer, family, { table, chain: change.chain, expressions: change.expressions });
       break;
     case 'new-elements':
     case 'delete-elements': {
       const write = change.kind === 'new-elements' ? newElements : deleteElements;
       for (const elements of change.elements.messages) {
-        write(writer, family, { table: TABLE, set: change.set, elements });
+        write(writer, family, { table, set: change.set, elements });
       }
     }
   }

@@ -48,4 +48,9 @@ export interface NftPort {
    * it had that generation.
    */
   commit(family: IpFamily, messages: readonly NftMessage[], generation?: number): Promise<NftRefusal | undefined>;
+  /**
+   * Tells whether the kernel would execute these messages in a new table. They are executed in one of another name, which
+   * the same transaction deletes, so nothing of it is ever in force.
+   */
+  tryOut(family: IpFamily, messages: readonly NftMessage[]): Promise<NftRefusal | undefined>;
 }

@@ -214,10 +214,7 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
 
   async probeRules(family: IpFamily): Promise<string> {
     const variant = await this.findRuleVariant(family);
-    await withKernelError('probeRules', async () => {
-      // The table of another program has rules with these expressions.
-      if ((await tableState(this.#port(), family)) !== 'foreign') await requireExpressions(this.#port(), family);
-    });
+    await withKernelError('probeRules', () => requireExpressions(this.#port(), family));
     return variant;
   }
 
@@ -309,13 +306,8 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   }
 
   async #takeOverTable(family: IpFamily, settings: RuleSettings): Promise<RulesWritten> {
-    const { chains, failures } = await this.#takeOver.run(this.#port(), family, settings);
-    if (this.#takeOver.isExpected(family)) {
-      const [first] = failures;
-      const reason = first === undefined ? 'nothing was written' : `${first.code} ${first.text}`;
-      const message = `cannot replace table ${nftTable(family)}: ${reason}`;
-      throw new KernelError('ensureRules', first?.code ?? 'FAILED', message);
-    }
+    const { chains, failures, refusal } = await this.#takeOver.run(this.#port(), family, settings);
+    this.#require('replace', family, refusal);
     this.#served.add(family);
     return { changed: true, chains, failures };
   }

@@ -2,7 +2,7 @@ import type { IpFamily } from '../../base/ip.ts';
 import type { ChainPlan } from './base-chains.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { NftPort } from './nft-port.ts';
-import { skeleton } from './nft-tables.ts';
+import { constantSets } from './sets.ts';
 import { rulesOf } from './table-change.ts';
 
 export interface ReplacingPort extends NftPort {
@@ -32,18 +32,21 @@ export function replacingPort(port: NftPort, chains: readonly ChainPlan[]): Repl
         ? await port.lookUp(family, lookup)
         : { ...(await port.lookUp(family, {})), elements: [], chains: new Set() },
     commit: async (family: IpFamily, messages, generation) => {
-      const all = replaced ? messages : [{ kind: 'delete-table' } as const, ...wholeTable(chains, family), ...messages];
+      const all = replaced ? messages : [...REPLACEMENT, ...contents(chains, family), ...messages];
       const refusal = await port.commit(family, all, generation);
       replaced ||= refusal === undefined;
       return refusal;
     },
+    tryOut: (family, messages) => port.tryOut(family, messages),
   };
 }
 
-/** Returns what creates a table with these chains. */
-function wholeTable(chains: readonly ChainPlan[], family: IpFamily): NftMessage[] {
+const REPLACEMENT: readonly NftMessage[] = [{ kind: 'delete-table' }, { kind: 'new-table' }];
+
+/** Returns what a new table gets, whatever the Services are. */
+export function contents(chains: readonly ChainPlan[], family: IpFamily): readonly NftMessage[] {
   return [
-    ...skeleton(family),
+    ...constantSets(family).map((set): NftMessage => ({ kind: 'new-set', set })),
     ...chains.map(({ name, base }): NftMessage => ({
       kind: 'new-chain',
       chain: base === undefined ? { name } : { name, base },

@@ -4,9 +4,9 @@ import type { RuleSettings } from '../../state/rule-settings.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import { Transaction } from '../../state/transaction.ts';
 import { baseChains } from './base-chains.ts';
-import type { NftPort } from './nft-port.ts';
+import type { NftPort, NftRefusal } from './nft-port.ts';
 import { NftTables } from './nft-tables.ts';
-import { replacingPort } from './replacing-port.ts';
+import { replacingPort, contents } from './replacing-port.ts';
 import { ENDPOINTS, constantSets } from './sets.ts';
 import { TableView } from './table-view.ts';
 
@@ -31,6 +31,8 @@ export async function tableState(port: NftPort, family: IpFamily): Promise<Table
 export interface TakenOver {
   readonly chains: readonly string[];
   readonly failures: readonly OpFailure[];
+  /** Why the table is still the other one. */
+  readonly refusal: NftRefusal | undefined;
 }
 
 /**
@@ -67,13 +69,18 @@ export class TableTakeOver {
 
   /** Replaces the table. Must be called when all operations are known. */
   async run(port: NftPort, family: IpFamily, settings: RuleSettings): Promise<TakenOver> {
-    const chains = baseChains(settings, family);
+    const plans = baseChains(settings, family);
+    const chains = plans.map(({ name }) => name);
+    // If the kernel refuses the parts that each transaction has, it need not be tried with a part of the Services.
+    const refusal = await port.tryOut(family, contents(plans, family));
+    if (refusal !== undefined) return { chains, failures: [], refusal };
     const tx = this.#waiting.get(family) ?? new Transaction();
-    const replacing = replacingPort(port, chains);
+    const replacing = replacingPort(port, plans);
     const { failures } = await new NftTables((of) => new TableView(replacing, of)).apply(tx);
     // Without Services there was nothing to write.
-    if (failures.length === 0 && !replacing.replaced) await replacing.commit(family, []);
-    if (replacing.replaced) this.#waiting.delete(family);
-    return { chains: chains.map(({ name }) => name), failures };
+    const last = failures.length > 0 || replacing.replaced ? failures[0] : await replacing.commit(family, []);
+    if (!replacing.replaced) return { chains, failures, refusal: last };
+    this.#waiting.delete(family);
+    return { chains, failures, refusal: undefined };
   }
 }

@@ -15,8 +15,13 @@ export const NFT_TABLE = table({
   userData: optional('NFTA_TABLE_USERDATA', 6, copied),
 });
 
+/** linux/netfilter/nf_tables.h: enum nft_table_flags. No hook leads to the chains of such a table. */
+export const NFT_TABLE_DORMANT = 0x1;
+
 export interface NftTable {
   readonly name: string;
+  /** NFT_TABLE_* bits. */
+  readonly flags?: number | undefined;
   /** What nft stores for itself, such as the comment. */
   readonly userData?: Uint8Array | undefined;
 }

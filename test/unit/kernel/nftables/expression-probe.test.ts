@@ -42,11 +42,22 @@ describe('a kernel without some expressions of nf_tables', () => {
     expect(table.tables).toEqual(before);
   });
 
-  test('is not looked for if the table is one of another program', async () => {
+  test('is found with the table of another program, too, whose rules may do without them', async () => {
     const table = new FakeNftTable();
     await table.commit(4, [{ kind: 'new-table' }, { kind: 'new-chain', chain: { name: 'services' } }]);
-    table.refuse = () => 'ENOENT';
-    await expect(kernelOf(table).probeRules(4)).resolves.toBe('none');
+    const before = structuredClone(table.tables);
+    table.refuse = (messages) => (uses(messages, ['redir']) ? 'ENOENT' : undefined);
+    await expect(kernelOf(table).probeRules(4)).rejects.toThrow('load the modules nft_redir, or');
+    expect(table.tables).toEqual(before);
+  });
+
+  test('is found if it is the type of chain that translates addresses', async () => {
+    const table = new FakeNftTable();
+    table.refuse = (messages) =>
+      messages.some((message) => message.kind === 'new-chain' && message.chain.base?.type === 'nat')
+        ? 'ENOENT'
+        : undefined;
+    await expect(kernelOf(table).probeRules(4)).rejects.toThrow('load the modules nft_chain_nat, or');
   });
 
   test('leaves nothing behind if it lacks none', async () => {

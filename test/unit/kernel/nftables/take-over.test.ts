@@ -158,6 +158,45 @@ describe('the tables of kube-proxy', () => {
     await run.reconciler.stop();
   });
 
+  test('are left alone, and nothing is tried in parts, if the kernel refuses even a table without Services', async () => {
+    const table = await tablesOfKubeProxy();
+    const { run } = await start(table);
+    let tried = 0;
+    table.refuse = (messages) => {
+      tried += 1;
+      return messages.some((message) => message.kind === 'new-rule' && message.chain === 'services')
+        ? 'ENOENT'
+        : undefined;
+    };
+    const numbers = Array.from({ length: 50 }, (_, n) => n);
+    const report = await run.take(
+      ...listed(
+        numbers.map((n) => service(`web-${n}`, `10.96.1.${n}`)),
+        [],
+      ),
+    );
+    expect(report).toMatchObject({
+      ok: false,
+      error: expect.objectContaining({
+        message: expect.stringContaining('cannot replace table ip kube-proxy: ENOENT'),
+      }),
+    });
+    expect(tried).toBeLessThanOrEqual(2);
+    expect(table.tables.get(4)?.sets.has('service-nodeports')).toBe(true);
+    await run.reconciler.stop();
+  });
+
+  test('that the kernel does not replace are left alone, and its reason is named, also if there is no Service', async () => {
+    const table = await tablesOfKubeProxy();
+    const { run } = await start(table);
+    table.refuse = (messages) => (messages[0]?.kind === 'delete-table' ? 'EPERM' : undefined);
+    expect(await run.take(...listed([], []))).toMatchObject({
+      ok: false,
+      error: expect.objectContaining({ message: 'cannot replace table ip kube-proxy: EPERM' }),
+    });
+    await run.reconciler.stop();
+  });
+
   test('are those of kube-proxy also if it has started in a table of ours', async () => {
     const table = new FakeNftTable();
     const before = await start(table);
