@@ -1,5 +1,6 @@
 import type { IpFamily } from '../base/ip.ts';
 import type { Yielder } from '../base/yielder.ts';
+import { familyOfOp } from '../state/op.ts';
 import type { Outcome } from '../state/outcome.ts';
 import { Transaction } from '../state/transaction.ts';
 import { virtualServerKey } from '../state/virtual-server.ts';
@@ -12,7 +13,7 @@ import type { SyncProgress } from './sync-progress.ts';
 
 /**
  * Programs all services in one transaction, and adopts the objects that an earlier run or kube-proxy left. If the rules of
- * one IP family can be neither read nor written, the other family is programmed nevertheless, before this throws.
+ * one IP family cannot be read, written or replaced, the other family is programmed nevertheless, before this throws.
  */
 export async function firstSync(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<void> {
   const { kernel, addresses, applier, clock, udp, written } = parts;
@@ -21,7 +22,7 @@ export async function firstSync(parts: SyncParts, progress: SyncProgress, yielde
   await kernel.ensureDevice();
   await addresses.findMarks();
   await addresses.read();
-  const { families, protecting } = await addRules(parts, progress, yielder);
+  const protecting = await addRules(parts, progress, yielder);
   // The check compares everything, so changes need not be recorded.
   plan.ignoreChanges();
   touchUnfinished(parts, progress);
@@ -32,7 +33,7 @@ export async function firstSync(parts: SyncParts, progress: SyncProgress, yielde
   progress.noteDeletions(tx);
   try {
     if (protecting) requireTried(await applier.apply(tx, progress, yielder));
-    else await applyAroundRules(parts, families, tx, progress, yielder);
+    else await applyAroundRules(parts, tx, progress, yielder);
     progress.flowCleanUps.push(...(await udp.run(yielder)));
     for (const error of progress.leftOut.values()) throw error;
   } catch (error) {
@@ -43,35 +44,40 @@ export async function firstSync(parts: SyncParts, progress: SyncProgress, yielde
   progress.inForce(triggerTimes, clock.wallNow());
 }
 
-interface RulesAdded {
-  /** Those whose rules could be read and, unless they are those of another program, written. */
-  readonly families: readonly IpFamily[];
-  /** Whether the rules of these families are in force. */
-  readonly protecting: boolean;
-}
-
 /**
  * Creates sets before the rules that refer to them, and the rules before any virtual server that they protect. Families without
- * rules are left out; throws if no family has rules.
+ * rules are left out; throws if no family has rules. Returns whether the rules of all others are in force; if not, those of
+ * another program are.
  */
 async function addRules(
   { kernel, config, applier, rules, desired: { plan } }: SyncParts,
   progress: SyncProgress,
   yielder: Yielder,
-): Promise<RulesAdded> {
-  const families: IpFamily[] = [];
+): Promise<boolean> {
   let protecting = true;
-  for (const family of config.families) {
+  await eachFamily(config.families, progress, async (family) => {
+    await applier.apply(await missingSets(kernel, [family], plan), progress, yielder);
+    if (!(await rules.addFirst(family))) protecting = false;
+  });
+  const { leftOut } = progress;
+  if (leftOut.size === config.families.length) for (const error of leftOut.values()) throw error;
+  return protecting;
+}
+
+/** Does something for each family that is not left out. One for which it fails is, from then on. */
+async function eachFamily(
+  families: readonly IpFamily[],
+  { leftOut }: SyncProgress,
+  work: (family: IpFamily) => Promise<void>,
+): Promise<void> {
+  for (const family of families) {
+    if (leftOut.has(family)) continue;
     try {
-      await applier.apply(await missingSets(kernel, [family], plan), progress, yielder);
-      if (!(await rules.addFirst(family))) protecting = false;
-      families.push(family);
+      await work(family);
     } catch (error) {
-      progress.leftOut.set(family, error);
+      leftOut.set(family, error);
     }
   }
-  if (families.length === 0) for (const error of progress.leftOut.values()) throw error;
-  return { families, protecting };
 }
 
 /** Throws if operations were not tried, so that the first sync is retried: until then, nothing of another program may end. */
@@ -81,30 +87,29 @@ function requireTried({ stopped }: Outcome): void {
 
 /**
  * Applies a transaction while the rules of another program serve, and replaces these in between. Virtual servers come
- * before, and nothing is removed until the rules are replaced. Virtual servers with source ranges come after the rules that
- * deny and before the rules of table nat: their address is bound by then, so once nothing translates it, the node would
- * refuse connections to it. In
- * the other modes everything comes before: in nftables mode it comes into force with the rules, by the transaction that
- * replaces the table; in iptables mode the replacement writes only what a virtual server already needs, so without it the
- * rules that deny would be missing in between.
+ * before, and nothing of an IP family is removed until its rules are replaced. Virtual servers with source ranges come
+ * after the rules that deny and before the rules of table nat: their address is bound by then, so once nothing translates
+ * it, the node would refuse connections to it. In the other modes everything comes before: in nftables mode it comes into
+ * force with the rules, by the transaction that replaces the table; in iptables mode the replacement writes only what a
+ * virtual server already needs, so without it the rules that deny would be missing in between.
  */
 async function applyAroundRules(
-  { kernel, desired: { plan }, applier, rules }: SyncParts,
-  families: readonly IpFamily[],
+  { kernel, config: { families }, desired: { plan }, applier, rules }: SyncParts,
   tx: Transaction,
   progress: SyncProgress,
   yielder: Yielder,
 ): Promise<void> {
+  const replaceOthers = async (family: IpFamily): Promise<void> =>
+    await applier.note(await rules.replaceOthers(family), progress, yielder);
   if (kernel.mode !== 'ipvs') {
     requireTried(await applier.apply(tx, progress, yielder));
-    await applier.note(await rules.replaceOthers(families), progress, yielder);
+    await eachFamily(families, progress, replaceOthers);
     return;
   }
   const servers = Map.groupBy(
     tx.stage('add-servers'),
     (op) => denyOf(plan, 'id' in op ? op.id : op.virtualServer) !== undefined,
   );
-  const restricted = new Transaction(servers.get(true));
   const before = new Transaction([
     ...tx.stage('add-sets'),
     ...(servers.get(false) ?? []),
@@ -112,10 +117,12 @@ async function applyAroundRules(
     ...tx.of('bind-address'),
   ]);
   requireTried(await applier.apply(before, progress, yielder));
-  if (restricted.size > 0) await rules.replaceDenying(families);
+  const waiting = servers.get(true) ?? [];
+  if (waiting.length > 0) await eachFamily(families, progress, (family) => rules.replaceDenying(family));
+  const restricted = new Transaction(waiting.filter((op) => !progress.leftOut.has(familyOfOp(op))));
   requireTried(await applier.apply(restricted, progress, yielder));
-  await applier.note(await rules.replaceOthers(families), progress, yielder);
+  await eachFamily(families, progress, replaceOthers);
   const done = new Set([...before, ...restricted]);
-  const rest = tx.filter((op) => !done.has(op));
+  const rest = tx.filter((op) => !done.has(op) && !progress.leftOut.has(familyOfOp(op)));
   await applier.apply(rest, progress, yielder);
 }

@@ -76,23 +76,19 @@ export class RuleKeeper {
    * Writes the rules that deny, also over other rules, but not those of table nat: so what another program translates, it
    * still does. Rejects if they cannot be written.
    */
-  async replaceDenying(families: readonly IpFamily[]): Promise<void> {
+  async replaceDenying(family: IpFamily): Promise<void> {
     const { kernel, plan } = this.#options;
-    for (const family of families) await kernel.ensureRules(withoutTables(planRules(plan, family), TRANSLATING));
+    await kernel.ensureRules(withoutTables(planRules(plan, family), TRANSLATING));
   }
 
   /**
    * Writes all rules, also over other rules. Rejects if they cannot be written. Returns the operations that waited for
    * the rules and were refused.
    */
-  async replaceOthers(families: readonly IpFamily[]): Promise<readonly OpFailure[]> {
+  async replaceOthers(family: IpFamily): Promise<readonly OpFailure[]> {
     const { kernel, plan } = this.#options;
-    const refused: OpFailure[] = [];
-    for (const family of families) {
-      const { failures = [] } = await kernel.ensureRules(planRules(plan, family));
-      for (const failure of failures) refused.push(failure);
-    }
-    return refused;
+    const { failures = [] } = await kernel.ensureRules(planRules(plan, family));
+    return failures;
   }
 
   /**

@@ -260,6 +260,63 @@ describe('first sync', () => {
     expect(await served()).toEqual(['10.96.0.10', '10.96.0.11', 'fd00::6']);
   });
 
+  test.each(['all rules', 'rules that deny'])(
+    'while %s of others cannot be replaced for one IP family, they are for the other one, and nothing of the first is removed',
+    async (refused) => {
+      const kernel = new FakeKernel();
+      await kernel.prepare();
+      for (const family of [4, 6] as const) await kernel.ensureRules({ family, chains: CHAINS_OF_OTHERS, jumps: [] });
+      for (const [address, prefix] of [
+        ['10.96.0.99', 32],
+        ['fd00::99', 128],
+      ] as const) {
+        const left = { ...id(address), scheduler: 'rr', flags: 0, timeout: 0, prefix };
+        kernel.put({ kind: 'add-virtual-server', virtualServer: left });
+        kernel.put({ kind: 'bind-address', address: left.address });
+      }
+      const vip = (name: string, clusterIp: string, ingress: string, range: string): Service =>
+        service(name, clusterIp, {
+          type: 'LoadBalancer',
+          loadBalancerIngress: [{ ip: ingress, ipMode: 'VIP' }],
+          loadBalancerSourceRanges: [range],
+          ipFamilies: [clusterIp.includes(':') ? 'IPv6' : 'IPv4'],
+        });
+      const ensureRules = kernel.ensureRules.bind(kernel);
+      let isRefused = true;
+      kernel.ensureRules = async (rules) => {
+        const which = rules.chains.some(({ table }) => table === 'nat') ? 'all rules' : 'rules that deny';
+        if (isRefused && rules.family === 4 && which === refused) throw new KernelError('iptables', 'LOCKED', 'lock');
+        return await ensureRules(rules);
+      };
+      const run = new Reconciling(kernel);
+      const report = await run.take(
+        ...listed(
+          [
+            WEB,
+            vip('four', '10.96.0.11', '203.0.113.1', '10.0.0.0/8'),
+            vip('six', 'fd00::6', '2001:db8::1', 'fd01::/16'),
+          ],
+          [WEB_SLICE, slice('four', ['10.244.0.7']), slice('six', ['fd01::7'])],
+        ),
+      );
+      expect(report).toMatchObject({ kind: 'first', ok: false, error: expect.objectContaining({ message: 'lock' }) });
+      const served = Object.keys(await ipvs(kernel));
+      // Without the rules that deny, a load balancer IP with source ranges is not served.
+      expect(served.includes('TCP 203.0.113.1:80')).toBe(refused === 'all rules');
+      expect(served).toEqual(
+        expect.arrayContaining(['TCP 10.96.0.10:80', 'TCP 10.96.0.99:80', 'TCP [2001:db8::1]:80']),
+      );
+      expect(served).not.toContain('TCP [fd00::99]:80');
+      expect(await kernel.addRules(planRules(PLAN_CONFIG, 6))).toBe(true);
+      isRefused = false;
+      expect(await run.pass(run.clock.nextIn ?? 0)).toMatchObject({ kind: 'first', ok: true });
+      const all = Object.keys(await ipvs(kernel));
+      expect(all).toContain('TCP 203.0.113.1:80');
+      expect(all).not.toContain('TCP 10.96.0.99:80');
+      expect(await kernel.addRules(planRules(PLAN_CONFIG, 4))).toBe(true);
+    },
+  );
+
   test('nothing is written before services and slices are both listed', async () => {
     const kernel = new FakeKernel();
     const run = new Reconciling(kernel);

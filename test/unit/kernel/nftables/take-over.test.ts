@@ -197,6 +197,28 @@ describe('the tables of kube-proxy', () => {
     await run.reconciler.stop();
   });
 
+  test('are taken over also if that of the other IP family cannot be', async () => {
+    for (const refused of FAMILIES) {
+      const table = await tablesOfKubeProxy();
+      const { run } = await start(table);
+      const commit = table.commit.bind(table);
+      table.commit = async (family, messages, generation) =>
+        family === refused ? { errno: 1, code: 'EPERM', text: '' } : await commit(family, messages, generation);
+      expect(await run.take(...CLUSTER)).toMatchObject({
+        kind: 'first',
+        ok: false,
+        error: expect.objectContaining({ message: expect.stringContaining('EPERM') }),
+      });
+      for (const family of FAMILIES) {
+        expect(table.tables.get(family)?.sets.has('service-nodeports')).toBe(family === refused);
+      }
+      table.commit = commit;
+      expect(await run.pass(run.clock.nextIn ?? 0)).toMatchObject({ kind: 'first', ok: true });
+      expect(table.tables.get(refused)?.sets.has('service-nodeports')).toBe(false);
+      await run.reconciler.stop();
+    }
+  });
+
   test('are those of kube-proxy also if it has started in a table of ours', async () => {
     const table = new FakeNftTable();
     const before = await start(table);
