@@ -19,6 +19,7 @@ interface Set {
 }
 
 interface Table {
+  dormant: boolean;
   readonly chains: Map<string, Chain>;
   readonly sets: Map<string, Set>;
 }
@@ -44,6 +45,10 @@ export class FakeNftTable implements NftPort {
 
   hasTable(family: IpFamily): Promise<boolean> {
     return Promise.resolve(this.tables.has(family));
+  }
+
+  isDormant(family: IpFamily): Promise<boolean> {
+    return Promise.resolve(this.tables.get(family)?.dormant === true);
   }
 
   sets(family: IpFamily): Promise<readonly SetDefinition[]> {
@@ -104,7 +109,7 @@ export class FakeNftTable implements NftPort {
   tryOut(_family: IpFamily, messages: readonly NftMessage[]): Promise<NftRefusal | undefined> {
     const code = this.refuse(messages);
     if (code !== undefined) return refusal(code);
-    const table = executeAll({ chains: new Map(), sets: new Map() }, messages);
+    const table = executeAll(emptyTable(), messages);
     if (table instanceof Refused) return refusal(table.code, table.message);
     this.#generation += 1;
     return Promise.resolve(undefined);
@@ -128,15 +133,20 @@ function refusal(code: keyof typeof constants.errno | 'ERESTART', text = ''): Pr
   return Promise.resolve({ errno: code === 'ERESTART' ? 85 : constants.errno[code], code, text });
 }
 
-function copyOf({ chains, sets }: Table): Table {
+function emptyTable(): Table {
+  return { dormant: false, chains: new Map(), sets: new Map() };
+}
+
+function copyOf({ dormant, chains, sets }: Table): Table {
   return {
+    dormant,
     chains: new Map(Array.from(chains, ([name, { chain, rules }]) => [name, { chain, rules: [...rules] }])),
     sets: new Map(Array.from(sets, ([name, { set, elements }]) => [name, { set, elements: new Map(elements) }])),
   };
 }
 
 function execute(table: Table | undefined, message: NftMessage): Table | undefined {
-  if (message.kind === 'new-table') return table ?? { chains: new Map(), sets: new Map() };
+  if (message.kind === 'new-table') return { ...(table ?? emptyTable()), dormant: false };
   if (table === undefined) throw new Refused('ENOENT', 'no such table');
   if (message.kind === 'delete-table') return undefined;
   change(table, message);

@@ -265,6 +265,48 @@ function onThisKernel(): void {
       await kernel.close();
     });
 
+    test('are rid of elements of other programs, and woken', async () => {
+      const kernel = createNftablesKernel({ log: bed.log, netns: `/run/netns/${bed.netns}` });
+      await kernel.prepare();
+      const rules = planRules(PLAN_CONFIG, 4);
+      await kernel.ensureRules(rules);
+      const id = virtualServer(address(4, 1), 80, 'TCP', { scheduler: 'random' });
+      const added: readonly Op[] = [
+        { kind: 'add-virtual-server', virtualServer: id },
+        { kind: 'add-real-server', id, realServer: realServer(endpoint(4, 1), 8080) },
+      ];
+      expect((await kernel.apply(new Transaction(added))).failures).toEqual([]);
+      await kernel.ensureRules(rules);
+      const listing = async (): Promise<readonly string[]> =>
+        (await bed.run('nft', '-s', 'list', 'ruleset')).split('\n').toSorted();
+      const before = await listing();
+      const theirs = [
+        ...['service-ips', 'no-endpoint-services', 'firewall-ips'].map((map) => `${map} { * : drop }`),
+        ...['cluster-ips', 'nodeports-tcp', 'cluster-ip-ports'].map((set) => `${set} { * }`),
+        'service-endpoints { * : 192.0.2.1 . 80 }',
+        'service-ips { 10.96.0.9 . 47 . 80 : drop }',
+      ].map((element) => `add element ip kube-proxy ${element}`);
+      const rule = 'add rule ip kube-proxy services counter limit rate 5/second quota 10 mbytes log accept comment "a"';
+      await inside(['nft', '-f', '-'], `${theirs.join('\n')}\n${rule}\nadd table ip kube-proxy { flags dormant; }\n`);
+      expect((await kernel.getSets()).flatMap(({ entries }) => entries)).toEqual([]);
+      expect(await kernel.ensureRules(rules)).toEqual({ changed: true, chains: ['services'] });
+      expect(await listing()).toEqual(before);
+      await inside(
+        ['nft', '-f', '-'],
+        'delete element ip kube-proxy service-ips { 10.96.0.1 . tcp . 80 }\n' +
+          'add element ip kube-proxy service-ips { 10.96.0.1 . tcp . 80 : drop }\n',
+      );
+      expect(await kernel.ensureRules(rules)).toEqual({ changed: false, chains: [] });
+      // It is there, but not as it is wanted.
+      expect(await kernel.getVirtualServers()).toEqual([{ ...id, scheduler: 'none' }]);
+      const [server] = (await kernel.getRealServers([id])).values();
+      expect(server).toEqual([]);
+      const edited: readonly Op[] = [{ kind: 'edit-virtual-server', virtualServer: id }, added[1]!];
+      expect((await kernel.apply(new Transaction(edited))).failures).toEqual([]);
+      expect(await listing()).toEqual(before);
+      await kernel.close();
+    });
+
     test('a transaction that names an older generation of the ruleset is refused with ERESTART', async () => {
       const connection = openConnection({ protocol: NETLINK_NETFILTER, netns: `/run/netns/${bed.netns}` });
       const link = new NftLink(connection, () => undefined);

@@ -152,8 +152,9 @@ export function entryKey(entry: IpSetEntry): Uint8Array {
   return bytes;
 }
 
-/** Returns undefined for a key that no Service can cause, such as port 0. */
+/** Returns undefined for a key that no Service can cause, such as port 0, and for that of a catch-all element. */
 export function entryOfKey(type: IpSetType, bytes: Uint8Array, family: IpFamily): IpSetEntry | undefined {
+  if (bytes.length === 0) return undefined;
   if (type === 'bitmap:port') {
     const port = toPort(portAt(bytes, 0));
     return port === undefined ? undefined : { type, port };

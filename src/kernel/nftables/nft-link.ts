@@ -17,7 +17,8 @@ import { decodeGeneration, getGeneration } from '../../netlink/family/nf-tables/
 import { type ObservedRule, decodeRule, deleteRules, dumpRules, newRule } from '../../netlink/family/nf-tables/rule.ts';
 import { decodeSet, deleteSet, dumpSetHeaders, newSet } from '../../netlink/family/nf-tables/set.ts';
 import {
-  NFT_TABLE_DORMANT,
+  NFT_TABLE_F_DORMANT,
+  type NftTable,
   decodeTable,
   deleteTable,
   dumpTables,
@@ -49,12 +50,21 @@ export class NftLink implements NftPort {
   }
 
   async hasTable(family: IpFamily): Promise<boolean> {
-    const names = await askAll(this.#connection, [family], {
+    return (await this.#table(family)) !== undefined;
+  }
+
+  async isDormant(family: IpFamily): Promise<boolean> {
+    const table = await this.#table(family);
+    return ((table?.flags ?? 0) & NFT_TABLE_F_DORMANT) !== 0;
+  }
+
+  async #table(family: IpFamily): Promise<NftTable | undefined> {
+    const tables = await askAll(this.#connection, [family], {
       operation: 'NFT_MSG_GETTABLE',
       write: dumpTables,
-      read: ({ payload }) => decodeTable(payload).name,
+      read: ({ payload }) => decodeTable(payload),
     });
-    return names.includes(TABLE);
+    return tables.find(({ name }) => name === TABLE);
   }
 
   async sets(family: IpFamily): Promise<readonly SetDefinition[]> {
@@ -144,7 +154,7 @@ export class NftLink implements NftPort {
   async tryOut(family: IpFamily, changes: readonly NftMessage[]): Promise<NftRefusal | undefined> {
     const writer = new MessageWriter(ONE_DATAGRAM, bytesOf(changes));
     beginBatch(writer, undefined);
-    newTable(writer, family, { name: TRIAL_TABLE, flags: NFT_TABLE_DORMANT });
+    newTable(writer, family, { name: TRIAL_TABLE, flags: NFT_TABLE_F_DORMANT });
     for (const [id, change] of changes.entries()) writeMessage(writer, { family, table: TRIAL_TABLE }, change, id + 1);
     deleteTable(writer, family, TRIAL_TABLE);
     return await this.#send(writer);

@@ -11,7 +11,9 @@ export type SetDefinition = Omit<NftSet, 'table'>;
 
 /** One change of our table of one family. A transaction is a list of them, which the kernel executes as a whole. */
 export type NftMessage =
-  | { readonly kind: 'new-table' | 'delete-table' }
+  /** A table that exists is not dormant any more. */
+  | { readonly kind: 'new-table' }
+  | { readonly kind: 'delete-table' }
   | { readonly kind: 'new-set'; readonly set: SetDefinition }
   | { readonly kind: 'delete-set'; readonly name: string }
   | { readonly kind: 'new-chain'; readonly chain: ChainDefinition }

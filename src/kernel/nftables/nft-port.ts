@@ -34,6 +34,8 @@ export interface NftFindings {
 /** Reads and writes the table `kube-proxy` of each family: the kernel's one, or one in memory for tests. */
 export interface NftPort {
   hasTable(family: IpFamily): Promise<boolean>;
+  /** Whether no hook leads to the chains of the table, as if there were none. */
+  isDormant(family: IpFamily): Promise<boolean>;
   /** Returns the sets without elements; none if the table does not exist. */
   sets(family: IpFamily): Promise<readonly SetDefinition[]>;
   chains(family: IpFamily): Promise<readonly ObservedChain[]>;

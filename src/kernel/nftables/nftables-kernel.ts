@@ -32,9 +32,9 @@ import { NftTables, byFamily, skeleton } from './nft-tables.ts';
 import { isWithoutTables } from './proxy-tables.ts';
 import { checkRules, deleteChains } from './rule-check.ts';
 import { TranslatingKernel, realServerOf, virtualServerOf } from '../translating-kernel.ts';
-import { ROLE_SETS } from './sets.ts';
+import { ROLE_SETS, type RoleSet } from './sets.ts';
 import { SurplusRemoval } from './surplus-removal.ts';
-import { readEntries } from './table-reader.ts';
+import { type Head, readEntries } from './table-reader.ts';
 import { TableTakeOver, tableState } from './table-take-over.ts';
 import { TableView, nextOf } from './table-view.ts';
 import { TableWatch } from './table-watch.ts';
@@ -93,7 +93,15 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   async ensureDevice(): Promise<{ readonly made: boolean }> {
     return await withKernelError('ensureDevice', async () => {
       let made = false;
-      for (const family of await this.families()) made = (await this.#ensureTable(family)) || made;
+      const errors: unknown[] = [];
+      for (const family of await this.families()) {
+        try {
+          made = (await this.#ensureTable(family)) || made;
+        } catch (error) {
+          errors.push(error);
+        }
+      }
+      for (const error of errors) throw error;
       return { made };
     });
   }
@@ -141,11 +149,11 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     }
   }
 
-  async getVirtualServers(): Promise<VirtualServer[]> {
+  async getVirtualServers(without?: ReadonlySet<IpFamily>): Promise<VirtualServer[]> {
     return await withKernelError('getVirtualServers', async () => {
       const found: VirtualServer[] = [];
-      for (const family of this.#readable()) {
-        for (const head of await this.#view(family).listHeads()) found.push(virtualServerOf(head.id, head.affinity));
+      for (const family of this.#readable(without)) {
+        for (const head of await this.#view(family).listHeads()) found.push(observedOf(head));
       }
       return found;
     });
@@ -156,7 +164,7 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
       const found = new Map<VirtualServerKey, VirtualServer>();
       for (const [family, ofFamily] of this.#readableByFamily(ids)) {
         for (const head of await this.#view(family).findHeads(ofFamily)) {
-          found.set(virtualServerKey(head.id), virtualServerOf(head.id, head.affinity));
+          found.set(virtualServerKey(head.id), observedOf(head));
         }
       }
       return found;
@@ -175,13 +183,11 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     });
   }
 
-  async getSets(names?: readonly string[]): Promise<ObservedIpSet[]> {
+  async getSets(names?: readonly string[], without?: ReadonlySet<IpFamily>): Promise<ObservedIpSet[]> {
     return await withKernelError('getSets', async () => {
       const found: ObservedIpSet[] = [];
-      for (const family of this.#readable()) {
-        const present = new Set((await this.#port().sets(family)).map(({ name }) => name));
-        for (const [name, set] of ROLE_SETS[family]) {
-          if (!present.has(set.definition.name) || names?.includes(name) === false) continue;
+      for (const family of this.#readable(without)) {
+        for (const set of await this.#present(family, names)) {
           found.push({ ...set.ipSet, entries: await readEntries(this.#port(), family, set) });
         }
       }
@@ -191,12 +197,24 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
 
   /** The sets of a table that waits for its take-over count as existing: operations on them come into force together. */
   async findSets(names: readonly string[]): Promise<Map<string, IpSet>> {
-    const sets: IpSet[] = (await this.getSets(names)).map(({ entries: _entries, ...set }) => set);
-    for (const family of IP_FAMILIES) {
-      if (!this.#takeOver.isExpected(family)) continue;
-      for (const { ipSet } of ROLE_SETS[family].values()) if (names.includes(ipSet.name)) sets.push(ipSet);
-    }
-    return new Map(sets.map((set) => [set.name, set]));
+    return await withKernelError('findSets', async () => {
+      const sets: IpSet[] = [];
+      for (const family of IP_FAMILIES) {
+        const found = this.#takeOver.isExpected(family)
+          ? [...ROLE_SETS[family].values()].filter(({ ipSet }) => names.includes(ipSet.name))
+          : await this.#present(family, names);
+        for (const { ipSet } of found) sets.push(ipSet);
+      }
+      return new Map(sets.map((set) => [set.name, set]));
+    });
+  }
+
+  /** Returns the sets that exist and stand for ipsets, those with these names or all. */
+  async #present(family: IpFamily, names: readonly string[] | undefined): Promise<readonly RoleSet[]> {
+    const present = new Set((await this.#port().sets(family)).map(({ name }) => name));
+    return [...ROLE_SETS[family].values()].filter(
+      ({ definition, ipSet }) => present.has(definition.name) && names?.includes(ipSet.name) !== false,
+    );
   }
 
   async findRuleVariant(family: IpFamily): Promise<string> {
@@ -240,13 +258,16 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     if (!(await port.hasTable(family)) && (await this.#ensureTable(family))) {
       this.#onStateLost(`table ${nftTable(family)} was deleted`);
     }
-    const { repairs, chains, surplus, unused } = await checkRules(port, settings, family);
-    const refusal = await port.commit(family, repairs, generation);
-    if (generation !== undefined && refusal?.code === 'ERESTART') return undefined;
-    this.#require('write rules of', family, refusal);
-    const repaired = generation === undefined || repairs.length === 0 ? generation : nextOf(generation);
-    const { gone, interrupted } = await this.#surplus.run(port, family, surplus, repaired);
-    if (repairs.length > 0 || gone.length > 0) {
+    const { repairs, chains, waking, surplus, unused } = await checkRules(port, settings, family);
+    let current = generation;
+    for (const messages of [repairs, waking]) {
+      const refusal = await port.commit(family, messages, current);
+      if (current !== undefined && refusal?.code === 'ERESTART') return undefined;
+      this.#require('write rules of', family, refusal);
+      if (current !== undefined && messages.length > 0) current = nextOf(current);
+    }
+    const { gone, interrupted } = await this.#surplus.run(port, family, surplus, current);
+    if (repairs.length + waking.length + gone.length > 0) {
       const deleted = gone.filter(({ kind }) => kind === 'delete-chain').map(({ name }) => name);
       return { changed: true, chains: [...new Set([...chains, ...deleted])] };
     }
@@ -269,8 +290,8 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   async compareRules({ family, settings }: RuleSet): Promise<RulesInForce> {
     return await withKernelError('compareRules', async () => {
       if (settings === undefined) return { missing: [], packets: new Map() };
-      const { repairs, surplus } = await checkRules(this.#port(), settings, family);
-      const missing = [...repairs, ...surplus].map((message) => ({ command: messageText(message, family) }));
+      const { repairs, waking, surplus } = await checkRules(this.#port(), settings, family);
+      const missing = [...repairs, ...waking, ...surplus].map((message) => ({ command: messageText(message, family) }));
       return { missing, packets: new Map() };
     });
   }
@@ -291,8 +312,8 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   }
 
   /** The families whose table is not that of another program. */
-  #readable(): readonly IpFamily[] {
-    return IP_FAMILIES.filter((family) => !this.#takeOver.isExpected(family));
+  #readable(without: ReadonlySet<IpFamily> = new Set()): readonly IpFamily[] {
+    return IP_FAMILIES.filter((family) => !this.#takeOver.isExpected(family) && !without.has(family));
   }
 
   #readableByFamily(ids: readonly VirtualServerId[]): readonly (readonly [IpFamily, VirtualServerId[]])[] {
@@ -320,6 +341,11 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     const reason = `${code}${text === '' ? '' : `: ${text}`}${hint}`;
     throw new KernelError('nf_tables', code, `cannot ${verb} table ${nftTable(family)}: ${reason}`);
   }
+}
+
+/** One whose element leads elsewhere differs from every planned one. */
+function observedOf({ id, affinity, misled }: Head): VirtualServer {
+  return misled ? { ...virtualServerOf(id, 0), scheduler: 'none' } : virtualServerOf(id, affinity);
 }
 
 const UNCHANGED: RulesWritten = { changed: false, chains: [] };

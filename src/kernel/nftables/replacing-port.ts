@@ -21,6 +21,7 @@ export function replacingPort(port: NftPort, chains: readonly ChainPlan[]): Repl
       return replaced;
     },
     hasTable: (family) => port.hasTable(family),
+    isDormant: (family) => port.isDormant(family),
     sets: (family) => port.sets(family),
     chains: (family) => port.chains(family),
     rules: (family) => port.rules(family),

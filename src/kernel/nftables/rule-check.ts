@@ -18,7 +18,7 @@ import {
 import { FIREWALL_IPS, constantSets, isOfAffinity } from './sets.ts';
 import type { Surplus } from './surplus-removal.ts';
 import { TableChange, rulesOf } from './table-change.ts';
-import { type Head, readEndpoints, readHeads, readRestricted } from './table-reader.ts';
+import { HEADS, type Head, readEndpoints, readHeads, readRestricted } from './table-reader.ts';
 
 /** How chains, rules and derived elements of a table differ from those that its other elements need. */
 export interface RuleCheck {
@@ -26,6 +26,8 @@ export interface RuleCheck {
   readonly repairs: readonly NftMessage[];
   /** The chains that the repairs write. */
   readonly chains: readonly string[];
+  /** Of a dormant table: what makes it count again, once everything in it is right. */
+  readonly waking: readonly NftMessage[];
   /** What nothing needs. It can be deleted after the repairs, in this order. */
   readonly surplus: readonly Surplus[];
   /** Correct chains of several virtual servers of which none is left: they may be deleted. */
@@ -39,7 +41,8 @@ export interface RuleCheck {
 export async function checkRules(port: NftPort, settings: RuleSettings, family: IpFamily): Promise<RuleCheck> {
   const observed = new Map((await port.chains(family)).map((chain) => [chain.name, chain]));
   const rules = Map.groupBy(await port.rules(family), ({ chain }) => chain);
-  const heads = await readHeads(port, family);
+  const strays: ElementOf[] = [];
+  const heads = await readHeads(port, family, (element) => strays.push(element));
   const { derived, damaged } = await derivedObjects(port, family, heads);
   const wanted = [
     ...baseChains(settings, family),
@@ -63,7 +66,9 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
   );
   const missing = [...wantedSets.values()].filter(({ name }) => !sets.has(name));
   const surplusSets = damaged ? [] : [...sets].filter((name) => isOfAffinity(name) && !wantedSets.has(name));
-  const elements = await elementChange(port, family, derived, sets);
+  strays.push(...(await findCatchAll(port, family)));
+  const elements = await elementChange(port, family, derived, strays, sets);
+  const waking: readonly NftMessage[] = (await port.isDormant(family)) ? [{ kind: 'new-table' }] : [];
   const repairs = [
     // A chain can only be replaced if no rule leads to it.
     ...flushChains(filled),
@@ -78,7 +83,7 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
   ];
   const used = new Set(heads.map(({ id, count, affinity }) => firstChain(id, count, affinity)));
   const unused = [...observed.keys()].filter((name) => sharedChain(name, family) !== undefined && !used.has(name));
-  return { repairs, chains: [...wrong.map(({ name }) => name), ...filled], surplus, unused };
+  return { repairs, chains: [...wrong.map(({ name }) => name), ...filled], waking, surplus, unused };
 }
 
 /** Returns what deletes these chains. */
@@ -92,7 +97,7 @@ function flushChains(names: readonly string[]): readonly NftMessage[] {
 
 interface Derived {
   readonly derived: readonly ServiceObjects[];
-  /** Whether those of some virtual servers are not known, because endpoints of these are missing. */
+  /** Whether those of some virtual servers are not known, because another program changed their elements. */
   readonly damaged: boolean;
 }
 
@@ -107,7 +112,7 @@ async function derivedObjects(port: NftPort, family: IpFamily, heads: readonly H
       ...whole.map(({ id, state }) => serviceObjects(id, state)),
       ...restricted.filter(({ inForce }) => inForce).map(({ id, ranges }) => firewallObjects(id, ranges)),
     ],
-    damaged: whole.length < services.length,
+    damaged: whole.length < services.length || heads.some(({ misled }) => misled),
   };
 }
 
@@ -155,14 +160,24 @@ function rewrite(chains: readonly ChainPlan[], observed: ReadonlyMap<string, Obs
   ];
 }
 
-/** Returns the changes of elements that other elements determine. */
+/** Returns the elements that the kernel finds for all other keys. Those of maps that are read whole are left out. */
+async function findCatchAll(port: NftPort, family: IpFamily): Promise<readonly ElementOf[]> {
+  const read = new Set([...HEADS, FIREWALL_IPS]);
+  const names = constantSets(family).flatMap(({ name }) => (read.has(name) ? [] : [name]));
+  const { elements } = await port.lookUp(family, { elements: names.map((set) => ({ set, key: new Uint8Array() })) });
+  return elements;
+}
+
+/** Returns the changes of elements that other elements determine, and the deletion of strays. */
 async function elementChange(
   port: NftPort,
   family: IpFamily,
   derived: readonly ServiceObjects[],
+  strays: readonly ElementOf[],
   present: ReadonlySet<string>,
 ): Promise<readonly NftMessage[]> {
   const change = new TableChange();
+  for (const { set, key } of strays) change.deleteElement(set, key);
   const isDerived = (set: string): boolean => set === FIREWALL_IPS || isOfAffinity(set);
   const wanted = derived.flatMap(({ elements }) => elements.filter(({ set }) => isDerived(set)));
   const found: ElementOf[] = [];

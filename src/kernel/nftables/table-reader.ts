@@ -1,5 +1,6 @@
 import type { Cidr } from '../../base/cidr.ts';
 import type { IpFamily } from '../../base/ip.ts';
+import { NFT_VERDICT } from '../../netlink/family/nf-tables/data.ts';
 import type { NftElement } from '../../netlink/family/nf-tables/element.ts';
 import type { IpSetEntry } from '../../state/ip-set.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
@@ -13,7 +14,7 @@ import {
   serviceOfKey,
 } from './keys.ts';
 import type { ElementOf, NftPort } from './nft-port.ts';
-import { affinityMapName, readFirstChain } from './service-objects.ts';
+import { affinityMapName, firstChain, readFirstChain } from './service-objects.ts';
 import type { ServiceState } from '../service-ops.ts';
 import { ENDPOINTS, NO_ENDPOINT_SERVICES, type RoleSet, SERVICE_IPS, firewallSets } from './sets.ts';
 
@@ -22,24 +23,34 @@ export interface Head {
   readonly id: VirtualServerId;
   readonly count: number;
   readonly affinity: number;
+  /** Whether the element does something else than those of ours, because another program changed it. */
+  readonly misled: boolean;
 }
 
 export interface ObservedService {
   readonly id: VirtualServerId;
   readonly state: ServiceState;
-  /** Whether endpoints are missing, because another program removed them. */
+  /** Whether endpoints are missing, or are not those that are chosen, because another program changed elements. */
   readonly damaged: boolean;
 }
 
 export type Services = ReadonlyMap<VirtualServerKey, ObservedService>;
 
-/** Returns all virtual servers of a family, without endpoints. */
-export async function readHeads(port: NftPort, family: IpFamily): Promise<readonly Head[]> {
+/** The maps from virtual servers to what is done with packets to them. */
+export const HEADS: readonly string[] = [SERVICE_IPS, NO_ENDPOINT_SERVICES];
+
+/** Returns all virtual servers of a family, without endpoints. `onOther` gets the elements that no virtual server can have. */
+export async function readHeads(
+  port: NftPort,
+  family: IpFamily,
+  onOther: (element: ElementOf) => void = () => undefined,
+): Promise<readonly Head[]> {
   const heads: Head[] = [];
-  for (const set of [SERVICE_IPS, NO_ENDPOINT_SERVICES]) {
+  for (const set of HEADS) {
     await port.eachElement(family, set, (element) => {
       const head = headOf(element, family);
-      if (head !== undefined) heads.push(head);
+      if (head === undefined) onOther({ set, ...element });
+      else heads.push(head);
     });
   }
   return heads;
@@ -92,10 +103,16 @@ export async function findEndpoints(
 
 function headOf({ key, data }: NftElement, family: IpFamily): Head | undefined {
   const id = serviceOfKey(key, family);
-  if (id === undefined || data === undefined || !('verdict' in data)) return undefined;
-  const target = readFirstChain(data.verdict.chain ?? '');
-  return target === undefined ? undefined : { id, ...target };
+  if (id === undefined) return undefined;
+  const { code, chain = '' } = data !== undefined && 'verdict' in data ? data.verdict : NO_VERDICT;
+  const target = code === NFT_VERDICT.goto ? readFirstChain(chain) : undefined;
+  // The chain of one with affinity may be that of another virtual server.
+  return target === undefined || (target.affinity > 0 && firstChain(id, target.count, target.affinity) !== chain)
+    ? { id, count: 0, affinity: 0, misled: true }
+    : { id, ...target, misled: false };
 }
+
+const NO_VERDICT = { code: 0, chain: undefined };
 
 /** Puts virtual servers and their endpoints together. */
 class Assembly {
@@ -124,7 +141,7 @@ class Assembly {
       // A sparse array: flat() drops its holes.
       const present = endpoints.flat();
       const state = { affinity: head.affinity, endpoints: present };
-      services.set(key, { id: head.id, state, damaged: present.length !== head.count });
+      services.set(key, { id: head.id, state, damaged: head.misled || present.length !== head.count });
     }
     return services;
   }
@@ -180,7 +197,7 @@ export async function readOwnElements(
   if (ids.length === 0) return found;
   const present = new Set((await port.sets(family)).map(({ name }) => name));
   const maps = ids.map(affinityMapName).filter((name) => present.has(name));
-  for (const set of [SERVICE_IPS, NO_ENDPOINT_SERVICES, ENDPOINTS, ...maps]) {
+  for (const set of [...HEADS, ENDPOINTS, ...maps]) {
     await port.eachElement(family, set, (element) => {
       const owner = serviceOfKey(element.key, family);
       if (owner !== undefined) found.get(virtualServerKey(owner))?.push({ set, ...element });

@@ -12,10 +12,14 @@ import { NFT_MSG_DELSETELEM, NFT_MSG_GETSETELEM, NFT_MSG_NEWSETELEM, beginNft } 
 
 /** linux/netfilter/nf_tables.h: enum nft_set_elem_attributes. */
 const ELEMENT = table({
-  key: required('NFTA_SET_ELEM_KEY', 1, nftData),
-  data: optional('NFTA_SET_ELEM_DATA', 2, nftData),
+  /** All but the catch-all element have one. */
+  key: optional('NFTA_SET_ELEM_KEY', 1, nftData),
   flags: optional('NFTA_SET_ELEM_FLAGS', 3, be32),
+  data: optional('NFTA_SET_ELEM_DATA', 2, nftData),
 });
+
+/** linux/netfilter/nf_tables.h: enum nft_set_elem_flags. */
+const NFT_SET_ELEM_CATCHALL = 0x2;
 
 /** linux/netfilter/nf_tables.h: enum nft_list_attributes. */
 const NFTA_LIST_ELEM = 1;
@@ -23,6 +27,7 @@ const LIST = table({ element: traced('NFTA_LIST_ELEM', NFTA_LIST_ELEM, nested(EL
 
 /** An element of a set (a key) or of a map (a key and its data). */
 export interface NftElement {
+  /** Empty: the catch-all element, which the kernel finds for each key without an element. */
   readonly key: Uint8Array;
   readonly data?: NftData | undefined;
 }
@@ -37,19 +42,15 @@ export const elementList: Kind<readonly NftElement[], readonly NftElement[] | Ui
       return;
     }
     for (const { key, data } of elements) {
-      encodeNest(
-        writer,
-        NFTA_LIST_ELEM,
-        ELEMENT,
-        data === undefined ? { key: { value: key } } : { key: { value: key }, data },
-      );
+      const named = key.length === 0 ? { flags: NFT_SET_ELEM_CATCHALL } : { key: { value: key } };
+      encodeNest(writer, NFTA_LIST_ELEM, ELEMENT, data === undefined ? named : { ...named, data });
     }
   },
   read: (bytes, start, end) => {
     const elements: NftElement[] = [];
     forEachAttribute(bytes, start, end, (_id, from, to) => {
       const { key, data } = decode(ELEMENT, bytes, from, to);
-      elements.push({ key: key.value ?? NO_BYTES, data: data === undefined ? undefined : dataOf(data) });
+      elements.push({ key: key?.value ?? NO_BYTES, data: data === undefined ? undefined : dataOf(data) });
     });
     return elements;
   },

@@ -16,11 +16,11 @@ export const NFT_TABLE = table({
 });
 
 /** linux/netfilter/nf_tables.h: enum nft_table_flags. No hook leads to the chains of such a table. */
-export const NFT_TABLE_DORMANT = 0x1;
+export const NFT_TABLE_F_DORMANT = 0x1;
 
 export interface NftTable {
   readonly name: string;
-  /** NFT_TABLE_* bits. */
+  /** NFT_TABLE_F_* bits. */
   readonly flags?: number | undefined;
   /** What nft stores for itself, such as the comment. */
   readonly userData?: Uint8Array | undefined;
@@ -50,6 +50,5 @@ export function dumpTables(writer: MessageWriter, family: IpFamily): number {
 
 /** Throws DecodeError. */
 export function decodeTable(payload: Uint8Array): NftTable {
-  const { name, userData } = decode(NFT_TABLE, payload, NETFILTER.size);
-  return { name, userData };
+  return decode(NFT_TABLE, payload, NETFILTER.size);
 }

@@ -283,6 +283,16 @@ describe('a kernel that lacks something', () => {
   });
 });
 
+test('a table that cannot be created does not keep that of the other IP family from being created', async () => {
+  const table = new FakeNftTable();
+  const { kernel } = bedOf(table);
+  const commit = table.commit.bind(table);
+  table.commit = async (family, messages, generation) =>
+    family === 4 ? { errno: 12, code: 'ENOMEM', text: '' } : await commit(family, messages, generation);
+  await expect(kernel.ensureDevice()).rejects.toThrow('cannot create table ip kube-proxy: ENOMEM');
+  expect([...table.tables.keys()]).toEqual([6]);
+});
+
 describe('the table of another program', () => {
   test('is replaced by one transaction, with everything that was to be written', async () => {
     const table = new FakeNftTable();

@@ -27,6 +27,12 @@ function message(elements: readonly NftElement[] | Uint8Array): Uint8Array {
 
 const CASES: Readonly<Record<string, readonly NftElement[]>> = {
   'keys of a set': [{ key: bytes(10, 96, 0, 1) }, { key: bytes(10, 96, 0, 2) }],
+  'the catch-all element of a set, beside others': [{ key: bytes(10, 96, 0, 1) }, { key: bytes() }],
+  'the catch-all element of a map, beside others': [
+    { key: bytes(1, 2, 3, 4), data: { value: bytes(9, 9, 9, 9, 0, 80) } },
+    { key: bytes(), data: { value: bytes(8, 8, 8, 8, 1, 1) } },
+    { key: bytes(), data: goto('choose-1') },
+  ],
   'keys that need padding': [{ key: bytes(0, 80) }, { key: bytes(1, 187) }],
   'values of a map': [
     { key: bytes(1, 2, 3, 4), data: { value: bytes(9, 9, 9, 9, 0, 80) } },
