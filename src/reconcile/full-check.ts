@@ -7,7 +7,7 @@ import { IP_FAMILIES, type IpFamily, familyOf } from '../base/ip.ts';
 import type { Yielder } from '../base/yielder.ts';
 import { planLocalRoutes } from '../plan/local-routes.ts';
 import { setKey } from '../plan/node-plan.ts';
-import { SET_ROLES, type SetRole, plannedSet } from '../plan/set-names.ts';
+import { SET_ROLES, type SetRole, plannedSet, setName } from '../plan/set-names.ts';
 import { TWIN_PREFIX, hasSameType, ipSetEntryKey } from '../state/ip-set.ts';
 import { type Op, familyOfOp } from '../state/op.ts';
 import { Transaction } from '../state/transaction.ts';
@@ -76,7 +76,8 @@ async function* compareAll(
     ({ add, surplus: surplusEntries, wrong } = await checkSets(parts, sets, without, yielder));
   }
   await applier.note(await replaceWrongSets(kernel, config, plan, wrong, log), progress, yielder);
-  yield new Transaction(add);
+  const isLast = (op: Op): op is AddEntry => kernel.mode === 'nftables' && op.kind === 'add-entry' && isClusterIp(op);
+  yield new Transaction(add.filter((op) => !isLast(op)));
   const bound = await awaitWhileServing(kernel.getBoundAddresses());
   const listed = await awaitWhileServing(kernel.getVirtualServers(without));
   const unmarked = first && parts.addresses.unmarked;
@@ -105,6 +106,10 @@ async function* compareAll(
       tx.push({ kind: 'delete-virtual-server', id: { address, port, protocol } });
     }
     if (yielder.due) await yielder.yieldIfDue();
+  }
+  // In nftables mode, packets to a cluster IP are rejected as long as its virtual server is not there.
+  for (const op of add.filter(isLast)) {
+    if (plan.entries('IPVS-IPS', op.set.family).has(ipSetEntryKey(op.entry))) tx.push(op);
   }
   for (const { role, op } of surplusEntries) {
     if (!plan.entries(role, op.set.family).has(ipSetEntryKey(op.entry))) tx.push(op);
@@ -135,6 +140,12 @@ async function readSets(kernel: KernelReader, { leftOut }: SyncProgress): Promis
     if (leftOut.size === IP_FAMILIES.length) throw error;
     return sets;
   }
+}
+
+type AddEntry = Extract<Op, { kind: 'add-entry' }>;
+
+function isClusterIp({ set }: AddEntry): boolean {
+  return set.name === setName('IPVS-IPS', set.family);
 }
 
 interface SurplusEntry {

@@ -235,6 +235,42 @@ describe('the tables of kube-proxy', () => {
     await run.reconciler.stop();
   });
 
+  test.each(['deleted', 'replaced'])(
+    'whose like was %s while the daemon ran: at no time does a cluster IP reject connections to its Service',
+    async (how) => {
+      const table = new FakeNftTable();
+      const { run } = await start(table);
+      const numbers = Array.from({ length: 200 }, (_, n) => n);
+      const [services, slices] = [
+        numbers.map((n) => service(`web-${n}`, `10.96.1.${n}`)),
+        numbers.map((n) => slice(`web-${n}`, [`10.244.1.${n}`])),
+      ];
+      await run.take(...listed(services, slices));
+      const other = how === 'replaced' ? (await tablesOfKubeProxy()).tables : new Map<IpFamily, never>();
+      table.changeByOthers(() => undefined);
+      table.tables.clear();
+      for (const [family, of] of other) table.tables.set(family, of);
+      let transactions = 0;
+      const rejecting = new Set<number>();
+      const commit = table.commit.bind(table);
+      table.commit = async (...given) => {
+        const refusal = await commit(...given);
+        transactions += 1;
+        const sets = table.tables.get(4)?.sets;
+        const served = new Set(Array.from(sets?.get('service-ips')?.elements.keys() ?? [], (key) => key.slice(0, 8)));
+        const closed = [...(sets?.get('cluster-ips')?.elements.keys() ?? [])];
+        rejecting.add(closed.filter((key) => !served.has(key)).length);
+        return refusal;
+      };
+      run.reconciler.kernelStateLost('table ip kube-proxy was deleted');
+      expect(await run.settle()).toMatchObject({ kind: 'full', ok: true, failures: [] });
+      expect(table.tables.get(4)?.sets.get('cluster-ips')?.elements.size).toBe(200);
+      expect(transactions).toBeGreaterThan(3);
+      expect([...rejecting]).toEqual([0]);
+      await run.reconciler.stop();
+    },
+  );
+
   test('that appear while the daemon runs are deleted, and everything is written again', async () => {
     const table = new FakeNftTable();
     const { run } = await start(table);
