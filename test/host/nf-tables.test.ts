@@ -247,6 +247,7 @@ function onThisKernel(): void {
       const theirs = [
         'add chain ip kube-proxy held',
         'add rule ip kube-proxy held jump services',
+        'add rule ip kube-proxy held jump { ip saddr { 192.0.2.1, 192.0.2.2 } drop; }',
         'add chain ip kube-proxy dropping { type filter hook prerouting priority -200; policy drop; }',
         'add map ip kube-proxy theirs { type ipv4_addr : verdict; }',
         'add element ip kube-proxy theirs { 10.9.9.9 : goto held }',

@@ -90,8 +90,8 @@ export class NftLink implements NftPort {
       operation: 'NFT_MSG_GETCHAIN',
       write: dumpChains,
       read: ({ payload }) => {
-        const { table, ...chain } = decodeChain(payload);
-        return table === wanted ? chain : undefined;
+        const { table, bound, ...chain } = decodeChain(payload);
+        return table === wanted && !bound ? chain : undefined;
       },
     });
   }

@@ -38,6 +38,7 @@ export interface NftPort {
   isDormant(family: IpFamily): Promise<boolean>;
   /** Returns the sets without elements; none if the table does not exist. */
   sets(family: IpFamily): Promise<readonly SetDefinition[]>;
+  /** Returns the chains, without those that are a part of a rule. */
   chains(family: IpFamily): Promise<readonly ObservedChain[]>;
   /** Returns all rules in the order of their chains; none if the table does not exist. */
   rules(family: IpFamily): Promise<readonly ObservedRule[]>;

@@ -22,6 +22,7 @@ export const NFT_CHAIN = table({
   hook: optional('NFTA_CHAIN_HOOK', 4, nested(HOOK)),
   policy: optional('NFTA_CHAIN_POLICY', 5, be32),
   type: optional('NFTA_CHAIN_TYPE', 7, text),
+  flags: optional('NFTA_CHAIN_FLAGS', 10, be32),
 });
 
 /** linux/netfilter.h: enum nf_inet_hooks. */
@@ -40,6 +41,9 @@ export interface NftChain {
   readonly name: string;
   readonly base?: NftHook | undefined;
 }
+
+/** linux/netfilter/nf_tables.h: enum nft_chain_flags. */
+const NFT_CHAIN_BINDING = 0x4;
 
 /** linux/netfilter.h. */
 const NF_ACCEPT = 1;
@@ -84,15 +88,22 @@ export function dumpChains(writer: MessageWriter, family: IpFamily): number {
   return writer.endDump();
 }
 
+export interface DecodedChain extends NftChain {
+  readonly policy: number | undefined;
+  /** Whether it is a part of a rule, which the kernel deletes with it. */
+  readonly bound: boolean;
+}
+
 /** Returns a chain; for a base chain of another type or with another policy, `base` is what makes it differ. */
-export function decodeChain(payload: Uint8Array): NftChain & { readonly policy: number | undefined } {
-  const { table: of, name, hook, policy, type } = decode(NFT_CHAIN, payload, NETFILTER.size);
-  if (hook === undefined) return { table: of, name, policy };
+export function decodeChain(payload: Uint8Array): DecodedChain {
+  const { table: of, name, hook, policy, type, flags = 0 } = decode(NFT_CHAIN, payload, NETFILTER.size);
+  const bound = (flags & NFT_CHAIN_BINDING) !== 0;
+  if (hook === undefined) return { table: of, name, policy, bound };
   const names = Object.entries(NFT_HOOK).find(([, value]) => value === hook.hook);
   const base = {
     type: type as NftHook['type'],
     hook: (names?.[0] ?? String(hook.hook)) as NftHook['hook'],
     priority: hook.priority | 0,
   };
-  return { table: of, name, base, policy };
+  return { table: of, name, base, policy, bound };
 }
