@@ -379,7 +379,8 @@ delete table ip kube-proxy
         execFileSync('ip', ['netns', 'exec', bed.netns, 'nft', '-f', '-'], { input });
         return undefined;
       });
-      expect(lost).toEqual(['table ip kube-proxy was deleted']);
+      // It may not be lost after all.
+      expect([...new Set(lost)]).toEqual(['table ip kube-proxy was deleted']);
     });
   });
 
