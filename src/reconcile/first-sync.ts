@@ -102,8 +102,11 @@ async function applyAroundRules(
   const replaceOthers = async (family: IpFamily): Promise<void> =>
     await applier.note(await rules.replaceOthers(family), progress, yielder);
   if (kernel.mode !== 'ipvs') {
-    requireTried(await applier.apply(tx, progress, yielder));
-    await eachFamily(families, progress, replaceOthers);
+    await eachFamily(families, progress, async (family) => {
+      const ofFamily = tx.filter((op) => familyOfOp(op) === family);
+      requireTried(await applier.apply(ofFamily, progress, yielder));
+      await replaceOthers(family);
+    });
     return;
   }
   const servers = Map.groupBy(
