@@ -127,20 +127,17 @@ export async function usableFamilies(kernel: RuleProbe, config: ProxyConfig, log
   const trials = await Promise.all(inOrder.map((family) => tryRules(kernel, family)));
   const usable = trials.filter(({ lasting }) => !lasting);
   const disabled = trials.filter(({ lasting }) => lasting);
+  const rules = config.mode === 'nftables' ? 'rules of nf_tables' : 'iptables rules';
   if (usable.length === 0) {
     const reasons = disabled.map(({ family, error }) => `${familyLabel(family)}: ${error}`);
     const either = 'of either IP family on this node';
     const hint = config.mode === 'iptables' ? '. --proxy-mode=nftables needs no iptables' : '';
-    throw new StartupError(
-      config.mode === 'nftables'
-        ? `cannot write rules of nf_tables ${either}: ${reasons.join('; ')}`
-        : `cannot write iptables rules ${either}: ${reasons.join('; ')}${hint}`,
-    );
+    throw new StartupError(`cannot write ${rules} ${either}: ${reasons.join('; ')}${hint}`);
   }
   for (const { family, error } of usable) {
     if (error === undefined) continue;
     log.warn(
-      `failed to test whether iptables rules of ${familyLabel(family)} can be written; the first sync tries again: ${error}`,
+      `failed to test whether ${rules} of ${familyLabel(family)} can be written; the first sync tries again: ${error}`,
     );
   }
   for (const { family, error } of disabled) {

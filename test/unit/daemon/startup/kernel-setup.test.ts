@@ -68,6 +68,16 @@ describe('usableFamilies', () => {
     ]);
   });
 
+  test('in nftables mode, the rules that could not be tested are those of nf_tables', async () => {
+    const kernel = new PartialKernel([4, 6]);
+    kernel.probeRules = () => Promise.reject(new KernelError('probeRules', 'ENOMEM', 'ENOMEM'));
+    const log = new TestLog();
+    await usableFamilies(kernel, { ...configOf(), mode: 'nftables' }, log);
+    expect(log.lines[0]).toBe(
+      'warn: failed to test whether rules of nf_tables of IPv4 can be written; the first sync tries again: ENOMEM',
+    );
+  });
+
   test('if neither family is usable, the start fails with both reasons', async () => {
     await expect(usableFamilies(new PartialKernel([]), configOf(), new TestLog())).rejects.toThrow(
       'cannot write iptables rules of either IP family on this node: IPv4: no program for family 4; IPv6: no program for family 6',
