@@ -252,7 +252,7 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     });
   }
 
-  /** With `generation`, returns undefined and writes nothing if the ruleset has another one by then. */
+  /** With `generation`, returns undefined if another program changes the ruleset meanwhile: it must be checked again. */
   async #repairRules(family: IpFamily, settings: RuleSettings, generation?: number): Promise<RulesWritten | undefined> {
     const port = this.#port();
     if (!(await port.hasTable(family)) && (await this.#ensureTable(family))) {
