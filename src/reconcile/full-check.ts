@@ -6,7 +6,7 @@ import type { KernelReader, ObservedIpSet } from '../kernel/kernel.ts';
 import { IP_FAMILIES, type IpFamily, familyOf } from '../base/ip.ts';
 import type { Yielder } from '../base/yielder.ts';
 import { planLocalRoutes } from '../plan/local-routes.ts';
-import { setKey } from '../plan/node-plan.ts';
+import { type NodePlan, setKey } from '../plan/node-plan.ts';
 import { SET_ROLES, type SetRole, plannedSet, setName } from '../plan/set-names.ts';
 import { TWIN_PREFIX, hasSameType, ipSetEntryKey } from '../state/ip-set.ts';
 import { type Op, familyOfOp } from '../state/op.ts';
@@ -76,8 +76,8 @@ async function* compareAll(
     ({ add, surplus: surplusEntries, wrong } = await checkSets(parts, sets, without, yielder));
   }
   await applier.note(await replaceWrongSets(kernel, config, plan, wrong, log), progress, yielder);
-  const isLast = (op: Op): op is AddEntry => kernel.mode === 'nftables' && op.kind === 'add-entry' && isClusterIp(op);
-  yield new Transaction(add.filter((op) => !isLast(op)));
+  const clusterIps = kernel.mode === 'nftables' ? add.filter(isClusterIp) : [];
+  yield new Transaction(clusterIps.length === 0 ? add : add.filter((op) => !isClusterIp(op)));
   const bound = await awaitWhileServing(kernel.getBoundAddresses());
   const listed = await awaitWhileServing(kernel.getVirtualServers(without));
   const unmarked = first && parts.addresses.unmarked;
@@ -107,13 +107,7 @@ async function* compareAll(
     }
     if (yielder.due) await yielder.yieldIfDue();
   }
-  // In nftables mode, packets to a cluster IP are rejected as long as its virtual server is not there.
-  for (const op of add.filter(isLast)) {
-    if (plan.entries('IPVS-IPS', op.set.family).has(ipSetEntryKey(op.entry))) tx.push(op);
-  }
-  for (const { role, op } of surplusEntries) {
-    if (!plan.entries(role, op.set.family).has(ipSetEntryKey(op.entry))) tx.push(op);
-  }
+  tx.add(lastEntries(plan, clusterIps, surplusEntries));
   // Destroy twin sets that an earlier sync could not destroy.
   for (const set of sets) if (set.name.startsWith(TWIN_PREFIX)) tx.push({ kind: 'destroy-set', set });
   const routes = planLocalRoutes(config);
@@ -144,8 +138,25 @@ async function readSets(kernel: KernelReader, { leftOut }: SyncProgress): Promis
 
 type AddEntry = Extract<Op, { kind: 'add-entry' }>;
 
-function isClusterIp({ set }: AddEntry): boolean {
-  return set.name === setName('IPVS-IPS', set.family);
+function isClusterIp(op: Op): op is AddEntry {
+  return op.kind === 'add-entry' && op.set.name === setName('IPVS-IPS', op.set.family);
+}
+
+/**
+ * Returns those of these operations on entries that are still wanted. In nftables mode, packets to a cluster IP are rejected
+ * as long as its virtual server is not there.
+ */
+function* lastEntries(
+  plan: NodePlan,
+  clusterIps: Iterable<AddEntry>,
+  surplus: readonly SurplusEntry[],
+): Generator<Op, void, undefined> {
+  for (const op of clusterIps) {
+    if (plan.entries('IPVS-IPS', op.set.family).has(ipSetEntryKey(op.entry))) yield op;
+  }
+  for (const { role, op } of surplus) {
+    if (!plan.entries(role, op.set.family).has(ipSetEntryKey(op.entry))) yield op;
+  }
 }
 
 interface SurplusEntry {
