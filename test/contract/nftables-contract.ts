@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { type IpAddress, type IpFamily, IP_FAMILIES } from '../../src/base/ip.ts';
 import { parseCidr } from '../../src/base/cidr.ts';
-import { affinityMapName } from '../../src/kernel/nftables/service-objects.ts';
+import { affinityChains } from '../../src/kernel/nftables/affinity-chains.ts';
 import { planRules } from '../../src/plan/plan-rules.ts';
 import { SET_ROLES, plannedSet } from '../../src/plan/set-names.ts';
 import { type IpSetEntry, formatIpSetEntry } from '../../src/state/ip-set.ts';
@@ -203,7 +203,8 @@ function ofFamily(family: IpFamily, bed: () => NftablesBed): void {
     await bed().flushChain(family, 'services');
     const repaired = await bed().kernel.ensureRules(planRules(CONFIG, family));
     expect(repaired).toEqual({ changed: true, chains: ['services'] });
-    const map = affinityMapName(vs);
+    const [group] = affinityChains({ family, protocol: 'TCP', endpoints: servers, seconds: 10_800 });
+    const map = group!.sets[0]!.name;
     await bed().deleteElements(family, map);
     expect(await bed().kernel.compareRules(planRules(CONFIG, family))).toMatchObject({
       missing: [{ command: expect.stringContaining(`${map} (4)`) }],

@@ -4,7 +4,7 @@ import { toPort } from '../../src/base/port.ts';
 import { DROP, NEW_CONNECTION, RETURN, type Steps, TO_THIS_NODE } from '../../src/kernel/nftables/steps.ts';
 import * as steps from '../../src/kernel/nftables/steps.ts';
 import { endpointData, endpointKey, serviceKey, addressKey } from '../../src/kernel/nftables/keys.ts';
-import { affinitySet, constantSets } from '../../src/kernel/nftables/sets.ts';
+import { affinityMap, affinitySet, constantSets } from '../../src/kernel/nftables/sets.ts';
 import { nftText } from '../support/nft-text.ts';
 import { beginBatch, endBatch } from '../../src/netlink/family/nf-tables/batch.ts';
 import { decodeChain, deleteChain, newChain } from '../../src/netlink/family/nf-tables/chain.ts';
@@ -95,7 +95,7 @@ describe('what we write means what nft writes', () => {
   });
 
   test('maps and dynamic sets, with how nft shows them', () => {
-    const [map, clients] = changes('sets').map((message) => decodeSet(only(message).payload));
+    const [map, clients, byIndex] = changes('sets').map((message) => decodeSet(only(message).payload));
     const endpoints = constantSets(4).find(({ name }) => name === 'service-endpoints')!;
     const ours = decodeSet(payloadOf((writer) => newSet(writer, 4, { ...endpoints, table: TABLE }, 1)));
     const { userData: shown, ...rest } = ours;
@@ -108,8 +108,9 @@ describe('what we write means what nft writes', () => {
       dataType: map!.dataType,
     });
     // nft adds a note that a range is none of the data, before the comment.
-    const notes = Buffer.from(map!.userData!).toString('hex').replace('060400000000', '');
-    expect(Buffer.from(shown!).toString('hex')).toBe(notes);
+    const notesOf = (userData: Uint8Array | undefined): string =>
+      Buffer.from(userData!).toString('hex').replace('060400000000', '');
+    expect(notesOf(shown)).toBe(notesOf(map!.userData));
     const affinity = { ...affinitySet('clients', 10_800, 4), table: TABLE };
     expect(decodeSet(payloadOf((writer) => newSet(writer, 4, affinity, 2)))).toMatchObject({
       flags: clients!.flags,
@@ -119,6 +120,12 @@ describe('what we write means what nft writes', () => {
       // The kernel's limit.
       size: undefined,
     });
+    const ofEndpoints = decodeSet(
+      payloadOf((writer) => newSet(writer, 4, { ...affinityMap('by-index'), table: TABLE }, 3)),
+    );
+    expect(notesOf(ofEndpoints.userData)).toBe(notesOf(byIndex!.userData));
+    const { userData: _notes, dataLength, ...others } = ofEndpoints;
+    expect({ ...byIndex, dataLength }).toMatchObject(others);
   });
 
   test('elements', () => {
@@ -145,8 +152,9 @@ describe('what we write means what nft writes', () => {
   const rule = steps.rule;
   const RULES: Readonly<Record<string, Steps>> = {
     'rule-choose': steps.chooseEndpoint('service-endpoints', 3, 4),
-    'rule-remember': steps.rememberSource('clients', 10_800, 4),
-    'rule-remembered': rule(steps.inSet('clients', 'source', 4), steps.goto('a')),
+    'rule-choose-index': steps.chooseIndex('by-index', 3),
+    'rule-remember': steps.rememberClient('clients', 10_800, 4),
+    'rule-remembered': rule(steps.inSet('clients', 'service-and-source', 4), steps.goto('a')),
     'rule-verdict': steps.serviceVerdict('service-ips', 4),
     'rule-new': rule(NEW_CONNECTION, steps.jump('a')),
     'rule-outside': rule(steps.sourceIn(parseCidr('10.201.0.0/17')!, true), DROP),
@@ -159,6 +167,7 @@ describe('what we write means what nft writes', () => {
     'rule-masquerade': steps.masquerade(true, undefined),
     'rule-reject': steps.reject(4),
     'rule-hairpin': rule(steps.inSet('hairpin', 'service-and-source', 4), RETURN),
+    'rule6-remember': steps.rememberClient('clients', 10_800, 6),
     'rule6-choose': steps.chooseEndpoint('service-endpoints', 3, 6),
     'rule6-outside': rule(steps.sourceIn(parseCidr('fd00:201::/50')!, true), DROP),
     'rule6-echo': rule(steps.echoRequest(6), steps.inSet('cluster-ips', 'destination', 6), TO_THIS_NODE),

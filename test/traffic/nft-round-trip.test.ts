@@ -140,7 +140,7 @@ function onNfTables(): void {
       for (const of of [
         'element',
         'choose-2',
-        'clients-10.202.0.10',
+        'clients-tcp_10.201.0.10_8080',
         'firewall-10.203.0.11',
         'reject-chain-for-',
         'sctp',

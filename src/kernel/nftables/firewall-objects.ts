@@ -14,7 +14,6 @@ export function firewallObjects(id: VirtualServerId, ranges: readonly Cidr[]): S
   const ordered = ranges.toSorted((a, b) => compareIp(a.address, b.address) || a.prefix - b.prefix);
   return {
     elements: [{ set: FIREWALL_IPS, key: serviceKey(id), data: { verdict: { code: NFT_VERDICT.goto, chain: name } } }],
-    shared: [],
     chains: [{ name, rules: [...ordered.map((range) => rule(sourceIn(range), RETURN)), DROP] }],
     sets: [],
   };

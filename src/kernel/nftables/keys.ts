@@ -92,6 +92,13 @@ export function endpointKey(id: VirtualServerId, index: number): Uint8Array {
   return bytes;
 }
 
+/** The key of one of several, by its number from 0. */
+export function indexKey(index: number): Uint8Array {
+  const bytes = new Uint8Array(FIELD);
+  putNumber(bytes, 0, index);
+  return bytes;
+}
+
 export function indexOfKey(bytes: Uint8Array, family: IpFamily): number {
   return readU32(bytes, serviceKeyLength(family));
 }

@@ -7,7 +7,7 @@ import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '.
 import { addedRanges, changeElements, changeFirewall, deletedElements, hasRanges } from './entry-changes.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { ElementOf, NftRefusal } from './nft-port.ts';
-import { serviceObjects, type ServiceObjects } from './service-objects.ts';
+import { serviceObjects } from './service-objects.ts';
 import { applyServiceOps } from '../service-ops.ts';
 import { constantSets } from './sets.ts';
 import { TableChange, elementId } from './table-change.ts';
@@ -151,26 +151,26 @@ class Attempt {
     for (const unit of this.#units) {
       if (unit.kind === 'entry') continue;
       if (!hasRanges(unit, found.present)) changeFirewall(change, unit, found.restricted);
-      if (unit.ops.length > 0) await this.#changeService(change, unit, found.services, all);
+      if (unit.ops.length > 0) this.#changeService(change, unit, found.services, all);
       if (yielder.due) await yielder.yieldIfDue();
     }
     return change.messages(await this.#view.findChains(change.shared));
   }
 
-  async #changeService(
+  #changeService(
     change: TableChange,
     { id, ops }: ServiceUnit,
     services: Services,
     all: ReadonlyMap<VirtualServerKey, readonly ElementOf[]>,
-  ): Promise<void> {
+  ): void {
     const key = virtualServerKey(id);
     const before = services.get(key);
     const { after, failures } = applyServiceOps(before?.state, ops);
     for (const failure of failures) this.failures.push(failure);
     const wanted = after === undefined ? undefined : serviceObjects(id, after);
     const elements = all.get(key);
-    if (elements !== undefined) change.replace(await this.#existing(elements, wanted), wanted);
-    else change.replace(before === undefined ? undefined : serviceObjects(id, before.state), wanted);
+    if (elements !== undefined) change.replace({ elements, chains: [], sets: [] }, wanted);
+    else change.replace(before && serviceObjects(id, before.state, before.chain), wanted);
   }
 
   async #read(): Promise<Found> {
@@ -206,14 +206,6 @@ class Attempt {
       return isDamaged || (isService && this.#whole) ? [unit.id] : [];
     });
     return await readOwnElements(port, family, ids);
-  }
-
-  /** Returns these elements of a virtual server, and those of its wanted chains that exist, as if they were empty. */
-  async #existing(elements: readonly ElementOf[], wanted: ServiceObjects | undefined): Promise<ServiceObjects> {
-    const { port, family } = this.#view;
-    const names = wanted?.chains.map(({ name }) => name) ?? [];
-    const { chains } = await port.lookUp(family, { chains: names });
-    return { elements, shared: [], chains: Array.from(chains, (name) => ({ name, rules: [] })), sets: [] };
   }
 }
 

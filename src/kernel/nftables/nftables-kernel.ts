@@ -30,7 +30,7 @@ import type { NftMessage } from './nft-message.ts';
 import type { NftPort, NftRefusal } from './nft-port.ts';
 import { NftTables, byFamily, skeleton } from './nft-tables.ts';
 import { isWithoutTables } from './proxy-tables.ts';
-import { checkRules, deleteChains } from './rule-check.ts';
+import { checkRules, deletions } from './rule-check.ts';
 import { TranslatingKernel, realServerOf, virtualServerOf } from '../translating-kernel.ts';
 import { ROLE_SETS, type RoleSet } from './sets.ts';
 import { SurplusRemoval } from './surplus-removal.ts';
@@ -275,7 +275,7 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     if (generation !== undefined) {
       this.#inOrder.set(family, { generation, settings });
       // If the ruleset has changed meanwhile, they may be in use again. Then the next check deletes them.
-      await port.commit(family, deleteChains(unused), generation);
+      await port.commit(family, deletions(unused), generation);
     }
     return UNCHANGED;
   }

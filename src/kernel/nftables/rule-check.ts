@@ -2,22 +2,17 @@ import type { IpFamily } from '../../base/ip.ts';
 import { Yielder } from '../../base/yielder.ts';
 import type { ObservedRule } from '../../netlink/family/nf-tables/rule.ts';
 import type { RuleSettings } from '../../state/rule-settings.ts';
+import { isAffinityChain } from './affinity-chains.ts';
 import { type ChainPlan, baseChains } from './base-chains.ts';
 import { firewallObjects } from './firewall-objects.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { ElementOf, NftPort, ObservedChain } from './nft-port.ts';
 import { sameRules } from './same-rules.ts';
-import {
-  type ServiceObjects,
-  chooseChain,
-  firstChain,
-  readFirstChain,
-  rejectingChain,
-  serviceObjects,
-} from './service-objects.ts';
-import { FIREWALL_IPS, constantSets, isOfAffinity } from './sets.ts';
+import type { SharedChain } from './shared-chain.ts';
+import { type ServiceObjects, chooseChain, readFirstChain, rejectingChain, serviceObjects } from './service-objects.ts';
+import { FIREWALL_IPS, SERVICE_IPS, constantSets, isOfAffinity } from './sets.ts';
 import type { Surplus } from './surplus-removal.ts';
-import { TableChange, rulesOf } from './table-change.ts';
+import { TableChange, elementId, rulesOf } from './table-change.ts';
 import { HEADS, type Head, readEndpoints, readHeads, readRestricted } from './table-reader.ts';
 
 /** How chains, rules and derived elements of a table differ from those that its other elements need. */
@@ -30,8 +25,16 @@ export interface RuleCheck {
   readonly waking: readonly NftMessage[];
   /** What nothing needs. It can be deleted after the repairs, in this order. */
   readonly surplus: readonly Surplus[];
-  /** Correct chains of several virtual servers of which none is left: they may be deleted. */
-  readonly unused: readonly string[];
+  readonly unused: Unused;
+}
+
+/** A check deletes no more sets, because the kernel goes through all sets before it to find each. */
+const MOST_SETS = 1_000;
+
+/** Chains of several virtual servers of which none is left, and their sets: they may be deleted. */
+export interface Unused {
+  readonly chains: readonly string[];
+  readonly sets: readonly string[];
 }
 
 /**
@@ -44,9 +47,11 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
   const strays: ElementOf[] = [];
   const heads = await readHeads(port, family, (element) => strays.push(element));
   const { derived, damaged } = await derivedObjects(port, family, heads);
+  const shared = sharedByName(derived);
   const wanted = [
     ...baseChains(settings, family),
     ...[...observed.keys()].flatMap((name) => sharedChain(name, family) ?? []),
+    ...Array.from(shared.values(), ({ chain }) => chain),
     ...derived.flatMap(({ chains }) => chains),
   ];
   const wrong: ChainPlan[] = [];
@@ -57,17 +62,20 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
     if (yielder.due) await yielder.yieldIfDue();
   }
   const names = new Set(wanted.map(({ name }) => name));
-  // What belongs to a damaged virtual server is in use until its endpoints are written again.
-  const surplusChains = damaged ? [] : [...observed.keys()].filter((name) => !names.has(name));
+  const others = [...observed.keys()].filter((name) => !names.has(name));
+  const surplusChains = others.filter((name) => !isAffinityChain(name));
   const filled = surplusChains.filter((name) => rules.has(name));
   const sets = new Set((await port.sets(family)).map(({ name }) => name));
   const wantedSets = new Map(
-    [...constantSets(family), ...derived.flatMap((each) => each.sets)].map((set) => [set.name, set]),
+    [
+      ...constantSets(family),
+      ...Array.from(shared.values(), (each) => each.sets).flat(),
+      ...derived.flatMap((each) => each.sets),
+    ].map((set) => [set.name, set]),
   );
   const missing = [...wantedSets.values()].filter(({ name }) => !sets.has(name));
-  const surplusSets = damaged ? [] : [...sets].filter((name) => isOfAffinity(name) && !wantedSets.has(name));
   strays.push(...(await findCatchAll(port, family)));
-  const elements = await elementChange(port, family, derived, strays, sets);
+  const elements = await elementChange(port, family, [...shared.values(), ...derived], strays, sets);
   const waking: readonly NftMessage[] = (await port.isDormant(family)) ? [{ kind: 'new-table' }] : [];
   const repairs = [
     // A chain can only be replaced if no rule leads to it.
@@ -76,23 +84,42 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
     ...rewrite(wrong, observed),
     ...elements,
   ];
-  // A set can be deleted when no rule uses it, and a chain when no element of a map leads to it.
-  const surplus = [
-    ...surplusSets.map((name): Surplus => ({ kind: 'delete-set', name })),
-    ...surplusChains.map((name): Surplus => ({ kind: 'delete-chain', name })),
-  ];
-  const used = new Set(heads.map(({ id, count, affinity }) => firstChain(id, count, affinity)));
-  const unused = [...observed.keys()].filter((name) => sharedChain(name, family) !== undefined && !used.has(name));
+  const surplus = surplusChains.map((name): Surplus => ({ kind: 'delete-chain', name }));
+  const used = new Set(heads.map(({ chain }) => chain));
+  // What belongs to a damaged virtual server is in use until its endpoints are written again.
+  const ofAffinity = damaged ? [] : others.filter((name) => isAffinityChain(name) && !used.has(name));
+  const surplusSets = damaged ? [] : [...sets].filter((name) => isOfAffinity(name) && !wantedSets.has(name));
+  const unused = {
+    chains: [
+      ...[...observed.keys()].filter((name) => sharedChain(name, family) !== undefined && !used.has(name)),
+      ...ofAffinity,
+    ],
+    sets: surplusSets.slice(0, MOST_SETS),
+  };
   return { repairs, chains: [...wrong.map(({ name }) => name), ...filled], waking, surplus, unused };
 }
 
-/** Returns what deletes these chains. */
-export function deleteChains(names: readonly string[]): readonly NftMessage[] {
-  return [...flushChains(names), ...names.map((name): NftMessage => ({ kind: 'delete-chain', name }))];
+/** Returns what deletes these. */
+export function deletions({ chains, sets }: Unused): readonly NftMessage[] {
+  // A set can be deleted when no rule uses it, and a chain when no element of a map leads to it.
+  return [
+    ...flushChains(chains),
+    ...sets.map((name): NftMessage => ({ kind: 'delete-set', name })),
+    ...chains.map((name): NftMessage => ({ kind: 'delete-chain', name })),
+  ];
 }
 
 function flushChains(names: readonly string[]): readonly NftMessage[] {
   return names.map((name): NftMessage => ({ kind: 'flush-chain', name }));
+}
+
+function sharedByName(derived: readonly ServiceObjects[]): ReadonlyMap<string, SharedChain> {
+  const found = new Map<string, SharedChain>();
+  for (const { shared } of derived) {
+    if (shared === undefined || found.has(shared.name)) continue;
+    for (const each of shared.chains()) found.set(each.chain.name, each);
+  }
+  return found;
 }
 
 interface Derived {
@@ -172,19 +199,24 @@ async function findCatchAll(port: NftPort, family: IpFamily): Promise<readonly E
 async function elementChange(
   port: NftPort,
   family: IpFamily,
-  derived: readonly ServiceObjects[],
+  derived: readonly Pick<ServiceObjects, 'elements'>[],
   strays: readonly ElementOf[],
   present: ReadonlySet<string>,
 ): Promise<readonly NftMessage[]> {
   const change = new TableChange();
   for (const { set, key } of strays) change.deleteElement(set, key);
-  const isDerived = (set: string): boolean => set === FIREWALL_IPS || isOfAffinity(set);
+  const isDerived = (set: string): boolean => set === FIREWALL_IPS || set === SERVICE_IPS || isOfAffinity(set);
   const wanted = derived.flatMap(({ elements }) => elements.filter(({ set }) => isDerived(set)));
+  const ids = new Set(wanted.map(elementId));
   const found: ElementOf[] = [];
   for (const set of new Set([FIREWALL_IPS, ...wanted.map((element) => element.set)])) {
-    if (present.has(set)) await port.eachElement(family, set, (element) => found.push({ set, ...element }));
+    if (!present.has(set)) continue;
+    await port.eachElement(family, set, (element) => {
+      // Most virtual servers are not derived.
+      if (set !== SERVICE_IPS || ids.has(elementId({ set, key: element.key }))) found.push({ set, ...element });
+    });
   }
-  const plain = { shared: [], chains: [], sets: [] };
+  const plain = { chains: [], sets: [] };
   change.replace({ elements: found, ...plain }, { elements: wanted, ...plain });
   return change.messages(new Set());
 }

@@ -32,8 +32,8 @@ export const FIREWALL_IPS = 'firewall-ips';
 /** The endpoints of each virtual server by their index. */
 export const ENDPOINTS = 'service-endpoints';
 /**
- * Prefix of the map of one virtual server with session affinity, which has the chains of its endpoints by the same key. They
- * do not share one map: after each new verdict the kernel validates every chain, and for each chain all elements of the maps
+ * Prefix of the map of virtual servers with session affinity and the same endpoints, which has the chains of these. They do
+ * not share one map: after each new verdict the kernel validates every chain, and for each chain all elements of the maps
  * that it uses (net/netfilter/nft_lookup.c: nft_lookup_validate), so the time would grow with the square of their number.
  */
 export const AFFINITY_ENDPOINTS = 'endpoints-';
@@ -60,45 +60,36 @@ const TRANSPORT_PROTOCOL: TypeOf = { of: 'meta', key: 16 };
 /** The modulus is not compared with that of rules. */
 const RANDOM_NUMBER: TypeOf = { of: 'numgen', type: 1, modulus: 1 };
 
-function byIndex(
-  family: IpFamily,
-): Pick<SetDefinition, 'flags' | 'keyType' | 'keyLength'> & { key: readonly TypeOf[] } {
+function endpoints(family: IpFamily): SetDefinition {
   return {
+    name: ENDPOINTS,
     flags: NFT_SET_MAP,
     keyType: concatenation(...serviceTypes(family), TYPE.integer),
     keyLength: serviceKeyLength(family) + 4,
-    key: [destinationAddress(family), TRANSPORT_PROTOCOL, DESTINATION_PORT, RANDOM_NUMBER],
-  };
-}
-
-function endpoints(family: IpFamily): SetDefinition {
-  const { key, ...rest } = byIndex(family);
-  return {
-    name: ENDPOINTS,
-    ...rest,
     dataType: concatenation(addressType(family), TYPE.port),
     dataLength: addressLength(family) + 4,
     userData: setNotes({
       comment: 'endpoints of each service port, by index',
       concatenated: true,
-      key,
+      key: [destinationAddress(family), TRANSPORT_PROTOCOL, DESTINATION_PORT, RANDOM_NUMBER],
       data: [destinationAddress(family), DESTINATION_PORT],
     }),
   };
 }
 
-/** The chains of the endpoints of a virtual server with session affinity. */
-export function affinityMap(name: string, family: IpFamily): SetDefinition {
-  const { key, ...rest } = byIndex(family);
+/** The chains of the endpoints of virtual servers with session affinity. */
+export function affinityMap(name: string): SetDefinition {
   return {
     name,
-    ...rest,
+    flags: NFT_SET_MAP,
+    keyType: TYPE.integer,
+    keyLength: 4,
     dataType: NFT_DATA_VERDICT,
     dataLength: 16,
     userData: setNotes({
-      comment: 'chains of the endpoints of this service port, by index',
-      concatenated: true,
-      key,
+      comment: 'chains of these endpoints, by index',
+      concatenated: false,
+      key: RANDOM_NUMBER,
       data: 'verdict',
     }),
   };
@@ -108,17 +99,18 @@ export function affinityMap(name: string, family: IpFamily): SetDefinition {
 export const CLIENTS = 'clients-';
 
 /**
- * The clients of one endpoint with session affinity. Rules add them. A set without a size holds 65,535; further clients have
- * no affinity. A higher limit would let spoofed source addresses fill the kernel's memory.
+ * The clients of one endpoint with session affinity, with the service port that each uses. Rules add them. A set without a
+ * size holds 65,535; further clients have no affinity. A higher limit would let spoofed source addresses fill the kernel's
+ * memory.
  */
 export function affinitySet(name: string, timeoutSeconds: number, family: IpFamily): SetDefinition {
   return {
     name,
     flags: NFT_SET_TIMEOUT | NFT_SET_EVAL,
-    keyType: addressType(family),
-    keyLength: addressLength(family),
+    keyType: concatenation(...serviceTypes(family), addressType(family)),
+    keyLength: serviceKeyLength(family) + addressLength(family),
     timeout: timeoutSeconds * 1_000,
-    userData: setNotes({ comment: 'clients of this endpoint', concatenated: false }),
+    userData: setNotes({ comment: 'clients of this endpoint', concatenated: true }),
   };
 }
 
@@ -192,7 +184,7 @@ function required(role: string, family: IpFamily): RoleSet {
   return set;
 }
 
-/** Whether a set or map is of one virtual server with session affinity. */
+/** Whether a set or map is of virtual servers with session affinity. */
 export function isOfAffinity(name: string): boolean {
   return name.startsWith(CLIENTS) || name.startsWith(AFFINITY_ENDPOINTS);
 }

@@ -77,7 +77,6 @@ export const LOOKUP = {
   'service-and-source': [...SERVICE, 'source'],
   /** The source in place of the destination: finds the service address to which a host connects that has it itself. */
   'service-by-source': ['source', 'protocol', 'port'],
-  source: ['source'],
   destination: ['destination'],
   port: ['port'],
 } as const satisfies Record<string, readonly Field[]>;
@@ -100,25 +99,20 @@ export function randomIndex(count: number, at = 0): Steps {
   return [{ name: 'numgen', destination: register(at), modulus: count, type: NFT_NG_RANDOM }];
 }
 
-function loadServiceAndRandom(count: number, family: IpFamily): { readonly steps: Steps; readonly protocol: number } {
-  const { steps, end } = load(SERVICE, family);
-  return { steps: [...steps, ...randomIndex(count, end)], protocol: fieldLength('destination', family) };
-}
-
 /** Translates the destination to one of the first `count` endpoints that a map has for the packet's service port. */
 export function chooseEndpoint(map: string, count: number, family: IpFamily): Steps {
-  const { steps, protocol } = loadServiceAndRandom(count, family);
+  const { steps, end } = load(SERVICE, family);
   return [
     ...steps,
+    ...randomIndex(count, end),
     { name: 'lookup', set: map, source: NFT_REG_1, destination: NFT_REG_1 },
-    translate(register(0), register(protocol), family),
+    translate(register(0), register(fieldLength('destination', family)), family),
   ];
 }
 
-/** Does what a verdict map has for the service port and one of its first `count` indices. */
-export function chooseVerdict(map: string, count: number, family: IpFamily): Steps {
-  const { steps } = loadServiceAndRandom(count, family);
-  return [...steps, { name: 'lookup', set: map, source: NFT_REG_1, destination: NFT_REG_VERDICT }];
+/** Does what a verdict map has for one of its first `count` indices. */
+export function chooseIndex(map: string, count: number): Steps {
+  return [...randomIndex(count), { name: 'lookup', set: map, source: NFT_REG_1, destination: NFT_REG_VERDICT }];
 }
 
 function translate(address: number, port: number, family: IpFamily): NftExpression {
@@ -148,10 +142,10 @@ export function translateTo(
   ];
 }
 
-/** Remembers the source address in a set for some time. */
-export function rememberSource(set: string, seconds: number, family: IpFamily): Steps {
+/** Remembers the packet's service port and source address in a set for some time. */
+export function rememberClient(set: string, seconds: number, family: IpFamily): Steps {
   return [
-    ...load(['source'], family).steps,
+    ...load(LOOKUP['service-and-source'], family).steps,
     { name: 'dynset', set, operation: NFT_DYNSET_OP_UPDATE, key: NFT_REG_1, timeout: seconds * 1_000 },
   ];
 }

@@ -5,14 +5,16 @@ import type { ChainPlan } from './base-chains.ts';
 import type { NftMessage, SetDefinition } from './nft-message.ts';
 import type { ElementOf } from './nft-port.ts';
 import { sameRules } from './same-rules.ts';
-import type { ServiceObjects } from './service-objects.ts';
+import type { ServiceObjects, SharedChains } from './service-objects.ts';
+import type { SharedChain } from './shared-chain.ts';
 
-const NOTHING: ServiceObjects = { elements: [], shared: [], chains: [], sets: [] };
+const NOTHING: ServiceObjects = { elements: [], chains: [], sets: [] };
 
 /** Collects changes of our table of one family, and puts them in an order in which none refers to a missing object. */
 export class TableChange {
   readonly #sets = new Map<string, SetDefinition>();
-  readonly #shared = new Map<string, ChainPlan>();
+  readonly #shared = new Map<string, SharedChain>();
+  readonly #needed = new Set<string>();
   readonly #newChains: ChainPlan[] = [];
   readonly #rewritten: ChainPlan[] = [];
   readonly #deleted = new Map<string, ElementList>();
@@ -45,14 +47,18 @@ export class TableChange {
     const known = new Set(before.sets.map(({ name }) => name));
     for (const set of after.sets) if (!known.has(set.name)) this.addSet(set);
     for (const { name } of before.sets) if (!kept.has(name)) this.#goneSets.push(name);
-    for (const chain of after.shared) this.#shared.set(chain.name, chain);
+    if (after.shared !== undefined) this.#need(after.shared);
   }
 
   /** Returns the changes in order. `existing`: the shared chains that exist. */
   messages(existing: ReadonlySet<string>): NftMessage[] {
-    const shared = [...this.#shared.values()].filter(({ name }) => !existing.has(name));
+    const shared = [...this.#shared.values()].filter(({ chain }) => !existing.has(chain.name));
+    for (const { sets, elements } of shared) {
+      for (const set of sets) this.addSet(set);
+      for (const { set, key, data } of elements) this.addElement(set, key, data);
+    }
     // A chain refers only to chains after it, so these must exist before its rules.
-    const created = [...shared, ...this.#newChains];
+    const created = [...shared.map(({ chain }) => chain), ...this.#newChains];
     return [
       ...Array.from(this.#sets.values(), (set): NftMessage => ({ kind: 'new-set', set })),
       ...created.map((chain): NftMessage => ({ kind: 'new-chain', chain: { name: chain.name } })),
@@ -63,6 +69,12 @@ export class TableChange {
       ...this.#goneChains.map((name): NftMessage => ({ kind: 'delete-chain', name })),
       ...this.#goneSets.map((name): NftMessage => ({ kind: 'delete-set', name })),
     ];
+  }
+
+  #need({ name, chains }: SharedChains): void {
+    if (this.#needed.has(name)) return;
+    this.#needed.add(name);
+    for (const shared of chains()) this.#shared.set(shared.chain.name, shared);
   }
 
   #replaceElements(before: ServiceObjects['elements'], after: ServiceObjects['elements']): void {

@@ -14,7 +14,7 @@ import {
   serviceOfKey,
 } from './keys.ts';
 import type { ElementOf, NftPort } from './nft-port.ts';
-import { affinityMapName, firstChain, readFirstChain } from './service-objects.ts';
+import { readFirstChain } from './service-objects.ts';
 import type { ServiceState } from '../service-ops.ts';
 import { ENDPOINTS, NO_ENDPOINT_SERVICES, type RoleSet, SERVICE_IPS, firewallSets } from './sets.ts';
 
@@ -23,12 +23,16 @@ export interface Head {
   readonly id: VirtualServerId;
   readonly count: number;
   readonly affinity: number;
+  /** The chain to which it leads. */
+  readonly chain: string;
   /** Whether the element does something else than those of ours, because another program changed it. */
   readonly misled: boolean;
 }
 
 export interface ObservedService {
   readonly id: VirtualServerId;
+  /** The chain to which it leads. */
+  readonly chain: string;
   readonly state: ServiceState;
   /** Whether endpoints are missing, or are not those that are chosen, because another program changed elements. */
   readonly damaged: boolean;
@@ -106,10 +110,9 @@ function headOf({ key, data }: NftElement, family: IpFamily): Head | undefined {
   if (id === undefined) return undefined;
   const { code, chain = '' } = data !== undefined && 'verdict' in data ? data.verdict : NO_VERDICT;
   const target = code === NFT_VERDICT.goto ? readFirstChain(chain) : undefined;
-  // The chain of one with affinity may be that of another virtual server.
-  return target === undefined || (target.affinity > 0 && firstChain(id, target.count, target.affinity) !== chain)
-    ? { id, count: 0, affinity: 0, misled: true }
-    : { id, ...target, misled: false };
+  return target === undefined
+    ? { id, chain, count: 0, affinity: 0, misled: true }
+    : { id, chain, ...target, misled: false };
 }
 
 const NO_VERDICT = { code: 0, chain: undefined };
@@ -141,7 +144,12 @@ class Assembly {
       // A sparse array: flat() drops its holes.
       const present = endpoints.flat();
       const state = { affinity: head.affinity, endpoints: present };
-      services.set(key, { id: head.id, state, damaged: head.misled || present.length !== head.count });
+      services.set(key, {
+        id: head.id,
+        chain: head.chain,
+        state,
+        damaged: head.misled || present.length !== head.count,
+      });
     }
     return services;
   }
@@ -195,9 +203,7 @@ export async function readOwnElements(
 ): Promise<ReadonlyMap<VirtualServerKey, readonly ElementOf[]>> {
   const found = new Map<VirtualServerKey, ElementOf[]>(ids.map((id) => [virtualServerKey(id), []]));
   if (ids.length === 0) return found;
-  const present = new Set((await port.sets(family)).map(({ name }) => name));
-  const maps = ids.map(affinityMapName).filter((name) => present.has(name));
-  for (const set of [...HEADS, ENDPOINTS, ...maps]) {
+  for (const set of [...HEADS, ENDPOINTS]) {
     await port.eachElement(family, set, (element) => {
       const owner = serviceOfKey(element.key, family);
       if (owner !== undefined) found.get(virtualServerKey(owner))?.push({ set, ...element });

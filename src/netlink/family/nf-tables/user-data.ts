@@ -12,6 +12,7 @@ const TYPE_OF_EXPRESSION = 0;
 const TYPE_OF_DATA = 1;
 
 /** Numbers of nft itself (nftables: expression.h, datatype.h, proto.h). They are stored in the kernel, so they are stable. */
+const HOST_ENDIAN = 1;
 const BIG_ENDIAN = 2;
 const NOT_ONE_ORDER = 0;
 const EXPRESSION = { verdict: 1, payload: 7, meta: 9, concatenation: 13, numgen: 23 } as const;
@@ -52,6 +53,10 @@ function typeOf(field: TypeOf): Item {
   ];
 }
 
+function isOne(fields: TypeOf | readonly TypeOf[]): fields is TypeOf {
+  return 'of' in fields;
+}
+
 function typeOfAll(fields: readonly TypeOf[]): Item {
   return [
     ...item(TYPE_OF_EXPRESSION, u32(EXPRESSION.concatenation)),
@@ -73,17 +78,21 @@ export interface SetNotes {
   readonly comment: string;
   /** Whether the key has several fields. */
   readonly concatenated: boolean;
-  readonly key?: readonly TypeOf[];
+  readonly key?: TypeOf | readonly TypeOf[];
   /** nft needs it in addition to `key`, also for verdicts. */
   readonly data?: readonly TypeOf[] | 'verdict';
 }
 
 export function setNotes({ comment, concatenated, key, data }: SetNotes): Uint8Array {
   return Uint8Array.from([
-    ...item(KEY_BYTE_ORDER, u32(concatenated ? NOT_ONE_ORDER : BIG_ENDIAN)),
+    ...item(KEY_BYTE_ORDER, u32(concatenated ? NOT_ONE_ORDER : byteOrderOf(key))),
     ...item(DATA_BYTE_ORDER, u32(NOT_ONE_ORDER)),
-    ...(key === undefined ? [] : item(KEY_TYPE_OF, typeOfAll(key))),
+    ...(key === undefined ? [] : item(KEY_TYPE_OF, isOne(key) ? typeOf(key) : typeOfAll(key))),
     ...(data === undefined ? [] : item(DATA_TYPE_OF, data === 'verdict' ? VERDICT : typeOfAll(data))),
     ...text(SET_COMMENT, comment),
   ]);
+}
+
+function byteOrderOf(key: SetNotes['key']): number {
+  return key !== undefined && isOne(key) && key.of === 'numgen' ? HOST_ENDIAN : BIG_ENDIAN;
 }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { parseIp } from '../../../../src/base/ip.ts';
 import type { Port } from '../../../../src/base/port.ts';
 import type { NftElement } from '../../../../src/netlink/family/nf-tables/element.ts';
 import { NFT_VERDICT } from '../../../../src/netlink/family/nf-tables/data.ts';
@@ -6,7 +7,7 @@ import type { Kernel } from '../../../../src/kernel/kernel.ts';
 import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
 import { nftablesKernelOf } from '../../../../src/kernel/nftables/nftables-kernel.ts';
 import { serviceKey } from '../../../../src/kernel/nftables/keys.ts';
-import { firstChain } from '../../../../src/kernel/nftables/service-objects.ts';
+import { affinityChainName } from '../../../../src/kernel/nftables/affinity-chains.ts';
 import { affinityMap } from '../../../../src/kernel/nftables/sets.ts';
 import { jump } from '../../../../src/kernel/nftables/steps.ts';
 import { planRules } from '../../../../src/plan/plan-rules.ts';
@@ -19,9 +20,10 @@ import { PLAN_CONFIG, Reconciling, TestLog } from '../../../support/reconciling.
 const CONFIG = { ...PLAN_CONFIG, scheduler: 'random', bindAddresses: false };
 const STICKY = service('sticky', '10.96.0.10', { sessionAffinity: 'ClientIP' });
 const ENDPOINTS = ['10.244.0.5', '10.244.0.6', '10.244.0.7'];
+const OTHER_ENDPOINTS = ['10.244.0.8', '10.244.0.9', '10.244.0.10'];
 const CLUSTER = listed(
   [STICKY, service('empty', '10.96.0.11'), service('other', '10.96.0.12', { sessionAffinity: 'ClientIP' })],
-  [slice('sticky', ENDPOINTS), slice('other', ENDPOINTS)],
+  [slice('sticky', ENDPOINTS), slice('other', OTHER_ENDPOINTS)],
 );
 const [STICKY_ID, EMPTY_ID, OTHER_ID] = [10, 11, 12].map((n) => ({
   address: address(4, n),
@@ -82,6 +84,12 @@ describe('a table of ours that another program damaged', () => {
       .toSorted();
   }
 
+  const OF_STICKY = affinityChainName({
+    family: 4,
+    protocol: 'TCP',
+    endpoints: ENDPOINTS.map((each) => ({ address: parseIp(each)!, port: 8080 as Port })),
+    seconds: 10_800,
+  });
   const PORT_0 = { ...STICKY_ID, port: 0 as Port };
   test.each<readonly [string, string, NftElement]>([
     ['every other service port', 'service-ips', { key: EVERY_OTHER, data: DROPPED }],
@@ -97,7 +105,7 @@ describe('a table of ours that another program damaged', () => {
       'service-ips',
       {
         key: serviceKey(OTHER_ID),
-        data: { verdict: { code: NFT_VERDICT.goto, chain: firstChain(STICKY_ID, 3, 10_800) } },
+        data: { verdict: { code: NFT_VERDICT.goto, chain: OF_STICKY } },
       },
     ],
   ])('an element that misleads %s is repaired by a first sync and by a full check', async (_of, set, element) => {
@@ -155,8 +163,8 @@ describe('a table of ours that another program damaged', () => {
     table.changeByOthers((found) => {
       const { chains, sets } = found!;
       const verdict = { code: NFT_VERDICT.goto, chain: 'held' };
-      const element = { key: new Uint8Array(16), data: { verdict } };
-      sets.set('theirs', { set: affinityMap('theirs', 4), elements: new Map([['00'.repeat(16), element]]) });
+      const element = { key: new Uint8Array(4), data: { verdict } };
+      sets.set('theirs', { set: affinityMap('theirs'), elements: new Map([['00'.repeat(4), element]]) });
       for (const name of ['held', 'loose']) {
         chains.set(name, { chain: { name, policy: undefined }, rules: [jump('services')] });
       }
