@@ -81,7 +81,9 @@ export class FakeNftTable implements NftPort {
         const found = table?.sets.get(set)?.elements.get(key(bytes));
         return found === undefined ? [] : { set, ...found };
       }),
-      chains: new Set(chains.filter((name) => table?.chains.has(name))),
+      chains: new Map(
+        chains.flatMap((name) => (table?.chains.has(name) === true ? [[name, usesOf(table, name)] as const] : [])),
+      ),
     });
   }
 
@@ -205,6 +207,17 @@ function add({ set, elements }: Set, element: NftElement): void {
   const same = there === undefined || JSON.stringify(there.data) === JSON.stringify(element.data);
   if (!same) throw new Refused('EEXIST', `${set.name} ${key(element.key)}`);
   elements.set(key(element.key), element);
+}
+
+/** How many rules a chain has and how many rules and elements lead to it. */
+function usesOf({ chains, sets }: Table, name: string): number {
+  const steps = [...chains.values()].flatMap(({ rules }) => rules.flat());
+  const data = [
+    ...steps.flatMap((step) => (step.name === 'immediate' ? [step.data] : [])),
+    ...[...sets.values()].flatMap(({ elements }) => [...elements.values()].flatMap((element) => element.data ?? [])),
+  ];
+  const leading = data.filter((each) => 'verdict' in each && each.verdict?.chain === name);
+  return found(chains, name).rules.length + leading.length;
 }
 
 /** A chain or set that something refers to must exist. */

@@ -340,6 +340,46 @@ function onThisKernel(): void {
       connection.close();
     });
 
+    test('chains and sets of endpoints that are gone are deleted a while after, with all references counted', async () => {
+      const kernel = createNftablesKernel({ log: bed.log, netns: `/run/netns/${bed.netns}` });
+      await kernel.prepare();
+      const plan = planRules({ ...PLAN_CONFIG, scheduler: 'random' }, 4);
+      await kernel.ensureRules(plan);
+      const ids = [1, 2].map((n) =>
+        virtualServer(address(4, n), 80, 'TCP', { scheduler: 'random', timeout: 10_800, flags: 1 }),
+      );
+      const server = (n: number) => realServer(endpoint(4, n), 8080);
+      const apply = async (...ops: readonly Op[]): Promise<void> =>
+        expect(await kernel.apply(new Transaction(ops))).toEqual({ failures: [] });
+      await apply(
+        ...ids.flatMap((id): Op[] => [
+          { kind: 'add-virtual-server', virtualServer: id },
+          ...[1, 2, 3].map((n): Op => ({ kind: 'add-real-server', id, realServer: server(n) })),
+        ]),
+      );
+      const names = async (): Promise<readonly string[]> => {
+        const listing = await bed.run('nft', 'list', 'table', 'ip', 'kube-proxy');
+        const found = listing.matchAll(/^\t(?:chain|set|map) ((?:service-.*-of-|endpoints?-|clients-).*) \{/gm);
+        return Array.from(found, ([, name = '']) => name.replace(/-[0-9a-f]{32}/, '')).toSorted();
+      };
+      const first = (name: string): boolean => name.includes('10.244.0.1_');
+      const before = await names();
+      expect(before).toHaveLength(8);
+      await apply({ kind: 'delete-real-server', id: ids[0]!, realServer: server(1) });
+      const both = await names();
+      expect(both).toHaveLength(10);
+      await new Promise((resolve) => setTimeout(resolve, 1_500));
+      // The other address still leads to all three.
+      expect(await names()).toEqual(both);
+      await apply({ kind: 'delete-real-server', id: ids[1]!, realServer: server(1) });
+      for (let waited = 0; (await names()).some(first) && waited < 5_000; waited += 100) {
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+      expect(await names()).toEqual(both.filter((name) => !first(name) && !name.includes('of-3')));
+      expect(await kernel.ensureRules(plan)).toEqual({ changed: false, chains: [] });
+      await kernel.close();
+    });
+
     /** Returns the losses that a kernel reports while something is done to its tables. */
     async function lossesDuring(work: () => Promise<unknown> | undefined): Promise<readonly string[]> {
       const kernel = createNftablesKernel({ log: bed.log, netns: `/run/netns/${bed.netns}` });

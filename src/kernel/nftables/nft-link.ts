@@ -4,7 +4,14 @@ import { MessageWriter } from '../../netlink/codec/message-writer.ts';
 import type { SocketConnection } from '../../netlink/connection.ts';
 import { NetlinkError } from '../../netlink/error.ts';
 import { beginBatch, endBatch } from '../../netlink/family/nf-tables/batch.ts';
-import { decodeChain, deleteChain, dumpChains, getChain, newChain } from '../../netlink/family/nf-tables/chain.ts';
+import {
+  decodeChain,
+  decodeChainUse,
+  deleteChain,
+  dumpChains,
+  getChain,
+  newChain,
+} from '../../netlink/family/nf-tables/chain.ts';
 import {
   type NftElement,
   decodeElements,
@@ -121,7 +128,7 @@ export class NftLink implements NftPort {
   }
 
   async lookUp(family: IpFamily, { elements = [], chains = [] }: NftLookup): Promise<NftFindings> {
-    const found = { generation: 0, elements: [] as ElementOf[], chains: new Set<string>() };
+    const found = { generation: 0, elements: [] as ElementOf[], chains: new Map<string, number>() };
     await askAll<LookedUp, never>(
       this.#connection,
       ['generation', ...chains.map((chain) => ({ chain })), ...elements],
@@ -134,7 +141,7 @@ export class NftLink implements NftPort {
         },
         read: ({ payload }, wanted) => {
           if (wanted === 'generation') found.generation = decodeGeneration(payload);
-          else if ('chain' in wanted) found.chains.add(wanted.chain);
+          else if ('chain' in wanted) found.chains.set(wanted.chain, decodeChainUse(payload));
           else for (const element of decodeElements(payload)) found.elements.push({ set: wanted.set, ...element });
           return undefined;
         },

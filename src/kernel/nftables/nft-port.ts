@@ -28,7 +28,8 @@ export interface NftLookup {
 export interface NftFindings {
   readonly generation: number;
   readonly elements: readonly ElementOf[];
-  readonly chains: ReadonlySet<string>;
+  /** How many rules each chain has and how many rules and elements lead to it, in one number. */
+  readonly chains: ReadonlyMap<string, number>;
 }
 
 /** Reads and writes the table `kube-proxy` of each family: the kernel's one, or one in memory for tests. */

@@ -10,9 +10,9 @@ import type { ElementOf, NftRefusal } from './nft-port.ts';
 import { serviceObjects } from './service-objects.ts';
 import { applyServiceOps } from '../service-ops.ts';
 import { constantSets } from './sets.ts';
-import { TableChange, elementId } from './table-change.ts';
+import { TableChange, type TableMessages, elementId } from './table-change.ts';
 import { type Restricted, type Services, readOwnElements, readRestricted } from './table-reader.ts';
-import { MANY, type TableView } from './table-view.ts';
+import { MANY, type TableView, nextOf } from './table-view.ts';
 import { type ServiceUnit, type Unit, opsOf, unitsOf } from './units.ts';
 
 /** Attempts to write while other programs change the ruleset. The last one does not require an unchanged ruleset. */
@@ -48,10 +48,21 @@ export class NftTables {
       const { units, failures: impossible } = ofFamilies[family];
       for (const failure of impossible) failures.push(failure);
       const written: Written = { failures, stoppedBy: undefined };
-      await this.#write(this.#viewOf(family), units, written);
+      const view = this.#viewOf(family);
+      // An endpoint that is new may need the place of one that was left.
+      if (units.length > 0) await view.leavings.remove(view);
+      await this.#write(view, units, written);
       if (written.stoppedBy !== undefined) stopped ??= whyStopped(family, written.stoppedBy);
     }
     return { failures, ...(stopped !== undefined && { stopped }) };
+  }
+
+  /** Deletes what changes have left. */
+  async removeLeavings(): Promise<void> {
+    for (const family of IP_FAMILIES) {
+      const view = this.#viewOf(family);
+      await view.leavings.remove(view);
+    }
   }
 
   async #write(view: TableView, units: readonly Unit[], written: Written): Promise<void> {
@@ -131,18 +142,27 @@ class Attempt {
     for (let attempt = 1; ; attempt++) {
       if (attempt > 1) this.#view.forget();
       const found = await this.#read();
-      const messages = await this.#messages(found);
+      const change = await this.#changeOf(found);
+      const messages = change.messages(await this.#view.findChains(change.shared));
       // A transaction would be refused if what was read is no longer true. So nothing is written only if it still is.
-      if (messages.length === 0) {
+      if (messages.messages.length === 0) {
         if (attempt === ATTEMPTS || (await this.#view.stillHas(found.generation))) return undefined;
         continue;
       }
-      const refusal = await this.#view.commit(messages, attempt < ATTEMPTS ? found.generation : undefined);
+      const refusal = await this.#commit(messages, attempt < ATTEMPTS ? found.generation : undefined);
+      if (refusal === undefined) this.#view.leavings.add(change.left);
       if (refusal === undefined || attempt === ATTEMPTS || !CHANGED_MEANWHILE.has(refusal.code)) return refusal;
     }
   }
 
-  async #messages(found: Found): Promise<NftMessage[]> {
+  async #commit({ first, messages }: TableMessages, generation: number | undefined): Promise<NftRefusal | undefined> {
+    if (first.length === 0) return await this.#view.commit(messages, generation);
+    const refusal = await this.#view.commit(first, generation);
+    if (refusal !== undefined) return refusal;
+    return await this.#view.commit(messages, generation === undefined ? undefined : nextOf(generation));
+  }
+
+  async #changeOf(found: Found): Promise<TableChange> {
     this.failures = [];
     const change = new TableChange();
     const yielder = new Yielder();
@@ -154,7 +174,7 @@ class Attempt {
       if (unit.ops.length > 0) this.#changeService(change, unit, found.services, all);
       if (yielder.due) await yielder.yieldIfDue();
     }
-    return change.messages(await this.#view.findChains(change.shared));
+    return change;
   }
 
   #changeService(

@@ -30,9 +30,10 @@ import type { NftMessage } from './nft-message.ts';
 import type { NftPort, NftRefusal } from './nft-port.ts';
 import { NftTables, byFamily, skeleton } from './nft-tables.ts';
 import { isWithoutTables } from './proxy-tables.ts';
-import { checkRules, deletions } from './rule-check.ts';
+import { checkRules } from './rule-check.ts';
 import { TranslatingKernel, realServerOf, virtualServerOf } from '../translating-kernel.ts';
 import { ROLE_SETS, type RoleSet } from './sets.ts';
+import { deletions } from './shared-chain.ts';
 import { SurplusRemoval } from './surplus-removal.ts';
 import { type Head, readEntries } from './table-reader.ts';
 import { TableTakeOver, tableState } from './table-take-over.ts';
@@ -42,6 +43,8 @@ import { TableWatch } from './table-watch.ts';
 /** A transaction with everything is one datagram: 50,000 Services with 10 endpoints each take 100 MiB. */
 const SEND_BUFFER = 512 * 1024 * 1024;
 const ATTEMPTS = 5;
+/** Much longer than a packet takes through the rules. */
+const LEAVINGS_MS = 1_000;
 
 /** Returns the Kernel that programs nf_tables. It opens sockets only when they are first needed, and runs no program. */
 export function createNftablesKernel(options: NodeKernelOptions): Kernel {
@@ -72,6 +75,8 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   /** Changes wait for the last attempt of a check of the rules, and it for them. */
   readonly #turns = new Turns();
   #onStateLost: (reason: string) => void = () => undefined;
+  readonly #tables = new NftTables((family) => this.#view(family));
+  #leavingsTimer: NodeJS.Timeout | undefined;
 
   constructor(node: NodeKernel, port?: NftPort) {
     super(node);
@@ -141,12 +146,26 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   async apply(tx: Transaction): Promise<Outcome> {
     const now = this.#takeOver.keep(tx);
     try {
-      const tables = new NftTables((family) => this.#view(family));
-      return await this.#turns.run(() => tables.apply(now));
+      return await this.#turns.run(() => this.#tables.apply(now));
     } catch (error) {
       const failures = refusalsOf([...now], error).map(({ item, ...rest }) => ({ op: item, ...rest }));
       return { failures, stopped: errorText(error) };
+    } finally {
+      this.#removeLeavingsLater();
     }
+  }
+
+  override close(): Promise<void> {
+    clearTimeout(this.#leavingsTimer);
+    return super.close();
+  }
+
+  #removeLeavingsLater(): void {
+    clearTimeout(this.#leavingsTimer);
+    if (![...this.#views.values()].some(({ leavings }) => !leavings.isEmpty)) return;
+    // What cannot be deleted is tried again with the next change.
+    const remove = (): void => void this.#turns.run(() => this.#tables.removeLeavings()).catch(() => undefined);
+    this.#leavingsTimer = setTimeout(remove, LEAVINGS_MS).unref();
   }
 
   async getVirtualServers(without?: ReadonlySet<IpFamily>): Promise<VirtualServer[]> {

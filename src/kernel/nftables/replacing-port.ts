@@ -31,7 +31,7 @@ export function replacingPort(port: NftPort, chains: readonly ChainPlan[]): Repl
     lookUp: async (family, lookup) =>
       replaced
         ? await port.lookUp(family, lookup)
-        : { ...(await port.lookUp(family, {})), elements: [], chains: new Set() },
+        : { ...(await port.lookUp(family, {})), elements: [], chains: new Map() },
     commit: async (family: IpFamily, messages, generation) => {
       const all = replaced ? messages : [...REPLACEMENT, ...contents(chains, family), ...messages];
       const refusal = await port.commit(family, all, generation);

@@ -8,7 +8,7 @@ import { firewallObjects } from './firewall-objects.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { ElementOf, NftPort, ObservedChain } from './nft-port.ts';
 import { sameRules } from './same-rules.ts';
-import type { SharedChain } from './shared-chain.ts';
+import type { SharedChain, Unused } from './shared-chain.ts';
 import { type ServiceObjects, chooseChain, readFirstChain, rejectingChain, serviceObjects } from './service-objects.ts';
 import { FIREWALL_IPS, SERVICE_IPS, constantSets, isOfAffinity } from './sets.ts';
 import type { Surplus } from './surplus-removal.ts';
@@ -30,12 +30,6 @@ export interface RuleCheck {
 
 /** A check deletes no more sets, because the kernel goes through all sets before it to find each. */
 const MOST_SETS = 1_000;
-
-/** Chains of several virtual servers of which none is left, and their sets: they may be deleted. */
-export interface Unused {
-  readonly chains: readonly string[];
-  readonly sets: readonly string[];
-}
 
 /**
  * Compares all chains of a table with what they must be: those that never change, and those of virtual servers with
@@ -97,16 +91,6 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
     sets: surplusSets.slice(0, MOST_SETS),
   };
   return { repairs, chains: [...wrong.map(({ name }) => name), ...filled], waking, surplus, unused };
-}
-
-/** Returns what deletes these. */
-export function deletions({ chains, sets }: Unused): readonly NftMessage[] {
-  // A set can be deleted when no rule uses it, and a chain when no element of a map leads to it.
-  return [
-    ...flushChains(chains),
-    ...sets.map((name): NftMessage => ({ kind: 'delete-set', name })),
-    ...chains.map((name): NftMessage => ({ kind: 'delete-chain', name })),
-  ];
 }
 
 function flushChains(names: readonly string[]): readonly NftMessage[] {
@@ -218,5 +202,5 @@ async function elementChange(
   }
   const plain = { chains: [], sets: [] };
   change.replace({ elements: found, ...plain }, { elements: wanted, ...plain });
-  return change.messages(new Set());
+  return change.messages(new Set()).messages;
 }

@@ -1,4 +1,4 @@
-import type { SetDefinition } from './nft-message.ts';
+import type { NftMessage, SetDefinition } from './nft-message.ts';
 import type { ChainPlan } from './base-chains.ts';
 import type { ElementOf } from './nft-port.ts';
 
@@ -7,4 +7,20 @@ export interface SharedChain {
   readonly chain: ChainPlan;
   readonly sets: readonly SetDefinition[];
   readonly elements: readonly ElementOf[];
+}
+
+/** Chains of several virtual servers of which none is left, and their sets: they may be deleted. */
+export interface Unused {
+  readonly chains: readonly string[];
+  readonly sets: readonly string[];
+}
+
+/** Returns what deletes these. */
+export function deletions({ chains, sets }: Unused): readonly NftMessage[] {
+  // A set can be deleted when no rule uses it, and a chain when no element of a map leads to it.
+  return [
+    ...chains.map((name): NftMessage => ({ kind: 'flush-chain', name })),
+    ...sets.map((name): NftMessage => ({ kind: 'delete-set', name })),
+    ...chains.map((name): NftMessage => ({ kind: 'delete-chain', name })),
+  ];
 }

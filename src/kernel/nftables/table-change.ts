@@ -2,13 +2,25 @@ import type { NftData } from '../../netlink/family/nf-tables/data.ts';
 import { ElementList } from '../../netlink/family/nf-tables/element-list.ts';
 import type { NftElement } from '../../netlink/family/nf-tables/element.ts';
 import type { ChainPlan } from './base-chains.ts';
+import type { Left } from './leavings.ts';
 import type { NftMessage, SetDefinition } from './nft-message.ts';
 import type { ElementOf } from './nft-port.ts';
 import { sameRules } from './same-rules.ts';
 import type { ServiceObjects, SharedChains } from './service-objects.ts';
+import { ENDPOINTS } from './sets.ts';
 import type { SharedChain } from './shared-chain.ts';
 
 const NOTHING: ServiceObjects = { elements: [], chains: [], sets: [] };
+
+/** The messages of a change, in order. */
+export interface TableMessages {
+  /**
+   * To be executed first, if there are any: chains to which virtual servers move. In the generation before that of its
+   * creation, a chain is empty, and a packet passes the rules of the generation in which it came.
+   */
+  readonly first: readonly NftMessage[];
+  readonly messages: readonly NftMessage[];
+}
 
 /** Collects changes of our table of one family, and puts them in an order in which none refers to a missing object. */
 export class TableChange {
@@ -19,6 +31,10 @@ export class TableChange {
   readonly #rewritten: ChainPlan[] = [];
   readonly #deleted = new Map<string, ElementList>();
   readonly #added = new Map<string, ElementList>();
+  readonly #leftEndpoints: Left['endpoints'][number][] = [];
+  readonly #leftShared = new Map<string, SharedChains>();
+  /** Whether a virtual server leads to another chain than before. */
+  #moves = false;
   readonly #goneChains: string[] = [];
   readonly #goneSets: string[] = [];
 
@@ -41,34 +57,38 @@ export class TableChange {
 
   /** Adds the changes from one state of an object to another. Equal parts are not written. */
   replace(before: ServiceObjects = NOTHING, after: ServiceObjects = NOTHING): void {
-    this.#replaceElements(before.elements, after.elements);
+    this.#replaceElements(before.elements, after);
     this.#replaceChains(before.chains, after.chains);
     const kept = new Set(after.sets.map(({ name }) => name));
     const known = new Set(before.sets.map(({ name }) => name));
     for (const set of after.sets) if (!known.has(set.name)) this.addSet(set);
     for (const { name } of before.sets) if (!kept.has(name)) this.#goneSets.push(name);
     if (after.shared !== undefined) this.#need(after.shared);
+    if (before.shared === undefined || before.shared.name === after.shared?.name) return;
+    this.#leftShared.set(before.shared.name, before.shared);
+    this.#moves ||= after.shared !== undefined;
+  }
+
+  /** What becomes superfluous by the changes, but is not to be deleted with them. */
+  get left(): Left {
+    return { endpoints: this.#leftEndpoints, shared: [...this.#leftShared.values()] };
   }
 
   /** Returns the changes in order. `existing`: the shared chains that exist. */
-  messages(existing: ReadonlySet<string>): NftMessage[] {
+  messages(existing: ReadonlySet<string>): TableMessages {
     const shared = [...this.#shared.values()].filter(({ chain }) => !existing.has(chain.name));
-    for (const { sets, elements } of shared) {
-      for (const set of sets) this.addSet(set);
-      for (const { set, key, data } of elements) this.addElement(set, key, data);
-    }
-    // A chain refers only to chains after it, so these must exist before its rules.
-    const created = [...shared.map(({ chain }) => chain), ...this.#newChains];
-    return [
+    const creation = creationOf(shared);
+    const messages = [
       ...Array.from(this.#sets.values(), (set): NftMessage => ({ kind: 'new-set', set })),
-      ...created.map((chain): NftMessage => ({ kind: 'new-chain', chain: { name: chain.name } })),
+      ...this.#newChains.map((chain): NftMessage => ({ kind: 'new-chain', chain: { name: chain.name } })),
       ...this.#rewritten.map(({ name }): NftMessage => ({ kind: 'flush-chain', name })),
-      ...[...created, ...this.#rewritten].flatMap(rulesOf),
+      ...[...this.#newChains, ...this.#rewritten].flatMap(rulesOf),
       ...Array.from(this.#deleted, ([set, elements]): NftMessage => ({ kind: 'delete-elements', set, elements })),
       ...Array.from(this.#added, ([set, elements]): NftMessage => ({ kind: 'new-elements', set, elements })),
       ...this.#goneChains.map((name): NftMessage => ({ kind: 'delete-chain', name })),
       ...this.#goneSets.map((name): NftMessage => ({ kind: 'delete-set', name })),
     ];
+    return this.#moves ? { first: creation, messages } : { first: [], messages: [...creation, ...messages] };
   }
 
   #need({ name, chains }: SharedChains): void {
@@ -77,7 +97,7 @@ export class TableChange {
     for (const shared of chains()) this.#shared.set(shared.chain.name, shared);
   }
 
-  #replaceElements(before: ServiceObjects['elements'], after: ServiceObjects['elements']): void {
+  #replaceElements(before: ServiceObjects['elements'], { elements: after, shared }: ServiceObjects): void {
     if (before.length === 0) {
       for (const { set, key, data } of after) this.addElement(set, key, data);
       return;
@@ -86,10 +106,15 @@ export class TableChange {
     for (const element of after) {
       const id = elementId(element);
       const current = surplus.get(id);
-      if (current !== undefined && sameData(current, element)) surplus.delete(id);
-      else this.addElement(element.set, element.key, element.data);
+      surplus.delete(id);
+      if (current !== undefined && sameData(current, element)) continue;
+      if (current !== undefined) this.deleteElement(element.set, element.key);
+      this.addElement(element.set, element.key, element.data);
     }
-    for (const { set, key } of surplus.values()) this.deleteElement(set, key);
+    for (const { set, key } of surplus.values()) {
+      if (set === ENDPOINTS && shared !== undefined) this.#leftEndpoints.push({ set, key });
+      else this.deleteElement(set, key);
+    }
   }
 
   #replaceChains(before: readonly ChainPlan[], after: readonly ChainPlan[]): void {
@@ -102,6 +127,18 @@ export class TableChange {
     }
     for (const name of surplus.keys()) this.#goneChains.push(name);
   }
+}
+
+function creationOf(shared: readonly SharedChain[]): NftMessage[] {
+  const lists = new Map<string, ElementList>();
+  for (const { set, key, data } of shared.flatMap(({ elements }) => elements)) listOf(lists, set).add(key, data);
+  return [
+    ...shared.flatMap(({ sets }) => sets.map((set): NftMessage => ({ kind: 'new-set', set }))),
+    // A chain refers only to chains after it, so these must exist before its rules.
+    ...shared.map(({ chain }): NftMessage => ({ kind: 'new-chain', chain: { name: chain.name } })),
+    ...shared.flatMap(({ chain }) => rulesOf(chain)),
+    ...Array.from(lists, ([set, elements]): NftMessage => ({ kind: 'new-elements', set, elements })),
+  ];
 }
 
 export function rulesOf({ name, rules }: ChainPlan): NftMessage[] {

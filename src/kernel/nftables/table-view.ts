@@ -2,6 +2,7 @@ import type { IpFamily } from '../../base/ip.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
 import type { OwnTransactions } from '../own-transactions.ts';
 import type { NftMessage } from './nft-message.ts';
+import { Leavings } from './leavings.ts';
 import type { NftPort, NftRefusal } from './nft-port.ts';
 import {
   type Head,
@@ -31,6 +32,8 @@ export class TableView {
   /** Undefined: it does not exist. */
   #heads = new Map<VirtualServerKey, Head | undefined>();
   #services: Services = new Map();
+  /** What changes have left in the table. */
+  readonly leavings = new Leavings();
   /** Whether each of these chains exists. */
   #chains = new Map<string, boolean>();
   /** All virtual servers whose endpoints nobody has asked for yet. */
@@ -167,6 +170,7 @@ export class TableView {
     this.forget();
     for (const message of messages) {
       if (message.kind === 'new-chain' && chains.has(message.chain.name)) chains.set(message.chain.name, true);
+      else if (message.kind === 'delete-chain') chains.delete(message.name);
     }
     this.#generation = nextOf(generation);
     this.#chains = chains;

@@ -21,6 +21,7 @@ export const NFT_CHAIN = table({
   name: required('NFTA_CHAIN_NAME', 3, text),
   hook: optional('NFTA_CHAIN_HOOK', 4, nested(HOOK)),
   policy: optional('NFTA_CHAIN_POLICY', 5, be32),
+  use: optional('NFTA_CHAIN_USE', 6, be32),
   type: optional('NFTA_CHAIN_TYPE', 7, text),
   flags: optional('NFTA_CHAIN_FLAGS', 10, be32),
 });
@@ -92,6 +93,11 @@ export interface DecodedChain extends NftChain {
   readonly policy: number | undefined;
   /** Whether it is a part of a rule, which the kernel deletes with it. */
   readonly bound: boolean;
+}
+
+/** Returns how many rules a chain has and how many rules and elements lead to it, in one number. */
+export function decodeChainUse(payload: Uint8Array): number {
+  return decode(NFT_CHAIN, payload, NETFILTER.size).use ?? 0;
 }
 
 /** Returns a chain; for a base chain of another type or with another policy, `base` is what makes it differ. */
