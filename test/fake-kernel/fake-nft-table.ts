@@ -7,6 +7,7 @@ import type { NftMessage, SetDefinition } from '../../src/kernel/nftables/nft-me
 import type { NftFindings, NftLookup, NftPort, NftRefusal, ObservedChain } from '../../src/kernel/nftables/nft-port.ts';
 
 const key = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+const keyOf = (element: NftElement): string => `${key(element.key)}${element.isEnd === true ? ' end' : ''}`;
 
 interface Chain {
   readonly chain: ObservedChain;
@@ -195,7 +196,7 @@ function change({ chains, sets }: Table, message: NftMessage): void {
     case 'delete-elements': {
       const { elements } = found(sets, message.set);
       for (const element of message.elements) {
-        if (!elements.delete(key(element.key))) throw new Refused('ENOENT', `${message.set} ${key(element.key)}`);
+        if (!elements.delete(keyOf(element))) throw new Refused('ENOENT', `${message.set} ${key(element.key)}`);
       }
     }
   }
@@ -203,10 +204,10 @@ function change({ chains, sets }: Table, message: NftMessage): void {
 
 function add({ set, elements }: Set, element: NftElement): void {
   if (element.key.length !== set.keyLength) throw new Refused('EINVAL', `${set.name}: length of the key`);
-  const there = elements.get(key(element.key));
+  const there = elements.get(keyOf(element));
   const same = there === undefined || JSON.stringify(there.data) === JSON.stringify(element.data);
   if (!same) throw new Refused('EEXIST', `${set.name} ${key(element.key)}`);
-  elements.set(key(element.key), element);
+  elements.set(keyOf(element), element);
 }
 
 /** How many rules a chain has and how many rules and elements lead to it. */

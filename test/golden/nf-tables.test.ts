@@ -4,7 +4,7 @@ import { toPort } from '../../src/base/port.ts';
 import { DROP, NEW_CONNECTION, RETURN, type Steps, TO_THIS_NODE } from '../../src/kernel/nftables/steps.ts';
 import * as steps from '../../src/kernel/nftables/steps.ts';
 import { endpointData, endpointKey, serviceKey, addressKey } from '../../src/kernel/nftables/keys.ts';
-import { affinityMap, affinitySet, constantSets } from '../../src/kernel/nftables/sets.ts';
+import { affinityMap, affinitySet, constantSets, sourcesSet } from '../../src/kernel/nftables/sets.ts';
 import { nftText } from '../support/nft-text.ts';
 import { beginBatch, endBatch } from '../../src/netlink/family/nf-tables/batch.ts';
 import { decodeChain, deleteChain, newChain } from '../../src/netlink/family/nf-tables/chain.ts';
@@ -95,7 +95,7 @@ describe('what we write means what nft writes', () => {
   });
 
   test('maps and dynamic sets, with how nft shows them', () => {
-    const [map, clients, byIndex] = changes('sets').map((message) => decodeSet(only(message).payload));
+    const [map, clients, byIndex, sources] = changes('sets').map((message) => decodeSet(only(message).payload));
     const endpoints = constantSets(4).find(({ name }) => name === 'service-endpoints')!;
     const ours = decodeSet(payloadOf((writer) => newSet(writer, 4, { ...endpoints, table: TABLE }, 1)));
     const { userData: shown, ...rest } = ours;
@@ -126,6 +126,10 @@ describe('what we write means what nft writes', () => {
     expect(notesOf(ofEndpoints.userData)).toBe(notesOf(byIndex!.userData));
     const { userData: _notes, dataLength, ...others } = ofEndpoints;
     expect({ ...byIndex, dataLength }).toMatchObject(others);
+    const intervals = decodeSet(
+      payloadOf((writer) => newSet(writer, 4, { ...sourcesSet('sources', 4), table: TABLE }, 4)),
+    );
+    expect(sources).toMatchObject({ ...intervals, userData: expect.anything() });
   });
 
   test('elements', () => {
@@ -147,6 +151,19 @@ describe('what we write means what nft writes', () => {
     expect(decodeElements(third)).toEqual(decodeElements(gone!.payload));
   });
 
+  test('the beginnings and ends of intervals', () => {
+    const [added, , deleted] = changes('intervals').map((message) => decodeElements(only(message).payload));
+    const element = (text: string, isEnd = false) => ({ key: addressKey(ip(text)), ...(isEnd && { isEnd }) });
+    const wide = [element('10.0.0.0'), element('11.0.0.0', true)];
+    // nft says first that the addresses before the first interval are in none.
+    const all = [element('0.0.0.0', true), ...wide, element('192.0.2.1'), element('192.0.2.2', true)];
+    const names = { table: TABLE, set: 'sources' };
+    const ours = payloadOf((writer) => newElements(writer, 4, { ...names, elements: all }));
+    expect(decodeElements(ours)).toEqual(added);
+    const gone = payloadOf((writer) => deleteElements(writer, 4, { ...names, elements: wide }));
+    expect(decodeElements(gone)).toEqual(deleted);
+  });
+
   const MARK = 0x4000;
   const PORTS = { from: toPort(61_000)!, to: toPort(62_000)! };
   const rule = steps.rule;
@@ -155,6 +172,7 @@ describe('what we write means what nft writes', () => {
     'rule-choose-index': steps.chooseIndex('by-index', 3),
     'rule-remember': steps.rememberClient('clients', 10_800, 4),
     'rule-remembered': rule(steps.inSet('clients', 'service-and-source', 4), steps.goto('a')),
+    'rule-sources': rule(steps.inSet('sources', 'source', 4), RETURN),
     'rule-verdict': steps.serviceVerdict('service-ips', 4),
     'rule-new': rule(NEW_CONNECTION, steps.jump('a')),
     'rule-outside': rule(steps.sourceIn(parseCidr('10.201.0.0/17')!, true), DROP),

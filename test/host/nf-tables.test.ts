@@ -11,7 +11,8 @@ import { contents } from '../../src/kernel/nftables/replacing-port.ts';
 import { NftLink } from '../../src/kernel/nftables/nft-link.ts';
 import { proxyTables } from '../../src/kernel/nftables/proxy-tables.ts';
 import { parseCidr } from '../../src/base/cidr.ts';
-import { IP_FAMILIES } from '../../src/base/ip.ts';
+import { IP_FAMILIES, type IpFamily } from '../../src/base/ip.ts';
+import { toPort } from '../../src/base/port.ts';
 import { openConnection } from '../../src/netlink/connection.ts';
 import { NETLINK_NETFILTER } from '../../src/netlink/protocol.ts';
 import { planRules } from '../../src/plan/plan-rules.ts';
@@ -236,6 +237,68 @@ function onThisKernel(): void {
       for (const family of IP_FAMILIES) {
         expect(await kernel.ensureRules(planRules(plan, family))).toEqual({ changed: false, chains: [] });
       }
+      await kernel.close();
+    });
+
+    test('have source ranges as intervals, which nft lists, loads and finds', async () => {
+      const kernel = createNftablesKernel({ log: bed.log, netns: `/run/netns/${bed.netns}` });
+      await kernel.prepare();
+      const RANGES: readonly (readonly [IpFamily, readonly string[], string])[] = [
+        [4, ['10.0.0.0/12', '10.1.2.3/32', '192.0.2.1/32', '10.16.0.0/13'], '10.0.0.0-10.23.255.255, 192.0.2.1'],
+        [4, ['0.0.0.0/0'], '0.0.0.0/0'],
+        [4, ['255.0.0.0/8', '0.0.0.0/8'], '0.0.0.0/8, 255.0.0.0/8'],
+        [6, ['fd00:1::/57', 'ffff::/16'], 'fd00:1::/57, ffff::/16'],
+        [6, ['::/0'], '::/0'],
+      ];
+      const ops = RANGES.flatMap(([family, ranges], n): Op[] => {
+        const id = { address: address(family, n), protocol: 'TCP', port: toPort(80)! } as const;
+        return [
+          ...ranges.map((range): Op => ({
+            kind: 'add-entry',
+            set: plannedSet('LOAD-BALANCER-SOURCE-CIDR', family, 0),
+            entry: { type: 'hash:ip,port,net', ...id, network: parseCidr(range)! },
+          })),
+          { kind: 'add-entry', set: plannedSet('LOAD-BALANCER-FW', family, 0), entry: { type: 'hash:ip,port', ...id } },
+        ];
+      });
+      const rules = IP_FAMILIES.map((family) => planRules(PLAN_CONFIG, family));
+      for (const each of rules) await kernel.ensureRules(each);
+      expect(await kernel.apply(new Transaction(ops))).toEqual({ failures: [] });
+      const listed = async (): Promise<readonly string[]> => {
+        const listing = await bed.run('nft', 'list', 'ruleset');
+        const found = listing.matchAll(/set sources-[^{]*\{[^}]*elements = \{ ([^}]*) \}/g);
+        return Array.from(found, ([, elements = '']) => elements.replaceAll(/\s+/g, ' ')).toSorted();
+      };
+      const expected = RANGES.map(([, , text]) => text).toSorted();
+      expect(await listed()).toEqual(expected);
+      for (const each of rules) expect(await kernel.ensureRules(each)).toEqual({ changed: false, chains: [] });
+      const listing = await bed.run('nft', 'list', 'ruleset');
+      await inside(['nft', '-f', '-'], `flush ruleset\n${listing}`);
+      expect(await listed()).toEqual(expected);
+      for (const each of rules) expect(await kernel.ensureRules(each)).toEqual({ changed: false, chains: [] });
+      const chain = /goto (firewall-[^ ,]*)/.exec(
+        await bed.run('nft', 'get', 'element', 'ip', 'kube-proxy', 'firewall-ips', '{ 10.96.0.0 . tcp . 80 }'),
+      );
+      const set = chain?.[1]?.replace('firewall-', 'sources-') ?? '';
+      for (const [client, isIn] of [
+        ['9.255.255.255', false],
+        ['10.0.0.0', true],
+        ['10.23.255.255', true],
+        ['10.24.0.0', false],
+        ['192.0.2.1', true],
+        ['192.0.2.2', false],
+      ] as const) {
+        const asked = bed.run('nft', 'get', 'element', 'ip', 'kube-proxy', set, `{ ${client} }`);
+        expect([client, await asked.then(() => true).catch(() => false)]).toEqual([client, isIn]);
+      }
+      // An element that is gone makes the whole set be written again.
+      await inside(
+        ['nft', '-f', '-'],
+        `flush set ip kube-proxy ${set}\nadd element ip kube-proxy ${set} { 10.0.0.0/8 }\n`,
+      );
+      expect(await kernel.ensureRules(rules[0]!)).toMatchObject({ changed: true });
+      expect(await listed()).toEqual(expected);
+      expect(await kernel.ensureRules(rules[0]!)).toEqual({ changed: false, chains: [] });
       await kernel.close();
     });
 

@@ -141,7 +141,7 @@ function onNfTables(): void {
         'element',
         'choose-2',
         'clients-tcp_10.201.0.10_8080',
-        'firewall-10.203.0.11',
+        'ip saddr @sources-',
         'reject-chain-for-',
         'sctp',
       ]) {

@@ -86,7 +86,7 @@ function ordered({ endpoints }: AffinityGroup): readonly Endpoint[] {
   return endpoints.toSorted((a, b) => compareIp(a.address, b.address) || a.port - b.port);
 }
 
-/** "tcp_10.244.0.1_8080-for-60s". */
+/** "tcp_10.244.0.1_8080-for-60s": nft reads names of letters, digits and these characters without quotes. */
 function endpointText({ address, port }: Endpoint, { protocol, seconds }: AffinityGroup): string {
   return `${protocol.toLowerCase()}_${formatIp(address).replaceAll(':', '.')}_${port}-for-${seconds}s`;
 }

@@ -39,10 +39,10 @@ export function changeElements(
   deleted: ReadonlyMap<string, ElementKey>,
   present: ReadonlySet<string>,
 ): void {
-  for (const [id, { set, key }] of deleted) if (present.has(id)) change.deleteElement(set, key);
+  for (const [id, element] of deleted) if (present.has(id)) change.deleteElement(element.set, element);
   for (const element of elementsOf(units, true)) {
     // A transaction deletes last: an element that it adds and deletes is gone.
-    if (deleted.size === 0 || !deleted.has(elementId(element))) change.addElement(element.set, element.key);
+    if (deleted.size === 0 || !deleted.has(elementId(element))) change.addElement(element.set, element);
   }
 }
 

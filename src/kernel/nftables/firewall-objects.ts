@@ -1,20 +1,68 @@
+import { createHash } from 'node:crypto';
 import type { Cidr } from '../../base/cidr.ts';
-import { compareIp } from '../../base/ip.ts';
+import { type IpFamily, familyOf, isUnspecified } from '../../base/ip.ts';
 import { NFT_VERDICT } from '../../netlink/family/nf-tables/data.ts';
+import type { NftElement } from '../../netlink/family/nf-tables/element.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
-import { serviceKey } from './keys.ts';
-import { type ServiceObjects, serviceText } from './service-objects.ts';
-import { FIREWALL_IPS } from './sets.ts';
-import { DROP, RETURN, rule, sourceIn } from './steps.ts';
+import { addressKey, addressLength, serviceKey } from './keys.ts';
+import type { ServiceObjects } from './service-objects.ts';
+import { FIREWALL_IPS, SOURCES, sourcesSet } from './sets.ts';
+import type { SharedChain } from './shared-chain.ts';
+import { type Interval, intervalsOf } from './source-intervals.ts';
+import { DROP, RETURN, inSet, rule } from './steps.ts';
+
+const FIREWALL = 'firewall-';
 
 /** Returns what drops packets to a port of a load balancer IP from outside of these source ranges. */
 export function firewallObjects(id: VirtualServerId, ranges: readonly Cidr[]): ServiceObjects {
-  const name = `firewall-${serviceText(id)}`;
-  // The elements of a set have no order; that of the rules must not differ for the same ranges.
-  const ordered = ranges.toSorted((a, b) => compareIp(a.address, b.address) || a.prefix - b.prefix);
+  const family = familyOf(id.address);
+  const elements = sourceElements(intervalsOf(ranges), family);
+  const text = sourcesText(elements, family);
+  const name = `${FIREWALL}${text}`;
   return {
     elements: [{ set: FIREWALL_IPS, key: serviceKey(id), data: { verdict: { code: NFT_VERDICT.goto, chain: name } } }],
-    chains: [{ name, rules: [...ordered.map((range) => rule(sourceIn(range), RETURN)), DROP] }],
-    sets: [],
+    shared: { name, chains: () => [firewallChain(text, elements, family)] },
   };
+}
+
+/** Whether a chain is one of source ranges, or was in an earlier version. */
+export function isFirewallChain(name: string): boolean {
+  return name.startsWith(FIREWALL) && name.includes('/');
+}
+
+/**
+ * The chain of all ports that have these source ranges. With other ranges, a port leads to another chain: a packet would
+ * miss ranges of a set that changes meanwhile.
+ */
+function firewallChain(text: string, elements: readonly NftElement[], family: IpFamily): SharedChain {
+  const set = `${SOURCES}${text}`;
+  return {
+    chain: { name: `${FIREWALL}${text}`, rules: [rule(inSet(set, 'source', family), RETURN), DROP] },
+    sets: [sourcesSet(set, family)],
+    elements: elements.map((element) => ({ set, ...element })),
+  };
+}
+
+function sourcesText(elements: readonly NftElement[], family: IpFamily): string {
+  const length = addressLength(family) + 1;
+  const bytes = new Uint8Array(elements.length * length);
+  for (const [at, { key, isEnd }] of elements.entries()) {
+    bytes.set(key, at * length);
+    bytes[(at + 1) * length - 1] = isEnd === true ? 1 : 0;
+  }
+  return `${createHash('sha256').update(bytes).digest('hex').slice(0, 32)}/sources`;
+}
+
+/** As nft writes intervals: in order, and if the first address is in none, with an end there. */
+function sourceElements(intervals: readonly Interval[], family: IpFamily): readonly NftElement[] {
+  const [first] = intervals;
+  const elements: NftElement[] = [];
+  if (first !== undefined && !isUnspecified(first.from)) {
+    elements.push({ key: new Uint8Array(addressLength(family)), isEnd: true });
+  }
+  for (const { from, until } of intervals) {
+    elements.push({ key: addressKey(from) });
+    if (until !== undefined) elements.push({ key: addressKey(until), isEnd: true });
+  }
+  return elements;
 }

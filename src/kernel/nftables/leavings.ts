@@ -1,5 +1,6 @@
 import { type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
 import { isAffinityChain } from './affinity-chains.ts';
+import { isFirewallChain } from './firewall-objects.ts';
 import { indexOfKey, serviceOfKey } from './keys.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { ElementOf } from './nft-port.ts';
@@ -36,7 +37,8 @@ export class Leavings {
   add({ endpoints, shared }: Left): void {
     for (const endpoint of endpoints) this.#endpoints.push(endpoint);
     // A full check deletes the others: their number is small, and they may be needed again soon.
-    for (const each of shared) if (isAffinityChain(each.name)) this.#shared.set(each.name, each);
+    for (const each of shared)
+      if (isAffinityChain(each.name) || isFirewallChain(each.name)) this.#shared.set(each.name, each);
   }
 
   /** Deletes what is not in use again. */
@@ -74,7 +76,7 @@ export class Leavings {
     for (const { set, key } of elements) {
       const id = serviceOfKey(key, family);
       const count = id === undefined ? 0 : (counts.get(virtualServerKey(id)) ?? 0);
-      if (indexOfKey(key, family) >= count) change.deleteElement(set, key);
+      if (indexOfKey(key, family) >= count) change.deleteElement(set, { key });
     }
     const unused = unusedOf([...shared.values()], chains);
     return { messages: [...change.messages(new Set()).messages, ...deletions(unused)], generation };

@@ -189,7 +189,7 @@ class Attempt {
     for (const failure of failures) this.failures.push(failure);
     const wanted = after === undefined ? undefined : serviceObjects(id, after);
     const elements = all.get(key);
-    if (elements !== undefined) change.replace({ elements, chains: [], sets: [] }, wanted);
+    if (elements !== undefined) change.replace({ elements }, wanted);
     else change.replace(before && serviceObjects(id, before.state, before.chain), wanted);
   }
 

@@ -4,13 +4,13 @@ import type { ObservedRule } from '../../netlink/family/nf-tables/rule.ts';
 import type { RuleSettings } from '../../state/rule-settings.ts';
 import { isAffinityChain } from './affinity-chains.ts';
 import { type ChainPlan, baseChains } from './base-chains.ts';
-import { firewallObjects } from './firewall-objects.ts';
+import { firewallObjects, isFirewallChain } from './firewall-objects.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { ElementOf, NftPort, ObservedChain } from './nft-port.ts';
 import { sameRules } from './same-rules.ts';
 import type { SharedChain, Unused } from './shared-chain.ts';
 import { type ServiceObjects, chooseChain, readFirstChain, rejectingChain, serviceObjects } from './service-objects.ts';
-import { FIREWALL_IPS, SERVICE_IPS, constantSets, isOfAffinity } from './sets.ts';
+import { FIREWALL_IPS, SERVICE_IPS, constantSets, isOfIntervals, isOfSharedChain } from './sets.ts';
 import type { Surplus } from './surplus-removal.ts';
 import { TableChange, elementId, rulesOf } from './table-change.ts';
 import { HEADS, type Head, readEndpoints, readHeads, readRestricted } from './table-reader.ts';
@@ -46,7 +46,6 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
     ...baseChains(settings, family),
     ...[...observed.keys()].flatMap((name) => sharedChain(name, family) ?? []),
     ...Array.from(shared.values(), ({ chain }) => chain),
-    ...derived.flatMap(({ chains }) => chains),
   ];
   const wrong: ChainPlan[] = [];
   const yielder = new Yielder();
@@ -57,19 +56,15 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
   }
   const names = new Set(wanted.map(({ name }) => name));
   const others = [...observed.keys()].filter((name) => !names.has(name));
-  const surplusChains = others.filter((name) => !isAffinityChain(name));
+  const surplusChains = others.filter((name) => !isAffinityChain(name) && !isFirewallChain(name));
   const filled = surplusChains.filter((name) => rules.has(name));
   const sets = new Set((await port.sets(family)).map(({ name }) => name));
   const wantedSets = new Map(
-    [
-      ...constantSets(family),
-      ...Array.from(shared.values(), (each) => each.sets).flat(),
-      ...derived.flatMap((each) => each.sets),
-    ].map((set) => [set.name, set]),
+    [...constantSets(family), ...Array.from(shared.values(), (each) => each.sets).flat()].map((set) => [set.name, set]),
   );
   const missing = [...wantedSets.values()].filter(({ name }) => !sets.has(name));
   strays.push(...(await findCatchAll(port, family)));
-  const elements = await elementChange(port, family, [...shared.values(), ...derived], strays, sets);
+  const elements = await elementChange(port, family, { derived, shared: [...shared.values()], strays }, sets);
   const waking: readonly NftMessage[] = (await port.isDormant(family)) ? [{ kind: 'new-table' }] : [];
   const repairs = [
     // A chain can only be replaced if no rule leads to it.
@@ -81,12 +76,14 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
   const surplus = surplusChains.map((name): Surplus => ({ kind: 'delete-chain', name }));
   const used = new Set(heads.map(({ chain }) => chain));
   // What belongs to a damaged virtual server is in use until its endpoints are written again.
-  const ofAffinity = damaged ? [] : others.filter((name) => isAffinityChain(name) && !used.has(name));
-  const surplusSets = damaged ? [] : [...sets].filter((name) => isOfAffinity(name) && !wantedSets.has(name));
+  const ofShared = damaged
+    ? []
+    : others.filter((name) => isFirewallChain(name) || (isAffinityChain(name) && !used.has(name)));
+  const surplusSets = damaged ? [] : [...sets].filter((name) => isOfSharedChain(name) && !wantedSets.has(name));
   const unused = {
     chains: [
       ...[...observed.keys()].filter((name) => sharedChain(name, family) !== undefined && !used.has(name)),
-      ...ofAffinity,
+      ...ofShared,
     ],
     sets: surplusSets.slice(0, MOST_SETS),
   };
@@ -179,19 +176,30 @@ async function findCatchAll(port: NftPort, family: IpFamily): Promise<readonly E
   return elements;
 }
 
+/** What elements there must be, and must not be. */
+interface Determined {
+  readonly derived: readonly ServiceObjects[];
+  readonly shared: readonly SharedChain[];
+  /** Elements to be deleted. */
+  readonly strays: readonly ElementOf[];
+}
+
 /** Returns the changes of elements that other elements determine, and the deletion of strays. */
 async function elementChange(
   port: NftPort,
   family: IpFamily,
-  derived: readonly Pick<ServiceObjects, 'elements'>[],
-  strays: readonly ElementOf[],
+  { derived, shared, strays }: Determined,
   present: ReadonlySet<string>,
 ): Promise<readonly NftMessage[]> {
   const change = new TableChange();
-  for (const { set, key } of strays) change.deleteElement(set, key);
-  const isDerived = (set: string): boolean => set === FIREWALL_IPS || set === SERVICE_IPS || isOfAffinity(set);
-  const wanted = derived.flatMap(({ elements }) => elements.filter(({ set }) => isDerived(set)));
-  const ids = new Set(wanted.map(elementId));
+  for (const element of strays) change.deleteElement(element.set, element);
+  const ofIntervals = shared.filter(({ sets }) => sets.some(({ name }) => isOfIntervals(name)));
+  const others = shared.filter((each) => !ofIntervals.includes(each));
+  const verdicts = derived.flatMap(({ elements }) =>
+    elements.filter(({ set }) => set === FIREWALL_IPS || set === SERVICE_IPS),
+  );
+  const ids = new Set(verdicts.map(elementId));
+  const wanted = [...verdicts, ...others.flatMap(({ elements }) => elements)];
   const found: ElementOf[] = [];
   for (const set of new Set([FIREWALL_IPS, ...wanted.map((element) => element.set)])) {
     if (!present.has(set)) continue;
@@ -200,7 +208,26 @@ async function elementChange(
       if (set !== SERVICE_IPS || ids.has(elementId({ set, key: element.key }))) found.push({ set, ...element });
     });
   }
-  const plain = { chains: [], sets: [] };
-  change.replace({ elements: found, ...plain }, { elements: wanted, ...plain });
+  change.replace({ elements: found }, { elements: wanted });
+  for (const { sets, elements } of ofIntervals) {
+    for (const { name } of sets) await restoreIntervals(port, family, { set: name, elements, change });
+  }
   return change.messages(new Set()).messages;
+}
+
+/** The kernel takes intervals whole: with one difference, all of a set are written again. */
+async function restoreIntervals(
+  port: NftPort,
+  family: IpFamily,
+  { set, elements, change }: { set: string; elements: readonly ElementOf[]; change: TableChange },
+): Promise<void> {
+  const missing = new Set(elements.map(elementId));
+  let surplus = 0;
+  // There may be many: they are not kept.
+  await port.eachElement(family, set, (element) => {
+    if (!missing.delete(elementId({ set, ...element }))) surplus += 1;
+  });
+  if (missing.size + surplus === 0) return;
+  await port.eachElement(family, set, (element) => change.deleteElement(set, element));
+  for (const element of elements) change.addElement(set, element);
 }

@@ -1,11 +1,10 @@
-import { type IpFamily, familyOf, formatIp } from '../../base/ip.ts';
+import { type IpFamily, familyOf } from '../../base/ip.ts';
 import { NFT_VERDICT } from '../../netlink/family/nf-tables/data.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
 import type { ServiceState } from '../service-ops.ts';
 import { affinityChainName, affinityChains, readAffinityChain } from './affinity-chains.ts';
 import { REJECT, type ChainPlan } from './base-chains.ts';
 import { endpointData, endpointKey, serviceKey } from './keys.ts';
-import type { SetDefinition } from './nft-message.ts';
 import type { ElementOf } from './nft-port.ts';
 import type { SharedChain } from './shared-chain.ts';
 import { ENDPOINTS, NO_ENDPOINT_SERVICES, SERVICE_IPS } from './sets.ts';
@@ -15,10 +14,7 @@ import { chooseEndpoint, goto } from './steps.ts';
 export interface ServiceObjects {
   readonly elements: readonly ElementOf[];
   /** Chains that several virtual servers use. A full check deletes those that none uses any more. */
-  readonly shared?: SharedChains;
-  /** Its own chains. A chain only refers to those after it. */
-  readonly chains: readonly ChainPlan[];
-  readonly sets: readonly SetDefinition[];
+  readonly shared?: SharedChains | undefined;
 }
 
 export interface SharedChains {
@@ -46,9 +42,7 @@ export function serviceObjects(id: VirtualServerId, state: ServiceState, first?:
         data: { value: endpointData(endpoint) },
       })),
     ],
-    ...(shared !== undefined && { shared }),
-    chains: [],
-    sets: [],
+    shared,
   };
 }
 
@@ -86,9 +80,4 @@ export function readFirstChain(name: string): { readonly count: number; readonly
   if (sticky !== undefined) return sticky;
   const rejecting = REJECTING.exec(name);
   return rejecting === null ? undefined : { count: 0, affinity: Number(rejecting[1] ?? 0) };
-}
-
-/** "10.96.0.1/tcp/80": nft reads names of letters, digits and these characters without quotes. */
-export function serviceText({ address, protocol, port }: VirtualServerId): string {
-  return `${formatIp(address).replaceAll(':', '.')}/${protocol.toLowerCase()}/${port}`;
 }

@@ -1,5 +1,11 @@
 import type { IpFamily } from '../../base/ip.ts';
-import { NFT_DATA_VERDICT, NFT_SET_EVAL, NFT_SET_MAP, NFT_SET_TIMEOUT } from '../../netlink/family/nf-tables/set.ts';
+import {
+  NFT_DATA_VERDICT,
+  NFT_SET_EVAL,
+  NFT_SET_INTERVAL,
+  NFT_SET_MAP,
+  NFT_SET_TIMEOUT,
+} from '../../netlink/family/nf-tables/set.ts';
 import { type TypeOf, setNotes } from '../../netlink/family/nf-tables/user-data.ts';
 import { type IpSet, type IpSetType, ipSetName } from '../../state/ip-set.ts';
 import { SET_TYPES } from '../../state/set-types.ts';
@@ -114,6 +120,20 @@ export function affinitySet(name: string, timeoutSeconds: number, family: IpFami
   };
 }
 
+/** Prefix of the sets of source ranges. */
+export const SOURCES = 'sources-';
+
+/** The addresses that may connect to ports of load balancer IPs. */
+export function sourcesSet(name: string, family: IpFamily): SetDefinition {
+  return {
+    name,
+    flags: NFT_SET_INTERVAL,
+    keyType: addressType(family),
+    keyLength: addressLength(family),
+    userData: setNotes({ comment: 'source ranges', concatenated: false }),
+  };
+}
+
 /** The sets that stand for ipsets of ipvs mode, with the comment of each. */
 const COMMENTS: Readonly<Record<keyof typeof SET_TYPES, string>> = {
   'LOOP-BACK': 'endpoints that may be local, and their own address',
@@ -184,9 +204,14 @@ function required(role: string, family: IpFamily): RoleSet {
   return set;
 }
 
-/** Whether a set or map is of virtual servers with session affinity. */
-export function isOfAffinity(name: string): boolean {
-  return name.startsWith(CLIENTS) || name.startsWith(AFFINITY_ENDPOINTS);
+/** Whether the elements of a set are intervals. */
+export function isOfIntervals(name: string): boolean {
+  return name.startsWith(SOURCES);
+}
+
+/** Whether a set or map exists as long as one of the chains that virtual servers share. */
+export function isOfSharedChain(name: string): boolean {
+  return [CLIENTS, AFFINITY_ENDPOINTS, SOURCES].some((prefix) => name.startsWith(prefix));
 }
 
 /** Returns the definitions of all sets that always exist. */

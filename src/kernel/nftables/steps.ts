@@ -77,6 +77,7 @@ export const LOOKUP = {
   'service-and-source': [...SERVICE, 'source'],
   /** The source in place of the destination: finds the service address to which a host connects that has it itself. */
   'service-by-source': ['source', 'protocol', 'port'],
+  source: ['source'],
   destination: ['destination'],
   port: ['port'],
 } as const satisfies Record<string, readonly Field[]>;

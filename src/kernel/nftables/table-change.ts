@@ -1,16 +1,14 @@
-import type { NftData } from '../../netlink/family/nf-tables/data.ts';
 import { ElementList } from '../../netlink/family/nf-tables/element-list.ts';
 import type { NftElement } from '../../netlink/family/nf-tables/element.ts';
 import type { ChainPlan } from './base-chains.ts';
 import type { Left } from './leavings.ts';
-import type { NftMessage, SetDefinition } from './nft-message.ts';
+import type { NftMessage } from './nft-message.ts';
 import type { ElementOf } from './nft-port.ts';
-import { sameRules } from './same-rules.ts';
 import type { ServiceObjects, SharedChains } from './service-objects.ts';
 import { ENDPOINTS } from './sets.ts';
 import type { SharedChain } from './shared-chain.ts';
 
-const NOTHING: ServiceObjects = { elements: [], chains: [], sets: [] };
+const NOTHING: ServiceObjects = { elements: [] };
 
 /** The messages of a change, in order. */
 export interface TableMessages {
@@ -24,45 +22,31 @@ export interface TableMessages {
 
 /** Collects changes of our table of one family, and puts them in an order in which none refers to a missing object. */
 export class TableChange {
-  readonly #sets = new Map<string, SetDefinition>();
   readonly #shared = new Map<string, SharedChain>();
   readonly #needed = new Set<string>();
-  readonly #newChains: ChainPlan[] = [];
-  readonly #rewritten: ChainPlan[] = [];
   readonly #deleted = new Map<string, ElementList>();
   readonly #added = new Map<string, ElementList>();
   readonly #leftEndpoints: Left['endpoints'][number][] = [];
   readonly #leftShared = new Map<string, SharedChains>();
   /** Whether a virtual server leads to another chain than before. */
   #moves = false;
-  readonly #goneChains: string[] = [];
-  readonly #goneSets: string[] = [];
 
   /** The names of the shared chains that must exist. */
   get shared(): readonly string[] {
     return [...this.#shared.keys()];
   }
 
-  addSet(set: SetDefinition): void {
-    this.#sets.set(set.name, set);
+  addElement(set: string, { key, data, isEnd }: NftElement): void {
+    listOf(this.#added, set).add(key, data, isEnd);
   }
 
-  addElement(set: string, key: Uint8Array, data?: NftData): void {
-    listOf(this.#added, set).add(key, data);
-  }
-
-  deleteElement(set: string, key: Uint8Array): void {
-    listOf(this.#deleted, set).add(key);
+  deleteElement(set: string, { key, isEnd }: NftElement): void {
+    listOf(this.#deleted, set).add(key, undefined, isEnd);
   }
 
   /** Adds the changes from one state of an object to another. Equal parts are not written. */
   replace(before: ServiceObjects = NOTHING, after: ServiceObjects = NOTHING): void {
     this.#replaceElements(before.elements, after);
-    this.#replaceChains(before.chains, after.chains);
-    const kept = new Set(after.sets.map(({ name }) => name));
-    const known = new Set(before.sets.map(({ name }) => name));
-    for (const set of after.sets) if (!known.has(set.name)) this.addSet(set);
-    for (const { name } of before.sets) if (!kept.has(name)) this.#goneSets.push(name);
     if (after.shared !== undefined) this.#need(after.shared);
     if (before.shared === undefined || before.shared.name === after.shared?.name) return;
     this.#leftShared.set(before.shared.name, before.shared);
@@ -79,14 +63,8 @@ export class TableChange {
     const shared = [...this.#shared.values()].filter(({ chain }) => !existing.has(chain.name));
     const creation = creationOf(shared);
     const messages = [
-      ...Array.from(this.#sets.values(), (set): NftMessage => ({ kind: 'new-set', set })),
-      ...this.#newChains.map((chain): NftMessage => ({ kind: 'new-chain', chain: { name: chain.name } })),
-      ...this.#rewritten.map(({ name }): NftMessage => ({ kind: 'flush-chain', name })),
-      ...[...this.#newChains, ...this.#rewritten].flatMap(rulesOf),
       ...Array.from(this.#deleted, ([set, elements]): NftMessage => ({ kind: 'delete-elements', set, elements })),
       ...Array.from(this.#added, ([set, elements]): NftMessage => ({ kind: 'new-elements', set, elements })),
-      ...this.#goneChains.map((name): NftMessage => ({ kind: 'delete-chain', name })),
-      ...this.#goneSets.map((name): NftMessage => ({ kind: 'delete-set', name })),
     ];
     return this.#moves ? { first: creation, messages } : { first: [], messages: [...creation, ...messages] };
   }
@@ -99,7 +77,7 @@ export class TableChange {
 
   #replaceElements(before: ServiceObjects['elements'], { elements: after, shared }: ServiceObjects): void {
     if (before.length === 0) {
-      for (const { set, key, data } of after) this.addElement(set, key, data);
+      for (const element of after) this.addElement(element.set, element);
       return;
     }
     const surplus = new Map(before.map((element) => [elementId(element), element]));
@@ -108,30 +86,21 @@ export class TableChange {
       const current = surplus.get(id);
       surplus.delete(id);
       if (current !== undefined && sameData(current, element)) continue;
-      if (current !== undefined) this.deleteElement(element.set, element.key);
-      this.addElement(element.set, element.key, element.data);
+      if (current !== undefined) this.deleteElement(element.set, element);
+      this.addElement(element.set, element);
     }
-    for (const { set, key } of surplus.values()) {
-      if (set === ENDPOINTS && shared !== undefined) this.#leftEndpoints.push({ set, key });
-      else this.deleteElement(set, key);
+    for (const element of surplus.values()) {
+      if (element.set === ENDPOINTS && shared !== undefined) this.#leftEndpoints.push(element);
+      else this.deleteElement(element.set, element);
     }
-  }
-
-  #replaceChains(before: readonly ChainPlan[], after: readonly ChainPlan[]): void {
-    const surplus = new Map(before.map((chain) => [chain.name, chain]));
-    for (const chain of after) {
-      const current = surplus.get(chain.name);
-      surplus.delete(chain.name);
-      if (current === undefined) this.#newChains.push(chain);
-      else if (!sameRules(current.rules, chain.rules)) this.#rewritten.push(chain);
-    }
-    for (const name of surplus.keys()) this.#goneChains.push(name);
   }
 }
 
 function creationOf(shared: readonly SharedChain[]): NftMessage[] {
   const lists = new Map<string, ElementList>();
-  for (const { set, key, data } of shared.flatMap(({ elements }) => elements)) listOf(lists, set).add(key, data);
+  for (const { elements } of shared) {
+    for (const { set, key, data, isEnd } of elements) listOf(lists, set).add(key, data, isEnd);
+  }
   return [
     ...shared.flatMap(({ sets }) => sets.map((set): NftMessage => ({ kind: 'new-set', set }))),
     // A chain refers only to chains after it, so these must exist before its rules.
@@ -159,8 +128,8 @@ export function bytesText(bytes: Uint8Array): string {
 }
 
 /** Returns what tells an element of our table from all others. */
-export function elementId({ set, key }: Pick<ElementOf, 'set' | 'key'>): string {
-  return `${set} ${bytesText(key)}`;
+export function elementId({ set, key, isEnd }: Pick<ElementOf, 'set' | 'key' | 'isEnd'>): string {
+  return `${set} ${bytesText(key)}${isEnd === true ? ' end' : ''}`;
 }
 
 /** Whether both elements have the same verdict or value. */

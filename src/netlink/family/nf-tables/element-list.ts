@@ -12,6 +12,7 @@ interface Pattern {
   readonly bytes: Uint8Array;
   readonly keyLength: number;
   readonly data: NftData | undefined;
+  readonly isEnd: boolean;
 }
 
 /** In an element: its header, and those of the key and of its value. */
@@ -28,6 +29,8 @@ export class ElementList implements Iterable<NftElement> {
   #used = 0;
   #size = 0;
   #pattern: Pattern | undefined;
+  /** The one before: the beginnings and ends of intervals take turns. */
+  #otherPattern: Pattern | undefined;
 
   /** The number of elements. */
   get size(): number {
@@ -39,8 +42,8 @@ export class ElementList implements Iterable<NftElement> {
     return [...this.#full, this.#last.subarray(0, this.#used)];
   }
 
-  add(key: Uint8Array, data?: NftData): void {
-    const pattern = this.#patternFor(key, data);
+  add(key: Uint8Array, data?: NftData, isEnd = false): void {
+    const pattern = this.#patternFor(key, data, isEnd);
     const { length } = pattern.bytes;
     this.#reserve(length);
     this.#last.set(pattern.bytes, this.#used);
@@ -55,9 +58,15 @@ export class ElementList implements Iterable<NftElement> {
     return this.messages.flatMap((bytes) => elementList.read(bytes, 0, bytes.length))[Symbol.iterator]();
   }
 
-  #patternFor(key: Uint8Array, data: NftData | undefined): Pattern {
-    if (this.#pattern?.keyLength === key.length && hasSamePattern(this.#pattern.data, data)) return this.#pattern;
-    this.#pattern = { bytes: encoded({ key, data }), keyLength: key.length, data };
+  #patternFor(key: Uint8Array, data: NftData | undefined, isEnd: boolean): Pattern {
+    const last = this.#pattern;
+    if (last !== undefined && isOf(last, key, data, isEnd)) return last;
+    const other = this.#otherPattern;
+    this.#otherPattern = last;
+    this.#pattern =
+      other !== undefined && isOf(other, key, data, isEnd)
+        ? other
+        : { bytes: encoded({ key, data, isEnd }), keyLength: key.length, data, isEnd };
     return this.#pattern;
   }
 
@@ -74,6 +83,10 @@ export class ElementList implements Iterable<NftElement> {
       this.#used = 0;
     }
   }
+}
+
+function isOf(pattern: Pattern, key: Uint8Array, data: NftData | undefined, isEnd: boolean): boolean {
+  return pattern.keyLength === key.length && pattern.isEnd === isEnd && hasSamePattern(pattern.data, data);
 }
 
 function hasSamePattern(a: NftData | undefined, b: NftData | undefined): boolean {

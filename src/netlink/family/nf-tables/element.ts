@@ -19,6 +19,7 @@ const ELEMENT = table({
 });
 
 /** linux/netfilter/nf_tables.h: enum nft_set_elem_flags. */
+const NFT_SET_ELEM_INTERVAL_END = 0x1;
 const NFT_SET_ELEM_CATCHALL = 0x2;
 
 /** linux/netfilter/nf_tables.h: enum nft_list_attributes. */
@@ -30,6 +31,8 @@ export interface NftElement {
   /** Empty: the catch-all element, which the kernel finds for each key without an element. */
   readonly key: Uint8Array;
   readonly data?: NftData | undefined;
+  /** In a set of intervals: the first key after one. Otherwise the key begins one. */
+  readonly isEnd?: boolean | undefined;
 }
 
 /** The elements of a message. They are written from objects, or as they were encoded before (see ElementList). */
@@ -41,16 +44,18 @@ export const elementList: Kind<readonly NftElement[], readonly NftElement[] | Ui
       writer.raw(elements);
       return;
     }
-    for (const { key, data } of elements) {
+    for (const { key, data, isEnd } of elements) {
       const named = key.length === 0 ? { flags: NFT_SET_ELEM_CATCHALL } : { key: { value: key } };
-      encodeNest(writer, NFTA_LIST_ELEM, ELEMENT, data === undefined ? named : { ...named, data });
+      const fields = isEnd === true ? { ...named, flags: NFT_SET_ELEM_INTERVAL_END } : named;
+      encodeNest(writer, NFTA_LIST_ELEM, ELEMENT, data === undefined ? fields : { ...fields, data });
     }
   },
   read: (bytes, start, end) => {
     const elements: NftElement[] = [];
     forEachAttribute(bytes, start, end, (_id, from, to) => {
-      const { key, data } = decode(ELEMENT, bytes, from, to);
-      elements.push({ key: key?.value ?? NO_BYTES, data: data === undefined ? undefined : dataOf(data) });
+      const { key, data, flags = 0 } = decode(ELEMENT, bytes, from, to);
+      const element = { key: key?.value ?? NO_BYTES, data: data === undefined ? undefined : dataOf(data) };
+      elements.push((flags & NFT_SET_ELEM_INTERVAL_END) === 0 ? element : { ...element, isEnd: true });
     });
     return elements;
   },

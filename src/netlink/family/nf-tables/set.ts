@@ -10,6 +10,7 @@ import { fallback, optional, required, table } from '../../codec/table.ts';
 import { NFT_MSG_DELSET, NFT_MSG_GETSET, NFT_MSG_NEWSET, beginNft } from './message.ts';
 
 /** linux/netfilter/nf_tables.h: enum nft_set_flags. */
+export const NFT_SET_INTERVAL = 0x4;
 export const NFT_SET_MAP = 0x8;
 export const NFT_SET_TIMEOUT = 0x10;
 export const NFT_SET_EVAL = 0x20;

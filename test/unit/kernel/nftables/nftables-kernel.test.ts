@@ -4,6 +4,9 @@ import { NetlinkError } from '../../../../src/netlink/error.ts';
 import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
 import { nftablesKernelOf } from '../../../../src/kernel/nftables/nftables-kernel.ts';
 import { affinitySet } from '../../../../src/kernel/nftables/sets.ts';
+import { DROP, RETURN, rule, sourceIn } from '../../../../src/kernel/nftables/steps.ts';
+import { NFT_VERDICT } from '../../../../src/netlink/family/nf-tables/data.ts';
+import type { NftElement } from '../../../../src/netlink/family/nf-tables/element.ts';
 import { planRules } from '../../../../src/plan/plan-rules.ts';
 import { plannedSet } from '../../../../src/plan/set-names.ts';
 import { parseCidr } from '../../../../src/base/cidr.ts';
@@ -236,6 +239,56 @@ describe('source ranges', () => {
     expect(await kernel.apply(new Transaction(other))).toEqual({ failures: [] });
     expect(dumps).toBe(2);
     expect(await kernel.ensureRules(planRules(CONFIG, 4))).toEqual({ changed: false, chains: [] });
+  });
+
+  test('are one chain and one set for all ports that have them', async () => {
+    const { table, kernel } = await prepared();
+    const names = (): readonly string[] =>
+      [...table.tables.get(4)!.chains.keys(), ...table.tables.get(4)!.sets.keys()].filter((name) =>
+        /^(firewall-.*|sources-.*)\/sources$/.test(name),
+      );
+    await kernel.apply(new Transaction([1, 2, 3].flatMap((n) => restricted(n))));
+    expect(names()).toHaveLength(2);
+    // With another range, a port leads to another chain; the set does not change while packets are looked up in it.
+    await kernel.apply(new Transaction(restricted(1, 'add-entry', '192.0.2.0/24').slice(0, 1)));
+    expect(names()).toHaveLength(4);
+    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toEqual({ changed: false, chains: [] });
+    expect(names()).toHaveLength(4);
+    await kernel.apply(new Transaction(restricted(1, 'delete-entry', '192.0.2.0/24').slice(0, 1)));
+    await kernel.apply(new Transaction(server(9)));
+    expect(names()).toHaveLength(2);
+  });
+
+  test('that another program changes are restored', async () => {
+    const { table, kernel } = await prepared();
+    await kernel.apply(new Transaction([...restricted(1), ...restricted(1, 'add-entry', '192.0.2.0/24').slice(0, 1)]));
+    const [name] = [...table.tables.get(4)!.sets.keys()].filter((each) => each.startsWith('sources-'));
+    const elements = (): readonly string[] => [...table.tables.get(4)!.sets.get(name!)!.elements.keys()].toSorted();
+    const before = elements();
+    expect(before).toEqual(['00000000 end', '0a000000', '0b000000 end', 'c0000200', 'c0000300 end']);
+    table.changeByOthers((found) => found!.sets.get(name!)!.elements.delete('0b000000 end'));
+    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toMatchObject({ changed: true });
+    expect(elements()).toEqual(before);
+    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toEqual({ changed: false, chains: [] });
+  });
+
+  test('that an earlier version wrote as rules of each port become a set', async () => {
+    const { table, kernel } = await prepared();
+    await kernel.apply(new Transaction(restricted(1)));
+    const earlier = 'firewall-10.96.0.1/tcp/80';
+    table.changeByOthers((found) => {
+      const rules = [rule(sourceIn(parseCidr('10.0.0.0/8')!), RETURN), DROP];
+      found!.chains.set(earlier, { chain: { name: earlier, policy: undefined }, rules });
+      const [[key, element]] = [...found!.sets.get('firewall-ips')!.elements] as [[string, NftElement]];
+      const data = { verdict: { code: NFT_VERDICT.goto, chain: earlier } };
+      found!.sets.get('firewall-ips')!.elements.set(key, { ...element, data });
+    });
+    const before = table.committed.length;
+    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toMatchObject({ changed: true });
+    // One transaction: the port is never open to everyone.
+    expect(table.committed.slice(before)).toHaveLength(1);
+    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toEqual({ changed: false, chains: [] });
+    expect(table.tables.get(4)!.chains.has(earlier)).toBe(false);
   });
 
   test('that are written during each check of the rules are not deleted by it', async () => {

@@ -1,0 +1,33 @@
+import { type Cidr, compareCidr } from '../../base/cidr.ts';
+import { type Ip4, type Ip6, type IpAddress, isIp4 } from '../../base/ip.ts';
+
+/** Addresses from one on; without an end, up to the last. */
+export interface Interval {
+  readonly from: IpAddress;
+  /** The first address after it. */
+  readonly until: IpAddress | undefined;
+}
+
+/** Returns the addresses of these networks as intervals in order, none of which touches another. */
+export function intervalsOf(networks: readonly Cidr[]): readonly Interval[] {
+  const found: { from: IpAddress; until: IpAddress | undefined }[] = [];
+  for (const network of networks.toSorted(compareCidr)) {
+    const last = found.at(-1);
+    // They are ordered, so nothing comes after one without an end.
+    if (last !== undefined && last.until === undefined) break;
+    const until = afterOf(network);
+    if (last?.until === undefined || network.address > last.until) found.push({ from: network.address, until });
+    else if (until === undefined || until > last.until) last.until = until;
+  }
+  return found;
+}
+
+/** The first address after a network; undefined if there is none. */
+function afterOf({ address, prefix }: Cidr): IpAddress | undefined {
+  if (isIp4(address)) {
+    const after = address + 2 ** (32 - prefix);
+    return after < 2 ** 32 ? (after as Ip4) : undefined;
+  }
+  const after = address + (1n << BigInt(128 - prefix));
+  return after < 1n << 128n ? (after as Ip6) : undefined;
+}
