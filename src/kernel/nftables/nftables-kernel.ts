@@ -293,8 +293,13 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     if (interrupted) return undefined;
     if (generation !== undefined) {
       this.#inOrder.set(family, { generation, settings });
-      // If the ruleset has changed meanwhile, they may be in use again. Then the next check deletes them.
-      await port.commit(family, deletions(unused), generation);
+      let expected = generation;
+      for (const each of unused) {
+        const messages = deletions(each);
+        // If the ruleset has changed meanwhile, they may be in use again. Then the next check deletes them.
+        const refused = await port.commit(family, messages, expected);
+        if (refused === undefined && messages.length > 0) expected = nextOf(expected);
+      }
     }
     return UNCHANGED;
   }

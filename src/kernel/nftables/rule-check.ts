@@ -25,7 +25,8 @@ export interface RuleCheck {
   readonly waking: readonly NftMessage[];
   /** What nothing needs. It can be deleted after the repairs, in this order. */
   readonly surplus: readonly Surplus[];
-  readonly unused: Unused;
+  /** What may be deleted, each in a transaction of its own: another program may use some of it. */
+  readonly unused: readonly Unused[];
 }
 
 /** A check deletes no more sets, because the kernel goes through all sets before it to find each. */
@@ -80,13 +81,11 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
     ? []
     : others.filter((name) => isFirewallChain(name) || (isAffinityChain(name) && !used.has(name)));
   const surplusSets = damaged ? [] : [...sets].filter((name) => isOfSharedChain(name) && !wantedSets.has(name));
-  const unused = {
-    chains: [
-      ...[...observed.keys()].filter((name) => sharedChain(name, family) !== undefined && !used.has(name)),
-      ...ofShared,
-    ],
-    sets: surplusSets.slice(0, MOST_SETS),
-  };
+  const lasting = [...observed.keys()].filter((name) => sharedChain(name, family) !== undefined && !used.has(name));
+  const unused = [
+    { chains: lasting, sets: [] },
+    { chains: ofShared, sets: surplusSets.slice(0, MOST_SETS) },
+  ];
   return { repairs, chains: [...wrong.map(({ name }) => name), ...filled], waking, surplus, unused };
 }
 

@@ -3,6 +3,7 @@ import { describe, expect, test } from '@jest/globals';
 import { NetlinkError } from '../../../../src/netlink/error.ts';
 import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
 import { nftablesKernelOf } from '../../../../src/kernel/nftables/nftables-kernel.ts';
+import { chooseChain } from '../../../../src/kernel/nftables/service-objects.ts';
 import { affinitySet } from '../../../../src/kernel/nftables/sets.ts';
 import { DROP, RETURN, rule, sourceIn } from '../../../../src/kernel/nftables/steps.ts';
 import { NFT_VERDICT } from '../../../../src/netlink/family/nf-tables/data.ts';
@@ -414,6 +415,29 @@ describe('chains that several virtual servers share', () => {
     expect((await kernel.apply(new Transaction([gone]))).failures).toEqual([]);
     expect(shared(table)).toEqual(['choose-1', 'choose-2', 'choose-3']);
     expect(await kernel.compareRules(planRules(CONFIG, 4))).toMatchObject({ missing: [] });
+  });
+
+  test('one to which another program leads does not keep chains and sets of session affinity', async () => {
+    const { table, kernel } = await grown();
+    const clients = affinitySet('clients-of-nobody', 60, 4);
+    table.changeByOthers((found) => {
+      found!.sets.set(clients.name, { set: clients, elements: new Map() });
+      found!.chains.set('choose-9', {
+        chain: { name: 'choose-9', policy: undefined },
+        rules: [...chooseChain(9, 4).rules],
+      });
+      const theirs = { ...clients, name: 'theirs' };
+      const data = { verdict: { code: NFT_VERDICT.goto, chain: 'choose-9' } };
+      found!.sets.set('theirs', { set: theirs, elements: new Map([['00', { key: Uint8Array.of(0), data }]]) });
+    });
+    expect(await kernel.ensureRules(planRules(CONFIG, 4))).toEqual({ changed: false, chains: [] });
+    expect(shared(table)).toContain('choose-9');
+    expect(table.tables.get(4)!.sets.has(clients.name)).toBe(false);
+    // Nothing is written again for it.
+    await kernel.ensureRules(planRules(CONFIG, 4));
+    const before = table.committed.length;
+    await kernel.ensureRules(planRules(CONFIG, 4));
+    expect(table.committed).toHaveLength(before);
   });
 
   test('and the sets of clients of endpoints that are gone', async () => {
