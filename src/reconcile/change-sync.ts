@@ -60,7 +60,7 @@ export async function syncChanges(
   const triggerTimes = await refresh(parts, progress, yielder);
   const failed = await applyChanges(parts, progress, yielder);
   if (failed !== undefined) return failed;
-  progress.inForce(triggerTimes, clock.wallNow());
+  if (progress.stopped === undefined) progress.inForce(triggerTimes, clock.wallNow());
   progress.flowCleanUps.push(...(await udp.run(yielder)));
   return undefined;
 }

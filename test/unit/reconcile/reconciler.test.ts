@@ -1112,7 +1112,7 @@ describe('failure', () => {
     const added = Array.from({ length: 50 }, (_, index): SourceEvent => {
       return { kind: 'service', event: { type: 'applied', object: service(`more-${index}`, `10.96.1.${index}`) } };
     });
-    expect(await run.take(...added)).toMatchObject({ ok: false, error: new Error(text) });
+    expect(await run.take(...added)).toMatchObject({ ok: false, error: new Error(text), programming: [] });
     const refused = run.log.lines.filter((line) => line.startsWith('error: the kernel refused'));
     expect(refused).toHaveLength(21);
     expect(refused.at(-1)).toMatch(/^error: the kernel refused \d\d+ more operations; retrying/);
