@@ -43,20 +43,20 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
   const heads = await readHeads(port, family, (element) => strays.push(element));
   const { derived, damaged } = await derivedObjects(port, family, heads);
   const shared = sharedByName(derived);
-  const wanted = [
+  const plans: readonly ChainPlan[] = [
     ...baseChains(settings, family),
     ...[...observed.keys()].flatMap((name) => sharedChain(name, family) ?? []),
     ...Array.from(shared.values(), ({ chain }) => chain),
   ];
+  const wanted = new Map(plans.map((chain) => [chain.name, chain]));
   const wrong: ChainPlan[] = [];
   const yielder = new Yielder();
-  for (const chain of wanted) {
+  for (const chain of wanted.values()) {
     const found = observed.get(chain.name);
     if (found === undefined || !hasSameBase(chain, found) || !hasSameRules(chain, rules)) wrong.push(chain);
     if (yielder.due) await yielder.yieldIfDue();
   }
-  const names = new Set(wanted.map(({ name }) => name));
-  const others = [...observed.keys()].filter((name) => !names.has(name));
+  const others = [...observed.keys()].filter((name) => !wanted.has(name));
   const surplusChains = others.filter((name) => !isAffinityChain(name) && !isFirewallChain(name));
   const filled = surplusChains.filter((name) => rules.has(name));
   const sets = new Set((await port.sets(family)).map(({ name }) => name));
