@@ -34,7 +34,12 @@ export function readAffinityChain(name: string): { readonly count: number; reado
 
 /** Whether a chain is one of affinityChains(), or was in an earlier version. */
 export function isAffinityChain(name: string): boolean {
-  return readAffinityChain(name) !== undefined || name.startsWith(ENDPOINT);
+  return readAffinityChain(name) !== undefined || isEndpointChain(name);
+}
+
+/** Whether a chain is one of affinityChains() that leads to one endpoint, or was in an earlier version. */
+export function isEndpointChain(name: string): boolean {
+  return name.startsWith(ENDPOINT);
 }
 
 /**

@@ -33,7 +33,6 @@ import { isWithoutTables } from './proxy-tables.ts';
 import { checkRules } from './rule-check.ts';
 import { TranslatingKernel, realServerOf, virtualServerOf } from '../translating-kernel.ts';
 import { ROLE_SETS, type RoleSet } from './sets.ts';
-import { deletions } from './shared-chain.ts';
 import { SurplusRemoval } from './surplus-removal.ts';
 import { type Head, readEntries } from './table-reader.ts';
 import { TableTakeOver, tableState } from './table-take-over.ts';
@@ -72,6 +71,7 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   readonly #inOrder = new Map<IpFamily, { readonly generation: number; readonly settings: RuleSettings }>();
   readonly #own = new OwnTransactions();
   readonly #surplus: SurplusRemoval;
+  readonly #unused: SurplusRemoval;
   /** Changes wait for the last attempt of a check of the rules, and it for them. */
   readonly #turns = new Turns();
   #onStateLost: (reason: string) => void = () => undefined;
@@ -81,6 +81,7 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   constructor(node: NodeKernel, port?: NftPort) {
     super(node);
     this.#surplus = new SurplusRemoval(node.log);
+    this.#unused = new SurplusRemoval(node.log);
     this.#port =
       port === undefined
         ? once(() => new NftLink(node.open(NETLINK_NETFILTER, SEND_BUFFER), node.countWrites))
@@ -293,13 +294,8 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     if (interrupted) return undefined;
     if (generation !== undefined) {
       this.#inOrder.set(family, { generation, settings });
-      let expected = generation;
-      for (const each of unused) {
-        const messages = deletions(each);
-        // If the ruleset has changed meanwhile, they may be in use again. Then the next check deletes them.
-        const refused = await port.commit(family, messages, expected);
-        if (refused === undefined && messages.length > 0) expected = nextOf(expected);
-      }
+      // If the ruleset has changed meanwhile, they may be in use again. Then the next check deletes them.
+      await this.#unused.run(port, family, unused, generation);
     }
     return UNCHANGED;
   }

@@ -7,8 +7,9 @@ import { type ChainPlan, baseChains } from './base-chains.ts';
 import { firewallObjects, isFirewallChain } from './firewall-objects.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { ElementOf, NftPort, ObservedChain } from './nft-port.ts';
+import { inOrderOfDeletion } from './order-of-deletion.ts';
 import { sameRules } from './same-rules.ts';
-import type { SharedChain, Unused } from './shared-chain.ts';
+import type { SharedChain } from './shared-chain.ts';
 import { type ServiceObjects, chooseChain, readFirstChain, rejectingChain, serviceObjects } from './service-objects.ts';
 import { FIREWALL_IPS, SERVICE_IPS, constantSets, isOfIntervals, isOfSharedChain } from './sets.ts';
 import type { Surplus } from './surplus-removal.ts';
@@ -25,8 +26,8 @@ export interface RuleCheck {
   readonly waking: readonly NftMessage[];
   /** What nothing needs. It can be deleted after the repairs, in this order. */
   readonly surplus: readonly Surplus[];
-  /** What may be deleted, each in a transaction of its own: another program may use some of it. */
-  readonly unused: readonly Unused[];
+  /** Chains that virtual servers shared of which none is left, and their sets. They may be deleted in this order. */
+  readonly unused: readonly Surplus[];
 }
 
 /** A check deletes no more sets, because the kernel goes through all sets before it to find each. */
@@ -82,10 +83,7 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
     : others.filter((name) => isFirewallChain(name) || (isAffinityChain(name) && !used.has(name)));
   const surplusSets = damaged ? [] : [...sets].filter((name) => isOfSharedChain(name) && !wantedSets.has(name));
   const lasting = [...observed.keys()].filter((name) => sharedChain(name, family) !== undefined && !used.has(name));
-  const unused = [
-    { chains: lasting, sets: [] },
-    { chains: ofShared, sets: surplusSets.slice(0, MOST_SETS) },
-  ];
+  const unused = inOrderOfDeletion({ chains: [...lasting, ...ofShared], sets: surplusSets }, MOST_SETS);
   return { repairs, chains: [...wrong.map(({ name }) => name), ...filled], waking, surplus, unused };
 }
 

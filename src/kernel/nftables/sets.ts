@@ -209,6 +209,11 @@ export function isOfIntervals(name: string): boolean {
   return name.startsWith(SOURCES);
 }
 
+/** Whether a set has the clients of an endpoint. */
+export function isOfClients(name: string): boolean {
+  return name.startsWith(CLIENTS);
+}
+
 /** Whether a set or map exists as long as one of the chains that virtual servers share. */
 export function isOfSharedChain(name: string): boolean {
   return [CLIENTS, AFFINITY_ENDPOINTS, SOURCES].some((prefix) => name.startsWith(prefix));

@@ -1,7 +1,9 @@
 import type { IpFamily } from '../../base/ip.ts';
 import type { Log } from '../../observe/log.ts';
 import { nftTable } from '../../state/nft-table.ts';
+import type { NftMessage } from './nft-message.ts';
 import type { NftPort, NftRefusal } from './nft-port.ts';
+import { deletions } from './shared-chain.ts';
 import { nextOf } from './table-view.ts';
 
 /** A chain or set to delete. */
@@ -20,6 +22,12 @@ interface Refused extends Surplus {
   readonly refusal: NftRefusal;
 }
 
+function deletionsOf(some: readonly Surplus[]): readonly NftMessage[] {
+  const named = (wanted: Surplus['kind']): readonly string[] =>
+    some.flatMap(({ kind, name }) => (kind === wanted ? [name] : []));
+  return deletions({ chains: named('delete-chain'), sets: named('delete-set') });
+}
+
 /** Deletes chains and sets that nothing of ours needs. Something of another program may still need one: it stays. */
 export class SurplusRemoval {
   readonly #log: Log;
@@ -30,8 +38,8 @@ export class SurplusRemoval {
   }
 
   /**
-   * Deletes those that can be deleted. One may depend on the deletion of those before it. With `generation`, it ends when
-   * another program changes the ruleset.
+   * Deletes those that can be deleted, chains with their rules. One may depend on the deletion of those before it. With
+   * `generation`, it ends when another program changes the ruleset.
    */
   async run(port: NftPort, family: IpFamily, surplus: readonly Surplus[], generation?: number): Promise<Removed> {
     const gone: Surplus[] = [];
@@ -41,7 +49,7 @@ export class SurplusRemoval {
     const remove = async (some: readonly Surplus[]): Promise<void> => {
       const [first] = some;
       if (first === undefined || interrupted) return;
-      const refusal = await port.commit(family, some, current);
+      const refusal = await port.commit(family, deletionsOf(some), current);
       if (refusal === undefined) {
         if (current !== undefined) current = nextOf(current);
         for (const each of some) gone.push(each);

@@ -22,12 +22,18 @@ const SERVERS = [1, 2, 3].map((n) => realServer(endpoint(4, n), 8080));
 
 let table: FakeNftTable;
 let kernel: Kernel;
+let log: TestLog;
 beforeEach(async () => {
   table = new FakeNftTable();
-  kernel = nftablesKernelOf(new NodeKernel({ log: new TestLog() }), table);
+  await start();
+});
+
+async function start(): Promise<void> {
+  log = new TestLog();
+  kernel = nftablesKernelOf(new NodeKernel({ log }), table);
   await kernel.prepare();
   await kernel.ensureRules(RULES);
-});
+}
 
 async function apply(...ops: readonly Op[]): Promise<readonly NftMessage[]> {
   const before = table.committed.length;
@@ -91,6 +97,59 @@ describe('the chain that rejects connections to virtual servers with session aff
     expect(await kernel.ensureRules(RULES)).toEqual({ changed: true, chains: ['reject-chain-for-60s'] });
     expect(rules()).toHaveLength(1);
     expect(await kernel.ensureRules(RULES)).toEqual({ changed: false, chains: [] });
+  });
+});
+
+describe('chains and sets of virtual servers that another process left', () => {
+  /** One endpoint each, so that they have a map and a set of clients each. */
+  async function leave(services: number): Promise<void> {
+    const ids = Array.from({ length: services }, (_, n) => virtualServer(address(4, n + 1), 80, 'TCP', sticky));
+    await apply(
+      ...ids.flatMap((id, n): Op[] => [
+        { kind: 'add-virtual-server', virtualServer: id },
+        { kind: 'add-real-server', id, realServer: realServer(endpoint(4, n + 1), 8080) },
+      ]),
+    );
+    await apply(...ids.map((id): Op => ({ kind: 'delete-virtual-server', id })));
+  }
+
+  test('are deleted by as many checks as needed, at most 1,000 sets by each', async () => {
+    await leave(600);
+    expect(setCounts()).toEqual([600, 600]);
+    const counts: unknown[] = [];
+    // The first check is that of the start.
+    await start();
+    for (let check = 1; check <= 3; check++) {
+      counts.push([...setCounts(), ...chainCounts()]);
+      expect(await kernel.ensureRules(RULES)).toEqual({ changed: false, chains: [] });
+    }
+    expect(counts).toEqual([
+      [200, 0, 0, 0],
+      [0, 0, 0, 0],
+      [0, 0, 0, 0],
+    ]);
+    expect(log.lines).toEqual([]);
+  });
+
+  test('stay, with what leads there, where another program uses them, and this is said once', async () => {
+    await leave(20);
+    const [used] = chains().filter((name) => name.startsWith('endpoint-'));
+    table.changeByOthers((found) => {
+      const element = { key: new Uint8Array(4), data: { verdict: { code: NFT_VERDICT.goto, chain: used! } } };
+      found!.sets.set('theirs', { set: affinityMap('theirs'), elements: new Map([['00'.repeat(4), element]]) });
+    });
+    await start();
+    for (let check = 1; check <= 3; check++) {
+      expect([...setCounts(), ...chainCounts()]).toEqual([1, 0, 1, 0]);
+      table.changeByOthers(() => undefined);
+      expect(await kernel.ensureRules(RULES)).toEqual({ changed: false, chains: [] });
+    }
+    // The chain can be used: what it refers to is there.
+    expect(table.tables.get(4)!.chains.get(used!)!.rules).toHaveLength(2);
+    const clients = sets().find((name) => name.startsWith('clients-'));
+    expect(log.lines).toEqual([
+      expect.stringMatching(`^warn: cannot delete chain ${used}, set ${clients} of table ip kube-proxy.*: EBUSY`),
+    ]);
   });
 });
 
