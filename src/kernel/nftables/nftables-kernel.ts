@@ -231,10 +231,11 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
 
   /** Returns the sets that exist and stand for ipsets, those with these names or all. */
   async #present(family: IpFamily, names: readonly string[] | undefined): Promise<readonly RoleSet[]> {
+    const asked = [...ROLE_SETS[family].values()].filter(({ ipSet }) => names?.includes(ipSet.name) !== false);
+    // What is asked of one family does not depend on the other one's table.
+    if (asked.length === 0) return [];
     const present = new Set((await this.#port().sets(family)).map(({ name }) => name));
-    return [...ROLE_SETS[family].values()].filter(
-      ({ definition, ipSet }) => present.has(definition.name) && names?.includes(ipSet.name) !== false,
-    );
+    return asked.filter(({ definition }) => present.has(definition.name));
   }
 
   async findRuleVariant(family: IpFamily): Promise<string> {

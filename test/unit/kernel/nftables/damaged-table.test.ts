@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { parseIp } from '../../../../src/base/ip.ts';
+import { IP_FAMILIES, parseIp } from '../../../../src/base/ip.ts';
 import type { Port } from '../../../../src/base/port.ts';
 import type { NftElement } from '../../../../src/netlink/family/nf-tables/element.ts';
 import { NFT_VERDICT } from '../../../../src/netlink/family/nf-tables/data.ts';
@@ -11,6 +11,7 @@ import { affinityChainName } from '../../../../src/kernel/nftables/affinity-chai
 import { affinityMap } from '../../../../src/kernel/nftables/sets.ts';
 import { jump } from '../../../../src/kernel/nftables/steps.ts';
 import { planRules } from '../../../../src/plan/plan-rules.ts';
+import { ipSetName } from '../../../../src/state/ip-set.ts';
 import type { VirtualServerId } from '../../../../src/state/virtual-server.ts';
 import { address } from '../../../contract/objects.ts';
 import { FakeNftTable } from '../../../fake-kernel/fake-nft-table.ts';
@@ -156,6 +157,18 @@ describe('a table of ours that another program damaged', () => {
     expect(await run.take(...events)).toMatchObject({ kind: 'first', ok: false, failures: [] });
     expect(table.tables.get(6)!.sets.get('service-ips')!.elements.size).toBe(1);
     await run.reconciler.stop();
+  });
+
+  test('one whose sets cannot be read is not asked for those of the other IP family', async () => {
+    const table = await left();
+    const { kernel } = await start(table);
+    const sets = table.sets.bind(table);
+    table.sets = (family) => (family === 6 ? Promise.reject(new Error('an attribute is missing')) : sets(family));
+    const [name, of6] = IP_FAMILIES.map((family) => ipSetName('CLUSTER-IP', family)) as [string, string];
+    expect(await kernel.getSets([name])).toMatchObject([{ name, entries: [{}, {}, {}] }]);
+    expect([...(await kernel.findSets([name])).keys()]).toEqual([name]);
+    await expect(kernel.getSets([of6])).rejects.toThrow('an attribute is missing');
+    await expect(kernel.findSets([of6])).rejects.toThrow('an attribute is missing');
   });
 
   /** A chain that nothing deletes, because an element of another program's map leads to it; one that may be deleted. */
