@@ -1,4 +1,4 @@
-import { type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
+import { virtualServerKey } from '../../state/virtual-server.ts';
 import { isAffinityChain } from './affinity-chains.ts';
 import { isFirewallChain } from './firewall-objects.ts';
 import { indexOfKey, serviceOfKey } from './keys.ts';
@@ -6,17 +6,19 @@ import type { NftMessage } from './nft-message.ts';
 import type { ElementOf } from './nft-port.ts';
 import type { SharedChains } from './service-objects.ts';
 import { type SharedChain, type Unused, deletions } from './shared-chain.ts';
-import { TableChange } from './table-change.ts';
-import { findHeads } from './table-reader.ts';
+import { TableChange, elementId } from './table-change.ts';
+import { type Head, findHeads } from './table-reader.ts';
 import type { TableView } from './table-view.ts';
 
 /** Attempts while other programs change the ruleset. The last ones wait for the next occasion. */
 const ATTEMPTS = 3;
 
+export type LeftEndpoint = Pick<ElementOf, 'set' | 'key'>;
+
 /** What a change does not need any more, but packets that are on their way may need. */
 export interface Left {
   /** Endpoints beyond the number of a virtual server. */
-  readonly endpoints: readonly Pick<ElementOf, 'set' | 'key'>[];
+  readonly endpoints: readonly LeftEndpoint[];
   /** Chains to which a virtual server led. */
   readonly shared: readonly SharedChains[];
 }
@@ -27,60 +29,78 @@ export interface Left {
  * transaction with both would make it miss an endpoint.
  */
 export class Leavings {
-  readonly #endpoints: Left['endpoints'][number][] = [];
+  /** By the ids of elements. */
+  readonly #endpoints = new Map<string, LeftEndpoint>();
   readonly #shared = new Map<string, SharedChains>();
 
   get isEmpty(): boolean {
-    return this.#endpoints.length === 0 && this.#shared.size === 0;
+    return this.#endpoints.size === 0 && this.#shared.size === 0;
   }
 
   add({ endpoints, shared }: Left): void {
-    for (const endpoint of endpoints) this.#endpoints.push(endpoint);
+    for (const endpoint of endpoints) this.#endpoints.set(elementId(endpoint), endpoint);
     // A full check deletes the others: their number is small, and they may be needed again soon.
     for (const each of shared)
       if (isAffinityChain(each.name) || isFirewallChain(each.name)) this.#shared.set(each.name, each);
   }
 
-  /** Deletes what is not in use again. */
+  /** Deletes what is not in use again. What cannot be deleted stays for the next time, or for a check of the rules. */
   async remove(view: TableView): Promise<void> {
-    for (let attempt = 1; attempt <= ATTEMPTS && !this.isEmpty; attempt++) {
-      const found = await this.#messages(view);
-      if (found === undefined) continue;
-      const { messages, generation } = found;
-      const refusal = messages.length === 0 ? undefined : await view.commit(messages, generation);
-      if (refusal?.code === 'ERESTART') continue;
-      // What the kernel refuses to delete, another program uses.
-      this.#endpoints.length = 0;
-      this.#shared.clear();
-    }
+    await attempts(this.#endpoints, () => this.#removeEndpoints(view));
+    await attempts(this.#shared, () => this.#removeShared(view));
   }
 
-  /** Returns undefined if another program has changed the ruleset meanwhile. */
-  async #messages({
-    port,
-    family,
-  }: TableView): Promise<
-    { readonly messages: readonly NftMessage[]; readonly generation: number | undefined } | undefined
-  > {
-    const ids = this.#endpoints.flatMap(({ key }) => serviceOfKey(key, family) ?? []);
+  /** Returns why it could not. */
+  async #removeEndpoints(view: TableView): Promise<Unchanged> {
+    const { port, family } = view;
+    const left = new Map(this.#endpoints);
+    const ids = [...left.values()].flatMap(({ key }) => serviceOfKey(key, family) ?? []);
     const { generation, found } = await findHeads(port, family, ids);
-    const shared = new Map<string, SharedChain>();
-    for (const { chains } of this.#shared.values()) for (const each of chains()) shared.set(each.chain.name, each);
-    const { elements, chains, ...now } = await port.lookUp(family, {
-      elements: this.#endpoints,
-      chains: [...shared.keys()],
-    });
-    if (now.generation !== generation) return undefined;
-    const counts = new Map<VirtualServerKey, number>(found.map(({ id, count }) => [virtualServerKey(id), count]));
+    const { elements, ...now } = await port.lookUp(family, { elements: [...left.values()] });
+    if (now.generation !== generation) return 'meanwhile';
+    const counts = new Map(found.map((head) => [virtualServerKey(head.id), countOf(head)]));
     const change = new TableChange();
     for (const { set, key } of elements) {
       const id = serviceOfKey(key, family);
       const count = id === undefined ? 0 : (counts.get(virtualServerKey(id)) ?? 0);
       if (indexOfKey(key, family) >= count) change.deleteElement(set, { key });
     }
-    const unused = unusedOf([...shared.values()], chains);
-    return { messages: [...change.messages(new Set()).messages, ...deletions(unused)], generation };
+    const unchanged = await write(view, change.messages(new Set()).messages, generation);
+    if (unchanged === undefined) for (const each of left.keys()) this.#endpoints.delete(each);
+    return unchanged;
   }
+
+  /** Returns why it could not. */
+  async #removeShared(view: TableView): Promise<Unchanged> {
+    const left = new Set(this.#shared.keys());
+    const shared = new Map<string, SharedChain>();
+    for (const { chains } of this.#shared.values()) for (const each of chains()) shared.set(each.chain.name, each);
+    const { generation, chains } = await view.port.lookUp(view.family, { chains: [...shared.keys()] });
+    const unchanged = await write(view, deletions(unusedOf([...shared.values()], chains)), generation);
+    // What the kernel refuses to delete, another program uses. A check of the rules tries each, and the log says which.
+    if (unchanged !== 'meanwhile') for (const name of left) this.#shared.delete(name);
+    return unchanged;
+  }
+}
+
+/** Why nothing was deleted: another program changed the ruleset meanwhile, or the kernel refused it. */
+type Unchanged = 'meanwhile' | 'refused' | undefined;
+
+async function attempts(left: ReadonlyMap<string, unknown>, remove: () => Promise<Unchanged>): Promise<void> {
+  for (let attempt = 1; attempt <= ATTEMPTS && left.size > 0; attempt++) {
+    if ((await remove()) !== 'meanwhile') return;
+  }
+}
+
+async function write(view: TableView, messages: readonly NftMessage[], generation: number): Promise<Unchanged> {
+  const refusal = messages.length === 0 ? undefined : await view.commit(messages, generation);
+  if (refusal === undefined) return undefined;
+  return refusal.code === 'ERESTART' ? 'meanwhile' : 'refused';
+}
+
+/** What another program misled has the endpoints that it needs when it is repaired, which writes it whole. */
+function countOf({ count, misled }: Head): number {
+  return misled ? Infinity : count;
 }
 
 /** Returns the chains to which nothing leads, and their sets. `uses`: of those that exist, as NftFindings has them. */

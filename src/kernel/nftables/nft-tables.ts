@@ -57,11 +57,11 @@ export class NftTables {
     return { failures, ...(stopped !== undefined && { stopped }) };
   }
 
-  /** Deletes what changes have left. */
+  /** Deletes what changes have left. If it cannot be read what of it is in use again, it stays. */
   async removeLeavings(): Promise<void> {
     for (const family of IP_FAMILIES) {
       const view = this.#viewOf(family);
-      await view.leavings.remove(view);
+      await view.leavings.remove(view).catch(() => undefined);
     }
   }
 

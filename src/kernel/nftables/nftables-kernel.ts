@@ -24,6 +24,7 @@ import { KernelError } from '../kernel-error.ts';
 import type { Kernel, KernelReader, ObservedIpSet } from '../kernel.ts';
 import { readingHalf } from '../kernel-reader.ts';
 import { requireExpressions } from './expression-probe.ts';
+import { LeavingsRemoval } from './leavings-removal.ts';
 import { NftLink } from './nft-link.ts';
 import { messageText } from './message-text.ts';
 import type { NftMessage } from './nft-message.ts';
@@ -42,8 +43,6 @@ import { TableWatch } from './table-watch.ts';
 /** A transaction with everything is one datagram: 50,000 Services with 10 endpoints each take 100 MiB. */
 const SEND_BUFFER = 512 * 1024 * 1024;
 const ATTEMPTS = 5;
-/** Much longer than a packet takes through the rules. */
-const LEAVINGS_MS = 1_000;
 
 /** Returns the Kernel that programs nf_tables. It opens sockets only when they are first needed, and runs no program. */
 export function createNftablesKernel(options: NodeKernelOptions): Kernel {
@@ -76,7 +75,11 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   readonly #turns = new Turns();
   #onStateLost: (reason: string) => void = () => undefined;
   readonly #tables = new NftTables((family) => this.#view(family));
-  #leavingsTimer: NodeJS.Timeout | undefined;
+  readonly #leavings = new LeavingsRemoval({
+    // A process that only reads deletes nothing.
+    isNeeded: () => [...this.#views].some(([family, { leavings }]) => this.#served.has(family) && !leavings.isEmpty),
+    remove: () => this.#turns.run(() => this.#tables.removeLeavings()),
+  });
 
   constructor(node: NodeKernel, port?: NftPort) {
     super(node);
@@ -152,21 +155,13 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
       const failures = refusalsOf([...now], error).map(({ item, ...rest }) => ({ op: item, ...rest }));
       return { failures, stopped: errorText(error) };
     } finally {
-      this.#removeLeavingsLater();
+      this.#leavings.restart();
     }
   }
 
-  override close(): Promise<void> {
-    clearTimeout(this.#leavingsTimer);
-    return super.close();
-  }
-
-  #removeLeavingsLater(): void {
-    clearTimeout(this.#leavingsTimer);
-    if (![...this.#views.values()].some(({ leavings }) => !leavings.isEmpty)) return;
-    // What cannot be deleted is tried again with the next change.
-    const remove = (): void => void this.#turns.run(() => this.#tables.removeLeavings()).catch(() => undefined);
-    this.#leavingsTimer = setTimeout(remove, LEAVINGS_MS).unref();
+  override async close(): Promise<void> {
+    await this.#leavings.close();
+    await super.close();
   }
 
   async getVirtualServers(without?: ReadonlySet<IpFamily>): Promise<VirtualServer[]> {
@@ -175,6 +170,7 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
       for (const family of this.#readable(without)) {
         for (const head of await this.#view(family).listHeads()) found.push(observedOf(head));
       }
+      this.#leavings.start();
       return found;
     });
   }
@@ -199,6 +195,7 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
           found.set(key, state.endpoints.map(realServerOf));
         }
       }
+      this.#leavings.start();
       return found;
     });
   }

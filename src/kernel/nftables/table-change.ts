@@ -1,7 +1,7 @@
 import { ElementList } from '../../netlink/family/nf-tables/element-list.ts';
 import type { NftElement } from '../../netlink/family/nf-tables/element.ts';
 import type { ChainPlan } from './base-chains.ts';
-import type { Left } from './leavings.ts';
+import type { Left, LeftEndpoint } from './leavings.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { ElementOf } from './nft-port.ts';
 import type { ServiceObjects, SharedChains } from './service-objects.ts';
@@ -26,7 +26,7 @@ export class TableChange {
   readonly #needed = new Set<string>();
   readonly #deleted = new Map<string, ElementList>();
   readonly #added = new Map<string, ElementList>();
-  readonly #leftEndpoints: Left['endpoints'][number][] = [];
+  readonly #leftEndpoints: LeftEndpoint[] = [];
   readonly #leftShared = new Map<string, SharedChains>();
   /** Whether a virtual server leads to another chain than before. */
   #moves = false;

@@ -60,10 +60,17 @@ export async function readHeads(
   return heads;
 }
 
-/** Returns these virtual servers. Reads the endpoints of all. */
-export async function readEndpoints(port: NftPort, family: IpFamily, heads: readonly Head[]): Promise<Services> {
+/** Returns these virtual servers. Reads the endpoints of all. `onOther` gets those that none of these has. */
+export async function readEndpoints(
+  port: NftPort,
+  family: IpFamily,
+  heads: readonly Head[],
+  onOther: (element: ElementOf) => void = () => undefined,
+): Promise<Services> {
   const assembly = new Assembly(heads, family);
-  await port.eachElement(family, ENDPOINTS, (element) => assembly.add(element));
+  await port.eachElement(family, ENDPOINTS, (element) => {
+    if (!assembly.add(element)) onOther({ set: ENDPOINTS, ...element });
+  });
   return assembly.finish();
 }
 
@@ -127,14 +134,16 @@ class Assembly {
     for (const head of heads) this.#services.set(virtualServerKey(head.id), { head, endpoints: [] });
   }
 
-  /** An endpoint beyond the count of its virtual server is not chosen. */
-  add({ key, data }: NftElement): void {
+  /** Returns whether a virtual server has this endpoint. One beyond the number of its endpoints is not chosen. */
+  add({ key, data }: NftElement): boolean {
     const id = serviceOfKey(key, this.#family);
     const service = id === undefined ? undefined : this.#services.get(virtualServerKey(id));
-    if (service === undefined || data === undefined || !('value' in data)) return;
+    if (service === undefined) return false;
     const index = indexOfKey(key, this.#family);
-    const endpoint = endpointOfData(data.value, this.#family);
-    if (endpoint !== undefined && index < service.head.count) service.endpoints[index] = endpoint;
+    if (index >= service.head.count) return service.head.misled;
+    const endpoint = data !== undefined && 'value' in data ? endpointOfData(data.value, this.#family) : undefined;
+    if (endpoint !== undefined) service.endpoints[index] = endpoint;
+    return true;
   }
 
   /** A missing endpoint shortens the list. */

@@ -2,7 +2,7 @@ import type { IpFamily } from '../../base/ip.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
 import type { OwnTransactions } from '../own-transactions.ts';
 import type { NftMessage } from './nft-message.ts';
-import { Leavings } from './leavings.ts';
+import { type LeftEndpoint, Leavings } from './leavings.ts';
 import type { NftPort, NftRefusal } from './nft-port.ts';
 import {
   type Head,
@@ -55,7 +55,9 @@ export class TableView {
     const { generation, found } = await this.#afterGeneration(readHeads);
     this.forget();
     this.#generation = generation;
-    this.#listed = found;
+    if (found.length > 1) this.#listed = found;
+    // Nobody asks for the endpoints of several.
+    else await this.#readListed(found);
     return found;
   }
 
@@ -148,7 +150,7 @@ export class TableView {
     let listed = this.#listed;
     // A question about a single one is not part of a full check.
     if (listed === undefined || ids.length < 2) return undefined;
-    if (!(listed instanceof Map)) listed = new Map(await readEndpoints(this.port, this.family, listed));
+    if (!(listed instanceof Map)) listed = await this.#readListed(listed);
     const { generation } = await this.port.lookUp(this.family, {});
     this.#see(generation);
     // Something was written meanwhile, also by a change of ours during a full check.
@@ -163,6 +165,17 @@ export class TableView {
     }
     for (const key of taken.keys()) listed.delete(key);
     return taken;
+  }
+
+  /** Reads the endpoints of all virtual servers. Those that none has were left by a process that stopped, for example. */
+  async #readListed(heads: readonly Head[]): Promise<Map<VirtualServerKey, ObservedService>> {
+    const others: LeftEndpoint[] = [];
+    const services = await readEndpoints(this.port, this.family, heads, ({ set, key }) => {
+      // The kernel finds one without a key for every other key: a check of the rules deletes it.
+      if (key.length > 0) others.push({ set, key: key.slice() });
+    });
+    this.leavings.add({ endpoints: others, shared: [] });
+    return new Map(services);
   }
 
   #advance(generation: number, messages: readonly NftMessage[]): void {

@@ -2,7 +2,9 @@ import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globa
 import type { Kernel } from '../../../../src/kernel/kernel.ts';
 import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
 import type { NftMessage } from '../../../../src/kernel/nftables/nft-message.ts';
+import { serviceKey } from '../../../../src/kernel/nftables/keys.ts';
 import { nftablesKernelOf } from '../../../../src/kernel/nftables/nftables-kernel.ts';
+import { NFT_VERDICT } from '../../../../src/netlink/family/nf-tables/data.ts';
 import { planRules } from '../../../../src/plan/plan-rules.ts';
 import type { Op } from '../../../../src/state/op.ts';
 import { Transaction } from '../../../../src/state/transaction.ts';
@@ -138,19 +140,156 @@ describe('what a packet may need that came before a change', () => {
     expect(await kernel.ensureRules(RULES)).toEqual({ changed: false, chains: [] });
   });
 
-  test('while other programs change the ruleset, it stays until the next change', async () => {
-    await apply(...add(WEB, ...SERVERS.slice(0, 2)));
-    await apply(remove(WEB, 1));
+  /** Another program changes the ruleset after each read. Returns what ends it. */
+  function disturb(): () => void {
     const lookUp = table.lookUp.bind(table);
     table.lookUp = async (...wanted) => {
       const findings = await lookUp(...wanted);
       table.changeByOthers(() => undefined);
       return findings;
     };
-    await aSecondLater();
+    return () => (table.lookUp = lookUp);
+  }
+
+  test('while other programs change the ruleset, it stays until the next change', async () => {
+    await apply(...add(WEB, ...SERVERS.slice(0, 2)));
+    await apply(remove(WEB, 1));
+    const end = disturb();
+    await jest.advanceTimersByTimeAsync(1_000);
     expect(endpoints()).toBe(2);
-    table.lookUp = lookUp;
+    end();
     await apply({ kind: 'add-virtual-server', virtualServer: STICKY[0]! });
     expect(endpoints()).toBe(1);
+  });
+
+  test('or is tried again, after twice the time each', async () => {
+    await apply(...add(WEB, ...SERVERS.slice(0, 2)), ...STICKY.flatMap((id) => add(id, SERVERS[0]!)));
+    await apply(remove(WEB, 1), ...STICKY.map((id): Op => ({ kind: 'delete-virtual-server', id })));
+    const end = disturb();
+    await jest.advanceTimersByTimeAsync(1_000 + 2_000);
+    end();
+    await jest.advanceTimersByTimeAsync(3_900);
+    expect([endpoints(), named(/^endpoint-/)]).toEqual([2, 1]);
+    await jest.advanceTimersByTimeAsync(200);
+    expect([endpoints(), named(/^endpoint-/)]).toEqual([1, 0]);
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  test('one that is left twice is deleted once', async () => {
+    await apply(...add(WEB, ...SERVERS.slice(0, 2)));
+    await apply(remove(WEB, 1));
+    const end = disturb();
+    await apply({ kind: 'add-real-server', id: WEB, realServer: SERVERS[1]! });
+    await apply(remove(WEB, 1));
+    end();
+    refused.length = 0;
+    await aSecondLater();
+    expect(endpoints()).toBe(1);
+    expect(refused).toEqual([]);
+  });
+
+  test('endpoints that the kernel does not delete are tried again', async () => {
+    await apply(...add(WEB, ...SERVERS.slice(0, 2)));
+    await apply(remove(WEB, 1));
+    table.refuse = () => 'ENOMEM';
+    await aSecondLater();
+    expect(endpoints()).toBe(2);
+    table.refuse = () => undefined;
+    await jest.advanceTimersByTimeAsync(2_000);
+    expect(endpoints()).toBe(1);
+  });
+
+  test('chains that the kernel does not delete keep no endpoint', async () => {
+    await apply(...add(WEB, ...SERVERS.slice(0, 2)), ...STICKY.flatMap((id) => add(id, SERVERS[0]!)));
+    await apply(remove(WEB, 1), ...STICKY.map((id): Op => ({ kind: 'delete-virtual-server', id })));
+    table.refuse = (messages) => (messages.some(({ kind }) => kind === 'delete-chain') ? 'EBUSY' : undefined);
+    await aSecondLater();
+    expect(endpoints()).toBe(1);
+  });
+
+  test('a process that stops before that deletes it', async () => {
+    await apply(...add(WEB, ...SERVERS), ...add(STICKY[0]!, ...SERVERS));
+    await apply(remove(WEB, 1), remove(STICKY[0]!, 1));
+    expect([endpoints(), named(/^service-.*-of-/)]).toEqual([6, 2]);
+    await kernel.close();
+    expect([endpoints(), named(/^service-.*-of-/)]).toEqual([4, 1]);
+    expect(jest.getTimerCount()).toBe(0);
+    expect(refused).toEqual([]);
+  });
+});
+
+describe('endpoints that a process left when it was killed', () => {
+  const OTHERS = [10, 11, 12].map((n) => virtualServer(address(4, n), 80, 'TCP', { scheduler: 'random' }));
+
+  async function leave(...others: readonly VirtualServer[]): Promise<void> {
+    await apply(...add(WEB, ...SERVERS), ...others.flatMap((id) => add(id, SERVERS[0]!)));
+    await apply(remove(WEB, 1), remove(WEB, 2));
+    expect(endpoints()).toBe(3 + others.length);
+  }
+
+  async function restart(): Promise<void> {
+    kernel = nftablesKernelOf(new NodeKernel({ log: new TestLog() }), table);
+    await kernel.prepare();
+    await kernel.ensureRules(RULES);
+  }
+
+  /** As a full check reads. */
+  async function readAll(): Promise<void> {
+    const found = await kernel.getVirtualServers();
+    if (found.length > 0) await kernel.getRealServers(found);
+  }
+
+  test.each<readonly [string, readonly VirtualServer[]]>([
+    ['a virtual server', []],
+    ['one of several virtual servers', OTHERS],
+  ])('%s are deleted before the first change, which then is one transaction', async (_of, others) => {
+    await leave(...others);
+    await restart();
+    await readAll();
+    const growth: Op = { kind: 'add-real-server', id: WEB, realServer: realServer(endpoint(4, 4), 8080) };
+    const transactions = await apply(growth, ...add(STICKY[0]!, SERVERS[0]!));
+    expect(transactions[0]!.map(({ kind }) => kind)).toEqual(['delete-elements']);
+    expect(refused).toEqual([]);
+    expect(endpoints()).toBe(2 + others.length + 1);
+  });
+
+  test.each([0, 1, 2])('are deleted without a change, too, also those of a virtual server that is gone', async (n) => {
+    await leave(...OTHERS.slice(0, n));
+    table.changeByOthers((found) => {
+      const { elements } = found!.sets.get('service-ips')!;
+      elements.delete(Buffer.from(serviceKey(WEB)).toString('hex'));
+    });
+    await restart();
+    await readAll();
+    await aSecondLater();
+    expect(endpoints()).toBe(n);
+    expect(refused).toEqual([]);
+  });
+
+  test('stay when a process only reads', async () => {
+    await leave(...OTHERS);
+    const reader = nftablesKernelOf(new NodeKernel({ log: new TestLog() }), table);
+    const found = await reader.getVirtualServers();
+    await reader.getRealServers(found);
+    const before = table.committed.length;
+    await reader.close();
+    await jest.advanceTimersByTimeAsync(500);
+    expect(table.committed).toHaveLength(before);
+  });
+
+  test('those of a virtual server that another program misled stay until it is repaired', async () => {
+    await leave(...OTHERS);
+    table.changeByOthers((found) => {
+      const key = serviceKey(WEB);
+      const data = { verdict: { code: NFT_VERDICT.drop } };
+      found!.sets.get('service-ips')!.elements.set(Buffer.from(key).toString('hex'), { key, data });
+    });
+    await restart();
+    await readAll();
+    await aSecondLater();
+    expect(endpoints()).toBe(3 + OTHERS.length);
+    await apply({ kind: 'edit-virtual-server', virtualServer: WEB }, ...add(WEB, SERVERS[0]!).slice(1));
+    await aSecondLater();
+    expect(endpoints()).toBe(1 + OTHERS.length);
   });
 });

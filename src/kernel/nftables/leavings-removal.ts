@@ -1,0 +1,49 @@
+/** Much longer than a packet takes through the rules. */
+const FIRST_MS = 1_000;
+const MOST_MS = 64_000;
+
+export interface LeavingsRemovalOptions {
+  readonly isNeeded: () => boolean;
+  /** Deletes what can be deleted. */
+  readonly remove: () => Promise<void>;
+}
+
+/** Deletes what changes have left a second later. What cannot be deleted is tried again, after twice the time each. */
+export class LeavingsRemoval {
+  readonly #options: LeavingsRemovalOptions;
+  #timer: NodeJS.Timeout | undefined;
+  #isClosed = false;
+
+  constructor(options: LeavingsRemovalOptions) {
+    this.#options = options;
+  }
+
+  /** After a change. */
+  restart(): void {
+    this.#after(FIRST_MS);
+  }
+
+  /** After a read, which may have found something. */
+  start(): void {
+    if (this.#timer === undefined) this.restart();
+  }
+
+  /** Tries once more. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    if (this.#options.isNeeded()) await this.#options.remove();
+  }
+
+  #after(ms: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#isClosed || !this.#options.isNeeded()) return;
+    const timer = setTimeout(() => {
+      void this.#options.remove().then(() => {
+        if (this.#timer === timer) this.#after(Math.min(2 * ms, MOST_MS));
+      });
+    }, ms).unref();
+    this.#timer = timer;
+  }
+}
