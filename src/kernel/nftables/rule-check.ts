@@ -5,7 +5,7 @@ import type { RuleSettings } from '../../state/rule-settings.ts';
 import { isAffinityChain } from './affinity-chains.ts';
 import { type ChainPlan, baseChains } from './base-chains.ts';
 import { firewallObjects, isFirewallChain } from './firewall-objects.ts';
-import type { NftMessage } from './nft-message.ts';
+import type { NftMessage, SetDefinition } from './nft-message.ts';
 import type { ElementOf, NftPort, ObservedChain } from './nft-port.ts';
 import { inOrderOfDeletion } from './order-of-deletion.ts';
 import { sameRules } from './same-rules.ts';
@@ -13,11 +13,16 @@ import type { SharedChain } from './shared-chain.ts';
 import { type ServiceObjects, chooseChain, readFirstChain, rejectingChain, serviceObjects } from './service-objects.ts';
 import { FIREWALL_IPS, SERVICE_IPS, constantSets, isOfIntervals, isOfSharedChain } from './sets.ts';
 import type { Surplus } from './surplus-removal.ts';
-import { TableChange, elementId, rulesOf } from './table-change.ts';
+import { TableChange, type TableMessages, elementId, rulesOf } from './table-change.ts';
 import { HEADS, type Head, readEndpoints, readHeads, readRestricted } from './table-reader.ts';
 
 /** How chains, rules and derived elements of a table differ from those that its other elements need. */
 export interface RuleCheck {
+  /**
+   * To be executed before the repairs, if there are any: new chains to which virtual servers or source ranges move, as in
+   * TableMessages.
+   */
+  readonly first: readonly NftMessage[];
   /** Makes everything as it must be, and empties the chains that nothing needs. */
   readonly repairs: readonly NftMessage[];
   /** The chains that the repairs write. */
@@ -68,13 +73,9 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
   strays.push(...(await findCatchAll(port, family)));
   const elements = await elementChange(port, family, { derived, shared: [...shared.values()], strays }, sets);
   const waking: readonly NftMessage[] = (await port.isDormant(family)) ? [{ kind: 'new-table' }] : [];
-  const repairs = [
-    // A chain can only be replaced if no rule leads to it.
-    ...flushChains(filled),
-    ...missing.map((set): NftMessage => ({ kind: 'new-set', set })),
-    ...rewrite(wrong, observed),
-    ...elements,
-  ];
+  const { first, messages } = repairsOf({ missing, wrong, elements, shared, observed });
+  // A chain can only be replaced if no rule leads to it.
+  const repairs = [...flushChains(filled), ...messages];
   const surplus = surplusChains.map((name): Surplus => ({ kind: 'delete-chain', name }));
   const used = new Set(heads.map(({ chain }) => chain));
   // What belongs to a damaged virtual server is in use until its endpoints are written again.
@@ -84,7 +85,7 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
   const surplusSets = damaged ? [] : [...sets].filter((name) => isOfSharedChain(name) && !wantedSets.has(name));
   const lasting = [...observed.keys()].filter((name) => sharedChain(name, family) !== undefined && !used.has(name));
   const unused = inOrderOfDeletion({ chains: [...lasting, ...ofShared], sets: surplusSets }, MOST_SETS);
-  return { repairs, chains: [...wrong.map(({ name }) => name), ...filled], waking, surplus, unused };
+  return { first, repairs, chains: [...wrong.map(({ name }) => name), ...filled], waking, surplus, unused };
 }
 
 function flushChains(names: readonly string[]): readonly NftMessage[] {
@@ -146,12 +147,47 @@ function hasSameRules({ name, rules }: ChainPlan, observed: ReadonlyMap<string, 
   );
 }
 
+interface Repairs {
+  readonly missing: readonly SetDefinition[];
+  readonly wrong: readonly ChainPlan[];
+  readonly elements: readonly NftMessage[];
+  readonly shared: ReadonlyMap<string, SharedChain>;
+  readonly observed: ReadonlyMap<string, ObservedChain>;
+}
+
+/**
+ * Divides the repairs if something moves to a new chain. All chains without a hook that are missing come first then, because
+ * one may lead to another. If the kernel has one with another hook, it can only be replaced together with the rules that
+ * lead to it, so nothing comes first.
+ */
+function repairsOf({ missing, wrong, elements, shared, observed }: Repairs): TableMessages {
+  const created = new Set(wrong.filter(({ name, base }) => base === undefined && !observed.has(name)));
+  const moves =
+    [...created].some(({ name }) => shared.has(name)) && !wrong.some((chain) => isReplaced(chain, observed));
+  const sets = missing.map((set): NftMessage => ({ kind: 'new-set', set }));
+  if (!moves) return { first: [], messages: [...sets, ...rewrite(wrong, observed), ...elements] };
+  const own = new Set(missing.flatMap(({ name }) => (isOfSharedChain(name) ? [name] : [])));
+  const isOwn = (message: NftMessage): boolean => message.kind === 'new-elements' && own.has(message.set);
+  return {
+    first: [...sets, ...rewrite([...created], observed), ...elements.filter(isOwn)],
+    messages: [
+      ...rewrite(
+        wrong.filter((chain) => !created.has(chain)),
+        observed,
+      ),
+      ...elements.filter((message) => !isOwn(message)),
+    ],
+  };
+}
+
+/** A chain with another hook cannot be changed, but nothing refers to it. */
+function isReplaced(chain: ChainPlan, observed: ReadonlyMap<string, ObservedChain>): boolean {
+  const found = observed.get(chain.name);
+  return found !== undefined && !hasSameBase(chain, found);
+}
+
 function rewrite(chains: readonly ChainPlan[], observed: ReadonlyMap<string, ObservedChain>): readonly NftMessage[] {
-  // A chain with another hook cannot be changed, but nothing refers to it.
-  const replaced = chains.filter((chain) => {
-    const found = observed.get(chain.name);
-    return found !== undefined && !hasSameBase(chain, found);
-  });
+  const replaced = chains.filter((chain) => isReplaced(chain, observed));
   const known = chains.filter((chain) => observed.has(chain.name) && !replaced.includes(chain));
   const created = chains.filter((chain) => !known.includes(chain));
   return [

@@ -48,6 +48,8 @@ function addAll(servers = SERVERS): readonly Op[] {
   ]);
 }
 
+const kindsSince = (before: number): readonly (readonly string[])[] =>
+  table.committed.slice(before).map((messages) => [...new Set(messages.map(({ kind }) => kind))]);
 const sets = (): readonly string[] => [...table.tables.get(4)!.sets.keys()];
 const chains = (): readonly string[] => [...table.tables.get(4)!.chains.keys()];
 const count = (names: readonly string[], pattern: RegExp): number => names.filter((name) => pattern.test(name)).length;
@@ -97,6 +99,37 @@ describe('the chain that rejects connections to virtual servers with session aff
     expect(await kernel.ensureRules(RULES)).toEqual({ changed: true, chains: ['reject-chain-for-60s'] });
     expect(rules()).toHaveLength(1);
     expect(await kernel.ensureRules(RULES)).toEqual({ changed: false, chains: [] });
+  });
+});
+
+describe('chains of session affinity that another program deleted', () => {
+  async function lose(): Promise<void> {
+    await apply(...addAll().slice(0, 4), { kind: 'add-virtual-server', virtualServer: ADDRESSES[1]! });
+    table.changeByOthers((found) => {
+      for (const name of found!.chains.keys()) {
+        if (/^reject-chain|^service-.*-of-|^endpoint-/.test(name)) found!.chains.delete(name);
+      }
+    });
+  }
+
+  test('are written before what leads to them, with those to which they lead', async () => {
+    await lose();
+    const before = table.committed.length;
+    expect(await kernel.ensureRules(RULES)).toMatchObject({ changed: true });
+    expect(kindsSince(before)[0]).toEqual(['new-chain', 'new-rule']);
+    expect(await kernel.compareRules(RULES)).toMatchObject({ missing: [] });
+  });
+
+  test('are written together with a chain that has another hook, to which something leads', async () => {
+    await lose();
+    const base = { type: 'nat', hook: 'prerouting', priority: 7 } as const;
+    table.changeByOthers((found) => {
+      found!.chains.set('services', { chain: { name: 'services', base, policy: 1 }, rules: [] });
+    });
+    const before = table.committed.length;
+    expect(await kernel.ensureRules(RULES)).toMatchObject({ changed: true });
+    expect(kindsSince(before)).toHaveLength(1);
+    expect(await kernel.compareRules(RULES)).toMatchObject({ missing: [] });
   });
 });
 
@@ -189,14 +222,32 @@ describe('a table of a version in which each address had chains and sets of its 
     expect(servers).toHaveLength(2);
     const before = table.committed.length;
     expect(await kernel.ensureRules(RULES)).toMatchObject({ changed: true });
-    // One transaction: no packet finds no chain.
-    expect(table.committed.slice(before)).toHaveLength(1);
+    // A packet that comes in between finds the new chain with its rules.
+    expect(kindsSince(before)).toEqual([
+      ['new-set', 'new-chain', 'new-rule', 'new-elements'],
+      ['delete-elements', 'new-elements'],
+    ]);
     expect(chains()).toContain(FIRST);
     expect(await kernel.ensureRules(RULES)).toEqual({ changed: false, chains: [] });
     expect(await kernel.ensureRules(RULES)).toEqual({ changed: false, chains: [] });
     const names = [...sets(), ...chains()].filter((name) => name.includes('10.96.0.1/') || name.includes('10.96.0.1_'));
     expect(names).toEqual([]);
     expect((await kernel.getRealServers([id!])).get(virtualServerKey(id!))).toHaveLength(2);
+  });
+
+  test('is converted in the end if another program changes the ruleset in between', async () => {
+    await earlier();
+    const commit = table.commit.bind(table);
+    const refused: string[] = [];
+    table.commit = async (family, messages, generation) => {
+      const refusal = await commit(family, messages, generation);
+      if (refusal !== undefined) refused.push(refusal.code);
+      else if (messages.some(({ kind }) => kind === 'new-chain')) table.changeByOthers(() => undefined);
+      return refusal;
+    };
+    expect(await kernel.ensureRules(RULES)).toMatchObject({ changed: true });
+    expect(refused).toEqual(['ERESTART']);
+    expect(await kernel.compareRules(RULES)).toMatchObject({ missing: [] });
   });
 
   test('a change before that check converts what it changes', async () => {
