@@ -26,7 +26,7 @@ export interface NftTable {
   readonly userData?: Uint8Array | undefined;
 }
 
-/** Adds a table; an existing one is left unchanged. */
+/** Adds a table. One that exists gets these flags: without any, it is not dormant any more. The rest stays as it is. */
 export function newTable(writer: MessageWriter, family: IpFamily, value: NftTable): number {
   beginNft(writer, NFT_MSG_NEWTABLE, family, NLM_F_CREATE);
   encode(writer, NFT_TABLE, value);
