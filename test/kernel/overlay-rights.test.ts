@@ -123,7 +123,7 @@ describe('the rights of manifests/overlays/restricted', () => {
     await daemon.waitForOutput(/initial sync complete.* failures=0/, 60_000);
     expect((await node.exec(shows)).stdout).toContain(shown);
     await node.exec(damage);
-    await daemon.waitForOutput(/were missing or changed by another process: restored|repaired/, 20_000);
+    await daemon.waitForOutput(/kernel state differed from the plan and was repaired/, 20_000);
     expect((await node.exec(shows)).stdout).toContain(shown);
     await daemon.stop(10_000);
   });
