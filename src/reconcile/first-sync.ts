@@ -38,6 +38,8 @@ export async function firstSync(parts: SyncParts, progress: SyncProgress, yielde
     for (const error of progress.leftOut.values()) throw error;
   } catch (error) {
     for (const { virtualServer } of tx.of('add-virtual-server')) written.add(virtualServerKey(virtualServer));
+    // Those that were refused have lost what marks them as ours, if the rest was done.
+    for (const { id } of tx.of('delete-virtual-server')) written.add(virtualServerKey(id));
     throw error;
   }
   written.clear();

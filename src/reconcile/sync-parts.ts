@@ -103,7 +103,7 @@ export function syncParts(options: SyncPartsOptions, { requestChange, ...timing 
     verified: new VerifiedState(kernel, clock),
     /** The capacity (maxelem) of each set, as of the last full check or of a later change that enlarged the set. */
     sizes: new Map<SetKey, number>(),
-    /** Virtual servers written before a first sync succeeded: ours, even without the evidence of Ownership. */
+    /** Virtual servers written or deleted before a first sync succeeded: ours, even without the evidence of Ownership. */
     written,
   };
 }

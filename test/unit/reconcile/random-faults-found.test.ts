@@ -79,6 +79,23 @@ test('a Service that is deleted after a failed first sync is removed, even if th
   expect((await kernel.getVirtualServers()).map(formatVirtualServer)).toEqual(['TCP 10.96.0.11:80']);
 });
 
+test('a virtual server that a failed first sync could not delete is deleted by the next one, though its marks are gone', async () => {
+  const kernel = new FakeKernel();
+  await kernel.prepare();
+  await new Reconciling(kernel).take(...listed([service('web', '10.96.0.10')], [slice('web', ['10.244.0.5'])]));
+  kernel.flushRules(6);
+  const addRules = kernel.addRules.bind(kernel);
+  kernel.addRules = (rules) => (rules.family === 6 ? Promise.reject(new Error('the lock is held')) : addRules(rules));
+  kernel.failOps((op) => (op.kind === 'delete-virtual-server' ? 12 : undefined));
+  const run = new Reconciling(kernel);
+  expect(await run.take(...listed([], []))).toMatchObject({ kind: 'first', ok: false });
+  expect((await kernel.getVirtualServers()).map(formatVirtualServer)).toEqual(['TCP 10.96.0.10:80']);
+  kernel.addRules = addRules;
+  kernel.recover();
+  expect(await run.pass(1_000)).toMatchObject({ kind: 'first', ok: true });
+  expect((await kernel.getVirtualServers()).map(formatVirtualServer)).toEqual([]);
+});
+
 test('a virtual server that could not be deleted is retried, even if its addition had been refused before', async () => {
   const kernel = new FakeKernel();
   await kernel.prepare();
