@@ -103,11 +103,9 @@ export class RetiringIpvs {
       );
     }
     this.#left = left;
-    const [servers, addresses] = [left.virtualServers, left.addresses];
-    remains.set(
-      'ipvs mode',
-      `${counted(servers, 'virtual server')} with connections, ${counted(addresses, 'address', 'addresses')} in use`,
-    );
+    const servers = counted(left.virtualServers, 'virtual server');
+    const addresses = counted(left.addresses, 'address', 'addresses');
+    remains.set('ipvs mode', `${servers} with connections, ${addresses} in use`);
     return false;
   }
 

@@ -99,9 +99,8 @@ export class Leftovers {
       }
       for (const [program, table] of unprinted) {
         const names = await this.#tables.chainsOf(family, table);
-        const chains = names
-          .map((chain) => `${table}/${chain}`)
-          .filter((key, at) => this.#isLeft(key, names[at] ?? ''));
+        const left = names.filter((chain) => this.#isLeft(`${table}/${chain}`, chain));
+        const chains = left.map((chain) => `${table}/${chain}`);
         if (chains.length > 0) found.push({ kind: 'unprinted', family, program, table, chains });
       }
     }

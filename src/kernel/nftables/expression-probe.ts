@@ -1,6 +1,7 @@
 import { type IpFamily, ip4FromBytes, ip6FromBytes } from '../../base/ip.ts';
 import { nftFamily } from '../../state/nft-table.ts';
 import { KernelError } from '../kernel-error.ts';
+import { reasonOf } from '../linux/netlink-failure.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { NftPort, NftRefusal } from './nft-port.ts';
 import { NEW_CONNECTION, type Steps, TO_THIS_NODE, masquerade, randomIndex, reject, translateTo } from './steps.ts';
@@ -17,13 +18,14 @@ export async function requireExpressions(port: NftPort, family: IpFamily): Promi
     await port.tryOut(family, [{ kind: 'new-chain', chain: { name: CHAIN } }, ...messages]);
   const refusal = await tryMessages([...needed.values()]);
   if (refusal === undefined) return;
-  const { code, text } = refusal;
-  const reason = `for ${nftFamily(family)} (${code}${text === '' ? '' : `: ${text}`})`;
+  const reason = `for ${nftFamily(family)} (${reasonOf(refusal)})`;
   const modules: string[] = [];
   for (const [module, message] of needed) {
     if ((await tryMessages([message]))?.code === 'ENOENT') modules.push(module);
   }
-  if (modules.length === 0) throw new KernelError('probeRules', code, `cannot write a table of nf_tables ${reason}`);
+  if (modules.length === 0) {
+    throw new KernelError('probeRules', refusal.code, `cannot write a table of nf_tables ${reason}`);
+  }
   const message = `this kernel lacks expressions of nf_tables ${reason}: load the modules ${modules.join(', ')}, or use --proxy-mode=ipvs`;
   throw new KernelError('probeRules', 'UNSUPPORTED', message);
 }

@@ -8,7 +8,7 @@ export interface LeavingsRemovalOptions {
   readonly remove: () => Promise<void>;
 }
 
-/** Deletes what changes have left a second later. What cannot be deleted is tried again, after twice the time each. */
+/** Deletes what changes have left, a second later. What cannot be deleted is tried again, each time after twice the delay. */
 export class LeavingsRemoval {
   readonly #options: LeavingsRemovalOptions;
   #timer: NodeJS.Timeout | undefined;

@@ -1,6 +1,7 @@
 import type { IpFamily } from '../../base/ip.ts';
 import type { Log } from '../../observe/log.ts';
 import { nftTable } from '../../state/nft-table.ts';
+import { reasonOf } from '../linux/netlink-failure.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { NftPort, NftRefusal } from './nft-port.ts';
 import { deletions } from './shared-chain.ts';
@@ -72,8 +73,7 @@ export class SurplusRemoval {
     const [first] = refused;
     const names = refused.map(({ kind, name }) => `${kind === 'delete-chain' ? 'chain' : 'set'} ${name}`).join(', ');
     if (first !== undefined && names !== this.#told.get(family)) {
-      const { code, text } = first.refusal;
-      const reason = `${code}${text === '' ? '' : `: ${text}`}`;
+      const reason = reasonOf(first.refusal);
       this.#log.warn(
         `cannot delete ${names} of table ${nftTable(family)}, which nothing of this program uses: ${reason}`,
       );
