@@ -1,0 +1,59 @@
+import type { Case } from './case/case.ts';
+
+/** Single things that a side has after a step, such as `virtual server TCP 10.96.0.1:80`, each with its value as text. */
+export type Facts = ReadonlyMap<string, string>;
+
+/** How a mode is judged. */
+export interface JudgedMode<State> {
+  /** Plays a case on our side; returns the state after each step. */
+  playOurs(given: Case): Promise<readonly State[]>;
+  factsOf(state: State): Facts;
+  readonly differences: readonly IntendedDifference[];
+}
+
+/** A difference from kube-proxy that is meant to be. */
+export interface IntendedDifference {
+  readonly name: string;
+  /** The heading in docs/differences.md under which users find it. */
+  readonly section: string;
+  /** As narrow as possible: what fits no intended difference is a fault of one side. */
+  covers(mismatch: Mismatch): boolean;
+}
+
+/** One fact that differs from all of upstream's results. */
+export interface Mismatch {
+  readonly given: Case;
+  readonly step: number;
+  readonly fact: string;
+  /** Undefined if we do not have it. */
+  readonly ours: string | undefined;
+  /** What upstream's runs have, without duplicates. */
+  readonly theirs: readonly (string | undefined)[];
+  readonly oursAll: Facts;
+  readonly theirsAll: readonly Facts[];
+}
+
+/** The facts of ours that no result of upstream has in the same step. */
+export function mismatches<State>(
+  mode: Pick<JudgedMode<State>, 'factsOf'>,
+  given: Case,
+  ours: readonly State[],
+  results: readonly (readonly State[])[],
+): Mismatch[] {
+  return given.steps.flatMap((_, step) => {
+    const oursAll = factsAt(mode, ours, step);
+    const theirsAll = results.map((states) => factsAt(mode, states, step));
+    const names = new Set([oursAll, ...theirsAll].flatMap((facts) => [...facts.keys()]));
+    return [...names].flatMap((fact) => {
+      const theirs = [...new Set(theirsAll.map((facts) => facts.get(fact)))];
+      const own = oursAll.get(fact);
+      return theirs.includes(own) ? [] : [{ given, step, fact, ours: own, theirs, oursAll, theirsAll }];
+    });
+  });
+}
+
+function factsAt<State>(mode: Pick<JudgedMode<State>, 'factsOf'>, states: readonly State[], step: number): Facts {
+  const state = states[step];
+  if (state === undefined) throw new Error(`no state after step ${step}`);
+  return mode.factsOf(state);
+}

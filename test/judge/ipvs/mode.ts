@@ -1,0 +1,5 @@
+import type { JudgedMode } from '../compare.ts';
+import { playOurs } from './ours.ts';
+import { type IpvsState, factsOf } from './state.ts';
+
+export const ipvsMode: JudgedMode<IpvsState> = { playOurs, factsOf, differences: [] };

@@ -1,0 +1,55 @@
+import { errorText } from '../../src/base/error-text.ts';
+import type { Case } from './case/case.ts';
+import { type JudgedMode, type Mismatch, mismatches } from './compare.ts';
+import type { Upstream } from './upstream.ts';
+
+/** Upstream plays a case that differs once more, so often: with the result that we have, its map order may be rare. */
+const MORE_RUNS = 60;
+
+export interface Verdict {
+  /** Names of the intended differences, once for each fact that they explain. */
+  readonly explained: readonly string[];
+  readonly unexplained: readonly Mismatch[];
+}
+
+/** Plays a case on both sides and compares the states after each step. Throws if upstream cannot play it. */
+export async function judge<State>(mode: JudgedMode<State>, upstream: Upstream<State>, given: Case): Promise<Verdict> {
+  const first = await verdictOf(mode, upstream, given);
+  if (first.unexplained.length === 0) return first;
+  return await verdictOf(mode, upstream, { ...given, runs: MORE_RUNS });
+}
+
+async function verdictOf<State>(mode: JudgedMode<State>, upstream: Upstream<State>, given: Case): Promise<Verdict> {
+  const results = await upstream.play(given);
+  const ours = await mode.playOurs(given).catch((error: unknown) => errorText(error));
+  if (typeof ours === 'string') return { explained: [], unexplained: [refusal(given, ours)] };
+  const explained: string[] = [];
+  const unexplained: Mismatch[] = [];
+  for (const mismatch of mismatches(mode, given, ours, results)) {
+    const difference = mode.differences.find((each) => each.covers(mismatch));
+    if (difference === undefined) unexplained.push(mismatch);
+    else explained.push(difference.name);
+  }
+  return { explained, unexplained };
+}
+
+/** Our side cannot play what upstream can. */
+function refusal(given: Case, ours: string): Mismatch {
+  return { given, step: 0, fact: 'error', ours, theirs: [undefined], oursAll: new Map(), theirsAll: [] };
+}
+
+/** What kind of thing differs, without its address: two cases with the same kind probably have the same cause. */
+export function kindOf({ fact, ours, theirs }: Mismatch): string {
+  const noun = fact.replace(/[\s[]*[0-9a-f]*[:.].*/, '');
+  if (ours === undefined) return `${noun}, only upstream's`;
+  return theirs.every((value) => value === undefined) ? `${noun}, only ours` : `${noun}, another value`;
+}
+
+export function mismatchLines({ step, fact, ours, theirs }: Mismatch): string[] {
+  const text = (value: string | undefined): string => value ?? 'nothing';
+  return [
+    `  after step ${step}: ${fact}`,
+    `    ours:     ${text(ours)}`,
+    `    upstream: ${theirs.map(text).join(' | or ')}`,
+  ];
+}

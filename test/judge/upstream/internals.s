@@ -1,0 +1,1 @@
+// Functions without a body, which are linked to others, need an assembly file in their package.
