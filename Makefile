@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(LOCAL_NODE):$(PATH)
 RUNTIME := $(LOCAL_NODE)/node
 endif
 ADDON := build/native/netlink_socket.node
-SANITIZED := build/sanitize/netlink_socket.node
+SANITIZED := build/sanitize/address.node build/sanitize/thread.node
 TEST_ADDON := build/test/socketpair.node
 CXX_FILES := $(wildcard native/*.cc native/*.h test/native/*.cc test/kernel/machine/*.cc)
 DAEMON := build/kube-ipvs-proxy.mjs
@@ -61,7 +61,8 @@ $(ADDON): $(wildcard native/*.cc native/*.h) node_modules/.stamp
 	@mkdir -p $(@D)
 	$(COMPILE_ADDON)
 
-$(SANITIZED): SANITIZERS := -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+build/sanitize/address.node: SANITIZERS := -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+build/sanitize/thread.node: SANITIZERS := -O1 -fsanitize=thread -fno-omit-frame-pointer
 $(SANITIZED): $(wildcard native/*.cc native/*.h) node_modules/.stamp
 	@mkdir -p $(@D)
 	$(COMPILE_ADDON)
@@ -158,12 +159,9 @@ coverage: build $(TEST_ADDON) ## coverage of the host tests, in build/coverage; 
 	node --experimental-vm-modules --disable-warning=ExperimentalWarning node_modules/jest/bin/jest.js --selectProjects host \
 	  --coverage --coverageDirectory=build/coverage --collectCoverageFrom='src/**/*.ts' --coverageReporters=text-summary --coverageReporters=html
 
-# The addon is replaced while its tests run, because the program loads it from one place only.
-sanitize: build $(TEST_ADDON) $(SANITIZED) ## the addon's tests, with the addon built for ASan and UBSan
-	@cp -p $(ADDON) build/sanitize/plain.node; trap 'cp -p build/sanitize/plain.node $(ADDON)' EXIT; cp $(SANITIZED) $(ADDON); \
-	  LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 node --experimental-vm-modules \
-	  --disable-warning=ExperimentalWarning node_modules/jest/bin/jest.js --selectProjects host --runInBand \
-	  --testPathPatterns 'unit/netlink/(addon|connection|multicast|trace)'
+sanitize: build $(TEST_ADDON) $(SANITIZED) ## the addon's tests with AddressSanitizer, leaks, UBSan and ThreadSanitizer
+	@CXX="$(CXX)" scripts/sanitize.sh address build/sanitize/address.node
+	@CXX="$(CXX)" scripts/sanitize.sh thread build/sanitize/thread.node
 
 DURATION := 60
 fuzz: deps ## random faults on the kernel in memory, seed after seed: DURATION=3600 SEED=1

@@ -1,5 +1,6 @@
-// The JavaScript class NetlinkSocket: checks and copies its arguments, and runs transactions (socket.h) on the libuv
-// thread pool. Arguments of the wrong type throw; socket errors reject with the Error of MakeError (javascript.h).
+// The JavaScript class NetlinkSocket: checks its arguments, and runs transactions and the reading of multicast messages
+// (socket.h) on threads of their own. Arguments of the wrong type throw; socket errors reject with the Error of
+// MakeError (javascript.h).
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,21 +12,19 @@
 
 #include "javascript.h"
 #include "socket.h"
+#include "transactor.h"
 
 namespace {
 
 using native::Bytes;
-using native::CopyBytes;
 using native::Failure;
 using native::MakeError;
 using native::ReadInt;
 using native::ToUint8Array;
 using netlink::Options;
-using netlink::Request;
+using netlink::Rejected;
 using netlink::Socket;
-
-// Maximum size of the request and reply buffers that a socket keeps: new pages cost more than copying.
-constexpr size_t kKeep = size_t{1} << 20;
+using netlink::Transactor;
 
 bool ReadOptionalInt(Napi::Env env, const Napi::Object& object, const char* name, int* result) {
   const Napi::Value value = object.Get(name);
@@ -62,56 +61,6 @@ bool ReadOptions(Napi::Env env, const Napi::Value& value, Options* options) {
   if (number) options->protocol = *number;
   return number.has_value();
 }
-
-struct State {
-  std::shared_ptr<Socket> socket;
-  // Owned by the transaction in flight, otherwise by the JavaScript thread.
-  Request request;
-  Bytes reply;
-  bool busy = false;  // touched by the JavaScript thread only
-};
-
-class TransactWorker : public Napi::AsyncWorker {
- public:
-  TransactWorker(Napi::Env env, std::shared_ptr<State> state)
-      : Napi::AsyncWorker(env, "NetlinkTransaction"),
-        deferred_(Napi::Promise::Deferred::New(env)),
-        state_(std::move(state)),
-        socket_(state_->socket) {}
-
-  Napi::Promise promise() const { return deferred_.Promise(); }
-
-  void Execute() override { done_ = socket_->Transact(state_->request, &state_->reply, &failure_); }
-
-  void OnOK() override {
-    const Napi::Env env = Env();
-    // Clear before the promise settles: its callback may start the next transaction at once.
-    state_->busy = false;
-    socket_.reset();
-    const size_t segments = state_->request.segment_count();
-    state_->request.bytes.Recycle(kKeep);
-    state_->request.segments.Recycle(kKeep);
-    if (done_) {
-      const napi_value reply = ToUint8Array(env, &state_->reply);
-      state_->reply.Recycle(kKeep);
-      if (reply != nullptr) {
-        deferred_.Resolve(reply);
-        return;
-      }
-      if (env.IsExceptionPending()) env.GetAndClearPendingException();
-      failure_.Set("receive", ENOMEM, segments);
-    }
-    state_->reply.Recycle(kKeep);
-    deferred_.Reject(MakeError(env, failure_).Value());
-  }
-
- private:
-  Napi::Promise::Deferred deferred_;
-  std::shared_ptr<State> state_;
-  std::shared_ptr<Socket> socket_;
-  Failure failure_;
-  bool done_ = false;
-};
 
 // State shared by the thread that reads multicast messages and the callback that receives them.
 struct Listener {
@@ -161,7 +110,8 @@ void* ReadReports(void* argument) {
     }
     if (own->function.BlockingCall(reports) != napi_ok) {
       delete reports;
-      break;
+      // The function has counted this thread out, and must not be used any more.
+      return nullptr;
     }
     if (!read && failure.error != ENOBUFS) break;
   }
@@ -204,19 +154,13 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
     port_ = socket->port();
     send_buffer_ = socket->send_buffer();
     receive_buffer_ = socket->receive_buffer();
-    state_ = std::make_shared<State>();
-    state_->socket = std::move(socket);
+    socket_ = std::move(socket);
   }
+
+  // A transaction in flight goes on.
+  ~NetlinkSocket() override { transactor_->End(); }
 
  private:
-  static Napi::Value Rejected(Napi::Env env, const char* operation, int error) {
-    Failure failure;
-    failure.Set(operation, error);
-    const auto deferred = Napi::Promise::Deferred::New(env);
-    deferred.Reject(MakeError(env, failure).Value());
-    return deferred.Promise();
-  }
-
   // transact(request: Uint8Array, segments: Uint32Array, deadlineMs: number): Promise<Uint8Array>. Copies both arrays
   // before it returns.
   Napi::Value Transact(const Napi::CallbackInfo& info) {
@@ -231,29 +175,12 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
     }
     const auto deadline = ReadInt(env, info[2], "deadlineMs", 1, std::numeric_limits<int>::max());
     if (!deadline) return Napi::Value();
-    if (!state_->socket) return Rejected(env, "send", EBADF);
-    if (state_->busy) return Rejected(env, "send", EBUSY);
-
-    Request& request = state_->request;
-    if (!CopyBytes(info[0].As<Napi::TypedArray>(), &request.bytes) ||
-        !CopyBytes(info[1].As<Napi::TypedArray>(), &request.segments)) {
-      request.bytes.Recycle(0);
-      request.segments.Recycle(0);
-      if (env.IsExceptionPending()) return Napi::Value();
-      return Rejected(env, "copy request", ENOMEM);
+    Failure failure;
+    if (!socket_ || listening_ || transactor_->busy()) {
+      failure.Set("send", socket_ ? EBUSY : EBADF);
+      return Rejected(env, failure);
     }
-    request.deadline_ms = *deadline;
-    auto* worker = new TransactWorker(env, state_);
-    const Napi::Promise promise = worker->promise();
-    worker->Queue();
-    if (env.IsExceptionPending()) {
-      delete worker;
-      request.bytes.Recycle(kKeep);
-      request.segments.Recycle(kKeep);
-      return Napi::Value();
-    }
-    state_->busy = true;
-    return promise;
+    return transactor_->Run(env, socket_, info[0].As<Napi::TypedArray>(), info[1].As<Napi::TypedArray>(), *deadline);
   }
 
   // listen(groups: Uint32Array, callback: (reports: Uint8Array, errno: number) => void): void. Once per socket, instead
@@ -266,16 +193,16 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
       return;
     }
     Failure failure;
-    if (!state_->socket || state_->busy) failure.Set("listen", state_->socket ? EBUSY : EBADF);
+    if (!socket_ || listening_ || transactor_->busy()) failure.Set("listen", socket_ ? EBUSY : EBADF);
     const auto groups = info[0].As<Napi::Uint32Array>();
-    for (size_t i = 0; failure.error == 0 && i < groups.ElementLength(); i++) state_->socket->Join(groups[i], &failure);
+    for (size_t i = 0; failure.error == 0 && i < groups.ElementLength(); i++) socket_->Join(groups[i], &failure);
     if (failure.error == 0) StartListener(env, info[1].As<Napi::Function>(), &failure);
     if (failure.error != 0) MakeError(env, failure).ThrowAsJavaScriptException();
   }
 
   void StartListener(Napi::Env env, const Napi::Function& callback, Failure* failure) {
-    std::unique_ptr<Listener> own(new (std::nothrow) Listener{state_->socket});
-    std::unique_ptr<ListenerThread> thread(new (std::nothrow) ListenerThread{state_->socket, {}});
+    std::unique_ptr<Listener> own(new (std::nothrow) Listener{socket_});
+    std::unique_ptr<ListenerThread> thread(new (std::nothrow) ListenerThread{socket_, {}});
     if (!own || !thread) {
       failure->Set("listen", ENOMEM);
       return;
@@ -297,7 +224,7 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
     }
     listener->started = true;
     static_cast<void>(thread.release());
-    state_->busy = true;
+    listening_ = true;
   }
 
   Napi::Value Counters(const Napi::CallbackInfo& info) {
@@ -326,12 +253,15 @@ class NetlinkSocket : public Napi::ObjectWrap<NetlinkSocket> {
 
   // The transaction in flight rejects with ECANCELED. The descriptor is closed when that transaction releases it.
   Napi::Value Close(const Napi::CallbackInfo& info) {
-    if (state_->socket) state_->socket->Cancel();
-    state_->socket.reset();
+    if (socket_) socket_->Cancel();
+    socket_.reset();
+    transactor_->End();
     return info.Env().Undefined();
   }
 
-  std::shared_ptr<State> state_;
+  std::shared_ptr<Socket> socket_;
+  std::shared_ptr<Transactor> transactor_ = std::make_shared<Transactor>();
+  bool listening_ = false;
   std::shared_ptr<const netlink::Counters> counters_;
   uint32_t port_ = 0;
   int send_buffer_ = 0;

@@ -209,10 +209,10 @@ describe('lifetime', () => {
     new DataView(request.buffer).setUint32(0, 16, true);
     new DataView(request.buffer).setUint32(4, 0x0005_0001, true);
     new DataView(request.buffer).setUint32(8, 1, true);
-    const hang = () => {
+    const hang = (deadlineMs = 300) => {
       const [own, fd] = peer.pair(5);
       const socket = new NetlinkSocket({ fd: own });
-      return { socket, fd, promise: socket.transact(request, Uint32Array.of(16), 300) };
+      return { socket, fd, promise: socket.transact(request, Uint32Array.of(16), deadlineMs) };
     };`;
 
   async function script(body: string, ...flags: string[]): Promise<string> {
@@ -238,6 +238,36 @@ describe('lifetime', () => {
         console.log(open() - before < 20);
       })();`;
     expect(await script(body, '--expose-gc')).toBe('true\n');
+  });
+
+  test('transactions that wait for the kernel delay neither DNS look-ups nor file reads', async () => {
+    const body = `
+      const hung = Array.from({ length: 8 }, () => hang(10_000));
+      let ended = 0;
+      for (const { promise } of hung) promise.catch(() => ended++);
+      (async () => {
+        await require('node:dns').promises.lookup('localhost');
+        await require('node:fs').promises.readFile('/proc/self/stat');
+        console.log(ended);
+        for (const { socket } of hung) socket.close();
+      })();`;
+    expect(await script(body)).toBe('0\n');
+  });
+
+  test('the thread of a socket ends when the socket is closed or collected', async () => {
+    const body = `
+      const threads = () => require('node:fs').readdirSync('/proc/self/task').length;
+      (async () => {
+        const before = threads();
+        let used = Array.from({ length: 20 }, () => hang(1));
+        await Promise.allSettled(used.map(({ promise }) => promise));
+        const during = threads();
+        for (const { socket } of used.slice(0, 10)) socket.close();
+        used = undefined;
+        for (let i = 0; i < 500 && threads() > before; i++) { gc(); await new Promise((r) => setTimeout(r, 10)); }
+        console.log(during - before, threads() - before);
+      })();`;
+    expect(await script(body, '--expose-gc')).toBe('20 0\n');
   });
 
   test('the process may exit, and a worker may be terminated, during a transaction', async () => {
