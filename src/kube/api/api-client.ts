@@ -6,7 +6,13 @@ import { sleep } from '../../base/timer.ts';
 import type { ApiObserver } from '../../observe/api-observer.ts';
 import { connectionText } from './connection-text.ts';
 import { errorCode, errorText } from '../../base/error-text.ts';
-import { type KubeConfigOptions, type LoadedKubeConfig, loadKubeConfig, withFreshToken } from './kube-config.ts';
+import {
+  type HttpOptions,
+  type KubeConfigOptions,
+  type LoadedKubeConfig,
+  authorize,
+  loadKubeConfig,
+} from './kube-config.ts';
 import { RateLimit, type RateLimitOptions } from './rate-limit.ts';
 import { RequestProgress } from './request-progress.ts';
 
@@ -46,7 +52,6 @@ export type ApiReply =
   | { readonly ok: false; readonly kind: 'credentials' | 'unavailable'; readonly message: string };
 
 type Loaded = Extract<LoadedKubeConfig, { ok: true }>;
-type HttpOptions = Omit<https.RequestOptions, 'headers'> & { readonly headers: Readonly<Record<string, string>> };
 
 const GO_ARCH: Readonly<Record<string, string>> = { x64: 'amd64', ia32: '386' };
 
@@ -224,10 +229,7 @@ export class ApiClient {
       headers['Content-Length'] = String(Buffer.byteLength(body.text));
     }
     const options: HttpOptions = { method, signal, headers };
-    await withFreshToken(this.#loaded).applyToHTTPSOptions(options);
-    // Token files often end in a newline, which is invalid in a header.
-    const authorization = headers['Authorization'];
-    if (authorization !== undefined) headers['Authorization'] = authorization.trim();
+    await authorize(this.#loaded, options);
     const { cluster, proxy } = this.#loaded;
     // client-node's agent keeps using the first certificates; ours use those of each request.
     if (proxy?.protocol.startsWith('socks') === true) return options;

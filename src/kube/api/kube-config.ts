@@ -1,12 +1,22 @@
 import { readFileSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import type { OutgoingHttpHeaders } from 'node:http';
+import type https from 'node:https';
+import { isIPv6 } from 'node:net';
+import { unescape } from 'node:querystring';
 // Importing the package's index would load the typed clients of all API groups.
 import { KubeConfig } from '@kubernetes/client-node/dist/config.js';
 import type { Cluster, User } from '@kubernetes/client-node/dist/config_types.js';
-import { load } from 'js-yaml';
-import { errorCode, errorText } from '../../base/error-text.ts';
-import { isRecord, itemsOf, recordOf, textOf } from '../objects/json.ts';
-import { parseProxyUrl, proxyFromEnvironment } from './proxy-choice.ts';
+import { errorText } from '../../base/error-text.ts';
+import { isRecord, recordOf } from '../objects/json.ts';
+import {
+  ANONYMOUS,
+  type Access,
+  pluginError,
+  readKubeconfig,
+  tokenFromFile,
+  withPluginInfo,
+} from './kubeconfig-file.ts';
+import { isLoopbackHost, parseProxyUrl, proxyFromEnvironment } from './proxy-choice.ts';
 
 export interface KubeConfigOptions {
   /** Path of a kubeconfig file; "" for none. */
@@ -17,119 +27,136 @@ export interface KubeConfigOptions {
   readonly serviceAccountRoot?: string;
 }
 
+type Loaded = Extract<LoadedKubeConfig, { ok: true }>;
+
 export type LoadedKubeConfig =
   | {
       readonly ok: true;
       readonly config: KubeConfig;
       readonly cluster: Cluster;
+      readonly impersonation: Access['impersonation'];
       /** undefined for a direct connection. For a SOCKS proxy, `config` sets the agent. */
       readonly proxy: URL | undefined;
     }
   | { readonly ok: false; readonly error: string };
 
-interface Access {
-  readonly cluster: Cluster;
-  readonly user: User;
-}
-
-const ANONYMOUS: User = { name: 'anonymous' };
-
-/** Supports the kubeconfig's `tokenFile`, which client-node ignores, through client-node's file authenticator. */
-function withTokenFile(user: User, text: string, folder: string): User {
-  const entry = itemsOf(recordOf(load(text))['users'], (item) =>
-    isRecord(item) && item['name'] === user.name ? item : undefined,
-  )[0];
-  const tokenFile = textOf(recordOf(entry?.['user'])['tokenFile']);
-  if (tokenFile === undefined || tokenFile === '') return user;
-  const { token: _replaced, ...rest } = user;
-  return { ...rest, authProvider: { name: 'tokenFile', config: { tokenFile: resolve(folder, tokenFile) } } };
-}
-
-function fromFile(path: string): Access | string {
-  let text: string;
-  try {
-    text = readFileSync(path, 'utf8');
-  } catch (error) {
-    const reason = errorCode(error) === 'ENOENT' ? 'it does not exist' : errorText(error);
-    return `failed to read kubeconfig ${path}: ${reason}; check --kubeconfig and that the file is mounted and readable`;
-  }
-  const config = new KubeConfig();
-  try {
-    config.loadFromString(text);
-  } catch (error) {
-    return `kubeconfig ${path} is not valid: ${errorText(error).split('\n')[0] ?? ''}; fix it with kubectl config`;
-  }
-  config.makePathsAbsolute(dirname(path));
-  const name = textOf(config.getCurrentContext());
-  if (name === undefined || name === '') {
-    return `kubeconfig ${path} has no current-context: choose one with kubectl config use-context`;
-  }
-  const context = config.getContextObject(name);
-  if (context === null) return `kubeconfig ${path} has no context "${name}", which its current-context names`;
-  const cluster = config.getCurrentCluster();
-  if (cluster === null) return `kubeconfig ${path} has no cluster "${context.cluster}", which context "${name}" names`;
-  const user = config.getCurrentUser();
-  if (user === null && context.user !== undefined) {
-    return `kubeconfig ${path} has no user "${context.user}", which context "${name}" names`;
-  }
-  return { cluster, user: user === null ? ANONYMOUS : withTokenFile(user, text, dirname(path)) };
-}
+const SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 function fromServiceAccount(root: string): Access | string {
-  const config = new KubeConfig();
+  const { KUBERNETES_SERVICE_HOST: host = '', KUBERNETES_SERVICE_PORT: port = '' } = process.env;
+  const folder = `${root}${SERVICE_ACCOUNT}`;
   try {
-    if (process.env['KUBERNETES_SERVICE_HOST'] === undefined) throw new Error('KUBERNETES_SERVICE_HOST is not set');
-    config.loadFromCluster(root);
-    const cluster = config.getCurrentCluster();
-    const user = config.getCurrentUser();
-    if (cluster === null || user === null) throw new Error('its configuration lacks the API server or the credentials');
-    readFileSync(cluster.caFile ?? '');
-    return { cluster, user };
+    for (const [name, value] of Object.entries({ KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port })) {
+      if (value === '') throw new Error(`${name} is not set`);
+    }
+    const caFile = `${folder}/ca.crt`;
+    readFileSync(caFile);
+    // client-node would use http for some ports, and send the token in the clear.
+    const server = `https://${isIPv6(host) ? `[${host}]` : host}:${port}`;
+    const user = { name: 'service account', ...tokenFromFile(`${folder}/token`) };
+    return { cluster: { name: 'in-cluster', server, caFile, skipTLSVerify: false }, user, impersonation: {} };
   } catch (error) {
     return `no service account found (${errorText(error)}): set --kubeconfig or --master, or run in a Pod with a service account token`;
   }
 }
 
-/** Adds http:// to an address without a scheme, as kubectl and kube-proxy do. */
-function serverUrl(text: string): string {
-  return (text.includes('://') ? text : `http://${text}`).replace(/\/+$/, '');
+/**
+ * Adds http:// to an address without a scheme, as kubectl and kube-proxy do, and drops the query, as they do. Returns
+ * undefined if the URL is not valid.
+ */
+function parseServer(text: string): URL | undefined {
+  const address = text.includes('://') ? text : `http://${text}`;
+  if (!URL.canParse(address)) return undefined;
+  const url = new URL(address);
+  url.search = '';
+  url.hash = '';
+  return /^https?:$/.test(url.protocol) ? url : undefined;
+}
+
+/** As with kubectl, credentials in the server's URL have priority over the user's; only a client certificate stays. */
+function withUrlCredentials(user: User, { username, password }: URL): User {
+  if (username === '' && password === '') return user;
+  const { name, certData = '', certFile = '', keyData = '', keyFile = '' } = user;
+  const certificate = { certData, certFile, keyData, keyFile };
+  return { name, ...certificate, username: unescape(username), password: unescape(password) };
+}
+
+/** Returns whether anybody between us and the API server could read our token or password. */
+function isExposed(user: User, server: URL, proxy: URL | undefined): boolean {
+  if (server.protocol === 'https:' || (isLoopbackHost(server) && (proxy === undefined || isLoopbackHost(proxy)))) {
+    return false;
+  }
+  return [user.token, user.username, user.exec, user.authProvider].some(Boolean);
+}
+
+function chooseAccess({ kubeconfig, master, serviceAccountRoot = '' }: KubeConfigOptions): Access | string {
+  if (kubeconfig !== '') return readKubeconfig(kubeconfig);
+  if (master === '') return fromServiceAccount(serviceAccountRoot);
+  return { cluster: { name: 'master', server: master, skipTLSVerify: false }, user: ANONYMOUS, impersonation: {} };
 }
 
 /** Returns the API server and our credentials, or an error that says what to do. Runs no exec plugin. */
 export function loadKubeConfig(options: KubeConfigOptions): LoadedKubeConfig {
-  const { kubeconfig, master } = options;
-  let access: Access | string;
-  if (kubeconfig !== '') access = fromFile(kubeconfig);
-  else if (master !== '')
-    access = { cluster: { name: 'master', server: master, skipTLSVerify: false }, user: ANONYMOUS };
-  else access = fromServiceAccount(options.serviceAccountRoot ?? '');
+  const access = chooseAccess(options);
   if (typeof access === 'string') return { ok: false, error: access };
 
-  const server = serverUrl(master === '' ? access.cluster.server : master);
-  if (!URL.canParse(server) || !/^https?:$/.test(new URL(server).protocol)) {
-    return { ok: false, error: `"${server}" is not a valid API server URL: write https://host:port` };
+  const text = options.master === '' ? access.cluster.server : options.master;
+  const url = parseServer(text);
+  if (url === undefined) {
+    const shown = text.replace(/\/\/.*@/, '//'); // without a password
+    return { ok: false, error: `"${shown}" is not a valid API server URL: write https://host:port` };
   }
   const proxyUrl = access.cluster.proxyUrl ?? '';
-  const proxy = proxyUrl === '' ? proxyFromEnvironment(new URL(server), process.env) : parseProxyUrl(proxyUrl);
+  const proxy = proxyUrl === '' ? proxyFromEnvironment(url, process.env) : parseProxyUrl(proxyUrl);
   if (proxyUrl !== '' && proxy === undefined) {
     // Do not show the URL: it may contain a password.
     return { ok: false, error: 'proxy-url of the kubeconfig is not a valid proxy URL: write http://host:port' };
   }
+  const server = `${url.origin}${url.pathname.replace(/\/+$/, '')}`;
+  const user = withUrlCredentials(access.user, url);
+  if (isExposed(user, url, proxy)) {
+    const error = `the API server ${server} would get our credentials without encryption: write https:// before its address (server in the kubeconfig, or --master), or use a loopback address`;
+    return { ok: false, error };
+  }
   // client-node refuses plain HTTP unless TLS verification is off.
-  const skipTLSVerify = access.cluster.skipTLSVerify || server.startsWith('http:');
+  const skipTLSVerify = access.cluster.skipTLSVerify || url.protocol === 'http:';
   const { proxyUrl: _chosen, ...direct } = access.cluster;
   const socks = proxy?.protocol.startsWith('socks') === true ? { proxyUrl: proxy.href } : {};
   const cluster = { ...direct, ...socks, server, skipTLSVerify };
   const config = new KubeConfig();
-  config.loadFromClusterAndUser(cluster, access.user);
-  return { ok: true, config, cluster, proxy };
+  try {
+    config.loadFromClusterAndUser(cluster, withPluginInfo({ ...access, cluster, user }, proxy));
+  } catch (error) {
+    return { ok: false, error: `failed to read the certificate authority for the exec plugin: ${errorText(error)}` };
+  }
+  return { ok: true, config, cluster, impersonation: access.impersonation, proxy };
 }
 
 /** Returns the configuration without a cached token: client-node reads a token file only once a minute. */
-export function withFreshToken({ config, cluster }: Extract<LoadedKubeConfig, { ok: true }>): KubeConfig {
+function withFreshToken({ config, cluster }: Loaded): KubeConfig {
   const user = config.getCurrentUser();
   if (user === null || recordOf(user.authProvider)['name'] !== 'tokenFile') return config;
   const fresh = new KubeConfig();
   fresh.loadFromClusterAndUser(cluster, user);
   return fresh;
+}
+
+export type HttpOptions = Omit<https.RequestOptions, 'headers'> & { readonly headers: OutgoingHttpHeaders };
+
+/**
+ * Adds our credentials, the user to act as, and what TLS needs to the options of a request. Reads the files again, and
+ * runs the exec plugin if its last result has expired.
+ */
+export async function authorize(loaded: Loaded, options: HttpOptions): Promise<void> {
+  const user = loaded.config.getCurrentUser();
+  Object.assign(options.headers, loaded.impersonation);
+  try {
+    await withFreshToken(loaded).applyToHTTPSOptions(options);
+  } catch (error) {
+    throw isRecord(user?.exec) ? pluginError(user.exec, error) : error;
+  }
+  // Token files often end in a newline, which is invalid in a header.
+  const authorization = options.headers['Authorization'];
+  if (typeof authorization === 'string') options.headers['Authorization'] = authorization.trim();
+  else if (isRecord(user?.exec) && options.cert === undefined) throw pluginError(user.exec);
 }

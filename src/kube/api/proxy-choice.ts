@@ -31,6 +31,17 @@ function excludes(entry: string, host: string, port: string): boolean {
   return name.startsWith('.') ? host.endsWith(name) : host === name || host.endsWith(`.${name}`);
 }
 
+/** Returns the host in lower case; an IPv6 address without brackets. */
+function hostOf({ hostname }: URL): string {
+  return hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase();
+}
+
+export function isLoopbackHost(url: URL): boolean {
+  const host = hostOf(url);
+  const address = parseIp(host);
+  return host === 'localhost' || (address !== undefined && isLoopback(address));
+}
+
 /**
  * Returns the proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY select for a URL, by the rules of Go's net/http, which
  * client-go uses. Localhost and loopback addresses never use a proxy. An invalid value counts as unset.
@@ -38,9 +49,8 @@ function excludes(entry: string, host: string, port: string): boolean {
 export function proxyFromEnvironment(url: URL, environment: Environment): URL | undefined {
   const proxy = parseProxyUrl(variable(environment, url.protocol === 'https:' ? 'HTTPS_PROXY' : 'HTTP_PROXY'));
   if (proxy === undefined) return undefined;
-  const host = url.hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase();
-  const address = parseIp(host);
-  if (host === 'localhost' || (address !== undefined && isLoopback(address))) return undefined;
+  if (isLoopbackHost(url)) return undefined;
+  const host = hostOf(url);
   const port = url.port || (url.protocol === 'https:' ? '443' : '80');
   const entries = variable(environment, 'NO_PROXY').split(',');
   return entries.some((entry) => entry.trim() !== '' && excludes(entry.trim(), host, port)) ? undefined : proxy;
