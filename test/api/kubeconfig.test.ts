@@ -127,7 +127,7 @@ describe('a kubeconfig means what it means to kubectl', () => {
   );
 
   if (KUBECTL !== '') {
-    test.each(KUBECONFIG_CASES)('kubectl: $name', async ({ text, sent = 'refused', kubectl = sent }) => {
+    test.each(KUBECONFIG_CASES)('kubectl: $name', async ({ text, sent, kubectl = sent ?? 'refused' }) => {
       const found = await askWithKubectl(await write(text));
       expect(found).toEqual(kubectl === 'refused' ? kubectl : filledSent(kubectl));
     });
