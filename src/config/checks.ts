@@ -71,12 +71,6 @@ export function cidr(text: string): string | undefined {
     : undefined;
 }
 
-export function onlyPrimary(entries: readonly string[]): string | undefined {
-  return entries.length > 1 && entries.includes('primary')
-    ? '"primary" is listed with other entries: it must be the only one'
-    : undefined;
-}
-
 /** @param text one CIDR, or one of each family separated by a comma */
 export function clusterCidr(text: string): string | readonly string[] | undefined {
   if (text === '') return undefined;

@@ -2,6 +2,7 @@ import * as check from './checks.ts';
 import { HOUR, MINUTE, SECOND } from '../base/duration.ts';
 import { gateProblems } from './feature-gates.ts';
 import { IGNORED_FLAGS } from './ignored-flags.ts';
+import { checkNodePortEntries, checkNodePortEntry } from './node-port-selection.ts';
 import { OWN_FLAGS } from './own-flags.ts';
 import { type Setting, field, fileOnly, flag } from './setting.ts';
 import {
@@ -88,10 +89,10 @@ const GROUPS = {
       check: check.ip,
     }),
     nodePortAddresses: field('nodeport-addresses', strings, [], {
-      help: 'CIDRs of the addresses that accept NodePorts, or the word primary; empty: all',
+      help: "CIDRs of the addresses that accept NodePorts, and the words primary (the Node's own addresses), localhost and all; empty: all",
       hint: 'cidrs',
-      check: check.onlyPrimary,
-      checkEach: (text) => (text === 'primary' ? undefined : check.cidr(text)),
+      check: checkNodePortEntries,
+      checkEach: checkNodePortEntry,
     }),
     oomScoreAdj: field('oom-score-adj', int32, -999, {
       help: 'oom_score_adj of this process, -1000 to 1000',

@@ -5,6 +5,7 @@ import type { ServiceDefaults } from '../base/service-defaults.ts';
 import type { BindAddress } from './bind-address.ts';
 import type { Duration } from '../base/duration.ts';
 import type { FeatureGate } from './feature-gates.ts';
+import type { NodePortSelection } from './node-port-selection.ts';
 import type { OwnFields } from './own-document.ts';
 import type { OWN_FLAGS } from './own-flags.ts';
 import type { ValuesOf } from './setting.ts';
@@ -82,8 +83,7 @@ export interface ProxyConfig extends ValuesOf<typeof OWN_FLAGS> {
   readonly clusterCidrs: readonly Cidr[];
   readonly bridgeInterface: string;
   readonly interfaceNamePrefix: string;
-  /** An empty list means all addresses of the node. */
-  readonly nodePortAddresses: readonly Cidr[] | 'primary';
+  readonly nodePortAddresses: NodePortSelection;
 
   readonly conntrack: ConntrackConfig;
   readonly logging: LoggingConfig;

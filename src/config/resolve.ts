@@ -7,6 +7,7 @@ import { completeConfig } from './complete.ts';
 import type { ReadConfig } from './config-document.ts';
 import { resolveGates } from './feature-gates.ts';
 import { modeFields } from './other-modes.ts';
+import { nodePortSelection } from './node-port-selection.ts';
 import { DRY_RUN_PORT_OFFSET, OWN_FLAGS } from './own-flags.ts';
 import { ConfigError, fieldProblem } from './problem.ts';
 import type { DetectLocalMode, LoggingConfig, ProxyConfig } from './proxy-config.ts';
@@ -136,7 +137,7 @@ function toConfig(settings: Settings): Omit<ProxyConfig, 'configFile' | 'notes' 
     clusterCidrs: cidrsOf(settings.clusterCIDR.split(',')),
     bridgeInterface: settings['detectLocal.bridgeInterface'],
     interfaceNamePrefix: settings['detectLocal.interfaceNamePrefix'],
-    nodePortAddresses: settings.nodePortAddresses[0] === 'primary' ? 'primary' : cidrsOf(settings.nodePortAddresses),
+    nodePortAddresses: nodePortSelection(settings.nodePortAddresses),
     conntrack: section(settings, 'conntrack'),
     logging: loggingOf(settings),
     featureGates: resolveGates(settings.featureGates),

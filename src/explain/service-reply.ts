@@ -12,6 +12,7 @@ import type { PlanWarning, PlannedVirtualServer } from '../plan/service-plan.ts'
 import type { Op } from '../state/op.ts';
 import { type VirtualServerKey, formatVirtualServer, virtualServerKey } from '../state/virtual-server.ts';
 import { USES } from './address-use.ts';
+import { closedNodePorts } from './closed-node-ports.ts';
 import { type EndpointUse, type PortUse, endpointUse } from './endpoint-use.ts';
 import {
   API_VERSION,
@@ -65,7 +66,11 @@ export function* serviceReply(known: ServiceKnowledge): Generator<void, ServiceR
   const unmet = unmetRequests(definition, node, config);
   const warnings = planned?.warnings ?? definition.warnings;
   // An unmet default has no warning.
-  const notes = new Set([...conflicts, ...[...warnings, ...unmet].map(({ message }) => message)]);
+  const notes = new Set([
+    ...conflicts,
+    ...[...warnings, ...unmet].map(({ message }) => message),
+    ...closedNodePorts(definition, node, config),
+  ]);
   const sets = setsOf(known.found.entries, config, words);
   const refused = known.found.refused.map((refused) => refusedReply(refused, words));
   const verdict = verdictOf(name, ports, slices.length, { refused, others: [...conflicts, ...sets.flatMap(lackOf)] });

@@ -1,7 +1,7 @@
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { errorCode } from '../base/error-text.ts';
-import { type IpAddress, formatHostPort, formatIp, isUnspecified } from '../base/ip.ts';
+import { type IpAddress, type IpFamily, formatHostPort, formatIp, isUnspecified } from '../base/ip.ts';
 import { Connections, type ListenerConnections } from './connections.ts';
 
 export type HttpHandler = (request: IncomingMessage, response: ServerResponse) => void | Promise<void>;
@@ -9,6 +9,8 @@ export type HttpHandler = (request: IncomingMessage, response: ServerResponse) =
 /** Port 0: the kernel chooses one. Without an address, or with 0.0.0.0 or ::, the server listens on both families. */
 export interface ListenAddress {
   readonly address?: IpAddress;
+  /** Without an address: listen at all addresses of this family only. */
+  readonly family?: IpFamily;
   readonly port: number;
 }
 
@@ -106,8 +108,9 @@ async function handle(
   }
 }
 
-/** As in Go, the wildcard of one family means both. */
-function hostOf({ address }: ListenAddress): { host?: string } {
+/** As in Go, the wildcard of one family means both, unless the family is given (Go: networks tcp4 and tcp6). */
+function hostOf({ address, family }: ListenAddress): { host?: string; ipv6Only?: true } {
+  if (family !== undefined) return family === 4 ? { host: '0.0.0.0' } : { host: '::', ipv6Only: true };
   return address === undefined || isUnspecified(address) ? {} : { host: formatIp(address) };
 }
 
@@ -172,6 +175,7 @@ export class HttpListener {
   }
 }
 
-export function formatListenAddress({ address, port }: ListenAddress): string {
+export function formatListenAddress({ address, family, port }: ListenAddress): string {
+  if (family !== undefined) return family === 4 ? `0.0.0.0:${port}` : `[::]:${port}`;
   return address === undefined ? `*:${port}` : formatHostPort(address, port);
 }

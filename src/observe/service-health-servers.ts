@@ -1,5 +1,5 @@
 import { errorText } from '../base/error-text.ts';
-import type { IpAddress } from '../base/ip.ts';
+import { IP_FAMILIES, type IpAddress, type IpFamily } from '../base/ip.ts';
 import type { Port } from '../base/port.ts';
 import {
   type HttpHandler,
@@ -15,12 +15,12 @@ export interface ServiceHealthCheck {
   readonly namespace: string;
   readonly name: string;
   readonly port: Port;
-  /** Distinct addresses of ready endpoints on this node, over both families. */
-  readonly localEndpoints: number;
+  /** The number of distinct addresses of ready endpoints on this node, for each IP family of the Service. */
+  readonly localEndpoints: Readonly<Partial<Record<IpFamily, number>>>;
 }
 
-/** Addresses that the health checks listen on: all of the host, or a list. */
-export type ListenOn = 'all' | readonly IpAddress[];
+/** Addresses that the health checks of each IP family listen on: all of the host, or a list. */
+export type ListenOn = Readonly<Partial<Record<IpFamily, 'all' | readonly IpAddress[]>>>;
 
 export interface ServiceHealthServersOptions {
   /** Returns whether the proxy is healthy, as /livez does. */
@@ -35,11 +35,29 @@ export interface ServiceHealthServersOptions {
 /** What a failure to bind means. */
 const EFFECT = '. Load balancers cannot check this node for the service';
 
-function body({ namespace, name, localEndpoints }: ServiceHealthCheck, serviceProxyHealthy: boolean): string {
+function body({ namespace, name }: ServiceHealthCheck, localEndpoints: number, serviceProxyHealthy: boolean): string {
   return `${JSON.stringify({ service: { namespace, name }, localEndpoints, serviceProxyHealthy }, undefined, '\t')}\n`;
 }
 
-/** The health checks of Services with externalTrafficPolicy Local: one listener for each port and address. */
+/** Returns where the health check of one Service listens. A Service of one family has no listener of the other one. */
+function placesOf({ port, localEndpoints }: ServiceHealthCheck, listenOn: ListenOn): [IpFamily, ListenAddress][] {
+  return IP_FAMILIES.filter((family) => localEndpoints[family] !== undefined).flatMap((family) => {
+    const addresses = listenOn[family] ?? [];
+    const places = addresses === 'all' ? [{ family, port }] : addresses.map((address) => ({ address, port }));
+    return places.map((where): [IpFamily, ListenAddress] => [family, where]);
+  });
+}
+
+interface WantedListener {
+  readonly check: ServiceHealthCheck;
+  readonly family: IpFamily;
+  readonly where: ListenAddress;
+}
+
+/**
+ * The health checks of Services with externalTrafficPolicy Local: one listener for each port and address. As in
+ * kube-proxy, each listener answers with the number of endpoints of its own IP family.
+ */
 export class ServiceHealthServers {
   readonly #options: ServiceHealthServersOptions;
   /** The listeners by address and port. */
@@ -80,12 +98,11 @@ export class ServiceHealthServers {
     losers: readonly ServiceHealthCheck[],
   ): Promise<void> {
     if (this.#closed) return;
-    const wanted = new Map<string, { check: ServiceHealthCheck; where: ListenAddress }>();
+    const wanted = new Map<string, WantedListener>();
     for (const check of checks.values()) {
-      const { port } = check;
-      const all: readonly ListenAddress[] =
-        listenOn === 'all' ? [{ port }] : listenOn.map((address) => ({ address, port }));
-      for (const where of all) wanted.set(formatListenAddress(where), { check, where });
+      for (const [family, where] of placesOf(check, listenOn)) {
+        wanted.set(formatListenAddress(where), { check, family, where });
+      }
     }
     await this.#closeUnwanted(wanted);
     const failed = new Map<string, string>();
@@ -94,10 +111,10 @@ export class ServiceHealthServers {
       failed.set(key, reason);
       if (this.#reported.get(key) !== reason) this.#options.onBindFailure(check, address, reason, `${EFFECT}${advice}`);
     };
-    for (const [address, { check, where }] of wanted) {
+    for (const [address, { check, family, where }] of wanted) {
       if (this.#open.has(address)) continue;
       try {
-        this.#open.set(address, await HttpListener.open(where, this.#handler(check.port)));
+        this.#open.set(address, await HttpListener.open(where, this.#handler(check.port, family)));
       } catch (error) {
         report(check, address, errorText(error), bindAdvice(error, check.port));
       }
@@ -116,14 +133,14 @@ export class ServiceHealthServers {
     await Promise.all(unwanted.map(([, listener]) => listener.close()));
   }
 
-  #handler(port: Port): HttpHandler {
+  #handler(port: Port, family: IpFamily): HttpHandler {
     return (_request, response) => {
       const check = this.#checks.get(port);
+      const localEndpoints = check?.localEndpoints[family] ?? 0;
       const healthy = this.#options.proxyHealthy();
-      const text = check === undefined ? '{}\n' : body(check, healthy);
-      const status = check !== undefined && check.localEndpoints > 0 && healthy ? 200 : 503;
-      answer(response, status, 'application/json', text, {
-        'X-Load-Balancing-Endpoint-Weight': String(check?.localEndpoints ?? 0),
+      const text = check === undefined ? '{}\n' : body(check, localEndpoints, healthy);
+      answer(response, localEndpoints > 0 && healthy ? 200 : 503, 'application/json', text, {
+        'X-Load-Balancing-Endpoint-Weight': String(localEndpoints),
       });
     };
   }

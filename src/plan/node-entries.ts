@@ -1,5 +1,5 @@
-import { nodePortAddresses } from './node-port-addresses.ts';
-import type { NodeView, PlanConfig } from './plan-config.ts';
+import { type NodePortView, nodePortAddresses } from './node-port-addresses.ts';
+import type { PlanConfig } from './plan-config.ts';
 import type { PlannedEntry } from './service-plan.ts';
 
 /**
@@ -8,7 +8,7 @@ import type { PlannedEntry } from './service-plan.ts';
  * (or a clean-up) recognizes these virtual servers as ours even if the node has lost the address since.
  */
 export function planNodeEntries(
-  node: Pick<NodeView, 'interfaceAddresses'>,
+  node: NodePortView,
   config: Pick<PlanConfig, 'families' | 'nodePortAddresses'>,
 ): readonly PlannedEntry[] {
   return config.families.flatMap((family) =>

@@ -1,5 +1,5 @@
 import { EMPTY } from '../base/trim-capacity.ts';
-import type { IpAddress, IpFamily } from '../base/ip.ts';
+import { IP_FAMILIES, type IpAddress, type IpFamily } from '../base/ip.ts';
 import type { NamespacedName } from '../base/names.ts';
 import type { IpSetEntry } from '../state/ip-set.ts';
 import type { DirectPod } from '../state/pod-network.ts';
@@ -299,7 +299,7 @@ export class NodePlan {
 const NO_ENTRIES: PlannedSetEntries = new Map();
 
 function sameHealthCheck(a: PlannedHealthCheck | undefined, b: PlannedHealthCheck | undefined): boolean {
-  return a?.port === b?.port && a?.localEndpoints === b?.localEndpoints;
+  return a?.port === b?.port && IP_FAMILIES.every((family) => a?.localEndpoints[family] === b?.localEndpoints[family]);
 }
 
 /** Returns the entries of a set without role and family. */

@@ -1,32 +1,74 @@
-import { cidrContains, cidrFamily } from '../base/cidr.ts';
+import { type Cidr, cidrContains, cidrFamily, cidrOf } from '../base/cidr.ts';
 import {
   type IpAddress,
   type IpFamily,
   compareIp,
   familyOf,
+  isIp4,
   isLinkLocal6,
   isLoopback,
   isUnspecified,
 } from '../base/ip.ts';
+import type { NodePortSelection } from '../config/node-port-selection.ts';
 import type { NodeView, PlanConfig } from './plan-config.ts';
 
-/**
- * Returns the interface addresses that serve node ports: those in the nodePortAddresses CIDRs, or all if no CIDR is of
- * this family. Loopback addresses are excluded: IPVS cannot serve them, so clients would hang.
- */
-export function nodePortAddresses(
+type OwnAddresses = Pick<NodeView, 'nodeIps' | 'reportedAddresses'>;
+export type NodePortView = OwnAddresses & Pick<NodeView, 'interfaceAddresses'>;
+type Selecting = Pick<PlanConfig, 'nodePortAddresses'>;
+
+/** Returns the interface addresses that serve node ports. IPVS cannot serve loopback addresses: clients would hang. */
+export function nodePortAddresses(family: IpFamily, node: NodePortView, config: Selecting): readonly IpAddress[] {
+  return selectedAddresses(family, node, config).filter((address) => !isLoopback(address));
+}
+
+/** Returns the interface addresses that nodePortAddresses selects, sorted. */
+export function selectedAddresses(
   family: IpFamily,
-  { interfaceAddresses }: Pick<NodeView, 'interfaceAddresses'>,
-  config: Pick<PlanConfig, 'nodePortAddresses'>,
+  node: NodePortView,
+  { nodePortAddresses: selection }: Selecting,
 ): readonly IpAddress[] {
-  const selected = config.nodePortAddresses.filter((cidr) => cidrFamily(cidr) === family);
-  const found = interfaceAddresses.filter(
+  const cidrs = selectedCidrs(family, node, selection);
+  const found = node.interfaceAddresses.filter(
     (address) =>
       familyOf(address) === family &&
-      !isLoopback(address) &&
       !isUnspecified(address) &&
       !isLinkLocal6(address) &&
-      (selected.length === 0 || selected.some((cidr) => cidrContains(cidr, address))),
+      (cidrs === 'all' || cidrs.some((cidr) => cidrContains(cidr, address))),
   );
   return [...new Set(found)].sort(compareIp);
+}
+
+/**
+ * Returns the networks of the addresses that are selected. If nothing of this family is listed, all are, as in
+ * kube-proxy; but the keyword `primary` selects none while the Node reports no address of the family.
+ */
+export function selectedCidrs(
+  family: IpFamily,
+  node: OwnAddresses,
+  { primary, cidrs }: NodePortSelection,
+): 'all' | readonly Cidr[] {
+  const listed = cidrs.filter((cidr) => cidrFamily(cidr) === family);
+  if (listed.some(({ prefix }) => prefix === 0) || (!primary && listed.length === 0)) return 'all';
+  const own = primary ? primaryAddress(family, node) : undefined;
+  return own === undefined ? listed : [...listed, cidrOf(own, isIp4(own) ? 32 : 128)];
+}
+
+/** Returns the Node's own address. A --bind-address on loopback, as k3s sets it, does not replace the reported one. */
+export function primaryAddress(family: IpFamily, { nodeIps, reportedAddresses }: OwnAddresses): IpAddress | undefined {
+  return [...nodeIps, ...reportedAddresses].find((address) => familyOf(address) === family && !isLoopback(address));
+}
+
+/** Returns a sentence if node ports are closed because the Node reports no address at all. */
+export function nodePortProblem(
+  node: OwnAddresses,
+  { families, nodePortAddresses: selection }: Pick<PlanConfig, 'families' | 'nodePortAddresses'>,
+): string | undefined {
+  const isWaiting =
+    selection.primary &&
+    families.every(
+      (family) => primaryAddress(family, node) === undefined && selectedCidrs(family, node, selection) !== 'all',
+    );
+  return isWaiting
+    ? 'our Node reports no address: node ports and health check ports are closed at its primary addresses, which nodePortAddresses selects'
+    : undefined;
 }

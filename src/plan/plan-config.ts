@@ -1,5 +1,6 @@
 import type { Cidr } from '../base/cidr.ts';
 import type { IpAddress, IpFamily } from '../base/ip.ts';
+import type { NodePortSelection } from '../config/node-port-selection.ts';
 import type { LocalDetector, RuleSettings } from '../state/rule-settings.ts';
 import type { SetRole } from './set-names.ts';
 
@@ -9,8 +10,7 @@ export interface PlanConfig extends Omit<RuleSettings, 'localDetector'> {
   readonly families: readonly IpFamily[];
   /** Name of our node, lower case. Endpoints on it are local. */
   readonly nodeName: string;
-  /** Selects the addresses that serve node ports. A family without a CIDR uses all its addresses. */
-  readonly nodePortAddresses: readonly Cidr[];
+  readonly nodePortAddresses: NodePortSelection;
   readonly localDetectors: Readonly<Partial<Record<IpFamily, LocalDetector>>>;
   /**
    * Whether service addresses must be bound to kube-ipvs0 (default), as IPVS needs it. If not, KUBE-IPVS-IPS has cluster

@@ -30,11 +30,11 @@ export interface PlannedEntry {
   readonly portName?: string;
 }
 
-/** The response data of a service's healthCheckNodePort listener. */
+/** The response data of a service's healthCheckNodePort listeners: one for each family of the Service. */
 export interface PlannedHealthCheck {
   readonly port: Port;
-  /** The number of local ready endpoints of both families. */
-  readonly localEndpoints: number;
+  /** The number of distinct addresses of local ready endpoints, for each family of the Service. */
+  readonly localEndpoints: Readonly<Partial<Record<IpFamily, number>>>;
 }
 
 /** Input of the UDP flow clean-up: a virtual server and its serving endpoints on all nodes. */

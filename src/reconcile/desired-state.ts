@@ -6,6 +6,7 @@ import { nodeIps } from '../model/node.ts';
 import type { TriggerTime } from '../model/trigger-time.ts';
 import { planNodeEntries } from '../plan/node-entries.ts';
 import { type Consequences, NodePlan } from '../plan/node-plan.ts';
+import { nodePortProblem } from '../plan/node-port-addresses.ts';
 import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
 import { planService } from '../plan/plan-service.ts';
 import type { SchedulerCheck } from './scheduler-check.ts';
@@ -65,7 +66,8 @@ export class DesiredState {
     const same = before.size === addresses.length && addresses.every((address) => before.has(address));
     if (same) return;
     this.#interfaceAddresses = addresses;
-    this.plan.replaceNodeEntries(planNodeEntries({ interfaceAddresses: addresses }, this.#options.plan));
+    // The first sync needs the entries before it plans Services.
+    this.#planNodeEntries();
     this.#everythingStale = true;
   }
 
@@ -73,9 +75,10 @@ export class DesiredState {
   async planAlone(name: NamespacedName): Promise<NodePlan> {
     await this.#options.schedulers?.learn(this.#askedSchedulers([name]));
     const plan = new NodePlan();
-    plan.replaceNodeEntries(planNodeEntries({ interfaceAddresses: this.#interfaceAddresses }, this.#options.plan));
+    const node = this.nodeView();
+    plan.replaceNodeEntries(planNodeEntries(node, this.#options.plan));
     const service = this.#options.cluster.service(name);
-    if (service !== undefined) plan.replace(name, planService(service, this.nodeView(), this.#options.plan));
+    if (service !== undefined) plan.replace(name, planService(service, node, this.#options.plan));
     return plan;
   }
 
@@ -90,6 +93,7 @@ export class DesiredState {
     // The changed services include those that were deleted.
     const names = all ? new Set([...this.#options.cluster.names(), ...changes.services]) : changes.services;
     const node = this.nodeView();
+    if (all) this.#planNodeEntries();
     let udpChanged = false;
     let healthChecksChanged = all;
     for (const name of names) {
@@ -105,6 +109,10 @@ export class DesiredState {
   /** Must be called from time to time: a scheduler that the kernel lacked may have been installed. */
   async findMissingSchedulers(): Promise<void> {
     if ((await this.#options.schedulers?.learnAgain()) === true) this.#everythingStale = true;
+  }
+
+  #planNodeEntries(): void {
+    this.plan.replaceNodeEntries(planNodeEntries(this.nodeView(), this.#options.plan));
   }
 
   #askedSchedulers(services: Iterable<NamespacedName>): ReadonlySet<string> {
@@ -137,6 +145,12 @@ export class DesiredState {
       else warningLog.warn(name, warning);
       this.#options.onWarning?.(name, warning);
     }
+  }
+
+  /** Returns sentences about what this node cannot serve because of what our Node reports. */
+  nodeProblems(): readonly string[] {
+    const problem = nodePortProblem(this.nodeView(), this.#options.plan);
+    return problem === undefined ? [] : [problem];
   }
 
   /** Returns what plans depend on besides the services and the configuration. */

@@ -15,7 +15,8 @@ import type { SyncProgress } from './sync-progress.ts';
 export async function fullSync(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<void> {
   const { desired, schedule, rules, udp, verified } = parts;
   // Check the node first, because change syncs need kube-ipvs0 as well.
-  progress.node = await parts.nodeCheck.run(desired.plan, await parts.addresses.read());
+  const nodeAddresses = await parts.addresses.read();
+  progress.node = await parts.nodeCheck.run(desired.plan, nodeAddresses, desired.nodeProblems());
   await desired.findMissingSchedulers();
   const failed = await syncChanges(parts, progress, yielder);
   if (failed === undefined && (await verified.stillHolds())) {

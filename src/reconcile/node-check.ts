@@ -36,10 +36,19 @@ export class NodeCheck {
     this.#log = log;
   }
 
-  /** Checks and repairs the node. Rejects if IPVS requests fail. `nodeAddresses` omits those of kube-ipvs0. */
-  async run(plan: NodePlan, nodeAddresses: readonly NodeAddress[]): Promise<NodeFindings> {
+  /**
+   * Checks and repairs the node. Rejects if IPVS requests fail.
+   *
+   * @param nodeAddresses without those of kube-ipvs0
+   * @param known problems that others have found, to report with those found here
+   */
+  async run(
+    plan: NodePlan,
+    nodeAddresses: readonly NodeAddress[],
+    known: readonly string[] = [],
+  ): Promise<NodeFindings> {
     const repaired: string[] = [];
-    const problems: string[] = [];
+    const problems = [...known];
     // This request loads ip_vs if it was unloaded; the IPVS sysctls exist only while it is loaded.
     const timeouts = await this.#kernel.getIpvsTimeouts();
     for (const [key, value] of this.#settings.sysctls) await this.#ensureSysctl(key, value, repaired, problems);

@@ -1,4 +1,5 @@
 import { Yielder } from '../base/yielder.ts';
+import { type HealthCheckAddresses, healthCheckAddresses } from '../plan/health-check.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
 import type { SyncObserver } from '../state/sync-report.ts';
 import type { IpAddress } from '../base/ip.ts';
@@ -53,6 +54,12 @@ export class Reconciler {
   /** The merged plan, for reading only. Health checks and metrics are derived from it. */
   get plan(): NodePlan {
     return this.#parts.desired.plan;
+  }
+
+  /** Where the health check ports of Services listen. */
+  get healthCheckAddresses(): HealthCheckAddresses {
+    const { desired, config } = this.#parts;
+    return healthCheckAddresses(desired.nodeView(), config);
   }
 
   /** Whether the first sync has succeeded. */

@@ -18,7 +18,7 @@ export const PLAN: PlanConfig = {
   scheduler: 'lc',
   families: [4, 6],
   nodeName: NODE_NAME,
-  nodePortAddresses: [],
+  nodePortAddresses: { primary: false, cidrs: [] },
   masqueradeAll: false,
   masqueradeMark: 0x4000,
   localDetectors: {},

@@ -49,7 +49,6 @@ export class UserSpace {
   constructor(kernel: Kernel) {
     const { cluster, log, metrics } = this;
     const publisher = new SyncPublisher({
-      planConfig: PLAN,
       families: PLAN.families,
       kernel,
       cluster,
@@ -58,6 +57,7 @@ export class UserSpace {
       health: this.#health,
       history: { finished: () => undefined },
       serviceHealth: this.#serviceHealth,
+      listenOn: () => this.reconciler.healthCheckAddresses,
       clock: this.#clock,
       log,
       onServing: () => undefined,

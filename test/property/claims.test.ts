@@ -8,6 +8,7 @@ import { formatIpSetEntry } from '../../src/state/ip-set.ts';
 import { formatRealServer } from '../../src/state/real-server.ts';
 import { formatVirtualServer, virtualServerKey } from '../../src/state/virtual-server.ts';
 import { meta, node, service } from '../support/objects.ts';
+import { healthCheckLines } from '../support/health-check-lines.ts';
 import { Reconciling } from '../support/reconciling.ts';
 import { boundAddresses } from '../support/bound-addresses.ts';
 import { address } from '../support/state.ts';
@@ -198,7 +199,7 @@ function expected({ services, endpoints }: State): Dump {
     if (type !== 'LoadBalancer' || externalTrafficPolicy !== 'Local') continue;
     const time = Date.parse(creationTimestamp ?? '');
     const here = Math.ceil((endpoints.get(name) ?? 0) / 2);
-    const claim = [Number.isNaN(time) ? Infinity : time, `default/${name}`, `${healthCheckNodePort}: ${here}`] as const;
+    const claim = [Number.isNaN(time) ? Infinity : time, `default/${name}`, `${healthCheckNodePort} IPv4: ${here}`] as const;
     const best = checks.get(healthCheckNodePort);
     if (best === undefined || before(claim, best) < 0) checks.set(healthCheckNodePort, claim);
   }
@@ -238,10 +239,7 @@ async function found(kernel: FakeKernel, run: Reconciling): Promise<Dump> {
     entries: sets
       .flatMap(({ name, entries }) => entries.map((entry) => `${name} ${formatIpSetEntry(entry)}`))
       .toSorted(),
-    healthChecks: Array.from(
-      plan.healthChecks,
-      ([name, check]) => `${name} ${check.port}: ${check.localEndpoints}`,
-    ).toSorted(),
+    healthChecks: healthCheckLines(plan).toSorted(),
   };
 }
 

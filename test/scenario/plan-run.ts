@@ -28,6 +28,7 @@ import {
 } from '../../src/state/virtual-server.ts';
 import type { NamespacedName } from '../../src/base/names.ts';
 import type { ServiceReply } from '../../src/explain/replies.ts';
+import { healthCheckLines } from '../support/health-check-lines.ts';
 import { Reconciling } from '../support/reconciling.ts';
 import { address } from '../support/state.ts';
 import { configOf } from './scenario-config.ts';
@@ -170,10 +171,7 @@ class PlanRun {
           .flat()
           .map(({ service, claimed }) => `${claimed} not for ${service}`),
       ],
-      'health checks': Array.from(
-        plan.healthChecks,
-        ([name, check]) => `${name} ${check.port}: ${check.localEndpoints}`,
-      ),
+      'health checks': healthCheckLines(plan),
       'no local endpoints': Array.from(plan.services(), ({ service, noLocalEndpoints: { internal, external } }) => [
         ...internal.map((family) => `${service} internal IPv${family}`),
         ...external.map((family) => `${service} external IPv${family}`),

@@ -75,7 +75,7 @@ export const PLAN_CONFIG: PlanConfig = {
   scheduler: 'lc',
   families: [4, 6],
   nodeName: 'node-a',
-  nodePortAddresses: [],
+  nodePortAddresses: { primary: false, cidrs: [] },
   masqueradeAll: false,
   masqueradeMark: 0x4000,
   localDetectors: {},

@@ -112,9 +112,11 @@ async function start(
   if (stop.signal.aborted) return;
   checkAgainstNode(config, usable.families, cluster.node(), log);
   const planConfig = planConfigOf(config, nodeName, usable.families, cluster);
+  // No await since the checks: a change of our Node in between would not be noticed.
+  const { families } = usable;
+  nodeChanges = new NodeChanges({ config, families, atStart: cluster.node(), log, end: () => stop.abort(1) });
   // Call this after the checks of our Node: it creates kube-ipvs0, which would remain if a check failed.
   await kernel.prepare();
-  nodeChanges = new NodeChanges({ config, atStart: cluster.node(), log, end: () => stop.abort(1) });
 
   reconciler = startReconciler({ ...parts, ...usable, planConfig, nodeSettings }, started);
   reconciler.clusterChanged();
@@ -171,7 +173,6 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
   started.defer(() => serviceHealth.close());
   const modeParts = modePartsOf(parts, log);
   const observer = new SyncPublisher({
-    planConfig,
     families,
     kernel,
     cluster,
@@ -180,6 +181,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     health,
     history: parts.history,
     serviceHealth,
+    listenOn: () => reconciler.healthCheckAddresses,
     clock,
     log,
     onServing: () => removeOthers(mode, modeParts, started),

@@ -7,10 +7,8 @@ import { splitName } from '../../base/names.ts';
 import type { Log } from '../../observe/log.ts';
 import type { ProxyHealth } from '../../observe/health.ts';
 import type { ProxyMetrics } from '../../observe/proxy-metrics.ts';
-import type { ServiceHealthServers } from '../../observe/service-health-servers.ts';
+import type { ListenOn, ServiceHealthServers } from '../../observe/service-health-servers.ts';
 import type { NodePlan } from '../../plan/node-plan.ts';
-import { nodePortAddresses } from '../../plan/node-port-addresses.ts';
-import type { PlanConfig } from '../../plan/plan-config.ts';
 import { SET_ROLES } from '../../plan/set-names.ts';
 import type { History } from '../questions/history.ts';
 import type { Clock } from '../../reconcile/clock.ts';
@@ -18,7 +16,6 @@ import type { DirectPod } from '../../state/pod-network.ts';
 import type { SyncObserver, SyncReport } from '../../state/sync-report.ts';
 
 export interface SyncPublisherOptions {
-  readonly planConfig: PlanConfig;
   readonly families: readonly IpFamily[];
   readonly kernel: Kernel;
   readonly cluster: Pick<Cluster, 'pending'>;
@@ -27,6 +24,8 @@ export interface SyncPublisherOptions {
   readonly health: ProxyHealth;
   readonly history: Pick<History, 'finished'>;
   readonly serviceHealth: ServiceHealthServers;
+  /** Returns where health check ports listen. */
+  readonly listenOn: () => ListenOn;
   readonly clock: Pick<Clock, 'now' | 'wallNow'>;
   readonly log: Log;
   /** Called when the first sync has succeeded. */
@@ -100,14 +99,11 @@ export class SyncPublisher implements SyncObserver {
   }
 
   async #publishServices(): Promise<void> {
-    const { serviceHealth, kernel, planConfig, families } = this.#options;
+    const { serviceHealth, listenOn } = this.#options;
     const checks = Array.from(this.#options.plan().healthChecks, ([service, check]) => ({
       ...splitName(service),
       ...check,
     }));
-    if (checks.length === 0 || planConfig.nodePortAddresses.length === 0) return serviceHealth.sync(checks, 'all');
-    const interfaceAddresses = (await kernel.getNodeAddresses()).map(({ address }) => address);
-    const selected = families.flatMap((family) => nodePortAddresses(family, { interfaceAddresses }, planConfig));
-    return serviceHealth.sync(checks, selected.length === 0 ? 'all' : selected);
+    await serviceHealth.sync(checks, listenOn());
   }
 }

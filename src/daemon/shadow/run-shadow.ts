@@ -77,7 +77,7 @@ async function start(
   await waitForNode({ cluster, config, nodeName, clock, signal: stop.signal, log });
   if (stop.signal.aborted) return;
   checkAgainstNode(config, families, cluster.node(), log);
-  nodeChanges = new NodeChanges({ config, atStart: cluster.node(), log, end: () => stop.abort(1) });
+  nodeChanges = new NodeChanges({ config, families, atStart: cluster.node(), log, end: () => stop.abort(1) });
   const plan = planConfigOf(config, nodeName, families, cluster);
   const nodeSettings = await wantedSettings(kernel, config);
   const onChanged = history.changed.bind(history);

@@ -91,19 +91,24 @@ function localRouteErrors({ localRouteCidrs, clusterCidrs }: ProxyConfig, node: 
 }
 
 function nodePortWarnings({ nodePortAddresses }: ProxyConfig, families: readonly IpFamily[]): string[] {
-  if (nodePortAddresses === 'primary') return [];
-  if (nodePortAddresses.length === 0) {
+  const { primary, cidrs } = nodePortAddresses;
+  const name = '--nodeport-addresses (nodePortAddresses)';
+  const open = primary ? [] : families.filter((family) => !cidrs.some((cidr) => cidrFamily(cidr) === family));
+  if (open.length > 0 && cidrs.length === 0) {
     return [
-      '--nodeport-addresses (nodePortAddresses) is not set: node ports are open on every address of this node; ' +
-        '"primary" would limit them to its own',
+      `${name} is not set: node ports are open on every address of this node; "primary" would limit them to its own`,
     ];
   }
-  const open = families.filter((family) => !nodePortAddresses.some((cidr) => cidrFamily(cidr) === family));
-  return open.map(
-    (family) =>
-      `--nodeport-addresses (nodePortAddresses) has nothing of ${familyLabel(family)}: node ports are open on every ` +
-      `${familyLabel(family)} address of this node`,
-  );
+  return [
+    ...open.map(
+      (family) =>
+        `${name} has nothing of ${familyLabel(family)}: node ports are open on every ${familyLabel(family)} address of ` +
+        'this node',
+    ),
+    ...(cidrs.some(({ address }) => isLoopback(address))
+      ? [`${name} includes loopback addresses: node ports are not served at them, only health check ports are`]
+      : []),
+  ];
 }
 
 /** k3s and RKE2 give kube-proxy such an address, and it is copied from there. */

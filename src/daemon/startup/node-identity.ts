@@ -1,9 +1,8 @@
 import { hostname } from 'node:os';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import type { Cluster } from '../../model/cluster.ts';
-import { nodeIps } from '../../model/node.ts';
-import { type Cidr, cidrFamily, cidrOf } from '../../base/cidr.ts';
-import { type IpAddress, type IpFamily, isIp4, isLoopback } from '../../base/ip.ts';
+import { type Cidr, cidrFamily } from '../../base/cidr.ts';
+import type { IpFamily } from '../../base/ip.ts';
 import { IPTABLES_MODE_PLAN } from '../../plan/iptables-mode-plan.ts';
 import type { PlanConfig } from '../../plan/plan-config.ts';
 import type { LocalDetector } from '../../state/rule-settings.ts';
@@ -24,7 +23,6 @@ export function planConfigOf(
   cluster: Cluster,
 ): PlanConfig {
   const node = cluster.node();
-  const own = nodeIps(node?.reportedAddresses ?? [], config.nodeIpOverride);
   const podCidrs = config.detectLocalMode === 'NodeCIDR' ? (node?.podCidrs ?? []) : config.clusterCidrs;
   const localDetectors: Partial<Record<IpFamily, LocalDetector>> = {};
   for (const family of families) {
@@ -36,7 +34,7 @@ export function planConfigOf(
     scheduler: config.scheduler,
     families,
     nodeName,
-    nodePortAddresses: config.nodePortAddresses === 'primary' ? primary(own) : config.nodePortAddresses,
+    nodePortAddresses: config.nodePortAddresses,
     masqueradeAll: config.masqueradeAll,
     masqueradeMark: (1 << config.masqueradeBit) >>> 0,
     localDetectors,
@@ -48,10 +46,6 @@ export function planConfigOf(
     // iptables supports --random-fully since 1.6.2 (2018).
     randomFully: true,
   };
-}
-
-function primary(own: readonly IpAddress[]): readonly Cidr[] {
-  return own.filter((address) => !isLoopback(address)).map((address) => cidrOf(address, isIp4(address) ? 32 : 128));
 }
 
 function localDetector(config: ProxyConfig, cidr: Cidr | undefined): LocalDetector | undefined {

@@ -13,7 +13,7 @@ const CHECK_NAME = 'check --hostname-override against kubectl get nodes';
 
 export interface NodeWaitOptions {
   readonly cluster: Pick<Cluster, 'node' | 'nodeListed' | 'synced'>;
-  readonly config: Pick<ProxyConfig, 'detectLocalMode' | 'manifests'>;
+  readonly config: Pick<ProxyConfig, 'detectLocalMode' | 'manifests' | 'nodePortAddresses'>;
   readonly nodeName: string;
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -50,7 +50,8 @@ export async function waitForNode(options: NodeWaitOptions): Promise<void> {
     if (!known) throw new StartupError(podCidrsMissing(options));
   } else if (!addressed) {
     const warning = addressMissing(options);
-    if (warning !== undefined) log.warn(warning);
+    const closed = '; until it reports one, node ports are closed at its primary addresses (nodePortAddresses)';
+    if (warning !== undefined) log.warn(`${warning}${config.nodePortAddresses.primary ? closed : ''}`);
   }
 }
 

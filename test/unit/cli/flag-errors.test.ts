@@ -243,14 +243,12 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
   [
     ['--proxy-mode=ipvs', '--nodeport-addresses=10.0.0.1'],
     [
-      'KubeProxyConfiguration.nodePortAddresses[0]: "10.0.0.1" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64" (--nodeport-addresses)',
+      'KubeProxyConfiguration.nodePortAddresses[0]: "10.0.0.1" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64", or primary, localhost or all (--nodeport-addresses)',
     ],
   ],
   [
-    ['--proxy-mode=ipvs', '--nodeport-addresses=primary', '--nodeport-addresses=10.0.0.0/8'],
-    [
-      'KubeProxyConfiguration.nodePortAddresses: "primary" is listed with other entries: it must be the only one (--nodeport-addresses)',
-    ],
+    ['--proxy-mode=ipvs', '--nodeport-addresses=primary,all,localhost', '--nodeport-addresses=10.0.0.0/8,all,primary'],
+    ['KubeProxyConfiguration.nodePortAddresses: primary and all are listed more than once (--nodeport-addresses)'],
   ],
   [
     ['--proxy-mode=ipvs', '--ipvs-exclude-cidrs=10.0.0.0/8,x', '--ipvs-exclude-cidrs=y'],

@@ -208,36 +208,40 @@ const FIELDS: readonly (readonly [fields: string, errors: readonly string[]])[] 
   [
     'nodePortAddresses: [10.0.0.1]',
     [
-      'KubeProxyConfiguration.nodePortAddresses[0]: "10.0.0.1" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
+      'KubeProxyConfiguration.nodePortAddresses[0]: "10.0.0.1" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64", or primary, localhost or all',
     ],
   ],
   [
-    'nodePortAddresses: [primary, 10.0.0.0/8]',
-    ['KubeProxyConfiguration.nodePortAddresses: "primary" is listed with other entries: it must be the only one'],
+    'nodePortAddresses: [localhost, 10.0.0.0/8, localhost]',
+    ['KubeProxyConfiguration.nodePortAddresses: localhost is listed more than once'],
   ],
   [
     'nodePortAddresses: [10.0.0.0/8, eth0]',
-    ['KubeProxyConfiguration.nodePortAddresses[1]: "eth0" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"'],
+    [
+      'KubeProxyConfiguration.nodePortAddresses[1]: "eth0" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64", or primary, localhost or all',
+    ],
   ],
   [
     'nodePortAddresses: [""]',
-    ['KubeProxyConfiguration.nodePortAddresses[0]: "" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"'],
+    [
+      'KubeProxyConfiguration.nodePortAddresses[0]: "" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64", or primary, localhost or all',
+    ],
   ],
   [
     'nodePortAddresses: [10.0.0.0/8, fd00::/129, x]',
     [
-      'KubeProxyConfiguration.nodePortAddresses[1]: "fd00::/129" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
-      'KubeProxyConfiguration.nodePortAddresses[2]: "x" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
+      'KubeProxyConfiguration.nodePortAddresses[1]: "fd00::/129" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64", or primary, localhost or all',
+      'KubeProxyConfiguration.nodePortAddresses[2]: "x" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64", or primary, localhost or all',
     ],
   ],
   [
     'nodePortAddresses: [primary, primary]',
-    ['KubeProxyConfiguration.nodePortAddresses: "primary" is listed with other entries: it must be the only one'],
+    ['KubeProxyConfiguration.nodePortAddresses: primary is listed more than once'],
   ],
   [
     'nodePortAddresses: [Primary]',
     [
-      'KubeProxyConfiguration.nodePortAddresses[0]: "Primary" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
+      'KubeProxyConfiguration.nodePortAddresses[0]: "Primary" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64", or primary, localhost or all',
     ],
   ],
   ['oomScoreAdj: 1001', ['KubeProxyConfiguration.oomScoreAdj: 1001 is out of range: want -1000 to 1000']],
@@ -618,8 +622,8 @@ const FIELDS: readonly (readonly [fields: string, errors: readonly string[]])[] 
   [
     'conntrack: {min: -1, maxPerCore: -1}\niptables: {masqueradeBit: 40}\nnodePortAddresses: [a, b]',
     [
-      'KubeProxyConfiguration.nodePortAddresses[0]: "a" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
-      'KubeProxyConfiguration.nodePortAddresses[1]: "b" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64"',
+      'KubeProxyConfiguration.nodePortAddresses[0]: "a" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64", or primary, localhost or all',
+      'KubeProxyConfiguration.nodePortAddresses[1]: "b" is not a CIDR: want one such as "10.0.0.0/8" or "fd00::/64", or primary, localhost or all',
       'KubeProxyConfiguration.iptables.masqueradeBit: 40 is out of range: want 0 to 31',
       'KubeProxyConfiguration.conntrack.maxPerCore: -1 is out of range: want 0 or more',
       'KubeProxyConfiguration.conntrack.min: -1 is out of range: want 0 or more',

@@ -41,7 +41,7 @@ const KUBEADM: Partial<ProxyConfig> = {
   minSyncPeriod: 0,
   oomScoreAdj: -999,
   masqueradeBit: 14,
-  nodePortAddresses: [],
+  nodePortAddresses: { primary: false, cidrs: [] },
   excludeCidrs: [],
   healthzBind: { address: parseIp('0.0.0.0')!, port: 10_256 as never },
   metricsBind: { address: parseIp('127.0.0.1')!, port: 10_249 as never },

@@ -19,6 +19,8 @@ function resolve(argv: readonly string[], fields?: string): ProxyConfig {
   return resolveConfig(parsed.given, { ...file, path: 'f.yaml', sha256: 'abc' });
 }
 
+const cidrs = (...texts: readonly string[]): ProxyConfig['clusterCidrs'] => texts.map((text) => parseCidr(text)!);
+
 type Case = readonly [argv: readonly string[], fields: string | undefined, part: Partial<ProxyConfig>];
 
 const IPVS = '--proxy-mode=ipvs';
@@ -207,7 +209,7 @@ const CASES: readonly Case[] = [
       detectLocalMode: 'ClusterCIDR',
       masqueradeBit: 14,
       masqueradeAll: false,
-      nodePortAddresses: [],
+      nodePortAddresses: { primary: false, cidrs: [] },
       excludeCidrs: [],
       unboundCidrs: [],
       localRouteCidrs: [],
@@ -237,10 +239,20 @@ const CASES: readonly Case[] = [
   [
     [IPVS, '--nodeport-addresses=10.0.0.0/8', '--nodeport-addresses', '192.168.0.0/16,fd00::/8'],
     undefined,
-    { nodePortAddresses: ['10.0.0.0/8', '192.168.0.0/16', 'fd00::/8'].map((text) => parseCidr(text)!) },
+    { nodePortAddresses: { primary: false, cidrs: cidrs('10.0.0.0/8', '192.168.0.0/16', 'fd00::/8') } },
   ],
-  [[IPVS, '--nodeport-addresses=primary'], undefined, { nodePortAddresses: 'primary' }],
-  [[IPVS, '--nodeport-addresses='], undefined, { nodePortAddresses: [] }],
+  [[IPVS, '--nodeport-addresses=primary'], undefined, { nodePortAddresses: { primary: true, cidrs: [] } }],
+  [
+    [IPVS, '--nodeport-addresses=primary,localhost,10.0.0.0/8'],
+    undefined,
+    { nodePortAddresses: { primary: true, cidrs: cidrs('127.0.0.0/8', '::1/128', '10.0.0.0/8') } },
+  ],
+  [
+    [],
+    `nodePortAddresses: [all, 10.0.0.0/8, 10.0.0.0/8, primary]`,
+    { nodePortAddresses: { primary: true, cidrs: cidrs('0.0.0.0/0', '::/0', '10.0.0.0/8', '10.0.0.0/8') } },
+  ],
+  [[IPVS, '--nodeport-addresses='], undefined, { nodePortAddresses: { primary: false, cidrs: [] } }],
   [[IPVS, '--bind-address=::'], undefined, { nodeIpOverride: undefined }],
   [[IPVS, '--bind-address=010.0.0.1'], undefined, { nodeIpOverride: parseIp('10.0.0.1')! }],
   [

@@ -250,7 +250,7 @@ describe('which endpoints answer, and which source they see', () => {
       'node port addresses: one that serves none',
       CLIENT,
       NODE_PORT,
-      { config: { nodePortAddresses: [CLUSTER_CIDR] } },
+      { config: { nodePortAddresses: { primary: false, cidrs: [CLUSTER_CIDR] } } },
       'not served',
     ],
     [

@@ -18,7 +18,7 @@ const CONFIG: PlanConfig = {
   scheduler: 'lc',
   families: [4, 6],
   nodeName: NODE,
-  nodePortAddresses: [],
+  nodePortAddresses: { primary: false, cidrs: [] },
   masqueradeAll: false,
   masqueradeMark: 0x4000,
   localDetectors: {},

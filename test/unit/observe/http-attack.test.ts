@@ -141,7 +141,7 @@ const SERVERS: Record<string, { readonly path: string; readonly start: () => Pro
       const port = toPort(await freePort())!;
       const servers = new ServiceHealthServers({ proxyHealthy: () => true, onBindFailure: () => undefined });
       closers.push(() => servers.close());
-      await servers.sync([{ namespace: 'default', name: 'web', port, localEndpoints: 1 }], [LOOPBACK]);
+      await servers.sync([{ namespace: 'default', name: 'web', port, localEndpoints: { 4: 1 } }], { 4: [LOOPBACK] });
       return port;
     },
   },

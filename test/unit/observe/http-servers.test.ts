@@ -467,13 +467,13 @@ describe('health checks of services', () => {
   }
 
   function check(port: number, localEndpoints: number, name = 'web'): ServiceHealthCheck {
-    return { namespace: 'default', name, port: toPort(port)!, localEndpoints };
+    return { namespace: 'default', name, port: toPort(port)!, localEndpoints: { 4: localEndpoints } };
   }
 
   test('every path, any method: by local endpoints and the health of the proxy', async () => {
     const test = bed();
     const port = await freePort();
-    await test.servers.sync([check(port, 2)], [LOOPBACK]);
+    await test.servers.sync([check(port, 2)], { 4: [LOOPBACK] });
     const reply = await fetchFrom(port, '/any/path?x', 'PUT', 'body');
     expect(reply.status).toBe(200);
     expect(reply.body).toBe(
@@ -488,7 +488,7 @@ describe('health checks of services', () => {
     const sick = await fetchFrom(port, '/');
     expect([sick.status, sick.headers['x-load-balancing-endpoint-weight']]).toEqual([503, '2']);
     test.healthy = true;
-    await test.servers.sync([check(port, 0, 'other')], [LOOPBACK]);
+    await test.servers.sync([check(port, 0, 'other')], { 4: [LOOPBACK] });
     const none = await fetchFrom(port, '/');
     expect([none.status, none.headers['x-load-balancing-endpoint-weight']]).toEqual([503, '0']);
     expect(none.body).toContain('"name": "other"');
@@ -497,12 +497,12 @@ describe('health checks of services', () => {
   test('a port that is no longer wanted is closed, a new one opened', async () => {
     const { servers, failures } = bed();
     const [a, b] = [await freePort(), await freePort()];
-    await servers.sync([check(a, 1)], [LOOPBACK]);
+    await servers.sync([check(a, 1)], { 4: [LOOPBACK] });
     expect((await fetchFrom(a, '/')).status).toBe(200);
-    await servers.sync([check(b, 1)], [LOOPBACK]);
+    await servers.sync([check(b, 1)], { 4: [LOOPBACK] });
     await expect(fetchFrom(a, '/')).rejects.toThrow('ECONNREFUSED');
     expect((await fetchFrom(b, '/')).status).toBe(200);
-    await servers.sync([], [LOOPBACK]);
+    await servers.sync([], { 4: [LOOPBACK] });
     await expect(fetchFrom(b, '/')).rejects.toThrow('ECONNREFUSED');
     expect(failures).toEqual([]);
   });
@@ -511,12 +511,37 @@ describe('health checks of services', () => {
     const { servers, failures } = bed();
     const port = await freePort();
     const second = parseIp('127.0.0.2')!;
-    await servers.sync([check(port, 1)], [LOOPBACK, second]);
+    await servers.sync([check(port, 1)], { 4: [LOOPBACK, second] });
     expect((await fetchFrom(port, '/')).status).toBe(200);
-    await servers.sync([check(port, 1)], [second]);
+    await servers.sync([check(port, 1)], { 4: [second] });
     await expect(fetchFrom(port, '/')).rejects.toThrow('ECONNREFUSED');
-    await servers.sync([check(port, 1)], [LOOPBACK]);
+    await servers.sync([check(port, 1)], { 4: [LOOPBACK] });
     expect((await fetchFrom(port, '/')).status).toBe(200);
+    expect(failures).toEqual([]);
+  });
+
+  test('each IP family has a listener of its own, which answers with its own count', async () => {
+    const { servers, failures } = bed();
+    const port = toPort(await freePort())!;
+    const both = { namespace: 'default', name: 'web', port, localEndpoints: { 4: 2, 6: 0 } };
+    await servers.sync([both], { 4: 'all', 6: 'all' });
+    const answers = async (): Promise<unknown[]> => {
+      const replies = ['127.0.0.1', '[::1]'].map((host) =>
+        fetch(`http://${host}:${port}/`).then(
+          async (reply) => [reply.status, ((await reply.json()) as { localEndpoints: number }).localEndpoints],
+          () => 'refused',
+        ),
+      );
+      return Promise.all(replies);
+    };
+    expect(await answers()).toEqual([
+      [200, 2],
+      [503, 0],
+    ]);
+    await servers.sync([{ ...both, localEndpoints: { 6: 1 } }], { 4: 'all', 6: 'all' });
+    expect(await answers()).toEqual(['refused', [200, 1]]);
+    await servers.sync([{ ...both, localEndpoints: { 4: 1, 6: 1 } }], { 4: 'all', 6: [] });
+    expect(await answers()).toEqual([[200, 1], 'refused']);
     expect(failures).toEqual([]);
   });
 
@@ -524,7 +549,7 @@ describe('health checks of services', () => {
     const { servers, failures } = bed();
     const other = await occupy();
     const free = await freePort();
-    await servers.sync([check(other.port, 1, 'unlucky'), check(free, 1)], [LOOPBACK]);
+    await servers.sync([check(other.port, 1, 'unlucky'), check(free, 1)], { 4: [LOOPBACK] });
     expect(failures).toEqual([
       `default/unlucky 127.0.0.1:${other.port} listen EADDRINUSE: address already in use 127.0.0.1:${other.port}. ` +
         'Load balancers cannot check this node for the service. ' +
@@ -532,10 +557,10 @@ describe('health checks of services', () => {
     ]);
     expect((await fetchFrom(free, '/')).status).toBe(200);
     // Told once, however often it is tried.
-    await servers.sync([check(other.port, 1, 'unlucky'), check(free, 1)], [LOOPBACK]);
+    await servers.sync([check(other.port, 1, 'unlucky'), check(free, 1)], { 4: [LOOPBACK] });
     expect(failures).toHaveLength(1);
     await other.release();
-    await servers.sync([check(other.port, 1, 'unlucky'), check(free, 1)], [LOOPBACK]);
+    await servers.sync([check(other.port, 1, 'unlucky'), check(free, 1)], { 4: [LOOPBACK] });
     expect((await fetchFrom(other.port, '/')).body).toContain('"name": "unlucky"');
     expect(failures).toHaveLength(1);
   });
@@ -543,7 +568,7 @@ describe('health checks of services', () => {
   test('of two services with one port, the first has it', async () => {
     const { servers, failures } = bed();
     const port = await freePort();
-    await servers.sync([check(port, 1, 'first'), check(port, 5, 'second')], [LOOPBACK]);
+    await servers.sync([check(port, 1, 'first'), check(port, 5, 'second')], { 4: [LOOPBACK] });
     expect((await fetchFrom(port, '/')).body).toContain('"name": "first"');
     expect(failures).toEqual([
       `default/second *:${port} port ${port} is already used by the health check of service default/first. ` +
@@ -555,9 +580,9 @@ describe('health checks of services', () => {
     const { servers, failures } = bed();
     const port = await freePort();
     await Promise.all([
-      servers.sync([check(port, 1)], [LOOPBACK]),
-      servers.sync([], [LOOPBACK]),
-      servers.sync([check(port, 3)], [LOOPBACK]),
+      servers.sync([check(port, 1)], { 4: [LOOPBACK] }),
+      servers.sync([], { 4: [LOOPBACK] }),
+      servers.sync([check(port, 3)], { 4: [LOOPBACK] }),
     ]);
     expect((await fetchFrom(port, '/')).headers['x-load-balancing-endpoint-weight']).toBe('3');
     expect(failures).toEqual([]);
@@ -566,9 +591,9 @@ describe('health checks of services', () => {
   test('close frees the ports, and a later sync opens none', async () => {
     const { servers } = bed();
     const port = await freePort();
-    await servers.sync([check(port, 1)], [LOOPBACK]);
+    await servers.sync([check(port, 1)], { 4: [LOOPBACK] });
     await servers.close();
-    await servers.sync([check(port, 1)], [LOOPBACK]);
+    await servers.sync([check(port, 1)], { 4: [LOOPBACK] });
     await expect(fetchFrom(port, '/')).rejects.toThrow('ECONNREFUSED');
   });
 });

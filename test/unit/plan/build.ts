@@ -120,7 +120,7 @@ export function config(fields: Partial<PlanConfig> = {}): PlanConfig {
     scheduler: 'rr',
     families: [4, 6],
     nodeName: HERE,
-    nodePortAddresses: [],
+    nodePortAddresses: { primary: false, cidrs: [] },
     masqueradeAll: false,
     masqueradeMark: 0x4000,
     localDetectors: {},

@@ -207,7 +207,7 @@ describe('hard cases', () => {
       ],
     });
     expect(servers(plan)).toContain('TCP 203.0.113.1:80 -> 10.244.0.2:8080');
-    expect(plan.healthCheck).toEqual({ port: 32_000, localEndpoints: 0 });
+    expect(plan.healthCheck).toEqual({ port: 32_000, localEndpoints: { 4: 0 } });
     expect(plan.noLocalEndpoints).toEqual({ internal: [], external: [] });
   });
 

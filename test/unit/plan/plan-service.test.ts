@@ -276,7 +276,7 @@ describe('node ports', () => {
   ])('NodePorts with nodePortAddresses of %s', (_name, ranges, expected) => {
     const plan = planOf({
       service: { type: 'NodePort', clusterIPs: ['10.96.0.1', 'fd00::1'], ports: [port('TCP', 80, 30_080)] },
-      config: { nodePortAddresses: ranges.map(cidr) },
+      config: { nodePortAddresses: { primary: false, cidrs: ranges.map(cidr) } },
     });
     const served = plan.virtualServers.map(({ virtualServer }) => virtualServer).filter((each) => each.port === 30_080);
     expect(served.map(({ address }) => formatIp(address))).toEqual(expected);
@@ -382,7 +382,7 @@ describe('health checks', () => {
         slice([endpoint('fd00:244::2', { nodeName: HERE })], { name: 'six', addressType: 'IPv6', ports }),
       ],
     });
-    expect(plan.healthCheck).toEqual({ port: 32_000, localEndpoints: 3 });
+    expect(plan.healthCheck).toEqual({ port: 32_000, localEndpoints: { 4: 2, 6: 1 } });
     expect(entries(plan, 'HEALTH-CHECK-NODE-PORT')).toEqual([
       'KUBE-HEALTH-CHECK-NODE-PORT 32000',
       'KUBE-6-HEALTH-CHECK-NODE-PORT 32000',

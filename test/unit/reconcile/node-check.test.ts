@@ -1,10 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { formatIp, parseIp } from '../../../src/base/ip.ts';
+import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import type { NodeSettings } from '../../../src/reconcile/node-check.ts';
 import { boundAddresses } from '../../support/bound-addresses.ts';
-import { listed, service, slice } from '../../support/objects.ts';
-import { Reconciling } from '../../support/reconciling.ts';
+import { listed, node, service, slice } from '../../support/objects.ts';
+import { PLAN_CONFIG, Reconciling } from '../../support/reconciling.ts';
 import { countsInWords } from '../../../src/state/op.ts';
 
 const WEB = service('web', '10.96.0.10');
@@ -145,5 +146,19 @@ describe('settings of the node', () => {
     expect(node.problems).toEqual([
       'addresses of Services are on other interfaces than kube-ipvs0: 10.96.0.10 on eth0; remove them there',
     ]);
+  });
+
+  test('a Node without addresses is a problem with primary, until it reports one', async () => {
+    const { kernel } = await started();
+    const plan = { ...PLAN_CONFIG, nodePortAddresses: { primary: true, cidrs: [] } };
+    const run = new Reconciling(kernel, { plan });
+    const event = (addresses: readonly string[]): SourceEvent => ({
+      kind: 'node',
+      event: { type: 'applied', object: node('node-a', addresses) },
+    });
+    await run.take(...listed([WEB], [WEB_SLICE]), event([]));
+    expect((await run.pass(30_000)).node.problems).toEqual([expect.stringMatching(/^our Node reports no address:/)]);
+    await run.take(event(['192.168.9.1']));
+    expect((await run.pass(30_000)).node.problems).toEqual([]);
   });
 });

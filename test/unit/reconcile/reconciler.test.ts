@@ -583,7 +583,7 @@ describe('change sync', () => {
     const local = slice('checked', [endpoint('10.244.0.9', { nodeName: 'node-a' })]);
     const checks = await run.take({ kind: 'endpoint-slice', event: { type: 'applied', object: local } });
     expect(checks).toMatchObject({ kind: 'change', ok: true, healthChecksChanged: true });
-    expect(plan.healthChecks.get(namespacedName('default', 'checked'))?.localEndpoints).toBe(1);
+    expect(plan.healthChecks.get(namespacedName('default', 'checked'))?.localEndpoints).toEqual({ 4: 1 });
   });
 
   test('a change that leaves the plan equal sends nothing', async () => {

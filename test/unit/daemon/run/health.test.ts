@@ -6,7 +6,7 @@ import { ProxyHealth } from '../../../../src/observe/health.ts';
 import { ProxyMetrics } from '../../../../src/observe/proxy-metrics.ts';
 import { ServiceHealthServers } from '../../../../src/observe/service-health-servers.ts';
 import { listed, service, slice } from '../../../support/objects.ts';
-import { PLAN_CONFIG, Reconciling } from '../../../support/reconciling.ts';
+import { Reconciling } from '../../../support/reconciling.ts';
 import { exposed } from '../../../support/exposed.ts';
 import type { SyncObserver } from '../../../../src/state/sync-report.ts';
 
@@ -49,7 +49,6 @@ class Node {
         finished = resolve;
       });
     late.publisher = new SyncPublisher({
-      planConfig: PLAN_CONFIG,
       families: [4, 6],
       kernel: this.kernel,
       cluster: this.run.cluster,
@@ -58,6 +57,7 @@ class Node {
       health: this.health,
       history: { finished: () => undefined },
       serviceHealth: new ServiceHealthServers({ proxyHealthy: () => true, onBindFailure: () => undefined }),
+      listenOn: () => this.run.reconciler.healthCheckAddresses,
       clock: this.run.clock,
       log: this.run.log,
       onServing: () => this.serving++,

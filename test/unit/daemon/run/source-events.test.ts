@@ -4,9 +4,11 @@ import { needsSync, noteEvent } from '../../../../src/daemon/run/source-events.t
 import type { Node } from '../../../../src/kube/objects/objects.ts';
 import type { ObjectEvent, SourceEvent } from '../../../../src/kube/objects/source.ts';
 import { Cluster } from '../../../../src/model/cluster.ts';
+import type { IpFamily } from '../../../../src/base/ip.ts';
 import { ProxyHealth } from '../../../../src/observe/health.ts';
 import { ProxyMetrics } from '../../../../src/observe/proxy-metrics.ts';
 import { SYSTEM_CLOCK } from '../../../../src/reconcile/clock.ts';
+import { configOf } from '../../../support/config.ts';
 import { listed, service, slice } from '../../../support/objects.ts';
 import { TestLog } from '../../../support/reconciling.ts';
 import { exposed } from '../../../support/exposed.ts';
@@ -46,10 +48,14 @@ describe('what is noted of events', () => {
   }
 
   /** As the daemon makes it after waiting for the Node. */
-  function watching(detectLocalMode: 'NodeCIDR' | 'ClusterCIDR'): NodeChanges {
-    takeNode({ type: 'replaced', objects: [node()] });
-    const config = { detectLocalMode, nodeIpOverride: undefined };
-    return new NodeChanges({ config, atStart: cluster.node(), log, end: () => ended++ });
+  function watching(flags: readonly string[], families: readonly IpFamily[] = [4, 6], atStart = node()): NodeChanges {
+    takeNode({ type: 'replaced', objects: [atStart] });
+    const config = configOf(...flags);
+    return new NodeChanges({ config, families, atStart: cluster.node(), log, end: () => ended++ });
+  }
+
+  function withAddress(address: string): Node {
+    return node({ addresses: [{ type: 'InternalIP', address }] });
   }
 
   test('a list counts each of its objects, a change one; what waits for a sync is shown', async () => {
@@ -121,7 +127,7 @@ describe('what is noted of events', () => {
   });
 
   test('NodeCIDR: other pod CIDRs end the daemon; the same, or in another order, do not', () => {
-    const changes = watching('NodeCIDR');
+    const changes = watching(['--detect-local-mode=NodeCIDR']);
     takeNode({ type: 'applied', object: node() }, changes);
     takeNode({ type: 'replaced', objects: [node()] }, changes);
     expect(ended).toBe(0);
@@ -131,14 +137,14 @@ describe('what is noted of events', () => {
   });
 
   test('in other modes pod CIDRs do not matter', () => {
-    const changes = watching('ClusterCIDR');
+    const changes = watching([]);
     takeNode({ type: 'applied', object: node({ podCIDRs: [] }) }, changes);
     expect([ended, log.lines]).toEqual([0, []]);
   });
 
   test('other addresses and a deleted Node are only said, the addresses once', () => {
-    const changes = watching('NodeCIDR');
-    const moved = node({ addresses: [{ type: 'InternalIP', address: '192.0.2.2' }] });
+    const changes = watching(['--detect-local-mode=NodeCIDR']);
+    const moved = withAddress('192.0.2.2');
     takeNode({ type: 'applied', object: moved }, changes);
     takeNode({ type: 'applied', object: moved }, changes);
     takeNode({ type: 'deleted', object: { namespace: '', name: 'node-a' } }, changes);
@@ -146,6 +152,52 @@ describe('what is noted of events', () => {
     expect(log.lines).toEqual([
       'info: addresses of our Node changed',
       'warn: our Node object was deleted: continuing with its last known state',
+    ]);
+  });
+
+  test.each<[string, readonly string[], readonly IpFamily[], Partial<Node>, string]>([
+    [
+      'an address of an IP family that this host does not serve',
+      [],
+      [4],
+      withAddress('2001:db8::1'),
+      "the node's own address is IPv6, which this host cannot serve",
+    ],
+    [
+      'an address that a local route covers',
+      ['--ipvs-local-route-cidrs=10.96.0.0/12'],
+      [4, 6],
+      withAddress('10.96.0.1'),
+      '10.96.0.0/12 holds 10.96.0.1, an address of this node',
+    ],
+    [
+      'pod CIDRs that a local route covers',
+      ['--ipvs-local-route-cidrs=10.96.0.0/12'],
+      [4, 6],
+      { podCIDRs: ['10.97.0.0/24'] },
+      '10.96.0.0/12 overlaps 10.97.0.0/24, where pods are',
+    ],
+  ])('%s ends the daemon, as it prevents a start', (_what, flags, families, change, reason) => {
+    const changes = watching(flags, families);
+    takeNode({ type: 'applied', object: node(change) }, changes);
+    expect(ended).toBe(1);
+    expect(log.lines.at(-1)).toContain(
+      'error: our Node has changed, and the configuration no longer fits it: exiting:',
+    );
+    expect(log.lines.at(-1)).toContain(reason);
+  });
+
+  test('a warning that the new addresses cause is logged, and those of the start are not repeated', () => {
+    const flags = ['--cluster-cidr=10.244.0.0/16', '--nodeport-addresses=primary'];
+    const changes = watching(flags, [4, 6], node({ addresses: [] }));
+    takeNode({ type: 'applied', object: withAddress('2001:db8::1') }, changes);
+    takeNode({ type: 'applied', object: withAddress('2001:db8::2') }, changes);
+    expect(ended).toBe(0);
+    expect(log.lines).toEqual([
+      'info: addresses of our Node changed',
+      'warn: this node is IPv6-primary, but --cluster-cidr (clusterCIDR) has only IPv4',
+      'warn: this node is IPv6-primary, but spec.podCIDRs of our Node has only IPv4',
+      'info: addresses of our Node changed',
     ]);
   });
 });

@@ -24,7 +24,7 @@ const QUIET: ProxyConfig = {
   localRouteCidrs: [],
   metricsBind: parseBindAddress('127.0.0.1:10249'),
   nodeIpOverride: undefined,
-  nodePortAddresses: 'primary',
+  nodePortAddresses: { primary: true, cidrs: [] },
 };
 
 const NODE: NodeModel = {
@@ -46,16 +46,48 @@ type Row = readonly [
 const ROWS: readonly Row[] = [
   ['all is well', {}, [4, 6], NODE, {}],
   ['nothing is known of the node', {}, [4, 6], undefined, {}],
-  ['node ports open everywhere', { nodePortAddresses: [] }, [4, 6], NODE, { warnings: [/not set.*"primary"/] }],
+  [
+    'node ports open everywhere',
+    { nodePortAddresses: { primary: false, cidrs: [] } },
+    [4, 6],
+    NODE,
+    { warnings: [/not set.*"primary"/] },
+  ],
   [
     'node ports limited in one family only',
-    { nodePortAddresses: cidrs('192.0.2.0/24') },
+    { nodePortAddresses: { primary: false, cidrs: cidrs('192.0.2.0/24') } },
     [4, 6],
     NODE,
     { warnings: [/nothing of IPv6: node ports are open on every IPv6 address/] },
   ],
-  ['node ports limited in the only family', { nodePortAddresses: cidrs('192.0.2.0/24') }, [4], NODE, {}],
-  ['node ports limited in both', { nodePortAddresses: cidrs('192.0.2.0/24', '2001:db8::/64') }, [4, 6], NODE, {}],
+  [
+    'node ports limited in the only family',
+    { nodePortAddresses: { primary: false, cidrs: cidrs('192.0.2.0/24') } },
+    [4],
+    NODE,
+    {},
+  ],
+  [
+    'node ports limited in both',
+    { nodePortAddresses: { primary: false, cidrs: cidrs('192.0.2.0/24', '2001:db8::/64') } },
+    [4, 6],
+    NODE,
+    {},
+  ],
+  [
+    "node ports at the Node's own addresses, and in a network of one family",
+    { nodePortAddresses: { primary: true, cidrs: cidrs('192.0.2.0/24') } },
+    [4, 6],
+    NODE,
+    {},
+  ],
+  [
+    'node ports on loopback',
+    { nodePortAddresses: { primary: true, cidrs: cidrs('127.0.0.0/8', '::1/128') } },
+    [4, 6],
+    NODE,
+    { warnings: [/includes loopback addresses: node ports are not served at them/] },
+  ],
   [
     'cluster CIDR of the other family, single stack',
     { clusterCidrs: cidrs('fd00::/56') },

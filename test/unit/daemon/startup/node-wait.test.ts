@@ -19,12 +19,13 @@ class Waiting {
   readonly cluster = new Cluster('node-a');
   readonly clock = new FakeClock();
   readonly log = new TestLog();
-  readonly #config: Pick<ProxyConfig, 'detectLocalMode' | 'manifests'>;
+  readonly #config: Pick<ProxyConfig, 'detectLocalMode' | 'manifests' | 'nodePortAddresses'>;
   /** undefined while it waits; "" when it went on. */
   ended: string | undefined;
 
-  constructor(config: Partial<Pick<ProxyConfig, 'detectLocalMode' | 'manifests'>> = {}) {
-    this.#config = { detectLocalMode: 'ClusterCIDR', manifests: undefined, ...config };
+  constructor(config: Partial<Pick<ProxyConfig, 'detectLocalMode' | 'manifests' | 'nodePortAddresses'>> = {}) {
+    const nodePortAddresses = { primary: false, cidrs: [] };
+    this.#config = { detectLocalMode: 'ClusterCIDR', manifests: undefined, nodePortAddresses, ...config };
   }
 
   start(): this {
@@ -105,6 +106,16 @@ describe('waiting for our Node', () => {
     const run = new Waiting().list({ ...NODE, addresses: [] }).start();
     await run.pass(31 * S);
     expect(run.log.lines).toEqual(['warn: our Node node-a reports no address yet: continuing without']);
+  });
+
+  test('with primary, it is logged that node ports are closed until the Node reports an address', async () => {
+    const nodePortAddresses = { primary: true, cidrs: [] };
+    const run = new Waiting({ nodePortAddresses }).list({ ...NODE, addresses: [] }).start();
+    await run.pass(31 * S);
+    expect(run.log.lines).toEqual([
+      'warn: our Node node-a reports no address yet: continuing without; until it reports one, node ports are closed at ' +
+        'its primary addresses (nodePortAddresses)',
+    ]);
   });
 
   test('manifests without a Node of our name are logged after they were read', async () => {
