@@ -199,7 +199,11 @@ function expected({ services, endpoints }: State): Dump {
     if (type !== 'LoadBalancer' || externalTrafficPolicy !== 'Local') continue;
     const time = Date.parse(creationTimestamp ?? '');
     const here = Math.ceil((endpoints.get(name) ?? 0) / 2);
-    const claim = [Number.isNaN(time) ? Infinity : time, `default/${name}`, `${healthCheckNodePort} IPv4: ${here}`] as const;
+    const claim = [
+      Number.isNaN(time) ? Infinity : time,
+      `default/${name}`,
+      `${healthCheckNodePort} IPv4: ${here}`,
+    ] as const;
     const best = checks.get(healthCheckNodePort);
     if (best === undefined || before(claim, best) < 0) checks.set(healthCheckNodePort, claim);
   }
