@@ -8,13 +8,18 @@ import { crossChecks } from '../startup/cross-checks.ts';
 
 export interface NodeChangesOptions {
   readonly config: ProxyConfig;
-  /** The families that this host can serve. */
-  readonly families: readonly IpFamily[];
-  /** Our Node at start, with which the configuration was checked. */
-  readonly atStart: NodeModel | undefined;
   readonly log: Log;
   /** Stops the daemon; its supervisor restarts it. */
   readonly end: () => void;
+}
+
+interface Known {
+  /** The families that this host can serve. */
+  readonly families: readonly IpFamily[];
+  readonly podCidrs: string;
+  readonly addresses: string;
+  /** The warnings that were logged. */
+  readonly warnings: readonly string[];
 }
 
 /**
@@ -23,56 +28,54 @@ export interface NodeChangesOptions {
  */
 export class NodeChanges {
   readonly #options: NodeChangesOptions;
-  #podCidrs: string;
-  #addresses: string;
-  /** The warnings that were logged. */
-  #warnings: ReadonlySet<string>;
+  #known: Known | undefined;
 
   constructor(options: NodeChangesOptions) {
     this.#options = options;
-    this.#podCidrs = podCidrs(options.atStart);
-    this.#addresses = this.#nodeIps(options.atStart);
-    this.#warnings = new Set(crossChecks(options.config, options.families, options.atStart).warnings);
+  }
+
+  /** Must be called with the Node with which the configuration was checked at start. Earlier changes are ignored. */
+  begin(families: readonly IpFamily[], node: NodeModel | undefined): void {
+    const { warnings } = crossChecks(this.#options.config, families, node);
+    this.#known = { families, warnings, ...this.#read(node) };
   }
 
   seen(node: NodeModel): void {
+    const before = this.#known;
+    if (before === undefined) return;
     const { config, log, end } = this.#options;
-    const [before, now] = [this.#podCidrs, podCidrs(node)];
-    const [oldAddresses, addresses] = [this.#addresses, this.#nodeIps(node)];
-    this.#podCidrs = now;
-    this.#addresses = addresses;
-    if (config.detectLocalMode === 'NodeCIDR' && now !== before) {
-      log.error('pod CIDRs of our Node changed: exiting, so that a restart uses the new ones', { before, now });
+    const now = this.#read(node);
+    const isMoved = now.addresses !== before.addresses;
+    const hasOtherPods = now.podCidrs !== before.podCidrs;
+    if (!isMoved && !hasOtherPods) return;
+    if (isMoved) log.info('addresses of our Node changed', { before: before.addresses, now: now.addresses });
+    const { warnings, fatal } = crossChecks(config, before.families, node);
+    this.#known = { families: before.families, warnings, ...now };
+    if (config.detectLocalMode === 'NodeCIDR' && hasOtherPods) {
+      log.error('pod CIDRs of our Node changed: exiting, so that a restart uses the new ones', {
+        before: before.podCidrs,
+        now: now.podCidrs,
+      });
       end();
-      return;
+    } else if (fatal.length > 0) {
+      log.error(`our Node has changed, and the configuration no longer fits it: exiting: ${fatal.join('; ')}`);
+      end();
+    } else {
+      for (const warning of warnings) if (!before.warnings.includes(warning)) log.warn(warning);
     }
-    if (addresses !== oldAddresses) {
-      log.info('addresses of our Node changed', { before: oldAddresses, now: addresses });
-    }
-    if (addresses !== oldAddresses || now !== before) this.#check(node);
   }
 
   deleted(): void {
+    if (this.#known === undefined) return;
     this.#options.log.warn('our Node object was deleted: continuing with its last known state');
   }
 
-  #check(node: NodeModel): void {
-    const { config, families, log, end } = this.#options;
-    const { warnings, fatal } = crossChecks(config, families, node);
-    for (const warning of warnings) if (!this.#warnings.has(warning)) log.warn(warning);
-    this.#warnings = new Set(warnings);
-    if (fatal.length === 0) return;
-    log.error(`our Node has changed, and the configuration no longer fits it: exiting: ${fatal.join('; ')}`);
-    end();
+  #read(node: NodeModel | undefined): Pick<Known, 'podCidrs' | 'addresses'> {
+    return {
+      podCidrs: (node?.podCidrs ?? []).map(formatCidr).join(' '),
+      addresses: nodeIps(node?.reportedAddresses ?? [], this.#options.config.nodeIpOverride)
+        .map(formatIp)
+        .join(' '),
+    };
   }
-
-  #nodeIps(node: NodeModel | undefined): string {
-    return nodeIps(node?.reportedAddresses ?? [], this.#options.config.nodeIpOverride)
-      .map(formatIp)
-      .join(' ');
-  }
-}
-
-function podCidrs(node: NodeModel | undefined): string {
-  return (node?.podCidrs ?? []).map(formatCidr).join(' ');
 }

@@ -20,7 +20,6 @@ import { PodPreparer } from '../../reconcile/pod-preparer.ts';
 import type { NodeSettings } from '../../reconcile/node-check.ts';
 import { Reconciler } from '../../reconcile/reconciler.ts';
 import { PHASES } from '../../state/transaction.ts';
-import { checkAgainstNode } from '../startup/cross-checks.ts';
 import { holdDaemonLock } from '../startup/daemon-lock.ts';
 import { History } from '../questions/history.ts';
 import { openQuerySocket } from '../questions/open-query-socket.ts';
@@ -30,8 +29,8 @@ import { setUpKernel, usableFamilies } from '../startup/kernel-setup.ts';
 import { followSource } from './follow-source.ts';
 import { identityOf, logStart } from './identity.ts';
 import { NodeChanges } from './node-changes.ts';
-import { nodeNameOf, planConfigOf } from '../startup/node-identity.ts';
-import { waitForNode } from '../startup/node-wait.ts';
+import { nodeNameOf } from '../startup/node-identity.ts';
+import { awaitOwnNode } from './own-node.ts';
 import { type OpenedSource, openSource } from '../startup/open-source.ts';
 import { type Mode, type ModeParts, loadMode } from '../modes/mode.ts';
 import { Remains } from '../modes/remains.ts';
@@ -75,7 +74,7 @@ async function start(
   const health = new ProxyHealth(2 * config.syncPeriod, nodeName);
   const history = new History(clock, config.mode);
   let reconciler: Reconciler | undefined;
-  let nodeChanges: NodeChanges | undefined;
+  const nodeChanges = new NodeChanges({ config, log, end: () => stop.abort(1) });
   const programmed = Promise.withResolvers<void>();
   const onApplied = (event: SourceEvent): void => {
     noteEvent(event, cluster, metrics, health, nodeChanges);
@@ -108,13 +107,8 @@ async function start(
 
   if (!remote) follow();
   events.started();
-  await waitForNode({ cluster, config, nodeName, clock, signal: stop.signal, log });
-  if (stop.signal.aborted) return;
-  checkAgainstNode(config, usable.families, cluster.node(), log);
-  const planConfig = planConfigOf(config, nodeName, usable.families, cluster);
-  // No await since the checks: a change of our Node in between would not be noticed.
-  const { families } = usable;
-  nodeChanges = new NodeChanges({ config, families, atStart: cluster.node(), log, end: () => stop.abort(1) });
+  const planConfig = await awaitOwnNode({ ...parts, ...usable, nodeName, nodeChanges, log }, stop.signal);
+  if (planConfig === undefined) return;
   // Call this after the checks of our Node: it creates kube-ipvs0, which would remain if a check failed.
   await kernel.prepare();
 

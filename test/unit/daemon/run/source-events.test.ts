@@ -50,8 +50,9 @@ describe('what is noted of events', () => {
   /** As the daemon makes it after waiting for the Node. */
   function watching(flags: readonly string[], families: readonly IpFamily[] = [4, 6], atStart = node()): NodeChanges {
     takeNode({ type: 'replaced', objects: [atStart] });
-    const config = configOf(...flags);
-    return new NodeChanges({ config, families, atStart: cluster.node(), log, end: () => ended++ });
+    const changes = new NodeChanges({ config: configOf(...flags), log, end: () => ended++ });
+    changes.begin(families, cluster.node());
+    return changes;
   }
 
   function withAddress(address: string): Node {
