@@ -1,8 +1,9 @@
 import { virtualServerKey } from '../../state/virtual-server.ts';
+import { chunks } from '../linux/slices.ts';
 import { isAffinityChain } from './affinity-chains.ts';
 import { isFirewallChain } from './firewall-objects.ts';
 import { indexOfKey, serviceOfKey } from './keys.ts';
-import type { NftMessage } from './nft-message.ts';
+import { MOST_ELEMENTS, type NftMessage } from './nft-message.ts';
 import type { ElementOf } from './nft-port.ts';
 import type { SharedChains } from './service-objects.ts';
 import { type SharedChain, type Unused, deletions } from './shared-chain.ts';
@@ -46,17 +47,19 @@ export class Leavings {
 
   /** Deletes what is not in use again. What cannot be deleted stays for the next time, or for a check of the rules. */
   async remove(view: TableView): Promise<void> {
-    await attempts(this.#endpoints, () => this.#removeEndpoints(view));
-    await attempts(this.#shared, () => this.#removeShared(view));
+    for (const some of chunks([...this.#endpoints.values()], MOST_ELEMENTS)) {
+      await attempts(() => this.#removeEndpoints(view, some));
+    }
+    if (this.#shared.size > 0) await attempts(() => this.#removeShared(view));
   }
 
   /** Returns why it could not. */
-  async #removeEndpoints(view: TableView): Promise<Unchanged> {
+  async #removeEndpoints(view: TableView, left: readonly LeftEndpoint[]): Promise<Unchanged> {
     const { port, family } = view;
-    const left = new Map(this.#endpoints);
-    const ids = [...left.values()].flatMap(({ key }) => serviceOfKey(key, family) ?? []);
+    const owners = left.flatMap(({ key }) => serviceOfKey(key, family) ?? []);
+    const ids = [...new Map(owners.map((id) => [virtualServerKey(id), id])).values()];
     const { generation, found } = await findHeads(port, family, ids);
-    const { elements, ...now } = await port.lookUp(family, { elements: [...left.values()] });
+    const { elements, ...now } = await port.lookUp(family, { elements: left });
     if (now.generation !== generation) return 'meanwhile';
     const counts = new Map(found.map((head) => [virtualServerKey(head.id), countOf(head)]));
     const change = new TableChange();
@@ -65,8 +68,8 @@ export class Leavings {
       const count = id === undefined ? 0 : (counts.get(virtualServerKey(id)) ?? 0);
       if (indexOfKey(key, family) >= count) change.deleteElement(set, { key });
     }
-    const unchanged = await write(view, change.messages(new Set()).messages, generation);
-    if (unchanged === undefined) for (const each of left.keys()) this.#endpoints.delete(each);
+    const unchanged = await write(view, change.elements, generation);
+    if (unchanged === undefined) for (const each of left) this.#endpoints.delete(elementId(each));
     return unchanged;
   }
 
@@ -86,8 +89,8 @@ export class Leavings {
 /** Why nothing was deleted: another program changed the ruleset meanwhile, or the kernel refused it. */
 type Unchanged = 'meanwhile' | 'refused' | undefined;
 
-async function attempts(left: ReadonlyMap<string, unknown>, remove: () => Promise<Unchanged>): Promise<void> {
-  for (let attempt = 1; attempt <= ATTEMPTS && left.size > 0; attempt++) {
+async function attempts(remove: () => Promise<Unchanged>): Promise<void> {
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     if ((await remove()) !== 'meanwhile') return;
   }
 }

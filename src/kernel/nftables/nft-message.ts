@@ -3,6 +3,12 @@ import type { ElementList } from '../../netlink/family/nf-tables/element-list.ts
 import type { NftExpression } from '../../netlink/family/nf-tables/expression.ts';
 import type { NftSet } from '../../netlink/family/nf-tables/set.ts';
 
+/**
+ * How many elements a transaction may have. The kernel keeps a notification of 4 to 8 KiB for each until the transaction ends, if
+ * any program listens, and other programs' transactions wait for it.
+ */
+export const MOST_ELEMENTS = 8_192;
+
 /** The definition of a chain of our table. */
 export type ChainDefinition = Omit<NftChain, 'table'>;
 

@@ -5,14 +5,15 @@ import type { OpFailure, Outcome } from '../../state/outcome.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
 import { addedRanges, changeElements, changeFirewall, deletedElements, hasRanges } from './entry-changes.ts';
-import type { NftMessage } from './nft-message.ts';
+import { MOST_ELEMENTS, type NftMessage } from './nft-message.ts';
 import type { ElementOf, NftRefusal } from './nft-port.ts';
 import { serviceObjects } from './service-objects.ts';
 import { applyServiceOps } from '../service-ops.ts';
 import { constantSets } from './sets.ts';
-import { TableChange, type TableMessages, elementId } from './table-change.ts';
+import { TableChange, elementId } from './table-change.ts';
 import { type Restricted, type Services, readOwnElements, readRestricted } from './table-reader.ts';
 import { MANY, type TableView, nextOf } from './table-view.ts';
+import { partsOf } from './unit-parts.ts';
 import { type ServiceUnit, type Unit, opsOf, unitsOf } from './units.ts';
 
 /** Attempts to write while other programs change the ruleset. The last one does not require an unchanged ruleset. */
@@ -34,24 +35,32 @@ export function skeleton(family: IpFamily): NftMessage[] {
  */
 export class NftTables {
   readonly #viewOf: (family: IpFamily) => TableView;
+  readonly #most: number;
 
-  constructor(viewOf: (family: IpFamily) => TableView) {
+  /** @param most how many elements a transaction may have */
+  constructor(viewOf: (family: IpFamily) => TableView, most = MOST_ELEMENTS) {
     this.#viewOf = viewOf;
+    this.#most = most;
   }
 
-  /** Applies the operations of each family in one transaction; if the kernel refuses it, in as many as needed. */
+  /**
+   * Applies the operations of each family in one transaction; in several if it were too large, and in as many as needed if
+   * the kernel refuses it.
+   */
   async apply(tx: Transaction): Promise<Outcome> {
     const ofFamilies = unitsOf(tx);
     const failures: OpFailure[] = [];
     let stopped: string | undefined;
     for (const family of IP_FAMILIES) {
-      const { units, failures: impossible } = ofFamilies[family];
+      const { groups, failures: impossible } = ofFamilies[family];
       for (const failure of impossible) failures.push(failure);
       const written: Written = { failures, stoppedBy: undefined };
       const view = this.#viewOf(family);
       // An endpoint that is new may need the place of one that was left.
-      if (units.length > 0) await view.leavings.remove(view);
-      await this.#write(view, units, written);
+      if (groups.length > 0) await view.leavings.remove(view);
+      for (const units of partsOf(groups, ({ id }) => view.countOf(id), this.#most)) {
+        await this.#write(view, units, written);
+      }
       if (written.stoppedBy !== undefined) stopped ??= whyStopped(family, written.stoppedBy);
     }
     return { failures, ...(stopped !== undefined && { stopped }) };
@@ -68,14 +77,14 @@ export class NftTables {
   async #write(view: TableView, units: readonly Unit[], written: Written): Promise<void> {
     if (units.length === 0) return;
     if (written.stoppedBy !== undefined) return refuse(units, written.stoppedBy, written);
-    const attempt = new Attempt(view, units);
+    const attempt = new Attempt(view, units, this.#most);
     const refusal = await attempt.run();
     if (refusal !== undefined && (await isOfAll(view, refusal))) {
       written.stoppedBy = refusal;
       return refuse(units, refusal, written);
     }
     if (refusal !== undefined && units.length > 1) {
-      // One of them is at fault: the others must not suffer.
+      // One of them is at fault: the others must not suffer. Or they were too many.
       const half = Math.ceil(units.length / 2);
       await this.#write(view, units.slice(0, half), written);
       return await this.#write(view, units.slice(half), written);
@@ -88,7 +97,7 @@ export class NftTables {
   /** Writes a virtual server whole, whatever the table has of it. */
   async #rewrite(view: TableView, [unit]: readonly Unit[]): Promise<NftRefusal | undefined> {
     if (unit === undefined) return undefined;
-    return await new Attempt(view, [unit], unit.kind === 'service').run();
+    return await new Attempt(view, [unit], this.#most, unit.kind === 'service').run();
   }
 }
 
@@ -125,16 +134,21 @@ interface Found {
   readonly present: ReadonlySet<string>;
 }
 
+/** The units must be written in several transactions. */
+const TOO_LARGE: NftRefusal = { errno: 0, code: 'TOO_LARGE', text: 'too many elements for one transaction' };
+
 /** Reads, computes and writes the change of some units; again, if the ruleset changed meanwhile. */
 class Attempt {
   readonly #view: TableView;
   readonly #units: readonly Unit[];
+  readonly #most: number;
   readonly #whole: boolean;
   failures: OpFailure[] = [];
 
-  constructor(view: TableView, units: readonly Unit[], whole = false) {
+  constructor(view: TableView, units: readonly Unit[], most: number, whole = false) {
     this.#view = view;
     this.#units = units;
+    this.#most = most;
     this.#whole = whole;
   }
 
@@ -143,23 +157,35 @@ class Attempt {
       if (attempt > 1) this.#view.forget();
       const found = await this.#read();
       const change = await this.#changeOf(found);
-      const messages = change.messages(await this.#view.findChains(change.shared));
+      if (change.size > this.#most && this.#units.length > 1) return TOO_LARGE;
+      const transactions = change.transactions(await this.#view.findChains(change.shared), this.#most);
       // A transaction would be refused if what was read is no longer true. So nothing is written only if it still is.
-      if (messages.messages.length === 0) {
+      if (transactions.length === 0) {
         if (attempt === ATTEMPTS || (await this.#view.stillHas(found.generation))) return undefined;
         continue;
       }
-      const refusal = await this.#commit(messages, attempt < ATTEMPTS ? found.generation : undefined);
+      const refusal = await this.#commit(transactions, attempt < ATTEMPTS ? found.generation : undefined);
       if (refusal === undefined) this.#view.leavings.add(change.left);
       if (refusal === undefined || attempt === ATTEMPTS || !CHANGED_MEANWHILE.has(refusal.code)) return refusal;
     }
   }
 
-  async #commit({ first, messages }: TableMessages, generation: number | undefined): Promise<NftRefusal | undefined> {
-    if (first.length === 0) return await this.#view.commit(messages, generation);
-    const refusal = await this.#view.commit(first, generation);
-    if (refusal !== undefined) return refusal;
-    return await this.#view.commit(messages, generation === undefined ? undefined : nextOf(generation));
+  async #commit(
+    transactions: readonly (readonly NftMessage[])[],
+    generation: number | undefined,
+  ): Promise<NftRefusal | undefined> {
+    let current = generation;
+    const ids = this.#serviceIds;
+    for (const messages of transactions) {
+      const refusal = await this.#view.commit(messages, current, ids);
+      if (refusal !== undefined) return refusal;
+      if (current !== undefined) current = nextOf(current);
+    }
+    return undefined;
+  }
+
+  get #serviceIds(): readonly VirtualServerId[] {
+    return this.#units.flatMap((unit) => (unit.kind === 'service' && unit.ops.length > 0 ? [unit.id] : []));
   }
 
   async #changeOf(found: Found): Promise<TableChange> {
@@ -195,8 +221,7 @@ class Attempt {
 
   async #read(): Promise<Found> {
     const view = this.#view;
-    const ids: VirtualServerId[] = [];
-    for (const unit of this.#units) if (unit.kind === 'service' && unit.ops.length > 0) ids.push(unit.id);
+    const ids = this.#serviceIds;
     const services = ids.length === 0 ? new Map() : (view.knownServices(ids) ?? (await view.findServices(ids)));
     const ofServices = ids.length === 0 ? undefined : view.generation;
     const deleted = deletedElements(this.#units);

@@ -319,10 +319,13 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     this.#onStateLost = onStateLost;
     // kube-ipvs0 may still exist after a change of mode, and disappear then.
     const stopAddresses = this.node.watchAddresses(onChange, () => undefined);
-    const { netns, log, trace } = this.node;
-    const isLost = async (family: IpFamily): Promise<boolean> =>
-      this.#served.has(family) && !(await this.#port().hasTable(family));
-    const tables = new TableWatch({ netns, log, trace, isLost, onTableLost: onStateLost });
+    const tables = new TableWatch({
+      log: this.node.log,
+      generation: () => this.getGeneration(),
+      isOwn: (before, after) => this.#own.areAll(before, after),
+      isLost: async (family) => this.#served.has(family) && !(await this.#port().hasTable(family)),
+      onTableLost: onStateLost,
+    });
     tables.start();
     return () => {
       stopAddresses();

@@ -13,14 +13,14 @@ import type { SharedChain } from './shared-chain.ts';
 import { type ServiceObjects, chooseChain, readFirstChain, rejectingChain, serviceObjects } from './service-objects.ts';
 import { FIREWALL_IPS, SERVICE_IPS, constantSets, isOfIntervals, isOfSharedChain } from './sets.ts';
 import type { Surplus } from './surplus-removal.ts';
-import { TableChange, type TableMessages, elementId, rulesOf } from './table-change.ts';
+import { TableChange, elementId, rulesOf } from './table-change.ts';
 import { HEADS, type Head, readEndpoints, readHeads, readRestricted } from './table-reader.ts';
 
 /** How chains, rules and derived elements of a table differ from those that its other elements need. */
 export interface RuleCheck {
   /**
    * To be executed before the repairs, if there are any: new chains to which virtual servers or source ranges move, as in
-   * TableMessages.
+   * TableChange.transactions().
    */
   readonly first: readonly NftMessage[];
   /** Makes everything as it must be, and empties the chains that nothing needs. */
@@ -160,7 +160,13 @@ interface Repairs {
  * one may lead to another. If the kernel has one with another hook, it can only be replaced together with the rules that
  * lead to it, so nothing comes first.
  */
-function repairsOf({ missing, wrong, elements, shared, observed }: Repairs): TableMessages {
+function repairsOf({
+  missing,
+  wrong,
+  elements,
+  shared,
+  observed,
+}: Repairs): Pick<RuleCheck, 'first'> & { readonly messages: readonly NftMessage[] } {
   const created = new Set(wrong.filter(({ name, base }) => base === undefined && !observed.has(name)));
   const moves =
     [...created].some(({ name }) => shared.has(name)) && !wrong.some((chain) => isReplaced(chain, observed));
@@ -245,7 +251,7 @@ async function elementChange(
   for (const { sets, elements } of ofIntervals) {
     for (const { name } of sets) await restoreIntervals(port, family, { set: name, elements, change });
   }
-  return change.messages(new Set()).messages;
+  return change.elements;
 }
 
 /** The kernel takes intervals whole: with one difference, all of a set are written again. */

@@ -1,5 +1,6 @@
 import { ElementList } from '../../netlink/family/nf-tables/element-list.ts';
 import type { NftElement } from '../../netlink/family/nf-tables/element.ts';
+import { chunks } from '../linux/slices.ts';
 import type { ChainPlan } from './base-chains.ts';
 import type { Left, LeftEndpoint } from './leavings.ts';
 import type { NftMessage } from './nft-message.ts';
@@ -9,16 +10,6 @@ import { ENDPOINTS } from './sets.ts';
 import type { SharedChain } from './shared-chain.ts';
 
 const NOTHING: ServiceObjects = { elements: [] };
-
-/** The messages of a change, in order. */
-export interface TableMessages {
-  /**
-   * To be executed first, if there are any: chains to which virtual servers move. In the generation before that of its
-   * creation, a chain is empty, and a packet passes the rules of the generation in which it came.
-   */
-  readonly first: readonly NftMessage[];
-  readonly messages: readonly NftMessage[];
-}
 
 /** Collects changes of our table of one family, and puts them in an order in which none refers to a missing object. */
 export class TableChange {
@@ -58,15 +49,47 @@ export class TableChange {
     return { endpoints: this.#leftEndpoints, shared: [...this.#leftShared.values()] };
   }
 
-  /** Returns the changes in order. `existing`: the shared chains that exist. */
-  messages(existing: ReadonlySet<string>): TableMessages {
+  /** The number of elements that are deleted and added. */
+  get size(): number {
+    return sizeOf(this.#deleted) + sizeOf(this.#added);
+  }
+
+  /** Returns the changes of elements in order. */
+  get elements(): readonly NftMessage[] {
+    return [...deletionsOf(this.#deleted), ...additionsOf(this.#added)];
+  }
+
+  /**
+   * Returns the changes as transactions in order, none of them empty. `existing`: the shared chains that exist. Chains to
+   * which virtual servers move are one of their own: in the generation before that of its creation, a chain is empty, and a
+   * packet passes the rules of the generation in which it came. Beyond `most` messages and elements, endpoints are written
+   * before what leads to them, and deleted after it.
+   */
+  transactions(existing: ReadonlySet<string>, most: number): readonly (readonly NftMessage[])[] {
     const shared = [...this.#shared.values()].filter(({ chain }) => !existing.has(chain.name));
     const creation = creationOf(shared);
-    const messages = [
-      ...Array.from(this.#deleted, ([set, elements]): NftMessage => ({ kind: 'delete-elements', set, elements })),
-      ...Array.from(this.#added, ([set, elements]): NftMessage => ({ kind: 'new-elements', set, elements })),
-    ];
-    return this.#moves ? { first: creation, messages } : { first: [], messages: [...creation, ...messages] };
+    const isLarge = this.size + creation.length > most;
+    const all = isLarge
+      ? [...chunks(creation, most), ...this.#inParts(most)]
+      : this.#moves
+        ? [creation, this.elements]
+        : [[...creation, ...this.elements]];
+    return all.filter(({ length }) => length > 0);
+  }
+
+  #inParts(most: number): readonly (readonly NftMessage[])[] {
+    const deleted = new Map(this.#deleted);
+    const added = new Map(this.#added);
+    const gone = new Map(Array.from(deleted.get(ENDPOINTS) ?? [], (element) => [bytesText(element.key), element]));
+    deleted.delete(ENDPOINTS);
+    const before = Array.from(chunks([...(added.get(ENDPOINTS) ?? [])], Math.ceil(most / 2)), (some) => {
+      const replaced = some.flatMap(({ key }) => gone.get(bytesText(key)) ?? []);
+      for (const { key } of replaced) gone.delete(bytesText(key));
+      return [...deletionsOf(endpointLists(replaced)), ...additionsOf(endpointLists(some))];
+    });
+    added.delete(ENDPOINTS);
+    const after = Array.from(chunks([...gone.values()], most), (some) => deletionsOf(endpointLists(some)));
+    return [...before, [...deletionsOf(deleted), ...additionsOf(added)], ...after];
   }
 
   #need({ name, chains }: SharedChains): void {
@@ -96,6 +119,29 @@ export class TableChange {
   }
 }
 
+type ElementLists = ReadonlyMap<string, ElementList>;
+
+function sizeOf(lists: ElementLists): number {
+  let size = 0;
+  for (const list of lists.values()) size += list.size;
+  return size;
+}
+
+function deletionsOf(lists: ElementLists): readonly NftMessage[] {
+  return Array.from(lists, ([set, elements]) => ({ kind: 'delete-elements', set, elements }));
+}
+
+function additionsOf(lists: ElementLists): readonly NftMessage[] {
+  return Array.from(lists, ([set, elements]) => ({ kind: 'new-elements', set, elements }));
+}
+
+function endpointLists(elements: readonly NftElement[]): ElementLists {
+  if (elements.length === 0) return new Map();
+  const list = new ElementList();
+  for (const { key, data } of elements) list.add(key, data);
+  return new Map([[ENDPOINTS, list]]);
+}
+
 function creationOf(shared: readonly SharedChain[]): NftMessage[] {
   const lists = new Map<string, ElementList>();
   for (const { elements } of shared) {
@@ -106,7 +152,7 @@ function creationOf(shared: readonly SharedChain[]): NftMessage[] {
     // A chain refers only to chains after it, so these must exist before its rules.
     ...shared.map(({ chain }): NftMessage => ({ kind: 'new-chain', chain: { name: chain.name } })),
     ...shared.flatMap(({ chain }) => rulesOf(chain)),
-    ...Array.from(lists, ([set, elements]): NftMessage => ({ kind: 'new-elements', set, elements })),
+    ...additionsOf(lists),
   ];
 }
 

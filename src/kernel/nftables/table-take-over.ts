@@ -76,7 +76,7 @@ export class TableTakeOver {
     if (refusal !== undefined) return { chains, failures: [], refusal };
     const tx = this.#waiting.get(family) ?? new Transaction();
     const replacing = replacingPort(port, plans);
-    const { failures } = await new NftTables((of) => new TableView(replacing, of)).apply(tx);
+    const { failures } = await new NftTables((of) => new TableView(replacing, of), Infinity).apply(tx);
     // Without Services there was nothing to write.
     const last = failures.length > 0 || replacing.replaced ? failures[0] : await replacing.commit(family, []);
     if (!replacing.replaced) return { chains, failures, refusal: last };

@@ -14,8 +14,13 @@ import {
   readHeads,
 } from './table-reader.ts';
 
-/** From this number of objects on, reading all is faster than asking for each. */
+/**
+ * From this number of objects on, reading all may be faster than asking for each. For 200,000 endpoints both take about the
+ * same time, because a dump goes through what it has returned before (net/netfilter/nft_set_hash.c: nft_rhash_walk).
+ */
 export const MANY = 512;
+/** Reading all is faster from this part of all on. */
+const LARGE_PART = 0.5;
 /** Attempts to read virtual servers while other programs change the ruleset. The last one takes what it reads. */
 const ATTEMPTS = 3;
 
@@ -31,9 +36,11 @@ export class TableView {
   #generation: number | undefined;
   /** Undefined: it does not exist. */
   #heads = new Map<VirtualServerKey, Head | undefined>();
-  #services: Services = new Map();
+  #services = new Map<VirtualServerKey, ObservedService>();
   /** What changes have left in the table. */
   readonly leavings = new Leavings();
+  /** How many virtual servers and endpoints the table had when all were listed. */
+  #size = { services: 0, endpoints: 0 };
   /** Whether each of these chains exists. */
   #chains = new Map<string, boolean>();
   /** All virtual servers whose endpoints nobody has asked for yet. */
@@ -55,6 +62,7 @@ export class TableView {
     const { generation, found } = await this.#afterGeneration(readHeads);
     this.forget();
     this.#generation = generation;
+    this.#size = { services: found.length, endpoints: endpointsOf(found) };
     if (found.length > 1) this.#listed = found;
     // Nobody asks for the endpoints of several.
     else await this.#readListed(found);
@@ -63,8 +71,9 @@ export class TableView {
 
   /** Returns those of these virtual servers that exist, without endpoints. Always reads them. */
   async findHeads(ids: readonly VirtualServerId[]): Promise<readonly Head[]> {
-    const { generation, found } =
-      ids.length < MANY ? await findHeads(this.port, this.family, ids) : await this.#afterGeneration(readHeads);
+    const { generation, found } = isLargePart(ids.length, this.#size.services)
+      ? await this.#afterGeneration(readHeads)
+      : await findHeads(this.port, this.family, ids);
     this.#see(generation);
     this.#services = new Map();
     this.#heads = new Map(ids.map((id) => [virtualServerKey(id), undefined]));
@@ -83,13 +92,12 @@ export class TableView {
       const heads = this.#knownHeads(ids) ?? (await this.findHeads(ids));
       if (heads.length === 0) return new Map();
       const before = this.#generation;
-      const { generation, found } =
-        heads.length < MANY
-          ? await findEndpoints(this.port, this.family, heads)
-          : await this.#afterGeneration((port, family) => readEndpoints(port, family, heads));
+      const { generation, found } = isLargePart(endpointsOf(heads), this.#size.endpoints)
+        ? await this.#afterGeneration((port, family) => readEndpoints(port, family, heads))
+        : await findEndpoints(this.port, this.family, heads);
       this.#see(generation);
       if (generation !== before && attempt < ATTEMPTS) continue;
-      this.#services = found;
+      this.#services = new Map(found);
       return found;
     }
   }
@@ -125,13 +133,25 @@ export class TableView {
     return this.#generation === generation;
   }
 
-  /** Executes all messages or none; with `generation`, only if the ruleset still has it. */
-  async commit(messages: readonly NftMessage[], generation: number | undefined): Promise<NftRefusal | undefined> {
+  /**
+   * Executes all messages or none; with `generation`, only if the ruleset still has it. Then what was read of other virtual
+   * servers than `changed` is still true.
+   */
+  async commit(
+    messages: readonly NftMessage[],
+    generation: number | undefined,
+    changed: readonly VirtualServerId[] = [],
+  ): Promise<NftRefusal | undefined> {
     const refusal = await this.port.commit(this.family, messages, generation);
     if (refusal === undefined && generation !== undefined) this.#own?.record(generation, nextOf(generation));
     if (refusal !== undefined || generation === undefined || generation !== this.#generation) this.forget();
-    else this.#advance(generation, messages);
+    else this.#advance(generation, messages, changed);
     return refusal;
+  }
+
+  /** Returns how many endpoints a virtual server had when it was read last; 0 if that is not known any more. */
+  countOf(id: VirtualServerId): number {
+    return this.#heads.get(virtualServerKey(id))?.count ?? 0;
   }
 
   forget(): void {
@@ -178,15 +198,19 @@ export class TableView {
     return new Map(services);
   }
 
-  #advance(generation: number, messages: readonly NftMessage[]): void {
-    const chains = this.#chains;
-    this.forget();
+  #advance(generation: number, messages: readonly NftMessage[], changed: readonly VirtualServerId[]): void {
     for (const message of messages) {
-      if (message.kind === 'new-chain' && chains.has(message.chain.name)) chains.set(message.chain.name, true);
-      else if (message.kind === 'delete-chain') chains.delete(message.name);
+      if (message.kind === 'new-chain' && this.#chains.has(message.chain.name))
+        this.#chains.set(message.chain.name, true);
+      else if (message.kind === 'delete-chain') this.#chains.delete(message.name);
     }
+    for (const id of changed) {
+      const key = virtualServerKey(id);
+      this.#heads.delete(key);
+      this.#services.delete(key);
+    }
+    this.#listed = undefined;
     this.#generation = nextOf(generation);
-    this.#chains = chains;
   }
 
   #see(generation: number): void {
@@ -206,6 +230,15 @@ export class TableView {
     const { generation } = await this.port.lookUp(this.family, {});
     return { generation, found: await read(this.port, this.family) };
   }
+}
+
+function endpointsOf(heads: readonly Head[]): number {
+  return heads.reduce((sum, { count }) => sum + count, 0);
+}
+
+/** Whether so many objects are read faster with all that the table has. */
+function isLargePart(count: number, all: number): boolean {
+  return count >= MANY && count >= all * LARGE_PART;
 }
 
 /** A transaction adds 1 to the generation, which is never 0 (net/netfilter/nf_tables_api.c: nf_tables_commit). */

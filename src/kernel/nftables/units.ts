@@ -1,5 +1,6 @@
 import { constants } from 'node:os';
 import { type IpFamily } from '../../base/ip.ts';
+import type { Port } from '../../base/port.ts';
 import type { IpSet, IpSetEntry } from '../../state/ip-set.ts';
 import { type Op, familyOfOp } from '../../state/op.ts';
 import type { OpFailure } from '../../state/outcome.ts';
@@ -42,15 +43,16 @@ export interface ServiceUnit {
 export type Unit = EntryUnit | ServiceUnit;
 
 export interface Units {
-  readonly units: readonly Unit[];
+  /** What belongs to one address and port is in one group: its marks, its source ranges and its virtual server. */
+  readonly groups: readonly (readonly Unit[])[];
   /** Operations that this mode does not have. */
   readonly failures: readonly OpFailure[];
 }
 
 /**
  * Divides the operations into independent parts of each family. Operations that need nothing to be written are left out.
- * If the parts need several transactions, each Service finds what marks its packets. Cluster IPs are written last: packets
- * to one are rejected as long as its Service is not there.
+ * If the parts need several transactions, each Service finds what marks its packets. Cluster IPs are added after Services:
+ * packets to one are rejected as long as its Service is not there. Entries that are deleted without a Service come last.
  */
 export function unitsOf(tx: Transaction): Readonly<Record<IpFamily, Units>> {
   const collectors = { 4: new UnitCollector(4), 6: new UnitCollector(6) };
@@ -73,13 +75,26 @@ interface ServiceDraft extends ServiceUnit {
   readonly firewallOps: EntryOp[];
 }
 
+/** A virtual server, or a node port at all addresses. */
+type GroupKey = VirtualServerKey | `port ${Port}`;
+
+/** Where a group comes in the order of transactions. */
+function placeOf(group: readonly Unit[]): 'marks' | 'services' | 'clusterIps' | 'deletions' {
+  if (group.some(({ kind }) => kind === 'service')) return 'services';
+  const isAdded = group.some((unit) => unit.kind === 'entry' && unit.ops[0].kind !== 'delete-entry');
+  if (!isAdded) return 'deletions';
+  return group.some((unit) => unit.kind === 'entry' && unit.set === CLUSTER_IPS) ? 'clusterIps' : 'marks';
+}
+
 class UnitCollector {
   readonly #family: IpFamily;
   readonly #firewallSets: ReadonlySet<string>;
   readonly #services = new Map<VirtualServerKey, ServiceDraft>();
   /** `id` may be another object than the unit's. */
   #last: { readonly id: VirtualServerId; readonly ops: ServiceOp[] } | undefined;
-  readonly #entries: EntryUnit[] = [];
+  readonly #groups = new Map<GroupKey, Unit[]>();
+  /** Entries that belong to no address and port. */
+  readonly #others: EntryUnit[] = [];
   readonly #failures: OpFailure[] = [];
 
   constructor(family: IpFamily) {
@@ -119,10 +134,13 @@ class UnitCollector {
   }
 
   finish(): Units {
-    const isLast = ({ set }: EntryUnit): boolean => set === CLUSTER_IPS;
-    const first = this.#entries.filter((unit) => !isLast(unit));
-    const last = this.#entries.filter(isLast);
-    return { units: [...first, ...this.#services.values(), ...last], failures: this.#failures };
+    const {
+      marks = [],
+      services = [],
+      clusterIps = [],
+      deletions = [],
+    } = Object.groupBy([...this.#groups.values(), ...this.#others.map((unit) => [unit])], placeOf);
+    return { groups: [...marks, ...services, ...clusterIps, ...deletions], failures: this.#failures };
   }
 
   #service(id: VirtualServerId, op: ServiceOp): void {
@@ -136,15 +154,31 @@ class UnitCollector {
     let unit = this.#services.get(key);
     if (unit === undefined) {
       this.#services.set(key, (unit = { kind: 'service', id, ops: [], firewall: [], firewallOps: [] }));
+      const port = `port ${id.port}` as const;
+      // A transaction adds the entries of node ports first.
+      this.#group(this.#groups.has(port) ? port : key).push(unit);
     }
     return unit;
+  }
+
+  #group(key: GroupKey): Unit[] {
+    let group = this.#groups.get(key);
+    if (group === undefined) this.#groups.set(key, (group = []));
+    return group;
   }
 
   #takeEntries(op: EntryOp): void {
     const set = this.#nameOf(op.set);
     if (set === undefined) this.#refuse(op);
     else if (this.#firewallSets.has(set)) for (const entry of entriesOf(op)) this.#firewall(op, set, entry);
-    else this.#entries.push({ kind: 'entry', set, ops: [op] });
+    else this.#entry({ kind: 'entry', set, ops: [op] });
+  }
+
+  #entry(unit: EntryUnit): void {
+    const [op] = unit.ops;
+    if (op.kind === 'grow-set' || op.entry.type === 'hash:ip') this.#others.push(unit);
+    else if (op.entry.type === 'bitmap:port') this.#group(`port ${op.entry.port}`).push(unit);
+    else this.#group(virtualServerKey(op.entry)).push(unit);
   }
 
   #firewall(op: EntryOp, set: string, entry: IpSetEntry): void {

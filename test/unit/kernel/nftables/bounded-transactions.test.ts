@@ -1,0 +1,138 @@
+import { describe, expect, test } from '@jest/globals';
+import type { Kernel } from '../../../../src/kernel/kernel.ts';
+import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
+import { MOST_ELEMENTS, type NftMessage } from '../../../../src/kernel/nftables/nft-message.ts';
+import { nftablesKernelOf } from '../../../../src/kernel/nftables/nftables-kernel.ts';
+import { planRules } from '../../../../src/plan/plan-rules.ts';
+import { plannedSet } from '../../../../src/plan/set-names.ts';
+import type { Op } from '../../../../src/state/op.ts';
+import { Transaction } from '../../../../src/state/transaction.ts';
+import type { VirtualServer } from '../../../../src/state/virtual-server.ts';
+import { address, realServer, virtualServer } from '../../../contract/objects.ts';
+import { FakeNftTable } from '../../../fake-kernel/fake-nft-table.ts';
+import { PLAN_CONFIG, TestLog } from '../../../support/reconciling.ts';
+
+type Committed = readonly NftMessage[];
+
+async function prepared(): Promise<{ readonly table: FakeNftTable; readonly kernel: Kernel }> {
+  const table = new FakeNftTable();
+  const kernel = nftablesKernelOf(new NodeKernel({ log: new TestLog() }), table);
+  await kernel.prepare();
+  await kernel.ensureRules(planRules({ ...PLAN_CONFIG, scheduler: 'random' }, 4));
+  table.committed.length = 0;
+  return { table, kernel };
+}
+
+function serverAt(n: number): VirtualServer {
+  return virtualServer(address(4, n), 80, 'TCP', { scheduler: 'random' });
+}
+
+/** Adds a virtual server with so many endpoints, and what marks its packets. */
+function additions(n: number, count: number): Op[] {
+  const id = serverAt(n);
+  const { address: at, port, protocol } = id;
+  return [
+    {
+      kind: 'add-entry',
+      set: plannedSet('CLUSTER-IP', 4, 0),
+      entry: { type: 'hash:ip,port', address: at, port, protocol },
+    },
+    { kind: 'add-virtual-server', virtualServer: id },
+    ...endpointsOf(count).map((server): Op => ({ kind: 'add-real-server', id, realServer: server })),
+  ];
+}
+
+const endpointsOf = (count: number, first = 0) =>
+  Array.from({ length: count }, (_, n) => realServer(((10 << 24) | (1 << 20) | (first + n)) as never, 8080));
+
+function sizes(committed: readonly Committed[]): readonly number[] {
+  const sizeOf = (message: NftMessage): number => ('elements' in message ? message.elements.size : 1);
+  return committed.map((messages) => messages.reduce((sum, message) => sum + sizeOf(message), 0));
+}
+
+/** The transactions that change a set. */
+function changesOf(set: string, committed: readonly Committed[]): readonly number[] {
+  return committed.flatMap((messages, at) => (messages.some((each) => 'set' in each && each.set === set) ? [at] : []));
+}
+
+describe('a transaction has a limited number of elements', () => {
+  test('whatever is written: 30 virtual servers with 1,000 endpoints each', async () => {
+    const { table, kernel } = await prepared();
+    const ops = Array.from({ length: 30 }, (_, n) => additions(n + 1, 1_000)).flat();
+    expect(await kernel.apply(new Transaction(ops))).toEqual({ failures: [] });
+    expect(table.committed.length).toBeLessThanOrEqual(5);
+    expect(Math.max(...sizes(table.committed))).toBeLessThanOrEqual(MOST_ELEMENTS);
+    const found = await kernel.getRealServers(Array.from({ length: 30 }, (_, n) => serverAt(n + 1)));
+    expect([...found.values()].map(({ length }) => length)).toEqual(Array.from({ length: 30 }, () => 1_000));
+    // What marks packets comes into force with the virtual server.
+    expect(changesOf('cluster-ip-ports', table.committed)).toEqual(changesOf('service-ips', table.committed));
+    table.committed.length = 0;
+    const deletions = Array.from({ length: 30 }, (_, n): Op => ({
+      kind: 'delete-virtual-server',
+      id: serverAt(n + 1),
+    }));
+    expect(await kernel.apply(new Transaction(deletions))).toEqual({ failures: [] });
+    expect(Math.max(...sizes(table.committed))).toBeLessThanOrEqual(MOST_ELEMENTS);
+    expect(table.tables.get(4)!.sets.get('service-endpoints')!.elements.size).toBe(0);
+    await kernel.close();
+  });
+
+  test('each part of a transaction is read once', async () => {
+    const { table, kernel } = await prepared();
+    let exchanges = 0;
+    const lookUp = table.lookUp.bind(table);
+    table.lookUp = async (...wanted) => {
+      exchanges += 1;
+      return await lookUp(...wanted);
+    };
+    const ids = Array.from({ length: 30 }, (_, n) => serverAt(n + 1));
+    await kernel.findVirtualServers(ids);
+    await kernel.getRealServers(ids);
+    exchanges = 0;
+    const ops = ids.flatMap((_, n) => additions(n + 1, 1_000));
+    expect(await kernel.apply(new Transaction(ops))).toEqual({ failures: [] });
+    // Whether the chain exists to which they lead.
+    expect(exchanges).toBe(1);
+    await kernel.close();
+  });
+
+  test('a virtual server with more endpoints leads to them when all are there, and to none when they go', async () => {
+    const { table, kernel } = await prepared();
+    const count = 20_000;
+    expect(await kernel.apply(new Transaction(additions(1, count)))).toEqual({ failures: [] });
+    expect(Math.max(...sizes(table.committed))).toBeLessThanOrEqual(MOST_ELEMENTS);
+    expect(changesOf('service-endpoints', table.committed)).toEqual([2, 3, 4, 5, 6]);
+    expect(changesOf('service-ips', table.committed)).toEqual([7]);
+    expect([...(await kernel.getRealServers([serverAt(1)])).values()][0]).toHaveLength(count);
+
+    table.committed.length = 0;
+    const id = serverAt(1);
+    const others: Op[] = [
+      ...endpointsOf(count).map((server): Op => ({ kind: 'delete-real-server', id, realServer: server })),
+      ...endpointsOf(count - 1, count).map((server): Op => ({ kind: 'add-real-server', id, realServer: server })),
+    ];
+    expect(await kernel.apply(new Transaction(others))).toEqual({ failures: [] });
+    expect(Math.max(...sizes(table.committed))).toBeLessThanOrEqual(MOST_ELEMENTS);
+    expect([...(await kernel.getRealServers([id])).values()][0]).toHaveLength(count - 1);
+
+    table.committed.length = 0;
+    expect(await kernel.apply(new Transaction([{ kind: 'delete-virtual-server', id }]))).toEqual({ failures: [] });
+    expect(Math.max(...sizes(table.committed))).toBeLessThanOrEqual(MOST_ELEMENTS);
+    const last = changesOf('service-ips', table.committed);
+    expect(changesOf('service-endpoints', table.committed).filter((at) => at > last[0]!)).toHaveLength(3);
+    expect(table.tables.get(4)!.sets.get('service-endpoints')!.elements.size).toBe(0);
+    await kernel.close();
+  });
+
+  test('endpoints that a change has left are deleted in parts', async () => {
+    const { table, kernel } = await prepared();
+    const count = 20_000;
+    await kernel.apply(new Transaction(additions(1, count)));
+    const id = serverAt(1);
+    const gone = endpointsOf(count - 1).map((server): Op => ({ kind: 'delete-real-server', id, realServer: server }));
+    expect(await kernel.apply(new Transaction(gone))).toEqual({ failures: [] });
+    table.committed.length = 0;
+    await kernel.close();
+    expect(sizes(table.committed)).toEqual([8_192, 8_192, 3_615]);
+  });
+});
