@@ -7,7 +7,8 @@ export type Facts = ReadonlyMap<string, string>;
 export interface JudgedMode<State> {
   /** Plays a case on our side; returns the state after each step. */
   playOurs(given: Case): Promise<readonly State[]>;
-  factsOf(state: State): Facts;
+  /** Returns the facts of a state after a step. */
+  factsOf(state: State, given: Case, step: number): Facts;
   readonly differences: readonly IntendedDifference[];
 }
 
@@ -41,8 +42,8 @@ export function mismatches<State>(
   results: readonly (readonly State[])[],
 ): Mismatch[] {
   return given.steps.flatMap((_, step) => {
-    const oursAll = factsAt(mode, ours, step);
-    const theirsAll = results.map((states) => factsAt(mode, states, step));
+    const oursAll = factsAt(mode, ours, given, step);
+    const theirsAll = results.map((states) => factsAt(mode, states, given, step));
     const names = new Set([oursAll, ...theirsAll].flatMap((facts) => [...facts.keys()]));
     return [...names].flatMap((fact) => {
       const theirs = [...new Set(theirsAll.map((facts) => facts.get(fact)))];
@@ -52,8 +53,13 @@ export function mismatches<State>(
   });
 }
 
-function factsAt<State>(mode: Pick<JudgedMode<State>, 'factsOf'>, states: readonly State[], step: number): Facts {
+function factsAt<State>(
+  mode: Pick<JudgedMode<State>, 'factsOf'>,
+  states: readonly State[],
+  given: Case,
+  step: number,
+): Facts {
   const state = states[step];
   if (state === undefined) throw new Error(`no state after step ${step}`);
-  return mode.factsOf(state);
+  return mode.factsOf(state, given, step);
 }

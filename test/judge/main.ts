@@ -8,6 +8,7 @@ import type { JudgedMode, Mismatch } from './compare.ts';
 import { ipvsMode } from './ipvs/mode.ts';
 import { type Verdict, judge, kindOf, mismatchLines } from './judge.ts';
 import { type Options, parseOptions } from './options.ts';
+import { iptablesMode, nftablesMode } from './rules/mode.ts';
 import { shrink } from './shrink.ts';
 import { Tally } from './tally.ts';
 import { Upstream, buildUpstream, kubernetesVersion } from './upstream.ts';
@@ -76,4 +77,16 @@ async function writeCase(name: string, given: Case): Promise<void> {
   await writeFile(path.join(FOLDER, name), `${JSON.stringify(given, undefined, 2)}\n`);
 }
 
-process.exitCode = (await run(ipvsMode, parseOptions(process.argv.slice(2)))) ? 0 : 1;
+/** Judges the mode of the options. */
+async function runMode(options: Options): Promise<boolean> {
+  switch (options.mode) {
+    case 'ipvs':
+      return await run(ipvsMode, options);
+    case 'nftables':
+      return await run(nftablesMode, options);
+    case 'iptables':
+      return await run(iptablesMode, options);
+  }
+}
+
+process.exitCode = (await runMode(parseOptions(process.argv.slice(2)))) ? 0 : 1;

@@ -9,7 +9,7 @@ export interface Options {
 }
 
 /** Modes that can be judged. */
-export const MODES = ['ipvs'] as const satisfies readonly Case['mode'][];
+export const MODES = ['ipvs', 'nftables', 'iptables'] as const satisfies readonly Case['mode'][];
 
 /** Reads `CASES=2000 SEED=1 MODE=ipvs ONLY=17`; an empty value is the default. Throws if one is not valid. */
 export function parseOptions(argv: readonly string[]): Options {

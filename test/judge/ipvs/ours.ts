@@ -1,99 +1,42 @@
-import { parseArgv } from '../../../src/cli/parse-argv.ts';
-import { resolveConfig } from '../../../src/config/resolve.ts';
-import { planConfigOf } from '../../../src/daemon/startup/node-identity.ts';
 import { formatIp } from '../../../src/base/ip.ts';
-import type { Flow, NodeAddress } from '../../../src/kernel/kernel.ts';
-import { readManifests } from '../../../src/kube/manifests/manifest-file.ts';
-import {
-  type ManifestSet,
-  changeEvents,
-  mergeManifests,
-  replacedEvents,
-} from '../../../src/kube/manifests/manifest-set.ts';
-import { Interner } from '../../../src/kube/objects/interner.ts';
-import { Cluster } from '../../../src/model/cluster.ts';
+import type { Flow } from '../../../src/kernel/kernel.ts';
 import { formatIpSetEntry } from '../../../src/state/ip-set.ts';
 import { formatRealServer } from '../../../src/state/real-server.ts';
 import { formatVirtualServer, virtualServerKey } from '../../../src/state/virtual-server.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
-import { Reconciling } from '../../support/reconciling.ts';
 import { address, portOf } from '../../support/state.ts';
-import {
-  type Case,
-  type CaseConfig,
-  type CaseFlow,
-  type ClusterObject,
-  type Step,
-  keyOf,
-  nameOf,
-} from '../case/case.ts';
+import type { Case, CaseFlow, Step } from '../case/case.ts';
+import { OurRun, nodeAddressesOf } from '../our-run.ts';
 import type { IpvsState, VirtualServerState } from './state.ts';
 
 /** Plays a case on our side, on the kernel in memory; returns the state after each step. */
 export async function playOurs(given: Case): Promise<IpvsState[]> {
-  const run = await OurRun.start(given);
+  const run = await IpvsRun.start(given);
   const states: IpvsState[] = [];
   for (const step of given.steps) states.push(await run.take(step));
   return states;
 }
 
-/** The arguments of the daemon for the settings of a case. */
-export function argumentsOf(config: CaseConfig): string[] {
-  const lists: [string, readonly string[]][] = [
-    ['cluster-cidr', config.clusterCIDRs],
-    ['nodeport-addresses', config.nodePortAddresses],
-    ['feature-gates', Object.entries(config.featureGates).map(([name, value]) => `${name}=${value}`)],
-  ];
-  const texts: [string, string][] = [
-    ['ipvs-scheduler', config.scheduler],
-    ['detect-local-mode', config.detectLocalMode],
-    ['bind-address', config.bindAddress],
-    ...lists.map(([name, values]): [string, string] => [name, values.join(',')]),
-  ];
-  const given = texts.filter(([, value]) => value !== '').map(([name, value]) => `--${name}=${value}`);
-  return [...given, `--masquerade-all=${config.masqueradeAll}`];
-}
-
-class OurRun {
+class IpvsRun {
   readonly #kernel: FakeKernel;
-  readonly #run: Reconciling;
-  readonly #nodeName: string;
-  readonly #objects = new Map<string, Case['node'] | ClusterObject>();
-  #current: ManifestSet | undefined;
+  readonly #run: OurRun;
 
-  private constructor(kernel: FakeKernel, run: Reconciling, node: Case['node']) {
+  private constructor(kernel: FakeKernel, run: OurRun) {
     this.#kernel = kernel;
     this.#run = run;
-    this.#nodeName = node.metadata.name;
-    this.#objects.set('Node', node);
   }
 
-  static async start({ mode, config, node, interfaces }: Case): Promise<OurRun> {
-    const nodeName = node.metadata.name;
-    const parsed = parseArgv([`--proxy-mode=${mode}`, `--hostname-override=${nodeName}`, ...argumentsOf(config)]);
-    if (!parsed.ok) throw new Error(parsed.errors.join('; '));
-    const resolved = resolveConfig(parsed.given, undefined);
+  static async start(given: Case): Promise<IpvsRun> {
     const kernel = new FakeKernel();
     await kernel.prepare();
-    kernel.setNodeAddresses(Object.entries(interfaces).flatMap(([name, addresses]) => addressesOf(name, addresses)));
-    // The daemon waits for its Node before it plans.
-    const cluster = new Cluster(nodeName);
-    for (const event of replacedEvents(manifestsOf([node], nodeName))) cluster.apply(event);
-    const plan = planConfigOf(resolved, nodeName, [4, 6], cluster);
-    const { nodeIpOverride, excludeCidrs } = resolved;
-    const run = new Reconciling(kernel, { plan, nodeIpOverride, excludeCidrs }, resolved.serviceAnnotations);
-    return new OurRun(kernel, run, node);
+    kernel.setNodeAddresses(nodeAddressesOf(given));
+    return new IpvsRun(kernel, new OurRun(given, kernel));
   }
 
   async take(step: Step): Promise<IpvsState> {
-    for (const object of step.apply) this.#objects.set(keyOf(nameOf(object)), object);
-    for (const name of step.remove) this.#objects.delete(keyOf(name));
     const flows = new Map(step.flows.map((flow) => [flowOf(flow), flow]));
     this.#kernel.setUdpFlows([...flows.keys()]);
-    const next = manifestsOf([...this.#objects.values()], this.#nodeName);
-    const events = this.#current === undefined ? replacedEvents(next) : changeEvents(this.#current, next);
-    this.#current = next;
-    if (events.length > 0) await this.#run.settle(...events);
+    await this.#run.take(step);
     const left = new Set([...(await this.#kernel.getUdpFlows(4)), ...(await this.#kernel.getUdpFlows(6))]);
     return await this.#state([...flows].filter(([flow]) => !left.has(flow)).map(([, flow]) => flow));
   }
@@ -110,7 +53,7 @@ class OurRun {
     }
     const sets = (await this.#kernel.getSets()).map(({ name, entries }) => [name, entries.map(formatIpSetEntry)]);
     const addresses = (await this.#kernel.getBoundAddresses()).map((bound) => formatIp(bound.address));
-    const checks = Array.from(this.#run.reconciler.plan.healthChecks, ([name, { port, localEndpoints }]) =>
+    const checks = Array.from(this.#run.plan.healthChecks, ([name, { port, localEndpoints }]) =>
       (['IPv4', 'IPv6'] as const).map((family) => [`${family} ${name}`, { port, count: localEndpoints }]),
     );
     const healthChecks = Object.fromEntries(checks.flat()) as IpvsState['healthChecks'];
@@ -122,21 +65,6 @@ class OurRun {
       deletedFlows,
     };
   }
-}
-
-/** The objects as the daemon reads them from files, with its selectors. */
-function manifestsOf(objects: readonly object[], nodeName: string): ManifestSet {
-  const text = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects });
-  const file = readManifests(text, nodeName, new Interner());
-  if (!file.ok) throw new Error(file.message);
-  return mergeManifests(new Map([['objects.json', file.objects]])).set;
-}
-
-function addressesOf(interfaceName: string, addresses: readonly string[]): NodeAddress[] {
-  return addresses.map((text) => {
-    const [ip = '', prefix = ''] = text.split('/');
-    return { address: address(ip), prefix: Number(prefix), interfaceName, tentative: false };
-  });
 }
 
 function flowOf(flow: CaseFlow): Flow {

@@ -25,11 +25,7 @@ type Compilers = {
 
 /** Compiles an expression, which reads and writes registers. Throws on what it does not know. */
 export function compileExpression(expression: NftExpression, registers: NftRegisters, sets: Sets): Step {
-  const compile = COMPILERS[expression.name] as (
-    of: NftExpression,
-    registers: NftRegisters,
-    sets: Sets,
-  ) => Step;
+  const compile = COMPILERS[expression.name] as (of: NftExpression, registers: NftRegisters, sets: Sets) => Step;
   return compile(expression, registers, sets);
 }
 

@@ -26,7 +26,5 @@ export class NftRegisters {
 }
 
 function offsetOf(register: number): number {
-  return register >= NFT_REG32_00
-    ? (register - NFT_REG32_00) * SMALL_REGISTER
-    : (register - NFT_REG_1) * REGISTER;
+  return register >= NFT_REG32_00 ? (register - NFT_REG32_00) * SMALL_REGISTER : (register - NFT_REG_1) * REGISTER;
 }

@@ -193,9 +193,7 @@ function readTest(words: Words, key: Key): Test {
   return (passage) => {
     const value = key(passage);
     const address = parseIp(value);
-    return (
-      single.has(value) || (address !== undefined && networks.some((network) => cidrContains(network, address)))
-    );
+    return single.has(value) || (address !== undefined && networks.some((network) => cidrContains(network, address)));
   };
 }
 

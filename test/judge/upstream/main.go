@@ -16,7 +16,9 @@ import (
 
 // modes has the function that plays a case once and returns its states after each step.
 var modes = map[string]func(c *Case) (any, error){
-	"ipvs": playIPVS,
+	"ipvs":     playIPVS,
+	"nftables": playNFTables,
+	"iptables": playIPTables,
 }
 
 func main() {

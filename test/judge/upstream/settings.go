@@ -40,6 +40,10 @@ func settingsOf(ctx context.Context, c *Case) settings {
 		NFTables:          kubeproxyconfig.KubeProxyNFTablesConfiguration{MasqueradeBit: ptr.To[int32](14)},
 		NodePortAddresses: c.Config.NodePortAddresses,
 	}
+	// The default of cmd/kube-proxy/app/server_linux.go.
+	if c.Mode == "nftables" && len(config.NodePortAddresses) == 0 {
+		config.NodePortAddresses = []string{kubeproxyconfig.NodePortAddressesPrimary}
+	}
 	rawNodeIPs, _ := utilnode.GetNodeHostIPs(&c.Node)
 	primary, nodeIPs := detectNodeIPs(ctx, rawNodeIPs, c.Config.BindAddress)
 	config.NodePortAddresses = expandNodePortAddressKeywords(config.NodePortAddresses, nodeIPs)

@@ -66,7 +66,9 @@ describe('tracing rules of iptables', () => {
     const remembered = (host: number): string =>
       `PREROUTING -m recent --rcheck --seconds 600 --reap --name KUBE-SEP-${host} --mask 255.255.255.255 --rsource -j KUBE-SEP-${host}`;
     const last = ['PREROUTING -m statistic --mode random --probability 0.25 -j KUBE-SEP-1', 'PREROUTING -j KUBE-SEP-2'];
-    const sticky = rulesetOfIptables(saved({ nat: [remembered(1), remembered(2), ...last, ...[1, 2].flatMap(ofEndpoint)] }));
+    const sticky = rulesetOfIptables(
+      saved({ nat: [remembered(1), remembered(2), ...last, ...[1, 2].flatMap(ofEndpoint)] }),
+    );
     expect(ends(sticky, packet('10.0.0.9', '10.96.0.1:80'))).toEqual({
       'translated to 10.244.0.1:80, affinity 600s': 0.25,
       'translated to 10.244.0.2:80, affinity 600s': 0.75,

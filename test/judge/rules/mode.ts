@@ -1,0 +1,79 @@
+import type { IpFamily } from '../../../src/base/ip.ts';
+import { iptablesKernelOf } from '../../../src/kernel/iptables-mode/iptables-kernel.ts';
+import type { Kernel } from '../../../src/kernel/kernel.ts';
+import { NodeKernel } from '../../../src/kernel/linux/node-kernel.ts';
+import { nftablesKernelOf } from '../../../src/kernel/nftables/nftables-kernel.ts';
+import { FakeIptables } from '../../fake-kernel/fake-iptables.ts';
+import { FakeNftTable } from '../../fake-kernel/fake-nft-table.ts';
+import { TestLog } from '../../support/reconciling.ts';
+import type { Case } from '../case/case.ts';
+import type { IntendedDifference, JudgedMode } from '../compare.ts';
+import { OurRun, nodeAddressesOf } from '../our-run.ts';
+import { rulesetOfIptables } from '../trace/iptables-text.ts';
+import { rulesetOfTable } from '../trace/nft-table.ts';
+import { rulesetOfNft } from '../trace/nft-text.ts';
+import type { Ruleset } from '../trace/ruleset.ts';
+import { IPTABLES_DIFFERENCES, NFTABLES_DIFFERENCES } from './differences.ts';
+import { fatesOf } from './fates.ts';
+
+/** The rules of each family: upstream's as text (see upstream/rules.go), ours as the tracer has them. */
+interface Rules {
+  readonly IPv4: string | Ruleset;
+  readonly IPv6: string | Ruleset;
+}
+
+/** A kernel in memory, and how its rules are traced. */
+interface OurKernel {
+  readonly kernel: Kernel;
+  readonly rulesetOf: (family: IpFamily) => Promise<Ruleset>;
+}
+
+/** Judges a mode by what its rules do to packets. */
+function rulesMode(
+  start: () => OurKernel,
+  compile: (text: string) => Ruleset,
+  differences: readonly IntendedDifference[],
+): JudgedMode<Rules> {
+  const rulesetOf = (rules: string | Ruleset): Ruleset => (typeof rules === 'string' ? compile(rules) : rules);
+  return {
+    playOurs: (given) => play(given, start()),
+    factsOf: ({ IPv4, IPv6 }, given, step) => fatesOf({ 4: rulesetOf(IPv4), 6: rulesetOf(IPv6) }, given, step),
+    differences,
+  };
+}
+
+export const nftablesMode = rulesMode(
+  () => {
+    const table = new FakeNftTable();
+    const kernel = nftablesKernelOf(new NodeKernel({ log: new TestLog() }), table);
+    return { kernel, rulesetOf: (family) => rulesetOfTable(table, family) };
+  },
+  rulesetOfNft,
+  NFTABLES_DIFFERENCES,
+);
+
+export const iptablesMode = rulesMode(
+  () => {
+    const programs = new FakeIptables();
+    const kernel = iptablesKernelOf(new NodeKernel({ log: new TestLog() }), programs);
+    return { kernel, rulesetOf: async (family) => rulesetOfIptables(await programs.read(family)) };
+  },
+  rulesetOfIptables,
+  IPTABLES_DIFFERENCES,
+);
+
+async function play(given: Case, { kernel, rulesetOf }: OurKernel): Promise<readonly Rules[]> {
+  Object.assign(kernel, {
+    getNodeAddresses: () => Promise.resolve(nodeAddressesOf(given)),
+    getUdpFlows: () => Promise.resolve([]),
+  });
+  await kernel.prepare();
+  const ours = new OurRun(given, kernel);
+  const states: Rules[] = [];
+  for (const step of given.steps) {
+    await ours.take(step);
+    states.push({ IPv4: await rulesetOf(4), IPv6: await rulesetOf(6) });
+  }
+  await ours.stop();
+  return states;
+}
