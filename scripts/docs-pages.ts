@@ -27,8 +27,9 @@ const OWN_FIELDS_EXPLANATION = `The file of \`--config\` may have a second docum
   (\`${OWN_API_VERSION}\`), which kube-proxy does not read. [services.md](services.md#settings-of-the-operator) explains its
   fields and has an example.`;
 
-const GATES_EXPLANATION = `\`ComponentFlagz\` and \`ComponentStatusz\` (or \`AllAlpha\`) enable \`/flagz\` and \`/statusz\` on
-  \`--metrics-bind-address\`; the others have no effect here. Feature gates are often set for all components of a cluster at
+const GATES_EXPLANATION = `\`ComponentFlagz\` and \`ComponentStatusz\`, which are on by default, enable \`/flagz\` and
+  \`/statusz\` on \`--metrics-bind-address\`. \`KubeProxyIPVS\` off does not end ipvs mode, as it does in kube-proxy: a line of the
+  log says so. The others have no effect here. Feature gates are often set for all components of a cluster at
   once, so an unknown but well-formed name has no effect and is logged in one line. A malformed name is an error at start, and
   so is an attempt to change a gate that is locked to its default.`;
 
@@ -92,7 +93,7 @@ ${table(
 
 ## Feature gates
 
-${wrap(`Known gates: ${KNOWN_GATES.map((gate) => `\`${gate}\``).join(', ')}.`)}
+${wrap(`Known gates, those of kube-proxy 1.37: ${KNOWN_GATES.map((gate) => `\`${gate}\``).join(', ')}.`)}
 
 ${wrap(GATES_EXPLANATION)}
 `;

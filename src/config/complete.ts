@@ -98,7 +98,7 @@ export function completeConfig(given: GivenSettings, file: ReadConfig | undefine
     notes: [
       ...notes,
       ...flagNotes(given),
-      ...gateNotes(settings.featureGates),
+      ...gateNotes(settings.featureGates, settings.mode),
       ...addressNotes(settings),
       ...sourceNotes(settings),
       ...metricsNotes(settings),

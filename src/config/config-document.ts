@@ -195,8 +195,8 @@ export function readConfigDocument(text: string, name: string): ReadConfig {
   };
 }
 
-/** Formats text that readConfigDocument can read: all fields of kube-proxy's, and the given ones of our own. */
-export function writeConfigDocument(settings: Settings, own: OwnFields = {}): string {
+/** Returns all fields of kube-proxy's as a KubeProxyConfiguration v1alpha1. */
+export function configDocument(settings: Settings): Readonly<Raw> {
   const root: Raw = { apiVersion: API_VERSION, kind: KIND };
   for (const path of FIELD_PATHS) {
     const parts = path.split('.');
@@ -205,6 +205,12 @@ export function writeConfigDocument(settings: Settings, own: OwnFields = {}): st
     for (const part of parts) section = section[part] = isRecord(section[part]) ? section[part] : {};
     section[last] = settingAt(path).kind.toDocument(settings[path]);
   }
+  return root;
+}
+
+/** Formats text that readConfigDocument can read: all fields of kube-proxy's, and the given ones of our own. */
+export function writeConfigDocument(settings: Settings, own: OwnFields = {}): string {
+  const root = configDocument(settings);
   const ownFields = ownFieldsDocument(own);
   if (Object.keys(ownFields).length === 0) return writeYaml(root);
   return `${writeYaml(root)}---\n${writeYaml({ apiVersion: OWN_API_VERSION, kind: OWN_KIND, ...ownFields })}`;

@@ -2,7 +2,7 @@ import { nearest } from './nearest.ts';
 import type { FeatureGateSettings } from './value-kind.ts';
 
 /** Stages as in the metric kubernetes_feature_enabled; "" means GA. */
-export type GateStage = 'ALPHA' | 'BETA' | '';
+export type GateStage = 'ALPHA' | 'BETA' | 'DEPRECATED' | '';
 
 interface Gate {
   readonly stage: GateStage;
@@ -11,24 +11,25 @@ interface Gate {
   readonly locked?: true;
 }
 
-/** The gates of kube-proxy's newest release. */
+/** The gates that kube-proxy 1.37 reads, those of its log and its metrics among them. */
 const GATES: Readonly<Record<string, Gate>> = {
   AllAlpha: { stage: 'ALPHA', enabled: false },
   AllBeta: { stage: 'BETA', enabled: false },
-  ComponentFlagz: { stage: 'ALPHA', enabled: false },
-  ComponentStatusz: { stage: 'ALPHA', enabled: false },
+  AllowServiceExternalIPs: { stage: '', enabled: true },
+  ComponentFlagz: { stage: 'BETA', enabled: true },
+  ComponentStatusz: { stage: 'BETA', enabled: true },
   ContextualLogging: { stage: 'BETA', enabled: true },
-  KubeProxyIPVS: { stage: 'BETA', enabled: true },
-  LoadBalancerIPMode: { stage: '', enabled: true, locked: true },
+  KubeProxyIPVS: { stage: 'DEPRECATED', enabled: true },
+  KubeProxyNFTablesLocalhostNodePorts: { stage: 'ALPHA', enabled: false },
   LoggingAlphaOptions: { stage: 'ALPHA', enabled: false },
   LoggingBetaOptions: { stage: 'BETA', enabled: true },
   MultiCIDRServiceAllocator: { stage: '', enabled: true, locked: true },
+  NFTablesNetlink: { stage: 'BETA', enabled: true },
   NFTablesProxyMode: { stage: '', enabled: true, locked: true },
+  NativeHistograms: { stage: 'BETA', enabled: true },
   PreferSameTrafficDistribution: { stage: '', enabled: true, locked: true },
-  ServiceTrafficDistribution: { stage: '', enabled: true, locked: true },
-  TopologyAwareHints: { stage: '', enabled: true, locked: true },
-  WinDSR: { stage: 'BETA', enabled: true },
-  WinOverlay: { stage: 'BETA', enabled: true },
+  WinDSR: { stage: '', enabled: true, locked: true },
+  WinOverlay: { stage: '', enabled: true, locked: true },
 };
 
 export const KNOWN_GATES: readonly string[] = Object.keys(GATES);
@@ -61,10 +62,22 @@ export function gateProblems(settings: FeatureGateSettings): string[] {
 }
 
 /**
- * Returns one note that names all given gates that kube-proxy does not have; an empty list if there are none. These are
- * not an error: administrators often pass the same gates to all components, and kube-proxy ignores those of others.
+ * Returns a note that names all given gates that kube-proxy does not have, and one if kube-proxy would not start in this
+ * mode. The former are not an error: administrators often pass the same gates to all components, and kube-proxy ignores
+ * those of others.
  */
-export function gateNotes(settings: FeatureGateSettings): string[] {
+export function gateNotes(settings: FeatureGateSettings, mode: string): string[] {
+  return [
+    ...foreignNotes(settings),
+    ...(mode === 'ipvs' && settings['KubeProxyIPVS'] === false ? [IPVS_GATE_OFF] : []),
+  ];
+}
+
+const IPVS_GATE_OFF =
+  'the feature gate KubeProxyIPVS is off, with which kube-proxy would not start in ipvs mode: kube-ipvs-proxy has an ' +
+  'ipvs mode of its own, and serves it. To leave IPVS, set another mode';
+
+function foreignNotes(settings: FeatureGateSettings): string[] {
   const foreign = Object.keys(settings).filter((name) => !Object.hasOwn(GATES, name));
   if (foreign.length === 0) return [];
   const named = foreign.map((name) => {
@@ -84,6 +97,7 @@ export function resolveGates(settings: FeatureGateSettings): FeatureGate[] {
   const forStage: Record<GateStage, boolean | undefined> = {
     ALPHA: settings['AllAlpha'],
     BETA: settings['AllBeta'],
+    DEPRECATED: undefined,
     '': undefined,
   };
   return Object.entries(GATES).map(([name, { stage, enabled }]) => ({

@@ -55,6 +55,11 @@ export class DaemonEvents {
     this.#events?.record(this.#node, { type: 'Warning', reason, action: START, note });
   }
 
+  /** Must be called when a setting below /sys could not be written. */
+  sysReadOnly(note: string): void {
+    this.#events?.record(this.#node, { type: 'Warning', reason: 'readOnlySysFS', action: START, note });
+  }
+
   serviceHealthRefused(namespace: string, name: string, note: string): void {
     const subject: EventSubject = { kind: 'Service', namespace, name };
     const reason = 'FailedToStartServiceHealthcheck';

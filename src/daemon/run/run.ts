@@ -102,7 +102,7 @@ async function start(
   const questions = { ...asked, watches: metrics.watchStates, reconciler: () => reconciler };
   started.defer(await openQuerySocket(config.querySocket, questions));
   started.defer(await holdDaemonLock(`node ${nodeName}, process ${process.pid}, version ${VERSION}`, log));
-  const nodeSettings = await setUpKernel(kernel, config, log);
+  const nodeSettings = await setUpKernel(kernel, config, log, (note) => events.sysReadOnly(note));
   watchConfig(config, stop, started, log);
 
   if (!remote) follow();

@@ -19,19 +19,28 @@ const KEY_MAX = 'net/netfilter/nf_conntrack_max';
 const HASH_FILE = 'sys/module/nf_conntrack/parameters/hashsize';
 const LEAVE_ALONE = 'or keep the present value with --conntrack-max-per-core=0 (conntrack.maxPerCore: 0)';
 
+/** Called with a sentence about a setting that could not be written, if the daemon starts nevertheless. */
+export type OnRefused = (text: string) => void;
+
 /**
  * Interprets --conntrack-* as the newest kube-proxy does: `maxPerCore` connections for each CPU of the host, at most
  * 2^20, but never fewer than `min`. nf_conntrack_max is raised, never lowered. Throws a StartupError or KernelError
- * that names a failed write.
+ * that names a failed write, except that of the hash table's size.
  *
  * @param root directory of /proc and /sys
  */
-export async function setUpConntrack(kernel: Kernel, config: ConntrackConfig, log: Log, root = '/'): Promise<void> {
+export async function setUpConntrack(
+  kernel: Kernel,
+  config: ConntrackConfig,
+  log: Log,
+  onRefused: OnRefused = () => undefined,
+  root = '/',
+): Promise<void> {
   // Read nothing if nothing is requested: the key and the file may not exist.
   if (config.maxPerCore > 0) {
     const max = await wantedMax(config, root);
     await raiseMax(kernel, max, log);
-    await raiseHashsize(path.join(root, HASH_FILE), Math.trunc(max / CONNECTIONS_PER_BUCKET), log);
+    await raiseHashsize(path.join(root, HASH_FILE), Math.trunc(max / CONNECTIONS_PER_BUCKET), log, onRefused);
   }
   for (const [name, value] of timeouts(config)) {
     const set = (seconds: number): Promise<void> => setSysctl(kernel, `net/netfilter/${name}`, String(seconds), log);
@@ -82,17 +91,18 @@ async function raiseMax(kernel: Kernel, max: number, log: Log): Promise<void> {
   }
 }
 
-async function raiseHashsize(file: string, hashsize: number, log: Log): Promise<void> {
+/** The hash table decides only how fast connections are found, so a failure is a warning. */
+async function raiseHashsize(file: string, hashsize: number, log: Log, onRefused: OnRefused): Promise<void> {
   // If the file cannot be read, the write reports the reason.
   if (hashsize <= Number(await readFile(file, 'utf8').catch(() => '0'))) return;
   try {
     await writeFile(file, String(hashsize));
+    log.info('connection tracking hash table resized', { hashsize });
   } catch (error) {
-    throw new StartupError(
-      `${file} cannot be set to ${hashsize}: ${errorCode(error) ?? 'EIO'}; either mount /sys writable and run privileged in ` +
-        `the host's network namespace, or set the value on the node before the start, ${LEAVE_ALONE}`,
-      { cause: error },
-    );
+    const text =
+      `${file} cannot be set to ${hashsize}: ${errorCode(error) ?? 'EIO'}; with many connections, connection tracking ` +
+      `becomes slow. Set the value on the node, mount /sys writable, ${LEAVE_ALONE}`;
+    log.warn(text);
+    onRefused(text);
   }
-  log.info('connection tracking hash table resized', { hashsize });
 }

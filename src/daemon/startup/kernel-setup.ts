@@ -5,7 +5,7 @@ import type { IpvsTimeouts, Kernel, KernelReader } from '../../kernel/kernel.ts'
 import { errorText } from '../../base/error-text.ts';
 import { type IpFamily, familyLabel } from '../../base/ip.ts';
 import type { Log } from '../../observe/log.ts';
-import { setUpConntrack, wantedConntrack } from './conntrack-setup.ts';
+import { type OnRefused, setUpConntrack, wantedConntrack } from './conntrack-setup.ts';
 import { NO_SETTINGS, type NodeSettings } from '../../reconcile/node-check.ts';
 import { setEstimation, wantedEstimation } from './estimation.ts';
 import { noteIdleTimeout } from './idle-connections.ts';
@@ -51,8 +51,13 @@ export function connReuse(kernelRelease: string): readonly Sysctl[] {
  * Sets sysctls and IPVS timeouts. --init-only does this in advance, so that the daemon itself needs fewer privileges.
  * Returns the settings to keep, without conntrack settings: as with kube-proxy, an operator may change those later.
  */
-export async function setUpKernel(kernel: Kernel, config: ProxyConfig, log: Log): Promise<NodeSettings> {
-  await setUpConntrack(kernel, config.conntrack, log);
+export async function setUpKernel(
+  kernel: Kernel,
+  config: ProxyConfig,
+  log: Log,
+  onRefused?: OnRefused,
+): Promise<NodeSettings> {
+  await setUpConntrack(kernel, config.conntrack, log, onRefused);
   const sysctls = serviceSysctls(config);
   for (const [key, value] of sysctls) await setSysctl(kernel, key, value, log);
   if (config.mode !== 'ipvs') return { sysctls, timeouts: NO_SETTINGS.timeouts };
@@ -160,12 +165,18 @@ interface Trial {
 }
 
 async function tryRules(kernel: RuleProbe, family: IpFamily): Promise<Trial> {
-  if (family === 6 && (await kernel.getSysctl('net/ipv6/conf/all/forwarding')) === undefined) {
-    return { family, error: 'this kernel runs without IPv6', lasting: true };
-  }
+  const error = family === 6 ? await whyWithoutIpv6(kernel) : undefined;
+  if (error !== undefined) return { family, error, lasting: true };
   try {
     return { family, variant: await kernel.probeRules(family), lasting: false };
   } catch (error) {
     return { family, error: errorText(error), lasting: lasts(error) };
   }
+}
+
+/** Returns why this node has no IPv6; undefined if it has. As in kube-proxy, read at the start only. */
+async function whyWithoutIpv6(kernel: Pick<RuleProbe, 'getSysctl'>): Promise<string | undefined> {
+  const disabled = await kernel.getSysctl('net/ipv6/conf/all/disable_ipv6');
+  if (disabled === undefined) return 'this kernel runs without IPv6';
+  return disabled === '1' ? 'the sysctl net.ipv6.conf.all.disable_ipv6 is 1' : undefined;
 }

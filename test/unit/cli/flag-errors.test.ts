@@ -167,10 +167,8 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
     ],
   ],
   [
-    ['--proxy-mode=ipvs', '--feature-gates=TopologyAwareHints=false'],
-    [
-      'KubeProxyConfiguration.featureGates: feature gate TopologyAwareHints is locked to true: drop it (--feature-gates)',
-    ],
+    ['--proxy-mode=ipvs', '--feature-gates=WinDSR=false'],
+    ['KubeProxyConfiguration.featureGates: feature gate WinDSR is locked to true: drop it (--feature-gates)'],
   ],
   [
     ['--proxy-mode=ipvs', '--bind-address=eth0'],

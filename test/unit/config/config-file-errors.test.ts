@@ -388,10 +388,10 @@ const FIELDS: readonly (readonly [fields: string, errors: readonly string[]])[] 
     ['KubeProxyConfiguration.featureGates: feature gate NFTablesProxyMode is locked to true: drop it'],
   ],
   [
-    'featureGates: {LoadBalancerIPMode: false, TopologyAwareHints: false}',
+    'featureGates: {MultiCIDRServiceAllocator: false, WinDSR: false}',
     [
-      'KubeProxyConfiguration.featureGates: feature gate LoadBalancerIPMode is locked to true: drop it',
-      'KubeProxyConfiguration.featureGates: feature gate TopologyAwareHints is locked to true: drop it',
+      'KubeProxyConfiguration.featureGates: feature gate MultiCIDRServiceAllocator is locked to true: drop it',
+      'KubeProxyConfiguration.featureGates: feature gate WinDSR is locked to true: drop it',
     ],
   ],
   ['bindAddress: 10', ['KubeProxyConfiguration.bindAddress: want a string, got 10']],

@@ -8,7 +8,7 @@ import { configOf } from '../../support/config.ts';
 const GIVEN = [
   '--ipvs-exclude-cidrs=10.0.0.0/8',
   '--ipvs-exclude-cidrs=fd00::/8',
-  '--feature-gates=ComponentFlagz=true,WinDSR=false',
+  '--feature-gates=ComponentFlagz=true,NFTablesNetlink=false',
   '--vmodule=a=1,b/*=2',
   '--ipvs-udp-timeout=90s',
   '--ipvs-strict-arp',
@@ -24,7 +24,7 @@ test('/flagz has each flag once, in the order of names, with its given or defaul
   expect(lines).toEqual(
     expect.arrayContaining([
       'ipvs-exclude-cidrs=10.0.0.0/8,fd00::/8',
-      'feature-gates=ComponentFlagz=true,WinDSR=false',
+      'feature-gates=ComponentFlagz=true,NFTablesNetlink=false',
       'vmodule=a=1,b/*=2',
       'ipvs-udp-timeout=1m30s',
       'ipvs-strict-arp=true',

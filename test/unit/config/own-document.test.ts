@@ -263,7 +263,7 @@ describe('serviceAnnotations', () => {
 
 test('/configz has our fields, apart from those of kube-proxy', () => {
   expect(configz(configOf(`serviceAnnotations: [weights]\n${withAnnotations('{scheduler: lc}')}`))).toMatchObject({
-    'kubeproxy.config.k8s.io': { Mode: 'ipvs' },
+    'kubeproxy.config.k8s.io': { mode: 'ipvs' },
     'kube-ipvs-proxy': {
       serviceAnnotations: ['weights'],
       serviceDefaults: [{ selector: { matchExpressions: [] }, annotations: { scheduler: 'lc' }, override: false }],

@@ -345,7 +345,12 @@ test.each(NOTES)('%j and file %j: what the log says', (argv, fields, notes) => {
 const ROUND_TRIPS: readonly (readonly string[])[] = [
   [IPVS],
   [IPVS, '--ipvs-scheduler=mh', '--ipvs-min-sync-period=2s', '--ipvs-exclude-cidrs=10.0.0.0/8,fd00::/8'],
-  [IPVS, '--feature-gates=AllAlpha=true,WinDSR=false', '--nodeport-addresses=primary', '--hostname-override=Node-1'],
+  [
+    IPVS,
+    '--feature-gates=AllAlpha=true,ComponentFlagz=false',
+    '--nodeport-addresses=primary',
+    '--hostname-override=Node-1',
+  ],
   [IPVS, '--conntrack-max-per-core=0', '--conntrack-tcp-timeout-established=0', '--conntrack-udp-timeout=2m5.5s'],
   [IPVS, '--vmodule=a=1,b/*=2', '-v=9', '--logging-format=text', '--log-text-split-stream'],
   [IPVS, '--bind-address=fd00::1', '--healthz-bind-address=[fd00::1]:80', '--metrics-bind-address=fd00::1'],
@@ -363,10 +368,15 @@ test.each(ROUND_TRIPS)('--write-config-to and --config: %s %s %s %s', (...argv) 
 
 test('a feature gate has the value given for its name, otherwise for its stage, otherwise its default', () => {
   const gates = new Map(
-    resolve([IPVS, '--feature-gates=AllAlpha=true,ComponentFlagz=false']).featureGates.map((gate) => [gate.name, gate]),
+    resolve([IPVS, '--feature-gates=AllBeta=false,AllAlpha=true,ComponentFlagz=true']).featureGates.map((gate) => [
+      gate.name,
+      gate,
+    ]),
   );
-  expect(gates.get('ComponentStatusz')).toEqual({ name: 'ComponentStatusz', stage: 'ALPHA', enabled: true });
-  expect(gates.get('ComponentFlagz')?.enabled).toBe(false);
+  expect(gates.get('ComponentStatusz')).toEqual({ name: 'ComponentStatusz', stage: 'BETA', enabled: false });
+  expect(gates.get('ComponentFlagz')?.enabled).toBe(true);
+  expect(gates.get('KubeProxyNFTablesLocalhostNodePorts')?.enabled).toBe(true);
+  expect(gates.get('KubeProxyIPVS')).toEqual({ name: 'KubeProxyIPVS', stage: 'DEPRECATED', enabled: true });
   expect(gates.get('WinDSR')?.enabled).toBe(true);
   expect(gates.get('NFTablesProxyMode')).toEqual({ name: 'NFTablesProxyMode', stage: '', enabled: true });
 });
@@ -374,7 +384,14 @@ test('a feature gate has the value given for its name, otherwise for its stage, 
 test('feature gates of other components are accepted, logged in one line, and have no effect', () => {
   const without = resolve([IPVS]);
   const config = resolve([IPVS, '--feature-gates=SidecarContainers=true,AllBeta=true,KubeProxyIPVS=false']);
-  expect(config.notes).toEqual(['feature gates of other components have no effect: SidecarContainers']);
+  expect(config.notes).toEqual([
+    'feature gates of other components have no effect: SidecarContainers',
+    expect.stringMatching(
+      /^the feature gate KubeProxyIPVS is off, with which kube-proxy would not start in ipvs mode:/,
+    ),
+  ]);
+  expect(config.mode).toBe('ipvs');
+  expect(resolve(['--proxy-mode=nftables', '--feature-gates=KubeProxyIPVS=false']).notes).toEqual([]);
   expect(config.featureGates.map(({ name }) => name)).toEqual(without.featureGates.map(({ name }) => name));
   expect(config.settings.featureGates).toEqual({ SidecarContainers: true, AllBeta: true, KubeProxyIPVS: false });
   expect(resolve([IPVS, '--feature-gates=KubeProxyIpvs=true,InPlacePodVerticalScaling=false']).notes).toEqual([
@@ -382,16 +399,18 @@ test('feature gates of other components are accepted, logged in one line, and ha
   ]);
 });
 
-test('/configz has the keys that tools expect', () => {
+test('/configz has the configuration in force as v1alpha1', () => {
   expect(configz(resolve([IPVS, '--cluster-cidr=10.0.0.0/8', '--ipvs-scheduler=lc']))).toMatchObject({
     'kubeproxy.config.k8s.io': {
-      Mode: 'ipvs',
-      BindAddress: '0.0.0.0',
-      DetectLocal: { ClusterCIDRs: ['10.0.0.0/8'] },
-      IPVS: { Scheduler: 'lc', StrictARP: false, TCPTimeout: '0s' },
-      Linux: { Conntrack: { MaxPerCore: 32_768, TCPEstablishedTimeout: '24h0m0s' }, OOMScoreAdj: -999 },
-      MinSyncPeriod: '1s',
-      ConfigSyncPeriod: '15m0s',
+      apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+      kind: 'KubeProxyConfiguration',
+      mode: 'ipvs',
+      bindAddress: '0.0.0.0',
+      clusterCIDR: '10.0.0.0/8',
+      ipvs: { scheduler: 'lc', strictARP: false, tcpTimeout: '0s', minSyncPeriod: '1s' },
+      conntrack: { maxPerCore: 32_768, tcpEstablishedTimeout: '24h0m0s' },
+      oomScoreAdj: -999,
+      configSyncPeriod: '15m0s',
     },
   });
 });
@@ -413,10 +432,8 @@ test('a file in nftables mode: its own section is in force, and the log and /con
   ]);
   expect(configz(config)).toMatchObject({
     'kubeproxy.config.k8s.io': {
-      Mode: 'nftables',
-      NFTables: { MasqueradeBit: 3 },
-      Linux: { MasqueradeAll: false },
-      SyncPeriod: '5s',
+      mode: 'nftables',
+      nftables: { masqueradeBit: 3, masqueradeAll: false, syncPeriod: '5s' },
     },
   });
 });

@@ -74,10 +74,10 @@ describe('startServers', () => {
   });
 
   test.each([
-    ['nothing', [], [404, 404, 200]],
-    ['ComponentFlagz', ['--feature-gates=ComponentFlagz=true'], [200, 404, 200]],
-    ['ComponentStatusz', ['--feature-gates=ComponentStatusz=true'], [404, 200, 200]],
-    ['AllAlpha', ['--feature-gates=AllAlpha=true'], [200, 200, 200]],
+    ['the default gates', [], [200, 200, 200]],
+    ['ComponentFlagz off', ['--feature-gates=ComponentFlagz=false'], [404, 200, 200]],
+    ['ComponentStatusz off', ['--feature-gates=ComponentStatusz=false'], [200, 404, 200]],
+    ['AllBeta off', ['--feature-gates=AllBeta=false'], [404, 404, 200]],
   ] as const)('/flagz, /statusz and /metrics/slis with %s', async (_name, gates, expected) => {
     const servers = await start(at('metrics', free), '--healthz-bind-address=', ...gates);
     const replies = await Promise.all(['/flagz', '/statusz', '/metrics/slis'].map((path) => get(free, path)));

@@ -8,7 +8,7 @@ import { differingSettings } from '../../../../src/reconcile/difference.ts';
 import { configOf } from '../../../support/config.ts';
 import { TestLog } from '../../../support/reconciling.ts';
 
-const IP6 = 'net/ipv6/conf/all/forwarding';
+const DISABLE_IPV6 = 'net/ipv6/conf/all/disable_ipv6';
 
 /** A kernel that takes rules only of some families. */
 class PartialKernel extends FakeKernel {
@@ -17,7 +17,7 @@ class PartialKernel extends FakeKernel {
   constructor(families: readonly IpFamily[]) {
     super();
     this.#families = families;
-    this.sysctls.set(IP6, '1');
+    this.sysctls.set(DISABLE_IPV6, '0');
   }
 
   override async probeRules(family?: IpFamily): Promise<string> {
@@ -38,14 +38,18 @@ describe('usableFamilies', () => {
     expect(found).toEqual({ families: usable, iptables: 'nft' });
   });
 
-  test('on a kernel without IPv6, ip6tables is not tested', async () => {
+  test.each([
+    ['on a kernel without IPv6', undefined, 'this kernel runs without IPv6'],
+    ['where IPv6 is disabled', '1', 'the sysctl net.ipv6.conf.all.disable_ipv6 is 1'],
+  ])('%s, ip6tables is not tested', async (_where, disabled, reason) => {
     const kernel = new PartialKernel([4, 6]);
-    kernel.sysctls.delete(IP6);
+    if (disabled === undefined) kernel.sysctls.delete(DISABLE_IPV6);
+    else kernel.sysctls.set(DISABLE_IPV6, disabled);
     const log = new TestLog();
     expect(await usableFamilies(kernel, configOf(), log)).toMatchObject({ families: [4] });
     expect(kernel.calls.get('probeRules')).toBe(1);
     expect(log.lines).toEqual([
-      'info: IPv6 is not served on this node, so Services get no virtual servers of this family: this kernel runs without IPv6',
+      `info: IPv6 is not served on this node, so Services get no virtual servers of this family: ${reason}`,
     ]);
   });
 
