@@ -152,7 +152,9 @@ class PortExplainer {
     if (choice === undefined) return { use: 'none', ...this.#withoutFamily(family) };
     const taken = this.#taken.get(key);
     const isMistake = false;
-    if (taken !== undefined && taken !== name) return { use: 'none', why: `slice ${taken} has it already`, isMistake };
+    if (taken === undefined)
+      return { use: 'none', why: 'terminating, and a Pod that is not ready has its address now', isMistake };
+    if (taken !== name) return { use: 'none', why: `slice ${taken} has it already`, isMistake };
     return { ...choice.decide(key, traits), isMistake };
   }
 

@@ -5,6 +5,7 @@ import { type NamespacedName, namespacedName } from '../base/names.ts';
 import { EMPTY, trimCapacity } from '../base/trim-capacity.ts';
 import { mergeSlices } from './merge-slices.ts';
 import { type NodeModel, defineNode, planAlike } from './node.ts';
+import { reuseChanged } from './reused-address.ts';
 import { defineService, isForUs } from './service-definition.ts';
 import type { ServiceDefinition, ServiceModel } from './service-model.ts';
 import { type SliceModel, defineSlice, sameSlice } from './slice-model.ts';
@@ -239,7 +240,7 @@ export class Cluster {
     const known = this.#slices.get(key);
     const model = defineSlice(slice, this.#nodeName);
     if (sameSlice(model, known)) {
-      if (known !== undefined) known.unusable = model?.unusable ?? EMPTY;
+      if (known !== undefined && model !== undefined) this.#setUnusable(known, model.unusable);
       return;
     }
     if (known !== undefined && known.owner !== model?.owner) this.#deleteSlice(key);
@@ -251,6 +252,12 @@ export class Cluster {
     if (time === undefined) return;
     this.#triggers.push({ owner, at: { family: slice.addressType === 'IPv6' ? 6 : 4, time } });
   };
+
+  #setUnusable(slice: SliceModel, unusable: SliceModel['unusable']): void {
+    const before = slice.unusable;
+    slice.unusable = unusable;
+    if (reuseChanged(before, unusable, this.slices(slice.owner))) this.#update(slice.owner, {});
+  }
 
   readonly #deleteSlice = (key: NamespacedName): void => {
     const known = this.#slices.get(key);

@@ -1,7 +1,8 @@
 import { compareIp } from '../base/ip.ts';
 import { sortedUnique } from '../base/sorted-unique.ts';
 import type { EndpointModel, ServiceDefinition, ServiceModel, ServicePortDefinition } from './service-model.ts';
-import type { SliceModel } from './slice-model.ts';
+import { withoutReused } from './reused-address.ts';
+import { type SliceModel, rankAmongEqual } from './slice-model.ts';
 import type { ModelWarning } from './warnings.ts';
 
 /** Returns the service with the endpoints of all its slices. */
@@ -15,18 +16,21 @@ export function mergeSlices(definition: ServiceDefinition, slices: readonly Slic
 }
 
 /**
- * Slice ports match service ports by name and protocol; the target port number comes from the slice. While an endpoint
- * is moved, two slices may contain it: the first by name wins, unless only the other has it as local.
+ * Slice ports match service ports by name and protocol; the target port number comes from the slice. While an endpoint is
+ * moved, two slices may contain it, and while an address is reused, two endpoints have it: see rankAmongEqual(), of equal
+ * ones the first by name of the slice.
  */
 function endpointsOf(port: ServicePortDefinition, slices: readonly SliceModel[]): readonly EndpointModel[] {
+  const targets = slices.flatMap((slice) =>
+    slice.ports
+      .filter(({ name, protocol }) => name === port.name && protocol === port.protocol)
+      .map((target) => ({ slice, port: target })),
+  );
   const found: EndpointModel[] = [];
-  for (const slice of slices) {
-    for (const target of slice.ports) {
-      if (target.name !== port.name || target.protocol !== port.protocol) continue;
-      for (const { address, traits } of slice.endpoints) found.push({ address, port: target.port, traits });
-    }
+  for (const { slice, port: target } of targets) {
+    for (const { address, traits } of slice.endpoints) found.push({ address, port: target.port, traits });
   }
-  return sortedUnique(found, compareEndpoints, ({ traits }) => traits.local);
+  return withoutReused(sortedUnique(found, compareEndpoints, rankAmongEqual), targets);
 }
 
 function compareEndpoints(a: EndpointModel, b: EndpointModel): number {

@@ -19,7 +19,10 @@ export interface SlicePort {
   readonly port: Port;
 }
 
-/** An endpoint that no proxy may use. It is kept for explanations only: a change of it causes no sync. */
+/**
+ * An endpoint that no proxy may use. It is kept for explanations, and to tell whether the address of a terminating endpoint
+ * is in use again. Its changes cause no sync unless that changes.
+ */
 export interface UnusableEndpoint {
   readonly address: string;
   readonly why:
@@ -106,9 +109,18 @@ function sliceEndpoints(
     endpoints.push({ address, traits: traitsOf(endpoint, nodeName, hinted) });
   }
   return {
-    endpoints: trimCapacity(sortedUnique(endpoints, compareAddress, ({ traits }) => traits.local)),
+    endpoints: trimCapacity(sortedUnique(endpoints, compareAddress, rankAmongEqual)),
     unusable: trimCapacity(unusable),
   };
+}
+
+/**
+ * Of several endpoints with the same address, the one with the highest rank is used. The network may give the address of a
+ * Pod that still terminates to another Pod, so the one that does not terminate comes first. Then one on this node does,
+ * because a slice may not say on which node its endpoint is.
+ */
+export function rankAmongEqual({ traits }: Pick<EndpointModel, 'traits'>): number {
+  return (traits.terminating ? 0 : 2) + (traits.local ? 1 : 0);
 }
 
 function compareAddress(a: SliceEndpoint, b: SliceEndpoint): number {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import type { Service } from '../../src/kube/objects/objects.ts';
 import type { SourceEvent } from '../../src/kube/objects/source.ts';
-import { port, service, slice } from './objects.ts';
+import { endpoint, port, service, slice } from './objects.ts';
 
 const name = fc.constantFrom('a', 'b', 'c', 'kubernetes');
 const address = fc.integer({ min: 1, max: 6 });
@@ -34,6 +34,15 @@ export const anyService: fc.Arbitrary<Service> = fc
     }),
   );
 
+/** An endpoint that is ready (the usual state), terminates and still serves, or is not ready yet. */
+const conditions = fc.oneof(
+  { weight: 3, arbitrary: fc.constant({}) },
+  fc.constantFrom({ ready: false, terminating: true }, { ready: false, serving: false }),
+);
+
+/** Endpoints of few addresses, so that slices share some and one slice may have an address twice. */
+const endpoints = fc.array(fc.record({ host: address, conditions }), { maxLength: 5 });
+
 /** One change of one object. */
 export const anyEvent: fc.Arbitrary<SourceEvent> = fc.oneof(
   anyService.map((object): SourceEvent => ({ kind: 'service', event: { type: 'applied', object } })),
@@ -42,15 +51,18 @@ export const anyEvent: fc.Arbitrary<SourceEvent> = fc.oneof(
     event: { type: 'deleted', object: { namespace: 'default', name: object } },
   })),
   fc
-    .record({ of: name, hosts: fc.uniqueArray(address, { maxLength: 4 }), ip6: fc.boolean(), udp: fc.boolean() })
-    .map(({ of, hosts, ip6, udp }): SourceEvent => ({
+    .record({ of: name, endpoints, ip6: fc.boolean(), udp: fc.boolean(), second: fc.boolean() })
+    .map(({ of, endpoints: hosts, ip6, udp, second }): SourceEvent => ({
       kind: 'endpoint-slice',
       event: {
         type: 'applied',
         object: slice(
           of,
-          hosts.map((host) => `${ip6 ? 'fd00:244::' : '10.244.0.'}${host}`),
-          { suffix: ip6 ? 'six' : 'four', ports: [{ name: '', protocol: udp ? 'UDP' : 'TCP', port: 8080 }] },
+          hosts.map(({ host, conditions: change }) => endpoint(`${ip6 ? 'fd00:244::' : '10.244.0.'}${host}`, change)),
+          {
+            suffix: `${ip6 ? 'six' : 'four'}${second ? '-2' : ''}`,
+            ports: [{ name: '', protocol: udp ? 'UDP' : 'TCP', port: 8080 }],
+          },
         ),
       },
     })),
