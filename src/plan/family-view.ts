@@ -139,7 +139,6 @@ export function serve(
   const named = view.namesServicePorts ? { servicePort: servicePortName(view.service.name, portName) } : {};
   const virtualServer = { address, port, protocol, scheduler, flags, timeout, prefix, ...named };
   const planned = { virtualServer, realServers, rank, portName };
-  // The conntrack entries of connections without NAT do not name the endpoint, so none of them counts as stale.
   const translated = realServers.every((server) => forwardingOf(server) === FORWARDING.nat);
   draft.addVirtualServer(
     {
@@ -147,7 +146,7 @@ export function serve(
       ...(drainTimeout === undefined ? {} : { drainTimeout }),
       ...(translated ? {} : directPods(view, endpoints)),
     },
-    translated ? (rank === CLAIM_RANK.clusterIp ? answering : answeringOutside) : EMPTY,
+    translated ? (rank === CLAIM_RANK.clusterIp ? answering : answeringOutside) : undefined,
   );
 }
 

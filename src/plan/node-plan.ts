@@ -191,24 +191,24 @@ export class NodePlan {
   }
 
   /**
-   * Returns a look-up of the serving endpoints of a UDP virtual server: empty if there are none or no service owns it. It is for
-   * one clean-up, because it indexes each service once.
+   * Returns a look-up of the serving endpoints of a UDP virtual server; undefined if no service owns it, or if it forwards without
+   * NAT. It is for one clean-up, because it indexes each service once.
    */
-  answering(): (key: VirtualServerKey) => PlannedUdp['answering'] {
+  answering(): (key: VirtualServerKey) => PlannedUdp['answering'] | undefined {
     const indexes = new Map<NamespacedName, ReadonlyMap<VirtualServerKey, PlannedUdp['answering']>>();
     return (key) => {
       const owner = this.#claims.virtualServers.owner(key)?.service;
-      if (owner === undefined) return EMPTY;
+      if (owner === undefined) return undefined;
       let index = indexes.get(owner);
       if (index === undefined) {
         const udp = this.#services.get(owner)?.udp ?? EMPTY;
         indexes.set(owner, (index = new Map(udp.map(({ id, answering }) => [virtualServerKey(id), answering]))));
       }
-      return index.get(key) ?? EMPTY;
+      return index.get(key);
     };
   }
 
-  /** Whether a service has a UDP virtual server with serving endpoints. */
+  /** Whether a service has a UDP virtual server with NAT. */
   get servesUdp(): boolean {
     for (const { udp } of this.#services.values()) if (udp.length > 0) return true;
     return false;

@@ -23,7 +23,7 @@ const NO_LOCAL_ENDPOINTS: ServicePlan['noLocalEndpoints'] = Object.freeze({ inte
 /** Collects a plan. Rules may add items in any order and repeatedly; the finished plan is sorted and unique. */
 export class PlanDraft {
   readonly #virtualServers: PlannedVirtualServer[] = [];
-  /** For each UDP virtual server, its serving endpoints on all nodes. */
+  /** For each UDP virtual server with NAT, its serving endpoints on all nodes. */
   readonly #answering = new Map<PlannedVirtualServer, PlannedUdp['answering']>();
   readonly #addresses: IpAddress[] = [];
   readonly #entries: PlannedEntry[] = [];
@@ -38,9 +38,9 @@ export class PlanDraft {
   }
 
   /** Of virtual servers with equal address, port and protocol, the lowest rank wins, then the first one added. */
-  addVirtualServer(planned: PlannedVirtualServer, answering: PlannedUdp['answering']): void {
+  addVirtualServer(planned: PlannedVirtualServer, answering?: PlannedUdp['answering']): void {
     this.#virtualServers.push(planned);
-    if (planned.virtualServer.protocol === 'UDP') this.#answering.set(planned, answering);
+    if (planned.virtualServer.protocol === 'UDP' && answering !== undefined) this.#answering.set(planned, answering);
   }
 
   addAddress(address: IpAddress): void {
@@ -96,9 +96,9 @@ export class PlanDraft {
     if (this.#answering.size === 0) return EMPTY;
     const udp: PlannedUdp[] = [];
     for (const planned of virtualServers) {
-      const answering = this.#answering.get(planned) ?? EMPTY;
+      const answering = this.#answering.get(planned);
       const { address, port, protocol } = planned.virtualServer;
-      if (answering.length > 0) udp.push({ id: { address, port, protocol }, answering });
+      if (answering !== undefined) udp.push({ id: { address, port, protocol }, answering });
     }
     return trimCapacity(udp);
   }

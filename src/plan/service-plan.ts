@@ -37,7 +37,10 @@ export interface PlannedHealthCheck {
   readonly localEndpoints: Readonly<Partial<Record<IpFamily, number>>>;
 }
 
-/** Input of the UDP flow clean-up: a virtual server and its serving endpoints on all nodes. */
+/**
+ * Input of the UDP flow clean-up: a virtual server, and its serving endpoints on all nodes. One that forwards without NAT has
+ * none of these, because its flows do not name the endpoint.
+ */
 export interface PlannedUdp {
   readonly id: VirtualServerId;
   readonly answering: readonly RealServer[];

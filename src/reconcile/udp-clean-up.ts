@@ -3,6 +3,7 @@ import type { Flow, Kernel } from '../kernel/kernel.ts';
 import type { Yielder } from '../base/yielder.ts';
 import { type IpFamily, familyOf } from '../base/ip.ts';
 import type { Log } from '../observe/log.ts';
+import type { NodePlan } from '../plan/node-plan.ts';
 import type { PlannedUdp } from '../plan/service-plan.ts';
 import { type RealServerKey, realServerKey } from '../state/real-server.ts';
 import type { Transaction } from '../state/transaction.ts';
@@ -14,16 +15,20 @@ import type { FlowCleanUp } from '../state/sync-report.ts';
 const STRIDE = 256;
 
 /**
- * Returns the stale UDP flows to our virtual servers: those translated to a removed pod, and those not translated at
- * all. (The latter began while the service had no endpoint, and lose their packets as long as they live.) As in
- * kube-proxy's conntrack reconciler, flows of a virtual server without endpoints are kept. Address and port must match
- * exactly, so flows to other ports are kept. The cost grows with the number of flows.
+ * Returns the stale UDP flows: those to a virtual server of ours that no serving endpoint of it answers, and all to one that
+ * was removed. They are translated to a removed pod, or not translated at all. (The latter began while the service had no
+ * endpoint.) They lose their packets as long as they live, which is as long as the client sends. Address and port must match
+ * exactly, so flows to other ports, and to addresses that never were ours, are kept. The cost grows with the number of flows.
+ *
+ * @param answeringAt as in NodePlan
+ * @param removed the UDP virtual servers that were deleted
  */
 export function* staleFlows(
   flows: Iterable<Flow>,
-  answeringAt: (key: VirtualServerKey) => PlannedUdp['answering'],
+  answeringAt: AnsweringAt,
+  removed: ReadonlySet<VirtualServerKey>,
 ): Generator<void, Flow[]> {
-  const known = new Map<VirtualServerKey, ReadonlySet<RealServerKey>>();
+  const known = new Map<VirtualServerKey, ReadonlySet<RealServerKey> | undefined>();
   const stale: Flow[] = [];
   let count = 0;
   for (const flow of flows) {
@@ -33,12 +38,26 @@ export function* staleFlows(
       port: flow.destinationPort,
       protocol: flow.protocol,
     });
-    let answering = known.get(key);
-    if (answering === undefined) known.set(key, (answering = new Set(answeringAt(key).map(realServerKey))));
+    if (!known.has(key)) known.set(key, endpointKeys(answeringAt(key)));
+    const answering = known.get(key);
     const answers = realServerKey({ address: flow.replySource, port: flow.replySourcePort });
-    if (answering.size > 0 && !answering.has(answers)) stale.push(flow);
+    if (answering === undefined ? removed.has(key) : !answering.has(answers)) stale.push(flow);
   }
   return stale;
+}
+
+function endpointKeys(answering: PlannedUdp['answering'] | undefined): ReadonlySet<RealServerKey> | undefined {
+  return answering === undefined ? undefined : new Set(answering.map(realServerKey));
+}
+
+type AnsweringAt = ReturnType<NodePlan['answering']>;
+
+/** A family whose flows need a clean-up. */
+interface Due {
+  readonly at: number;
+  readonly attempts: number;
+  /** The UDP virtual servers that were deleted since the last clean-up that succeeded. */
+  readonly removed: Set<VirtualServerKey>;
 }
 
 export interface UdpCleanUpOptions {
@@ -49,16 +68,17 @@ export interface UdpCleanUpOptions {
   /** Maximum delay between two attempts. */
   readonly maxDelayMs: number;
   /** As in NodePlan. */
-  readonly answering: () => (key: VirtualServerKey) => PlannedUdp['answering'];
+  readonly answering: () => AnsweringAt;
 }
 
 /**
  * Remembers which families need a clean-up of UDP flows until it has succeeded, because no full check would repair a
- * flow to a removed pod. Failed clean-ups are retried with back-off.
+ * flow to a removed pod, and which virtual servers were deleted, because the plan no longer has these. Failed clean-ups are
+ * retried with back-off.
  */
 export class UdpCleanUp {
   readonly #options: UdpCleanUpOptions;
-  readonly #due = new Map<IpFamily, { readonly at: number; readonly attempts: number }>();
+  readonly #due = new Map<IpFamily, Due>();
 
   constructor(options: UdpCleanUpOptions) {
     this.#options = options;
@@ -78,7 +98,11 @@ export class UdpCleanUp {
 
   /** Makes the clean-up due for each family with UDP operations. Must be called before these are applied. */
   note(tx: Transaction): void {
-    for (const op of tx) if ('id' in op && op.id.protocol === 'UDP') this.#note(familyOf(op.id.address));
+    for (const op of tx) {
+      if (!('id' in op) || op.id.protocol !== 'UDP') continue;
+      const { removed } = this.#note(familyOf(op.id.address));
+      if (op.kind === 'delete-virtual-server') removed.add(virtualServerKey(op.id));
+    }
   }
 
   /** Runs the clean-ups that are due; a family that fails stays due. */
@@ -87,33 +111,36 @@ export class UdpCleanUp {
     for (const [family, due] of this.#due) {
       if (due.at > this.#options.clock.now()) continue;
       try {
-        done.push(await this.#clean(family, yielder));
+        done.push(await this.#clean(family, due, yielder));
         // It may have become due again meanwhile.
         if (this.#due.get(family) === due) this.#due.delete(family);
       } catch (error) {
-        this.#failed(family, due.attempts + 1, error);
+        this.#failed(family, due, error);
       }
     }
     return done;
   }
 
-  #note(family: IpFamily): void {
-    const attempts = this.#due.get(family)?.attempts ?? 0;
-    this.#due.set(family, { at: -Infinity, attempts });
+  #note(family: IpFamily): Due {
+    const { attempts, removed } = this.#due.get(family) ?? { attempts: 0, removed: new Set() };
+    const due = { at: -Infinity, attempts, removed };
+    this.#due.set(family, due);
+    return due;
   }
 
-  async #clean(family: IpFamily, yielder: Yielder): Promise<FlowCleanUp> {
+  async #clean(family: IpFamily, { removed }: Due, yielder: Yielder): Promise<FlowCleanUp> {
     const { kernel, answering } = this.#options;
     const startedAt = performance.now();
-    const stale = await yielder.finish(staleFlows(await kernel.getUdpFlows(family), answering()));
+    const stale = await yielder.finish(staleFlows(await kernel.getUdpFlows(family), answering(), removed));
     const deletedFlows = stale.length === 0 ? 0 : await kernel.deleteFlows(stale);
     return { family, durationMs: performance.now() - startedAt, deletedFlows };
   }
 
-  #failed(family: IpFamily, attempts: number, error: unknown): void {
+  #failed(family: IpFamily, due: Due, error: unknown): void {
     const { clock, log, maxDelayMs } = this.#options;
+    const attempts = due.attempts + 1;
     const delay = doublingDelay(attempts, maxDelayMs);
-    this.#due.set(family, { at: clock.now() + delay, attempts });
+    this.#due.set(family, { at: clock.now() + delay, attempts, removed: due.removed });
     const message = `failed to delete IPv${family} UDP flows to removed endpoints, next attempt in ${Math.ceil(delay / 1_000)} s: ${String(error)}`;
     if (attempts === 1) log.warn(message);
     else log.debug(2, message, { attempts });

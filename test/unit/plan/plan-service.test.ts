@@ -443,8 +443,9 @@ describe('UDP', () => {
     expect(plan.udp.map(({ answering: who }) => who.map(formatRealServer))).toEqual(Array(3).fill(['10.244.1.2:5353']));
   });
 
-  test('UDP flows are left alone while no endpoint could take them', () => {
-    expect(planOf({ service: { ports: [port('UDP', 53)] } }).udp).toEqual([]);
+  test('no endpoint answers UDP flows while none serves', () => {
+    const [dns] = planOf({ service: { ports: [port('UDP', 53)] } }).udp;
+    expect(dns?.answering).toEqual([]);
   });
 });
 

@@ -337,6 +337,7 @@ describe('staleFlows', () => {
   });
   const dns = { id: vsId('10.96.0.10', 53, 'UDP'), answering: [real('10.244.0.1', 1, 5353)] };
   const empty = { id: vsId('10.96.0.11', 53, 'UDP'), answering: [] };
+  const removed = new Set([vsId('10.96.0.12', 53, 'UDP'), dns.id].map(virtualServerKey));
 
   test.each([
     ['answered by a serving endpoint', flow('10.96.0.10', 53, '10.244.0.1'), false],
@@ -344,13 +345,16 @@ describe('staleFlows', () => {
     ['answered from another port', flow('10.96.0.10', 53, '10.244.0.1', 53), true],
     ['never translated (black hole)', flow('10.96.0.10', 53, '10.96.0.10', 53), true],
     ['to another port of the address', flow('10.96.0.10', 54, '10.244.0.9'), false],
-    ['to a service without endpoints', flow('10.96.0.11', 53, '10.244.0.9'), false],
+    ['to a service without endpoints', flow('10.96.0.11', 53, '10.244.0.9'), true],
+    ['to a virtual server that was removed', flow('10.96.0.12', 53, '10.244.0.1'), true],
+    ['to another port of one that was removed', flow('10.96.0.12', 54, '10.244.0.1'), false],
     ['of somebody else', flow('8.8.8.8', 53, '8.8.8.8', 53), false],
   ])('%s', (_what, one, stale) => {
     const planned = new Map([dns, empty].map(({ id, answering }) => [virtualServerKey(id), answering]));
     const steps = staleFlows(
       Array.from({ length: 1_000 }, () => one),
-      (key) => planned.get(key) ?? [],
+      (key) => planned.get(key),
+      removed,
     );
     let step = steps.next();
     while (step.done !== true) step = steps.next();

@@ -10,8 +10,8 @@ import { address, portOf } from '../../support/state.ts';
 
 const DNS = service('dns', '10.96.0.53', { ports: [port(53, { protocol: 'UDP' })] });
 
-function dnsSlice(pod: string): ReturnType<typeof slice> {
-  return slice('dns', [pod], { ports: [{ name: '', protocol: 'UDP', port: 5353 }] });
+function dnsSlice(...pods: readonly string[]): ReturnType<typeof slice> {
+  return slice('dns', pods, { ports: [{ name: '', protocol: 'UDP', port: 5353 }] });
 }
 
 function moved(pod: string): SourceEvent {
@@ -56,6 +56,14 @@ const CALLS: readonly FailableMethod[] = [
   'getUdpFlows',
   'deleteFlows',
 ];
+
+const DELETED: SourceEvent = {
+  kind: 'service',
+  event: { type: 'deleted', object: { namespace: 'default', name: 'dns' } },
+};
+
+/** A flow of another program to the port number of the Service. */
+const FOREIGN: Flow = { ...flow('192.0.2.53', 40_009), destination: address('192.0.2.53') };
 
 async function served(): Promise<{ kernel: FakeKernel; run: Reconciling }> {
   const kernel = new FakeKernel();
@@ -108,6 +116,54 @@ describe('UDP flows to a removed endpoint', () => {
       expect(await flows(kernel)).toEqual([]);
     },
   );
+
+  test.each(CALLS)('UDP flows to a deleted Service are deleted even if %s fails once', async (method) => {
+    const { kernel, run } = await served();
+    kernel.setUdpFlows([flow(OLD, 40_000), FOREIGN]);
+    run.reconciler.nodeAddressesChanged();
+    await run.pass(0);
+    failOnce(kernel, method);
+    run.cluster.apply(DELETED);
+    run.reconciler.nodeAddressesChanged();
+    await run.pass(0);
+    await passHalfAMinute(run);
+    expect(await flows(kernel)).toEqual([FOREIGN.sourcePort]);
+  });
+
+  test.each(CALLS)(
+    'UDP flows to a Service that was deleted while no daemon ran are deleted at the start, even if %s fails once',
+    async (method) => {
+      const { kernel, run } = await served();
+      kernel.setUdpFlows([flow(OLD, 40_000), FOREIGN]);
+      await run.reconciler.stop();
+      failOnce(kernel, method);
+      const heir = new Reconciling(kernel);
+      await heir.take(...listed([], []));
+      await passHalfAMinute(heir);
+      expect(await flows(kernel)).toEqual([FOREIGN.sourcePort]);
+    },
+  );
+
+  test('UDP flows to a Service that was deleted and created again count as those of the new one', async () => {
+    const { kernel, run } = await served();
+    kernel.failMethod('deleteFlows', 'EPERM');
+    await run.take(DELETED);
+    kernel.recover();
+    kernel.setUdpFlows([flow(OLD, 40_000), flow(NEW, 40_001)]);
+    await run.take({ kind: 'service', event: { type: 'applied', object: DNS } });
+    await passHalfAMinute(run);
+    expect(await flows(kernel)).toEqual([40_000]);
+  });
+
+  test('a Service without endpoints loses its UDP flows, and a change of another one reads none', async () => {
+    const { kernel, run } = await served();
+    await run.take({ kind: 'endpoint-slice', event: { type: 'applied', object: dnsSlice() } });
+    expect(await flows(kernel)).toEqual([]);
+    const before = kernel.calls.get('getUdpFlows');
+    await run.take({ kind: 'service', event: { type: 'applied', object: service('web', '10.96.0.80') } });
+    await passHalfAMinute(run);
+    expect(kernel.calls.get('getUdpFlows')).toBe(before);
+  });
 
   test('UDP flows that began while rules were missing are deleted', async () => {
     const { kernel, run } = await served();
