@@ -1,5 +1,5 @@
 import type { EndpointModel, EndpointTraits } from '../model/service-model.ts';
-import { externallyAccessible, type FamilyView, type PortView } from '../plan/family-view.ts';
+import type { FamilyView, PortView } from '../plan/family-view.ts';
 import { isReady, readyElseDraining } from '../plan/readiness.ts';
 import { hintedFor } from '../plan/topology.ts';
 import type { Place } from '../plan/traffic-policy.ts';
@@ -66,13 +66,17 @@ interface Facts {
   readonly hints: 'node' | 'zone' | 'none';
 }
 
-function factsOf(view: FamilyView, { endpoints, nodePort, destinations }: PortView, { nodeName, zone }: Place): Facts {
+function factsOf(
+  view: FamilyView,
+  { endpoints, accessible, destinations }: PortView,
+  { nodeName, zone }: Place,
+): Facts {
   const ready = endpoints.filter(isReady);
   const local = readyElseDraining(endpoints.filter(({ traits }) => traits.local));
   const byNode = hintedFor(ready, 'nodes', nodeName) !== undefined;
   const byZone = zone !== '' && hintedFor(ready, 'zones', zone) !== undefined;
   return {
-    accessible: externallyAccessible(view, nodePort),
+    accessible,
     ready,
     isServed: [...destinations.internal, ...destinations.external].some(({ weight }) => weight > 0),
     hasLocal: local.length > 0,

@@ -1,4 +1,4 @@
-import type { IpAddress } from '../base/ip.ts';
+import { type IpAddress, formatIp } from '../base/ip.ts';
 import { formatRealServer, realServerKey, type ObservedRealServer, type RealServerKey } from '../state/real-server.ts';
 import type { NamespacedName } from '../base/names.ts';
 import type { ServiceDefinition } from '../model/service-model.ts';
@@ -67,6 +67,7 @@ export function* serviceReply(known: ServiceKnowledge): Generator<void, ServiceR
   const warnings = planned?.warnings ?? definition.warnings;
   // An unmet default has no warning.
   const notes = new Set([
+    ...unservedExternalIps(definition, config),
     ...conflicts,
     ...[...warnings, ...unmet].map(({ message }) => message),
     ...closedNodePorts(definition, node, config),
@@ -93,6 +94,12 @@ export function* serviceReply(known: ServiceKnowledge): Generator<void, ServiceR
     refused,
     notes: [...notes],
   };
+}
+
+function unservedExternalIps({ externalIps }: ServiceDefinition, { servesExternalIps }: PlanConfig): string[] {
+  if (servesExternalIps !== false || externalIps.length === 0) return [];
+  const shown = externalIps.map(formatIp).join(', ');
+  return [`external IPs are not served, because the feature gate AllowServiceExternalIPs is off: ${shown}`];
 }
 
 function annotationsOf(

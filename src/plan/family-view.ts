@@ -20,6 +20,8 @@ import { type Destinations, type Place, chooseDestinations, realServers as realS
 /** One port of a service, with its endpoints of one family. */
 export interface PortView extends Pick<ServicePortModel, 'name' | 'protocol' | 'port'> {
   readonly nodePort: Port | undefined;
+  /** Whether clients outside of the cluster can reach the port; external IPs count, whether or not they are served. */
+  readonly accessible: boolean;
   readonly endpoints: readonly EndpointModel[];
   readonly destinations: Destinations;
   /** UDP only: serving endpoints on all nodes. The clean-up keeps flows to them, whichever node chose them. */
@@ -37,6 +39,7 @@ export interface FamilyView {
   readonly service: ServiceModel;
   readonly node: NodeView;
   readonly clusterIp: IpAddress;
+  /** Empty if external IPs are not served. */
   readonly externalIps: readonly IpAddress[];
   readonly loadBalancerIps: readonly IpAddress[];
   /** The node addresses that serve node ports; empty if no port has a node port. */
@@ -65,17 +68,18 @@ export function familyView(
   const externalIps = filterUnchanged(service.externalIps, ofFamily);
   const loadBalancerIps = filterUnchanged(service.loadBalancerIps, ofFamily);
   const hasNodePort = service.ports.some(({ nodePort }) => nodePort !== undefined);
+  const accessible = externalIps.length + loadBalancerIps.length > 0;
   const place = { nodeName: config.nodeName, zone: node.zone };
   return {
     family,
     service,
     node,
     clusterIp,
-    externalIps,
+    externalIps: (config.servesExternalIps ?? true) ? externalIps : EMPTY,
     loadBalancerIps,
     nodeAddresses: hasNodePort ? nodePortAddresses(family, node, config) : EMPTY,
     ports: service.ports.map((port) =>
-      portView(service, port, family, externallyAccessible({ externalIps, loadBalancerIps }, port.nodePort), place),
+      portView(service, port, family, accessible || port.nodePort !== undefined, place),
     ),
     unboundCidrs: config.unboundCidrs ?? EMPTY,
     localRouteCidrs: config.localRouteCidrs ?? EMPTY,
@@ -83,14 +87,6 @@ export function familyView(
     namesServicePorts: config.namesServicePorts ?? false,
     settings: virtualServerSettings(service, family, schedulerOf(service, node, config)),
   };
-}
-
-/** Whether clients outside of the cluster can reach a port. */
-export function externallyAccessible(
-  { externalIps, loadBalancerIps }: Pick<FamilyView, 'externalIps' | 'loadBalancerIps'>,
-  nodePort: Port | undefined,
-): boolean {
-  return externalIps.length > 0 || loadBalancerIps.length > 0 || nodePort !== undefined;
 }
 
 function portView(
@@ -109,6 +105,7 @@ function portView(
     protocol,
     port,
     nodePort,
+    accessible,
     endpoints,
     destinations,
     answering,

@@ -17,6 +17,8 @@ export interface PlanConfig extends Omit<RuleSettings, 'localDetector'> {
    * IPs only.
    */
   readonly bindAddresses?: boolean;
+  /** Whether external IPs are served (default). If not, a Service that has some still counts as reachable from outside. */
+  readonly servesExternalIps?: boolean;
   /** Sets whose entries are not planned, because the mode does not need them. */
   readonly omittedRoles?: ReadonlySet<SetRole>;
   /** Whether virtual servers name the port of the Service to which they belong. */

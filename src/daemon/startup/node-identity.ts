@@ -1,4 +1,5 @@
 import { hostname } from 'node:os';
+import { gateEnabled } from '../../config/feature-gates.ts';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import type { Cluster } from '../../model/cluster.ts';
 import { type Cidr, cidrFamily } from '../../base/cidr.ts';
@@ -41,6 +42,7 @@ export function planConfigOf(
     ...(config.masqueradePorts === undefined ? {} : { masqueradePorts: config.masqueradePorts }),
     unboundCidrs: config.unboundCidrs,
     localRouteCidrs: config.localRouteCidrs,
+    servesExternalIps: gateEnabled(config.featureGates, 'AllowServiceExternalIPs'),
     bindAddresses: config.mode === 'ipvs',
     ...(config.mode === 'iptables' ? { ...IPTABLES_MODE_PLAN, forwardsInvalid: config.conntrack.tcpBeLiberal } : {}),
     // iptables supports --random-fully since 1.6.2 (2018).
