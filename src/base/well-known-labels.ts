@@ -15,10 +15,14 @@ export const ANNOTATION = {
 export type Labels = { readonly [name in (typeof LABEL)[keyof typeof LABEL]]?: string };
 export type Annotations = { readonly [name in (typeof ANNOTATION)[keyof typeof ANNOTATION]]?: string };
 
-/**
- * Returns whether labels mark a Service or EndpointSlice as headless or assign it to another proxy. The values of these
- * labels do not matter. If the API server supports our selectors, it filters out such objects itself.
- */
-export function isExcludedByLabel(labels: Labels): boolean {
-  return LABEL.headless in labels || LABEL.serviceProxyName in labels;
+// The values of these labels do not matter. If the API server supports our selectors, it filters out such objects itself.
+
+/** Whether the labels of a Service assign it to another proxy. */
+export function isOfAnotherProxy(labels: Labels): boolean {
+  return LABEL.serviceProxyName in labels;
+}
+
+/** Whether the labels of an EndpointSlice mark it as one of a headless Service. */
+export function isOfHeadlessService(labels: Labels): boolean {
+  return LABEL.headless in labels;
 }

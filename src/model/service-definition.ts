@@ -6,7 +6,7 @@ import type { NamespacedName } from '../base/names.ts';
 import { type Port, toPort } from '../base/port.ts';
 import { isProtocol } from '../base/protocol.ts';
 import type { ServiceAnnotation } from '../base/service-annotations.ts';
-import { isExcludedByLabel } from '../base/well-known-labels.ts';
+import { isOfAnotherProxy } from '../base/well-known-labels.ts';
 import { type AddressUse, usableAddress } from './addresses.ts';
 import { type ReadAnnotations, readAnnotations } from './service-annotations.ts';
 import type { ServiceDefinition, ServicePortDefinition } from './service-model.ts';
@@ -24,7 +24,7 @@ const MAX_AFFINITY_SECONDS = 86_400;
 export function isForUs(service: Service): boolean {
   const primary = service.clusterIP === '' ? (service.clusterIPs[0] ?? '') : service.clusterIP;
   return (
-    primary !== '' && primary !== 'None' && service.type !== 'ExternalName' && !isExcludedByLabel(service.meta.labels)
+    primary !== '' && primary !== 'None' && service.type !== 'ExternalName' && !isOfAnotherProxy(service.meta.labels)
   );
 }
 

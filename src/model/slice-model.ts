@@ -5,7 +5,7 @@ import { compareIp, familyLabel, familyOf } from '../base/ip.ts';
 import { type NamespacedName, namespacedName } from '../base/names.ts';
 import { type Port, toPort } from '../base/port.ts';
 import { type Protocol, isProtocol } from '../base/protocol.ts';
-import { LABEL, isExcludedByLabel } from '../base/well-known-labels.ts';
+import { LABEL, isOfHeadlessService } from '../base/well-known-labels.ts';
 import { usableAddress } from './addresses.ts';
 import { sortedUnique } from '../base/sorted-unique.ts';
 import type { EndpointModel, EndpointTraits } from './service-model.ts';
@@ -45,12 +45,12 @@ export interface SliceModel {
   readonly warnings: readonly ModelWarning[];
 }
 
-/** Returns undefined if the slice belongs to no service of this proxy or has address type FQDN. */
+/** Returns undefined if the slice belongs to no Service or to a headless one, or has address type FQDN. */
 export function defineSlice(slice: EndpointSlice, nodeName: string): SliceModel | undefined {
   const { namespace, name, labels } = slice.meta;
   const service = labels[LABEL.serviceName];
   if (service === undefined || service === '' || name === '' || namespace === '') return undefined;
-  if (isExcludedByLabel(labels) || slice.addressType === 'FQDN') return undefined;
+  if (isOfHeadlessService(labels) || slice.addressType === 'FQDN') return undefined;
   const warnings = new Warnings();
   return {
     name,

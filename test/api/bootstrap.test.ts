@@ -76,9 +76,9 @@ describe('the Service that is fetched first', () => {
       expect(bed.view.types('service')).toEqual(['applied']);
       expect(lookUps().toSorted()).toEqual([
         'list /api/v1/namespaces/default/services metadata.name=kubernetes' +
-          '!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name',
+          '!service.kubernetes.io/service-proxy-name',
         'list /apis/discovery.k8s.io/v1/namespaces/default/endpointslices ' +
-          'kubernetes.io/service-name=kubernetes,!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name',
+          'kubernetes.io/service-name=kubernetes,!service.kubernetes.io/headless',
       ]);
       releaseLists();
       await eventually(() => expect(bed.view.names('service')).toBe(ALL));

@@ -206,8 +206,8 @@ export class Bed extends Follower {
       .objects(plural, version)
       .filter(({ metadata: { labels = {} }, ...object }) => {
         const headless = plural === 'services' && spec(object)['clusterIP'] === 'None';
-        const theirs = ['service.kubernetes.io/headless', 'service.kubernetes.io/service-proxy-name'];
-        return !headless && !theirs.some((label) => label in labels);
+        const label = plural === 'services' ? 'service-proxy-name' : 'headless';
+        return !headless && !(`service.kubernetes.io/${label}` in labels);
       })
       .map(({ metadata }) => `${metadata.namespace}/${metadata.name}@${metadata.resourceVersion}`)
       .toSorted();

@@ -107,14 +107,12 @@ describe('following', () => {
       allowWatchBookmarks: 'true',
       sendInitialEvents: 'true',
       resourceVersionMatch: 'NotOlderThan',
-      labelSelector: '!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name',
+      labelSelector: '!service.kubernetes.io/service-proxy-name',
       fieldSelector: 'spec.clusterIP!=None',
     });
     expect(Number(services?.['timeoutSeconds'])).toBeGreaterThanOrEqual(300);
     expect(Number(services?.['timeoutSeconds'])).toBeLessThanOrEqual(600);
-    expect(requestsOf('watch', 'endpointslices')[0]?.['labelSelector']).toBe(
-      '!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name',
-    );
+    expect(requestsOf('watch', 'endpointslices')[0]?.['labelSelector']).toBe('!service.kubernetes.io/headless');
     expect(requestsOf('watch', 'nodes')[0]?.['fieldSelector']).toBe('metadata.name=node-1');
     expect(bed.server.requests[0]?.userAgent).toMatch(/^kube-proxy\/v1\.2\.3 \(linux\/\w+\) kube-ipvs-proxy$/);
     expect(bed.observations[0]).toMatchObject({ method: 'GET', code: '200', host: new URL(bed.server.url).host });
@@ -124,9 +122,7 @@ describe('following', () => {
     await serverWith({ clusterIpSelector: false }, 'a');
     bed.follow();
     await followed('a');
-    expect(requestsOf('watch').at(-1)?.['labelSelector']).toBe(
-      '!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name',
-    );
+    expect(requestsOf('watch').at(-1)?.['labelSelector']).toBe('!service.kubernetes.io/service-proxy-name');
     expect(requestsOf('watch').at(-1)).not.toHaveProperty('fieldSelector');
     expect(bed.log.lines).toEqual([]);
   });
@@ -177,19 +173,18 @@ describe('following', () => {
       await eventually(() => expect(bed.server.watches.size).toBe(3));
       bed.server.apply(service('none', 'None'));
       const served = (): readonly string[] => cluster.names().filter((name) => cluster.hasEndpoints(name));
-      for (const label of ['service.kubernetes.io/headless', 'service.kubernetes.io/service-proxy-name']) {
-        for (const [labels, expected] of [
-          [{}, ['default/a', 'default/b']],
-          [{ [label]: '' }, ['default/b']],
-          [{}, ['default/a', 'default/b']],
-        ] as const) {
-          bed.server.apply(service('a', '10.96.0.1', { labels }));
-          // The EndpointSlice controller copies the Service's labels, except the headless label, to its slices.
-          bed.server.apply(slice('a', ['10.0.0.1'], label.endsWith('headless') ? {} : labels));
-          bed.server.apply(slice('b', ['10.0.0.2']));
-          await eventually(() => expect(served().toSorted()).toEqual(expected));
-          expect(cluster.names().toSorted()).toEqual(expected);
-        }
+      for (const [label, expected] of [
+        ['', ['default/a', 'default/b']],
+        ['service.kubernetes.io/service-proxy-name', ['default/b']],
+        ['service.kubernetes.io/headless', ['default/a', 'default/b']],
+      ] as const) {
+        const labels: Record<string, string> = label === '' ? {} : { [label]: '' };
+        bed.server.apply(service('a', '10.96.0.1', { labels }));
+        // The EndpointSlice controller copies the Service's labels, except the headless label, to its slices.
+        bed.server.apply(slice('a', ['10.0.0.1'], label.endsWith('headless') ? {} : labels));
+        bed.server.apply(slice('b', ['10.0.0.2']));
+        await eventually(() => expect(served().toSorted()).toEqual(expected));
+        expect(cluster.names().toSorted()).toEqual(expected);
       }
       expect(bed.log.lines).toEqual([]);
     },

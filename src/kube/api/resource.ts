@@ -23,19 +23,19 @@ export interface Resource<T extends { readonly meta: ObjectMeta }> {
 }
 
 /**
- * kube-proxy's selector for Services and EndpointSlices. The EndpointSlice controller copies a Service's labels to its
- * slices, so the selector also excludes slices of other proxies' Services. The controller sets the headless label of a
- * slice according to the Service's clusterIP alone.
+ * kube-proxy's selectors, since 1.36. Whether a Service is headless is a matter of its clusterIP, not of its labels. Slices of
+ * other proxies' Services are not excluded: nothing uses them, because their Services are unknown.
  */
-const OURS = `!${LABEL.headless},!${LABEL.serviceProxyName}`;
+const OF_NO_OTHER_PROXY = `!${LABEL.serviceProxyName}`;
+const OF_NO_HEADLESS_SERVICE = `!${LABEL.headless}`;
 
 export const SERVICES: Resource<Service> = {
   plural: 'services',
   path: '/api/v1/services',
   selectors: [
-    { labelSelector: OURS, fieldSelector: 'spec.clusterIP!=None' },
+    { labelSelector: OF_NO_OTHER_PROXY, fieldSelector: 'spec.clusterIP!=None' },
     // Fallbacks for servers that cannot select by clusterIP, or by label; model/ drops the extra objects.
-    { labelSelector: OURS },
+    { labelSelector: OF_NO_OTHER_PROXY },
     {},
   ],
   trim: trimService,
@@ -48,7 +48,7 @@ export function servicesWith(selection: ServiceSelection | undefined): Resource<
 export const ENDPOINT_SLICES: Resource<EndpointSlice> = {
   plural: 'endpointslices',
   path: '/apis/discovery.k8s.io/v1/endpointslices',
-  selectors: [{ labelSelector: OURS }, {}],
+  selectors: [{ labelSelector: OF_NO_HEADLESS_SERVICE }, {}],
   trim: trimEndpointSlice,
 };
 
@@ -57,13 +57,17 @@ export function oneService(
   { namespace, name }: ObjectName,
   selection: ServiceSelection | undefined,
 ): Resource<Service> {
-  const selectors = [{ labelSelector: OURS, fieldSelector: `metadata.name=${name}` }];
+  const selectors = [{ labelSelector: OF_NO_OTHER_PROXY, fieldSelector: `metadata.name=${name}` }];
   return { ...servicesWith(selection), path: `/api/v1/namespaces/${namespace}/services`, selectors };
 }
 
 export function slicesOfService({ namespace, name }: ObjectName): Resource<EndpointSlice> {
   const path = `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`;
-  return { ...ENDPOINT_SLICES, path, selectors: [{ labelSelector: `${LABEL.serviceName}=${name},${OURS}` }] };
+  return {
+    ...ENDPOINT_SLICES,
+    path,
+    selectors: [{ labelSelector: `${LABEL.serviceName}=${name},${OF_NO_HEADLESS_SERVICE}` }],
+  };
 }
 
 export function ownNode(nodeName: string): Resource<Node> {

@@ -3,7 +3,7 @@ import { errorText } from '../../base/error-text.ts';
 import type { Interner } from '../objects/interner.ts';
 import { type JsonRecord, isRecord, listOf, textOr } from '../objects/json.ts';
 import type { EndpointSlice, Node, ObjectMeta, Service } from '../objects/objects.ts';
-import { isExcludedByLabel } from '../../base/well-known-labels.ts';
+import { isOfAnotherProxy, isOfHeadlessService } from '../../base/well-known-labels.ts';
 import { objectKey } from '../objects/source.ts';
 import type { Trimmed } from '../objects/trim-meta.ts';
 import { trimEndpointSlice } from '../objects/trim-endpoint-slice.ts';
@@ -42,7 +42,7 @@ function readService(object: Service, { objects, warnings, ignored }: Reading): 
   const service = namespaced(object);
   const name = `Service ${objectKey(service.meta)}`;
   const clusterIP = service.clusterIP === '' ? (service.clusterIPs[0] ?? '') : service.clusterIP;
-  if (clusterIP === 'None' || isExcludedByLabel(service.meta.labels)) {
+  if (clusterIP === 'None' || isOfAnotherProxy(service.meta.labels)) {
     ignored.push(`${name} is headless or assigned to another proxy`);
   } else if (clusterIP === '' && service.type !== 'ExternalName') {
     warnings.push(`skipped ${name}: it has no spec.clusterIP; set one in the manifest, because nothing allocates it`);
@@ -53,8 +53,8 @@ function readService(object: Service, { objects, warnings, ignored }: Reading): 
 
 function readEndpointSlice(object: EndpointSlice, { objects, ignored }: Reading): void {
   const slice = namespaced(object);
-  if (isExcludedByLabel(slice.meta.labels)) {
-    ignored.push(`EndpointSlice ${objectKey(slice.meta)} is headless or assigned to another proxy`);
+  if (isOfHeadlessService(slice.meta.labels)) {
+    ignored.push(`EndpointSlice ${objectKey(slice.meta)} is of a headless Service`);
     return;
   }
   objects.push({ kind: 'endpoint-slice', object: slice });

@@ -19,7 +19,7 @@ describe('services that are for us', () => {
     ['headless', { clusterIP: 'None' }, false],
     ['headless by clusterIPs alone', { clusterIP: '', clusterIPs: ['None'] }, false],
     ['ExternalName, even with a cluster IP', { type: 'ExternalName' }, false],
-    ['headless by label alone', { meta: meta({ labels: { 'service.kubernetes.io/headless': '' } }) }, false],
+    ['with the label of headless ones', { meta: meta({ labels: { 'service.kubernetes.io/headless': '' } }) }, true],
     ['of another proxy', { meta: meta({ labels: { 'service.kubernetes.io/service-proxy-name': 'other' } }) }, false],
     [
       'of another proxy without a name',

@@ -69,10 +69,21 @@ spec: { clusterIPs: [10.96.0.1, "fd00::1"], ports: [{ port: 80 }] }
 ---
 {apiVersion: discovery.k8s.io/v1beta1, kind: EndpointSlice, metadata: {name: f}}
 ---
+{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: g, labels: {service.kubernetes.io/service-proxy-name: x}}}
+---
 `);
-    expect(objects).toEqual([]);
+    expect(
+      objects.map(
+        ({
+          kind,
+          object: {
+            meta: { name },
+          },
+        }) => `${kind} ${name}`,
+      ),
+    ).toEqual(['service d', 'endpoint-slice g']);
     expect(warnings).toEqual([]);
-    expect(ignored).toHaveLength(7);
+    expect(ignored).toHaveLength(6);
   });
 
   test('lists of the API, whose items do not repeat their kind', () => {
