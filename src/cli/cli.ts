@@ -4,7 +4,7 @@ import type { ProxyConfig } from '../config/proxy-config.ts';
 import { longVersion } from '../config/version.ts';
 import type { GivenSettings } from '../config/settings.ts';
 import { helpText } from './help.ts';
-import { parseArgv } from './parse-argv.ts';
+import { isNotEmpty, parseArgv } from './parse-argv.ts';
 import { writeConfig } from './write-config.ts';
 
 /** One function for each action, and one for the subcommands; it resolves with the exit code. */
@@ -47,7 +47,8 @@ function versionText(request: string): string {
 /** Runs the program and returns the exit code. Startup errors go to `err`, one sentence each, with exit code 1. */
 export async function runCli(argv: readonly string[], verbs: Verbs, terminal: Terminal): Promise<number> {
   // Every setting is a flag, so a first argument without a dash is the name of a subcommand.
-  if (argv[0]?.startsWith('-') === false) return verbs.command(argv, terminal);
+  const first = argv.find(isNotEmpty);
+  if (first?.startsWith('-') === false) return verbs.command(argv.slice(argv.indexOf(first)), terminal);
   const parsed = parseArgv(argv);
   if (!parsed.ok) return fail(terminal, parsed.errors);
   const { help = false, version = 'false' } = parsed.given;

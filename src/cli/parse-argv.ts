@@ -41,21 +41,27 @@ function split(argument: string): { readonly flag: Flag; readonly text: string |
   return { flag, text: argument.slice(2).replace(/^=/, '') || undefined };
 }
 
-/** Returns the flags of a command line and the unparsed texts of their values. */
+/** Returns the flags of a command line and the unparsed texts of their values. Empty arguments are ignored, as in kube-proxy. */
 function flagTexts(argv: readonly string[]): [flag: Flag, text: string][] {
   const rest = [...argv];
   const result: [Flag, string][] = [];
   for (let argument = rest.shift(); argument !== undefined; argument = rest.shift()) {
     if (argument === '--') {
-      if (rest[0] !== undefined) throw unexpected(rest[0]);
+      const surplus = rest.find(isNotEmpty);
+      if (surplus !== undefined) throw unexpected(surplus);
       break;
     }
+    if (!isNotEmpty(argument)) continue;
     const { flag, text } = split(argument);
     const value = text ?? flag.kind.bare ?? rest.shift();
     if (value === undefined) throw new ArgumentError(`--${flag.name} needs a value`);
     result.push([flag, value]);
   }
   return result;
+}
+
+export function isNotEmpty(argument: string): boolean {
+  return argument !== '';
 }
 
 /** Parses the command-line arguments, without the name of the program. */

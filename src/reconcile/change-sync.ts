@@ -65,7 +65,10 @@ export async function syncChanges(
   return undefined;
 }
 
-/** Updates the plan. Returns the trigger times of endpoint changes. */
+/**
+ * Updates the plan. Returns the trigger times of endpoint changes since the start: how late an earlier one is does not tell how
+ * fast this program is.
+ */
 export async function refresh(
   parts: SyncParts,
   progress: SyncProgress,
@@ -74,7 +77,9 @@ export async function refresh(
   const { triggerTimes, udpChanged, healthChecksChanged } = await parts.desired.refresh(yielder);
   progress.healthChecksChanged = healthChecksChanged;
   if (udpChanged) parts.udp.noteAll();
-  return triggerTimes;
+  // Slices have wall times. The wall clock may have been set since the start.
+  const startedAt = parts.clock.wallNow() - (parts.clock.now() - parts.startedAt);
+  return triggerTimes.filter(({ time }) => time > startedAt);
 }
 
 /**

@@ -87,6 +87,8 @@ export function syncParts(options: SyncPartsOptions, { requestChange, ...timing 
     config,
     excluded: options.excludeCidrs,
     clock,
+    /** When the program started, in ms of the monotonic clock. */
+    startedAt: clock.now(),
     log,
     desired,
     addresses,

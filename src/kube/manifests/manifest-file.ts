@@ -1,9 +1,10 @@
 import { CORE_SCHEMA, YAMLException, loadAll, mergeTag } from 'js-yaml';
+import { counted } from '../../base/counted.ts';
 import { errorText } from '../../base/error-text.ts';
 import type { Interner } from '../objects/interner.ts';
-import { type JsonRecord, isRecord, listOf, textOr } from '../objects/json.ts';
+import { type JsonRecord, isRecord, listOf, recordOf, textOr } from '../objects/json.ts';
 import type { EndpointSlice, Node, ObjectMeta, Service } from '../objects/objects.ts';
-import { isOfAnotherProxy, isOfHeadlessService } from '../../base/well-known-labels.ts';
+import { LABEL, isOfAnotherProxy, isOfHeadlessService } from '../../base/well-known-labels.ts';
 import { objectKey } from '../objects/source.ts';
 import type { Trimmed } from '../objects/trim-meta.ts';
 import { trimEndpointSlice } from '../objects/trim-endpoint-slice.ts';
@@ -32,6 +33,8 @@ interface Reading {
   readonly objects: ManifestObject[];
   readonly warnings: string[];
   readonly ignored: string[];
+  /** Endpoints, and EndpointSlices of an old version: their names, each with the key of its Service. */
+  readonly outdated: { readonly name: string; readonly service: string }[];
 }
 
 function namespaced<T extends { readonly meta: ObjectMeta }>(object: T): T {
@@ -65,6 +68,28 @@ function readNode(object: Node, { nodeName, objects, ignored }: Reading): void {
   else ignored.push(`Node ${object.meta.name} is not this node (${nodeName})`);
 }
 
+function noteOutdated(value: JsonRecord, kind: string, { outdated }: Reading): void {
+  const metadata = recordOf(value['metadata']);
+  const namespace = textOr(metadata['namespace'], 'default');
+  const name = textOr(metadata['name'], '(no name)');
+  const service = kind === 'Endpoints' ? name : textOr(recordOf(metadata['labels'])[LABEL.serviceName], name);
+  outdated.push({ name: `${kind} ${namespace}/${name}`, service: `${namespace}/${service}` });
+}
+
+/** A file that `kubectl get` wrote may have both: what it has as EndpointSlices, too, is not missing. */
+function warnOfOutdated({ outdated, objects, warnings, ignored }: Reading): void {
+  const known = new Set(
+    objects.flatMap(({ kind, object: { meta } }) =>
+      kind === 'endpoint-slice' ? `${meta.namespace}/${meta.labels[LABEL.serviceName]}` : [],
+    ),
+  );
+  for (const { name } of outdated.filter(({ service }) => known.has(service))) ignored.push(name);
+  const [first, ...others] = outdated.filter(({ service }) => !known.has(service));
+  if (first === undefined) return;
+  const more = others.length === 0 ? '' : ` and ${counted(others.length, 'more object')} like it`;
+  warnings.push(`skipped ${first.name}${more}: endpoints come from EndpointSlices of discovery.k8s.io/v1 only`);
+}
+
 function readObject(value: JsonRecord, apiVersion: string, kind: string, reading: Reading): void {
   const use = <T>({ object, reason }: Trimmed<T>, read: (object: T, reading: Reading) => void): void => {
     if (reason === undefined) read(object, reading);
@@ -78,6 +103,9 @@ function readObject(value: JsonRecord, apiVersion: string, kind: string, reading
       return use(trimEndpointSlice(value, interner), readEndpointSlice);
     case 'v1 Node':
       return use(trimNode(value, interner), readNode);
+    case 'v1 Endpoints':
+    case 'discovery.k8s.io/v1beta1 EndpointSlice':
+      return noteOutdated(value, kind, reading);
     default:
       reading.ignored.push(`${kind} of ${apiVersion}`);
   }
@@ -133,7 +161,7 @@ export function readManifests(
   interner: Interner,
   selection?: ServiceSelection,
 ): ManifestFile {
-  const reading: Reading = { nodeName, interner, selection, objects: [], warnings: [], ignored: [] };
+  const reading: Reading = { nodeName, interner, selection, objects: [], warnings: [], ignored: [], outdated: [] };
   const starts = startsOf(text);
   for (const [at, start] of starts.entries()) {
     try {
@@ -153,5 +181,6 @@ export function readManifests(
       };
     }
   }
+  warnOfOutdated(reading);
   return { ok: true, objects: reading.objects, warnings: reading.warnings, ignored: reading.ignored };
 }

@@ -43,7 +43,10 @@ describe('verbs', () => {
     [['--dry-run', '--proxy-mode=ipvs'], 'dry-run', 0],
     [['diff'], 'command', 2],
     [['nonsense', '--cleanup'], 'command', 2],
-    [[''], 'command', 2],
+    // Empty arguments are ignored, as by kube-proxy: an unset variable in quotes gives one.
+    [['', '--cleanup', ''], 'cleanup', 3],
+    [['--proxy-mode', 'ipvs', '', '--cleanup', '--', '', ''], 'cleanup', 3],
+    [['', 'diff'], 'command', 2],
   ] as const)('%j runs %s', async (argv, verb, code) => {
     expect(await run(...argv)).toEqual({ code, out: [], err: [], ran: [verb] });
   });

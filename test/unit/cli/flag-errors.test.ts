@@ -28,6 +28,11 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
   [['--feature_gate=A=true'], ['unknown flag --feature_gate: did you mean --feature-gates?']],
   [['--cleanup', 'now'], ['unexpected argument "now": every setting is a flag that begins with "--"']],
   [['--', 'x'], ['unexpected argument "x": every setting is a flag that begins with "--"']],
+  [['--', '', 'x'], ['unexpected argument "x": every setting is a flag that begins with "--"']],
+  [
+    ['--proxy-mode=ipvs', '--config', '', 'x'],
+    ['unexpected argument "x": every setting is a flag that begins with "--"'],
+  ],
   [['-'], ['unexpected argument "-": every setting is a flag that begins with "--"']],
   [['--proxy-mode=ipvs', 'false'], ['unexpected argument "false": every setting is a flag that begins with "--"']],
   [['--config'], ['--config needs a value']],

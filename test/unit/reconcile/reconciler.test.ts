@@ -1239,18 +1239,35 @@ describe('a wall clock that is set while the program runs', () => {
     },
   );
 
-  test('the duration of a change is measured by the wall clock, because the slice has that', async () => {
-    const { run } = await started();
-    const annotations = {
-      'endpoints.kubernetes.io/last-change-trigger-time': new Date(run.clock.wallNow() - 2_000).toISOString(),
-    };
-    const { meta, ...rest } = slice('web', ['10.244.0.9']);
-    const object = { ...rest, meta: { ...meta, annotations } };
-    const report = await run.take({ kind: 'endpoint-slice', event: { type: 'applied', object } });
-    const [programmed] = report.programming;
-    expect(programmed?.family).toBe(4);
-    expect(Math.round(programmed?.durationMs ?? 0)).toBe(2_000);
-    expect(report.programming).toHaveLength(1);
+  /** A slice that a change of this wall time caused. */
+  function changedAt(time: number, suffix: string): EndpointSlice {
+    const annotations = { 'endpoints.kubernetes.io/last-change-trigger-time': new Date(time).toISOString() };
+    const { meta, ...rest } = slice('web', ['10.244.0.9'], { suffix });
+    return { ...rest, meta: { ...meta, annotations } };
+  }
+
+  test.each([0, -5 * 3_600_000])(
+    'the duration of a change is measured by the wall clock, because the slice has that, set by %d ms',
+    async (step) => {
+      const { run } = await started();
+      run.clock.advance(10_000);
+      run.clock.stepWall(step);
+      const object = changedAt(run.clock.wallNow() - 2_000, 'a');
+      const report = await run.take({ kind: 'endpoint-slice', event: { type: 'applied', object } });
+      const [programmed] = report.programming;
+      expect(programmed?.family).toBe(4);
+      expect(Math.round(programmed?.durationMs ?? 0)).toBe(2_000);
+      expect(report.programming).toHaveLength(1);
+    },
+  );
+
+  test('slices that changed before the start have no duration (kubernetes/kubernetes#82378)', async () => {
+    const run = new Reconciling(new FakeKernel());
+    const start = run.clock.wallNow();
+    run.clock.advance(3_000);
+    const slices = [changedAt(start - 144_000_000, 'a'), changedAt(start + 1_000, 'b')];
+    const { programming } = await run.take(...listed([service('web', '10.96.0.10')], slices));
+    expect(programming.map(({ durationMs }) => Math.round(durationMs))).toEqual([2_000]);
   });
 });
 

@@ -67,8 +67,6 @@ spec: { clusterIPs: [10.96.0.1, "fd00::1"], ports: [{ port: 80 }] }
 ---
 {apiVersion: apps/v1, kind: Deployment, metadata: {name: e}}
 ---
-{apiVersion: discovery.k8s.io/v1beta1, kind: EndpointSlice, metadata: {name: f}}
----
 {apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: g, labels: {service.kubernetes.io/service-proxy-name: x}}}
 ---
 `);
@@ -83,7 +81,28 @@ spec: { clusterIPs: [10.96.0.1, "fd00::1"], ports: [{ port: 80 }] }
       ),
     ).toEqual(['service d', 'endpoint-slice g']);
     expect(warnings).toEqual([]);
-    expect(ignored).toHaveLength(6);
+    expect(ignored).toHaveLength(5);
+  });
+
+  test('Endpoints, and EndpointSlices of v1beta1, are skipped with a warning, unless the file has slices of the Service', () => {
+    const { objects, warnings, ignored } = good(`
+{apiVersion: v1, kind: Endpoints, metadata: {name: a}}
+---
+{apiVersion: v1, kind: EndpointsList, items: [{metadata: {name: b, namespace: shop}}]}
+---
+{apiVersion: discovery.k8s.io/v1beta1, kind: EndpointSlice, metadata: {name: c-1, labels: {kubernetes.io/service-name: c}}}
+---
+{apiVersion: discovery.k8s.io/v1beta1, kind: EndpointSlice, metadata: {name: d-1, labels: {kubernetes.io/service-name: d}}}
+---
+{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: a-x, labels: {kubernetes.io/service-name: a}}}
+---
+{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: d-x, labels: {kubernetes.io/service-name: d}}}
+`);
+    expect(objects).toHaveLength(2);
+    expect(warnings).toEqual([
+      'skipped Endpoints shop/b and 1 more object like it: endpoints come from EndpointSlices of discovery.k8s.io/v1 only',
+    ]);
+    expect(ignored).toEqual(['Endpoints default/a', 'EndpointSlice default/d-1']);
   });
 
   test('lists of the API, whose items do not repeat their kind', () => {
