@@ -29,9 +29,10 @@ const OWN_FIELDS_EXPLANATION = `The file of \`--config\` may have a second docum
 
 const GATES_EXPLANATION = `\`ComponentFlagz\` and \`ComponentStatusz\`, which are on by default, enable \`/flagz\` and
   \`/statusz\` on \`--metrics-bind-address\`. \`KubeProxyIPVS\` off does not end ipvs mode, as it does in kube-proxy: a line of the
-  log says so. With \`AllowServiceExternalIPs\` off, external IPs of Services are not served. The others have no effect here. Feature gates are often set for all components of a cluster at
-  once, so an unknown but well-formed name has no effect and is logged in one line. A malformed name is an error at start, and
-  so is an attempt to change a gate that is locked to its default.`;
+  log says so. With \`AllowServiceExternalIPs\` off, external IPs of Services are not served. The others have no effect here.
+  Feature gates are often set for all components of a cluster at once, so an unknown but well-formed name has no effect and is
+  logged in one line. A malformed name is an error at start, and so is an attempt to change a gate that is locked to its
+  default.`;
 
 const METRICS_INTRODUCTION = `Served in the Prometheus text format on \`/metrics\` of \`--metrics-bind-address\` (127.0.0.1:10249 by
   default). The label \`ip_family\` is \`IPv4\` or \`IPv6\`.`;
