@@ -2,7 +2,8 @@ import { type IpFamily, familyOf } from '../../../src/base/ip.ts';
 import type { Case } from '../case/case.ts';
 import type { Facts } from '../compare.ts';
 import type { Ruleset } from '../trace/ruleset.ts';
-import { type Fate, endText, trace } from '../trace/trace.ts';
+import { trace } from '../trace/trace.ts';
+import { fateText } from './fate-text.ts';
 import { probesAt } from './probes.ts';
 
 /** What becomes of each packet that is tried after a step. */
@@ -13,12 +14,4 @@ export function fatesOf(rulesets: Readonly<Record<IpFamily, Ruleset>>, given: Ca
       fateText(trace(rulesets[familyOf(packet.destination)], packet, node)),
     ]),
   );
-}
-
-/** For example "0.5 translated to 10.244.0.1:8080 | 0.5 translated to 10.244.0.2:8080, masqueraded". */
-function fateText(fate: Fate): string {
-  return fate
-    .map(({ value, probability }) => `${Number(probability.toFixed(4))} ${endText(value)}`)
-    .sort()
-    .join(' | ');
 }

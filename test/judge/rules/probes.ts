@@ -26,6 +26,7 @@ import type { Packet, TracedNode } from '../trace/ruleset.ts';
 export interface Claim {
   readonly service: ServiceObject;
   readonly kind: 'cluster IP' | 'external IP' | 'load balancer IP' | 'node port';
+  readonly portName: string;
 }
 
 /** An address and port, with the Services that want it. */
@@ -110,15 +111,15 @@ function targetsOf(objects: Objects, own: ReadonlySet<IpAddress>): readonly Targ
     targets.set(key, { address, protocol, port, claims: claim === undefined ? claims : [...claims, claim] });
   };
   for (const service of servicesOf(objects)) {
-    for (const { protocol, port, nodePort = 0 } of service.spec.ports) {
+    for (const { name: portName, protocol, port, nodePort = 0 } of service.spec.ports) {
       for (const [kind, addresses] of addressesOf(service)) {
         for (const address of addresses) {
-          add(address, protocol, port, { service, kind });
+          add(address, protocol, port, { service, kind, portName });
           add(address, 'TCP', UNUSED_PORT);
         }
       }
       if (nodePort === 0) continue;
-      for (const address of own) add(address, protocol, nodePort, { service, kind: 'node port' });
+      for (const address of own) add(address, protocol, nodePort, { service, kind: 'node port', portName });
       for (const family of IP_FAMILIES) add(addressOf(STRANGERS[family]), protocol, nodePort);
     }
   }
