@@ -26,9 +26,9 @@ async function verdictOf<State>(mode: JudgedMode<State>, upstream: Upstream<Stat
   const explained: string[] = [];
   const unexplained: Mismatch[] = [];
   for (const mismatch of mismatches(mode, given, ours, results)) {
-    const difference = mode.differences.find((each) => each.covers(mismatch));
-    if (difference === undefined) unexplained.push(mismatch);
-    else explained.push(difference.name);
+    const names = mode.explain(mismatch);
+    if (names === undefined) unexplained.push(mismatch);
+    else explained.push(...names);
   }
   return { explained, unexplained };
 }

@@ -2,4 +2,4 @@ import type { JudgedMode } from '../compare.ts';
 import { playOurs } from './ours.ts';
 import { type IpvsState, factsOf } from './state.ts';
 
-export const ipvsMode: JudgedMode<IpvsState> = { playOurs, factsOf, differences: [] };
+export const ipvsMode: JudgedMode<IpvsState> = { playOurs, factsOf, explain: () => undefined };

@@ -4,7 +4,7 @@ import type { Case } from '../case/case.ts';
 import { addressAndPort } from '../trace/address-text.ts';
 import type { Alternative } from '../trace/explore.ts';
 import type { End, Fate } from '../trace/trace.ts';
-import { type IntendedChange, type Situation, intendedDifferences } from './intended.ts';
+import type { IntendedChange, Situation } from './intended.ts';
 import type { Claim, Probe } from './probes.ts';
 
 type Ends = readonly Alternative<End>[];
@@ -97,7 +97,11 @@ const internalLocal: IntendedChange = {
     if (claim?.service.spec.internalTrafficPolicy !== 'Local' || !isAlways(theirs, 'dropped')) return theirs;
     const all = endpointsFor(situation, ({ sender }) => sender === 'the node');
     if (all === undefined) return always('rejected');
-    return forSender(all, ours.every(({ value }) => value.isMasqueraded), situation);
+    return forSender(
+      all,
+      ours.every(({ value }) => value.isMasqueraded),
+      situation,
+    );
   },
 };
 
@@ -121,7 +125,8 @@ const allNodeAddresses: IntendedChange = {
   section: 'node ports, if `nodePortAddresses` is empty',
   change: (theirs, { given, probe, theirsOf }) => {
     const { target, sender, packet } = probe;
-    if (given.config.nodePortAddresses.length > 0 || !target.claims.some(({ kind }) => kind === 'node port')) return theirs;
+    if (given.config.nodePortAddresses.length > 0 || !target.claims.some(({ kind }) => kind === 'node port'))
+      return theirs;
     const primary = primaries(given);
     if (primary.has(formatIp(target.address))) return theirs;
     const same = theirsOf(
@@ -165,17 +170,17 @@ const keptSource: IntendedChange = {
       : theirs,
 };
 
-const LOCAL: readonly IntendedChange[] = [loopback, internalLocal, ownConnections];
+const COMMON: readonly IntendedChange[] = [loopback, internalLocal, ownConnections];
 
-export const NFTABLES_DIFFERENCES = intendedDifferences([
+export const NFTABLES_DIFFERENCES: readonly IntendedChange[] = [
   allNodeAddresses,
   policyLocal('nftables mode'),
   keptSource,
-  ...LOCAL,
-]);
+  ...COMMON,
+];
 
-export const IPTABLES_DIFFERENCES = intendedDifferences([
+export const IPTABLES_DIFFERENCES: readonly IntendedChange[] = [
   policyLocal('iptables mode'),
   restrictedWithoutEndpoints,
-  ...LOCAL,
-]);
+  ...COMMON,
+];

@@ -28,7 +28,13 @@ export function fateOfText(text: string): Fate {
   });
 }
 
-const VERDICTS: readonly string[] = ['translated', 'here', 'forwarded', 'rejected', 'dropped'] satisfies End['verdict'][];
+const VERDICTS: readonly string[] = [
+  'translated',
+  'here',
+  'forwarded',
+  'rejected',
+  'dropped',
+] satisfies End['verdict'][];
 
 function isVerdict(text: string | undefined): text is End['verdict'] {
   return text !== undefined && VERDICTS.includes(text);

@@ -15,27 +15,16 @@ export interface Situation {
 }
 
 /** An intended difference, as what it makes of upstream's result: nothing else is covered by it. */
-export interface IntendedChange {
-  readonly name: string;
-  readonly section: string;
+export interface IntendedChange extends IntendedDifference {
   /** Returns the fate that is meant in place of upstream's; the same one if the difference does not concern it. */
   readonly change: (theirs: Fate, situation: Situation) => Fate;
 }
 
 /**
- * Intended differences for the judge. All that concern a packet change upstream's result, one after the other; what comes
- * out must be our result. The last one that changes something is said to cover the mismatch.
+ * Returns the names of the intended differences that together make upstream's result ours; undefined if they do not. All
+ * that concern a packet change upstream's result, one after the other; what comes out must be our result.
  */
-export function intendedDifferences(changes: readonly IntendedChange[]): readonly IntendedDifference[] {
-  return changes.map(({ name, section }) => ({
-    name,
-    section,
-    covers: (mismatch) => explanation(mismatch, changes)?.at(-1) === name,
-  }));
-}
-
-/** Returns the differences that together make upstream's result ours; undefined if they do not. */
-function explanation(mismatch: Mismatch, changes: readonly IntendedChange[]): readonly string[] | undefined {
+export function explain(changes: readonly IntendedChange[], mismatch: Mismatch): readonly string[] | undefined {
   for (const facts of mismatch.theirsAll) {
     const situation = situationOf(mismatch, facts);
     let fate = fateOfText(facts.get(mismatch.fact) ?? '');

@@ -161,6 +161,8 @@ function sendersOf({ address, claims }: Target, objects: Objects, own: ReadonlyS
   const fromNode: Sending = { sender: 'the node', source: own.has(address) ? address : nodeIp };
   if (isLoopback(address)) return [fromNode];
   const endpoints = claims.flatMap(({ service }) => endpointsHere(service, objects, family)).slice(0, MOST_ENDPOINTS);
+  const isRestricted = claims.some(({ service }) => (service.spec.loadBalancerSourceRanges ?? []).length > 0);
+  const clients = isRestricted ? CLIENTS[family] : CLIENTS[family].slice(0, 1);
   return [
     fromNode,
     ...(own.has(address) || claims.length === 0
@@ -168,7 +170,7 @@ function sendersOf({ address, claims }: Target, objects: Objects, own: ReadonlyS
       : [{ sender: 'the node, which has the address' as const, source: address }]),
     { sender: 'a Pod here', source: addressOf(POD_HERE[family]), through: POD_INTERFACE },
     { sender: 'a Pod elsewhere', source: addressOf(POD_ELSEWHERE[family]), through: UPLINK },
-    ...CLIENTS[family].map((text): Sending => ({
+    ...clients.map((text): Sending => ({
       sender: 'a client outside',
       source: addressOf(text),
       through: UPLINK,
