@@ -53,7 +53,7 @@ node_modules/.stamp: package.json package-lock.json | $(RUNTIME)
 build: deps $(ADDON) $(DAEMON) ## compile the addon and bundle the daemon
 
 # nodelete: a thread of the addon may still run its code when the worker that loaded it has ended.
-COMPILE_ADDON = $(CXX) -std=c++20 -O2 -g $(SANITIZERS) -Wall -Wextra -Werror -fPIC -shared -Wl,-z,nodelete -ffile-prefix-map=$(CURDIR)=. -fvisibility=hidden -fno-exceptions \
+COMPILE_ADDON = $(CXX) -std=c++20 -O2 -g $(SANITIZERS) -Wall -Wextra -Werror -fPIC -shared -Wl,-z,nodelete -ffile-prefix-map="$(CURDIR)"=. -fvisibility=hidden -fno-exceptions \
   -DNAPI_VERSION=9 -DNODE_ADDON_API_DISABLE_CPP_EXCEPTIONS \
   -I node_modules/node-api-headers/include -I node_modules/node-addon-api $(filter %.cc,$^) -o $@
 
