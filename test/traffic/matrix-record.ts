@@ -1,0 +1,67 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import type { ProxyMode } from '../../src/base/proxy-mode.ts';
+import type { Cell, Source } from './matrix-table.ts';
+
+const FILE = new URL('../../docs/traffic-matrix.json', import.meta.url);
+
+export const PROXIES = ['ours', 'kube-proxy'] as const;
+export type MatrixProxy = (typeof PROXIES)[number];
+
+/** One run of the matrix, as docs/traffic-matrix.json keeps it. */
+export interface MatrixRun {
+  readonly proxy: MatrixProxy;
+  readonly mode: ProxyMode;
+  /** With a local route in place of an address for each service; only ClusterIPs were tried. */
+  readonly light: boolean;
+  /** Of the proxy: "0.2.0 at 0711086", "1.37.2". */
+  readonly version: string;
+  /** As `uname -r` says it. */
+  readonly kernel: string;
+  readonly connections: number;
+  /** By the title of the case and by the source: what was seen at each destination of the case, in the order of the table. */
+  readonly cells: Readonly<Record<string, Readonly<Partial<Record<Source, readonly string[]>>>>>;
+}
+
+/** What was seen through one cell, by "TCP IPv4" and so on. */
+export interface Seen {
+  readonly cell: Cell;
+  readonly texts: ReadonlyMap<string, string>;
+}
+
+/** "A+B kept", or with the protocols and families that show something else: "A+B kept; TCP IPv6, UDP IPv6: refused". */
+export function cellText(texts: ReadonlyMap<string, string>): string {
+  const kinds = new Map<string, string[]>();
+  for (const [kind, text] of texts) kinds.set(text, [...(kinds.get(text) ?? []), kind]);
+  const [usual, ...others] = [...kinds].sort(([, a], [, b]) => b.length - a.length);
+  return [usual?.[0] ?? '', ...others.map(([text, of]) => `${of.join(', ')}: ${text}`)].join('; ');
+}
+
+export function cellsOfRun(seen: readonly Seen[]): MatrixRun['cells'] {
+  const cells: Record<string, Partial<Record<Source, string[]>>> = {};
+  for (const { cell, texts } of seen) {
+    const bySource = (cells[cell.case.title] ??= {});
+    (bySource[cell.source] ??= []).push(cellText(texts));
+  }
+  return cells;
+}
+
+export function recordedRuns(): readonly MatrixRun[] {
+  return JSON.parse(readFileSync(FILE, 'utf8')) as MatrixRun[];
+}
+
+export type RunId = Pick<MatrixRun, 'proxy' | 'mode' | 'light'>;
+
+export function runOf(runs: readonly MatrixRun[], id: RunId): MatrixRun | undefined {
+  return runs.find((run) => nameOf(run) === nameOf(id));
+}
+
+/** Keeps a run in place of the one before. */
+export function record(run: MatrixRun): void {
+  const others = recordedRuns().filter((each) => nameOf(each) !== nameOf(run));
+  const runs = [...others, run].toSorted((a, b) => nameOf(a).localeCompare(nameOf(b)));
+  writeFileSync(FILE, `${JSON.stringify(runs, null, 1)}\n`);
+}
+
+function nameOf({ proxy, mode, light }: RunId): string {
+  return `${proxy} in ${mode} mode${light ? ', light' : ''}`;
+}
