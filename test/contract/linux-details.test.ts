@@ -1,3 +1,4 @@
+import path from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
@@ -12,7 +13,7 @@ import { unloadIpvs } from './unload-ipvs.ts';
 
 jest.setTimeout(patient(120_000));
 
-const child = new URL('watch-child.ts', import.meta.url).pathname;
+const child = path.join(import.meta.dirname, 'watch-child.ts');
 const node = [process.execPath, '--disable-warning=ExperimentalWarning', child];
 
 describe('the kernel of Linux', () => {

@@ -7,7 +7,16 @@ import { COMPARED_VERSION } from '../support/kube-proxy.ts';
 import { TEST_MODE } from '../support/mode.ts';
 import { MatrixBed, type StartProxy, type Way, exactText, kubeProxy, ours } from './matrix-bed.ts';
 import { predicted } from './matrix-prediction.ts';
-import { type RunId, type Seen, cellsOfRun, record, recordedRuns, runOf } from './matrix-record.ts';
+import {
+  type MatrixProxy,
+  PROXIES,
+  type RunId,
+  type Seen,
+  cellsOfRun,
+  record,
+  recordedRuns,
+  runOf,
+} from './matrix-record.ts';
 import { CASES, type Cell, FAMILIES, PROTOCOLS, SOURCES, type Source, cellsOf } from './matrix-table.ts';
 
 jest.setTimeout(patient(900_000));
@@ -44,7 +53,14 @@ const RUNS_OF_OURS: readonly Run[] = [
   { ...OURS, light: false, what: 'an address for each service', start: ours([]), cells: ALL },
   { ...OURS, light: true, what: 'light mode', start: ours([LIGHT]), cells: CLUSTER_IPS },
 ].filter(({ mode, light }) => mode === 'ipvs' || !light);
-const RUNS = process.env['TEST_PROXY'] === 'kube-proxy' ? [KUBE_PROXY] : RUNS_OF_OURS;
+const RUNS = proxyOf(process.env['TEST_PROXY']) === 'ours' ? RUNS_OF_OURS : [KUBE_PROXY];
+
+/** `text` is PROXY of `make matrix`: ours by default. */
+function proxyOf(text = ''): MatrixProxy {
+  const proxy = PROXIES.find((each) => each === (text === '' ? 'ours' : text));
+  if (proxy === undefined) throw new Error(`PROXY is ${PROXIES.join(' or ')}, not ${text}`);
+  return proxy;
+}
 
 /** Every way in, with packets: for each cell of the table, protocol and family, who answers and as whom the client is seen. */
 describe.each(RUNS)('the traffic matrix, with $what', (run) => {
