@@ -120,13 +120,18 @@ export class MatrixBed implements AsyncDisposable {
   }
 
   /** "A+B kept" and the like, from the results of one way. */
-  describe(from: Namespace, results: readonly ProbeResult[]): string {
+  describe(from: Namespace, way: Way, results: readonly ProbeResult[]): string {
+    const asked = targetOf(way.cell.case.service, way.cell.destination, way.family).address;
+    const names = new Map([
+      [formatIp(address(asked)), 'asked'],
+      [formatIp(address(from.addresses[way.family])), 'kept'],
+      ...this.#owners,
+    ]);
     const endpointsBySource = new Map<string, Set<string>>();
     for (const result of results) {
       if (!result.ok) continue;
       const sourceSeen = formatIp(address(result.sourceSeen));
-      const own = [from.addresses.v4, from.addresses.v6].some((text) => formatIp(address(text)) === sourceSeen);
-      const seen = this.#owners.get(sourceSeen) ?? (own ? 'kept' : sourceSeen);
+      const seen = names.get(sourceSeen) ?? sourceSeen;
       const endpoint = ENDPOINT_NAMES[result.answeredBy] ?? result.answeredBy;
       endpointsBySource.set(seen, (endpointsBySource.get(seen) ?? new Set()).add(endpoint));
     }

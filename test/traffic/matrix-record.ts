@@ -18,8 +18,8 @@ export interface MatrixRun {
   /** As `uname -r` says it. */
   readonly kernel: string;
   readonly connections: number;
-  /** By the title of the case and by the source: what was seen at each destination of the case, in the order of the table. */
-  readonly cells: Readonly<Record<string, Readonly<Partial<Record<Source, readonly string[]>>>>>;
+  /** By the title of the case and by the source: what was seen at each destination of the case, in a line as in its table. */
+  readonly cells: Readonly<Record<string, Readonly<Partial<Record<Source, string>>>>>;
 }
 
 /** What was seen through one cell, by "TCP IPv4" and so on. */
@@ -37,10 +37,11 @@ export function cellText(texts: ReadonlyMap<string, string>): string {
 }
 
 export function cellsOfRun(seen: readonly Seen[]): MatrixRun['cells'] {
-  const cells: Record<string, Partial<Record<Source, string[]>>> = {};
+  const cells: Record<string, Partial<Record<Source, string>>> = {};
   for (const { cell, texts } of seen) {
     const bySource = (cells[cell.case.title] ??= {});
-    (bySource[cell.source] ??= []).push(cellText(texts));
+    const before = bySource[cell.source];
+    bySource[cell.source] = `${before === undefined ? '' : `${before} | `}${cellText(texts)}`;
   }
   return cells;
 }

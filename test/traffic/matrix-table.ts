@@ -6,7 +6,7 @@ import { type EndpointShape, type Protocol, SERVICE_PORT, type ServiceShape } fr
  * both with the proxy; the outside client's routes to service addresses lead to node-0.
  *
  * A cell says who answers, over several connections, and which source the endpoint sees: `kept` is the client's own address,
- * `node-0` an address of that node (of a node's own connections no other can be seen).
+ * `node-0` an address of that node (of a node's own connections no other can be seen), `asked` the one that the client asked.
  */
 export const SOURCES = ['pod-0-1', 'pod-0-0', 'pod-1-1', 'node-0', 'node-1', 'client-0'] as const;
 export type Source = (typeof SOURCES)[number];

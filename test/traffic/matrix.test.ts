@@ -100,7 +100,7 @@ describe.each(RUNS)('the traffic matrix, with $what', (run) => {
     connections += answers.flat().length;
     for (const cell of cells) {
       const texts = [...ways.entries()].flatMap(([index, way]) =>
-        way.cell === cell ? [[kindOf(way), matrix.describe(from, answers[index] ?? [])] as const] : [],
+        way.cell === cell ? [[kindOf(way), matrix.describe(from, way, answers[index] ?? [])] as const] : [],
       );
       results.push({ cell, texts: new Map(texts) });
     }
