@@ -13,8 +13,12 @@ import { ManifestDirectory, POD_PORT, type Protocol, nodeObjects, serviceObjects
 import { answersText } from './matrix-prediction.ts';
 import { CASES, type Cell, ENDPOINT_NAMES, type Family, type Source, targetOf } from './matrix-table.ts';
 
-/** IPVS chooses endpoints in turn: two connections show both. In the other modes the choice is random. */
-const [LEAST_ROUNDS, MOST_ROUNDS] = TEST_MODE === 'ipvs' ? [2, 2] : [4, 20];
+/** IPVS chooses endpoints in turn: two connections show both. */
+const LEAST_ROUNDS = 2;
+/** In the other modes the choice is random. */
+const MOST_ROUNDS = TEST_MODE === 'ipvs' ? LEAST_ROUNDS : 20;
+/** For ways of which no connection has succeeded: they are slow. */
+const MOST_FAILURES = 4;
 /** Where no answer is expected, it is not waited for longer than this. */
 const SILENCE_MS = patient(2500);
 /** An answer may be late on a busy machine. */
@@ -101,16 +105,11 @@ export class MatrixBed implements AsyncDisposable {
         : this.bed.client(first);
   }
 
-  /**
-   * Makes connections from one source, and returns the results of each way, in that order. A way of which no connection
-   * succeeds is tried as often as needed to say so, and not as often as needed to see every endpoint.
-   */
+  /** Makes connections from one source, and returns the results of each way, in that order. */
   async connect(from: Namespace, ways: readonly Way[]): Promise<readonly (readonly ProbeResult[])[]> {
     const results: ProbeResult[][] = ways.map(() => []);
     for (let round = 0; round < MOST_ROUNDS; round++) {
-      const tried = [...ways.entries()].filter(
-        ([index]) => round < LEAST_ROUNDS || results[index]?.some(({ ok }) => ok) === true,
-      );
+      const tried = [...ways.entries()].filter(([index, way]) => !isSettled(way, results[index] ?? []));
       const probes = tried.map(([, way]) => probeOf(way));
       for (const [at, result] of (await from.probeAll(probes, 32)).entries()) {
         results[tried[at]?.[0] ?? -1]?.push(result);
@@ -151,6 +150,14 @@ export function exactText(results: readonly ProbeResult[]): string {
     result.ok ? [[result.answeredBy, formatIp(address(result.sourceSeen))] as const] : [],
   );
   return [answersText(served), ...failuresOf(results)].filter((text) => text !== '').join(', ');
+}
+
+/** Whether further connections would show nothing new: each endpoint has answered, or a failure stands for it. */
+function isSettled({ cell }: Way, results: readonly ProbeResult[]): boolean {
+  if (results.length < LEAST_ROUNDS) return false;
+  const outcomes = new Set(results.map((result) => (result.ok ? result.answeredBy : result.code)));
+  const onlyFailures = results.every(({ ok }) => !ok);
+  return outcomes.size >= cell.case.service.endpoints.length || (onlyFailures && results.length >= MOST_FAILURES);
 }
 
 function failuresOf(results: readonly ProbeResult[]): ReadonlySet<string> {

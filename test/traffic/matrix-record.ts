@@ -1,11 +1,13 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { ProxyMode } from '../../src/base/proxy-mode.ts';
-import type { Cell, Source } from './matrix-table.ts';
+import { CASES, type Cell, type Source, cellsOf } from './matrix-table.ts';
 
 const FILE = new URL('../../docs/traffic-matrix.json', import.meta.url);
 
 export const PROXIES = ['ours', 'kube-proxy'] as const;
 export type MatrixProxy = (typeof PROXIES)[number];
+
+export const ALL_CELLS: readonly Cell[] = CASES.flatMap(cellsOf);
 
 /** One run of the matrix, as docs/traffic-matrix.json keeps it. */
 export interface MatrixRun {
@@ -44,6 +46,20 @@ export function cellsOfRun(seen: readonly Seen[]): MatrixRun['cells'] {
     bySource[cell.source] = `${before === undefined ? '' : `${before} | `}${cellText(texts)}`;
   }
   return cells;
+}
+
+/** What a run saw through each cell that it tried; the cells are those of ALL_CELLS. */
+export function textsOf({ cells }: MatrixRun): ReadonlyMap<Cell, string> {
+  const texts = new Map<Cell, string>();
+  const columns = new Map<string, number>();
+  for (const cell of ALL_CELLS) {
+    const row = `${cell.case.title}, ${cell.source}`;
+    const column = columns.get(row) ?? 0;
+    columns.set(row, column + 1);
+    const text = cells[cell.case.title]?.[cell.source]?.split(' | ')[column];
+    if (text !== undefined) texts.set(cell, text);
+  }
+  return texts;
 }
 
 export function recordedRuns(): readonly MatrixRun[] {
