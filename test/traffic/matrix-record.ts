@@ -79,6 +79,6 @@ export function record(run: MatrixRun): void {
   writeFileSync(FILE, `${JSON.stringify(runs, null, 1)}\n`);
 }
 
-function nameOf({ proxy, mode, light }: RunId): string {
+export function nameOf({ proxy, mode, light }: RunId): string {
   return `${proxy} in ${mode} mode${light ? ', light' : ''}`;
 }
