@@ -76,7 +76,7 @@ export function runOf(runs: readonly MatrixRun[], id: RunId): MatrixRun | undefi
 export function record(run: MatrixRun): void {
   const others = recordedRuns().filter((each) => nameOf(each) !== nameOf(run));
   const runs = [...others, run].toSorted((a, b) => nameOf(a).localeCompare(nameOf(b)));
-  writeFileSync(FILE, `${JSON.stringify(runs, null, 1)}\n`);
+  writeFileSync(FILE, `${JSON.stringify(runs, null, 2)}\n`);
 }
 
 export function nameOf({ proxy, mode, light }: RunId): string {
