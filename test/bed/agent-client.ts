@@ -1,13 +1,12 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import path from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 
 import type { AgentCommand, AgentReply, AgentResults } from './agent-protocol.ts';
 import { patient } from './patience.ts';
 
-const compileCache = path.resolve(import.meta.dirname, '../../build/test/compile-cache');
+const compileCache = new URL('../../build/test/compile-cache', import.meta.url).pathname;
 
 interface Waiter {
   resolve(result: AgentResults[keyof AgentResults]): void;
@@ -18,11 +17,11 @@ interface Waiter {
 export const NODE_AGENT = [
   process.execPath,
   '--disable-warning=ExperimentalWarning',
-  path.join(import.meta.dirname, 'agent.ts'),
+  new URL('agent.ts', import.meta.url).pathname,
 ] as const;
 
 /** The agent for SCTP, with the Python of the system: others in PATH may be slow wrappers. */
-export const SCTP_AGENT = ['/usr/bin/python3', path.join(import.meta.dirname, 'sctp_agent.py')] as const;
+export const SCTP_AGENT = ['/usr/bin/python3', new URL('sctp_agent.py', import.meta.url).pathname] as const;
 
 /** The client of an agent that runs in one namespace. */
 export class AgentClient implements AsyncDisposable {

@@ -1,10 +1,7 @@
 import type { Case } from './case/case.ts';
 
 /** Single things that a side has after a step, such as `virtual server TCP 10.96.0.1:80`, each with its value as text. */
-export interface Facts {
-  keys(): Iterable<string>;
-  get(fact: string): string | undefined;
-}
+export type Facts = ReadonlyMap<string, string>;
 
 /** How a mode is judged. */
 export interface JudgedMode<State> {
@@ -12,8 +9,7 @@ export interface JudgedMode<State> {
   playOurs(given: Case): Promise<readonly State[]>;
   /** Returns the facts of a state after a step. */
   factsOf(state: State, given: Case, step: number): Facts;
-  /** Returns the names of the intended differences that explain a mismatch; undefined if something remains. */
-  explain(mismatch: Mismatch): readonly string[] | undefined;
+  readonly differences: readonly IntendedDifference[];
 }
 
 /** A difference from kube-proxy that is meant to be. */
@@ -21,6 +17,11 @@ export interface IntendedDifference {
   readonly name: string;
   /** The heading in docs/differences.md under which users find it. */
   readonly section: string;
+  /**
+   * Our value as it would be without this difference; undefined if the difference does not apply. As narrow as possible:
+   * what no intended difference explains is a fault of one side.
+   */
+  undo(mismatch: Mismatch): { readonly value: string | undefined } | undefined;
 }
 
 /** One fact that differs from all of upstream's results. */
@@ -48,11 +49,9 @@ export function mismatches<State>(
     const theirsAll = results.map((states) => factsAt(mode, states, given, step));
     const names = new Set([oursAll, ...theirsAll].flatMap((facts) => [...facts.keys()]));
     return [...names].flatMap((fact) => {
-      const own = oursAll.get(fact);
-      // Most are equal to that of the first result; to find a fact may take some time.
-      if (theirsAll.some((facts) => facts.get(fact) === own)) return [];
       const theirs = [...new Set(theirsAll.map((facts) => facts.get(fact)))];
-      return [{ given, step, fact, ours: own, theirs, oursAll, theirsAll }];
+      const own = oursAll.get(fact);
+      return theirs.includes(own) ? [] : [{ given, step, fact, ours: own, theirs, oursAll, theirsAll }];
     });
   });
 }
@@ -66,4 +65,18 @@ function factsAt<State>(
   const state = states[step];
   if (state === undefined) throw new Error(`no state after step ${step}`);
   return mode.factsOf(state, given, step);
+}
+
+/** The names of the intended differences that together explain a mismatch; undefined if something remains. */
+export function explain(differences: readonly IntendedDifference[], mismatch: Mismatch): string[] | undefined {
+  const names: string[] = [];
+  let current = mismatch;
+  for (const difference of differences) {
+    const undone = difference.undo(current);
+    if (undone === undefined) continue;
+    names.push(difference.name);
+    if (mismatch.theirs.includes(undone.value)) return names;
+    current = { ...current, ours: undone.value };
+  }
+  return undefined;
 }

@@ -139,3 +139,13 @@ export function slicesOf(objects: Objects, { namespace, name }: ServiceObject['m
     ({ metadata }) => metadata.namespace === namespace && metadata.labels?.['kubernetes.io/service-name'] === name,
   );
 }
+
+/** The objects that exist after a step. */
+export function objectsAt({ steps }: Case, step: number): Objects {
+  const objects: Objects = new Map();
+  for (const { apply, remove } of steps.slice(0, step + 1)) {
+    for (const object of apply) objects.set(keyOf(nameOf(object)), object);
+    for (const name of remove) objects.delete(keyOf(name));
+  }
+  return objects;
+}

@@ -9,6 +9,8 @@ import {
 import { NODE_IPS } from './make-node.ts';
 import type { Random } from './random.ts';
 
+const HEADLESS_LABEL = 'service.kubernetes.io/headless';
+
 interface Place {
   readonly address: string;
   readonly port: number;
@@ -61,10 +63,16 @@ function strangerOf(to: Place, random: Random): Place {
 }
 
 function servingAt(objects: Objects, { metadata }: ServiceObject, port: ServicePortObject, ip6: boolean): Place[] {
-  return slicesOf(objects, metadata).flatMap((slice) => {
-    const number = slice.ports.find(({ name }) => name === port.name)?.port;
-    if (number === undefined || (slice.addressType === 'IPv6') !== ip6) return [];
-    const serving = slice.endpoints.filter(({ conditions }) => conditions.serving ?? conditions.ready ?? true);
-    return serving.flatMap(({ addresses }) => addresses.map((address) => ({ address, port: number })));
+  const slices = slicesOf(objects, metadata).filter(
+    (slice) => (slice.addressType === 'IPv6') === ip6 && !(HEADLESS_LABEL in (slice.metadata.labels ?? {})),
+  );
+  const all = slices.flatMap(({ endpoints }) => endpoints.map(({ addresses: [address = ''] }) => address));
+  return slices.flatMap(({ ports, endpoints }) => {
+    const number = ports.find(({ name, protocol }) => name === port.name && protocol === port.protocol)?.port;
+    if (number === undefined) return [];
+    const serving = endpoints.filter(({ conditions }) => conditions.serving ?? true);
+    // Whether an address with several entries serves may be undefined.
+    const certain = serving.filter(({ addresses: [address] }) => all.filter((each) => each === address).length === 1);
+    return certain.map(({ addresses: [address = ''] }) => ({ address, port: number }));
   });
 }

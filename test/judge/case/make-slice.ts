@@ -49,7 +49,8 @@ function endpointOf(family: 'IPv4' | 'IPv6', hinted: number, random: Random): En
   const host = 2 + random.below(6);
   const nodeName = random.pick(NODES);
   const network = NODES.indexOf(nodeName);
-  const address = family === 'IPv4' ? `10.244.${network}.${host}` : `fd00:244:0:${network}::${host}`;
+  const network6 = network === 0 ? 'fd00:244' : `fd00:244:0:${network}`;
+  const address = family === 'IPv4' ? `10.244.${network}.${host}` : `${network6}::${host}`;
   return {
     addresses: [address],
     conditions: conditionsOf(random),

@@ -54,7 +54,7 @@ class IpvsRun {
     const sets = (await this.#kernel.getSets()).map(({ name, entries }) => [name, entries.map(formatIpSetEntry)]);
     const addresses = (await this.#kernel.getBoundAddresses()).map((bound) => formatIp(bound.address));
     const checks = Array.from(this.#run.plan.healthChecks, ([name, { port, localEndpoints }]) =>
-      (['IPv4', 'IPv6'] as const).map((family) => [`${family} ${name}`, { port, count: localEndpoints }]),
+      Object.entries(localEndpoints).map(([family, count]) => [`IPv${family} ${name}`, { port, count }]),
     );
     const healthChecks = Object.fromEntries(checks.flat()) as IpvsState['healthChecks'];
     return {

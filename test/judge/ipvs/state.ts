@@ -32,7 +32,8 @@ export function factsOf(state: IpvsState): Facts {
     facts.set(`virtual server ${at}`, `${settings} -> ${servers.toSorted().join(', ')}`);
   }
   for (const [set, entries] of Object.entries(state.sets)) {
-    for (const entry of entries) facts.set(`entry ${set} ${entry}`, 'present');
+    // The kernel has no prefix length of a single address.
+    for (const entry of entries) facts.set(`entry ${set} ${withoutHostPrefix(entry)}`, 'present');
   }
   for (const address of state.addresses) facts.set(`address ${address}`, 'bound');
   for (const [name, { port, count }] of Object.entries(state.healthChecks)) {
@@ -45,4 +46,8 @@ export function factsOf(state: IpvsState): Facts {
 function flowText(flow: CaseFlow): string {
   const { source, sourcePort, destination, destinationPort, replySource, replySourcePort } = flow;
   return `${source}:${sourcePort} -> [${destination}]:${destinationPort} by [${replySource}]:${replySourcePort}`;
+}
+
+function withoutHostPrefix(entry: string): string {
+  return entry.replace(/(,[0-9.]+)\/32$|(,[0-9a-f:.]+)\/128$/, '$1$2');
 }
