@@ -1,4 +1,4 @@
-import { COMMANDS } from '../../src/command/command.ts';
+import { COMMANDS, type Command } from '../../src/command/command.ts';
 import { FLAGS, FLAG_GROUPS, type Flag } from '../../src/config/flag-table.ts';
 import { defaultText, helpOf } from '../../src/config/setting.ts';
 
@@ -25,8 +25,8 @@ function flagEntry(flag: Flag): string {
 }
 
 /** Its options are in its own --help. */
-function commandEntry({ usage, summary }: { readonly usage: string; readonly summary: string }): string {
-  return `.TP\n\\fB${roff(usage)}\\fR\n${roff(`Prints ${summary}`)}.`;
+function commandEntry([name, { usage, summary }]: readonly [string, Command]): string {
+  return `.TP\n\\fB${roff(`${name} ${usage}`)}\\fR\n${roff(`Prints ${summary}`)}.`;
 }
 
 /**
@@ -60,7 +60,7 @@ always override the file, and \\fB\\-\\-hostname\\-override\\fR does so when it 
 When the program ends, what it wrote to the kernel stays in force. \\fB\\-\\-cleanup\\fR removes it.
 .SH SUBCOMMANDS
 They ask the daemon of this node, as root. \\fB\\-\\-help\\fR after a subcommand lists its options.
-${Object.values(COMMANDS).map(commandEntry).join('\n')}
+${Object.entries(COMMANDS).map(commandEntry).join('\n')}
 .SH OPTIONS
 ${groups.join('\n')}
 .SH FILES

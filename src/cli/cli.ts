@@ -3,8 +3,8 @@ import { ConfigError } from '../config/problem.ts';
 import type { ProxyConfig } from '../config/proxy-config.ts';
 import { longVersion } from '../config/version.ts';
 import type { GivenSettings } from '../config/settings.ts';
-import { helpText } from './help.ts';
-import { isNotEmpty, parseArgv } from './parse-argv.ts';
+import { flagProgram } from './flag-program.ts';
+import { parseArgv } from './parse-argv.ts';
 import { writeConfig } from './write-config.ts';
 
 /** One function for each action, and one for the subcommands; it resolves with the exit code. */
@@ -37,22 +37,37 @@ async function start(given: GivenSettings, verbs: Verbs, terminal: Terminal): Pr
   return writeConfigTo === undefined ? verbs[config.action](config) : writeConfig(writeConfigTo, config, terminal);
 }
 
+/** Width of --help where that of the terminal is not known. */
+const HELP_COLUMNS = 100;
+
 /** Returns what --version prints. Unlike kube-proxy, --version=vX.Y.Z does not change the printed version. */
-function versionText(request: string): string {
+export function versionText(request: string): string {
   const version = `kube-ipvs-proxy ${longVersion()}`;
   if (request !== 'raw') return version;
   return `${version}, Node.js ${process.version}, V8 ${process.versions.v8}, ${process.platform}/${process.arch}`;
 }
 
+/** Returns what --help prints: the flags by group, wrapped to the width of the terminal. */
+function helpText(terminal: Terminal, all: boolean): string {
+  const program = flagProgram({ all });
+  const helpWidth = terminal.columns?.() ?? HELP_COLUMNS;
+  return program
+    .configureHelp({ ...program.configureHelp(), helpWidth })
+    .helpInformation()
+    .trimEnd();
+}
+
 /** Runs the program and returns the exit code. Startup errors go to `err`, one sentence each, with exit code 1. */
 export async function runCli(argv: readonly string[], verbs: Verbs, terminal: Terminal): Promise<number> {
   // Every setting is a flag, so a first argument without a dash is the name of a subcommand.
-  const first = argv.find(isNotEmpty);
-  if (first?.startsWith('-') === false) return verbs.command(argv.slice(argv.indexOf(first)), terminal);
+  const [first = '', second = ''] = argv.filter((argument) => argument !== '');
+  if (/^[^-]/.test(first)) return verbs.command(argv.slice(argv.indexOf(first)), terminal);
+  if (/^(-h|--help)$/.test(first) && /^[^-]/.test(second)) return verbs.command([second, '--help'], terminal);
   const parsed = parseArgv(argv);
   if (!parsed.ok) return fail(terminal, parsed.errors);
-  const { help = false, version = 'false' } = parsed.given;
-  if (!help && version === 'false') return start(parsed.given, verbs, terminal);
-  terminal.out(help ? helpText(terminal.columns?.()) : versionText(version));
+  const { help = false, helpAll = false, version = 'false' } = parsed.given;
+  const asksHelp = help || helpAll;
+  if (!asksHelp && version === 'false') return start(parsed.given, verbs, terminal);
+  terminal.out(asksHelp ? helpText(terminal, helpAll) : versionText(version));
   return 0;
 }

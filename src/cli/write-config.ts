@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { DEFAULT_ANNOTATIONS } from '../base/service-annotations.ts';
-import { errorText } from '../base/error-text.ts';
+import { errorCode, errorText } from '../base/error-text.ts';
 import type { OwnFields } from '../config/own-document.ts';
 import type { ProxyConfig } from '../config/proxy-config.ts';
 
@@ -18,7 +18,9 @@ export async function writeConfig(
     if (toStdout) terminal.out(text.trimEnd());
     else await writeFile(path, text, { mode: 0o600 });
   } catch (error) {
-    terminal.err(`kube-ipvs-proxy: --write-config-to: ${errorText(error)}`);
+    terminal.err(
+      `kube-ipvs-proxy: --write-config-to: cannot write ${path}: ${errorCode(error) === 'ENOENT' ? 'its folder does not exist' : errorText(error)}`,
+    );
     return 1;
   }
   for (const note of config.notes) terminal.err(`kube-ipvs-proxy: ${note}`);

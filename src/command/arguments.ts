@@ -1,22 +1,23 @@
-import { parseArgs } from 'node:util';
-import { errorText } from '../base/error-text.ts';
+import { Command as Commander, Option as CommanderOption, InvalidArgumentError } from 'commander';
 import { OWN_FLAGS } from '../config/own-flags.ts';
+import type { Command } from './command.ts';
 import { FORMATS, type Format } from './output.ts';
 import { UsageError } from './usage-error.ts';
 
-/** An option of a subcommand. */
+/** An option of a subcommand. It has a value, and may be given once. */
 export interface Option {
   readonly short?: string;
   /** Placeholder of the value. */
   readonly hint: string;
   readonly help: string;
+  /** The possible values; any but the empty text if absent. */
+  readonly choices?: readonly string[];
 }
 
 /** What was given on the command line. */
 export interface Given {
   readonly format: Format;
   readonly querySocket: string;
-  readonly help: boolean;
   /** Values of the subcommand's own options, by name. */
   readonly values: Readonly<Record<string, string | undefined>>;
   readonly positionals: readonly string[];
@@ -24,52 +25,61 @@ export interface Given {
   readonly rest: readonly string[];
 }
 
-/** The options of every subcommand. */
-export const COMMON: Readonly<Record<string, Option>> = {
-  output: { short: 'o', hint: FORMATS.join('|'), help: 'form of the output; text by default' },
+const AFTER_HELP = '\nExit codes: 0 all is as wanted, 1 something is wrong, 2 the question could not be asked.';
+
+/** The options of every subcommand that asks a question. */
+const COMMON: Readonly<Record<string, Option>> = {
+  output: { short: 'o', hint: FORMATS.join('|'), help: 'form of the output; text by default', choices: FORMATS },
   'query-socket': { hint: 'path', help: `socket of the daemon; ${OWN_FLAGS.querySocket.fallback} by default` },
 };
 
-/** Parses the arguments after the name of the subcommand. Throws a UsageError. */
-export function parseCommandArguments(argv: readonly string[], own: Readonly<Record<string, Option>>): Given {
-  const end = argv.indexOf('--');
-  const options = Object.fromEntries(
-    Object.entries({ ...COMMON, ...own }).map(([name, { short }]) => [
-      name,
-      { type: 'string' as const, ...(short === undefined ? {} : { short }) },
-    ]),
+/** The options of a subcommand by name, its own ones first. */
+export function optionsOf({ options }: Pick<Command, 'options'>): Readonly<Record<string, Option>> {
+  return { ...options, ...COMMON };
+}
+
+/** Adds a subcommand. `run` gets its arguments; `rest` are those after `--`, which the parser must not see. */
+export function addCommand(
+  program: Commander,
+  name: string,
+  command: Command,
+  rest: readonly string[],
+  run: (given: Given) => Promise<void>,
+): void {
+  const { usage, summary, takes } = command;
+  const added = program
+    .command(name)
+    .usage(usage)
+    .description(`Prints ${summary}.`)
+    .helpOption('-h, --help', 'print this help')
+    .addHelpText('after', AFTER_HELP);
+  if (takes === 'arguments') added.argument('[target...]');
+  else added.allowExcessArguments(false);
+  for (const [long, option] of Object.entries(optionsOf(command))) added.addOption(commanderOption(long, option));
+  added.action(async () => {
+    if (takes !== 'flags' && rest.length > 0) throw new UsageError(`${name} takes no flags after "--"`);
+    await run({ ...givenOf(added), rest });
+  });
+}
+
+function givenOf(added: Commander): Omit<Given, 'rest'> {
+  const values: Given['values'] = Object.fromEntries(
+    added.options.map((option) => [option.name(), added.getOptionValue(option.attributeName()) as string | undefined]),
   );
-  const { values, positionals } = parsedOrThrow(end < 0 ? argv : argv.slice(0, end), options);
-  const { help, output = 'text', 'query-socket': querySocket, ...others } = values;
-  const format = FORMATS.find((each) => each === output);
-  if (format === undefined) throw new UsageError(`--output: want ${FORMATS.join(', ')}, got ${JSON.stringify(output)}`);
   return {
-    format,
-    querySocket: typeof querySocket === 'string' ? querySocket : OWN_FLAGS.querySocket.fallback,
-    help: help === true,
-    values: others as Given['values'],
-    positionals,
-    rest: end < 0 ? [] : argv.slice(end + 1),
+    format: FORMATS.find((each) => each === values['output']) ?? 'text',
+    querySocket: values['query-socket'] ?? OWN_FLAGS.querySocket.fallback,
+    values,
+    positionals: added.args,
   };
 }
 
-type ValueOptions = Record<string, { readonly type: 'string'; readonly short?: string }>;
-
-function parsedOrThrow(args: readonly string[], options: ValueOptions) {
-  try {
-    const { values, positionals, tokens } = parseArgs({
-      // As kubectl accepts it: -o=json.
-      args: args.map((arg) => arg.replace(/^-([a-z])=/, '-$1')),
-      options: { ...options, help: { type: 'boolean', short: 'h' } },
-      allowPositionals: true,
-      tokens: true,
-    });
-    const names = tokens.flatMap((token) => (token.kind === 'option' ? [token.name] : []));
-    const twice = names.find((name, at) => names.indexOf(name) < at);
-    if (twice !== undefined) throw new UsageError(`--${twice} is given twice`);
-    return { values: values as Readonly<Record<string, string | boolean | undefined>>, positionals };
-  } catch (error) {
-    const [sentence = ''] = errorText(error).split(/\. |\n/);
-    throw new UsageError(sentence);
-  }
+function commanderOption(long: string, { short, hint, help, choices }: Option): CommanderOption {
+  const option = new CommanderOption(`${short === undefined ? '' : `-${short}, `}--${long} <${hint}>`, help);
+  return option.argParser((text, earlier) => {
+    if (earlier !== undefined) throw new InvalidArgumentError('It is given twice.');
+    if (choices?.includes(text) === false) throw new InvalidArgumentError(`Want ${choices.join(', ')}.`);
+    if (text === '') throw new InvalidArgumentError('It is empty.');
+    return text;
+  });
 }

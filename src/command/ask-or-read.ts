@@ -15,6 +15,7 @@ export async function askOrRead<T>(asked: () => Promise<T>, read: (answers: Kern
     try {
       return await readKernel(read);
     } catch (failure) {
+      if (failure instanceof UsageError) throw failure;
       if (failure instanceof QuestionError && failure.status === 400) throw new UsageError(failure.message);
       throw new UsageError(`${error.message}, and the kernel cannot be read: ${errorText(failure)}`);
     }

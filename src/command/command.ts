@@ -1,10 +1,13 @@
+import { Command as Commander, CommanderError } from 'commander';
 import { escapeUnprintable } from '../base/escape-unprintable.ts';
-import type { Terminal } from '../cli/cli.ts';
+import { type Terminal, versionText } from '../cli/cli.ts';
+import { usageText } from '../cli/usage-text.ts';
 import type { Reply } from '../explain/replies.ts';
-import { COMMON, type Given, type Option, parseCommandArguments } from './arguments.ts';
+import { type Given, type Option, addCommand } from './arguments.ts';
+import { addCompletion } from './completion.ts';
 import { DIFF } from './diff.ts';
 import { EXPLAIN } from './explain.ts';
-import { type Format, aligned, document, wrapped } from './output.ts';
+import { COLUMNS, type Format, document } from './output.ts';
 import { PLAN } from './plan.ts';
 import type { Streams } from './screen.ts';
 import { STATUS } from './status.ts';
@@ -18,7 +21,7 @@ export interface Result {
 }
 
 export interface Command {
-  /** The name and its arguments. */
+  /** The arguments and options. */
   readonly usage: string;
   readonly summary: string;
   readonly options: Readonly<Record<string, Option>>;
@@ -51,64 +54,61 @@ const BETWEEN: Readonly<Record<Format, readonly string[]>> = { text: [''], json:
  * Runs a subcommand, whose name is the first argument. Returns the exit code: 0 if all is as wanted, 1 if something is
  * wrong, 2 if the question could not be asked.
  */
-export async function runCommand(
-  [name = '', ...argv]: readonly string[],
-  terminal: Terminal,
-  streams?: Streams,
-): Promise<number> {
-  try {
-    const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
-    if (command === undefined) throw new UsageError(unknown(name));
-    const given = parseCommandArguments(argv, command.options);
-    if (given.help) {
-      terminal.out(helpText(command));
-      return 0;
-    }
-    const surplus = [
-      ...(command.takes === 'arguments' ? [] : given.positionals),
-      ...(command.takes === 'flags' ? [] : given.rest),
-    ];
-    if (surplus.length > 0) {
-      throw new UsageError(`${name} takes options only, got ${JSON.stringify(surplus[0])}: see ${name} --help`);
-    }
-    const { format } = given;
-    const print = async ({ reply, lines }: Result): Promise<void> => {
-      if (format !== 'text') terminal.out(await document(reply, format));
-      else if (lines.length > 0) terminal.out(lines.map(escapeUnprintable).join('\n'));
-    };
-    const result = await command.run(given, {
-      ...(streams?.stdout.isTTY === true ? { terminal: streams } : {}),
-      show: async (each) => {
-        await print(each);
-        for (const line of BETWEEN[format]) terminal.out(line);
-      },
+export async function runCommand(argv: readonly string[], terminal: Terminal, streams?: Streams): Promise<number> {
+  const end = argv.indexOf('--');
+  const rest = end < 0 ? [] : argv.slice(end + 1);
+  // As kubectl accepts it: -o=json.
+  const own = (end < 0 ? argv : argv.slice(0, end)).map((argument) => argument.replace(/^-([a-z])=/, '-$1'));
+  let code = 0;
+  const program = rootCommand(terminal);
+  for (const [name, command] of Object.entries(COMMANDS)) {
+    addCommand(program, name, command, rest, async (given) => {
+      code = await answer(command, given, terminal, streams);
     });
-    await print(result);
-    return result.reply.ok ? 0 : 1;
+  }
+  addCompletion(program, terminal);
+  program
+    .command('version')
+    .description('Prints the version.')
+    .action(() => terminal.out(versionText('true')));
+  try {
+    await program.parseAsync(own, { from: 'user' });
+    return code;
   } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    terminal.err(`kube-ipvs-proxy: ${error.message}`);
+    // Help was asked for, and has been printed.
+    if (error instanceof CommanderError && error.exitCode === 0) return 0;
+    if (!(error instanceof UsageError) && !(error instanceof CommanderError)) throw error;
+    terminal.err(
+      `kube-ipvs-proxy: ${error instanceof CommanderError ? `${usageText(error)}; see kube-ipvs-proxy help` : error.message}`,
+    );
     return 2;
   }
 }
 
-function unknown(name: string): string {
-  const names = Object.keys(COMMANDS).join(', ');
-  return `unknown subcommand ${JSON.stringify(name)}: want one of ${names}, or flags, which begin with "--"`;
+function rootCommand(terminal: Terminal): Commander {
+  return new Commander('kube-ipvs-proxy')
+    .usage('SUBCOMMAND [options]')
+    .description('Asks the daemon of this node. The flags of the daemon: kube-ipvs-proxy --help')
+    .helpOption(false)
+    .exitOverride()
+    .configureOutput({ writeOut: (text) => terminal.out(text.trimEnd()), writeErr: () => undefined })
+    .configureHelp({ helpWidth: COLUMNS });
 }
 
-function helpText({ usage, summary, options }: Command): string {
-  const rows = Object.entries({ ...options, ...COMMON }).map(([name, { short, hint, help }]) => [
-    `${short === undefined ? '    ' : `-${short}, `}--${name} <${hint}>`,
-    help,
-  ]);
-  return [
-    `Usage: kube-ipvs-proxy ${usage} [options]`,
-    '',
-    ...wrapped(`Prints ${summary}.`),
-    '',
-    ...aligned(rows),
-    '',
-    'Exit codes: 0 all is as wanted, 1 something is wrong, 2 the question could not be asked.',
-  ].join('\n');
+/** Runs a subcommand and prints its results. Returns 0 if all is as wanted, and otherwise 1. */
+async function answer(command: Command, given: Given, terminal: Terminal, streams?: Streams): Promise<number> {
+  const { format } = given;
+  const print = async ({ reply, lines }: Result): Promise<void> => {
+    if (format !== 'text') terminal.out(await document(reply, format));
+    else if (lines.length > 0) terminal.out(lines.map(escapeUnprintable).join('\n'));
+  };
+  const result = await command.run(given, {
+    ...(streams?.stdout.isTTY === true ? { terminal: streams } : {}),
+    show: async (each) => {
+      await print(each);
+      for (const line of BETWEEN[format]) terminal.out(line);
+    },
+  });
+  await print(result);
+  return result.reply.ok ? 0 : 1;
 }

@@ -5,7 +5,7 @@ import type { Command } from './command.ts';
 import { wrapped } from './output.ts';
 
 export const DIFF: Command = {
-  usage: 'diff',
+  usage: '[options]',
   summary: 'the kernel against the plan, as the commands that would make it so; writes nothing',
   options: {},
   run: async ({ querySocket }) => {

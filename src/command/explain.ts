@@ -1,5 +1,5 @@
 import { counted } from '../base/counted.ts';
-import { isIp4, parseIp } from '../base/ip.ts';
+import { parseIp } from '../base/ip.ts';
 import type {
   AddressOwnerReply,
   AddressReply,
@@ -21,7 +21,7 @@ import { refusedText } from './refused-text.ts';
 import { UsageError } from './usage-error.ts';
 
 export const EXPLAIN: Command = {
-  usage: 'explain SERVICE | NAMESPACE/SERVICE | IP:PORT[/PROTOCOL]',
+  usage: 'SERVICE | NAMESPACE/SERVICE | IP[:PORT[/PROTOCOL]] [options]',
   summary:
     'what a Service is on this node, which of its endpoints are used, and why the others are not; ' +
     'of an address and port, whose they are; with --from, the way of a packet from there',
@@ -37,15 +37,15 @@ export const EXPLAIN: Command = {
     if (target === undefined || more.length > 0) {
       throw new UsageError('explain needs one Service, or one address and port: see explain --help');
     }
-    const address = parseIp(target);
-    if (address !== undefined) {
-      const example = `${isIp4(address) ? target : `[${target}]`}:80`;
-      throw new UsageError(`${target} is an address: name its port, too, as in ${example}`);
-    }
     if (from !== undefined) return explainPacket(from, target, given);
-    return target.includes(':') ? explainAddress(target, given) : explainService(target, given);
+    return isAddress(target) ? explainAddress(target, given) : explainService(target, given);
   },
 };
+
+/** An address, or an address and port. No name of a Service has a colon. */
+function isAddress(target: string): boolean {
+  return target.includes(':') || parseIp(target) !== undefined;
+}
 
 async function explainAddress(at: string, { querySocket }: Given): Promise<Result> {
   const query = new URLSearchParams({ at });
@@ -57,16 +57,21 @@ async function explainAddress(at: string, { querySocket }: Given): Promise<Resul
 }
 
 async function explainPacket(from: string, target: string, given: Given): Promise<Result> {
-  const to = target.includes(':') ? { at: target } : serviceOf(target, given);
+  if (parseIp(from) === undefined) {
+    throw new UsageError(`--from: want an IP address, got ${JSON.stringify(from)}: the client's, such as a Pod's`);
+  }
+  const to = isAddress(target) ? { at: target } : serviceOf(target, given);
   const query = new URLSearchParams({ from, ...to });
   const reply = await askDaemon<PacketReply>('explain --from', given.querySocket, `/v1/packet?${query.toString()}`);
   return { reply, lines: packetLines(reply) };
 }
 
+/** "web", "shop/web" or, as kubectl accepts it, "svc/web". */
 function serviceOf(target: string, { values }: Given): { readonly namespace: string; readonly name: string } {
-  const slash = target.indexOf('/');
-  const namespace = slash < 0 ? (values['namespace'] ?? 'default') : target.slice(0, slash);
-  return { namespace, name: target.slice(slash + 1) };
+  const plain = target.replace(/^(svc|services?)\//, '');
+  const slash = plain.indexOf('/');
+  const namespace = slash < 0 ? (values['namespace'] ?? 'default') : plain.slice(0, slash);
+  return { namespace, name: plain.slice(slash + 1) };
 }
 
 async function explainService(target: string, given: Given): Promise<Result> {

@@ -21,7 +21,7 @@ export async function clusterOf(
   const warnings: string[] = [];
   for (const [name, content] of await contentsOf(path)) {
     const file = readManifests(content, nodeName, interner, { defaults: serviceDefaults });
-    if (!file.ok) throw new UsageError(`${name}:${file.line}:${file.column} is not valid: ${file.message}`);
+    if (!file.ok) throw new UsageError(`${name}:${file.line}:${file.column} is not valid YAML: ${file.message}`);
     for (const warning of file.warnings) warnings.push(`${name}: ${warning}`);
     files.set(name, file.objects);
   }

@@ -2,7 +2,7 @@ export const FORMATS = ['text', 'json', 'yaml'] as const;
 export type Format = (typeof FORMATS)[number];
 
 /** Width of the text form. */
-const COLUMNS = 100;
+export const COLUMNS = 100;
 
 /** Returns the reply as JSON or YAML text. */
 export async function document(reply: object, format: Exclude<Format, 'text'>): Promise<string> {

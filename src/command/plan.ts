@@ -20,7 +20,7 @@ import { wrapped } from './output.ts';
 import { UsageError } from './usage-error.ts';
 
 export const PLAN: Command = {
-  usage: 'plan -f DIR|FILE|- [-- FLAGS]',
+  usage: '-f DIR|FILE|- [options] [-- FLAGS]',
   summary:
     'what these manifests would program on a node that has nothing yet. Needs no daemon, no root and no kernel. ' +
     'FLAGS are those of the daemon, such as --ipvs-scheduler=sh',
@@ -73,7 +73,10 @@ async function planReply({ values, rest }: Given): Promise<PlanReply> {
 
 async function configOf(flags: readonly string[]): Promise<ProxyConfig> {
   const parsed = parseArgv(['--proxy-mode=ipvs', ...flags]);
-  if (!parsed.ok) throw new UsageError(parsed.errors.join('; '));
+  if (!parsed.ok)
+    throw new UsageError(`${parsed.errors.join('; ')} (after "--" are flags of the daemon, options of plan before)`);
+  const { help = false, helpAll = false } = parsed.given;
+  if (help || helpAll) throw new UsageError('for the flags after "--" see kube-ipvs-proxy --help');
   const config = await loadConfig(parsed.given).catch((error: unknown) => {
     throw error instanceof ConfigError ? new UsageError(error.problems.join('; ')) : error;
   });

@@ -9,7 +9,7 @@ import { aligned, wrapped } from './output.ts';
 import { refusedText } from './refused-text.ts';
 
 export const STATUS: Command = {
-  usage: 'status',
+  usage: '[options]',
   summary: 'what the daemon of this node is, does and lacks',
   options: {},
   run: ({ querySocket }) =>

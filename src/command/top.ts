@@ -17,21 +17,33 @@ const DEFAULT_INTERVAL_S = 4;
 const MOST_COUNT = 1_000_000;
 
 export const TOP: Command = {
-  usage: 'top',
+  usage: '[options]',
   summary:
     'the traffic of each Service now, from the counters of IPVS. On a terminal, refreshes until q or Ctrl-C is ' +
     'pressed; else reads twice, an interval apart, and ends',
   options: {
-    by: { hint: BY.join('|'), help: 'what a row is about; service by default' },
-    sort: { hint: 'column', help: `${SORTS.join(', ')}; connections (new ones a second) by default` },
+    by: { hint: BY.join('|'), help: 'what a row is about; service by default', choices: BY },
+    sort: {
+      hint: 'column',
+      help: `${SORTS.join(', ')}; connections (new ones a second) by default`,
+      choices: SORTS,
+    },
+    namespace: { short: 'n', hint: 'name', help: 'only Services of this namespace' },
     interval: { hint: 'seconds', help: `time between two reads, at least 2; ${DEFAULT_INTERVAL_S} by default` },
-    count: { short: 'n', hint: 'number', help: 'tables to print; on a terminal without limit by default, else 1' },
+    count: { hint: 'number', help: 'tables to print; on a terminal without limit by default, else 1' },
   },
   run: async (given, live) => {
     const { by, ...options } = optionsOf(given);
+    const { namespace } = given.values;
+    const query = new URLSearchParams({ by, ...(namespace === undefined ? {} : { namespace }) });
+    const asked = (): Promise<TrafficReply> => ask(given.querySocket, `/v1/traffic?${query.toString()}`);
     return askOrRead(
-      () => watched(() => ask<TrafficReply>(given.querySocket, `/v1/traffic?by=${by}`), options, given, live),
-      (answers) => watched(() => answers.traffic(by), options, given, live),
+      () => watched(asked, options, given, live),
+      (answers) => {
+        if (namespace !== undefined)
+          throw new UsageError('no daemon runs on this node, and without one, namespaces are not known');
+        return watched(() => answers.traffic(by), options, given, live);
+      },
     );
   },
 };
@@ -60,18 +72,12 @@ interface Options {
 function optionsOf({ values }: Given): Options & { readonly by: TrafficBy; readonly count?: number } {
   const count = values['count'];
   return {
-    by: oneOf(BY, 'by', values['by'] ?? 'service'),
-    sort: oneOf(SORTS, 'sort', values['sort'] ?? 'connections'),
+    by: BY.find((by) => by === values['by']) ?? 'service',
+    sort: SORTS.find((sort) => sort === values['sort']) ?? 'connections',
     intervalMs:
       1000 * numberOf('interval', values['interval'] ?? String(DEFAULT_INTERVAL_S), LEAST_INTERVAL_S, MOST_INTERVAL_S),
     ...(count === undefined ? {} : { count: numberOf('count', count, 1, MOST_COUNT) }),
   };
-}
-
-function oneOf<T extends string>(names: readonly T[], option: string, text: string): T {
-  const found = names.find((name) => name === text);
-  if (found === undefined) throw new UsageError(`--${option}: want ${names.join(', ')}, got ${JSON.stringify(text)}`);
-  return found;
 }
 
 function numberOf(option: string, text: string, least: number, most: number): number {

@@ -278,6 +278,7 @@ const GROUPS = {
     }),
     version: flag('version', versionRequest, 'false', { help: 'print the version; --version=raw prints more' }),
     help: flag('help', bool, false, { help: 'print this help', short: 'h' }),
+    helpAll: flag('help-all', bool, false, { help: 'the same, with the flags of kube-proxy that have no effect here' }),
   },
   "kube-ipvs-proxy's own": OWN_FLAGS,
   'Accepted from kube-proxy and ignored': IGNORED_FLAGS,

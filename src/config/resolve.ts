@@ -38,6 +38,7 @@ function combinationErrors(given: GivenSettings): string[] {
     ...both.map((flags) => `${flags} exclude each other: objects come from a directory or from an API server`),
     ...(force && !cleanup ? ['--force requires --cleanup'] : []),
     ...(dryRun && cleanup ? ['--dry-run and --cleanup exclude each other'] : []),
+    ...(cleanup && initOnly ? ['--cleanup and --init-only exclude each other'] : []),
     ...(dryRun && initOnly ? ['--dry-run and --init-only exclude each other'] : []),
   ];
 }

@@ -174,7 +174,7 @@ export interface PortRange {
 
 export const portRange = kindOf<PortRange>({
   hint: 'from-to',
-  expected: '<from>-<to> with ports from 1 to 65535',
+  expected: '<from>-<to> with ports from 1 to 65535, the lower one first',
   fromText: (text) => {
     const [from, to] = (/^(\d{1,5})-(\d{1,5})$/.exec(text)?.slice(1) ?? []).map((port) => toPort(Number(port)));
     return from === undefined || to === undefined || from > to ? undefined : { from, to };

@@ -10,7 +10,8 @@ import type { Words } from './words.ts';
 
 export interface AskedAddress {
   readonly address: IpAddress;
-  readonly port: Port;
+  /** Absent: all ports. */
+  readonly port?: Port | undefined;
   /** Those that were asked about. */
   readonly protocols: readonly Protocol[];
 }
@@ -30,9 +31,13 @@ export function* addressReply(
   { has, owns }: FoundAddress,
   { address: words }: Words,
 ): Generator<void, AddressOwnerReply> {
-  const at = formatHostPort(address, port);
-  const matches = protocols.flatMap((protocol): AddressMatch[] => {
-    const id = { address, port, protocol };
+  const ids =
+    port === undefined
+      ? plannedAt(address, protocols, plan)
+      : protocols.map((protocol) => ({ address, port, protocol }));
+  const matches = ids.flatMap((id): AddressMatch[] => {
+    const { protocol } = id;
+    const at = formatHostPort(address, id.port);
     const key = virtualServerKey(id);
     const [planned, service] = [plan.virtualServer(key), plan.ownerOf(key)];
     if (planned !== undefined && service !== undefined) {
@@ -42,11 +47,14 @@ export function* addressReply(
   });
   const elsewhere = new Set<string>();
   for (const { service, virtualServers } of plan.services()) {
-    const ofProtocol = virtualServers.filter(({ virtualServer }) => protocols.includes(virtualServer.protocol));
-    const protocol = ofProtocol.find(({ realServers }) =>
-      realServers.some((server) => server.address === address && server.port === port),
-    )?.virtualServer.protocol;
-    if (protocol !== undefined) matches.push({ protocol, at, is: 'endpoint', service });
+    const endpoint = virtualServers
+      .filter(({ virtualServer }) => protocols.includes(virtualServer.protocol))
+      .flatMap(({ realServers, virtualServer: { protocol } }) => realServers.map((server) => ({ ...server, protocol })))
+      .find((server) => server.address === address && (port === undefined || server.port === port));
+    if (endpoint !== undefined) {
+      const at = formatHostPort(address, endpoint.port);
+      matches.push({ protocol: endpoint.protocol, at, is: 'endpoint', service });
+    }
     for (const { virtualServer } of virtualServers) {
       if (virtualServer.address !== address) continue;
       elsewhere.add(`${service} has ${formatIp(address)} at ${virtualServer.port}/${virtualServer.protocol}`);
@@ -55,8 +63,21 @@ export function* addressReply(
   }
   const ok = matches.length > 0 && matches.every(({ inKernel, is }) => inKernel !== false && is !== 'leftover');
   const closed = plan.entries('IPVS-IPS', familyOf(address)).has(ipSetEntryKey({ type: 'hash:ip', address }));
+  const at = port === undefined ? formatIp(address) : formatHostPort(address, port);
   const verdict = verdictOf(at, matches, { has: [...elsewhere], closed }, words);
   return { apiVersion: API_VERSION, kind: 'Address', node, ok, verdict, matches };
+}
+
+/** The service ports at an address. */
+export function plannedAt(
+  address: IpAddress,
+  protocols: readonly Protocol[],
+  plan: Pick<NodePlan, 'services'>,
+): VirtualServerId[] {
+  const ids = Array.from(plan.services()).flatMap(({ virtualServers }) =>
+    virtualServers.map(({ virtualServer }) => virtualServer),
+  );
+  return ids.filter((id) => id.address === address && protocols.includes(id.protocol));
 }
 
 function verdictOf(
@@ -67,7 +88,7 @@ function verdictOf(
   words: Words['address'],
 ): string {
   if (matches.length > 0)
-    return matches.map((match) => `${at}/${match.protocol} ${matchText(match, words)}`).join('; ');
+    return matches.map((match) => `${match.at}/${match.protocol} ${matchText(match, words)}`).join('; ');
   const { has, closed } = elsewhere;
   if (has.length === 0) return `${at} ${words.nobodys}`;
   const [first = ''] = has;

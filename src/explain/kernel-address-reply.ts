@@ -1,5 +1,5 @@
 import { compareText } from '../base/compare-text.ts';
-import { type IpAddress, familyOf, formatHostPort } from '../base/ip.ts';
+import { type IpAddress, familyOf, formatHostPort, formatIp } from '../base/ip.ts';
 import { SET_ROLES, type SetRole, setKind, setName } from '../plan/set-names.ts';
 import { type IpSetEntry, ipSetEntryKey } from '../state/ip-set.ts';
 import { type ObservedRealServer, formatRealServer } from '../state/real-server.ts';
@@ -28,25 +28,24 @@ export function kernelAddressReply(
   { address, port, protocols }: AskedAddress,
   state: KernelState,
 ): AddressOwnerReply {
-  const at = formatHostPort(address, port);
+  const at = port === undefined ? formatIp(address) : formatHostPort(address, port);
+  const isAsked = (one: Pick<VirtualServerId, 'address' | 'port'>): boolean =>
+    one.address === address && (port === undefined || one.port === port);
   const { words } = state;
   const matches: AddressMatch[] = [];
   const texts: string[] = [];
   for (const id of state.ids.filter(({ protocol }) => protocols.includes(protocol))) {
     const servers = state.realServers.get(virtualServerKey(id)) ?? [];
-    if (id.address === address && id.port === port) {
+    if (isAsked(id)) {
       const is = useOf(id, state);
-      matches.push({ protocol: id.protocol, at, is, inKernel: true });
-      texts.push(`${at}/${id.protocol} ${useText(is, words)}, ${serversText(servers, words)}`);
+      const itself = formatHostPort(id.address, id.port);
+      matches.push({ protocol: id.protocol, at: itself, is, inKernel: true });
+      texts.push(`${itself}/${id.protocol} ${useText(is, words)}, ${serversText(servers, words)}`);
     }
   }
   for (const protocol of protocols) {
     const served = state.ids.filter(
-      (id) =>
-        id.protocol === protocol &&
-        state.realServers
-          .get(virtualServerKey(id))
-          ?.some((server) => server.address === address && server.port === port),
+      (id) => id.protocol === protocol && state.realServers.get(virtualServerKey(id))?.some(isAsked),
     );
     if (served.length === 0) continue;
     matches.push({ protocol, at, is: 'endpoint' });

@@ -25,6 +25,7 @@ export function packetTarget(
   if (!families.includes(family)) return { problem: `this node does not serve ${familyLabel(family)}` };
   if (typeof target === 'string') return clusterIpOf(from, target, plan);
   const { address, port, protocols } = target;
+  if (port === undefined) return { problem: 'name the port, too: IP:PORT' };
   if (familyOf(address) !== family) {
     return { problem: `${formatIp(from)} and ${formatIp(address)} are not of the same IP family` };
   }

@@ -1,7 +1,7 @@
 import type { IpAddress } from '../base/ip.ts';
 import type { NamespacedName } from '../base/names.ts';
 import { Yielder } from '../base/yielder.ts';
-import { type AskedAddress, addressReply } from '../explain/address-reply.ts';
+import { type AskedAddress, addressReply, plannedAt } from '../explain/address-reply.ts';
 import { packetReply } from '../explain/packet-reply.ts';
 import { type Problem, packetTarget } from '../explain/packet-target.ts';
 import type { AddressOwnerReply, PacketReply, ServiceReply } from '../explain/replies.ts';
@@ -32,10 +32,11 @@ export async function explainService(
 /** Says whose an address and port are. */
 export async function explainAddress(parts: DifferenceParts, asked: AskedAddress): Promise<AddressOwnerReply> {
   const { address, port, protocols } = asked;
-  const found = await readFoundAddress(
-    parts,
-    protocols.map((protocol) => ({ address, port, protocol })),
-  );
+  const ids =
+    port === undefined
+      ? plannedAt(address, protocols, parts.desired.plan)
+      : protocols.map((protocol) => ({ address, port, protocol }));
+  const found = await readFoundAddress(parts, ids);
   const { config, desired, kernel } = parts;
   return new Yielder().finish(addressReply(config.nodeName, asked, desired.plan, found, wordsOf(kernel.mode)));
 }

@@ -57,7 +57,8 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
       requireIpvs(mode, 'the traffic of Services is not counted');
       const by = trafficBy(required(query, 'by'));
       const { plan } = started();
-      return trafficReply({ ...options, by, ownerOf: (id) => plan.ownerOf(virtualServerKey(id)) });
+      const namespace = query.get('namespace') ?? undefined;
+      return trafficReply({ ...options, by, namespace, ownerOf: (id) => plan.ownerOf(virtualServerKey(id)) });
     },
     '/v1/diff': async (_query, signal) => {
       requireIpvs(mode, 'differences are not listed: each full check repairs and logs them');

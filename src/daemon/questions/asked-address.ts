@@ -6,14 +6,18 @@ import { QuestionError } from './question-error.ts';
 
 const PROTOCOLS: readonly Protocol[] = ['TCP', 'UDP', 'SCTP'];
 
-/** Parses an address and port, with an optional protocol: "10.96.0.1:80", "[fd00::1]:53/UDP". */
+/** Parses an address with an optional port and protocol: "10.96.0.1", "10.96.0.1:80", "[fd00::1]:53/UDP". */
 export function askedAddress(text: string): AskedAddress {
+  const whole = parseIp(text);
+  if (whole !== undefined) return { address: whole, protocols: PROTOCOLS };
   const [, bracketed, plain = '', number, asked] = /^(?:\[([^\]]+)\]|([^:]+)):(\d+)(?:\/(\w+))?$/.exec(text) ?? [];
   const address = parseIp(bracketed ?? plain);
+  const shown = JSON.stringify(text.slice(0, 80));
+  if (address === undefined) throw new QuestionError(400, `${shown} is not IP, IP:PORT or IP:PORT/PROTOCOL`);
   const port = toPort(Number(number));
+  if (port === undefined) throw new QuestionError(400, `${shown}: want a port from 1 to 65535`);
   const protocols = PROTOCOLS.filter((protocol) => asked === undefined || protocol === asked.toUpperCase());
-  if (address === undefined || port === undefined || protocols.length === 0) {
-    throw new QuestionError(400, `${JSON.stringify(text.slice(0, 80))} is not IP:PORT or IP:PORT/PROTOCOL`);
-  }
+  if (protocols.length === 0)
+    throw new QuestionError(400, `${shown}: want one of the protocols ${PROTOCOLS.join(', ')}`);
   return { address, port, protocols };
 }

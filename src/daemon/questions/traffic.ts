@@ -11,6 +11,8 @@ export type TrafficKernel = Pick<KernelReader, 'getVirtualServers' | 'getVirtual
 export interface TrafficParts {
   readonly node: string;
   readonly by: TrafficBy;
+  /** Only Services of this namespace. */
+  readonly namespace?: string | undefined;
   readonly kernel: TrafficKernel;
   readonly clock: Pick<Clock, 'now'>;
   /** The Service that has a virtual server. */
@@ -21,8 +23,10 @@ export interface TrafficParts {
 const MOST_ROWS = 5_000;
 
 /** Reads the counters of IPVS. */
-export async function trafficReply({ node, by, kernel, clock, ownerOf }: TrafficParts): Promise<TrafficReply> {
-  const ids = await kernel.getVirtualServers();
+export async function trafficReply(parts: TrafficParts): Promise<TrafficReply> {
+  const { node, by, namespace, kernel, clock, ownerOf } = parts;
+  const all = await kernel.getVirtualServers();
+  const ids = namespace === undefined ? all : all.filter((id) => ownerOf(id)?.startsWith(`${namespace}/`) === true);
   const stats = await kernel.getVirtualServerStats();
   const readAtSeconds = clock.now() / 1000;
   const realServers = await kernel.getRealServerStats(ids);

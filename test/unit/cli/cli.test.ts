@@ -47,6 +47,8 @@ describe('verbs', () => {
     [['', '--cleanup', ''], 'cleanup', 3],
     [['--proxy-mode', 'ipvs', '', '--cleanup', '--', '', ''], 'cleanup', 3],
     [['', 'diff'], 'command', 2],
+    [['', '--proxy-mode=ipvs', ''], 'run', 0],
+    [['--help', 'status'], 'command', 2],
   ] as const)('%j runs %s', async (argv, verb, code) => {
     expect(await run(...argv)).toEqual({ code, out: [], err: [], ran: [verb] });
   });
@@ -54,7 +56,7 @@ describe('verbs', () => {
 
 describe('errors are sentences on standard error, and a 1', () => {
   test.each([
-    [['--nope'], ['kube-ipvs-proxy: unknown flag --nope: see --help for the list of flags']],
+    [['--nope'], ["kube-ipvs-proxy: unknown option '--nope'; see --help"]],
     [
       ['--v=x', '--oom-score-adj=y'],
       [
@@ -106,11 +108,16 @@ describe('--help', () => {
     expect(out.join('\n')).toMatchSnapshot();
   });
 
-  test('--help names every group and every flag, and has priority over errors in other flags', async () => {
-    const text = (await run('-h', '--proxy-mode=nonsense')).out.join('\n');
+  test('--help-all names every group and every flag, and has priority over errors in other flags', async () => {
+    const text = (await run('--help-all', '--proxy-mode=nonsense')).out.join('\n');
     for (const group of FLAG_GROUPS) expect(text).toContain(`${group}:\n`);
     for (const { name } of FLAGS) expect(text).toMatch(new RegExp(` --${name}[ \n]`));
   });
+});
+
+test('--help leaves out the flags that have no effect', async () => {
+  const text = (await run('-h')).out.join('\n');
+  for (const { name, ignored } of FLAGS) expect(new RegExp(` --${name}[ \\n]`).test(text)).toBe(ignored === undefined);
 });
 
 describe('--write-config-to', () => {
@@ -192,7 +199,7 @@ describe('--write-config-to', () => {
     const { code, err } = await run('--write-config-to=/nonexistent/x');
     expect({ code, err }).toEqual({
       code: 1,
-      err: ["kube-ipvs-proxy: --write-config-to: ENOENT: no such file or directory, open '/nonexistent/x'"],
+      err: ['kube-ipvs-proxy: --write-config-to: cannot write /nonexistent/x: its folder does not exist'],
     });
   });
 });

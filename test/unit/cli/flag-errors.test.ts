@@ -17,15 +17,15 @@ function errorsOf(argv: readonly string[]): readonly string[] {
 }
 
 const CASES: readonly (readonly [argv: readonly string[], errors: readonly string[]])[] = [
-  [['--proxy-mod=ipvs'], ['unknown flag --proxy-mod: did you mean --proxy-mode?']],
-  [['--cleanup-iptables'], ['unknown flag --cleanup-iptables: see --help for the list of flags']],
-  [['--ipvs-schedular', 'rr'], ['unknown flag --ipvs-schedular: did you mean --ipvs-scheduler?']],
-  [['--xyzzyplughquux'], ['unknown flag --xyzzyplughquux: see --help for the list of flags']],
-  [['-x'], ['unknown flag -x: see --help for the list of flags']],
-  [['-q=1'], ['unknown flag -q=1: see --help for the list of flags']],
-  [['-proxy-mode=ipvs'], ['unknown flag -proxy-mode=ipvs: did you mean --proxy-mode?']],
-  [['--windows-service'], ['unknown flag --windows-service: see --help for the list of flags']],
-  [['--feature_gate=A=true'], ['unknown flag --feature_gate: did you mean --feature-gates?']],
+  [['--proxy-mod=ipvs'], ["unknown option '--proxy-mod' (Did you mean --proxy-mode?); see --help"]],
+  [['--cleanup-iptables'], ["unknown option '--cleanup-iptables'; see --help"]],
+  [['--ipvs-schedular', 'rr'], ["unknown option '--ipvs-schedular' (Did you mean --ipvs-scheduler?); see --help"]],
+  [['--xyzzyplughquux'], ["unknown option '--xyzzyplughquux'; see --help"]],
+  [['-x'], ["unknown option '-x'; see --help"]],
+  [['-q=1'], ["unknown option '-q1'; see --help"]],
+  [['-proxy-mode=ipvs'], ["unknown option '-proxy-mode=ipvs'; see --help"]],
+  [['--windows-service'], ["unknown option '--windows-service'; see --help"]],
+  [['--feature_gate=A=true'], ["unknown option '--feature-gate' (Did you mean --feature-gates?); see --help"]],
   [['--cleanup', 'now'], ['unexpected argument "now": every setting is a flag that begins with "--"']],
   [['--', 'x'], ['unexpected argument "x": every setting is a flag that begins with "--"']],
   [['--', '', 'x'], ['unexpected argument "x": every setting is a flag that begins with "--"']],
@@ -35,10 +35,10 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
   ],
   [['-'], ['unexpected argument "-": every setting is a flag that begins with "--"']],
   [['--proxy-mode=ipvs', 'false'], ['unexpected argument "false": every setting is a flag that begins with "--"']],
-  [['--config'], ['--config needs a value']],
-  [['--proxy-mode'], ['--proxy-mode needs a value']],
-  [['-v'], ['--v needs a value']],
-  [['--manifests'], ['--manifests needs a value']],
+  [['--config'], ["option '--config <file>' argument missing; see --help"]],
+  [['--proxy-mode'], ["option '--proxy-mode <mode>' argument missing; see --help"]],
+  [['-v'], ["option '-v, --v <level>' argument missing; see --help"]],
+  [['--manifests'], ["option '--manifests <dir>' argument missing; see --help"]],
   [['--cleanup=maybe'], ['--cleanup: want true or false, got "maybe"']],
   [['--masquerade-all=yes'], ['--masquerade-all: want true or false, got "yes"']],
   [['--bind-address-hard-fail=2'], ['--bind-address-hard-fail: want true or false, got "2"']],
@@ -330,19 +330,19 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
   [['--proxy-mode=ipvs', '--ipvs-drain-timeout=-1s'], ['--ipvs-drain-timeout: -1s is negative: want 0s or more']],
   [
     ['--proxy-mode=ipvs', '--masquerade-port-range=1024'],
-    ['--masquerade-port-range: want <from>-<to> with ports from 1 to 65535, got "1024"'],
+    ['--masquerade-port-range: want <from>-<to> with ports from 1 to 65535, the lower one first, got "1024"'],
   ],
   [
     ['--proxy-mode=ipvs', '--masquerade-port-range=2000-1000'],
-    ['--masquerade-port-range: want <from>-<to> with ports from 1 to 65535, got "2000-1000"'],
+    ['--masquerade-port-range: want <from>-<to> with ports from 1 to 65535, the lower one first, got "2000-1000"'],
   ],
   [
     ['--proxy-mode=ipvs', '--masquerade-port-range=0-100'],
-    ['--masquerade-port-range: want <from>-<to> with ports from 1 to 65535, got "0-100"'],
+    ['--masquerade-port-range: want <from>-<to> with ports from 1 to 65535, the lower one first, got "0-100"'],
   ],
   [
     ['--proxy-mode=ipvs', '--masquerade-port-range=1-65536'],
-    ['--masquerade-port-range: want <from>-<to> with ports from 1 to 65535, got "1-65536"'],
+    ['--masquerade-port-range: want <from>-<to> with ports from 1 to 65535, the lower one first, got "1-65536"'],
   ],
   [
     ['--proxy-mode=ipvs', '--ipvs-unbound-cidrs=10.0.0.0/8,10.0.0.1'],
@@ -366,7 +366,11 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
   ],
   [
     ['--proxy-mode=ipvs', '--dry-run', '--cleanup', '--init-only'],
-    ['--dry-run and --cleanup exclude each other', '--dry-run and --init-only exclude each other'],
+    [
+      '--dry-run and --cleanup exclude each other',
+      '--cleanup and --init-only exclude each other',
+      '--dry-run and --init-only exclude each other',
+    ],
   ],
   [
     ['--cleanup', '--proxy-mode=foo'],

@@ -52,32 +52,35 @@ function needsDaemon(question: string): RegExp {
 
 describe('a question that cannot be asked is one sentence and a 2', () => {
   test.each([
+    [['nonsense'], /^kube-ipvs-proxy: unknown command 'nonsense'; see kube-ipvs-proxy help$/],
+    [['stat'], /^kube-ipvs-proxy: unknown command 'stat' \(Did you mean status\?\)/],
+    [['toString'], /^kube-ipvs-proxy: unknown command 'toString'/],
+    [['diff', '--nope'], /^kube-ipvs-proxy: unknown option '--nope'; see kube-ipvs-proxy help$/],
+    [['status', '--outpt', 'json'], /: unknown option '--outpt' \(Did you mean --output\?\)/],
+    [['diff', '-o', 'xml'], /argument 'xml' is invalid\. Want text, json, yaml;/],
     [
-      ['nonsense'],
-      /^kube-ipvs-proxy: unknown subcommand "nonsense": want one of [a-z, ]+, or flags, which begin with "--"$/,
+      ['status', '--query-socket='],
+      /^kube-ipvs-proxy: option '--query-socket <path>' argument '' is invalid\. It is empty;/,
     ],
-    [[''], /^kube-ipvs-proxy: unknown subcommand ""/],
-    [['toString'], /^kube-ipvs-proxy: unknown subcommand "toString"/],
-    [['diff', '--nope'], /^kube-ipvs-proxy: Unknown option '--nope'$/],
-    [['diff', '-o', 'xml'], /^kube-ipvs-proxy: --output: want text, json, yaml, got "xml"$/],
+    [['explain', 'web', '-n'], /: option '-n, --namespace <name>' argument missing;/],
+    [['explain', 'web', '--from', 'notanip'], /: --from: want an IP address, got "notanip"/],
+    [['completion', 'tcsh'], /'tcsh' is invalid for argument 'shell'\. Allowed choices are bash, zsh, fish;/],
     [['diff', '--query-socket=/nonexistent'], needsDaemon('diff')],
     [['explain', 'web', '--query-socket=/nonexistent'], needsDaemon('explain SERVICE')],
     [['explain', 'web', '--from=10.0.0.1', '--query-socket=/nonexistent'], needsDaemon('explain --from')],
     [['explain'], /^kube-ipvs-proxy: explain needs one Service/],
     [['explain', 'a', 'b'], /^kube-ipvs-proxy: explain needs one Service/],
     [['explain', 'a', '--to', 'b', '--from', '10.0.0.1'], /^kube-ipvs-proxy: explain needs one Service/],
-    [
-      ['explain', '10.96.0.10'],
-      /^kube-ipvs-proxy: 10\.96\.0\.10 is an address: name its port, too, as in 10\.96\.0\.10:80$/,
-    ],
-    [['explain', 'fd00::1', '--from=10.0.0.1'], /: fd00::1 is an address: name its port, too, as in \[fd00::1\]:80$/],
-    [['status', 'web'], /^kube-ipvs-proxy: status takes options only, got "web": see status --help$/],
-    [['diff', '--', '--v=2'], /^kube-ipvs-proxy: diff takes options only, got "--v=2": see diff --help$/],
-    [['plan', '-f', 'a.yaml', 'b.yaml'], /^kube-ipvs-proxy: plan takes options only, got "b.yaml": see plan --help$/],
-    [['plan', '-f', 'a.yaml', '-f', 'b.yaml'], /^kube-ipvs-proxy: --file is given twice$/],
+    [['status', 'web'], /^kube-ipvs-proxy: too many arguments for 'status'\. Expected 0 arguments but got 1: web;/],
+    [['diff', '--', '--v=2'], /^kube-ipvs-proxy: diff takes no flags after "--"$/],
+    [['plan', '-f', 'a.yaml', 'b.yaml'], /^kube-ipvs-proxy: too many arguments for 'plan'\. .*: b\.yaml;/],
+    [['plan', '-f', 'a.yaml', '-f', 'b.yaml'], /argument 'b\.yaml' is invalid\. It is given twice;/],
     [['plan'], /^kube-ipvs-proxy: plan needs -f/],
     [['plan', '-f', '/nonexistent'], /^kube-ipvs-proxy: cannot read \/nonexistent: ENOENT/],
-    [['plan', '-f', 'manifests/demo', '--', '--nope'], /^kube-ipvs-proxy: unknown flag --nope/],
+    [['plan', '-f', 'manifests/demo', '--', '--nope'], /^kube-ipvs-proxy: unknown option '--nope'; see --help/],
+    [['plan', '-f', 'manifests/demo', '--', '-o', 'json'], /options of plan before/],
+    [['plan', '-f', 'manifests/demo', '--', '--help'], /see kube-ipvs-proxy --help$/],
+    [['plan', '-f', 'Makefile'], /^kube-ipvs-proxy: Makefile:3:17 is not valid YAML: /],
     [
       ['plan', '-f', 'manifests/demo', '--', '--oom-score-adj=5000'],
       /^kube-ipvs-proxy: .*oomScoreAdj: 5000 is out of range/,
@@ -103,6 +106,49 @@ describe('a question that cannot be asked is one sentence and a 2', () => {
       err: 'kube-ipvs-proxy: the daemon has not completed its first sync',
     });
   });
+});
+
+test('svc/web is the Service web, as in kubectl', async () => {
+  const { socket, asked } = await daemon({ ok: true, verdict: '', notes: [], refused: [], ports: [], sets: [] });
+  for (const target of ['svc/web', 'service/web', 'services/web', 'web', 'default/web'])
+    expect((await run('explain', target, '--query-socket', socket)).code).toBe(0);
+  expect(new Set(asked)).toEqual(new Set(['/v1/service?namespace=default&name=web']));
+});
+
+test('an address alone is a question about all of its ports', async () => {
+  const { socket, asked } = await daemon({ ok: true, verdict: '' });
+  await run('explain', '10.96.0.10', '--query-socket', socket);
+  await run('explain', 'fd00::1', '--query-socket', socket);
+  expect(asked).toEqual(['/v1/address?at=10.96.0.10', '/v1/address?at=fd00%3A%3A1']);
+});
+
+test('the script of bash completes subcommands, options and flags', async () => {
+  const script = join(folder, 'completion.bash');
+  writeFileSync(script, (await run('completion', 'bash')).out);
+  const complete = (...words: string[]): string[] => {
+    const text = `. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _kube_ipvs_proxy; printf '%s\\n' "\${COMPREPLY[@]}"`;
+    const { stdout } = spawnSync('bash', ['-c', text, 'bash', script, 'kube-ipvs-proxy', ...words], {
+      encoding: 'utf8',
+    });
+    return stdout.trim().split('\n');
+  };
+  expect(complete('sta')).toEqual(['status']);
+  expect(complete('top', '--na')).toEqual(['--namespace']);
+  expect(complete('--ipvs-sched')).toEqual(['--ipvs-scheduler']);
+  expect(complete('--v=2', '--proxy-m')).toEqual(['--proxy-mode']);
+});
+
+test('the scripts of zsh and fish have the same words', async () => {
+  expect((await run('completion', 'zsh')).out).toContain('bashcompinit');
+  const { out } = await run('completion', 'fish');
+  expect(out).toContain("complete -c kube-ipvs-proxy -n '__fish_seen_subcommand_from top' -l namespace");
+  expect(out).toContain('-n __fish_use_subcommand -a explain');
+});
+
+test('version and help are subcommands, too', async () => {
+  expect((await run('version')).out).toMatch(/^kube-ipvs-proxy v/);
+  expect((await run('help')).out).toMatch(/^Usage: kube-ipvs-proxy SUBCOMMAND/);
+  expect((await run('help', 'top')).out).toMatch(/^Usage: kube-ipvs-proxy top/);
 });
 
 test.each(['explain', 'top', 'diff', 'plan'])('%s --help fits 100 columns', async (name) => {

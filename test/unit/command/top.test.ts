@@ -169,12 +169,19 @@ async function run(argv: readonly string[], streams?: Streams) {
 }
 
 test.each([
-  [['--by', 'pod'], '--by: want service, endpoint, got "pod"'],
-  [['--sort', 'x'], '--sort: want connections, active, inactive, packets, bytes, name, got "x"'],
+  [
+    ['--by', 'pod'],
+    "option '--by <service|endpoint>' argument 'pod' is invalid. Want service, endpoint; see kube-ipvs-proxy help",
+  ],
+  [
+    ['--sort', 'x'],
+    "option '--sort <column>' argument 'x' is invalid. Want connections, active, inactive, packets, bytes, name; see kube-ipvs-proxy help",
+  ],
   [['--interval', '1'], '--interval: want a whole number from 2 to 3600, got "1"'],
   [['--interval', '3s'], '--interval: want a whole number from 2 to 3600, got "3s"'],
-  [['-n', '0'], '--count: want a whole number from 1 to 1000000, got "0"'],
-  [['web'], 'top takes options only, got "web": see top --help'],
+  [['--count', '0'], '--count: want a whole number from 1 to 1000000, got "0"'],
+  [['web'], "too many arguments for 'top'. Expected 0 arguments but got 1: web; see kube-ipvs-proxy help"],
+  [['-n', 'shop'], 'no daemon runs on this node, and without one, namespaces are not known'],
 ])('%j is refused', async (argv, message) => {
   expect(await run(argv)).toEqual({ code: 2, out: '', err: `kube-ipvs-proxy: ${message}` });
 });
@@ -187,9 +194,15 @@ test('not on a terminal: two reads an interval apart', async () => {
   expect(asked).toEqual(['/v1/traffic?by=service', '/v1/traffic?by=service']);
 });
 
+test('of one namespace', async () => {
+  const { socket, asked } = await daemon(BEFORE, NOW);
+  await run(['--interval=2', '-n', 'shop', '--query-socket', socket]);
+  expect(asked).toEqual(['/v1/traffic?by=service&namespace=shop', '/v1/traffic?by=service&namespace=shop']);
+});
+
 test('with a count, so many tables', async () => {
   const { socket } = await daemon(BEFORE, NOW);
-  const { out } = await run(['--interval=2', '-n', '2', '-o', 'yaml', '--query-socket', socket]);
+  const { out } = await run(['--interval=2', '--count', '2', '-o', 'yaml', '--query-socket', socket]);
   expect(out.split('\n---\n')).toHaveLength(2);
 });
 

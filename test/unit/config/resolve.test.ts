@@ -197,7 +197,7 @@ const CASES: readonly Case[] = [
       ],
     },
   ],
-  [['--cleanup', '--init-only', IPVS], undefined, { action: 'cleanup' }],
+  [['--cleanup', '--init-only=false', IPVS], undefined, { action: 'cleanup' }],
   [['--cleanup=false', '--init-only', IPVS], undefined, { action: 'init-only' }],
   [[IPVS], undefined, { action: 'run' }],
   // Values in the program's own types.

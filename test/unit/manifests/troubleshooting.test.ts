@@ -2,8 +2,15 @@ import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from '@jest/globals';
 
-/** What the kernel, Node.js or iptables say, not we. */
-const OF_OTHERS = ['unable to initialize table', "Can't open socket to ipset", 'address already in use', 'EROFS'];
+/** What the kernel, Node.js, iptables or the parser of arguments say, not we. */
+const OF_OTHERS = [
+  'unable to initialize table',
+  "Can't open socket to ipset",
+  'address already in use',
+  'EROFS',
+  'unknown option',
+  '(Did you mean',
+];
 
 const SOURCE = readdirSync('src', { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.ts'))

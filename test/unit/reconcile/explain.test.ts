@@ -281,9 +281,19 @@ describe('an address and port', () => {
     );
   });
 
-  test.each(['10.96.0.10', '10.96.0.10:0', 'fd00::1:80', '10.96.0.10:80/ICMP', 'x:80'])('%s is refused', async (at) => {
+  test('an address alone: all of its ports', async () => {
     const { owner } = await started();
-    await expect(owner(at)).rejects.toThrow(`${JSON.stringify(at)} is not IP:PORT or IP:PORT/PROTOCOL`);
+    expect(await owner('10.96.0.10')).toBe('ok: 10.96.0.10:80/TCP is the ClusterIP of default/web');
+  });
+
+  test.each([
+    ['10.96.0.10:0', 'want a port from 1 to 65535'],
+    ['10.96.0.10:99999', 'want a port from 1 to 65535'],
+    ['10.96.0.10:80/ICMP', 'want one of the protocols TCP, UDP, SCTP'],
+    ['x:80', 'is not IP, IP:PORT or IP:PORT/PROTOCOL'],
+  ])('%s is refused', async (at, why) => {
+    const { owner } = await started();
+    await expect(owner(at)).rejects.toThrow(why);
   });
 });
 
@@ -340,7 +350,7 @@ describe('a packet', () => {
 
   test.each([
     ['nonsense', 'at=10.96.0.10:80', '"nonsense" is not an IP address'],
-    ['10.244.0.7', 'at=nonsense', '"nonsense" is not IP:PORT or IP:PORT/PROTOCOL'],
+    ['10.244.0.7', 'at=nonsense', '"nonsense" is not IP, IP:PORT or IP:PORT/PROTOCOL'],
     ['10.244.0.7', 'at=[fd00::1]:80', '10.244.0.7 and fd00::1 are not of the same IP family'],
     ['10.244.0.7', 'namespace=default&name=nope', 'default/nope is not served on this node: see explain default/nope'],
     ['fd00::7', 'namespace=default&name=web', 'default/web has no IPv6 cluster IP that this node serves'],

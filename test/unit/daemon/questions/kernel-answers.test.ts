@@ -78,7 +78,7 @@ test('a virtual server on kube-ipvs0 that no set names', async () => {
 });
 
 test('what is no address is the same error as with a daemon', async () => {
-  await expect(answers.address('web:80')).rejects.toThrow('"web:80" is not IP:PORT or IP:PORT/PROTOCOL');
+  await expect(answers.address('web:80')).rejects.toThrow('"web:80" is not IP, IP:PORT or IP:PORT/PROTOCOL');
 });
 
 test('top has a row for each virtual server, and says so', async () => {
