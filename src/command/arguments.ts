@@ -1,4 +1,4 @@
-import { Command as Commander, Option as CommanderOption, InvalidArgumentError } from 'commander';
+import { type Command as Commander, Option as CommanderOption, InvalidArgumentError } from 'commander';
 import { OWN_FLAGS } from '../config/own-flags.ts';
 import type { Command } from './command.ts';
 import { FORMATS, type Format } from './output.ts';
