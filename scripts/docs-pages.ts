@@ -5,7 +5,7 @@ import { FIELD_PATHS, settingAt } from '../src/config/settings.ts';
 import { DEFAULT_ANNOTATIONS } from '../src/base/service-annotations.ts';
 import { OWN_API_VERSION, OWN_KIND } from '../src/config/own-document.ts';
 import { KNOWN_GATES } from '../src/config/feature-gates.ts';
-import { METRIC_GROUPS, type MetricRow } from '../src/observe/metric-table.ts';
+import { ABSENT_METRICS, METRIC_GROUPS, type MetricRow } from '../src/observe/metric-table.ts';
 import { PLOTS, renderPlot } from '../test/bench/plot.ts';
 import { lastMeasured, performancePage } from '../test/bench/report-files.ts';
 import { cell, table, wrap } from './markdown.ts';
@@ -100,9 +100,10 @@ ${wrap(GATES_EXPLANATION)}
 `;
 }
 
-function metricRow([name, { type, labels, help, buckets }]: readonly [string, MetricRow]): string[] {
+function metricRow([name, { type, labels, help, buckets, modes }]: readonly [string, MetricRow]): string[] {
+  const ofModes = modes === undefined ? '' : ` (${modes.join(' and ')} mode only)`;
   const bounds = buckets === undefined ? '' : ` (${buckets.length} buckets, ${buckets[0]} to ${buckets.at(-1)})`;
-  return [`\`${name}\``, `${type}${bounds}`, labels.map(code).join(', '), cell(help)];
+  return [`\`${name}\``, `${type}${bounds}`, labels.map(code).join(', '), cell(`${help}${ofModes}`)];
 }
 
 function metricsPage(): string {
@@ -116,7 +117,14 @@ ${NOTICE}
 
 ${wrap(METRICS_INTRODUCTION)}
 
-${groups.join('\n')}`;
+${groups.join('\n')}
+## Metrics of kube-proxy 1.37 that are not served
+
+${table(
+  ['metric', 'reason'],
+  Object.entries(ABSENT_METRICS).map(([name, reason]) => [code(name), reason]),
+)}
+`;
 }
 
 async function plots(): Promise<Page[]> {

@@ -3,6 +3,7 @@ import CounterClass from 'prom-client/lib/counter.js';
 import GaugeClass from 'prom-client/lib/gauge.js';
 import HistogramClass from 'prom-client/lib/histogram.js';
 import RegistryClass from 'prom-client/lib/registry.js';
+import type { ProxyMode } from '../base/proxy-mode.ts';
 import type { MetricRow } from './metric-table.ts';
 
 interface Classes<L extends string> {
@@ -18,13 +19,15 @@ export type MetricSet<T extends Readonly<Record<string, MetricRow>>> = {
 
 const CLASSES = { counter: CounterClass, gauge: GaugeClass, histogram: HistogramClass };
 
-/** Creates every metric of a table in a new registry. */
+/** Creates every metric of a table. A new registry has those that are served in this mode. */
 export function makeMetrics<T extends Readonly<Record<string, MetricRow>>>(
   table: T,
+  mode?: ProxyMode,
 ): { readonly registry: Registry; readonly metrics: MetricSet<T> } {
   const registry = new RegistryClass();
-  const entries = Object.entries(table).map(([name, { type, help, labels, buckets }]) => {
-    const options = { name, help, labelNames: labels, registers: [registry] };
+  const entries = Object.entries(table).map(([name, { type, help, labels, buckets, modes }]) => {
+    const isServed = mode === undefined || modes === undefined || modes.includes(mode);
+    const options = { name, help, labelNames: labels, registers: isServed ? [registry] : [] };
     return [name, new CLASSES[type](buckets === undefined ? options : { ...options, buckets: [...buckets] })];
   });
   return { registry, metrics: Object.fromEntries(entries) as MetricSet<T> };

@@ -1,3 +1,5 @@
+import type { ProxyMode } from '../base/proxy-mode.ts';
+
 /** One metric; its name is its key in the table. */
 export interface MetricRow {
   readonly type: 'counter' | 'gauge' | 'histogram';
@@ -5,6 +7,8 @@ export interface MetricRow {
   readonly help: string;
   /** Upper bounds, for histograms. */
   readonly buckets?: readonly number[];
+  /** The modes in which the metric is served; absent: all. */
+  readonly modes?: readonly ProxyMode[];
 }
 
 type MetricTable = Readonly<Record<string, MetricRow>>;
@@ -19,6 +23,11 @@ function gauge<const L extends readonly string[]>(labels: L, help: string) {
 
 function histogram<const L extends readonly string[]>(labels: L, buckets: readonly number[], help: string) {
   return { type: 'histogram', labels, buckets, help } as const;
+}
+
+/** Limits a metric to the modes in which kube-proxy serves it. */
+function only<const M extends readonly ProxyMode[], R extends MetricRow>(modes: M, row: R) {
+  return { ...row, modes };
 }
 
 /** Returns the numbers from `from` to `to` in steps of `step`, both ends included. */
@@ -36,6 +45,7 @@ const REQUEST_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60];
 const SIZE_BUCKETS = [64, 256, 512, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216];
 
 const FAMILY = ['ip_family'] as const;
+const TABLE = ['table', ...FAMILY] as const;
 const REQUEST = ['verb', 'host'] as const;
 /** Labels of one port of one Service; port_name is empty if the port has no name. */
 const SERVICE_PORT = ['namespace', 'service', 'port_name', 'protocol'];
@@ -65,6 +75,31 @@ const KUBE_PROXY = {
     'Services with a Local traffic policy and endpoints, but none on this node',
   ),
   kubeproxy_sync_proxy_rules_iptables_restore_failures_total: counter(FAMILY, 'Failed runs of iptables-restore'),
+  kubeproxy_sync_full_proxy_rules_duration_seconds: only(
+    ['nftables', 'iptables'],
+    histogram(FAMILY, SYNC_BUCKETS, 'Duration of syncs that compare everything: the first one and full checks'),
+  ),
+  kubeproxy_sync_partial_proxy_rules_duration_seconds: only(
+    ['nftables', 'iptables'],
+    histogram(FAMILY, SYNC_BUCKETS, 'Duration of syncs that write changes only'),
+  ),
+  kubeproxy_sync_proxy_rules_iptables_total: only(['iptables'], gauge(TABLE, 'Rules in our chains')),
+  kubeproxy_sync_proxy_rules_iptables_last: only(
+    ['iptables'],
+    gauge(TABLE, 'Rules that the last run of iptables-restore added'),
+  ),
+  kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total: only(
+    ['iptables'],
+    counter(FAMILY, 'Failed runs of iptables-restore with changes only, which are then tried in other parts'),
+  ),
+  kubeproxy_sync_proxy_rules_nftables_sync_failures_total: only(
+    ['nftables'],
+    counter(FAMILY, 'Syncs that could not write all that they had to'),
+  ),
+  kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total: only(
+    ['nftables'],
+    counter(FAMILY, 'Failed deletions of chains, sets and elements that nothing uses any more'),
+  ),
   kubeproxy_proxy_healthz_total: counter(['code'], 'Responses of /healthz by status code'),
   kubeproxy_proxy_livez_total: counter(['code'], 'Responses of /livez by status code'),
   kubeproxy_conntrack_reconciler_sync_duration_seconds: histogram(
@@ -73,6 +108,19 @@ const KUBE_PROXY = {
     'Duration of the clean-up of stale UDP flows',
   ),
   kubeproxy_conntrack_reconciler_deleted_entries_total: counter(FAMILY, 'Stale UDP flows that were deleted'),
+};
+
+const NO_LOCALHOST = 'node ports are not served at loopback addresses';
+
+/** Metrics of kube-proxy that are not served, with the reason. */
+export const ABSENT_METRICS: Readonly<Record<string, string>> = {
+  kubeproxy_iptables_ct_state_invalid_dropped_packets_total:
+    'kube-proxy counts with nfacct, which needs a kernel module of its own. The rule has a counter: `iptables -vnL KUBE-FORWARD`',
+  kubeproxy_iptables_localhost_nodeports_accepted_packets_total: NO_LOCALHOST,
+  kubeproxy_nftables_localhost_nodeport_listeners: NO_LOCALHOST,
+  kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total: NO_LOCALHOST,
+  kubeproxy_nftables_localhost_nodeport_rejected_packets_total: NO_LOCALHOST,
+  'kubeproxy_sync_proxy_rules_winkernel_*': 'there is no mode for Windows',
 };
 
 /** Metrics that every Kubernetes component and process exposes. */

@@ -1,6 +1,8 @@
 import type { FeatureGate } from '../config/feature-gates.ts';
 import { BUILD, GIT_VERSION, VERSION } from '../config/version.ts';
 import { IP_FAMILIES, type IpFamily, familyLabel } from '../base/ip.ts';
+import type { ProxyMode } from '../base/proxy-mode.ts';
+import type { RuleCounts } from '../state/rule-counts.ts';
 import type { VirtualServerStats } from '../state/server-stats.ts';
 import type { SyncReport } from '../state/sync-report.ts';
 import {
@@ -13,7 +15,7 @@ import {
   type WatchObserver,
 } from './api-observer.ts';
 import { EventLoopLag } from './event-loop-lag.ts';
-import { makeMetrics } from './metric-set.ts';
+import { type MetricSet, makeMetrics } from './metric-set.ts';
 import { PROXY_METRICS } from './metric-table.ts';
 import { measureProcess } from './process-metrics.ts';
 import { type ServicePortTraffic, textPieces, trafficText } from './service-traffic.ts';
@@ -51,8 +53,8 @@ function objectOf(operation: string): string {
 
 /** Records events of the program as metrics; callers do not know metric names. */
 export class ProxyMetrics implements ApiObserver, WatchObserver {
-  readonly #made = makeMetrics(PROXY_METRICS);
-  readonly #metrics = this.#made.metrics;
+  readonly #made: ReturnType<typeof makeMetrics<typeof PROXY_METRICS>>;
+  readonly #metrics: MetricSet<typeof PROXY_METRICS>;
   readonly lag = new EventLoopLag();
   readonly #watchStates = new Map<string, WatchState>();
   #readServices: () => Promise<readonly ServicePortTraffic[]> = () => Promise.resolve([]);
@@ -60,8 +62,13 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
   #readEstimation: () => Promise<boolean> = () => Promise.resolve(true);
   #readTotals: () => Promise<VirtualServerStats | undefined> = () => Promise.resolve(undefined);
 
-  /** @param operations all operation kinds, whose counters start at 0 */
-  constructor(featureGates: readonly FeatureGate[] = [], operations: readonly string[] = []) {
+  /**
+   * @param operations all operation kinds, whose counters start at 0
+   * @param mode whose metrics are served; absent: those of all modes
+   */
+  constructor(featureGates: readonly FeatureGate[] = [], operations: readonly string[] = [], mode?: ProxyMode) {
+    this.#made = makeMetrics(PROXY_METRICS, mode);
+    this.#metrics = this.#made.metrics;
     this.#setBuildInfo();
     for (const { name, stage, enabled } of featureGates) {
       this.#metrics.kubernetes_feature_enabled.set({ name, stage }, enabled ? 1 : 0);
@@ -85,6 +92,8 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
     metrics.kubeipvs_sync_duration_seconds.observe({ kind }, seconds);
     for (const family of IP_FAMILIES) {
       metrics.kubeproxy_sync_proxy_rules_duration_seconds.observe(label(family), seconds);
+      const part = kind === 'change' ? 'partial' : 'full';
+      metrics[`kubeproxy_sync_${part}_proxy_rules_duration_seconds`].observe(label(family), seconds);
       if (sync.ok) metrics.kubeproxy_sync_proxy_rules_last_timestamp_seconds.set(label(family), endedAt / 1000);
     }
     this.#countOperations(sync);
@@ -129,6 +138,30 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
 
   iptablesRestoreFailed(family: IpFamily): void {
     this.#metrics.kubeproxy_sync_proxy_rules_iptables_restore_failures_total.inc(label(family));
+  }
+
+  /** See ModeObserver. */
+  partialRestoreFailed(family: IpFamily): void {
+    this.#metrics.kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total.inc(label(family));
+  }
+
+  /** See ModeObserver. */
+  rulesCounted(family: IpFamily, total: RuleCounts, last: RuleCounts): void {
+    for (const table of ['nat', 'filter'] as const) {
+      const labels = { table, ...label(family) };
+      this.#metrics.kubeproxy_sync_proxy_rules_iptables_total.set(labels, total[table]);
+      this.#metrics.kubeproxy_sync_proxy_rules_iptables_last.set(labels, last[table]);
+    }
+  }
+
+  /** Must be called when a sync of nftables mode could not write all it had to. */
+  nftablesSyncFailed(family: IpFamily): void {
+    this.#metrics.kubeproxy_sync_proxy_rules_nftables_sync_failures_total.inc(label(family));
+  }
+
+  /** See ModeObserver. */
+  cleanUpFailed(family: IpFamily): void {
+    this.#metrics.kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total.inc(label(family));
   }
 
   conntrackReconciled(family: IpFamily, durationMs: number, deletedFlows: number): void {
@@ -317,6 +350,9 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
     }
     for (const family of IP_FAMILIES) {
       metrics.kubeproxy_sync_proxy_rules_iptables_restore_failures_total.inc(label(family), 0);
+      metrics.kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total.inc(label(family), 0);
+      metrics.kubeproxy_sync_proxy_rules_nftables_sync_failures_total.inc(label(family), 0);
+      metrics.kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total.inc(label(family), 0);
       metrics.kubeproxy_conntrack_reconciler_deleted_entries_total.inc(label(family), 0);
       this.setNoLocalEndpoints(family, { internal: 0, external: 0 });
     }

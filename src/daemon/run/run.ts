@@ -62,7 +62,7 @@ async function start(
   setOomScore(config.oomScoreAdj, log);
 
   // Check credentials, privileges, ports and the kernel before writing anything that outlives this process.
-  const metrics = new ProxyMetrics(config.featureGates, PHASES);
+  const metrics = new ProxyMetrics(config.featureGates, PHASES, config.mode);
   const opened = openSource(config, nodeName, metrics, log);
   started.defer(() => opened.close());
   const events = openEvents(config, nodeName, opened, log);
@@ -90,6 +90,7 @@ async function start(
     log: log.child('kernel'),
     onProgram: (program) => metrics.processStarted(program),
     onRestoreFailure: (family) => metrics.iptablesRestoreFailed(family),
+    modeObserver: metrics,
   });
   started.defer(() => kernel.close());
   await kernel.probeScheduler(config.scheduler);

@@ -12,6 +12,7 @@ import type { NodePlan } from '../../plan/node-plan.ts';
 import { SET_ROLES } from '../../plan/set-names.ts';
 import type { History } from '../questions/history.ts';
 import type { Clock } from '../../reconcile/clock.ts';
+import { familyOfOp } from '../../state/op.ts';
 import type { DirectPod } from '../../state/pod-network.ts';
 import type { SyncObserver, SyncReport } from '../../state/sync-report.ts';
 
@@ -54,6 +55,9 @@ export class SyncPublisher implements SyncObserver {
     const { cluster, health, metrics, clock, log } = this.#options;
     this.#options.history.finished(report);
     metrics.syncFinished(report, clock.wallNow());
+    if (this.#options.kernel.mode === 'nftables') {
+      for (const family of failedFamilies(report, this.#options.families)) metrics.nftablesSyncFailed(family);
+    }
     for (const { family, durationMs, deletedFlows } of report.flowCleanUps) {
       metrics.conntrackReconciled(family, durationMs, deletedFlows);
     }
@@ -106,4 +110,9 @@ export class SyncPublisher implements SyncObserver {
     }));
     await serviceHealth.sync(checks, listenOn());
   }
+}
+
+/** Returns the families of which a sync could not write something. */
+function failedFamilies({ ok, failures }: SyncReport, families: readonly IpFamily[]): Iterable<IpFamily> {
+  return ok ? new Set(failures.map(({ op }) => familyOfOp(op))) : families;
 }

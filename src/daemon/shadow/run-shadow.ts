@@ -42,7 +42,7 @@ async function start(
 ): Promise<void> {
   const { log } = control;
   const nodeName = nodeNameOf(config);
-  const metrics = new ProxyMetrics(config.featureGates);
+  const metrics = new ProxyMetrics(config.featureGates, [], config.mode);
   const opened = openSource(config, nodeName, metrics, log);
   started.defer(() => opened.close());
   requireRights({ rules: true });

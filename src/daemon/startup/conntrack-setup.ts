@@ -100,8 +100,8 @@ async function raiseHashsize(file: string, hashsize: number, log: Log, onRefused
     log.info('connection tracking hash table resized', { hashsize });
   } catch (error) {
     const text =
-      `${file} cannot be set to ${hashsize}: ${errorCode(error) ?? 'EIO'}; with many connections, connection tracking ` +
-      `becomes slow. Set the value on the node, mount /sys writable, ${LEAVE_ALONE}`;
+      `the hash table of connection tracking cannot be resized: ${file} to ${hashsize}: ${errorCode(error) ?? 'EIO'}; with ` +
+      `many connections, connection tracking becomes slow. Set the value on the node, mount /sys writable, ${LEAVE_ALONE}`;
     log.warn(text);
     onRefused(text);
   }

@@ -10,6 +10,7 @@ import type { RuleSettings } from '../../state/rule-settings.ts';
 import type { RulesWritten } from '../../state/rules-in-force.ts';
 import { parseSave, type SavedTables } from '../iptables/iptables-script.ts';
 import { KernelError } from '../kernel-error.ts';
+import type { ModeObserver } from '../mode-observer.ts';
 import type { Lack } from './extensions.ts';
 import type { IptablesPort } from './iptables-port.ts';
 import type { OwnTransactions } from '../own-transactions.ts';
@@ -22,6 +23,7 @@ import { type StateOp, applyToState, entryRules, isEntryOp, sortOps, touchedPort
 import { readState } from './state-reader.ts';
 import { type Attempt, PartWriter, failuresOf } from './part-writer.ts';
 import { type RefusedLine, refusedLines } from './refused-lines.ts';
+import { RuleCounter, ruleDifference } from './rule-counter.ts';
 import { RuleOwners } from './rule-owners.ts';
 import { TableChange } from './table-change.ts';
 import {
@@ -58,6 +60,14 @@ interface Checked {
   repair: TableRepair | undefined;
 }
 
+export interface FamilyTablesOptions {
+  readonly port: IptablesPort;
+  readonly own: OwnTransactions;
+  readonly log: Log;
+  readonly observer: ModeObserver;
+  readonly maxAgeMs?: number | undefined;
+}
+
 /**
  * The tables of one family. iptables can read tables only as a whole, so what they have is known from the last reading, and from
  * what was written successfully since; after a failure they are read again.
@@ -67,6 +77,8 @@ export class FamilyTables {
   readonly #port: IptablesPort;
   readonly #own: OwnTransactions;
   readonly #log: Log;
+  readonly #observer: ModeObserver;
+  readonly #rules: RuleCounter;
   readonly #maxAgeMs: number;
   /** Rules must not change between the reading and the writing of an operation. */
   readonly #turns = new Turns();
@@ -83,11 +95,13 @@ export class FamilyTables {
   /** What the kernel lacks: the Services that need it are refused without a write, so that they do not stop the others. */
   lacks: readonly Lack[] = [];
 
-  constructor(family: IpFamily, port: IptablesPort, own: OwnTransactions, log: Log, maxAgeMs = MAX_AGE_MS) {
+  constructor(family: IpFamily, { port, own, log, observer, maxAgeMs = MAX_AGE_MS }: FamilyTablesOptions) {
     this.#family = family;
     this.#port = port;
     this.#own = own;
     this.#log = log;
+    this.#observer = observer;
+    this.#rules = new RuleCounter(family, observer);
     this.#maxAgeMs = maxAgeMs;
     this.#parts = new PartWriter({
       state: async () => (await this.#read()).state,
@@ -199,6 +213,7 @@ export class FamilyTables {
       }
     }
     const repair = check.finish();
+    this.#rules.set(check.counts);
     return (this.#checked = { image: check.image, repair });
   }
 
@@ -206,6 +221,7 @@ export class FamilyTables {
     const script = repairScript(repair);
     if (script === '') return { changed: false, chains: [] };
     await this.#restore(script);
+    this.#rules.written(script);
     if (this.#checked !== undefined) {
       commitRepair(this.#checked.image, repair);
       this.#checked.repair = undefined;
@@ -243,18 +259,20 @@ export class FamilyTables {
     }
     const { image } = await this.#check(this.#settings);
     const { state } = await this.#read();
-    const { change, failures, undo, owners } = changeOf(state, image, ops, this.#settings);
+    const { change, failures, undo, owners, difference } = changeOf(state, image, ops, this.#settings);
     const script = change.script();
     if (script === '') return { failures, refusal: undefined };
     try {
       await this.#writeScript(script);
     } catch (error) {
       undo();
+      this.#observer.partialRestoreFailed(this.#family);
       const lines = refusedLines(error, script);
       const isKnownBetter = this.#learn(change, lines, wasRefused);
       return { failures, refusal: { error, isKnownBetter, atFault: (units) => owners.unitsOf(state, units, lines) } };
     }
     change.commit();
+    this.#rules.written(script, difference);
     // What was in order before a change is in order after it.
     if (this.#checked?.repair !== undefined && !isNothing(this.#checked.repair)) this.#checked.repair = undefined;
     return { failures, refusal: undefined };
@@ -317,5 +335,7 @@ function changeOf(state: ProxyState, image: TableImage, ops: readonly StateOp[],
   change.ensureBase(settings);
   change.replaceShared(before.shared, after.shared);
   for (const [index, port] of after.ports.entries()) change.replace(before.ports[index] ?? NOTHING, port);
-  return { change, failures, undo, owners: new RuleOwners(ports, before.ports, after.ports) };
+  const [old, now] = [before, after].map(({ ports: rendered, shared }) => [...rendered, { chains: [], shared }]);
+  const difference = ruleDifference(old ?? [], now ?? []);
+  return { change, failures, undo, owners: new RuleOwners(ports, before.ports, after.ports), difference };
 }

@@ -22,6 +22,7 @@ import { readingHalf } from '../kernel-reader.ts';
 import type { LinuxKernelOptions } from '../linux/linux-kernel.ts';
 import { NodeKernel } from '../linux/node-kernel.ts';
 import { TranslatingKernel, realServerOf, virtualServerOf } from '../translating-kernel.ts';
+import { type ModeObserver, NO_MODE_OBSERVER } from '../mode-observer.ts';
 import { requireExtensions } from './extensions.ts';
 import { FamilyTables } from './family-tables.ts';
 import type { IptablesPort } from './iptables-port.ts';
@@ -37,7 +38,7 @@ export interface IptablesKernelOptions extends LinuxKernelOptions {
 /** Returns the Kernel that programs chains of iptables. It runs programs only when they are first needed. */
 export function createIptablesKernel(options: IptablesKernelOptions): Kernel {
   const node = new NodeKernel(options);
-  return new IptablesKernel(node, portOf(node, options), options.maxAgeMs);
+  return new IptablesKernel(node, portOf(node, options), options.maxAgeMs, options.modeObserver);
 }
 
 /** Returns the reading half. */
@@ -47,8 +48,13 @@ export function createIptablesKernelReader(options: IptablesKernelOptions): Kern
 }
 
 /** As createIptablesKernel, with other programs: for tests. */
-export function iptablesKernelOf(node: NodeKernel, port: IptablesPort, maxAgeMs?: number): Kernel {
-  return new IptablesKernel(node, port, maxAgeMs);
+export function iptablesKernelOf(
+  node: NodeKernel,
+  port: IptablesPort,
+  maxAgeMs?: number,
+  observer?: ModeObserver,
+): Kernel {
+  return new IptablesKernel(node, port, maxAgeMs, observer);
 }
 
 function portOf(node: NodeKernel, { log, netns, onRestoreFailure }: IptablesKernelOptions): IptablesPort {
@@ -65,14 +71,11 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
   /** Families to be probed again in full checks: something was missing, or the last probe failed for a moment. */
   readonly #toProbe = new Set<IpFamily>();
 
-  constructor(node: NodeKernel, port: IptablesPort, maxAgeMs?: number) {
+  constructor(node: NodeKernel, port: IptablesPort, maxAgeMs?: number, observer = NO_MODE_OBSERVER) {
     super(node);
     this.#port = port;
-    const own = new OwnTransactions();
-    this.#tables = {
-      4: new FamilyTables(4, port, own, node.log, maxAgeMs),
-      6: new FamilyTables(6, port, own, node.log, maxAgeMs),
-    };
+    const options = { port, own: new OwnTransactions(), log: node.log, observer, maxAgeMs };
+    this.#tables = { 4: new FamilyTables(4, options), 6: new FamilyTables(6, options) };
   }
 
   /** The chains are created with the rules. */

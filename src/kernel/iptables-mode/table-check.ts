@@ -17,6 +17,8 @@ export class TableCheck {
   readonly #shared = new Map<ChainKey, string[]>();
   /** Chains that are missing or have other rules. */
   readonly #wrong: ChainText[] = [];
+  /** The number of rules that the tables must have in our chains. */
+  readonly counts: Record<Table, number> = { nat: 0, filter: 0 };
 
   constructor(saved: SavedTables, settings: RuleSettings) {
     this.#saved = saved;
@@ -34,6 +36,7 @@ export class TableCheck {
   }
 
   addShared({ table, chain, rule }: SharedRule): void {
+    this.counts[table] += 1;
     this.#shared.get(chainKey({ table, name: chain }))?.push(rule);
   }
 
@@ -41,6 +44,7 @@ export class TableCheck {
     const key = chainKey(chain);
     const found = this.#saved.get(chain.table)?.get(chain.name);
     this.#wanted.add(key);
+    this.counts[chain.table] += chain.rules.length;
     if (found !== undefined && isSameChain(chain.rules, found)) return;
     this.#wrong.push(chain);
     if (found !== undefined) this.image.differing.add(key);

@@ -6,6 +6,7 @@ import type { IpAddress, IpFamily } from '../../base/ip.ts';
 import type { Log } from '../../observe/log.ts';
 import { type CommandRunner, createCommandRunner } from '../command-runner.ts';
 import { KernelError } from '../kernel-error.ts';
+import type { ModeObserver } from '../mode-observer.ts';
 import type { Flow, KernelCounters } from '../kernel.ts';
 import { ConntrackHandle } from './conntrack-handle.ts';
 import { DEVICE, DeviceHandle } from './device-handle.ts';
@@ -19,6 +20,7 @@ export interface NodeKernelOptions {
   readonly netns?: string;
   /** Called when a program is started. */
   readonly onProgram?: (program: string) => void;
+  readonly modeObserver?: ModeObserver;
 }
 
 /** Verbosity from which every netlink message is logged. */

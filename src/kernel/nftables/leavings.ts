@@ -45,12 +45,17 @@ export class Leavings {
       if (isAffinityChain(each.name) || isFirewallChain(each.name)) this.#shared.set(each.name, each);
   }
 
-  /** Deletes what is not in use again. What cannot be deleted stays for the next time, or for a check of the rules. */
-  async remove(view: TableView): Promise<void> {
+  /**
+   * Deletes what is not in use again. What cannot be deleted stays for the next time, or for a check of the rules. Returns
+   * whether the kernel refused nothing.
+   */
+  async remove(view: TableView): Promise<boolean> {
+    let isRefused = false;
     for (const some of chunks([...this.#endpoints.values()], MOST_ELEMENTS)) {
-      await attempts(() => this.#removeEndpoints(view, some));
+      isRefused = (await attempts(() => this.#removeEndpoints(view, some))) === 'refused' || isRefused;
     }
-    if (this.#shared.size > 0) await attempts(() => this.#removeShared(view));
+    if (this.#shared.size > 0) isRefused = (await attempts(() => this.#removeShared(view))) === 'refused' || isRefused;
+    return !isRefused;
   }
 
   /** Returns why it could not. */
@@ -89,10 +94,10 @@ export class Leavings {
 /** Why nothing was deleted: another program changed the ruleset meanwhile, or the kernel refused it. */
 type Unchanged = 'meanwhile' | 'refused' | undefined;
 
-async function attempts(remove: () => Promise<Unchanged>): Promise<void> {
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    if ((await remove()) !== 'meanwhile') return;
-  }
+async function attempts(remove: () => Promise<Unchanged>): Promise<Unchanged> {
+  let unchanged: Unchanged = 'meanwhile';
+  for (let attempt = 1; attempt <= ATTEMPTS && unchanged === 'meanwhile'; attempt++) unchanged = await remove();
+  return unchanged;
 }
 
 async function write(view: TableView, messages: readonly NftMessage[], generation: number): Promise<Unchanged> {

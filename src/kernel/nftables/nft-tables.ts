@@ -66,12 +66,17 @@ export class NftTables {
     return { failures, ...(stopped !== undefined && { stopped }) };
   }
 
-  /** Deletes what changes have left. If it cannot be read what of it is in use again, it stays. */
-  async removeLeavings(): Promise<void> {
+  /**
+   * Deletes what changes have left. If it cannot be read what of it is in use again, it stays. Returns the families of which
+   * something could not be deleted.
+   */
+  async removeLeavings(): Promise<readonly IpFamily[]> {
+    const failed: IpFamily[] = [];
     for (const family of IP_FAMILIES) {
       const view = this.#viewOf(family);
-      await view.leavings.remove(view).catch(() => undefined);
+      if (!(await view.leavings.remove(view).catch(() => false))) failed.push(family);
     }
+    return failed;
   }
 
   async #write(view: TableView, units: readonly Unit[], written: Written): Promise<void> {

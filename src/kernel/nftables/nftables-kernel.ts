@@ -22,6 +22,7 @@ import { NodeKernel, type NodeKernelOptions, once } from '../linux/node-kernel.t
 import { refusalsOf, withKernelError } from '../linux/netlink-failure.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { Kernel, KernelReader, ObservedIpSet } from '../kernel.ts';
+import { type ModeObserver, NO_MODE_OBSERVER } from '../mode-observer.ts';
 import { readingHalf } from '../kernel-reader.ts';
 import { requireExpressions } from './expression-probe.ts';
 import { LeavingsRemoval } from './leavings-removal.ts';
@@ -46,7 +47,7 @@ const ATTEMPTS = 5;
 
 /** Returns the Kernel that programs nf_tables. It opens sockets only when they are first needed, and runs no program. */
 export function createNftablesKernel(options: NodeKernelOptions): Kernel {
-  return new NftablesKernel(new NodeKernel(options));
+  return new NftablesKernel(new NodeKernel(options), undefined, options.modeObserver);
 }
 
 /** Returns the reading half. */
@@ -55,13 +56,14 @@ export function createNftablesKernelReader(options: NodeKernelOptions): KernelRe
 }
 
 /** As createNftablesKernel, with other tables than the kernel's: for tests. */
-export function nftablesKernelOf(node: NodeKernel, port: NftPort): Kernel {
-  return new NftablesKernel(node, port);
+export function nftablesKernelOf(node: NodeKernel, port: NftPort, observer?: ModeObserver): Kernel {
+  return new NftablesKernel(node, port, observer);
 }
 
 class NftablesKernel extends TranslatingKernel implements Kernel {
   readonly mode = 'nftables';
   readonly #port: () => NftPort;
+  readonly #observer: ModeObserver;
   readonly #takeOver = new TableTakeOver();
   /** The families whose table this process has written or adopted. */
   readonly #served = new Set<IpFamily>();
@@ -78,13 +80,18 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   readonly #leavings = new LeavingsRemoval({
     // A process that only reads deletes nothing.
     isNeeded: () => [...this.#views].some(([family, { leavings }]) => this.#served.has(family) && !leavings.isEmpty),
-    remove: () => this.#turns.run(() => this.#tables.removeLeavings()),
+    remove: async () => {
+      const failed = await this.#turns.run(() => this.#tables.removeLeavings());
+      for (const family of failed) this.#observer.cleanUpFailed(family);
+    },
   });
 
-  constructor(node: NodeKernel, port?: NftPort) {
+  constructor(node: NodeKernel, port?: NftPort, observer = NO_MODE_OBSERVER) {
     super(node);
-    this.#surplus = new SurplusRemoval(node.log);
-    this.#unused = new SurplusRemoval(node.log);
+    this.#observer = observer;
+    const onRefused = (family: IpFamily): void => observer.cleanUpFailed(family);
+    this.#surplus = new SurplusRemoval(node.log, onRefused);
+    this.#unused = new SurplusRemoval(node.log, onRefused);
     this.#port =
       port === undefined
         ? once(() => new NftLink(node.open(NETLINK_NETFILTER, SEND_BUFFER), node.countWrites))

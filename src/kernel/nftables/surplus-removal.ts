@@ -32,10 +32,13 @@ function deletionsOf(some: readonly Surplus[]): readonly NftMessage[] {
 /** Deletes chains and sets that nothing of ours needs. Something of another program may still need one: it stays. */
 export class SurplusRemoval {
   readonly #log: Log;
+  readonly #onRefused: (family: IpFamily) => void;
   readonly #told = new Map<IpFamily, string>();
 
-  constructor(log: Log) {
+  /** @param onRefused called when something could not be deleted */
+  constructor(log: Log, onRefused: (family: IpFamily) => void) {
     this.#log = log;
+    this.#onRefused = onRefused;
   }
 
   /**
@@ -71,6 +74,7 @@ export class SurplusRemoval {
 
   #tell(family: IpFamily, refused: readonly Refused[]): void {
     const [first] = refused;
+    if (first !== undefined) this.#onRefused(family);
     const names = refused.map(({ kind, name }) => `${kind === 'delete-chain' ? 'chain' : 'set'} ${name}`).join(', ');
     if (first !== undefined && names !== this.#told.get(family)) {
       const reason = reasonOf(first.refusal);

@@ -3,13 +3,13 @@ import path from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { FLAGS } from '../../../src/config/flag-table.ts';
 import { OWN_FLAGS } from '../../../src/config/own-flags.ts';
-import { METRICS } from '../../../src/observe/metric-table.ts';
+import { ABSENT_METRICS, METRICS } from '../../../src/observe/metric-table.ts';
 import { KNOWN_DIFFERENCES } from '../../../src/state/known-difference.ts';
 
 const PAGES = ['', 'docs/', 'docs/install/']
   .flatMap((folder) => readdirSync(folder || '.').map((name) => `${folder}${name}`))
   .filter((name) => name.endsWith('.md'));
-const NAMES = new Set(Object.keys(METRICS));
+const NAMES = new Set([...Object.keys(METRICS), ...Object.keys(ABSENT_METRICS)]);
 
 function found(text: string, pattern: RegExp): string[] {
   return Array.from(text.matchAll(pattern), ([, match]) => match ?? '');

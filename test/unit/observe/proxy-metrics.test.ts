@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { METRICS, PROXY_METRICS } from '../../../src/observe/metric-table.ts';
+import { METRICS, type MetricRow, PROXY_METRICS } from '../../../src/observe/metric-table.ts';
 import { type WatchState, nextWatchState } from '../../../src/observe/api-observer.ts';
 import { ProxyMetrics, type SyncObservation } from '../../../src/observe/proxy-metrics.ts';
 import { exposed } from '../../support/exposed.ts';
@@ -330,8 +330,34 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
     },
   ],
   ['estimation that runs', () => undefined, { kubeipvs_estimation_enabled: 1 }],
+  [
+    'rules of iptables mode that were counted',
+    () => metrics.rulesCounted(6, { nat: 40, filter: 5 }, { nat: 3, filter: 0 }),
+    {
+      'kubeproxy_sync_proxy_rules_iptables_total{table="nat",ip_family="IPv6"}': 40,
+      'kubeproxy_sync_proxy_rules_iptables_total{table="filter",ip_family="IPv6"}': 5,
+      'kubeproxy_sync_proxy_rules_iptables_last{table="nat",ip_family="IPv6"}': 3,
+      'kubeproxy_sync_proxy_rules_iptables_last{table="filter",ip_family="IPv6"}': 0,
+    },
+  ],
+  [
+    'failures that only one mode has',
+    () => {
+      metrics.partialRestoreFailed(4);
+      metrics.nftablesSyncFailed(6);
+      metrics.cleanUpFailed(6);
+    },
+    {
+      'kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total{ip_family="IPv4"}': 1,
+      'kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total{ip_family="IPv6"}': 0,
+      'kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family="IPv6"}': 1,
+      'kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total{ip_family="IPv6"}': 1,
+    },
+  ],
   ['feature gates', () => undefined, { 'kubernetes_feature_enabled{name="AllAlpha",stage="ALPHA"}': 0 }],
 ];
+
+const PROXY_ROWS: Readonly<Record<string, MetricRow>> = PROXY_METRICS;
 
 describe('what is exposed after', () => {
   test.each(EFFECTS)('%s', async (_what, act, series) => {
@@ -348,6 +374,23 @@ describe('the exposition', () => {
     const wanted = Object.entries(METRICS).map(([name, { type }]) => `# TYPE ${name} ${type}`);
     expect(types.toSorted()).toEqual(wanted.toSorted());
     expect(new Set(wanted).size).toBe(wanted.length);
+  });
+
+  test.each([
+    ['ipvs', []],
+    ['nftables', ['nftables_cleanup_failures', 'nftables_sync_failures', 'sync_full', 'sync_partial']],
+    ['iptables', ['iptables_last', 'iptables_partial_restore_failures', 'iptables_total', 'sync_full', 'sync_partial']],
+  ] as const)('in %s mode, it has those metrics of single modes: %j', async (mode, wanted) => {
+    const of = async (text: Promise<string>): Promise<string[]> =>
+      (await text).split('\n').flatMap((line) => /^# TYPE (\S+)/.exec(line)?.[1] ?? []);
+    const inMode = new Set(await of(exposed(new ProxyMetrics([], [], mode))));
+    const some = (await of(exposed(new ProxyMetrics()))).filter(
+      (name) => PROXY_ROWS[name]?.modes !== undefined && inMode.has(name),
+    );
+    const short = some.map((name) =>
+      name.replace(/^kubeproxy_(sync_proxy_rules_)?/, '').replace(/_(total|proxy_rules_duration_seconds)$/, ''),
+    );
+    expect(short.toSorted()).toEqual(wanted.map((name) => name.replace(/_total$/, '')).toSorted());
   });
 
   test('counters of failures are there before the first one, so that a rate sees it', async () => {

@@ -104,7 +104,7 @@ describe('setUpConntrack', () => {
     await rm(hashFile);
     await mkdir(hashFile);
     await setUp();
-    expect(refused).toEqual([expect.stringMatching(/hashsize cannot be set to 131072: EISDIR.*mount \/sys writable/)]);
+    expect(refused).toEqual([expect.stringMatching(/hashsize to 131072: EISDIR.*mount \/sys writable/)]);
     expect(log.lines).toContain(`warn: ${refused[0]}`);
     expect(kernel.sysctls.get('net/netfilter/nf_conntrack_tcp_timeout_established')).toBe('86400');
     await rm(hashFile, { recursive: true });

@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import type { IpFamily } from '../../../../src/base/ip.ts';
 import type { Kernel } from '../../../../src/kernel/kernel.ts';
 import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
+import { NO_MODE_OBSERVER } from '../../../../src/kernel/mode-observer.ts';
 import type { NftMessage } from '../../../../src/kernel/nftables/nft-message.ts';
 import { serviceKey } from '../../../../src/kernel/nftables/keys.ts';
 import { nftablesKernelOf } from '../../../../src/kernel/nftables/nftables-kernel.ts';
@@ -23,17 +25,20 @@ const SERVERS = [1, 2, 3].map((n) => realServer(endpoint(4, n), 8080));
 let table: FakeNftTable;
 let kernel: Kernel;
 let refused: string[];
+let failed: IpFamily[];
 beforeEach(async () => {
   jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'performance'] });
   table = new FakeNftTable();
   refused = [];
+  failed = [];
   const commit = table.commit.bind(table);
   table.commit = async (...transaction) => {
     const refusal = await commit(...transaction);
     if (refusal !== undefined) refused.push(refusal.code);
     return refusal;
   };
-  kernel = nftablesKernelOf(new NodeKernel({ log: new TestLog() }), table);
+  const observer = { ...NO_MODE_OBSERVER, cleanUpFailed: (family: IpFamily) => failed.push(family) };
+  kernel = nftablesKernelOf(new NodeKernel({ log: new TestLog() }), table, observer);
   await kernel.prepare();
   await kernel.ensureRules(RULES);
 });
@@ -76,6 +81,18 @@ describe('what a packet may need that came before a change', () => {
     await aSecondLater();
     expect(endpoints()).toBe(1);
     expect(refused).toEqual([]);
+  });
+
+  test('a refused deletion is counted, and tried again', async () => {
+    await apply(...add(WEB, ...SERVERS.slice(0, 2)));
+    await apply(remove(WEB, 1));
+    table.refuse = () => 'EBUSY';
+    await aSecondLater();
+    expect([endpoints(), failed]).toEqual([2, [4]]);
+    table.refuse = () => undefined;
+    await jest.advanceTimersByTimeAsync(2_000);
+    await kernel.apply(new Transaction([]));
+    expect([endpoints(), failed]).toEqual([1, [4]]);
   });
 
   test('or before the next change, which may need its place', async () => {
