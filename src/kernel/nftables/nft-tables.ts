@@ -7,6 +7,7 @@ import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '.
 import { addedRanges, changeElements, changeFirewall, deletedElements, hasRanges } from './entry-changes.ts';
 import { MOST_ELEMENTS, type NftMessage } from './nft-message.ts';
 import type { ElementOf, NftRefusal } from './nft-port.ts';
+import type { ModeObserver } from '../mode-observer.ts';
 import { serviceObjects } from './service-objects.ts';
 import { applyServiceOps } from '../service-ops.ts';
 import { constantSets } from './sets.ts';
@@ -66,17 +67,12 @@ export class NftTables {
     return { failures, ...(stopped !== undefined && { stopped }) };
   }
 
-  /**
-   * Deletes what changes have left. If it cannot be read what of it is in use again, it stays. Returns the families of which
-   * something could not be deleted.
-   */
-  async removeLeavings(): Promise<readonly IpFamily[]> {
-    const failed: IpFamily[] = [];
+  /** Deletes what changes have left. If it cannot be read what of it is in use again, it stays. */
+  async removeLeavings(observer: Pick<ModeObserver, 'cleanUpFailed'>): Promise<void> {
     for (const family of IP_FAMILIES) {
       const view = this.#viewOf(family);
-      if (!(await view.leavings.remove(view).catch(() => false))) failed.push(family);
+      if (!(await view.leavings.remove(view).catch(() => false))) observer.cleanUpFailed(family);
     }
-    return failed;
   }
 
   async #write(view: TableView, units: readonly Unit[], written: Written): Promise<void> {

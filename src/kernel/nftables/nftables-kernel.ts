@@ -80,18 +80,14 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   readonly #leavings = new LeavingsRemoval({
     // A process that only reads deletes nothing.
     isNeeded: () => [...this.#views].some(([family, { leavings }]) => this.#served.has(family) && !leavings.isEmpty),
-    remove: async () => {
-      const failed = await this.#turns.run(() => this.#tables.removeLeavings());
-      for (const family of failed) this.#observer.cleanUpFailed(family);
-    },
+    remove: () => this.#turns.run(() => this.#tables.removeLeavings(this.#observer)),
   });
 
   constructor(node: NodeKernel, port?: NftPort, observer = NO_MODE_OBSERVER) {
     super(node);
     this.#observer = observer;
-    const onRefused = (family: IpFamily): void => observer.cleanUpFailed(family);
-    this.#surplus = new SurplusRemoval(node.log, onRefused);
-    this.#unused = new SurplusRemoval(node.log, onRefused);
+    this.#surplus = new SurplusRemoval(node.log, observer);
+    this.#unused = new SurplusRemoval(node.log, observer);
     this.#port =
       port === undefined
         ? once(() => new NftLink(node.open(NETLINK_NETFILTER, SEND_BUFFER), node.countWrites))

@@ -1,6 +1,7 @@
 import type { IpFamily } from '../../base/ip.ts';
 import type { Log } from '../../observe/log.ts';
 import { nftTable } from '../../state/nft-table.ts';
+import type { ModeObserver } from '../mode-observer.ts';
 import { reasonOf } from '../linux/netlink-failure.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { NftPort, NftRefusal } from './nft-port.ts';
@@ -32,13 +33,12 @@ function deletionsOf(some: readonly Surplus[]): readonly NftMessage[] {
 /** Deletes chains and sets that nothing of ours needs. Something of another program may still need one: it stays. */
 export class SurplusRemoval {
   readonly #log: Log;
-  readonly #onRefused: (family: IpFamily) => void;
+  readonly #observer: Pick<ModeObserver, 'cleanUpFailed'>;
   readonly #told = new Map<IpFamily, string>();
 
-  /** @param onRefused called when something could not be deleted */
-  constructor(log: Log, onRefused: (family: IpFamily) => void) {
+  constructor(log: Log, observer: Pick<ModeObserver, 'cleanUpFailed'>) {
     this.#log = log;
-    this.#onRefused = onRefused;
+    this.#observer = observer;
   }
 
   /**
@@ -74,7 +74,7 @@ export class SurplusRemoval {
 
   #tell(family: IpFamily, refused: readonly Refused[]): void {
     const [first] = refused;
-    if (first !== undefined) this.#onRefused(family);
+    if (first !== undefined) this.#observer.cleanUpFailed(family);
     const names = refused.map(({ kind, name }) => `${kind === 'delete-chain' ? 'chain' : 'set'} ${name}`).join(', ');
     if (first !== undefined && names !== this.#told.get(family)) {
       const reason = reasonOf(first.refusal);

@@ -40,7 +40,7 @@ test('the rules in our chains are counted by table, those that were added last, 
   const there = (): RuleCounts => {
     const count = (table: string): number =>
       [...programs.tables[4].get(table)!].reduce(
-        (sum, [name, { length }]) => sum + (/^KUBE-/.test(name) ? length : 0),
+        (sum, [name, { length }]) => sum + (name.startsWith('KUBE-') ? length : 0),
         0,
       );
     return { nat: count('nat'), filter: count('filter') };
