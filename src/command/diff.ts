@@ -15,12 +15,13 @@ export const DIFF: Command = {
 };
 
 /** A dry run lists known differences after the others. */
-export function differenceLines({ verdict, operations, more }: DifferenceReply): string[] {
+export function differenceLines({ verdict, operations, more, notes }: DifferenceReply): string[] {
   const [unexpected, known] = [false, true].map((wanted) =>
     operations.filter((operation) => (operation.known !== undefined) === wanted),
   );
   return [
     ...wrapped(verdict),
+    ...notes.flatMap((note) => wrapped(`note: ${note}`)),
     ...commandLines(unexpected ?? []),
     ...(more === 0 ? [] : ['', `and ${more} more`]),
     ...knownLines(known ?? []),

@@ -81,13 +81,15 @@ async function explainService(target: string, given: Given): Promise<Result> {
 }
 
 export function serviceLines(service: ServiceReply): string[] {
-  const { verdict, settings, annotations = [], ports, sets, refused, changedAt, repairs = [], notes } = service;
+  const { verdict, settings, annotations = [], ports, sets, refused, nodeCommands = [], changedAt } = service;
+  const { repairs = [], notes } = service;
   return [
     ...wrapped(verdict),
     ...(settings === undefined ? [] : ['', ...wrapped(settingsText(settings))]),
     ...annotations.flatMap((annotation) => wrapped(annotationText(annotation))),
     ...notes.flatMap((note) => wrapped(`note: ${note}`)),
     ...refused.flatMap((each) => wrapped(`refused by the kernel, and tried again: ${refusedText(each)}`)),
+    ...nodeCommands.map((command) => `of the node: ${command}`),
     ...(changedAt === undefined ? [] : [`last change: ${changedAt}`]),
     ...repairs.flatMap(({ at, command }) => wrapped(`repaired ${at}: ${command}`)),
     ...ports.flatMap(portLines),

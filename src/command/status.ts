@@ -42,7 +42,7 @@ export function kernelStatusLines(reply: KernelStatusReply): string[] {
 }
 
 export function statusLines(status: StatusReply): string[] {
-  const { verdict, refused, conflicts, warnings, draining, repairs, settings, health, leftOfOtherModes } = status;
+  const { verdict, refused, conflicts, warnings, draining, repairs, settings, notes, health, leftOfOtherModes } = status;
   return [
     ...wrapped(verdict),
     '',
@@ -61,6 +61,7 @@ export function statusLines(status: StatusReply): string[] {
     ),
     ...list('repaired within the last hour', repairs, ({ at, command }) => `${at} ${command}`),
     ...list('settings that are not as wanted', listOf(settings), (command) => command),
+    ...list('settings that stop packets, and are not changed', listOf(notes), (note) => note),
     ...list('left by other modes, and removed when possible', listOf(leftOfOtherModes), (left) => left),
     ...list('problems of the node', listOf(health.problems), (problem) => problem),
   ];

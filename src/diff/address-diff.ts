@@ -18,13 +18,20 @@ export function* diffAddresses(
   }
   let count = 0;
   for (const address of wanted) {
-    if (surplus.get(address)?.conforms !== true) ops.push({ kind: 'bind-address', address });
+    const op = bindingOf(address, surplus.get(address));
+    if (op !== undefined) ops.push(op);
     surplus.delete(address);
     if (++count % STRIDE === 0) yield;
   }
   for (const bound of surplus.values()) ops.push(unbind(bound));
   for (const bound of otherPrefixes) ops.push(unbind(bound));
   return ops;
+}
+
+/** Returns the operation that makes the address one of kube-ipvs0 to which packets arrive; undefined if it is. */
+export function bindingOf(address: IpAddress, found: BoundAddress | undefined): Op | undefined {
+  if (found?.unrouted === true) return { kind: 'bind-address', address, again: true };
+  return found?.conforms === true ? undefined : { kind: 'bind-address', address };
 }
 
 function unbind({ address, prefix }: BoundAddress): Op {

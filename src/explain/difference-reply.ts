@@ -13,6 +13,7 @@ export interface FoundDifference {
   readonly more: number;
   readonly rules: readonly RuleDifference[];
   readonly settings: readonly string[];
+  readonly notes: readonly string[];
   /** With --dry-run: the difference from kube-proxy that explains an operation. */
   readonly knownOf?: (op: Op) => KnownDifference | undefined;
 }
@@ -25,7 +26,8 @@ export function differenceReply(
 ): DifferenceReply {
   const operations = differingOperations(found, ownerOf);
   const count = operations.length + found.more;
-  const reply = { apiVersion: API_VERSION, kind: 'Difference', node, syncing, operations, more: found.more } as const;
+  const { more, notes } = found;
+  const reply = { apiVersion: API_VERSION, kind: 'Difference', node, syncing, operations, more, notes } as const;
   if (found.knownOf === undefined) return { ...reply, ok: count === 0, verdict: verdictOf(count, syncing) };
   const shadow = shadowText(operations, found.more);
   const verdict = `the kernel against the plan of this dry run: ${shadowWords(shadow)}`;

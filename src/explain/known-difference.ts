@@ -38,7 +38,7 @@ export function knownDifferences(
     }
     if (op.kind === 'bind-address') {
       // Bound, so only its flags or its lifetime differ.
-      return !isIp4(op.address) && evidence.bound.has(op.address) ? 'ipv6-lifetime' : undefined;
+      return op.again !== true && !isIp4(op.address) && evidence.bound.has(op.address) ? 'ipv6-lifetime' : undefined;
     }
     if (op.kind === 'edit-virtual-server') {
       return differsByFlags(op.virtualServer, evidence) ? 'scheduler-flags' : undefined;

@@ -40,6 +40,10 @@ export interface FoundPacket {
   readonly rules: RulesInForce;
   /** The operations that bring the virtual server and its address to the plan. */
   readonly ops: readonly Op[];
+  /** The commands that bring the sysctls, timeouts and local routes of the node to the plan. */
+  readonly shared: readonly string[];
+  /** The interfaces on which received IPv4 packets are not forwarded. */
+  readonly unforwarded: readonly string[];
 }
 
 export interface PacketKnowledge {
@@ -75,7 +79,8 @@ export function* packetReply(known: PacketKnowledge): Generator<void, PacketRepl
     isHere: (server) => here.has(server.address),
   });
   const endpoints = way.endpoints.map(endpointOf);
-  const commands = [...found.ops.map(toolCommand), ...found.rules.missing.map(({ command }) => command)];
+  const rules = found.rules.missing.map(({ command }) => command);
+  const commands = [...found.shared, ...found.ops.map(toolCommand), ...rules];
   const to = formatHostPort(address, port);
   return {
     apiVersion: API_VERSION,

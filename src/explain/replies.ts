@@ -44,6 +44,8 @@ export interface DifferenceReply extends Reply<'Difference'> {
   readonly operations: readonly PlannedOperation[];
   /** The number of operations beyond those listed. */
   readonly more: number;
+  /** Settings of the node that stop packets of Services, and that are never changed; they are no differences. */
+  readonly notes: readonly string[];
   /** With --dry-run. */
   readonly shadow?: ShadowText;
 }
@@ -81,6 +83,8 @@ export interface ServiceReply extends Reply<'Service'> {
   readonly sets: readonly SetReply[];
   /** Operations for it that the kernel refuses, and that are tried again. */
   readonly refused: readonly RefusedReply[];
+  /** What would bring to the plan what all Services share on this node, such as sysctls and rules; the first ten. */
+  readonly nodeCommands?: readonly string[];
   /** When the daemon last saw a change of it or its slices; kept of 1,000 Services. */
   readonly changedAt?: string;
   /** What other programs changed of it within the last hour and the daemon repaired, of the latest repairs of all. */
@@ -339,6 +343,8 @@ export interface StatusReply extends Reply<'Status'> {
   readonly conntrack?: { readonly used: number; readonly max: number };
   /** The commands that set sysctls and IPVS timeouts as wanted. */
   readonly settings: readonly string[];
+  /** Settings of the node that stop packets of Services, and that are never changed. */
+  readonly notes: readonly string[];
   /** What other modes left on this node, and what keeps it here: it is removed without further notice. */
   readonly leftOfOtherModes: readonly string[];
   /** With --dry-run: the differences found last; absent before the first two comparisons. */

@@ -1,3 +1,5 @@
+import { counted } from '../base/counted.ts';
+import { firstFew } from '../base/first-few.ts';
 import { type IpAddress, formatIp } from '../base/ip.ts';
 import { formatRealServer, realServerKey, type ObservedRealServer, type RealServerKey } from '../state/real-server.ts';
 import type { NamespacedName } from '../base/names.ts';
@@ -34,8 +36,12 @@ export interface FoundService extends FoundCounters {
   /** The operations that bring each virtual server to the plan. */
   readonly ops: ReadonlyMap<VirtualServerKey, readonly Op[]>;
   readonly realServers: ReadonlyMap<VirtualServerKey, readonly ObservedRealServer[]>;
-  /** The planned addresses that are not on kube-ipvs0. */
-  readonly unbound: ReadonlySet<IpAddress>;
+  /** What binds the planned addresses that are not on kube-ipvs0, or to which no local route leads. */
+  readonly bindings: ReadonlyMap<IpAddress, Op>;
+  /** The commands that bring the node itself to the plan, where the Service depends on it. */
+  readonly ofNode: readonly string[];
+  /** What stops forwarded packets, in sentences. */
+  readonly nodeNotes: readonly string[];
   readonly entries: readonly FoundEntry[];
   readonly refused: readonly RefusedOp[];
   /** The number of conntrack flows to each virtual server of UDP; absent if they were not counted. */
@@ -71,10 +77,13 @@ export function* serviceReply(known: ServiceKnowledge): Generator<void, ServiceR
     ...conflicts,
     ...[...warnings, ...unmet].map(({ message }) => message),
     ...closedNodePorts(definition, node, config),
+    ...known.found.nodeNotes,
   ]);
   const sets = setsOf(known.found.entries, config, words);
   const refused = known.found.refused.map((refused) => refusedReply(refused, words));
-  const verdict = verdictOf(name, ports, slices.length, { refused, others: [...conflicts, ...sets.flatMap(lackOf)] });
+  const { ofNode } = known.found;
+  const others = [...nodeLack(ofNode), ...conflicts, ...sets.flatMap(lackOf)];
+  const verdict = verdictOf(name, ports, slices.length, { refused, others });
   return {
     apiVersion: API_VERSION,
     kind: 'Service',
@@ -92,6 +101,7 @@ export function* serviceReply(known: ServiceKnowledge): Generator<void, ServiceR
     ports: ports.map(bounded),
     sets,
     refused,
+    nodeCommands: firstFew(ofNode),
     notes: [...notes],
   };
 }
@@ -127,6 +137,12 @@ function annotationsOf(
 /** All virtual servers of a Service have the same. */
 function flagsOf([first]: readonly PlannedVirtualServer[]): string[] {
   return first === undefined ? [] : schedulerFlags(first.virtualServer);
+}
+
+function nodeLack([first, ...more]: readonly string[]): string[] {
+  if (first === undefined) return [];
+  const rest = more.length === 0 ? '' : ` (and ${counted(more.length, 'more command')})`;
+  return [`what all Services share on this node is not as planned: ${first}${rest}`];
 }
 
 function lackOf({ set, commands }: SetReply): string[] {
@@ -240,10 +256,10 @@ function addressReply(
   if (owner !== undefined && owner !== name) {
     return { use, at, endpoints: 0, state: 'belongs to another Service', owner, commands: [] };
   }
-  const { address } = virtualServer;
+  const binding = found.bindings.get(virtualServer.address);
   const ops: readonly Op[] = [
     ...(found.ops.get(key) ?? []),
-    ...(found.unbound.has(address) ? [{ kind: 'bind-address', address } as const] : []),
+    ...(binding === undefined ? [] : [binding]),
   ];
   return {
     use,

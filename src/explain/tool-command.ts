@@ -1,5 +1,5 @@
 import { formatCidr } from '../base/cidr.ts';
-import { formatIp, isIp4 } from '../base/ip.ts';
+import { type IpAddress, formatIp, isIp4 } from '../base/ip.ts';
 import type { Protocol } from '../base/protocol.ts';
 import { hostPrefix } from '../state/bound-address.ts';
 import { type IpSet, formatIpSetEntry, twinName } from '../state/ip-set.ts';
@@ -59,15 +59,21 @@ export function toolCommand(op: Op): string {
       return `ipvsadm -e ${serviceText(op.id)} ${destinationText(op.realServer)}`;
     case 'delete-real-server':
       return `ipvsadm -d ${serviceText(op.id)} -r ${formatRealServer(op.realServer)}`;
-    case 'bind-address':
-      return `ip addr add ${formatIp(op.address)}/${hostPrefix(op.address)} dev kube-ipvs0`;
+    case 'bind-address': {
+      const add = `ip addr add ${deviceAddress(op)}`;
+      return op.again === true ? `ip addr del ${deviceAddress(op)}; ${add} # its route in table local is missing` : add;
+    }
     case 'unbind-address':
-      return `ip addr del ${formatIp(op.address)}/${op.prefix ?? hostPrefix(op.address)} dev kube-ipvs0`;
+      return `ip addr del ${deviceAddress(op)}`;
     case 'add-route':
       return `ip route add ${routeText(op)}`;
     case 'delete-route':
       return `ip route del ${routeText(op)}`;
   }
+}
+
+function deviceAddress({ address, prefix }: { readonly address: IpAddress; readonly prefix?: number }): string {
+  return `${formatIp(address)}/${prefix ?? hostPrefix(address)} dev kube-ipvs0`;
 }
 
 function routeText({ cidr, source }: Pick<LocalRoute, 'cidr' | 'source'>): string {

@@ -12,6 +12,7 @@ const READS = {
   getBoundAddresses: true,
   getLocalRoutes: true,
   findRoutes: true,
+  findUnforwarded: true,
   getNodeAddresses: true,
   getUdpFlows: true,
   getFlowSources: true,

@@ -81,6 +81,11 @@ export interface KernelReader {
   getLocalRoutes(): Promise<LocalRoute[]>;
   /** Returns the route that the kernel chooses for each address; those without a route are absent. */
   findRoutes(destinations: readonly IpAddress[]): Promise<Map<IpAddress, Route>>;
+  /**
+   * Returns the interfaces that do not forward the IPv4 packets that they receive (net.ipv4.conf.IF.forwarding is 0), without
+   * the loopback interface, kube-ipvs0 and those that are down.
+   */
+  findUnforwarded(): Promise<string[]>;
   /** Returns the addresses of all interfaces except kube-ipvs0, including loopback. */
   getNodeAddresses(): Promise<NodeAddress[]>;
   /** Returns the UDP flows of a family. */

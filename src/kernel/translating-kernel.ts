@@ -29,6 +29,7 @@ export abstract class TranslatingKernel {
   }
 
   readonly findRoutes: Kernel['findRoutes'] = (to) => this.node.findRoutes(to);
+  readonly findUnforwarded: Kernel['findUnforwarded'] = () => this.node.findUnforwarded();
   readonly getNodeAddresses: Kernel['getNodeAddresses'] = () => this.node.getNodeAddresses();
   readonly getUdpFlows: Kernel['getUdpFlows'] = (family) => this.node.getUdpFlows(family);
   readonly getFlowSources: Kernel['getFlowSources'] = (family, among) => this.node.getFlowSources(family, among);

@@ -1,6 +1,8 @@
 import { createLogger, format, transports, type Logger } from 'winston';
 import type { LoggingConfig } from '../config/proxy-config.ts';
 import { callerOf } from './caller.ts';
+import { counted } from '../base/counted.ts';
+import { LogLimit } from './log-limit.ts';
 import { type LogEntry, type LogLevel, jsonLine, klogLine } from './log-line.ts';
 import { wallNow } from '../base/wall-clock.ts';
 import type { Log, LogFields } from './log.ts';
@@ -11,6 +13,8 @@ export interface LogOutput {
   readonly stderr: NodeJS.WritableStream;
   /** Milliseconds since 1970; fractions are shown. */
   readonly now: () => number;
+  /** Monotonic milliseconds; by default performance.now(). */
+  readonly monotonic?: () => number;
 }
 
 /** A log whose verbosity can be changed. */
@@ -29,7 +33,13 @@ interface Shared {
   readonly line: (entry: LogEntry) => string;
   readonly verbosity: Verbosity;
   readonly now: () => number;
+  /** By the statement that logs. Lines of debug levels are not limited: somebody asked for them. */
+  readonly limit: LogLimit<LogEntry>;
+  releasing: boolean;
 }
+
+/** How often held lines are counted in the log. */
+const RELEASE_MS = 60_000;
 
 class WinstonLog implements Log {
   readonly #shared: Shared;
@@ -66,11 +76,30 @@ class WinstonLog implements Log {
   }
 
   #write(level: LogLevel, verbosity: number, message: string, fields: LogFields = {}): void {
-    const { logger, line, now } = this.#shared;
+    const { limit, now } = this.#shared;
     const caller = callerOf(this[level]);
-    const text = line({ level, verbosity, component: this.#component, caller, message, fields, time: now() });
-    logger.log({ level, message: '', [MESSAGE]: text });
+    const entry = { level, verbosity, component: this.#component, caller, message, fields, time: now() };
+    if (level === 'debug' || limit.allows(`${caller} ${this.#component}`, entry)) writeLine(this.#shared, entry);
+    else releaseLater(this.#shared);
   }
+}
+
+function writeLine({ logger, line }: Shared, entry: LogEntry): void {
+  logger.log({ level: entry.level, message: '', [MESSAGE]: line(entry) });
+}
+
+/** Writes a line with the number of held lines of each kind, as soon as one may be written. */
+function releaseLater(shared: Shared): void {
+  if (shared.releasing) return;
+  shared.releasing = true;
+  setTimeout(() => {
+    shared.releasing = false;
+    for (const { count, last } of shared.limit.release()) {
+      const message = `${counted(count, 'line')} like this not written, to keep the log short; the last one: ${last.message}`;
+      writeLine(shared, { ...last, message, time: shared.now() });
+    }
+    if (shared.limit.holds) releaseLater(shared);
+  }, RELEASE_MS).unref();
 }
 
 function streams(splitStream: boolean, output: LogOutput): InstanceType<typeof transports.Stream>[] {
@@ -104,9 +133,10 @@ export function createLog(config: LoggingConfig, output: LogOutput = PROCESS_OUT
     transports: streams(config.splitStream, output),
     exitOnError: false,
   });
+  const limit = new LogLimit<LogEntry>(output.monotonic ?? (() => performance.now()));
   const line = config.format === 'json' ? jsonLine : klogLine;
   return {
-    log: new WinstonLog({ logger, line, verbosity, now: output.now }),
+    log: new WinstonLog({ logger, line, verbosity, now: output.now, limit, releasing: false }),
     setVerbosity: (level) => verbosity.setLevel(level),
   };
 }

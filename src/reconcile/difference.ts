@@ -1,12 +1,10 @@
 import type { IpAddress } from '../base/ip.ts';
 import { diffAddresses } from '../diff/address-diff.ts';
 import { diffIpSet } from '../diff/ip-set-diff.ts';
-import { diffRoutes } from '../diff/route-diff.ts';
 import { READING_LEDGER } from '../diff/drain.ts';
 import { type WantedVirtualServer, diffVirtualServer } from '../diff/virtual-server-diff.ts';
 import type { KernelReader, ObservedIpSet } from '../kernel/kernel.ts';
 import { Yielder } from '../base/yielder.ts';
-import { planLocalRoutes } from '../plan/local-routes.ts';
 import { planRules } from '../plan/plan-rules.ts';
 import { SET_ROLES, plannedSet } from '../plan/set-names.ts';
 import { TWIN_PREFIX, hasSameType } from '../state/ip-set.ts';
@@ -15,6 +13,7 @@ import type { RuleDifference } from '../state/rule-set.ts';
 import { Transaction } from '../state/transaction.ts';
 import { type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 import type { NodeSettings } from './node-check.ts';
+import { differingRoutes, differingSettings, forwardingNotes } from './node-difference.ts';
 import { Ownership } from './ownership.ts';
 import { readVirtualServers } from './read-virtual-servers.ts';
 import type { SyncParts } from './sync-parts.ts';
@@ -27,6 +26,8 @@ export interface Difference {
   readonly rules: readonly RuleDifference[];
   /** The commands by which sysctls and IPVS timeouts differ. */
   readonly settings: readonly string[];
+  /** What stops packets of Services but is not changed, in sentences. */
+  readonly notes: readonly string[];
 }
 
 type State = Pick<SyncParts, 'config' | 'desired' | 'order' | 'excluded' | 'written' | 'clock'>;
@@ -61,7 +62,13 @@ export async function readDifference(
     const { missing } = await parts.kernel.compareRules(planRules(parts.config, family));
     for (const difference of missing) rules.push(difference);
   }
-  return { ops: found.ops, more: found.more, rules, settings: await differingSettings(parts.kernel, settings) };
+  return {
+    ops: found.ops,
+    more: found.more,
+    rules,
+    settings: await differingSettings(parts.kernel, settings),
+    notes: await forwardingNotes(parts.kernel, parts.desired.plan),
+  };
 }
 
 /** Returns the operations that bring these virtual servers to the plan; none for those in force. */
@@ -145,8 +152,7 @@ async function compare(parts: DifferenceParts, signal: AbortSignal, most: number
     if (owned && plan.virtualServer(key) === undefined) findings.add([{ kind: 'delete-virtual-server', id }]);
     if (yielder.due) await yielder.yieldIfDue();
   }
-  const routes = planLocalRoutes(config);
-  if (routes.length > 0) findings.add(diffRoutes(routes, await kernel.getLocalRoutes()));
+  findings.add(await differingRoutes(kernel, config));
   return findings;
 }
 
@@ -168,22 +174,4 @@ async function compareSets(
     }
   }
   for (const set of sets) if (set.name.startsWith(TWIN_PREFIX)) findings.add([{ kind: 'destroy-set', set }]);
-}
-
-/** Returns the commands that set sysctls and IPVS timeouts as wanted. */
-export async function differingSettings(
-  kernel: Pick<KernelReader, 'getSysctl' | 'getIpvsTimeouts'>,
-  { sysctls, timeouts }: NodeSettings,
-): Promise<string[]> {
-  const commands: string[] = [];
-  for (const [key, value] of sysctls) {
-    if ((await kernel.getSysctl(key)) !== value) commands.push(`sysctl -w ${key.replaceAll('/', '.')}=${value}`);
-  }
-  const wanted = (['tcp', 'tcpFin', 'udp'] as const).filter((name) => timeouts[name] > 0);
-  if (wanted.length === 0) return commands;
-  const now = await kernel.getIpvsTimeouts();
-  if (wanted.some((name) => now[name] !== timeouts[name])) {
-    commands.push(`ipvsadm --set ${timeouts.tcp} ${timeouts.tcpFin} ${timeouts.udp}`);
-  }
-  return commands;
 }

@@ -1,13 +1,13 @@
 import { familyOf } from '../base/ip.ts';
+import { bindingOf } from '../diff/address-diff.ts';
 import { type AskedPacket, type FoundPacket, MOST_ENDPOINTS } from '../explain/packet-reply.ts';
-import type { KernelReader } from '../kernel/kernel.ts';
 import { planRules } from '../plan/plan-rules.ts';
 import type { Op } from '../state/op.ts';
 import { virtualServerKey } from '../state/virtual-server.ts';
 import { type DifferenceParts, differenceOf } from './difference.ts';
+import { type NodeParts, differingShared } from './node-difference.ts';
 
-export type PacketParts = Pick<DifferenceParts, 'kernel' | 'config' | 'desired' | 'order' | 'clock'> &
-  Pick<KernelReader, 'compareRules'>;
+export type PacketParts = Pick<DifferenceParts, 'kernel' | 'config' | 'desired' | 'order' | 'clock'> & NodeParts;
 
 /** Reads what the kernel has where a packet passes. */
 export async function readFoundPacket(parts: PacketParts, asked: AskedPacket): Promise<FoundPacket> {
@@ -25,6 +25,8 @@ export async function readFoundPacket(parts: PacketParts, asked: AskedPacket): P
     nodeInterface: own?.interfaceName,
     rules: await compareRules(planRules(config, family)),
     ops: await differingOps(parts, asked),
+    shared: await differingShared(parts, new Set([family])),
+    unforwarded: await kernel.findUnforwarded(),
   };
 }
 
@@ -39,7 +41,11 @@ async function opsOnce(parts: PacketParts, asked: AskedPacket): Promise<readonly
   const { address } = asked;
   const planned = desired.plan.virtualServer(virtualServerKey(asked));
   const ops = planned === undefined ? [] : [...(await differenceOf(parts, [planned])).values()].flat();
+  if (!desired.plan.wantsAddress(address)) return ops;
   const bound = await kernel.getBoundAddresses();
-  const isUnbound = desired.plan.wantsAddress(address) && bound.every((each) => each.address !== address);
-  return isUnbound ? [...ops, { kind: 'bind-address', address }] : ops;
+  const binding = bindingOf(
+    address,
+    bound.find((each) => each.address === address),
+  );
+  return binding === undefined ? ops : [...ops, binding];
 }

@@ -1,19 +1,22 @@
-import { familyOf } from '../base/ip.ts';
+import { type IpFamily, familyOf } from '../base/ip.ts';
 import type { NamespacedName } from '../base/names.ts';
 import { Yielder } from '../base/yielder.ts';
+import { bindingOf } from '../diff/address-diff.ts';
 import { ownersIn } from '../explain/op-owner.ts';
 import type { RefusedOp } from '../explain/refused-reply.ts';
 import type { FoundService } from '../explain/service-reply.ts';
 import type { FoundEntry } from '../explain/service-sets.ts';
-import type { PlannedEntry, ServicePlan } from '../plan/service-plan.ts';
+import type { PlannedEntry, PlannedVirtualServer, ServicePlan } from '../plan/service-plan.ts';
 import { setName } from '../plan/set-names.ts';
 import { type IpSetEntry, type IpSetEntryKey, formatIpSetEntry, ipSetEntryKey } from '../state/ip-set.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 import { type DifferenceParts, differenceOf } from './difference.ts';
+import { type NodeParts, differingNode, forwardingNotes } from './node-difference.ts';
 import type { SyncParts } from './sync-parts.ts';
 
 /** Without `retries`, nothing can have been refused: a shadow writes nothing. */
 export type ServiceParts = Pick<DifferenceParts, 'kernel' | 'desired' | 'order' | 'clock'> &
+  NodeParts &
   Partial<Pick<SyncParts, 'retries'>>;
 
 /** Conntrack is read only if it has at most this number of flows, because its dump takes long. */
@@ -23,13 +26,26 @@ const MOST_FLOWS = 65_536;
 export async function readFoundService(parts: ServiceParts, name: NamespacedName): Promise<FoundService> {
   const found = await readOnce(parts, name);
   const differs =
-    found.unbound.size > 0 ||
+    found.bindings.size > 0 ||
     [...found.ops.values()].some((ops) => ops.length > 0) ||
     found.entries.some(({ inKernel }) => !inKernel);
-  return differs ? readOnce(parts, name) : found;
+  const again = differs ? await readOnce(parts, name) : found;
+  const families = new Set(parts.desired.plan.service(name)?.virtualServers.map(familyOfServer));
+  return {
+    ...again,
+    ofNode: await differingNode(parts, families),
+    nodeNotes: await forwardingNotes(parts.kernel, parts.desired.plan),
+  };
 }
 
-async function readOnce(parts: ServiceParts, name: NamespacedName): Promise<FoundService> {
+function familyOfServer({ virtualServer }: PlannedVirtualServer): IpFamily {
+  return familyOf(virtualServer.address);
+}
+
+async function readOnce(
+  parts: ServiceParts,
+  name: NamespacedName,
+): Promise<Omit<FoundService, 'ofNode' | 'nodeNotes'>> {
   const { kernel, desired } = parts;
   const { plan } = desired;
   const planned = plan.service(name);
@@ -37,7 +53,7 @@ async function readOnce(parts: ServiceParts, name: NamespacedName): Promise<Foun
     ({ virtualServer }) => plan.ownerOf(virtualServerKey(virtualServer)) === name,
   );
   const ids = own.map(({ virtualServer }) => virtualServer);
-  const bound = new Set((await kernel.getBoundAddresses()).map(({ address }) => address));
+  const bound = new Map((await kernel.getBoundAddresses()).map((each) => [each.address, each]));
   const wanted = (planned?.addresses ?? []).filter((address) => plan.wantsAddress(address));
   const udpFlows = await readUdpFlows(parts, ids);
   return {
@@ -45,7 +61,12 @@ async function readOnce(parts: ServiceParts, name: NamespacedName): Promise<Foun
     realServers: await kernel.getRealServers(ids),
     stats: await kernel.getVirtualServerStats(ids),
     realServerStats: await kernel.getRealServerStats(ids),
-    unbound: new Set(wanted.filter((address) => !bound.has(address))),
+    bindings: new Map(
+      wanted.flatMap((address) => {
+        const op = bindingOf(address, bound.get(address));
+        return op === undefined ? [] : [[address, op]];
+      }),
+    ),
     entries: await readEntries(parts, planned),
     refused: refusedOps(parts, name, planned),
     ...(udpFlows === undefined ? {} : { udpFlows }),

@@ -3,6 +3,7 @@ import type { IpvsTimeouts, Kernel, NodeAddress } from '../kernel/kernel.ts';
 import { formatIp } from '../base/ip.ts';
 import type { Log } from '../observe/log.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
+import { forwardingNotes } from './node-difference.ts';
 import type { NodeFindings } from '../state/sync-report.ts';
 
 /** Settings of the node that service traffic depends on. */
@@ -23,12 +24,13 @@ export const NO_FINDINGS: NodeFindings = {
 
 const SHOWN = 10;
 
-/** Checks and restores kube-ipvs0, sysctls and IPVS timeouts. Remembers only which problems were logged. */
+/** Checks and restores kube-ipvs0, sysctls and IPVS timeouts. Remembers only which problems and notes were logged. */
 export class NodeCheck {
   readonly #kernel: Kernel;
   readonly #settings: NodeSettings;
   readonly #log: Log;
-  #logged: ReadonlySet<string> = new Set();
+  #loggedProblems: ReadonlySet<string> = new Set();
+  #loggedNotes: ReadonlySet<string> = new Set();
 
   constructor(kernel: Kernel, settings: NodeSettings, log: Log) {
     this.#kernel = kernel;
@@ -56,18 +58,22 @@ export class NodeCheck {
     const device = await this.#ensureDevice();
     if (device.deviceError !== undefined) problems.push(device.deviceError.message);
     for (const problem of elsewhere(plan, nodeAddresses)) problems.push(problem);
-    this.#report(repaired, problems);
+    this.#report(repaired, problems, await forwardingNotes(this.#kernel, plan));
     return { ...device, settingsRepaired: repaired, problems };
   }
 
-  /** Logs each problem once, and again when it is solved. */
-  #report(repaired: readonly string[], problems: readonly string[]): void {
-    for (const setting of repaired) this.#log.warn(`another process changed a setting of this node: ${setting}`);
-    for (const problem of problems) if (!this.#logged.has(problem)) this.#log.error(problem);
-    const now = new Set(problems);
-    for (const problem of this.#logged)
-      if (!now.has(problem)) this.#log.info(`this problem no longer exists: ${problem}`);
-    this.#logged = now;
+  /** Logs each problem and each note once, and again when it is solved. */
+  #report(repaired: readonly string[], problems: readonly string[], notes: readonly string[]): void {
+    const log = this.#log;
+    for (const setting of repaired) log.warn(`another process changed a setting of this node: ${setting}`);
+    this.#loggedProblems = this.#logNew(problems, this.#loggedProblems, (problem) => log.error(problem));
+    this.#loggedNotes = this.#logNew(notes, this.#loggedNotes, (note) => log.warn(note));
+  }
+
+  #logNew(now: readonly string[], logged: ReadonlySet<string>, write: (text: string) => void): ReadonlySet<string> {
+    for (const text of now) if (!logged.has(text)) write(text);
+    for (const text of logged) if (!now.includes(text)) this.#log.info(`this problem no longer exists: ${text}`);
+    return new Set(now);
   }
 
   async #ensureSysctl(key: string, value: string, repaired: string[], problems: string[]): Promise<void> {

@@ -9,6 +9,7 @@ export type Questioned = Pick<
   | 'syncing'
   | 'standing'
   | 'differingSettings'
+  | 'forwardingNotes'
   | 'explainService'
   | 'explainAddress'
   | 'explainPacket'

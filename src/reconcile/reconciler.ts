@@ -10,12 +10,13 @@ import type { AddressOwnerReply, PacketReply, ServiceReply } from '../explain/re
 import { changeSync } from './change-sync.ts';
 import { ConflictReport } from './conflict-report.ts';
 import { KUBERNETES_SERVICE } from './desired-state.ts';
-import { type Difference, differingSettings, readDifference } from './difference.ts';
+import { type Difference, readDifference } from './difference.ts';
 import type { KernelReader } from '../kernel/kernel.ts';
 import { explainAddress, explainPacket, explainService } from './explanations.ts';
 import { firstSync } from './first-sync.ts';
 import { fullSync } from './full-sync.ts';
 import { NO_SETTINGS } from './node-check.ts';
+import { differingSettings, forwardingNotes } from './node-difference.ts';
 import { type SyncParts, type SyncPartsOptions, syncParts } from './sync-parts.ts';
 import { SyncProgress } from './sync-progress.ts';
 import { SyncLog } from './sync-report.ts';
@@ -80,17 +81,25 @@ export class Reconciler {
 
   /** Returns the commands that set sysctls and IPVS timeouts as wanted; none if they are. */
   differingSettings(): Promise<readonly string[]> {
-    return differingSettings(this.#options.kernel, this.#options.nodeSettings ?? NO_SETTINGS);
+    return differingSettings(this.#options.kernel, this.#nodeParts.settings);
+  }
+
+  /** Returns which settings of the node stop packets of Services and are not changed. */
+  forwardingNotes(): Promise<readonly string[]> {
+    return forwardingNotes(this.#options.kernel, this.plan);
   }
 
   /** Reads how the kernel differs from the plan. Writes nothing, and may run beside a sync. */
   difference(signal: AbortSignal): Promise<Difference> {
-    return readDifference(this.#parts, this.#options.nodeSettings ?? NO_SETTINGS, signal);
+    return readDifference(this.#parts, this.#nodeParts.settings, signal);
   }
 
   /** Explains a Service: its plan, and what the kernel has of it. Undefined if the Service is unknown. */
-  explainService(name: NamespacedName): Promise<ServiceReply | undefined> {
-    return explainService(this.#parts, this.#options.cluster, name);
+  explainService(
+    name: NamespacedName,
+    compareRules: KernelReader['compareRules'],
+  ): Promise<ServiceReply | undefined> {
+    return explainService({ ...this.#nodeParts, compareRules }, this.#options.cluster, name);
   }
 
   /** Says whose an address and port are. */
@@ -104,7 +113,7 @@ export class Reconciler {
     target: AskedAddress | NamespacedName,
     compareRules: KernelReader['compareRules'],
   ): Promise<PacketReply | Problem> {
-    return explainPacket({ ...this.#parts, compareRules }, this.#options.cluster, from, target);
+    return explainPacket({ ...this.#nodeParts, compareRules }, this.#options.cluster, from, target);
   }
 
   /**
@@ -144,6 +153,10 @@ export class Reconciler {
     await this.#timer.stop();
     await this.#parts.rules.stop();
     await this.#parts.bootstrap.stop();
+  }
+
+  get #nodeParts() {
+    return { ...this.#parts, settings: this.#options.nodeSettings ?? NO_SETTINGS };
   }
 
   #request(wanted: Wanted): void {

@@ -15,11 +15,12 @@ import type { Cidr } from '../base/cidr.ts';
 import type { Clock } from './clock.ts';
 import { ConflictReport } from './conflict-report.ts';
 import { DesiredState, type DesiredStateOptions } from './desired-state.ts';
-import { type DifferenceParts, MOST_OPS, differingSettings, readDifference } from './difference.ts';
+import { type DifferenceParts, MOST_OPS, readDifference } from './difference.ts';
 import { explainAddress, explainPacket, explainService } from './explanations.ts';
 import { InterfaceAddresses } from './interface-addresses.ts';
 import { readEvidence } from './kube-proxy-evidence.ts';
 import type { NodeSettings } from './node-check.ts';
+import { differingSettings, forwardingNotes } from './node-difference.ts';
 import type { Questioned } from './questioned.ts';
 import { WarningLog } from './warning-log.ts';
 
@@ -101,9 +102,13 @@ export class Shadow implements Questioned {
     return { draining: [].values(), failing: [], fullCheckDueAt: this.#dueAt };
   }
 
-  async explainService(name: NamespacedName): Promise<ServiceReply | undefined> {
+  async explainService(
+    name: NamespacedName,
+    compareRules: KernelReader['compareRules'],
+  ): Promise<ServiceReply | undefined> {
     await this.#replan();
-    return explainService(this.#parts, this.#options.cluster, name);
+    const { cluster, nodeSettings: settings } = this.#options;
+    return explainService({ ...this.#parts, settings, compareRules }, cluster, name);
   }
 
   async explainAddress(asked: AskedAddress): Promise<AddressOwnerReply> {
@@ -117,11 +122,16 @@ export class Shadow implements Questioned {
     compareRules: KernelReader['compareRules'],
   ): Promise<PacketReply | Problem> {
     await this.#replan();
-    return explainPacket({ ...this.#parts, compareRules }, this.#options.cluster, from, target);
+    const { cluster, nodeSettings: settings } = this.#options;
+    return explainPacket({ ...this.#parts, settings, compareRules }, cluster, from, target);
   }
 
   differingSettings(): Promise<readonly string[]> {
     return differingSettings(this.#options.kernel, this.#options.nodeSettings);
+  }
+
+  forwardingNotes(): Promise<readonly string[]> {
+    return forwardingNotes(this.#options.kernel, this.plan);
   }
 
   /** Reads how the kernel differs from the plan now, and which differences are known. */

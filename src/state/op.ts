@@ -24,8 +24,11 @@ export type Op =
   | { readonly kind: 'add-real-server'; readonly id: VirtualServerId; readonly realServer: RealServer }
   | { readonly kind: 'edit-real-server'; readonly id: VirtualServerId; readonly realServer: RealServer }
   | { readonly kind: 'delete-real-server'; readonly id: VirtualServerId; readonly realServer: RealServer }
-  /** Adds the address, or sets the flags and lifetimes of an existing address. */
-  | { readonly kind: 'bind-address'; readonly address: IpAddress }
+  /**
+   * Adds the address, or sets the flags and lifetimes of an existing address. With `again`, the address is deleted first,
+   * because only with a new address does the kernel add its route in table local.
+   */
+  | { readonly kind: 'bind-address'; readonly address: IpAddress; readonly again?: true }
   /** `prefix` is absent for a single address (/32 or /128). */
   | { readonly kind: 'unbind-address'; readonly address: IpAddress; readonly prefix?: number }
   /** Routes on the loopback interface (see LocalRoute). Those with and without a source are different routes. */
@@ -64,7 +67,7 @@ export function formatOp(op: Op): string {
     case 'delete-real-server':
       return `${op.kind} ${formatVirtualServer(op.id)} -> ${formatRealServer(op.realServer)} ${serverSettingsText(op.realServer)}`;
     case 'bind-address':
-      return `${op.kind} ${formatIp(op.address)}`;
+      return `${op.kind} ${formatIp(op.address)}${op.again === true ? ' again, for its local route' : ''}`;
     case 'unbind-address':
       return `${op.kind} ${formatIp(op.address)}${op.prefix === undefined ? '' : `/${op.prefix}`}`;
     case 'add-route':

@@ -26,6 +26,8 @@ export interface ContractBed extends AsyncDisposable {
   removeNodeAddress(address: NodeAddress): Promise<void>;
   /** Binds the address to kube-ipvs0 with other flags or lifetimes than bind-address. */
   bindAsOthers(address: IpAddress): Promise<void>;
+  /** Deletes the address's route in table local; the address itself stays. */
+  deleteRouteTo(address: IpAddress): Promise<void>;
   deleteDevice(): Promise<void>;
   addRoute(cidr: Cidr): Promise<void>;
   flushRules(family: IpFamily): Promise<void>;

@@ -54,6 +54,11 @@ export class FakeBed implements ContractBed {
     await Promise.resolve();
   }
 
+  async deleteRouteTo(address: IpAddress): Promise<void> {
+    this.kernel.tables.unrouted.add(address);
+    await Promise.resolve();
+  }
+
   async deleteDevice(): Promise<void> {
     this.kernel.deleteDevice();
     await Promise.resolve();

@@ -104,6 +104,10 @@ export class LinuxBed implements ContractBed {
     await this.run('ip', 'addr', 'add', `${formatIp(address)}/${hostPrefix(address)}`, 'dev', 'kube-ipvs0', ...details);
   }
 
+  async deleteRouteTo(address: IpAddress): Promise<void> {
+    await this.run('ip', 'route', 'del', 'local', formatIp(address), 'table', 'local');
+  }
+
   async deleteDevice(): Promise<void> {
     await this.run('ip', 'link', 'del', 'kube-ipvs0');
   }

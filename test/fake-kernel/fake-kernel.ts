@@ -63,6 +63,8 @@ export class FakeKernel implements Kernel {
     netlinkSystemCalls: 0,
     processesStarted: 0,
   };
+  /** The interfaces that do not forward IPv4. */
+  readonly unforwarded = new Set<string>();
   readonly #rules = new Map<IpFamily, RuleSet>();
   readonly #watchers = new Set<{ onChange: () => void; onStateLost: (reason: string) => void }>();
   readonly #failing = new Map<string, KernelError>();
@@ -253,9 +255,14 @@ export class FakeKernel implements Kernel {
 
   async getBoundAddresses(): Promise<BoundAddress[]> {
     await this.#enter('getBoundAddresses');
-    const { bound, otherFlags } = this.tables;
+    const { bound, otherFlags, unrouted } = this.tables;
     const listed = [...bound].filter((address) => !isLinkLocal6(address));
-    return listed.map((address) => ({ address, prefix: hostPrefix(address), conforms: !otherFlags.has(address) }));
+    return listed.map((address) => ({
+      address,
+      prefix: hostPrefix(address),
+      conforms: !otherFlags.has(address),
+      ...(unrouted.has(address) ? { unrouted: true } : {}),
+    }));
   }
 
   async getLocalRoutes(): Promise<LocalRoute[]> {
@@ -283,6 +290,11 @@ export class FakeKernel implements Kernel {
       }
     }
     return routes;
+  }
+
+  async findUnforwarded(): Promise<string[]> {
+    await this.#enter('findUnforwarded');
+    return [...this.unforwarded];
   }
 
   async getNodeAddresses(): Promise<NodeAddress[]> {
@@ -443,6 +455,7 @@ export class FakeKernel implements Kernel {
     this.tables.device = false;
     this.tables.bound.clear();
     this.tables.otherFlags.clear();
+    this.tables.unrouted.clear();
   }
 
   async close(): Promise<void> {

@@ -70,6 +70,8 @@ export class FakeTables {
   readonly bound = new Set<IpAddress>();
   /** Bound addresses that another program added, with other flags. */
   readonly otherFlags = new Set<IpAddress>();
+  /** Bound addresses whose routes in table local another program deleted. */
+  readonly unrouted = new Set<IpAddress>();
   /** Local routes by the text of their CIDR and their source. */
   readonly routes = new Map<string, LocalRoute>();
   /** Whether kube-ipvs0 exists. */
@@ -110,10 +112,12 @@ export class FakeTables {
         if (!this.device) return ENODEV;
         this.bound.add(op.address);
         this.otherFlags.delete(op.address);
+        if (op.again === true) this.unrouted.delete(op.address);
         return 0;
       case 'unbind-address':
         this.bound.delete(op.address);
         this.otherFlags.delete(op.address);
+        this.unrouted.delete(op.address);
         return 0;
       case 'add-route':
         if (!this.routes.has(routeKey(op))) {

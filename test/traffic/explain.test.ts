@@ -27,7 +27,7 @@ status: { addresses: [{ type: InternalIP, address: 10.200.0.10 }] }
 apiVersion: v1
 kind: Service
 metadata: { name: web }
-spec: { clusterIP: 10.202.0.10, type: NodePort, ports: [{ name: http, port: 80, nodePort: 30080 }] }
+spec: { clusterIP: 10.202.0.10, externalIPs: [10.203.0.10], type: NodePort, ports: [{ name: http, port: 80, nodePort: 30080 }] }
 ---
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
@@ -49,6 +49,10 @@ const BROKEN: readonly (readonly [broken: string, named: string])[] = [
     'ipvsadm -e -t 10.200.0.10:30080 -r 10.201.0.11:8080 -m -w 1',
   ],
   ['ip addr del 10.202.0.10/32 dev kube-ipvs0', 'ip addr add 10.202.0.10/32 dev kube-ipvs0'],
+  [
+    'ip route del local 10.203.0.10 table local',
+    'ip addr del 10.203.0.10/32 dev kube-ipvs0; ip addr add 10.203.0.10/32 dev kube-ipvs0 # its route in table local is missing',
+  ],
   ['ip addr add 10.202.0.77/32 dev kube-ipvs0', 'ip addr del 10.202.0.77/32 dev kube-ipvs0'],
   ['ipset del KUBE-CLUSTER-IP 10.202.0.10,tcp:80', 'ipset add KUBE-CLUSTER-IP 10.202.0.10,tcp:80'],
   ['ipset add KUBE-NODE-PORT-TCP 31000', 'ipset del KUBE-NODE-PORT-TCP 31000'],

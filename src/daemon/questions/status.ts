@@ -95,6 +95,7 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
     repairs: history.repairs,
     ...(conntrack === undefined ? {} : { conntrack }),
     settings,
+    notes: await reconciler.forwardingNotes(),
     leftOfOtherModes: parts.remains?.texts ?? [],
     ...(shadow === undefined ? {} : { shadow }),
     health,

@@ -31,7 +31,7 @@ import { type BatchConnection, askAll, runBatch } from './batch.ts';
 import { codeOf } from '../errno.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { NodeAddress } from '../kernel.ts';
-import { type RouteOp, isRouteDone, readLocalRoutes, writeRoute } from './local-routes.ts';
+import { type RouteOp, isRouteDone, readLocalRoutes, readRoutedAddresses, writeRoute } from './local-routes.ts';
 import { type Refusal, failureOf, reasonOf } from './netlink-failure.ts';
 
 /** Operations on the addresses of kube-ipvs0, and on the local routes that replace them. */
@@ -94,7 +94,14 @@ export class DeviceHandle {
     if (link?.kind !== KIND) return [];
     const all = await this.#addresses();
     const bound = all.filter(({ index, address }) => index === link.index && !isLinkLocal6(address));
-    return bound.map(({ address, prefix, flags }) => ({ address, prefix, conforms: conforms(address, flags) }));
+    if (bound.length === 0) return [];
+    const routed = await readRoutedAddresses(this.#connection);
+    return bound.map(({ address, prefix, flags }) => ({
+      address,
+      prefix,
+      conforms: conforms(address, flags),
+      ...(routed.has(address) ? {} : { unrouted: true }),
+    }));
   }
 
   async getLocalRoutes(): Promise<LocalRoute[]> {
@@ -119,9 +126,13 @@ export class DeviceHandle {
     return routes;
   }
 
+  async findUnforwarded(): Promise<string[]> {
+    const received = (await this.#links()).filter(isNotOurs).filter(({ up, loopback }) => up && !loopback);
+    return received.flatMap(({ name, forwards4 }) => (forwards4 === false ? [name] : []));
+  }
+
   async getNodeAddresses(): Promise<NodeAddress[]> {
-    const links = await this.#links();
-    const others = links.filter(({ name, kind }) => name !== DEVICE || kind !== KIND);
+    const others = (await this.#links()).filter(isNotOurs);
     const names = new Map(others.map(({ index, name }) => [index, name]));
     const found: NodeAddress[] = [];
     for (const { index, address, prefix, flags } of await this.#addresses()) {
@@ -139,7 +150,11 @@ export class DeviceHandle {
     const link = found?.kind === KIND ? found : undefined;
     // Routes do not need kube-ipvs0.
     const possible = link === undefined ? ops.filter((op) => 'cidr' in op) : ops;
-    const refused = await this.#run(possible, (writer, op) => writeAddress(writer, link?.index ?? 0, op));
+    const index = link?.index ?? 0;
+    // A refusal needs no report: the operation itself then finds the address, or its route is still missing.
+    const again = possible.flatMap((op) => (op.kind === 'bind-address' && op.again === true ? [op.address] : []));
+    await this.#run(again, (writer, address) => deleteAddress(writer, { index, address, prefix: hostPrefix(address) }));
+    const refused = await this.#run(possible, (writer, op) => writeAddress(writer, index, op));
     const failures = refused.filter((refusal) => !isDone(refusal)).map((refusal) => failureOf(refusal.item, refusal));
     if (link !== undefined) return failures;
     const reason = found === undefined ? `interface ${DEVICE} does not exist` : wrongKind(found);
@@ -178,6 +193,10 @@ export class DeviceHandle {
   async #run<T>(items: readonly T[], write: (writer: MessageWriter, item: T) => unknown): Promise<Refusal<T>[]> {
     return await runBatch(this.#connection, items, write, this.#onWrite, PER_SEGMENT);
   }
+}
+
+function isNotOurs({ name, kind }: Link): boolean {
+  return name !== DEVICE || kind !== KIND;
 }
 
 function writeAddress(writer: MessageWriter, index: number, op: AddressOp): void {

@@ -78,6 +78,7 @@ class LinuxKernel implements Kernel {
   readonly getBoundAddresses = wrapped(this.#device, 'getBoundAddresses', (device) => device.getBoundAddresses());
   readonly getLocalRoutes = wrapped(this.#device, 'getLocalRoutes', (device) => device.getLocalRoutes());
   readonly findRoutes: Kernel['findRoutes'] = (to) => this.#node.findRoutes(to);
+  readonly findUnforwarded: Kernel['findUnforwarded'] = () => this.#node.findUnforwarded();
   readonly getNodeAddresses: Kernel['getNodeAddresses'] = () => this.#node.getNodeAddresses();
 
   readonly getVirtualServers = this.#onIpvs('getVirtualServers', (ipvs) => ipvs.getVirtualServers());

@@ -1,13 +1,15 @@
 import { constants } from 'node:os';
 import type { MessageWriter } from '../../netlink/codec/message-writer.ts';
 import {
+  type HostRoute,
   RTPROT_KERNEL,
   addHostRoute,
   decodeHostRoute,
   deleteHostRoute,
   dumpRoutes,
 } from '../../netlink/family/route/local-route.ts';
-import { IP_FAMILIES } from '../../base/ip.ts';
+import { IP_FAMILIES, type IpAddress } from '../../base/ip.ts';
+import { hostPrefix } from '../../state/bound-address.ts';
 import type { LocalRoute } from '../../state/local-route.ts';
 import type { Op } from '../../state/op.ts';
 import { type BatchConnection, askAll } from './batch.ts';
@@ -27,19 +29,38 @@ const LOOPBACK = 1;
 /** Of routes with a source. The kernel prefers those without one, and so deletes them first. */
 const METRIC_WITH_SOURCE = 2_048;
 
-const { EEXIST, ESRCH } = constants.errno;
+const { EEXIST, ENOENT, ESRCH } = constants.errno;
 
 /** Returns local routes of the loopback interface, except those that the kernel creates for its addresses. */
 export async function readLocalRoutes(connection: BatchConnection): Promise<LocalRoute[]> {
+  return await readHostRoutes(connection, (route) => {
+    if (route.index !== LOOPBACK || route.protocol === RTPROT_KERNEL) return undefined;
+    const { cidr, protocol, source } = route;
+    return { cidr, ours: protocol === OUR_PROTOCOL, ...(source === undefined ? {} : { source }) };
+  });
+}
+
+/** Returns the addresses that have a local route of their own, whoever added it. */
+export async function readRoutedAddresses(connection: BatchConnection): Promise<Set<IpAddress>> {
+  const routed = await readHostRoutes(connection, ({ cidr: { address, prefix } }) =>
+    prefix === hostPrefix(address) ? address : undefined,
+  );
+  return new Set(routed);
+}
+
+/** Returns what `read` makes of each local route of both families; undefined is left out. */
+async function readHostRoutes<T>(
+  connection: BatchConnection,
+  read: (route: HostRoute) => T | undefined,
+): Promise<T[]> {
   return await askAll(connection, IP_FAMILIES, {
     operation: 'RTM_GETROUTE',
     write: dumpRoutes,
     read: ({ payload }) => {
       const route = decodeHostRoute(payload);
-      if (route?.index !== LOOPBACK || route.protocol === RTPROT_KERNEL) return undefined;
-      const { cidr, protocol, source } = route;
-      return { cidr, ours: protocol === OUR_PROTOCOL, ...(source === undefined ? {} : { source }) };
+      return route === undefined ? undefined : read(route);
     },
+    absent: new Set([ENOENT]),
   });
 }
 

@@ -75,6 +75,7 @@ export class NodeKernel {
   }
 
   readonly findRoutes = wrapped(this.device, 'findRoutes', (device, to: readonly IpAddress[]) => device.findRoutes(to));
+  readonly findUnforwarded = wrapped(this.device, 'findUnforwarded', (device) => device.findUnforwarded());
   readonly getNodeAddresses = wrapped(this.device, 'getNodeAddresses', (device) => device.getNodeAddresses());
 
   readonly getUdpFlows = wrapped(this.#conntrack, 'getUdpFlows', (flows, family: IpFamily) =>

@@ -172,6 +172,7 @@ describe('diff', () => {
       { do: 'bind-address', command: 'ip addr add 10.96.0.10/32 dev kube-ipvs0', service: 'shop/web' },
     ],
     more: 2,
+    notes: [],
   };
 
   test('the commands by Service, those of the node first', async () => {

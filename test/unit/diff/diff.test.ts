@@ -228,6 +228,15 @@ describe('diffAddresses', () => {
     expect(ops.map(formatOp)).toEqual(['bind-address 10.96.0.1', 'unbind-address 10.96.0.2']);
   });
 
+  test('binds anew what has lost its local route', () => {
+    const wanted = [address('10.96.0.1'), address('fd00::1')];
+    const have = [bound('10.96.0.1', { unrouted: true }), bound('fd00::1', { conforms: false, unrouted: true })];
+    expect(finish(diffAddresses(wanted, have)).map(formatOp)).toEqual([
+      'bind-address 10.96.0.1 again, for its local route',
+      'bind-address fd00::1 again, for its local route',
+    ]);
+  });
+
   test('binds again what has other flags, and removes what has another prefix', () => {
     const wanted = [address('10.96.0.1'), address('10.96.0.2'), address('fd00::1'), address('fd00::2')];
     const have = [

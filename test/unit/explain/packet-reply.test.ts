@@ -95,6 +95,8 @@ function ask(from: string, to: string, world: World = {}, protocol: Protocol = '
       nodeInterface: 'eth0',
       rules: { missing: [], packets: new Map() },
       ops: [],
+      shared: [],
+      unforwarded: [],
       ...world.found,
     },
   });

@@ -112,6 +112,10 @@ const CASES: readonly (readonly [Op, string])[] = [
     'ipvsadm -d -t 10.96.0.1:80 -r 10.244.0.5:8080',
   ],
   [{ kind: 'bind-address', address: address('10.96.0.1') }, 'ip addr add 10.96.0.1/32 dev kube-ipvs0'],
+  [
+    { kind: 'bind-address', address: address('fd00::1'), again: true },
+    'ip addr del fd00::1/128 dev kube-ipvs0; ip addr add fd00::1/128 dev kube-ipvs0 # its route in table local is missing',
+  ],
   [{ kind: 'unbind-address', address: address('fd00::1') }, 'ip addr del fd00::1/128 dev kube-ipvs0'],
   [{ kind: 'unbind-address', address: address('10.96.0.1'), prefix: 24 }, 'ip addr del 10.96.0.1/24 dev kube-ipvs0'],
   [{ kind: 'add-route', cidr: CIDR }, 'ip route add local 10.96.0.0/12 dev lo table local proto 120'],

@@ -173,7 +173,7 @@ test('no log line is lost when the process exits while the reader is slow', () =
   const url = new URL('../../../src/observe/winston-log.ts', import.meta.url).href;
   const script = `const { createLog } = await import(${JSON.stringify(url)});
     const { log } = createLog({ format: 'text', verbosity: 0, vmodule: [], splitStream: true });
-    for (let i = 0; i < 5000; i++) log.info('line', { i });
+    for (let i = 0; i < 5000; i++) log.debug(0, 'line', { i });
     process.exitCode = 0;`;
   const output = execFileSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
   expect(output.trimEnd().split('\n')).toHaveLength(5000);

@@ -104,6 +104,16 @@ describe('what another program broke', () => {
   });
 });
 
+test('an address without its local route is named', async () => {
+  const { kernel, run } = await started();
+  kernel.tables.unrouted.add(address('10.96.0.10'));
+  expect(await commands(run)).toEqual([
+    'ip addr del 10.96.0.10/32 dev kube-ipvs0; ip addr add 10.96.0.10/32 dev kube-ipvs0 # its route in table local is missing',
+  ]);
+  await run.pass(30_000);
+  expect(await commands(run)).toEqual([]);
+});
+
 test('a foreign virtual server and a real server that drains are as planned', async () => {
   const { kernel, run } = await started();
   kernel.put({ kind: 'add-virtual-server', virtualServer: virtualServer('192.0.2.1', 80) });

@@ -1,8 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
+import { parseCidr } from '../../../src/base/cidr.ts';
 import { namespacedName } from '../../../src/base/names.ts';
 import { serviceLines } from '../../../src/command/explain.ts';
 import type { AddressOwnerReply, PacketReply, ServiceReply } from '../../../src/explain/replies.ts';
 import type { Flow } from '../../../src/kernel/kernel.ts';
+import type { PlanConfig } from '../../../src/plan/plan-config.ts';
+import { planRules } from '../../../src/plan/plan-rules.ts';
+import type { NodeSettings } from '../../../src/reconcile/node-check.ts';
+import { formatOp } from '../../../src/state/op.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { listed, port, service, slice } from '../../support/objects.ts';
 import { questionsOf } from '../../support/questions.ts';
@@ -13,11 +18,13 @@ const WEB = service('web', '10.96.0.10', { type: 'NodePort', ports: [port(80, { 
 const THIEF = service('thief', '10.96.0.20', { externalIPs: ['10.96.0.10'] });
 const ID = vsId('10.96.0.10', 80);
 
-async function started(kernel = new FakeKernel(), plan = PLAN_CONFIG) {
+const LIGHT = { ...PLAN_CONFIG, localRouteCidrs: [parseCidr('10.96.0.0/12')!, parseCidr('fd00:96::/112')!] };
+
+async function started(kernel = new FakeKernel(), plan: PlanConfig = PLAN_CONFIG, nodeSettings?: NodeSettings) {
   await kernel.prepare();
   const eth0 = { prefix: 24, interfaceName: 'eth0', tentative: false };
   kernel.setNodeAddresses([{ ...eth0, address: address('192.168.9.1') }]);
-  const run = new Reconciling(kernel, { plan });
+  const run = new Reconciling(kernel, { plan, ...(nodeSettings === undefined ? {} : { nodeSettings }) });
   await run.take(...listed([WEB, THIEF], [slice('web', ['10.244.0.5', '10.244.0.6'])]));
   const { ask } = questionsOf(kernel, run);
   const explain = async (name: string): Promise<ServiceReply> =>
@@ -60,6 +67,55 @@ describe('a Service', () => {
     expect(await explain('web')).toMatchObject({ ok: true });
   });
 
+  test('a deleted local route of its address is named, and repaired by the next full check', async () => {
+    const { kernel, run, explain, packet } = await started();
+    kernel.tables.unrouted.add(address('10.96.0.10'));
+    const command =
+      'ip addr del 10.96.0.10/32 dev kube-ipvs0; ip addr add 10.96.0.10/32 dev kube-ipvs0 # its route in table local is missing';
+    const { ok, ports } = await explain('web');
+    expect({ ok, addresses: ports[0]?.addresses }).toMatchObject({
+      ok: false,
+      addresses: [
+        { at: '10.96.0.10:80', state: 'differs', commands: [command] },
+        { at: '192.168.9.1:30080', state: 'as planned' },
+      ],
+    });
+    expect(await packet('10.244.0.7', 'at=10.96.0.10:80')).toMatchObject({ ok: false, commands: [command] });
+    const check = await run.pass(30_000);
+    expect(check.drift.map(formatOp)).toEqual(['bind-address 10.96.0.10 again, for its local route']);
+    expect(await explain('web')).toMatchObject({ ok: true });
+  });
+
+  test('what all Services share is named: sysctls, IPVS timeouts, rules and local routes', async () => {
+    const { kernel, explain, packet } = await started(undefined, LIGHT, {
+      sysctls: [['net/ipv4/ip_forward', '1']],
+      timeouts: { tcp: 900, tcpFin: 0, udp: 0 },
+    });
+    await kernel.setSysctl('net/ipv4/ip_forward', '1');
+    expect(await explain('web')).toMatchObject({ ok: true, nodeCommands: [] });
+    await kernel.setSysctl('net/ipv4/ip_forward', '0');
+    await kernel.setIpvsTimeouts({ tcp: 60, tcpFin: 0, udp: 0 });
+    kernel.put({ kind: 'delete-route', cidr: parseCidr('10.96.0.0/12')! });
+    kernel.put({ kind: 'delete-route', cidr: parseCidr('fd00:96::/112')! });
+    const shared = [
+      'sysctl -w net.ipv4.ip_forward=1',
+      'ipvsadm --set 900 0 0',
+      'ip route add local 10.96.0.0/12 dev lo table local proto 120',
+    ];
+    const reply = await explain('web');
+    expect(reply).toMatchObject({ ok: false, nodeCommands: shared });
+    expect(reply.verdict).toBe(
+      'default/web is not as it should be on this node: what all Services share on this node is not as planned: ' +
+        'sysctl -w net.ipv4.ip_forward=1 (and 2 more commands)',
+    );
+    expect(serviceLines(reply)).toContain('of the node: sysctl -w net.ipv4.ip_forward=1');
+    expect(await packet('10.244.0.7', 'at=10.96.0.10:80')).toMatchObject({ ok: false, commands: shared });
+    await kernel.removeRules(planRules(LIGHT, 4));
+    expect((await explain('web')).nodeCommands?.slice(3, 4)).toEqual([
+      'iptables -t mangle -N KUBE-PROXY-FIREWALL',
+    ]);
+  });
+
   test('connections are those over all addresses', async () => {
     const { kernel, explain } = await started();
     kernel.setObserved(ID, real('10.244.0.5', 1), { activeConnections: 3, inactiveConnections: 1 });
@@ -89,9 +145,10 @@ describe('a Service', () => {
   });
 
   test('flags of the scheduler', async () => {
-    const run = new Reconciling(new FakeKernel(), { plan: { ...PLAN_CONFIG, scheduler: 'mh' } });
+    const kernel = new FakeKernel();
+    const run = new Reconciling(kernel, { plan: { ...PLAN_CONFIG, scheduler: 'mh' } });
     await run.take(...listed([WEB], [slice('web', ['10.244.0.5'])]));
-    const reply = await run.reconciler.explainService(namespacedName('default', 'web'));
+    const reply = await run.reconciler.explainService(namespacedName('default', 'web'), (rules) => kernel.compareRules(rules));
     expect(reply?.settings).toMatchObject({ scheduler: 'mh', flags: ['mh-fallback', 'mh-port'] });
   });
 
@@ -207,10 +264,11 @@ describe('a Service', () => {
   });
 
   test('an endpoint of a family that this node does not serve', async () => {
-    const run = new Reconciling(new FakeKernel(), { plan: { ...PLAN_CONFIG, families: [4] } });
+    const kernel = new FakeKernel();
+    const run = new Reconciling(kernel, { plan: { ...PLAN_CONFIG, families: [4] } });
     const six = slice('web', ['fd00::5'], { suffix: 'six' });
     await run.take(...listed([WEB], [slice('web', ['10.244.0.5']), six]));
-    const reply = await run.reconciler.explainService(namespacedName('default', 'web'));
+    const reply = await run.reconciler.explainService(namespacedName('default', 'web'), (rules) => kernel.compareRules(rules));
     expect(reply?.ports[0]?.endpoints.map(({ at, why }) => `${at} ${why ?? 'used'}`)).toEqual([
       '10.244.0.5:8080 used',
       '[fd00::5]:8080 this node does not serve IPv6',

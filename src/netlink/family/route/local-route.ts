@@ -53,6 +53,7 @@ export const ROUTE = table({
   gateway: optional('RTA_GATEWAY', 5, address),
   metric: optional('RTA_PRIORITY', 6, u32),
   source: optional('RTA_PREFSRC', 7, address),
+  table: optional('RTA_TABLE', 15, u32),
   /** struct rtvia: a gateway of another family. */
   via: optional('RTA_VIA', 18, raw),
 });
@@ -84,9 +85,13 @@ export function deleteHostRoute(writer: MessageWriter, route: HostRoute): number
   return writeRoute(writer, RTM_DELROUTE, route, 0);
 }
 
-/** Writes a request for the routes of one family in all tables. `decodeHostRoute` decodes each reply message. */
+/**
+ * Writes a request for the routes of one family in the local table; ENOENT if there is none yet. Kernels before 4.20, and
+ * sockets without NETLINK_GET_STRICT_CHK, return those of all tables. `decodeHostRoute` decodes each reply message.
+ */
 export function dumpRoutes(writer: MessageWriter, family: IpFamily): number {
   beginMessage(writer, RTM_GETROUTE, ROUTE_HEADER, { rtm_family: addressFamily(family) });
+  encode(writer, ROUTE, { table: RT_TABLE_LOCAL });
   return writer.endDump();
 }
 
