@@ -1,5 +1,5 @@
 import { counted } from '../base/counted.ts';
-import type { PacketEndpoint, PacketReply, PacketStep } from '../explain/replies.ts';
+import type { OtherRule, PacketEndpoint, PacketReply, PacketStep } from '../explain/replies.ts';
 import { aligned, wrapped } from './output.ts';
 
 const ORIGINS: Readonly<Record<PacketReply['origin'], string>> = {
@@ -16,6 +16,9 @@ export function packetLines({
   service,
   steps,
   endpoints,
+  otherRules,
+  otherChains,
+  lookedAt,
   notes,
   commands,
 }: PacketReply): string[] {
@@ -27,11 +30,19 @@ export function packetLines({
     ...notes.flatMap((note) => wrapped(`note: ${note}`)),
     ...section('way', aligned(steps.map(stepRow))),
     ...section('endpoints', aligned(endpoints.map(endpointRow))),
+    ...section('rules of other programs', aligned(otherRules.map(otherRow))),
+    ...section('chains of nf_tables of other programs, not looked into', aligned(otherChains.map((chain) => [chain]))),
     ...section(
       'commands that bring the kernel to the plan',
       commands.map((command) => `  ${command}`),
     ),
+    '',
+    ...wrapped(`looked at ${lookedAt}`),
   ];
+}
+
+function otherRow({ table, hook, chain, rule, effect, matches }: OtherRule): string[] {
+  return [`${table} ${hook}`, chain === hook ? '' : chain, `${matches ? '' : 'may match: '}${effect}`, rule];
 }
 
 function section(title: string, lines: readonly string[]): readonly string[] {

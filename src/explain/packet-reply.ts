@@ -10,11 +10,13 @@ import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
 import { planRules } from '../plan/plan-rules.ts';
 import type { PlannedVirtualServer } from '../plan/service-plan.ts';
 import type { Op } from '../state/op.ts';
+import type { OtherRules } from '../state/other-rules.ts';
 import { formatRealServer } from '../state/real-server.ts';
 import type { Route } from '../state/route.ts';
 import { type RulesInForce, ruleChainKey } from '../state/rules-in-force.ts';
 import { virtualServerKey } from '../state/virtual-server.ts';
 import { USES } from './address-use.ts';
+import { otherFindings } from './other-findings.ts';
 import type { Packet } from './packet.ts';
 import { type Origin, originOf } from './packet-origin.ts';
 import { packetVerdict } from './packet-verdict.ts';
@@ -44,6 +46,7 @@ export interface FoundPacket {
   readonly shared: readonly string[];
   /** The interfaces on which received IPv4 packets are not forwarded. */
   readonly unforwarded: readonly string[];
+  readonly others: OtherRules;
 }
 
 export interface PacketKnowledge {
@@ -69,10 +72,11 @@ export function* packetReply(known: PacketKnowledge): Generator<void, PacketRepl
   const origin = originOf({ from, route: routes.get(from), detector: config.localDetectors[family], nodeInterface });
   const packet = firstPacket(known, origin);
   const here = service === undefined ? new Set<IpAddress>() : addressesHere(known.slices(service));
+  const ours = planRules(config, family);
   const way = yield* packetWay({
     packet,
     origin,
-    rules: planRules(config, family),
+    rules: ours,
     sets: plannedSets(plan, family),
     virtualServer: planned,
     routeTo: (to) => routes.get(to),
@@ -81,12 +85,21 @@ export function* packetReply(known: PacketKnowledge): Generator<void, PacketRepl
   const endpoints = way.endpoints.map(endpointOf);
   const rules = found.rules.missing.map(({ command }) => command);
   const commands = [...found.shared, ...found.ops.map(toolCommand), ...rules];
+  const others = otherFindings({
+    others: found.others,
+    ours,
+    packet,
+    isOwn: origin === 'this node',
+    way,
+    route: routes.get(address),
+    mustBeLocal: commands.length === 0 && isPlannedLocal(known),
+  });
   const to = formatHostPort(address, port);
   return {
     apiVersion: API_VERSION,
     kind: 'Packet',
     node: config.nodeName,
-    ...packetVerdict({ head: `${formatIp(from)} -> ${to}/${protocol}`, way, endpoints, service, commands }),
+    ...packetVerdict({ head: `${formatIp(from)} -> ${to}/${protocol}`, way, endpoints, service, commands, others }),
     from: formatIp(from),
     origin,
     source: formatIp(packet.source),
@@ -95,7 +108,10 @@ export function* packetReply(known: PacketKnowledge): Generator<void, PacketRepl
     ...(planned === undefined || service === undefined ? {} : { service, use: USES[planned.rank] }),
     steps: stepsOf(way, planned, service, found.rules),
     endpoints: endpoints.slice(0, MOST_ENDPOINTS),
-    notes: notesOf(packet, asked, endpoints.length),
+    otherRules: others.rules,
+    otherChains: found.others.baseChains,
+    lookedAt: lookedAt(found.others),
+    notes: [...notesOf(packet, asked, endpoints.length), ...others.notes],
     commands,
   };
 }
@@ -105,9 +121,8 @@ function firstPacket({ asked, node, config, plan, found }: PacketKnowledge, orig
   const { routes } = found;
   const isOwn = origin === 'this node';
   const destinationLocal =
-    plan.wantsAddress(destination) ||
+    isPlannedLocal({ asked, config, plan }) ||
     node.interfaceAddresses.includes(destination) ||
-    (config.localRouteCidrs ?? []).some((cidr) => cidrContains(cidr, destination)) ||
     routes.get(destination)?.local === true;
   return {
     source: isOwn ? (routes.get(destination)?.source ?? from) : from,
@@ -119,6 +134,21 @@ function firstPacket({ asked, node, config, plan, found }: PacketKnowledge, orig
     sourceLocal: isOwn,
     destinationLocal,
   };
+}
+
+function isPlannedLocal({
+  asked: { address },
+  config,
+  plan,
+}: Pick<PacketKnowledge, 'asked' | 'config' | 'plan'>): boolean {
+  return plan.wantsAddress(address) || (config.localRouteCidrs ?? []).some((cidr) => cidrContains(cidr, address));
+}
+
+function lookedAt({ variant }: OtherRules): string {
+  return (
+    `of other programs: rules of iptables (${variant}), base chains of nf_tables by name, virtual servers by firewall mark, ` +
+    'and the route to the address; not the way of replies, eBPF programs, and whether the endpoints answer'
+  );
 }
 
 function addressesHere(slices: readonly SliceModel[]): ReadonlySet<IpAddress> {

@@ -1,5 +1,6 @@
 import { counted } from '../base/counted.ts';
 import type { NamespacedName } from '../base/names.ts';
+import type { OtherFindings } from './other-findings.ts';
 import type { PacketWay } from './packet-way.ts';
 import type { PacketEndpoint, PacketReply } from './replies.ts';
 
@@ -11,28 +12,42 @@ export interface VerdictFacts {
   readonly service: NamespacedName | undefined;
   /** What would bring the kernel to the plan. */
   readonly commands: readonly string[];
+  readonly others: Pick<OtherFindings, 'rules' | 'stops'>;
 }
 
 type Verdict = Pick<PacketReply, 'ok' | 'verdict' | 'result'>;
 
 /** Says in one sentence whether the packet arrives, where, and if not, what stops it. */
 export function packetVerdict(facts: VerdictFacts): Verdict {
-  const { head, commands } = facts;
+  const { head, commands, others } = facts;
   const { result, text } = resultOf(facts);
   const differs =
     commands.length === 0
       ? ''
       : `; this is the plan, from which the kernel differs here (${counted(commands.length, 'command')} below)`;
-  return { ok: result === 'arrives' && commands.length === 0, result, verdict: `${head} ${text}${differs}` };
+  const possible = others.stops === undefined ? others.rules.length : 0;
+  const may = possible === 0 ? '' : `; ${counted(possible, 'rule')} of other programs may match (below)`;
+  return { ok: result === 'arrives' && commands.length === 0, result, verdict: `${head} ${text}${may}${differs}` };
 }
 
-function resultOf({ way, endpoints, service }: VerdictFacts): { result: PacketReply['result']; text: string } {
+function resultOf({ way, endpoints, service, others }: VerdictFacts): { result: PacketReply['result']; text: string } {
   const chain = way.before.at(-1)?.chain ?? '';
-  switch (way.fate) {
-    case 'DROP':
-      return { result: 'dropped', text: `is dropped by ${chain}: it is not in the source ranges of ${service}` };
-    case 'REJECT':
-      return { result: 'refused', text: `is refused by ${chain}: no Service has this port of the address` };
+  const { fate } = way;
+  if (fate === 'DROP') {
+    return { result: 'dropped', text: `is dropped by ${chain}: it is not in the source ranges of ${service}` };
+  }
+  if (fate === 'REJECT') {
+    return { result: 'refused', text: `is refused by ${chain}: no Service has this port of the address` };
+  }
+  return others.stops ?? undecided(fate, endpoints, service);
+}
+
+function undecided(
+  fate: Exclude<PacketWay['fate'], 'DROP' | 'REJECT'>,
+  endpoints: readonly PacketEndpoint[],
+  service: NamespacedName | undefined,
+): { result: PacketReply['result']; text: string } {
+  switch (fate) {
     case 'no endpoint':
       return { result: 'refused', text: `is refused: ${service} has no endpoint for it on this node` };
     case 'local':

@@ -27,6 +27,8 @@ export type Fate = 'scheduled' | 'no endpoint' | 'DROP' | 'REJECT' | 'local' | '
 export interface PacketWay {
   readonly before: readonly MatchedRule[];
   readonly fate: Fate;
+  /** The mark of the packet after `before`. */
+  readonly mark: number;
   /** The hook in which IPVS takes the packet. */
   readonly scheduledIn: Hook;
   readonly endpoints: readonly EndpointWay[];
@@ -71,7 +73,7 @@ export function* packetWay(facts: WayFacts): Generator<void, PacketWay> {
   const isOwn = facts.origin === 'this node';
   const isTaken = virtualServer !== undefined && (isOwn || packet.destinationLocal);
   const { matched: before, decision, packet: taken } = walkStages(facts, stagesOf(isOwn, isTaken, packet));
-  const way = { before, scheduledIn: isOwn ? 'OUTPUT' : 'INPUT', endpoints: [] } as const;
+  const way = { before, mark: taken.mark, scheduledIn: isOwn ? 'OUTPUT' : 'INPUT', endpoints: [] } as const;
   if (decision === 'DROP' || decision === 'REJECT') return { ...way, fate: decision };
   if (!isTaken) return { ...way, fate: packet.destinationLocal ? 'local' : 'forwarded' };
   const realServers = virtualServer.realServers.filter(({ weight }) => weight > 0);

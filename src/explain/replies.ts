@@ -211,9 +211,26 @@ export interface PacketReply extends Reply<'Packet'> {
   readonly steps: readonly PacketStep[];
   /** Those that the scheduler may choose; the first 1,000. */
   readonly endpoints: readonly PacketEndpoint[];
+  /** Rules of other programs that match or may match, and stop the packet; the first 20. */
+  readonly otherRules: readonly OtherRule[];
+  /** Base chains of nf_tables that packets pass and that are not looked into. */
+  readonly otherChains: readonly string[];
+  /** What of other programs was looked at, and what was not. */
+  readonly lookedAt: string;
   readonly notes: readonly string[];
   /** What would bring the kernel to the plan, where the packet passes. */
   readonly commands: readonly string[];
+}
+
+/** A rule of another program that matches the packet, or may match: not every match can be decided here. */
+export interface OtherRule {
+  readonly hook: string;
+  readonly table: string;
+  readonly chain: string;
+  /** "-P DROP" is the policy of the chain. */
+  readonly rule: string;
+  readonly effect: 'drops' | 'refuses' | 'redirects' | 'queues' | 'does not track';
+  readonly matches: boolean;
 }
 
 export interface PacketStep {

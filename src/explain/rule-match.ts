@@ -33,6 +33,12 @@ const TESTS: Readonly<Record<string, Test>> = {
   '--icmpv6-type': () => false,
 };
 
+/** Returns whether the packet has what the option of a rule asks for; undefined if the option or its value is not known here. */
+export function testOption(option: string, value: string, packet: Packet): boolean | undefined {
+  if ((option === '-s' || option === '-d') && cidrOrAddress(value) === undefined) return undefined;
+  return TESTS[option]?.(value, packet);
+}
+
 /** Returns how the packet matches the rule; undefined if it does not. Throws on options that no planned rule has. */
 export function matchRule(rule: readonly string[], packet: Packet, sets: SetMatch): RuleMatch | undefined {
   const jump = rule.indexOf('-j');
@@ -67,8 +73,12 @@ export function matchRule(rule: readonly string[], packet: Packet, sets: SetMatc
 }
 
 function cidr(text: string): Cidr {
-  const address = parseIp(text);
-  const parsed = address === undefined ? parseCidr(text) : cidrOf(address, isIp4(address) ? 32 : 128);
+  const parsed = cidrOrAddress(text);
   if (parsed === undefined) throw new Error(`${text} of a rule is not an address`);
   return parsed;
+}
+
+function cidrOrAddress(text: string): Cidr | undefined {
+  const address = parseIp(text);
+  return address === undefined ? parseCidr(text) : cidrOf(address, isIp4(address) ? 32 : 128);
 }

@@ -18,6 +18,7 @@ const READS = {
   getFlowSources: true,
   findRuleVariant: true,
   compareRules: true,
+  getOtherRules: true,
   getTrafficTotals: true,
   getSysctl: true,
   getIpvsTimeouts: true,

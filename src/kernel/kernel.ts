@@ -6,6 +6,7 @@ import type { ProxyMode } from '../base/proxy-mode.ts';
 import type { IpSet, IpSetEntry } from '../state/ip-set.ts';
 import type { BoundAddress } from '../state/bound-address.ts';
 import type { LocalRoute } from '../state/local-route.ts';
+import type { OtherRules } from '../state/other-rules.ts';
 import type { Outcome } from '../state/outcome.ts';
 import type { ObservedRealServer } from '../state/real-server.ts';
 import type { Route } from '../state/route.ts';
@@ -97,6 +98,9 @@ export interface KernelReader {
   findRuleVariant(family: IpFamily): Promise<string>;
   /** Returns by which iptables commands the rules in force differ from these, and what they have counted. */
   compareRules(rules: RuleSet): Promise<RulesInForce>;
+
+  /** Returns what other programs may have on the way of packets; in other modes than ipvs nothing. Runs iptables-save. */
+  getOtherRules(family: IpFamily): Promise<OtherRules>;
 
   /** Reads a key such as net/ipv4/ip_forward under /proc/sys; undefined if it does not exist. */
   getSysctl(key: string): Promise<string | undefined>;

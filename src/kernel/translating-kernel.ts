@@ -1,4 +1,5 @@
 import { IP_FAMILIES, type IpFamily } from '../base/ip.ts';
+import { NO_OTHER_RULES } from '../state/other-rules.ts';
 import type { Endpoint, ObservedRealServer } from '../state/real-server.ts';
 import {
   VS_PERSISTENT,
@@ -37,6 +38,7 @@ export abstract class TranslatingKernel {
   readonly getSysctl: Kernel['getSysctl'] = (key) => this.node.getSysctl(key);
   readonly setSysctl: Kernel['setSysctl'] = (key, value) => this.node.setSysctl(key, value);
 
+  readonly getOtherRules: Kernel['getOtherRules'] = () => Promise.resolve(NO_OTHER_RULES);
   readonly getBoundAddresses: Kernel['getBoundAddresses'] = () => Promise.resolve([]);
   readonly getLocalRoutes: Kernel['getLocalRoutes'] = () => Promise.resolve([]);
   readonly getVirtualServerStats: Kernel['getVirtualServerStats'] = () =>

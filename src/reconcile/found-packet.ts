@@ -26,6 +26,7 @@ export async function readFoundPacket(parts: PacketParts, asked: AskedPacket): P
     rules: await compareRules(planRules(config, family)),
     ops: await differingOps(parts, asked),
     shared: await differingShared(parts, new Set([family])),
+    others: await kernel.getOtherRules(family),
     unforwarded: await kernel.findUnforwarded(),
   };
 }

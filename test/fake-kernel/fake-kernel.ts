@@ -7,6 +7,7 @@ import { type Op, formatOp } from '../../src/state/op.ts';
 import type { OpFailure, Outcome } from '../../src/state/outcome.ts';
 import { type ObservedRealServer, type RealServer, realServerKey } from '../../src/state/real-server.ts';
 import type { Route } from '../../src/state/route.ts';
+import { NO_OTHER_RULES, type OtherRules } from '../../src/state/other-rules.ts';
 import type { RuleSet } from '../../src/state/rule-set.ts';
 import { type RulesInForce, type RulesWritten, ruleChainKey } from '../../src/state/rules-in-force.ts';
 import type { Transaction } from '../../src/state/transaction.ts';
@@ -63,6 +64,7 @@ export class FakeKernel implements Kernel {
     netlinkSystemCalls: 0,
     processesStarted: 0,
   };
+  otherRules: OtherRules = { ...NO_OTHER_RULES, variant: 'nft' };
   /** The interfaces that do not forward IPv4. */
   readonly unforwarded = new Set<string>();
   readonly #rules = new Map<IpFamily, RuleSet>();
@@ -355,6 +357,11 @@ export class FakeKernel implements Kernel {
       };
     }
     return { missing: [], packets: new Map(chains.map((chain) => [ruleChainKey(chain), chain.rules.map(() => 0)])) };
+  }
+
+  async getOtherRules(): Promise<OtherRules> {
+    await this.#enter('getOtherRules');
+    return this.otherRules;
   }
 
   #writeRules(rules: RuleSet): RulesWritten {

@@ -4,6 +4,7 @@ import { Turns } from '../../base/turns.ts';
 import type { Log } from '../../observe/log.ts';
 import { RULE_TABLES, type RuleSet, type RuleTable, withoutTables } from '../../state/rule-set.ts';
 import type { RulesInForce, RulesWritten } from '../../state/rules-in-force.ts';
+import type { OtherRules } from '../../state/other-rules.ts';
 import type { CommandRunner } from '../command-runner.ts';
 import { lasts } from './iptables-failure.ts';
 import { type IptablesFacts, NO_IPTABLES_FACTS } from './iptables-facts.ts';
@@ -34,6 +35,7 @@ import {
 } from './iptables-variant.ts';
 import { JumpContest } from './jump-contest.ts';
 import { KernelError } from '../kernel-error.ts';
+import { parseWithPolicies } from './other-rules.ts';
 import { ruleDifferences } from './rule-differences.ts';
 
 /** Maximum age of rules read during detection. */
@@ -114,6 +116,12 @@ export class Iptables {
     const variant = await this.variant();
     this.#seen.clear();
     return await saveOutput(this.#runner, variant, family, []);
+  }
+
+  /** Returns the rules of all tables, with the policies of their chains. */
+  async readAll(family: IpFamily): Promise<Pick<OtherRules, 'variant' | 'tables'>> {
+    const variant = await this.variant();
+    return { variant, tables: parseWithPolicies(await saveOutput(this.#runner, variant, family, [])) };
   }
 
   /** Returns a number that is another after each change of the rules; undefined if there is none. Runs no program. */

@@ -11,6 +11,7 @@ import {
 import {
   type IpvsService,
   addService,
+  decodeMark,
   decodeService,
   deleteService,
   dumpServices,
@@ -18,7 +19,7 @@ import {
   getService,
 } from '../../netlink/family/ipvs/service.ts';
 import { decodeStats } from '../../netlink/family/ipvs/stats.ts';
-import { familyOf, parseIp } from '../../base/ip.ts';
+import { type IpFamily, familyOf, parseIp } from '../../base/ip.ts';
 import { type Port, toPort } from '../../base/port.ts';
 import { unreachable } from '../../base/unreachable.ts';
 import type { Op } from '../../state/op.ts';
@@ -83,6 +84,14 @@ export class IpvsHandle {
 
   async getVirtualServers(): Promise<VirtualServer[]> {
     return await this.#dumpServices((payload) => virtualServerOf(decodeService(payload)));
+  }
+
+  /** Returns the firewall marks for which there are virtual servers of the family. */
+  async getMarks(family: IpFamily): Promise<number[]> {
+    return await this.#dumpServices((payload) => {
+      const found = decodeMark(payload);
+      return found?.family === family ? found.mark : undefined;
+    });
   }
 
   /** Returns the counters of these virtual servers or, without `ids`, of all. */

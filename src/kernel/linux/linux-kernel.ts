@@ -12,6 +12,7 @@ import type { AddressOp, DeviceHandle } from './device-handle.ts';
 import { IpsetHandle, type SetOp } from './ipset-handle.ts';
 import { NO_IPTABLES_FACTS, processIptablesFacts } from '../iptables/iptables-facts.ts';
 import { Iptables } from '../iptables/iptables.ts';
+import { readBaseChains } from '../iptables/other-rules.ts';
 import { ipvsFamily } from './generic-family.ts';
 import { type IpvsOp, IpvsHandle } from './ipvs-handle.ts';
 import { KernelError } from '../kernel-error.ts';
@@ -92,6 +93,8 @@ class LinuxKernel implements Kernel {
   );
   readonly probeScheduler = this.#onIpvs('probeScheduler', (ipvs, name: string) => ipvs.probeScheduler(name));
 
+  readonly #getMarks = this.#onIpvs('getMarks', (ipvs, family: IpFamily) => ipvs.getMarks(family));
+
   readonly getSets = wrapped(this.#sets, 'getSets', (sets, names?: readonly string[]) => sets.getSets(names));
   readonly findSets = wrapped(this.#sets, 'findSets', (sets, names: readonly string[]) => sets.findSets(names));
 
@@ -134,6 +137,11 @@ class LinuxKernel implements Kernel {
   readonly ensureRules = (rules: RuleSet) => this.#iptables.ensure(rules);
   readonly addRules = (rules: RuleSet): Promise<boolean> => this.#iptables.add(rules);
   readonly compareRules = (rules: RuleSet): Promise<RulesInForce> => this.#iptables.compare(rules);
+  readonly getOtherRules: Kernel['getOtherRules'] = async (family) => {
+    const { variant, tables } = await this.#iptables.readAll(family);
+    const baseChains = await readBaseChains(family, variant, this.#node);
+    return { variant, tables, baseChains, marks: await this.#getMarks(family) };
+  };
   readonly removeRules = (rules: RuleSet): Promise<void> => this.#iptables.remove(rules);
 
   readonly getTrafficTotals = () => withKernelError('getTrafficTotals', () => readTrafficTotals(this.#node.files));

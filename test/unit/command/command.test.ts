@@ -429,6 +429,19 @@ describe('explain --from', () => {
       { at: '10.244.0.5:8080', sees: '10.244.0.1', masqueraded: true, answers: true },
       { at: '10.244.1.5:8080', sees: '192.168.9.77', masqueraded: false, answers: false },
     ],
+    otherRules: [
+      {
+        hook: 'INPUT',
+        table: 'filter',
+        chain: 'INPUT',
+        rule: '-s 192.168.9.0/24 -j DROP',
+        effect: 'drops',
+        matches: true,
+      },
+      { hook: 'INPUT', table: 'filter', chain: 'CNI', rule: '-m x -j REJECT', effect: 'refuses', matches: false },
+    ],
+    otherChains: ['table inet firewall, chain input (hook input, priority 0, policy drop)'],
+    lookedAt: 'of other programs: rules of iptables',
     notes: ['a note'],
     commands: ['ip addr add 10.96.0.10/32 dev kube-ipvs0'],
   };
@@ -453,8 +466,17 @@ describe('explain --from', () => {
         '  10.244.0.5:8080  sees 10.244.0.1    masqueraded',
         '  10.244.1.5:8080  sees 192.168.9.77  kept, cannot answer',
         '',
+        'rules of other programs',
+        '  filter INPUT       drops               -s 192.168.9.0/24 -j DROP',
+        '  filter INPUT  CNI  may match: refuses  -m x -j REJECT',
+        '',
+        'chains of nf_tables of other programs, not looked into',
+        '  table inet firewall, chain input (hook input, priority 0, policy drop)',
+        '',
         'commands that bring the kernel to the plan',
         '  ip addr add 10.96.0.10/32 dev kube-ipvs0',
+        '',
+        'looked at of other programs: rules of iptables',
       ].join('\n'),
     });
   });

@@ -15,6 +15,7 @@ import { NodePlan } from '../../../src/plan/node-plan.ts';
 import type { NodeView, PlanConfig } from '../../../src/plan/plan-config.ts';
 import { planRules } from '../../../src/plan/plan-rules.ts';
 import { planService } from '../../../src/plan/plan-service.ts';
+import { NO_OTHER_RULES } from '../../../src/state/other-rules.ts';
 import type { Route } from '../../../src/state/route.ts';
 import { ruleChainKey } from '../../../src/state/rules-in-force.ts';
 import { endpoint, listed, port, service, slice } from '../../support/objects.ts';
@@ -97,6 +98,7 @@ function ask(from: string, to: string, world: World = {}, protocol: Protocol = '
       ops: [],
       shared: [],
       unforwarded: [],
+      others: { ...NO_OTHER_RULES, variant: 'nft' },
       ...world.found,
     },
   });

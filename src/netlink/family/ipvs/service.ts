@@ -62,6 +62,7 @@ export const SERVICE = { 4: serviceTable(4), 6: serviceTable(6) };
 const SELECTORS = table({
   family: required('IPVS_SVC_ATTR_AF', 1, u16),
   protocol: optional('IPVS_SVC_ATTR_PROTOCOL', 2, u16),
+  mark: optional('IPVS_SVC_ATTR_FWMARK', 5, u32),
 });
 
 /** Appends the attribute that identifies a virtual server; commands on its destinations need it too. */
@@ -117,4 +118,13 @@ export function decodeService(payload: Uint8Array): IpvsService | undefined {
   const family = ipFamily(selectors.family);
   if (family === undefined) throw new DecodeError('IPVS_SVC_ATTR_AF', 0, 'neither IPv4 nor IPv6');
   return decode(SERVICE[family], service);
+}
+
+/** Returns the family and the mark of a virtual server that is defined by a firewall mark; undefined for others. */
+export function decodeMark(payload: Uint8Array): { readonly family: IpFamily; readonly mark: number } | undefined {
+  const { service } = readNests(payload);
+  if (service === undefined) throw new DecodeError('IPVS_CMD_ATTR_SERVICE', 0, MISSING);
+  const { family: number, mark } = decode(SELECTORS, service);
+  const family = ipFamily(number);
+  return family === undefined || mark === undefined ? undefined : { family, mark };
 }
