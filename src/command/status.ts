@@ -42,7 +42,8 @@ export function kernelStatusLines(reply: KernelStatusReply): string[] {
 }
 
 export function statusLines(status: StatusReply): string[] {
-  const { verdict, refused, conflicts, warnings, draining, repairs, settings, notes, health, leftOfOtherModes } = status;
+  const { verdict, refused, conflicts, warnings, draining, repairs, settings, notes, health, leftOfOtherModes } =
+    status;
   return [
     ...wrapped(verdict),
     '',

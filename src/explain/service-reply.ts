@@ -257,10 +257,7 @@ function addressReply(
     return { use, at, endpoints: 0, state: 'belongs to another Service', owner, commands: [] };
   }
   const binding = found.bindings.get(virtualServer.address);
-  const ops: readonly Op[] = [
-    ...(found.ops.get(key) ?? []),
-    ...(binding === undefined ? [] : [binding]),
-  ];
+  const ops: readonly Op[] = [...(found.ops.get(key) ?? []), ...(binding === undefined ? [] : [binding])];
   return {
     use,
     at,

@@ -83,8 +83,8 @@ export interface KernelReader {
   /** Returns the route that the kernel chooses for each address; those without a route are absent. */
   findRoutes(destinations: readonly IpAddress[]): Promise<Map<IpAddress, Route>>;
   /**
-   * Returns the interfaces that do not forward the IPv4 packets that they receive (net.ipv4.conf.IF.forwarding is 0), without
-   * the loopback interface, kube-ipvs0 and those that are down.
+   * Returns the interfaces that do not forward the IPv4 packets that they receive (net.ipv4.conf.IF.forwarding is 0). Those
+   * that are down or ports of a bridge, the loopback interface and kube-ipvs0 are left out.
    */
   findUnforwarded(): Promise<string[]>;
   /** Returns the addresses of all interfaces except kube-ipvs0, including loopback. */

@@ -78,7 +78,7 @@ export async function forwardingNotes(
     const off = await kernel.findUnforwarded();
     if (off.length > 0) notes.push(unforwardedNote(firstFew(off.slice(0, NAMED), off.length)));
   }
-  const serves6 = plan.entries('IPVS-IPS', 6).size > 0;
+  const serves6 = plan.entries('CLUSTER-IP', 6).size > 0;
   if (serves6 && (await kernel.getSysctl('net/ipv6/conf/all/forwarding')) === '0') {
     notes.push(
       'net.ipv6.conf.all.forwarding is 0, so this node forwards no IPv6 packets, as between Pods and clients of Services; ' +

@@ -95,10 +95,7 @@ export class Reconciler {
   }
 
   /** Explains a Service: its plan, and what the kernel has of it. Undefined if the Service is unknown. */
-  explainService(
-    name: NamespacedName,
-    compareRules: KernelReader['compareRules'],
-  ): Promise<ServiceReply | undefined> {
+  explainService(name: NamespacedName, compareRules: KernelReader['compareRules']): Promise<ServiceReply | undefined> {
     return explainService({ ...this.#nodeParts, compareRules }, this.#options.cluster, name);
   }
 

@@ -6,7 +6,7 @@ export interface BoundAddress {
   readonly prefix: number;
   /** Whether flags and lifetimes equal those that bind-address sets. Addresses bound by kube-proxy have other ones. */
   readonly conforms: boolean;
-  /** Another program deleted its route in table local, so that packets to it do not arrive; absent otherwise. */
+  /** Another program deleted or replaced its route in table local, so packets to it do not arrive; absent otherwise. */
   readonly unrouted?: true;
 }
 

@@ -61,7 +61,7 @@ export function addressContract(family: IpFamily, bed: () => ContractBed): void 
       expect(await bed().addresses()).toEqual([text(1), text(2)]);
     });
 
-    test('an address whose local route another program deleted is read as such, and gets it by binding it again', async () => {
+    test('an address whose local route another program deleted or replaced is read as such, and gets it by binding it again', async () => {
       const { kernel } = bed();
       await apply(bind(1), bind(2));
       const one = { address: address(family, 1), prefix: host, conforms: true };
@@ -74,6 +74,11 @@ export function addressContract(family: IpFamily, bed: () => ContractBed): void 
       expect(await bound()).toEqual([{ ...one, unrouted: true }, two]);
       expect(await apply({ kind: 'bind-address', address: address(family, 1), again: true })).toMatchObject(clean);
       expect(await bound()).toEqual([one, two]);
+      await bed().blockRouteTo(address(family, 1));
+      expect(await bound()).toEqual([{ ...one, unrouted: true }, two]);
+      expect(await apply({ kind: 'bind-address', address: address(family, 1), again: true })).toMatchObject(clean);
+      expect(await bound()).toEqual([one, two]);
+      expect((await kernel.findRoutes([address(family, 1)])).get(address(family, 1))?.local).toBe(true);
       expect(await apply(unbind(1), unbind(2))).toMatchObject(clean);
       expect(await bound()).toEqual([]);
       expect((await kernel.findRoutes([address(family, 1)])).get(address(family, 1))?.local).not.toBe(true);

@@ -28,6 +28,8 @@ export interface ContractBed extends AsyncDisposable {
   bindAsOthers(address: IpAddress): Promise<void>;
   /** Deletes the address's route in table local; the address itself stays. */
   deleteRouteTo(address: IpAddress): Promise<void>;
+  /** Replaces the route by one that drops packets. */
+  blockRouteTo(address: IpAddress): Promise<void>;
   deleteDevice(): Promise<void>;
   addRoute(cidr: Cidr): Promise<void>;
   flushRules(family: IpFamily): Promise<void>;

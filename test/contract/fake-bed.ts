@@ -59,6 +59,10 @@ export class FakeBed implements ContractBed {
     await Promise.resolve();
   }
 
+  async blockRouteTo(address: IpAddress): Promise<void> {
+    await this.deleteRouteTo(address);
+  }
+
   async deleteDevice(): Promise<void> {
     this.kernel.deleteDevice();
     await Promise.resolve();

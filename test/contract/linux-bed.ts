@@ -108,6 +108,11 @@ export class LinuxBed implements ContractBed {
     await this.run('ip', 'route', 'del', 'local', formatIp(address), 'table', 'local');
   }
 
+  async blockRouteTo(address: IpAddress): Promise<void> {
+    await this.deleteRouteTo(address);
+    await this.run('ip', 'route', 'add', 'blackhole', formatIp(address), 'table', 'local');
+  }
+
   async deleteDevice(): Promise<void> {
     await this.run('ip', 'link', 'del', 'kube-ipvs0');
   }

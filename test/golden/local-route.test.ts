@@ -4,7 +4,7 @@ import {
   RTM_NEWROUTE,
   RTPROT_KERNEL,
   addHostRoute,
-  decodeHostRoute,
+  decodeLocalTable,
   deleteHostRoute,
   dumpRoutes,
 } from '../../src/netlink/family/route/local-route.ts';
@@ -61,8 +61,9 @@ describe('local routes', () => {
   test('local routes are distinguished from all others in replies of the kernel to ip', () => {
     const found = (name: string) =>
       payloads(exchange('ip-route', name).received, RTM_NEWROUTE)
-        .map(decodeHostRoute)
+        .map(decodeLocalTable)
         .filter((route) => route !== undefined)
+        .filter(({ isLocal }) => isLocal)
         .map(({ cidr, index, protocol }) => [formatCidr(cidr), index, protocol]);
     expect(found('route-show-4')).toEqual([
       ['10.9.0.0/16', 3, 120],
@@ -82,13 +83,13 @@ describe('local routes', () => {
   });
 
   test.each([0, 11])('%d bytes are not a route', (length) => {
-    expect(() => decodeHostRoute(new Uint8Array(length))).toThrow('struct rtmsg');
+    expect(() => decodeLocalTable(new Uint8Array(length))).toThrow('struct rtmsg');
   });
 
   test('a prefix that is too long is an error', () => {
     const [payload] = payloads(exchange('ip-route', 'route-show-4').received, RTM_NEWROUTE);
     const damaged = Uint8Array.from(payload!);
     damaged[1] = 33;
-    expect(() => decodeHostRoute(damaged)).toThrow('rtm_dst_len');
+    expect(() => decodeLocalTable(damaged)).toThrow('rtm_dst_len');
   });
 });

@@ -87,10 +87,12 @@ describe('what we write is what ip writes, byte for byte', () => {
 describe('what the kernel said to ip', () => {
   test('links', () => {
     const links = payloads(exchange('ip', 'link-show').received, RTM_NEWLINK).map(decodeLink);
-    expect(links.map(({ index, name, kind }) => [index, name, kind])).toEqual([
-      [1, 'lo', undefined],
-      [2, 'v1', 'veth'],
-      [3, 'v0', 'veth'],
+    // Their network namespace does not forward.
+    const common = { master: undefined, up: true, forwards4: false };
+    expect(links).toEqual([
+      { ...common, index: 1, name: 'lo', kind: undefined, loopback: true },
+      { ...common, index: 2, name: 'v1', kind: 'veth', loopback: false, up: false },
+      { ...common, index: 3, name: 'v0', kind: 'veth', loopback: false },
     ]);
     const [dummy] = payloads(exchange('ip-dummy', 'link-show').received, RTM_NEWLINK).map(decodeLink);
     expect(dummy).toMatchObject({ index: 2, name: 'kube-ipvs0', kind: 'dummy' });

@@ -183,9 +183,9 @@ class PlanRun {
   }
 
   async #explanations(): Promise<ServiceReply[]> {
-    const replies = this.#run.cluster.names().map((name) => 
-      this.#run.reconciler.explainService(name, (rules) => this.#kernel.compareRules(rules)),
-    );
+    const replies = this.#run.cluster
+      .names()
+      .map((name) => this.#run.reconciler.explainService(name, (rules) => this.#kernel.compareRules(rules)));
     return (await Promise.all(replies)).filter((reply) => reply !== undefined);
   }
 

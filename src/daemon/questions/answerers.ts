@@ -38,7 +38,8 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
     '/v1/service': async (query, _signal, askedAt) => {
       const name = askedService(query);
       const found = started();
-      const reply = (await found.explainService(name, (rules) => shared.compare(rules, askedAt))) ?? unknownService(node, name);
+      const reply =
+        (await found.explainService(name, (rules) => shared.compare(rules, askedAt))) ?? unknownService(node, name);
       const gap = watchGap(options.watches, options.clock.now());
       const notes = gap === undefined ? reply.notes : [...reply.notes, gap];
       return { ...reply, notes, ...options.history.ofService(name, ownersIn(found.plan)) } satisfies ServiceReply;

@@ -19,6 +19,7 @@ import {
   dumpLinks,
   getLink,
 } from '../../netlink/family/route/link.ts';
+import { deleteRouteTo } from '../../netlink/family/route/local-route.ts';
 import { decodeChosenRoute, lookUpRoute } from '../../netlink/family/route/route-lookup.ts';
 import type { MessageWriter } from '../../netlink/codec/message-writer.ts';
 import { IP_FAMILIES, type IpAddress, isIp4, isLinkLocal6 } from '../../base/ip.ts';
@@ -100,7 +101,7 @@ export class DeviceHandle {
       address,
       prefix,
       conforms: conforms(address, flags),
-      ...(routed.has(address) ? {} : { unrouted: true }),
+      ...(routed.get(address) === true ? {} : { unrouted: true }),
     }));
   }
 
@@ -127,8 +128,13 @@ export class DeviceHandle {
   }
 
   async findUnforwarded(): Promise<string[]> {
-    const received = (await this.#links()).filter(isNotOurs).filter(({ up, loopback }) => up && !loopback);
-    return received.flatMap(({ name, forwards4 }) => (forwards4 === false ? [name] : []));
+    const links = await this.#links();
+    // A bridge or a bond receives the packets of its ports; with a VRF, the ports do.
+    const takers = new Set(links.flatMap(({ index, kind }) => (kind === 'vrf' ? [] : [index])));
+    return links
+      .filter(isNotOurs)
+      .filter(({ up, loopback, master }) => up && !loopback && (master === undefined || !takers.has(master)))
+      .flatMap(({ name, forwards4 }) => (forwards4 === false ? [name] : []));
   }
 
   async getNodeAddresses(): Promise<NodeAddress[]> {
@@ -154,6 +160,8 @@ export class DeviceHandle {
     // A refusal needs no report: the operation itself then finds the address, or its route is still missing.
     const again = possible.flatMap((op) => (op.kind === 'bind-address' && op.again === true ? [op.address] : []));
     await this.#run(again, (writer, address) => deleteAddress(writer, { index, address, prefix: hostPrefix(address) }));
+    // Another program may have put a route in place of the local one. It would stay in front of the one that binding adds.
+    await this.#run(again, deleteRouteTo);
     const refused = await this.#run(possible, (writer, op) => writeAddress(writer, index, op));
     const failures = refused.filter((refusal) => !isDone(refusal)).map((refusal) => failureOf(refusal.item, refusal));
     if (link !== undefined) return failures;

@@ -1,10 +1,10 @@
 import { constants } from 'node:os';
 import type { MessageWriter } from '../../netlink/codec/message-writer.ts';
 import {
-  type HostRoute,
+  type LocalTableRoute,
   RTPROT_KERNEL,
   addHostRoute,
-  decodeHostRoute,
+  decodeLocalTable,
   deleteHostRoute,
   dumpRoutes,
 } from '../../netlink/family/route/local-route.ts';
@@ -34,30 +34,32 @@ const { EEXIST, ENOENT, ESRCH } = constants.errno;
 /** Returns local routes of the loopback interface, except those that the kernel creates for its addresses. */
 export async function readLocalRoutes(connection: BatchConnection): Promise<LocalRoute[]> {
   return await readHostRoutes(connection, (route) => {
-    if (route.index !== LOOPBACK || route.protocol === RTPROT_KERNEL) return undefined;
+    if (!route.isLocal || route.index !== LOOPBACK || route.protocol === RTPROT_KERNEL) return undefined;
     const { cidr, protocol, source } = route;
     return { cidr, ours: protocol === OUR_PROTOCOL, ...(source === undefined ? {} : { source }) };
   });
 }
 
-/** Returns the addresses that have a local route of their own, whoever added it. */
-export async function readRoutedAddresses(connection: BatchConnection): Promise<Set<IpAddress>> {
-  const routed = await readHostRoutes(connection, ({ cidr: { address, prefix } }) =>
-    prefix === hostPrefix(address) ? address : undefined,
-  );
-  return new Set(routed);
+/** Returns the addresses with a route of their own in table local. The value is whether the first of them, which decides, is local. */
+export async function readRoutedAddresses(connection: BatchConnection): Promise<Map<IpAddress, boolean>> {
+  const routed = new Map<IpAddress, boolean>();
+  await readHostRoutes(connection, ({ cidr: { address, prefix }, isLocal }) => {
+    if (prefix === hostPrefix(address) && !routed.has(address)) routed.set(address, isLocal);
+    return undefined;
+  });
+  return routed;
 }
 
-/** Returns what `read` makes of each local route of both families; undefined is left out. */
+/** Returns what `read` makes of each route of table local of both families; undefined is left out. */
 async function readHostRoutes<T>(
   connection: BatchConnection,
-  read: (route: HostRoute) => T | undefined,
+  read: (route: LocalTableRoute) => T | undefined,
 ): Promise<T[]> {
   return await askAll(connection, IP_FAMILIES, {
     operation: 'RTM_GETROUTE',
     write: dumpRoutes,
     read: ({ payload }) => {
-      const route = decodeHostRoute(payload);
+      const route = decodeLocalTable(payload);
       return route === undefined ? undefined : read(route);
     },
     absent: new Set([ENOENT]),

@@ -111,9 +111,7 @@ describe('a Service', () => {
     expect(serviceLines(reply)).toContain('of the node: sysctl -w net.ipv4.ip_forward=1');
     expect(await packet('10.244.0.7', 'at=10.96.0.10:80')).toMatchObject({ ok: false, commands: shared });
     await kernel.removeRules(planRules(LIGHT, 4));
-    expect((await explain('web')).nodeCommands?.slice(3, 4)).toEqual([
-      'iptables -t mangle -N KUBE-PROXY-FIREWALL',
-    ]);
+    expect((await explain('web')).nodeCommands?.slice(3, 4)).toEqual(['iptables -t mangle -N KUBE-PROXY-FIREWALL']);
   });
 
   test('connections are those over all addresses', async () => {
@@ -148,7 +146,9 @@ describe('a Service', () => {
     const kernel = new FakeKernel();
     const run = new Reconciling(kernel, { plan: { ...PLAN_CONFIG, scheduler: 'mh' } });
     await run.take(...listed([WEB], [slice('web', ['10.244.0.5'])]));
-    const reply = await run.reconciler.explainService(namespacedName('default', 'web'), (rules) => kernel.compareRules(rules));
+    const reply = await run.reconciler.explainService(namespacedName('default', 'web'), (rules) =>
+      kernel.compareRules(rules),
+    );
     expect(reply?.settings).toMatchObject({ scheduler: 'mh', flags: ['mh-fallback', 'mh-port'] });
   });
 
@@ -268,7 +268,9 @@ describe('a Service', () => {
     const run = new Reconciling(kernel, { plan: { ...PLAN_CONFIG, families: [4] } });
     const six = slice('web', ['fd00::5'], { suffix: 'six' });
     await run.take(...listed([WEB], [slice('web', ['10.244.0.5']), six]));
-    const reply = await run.reconciler.explainService(namespacedName('default', 'web'), (rules) => kernel.compareRules(rules));
+    const reply = await run.reconciler.explainService(namespacedName('default', 'web'), (rules) =>
+      kernel.compareRules(rules),
+    );
     expect(reply?.ports[0]?.endpoints.map(({ at, why }) => `${at} ${why ?? 'used'}`)).toEqual([
       '10.244.0.5:8080 used',
       '[fd00::5]:8080 this node does not serve IPv6',

@@ -13,6 +13,8 @@ export interface Link {
   readonly name: string;
   /** The driver, such as "dummy" or "veth", if the kernel reports one. */
   readonly kind: string | undefined;
+  /** The index of the interface, such as a bridge, that takes its packets. */
+  readonly master: number | undefined;
   readonly up: boolean;
   readonly loopback: boolean;
   /** net.ipv4.conf.NAME.forwarding; undefined if the interface has no IPv4. */
@@ -47,6 +49,7 @@ const IP4 = table({ conf: optional('IFLA_INET_CONF', 1, raw) });
 export const LINK = table({
   mask: optional('IFLA_EXT_MASK', 29, u32),
   name: reported('IFLA_IFNAME', 3, text),
+  master: optional('IFLA_MASTER', 10, u32),
   info: optional('IFLA_LINKINFO', 18, nested(table({ kind: optional('IFLA_INFO_KIND', 1, text) }))),
   /** By address family; the attribute of a family has its number. */
   families: optional('IFLA_AF_SPEC', 26, nested(table({ ip4: optional('AF_INET', 2, nested(IP4)) }))),
@@ -83,11 +86,12 @@ export function dumpLinks(writer: MessageWriter): number {
 /** Throws DecodeError. */
 export function decodeLink(payload: Uint8Array): Link {
   const { ifi_index: index, ifi_flags: flags } = readHeader(LINK_HEADER, payload);
-  const { name, info, families } = decode(LINK, payload, LINK_HEADER.size);
+  const { name, master, info, families } = decode(LINK, payload, LINK_HEADER.size);
   return {
     index,
     name,
     kind: info?.kind,
+    master,
     up: (flags & IFF_UP) !== 0,
     loopback: (flags & IFF_LOOPBACK) !== 0,
     forwards4: forwarding(families?.ip4?.conf),

@@ -1,5 +1,5 @@
 import { type Cidr, cidrFamily, cidrOf } from '../../../base/cidr.ts';
-import type { IpAddress, IpFamily } from '../../../base/ip.ts';
+import { type IpAddress, type IpFamily, familyOf, isIp4 } from '../../../base/ip.ts';
 import { addressFamily, ipFamily } from '../../codec/address-family.ts';
 import { decode } from '../../codec/decode.ts';
 import { DecodeError } from '../../codec/decode-error.ts';
@@ -34,6 +34,8 @@ const RT_TABLE_LOCAL = 255;
 export const RTN_LOCAL = 2;
 const RT_SCOPE_UNIVERSE = 0;
 const RT_SCOPE_HOST = 254;
+/** In a deletion: any scope. */
+const RT_SCOPE_NOWHERE = 255;
 
 /** linux/rtnetlink.h. The unnamed field is rtm_src_len and rtm_tos: 0 means any source and any type of service. */
 export const ROUTE_HEADER = header('struct rtmsg', [
@@ -87,7 +89,7 @@ export function deleteHostRoute(writer: MessageWriter, route: HostRoute): number
 
 /**
  * Writes a request for the routes of one family in the local table; ENOENT if there is none yet. Kernels before 4.20, and
- * sockets without NETLINK_GET_STRICT_CHK, return those of all tables. `decodeHostRoute` decodes each reply message.
+ * sockets without NETLINK_GET_STRICT_CHK, return those of all tables. `decodeLocalTable` decodes each reply message.
  */
 export function dumpRoutes(writer: MessageWriter, family: IpFamily): number {
   beginMessage(writer, RTM_GETROUTE, ROUTE_HEADER, { rtm_family: addressFamily(family) });
@@ -95,15 +97,35 @@ export function dumpRoutes(writer: MessageWriter, family: IpFamily): number {
   return writer.endDump();
 }
 
-/** Returns undefined for any route that is not a HostRoute. Throws DecodeError. */
-export function decodeHostRoute(payload: Uint8Array): HostRoute | undefined {
+/** Deletes the first route to the address in the local table, whatever it does; ESRCH if there is none. */
+export function deleteRouteTo(writer: MessageWriter, destination: IpAddress): number {
+  const fields = {
+    rtm_family: addressFamily(familyOf(destination)),
+    rtm_dst_len: isIp4(destination) ? 32 : 128,
+    rtm_table: RT_TABLE_LOCAL,
+    rtm_scope: RT_SCOPE_NOWHERE,
+  };
+  beginMessage(writer, RTM_DELROUTE, ROUTE_HEADER, fields, 0);
+  encode(writer, ROUTE, { destination });
+  return writer.end();
+}
+
+/** A route of the local table; one that is not local drops or refuses packets, or is for broadcasts. */
+export interface LocalTableRoute extends Omit<HostRoute, 'index'> {
+  readonly index: number | undefined;
+  readonly isLocal: boolean;
+}
+
+/** Returns undefined for a route of another table. Throws DecodeError. */
+export function decodeLocalTable(payload: Uint8Array): LocalTableRoute | undefined {
   const fields = readHeader(ROUTE_HEADER, payload);
   const family = ipFamily(fields.rtm_family);
-  if (family === undefined || fields.rtm_table !== RT_TABLE_LOCAL || fields.rtm_type !== RTN_LOCAL) return undefined;
+  if (family === undefined || fields.rtm_table !== RT_TABLE_LOCAL) return undefined;
   const { destination, index, source, metric } = decode(ROUTE, payload, ROUTE_HEADER.size);
-  if (destination === undefined || index === undefined) return undefined;
+  if (destination === undefined) return undefined;
   const prefix = fields.rtm_dst_len;
   if (prefix > (family === 4 ? 32 : 128))
     throw new DecodeError('rtm_dst_len', 1, `${prefix} exceeds the bits of an address`);
-  return { cidr: cidrOf(destination, prefix), index, protocol: fields.rtm_protocol, source, metric };
+  const isLocal = fields.rtm_type === RTN_LOCAL;
+  return { cidr: cidrOf(destination, prefix), index, protocol: fields.rtm_protocol, source, metric, isLocal };
 }
