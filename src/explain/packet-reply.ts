@@ -44,8 +44,8 @@ export interface FoundPacket {
   readonly ops: readonly Op[];
   /** The commands that bring the sysctls, timeouts and local routes of the node to the plan. */
   readonly shared: readonly string[];
-  /** The interfaces on which received IPv4 packets are not forwarded. */
-  readonly unforwarded: readonly string[];
+  /** Whether the node forwards packets of this IP family that it receives on an interface. */
+  readonly forwards: (interfaceName: string) => boolean;
   readonly others: OtherRules;
 }
 
@@ -81,6 +81,7 @@ export function* packetReply(known: PacketKnowledge): Generator<void, PacketRepl
     virtualServer: planned,
     routeTo: (to) => routes.get(to),
     isHere: (server) => here.has(server.address),
+    forwards: found.forwards,
   });
   const endpoints = way.endpoints.map(endpointOf);
   const rules = found.rules.missing.map(({ command }) => command);

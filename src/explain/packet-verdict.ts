@@ -7,7 +7,7 @@ import type { PacketEndpoint, PacketReply } from './replies.ts';
 export interface VerdictFacts {
   /** From where to where. */
   readonly head: string;
-  readonly way: Pick<PacketWay, 'before' | 'fate'>;
+  readonly way: Pick<PacketWay, 'before' | 'fate' | 'endpoints'>;
   readonly endpoints: readonly PacketEndpoint[];
   readonly service: NamespacedName | undefined;
   /** What would bring the kernel to the plan. */
@@ -39,12 +39,14 @@ function resultOf({ way, endpoints, service, others }: VerdictFacts): { result: 
   if (fate === 'REJECT') {
     return { result: 'refused', text: `is refused by ${chain}: no Service has this port of the address` };
   }
-  return others.stops ?? undecided(fate, endpoints, service);
+  const stoppedAt = way.endpoints.find((endpoint) => endpoint.stoppedAt !== undefined)?.stoppedAt;
+  return others.stops ?? undecided(fate, endpoints, stoppedAt, service);
 }
 
 function undecided(
   fate: Exclude<PacketWay['fate'], 'DROP' | 'REJECT'>,
   endpoints: readonly PacketEndpoint[],
+  stoppedAt: string | undefined,
   service: NamespacedName | undefined,
 ): { result: PacketReply['result']; text: string } {
   switch (fate) {
@@ -55,11 +57,14 @@ function undecided(
     case 'forwarded':
       return { result: 'not served', text: 'reaches no Service: this node sends it on to another host' };
     case 'scheduled':
-      return scheduled(endpoints);
+      return scheduled(endpoints, stoppedAt);
   }
 }
 
-function scheduled(endpoints: readonly PacketEndpoint[]): { result: PacketReply['result']; text: string } {
+function scheduled(
+  endpoints: readonly PacketEndpoint[],
+  stoppedAt: string | undefined,
+): { result: PacketReply['result']; text: string } {
   const answering = endpoints.filter(({ answers }) => answers);
   const [only] = endpoints;
   const which = endpoints.length === 1 && only !== undefined ? only.at : `one of ${endpoints.length} endpoints`;
@@ -67,7 +72,10 @@ function scheduled(endpoints: readonly PacketEndpoint[]): { result: PacketReply[
     const see = endpoints.length === 1 ? 'which sees' : 'which see';
     return { result: 'arrives', text: `reaches ${which}, ${see} ${seenText(endpoints)}` };
   }
-  const why = 'unmasqueraded, so replies from other nodes do not return through this node';
+  const why =
+    stoppedAt === undefined
+      ? 'unmasqueraded, so replies from other nodes do not return through this node'
+      : `unmasqueraded, and replies that arrive on ${stoppedAt} are not forwarded (net.ipv4.conf.IF.forwarding, net.ipv6.conf.all.forwarding)`;
   if (answering.length === 0) return { result: 'no answer', text: `gets no answer: it reaches ${which} ${why}` };
   const lost = endpoints.length - answering.length;
   return { result: 'arrives in part', text: `reaches ${which}, of which ${lost} cannot answer: it is ${why}` };

@@ -18,6 +18,8 @@ export interface WayFacts {
   readonly routeTo: (address: IpAddress) => Route | undefined;
   /** Whether a real server is on this node. */
   readonly isHere: (server: RealServer) => boolean;
+  /** Whether the node forwards packets of this IP family that it receives on an interface. */
+  readonly forwards: (interfaceName: string) => boolean;
 }
 
 /** What happens to the packet before a virtual server has it: `local` and `forwarded` mean that none does. */
@@ -42,6 +44,8 @@ export interface EndpointWay {
   readonly sees: IpAddress | undefined;
   /** Whether its replies return through this node, and so reach the client. */
   readonly returns: boolean;
+  /** The interface that does not forward the replies; absent if none is in the way. */
+  readonly stoppedAt?: string;
 }
 
 type Stage = readonly [table: 'mangle' | 'nat' | 'filter', hook: Hook];
@@ -107,7 +111,7 @@ function walkStages({ rules, sets, packet: first }: WayFacts, stages: readonly S
 }
 
 function endpointWay(facts: WayFacts, taken: Packet, server: RealServer): EndpointWay {
-  const { origin, rules, sets, routeTo, isHere } = facts;
+  const { origin, rules, sets, routeTo, isHere, forwards } = facts;
   const route = routeTo(server.address);
   const isOnNode = route?.local === true;
   const sent = { ...withoutInput(taken), destination: server.address, port: server.port, destinationLocal: isOnNode };
@@ -118,12 +122,17 @@ function endpointWay(facts: WayFacts, taken: Packet, server: RealServer): Endpoi
     : walkHook(rules, 'nat', 'POSTROUTING', sent, sets);
   const masqueraded = decision === 'MASQUERADE';
   const staysHere = origin === 'this node' || origin === 'Pod of this node' || isOnNode || isHere(server);
+  // Replies to an address of this node are delivered, not forwarded.
+  const isForwarded = !masqueraded && staysHere && origin !== 'this node' && !isOnNode;
+  const stoppedAt =
+    isForwarded && route !== undefined && !forwards(route.interfaceName) ? route.interfaceName : undefined;
   return {
     server,
     after: matched,
     masqueraded,
     sees: masqueraded ? route?.source : taken.source,
-    returns: masqueraded || staysHere,
+    returns: (masqueraded || staysHere) && stoppedAt === undefined,
+    ...(stoppedAt === undefined ? {} : { stoppedAt }),
   };
 }
 

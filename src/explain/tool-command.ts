@@ -59,10 +59,8 @@ export function toolCommand(op: Op): string {
       return `ipvsadm -e ${serviceText(op.id)} ${destinationText(op.realServer)}`;
     case 'delete-real-server':
       return `ipvsadm -d ${serviceText(op.id)} -r ${formatRealServer(op.realServer)}`;
-    case 'bind-address': {
-      const add = `ip addr add ${deviceAddress(op)}`;
-      return op.again === true ? `ip addr del ${deviceAddress(op)}; ${add} # its route in table local is missing` : add;
-    }
+    case 'bind-address':
+      return op.again === true ? bindAgain(op.address) : `ip addr add ${deviceAddress(op)}`;
     case 'unbind-address':
       return `ip addr del ${deviceAddress(op)}`;
     case 'add-route':
@@ -70,6 +68,13 @@ export function toolCommand(op: Op): string {
     case 'delete-route':
       return `ip route del ${routeText(op)}`;
   }
+}
+
+/** The kernel adds the route of an address with the address only. Another program may have put another route in its place. */
+function bindAgain(address: IpAddress): string {
+  const at = deviceAddress({ address });
+  const flush = `ip -${isIp4(address) ? 4 : 6} route flush table local exact ${formatIp(address)}`;
+  return `ip addr del ${at}; ${flush}; ip addr add ${at} # it has no local route`;
 }
 
 function deviceAddress({ address, prefix }: { readonly address: IpAddress; readonly prefix?: number }): string {

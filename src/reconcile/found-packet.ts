@@ -5,7 +5,7 @@ import { planRules } from '../plan/plan-rules.ts';
 import type { Op } from '../state/op.ts';
 import { virtualServerKey } from '../state/virtual-server.ts';
 import { type DifferenceParts, differenceOf } from './difference.ts';
-import { type NodeParts, differingShared } from './node-difference.ts';
+import { type NodeParts, differingShared, readForwarding } from './node-difference.ts';
 
 export type PacketParts = Pick<DifferenceParts, 'kernel' | 'config' | 'desired' | 'order' | 'clock'> & NodeParts;
 
@@ -27,7 +27,7 @@ export async function readFoundPacket(parts: PacketParts, asked: AskedPacket): P
     ops: await differingOps(parts, asked),
     shared: await differingShared(parts, new Set([family])),
     others: await kernel.getOtherRules(family),
-    unforwarded: await kernel.findUnforwarded(),
+    forwards: await readForwarding(kernel, family),
   };
 }
 

@@ -88,6 +88,20 @@ export async function forwardingNotes(
   return notes;
 }
 
+/** Returns whether the node forwards packets of the family that it receives on an interface. */
+export async function readForwarding(
+  kernel: Pick<KernelReader, 'getSysctl' | 'findUnforwarded'>,
+  family: IpFamily,
+): Promise<(interfaceName: string) => boolean> {
+  // For IPv6, the setting of an interface only says whether the node is a router or a host there.
+  if (family === 6) {
+    const all = await kernel.getSysctl('net/ipv6/conf/all/forwarding');
+    return () => all !== '0';
+  }
+  const off = new Set(await kernel.findUnforwarded());
+  return (interfaceName) => !off.has(interfaceName);
+}
+
 /** Says that packets received on these interfaces are not forwarded. */
 export function unforwardedNote(interfaces: readonly string[]): string {
   return (

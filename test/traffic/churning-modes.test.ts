@@ -14,7 +14,9 @@ jest.setTimeout(patient(400_000));
 
 /** Debian's User-Mode Linux has no nf_tables. */
 const MODES: readonly ProxyMode[] =
-  process.env['KERNEL_USED'] === 'uml' ? ['iptables', 'ipvs', 'iptables'] : ['nftables', 'iptables', 'ipvs', 'nftables'];
+  process.env['KERNEL_USED'] === 'uml'
+    ? ['iptables', 'ipvs', 'iptables']
+    : ['nftables', 'iptables', 'ipvs', 'nftables'];
 const SERVICES = 40;
 const CHANGE_EVERY_MS = 100;
 
@@ -25,7 +27,9 @@ kind: Node
 metadata: { name: node-0, labels: { topology.kubernetes.io/zone: ${turn % 2 === 0 ? 'a' : 'b'} } }
 status: { addresses: [{ type: InternalIP, address: 10.200.0.10 }${turn % 3 === 0 ? ', { type: InternalIP, address: "fd00:200::a" }' : ''}] }
 `;
-  const services = Array.from({ length: SERVICES }, (_, at) => at).filter((at) => at === 0 || (at * 7 + turn) % 5 !== 0);
+  const services = Array.from({ length: SERVICES }, (_, at) => at).filter(
+    (at) => at === 0 || (at * 7 + turn) % 5 !== 0,
+  );
   const texts = services.map((at) => {
     const pods = at === 0 ? [10, 11] : [10, 11, 12].filter((pod) => (pod + at + turn) % 3 !== 0);
     const endpoints = pods.map(

@@ -3,12 +3,13 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { clientAddress } from '../bed/address-plan.ts';
 import { Bed } from '../bed/bed.ts';
 import type { CommandResult } from '../bed/command.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
 import { patient } from '../bed/patience.ts';
-import type { TopReply } from '../../src/explain/replies.ts';
+import type { PacketReply, TopReply } from '../../src/explain/replies.ts';
 import { querySocketOf, startDaemon } from '../support/daemon.ts';
 
 jest.setTimeout(patient(180_000));
@@ -51,7 +52,7 @@ const BROKEN: readonly (readonly [broken: string, named: string])[] = [
   ['ip addr del 10.202.0.10/32 dev kube-ipvs0', 'ip addr add 10.202.0.10/32 dev kube-ipvs0'],
   [
     'ip route del local 10.203.0.10 table local',
-    'ip addr del 10.203.0.10/32 dev kube-ipvs0; ip addr add 10.203.0.10/32 dev kube-ipvs0 # its route in table local is missing',
+    'ip addr del 10.203.0.10/32 dev kube-ipvs0; ip -4 route flush table local exact 10.203.0.10; ip addr add 10.203.0.10/32 dev kube-ipvs0 # it has no local route',
   ],
   ['ip addr add 10.202.0.77/32 dev kube-ipvs0', 'ip addr del 10.202.0.77/32 dev kube-ipvs0'],
   ['ipset del KUBE-CLUSTER-IP 10.202.0.10,tcp:80', 'ipset add KUBE-CLUSTER-IP 10.202.0.10,tcp:80'],
@@ -123,6 +124,7 @@ describe('the subcommands on a node', () => {
       /^default\/web is not as it should be on this node: the kernel differs from the plan at 10\.200\.0\.10:30080/,
     );
     expect(status).toBe(1);
+    expect(stdout).toContain('of the node: sysctl -w net.ipv4.vs.conntrack=1\n');
     expect((await run('explain', '10.202.0.10:80')).stdout).toBe(
       '10.202.0.10:80/TCP is the ClusterIP of default/web\n',
     );
@@ -131,6 +133,57 @@ describe('the subcommands on a node', () => {
     const script = lines.slice(1).map((line) => (line.includes(' -N ') ? `${line} 2>/dev/null || true` : line));
     await shell(script.join('\n'));
     expect(await run('diff')).toEqual({ status: 0, stdout: 'the kernel is as planned\n', stderr: '' });
+  });
+
+  const TAKEN: readonly (readonly [does: string, undo: string, result: PacketReply['result'], verdict: RegExp])[] = [
+    [
+      'iptables -I INPUT -s 10.200.0.0/16 -p tcp --dport 80 -j DROP',
+      'iptables -D INPUT 1',
+      'dropped',
+      /is dropped by a rule of another program in filter INPUT: -s 10\.200\.0\.0\/16 .*-j DROP/,
+    ],
+    [
+      'iptables -t raw -A PREROUTING -p tcp --dport 80 -j DROP',
+      'iptables -t raw -F',
+      'dropped',
+      /is dropped by a rule of another program in raw PREROUTING/,
+    ],
+    [
+      'iptables -A OUTPUT -d 10.201.0.0/16 -p tcp --dport 8080 -j REJECT',
+      'iptables -D OUTPUT -d 10.201.0.0/16 -p tcp --dport 8080 -j REJECT',
+      'refused',
+      /is refused by a rule of another program in filter OUTPUT/,
+    ],
+    [
+      'ipvsadm -A -f 16384 -s rr',
+      'ipvsadm -D -f 16384',
+      'not served',
+      /is taken by a virtual server of another program for firewall mark 16384/,
+    ],
+    [
+      'ip route replace blackhole 10.202.0.10 table local',
+      'ip addr del 10.202.0.10/32 dev kube-ipvs0; ip route del 10.202.0.10 table local; ip addr add 10.202.0.10/32 dev kube-ipvs0',
+      'arrives',
+      /the kernel differs here/,
+    ],
+  ];
+
+  test.each(TAKEN)('%s: no packet arrives, and explain --from says why', async (does, undo, result, verdict) => {
+    const client = bed.client(0);
+    const question = ['explain', 'web', `--from=${clientAddress(0).v4}`, '--output=json'];
+    const ask = async (): Promise<PacketReply> => JSON.parse((await run(...question)).stdout) as PacketReply;
+    expect((await client.probeTcp('10.202.0.10', 80)).ok).toBe(true);
+    expect(await ask()).toMatchObject({ ok: true, result: 'arrives' });
+    await shell(does);
+    try {
+      const probe = await client.probeTcp('10.202.0.10', 80, { timeoutMs: patient(1_000) });
+      const reply = await ask();
+      expect([probe.ok, reply.ok, reply.result]).toEqual([false, false, result]);
+      expect(reply.verdict).toMatch(verdict);
+    } finally {
+      await shell(undo);
+    }
+    expect((await client.probeTcp('10.202.0.10', 80)).ok).toBe(true);
   });
 
   test('top has the traffic of a client, by Service and by endpoint', async () => {
@@ -184,7 +237,7 @@ describe('the subcommands on a node', () => {
       return (JSON.parse(stdout) as { verdict: string }).verdict;
     };
     const before = await node.exec(['sh', '-c', 'ipvsadm -Sn; ipset save; ip addr']);
-    expect(await first('status')).toMatch(`${only}3 virtual servers on node `);
+    expect(await first('status')).toMatch(`${only}4 virtual servers on node `);
     const servers = '10.201.0.10:8080 (weight 1), 10.201.0.11:8080 (weight 1)';
     expect(await first('explain', '10.202.0.10:80')).toBe(
       `${only}10.202.0.10:80/TCP is a ClusterIP, with real servers ${servers}`,

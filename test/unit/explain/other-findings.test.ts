@@ -15,10 +15,14 @@ interface World {
   readonly saved?: string;
   readonly baseChains?: readonly string[];
   readonly marks?: readonly number[];
+  readonly unforwarded?: readonly string[];
 }
 
 /** A client outside connects to the cluster IP, and is masqueraded. */
-async function ask({ saved = '', baseChains = [], marks = [] }: World, from = '192.168.9.77'): Promise<PacketReply> {
+async function ask(
+  { saved = '', baseChains = [], marks = [], unforwarded = [] }: World,
+  from = '192.168.9.77',
+): Promise<PacketReply> {
   const kernel = new FakeKernel();
   await kernel.prepare();
   const node = { address: address('192.168.9.1'), prefix: 24, interfaceName: 'eth0', tentative: false };
@@ -28,6 +32,7 @@ async function ask({ saved = '', baseChains = [], marks = [] }: World, from = '1
     plan: { ...PLAN_CONFIG, localDetectors: { 4: { kind: 'cidr', cidr: CIDR } } },
   });
   await run.take(...listed([service('web', '10.96.0.10')], [slice('web', ['10.244.0.5', '10.244.0.6'])]));
+  for (const name of unforwarded) kernel.unforwarded.add(name);
   kernel.otherRules = { variant: 'nft', tables: parseWithPolicies(saved), baseChains, marks };
   const { ask: question } = questionsOf(kernel, run);
   return (await question(`/v1/packet?from=${from}&at=10.96.0.10:80`)) as PacketReply;
@@ -151,6 +156,15 @@ describe('a packet to a Service', () => {
   test('a rule that may match is in the verdict', async () => {
     const { verdict } = await ask({ saved: `${FILTER}-A INPUT -m limit --limit 1/sec -j DROP` });
     expect(verdict).toMatch(/ reaches one of 2 endpoints, .*; 1 rule of other programs may match \(below\)$/);
+  });
+
+  test('an interface that does not forward stops unmasqueraded replies', async () => {
+    const off = { unforwarded: ['cni0'] };
+    expect(await ask(off)).toMatchObject({ ok: true });
+    const stopped = await ask(off, '10.244.0.7');
+    expect(stopped).toMatchObject({ ok: false, result: 'no answer' });
+    expect(stopped.verdict).toContain('replies that arrive on cni0 are not forwarded');
+    expect(await ask({ unforwarded: ['eth0'] }, '10.244.0.7')).toMatchObject({ ok: true });
   });
 
   test('a virtual server for a firewall mark takes packets with this mark first', async () => {

@@ -97,7 +97,7 @@ function ask(from: string, to: string, world: World = {}, protocol: Protocol = '
       rules: { missing: [], packets: new Map() },
       ops: [],
       shared: [],
-      unforwarded: [],
+      forwards: () => true,
       others: { ...NO_OTHER_RULES, variant: 'nft' },
       ...world.found,
     },

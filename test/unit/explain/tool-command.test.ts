@@ -114,7 +114,7 @@ const CASES: readonly (readonly [Op, string])[] = [
   [{ kind: 'bind-address', address: address('10.96.0.1') }, 'ip addr add 10.96.0.1/32 dev kube-ipvs0'],
   [
     { kind: 'bind-address', address: address('fd00::1'), again: true },
-    'ip addr del fd00::1/128 dev kube-ipvs0; ip addr add fd00::1/128 dev kube-ipvs0 # its route in table local is missing',
+    'ip addr del fd00::1/128 dev kube-ipvs0; ip -6 route flush table local exact fd00::1; ip addr add fd00::1/128 dev kube-ipvs0 # it has no local route',
   ],
   [{ kind: 'unbind-address', address: address('fd00::1') }, 'ip addr del fd00::1/128 dev kube-ipvs0'],
   [{ kind: 'unbind-address', address: address('10.96.0.1'), prefix: 24 }, 'ip addr del 10.96.0.1/24 dev kube-ipvs0'],

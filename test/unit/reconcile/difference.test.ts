@@ -108,7 +108,7 @@ test('an address without its local route is named', async () => {
   const { kernel, run } = await started();
   kernel.tables.unrouted.add(address('10.96.0.10'));
   expect(await commands(run)).toEqual([
-    'ip addr del 10.96.0.10/32 dev kube-ipvs0; ip addr add 10.96.0.10/32 dev kube-ipvs0 # its route in table local is missing',
+    'ip addr del 10.96.0.10/32 dev kube-ipvs0; ip -4 route flush table local exact 10.96.0.10; ip addr add 10.96.0.10/32 dev kube-ipvs0 # it has no local route',
   ]);
   await run.pass(30_000);
   expect(await commands(run)).toEqual([]);

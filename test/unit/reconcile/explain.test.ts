@@ -71,7 +71,7 @@ describe('a Service', () => {
     const { kernel, run, explain, packet } = await started();
     kernel.tables.unrouted.add(address('10.96.0.10'));
     const command =
-      'ip addr del 10.96.0.10/32 dev kube-ipvs0; ip addr add 10.96.0.10/32 dev kube-ipvs0 # its route in table local is missing';
+      'ip addr del 10.96.0.10/32 dev kube-ipvs0; ip -4 route flush table local exact 10.96.0.10; ip addr add 10.96.0.10/32 dev kube-ipvs0 # it has no local route';
     const { ok, ports } = await explain('web');
     expect({ ok, addresses: ports[0]?.addresses }).toMatchObject({
       ok: false,
