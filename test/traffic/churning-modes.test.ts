@@ -118,12 +118,10 @@ describe('a node whose mode changes while its Services change', () => {
     await sleep(patient(2_000));
     asking = false;
     await asks;
-    process.stderr.write(`${turn} turns, ${failed.length} failed: ${failed.slice(0, 5).join('\n')}\n`);
+    expect(turn).toBeGreaterThan(20);
     expect(failed).toEqual([]);
     const last = MODES.at(-1) ?? 'ipvs';
-    const begun = daemon?.output.length ?? 0;
     await start(last);
-    process.stderr.write(`${begun} ${/initial sync complete.*/.exec(daemon?.output ?? '')?.[0]}\n`);
     expect(daemon?.output).toMatch(/initial sync complete.* operations=0 failures=0/);
     expect(daemon?.output).not.toMatch(/deleted leftovers/);
   });

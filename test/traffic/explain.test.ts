@@ -245,7 +245,7 @@ describe('the subcommands on a node', () => {
     expect(await first('explain', '10.200.0.10:30080')).toBe(
       `${only}10.200.0.10:30080/TCP is a NodePort, with real servers ${servers}`,
     );
-    expect(await first('top', '--interval=2')).toMatch(/, so only the kernel was read: .* to 3 virtual servers$/);
+    expect(await first('top', '--interval=2')).toMatch(/, so only the kernel was read: .* to 4 virtual servers$/);
     expect((await run('status')).stdout.startsWith('no daemon runs here')).toBe(true);
     expect(await node.exec(['sh', '-c', 'ipvsadm -Sn; ipset save; ip addr'])).toEqual(before);
   });

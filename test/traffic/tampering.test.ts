@@ -97,7 +97,6 @@ describe('a node with which another program tampers', () => {
     await node.exec(['sh', '-c', script], { timeoutMs: patient(LOOP_MS * 3) });
     await untilServed(30_000);
     const lines = linesOf(daemon.output.slice(before));
-    process.stderr.write(`${lines} lines under tampering in ${TEST_MODE} mode\n`);
     expect(lines).toBeLessThan(MOST_LINES);
     await daemon.stop(10_000);
   });
@@ -118,13 +117,6 @@ describe('a node with which another program tampers', () => {
     expect(repaired.match(/^-A KUBE-SERVICES/gm)?.length).toBeGreaterThan(2);
     expect(daemon.output).toMatch(/restore failed with status 137: .*Killed/);
     expect(linesOf(daemon.output)).toBeLessThan(MOST_LINES);
-    process.stderr.write(
-      daemon.output
-        .split('\n')
-        .filter((l) => /restore/.test(l))
-        .slice(0, 20)
-        .join('\n') + '\n',
-    );
     await daemon.stop(10_000);
   });
 });
