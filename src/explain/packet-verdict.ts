@@ -75,7 +75,7 @@ function scheduled(
   const why =
     stoppedAt === undefined
       ? 'unmasqueraded, so replies from other nodes do not return through this node'
-      : `unmasqueraded, and replies that arrive on ${stoppedAt} are not forwarded (net.ipv4.conf.IF.forwarding, net.ipv6.conf.all.forwarding)`;
+      : `but replies that arrive on ${stoppedAt} are not forwarded (net.ipv4.conf.IF.forwarding, net.ipv6.conf.all.forwarding)`;
   if (answering.length === 0) return { result: 'no answer', text: `gets no answer: it reaches ${which} ${why}` };
   const lost = endpoints.length - answering.length;
   return { result: 'arrives in part', text: `reaches ${which}, of which ${lost} cannot answer: it is ${why}` };

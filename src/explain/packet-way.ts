@@ -122,17 +122,17 @@ function endpointWay(facts: WayFacts, taken: Packet, server: RealServer): Endpoi
     : walkHook(rules, 'nat', 'POSTROUTING', sent, sets);
   const masqueraded = decision === 'MASQUERADE';
   const staysHere = origin === 'this node' || origin === 'Pod of this node' || isOnNode || isHere(server);
-  // Replies to an address of this node are delivered, not forwarded.
-  const isForwarded = !masqueraded && staysHere && origin !== 'this node' && !isOnNode;
-  const stoppedAt =
-    isForwarded && route !== undefined && !forwards(route.interfaceName) ? route.interfaceName : undefined;
+  const isAnswered = masqueraded || staysHere;
+  // Connection tracking gives a masqueraded reply the address of the client before it is routed.
+  const isForwarded = origin !== 'this node' && !isOnNode && route !== undefined;
+  const stoppedAt = isForwarded && !forwards(route.interfaceName) ? route.interfaceName : undefined;
   return {
     server,
     after: matched,
     masqueraded,
     sees: masqueraded ? route?.source : taken.source,
-    returns: (masqueraded || staysHere) && stoppedAt === undefined,
-    ...(stoppedAt === undefined ? {} : { stoppedAt }),
+    returns: isAnswered && stoppedAt === undefined,
+    ...(isAnswered && stoppedAt !== undefined ? { stoppedAt } : {}),
   };
 }
 

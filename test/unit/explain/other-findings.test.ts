@@ -158,9 +158,10 @@ describe('a packet to a Service', () => {
     expect(verdict).toMatch(/ reaches one of 2 endpoints, .*; 1 rule of other programs may match \(below\)$/);
   });
 
-  test('an interface that does not forward stops unmasqueraded replies', async () => {
+  test('an interface that does not forward stops replies', async () => {
     const off = { unforwarded: ['cni0'] };
-    expect(await ask(off)).toMatchObject({ ok: true });
+    expect(await ask(off)).toMatchObject({ ok: false, result: 'no answer' });
+    expect(await ask(off, '192.168.9.1')).toMatchObject({ ok: true });
     const stopped = await ask(off, '10.244.0.7');
     expect(stopped).toMatchObject({ ok: false, result: 'no answer' });
     expect(stopped.verdict).toContain('replies that arrive on cni0 are not forwarded');
