@@ -72,13 +72,22 @@ function scheduled(
     const see = endpoints.length === 1 ? 'which sees' : 'which see';
     return { result: 'arrives', text: `reaches ${which}, ${see} ${seenText(endpoints)}` };
   }
-  const why =
-    stoppedAt === undefined
-      ? 'unmasqueraded, so replies from other nodes do not return through this node'
-      : `but replies that arrive on ${stoppedAt} are not forwarded (net.ipv4.conf.IF.forwarding, net.ipv6.conf.all.forwarding)`;
-  if (answering.length === 0) return { result: 'no answer', text: `gets no answer: it reaches ${which} ${why}` };
   const lost = endpoints.length - answering.length;
-  return { result: 'arrives in part', text: `reaches ${which}, of which ${lost} cannot answer: it is ${why}` };
+  const some = `reaches ${which}, of which ${lost} cannot answer: `;
+  const result = answering.length === 0 ? 'no answer' : 'arrives in part';
+  if (stoppedAt !== undefined) {
+    const settings = 'net.ipv4.conf.IF.forwarding, net.ipv6.conf.all.forwarding';
+    const why = `replies that arrive on ${stoppedAt} are not forwarded (${settings})`;
+    return {
+      result,
+      text: lost < endpoints.length ? `${some}${why}` : `gets no answer: it reaches ${which}, but ${why}`,
+    };
+  }
+  const why = 'unmasqueraded, so replies from other nodes do not return through this node';
+  return {
+    result,
+    text: lost < endpoints.length ? `${some}it is ${why}` : `gets no answer: it reaches ${which} ${why}`,
+  };
 }
 
 /** Returns the source addresses, the most frequent ones first. */
