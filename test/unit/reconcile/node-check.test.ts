@@ -162,3 +162,46 @@ describe('settings of the node', () => {
     expect((await run.pass(30_000)).node.problems).toEqual([]);
   });
 });
+
+describe('forwarding that is off in part', () => {
+  const IF = (names: string) =>
+    `net.ipv4.conf.IF.forwarding is 0 of ${names}: IPv4 packets that arrive there are not forwarded, ` +
+    'as between Pods and clients of Services; set it to 1 unless this is intended';
+
+  test('interfaces are named once, until they change, and are no problem of health', async () => {
+    const { kernel, run } = await started();
+    kernel.unforwarded.add('eth0');
+    const report = await run.pass(30_000);
+    expect(report).toMatchObject({ ok: true, node: { problems: [], settingsRepaired: [] } });
+    await run.pass(30_000);
+    expect(troubles(run)).toEqual([`warn: ${IF('eth0')}`]);
+    kernel.unforwarded.add('eth1');
+    await run.pass(30_000);
+    expect(troubles(run).at(-1)).toBe(`warn: ${IF('eth0, eth1')}`);
+    kernel.unforwarded.clear();
+    await run.pass(30_000);
+    expect(run.log.lines).toContain(`info: this problem no longer exists: ${IF('eth0, eth1')}`);
+    expect(await run.reconciler.forwardingNotes()).toEqual([]);
+  });
+
+  test('while ip_forward is 0, the interfaces follow from it: only the sysctl is named', async () => {
+    const { kernel, run } = await started();
+    kernel.unforwarded.add('eth0');
+    kernel.sysctls.set('net/ipv4/ip_forward', '0');
+    expect(await run.reconciler.forwardingNotes()).toEqual([]);
+    expect(await run.reconciler.differingSettings()).toEqual(['sysctl -w net.ipv4.ip_forward=1']);
+  });
+
+  test('that of IPv6 is named if there are IPv6 Services, and never set', async () => {
+    const { kernel, run } = await started();
+    kernel.sysctls.set('net/ipv6/conf/all/forwarding', '0');
+    expect(await run.reconciler.forwardingNotes()).toEqual([]);
+    const six = service('six', 'fd00:96::6');
+    await run.take({ kind: 'service', event: { type: 'applied', object: six } });
+    await run.pass(30_000);
+    const [note = ''] = await run.reconciler.forwardingNotes();
+    expect(note).toMatch(/^net\.ipv6\.conf\.all\.forwarding is 0/);
+    expect(troubles(run)).toEqual([`warn: ${note}`]);
+    expect(kernel.sysctls.get('net/ipv6/conf/all/forwarding')).toBe('0');
+  });
+});
