@@ -30,7 +30,7 @@ SOURCES := $(shell find src -name '*.ts')
 COMMIT := $(or $(GIT_COMMIT),$(shell git rev-parse HEAD 2>/dev/null),unknown)
 COMMIT_FILE := build/commit
 
-.PHONY: help deps packages build image rootfs archive tools test coverage scenario demo demo-record fuzz soak cluster cluster-down e2e e2e-page trial smoke smoke-build smoke-possible judge total bench bench-guard bench-record lint unused format sanitize typecheck clean
+.PHONY: help deps packages build image rootfs archive tools test coverage scenario matrix demo demo-record fuzz soak cluster cluster-down e2e e2e-page trial smoke smoke-build smoke-possible judge total bench bench-guard bench-record lint unused format sanitize typecheck clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,7 +53,7 @@ node_modules/.stamp: package.json package-lock.json | $(RUNTIME)
 build: deps $(ADDON) $(DAEMON) ## compile the addon and bundle the daemon
 
 # nodelete: a thread of the addon may still run its code when the worker that loaded it has ended.
-COMPILE_ADDON = $(CXX) -std=c++20 -O2 -g $(SANITIZERS) -Wall -Wextra -Werror -fPIC -shared -Wl,-z,nodelete -ffile-prefix-map=$(CURDIR)=. -fvisibility=hidden -fno-exceptions \
+COMPILE_ADDON = $(CXX) -std=c++20 -O2 -g $(SANITIZERS) -Wall -Wextra -Werror -fPIC -shared -Wl,-z,nodelete -ffile-prefix-map="$(CURDIR)"=. -fvisibility=hidden -fno-exceptions \
   -DNAPI_VERSION=9 -DNODE_ADDON_API_DISABLE_CPP_EXCEPTIONS \
   -I node_modules/node-api-headers/include -I node_modules/node-addon-api $(filter %.cc,$^) -o $@
 
@@ -172,6 +172,12 @@ soak: build ## the daemon on a real kernel while its cluster changes; it must no
 
 scenario: build ## one scenario file, as a plan and with packets: NAME=cluster-ip/two-endpoints
 	TEST_SCENARIO=$(NAME) scripts/test.sh --testPathPatterns scenarios
+
+# On the kernel with nf_tables in every mode, so that all runs are of one kernel.
+matrix: build ## who reaches what, by packets, against docs/traffic-matrix.json: MODE=ipvs|nftables|iptables PROXY=kube-proxy; UPDATE=1 records it
+	@$(if $(filter kube-proxy,$(PROXY)),node test/cluster/build-kube-proxy.ts)
+	@TEST_MODE=$(or $(MODE),ipvs) TEST_PROXY=$(PROXY) TEST_UPDATE=$(UPDATE) KERNEL=$${KERNEL:-uml-nft} scripts/test.sh test/traffic/matrix.test.ts
+	@$(if $(UPDATE),node scripts/generate-docs.ts)
 
 demo: build ## a small cluster on a real IPVS kernel, step by step; about a minute; MODE=nftables or MODE=iptables
 	@$(if $(filter nftables,$(MODE)),TEST_MODE=nftables KERNEL=$${KERNEL:-uml-nft} )$(if $(filter iptables,$(MODE)),TEST_MODE=iptables )test/kernel/run.sh node test/demo/demo.ts

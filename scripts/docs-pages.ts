@@ -1,4 +1,4 @@
-// The pages and plots of docs/ that are generated: from tables in the code, and from docs/performance.json.
+// The pages and plots of docs/ that are generated: from tables in the code, from docs/performance.json and docs/traffic-matrix.json.
 import { FLAGS, FLAG_GROUPS, type Flag } from '../src/config/flag-table.ts';
 import { defaultText, helpOf } from '../src/config/setting.ts';
 import { FIELD_PATHS, settingAt } from '../src/config/settings.ts';
@@ -8,6 +8,8 @@ import { KNOWN_GATES } from '../src/config/feature-gates.ts';
 import { ABSENT_METRICS, METRIC_GROUPS, type MetricRow } from '../src/observe/metric-table.ts';
 import { PLOTS, renderPlot } from '../test/bench/plot.ts';
 import { lastMeasured, performancePage } from '../test/bench/report-files.ts';
+import { matrixPage } from '../test/traffic/matrix-page.ts';
+import { recordedRuns } from '../test/traffic/matrix-record.ts';
 import { cell, table, wrap } from './markdown.ts';
 
 /** A generated page or plot. The path is relative to the root of the project. */
@@ -139,6 +141,7 @@ export async function pages(): Promise<Page[]> {
     { path: 'docs/flags.md', text: flagsPage() },
     { path: 'docs/metrics.md', text: metricsPage() },
     { path: 'docs/performance.md', text: performancePage() },
+    { path: 'docs/traffic-matrix.md', text: matrixPage(recordedRuns()) },
     ...(await plots()),
   ];
 }

@@ -14,10 +14,16 @@ import { Transaction } from '../state/transaction.ts';
 import { type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 import { IP_FAMILIES, type IpFamily, familyOf } from '../base/ip.ts';
 import type { Yielder } from '../base/yielder.ts';
+import { asWantedNow, partsOf } from './change-parts.ts';
 import { failedEntries } from './failed-entries.ts';
 import { readVirtualServers } from './read-virtual-servers.ts';
 import type { SyncParts } from './sync-parts.ts';
 import type { SyncProgress } from './sync-progress.ts';
+
+/** Why changes were not applied. */
+interface Failed {
+  readonly reason: unknown;
+}
 
 /** The capacity (maxelem) of each set, as of the last full check or of a later change that enlarged the set. */
 export type SetSizes = Map<SetKey, number>;
@@ -53,7 +59,7 @@ export async function syncChanges(
   parts: SyncParts,
   progress: SyncProgress,
   yielder: Yielder,
-): Promise<{ readonly reason: unknown } | undefined> {
+): Promise<Failed | undefined> {
   const { addresses, clock, udp } = parts;
   if (addresses.stale) await addresses.read();
   touchUnfinished(parts, progress);
@@ -123,30 +129,56 @@ function touchTarget(plan: NodePlan, op: Op): void {
   else if ('address' in op) plan.touchAddress(op.address);
 }
 
-/** Applies the pending changes. If the kernel cannot be read, it tries each IP family alone: one must not hold up the other. */
-async function applyChanges(parts: SyncParts, progress: SyncProgress, yielder: Yielder) {
+/**
+ * Applies the pending changes, large ones in parts, between which it serves changes that came meanwhile. After a failure,
+ * the next sync must repeat the changes that were not applied.
+ */
+async function applyChanges(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<Failed | undefined> {
   const { plan } = parts.desired;
-  const changes = plan.takeChanges();
-  try {
-    await applyPart(parts, changes, progress, yielder);
-    return undefined;
-  } catch (reason) {
-    const families = IP_FAMILIES.map((family) => ofFamily(changes, family)).filter(isSome);
-    for (const part of families) {
-      if (families.length > 1 && (await succeeds(applyPart(parts, part, progress, yielder)))) continue;
-      // The next sync must repeat these changes. A full check is not enough: if another process removed the address and
-      // set entries of a virtual server, the check does not recognize it as ours and never deletes it.
-      for (const { id } of part.virtualServers) plan.touchVirtualServer(id);
-      for (const { address } of part.addresses) plan.touchAddress(address);
-    }
-    return { reason };
+  const left = [...partsOf(plan.takeChanges(), plan, parts.kernel.mode)];
+  for (let isFirst = true, part = left.shift(); part !== undefined; isFirst = false, part = left.shift()) {
+    const changes = isFirst ? part : asWantedNow(part, plan);
+    let failed = await applyEachFamily(parts, changes, progress, yielder);
+    if (left.length === 0) return failed;
+    const goesOn = failed === undefined && progress.stopped === undefined;
+    if (goesOn) failed = await failureOf(parts.runPendingChanges());
+    if (goesOn && failed === undefined) continue;
+    for (const each of left) touchAll(plan, each);
+    return failed;
   }
+  return undefined;
 }
 
-async function succeeds(work: Promise<void>): Promise<boolean> {
+/** If the kernel cannot be read, it tries each IP family alone: one must not hold up the other. */
+async function applyEachFamily(
+  parts: SyncParts,
+  changes: PlanChanges,
+  progress: SyncProgress,
+  yielder: Yielder,
+): Promise<Failed | undefined> {
+  const failed = await failureOf(applyPart(parts, changes, progress, yielder));
+  if (failed === undefined) return undefined;
+  const families = IP_FAMILIES.map((family) => ofFamily(changes, family)).filter(isSome);
+  for (const part of families) {
+    const isApplied = families.length > 1 && (await failureOf(applyPart(parts, part, progress, yielder))) === undefined;
+    if (!isApplied) touchAll(parts.desired.plan, part);
+  }
+  return failed;
+}
+
+/**
+ * Makes the next sync repeat these changes. A full check is not enough: if another process removed the address and set
+ * entries of a virtual server, the check does not recognize it as ours and never deletes it.
+ */
+function touchAll(plan: NodePlan, { virtualServers, addresses }: PlanChanges): void {
+  for (const { id } of virtualServers) plan.touchVirtualServer(id);
+  for (const { address } of addresses) plan.touchAddress(address);
+}
+
+async function failureOf(work: Promise<void>): Promise<Failed | undefined> {
   return await work.then(
-    () => true,
-    () => false,
+    () => undefined,
+    (reason: unknown) => ({ reason }),
   );
 }
 

@@ -25,6 +25,8 @@ import type { SyncProgress } from './sync-progress.ts';
 
 /** Virtual servers per batch. A change sync waits for the end of a batch, which takes a few milliseconds. */
 const BATCH = 64;
+/** Real servers per batch, unless one virtual server has more. */
+const BATCH_SERVERS = 4_096;
 /** In a first sync, during which no change sync waits, and in iptables mode, where each batch runs a program. */
 const LARGE_BATCH = 4_096;
 
@@ -215,15 +217,19 @@ async function* checkVirtualServers(
   { first, without }: { readonly first: boolean; readonly without: ReadonlySet<IpFamily> },
   yielder: Yielder,
 ): AsyncGenerator<Transaction, void> {
-  const size = first || parts.kernel.mode === 'iptables' ? LARGE_BATCH : BATCH;
+  const isLarge = first || parts.kernel.mode === 'iptables';
+  const [most, mostServers] = isLarge ? [LARGE_BATCH, Infinity] : [BATCH, BATCH_SERVERS];
   let batch: WantedVirtualServer[] = [];
+  let servers = 0;
   // The iteration includes virtual servers added to the plan meanwhile and skips those removed from it.
   for (const wanted of parts.desired.plan.virtualServers()) {
     if (without.has(familyOf(wanted.virtualServer.address))) continue;
     batch.push(wanted);
-    if (batch.length < size) continue;
+    servers += wanted.realServers.length;
+    if (batch.length < most && servers < mostServers) continue;
     yield await checkBatch(parts, batch, listed, first, yielder);
     batch = [];
+    servers = 0;
   }
   yield await checkBatch(parts, batch, listed, first, yielder);
 }

@@ -1,12 +1,13 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import path from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 
 import type { AgentCommand, AgentReply, AgentResults } from './agent-protocol.ts';
 import { patient } from './patience.ts';
 
-const compileCache = new URL('../../build/test/compile-cache', import.meta.url).pathname;
+const compileCache = path.resolve(import.meta.dirname, '../../build/test/compile-cache');
 
 interface Waiter {
   resolve(result: AgentResults[keyof AgentResults]): void;
@@ -17,11 +18,11 @@ interface Waiter {
 export const NODE_AGENT = [
   process.execPath,
   '--disable-warning=ExperimentalWarning',
-  new URL('agent.ts', import.meta.url).pathname,
+  path.join(import.meta.dirname, 'agent.ts'),
 ] as const;
 
 /** The agent for SCTP, with the Python of the system: others in PATH may be slow wrappers. */
-export const SCTP_AGENT = ['/usr/bin/python3', new URL('sctp_agent.py', import.meta.url).pathname] as const;
+export const SCTP_AGENT = ['/usr/bin/python3', path.join(import.meta.dirname, 'sctp_agent.py')] as const;
 
 /** The client of an agent that runs in one namespace. */
 export class AgentClient implements AsyncDisposable {

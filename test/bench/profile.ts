@@ -1,5 +1,6 @@
 import { Session } from 'node:inspector/promises';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 /** Self time of each function, in microseconds. */
 export type SelfTimes = Map<string, number>;
@@ -12,7 +13,7 @@ const ROOT = path.dirname(path.dirname(import.meta.dirname));
 const SAMPLE_EVERY_MICROS = 200;
 
 function nameOf(functionName: string, url: string): string {
-  const file = url.startsWith('file:') ? path.relative(ROOT, new URL(url).pathname) : url;
+  const file = url.startsWith('file:') ? path.relative(ROOT, fileURLToPath(url)) : url;
   const name = `\`${functionName === '' ? '(no name)' : functionName}\``;
   return file === '' ? name : `${name} ${file}`;
 }

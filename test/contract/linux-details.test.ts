@@ -1,5 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setImmediate, setTimeout } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import type { Op } from '../../src/state/op.ts';
 import type { RuleSet } from '../../src/state/rule-set.ts';
@@ -12,7 +13,7 @@ import { unloadIpvs } from './unload-ipvs.ts';
 
 jest.setTimeout(patient(120_000));
 
-const child = new URL('watch-child.ts', import.meta.url).pathname;
+const child = fileURLToPath(new URL('watch-child.ts', import.meta.url));
 const node = [process.execPath, '--disable-warning=ExperimentalWarning', child];
 
 describe('the kernel of Linux', () => {

@@ -1,7 +1,10 @@
 import type { Case } from './case/case.ts';
 
 /** Single things that a side has after a step, such as `virtual server TCP 10.96.0.1:80`, each with its value as text. */
-export type Facts = ReadonlyMap<string, string>;
+export interface Facts {
+  keys(): Iterable<string>;
+  get(fact: string): string | undefined;
+}
 
 /** How a mode is judged. */
 export interface JudgedMode<State> {
@@ -9,14 +12,19 @@ export interface JudgedMode<State> {
   playOurs(given: Case): Promise<readonly State[]>;
   /** Returns the facts of a state after a step. */
   factsOf(state: State, given: Case, step: number): Facts;
-  readonly differences: readonly IntendedDifference[];
+  /** Returns the names of the intended differences that explain a mismatch; undefined if something remains. */
+  explain(mismatch: Mismatch): readonly string[] | undefined;
 }
 
-/** A difference from kube-proxy that is meant to be. */
-export interface IntendedDifference {
+/** Names a difference from kube-proxy that is meant to be. */
+export interface NamedDifference {
   readonly name: string;
   /** The heading in docs/differences.md under which users find it. */
   readonly section: string;
+}
+
+/** A difference in single facts. */
+export interface IntendedDifference extends NamedDifference {
   /**
    * Our value as it would be without this difference; undefined if the difference does not apply. As narrow as possible:
    * what no intended difference explains is a fault of one side.
@@ -49,9 +57,11 @@ export function mismatches<State>(
     const theirsAll = results.map((states) => factsAt(mode, states, given, step));
     const names = new Set([oursAll, ...theirsAll].flatMap((facts) => [...facts.keys()]));
     return [...names].flatMap((fact) => {
-      const theirs = [...new Set(theirsAll.map((facts) => facts.get(fact)))];
       const own = oursAll.get(fact);
-      return theirs.includes(own) ? [] : [{ given, step, fact, ours: own, theirs, oursAll, theirsAll }];
+      // Most are equal to that of the first result; to find a fact may take some time.
+      if (theirsAll.some((facts) => facts.get(fact) === own)) return [];
+      const theirs = [...new Set(theirsAll.map((facts) => facts.get(fact)))];
+      return [{ given, step, fact, ours: own, theirs, oursAll, theirsAll }];
     });
   });
 }

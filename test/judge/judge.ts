@@ -1,7 +1,7 @@
 import { errorText } from '../../src/base/error-text.ts';
 import type { Case } from './case/case.ts';
 import { withOneEntry } from './case/one-entry.ts';
-import { type JudgedMode, type Mismatch, explain, mismatches } from './compare.ts';
+import { type JudgedMode, type Mismatch, mismatches } from './compare.ts';
 import type { Upstream } from './upstream.ts';
 
 /** Upstream plays a case that differs once more, so often: with the result that we have, its map order may be rare. */
@@ -40,7 +40,7 @@ async function verdictOf<State>(mode: JudgedMode<State>, upstream: Upstream<Stat
   const explained: string[] = [];
   const unexplained: Mismatch[] = [];
   for (const mismatch of mismatches(mode, given, ours, results)) {
-    const names = explain(mode.differences, mismatch);
+    const names = mode.explain(mismatch);
     if (names === undefined) unexplained.push(mismatch);
     else explained.push(...names);
   }

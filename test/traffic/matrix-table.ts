@@ -6,7 +6,7 @@ import { type EndpointShape, type Protocol, SERVICE_PORT, type ServiceShape } fr
  * both with the proxy; the outside client's routes to service addresses lead to node-0.
  *
  * A cell says who answers, over several connections, and which source the endpoint sees: `kept` is the client's own address,
- * `node-0` an address of that node (of a node's own connections no other can be seen).
+ * `node-0` an address of that node (of a node's own connections no other can be seen), `asked` the one that the client asked.
  */
 export const SOURCES = ['pod-0-1', 'pod-0-0', 'pod-1-1', 'node-0', 'node-1', 'client-0'] as const;
 export type Source = (typeof SOURCES)[number];
@@ -18,9 +18,19 @@ export const PROTOCOLS: readonly Protocol[] = ['TCP', 'UDP', 'SCTP'];
 export const FAMILIES = ['v4', 'v6'] as const;
 export type Family = (typeof FAMILIES)[number];
 
+/** By policies, and by where the endpoints are: on both nodes, on node-1 only (`remote`), nowhere. */
+export type ServiceName =
+  | 'cluster'
+  | 'external-local'
+  | 'external-local-remote'
+  | 'internal-local'
+  | 'internal-local-remote'
+  | 'both-local-remote'
+  | 'no-endpoint';
+
 export interface MatrixCase {
   readonly title: string;
-  readonly service: ServiceShape;
+  readonly service: ServiceShape & { readonly name: ServiceName };
   /** One line a source, one column a destination that the service has. */
   readonly table: string;
   /** What the table cannot say of itself. */
@@ -32,13 +42,21 @@ const A: EndpointShape = { addresses: podAddress(0, 0), node: 0 };
 const B: EndpointShape = { addresses: podAddress(1, 0), node: 1 };
 export const ENDPOINT_NAMES: Readonly<Record<string, string>> = { 'pod-0-0': 'A', 'pod-1-0': 'B' };
 
-function service(index: number, change: Partial<ServiceShape> & Pick<ServiceShape, 'endpoints'>): ServiceShape {
-  return { name: `case-${index}`, clusterIp: clusterAddress(index), protocols: PROTOCOLS, ...change };
+function service(
+  name: ServiceName,
+  index: number,
+  change: Omit<Partial<ServiceShape>, 'name'> & Pick<ServiceShape, 'endpoints'>,
+): MatrixCase['service'] {
+  return { name, clusterIp: clusterAddress(index), protocols: PROTOCOLS, ...change };
 }
 
 /** With everything that a service can be reached by from outside. */
-function reachable(index: number, change: Partial<ServiceShape> & Pick<ServiceShape, 'endpoints'>): ServiceShape {
-  return service(index, {
+function reachable(
+  name: ServiceName,
+  index: number,
+  change: Omit<Partial<ServiceShape>, 'name'> & Pick<ServiceShape, 'endpoints'>,
+): MatrixCase['service'] {
+  return service(name, index, {
     nodePort: 30_000 + index,
     externalIp: externalAddress(index),
     loadBalancerIp: externalAddress(100 + index),
@@ -56,7 +74,7 @@ const WRONG_WAY =
 export const CASES: readonly MatrixCase[] = [
   {
     title: 'both policies Cluster, endpoints on both nodes',
-    service: reachable(1, { endpoints: [A, B] }),
+    service: reachable('cluster', 1, { endpoints: [A, B] }),
     table: `
                ClusterIP        | NodePort node-0 | NodePort node-1 | external IP      | LB VIP
       pod-0-1  A+B kept         | A+B node-0      | A+B node-1      | A+B node-0       | A+B node-0
@@ -69,7 +87,7 @@ export const CASES: readonly MatrixCase[] = [
   },
   {
     title: 'externalTrafficPolicy Local, endpoints on both nodes',
-    service: reachable(2, { external: 'Local', endpoints: [A, B] }),
+    service: reachable('external-local', 2, { external: 'Local', endpoints: [A, B] }),
     table: `
                ClusterIP        | NodePort node-0 | NodePort node-1 | external IP      | LB VIP
       pod-0-1  A+B kept         | A kept          | B kept          | A kept           | A kept
@@ -84,7 +102,7 @@ export const CASES: readonly MatrixCase[] = [
   },
   {
     title: 'externalTrafficPolicy Local, endpoint on node-1 only',
-    service: reachable(3, { external: 'Local', endpoints: [B] }),
+    service: reachable('external-local-remote', 3, { external: 'Local', endpoints: [B] }),
     table: `
                ClusterIP        | NodePort node-0 | NodePort node-1 | external IP      | LB VIP
       pod-0-1  B kept           | B kept          | B kept          | B kept           | B kept
@@ -97,7 +115,7 @@ export const CASES: readonly MatrixCase[] = [
   },
   {
     title: 'internalTrafficPolicy Local, endpoints on both nodes',
-    service: service(4, { internal: 'Local', endpoints: [A, B] }),
+    service: service('internal-local', 4, { internal: 'Local', endpoints: [A, B] }),
     table: `
                ClusterIP
       pod-0-1  A kept
@@ -110,7 +128,7 @@ export const CASES: readonly MatrixCase[] = [
   },
   {
     title: 'internalTrafficPolicy Local, endpoint on node-1 only',
-    service: service(5, { internal: 'Local', endpoints: [B] }),
+    service: service('internal-local-remote', 5, { internal: 'Local', endpoints: [B] }),
     table: `
                ClusterIP
       pod-0-1  refused
@@ -123,7 +141,7 @@ export const CASES: readonly MatrixCase[] = [
   },
   {
     title: 'both policies Local, reachable from outside, endpoint on node-1 only',
-    service: reachable(6, { internal: 'Local', external: 'Local', endpoints: [B] }),
+    service: reachable('both-local-remote', 6, { internal: 'Local', external: 'Local', endpoints: [B] }),
     table: `
                ClusterIP        | NodePort node-0 | NodePort node-1 | external IP      | LB VIP
       pod-0-1  B kept           | B kept          | B kept          | B kept           | B kept
@@ -139,7 +157,7 @@ export const CASES: readonly MatrixCase[] = [
   },
   {
     title: 'both policies Cluster, no endpoint at all',
-    service: reachable(7, { endpoints: [] }),
+    service: reachable('no-endpoint', 7, { endpoints: [] }),
     table: `
                ClusterIP        | NodePort node-0 | NodePort node-1 | external IP      | LB VIP
       pod-0-1  refused          | refused         | refused         | refused          | refused

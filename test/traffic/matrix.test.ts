@@ -1,57 +1,28 @@
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { release } from 'node:os';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
-import type { ProbeRequest, ProbeResult } from '../bed/agent-protocol.ts';
-import { podGateway } from '../bed/address-plan.ts';
-import { Bed } from '../bed/bed.ts';
+import { runCommand } from '../bed/command.ts';
 import type { Namespace } from '../bed/namespace.ts';
 import { patient } from '../bed/patience.ts';
-import { formatIp } from '../../src/base/ip.ts';
-import { startDaemon } from '../support/daemon.ts';
+import { COMPARED_VERSION } from '../support/kube-proxy.ts';
 import { TEST_MODE } from '../support/mode.ts';
-import { address } from '../support/state.ts';
-import { ManifestDirectory, POD_PORT, type Protocol, nodeObjects, serviceObjects } from './cluster-objects.ts';
-import { type Seen, matrixPage } from './matrix-page.ts';
-import { answersText, predicted } from './matrix-prediction.ts';
+import { MatrixBed, type StartProxy, type Way, exactText, kubeProxy, ours } from './matrix-bed.ts';
+import { predicted } from './matrix-prediction.ts';
 import {
-  CASES,
-  type Cell,
-  ENDPOINT_NAMES,
-  FAMILIES,
-  type Family,
-  PROTOCOLS,
-  SOURCES,
-  type Source,
-  cellsOf,
-  targetOf,
-} from './matrix-table.ts';
+  type MatrixProxy,
+  PROXIES,
+  type RunId,
+  type Seen,
+  cellsOfRun,
+  record,
+  recordedRuns,
+  runOf,
+} from './matrix-record.ts';
+import { CASES, type Cell, FAMILIES, PROTOCOLS, SOURCES, type Source, cellsOf } from './matrix-table.ts';
 
-jest.setTimeout(patient(480_000));
+jest.setTimeout(patient(900_000));
 
-const PAGE = 'docs/traffic-matrix.md';
-const WRITTEN = 'build/test/traffic-matrix.md';
-/** Two connections: scheduler rr then has shown both endpoints. */
-const ROUNDS = 2;
-/** In nftables mode the choice is random, and ways that have not yet shown all endpoints are tried further. */
-const MOST_ROUNDS = TEST_MODE === 'ipvs' ? ROUNDS : 20;
-/** Where no answer is expected, it is not waited for longer than this. */
-const SILENCE_MS = patient(2500);
-/** An answer may be late on a busy machine. */
-const ANSWER_TIMEOUT_MS = patient(20_000);
 /** Questions that wait together share one run of iptables-save. The query socket has 16 connections. */
 const ASKED_AT_ONCE = 12;
-
-/** EPERM is how a host's own datagrams are refused: the one that refuses is the host itself. */
-const FAILURES: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'refused',
-  EPERM: 'refused',
-  TIMEOUT: 'no answer',
-};
-
-interface Way {
-  readonly cell: Cell;
-  readonly protocol: Protocol;
-  readonly family: Family;
-}
 
 interface Prediction {
   readonly way: string;
@@ -59,165 +30,125 @@ interface Prediction {
   readonly seen: string;
 }
 
+interface Run extends RunId {
+  readonly what: string;
+  readonly start: StartProxy;
+  readonly cells: readonly Cell[];
+}
+
 /** What the second run is made with, and what it asks for: only ClusterIPs are reached in another way. */
 const LIGHT = '--ipvs-local-route-cidrs=10.202.0.0/16,fd00:202::/64';
 const ALL = CASES.flatMap(cellsOf);
-const RUNS: readonly (readonly [what: string, flags: readonly string[], cells: readonly Cell[]])[] = [
-  ['an address for each service', [], ALL],
-  ...(TEST_MODE === 'ipvs'
-    ? [['light mode', [LIGHT], ALL.filter(({ destination }) => destination === 'ClusterIP')] as const]
-    : []),
-];
-/** What every run saw, in their order. */
-const RESULTS: readonly Seen[][] = RUNS.map(() => []);
+const CLUSTER_IPS = ALL.filter(({ destination }) => destination === 'ClusterIP');
+const OURS = { proxy: 'ours', mode: TEST_MODE } as const;
+const KUBE_PROXY: Run = {
+  proxy: 'kube-proxy',
+  mode: TEST_MODE,
+  light: false,
+  what: `kube-proxy ${COMPARED_VERSION}`,
+  start: kubeProxy,
+  cells: ALL,
+};
+const RUNS_OF_OURS: readonly Run[] = [
+  { ...OURS, light: false, what: 'an address for each service', start: ours([]), cells: ALL },
+  { ...OURS, light: true, what: 'light mode', start: ours([LIGHT]), cells: CLUSTER_IPS },
+].filter(({ mode, light }) => mode === 'ipvs' || !light);
+const RUNS = proxyOf(process.env['TEST_PROXY']) === 'ours' ? RUNS_OF_OURS : [KUBE_PROXY];
+
+/** `text` is PROXY of `make matrix`: ours by default. */
+function proxyOf(text = ''): MatrixProxy {
+  const proxy = PROXIES.find((each) => each === (text === '' ? 'ours' : text));
+  if (proxy === undefined) throw new Error(`PROXY is ${PROXIES.join(' or ')}, not ${text}`);
+  return proxy;
+}
 
 /** Every way in, with packets: for each cell of the table, protocol and family, who answers and as whom the client is seen. */
-describe.each(RUNS)('the traffic matrix, with %s', (what, flags, wanted) => {
-  let bed: Bed;
-  let directory: ManifestDirectory;
-  const owners = new Map<string, string>();
-  const results = RESULTS[RUNS.findIndex(([each]) => each === what)] ?? [];
+describe.each(RUNS)('the traffic matrix, with $what', (run) => {
+  let matrix: MatrixBed;
+  const results: Seen[] = [];
+  let connections = 0;
+  // Only in ipvs mode, `explain --from` says what becomes of a packet.
+  const explained = run.proxy === 'ours' && run.mode === 'ipvs';
 
   beforeAll(async () => {
-    directory = await ManifestDirectory.create();
-    await directory.write('nodes', nodeObjects(2));
-    await directory.write(
-      'services',
-      CASES.flatMap(({ service }) => serviceObjects(service)),
-    );
-    bed = await Bed.create({ nodes: 2, podsPerNode: 2, clients: 1 });
-    for (const [index, node] of [bed.node(0), bed.node(1)].entries()) {
-      for (const { v4, v6 } of [node.addresses, podGateway(index)]) {
-        for (const text of [v4, v6]) owners.set(formatIp(address(text)), node.name);
-      }
-      // A host sends few refusals a second to one and the same address, and we ask for very many.
-      await node.sysctl({ 'net.ipv4.icmp_ratelimit': 0, 'net.ipv6.icmp.ratelimit': 0 });
-      const pod = bed.pod(index, 0);
-      await Promise.all([pod.serveTcp(POD_PORT), pod.serveUdp(POD_PORT), pod.serveSctp(POD_PORT)]);
-      await startDaemon(node, [
-        '--ipvs-scheduler=rr',
-        `--manifests=${directory.path}`,
-        '--cluster-cidr=10.201.0.0/16,fd00:201::/48',
-        ...flags,
-      ]);
-    }
+    matrix = await MatrixBed.create(run.start);
   });
 
-  afterAll(async () => {
-    await bed[Symbol.asyncDispose]();
-    await directory[Symbol.asyncDispose]();
-  });
+  afterAll(() => matrix[Symbol.asyncDispose]());
 
-  function namespaceOf(source: Source): Namespace {
-    const [kind = '', ...numbers] = source.split('-');
-    const [first = 0, second = 0] = numbers.map(Number);
-    return kind === 'pod' ? bed.pod(first, second) : kind === 'node' ? bed.node(first) : bed.client(first);
-  }
-
-  /** "A+B kept" and the like, from the answers to one way. */
-  function describeAnswers(from: Namespace, answers: readonly ProbeResult[]): string {
-    const endpointsBySource = new Map<string, Set<string>>();
-    const failures = new Set<string>();
-    for (const answer of answers) {
-      if (!answer.ok) {
-        failures.add(FAILURES[answer.code] ?? answer.code);
-        continue;
-      }
-      const sourceSeen = formatIp(address(answer.sourceSeen));
-      const own = [from.addresses.v4, from.addresses.v6].some((text) => formatIp(address(text)) === sourceSeen);
-      const seen = owners.get(sourceSeen) ?? (own ? 'kept' : sourceSeen);
-      const endpoint = ENDPOINT_NAMES[answer.answeredBy] ?? answer.answeredBy;
-      endpointsBySource.set(seen, (endpointsBySource.get(seen) ?? new Set()).add(endpoint));
+  async function predictions(from: Namespace, ways: readonly Way[]): Promise<readonly string[]> {
+    const said: string[] = [];
+    for (let begin = 0; begin < ways.length; begin += ASKED_AT_ONCE) {
+      const asked = ways.slice(begin, begin + ASKED_AT_ONCE);
+      const replies = asked.map(({ cell, protocol, family }) =>
+        predicted(matrix.bed, cell, from.addresses, protocol, family),
+      );
+      said.push(...(await Promise.all(replies)));
     }
-    const parts = Array.from(endpointsBySource, ([seen, endpoints]) => `${[...endpoints].sort().join('+')} ${seen}`);
-    return [...parts.sort(), ...failures].join(', ');
+    return said;
   }
 
-  /** Returns what `explain --from` said of each way, and what was seen. */
+  /** Keeps what is seen of each cell, and returns it beside what `explain --from` said before. */
   async function probeFrom(source: Source): Promise<readonly Prediction[]> {
-    const from = namespaceOf(source);
-    const cells = wanted.filter((cell) => cell.source === source);
+    const from = matrix.namespaceOf(source);
+    const cells = run.cells.filter((cell) => cell.source === source);
     const ways: Way[] = cells.flatMap((cell) =>
       PROTOCOLS.flatMap((protocol) => FAMILIES.map((family) => ({ cell, protocol, family }))),
     );
-    // First what should happen, and then what does.
-    const said: string[] = [];
-    // In nftables mode, explain does not say it.
-    for (let begin = 0; TEST_MODE === 'ipvs' && begin < ways.length; begin += ASKED_AT_ONCE) {
-      const asked = ways.slice(begin, begin + ASKED_AT_ONCE);
-      const replies = asked.map(({ cell, protocol, family }) => predicted(bed, cell, from.addresses, protocol, family));
-      said.push(...(await Promise.all(replies)));
-    }
-    const answers: ProbeResult[][] = ways.map(() => []);
-    for (let round = 0; round < MOST_ROUNDS; round++) {
-      const tried = [...ways.entries()].filter(
-        ([index, { cell }]) => round < ROUNDS || describeAnswers(from, answers[index] ?? []) !== cell.expected,
-      );
-      const probes = tried.map(([, { cell, protocol, family }]): ProbeRequest => {
-        const target = targetOf(cell.case.service, cell.destination, family);
-        const timeoutMs = cell.expected === 'no answer' ? SILENCE_MS : ANSWER_TIMEOUT_MS;
-        return { protocol: toTransport(protocol), target, timeoutMs };
-      });
-      for (const [at, answer] of (await from.probeAll(probes, 32)).entries()) {
-        const index = tried[at]?.[0];
-        if (index !== undefined) answers[index]?.push(answer);
-      }
-    }
+    const said = explained ? await predictions(from, ways) : [];
+    const answers = await matrix.connect(from, ways);
+    connections += answers.flat().length;
     for (const cell of cells) {
-      const texts = new Map<string, string>();
-      for (const [index, way] of ways.entries()) {
-        const kind = `${way.protocol} ${way.family === 'v4' ? 'IPv4' : 'IPv6'}`;
-        if (way.cell === cell) texts.set(kind, describeAnswers(from, answers[index] ?? []));
-      }
-      results.push({ cell, texts });
+      const texts = [...ways.entries()].flatMap(([index, way]) =>
+        way.cell === cell ? [[kindOf(way), matrix.describe(from, way, answers[index] ?? [])] as const] : [],
+      );
+      results.push({ cell, texts: new Map(texts) });
     }
-    return ways.map(({ cell, protocol, family }, index) => {
-      const seen = exactAnswers(answers[index] ?? []);
-      const way = `${cell.case.title}: ${cell.destination}, ${protocol} IP${family}`;
-      return { way, said: TEST_MODE === 'ipvs' ? (said[index] ?? '') : seen, seen };
+    return ways.flatMap((way, index) => {
+      const prediction = { way: nameOf(way), said: said[index] ?? '', seen: exactText(answers[index] ?? []) };
+      return explained ? [prediction] : [];
     });
   }
 
-  /** "pod-0-0 sees 10.201.0.1" and the like: which addresses they saw, where the page only says whose. */
-  function exactAnswers(answers: readonly ProbeResult[]): string {
-    const failures = new Set(answers.flatMap((answer) => (answer.ok ? [] : [FAILURES[answer.code] ?? answer.code])));
-    const served = answers.flatMap((answer) =>
-      answer.ok ? [[answer.answeredBy, formatIp(address(answer.sourceSeen))] as const] : [],
-    );
-    return [answersText(served), ...failures].filter((text) => text !== '').join(', ');
-  }
-
   test.each(SOURCES)('from %s, and explain --from said so before', async (source) => {
-    const predictions = await probeFrom(source);
-    expect(predictions.map(({ way, said }) => `${way}: ${said}`)).toEqual(
-      predictions.map((prediction) => `${prediction.way}: ${prediction.seen}`),
-    );
+    const asked = await probeFrom(source);
+    expect(asked.map(({ way, said }) => `${way}: ${said}`)).toEqual(asked.map(({ way, seen }) => `${way}: ${seen}`));
     const [seen, expected]: [string[], string[]] = [[], []];
     for (const { cell, texts } of results.filter((result) => result.cell.source === source)) {
       for (const [kind, text] of texts) {
         const way = `${cell.case.title}: ${cell.destination}, ${kind}: `;
         seen.push(way + text);
-        expected.push(way + cell.expected);
+        // What kube-proxy shows is compared with the record below.
+        expected.push(way + (run.proxy === 'ours' ? cell.expected : text));
       }
     }
     expect(seen.length).toBeGreaterThan(0);
     expect(seen).toEqual(expected);
   });
+
+  test('docs/traffic-matrix.json has what was seen', async () => {
+    const cells = cellsOfRun(results);
+    const { proxy, mode, light } = run;
+    if (process.env['TEST_UPDATE'] === '1') {
+      const version = proxy === 'ours' ? await ourVersion() : COMPARED_VERSION;
+      record({ proxy, mode, light, version, kernel: release(), connections, cells });
+    }
+    expect(cells).toEqual(runOf(recordedRuns(), run)?.cells);
+  });
 });
 
-// It is the page of ipvs mode.
-if (TEST_MODE === 'ipvs') test(`${PAGE} equals what was measured`, comparePage);
-
-async function comparePage(): Promise<void> {
-  const [results = [], light = []] = RESULTS;
-  const probes = results.reduce((sum, { texts }) => sum + texts.size * ROUNDS, 0);
-  const page = matrixPage(results, probes, light);
-  await mkdir('build/test', { recursive: true });
-  await writeFile(WRITTEN, page);
-  if (process.env['TEST_UPDATE'] === '1') await writeFile(PAGE, page);
-  expect(await readFile(PAGE, 'utf8')).toBe(page);
+function kindOf({ protocol, family }: Way): string {
+  return `${protocol} IP${family}`;
 }
 
-function toTransport(protocol: Protocol): ProbeRequest['protocol'] {
-  return ({ TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const)[protocol];
+function nameOf(way: Way): string {
+  return `${way.cell.case.title}: ${way.cell.destination}, ${kindOf(way)}`;
+}
+
+/** "0.2.0 at 0711086". */
+async function ourVersion(): Promise<string> {
+  const { stdout } = await runCommand([process.execPath, 'build/kube-ipvs-proxy.mjs', '--version']);
+  const [, version, commit] = /v(\S+) \(commit (\w{7})/.exec(stdout) ?? [];
+  if (version === undefined) throw new Error(`no version: ${stdout}`);
+  return `${version} at ${commit}`;
 }

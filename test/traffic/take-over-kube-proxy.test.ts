@@ -8,7 +8,7 @@ import type { LongProcess } from '../bed/long-process.ts';
 import type { KeptConnection, Namespace } from '../bed/namespace.ts';
 import { patient } from '../bed/patience.ts';
 import { startDaemon } from '../support/daemon.ts';
-import { type KubeProxyMode, builtKubeProxy, writeKubeProxyConfig } from '../support/kube-proxy.ts';
+import { type KubeProxyMode, builtKubeProxy, startApiServer, startKubeProxy } from '../support/kube-proxy.ts';
 import { DNS, GUARDED, GUARDED_WAY } from './added-services.ts';
 import { LEAST_REQUESTS, LOAD_CLIENTS, LOAD_TIME_MS, type Way, underLoad } from './steady-load.ts';
 
@@ -151,9 +151,7 @@ class Host implements AsyncDisposable {
       await bed.pod(0, index).serveTcp(8080);
       await bed.pod(0, index).serveUdp(8080);
     }
-    const server = ['test/apiserver/main.ts', `--objects=${folder}/objects`, `--kubeconfig=${host.#kubeconfig}`];
-    const api = await host.node.spawn([process.execPath, ...server]);
-    [host.#api] = await api.waitForOutput(/^http\S+/m, 60_000);
+    host.#api = await startApiServer(host.node, `${folder}/objects`, host.#kubeconfig);
     return host;
   }
 
@@ -263,31 +261,12 @@ class Host implements AsyncDisposable {
     return await startDaemon(this.node, all);
   }
 
-  async #startKubeProxy({ mode, nodePortAddresses }: Step): Promise<LongProcess> {
-    const file = path.join(this.#folder, 'kube-proxy.json');
-    await writeKubeProxyConfig(file, {
+  #startKubeProxy({ mode, nodePortAddresses }: Step): Promise<LongProcess> {
+    return startKubeProxy(this.node, this.#program, {
       mode,
       kubeconfig: this.#kubeconfig,
-      nodeName: this.node.name,
       clusterCidr: CLUSTER_CIDR,
       ...(nodePortAddresses && { nodePortAddresses }),
-    });
-    const proxy = await this.node.spawn([this.#program, `--config=${file}`, '-v=2']);
-    for (let waited = 0; !(await this.#hasSynced()); waited += 500) {
-      if (proxy.exit !== undefined || waited > patient(90_000)) {
-        throw new Error(`kube-proxy in ${mode} mode has not programmed the node:\n${proxy.output}`);
-      }
-      await sleep(500);
-    }
-    return proxy;
-  }
-
-  /** By the metrics of kube-proxy: whether its last sync of each family succeeded. */
-  async #hasSynced(): Promise<boolean> {
-    const metrics = await this.text('curl', '--silent', 'http://127.0.0.1:10249/metrics');
-    return ['IPv4', 'IPv6'].every((family) => {
-      const pattern = `^kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family="${family}"} (.*)$`;
-      return Number(new RegExp(pattern, 'm').exec(metrics)?.[1] ?? 0) > 0;
     });
   }
 }

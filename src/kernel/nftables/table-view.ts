@@ -4,7 +4,9 @@ import type { OwnTransactions } from '../own-transactions.ts';
 import type { NftMessage } from './nft-message.ts';
 import { type LeftEndpoint, Leavings } from './leavings.ts';
 import type { NftPort, NftRefusal } from './nft-port.ts';
+import { ENDPOINTS } from './sets.ts';
 import {
+  HEADS,
   type Head,
   type ObservedService,
   type Services,
@@ -39,7 +41,7 @@ export class TableView {
   #services = new Map<VirtualServerKey, ObservedService>();
   /** What changes have left in the table. */
   readonly leavings = new Leavings();
-  /** How many virtual servers and endpoints the table had when all were listed. */
+  /** About how many virtual servers and endpoints the table has: as listed, and as written since. */
   #size = { services: 0, endpoints: 0 };
   /** Whether each of these chains exists. */
   #chains = new Map<string, boolean>();
@@ -143,6 +145,7 @@ export class TableView {
     changed: readonly VirtualServerId[] = [],
   ): Promise<NftRefusal | undefined> {
     const refusal = await this.port.commit(this.family, messages, generation);
+    if (refusal === undefined) this.#count(messages);
     if (refusal === undefined && generation !== undefined) this.#own?.record(generation, nextOf(generation));
     if (refusal !== undefined || generation === undefined || generation !== this.#generation) this.forget();
     else this.#advance(generation, messages, changed);
@@ -211,6 +214,15 @@ export class TableView {
     }
     this.#listed = undefined;
     this.#generation = nextOf(generation);
+  }
+
+  #count(messages: readonly NftMessage[]): void {
+    for (const message of messages) {
+      if (message.kind !== 'new-elements' && message.kind !== 'delete-elements') continue;
+      const more = message.kind === 'new-elements' ? message.elements.size : -message.elements.size;
+      if (message.set === ENDPOINTS) this.#size.endpoints += more;
+      else if (HEADS.includes(message.set)) this.#size.services += more;
+    }
   }
 
   #see(generation: number): void {

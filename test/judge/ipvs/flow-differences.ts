@@ -18,7 +18,7 @@ export const otherNodePorts: IntendedDifference = {
     if (!isFlow(mismatch) || ours !== undefined) return undefined;
     const [, address = '', number] = /-> \[([^\]]+)\]:(\d+) /.exec(fact) ?? [];
     const host = address.includes(':') ? `[${address}]` : address;
-    if (oursAll.has(`virtual server UDP ${host}:${number}`)) return undefined;
+    if (oursAll.get(`virtual server UDP ${host}:${number}`) !== undefined) return undefined;
     const isNumber = frontendsAt(given, step).some((each) => each.kind === 'node port' && `${each.number}` === number);
     return isNumber ? { value: 'deleted' } : undefined;
   },

@@ -1,24 +1,34 @@
 import { type IpFamily, familyOf } from '../../../src/base/ip.ts';
-import type { Case } from '../case/case.ts';
 import type { Facts } from '../compare.ts';
 import type { Ruleset } from '../trace/ruleset.ts';
-import { type Fate, endText, trace } from '../trace/trace.ts';
-import { probesAt } from './probes.ts';
+import { trace } from '../trace/trace.ts';
+import { fateText } from './fate-text.ts';
+import type { Probe } from './probes.ts';
 
-/** What becomes of each packet that is tried after a step. */
-export function fatesOf(rulesets: Readonly<Record<IpFamily, Ruleset>>, given: Case, step: number): Facts {
-  return new Map(
-    probesAt(given, step).map(({ fact, packet, node }) => [
-      fact,
-      fateText(trace(rulesets[familyOf(packet.destination)], packet, node)),
-    ]),
-  );
-}
+/** What becomes of each packet that is tried after a step. A packet is traced when its fate is first asked for. */
+export class Fates implements Facts {
+  readonly #rulesets: Readonly<Record<IpFamily, Ruleset>>;
+  readonly #probes: ReadonlyMap<string, Probe>;
+  readonly #texts = new Map<string, string>();
 
-/** For example "0.5 translated to 10.244.0.1:8080 | 0.5 translated to 10.244.0.2:8080, masqueraded". */
-function fateText(fate: Fate): string {
-  return fate
-    .map(({ value, probability }) => `${Number(probability.toFixed(4))} ${endText(value)}`)
-    .sort()
-    .join(' | ');
+  constructor(rulesets: Readonly<Record<IpFamily, Ruleset>>, probes: readonly Probe[]) {
+    this.#rulesets = rulesets;
+    this.#probes = new Map(probes.map((probe) => [probe.fact, probe]));
+  }
+
+  keys(): Iterable<string> {
+    return this.#probes.keys();
+  }
+
+  get(fact: string): string | undefined {
+    const probe = this.#probes.get(fact);
+    if (probe === undefined) return undefined;
+    const text = this.#texts.get(fact) ?? this.#trace(probe);
+    this.#texts.set(fact, text);
+    return text;
+  }
+
+  #trace({ packet, node }: Probe): string {
+    return fateText(trace(this.#rulesets[familyOf(packet.destination)], packet, node));
+  }
 }

@@ -7,14 +7,16 @@ import { FakeIptables } from '../../fake-kernel/fake-iptables.ts';
 import { FakeNftTable } from '../../fake-kernel/fake-nft-table.ts';
 import { TestLog } from '../../support/reconciling.ts';
 import type { Case } from '../case/case.ts';
-import type { IntendedDifference, JudgedMode } from '../compare.ts';
+import type { JudgedMode } from '../compare.ts';
 import { OurRun, nodeAddressesOf } from '../our-run.ts';
 import { rulesetOfIptables } from '../trace/iptables-text.ts';
 import { rulesetOfTable } from '../trace/nft-table.ts';
 import { rulesetOfNft } from '../trace/nft-text.ts';
 import type { Ruleset } from '../trace/ruleset.ts';
 import { IPTABLES_DIFFERENCES, NFTABLES_DIFFERENCES } from './differences.ts';
-import { fatesOf } from './fates.ts';
+import { Fates } from './fates.ts';
+import { type IntendedChange, explain } from './intended.ts';
+import { probesAt } from './probes.ts';
 
 /** The rules of each family: upstream's as text (see upstream/rules.go), ours as the tracer has them. */
 interface Rules {
@@ -32,13 +34,14 @@ interface OurKernel {
 function rulesMode(
   start: () => OurKernel,
   compile: (text: string) => Ruleset,
-  differences: readonly IntendedDifference[],
+  changes: readonly IntendedChange[],
 ): JudgedMode<Rules> {
   const rulesetOf = (rules: string | Ruleset): Ruleset => (typeof rules === 'string' ? compile(rules) : rules);
   return {
     playOurs: (given) => play(given, start()),
-    factsOf: ({ IPv4, IPv6 }, given, step) => fatesOf({ 4: rulesetOf(IPv4), 6: rulesetOf(IPv6) }, given, step),
-    differences,
+    factsOf: ({ IPv4, IPv6 }, given, step) =>
+      new Fates({ 4: rulesetOf(IPv4), 6: rulesetOf(IPv6) }, probesAt(given, step)),
+    explain: (mismatch) => explain(changes, mismatch),
   };
 }
 

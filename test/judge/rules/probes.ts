@@ -26,6 +26,7 @@ import type { Packet, TracedNode } from '../trace/ruleset.ts';
 export interface Claim {
   readonly service: ServiceObject;
   readonly kind: 'cluster IP' | 'external IP' | 'load balancer IP' | 'node port';
+  readonly portName: string;
 }
 
 /** An address and port, with the Services that want it. */
@@ -110,15 +111,15 @@ function targetsOf(objects: Objects, own: ReadonlySet<IpAddress>): readonly Targ
     targets.set(key, { address, protocol, port, claims: claim === undefined ? claims : [...claims, claim] });
   };
   for (const service of servicesOf(objects)) {
-    for (const { protocol, port, nodePort = 0 } of service.spec.ports) {
+    for (const { name: portName, protocol, port, nodePort = 0 } of service.spec.ports) {
       for (const [kind, addresses] of addressesOf(service)) {
         for (const address of addresses) {
-          add(address, protocol, port, { service, kind });
+          add(address, protocol, port, { service, kind, portName });
           add(address, 'TCP', UNUSED_PORT);
         }
       }
       if (nodePort === 0) continue;
-      for (const address of own) add(address, protocol, nodePort, { service, kind: 'node port' });
+      for (const address of own) add(address, protocol, nodePort, { service, kind: 'node port', portName });
       for (const family of IP_FAMILIES) add(addressOf(STRANGERS[family]), protocol, nodePort);
     }
   }
@@ -160,6 +161,8 @@ function sendersOf({ address, claims }: Target, objects: Objects, own: ReadonlyS
   const fromNode: Sending = { sender: 'the node', source: own.has(address) ? address : nodeIp };
   if (isLoopback(address)) return [fromNode];
   const endpoints = claims.flatMap(({ service }) => endpointsHere(service, objects, family)).slice(0, MOST_ENDPOINTS);
+  const isRestricted = claims.some(({ service }) => (service.spec.loadBalancerSourceRanges ?? []).length > 0);
+  const clients = isRestricted ? CLIENTS[family] : CLIENTS[family].slice(0, 1);
   return [
     fromNode,
     ...(own.has(address) || claims.length === 0
@@ -167,7 +170,7 @@ function sendersOf({ address, claims }: Target, objects: Objects, own: ReadonlyS
       : [{ sender: 'the node, which has the address' as const, source: address }]),
     { sender: 'a Pod here', source: addressOf(POD_HERE[family]), through: POD_INTERFACE },
     { sender: 'a Pod elsewhere', source: addressOf(POD_ELSEWHERE[family]), through: UPLINK },
-    ...CLIENTS[family].map((text): Sending => ({
+    ...clients.map((text): Sending => ({
       sender: 'a client outside',
       source: addressOf(text),
       through: UPLINK,

@@ -1,6 +1,6 @@
 import { type IpAddress, ip4FromBytes, ip6FromBytes, isIp4 } from '../../../src/base/ip.ts';
 import { PROTOCOL_NUMBER } from '../../../src/base/protocol.ts';
-import { addressKey, addressLength, portKey } from '../../../src/kernel/nftables/keys.ts';
+import { addressKey, addressLength } from '../../../src/kernel/nftables/keys.ts';
 import { AF_INET } from '../../../src/netlink/codec/address-family.ts';
 import { NFT_VERDICT } from '../../../src/netlink/family/nf-tables/data.ts';
 import type { NftExpression } from '../../../src/netlink/family/nf-tables/expression.ts';
@@ -122,21 +122,25 @@ const COMPILERS: Compilers = {
   reject: () => () => ({ kind: 'reject' }),
 };
 
+/** The headers of the packet, as far as rules read them. */
 const HEADERS: Readonly<Record<number, (passage: Passage) => Uint8Array>> = {
-  [NFT_PAYLOAD_NETWORK_HEADER]: ({ source, destination }) => {
-    const [length, sourceAt] = isIp4(source) ? [20, 12] : [40, 8];
-    const bytes = new Uint8Array(length);
-    const from = addressKey(source);
-    bytes.set(from, sourceAt);
-    bytes.set(addressKey(destination), sourceAt + from.length);
-    return bytes;
-  },
-  [NFT_PAYLOAD_TRANSPORT_HEADER]: ({ port }) => {
-    const bytes = new Uint8Array(8);
-    bytes.set(portKey(port), 2);
-    return bytes;
-  },
+  [NFT_PAYLOAD_NETWORK_HEADER]: networkHeader,
+  [NFT_PAYLOAD_TRANSPORT_HEADER]: ({ port }) => Uint8Array.of(0, 0, port >> 8, port & 255),
 };
+
+/** Rules read the same header several times. */
+let last: { readonly source: IpAddress; readonly destination: IpAddress; readonly bytes: Uint8Array } | undefined;
+
+function networkHeader({ source, destination }: Passage): Uint8Array {
+  if (last?.source === source && last.destination === destination) return last.bytes;
+  const [length, sourceAt] = isIp4(source) ? [20, 12] : [40, 8];
+  const bytes = new Uint8Array(length);
+  const from = addressKey(source);
+  bytes.set(from, sourceAt);
+  bytes.set(addressKey(destination), sourceAt + from.length);
+  last = { source, destination, bytes };
+  return bytes;
+}
 
 const META: Readonly<Record<number, (passage: Passage) => Uint8Array>> = {
   [NFT_META_MARK]: ({ mark }) => numberBytes(mark),
@@ -198,7 +202,7 @@ function valueOf({ value }: Data): Uint8Array {
 }
 
 function isEqual(a: Uint8Array, b: Uint8Array): boolean {
-  return Buffer.from(a).equals(b);
+  return a.length === b.length && a.every((byte, at) => byte === b[at]);
 }
 
 /** In host byte order, little-endian. */

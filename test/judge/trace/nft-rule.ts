@@ -210,7 +210,16 @@ function readField(words: Words): Key {
   if (words.accept('th', 'dport')) return ({ port }) => String(port);
   if (!words.accept('ip') && !words.accept('ip6')) throw new Error(`unknown statement ${words.peek()}`);
   const address = fieldOf(words.next());
-  return (passage) => formatIp(address(passage));
+  return (passage) => textOf(address(passage));
+}
+
+/** Texts of addresses: each packet is compared many times. */
+const texts = new Map<IpAddress, string>();
+
+function textOf(address: IpAddress): string {
+  const text = texts.get(address) ?? formatIp(address);
+  texts.set(address, text);
+  return text;
 }
 
 function fieldOf(field: string): (passage: Passage) => IpAddress {

@@ -102,6 +102,28 @@ function pass(ruleset: Ruleset, passage: Passage): Passed {
     : { verdict: stopped, isMasqueraded: false, isAccepted: false, clients: new Map(), foundFor: undefined };
 }
 
+interface Base {
+  readonly name: string;
+  readonly type: NftHook['type'];
+}
+
+/** The base chains of each hook in the order of their priorities; found once for each ruleset. */
+const bases = new WeakMap<Ruleset, ReadonlyMap<Hook, readonly Base[]>>();
+
+function basesOf(ruleset: Ruleset, hook: Hook): readonly Base[] {
+  const known = bases.get(ruleset) ?? findBases(ruleset);
+  bases.set(ruleset, known);
+  return known.get(hook) ?? [];
+}
+
+function findBases(ruleset: Ruleset): ReadonlyMap<Hook, readonly Base[]> {
+  const found = Array.from(ruleset).flatMap(([name, { base }]) => (base === undefined ? [] : [{ name, ...base }]));
+  return Map.groupBy(
+    found.toSorted((a, b) => a.priority - b.priority),
+    ({ hook }) => hook,
+  );
+}
+
 /** What the nat chains of a hook translate. */
 const TRANSLATES: Readonly<Partial<Record<Hook, 'destination' | 'source'>>> = {
   prerouting: 'destination',
@@ -128,21 +150,15 @@ class Way {
   /** Returns what stops the packet at a hook. */
   through(hook: Hook): 'dropped' | 'rejected' | undefined {
     const translates = TRANSLATES[hook];
-    for (const { name, base } of this.#basesOf(hook)) {
-      if (base.type === 'nat' && (translates === undefined || this.#decided.has(translates))) continue;
+    for (const { name, type } of basesOf(this.#ruleset, hook)) {
+      if (type === 'nat' && (translates === undefined || this.#decided.has(translates))) continue;
       const { kind } = this.#run(name, 0);
       if (kind === 'drop') return 'dropped';
       if (kind === 'reject') return 'rejected';
-      if (base.type === 'filter' && kind === 'accept') this.isAccepted = true;
+      if (type === 'filter' && kind === 'accept') this.isAccepted = true;
     }
     if (translates !== undefined) this.#decided.add(translates);
     return undefined;
-  }
-
-  #basesOf(hook: Hook): readonly { readonly name: string; readonly base: NftHook }[] {
-    return Array.from(this.#ruleset)
-      .flatMap(([name, { base }]) => (base?.hook === hook ? [{ name, base }] : []))
-      .sort((a, b) => a.base.priority - b.base.priority);
   }
 
   #run(name: string, depth: number): Verdict {

@@ -40,7 +40,10 @@ func settingsOf(ctx context.Context, c *Case) settings {
 		NFTables:          kubeproxyconfig.KubeProxyNFTablesConfiguration{MasqueradeBit: ptr.To[int32](14)},
 		NodePortAddresses: c.Config.NodePortAddresses,
 	}
-	// The default of cmd/kube-proxy/app/server_linux.go.
+	// The defaults of cmd/kube-proxy/app/server_linux.go.
+	if config.DetectLocalMode == "" {
+		config.DetectLocalMode = kubeproxyconfig.LocalModeClusterCIDR
+	}
 	if c.Mode == "nftables" && len(config.NodePortAddresses) == 0 {
 		config.NodePortAddresses = []string{kubeproxyconfig.NodePortAddressesPrimary}
 	}

@@ -22,7 +22,7 @@ ip link set lo up
 . "$machine/prepare-$KIND.sh"
 cat >/run/test-kernel/bin/modprobe <<WRAPPER
 #!/bin/sh
-exec $(command -v modprobe) -d $modules "\$@"
+exec $(command -v modprobe) -d "$modules" "\$@"
 WRAPPER
 chmod +x /run/test-kernel/bin/modprobe
 echo /run/test-kernel/bin/modprobe >/proc/sys/kernel/modprobe

@@ -30,7 +30,7 @@ qemu_start() {
   setsid qemu-system-x86_64 -machine q35 -accel tcg,thread=multi -cpu max,la57=off,avx=off,avx2=off -smp 2 -m "$memory" \
     -nodefaults -no-user-config -display none -no-reboot -serial "file:$job/serial" \
     -kernel "$kernel/vmlinuz" -initrd "$job/initramfs" \
-    -append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable norandmaps KIND=qemu JOB=$job PROJECT=$project MODULES=$kernel" \
+    -append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable norandmaps KIND=qemu JOB=\"$job\" PROJECT=\"$project\" MODULES=\"$kernel\"" \
     -virtfs "local,path=/,mount_tag=machine,security_model=$security,multidevs=remap" \
     -device virtio-serial-pci \
     -chardev file,id=out,path=/dev/fd/7 -device virtserialport,nr=1,name=out,chardev=out \

@@ -1,6 +1,7 @@
 # User-Mode Linux with this machine's file tree as its root. Sourced by run.sh.
 uml=$(PATH=$PATH:/usr/bin command -v linux.uml || true)
-preload=$project/build/kernel/ptrace-xstate.so
+# Relative to the project: LD_PRELOAD has no way to name a path with a space.
+preload=build/kernel/ptrace-xstate.so
 
 # Says why it is not possible, and fails; prints nothing when it is.
 uml_missing() {
@@ -33,8 +34,8 @@ uml_surroundings_missing() {
 
 # Compiles what is preloaded into it (ptrace-xstate.cc says why), unless it is there. Says why it cannot be had, and fails.
 uml_preload() {
-  local source=$machine/ptrace-xstate.cc folder=${preload%/*} new said
-  if [ "$preload" -nt "$source" ]; then return; fi
+  local source=$machine/ptrace-xstate.cc folder=$project/${preload%/*} new said
+  if [ "$project/$preload" -nt "$source" ]; then return; fi
   if ! new=$(mkdir -p "$folder" 2>/dev/null && mktemp "$folder/ptrace-xstate.XXXXXX" 2>/dev/null); then
     echo "its helper is not compiled yet and $folder cannot be written, run it once as a user who can"
     return 1
@@ -42,7 +43,7 @@ uml_preload() {
   # Several may do this at a time: each has a file of its own until it is whole.
   if said=$("${CXX:-g++}" -std=c++20 -O2 -Wall -Wextra -fPIC -shared -fno-exceptions -fvisibility=hidden "$source" -o "$new" 2>&1); then
     chmod 755 "$new"
-    mv "$new" "$preload"
+    mv "$new" "$project/$preload"
   else
     rm -f "$new"
     echo "its helper $source cannot be compiled (${said%%$'\n'*}), run: make deps"
@@ -97,14 +98,16 @@ uml_start() {
   uml_boot "${titles[uml]}" "$uml" /usr/lib/uml/modules
 }
 
-# uml_boot TITLE PROGRAM MODULES: the same for a kernel with its folder of modules.
+# uml_boot TITLE PROGRAM MODULES: the same for a kernel with its folder of modules. Quotes keep spaces of paths together on the
+# command line of a kernel.
 uml_boot() {
   local folder
   folder=$(uml_memory_folder)
   uml_take_processor "$folder"
   echo "test kernel: $1, $memory memory, on a processor $(uml_processor)" >&2
-  TMPDIR=$folder HOME=$job LD_PRELOAD=$preload setsid "${pinned[@]}" "$2" "mem=$memory" rootfstype=hostfs rootflags=/ rw \
-    "init=$machine/init.sh" KIND=uml "JOB=$job" "PROJECT=$project" "MODULES=$3" "uml_dir=$job/" umid=kernel \
+  TMPDIR=$folder HOME=$job setsid env --chdir="$project" "LD_PRELOAD=$preload" "${pinned[@]}" "$2" "mem=$memory" \
+    rootfstype=hostfs rootflags=/ rw "init=\"$machine/init.sh\"" KIND=uml "JOB=\"$job\"" "PROJECT=\"$project\"" \
+    "MODULES=\"$3\"" "uml_dir=$job/" umid=kernel \
     con=null con0=null,fd:1 con1=null,fd:7 con2=null,fd:8 quiet panic=-1 >"$job/console" 2>&1 &
   group=$!
 }

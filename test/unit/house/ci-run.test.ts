@@ -42,7 +42,7 @@ esac
 
 /** The real .ci/run, and its targets replaced by these. */
 describe('.ci/run', () => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'ci-run-'));
+  const folder = mkdtempSync(path.join(tmpdir(), 'ci run-'));
 
   beforeAll(() => {
     for (const file of ['.ci/run', 'scripts/count.ts', 'scripts/idle.sh']) cpSync(file, path.join(folder, file));

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -27,7 +27,8 @@ describe('test/kernel/run.sh', () => {
 
   /** `started` is called when the command has written something; then a signal can be sent. */
   function runSh(args: string[], env: NodeJS.ProcessEnv = {}, started?: (kill: (s: NodeJS.Signals) => void) => void) {
-    const child = spawn('test/kernel/run.sh', args, { env: { ...process.env, TMPDIR: folder, ...env } });
+    const project = env['PROJECT'] ?? '.';
+    const child = spawn(join(project, 'test/kernel/run.sh'), args, { env: { ...process.env, TMPDIR: folder, ...env } });
     const out: Buffer[] = [];
     const err: Buffer[] = [];
     child.stderr.on('data', (data: Buffer) => err.push(data));
@@ -59,6 +60,19 @@ describe('test/kernel/run.sh', () => {
     expect(ended.stdout).toBe(`${values.join('|')}|a\tb\r\nc\0d`);
     expect(ended.stderr).toMatch(/^test kernel: (native|User-Mode Linux( with nf_tables)?|QEMU), [^\n]*\ncomplaint\n$/);
     expect(ended.status).toBe(7);
+  });
+
+  test('run.sh runs in a project, and with a temporary folder, whose paths have a space', async () => {
+    const project = join(folder, 'with a space');
+    await mkdir(project);
+    for (const part of ['test/kernel', 'scripts/packages.sh']) {
+      await cp(part, join(project, part), { recursive: true });
+    }
+    const ended = await runSh(['sh', '-c', 'pwd; ls -d "$1"', 'sh', project], { PROJECT: project, TMPDIR: project });
+    expect(ended).toMatchObject({ status: 0, stdout: `${project}\n${project}\n` });
+    // Where the library cannot be preloaded, the loader says so.
+    expect(ended.stderr).toMatch(/^test kernel: [^\n]*\n$/);
+    await rm(project, { recursive: true });
   });
 
   test('two concurrent runs of run.sh do not disturb each other', async () => {
@@ -107,8 +121,8 @@ describe('test/kernel/run.sh', () => {
     /** Takes the job from the kernel's command line and does what a kernel would do with it. */
     const SERVES = `
       while [ "$1" != -append ]; do shift; done
-      job=\${2##* JOB=}
-      job=\${job%% *}
+      job=\${2##* JOB=\\"}
+      job=\${job%%\\"*}
       . "$job/environment"
       : >"$job/started"
       (. "$job/command") >&7 2>&8
@@ -187,7 +201,13 @@ describe('test/kernel/run.sh', () => {
     test.each([
       ['qemu', 'its packages', 'dpkg-query', ':', 'its packages cannot be installed: E: no such package'],
       ['uml-nft', 'its packages', 'dpkg-query', ':', 'its packages cannot be installed: E: no such package'],
-      ['uml-nft', 'a build', 'node', 'exit 1', 'it cannot be built, see above'],
+      [
+        'uml-nft',
+        'a build',
+        'dpkg-query',
+        'if [ "$1" = --show ]; then exit 1; fi; echo installed',
+        'it cannot be built, see above',
+      ],
       [
         'qemu',
         'its kernel',

@@ -517,6 +517,24 @@ describe('what is read', () => {
     expect(endpoints()).toBe(6);
   });
 
+  test('many endpoints are asked for one by one if the table has more than twice as many', async () => {
+    const { kernel, counts } = await counted();
+    const ids = [10, 11, 12].map((n) => virtualServer(address(4, n), 80, 'TCP', { scheduler: 'random' }));
+    const ops = ids.flatMap((of): Op[] => [
+      { kind: 'add-virtual-server', virtualServer: of },
+      ...Array.from({ length: 600 }, (_, n): Op => ({
+        kind: 'add-real-server',
+        id: of,
+        realServer: realServer(((10 << 24) | n) as never, 80),
+      })),
+    ]);
+    expect(await kernel.apply(new Transaction(ops))).toEqual({ failures: [] });
+    expect([...(await kernel.getRealServers(ids.slice(0, 1))).values()].flat()).toHaveLength(600);
+    expect(counts.dumps).toBe(0);
+    expect([...(await kernel.getRealServers(ids.slice(1))).values()].flat()).toHaveLength(1_200);
+    expect(counts.dumps).toBe(1);
+  });
+
   test('if another program writes between reading and writing, it is read again', async () => {
     const { table, kernel, endpoints } = await counted();
     await kernel.findVirtualServers([id]);
