@@ -7,6 +7,7 @@ import { CLAIM_RANK } from './claim-rank.ts';
 export function planClusterIp(draft: PlanDraft, view: FamilyView): void {
   const address = view.clusterIp;
   for (const port of view.ports) {
+    if (!draft.limit.admits(port.destinations.internal.length)) continue;
     draft.addEntry('CLUSTER-IP', view.family, {
       type: 'hash:ip,port',
       address,

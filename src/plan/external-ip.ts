@@ -9,6 +9,7 @@ export function planExternalIps(draft: PlanDraft, view: FamilyView): void {
   for (const address of view.externalIps) {
     if (view.ports.length > 0) bindExternalAddress(draft, view, address);
     for (const port of view.ports) {
+      if (!draft.limit.admits(port.destinations.external.length)) continue;
       const { protocol, port: number } = port;
       const { realServers, direct } = externalServers(draft, view, port);
       const role = view.service.externalLocal || direct ? 'EXTERNAL-IP-LOCAL' : 'EXTERNAL-IP';

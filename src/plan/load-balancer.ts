@@ -10,6 +10,7 @@ export function planLoadBalancerIps(draft: PlanDraft, view: FamilyView): void {
   for (const address of view.loadBalancerIps) {
     if (view.ports.length > 0) bindExternalAddress(draft, view, address);
     for (const port of view.ports) {
+      if (!draft.limit.admits(port.destinations.external.length)) continue;
       const { protocol, port: number } = port;
       const entry = { type: 'hash:ip,port', address, protocol, port: number } as const;
       draft.addEntry('LOAD-BALANCER', view.family, entry);

@@ -20,6 +20,7 @@ export function planNodePorts(draft: PlanDraft, view: FamilyView): void {
     addEntries(draft, view, roles.all, port.protocol, port.nodePort);
     if (view.service.externalLocal) addEntries(draft, view, roles.local, port.protocol, port.nodePort);
     for (const address of view.nodeAddresses) {
+      if (!draft.limit.admits(port.destinations.external.length)) continue;
       serve(draft, view, port, { address, port: port.nodePort, rank: CLAIM_RANK.nodePort }, port.destinations.external);
     }
   }

@@ -16,6 +16,7 @@ import type {
   PlannedVirtualServer,
   ServicePlan,
 } from './service-plan.ts';
+import { ServiceLimit } from './service-limit.ts';
 import type { SetRole } from './set-names.ts';
 
 const NO_LOCAL_ENDPOINTS: ServicePlan['noLocalEndpoints'] = Object.freeze({ internal: EMPTY, external: EMPTY });
@@ -31,6 +32,8 @@ export class PlanDraft {
   #noLocalEndpoints = NO_LOCAL_ENDPOINTS;
   #healthCheck: PlannedHealthCheck | undefined;
   readonly #omitted: ReadonlySet<SetRole>;
+  /** Must be asked before a virtual server and its entries are added. */
+  readonly limit = new ServiceLimit();
 
   /** @param omitted sets whose entries are not planned */
   constructor(omitted: ReadonlySet<SetRole> = new Set()) {
@@ -72,6 +75,7 @@ export class PlanDraft {
   }
 
   finish({ name, createdAt }: Pick<ServiceDefinition, 'name' | 'createdAt'>): ServicePlan {
+    if (this.limit.warning !== undefined) this.addWarning(this.limit.warning);
     const claims = sortedUnique(this.#virtualServers, compareClaims);
     const virtualServers = filterUnchanged(claims, isFirstOfItsKey);
     // Remove the entries of virtual servers that lost to one of the same Service with a lower rank.

@@ -1,0 +1,33 @@
+import type { PlanWarning } from './service-plan.ts';
+
+/**
+ * How many virtual servers and real servers one Service may have on a node. Anybody who may write a Service chooses its ports
+ * and external IPs, and each endpoint is a real server at each of them: without a limit, one Service could fill the memory
+ * of all nodes.
+ */
+export const MOST_SERVERS = 250_000;
+
+/** Counts what a Service needs, in the order in which it is planned. */
+export class ServiceLimit {
+  #used = 0;
+  #refused = 0;
+
+  /** Whether a virtual server with so many real servers may be planned. A smaller one may fit after one that does not. */
+  admits(realServers: number): boolean {
+    const needed = 1 + realServers;
+    if (this.#used + needed > MOST_SERVERS) {
+      this.#refused += 1;
+      return false;
+    }
+    this.#used += needed;
+    return true;
+  }
+
+  get warning(): PlanWarning | undefined {
+    if (this.#refused === 0) return undefined;
+    const message =
+      `${this.#refused} addresses and ports are not served, because the Service would have more than ${MOST_SERVERS} ` +
+      'virtual servers and real servers (addresses x ports x endpoints) on each node: divide it into several Services';
+    return { reason: 'too-many-servers', message };
+  }
+}
