@@ -8,7 +8,7 @@ import { type VirtualServerKey, virtualServerKey } from '../state/virtual-server
  * Virtual servers and real servers of one part, by mode. Each part of iptables mode runs a program, which reads and writes
  * whole tables.
  */
-const MOST: Readonly<Record<ProxyMode, number>> = { ipvs: 4_096, nftables: 4_096, iptables: 65_536 };
+const MOST: Readonly<Record<ProxyMode, number>> = { ipvs: 4_096, nftables: 4_096, iptables: 16_384 };
 
 /**
  * Divides large changes into parts, so that those of other Services need not wait for all of a large one: the Services with

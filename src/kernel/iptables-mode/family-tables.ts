@@ -40,6 +40,12 @@ import type { TableImage } from './table-image.ts';
 /** How old a reading may be for a full check, whose parts share one. */
 const MAX_AGE_MS = 2_000;
 
+/**
+ * Lines of a script of the nft variant. To each line, iptables-nft-restore 1.8.9 looks for the chains that it names in a list of
+ * all that the script has named, so the time grows with the square of their number.
+ */
+const MOST_LINES = 2_000;
+
 const NOTHING: Rendered = { chains: [], shared: [] };
 
 /** The last complete reading of the tables, and what was written since. */
@@ -107,6 +113,8 @@ export class FamilyTables {
       state: async () => (await this.#read()).state,
       attempt: (ops, wasRefused) => this.#attempt(ops, wasRefused),
       canWrite: () => this.#canWrite(),
+      // Only the nft variant has generations.
+      mostLines: async () => ((await this.#read()).generation === undefined ? Infinity : MOST_LINES),
     });
   }
 

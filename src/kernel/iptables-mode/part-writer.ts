@@ -5,6 +5,7 @@ import type { OpFailure, Outcome } from '../../state/outcome.ts';
 import { mayBeOfRules } from '../iptables/iptables-failure.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { ProxyState, ServicePortKey } from './proxy-state.ts';
+import { type Unit, scriptParts } from './script-parts.ts';
 import { type StateOp, touchedPorts, unitsOf } from './state-change.ts';
 
 /** Writes of one transaction. Beyond that, what is left fails, to be tried again later. */
@@ -21,9 +22,6 @@ const MOST_REFUSED_AGAIN = 8;
  * others displace.
  */
 const MOST_REMEMBERED = 65_536;
-
-/** What belongs together: the operations of a service port. */
-type Unit = readonly StateOp[];
 
 /** How an attempt to write operations ended. */
 export interface Attempt {
@@ -48,6 +46,8 @@ export interface WritableTables {
   attempt(ops: readonly StateOp[], wasRefused: boolean): Promise<Attempt>;
   /** Whether anything can be written. */
   canWrite(): Promise<boolean>;
+  /** How many lines one script may have. */
+  mostLines(): Promise<number>;
 }
 
 interface Part {
@@ -114,13 +114,15 @@ export class PartWriter {
   }
 
   async #firstParts(ops: readonly StateOp[]): Promise<readonly Part[]> {
-    if (this.#refused.size === 0) return [{ ops, wasRefused: false }];
+    const mostLines = await this.#tables.mostLines();
+    if (this.#refused.size === 0 && mostLines === Infinity) return [{ ops, wasRefused: false }];
     const state = await this.#tables.state();
+    const units = unitsOf(state, ops);
+    const partsOf = (some: readonly Unit[]): readonly Part[] =>
+      Array.from(scriptParts(some, state, mostLines), (part) => ({ ops: part, wasRefused: false }));
+    if (this.#refused.size === 0) return partsOf(units);
     const wasRefused = (unit: Unit): boolean => [...touchedPorts(state, unit)].some((port) => this.#refused.has(port));
-    const { known = [], others = [] } = Object.groupBy(unitsOf(state, ops), (unit) =>
-      wasRefused(unit) ? 'known' : 'others',
-    );
-    const first: readonly Part[] = others.length === 0 ? [] : [{ ops: others.flat(), wasRefused: false }];
+    const { known = [], others = [] } = Object.groupBy(units, (unit) => (wasRefused(unit) ? 'known' : 'others'));
     const turns = new Map(Array.from(this.#refused, (port, turn) => [port, turn]));
     const turnOf = (unit: Unit): number => {
       let first = Infinity;
@@ -128,7 +130,7 @@ export class PartWriter {
       return first;
     };
     const inTurn = known.map((unit) => ({ unit, turn: turnOf(unit) })).sort((a, b) => a.turn - b.turn);
-    return [...first, ...inTurn.map(({ unit }) => ({ ops: unit, wasRefused: true }))];
+    return [...partsOf(others), ...inTurn.map(({ unit }) => ({ ops: unit, wasRefused: true }))];
   }
 
   /** Divides refused operations into those that are known to be at fault, and parts that are to be tried. */
