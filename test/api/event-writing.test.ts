@@ -185,4 +185,19 @@ onEachApiServer((server) => {
     await recorded.close();
     expect(await events()).toMatchObject([{ type: 'Warning', reason, action: 'StartKubeProxy', note: 'taken' }]);
   });
+
+  test('a setting below /sys that could not be written, as older releases of kube-proxy tell it', async () => {
+    const recorded = recorder();
+    recorded.sysReadOnly('EROFS');
+    await recorded.close();
+    expect(await events()).toMatchObject([
+      {
+        type: 'Warning',
+        reason: 'readOnlySysFS',
+        action: 'StartKubeProxy',
+        note: 'EROFS',
+        regarding: { kind: 'Node' },
+      },
+    ]);
+  });
 });

@@ -66,7 +66,7 @@ describe('a start that fails', () => {
 
   test('an unknown flag is a start-up error', async () => {
     expect(await sentence([IPVS, '--ipvs-schedular=lc'])).toBe(
-      'kube-ipvs-proxy: unknown flag --ipvs-schedular: did you mean --ipvs-scheduler?',
+      "kube-ipvs-proxy: unknown option '--ipvs-schedular' (Did you mean --ipvs-scheduler?); see --help",
     );
   });
 
