@@ -1,6 +1,7 @@
 /**
  * A failed operation on the kernel. The message is one sentence that says what failed and why and, where known, what to
- * do; `code` is an errno name ("EPERM", "ENOENT") or one of our own codes ("MISSING_MODULE", "TIMEOUT", "CLOSED").
+ * do; `code` is an errno name ("EPERM", "ENOENT") or one of our own codes ("MISSING_MODULE", "TABLE_OWNED", "TIMEOUT",
+ * "CLOSED").
  */
 export class KernelError extends Error {
   readonly operation: string;
@@ -13,6 +14,9 @@ export class KernelError extends Error {
     this.code = code;
   }
 }
+
+/** The code if another process owns a table of nf_tables. */
+export const TABLE_OWNED = 'TABLE_OWNED';
 
 /** Whether the kernel lacks a module that this process could not load. */
 export function isMissingModule(error: unknown): boolean {

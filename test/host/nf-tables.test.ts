@@ -13,7 +13,10 @@ import { proxyTables } from '../../src/kernel/nftables/proxy-tables.ts';
 import { parseCidr } from '../../src/base/cidr.ts';
 import { IP_FAMILIES, type IpFamily } from '../../src/base/ip.ts';
 import { toPort } from '../../src/base/port.ts';
-import { openConnection } from '../../src/netlink/connection.ts';
+import { type EncodedRequest, MessageWriter } from '../../src/netlink/codec/message-writer.ts';
+import { type SocketConnection, openConnection } from '../../src/netlink/connection.ts';
+import { beginBatch, endBatch } from '../../src/netlink/family/nf-tables/batch.ts';
+import { NFT_TABLE_F_OWNER, newTable } from '../../src/netlink/family/nf-tables/table.ts';
 import { NETLINK_NETFILTER } from '../../src/netlink/protocol.ts';
 import { planRules } from '../../src/plan/plan-rules.ts';
 import { SET_ROLES, plannedSet } from '../../src/plan/set-names.ts';
@@ -69,6 +72,13 @@ function obstacle(): string | undefined {
   } catch (error) {
     return String(error).split('\n', 2).join(' ');
   }
+}
+
+/** Returns a request that is one datagram. */
+function requestOf(connection: SocketConnection, write: (writer: MessageWriter) => void): EncodedRequest {
+  const writer = new MessageWriter({ messages: Infinity, bytes: Infinity });
+  write(writer);
+  return writer.finish(connection.sequence(writer.messages));
 }
 
 function onThisKernel(): void {
@@ -326,6 +336,37 @@ function onThisKernel(): void {
       expect(await kernel.compareRules(rules)).toMatchObject({
         missing: [{ command: 'nft delete chain ip kube-proxy held' }],
       });
+      await kernel.close();
+    });
+
+    test('of which another process owns one: the error names the flag and the process, not our rights', async () => {
+      const kernel = createNftablesKernel({ log: bed.log, netns: `/run/netns/${bed.netns}` });
+      await kernel.prepare();
+      const rules = IP_FAMILIES.map((family) => planRules(PLAN_CONFIG, family));
+      for (const each of rules) await kernel.ensureRules(each);
+      await bed.run('nft', 'delete', 'table', 'ip', 'kube-proxy');
+      const owner = openConnection({ protocol: NETLINK_NETFILTER, netns: `/run/netns/${bed.netns}` });
+      const { bytes, segments } = requestOf(owner, (writer) => {
+        beginBatch(writer, undefined);
+        newTable(writer, 4, { name: 'kube-proxy', flags: NFT_TABLE_F_OWNER });
+        endBatch(writer);
+      });
+      await owner.transact(bytes, segments);
+      const reason = `another process owns it (flags owner; netlink port ${owner.port}, usually the process ID), and only that one can change it: stop that process`;
+      const error = { code: 'TABLE_OWNED', message: expect.stringContaining(reason) as unknown };
+      await expect(kernel.ensureRules(rules[0]!)).rejects.toMatchObject(error);
+      await expect(kernel.ensureDevice()).rejects.toMatchObject(error);
+      const servers = IP_FAMILIES.map((family) =>
+        virtualServer(address(family, 1), 80, 'TCP', { scheduler: 'random' }),
+      );
+      const ops = servers.map((id): Op => ({ kind: 'add-virtual-server', virtualServer: id }));
+      expect(await kernel.apply(new Transaction(ops))).toMatchObject({
+        failures: [{ op: ops[0], code: 'TABLE_OWNED' }],
+        stopped: `cannot write table ip kube-proxy: TABLE_OWNED: ${reason}`,
+      });
+      owner.close();
+      expect(await kernel.ensureRules(rules[0]!)).toMatchObject({ changed: true });
+      expect(await kernel.apply(new Transaction([ops[0]!]))).toEqual({ failures: [] });
       await kernel.close();
     });
 

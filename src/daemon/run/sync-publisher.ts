@@ -1,5 +1,5 @@
 import type { Kernel } from '../../kernel/kernel.ts';
-import { isMissingModule } from '../../kernel/kernel-error.ts';
+import { KernelError, TABLE_OWNED, isMissingModule } from '../../kernel/kernel-error.ts';
 import type { Cluster } from '../../model/cluster.ts';
 import { errorText } from '../../base/error-text.ts';
 import type { IpFamily } from '../../base/ip.ts';
@@ -68,7 +68,7 @@ export class SyncPublisher implements SyncObserver {
     if (!report.ok) {
       // The sync will be retried. Count it as requested from now on, even if it was a periodic one.
       health.queued(clock.now());
-      if (report.error !== undefined) health.failed(report.error.message, isMissingModule(report.error));
+      if (report.error !== undefined) health.failed(report.error.message, isNodeUnable(report));
       return;
     }
     this.#options.preparePods?.([...this.#options.plan().directPods()], report.kind !== 'change');
@@ -115,4 +115,10 @@ export class SyncPublisher implements SyncObserver {
 /** Returns the families of which a sync could not write something. */
 function failedFamilies({ ok, failures }: SyncReport, families: readonly IpFamily[]): Iterable<IpFamily> {
   return ok ? new Set(failures.map(({ op }) => familyOfOp(op))) : families;
+}
+
+/** Whether neither a retry nor a restart helps until somebody changes the node. */
+function isNodeUnable({ error, failures }: SyncReport): boolean {
+  if (isMissingModule(error) || (error instanceof KernelError && error.code === TABLE_OWNED)) return true;
+  return failures.some(({ code }) => code === TABLE_OWNED);
 }

@@ -33,6 +33,7 @@ import {
 } from '../../netlink/family/nf-tables/table.ts';
 import { tableComment } from '../../netlink/family/nf-tables/user-data.ts';
 import { answerOf, messages } from '../../netlink/message.ts';
+import { TABLE_OWNED } from '../kernel-error.ts';
 import { askAll } from '../linux/batch.ts';
 import { refusalOf, refusalsOf } from '../linux/netlink-failure.ts';
 import { TABLE } from '../../state/nft-table.ts';
@@ -155,7 +156,16 @@ export class NftLink implements NftPort {
     const writer = new MessageWriter(ONE_DATAGRAM, bytesOf(changes));
     beginBatch(writer, generation);
     for (const [id, change] of changes.entries()) writeMessage(writer, { family, table: TABLE }, change, id + 1);
-    return await this.#send(writer);
+    const refusal = await this.#send(writer);
+    return refusal?.code === 'EPERM' ? await this.#namingOwner(family, refusal) : refusal;
+  }
+
+  /** The kernel also says EPERM, whatever our rights are, if another process owns the table. */
+  async #namingOwner(family: IpFamily, refusal: NftRefusal): Promise<NftRefusal> {
+    const owner = (await this.#table(family))?.owner;
+    if (owner === undefined) return refusal;
+    const text = `another process owns it (flags owner; netlink port ${owner}, usually the process ID), and only that one can change it: stop that process`;
+    return { ...refusal, code: TABLE_OWNED, text };
   }
 
   async tryOut(family: IpFamily, changes: readonly NftMessage[]): Promise<NftRefusal | undefined> {

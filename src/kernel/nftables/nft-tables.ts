@@ -5,6 +5,7 @@ import type { OpFailure, Outcome } from '../../state/outcome.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
 import { addedRanges, changeElements, changeFirewall, deletedElements, hasRanges } from './entry-changes.ts';
+import { TABLE_OWNED } from '../kernel-error.ts';
 import { MOST_ELEMENTS, type NftMessage } from './nft-message.ts';
 import type { ElementOf, NftRefusal } from './nft-port.ts';
 import type { ModeObserver } from '../mode-observer.ts';
@@ -21,7 +22,7 @@ import { type ServiceUnit, type Unit, opsOf, unitsOf } from './units.ts';
 const ATTEMPTS = 5;
 
 /** The kernel refuses these for every transaction alike. */
-const OF_ALL: ReadonlySet<string> = new Set(['EPERM', 'EOPNOTSUPP', 'TIMEOUT', 'CLOSED']);
+const OF_ALL: ReadonlySet<string> = new Set([TABLE_OWNED, 'EPERM', 'EOPNOTSUPP', 'TIMEOUT', 'CLOSED']);
 /** Another program changed the ruleset meanwhile. */
 const CHANGED_MEANWHILE: ReadonlySet<string> = new Set(['ERESTART', 'EBUSY', 'EAGAIN', 'EINTR']);
 

@@ -13,10 +13,13 @@ export const NFT_TABLE = table({
   name: required('NFTA_TABLE_NAME', 1, text),
   flags: fallback('NFTA_TABLE_FLAGS', 2, be32, 0),
   userData: optional('NFTA_TABLE_USERDATA', 6, copied),
+  owner: optional('NFTA_TABLE_OWNER', 7, be32),
 });
 
 /** linux/netfilter/nf_tables.h: enum nft_table_flags. No hook leads to the chains of such a table. */
 export const NFT_TABLE_F_DORMANT = 0x1;
+/** Only the socket that created the table may change it. */
+export const NFT_TABLE_F_OWNER = 0x2;
 
 export interface NftTable {
   readonly name: string;
@@ -24,6 +27,8 @@ export interface NftTable {
   readonly flags?: number | undefined;
   /** What nft stores for itself, such as the comment. */
   readonly userData?: Uint8Array | undefined;
+  /** The netlink port of the socket that owns the table, usually the ID of its process. */
+  readonly owner?: number | undefined;
 }
 
 /** Adds a table. One that exists gets these flags: without any, it is not dormant any more. The rest stays as it is. */

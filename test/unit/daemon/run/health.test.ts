@@ -140,6 +140,24 @@ describe('/livez', () => {
     },
   );
 
+  test.each(['apply', 'findVirtualServers'] as const)(
+    'a table that another process owns, found by %s, makes /healthz fail at once, and never /livez',
+    async (method) => {
+      const node = await Node.started();
+      node.kernel.failMethod(method, 'TABLE_OWNED');
+      await node.take(change('10.244.0.6'));
+      await node.pass(600_000);
+      expect(node.livez()).toBe(200);
+      expect(node.health.healthz(node.run.clock)).toMatchObject({
+        status: 503,
+        body: expect.stringContaining('TABLE_OWNED') as unknown,
+      });
+      node.kernel.recover();
+      await node.pass(SYNC_PERIOD);
+      expect(node.health.healthy(node.run.clock.now())).toBe(true);
+    },
+  );
+
   test('a failed periodic check makes /livez fail, although no change requested a sync', async () => {
     const node = await Node.started();
     node.kernel.failMethod('getVirtualServers', 'EIO');
