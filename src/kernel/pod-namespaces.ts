@@ -5,6 +5,8 @@ import type { GuePort, PodDevice, PodOp } from '../state/pod-network.ts';
 export interface PodNamespace {
   /** The path of its file. */
   readonly path: string;
+  /** The node's interfaces to it: the other ends of its veth pairs, and the bridges that they belong to. */
+  readonly interfaces: readonly string[];
   getDevices(): Promise<readonly PodDevice[]>;
   /** Returns none if the kernel has no FOU. */
   getGuePorts(): Promise<readonly GuePort[]>;
@@ -15,6 +17,10 @@ export interface PodNamespace {
 }
 
 export interface PodNamespaces {
-  /** Calls `visit` for each namespace in the folder, except this process's own, one at a time. */
-  each(visit: (namespace: PodNamespace) => Promise<void>): Promise<void>;
+  /**
+   * Calls `visit` for each namespace in the folder, except this process's own, one at a time.
+   *
+   * @param only the paths of those to visit; all by default
+   */
+  each(visit: (namespace: PodNamespace) => Promise<void>, only?: ReadonlySet<string>): Promise<void>;
 }

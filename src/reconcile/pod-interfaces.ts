@@ -1,4 +1,4 @@
-import type { Ip4 } from '../base/ip.ts';
+import type { IpAddress } from '../base/ip.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { LOOSE } from '../state/pod-network.ts';
 
@@ -25,26 +25,27 @@ export class PodInterfaces {
     this.#kernel = kernel;
   }
 
+  /** Returns the interface through which the node sends packets to each Pod; no entry without a route. */
+  async waysTo(pods: readonly IpAddress[]): Promise<ReadonlyMap<IpAddress, string>> {
+    if (pods.length === 0) return new Map();
+    const routes = await this.#kernel.findRoutes(pods);
+    return new Map(Array.from(routes, ([pod, { interfaceName }]) => [pod, interfaceName]));
+  }
+
   /**
    * Sets the interfaces to prepared Pods, and sets others back.
    *
-   * @param withdrawn Pods from which our devices were just taken
+   * @param kept interfaces that stay as they are
+   * @param seen other interfaces to Pods
    */
-  async update(prepared: readonly Ip4[], withdrawn: readonly Ip4[]): Promise<void> {
-    const needed = await this.#interfacesOf(prepared);
+  async update(needed: ReadonlySet<string>, kept: ReadonlySet<string>, seen: ReadonlySet<string>): Promise<void> {
     for (const name of needed) await this.#open(name);
     // A bridge to Pods has an address, and stays when its Pods have ended.
     const addresses = await this.#kernel.getNodeAddresses();
     const bridges = addresses.map(({ interfaceName }) => interfaceName);
-    const known = new Set([...this.#opened, ...(await this.#interfacesOf(withdrawn)), ...bridges]);
-    for (const name of known) if (!needed.has(name)) await this.#close(name);
-    this.#opened = needed;
-  }
-
-  async #interfacesOf(pods: readonly Ip4[]): Promise<ReadonlySet<string>> {
-    if (pods.length === 0) return new Set();
-    const routes = await this.#kernel.findRoutes(pods);
-    return new Set(Array.from(routes.values(), ({ interfaceName }) => interfaceName));
+    const known = new Set([...this.#opened, ...seen, ...bridges]);
+    for (const name of known) if (!needed.has(name) && !kept.has(name)) await this.#close(name);
+    this.#opened = new Set([...needed, ...kept]);
   }
 
   async #open(name: string): Promise<void> {

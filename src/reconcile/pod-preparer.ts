@@ -1,5 +1,5 @@
 import { errorText } from '../base/error-text.ts';
-import { type Ip4, type IpAddress, formatIp, isIp4 } from '../base/ip.ts';
+import { type IpAddress, formatIp, isIp4 } from '../base/ip.ts';
 import { diffPod, isOurs, podAddresses, preparedAddresses } from '../diff/pod-diff.ts';
 import type { PodNamespace, PodNamespaces } from '../kernel/pod-namespaces.ts';
 import type { Log } from '../observe/log.ts';
@@ -9,6 +9,7 @@ import { formatEncapsulation } from '../base/service-requests.ts';
 import { type DirectPod, formatPodOp } from '../state/pod-network.ts';
 import type { Clock } from './clock.ts';
 import type { PodInterfaces } from './pod-interfaces.ts';
+import { type Claim, PodOwners, type Settlement } from './pod-owners.ts';
 import { WarningLog } from './warning-log.ts';
 
 export interface PodPreparerOptions {
@@ -20,16 +21,18 @@ export interface PodPreparerOptions {
 }
 
 const NONE: ReadonlySet<IpAddress> = new Set();
+/** A Pod may give itself thousands. */
+const SHOWN_ADDRESSES = 2;
 
 /** What one run found. */
-interface Findings {
-  /** IPv4 addresses of Pods that have something of ours, and of Pods from which the last was taken. */
-  readonly prepared: Ip4[];
-  readonly withdrawn: Ip4[];
-  /** Pods whose namespace was seen. */
-  readonly seen: Set<IpAddress>;
-  /** Why a namespace could not be changed, by address of its Pod. */
-  readonly failed: Map<IpAddress, string>;
+interface Findings extends Settlement {
+  /** Interfaces of the node: to all Pods, and to those that have something of ours although no Service asks for it. */
+  readonly seen: Set<string>;
+  readonly kept: Set<string>;
+  /** Why the namespace of a Pod could not be changed. */
+  readonly refused: Map<IpAddress, string>;
+  /** Why a namespace keeps something of ours that no Service asks for, by its Pod's addresses. */
+  readonly stuck: Map<string, string>;
 }
 
 /**
@@ -40,6 +43,7 @@ interface Findings {
 export class PodPreparer {
   readonly #options: PodPreparerOptions;
   readonly #warnings: WarningLog;
+  readonly #owners = new PodOwners();
   #running: Promise<void> = Promise.resolve();
   #waiting: readonly DirectPod[] | undefined;
   #done = '';
@@ -62,8 +66,8 @@ export class PodPreparer {
 
   /** Takes everything back, even if connections break, and resolves when that is done. */
   async withdrawAll(): Promise<void> {
-    const { failed } = await this.#run([], true);
-    const sentences = Array.from(failed, ([pod, why]) => `Pod ${formatIp(pod)}: ${why}`);
+    const { stuck } = await this.#run([], true);
+    const sentences = Array.from(stuck, ([pod, why]) => `Pod ${pod}: ${why}`);
     if (sentences.length > 0) throw new Error(sentences.join('; '));
   }
 
@@ -84,56 +88,82 @@ export class PodPreparer {
 
   async #run(wanted: readonly DirectPod[], evenConnected: boolean): Promise<Findings> {
     const { namespaces, interfaces } = this.#options;
-    const findings: Findings = { prepared: [], withdrawn: [], seen: new Set(), failed: new Map() };
+    const pods = new Set(wanted.map(({ pod }) => pod));
+    const ways = await interfaces.waysTo([...pods]);
+    const { claims, ours } = await this.#survey(pods);
+    const { owners, refused, contested } = this.#owners.settle(pods, ways, claims);
+    const seen = new Set(claims.flatMap((claim) => claim.interfaces));
+    const kept = new Set(claims.filter(({ path }) => contested.has(path)).flatMap((claim) => claim.interfaces));
+    const findings: Findings = { owners, refused: new Map(refused), contested, seen, kept, stuck: new Map() };
+    const concerned = new Set([...owners.values(), ...ours].filter((path) => !contested.has(path)));
     await namespaces.each(async (namespace) => {
-      await this.#visit(namespace, wanted, evenConnected, findings);
-    });
-    await interfaces.update(findings.prepared, findings.withdrawn);
+      const own = wanted.filter(({ pod }) => owners.get(pod) === namespace.path);
+      await this.#visit(namespace, own, evenConnected, findings);
+    }, concerned);
+    const opened = [...owners.keys()].filter(isIp4).flatMap((pod) => ways.get(pod) ?? []);
+    await interfaces.update(new Set(opened), kept, seen);
     this.#report(wanted, findings);
     return findings;
   }
 
+  /** Returns which namespaces have addresses of these Pods, and the paths of those that have devices of ours. */
+  async #survey(pods: ReadonlySet<IpAddress>): Promise<{ readonly claims: Claim[]; readonly ours: Set<string> }> {
+    const claims: Claim[] = [];
+    const ours = new Set<string>();
+    await this.#options.namespaces.each(async (namespace) => {
+      const { path, interfaces } = namespace;
+      try {
+        const devices = await namespace.getDevices();
+        const addresses = podAddresses(devices).filter((address) => pods.has(address));
+        claims.push({ path, interfaces, addresses });
+        if (devices.some(({ name }) => isOurs(name))) ours.add(path);
+      } catch (error) {
+        // The Pod may have ended meanwhile.
+        this.#options.log.debug(2, `failed to read the devices of a Pod: ${errorText(error)}`);
+      }
+    });
+    return { claims, ours };
+  }
+
+  /** @param wanted what the Pod of this namespace must have */
   async #visit(
     namespace: PodNamespace,
-    all: readonly DirectPod[],
+    wanted: readonly DirectPod[],
     evenConnected: boolean,
-    { prepared, withdrawn, seen, failed }: Findings,
+    { refused, stuck, kept }: Findings,
   ): Promise<void> {
-    let own: readonly IpAddress[] = [];
+    let label = namespace.path;
+    const fail = (why: string): void => {
+      for (const { pod } of wanted) refused.set(pod, why);
+      if (wanted.length === 0) stuck.set(label, why);
+    };
     try {
       const devices = await namespace.getDevices();
-      own = podAddresses(devices);
-      for (const address of own) seen.add(address);
-      const wanted = all.filter(({ pod }) => own.includes(pod));
-      if (wanted.length === 0 && !devices.some(({ name }) => isOurs(name))) return;
-      const had = preparedAddresses(devices);
-      const leaving = had.filter((address) => !wanted.some((each) => each.address === address));
+      label = podAddresses(devices).slice(0, SHOWN_ADDRESSES).map(formatIp).join(' ');
+      const leaving = preparedAddresses(devices).filter((found) => !wanted.some(({ address }) => address === found));
       const connected = leaving.length === 0 || evenConnected ? NONE : await namespace.getConnectedAddresses();
-      const kept = wanted.length > 0 || leaving.some((address) => connected.has(address));
-      if (kept) prepared.push(...own.filter(isIp4));
-      else if (had.length > 0) withdrawn.push(...own.filter(isIp4));
+      if (leaving.some((address) => connected.has(address))) for (const name of namespace.interfaces) kept.add(name);
       const guePorts = await namespace.getGuePorts();
       const ops = diffPod(wanted, { devices, guePorts, connected });
       if (ops.length === 0) return;
       const failures = await namespace.apply(ops);
-      const pod = own.map(formatIp).join(' ');
       this.#options.log.debug(1, 'changed the network of a Pod, which answers clients without NAT', {
-        pod,
+        pod: label,
         changes: ops.map(formatPodOp),
       });
-      if (failures.length > 0) for (const address of own) failed.set(address, failures.join('; '));
+      if (failures.length > 0) fail(failures.join('; '));
     } catch (error) {
       // The Pod may have ended meanwhile.
-      for (const address of own) failed.set(address, errorText(error));
+      fail(errorText(error));
     }
   }
 
   /** Warns once for each Pod and Service, until the reason changes. */
-  #report(wanted: readonly DirectPod[], { seen, failed }: Findings): void {
+  #report(wanted: readonly DirectPod[], { refused, stuck }: Findings): void {
     const reported = new Set<string>();
     const isNew = (key: string): boolean => !reported.has(key) && !this.#reported.has(key);
     for (const { service, pod } of wanted) {
-      const why = seen.has(pod) ? failed.get(pod) : 'no network namespace has its address';
+      const why = refused.get(pod);
       if (why === undefined) continue;
       const message = `Pod ${formatIp(pod)} is not prepared to answer clients without NAT: ${why}`;
       const key = `${service} ${message}`;
@@ -144,10 +174,9 @@ export class PodPreparer {
       }
       reported.add(key);
     }
-    const asked = new Set(wanted.map(({ pod }) => pod));
-    for (const [pod, why] of failed) {
-      const message = `Pod ${formatIp(pod)} keeps a service address that no Service asks for: ${why}`;
-      if (!asked.has(pod) && isNew(message)) this.#options.log.warn(message);
+    for (const [pod, why] of stuck) {
+      const message = `Pod ${pod} keeps a service address that no Service asks for: ${why}`;
+      if (isNew(message)) this.#options.log.warn(message);
       reported.add(message);
     }
     this.#reported = reported;

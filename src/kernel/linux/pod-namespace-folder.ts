@@ -6,6 +6,7 @@ import type { CommandRunner } from '../command-runner.ts';
 import type { PodNamespace, PodNamespaces } from '../pod-namespaces.ts';
 import type { LoadFou } from './gue-ports.ts';
 import { loadFou } from './modules.ts';
+import { PodLinks } from './pod-links.ts';
 import { LinuxPodNamespace } from './pod-namespace.ts';
 import { withKernelError } from './netlink-failure.ts';
 
@@ -23,21 +24,28 @@ export class PodNamespaceFolder implements PodNamespaces {
     this.#loadFou = () => loadFou(runner);
   }
 
-  async each(visit: (namespace: PodNamespace) => Promise<void>): Promise<void> {
-    for (const file of this.#files()) {
-      const namespace = await withKernelError(`enter ${file}`, () => Promise.resolve(this.#open(file)));
-      if (namespace === undefined) continue;
-      try {
-        await visit(namespace);
-      } finally {
-        namespace.close();
+  async each(visit: (namespace: PodNamespace) => Promise<void>, only?: ReadonlySet<string>): Promise<void> {
+    const files = this.#files().filter((file) => only?.has(file) !== false);
+    if (files.length === 0) return;
+    const links = await withKernelError('read the interfaces of this node', () => PodLinks.read());
+    try {
+      for (const file of files) {
+        const namespace = await withKernelError(`enter ${file}`, () => this.#open(file, links));
+        if (namespace === undefined) continue;
+        try {
+          await visit(namespace);
+        } finally {
+          namespace.close();
+        }
       }
+    } finally {
+      links.close();
     }
   }
 
-  #open(file: string): LinuxPodNamespace | undefined {
+  async #open(file: string, links: PodLinks): Promise<LinuxPodNamespace | undefined> {
     try {
-      return new LinuxPodNamespace(file, this.#loadFou);
+      return new LinuxPodNamespace(file, await links.leadingTo(file), this.#loadFou);
     } catch (error) {
       if (error instanceof NetlinkError && NO_NAMESPACE.has(error.errno)) return undefined;
       throw error;

@@ -37,12 +37,14 @@ const DONE: ReadonlySet<number> = new Set([EADDRNOTAVAIL, EEXIST]);
 /** A Pod's network namespace, through sockets that were opened inside of it. No program runs there. */
 export class LinuxPodNamespace implements PodNamespace {
   readonly path: string;
+  readonly interfaces: readonly string[];
   readonly #route: SocketConnection;
   readonly #guePorts: GuePorts;
 
   /** Throws a NetlinkError if the file is not a network namespace (EINVAL), or is gone (ENOENT). */
-  constructor(path: string, loadFou: LoadFou) {
+  constructor(path: string, interfaces: readonly string[], loadFou: LoadFou) {
     this.path = path;
+    this.interfaces = interfaces;
     this.#guePorts = new GuePorts(path, loadFou);
     this.#route = openConnection({ protocol: NETLINK_ROUTE, netns: path });
   }
@@ -59,9 +61,10 @@ export class LinuxPodNamespace implements PodNamespace {
         write: dumpAddresses,
         read: ({ payload }) => decodeAddress(payload),
       });
+      const byIndex = Map.groupBy(addresses, ({ index }) => index);
       return links.map(({ index, ...link }) => ({
         ...link,
-        addresses: addresses.filter((each) => each.index === index).map(({ address }) => address),
+        addresses: byIndex.get(index)?.map(({ address }) => address) ?? [],
       }));
     });
   }

@@ -1,17 +1,14 @@
 import { beforeEach, expect, test } from '@jest/globals';
-import type { Ip4 } from '../../../src/base/ip.ts';
 import { PodInterfaces } from '../../../src/reconcile/pod-interfaces.ts';
-import { ip } from '../plan/build.ts';
 
-const POD = ip('10.244.0.2') as Ip4;
+const NONE: ReadonlySet<string> = new Set();
+const CNI = new Set(['cni0']);
 
 let sysctls: Map<string, string>;
 let interfaces: PodInterfaces;
 
 /** A node where all Pods are behind cni0. */
 const kernel = {
-  findRoutes: async (destinations: readonly unknown[]) =>
-    await Promise.resolve(new Map(destinations.map((pod) => [pod, { interfaceName: 'cni0' }]))),
   getNodeAddresses: async () => await Promise.resolve([{ interfaceName: 'cni0' }, { interfaceName: 'eth0' }]),
   getSysctl: async (key: string) => await Promise.resolve(sysctls.get(key)),
   setSysctl: async (key: string, value: string) => {
@@ -36,39 +33,49 @@ beforeEach(() => {
 });
 
 test('the interface accepts the answers of prepared Pods, and gets its own values back', async () => {
-  await interfaces.update([POD], []);
+  await interfaces.update(CNI, NONE, CNI);
   expect(found()).toBe('3 2');
-  await interfaces.update([POD], []);
+  await interfaces.update(CNI, NONE, CNI);
   expect(found()).toBe('3 2');
-  await interfaces.update([], []);
+  await interfaces.update(NONE, NONE, NONE);
   expect(found()).toBe('0 1');
 });
 
 test('without reverse path filter, rp_filter stays', async () => {
   sysctls.set('net/ipv4/conf/cni0/rp_filter', '0');
-  await interfaces.update([POD], []);
+  await interfaces.update(CNI, NONE, CNI);
   expect(found()).toBe('2 0');
-  await interfaces.update([], []);
+  await interfaces.update(NONE, NONE, NONE);
   expect(found()).toBe('0 0');
 });
 
 test('a value of the operator stays', async () => {
   sysctls.set('net/ipv4/conf/cni0/accept_local', '1');
   sysctls.set('net/ipv4/conf/cni0/rp_filter', '0');
-  await interfaces.update([POD], []);
-  await interfaces.update([], [POD]);
+  await interfaces.update(CNI, NONE, CNI);
+  await interfaces.update(NONE, NONE, CNI);
   expect(found()).toBe('1 0');
 });
 
 test('a restarted daemon sets back what it finds of the one before', async () => {
-  await interfaces.update([POD], []);
-  await new PodInterfaces(kernel).update([], []);
+  await interfaces.update(CNI, NONE, CNI);
+  await new PodInterfaces(kernel).update(NONE, NONE, NONE);
   expect(found()).toBe('0 1');
 });
 
 test('an interface that is gone is left out', async () => {
-  await interfaces.update([POD], []);
+  await interfaces.update(CNI, NONE, CNI);
   sysctls.clear();
-  await interfaces.update([], []);
+  await interfaces.update(NONE, NONE, NONE);
   expect(sysctls.size).toBe(0);
+});
+
+test('an interface that is kept is neither opened nor set back', async () => {
+  await interfaces.update(NONE, CNI, CNI);
+  expect(found()).toBe('0 1');
+  await interfaces.update(CNI, NONE, CNI);
+  await interfaces.update(NONE, CNI, CNI);
+  expect(found()).toBe('3 2');
+  await interfaces.update(NONE, NONE, NONE);
+  expect(found()).toBe('0 1');
 });

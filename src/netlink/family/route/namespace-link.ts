@@ -1,0 +1,60 @@
+import { decode } from '../../codec/decode.ts';
+import { encode } from '../../codec/encode.ts';
+import { beginMessage, header, readHeader } from '../../codec/header.ts';
+import { text, u32 } from '../../codec/kind.ts';
+import type { MessageWriter } from '../../codec/message-writer.ts';
+import { optional, reported, table } from '../../codec/table.ts';
+import { LINK_HEADER } from './link.ts';
+
+/** linux/rtnetlink.h. The reply to a GETNSID has type RTM_NEWNSID. */
+const RTM_GETNSID = 90;
+/** linux/net_namespace.h: NETNSA_NSID_NOT_ASSIGNED is -1. */
+const NOT_ASSIGNED = 0xffff_ffff;
+
+/** linux/rtnetlink.h. The family is AF_UNSPEC (0). */
+const NAMESPACE_HEADER = header('struct rtgenmsg', [
+  ['rtgen_family', 1],
+  ['', 1],
+  ['', 2],
+]);
+
+/** linux/net_namespace.h */
+const NAMESPACE = table({
+  id: optional('NETNSA_NSID', 1, u32),
+  fd: optional('NETNSA_FD', 3, u32),
+});
+
+const LINK = table({
+  name: reported('IFLA_IFNAME', 3, text),
+  master: optional('IFLA_MASTER', 10, u32),
+  namespaceId: optional('IFLA_LINK_NETNSID', 37, u32),
+});
+
+/** Asks for the number by which the socket's network namespace knows another one, of which `fd` is an open file. */
+export function getNamespaceId(writer: MessageWriter, fd: number): number {
+  beginMessage(writer, RTM_GETNSID, NAMESPACE_HEADER, {});
+  encode(writer, NAMESPACE, { fd });
+  return writer.end();
+}
+
+/** Returns undefined if no link leads to the other namespace. Throws DecodeError. */
+export function decodeNamespaceId(payload: Uint8Array): number | undefined {
+  const { id } = decode(NAMESPACE, payload, NAMESPACE_HEADER.size);
+  return id === NOT_ASSIGNED ? undefined : id;
+}
+
+/** A network interface, and where it leads. */
+export interface NamespaceLink {
+  readonly index: number;
+  readonly name: string;
+  /** The index of the bridge that it belongs to. */
+  readonly master: number | undefined;
+  /** The number of the network namespace that has its other end; undefined if there is none, or it is in this one. */
+  readonly namespaceId: number | undefined;
+}
+
+/** Reads a reply to dumpLinks. The kernel numbers the namespaces when it writes the reply. Throws DecodeError. */
+export function decodeNamespaceLink(payload: Uint8Array): NamespaceLink {
+  const { ifi_index: index } = readHeader(LINK_HEADER, payload);
+  return { index, ...decode(LINK, payload, LINK_HEADER.size) };
+}
