@@ -51,6 +51,9 @@ export const OWN_FLAGS = {
   force: flag('force', bool, false, {
     help: 'with --cleanup: remove everything even while a daemon runs in this network namespace; the daemon restores it immediately, but connections break',
   }),
+  takeOver: flag('take-over', bool, false, {
+    help: 'start although a daemon in another mode runs in this network namespace; the objects of its mode are removed when it has ended',
+  }),
   dryRun: flag('dry-run', bool, false, {
     help: `run as a shadow beside another proxy: change nothing, and report how the kernel differs from the plan; the health and metrics servers listen on ports higher by ${DRY_RUN_PORT_OFFSET}`,
   }),

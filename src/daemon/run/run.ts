@@ -20,7 +20,7 @@ import { PodPreparer } from '../../reconcile/pod-preparer.ts';
 import type { NodeSettings } from '../../reconcile/node-check.ts';
 import { Reconciler } from '../../reconcile/reconciler.ts';
 import { PHASES } from '../../state/transaction.ts';
-import { holdDaemonLock } from '../startup/daemon-lock.ts';
+import { type DaemonLock, holdDaemonLock } from '../startup/daemon-lock.ts';
 import { History } from '../questions/history.ts';
 import { openQuerySocket } from '../questions/open-query-socket.ts';
 import { DaemonEvents } from './daemon-events.ts';
@@ -69,6 +69,8 @@ async function start(
   started.defer(() => events.close());
   requireRights({ rules: config.mode !== 'nftables', podNamespaces: config.prepareDirectPods });
   const mode = await loadMode(config.mode);
+  const lock = await holdDaemonLock({ node: nodeName, mode: config.mode, version: VERSION }, log, config);
+  started.defer(lock.release);
 
   const cluster = new Cluster(nodeName, config.serviceAnnotations);
   const health = new ProxyHealth(2 * config.syncPeriod, nodeName);
@@ -97,12 +99,11 @@ async function start(
   const usable = await usableFamilies(kernel, config, log);
   logStart('kube-ipvs-proxy is starting', { node: nodeName, mode: config.mode }, usable, opened.origin, log);
   const remains = new Remains((isAnyLeft) => metrics.setOtherModesLeft(isAnyLeft));
-  const parts = { config, mode, control, kernel, metrics, health, cluster, events, history, remains };
+  const parts = { config, mode, control, kernel, metrics, health, cluster, events, history, remains, lock };
   await listen(parts, started);
   const asked = { ...parts, clock, log, ...identityOf(nodeName, usable, config, opened.origin) };
   const questions = { ...asked, watches: metrics.watchStates, reconciler: () => reconciler };
   started.defer(await openQuerySocket(config.querySocket, questions));
-  started.defer(await holdDaemonLock(`node ${nodeName}, process ${process.pid}, version ${VERSION}`, log));
   const nodeSettings = await setUpKernel(kernel, config, log, (note) => events.sysReadOnly(note));
   watchConfig(config, stop, started, log);
 
@@ -153,6 +154,7 @@ interface Parts {
   readonly history: History;
   readonly nodeSettings: NodeSettings;
   readonly remains: Remains;
+  readonly lock: DaemonLock;
 }
 
 function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconciler {
@@ -179,7 +181,8 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     listenOn: () => reconciler.healthCheckAddresses,
     clock,
     log,
-    onServing: () => removeOthers(mode, modeParts, started),
+    // A daemon in another mode would write again what we remove.
+    onServing: () => void parts.lock.taken.then(() => removeOthers(mode, modeParts, started)),
     ...podPreparation(parts, started),
     onDeviceMade: () => mode.nameThief(modeParts),
   });
