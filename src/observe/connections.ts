@@ -22,6 +22,16 @@ export function connectionLimits(openFiles: number | undefined): ConnectionLimit
 }
 
 /**
+ * Returns how many ports may be open for health checks of Services: their number is up to the users of the cluster, and
+ * must leave files for everything else.
+ *
+ * @param openFiles the process's limit of file descriptors; undefined if unlimited or unknown
+ */
+export function mostListeners(openFiles: number | undefined): number {
+  return Math.max(FEWEST_IN_TOTAL, (openFiles ?? Infinity) - RESERVED_FILES - connectionLimits(openFiles).total);
+}
+
+/**
  * The connections of all listeners of a process, which share its file descriptors. Always accepts new connections.
  * Above the limit, the listener with the most connections closes the one that has waited longest for a complete
  * request, or else the one with the longest-running response. Responses use at most 3/4 of a listener's connections.

@@ -1,6 +1,8 @@
 import { errorText } from '../base/error-text.ts';
 import { IP_FAMILIES, type IpAddress, type IpFamily } from '../base/ip.ts';
 import type { Port } from '../base/port.ts';
+import { Yielder } from '../base/yielder.ts';
+import { mostListeners } from './connections.ts';
 import {
   type HttpHandler,
   HttpListener,
@@ -9,6 +11,7 @@ import {
   bindAdvice,
   formatListenAddress,
 } from './http-listener.ts';
+import { openFilesLimit } from './process-metrics.ts';
 
 /** A Service with a health check port on this node (spec.healthCheckNodePort). */
 export interface ServiceHealthCheck {
@@ -30,6 +33,8 @@ export interface ServiceHealthServersOptions {
    * `hint` is the effect and the remedy, to append to the reason.
    */
   readonly onBindFailure: (check: ServiceHealthCheck, address: string, reason: string, hint: string) => void;
+  /** How many listeners may be open at once; by default, as the limit of file descriptors allows. */
+  readonly mostListeners?: number;
 }
 
 /** What a failure to bind means. */
@@ -60,6 +65,7 @@ interface WantedListener {
  */
 export class ServiceHealthServers {
   readonly #options: ServiceHealthServersOptions;
+  readonly #most: number;
   /** The listeners by address and port. */
   readonly #open = new Map<string, HttpListener>();
   /** Reported failures, so that not every sync reports them again. */
@@ -70,6 +76,7 @@ export class ServiceHealthServers {
 
   constructor(options: ServiceHealthServersOptions) {
     this.#options = options;
+    this.#most = options.mostListeners ?? mostListeners(openFilesLimit());
   }
 
   /** Applies new counts at once. Resolves when obsolete ports are closed and binding new ones was attempted. */
@@ -111,8 +118,16 @@ export class ServiceHealthServers {
       failed.set(key, reason);
       if (this.#reported.get(key) !== reason) this.#options.onBindFailure(check, address, reason, `${EFFECT}${advice}`);
     };
+    // Listening has no wait of its own: thousands of ports would hold the event loop.
+    const yielder = new Yielder();
     for (const [address, { check, family, where }] of wanted) {
       if (this.#open.has(address)) continue;
+      await yielder.yieldIfDue();
+      if (this.#open.size >= this.#most) {
+        const advice = '. Raise the limit of open files of this process, or select fewer addresses (nodePortAddresses)';
+        report(check, address, `${this.#most} health check ports are open, as many as may be`, advice);
+        continue;
+      }
       try {
         this.#open.set(address, await HttpListener.open(where, this.#handler(check.port, family)));
       } catch (error) {
@@ -129,8 +144,12 @@ export class ServiceHealthServers {
 
   async #closeUnwanted(wanted: ReadonlyMap<string, unknown>): Promise<void> {
     const unwanted = [...this.#open].filter(([address]) => !wanted.has(address));
-    for (const [address] of unwanted) this.#open.delete(address);
-    await Promise.all(unwanted.map(([, listener]) => listener.close()));
+    const yielder = new Yielder();
+    for (const [address, listener] of unwanted) {
+      this.#open.delete(address);
+      await listener.close();
+      await yielder.yieldIfDue();
+    }
   }
 
   #handler(port: Port, family: IpFamily): HttpHandler {

@@ -13,10 +13,13 @@ export type Answerer = (query: URLSearchParams, signal: AbortSignal, askedAt: nu
 
 /** Milliseconds after which a question is given up. */
 const MOST_MS = 30_000;
+/** Of all replies together. */
+const MOST_UNREAD_BYTES = 32 * 1024 * 1024;
 
 /** Returns the handler of the query socket: GET of the paths of `answerers`, replied to with JSON. */
 export function questionHandler(answerers: Readonly<Record<string, Answerer>>): HttpHandler {
   const queue = new QuestionQueue();
+  const unread = new Set<ServerResponse>();
   return async (request, response) => {
     const askedAt = performance.now();
     const answerer = Object.hasOwn(answerers, pathOf(request)) ? answerers[pathOf(request)] : undefined;
@@ -25,7 +28,8 @@ export function questionHandler(answerers: Readonly<Record<string, Answerer>>): 
     const signal = AbortSignal.any([AbortSignal.timeout(MOST_MS), closedSignal(response)]);
     try {
       const reply = await queue.run(() => answerer(queryOf(request), signal, askedAt), signal);
-      return send(response, 200, reply);
+      send(response, 200, reply);
+      return makeRoom(unread, response);
     } catch (error) {
       if (error instanceof QuestionError) return refuse(response, error.status, error.message);
       return refuse(response, 503, signal.aborted ? `no answer within ${MOST_MS / 1_000} s` : errorText(error));
@@ -40,6 +44,21 @@ function closedSignal(response: ServerResponse): AbortSignal {
   const closed = new AbortController();
   response.once('close', () => closed.abort());
   return closed.signal;
+}
+
+/**
+ * Ends the oldest replies whose unread bytes are too many together with that of this one. Clients are on this machine, and
+ * read at once; those that do not would fill the memory.
+ */
+function makeRoom(unread: Set<ServerResponse>, newest: ServerResponse): void {
+  unread.add(newest);
+  newest.once('close', () => unread.delete(newest));
+  let bytes = Array.from(unread).reduce((sum, { writableLength }) => sum + writableLength, 0);
+  for (const response of unread) {
+    if (bytes <= MOST_UNREAD_BYTES || response === newest) return;
+    bytes -= response.writableLength;
+    response.destroy();
+  }
 }
 
 function endWith(request: IncomingMessage, response: ServerResponse): void {

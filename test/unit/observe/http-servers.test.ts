@@ -451,12 +451,13 @@ describe('health checks of services', () => {
     healthy: boolean;
   }
 
-  function bed(): Bed {
+  function bed(mostListeners = 10_000): Bed {
     const failures: string[] = [];
     const made: Bed = {
       healthy: true,
       failures,
       servers: new ServiceHealthServers({
+        mostListeners,
         proxyHealthy: () => made.healthy,
         onBindFailure: ({ namespace, name }, address, reason, hint) =>
           failures.push(`${namespace}/${name} ${address} ${reason}${hint}`),
@@ -469,6 +470,33 @@ describe('health checks of services', () => {
   function check(port: number, localEndpoints: number, name = 'web'): ServiceHealthCheck {
     return { namespace: 'default', name, port: toPort(port)!, localEndpoints: { 4: localEndpoints } };
   }
+
+  test('more ports than the process may open files for: the others are reported, once, and opened when there is room', async () => {
+    const test = bed(2);
+    const ports = [await freePort(), await freePort(), await freePort()].toSorted((a, b) => a - b);
+    const checks = ports.map((port, index) => check(port, 1, `web-${index}`));
+    for (const _ of [1, 2]) await test.servers.sync(checks, { 4: [LOOPBACK] });
+    expect(test.failures).toEqual([
+      `default/web-2 127.0.0.1:${ports[2]} 2 health check ports are open, as many as may be. Load balancers cannot check this node for the service. Raise the limit of open files of this process, or select fewer addresses (nodePortAddresses)`,
+    ]);
+    await test.servers.sync(checks.slice(1), { 4: [LOOPBACK] });
+    expect((await fetchFrom(ports[2] ?? 0, '/')).status).toBe(200);
+  });
+
+  test('a thousand listeners do not hold the event loop, neither opened nor closed', async () => {
+    const test = bed();
+    const addresses = Array.from({ length: 1_000 }, (_, index) => parseIp(`127.9.${index >> 8}.${index & 255}`)!);
+    const one = check(await freePort(), 1);
+    let turns = 0;
+    const timer = setInterval(() => turns++, 1);
+    await test.servers.sync([one], { 4: addresses });
+    const opening = turns;
+    await test.servers.sync([], { 4: addresses });
+    clearInterval(timer);
+    expect(test.failures).toEqual([]);
+    expect(opening).toBeGreaterThan(3);
+    expect(turns - opening).toBeGreaterThan(1);
+  });
 
   test('every path, any method: by local endpoints and the health of the proxy', async () => {
     const test = bed();

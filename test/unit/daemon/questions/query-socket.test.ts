@@ -220,6 +220,27 @@ describe('hostile readers', () => {
     expect(await ask(file, '/v1/hello')).toEqual({ said: 'hello' });
   });
 
+  test('large replies that nobody reads are ended, the oldest first, when they take too much memory', async () => {
+    await listen({ ...HELLO, '/v1/larger': () => Promise.resolve({ text: 'x'.repeat(12 << 20) }) });
+    const clients: Socket[] = [];
+    for (let opened = 0; opened < 6; opened++) {
+      const socket = await open();
+      clients.push(socket.pause());
+      socket.write('GET /v1/larger HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
+    }
+    // Each question waits for those before it, and for a rest after them.
+    await ask(file, '/v1/hello');
+    const read = await Promise.all(
+      clients.map(async (socket) => {
+        let bytes = 0;
+        for await (const chunk of socket) bytes += (chunk as Buffer).length;
+        return bytes > 12 << 20;
+      }),
+    );
+    expect(read).toEqual([false, false, false, false, true, true]);
+    expect(await ask(file, '/v1/hello')).toEqual({ said: 'hello' });
+  });
+
   test('too large headers and any bytes', async () => {
     await listen();
     expect(await exchange(`GET /v1/hello HTTP/1.1\r\nX: ${'x'.repeat(9_000)}\r\n\r\n`)).toMatch(/^HTTP\/1.1 431 /);
