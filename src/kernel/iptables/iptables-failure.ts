@@ -39,7 +39,10 @@ export function iptablesFailure(program: string, result: CommandResult): KernelE
   const { status, stderr } = result;
   const words = stderr.trim();
   const code = codeOf(words, wasKilled(result));
-  const hint = code === 'EPERM' ? ' (needs root or CAP_NET_ADMIN, and a table that no other process owns by the flag owner of nf_tables)' : '';
+  const hint =
+    code === 'EPERM'
+      ? ' (needs root or CAP_NET_ADMIN, and a table that no other process owns by the flag owner of nf_tables)'
+      : '';
   const reason = words === '' && status < 0 ? 'terminated by a signal' : words;
   return new KernelError('iptables', code, `${program} failed with status ${status}${hint}: ${reason}`);
 }
