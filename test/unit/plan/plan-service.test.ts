@@ -170,28 +170,19 @@ describe('source ranges', () => {
     expect(withRanges('192.168.0.0/16').at(-1)).toBe('KUBE-LOAD-BALANCER-SOURCE-IP 203.0.113.1,tcp:80,203.0.113.1');
   });
 
-  test('a source range of /0 becomes two of /1', () => {
-    expect(withRanges('0.0.0.0/0')).toEqual([
-      'KUBE-LOAD-BALANCER-FW 203.0.113.1,tcp:80',
-      'KUBE-LOAD-BALANCER-SOURCE-CIDR 203.0.113.1,tcp:80,0.0.0.0/1',
-      'KUBE-LOAD-BALANCER-SOURCE-CIDR 203.0.113.1,tcp:80,128.0.0.0/1',
-      'KUBE-LOAD-BALANCER-SOURCE-IP 203.0.113.1,tcp:80,203.0.113.1',
-    ]);
+  test('a source range of /0 admits all clients, whatever else is there', () => {
+    expect(withRanges('0.0.0.0/0')).toEqual([]);
+    expect(withRanges('198.51.100.0/24', '0.0.0.0/0', 'nonsense')).toEqual([]);
   });
 
-  test('a source range of ::/0 becomes two of /1', () => {
-    const plan = planOf({
-      service: {
-        ...LB,
-        clusterIPs: ['fd00::1'],
-        loadBalancerIngress: [{ ip: 'fd00::9' }],
-        loadBalancerSourceRanges: ['::/0'],
-      },
-    });
-    expect(entries(plan, 'LOAD-BALANCER-SOURCE-CIDR')).toEqual([
-      'KUBE-6-LOAD-BALANCER-SOURCE-CID fd00::9,tcp:80,::/1',
-      'KUBE-6-LOAD-BALANCER-SOURCE-CID fd00::9,tcp:80,8000::/1',
+  test('a source range of ::/0 admits IPv6 clients only', () => {
+    expect(withRanges('::/0', '198.51.100.0/24')).toEqual([
+      'KUBE-LOAD-BALANCER-FW 203.0.113.1,tcp:80',
+      'KUBE-LOAD-BALANCER-SOURCE-CIDR 203.0.113.1,tcp:80,198.51.100.0/24',
     ]);
+    const loadBalancerIngress = [{ ip: 'fd00::9' }];
+    const service = { ...LB, clusterIPs: ['fd00::1'], loadBalancerIngress, loadBalancerSourceRanges: ['::/0'] };
+    expect(entries(planOf({ service }), ...roles)).toEqual([]);
   });
 
   test('source ranges of only the other family leave the address open', () => {
