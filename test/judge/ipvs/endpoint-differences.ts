@@ -23,7 +23,8 @@ export const unusedLoopBack: IntendedDifference = {
   section: 'KUBE-LOOP-BACK and endpoints that are not ready',
   undo: (mismatch) => {
     if (!LOOP_BACK.test(mismatch.fact) || mismatch.ours !== undefined) return undefined;
-    return loopBackEndpoints(mismatch).some(isUsed) ? undefined : { value: 'present' };
+    const here = loopBackEndpoints(mismatch).filter(({ nodeName }) => nodeName === mismatch.given.node.metadata.name);
+    return here.length > 0 && !here.some(isUsed) ? { value: 'present' } : undefined;
   },
 };
 

@@ -1,7 +1,7 @@
 import type { IntendedDifference, Mismatch } from '../compare.ts';
-import { type Case, type Objects, type SliceObject, keyOf, objectsAt } from '../case/case.ts';
+import { type ClusterObject, type Objects, type SliceObject, keyOf, nameOf, objectsAt } from '../case/case.ts';
 import { frontendsOf } from './place.ts';
-import { type Frontend, endpointsAt, frontendsAt, hasFamily, selectedSlices } from './served.ts';
+import { type Frontend, endpointsAt, frontendsAt, hasFamily, isSelectedSlice, selectedSlices } from './served.ts';
 
 const SECTION = 'stale UDP flows';
 
@@ -88,34 +88,31 @@ export const localPolicy = onlyOurs(
   },
 );
 
-/** Upstream looks at flows only if endpoints of a Service with UDP endpoints changed, in the family of the flow. */
+/** Upstream looks at flows only if a slice changed of a Service with UDP endpoints, in the family of the flow. */
 export const noEndpointChange = onlyOurs(
   'UDP flow after a change without UDP endpoints',
   ({ given, step }, frontends) => {
     const [at] = frontends;
     if (at === undefined) return false;
-    const addressType = hasFamily(at.address, 'IPv6') ? 'IPv6' : 'IPv4';
-    const states = [objectsAt(given, step - 1), objectsAt(given, step)];
-    const changed = new Set(
-      changedSlices(given, step).map(({ metadata }) => metadata.labels?.['kubernetes.io/service-name']),
-    );
-    return !states
-      .flatMap((objects) => [...objects.values()])
-      .some(
+    const inFamily = (objects: Iterable<ClusterObject>): SliceObject[] =>
+      [...objects].filter(
         (object) =>
-          object.kind === 'EndpointSlice' &&
-          object.addressType === addressType &&
-          object.endpoints.length > 0 &&
-          object.ports.some(({ protocol, port }) => protocol === 'UDP' && port !== undefined) &&
-          changed.has(object.metadata.labels?.['kubernetes.io/service-name']),
-      );
+          object.kind === 'EndpointSlice' && isSelectedSlice(object) && hasFamily(at.address, object.addressType),
+      ) as SliceObject[];
+    const before = objectsAt(given, step - 1);
+    const { apply = [], remove = [] } = given.steps[step] ?? {};
+    const gone = [...apply.map(nameOf), ...remove].flatMap((name) => before.get(keyOf(name)) ?? []);
+    const changed = new Set(inFamily([...apply, ...gone]).map(serviceOf));
+    return !inFamily([...before.values(), ...objectsAt(given, step).values()]).some(
+      (slice) => changed.has(serviceOf(slice)) && hasUdpEndpoints(slice),
+    );
   },
 );
 
-/** The slices that a step adds, changes or removes. */
-function changedSlices(given: Case, step: number): SliceObject[] {
-  const before = objectsAt(given, step - 1);
-  const { apply = [], remove = [] } = given.steps[step] ?? {};
-  const removed = remove.flatMap((name) => before.get(keyOf(name)) ?? []);
-  return [...apply, ...removed].filter((object) => object.kind === 'EndpointSlice');
+function serviceOf({ metadata: { namespace, labels } }: SliceObject): string {
+  return `${namespace}/${labels?.['kubernetes.io/service-name']}`;
+}
+
+function hasUdpEndpoints({ endpoints, ports }: SliceObject): boolean {
+  return endpoints.length > 0 && ports.some(({ protocol, port }) => protocol === 'UDP' && port !== undefined);
 }

@@ -76,6 +76,9 @@ export function endpointsAt(
 }
 
 export function selectedSlices(objects: Objects, { metadata }: ServiceObject): SliceObject[] {
-  const slices = slicesOf(objects, metadata);
-  return slices.filter(({ metadata: { labels } }) => labels?.['service.kubernetes.io/headless'] === undefined);
+  return slicesOf(objects, metadata).filter(isSelectedSlice);
+}
+
+export function isSelectedSlice({ metadata: { labels } }: SliceObject): boolean {
+  return labels?.['service.kubernetes.io/headless'] === undefined;
 }
