@@ -30,7 +30,7 @@ SOURCES := $(shell find src -name '*.ts')
 COMMIT := $(or $(GIT_COMMIT),$(shell git rev-parse HEAD 2>/dev/null),unknown)
 COMMIT_FILE := build/commit
 
-.PHONY: help deps packages build image rootfs archive tools test coverage scenario matrix demo demo-record fuzz soak cluster cluster-down e2e e2e-page trial smoke smoke-build smoke-possible judge total bench bench-guard bench-record lint unused format sanitize typecheck clean
+.PHONY: help deps packages build image rootfs archive tools test coverage scenario matrix demo demo-record fuzz soak cluster cluster-down e2e e2e-page trial smoke smoke-build smoke-possible judge judge-build total bench bench-guard bench-record lint unused format sanitize typecheck clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -219,6 +219,9 @@ smoke-possible:
 # CASES, SEED, MODE and ONLY are in test/judge/options.ts.
 judge: deps ## compare our plan with upstream's proxiers on random clusters; needs Go: CASES=2000 SEED=1 MODE=ipvs ONLY=case
 	@node --disable-warning=ExperimentalWarning test/judge/main.ts $(foreach name,CASES SEED MODE ONLY,"$(name)=$($(name))")
+
+judge-build: deps ## build what judge needs, from Go modules
+	@node --disable-warning=ExperimentalWarning test/judge/build.ts
 
 # The totals of the reports REPORTS, for .ci/run.
 total:

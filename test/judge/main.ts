@@ -2,18 +2,21 @@
 // is not an intended difference.
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { errorText } from '../../src/base/error-text.ts';
 import type { Case } from './case/case.ts';
 import { makeCase } from './case/make-case.ts';
 import type { JudgedMode, Mismatch } from './compare.ts';
 import { ipvsMode } from './ipvs/mode.ts';
 import { type Verdict, judge, kindOf, mismatchLines } from './judge.ts';
+import { checkReport } from '../cluster/smoke/check.ts';
 import { type Options, parseOptions } from './options.ts';
 import { iptablesMode, nftablesMode } from './rules/mode.ts';
 import { shrink } from './shrink.ts';
 import { Tally } from './tally.ts';
 import { Upstream, buildUpstream, kubernetesVersion } from './upstream.ts';
 
-const FOLDER = path.resolve(import.meta.dirname, '../../build/judge');
+const BUILD = path.resolve(import.meta.dirname, '../../build');
+const FOLDER = path.join(BUILD, 'judge');
 
 /** So many failed cases are printed. Each kind of mismatch is counted. */
 const PRINTED = 10;
@@ -37,6 +40,7 @@ async function run<State>(mode: JudgedMode<State>, options: Options): Promise<bo
   }
   if (only !== undefined && tally.failed > 0) await reportSmallest(mode, upstream, options, only);
   for (const line of tally.lines()) say(line);
+  await writeReport(options.mode, tally);
   return tally.failed === 0;
 }
 
@@ -77,6 +81,14 @@ async function writeCase(name: string, given: Case): Promise<void> {
   await writeFile(path.join(FOLDER, name), `${JSON.stringify(given, undefined, 2)}\n`);
 }
 
+/** One check for scripts/count.ts, however many cases it has. */
+async function writeReport(mode: Case['mode'], { failed }: Tally): Promise<void> {
+  const name = `${mode} mode, beside kube-proxy's own code`;
+  const check = failed === 0 ? { name } : { name, failure: `${failed} cases differ` };
+  await mkdir(path.join(BUILD, 'test'), { recursive: true });
+  await writeFile(path.join(BUILD, 'test', `judge-${mode}.json`), JSON.stringify(checkReport([check])));
+}
+
 /** Judges the mode of the options. */
 async function runMode(options: Options): Promise<boolean> {
   switch (options.mode) {
@@ -89,4 +101,9 @@ async function runMode(options: Options): Promise<boolean> {
   }
 }
 
-process.exitCode = (await runMode(parseOptions(process.argv.slice(2)))) ? 0 : 1;
+try {
+  process.exitCode = (await runMode(parseOptions(process.argv.slice(2)))) ? 0 : 1;
+} catch (error) {
+  process.stderr.write(`make judge: ${errorText(error)}\n`);
+  process.exitCode = 1;
+}

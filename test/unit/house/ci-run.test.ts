@@ -10,7 +10,9 @@ target=
 for word in "$@"; do
   case $word in
     REPORTS=*) reports=\${word#REPORTS=} ;;
+    MODE=*) mode=\${word#MODE=} ;;
     -* | *=*) ;;
+    judge-build) ;;
     *) target=$word ;;
   esac
 done
@@ -31,6 +33,10 @@ case $target in
     report reports/kernel-faults 4 0
     report reports/traffic-matrix 2 "\${TEST_FAILED:-0}"
     if [ -n "\${TEST_FAILED:-}" ]; then exit 2; fi
+    ;;
+  judge)
+    if [ -n "\${JUDGE_CRASHED:-}" ]; then exit 2; fi
+    report "judge-$mode" $((1 - \${JUDGE_FAILED:-0})) "\${JUDGE_FAILED:-0}"
     ;;
   smoke)
     if [ -n "\${SMOKE_CRASHED:-}" ]; then exit 2; fi
@@ -64,14 +70,15 @@ describe('.ci/run', () => {
     return { status, output: stdout, last: stdout.trimEnd().split('\n').at(-1) ?? '' };
   }
 
-  test('counts the smoke test of the cluster with all others', () => {
-    expect(run({})).toMatchObject({ status: 0, last: '21 passed, 0 failed' });
+  test('counts the smoke test of the cluster and the comparison with upstream with all others', () => {
+    expect(run({})).toMatchObject({ status: 0, last: '22 passed, 0 failed' });
   });
 
   test('where Go is not there, says so and counts nothing for it', () => {
     const { status, output, last } = run({ POSSIBLE: 'no: it needs Go' });
     expect({ status, last }).toEqual({ status: 0, last: '9 passed, 0 failed' });
     expect(output).toContain('the smoke test of a cluster did not run and is not counted: it needs Go\n');
+    expect(output).toContain("kube-proxy's own code did not run and is not counted: it needs Go\n");
   });
 
   test('a build of Kubernetes that fails is one failure, with its own words', () => {
@@ -88,13 +95,15 @@ describe('.ci/run', () => {
   });
 
   test.each<[string, Readonly<Record<string, string>>, string]>([
-    ['a spec fails', { SMOKE_FAILED: '2' }, '19 passed, 2 failed'],
-    ['the smoke test leaves no report', { SMOKE_CRASHED: '1' }, '9 passed, 1 failed'],
-    ['a test fails; the smoke test runs all the same', { TEST_FAILED: '1' }, '21 passed, 1 failed'],
-    ['the tests leave no report', { NO_TEST_REPORT: '1' }, '12 passed, 1 failed'],
-    ['the bench fails', { GUARD: '1' }, '21 passed, 0 failed'],
-    ['a check of the demo fails', { DEMO: '1' }, '21 passed, 0 failed'],
-    ['the soak does not hold', { SOAK: '1' }, '21 passed, 0 failed'],
+    ['a spec fails', { SMOKE_FAILED: '2' }, '20 passed, 2 failed'],
+    ['the smoke test leaves no report', { SMOKE_CRASHED: '1' }, '10 passed, 1 failed'],
+    ['something differs from kube-proxy', { JUDGE_FAILED: '1' }, '21 passed, 1 failed'],
+    ['the comparison leaves no report', { JUDGE_CRASHED: '1' }, '21 passed, 1 failed'],
+    ['a test fails; the smoke test runs all the same', { TEST_FAILED: '1' }, '22 passed, 1 failed'],
+    ['the tests leave no report', { NO_TEST_REPORT: '1' }, '13 passed, 1 failed'],
+    ['the bench fails', { GUARD: '1' }, '22 passed, 0 failed'],
+    ['a check of the demo fails', { DEMO: '1' }, '22 passed, 0 failed'],
+    ['the soak does not hold', { SOAK: '1' }, '22 passed, 0 failed'],
   ])('fails if %s', (_, env, totals) => {
     const { status, last } = run(env);
     expect(last).toBe(totals);
