@@ -64,7 +64,7 @@ const KUBE_PROXY = {
   kubeproxy_network_programming_duration_seconds: histogram(
     FAMILY,
     NETWORK_PROGRAMMING_BUCKETS,
-    'Time from the change of an endpoint (the timestamp in its EndpointSlice) until the kernel was programmed, by the family of the EndpointSlice',
+    'Time from the change of an endpoint (the timestamp in its EndpointSlice) until the kernel was programmed, by the family of the EndpointSlice; changes before the start of the daemon do not count',
   ),
   kubeproxy_sync_proxy_rules_endpoint_changes_total: counter([], 'EndpointSlice events processed'),
   kubeproxy_sync_proxy_rules_endpoint_changes_pending: gauge([], 'Endpoint changes that no sync has processed yet'),
