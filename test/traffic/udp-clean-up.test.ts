@@ -34,14 +34,19 @@ describe('UDP flows to what goes while no daemon runs', () => {
     await directory.write('statsd', serviceObjects({ ...shape, endpoints: pods.slice(0, endpoints) }));
   }
 
-  /** One request to each address; always from the same port, so that it belongs to the same flow. */
+  /** One request to each address; always from the same ports, so that it belongs to the same flow. */
   async function ask(sourcePort: number): Promise<unknown[]> {
-    const options = { sourcePort, timeoutMs: 500 };
+    const targets = FAMILIES.flatMap(
+      (family) =>
+        [
+          [clusterAddress(1)[family], SERVICE_PORT],
+          [nodeAddress(0)[family], NODE_PORT],
+        ] as const,
+    );
     return await Promise.all(
-      FAMILIES.flatMap((family, index) => [
-        bed.client(0).probeUdp(clusterAddress(1)[family], SERVICE_PORT, options),
-        bed.client(0).probeUdp(nodeAddress(0)[family], NODE_PORT, { ...options, sourcePort: sourcePort + 10 + index }),
-      ]),
+      targets.map(async ([address, port], index) =>
+        bed.client(0).probeUdp(address, port, { sourcePort: sourcePort + index, timeoutMs: 500 }),
+      ),
     );
   }
 
