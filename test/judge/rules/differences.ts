@@ -1,5 +1,5 @@
-import { cidrContains, parseCidr } from '../../../src/base/cidr.ts';
-import { formatIp, isLinkLocal6, isLoopback } from '../../../src/base/ip.ts';
+import { type Cidr, cidrContains, parseCidr } from '../../../src/base/cidr.ts';
+import { type IpAddress, familyOf, formatIp, isLinkLocal6, isLoopback } from '../../../src/base/ip.ts';
 import type { Case } from '../case/case.ts';
 import { addressAndPort } from '../trace/address-text.ts';
 import type { Alternative } from '../trace/explore.ts';
@@ -115,6 +115,15 @@ const loopback: IntendedChange = {
   },
 };
 
+/** The networks that an entry of nodePortAddresses stands for. */
+function networksOf(text: string, { node }: Case): readonly Cidr[] {
+  const own = (text === 'primary' ? node.status.addresses : []).map(({ address }) =>
+    `${address}/${address.includes(':') ? 128 : 32}`,
+  );
+  const texts = { all: ['0.0.0.0/0', '::/0'], localhost: ['127.0.0.0/8', '::1/128'], primary: own }[text] ?? [text];
+  return texts.flatMap((each) => parseCidr(each) ?? []);
+}
+
 /** The addresses at which kube-proxy serves node ports by default. */
 function primaries({ node }: Case): ReadonlySet<string> {
   return new Set(node.status.addresses.map(({ address }) => address));
@@ -170,7 +179,55 @@ const keptSource: IntendedChange = {
       : theirs,
 };
 
-const COMMON: readonly IntendedChange[] = [loopback, internalLocal, ownConnections];
+/** Two Services, or one in two ways, want an address and port: upstream's result is by chance. */
+const claimedTwice: IntendedChange = {
+  name: 'an address and port of two Services',
+  section: 'two Services that claim one virtual server',
+  change: (theirs, { probe, ours }) => {
+    const owners = new Set(probe.target.claims.map(({ service }) => service));
+    return owners.size > 1 ? ours : theirs;
+  },
+};
+
+const claimedInTwoWays: IntendedChange = {
+  name: 'an external IP that is also the load balancer IP',
+  section: 'one Service that claims a virtual server twice (an external IP that is also its load balancer IP)',
+  change: (theirs, { probe, ours }) => {
+    const kinds = new Set(probe.target.claims.map(({ kind }) => kind));
+    return kinds.has('external IP') && kinds.has('load balancer IP') ? ours : theirs;
+  },
+};
+
+/** kube-proxy rejects connections to node ports without endpoints at all addresses of the node. */
+const unservedAddresses: IntendedChange = {
+  name: 'node ports without endpoints at addresses that do not serve node ports',
+  section: 'iptables mode',
+  change: (theirs, { given, probe: { target } }) => {
+    const selected = given.config.nodePortAddresses;
+    const isNodePort = target.claims.some(({ kind }) => kind === 'node port');
+    const isStopped = isAlways(theirs, 'rejected') || isAlways(theirs, 'dropped');
+    return isNodePort && isStopped && selected.length > 0 && !isServing(target.address, given) ? always('here') : theirs;
+  },
+};
+
+function isServing(address: IpAddress, given: Case): boolean {
+  const ofFamily = given.config.nodePortAddresses.flatMap((text) => networksOf(text, given)).filter(
+    (network) => familyOf(network.address) === familyOf(address),
+  );
+  return ofFamily.length === 0 || ofFamily.some((network) => cidrContains(network, address));
+}
+
+/** Chain KUBE-EXTERNAL-SERVICES of upstream does not see what the node sends. */
+const ownRejected: IntendedChange = {
+  name: 'connections of the node to external addresses without endpoints',
+  section: 'iptables mode',
+  change: (theirs, { probe }) => {
+    const isConcerned = isFromNode(probe) && probe.target.claims.some(isExternal);
+    return isConcerned && isAlways(theirs, 'forwarded') ? always('rejected') : theirs;
+  },
+};
+
+const COMMON: readonly IntendedChange[] = [loopback, internalLocal, ownConnections, claimedTwice, claimedInTwoWays];
 
 export const NFTABLES_DIFFERENCES: readonly IntendedChange[] = [
   allNodeAddresses,
@@ -181,6 +238,8 @@ export const NFTABLES_DIFFERENCES: readonly IntendedChange[] = [
 
 export const IPTABLES_DIFFERENCES: readonly IntendedChange[] = [
   policyLocal('iptables mode'),
+  ownRejected,
   restrictedWithoutEndpoints,
+  unservedAddresses,
   ...COMMON,
 ];

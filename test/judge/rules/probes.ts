@@ -181,7 +181,7 @@ function sendersOf({ address, claims }: Target, objects: Objects, own: ReadonlyS
 
 /** The addresses of a Service's endpoints on this node. */
 function endpointsHere({ metadata }: ServiceObject, objects: Objects, family: IpFamily): readonly IpAddress[] {
-  const isHere = ({ addresses }: EndpointObject): boolean => /^(10\.244\.0\.|fd00:244:0:0::)/.test(addresses[0] ?? '');
+  const isHere = ({ addresses }: EndpointObject): boolean => /^(10\.244\.0\.|fd00:244(:0:0)?::)/.test(addresses[0] ?? '');
   const here = slicesOf(objects, metadata).flatMap(({ endpoints }) => endpoints.filter(isHere));
   const found = here.flatMap(({ addresses }) => addresses.map(addressOf));
   return [...new Set(found)].filter((address) => familyOf(address) === family);
