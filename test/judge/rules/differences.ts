@@ -1,11 +1,12 @@
 import { type Cidr, cidrContains, parseCidr } from '../../../src/base/cidr.ts';
-import { type IpAddress, familyOf, formatIp, isLinkLocal6, isLoopback } from '../../../src/base/ip.ts';
-import type { Case } from '../case/case.ts';
+import { type IpAddress, familyOf, isLinkLocal6, isLoopback, isUnspecified, parseIp } from '../../../src/base/ip.ts';
+import { type Case, type EndpointObject, type ServiceObject, servicesOf, slicesOf } from '../case/case.ts';
+import { OUR_NODE } from '../case/make-node.ts';
 import { addressAndPort } from '../trace/address-text.ts';
 import type { Alternative } from '../trace/explore.ts';
 import type { End, Fate } from '../trace/trace.ts';
 import type { IntendedChange, Situation } from './intended.ts';
-import type { Claim, Probe } from './probes.ts';
+import { type Claim, type Probe, type Sender, objectsOf } from './probes.ts';
 
 type Ends = readonly Alternative<End>[];
 
@@ -39,8 +40,9 @@ function forSender(ends: Ends, isMasqueraded: boolean, { given, probe }: Situati
   });
 }
 
-/** Whether two packets are for the same port of the same Service, both to external addresses. */
+/** Whether two packets of a family are for the same port of the same Service, both to external addresses. */
 function isSamePort(probe: Probe, other: Probe): boolean {
+  if (familyOf(probe.target.address) !== familyOf(other.target.address)) return false;
   return other.target.claims.some(
     (claim) =>
       isExternal(claim) &&
@@ -78,14 +80,46 @@ function policyLocal(section: string): IntendedChange {
       const claim = localClaim(probe);
       if (claim === undefined) return theirs;
       const local = endpointsFor(situation, ({ sender }) => sender === 'a client outside');
-      const all = endpointsFor(situation, ({ sender }) => sender === 'the node');
-      if (isAlways(theirs, 'translated') && local !== undefined) {
-        return forSender(local, isFromNode(probe), situation);
+      const all = allEndpoints(situation);
+      if (isAlways(theirs, 'translated')) {
+        const isHidden = local === undefined && !admits(situation, 'a client outside');
+        if (isHidden && areEndpoints(situation.ours, situation, ({ nodeName }) => nodeName === OUR_NODE)) {
+          return situation.ours;
+        }
+        return forSender(local ?? theirs, isFromNode(probe), situation);
       }
       const isWithoutEndpoint = isAlways(theirs, 'dropped') && local === undefined && isAdmitted(claim, probe);
       return isWithoutEndpoint && all !== undefined ? forSender(all, false, situation) : theirs;
     },
   };
+}
+
+/** The endpoints that the node reaches; if source ranges keep it away, those that we have, if the Service has them. */
+function allEndpoints(situation: Situation): Ends | undefined {
+  const all = endpointsFor(situation, ({ sender }) => sender === 'the node');
+  if (all !== undefined || admits(situation, 'the node')) return all;
+  return areEndpoints(situation.ours, situation, () => true) ? situation.ours : undefined;
+}
+
+/** Whether source ranges admit such a sender at any external address of the port: otherwise upstream's endpoints are hidden. */
+function admits({ probe, theirsOf }: Situation, sender: Sender): boolean {
+  const others = theirsOf((other) => other.sender === sender && isSamePort(probe, other));
+  return others.some(({ probe: other }) => other.target.claims.every((claim) => isAdmitted(claim, other)));
+}
+
+/** Whether all ends are such endpoints of the Service. */
+function areEndpoints(
+  ends: Ends,
+  { objects, probe }: Situation,
+  isWanted: (endpoint: EndpointObject) => boolean,
+): boolean {
+  const wanted = probe.target.claims
+    .flatMap(({ service }) => slicesOf(objects, service.metadata))
+    .flatMap(({ endpoints }) => endpoints.filter(isWanted))
+    .flatMap(({ addresses }) => addresses.map((text) => parseIp(text)));
+  return ends.every(
+    ({ value: { endpoint } }) => endpoint !== undefined && wanted.includes(addressAndPort(endpoint).address),
+  );
 }
 
 const internalLocal: IntendedChange = {
@@ -95,7 +129,7 @@ const internalLocal: IntendedChange = {
     const { probe, ours } = situation;
     const claim = probe.target.claims.find(({ kind }) => kind === 'cluster IP');
     if (claim?.service.spec.internalTrafficPolicy !== 'Local' || !isAlways(theirs, 'dropped')) return theirs;
-    const all = endpointsFor(situation, ({ sender }) => sender === 'the node');
+    const all = allEndpoints(situation);
     if (all === undefined) return always('rejected');
     return forSender(
       all,
@@ -124,31 +158,42 @@ function networksOf(text: string, { node }: Case): readonly Cidr[] {
   return texts.flatMap((each) => parseCidr(each) ?? []);
 }
 
-/** The addresses at which kube-proxy serves node ports by default. */
-function primaries({ node }: Case): ReadonlySet<string> {
-  return new Set(node.status.addresses.map(({ address }) => address));
+/** The addresses at which kube-proxy serves node ports by default. `bindAddress` stands for that of its family. */
+function primaries({ node, config: { bindAddress } }: Case): ReadonlySet<IpAddress> {
+  const bound = parseIp(bindAddress);
+  const own = node.status.addresses.flatMap(({ address }) => parseIp(address) ?? []);
+  if (bound === undefined || isUnspecified(bound)) return new Set(own);
+  return new Set([bound, ...own.filter((address) => familyOf(address) !== familyOf(bound))]);
 }
 
 const allNodeAddresses: IntendedChange = {
   name: 'node ports at all addresses',
   section: 'node ports, if `nodePortAddresses` is empty',
-  change: (theirs, { given, probe, theirsOf }) => {
+  change: (theirs, { given, probe, ours, theirsOf }) => {
     const { target, sender, packet } = probe;
-    if (given.config.nodePortAddresses.length > 0 || !target.claims.some(({ kind }) => kind === 'node port'))
-      return theirs;
+    const isNodePort = target.claims.some(({ kind }) => kind === 'node port');
     const primary = primaries(given);
-    if (primary.has(formatIp(target.address))) return theirs;
-    const same = theirsOf(
-      (other) =>
-        other.sender === sender &&
-        (isFromNode(other) || other.packet.source === packet.source) &&
-        other.target.port === target.port &&
-        other.target.protocol === target.protocol &&
-        primary.has(formatIp(other.target.address)) &&
-        typeof other.target.address === typeof target.address,
+    if (given.config.nodePortAddresses.length > 0 || !isNodePort || primary.has(target.address)) return theirs;
+    const isOwn = (other: Probe): boolean => primary.has(other.target.address) && isSamePort(probe, other);
+    const atPrimary = theirsOf((other) => isOwn(other) && other.target.port === target.port);
+    // An address that only `bindAddress` has is not one of the node: node ports are at none then.
+    if (atPrimary.length === 0) return isAlways(theirs, 'here') ? ours : theirs;
+    const same = atPrimary.find(
+      ({ probe: other }) => other.sender === sender && (isFromNode(other) || other.packet.source === packet.source),
     );
-    return same[0]?.fate ?? theirs;
+    return same?.fate ?? theirs;
   },
+};
+
+/** kube-proxy masquerades what comes back to its sender only if the EndpointSlice names this node. */
+const unplacedHairpin: IntendedChange = {
+  name: 'a Pod that connects to itself, on a node that its EndpointSlice does not name',
+  section: 'a Pod that connects to itself, whose EndpointSlice does not say on which node it is',
+  change: (theirs, { probe }) =>
+    theirs.map(({ value, probability }) => ({
+      value: { ...value, isMasqueraded: value.isMasqueraded || isHairpin(value, probe) },
+      probability,
+    })),
 };
 
 const restrictedWithoutEndpoints: IntendedChange = {
@@ -178,6 +223,26 @@ const keptSource: IntendedChange = {
       ? forSender(theirs, false, situation)
       : theirs,
 };
+
+/** nf_tables keeps the timeout of a set that exists, and so does upstream's set of clients. */
+const changedAffinity: IntendedChange = {
+  name: 'another timeout of session affinity',
+  section: 'session affinity in nftables mode',
+  change: (theirs, { given, probe }) => {
+    const timeouts = probe.target.claims.map(({ service }) => timeoutOf(service));
+    const earlier = objectsOf(given).flatMap(servicesOf).filter(({ metadata: { namespace, name } }) =>
+      probe.target.claims.some(({ service: { metadata } }) => metadata.namespace === namespace && metadata.name === name),
+    ).map(timeoutOf);
+    return theirs.map(({ value, probability }) => {
+      const isKept = value.affinity > 0 && earlier.includes(value.affinity);
+      return { value: isKept ? { ...value, affinity: timeouts[0] ?? 0 } : value, probability };
+    });
+  },
+};
+
+function timeoutOf({ spec }: ServiceObject): number {
+  return spec.sessionAffinity === 'ClientIP' ? (spec.sessionAffinityConfig?.clientIP.timeoutSeconds ?? 0) : 0;
+}
 
 /** Two Services, or one in two ways, want an address and port: upstream's result is by chance. */
 const claimedTwice: IntendedChange = {
@@ -231,15 +296,17 @@ const COMMON: readonly IntendedChange[] = [loopback, internalLocal, ownConnectio
 
 export const NFTABLES_DIFFERENCES: readonly IntendedChange[] = [
   allNodeAddresses,
+  unplacedHairpin,
   policyLocal('nftables mode'),
   keptSource,
+  changedAffinity,
   ...COMMON,
 ];
 
 export const IPTABLES_DIFFERENCES: readonly IntendedChange[] = [
+  unservedAddresses,
   policyLocal('iptables mode'),
   ownRejected,
   restrictedWithoutEndpoints,
-  unservedAddresses,
   ...COMMON,
 ];

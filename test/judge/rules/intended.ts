@@ -1,12 +1,14 @@
-import type { Case } from '../case/case.ts';
+import type { Case, Objects } from '../case/case.ts';
 import type { Facts, Mismatch, NamedDifference } from '../compare.ts';
 import type { Fate } from '../trace/trace.ts';
 import { fateOfText, fateText } from './fate-text.ts';
-import { type Probe, probesAt } from './probes.ts';
+import { type Probe, objectsOf, probesAt } from './probes.ts';
 
 /** What an intended difference may look at: one packet, and one result of upstream. */
 export interface Situation {
   readonly given: Case;
+  /** The objects that exist after the step. */
+  readonly objects: Objects;
   readonly probe: Probe;
   /** What becomes of the packet with our rules. */
   readonly ours: Fate;
@@ -45,6 +47,7 @@ function situationOf({ given, step, fact, ours = '' }: Mismatch, facts: Facts): 
   if (probe === undefined) throw new Error(`no such packet: ${fact}`);
   return {
     given,
+    objects: objectsOf(given)[step] ?? new Map(),
     probe,
     ours: fateOfText(ours),
     theirsOf: (wanted) =>
