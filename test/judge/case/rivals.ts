@@ -25,7 +25,8 @@ function withoutRivalsIn(slice: SliceObject, objects: Objects): SliceObject {
   const { namespace, name, labels } = slice.metadata;
   const taken = new Set<string>();
   for (const other of objects.values()) {
-    const isOfService = other.metadata.labels?.[SERVICE] === labels?.[SERVICE] && other.metadata.namespace === namespace;
+    const isOfService =
+      other.metadata.labels?.[SERVICE] === labels?.[SERVICE] && other.metadata.namespace === namespace;
     if (other.kind !== 'EndpointSlice' || !isOfService || other.metadata.name === name) continue;
     for (const endpoint of other.endpoints) taken.add(placeOf(endpoint));
   }

@@ -1,4 +1,4 @@
-import { type Cidr, cidrContains, parseCidr } from '../../../src/base/cidr.ts';
+import { type Cidr, cidrContains, cidrOf, parseCidr } from '../../../src/base/cidr.ts';
 import { type IpAddress, familyOf, isLinkLocal6, isLoopback, isUnspecified, parseIp } from '../../../src/base/ip.ts';
 import { type Case, type EndpointObject, type ServiceObject, servicesOf, slicesOf } from '../case/case.ts';
 import { OUR_NODE } from '../case/make-node.ts';
@@ -62,13 +62,18 @@ function endpointsFor(situation: Situation, isSender: (probe: Probe) => boolean)
 
 /** The external claim with policy Local that decides about a packet. */
 function localClaim({ target }: Probe): Claim | undefined {
-  return target.claims.find((claim) => isExternal(claim) && claim.service.spec.externalTrafficPolicy === 'Local');
+  return target.claims.find(isLocal);
+}
+
+function isLocal(claim: Claim): boolean {
+  return isExternal(claim) && claim.service.spec.externalTrafficPolicy === 'Local';
 }
 
 function isAdmitted(claim: Claim, { packet }: Probe): boolean {
   const ranges = (claim.service.spec.loadBalancerSourceRanges ?? []).flatMap((text) => parseCidr(text.trim()) ?? []);
-  if (claim.kind !== 'load balancer IP' || ranges.length === 0) return true;
-  return ranges.some((range) => cidrContains(range, packet.source));
+  const ofFamily = ranges.filter(({ address }) => familyOf(address) === familyOf(packet.source));
+  if (claim.kind !== 'load balancer IP' || ofFamily.length === 0) return true;
+  return ofFamily.some((range) => cidrContains(range, packet.source));
 }
 
 function policyLocal(section: string): IntendedChange {
@@ -94,17 +99,30 @@ function policyLocal(section: string): IntendedChange {
   };
 }
 
-/** The endpoints that the node reaches; if source ranges keep it away, those that we have, if the Service has them. */
+/** The endpoints that the node reaches. If no packet shows them, those that we have, if the Service has them. */
 function allEndpoints(situation: Situation): Ends | undefined {
   const all = endpointsFor(situation, ({ sender }) => sender === 'the node');
-  if (all !== undefined || admits(situation, 'the node')) return all;
-  return areEndpoints(situation.ours, situation, () => true) ? situation.ours : undefined;
+  if (all !== undefined) return all;
+  const isExposed = situation.probe.target.claims.some(({ service }) => isExternallyAccessible(service));
+  return isExposed && areEndpoints(situation.ours, situation, () => true) ? situation.ours : undefined;
+}
+
+function isExternallyAccessible({ spec: { ports, externalIPs = [] }, status }: ServiceObject): boolean {
+  const ingress = status?.loadBalancer.ingress ?? [];
+  return (
+    externalIPs.length > 0 ||
+    ingress.some(({ ip }) => ip !== undefined) ||
+    ports.some(({ nodePort }) => nodePort !== undefined)
+  );
 }
 
 /** Whether source ranges admit such a sender at any external address of the port: otherwise upstream's endpoints are hidden. */
 function admits({ probe, theirsOf }: Situation, sender: Sender): boolean {
   const others = theirsOf((other) => other.sender === sender && isSamePort(probe, other));
-  return others.some(({ probe: other }) => other.target.claims.every((claim) => isAdmitted(claim, other)));
+  return others.some(
+    ({ probe: other, fate }) =>
+      !isAlways(fate, 'here') && other.target.claims.every((claim) => isAdmitted(claim, other)),
+  );
 }
 
 /** Whether all ends are such endpoints of the Service. */
@@ -149,14 +167,27 @@ const loopback: IntendedChange = {
   },
 };
 
-/** The networks that an entry of nodePortAddresses stands for. */
-function networksOf(text: string, { node }: Case): readonly Cidr[] {
-  const own = (text === 'primary' ? node.status.addresses : []).map(({ address }) =>
-    `${address}/${address.includes(':') ? 128 : 32}`,
-  );
-  const texts = { all: ['0.0.0.0/0', '::/0'], localhost: ['127.0.0.0/8', '::1/128'], primary: own }[text] ?? [text];
+/** The networks of an address's family that nodePortAddresses selects. */
+function networksOfFamily(address: IpAddress, given: Case): readonly Cidr[] {
+  const networks = given.config.nodePortAddresses.flatMap((text) => networksOf(text, given));
+  return networks.filter((network) => familyOf(network.address) === familyOf(address));
+}
+
+function networksOf(text: string, given: Case): readonly Cidr[] {
+  if (text === 'primary') return Array.from(primaries(given), (own) => cidrOf(own, familyOf(own) === 4 ? 32 : 128));
+  const texts = { all: ['0.0.0.0/0', '::/0'], localhost: ['127.0.0.0/8', '::1/128'] }[text] ?? [text];
   return texts.flatMap((each) => parseCidr(each) ?? []);
 }
+
+const primaryWithoutAddress: IntendedChange = {
+  name: 'node ports at the primary address of a Node that has none',
+  section: '`nodePortAddresses: [primary]` while the Node has no address of an IP family',
+  change: (theirs, { given, probe: { target } }) => {
+    const isNodePort = target.claims.some(({ kind }) => kind === 'node port');
+    if (!isNodePort || !given.config.nodePortAddresses.includes('primary')) return theirs;
+    return networksOfFamily(target.address, given).length === 0 ? always('here') : theirs;
+  },
+};
 
 /** The addresses at which kube-proxy serves node ports by default. `bindAddress` stands for that of its family. */
 function primaries({ node, config: { bindAddress } }: Case): ReadonlySet<IpAddress> {
@@ -218,10 +249,14 @@ const ownConnections: IntendedChange = {
 const keptSource: IntendedChange = {
   name: "policy Local keeps the source of the node's own connections",
   section: 'nftables mode',
-  change: (theirs, situation) =>
-    situation.probe.sender === 'the node' && localClaim(situation.probe) !== undefined && isAlways(theirs, 'translated')
-      ? forSender(theirs, false, situation)
-      : theirs,
+  change: (theirs, situation) => {
+    const { probe, ours } = situation;
+    const claim = localClaim(probe);
+    if (claim === undefined || !isFromNode(probe) || !isAlways(theirs, 'translated')) return theirs;
+    // What comes from a service address with the same port is another difference.
+    const isFromService = claim.kind !== 'node port' && isLocalPort(probe.packet.source, claim.kind, situation);
+    return forSender(theirs, isFromService ?? ours.every(({ value }) => value.isMasqueraded), situation);
+  },
 };
 
 /** nf_tables keeps the timeout of a set that exists, and so does upstream's set of clients. */
@@ -230,9 +265,14 @@ const changedAffinity: IntendedChange = {
   section: 'session affinity in nftables mode',
   change: (theirs, { given, probe }) => {
     const timeouts = probe.target.claims.map(({ service }) => timeoutOf(service));
-    const earlier = objectsOf(given).flatMap(servicesOf).filter(({ metadata: { namespace, name } }) =>
-      probe.target.claims.some(({ service: { metadata } }) => metadata.namespace === namespace && metadata.name === name),
-    ).map(timeoutOf);
+    const earlier = objectsOf(given)
+      .flatMap(servicesOf)
+      .filter(({ metadata: { namespace, name } }) =>
+        probe.target.claims.some(
+          ({ service: { metadata } }) => metadata.namespace === namespace && metadata.name === name,
+        ),
+      )
+      .map(timeoutOf);
     return theirs.map(({ value, probability }) => {
       const isKept = value.affinity > 0 && earlier.includes(value.affinity);
       return { value: isKept ? { ...value, affinity: timeouts[0] ?? 0 } : value, probability };
@@ -271,15 +311,15 @@ const unservedAddresses: IntendedChange = {
     const selected = given.config.nodePortAddresses;
     const isNodePort = target.claims.some(({ kind }) => kind === 'node port');
     const isStopped = isAlways(theirs, 'rejected') || isAlways(theirs, 'dropped');
-    return isNodePort && isStopped && selected.length > 0 && !isServing(target.address, given) ? always('here') : theirs;
+    return isNodePort && isStopped && selected.length > 0 && !isServing(target.address, given)
+      ? always('here')
+      : theirs;
   },
 };
 
 function isServing(address: IpAddress, given: Case): boolean {
-  const ofFamily = given.config.nodePortAddresses.flatMap((text) => networksOf(text, given)).filter(
-    (network) => familyOf(network.address) === familyOf(address),
-  );
-  return ofFamily.length === 0 || ofFamily.some((network) => cidrContains(network, address));
+  const networks = networksOfFamily(address, given);
+  return networks.length === 0 || networks.some((network) => cidrContains(network, address));
 }
 
 /** Chain KUBE-EXTERNAL-SERVICES of upstream does not see what the node sends. */
@@ -292,7 +332,32 @@ const ownRejected: IntendedChange = {
   },
 };
 
-const COMMON: readonly IntendedChange[] = [loopback, internalLocal, ownConnections, claimedTwice, claimedInTwoWays];
+/**
+ * Whether an address is of this kind for a Service with policy Local, at the port that the packet is for; undefined if
+ * several Services want it there.
+ */
+function isLocalPort(
+  address: IpAddress,
+  kind: Claim['kind'] | undefined,
+  { probe: { target }, theirsOf }: Situation,
+): boolean | undefined {
+  const [found] = theirsOf(
+    ({ target: other }) =>
+      other.address === address && other.port === target.port && other.protocol === target.protocol,
+  );
+  const claims = found?.probe.target.claims ?? [];
+  if (claims.length > 1) return undefined;
+  return claims.some((each) => each.kind === kind && isLocal(each));
+}
+
+const COMMON: readonly IntendedChange[] = [
+  primaryWithoutAddress,
+  loopback,
+  internalLocal,
+  ownConnections,
+  claimedTwice,
+  claimedInTwoWays,
+];
 
 export const NFTABLES_DIFFERENCES: readonly IntendedChange[] = [
   allNodeAddresses,

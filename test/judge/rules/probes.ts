@@ -112,14 +112,12 @@ function targetsOf(objects: Objects, own: ReadonlySet<IpAddress>): readonly Targ
   };
   for (const service of servicesOf(objects)) {
     for (const { name: portName, protocol, port, nodePort = 0 } of service.spec.ports) {
-      for (const [kind, addresses] of addressesOf(service)) {
-        for (const address of addresses) {
-          add(address, protocol, port, { service, kind, portName });
-          add(address, 'TCP', UNUSED_PORT);
-        }
+      for (const { kind, address } of addressesOf(service)) {
+        add(address, protocol, port, claimOf(service, kind, portName, address));
+        add(address, 'TCP', UNUSED_PORT);
       }
       if (nodePort === 0) continue;
-      for (const address of own) add(address, protocol, nodePort, { service, kind: 'node port', portName });
+      for (const address of own) add(address, protocol, nodePort, claimOf(service, 'node port', portName, address));
       for (const family of IP_FAMILIES) add(addressOf(STRANGERS[family]), protocol, nodePort);
     }
   }
@@ -127,14 +125,39 @@ function targetsOf(objects: Objects, own: ReadonlySet<IpAddress>): readonly Targ
   return [...targets.values()];
 }
 
-function addressesOf({ spec, status }: ServiceObject): readonly (readonly [Claim['kind'], readonly IpAddress[]])[] {
-  const own = (spec.clusterIPs ?? []).filter((ip) => ip !== 'None');
-  const ingress = (status?.loadBalancer.ingress ?? []).flatMap(({ ip }) => ip ?? []);
+/** Every service address in a Service; the kind is undefined if another program serves it. */
+function addressesOf({ spec, status }: ServiceObject): readonly {
+  readonly kind: Claim['kind'] | undefined;
+  readonly address: IpAddress;
+}[] {
+  const all = (kind: Claim['kind'] | undefined, texts: readonly string[]) =>
+    texts.map((text) => ({ kind, address: addressOf(text) }));
+  const ingress = (status?.loadBalancer.ingress ?? []).filter(({ ip }) => ip !== undefined);
+  const [behind, served] = [true, false].map((isProxy) =>
+    ingress.filter(({ ipMode }) => (ipMode === 'Proxy') === isProxy).map(({ ip = '' }) => ip),
+  );
   return [
-    ['cluster IP', own.map(addressOf)],
-    ['external IP', (spec.externalIPs ?? []).map(addressOf)],
-    ['load balancer IP', ingress.map(addressOf)],
+    ...all(
+      'cluster IP',
+      (spec.clusterIPs ?? []).filter((ip) => ip !== 'None'),
+    ),
+    ...all('external IP', spec.externalIPs ?? []),
+    ...all('load balancer IP', served ?? []),
+    ...all(undefined, behind ?? []),
   ];
+}
+
+/** Undefined if the Service does not have the family of the address, or is not kube-proxy's. */
+function claimOf(
+  service: ServiceObject,
+  kind: Claim['kind'] | undefined,
+  portName: string,
+  address: IpAddress,
+): Claim | undefined {
+  const family = familyOf(address) === 4 ? 'IPv4' : 'IPv6';
+  const isOurs = service.metadata.labels?.['service.kubernetes.io/service-proxy-name'] === undefined;
+  const hasFamily = service.spec.ipFamilies?.includes(family) === true;
+  return kind === undefined || !isOurs || !hasFamily ? undefined : { service, kind, portName };
 }
 
 interface Sending {
@@ -181,7 +204,8 @@ function sendersOf({ address, claims }: Target, objects: Objects, own: ReadonlyS
 
 /** The addresses of a Service's endpoints on this node. */
 function endpointsHere({ metadata }: ServiceObject, objects: Objects, family: IpFamily): readonly IpAddress[] {
-  const isHere = ({ addresses }: EndpointObject): boolean => /^(10\.244\.0\.|fd00:244(:0:0)?::)/.test(addresses[0] ?? '');
+  const isHere = ({ addresses }: EndpointObject): boolean =>
+    /^(10\.244\.0\.|fd00:244(:0:0)?::)/.test(addresses[0] ?? '');
   const here = slicesOf(objects, metadata).flatMap(({ endpoints }) => endpoints.filter(isHere));
   const found = here.flatMap(({ addresses }) => addresses.map(addressOf));
   return [...new Set(found)].filter((address) => familyOf(address) === family);
