@@ -54,7 +54,7 @@ function refusal(given: Case, ours: string): Mismatch {
 
 /** What kind of thing differs, without its address: two cases with the same kind probably have the same cause. */
 export function kindOf({ fact, ours, theirs }: Mismatch): string {
-  const [noun] = /^(entry \S+|virtual server|\w+)/.exec(fact) ?? [fact];
+  const [noun] = /^(entry \S+|virtual server|packet from [^(]+(?= \()|\w+)/.exec(fact) ?? [fact];
   if (ours === undefined) return `${noun}, only upstream's`;
   return theirs.every((value) => value === undefined) ? `${noun}, only ours` : `${noun}, another value`;
 }

@@ -14,7 +14,6 @@ import { makeConfig, makeInterfaces, makeNode } from './make-node.ts';
 import { MOST_SERVICES, makeService, namespaceOf } from './make-service.ts';
 import { makeSlice } from './make-slice.ts';
 import { Random } from './random.ts';
-import { withoutRivals } from './rivals.ts';
 
 /** Upstream plays each case so often at first: the order of Go's maps decides some results. */
 export const FIRST_RUNS = 3;
@@ -30,8 +29,7 @@ export function makeCase(mode: Case['mode'], seed: number, id: number): Case {
   const objects: Objects = new Map();
   const steps = [firstStep(objects, random)];
   for (let changes = random.below(5); changes > 0; changes--) steps.push(laterStep(objects, random));
-  const given = { id, mode, runs: FIRST_RUNS, config, node, interfaces, steps };
-  return mode === 'ipvs' ? given : withoutRivals(given);
+  return { id, mode, runs: FIRST_RUNS, config, node, interfaces, steps };
 }
 
 function firstStep(objects: Objects, random: Random): Step {

@@ -9,7 +9,7 @@ import {
   unanswered,
 } from './flow-differences.ts';
 import { familyOfFact, frontendsOf } from './place.ts';
-import { hasFamily } from './served.ts';
+import { hasFamily } from '../case/served.ts';
 
 /** IP_VS_SVC_F_SCHED1: sh-fallback and mh-fallback. */
 const FALLBACK = 0x0008;

@@ -1,6 +1,6 @@
 import { type EndpointObject, type ServiceObject, objectsAt, servicesOf } from '../case/case.ts';
 import type { IntendedDifference, Mismatch } from '../compare.ts';
-import { endpointsAt, selectedSlices } from './served.ts';
+import { endpointsAt, selectedSlices } from '../case/served.ts';
 
 const LOOP_BACK = /^entry KUBE-(?:6-)?LOOP-BACK ([^,]+),(\w+):(\d+),/;
 

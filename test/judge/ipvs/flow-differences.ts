@@ -1,7 +1,7 @@
 import type { IntendedDifference, Mismatch } from '../compare.ts';
 import { type ClusterObject, type Objects, type SliceObject, keyOf, nameOf, objectsAt } from '../case/case.ts';
 import { frontendsOf } from './place.ts';
-import { type Frontend, endpointsAt, frontendsAt, hasFamily, isSelectedSlice, selectedSlices } from './served.ts';
+import { type Frontend, endpointsAt, frontendsAt, hasFamily, isSelectedSlice, selectedSlices } from '../case/served.ts';
 
 const SECTION = 'stale UDP flows';
 

@@ -1,5 +1,5 @@
 import type { Mismatch } from '../compare.ts';
-import { type Frontend, frontendsAt } from './served.ts';
+import { type Frontend, frontendsAt } from '../case/served.ts';
 
 /** The protocol, address and port that a fact is about, such as `UDP 10.96.0.1 53`; undefined if it has none. */
 function placeOf(fact: string): string | undefined {

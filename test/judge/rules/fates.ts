@@ -7,12 +7,14 @@ import type { Probe } from './probes.ts';
 
 /** What becomes of each packet that is tried after a step. A packet is traced when its fate is first asked for. */
 export class Fates implements Facts {
-  readonly #rulesets: Readonly<Record<IpFamily, Ruleset>>;
+  readonly #rulesetOf: (family: IpFamily) => Ruleset;
+  readonly #rulesets = new Map<IpFamily, Ruleset>();
   readonly #probes: ReadonlyMap<string, Probe>;
   readonly #texts = new Map<string, string>();
 
-  constructor(rulesets: Readonly<Record<IpFamily, Ruleset>>, probes: readonly Probe[]) {
-    this.#rulesets = rulesets;
+  /** @param rulesetOf is called when the first packet of a family is traced */
+  constructor(rulesetOf: (family: IpFamily) => Ruleset, probes: readonly Probe[]) {
+    this.#rulesetOf = rulesetOf;
     this.#probes = new Map(probes.map((probe) => [probe.fact, probe]));
   }
 
@@ -29,6 +31,9 @@ export class Fates implements Facts {
   }
 
   #trace({ packet, node }: Probe): string {
-    return fateText(trace(this.#rulesets[familyOf(packet.destination)], packet, node));
+    const family = familyOf(packet.destination);
+    const ruleset = this.#rulesets.get(family) ?? this.#rulesetOf(family);
+    this.#rulesets.set(family, ruleset);
+    return fateText(trace(ruleset, packet, node));
   }
 }

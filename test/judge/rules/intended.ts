@@ -1,8 +1,8 @@
-import type { Case, Objects } from '../case/case.ts';
+import { type Case, type Objects, objectsAt } from '../case/case.ts';
 import type { Facts, Mismatch, NamedDifference } from '../compare.ts';
 import type { Fate } from '../trace/trace.ts';
 import { fateOfText, fateText } from './fate-text.ts';
-import { type Probe, objectsOf, probesAt } from './probes.ts';
+import { type Probe, probesAt } from './probes.ts';
 
 /** What an intended difference may look at: one packet, and one result of upstream. */
 export interface Situation {
@@ -47,7 +47,7 @@ function situationOf({ given, step, fact, ours = '' }: Mismatch, facts: Facts): 
   if (probe === undefined) throw new Error(`no such packet: ${fact}`);
   return {
     given,
-    objects: objectsOf(given)[step] ?? new Map(),
+    objects: objectsAt(given, step),
     probe,
     ours: fateOfText(ours),
     theirsOf: (wanted) =>

@@ -36,11 +36,11 @@ function rulesMode(
   compile: (text: string) => Ruleset,
   changes: readonly IntendedChange[],
 ): JudgedMode<Rules> {
-  const rulesetOf = (rules: string | Ruleset): Ruleset => (typeof rules === 'string' ? compile(rules) : rules);
+  const compiled = (rules: string | Ruleset): Ruleset => (typeof rules === 'string' ? compile(rules) : rules);
   return {
     playOurs: (given) => play(given, start()),
     factsOf: ({ IPv4, IPv6 }, given, step) =>
-      new Fates({ 4: rulesetOf(IPv4), 6: rulesetOf(IPv6) }, probesAt(given, step)),
+      new Fates((family) => compiled(family === 4 ? IPv4 : IPv6), probesAt(given, step)),
     explain: (mismatch) => explain(changes, mismatch),
   };
 }

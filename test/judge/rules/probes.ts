@@ -1,41 +1,9 @@
-import {
-  type IpAddress,
-  IP_FAMILIES,
-  type IpFamily,
-  familyOf,
-  formatHostPort,
-  formatIp,
-  isLoopback,
-  parseIp,
-} from '../../../src/base/ip.ts';
-import type { Protocol } from '../../../src/base/protocol.ts';
-import {
-  type Case,
-  type EndpointObject,
-  type Objects,
-  type ServiceObject,
-  keyOf,
-  nameOf,
-  servicesOf,
-  slicesOf,
-} from '../case/case.ts';
+import { type IpAddress, type IpFamily, familyOf, formatHostPort, formatIp, isLoopback } from '../../../src/base/ip.ts';
+import { type Case, type EndpointObject, type Objects, type ServiceObject, objectsAt, slicesOf } from '../case/case.ts';
 import { NODE_IPS } from '../case/make-node.ts';
+import { addressOf } from '../trace/address-text.ts';
 import type { Packet, TracedNode } from '../trace/ruleset.ts';
-
-/** What a service address is to a Service. */
-export interface Claim {
-  readonly service: ServiceObject;
-  readonly kind: 'cluster IP' | 'external IP' | 'load balancer IP' | 'node port';
-  readonly portName: string;
-}
-
-/** An address and port, with the Services that want it. */
-export interface Target {
-  readonly address: IpAddress;
-  readonly protocol: Protocol;
-  readonly port: number;
-  readonly claims: readonly Claim[];
-}
+import { type Target, nodeAddresses, targetsAt } from './targets.ts';
 
 /** `the node, which has the address`: another program has bound the service address on the node. */
 export type Sender =
@@ -48,7 +16,7 @@ export type Sender =
 
 /** A packet that both sides' rules are asked about. */
 export interface Probe {
-  /** Names it in reports: "TCP 10.96.0.10:80 from a Pod here 10.244.0.99". */
+  /** Names it in reports: "packet from a Pod here (10.244.0.99) to TCP 10.96.0.10:80". */
   readonly fact: string;
   readonly target: Target;
   readonly sender: Sender;
@@ -60,104 +28,17 @@ const made = new WeakMap<Case, readonly (readonly Probe[])[]>();
 
 /** Returns the packets to try after a step of a case. */
 export function probesAt(given: Case, step: number): readonly Probe[] {
-  const known = made.get(given) ?? objectsOf(given).map((objects) => probesOf(given, objects));
+  const known = made.get(given) ?? given.steps.map((_, index) => probesOf(given, index));
   made.set(given, known);
   return known[step] ?? [];
 }
 
-/** The objects that exist after each step. */
-export function objectsOf({ steps }: Case): readonly Objects[] {
-  let objects: Objects = new Map();
-  return steps.map(({ apply, remove }) => {
-    objects = new Map(objects);
-    for (const object of apply) objects.set(keyOf(nameOf(object)), object);
-    for (const name of remove) objects.delete(keyOf(name));
-    return objects;
-  });
-}
-
-function probesOf(given: Case, objects: Objects): readonly Probe[] {
-  const own = interfaceAddresses(given);
-  return targetsOf(objects, own).flatMap((target) =>
+function probesOf(given: Case, step: number): readonly Probe[] {
+  const objects = objectsAt(given, step);
+  const own = nodeAddresses(given);
+  return targetsAt(given, step).flatMap((target) =>
     sendersOf(target, objects, own).map((each) => probe(target, each, own)),
   );
-}
-
-function interfaceAddresses({ interfaces }: Case): ReadonlySet<IpAddress> {
-  return new Set(
-    Object.values(interfaces)
-      .flat()
-      .map((text) => addressOf(text.split('/')[0] ?? '')),
-  );
-}
-
-function addressOf(text: string): IpAddress {
-  const address = parseIp(text);
-  if (address === undefined) throw new Error(`not an address: ${text}`);
-  return address;
-}
-
-/** Not the port of any Service. */
-const UNUSED_PORT = 9;
-const UNUSED_NODE_PORT = 32_767;
-/** An address that is neither of the node nor of a Service. */
-const STRANGERS: Readonly<Record<IpFamily, string>> = { 4: '192.0.2.77', 6: '2001:db8:9::77' };
-
-function targetsOf(objects: Objects, own: ReadonlySet<IpAddress>): readonly Target[] {
-  const targets = new Map<string, Target>();
-  const add = (address: IpAddress, protocol: Protocol, port: number, claim?: Claim): void => {
-    const key = `${protocol} ${formatHostPort(address, port)}`;
-    const { claims } = targets.get(key) ?? { claims: [] };
-    targets.set(key, { address, protocol, port, claims: claim === undefined ? claims : [...claims, claim] });
-  };
-  for (const service of servicesOf(objects)) {
-    for (const { name: portName, protocol, port, nodePort = 0 } of service.spec.ports) {
-      for (const { kind, address } of addressesOf(service)) {
-        add(address, protocol, port, claimOf(service, kind, portName, address));
-        add(address, 'TCP', UNUSED_PORT);
-      }
-      if (nodePort === 0) continue;
-      for (const address of own) add(address, protocol, nodePort, claimOf(service, 'node port', portName, address));
-      for (const family of IP_FAMILIES) add(addressOf(STRANGERS[family]), protocol, nodePort);
-    }
-  }
-  for (const address of own) add(address, 'TCP', UNUSED_NODE_PORT);
-  return [...targets.values()];
-}
-
-/** Every service address in a Service; the kind is undefined if another program serves it. */
-function addressesOf({ spec, status }: ServiceObject): readonly {
-  readonly kind: Claim['kind'] | undefined;
-  readonly address: IpAddress;
-}[] {
-  const all = (kind: Claim['kind'] | undefined, texts: readonly string[]) =>
-    texts.map((text) => ({ kind, address: addressOf(text) }));
-  const ingress = (status?.loadBalancer.ingress ?? []).filter(({ ip }) => ip !== undefined);
-  const [behind, served] = [true, false].map((isProxy) =>
-    ingress.filter(({ ipMode }) => (ipMode === 'Proxy') === isProxy).map(({ ip = '' }) => ip),
-  );
-  return [
-    ...all(
-      'cluster IP',
-      (spec.clusterIPs ?? []).filter((ip) => ip !== 'None'),
-    ),
-    ...all('external IP', spec.externalIPs ?? []),
-    ...all('load balancer IP', served ?? []),
-    ...all(undefined, behind ?? []),
-  ];
-}
-
-/** Undefined if the Service does not have the family of the address, or is not kube-proxy's. */
-function claimOf(
-  service: ServiceObject,
-  kind: Claim['kind'] | undefined,
-  portName: string,
-  address: IpAddress,
-): Claim | undefined {
-  const family = familyOf(address) === 4 ? 'IPv4' : 'IPv6';
-  const isOurs = service.metadata.labels?.['service.kubernetes.io/service-proxy-name'] === undefined;
-  const hasFamily = service.spec.ipFamilies?.includes(family) === true;
-  return kind === undefined || !isOurs || !hasFamily ? undefined : { service, kind, portName };
 }
 
 interface Sending {
@@ -215,7 +96,7 @@ function probe(target: Target, { sender, source, through }: Sending, own: Readon
   const { address, protocol, port } = target;
   const isBound = sender === 'the node, which has the address';
   return {
-    fact: `${protocol} ${formatHostPort(address, port)} from ${sender} ${formatIp(source)}`,
+    fact: `packet from ${sender} (${formatIp(source)}) to ${protocol} ${formatHostPort(address, port)}`,
     target,
     sender,
     packet: { source, destination: address, protocol, port, through },

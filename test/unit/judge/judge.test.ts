@@ -32,6 +32,12 @@ describe('explain', () => {
 test.each([
   ['virtual server TCP 10.96.0.1:80', 'a', 'b', 'virtual server, another value'],
   ['entry KUBE-CLUSTER-IP 10.96.0.1,tcp:80', 'present', undefined, 'entry KUBE-CLUSTER-IP, only ours'],
+  [
+    'packet from a Pod here (10.244.0.99) to TCP 10.96.0.1:80',
+    '1 here',
+    '1 dropped',
+    'packet from a Pod here, another value',
+  ],
   ['flow 10.1.1.1:1 -> [10.96.0.1]:53 by [10.96.0.1]:53', undefined, 'deleted', "flow, only upstream's"],
 ])('the kind of %s', (fact, ours, theirs, kind) => {
   expect(kindOf(mismatch(fact, ours, theirs))).toBe(kind);

@@ -8,7 +8,7 @@ import {
   objectsAt,
   servicesOf,
   slicesOf,
-} from '../case/case.ts';
+} from './case.ts';
 
 /** A Service port at one of its addresses. */
 export interface Frontend {
