@@ -7,12 +7,14 @@ export function isExternal({ kind }: Frontend): boolean {
   return kind !== 'cluster IP';
 }
 
-/** Whether two packets of a family are for the same port of the same Service, both to external addresses. */
-export function isSamePort(probe: Probe, other: Probe): boolean {
-  if (familyOf(probe.target.address) !== familyOf(other.target.address)) return false;
-  return other.target.claims.some(
-    (claim) =>
-      isExternal(claim) && probe.target.claims.some((own) => own.service === claim.service && own.port === claim.port),
+/**
+ * Whether two packets of a family are for the same port of the same Service. The other one is for an external address that
+ * no other Service wants.
+ */
+export function isSamePort(probe: Probe, { target }: Probe): boolean {
+  if (familyOf(probe.target.address) !== familyOf(target.address) || !target.claims.some(isExternal)) return false;
+  return target.claims.every((claim) =>
+    probe.target.claims.some((own) => own.service === claim.service && own.port === claim.port),
   );
 }
 
