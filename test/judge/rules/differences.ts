@@ -28,7 +28,7 @@ const restrictedWithoutEndpoints: IntendedChange = {
 
 const ownConnections: IntendedChange = {
   name: 'connections of the node from a service address',
-  section: "the node's own connections to a service address that it has on an interface, in nftables mode",
+  section: "the node's own connections to a service address that it has on an interface, in nftables and iptables mode",
   change: (theirs, situation) =>
     situation.probe.sender === 'the node, which has the address' && isAlways(theirs, 'translated')
       ? forSender(theirs, true, situation)

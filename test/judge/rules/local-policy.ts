@@ -101,7 +101,7 @@ export const internalLocal: IntendedChange = {
 
 export const keptSource: IntendedChange = {
   name: "policy Local keeps the source of the node's own connections",
-  section: 'nftables mode',
+  section: "the node's own connections with policy Local, in nftables mode",
   change: (theirs, situation) => {
     const { probe, ours } = situation;
     const claim = localClaim(probe);

@@ -70,7 +70,7 @@ export const allNodeAddresses: IntendedChange = {
 /** kube-proxy rejects connections to node ports without endpoints at all addresses of the node. */
 export const unservedAddresses: IntendedChange = {
   name: 'node ports without endpoints at addresses that do not serve node ports',
-  section: 'iptables mode',
+  section: 'node ports without endpoints, in iptables mode',
   change: (theirs, { given, probe: { target } }) => {
     const selected = given.config.nodePortAddresses;
     const isStopped = isAlways(theirs, 'rejected') || isAlways(theirs, 'dropped');
