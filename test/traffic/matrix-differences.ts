@@ -23,21 +23,21 @@ export function differencesOf(runs: readonly MatrixRun[], mode: ProxyMode): read
   })).filter((one) => one.ours !== one.kubeProxy);
 }
 
-/** Why there are differences: one in each combination of these modes, cases, sources and destinations. */
+/** Why there are differences: one in each mode, for each service, in each combination of sources and destinations. */
 export interface Reason {
   readonly modes: readonly ProxyMode[];
   readonly services: readonly ServiceName[];
-  readonly sources: readonly Source[];
-  readonly destinations: readonly Destination[];
+  readonly ways: readonly (readonly [sources: readonly Source[], destinations: readonly Destination[]])[];
   /** Markdown, for the page. */
   readonly why: string;
+  /** The item of docs/differences.md. */
+  readonly item: string;
 }
 
 export function explains(reason: Reason, { mode, cell }: Difference): boolean {
   return (
     reason.modes.includes(mode) &&
     reason.services.includes(cell.case.service.name) &&
-    reason.sources.includes(cell.source) &&
-    reason.destinations.includes(cell.destination)
+    reason.ways.some(([from, to]) => from.includes(cell.source) && to.includes(cell.destination))
   );
 }

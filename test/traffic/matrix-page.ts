@@ -103,7 +103,9 @@ function caseSection(matrixCase: MatrixCase, texts: ReadonlyMap<Cell, string>): 
 /** What differs between ours and kube-proxy in a mode, by reason. */
 function comparison(runs: readonly MatrixRun[], mode: ProxyMode): string {
   const kubeProxy = runOf(runs, { proxy: 'kube-proxy', mode, light: false });
-  if (kubeProxy === undefined) return `## kube-proxy in ${mode} mode\n\nNot compared.`;
+  if (runOf(runs, { proxy: 'ours', mode, light: false }) === undefined || kubeProxy === undefined) {
+    return `## kube-proxy in ${mode} mode\n\nNot compared.`;
+  }
   const differences = differencesOf(runs, mode);
   const all = textsOf(kubeProxy).size;
   const groups = REASONS.map((reason) => [reason, differences.filter((one) => explains(reason, one))] as const);
@@ -116,7 +118,7 @@ function comparison(runs: readonly MatrixRun[], mode: ProxyMode): string {
   ].join('\n\n');
 }
 
-function differenceTable({ why }: Reason, differences: readonly Difference[]): string {
+function differenceTable({ why, item }: Reason, differences: readonly Difference[]): string {
   const rows = new Map<string, { readonly texts: readonly string[]; readonly destinations: string[] }>();
   for (const { cell, ours, kubeProxy } of differences) {
     const texts = [cell.case.title, SOURCE_NAMES[cell.source], escaped(ours), escaped(kubeProxy)];
@@ -130,5 +132,5 @@ function differenceTable({ why }: Reason, differences: readonly Difference[]): s
     destinations.join(', '),
     ...results,
   ]);
-  return `${wrap(why)}\n\n${table(['Service', 'from', 'to', 'kube-ipvs-proxy', 'kube-proxy'], lines)}`;
+  return `${wrap(`${why} ([differences.md](differences.md), "${item}".)`)}\n\n${table(['Service', 'from', 'to', 'kube-ipvs-proxy', 'kube-proxy'], lines)}`;
 }

@@ -68,8 +68,8 @@ const ONLY_CLUSTER_IP = 'The Service is not reachable from outside: it has only 
 const WRONG_WAY =
   'No answer: node-0 has no endpoint. Its virtual server falls back to the endpoints of the cluster, without masquerading, ' +
   "so that its own pods are served. For other clients, the endpoint's reply does not return through node-0. It arrives from an " +
-  'address that the client did not connect to, so the client drops it. (kube-proxy: the same in ipvs mode; other modes drop the ' +
-  'request.)';
+  'address that the client did not connect to, so the client drops it. (kube-proxy: the same in ipvs mode; in ' +
+  'the other modes, it drops the request of a client outside of the cluster.)';
 
 export const CASES: readonly MatrixCase[] = [
   {
