@@ -32,7 +32,8 @@ export const REASONS: readonly Reason[] = [
     ],
     why: `With kube-proxy, \`externalTrafficPolicy: Local\` is for clients outside of the cluster: a Pod, and the node that takes the
       connection, get the endpoints of all nodes. Nothing masquerades a Pod's connection to the node port of another node: if
-      the chosen endpoint is not on that node, its reply does not return through it, and half of the connections fail.`,
+      the chosen endpoint is not on that node, its reply does not return through it, and half of the connections fail. (In iptables
+      mode, those of an endpoint to itself succeed, because each node masquerades them.)`,
     item: 'policy Local in nftables and iptables mode',
   },
   {
@@ -51,5 +52,19 @@ export const REASONS: readonly Reason[] = [
     why: `The same for a Service that is reachable from outside: in ipvs mode, both fall back to the endpoints of the cluster,
       and kube-ipvs-proxy does so in every mode.`,
     item: 'policy Local in nftables and iptables mode',
+  },
+  {
+    modes: ['iptables'],
+    services: ['no-endpoint'],
+    ways: [
+      [
+        ['node-0', 'node-1'],
+        ['external IP', 'LB VIP'],
+      ],
+    ],
+    why: `A node's own connection to an external address of a Service without endpoints: kube-proxy has its rejecting rules in
+      INPUT and FORWARD, so the connection leaves the node as its routes say, here to a host that has no such address.
+      kube-ipvs-proxy rejects it.`,
+    item: 'iptables mode',
   },
 ];
