@@ -26,6 +26,8 @@ export function argumentsOf(config: CaseConfig): string[] {
   const texts: [string, string][] = [
     ['ipvs-scheduler', config.scheduler],
     ['detect-local-mode', config.detectLocalMode],
+    ['pod-bridge-interface', config.detectLocalMode === 'BridgeInterface' ? 'cni0' : ''],
+    ['pod-interface-name-prefix', config.detectLocalMode === 'InterfaceNamePrefix' ? 'cni' : ''],
     ['bind-address', config.bindAddress],
     ...lists.map(([name, values]): [string, string] => [name, values.join(',')]),
   ];

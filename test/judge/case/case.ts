@@ -15,7 +15,8 @@ export interface Case {
 export interface CaseConfig {
   readonly scheduler: string;
   readonly masqueradeAll: boolean;
-  readonly detectLocalMode: '' | 'ClusterCIDR' | 'NodeCIDR';
+  /** Pods of our node are behind the interface `cni0`. */
+  readonly detectLocalMode: '' | 'ClusterCIDR' | 'NodeCIDR' | 'BridgeInterface' | 'InterfaceNamePrefix';
   readonly clusterCIDRs: readonly string[];
   readonly nodePortAddresses: readonly string[];
   readonly bindAddress: string;

@@ -33,7 +33,7 @@ export function makeConfig(random: Random): CaseConfig {
   return {
     scheduler: random.pick(['rr', 'rr', 'wrr', 'lc', 'sh', 'mh', '']),
     masqueradeAll: random.percent(20),
-    detectLocalMode: random.pick(['ClusterCIDR', 'NodeCIDR', '']),
+    detectLocalMode: random.pick(['ClusterCIDR', 'NodeCIDR', '', 'BridgeInterface', 'InterfaceNamePrefix']),
     clusterCIDRs: random.pick([['10.244.0.0/16', 'fd00:244::/48'], ['10.244.0.0/16'], []]),
     nodePortAddresses: random.percent(50) ? [] : random.pick(NODE_PORT_ADDRESSES),
     bindAddress: random.percent(10) ? random.pick(['192.0.2.11', '2001:db8:9::11', '0.0.0.0']) : '',

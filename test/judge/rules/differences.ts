@@ -35,7 +35,7 @@ const ownConnections: IntendedChange = {
       : theirs,
 };
 
-/** nf_tables keeps the timeout of a set that exists, and so does upstream's set of clients. */
+/** The fake of nf_tables keeps the timeout of a set that exists, as older kernels do. */
 const changedAffinity: IntendedChange = {
   name: 'another timeout of session affinity',
   section: 'session affinity in nftables mode',

@@ -31,9 +31,13 @@ type settings struct {
 // settingsOf does what cmd/kube-proxy/app does with a configuration and a Node.
 func settingsOf(ctx context.Context, c *Case) settings {
 	config := &kubeproxyconfig.KubeProxyConfiguration{
-		Mode:              kubeproxyconfig.ProxyMode(c.Mode),
-		DetectLocalMode:   kubeproxyconfig.LocalMode(c.Config.DetectLocalMode),
-		DetectLocal:       kubeproxyconfig.DetectLocalConfiguration{ClusterCIDRs: c.Config.ClusterCIDRs},
+		Mode:            kubeproxyconfig.ProxyMode(c.Mode),
+		DetectLocalMode: kubeproxyconfig.LocalMode(c.Config.DetectLocalMode),
+		DetectLocal: kubeproxyconfig.DetectLocalConfiguration{
+			ClusterCIDRs:        c.Config.ClusterCIDRs,
+			BridgeInterface:     "cni0",
+			InterfaceNamePrefix: "cni",
+		},
 		Linux:             kubeproxyconfig.KubeProxyLinuxConfiguration{MasqueradeAll: c.Config.MasqueradeAll},
 		IPVS:              kubeproxyconfig.KubeProxyIPVSConfiguration{Scheduler: c.Config.Scheduler},
 		IPTables:          kubeproxyconfig.KubeProxyIPTablesConfiguration{MasqueradeBit: ptr.To[int32](14), LocalhostNodePorts: ptr.To(true)},
