@@ -101,7 +101,7 @@ const COMMON: readonly IntendedChange[] = [
 export const NFTABLES_DIFFERENCES: readonly IntendedChange[] = [
   allNodeAddresses,
   unplacedHairpin,
-  policyLocal('nftables mode'),
+  policyLocal,
   keptSource,
   changedAffinity,
   ...COMMON,
@@ -109,7 +109,7 @@ export const NFTABLES_DIFFERENCES: readonly IntendedChange[] = [
 
 export const IPTABLES_DIFFERENCES: readonly IntendedChange[] = [
   unservedAddresses,
-  policyLocal('iptables mode'),
+  policyLocal,
   ownRejected,
   restrictedWithoutEndpoints,
   ...COMMON,

@@ -18,28 +18,28 @@ function endpointsFor(situation: Situation, isSender: (probe: Probe) => boolean)
   return (found.find((each) => isHere(each.probe)) ?? found[0])?.fate;
 }
 
-export function policyLocal(section: string): IntendedChange {
-  return {
-    name: `policy Local leads every client to the endpoints here, and to all if there are none`,
-    section,
-    change: (theirs, situation) => {
-      const { probe } = situation;
-      const claim = localClaim(probe);
-      if (claim === undefined) return theirs;
-      const local = endpointsFor(situation, ({ sender }) => sender === 'a client outside');
-      const all = allEndpoints(situation);
-      if (isAlways(theirs, 'translated')) {
-        const isHidden = local === undefined && !admits(situation, 'a client outside');
-        if (isHidden && areEndpoints(situation.ours, situation, ({ nodeName }) => nodeName === OUR_NODE)) {
-          return situation.ours;
-        }
-        return forSender(local ?? theirs, isFromNode(probe), situation);
+const SECTION = 'policy Local in nftables and iptables mode';
+
+export const policyLocal: IntendedChange = {
+  name: 'policy Local leads every client to the endpoints here, and to all if there are none',
+  section: SECTION,
+  change: (theirs, situation) => {
+    const { probe } = situation;
+    const claim = localClaim(probe);
+    if (claim === undefined) return theirs;
+    const local = endpointsFor(situation, ({ sender }) => sender === 'a client outside');
+    const all = allEndpoints(situation);
+    if (isAlways(theirs, 'translated')) {
+      const isHidden = local === undefined && !admits(situation, 'a client outside');
+      if (isHidden && areEndpoints(situation.ours, situation, ({ nodeName }) => nodeName === OUR_NODE)) {
+        return situation.ours;
       }
-      const isWithoutEndpoint = isAlways(theirs, 'dropped') && local === undefined && isAdmitted(claim, probe);
-      return isWithoutEndpoint && all !== undefined ? forSender(all, false, situation) : theirs;
-    },
-  };
-}
+      return forSender(local ?? theirs, isFromNode(probe), situation);
+    }
+    const isWithoutEndpoint = isAlways(theirs, 'dropped') && local === undefined && isAdmitted(claim, probe);
+    return isWithoutEndpoint && all !== undefined ? forSender(all, false, situation) : theirs;
+  },
+};
 
 /** The endpoints that the node reaches. If no packet shows them, those that we have, if the Service has them. */
 function allEndpoints(situation: Situation): Ends | undefined {
@@ -84,7 +84,7 @@ function areEndpoints(
 
 export const internalLocal: IntendedChange = {
   name: 'internal policy Local without an endpoint here',
-  section: 'nftables mode',
+  section: SECTION,
   change: (theirs, situation) => {
     const { probe, ours } = situation;
     const claim = probe.target.claims.find(({ kind }) => kind === 'cluster IP');
