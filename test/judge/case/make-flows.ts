@@ -10,6 +10,7 @@ import { NODE_IPS } from './make-node.ts';
 import type { Random } from './random.ts';
 
 const HEADLESS_LABEL = 'service.kubernetes.io/headless';
+const PROXY_LABEL = 'service.kubernetes.io/service-proxy-name';
 
 interface Place {
   readonly address: string;
@@ -33,12 +34,14 @@ export function makeFlows(objects: Objects, kind: 'served' | 'left', random: Ran
       replySourcePort: by.port,
     });
   };
-  for (const service of servicesOf(objects)) {
+  for (const service of servicesOf(objects).filter((each) => kind === 'left' || isServed(each))) {
     for (const port of service.spec.ports.filter(({ protocol }) => protocol === 'UDP')) {
       for (const to of random.some(frontends(service, port), 60)) {
         const answering = servingAt(objects, service, port, to.address.includes(':'));
-        const by = answering.length === 0 ? to : random.pick(answering);
-        add(to, kind === 'left' && random.percent(40) ? strangerOf(to, random) : by);
+        const certain = answering.filter(({ address }) => isUnique(objects, service, address));
+        if (kind === 'left' && random.percent(40)) add(to, strangerOf(to, random));
+        else if (answering.length === 0) add(to, to);
+        else if (certain.length > 0) add(to, random.pick(certain));
         // Another node's port of the same number: not ours to delete.
         const away = { address: '192.0.2.77', port: port.nodePort ?? 0 };
         if (away.port > 0 && random.percent(20)) add(away, away);
@@ -62,17 +65,23 @@ function strangerOf(to: Place, random: Random): Place {
   return { address: to.address.includes(':') ? 'fd00:244:0:1::5' : '10.244.2.5', port: random.pick([8080, 9090]) };
 }
 
+function isServed({ metadata, spec }: ServiceObject): boolean {
+  return !(PROXY_LABEL in (metadata.labels ?? {})) && spec.type !== 'ExternalName' && spec.clusterIP !== 'None';
+}
+
+/** Whether one entry only has an address; of several, it may be undefined which one counts. */
+function isUnique(objects: Objects, { metadata }: ServiceObject, address: string): boolean {
+  const entries = slicesOf(objects, metadata).flatMap(({ endpoints }) => endpoints);
+  return entries.filter(({ addresses }) => addresses[0] === address).length === 1;
+}
+
+/** Entries that serve, unless another one of the same address counts. */
 function servingAt(objects: Objects, { metadata }: ServiceObject, port: ServicePortObject, ip6: boolean): Place[] {
-  const slices = slicesOf(objects, metadata).filter(
-    (slice) => (slice.addressType === 'IPv6') === ip6 && !(HEADLESS_LABEL in (slice.metadata.labels ?? {})),
-  );
-  const all = slices.flatMap(({ endpoints }) => endpoints.map(({ addresses: [address = ''] }) => address));
-  return slices.flatMap(({ ports, endpoints }) => {
+  return slicesOf(objects, metadata).flatMap(({ metadata: { labels = {} }, addressType, ports, endpoints }) => {
+    if ((addressType === 'IPv6') !== ip6 || HEADLESS_LABEL in labels) return [];
     const number = ports.find(({ name, protocol }) => name === port.name && protocol === port.protocol)?.port;
     if (number === undefined) return [];
-    const serving = endpoints.filter(({ conditions }) => conditions.serving ?? true);
-    // Whether an address with several entries serves may be undefined.
-    const certain = serving.filter(({ addresses: [address] }) => all.filter((each) => each === address).length === 1);
-    return certain.map(({ addresses: [address = ''] }) => ({ address, port: number }));
+    const serving = endpoints.filter(({ conditions: { serving = true } }) => serving);
+    return serving.map(({ addresses: [address = ''] }) => ({ address, port: number }));
   });
 }

@@ -41,6 +41,11 @@ export function frontendsAt(given: Case, step: number): Frontend[] {
     );
 }
 
+/** Whether kube-proxy selects a Service, and it has addresses of a family. */
+export function servesFamily(service: ServiceObject, family: 'IPv4' | 'IPv6'): boolean {
+  return isSelected(service) && service.spec.ipFamilies?.includes(family) === true;
+}
+
 function isSelected({ metadata, spec }: ServiceObject): boolean {
   const named = metadata.labels?.['service.kubernetes.io/service-proxy-name'] !== undefined;
   return !named && spec.type !== 'ExternalName' && spec.clusterIP !== 'None';

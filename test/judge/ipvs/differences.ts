@@ -72,7 +72,9 @@ const primaryWithoutAddress: IntendedDifference = {
     const isNodePort =
       /^entry \S+NODE-PORT-/.test(fact) || frontendsOf(mismatch).some(({ kind }) => kind === 'node port');
     if (!isNodePort || ours !== undefined || !given.config.nodePortAddresses.includes('primary')) return undefined;
-    const own = [...given.node.status.addresses.map(({ address }) => address), given.config.bindAddress];
+    const { bindAddress } = given.config;
+    const own = given.node.status.addresses.map(({ address }) => address);
+    if (bindAddress !== '0.0.0.0') own.push(bindAddress);
     return own.some((address) => hasFamily(address, familyOfFact(fact))) ? undefined : { value: theirs[0] };
   },
 };

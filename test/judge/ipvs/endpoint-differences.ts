@@ -1,6 +1,7 @@
 import { type EndpointObject, type ServiceObject, objectsAt, servicesOf } from '../case/case.ts';
 import type { IntendedDifference, Mismatch } from '../compare.ts';
-import { endpointsAt, selectedSlices } from '../case/served.ts';
+import { endpointsAt, selectedSlices, servesFamily } from '../case/served.ts';
+import { familyOfFact } from './place.ts';
 
 const LOOP_BACK = /^entry KUBE-(?:6-)?LOOP-BACK ([^,]+),(\w+):(\d+),/;
 
@@ -8,7 +9,8 @@ const LOOP_BACK = /^entry KUBE-(?:6-)?LOOP-BACK ([^,]+),(\w+):(\d+),/;
 function loopBackEndpoints({ given, step, fact }: Mismatch): EndpointObject[] {
   const [, address = '', protocol = '', number] = LOOP_BACK.exec(fact) ?? [];
   const objects = objectsAt(given, step);
-  return servicesOf(objects).flatMap((service) => {
+  const services = servicesOf(objects).filter((service) => servesFamily(service, familyOfFact(fact)));
+  return services.flatMap((service) => {
     const ports = service.spec.ports.filter((port) => port.protocol === protocol.toUpperCase());
     return ports.flatMap((port) => endpointsAt(objects, service, port, { address, number: Number(number) }));
   });
