@@ -1,5 +1,6 @@
 import {
   type Case,
+  type CaseConfig,
   type ClusterObject,
   type ObjectName,
   type Objects,
@@ -27,12 +28,12 @@ export function makeCase(mode: Case['mode'], seed: number, id: number): Case {
   const config = makeConfig(random);
   const interfaces = makeInterfaces(random);
   const objects: Objects = new Map();
-  const steps = [firstStep(objects, random)];
-  for (let changes = random.below(5); changes > 0; changes--) steps.push(laterStep(objects, random));
+  const steps = [firstStep(objects, config, random)];
+  for (let changes = random.below(5); changes > 0; changes--) steps.push(laterStep(objects, config, random));
   return { id, mode, runs: FIRST_RUNS, config, node, interfaces, steps };
 }
 
-function firstStep(objects: Objects, random: Random): Step {
+function firstStep(objects: Objects, config: CaseConfig, random: Random): Step {
   const apply: ClusterObject[] = [];
   for (let index = 0; index < 1 + random.below(4); index++) {
     const service = makeService(index, random);
@@ -40,11 +41,11 @@ function firstStep(objects: Objects, random: Random): Step {
   }
   for (const object of apply) objects.set(keyOf(nameOf(object)), object);
   // What an earlier proxy left: flows to any address, answered by anyone.
-  return { apply, remove: [], flows: makeFlows(objects, 'left', random) };
+  return { apply, remove: [], flows: makeFlows(objects, 'left', config, random) };
 }
 
-function laterStep(objects: Objects, random: Random): Step {
-  const flows = makeFlows(objects, 'served', random);
+function laterStep(objects: Objects, config: CaseConfig, random: Random): Step {
+  const flows = makeFlows(objects, 'served', config, random);
   const apply: ClusterObject[] = [];
   const remove: ObjectName[] = [];
   for (let changes = random.pick([1, 1, 1, 2, 3]); changes > 0; changes--) {

@@ -1,5 +1,6 @@
 import {
   type Case,
+  type CaseConfig,
   type EndpointObject,
   type Objects,
   type ServiceObject,
@@ -22,8 +23,16 @@ export interface Frontend {
 /** Every Service port at each of its addresses, of the Services that kube-proxy selects after a step. */
 export function frontendsAt(given: Case, step: number): Frontend[] {
   const nodeAddresses = Object.values(given.interfaces).flatMap((each) => each.map((text) => text.split('/')[0] ?? ''));
-  const externalIps = given.config.featureGates['AllowServiceExternalIPs'] ?? true;
-  return servicesOf(objectsAt(given, step))
+  return frontendsOfServices(objectsAt(given, step), given.config, nodeAddresses);
+}
+
+/** Every Service port at each of its addresses, of the Services among these objects that kube-proxy selects. */
+export function frontendsOfServices(
+  objects: Objects,
+  { featureGates: { AllowServiceExternalIPs: externalIps = true } }: Pick<CaseConfig, 'featureGates'>,
+  nodeAddresses: readonly string[],
+): Frontend[] {
+  return servicesOf(objects)
     .filter(isSelected)
     .flatMap((service) =>
       service.spec.ports.flatMap((port) => {
