@@ -3,11 +3,12 @@ import { mkdir, readFile, rename } from 'node:fs/promises';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { runCommand } from '../bed/command.ts';
-import { cacheOf } from '../cluster/folders.ts';
+import { PROJECT } from '../cluster/folders.ts';
 import { goEnvironment, goMissing } from '../cluster/go.ts';
 import type { Case } from './case/case.ts';
 
 const SOURCE = path.join(import.meta.dirname, 'upstream');
+const PROGRAM = path.join(PROJECT, 'build/judge/upstream');
 
 /** The first build compiles what kube-proxy links: minutes on idle cores. */
 const BUILD_TIMEOUT_MS = 3_600_000;
@@ -34,16 +35,14 @@ export async function kubernetesVersion(): Promise<string> {
 export async function buildUpstream(): Promise<string> {
   const why = await goMissing();
   if (why !== undefined) throw new Error(why);
-  const { bin } = cacheOf(await kubernetesVersion());
-  await mkdir(bin, { recursive: true });
+  await mkdir(path.dirname(PROGRAM), { recursive: true });
   // The flags with which the cluster's programs are built: they share Go's cache of packages.
   const env = { ...goEnvironment(), CGO_ENABLED: '0', GOFLAGS: '-mod=readonly -buildvcs=false' };
-  const out = path.join(bin, `judge.${process.pid}`);
-  const argv = ['go', '-C', SOURCE, 'build', '-trimpath', '-ldflags=-s -w', '-o', out, '.'];
+  const argv = ['go', '-C', SOURCE, 'build', '-trimpath', '-ldflags=-s -w', '-o', `${PROGRAM}.new`, '.'];
   await runCommand(argv, { timeoutMs: BUILD_TIMEOUT_MS, env });
-  // Checkouts may have different programs: Go's cache makes a build of the same source fast, so the last one stays.
-  await rename(out, path.join(bin, 'judge'));
-  return path.join(bin, 'judge');
+  // Another run may start it at any time.
+  await rename(`${PROGRAM}.new`, PROGRAM);
+  return PROGRAM;
 }
 
 /** Upstream's proxiers, asked one case after the other. */
