@@ -103,8 +103,8 @@ export const NFTABLES_DIFFERENCES: readonly IntendedChange[] = [
   unplacedHairpin,
   policyLocal,
   keptSource,
-  changedAffinity,
   ...COMMON,
+  changedAffinity,
 ];
 
 export const IPTABLES_DIFFERENCES: readonly IntendedChange[] = [
