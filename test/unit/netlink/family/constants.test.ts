@@ -15,6 +15,7 @@ const HEADERS = [
   'linux/ip.h',
   'linux/sock_diag.h',
   'linux/netlink.h',
+  'linux/net_namespace.h',
   'linux/netfilter/nfnetlink.h',
   'linux/netfilter/nfnetlink_conntrack.h',
   'linux/netfilter.h',
