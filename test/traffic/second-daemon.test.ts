@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
 import { clusterAddress, podAddress } from '../bed/address-plan.ts';
 import { Bed } from '../bed/bed.ts';
@@ -7,7 +8,7 @@ import { daemonArgv, startDaemon } from '../support/daemon.ts';
 import { TEST_MODE } from '../support/mode.ts';
 import { ManifestDirectory, SERVICE_PORT, nodeObjects, serviceObjects } from './cluster-objects.ts';
 
-jest.setTimeout(patient(180_000));
+jest.setTimeout(patient(300_000));
 
 const OTHER_MODE = TEST_MODE === 'iptables' ? 'ipvs' : 'iptables';
 const VIP = clusterAddress(1);
@@ -84,8 +85,11 @@ test('with --take-over, it serves beside the first one, and removes the objects 
   await answers();
   await first.stop(10_000);
   await second.waitForOutput(/took the lock of this network namespace/, patient(30_000));
-  for (let wait = 0; wait < patient(300) && (await written())[TEST_MODE === 'iptables' ? 'iptables' : 'ipvs']; wait++) {
+  // The objects of ipvs mode stay as long as IPVS remembers closed connections: two minutes.
+  const deadline = performance.now() + patient(200_000);
+  while (performance.now() < deadline && (await written())[TEST_MODE === 'iptables' ? 'iptables' : 'ipvs']) {
     await answers();
+    await setTimeout(500);
   }
   expect(await written()).toEqual(OTHERS);
   await answers();
