@@ -34,7 +34,7 @@ const COMMON: Readonly<Record<string, Option>> = {
 };
 
 /** The options of a subcommand by name, its own ones first. */
-export function optionsOf({ options }: Pick<Command, 'options'>): Readonly<Record<string, Option>> {
+function optionsOf({ options }: Pick<Command, 'options'>): Readonly<Record<string, Option>> {
   return { ...options, ...COMMON };
 }
 

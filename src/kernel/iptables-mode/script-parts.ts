@@ -1,3 +1,4 @@
+import { boundedParts } from '../../base/bounded-parts.ts';
 import { type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
 import type { ProxyState } from './proxy-state.ts';
 import type { StateOp } from './state-change.ts';
@@ -17,19 +18,7 @@ export function* scriptParts(
   state: ProxyState,
   most: number,
 ): Generator<readonly StateOp[], void, undefined> {
-  let part: StateOp[] = [];
-  let lines = 0;
-  for (const unit of units) {
-    const more = linesOf(unit, state);
-    if (part.length > 0 && lines + more > most) {
-      yield part;
-      part = [];
-      lines = 0;
-    }
-    for (const op of unit) part.push(op);
-    lines += more;
-  }
-  if (part.length > 0) yield part;
+  for (const part of boundedParts(units, (unit) => linesOf(unit, state), most)) yield part.flat();
 }
 
 function linesOf(unit: Unit, state: ProxyState): number {

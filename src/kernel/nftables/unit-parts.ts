@@ -1,3 +1,4 @@
+import { boundedParts } from '../../base/bounded-parts.ts';
 import { type Unit, entriesOf } from './units.ts';
 
 /** Returns the number of endpoints that a virtual server has, as far as is known. */
@@ -12,19 +13,8 @@ export function* partsOf(
   countOf: EndpointCount,
   most: number,
 ): Generator<readonly Unit[], void, undefined> {
-  let part: Unit[] = [];
-  let size = 0;
-  for (const group of groups) {
-    const more = group.reduce((sum, unit) => sum + estimate(unit, countOf), 0);
-    if (part.length > 0 && size + more > most) {
-      yield part;
-      part = [];
-      size = 0;
-    }
-    for (const unit of group) part.push(unit);
-    size += more;
-  }
-  if (part.length > 0) yield part;
+  const sizeOf = (group: readonly Unit[]): number => group.reduce((sum, unit) => sum + estimate(unit, countOf), 0);
+  for (const part of boundedParts(groups, sizeOf, most)) yield part.flat();
 }
 
 /** The elements that lead to a virtual server: one is deleted, and one is added. */
