@@ -74,7 +74,7 @@ async function planReply({ values, rest }: Given): Promise<PlanReply> {
 async function configOf(flags: readonly string[]): Promise<ProxyConfig> {
   const parsed = parseArgv(['--proxy-mode=ipvs', ...flags]);
   if (!parsed.ok)
-    throw new UsageError(`${parsed.errors.join('; ')} (after "--" are flags of the daemon, options of plan before)`);
+    throw new UsageError(`${parsed.errors.join('; ')} (flags of the daemon follow "--"; options of plan precede it)`);
   const { help = false, helpAll = false } = parsed.given;
   if (help || helpAll) throw new UsageError('for the flags after "--" see kube-ipvs-proxy --help');
   const config = await loadConfig(parsed.given).catch((error: unknown) => {

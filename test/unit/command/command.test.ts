@@ -78,7 +78,7 @@ describe('a question that cannot be asked is one sentence and a 2', () => {
     [['plan'], /^kube-ipvs-proxy: plan needs -f/],
     [['plan', '-f', '/nonexistent'], /^kube-ipvs-proxy: cannot read \/nonexistent: ENOENT/],
     [['plan', '-f', 'manifests/demo', '--', '--nope'], /^kube-ipvs-proxy: unknown option '--nope'; see --help/],
-    [['plan', '-f', 'manifests/demo', '--', '-o', 'json'], /options of plan before/],
+    [['plan', '-f', 'manifests/demo', '--', '-o', 'json'], /options of plan precede it/],
     [['plan', '-f', 'manifests/demo', '--', '--help'], /see kube-ipvs-proxy --help$/],
     [['plan', '-f', 'Makefile'], /^kube-ipvs-proxy: Makefile:3:17 is not valid YAML: /],
     [
