@@ -1,14 +1,5 @@
-import {
-  type Ip4,
-  type Ip6,
-  type IpAddress,
-  type IpFamily,
-  compareIp,
-  familyOf,
-  formatIp,
-  isIp4,
-  parseIp,
-} from './ip.ts';
+import { type Ip4, type Ip6, type IpAddress, type IpFamily, compareIp, familyOf, formatIp, isIp4 } from './ip.ts';
+import { readIp } from './read-ip.ts';
 
 /** A network address with its prefix length. The address has no host bits set. */
 export interface Cidr {
@@ -32,14 +23,10 @@ export function cidrOf(address: IpAddress, prefix: number): Cidr {
 
 /** Parses "10.0.0.0/8" or "fd00::/64" and clears the host bits. Returns undefined if the text is not a valid CIDR. */
 export function parseCidr(text: string): Cidr | undefined {
-  const slash = text.indexOf('/');
-  if (slash < 0) return undefined;
-  const address = parseIp(text.slice(0, slash));
-  const length = text.slice(slash + 1);
-  if (address === undefined || !/^\d{1,3}$/.test(length)) return undefined;
+  const [, written = '', length] = /^([^/]+)\/(\d{1,3})$/.exec(text) ?? [];
+  const address = readIp(written);
   const prefix = Number(length);
-  if (prefix > (isIp4(address) ? 32 : 128)) return undefined;
-  return cidrOf(address, prefix);
+  return address === undefined || prefix > (isIp4(address) ? 32 : 128) ? undefined : cidrOf(address, prefix);
 }
 
 export function formatCidr(cidr: Cidr): string {

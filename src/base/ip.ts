@@ -26,8 +26,8 @@ const DOT = 0x2e;
 const ZERO = 0x30;
 
 /**
- * Parses four parts of one to four digits, at most 255 each. As in Kubernetes, leading zeros are ignored: "010.0.0.1"
- * is 10.0.0.1. Called for every endpoint: a regular expression or ipaddr.js would take twelve times as long.
+ * Parses four decimal parts, at most 255 each. As in Kubernetes, leading zeros are ignored: "010.0.0.1" is 10.0.0.1.
+ * Called for every endpoint: a regular expression or ipaddr.js would take twelve times as long.
  */
 function parseIp4(text: string): Ip4 | undefined {
   let value = 0;
@@ -37,7 +37,7 @@ function parseIp4(text: string): Ip4 | undefined {
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
     const digit = code - ZERO;
-    if (digit >= 0 && digit <= 9 && digits < 4) {
+    if (digit >= 0 && digit <= 9) {
       byte = byte * 10 + digit;
       digits += 1;
     } else if (code === DOT && digits > 0 && byte <= 255 && dots < 3) {

@@ -1,5 +1,5 @@
 import { counted } from '../base/counted.ts';
-import { parseIp } from '../base/ip.ts';
+import { readIp } from '../base/read-ip.ts';
 import type {
   AddressOwnerReply,
   AddressReply,
@@ -44,7 +44,7 @@ export const EXPLAIN: Command = {
 
 /** An address, or an address and port. No name of a Service has a colon. */
 function isAddress(target: string): boolean {
-  return target.includes(':') || parseIp(target) !== undefined;
+  return target.includes(':') || readIp(target) !== undefined;
 }
 
 async function explainAddress(at: string, { querySocket }: Given): Promise<Result> {
@@ -57,7 +57,7 @@ async function explainAddress(at: string, { querySocket }: Given): Promise<Resul
 }
 
 async function explainPacket(from: string, target: string, given: Given): Promise<Result> {
-  if (parseIp(from) === undefined) {
+  if (readIp(from) === undefined) {
     throw new UsageError(`--from: want an IP address, got ${JSON.stringify(from)}: the client's, such as a Pod's`);
   }
   const to = isAddress(target) ? { at: target } : serviceOf(target, given);

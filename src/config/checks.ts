@@ -1,5 +1,5 @@
 import { cidrFamily, parseCidr } from '../base/cidr.ts';
-import { parseIp } from '../base/ip.ts';
+import { readIp } from '../base/read-ip.ts';
 import { parseBindAddress } from './bind-address.ts';
 import { formatDuration } from '../base/duration.ts';
 import { show } from './problem.ts';
@@ -48,7 +48,7 @@ export function mode(name: string): string | undefined {
 }
 
 export function ip(text: string): string | undefined {
-  return parseIp(text) === undefined ? `${show(text)} is not an IP address` : undefined;
+  return readIp(text) === undefined ? `${show(text)} is not an IP address` : undefined;
 }
 
 export function bindAddress(example: string): Check<string> {

@@ -1,4 +1,4 @@
-import { parseIp } from '../base/ip.ts';
+import { readIp } from '../base/read-ip.ts';
 import { withDefaultPort } from './bind-address.ts';
 import { didYouMean } from './nearest.ts';
 import { errorText } from '../base/error-text.ts';
@@ -154,7 +154,7 @@ function readSection(section: string, raw: Raw, reading: Reading): void {
 /** Returns the fields found and the defaults of the others; some defaults depend on other fields. */
 function withDefaults(found: ReadonlyMap<FieldPath, unknown>): Settings {
   const settings = { ...DEFAULTS, ...(Object.fromEntries(found) as Partial<Settings>) };
-  const isIpv6 = typeof parseIp(settings.bindAddress) === 'bigint';
+  const isIpv6 = typeof readIp(settings.bindAddress) === 'bigint';
   const { healthzPort, metricsPort } = DEFAULTS;
   const ipv6Bind = {
     ...(found.has('healthzBindAddress') ? {} : { healthzBindAddress: `[::]:${healthzPort}` }),

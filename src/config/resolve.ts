@@ -1,5 +1,6 @@
 import { type Cidr, parseCidr } from '../base/cidr.ts';
-import { isUnspecified, parseIp } from '../base/ip.ts';
+import { isUnspecified } from '../base/ip.ts';
+import { readIp } from '../base/read-ip.ts';
 import type { ProxyMode } from '../base/proxy-mode.ts';
 import { toPort } from '../base/port.ts';
 import { type BindAddress, parseBindAddress } from './bind-address.ts';
@@ -101,7 +102,7 @@ function ownFlags(settings: Settings): ValuesOf<typeof OWN_FLAGS> {
 
 /** Converts valid settings to the names and types that the rest of the program uses. */
 function toConfig(settings: Settings): Omit<ProxyConfig, 'configFile' | 'notes' | 'ownFields' | 'serviceDefaults'> {
-  const nodeIp = parseIp(settings.bindAddress);
+  const nodeIp = readIp(settings.bindAddress);
   return {
     ...ownFlags(settings),
     settings,

@@ -2,7 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { LABEL } from '../base/well-known-labels.ts';
 import type { Node } from '../kube/objects/objects.ts';
 import { type Cidr, compareCidr, parseCidr } from '../base/cidr.ts';
-import { type IpAddress, familyOf, parseIp } from '../base/ip.ts';
+import { type IpAddress, familyOf } from '../base/ip.ts';
+import { readIp } from '../base/read-ip.ts';
 
 /** The parts of a Node object that this proxy uses. */
 export interface NodeModel {
@@ -16,7 +17,7 @@ export interface NodeModel {
 
 export function defineNode(node: Node): NodeModel {
   const ofType = (type: string): IpAddress[] =>
-    node.addresses.flatMap((entry) => (entry.type === type ? (parseIp(entry.address) ?? []) : []));
+    node.addresses.flatMap((entry) => (entry.type === type ? (readIp(entry.address) ?? []) : []));
   return {
     name: node.meta.name,
     zone: node.meta.labels[LABEL.zone] ?? '',

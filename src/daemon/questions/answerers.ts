@@ -1,4 +1,5 @@
-import { type IpAddress, parseIp } from '../../base/ip.ts';
+import type { IpAddress } from '../../base/ip.ts';
+import { readIp } from '../../base/read-ip.ts';
 import { type NamespacedName, namespacedName } from '../../base/names.ts';
 import { differenceReply } from '../../explain/difference-reply.ts';
 import { API_VERSION, type ServiceReply, type TrafficBy } from '../../explain/replies.ts';
@@ -81,7 +82,7 @@ function askedService(query: URLSearchParams): NamespacedName {
 }
 
 function askedIp(text: string): IpAddress {
-  const address = parseIp(text);
+  const address = readIp(text);
   if (address === undefined) throw new QuestionError(400, `${JSON.stringify(text.slice(0, 80))} is not an IP address`);
   return address;
 }

@@ -1,4 +1,4 @@
-import { parseIp } from '../../base/ip.ts';
+import { readIp } from '../../base/read-ip.ts';
 import { toPort } from '../../base/port.ts';
 import type { Protocol } from '../../base/protocol.ts';
 import type { AskedAddress } from '../../explain/address-reply.ts';
@@ -8,10 +8,10 @@ const PROTOCOLS: readonly Protocol[] = ['TCP', 'UDP', 'SCTP'];
 
 /** Parses an address with an optional port and protocol: "10.96.0.1", "10.96.0.1:80", "[fd00::1]:53/UDP". */
 export function askedAddress(text: string): AskedAddress {
-  const whole = parseIp(text);
+  const whole = readIp(text);
   if (whole !== undefined) return { address: whole, protocols: PROTOCOLS };
   const [, bracketed, plain = '', number, asked] = /^(?:\[([^\]]+)\]|([^:]+)):(\d+)(?:\/(\w+))?$/.exec(text) ?? [];
-  const address = parseIp(bracketed ?? plain);
+  const address = readIp(bracketed ?? plain);
   const shown = JSON.stringify(text.slice(0, 80));
   if (address === undefined) throw new QuestionError(400, `${shown} is not IP, IP:PORT or IP:PORT/PROTOCOL`);
   const port = toPort(Number(number));

@@ -1,5 +1,6 @@
 import { cidrContains, parseCidr } from '../../base/cidr.ts';
-import { isLoopback, parseIp } from '../../base/ip.ts';
+import { isLoopback } from '../../base/ip.ts';
+import { readIp } from '../../base/read-ip.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -19,14 +20,14 @@ export function parseProxyUrl(text: string): URL | undefined {
 /** Returns whether an entry of NO_PROXY (an address, a CIDR, a domain or "*") matches this host and port. */
 function excludes(entry: string, host: string, port: string): boolean {
   if (entry === '*') return true;
-  const address = parseIp(host);
+  const address = readIp(host);
   const cidr = parseCidr(entry);
   if (cidr !== undefined) return address !== undefined && cidrContains(cidr, address);
   // The port is optional: "host:port", "[::1]:port". A bare IPv6 address contains colons too.
   const parts = /^\[(.+)\](?::(\d+))?$/.exec(entry) ?? /^([^:]+)(?::(\d+))?$/.exec(entry);
   const name = (parts?.[1] ?? entry).toLowerCase().replace(/^\*\./, '.');
   if (parts?.[2] !== undefined && parts[2] !== port) return false;
-  const excluded = parseIp(name);
+  const excluded = readIp(name);
   if (excluded !== undefined || address !== undefined) return excluded !== undefined && excluded === address;
   return name.startsWith('.') ? host.endsWith(name) : host === name || host.endsWith(`.${name}`);
 }
@@ -38,7 +39,7 @@ function hostOf({ hostname }: URL): string {
 
 export function isLoopbackHost(url: URL): boolean {
   const host = hostOf(url);
-  const address = parseIp(host);
+  const address = readIp(host);
   return host === 'localhost' || (address !== undefined && isLoopback(address));
 }
 

@@ -29,6 +29,9 @@ describe('parseIp', () => {
     ['FD00:0:0:0:0:0:0:1', 'fd00::1'],
     ['::', '::'],
     ['::ffff:10.0.0.1', '10.0.0.1'],
+    ['::ffff:010.0.00.0001', '10.0.0.1'],
+    ['::ffff:a00:1', '10.0.0.1'],
+    ['0:0:0:0:0:FFFF:a00:1', '10.0.0.1'],
     ['2001:db8::10.0.0.1', '2001:db8::a00:1'],
     ['::10.0.0.1', '::a00:1'],
     ['1:2:3:4:5:6:7:8', '1:2:3:4:5:6:7:8'],
@@ -97,41 +100,6 @@ describe('parseIp', () => {
         fc.pre(address >> 32n !== 0xffffn);
         expect(parseIp(text)).toBe(address);
       }),
-    );
-  });
-
-  test('parseIp accepts and refuses any text as ipaddr.js does', () => {
-    const part = fc.constantFrom(
-      '0',
-      '1',
-      '10',
-      'ff',
-      'ABCD',
-      '12345',
-      '255',
-      '256',
-      ':',
-      '::',
-      '.',
-      '.',
-      ':',
-      ' ',
-      '%',
-      'g',
-      '-',
-    );
-    fc.assert(
-      fc.property(
-        fc.array(part, { maxLength: 18 }).map((parts) => parts.join('')),
-        (text) => {
-          // Zones, and shorter and octal forms of IPv4, are not for us.
-          fc.pre(!text.includes('%') && !/(^|[.:])0\d/.test(text));
-          expect(parseIp(text) !== undefined).toBe(
-            ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text),
-          );
-        },
-      ),
-      { numRuns: 2_000 },
     );
   });
 
