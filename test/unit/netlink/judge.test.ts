@@ -1,6 +1,9 @@
-import { createRequire } from 'node:module';
 import { expect, test } from '@jest/globals';
 import fc from 'fast-check';
+import * as control from 'netlink/dist/genl/structs.js';
+import * as bits from 'netlink/dist/rt/gen_structs.js';
+import * as route from 'netlink/dist/rt/structs.js';
+import * as base from 'netlink/dist/structs.js';
 import type { Ip4, Ip6, IpAddress } from '../../../src/base/ip.ts';
 import { cidrOf } from '../../../src/base/cidr.ts';
 import { addressFamily } from '../../../src/netlink/codec/address-family.ts';
@@ -15,46 +18,8 @@ import { answerOf, messages } from '../../../src/netlink/message.ts';
 // The npm package `netlink` as an independent judge: its codecs (the part of it that is plain JavaScript) read what ours
 // write and write what ours read, with random values. It knows headers, attributes, generic netlink's controller and route.
 
-interface TheirMessage {
-  readonly type: number;
-  readonly flags: number;
-  readonly seq: number;
-  readonly data: Buffer;
-}
-type Fields = Readonly<Record<string, unknown>>;
-interface TheirRoute {
-  readonly data: Fields;
-  readonly attrs: Fields;
-}
-interface Stream {
-  readonly bufs: readonly Uint8Array[];
-  emit(data: unknown): void;
-}
-
-const load = createRequire(import.meta.url);
-const base = load('netlink/dist/structs.js') as {
-  parseMessages(bytes: Buffer): TheirMessage[];
-  formatMessage(message: Fields): Uint8Array[];
-  parseAttributes(bytes: Buffer, visit: (attribute: { type: number; nested?: boolean; data: Buffer }) => void): void;
-  parseGenlHeader(bytes: Buffer): { readonly x: { readonly cmd: number; readonly version: number } };
-  AttrStream: new () => Stream;
-};
-const control = load('netlink/dist/genl/structs.js') as {
-  parseMessage(bytes: Buffer): Fields;
-  formatMessage(fields: Fields): unknown;
-};
-const route = load('netlink/dist/rt/structs.js') as Record<
-  `parse${'Address' | 'Link' | 'Route'}Message`,
-  (bytes: Buffer) => TheirRoute
-> &
-  Record<`format${'Address' | 'Link' | 'Route'}Message`, (message: Fields, out: Stream) => void>;
-const bits = load('netlink/dist/rt/gen_structs.js') as {
-  formatAddressFlags(flags: unknown): number;
-  parseAddressFlags(flags: number): Fields;
-};
-
 /** What the judge reads of the one message that we write. */
-function judged(write: (writer: MessageWriter) => void, sequence = 1): TheirMessage {
+function judged(write: (writer: MessageWriter) => void, sequence = 1): base.NetlinkMessage {
   const writer = new MessageWriter();
   write(writer);
   const [message, ...more] = base.parseMessages(Buffer.from(writer.finish(sequence).bytes));
@@ -63,7 +28,7 @@ function judged(write: (writer: MessageWriter) => void, sequence = 1): TheirMess
 }
 
 /** What the judge writes: the attributes, or header and attributes, of a message. */
-function formatted(...parts: readonly unknown[]): Buffer {
+function formatted(...parts: readonly base.StreamData[]): Buffer {
   const out = new base.AttrStream();
   for (const part of parts) out.emit(part);
   return Buffer.concat(out.bufs);
@@ -131,7 +96,7 @@ test('addresses', () => {
     const family = addressFamily(familyOf(added.address));
     const { prefix } = added;
     expect(read.data).toMatchObject({ family, prefixlen: prefix, scope: 0, index: added.index });
-    expect(bits.formatAddressFlags(read.data['flags'])).toBe(added.flags);
+    expect(bits.formatAddressFlags(read.data.flags!)).toBe(added.flags);
     const own = bytesOf(added.address);
     expect(read.attrs).toEqual({ local: own, address: own });
     const deleted = route.parseAddressMessage(judged((writer) => deleteAddress(writer, added)).data);
@@ -145,7 +110,7 @@ test('addresses, as the judge writes them', () => {
     const family = addressFamily(familyOf(given.address));
     const data = { family, prefixlen: given.prefix, scope: 0, index: given.index };
     const attrs = { address: bytesOf(given.address), label: 'eth0', flags: bits.parseAddressFlags(given.flags) };
-    const theirs = formatted((out: Stream) => route.formatAddressMessage({ kind: 'address', data, attrs }, out));
+    const theirs = formatted((out) => route.formatAddressMessage({ kind: 'address', data, attrs }, out));
     expect(decodeAddress(theirs)).toEqual(given);
   });
 });
@@ -155,10 +120,10 @@ test('links', () => {
     const made = route.parseLinkMessage(judged((writer) => createLink(writer, called, 'dummy')).data);
     expect(made.attrs).toMatchObject({ ifname: called });
     const kinds: unknown[] = [];
-    base.parseAttributes(made.attrs['linkinfo'] as Buffer, ({ type, data }) => kinds.push([type, data.toString()]));
+    base.parseAttributes(made.attrs.linkinfo as Buffer, ({ type, data }) => kinds.push([type, data.toString()]));
     expect(kinds).toEqual([[1, 'dummy\0']]);
-    const message = { kind: 'link', data: { index: at }, attrs: { ifname: called } };
-    const theirs = formatted((out: Stream) => route.formatLinkMessage(message, out));
+    const message = { kind: 'link', data: { index: at }, attrs: { ifname: called } } as const;
+    const theirs = formatted((out) => route.formatLinkMessage(message, out));
     expect(decodeLink(theirs)).toMatchObject({ index: at, name: called, kind: undefined });
   });
 });
@@ -172,7 +137,7 @@ test('local routes', () => {
     const { data, attrs } = route.parseRouteMessage(judged((writer) => addHostRoute(writer, ours)).data);
     expect(data).toMatchObject({ family: addressFamily(family), dstLen: given.prefix, table: 255, type: 'LOCAL' });
     expect(attrs).toEqual({ dst: bytesOf(cidr.address), oif: given.index });
-    const theirs = formatted((out: Stream) => route.formatRouteMessage({ kind: 'route', data, attrs }, out));
+    const theirs = formatted((out) => route.formatRouteMessage({ kind: 'route', data, attrs }, out));
     expect(decodeLocalTable(theirs)).toEqual({ ...ours, isLocal: true });
   });
 });
