@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, test } from '@jest/globals';
 import { load } from 'js-yaml';
+import { flagProgram } from '../../../src/cli/flag-program.ts';
 import { runCommand } from '../../../src/command/command.ts';
 import type { DifferenceReply, PacketReply, PlanReply, ServiceReply } from '../../../src/explain/replies.ts';
 
@@ -136,6 +137,12 @@ test('the script of bash completes subcommands, options and flags', async () => 
   expect(complete('top', '--na')).toEqual(['--namespace']);
   expect(complete('--ipvs-sched')).toEqual(['--ipvs-scheduler']);
   expect(complete('--v=2', '--proxy-m')).toEqual(['--proxy-mode']);
+});
+
+test('--help of the daemon names every subcommand, and only those', async () => {
+  const [, words = ''] = /^ *1:\*\) words="(.*)"/m.exec((await run('completion', 'bash')).out) ?? [];
+  const [, usage = ''] = /kube-ipvs-proxy (\S+) --help$/m.exec(flagProgram().helpInformation()) ?? [];
+  expect(usage.split('|')).toEqual(words.split(' '));
 });
 
 test('the scripts of zsh and fish have the same words', async () => {
