@@ -105,7 +105,7 @@ export async function readForwarding(
 /** Says that packets received on these interfaces are not forwarded. */
 export function unforwardedNote(interfaces: readonly string[]): string {
   return (
-    `net.ipv4.conf.IF.forwarding is 0 of ${interfaces.join(', ')}: IPv4 packets that arrive there are not forwarded, ` +
+    `net.ipv4.conf.IF.forwarding is 0 for ${interfaces.join(', ')}: IPv4 packets that arrive there are not forwarded, ` +
     'as between Pods and clients of Services; set it to 1 unless this is intended'
   );
 }

@@ -17,8 +17,8 @@ const DELIVERED = TEST_MODE === 'ipvs';
 
 /** A setting, who gets no answer while it is 0, and what the notes say of it; undefined: nothing, as it stops no packet. */
 const SETTINGS: readonly (readonly [key: string, lost: readonly string[], note: string | undefined])[] = [
-  ['net.ipv4.conf.eth0.forwarding', DELIVERED ? [] : [`client ${VIP4}`], 'forwarding is 0 of eth0'],
-  ['net.ipv4.conf.cni0.forwarding', [`client ${VIP4}`, `pod ${VIP4}`], 'forwarding is 0 of cni0'],
+  ['net.ipv4.conf.eth0.forwarding', DELIVERED ? [] : [`client ${VIP4}`], 'forwarding is 0 for eth0'],
+  ['net.ipv4.conf.cni0.forwarding', [`client ${VIP4}`, `pod ${VIP4}`], 'forwarding is 0 for cni0'],
   ['net.ipv4.conf.veth0.forwarding', [], undefined],
   ['net.ipv6.conf.all.forwarding', [`client ${VIP6}`], 'net.ipv6.conf.all.forwarding is 0'],
   ['net.ipv6.conf.eth0.forwarding', [], undefined],

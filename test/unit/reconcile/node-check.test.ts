@@ -165,7 +165,7 @@ describe('settings of the node', () => {
 
 describe('forwarding that is off in part', () => {
   const IF = (names: string) =>
-    `net.ipv4.conf.IF.forwarding is 0 of ${names}: IPv4 packets that arrive there are not forwarded, ` +
+    `net.ipv4.conf.IF.forwarding is 0 for ${names}: IPv4 packets that arrive there are not forwarded, ` +
     'as between Pods and clients of Services; set it to 1 unless this is intended';
 
   test('interfaces are named once, until they change, and are no problem of health', async () => {
