@@ -15,7 +15,7 @@ endif
 ADDON := build/native/netlink_socket.node
 SANITIZED := build/sanitize/address.node build/sanitize/thread.node
 TEST_ADDON := build/test/socketpair.node
-CXX_FILES := $(wildcard native/*.cc native/*.h test/native/*.cc test/kernel/machine/*.cc)
+CXX_FILES := $(wildcard native/*.cc native/*.h test/native/*.cc lab/kernel/machine/*.cc)
 DAEMON := build/kube-ipvs-proxy.mjs
 # The image: ARCH is amd64 or arm64. Another architecture than this machine's is cross-compiled, in a folder of its own.
 HOST_ARCH := $(subst x64,amd64,$(NODE_ARCH))
@@ -168,70 +168,70 @@ fuzz: deps ## random faults on the kernel in memory, seed after seed: DURATION=3
 	scripts/fuzz.sh $(DURATION) $(or $(SEED),1)
 
 soak: build ## the daemon on a real kernel while its cluster changes; it must not grow: DURATION=3600
-	@test/kernel/run.sh node --disable-warning=ExperimentalWarning test/soak/soak.ts $(DURATION)
+	@lab/kernel/run.sh node --disable-warning=ExperimentalWarning lab/soak/soak.ts $(DURATION)
 
 scenario: build ## one scenario file, as a plan and with packets: NAME=cluster-ip/two-endpoints
 	TEST_SCENARIO=$(NAME) scripts/test.sh --testPathPatterns scenarios
 
 # On the kernel with nf_tables in every mode, so that all runs are of one kernel.
 matrix: build ## who reaches what, by packets, against docs/traffic-matrix.json: MODE=ipvs|nftables|iptables PROXY=kube-proxy; UPDATE=1 records it
-	@$(if $(filter kube-proxy,$(PROXY)),node test/cluster/build-kube-proxy.ts)
+	@$(if $(filter kube-proxy,$(PROXY)),node lab/cluster/build-kube-proxy.ts)
 	@TEST_MODE=$(or $(MODE),ipvs) TEST_PROXY=$(PROXY) TEST_UPDATE=$(UPDATE) KERNEL=$${KERNEL:-uml-nft} scripts/test.sh test/traffic/matrix.test.ts
 	@$(if $(UPDATE),node scripts/generate-docs.ts)
 
 demo: build ## a small cluster on a real IPVS kernel, step by step; about a minute; MODE=nftables or MODE=iptables
-	@$(if $(filter nftables,$(MODE)),TEST_MODE=nftables KERNEL=$${KERNEL:-uml-nft} )$(if $(filter iptables,$(MODE)),TEST_MODE=iptables )test/kernel/run.sh node test/demo/demo.ts
+	@$(if $(filter nftables,$(MODE)),TEST_MODE=nftables KERNEL=$${KERNEL:-uml-nft} )$(if $(filter iptables,$(MODE)),TEST_MODE=iptables )lab/kernel/run.sh node lab/demo/demo.ts
 
 demo-record: build ## record that demo, and draw docs/demo.svg from it
 	@scripts/packages.sh record
 	@scripts/record-demo.sh
 
-# NODES, KUBERNETES, FAMILY, PROXY, OVERLAY, LOAD_BALANCER, MEMORY and CLUSTER are in test/cluster/settings.ts.
+# NODES, KUBERNETES, FAMILY, PROXY, OVERLAY, LOAD_BALANCER, MEMORY and CLUSTER are in lab/cluster/settings.ts.
 CLUSTER_SETTINGS = $(foreach name,CLUSTER NODES KUBERNETES FAMILY PROXY OVERLAY LOAD_BALANCER MEMORY,"$(name)=$($(name))")
 
 cluster: build image ## a Kubernetes cluster on this machine: NODES=2 FAMILY=dual PROXY=kube-proxy OVERLAY=restricted CLUSTER=name
 	@scripts/packages.sh cluster
-	@nice -n 5 node test/cluster/up.ts $(CLUSTER_SETTINGS)
+	@nice -n 5 node lab/cluster/up.ts $(CLUSTER_SETTINGS)
 
 e2e: build image ## upstream's e2e specs: FOCUS=Services PROXY=ours|kube-proxy-ipvs|all (and others) TIMEOUT=90m
 	@scripts/packages.sh cluster
-	@nice -n 5 node test/cluster/e2e/main.ts $(CLUSTER_SETTINGS) $(foreach name,FOCUS PROCS TIMEOUT,"$(name)=$($(name))")
+	@nice -n 5 node lab/cluster/e2e/main.ts $(CLUSTER_SETTINGS) $(foreach name,FOCUS PROCS TIMEOUT,"$(name)=$($(name))")
 
 trial: build image ## something done to a cluster while traffic goes on: TRIAL=daemon-restart, or TRIAL=all
 	@scripts/packages.sh cluster
-	@nice -n 5 node test/cluster/trial/main.ts $(CLUSTER_SETTINGS) "TRIAL=$(TRIAL)"
+	@nice -n 5 node lab/cluster/trial/main.ts $(CLUSTER_SETTINGS) "TRIAL=$(TRIAL)"
 
 e2e-page: deps ## write docs/e2e.md and docs/trials.md again, from the JSON files beside them
-	@node test/cluster/e2e/make-page.ts
+	@node lab/cluster/e2e/make-page.ts
 
 smoke: build image ## a cluster with the restricted overlay and a few of those specs, as in CI
 	@scripts/packages.sh cluster
-	@nice -n 5 node test/cluster/smoke/main.ts $(CLUSTER_SETTINGS)
+	@nice -n 5 node lab/cluster/smoke/main.ts $(CLUSTER_SETTINGS)
 	@node scripts/count.ts build/test/cluster.json
 
 smoke-build: deps ## build what smoke needs: Kubernetes and its specs, from Go modules
 	@scripts/packages.sh cluster
-	@node test/cluster/smoke/build.ts $(CLUSTER_SETTINGS)
+	@node lab/cluster/smoke/build.ts $(CLUSTER_SETTINGS)
 
 smoke-possible:
-	@node test/cluster/smoke/possible.ts
+	@node lab/cluster/smoke/possible.ts
 
-# CASES, SEED, MODE and ONLY are in test/judge/options.ts.
+# CASES, SEED, MODE and ONLY are in lab/judge/options.ts.
 judge: deps ## compare our plan with upstream's proxiers on random clusters; needs Go: CASES=2000 SEED=1 MODE=ipvs ONLY=case
-	@node --disable-warning=ExperimentalWarning test/judge/main.ts $(foreach name,CASES SEED MODE ONLY,"$(name)=$($(name))")
+	@node --disable-warning=ExperimentalWarning lab/judge/main.ts $(foreach name,CASES SEED MODE ONLY,"$(name)=$($(name))")
 
 judge-build: deps ## build what judge needs, from Go modules
-	@node --disable-warning=ExperimentalWarning test/judge/build.ts
+	@node --disable-warning=ExperimentalWarning lab/judge/build.ts
 
 # The totals of the reports REPORTS, for .ci/run.
 total:
 	@node scripts/count.ts $(REPORTS)
 
 cluster-down: ## end that cluster and remove what it left: CLUSTER=name
-	@node test/cluster/down.ts "CLUSTER=$(CLUSTER)"
+	@node lab/cluster/down.ts "CLUSTER=$(CLUSTER)"
 
-BENCH_NODE := node --max-semi-space-size=2 --disable-warning=ExperimentalWarning test/bench
-BENCH := test/kernel/run.sh $(BENCH_NODE)
+BENCH_NODE := node --max-semi-space-size=2 --disable-warning=ExperimentalWarning lab/bench
+BENCH := lab/kernel/run.sh $(BENCH_NODE)
 
 bench: build image ## measure against baselines, write docs/performance.*; QUICK=1: small run; ROWS=part,part
 	@export KERNEL_MEMORY=$${KERNEL_MEMORY:-$(if $(QUICK),3G,6G)} BENCH_QUICK=$(QUICK) BENCH_ROWS=$(ROWS); status=0; \

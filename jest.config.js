@@ -8,7 +8,7 @@ if (major < 22 || (major === 22 && minor < 19)) {
 }
 
 // Three projects: `host` needs nothing but Node (and, for the addon, loopback netlink); `kernel` and `traffic` need a kernel
-// with IPVS and the right to make network namespaces, and are started by test/kernel/run.sh, never directly.
+// with IPVS and the right to make network namespaces, and are started by lab/kernel/run.sh, never directly.
 const shared = {
   testEnvironment: 'node',
   setupFilesAfterEnv: ['<rootDir>/test/support/time-limit.ts'],
@@ -24,12 +24,15 @@ const config = {
     {
       ...shared,
       displayName: 'host',
-      testMatch: ['<rootDir>/test/{unit,golden,api,property,host}/**/*.test.ts'],
+      testMatch: [
+        '<rootDir>/test/{unit,golden,api,property,host}/**/*.test.ts',
+        '<rootDir>/lab/test/!(kernel)/**/*.test.ts',
+      ],
     },
     {
       ...shared,
       displayName: 'kernel',
-      testMatch: ['<rootDir>/test/{kernel,contract}/**/*.test.ts'],
+      testMatch: ['<rootDir>/test/{kernel,contract}/**/*.test.ts', '<rootDir>/lab/test/kernel/**/*.test.ts'],
     },
     {
       ...shared,

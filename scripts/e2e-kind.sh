@@ -73,4 +73,4 @@ for archive in kubernetes-test-linux-amd64 kubernetes-client-linux-amd64; do
     tar --extract --file "$work/$archive.tar.gz" --directory "$work" --strip-components=3 --wildcards 'kubernetes/*/bin/*'
   fi
 done
-run test/cluster/e2e/run.sh --bin="$work" --kubeconfig="$work/kubeconfig" --out="$out" --procs=4 --nodes=3 --focus="$focus"
+run lab/cluster/e2e/run.sh --bin="$work" --kubeconfig="$work/kubeconfig" --out="$out" --procs=4 --nodes=3 --focus="$focus"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # packages.sh [qemu|cluster|cross|record]: installs the Debian or Ubuntu packages for the build, the test bed and the demo; with `qemu`,
-# those for the emulated machine (test/kernel/machine/qemu.sh); with `cluster`, those for test/cluster; with `cross`, those for an
+# those for the emulated machine (lab/kernel/machine/qemu.sh); with `cluster`, those for lab/cluster; with `cross`, those for an
 # image of another architecture; with `record`, those that draw a recording of the demo. Fast if no package is missing.
 set -euo pipefail
 

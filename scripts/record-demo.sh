@@ -8,7 +8,7 @@ cast=${1:-build/demo.cast}
 if [ $# -eq 0 ]; then
   mkdir -p build
   # A demo whose checks failed is not drawn.
-  command='test/kernel/run.sh node test/demo/demo.ts; echo "$?" >build/demo.status'
+  command='lab/kernel/run.sh node lab/demo/demo.ts; echo "$?" >build/demo.status'
   asciinema rec --quiet --overwrite --cols=110 --rows=36 --idle-time-limit=2 --command="$command" "$cast" </dev/null
   [ "$(cat build/demo.status)" = 0 ] || { echo 'record-demo.sh: the demo failed; docs/demo.svg is as it was' >&2; exit 1; }
 fi

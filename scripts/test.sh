@@ -26,7 +26,7 @@ if [ "${1:-}" = --file ]; then
   file=$3
   folder=${file%/*}
   name=${folder##*/}-$(basename "$file" .test.ts)
-  on=(env KERNEL_TIMEOUT="${KERNEL_TIMEOUT:-2400}" test/kernel/run.sh)
+  on=(env KERNEL_TIMEOUT="${KERNEL_TIMEOUT:-2400}" lab/kernel/run.sh)
   if [ "$mode" = nftables ]; then
     name=nftables-$name
     on=(env TEST_MODE=nftables KERNEL=uml-nft "${on[@]:1}")
@@ -52,7 +52,7 @@ in_nftables=
 if [ $# -eq 0 ] && [ -z "${KERNEL:-}" ] && [ "$(uname -m)" = x86_64 ]; then
   in_iptables='/traffic/(history|large-datagrams|source-ranges|udp-clean-up)\.test\.ts$'
   in_nftables='/traffic/(scenarios|change-of-mode|external-addresses|history|large-datagrams|nft-round-trip|source-ranges|udp-clean-up)\.test\.ts$'
-  KERNEL=uml-nft test/kernel/run.sh true >"$logs/kernel-with-nf_tables.log" 2>&1 &
+  KERNEL=uml-nft lab/kernel/run.sh true >"$logs/kernel-with-nf_tables.log" 2>&1 &
 fi
 
 status=0

@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
 import { patient } from '../bed/patience.ts';
-import { cacheOf } from '../cluster/folders.ts';
-import { parseSettings } from '../cluster/settings.ts';
+import { cacheOf } from '../../lab/cluster/folders.ts';
+import { parseSettings } from '../../lab/cluster/settings.ts';
 
 export type KubeProxyMode = 'ipvs' | 'nftables' | 'iptables';
 

@@ -238,7 +238,7 @@ describe('other programs that use iptables', () => {
         const own = loaded.filter(([, users]) => !users.some((user) => after.has(user))).map(([name]) => name);
         expect(own.sort()).toEqual(documented.filter((name) => !ONLY_ASKED.includes(name)).sort());
       } finally {
-        await node.exec(['sh', '-c', `modprobe -a $(cat test/kernel/machine/modules)`], { allowFailure: true });
+        await node.exec(['sh', '-c', `modprobe -a $(cat lab/kernel/machine/modules)`], { allowFailure: true });
       }
     });
   }

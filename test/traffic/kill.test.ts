@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
-import { type ClusterShape, nodeObject, serviceObjects, sliceObjects } from '../bench/large-cluster.ts';
+import { type ClusterShape, nodeObject, serviceObjects, sliceObjects } from '../../lab/bench/large-cluster.ts';
 import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import { differences, kernelState } from '../bed/kernel-state.ts';

@@ -5,7 +5,7 @@ const PODS: readonly Source[] = ['pod-0-1', 'pod-0-0', 'pod-1-1'];
 /** Those whose connections to a ClusterIP node-0 takes, which has no endpoint if the only one is on node-1. */
 const CLIENTS_OF_NODE_0: readonly Source[] = ['pod-0-1', 'pod-0-0', 'node-0', 'client-0'];
 
-/** Why kube-proxy shows something else than ours. test/unit/test-bed/matrix.test.ts checks that each difference has one reason. */
+/** Why kube-proxy shows something else than ours. test/unit/traffic/matrix.test.ts checks that each difference has one reason. */
 export const REASONS: readonly Reason[] = [
   {
     modes: ['ipvs'],

@@ -25,7 +25,7 @@ describe('the script for kind', () => {
       'load image-archive build/image.tar',
       'replace-kube-proxy.sh --context kind-kube-ipvs-proxy-e2e --overlay restricted',
       'https://dl.k8s.io/v1.35.0/kubernetes-test-linux-amd64.tar.gz.sha256',
-      'test/cluster/e2e/run.sh',
+      'lab/cluster/e2e/run.sh',
       'delete cluster',
     ];
     const places = order.map((text) => stdout.indexOf(text));

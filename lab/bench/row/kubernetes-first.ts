@@ -1,0 +1,41 @@
+import { parseIp } from '../../../src/base/ip.ts';
+import { now } from '../api-process.ts';
+import type { BenchNode } from '../bench-node.ts';
+import { DaemonNode, until } from '../daemon-process.ts';
+import { KUBERNETES } from '../large-cluster.ts';
+import { ratioAtMost } from '../measure.ts';
+import { realServersOf, tcpServer } from '../real-servers.ts';
+import type { Row } from '../row.ts';
+import { sizeName } from '../size.ts';
+import { boundAddresses } from '../../../test/support/bound-addresses.ts';
+
+/** In a cold start at a large cluster, how soon can pods reach the API server? */
+export const kubernetesFirst: Row = {
+  name: 'kubernetes-first',
+  async run(out, size) {
+    const shape = size.mixed(20_000, 1);
+    const usable: number[] = [];
+    const whole: number[] = [];
+    for (let run = 1; run <= size.slowRuns; run++) {
+      out.progress(`run ${run} of ${size.slowRuns}`);
+      await using node = await DaemonNode.make(shape);
+      const started = await node.start();
+      const all = started.firstSync();
+      await until(() => isUsable(node.bench));
+      usable.push(now() - started.at);
+      whole.push(await all);
+    }
+    const name = `default/kubernetes usable in a cold start at ${sizeName(shape)}`;
+    const against = 'the whole: start to initial sync complete';
+    const target = ratioAtMost(0.05, 'within 5% of the whole');
+    out.add({ name, unit: 'ms', values: usable, against, baselines: whole, target });
+  },
+};
+
+/** Virtual server, real server, and the address that takes packets in. */
+async function isUsable({ kernel }: BenchNode): Promise<boolean> {
+  const servers = await realServersOf(kernel, tcpServer(KUBERNETES.address, KUBERNETES.port));
+  if (!servers.includes(`${KUBERNETES.endpoint}:6443`)) return false;
+  const address = parseIp(KUBERNETES.address);
+  return address !== undefined && (await boundAddresses(kernel)).includes(address);
+}
