@@ -1,4 +1,4 @@
-import { mkdtemp, rm, symlink } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,8 +8,9 @@ import { Bed, POD_BRIDGE, UPLINK } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
 import { patient } from '../bed/patience.ts';
-import { startDaemon } from '../support/daemon.ts';
+import { daemonArgv, startDaemon } from '../support/daemon.ts';
 import { ManifestDirectory, SERVICE_PORT, nodeObjects, serviceObjects } from './cluster-objects.ts';
+import type { LoopStall } from './loop-stalls.ts';
 
 jest.setTimeout(patient(240_000));
 
@@ -143,4 +144,29 @@ test('an interface that does not lead to the impostor settles it', async () => {
   await untilPrepared();
   expect(await devices(impostor)).toBe('');
   await answers();
+});
+
+test('three thousand devices in a Pod do not hold the event loop', async () => {
+  const devicesOfPod = Array.from({ length: 3_000 }, (_, index) => `many${index}`);
+  await impostor.ip(devicesOfPod.map((name) => `link add ${name} type dummy`));
+  await impostor.ip(devicesOfPod.map((name, index) => `addr add 10.200.${index >> 8}.${index & 255}/32 dev ${name}`));
+  await daemon.stop(10_000);
+  const stallFile = path.join(folder, 'stalls');
+  daemon = await node.spawn(daemonArgv(node, flags()), {
+    ...process.env,
+    LOOP_STALLS: stallFile,
+    NODE_OPTIONS: `--import=${path.resolve('test/traffic/loop-stalls.ts')}`,
+  });
+  await daemon.waitForOutput(/initial sync complete/, patient(30_000));
+  const served = Date.now();
+  // The last of them is one that the daemon takes back: it has read all.
+  await impostor.ip(['link add kube-ipvs-dsr type dummy', `addr add ${VIP.v4}/32 dev kube-ipvs-dsr`]);
+  await until(async () => (await devices(impostor)) === '');
+  await twoFullChecks();
+  expect(await devices(victim)).toBe('kube-ipvs-tun4 kube-ipvs-tun6');
+  await daemon.stop(10_000);
+  const stalls = JSON.parse(await readFile(stallFile, 'utf8')) as readonly LoopStall[];
+  // While the kernel lists devices, it holds the one CPU of User-Mode Linux, so this is what the loop itself computed.
+  const held = stalls.filter(({ at, ms, cpuMs }) => at >= served && Math.min(ms, cpuMs) > patient(200));
+  expect(held).toEqual([]);
 });
