@@ -115,7 +115,7 @@ function titled(name: string, address: string): string {
 /**
  * Without the node ports of other nodes. A connection to them leaves with the address of the Pod's node. If it has the same
  * port as a connection that the Pod's node masquerades, to the same server, the other node's IPVS takes the replies of the
- * second for those of the first (docs/hard-cases.md). No service proxy can prevent this.
+ * second for those of the first (test/hard-cases.md). No service proxy can prevent this.
  */
 export function targetsOfPod(
   targets: readonly Target[],

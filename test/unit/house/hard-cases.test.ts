@@ -8,7 +8,7 @@ interface Case {
 }
 
 /** The items `- **name**` of the page, each with its `here` and `proven by` in one line. */
-const CASES: readonly Case[] = readFileSync('docs/hard-cases.md', 'utf8')
+const CASES: readonly Case[] = readFileSync('test/hard-cases.md', 'utf8')
   .split(/\n(?=- \*\*|## )/)
   .filter((part) => part.startsWith('- **') && part.includes('\n  - here: '))
   .map((part) => {
@@ -22,14 +22,14 @@ const CASES: readonly Case[] = readFileSync('docs/hard-cases.md', 'utf8')
 /** A path and the titles after it: `path`: "one", "two" */
 const PROOFS = /`(test\/[^`]+)`((?:(?::|,) "[^"]+")*)/g;
 
-describe('docs/hard-cases.md', () => {
-  test('docs/hard-cases.md has more than 35 cases', () => {
+describe('test/hard-cases.md', () => {
+  test('test/hard-cases.md has more than 35 cases', () => {
     expect(CASES.length).toBeGreaterThan(35);
   });
 
   const proven = CASES.filter(({ proof }) => proof !== 'none');
 
-  test('docs/hard-cases.md says "not done" in the cases without a test, and in no other', () => {
+  test('test/hard-cases.md says "not done" in the cases without a test, and in no other', () => {
     const notDone = CASES.filter(({ here }) => here.startsWith('not done'));
     expect(CASES.filter((each) => !proven.includes(each))).toEqual(notDone);
   });
