@@ -8,7 +8,7 @@ import type { BoundAddress } from '../state/bound-address.ts';
 import type { LocalRoute } from '../state/local-route.ts';
 import type { OtherRules } from '../state/other-rules.ts';
 import type { Outcome } from '../state/outcome.ts';
-import type { ObservedRealServer } from '../state/real-server.ts';
+import type { Endpoint, ObservedRealServer } from '../state/real-server.ts';
 import type { Route } from '../state/route.ts';
 import type { RuleSet } from '../state/rule-set.ts';
 import type { RulesInForce, RulesWritten } from '../state/rules-in-force.ts';
@@ -20,6 +20,9 @@ import type { RealServerStats, VirtualServerStats } from '../state/server-stats.
 export interface ObservedIpSet extends IpSet {
   readonly entries: readonly IpSetEntry[];
 }
+
+/** The real servers that virtual servers may have. */
+export type ExpectedServers = ReadonlyMap<VirtualServerKey, readonly Endpoint[]>;
 
 /** An address on one of this node's interfaces. */
 export interface NodeAddress {
@@ -64,8 +67,14 @@ export interface KernelReader {
   getTrafficTotals(): Promise<VirtualServerStats | undefined>;
   /** Returns these virtual servers; those that do not exist are absent. The cost grows with the number of ids. */
   findVirtualServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServer>>;
-  /** Returns the real servers of each virtual server; virtual servers that do not exist are absent. */
-  getRealServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, ObservedRealServer[]>>;
+  /**
+   * Returns the real servers of each virtual server; virtual servers that do not exist are absent. With those that the
+   * caller expects, a kernel may answer from memory which of them exist; apply() then looks up what it replaces.
+   */
+  getRealServers(
+    ids: readonly VirtualServerId[],
+    expected?: ExpectedServers,
+  ): Promise<Map<VirtualServerKey, ObservedRealServer[]>>;
   /** Returns the counters of the real servers of each virtual server; those without real servers are absent. */
   getRealServerStats(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, RealServerStats[]>>;
   /**

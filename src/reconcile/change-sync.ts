@@ -201,7 +201,10 @@ async function applyPart(
   yielder: Yielder,
 ): Promise<void> {
   const ids = changes.virtualServers.map(({ id }) => id);
-  const found = await readVirtualServers(kernel, ids);
+  const expected = new Map(
+    changes.virtualServers.map(({ id, wanted }) => [virtualServerKey(id), wanted?.realServers ?? []]),
+  );
+  const found = await readVirtualServers(kernel, ids, expected);
   const tx = await changeOps(plan, changes, found, sizes, { order, ledger, now: clock.now() }, yielder);
   tx.add(failedEntries(plan, retries, changes));
   const passed = gate.pass(tx, plan, 'change');

@@ -2,6 +2,7 @@ import { constants } from 'node:os';
 import type { IpFamily } from '../../src/base/ip.ts';
 import type { NftElement } from '../../src/netlink/family/nf-tables/element.ts';
 import type { NftExpression } from '../../src/netlink/family/nf-tables/expression.ts';
+import { NFT_DATA_VERDICT } from '../../src/netlink/family/nf-tables/set.ts';
 import type { ObservedRule } from '../../src/netlink/family/nf-tables/rule.ts';
 import type { NftMessage, SetDefinition } from '../../src/kernel/nftables/nft-message.ts';
 import type { NftFindings, NftLookup, NftPort, NftRefusal, ObservedChain } from '../../src/kernel/nftables/nft-port.ts';
@@ -215,10 +216,15 @@ function usesOf({ chains, sets }: Table, name: string): number {
   const steps = [...chains.values()].flatMap(({ rules }) => rules.flat());
   const data = [
     ...steps.flatMap((step) => (step.name === 'immediate' ? [step.data] : [])),
-    ...[...sets.values()].flatMap(({ elements }) => [...elements.values()].flatMap((element) => element.data ?? [])),
+    ...verdictMaps(sets).flatMap((elements) => [...elements.values()].flatMap((element) => element.data ?? [])),
   ];
   const leading = data.filter((each) => 'verdict' in each && each.verdict?.chain === name);
   return found(chains, name).rules.length + leading.length;
+}
+
+/** Only these lead to chains. Maps of endpoints may be large. */
+function verdictMaps(sets: Table['sets']): readonly Set['elements'][] {
+  return [...sets.values()].filter(({ set }) => set.dataType === NFT_DATA_VERDICT).map(({ elements }) => elements);
 }
 
 /** A chain or set that something refers to must exist. */
@@ -235,7 +241,7 @@ function checkReferences({ chains, sets }: Table): void {
       if (step.name === 'immediate' && 'verdict' in step.data) needChain(step.data.verdict?.chain);
     }
   }
-  for (const { elements } of sets.values()) {
+  for (const elements of verdictMaps(sets)) {
     for (const { data } of elements.values())
       if (data !== undefined && 'verdict' in data) needChain(data.verdict.chain);
   }

@@ -2,17 +2,19 @@ import { IP_FAMILIES, type IpFamily, familyOf } from '../../base/ip.ts';
 import { Yielder } from '../../base/yielder.ts';
 import { nftTable } from '../../state/nft-table.ts';
 import type { OpFailure, Outcome } from '../../state/outcome.ts';
+import type { Endpoint } from '../../state/real-server.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
 import { addedRanges, changeElements, changeFirewall, deletedElements, hasRanges } from './entry-changes.ts';
 import { TABLE_OWNED } from '../kernel-error.ts';
+import type { ExpectedServers } from '../kernel.ts';
 import { MOST_ELEMENTS, type NftMessage } from './nft-message.ts';
 import type { ElementOf, NftRefusal } from './nft-port.ts';
 import type { ModeObserver } from '../mode-observer.ts';
 import { serviceObjects } from './service-objects.ts';
 import { applyServiceOps } from '../service-ops.ts';
-import { constantSets } from './sets.ts';
-import { TableChange, elementId } from './table-change.ts';
+import { ENDPOINTS, constantSets } from './sets.ts';
+import { TableChange, elementId, sameData } from './table-change.ts';
 import { type Restricted, type Services, readOwnElements, readRestricted } from './table-reader.ts';
 import { MANY, type TableView, nextOf } from './table-view.ts';
 import { partsOf } from './unit-parts.ts';
@@ -146,6 +148,10 @@ class Attempt {
   readonly #most: number;
   readonly #whole: boolean;
   failures: OpFailure[] = [];
+  /** The virtual servers that there will be, with their endpoints. */
+  #after = new Map<VirtualServerId, readonly Endpoint[]>();
+  /** Endpoints that are replaced as they are remembered. */
+  #recalled: ElementOf[] = [];
 
   constructor(view: TableView, units: readonly Unit[], most: number, whole = false) {
     this.#view = view;
@@ -155,9 +161,12 @@ class Attempt {
   }
 
   async run(): Promise<NftRefusal | undefined> {
+    let expected: ExpectedServers | undefined;
     for (let attempt = 1; ; attempt++) {
       if (attempt > 1) this.#view.forget();
-      const found = await this.#read();
+      // What is recalled is looked up before the transaction, so the last attempt cannot rely on it.
+      const found = await this.#read(attempt === ATTEMPTS ? undefined : expected);
+      expected = new Map(Array.from(found.services, ([key, { state }]) => [key, state.endpoints]));
       const change = await this.#changeOf(found);
       if (change.size > this.#most && this.#units.length > 1) return TOO_LARGE;
       const transactions = change.transactions(await this.#view.findChains(change.shared), this.#most);
@@ -166,10 +175,27 @@ class Attempt {
         if (attempt === ATTEMPTS || (await this.#view.stillHas(found.generation))) return undefined;
         continue;
       }
+      if (!(await this.#isAsRecalled(found.generation))) continue;
       const refusal = await this.#commit(transactions, attempt < ATTEMPTS ? found.generation : undefined);
-      if (refusal === undefined) this.#view.leavings.add(change.left);
+      if (refusal === undefined) {
+        this.#view.leavings.add(change.left);
+        for (const [id, endpoints] of this.#after) this.#view.remember(id, endpoints);
+      }
       if (refusal === undefined || attempt === ATTEMPTS || !CHANGED_MEANWHILE.has(refusal.code)) return refusal;
     }
+  }
+
+  /** Whether the table has, in the same generation, the endpoints that are replaced. */
+  async #isAsRecalled(expected: number | undefined): Promise<boolean> {
+    if (this.#recalled.length === 0) return true;
+    const { generation, elements } = await this.#view.port.lookUp(this.#view.family, { elements: this.#recalled });
+    const found = new Map(elements.map((element) => [elementId(element), element]));
+    const isRight = this.#recalled.every((element) => {
+      const current = found.get(elementId(element));
+      return current !== undefined && sameData(current, element);
+    });
+    if (!isRight) this.#view.forgetOrder(this.#serviceIds);
+    return isRight && generation === expected;
   }
 
   async #commit(
@@ -192,6 +218,8 @@ class Attempt {
 
   async #changeOf(found: Found): Promise<TableChange> {
     this.failures = [];
+    this.#after = new Map();
+    this.#recalled = [];
     const change = new TableChange();
     const yielder = new Yielder();
     changeElements(change, this.#units, found.deleted, found.present);
@@ -215,16 +243,23 @@ class Attempt {
     const before = services.get(key);
     const { after, failures } = applyServiceOps(before?.state, ops);
     for (const failure of failures) this.failures.push(failure);
-    const wanted = after === undefined ? undefined : serviceObjects(id, after);
+    this.#after.set(id, after?.endpoints ?? []);
     const elements = all.get(key);
-    if (elements !== undefined) change.replace({ elements }, wanted);
-    else change.replace(before && serviceObjects(id, before.state, before.chain), wanted);
+    if (elements !== undefined) {
+      change.replace({ elements }, after && serviceObjects(id, after));
+      return;
+    }
+    const objects = before && serviceObjects(id, before.state, { first: before.chain, other: after });
+    change.replace(objects, after && serviceObjects(id, after, { other: before?.state }));
+    if (objects === undefined || before?.recalled !== true) return;
+    for (const element of objects.elements) if (element.set === ENDPOINTS) this.#recalled.push(element);
   }
 
-  async #read(): Promise<Found> {
+  async #read(expected: ExpectedServers | undefined): Promise<Found> {
     const view = this.#view;
     const ids = this.#serviceIds;
-    const services = ids.length === 0 ? new Map() : (view.knownServices(ids) ?? (await view.findServices(ids)));
+    const services =
+      ids.length === 0 ? new Map() : (view.knownServices(ids) ?? (await view.findServices(ids, expected)));
     const ofServices = ids.length === 0 ? undefined : view.generation;
     const deleted = deletedElements(this.#units);
     const added = addedRanges(this.#units);

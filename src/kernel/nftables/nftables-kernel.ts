@@ -190,18 +190,17 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     });
   }
 
-  async getRealServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, ObservedRealServer[]>> {
-    return await withKernelError('getRealServers', async () => {
+  readonly getRealServers: Kernel['getRealServers'] = async (ids, expected) =>
+    await withKernelError('getRealServers', async () => {
       const found = new Map<VirtualServerKey, ObservedRealServer[]>();
       for (const [family, ofFamily] of this.#readableByFamily(ids)) {
-        for (const [key, { state }] of await this.#view(family).findServices(ofFamily)) {
+        for (const [key, { state }] of await this.#view(family).findServices(ofFamily, expected)) {
           found.set(key, state.endpoints.map(realServerOf));
         }
       }
       this.#leavings.start();
       return found;
     });
-  }
 
   async getSets(names?: readonly string[], without?: ReadonlySet<IpFamily>): Promise<ObservedIpSet[]> {
     return await withKernelError('getSets', async () => {

@@ -1,5 +1,6 @@
 import { type IpFamily, familyOf } from '../../base/ip.ts';
 import { NFT_VERDICT } from '../../netlink/family/nf-tables/data.ts';
+import { hasSameIdentity } from '../../state/real-server.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
 import type { ServiceState } from '../service-ops.ts';
 import { affinityChainName, affinityChains, readAffinityChain } from './affinity-chains.ts';
@@ -24,8 +25,12 @@ export interface SharedChains {
   readonly chains: () => readonly SharedChain[];
 }
 
-/** Returns the objects of a virtual server; with `first`, as if it led to this chain. */
-export function serviceObjects(id: VirtualServerId, state: ServiceState, first?: string): ServiceObjects {
+/** Returns the objects of a virtual server; with `first`, as if it led to this chain. Without endpoints that are in the same place in `other`. */
+export function serviceObjects(
+  id: VirtualServerId,
+  state: ServiceState,
+  { first, other }: { readonly first?: string; readonly other?: ServiceState | undefined } = {},
+): ServiceObjects {
   const { endpoints } = state;
   const shared = sharedChains(id, state);
   const chain = first ?? shared?.name ?? REJECT;
@@ -36,11 +41,11 @@ export function serviceObjects(id: VirtualServerId, state: ServiceState, first?:
         key: serviceKey(id),
         data: { verdict: { code: NFT_VERDICT.goto, chain } },
       },
-      ...endpoints.map((endpoint, index) => ({
-        set: ENDPOINTS,
-        key: endpointKey(id, index),
-        data: { value: endpointData(endpoint) },
-      })),
+      ...endpoints.flatMap((endpoint, index) => {
+        const same = other?.endpoints[index];
+        if (same !== undefined && hasSameIdentity(same, endpoint)) return [];
+        return { set: ENDPOINTS, key: endpointKey(id, index), data: { value: endpointData(endpoint) } };
+      }),
     ],
     shared,
   };

@@ -179,7 +179,7 @@ export function elementId({ set, key, isEnd }: Pick<ElementOf, 'set' | 'key' | '
 }
 
 /** Whether both elements have the same verdict or value. */
-function sameData({ data: a }: NftElement, { data: b }: NftElement): boolean {
+export function sameData({ data: a }: NftElement, { data: b }: NftElement): boolean {
   if (a === undefined || b === undefined) return a === b;
   if ('verdict' in a) return 'verdict' in b && a.verdict.chain === b.verdict.chain && a.verdict.code === b.verdict.code;
   return 'value' in b && bytesText(a.value) === bytesText(b.value);

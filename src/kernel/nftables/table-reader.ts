@@ -13,6 +13,7 @@ import {
   serviceKey,
   serviceOfKey,
 } from './keys.ts';
+import type { RecalledList } from './list-order.ts';
 import type { ElementOf, NftPort } from './nft-port.ts';
 import { readFirstChain } from './service-objects.ts';
 import type { ServiceState } from '../service-ops.ts';
@@ -36,6 +37,8 @@ export interface ObservedService {
   readonly state: ServiceState;
   /** Whether endpoints are missing, or are not those that are chosen, because another program changed elements. */
   readonly damaged: boolean;
+  /** Whether some endpoints were not read: see ListOrder. */
+  readonly recalled: boolean;
 }
 
 export type Services = ReadonlyMap<VirtualServerKey, ObservedService>;
@@ -97,17 +100,22 @@ export async function findHeads(
   return { generation, found: elements.flatMap((element) => headOf(element, family) ?? []) };
 }
 
-/** Reads the endpoints of these virtual servers. The cost grows with their number. */
+/** Reads the endpoints of these virtual servers, but those that are recalled. The cost grows with their number. */
 export async function findEndpoints(
   port: NftPort,
   family: IpFamily,
   heads: readonly Head[],
+  recalled: ReadonlyMap<VirtualServerKey, RecalledList>,
 ): Promise<AtGeneration<Services>> {
-  const wanted = heads.flatMap(({ id, count }) =>
-    Array.from({ length: count }, (_, index) => ({ set: ENDPOINTS, key: endpointKey(id, index) })),
-  );
+  const wanted: { readonly set: string; readonly key: Uint8Array }[] = [];
+  for (const { id, count } of heads) {
+    const known = recalled.get(virtualServerKey(id));
+    for (let index = 0; index < count; index++) {
+      if (known?.[index] === undefined) wanted.push({ set: ENDPOINTS, key: endpointKey(id, index) });
+    }
+  }
   const { generation, elements } = await port.lookUp(family, { elements: wanted });
-  const assembly = new Assembly(heads, family);
+  const assembly = new Assembly(heads, family, recalled);
   for (const element of elements) assembly.add(element);
   return { generation, found: assembly.finish() };
 }
@@ -127,11 +135,23 @@ const NO_VERDICT = { code: 0, chain: undefined };
 /** Puts virtual servers and their endpoints together. */
 class Assembly {
   readonly #family: IpFamily;
-  readonly #services = new Map<VirtualServerKey, { readonly head: Head; readonly endpoints: EndpointAddress[] }>();
+  readonly #services = new Map<
+    VirtualServerKey,
+    { readonly head: Head; readonly endpoints: (EndpointAddress | undefined)[] }
+  >();
+  readonly #recalled: ReadonlyMap<VirtualServerKey, RecalledList>;
 
-  constructor(heads: readonly Head[], family: IpFamily) {
+  constructor(
+    heads: readonly Head[],
+    family: IpFamily,
+    recalled: ReadonlyMap<VirtualServerKey, RecalledList> = new Map(),
+  ) {
     this.#family = family;
-    for (const head of heads) this.#services.set(virtualServerKey(head.id), { head, endpoints: [] });
+    this.#recalled = recalled;
+    for (const head of heads) {
+      const key = virtualServerKey(head.id);
+      this.#services.set(key, { head, endpoints: [...(recalled.get(key) ?? [])] });
+    }
   }
 
   /** Returns whether a virtual server has this endpoint. One beyond the number of its endpoints is not chosen. */
@@ -150,14 +170,14 @@ class Assembly {
   finish(): Services {
     const services = new Map<VirtualServerKey, ObservedService>();
     for (const [key, { head, endpoints }] of this.#services) {
-      // A sparse array: flat() drops its holes.
-      const present = endpoints.flat();
+      const present = endpoints.filter((endpoint) => endpoint !== undefined);
       const state = { affinity: head.affinity, endpoints: present };
       services.set(key, {
         id: head.id,
         chain: head.chain,
         state,
         damaged: head.misled || present.length !== head.count,
+        recalled: this.#recalled.has(key),
       });
     }
     return services;

@@ -1,10 +1,12 @@
 import type { IpFamily } from '../../base/ip.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
+import type { Endpoint } from '../../state/real-server.ts';
+import type { ExpectedServers } from '../kernel.ts';
 import type { OwnTransactions } from '../own-transactions.ts';
+import { ListOrder, type RecalledList } from './list-order.ts';
 import type { NftMessage } from './nft-message.ts';
 import { type LeftEndpoint, Leavings } from './leavings.ts';
 import type { NftPort, NftRefusal } from './nft-port.ts';
-import { ENDPOINTS } from './sets.ts';
 import {
   HEADS,
   type Head,
@@ -16,10 +18,7 @@ import {
   readHeads,
 } from './table-reader.ts';
 
-/**
- * From this number of objects on, reading all may be faster than asking for each. For 200,000 endpoints both take about the
- * same time, because a dump goes through what it has returned before (net/netfilter/nft_set_hash.c: nft_rhash_walk).
- */
+/** From this number of virtual servers on, reading all may be faster than asking for each. */
 export const MANY = 512;
 /** Reading all is faster from this part of all on. */
 const LARGE_PART = 0.5;
@@ -39,10 +38,11 @@ export class TableView {
   /** Undefined: it does not exist. */
   #heads = new Map<VirtualServerKey, Head | undefined>();
   #services = new Map<VirtualServerKey, ObservedService>();
+  readonly #order = new ListOrder();
   /** What changes have left in the table. */
   readonly leavings = new Leavings();
-  /** About how many virtual servers and endpoints the table has: as listed, and as written since. */
-  #size = { services: 0, endpoints: 0 };
+  /** About how many virtual servers the table has: as listed, and as written since. */
+  #size = 0;
   /** Whether each of these chains exists. */
   #chains = new Map<string, boolean>();
   /** All virtual servers whose endpoints nobody has asked for yet. */
@@ -64,7 +64,7 @@ export class TableView {
     const { generation, found } = await this.#afterGeneration(readHeads);
     this.forget();
     this.#generation = generation;
-    this.#size = { services: found.length, endpoints: endpointsOf(found) };
+    this.#size = found.length;
     if (found.length > 1) this.#listed = found;
     // Nobody asks for the endpoints of several.
     else await this.#readListed(found);
@@ -73,7 +73,7 @@ export class TableView {
 
   /** Returns those of these virtual servers that exist, without endpoints. Always reads them. */
   async findHeads(ids: readonly VirtualServerId[]): Promise<readonly Head[]> {
-    const { generation, found } = isLargePart(ids.length, this.#size.services)
+    const { generation, found } = isLargePart(ids.length, this.#size)
       ? await this.#afterGeneration(readHeads)
       : await findHeads(this.port, this.family, ids);
     this.#see(generation);
@@ -86,22 +86,35 @@ export class TableView {
     return [...this.#heads.values()].filter((head) => head !== undefined);
   }
 
-  /** Returns those of these virtual servers that exist. Reads endpoints, but not again what findHeads() has read. */
-  async findServices(ids: readonly VirtualServerId[]): Promise<Services> {
+  /**
+   * Returns those of these virtual servers that exist. Reads endpoints, but not again what findHeads() has read, and of
+   * large lists only those that are not expected.
+   */
+  async findServices(ids: readonly VirtualServerId[], expected?: ExpectedServers): Promise<Services> {
     const listed = await this.#takeListed(ids);
     if (listed !== undefined) return listed;
     for (let attempt = 1; ; attempt++) {
       const heads = this.#knownHeads(ids) ?? (await this.findHeads(ids));
       if (heads.length === 0) return new Map();
       const before = this.#generation;
-      const { generation, found } = isLargePart(endpointsOf(heads), this.#size.endpoints)
-        ? await this.#afterGeneration((port, family) => readEndpoints(port, family, heads))
-        : await findEndpoints(this.port, this.family, heads);
+      const { generation, found } = await findEndpoints(this.port, this.family, heads, this.#recall(heads, expected));
       this.#see(generation);
       if (generation !== before && attempt < ATTEMPTS) continue;
+      // What is forgotten will be read whole.
+      if (!this.#checkOrder(found)) continue;
       this.#services = new Map(found);
       return found;
     }
+  }
+
+  /** Remembers the endpoints of a virtual server as they were written. */
+  remember(id: VirtualServerId, endpoints: readonly Endpoint[]): void {
+    this.#order.remember(virtualServerKey(id), endpoints);
+  }
+
+  /** What was recalled of these virtual servers is wrong. */
+  forgetOrder(ids: readonly VirtualServerId[]): void {
+    for (const id of ids) this.#order.forget(virtualServerKey(id));
   }
 
   /** Returns those of these virtual servers that exist, if findServices() has read all of them. */
@@ -198,7 +211,33 @@ export class TableView {
       if (key.length > 0) others.push({ set, key: key.slice() });
     });
     this.leavings.add({ endpoints: others, shared: [] });
+    this.#order.clear();
+    this.#checkOrder(services);
     return new Map(services);
+  }
+
+  #recall(heads: readonly Head[], expected: ExpectedServers | undefined): ReadonlyMap<VirtualServerKey, RecalledList> {
+    const found = new Map<VirtualServerKey, RecalledList>();
+    for (const { id, count } of heads) {
+      const key = virtualServerKey(id);
+      const endpoints = expected?.get(key);
+      const list = endpoints === undefined ? undefined : this.#order.recall(key, count, endpoints);
+      if (list !== undefined) found.set(key, list);
+    }
+    return found;
+  }
+
+  /** Remembers lists that were read. Returns false if what was read of a recalled one contradicts what is remembered. */
+  #checkOrder(services: Services): boolean {
+    let isRight = true;
+    for (const [key, { state, damaged, recalled }] of services) {
+      if (!recalled && !damaged) this.#order.remember(key, state.endpoints);
+      else if (damaged || !this.#order.matches(key, state.endpoints)) {
+        this.#order.forget(key);
+        isRight &&= !recalled;
+      }
+    }
+    return isRight;
   }
 
   #advance(generation: number, messages: readonly NftMessage[], changed: readonly VirtualServerId[]): void {
@@ -220,8 +259,7 @@ export class TableView {
     for (const message of messages) {
       if (message.kind !== 'new-elements' && message.kind !== 'delete-elements') continue;
       const more = message.kind === 'new-elements' ? message.elements.size : -message.elements.size;
-      if (message.set === ENDPOINTS) this.#size.endpoints += more;
-      else if (HEADS.includes(message.set)) this.#size.services += more;
+      if (HEADS.includes(message.set)) this.#size += more;
     }
   }
 
@@ -242,10 +280,6 @@ export class TableView {
     const { generation } = await this.port.lookUp(this.family, {});
     return { generation, found: await read(this.port, this.family) };
   }
-}
-
-function endpointsOf(heads: readonly Head[]): number {
-  return heads.reduce((sum, { count }) => sum + count, 0);
 }
 
 /** Whether so many objects are read faster with all that the table has. */

@@ -4,7 +4,7 @@ import { NetlinkError } from '../../../../src/netlink/error.ts';
 import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
 import { nftablesKernelOf } from '../../../../src/kernel/nftables/nftables-kernel.ts';
 import { chooseChain } from '../../../../src/kernel/nftables/service-objects.ts';
-import { affinitySet } from '../../../../src/kernel/nftables/sets.ts';
+import { affinityMap, affinitySet } from '../../../../src/kernel/nftables/sets.ts';
 import { DROP, RETURN, rule, sourceIn } from '../../../../src/kernel/nftables/steps.ts';
 import { NFT_VERDICT } from '../../../../src/netlink/family/nf-tables/data.ts';
 import type { NftElement } from '../../../../src/netlink/family/nf-tables/element.ts';
@@ -431,7 +431,7 @@ describe('chains that several virtual servers share', () => {
         chain: { name: 'choose-9', policy: undefined },
         rules: [...chooseChain(9, 4).rules],
       });
-      const theirs = { ...clients, name: 'theirs' };
+      const theirs = { ...affinityMap('theirs'), keyLength: 1 };
       const data = { verdict: { code: NFT_VERDICT.goto, chain: 'choose-9' } };
       found!.sets.set('theirs', { set: theirs, elements: new Map([['00', { key: Uint8Array.of(0), data }]]) });
     });
@@ -515,24 +515,6 @@ describe('what is read', () => {
     await change({ ...op('add-real-server', 9), id: virtualServer(address(4, 3), 80) });
     expect(counts).toEqual({ lookUps: 5, dumps: 0 });
     expect(endpoints()).toBe(6);
-  });
-
-  test('many endpoints are asked for one by one if the table has more than twice as many', async () => {
-    const { kernel, counts } = await counted();
-    const ids = [10, 11, 12].map((n) => virtualServer(address(4, n), 80, 'TCP', { scheduler: 'random' }));
-    const ops = ids.flatMap((of): Op[] => [
-      { kind: 'add-virtual-server', virtualServer: of },
-      ...Array.from({ length: 600 }, (_, n): Op => ({
-        kind: 'add-real-server',
-        id: of,
-        realServer: realServer(((10 << 24) | n) as never, 80),
-      })),
-    ]);
-    expect(await kernel.apply(new Transaction(ops))).toEqual({ failures: [] });
-    expect([...(await kernel.getRealServers(ids.slice(0, 1))).values()].flat()).toHaveLength(600);
-    expect(counts.dumps).toBe(0);
-    expect([...(await kernel.getRealServers(ids.slice(1))).values()].flat()).toHaveLength(1_200);
-    expect(counts.dumps).toBe(1);
   });
 
   test('if another program writes between reading and writing, it is read again', async () => {
