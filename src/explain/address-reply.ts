@@ -41,7 +41,7 @@ export function* addressReply(
     const key = virtualServerKey(id);
     const [planned, service] = [plan.virtualServer(key), plan.ownerOf(key)];
     if (planned !== undefined && service !== undefined) {
-      return [{ protocol, at, is: USES[planned.rank], service, inKernel: has(id) }];
+      return [{ protocol, at, is: USES[planned.traits.kind], service, inKernel: has(id) }];
     }
     return has(id) ? [{ protocol, at, is: owns(id) ? 'leftover' : 'foreign', inKernel: true }] : [];
   });

@@ -1,10 +1,10 @@
-import { CLAIM_RANK, type ClaimRank } from '../plan/claim-rank.ts';
+import type { AddressKind } from '../state/address-traits.ts';
 import type { AddressUse } from './replies.ts';
 
-/** The purpose of a virtual server, by the rank of its claim. */
-export const USES: Readonly<Record<ClaimRank, AddressUse>> = {
-  [CLAIM_RANK.clusterIp]: 'ClusterIP',
-  [CLAIM_RANK.nodePort]: 'NodePort',
-  [CLAIM_RANK.loadBalancerIp]: 'LoadBalancerIP',
-  [CLAIM_RANK.externalIp]: 'ExternalIP',
+/** What the API calls the kinds of addresses. */
+export const USES: Readonly<Record<AddressKind, AddressUse>> = {
+  cluster: 'ClusterIP',
+  nodePort: 'NodePort',
+  loadBalancer: 'LoadBalancerIP',
+  external: 'ExternalIP',
 };

@@ -1,6 +1,6 @@
 import { compareText } from '../base/compare-text.ts';
 import { type IpAddress, familyOf, formatHostPort, formatIp } from '../base/ip.ts';
-import { SET_ROLES, type SetRole, setKind, setName } from '../plan/set-names.ts';
+import { SET_ROLES, type SetRole, setKind, setName } from '../plan/ipvs/set-names.ts';
 import { type IpSetEntry, ipSetEntryKey } from '../state/ip-set.ts';
 import { type ObservedRealServer, formatRealServer } from '../state/real-server.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
@@ -84,14 +84,14 @@ function useOf(id: VirtualServerId, { sets, addresses }: KernelState): Is {
   const role = SET_ROLES.find((each) =>
     sets.some(({ name, entries }) => name === setName(each, family) && entries.some((entry) => names(each, entry, id))),
   );
-  const rank = role === undefined ? undefined : setKind(role).rank;
-  if (rank !== undefined) return USES[rank];
+  const kind = role === undefined ? undefined : setKind(role).of;
+  if (kind !== undefined) return USES[kind];
   return addresses.has(id.address) ? 'leftover' : 'foreign';
 }
 
 function names(role: SetRole, entry: IpSetEntry, id: VirtualServerId): boolean {
-  const { rank, protocol } = setKind(role);
-  if (rank === undefined) return false;
+  const { of, protocol } = setKind(role);
+  if (of === undefined) return false;
   if (entry.type === 'bitmap:port') return protocol === id.protocol && entry.port === id.port;
   return entry.type === 'hash:ip,port' && ipSetEntryKey(entry) === ipSetEntryKey({ ...id, type: 'hash:ip,port' });
 }

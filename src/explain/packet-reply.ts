@@ -7,7 +7,7 @@ import type { Protocol } from '../base/protocol.ts';
 import type { SliceModel } from '../model/slice-model.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
 import type { NodeView, PlanConfig } from '../plan/plan-config.ts';
-import { planRules } from '../plan/plan-rules.ts';
+import { planRules } from '../plan/ipvs/plan-rules.ts';
 import type { PlannedVirtualServer } from '../plan/service-plan.ts';
 import type { Op } from '../state/op.ts';
 import type { OtherRules } from '../state/other-rules.ts';
@@ -106,7 +106,7 @@ export function* packetReply(known: PacketKnowledge): Generator<void, PacketRepl
     source: formatIp(packet.source),
     to,
     protocol,
-    ...(planned === undefined || service === undefined ? {} : { service, use: USES[planned.rank] }),
+    ...(planned === undefined || service === undefined ? {} : { service, use: USES[planned.traits.kind] }),
     steps: stepsOf(way, planned, service, found.rules),
     endpoints: endpoints.slice(0, MOST_ENDPOINTS),
     otherRules: others.rules,

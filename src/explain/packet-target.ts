@@ -1,6 +1,5 @@
 import { type IpAddress, familyLabel, familyOf, formatHostPort, formatIp } from '../base/ip.ts';
 import type { NamespacedName } from '../base/names.ts';
-import { CLAIM_RANK } from '../plan/claim-rank.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
 import { virtualServerKey } from '../state/virtual-server.ts';
@@ -38,7 +37,7 @@ function clusterIpOf(from: IpAddress, name: NamespacedName, plan: Plan): AskedPa
   const all = plan.service(name)?.virtualServers;
   if (all === undefined) return { problem: `${name} is not served on this node: see explain ${name}` };
   const ports = all
-    .filter(({ rank, virtualServer }) => rank === CLAIM_RANK.clusterIp && familyOf(virtualServer.address) === family)
+    .filter(({ traits, virtualServer }) => traits.kind === 'cluster' && familyOf(virtualServer.address) === family)
     .map(({ virtualServer: { address, port, protocol } }) => ({ from, address, port, protocol }));
   const [only] = ports;
   if (only === undefined) return { problem: `${name} has no ${familyLabel(family)} cluster IP that this node serves` };

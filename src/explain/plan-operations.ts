@@ -4,7 +4,7 @@ import { diffVirtualServer } from '../diff/virtual-server-diff.ts';
 import { planLocalRoutes } from '../plan/local-routes.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
-import { SET_ROLES, plannedSet } from '../plan/set-names.ts';
+import { SET_ROLES, plannedSet } from '../plan/ipvs/set-names.ts';
 import { Transaction } from '../state/transaction.ts';
 
 /** Returns the operations that program the plan on a node that has nothing yet. Sets without entries are left out. */

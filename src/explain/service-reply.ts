@@ -246,12 +246,12 @@ function inKernel({ weight, active, inactive }: Connections, { countsConnections
 }
 
 function addressReply(
-  { virtualServer, rank, realServers }: PlannedVirtualServer,
+  { virtualServer, traits, realServers }: PlannedVirtualServer,
   { name, plan, found, words }: ServiceKnowledge,
 ): AddressReply {
   const key = virtualServerKey(virtualServer);
   const [, at = ''] = formatVirtualServer(virtualServer).split(' ');
-  const use = USES[rank];
+  const use = USES[traits.kind];
   const owner = plan.ownerOf(key);
   if (owner !== undefined && owner !== name) {
     return { use, at, endpoints: 0, state: 'belongs to another Service', owner, commands: [] };

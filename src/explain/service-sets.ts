@@ -1,7 +1,7 @@
 import type { IpFamily } from '../base/ip.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
 import type { PlannedEntry } from '../plan/service-plan.ts';
-import { SET_ROLES, type SetRole, plannedSet, setName } from '../plan/set-names.ts';
+import { SET_ROLES, type SetRole, plannedSet, setName } from '../plan/ipvs/set-names.ts';
 import type { SetReply } from './replies.ts';
 import type { Words } from './words.ts';
 

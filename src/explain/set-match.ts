@@ -1,8 +1,8 @@
 import { cidrContains } from '../base/cidr.ts';
 import type { IpFamily } from '../base/ip.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
-import type { PlannedSetEntries } from '../plan/planned-set.ts';
-import { SETS, SET_ROLES, type SetRole, setName } from '../plan/set-names.ts';
+import type { PlannedSetEntries } from '../plan/ipvs/planned-set.ts';
+import { SETS, SET_ROLES, type SetRole, setName } from '../plan/ipvs/set-names.ts';
 import { type IpSetEntry, formatIpSetEntry, ipSetEntryKey } from '../state/ip-set.ts';
 import type { Packet } from './packet.ts';
 

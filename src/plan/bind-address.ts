@@ -4,16 +4,15 @@ import type { FamilyView } from './family-view.ts';
 import type { PlanDraft } from './plan-draft.ts';
 
 /**
- * Binds an address to kube-ipvs0, unless a local route covers it (--ipvs-local-route-cidrs). Also adds it to
- * KUBE-IPVS-IPS, unless another interface has it: the rules reject new connections to addresses in this set at ports
- * without a service. Addresses in --ipvs-unbound-cidrs are neither bound nor added: another program listens there.
+ * Binds an address to kube-ipvs0, unless a local route covers it (--ipvs-local-route-cidrs). Also closes
+ * it, unless another interface has it: the rules reject new connections to closed addresses at ports without a Service.
+ * Addresses in --ipvs-unbound-cidrs are neither bound nor closed: another program listens there.
  */
 export function bindClusterIp(draft: PlanDraft, view: FamilyView, address: IpAddress): void {
   if (isIn(view.unboundCidrs, address)) return;
   if (view.bindAddresses && !isIn(view.localRouteCidrs, address)) draft.addAddress(address);
-  if (!view.node.interfaceAddresses.includes(address)) {
-    draft.addEntry('IPVS-IPS', view.family, { type: 'hash:ip', address });
-  }
+  // Rules of each Service have none for other ports.
+  if (!view.rulesPerService && !view.node.interfaceAddresses.includes(address)) draft.closeAddress(address);
 }
 
 /**
@@ -21,7 +20,7 @@ export function bindClusterIp(draft: PlanDraft, view: FamilyView, address: IpAdd
  * would become unreachable at that address; the virtual server works without binding.
  *
  * It may also be an address of another host, such as another node. Where nothing is bound, packets to its other ports
- * go to that host, so they are not rejected: KUBE-IPVS-IPS has cluster IPs only.
+ * go to that host, so they are not rejected: only cluster IPs are closed.
  */
 export function bindExternalAddress(draft: PlanDraft, view: FamilyView, address: IpAddress): void {
   const { interfaceAddresses, reportedAddresses } = view.node;

@@ -6,12 +6,12 @@ import type { Port } from '../base/port.ts';
 import { servicePortName } from '../base/service-port-name.ts';
 import type { ServiceRequests } from '../base/service-requests.ts';
 import { FORWARDING, type RealServer, forwardingOf } from '../state/real-server.ts';
+import type { AddressTraits } from '../state/address-traits.ts';
 import { VS_ONE_PACKET } from '../state/virtual-server.ts';
 import { nodePortAddresses } from './node-port-addresses.ts';
 import type { NodeView, PlanConfig } from './plan-config.ts';
 import { filterUnchanged } from './filter-unchanged.ts';
 import type { PlanDraft } from './plan-draft.ts';
-import { CLAIM_RANK, type ClaimRank } from './claim-rank.ts';
 import type { PlannedUdp, PlannedVirtualServer } from './service-plan.ts';
 import { schedulerOf } from './service-scheduler.ts';
 import { type VirtualServerSettings, virtualServerSettings } from './virtual-server-settings.ts';
@@ -45,14 +45,14 @@ export interface FamilyView {
   /** The node addresses that serve node ports; empty if no port has a node port. */
   readonly nodeAddresses: readonly IpAddress[];
   readonly ports: readonly PortView[];
-  /** Service addresses in these networks are neither bound to kube-ipvs0 nor added to KUBE-IPVS-IPS. */
+  /** Service addresses in these networks are neither bound to kube-ipvs0 nor closed. */
   readonly unboundCidrs: readonly Cidr[];
   /** Service addresses in these networks are not bound, because a local route makes the whole network local. */
   readonly localRouteCidrs: readonly Cidr[];
   /** Whether service addresses must be bound to kube-ipvs0. */
   readonly bindAddresses: boolean;
   readonly settings: VirtualServerSettings;
-  readonly namesServicePorts: boolean;
+  readonly rulesPerService: boolean;
 }
 
 /** Returns undefined if the service has no cluster IP of this family, because the family is then not served at all. */
@@ -84,7 +84,7 @@ export function familyView(
     unboundCidrs: config.unboundCidrs ?? EMPTY,
     localRouteCidrs: config.localRouteCidrs ?? EMPTY,
     bindAddresses: config.bindAddresses ?? true,
-    namesServicePorts: config.namesServicePorts ?? false,
+    rulesPerService: config.rulesPerService ?? false,
     settings: virtualServerSettings(service, family, schedulerOf(service, node, config)),
   };
 }
@@ -126,16 +126,16 @@ export function serve(
   draft: PlanDraft,
   view: FamilyView,
   { name: portName, protocol, endpoints, answering, answeringOutside }: PortView,
-  at: { readonly address: IpAddress; readonly port: Port; readonly rank: ClaimRank },
+  at: { readonly address: IpAddress; readonly port: Port; readonly traits: AddressTraits },
   realServers: readonly RealServer[],
 ): void {
-  const { address, port, rank } = at;
+  const { address, port, traits } = at;
   const { scheduler, flags: common, timeout, prefix } = view.settings;
   const { onePacket, drainTimeout } = view.service.requests ?? NO_REQUESTS;
   const flags = onePacket === true && protocol === 'UDP' ? common | VS_ONE_PACKET : common;
-  const named = view.namesServicePorts ? { servicePort: servicePortName(view.service.name, portName) } : {};
+  const named = view.rulesPerService ? { servicePort: servicePortName(view.service.name, portName) } : {};
   const virtualServer = { address, port, protocol, scheduler, flags, timeout, prefix, ...named };
-  const planned = { virtualServer, realServers, rank, portName };
+  const planned = { virtualServer, realServers, traits, portName };
   const translated = realServers.every((server) => forwardingOf(server) === FORWARDING.nat);
   draft.addVirtualServer(
     {
@@ -143,7 +143,7 @@ export function serve(
       ...(drainTimeout === undefined ? {} : { drainTimeout }),
       ...(translated ? {} : directPods(view, endpoints)),
     },
-    translated ? (rank === CLAIM_RANK.clusterIp ? answering : answeringOutside) : undefined,
+    translated ? (traits.kind === 'cluster' ? answering : answeringOutside) : undefined,
   );
 }
 

@@ -10,7 +10,6 @@ export function planHealthCheck(draft: PlanDraft, views: readonly FamilyView[]):
   if (port === undefined) return;
   const localEndpoints: Partial<Record<IpFamily, number>> = {};
   for (const { family, ports } of views) {
-    draft.addEntry('HEALTH-CHECK-NODE-PORT', family, { type: 'bitmap:port', port });
     const here = ports.flatMap(({ endpoints }) => endpoints).filter(({ traits }) => traits.local && traits.ready);
     localEndpoints[family] = new Set(here.map(({ address }) => address)).size;
   }

@@ -4,7 +4,7 @@ import type { NamespacedName } from '../base/names.ts';
 import type { IpSetEntry } from '../state/ip-set.ts';
 import type { DirectPod } from '../state/pod-network.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
-import { PlannedSet, type PlannedSetEntries } from './planned-set.ts';
+import { PlannedSet, type PlannedSetEntries } from './ipvs/planned-set.ts';
 import type {
   PlannedEntry,
   PlannedHealthCheck,
@@ -13,7 +13,7 @@ import type {
   ServicePlan,
 } from './service-plan.ts';
 import { type Conflict, type ConflictChanges, ServiceClaims } from './service-claims.ts';
-import { SET_ROLES, type SetRole } from './set-names.ts';
+import { SET_ROLES, type SetRole } from './ipvs/set-names.ts';
 
 /** A virtual server that must match `wanted`, or must not exist if `wanted` is undefined. */
 export interface VirtualServerChange {

@@ -2,7 +2,6 @@ import type { Cidr } from '../base/cidr.ts';
 import type { IpAddress, IpFamily } from '../base/ip.ts';
 import type { NodePortSelection } from '../config/node-port-selection.ts';
 import type { LocalDetector, RuleSettings } from '../state/rule-settings.ts';
-import type { SetRole } from './set-names.ts';
 
 /** The part of the configuration that plans depend on. */
 export interface PlanConfig extends Omit<RuleSettings, 'localDetector'> {
@@ -12,18 +11,16 @@ export interface PlanConfig extends Omit<RuleSettings, 'localDetector'> {
   readonly nodeName: string;
   readonly nodePortAddresses: NodePortSelection;
   readonly localDetectors: Readonly<Partial<Record<IpFamily, LocalDetector>>>;
-  /**
-   * Whether service addresses must be bound to kube-ipvs0 (default), as IPVS needs it. If not, KUBE-IPVS-IPS has cluster
-   * IPs only.
-   */
+  /** Whether service addresses must be bound to kube-ipvs0 (default), as IPVS needs it. If not, only cluster IPs are closed. */
   readonly bindAddresses?: boolean;
   /** Whether external IPs are served (default). If not, a Service that has some still counts as reachable from outside. */
   readonly servesExternalIps?: boolean;
-  /** Sets whose entries are not planned, because the mode does not need them. */
-  readonly omittedRoles?: ReadonlySet<SetRole>;
-  /** Whether virtual servers name the port of the Service to which they belong. */
-  readonly namesServicePorts?: boolean;
-  /** Service addresses in these networks are neither bound to kube-ipvs0 nor added to KUBE-IPVS-IPS. */
+  /**
+   * Whether each Service port has rules of its own, as in iptables mode: virtual servers name their Service port, and neither
+   * hairpin connections nor closed addresses are planned.
+   */
+  readonly rulesPerService?: boolean;
+  /** Service addresses in these networks are neither bound to kube-ipvs0 nor closed. */
   readonly unboundCidrs?: readonly Cidr[];
   /** Service addresses in these networks are not bound, because a local route covers them. */
   readonly localRouteCidrs?: readonly Cidr[];

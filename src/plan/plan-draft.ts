@@ -3,21 +3,20 @@ import { sortedUnique } from '../base/sorted-unique.ts';
 import { EMPTY, trimCapacity } from '../base/trim-capacity.ts';
 import { compareText } from '../base/compare-text.ts';
 import { type IpAddress, type IpFamily, compareIp } from '../base/ip.ts';
-import type { IpSetEntry } from '../state/ip-set.ts';
 import { compareVirtualServer } from '../state/virtual-server.ts';
-import { compareEntry } from './entry-order.ts';
-import { standsWith } from './granted-plan.ts';
+import { CLAIM_RANK } from './claim-rank.ts';
 import { filterUnchanged } from './filter-unchanged.ts';
 import type {
   PlanWarning,
-  PlannedEntry,
+  PlannedHairpin,
   PlannedHealthCheck,
   PlannedUdp,
   PlannedVirtualServer,
   ServicePlan,
 } from './service-plan.ts';
+import { samePlaces } from './share-plan.ts';
 import { ServiceLimit } from './service-limit.ts';
-import type { SetRole } from './set-names.ts';
+import { withEntries } from './ipvs/set-entries.ts';
 
 const NO_LOCAL_ENDPOINTS: ServicePlan['noLocalEndpoints'] = Object.freeze({ internal: EMPTY, external: EMPTY });
 
@@ -27,18 +26,13 @@ export class PlanDraft {
   /** For each UDP virtual server with NAT, its serving endpoints on all nodes. */
   readonly #answering = new Map<PlannedVirtualServer, PlannedUdp['answering']>();
   readonly #addresses: IpAddress[] = [];
-  readonly #entries: PlannedEntry[] = [];
+  readonly #closed: IpAddress[] = [];
+  readonly #hairpins: PlannedHairpin[] = [];
   readonly #warnings: PlanWarning[] = [];
   #noLocalEndpoints = NO_LOCAL_ENDPOINTS;
   #healthCheck: PlannedHealthCheck | undefined;
-  readonly #omitted: ReadonlySet<SetRole>;
-  /** Must be asked before a virtual server and its entries are added. */
+  /** Must be asked before a virtual server is added. */
   readonly limit = new ServiceLimit();
-
-  /** @param omitted sets whose entries are not planned */
-  constructor(omitted: ReadonlySet<SetRole> = new Set()) {
-    this.#omitted = omitted;
-  }
 
   /** Of virtual servers with equal address, port and protocol, the lowest rank wins, then the first one added. */
   addVirtualServer(planned: PlannedVirtualServer, answering?: PlannedUdp['answering']): void {
@@ -50,9 +44,12 @@ export class PlanDraft {
     this.#addresses.push(address);
   }
 
-  addEntry(role: SetRole, family: IpFamily, entry: IpSetEntry, portName?: string): void {
-    if (this.#omitted.has(role)) return;
-    this.#entries.push(portName === undefined ? { role, family, entry } : { role, family, entry, portName });
+  closeAddress(address: IpAddress): void {
+    this.#closed.push(address);
+  }
+
+  addHairpin(hairpin: PlannedHairpin): void {
+    this.#hairpins.push(hairpin);
   }
 
   addWarning(warning: PlanWarning): void {
@@ -78,22 +75,21 @@ export class PlanDraft {
     if (this.limit.warning !== undefined) this.addWarning(this.limit.warning);
     const claims = sortedUnique(this.#virtualServers, compareClaims);
     const virtualServers = filterUnchanged(claims, isFirstOfItsKey);
-    // Remove the entries of virtual servers that lost to one of the same Service with a lower rank.
-    const entries =
-      virtualServers === claims
-        ? this.#entries
-        : this.#entries.filter(standsWith(virtualServers, NO_ADDRESSES, this.#healthCheck !== undefined));
-    return {
+    const addresses = sortedOnce(this.#addresses, compareIp);
+    const closed = sortedOnce(this.#closed, compareIp);
+    return withEntries({
       service: name,
       ...(createdAt === undefined ? {} : { createdAt }),
       virtualServers: trimCapacity(virtualServers),
-      addresses: sortedOnce(this.#addresses, compareIp),
-      entries: sortedOnce(entries, compareEntry),
+      addresses,
+      // Usually they are the same.
+      closed: samePlaces(addresses, closed, Object.is) ? addresses : closed,
+      hairpins: trimCapacity(this.#hairpins),
       ...(this.#healthCheck === undefined ? {} : { healthCheck: this.#healthCheck }),
       udp: this.#udpOf(virtualServers),
       noLocalEndpoints: this.#noLocalEndpoints,
       warnings: sortedOnce(this.#warnings, compareWarning),
-    };
+    });
   }
 
   #udpOf(virtualServers: readonly PlannedVirtualServer[]): readonly PlannedUdp[] {
@@ -108,14 +104,14 @@ export class PlanDraft {
   }
 }
 
-const NO_ADDRESSES: ReadonlySet<IpAddress> = new Set();
-
 function sortedOnce<T>(items: readonly T[], compare: (a: T, b: T) => number): readonly T[] {
   return trimCapacity(sortedUnique(items, compare));
 }
 
 function compareClaims(a: PlannedVirtualServer, b: PlannedVirtualServer): number {
-  return compareVirtualServer(a.virtualServer, b.virtualServer) || a.rank - b.rank;
+  return (
+    compareVirtualServer(a.virtualServer, b.virtualServer) || CLAIM_RANK[a.traits.kind] - CLAIM_RANK[b.traits.kind]
+  );
 }
 
 function isFirstOfItsKey(planned: PlannedVirtualServer, at: number, sorted: readonly PlannedVirtualServer[]): boolean {

@@ -1,18 +1,16 @@
 import type { ServiceModel } from '../model/service-model.ts';
 import { IP_FAMILIES } from '../base/ip.ts';
 import { planClusterIp } from './cluster-ip.ts';
-import { planExternalIps } from './external-ip.ts';
+import { planExternalIps, planLoadBalancerIps } from './external-addresses.ts';
 import { type FamilyView, familyView } from './family-view.ts';
 import { planHairpin } from './hairpin.ts';
 import { planHealthCheck } from './health-check.ts';
-import { planLoadBalancerIps } from './load-balancer.ts';
 import { planNodePorts } from './node-port.ts';
 import type { NodeView, PlanConfig } from './plan-config.ts';
 import { PlanDraft } from './plan-draft.ts';
 import type { ServicePlan } from './service-plan.ts';
 import { unmetWarnings } from './unmet-requests.ts';
 
-/** The rules run in the order of SET_ROLES, so that the entries of most plans are already sorted. */
 const FAMILY_RULES: readonly ((draft: PlanDraft, view: FamilyView) => void)[] = [
   planHairpin,
   planClusterIp,
@@ -23,7 +21,7 @@ const FAMILY_RULES: readonly ((draft: PlanDraft, view: FamilyView) => void)[] = 
 
 /** Returns the plan of a service: all kernel objects that it needs on this node. */
 export function planService(service: ServiceModel, node: NodeView, config: PlanConfig): ServicePlan {
-  const draft = new PlanDraft(config.omittedRoles);
+  const draft = new PlanDraft();
   const views: FamilyView[] = [];
   for (const family of IP_FAMILIES) {
     const view = config.families.includes(family) ? familyView(service, family, node, config) : undefined;

@@ -8,6 +8,7 @@ import {
   formatVirtualServer,
   virtualServerKey,
 } from '../state/virtual-server.ts';
+import { CLAIM_RANK } from './claim-rank.ts';
 import { type Claim, ClaimTable } from './claim-table.ts';
 import { grantedPlan } from './granted-plan.ts';
 import type { PlannedHealthCheck, PlannedVirtualServer, ServicePlan } from './service-plan.ts';
@@ -36,7 +37,7 @@ export class ServiceClaims {
   #moved = new Set<NamespacedName>();
   readonly #conflictChanges = new Set<NamespacedName>();
   readonly virtualServers = new ClaimTable<VirtualServerKey, PlannedVirtualServer>(
-    ({ rank }) => rank,
+    ({ traits }) => CLAIM_RANK[traits.kind],
     (service) => this.#moved.add(service),
   );
   readonly #healthPorts = new ClaimTable<Port, PlannedHealthCheck>(

@@ -1,18 +1,20 @@
 import type { IpAddress, IpFamily } from '../base/ip.ts';
 import type { NamespacedName } from '../base/names.ts';
 import type { Port } from '../base/port.ts';
+import type { AddressTraits } from '../state/address-traits.ts';
+import type { Protocol } from '../base/protocol.ts';
 import type { IpSetEntry } from '../state/ip-set.ts';
 import type { DirectPod } from '../state/pod-network.ts';
-import type { RealServer } from '../state/real-server.ts';
+import type { Endpoint, RealServer } from '../state/real-server.ts';
 import type { VirtualServer, VirtualServerId } from '../state/virtual-server.ts';
-import type { ClaimRank } from './claim-rank.ts';
-import type { SetRole } from './set-names.ts';
+import type { SetRole } from './ipvs/set-names.ts';
 
 /** A virtual server, and its real servers sorted by address and port, without duplicates. */
 export interface PlannedVirtualServer {
   readonly virtualServer: VirtualServer;
   readonly realServers: readonly RealServer[];
-  readonly rank: ClaimRank;
+  /** What its address is to the Service. */
+  readonly traits: AddressTraits;
   /** Name of the Service port; unique within the protocol. */
   readonly portName: string;
   /** How long a removed real server may keep its connections, in ms; 0: no limit; absent: as on the whole node. */
@@ -26,8 +28,13 @@ export interface PlannedEntry {
   readonly role: SetRole;
   readonly family: IpFamily;
   readonly entry: IpSetEntry;
-  /** Name of the Service port; only for LOOP-BACK, whose entries contain the endpoint, not the service address. */
-  readonly portName?: string;
+}
+
+/** Endpoints of a Service port that may connect to themselves through the Service from this node. */
+export interface PlannedHairpin {
+  readonly portName: string;
+  readonly protocol: Protocol;
+  readonly endpoints: readonly Endpoint[];
 }
 
 /** The response data of a service's healthCheckNodePort listeners: one for each family of the Service. */
@@ -61,6 +68,10 @@ export interface ServicePlan {
   readonly virtualServers: readonly PlannedVirtualServer[];
   /** Addresses to bind to kube-ipvs0. */
   readonly addresses: readonly IpAddress[];
+  /** Addresses whose ports without a Service reject new connections. */
+  readonly closed: readonly IpAddress[];
+  readonly hairpins: readonly PlannedHairpin[];
+  /** The set entries that follow from all this. */
   readonly entries: readonly PlannedEntry[];
   readonly healthCheck?: PlannedHealthCheck;
   readonly udp: readonly PlannedUdp[];

@@ -1,8 +1,9 @@
+import { hasSameTraits } from '../state/address-traits.ts';
 import { formatEncapsulation } from '../base/service-requests.ts';
 import { type RealServer, hasSameIdentity, hasSameServerSettings } from '../state/real-server.ts';
 import { compareVirtualServer, hasSameSettings } from '../state/virtual-server.ts';
-import { compareEntry } from './entry-order.ts';
-import type { PlannedUdp, PlannedVirtualServer, ServicePlan } from './service-plan.ts';
+import { compareEntry } from './ipvs/entry-order.ts';
+import type { PlannedHairpin, PlannedUdp, PlannedVirtualServer, ServicePlan } from './service-plan.ts';
 
 /**
  * Returns a plan equal to `plan` that reuses equal parts of `before`. Most of a plan stays the same when endpoints
@@ -10,10 +11,13 @@ import type { PlannedUdp, PlannedVirtualServer, ServicePlan } from './service-pl
  */
 export function sharePlan(plan: ServicePlan, before: ServicePlan | undefined): ServicePlan {
   if (before === undefined) return plan;
+  const addresses = shareList(plan.addresses, before.addresses, Object.is);
   return {
     ...plan,
     virtualServers: shareList(plan.virtualServers, before.virtualServers, samePlanned),
-    addresses: shareList(plan.addresses, before.addresses, Object.is),
+    addresses,
+    closed: plan.closed === plan.addresses ? addresses : shareList(plan.closed, before.closed, Object.is),
+    hairpins: shareList(plan.hairpins, before.hairpins, sameHairpin),
     entries: shareList(plan.entries, before.entries, (a, b) => compareEntry(a, b) === 0),
     udp: shareList(plan.udp, before.udp, sameUdp),
   };
@@ -33,7 +37,7 @@ function samePlanned(a: PlannedVirtualServer, b: PlannedVirtualServer): boolean 
   return (
     compareVirtualServer(a.virtualServer, b.virtualServer) === 0 &&
     hasSameSettings(a.virtualServer, b.virtualServer) &&
-    a.rank === b.rank &&
+    hasSameTraits(a.traits, b.traits) &&
     a.portName === b.portName &&
     a.drainTimeout === b.drainTimeout &&
     sameDirect(a.direct, b.direct) &&
@@ -54,11 +58,17 @@ function sameRealServer(a: RealServer, b: RealServer): boolean {
   return hasSameIdentity(a, b) && hasSameServerSettings(a, b);
 }
 
+function sameHairpin(a: PlannedHairpin, b: PlannedHairpin): boolean {
+  return (
+    a.portName === b.portName && a.protocol === b.protocol && samePlaces(a.endpoints, b.endpoints, hasSameIdentity)
+  );
+}
+
 function sameUdp(a: PlannedUdp, b: PlannedUdp): boolean {
   return compareVirtualServer(a.id, b.id) === 0 && samePlaces(a.answering, b.answering, sameRealServer);
 }
 
-function samePlaces<T>(a: readonly T[], b: readonly T[], equal: (a: T, b: T) => boolean): boolean {
+export function samePlaces<T>(a: readonly T[], b: readonly T[], equal: (a: T, b: T) => boolean): boolean {
   return (
     a.length === b.length &&
     a.every((item, at) => {

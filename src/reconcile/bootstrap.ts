@@ -8,7 +8,7 @@ import type { Log } from '../observe/log.ts';
 import type { NodePlan, PlanChanges } from '../plan/node-plan.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
 import { planLocalRoutes } from '../plan/local-routes.ts';
-import { planRules } from '../plan/plan-rules.ts';
+import { planRules } from '../plan/ipvs/plan-rules.ts';
 import type { Op } from '../state/op.ts';
 import { formatFailure } from '../state/outcome.ts';
 import { Transaction } from '../state/transaction.ts';

@@ -8,7 +8,7 @@ import {
   setKey,
 } from '../plan/node-plan.ts';
 import type { TriggerTime } from '../model/trigger-time.ts';
-import { plannedSet } from '../plan/set-names.ts';
+import { plannedSet } from '../plan/ipvs/set-names.ts';
 import type { Op } from '../state/op.ts';
 import { Transaction } from '../state/transaction.ts';
 import { type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';

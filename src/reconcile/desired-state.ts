@@ -4,7 +4,7 @@ import { type NamespacedName, namespacedName } from '../base/names.ts';
 import type { Cluster } from '../model/cluster.ts';
 import { nodeIps } from '../model/node.ts';
 import type { TriggerTime } from '../model/trigger-time.ts';
-import { planNodeEntries } from '../plan/node-entries.ts';
+import { planNodeEntries } from '../plan/ipvs/node-entries.ts';
 import { type Consequences, NodePlan } from '../plan/node-plan.ts';
 import { nodePortProblem } from '../plan/node-port-addresses.ts';
 import type { NodeView, PlanConfig } from '../plan/plan-config.ts';

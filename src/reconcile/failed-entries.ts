@@ -1,7 +1,7 @@
 import type { IpAddress } from '../base/ip.ts';
 import type { Port } from '../base/port.ts';
 import type { NodePlan, PlanChanges } from '../plan/node-plan.ts';
-import { SET_ROLES, setName } from '../plan/set-names.ts';
+import { SET_ROLES, setName } from '../plan/ipvs/set-names.ts';
 import { type IpSet, type IpSetEntry, type IpSetEntryKey, ipSetEntryKey } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
 import type { RetryQueue } from './retry-queue.ts';

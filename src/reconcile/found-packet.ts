@@ -1,7 +1,7 @@
 import { familyOf } from '../base/ip.ts';
 import { bindingOf } from '../diff/address-diff.ts';
 import { type AskedPacket, type FoundPacket, MOST_ENDPOINTS } from '../explain/packet-reply.ts';
-import { planRules } from '../plan/plan-rules.ts';
+import { planRules } from '../plan/ipvs/plan-rules.ts';
 import type { Op } from '../state/op.ts';
 import { virtualServerKey } from '../state/virtual-server.ts';
 import { type DifferenceParts, differenceOf } from './difference.ts';

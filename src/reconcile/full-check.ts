@@ -7,7 +7,7 @@ import { IP_FAMILIES, type IpFamily, familyOf } from '../base/ip.ts';
 import type { Yielder } from '../base/yielder.ts';
 import { planLocalRoutes } from '../plan/local-routes.ts';
 import { type NodePlan, setKey } from '../plan/node-plan.ts';
-import { SET_ROLES, type SetRole, plannedSet, setName } from '../plan/set-names.ts';
+import { SET_ROLES, type SetRole, plannedSet, setName } from '../plan/ipvs/set-names.ts';
 import { TWIN_PREFIX, hasSameType, ipSetEntryKey } from '../state/ip-set.ts';
 import { type Op, familyOfOp } from '../state/op.ts';
 import { Transaction } from '../state/transaction.ts';

@@ -1,7 +1,7 @@
 import type { IpFamily } from '../base/ip.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
-import { SET_ROLES, plannedSet, setName } from '../plan/set-names.ts';
+import { SET_ROLES, plannedSet, setName } from '../plan/ipvs/set-names.ts';
 import { Transaction } from '../state/transaction.ts';
 
 /**

@@ -6,7 +6,7 @@ import type { KernelReader } from '../kernel/kernel.ts';
 import { planLocalRoutes } from '../plan/local-routes.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
-import { planRules } from '../plan/plan-rules.ts';
+import { planRules } from '../plan/ipvs/plan-rules.ts';
 import { type Op, familyOfOp } from '../state/op.ts';
 import type { NodeSettings } from './node-check.ts';
 

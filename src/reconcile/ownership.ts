@@ -1,7 +1,7 @@
 import type { Cidr } from '../base/cidr.ts';
 import { cidrContains } from '../base/cidr.ts';
 import { IP_FAMILIES, type IpAddress } from '../base/ip.ts';
-import { SET_ROLES, setKind, setName } from '../plan/set-names.ts';
+import { SET_ROLES, setKind, setName } from '../plan/ipvs/set-names.ts';
 import type { IpSetEntry } from '../state/ip-set.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 
@@ -71,7 +71,7 @@ export class Ownership {
 
 /** The sets that identify virtual servers. An entry is written before its virtual server and deleted after it. */
 const NAMING_SETS: ReadonlyMap<string, ReturnType<typeof setKind>> = new Map(
-  SET_ROLES.filter((role) => setKind(role).rank !== undefined).flatMap((role) =>
+  SET_ROLES.filter((role) => setKind(role).of !== undefined).flatMap((role) =>
     IP_FAMILIES.map((family) => [setName(role, family), setKind(role)] as const),
   ),
 );

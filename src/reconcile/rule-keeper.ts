@@ -2,7 +2,7 @@ import { errorText } from '../base/error-text.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { doublingDelay } from '../base/backoff.ts';
 import { type IpFamily, familyOf } from '../base/ip.ts';
-import { planRules } from '../plan/plan-rules.ts';
+import { planRules } from '../plan/ipvs/plan-rules.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
 import type { Log, LogFields } from '../observe/log.ts';
 import { type RuleTable, withoutTables } from '../state/rule-set.ts';

@@ -4,8 +4,8 @@ import { type IpAddress, type IpFamily, IP_FAMILIES } from '../../src/base/ip.ts
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import type { PlanConfig } from '../../src/plan/plan-config.ts';
 import { IPTABLES_MODE_PLAN } from '../../src/plan/iptables-mode-plan.ts';
-import { planRules } from '../../src/plan/plan-rules.ts';
-import { SET_ROLES, type SetRole, plannedSet } from '../../src/plan/set-names.ts';
+import { planRules } from '../../src/plan/ipvs/plan-rules.ts';
+import { SET_ROLES, type SetRole, plannedSet } from '../../src/plan/ipvs/set-names.ts';
 import { type IpSetEntry, formatIpSetEntry } from '../../src/state/ip-set.ts';
 import type { Op } from '../../src/state/op.ts';
 import { Transaction } from '../../src/state/transaction.ts';

@@ -2,7 +2,7 @@ import { FakeKernel } from '../fake-kernel/fake-kernel.ts';
 import type { Flow } from '../../src/kernel/kernel.ts';
 import type { IpAddress } from '../../src/base/ip.ts';
 import type { PlanConfig } from '../../src/plan/plan-config.ts';
-import { planRules } from '../../src/plan/plan-rules.ts';
+import { planRules } from '../../src/plan/ipvs/plan-rules.ts';
 import { type IpSetEntry, formatIpSetEntry, ipSetEntryKey } from '../../src/state/ip-set.ts';
 import { unreachable } from '../../src/base/unreachable.ts';
 import { address, virtualServer } from '../support/state.ts';

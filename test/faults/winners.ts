@@ -3,10 +3,12 @@ import { Cluster } from '../../src/model/cluster.ts';
 import { nodeIps } from '../../src/model/node.ts';
 import type { ServiceModel } from '../../src/model/service-model.ts';
 import { type IpAddress, familyOf } from '../../src/base/ip.ts';
+import type { Protocol } from '../../src/base/protocol.ts';
+import type { IpSetEntry } from '../../src/state/ip-set.ts';
 import type { NodeView, PlanConfig } from '../../src/plan/plan-config.ts';
 import { planService } from '../../src/plan/plan-service.ts';
 import type { PlannedEntry, PlannedUdp, PlannedVirtualServer, ServicePlan } from '../../src/plan/service-plan.ts';
-import type { SetRole } from '../../src/plan/set-names.ts';
+import type { SetRole } from '../../src/plan/ipvs/set-names.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../src/state/virtual-server.ts';
 
 /** The kernel state that all Services together require. */
@@ -119,7 +121,7 @@ function isServed(address: IpAddress, plan: ServicePlan, won: readonly Claim[]):
 }
 
 function isNeeded(
-  { role, entry, portName }: PlannedEntry,
+  { role, family, entry }: PlannedEntry,
   service: ServiceModel,
   plan: ServicePlan,
   won: readonly Claim[],
@@ -136,10 +138,8 @@ function isNeeded(
       }) =>
         service.ports.some(
           (one) =>
-            one.name === portName &&
+            isHairpin(entry, one.name, protocol, plan) &&
             one.protocol === protocol &&
-            'protocol' in entry &&
-            entry.protocol === protocol &&
             (rank === RANKS.nodePort ? one.nodePort : one.port) === port,
         ),
     );
@@ -147,9 +147,21 @@ function isNeeded(
   if (entry.type === 'hash:ip') return isServed(entry.address, plan, won);
   const ofRole = won.filter(({ rank }) => rank === rankOfRole(role)).map(({ planned }) => planned.virtualServer);
   if (entry.type === 'bitmap:port') {
-    return ofRole.some(({ port, protocol }) => port === entry.port && role.endsWith(protocol));
+    return ofRole.some(
+      ({ address, port, protocol }) => familyOf(address) === family && port === entry.port && role.endsWith(protocol),
+    );
   }
   return ofRole.some((id) => virtualServerKey(id) === virtualServerKey(entry));
+}
+
+function isHairpin(entry: IpSetEntry, name: string, protocol: Protocol, plan: ServicePlan): boolean {
+  if (entry.type !== 'hash:ip,port,ip' || entry.protocol !== protocol) return false;
+  return plan.hairpins.some(
+    (each) =>
+      each.portName === name &&
+      each.protocol === protocol &&
+      each.endpoints.some(({ address, port }) => address === entry.address && port === entry.port),
+  );
 }
 
 function rankOfRole(role: SetRole): number {

@@ -18,8 +18,8 @@ import { type SocketConnection, openConnection } from '../../src/netlink/connect
 import { beginBatch, endBatch } from '../../src/netlink/family/nf-tables/batch.ts';
 import { NFT_TABLE_F_OWNER, newTable } from '../../src/netlink/family/nf-tables/table.ts';
 import { NETLINK_NETFILTER } from '../../src/netlink/protocol.ts';
-import { planRules } from '../../src/plan/plan-rules.ts';
-import { SET_ROLES, plannedSet } from '../../src/plan/set-names.ts';
+import { planRules } from '../../src/plan/ipvs/plan-rules.ts';
+import { SET_ROLES, plannedSet } from '../../src/plan/ipvs/set-names.ts';
 import { virtualServerKey } from '../../src/state/virtual-server.ts';
 import type { Op } from '../../src/state/op.ts';
 import { Transaction } from '../../src/state/transaction.ts';

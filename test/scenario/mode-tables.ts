@@ -1,8 +1,7 @@
 import { createIptablesKernelReader } from '../../src/kernel/iptables-mode/iptables-kernel.ts';
 import type { KernelReader } from '../../src/kernel/kernel.ts';
 import { createNftablesKernelReader } from '../../src/kernel/nftables/nftables-kernel.ts';
-import { IPTABLES_MODE_PLAN } from '../../src/plan/iptables-mode-plan.ts';
-import { setName } from '../../src/plan/set-names.ts';
+import { setName } from '../../src/plan/ipvs/set-names.ts';
 import { IP_FAMILIES } from '../../src/base/ip.ts';
 import { formatIpSetEntry } from '../../src/state/ip-set.ts';
 import { formatRealServer } from '../../src/state/real-server.ts';
@@ -55,7 +54,7 @@ export async function readModeTables(node: Namespace): Promise<KernelTables> {
 }
 
 /** The sets that iptables mode does not have. */
-const OMITTED: readonly string[] = [...IPTABLES_MODE_PLAN.omittedRoles].flatMap((role) =>
+const OMITTED: readonly string[] = (['LOOP-BACK', 'IPVS-IPS'] as const).flatMap((role) =>
   IP_FAMILIES.map((family) => setName(role, family)),
 );
 

@@ -30,7 +30,7 @@ const SLICE = slice('web', [
 
 async function nftRuleset(of: Service, endpoints = [SLICE]): Promise<Ruleset> {
   const { kernel, table } = nftInMemory();
-  const run = new Reconciling(kernel, { plan: { ...PLAN, namesServicePorts: false, omittedRoles: new Set() } }, []);
+  const run = new Reconciling(kernel, { plan: { ...PLAN, rulesPerService: false } }, []);
   await run.settle(...listed([of], endpoints));
   await run.reconciler.stop();
   return await rulesetOfTable(table, 4);

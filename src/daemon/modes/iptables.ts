@@ -2,7 +2,7 @@ import { type CommandRunner, createCommandRunner } from '../../kernel/command-ru
 import { type NamedVariant, otherVariant } from '../../kernel/iptables/iptables-variant.ts';
 import { Leftovers } from '../../kernel/iptables/leftovers.ts';
 import { createIptablesKernel } from '../../kernel/iptables-mode/iptables-kernel.ts';
-import { rulesOfIpvsOnly } from '../../plan/plan-rules.ts';
+import { rulesOfIpvsOnly } from '../../plan/ipvs/plan-rules.ts';
 import type { Mode, ModeParts } from './mode.ts';
 import { removeLeftovers } from './other-modes.ts';
 import { RetiringIpvs, chainsOfIpvs } from './retiring-ipvs.ts';

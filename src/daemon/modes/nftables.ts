@@ -5,7 +5,7 @@ import { processIptablesFacts } from '../../kernel/iptables/iptables-facts.ts';
 import { type FoundTables, Leftovers } from '../../kernel/iptables/leftovers.ts';
 import { createNftablesKernel } from '../../kernel/nftables/nftables-kernel.ts';
 import { proxyTables } from '../../kernel/nftables/proxy-tables.ts';
-import { rulesWithoutMark } from '../../plan/plan-rules.ts';
+import { rulesWithoutMark } from '../../plan/ipvs/plan-rules.ts';
 import type { Mode, ModeParts } from './mode.ts';
 import { removeLeftovers } from './other-modes.ts';
 import { RetiringIpvs, chainsOfIpvs } from './retiring-ipvs.ts';

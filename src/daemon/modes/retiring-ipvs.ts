@@ -5,7 +5,7 @@ import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NodeKernel } from '../../kernel/linux/node-kernel.ts';
 import type { Log } from '../../observe/log.ts';
-import { rulesToRemove, withoutLast } from '../../plan/plan-rules.ts';
+import { rulesToRemove, withoutLast } from '../../plan/ipvs/plan-rules.ts';
 import type { RuleSet } from '../../state/rule-set.ts';
 import { removeOwn } from '../clean-up.ts';
 import { type InUse, removeUnused } from './ipvs-in-use.ts';

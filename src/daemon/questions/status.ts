@@ -13,7 +13,7 @@ import type { Cluster } from '../../model/cluster.ts';
 import type { WatchState } from '../../observe/api-observer.ts';
 import type { ProxyHealth } from '../../observe/health.ts';
 import type { NodePlan } from '../../plan/node-plan.ts';
-import { SET_ROLES, plannedSet } from '../../plan/set-names.ts';
+import { SET_ROLES, plannedSet } from '../../plan/ipvs/set-names.ts';
 import type { Clock } from '../../reconcile/clock.ts';
 import type { Questioned } from '../../reconcile/questioned.ts';
 import { formatRealServer, realServerOf } from '../../state/real-server.ts';

@@ -9,7 +9,7 @@ import type { ProxyHealth } from '../../observe/health.ts';
 import type { ProxyMetrics } from '../../observe/proxy-metrics.ts';
 import type { ListenOn, ServiceHealthServers } from '../../observe/service-health-servers.ts';
 import type { NodePlan } from '../../plan/node-plan.ts';
-import { SET_ROLES } from '../../plan/set-names.ts';
+import { SET_ROLES } from '../../plan/ipvs/set-names.ts';
 import type { History } from '../questions/history.ts';
 import type { Clock } from '../../reconcile/clock.ts';
 import { familyOfOp } from '../../state/op.ts';

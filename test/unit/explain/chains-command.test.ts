@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { chainsCommand } from '../../../src/explain/chains-command.ts';
-import { plannedSet } from '../../../src/plan/set-names.ts';
+import { plannedSet } from '../../../src/plan/ipvs/set-names.ts';
 import type { Op } from '../../../src/state/op.ts';
 import { real, virtualServer, vsId } from '../../support/state.ts';
 

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { parseCidr } from '../../../src/base/cidr.ts';
 import { toolCommand } from '../../../src/explain/tool-command.ts';
-import { plannedSet } from '../../../src/plan/set-names.ts';
+import { plannedSet } from '../../../src/plan/ipvs/set-names.ts';
 import type { Op } from '../../../src/state/op.ts';
 import { FORWARDING, TUNNEL_CHECKSUM, TUNNEL_TYPE } from '../../../src/state/real-server.ts';
 import { VS_ONE_PACKET, VS_PERSISTENT, VS_SCHED_FALLBACK, VS_SCHED_PORT } from '../../../src/state/virtual-server.ts';

@@ -4,9 +4,15 @@ import { isInForce } from '../../../src/diff/virtual-server-diff.ts';
 import type { EndpointTraits } from '../../../src/model/service-model.ts';
 import { type SliceModel, sameSlice } from '../../../src/model/slice-model.ts';
 import { namespacedName } from '../../../src/base/names.ts';
-import { CLAIM_RANK } from '../../../src/plan/claim-rank.ts';
-import { compareEntry } from '../../../src/plan/entry-order.ts';
-import type { PlannedEntry, PlannedUdp, PlannedVirtualServer, ServicePlan } from '../../../src/plan/service-plan.ts';
+import { type AddressTraits, type AdmittedSources, addressTraits } from '../../../src/state/address-traits.ts';
+import { compareEntry } from '../../../src/plan/ipvs/entry-order.ts';
+import type {
+  PlannedEntry,
+  PlannedHairpin,
+  PlannedUdp,
+  PlannedVirtualServer,
+  ServicePlan,
+} from '../../../src/plan/service-plan.ts';
 import { sharePlan } from '../../../src/plan/share-plan.ts';
 import { type IpSetEntry, ipSetEntryKey } from '../../../src/state/ip-set.ts';
 import { FORWARDING, type RealServer, TUNNEL_TYPE } from '../../../src/state/real-server.ts';
@@ -43,16 +49,24 @@ const OTHER_SERVER: OtherValues<RealServer> = {
   tunnelPort: 6080,
   tunnelFlags: 1,
 };
+const ADMITTED: AdmittedSources = { ranges: [parseCidr('10.0.0.0/8')!], itself: true };
+const OTHER_ADMITTED: OtherValues<AdmittedSources> = { ranges: [parseCidr('10.0.0.0/9')!], itself: false };
+const RESTRICTED: AddressTraits = { kind: 'loadBalancer', keepsSource: false, admitted: ADMITTED };
+const OTHER_TRAITS: OtherValues<AddressTraits> = {
+  kind: 'external',
+  keepsSource: true,
+  admitted: { ranges: [], itself: true },
+};
 const PLANNED: PlannedVirtualServer = {
   virtualServer: VS,
   realServers: [SERVER],
-  rank: CLAIM_RANK.clusterIp,
+  traits: RESTRICTED,
   portName: '',
 };
 const OTHER_PLANNED: OtherValues<PlannedVirtualServer> = {
   virtualServer: { ...VS, flags: 1 },
   realServers: [],
-  rank: CLAIM_RANK.externalIp,
+  traits: addressTraits('external', true),
   portName: 'web',
   drainTimeout: 9,
   direct: { method: 'tunnel', pods: [address('10.244.0.1')] },
@@ -91,6 +105,8 @@ function plan(parts: Partial<ServicePlan>): ServicePlan {
     service: namespacedName('default', 'web'),
     virtualServers: [],
     addresses: [],
+    closed: [],
+    hairpins: [],
     entries: [],
     udp: [],
     noLocalEndpoints: { internal: [], external: [] },
@@ -112,6 +128,12 @@ describe('a plan does not reuse a virtual server, real server, entry or UDP port
     ...variants(VS, OTHER_VS).map(
       ([field, other]) => [`virtual server ${field}`, { ...PLANNED, virtualServer: other }] as const,
     ),
+    ...variants(RESTRICTED, OTHER_TRAITS).map(
+      ([field, other]) => [`address ${field}`, { ...PLANNED, traits: other }] as const,
+    ),
+    ...variants(ADMITTED, OTHER_ADMITTED).map(
+      ([field, other]) => [`admitted ${field}`, { ...PLANNED, traits: { ...RESTRICTED, admitted: other } }] as const,
+    ),
     ...variants(SERVER, OTHER_SERVER).map(
       ([field, other]) => [`real server ${field}`, { ...PLANNED, realServers: [other] }] as const,
     ),
@@ -127,14 +149,25 @@ describe('a plan does not reuse a virtual server, real server, entry or UDP port
   });
 });
 
+describe('a plan does not reuse hairpin endpoints that differ in', () => {
+  const hairpin: PlannedHairpin = {
+    portName: '',
+    protocol: 'TCP',
+    endpoints: [{ address: SERVER.address, port: SERVER.port }],
+  };
+  test.each(variants(hairpin, { portName: 'web', protocol: 'UDP', endpoints: [] }))('%s', (_field, other) => {
+    expect(shares({ hairpins: [structuredClone(hairpin)] }, { hairpins: [hairpin] })).toBe(true);
+    expect(shares({ hairpins: [other] }, { hairpins: [hairpin] })).toBe(false);
+  });
+});
+
 describe('set entries differ in', () => {
   const types = Object.keys(ENTRIES) as IpSetEntry['type'][];
-  const planned: PlannedEntry = { role: 'CLUSTER-IP', family: 4, entry: ENTRIES['hash:ip,port'], portName: '' };
+  const planned: PlannedEntry = { role: 'CLUSTER-IP', family: 4, entry: ENTRIES['hash:ip,port'] };
   const others = {
     role: 'EXTERNAL-IP',
     family: 6,
     entry: { ...ENTRIES['hash:ip,port'], port: portOf(81) },
-    portName: 'web',
   } as const;
 
   test.each(variants(planned, others))('planned %s', (_field, other) => {

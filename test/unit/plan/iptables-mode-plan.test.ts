@@ -1,21 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
 import { servicePortName } from '../../../src/base/service-port-name.ts';
 import { namespacedName } from '../../../src/base/names.ts';
-import { IP_FAMILIES } from '../../../src/base/ip.ts';
-import { isOmitted } from '../../../src/kernel/iptables-mode/roles.ts';
-import { IPTABLES_MODE_PLAN } from '../../../src/plan/iptables-mode-plan.ts';
-import { rulesOfIpvsOnly, rulesToRemove } from '../../../src/plan/plan-rules.ts';
-import { SET_ROLES, setName } from '../../../src/plan/set-names.ts';
+import { rulesOfIpvsOnly, rulesToRemove } from '../../../src/plan/ipvs/plan-rules.ts';
 import { JUMPS, SHARED_CHAINS, baseChains } from '../../../src/kernel/iptables-mode/base-chains.ts';
 
 const SETTINGS = { masqueradeAll: false, masqueradeMark: 0x4000, randomFully: true };
 
 describe('what is planned for iptables mode', () => {
-  test.each(IP_FAMILIES)('the sets that are left out are those that its kernel has no rules for, IPv%i', (family) => {
-    const omitted = SET_ROLES.filter((role) => isOmitted(setName(role, family)));
-    expect(new Set(omitted)).toEqual(IPTABLES_MODE_PLAN.omittedRoles);
-  });
-
   test('chains that both modes have are not removed with ipvs mode', () => {
     const ours = new Set([...SHARED_CHAINS, ...baseChains(SETTINGS)].map(({ table, name }) => `${table} ${name}`));
     const { chains, jumps } = rulesOfIpvsOnly(4);

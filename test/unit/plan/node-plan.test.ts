@@ -2,11 +2,12 @@ import { describe, expect, test } from '@jest/globals';
 import { formatIp } from '../../../src/base/ip.ts';
 import { namespacedName } from '../../../src/base/names.ts';
 import { NodePlan, type PlanChanges } from '../../../src/plan/node-plan.ts';
-import { CLAIM_RANK } from '../../../src/plan/claim-rank.ts';
+import { addressTraits } from '../../../src/state/address-traits.ts';
 import type { ServicePlan } from '../../../src/plan/service-plan.ts';
 import { formatIpSetEntry } from '../../../src/state/ip-set.ts';
 import { formatRealServer } from '../../../src/state/real-server.ts';
 import { formatVirtualServer } from '../../../src/state/virtual-server.ts';
+import { planOf } from './build.ts';
 import { address, real, virtualServer, vsId } from '../../support/state.ts';
 
 const A = namespacedName('default', 'a');
@@ -21,11 +22,13 @@ function plan(service: typeof A, servers: readonly string[], port = 80): Service
       {
         virtualServer: vs,
         realServers: servers.map((text) => real(text, 1)),
-        rank: CLAIM_RANK.externalIp,
+        traits: addressTraits('external', false),
         portName: '',
       },
     ],
     addresses: [vs.address],
+    closed: [],
+    hairpins: [],
     entries: [{ role: 'IPVS-IPS', family: 4, entry: { type: 'hash:ip', address: vs.address } }],
     udp: [],
     noLocalEndpoints: { internal: [], external: [] },
@@ -96,6 +99,21 @@ describe('NodePlan', () => {
     node.replace(A, undefined);
     expect(words(node.takeChanges())).toEqual(['TCP 203.0.113.1:80: 10.244.0.2:8080']);
     expect(node.conflictsOf(B)).toEqual([]);
+  });
+
+  test('a node port that another Service has in one family keeps no set entry of that family', () => {
+    const node = new NodePlan();
+    const ports = [{ name: '', protocol: 'TCP', port: 80, nodePort: 30_080 }] as const;
+    const both = {
+      type: 'NodePort',
+      ports,
+      clusterIPs: ['10.96.0.1', 'fd00::1'],
+      externalTrafficPolicy: 'Local',
+    } as const;
+    node.replace(A, { ...planOf({ service: { type: 'NodePort', ports, clusterIPs: ['10.96.0.2'] } }), service: A });
+    node.replace(B, { ...planOf({ service: both }), service: B });
+    expect([...node.entries('NODE-PORT-LOCAL-TCP', 6).values()]).toHaveLength(1);
+    expect([...node.entries('NODE-PORT-LOCAL-TCP', 4).values()]).toEqual([]);
   });
 
   test('a touched virtual server is reported although its plan is unchanged', () => {

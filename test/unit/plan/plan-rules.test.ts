@@ -2,8 +2,8 @@ import { describe, expect, test } from '@jest/globals';
 import type { IpFamily } from '../../../src/base/ip.ts';
 import type { Port } from '../../../src/base/port.ts';
 import type { PlanConfig } from '../../../src/plan/plan-config.ts';
-import { planRules } from '../../../src/plan/plan-rules.ts';
-import { SET_ROLES, setName } from '../../../src/plan/set-names.ts';
+import { planRules } from '../../../src/plan/ipvs/plan-rules.ts';
+import { SET_ROLES, setName } from '../../../src/plan/ipvs/set-names.ts';
 import type { RuleTable } from '../../../src/state/rule-set.ts';
 import { cidr, config } from './build.ts';
 

@@ -47,11 +47,13 @@ describe('a cluster IP', () => {
             { address: ip('10.244.1.2'), port: 8080 as Port, weight: 1 },
             { address: ip('10.244.1.3'), port: 8080 as Port, weight: 1 },
           ],
-          rank: 0,
+          traits: { kind: 'cluster', keepsSource: true },
           portName: '',
         },
       ],
       addresses: [ip('10.96.0.1')],
+      closed: [ip('10.96.0.1')],
+      hairpins: [],
       entries: [
         {
           role: 'CLUSTER-IP',
@@ -336,7 +338,6 @@ describe('hairpin', () => {
       ],
     });
     expect(entries(plan, 'LOOP-BACK')).toEqual([
-      'KUBE-LOOP-BACK 10.244.0.2,tcp:8080,10.244.0.2',
       'KUBE-LOOP-BACK 10.244.0.2,tcp:8080,10.244.0.2',
       'KUBE-LOOP-BACK 10.244.0.2,tcp:9090,10.244.0.2',
     ]);

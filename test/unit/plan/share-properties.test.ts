@@ -7,7 +7,7 @@ import type { NamespacedName } from '../../../src/base/names.ts';
 import { NodePlan, setKey } from '../../../src/plan/node-plan.ts';
 import { planService } from '../../../src/plan/plan-service.ts';
 import type { PlannedVirtualServer, ServicePlan } from '../../../src/plan/service-plan.ts';
-import { SET_ROLES } from '../../../src/plan/set-names.ts';
+import { SET_ROLES } from '../../../src/plan/ipvs/set-names.ts';
 import { sharePlan } from '../../../src/plan/share-plan.ts';
 import { ipSetEntryKey } from '../../../src/state/ip-set.ts';
 import { virtualServerKey } from '../../../src/state/virtual-server.ts';

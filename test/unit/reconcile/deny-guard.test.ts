@@ -6,9 +6,9 @@ import type { Service } from '../../../src/kube/objects/objects.ts';
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import { namespacedName } from '../../../src/base/names.ts';
 import { NodePlan } from '../../../src/plan/node-plan.ts';
-import { planRules } from '../../../src/plan/plan-rules.ts';
-import { CLAIM_RANK } from '../../../src/plan/claim-rank.ts';
-import { plannedSet } from '../../../src/plan/set-names.ts';
+import { planRules } from '../../../src/plan/ipvs/plan-rules.ts';
+import { addressTraits } from '../../../src/state/address-traits.ts';
+import { plannedSet } from '../../../src/plan/ipvs/set-names.ts';
 import { applyGuarded } from '../../../src/reconcile/deny-guard.ts';
 import { type IpSet, type IpSetEntry, ipSetEntryKey } from '../../../src/state/ip-set.ts';
 import { type Op, formatOp } from '../../../src/state/op.ts';
@@ -298,8 +298,12 @@ describe('a set that cannot grow', () => {
       adds.push({ kind: 'add-virtual-server', virtualServer });
       plan.replace(name, {
         service: name,
-        virtualServers: [{ virtualServer, realServers: [], rank: CLAIM_RANK.loadBalancerIp, portName: '' }],
+        virtualServers: [
+          { virtualServer, realServers: [], traits: addressTraits('loadBalancer', false), portName: '' },
+        ],
         addresses: [],
+        closed: [],
+        hairpins: [],
         entries: [{ role: 'LOAD-BALANCER-FW', family: 4, entry }],
         udp: [],
         noLocalEndpoints: { internal: [], external: [] },

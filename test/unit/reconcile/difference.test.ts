@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { toolCommand } from '../../../src/explain/tool-command.ts';
-import { planRules } from '../../../src/plan/plan-rules.ts';
-import { plannedSet } from '../../../src/plan/set-names.ts';
+import { planRules } from '../../../src/plan/ipvs/plan-rules.ts';
+import { plannedSet } from '../../../src/plan/ipvs/set-names.ts';
 import type { Op } from '../../../src/state/op.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { afterRead } from '../../support/after-read.ts';

@@ -5,7 +5,7 @@ import { serviceLines } from '../../../src/command/explain.ts';
 import type { AddressOwnerReply, PacketReply, ServiceReply } from '../../../src/explain/replies.ts';
 import type { Flow } from '../../../src/kernel/kernel.ts';
 import type { PlanConfig } from '../../../src/plan/plan-config.ts';
-import { planRules } from '../../../src/plan/plan-rules.ts';
+import { planRules } from '../../../src/plan/ipvs/plan-rules.ts';
 import type { NodeSettings } from '../../../src/reconcile/node-check.ts';
 import { formatOp } from '../../../src/state/op.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';

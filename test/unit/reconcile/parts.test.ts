@@ -195,6 +195,8 @@ describe('changeOps', () => {
         service: namespacedName('default', `s${host}`),
         virtualServers: [],
         addresses: [],
+        closed: [],
+        hairpins: [],
         entries: [{ role: 'CLUSTER-IP', family: 4, entry }],
         udp: [],
         noLocalEndpoints: { internal: [], external: [] },

@@ -4,7 +4,7 @@ import type { PlannedOperation } from '../../../src/explain/replies.ts';
 import { readingHalf } from '../../../src/kernel/kernel-reader.ts';
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import { Cluster } from '../../../src/model/cluster.ts';
-import { plannedSet } from '../../../src/plan/set-names.ts';
+import { plannedSet } from '../../../src/plan/ipvs/set-names.ts';
 import { NO_SETTINGS, type NodeSettings } from '../../../src/reconcile/node-check.ts';
 import { Shadow } from '../../../src/reconcile/shadow.ts';
 import type { Op } from '../../../src/state/op.ts';

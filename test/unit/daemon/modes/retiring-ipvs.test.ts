@@ -5,7 +5,7 @@ import { removeUnused } from '../../../../src/daemon/modes/ipvs-in-use.ts';
 import { Remains } from '../../../../src/daemon/modes/remains.ts';
 import { RetiringIpvs } from '../../../../src/daemon/modes/retiring-ipvs.ts';
 import type { Flow } from '../../../../src/kernel/kernel.ts';
-import { rulesOfIpvsOnly, rulesWithoutMark } from '../../../../src/plan/plan-rules.ts';
+import { rulesOfIpvsOnly, rulesWithoutMark } from '../../../../src/plan/ipvs/plan-rules.ts';
 import { type VirtualServerId, virtualServerKey } from '../../../../src/state/virtual-server.ts';
 import { address, endpoint, ip, port, realServer, set, virtualServer } from '../../../contract/objects.ts';
 import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';

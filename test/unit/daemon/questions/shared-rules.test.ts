@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from '@jest/globals';
 import { SharedRules } from '../../../../src/daemon/questions/shared-rules.ts';
-import { planRules } from '../../../../src/plan/plan-rules.ts';
+import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
 import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';
 import { PLAN_CONFIG } from '../../../support/reconciling.ts';
 

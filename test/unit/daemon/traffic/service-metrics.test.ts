@@ -5,7 +5,7 @@ import { createLog } from '../../../../src/observe/winston-log.ts';
 import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';
 import { namespacedName } from '../../../../src/base/names.ts';
 import { NodePlan } from '../../../../src/plan/node-plan.ts';
-import { CLAIM_RANK } from '../../../../src/plan/claim-rank.ts';
+import { addressTraits } from '../../../../src/state/address-traits.ts';
 import type { PlannedVirtualServer } from '../../../../src/plan/service-plan.ts';
 import type { RealServer } from '../../../../src/state/real-server.ts';
 import type { VirtualServer } from '../../../../src/state/virtual-server.ts';
@@ -28,13 +28,15 @@ function demand(name: typeof WEB, ...virtualServers: readonly VirtualServer[]): 
   const planned = virtualServers.map((each): PlannedVirtualServer => ({
     virtualServer: each,
     realServers: [],
-    rank: CLAIM_RANK.externalIp,
+    traits: addressTraits('external', false),
     portName: each.port === 443 ? 'https' : httpName,
   }));
   plan.replace(name, {
     service: name,
     virtualServers: planned,
     addresses: [],
+    closed: [],
+    hairpins: [],
     entries: [],
     udp: [],
     noLocalEndpoints: { internal: [], external: [] },

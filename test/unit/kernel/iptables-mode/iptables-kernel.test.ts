@@ -5,8 +5,8 @@ import { iptablesFailure } from '../../../../src/kernel/iptables/iptables-failur
 import type { Protocol } from '../../../../src/base/protocol.ts';
 import { KernelError } from '../../../../src/kernel/kernel-error.ts';
 import { IPTABLES_MODE_PLAN } from '../../../../src/plan/iptables-mode-plan.ts';
-import { planRules } from '../../../../src/plan/plan-rules.ts';
-import { type SetRole, plannedSet } from '../../../../src/plan/set-names.ts';
+import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
+import { type SetRole, plannedSet } from '../../../../src/plan/ipvs/set-names.ts';
 import type { IpSetEntry } from '../../../../src/state/ip-set.ts';
 import type { Op } from '../../../../src/state/op.ts';
 import { formatRealServer } from '../../../../src/state/real-server.ts';

@@ -4,7 +4,7 @@ import { Iptables } from '../../../../src/kernel/iptables/iptables.ts';
 import { iptablesKernelOf } from '../../../../src/kernel/iptables-mode/iptables-kernel.ts';
 import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
 import { IPTABLES_MODE_PLAN } from '../../../../src/plan/iptables-mode-plan.ts';
-import { planRules } from '../../../../src/plan/plan-rules.ts';
+import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
 import { FakeIptables } from '../../../fake-kernel/fake-iptables.ts';
 import { OF_KUBE_PROXY } from '../../../support/chains-of-kube-proxy.ts';
 import { memoryUsed } from '../../../support/memory-used.ts';

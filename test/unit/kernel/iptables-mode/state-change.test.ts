@@ -3,7 +3,7 @@ import { ProxyState } from '../../../../src/kernel/iptables-mode/proxy-state.ts'
 import { type StateOp, applyToState, sortOps, unitsOf } from '../../../../src/kernel/iptables-mode/state-change.ts';
 import { readState } from '../../../../src/kernel/iptables-mode/state-reader.ts';
 import { renderServicePort } from '../../../../src/kernel/iptables-mode/render-service-port.ts';
-import { type SetRole, plannedSet } from '../../../../src/plan/set-names.ts';
+import { type SetRole, plannedSet } from '../../../../src/plan/ipvs/set-names.ts';
 import type { IpAddress } from '../../../../src/base/ip.ts';
 import type { IpSetEntry } from '../../../../src/state/ip-set.ts';
 import type { VirtualServer } from '../../../../src/state/virtual-server.ts';

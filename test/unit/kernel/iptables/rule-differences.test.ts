@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { parseCidr } from '../../../../src/base/cidr.ts';
 import { parseSave, repairScript } from '../../../../src/kernel/iptables/iptables-script.ts';
 import { ruleDifferences } from '../../../../src/kernel/iptables/rule-differences.ts';
-import { planRules } from '../../../../src/plan/plan-rules.ts';
+import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
 import { PLAN_CONFIG } from '../../../support/reconciling.ts';
 
 const CONFIG = { ...PLAN_CONFIG, localDetectors: { 4: { kind: 'cidr', cidr: parseCidr('10.244.0.0/16')! } } } as const;

@@ -7,7 +7,7 @@ import type { NftMessage } from '../../../../src/kernel/nftables/nft-message.ts'
 import { nftablesKernelOf } from '../../../../src/kernel/nftables/nftables-kernel.ts';
 import { affinityMap, affinitySet } from '../../../../src/kernel/nftables/sets.ts';
 import { chooseIndex, goto, inSet, rememberClient, rule, translateTo } from '../../../../src/kernel/nftables/steps.ts';
-import { planRules } from '../../../../src/plan/plan-rules.ts';
+import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
 import type { Op } from '../../../../src/state/op.ts';
 import { Transaction } from '../../../../src/state/transaction.ts';
 import { VS_PERSISTENT, virtualServerKey } from '../../../../src/state/virtual-server.ts';

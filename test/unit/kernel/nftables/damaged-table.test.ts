@@ -10,7 +10,7 @@ import { serviceKey } from '../../../../src/kernel/nftables/keys.ts';
 import { affinityChainName } from '../../../../src/kernel/nftables/affinity-chains.ts';
 import { affinityMap } from '../../../../src/kernel/nftables/sets.ts';
 import { jump } from '../../../../src/kernel/nftables/steps.ts';
-import { planRules } from '../../../../src/plan/plan-rules.ts';
+import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
 import { ipSetName } from '../../../../src/state/ip-set.ts';
 import type { VirtualServerId } from '../../../../src/state/virtual-server.ts';
 import { address } from '../../../contract/objects.ts';

@@ -7,7 +7,7 @@ import type { NftMessage } from '../../../../src/kernel/nftables/nft-message.ts'
 import { serviceKey } from '../../../../src/kernel/nftables/keys.ts';
 import { nftablesKernelOf } from '../../../../src/kernel/nftables/nftables-kernel.ts';
 import { NFT_VERDICT } from '../../../../src/netlink/family/nf-tables/data.ts';
-import { planRules } from '../../../../src/plan/plan-rules.ts';
+import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
 import type { Op } from '../../../../src/state/op.ts';
 import { Transaction } from '../../../../src/state/transaction.ts';
 import { VS_PERSISTENT, type VirtualServer } from '../../../../src/state/virtual-server.ts';

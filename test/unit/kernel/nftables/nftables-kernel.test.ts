@@ -8,8 +8,8 @@ import { affinityMap, affinitySet } from '../../../../src/kernel/nftables/sets.t
 import { DROP, RETURN, rule, sourceIn } from '../../../../src/kernel/nftables/steps.ts';
 import { NFT_VERDICT } from '../../../../src/netlink/family/nf-tables/data.ts';
 import type { NftElement } from '../../../../src/netlink/family/nf-tables/element.ts';
-import { planRules } from '../../../../src/plan/plan-rules.ts';
-import { plannedSet } from '../../../../src/plan/set-names.ts';
+import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
+import { plannedSet } from '../../../../src/plan/ipvs/set-names.ts';
 import { parseCidr } from '../../../../src/base/cidr.ts';
 import type { Op } from '../../../../src/state/op.ts';
 import { Transaction } from '../../../../src/state/transaction.ts';

@@ -1,5 +1,5 @@
-import { type IpSetEntryKey, ipSetEntryKey } from '../state/ip-set.ts';
-import type { PlannedEntry } from './service-plan.ts';
+import { type IpSetEntryKey, ipSetEntryKey } from '../../state/ip-set.ts';
+import type { PlannedEntry } from '../service-plan.ts';
 
 /** The entries of one set, by key. */
 export type PlannedSetEntries = ReadonlyMap<IpSetEntryKey, PlannedEntry>;

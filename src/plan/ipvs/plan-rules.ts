@@ -1,6 +1,6 @@
-import type { IpFamily } from '../base/ip.ts';
-import type { RuleChain, RuleJump, RuleSet, RuleTable } from '../state/rule-set.ts';
-import type { PlanConfig } from './plan-config.ts';
+import type { IpFamily } from '../../base/ip.ts';
+import type { RuleChain, RuleJump, RuleSet, RuleTable } from '../../state/rule-set.ts';
+import type { PlanConfig } from '../plan-config.ts';
 import {
   acceptChain,
   accessFilterChain,

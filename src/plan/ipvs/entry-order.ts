@@ -1,9 +1,8 @@
-import { compareCidr } from '../base/cidr.ts';
-import { compareText } from '../base/compare-text.ts';
-import { compareIp } from '../base/ip.ts';
-import { PROTOCOL_NUMBER } from '../base/protocol.ts';
-import type { IpSetEntry } from '../state/ip-set.ts';
-import type { PlannedEntry } from './service-plan.ts';
+import { compareCidr } from '../../base/cidr.ts';
+import { compareIp } from '../../base/ip.ts';
+import { PROTOCOL_NUMBER } from '../../base/protocol.ts';
+import type { IpSetEntry } from '../../state/ip-set.ts';
+import type { PlannedEntry } from '../service-plan.ts';
 import { SET_ROLES } from './set-names.ts';
 
 const ROLE_INDEX = new Map(SET_ROLES.map((role, index) => [role, index]));
@@ -13,8 +12,7 @@ export function compareEntry(a: PlannedEntry, b: PlannedEntry): number {
   return (
     (ROLE_INDEX.get(a.role) ?? 0) - (ROLE_INDEX.get(b.role) ?? 0) ||
     a.family - b.family ||
-    compareContent(a.entry, b.entry) ||
-    compareText(a.portName ?? '', b.portName ?? '')
+    compareContent(a.entry, b.entry)
   );
 }
 

@@ -1,6 +1,6 @@
-import { type NodePortView, nodePortAddresses } from './node-port-addresses.ts';
-import type { PlanConfig } from './plan-config.ts';
-import type { PlannedEntry } from './service-plan.ts';
+import { type NodePortView, nodePortAddresses } from '../node-port-addresses.ts';
+import type { PlanConfig } from '../plan-config.ts';
+import type { PlannedEntry } from '../service-plan.ts';
 
 /**
  * Returns the set entries that depend on the node alone: KUBE-NODE-PORT-IP contains the addresses where this node

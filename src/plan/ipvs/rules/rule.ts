@@ -1,4 +1,4 @@
-import type { IpFamily } from '../../base/ip.ts';
+import type { IpFamily } from '../../../base/ip.ts';
 import { type SetRole, setName } from '../set-names.ts';
 
 /** The iptables arguments of a rule, or of a part of it. */

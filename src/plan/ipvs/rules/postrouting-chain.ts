@@ -1,6 +1,6 @@
-import type { IpFamily } from '../../base/ip.ts';
-import { PROTOCOL_NUMBER } from '../../base/protocol.ts';
-import type { PlanConfig } from '../plan-config.ts';
+import type { IpFamily } from '../../../base/ip.ts';
+import { PROTOCOL_NUMBER } from '../../../base/protocol.ts';
+import type { PlanConfig } from '../../plan-config.ts';
 import { type Rule, comment, hexMark, inSet, rule, target } from './rule.ts';
 
 type MasqueradeConfig = Pick<PlanConfig, 'masqueradeMark' | 'masqueradePorts' | 'randomFully'>;

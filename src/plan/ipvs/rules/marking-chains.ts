@@ -1,5 +1,5 @@
-import type { IpFamily } from '../../base/ip.ts';
-import type { Protocol } from '../../base/protocol.ts';
+import type { IpFamily } from '../../../base/ip.ts';
+import type { Protocol } from '../../../base/protocol.ts';
 import type { SetRole } from '../set-names.ts';
 import { type Rule, type SetDirections, comment, hexMark, inSet, rule, target } from './rule.ts';
 

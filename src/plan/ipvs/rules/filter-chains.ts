@@ -1,6 +1,6 @@
-import { type Cidr, cidrFamily, formatCidr } from '../../base/cidr.ts';
-import type { IpFamily } from '../../base/ip.ts';
-import type { PlanConfig } from '../plan-config.ts';
+import { type Cidr, cidrFamily, formatCidr } from '../../../base/cidr.ts';
+import type { IpFamily } from '../../../base/ip.ts';
+import type { PlanConfig } from '../../plan-config.ts';
 import { type SetRole, setName } from '../set-names.ts';
 import { toNodePorts } from './marking-chains.ts';
 import { type Rule, comment, hexMark, inSet, rule, target } from './rule.ts';
