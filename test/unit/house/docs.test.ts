@@ -39,6 +39,21 @@ test('docs/differences.md names each flag that kube-proxy does not have', () => 
   expect(new Set(found(entry, /`--([a-z-]+)`/g))).toEqual(new Set(names));
 });
 
+/** The anchors that GitHub gives to the headings of a page. */
+function anchorsOf(page: string): string[] {
+  const text = readFileSync(page, 'utf8').replaceAll(/^```.*?^```$/gms, '');
+  const names = found(text, /^#+ (.+)$/gm).map((heading) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\w\- ]/g, '')
+      .replaceAll(' ', '-'),
+  );
+  return names.map((name, index) => {
+    const before = names.slice(0, index).filter((other) => other === name).length;
+    return before === 0 ? name : `${name}-${before}`;
+  });
+}
+
 /** A page that names what is not there (any more) leads newcomers astray. */
 describe.each(PAGES)('%s', (page) => {
   const text = readFileSync(page, 'utf8');
@@ -48,6 +63,15 @@ describe.each(PAGES)('%s', (page) => {
     // build/ is there only after a build.
     const names = found(text, /`((?:src|test|docs|native|scripts|manifests|\.ci)\/[\w./-]*)`/g);
     expect([...links, ...names].filter((name) => !existsSync(name))).toEqual([]);
+  });
+
+  test('every heading to which the page links exists', () => {
+    const links = found(text, /\]\(((?!https?:)[^)#\s]*(?:\.md)?#[^)\s]+)\)/g);
+    const missing = links.filter((link) => {
+      const [file = '', anchor = ''] = link.split('#');
+      return !anchorsOf(file === '' ? page : path.join(path.dirname(page), file)).includes(anchor);
+    });
+    expect(missing).toEqual([]);
   });
 
   test('every flag on the page exists', () => {
