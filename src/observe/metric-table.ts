@@ -213,6 +213,10 @@ const OWN = {
   ),
   kubeipvs_iptables_rules_repaired_total: counter([], 'How often missing or changed iptables rules were repaired'),
   kubeipvs_objects: gauge(['type'], 'Objects that should exist now'),
+  kubeipvs_services_over_limit: gauge(
+    [],
+    'Services of which some addresses and ports are not served, because they would have more than 250,000 virtual servers and real servers',
+  ),
   kubeipvs_draining_real_servers: gauge([], 'Real servers with weight 0 whose last connections have not ended yet'),
   kubeipvs_watch_state: gauge(
     ['resource', 'state'],

@@ -132,6 +132,10 @@ export class ProxyMetrics implements ApiObserver, WatchObserver {
     this.#metrics.kubeipvs_iptables_rules_repaired_total.inc();
   }
 
+  setServicesOverLimit(services: number): void {
+    this.#metrics.kubeipvs_services_over_limit.set(services);
+  }
+
   setOtherModesLeft(isAnyLeft: boolean): void {
     this.#metrics.kubeipvs_other_modes_left.set(isAnyLeft ? 1 : 0);
   }

@@ -7,6 +7,9 @@ import type { PlanWarning } from './service-plan.ts';
  */
 export const MOST_SERVERS = 250_000;
 
+/** The reason of the warning about a Service that exceeds the limit. */
+export const TOO_MANY_SERVERS = 'too-many-servers';
+
 /** Counts what a Service needs, in the order in which it is planned. */
 export class ServiceLimit {
   #used = 0;
@@ -28,6 +31,6 @@ export class ServiceLimit {
     const message =
       `${this.#refused} addresses and ports are not served, because the Service would have more than ${MOST_SERVERS} ` +
       'virtual servers and real servers (addresses x ports x endpoints) on each node: divide it into several Services';
-    return { reason: 'too-many-servers', message };
+    return { reason: TOO_MANY_SERVERS, message };
   }
 }

@@ -10,6 +10,7 @@ import type { ProxyMetrics } from '../../observe/proxy-metrics.ts';
 import type { ListenOn, ServiceHealthServers } from '../../observe/service-health-servers.ts';
 import type { NodePlan } from '../../plan/node-plan.ts';
 import { SET_ROLES } from '../../plan/ipvs/set-names.ts';
+import { TOO_MANY_SERVERS } from '../../plan/service-limit.ts';
 import type { History } from '../questions/history.ts';
 import type { Clock } from '../../reconcile/clock.ts';
 import { familyOfOp } from '../../state/op.ts';
@@ -88,10 +89,12 @@ export class SyncPublisher implements SyncObserver {
     const plan = this.#options.plan();
     const { virtualServerCount, addressCount: address } = plan;
     const counts = { service: 0, 'virtual-server': virtualServerCount, 'real-server': 0, address, 'set-entry': 0 };
+    let overLimit = 0;
     const noLocalEndpoints = { 4: { internal: 0, external: 0 }, 6: { internal: 0, external: 0 } };
     for (const service of plan.services()) {
       counts.service += 1;
       for (const planned of service.virtualServers) counts['real-server'] += planned.realServers.length;
+      if (service.warnings.some(({ reason }) => reason === TOO_MANY_SERVERS)) overLimit += 1;
       for (const family of service.noLocalEndpoints.internal) noLocalEndpoints[family].internal += 1;
       for (const family of service.noLocalEndpoints.external) noLocalEndpoints[family].external += 1;
     }
@@ -100,6 +103,7 @@ export class SyncPublisher implements SyncObserver {
       metrics.setNoLocalEndpoints(family, noLocalEndpoints[family]);
     }
     metrics.setObjects(counts);
+    metrics.setServicesOverLimit(overLimit);
   }
 
   async #publishServices(): Promise<void> {

@@ -227,6 +227,7 @@ const EFFECTS: readonly (readonly [what: string, act: () => void, series: Readon
       'kubeipvs_objects{type="set-entry"}': 5,
     },
   ],
+  ['Services over the limit', () => metrics.setServicesOverLimit(2), { kubeipvs_services_over_limit: 2 }],
   [
     'watches',
     () => {
