@@ -32,6 +32,6 @@ LABEL org.opencontainers.image.title="kube-ipvs-proxy" \
 # needs only NET_ADMIN and NET_RAW. The image has no shell, no package manager and no setuid program.
 USER 0
 # Few objects are short-lived, so small semi-spaces suffice. The heap may use 60% of the container's memory limit; the rest is
-# for the program, buffers and garbage (docs/memory.md). Node's CA certificates are in /etc/ssl/cert.pem, which is read on
+# for the program, buffers and garbage (lab/notes/memory.md). Node's CA certificates are in /etc/ssl/cert.pem, which is read on
 # demand instead of at every start.
 ENTRYPOINT ["/usr/bin/node", "--max-semi-space-size=2", "--max-old-space-size-percentage=60", "--use-openssl-ca", "/usr/lib/kube-ipvs-proxy/kube-ipvs-proxy.mjs"]

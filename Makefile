@@ -174,7 +174,7 @@ scenario: build ## one scenario file, as a plan and with packets: NAME=cluster-i
 	TEST_SCENARIO=$(NAME) scripts/test.sh --testPathPatterns scenarios
 
 # On the kernel with nf_tables in every mode, so that all runs are of one kernel.
-matrix: build ## who reaches what, by packets, against docs/traffic-matrix.json: MODE=ipvs|nftables|iptables PROXY=kube-proxy; UPDATE=1 records it
+matrix: build ## who reaches what, by packets, against lab/results/traffic-matrix.json: MODE=ipvs|nftables|iptables PROXY=kube-proxy; UPDATE=1 records it
 	@$(if $(filter kube-proxy,$(PROXY)),node lab/cluster/build-kube-proxy.ts)
 	@TEST_MODE=$(or $(MODE),ipvs) TEST_PROXY=$(PROXY) TEST_UPDATE=$(UPDATE) KERNEL=$${KERNEL:-uml-nft} scripts/test.sh test/traffic/matrix.test.ts
 	@$(if $(UPDATE),node scripts/generate-docs.ts)
@@ -201,7 +201,7 @@ trial: build image ## something done to a cluster while traffic goes on: TRIAL=d
 	@scripts/packages.sh cluster
 	@nice -n 5 node lab/cluster/trial/main.ts $(CLUSTER_SETTINGS) "TRIAL=$(TRIAL)"
 
-e2e-page: deps ## write docs/e2e.md and docs/trials.md again, from the JSON files beside them
+e2e-page: deps ## write lab/results/e2e.md and lab/results/trials.md again, from the JSON files beside them
 	@node lab/cluster/e2e/make-page.ts
 
 smoke: build image ## a cluster with the restricted overlay and a few of those specs, as in CI
@@ -233,7 +233,7 @@ cluster-down: ## end that cluster and remove what it left: CLUSTER=name
 BENCH_NODE := node --max-semi-space-size=2 --disable-warning=ExperimentalWarning lab/bench
 BENCH := lab/kernel/run.sh $(BENCH_NODE)
 
-bench: build image ## measure against baselines, write docs/performance.*; QUICK=1: small run; ROWS=part,part
+bench: build image ## measure against baselines, write lab/results/performance.*; QUICK=1: small run; ROWS=part,part
 	@export KERNEL_MEMORY=$${KERNEL_MEMORY:-$(if $(QUICK),3G,6G)} BENCH_QUICK=$(QUICK) BENCH_ROWS=$(ROWS); status=0; \
 	  $(BENCH_NODE)/bench.ts || status=$$?; $(BENCH)/bench.ts || status=$$?; $(if $(QUICK),,node scripts/generate-docs.ts || status=$$?;) exit $$status
 

@@ -175,7 +175,7 @@ await build({
   banner: {
     // Few objects are short-lived, so limit the semi-spaces, which could grow to 2 x 16 MiB. 512 MiB is three times the
     // heap of 50,000 Services with 10 endpoints each; with a larger limit V8 collects later and uses more memory
-    // (docs/memory.md).
+    // (lab/notes/memory.md).
     js: '#!/usr/bin/env -S node --max-semi-space-size=2 --max-old-space-size=512 --use-openssl-ca',
   },
   logLevel: 'warning',

@@ -1,4 +1,4 @@
-// The pages and plots of docs/ that are generated: from tables in the code, from docs/performance.json and docs/traffic-matrix.json.
+// The pages and plots of docs/ that are generated: from tables in the code, from lab/results/performance.json and lab/results/traffic-matrix.json.
 import { FLAGS, FLAG_GROUPS, type Flag } from '../src/config/flag-table.ts';
 import { defaultText, helpOf } from '../src/config/setting.ts';
 import { FIELD_PATHS, settingAt } from '../src/config/settings.ts';
@@ -132,7 +132,7 @@ ${table(
 async function plots(): Promise<Page[]> {
   const measured = lastMeasured();
   return Promise.all(
-    PLOTS.map(async (plot) => ({ path: `docs/plots/${plot.name}.svg`, text: await renderPlot(plot, measured) })),
+    PLOTS.map(async (plot) => ({ path: `lab/results/plots/${plot.name}.svg`, text: await renderPlot(plot, measured) })),
   );
 }
 
@@ -140,8 +140,8 @@ export async function pages(): Promise<Page[]> {
   return [
     { path: 'docs/flags.md', text: flagsPage() },
     { path: 'docs/metrics.md', text: metricsPage() },
-    { path: 'docs/performance.md', text: performancePage() },
-    { path: 'docs/traffic-matrix.md', text: matrixPage(recordedRuns()) },
+    { path: 'lab/results/performance.md', text: performancePage() },
+    { path: 'lab/results/traffic-matrix.md', text: matrixPage(recordedRuns()) },
     ...(await plots()),
   ];
 }

@@ -3,7 +3,7 @@ import { type TopLevelSpec, compile } from 'vega-lite';
 import type { Measurement } from './measure.ts';
 import { quantity } from './report.ts';
 
-/** A picture of some measures: a file of docs/plots/. */
+/** A picture of some measures: a file of lab/results/plots/. */
 export interface Plot {
   readonly name: string;
   readonly spec: (measured: readonly Measurement[]) => TopLevelSpec;
@@ -53,7 +53,7 @@ interface Bar {
 
 function measureNamed(measured: readonly Measurement[], name: string): Measurement {
   const found = measured.find((measurement) => measurement.name === name);
-  if (found === undefined) throw new Error(`docs/performance.json has no measure "${name}"`);
+  if (found === undefined) throw new Error(`lab/results/performance.json has no measure "${name}"`);
   return found;
 }
 
@@ -135,7 +135,8 @@ const MEMORY: Plot = {
       const series = `${OURS}, ${endpoints} endpoint${endpoints === '1' ? '' : 's'} for each Service`;
       return [{ services: Number(services), value, label: quantity(value, unit), series }];
     });
-    if (sized.length === 0) throw new Error('docs/performance.json has no measure of memory by the number of Services');
+    if (sized.length === 0)
+      throw new Error('lab/results/performance.json has no measure of memory by the number of Services');
     const points = [
       { services: 1, value: idle.value, label: quantity(idle.value, idle.unit), series: `${OURS}, one Service` },
       ...sized.toSorted((a, b) => a.services - b.services),

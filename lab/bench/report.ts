@@ -15,7 +15,7 @@ export function mergeRow(
   return order.flatMap((name) => all.filter((measurement) => measurement.row === name));
 }
 
-/** docs/performance.json: a measurement a line, so that a change of one is one line in a diff. */
+/** lab/results/performance.json: a measurement a line, so that a change of one is one line in a diff. */
 export function toJson(all: readonly Measurement[]): string {
   return all.length === 0
     ? '[]\n'
@@ -30,18 +30,18 @@ export interface ReportParts {
   readonly profiles: readonly string[];
 }
 
-/** docs/performance.md */
+/** lab/results/performance.md */
 export function renderReport({ measured, template, profiles }: ReportParts): string {
   const parts: Record<string, string> = {
     targets: targetsTable(measured),
-    profiles: profiles.map((name) => `- [${name}](${name})`).join('\n') || 'None yet.',
+    profiles: profiles.map((name) => `- [${name}](../notes/${name})`).join('\n') || 'None yet.',
   };
   return template.replaceAll(/^<!-- (\w+) -->$/gm, (line, name: string) => parts[name] ?? line);
 }
 
 /**
  * The measures by which users and developers decide, in the order of the page. All others are in
- * docs/performance.json.
+ * lab/results/performance.json.
  */
 export const HEADLINES: readonly string[] = [
   'watch event to kernel, one endpoint more at 10000x5',
@@ -68,7 +68,7 @@ function targetsTable(measured: readonly Measurement[]): string {
   const count = `${targets.length - targets.filter(({ target }) => target?.reached === false).length} of ${targets.length}`;
   return [
     table(COLUMNS, headlines.map(targetRow)),
-    `In all, ${count} targets are reached; \`docs/performance.json\` has them all.`,
+    `In all, ${count} targets are reached; \`lab/results/performance.json\` has them all.`,
     ...(missed.length === 0
       ? []
       : [`Other targets not reached:\n\n${missed.map(({ name }) => `- ${name}`).join('\n')}`]),

@@ -3,7 +3,7 @@ import type { Size } from './size.ts';
 
 /** One measure, or a few that share their preparation; a file of lab/bench/row each. */
 export interface Row {
-  /** Kebab-case, as the file: what BENCH_ROWS selects by, and the key in docs/performance.json. */
+  /** Kebab-case, as the file: what BENCH_ROWS selects by, and the key in lab/results/performance.json. */
   readonly name: string;
   /** It needs no kernel: measured on the host, where a test kernel would make user space many times slower. */
   readonly onHost?: true;

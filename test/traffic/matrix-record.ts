@@ -2,14 +2,14 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import type { ProxyMode } from '../../src/base/proxy-mode.ts';
 import { CASES, type Cell, type Source, cellsOf } from './matrix-table.ts';
 
-const FILE = new URL('../../docs/traffic-matrix.json', import.meta.url);
+const FILE = new URL('../../lab/results/traffic-matrix.json', import.meta.url);
 
 export const PROXIES = ['ours', 'kube-proxy'] as const;
 export type MatrixProxy = (typeof PROXIES)[number];
 
 export const ALL_CELLS: readonly Cell[] = CASES.flatMap(cellsOf);
 
-/** One run of the matrix, as docs/traffic-matrix.json keeps it. */
+/** One run of the matrix, as lab/results/traffic-matrix.json keeps it. */
 export interface MatrixRun {
   readonly proxy: MatrixProxy;
   readonly mode: ProxyMode;

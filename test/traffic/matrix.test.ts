@@ -127,7 +127,7 @@ describe.each(RUNS)('the traffic matrix, with $what', (run) => {
     expect(seen).toEqual(expected);
   });
 
-  test('docs/traffic-matrix.json has what was seen', async () => {
+  test('lab/results/traffic-matrix.json has what was seen', async () => {
     const cells = cellsOfRun(results);
     const { proxy, mode, light } = run;
     if (process.env['TEST_UPDATE'] === '1') {

@@ -16,7 +16,7 @@ const RUN_ESTIMATION = 'net/ipv4/vs/run_estimation';
 /** The estimator comes every two seconds: at least once in this time. */
 const WATCHED_MS = 2_500;
 
-/** What the kernel itself takes, and what can be chosen in its place: docs/kernel-costs.md. */
+/** What the kernel itself takes, and what can be chosen in its place: lab/notes/kernel-costs.md. */
 export const kernelCosts: Row = {
   name: 'kernel-costs',
   async run(out, size) {

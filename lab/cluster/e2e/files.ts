@@ -3,15 +3,15 @@ import { type Page, e2ePage } from './page.ts';
 import { REASONS } from './reasons.ts';
 import { type Kept, toJson } from './results.ts';
 
-const DOCS = new URL('../../../docs/', import.meta.url);
-const JSON_FILE = new URL('e2e.json', DOCS);
-const PAGE_FILE = new URL('e2e.md', DOCS);
+const RESULTS = new URL('../../results/', import.meta.url);
+const JSON_FILE = new URL('e2e.json', RESULTS);
+const PAGE_FILE = new URL('e2e.md', RESULTS);
 
 export function readKept(): Kept {
   return existsSync(JSON_FILE) ? (JSON.parse(readFileSync(JSON_FILE, 'utf8')) as Kept) : { runs: [], results: [] };
 }
 
-/** Writes docs/e2e.json and the page that follows from it. */
+/** Writes lab/results/e2e.json and the page that follows from it. */
 export function publish(kept: Kept): Page {
   writeFileSync(JSON_FILE, toJson(kept));
   const page = e2ePage(kept, REASONS);

@@ -1,4 +1,4 @@
-// `make e2e`: runs upstream's e2e specs against clusters of `make cluster` and updates docs/e2e.json and docs/e2e.md.
+// `make e2e`: runs upstream's e2e specs against clusters of `make cluster` and updates lab/results/e2e.json and lab/results/e2e.md.
 // `node lab/cluster/e2e/main.ts PROXY=all FOCUS=Services`; settings.ts and ../settings.ts have all settings.
 import { CommandError } from '../../../test/bed/command.ts';
 import { buildPrograms } from '../build.ts';

@@ -1,4 +1,4 @@
-// Writes docs/e2e.md and docs/trials.md again from the JSON files beside them, after a change of reasons.ts or page.ts.
+// Writes lab/results/e2e.md and lab/results/trials.md again from the JSON files beside them, after a change of reasons.ts or page.ts.
 import { publishTrials, readTrials } from '../trial/files.ts';
 import { publish, readKept } from './files.ts';
 

@@ -25,7 +25,7 @@ export interface Page {
   readonly unexplained: readonly string[];
 }
 
-/** docs/e2e.md from docs/e2e.json. */
+/** lab/results/e2e.md from lab/results/e2e.json. */
 export function e2ePage({ runs, results }: Kept, reasons: readonly Reason[]): Page {
   const byStart = new Map(runs.map((run) => [run.start, run]));
   const placed = results.flatMap((result) => {
@@ -49,7 +49,7 @@ export function e2ePage({ runs, results }: Kept, reasons: readonly Reason[]): Pa
 function introduction(): string {
   return `# Upstream's e2e specs
 
-${wrap(`\`make e2e\` generates this page. It runs Kubernetes' own \`e2e.test\` in a [test cluster](test-cluster.md). Each node of
+${wrap(`\`make e2e\` generates this page. It runs Kubernetes' own \`e2e.test\` in a [test cluster](../cluster/README.md). Each node of
 the cluster has its own kernel (User-Mode Linux), kubelet and containerd. The same specs can run with kube-ipvs-proxy ("ours") and
 with kube-proxy. \`make e2e\` excludes specs whose own labels say that they are slow, serial, disruptive or flaky. It also
 excludes specs of features that a cluster may lack. Those of load balancers run with

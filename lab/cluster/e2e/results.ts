@@ -42,7 +42,7 @@ export interface KeptResult extends SpecResult {
   readonly passesInARow?: number;
 }
 
-/** docs/e2e.json: the last result of each spec with each proxy. */
+/** lab/results/e2e.json: the last result of each spec with each proxy. */
 export interface Kept {
   readonly runs: readonly Run[];
   readonly results: readonly KeptResult[];

@@ -1,5 +1,5 @@
-// `make trial`: does something to a cluster of `make cluster` while traffic goes on, and updates docs/trials.json and
-// docs/trials.md. `node lab/cluster/trial/main.ts TRIAL=daemon-restart`; ../settings.ts has the other settings.
+// `make trial`: does something to a cluster of `make cluster` while traffic goes on, and updates lab/results/trials.json and
+// lab/results/trials.md. `node lab/cluster/trial/main.ts TRIAL=daemon-restart`; ../settings.ts has the other settings.
 import { CommandError } from '../../../test/bed/command.ts';
 import { ComponentError } from '../component.ts';
 import { type E2eProxy, isOurs } from '../e2e/results.ts';

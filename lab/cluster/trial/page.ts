@@ -19,7 +19,7 @@ const COLUMNS = [
   'date',
 ];
 
-/** docs/trials.md from docs/trials.json. */
+/** lab/results/trials.md from lab/results/trials.json. */
 export function trialsPage({ trials }: KeptTrials): string {
   const results = trials.length === 0 ? 'No result has been recorded yet.' : table(COLUMNS, trials.map(row));
   return `${[introduction(), results, ...broken(trials)].join('\n\n')}\n`;
@@ -28,7 +28,7 @@ export function trialsPage({ trials }: KeptTrials): string {
 function introduction(): string {
   return `# Trials
 
-${wrap(`\`make trial\` generates this page. A trial does something to a [test cluster](test-cluster.md) while traffic goes on, and
+${wrap(`\`make trial\` generates this page. A trial does something to a [test cluster](../cluster/README.md) while traffic goes on, and
 counts every connection that fails. The traffic comes from a Pod and from outside of the nodes. It goes to a ClusterIP, to a node
 port of each node, and to a node port of each node with \`externalTrafficPolicy: Local\`. The two clients open 50 connections a
 second together, each for one HTTP request. They also hold 20 connections and make a request on each every 100 ms.`)}

@@ -33,7 +33,7 @@ export interface TrialResult {
   readonly wrong: readonly string[];
 }
 
-/** docs/trials.json: the last result of each trial with each kind of cluster. */
+/** lab/results/trials.json: the last result of each trial with each kind of cluster. */
 export interface KeptTrials {
   readonly trials: readonly TrialResult[];
 }

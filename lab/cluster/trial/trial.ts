@@ -20,7 +20,7 @@ export interface Trial {
   readonly proxies: readonly E2eProxy[];
   /** What the result is about, if not the service proxy that the cluster runs at first: ours, with these manifests. */
   readonly about?: { readonly proxy: 'ours'; readonly overlay: 'privileged' | 'restricted' | 'shadow' };
-  /** `as kube-proxy`: not more than kube-proxy's ipvs mode had in the same trial, as docs/trials.json has it. */
+  /** `as kube-proxy`: not more than kube-proxy's ipvs mode had in the same trial, as lab/results/trials.json has it. */
   readonly limits: Limits | 'as kube-proxy';
   /** Settings of `make cluster` that it needs, such as `NODES=3`. */
   readonly settings?: readonly string[];

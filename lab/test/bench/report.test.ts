@@ -23,7 +23,7 @@ describe('the performance page', () => {
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 | ${headline.name} | 1,235 ms | 1,500 ms | 1,000 ms (the floor \\| raw) | 1.235x | at most 1.3 x the floor | reached | 10 | uml |
 
-In all, 1 of 2 targets are reached; \`docs/performance.json\` has them all.
+In all, 1 of 2 targets are reached; \`lab/results/performance.json\` has them all.
 
 Other targets not reached:
 
@@ -31,12 +31,12 @@ Other targets not reached:
 
 Between <!-- profiles --> words.
 
-- [profiles-pipeline.md](profiles-pipeline.md)
+- [profiles-pipeline.md](../notes/profiles-pipeline.md)
 `);
   });
 
-  test('the performance page has every headline of docs/performance.json that has a target', () => {
-    const measured = JSON.parse(readFileSync('docs/performance.json', 'utf8')) as Measurement[];
+  test('the performance page has every headline of lab/results/performance.json that has a target', () => {
+    const measured = JSON.parse(readFileSync('lab/results/performance.json', 'utf8')) as Measurement[];
     const targets = measured.filter(({ target }) => target !== undefined).map(({ name }) => name);
     expect(HEADLINES.filter((name) => !targets.includes(name))).toEqual([]);
   });
@@ -61,7 +61,7 @@ describe('what was measured before', () => {
     expect(mergeRow(MEASURED, 'memory', [rss], ['memory'])).toEqual([rss]);
   });
 
-  test('docs/performance.json has one line for each measure', () => {
+  test('lab/results/performance.json has one line for each measure', () => {
     expect(toJson(MEASURED).split('\n')).toHaveLength(6);
     expect(JSON.parse(toJson(MEASURED))).toEqual(MEASURED);
     expect(JSON.parse(toJson([]))).toEqual([]);

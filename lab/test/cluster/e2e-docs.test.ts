@@ -4,12 +4,12 @@ import { e2ePage } from '../../cluster/e2e/page.ts';
 import { REASONS, reasonFor } from '../../cluster/e2e/reasons.ts';
 import type { Kept } from '../../cluster/e2e/results.ts';
 
-describe('docs/e2e.md', () => {
-  const kept = JSON.parse(readFileSync('docs/e2e.json', 'utf8')) as Kept;
+describe('lab/results/e2e.md', () => {
+  const kept = JSON.parse(readFileSync('lab/results/e2e.json', 'utf8')) as Kept;
   const page = e2ePage(kept, REASONS);
 
-  test('is the page of docs/e2e.json; if not, run `make e2e-page`', () => {
-    expect(readFileSync('docs/e2e.md', 'utf8')).toBe(page.text);
+  test('is the page of lab/results/e2e.json; if not, run `make e2e-page`', () => {
+    expect(readFileSync('lab/results/e2e.md', 'utf8')).toBe(page.text);
   });
 
   test('explains each spec that did not pass', () => {

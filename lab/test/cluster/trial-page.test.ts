@@ -94,7 +94,7 @@ describe('the page', () => {
   });
 });
 
-test('docs/trials.md is the page of docs/trials.json; if not, run `make e2e-page`', () => {
-  const kept = JSON.parse(readFileSync('docs/trials.json', 'utf8')) as KeptTrials;
-  expect(readFileSync('docs/trials.md', 'utf8')).toBe(trialsPage(kept));
+test('lab/results/trials.md is the page of lab/results/trials.json; if not, run `make e2e-page`', () => {
+  const kept = JSON.parse(readFileSync('lab/results/trials.json', 'utf8')) as KeptTrials;
+  expect(readFileSync('lab/results/trials.md', 'utf8')).toBe(trialsPage(kept));
 });

@@ -221,7 +221,7 @@ export class IpsetHandle {
 /**
  * Returns the number of buckets: one for four entries. A set that starts too small is doubled repeatedly while entries
  * are added: 50,000 entries take seven times as long with 1,024 initial buckets as with 16,384; below 10,000 there is
- * no difference (docs/profiles-netlink.md).
+ * no difference (lab/notes/profiles-netlink.md).
  */
 function hashSize(entries: number): number {
   let size = DEFAULT_HASH_SIZE;

@@ -9,7 +9,7 @@ import type { PlanConfig } from '../../../src/plan/plan-config.ts';
 import { planService } from '../../../src/plan/plan-service.ts';
 import { memoryUsed } from '../../support/memory-used.ts';
 
-// What a Service and an endpoint cost for as long as they live, in bytes of heap: docs/memory.md has what was measured. The bounds
+// What a Service and an endpoint cost for as long as they live, in bytes of heap: lab/notes/memory.md has what was measured. The bounds
 // leave a quarter and more above it; a list with room for sixteen more, kept by each Service, is over them.
 
 const SERVICES = 2_000;

@@ -6,7 +6,7 @@ import { OWN_FLAGS } from '../../../src/config/own-flags.ts';
 import { ABSENT_METRICS, METRICS } from '../../../src/observe/metric-table.ts';
 import { KNOWN_DIFFERENCES } from '../../../src/state/known-difference.ts';
 
-const PAGES = ['', 'docs/', 'docs/install/']
+const PAGES = ['', 'docs/', 'docs/install/', 'lab/', 'lab/cluster/', 'lab/notes/', 'lab/results/']
   .flatMap((folder) => readdirSync(folder || '.').map((name) => `${folder}${name}`))
   .filter((name) => name.endsWith('.md'));
 const NAMES = new Set([...Object.keys(METRICS), ...Object.keys(ABSENT_METRICS)]);
@@ -25,6 +25,12 @@ test('docs/install/README.md links every page in docs/install/', () => {
   const links = found(readFileSync('docs/install/README.md', 'utf8'), /\]\(([\w-]+\.md)\)/g);
   const pages = PAGES.filter((page) => page.startsWith('docs/install/')).map((page) => path.basename(page));
   expect(pages.filter((page) => page !== 'README.md' && !links.includes(page))).toEqual([]);
+});
+
+test('lab/README.md links every page in lab/', () => {
+  const links = found(readFileSync('lab/README.md', 'utf8'), /\]\(([^)#]+)/g).map((link) => path.join('lab', link));
+  const pages = PAGES.filter((page) => page.startsWith('lab/') && page !== 'lab/README.md');
+  expect(pages.filter((page) => !links.includes(page))).toEqual([]);
 });
 
 test('docs/differences.md explains each known difference of a dry run', () => {
@@ -61,7 +67,7 @@ describe.each(PAGES)('%s', (page) => {
   test('every link and file name on the page exists', () => {
     const links = found(text, /\]\((?!https?:)([^)#]+)/g).map((link) => path.join(path.dirname(page), link));
     // build/ is there only after a build.
-    const names = found(text, /`((?:src|test|docs|native|scripts|manifests|\.ci)\/[\w./-]*)`/g);
+    const names = found(text, /`((?:src|test|lab|docs|native|scripts|manifests|\.ci)\/[\w./-]*)`/g);
     expect([...links, ...names].filter((name) => !existsSync(name))).toEqual([]);
   });
 

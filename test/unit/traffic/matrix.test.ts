@@ -12,7 +12,7 @@ function nameOf({ mode, cell }: Pick<Difference, 'mode' | 'cell'>): string {
   return [mode, cell.case.service.name, cell.source, cell.destination].join(', ');
 }
 
-describe('docs/traffic-matrix.json', () => {
+describe('lab/results/traffic-matrix.json', () => {
   const wanted = PROXIES.flatMap((proxy) => MODES.map((mode) => ({ proxy, mode, light: false })));
 
   test.each(wanted)('has all combinations of $proxy in $mode mode', (id) => {
