@@ -5,7 +5,7 @@ import type { Kernel, NodeAddress } from '../../src/kernel/kernel.ts';
 import { readManifests } from '../../src/kube/manifests/manifest-file.ts';
 import {
   type ManifestSet,
-  changeEvents,
+  eventsBetween,
   mergeManifests,
   replacedEvents,
 } from '../../src/kube/manifests/manifest-set.ts';
@@ -62,7 +62,7 @@ export class OurRun {
     for (const object of step.apply) this.#objects.set(keyOf(nameOf(object)), object);
     for (const name of step.remove) this.#objects.delete(keyOf(name));
     const next = manifestsOf([...this.#objects.values()], this.#nodeName);
-    const events = this.#current === undefined ? replacedEvents(next) : changeEvents(this.#current, next);
+    const events = this.#current === undefined ? replacedEvents(next) : eventsBetween(this.#current, next);
     this.#current = next;
     if (events.length > 0) await this.#run.settle(...events);
   }

@@ -8,7 +8,7 @@ import { nodeNameOf, planConfigOf } from '../daemon/startup/node-identity.ts';
 import { plannedOperation } from '../explain/difference-reply.ts';
 import { ownersIn } from '../explain/op-owner.ts';
 import { planOperations } from '../explain/plan-operations.ts';
-import { API_VERSION, type PlanReply } from '../explain/replies.ts';
+import { REPLY_API_VERSION, type PlanReply } from '../explain/replies.ts';
 import { wordsOf } from '../explain/words.ts';
 import type { Log } from '../observe/log.ts';
 import { DesiredState } from '../reconcile/desired-state.ts';
@@ -68,7 +68,7 @@ async function planReply({ values, rest }: Given): Promise<PlanReply> {
   ].join(', ');
   const known = cluster.node() === undefined ? ' (not in the manifests, so without a zone and NodePort addresses)' : '';
   const verdict = `on node ${node}${known}: ${counts}`;
-  return { apiVersion: API_VERSION, kind: 'Plan', node, ok, verdict, operations, warnings };
+  return { apiVersion: REPLY_API_VERSION, kind: 'Plan', node, ok, verdict, operations, warnings };
 }
 
 async function configOf(flags: readonly string[]): Promise<ProxyConfig> {

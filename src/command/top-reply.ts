@@ -2,7 +2,7 @@ import { compareText } from '../base/compare-text.ts';
 import { counted } from '../base/counted.ts';
 import { kernelOnly } from '../explain/kernel-only.ts';
 import {
-  API_VERSION,
+  REPLY_API_VERSION,
   type TopReply,
   type TopRow,
   type Counters,
@@ -39,7 +39,7 @@ export function topReply(before: TrafficReply, now: TrafficReply, sort: Sort): T
     `${connections.toFixed(1)} new connections a second on node ${node}, in ${seconds.toFixed(1)} s, to ` +
     counted(rows.length + more, what);
   return {
-    apiVersion: API_VERSION,
+    apiVersion: REPLY_API_VERSION,
     ...(now.kernelOnly === true ? kernelOnly('Top', node, verdict) : { kind: 'Top', node, ok, verdict }),
     by,
     seconds,

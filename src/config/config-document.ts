@@ -8,7 +8,7 @@ import { DEFAULTS, FIELD_PATHS, type FieldPath, type Settings, isFieldPath, sett
 import { isRecord } from './value-kind.ts';
 import { type YamlText, readYaml11, writeYaml } from './yaml11.ts';
 
-export const API_VERSION = 'kubeproxy.config.k8s.io/v1alpha1';
+export const CONFIG_API_VERSION = 'kubeproxy.config.k8s.io/v1alpha1';
 export const KIND = 'KubeProxyConfiguration';
 
 /** A parsed configuration file. */
@@ -78,7 +78,7 @@ function checkTypes({ raw, own }: Parsed, name: string): void {
       `${name} begins with a document of kind ${OWN_KIND}: put it behind that of kind ${KIND}, because kube-proxy reads only the first`,
     ]);
   }
-  checkType(raw, name, KIND, API_VERSION);
+  checkType(raw, name, KIND, CONFIG_API_VERSION);
   if (own !== undefined) checkType(own, `the second document of ${name}`, OWN_KIND, OWN_API_VERSION);
 }
 
@@ -197,7 +197,7 @@ export function readConfigDocument(text: string, name: string): ReadConfig {
 
 /** Returns all fields of kube-proxy's as a KubeProxyConfiguration v1alpha1. */
 export function configDocument(settings: Settings): Readonly<Raw> {
-  const root: Raw = { apiVersion: API_VERSION, kind: KIND };
+  const root: Raw = { apiVersion: CONFIG_API_VERSION, kind: KIND };
   for (const path of FIELD_PATHS) {
     const parts = path.split('.');
     const last = parts.pop() ?? path;

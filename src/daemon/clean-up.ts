@@ -181,7 +181,7 @@ export async function ownedVirtualServers(
   const sets = await kernel.getSets();
   const marked = sets.some(({ name, entries }) => NODE_PORT_ADDRESS_SETS.includes(name) && entries.length > 0);
   const bound = (await kernel.getBoundAddresses()).map(({ address }) => address);
-  // Those that ipvs mode had bound before it was retired.
+  // While ipvs mode is being retired, such routes replace the addresses that were bound to kube-ipvs0.
   const replaced = (await kernel.getLocalRoutes()).filter(({ ours, source }) => ours && source !== undefined);
   const ownership = new Ownership({
     sets,

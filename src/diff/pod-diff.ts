@@ -78,10 +78,10 @@ function diffGuePorts(wanted: readonly DirectPod[], { devices, guePorts, connect
         (address) => familyOf(address) === familyOf(local) && isService(address) && connected.has(address),
       ),
     );
-  const leaving = tunnels.length === 0 ? [] : guePorts.filter(({ local }) => own.includes(local));
+  const surplus = tunnels.length === 0 ? [] : guePorts.filter(({ local }) => own.includes(local));
   return [
     ...missing.map((port) => ({ kind: 'add-gue-port', ...port }) as const),
-    ...leaving
+    ...surplus
       .filter((port) => !needed.some((each) => isSamePort(each, port)) && !isUsed(port))
       .map((port) => ({ kind: 'delete-gue-port', ...port }) as const),
   ];

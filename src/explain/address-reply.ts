@@ -5,7 +5,7 @@ import type { NodePlan } from '../plan/node-plan.ts';
 import { ipSetEntryKey } from '../state/ip-set.ts';
 import { type VirtualServerId, virtualServerKey } from '../state/virtual-server.ts';
 import { USES } from './address-use.ts';
-import { API_VERSION, type AddressMatch, type AddressOwnerReply } from './replies.ts';
+import { REPLY_API_VERSION, type AddressMatch, type AddressOwnerReply } from './replies.ts';
 import type { Words } from './words.ts';
 
 export interface AskedAddress {
@@ -65,7 +65,7 @@ export function* addressReply(
   const closed = plan.entries('IPVS-IPS', familyOf(address)).has(ipSetEntryKey({ type: 'hash:ip', address }));
   const at = port === undefined ? formatIp(address) : formatHostPort(address, port);
   const verdict = verdictOf(at, matches, { has: [...elsewhere], closed }, words);
-  return { apiVersion: API_VERSION, kind: 'Address', node, ok, verdict, matches };
+  return { apiVersion: REPLY_API_VERSION, kind: 'Address', node, ok, verdict, matches };
 }
 
 /** The service ports at an address. */

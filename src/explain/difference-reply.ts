@@ -4,7 +4,7 @@ import type { Op } from '../state/op.ts';
 import type { RuleDifference } from '../state/rule-set.ts';
 import { shadowText, shadowWords } from './difference-tally.ts';
 import type { OwnerOf } from './op-owner.ts';
-import { API_VERSION, type DifferenceReply, type PlannedOperation } from './replies.ts';
+import { REPLY_API_VERSION, type DifferenceReply, type PlannedOperation } from './replies.ts';
 import { toolCommand } from './tool-command.ts';
 
 /** What was read about the kernel (see readDifference in src/reconcile). */
@@ -27,7 +27,7 @@ export function differenceReply(
   const operations = differingOperations(found, ownerOf);
   const count = operations.length + found.more;
   const { more, notes } = found;
-  const reply = { apiVersion: API_VERSION, kind: 'Difference', node, syncing, operations, more, notes } as const;
+  const reply = { apiVersion: REPLY_API_VERSION, kind: 'Difference', node, syncing, operations, more, notes } as const;
   if (found.knownOf === undefined) return { ...reply, ok: count === 0, verdict: verdictOf(count, syncing) };
   const shadow = shadowText(operations, found.more);
   const verdict = `the kernel against the plan of this dry run: ${shadowWords(shadow)}`;

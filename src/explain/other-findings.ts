@@ -5,7 +5,7 @@ import type { Route } from '../state/route.ts';
 import type { RuleSet } from '../state/rule-set.ts';
 import { type OtherStage, walkOtherRules } from './other-rules.ts';
 import type { Packet } from './packet.ts';
-import type { EndpointWay, PacketWay } from './packet-way.ts';
+import type { EndpointPath, PacketPath } from './packet-path.ts';
 import type { OtherRule, PacketReply } from './replies.ts';
 
 export interface OtherFacts {
@@ -13,7 +13,7 @@ export interface OtherFacts {
   readonly ours: RuleSet;
   readonly packet: Packet;
   readonly isOwn: boolean;
-  readonly way: PacketWay;
+  readonly way: PacketPath;
   /** The route to the destination. */
   readonly route: Route | undefined;
   /** Whether the destination must be local by the plan, and the kernel lacks nothing that makes it so. */
@@ -146,7 +146,7 @@ function walkAfter({ others, ours, packet, way }: OtherFacts): OtherRule[] {
   }));
 }
 
-function towards({ address: destination, port }: EndpointWay['server']) {
+function towards({ address: destination, port }: EndpointPath['server']) {
   return { destination, port, destinationLocal: false };
 }
 

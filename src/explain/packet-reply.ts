@@ -20,8 +20,8 @@ import { otherFindings } from './other-findings.ts';
 import type { Packet } from './packet.ts';
 import { type Origin, originOf } from './packet-origin.ts';
 import { packetVerdict } from './packet-verdict.ts';
-import { type EndpointWay, type PacketWay, packetWay } from './packet-way.ts';
-import { API_VERSION, type PacketEndpoint, type PacketReply, type PacketStep } from './replies.ts';
+import { type EndpointPath, type PacketPath, packetPath } from './packet-path.ts';
+import { REPLY_API_VERSION, type PacketEndpoint, type PacketReply, type PacketStep } from './replies.ts';
 import type { MatchedRule } from './rule-walk.ts';
 import { plannedSets } from './set-match.ts';
 import { toolCommand } from './tool-command.ts';
@@ -73,7 +73,7 @@ export function* packetReply(known: PacketKnowledge): Generator<void, PacketRepl
   const packet = firstPacket(known, origin);
   const here = service === undefined ? new Set<IpAddress>() : addressesHere(known.slices(service));
   const ours = planRules(config, family);
-  const way = yield* packetWay({
+  const way = yield* packetPath({
     packet,
     origin,
     rules: ours,
@@ -97,7 +97,7 @@ export function* packetReply(known: PacketKnowledge): Generator<void, PacketRepl
   });
   const to = formatHostPort(address, port);
   return {
-    apiVersion: API_VERSION,
+    apiVersion: REPLY_API_VERSION,
     kind: 'Packet',
     node: config.nodeName,
     ...packetVerdict({ head: `${formatIp(from)} -> ${to}/${protocol}`, way, endpoints, service, commands, others }),
@@ -157,7 +157,7 @@ function addressesHere(slices: readonly SliceModel[]): ReadonlySet<IpAddress> {
   return new Set(endpoints.filter(({ traits }) => traits.local).map(({ address }) => address));
 }
 
-function endpointOf({ server, masqueraded, sees, returns }: EndpointWay): PacketEndpoint {
+function endpointOf({ server, masqueraded, sees, returns }: EndpointPath): PacketEndpoint {
   return {
     at: formatRealServer(server),
     sees: sees === undefined ? 'an address of this node' : formatIp(sees),
@@ -168,7 +168,7 @@ function endpointOf({ server, masqueraded, sees, returns }: EndpointWay): Packet
 
 /** The rules of all endpoints' ways are listed once. */
 function stepsOf(
-  { before, fate, scheduledIn, endpoints }: PacketWay,
+  { before, fate, scheduledIn, endpoints }: PacketPath,
   planned: PlannedVirtualServer | undefined,
   service: NamespacedName | undefined,
   rules: RulesInForce,

@@ -1,13 +1,13 @@
 import { counted } from '../base/counted.ts';
 import type { NamespacedName } from '../base/names.ts';
 import type { OtherFindings } from './other-findings.ts';
-import type { PacketWay } from './packet-way.ts';
+import type { PacketPath } from './packet-path.ts';
 import type { PacketEndpoint, PacketReply } from './replies.ts';
 
 export interface VerdictFacts {
   /** From where to where. */
   readonly head: string;
-  readonly way: Pick<PacketWay, 'before' | 'fate' | 'endpoints'>;
+  readonly way: Pick<PacketPath, 'before' | 'fate' | 'endpoints'>;
   readonly endpoints: readonly PacketEndpoint[];
   readonly service: NamespacedName | undefined;
   /** What would bring the kernel to the plan. */
@@ -44,7 +44,7 @@ function resultOf({ way, endpoints, service, others }: VerdictFacts): { result: 
 }
 
 function undecided(
-  fate: Exclude<PacketWay['fate'], 'DROP' | 'REJECT'>,
+  fate: Exclude<PacketPath['fate'], 'DROP' | 'REJECT'>,
   endpoints: readonly PacketEndpoint[],
   stoppedAt: string | undefined,
   service: NamespacedName | undefined,

@@ -5,11 +5,11 @@ import type { KnownDifference } from '../state/known-difference.ts';
  * The replies to the subcommands, as JSON has them (docs/explain.md). Addresses, durations and times are text, so that
  * people and scripts need no second key. Within a version, fields are only added.
  */
-export const API_VERSION = 'kube-ipvs-proxy/v1';
+export const REPLY_API_VERSION = 'kube-ipvs-proxy/v1';
 
 /** The form of every reply. `verdict` is one sentence; `ok` is whether everything it is about is as wanted. */
 export interface Reply<Kind extends string> {
-  readonly apiVersion: typeof API_VERSION;
+  readonly apiVersion: typeof REPLY_API_VERSION;
   readonly kind: Kind;
   readonly node: string;
   readonly ok: boolean;
@@ -20,7 +20,7 @@ export interface Reply<Kind extends string> {
 
 /** The reply to a question that cannot be answered. */
 export interface ErrorReply {
-  readonly apiVersion: typeof API_VERSION;
+  readonly apiVersion: typeof REPLY_API_VERSION;
   readonly kind: 'Error';
   readonly message: string;
 }

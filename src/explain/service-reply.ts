@@ -17,7 +17,7 @@ import { USES } from './address-use.ts';
 import { closedNodePorts } from './closed-node-ports.ts';
 import { type EndpointUse, type PortUse, endpointUse } from './endpoint-use.ts';
 import {
-  API_VERSION,
+  REPLY_API_VERSION,
   type AddressReply,
   type EndpointReply,
   type PortReply,
@@ -85,7 +85,7 @@ export function* serviceReply(known: ServiceKnowledge): Generator<void, ServiceR
   const others = [...nodeLack(ofNode), ...conflicts, ...sets.flatMap(lackOf)];
   const verdict = verdictOf(name, ports, slices.length, { refused, others });
   return {
-    apiVersion: API_VERSION,
+    apiVersion: REPLY_API_VERSION,
     kind: 'Service',
     node: config.nodeName,
     ...verdict,

@@ -140,9 +140,9 @@ export class PodPreparer {
     try {
       const devices = await namespace.getDevices();
       label = podAddresses(devices).slice(0, SHOWN_ADDRESSES).map(formatIp).join(' ');
-      const leaving = preparedAddresses(devices).filter((found) => !wanted.some(({ address }) => address === found));
-      const connected = leaving.length === 0 || evenConnected ? NONE : await namespace.getConnectedAddresses();
-      if (leaving.some((address) => connected.has(address))) for (const name of namespace.interfaces) kept.add(name);
+      const surplus = preparedAddresses(devices).filter((found) => !wanted.some(({ address }) => address === found));
+      const connected = surplus.length === 0 || evenConnected ? NONE : await namespace.getConnectedAddresses();
+      if (surplus.some((address) => connected.has(address))) for (const name of namespace.interfaces) kept.add(name);
       const guePorts = await namespace.getGuePorts();
       const ops = diffPod(wanted, { devices, guePorts, connected });
       if (ops.length === 0) return;

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { removeAll } from '../../src/daemon/clean-up.ts';
 import { removeLeftovers } from '../../src/daemon/modes/other-modes.ts';
-import { Remains } from '../../src/daemon/modes/remains.ts';
+import { KnownLeftovers } from '../../src/daemon/modes/known-leftovers.ts';
 import { createCommandRunner } from '../../src/kernel/command-runner.ts';
 import { Leftovers, describeLeftover } from '../../src/kernel/iptables/leftovers.ts';
 import { createNftablesKernel } from '../../src/kernel/nftables/nftables-kernel.ts';
@@ -587,7 +587,7 @@ function onThisKernel(): void {
       await leaveNftablesMode();
       expect((await leftovers().find()).map(describeLeftover)).toEqual(NAMES);
       const log = new RecordingLog();
-      await removeLeftovers(leftovers(), log, { remains: new Remains() });
+      await removeLeftovers(leftovers(), log, { knownLeftovers: new KnownLeftovers() });
       expect(log.messages('info')).toEqual(
         NAMES.map((name) => `removed the rules that kube-proxy in nftables mode left: ${name}`),
       );

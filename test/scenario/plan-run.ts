@@ -5,7 +5,7 @@ import { Interner } from '../../src/kube/objects/interner.ts';
 import { readManifests } from '../../src/kube/manifests/manifest-file.ts';
 import {
   type ManifestSet,
-  changeEvents,
+  eventsBetween,
   mergeManifests,
   replacedEvents,
 } from '../../src/kube/manifests/manifest-set.ts';
@@ -120,7 +120,7 @@ class PlanRun {
     if (!file.ok) throw new Error(`line ${file.line}: ${file.message}`);
     this.#manifestWarnings = file.warnings;
     const { set: next } = mergeManifests(new Map([['objects.yaml', file.objects]]));
-    const events = this.#current === undefined ? replacedEvents(next) : changeEvents(this.#current, next);
+    const events = this.#current === undefined ? replacedEvents(next) : eventsBetween(this.#current, next);
     this.#current = next;
     if (events.length > 0) await this.#run.take(...events);
     if (afterSeconds > 0) await this.#run.pass(afterSeconds * 1000);

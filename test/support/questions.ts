@@ -1,6 +1,6 @@
 import { ProxyHealth } from '../../src/observe/health.ts';
 import { type AnswererOptions, answerers } from '../../src/daemon/questions/answerers.ts';
-import { Remains } from '../../src/daemon/modes/remains.ts';
+import { KnownLeftovers } from '../../src/daemon/modes/known-leftovers.ts';
 import { History } from '../../src/daemon/questions/history.ts';
 import type { Answerer } from '../../src/daemon/questions/question-handler.ts';
 import type { WatchState } from '../../src/observe/api-observer.ts';
@@ -18,8 +18,8 @@ export function questionsOf(
   const health = new ProxyHealth(60_000, 'node-a');
   health.nodeSeen({ deleting: false, taintKeys: [] });
   const watches = new Map<string, WatchState>();
-  const remains = new Remains();
-  for (const remain of ['rules of other modes', 'ipvs mode'] as const) remains.remove(remain);
+  const knownLeftovers = new KnownLeftovers();
+  for (const kind of ['rules of other modes', 'ipvs mode'] as const) knownLeftovers.remove(kind);
   const answers: Readonly<Record<string, Answerer>> = answerers({
     node: 'node-a',
     mode: kernel.mode,
@@ -30,7 +30,7 @@ export function questionsOf(
     kernel,
     health,
     watches,
-    remains,
+    knownLeftovers,
     cluster: run.cluster,
     history,
     clock: run.clock,
@@ -43,5 +43,5 @@ export function questionsOf(
     if (answerer === undefined) throw new Error(path);
     return answerer(new URLSearchParams(query), new AbortController().signal, performance.now());
   };
-  return { ask, history, health, watches, remains };
+  return { ask, history, health, watches, knownLeftovers };
 }

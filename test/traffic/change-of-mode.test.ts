@@ -74,7 +74,7 @@ describe.each(CHANGES)('a change of mode from %s to %s', (from, to) => {
     // IPVS remembers ended connections for two minutes.
     await node.restart(to, '--ipvs-drain-timeout=1s');
     await node.untilGone(from, to);
-    expect(node.daemon.output.includes('ipvs mode is retired')).toBe(from === 'ipvs');
+    expect(node.daemon.output.includes('removed the last objects of ipvs mode')).toBe(from === 'ipvs');
     expect((await node.load(() => sleep(500), 0)).failures).toEqual({});
     await node.restart(to);
     await sleep(patient(1_000));
@@ -110,9 +110,9 @@ describe.each(CHANGES.filter(([from]) => from === 'ipvs'))("the node's own conne
   });
 
   test('keep of ipvs mode only what they need, until they end', async () => {
-    expect(node.daemon.output).not.toContain('ipvs mode is retired');
+    expect(node.daemon.output).not.toContain('removed the last objects of ipvs mode');
     await node.releaseOwn();
     await node.untilGone(from, to);
-    expect(node.daemon.output).toContain('ipvs mode is retired');
+    expect(node.daemon.output).toContain('removed the last objects of ipvs mode');
   });
 });

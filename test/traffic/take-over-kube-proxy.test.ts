@@ -210,7 +210,7 @@ class Host implements AsyncDisposable {
     await this.letGo();
     await this.#proxy?.stop();
     this.#proxy = await this.#startOurs(to, ['--ipvs-drain-timeout=1s']);
-    await this.#proxy.waitForOutput(/ipvs mode is retired/, 60_000);
+    await this.#proxy.waitForOutput(/removed the last objects of ipvs mode/, 60_000);
   }
 
   /** Adds a Service without endpoints, and waits until kube-proxy has written it. Each needs another last byte of its IP. */

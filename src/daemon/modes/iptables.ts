@@ -17,7 +17,7 @@ export const IPTABLES: Mode = {
     return () => retiring.stop();
   },
   // Nothing is watched that could be deleted.
-  nameThief: () => undefined,
+  logDeleter: () => undefined,
 };
 
 /** The tables of nftables mode, and the chains in the variant of iptables that this program does not use. */

@@ -32,14 +32,14 @@ const ELSEWHERE: readonly IpAddress[] = ['192.0.2.1', '2001:db8::1'].flatMap((te
  * them: they would be cut if the address were unbound. So a local route replaces each bound address, by which new
  * connections have an address of the node as source, and stays until the last connection from the address has ended.
  */
-export async function removeUnused(
+export async function removeIdle(
   kernel: OldKernel,
   excluded: Parameters<typeof ownedVirtualServers>[1],
 ): Promise<InUse> {
   await replaceAddresses(kernel);
   const servers = await ownedVirtualServers(kernel, excluded);
   const busy = await busyServers(kernel, servers);
-  const unused = servers.filter((server) => !busy.has(server));
+  const idle = servers.filter((server) => !busy.has(server));
   const routes = (await kernel.getLocalRoutes()).filter(({ ours }) => ours);
   const bound = (await kernel.getBoundAddresses()).map(({ address }) => address);
   const networks = [...routes.map(({ cidr }) => cidr), ...bound.map(hostCidr)];
@@ -48,7 +48,7 @@ export async function removeUnused(
   const ops: Op[] = [
     ...bound.filter((address) => !isNeeded(hostCidr(address))).map(unbinding),
     ...routes.filter(({ cidr }) => !isNeeded(cidr)).map(deletionOf),
-    ...unused.map(({ address, port, protocol }): Op => ({
+    ...idle.map(({ address, port, protocol }): Op => ({
       kind: 'delete-virtual-server',
       id: { address, port, protocol },
     })),

@@ -2,7 +2,7 @@ import { createCommandRunner } from '../../kernel/command-runner.ts';
 import { Leftovers } from '../../kernel/iptables/leftovers.ts';
 import { createLinuxKernel } from '../../kernel/linux/linux-kernel.ts';
 import type { Mode, ModeParts } from './mode.ts';
-import { nameDeviceThief, removeLeftovers } from './other-modes.ts';
+import { logDeviceDeleter, removeLeftovers } from './other-modes.ts';
 
 function leftoversOf({ onProgram }: ModeParts): Leftovers {
   return new Leftovers(createCommandRunner({ onStart: onProgram }));
@@ -12,9 +12,9 @@ function leftoversOf({ onProgram }: ModeParts): Leftovers {
 export const IPVS: Mode = {
   createKernel: createLinuxKernel,
   removeOthers: (parts) => {
-    parts.remains.remove('ipvs mode');
+    parts.knownLeftovers.remove('ipvs mode');
     void removeLeftovers(leftoversOf(parts), parts.log, parts);
     return () => undefined;
   },
-  nameThief: (parts) => void nameDeviceThief(leftoversOf(parts), parts.log),
+  logDeleter: (parts) => void logDeviceDeleter(leftoversOf(parts), parts.log),
 };

@@ -2,7 +2,7 @@ import type { ProxyConfig } from '../../config/proxy-config.ts';
 import type { LinuxKernelOptions } from '../../kernel/linux/linux-kernel.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Log } from '../../observe/log.ts';
-import type { Remains } from './remains.ts';
+import type { KnownLeftovers } from './known-leftovers.ts';
 
 export interface ModeParts {
   readonly config: ProxyConfig;
@@ -11,7 +11,7 @@ export interface ModeParts {
   readonly onProgram: (program: string) => void;
   /** The variant of iptables that this program uses ("nft", "legacy", "system"); undefined if it is not known. */
   readonly iptables?: string | undefined;
-  readonly remains: Remains;
+  readonly knownLeftovers: KnownLeftovers;
 }
 
 /** A way to program Services. A mode loads nothing that only another mode needs. */
@@ -23,7 +23,7 @@ export interface Mode {
    */
   removeOthers(parts: ModeParts): () => void;
   /** Says who deleted kube-ipvs0 or a table, which exist again. */
-  nameThief(parts: ModeParts): void;
+  logDeleter(parts: ModeParts): void;
 }
 
 /** Loads a mode. */

@@ -24,7 +24,7 @@ export const NFTABLES: Mode = {
     );
     return () => retiring.stop();
   },
-  nameThief: ({ log }) =>
+  logDeleter: ({ log }) =>
     log.warn(
       'another program deleted a table kube-proxy of nf_tables, which exists again now. Find out who ran `nft flush ruleset` ' +
         'or `nft delete table`, or whether a kube-proxy starts on this node',
@@ -32,14 +32,14 @@ export const NFTABLES: Mode = {
 };
 
 /** Removes the chains of iptables and ipvs mode. A node without any table of iptables needs no program for that. */
-async function removeIptablesRules({ onProgram, log, remains }: ModeParts): Promise<void> {
-  if (!(await hasIptablesTables())) return remains.remove('rules of other modes');
+async function removeIptablesRules({ onProgram, log, knownLeftovers }: ModeParts): Promise<void> {
+  if (!(await hasIptablesTables())) return knownLeftovers.remove('rules of other modes');
   const runner = createCommandRunner({ onStart: onProgram });
   const leftovers: Pick<Leftovers, 'find' | 'remove'> = {
     find: async () => await new Leftovers(runner, { tables: WITHOUT_OURS, chains: await chainsOfIpvs(log) }).find(),
     remove: (leftover) => new Leftovers(runner, { tables: WITHOUT_OURS }).remove(leftover),
   };
-  await removeLeftovers(leftovers, log, { remains, ofChains: 'iptables or ipvs' });
+  await removeLeftovers(leftovers, log, { knownLeftovers, ofChains: 'iptables or ipvs' });
 }
 
 /** The tables of nftables mode are ours by now. */

@@ -3,7 +3,7 @@ import { doublingDelay } from '../../base/backoff.ts';
 import { errorText } from '../../base/error-text.ts';
 import { type Leftovers, describeLeftover } from '../../kernel/iptables/leftovers.ts';
 import type { Log } from '../../observe/log.ts';
-import type { Remains } from './remains.ts';
+import type { KnownLeftovers } from './known-leftovers.ts';
 
 /** Delays before retries. The usual causes of a failed attempt are a held lock and low memory. */
 const FIRST_RETRY_MS = 2_000;
@@ -13,7 +13,7 @@ const LONGEST_RETRY_MS = 600_000;
 const LOOK_AGAIN_MS = 10_000;
 
 /** Called after another program deleted kube-ipvs0. Logs the likely cause. Never rejects. `wait` is for tests. */
-export async function nameDeviceThief(
+export async function logDeviceDeleter(
   leftovers: Pick<Leftovers, 'find'>,
   log: Log,
   wait: (ms: number) => Promise<unknown> = sleepUnref,
@@ -43,7 +43,7 @@ export async function nameDeviceThief(
 const sleepUnref = (ms: number): Promise<void> => setTimeout(ms, undefined, { ref: false });
 
 export interface RemovalOptions {
-  readonly remains: Remains;
+  readonly knownLeftovers: KnownLeftovers;
   /** The modes to which chains of iptables may belong, for the log. */
   readonly ofChains?: string;
   /** For tests. */
@@ -58,7 +58,7 @@ export interface RemovalOptions {
 export async function removeLeftovers(
   leftovers: Pick<Leftovers, 'find' | 'remove'>,
   log: Log,
-  { remains, ofChains = 'iptables', wait = sleepUnref }: RemovalOptions,
+  { knownLeftovers, ofChains = 'iptables', wait = sleepUnref }: RemovalOptions,
 ): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -73,12 +73,12 @@ export async function removeLeftovers(
         }
       }
       if (failures.length > 0) throw new Error([...new Set(failures.map(errorText))].join('; '));
-      remains.remove('rules of other modes');
+      knownLeftovers.remove('rules of other modes');
       return;
     } catch (error) {
       const pauseMs = doublingDelay(attempt, LONGEST_RETRY_MS, FIRST_RETRY_MS);
       const text = errorText(error);
-      remains.set('rules of other modes', text);
+      knownLeftovers.set('rules of other modes', text);
       log.warn(
         `failed to find or remove rules of other kube-proxy modes: ${text}; the next attempt is in ${pauseMs / 1_000} s`,
       );

@@ -8,7 +8,7 @@ import type { Log } from '../../observe/log.ts';
 import { rulesToRemove, withoutLast } from '../../plan/ipvs/plan-rules.ts';
 import type { RuleSet } from '../../state/rule-set.ts';
 import { removeOwn } from '../clean-up.ts';
-import { type InUse, removeUnused } from './ipvs-in-use.ts';
+import { type InUse, removeIdle } from './ipvs-in-use.ts';
 import type { ModeParts } from './mode.ts';
 
 /** Interval between two looks at the connections: doubled after each one that brought nothing. */
@@ -63,16 +63,16 @@ export class RetiringIpvs {
   }
 
   async #pass(): Promise<void> {
-    const { log, remains } = this.#parts;
+    const { log, knownLeftovers } = this.#parts;
     let delayMs: number;
     try {
-      if (await this.#removeUnused()) return remains.remove('ipvs mode');
+      if (await this.#removeIdle()) return knownLeftovers.remove('ipvs mode');
       this.#failures = 0;
       delayMs = doublingDelay(this.#idlePasses, LONGEST_CHECK_MS, CHECK_MS);
     } catch (error) {
       if (this.#stopped) return;
       delayMs = doublingDelay(++this.#failures, LONGEST_RETRY_MS, CHECK_MS);
-      remains.set('ipvs mode', errorText(error));
+      knownLeftovers.set('ipvs mode', errorText(error));
       log.warn(`failed to remove what ipvs mode left, next attempt in ${delayMs / 1_000} s: ${errorText(error)}`);
     }
     if (this.#stopped) return;
@@ -81,8 +81,8 @@ export class RetiringIpvs {
   }
 
   /** Returns whether nothing is left. */
-  async #removeUnused(): Promise<boolean> {
-    const { config, log, remains } = this.#parts;
+  async #removeIdle(): Promise<boolean> {
+    const { config, log, knownLeftovers } = this.#parts;
     const kernel = (this.#kernel ??= await this.#open(this.#parts));
     if (kernel === undefined) return true;
     this.#since ??= performance.now();
@@ -92,7 +92,7 @@ export class RetiringIpvs {
     }
     this.#hasRules = false;
     if (this.#untilOverdueMs() === 0) return await this.#removeRest(kernel);
-    const left = await removeUnused(kernel, config.excludeCidrs);
+    const left = await removeIdle(kernel, config.excludeCidrs);
     if (left.virtualServers + left.addresses === 0) return await this.#removeRest(kernel);
     const isSame = left.virtualServers === this.#left?.virtualServers && left.addresses === this.#left.addresses;
     this.#idlePasses = isSame ? this.#idlePasses + 1 : 1;
@@ -105,7 +105,7 @@ export class RetiringIpvs {
     this.#left = left;
     const servers = counted(left.virtualServers, 'virtual server');
     const addresses = counted(left.addresses, 'address', 'addresses');
-    remains.set('ipvs mode', `${servers} with connections, ${addresses} in use`);
+    knownLeftovers.set('ipvs mode', `${servers} with connections, ${addresses} in use`);
     return false;
   }
 
@@ -121,7 +121,7 @@ export class RetiringIpvs {
     if ((await removeOwn(kernel, config, log, this.#rulesOf)) > 0) throw new Error('see the errors above');
     await kernel.removeDevice();
     await kernel.close();
-    log.info('ipvs mode is retired: nothing of it is left on this node');
+    log.info('removed the last objects of ipvs mode');
     return true;
   }
 }

@@ -2,7 +2,7 @@ import type { IpAddress } from '../../base/ip.ts';
 import { readIp } from '../../base/read-ip.ts';
 import { type NamespacedName, namespacedName } from '../../base/names.ts';
 import { differenceReply } from '../../explain/difference-reply.ts';
-import { API_VERSION, type ServiceReply, type TrafficBy } from '../../explain/replies.ts';
+import { REPLY_API_VERSION, type ServiceReply, type TrafficBy } from '../../explain/replies.ts';
 import { ownersIn } from '../../explain/op-owner.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
 import type { Questioned } from '../../reconcile/questioned.ts';
@@ -97,5 +97,5 @@ function unknownService(node: string, service: NamespacedName): ServiceReply {
     `${service} is not served on this node: there is no such Service, or it is headless, of type ExternalName, ` +
     'or assigned to another proxy by a label';
   const empty = { ports: [], sets: [], refused: [], notes: [] };
-  return { apiVersion: API_VERSION, kind: 'Service', node, ok: false, verdict, service, ...empty };
+  return { apiVersion: REPLY_API_VERSION, kind: 'Service', node, ok: false, verdict, service, ...empty };
 }

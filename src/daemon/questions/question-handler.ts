@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { errorText } from '../../base/error-text.ts';
-import { API_VERSION, type ErrorReply } from '../../explain/replies.ts';
+import { REPLY_API_VERSION, type ErrorReply } from '../../explain/replies.ts';
 import { type HttpHandler, answer, pathOf, queryOf } from '../../observe/http-listener.ts';
 import { QuestionError } from './question-error.ts';
 import { QuestionQueue } from './question-queue.ts';
@@ -66,7 +66,7 @@ function endWith(request: IncomingMessage, response: ServerResponse): void {
 }
 
 function refuse(response: ServerResponse, status: number, message: string): void {
-  send(response, status, { apiVersion: API_VERSION, kind: 'Error', message } satisfies ErrorReply);
+  send(response, status, { apiVersion: REPLY_API_VERSION, kind: 'Error', message } satisfies ErrorReply);
 }
 
 function send(response: ServerResponse, status: number, reply: object): void {

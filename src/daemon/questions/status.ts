@@ -3,7 +3,7 @@ import { familyLabel, type IpFamily } from '../../base/ip.ts';
 import type { ProxyMode } from '../../base/proxy-mode.ts';
 import { Yielder } from '../../base/yielder.ts';
 import { BUILD, VERSION } from '../../config/version.ts';
-import { API_VERSION, type Listed, type StatusReply } from '../../explain/replies.ts';
+import { REPLY_API_VERSION, type Listed, type StatusReply } from '../../explain/replies.ts';
 import { refusedReply } from '../../explain/refused-reply.ts';
 import { wordsOf } from '../../explain/words.ts';
 import { shadowWords } from '../../explain/difference-tally.ts';
@@ -41,7 +41,7 @@ export interface StatusParts extends Identity {
   readonly history: History;
   readonly clock: Clock;
   /** What other modes left on this node. */
-  readonly remains?: { readonly texts: readonly string[] };
+  readonly knownLeftovers?: { readonly texts: readonly string[] };
   /** With --dry-run: what the shadow found last. */
   readonly shadow?: () => StatusReply['shadow'];
 }
@@ -65,7 +65,7 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
       ? `kube-ipvs-proxy serves ${services} on node ${node}`
       : `kube-ipvs-proxy is a shadow on node ${node} (--dry-run) and changes nothing; ${services} planned`;
   return {
-    apiVersion: API_VERSION,
+    apiVersion: REPLY_API_VERSION,
     kind: 'Status',
     node,
     ok: wrong === undefined,
@@ -96,7 +96,7 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
     ...(conntrack === undefined ? {} : { conntrack }),
     settings,
     notes: await reconciler.forwardingNotes(),
-    leftOfOtherModes: parts.remains?.texts ?? [],
+    leftOfOtherModes: parts.knownLeftovers?.texts ?? [],
     ...(shadow === undefined ? {} : { shadow }),
     health,
   };

@@ -1,6 +1,6 @@
 import { counted } from '../../base/counted.ts';
 import { Yielder } from '../../base/yielder.ts';
-import { API_VERSION, type TrafficBy, type TrafficReply } from '../../explain/replies.ts';
+import { REPLY_API_VERSION, type TrafficBy, type TrafficReply } from '../../explain/replies.ts';
 import { trafficRows } from '../../explain/traffic-rows.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
 import type { Clock } from '../../reconcile/clock.ts';
@@ -33,7 +33,7 @@ export async function trafficReply(parts: TrafficParts): Promise<TrafficReply> {
   const rows = await new Yielder().finish(trafficRows(by, { ids, stats, realServers }, ownerOf));
   const most = rows.length > MOST_ROWS ? rows.toSorted((a, b) => b.connections - a.connections) : rows;
   return {
-    apiVersion: API_VERSION,
+    apiVersion: REPLY_API_VERSION,
     kind: 'Traffic',
     node,
     ok: true,

@@ -33,7 +33,7 @@ import { nodeNameOf } from '../startup/node-identity.ts';
 import { awaitOwnNode } from './own-node.ts';
 import { type OpenedSource, openSource } from '../startup/open-source.ts';
 import { type Mode, type ModeParts, loadMode } from '../modes/mode.ts';
-import { Remains } from '../modes/remains.ts';
+import { KnownLeftovers } from '../modes/known-leftovers.ts';
 import { requireRights } from '../startup/rights.ts';
 import { startServers } from './servers.ts';
 import { observeTraffic } from '../traffic/observe-traffic.ts';
@@ -98,8 +98,8 @@ async function start(
   await kernel.probeScheduler(config.scheduler);
   const usable = await usableFamilies(kernel, config, log);
   logStart('kube-ipvs-proxy is starting', { node: nodeName, mode: config.mode }, usable, opened.origin, log);
-  const remains = new Remains((isAnyLeft) => metrics.setOtherModesLeft(isAnyLeft));
-  const parts = { config, mode, control, kernel, metrics, health, cluster, events, history, remains, lock };
+  const knownLeftovers = new KnownLeftovers((isAnyLeft) => metrics.setOtherModesLeft(isAnyLeft));
+  const parts = { config, mode, control, kernel, metrics, health, cluster, events, history, knownLeftovers, lock };
   await listen(parts, started);
   const asked = { ...parts, clock, log, ...identityOf(nodeName, usable, config, opened.origin) };
   const questions = { ...asked, watches: metrics.watchStates, reconciler: () => reconciler };
@@ -153,7 +153,7 @@ interface Parts {
   readonly events: DaemonEvents;
   readonly history: History;
   readonly nodeSettings: NodeSettings;
-  readonly remains: Remains;
+  readonly knownLeftovers: KnownLeftovers;
   readonly lock: DaemonLock;
 }
 
@@ -184,7 +184,7 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
     // A daemon in another mode would write again what we remove.
     onServing: () => void parts.lock.taken.then(() => removeOthers(mode, modeParts, started)),
     ...podPreparation(parts, started),
-    onDeviceMade: () => mode.nameThief(modeParts),
+    onDeviceMade: () => mode.logDeleter(modeParts),
   });
   const reconciler = new Reconciler({
     kernel,
@@ -219,8 +219,8 @@ function startReconciler(parts: Parts, started: AsyncDisposableStack): Reconcile
   return reconciler;
 }
 
-function modePartsOf({ config, iptables, remains, metrics }: Parts, log: Log): ModeParts {
-  return { config, log, iptables, remains, onProgram: (program) => metrics.processStarted(program) };
+function modePartsOf({ config, iptables, knownLeftovers, metrics }: Parts, log: Log): ModeParts {
+  return { config, log, iptables, knownLeftovers, onProgram: (program) => metrics.processStarted(program) };
 }
 
 function removeOthers(mode: Mode, parts: ModeParts, started: AsyncDisposableStack): void {

@@ -1,7 +1,7 @@
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { MessageWriter } from '../../netlink/codec/message-writer.ts';
-import { type IpsetListing, type ListOptions, dumpSets, setReader } from '../../netlink/family/ipset/listing.ts';
+import { type IpsetListing, type SetListOptions, dumpSets, setReader } from '../../netlink/family/ipset/listing.ts';
 import { swapSets } from '../../netlink/family/ipset/message.ts';
 import { chooseProtocol, getProtocol } from '../../netlink/family/ipset/protocol.ts';
 import { createSet, decodeRevision, destroySet, getType } from '../../netlink/family/ipset/set.ts';
@@ -190,7 +190,7 @@ export class IpsetHandle {
   }
 
   /** Lists the requested sets; those that do not exist are absent. */
-  async #list(requests: readonly ListOptions[]): Promise<readonly IpsetListing[]> {
+  async #list(requests: readonly SetListOptions[]): Promise<readonly IpsetListing[]> {
     const protocol = await this.#chosenProtocol();
     const reader = setReader();
     await askAll(this.#connection, requests, {

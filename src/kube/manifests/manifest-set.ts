@@ -44,7 +44,7 @@ export function replacedEvents(set: ManifestSet): readonly SourceEvent[] {
 }
 
 /** Returns the events for the changes between two states; for each kind, deletions come first. */
-export function changeEvents(before: ManifestSet, after: ManifestSet): readonly SourceEvent[] {
+export function eventsBetween(before: ManifestSet, after: ManifestSet): readonly SourceEvent[] {
   const events: SourceEvent[] = [];
   for (const [name, { kind, object }] of before) {
     if (!after.has(name)) events.push({ kind, event: { type: 'deleted', object: object.meta } });

@@ -5,7 +5,7 @@ import { errorCode, errorText } from '../../base/error-text.ts';
 import { Interner } from '../objects/interner.ts';
 import { type DirectoryListing, DirectoryWatcher, listManifests } from './manifest-directory.ts';
 import { type ManifestObject, readManifests } from './manifest-file.ts';
-import { type ManifestSet, changeEvents, mergeManifests, replacedEvents } from './manifest-set.ts';
+import { type ManifestSet, eventsBetween, mergeManifests, replacedEvents } from './manifest-set.ts';
 import type { Source, SourceEvent } from '../objects/source.ts';
 import type { ServiceSelection } from '../objects/trim-service.ts';
 
@@ -174,7 +174,7 @@ export class ManifestSource implements Source {
     const { set, conflicts } = mergeManifests(new Map([...this.#files].map(([name, { objects }]) => [name, objects])));
     for (const conflict of conflicts) if (!this.#conflicts.has(conflict)) this.#log.warn(conflict);
     this.#conflicts = new Set(conflicts);
-    const events = this.#current === undefined ? replacedEvents(set) : changeEvents(this.#current, set);
+    const events = this.#current === undefined ? replacedEvents(set) : eventsBetween(this.#current, set);
     this.#current = set;
     for (const event of events) handler(event);
   }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { removeAll } from '../../../src/daemon/clean-up.ts';
-import { removeLeftovers, nameDeviceThief } from '../../../src/daemon/modes/other-modes.ts';
-import { Remains } from '../../../src/daemon/modes/remains.ts';
+import { removeLeftovers, logDeviceDeleter } from '../../../src/daemon/modes/other-modes.ts';
+import { KnownLeftovers } from '../../../src/daemon/modes/known-leftovers.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { KernelError } from '../../../src/kernel/kernel-error.ts';
 import type { Leftover } from '../../../src/kernel/iptables/leftovers.ts';
@@ -139,7 +139,7 @@ describe('leftovers of other modes at a start', () => {
   test('after the first sync, chains of iptables mode and tables of nftables mode are removed', async () => {
     const others = new FakeLeftovers(CHAINS, NFT);
     const log = new TestLog();
-    await removeLeftovers(others, log, { remains: new Remains() });
+    await removeLeftovers(others, log, { knownLeftovers: new KnownLeftovers() });
     expect(others.left).toEqual([]);
     expect(log.lines).toEqual([
       expect.stringMatching(/^info: .*in iptables mode left: .*KUBE-SVC-ABCDEFGHIJKLMNOP/),
@@ -152,7 +152,10 @@ describe('leftovers of other modes at a start', () => {
     const remove = others.remove.bind(others);
     others.remove = (leftover) => (leftover === CHAINS ? Promise.reject(new Error('unreadable')) : remove(leftover));
     const stop = new Error('enough');
-    const tried = removeLeftovers(others, new TestLog(), { remains: new Remains(), wait: () => Promise.reject(stop) });
+    const tried = removeLeftovers(others, new TestLog(), {
+      knownLeftovers: new KnownLeftovers(),
+      wait: () => Promise.reject(stop),
+    });
     await expect(tried).rejects.toBe(stop);
     expect(others.removed).toEqual([NFT]);
   });
@@ -162,19 +165,19 @@ describe('leftovers of other modes at a start', () => {
     others.refuse = true;
     const log = new TestLog();
     const waited: number[] = [];
-    const remains = new Remains();
+    const knownLeftovers = new KnownLeftovers();
     const wait = async (ms: number): Promise<void> => {
-      expect(remains.texts).toContain('rules of other modes: refused');
+      expect(knownLeftovers.texts).toContain('rules of other modes: refused');
       others.refuse = waited.push(ms) < 12;
       await Promise.resolve();
     };
-    await removeLeftovers(others, log, { remains, wait });
+    await removeLeftovers(others, log, { knownLeftovers, wait });
     expect(others.removed).toEqual([CHAINS, NFT]);
     expect(waited.slice(0, 3)).toEqual([2_000, 4_000, 8_000]);
     expect(waited.at(-1)).toBe(600_000);
     expect(log.lines[0]).toMatch(/^warn: .*: refused; the next attempt is in 2 s$/);
     expect(log.lines.at(-1)).toMatch(/^info: removed/);
-    expect(remains.texts).toEqual(['ipvs mode: after the first sync']);
+    expect(knownLeftovers.texts).toEqual(['ipvs mode: after the first sync']);
   });
 });
 
@@ -192,7 +195,7 @@ describe('after kube-ipvs0 was deleted by others', () => {
     const log = new TestLog();
     const looks: Leftover[][] = [...found];
     let waits = 0;
-    await nameDeviceThief({ find: () => Promise.resolve(looks.shift() ?? []) }, log, (ms) =>
+    await logDeviceDeleter({ find: () => Promise.resolve(looks.shift() ?? []) }, log, (ms) =>
       Promise.resolve((waits += ms)),
     );
     expect(waits).toBe(waited);

@@ -31,7 +31,7 @@ const KNOWN_TYPES: ReadonlySet<string> = new Set([
 /** linux/netfilter/ipset/ip_set.h. */
 const IPSET_FLAG_LIST_HEADER = 4;
 
-export interface ListOptions {
+export interface SetListOptions {
   /** Lists only this set; ENOENT if it does not exist. Default: all sets. */
   readonly name?: string;
   /** Whether to omit the entries. */
@@ -39,7 +39,7 @@ export interface ListOptions {
 }
 
 /** Writes a request for sets with their entries. A `setReader` decodes the replies, in order. */
-export function dumpSets(writer: MessageWriter, protocol: number, { name, headersOnly }: ListOptions = {}): number {
+export function dumpSets(writer: MessageWriter, protocol: number, { name, headersOnly }: SetListOptions = {}): number {
   const flags = headersOnly === true ? IPSET_FLAG_LIST_HEADER : undefined;
   beginIpset(writer, IPSET_COMMAND.list, { protocol, name, flags });
   return writer.endDump();

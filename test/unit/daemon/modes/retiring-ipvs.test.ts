@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { cidrOf, formatCidr } from '../../../../src/base/cidr.ts';
 import { formatIp } from '../../../../src/base/ip.ts';
-import { removeUnused } from '../../../../src/daemon/modes/ipvs-in-use.ts';
-import { Remains } from '../../../../src/daemon/modes/remains.ts';
+import { removeIdle } from '../../../../src/daemon/modes/ipvs-in-use.ts';
+import { KnownLeftovers } from '../../../../src/daemon/modes/known-leftovers.ts';
 import { RetiringIpvs } from '../../../../src/daemon/modes/retiring-ipvs.ts';
 import type { Flow } from '../../../../src/kernel/kernel.ts';
 import { rulesOfIpvsOnly, rulesWithoutMark } from '../../../../src/plan/ipvs/plan-rules.ts';
@@ -51,14 +51,14 @@ describe('what ipvs mode left', () => {
 
   test('a virtual server and its address stay until its last connection has ended', async () => {
     const { kernel, end } = await kernelWithConnections();
-    expect(await removeUnused(kernel, [])).toEqual({ virtualServers: 1, addresses: 1 });
+    expect(await removeIdle(kernel, [])).toEqual({ virtualServers: 1, addresses: 1 });
     const keys = (ids: readonly VirtualServerId[]): unknown => new Set(ids.map((id) => virtualServerKey(id)));
     const left = async (): Promise<unknown> => keys(await kernel.getVirtualServers());
     expect(await left()).toEqual(keys([BUSY, FOREIGN]));
     expect(await kernel.getBoundAddresses()).toEqual([]);
     expect(await routesOf(kernel)).toEqual([`${formatIp(BUSY.address)}/32 src 10.0.0.1`]);
     end();
-    expect(await removeUnused(kernel, [])).toEqual({ virtualServers: 0, addresses: 0 });
+    expect(await removeIdle(kernel, [])).toEqual({ virtualServers: 0, addresses: 0 });
     expect(await left()).toEqual(keys([FOREIGN]));
     expect(await routesOf(kernel)).toEqual([]);
   });
@@ -68,11 +68,11 @@ describe('what ipvs mode left', () => {
     end();
     kernel.setUdpFlows([OWN_FLOW]);
     for (const _pass of [1, 2]) {
-      expect(await removeUnused(kernel, [])).toEqual({ virtualServers: 0, addresses: 1 });
+      expect(await removeIdle(kernel, [])).toEqual({ virtualServers: 0, addresses: 1 });
       expect(await routesOf(kernel)).toEqual([`${formatIp(IDLE.address)}/32 src 10.0.0.1`]);
     }
     kernel.setUdpFlows([]);
-    expect(await removeUnused(kernel, [])).toEqual({ virtualServers: 0, addresses: 0 });
+    expect(await removeIdle(kernel, [])).toEqual({ virtualServers: 0, addresses: 0 });
     expect(await routesOf(kernel)).toEqual([]);
   });
 
@@ -81,7 +81,7 @@ describe('what ipvs mode left', () => {
     kernel.setNodeAddresses([]);
     end();
     kernel.setUdpFlows([OWN_FLOW]);
-    expect(await removeUnused(kernel, [])).toEqual({ virtualServers: 0, addresses: 1 });
+    expect(await removeIdle(kernel, [])).toEqual({ virtualServers: 0, addresses: 1 });
     expect((await kernel.getBoundAddresses()).map((bound) => bound.address)).toEqual([IDLE.address]);
     expect(await routesOf(kernel)).toEqual([]);
   });
@@ -92,10 +92,10 @@ describe('what ipvs mode left', () => {
     const cidr = cidrOf(IDLE.address, 24);
     kernel.put({ kind: 'add-route', cidr });
     kernel.setUdpFlows([OWN_FLOW]);
-    expect(await removeUnused(kernel, [])).toEqual({ virtualServers: 0, addresses: 2 });
+    expect(await removeIdle(kernel, [])).toEqual({ virtualServers: 0, addresses: 2 });
     expect(await routesOf(kernel)).toContain(`${formatCidr(cidr)} src 10.0.0.1`);
     kernel.setUdpFlows([]);
-    expect(await removeUnused(kernel, [])).toEqual({ virtualServers: 0, addresses: 0 });
+    expect(await removeIdle(kernel, [])).toEqual({ virtualServers: 0, addresses: 0 });
     expect(await routesOf(kernel)).toEqual([]);
   });
 
@@ -111,21 +111,21 @@ describe('what ipvs mode left', () => {
       await remove(rules);
     };
     const left: boolean[] = [];
-    const remains = new Remains((isAnyLeft) => left.push(isAnyLeft));
-    remains.remove('rules of other modes');
-    const parts = { config: configOf(), log, onProgram: () => undefined, remains };
+    const knownLeftovers = new KnownLeftovers((isAnyLeft) => left.push(isAnyLeft));
+    knownLeftovers.remove('rules of other modes');
+    const parts = { config: configOf(), log, onProgram: () => undefined, knownLeftovers };
     const retiring = new RetiringIpvs(parts, rulesOfIpvsOnly, { open: () => Promise.resolve(kernel) });
     retiring.start();
     await jest.advanceTimersByTimeAsync(60_000);
     // Two families; the first attempt failed at the first one. What lets open connections pass and closes other ports stays.
     expect(removals).toEqual([false, false, false]);
     expect(log.messages('warn')).toEqual([expect.stringContaining('the lock is held')]);
-    expect(remains.texts).toEqual(['ipvs mode: 1 virtual server with connections, 1 address in use']);
+    expect(knownLeftovers.texts).toEqual(['ipvs mode: 1 virtual server with connections, 1 address in use']);
     end();
     await jest.advanceTimersByTimeAsync(60_000);
     expect(removals).toEqual([false, false, false, true, true]);
-    expect(log.messages('info').at(-1)).toBe('ipvs mode is retired: nothing of it is left on this node');
-    expect({ texts: remains.texts, last: left.at(-1) }).toEqual({ texts: [], last: false });
+    expect(log.messages('info').at(-1)).toBe('removed the last objects of ipvs mode');
+    expect({ texts: knownLeftovers.texts, last: left.at(-1) }).toEqual({ texts: [], last: false });
     retiring.stop();
   });
 
@@ -144,9 +144,9 @@ describe('what ipvs mode left', () => {
     };
     const log = new RecordingLog();
     const left: boolean[] = [];
-    const remains = new Remains((isAnyLeft) => left.push(isAnyLeft));
-    remains.remove('rules of other modes');
-    const parts = { config: configOf(), log, onProgram: () => undefined, remains };
+    const knownLeftovers = new KnownLeftovers((isAnyLeft) => left.push(isAnyLeft));
+    knownLeftovers.remove('rules of other modes');
+    const parts = { config: configOf(), log, onProgram: () => undefined, knownLeftovers };
     const retiring = new RetiringIpvs(parts, rulesWithoutMark, {
       rulesAreGone: true,
       open: () => Promise.resolve(kernel),
@@ -154,7 +154,7 @@ describe('what ipvs mode left', () => {
     retiring.start();
     await jest.advanceTimersByTimeAsync(3_600_000);
     expect(devices).toBe(0);
-    expect({ texts: remains.texts, last: left.at(-1) }).toEqual({
+    expect({ texts: knownLeftovers.texts, last: left.at(-1) }).toEqual({
       texts: ['ipvs mode: see the errors above'],
       last: true,
     });
@@ -162,7 +162,7 @@ describe('what ipvs mode left', () => {
     kernel.recover();
     await jest.advanceTimersByTimeAsync(600_000);
     expect(devices).toBe(1);
-    expect(log.messages('info').at(-1)).toBe('ipvs mode is retired: nothing of it is left on this node');
+    expect(log.messages('info').at(-1)).toBe('removed the last objects of ipvs mode');
     retiring.stop();
   });
 });

@@ -82,15 +82,15 @@ describe('nftables mode', () => {
   });
 
   test('what ipvs mode left, until it is gone', async () => {
-    const { status, remains } = await started(undefined, new FakeKernel('nftables'));
-    remains.set('ipvs mode', '1 virtual server with connections, 0 addresses in use');
+    const { status, knownLeftovers } = await started(undefined, new FakeKernel('nftables'));
+    knownLeftovers.set('ipvs mode', '1 virtual server with connections, 0 addresses in use');
     const reply = await status();
     expect(reply.leftOfOtherModes).toEqual(['ipvs mode: 1 virtual server with connections, 0 addresses in use']);
     expect(reply.ok).toBe(true);
     const title = 'left by other modes, and removed when possible (1):';
     const lines = statusLines(reply);
     expect(lines.slice(lines.indexOf(title))).toEqual([title, `  ${reply.leftOfOtherModes[0]}`]);
-    remains.remove('ipvs mode');
+    knownLeftovers.remove('ipvs mode');
     expect(statusLines(await status())).not.toContain(title);
   });
 

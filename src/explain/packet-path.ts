@@ -8,7 +8,7 @@ import type { Origin } from './packet-origin.ts';
 import { type Decision, type Hook, type HookWalk, type MatchedRule, walkHook } from './rule-walk.ts';
 import type { SetMatch } from './set-match.ts';
 
-export interface WayFacts {
+export interface PathFacts {
   readonly packet: Packet;
   readonly origin: Origin;
   readonly rules: RuleSet;
@@ -26,17 +26,17 @@ export interface WayFacts {
 export type Fate = 'scheduled' | 'no endpoint' | 'DROP' | 'REJECT' | 'local' | 'forwarded';
 
 /** The way of a packet through this node. */
-export interface PacketWay {
+export interface PacketPath {
   readonly before: readonly MatchedRule[];
   readonly fate: Fate;
   /** The mark of the packet after `before`. */
   readonly mark: number;
   /** The hook in which IPVS takes the packet. */
   readonly scheduledIn: Hook;
-  readonly endpoints: readonly EndpointWay[];
+  readonly endpoints: readonly EndpointPath[];
 }
 
-export interface EndpointWay {
+export interface EndpointPath {
   readonly server: RealServer;
   readonly after: readonly MatchedRule[];
   readonly masqueraded: boolean;
@@ -72,7 +72,7 @@ const FORWARDED: readonly Stage[] = [
  * Takes the first packet of a connection through the planned rules, and on to each endpoint. IPVS takes packets to
  * local addresses after filter INPUT, and those of the node itself after nat OUTPUT. Yields after each endpoint.
  */
-export function* packetWay(facts: WayFacts): Generator<void, PacketWay> {
+export function* packetPath(facts: PathFacts): Generator<void, PacketPath> {
   const { packet, virtualServer } = facts;
   const isOwn = facts.origin === 'this node';
   const isTaken = virtualServer !== undefined && (isOwn || packet.destinationLocal);
@@ -82,7 +82,7 @@ export function* packetWay(facts: WayFacts): Generator<void, PacketWay> {
   if (!isTaken) return { ...way, fate: packet.destinationLocal ? 'local' : 'forwarded' };
   const realServers = virtualServer.realServers.filter(({ weight }) => weight > 0);
   if (realServers.length === 0) return { ...way, fate: 'no endpoint' };
-  const endpoints: EndpointWay[] = [];
+  const endpoints: EndpointPath[] = [];
   for (const server of realServers) {
     endpoints.push(endpointWay(facts, taken, server));
     yield;
@@ -96,7 +96,7 @@ function stagesOf(isOwn: boolean, isTaken: boolean, { destinationLocal }: Packet
   return destinationLocal ? RECEIVED : FORWARDED;
 }
 
-function walkStages({ rules, sets, packet: first }: WayFacts, stages: readonly Stage[]): HookWalk {
+function walkStages({ rules, sets, packet: first }: PathFacts, stages: readonly Stage[]): HookWalk {
   const matched: MatchedRule[] = [];
   let packet = first;
   let decision: Decision = 'none';
@@ -110,7 +110,7 @@ function walkStages({ rules, sets, packet: first }: WayFacts, stages: readonly S
   return { matched, decision, packet };
 }
 
-function endpointWay(facts: WayFacts, taken: Packet, server: RealServer): EndpointWay {
+function endpointWay(facts: PathFacts, taken: Packet, server: RealServer): EndpointPath {
   const { origin, rules, sets, routeTo, isHere, forwards } = facts;
   const route = routeTo(server.address);
   const isOnNode = route?.local === true;
