@@ -120,16 +120,21 @@ export class FakeNftTable implements NftPort {
   }
 }
 
+/** Takes back a change of an element. */
+type Undo = () => void;
+
 /** Returns the table afterwards, or why the messages are refused. */
 function executeAll(before: Table | undefined, messages: readonly NftMessage[]): Table | undefined | Refused {
   let table = before;
+  const undo: Undo[] = [];
   try {
-    for (const message of messages) table = execute(table, message);
+    for (const message of messages) table = execute(table, message, undo);
     if (table !== undefined) checkReferences(table);
     return table;
   } catch (error) {
-    if (error instanceof Refused) return error;
-    throw error;
+    if (!(error instanceof Refused)) throw error;
+    for (const back of undo.reverse()) back();
+    return error;
   }
 }
 
@@ -141,19 +146,20 @@ function emptyTable(): Table {
   return { dormant: false, chains: new Map(), sets: new Map() };
 }
 
+/** Without the elements: there may be very many, so their changes are taken back one by one. */
 function copyOf({ dormant, chains, sets }: Table): Table {
   return {
     dormant,
     chains: new Map(Array.from(chains, ([name, { chain, rules }]) => [name, { chain, rules: [...rules] }])),
-    sets: new Map(Array.from(sets, ([name, { set, elements }]) => [name, { set, elements: new Map(elements) }])),
+    sets: new Map(sets),
   };
 }
 
-function execute(table: Table | undefined, message: NftMessage): Table | undefined {
+function execute(table: Table | undefined, message: NftMessage, undo: Undo[]): Table | undefined {
   if (message.kind === 'new-table') return { ...(table ?? emptyTable()), dormant: false };
   if (table === undefined) throw new Refused('ENOENT', 'no such table');
   if (message.kind === 'delete-table') return undefined;
-  change(table, message);
+  change(table, message, undo);
   return table;
 }
 
@@ -163,7 +169,7 @@ function found<T>(map: Map<string, T>, name: string): T {
   return value;
 }
 
-function change({ chains, sets }: Table, message: NftMessage): void {
+function change({ chains, sets }: Table, message: NftMessage, undo: Undo[]): void {
   switch (message.kind) {
     case 'new-table':
     case 'delete-table':
@@ -192,23 +198,29 @@ function change({ chains, sets }: Table, message: NftMessage): void {
       found(chains, message.chain).rules.push(message.expressions);
       break;
     case 'new-elements':
-      for (const element of message.elements) add(found(sets, message.set), element);
+      for (const element of message.elements) add(found(sets, message.set), element, undo);
       break;
     case 'delete-elements': {
       const { elements } = found(sets, message.set);
       for (const element of message.elements) {
-        if (!elements.delete(keyOf(element))) throw new Refused('ENOENT', `${message.set} ${key(element.key)}`);
+        const id = keyOf(element);
+        const there = elements.get(id);
+        if (there === undefined) throw new Refused('ENOENT', `${message.set} ${key(element.key)}`);
+        elements.delete(id);
+        undo.push(() => elements.set(id, there));
       }
     }
   }
 }
 
-function add({ set, elements }: Set, element: NftElement): void {
+function add({ set, elements }: Set, element: NftElement, undo: Undo[]): void {
   if (element.key.length !== set.keyLength) throw new Refused('EINVAL', `${set.name}: length of the key`);
-  const there = elements.get(keyOf(element));
+  const id = keyOf(element);
+  const there = elements.get(id);
   const same = there === undefined || JSON.stringify(there.data) === JSON.stringify(element.data);
   if (!same) throw new Refused('EEXIST', `${set.name} ${key(element.key)}`);
-  elements.set(keyOf(element), element);
+  elements.set(id, element);
+  undo.push(() => (there === undefined ? elements.delete(id) : elements.set(id, there)));
 }
 
 /** How many rules a chain has and how many rules and elements lead to it. */
