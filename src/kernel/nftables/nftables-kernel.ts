@@ -278,16 +278,16 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     if (!(await port.hasTable(family)) && (await this.#ensureTable(family))) {
       this.#onStateLost(`table ${nftTable(family)} was deleted`);
     }
-    const { first, repairs, chains, waking, surplus, unused } = await checkRules(port, settings, family);
+    const { repairs, chains, surplus, unused } = await checkRules(port, settings, family);
     let current = generation;
-    for (const messages of [first, repairs, waking]) {
+    for (const messages of repairs) {
       const refusal = await port.commit(family, messages, current);
       if (current !== undefined && refusal?.code === 'ERESTART') return undefined;
       this.#require('write rules of', family, refusal);
-      if (current !== undefined && messages.length > 0) current = nextOf(current);
+      if (current !== undefined) current = nextOf(current);
     }
     const { gone, interrupted } = await this.#surplus.run(port, family, surplus, current);
-    if (first.length + repairs.length + waking.length + gone.length > 0) {
+    if (repairs.length + gone.length > 0) {
       const deleted = gone.filter(({ kind }) => kind === 'delete-chain').map(({ name }) => name);
       return { changed: true, chains: [...new Set([...chains, ...deleted])] };
     }
@@ -310,8 +310,8 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
   async compareRules({ family, settings }: RuleSet): Promise<RulesInForce> {
     return await withKernelError('compareRules', async () => {
       if (settings === undefined) return { missing: [], packets: new Map() };
-      const { first, repairs, waking, surplus } = await checkRules(this.#port(), settings, family);
-      const messages = [...first, ...repairs, ...waking, ...surplus];
+      const { repairs, surplus } = await checkRules(this.#port(), settings, family);
+      const messages = [...repairs.flat(), ...surplus];
       const missing = messages.map((message) => ({ command: messageText(message, family) }));
       return { missing, packets: new Map() };
     });

@@ -1,11 +1,12 @@
 import type { IpFamily } from '../../base/ip.ts';
+import { boundedParts } from '../../base/bounded-parts.ts';
 import { Yielder } from '../../base/yielder.ts';
 import type { ObservedRule } from '../../netlink/family/nf-tables/rule.ts';
 import type { RuleSettings } from '../../state/rule-settings.ts';
 import { isAffinityChain } from './affinity-chains.ts';
 import { type ChainPlan, baseChains } from './base-chains.ts';
 import { firewallObjects, isFirewallChain } from './firewall-objects.ts';
-import type { NftMessage, SetDefinition } from './nft-message.ts';
+import { MOST_ELEMENTS, type NftMessage, type SetDefinition } from './nft-message.ts';
 import type { ElementOf, NftPort, ObservedChain } from './nft-port.ts';
 import { inOrderOfDeletion } from './order-of-deletion.ts';
 import { sameRules } from './same-rules.ts';
@@ -19,16 +20,13 @@ import { HEADS, type Head, readEndpoints, readHeads, readRestricted } from './ta
 /** How chains, rules and derived elements of a table differ from those that its other elements need. */
 export interface RuleCheck {
   /**
-   * To be executed before the repairs, if there are any: new chains to which virtual servers or source ranges move, as in
-   * TableChange.transactions().
+   * Transactions in order, none of them empty, which make everything as it must be, and empty the chains that nothing
+   * needs. New chains to which virtual servers or source ranges move come first, as in TableChange.transactions(). The last
+   * one makes a dormant table count again, once everything in it is right.
    */
-  readonly first: readonly NftMessage[];
-  /** Makes everything as it must be, and empties the chains that nothing needs. */
-  readonly repairs: readonly NftMessage[];
+  readonly repairs: readonly (readonly NftMessage[])[];
   /** The chains that the repairs write. */
   readonly chains: readonly string[];
-  /** Of a dormant table: what makes it count again, once everything in it is right. */
-  readonly waking: readonly NftMessage[];
   /** What nothing needs. It can be deleted after the repairs, in this order. */
   readonly surplus: readonly Surplus[];
   /** Chains that virtual servers shared of which none is left, and their sets. They may be deleted in this order. */
@@ -73,9 +71,7 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
   strays.push(...(await findCatchAll(port, family)));
   const elements = await elementChange(port, family, { derived, shared: [...shared.values()], strays }, sets);
   const waking: readonly NftMessage[] = (await port.isDormant(family)) ? [{ kind: 'new-table' }] : [];
-  const { first, messages } = repairsOf({ missing, wrong, elements, shared, observed });
-  // A chain can only be replaced if no rule leads to it.
-  const repairs = [...flushChains(filled), ...messages];
+  const repairs = [...repairsOf({ filled, missing, wrong, elements, shared, observed }), waking];
   const surplus = surplusChains.map((name): Surplus => ({ kind: 'delete-chain', name }));
   const used = new Set(heads.map(({ chain }) => chain));
   // What belongs to a damaged virtual server is in use until its endpoints are written again.
@@ -85,7 +81,12 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
   const surplusSets = damaged ? [] : [...sets].filter((name) => isOfSharedChain(name) && !wantedSets.has(name));
   const lasting = [...observed.keys()].filter((name) => sharedChain(name, family) !== undefined && !used.has(name));
   const unused = inOrderOfDeletion({ chains: [...lasting, ...ofShared], sets: surplusSets }, MOST_SETS);
-  return { first, repairs, chains: [...wrong.map(({ name }) => name), ...filled], waking, surplus, unused };
+  return {
+    repairs: repairs.filter(({ length }) => length > 0),
+    chains: [...wrong.map(({ name }) => name), ...filled],
+    surplus,
+    unused,
+  };
 }
 
 function flushChains(names: readonly string[]): readonly NftMessage[] {
@@ -148,6 +149,8 @@ function hasSameRules({ name, rules }: ChainPlan, observed: ReadonlyMap<string, 
 }
 
 interface Repairs {
+  /** Chains with rules that nothing needs. */
+  readonly filled: readonly string[];
   readonly missing: readonly SetDefinition[];
   readonly wrong: readonly ChainPlan[];
   readonly elements: readonly NftMessage[];
@@ -156,34 +159,39 @@ interface Repairs {
 }
 
 /**
- * Divides the repairs if something moves to a new chain. All chains without a hook that are missing come first then, because
- * one may lead to another. If the kernel has one with another hook, it can only be replaced together with the rules that
- * lead to it, so nothing comes first.
+ * Returns the repairs as transactions: several if something moves to a new chain, or if they are too large. All chains
+ * without a hook that are missing come first then, because one may lead to another, and the rules of each other chain are
+ * written together. If the kernel has a chain with another hook, it can only be replaced together with the rules that lead
+ * to it, so there is one transaction.
  */
-function repairsOf({
-  missing,
-  wrong,
-  elements,
-  shared,
-  observed,
-}: Repairs): Pick<RuleCheck, 'first'> & { readonly messages: readonly NftMessage[] } {
+function repairsOf({ filled, missing, wrong, elements, shared, observed }: Repairs): RuleCheck['repairs'] {
   const created = new Set(wrong.filter(({ name, base }) => base === undefined && !observed.has(name)));
-  const moves =
-    [...created].some(({ name }) => shared.has(name)) && !wrong.some((chain) => isReplaced(chain, observed));
+  const moves = [...created].some(({ name }) => shared.has(name));
   const sets = missing.map((set): NftMessage => ({ kind: 'new-set', set }));
-  if (!moves) return { first: [], messages: [...sets, ...rewrite(wrong, observed), ...elements] };
+  const whole = [...flushChains(filled), ...sets, ...rewrite(wrong, observed), ...elements];
+  const isSmall = !moves && sizeOf(whole) <= MOST_ELEMENTS;
+  if (isSmall || wrong.some((chain) => isReplaced(chain, observed))) return [whole];
   const own = new Set(missing.flatMap(({ name }) => (isOfSharedChain(name) ? [name] : [])));
   const isOwn = (message: NftMessage): boolean => message.kind === 'new-elements' && own.has(message.set);
-  return {
-    first: [...sets, ...rewrite([...created], observed), ...elements.filter(isOwn)],
-    messages: [
-      ...rewrite(
-        wrong.filter((chain) => !created.has(chain)),
-        observed,
-      ),
-      ...elements.filter((message) => !isOwn(message)),
-    ],
-  };
+  const others = wrong.filter((chain) => !created.has(chain));
+  return [
+    // Nothing leads to these yet.
+    ...inParts([...sets, ...rewrite([...created], observed), ...elements.filter(isOwn)].map((message) => [message])),
+    ...inParts([
+      ...flushChains(filled).map((message) => [message]),
+      ...others.map((chain) => rewrite([chain], observed)),
+      elements.filter((message) => !isOwn(message)),
+    ]),
+  ];
+}
+
+/** Divides messages, of which those of a group belong together, into transactions of limited size. */
+function inParts(groups: readonly (readonly NftMessage[])[]): RuleCheck['repairs'] {
+  return Array.from(boundedParts(groups, sizeOf, MOST_ELEMENTS), (part) => part.flat());
+}
+
+function sizeOf(messages: readonly NftMessage[]): number {
+  return messages.reduce((sum, message) => sum + ('elements' in message ? message.elements.size : 1), 0);
 }
 
 /** A chain with another hook cannot be changed, but nothing refers to it. */
@@ -194,8 +202,8 @@ function isReplaced(chain: ChainPlan, observed: ReadonlyMap<string, ObservedChai
 
 function rewrite(chains: readonly ChainPlan[], observed: ReadonlyMap<string, ObservedChain>): readonly NftMessage[] {
   const replaced = chains.filter((chain) => isReplaced(chain, observed));
-  const known = chains.filter((chain) => observed.has(chain.name) && !replaced.includes(chain));
-  const created = chains.filter((chain) => !known.includes(chain));
+  const known = chains.filter((chain) => observed.has(chain.name) && !isReplaced(chain, observed));
+  const created = chains.filter((chain) => !observed.has(chain.name) || isReplaced(chain, observed));
   return [
     ...[...known, ...replaced].map(({ name }): NftMessage => ({ kind: 'flush-chain', name })),
     ...replaced.map(({ name }): NftMessage => ({ kind: 'delete-chain', name })),

@@ -7,18 +7,20 @@ import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
 import { plannedSet } from '../../../../src/plan/ipvs/set-names.ts';
 import type { Op } from '../../../../src/state/op.ts';
 import { Transaction } from '../../../../src/state/transaction.ts';
-import type { VirtualServer } from '../../../../src/state/virtual-server.ts';
+import { VS_PERSISTENT, type VirtualServer } from '../../../../src/state/virtual-server.ts';
 import { address, realServer, virtualServer } from '../../../contract/objects.ts';
 import { FakeNftTable } from '../../../fake-kernel/fake-nft-table.ts';
 import { PLAN_CONFIG, TestLog } from '../../../support/reconciling.ts';
 
 type Committed = readonly NftMessage[];
 
+const RULES = planRules({ ...PLAN_CONFIG, scheduler: 'random' }, 4);
+
 async function prepared(): Promise<{ readonly table: FakeNftTable; readonly kernel: Kernel }> {
   const table = new FakeNftTable();
   const kernel = nftablesKernelOf(new NodeKernel({ log: new TestLog() }), table);
   await kernel.prepare();
-  await kernel.ensureRules(planRules({ ...PLAN_CONFIG, scheduler: 'random' }, 4));
+  await kernel.ensureRules(RULES);
   table.committed.length = 0;
   return { table, kernel };
 }
@@ -56,6 +58,52 @@ function changesOf(set: string, committed: readonly Committed[]): readonly numbe
 }
 
 describe('a transaction has a limited number of elements', () => {
+  test.each<[string, (table: FakeNftTable) => void]>([
+    [
+      'the rules of all chains of session affinity',
+      (table) => {
+        table.changeByOthers((found) => {
+          for (const { rules } of found!.chains.values()) rules.length = 0;
+        });
+      },
+    ],
+    [
+      'the chains and sets of their endpoints',
+      (table) => {
+        table.changeByOthers((found) => {
+          for (const { rules } of found!.chains.values()) rules.length = 0;
+          for (const name of found!.chains.keys()) if (name.startsWith('endpoint-')) found!.chains.delete(name);
+          for (const [name, { elements }] of found!.sets) {
+            if (name.startsWith('clients-')) found!.sets.delete(name);
+            else if (name.startsWith('endpoints-')) elements.clear();
+          }
+        });
+      },
+    ],
+  ])('also one that repairs %s', async (_what, damage) => {
+    const { table, kernel } = await prepared();
+    const sticky = { ...serverAt(1), flags: VS_PERSISTENT, timeout: 60 };
+    const ops: Op[] = [
+      { kind: 'add-virtual-server', virtualServer: sticky },
+      ...endpointsOf(3_000).map((server): Op => ({ kind: 'add-real-server', id: sticky, realServer: server })),
+    ];
+    expect(await kernel.apply(new Transaction(ops))).toEqual({ failures: [] });
+    expect(await kernel.compareRules(RULES)).toMatchObject({ missing: [] });
+    damage(table);
+    table.committed.length = 0;
+    expect(await kernel.ensureRules(RULES)).toMatchObject({ changed: true });
+    expect(table.committed.length).toBeGreaterThan(1);
+    expect(Math.max(...sizes(table.committed))).toBeLessThanOrEqual(MOST_ELEMENTS);
+    // The rules of a chain are written together.
+    for (const messages of table.committed) {
+      const flushed = new Set(messages.flatMap((each) => (each.kind === 'flush-chain' ? [each.name] : [])));
+      const written = new Set(messages.flatMap((each) => (each.kind === 'new-rule' ? [each.chain] : [])));
+      for (const name of flushed) expect(written.has(name)).toBe(true);
+    }
+    expect(await kernel.compareRules(RULES)).toMatchObject({ missing: [] });
+    await kernel.close();
+  });
+
   test('whatever is written: 30 virtual servers with 1,000 endpoints each', async () => {
     const { table, kernel } = await prepared();
     const ops = Array.from({ length: 30 }, (_, n) => additions(n + 1, 1_000)).flat();
