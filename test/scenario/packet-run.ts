@@ -11,9 +11,9 @@ import { TEST_MODE } from '../support/mode.ts';
 import { address } from '../support/state.ts';
 import type { Action } from './action.ts';
 import { KERNEL_TABLES, readKernelTables } from './kernel-tables.ts';
-import { asInMode, closeReaders, readModeTables } from './mode-tables.ts';
+import { closeReaders, readModeTables } from './mode-tables.ts';
 import { plannedTables } from './plan-run.ts';
-import { COMMON_FLAGS, configFileOf } from './scenario-config.ts';
+import { commonFlags, configFileOf } from './scenario-config.ts';
 import { type Outcome, type Probe, judge } from './probe.ts';
 import type { Scenario, Step } from './scenario-file.ts';
 import { ScenarioState } from './scenario-state.ts';
@@ -26,7 +26,6 @@ const PROBE_TIMEOUT_MS = 1_500;
 const SILENCE_MS = 400;
 /** With random choice, each of two pods is missed by all attempts in one of half a million cases. */
 const ATTEMPTS = TEST_MODE === 'ipvs' ? 6 : 20;
-const MODE_FLAGS = TEST_MODE === 'ipvs' ? [] : [`--proxy-mode=${TEST_MODE}`, '--iptables-min-sync-period=0s'];
 
 /** Two nodes with two pods each and a client; the bundled daemon on node-0 follows a directory that scenarios write. */
 export class PacketRun implements AsyncDisposable {
@@ -62,7 +61,7 @@ export class PacketRun implements AsyncDisposable {
     const node = this.#bed.node(0);
     await node.exec(['conntrack', '-F'], { allowFailure: true });
     await node.ip(scenario.nodeAddresses.map((address) => `addr add ${address}/${prefixOf(address)} dev eth0 nodad`));
-    const planned = await plannedTables(scenario, { bindAddresses: TEST_MODE === 'ipvs' });
+    const planned = await plannedTables(scenario, TEST_MODE);
     for (const [index, step] of scenario.steps.entries()) {
       state.take(step);
       await this.#write(state.yaml());
@@ -95,13 +94,12 @@ export class PacketRun implements AsyncDisposable {
 
   /** The daemon is started again only where a scenario has another configuration than the one before it. */
   async #configure(scenario: Scenario): Promise<void> {
-    const content = configFileOf(scenario);
+    const content = configFileOf(scenario, TEST_MODE);
     const wanted = [...scenario.flags, content ?? ''].join(' ');
     if (this.#configuration === wanted) return;
     await this.#daemon?.stop(10_000);
     const flags = [
-      ...COMMON_FLAGS,
-      ...MODE_FLAGS,
+      ...commonFlags(TEST_MODE),
       `--manifests=${path.join(this.#scratch, 'manifests')}`,
       ...scenario.flags,
     ];
@@ -128,11 +126,10 @@ export class PacketRun implements AsyncDisposable {
   }
 
   async #compare(planned: Partial<Tables>): Promise<string[]> {
-    const isIpvs = TEST_MODE === 'ipvs';
-    const tables = await (isIpvs ? readKernelTables : readModeTables)(this.#bed.node(0));
+    const tables = await (TEST_MODE === 'ipvs' ? readKernelTables : readModeTables)(this.#bed.node(0));
     return KERNEL_TABLES.map((table) => {
       const wanted = (planned[table] ?? []).map(withoutLimits).map(withoutDraining);
-      return difference(table, isIpvs ? wanted : asInMode(table, wanted), tables);
+      return difference(table, wanted, tables);
     }).filter((text) => text !== undefined);
   }
 

@@ -1,6 +1,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { CORE_SCHEMA, loadAll, mergeTag } from 'js-yaml';
+import type { ProxyMode } from '../../src/base/proxy-mode.ts';
 import { type Action, parseAction } from './action.ts';
 import { type Probe, parseProbe } from './probe.ts';
 
@@ -33,6 +34,8 @@ export interface Step {
   /** "Kind namespace/name" */
   readonly remove: readonly string[];
   readonly tables: ReadonlyMap<Table, readonly string[]>;
+  /** Tables that are otherwise in a mode. */
+  readonly tablesOfModes: Readonly<Record<ProxyMode, ReadonlyMap<Table, readonly string[]>>>;
   readonly givens: ReadonlyMap<Given, readonly string[]>;
   readonly probes: readonly (Probe | Action)[];
 }
@@ -78,6 +81,8 @@ export function parseScenario(name: string, text: string): Scenario {
     const lines = body.map((line) => line.trim()).filter((line) => line !== '' && !line.startsWith('#'));
     const step = steps.at(-1);
     const start = title === 'objects' ? ['', '0', ''] : /^step(?: after (\d+) s)?: (.+)$/.exec(title);
+    const [, table = '', words = ''] = /^(.+) in (.+) mode$/.exec(title) ?? [];
+    const modes = words.split(' and ').filter((word) => word === 'nftables' || word === 'iptables');
     if (title === 'flags') flags = lines;
     else if (title === 'own configuration') ownConfig = body.join('\n');
     else if (title === 'node addresses') nodeAddresses = lines;
@@ -88,6 +93,7 @@ export function parseScenario(name: string, text: string): Scenario {
     else if (title === 'probes') step.probes = lines.map((line) => parseAction(line) ?? parseProbe(name, line));
     else if (isGiven(title)) step.givens.set(title, lines);
     else if (isTable(title)) step.tables.set(title, lines);
+    else if (isTable(table) && modes.length > 0) for (const mode of modes) step.tablesOfModes[mode].set(table, lines);
     else throw new Error(`${name}: no such section: ${title}`);
   }
   if (steps.length === 0) throw new Error(`${name}: no objects`);
@@ -96,6 +102,7 @@ export function parseScenario(name: string, text: string): Scenario {
 
 interface MutableStep extends Step {
   readonly tables: Map<Table, readonly string[]>;
+  readonly tablesOfModes: Readonly<Record<ProxyMode, Map<Table, readonly string[]>>>;
   readonly givens: Map<Given, readonly string[]>;
   probes: readonly (Probe | Action)[];
 }
@@ -109,7 +116,8 @@ function stepOf(name: string, title: string, afterSeconds: number, yaml: string)
     if (typeof value['delete'] === 'string') remove.push(value['delete']);
     else apply.push(value);
   }
-  return { title, afterSeconds, apply, remove, tables: new Map(), givens: new Map(), probes: [] };
+  const tablesOfModes = { ipvs: new Map(), nftables: new Map(), iptables: new Map() };
+  return { title, afterSeconds, apply, remove, tables: new Map(), tablesOfModes, givens: new Map(), probes: [] };
 }
 
 function sectionsOf(text: string): string[] {

@@ -4,7 +4,7 @@ import { parseScenario } from '../../scenario/scenario-file.ts';
 
 /** What would be too large a file to keep: the same format, written here. */
 async function outcome(name: string, text: string): Promise<string> {
-  return (await runOnPlan(parseScenario(name, `# Generated.\n${text}`))).join('\n');
+  return (await runOnPlan(parseScenario(name, `# Generated.\n${text}`), 'ipvs')).join('\n');
 }
 
 function service(name: string, address: string, ports: string): string {

@@ -1,0 +1,80 @@
+import { IP_FAMILIES } from '../../src/base/ip.ts';
+import type { ProxyMode } from '../../src/base/proxy-mode.ts';
+import { setName } from '../../src/plan/ipvs/set-names.ts';
+import type { Given, Step, Table } from './scenario-file.ts';
+import { setLine } from './tables.ts';
+
+type Part = Table | Given;
+
+const NO_CONNECTIONS = 'the mode does not count connections: an endpoint that is not wanted is removed at once';
+const OF_IPVS = 'it is the state of IPVS and of kube-ipvs0, which the mode does not use';
+
+/** What scenarios may contain and a mode does not have in memory, with the reason. */
+export const NOT_IN_MODE: Readonly<Record<ProxyMode, Readonly<Partial<Record<Part, string>>>>> = {
+  ipvs: {},
+  nftables: {
+    'kernel before': OF_IPVS,
+    connections: NO_CONNECTIONS,
+    rules: 'they are rules of iptables, and no tool prints rules of nf_tables that are in memory',
+  },
+  iptables: {
+    'kernel before': OF_IPVS,
+    connections: NO_CONNECTIONS,
+    rules: 'they close the other ports of service addresses, which the mode does not',
+  },
+};
+
+/** The tables of scenarios that are only of ipvs mode, by the beginning of the scenario's name. */
+export const ONLY_IN_IPVS_MODE: Readonly<
+  Record<string, { readonly tables: readonly Table[]; readonly reason: string }>
+> = {
+  'annotations/': { tables: ['warnings', 'explain'], reason: 'Services cannot ask for settings of their own' },
+};
+
+/** Returns the tables after a step in a mode: in sections of its own, or derived from those of ipvs mode. */
+export function tablesIn(mode: ProxyMode, name: string, step: Step): ReadonlyMap<Table, readonly string[]> {
+  if (mode === 'ipvs') return step.tables;
+  const others = Object.entries(ONLY_IN_IPVS_MODE).flatMap(([start, { tables }]) =>
+    name.startsWith(start) ? tables : [],
+  );
+  const isShared = (table: Table): boolean => NOT_IN_MODE[mode][table] === undefined && !others.includes(table);
+  const derived = Array.from(step.tables, ([table, lines]) => [table, asInMode(mode, table, lines)] as const);
+  return new Map([...derived.filter(([table]) => isShared(table)), ...step.tablesOfModes[mode]]);
+}
+
+function asInMode(mode: 'nftables' | 'iptables', table: Table, lines: readonly string[]): readonly string[] {
+  if (table === 'virtual servers') return lines.map(withoutIpvs);
+  if (table === 'sets') return lines.map(mode === 'iptables' ? withoutOmitted : onlyClusterIps);
+  return table === 'addresses' || table === 'local routes' ? [] : lines;
+}
+
+/** Endpoints are chosen at random, have no weights and no limits, and are removed at once. */
+function withoutIpvs(line: string): string {
+  const [id = '', servers = ''] = line.split(' -> ');
+  const [protocol = '', at = '', ...options] = id.split(' ');
+  const persistent = /persistent \d+/.exec(options.join(' '))?.[0];
+  const left = servers.split(', ').filter((server) => !server.includes('(weight 0)'));
+  return [
+    [protocol, at, 'random', ...(persistent === undefined ? [] : [persistent])].join(' '),
+    left.length === 0 ? 'none' : left.map((server) => server.replaceAll(/ \((weight|limit) [^)]+\)/g, '')).join(', '),
+  ].join(' -> ');
+}
+
+const OMITTED: ReadonlySet<string> = new Set(
+  (['LOOP-BACK', 'IPVS-IPS'] as const).flatMap((role) => IP_FAMILIES.map((family) => setName(role, family))),
+);
+
+function withoutOmitted(line: string): string {
+  const [name = ''] = line.split(': ');
+  return OMITTED.has(name) ? setLine(name, []) : line;
+}
+
+/** External and load balancer IPs may be addresses of other hosts, so their other ports are not closed. */
+function onlyClusterIps(line: string): string {
+  const [name = '', entries = ''] = line.split(': ');
+  if (!/^KUBE-(6-)?IPVS-IPS$/.test(name)) return line;
+  return setLine(
+    name,
+    entries.split(', ').filter((address) => /^(10\.202\.|fd00:202:)/.test(address)),
+  );
+}
