@@ -1,2 +1,79 @@
 /** How Services are programmed (docs/modes.md). */
 export type ProxyMode = 'ipvs' | 'nftables' | 'iptables';
+
+/** What the rest of the program needs to know of a mode: it asks for a fact, and never which mode it is. */
+export interface ModeFacts {
+  /** Whether IPVS serves: it has schedulers, weights, timeouts and sysctls of its own, and counts connections and traffic. */
+  readonly hasIpvs: boolean;
+  /** Whether service addresses are bound to kube-ipvs0. */
+  readonly bindsAddresses: boolean;
+  /** Whether all virtual servers that are found are of this program: IPVS also has those of others. */
+  readonly ownsAll: boolean;
+  /** Whether rules, set entries and virtual servers come into force together, so that none has to wait for another. */
+  readonly appliesTogether: boolean;
+  /** Whether sets are ipsets: each is created by itself, with a maximum of entries. */
+  readonly hasIpsets: boolean;
+  /** Whether packets to a cluster IP in its set are rejected as long as its virtual server is missing. */
+  readonly rejectsUnserved: boolean;
+  /** Whether the other ports of service addresses can be closed. */
+  readonly closesOtherPorts: boolean;
+  /** Whether what is written is named after Services. */
+  readonly namesServicePorts: boolean;
+  /** Where rules are written. */
+  readonly rules: 'iptables' | 'nf_tables';
+  /** The section of a configuration file that has the settings of masquerading. */
+  readonly section: 'iptables' | 'nftables';
+  /** Virtual servers and real servers in one part of a large change. */
+  readonly mostInPart: number;
+  /** Whether each batch of a full check runs programs, which read and write whole tables. */
+  readonly batchesRunPrograms: boolean;
+}
+
+const TRANSLATES = { hasIpvs: false, bindsAddresses: false, ownsAll: true, appliesTogether: true, hasIpsets: false };
+
+export const MODES: Readonly<Record<ProxyMode, ModeFacts>> = {
+  ipvs: {
+    hasIpvs: true,
+    bindsAddresses: true,
+    ownsAll: false,
+    appliesTogether: false,
+    hasIpsets: true,
+    rejectsUnserved: false,
+    closesOtherPorts: true,
+    namesServicePorts: false,
+    rules: 'iptables',
+    section: 'iptables',
+    mostInPart: 4_096,
+    batchesRunPrograms: false,
+  },
+  nftables: {
+    ...TRANSLATES,
+    rejectsUnserved: true,
+    closesOtherPorts: true,
+    namesServicePorts: false,
+    rules: 'nf_tables',
+    section: 'nftables',
+    mostInPart: 4_096,
+    batchesRunPrograms: false,
+  },
+  iptables: {
+    ...TRANSLATES,
+    rejectsUnserved: false,
+    closesOtherPorts: false,
+    namesServicePorts: true,
+    rules: 'iptables',
+    section: 'iptables',
+    mostInPart: 16_384,
+    batchesRunPrograms: true,
+  },
+};
+
+/** Returns the facts of a mode by a name that may be none. */
+export function factsOf(mode: string | undefined): ModeFacts | undefined {
+  return mode !== undefined && isMode(mode) ? MODES[mode] : undefined;
+}
+
+/** Whether there is a mode of this name. */
+export function isMode(name: string): name is ProxyMode {
+  return Object.hasOwn(MODES, name);
+}

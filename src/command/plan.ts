@@ -1,3 +1,4 @@
+import { MODES } from '../base/proxy-mode.ts';
 import { counted } from '../base/counted.ts';
 import { Yielder } from '../base/yielder.ts';
 import { parseArgv } from '../cli/parse-argv.ts';
@@ -57,7 +58,7 @@ async function planReply({ values, rest }: Given): Promise<PlanReply> {
   const words = wordsOf(config.mode);
   const operations = [...planOperations(plan, planConfig)]
     // The sets of nftables mode come with their table.
-    .filter(({ kind }) => config.mode === 'ipvs' || kind !== 'create-set')
+    .filter(({ kind }) => MODES[config.mode].hasIpsets || kind !== 'create-set')
     .map((op) => plannedOperation(op, ownerOf, words.command));
   const ok = warnings.length === 0;
   const counts = [

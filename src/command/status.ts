@@ -1,3 +1,4 @@
+import { MODES } from '../base/proxy-mode.ts';
 import { counted } from '../base/counted.ts';
 import { shadowWords } from '../explain/difference-tally.ts';
 import type { KernelStatusReply, Listed, StatusReply, SyncText } from '../explain/replies.ts';
@@ -110,11 +111,11 @@ function rows(status: StatusReply): string[][] {
 /** The tables of nf_tables need no iptables, and know one way to choose an endpoint. */
 function modeText({ mode, families, iptables, scheduler }: StatusReply): string {
   const shared = `${mode}, ${families.join(' and ')}`;
-  return mode === 'ipvs' ? `${shared}, iptables ${iptables}, scheduler ${scheduler}` : shared;
+  return MODES[mode].hasIpvs ? `${shared}, iptables ${iptables}, scheduler ${scheduler}` : shared;
 }
 
 function objectsText(mode: StatusReply['mode'], objects: KernelStatusReply['objects']): string {
-  return mode === 'ipvs' ? serversText(objects) : servicePortsText(objects);
+  return MODES[mode].hasIpvs ? serversText(objects) : servicePortsText(objects);
 }
 
 function serversText({ virtualServers, realServers, addresses }: KernelStatusReply['objects']): string {

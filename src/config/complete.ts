@@ -1,3 +1,4 @@
+import { factsOf } from '../base/proxy-mode.ts';
 import { withDefaultPort } from './bind-address.ts';
 import type { ReadConfig } from './config-document.ts';
 import { gateNotes } from './feature-gates.ts';
@@ -17,7 +18,7 @@ function withPort(address: string, port: number): string {
 }
 
 function completeFromFlags(given: GivenSettings): Settings {
-  const isIpvs = given.mode === 'ipvs';
+  const isIpvs = factsOf(given.mode)?.hasIpvs === true;
   // The sync periods of the other mode have no effect: reset them.
   const other = isIpvs ? 'iptables' : 'ipvs';
   const settings = {

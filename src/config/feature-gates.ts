@@ -1,3 +1,4 @@
+import { factsOf } from '../base/proxy-mode.ts';
 import { nearest } from './nearest.ts';
 import type { FeatureGateSettings } from './value-kind.ts';
 
@@ -69,7 +70,7 @@ export function gateProblems(settings: FeatureGateSettings): string[] {
 export function gateNotes(settings: FeatureGateSettings, mode: string): string[] {
   return [
     ...foreignNotes(settings),
-    ...(mode === 'ipvs' && settings['KubeProxyIPVS'] === false ? [IPVS_GATE_OFF] : []),
+    ...(factsOf(mode)?.hasIpvs === true && settings['KubeProxyIPVS'] === false ? [IPVS_GATE_OFF] : []),
   ];
 }
 

@@ -1,3 +1,4 @@
+import { factsOf } from '../base/proxy-mode.ts';
 import type { SettingKey } from './flag-table.ts';
 import { textOf } from './setting.ts';
 import { DEFAULTS, type GivenSettings, SETTING_KEYS, type Settings, settingAt } from './settings.ts';
@@ -15,12 +16,12 @@ type Choice = Pick<Settings, 'mode' | 'config'>;
  * and a configuration file has a section for each.
  */
 export function syncSection(settings: Choice): ModeSection {
-  return settings.mode === 'nftables' || settings.mode === 'iptables' ? masqueradeSection(settings) : 'ipvs';
+  return factsOf(settings.mode)?.hasIpvs === false ? masqueradeSection(settings) : 'ipvs';
 }
 
 /** Returns the section whose masquerading is in force: ipvs mode has that of iptables mode. */
 export function masqueradeSection({ mode, config }: Choice): 'iptables' | 'nftables' {
-  return config !== undefined && mode === 'nftables' ? 'nftables' : 'iptables';
+  return config === undefined ? 'iptables' : (factsOf(mode)?.section ?? 'iptables');
 }
 
 /** Whether a setting is in force, as far as sections decide. */

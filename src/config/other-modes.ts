@@ -1,3 +1,4 @@
+import { factsOf } from '../base/proxy-mode.ts';
 import { DEFAULTS, type Settings, settingAt, SETTING_KEYS } from './settings.ts';
 import { textOf } from './setting.ts';
 import type { SettingKey } from './flag-table.ts';
@@ -6,7 +7,7 @@ import type { OwnFields } from './own-document.ts';
 import type { ProxyConfig } from './proxy-config.ts';
 
 /** Settings that are for IPVS. Not `ipvs.excludeCIDRs`: while another mode retires ipvs mode, it leaves those addresses alone. */
-const OF_IPVS: readonly SettingKey[] = [
+const OF_IPVS: ReadonlySet<SettingKey> = new Set<SettingKey>([
   'ipvs.scheduler',
   'ipvs.strictARP',
   'ipvs.tcpTimeout',
@@ -21,19 +22,16 @@ const OF_IPVS: readonly SettingKey[] = [
   'serviceMetricsSelector',
   'serviceMetricsLimit',
   'serviceMetricsRealServers',
-];
-
-const WITHOUT_EFFECT: Readonly<Record<'nftables' | 'iptables', ReadonlySet<SettingKey>>> = {
-  nftables: new Set(OF_IPVS),
-  // In iptables mode, the other ports of service addresses are never closed.
-  iptables: new Set<SettingKey>([...OF_IPVS, 'unboundCidrs']),
-};
+]);
 
 /** Returns a note that names the settings that this mode does not have. */
 export function modeNotes(settings: Settings, { serviceDefaults = [] }: OwnFields): string[] {
   const { mode } = settings;
-  if (mode !== 'nftables' && mode !== 'iptables') return [];
-  const given = SETTING_KEYS.filter((key) => WITHOUT_EFFECT[mode].has(key) && isGiven(key, settings));
+  const facts = factsOf(mode);
+  if (facts === undefined || facts.hasIpvs) return [];
+  const hasNoEffect = (key: SettingKey): boolean =>
+    OF_IPVS.has(key) || (key === 'unboundCidrs' && !facts.closesOtherPorts);
+  const given = SETTING_KEYS.filter((key) => hasNoEffect(key) && isGiven(key, settings));
   const names = [
     ...given.map((key) => (settingAt(key).name === undefined ? key : `--${settingAt(key).name}`)),
     ...(serviceDefaults.length === 0 ? [] : ['serviceDefaults']),

@@ -1,7 +1,7 @@
 import { type Cidr, parseCidr } from '../base/cidr.ts';
 import { isUnspecified } from '../base/ip.ts';
 import { readIp } from '../base/read-ip.ts';
-import type { ProxyMode } from '../base/proxy-mode.ts';
+import { MODES, isMode, type ProxyMode } from '../base/proxy-mode.ts';
 import { toPort } from '../base/port.ts';
 import { type BindAddress, parseBindAddress } from './bind-address.ts';
 import { completeConfig } from './complete.ts';
@@ -58,12 +58,12 @@ const NO_MODE =
   'no mode is set, which means iptables in kube-proxy: set --proxy-mode=ipvs (or mode: ipvs), or another mode of docs/modes.md';
 
 function isWithoutIpvs({ mode }: Pick<Settings, 'mode'>): boolean {
-  return modeOf(mode) !== 'ipvs';
+  return !MODES[modeOf(mode)].hasIpvs;
 }
 
 /** A mode that is not known is refused, or is not needed for one task. */
 function modeOf(mode: string): ProxyMode {
-  return mode === 'nftables' || mode === 'iptables' ? mode : 'ipvs';
+  return isMode(mode) ? mode : 'ipvs';
 }
 
 function cidrsOf(texts: readonly string[]): Cidr[] {

@@ -1,3 +1,4 @@
+import { factsOf } from '../base/proxy-mode.ts';
 import { formatDuration } from '../base/duration.ts';
 import type { SettingKey } from './flag-table.ts';
 import { isInForce, syncSection } from './mode-section.ts';
@@ -49,7 +50,7 @@ function crossProblems(settings: Settings): Problem[] {
 /** Returns all errors. Like kube-proxy, validates what belongs to a mode only if it is in force. */
 export function validate(settings: Settings): Problem[] {
   const isOfMode = (key: SettingKey): boolean =>
-    isInForce(key, settings) && (settings.mode === 'ipvs' || !key.startsWith('ipvs.'));
+    isInForce(key, settings) && (factsOf(settings.mode)?.hasIpvs === true || !key.startsWith('ipvs.'));
   const keys = SETTING_KEYS.filter(isOfMode);
   return [...keys.flatMap((key) => problemsOf(key, settings[key])), ...crossProblems(settings)];
 }

@@ -1,14 +1,8 @@
 import type { IpAddress } from '../base/ip.ts';
-import type { ProxyMode } from '../base/proxy-mode.ts';
+import { MODES, type ProxyMode } from '../base/proxy-mode.ts';
 import type { AddressChange, EntryChange, NodePlan, PlanChanges, VirtualServerChange } from '../plan/node-plan.ts';
 import { ipSetEntryKey } from '../state/ip-set.ts';
 import { type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
-
-/**
- * Virtual servers and real servers of one part, by mode. Each part of iptables mode runs a program, which reads and writes
- * whole tables.
- */
-const MOST: Readonly<Record<ProxyMode, number>> = { ipvs: 4_096, nftables: 4_096, iptables: 16_384 };
 
 /**
  * Divides large changes into parts, so that those of other Services need not wait for all of a large one: the Services with
@@ -20,7 +14,7 @@ export function partsOf(
   plan: Pick<NodePlan, 'ownerOf'>,
   mode: ProxyMode,
 ): readonly PlanChanges[] {
-  const most = MOST[mode];
+  const most = MODES[mode].mostInPart;
   const total = changes.virtualServers.reduce((sum, change) => sum + sizeOf(change), 0);
   if (total <= most) return [changes];
   const parts = new Parts();

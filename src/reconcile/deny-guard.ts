@@ -1,3 +1,4 @@
+import { MODES } from '../base/proxy-mode.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { familyOf } from '../base/ip.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
@@ -34,7 +35,7 @@ export async function applyGuarded(
   const added = restrictedAdditions(plan, tx);
   const guarded = added.length > 0 || tx.of('grow-set').length > 0 || tx.of('add-entry').some(isDeny);
   if (!guarded) return kernel.apply(tx);
-  if (kernel.mode !== 'ipvs') return await applyTogether(kernel, plan, tx, added, withdraw);
+  if (MODES[kernel.mode].appliesTogether) return await applyTogether(kernel, plan, tx, added, withdraw);
 
   const guard = new DenyGuard(kernel);
   await guard.writeSets(tx, added);

@@ -1,3 +1,4 @@
+import { MODES } from '../base/proxy-mode.ts';
 import type { IpAddress } from '../base/ip.ts';
 import { diffAddresses } from '../diff/address-diff.ts';
 import { diffIpSet } from '../diff/ip-set-diff.ts';
@@ -148,7 +149,7 @@ async function compare(parts: DifferenceParts, signal: AbortSignal, most: number
   const ownership = new Ownership({ sets, boundAddresses, interfaceAddresses, excluded });
   for (const id of await kernel.getVirtualServers()) {
     const key = virtualServerKey(id);
-    const owned = kernel.mode !== 'ipvs' || ownership.owns(id, plan.wantsAddress(id.address) || written.has(key));
+    const owned = MODES[kernel.mode].ownsAll || ownership.owns(id, plan.wantsAddress(id.address) || written.has(key));
     if (owned && plan.virtualServer(key) === undefined) findings.add([{ kind: 'delete-virtual-server', id }]);
     if (yielder.due) await yielder.yieldIfDue();
   }

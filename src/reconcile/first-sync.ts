@@ -1,3 +1,4 @@
+import { MODES } from '../base/proxy-mode.ts';
 import type { IpFamily } from '../base/ip.ts';
 import type { Yielder } from '../base/yielder.ts';
 import { familyOfOp } from '../state/op.ts';
@@ -103,7 +104,7 @@ async function applyAroundRules(
 ): Promise<void> {
   const replaceOthers = async (family: IpFamily): Promise<void> =>
     await applier.note(await rules.replaceOthers(family), progress, yielder);
-  if (kernel.mode !== 'ipvs') {
+  if (MODES[kernel.mode].appliesTogether) {
     await eachFamily(families, progress, async (family) => {
       const ofFamily = tx.filter((op) => familyOfOp(op) === family);
       requireTried(await applier.apply(ofFamily, progress, yielder));

@@ -1,3 +1,4 @@
+import { MODES } from '../base/proxy-mode.ts';
 import type { FoundAddress } from '../explain/address-reply.ts';
 import { type VirtualServerId, virtualServerKey } from '../state/virtual-server.ts';
 import type { DifferenceParts } from './difference.ts';
@@ -17,6 +18,6 @@ export async function readFoundAddress(
   });
   return {
     has: (id) => present.has(virtualServerKey(id)),
-    owns: (id) => kernel.mode !== 'ipvs' || ownership.owns(id, desired.plan.wantsAddress(id.address)),
+    owns: (id) => MODES[kernel.mode].ownsAll || ownership.owns(id, desired.plan.wantsAddress(id.address)),
   };
 }

@@ -1,3 +1,4 @@
+import { MODES } from '../base/proxy-mode.ts';
 import { diffAddresses } from '../diff/address-diff.ts';
 import { diffIpSet } from '../diff/ip-set-diff.ts';
 import { diffRoutes } from '../diff/route-diff.ts';
@@ -78,7 +79,7 @@ async function* compareAll(
     ({ add, surplus: surplusEntries, wrong } = await checkSets(parts, sets, without, yielder));
   }
   await applier.note(await replaceWrongSets(kernel, config, plan, wrong, log), progress, yielder);
-  const clusterIps = kernel.mode === 'nftables' ? add.filter(isClusterIp) : [];
+  const clusterIps = MODES[kernel.mode].rejectsUnserved ? add.filter(isClusterIp) : [];
   yield new Transaction(clusterIps.length === 0 ? add : add.filter((op) => !isClusterIp(op)));
   const bound = await awaitWhileServing(kernel.getBoundAddresses());
   const listed = await awaitWhileServing(kernel.getVirtualServers(without));
@@ -91,7 +92,8 @@ async function* compareAll(
   });
   // A virtual server at a planned address is ours even if another program unbound that address from kube-ipvs0.
   const owns = (id: VirtualServerId): boolean =>
-    kernel.mode !== 'ipvs' || ownership.owns(id, plan.wantsAddress(id.address) || written.has(virtualServerKey(id)));
+    MODES[kernel.mode].ownsAll ||
+    ownership.owns(id, plan.wantsAddress(id.address) || written.has(virtualServerKey(id)));
   const surplus = listed.filter((id) => plan.virtualServer(virtualServerKey(id)) === undefined && owns(id));
   const byKey = new Map(listed.map((found) => [virtualServerKey(found), found]));
   yield* checkVirtualServers(parts, byKey, { first, without }, yielder);
@@ -217,7 +219,7 @@ async function* checkVirtualServers(
   { first, without }: { readonly first: boolean; readonly without: ReadonlySet<IpFamily> },
   yielder: Yielder,
 ): AsyncGenerator<Transaction, void> {
-  const isLarge = first || parts.kernel.mode === 'iptables';
+  const isLarge = first || MODES[parts.kernel.mode].batchesRunPrograms;
   const [most, mostServers] = isLarge ? [LARGE_BATCH, Infinity] : [BATCH, BATCH_SERVERS];
   let batch: WantedVirtualServer[] = [];
   let servers = 0;

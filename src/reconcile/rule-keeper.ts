@@ -1,3 +1,4 @@
+import { MODES, type ModeFacts } from '../base/proxy-mode.ts';
 import { errorText } from '../base/error-text.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { doublingDelay } from '../base/backoff.ts';
@@ -34,9 +35,8 @@ const OF_IPTABLES = {
 };
 
 const WORDS = {
-  ipvs: OF_IPTABLES,
   iptables: OF_IPTABLES,
-  nftables: {
+  nf_tables: {
     failed: 'failed to check or restore the rules of nf_tables of',
     restored: 'rules of nf_tables were missing or changed by another process: restored',
     inForce: 'rules of nf_tables in force again',
@@ -111,8 +111,8 @@ export class RuleKeeper {
     this.check();
   }
 
-  get #words(): (typeof WORDS)[Kernel['mode']] {
-    return WORDS[this.#options.kernel.mode];
+  get #words(): (typeof WORDS)[ModeFacts['rules']] {
+    return WORDS[MODES[this.#options.kernel.mode].rules];
   }
 
   /** Waits for the running check, and prevents others. */

@@ -1,3 +1,4 @@
+import { MODES } from '../base/proxy-mode.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Log } from '../observe/log.ts';
 import { countsInWords, firstInWords } from '../state/op.ts';
@@ -15,7 +16,7 @@ export class SyncLog {
 
   constructor(log: Log, mode: Kernel['mode']) {
     this.#log = log;
-    this.#device = mode === 'ipvs' ? 'interface kube-ipvs0' : 'a table kube-proxy of nf_tables';
+    this.#device = MODES[mode].bindsAddresses ? 'interface kube-ipvs0' : 'a table kube-proxy of nf_tables';
   }
 
   report(report: SyncReport, nextInMs: number): void {

@@ -1,3 +1,4 @@
+import { MODES } from '../../base/proxy-mode.ts';
 import { counted } from '../../base/counted.ts';
 import { kernelAddressReply } from '../../explain/kernel-address-reply.ts';
 import { kernelOnly } from '../../explain/kernel-only.ts';
@@ -39,7 +40,7 @@ export class KernelAnswers {
         name: words.set(set),
         entries: set.entries.length,
         // A set of nf_tables has no limit.
-        ...(kernel.mode === 'ipvs' ? { capacity: set.maxEntries } : {}),
+        ...(MODES[kernel.mode].hasIpsets ? { capacity: set.maxEntries } : {}),
       }));
     const conntrack = await conntrackUse(kernel);
     const objects = {

@@ -1,4 +1,4 @@
-import type { ProxyMode } from '../../base/proxy-mode.ts';
+import { MODES, type ProxyMode } from '../../base/proxy-mode.ts';
 
 /** A question that cannot be answered. The message is one sentence for the person who asked. */
 export class QuestionError extends Error {
@@ -13,5 +13,5 @@ export class QuestionError extends Error {
 
 /** Throws a QuestionError in other modes. */
 export function requireIpvs(mode: ProxyMode, refusal: string): void {
-  if (mode !== 'ipvs') throw new QuestionError(400, `in ${mode} mode ${refusal}`);
+  if (!MODES[mode].hasIpvs) throw new QuestionError(400, `in ${mode} mode ${refusal}`);
 }

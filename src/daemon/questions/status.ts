@@ -1,6 +1,6 @@
 import { counted } from '../../base/counted.ts';
 import { familyLabel, type IpFamily } from '../../base/ip.ts';
-import type { ProxyMode } from '../../base/proxy-mode.ts';
+import { MODES, type ProxyMode } from '../../base/proxy-mode.ts';
 import { Yielder } from '../../base/yielder.ts';
 import { BUILD, VERSION } from '../../config/version.ts';
 import { REPLY_API_VERSION, type Listed, type StatusReply } from '../../explain/replies.ts';
@@ -180,7 +180,7 @@ async function objectsOf(
       const entries = plan.entries(role, family).size;
       const set = plannedSet(role, family, entries);
       const name = wordsOf(mode).set(set);
-      return mode === 'ipvs' ? { name, entries, capacity: set.maxEntries } : { name, entries };
+      return MODES[mode].hasIpsets ? { name, entries, capacity: set.maxEntries } : { name, entries };
     }),
   );
   const setEntries = sets.reduce((sum, { entries }) => sum + entries, 0);

@@ -1,3 +1,4 @@
+import { MODES } from '../../base/proxy-mode.ts';
 import { writeFileSync } from 'node:fs';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import { VERSION } from '../../config/version.ts';
@@ -67,7 +68,7 @@ async function start(
   started.defer(() => opened.close());
   const events = openEvents(config, nodeName, opened, log);
   started.defer(() => events.close());
-  requireRights({ rules: config.mode !== 'nftables', podNamespaces: config.prepareDirectPods });
+  requireRights({ rules: MODES[config.mode].rules === 'iptables', podNamespaces: config.prepareDirectPods });
   const mode = await loadMode(config.mode);
   const lock = await holdDaemonLock({ node: nodeName, mode: config.mode, version: VERSION }, log, config);
   started.defer(lock.release);

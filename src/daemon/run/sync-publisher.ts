@@ -56,9 +56,8 @@ export class SyncPublisher implements SyncObserver {
     const { cluster, health, metrics, clock, log } = this.#options;
     this.#options.history.finished(report);
     metrics.syncFinished(report, clock.wallNow());
-    if (this.#options.kernel.mode === 'nftables') {
-      for (const family of failedFamilies(report, this.#options.families)) metrics.nftablesSyncFailed(family);
-    }
+    // Counted in every mode, and served where kube-proxy has the metric.
+    for (const family of failedFamilies(report, this.#options.families)) metrics.nftablesSyncFailed(family);
     for (const { family, durationMs, deletedFlows } of report.flowCleanUps) {
       metrics.conntrackReconciled(family, durationMs, deletedFlows);
     }

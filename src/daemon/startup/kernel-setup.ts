@@ -1,3 +1,4 @@
+import { MODES } from '../../base/proxy-mode.ts';
 import { release } from 'node:os';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import { lasts } from '../../kernel/iptables/iptables-failure.ts';
@@ -60,7 +61,7 @@ export async function setUpKernel(
   await setUpConntrack(kernel, config.conntrack, log, onRefused);
   const sysctls = serviceSysctls(config);
   for (const [key, value] of sysctls) await setSysctl(kernel, key, value, log);
-  if (config.mode !== 'ipvs') return { sysctls, timeouts: NO_SETTINGS.timeouts };
+  if (!MODES[config.mode].hasIpvs) return { sysctls, timeouts: NO_SETTINGS.timeouts };
   const estimation = await setEstimation(kernel, config.runEstimation, log);
   const timeouts = await setIpvsTimeouts(kernel, config, log);
   await noteIdleTimeout(kernel, log);
@@ -68,7 +69,7 @@ export async function setUpKernel(
 }
 
 function serviceSysctls({ mode, strictArp }: ProxyConfig): readonly Sysctl[] {
-  if (mode !== 'ipvs') return FORWARDING;
+  if (!MODES[mode].hasIpvs) return FORWARDING;
   return [...OF_IPVS, ...connReuse(release()), ...(strictArp ? STRICT_ARP : [])];
 }
 
@@ -132,11 +133,12 @@ export async function usableFamilies(kernel: RuleProbe, config: ProxyConfig, log
   const trials = await Promise.all(inOrder.map((family) => tryRules(kernel, family)));
   const usable = trials.filter(({ lasting }) => !lasting);
   const disabled = trials.filter(({ lasting }) => lasting);
-  const rules = config.mode === 'nftables' ? 'rules of nf_tables' : 'iptables rules';
+  const { rules: where, hasIpvs } = MODES[config.mode];
+  const rules = where === 'nf_tables' ? 'rules of nf_tables' : 'iptables rules';
   if (usable.length === 0) {
     const reasons = disabled.map(({ family, error }) => `${familyLabel(family)}: ${error}`);
     const either = 'of either IP family on this node';
-    const hint = config.mode === 'iptables' ? '. --proxy-mode=nftables needs no iptables' : '';
+    const hint = where === 'iptables' && !hasIpvs ? '. --proxy-mode=nftables needs no iptables' : '';
     throw new StartupError(`cannot write ${rules} ${either}: ${reasons.join('; ')}${hint}`);
   }
   for (const { family, error } of usable) {

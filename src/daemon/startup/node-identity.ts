@@ -1,3 +1,4 @@
+import { MODES } from '../../base/proxy-mode.ts';
 import { hostname } from 'node:os';
 import { gateEnabled } from '../../config/feature-gates.ts';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
@@ -23,6 +24,7 @@ export function planConfigOf(
   families: readonly IpFamily[],
   cluster: Cluster,
 ): PlanConfig {
+  const facts = MODES[config.mode];
   const node = cluster.node();
   const podCidrs = config.detectLocalMode === 'NodeCIDR' ? (node?.podCidrs ?? []) : config.clusterCidrs;
   const localDetectors: Partial<Record<IpFamily, LocalDetector>> = {};
@@ -43,8 +45,8 @@ export function planConfigOf(
     unboundCidrs: config.unboundCidrs,
     localRouteCidrs: config.localRouteCidrs,
     servesExternalIps: gateEnabled(config.featureGates, 'AllowServiceExternalIPs'),
-    bindAddresses: config.mode === 'ipvs',
-    ...(config.mode === 'iptables' ? { ...IPTABLES_MODE_PLAN, forwardsInvalid: config.conntrack.tcpBeLiberal } : {}),
+    bindAddresses: facts.bindsAddresses,
+    ...(facts.namesServicePorts ? { ...IPTABLES_MODE_PLAN, forwardsInvalid: config.conntrack.tcpBeLiberal } : {}),
     // iptables supports --random-fully since 1.6.2 (2018).
     randomFully: true,
   };
