@@ -10,7 +10,7 @@ import { nftInMemory, translating } from '../../../support/nft-in-memory.ts';
 import { listed, port, service, slice } from '../../../support/objects.ts';
 import { address, portOf, vsId } from '../../../support/state.ts';
 
-jest.setTimeout(60_000);
+jest.setTimeout(120_000);
 
 /** What is asked of the table. */
 interface Asked {
