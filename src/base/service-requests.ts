@@ -16,7 +16,7 @@ export type WeightRule = { readonly weight: number } & (
 /** The number of connections from this node at which an endpoint gets no new ones, and below which it does again. */
 export interface ConnectionLimit {
   readonly upper: number;
-  /** 0: three quarters of `upper`. */
+  /** 0 means three quarters of `upper`. */
   readonly lower: number;
 }
 

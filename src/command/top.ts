@@ -41,7 +41,9 @@ export const TOP: Command = {
       () => watched(asked, options, given, live),
       (answers) => {
         if (namespace !== undefined)
-          throw new UsageError('no daemon runs on this node, and without one, namespaces are not known');
+          throw new UsageError(
+            '--namespace needs the daemon, which is not running on this node: the kernel does not know namespaces',
+          );
         return watched(() => answers.traffic(by), options, given, live);
       },
     );

@@ -59,7 +59,9 @@ async function withdrawFromPods(kernel: Kernel, config: ProxyConfig, log: Log): 
     await preparer.withdrawAll();
     return true;
   } catch (error) {
-    log.error(`failed to remove what Pods have for forwarding without NAT: ${errorText(error)}`);
+    log.error(
+      `failed to remove our devices and addresses from the Pods that answer clients without NAT: ${errorText(error)}`,
+    );
     return false;
   }
 }

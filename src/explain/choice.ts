@@ -2,7 +2,7 @@ import type { EndpointModel, EndpointTraits } from '../model/service-model.ts';
 import type { FamilyView, PortView } from '../plan/family-view.ts';
 import { isReady, readyElseDraining } from '../plan/readiness.ts';
 import { hintedFor } from '../plan/topology.ts';
-import type { Place } from '../plan/traffic-policy.ts';
+import type { NodeLocation } from '../plan/traffic-policy.ts';
 import { type RealServer, type RealServerKey, realServerKey } from '../state/real-server.ts';
 import type { EndpointUse } from './endpoint-use.ts';
 
@@ -27,7 +27,7 @@ export function choiceNotes({ notes }: Choice): readonly Note[] {
   return notes;
 }
 
-export function choiceOf(view: FamilyView, port: PortView, place: Place): Choice {
+export function choiceOf(view: FamilyView, port: PortView, place: NodeLocation): Choice {
   const { endpoints, destinations } = port;
   const facts = factsOf(view, port, place);
   const weights = { internal: weightsOf(destinations.internal), external: weightsOf(destinations.external) };
@@ -69,7 +69,7 @@ interface Facts {
 function factsOf(
   view: FamilyView,
   { endpoints, accessible, destinations }: PortView,
-  { nodeName, zone }: Place,
+  { nodeName, zone }: NodeLocation,
 ): Facts {
   const ready = endpoints.filter(isReady);
   const local = readyElseDraining(endpoints.filter(({ traits }) => traits.local));
@@ -103,7 +103,7 @@ function whyNot(facts: Facts, direction: Direction, traits: EndpointTraits): str
     : `for another zone by its hints (${traits.zones.join(', ')})`;
 }
 
-function notesOf(facts: Facts, directions: readonly Direction[], place: Place): Note[] {
+function notesOf(facts: Facts, directions: readonly Direction[], place: NodeLocation): Note[] {
   const notes: Note[] = [];
   const [cluster] = directions.filter((direction) => !isLocalOnly(facts, direction));
   if (cluster === undefined) return notes;
@@ -120,7 +120,7 @@ function notesOf(facts: Facts, directions: readonly Direction[], place: Place): 
 }
 
 /** Says why hints do not select; undefined if they do, or if there are none. */
-function hintsIgnored({ ready, hints }: Facts, { zone }: Place): Note | undefined {
+function hintsIgnored({ ready, hints }: Facts, { zone }: NodeLocation): Note | undefined {
   const zoned = ready.filter(({ traits }) => traits.zones.length > 0);
   if (hints !== 'none' || zoned.length === 0) return undefined;
   if (zoned.length < ready.length) {

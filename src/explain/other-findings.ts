@@ -65,7 +65,7 @@ const STAGES: Readonly<
   },
 };
 
-/** IPVS sends the packet on to an endpoint as if a program of this node had. */
+/** The hooks on the way to an endpoint: IPVS sends the packet like one of a local program. */
 const TO_ENDPOINT: readonly OtherStage[] = [
   ['raw', 'OUTPUT'],
   ['mangle', 'OUTPUT'],

@@ -15,7 +15,12 @@ import type { PlanDraft } from './plan-draft.ts';
 import type { PlannedUdp, PlannedVirtualServer } from './service-plan.ts';
 import { schedulerOf } from './service-scheduler.ts';
 import { type VirtualServerSettings, virtualServerSettings } from './virtual-server-settings.ts';
-import { type Destinations, type Place, chooseDestinations, realServers as realServersOf } from './traffic-policy.ts';
+import {
+  type Destinations,
+  type NodeLocation,
+  chooseDestinations,
+  realServers as realServersOf,
+} from './traffic-policy.ts';
 
 /** One port of a service, with its endpoints of one family. */
 export interface PortView extends Pick<ServicePortModel, 'name' | 'protocol' | 'port'> {
@@ -94,7 +99,7 @@ function portView(
   { name, protocol, port, nodePort, endpoints: both }: ServicePortModel,
   family: IpFamily,
   accessible: boolean,
-  place: Place,
+  place: NodeLocation,
 ): PortView {
   const endpoints = filterUnchanged(both, ({ address }) => familyOf(address) === family);
   const serving = protocol === 'UDP' ? filterUnchanged(endpoints, isServing) : EMPTY;

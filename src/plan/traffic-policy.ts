@@ -19,7 +19,8 @@ export interface Destinations {
 
 type Policies = Pick<ServiceDefinition, 'internalLocal' | 'externalLocal' | 'requests'>;
 
-export interface Place {
+/** Where endpoints are near: on this node, or in its zone. */
+export interface NodeLocation {
   readonly nodeName: string;
   readonly zone: string;
 }
@@ -37,7 +38,7 @@ export function chooseDestinations(
   policies: Policies,
   endpoints: readonly EndpointModel[],
   externallyAccessible: boolean,
-  { nodeName, zone }: Place,
+  { nodeName, zone }: NodeLocation,
 ): Destinations {
   const { internalLocal, requests } = policies;
   const externalLocal = policies.externalLocal && externallyAccessible;

@@ -54,9 +54,9 @@ export function denyOf(
 }
 
 /**
- * In nftables and iptables mode, what belongs to a service port comes into force as a whole: a new service address is not
- * rejected for want of its endpoints, which would be written later. The kernel withholds a virtual server whose deny entry
- * it refuses. One that is there already is withdrawn only if the kernel does not have its deny entry from before.
+ * In nftables and iptables mode, one transaction writes a virtual server with its endpoints and its deny entry: if the
+ * endpoints came later, connections to a new address would be rejected until then. If the deny entry is refused, a new
+ * virtual server is not added; an existing one is deleted, unless the kernel has the deny entry from an earlier sync.
  */
 async function applyTogether(
   kernel: Kernel,

@@ -14,7 +14,7 @@ import type { ModeParts } from './mode.ts';
 /** Interval between two looks at the connections: doubled after each one that brought nothing. */
 const CHECK_MS = 5_000;
 const LONGEST_CHECK_MS = 60_000;
-/** Longest delay after a failure: a set that rules of another program use may stay for long. */
+/** Longest delay after a failure: rules of another program may keep a set in use for hours. */
 const LONGEST_RETRY_MS = 600_000;
 
 export interface RetiringOptions {

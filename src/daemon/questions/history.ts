@@ -92,7 +92,7 @@ export class History {
     };
   }
 
-  /** What was seen of a Service recently. The repairs are those among the latest ones of all objects. */
+  /** Returns when a Service last changed, and its repairs among the latest repairs of all objects. */
   ofService(
     service: NamespacedName,
     ownerOf: OwnerOf,

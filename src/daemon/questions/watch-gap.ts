@@ -3,7 +3,7 @@ import type { WatchState } from '../../observe/api-observer.ts';
 /** Milliseconds without a watch that are normal, for example while an API server restarts. */
 const NORMAL_MS = 30_000;
 
-/** Says which resources have not been watched for long, so that their changes are unknown; undefined if none. */
+/** Names the resources whose watch was lost more than 30 s ago, so that their changes are unknown; undefined if there are none. */
 export function watchGap(watches: ReadonlyMap<string, WatchState>, now: number): string | undefined {
   const gaps = [...watches].filter(([, { state, since }]) => state !== 'watching' && now - since > NORMAL_MS);
   if (gaps.length === 0) return undefined;

@@ -199,7 +199,7 @@ export function unprintedFailure(program: string, family: IpFamily, tables: read
   return new KernelError(
     'iptables',
     'UNREADABLE',
-    `${program} cannot print table ${tables.join(' and table ')}, as a rule of another program is only possible with nft: ` +
-      `the rules there stay as they are. \`nft list table ${nft} ${tables[0] ?? ''}\` shows it; move it to a table of its own`,
+    `${program} cannot print table ${tables.join(' and table ')}, because a program added a rule there that only nft can print. ` +
+      `The rules there stay as they are. Find the rule with \`nft list table ${nft} ${tables[0] ?? ''}\`, and move it to a table of its own`,
   );
 }

@@ -124,7 +124,7 @@ export class Iptables {
     return { variant, tables: parseWithPolicies(await saveOutput(this.#runner, variant, family, [])) };
   }
 
-  /** Returns a number that is another after each change of the rules; undefined if there is none. Runs no program. */
+  /** Returns a number that changes with every change of the rules; undefined if the variant has none. Runs no program. */
   async generation(): Promise<number | undefined> {
     const variant = await this.variant();
     const isNft = variant === 'nft' || (variant === 'system' && isPlainNft(this.#facts));

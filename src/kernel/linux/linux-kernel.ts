@@ -20,7 +20,7 @@ import type { IpvsTimeouts, Kernel, KernelCounters, KernelReader } from '../kern
 import { readingHalf } from '../kernel-reader.ts';
 import { loadModules, requireIpvs } from './modules.ts';
 import { refusalsOf, withKernelError } from './netlink-failure.ts';
-import { NodeKernel, type NodeKernelOptions, once, wrapped } from './node-kernel.ts';
+import { NodeKernel, type NodeKernelOptions, once, kernelMethod } from './node-kernel.ts';
 import { readTrafficTotals } from './traffic-totals.ts';
 
 export interface LinuxKernelOptions extends NodeKernelOptions {
@@ -74,10 +74,10 @@ class LinuxKernel implements Kernel {
     });
   }
 
-  readonly ensureDevice = wrapped(this.#device, 'ensureDevice', (device) => device.ensure());
-  readonly removeDevice = wrapped(this.#device, 'removeDevice', (device) => device.remove());
-  readonly getBoundAddresses = wrapped(this.#device, 'getBoundAddresses', (device) => device.getBoundAddresses());
-  readonly getLocalRoutes = wrapped(this.#device, 'getLocalRoutes', (device) => device.getLocalRoutes());
+  readonly ensureDevice = kernelMethod(this.#device, 'ensureDevice', (device) => device.ensure());
+  readonly removeDevice = kernelMethod(this.#device, 'removeDevice', (device) => device.remove());
+  readonly getBoundAddresses = kernelMethod(this.#device, 'getBoundAddresses', (device) => device.getBoundAddresses());
+  readonly getLocalRoutes = kernelMethod(this.#device, 'getLocalRoutes', (device) => device.getLocalRoutes());
   readonly findRoutes: Kernel['findRoutes'] = (to) => this.#node.findRoutes(to);
   readonly findUnforwarded: Kernel['findUnforwarded'] = () => this.#node.findUnforwarded();
   readonly getNodeAddresses: Kernel['getNodeAddresses'] = () => this.#node.getNodeAddresses();
@@ -95,8 +95,8 @@ class LinuxKernel implements Kernel {
 
   readonly #getMarks = this.#onIpvs('getMarks', (ipvs, family: IpFamily) => ipvs.getMarks(family));
 
-  readonly getSets = wrapped(this.#sets, 'getSets', (sets, names?: readonly string[]) => sets.getSets(names));
-  readonly findSets = wrapped(this.#sets, 'findSets', (sets, names: readonly string[]) => sets.findSets(names));
+  readonly getSets = kernelMethod(this.#sets, 'getSets', (sets, names?: readonly string[]) => sets.getSets(names));
+  readonly findSets = kernelMethod(this.#sets, 'findSets', (sets, names: readonly string[]) => sets.findSets(names));
 
   readonly getUdpFlows: Kernel['getUdpFlows'] = (family) => this.#node.getUdpFlows(family);
   readonly getFlowSources: Kernel['getFlowSources'] = (family, among) => this.#node.getFlowSources(family, among);

@@ -74,19 +74,21 @@ export class NodeKernel {
     return { writes: this.#writes, ...sum, processesStarted: this.#processes };
   }
 
-  readonly findRoutes = wrapped(this.device, 'findRoutes', (device, to: readonly IpAddress[]) => device.findRoutes(to));
-  readonly findUnforwarded = wrapped(this.device, 'findUnforwarded', (device) => device.findUnforwarded());
-  readonly getNodeAddresses = wrapped(this.device, 'getNodeAddresses', (device) => device.getNodeAddresses());
+  readonly findRoutes = kernelMethod(this.device, 'findRoutes', (device, to: readonly IpAddress[]) =>
+    device.findRoutes(to),
+  );
+  readonly findUnforwarded = kernelMethod(this.device, 'findUnforwarded', (device) => device.findUnforwarded());
+  readonly getNodeAddresses = kernelMethod(this.device, 'getNodeAddresses', (device) => device.getNodeAddresses());
 
-  readonly getUdpFlows = wrapped(this.#conntrack, 'getUdpFlows', (flows, family: IpFamily) =>
+  readonly getUdpFlows = kernelMethod(this.#conntrack, 'getUdpFlows', (flows, family: IpFamily) =>
     flows.getUdpFlows(family),
   );
-  readonly getFlowSources = wrapped(
+  readonly getFlowSources = kernelMethod(
     this.#conntrack,
     'getFlowSources',
     (flows, family: IpFamily, among: readonly Cidr[]) => flows.getFlowSources(family, among),
   );
-  readonly deleteFlows = wrapped(this.#conntrack, 'deleteFlows', (flows, gone: readonly Flow[]) =>
+  readonly deleteFlows = kernelMethod(this.#conntrack, 'deleteFlows', (flows, gone: readonly Flow[]) =>
     flows.deleteFlows(gone),
   );
 
@@ -157,7 +159,7 @@ export function once<T>(make: () => T): () => T {
 }
 
 /** Wraps an operation on a handle, so that netlink errors become a KernelError. */
-export function wrapped<H, A extends unknown[], R>(
+export function kernelMethod<H, A extends unknown[], R>(
   handle: () => H,
   operation: string,
   run: (handle: H, ...args: A) => Promise<R>,

@@ -6,7 +6,7 @@ import { nested } from '../codec/nested.ts';
 import { type Rows, type Table, optional, table, traced } from '../codec/table.ts';
 import { FLOW } from '../family/conntrack/flow.ts';
 import { FAMILY, GENL_ID_CTRL } from '../family/genl-ctrl/family.ts';
-import { IPSET_COMMAND, MESSAGE, SWAP } from '../family/ipset/message.ts';
+import { IPSET_COMMAND, IPSET_MESSAGE, IPSET_SWAP } from '../family/ipset/message.ts';
 import { CONFIG } from '../family/ipvs/config.ts';
 import { DESTINATION } from '../family/ipvs/destination.ts';
 import { SERVICE } from '../family/ipvs/service.ts';
@@ -54,7 +54,9 @@ const IPVS_COMMANDS =
   '- NEW_SERVICE SET_SERVICE DEL_SERVICE GET_SERVICE NEW_DEST SET_DEST DEL_DEST GET_DEST NEW_DAEMON DEL_DAEMON GET_DAEMON SET_CONFIG GET_CONFIG SET_INFO GET_INFO ZERO FLUSH'.split(
     ' ',
   );
-const IPSET_COMMANDS = 'NONE PROTOCOL CREATE DESTROY FLUSH RENAME SWAP LIST SAVE ADD DEL TEST HEADER TYPE'.split(' ');
+const IPSET_COMMANDS = 'NONE PROTOCOL CREATE DESTROY FLUSH RENAME IPSET_SWAP LIST SAVE ADD DEL TEST HEADER TYPE'.split(
+  ' ',
+);
 const CONNTRACK_COMMANDS = ['NEW', 'GET', 'DELETE'];
 const NFT_COMMANDS = ['NEW', 'GET', 'DEL'];
 /** Each has three commands, in this order. */
@@ -85,7 +87,7 @@ function netfilterLayout(subsystem: number, command: number): Layout | undefined
     case 1:
       return { name: `IPCTNL_MSG_CT_${CONNTRACK_COMMANDS[command]}`, header: NETFILTER, table: FLOW };
     case 6: {
-      const rows = command === IPSET_COMMAND.swap ? SWAP : MESSAGE;
+      const rows = command === IPSET_COMMAND.swap ? IPSET_SWAP : IPSET_MESSAGE;
       return { name: `IPSET_CMD_${IPSET_COMMANDS[command]}`, header: NETFILTER, table: rows };
     }
     case 10:

@@ -181,7 +181,10 @@ test.each([
   [['--interval', '3s'], '--interval: want a whole number from 2 to 3600, got "3s"'],
   [['--count', '0'], '--count: want a whole number from 1 to 1000000, got "0"'],
   [['web'], "too many arguments for 'top'. Expected 0 arguments but got 1: web; see kube-ipvs-proxy help"],
-  [['-n', 'shop'], 'no daemon runs on this node, and without one, namespaces are not known'],
+  [
+    ['-n', 'shop'],
+    '--namespace needs the daemon, which is not running on this node: the kernel does not know namespaces',
+  ],
 ])('%j is refused', async (argv, message) => {
   expect(await run(argv)).toEqual({ code: 2, out: '', err: `kube-ipvs-proxy: ${message}` });
 });

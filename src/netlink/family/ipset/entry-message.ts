@@ -6,13 +6,13 @@ import type { MessageWriter } from '../../codec/message-writer.ts';
 import { table } from '../../codec/table.ts';
 import { NLM_F_CAPPED, type NetlinkMessage } from '../../message.ts';
 import type { IpsetEntry } from './entry.ts';
-import { IPSET_COMMAND, MESSAGE, beginIpset } from './message.ts';
+import { IPSET_COMMAND, IPSET_MESSAGE, beginIpset } from './message.ts';
 
 /** struct nlmsgerr (linux/netlink.h): an int, then the request with its header. */
 const REQUEST = 4;
 const ATTRIBUTES = REQUEST + MESSAGE_HEADER_SIZE + NETFILTER.size;
 
-const LINE = table({ line: MESSAGE.rows.line });
+const LINE = table({ line: IPSET_MESSAGE.rows.line });
 
 /**
  * Appends one message that adds or deletes entries (at most 64 KiB). Adding an existing entry or deleting a missing one

@@ -5,7 +5,7 @@ import { DecodeError } from '../../codec/decode-error.ts';
 import { NETFILTER } from '../../codec/header.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 import { type IpsetEntry, decodeEntries } from './entry.ts';
-import { IPSET_COMMAND, MESSAGE, beginIpset } from './message.ts';
+import { IPSET_COMMAND, IPSET_MESSAGE, beginIpset } from './message.ts';
 
 /** A set in the kernel. */
 export interface IpsetListing {
@@ -61,7 +61,7 @@ export function setReader(): SetReader {
   const sets: IpsetListing[] = [];
   let entries: IpsetEntry[] = [];
   const read = (payload: Uint8Array): void => {
-    const { name, type, family = 0, options, entries: more } = decode(MESSAGE, payload, NETFILTER.size);
+    const { name, type, family = 0, options, entries: more } = decode(IPSET_MESSAGE, payload, NETFILTER.size);
     if (name !== undefined && type !== undefined && options !== undefined) {
       entries = [];
       sets.push({ name, type, family: ipFamily(family), maxEntries: options.maxEntries, entries });

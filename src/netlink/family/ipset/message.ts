@@ -40,7 +40,7 @@ const NAMES = {
 };
 
 /** All messages but IPSET_CMD_SWAP: attributes of linux/netfilter/ipset/ip_set.h, in the order that ipset uses. */
-export const MESSAGE = table({
+export const IPSET_MESSAGE = table({
   ...NAMES,
   type: optional('IPSET_ATTR_TYPENAME', 3, text),
   revision: optional('IPSET_ATTR_REVISION', 4, u8),
@@ -54,23 +54,23 @@ export const MESSAGE = table({
   oldest: optional('IPSET_ATTR_PROTOCOL_MIN', 10, u8),
 });
 
-export const SWAP = table({ ...NAMES, otherName: required('IPSET_ATTR_SETNAME2', 3, text) });
+export const IPSET_SWAP = table({ ...NAMES, otherName: required('IPSET_ATTR_SETNAME2', 3, text) });
 
 /** Begins an ipset message and writes its attributes. `protocol` is the version that `chooseProtocol` returned. */
 export function beginIpset(
   writer: MessageWriter,
   command: IpsetCommand,
-  attributes: Encodable<typeof MESSAGE.rows>,
+  attributes: Encodable<typeof IPSET_MESSAGE.rows>,
   flags = 0,
 ): void {
   beginCommand(writer, command, flags);
-  encode(writer, MESSAGE, attributes);
+  encode(writer, IPSET_MESSAGE, attributes);
 }
 
 /** Atomically swaps the contents of two sets of one type: a rule keeps its set name and matches the new entries. */
 export function swapSets(writer: MessageWriter, protocol: number, name: string, otherName: string): number {
   beginCommand(writer, IPSET_COMMAND.swap, 0);
-  encode(writer, SWAP, { protocol, name, otherName });
+  encode(writer, IPSET_SWAP, { protocol, name, otherName });
   return writer.end();
 }
 

@@ -2,7 +2,7 @@ import { decode } from '../../codec/decode.ts';
 import { DecodeError } from '../../codec/decode-error.ts';
 import { NETFILTER } from '../../codec/header.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { IPSET_COMMAND, MESSAGE, beginIpset } from './message.ts';
+import { IPSET_COMMAND, IPSET_MESSAGE, beginIpset } from './message.ts';
 
 /** Newest and oldest version that we support (linux/netfilter/ipset/ip_set.h). Kernels before 4.20 have only 6. */
 const IPSET_PROTOCOL = 7;
@@ -16,7 +16,7 @@ export function getProtocol(writer: MessageWriter): number {
 
 /** Returns the newest version that both sides support, for all other commands. Throws DecodeError if there is none. */
 export function chooseProtocol(payload: Uint8Array): number {
-  const { protocol: newest, oldest = 0 } = decode(MESSAGE, payload, NETFILTER.size);
+  const { protocol: newest, oldest = 0 } = decode(IPSET_MESSAGE, payload, NETFILTER.size);
   const version = Math.min(newest, IPSET_PROTOCOL);
   if (version < IPSET_PROTOCOL_MIN || version < oldest) {
     const problem =

@@ -5,7 +5,7 @@ import { DecodeError } from '../../codec/decode-error.ts';
 import { NLM_F_CREATE } from '../../codec/flags.ts';
 import { NETFILTER } from '../../codec/header.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { IPSET_COMMAND, MESSAGE, beginIpset } from './message.ts';
+import { IPSET_COMMAND, IPSET_MESSAGE, beginIpset } from './message.ts';
 
 /** A set to create. */
 export interface IpsetDefinition {
@@ -53,7 +53,7 @@ export function getType(writer: MessageWriter, protocol: number, type: string, f
 
 /** Returns the newest revision. Throws DecodeError. */
 export function decodeRevision(payload: Uint8Array): number {
-  const { revision } = decode(MESSAGE, payload, NETFILTER.size);
+  const { revision } = decode(IPSET_MESSAGE, payload, NETFILTER.size);
   if (revision === undefined) throw new DecodeError('IPSET_ATTR_REVISION', NETFILTER.size, 'missing');
   return revision;
 }

@@ -17,9 +17,9 @@ export interface HostRoute {
   readonly index: number;
   /** RTPROT_*: the origin of the route. */
   readonly protocol: number;
-  /** The source address of this host's own connections to the network; absent: the address that they connect to. */
+  /** The source address of this host's own connections to the network. If absent, it is their destination address. */
   readonly source?: IpAddress | undefined;
-  /** Of the routes to a network, the kernel uses the one with the lowest; absent: 0 for IPv4, 1024 for IPv6. */
+  /** The kernel prefers the route with the lowest metric. If absent, it is 0 for IPv4 and 1024 for IPv6. */
   readonly metric?: number | undefined;
 }
 
