@@ -26,8 +26,8 @@ const READS = {
   close: true,
 } as const satisfies Record<Exclude<keyof KernelReader, 'counters' | 'mode'>, true>;
 
-/** Returns only the reading half of a kernel: the methods that write do not exist in the result, whatever its type. */
-export function readingHalf(kernel: KernelReader): KernelReader {
+/** Returns an object with only the methods of a kernel that read: those that write do not exist in it. */
+export function readOnlyKernel(kernel: KernelReader): KernelReader {
   const methods = (Object.keys(READS) as (keyof typeof READS)[]).map(
     (name) => [name, kernel[name].bind(kernel)] as const,
   );

@@ -25,7 +25,7 @@ import type { Questioned } from './questioned.ts';
 import { WarningLog } from './warning-log.ts';
 
 export interface ShadowOptions extends Omit<DesiredStateOptions, 'onWarning'> {
-  /** The reading half only. */
+  /** Only reads. */
   readonly kernel: KernelReader;
   readonly excludeCidrs: readonly Cidr[];
   readonly syncPeriodMs: number;
@@ -51,7 +51,7 @@ const MOST_COMPARED = 100_000;
 
 /**
  * Compares the kernel with the plan, at the start, after changes and once in each sync period. It writes nothing,
- * because it has only the reading half of the kernel.
+ * because its kernel only reads.
  */
 export class Shadow implements Questioned {
   readonly #options: ShadowOptions;

@@ -28,7 +28,7 @@ import { ShadowPublisher } from './shadow-publisher.ts';
 
 /**
  * Runs until SIGTERM, SIGINT or a configuration change. Resolves to the exit code. Writes nothing but the socket of
- * --query-socket: it has only the reading half of the kernel, and sends no Events.
+ * --query-socket: its kernel only reads, and it sends no Events.
  */
 export function runShadow(config: ProxyConfig): Promise<number> {
   return runUntilStopped(config, start, 'stopped: this dry run has changed nothing');

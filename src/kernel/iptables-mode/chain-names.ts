@@ -30,7 +30,7 @@ function hash16(text: string): string {
 }
 
 /** What the chains of a service port are named after: its name, and the protocol in lower case. */
-export type HashedPort = { readonly name: string; readonly protocol: Protocol };
+export type ChainOwner = { readonly name: string; readonly protocol: Protocol };
 
 type Kind = 'SVC' | 'SVL' | 'EXT' | 'FW';
 
@@ -38,11 +38,11 @@ type Kind = 'SVC' | 'SVL' | 'EXT' | 'FW';
  * Returns the name of a chain of a service port, which is that of kube-proxy. `firstAddress`, with the port, distinguishes further chains
  * of the same kind, which kube-proxy does not have.
  */
-export function portChain(kind: Kind, { name, protocol }: HashedPort, firstAddress = ''): string {
+export function portChain(kind: Kind, { name, protocol }: ChainOwner, firstAddress = ''): string {
   return `KUBE-${kind}-${hash16(name + protocol.toLowerCase() + firstAddress)}`;
 }
 
 /** Returns the name of the chain that leads to an endpoint of a service port. */
-export function endpointChain({ name, protocol }: HashedPort, { address, port }: Endpoint): string {
+export function endpointChain({ name, protocol }: ChainOwner, { address, port }: Endpoint): string {
   return `KUBE-SEP-${hash16(name + protocol.toLowerCase() + formatHostPort(address, port))}`;
 }

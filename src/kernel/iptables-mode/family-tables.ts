@@ -75,8 +75,8 @@ export interface FamilyTablesOptions {
 }
 
 /**
- * The tables of one family. iptables can read tables only as a whole, so what they have is known from the last reading, and from
- * what was written successfully since; after a failure they are read again.
+ * The tables of one family. iptables can read tables only as a whole. So their rules are known from the last read and the
+ * successful writes after it; after a failed write, the tables are read again.
  */
 export class FamilyTables {
   readonly #family: IpFamily;

@@ -18,7 +18,7 @@ import { Iptables } from '../iptables/iptables.ts';
 import { parseSave, scriptLines } from '../iptables/iptables-script.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { Kernel, KernelReader, ObservedIpSet } from '../kernel.ts';
-import { readingHalf } from '../kernel-reader.ts';
+import { readOnlyKernel } from '../kernel-reader.ts';
 import type { LinuxKernelOptions } from '../linux/linux-kernel.ts';
 import { NodeKernel } from '../linux/node-kernel.ts';
 import { TranslatingKernel, realServerOf, virtualServerOf } from '../translating-kernel.ts';
@@ -41,10 +41,10 @@ export function createIptablesKernel(options: IptablesKernelOptions): Kernel {
   return new IptablesKernel(node, portOf(node, options), options.maxAgeMs, options.modeObserver);
 }
 
-/** Returns the reading half. */
+/** Returns a kernel that only reads. */
 export function createIptablesKernelReader(options: IptablesKernelOptions): KernelReader {
   const node = new NodeKernel(options);
-  return readingHalf(new IptablesKernel(node, portOf(node, options), options.maxAgeMs));
+  return readOnlyKernel(new IptablesKernel(node, portOf(node, options), options.maxAgeMs));
 }
 
 /** As createIptablesKernel, with other programs: for tests. */

@@ -10,7 +10,7 @@ export interface IptablesPort {
   test(family: IpFamily, script?: string): Promise<string>;
   /** Returns what iptables-save prints. */
   read(family: IpFamily): Promise<string>;
-  /** Returns a number that is another after each change of the rules, and costs little; undefined if there is none. */
+  /** Returns a number that changes with every change of the rules; undefined if the variant has none. Costs little. */
   generation(): Promise<number | undefined>;
   /** Runs iptables-restore --noflush, which waits for the lock. */
   write(family: IpFamily, script: string): Promise<void>;

@@ -17,7 +17,7 @@ import { ipvsFamily } from './generic-family.ts';
 import { type IpvsOp, IpvsHandle } from './ipvs-handle.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { IpvsTimeouts, Kernel, KernelCounters, KernelReader } from '../kernel.ts';
-import { readingHalf } from '../kernel-reader.ts';
+import { readOnlyKernel } from '../kernel-reader.ts';
 import { loadModules, requireIpvs } from './modules.ts';
 import { refusalsOf, withKernelError } from './netlink-failure.ts';
 import { NodeKernel, type NodeKernelOptions, once, kernelMethod } from './node-kernel.ts';
@@ -35,9 +35,9 @@ export function createLinuxKernel(options: LinuxKernelOptions): Kernel {
   return new LinuxKernel(options);
 }
 
-/** Returns the reading half for this machine. Unlike the Kernel, it does not load ip_vs. */
+/** Returns this machine's kernel, which only reads. Unlike createLinuxKernel(), it does not load ip_vs. */
 export function createLinuxKernelReader(options: LinuxKernelOptions): KernelReader {
-  return readingHalf(new LinuxKernel(options, requireIpvs));
+  return readOnlyKernel(new LinuxKernel(options, requireIpvs));
 }
 
 class LinuxKernel implements Kernel {

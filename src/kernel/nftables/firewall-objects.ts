@@ -25,7 +25,7 @@ export function firewallObjects(id: VirtualServerId, ranges: readonly Cidr[]): S
   };
 }
 
-/** Whether a chain is one of source ranges, or was in an earlier version. */
+/** Whether a chain of this name checks source ranges, in this version or in an earlier one. */
 export function isFirewallChain(name: string): boolean {
   return name.startsWith(FIREWALL) && name.includes('/');
 }
@@ -53,7 +53,10 @@ function sourcesText(elements: readonly NftElement[], family: IpFamily): string 
   return `${createHash('sha256').update(bytes).digest('hex').slice(0, 32)}/sources`;
 }
 
-/** As nft writes intervals: in order, and if the first address is in none, with an end there. */
+/**
+ * Returns the elements of intervals as nft writes them: in order. If no interval begins at the lowest address, an end
+ * element there comes first.
+ */
 function sourceElements(intervals: readonly Interval[], family: IpFamily): readonly NftElement[] {
   const [first] = intervals;
   const elements: NftElement[] = [];

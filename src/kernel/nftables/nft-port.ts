@@ -28,7 +28,7 @@ export interface NftLookup {
 export interface NftFindings {
   readonly generation: number;
   readonly elements: readonly ElementOf[];
-  /** How many rules each chain has and how many rules and elements lead to it, in one number. */
+  /** For each chain, the sum of the rules in it and of the rules and elements that jump to it. */
   readonly chains: ReadonlyMap<string, number>;
 }
 

@@ -15,7 +15,7 @@ import { serviceObjects } from './service-objects.ts';
 import { applyServiceOps } from '../service-ops.ts';
 import { ENDPOINTS, constantSets } from './sets.ts';
 import { TableChange, elementId, sameData } from './table-change.ts';
-import { type Restricted, type Services, readOwnElements, readRestricted } from './table-reader.ts';
+import { type Restricted, type Services, readOwnElements, readSourceRanges } from './table-reader.ts';
 import { MANY, type TableView, nextOf } from './table-view.ts';
 import { partsOf } from './unit-parts.ts';
 import { type ServiceUnit, type Unit, opsOf, unitsOf } from './units.ts';
@@ -273,7 +273,7 @@ class Attempt {
     return {
       generation: ofServices ?? generation,
       services,
-      restricted: isChanged ? await readRestricted(view.port, view.family) : new Map(),
+      restricted: isChanged ? await readSourceRanges(view.port, view.family) : new Map(),
       deleted,
       present,
     };

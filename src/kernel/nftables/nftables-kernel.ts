@@ -23,7 +23,7 @@ import { refusalsOf, withKernelError } from '../linux/netlink-failure.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { Kernel, KernelReader, ObservedIpSet } from '../kernel.ts';
 import { type ModeObserver, NO_MODE_OBSERVER } from '../mode-observer.ts';
-import { readingHalf } from '../kernel-reader.ts';
+import { readOnlyKernel } from '../kernel-reader.ts';
 import { requireExpressions } from './expression-probe.ts';
 import { LeavingsRemoval } from './leavings-removal.ts';
 import { NftLink } from './nft-link.ts';
@@ -50,9 +50,9 @@ export function createNftablesKernel(options: NodeKernelOptions): Kernel {
   return new NftablesKernel(new NodeKernel(options), undefined, options.modeObserver);
 }
 
-/** Returns the reading half. */
+/** Returns a kernel that only reads. */
 export function createNftablesKernelReader(options: NodeKernelOptions): KernelReader {
-  return readingHalf(new NftablesKernel(new NodeKernel(options)));
+  return readOnlyKernel(new NftablesKernel(new NodeKernel(options)));
 }
 
 /** As createNftablesKernel, with other tables than the kernel's: for tests. */

@@ -15,7 +15,7 @@ import { type ServiceObjects, chooseChain, readFirstChain, rejectingChain, servi
 import { FIREWALL_IPS, SERVICE_IPS, constantSets, isOfIntervals, isOfSharedChain } from './sets.ts';
 import type { Surplus } from './surplus-removal.ts';
 import { TableChange, elementId, rulesOf } from './table-change.ts';
-import { HEADS, type Head, readEndpoints, readHeads, readRestricted } from './table-reader.ts';
+import { HEADS, type Head, readEndpoints, readHeads, readSourceRanges } from './table-reader.ts';
 
 /** How chains, rules and derived elements of a table differ from those that its other elements need. */
 export interface RuleCheck {
@@ -113,7 +113,7 @@ async function derivedObjects(port: NftPort, family: IpFamily, heads: readonly H
   const sticky = heads.filter(({ affinity }) => affinity > 0);
   const services = sticky.length === 0 ? [] : [...(await readEndpoints(port, family, sticky)).values()];
   const whole = services.filter(({ damaged }) => !damaged);
-  const restricted = [...(await readRestricted(port, family)).values()];
+  const restricted = [...(await readSourceRanges(port, family)).values()];
   return {
     derived: [
       ...whole.map(({ id, state }) => serviceObjects(id, state)),

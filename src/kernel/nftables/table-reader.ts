@@ -166,7 +166,7 @@ class Assembly {
     return true;
   }
 
-  /** A missing endpoint shortens the list. */
+  /** Returns what was read. If an endpoint of a list is missing, those after it move up, and the service counts as damaged. */
   finish(): Services {
     const services = new Map<VirtualServerKey, ObservedService>();
     for (const [key, { head, endpoints }] of this.#services) {
@@ -203,7 +203,7 @@ export interface Restricted {
 }
 
 /** Returns the ports of load balancer IPs for which the table has source ranges. */
-export async function readRestricted(
+export async function readSourceRanges(
   port: NftPort,
   family: IpFamily,
 ): Promise<ReadonlyMap<VirtualServerKey, Restricted>> {

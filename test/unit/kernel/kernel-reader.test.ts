@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { readingHalf } from '../../../src/kernel/kernel-reader.ts';
+import { readOnlyKernel } from '../../../src/kernel/kernel-reader.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 
 /** The methods of Kernel that change the node, or may. */
@@ -19,7 +19,7 @@ const WRITES = [
 ] as const satisfies (keyof FakeKernel)[];
 
 test('the reading half has no method that writes', () => {
-  const half = readingHalf(new FakeKernel());
+  const half = readOnlyKernel(new FakeKernel());
   const names = Object.keys(half);
   expect(names.filter((name) => (WRITES as readonly string[]).includes(name))).toEqual([]);
   expect(names.filter((name) => !/^(get|find|compare|watch|counters|mode|close)/.test(name))).toEqual([]);
@@ -29,7 +29,7 @@ test('the reading half has no method that writes', () => {
 
 test('the reading half reads the kernel that it was made of', async () => {
   const kernel = new FakeKernel();
-  const half = readingHalf(kernel);
+  const half = readOnlyKernel(kernel);
   kernel.sysctls.set('net/ipv4/ip_forward', '7');
   expect(await half.getSysctl('net/ipv4/ip_forward')).toBe('7');
   await kernel.prepare();

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { NamespacedName } from '../../../src/base/names.ts';
 import type { PlannedOperation } from '../../../src/explain/replies.ts';
-import { readingHalf } from '../../../src/kernel/kernel-reader.ts';
+import { readOnlyKernel } from '../../../src/kernel/kernel-reader.ts';
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import { Cluster } from '../../../src/model/cluster.ts';
 import { plannedSet } from '../../../src/plan/ipvs/set-names.ts';
@@ -27,7 +27,7 @@ class Shadowing {
 
   constructor(kernel: FakeKernel, nodeSettings: NodeSettings = NO_SETTINGS) {
     this.shadow = new Shadow({
-      kernel: readingHalf(kernel),
+      kernel: readOnlyKernel(kernel),
       cluster: this.cluster,
       plan: PLAN_CONFIG,
       nodeIpOverride: undefined,
