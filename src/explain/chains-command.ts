@@ -1,7 +1,9 @@
+import { formatCidr } from '../base/cidr.ts';
 import { type IpFamily, familyOf, formatHostPort } from '../base/ip.ts';
 import { formatIpSetEntry } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
-import type { VirtualServerId } from '../state/virtual-server.ts';
+import type { VirtualServer, VirtualServerId } from '../state/virtual-server.ts';
+import { USES } from './address-use.ts';
 import { toolCommand } from './tool-command.ts';
 
 /**
@@ -19,7 +21,7 @@ export function chainsCommand(op: Op): string {
       return `${programOf(op.virtualServer)}: add ${servicePort(op.virtualServer)}`;
     case 'edit-virtual-server': {
       const { virtualServer } = op;
-      return `${programOf(virtualServer)}: set session affinity of ${servicePort(virtualServer)} to ${virtualServer.timeout} s`;
+      return `${programOf(virtualServer)}: change ${servicePort(virtualServer)} to ${settingsText(virtualServer)}`;
     }
     case 'delete-virtual-server':
       return `${programOf(op.id)}: delete ${servicePort(op.id)}`;
@@ -40,6 +42,15 @@ export function chainsCommand(op: Op): string {
     case 'delete-route':
       return toolCommand(op);
   }
+}
+
+function settingsText({ timeout, traits }: VirtualServer): string {
+  const ranges = traits?.admitted?.ranges.map(formatCidr).join(', ');
+  return [
+    `session affinity ${timeout} s`,
+    ...(traits === undefined ? [] : [USES[traits.kind], traits.keepsSource ? 'source kept' : 'masqueraded']),
+    ...(ranges === undefined ? [] : [`open to ${ranges === '' ? 'nobody' : ranges}`]),
+  ].join(', ');
 }
 
 function restore(family: IpFamily): string {

@@ -3,7 +3,12 @@ import { type IpAddress, familyOf, formatHostPort, formatIp } from '../base/ip.t
 import { SET_ROLES, type SetRole, setKind, setName } from '../plan/ipvs/set-names.ts';
 import { type IpSetEntry, ipSetEntryKey } from '../state/ip-set.ts';
 import { type ObservedRealServer, formatRealServer } from '../state/real-server.ts';
-import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
+import {
+  type VirtualServer,
+  type VirtualServerId,
+  type VirtualServerKey,
+  virtualServerKey,
+} from '../state/virtual-server.ts';
 import type { AskedAddress } from './address-reply.ts';
 import { USES } from './address-use.ts';
 import { kernelOnly } from './kernel-only.ts';
@@ -12,7 +17,7 @@ import type { AddressMatch, AddressOwnerReply, AddressUse } from './replies.ts';
 
 /** What a kernel has, where nobody knows the Services. */
 export interface KernelState {
-  readonly ids: readonly VirtualServerId[];
+  readonly ids: readonly Pick<VirtualServer, keyof VirtualServerId | 'traits'>[];
   readonly realServers: ReadonlyMap<VirtualServerKey, readonly ObservedRealServer[]>;
   readonly sets: readonly { readonly name: string; readonly entries: readonly IpSetEntry[] }[];
   /** On kube-ipvs0. */
@@ -78,8 +83,12 @@ function withArticle(noun: string): string {
   return `${/^[aeiou]/.test(noun) ? 'an' : 'a'} ${noun}`;
 }
 
-/** The sets name the purpose of each virtual server of ours; that of a node port is named by its port alone. */
-function useOf(id: VirtualServerId, { sets, addresses }: KernelState): Is {
+/**
+ * A virtual server of iptables mode says its purpose. In the other modes, sets name the purpose of each virtual server of ours;
+ * that of a node port is named by its port alone.
+ */
+function useOf(id: KernelState['ids'][number], { sets, addresses }: KernelState): Is {
+  if (id.traits !== undefined) return USES[id.traits.kind];
   const family = familyOf(id.address);
   const role = SET_ROLES.find((each) =>
     sets.some(({ name, entries }) => name === setName(each, family) && entries.some((entry) => names(each, entry, id))),

@@ -138,7 +138,7 @@ export function serve(
   const { scheduler, flags: common, timeout, prefix } = view.settings;
   const { onePacket, drainTimeout } = view.service.requests ?? NO_REQUESTS;
   const flags = onePacket === true && protocol === 'UDP' ? common | VS_ONE_PACKET : common;
-  const named = view.rulesPerService ? { servicePort: servicePortName(view.service.name, portName) } : {};
+  const named = view.rulesPerService ? { servicePort: servicePortName(view.service.name, portName), traits } : {};
   const virtualServer = { address, port, protocol, scheduler, flags, timeout, prefix, ...named };
   const planned = { virtualServer, realServers, traits, portName };
   const translated = realServers.every((server) => forwardingOf(server) === FORWARDING.nat);

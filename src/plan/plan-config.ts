@@ -16,8 +16,8 @@ export interface PlanConfig extends Omit<RuleSettings, 'localDetector'> {
   /** Whether external IPs are served (default). If not, a Service that has some still counts as reachable from outside. */
   readonly servesExternalIps?: boolean;
   /**
-   * Whether each Service port has rules of its own, as in iptables mode: virtual servers name their Service port, and neither
-   * hairpin connections nor closed addresses are planned.
+   * Whether each Service port has rules of its own, as in iptables mode: virtual servers name their Service port and
+   * say what their address is to it, instead of set entries. Neither hairpin connections nor closed addresses are planned.
    */
   readonly rulesPerService?: boolean;
   /** Service addresses in these networks are neither bound to kube-ipvs0 nor closed. */

@@ -8,7 +8,12 @@ import { type IpSetEntryKey, hasSameType, ipSetEntryKey } from '../state/ip-set.
 import type { Op } from '../state/op.ts';
 import type { OpFailure, Outcome } from '../state/outcome.ts';
 import { Transaction } from '../state/transaction.ts';
-import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
+import {
+  type VirtualServer,
+  type VirtualServerId,
+  type VirtualServerKey,
+  virtualServerKey,
+} from '../state/virtual-server.ts';
 
 const DENY_SETS: ReadonlySet<string> = new Set([setName('LOAD-BALANCER-FW', 4), setName('LOAD-BALANCER-FW', 6)]);
 
@@ -34,7 +39,8 @@ export async function applyGuarded(
 ): Promise<Outcome> {
   const added = restrictedAdditions(plan, tx);
   const guarded = added.length > 0 || tx.of('grow-set').length > 0 || tx.of('add-entry').some(isDeny);
-  if (!guarded) return kernel.apply(tx);
+  const restricts = tx.of('edit-virtual-server').some(({ virtualServer }) => isRestricted(virtualServer));
+  if (!guarded && !restricts) return kernel.apply(tx);
   if (MODES[kernel.mode].appliesTogether) return await applyTogether(kernel, plan, tx, added, withdraw);
 
   const guard = new DenyGuard(kernel);
@@ -56,7 +62,8 @@ export function denyOf(
 /**
  * In nftables and iptables mode, one transaction writes a virtual server with its endpoints and its deny entry: if the
  * endpoints came later, connections to a new address would be rejected until then. If the deny entry is refused, a new
- * virtual server is not added; an existing one is deleted, unless the kernel has the deny entry from an earlier sync.
+ * virtual server is not added; an existing one is deleted, unless the kernel has the deny entry from an earlier sync. In
+ * iptables mode, the virtual server itself has the source ranges.
  */
 async function applyTogether(
   kernel: Kernel,
@@ -67,11 +74,18 @@ async function applyTogether(
 ): Promise<Outcome> {
   const outcome = await kernel.apply(new Transaction([...tx, ...added]));
   const refused = outcome.failures.flatMap(({ op }) => (isDeny(op) ? [op.entry] : []));
-  if (!withdraw || refused.length === 0) return outcome;
+  const edits = outcome.failures.flatMap(({ op }) =>
+    op.kind === 'edit-virtual-server' && isRestricted(op.virtualServer) ? [op.virtualServer] : [],
+  );
+  if (!withdraw || refused.length + edits.length === 0) return outcome;
   const inForce = await deniesInForce(kernel);
   const undenied = refused.flatMap((entry) =>
     entry.type === 'hash:ip,port' && !inForce.has(ipSetEntryKey(entry)) ? [virtualServerKey(entry)] : [],
   );
+  if (edits.length > 0) {
+    const found = await kernel.findVirtualServers(edits).catch(() => new Map<VirtualServerKey, VirtualServer>());
+    for (const key of edits.map(virtualServerKey)) if (!isRestricted(found.get(key))) undenied.push(key);
+  }
   const deletions = [...new Set(undenied)].flatMap((key): Op[] => {
     const planned = plan.virtualServer(key);
     if (planned === undefined) return [];
@@ -81,6 +95,11 @@ async function applyTogether(
   if (deletions.length === 0) return outcome;
   const withdrawn = await kernel.apply(new Transaction(deletions));
   return { ...outcome, failures: [...outcome.failures, ...withdrawn.failures] };
+}
+
+/** Whether a virtual server says itself that it has source ranges, as in iptables mode. */
+function isRestricted(server: VirtualServer | undefined): boolean {
+  return server?.traits?.admitted !== undefined;
 }
 
 /** Returns the deny entries that the kernel has. If a set cannot be read, none of it, as if no source range were in force. */

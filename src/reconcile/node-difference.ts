@@ -1,5 +1,5 @@
 import { NAMED, firstFew } from '../base/first-few.ts';
-import type { IpFamily } from '../base/ip.ts';
+import { type IpFamily, familyOf } from '../base/ip.ts';
 import { diffRoutes } from '../diff/route-diff.ts';
 import { toolCommand } from '../explain/tool-command.ts';
 import type { KernelReader } from '../kernel/kernel.ts';
@@ -70,7 +70,7 @@ export async function differingSettings(
  */
 export async function forwardingNotes(
   kernel: Pick<KernelReader, 'getSysctl' | 'findUnforwarded'>,
-  plan: Pick<NodePlan, 'entries'>,
+  plan: Pick<NodePlan, 'virtualServers'>,
 ): Promise<string[]> {
   const notes: string[] = [];
   // While ip_forward is 0, all interfaces have 0. The next full check sets it, and with it all of them, to 1.
@@ -78,14 +78,18 @@ export async function forwardingNotes(
     const off = await kernel.findUnforwarded();
     if (off.length > 0) notes.push(unforwardedNote(firstFew(off.slice(0, NAMED), off.length)));
   }
-  const serves6 = plan.entries('CLUSTER-IP', 6).size > 0;
-  if (serves6 && (await kernel.getSysctl('net/ipv6/conf/all/forwarding')) === '0') {
+  if (serves(plan, 6) && (await kernel.getSysctl('net/ipv6/conf/all/forwarding')) === '0') {
     notes.push(
       'net.ipv6.conf.all.forwarding is 0, so this node forwards no IPv6 packets, as between Pods and clients of Services; ' +
         'set it to 1, and accept_ra of interfaces that need router advertisements to 2',
     );
   }
   return notes;
+}
+
+function serves(plan: Pick<NodePlan, 'virtualServers'>, family: IpFamily): boolean {
+  for (const { virtualServer } of plan.virtualServers()) if (familyOf(virtualServer.address) === family) return true;
+  return false;
 }
 
 /** Returns whether the node forwards packets of the family that it receives on an interface. */

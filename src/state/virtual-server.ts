@@ -1,5 +1,6 @@
 import { type IpAddress, compareIp, formatHostPort, isIp4 } from '../base/ip.ts';
 import type { Port } from '../base/port.ts';
+import { type AddressTraits, hasSameTraits } from './address-traits.ts';
 import { type Protocol, PROTOCOL_NUMBER } from '../base/protocol.ts';
 
 /** Identifies an IPVS virtual server. This program uses none that are defined by a firewall mark. */
@@ -31,6 +32,8 @@ export interface VirtualServer extends VirtualServerId {
   readonly prefix: number;
   /** Of which port of which Service it is (see servicePortName); only iptables mode has it. */
   readonly servicePort?: string;
+  /** What the address is to its Service; only iptables mode has it here. */
+  readonly traits?: AddressTraits;
 }
 
 /** Address, port and protocol combined into a Map key: a 50-bit number (IPv4) or a bigint (IPv6). */
@@ -49,7 +52,8 @@ export function hasSameSettings(a: VirtualServer, b: VirtualServer): boolean {
     a.flags === b.flags &&
     a.timeout === b.timeout &&
     a.prefix === b.prefix &&
-    a.servicePort === b.servicePort
+    a.servicePort === b.servicePort &&
+    hasSameTraits(a.traits, b.traits)
   );
 }
 

@@ -1,11 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { parseCidr } from '../../src/base/cidr.ts';
+import { formatCidr, parseCidr } from '../../src/base/cidr.ts';
 import { type IpAddress, type IpFamily, IP_FAMILIES } from '../../src/base/ip.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import type { PlanConfig } from '../../src/plan/plan-config.ts';
 import { IPTABLES_MODE_PLAN } from '../../src/plan/iptables-mode-plan.ts';
 import { planRules } from '../../src/plan/ipvs/plan-rules.ts';
-import { SET_ROLES, type SetRole, plannedSet } from '../../src/plan/ipvs/set-names.ts';
+import { SET_ROLES, type SetRole, plannedSet, setName } from '../../src/plan/ipvs/set-names.ts';
+import { addressTraits } from '../../src/state/address-traits.ts';
 import { type IpSetEntry, formatIpSetEntry } from '../../src/state/ip-set.ts';
 import type { Op } from '../../src/state/op.ts';
 import { Transaction } from '../../src/state/transaction.ts';
@@ -62,7 +63,12 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
   const clean = { failures: [] };
   const apply = async (...ops: readonly Op[]) => await bed().kernel.apply(new Transaction(ops));
   const virtualServer = (at: IpAddress, port: number, options: Partial<VirtualServer> = {}): VirtualServer =>
-    anyVirtualServer(at, port, 'TCP', { scheduler: 'random', servicePort: 'default/web:http', ...options });
+    anyVirtualServer(at, port, 'TCP', {
+      scheduler: 'random',
+      servicePort: 'default/web:http',
+      traits: addressTraits('cluster', true),
+      ...options,
+    });
   const idOf = ({ address: at, port, protocol }: VirtualServer) => ({ address: at, port, protocol });
   const clusterIp = virtualServer(address(family, 10), 80);
   const servers = [1, 2, 3, 4].map((n) => realServer(endpoint(family, n), 8080));
@@ -71,32 +77,23 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
     set: plannedSet(role, family, 0),
     entry,
   });
-  const inSet = (role: SetRole, vs: VirtualServer): Op => entryOf(role, { type: 'hash:ip,port', ...idOf(vs) });
   const serve = (vs: VirtualServer, list = servers): Op[] => [
     { kind: 'add-virtual-server', virtualServer: vs },
     ...list.map((server): Op => ({ kind: 'add-real-server', id: idOf(vs), realServer: server })),
   ];
   const nodeAddress = address(family, 200);
-  const external = virtualServer(address(family, 20), 80);
-  const balanced = virtualServer(address(family, 30), 80);
-  const nodePort = virtualServer(nodeAddress, 30_080);
-  const range = (vs: VirtualServer, text: string): Op =>
-    entryOf('LOAD-BALANCER-SOURCE-CIDR', { type: 'hash:ip,port,net', ...idOf(vs), network: parseCidr(text)! });
-  const admitsItself = (vs: VirtualServer): Op =>
-    entryOf('LOAD-BALANCER-SOURCE-IP', { type: 'hash:ip,port,ip', ...idOf(vs), address2: vs.address });
-  const ranges = family === 4 ? ['10.0.0.0/8', '192.0.2.7/32'] : ['fd00::/16', '2001:db8::7/128'];
+  const ranges = (family === 4 ? ['10.0.0.0/8', '192.0.2.7/32'] : ['2001:db8::7/128', 'fd00::/16']).map((text) =>
+    parseCidr(text)!,
+  );
+  const external = virtualServer(address(family, 20), 80, { traits: addressTraits('external', true) });
+  const balanced = virtualServer(address(family, 30), 80, {
+    traits: addressTraits('loadBalancer', true, { ranges, itself: true }),
+  });
+  const nodePort = virtualServer(nodeAddress, 30_080, { traits: addressTraits('nodePort', false) });
   /** A Service with an address of each kind. */
   const everything = (): Op[] => [
-    inSet('CLUSTER-IP', clusterIp),
-    inSet('EXTERNAL-IP-LOCAL', external),
-    inSet('LOAD-BALANCER', balanced),
-    inSet('LOAD-BALANCER-LOCAL', balanced),
-    inSet('LOAD-BALANCER-FW', balanced),
-    ...ranges.map((text) => range(balanced, text)),
-    admitsItself(balanced),
     entryOf('NODE-PORT-IP', { type: 'hash:ip', address: nodeAddress }),
     entryOf('NODE-PORT-IP', { type: 'hash:ip', address: address(family, 201) }),
-    entryOf('NODE-PORT-TCP', { type: 'bitmap:port', port: nodePort.port }),
     entryOf('HEALTH-CHECK-NODE-PORT', { type: 'bitmap:port', port: 32_000 as never }),
     ...serve(clusterIp),
     ...serve(external, servers.slice(0, 2)),
@@ -112,7 +109,9 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
     const all = await kernel.getRealServers(found);
     for (const vs of found) {
       const list = (all.get(virtualServerKey(vs)) ?? []).map(({ address: ip, port }) => `${ip}:${port}`).sort();
-      lines.push(`${vs.protocol} ${vs.address} ${vs.port} ${vs.timeout} ${vs.servicePort} -> ${list.join(' ')}`);
+      lines.push(
+        `${vs.protocol} ${vs.address} ${vs.port} ${vs.timeout} ${vs.servicePort} ${traitsText(vs)} -> ${list.join(' ')}`,
+      );
     }
     for (const { name, entries } of await kernel.getSets())
       for (const entry of entries) lines.push(`${name} ${formatIpSetEntry(entry)}`);
@@ -133,7 +132,7 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
   }
 
   test('a chain to which a rule of another program refers is emptied, and deleted once nothing refers to it', async () => {
-    expect(await apply(inSet('CLUSTER-IP', clusterIp), ...serve(clusterIp))).toEqual(clean);
+    expect(await apply(...serve(clusterIp))).toEqual(clean);
     const chain = /:(KUBE-SVC-\w+)/.exec(await bed().save(family))?.[1] ?? '';
     await bed().restore(family, `*nat\n-A PREROUTING -j ${chain}\nCOMMIT\n`);
     expect(await apply({ kind: 'delete-virtual-server', id: idOf(clusterIp) })).toEqual(clean);
@@ -148,7 +147,7 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
   });
 
   test('a change after another program removed rules succeeds', async () => {
-    expect(await apply(inSet('CLUSTER-IP', clusterIp), ...serve(clusterIp))).toEqual(clean);
+    expect(await apply(...serve(clusterIp))).toEqual(clean);
     await bed().restore(family, '*nat\n:KUBE-SERVICES - [0:0]\nCOMMIT\n');
     expect(await apply({ kind: 'delete-virtual-server', id: idOf(clusterIp) })).toEqual(clean);
     await bed().kernel.ensureRules(planRules(CONFIG, family));
@@ -158,7 +157,7 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
   test('virtual servers of every kind are added, read back by another process, changed and removed', async () => {
     expect(await apply(...everything())).toEqual(clean);
     const whole = await text(bed().kernel);
-    expect(whole).toHaveLength(12 + 5);
+    expect(whole).toHaveLength(3 + 5);
     await expectWhole();
     expect(await apply(...everything())).toEqual(clean);
     expect(await text(bed().kernel)).toEqual(whole);
@@ -188,10 +187,9 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
     const dns = anyVirtualServer(address(family, 2), 53, 'UDP', {
       scheduler: 'random',
       servicePort: 'kube-system/kube-dns:dns',
+      traits: addressTraits('cluster', true),
     });
-    expect(
-      await apply(inSet('CLUSTER-IP', kubernetes), inSet('CLUSTER-IP', dns), ...serve(kubernetes), ...serve(dns)),
-    ).toEqual(clean);
+    expect(await apply(...serve(kubernetes), ...serve(dns))).toEqual(clean);
     const saved = await bed().save(family);
     expect(saved).toContain(':KUBE-SVC-NPX46M4PTMTKRN6Y ');
     expect(saved).toContain(':KUBE-SVC-TCOU7JCQXEZGVUNU ');
@@ -201,7 +199,7 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
   test('session affinity is switched on and off, with and without endpoints', async () => {
     const edit = (vs: VirtualServer): Op => ({ kind: 'edit-virtual-server', virtualServer: vs });
     const sticky = { ...clusterIp, flags: VS_PERSISTENT, timeout: 10_800 };
-    await apply(inSet('CLUSTER-IP', clusterIp), ...serve(clusterIp));
+    await apply(...serve(clusterIp));
     for (const server of [sticky, { ...sticky, timeout: 60 }, clusterIp, sticky]) {
       expect(await apply(edit(server))).toEqual(clean);
       expect(await bed().kernel.getVirtualServers()).toEqual([server]);
@@ -221,16 +219,17 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
         anyVirtualServer(address(family, 40 + n), 80 + at, protocol, {
           scheduler: 'random',
           servicePort: servicePort.replace(/[^A-Za-z0-9./:_-]/g, '_'),
+          traits: addressTraits('cluster', true),
         }),
       ),
     );
-    expect(await apply(...list.flatMap((vs) => [inSet('CLUSTER-IP', vs), ...serve(vs)]))).toEqual(clean);
+    expect(await apply(...list.flatMap((vs) => serve(vs)))).toEqual(clean);
     await expectWhole();
   });
 
   test('a changed endpoint rewrites only the chains of its service port', async () => {
     const other = virtualServer(address(family, 50), 80, { servicePort: 'default/other' });
-    await apply(...everything(), inSet('CLUSTER-IP', other), ...serve(other));
+    await apply(...everything(), ...serve(other));
     const before = (await bed().save(family)).split('\n');
     await apply({ kind: 'delete-real-server', id: idOf(other), realServer: servers[3]! });
     const after = (await bed().save(family)).split('\n');
@@ -265,18 +264,37 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
     expect(found.get(virtualServerKey(clusterIp))).toHaveLength(1);
   });
 
-  test('sets are those that the plan has for this mode, and source ranges are kept while their virtual server is missing', async () => {
-    const sets = await bed().kernel.getSets();
-    expect(sets.filter((set) => set.family === family).map(({ name }) => name)).toHaveLength(SET_ROLES.length);
-    const early = everything().filter((op) => op.kind === 'add-entry');
-    expect(await apply(...early)).toEqual(clean);
-    const before = await text(bed().kernel);
-    expect(before).toHaveLength(12);
-    // The check reads the tables anew.
-    await expect(bed().kernel.ensureRules(planRules(CONFIG, family))).resolves.toMatchObject({ changed: false });
-    expect(await text(bed().kernel)).toEqual(before);
-    expect(await apply(...everything().filter((op) => op.kind !== 'add-entry'))).toEqual(clean);
-    await expectWhole();
+  test('what an address is to its Service is changed, with and without endpoints', async () => {
+    const open = { ...balanced, traits: addressTraits('loadBalancer', false) };
+    const narrow = {
+      ...balanced,
+      traits: addressTraits('loadBalancer', true, { ranges: ranges.slice(1), itself: false }),
+    };
+    const closed = { ...balanced, traits: addressTraits('loadBalancer', true, { ranges: [], itself: false }) };
+    const asExternal = { ...balanced, traits: addressTraits('external', false) };
+    await apply(...serve(balanced));
+    for (const change of [
+      [],
+      servers.map((each): Op => ({ kind: 'delete-real-server', id: idOf(balanced), realServer: each })),
+    ]) {
+      expect(await apply(...change)).toEqual(clean);
+      for (const server of [open, narrow, asExternal, balanced, closed, balanced]) {
+        expect(await apply({ kind: 'edit-virtual-server', virtualServer: server })).toEqual(clean);
+        expect(await bed().kernel.getVirtualServers()).toEqual([server]);
+        expect(await bed().reader().getVirtualServers()).toEqual([server]);
+        await expectWhole();
+      }
+    }
+  });
+
+  test('all sets exist, and those of Services are empty', async () => {
+    await apply(...everything());
+    const sets = (await bed().kernel.getSets()).filter((set) => set.family === family);
+    expect(sets.map(({ name }) => name)).toHaveLength(SET_ROLES.length);
+    const filled = sets.filter(({ entries }) => entries.length > 0).map(({ name }) => name);
+    expect(filled).toEqual([setName('NODE-PORT-IP', family), setName('HEALTH-CHECK-NODE-PORT', family)]);
+    const { failures } = await apply(entryOf('CLUSTER-IP', { type: 'hash:ip,port', ...idOf(clusterIp) }));
+    expect(failures.map(({ code }) => code)).toEqual(['EOPNOTSUPP']);
   });
 
   test('what another program removes, changes or adds is found and repaired', async () => {
@@ -284,7 +302,7 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
     const whole = await text(bed().kernel);
     const saved = await bed().save(family);
     const chain = /:(KUBE-SVC-\S+)/.exec(saved)?.[1] ?? '';
-    const net = ranges[0];
+    const net = formatCidr(ranges[0]!);
     for (const [script, wrong] of [
       [`*nat\n:${chain} - [0:0]\nCOMMIT\n`, `nat ${chain}`],
       [`*nat\n-I ${chain} -j RETURN\nCOMMIT\n`, `nat ${chain}`],
@@ -332,4 +350,9 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
     expect(await text(bed().kernel)).toEqual(whole);
     await expectWhole();
   });
+}
+
+function traitsText({ traits }: VirtualServer): string {
+  const { kind = 'address', keepsSource = true, admitted } = traits ?? {};
+  return `${kind} ${keepsSource} ${admitted?.ranges.map(formatCidr).join(',')} ${admitted?.itself}`;
 }

@@ -6,7 +6,7 @@ import { proxyTables } from '../../src/kernel/nftables/proxy-tables.ts';
 import { createIptablesKernel } from '../../src/kernel/iptables-mode/iptables-kernel.ts';
 import { IPTABLES_MODE_PLAN } from '../../src/plan/iptables-mode-plan.ts';
 import { planRules } from '../../src/plan/ipvs/plan-rules.ts';
-import { plannedSet } from '../../src/plan/ipvs/set-names.ts';
+import { addressTraits } from '../../src/state/address-traits.ts';
 import { Transaction } from '../../src/state/transaction.ts';
 import { LinuxBed } from '../contract/linux-bed.ts';
 import { address, endpoint, realServer, virtualServer } from '../contract/objects.ts';
@@ -45,11 +45,10 @@ function onThisKernel(): void {
     const kernel = createIptablesKernel({ log: bed.log, netns: `/run/netns/${bed.netns}`, maxAgeMs: 0 });
     const rules = planRules({ ...PLAN_CONFIG, ...IPTABLES_MODE_PLAN }, 4);
     await kernel.ensureRules(rules);
-    const id = virtualServer(address(4, 1), 80, 'TCP', { scheduler: 'random', servicePort: 'default/web' });
-    const entry = { type: 'hash:ip,port', address: id.address, port: id.port, protocol: id.protocol } as const;
+    const settings = { scheduler: 'random', servicePort: 'default/web', traits: addressTraits('cluster', true) };
+    const id = virtualServer(address(4, 1), 80, 'TCP', settings);
     const { failures } = await kernel.apply(
       new Transaction([
-        { kind: 'add-entry', set: plannedSet('CLUSTER-IP', 4, 0), entry },
         { kind: 'add-virtual-server', virtualServer: id },
         { kind: 'add-real-server', id, realServer: realServer(endpoint(4, 1), 80) },
       ]),

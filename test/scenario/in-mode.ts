@@ -44,7 +44,7 @@ export function tablesIn(mode: ProxyMode, name: string, step: Step): ReadonlyMap
 
 function asInMode(mode: 'nftables' | 'iptables', table: Table, lines: readonly string[]): readonly string[] {
   if (table === 'virtual servers') return lines.map(withoutIpvs);
-  if (table === 'sets') return lines.map(mode === 'iptables' ? withoutOmitted : onlyClusterIps);
+  if (table === 'sets') return lines.map(mode === 'iptables' ? onlyOfNode : onlyClusterIps);
   return table === 'addresses' || table === 'local routes' ? [] : lines;
 }
 
@@ -60,13 +60,15 @@ function withoutIpvs(line: string): string {
   ].join(' -> ');
 }
 
-const OMITTED: ReadonlySet<string> = new Set(
-  (['LOOP-BACK', 'IPVS-IPS'] as const).flatMap((role) => IP_FAMILIES.map((family) => setName(role, family))),
+const OF_NODE: ReadonlySet<string> = new Set(
+  (['NODE-PORT-IP', 'HEALTH-CHECK-NODE-PORT'] as const).flatMap((role) =>
+    IP_FAMILIES.map((family) => setName(role, family)),
+  ),
 );
 
-function withoutOmitted(line: string): string {
+function onlyOfNode(line: string): string {
   const [name = ''] = line.split(': ');
-  return OMITTED.has(name) ? setLine(name, []) : line;
+  return OF_NODE.has(name) ? line : setLine(name, []);
 }
 
 /** External and load balancer IPs may be addresses of other hosts, so their other ports are not closed. */

@@ -12,8 +12,11 @@ export async function kernelText(kernel: Kernel): Promise<string> {
   const services = await kernel.getVirtualServers();
   const servers = await kernel.getRealServers(services);
   for (const service of services) {
-    const { scheduler, flags, timeout } = service;
-    lines.push(`${formatVirtualServer(service)} ${scheduler} ${flags} ${timeout}`);
+    const { scheduler, flags, timeout, traits: { kind, keepsSource, admitted } = {} } = service;
+    lines.push(`${formatVirtualServer(service)} ${scheduler} ${flags} ${timeout} ${kind} ${keepsSource}`);
+    for (const range of admitted?.ranges ?? [])
+      lines.push(`${formatVirtualServer(service)} admits ${formatCidr(range)}`);
+    if (admitted?.itself === true) lines.push(`${formatVirtualServer(service)} admits itself`);
     for (const server of servers.get(virtualServerKey(service)) ?? []) {
       lines.push(`${formatVirtualServer(service)} -> ${formatRealServer(server)} ${server.weight}`);
     }

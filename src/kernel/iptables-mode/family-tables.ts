@@ -14,12 +14,11 @@ import type { ModeObserver } from '../mode-observer.ts';
 import type { Lack } from './extensions.ts';
 import type { IptablesPort } from './iptables-port.ts';
 import type { OwnTransactions } from '../own-transactions.ts';
-import { carryUnwritten } from './unwritten-entries.ts';
 import type { ProxyState, ServicePortKey } from './proxy-state.ts';
 import { type RenderContext, renderServicePort } from './render-service-port.ts';
-import { SETS } from './roles.ts';
+import { SETS, ruleOfEntry } from './node-sets.ts';
 import type { Rendered, SharedRule } from './service-port.ts';
-import { type StateOp, applyToState, entryRules, isEntryOp, sortOps, touchedPorts } from './state-change.ts';
+import { type StateOp, applyToState, isEntryOp, sortOps, touchedPorts } from './state-change.ts';
 import { readState } from './state-reader.ts';
 import { type Attempt, PartWriter, failuresOf } from './part-writer.ts';
 import { type RefusedLine, refusedLines } from './refused-lines.ts';
@@ -91,7 +90,6 @@ export class FamilyTables {
   #settings: RuleSettings | undefined;
   #reading: Reading | undefined;
   #checked: Checked | undefined;
-  #last: ProxyState | undefined;
   #repaired = false;
   /** Whether the tables were read since the current operations began. */
   #isFresh = false;
@@ -175,7 +173,6 @@ export class FamilyTables {
   }
 
   #forget(): void {
-    this.#last = this.#reading?.state ?? this.#last;
     this.#reading = undefined;
     this.#checked = undefined;
   }
@@ -187,8 +184,6 @@ export class FamilyTables {
     // With thousands of chains, iptables-nft-save takes seconds: longer than a reading may be old.
     const at = performance.now();
     const state = await readState(saved, this.#family);
-    if (this.#last !== undefined) carryUnwritten(this.#last, state);
-    this.#last = undefined;
     this.#isFresh = true;
     this.#isIncomplete = false;
     return (this.#reading = { state, saved, at, generation });
@@ -217,7 +212,7 @@ export class FamilyTables {
     }
     for (const name of SETS[this.#family].keys()) {
       for (const entry of state.entriesOf(name)) {
-        for (const rule of entryRules(name, entry, this.#family)) check.addShared(rule);
+        for (const rule of ruleOfEntry(entry)) check.addShared(rule);
       }
     }
     const repair = check.finish();
@@ -313,7 +308,7 @@ function contextOf(state: ProxyState, settings: RuleSettings): RenderContext {
     nodePortAddresses: state.nodePortAddresses(),
     hasServiceRule: (id) => {
       const server = state.server(id);
-      return server !== undefined && server.state.endpoints.length > 0 && state.roleOf(id).kind !== 'nodePort';
+      return server !== undefined && server.state.endpoints.length > 0 && server.traits?.kind !== 'nodePort';
     },
   };
 }
@@ -332,7 +327,7 @@ function changeOf(state: ProxyState, image: TableImage, ops: readonly StateOp[],
     return {
       ports: ports.map((port) => renderedPort(state, port, context)),
       shared: entries.flatMap(({ set, entry }): readonly SharedRule[] =>
-        state.hasEntry(set.name, entry) ? entryRules(set.name, entry, state.family) : [],
+        state.hasEntry(set.name, entry) ? ruleOfEntry(entry) : [],
       ),
     };
   };

@@ -28,7 +28,7 @@ import { FamilyTables } from './family-tables.ts';
 import type { IptablesPort } from './iptables-port.ts';
 import { OwnTransactions } from '../own-transactions.ts';
 import { type Server, isUnnamed } from './proxy-state.ts';
-import { SETS } from './roles.ts';
+import { SETS } from './node-sets.ts';
 
 export interface IptablesKernelOptions extends LinuxKernelOptions {
   /** How old a reading of the tables may be for a full check; for tests. */
@@ -232,7 +232,10 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
 
 const UNCHANGED: RulesWritten = { changed: false, chains: [] };
 
-function namedServerOf({ id, name, state: { affinity } }: Server): VirtualServer {
-  const server = virtualServerOf(id, affinity);
-  return isUnnamed(name) ? server : { ...server, servicePort: name };
+function namedServerOf({ id, name, traits, state: { affinity } }: Server): VirtualServer {
+  return {
+    ...virtualServerOf(id, affinity),
+    ...(isUnnamed(name) ? {} : { servicePort: name }),
+    ...(traits === undefined ? {} : { traits }),
+  };
 }

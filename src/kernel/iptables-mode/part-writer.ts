@@ -181,7 +181,6 @@ function protocolOf(unit: Unit): Protocol | undefined {
   for (const op of unit) {
     if ('virtualServer' in op) return op.virtualServer.protocol;
     if ('id' in op) return op.id.protocol;
-    if ('protocol' in op.entry) return op.entry.protocol;
   }
   return undefined;
 }

@@ -1,7 +1,6 @@
-import { type Cidr, compareCidr, formatCidr } from '../../base/cidr.ts';
 import { type IpAddress, type IpFamily, compareIp, formatHostPort } from '../../base/ip.ts';
-import type { Port } from '../../base/port.ts';
 import type { Protocol } from '../../base/protocol.ts';
+import type { AddressTraits } from '../../state/address-traits.ts';
 import { type IpSetEntry, type IpSetEntryKey, ipSetEntryKey, ipSetName } from '../../state/ip-set.ts';
 import {
   type VirtualServer,
@@ -12,8 +11,7 @@ import {
 } from '../../state/virtual-server.ts';
 import { type Endpoint, hasSameIdentity } from '../../state/real-server.ts';
 import type { ServiceState } from '../service-ops.ts';
-import type { Role } from './roles.ts';
-import { ADDRESS_KINDS, type ServedAddress, type ServicePort } from './service-port.ts';
+import { SERVED_KINDS, type ServedAddress, type ServicePort } from './service-port.ts';
 
 /** A virtual server as the chains have it. */
 export interface Server {
@@ -22,6 +20,8 @@ export interface Server {
   readonly name: string;
   /** Its endpoints are sorted. Virtual servers of a service port that have the same state may share it. */
   readonly state: ServiceState;
+  /** What its address is to the Service; absent if it was not said. */
+  readonly traits?: AddressTraits | undefined;
 }
 
 export function sortedEndpoints(endpoints: Iterable<Endpoint>): readonly Endpoint[] {
@@ -56,16 +56,13 @@ function hasSameState(a: ServiceState, b: ServiceState): boolean {
   );
 }
 
-type Entries = Map<IpSetEntryKey, IpSetEntry>;
-
-/** What the chains of one family mean: virtual servers, and the entries of the sets that stand for their roles. */
+/** What the chains of one family mean: virtual servers, and the ports and addresses of the node that they open. */
 export class ProxyState {
   readonly family: IpFamily;
   readonly #servers = new Map<VirtualServerKey, Server>();
   readonly #ports = new Map<ServicePortKey, Set<VirtualServerKey>>();
   /** By the names of sets. */
-  readonly #entries = new Map<string, Entries>();
-  readonly #ranges = new Map<VirtualServerKey, Map<string, Cidr>>();
+  readonly #entries = new Map<string, Map<IpSetEntryKey, IpSetEntry>>();
 
   constructor(family: IpFamily) {
     this.family = family;
@@ -125,20 +122,6 @@ export class ProxyState {
     if (entries === undefined) this.#entries.set(set, (entries = new Map()));
     if (present) entries.set(ipSetEntryKey(entry), entry);
     else entries.delete(ipSetEntryKey(entry));
-    if (entry.type === 'hash:ip,port,net') this.#setRange(entry, entry.network, present);
-  }
-
-  #setRange(id: VirtualServerId, network: Cidr, present: boolean): void {
-    const key = virtualServerKey(id);
-    let ranges = this.#ranges.get(key);
-    if (ranges === undefined) this.#ranges.set(key, (ranges = new Map()));
-    if (present) ranges.set(formatCidr(network), network);
-    else ranges.delete(formatCidr(network));
-    if (ranges.size === 0) this.#ranges.delete(key);
-  }
-
-  #has(role: Role, entry: IpSetEntry): boolean {
-    return this.hasEntry(ipSetName(role, this.family), entry);
   }
 
   /** The addresses that serve node ports, sorted. */
@@ -156,61 +139,16 @@ export class ProxyState {
     const servers = Array.from(this.#ports.get(port) ?? [], (key) => this.#servers.get(key));
     const [first] = servers;
     if (first === undefined) return undefined;
-    const addresses = servers.flatMap((server) => (server === undefined ? [] : [this.#served(server)]));
+    const addresses = servers.flatMap((server) => (server === undefined ? [] : [servedBy(server)]));
     addresses.sort(
-      (a, b) => ADDRESS_KINDS.indexOf(a.kind) - ADDRESS_KINDS.indexOf(b.kind) || compareVirtualServer(a.id, b.id),
+      (a, b) => SERVED_KINDS.indexOf(a.kind) - SERVED_KINDS.indexOf(b.kind) || compareVirtualServer(a.id, b.id),
     );
     return { family: this.family, name: first.name, protocol: first.id.protocol, addresses };
   }
-
-  #served({ id, state }: Server): ServedAddress {
-    const ranges = this.#ranges.get(virtualServerKey(id));
-    const entry = { type: 'hash:ip,port', ...id } as const;
-    return {
-      id,
-      ...this.roleOf(id),
-      ranges: this.#has('LOAD-BALANCER-FW', entry) ? [...(ranges?.values() ?? [])].sort(compareCidr) : undefined,
-      admitsItself: this.#has('LOAD-BALANCER-SOURCE-IP', { ...id, type: 'hash:ip,port,ip', address2: id.address }),
-      affinity: state.affinity,
-      endpoints: state.endpoints,
-    };
-  }
-
-  /** Returns what the sets say of an address and port. */
-  roleOf(id: VirtualServerId): Pick<ServedAddress, 'kind' | 'keepsSource'> {
-    const entry = { type: 'hash:ip,port', address: id.address, protocol: id.protocol, port: id.port } as const;
-    // The deny entry alone suffices: without the other one, an address with source ranges must not be open to everyone.
-    if (this.#has('LOAD-BALANCER', entry) || this.#has('LOAD-BALANCER-FW', entry)) {
-      return { kind: 'loadBalancer', keepsSource: this.#has('LOAD-BALANCER-LOCAL', entry) };
-    }
-    if (this.#has('CLUSTER-IP', entry)) return { kind: 'cluster', keepsSource: true };
-    if (this.#has('EXTERNAL-IP', entry)) return { kind: 'external', keepsSource: false };
-    if (this.#has('EXTERNAL-IP-LOCAL', entry)) return { kind: 'external', keepsSource: true };
-    const [all, local] = NODE_PORT_ROLES[id.protocol];
-    const port = nodePortEntry(id);
-    if (this.#has('NODE-PORT-IP', { type: 'hash:ip', address: id.address }) && this.#has(all, port)) {
-      return { kind: 'nodePort', keepsSource: this.#has(local, port) };
-    }
-    return { kind: 'address', keepsSource: true };
-  }
 }
 
-/** The sets of node ports, and of those with externalTrafficPolicy Local. */
-export const NODE_PORT_ROLES: Readonly<Record<Protocol, readonly [all: Role, local: Role]>> = {
-  TCP: ['NODE-PORT-TCP', 'NODE-PORT-LOCAL-TCP'],
-  UDP: ['NODE-PORT-UDP', 'NODE-PORT-LOCAL-UDP'],
-  SCTP: ['NODE-PORT-SCTP-HASH', 'NODE-PORT-LOCAL-SCTP-HASH'],
-};
-
-/** Returns the entry of a node port. That of SCTP names the address, too. */
-export function nodePortEntry({
-  address,
-  protocol,
-  port,
-}: {
-  readonly address: IpAddress;
-  readonly protocol: Protocol;
-  readonly port: Port;
-}): IpSetEntry {
-  return protocol === 'SCTP' ? { type: 'hash:ip,port', address, protocol, port } : { type: 'bitmap:port', port };
+function servedBy({ id, state, traits }: Server): ServedAddress {
+  return { ...(traits ?? UNKNOWN), id, affinity: state.affinity, endpoints: state.endpoints };
 }
+
+const UNKNOWN = { kind: 'address', keepsSource: true } as const;

@@ -116,17 +116,17 @@ function firewallChains(
   return { chains, shared, leadTo };
 }
 
-function isRestricted({ kind, ranges }: ServedAddress): boolean {
-  return kind === 'loadBalancer' && ranges !== undefined;
+function isRestricted({ admitted }: ServedAddress): boolean {
+  return admitted !== undefined;
 }
 
-function rangesOf({ ranges = [] }: ServedAddress): readonly Cidr[] {
-  return ranges;
+function rangesOf({ admitted }: ServedAddress): readonly Cidr[] {
+  return admitted?.ranges ?? [];
 }
 
 function fromItself(port: ServicePort, addresses: readonly ServedAddress[], target: string): readonly string[] {
   return addresses
-    .filter(({ admitsItself }) => admitsItself)
+    .filter(({ admitted }) => admitted?.itself === true)
     .map(({ id }) => `-s ${hostText(id.address)} ${comment(`${port.name}${ADMITS_ITSELF}`)} -j ${target}`);
 }
 

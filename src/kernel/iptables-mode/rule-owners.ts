@@ -1,7 +1,8 @@
 import type { ProxyState, ServicePortKey } from './proxy-state.ts';
+import { ruleOfEntry } from './node-sets.ts';
 import type { RefusedLine } from './refused-lines.ts';
 import type { Rendered, SharedRule } from './service-port.ts';
-import { type StateOp, entryRules, isEntryOp, touchedPorts } from './state-change.ts';
+import { type StateOp, isEntryOp, touchedPorts } from './state-change.ts';
 import { chainKey } from './table-image.ts';
 
 type Unit = readonly StateOp[];
@@ -25,10 +26,7 @@ export class RuleOwners {
     const owners = units.filter(
       (unit) =>
         [...touchedPorts(state, unit)].some((port) => ports.has(port)) ||
-        unit.some(
-          (op) =>
-            isEntryOp(op) && entryRules(op.set.name, op.entry, state.family).some((rule) => keys.has(sharedKey(rule))),
-        ),
+        unit.some((op) => isEntryOp(op) && ruleOfEntry(op.entry).some((rule) => keys.has(sharedKey(rule)))),
     );
     return owners.length > 0 ? owners : units;
   }

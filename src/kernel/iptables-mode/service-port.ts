@@ -1,15 +1,15 @@
-import type { Cidr } from '../../base/cidr.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import type { Protocol } from '../../base/protocol.ts';
+import type { AddressKind, AddressTraits } from '../../state/address-traits.ts';
 import type { Endpoint } from '../../state/real-server.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
 
-/** What an address is to its service. `address`: unknown, because no set names it. In the order of their chains. */
-export const ADDRESS_KINDS = ['cluster', 'address', 'loadBalancer', 'external', 'nodePort'] as const;
-export type AddressKind = (typeof ADDRESS_KINDS)[number];
+/** What an address is to its Service, in the order of the chains. `address`: its virtual server does not say it. */
+export const SERVED_KINDS = ['cluster', 'address', 'loadBalancer', 'external', 'nodePort'] as const;
+export type ServedKind = AddressKind | 'address';
 
 /** How comments name the kinds; as far as upstream names them, too, in its words. */
-export const KIND_TEXTS: Readonly<Record<AddressKind, string>> = {
+export const KIND_TEXTS: Readonly<Record<ServedKind, string>> = {
   cluster: 'cluster IP',
   address: 'service address',
   loadBalancer: 'loadbalancer IP',
@@ -20,19 +20,10 @@ export const KIND_TEXTS: Readonly<Record<AddressKind, string>> = {
 /** How the comment of a rule ends that admits a load balancer IP as its own source: it is none of the source ranges. */
 export const ADMITS_ITSELF = ' loadbalancer IP from itself';
 
-/** A virtual server, with what sets say of it. */
-export interface ServedAddress {
+/** A virtual server, as its Service port needs it. */
+export interface ServedAddress extends Omit<AddressTraits, 'kind'> {
   readonly id: VirtualServerId;
-  readonly kind: AddressKind;
-  /** With externalTrafficPolicy Local, clients from outside are not masqueraded. */
-  readonly keepsSource: boolean;
-  /** The networks that are admitted to a load balancer IP; undefined: all. */
-  readonly ranges: readonly Cidr[] | undefined;
-  /**
-   * Whether a load balancer IP with such networks admits itself as source, too: that of connections of a node which has the
-   * address, and is in one of the networks with another.
-   */
-  readonly admitsItself: boolean;
+  readonly kind: ServedKind;
   /** Of session affinity, in seconds; 0: none. */
   readonly affinity: number;
   /** Sorted. */

@@ -1,7 +1,6 @@
 import { constants } from 'node:os';
 import { type IpFamily } from '../../base/ip.ts';
-import type { Protocol } from '../../base/protocol.ts';
-import { type IpSet, type IpSetEntry, ipSetName } from '../../state/ip-set.ts';
+import type { IpSet } from '../../state/ip-set.ts';
 import { type Op, familyOfOp } from '../../state/op.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import {
@@ -12,19 +11,9 @@ import {
 } from '../../state/virtual-server.ts';
 import type { ServiceOp } from '../service-ops.ts';
 import { EqualChanges } from './equal-changes.ts';
-import { NODE, UnitOwners } from './unit-owners.ts';
-import {
-  NODE_PORT_ROLES,
-  type ProxyState,
-  type ServicePortKey,
-  nameOf,
-  nodePortEntry,
-  servicePortKey,
-} from './proxy-state.ts';
+import { type ProxyState, type Server, type ServicePortKey, nameOf, servicePortKey } from './proxy-state.ts';
 import type { Lack, SomeServices } from './extensions.ts';
-import { SETS, isOmitted } from './roles.ts';
-import type { SharedRule } from './service-port.ts';
-import { healthCheckRule, nodePortAddressRule } from './base-chains.ts';
+import { SETS, isOfNode } from './node-sets.ts';
 
 export type EntryOp = Extract<Op, { readonly kind: 'add-entry' | 'delete-entry' }>;
 
@@ -70,7 +59,7 @@ export function sortOps(ops: Iterable<Op>, family: IpFamily, lacks: readonly Lac
         break;
       case 'add-entry':
       case 'delete-entry':
-        if (isKnown(op.set)) possible.push(op);
+        if (isKnown(op.set) && isOfNode(op.set.name)) possible.push(op);
         else refuse(op);
         break;
       // Sets always exist, and have no limit.
@@ -99,7 +88,7 @@ const NEEDS: Readonly<Record<SomeServices, (server: VirtualServer) => boolean>> 
 };
 
 function isKnown({ name, type, family }: IpSet): boolean {
-  return SETS[family].get(name)?.type === type && !isOmitted(name);
+  return SETS[family].get(name)?.type === type;
 }
 
 function idOf(op: ServiceOp): VirtualServerId {
@@ -112,72 +101,34 @@ function idIn(op: ServiceOp): VirtualServerId {
   return 'virtualServer' in op ? op.virtualServer : op.id;
 }
 
-/** The protocol of the ports in a set, whose entries do not have it. */
-function protocolOfBitmap({ name, family }: IpSet): Protocol | undefined {
-  for (const [protocol, roles] of Object.entries(NODE_PORT_ROLES) as [Protocol, (typeof NODE_PORT_ROLES)[Protocol]][]) {
-    if (roles.some((role) => ipSetName(role, family) === name)) return protocol;
-  }
-  return undefined;
-}
-
-/** Returns the virtual servers whose rules an entry may change. */
-export function idsOf({ set, entry }: EntryOp, state: ProxyState): readonly VirtualServerId[] {
-  switch (entry.type) {
-    case 'hash:ip,port':
-    case 'hash:ip,port,net':
-    case 'hash:ip,port,ip': {
-      const { address, port, protocol } = entry;
-      return [{ address, port, protocol }];
-    }
-    case 'bitmap:port': {
-      const protocol = protocolOfBitmap(set);
-      if (protocol === undefined) return [];
-      return state.nodePortAddresses().map((address) => ({ address, port: entry.port, protocol }));
-    }
-    case 'hash:ip':
-      return Array.from(state.servers()).flatMap(({ id }) => (hasNodePort(state, id) ? [id] : []));
-  }
-}
-
-function hasNodePort(state: ProxyState, id: VirtualServerId): boolean {
-  return state.hasEntry(ipSetName(NODE_PORT_ROLES[id.protocol][0], state.family), nodePortEntry(id));
-}
-
 /** Returns the service ports whose rules these operations may change. `state` must not have the changes yet. */
 export function touchedPorts(state: ProxyState, ops: readonly StateOp[]): ReadonlySet<ServicePortKey> {
   const touched = new Set<ServicePortKey>();
   const addresses = state.nodePortAddresses();
-  const touch = (id: VirtualServerId): void => {
-    const server = state.server(id);
-    if (server !== undefined) touched.add(servicePortKey(server.name, id.protocol));
+  const touch = (server: Server | undefined): void => {
+    if (server !== undefined) touched.add(servicePortKey(server.name, server.id.protocol));
   };
   let last: VirtualServerId | undefined;
   for (const op of ops) {
-    if (!isEntryOp(op) && idIn(op) === last) continue;
-    last = isEntryOp(op) ? undefined : idIn(op);
-    const ids = isEntryOp(op) ? idsOf(op, state) : [idOf(op)];
-    for (const id of ids) {
-      touch(id);
-      // The rule of a node port is for all addresses without another service there.
-      if (addresses.includes(id.address)) for (const address of addresses) touch({ ...id, address });
+    if (isEntryOp(op)) {
+      // The rule of a node port is for all addresses of the node.
+      if (op.entry.type !== 'hash:ip') continue;
+      for (const server of state.servers()) if (server.traits?.kind === 'nodePort') touch(server);
+      continue;
     }
     if ('virtualServer' in op) touched.add(servicePortKey(nameOf(op.virtualServer), op.virtualServer.protocol));
+    if (idIn(op) === last) continue;
+    last = idIn(op);
+    const id = idOf(op);
+    touch(state.server(id));
+    // The rule of a node port is for all addresses without another service there.
+    if (addresses.includes(id.address)) for (const address of addresses) touch(state.server({ ...id, address }));
   }
   return touched;
 }
 
 export function isEntryOp(op: StateOp): op is EntryOp {
   return 'entry' in op;
-}
-
-/** Returns the rules of entries that stand for themselves. */
-export function entryRules(set: string, entry: IpSetEntry, family: IpFamily): readonly SharedRule[] {
-  if (set === ipSetName('NODE-PORT-IP', family) && entry.type === 'hash:ip')
-    return [nodePortAddressRule(entry.address)];
-  if (set === ipSetName('HEALTH-CHECK-NODE-PORT', family) && entry.type === 'bitmap:port') {
-    return [healthCheckRule(entry.port)];
-  }
-  return [];
 }
 
 export interface AppliedChange {
@@ -222,30 +173,30 @@ function changeServer(state: ProxyState, ops: readonly ServiceOp[], changes: Equ
   if (first === undefined) return { failures: [], undo: () => undefined };
   const id = idOf(first);
   const before = state.server(id);
-  const lastName = (isDone: (op: ServiceOp) => boolean): string => {
+  const lastOf = (isDone: (op: ServiceOp) => boolean): Pick<Server, 'name' | 'traits'> => {
     const op = ops.findLast((each) => 'virtualServer' in each && isDone(each));
-    return op !== undefined && 'virtualServer' in op ? nameOf(op.virtualServer) : (before?.name ?? '');
+    if (op === undefined || !('virtualServer' in op)) return before ?? { name: '' };
+    return { name: nameOf(op.virtualServer), traits: op.virtualServer.traits };
   };
-  const port = servicePortKey(
-    lastName(() => true),
-    id.protocol,
-  );
+  const port = servicePortKey(lastOf(() => true).name, id.protocol);
   const { after, failures } = changes.apply(port, before?.state, ops, (changed) => state.shared(port, changed));
   const failed = new Set<Op>(failures.map(({ op }) => op));
-  const name = lastName((op) => !failed.has(op));
-  state.setServer(id, after === undefined ? undefined : { id, name, state: after });
+  const { name, traits } = lastOf((op) => !failed.has(op));
+  state.setServer(id, after === undefined ? undefined : { id, name, traits, state: after });
   return { failures, undo: () => state.setServer(id, before) };
 }
 
-/** Divides operations into parts that belong together: those of a service port, and of the sets that name its addresses. */
+/** Divides operations into parts that belong together: those of a service port, and those of the node. */
 export function unitsOf(state: ProxyState, ops: readonly StateOp[]): readonly (readonly StateOp[])[] {
-  const owners = new UnitOwners(state, ops);
+  const names = new Map<VirtualServerKey, string>();
+  for (const op of ops) {
+    if ('virtualServer' in op) names.set(virtualServerKey(op.virtualServer), nameOf(op.virtualServer));
+  }
   const units = Map.groupBy(ops, (op) => {
-    if (!isEntryOp(op)) return owners.ofServer(idOf(op));
-    if (op.entry.type === 'hash:ip') return NODE;
-    if (op.entry.type !== 'bitmap:port') return owners.ofServer(op.entry);
-    const protocol = protocolOfBitmap(op.set);
-    return protocol === undefined ? NODE : owners.ofNodePort(protocol, op.entry.port);
+    if (isEntryOp(op)) return 'node';
+    const key = virtualServerKey(idIn(op));
+    const name = names.get(key) ?? state.server(idIn(op))?.name;
+    return name === undefined ? String(key) : servicePortKey(name, idIn(op).protocol);
   });
   return [...units.values()];
 }

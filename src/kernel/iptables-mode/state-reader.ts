@@ -1,20 +1,21 @@
-import { parseCidr } from '../../base/cidr.ts';
+import { compareCidr, parseCidr } from '../../base/cidr.ts';
 import { type IpAddress, type IpFamily, familyOf, parseIp } from '../../base/ip.ts';
 import { ownCopy } from '../../base/own-copy.ts';
 import { toPort } from '../../base/port.ts';
+import { sortedUnique } from '../../base/sorted-unique.ts';
 import { Yielder } from '../../base/yielder.ts';
-import { ipSetName } from '../../state/ip-set.ts';
+import { type AddressTraits, type AdmittedSources, addressTraits } from '../../state/address-traits.ts';
+import { type IpSetEntry, ipSetName } from '../../state/ip-set.ts';
 import type { Endpoint } from '../../state/real-server.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
 import type { SavedTables } from '../iptables/iptables-script.ts';
 import type { ServiceState } from '../service-ops.ts';
 import { type ParsedRule, parseRule } from './parsed-rule.ts';
 import { hostText } from './rule-text.ts';
-import { NODE_PORT_ROLES, ProxyState, nodePortEntry, sortedEndpoints } from './proxy-state.ts';
-import type { Role } from './roles.ts';
+import { ProxyState, sortedEndpoints } from './proxy-state.ts';
 import {
   ADMITS_ITSELF,
-  type AddressKind,
+  type ServedKind,
   EXTERNAL_SERVICES,
   FIREWALL,
   KIND_TEXTS,
@@ -31,13 +32,13 @@ export async function readState(saved: SavedTables, family: IpFamily): Promise<P
   return reader.state;
 }
 
-const KINDS = Object.entries(KIND_TEXTS) as [AddressKind, string][];
+const KINDS = Object.entries(KIND_TEXTS) as [ServedKind, string][];
 const AFFINITY = /affinity (\d+)s/;
 
 interface Dispatch {
   readonly id: VirtualServerId;
   readonly name: string;
-  readonly kind: AddressKind;
+  readonly kind: ServedKind;
   readonly target: string;
 }
 
@@ -81,7 +82,7 @@ class StateReader {
     return this.#rules(table, chain).map(parseRule);
   }
 
-  #addEntry(role: Role, entry: Parameters<ProxyState['setEntry']>[1]): void {
+  #addEntry(role: 'NODE-PORT-IP' | 'HEALTH-CHECK-NODE-PORT', entry: IpSetEntry): void {
     this.state.setEntry(ipSetName(role, this.#family), entry, true);
   }
 
@@ -114,41 +115,19 @@ class StateReader {
     if (this.state.server(id) !== undefined) return;
     const way = this.#followWay(dispatch);
     if (way === undefined) return;
-    this.state.setServer(id, { id, name, state: way.choice });
-    this.#addRole(id, kind, way.keepsSource);
-  }
-
-  #addRole(id: VirtualServerId, kind: AddressKind, keepsSource: boolean): void {
-    const entry = { type: 'hash:ip,port', ...id } as const;
-    switch (kind) {
-      case 'cluster':
-        this.#addEntry('CLUSTER-IP', entry);
-        break;
-      case 'external':
-        this.#addEntry(keepsSource ? 'EXTERNAL-IP-LOCAL' : 'EXTERNAL-IP', entry);
-        break;
-      case 'loadBalancer':
-        this.#addEntry('LOAD-BALANCER', entry);
-        if (keepsSource) this.#addEntry('LOAD-BALANCER-LOCAL', entry);
-        break;
-      case 'nodePort': {
-        const [all, local] = NODE_PORT_ROLES[id.protocol];
-        this.#addEntry(all, nodePortEntry(id));
-        if (keepsSource) this.#addEntry(local, nodePortEntry(id));
-        break;
-      }
-      case 'address':
-    }
+    const { choice: state, keepsSource, admitted } = way;
+    this.state.setServer(id, { id, name, state, traits: traitsOf(kind, keepsSource, admitted) });
   }
 
   /** Follows the chains to the endpoints. Undefined if they do not lead to a chain that chooses among endpoints. */
   #followWay({ id, target }: Dispatch) {
     let chain = target;
+    let admitted: AdmittedSources | undefined;
     if (chain.startsWith('KUBE-FW-')) {
-      const admitted = this.#parsed('nat', chain).filter((rule) => rule.target !== undefined);
-      this.#addRanges(id, admitted);
+      const rules = this.#parsed('nat', chain).filter((rule) => rule.target !== undefined);
+      admitted = sourcesIn(rules, id);
       // Without a range, nobody is admitted, and no rule leads to the endpoints.
-      chain = admitted[0]?.target ?? chain.replace('-FW-', '-EXT-');
+      chain = rules[0]?.target ?? chain.replace('-FW-', '-EXT-');
     }
     let keepsSource = true;
     if (chain.startsWith('KUBE-EXT-')) {
@@ -157,21 +136,7 @@ class StateReader {
       chain = targetOf(rules.at(-1) ?? '') ?? '';
     }
     if (!/^KUBE-SV[CL]-/.test(chain)) return undefined;
-    return { keepsSource, choice: this.#choiceOf(chain) };
-  }
-
-  #addRanges(id: VirtualServerId, admitted: readonly ParsedRule[]): void {
-    this.#addEntry('LOAD-BALANCER-FW', { type: 'hash:ip,port', ...id });
-    for (const { source, comment } of admitted) {
-      if (comment?.endsWith(ADMITS_ITSELF) === true) {
-        const entry = { type: 'hash:ip,port,ip', ...id, address2: id.address } as const;
-        if (source === hostText(id.address)) this.#addEntry('LOAD-BALANCER-SOURCE-IP', entry);
-        continue;
-      }
-      const network = source === undefined ? undefined : parseCidr(source);
-      if (network !== undefined)
-        this.#addEntry('LOAD-BALANCER-SOURCE-CIDR', { type: 'hash:ip,port,net', ...id, network });
-    }
+    return { keepsSource, admitted, choice: this.#choiceOf(chain) };
   }
 
   #choiceOf(chain: string): ServiceState {
@@ -220,16 +185,19 @@ class StateReader {
       id,
       name,
       state: { affinity: Number(AFFINITY.exec(settings)?.[1] ?? 0), endpoints: [] },
+      traits: traitsOf(kind, kind === 'cluster' || settings.includes('source kept')),
     });
-    this.#addRole(id, kind, settings.includes('source kept'));
   }
 
   /** Of load balancer IPs without endpoints; those with endpoints have a chain in table nat. */
   #readFirewall(rule: ParsedRule): void {
     const id = this.#idOf(rule);
     if (id === undefined || rule.target?.startsWith('KUBE-FW-') !== true) return;
-    const admitted = this.#parsed('filter', rule.target).filter(({ target }) => target === 'RETURN');
-    if (this.state.server(id)?.state.endpoints.length === 0) this.#addRanges(id, admitted);
+    const server = this.state.server(id);
+    if (server?.traits?.kind !== 'loadBalancer' || server.state.endpoints.length > 0) return;
+    const admitting = this.#parsed('filter', rule.target).filter(({ target }) => target === 'RETURN');
+    const traits = traitsOf('loadBalancer', server.traits.keepsSource, sourcesIn(admitting, id));
+    this.state.setServer(id, { ...server, traits });
   }
 
   #readNodePort(rule: ParsedRule): void {
@@ -240,6 +208,23 @@ class StateReader {
     for (const address of addresses)
       this.#addServed({ id: { address, protocol, port }, kind: 'nodePort', name, target });
   }
+}
+
+function traitsOf(kind: ServedKind, keepsSource: boolean, admitted?: AdmittedSources): AddressTraits | undefined {
+  if (kind === 'address') return undefined;
+  return addressTraits(kind, keepsSource, kind === 'loadBalancer' ? admitted : undefined);
+}
+
+/** Returns which clients these rules admit to an address. */
+function sourcesIn(rules: readonly ParsedRule[], { address }: VirtualServerId): AdmittedSources {
+  const [own, others] = [true, false].map((isOwn) =>
+    rules.filter(({ comment }) => (comment?.endsWith(ADMITS_ITSELF) === true) === isOwn),
+  );
+  const ranges = (others ?? []).flatMap(({ source }) => (source === undefined ? [] : (parseCidr(source) ?? [])));
+  return {
+    ranges: sortedUnique(ranges, compareCidr),
+    itself: own?.some(({ source }) => source === hostText(address)) === true,
+  };
 }
 
 function targetOf(rule: string): string | undefined {

@@ -35,6 +35,8 @@ const NODE_PORT_ROLES = {
 
 /** Adds the entries that say what the address of a virtual server is to its Service. */
 function addAddress(add: Add, { virtualServer, traits }: PlannedVirtualServer): void {
+  // The rules of a Service port need no sets.
+  if (virtualServer.traits !== undefined) return;
   const { address, port, protocol } = virtualServer;
   const family = familyOf(address);
   const entry = { type: 'hash:ip,port', address, protocol, port } as const;

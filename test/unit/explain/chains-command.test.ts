@@ -1,6 +1,8 @@
 import { expect, test } from '@jest/globals';
 import { chainsCommand } from '../../../src/explain/chains-command.ts';
 import { plannedSet } from '../../../src/plan/ipvs/set-names.ts';
+import { parseCidr } from '../../../src/base/cidr.ts';
+import { addressTraits } from '../../../src/state/address-traits.ts';
 import type { Op } from '../../../src/state/op.ts';
 import { real, virtualServer, vsId } from '../../support/state.ts';
 
@@ -9,8 +11,8 @@ const WEB6 = vsId('fd00:96::a', 80, 'UDP');
 
 const COMMANDS: readonly (readonly [Op, string])[] = [
   [
-    { kind: 'add-entry', set: plannedSet('CLUSTER-IP', 4, 1), entry: { type: 'hash:ip,port', ...WEB } },
-    'iptables-restore: add the rules of KUBE-CLUSTER-IP 10.96.0.10,tcp:80',
+    { kind: 'add-entry', set: plannedSet('NODE-PORT-IP', 4, 1), entry: { type: 'hash:ip', address: WEB.address } },
+    'iptables-restore: add the rules of KUBE-NODE-PORT-IP 10.96.0.10',
   ],
   [
     { kind: 'delete-entry', set: plannedSet('NODE-PORT-IP', 6, 1), entry: { type: 'hash:ip', address: WEB6.address } },
@@ -22,7 +24,17 @@ const COMMANDS: readonly (readonly [Op, string])[] = [
   ],
   [
     { kind: 'edit-virtual-server', virtualServer: { ...virtualServer('10.96.0.10', 80), timeout: 60 } },
-    'iptables-restore: set session affinity of tcp 10.96.0.10:80 to 60 s',
+    'iptables-restore: change tcp 10.96.0.10:80 to session affinity 60 s',
+  ],
+  [
+    {
+      kind: 'edit-virtual-server',
+      virtualServer: {
+        ...virtualServer('203.0.113.1', 80),
+        traits: addressTraits('loadBalancer', true, { ranges: [parseCidr('10.0.0.0/8')!], itself: false }),
+      },
+    },
+    'iptables-restore: change tcp 203.0.113.1:80 to session affinity 0 s, LoadBalancerIP, source kept, open to 10.0.0.0/8',
   ],
   [{ kind: 'delete-virtual-server', id: WEB6 }, 'ip6tables-restore: delete udp [fd00:96::a]:80'],
   [

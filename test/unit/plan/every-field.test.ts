@@ -37,6 +37,7 @@ const OTHER_VS: OtherValues<VirtualServer> = {
   timeout: 9,
   prefix: 24,
   servicePort: 'default/web',
+  traits: addressTraits('cluster', true),
 };
 const OTHER_SERVER: OtherValues<RealServer> = {
   address: address('10.244.0.2'),

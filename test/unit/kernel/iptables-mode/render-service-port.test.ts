@@ -15,7 +15,7 @@ const CONTEXT: RenderContext = {
 const A = { address: address('10.244.0.1'), port: portOf(8080) };
 const B = { address: address('10.244.1.1'), port: portOf(8080) };
 
-const DEFAULTS = { ranges: undefined, admitsItself: false, affinity: 0, endpoints: [A, B] };
+const DEFAULTS = { affinity: 0, endpoints: [A, B] };
 
 function served(kind: ServedAddress['kind'], at: string, change: Partial<ServedAddress> = {}): ServedAddress {
   const port = portOf(kind === 'nodePort' ? 30_080 : 80);
@@ -112,8 +112,8 @@ describe('the chains of a service port', () => {
   });
 
   test('source ranges, with and without endpoints', () => {
-    const ranges = [parseCidr('10.0.0.0/8')!, parseCidr('192.0.2.7/32')!];
-    const all = short(lines(portWith(served('loadBalancer', '203.0.113.2', { ranges }))));
+    const admitted = { ranges: [parseCidr('10.0.0.0/8')!, parseCidr('192.0.2.7/32')!], itself: false };
+    const all = short(lines(portWith(served('loadBalancer', '203.0.113.2', { admitted }))));
     expect(all.filter((line) => line.includes('KUBE-FW'))).toEqual([
       `nat KUBE-FW -s 10.0.0.0/8 -m comment --comment "${NAME} loadbalancer IP" -j KUBE-EXT`,
       `nat KUBE-FW -s 192.0.2.7/32 -m comment --comment "${NAME} loadbalancer IP" -j KUBE-EXT`,
@@ -121,7 +121,7 @@ describe('the chains of a service port', () => {
       `nat KUBE-SERVICES -d 203.0.113.2/32 -p tcp -m comment --comment "${NAME} loadbalancer IP" -m tcp --dport 80 -j KUBE-FW`,
       `filter KUBE-PROXY-FIREWALL -d 203.0.113.2/32 -p tcp -m comment --comment "${NAME} traffic not accepted by KUBE-FW" -m tcp --dport 80 -j DROP`,
     ]);
-    expect(short(lines(portWith(served('loadBalancer', '203.0.113.2', { ranges, endpoints: [] }))))).toEqual([
+    expect(short(lines(portWith(served('loadBalancer', '203.0.113.2', { admitted, endpoints: [] }))))).toEqual([
       'filter KUBE-FW -s 10.0.0.0/8 -j RETURN',
       'filter KUBE-FW -s 192.0.2.7/32 -j RETURN',
       'filter KUBE-FW -j DROP',
@@ -131,7 +131,7 @@ describe('the chains of a service port', () => {
   });
 
   test('a load balancer IP that the node has is admitted as source, if the node is', () => {
-    const change = { ranges: [parseCidr('10.0.0.0/8')!], admitsItself: true };
+    const change = { admitted: { ranges: [parseCidr('10.0.0.0/8')!], itself: true } };
     const both = ['203.0.113.2', '203.0.113.3'].map((at) => served('loadBalancer', at, change));
     const rulesOf = (table: string, list: readonly ServedAddress[]): string[] =>
       short(lines(portWith(...list))).filter((line) => line.startsWith(`${table} KUBE-FW `));

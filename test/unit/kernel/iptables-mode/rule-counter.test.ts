@@ -4,7 +4,7 @@ import { iptablesKernelOf } from '../../../../src/kernel/iptables-mode/iptables-
 import { NO_MODE_OBSERVER } from '../../../../src/kernel/mode-observer.ts';
 import { IPTABLES_MODE_PLAN } from '../../../../src/plan/iptables-mode-plan.ts';
 import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
-import { plannedSet } from '../../../../src/plan/ipvs/set-names.ts';
+import { addressTraits } from '../../../../src/state/address-traits.ts';
 import type { Op } from '../../../../src/state/op.ts';
 import type { RuleCounts } from '../../../../src/state/rule-counts.ts';
 import { Transaction } from '../../../../src/state/transaction.ts';
@@ -12,17 +12,16 @@ import { address, endpoint, realServer, virtualServer } from '../../../contract/
 import { FakeIptables } from '../../../fake-kernel/fake-iptables.ts';
 import { PLAN_CONFIG, TestLog } from '../../../support/reconciling.ts';
 
-const WEB = virtualServer(address(4, 1), 80, 'TCP', { scheduler: 'random', servicePort: 'default/web' });
-const CLUSTER_IP = { type: 'hash:ip,port', address: WEB.address, port: WEB.port, protocol: WEB.protocol } as const;
+const WEB = virtualServer(address(4, 1), 80, 'TCP', {
+  scheduler: 'random',
+  servicePort: 'default/web',
+  traits: addressTraits('cluster', true),
+});
 const ADDED: readonly Op[] = [
-  { kind: 'add-entry', set: plannedSet('CLUSTER-IP', 4, 0), entry: CLUSTER_IP },
   { kind: 'add-virtual-server', virtualServer: WEB },
   ...[1, 2].map((n): Op => ({ kind: 'add-real-server', id: WEB, realServer: realServer(endpoint(4, n), 80) })),
 ];
-const DELETED: readonly Op[] = [
-  { kind: 'delete-virtual-server', id: WEB },
-  { kind: 'delete-entry', set: plannedSet('CLUSTER-IP', 4, 0), entry: CLUSTER_IP },
-];
+const DELETED: readonly Op[] = [{ kind: 'delete-virtual-server', id: WEB }];
 
 test('the rules in our chains are counted by table, those that were added last, and refused changes', async () => {
   const programs = new FakeIptables();

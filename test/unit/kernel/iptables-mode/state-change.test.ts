@@ -3,31 +3,31 @@ import { ProxyState } from '../../../../src/kernel/iptables-mode/proxy-state.ts'
 import { type StateOp, applyToState, sortOps, unitsOf } from '../../../../src/kernel/iptables-mode/state-change.ts';
 import { readState } from '../../../../src/kernel/iptables-mode/state-reader.ts';
 import { renderServicePort } from '../../../../src/kernel/iptables-mode/render-service-port.ts';
-import { type SetRole, plannedSet } from '../../../../src/plan/ipvs/set-names.ts';
-import type { IpAddress } from '../../../../src/base/ip.ts';
-import type { IpSetEntry } from '../../../../src/state/ip-set.ts';
+import { plannedSet } from '../../../../src/plan/ipvs/set-names.ts';
+import { addressTraits } from '../../../../src/state/address-traits.ts';
 import type { VirtualServer } from '../../../../src/state/virtual-server.ts';
-import { address, endpoint, port, realServer, virtualServer } from '../../../contract/objects.ts';
+import { address, endpoint, realServer, virtualServer } from '../../../contract/objects.ts';
 
-const SERVICE = { scheduler: 'random', servicePort: 'default/web:http' };
+const SERVICE = { scheduler: 'random', servicePort: 'default/web:http', traits: addressTraits('cluster', true) };
+const NODE_PORT_IP = plannedSet('NODE-PORT-IP', 4, 0);
 const ADDRESSES = [1, 2, 3, 4, 5].map((n) => virtualServer(address(4, n), 80, 'TCP', SERVICE));
 
 function added(endpoints: number): StateOp[] {
   return ADDRESSES.flatMap((vs): StateOp[] => [
     { kind: 'add-virtual-server', virtualServer: vs },
-    { kind: 'add-entry', set: plannedSet('CLUSTER-IP', 4, 0), entry: entryOf(vs) },
+    { kind: 'add-entry', set: NODE_PORT_IP, entry: entryOf(vs) },
     ...Array.from({ length: endpoints }, (_, n): StateOp => {
       return { kind: 'add-real-server', id: vs, realServer: realServer(endpoint(4, n), 80) };
     }),
   ]);
 }
 
-function entryOf({ address: at, port, protocol }: (typeof ADDRESSES)[number]) {
-  return { type: 'hash:ip,port', address: at, port, protocol } as const;
+function entryOf({ address: at }: (typeof ADDRESSES)[number]) {
+  return { type: 'hash:ip', address: at } as const;
 }
 
 function contents(state: ProxyState) {
-  return { servers: [...state.servers()], clusterIps: [...state.entriesOf('KUBE-CLUSTER-IP')] };
+  return { servers: [...state.servers()], nodeAddresses: [...state.entriesOf(NODE_PORT_IP.name)] };
 }
 
 describe('operations on the state', () => {
@@ -42,19 +42,19 @@ describe('operations on the state', () => {
       { kind: 'edit-virtual-server', virtualServer: { ...third!, scheduler: 'rr', servicePort: 'default/rr' } },
       { kind: 'delete-real-server', id: second!, realServer: realServer(endpoint(4, 0), 80) },
       { kind: 'delete-virtual-server', id: first! },
-      { kind: 'delete-entry', set: plannedSet('CLUSTER-IP', 4, 0), entry: entryOf(first!) },
-      { kind: 'add-entry', set: plannedSet('CLUSTER-IP', 4, 0), entry: entryOf(first!) },
-      { kind: 'delete-entry', set: plannedSet('CLUSTER-IP', 4, 0), entry: entryOf(second!) },
+      { kind: 'delete-entry', set: NODE_PORT_IP, entry: entryOf(first!) },
+      { kind: 'add-entry', set: NODE_PORT_IP, entry: entryOf(first!) },
+      { kind: 'delete-entry', set: NODE_PORT_IP, entry: entryOf(second!) },
     ]);
     expect(failures.map(({ code }) => code)).toEqual(['EOPNOTSUPP']);
     expect(state.server(first!)).toBeUndefined();
     expect(state.server(second!)).toMatchObject({ name: 'default/other:http', state: { endpoints: [{ port: 80 }] } });
     // A refused edit does not rename it.
     expect(state.server(third!)).toMatchObject({ name: 'default/web:http' });
-    expect(contents(state).clusterIps).toHaveLength(ADDRESSES.length - 1);
+    expect(contents(state).nodeAddresses).toHaveLength(ADDRESSES.length - 1);
     undo();
     expect(new Set(contents(state).servers)).toEqual(new Set(before.servers));
-    expect(new Set(contents(state).clusterIps)).toEqual(new Set(before.clusterIps));
+    expect(new Set(contents(state).nodeAddresses)).toEqual(new Set(before.nodeAddresses));
   });
 
   // A copy of the list for each operation takes 500 MB, of which the daemon has 512.
@@ -179,53 +179,22 @@ test('of a Service that needs what the kernel lacks, the endpoints are sorted ou
   expect(sortOps([edit, ...realServers.slice(0, 1)], 4, lacks).possible).toEqual(realServers.slice(0, 1));
 });
 
-describe('what belongs together', () => {
-  const [NODE_ADDRESS, OTHER_NODE_ADDRESS, CLUSTER_IP, OTHER_CLUSTER_IP] = [11, 12, 13, 14].map((n) => address(4, n));
-  const entry = (role: SetRole, of: IpSetEntry): StateOp => ({
-    kind: 'add-entry',
-    set: plannedSet(role, 4, 0),
-    entry: of,
-  });
-  const nodeAddress = (at: IpAddress) => entry('NODE-PORT-IP', { type: 'hash:ip', address: at });
-  const NODE_PORT = entry('NODE-PORT-TCP', { type: 'bitmap:port', port: port(30_080) });
-  const added = (at: IpAddress, number: number, name: string): StateOp => {
+test('what belongs together is a service port with all its addresses, and what is of the node', () => {
+  const of = (at: number, number: number, name: string): StateOp => {
     const settings = { scheduler: 'random', servicePort: `default/${name}` };
-    return { kind: 'add-virtual-server', virtualServer: virtualServer(at, number, 'TCP', settings) };
+    return { kind: 'add-virtual-server', virtualServer: virtualServer(address(4, at), number, 'TCP', settings) };
   };
-  /** Of default/a; the others have the same port. */
-  const OF_A = [added(NODE_ADDRESS!, 30_080, 'a'), added(CLUSTER_IP!, 80, 'a'), NODE_PORT];
-  const OF_B = [added(OTHER_CLUSTER_IP!, 30_080, 'b')];
-  const external = { type: 'hash:ip,port', address: OTHER_NODE_ADDRESS!, port: port(30_080), protocol: 'TCP' } as const;
-  const OF_C = [added(OTHER_NODE_ADDRESS!, 30_080, 'c'), entry('EXTERNAL-IP', external)];
-
-  function unitOfNodePort(before: readonly StateOp[], ops: readonly StateOp[]) {
-    const state = new ProxyState(4);
-    applyToState(state, before);
-    return new Set(unitsOf(state, ops).find((unit) => unit.includes(NODE_PORT)));
-  }
-
-  test.each<[what: string, before: readonly StateOp[], ops: readonly StateOp[], unit: readonly StateOp[]]>([
-    ['', [nodeAddress(NODE_ADDRESS!)], [...OF_A, ...OF_B], OF_A],
-    [' also with the first addresses of the node', [], [nodeAddress(NODE_ADDRESS!), ...OF_B, ...OF_A], OF_A],
-    [
-      ' also beside an external IP of another that is an address of the node',
-      [OTHER_NODE_ADDRESS!, NODE_ADDRESS!].map(nodeAddress),
-      [...OF_C, ...OF_A],
-      OF_A,
-    ],
-    [
-      ' also if that exists before',
-      [...[OTHER_NODE_ADDRESS!, NODE_ADDRESS!].map(nodeAddress), ...OF_C],
-      [...OF_A, ...OF_B],
-      OF_A,
-    ],
-    [
-      ' also if its virtual servers exist before',
-      [nodeAddress(NODE_ADDRESS!), ...OF_A],
-      [...OF_B, NODE_PORT],
-      [NODE_PORT],
-    ],
-  ])('is a node port and its Service, not others with the same port%s', (_what, before, ops, unit) => {
-    expect(unitOfNodePort(before, ops)).toEqual(new Set(unit));
-  });
+  const nodeAddress: StateOp = {
+    kind: 'add-entry',
+    set: NODE_PORT_IP,
+    entry: { type: 'hash:ip', address: address(4, 11) },
+  };
+  const state = new ProxyState(4);
+  applyToState(state, [of(14, 80, 'a')]);
+  const ofA = [of(11, 30_080, 'a'), of(13, 80, 'a')];
+  const ofB = [of(12, 30_080, 'b')];
+  const known: StateOp = { kind: 'delete-virtual-server', id: virtualServer(address(4, 14), 80) };
+  const unknown: StateOp = { kind: 'delete-virtual-server', id: virtualServer(address(4, 15), 80) };
+  const units = unitsOf(state, [ofA[0]!, ...ofB, nodeAddress, known, ofA[1]!, unknown]);
+  expect(units).toEqual([[ofA[0], known, ofA[1]], ofB, [nodeAddress], [unknown]]);
 });
