@@ -1,4 +1,10 @@
-import { type ObservedRealServer, type RealServerKey, realServerKey } from '../state/real-server.ts';
+import {
+  type Endpoint,
+  type FoundRealServer,
+  type RealServerKey,
+  realServerKey,
+  realServerOf,
+} from '../state/real-server.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 
 /** How to handle a real server that is no longer wanted. */
@@ -46,6 +52,11 @@ export class DrainLedger {
     }
   }
 
+  /** Returns the real servers of a virtual server that drain. */
+  drainingOf(id: VirtualServerId): readonly Endpoint[] {
+    return Array.from(this.#draining.get(virtualServerKey(id))?.since.keys() ?? [], realServerOf);
+  }
+
   /** Time of the next check; Infinity while nothing drains. */
   get dueAt(): number {
     return this.#dueAt;
@@ -63,9 +74,9 @@ export class DrainLedger {
    *
    * @param timeoutMs 0: no deadline; that of the constructor by default
    */
-  decide(id: VirtualServerId, server: ObservedRealServer, now: number, timeoutMs = this.#timeoutMs): DrainDecision {
+  decide(id: VirtualServerId, server: FoundRealServer, now: number, timeoutMs = this.#timeoutMs): DrainDecision {
     // As in kube-proxy, only TCP drains: expire_nodest_conn drops UDP and SCTP flows of deleted real servers.
-    if (id.protocol !== 'TCP' || server.activeConnections + server.inactiveConnections === 0) return 'delete';
+    if (id.protocol !== 'TCP' || connectionsOf(server) === 0) return 'delete';
     const draining = this.#draining.get(virtualServerKey(id)) ?? { id, since: new Map<RealServerKey, number>() };
     const since = draining.since.get(realServerKey(server)) ?? now;
     const deadline = since + (timeoutMs === 0 ? Infinity : timeoutMs);
@@ -88,9 +99,15 @@ export class DrainLedger {
 
 /** Decides for a comparison that writes nothing: remembers nothing, and leaves what drains alone. */
 export const READING_LEDGER: Pick<DrainLedger, 'decide' | 'keepOnly'> = {
-  decide: ({ protocol }, { weight, activeConnections, inactiveConnections }) => {
-    if (weight === 0 && protocol === 'TCP') return 'keep-draining';
-    return protocol === 'TCP' && activeConnections + inactiveConnections > 0 ? 'drain' : 'delete';
+  decide: ({ protocol }, server) => {
+    if (server.weight === 0 && protocol === 'TCP') return 'keep-draining';
+    return protocol === 'TCP' && connectionsOf(server) !== 0 ? 'drain' : 'delete';
   },
   keepOnly: () => undefined,
 };
+
+/** Returns undefined if they were not read: there may be some. */
+function connectionsOf({ activeConnections, inactiveConnections }: FoundRealServer): number | undefined {
+  if (activeConnections === undefined || inactiveConnections === undefined) return undefined;
+  return activeConnections + inactiveConnections;
+}

@@ -1,6 +1,6 @@
 import {
   forwardingFields,
-  type ObservedRealServer,
+  type FoundRealServer,
   type RealServer,
   type RealServerKey,
   hasSameServerSettings,
@@ -21,10 +21,10 @@ export interface WantedVirtualServer {
   readonly drainTimeout?: number;
 }
 
-/** A virtual server as the kernel has it. */
+/** A virtual server as the kernel has it, read or known. */
 export interface FoundVirtualServer {
   readonly virtualServer: VirtualServer;
-  readonly realServers: readonly ObservedRealServer[];
+  readonly realServers: readonly FoundRealServer[];
 }
 
 /** What the operations depend on besides the wanted and the found state. */
@@ -88,8 +88,8 @@ export function isInForce(wanted: WantedVirtualServer, found: FoundVirtualServer
   });
 }
 
-function byKey(servers: readonly ObservedRealServer[]): Map<RealServerKey, ObservedRealServer> {
-  const found = new Map<RealServerKey, ObservedRealServer>();
+function byKey(servers: readonly FoundRealServer[]): Map<RealServerKey, FoundRealServer> {
+  const found = new Map<RealServerKey, FoundRealServer>();
   for (const server of servers) found.set(realServerKey(server), server);
   return found;
 }

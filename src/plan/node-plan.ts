@@ -18,6 +18,8 @@ import { SET_ROLES, type SetRole } from './ipvs/set-names.ts';
 /** A virtual server that must match `wanted`, or must not exist if `wanted` is undefined. */
 export interface VirtualServerChange {
   readonly id: VirtualServerId;
+  /** What was wanted at the last takeChanges(); 'unknown' if the kernel may have something else. */
+  readonly before: PlannedVirtualServer | undefined | 'unknown';
   readonly wanted: PlannedVirtualServer | undefined;
 }
 
@@ -77,10 +79,7 @@ export class NodePlan {
   readonly #direct = new Set<NamespacedName>();
 
   // The state at the last takeChanges() of each object touched since then; 'unknown' always counts as a change.
-  readonly #touchedVirtualServers = new Map<
-    VirtualServerKey,
-    { readonly id: VirtualServerId; readonly before: PlannedVirtualServer | undefined | 'unknown' }
-  >();
+  readonly #touchedVirtualServers = new Map<VirtualServerKey, Pick<VirtualServerChange, 'id' | 'before'>>();
   readonly #touchedAddresses = new Map<IpAddress, boolean | 'unknown'>();
   #recording = true;
   #nodeEntries: readonly PlannedEntry[] = EMPTY;
@@ -249,7 +248,7 @@ export class NodePlan {
     const virtualServers: VirtualServerChange[] = [];
     for (const [key, { id, before }] of this.#touchedVirtualServers) {
       const wanted = this.virtualServer(key);
-      if (before !== wanted) virtualServers.push({ id, wanted });
+      if (before !== wanted) virtualServers.push({ id, before, wanted });
     }
     const addresses: AddressChange[] = [];
     for (const [address, before] of this.#touchedAddresses) {

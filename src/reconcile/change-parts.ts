@@ -4,6 +4,9 @@ import type { AddressChange, EntryChange, NodePlan, PlanChanges, VirtualServerCh
 import { ipSetEntryKey } from '../state/ip-set.ts';
 import { type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 
+/** Returns the virtual servers and real servers that a change of a virtual server reads or writes. */
+export type Cost = (change: VirtualServerChange) => number;
+
 /**
  * Divides large changes into parts, so that those of other Services need not wait for all of a large one: the Services with
  * the smallest changes come first. A part has whole virtual servers with their set entries. An address is bound, and a
@@ -13,24 +16,28 @@ export function partsOf(
   changes: PlanChanges,
   plan: Pick<NodePlan, 'ownerOf'>,
   mode: ProxyMode,
+  cost: Cost,
 ): readonly PlanChanges[] {
   const most = MODES[mode].mostInPart;
-  const total = changes.virtualServers.reduce((sum, change) => sum + sizeOf(change), 0);
+  const total = changes.virtualServers.reduce((sum, change) => sum + cost(change), 0);
   if (total <= most) return [changes];
-  const parts = new Parts();
-  for (const change of smallestFirst(changes.virtualServers, plan)) parts.addVirtualServer(change, most);
+  const parts = new Parts(cost);
+  for (const change of smallestFirst(changes.virtualServers, plan, cost)) parts.addVirtualServer(change, most);
   for (const change of changes.entries) parts.addEntry(change);
   for (const change of changes.addresses) parts.addAddress(change);
   return parts.all;
 }
 
-/** Returns the same objects as they are wanted now. */
+/** Returns the same objects as they are wanted now. What came meanwhile has been applied, or has failed. */
 export function asWantedNow(
   { virtualServers, addresses, entries }: PlanChanges,
   plan: Pick<NodePlan, 'virtualServer' | 'wantsAddress' | 'entries'>,
 ): PlanChanges {
   return {
-    virtualServers: virtualServers.map(({ id }) => ({ id, wanted: plan.virtualServer(virtualServerKey(id)) })),
+    virtualServers: virtualServers.map((change) => {
+      const wanted = plan.virtualServer(virtualServerKey(change.id));
+      return wanted === change.wanted ? change : { id: change.id, before: 'unknown', wanted };
+    }),
     addresses: addresses.map(({ address }) => ({ address, wanted: plan.wantsAddress(address) })),
     entries: entries.map((change) => ({
       ...change,
@@ -39,19 +46,16 @@ export function asWantedNow(
   };
 }
 
-function sizeOf({ wanted }: VirtualServerChange): number {
-  return 1 + (wanted?.realServers.length ?? 0);
-}
-
 /** A virtual server that nobody wants any more is a Service of its own. */
 function smallestFirst(
   changes: readonly VirtualServerChange[],
   plan: Pick<NodePlan, 'ownerOf'>,
+  cost: Cost,
 ): readonly VirtualServerChange[] {
   const byOwner = Map.groupBy(changes, ({ id }) => plan.ownerOf(virtualServerKey(id)) ?? virtualServerKey(id));
   const services = Array.from(byOwner.values(), (ofOwner) => ({
     ofOwner,
-    size: ofOwner.reduce((sum, change) => sum + sizeOf(change), 0),
+    size: ofOwner.reduce((sum, change) => sum + cost(change), 0),
   }));
   return services.sort((a, b) => a.size - b.size).flatMap(({ ofOwner }) => ofOwner);
 }
@@ -67,10 +71,15 @@ class Parts {
   readonly #ofServer = new Map<VirtualServerKey, Part>();
   readonly #firstOf = new Map<IpAddress, Part>();
   readonly #lastOf = new Map<IpAddress, Part>();
+  readonly #cost: Cost;
   #size = 0;
 
+  constructor(cost: Cost) {
+    this.#cost = cost;
+  }
+
   addVirtualServer(change: VirtualServerChange, most: number): void {
-    const size = sizeOf(change);
+    const size = this.#cost(change);
     let part = this.#last;
     if (part.virtualServers.length > 0 && this.#size + size > most) {
       this.all.push((part = { virtualServers: [], addresses: [], entries: [] }));

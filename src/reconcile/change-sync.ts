@@ -4,21 +4,27 @@ import {
   type NodePlan,
   type PlanChanges,
   type SetKey,
+  type VirtualServerChange,
   plannedEntries,
   setKey,
 } from '../plan/node-plan.ts';
+import type { KernelReader } from '../kernel/kernel.ts';
 import type { TriggerTime } from '../model/trigger-time.ts';
 import { plannedSet } from '../plan/ipvs/set-names.ts';
-import type { Op } from '../state/op.ts';
+import { type Op, virtualServerOf } from '../state/op.ts';
 import { Transaction } from '../state/transaction.ts';
-import { type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
+import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';
 import { IP_FAMILIES, type IpFamily, familyOf } from '../base/ip.ts';
 import type { Yielder } from '../base/yielder.ts';
 import { asWantedNow, partsOf } from './change-parts.ts';
 import { failedEntries } from './failed-entries.ts';
+import { KnownServers } from '../diff/known-servers.ts';
 import { readVirtualServers } from './read-virtual-servers.ts';
 import type { SyncParts } from './sync-parts.ts';
 import type { SyncProgress } from './sync-progress.ts';
+
+/** The kernel's answers if an object that was assumed does not exist. */
+const MISSING: ReadonlySet<string> = new Set(['ENOENT', 'ESRCH']);
 
 /** Why changes were not applied. */
 interface Failed {
@@ -113,19 +119,19 @@ export function touchUnfinished(
 
 /** Whether a change sync can check the object of `op`. */
 function isOfChangeSync(op: Op): boolean {
-  return 'virtualServer' in op || 'id' in op || 'address' in op;
+  return virtualServerOf(op) !== undefined || 'address' in op;
 }
 
 /** A full check may not recognize such a virtual server as ours. What failed first may have been an addition to it. */
 function isOfUnplanned(plan: NodePlan, op: Op): boolean {
-  const id = 'virtualServer' in op ? op.virtualServer : 'id' in op ? op.id : undefined;
+  const id = virtualServerOf(op);
   return id !== undefined && plan.virtualServer(virtualServerKey(id)) === undefined;
 }
 
 /** Makes the next change sync check the object of `op`. */
 function touchTarget(plan: NodePlan, op: Op): void {
-  if ('virtualServer' in op) plan.touchVirtualServer(op.virtualServer);
-  else if ('id' in op) plan.touchVirtualServer(op.id);
+  const id = virtualServerOf(op);
+  if (id !== undefined) plan.touchVirtualServer(id);
   else if ('address' in op) plan.touchAddress(op.address);
 }
 
@@ -134,19 +140,29 @@ function touchTarget(plan: NodePlan, op: Op): void {
  * the next sync must repeat the changes that were not applied.
  */
 async function applyChanges(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<Failed | undefined> {
-  const { plan } = parts.desired;
-  const left = [...partsOf(plan.takeChanges(), plan, parts.kernel.mode)];
+  const { known, desired, kernel } = parts;
+  const { plan } = desired;
+  const left = [...partsOf(plan.takeChanges(), plan, kernel.mode, (change) => known.cost(change))];
+  for (const each of left) known.hold(idsOf(each));
   for (let isFirst = true, part = left.shift(); part !== undefined; isFirst = false, part = left.shift()) {
+    known.release(idsOf(part));
     const changes = isFirst ? part : asWantedNow(part, plan);
     let failed = await applyEachFamily(parts, changes, progress, yielder);
     if (left.length === 0) return failed;
     const goesOn = failed === undefined && progress.stopped === undefined;
     if (goesOn) failed = await failureOf(parts.runPendingChanges());
     if (goesOn && failed === undefined) continue;
-    for (const each of left) touchAll(plan, each);
+    for (const each of left) {
+      known.release(idsOf(each));
+      touchAll(plan, each);
+    }
     return failed;
   }
   return undefined;
+}
+
+function idsOf({ virtualServers }: PlanChanges): readonly VirtualServerId[] {
+  return virtualServers.map(({ id }) => id);
 }
 
 /** If the kernel cannot be read, it tries each IP family alone: one must not hold up the other. */
@@ -194,22 +210,50 @@ function isSome({ virtualServers, addresses, entries }: PlanChanges): boolean {
   return virtualServers.length + addresses.length + entries.length > 0;
 }
 
+/** Returns what the kernel has of virtual servers before their changes: `assumed` without a read. */
+async function findChanged(kernel: KernelReader, known: KnownServers, { virtualServers }: PlanChanges) {
+  const assumed = new Map<VirtualServerKey, FoundVirtualServer>();
+  const unknown: VirtualServerChange[] = [];
+  for (const change of virtualServers) {
+    const found = known.find(change);
+    if (found === undefined) unknown.push(change);
+    else assumed.set(virtualServerKey(change.id), found);
+  }
+  const ids = unknown.map(({ id }) => id);
+  const expected = new Map(unknown.map(({ id, wanted }) => [virtualServerKey(id), wanted?.realServers ?? []]));
+  return { assumed, read: await readVirtualServers(kernel, ids, expected) };
+}
+
 async function applyPart(
-  { kernel, clock, gate, order, ledger, retries, sizes, applier, desired: { plan } }: SyncParts,
+  parts: SyncParts,
   changes: PlanChanges,
   progress: SyncProgress,
   yielder: Yielder,
 ): Promise<void> {
-  const ids = changes.virtualServers.map(({ id }) => id);
-  const expected = new Map(
-    changes.virtualServers.map(({ id, wanted }) => [virtualServerKey(id), wanted?.realServers ?? []]),
-  );
-  const found = await readVirtualServers(kernel, ids, expected);
+  const { kernel, clock, gate, order, ledger, known, retries, sizes, applier, desired } = parts;
+  const { plan } = desired;
+  const ids = idsOf(changes);
+  const { assumed, read } = await findChanged(kernel, known, changes);
+  known.doubt(ids);
+  const found = new Map([...assumed, ...read]);
   const tx = await changeOps(plan, changes, found, sizes, { order, ledger, now: clock.now() }, yielder);
   tx.add(failedEntries(plan, retries, changes));
   const passed = gate.pass(tx, plan, 'change');
   gate.close(ids);
-  await applier.apply(passed, progress, yielder);
+  const wrong = new Set<VirtualServerKey>();
+  const { failures } = await applier.apply(passed, progress, yielder, ({ op, code }) => {
+    const id = virtualServerOf(op);
+    if (id === undefined || !MISSING.has(code) || !assumed.has(virtualServerKey(id))) return false;
+    wrong.add(virtualServerKey(id));
+    return true;
+  });
+  known.trust(ids);
+  known.doubt(failures.flatMap(({ op }) => virtualServerOf(op) ?? []));
+  known.doubt(KnownServers.tunnelled(read));
+  if (wrong.size === 0) return;
+  const again = changes.virtualServers.filter(({ id }) => wrong.has(virtualServerKey(id)));
+  const virtualServers = again.map((change) => ({ ...change, before: 'unknown' as const }));
+  await applyPart(parts, { virtualServers, addresses: [], entries: [] }, progress, yielder);
 }
 
 function* entryOps(plan: NodePlan, changes: readonly EntryChange[], sizes: SetSizes): IterableIterator<Op> {

@@ -18,6 +18,7 @@ import {
   type VirtualServerKey,
   virtualServerKey,
 } from '../state/virtual-server.ts';
+import { KnownServers } from '../diff/known-servers.ts';
 import { Ownership } from './ownership.ts';
 import { readRealServers, readVirtualServers } from './read-virtual-servers.ts';
 import { type WrongSet, replaceWrongSets } from './set-replacement.ts';
@@ -237,7 +238,7 @@ async function* checkVirtualServers(
 }
 
 async function checkBatch(
-  { kernel, order, ledger, clock }: SyncParts,
+  { kernel, order, ledger, known, clock }: SyncParts,
   batch: readonly WantedVirtualServer[],
   listed: ReadonlyMap<VirtualServerKey, VirtualServer>,
   first: boolean,
@@ -246,6 +247,7 @@ async function checkBatch(
   if (yielder.due) await yielder.yieldIfDue();
   const present = batch.flatMap(({ virtualServer }) => listed.get(virtualServerKey(virtualServer)) ?? []);
   let found = await readRealServers(kernel, present);
+  known.doubt(KnownServers.tunnelled(found));
   let suspects = batch;
   if (!first) {
     suspects = batch.filter((wanted) => !isInForce(wanted, found.get(virtualServerKey(wanted.virtualServer))));

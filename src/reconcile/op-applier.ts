@@ -2,10 +2,12 @@ import type { Yielder } from '../base/yielder.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Log } from '../observe/log.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
+import { virtualServerOf } from '../state/op.ts';
 import { type OpFailure, type Outcome, formatFailure } from '../state/outcome.ts';
 import type { Transaction } from '../state/transaction.ts';
 import type { Clock } from './clock.ts';
 import { applyGuarded } from './deny-guard.ts';
+import type { KnownServers } from '../diff/known-servers.ts';
 import type { RetryQueue } from './retry-queue.ts';
 import type { SyncProgress } from './sync-progress.ts';
 import type { UdpCleanUp } from './udp-clean-up.ts';
@@ -17,6 +19,7 @@ export interface OpApplierOptions {
   readonly kernel: Kernel;
   readonly plan: NodePlan;
   readonly retries: RetryQueue;
+  readonly known: Pick<KnownServers, 'doubt'>;
   readonly udp: UdpCleanUp;
   readonly clock: Clock;
   readonly log: Log;
@@ -32,24 +35,36 @@ export class OpApplier {
     this.#options = options;
   }
 
-  async apply(tx: Transaction, progress: SyncProgress, yielder: Yielder): Promise<Outcome> {
+  /** `isExpected` tells which failures the caller handles itself. */
+  async apply(
+    tx: Transaction,
+    progress: SyncProgress,
+    yielder: Yielder,
+    isExpected: (failure: OpFailure) => boolean = () => false,
+  ): Promise<Outcome> {
     if (tx.size === 0) return { failures: [] };
     const { kernel, plan, udp } = this.#options;
     progress.count(tx);
     udp.note(tx);
     await yielder.yieldIfDue();
     const outcome = await applyGuarded(kernel, plan, tx, { withdraw: true });
-    await this.note(outcome.failures, progress, yielder);
+    await this.note(
+      outcome.failures.filter((failure) => !isExpected(failure)),
+      progress,
+      yielder,
+    );
     progress.stopped ??= outcome.stopped;
     return outcome;
   }
 
   /** Logs, reports and queues failures. The full check also passes failures of operations that it applied itself. */
   async note(failures: readonly OpFailure[], progress: SyncProgress, yielder: Yielder): Promise<void> {
-    const { clock, log, retries, onDeviceMissing } = this.#options;
+    const { clock, log, retries, known, onDeviceMissing } = this.#options;
     let isNew = 0;
     for (const failure of failures) {
       progress.failures.push(failure);
+      const target = virtualServerOf(failure.op);
+      if (target !== undefined) known.doubt([target]);
       if (failure.code === 'ENODEV') onDeviceMissing();
       if (!retries.failed(failure, clock.now())) {
         const attempts = retries.attempts(failure.op);

@@ -8,6 +8,7 @@ import { Bootstrap } from './bootstrap.ts';
 import type { Clock } from './clock.ts';
 import { DesiredState, type DesiredStateOptions } from './desired-state.ts';
 import { InterfaceAddresses } from './interface-addresses.ts';
+import { KnownServers } from '../diff/known-servers.ts';
 import { NO_SETTINGS, NodeCheck, type NodeSettings } from './node-check.ts';
 import { OpApplier } from './op-applier.ts';
 import { RestrictedGate } from './restricted-gate.ts';
@@ -29,6 +30,8 @@ export interface SyncPartsOptions extends DesiredStateOptions {
   /** 0 means no deadline: a real server drains until its last connection ends. */
   readonly drainTimeoutMs: number;
   readonly clock: Clock;
+  /** A change reads the real servers of a virtual server that has at most so many; by default a few. */
+  readonly readUpTo?: number;
   /** Called when iptables rules that another process removed or changed were restored. */
   readonly onRulesRepaired?: OnRulesRepaired;
 }
@@ -54,15 +57,11 @@ export function syncParts(options: SyncPartsOptions, { requestChange, ...timing 
   const schedule = new Schedule(clock, syncPeriodMs);
   const retries = new RetryQueue(syncPeriodMs);
   const order = new AddingOrder(config);
+  const ledger = new DrainLedger(drainTimeoutMs);
+  const known = new KnownServers(kernel.mode, ledger, options.readUpTo);
   const written = new Set<VirtualServerKey>();
-  const udp = new UdpCleanUp({
-    kernel,
-    families: config.families,
-    clock,
-    log,
-    maxDelayMs: syncPeriodMs,
-    answering: () => plan.answering(),
-  });
+  const answering = () => plan.answering();
+  const udp = new UdpCleanUp({ kernel, families: config.families, clock, log, maxDelayMs: syncPeriodMs, answering });
   const rules = new RuleKeeper({
     ...options,
     onRulesRepaired: (family, chains) => {
@@ -96,10 +95,11 @@ export function syncParts(options: SyncPartsOptions, { requestChange, ...timing 
     rules,
     gate,
     nodeCheck: new NodeCheck(kernel, nodeSettings, log),
-    applier: new OpApplier({ kernel, plan, retries, udp, clock, log, onDeviceMissing }),
+    applier: new OpApplier({ kernel, plan, retries, known, udp, clock, log, onDeviceMissing }),
     retries,
     order,
-    ledger: new DrainLedger(drainTimeoutMs),
+    ledger,
+    known,
     udp,
     schedule,
     verified: new VerifiedState(kernel, clock),

@@ -37,6 +37,11 @@ export type Op =
 
 export type OpKind = Op['kind'];
 
+/** Returns the virtual server that the operation, or one on its real servers, changes. */
+export function virtualServerOf(op: Op): VirtualServerId | undefined {
+  return 'virtualServer' in op ? op.virtualServer : 'id' in op ? op.id : undefined;
+}
+
 /** Returns the IP family of the object that the operation changes. */
 export function familyOfOp(op: Op): IpFamily {
   if ('set' in op) return op.set.family;

@@ -39,6 +39,10 @@ export interface ObservedRealServer extends RealServer {
   readonly persistentConnections: number;
 }
 
+/** A real server as the kernel has it, as far as is known: the connections are if it was read. */
+export type FoundRealServer = RealServer &
+  Partial<Pick<ObservedRealServer, 'activeConnections' | 'inactiveConnections'>>;
+
 /** Address and port combined into one number (IPv4) or bigint (IPv6). */
 export type RealServerKey = (number | bigint) & { readonly __brand: 'RealServerKey' };
 
@@ -47,10 +51,10 @@ export function realServerKey({ address, port }: Endpoint): RealServerKey {
 }
 
 /** Returns the address and port of a key. */
-export function realServerOf(key: RealServerKey): { readonly address: IpAddress; readonly port: number } {
+export function realServerOf(key: RealServerKey): Endpoint {
   return typeof key === 'bigint'
-    ? { address: (key >> 16n) as IpAddress, port: Number(key & 0xffffn) }
-    : { address: Math.floor(key / 0x1_0000) as IpAddress, port: key % 0x1_0000 };
+    ? { address: (key >> 16n) as IpAddress, port: Number(key & 0xffffn) as Port }
+    : { address: Math.floor(key / 0x1_0000) as IpAddress, port: (key % 0x1_0000) as Port };
 }
 
 export function hasSameIdentity(a: Endpoint, b: Endpoint): boolean {
@@ -98,6 +102,11 @@ function tunnelFields({ tunnelType = 0, tunnelPort = 0, tunnelFlags = 0 }: RealS
     ...(tunnelPort === 0 ? {} : { tunnelPort }),
     ...(tunnelFlags === 0 ? {} : { tunnelFlags }),
   };
+}
+
+/** Whether it has, or had, a tunnel of another type than IPIP. */
+export function hasTunnel({ tunnelType = 0, tunnelPort = 0, tunnelFlags = 0 }: RealServer): boolean {
+  return tunnelType !== 0 || tunnelPort !== 0 || tunnelFlags !== 0;
 }
 
 /** Returns "gue:6080", "gre" or "" (IPIP). */

@@ -1,0 +1,113 @@
+import type { DrainLedger } from './drain.ts';
+import type { FoundVirtualServer, WantedVirtualServer } from './virtual-server-diff.ts';
+import { compareIp } from '../base/ip.ts';
+import { MODES, type ProxyMode } from '../base/proxy-mode.ts';
+import { type RealServer, hasSameServerSettings, hasTunnel } from '../state/real-server.ts';
+import {
+  VS_SCHED_FALLBACK,
+  type VirtualServer,
+  type VirtualServerId,
+  type VirtualServerKey,
+  virtualServerKey,
+} from '../state/virtual-server.ts';
+
+/** A list of so many real servers is one short reply. It is read, which shows what drained without another read. */
+const READ_UP_TO = 16;
+
+/** With these schedulers, a draining real server keeps its share of new connections, which the kernel then drops. */
+const HASHING: ReadonlySet<string> = new Set(['sh', 'dh', 'mh']);
+
+/** A change of what is wanted. */
+interface VirtualServerChange {
+  readonly id: VirtualServerId;
+  /** 'unknown' if the kernel may have something else. */
+  readonly before: WantedVirtualServer | undefined | 'unknown';
+  readonly wanted: WantedVirtualServer | undefined;
+}
+
+/**
+ * Knows which virtual servers are in the kernel as the plan wanted them before a change, so that the change need not read
+ * their real servers: IPVS can only list all of a virtual server. All others are doubtful, and read.
+ */
+export class KnownServers {
+  readonly #doubtful = new Set<VirtualServerKey>();
+  readonly #waiting = new Set<VirtualServerKey>();
+  readonly #mode: ProxyMode;
+  readonly #ledger: Pick<DrainLedger, 'drainingOf'>;
+  readonly #readUpTo: number;
+
+  constructor(mode: ProxyMode, ledger: Pick<DrainLedger, 'drainingOf'>, readUpTo = READ_UP_TO) {
+    this.#mode = mode;
+    this.#ledger = ledger;
+    this.#readUpTo = readUpTo;
+  }
+
+  /** Must be called before operations on them are applied, and if one of these failed. */
+  doubt(ids: Iterable<VirtualServerId>): void {
+    for (const id of ids) this.#doubtful.add(virtualServerKey(id));
+  }
+
+  /** Must be called when all operations on them have succeeded. */
+  trust(ids: Iterable<VirtualServerId>): void {
+    for (const id of ids) this.#doubtful.delete(virtualServerKey(id));
+  }
+
+  /** Must be called while a change of them waits: one that comes before it finds something else than the plan wanted. */
+  hold(ids: Iterable<VirtualServerId>): void {
+    for (const id of ids) this.#waiting.add(virtualServerKey(id));
+  }
+
+  /** Must be called when that change is made or given up. */
+  release(ids: Iterable<VirtualServerId>): void {
+    for (const id of ids) this.#waiting.delete(virtualServerKey(id));
+  }
+
+  /** Returns those whose real servers have tunnels, maybe of an earlier forwarding method: the plan does not have these. */
+  static tunnelled(found: ReadonlyMap<VirtualServerKey, FoundVirtualServer>): VirtualServer[] {
+    return Array.from(found.values())
+      .filter(({ realServers }) => realServers.some(hasTunnel))
+      .map(({ virtualServer }) => virtualServer);
+  }
+
+  /** Returns what the kernel has of a virtual server before a change; undefined if that must be read. */
+  find(change: VirtualServerChange): FoundVirtualServer | undefined {
+    const before = this.#known(change);
+    if (before === undefined) return undefined;
+    const draining = this.#ledger.drainingOf(change.id).map((server) => ({ ...server, weight: 0 }));
+    const { virtualServer, realServers } = before;
+    return { virtualServer, realServers: draining.length === 0 ? realServers : [...realServers, ...draining] };
+  }
+
+  /** Returns how many virtual servers and real servers a change reads or writes. */
+  cost(change: VirtualServerChange): number {
+    const before = this.#known(change);
+    const wanted = change.wanted?.realServers ?? [];
+    return 1 + (before === undefined ? wanted.length : countDifferences(before.realServers, wanted));
+  }
+
+  #known({ id, before, wanted }: VirtualServerChange): WantedVirtualServer | undefined {
+    if (!MODES[this.#mode].hasIpvs || before === undefined || before === 'unknown') return undefined;
+    if (before.realServers.length <= this.#readUpTo) return undefined;
+    const key = virtualServerKey(id);
+    if (this.#doubtful.has(key) || this.#waiting.has(key)) return undefined;
+    if (wanted !== undefined && keepsShare(wanted.virtualServer)) return undefined;
+    return before.realServers.some(hasTunnel) ? undefined : before;
+  }
+}
+
+function keepsShare({ scheduler, flags }: VirtualServer): boolean {
+  return HASHING.has(scheduler) && (flags & VS_SCHED_FALLBACK) === 0;
+}
+
+/** Counts the real servers that are only in one list, or different. Both are sorted by address and port. */
+function countDifferences(before: readonly RealServer[], after: readonly RealServer[]): number {
+  let count = 0;
+  for (let at = 0, other = 0; at < before.length || other < after.length;) {
+    const [a, b] = [before[at], after[other]];
+    const order = a === undefined ? 1 : b === undefined ? -1 : compareIp(a.address, b.address) || a.port - b.port;
+    if (order !== 0 || (a !== undefined && b !== undefined && !hasSameServerSettings(a, b))) count += 1;
+    if (order <= 0) at += 1;
+    if (order >= 0) other += 1;
+  }
+  return count;
+}
