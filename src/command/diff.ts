@@ -32,7 +32,7 @@ function knownLines(operations: readonly PlannedOperation[]): string[] {
   const groups = Map.groupBy(operations, ({ known = '' }) => known);
   return Array.from(groups)
     .toSorted(([a], [b]) => compareText(a, b))
-    .flatMap(([name, group]) => ['', `# known: ${name}`, ...group.map(({ command }) => command)]);
+    .flatMap(([name, group]) => ['', `# known: ${name}`, ...group.flatMap(linesOf)]);
 }
 
 /** Returns the commands below the name of the Service that needs them, those of the node itself first. */
@@ -40,5 +40,10 @@ export function commandLines(operations: readonly PlannedOperation[]): string[] 
   const groups = Map.groupBy(operations, ({ service }) => service ?? '');
   return Array.from(groups)
     .toSorted(([a], [b]) => compareText(a, b))
-    .flatMap(([service, group]) => ['', `# ${service || 'the node'}`, ...group.map(({ command }) => command)]);
+    .flatMap(([service, group]) => ['', `# ${service || 'the node'}`, ...group.flatMap(linesOf)]);
+}
+
+/** A command may have lines of input. */
+function linesOf({ command }: PlannedOperation): string[] {
+  return command.split('\n');
 }

@@ -1,14 +1,14 @@
-import { MODES } from '../base/proxy-mode.ts';
 import { counted } from '../base/counted.ts';
 import { Yielder } from '../base/yielder.ts';
 import { parseArgv } from '../cli/parse-argv.ts';
 import { loadConfig } from '../config/load-config.ts';
 import { ConfigError } from '../config/problem.ts';
 import type { ProxyConfig } from '../config/proxy-config.ts';
+import { loadMode } from '../daemon/modes/mode.ts';
 import { nodeNameOf, planConfigOf } from '../daemon/startup/node-identity.ts';
-import { plannedOperation } from '../explain/difference-reply.ts';
-import { ownersIn } from '../explain/op-owner.ts';
-import { planOperations } from '../explain/plan-operations.ts';
+import { differingOperations } from '../explain/difference-reply.ts';
+import { opsByOwner, ownersIn } from '../explain/op-owner.ts';
+import { planOperations, plannedRules } from '../explain/plan-operations.ts';
 import { REPLY_API_VERSION, type PlanReply } from '../explain/replies.ts';
 import { wordsOf } from '../explain/words.ts';
 import type { Log } from '../observe/log.ts';
@@ -54,16 +54,21 @@ async function planReply({ values, rest }: Given): Promise<PlanReply> {
   for (const name of cluster.names()) {
     for (const { claimed, owner } of plan.conflictsOf(name)) warnings.push(`${name}: ${claimed} belongs to ${owner}`);
   }
-  const ownerOf = ownersIn(plan);
-  const words = wordsOf(config.mode);
-  const operations = [...planOperations(plan, planConfig)]
-    // The sets of nftables mode come with their table.
-    .filter(({ kind }) => MODES[config.mode].hasIpsets || kind !== 'create-set')
-    .map((op) => plannedOperation(op, ownerOf, words.command));
+  const owned = opsByOwner(planOperations(plan, planConfig), ownersIn(plan));
+  const { previewOfNothing } = await loadMode(config.mode);
+  const preview = await previewOfNothing(
+    plannedRules(planConfig),
+    owned.map(({ ops }) => ops),
+  );
+  const operations = differingOperations({
+    rules: preview.rules,
+    parts: owned.map(({ service }, at) => ({ service, commands: preview.parts[at] ?? [] })),
+    settings: [],
+  });
   const ok = warnings.length === 0;
   const counts = [
     counted(cluster.names().length, 'Service'),
-    counted(plan.virtualServerCount, words.served),
+    counted(plan.virtualServerCount, wordsOf(config.mode).served),
     counted(operations.length, 'operation'),
     ...(ok ? [] : [counted(warnings.length, 'warning')]),
   ].join(', ');
@@ -81,7 +86,6 @@ async function configOf(flags: readonly string[]): Promise<ProxyConfig> {
   const config = await loadConfig(parsed.given).catch((error: unknown) => {
     throw error instanceof ConfigError ? new UsageError(error.problems.join('; ')) : error;
   });
-  if (config.mode === 'iptables') throw new UsageError('plan cannot plan for iptables mode');
   return config;
 }
 

@@ -2,9 +2,9 @@ import { formatCidr } from '../base/cidr.ts';
 import { type IpFamily, familyOf, formatHostPort } from '../base/ip.ts';
 import { formatIpSetEntry } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
+import { toolCommand } from '../state/tool-command.ts';
 import type { VirtualServer, VirtualServerId } from '../state/virtual-server.ts';
 import { USES } from './address-use.ts';
-import { toolCommand } from './tool-command.ts';
 
 /**
  * Returns in words what this change does to the chains of iptables mode. Which rules it writes depends on the other addresses and

@@ -1,30 +1,34 @@
 import { counted } from '../base/counted.ts';
+import type { NamespacedName } from '../base/names.ts';
 import type { KnownDifference } from '../state/known-difference.ts';
 import type { Op } from '../state/op.ts';
+import type { PreviewCommand } from '../state/preview.ts';
 import type { RuleDifference } from '../state/rule-set.ts';
 import { shadowText, shadowWords } from './difference-tally.ts';
-import type { OwnerOf } from './op-owner.ts';
 import { REPLY_API_VERSION, type DifferenceReply, type PlannedOperation } from './replies.ts';
-import { toolCommand } from './tool-command.ts';
+
+/** What one Service needs, or the node. */
+export interface OwnedCommands {
+  readonly service: NamespacedName | undefined;
+  readonly commands: readonly PreviewCommand[];
+}
 
 /** What was read about the kernel (see readDifference in src/reconcile). */
-export interface FoundDifference {
-  readonly ops: readonly Op[];
+export interface FoundDifference extends FoundOperations {
   readonly more: number;
+  readonly notes: readonly string[];
+}
+
+export interface FoundOperations {
+  readonly parts: readonly OwnedCommands[];
   readonly rules: readonly RuleDifference[];
   readonly settings: readonly string[];
-  readonly notes: readonly string[];
   /** With --dry-run: the difference from kube-proxy that explains an operation. */
   readonly knownOf?: (op: Op) => KnownDifference | undefined;
 }
 
-export function differenceReply(
-  node: string,
-  found: FoundDifference,
-  ownerOf: OwnerOf,
-  syncing: boolean,
-): DifferenceReply {
-  const operations = differingOperations(found, ownerOf);
+export function differenceReply(node: string, found: FoundDifference, syncing: boolean): DifferenceReply {
+  const operations = differingOperations(found);
   const count = operations.length + found.more;
   const { more, notes } = found;
   const reply = { apiVersion: REPLY_API_VERSION, kind: 'Difference', node, syncing, operations, more, notes } as const;
@@ -35,14 +39,14 @@ export function differenceReply(
 }
 
 /** Returns everything that differs, as replies have it. */
-export function differingOperations(found: FoundDifference, ownerOf: OwnerOf): PlannedOperation[] {
-  const { ops, rules, settings, knownOf } = found;
+export function differingOperations(found: FoundOperations): PlannedOperation[] {
+  const { parts, rules, settings, knownOf } = found;
   return [
     ...settings.map((command): PlannedOperation => ({ do: 'write-setting', command })),
     ...rules.map(({ command, known }): PlannedOperation => {
       return { do: 'write-rule', command, ...explained(knownOf === undefined ? undefined : known) };
     }),
-    ...ops.map((op) => ({ ...plannedOperation(op, ownerOf), ...explained(knownOf?.(op)) })),
+    ...plannedOperations(parts, knownOf),
   ];
 }
 
@@ -56,12 +60,17 @@ function verdictOf(count: number, syncing: boolean): string {
   return syncing ? `${differs}; a sync is writing, so ask again` : `${differs}; the next full check repairs it`;
 }
 
-/** Returns the operation as replies have it, with the Service that needs it. */
-export function plannedOperation(
-  op: Op,
-  ownerOf: OwnerOf,
-  commandOf: (op: Op) => string = toolCommand,
-): PlannedOperation {
-  const service = ownerOf(op);
-  return { do: op.kind, command: commandOf(op), ...(service === undefined ? {} : { service }) };
+/** Returns the operations as replies have them. */
+function plannedOperations(
+  parts: readonly OwnedCommands[],
+  knownOf: FoundOperations['knownOf'] = () => undefined,
+): PlannedOperation[] {
+  return parts.flatMap(({ service, commands }) =>
+    commands.map(({ command, op }): PlannedOperation => ({
+      do: op?.kind ?? (service === undefined ? 'write-node' : 'write-service'),
+      command,
+      ...(service === undefined ? {} : { service }),
+      ...explained(op === undefined ? undefined : knownOf(op)),
+    })),
+  );
 }

@@ -7,6 +7,26 @@ import { type VirtualServerId, virtualServerKey } from '../state/virtual-server.
 /** Finds the Service that needs what an operation changes; undefined if none does, or the node itself. */
 export type OwnerOf = (op: Op) => NamespacedName | undefined;
 
+/** The operations that one Service needs, or the node. */
+export interface OwnedOps {
+  readonly service: NamespacedName | undefined;
+  readonly ops: readonly Op[];
+}
+
+/** Divides operations by owner, those of the node first. */
+export function opsByOwner(ops: Iterable<Op>, ownerOf: OwnerOf): readonly OwnedOps[] {
+  const groups = Map.groupBy(ops, ownerOf);
+  const ofNode = groups.get(undefined);
+  groups.delete(undefined);
+  return Array.from(
+    [...(ofNode === undefined ? [] : [[undefined, ofNode] as const]), ...groups],
+    ([service, some]) => ({
+      service,
+      ops: some,
+    }),
+  );
+}
+
 /** Returns a lookup in this plan. The lookup of addresses is built when it is first needed. */
 export function ownersIn(plan: Pick<NodePlan, 'ownerOf' | 'services'>): OwnerOf {
   let byAddress: Map<IpAddress, NamespacedName> | undefined;

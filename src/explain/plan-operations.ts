@@ -4,7 +4,9 @@ import { diffVirtualServer } from '../diff/virtual-server-diff.ts';
 import { planLocalRoutes } from '../plan/local-routes.ts';
 import type { NodePlan } from '../plan/node-plan.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
+import { planRules } from '../plan/ipvs/plan-rules.ts';
 import { SET_ROLES, plannedSet } from '../plan/ipvs/set-names.ts';
+import type { RuleSet } from '../state/rule-set.ts';
 import { Transaction } from '../state/transaction.ts';
 
 /** Returns the operations that program the plan on a node that has nothing yet. Sets without entries are left out. */
@@ -25,4 +27,9 @@ export function planOperations(plan: NodePlan, config: PlanConfig): Transaction 
   for (const cidr of planLocalRoutes(config)) tx.push({ kind: 'add-route', cidr });
   for (const address of plan.addresses()) tx.push({ kind: 'bind-address', address });
   return tx;
+}
+
+/** Returns the rules of each family of the node. */
+export function plannedRules(config: PlanConfig): readonly RuleSet[] {
+  return config.families.map((family) => planRules(config, family));
 }

@@ -18,6 +18,8 @@ const READS = {
   getFlowSources: true,
   findRuleVariant: true,
   compareRules: true,
+  forgetReadings: true,
+  preview: true,
   getOtherRules: true,
   getTrafficTotals: true,
   getSysctl: true,

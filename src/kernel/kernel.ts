@@ -7,7 +7,9 @@ import type { IpSet, IpSetEntry } from '../state/ip-set.ts';
 import type { BoundAddress } from '../state/bound-address.ts';
 import type { LocalRoute } from '../state/local-route.ts';
 import type { OtherRules } from '../state/other-rules.ts';
+import type { Op } from '../state/op.ts';
 import type { Outcome } from '../state/outcome.ts';
+import type { Preview } from '../state/preview.ts';
 import type { Endpoint, ObservedRealServer } from '../state/real-server.ts';
 import type { Route } from '../state/route.ts';
 import type { RuleSet } from '../state/rule-set.ts';
@@ -107,6 +109,10 @@ export interface KernelReader {
   findRuleVariant(family: IpFamily): Promise<string>;
   /** Returns by which iptables commands the rules in force differ from these, and what they have counted. */
   compareRules(rules: RuleSet): Promise<RulesInForce>;
+  /** From now on, nothing is answered from what was read before. */
+  forgetReadings(): Promise<void>;
+  /** Returns which commands would establish the rules, and then each part of a change. */
+  preview(rules: readonly RuleSet[], parts: readonly (readonly Op[])[]): Promise<Preview>;
 
   /** Returns what other programs may have on the way of packets; in other modes than ipvs nothing. Runs iptables-save. */
   getOtherRules(family: IpFamily): Promise<OtherRules>;

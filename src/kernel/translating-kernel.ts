@@ -51,6 +51,11 @@ export abstract class TranslatingKernel {
   /** The rules are removed with the tables, or as leftovers of the mode. */
   readonly removeRules: Kernel['removeRules'] = () => Promise.resolve();
 
+  /** A mode that keeps what it has read without a generation must override it. */
+  forgetReadings(): Promise<void> {
+    return Promise.resolve();
+  }
+
   probeScheduler(scheduler: string): Promise<void> {
     if (scheduler === RANDOM) return Promise.resolve();
     const message = `${this.mode} mode chooses endpoints at random`;

@@ -4,9 +4,11 @@ import { diffAddresses } from '../diff/address-diff.ts';
 import { diffIpSet } from '../diff/ip-set-diff.ts';
 import { READING_LEDGER } from '../diff/drain.ts';
 import { type WantedVirtualServer, diffVirtualServer } from '../diff/virtual-server-diff.ts';
+import type { OwnedCommands } from '../explain/difference-reply.ts';
+import { opsByOwner, ownersIn } from '../explain/op-owner.ts';
+import { plannedRules } from '../explain/plan-operations.ts';
 import type { KernelReader, ObservedIpSet } from '../kernel/kernel.ts';
 import { Yielder } from '../base/yielder.ts';
-import { planRules } from '../plan/ipvs/plan-rules.ts';
 import { SET_ROLES, plannedSet } from '../plan/ipvs/set-names.ts';
 import { TWIN_PREFIX, hasSameType } from '../state/ip-set.ts';
 import { type Op, formatOp } from '../state/op.ts';
@@ -22,6 +24,8 @@ import type { SyncParts } from './sync-parts.ts';
 /** What a full check would write. */
 export interface Difference {
   readonly ops: readonly Op[];
+  /** What makes these operations, by owner. */
+  readonly parts: readonly OwnedCommands[];
   /** The number of operations beyond `ops`. */
   readonly more: number;
   readonly rules: readonly RuleDifference[];
@@ -57,16 +61,18 @@ export async function readDifference(
 ): Promise<Difference> {
   const first = await compare(parts, signal, most);
   const found = first.size === 0 ? first : (await compare(parts, signal, most)).alsoIn(first);
-  const rules: RuleDifference[] = [];
-  for (const family of parts.config.families) {
-    signal.throwIfAborted();
-    const { missing } = await parts.kernel.compareRules(planRules(parts.config, family));
-    for (const difference of missing) rules.push(difference);
-  }
+  signal.throwIfAborted();
+  const { config, desired } = parts;
+  const owned = opsByOwner(found.ops, ownersIn(desired.plan));
+  const preview = await parts.kernel.preview(
+    plannedRules(config),
+    owned.map(({ ops }) => ops),
+  );
   return {
     ops: found.ops,
+    parts: owned.map(({ service }, at) => ({ service, commands: preview.parts[at] ?? [] })),
     more: found.more,
-    rules,
+    rules: preview.rules,
     settings: await differingSettings(parts.kernel, settings),
     notes: await forwardingNotes(parts.kernel, parts.desired.plan),
   };
@@ -128,6 +134,7 @@ async function compare(parts: DifferenceParts, signal: AbortSignal, most: number
   const { plan } = desired;
   const yielder = new Yielder();
   const findings = new Findings(most);
+  await kernel.forgetReadings();
   const sets = await kernel.getSets();
   await compareSets(parts, sets, findings, yielder);
   signal.throwIfAborted();

@@ -6,7 +6,6 @@ import { AddingOrder } from '../diff/adding-order.ts';
 import type { AskedAddress } from '../explain/address-reply.ts';
 import { type FoundDifference, differingOperations } from '../explain/difference-reply.ts';
 import { knownDifferences } from '../explain/known-difference.ts';
-import { ownersIn } from '../explain/op-owner.ts';
 import type { Problem } from '../explain/packet-target.ts';
 import type { AddressOwnerReply, PacketReply, PlannedOperation, ServiceReply } from '../explain/replies.ts';
 import type { KernelReader, NodeAddress } from '../kernel/kernel.ts';
@@ -211,7 +210,7 @@ export class Shadow implements Questioned {
     await this.#replan();
     this.#conflicts.update(this.plan);
     const found = await this.#read(this.#stop.signal, MOST_COMPARED);
-    const differing = differingOperations(found, ownersIn(this.plan));
+    const differing = differingOperations(found);
     const before = this.#before;
     this.#before = new Set(differing.map(({ command }) => command));
     const confirmed = differing.filter(({ command }) => before?.has(command) === true);

@@ -3,6 +3,8 @@ import type { IpFamily } from '../base/ip.ts';
 /** The name of our table of nf_tables in both families, which is that of kube-proxy. */
 export const TABLE = 'kube-proxy';
 
+export const TABLE_COMMENT = 'rules of kube-ipvs-proxy in the manner of kube-proxy';
+
 /** Returns the family as nft names it. */
 export function nftFamily(family: IpFamily): string {
   return family === 4 ? 'ip' : 'ip6';

@@ -6,6 +6,7 @@ import type { LocalRoute } from '../../src/state/local-route.ts';
 import { type Op, formatOp } from '../../src/state/op.ts';
 import type { OpFailure, Outcome } from '../../src/state/outcome.ts';
 import { type ObservedRealServer, type RealServer, realServerKey } from '../../src/state/real-server.ts';
+import { type Preview, toolCommands } from '../../src/state/preview.ts';
 import type { Route } from '../../src/state/route.ts';
 import { NO_OTHER_RULES, type OtherRules } from '../../src/state/other-rules.ts';
 import type { RuleSet } from '../../src/state/rule-set.ts';
@@ -343,6 +344,13 @@ export class FakeKernel implements Kernel {
   async findRuleVariant(): Promise<string> {
     await this.#enter('findRuleVariant');
     return 'nft';
+  }
+
+  readonly forgetReadings = (): Promise<void> => Promise.resolve();
+
+  async preview(rules: readonly RuleSet[], parts: readonly (readonly Op[])[]): Promise<Preview> {
+    const missing = await Promise.all(rules.map((each) => this.compareRules(each)));
+    return { rules: missing.flatMap((each) => each.missing), parts: parts.map(toolCommands) };
   }
 
   async compareRules(rules: RuleSet): Promise<RulesInForce> {

@@ -2,6 +2,7 @@ import { type CommandRunner, createCommandRunner } from '../../kernel/command-ru
 import { type NamedVariant, otherVariant } from '../../kernel/iptables/iptables-variant.ts';
 import { Leftovers } from '../../kernel/iptables/leftovers.ts';
 import { createIptablesKernel } from '../../kernel/iptables-mode/iptables-kernel.ts';
+import { previewOfNothing } from '../../kernel/iptables-mode/preview.ts';
 import { rulesOfIpvsOnly } from '../../plan/ipvs/plan-rules.ts';
 import type { Mode, ModeParts } from './mode.ts';
 import { removeLeftovers } from './other-modes.ts';
@@ -10,6 +11,7 @@ import { RetiringIpvs, chainsOfIpvs } from './retiring-ipvs.ts';
 /** Chains of iptables. */
 export const IPTABLES: Mode = {
   createKernel: createIptablesKernel,
+  previewOfNothing,
   removeOthers: (parts) => {
     const retiring = new RetiringIpvs(parts, rulesOfIpvsOnly);
     retiring.start();

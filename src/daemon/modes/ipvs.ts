@@ -1,6 +1,7 @@
 import { createCommandRunner } from '../../kernel/command-runner.ts';
 import { Leftovers } from '../../kernel/iptables/leftovers.ts';
 import { createLinuxKernel } from '../../kernel/linux/linux-kernel.ts';
+import { toolCommands } from '../../state/preview.ts';
 import type { Mode, ModeParts } from './mode.ts';
 import { logDeviceDeleter, removeLeftovers } from './other-modes.ts';
 
@@ -11,6 +12,8 @@ function leftoversOf({ onProgram }: ModeParts): Leftovers {
 /** IPVS, ipset and a few iptables rules. */
 export const IPVS: Mode = {
   createKernel: createLinuxKernel,
+  // The rules are the same whatever the Services are.
+  previewOfNothing: (_rules, parts) => Promise.resolve({ rules: [], parts: parts.map(toolCommands) }),
   removeOthers: (parts) => {
     parts.knownLeftovers.remove('ipvs mode');
     void removeLeftovers(leftoversOf(parts), parts.log, parts);

@@ -1,6 +1,6 @@
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import type { LinuxKernelOptions } from '../../kernel/linux/linux-kernel.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { Kernel, KernelReader } from '../../kernel/kernel.ts';
 import type { Log } from '../../observe/log.ts';
 import type { KnownLeftovers } from './known-leftovers.ts';
 
@@ -17,6 +17,8 @@ export interface ModeParts {
 /** A way to program Services. A mode loads nothing that only another mode needs. */
 export interface Mode {
   createKernel(options: LinuxKernelOptions): Kernel;
+  /** As KernelReader.preview on a node that has nothing yet; needs no kernel. */
+  readonly previewOfNothing: KernelReader['preview'];
   /**
    * Removes what other modes left on this node. Called when the first sync has succeeded, so that a change of mode does
    * not interrupt traffic. Returns a function that ends it.

@@ -4,6 +4,7 @@ import { createCommandRunner } from '../../kernel/command-runner.ts';
 import { processIptablesFacts } from '../../kernel/iptables/iptables-facts.ts';
 import { type FoundTables, Leftovers } from '../../kernel/iptables/leftovers.ts';
 import { createNftablesKernel } from '../../kernel/nftables/nftables-kernel.ts';
+import { previewOfNothing } from '../../kernel/nftables/preview/preview.ts';
 import { proxyTables } from '../../kernel/nftables/proxy-tables.ts';
 import { rulesWithoutMark } from '../../plan/ipvs/plan-rules.ts';
 import type { Mode, ModeParts } from './mode.ts';
@@ -16,6 +17,7 @@ const LONGEST_WAIT_MS = 180_000;
 /** Maps and sets of nf_tables. */
 export const NFTABLES: Mode = {
   createKernel: createNftablesKernel,
+  previewOfNothing,
   removeOthers: (parts) => {
     const retiring = new RetiringIpvs(parts, rulesWithoutMark, { rulesAreGone: true });
     // The rules first: they translate no new connection any more, but they could still reject one.

@@ -63,10 +63,9 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
       return trafficReply({ ...options, by, namespace, ownerOf: (id) => plan.ownerOf(virtualServerKey(id)) });
     },
     '/v1/diff': async (_query, signal) => {
-      requireIpvs(mode, 'differences are not listed: each full check repairs and logs them');
       const found = started();
       const difference = await found.difference(signal);
-      return differenceReply(node, difference, ownersIn(found.plan), found.syncing);
+      return differenceReply(node, difference, found.syncing);
     },
   };
 }

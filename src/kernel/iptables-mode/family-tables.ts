@@ -68,7 +68,7 @@ interface Checked {
 export interface FamilyTablesOptions {
   readonly port: IptablesPort;
   readonly own: OwnTransactions;
-  readonly log: Log;
+  readonly log: Pick<Log, 'info'>;
   readonly observer: ModeObserver;
   readonly maxAgeMs?: number | undefined;
 }
@@ -81,7 +81,7 @@ export class FamilyTables {
   readonly #family: IpFamily;
   readonly #port: IptablesPort;
   readonly #own: OwnTransactions;
-  readonly #log: Log;
+  readonly #log: Pick<Log, 'info'>;
   readonly #observer: ModeObserver;
   readonly #rules: RuleCounter;
   readonly #maxAgeMs: number;
@@ -114,6 +114,11 @@ export class FamilyTables {
       // Only the nft variant has generations.
       mostLines: async () => ((await this.#read()).generation === undefined ? Infinity : MOST_LINES),
     });
+  }
+
+  /** The tables are read again when they are needed next. */
+  async forget(): Promise<void> {
+    await this.#turns.run(() => Promise.resolve(this.#forget()));
   }
 
   /** Returns what the tables have. `fresh`: as they are now, not as they were read some time ago. */

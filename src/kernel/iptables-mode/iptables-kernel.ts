@@ -27,6 +27,7 @@ import { requireExtensions } from './extensions.ts';
 import { FamilyTables } from './family-tables.ts';
 import type { IptablesPort } from './iptables-port.ts';
 import { OwnTransactions } from '../own-transactions.ts';
+import { previewOf } from './preview.ts';
 import { type Server, isUnnamed } from './proxy-state.ts';
 import { SETS } from './node-sets.ts';
 
@@ -186,6 +187,12 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
     });
     return { missing, packets: new Map() };
   }
+
+  override async forgetReadings(): Promise<void> {
+    for (const family of IP_FAMILIES) await this.#tables[family].forget();
+  }
+
+  readonly preview: Kernel['preview'] = (rules, parts) => previewOf(this.#port, rules, parts);
 
   watchNode(onChange: () => void): () => void {
     // kube-ipvs0 may still exist after a change of mode, and disappear then.

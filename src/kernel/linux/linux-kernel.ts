@@ -4,7 +4,8 @@ import { errorText } from '../../base/error-text.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import type { Op } from '../../state/op.ts';
 import type { OpFailure, Outcome } from '../../state/outcome.ts';
-import type { RuleSet } from '../../state/rule-set.ts';
+import { toolCommands } from '../../state/preview.ts';
+import type { RuleDifference, RuleSet } from '../../state/rule-set.ts';
 import type { RulesInForce } from '../../state/rules-in-force.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
@@ -137,6 +138,12 @@ class LinuxKernel implements Kernel {
   readonly ensureRules = (rules: RuleSet) => this.#iptables.ensure(rules);
   readonly addRules = (rules: RuleSet): Promise<boolean> => this.#iptables.add(rules);
   readonly compareRules = (rules: RuleSet): Promise<RulesInForce> => this.#iptables.compare(rules);
+  readonly forgetReadings: Kernel['forgetReadings'] = () => Promise.resolve();
+  readonly preview: Kernel['preview'] = async (rules, parts) => {
+    const missing: RuleDifference[] = [];
+    for (const each of rules) missing.push(...(await this.compareRules(each)).missing);
+    return { rules: missing, parts: parts.map(toolCommands) };
+  };
   readonly getOtherRules: Kernel['getOtherRules'] = async (family) => {
     const { variant, tables } = await this.#iptables.readAll(family);
     const baseChains = await readBaseChains(family, variant, this.#node);

@@ -50,11 +50,11 @@ function putPort(bytes: Uint8Array, at: number, port: number): void {
   bytes[at + 1] = port & 255;
 }
 
-function addressAt(bytes: Uint8Array, at: number, family: IpFamily): IpAddress {
+export function addressAt(bytes: Uint8Array, at: number, family: IpFamily): IpAddress {
   return family === 4 ? ip4FromBytes(bytes, at) : ip6FromBytes(bytes, at);
 }
 
-function portAt(bytes: Uint8Array, at: number): number {
+export function portAt(bytes: Uint8Array, at: number): number {
   return ((bytes[at] as number) << 8) | (bytes[at + 1] as number);
 }
 

@@ -36,11 +36,11 @@ import { answerOf, messages } from '../../netlink/message.ts';
 import { TABLE_OWNED } from '../kernel-error.ts';
 import { askAll } from '../linux/batch.ts';
 import { refusalOf, refusalsOf } from '../linux/netlink-failure.ts';
-import { TABLE } from '../../state/nft-table.ts';
+import { TABLE, TABLE_COMMENT } from '../../state/nft-table.ts';
 import type { NftMessage, SetDefinition } from './nft-message.ts';
 import type { ElementOf, NftFindings, NftLookup, NftPort, NftRefusal, ObservedChain } from './nft-port.ts';
 
-const COMMENT = tableComment('rules of kube-ipvs-proxy in the manner of kube-proxy');
+const COMMENT = tableComment(TABLE_COMMENT);
 /** Of a table that no packet ever finds. */
 const TRIAL_TABLE = 'kube-proxy-trial';
 /** A transaction is one datagram. */

@@ -27,7 +27,8 @@ import { readOnlyKernel } from '../kernel-reader.ts';
 import { requireExpressions } from './expression-probe.ts';
 import { LeavingsRemoval } from './leavings-removal.ts';
 import { NftLink } from './nft-link.ts';
-import { messageText } from './message-text.ts';
+import { messageText } from './preview/message-text.ts';
+import { previewOf } from './preview/preview.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { NftPort, NftRefusal } from './nft-port.ts';
 import { NftTables, byFamily, skeleton } from './nft-tables.ts';
@@ -312,10 +313,13 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
       if (settings === undefined) return { missing: [], packets: new Map() };
       const { repairs, surplus } = await checkRules(this.#port(), settings, family);
       const messages = [...repairs.flat(), ...surplus];
-      const missing = messages.map((message) => ({ command: messageText(message, family) }));
+      const missing = messages.map((message) => ({ command: `nft '${messageText(message, family)}'` }));
       return { missing, packets: new Map() };
     });
   }
+
+  readonly preview: Kernel['preview'] = (rules, parts) =>
+    withKernelError('preview', () => previewOf(this.#port(), rules, parts));
 
   watchNode(onChange: () => void, onStateLost: (reason: string) => void): () => void {
     this.#onStateLost = onStateLost;

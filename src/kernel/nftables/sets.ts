@@ -14,7 +14,7 @@ import { addressLength, entryKeyLength, serviceKeyLength } from './keys.ts';
 import type { SetDefinition } from './nft-message.ts';
 
 /** Type numbers of nft, which it stores in the kernel (nftables: datatype.h). A concatenation has 6 bits for each. */
-const TYPE = { integer: 4, ipv4: 7, ipv6: 8, protocol: 12, port: 13, mark: 19 } as const;
+export const TYPE = { integer: 4, ipv4: 7, ipv6: 8, protocol: 12, port: 13, mark: 19 } as const;
 
 function concatenation(...types: readonly number[]): number {
   return types.reduce((sum, type) => sum * 64 + type, 0);

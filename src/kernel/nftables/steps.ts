@@ -11,17 +11,17 @@ import { addressKey, addressLength, portKey } from './keys.ts';
 export type Steps = readonly NftExpression[];
 
 /** linux/netfilter/nf_tables.h: enum nft_registers, nft_payload_bases, nft_meta_keys, nft_ct_keys, nft_cmp_ops. */
-const NFT_REG_VERDICT = 0;
-const NFT_REG_1 = 1;
-const NFT_REG32_00 = 8;
-const NFT_PAYLOAD_NETWORK_HEADER = 1;
+export const NFT_REG_VERDICT = 0;
+export const NFT_REG_1 = 1;
+export const NFT_REG32_00 = 8;
+export const NFT_PAYLOAD_NETWORK_HEADER = 1;
 const NFT_PAYLOAD_TRANSPORT_HEADER = 2;
-const NFT_META_MARK = 3;
-const NFT_META_IIFNAME = 6;
-const NFT_META_L4PROTO = 16;
+export const NFT_META_MARK = 3;
+export const NFT_META_IIFNAME = 6;
+export const NFT_META_L4PROTO = 16;
 const NFT_CT_STATE = 0;
 const NFT_CMP_EQ = 0;
-const NFT_CMP_NEQ = 1;
+export const NFT_CMP_NEQ = 1;
 const NFT_NG_RANDOM = 1;
 const NFT_NAT_DNAT = 1;
 const NFT_DYNSET_OP_UPDATE = 1;
@@ -29,11 +29,11 @@ const NFT_REJECT_ICMP_UNREACH = 0;
 /** linux/netfilter/nf_nat.h. */
 const NF_NAT_RANGE_MAP_IPS = 1;
 const NF_NAT_RANGE_PROTO_SPECIFIED = 2;
-const NF_NAT_RANGE_PROTO_RANDOM_FULLY = 16;
+export const NF_NAT_RANGE_PROTO_RANDOM_FULLY = 16;
 /** linux/netfilter/nf_conntrack_common.h: NF_CT_STATE_BIT(IP_CT_NEW). */
 const STATE_NEW = 8;
 /** linux/if.h. */
-const IFNAMSIZ = 16;
+export const IFNAMSIZ = 16;
 
 /** The register at this offset, in units of 4 bytes, by the number with which the kernel reports it. */
 function register(at: number): number {

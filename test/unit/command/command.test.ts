@@ -531,10 +531,17 @@ describe('plan', () => {
     const { code, out } = await run('plan', '-f', 'manifests/demo', '--node', 'node-0', '--', '--proxy-mode=nftables');
     expect(code).toBe(0);
     expect(out.split('\n')[0]).toMatch(/^on node node-0: 2 Services, \d+ service ports, \d+ operations$/);
-    expect(out).toContain(
-      '\n# default/echo\nnft add element ip kube-proxy cluster-ip-ports { 10.202.0.53 . udp . 53 }\n',
-    );
-    expect(out).not.toMatch(/ipset|ipvsadm|ip addr|add set/);
+    expect(out).toContain("\n# default/echo\nnft -f - <<'END'\n");
+    expect(out).toContain('\nadd element ip kube-proxy cluster-ip-ports { 10.202.0.53 . udp . 53 }\n');
+    expect(out).toContain('\nadd rule ip kube-proxy services jump masquerade-check\n');
+    expect(out).not.toMatch(/ipset|ipvsadm|ip addr/);
+  });
+
+  test('in iptables mode, the rules of its chains', async () => {
+    const { code, out } = await run('plan', '-f', 'manifests/demo', '--node', 'node-0', '--', '--proxy-mode=iptables');
+    expect(code).toBe(0);
+    expect(out).toContain("\n# default/echo\niptables-restore --noflush --wait=20 <<'END'\n*nat\n");
+    expect(out).toContain('\n-I KUBE-SERVICES -d 10.202.0.53/32 -p udp ');
   });
 
   test('a configuration file with defaults of the operator', async () => {

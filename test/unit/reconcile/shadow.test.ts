@@ -101,11 +101,13 @@ test('a question between two comparisons is answered by the objects of now', asy
   const { kernel, run } = await besideOurs();
   run.take(...listed([WEB, service('new', '10.96.0.11')], [slice('web', ['10.244.0.5', '10.244.0.6'])]));
   const { signal } = new AbortController();
-  const [{ ops }, reply] = await Promise.all([
+  const [{ parts }, reply] = await Promise.all([
     run.shadow.difference(signal),
     run.shadow.explainService('default/new' as NamespacedName, (rules) => kernel.compareRules(rules)),
   ]);
-  expect(ops).toContainEqual(expect.objectContaining({ kind: 'add-virtual-server' }));
+  expect(parts.flatMap(({ commands }) => commands)).toContainEqual(
+    expect.objectContaining({ op: expect.objectContaining({ kind: 'add-virtual-server' }) }),
+  );
   expect(reply?.ports).toMatchObject([{ addresses: [{ at: '10.96.0.11:80', state: 'differs' }] }]);
 });
 

@@ -96,3 +96,12 @@ export function setNotes({ comment, concatenated, key, data }: SetNotes): Uint8A
 function byteOrderOf(key: SetNotes['key']): number {
   return key !== undefined && isOne(key) && key.of === 'numgen' ? HOST_ENDIAN : BIG_ENDIAN;
 }
+
+/** Returns the comment of a set; undefined if it has none. */
+export function commentOfSet(userData: Uint8Array): string | undefined {
+  for (let at = 0; at + 2 <= userData.length; at += 2 + (userData[at + 1] ?? 0)) {
+    const end = at + 2 + (userData[at + 1] ?? 0);
+    if (userData[at] === SET_COMMENT) return new TextDecoder().decode(userData.subarray(at + 2, end - 1));
+  }
+  return undefined;
+}

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { parseCidr } from '../../../src/base/cidr.ts';
-import { toolCommand } from '../../../src/explain/tool-command.ts';
+import { toolCommand } from '../../../src/state/tool-command.ts';
 import { plannedSet } from '../../../src/plan/ipvs/set-names.ts';
 import type { Op } from '../../../src/state/op.ts';
 import { FORWARDING, TUNNEL_CHECKSUM, TUNNEL_TYPE } from '../../../src/state/real-server.ts';

@@ -1,0 +1,82 @@
+import type { Op } from '../../../state/op.ts';
+import { type Preview, type PreviewCommand, withInput } from '../../../state/preview.ts';
+import type { RuleSet } from '../../../state/rule-set.ts';
+import { Transaction } from '../../../state/transaction.ts';
+import type { NftPort } from '../nft-port.ts';
+import { NftTables, skeleton } from '../nft-tables.ts';
+import { checkRules } from '../rule-check.ts';
+import { tableState } from '../table-take-over.ts';
+import { TableView } from '../table-view.ts';
+import { messageText } from './message-text.ts';
+import { type FamilyMessage, TablePreview } from './table-preview.ts';
+
+interface Written {
+  readonly rules: readonly FamilyMessage[];
+  readonly parts: readonly (readonly FamilyMessage[])[];
+}
+
+/** Returns the scripts for nft that would establish the rules and then the parts, one transaction each. */
+export async function previewOf(
+  base: NftPort,
+  rules: readonly RuleSet[],
+  parts: readonly (readonly Op[])[],
+): Promise<Preview> {
+  const written = await writtenOn(base, rules, parts);
+  return { rules: commandsOf(written.rules), parts: written.parts.map(commandsOf) };
+}
+
+/**
+ * Returns the same for a node without tables. Chains come with the rules: nft 1.0.6 adds no rule that looks up an endpoint
+ * if it has read the map from the kernel ("conflicting protocols specified: ip vs. th").
+ */
+export async function previewOfNothing(rules: readonly RuleSet[], parts: readonly (readonly Op[])[]): Promise<Preview> {
+  const written = await writtenOn(NO_TABLES, rules, parts);
+  const isElement = ({ message: { kind } }: FamilyMessage): boolean => kind === 'new-elements';
+  const chains = written.parts.flatMap((part) => part.filter((each) => !isElement(each)));
+  return {
+    rules: commandsOf([...written.rules, ...chains]),
+    parts: written.parts.map((part) => commandsOf(part.filter(isElement))),
+  };
+}
+
+async function writtenOn(
+  base: NftPort,
+  rules: readonly RuleSet[],
+  parts: readonly (readonly Op[])[],
+): Promise<Written> {
+  const table = new TablePreview(base);
+  for (const { family, settings } of rules) {
+    if (settings === undefined) continue;
+    const state = await tableState(table, family);
+    if (state === 'foreign') await table.commit(family, [{ kind: 'delete-table' }]);
+    if (state !== 'ours') await table.commit(family, skeleton(family));
+    const { repairs, surplus } = await checkRules(table, settings, family);
+    await table.commit(family, [...repairs.flat(), ...surplus]);
+  }
+  const ofRules = table.take();
+  const ofParts: (readonly FamilyMessage[])[] = [];
+  for (const part of parts) {
+    // With another view, a part does not delete what the one before has left.
+    await new NftTables((family) => new TableView(table, family), Infinity).apply(new Transaction(part));
+    ofParts.push(table.take());
+  }
+  return { rules: ofRules, parts: ofParts };
+}
+
+function commandsOf(messages: readonly FamilyMessage[]): readonly PreviewCommand[] {
+  if (messages.length === 0) return [];
+  const lines = messages.map(({ family, message }) => messageText(message, family));
+  return [{ command: withInput('nft -f -', lines.join('\n')) }];
+}
+
+const NO_TABLES: NftPort = {
+  hasTable: () => Promise.resolve(false),
+  isDormant: () => Promise.resolve(false),
+  sets: () => Promise.resolve([]),
+  chains: () => Promise.resolve([]),
+  rules: () => Promise.resolve([]),
+  eachElement: () => Promise.resolve(),
+  lookUp: () => Promise.resolve({ generation: 1, elements: [], chains: new Map() }),
+  commit: () => Promise.resolve(undefined),
+  tryOut: () => Promise.resolve(undefined),
+};

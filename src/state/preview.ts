@@ -1,0 +1,26 @@
+import type { Op } from './op.ts';
+import type { RuleDifference } from './rule-set.ts';
+import { toolCommand } from './tool-command.ts';
+
+/** What a change would write, as commands for a shell that make it when they are run in this order. */
+export interface Preview {
+  readonly rules: readonly RuleDifference[];
+  /** Of each part of the change. */
+  readonly parts: readonly (readonly PreviewCommand[])[];
+}
+
+export interface PreviewCommand {
+  readonly command: string;
+  /** Absent if the command makes more than one operation. */
+  readonly op?: Op;
+}
+
+/** Returns a command that passes lines to a program. */
+export function withInput(program: string, lines: string): string {
+  return `${program} <<'END'\n${lines}${lines.endsWith('\n') ? '' : '\n'}END`;
+}
+
+/** Returns the commands of ipvs mode: one for each operation. */
+export function toolCommands(ops: readonly Op[]): readonly PreviewCommand[] {
+  return ops.map((op) => ({ command: toolCommand(op), op }));
+}
