@@ -2,7 +2,7 @@ import { formatCidr } from '../base/cidr.ts';
 import { type IpFamily, familyOf, formatHostPort } from '../base/ip.ts';
 import { formatIpSetEntry } from '../state/ip-set.ts';
 import type { Op } from '../state/op.ts';
-import { toolCommand } from '../state/tool-command.ts';
+import { toolCommand } from '../state/commands/tool-command.ts';
 import type { VirtualServer, VirtualServerId } from '../state/virtual-server.ts';
 import { USES } from './address-use.ts';
 

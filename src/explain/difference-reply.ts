@@ -2,7 +2,7 @@ import { counted } from '../base/counted.ts';
 import type { NamespacedName } from '../base/names.ts';
 import type { KnownDifference } from '../state/known-difference.ts';
 import type { Op } from '../state/op.ts';
-import type { PreviewCommand } from '../state/preview.ts';
+import type { PreviewCommand } from '../state/commands/write-preview.ts';
 import type { RuleDifference } from '../state/rule-set.ts';
 import { shadowText, shadowWords } from './difference-tally.ts';
 import { REPLY_API_VERSION, type DifferenceReply, type PlannedOperation } from './replies.ts';

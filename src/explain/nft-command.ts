@@ -6,7 +6,7 @@ import { nftTable } from '../state/nft-table.ts';
 import type { Op } from '../state/op.ts';
 import type { RealServer } from '../state/real-server.ts';
 import type { VirtualServerId } from '../state/virtual-server.ts';
-import { toolCommand } from '../state/tool-command.ts';
+import { toolCommand } from '../state/commands/tool-command.ts';
 
 /**
  * Returns what this change does to a table of nf_tables: a command of nft if it is one element, else words. The index of

@@ -24,7 +24,7 @@ import { type EndpointPath, type PacketPath, packetPath } from './packet-path.ts
 import { REPLY_API_VERSION, type PacketEndpoint, type PacketReply, type PacketStep } from './replies.ts';
 import type { MatchedRule } from './rule-walk.ts';
 import { plannedSets } from './set-match.ts';
-import { toolCommand } from '../state/tool-command.ts';
+import { toolCommand } from '../state/commands/tool-command.ts';
 
 export interface AskedPacket {
   readonly from: IpAddress;

@@ -27,7 +27,7 @@ import {
 import { type FoundCounters, countersOf } from './service-counters.ts';
 import { type RefusedOp, refusedReply } from './refused-reply.ts';
 import { type FoundEntry, setsOf } from './service-sets.ts';
-import { schedulerFlags } from '../state/tool-command.ts';
+import { schedulerFlags } from '../state/commands/tool-command.ts';
 import { verdictOf } from './verdict.ts';
 import type { Words } from './words.ts';
 

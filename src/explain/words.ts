@@ -6,7 +6,7 @@ import type { Op } from '../state/op.ts';
 import { chainsCommand } from './chains-command.ts';
 import { nftCommand, nftElement, nftSetText } from './nft-command.ts';
 import { nftTable } from '../state/nft-table.ts';
-import { toolCommand } from '../state/tool-command.ts';
+import { toolCommand } from '../state/commands/tool-command.ts';
 
 /** How replies call what a mode has in the kernel, so that its tools show the same. */
 export interface Words {

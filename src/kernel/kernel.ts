@@ -9,7 +9,7 @@ import type { LocalRoute } from '../state/local-route.ts';
 import type { OtherRules } from '../state/other-rules.ts';
 import type { Op } from '../state/op.ts';
 import type { Outcome } from '../state/outcome.ts';
-import type { Preview } from '../state/preview.ts';
+import type { Preview } from '../state/commands/write-preview.ts';
 import type { Endpoint, ObservedRealServer } from '../state/real-server.ts';
 import type { Route } from '../state/route.ts';
 import type { RuleSet } from '../state/rule-set.ts';

@@ -1,7 +1,7 @@
 import { NAMED, firstFew } from '../base/first-few.ts';
 import { type IpFamily, familyOf } from '../base/ip.ts';
 import { diffRoutes } from '../diff/route-diff.ts';
-import { toolCommand } from '../state/tool-command.ts';
+import { toolCommand } from '../state/commands/tool-command.ts';
 import type { KernelReader } from '../kernel/kernel.ts';
 import { planLocalRoutes } from '../plan/local-routes.ts';
 import type { NodePlan } from '../plan/node-plan.ts';

@@ -6,7 +6,7 @@ import type { LocalRoute } from '../../src/state/local-route.ts';
 import { type Op, formatOp } from '../../src/state/op.ts';
 import type { OpFailure, Outcome } from '../../src/state/outcome.ts';
 import { type ObservedRealServer, type RealServer, realServerKey } from '../../src/state/real-server.ts';
-import { type Preview, toolCommands } from '../../src/state/preview.ts';
+import { type Preview, toolCommands } from '../../src/state/commands/write-preview.ts';
 import type { Route } from '../../src/state/route.ts';
 import { NO_OTHER_RULES, type OtherRules } from '../../src/state/other-rules.ts';
 import type { RuleSet } from '../../src/state/rule-set.ts';

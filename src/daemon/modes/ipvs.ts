@@ -1,7 +1,7 @@
 import { createCommandRunner } from '../../kernel/command-runner.ts';
 import { Leftovers } from '../../kernel/iptables/leftovers.ts';
 import { createLinuxKernel } from '../../kernel/linux/linux-kernel.ts';
-import { toolCommands } from '../../state/preview.ts';
+import { toolCommands } from '../../state/commands/write-preview.ts';
 import type { Mode, ModeParts } from './mode.ts';
 import { logDeviceDeleter, removeLeftovers } from './other-modes.ts';
 

@@ -1,6 +1,6 @@
 import type { IpFamily } from '../../base/ip.ts';
 import type { Op } from '../../state/op.ts';
-import { type Preview, type PreviewCommand, withInput } from '../../state/preview.ts';
+import { type Preview, type PreviewCommand, withInput } from '../../state/commands/write-preview.ts';
 import type { RuleSet } from '../../state/rule-set.ts';
 import { LOCK_SECONDS } from '../iptables/iptables-programs.ts';
 import { type IptablesVariant, programName } from '../iptables/iptables-variant.ts';

@@ -4,7 +4,7 @@ import { errorText } from '../../base/error-text.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import type { Op } from '../../state/op.ts';
 import type { OpFailure, Outcome } from '../../state/outcome.ts';
-import { toolCommands } from '../../state/preview.ts';
+import { toolCommands } from '../../state/commands/write-preview.ts';
 import type { RuleDifference, RuleSet } from '../../state/rule-set.ts';
 import type { RulesInForce } from '../../state/rules-in-force.ts';
 import type { Transaction } from '../../state/transaction.ts';

@@ -28,7 +28,7 @@ import { requireExpressions } from './expression-probe.ts';
 import { LeavingsRemoval } from './leavings-removal.ts';
 import { NftLink } from './nft-link.ts';
 import { messageText } from './preview/message-text.ts';
-import { previewOf } from './preview/preview.ts';
+import { previewOf } from './preview/nft-preview.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { NftPort, NftRefusal } from './nft-port.ts';
 import { NftTables, byFamily, skeleton } from './nft-tables.ts';

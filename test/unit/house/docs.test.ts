@@ -151,6 +151,7 @@ describe.each(PAGES)('%s', (page) => {
       'match-set',
       'or-mark',
       'xor-mark',
+      'noflush',
       // explain
       'from',
       'to',

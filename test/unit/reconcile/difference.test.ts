@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { toolCommand } from '../../../src/state/tool-command.ts';
+import { toolCommand } from '../../../src/state/commands/tool-command.ts';
 import { planRules } from '../../../src/plan/ipvs/plan-rules.ts';
 import { plannedSet } from '../../../src/plan/ipvs/set-names.ts';
 import type { Op } from '../../../src/state/op.ts';

@@ -13,7 +13,7 @@ import { addressAt } from '../keys.ts';
 import type { NftMessage, SetDefinition } from '../nft-message.ts';
 import { dataText, definitionOf, fieldTypes, valueText } from './data-text.ts';
 import { intervalTexts } from './interval-text.ts';
-import { ruleText } from './rule-text.ts';
+import { ruleText } from './nft-rule-text.ts';
 
 /** Returns a change as a line of a script for nft. */
 export function messageText(message: NftMessage, family: IpFamily): string {

@@ -1,11 +1,16 @@
 import { expect, test } from '@jest/globals';
-import { parseCidr } from '../../../src/base/cidr.ts';
-import { toolCommand } from '../../../src/state/tool-command.ts';
-import { plannedSet } from '../../../src/plan/ipvs/set-names.ts';
-import type { Op } from '../../../src/state/op.ts';
-import { FORWARDING, TUNNEL_CHECKSUM, TUNNEL_TYPE } from '../../../src/state/real-server.ts';
-import { VS_ONE_PACKET, VS_PERSISTENT, VS_SCHED_FALLBACK, VS_SCHED_PORT } from '../../../src/state/virtual-server.ts';
-import { address, real, virtualServer, vsId } from '../../support/state.ts';
+import { parseCidr } from '../../../../src/base/cidr.ts';
+import { toolCommand } from '../../../../src/state/commands/tool-command.ts';
+import { plannedSet } from '../../../../src/plan/ipvs/set-names.ts';
+import type { Op } from '../../../../src/state/op.ts';
+import { FORWARDING, TUNNEL_CHECKSUM, TUNNEL_TYPE } from '../../../../src/state/real-server.ts';
+import {
+  VS_ONE_PACKET,
+  VS_PERSISTENT,
+  VS_SCHED_FALLBACK,
+  VS_SCHED_PORT,
+} from '../../../../src/state/virtual-server.ts';
+import { address, real, virtualServer, vsId } from '../../../support/state.ts';
 
 const CIDR = parseCidr('10.96.0.0/12')!;
 const WEB = virtualServer('10.96.0.1', 80);

@@ -1,10 +1,10 @@
-import { formatCidr } from '../base/cidr.ts';
-import { type IpAddress, formatIp, isIp4 } from '../base/ip.ts';
-import type { Protocol } from '../base/protocol.ts';
-import { hostPrefix } from './bound-address.ts';
-import { type IpSet, formatIpSetEntry, twinName } from './ip-set.ts';
-import type { LocalRoute } from './local-route.ts';
-import type { Op } from './op.ts';
+import { formatCidr } from '../../base/cidr.ts';
+import { type IpAddress, formatIp, isIp4 } from '../../base/ip.ts';
+import type { Protocol } from '../../base/protocol.ts';
+import { hostPrefix } from '../bound-address.ts';
+import { type IpSet, formatIpSetEntry, twinName } from '../ip-set.ts';
+import type { LocalRoute } from '../local-route.ts';
+import type { Op } from '../op.ts';
 import {
   FORWARDING,
   type RealServer,
@@ -13,7 +13,7 @@ import {
   formatRealServer,
   forwardingOf,
   tunnelTypeName,
-} from './real-server.ts';
+} from '../real-server.ts';
 import {
   VS_ONE_PACKET,
   VS_PERSISTENT,
@@ -22,7 +22,7 @@ import {
   type VirtualServer,
   type VirtualServerId,
   formatVirtualServer,
-} from './virtual-server.ts';
+} from '../virtual-server.ts';
 
 const SERVICE_OPTION: Readonly<Record<Protocol, string>> = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service' };
 
