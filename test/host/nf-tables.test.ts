@@ -334,7 +334,7 @@ function onThisKernel(): void {
       });
       expect(await kernel.ensureRules(rules)).toEqual({ changed: false, chains: [] });
       expect(await kernel.compareRules(rules)).toMatchObject({
-        missing: [{ command: 'nft delete chain ip kube-proxy held' }],
+        missing: [{ command: "nft 'delete chain ip kube-proxy held'" }],
       });
       await kernel.close();
     });
