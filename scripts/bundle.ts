@@ -94,7 +94,7 @@ const noColors: Plugin = {
   },
 };
 
-/** The start of the function that src/observe/caller.ts calls. */
+/** The start of the function that src/observe/log/caller.ts calls. */
 const CALLERS = 'function __callers() { return ';
 
 /**

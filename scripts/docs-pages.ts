@@ -1,10 +1,10 @@
 // The pages and plots of docs/ that are generated: from tables in the code, from lab/results/performance.json and lab/results/traffic-matrix.json.
-import { FLAGS, FLAG_GROUPS, type Flag } from '../src/config/flag-table.ts';
-import { defaultText, helpOf } from '../src/config/setting.ts';
-import { FIELD_PATHS, settingAt } from '../src/config/settings.ts';
-import { DEFAULT_ANNOTATIONS } from '../src/base/service-annotations.ts';
+import { FLAGS, FLAG_GROUPS, type Flag } from '../src/config/flags/flag-table.ts';
+import { defaultText, helpOf } from '../src/config/flags/setting.ts';
+import { FIELD_PATHS, settingAt } from '../src/config/flags/settings.ts';
+import { DEFAULT_ANNOTATIONS } from '../src/base/service/service-annotations.ts';
 import { OWN_API_VERSION, OWN_KIND } from '../src/config/own-document.ts';
-import { KNOWN_GATES } from '../src/config/feature-gates.ts';
+import { KNOWN_GATES } from '../src/config/value/feature-gates.ts';
 import { ABSENT_METRICS, METRIC_GROUPS, type MetricRow } from '../src/observe/metric-table.ts';
 import { PLOTS, renderPlot } from '../lab/bench/plot.ts';
 import { lastMeasured, performancePage } from '../lab/bench/report-files.ts';

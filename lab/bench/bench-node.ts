@@ -5,7 +5,7 @@ import { createNftablesKernel } from '../../src/kernel/nftables/nftables-kernel.
 import type { SourceEvent } from '../../src/kube/objects/source.ts';
 import { Cluster } from '../../src/model/cluster.ts';
 import type { PlanConfig } from '../../src/plan/plan-config.ts';
-import { SYSTEM_CLOCK } from '../../src/reconcile/clock.ts';
+import { SYSTEM_CLOCK } from '../../src/reconcile/timing/clock.ts';
 import { Reconciler } from '../../src/reconcile/reconciler.ts';
 import type { Op } from '../../src/state/op.ts';
 import type { Transaction } from '../../src/state/transaction.ts';

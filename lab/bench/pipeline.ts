@@ -6,7 +6,7 @@ import { chunks } from '../../src/kernel/linux/slices.ts';
 import type { SourceEvent } from '../../src/kube/objects/source.ts';
 import { Cluster } from '../../src/model/cluster.ts';
 import { Yielder } from '../../src/base/yielder.ts';
-import { SYSTEM_CLOCK } from '../../src/reconcile/clock.ts';
+import { SYSTEM_CLOCK } from '../../src/reconcile/timing/clock.ts';
 import { Reconciler } from '../../src/reconcile/reconciler.ts';
 import type { OpFailure, Outcome } from '../../src/state/outcome.ts';
 import { Transaction } from '../../src/state/transaction.ts';

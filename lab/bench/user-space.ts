@@ -14,7 +14,7 @@ import { Cluster } from '../../src/model/cluster.ts';
 import { ProxyHealth } from '../../src/observe/health.ts';
 import { ProxyMetrics } from '../../src/observe/proxy-metrics.ts';
 import { ServiceHealthServers } from '../../src/observe/service-health-servers.ts';
-import { type Clock, SYSTEM_CLOCK } from '../../src/reconcile/clock.ts';
+import { type Clock, SYSTEM_CLOCK } from '../../src/reconcile/timing/clock.ts';
 import { Reconciler } from '../../src/reconcile/reconciler.ts';
 import { QuietLog } from '../../test/contract/quiet-log.ts';
 import { PLAN, SYNC_PERIOD_MS } from './bench-node.ts';

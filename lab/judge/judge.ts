@@ -1,4 +1,4 @@
-import { errorText } from '../../src/base/error-text.ts';
+import { errorText } from '../../src/base/text/error-text.ts';
 import type { Case } from './case/case.ts';
 import { withOneEntry } from './case/one-entry.ts';
 import { type JudgedMode, type Mismatch, mismatches } from './compare.ts';

@@ -2,7 +2,7 @@
 // is not an intended difference.
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { errorText } from '../../src/base/error-text.ts';
+import { errorText } from '../../src/base/text/error-text.ts';
 import type { Case } from './case/case.ts';
 import { makeCase } from './case/make-case.ts';
 import type { JudgedMode, Mismatch } from './compare.ts';

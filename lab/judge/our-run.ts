@@ -11,7 +11,7 @@ import {
 } from '../../src/kube/manifests/manifest-set.ts';
 import { Interner } from '../../src/kube/objects/interner.ts';
 import { Cluster } from '../../src/model/cluster.ts';
-import type { NodePlan } from '../../src/plan/node-plan.ts';
+import type { NodePlan } from '../../src/plan/node/node-plan.ts';
 import { Reconciling } from '../../test/support/reconciling.ts';
 import { address } from '../../test/support/state.ts';
 import { type Case, type CaseConfig, type ClusterObject, type Step, keyOf, nameOf } from './case/case.ts';

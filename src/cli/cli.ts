@@ -1,8 +1,8 @@
 import { loadConfig } from '../config/load-config.ts';
-import { ConfigError } from '../config/problem.ts';
+import { ConfigError } from '../config/value/problem.ts';
 import type { ProxyConfig } from '../config/proxy-config.ts';
 import { longVersion } from '../config/version.ts';
-import type { GivenSettings } from '../config/settings.ts';
+import type { GivenSettings } from '../config/flags/settings.ts';
 import { flagProgram } from './flag-program.ts';
 import { parseArgv } from './parse-argv.ts';
 import { writeConfig } from './write-config.ts';

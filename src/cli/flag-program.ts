@@ -1,7 +1,7 @@
 import { Command, Option } from 'commander';
-import { FLAGS, type Flag, flagNamed } from '../config/flag-table.ts';
-import { defaultText, helpOf } from '../config/setting.ts';
-import { bool } from '../config/value-kind.ts';
+import { FLAGS, type Flag, flagNamed } from '../config/flags/flag-table.ts';
+import { defaultText, helpOf } from '../config/flags/setting.ts';
+import { bool } from '../config/value/value-kind.ts';
 
 const SUBCOMMANDS = ['status', 'explain', 'top', 'diff', 'plan', 'completion', 'version', 'help'];
 

@@ -1,7 +1,7 @@
 import { CommanderError } from 'commander';
-import { type Flag, type SettingKey, flagNamed } from '../config/flag-table.ts';
-import { show } from '../config/problem.ts';
-import type { GivenSettings } from '../config/settings.ts';
+import { type Flag, type SettingKey, flagNamed } from '../config/flags/flag-table.ts';
+import { show } from '../config/value/problem.ts';
+import type { GivenSettings } from '../config/flags/settings.ts';
 import { flagProgram } from './flag-program.ts';
 import { usageText } from './usage-text.ts';
 

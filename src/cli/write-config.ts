@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
-import { DEFAULT_ANNOTATIONS } from '../base/service-annotations.ts';
-import { errorCode, errorText } from '../base/error-text.ts';
+import { DEFAULT_ANNOTATIONS } from '../base/service/service-annotations.ts';
+import { errorCode, errorText } from '../base/text/error-text.ts';
 import type { OwnFields } from '../config/own-document.ts';
 import type { ProxyConfig } from '../config/proxy-config.ts';
 

@@ -1,5 +1,5 @@
 import { type Command as Commander, Option as CommanderOption, InvalidArgumentError } from 'commander';
-import { OWN_FLAGS } from '../config/own-flags.ts';
+import { OWN_FLAGS } from '../config/flags/own-flags.ts';
 import type { Command } from './command.ts';
 import { FORMATS, type Format } from './output.ts';
 import { UsageError } from './usage-error.ts';

@@ -1,4 +1,4 @@
-import { errorText } from '../base/error-text.ts';
+import { errorText } from '../base/text/error-text.ts';
 import type { KernelAnswers } from '../daemon/questions/kernel-answers.ts';
 import { QuestionError } from '../daemon/questions/question-error.ts';
 import { NoDaemonError } from './ask.ts';

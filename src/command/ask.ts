@@ -1,7 +1,7 @@
 import { request } from 'node:http';
 import type { IncomingMessage } from 'node:http';
 import { once } from 'node:events';
-import { errorCode, errorText } from '../base/error-text.ts';
+import { errorCode, errorText } from '../base/text/error-text.ts';
 import type { ErrorReply } from '../explain/replies.ts';
 import { UsageError } from './usage-error.ts';
 

@@ -1,5 +1,5 @@
 import { Command as Commander, CommanderError } from 'commander';
-import { escapeUnprintable } from '../base/escape-unprintable.ts';
+import { escapeUnprintable } from '../base/text/escape-unprintable.ts';
 import { type Terminal, versionText } from '../cli/cli.ts';
 import { usageText } from '../cli/usage-text.ts';
 import type { Reply } from '../explain/replies.ts';

@@ -1,6 +1,6 @@
 import { type Command as Commander, Argument } from 'commander';
 import type { Terminal } from '../cli/cli.ts';
-import { FLAGS } from '../config/flag-table.ts';
+import { FLAGS } from '../config/flags/flag-table.ts';
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
 type Shell = (typeof SHELLS)[number];

@@ -1,4 +1,4 @@
-import { compareText } from '../base/compare-text.ts';
+import { compareText } from '../base/text/compare-text.ts';
 import type { DifferenceReply, PlannedOperation } from '../explain/replies.ts';
 import { askDaemon } from './ask.ts';
 import type { Command } from './command.ts';

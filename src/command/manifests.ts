@@ -1,7 +1,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { errorText } from '../base/error-text.ts';
+import { errorText } from '../base/text/error-text.ts';
 import type { ProxyConfig } from '../config/proxy-config.ts';
 import { listManifests } from '../kube/manifests/manifest-directory.ts';
 import { type ManifestObject, readManifests } from '../kube/manifests/manifest-file.ts';

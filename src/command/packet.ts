@@ -1,4 +1,4 @@
-import { counted } from '../base/counted.ts';
+import { counted } from '../base/text/counted.ts';
 import type { OtherRule, PacketEndpoint, PacketReply, PacketStep } from '../explain/replies.ts';
 import { aligned, wrapped } from './output.ts';
 

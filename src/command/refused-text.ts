@@ -1,4 +1,4 @@
-import { counted } from '../base/counted.ts';
+import { counted } from '../base/text/counted.ts';
 import type { RefusedReply } from '../explain/replies.ts';
 
 export function refusedText({ command, why, attempts }: RefusedReply): string {

@@ -1,6 +1,6 @@
 import { MODES } from '../base/proxy-mode.ts';
-import { counted } from '../base/counted.ts';
-import { shadowWords } from '../explain/difference-tally.ts';
+import { counted } from '../base/text/counted.ts';
+import { shadowWords } from '../explain/difference/difference-tally.ts';
 import type { KernelStatusReply, Listed, StatusReply, SyncText } from '../explain/replies.ts';
 import { wordsOf } from '../explain/words.ts';
 import { ask } from './ask.ts';

@@ -1,5 +1,5 @@
-import { compareText } from '../base/compare-text.ts';
-import { counted } from '../base/counted.ts';
+import { compareText } from '../base/text/compare-text.ts';
+import { counted } from '../base/text/counted.ts';
 import { kernelOnly } from '../explain/kernel-only.ts';
 import {
   REPLY_API_VERSION,

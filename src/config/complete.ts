@@ -1,11 +1,11 @@
 import { factsOf } from '../base/proxy-mode.ts';
-import { withDefaultPort } from './bind-address.ts';
+import { withDefaultPort } from './value/bind-address.ts';
 import type { ReadConfig } from './config-document.ts';
-import { gateNotes } from './feature-gates.ts';
-import { FLAGS, type Flag, SETTINGS } from './flag-table.ts';
+import { gateNotes } from './value/feature-gates.ts';
+import { FLAGS, type Flag, SETTINGS } from './flags/flag-table.ts';
 import { sectionNotes } from './mode-section.ts';
 import { modeNotes } from './other-modes.ts';
-import { DEFAULTS, type GivenSettings, type Settings } from './settings.ts';
+import { DEFAULTS, type GivenSettings, type Settings } from './flags/settings.ts';
 
 /** The effective settings, and log lines about settings that are ignored, deprecated or unknown. */
 export interface CompleteConfig {

@@ -1,11 +1,11 @@
 import { readIp } from '../base/read-ip.ts';
-import { withDefaultPort } from './bind-address.ts';
-import { didYouMean } from './nearest.ts';
-import { errorText } from '../base/error-text.ts';
+import { withDefaultPort } from './value/bind-address.ts';
+import { didYouMean } from './value/nearest.ts';
+import { errorText } from '../base/text/error-text.ts';
 import { OWN_API_VERSION, OWN_KIND, type OwnFields, ownFieldsDocument, readOwnDocument } from './own-document.ts';
-import { ConfigError, fieldProblem, show } from './problem.ts';
-import { DEFAULTS, FIELD_PATHS, type FieldPath, type Settings, isFieldPath, settingAt } from './settings.ts';
-import { isRecord } from './value-kind.ts';
+import { ConfigError, fieldProblem, show } from './value/problem.ts';
+import { DEFAULTS, FIELD_PATHS, type FieldPath, type Settings, isFieldPath, settingAt } from './flags/settings.ts';
+import { isRecord } from './value/value-kind.ts';
 import { type YamlText, readYaml11, writeYaml } from './yaml11.ts';
 
 export const CONFIG_API_VERSION = 'kubeproxy.config.k8s.io/v1alpha1';

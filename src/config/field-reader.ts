@@ -1,6 +1,6 @@
-import { didYouMean } from './nearest.ts';
-import { fieldProblem, show } from './problem.ts';
-import { isRecord } from './value-kind.ts';
+import { didYouMean } from './value/nearest.ts';
+import { fieldProblem, show } from './value/problem.ts';
+import { isRecord } from './value/value-kind.ts';
 
 export type RawFields = Readonly<Record<string, unknown>>;
 

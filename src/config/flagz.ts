@@ -1,6 +1,6 @@
-import { FLAGS } from './flag-table.ts';
+import { FLAGS } from './flags/flag-table.ts';
 import type { ProxyConfig } from './proxy-config.ts';
-import { textOf } from './setting.ts';
+import { textOf } from './flags/setting.ts';
 
 /** Returns the lines of /flagz, sorted: each flag as "name=value" with the effective value of the setting. */
 export function flagz({ settings }: Pick<ProxyConfig, 'settings'>): string[] {

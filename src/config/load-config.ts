@@ -1,10 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import { contentHash } from './config-file-watch.ts';
-import { errorCode, errorText } from '../base/error-text.ts';
-import { ConfigError } from './problem.ts';
+import { errorCode, errorText } from '../base/text/error-text.ts';
+import { ConfigError } from './value/problem.ts';
 import type { ProxyConfig } from './proxy-config.ts';
 import { type ConfigFile, resolveConfig } from './resolve.ts';
-import type { GivenSettings } from './settings.ts';
+import type { GivenSettings } from './flags/settings.ts';
 
 async function readConfigFile(path: string): Promise<ConfigFile> {
   let content: Buffer;

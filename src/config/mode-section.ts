@@ -1,7 +1,7 @@
 import { factsOf } from '../base/proxy-mode.ts';
-import type { SettingKey } from './flag-table.ts';
-import { textOf } from './setting.ts';
-import { DEFAULTS, type GivenSettings, SETTING_KEYS, type Settings, settingAt } from './settings.ts';
+import type { SettingKey } from './flags/flag-table.ts';
+import { textOf } from './flags/setting.ts';
+import { DEFAULTS, type GivenSettings, SETTING_KEYS, type Settings, settingAt } from './flags/settings.ts';
 
 /** The sections of the configuration file that belong to a mode. */
 export type ModeSection = 'ipvs' | 'iptables' | 'nftables';

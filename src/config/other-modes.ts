@@ -1,7 +1,7 @@
 import { factsOf } from '../base/proxy-mode.ts';
-import { DEFAULTS, type Settings, settingAt, SETTING_KEYS } from './settings.ts';
-import { textOf } from './setting.ts';
-import type { SettingKey } from './flag-table.ts';
+import { DEFAULTS, type Settings, settingAt, SETTING_KEYS } from './flags/settings.ts';
+import { textOf } from './flags/setting.ts';
+import type { SettingKey } from './flags/flag-table.ts';
 import { masqueradeSection } from './mode-section.ts';
 import type { OwnFields } from './own-document.ts';
 import type { ProxyConfig } from './proxy-config.ts';

@@ -1,5 +1,9 @@
-import { SERVICE_ANNOTATIONS, type ServiceAnnotation, isServiceAnnotation } from '../base/service-annotations.ts';
-import type { ServiceDefaults } from '../base/service-defaults.ts';
+import {
+  SERVICE_ANNOTATIONS,
+  type ServiceAnnotation,
+  isServiceAnnotation,
+} from '../base/service/service-annotations.ts';
+import type { ServiceDefaults } from '../base/service/service-defaults.ts';
 import { FieldReader } from './field-reader.ts';
 import { readServiceDefaults, serviceDefaultsDocument } from './service-defaults.ts';
 

@@ -1,16 +1,16 @@
 import type { Cidr } from '../base/cidr.ts';
 import type { IpAddress } from '../base/ip.ts';
 import type { ProxyMode } from '../base/proxy-mode.ts';
-import type { ServiceDefaults } from '../base/service-defaults.ts';
-import type { BindAddress } from './bind-address.ts';
+import type { ServiceDefaults } from '../base/service/service-defaults.ts';
+import type { BindAddress } from './value/bind-address.ts';
 import type { Duration } from '../base/duration.ts';
-import type { FeatureGate } from './feature-gates.ts';
-import type { NodePortSelection } from './node-port-selection.ts';
+import type { FeatureGate } from './value/feature-gates.ts';
+import type { NodePortSelection } from './value/node-port-selection.ts';
 import type { OwnFields } from './own-document.ts';
-import type { OWN_FLAGS } from './own-flags.ts';
-import type { ValuesOf } from './setting.ts';
-import type { Section, Settings } from './settings.ts';
-import type { VModule } from './value-kind.ts';
+import type { OWN_FLAGS } from './flags/own-flags.ts';
+import type { ValuesOf } from './flags/setting.ts';
+import type { Section, Settings } from './flags/settings.ts';
+import type { VModule } from './value/value-kind.ts';
 
 export type DetectLocalMode = 'ClusterCIDR' | 'NodeCIDR' | 'BridgeInterface' | 'InterfaceNamePrefix';
 

@@ -3,17 +3,17 @@ import { isUnspecified } from '../base/ip.ts';
 import { readIp } from '../base/read-ip.ts';
 import { MODES, isMode, type ProxyMode } from '../base/proxy-mode.ts';
 import { toPort } from '../base/port.ts';
-import { type BindAddress, parseBindAddress } from './bind-address.ts';
+import { type BindAddress, parseBindAddress } from './value/bind-address.ts';
 import { completeConfig } from './complete.ts';
 import type { ReadConfig } from './config-document.ts';
-import { resolveGates } from './feature-gates.ts';
+import { resolveGates } from './value/feature-gates.ts';
 import { modeFields } from './other-modes.ts';
-import { nodePortSelection } from './node-port-selection.ts';
-import { DRY_RUN_PORT_OFFSET, OWN_FLAGS } from './own-flags.ts';
-import { ConfigError, fieldProblem } from './problem.ts';
+import { nodePortSelection } from './value/node-port-selection.ts';
+import { DRY_RUN_PORT_OFFSET, OWN_FLAGS } from './flags/own-flags.ts';
+import { ConfigError, fieldProblem } from './value/problem.ts';
 import type { DetectLocalMode, LoggingConfig, ProxyConfig } from './proxy-config.ts';
-import type { ValuesOf } from './setting.ts';
-import { DEFAULTS, type GivenSettings, type Settings, section, settingAt } from './settings.ts';
+import type { ValuesOf } from './flags/setting.ts';
+import { DEFAULTS, type GivenSettings, type Settings, section, settingAt } from './flags/settings.ts';
 import { type Problem, validate } from './validation.ts';
 
 /** A parsed configuration file, with its path and hash. */

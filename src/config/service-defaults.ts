@@ -1,11 +1,11 @@
-import { readAnnotationValue } from '../base/annotation-value.ts';
+import { readAnnotationValue } from '../base/service/annotation-value.ts';
 import { type LabelSelector, type LabelTerm, isLabelKey, isLabelValue } from '../base/label-selector.ts';
-import { ANNOTATION_PREFIX, SERVICE_ANNOTATIONS, isServiceAnnotation } from '../base/service-annotations.ts';
-import type { DefaultAnnotation, ServiceDefaults } from '../base/service-defaults.ts';
+import { ANNOTATION_PREFIX, SERVICE_ANNOTATIONS, isServiceAnnotation } from '../base/service/service-annotations.ts';
+import type { DefaultAnnotation, ServiceDefaults } from '../base/service/service-defaults.ts';
 import { type FieldReader, pathOf } from './field-reader.ts';
-import { didYouMean } from './nearest.ts';
-import { show } from './problem.ts';
-import { isRecord } from './value-kind.ts';
+import { didYouMean } from './value/nearest.ts';
+import { show } from './value/problem.ts';
+import { isRecord } from './value/value-kind.ts';
 
 /** The operators of a LabelSelector of the API. */
 const OPERATORS = ['In', 'NotIn', 'Exists', 'DoesNotExist'];

@@ -1,8 +1,8 @@
 import { factsOf } from '../base/proxy-mode.ts';
 import { formatDuration } from '../base/duration.ts';
-import type { SettingKey } from './flag-table.ts';
+import type { SettingKey } from './flags/flag-table.ts';
 import { isInForce, syncSection } from './mode-section.ts';
-import { SETTING_KEYS, type Settings, settingAt } from './settings.ts';
+import { SETTING_KEYS, type Settings, settingAt } from './flags/settings.ts';
 
 /** An error in the value of a setting. */
 export interface Problem {

@@ -1,7 +1,7 @@
 import { type IpAddress, familyOf, formatHostPort, formatIp } from '../base/ip.ts';
 import type { Port } from '../base/port.ts';
 import type { Protocol } from '../base/protocol.ts';
-import type { NodePlan } from '../plan/node-plan.ts';
+import type { NodePlan } from '../plan/node/node-plan.ts';
 import { ipSetEntryKey } from '../state/ip-set.ts';
 import { type VirtualServerId, virtualServerKey } from '../state/virtual-server.ts';
 import { USES } from './address-use.ts';

@@ -1,8 +1,8 @@
 import type { EndpointModel, EndpointTraits } from '../model/service-model.ts';
 import type { FamilyView, PortView } from '../plan/family-view.ts';
-import { isReady, readyElseDraining } from '../plan/readiness.ts';
-import { hintedFor } from '../plan/topology.ts';
-import type { NodeLocation } from '../plan/traffic-policy.ts';
+import { isReady, readyElseDraining } from '../plan/endpoint/readiness.ts';
+import { hintedFor } from '../plan/endpoint/topology.ts';
+import type { NodeLocation } from '../plan/endpoint/traffic-policy.ts';
 import { type RealServer, type RealServerKey, realServerKey } from '../state/real-server.ts';
 import type { EndpointUse } from './endpoint-use.ts';
 

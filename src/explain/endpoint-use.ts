@@ -1,4 +1,4 @@
-import { compareText } from '../base/compare-text.ts';
+import { compareText } from '../base/text/compare-text.ts';
 import { type IpFamily, IP_FAMILIES, familyLabel, familyOf, formatHostPort, formatIp } from '../base/ip.ts';
 import { mergeSlices } from '../model/merge-slices.ts';
 import type { EndpointTraits, ServiceDefinition, ServicePortDefinition } from '../model/service-model.ts';

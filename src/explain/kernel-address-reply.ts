@@ -1,4 +1,4 @@
-import { compareText } from '../base/compare-text.ts';
+import { compareText } from '../base/text/compare-text.ts';
 import { type IpAddress, familyOf, formatHostPort, formatIp } from '../base/ip.ts';
 import { SET_ROLES, type SetRole, setKind, setName } from '../plan/ipvs/set-names.ts';
 import { type IpSetEntry, ipSetEntryKey } from '../state/ip-set.ts';

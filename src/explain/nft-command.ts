@@ -1,4 +1,4 @@
-import { counted } from '../base/counted.ts';
+import { counted } from '../base/text/counted.ts';
 import { type IpFamily, familyOf, formatIp } from '../base/ip.ts';
 import type { IpSetEntry } from '../state/ip-set.ts';
 import { nftSetName } from '../state/nft-set-name.ts';

@@ -2,11 +2,11 @@ import { AddingOrder } from '../diff/adding-order.ts';
 import { READING_LEDGER } from '../diff/drain.ts';
 import { diffVirtualServer } from '../diff/virtual-server-diff.ts';
 import { planLocalRoutes } from '../plan/local-routes.ts';
-import type { NodePlan } from '../plan/node-plan.ts';
+import type { NodePlan } from '../plan/node/node-plan.ts';
 import type { PlanConfig } from '../plan/plan-config.ts';
 import { planRules } from '../plan/ipvs/plan-rules.ts';
 import { SET_ROLES, plannedSet } from '../plan/ipvs/set-names.ts';
-import type { RuleSet } from '../state/rule-set.ts';
+import type { RuleSet } from '../state/rules/rule-set.ts';
 import { Transaction } from '../state/transaction.ts';
 
 /** Returns the operations that program the plan on a node that has nothing yet. Sets without entries are left out. */

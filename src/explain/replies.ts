@@ -1,5 +1,5 @@
 import type { ProxyMode } from '../base/proxy-mode.ts';
-import type { KnownDifference } from '../state/known-difference.ts';
+import type { KnownDifference } from '../state/rules/known-difference.ts';
 
 /**
  * The replies to the subcommands, as JSON has them (docs/explain.md). Addresses, durations and times are text, so that

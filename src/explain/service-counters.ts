@@ -1,4 +1,4 @@
-import { compareText } from '../base/compare-text.ts';
+import { compareText } from '../base/text/compare-text.ts';
 import { formatRealServer } from '../state/real-server.ts';
 import type { RealServerStats, VirtualServerStats } from '../state/server-stats.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../state/virtual-server.ts';

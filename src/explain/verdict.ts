@@ -1,5 +1,5 @@
-import { counted } from '../base/counted.ts';
-import type { NamespacedName } from '../base/names.ts';
+import { counted } from '../base/text/counted.ts';
+import type { NamespacedName } from '../base/service/names.ts';
 import { NO_PORT, type PortUse } from './endpoint-use.ts';
 import type { AddressReply, EndpointReply, PortReply, RefusedReply, ServiceReply } from './replies.ts';
 

@@ -1,4 +1,4 @@
-import { firstFew } from '../base/first-few.ts';
+import { firstFew } from '../base/text/first-few.ts';
 import type { IpFamily } from '../base/ip.ts';
 import type { ProxyMode } from '../base/proxy-mode.ts';
 import { type IpSet, type IpSetEntry, formatIpSetEntry } from '../state/ip-set.ts';

@@ -1,5 +1,5 @@
 import type { IpFamily } from '../base/ip.ts';
-import type { RuleCounts } from '../state/rule-counts.ts';
+import type { RuleCounts } from '../state/rules/rule-counts.ts';
 
 /** Receives what happens in one mode only, for kube-proxy's metrics of that mode. */
 export interface ModeObserver {

@@ -1,5 +1,5 @@
 import { IP_FAMILIES, type IpFamily } from '../base/ip.ts';
-import { NO_OTHER_RULES } from '../state/other-rules.ts';
+import { NO_OTHER_RULES } from '../state/rules/other-rules.ts';
 import type { Endpoint, ObservedRealServer } from '../state/real-server.ts';
 import {
   VS_PERSISTENT,

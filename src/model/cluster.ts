@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { EndpointSlice, Node, Service } from '../kube/objects/objects.ts';
 import type { ObjectEvent, ObjectName, SourceEvent } from '../kube/objects/source.ts';
-import { type NamespacedName, namespacedName } from '../base/names.ts';
+import { type NamespacedName, namespacedName } from '../base/service/names.ts';
 import { EMPTY, trimCapacity } from '../base/trim-capacity.ts';
 import { mergeSlices } from './merge-slices.ts';
 import { type NodeModel, defineNode, planAlike } from './node.ts';
@@ -9,7 +9,7 @@ import { reuseChanged } from './reused-address.ts';
 import { defineService, isForUs } from './service-definition.ts';
 import type { ServiceDefinition, ServiceModel } from './service-model.ts';
 import { type SliceModel, defineSlice, sameSlice } from './slice-model.ts';
-import { DEFAULT_ANNOTATIONS, type ServiceAnnotation } from '../base/service-annotations.ts';
+import { DEFAULT_ANNOTATIONS, type ServiceAnnotation } from '../base/service/service-annotations.ts';
 import { ANNOTATION } from '../base/well-known-labels.ts';
 import { type TriggerTime, parseTime } from './trigger-time.ts';
 import { type ModelWarning, Warnings, quoted } from './warnings.ts';

@@ -1,13 +1,13 @@
-import { readAnnotationValue } from '../base/annotation-value.ts';
+import { readAnnotationValue } from '../base/service/annotation-value.ts';
 import {
   ANNOTATION_PREFIX,
   type ServiceAnnotation,
   SERVICE_ANNOTATIONS,
   isServiceAnnotation,
-} from '../base/service-annotations.ts';
-import type { DefaultAnnotation, ServiceDefaults } from '../base/service-defaults.ts';
-import type { ServiceRequests } from '../base/service-requests.ts';
-import { startOfText } from '../base/start-of-text.ts';
+} from '../base/service/service-annotations.ts';
+import type { DefaultAnnotation, ServiceDefaults } from '../base/service/service-defaults.ts';
+import type { ServiceRequests } from '../base/service/service-requests.ts';
+import { startOfText } from '../base/text/start-of-text.ts';
 import { EMPTY } from '../base/trim-capacity.ts';
 import type { Service } from '../kube/objects/objects.ts';
 import { type ModelWarning, SHOWN_LENGTH, quoted } from './warnings.ts';

@@ -1,10 +1,10 @@
 import type { Cidr } from '../base/cidr.ts';
 import type { IpAddress } from '../base/ip.ts';
-import type { NamespacedName } from '../base/names.ts';
+import type { NamespacedName } from '../base/service/names.ts';
 import type { Port } from '../base/port.ts';
 import type { Protocol } from '../base/protocol.ts';
 import type { AskedAnnotation } from './service-annotations.ts';
-import type { ServiceRequests } from '../base/service-requests.ts';
+import type { ServiceRequests } from '../base/service/service-requests.ts';
 import type { ModelWarning } from './warnings.ts';
 
 /** The properties of an endpoint except address and port. Endpoints with equal traits share one object. */

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Endpoint, EndpointSlice } from '../kube/objects/objects.ts';
 import { EMPTY, trimCapacity } from '../base/trim-capacity.ts';
 import { compareIp, familyLabel, familyOf } from '../base/ip.ts';
-import { type NamespacedName, namespacedName } from '../base/names.ts';
+import { type NamespacedName, namespacedName } from '../base/service/names.ts';
 import { type Port, toPort } from '../base/port.ts';
 import { type Protocol, isProtocol } from '../base/protocol.ts';
 import { LABEL, isOfHeadlessService } from '../base/well-known-labels.ts';

@@ -1,4 +1,4 @@
-import { escapeUnprintable } from '../base/escape-unprintable.ts';
+import { escapeUnprintable } from '../base/text/escape-unprintable.ts';
 import { EMPTY } from '../base/trim-capacity.ts';
 
 /** Tells the owner of an API object which part of it was ignored. */

@@ -1,5 +1,5 @@
 import { createHash, randomInt } from 'node:crypto';
-import type { Log } from './log.ts';
+import type { Log } from './log/log.ts';
 
 /** The object that an Event refers to. */
 export interface EventSubject {

@@ -1,6 +1,6 @@
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { errorCode } from '../base/error-text.ts';
+import { errorCode } from '../base/text/error-text.ts';
 import { type IpAddress, type IpFamily, formatHostPort, formatIp, isUnspecified } from '../base/ip.ts';
 import { Connections, type ListenerConnections } from './connections.ts';
 

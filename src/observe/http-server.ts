@@ -1,5 +1,5 @@
-import { errorText } from '../base/error-text.ts';
-import type { Log } from './log.ts';
+import { errorText } from '../base/text/error-text.ts';
+import type { Log } from './log/log.ts';
 import {
   type HttpHandler,
   HttpListener,

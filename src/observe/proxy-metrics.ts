@@ -1,8 +1,8 @@
-import type { FeatureGate } from '../config/feature-gates.ts';
+import type { FeatureGate } from '../config/value/feature-gates.ts';
 import { BUILD, GIT_VERSION, VERSION } from '../config/version.ts';
 import { IP_FAMILIES, type IpFamily, familyLabel } from '../base/ip.ts';
 import type { ProxyMode } from '../base/proxy-mode.ts';
-import type { RuleCounts } from '../state/rule-counts.ts';
+import type { RuleCounts } from '../state/rules/rule-counts.ts';
 import type { VirtualServerStats } from '../state/server-stats.ts';
 import type { SyncReport } from '../state/sync-report.ts';
 import {

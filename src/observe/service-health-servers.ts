@@ -1,4 +1,4 @@
-import { errorText } from '../base/error-text.ts';
+import { errorText } from '../base/text/error-text.ts';
 import { IP_FAMILIES, type IpAddress, type IpFamily } from '../base/ip.ts';
 import type { Port } from '../base/port.ts';
 import { Yielder } from '../base/yielder.ts';

@@ -1,8 +1,8 @@
 import { formatDuration } from '../base/duration.ts';
 import { VERSION } from '../config/version.ts';
 import { wallNow } from '../base/wall-clock.ts';
-import { escapeUnprintable } from '../base/escape-unprintable.ts';
-import { redact } from './printable.ts';
+import { escapeUnprintable } from '../base/text/escape-unprintable.ts';
+import { redact } from './log/printable.ts';
 
 function page(name: string, lines: readonly string[]): string {
   const head = [

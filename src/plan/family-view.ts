@@ -3,14 +3,14 @@ import type { Cidr } from '../base/cidr.ts';
 import { EMPTY } from '../base/trim-capacity.ts';
 import { type IpAddress, type IpFamily, familyOf } from '../base/ip.ts';
 import type { Port } from '../base/port.ts';
-import { servicePortName } from '../base/service-port-name.ts';
-import type { ServiceRequests } from '../base/service-requests.ts';
+import { servicePortName } from '../base/service/service-port-name.ts';
+import type { ServiceRequests } from '../base/service/service-requests.ts';
 import { FORWARDING, type RealServer, forwardingOf } from '../state/real-server.ts';
 import type { AddressTraits } from '../state/address-traits.ts';
 import { VS_ONE_PACKET } from '../state/virtual-server.ts';
 import { nodePortAddresses } from './node-port-addresses.ts';
 import type { NodeView, PlanConfig } from './plan-config.ts';
-import { filterUnchanged } from './filter-unchanged.ts';
+import { filterUnchanged } from './endpoint/filter-unchanged.ts';
 import type { PlanDraft } from './plan-draft.ts';
 import type { PlannedUdp, PlannedVirtualServer } from './service-plan.ts';
 import { schedulerOf } from './service-scheduler.ts';
@@ -20,7 +20,7 @@ import {
   type NodeLocation,
   chooseDestinations,
   realServers as realServersOf,
-} from './traffic-policy.ts';
+} from './endpoint/traffic-policy.ts';
 
 /** One port of a service, with its endpoints of one family. */
 export interface PortView extends Pick<ServicePortModel, 'name' | 'protocol' | 'port'> {

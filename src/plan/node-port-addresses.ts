@@ -9,7 +9,7 @@ import {
   isLoopback,
   isUnspecified,
 } from '../base/ip.ts';
-import type { NodePortSelection } from '../config/node-port-selection.ts';
+import type { NodePortSelection } from '../config/value/node-port-selection.ts';
 import type { NodeView, PlanConfig } from './plan-config.ts';
 
 type OwnAddresses = Pick<NodeView, 'nodeIps' | 'reportedAddresses'>;

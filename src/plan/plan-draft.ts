@@ -1,11 +1,11 @@
 import type { ServiceDefinition } from '../model/service-model.ts';
 import { sortedUnique } from '../base/sorted-unique.ts';
 import { EMPTY, trimCapacity } from '../base/trim-capacity.ts';
-import { compareText } from '../base/compare-text.ts';
+import { compareText } from '../base/text/compare-text.ts';
 import { type IpAddress, type IpFamily, compareIp } from '../base/ip.ts';
 import { compareVirtualServer } from '../state/virtual-server.ts';
 import { CLAIM_RANK } from './claim-rank.ts';
-import { filterUnchanged } from './filter-unchanged.ts';
+import { filterUnchanged } from './endpoint/filter-unchanged.ts';
 import type {
   PlanWarning,
   PlannedHairpin,

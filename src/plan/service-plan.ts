@@ -1,5 +1,5 @@
 import type { IpAddress, IpFamily } from '../base/ip.ts';
-import type { NamespacedName } from '../base/names.ts';
+import type { NamespacedName } from '../base/service/names.ts';
 import type { Port } from '../base/port.ts';
 import type { AddressTraits } from '../state/address-traits.ts';
 import type { Protocol } from '../base/protocol.ts';

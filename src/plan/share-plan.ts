@@ -1,5 +1,5 @@
 import { hasSameTraits } from '../state/address-traits.ts';
-import { formatEncapsulation } from '../base/service-requests.ts';
+import { formatEncapsulation } from '../base/service/service-requests.ts';
 import { type RealServer, hasSameIdentity, hasSameServerSettings } from '../state/real-server.ts';
 import { compareVirtualServer, hasSameSettings } from '../state/virtual-server.ts';
 import { compareEntry } from './ipvs/entry-order.ts';

@@ -1,6 +1,6 @@
 import type { IpFamily } from '../base/ip.ts';
 import type { ServiceDefinition } from '../model/service-model.ts';
-import type { SchedulerFlags } from '../base/service-requests.ts';
+import type { SchedulerFlags } from '../base/service/service-requests.ts';
 import { VS_PERSISTENT, VS_SCHED_FALLBACK, VS_SCHED_PORT, type VirtualServer } from '../state/virtual-server.ts';
 
 /** The settings of all virtual servers of a service that belong to one IP family. */

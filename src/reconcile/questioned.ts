@@ -1,4 +1,4 @@
-import type { FoundDifference } from '../explain/difference-reply.ts';
+import type { FoundDifference } from '../explain/difference/difference-reply.ts';
 import type { Reconciler } from './reconciler.ts';
 
 /** What the subcommands ask: a reconciler or, in a dry run, a shadow. */

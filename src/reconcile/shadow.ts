@@ -1,27 +1,27 @@
 import type { IpAddress } from '../base/ip.ts';
 import { doublingDelay } from '../base/backoff.ts';
-import type { NamespacedName } from '../base/names.ts';
+import type { NamespacedName } from '../base/service/names.ts';
 import { Yielder } from '../base/yielder.ts';
 import { AddingOrder } from '../diff/adding-order.ts';
 import type { AskedAddress } from '../explain/address-reply.ts';
-import { type FoundDifference, differingOperations } from '../explain/difference-reply.ts';
-import { knownDifferences } from '../explain/known-difference.ts';
-import type { Problem } from '../explain/packet-target.ts';
+import { type FoundDifference, differingOperations } from '../explain/difference/difference-reply.ts';
+import { knownDifferences } from '../explain/difference/known-difference.ts';
+import type { Problem } from '../explain/packet/packet-target.ts';
 import type { AddressOwnerReply, PacketReply, PlannedOperation, ServiceReply } from '../explain/replies.ts';
 import type { KernelReader, NodeAddress } from '../kernel/kernel.ts';
-import type { NodePlan } from '../plan/node-plan.ts';
+import type { NodePlan } from '../plan/node/node-plan.ts';
 import type { Cidr } from '../base/cidr.ts';
-import type { Clock } from './clock.ts';
-import { ConflictReport } from './conflict-report.ts';
-import { DesiredState, type DesiredStateOptions } from './desired-state.ts';
-import { type DifferenceParts, MOST_OPS, readDifference } from './difference.ts';
-import { explainAddress, explainPacket, explainService } from './explanations.ts';
-import { InterfaceAddresses } from './interface-addresses.ts';
-import { readEvidence } from './kube-proxy-evidence.ts';
-import type { NodeSettings } from './node-check.ts';
-import { differingSettings, forwardingNotes } from './node-difference.ts';
+import type { Clock } from './timing/clock.ts';
+import { ConflictReport } from './desired/conflict-report.ts';
+import { DesiredState, type DesiredStateOptions } from './desired/desired-state.ts';
+import { type DifferenceParts, MOST_OPS, readDifference } from './answers/difference.ts';
+import { explainAddress, explainPacket, explainService } from './answers/explanations.ts';
+import { InterfaceAddresses } from './desired/interface-addresses.ts';
+import { readEvidence } from './answers/kube-proxy-evidence.ts';
+import type { NodeSettings } from './node/node-check.ts';
+import { differingSettings, forwardingNotes } from './node/node-difference.ts';
 import type { Questioned } from './questioned.ts';
-import { WarningLog } from './warning-log.ts';
+import { WarningLog } from './desired/warning-log.ts';
 
 export interface ShadowOptions extends Omit<DesiredStateOptions, 'onWarning'> {
   /** Only reads. */

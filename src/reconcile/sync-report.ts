@@ -1,6 +1,6 @@
 import { MODES } from '../base/proxy-mode.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import type { Log } from '../observe/log.ts';
+import type { Log } from '../observe/log/log.ts';
 import { countsInWords, firstInWords } from '../state/op.ts';
 import type { SyncReport } from '../state/sync-report.ts';
 

@@ -1,5 +1,5 @@
 import { type Cidr, formatCidr } from '../base/cidr.ts';
-import { NAMED, firstFew } from '../base/first-few.ts';
+import { NAMED, firstFew } from '../base/text/first-few.ts';
 import { type IpAddress, type IpFamily, familyOf, formatIp } from '../base/ip.ts';
 import type { IpSet, IpSetEntry } from './ip-set.ts';
 import { formatIpSetEntry } from './ip-set.ts';

@@ -1,7 +1,7 @@
 import { type IpAddress, formatHostPort, formatIp } from '../base/ip.ts';
-import type { NamespacedName } from '../base/names.ts';
+import type { NamespacedName } from '../base/service/names.ts';
 import type { Port } from '../base/port.ts';
-import type { DirectForwarding, Encapsulation } from '../base/service-requests.ts';
+import type { DirectForwarding, Encapsulation } from '../base/service/service-requests.ts';
 
 /** A Pod that answers clients of a service address itself. */
 export interface DirectPod {

@@ -4,7 +4,7 @@ import { EventFeed } from '../../src/daemon/run/event-feed.ts';
 import { FakeKernel } from '../fake-kernel/fake-kernel.ts';
 import { Cluster } from '../../src/model/cluster.ts';
 import { formatIp } from '../../src/base/ip.ts';
-import { SYSTEM_CLOCK } from '../../src/reconcile/clock.ts';
+import { SYSTEM_CLOCK } from '../../src/reconcile/timing/clock.ts';
 import { Reconciler } from '../../src/reconcile/reconciler.ts';
 import { formatOp } from '../../src/state/op.ts';
 import { formatVirtualServer } from '../../src/state/virtual-server.ts';

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { DaemonEvents } from '../../src/daemon/run/daemon-events.ts';
 import { ApiClient } from '../../src/kube/api/api-client.ts';
 import { EventPoster } from '../../src/kube/api/event-poster.ts';
-import { SYSTEM_CLOCK } from '../../src/reconcile/clock.ts';
+import { SYSTEM_CLOCK } from '../../src/reconcile/timing/clock.ts';
 import { ApiServer } from '../apiserver/api-server.ts';
 import type { JsonObject } from '../apiserver/json-object.ts';
 import { eventually } from '../unit/kube/eventually.ts';

@@ -3,7 +3,7 @@ import type { Flow, NodeAddress } from '../../src/kernel/kernel.ts';
 import { type Cidr, cidrFamily, formatCidr } from '../../src/base/cidr.ts';
 import { type IpAddress, type IpFamily, formatHostPort, formatIp, isIp4 } from '../../src/base/ip.ts';
 import { formatIpSetEntry } from '../../src/state/ip-set.ts';
-import type { RuleJump } from '../../src/state/rule-set.ts';
+import type { RuleJump } from '../../src/state/rules/rule-set.ts';
 import { type VirtualServer, VS_PERSISTENT, VS_SCHED_FALLBACK, VS_SCHED_PORT } from '../../src/state/virtual-server.ts';
 import type { ContractBed } from './contract-bed.ts';
 

@@ -3,7 +3,7 @@ import { setImmediate, setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import type { Op } from '../../src/state/op.ts';
-import type { RuleSet } from '../../src/state/rule-set.ts';
+import type { RuleSet } from '../../src/state/rules/rule-set.ts';
 import { Transaction } from '../../src/state/transaction.ts';
 import { LongProcess } from '../bed/long-process.ts';
 import { patient } from '../bed/patience.ts';

@@ -1,4 +1,4 @@
-import type { Log } from '../../src/observe/log.ts';
+import type { Log } from '../../src/observe/log/log.ts';
 
 /** A log that keeps warnings and errors for a test to look at, and says nothing. */
 export class QuietLog implements Log {

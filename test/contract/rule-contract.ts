@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { IpFamily } from '../../src/base/ip.ts';
 import type { Op } from '../../src/state/op.ts';
-import type { RuleSet } from '../../src/state/rule-set.ts';
+import type { RuleSet } from '../../src/state/rules/rule-set.ts';
 import { Transaction } from '../../src/state/transaction.ts';
 import type { ContractBed } from './contract-bed.ts';
 import { set } from './objects.ts';

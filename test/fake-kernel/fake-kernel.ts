@@ -8,9 +8,9 @@ import type { OpFailure, Outcome } from '../../src/state/outcome.ts';
 import { type ObservedRealServer, type RealServer, realServerKey } from '../../src/state/real-server.ts';
 import { type Preview, toolCommands } from '../../src/state/commands/write-preview.ts';
 import type { Route } from '../../src/state/route.ts';
-import { NO_OTHER_RULES, type OtherRules } from '../../src/state/other-rules.ts';
-import type { RuleSet } from '../../src/state/rule-set.ts';
-import { type RulesInForce, type RulesWritten, ruleChainKey } from '../../src/state/rules-in-force.ts';
+import { NO_OTHER_RULES, type OtherRules } from '../../src/state/rules/other-rules.ts';
+import type { RuleSet } from '../../src/state/rules/rule-set.ts';
+import { type RulesInForce, type RulesWritten, ruleChainKey } from '../../src/state/rules/rules-in-force.ts';
 import type { Transaction } from '../../src/state/transaction.ts';
 import {
   type VirtualServer,

@@ -5,7 +5,7 @@ import { unreachable } from '../../src/base/unreachable.ts';
 import { type IpSet, type IpSetEntry, type IpSetEntryKey, ipSetEntryKey } from '../../src/state/ip-set.ts';
 import type { LocalRoute } from '../../src/state/local-route.ts';
 import type { Op } from '../../src/state/op.ts';
-import type { RuleSet } from '../../src/state/rule-set.ts';
+import type { RuleSet } from '../../src/state/rules/rule-set.ts';
 import {
   FORWARDING,
   type ObservedRealServer,

@@ -1,7 +1,7 @@
 import { Turns } from '../../src/base/turns.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import type { RuleSet } from '../../src/state/rule-set.ts';
-import type { RulesWritten } from '../../src/state/rules-in-force.ts';
+import type { RuleSet } from '../../src/state/rules/rule-set.ts';
+import type { RulesWritten } from '../../src/state/rules/rules-in-force.ts';
 
 /**
  * A kernel that does not read rules again if nothing can have changed them since the last check:

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { FakeKernel } from '../fake-kernel/fake-kernel.ts';
 import type { SourceEvent } from '../../src/kube/objects/source.ts';
-import { type NamespacedName, namespacedName } from '../../src/base/names.ts';
+import { type NamespacedName, namespacedName } from '../../src/base/service/names.ts';
 import type { ServicePlan } from '../../src/plan/service-plan.ts';
 import { type Op, formatOp } from '../../src/state/op.ts';
 import { virtualServerKey } from '../../src/state/virtual-server.ts';

@@ -10,11 +10,11 @@ import {
   replacedEvents,
 } from '../../src/kube/manifests/manifest-set.ts';
 import type { SourceEvent } from '../../src/kube/objects/source.ts';
-import type { ServiceDefaults } from '../../src/base/service-defaults.ts';
+import type { ServiceDefaults } from '../../src/base/service/service-defaults.ts';
 import { Cluster } from '../../src/model/cluster.ts';
 import { formatOp } from '../../src/state/op.ts';
 import { formatRealServer } from '../../src/state/real-server.ts';
-import type { NamespacedName } from '../../src/base/names.ts';
+import type { NamespacedName } from '../../src/base/service/names.ts';
 import type { ServiceReply } from '../../src/explain/replies.ts';
 import { healthCheckLines } from '../support/health-check-lines.ts';
 import { Reconciling } from '../support/reconciling.ts';

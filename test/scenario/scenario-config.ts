@@ -4,7 +4,7 @@ import { OWN_API_VERSION, OWN_KIND } from '../../src/config/own-document.ts';
 import type { ProxyMode } from '../../src/base/proxy-mode.ts';
 import type { ProxyConfig } from '../../src/config/proxy-config.ts';
 import { resolveConfig } from '../../src/config/resolve.ts';
-import type { GivenSettings } from '../../src/config/settings.ts';
+import type { GivenSettings } from '../../src/config/flags/settings.ts';
 import type { Scenario } from './scenario-file.ts';
 
 /** What every daemon of a scenario is started with; a scenario's own flags come behind and win. */

@@ -1,4 +1,4 @@
-import type { NodePlan } from '../../src/plan/node-plan.ts';
+import type { NodePlan } from '../../src/plan/node/node-plan.ts';
 
 /** One line for each Service and IP family, such as "default/web 32000 IPv4: 1". */
 export function healthCheckLines(plan: NodePlan): string[] {

@@ -1,11 +1,11 @@
-import { DEFAULT_ANNOTATIONS, type ServiceAnnotation } from '../../src/base/service-annotations.ts';
+import { DEFAULT_ANNOTATIONS, type ServiceAnnotation } from '../../src/base/service/service-annotations.ts';
 import { FakeKernel } from '../fake-kernel/fake-kernel.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import type { SourceEvent } from '../../src/kube/objects/source.ts';
 import { Cluster } from '../../src/model/cluster.ts';
-import type { Log, LogFields } from '../../src/observe/log.ts';
+import type { Log, LogFields } from '../../src/observe/log/log.ts';
 import type { PlanConfig } from '../../src/plan/plan-config.ts';
-import type { Clock } from '../../src/reconcile/clock.ts';
+import type { Clock } from '../../src/reconcile/timing/clock.ts';
 import { Reconciler, type ReconcilerOptions } from '../../src/reconcile/reconciler.ts';
 import type { SyncReport } from '../../src/state/sync-report.ts';
 

@@ -1,7 +1,7 @@
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import type { LinuxKernelOptions } from '../../kernel/linux/linux-kernel.ts';
 import type { Kernel, KernelReader } from '../../kernel/kernel.ts';
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 import type { KnownLeftovers } from './known-leftovers.ts';
 
 export interface ModeParts {

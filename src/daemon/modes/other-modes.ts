@@ -1,8 +1,8 @@
 import { setTimeout } from 'node:timers/promises';
 import { doublingDelay } from '../../base/backoff.ts';
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/text/error-text.ts';
 import { type Leftovers, describeLeftover } from '../../kernel/iptables/leftovers.ts';
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 import type { KnownLeftovers } from './known-leftovers.ts';
 
 /** Delays before retries. The usual causes of a failed attempt are a held lock and low memory. */

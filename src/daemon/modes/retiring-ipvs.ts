@@ -1,12 +1,12 @@
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/text/error-text.ts';
 import { doublingDelay } from '../../base/backoff.ts';
-import { counted } from '../../base/counted.ts';
+import { counted } from '../../base/text/counted.ts';
 import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NodeKernel } from '../../kernel/linux/node-kernel.ts';
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 import { rulesToRemove, withoutLast } from '../../plan/ipvs/plan-rules.ts';
-import type { RuleSet } from '../../state/rule-set.ts';
+import type { RuleSet } from '../../state/rules/rule-set.ts';
 import { removeOwn } from '../clean-up.ts';
 import { type InUse, removeIdle } from './ipvs-in-use.ts';
 import type { ModeParts } from './mode.ts';

@@ -1,9 +1,9 @@
 import type { IpAddress } from '../../base/ip.ts';
 import { readIp } from '../../base/read-ip.ts';
-import { type NamespacedName, namespacedName } from '../../base/names.ts';
-import { differenceReply } from '../../explain/difference-reply.ts';
+import { type NamespacedName, namespacedName } from '../../base/service/names.ts';
+import { differenceReply } from '../../explain/difference/difference-reply.ts';
 import { REPLY_API_VERSION, type ServiceReply, type TrafficBy } from '../../explain/replies.ts';
-import { ownersIn } from '../../explain/op-owner.ts';
+import { ownersIn } from '../../explain/difference/op-owner.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
 import type { Questioned } from '../../reconcile/questioned.ts';
 import { virtualServerKey } from '../../state/virtual-server.ts';

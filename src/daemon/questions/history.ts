@@ -1,10 +1,10 @@
 import type { IpFamily } from '../../base/ip.ts';
-import type { NamespacedName } from '../../base/names.ts';
+import type { NamespacedName } from '../../base/service/names.ts';
 import type { ProxyMode } from '../../base/proxy-mode.ts';
-import type { OwnerOf } from '../../explain/op-owner.ts';
+import type { OwnerOf } from '../../explain/difference/op-owner.ts';
 import type { RepairReply, SyncText } from '../../explain/replies.ts';
 import { type Words, wordsOf } from '../../explain/words.ts';
-import type { Clock } from '../../reconcile/clock.ts';
+import type { Clock } from '../../reconcile/timing/clock.ts';
 import type { Op } from '../../state/op.ts';
 import type { SyncKind, SyncReport } from '../../state/sync-report.ts';
 

@@ -1,11 +1,11 @@
 import { MODES } from '../../base/proxy-mode.ts';
-import { counted } from '../../base/counted.ts';
+import { counted } from '../../base/text/counted.ts';
 import { kernelAddressReply } from '../../explain/kernel-address-reply.ts';
 import { kernelOnly } from '../../explain/kernel-only.ts';
 import type { AddressOwnerReply, KernelStatusReply, TrafficBy, TrafficReply } from '../../explain/replies.ts';
 import { wordsOf } from '../../explain/words.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
-import type { Clock } from '../../reconcile/clock.ts';
+import type { Clock } from '../../reconcile/timing/clock.ts';
 import { formatVirtualServer, virtualServerKey } from '../../state/virtual-server.ts';
 import { askedAddress } from './asked-address.ts';
 import { conntrackUse } from './conntrack-use.ts';

@@ -1,4 +1,4 @@
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 import { type AnswererOptions, answerers } from './answerers.ts';
 import { QuerySocket } from './query-socket.ts';
 import { questionHandler } from './question-handler.ts';

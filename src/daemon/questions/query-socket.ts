@@ -2,10 +2,10 @@ import { lstat, mkdir, unlink } from 'node:fs/promises';
 import { createConnection } from 'node:net';
 import { once } from 'node:events';
 import path from 'node:path';
-import { errorCode, errorText } from '../../base/error-text.ts';
+import { errorCode, errorText } from '../../base/text/error-text.ts';
 import { Connections } from '../../observe/connections.ts';
 import { type HttpHandler, HttpListener } from '../../observe/http-listener.ts';
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 
 /** Not shared with the HTTP servers: a flood of this socket takes no connection from probes and scrapes. */
 const MOST_CONNECTIONS = 16;

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/text/error-text.ts';
 import { REPLY_API_VERSION, type ErrorReply } from '../../explain/replies.ts';
 import { type HttpHandler, answer, pathOf, queryOf } from '../../observe/http-listener.ts';
 import { QuestionError } from './question-error.ts';

@@ -1,7 +1,7 @@
 import type { IpFamily } from '../../base/ip.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
-import type { RuleSet } from '../../state/rule-set.ts';
-import type { RulesInForce } from '../../state/rules-in-force.ts';
+import type { RuleSet } from '../../state/rules/rule-set.ts';
+import type { RulesInForce } from '../../state/rules/rules-in-force.ts';
 
 /**
  * Compares iptables rules for questions. Each comparison starts a program, so questions that wait at the same time share

@@ -1,9 +1,9 @@
-import { counted } from '../../base/counted.ts';
+import { counted } from '../../base/text/counted.ts';
 import { Yielder } from '../../base/yielder.ts';
 import { REPLY_API_VERSION, type TrafficBy, type TrafficReply } from '../../explain/replies.ts';
 import { trafficRows } from '../../explain/traffic-rows.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
-import type { Clock } from '../../reconcile/clock.ts';
+import type { Clock } from '../../reconcile/timing/clock.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
 
 export type TrafficKernel = Pick<KernelReader, 'getVirtualServers' | 'getVirtualServerStats' | 'getRealServerStats'>;

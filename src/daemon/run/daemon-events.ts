@@ -1,9 +1,9 @@
-import { type NamespacedName, splitName } from '../../base/names.ts';
+import { type NamespacedName, splitName } from '../../base/service/names.ts';
 import { type EventSink, type EventSubject, type EventText, Events } from '../../observe/events.ts';
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 import type { CommonFault } from '../../explain/common-fault.ts';
 import type { PlanWarning } from '../../plan/service-plan.ts';
-import type { Clock } from '../../reconcile/clock.ts';
+import type { Clock } from '../../reconcile/timing/clock.ts';
 
 /** A server that must bind its port if --bind-address-hard-fail is set. */
 export type RefusedServer = 'health server' | 'metrics server';

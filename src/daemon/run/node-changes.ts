@@ -3,7 +3,7 @@ import type { NodeModel } from '../../model/node.ts';
 import { nodeIps } from '../../model/node.ts';
 import { formatCidr } from '../../base/cidr.ts';
 import { type IpFamily, formatIp } from '../../base/ip.ts';
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 import { crossChecks } from '../startup/cross-checks.ts';
 
 export interface NodeChangesOptions {

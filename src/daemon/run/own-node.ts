@@ -1,9 +1,9 @@
 import type { IpFamily } from '../../base/ip.ts';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import type { Cluster } from '../../model/cluster.ts';
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 import type { PlanConfig } from '../../plan/plan-config.ts';
-import { SYSTEM_CLOCK as clock } from '../../reconcile/clock.ts';
+import { SYSTEM_CLOCK as clock } from '../../reconcile/timing/clock.ts';
 import { checkAgainstNode } from '../startup/cross-checks.ts';
 import { planConfigOf } from '../startup/node-identity.ts';
 import { waitForNode } from '../startup/node-wait.ts';

@@ -1,7 +1,7 @@
 import { configz } from '../../config/configz.ts';
-import { gateEnabled } from '../../config/feature-gates.ts';
+import { gateEnabled } from '../../config/value/feature-gates.ts';
 import { flagz } from '../../config/flagz.ts';
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/text/error-text.ts';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import type { ProxyHealth } from '../../observe/health.ts';
 import { healthServer } from '../../observe/health-server.ts';
@@ -9,8 +9,8 @@ import type { HttpServer } from '../../observe/http-server.ts';
 import { metricsServer } from '../../observe/metrics-server.ts';
 import type { ProxyMetrics } from '../../observe/proxy-metrics.ts';
 import { SliMetrics } from '../../observe/sli-metrics.ts';
-import type { LogControl } from '../../observe/winston-log.ts';
-import { SYSTEM_CLOCK as clock } from '../../reconcile/clock.ts';
+import type { LogControl } from '../../observe/log/winston-log.ts';
+import { SYSTEM_CLOCK as clock } from '../../reconcile/timing/clock.ts';
 import type { RefusedServer } from './daemon-events.ts';
 import { StartupError } from '../startup/startup-error.ts';
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
-import type { LogControl } from '../../observe/winston-log.ts';
+import type { LogControl } from '../../observe/log/winston-log.ts';
 import { reportFailure } from '../startup/failure.ts';
 import { openLog } from '../startup/open-log.ts';
 

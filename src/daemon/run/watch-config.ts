@@ -1,6 +1,6 @@
 import { watchConfigFile } from '../../config/config-file-watch.ts';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 
 /** Stops the program with exit code 1 when the file of --config changes. */
 export function watchConfig(config: ProxyConfig, stop: AbortController, started: AsyncDisposableStack, log: Log): void {

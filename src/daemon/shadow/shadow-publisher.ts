@@ -1,10 +1,10 @@
-import { differenceCounts, shadowText, shadowWords } from '../../explain/difference-tally.ts';
+import { differenceCounts, shadowText, shadowWords } from '../../explain/difference/difference-tally.ts';
 import type { PlannedOperation, StatusReply } from '../../explain/replies.ts';
-import type { Log } from '../../observe/log.ts';
-import { LogOnChange } from '../../observe/log-on-change.ts';
+import type { Log } from '../../observe/log/log.ts';
+import { LogOnChange } from '../../observe/log/log-on-change.ts';
 import type { ProxyHealth } from '../../observe/health.ts';
 import type { ProxyMetrics } from '../../observe/proxy-metrics.ts';
-import type { Clock } from '../../reconcile/clock.ts';
+import type { Clock } from '../../reconcile/timing/clock.ts';
 import type { ShadowObserver } from '../../reconcile/shadow.ts';
 
 export interface ShadowPublisherOptions {

@@ -10,7 +10,7 @@ import {
   isLoopback,
   isUnspecified,
 } from '../../base/ip.ts';
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 import { StartupError } from './startup-error.ts';
 
 /**

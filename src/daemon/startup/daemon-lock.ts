@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type Server, createConnection, createServer } from 'node:net';
-import { errorCode, errorText } from '../../base/error-text.ts';
-import type { Log } from '../../observe/log.ts';
+import { errorCode, errorText } from '../../base/text/error-text.ts';
+import type { Log } from '../../observe/log/log.ts';
 import { StartupError } from './startup-error.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { KernelError } from '../../kernel/kernel-error.ts';
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 import { StartupError } from './startup-error.ts';
 
 /** Runs `verb`. Logs an expected error as one sentence, any other error with its stack; returns 1 for both. */

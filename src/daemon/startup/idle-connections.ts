@@ -1,6 +1,6 @@
 import type { Kernel } from '../../kernel/kernel.ts';
-import { errorText } from '../../base/error-text.ts';
-import type { Log } from '../../observe/log.ts';
+import { errorText } from '../../base/text/error-text.ts';
+import type { Log } from '../../observe/log/log.ts';
 
 const KEEPALIVE = 'net/ipv4/tcp_keepalive_time';
 

@@ -1,5 +1,5 @@
 import { KernelError } from '../../kernel/kernel-error.ts';
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 
 /** Maximum seconds of a kernel timeout, a signed 32-bit number of jiffies, with HZ = 100, 250, 300 and 1000. */
 const LONGEST_SECONDS = [100, 250, 300, 1_000].map((hz) => Math.trunc((2 ** 31 - 1) / hz));

@@ -1,13 +1,13 @@
 import { MODES } from '../../base/proxy-mode.ts';
 import { hostname } from 'node:os';
-import { gateEnabled } from '../../config/feature-gates.ts';
+import { gateEnabled } from '../../config/value/feature-gates.ts';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import type { Cluster } from '../../model/cluster.ts';
 import { type Cidr, cidrFamily } from '../../base/cidr.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import { IPTABLES_MODE_PLAN } from '../../plan/iptables-mode-plan.ts';
 import type { PlanConfig } from '../../plan/plan-config.ts';
-import type { LocalDetector } from '../../state/rule-settings.ts';
+import type { LocalDetector } from '../../state/rules/rule-settings.ts';
 import { StartupError } from './startup-error.ts';
 
 /** Returns our Node's name: --hostname-override, or the hostname trimmed and in lower case. */

@@ -1,7 +1,7 @@
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import type { Cluster } from '../../model/cluster.ts';
-import type { Log } from '../../observe/log.ts';
-import type { Clock } from '../../reconcile/clock.ts';
+import type { Log } from '../../observe/log/log.ts';
+import type { Clock } from '../../reconcile/timing/clock.ts';
 import { StartupError } from './startup-error.ts';
 
 /** How long to wait for our Node object to report addresses, and (NodeCIDR mode) pod CIDRs; as in kube-proxy. */

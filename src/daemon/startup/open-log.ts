@@ -1,5 +1,5 @@
 import type { ProxyConfig } from '../../config/proxy-config.ts';
-import { type LogControl, createLog } from '../../observe/winston-log.ts';
+import { type LogControl, createLog } from '../../observe/log/winston-log.ts';
 
 /** Creates the configured log and logs the warnings about the configuration. */
 export function openLog(config: ProxyConfig): LogControl {

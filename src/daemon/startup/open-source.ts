@@ -6,7 +6,7 @@ import { EventPoster } from '../../kube/api/event-poster.ts';
 import { ManifestSource } from '../../kube/manifests/manifest-source.ts';
 import type { Source } from '../../kube/objects/source.ts';
 import type { EventSink } from '../../observe/events.ts';
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 import type { ProxyMetrics } from '../../observe/proxy-metrics.ts';
 import { StartupError } from './startup-error.ts';
 

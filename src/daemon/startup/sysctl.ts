@@ -1,5 +1,5 @@
 import type { Kernel } from '../../kernel/kernel.ts';
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 
 /** Writes a sysctl (a key such as net/ipv4/ip_forward) if its value differs, and logs the change. */
 export async function setSysctl(kernel: Kernel, key: string, value: string, log: Log): Promise<void> {

@@ -1,9 +1,9 @@
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Cluster } from '../../model/cluster.ts';
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 import type { ProxyMetrics } from '../../observe/proxy-metrics.ts';
-import type { NodePlan } from '../../plan/node-plan.ts';
+import type { NodePlan } from '../../plan/node/node-plan.ts';
 import { ServiceMetrics } from './service-metrics.ts';
 
 interface TrafficOptions {

@@ -1,5 +1,5 @@
-import type { Log } from '../../observe/log.ts';
-import { LogOnChange } from '../../observe/log-on-change.ts';
+import type { Log } from '../../observe/log/log.ts';
+import { LogOnChange } from '../../observe/log/log-on-change.ts';
 import type { RealServerTraffic } from '../../observe/service-traffic.ts';
 import { formatRealServer } from '../../state/real-server.ts';
 import type { RealServerStats } from '../../state/server-stats.ts';

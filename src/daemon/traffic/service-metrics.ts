@@ -1,13 +1,13 @@
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/text/error-text.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
-import { type NamespacedName, splitName } from '../../base/names.ts';
+import { type NamespacedName, splitName } from '../../base/service/names.ts';
 import { Yielder } from '../../base/yielder.ts';
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 import type { ServicePortTraffic } from '../../observe/service-traffic.ts';
-import type { NodePlan } from '../../plan/node-plan.ts';
+import type { NodePlan } from '../../plan/node/node-plan.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
 import { RealServerMetrics } from './real-server-metrics.ts';
-import { LogOnChange } from '../../observe/log-on-change.ts';
+import { LogOnChange } from '../../observe/log/log-on-change.ts';
 import { type Reading, TrafficAccounts, addConnections, emptyReading } from './traffic-accounts.ts';
 import type { RealServerStats, VirtualServerStats } from '../../state/server-stats.ts';
 

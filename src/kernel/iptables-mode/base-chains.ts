@@ -1,6 +1,6 @@
 import type { IpAddress } from '../../base/ip.ts';
 import { PROTOCOL_NUMBER } from '../../base/protocol.ts';
-import type { RuleSettings } from '../../state/rule-settings.ts';
+import type { RuleSettings } from '../../state/rules/rule-settings.ts';
 import { comment, hexMark, hostText } from './rule-text.ts';
 import {
   type ChainText,

@@ -1,5 +1,5 @@
 import type { Endpoint } from '../../state/real-server.ts';
-import type { RuleSettings } from '../../state/rule-settings.ts';
+import type { RuleSettings } from '../../state/rules/rule-settings.ts';
 import { quoteArgument } from '../iptables/iptables-rule.ts';
 import { endpointChain, portChain } from './chain-names.ts';
 import { EndpointLists, endpointText } from './endpoint-lists.ts';

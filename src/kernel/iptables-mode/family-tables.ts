@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
-import { firstFew } from '../../base/first-few.ts';
+import { firstFew } from '../../base/text/first-few.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import { Turns } from '../../base/turns.ts';
 import { Yielder } from '../../base/yielder.ts';
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 import type { Op } from '../../state/op.ts';
 import type { Outcome } from '../../state/outcome.ts';
-import type { RuleSettings } from '../../state/rule-settings.ts';
-import type { RulesWritten } from '../../state/rules-in-force.ts';
+import type { RuleSettings } from '../../state/rules/rule-settings.ts';
+import type { RulesWritten } from '../../state/rules/rules-in-force.ts';
 import { parseSave, type SavedTables } from '../iptables/iptables-script.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { ModeObserver } from '../mode-observer.ts';

@@ -3,8 +3,8 @@ import type { IpSet } from '../../state/ip-set.ts';
 import { familyOfOp } from '../../state/op.ts';
 import type { Outcome } from '../../state/outcome.ts';
 import type { Endpoint, ObservedRealServer } from '../../state/real-server.ts';
-import type { RuleSet } from '../../state/rule-set.ts';
-import type { RulesInForce, RulesWritten } from '../../state/rules-in-force.ts';
+import type { RuleSet } from '../../state/rules/rule-set.ts';
+import type { RulesInForce, RulesWritten } from '../../state/rules/rules-in-force.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import {
   type VirtualServer,

@@ -1,4 +1,4 @@
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/text/error-text.ts';
 import type { Protocol } from '../../base/protocol.ts';
 import type { Op } from '../../state/op.ts';
 import type { OpFailure, Outcome } from '../../state/outcome.ts';

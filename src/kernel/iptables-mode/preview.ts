@@ -1,7 +1,7 @@
 import type { IpFamily } from '../../base/ip.ts';
 import type { Op } from '../../state/op.ts';
 import { type Preview, type PreviewCommand, withInput } from '../../state/commands/write-preview.ts';
-import type { RuleSet } from '../../state/rule-set.ts';
+import type { RuleSet } from '../../state/rules/rule-set.ts';
 import { LOCK_SECONDS } from '../iptables/iptables-programs.ts';
 import { type IptablesVariant, programName } from '../iptables/iptables-variant.ts';
 import { NO_MODE_OBSERVER } from '../mode-observer.ts';

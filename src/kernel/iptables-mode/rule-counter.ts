@@ -1,5 +1,5 @@
 import type { IpFamily } from '../../base/ip.ts';
-import type { RuleCounts } from '../../state/rule-counts.ts';
+import type { RuleCounts } from '../../state/rules/rule-counts.ts';
 import type { ModeObserver } from '../mode-observer.ts';
 import type { Rendered, Table } from './service-port.ts';
 

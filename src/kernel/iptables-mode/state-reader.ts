@@ -1,6 +1,6 @@
 import { compareCidr, parseCidr } from '../../base/cidr.ts';
 import { type IpAddress, type IpFamily, familyOf, parseIp } from '../../base/ip.ts';
-import { ownCopy } from '../../base/own-copy.ts';
+import { ownCopy } from '../../base/text/own-copy.ts';
 import { toPort } from '../../base/port.ts';
 import { sortedUnique } from '../../base/sorted-unique.ts';
 import { Yielder } from '../../base/yielder.ts';

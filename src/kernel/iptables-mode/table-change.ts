@@ -1,5 +1,5 @@
 import { SHARED_CHAINS, baseChains, isNodePortAddressRule } from './base-chains.ts';
-import type { RuleSettings } from '../../state/rule-settings.ts';
+import type { RuleSettings } from '../../state/rules/rule-settings.ts';
 import type { RefusedLine } from './refused-lines.ts';
 import { type ChainText, type Rendered, type SharedRule, type Table } from './service-port.ts';
 import { type ChainKey, type TableImage, chainKey } from './table-image.ts';

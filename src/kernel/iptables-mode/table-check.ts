@@ -1,4 +1,4 @@
-import type { RuleSettings } from '../../state/rule-settings.ts';
+import type { RuleSettings } from '../../state/rules/rule-settings.ts';
 import { canonicalRule, splitRule } from '../iptables/iptables-rule.ts';
 import type { SavedTables } from '../iptables/iptables-script.ts';
 import { JUMPS, SHARED_CHAINS, baseChains, isNodePortAddressRule, jumpTargets } from './base-chains.ts';

@@ -1,4 +1,4 @@
-import { ownCopy } from '../../base/own-copy.ts';
+import { ownCopy } from '../../base/text/own-copy.ts';
 import { canonicalRule, splitRule } from '../iptables/iptables-rule.ts';
 import type { SavedTables } from '../iptables/iptables-script.ts';
 import { SHARED_CHAINS } from './base-chains.ts';

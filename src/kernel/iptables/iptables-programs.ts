@@ -1,5 +1,5 @@
 import type { IpFamily } from '../../base/ip.ts';
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 import type { CommandResult, CommandRunner } from '../command-runner.ts';
 import { iptablesFailure } from './iptables-failure.ts';
 import { type IptablesVariant, PROBE_SCRIPT, programName } from './iptables-variant.ts';

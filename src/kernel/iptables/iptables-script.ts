@@ -1,6 +1,6 @@
-import { ownCopy } from '../../base/own-copy.ts';
-import type { RuleChain, RuleJump, RuleSet, RuleTable } from '../../state/rule-set.ts';
-import { type RulesInForce, ruleChainKey } from '../../state/rules-in-force.ts';
+import { ownCopy } from '../../base/text/own-copy.ts';
+import type { RuleChain, RuleJump, RuleSet, RuleTable } from '../../state/rules/rule-set.ts';
+import { type RulesInForce, ruleChainKey } from '../../state/rules/rules-in-force.ts';
 import { canonicalRule, quoteArgument, splitRule } from './iptables-rule.ts';
 
 /** Rules by table and chain, as printed by iptables-save, without "-A CHAIN". */

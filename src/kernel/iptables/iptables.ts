@@ -1,10 +1,10 @@
-import { firstFew } from '../../base/first-few.ts';
+import { firstFew } from '../../base/text/first-few.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import { Turns } from '../../base/turns.ts';
-import type { Log } from '../../observe/log.ts';
-import { RULE_TABLES, type RuleSet, type RuleTable, withoutTables } from '../../state/rule-set.ts';
-import type { RulesInForce, RulesWritten } from '../../state/rules-in-force.ts';
-import type { OtherRules } from '../../state/other-rules.ts';
+import type { Log } from '../../observe/log/log.ts';
+import { RULE_TABLES, type RuleSet, type RuleTable, withoutTables } from '../../state/rules/rule-set.ts';
+import type { RulesInForce, RulesWritten } from '../../state/rules/rules-in-force.ts';
+import type { OtherRules } from '../../state/rules/other-rules.ts';
 import type { CommandRunner } from '../command-runner.ts';
 import { lasts } from './iptables-failure.ts';
 import { type IptablesFacts, NO_IPTABLES_FACTS } from './iptables-facts.ts';

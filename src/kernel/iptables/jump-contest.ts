@@ -1,4 +1,4 @@
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 
 /** How often a jump is moved back before it is left where another program put it. */
 const MOVES = 2;

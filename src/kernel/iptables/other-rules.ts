@@ -3,7 +3,7 @@ import { openConnection } from '../../netlink/connection.ts';
 import { type NftBaseChain, decodeBaseChain, dumpAllChains } from '../../netlink/family/nf-tables/base-chain.ts';
 import { NETLINK_NETFILTER } from '../../netlink/protocol.ts';
 import type { Trace } from '../../netlink/trace/trace.ts';
-import type { OtherRules } from '../../state/other-rules.ts';
+import type { OtherRules } from '../../state/rules/other-rules.ts';
 import { askAll } from '../linux/batch.ts';
 import { splitRule } from './iptables-rule.ts';
 import { parseSave } from './iptables-script.ts';

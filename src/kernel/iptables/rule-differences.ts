@@ -1,5 +1,5 @@
-import type { KnownDifference } from '../../state/known-difference.ts';
-import type { RuleChain, RuleDifference, RuleSet } from '../../state/rule-set.ts';
+import type { KnownDifference } from '../../state/rules/known-difference.ts';
+import type { RuleChain, RuleDifference, RuleSet } from '../../state/rules/rule-set.ts';
 import { canonicalRule, splitRule } from './iptables-rule.ts';
 import { type SavedTables, scriptLines } from './iptables-script.ts';
 

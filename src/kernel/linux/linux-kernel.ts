@@ -1,12 +1,12 @@
 import { NetlinkError } from '../../netlink/error.ts';
 import { NETLINK_GENERIC, NETLINK_NETFILTER } from '../../netlink/protocol.ts';
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/text/error-text.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import type { Op } from '../../state/op.ts';
 import type { OpFailure, Outcome } from '../../state/outcome.ts';
 import { toolCommands } from '../../state/commands/write-preview.ts';
-import type { RuleDifference, RuleSet } from '../../state/rule-set.ts';
-import type { RulesInForce } from '../../state/rules-in-force.ts';
+import type { RuleDifference, RuleSet } from '../../state/rules/rule-set.ts';
+import type { RulesInForce } from '../../state/rules/rules-in-force.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
 import type { AddressOp, DeviceHandle } from './device-handle.ts';

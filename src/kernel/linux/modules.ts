@@ -1,4 +1,4 @@
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/text/error-text.ts';
 import { existsSync } from 'node:fs';
 import type { CommandRunner } from '../command-runner.ts';
 import { KernelError } from '../kernel-error.ts';

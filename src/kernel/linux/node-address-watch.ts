@@ -1,4 +1,4 @@
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/text/error-text.ts';
 import { AF_UNSPEC } from '../../netlink/codec/address-family.ts';
 import { RTM_DELADDR, RTM_NEWADDR, decodeAddress } from '../../netlink/family/route/address.ts';
 import { type Link, RTM_DELLINK, RTM_NEWLINK, decodeLink } from '../../netlink/family/route/link.ts';
@@ -6,7 +6,7 @@ import type { NetlinkMessage } from '../../netlink/message.ts';
 import { type Multicast, listen } from '../../netlink/multicast.ts';
 import { NETLINK_ROUTE } from '../../netlink/protocol.ts';
 import type { Trace } from '../../netlink/trace/trace.ts';
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 
 /** linux/rtnetlink.h: RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR. */
 const GROUPS = [1, 5, 9];

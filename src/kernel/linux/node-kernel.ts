@@ -3,7 +3,7 @@ import { NETLINK_NETFILTER, NETLINK_ROUTE } from '../../netlink/protocol.ts';
 import type { Cidr } from '../../base/cidr.ts';
 import type { Trace } from '../../netlink/trace/trace.ts';
 import type { IpAddress, IpFamily } from '../../base/ip.ts';
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 import { type CommandRunner, createCommandRunner } from '../command-runner.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { ModeObserver } from '../mode-observer.ts';

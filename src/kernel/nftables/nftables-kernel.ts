@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/text/error-text.ts';
 import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import { Turns } from '../../base/turns.ts';
 import { NETLINK_NETFILTER } from '../../netlink/protocol.ts';
@@ -7,9 +7,9 @@ import type { IpSet } from '../../state/ip-set.ts';
 import { nftFamily, nftTable } from '../../state/nft-table.ts';
 import type { Outcome } from '../../state/outcome.ts';
 import type { ObservedRealServer } from '../../state/real-server.ts';
-import type { RuleSet } from '../../state/rule-set.ts';
-import type { RulesInForce, RulesWritten } from '../../state/rules-in-force.ts';
-import type { RuleSettings } from '../../state/rule-settings.ts';
+import type { RuleSet } from '../../state/rules/rule-set.ts';
+import type { RulesInForce, RulesWritten } from '../../state/rules/rules-in-force.ts';
+import type { RuleSettings } from '../../state/rules/rule-settings.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import {
   type VirtualServer,

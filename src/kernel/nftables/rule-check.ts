@@ -2,7 +2,7 @@ import type { IpFamily } from '../../base/ip.ts';
 import { boundedParts } from '../../base/bounded-parts.ts';
 import { Yielder } from '../../base/yielder.ts';
 import type { ObservedRule } from '../../netlink/family/nf-tables/rule.ts';
-import type { RuleSettings } from '../../state/rule-settings.ts';
+import type { RuleSettings } from '../../state/rules/rule-settings.ts';
 import { isAffinityChain } from './affinity-chains.ts';
 import { type ChainPlan, baseChains } from './base-chains.ts';
 import { firewallObjects, isFirewallChain } from './firewall-objects.ts';

@@ -1,5 +1,5 @@
 import type { IpFamily } from '../../base/ip.ts';
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 import { nftTable } from '../../state/nft-table.ts';
 import type { ModeObserver } from '../mode-observer.ts';
 import { reasonOf } from '../linux/netlink-failure.ts';

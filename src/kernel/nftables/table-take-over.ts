@@ -1,6 +1,6 @@
 import type { IpFamily } from '../../base/ip.ts';
 import { familyOfOp } from '../../state/op.ts';
-import type { RuleSettings } from '../../state/rule-settings.ts';
+import type { RuleSettings } from '../../state/rules/rule-settings.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import { Transaction } from '../../state/transaction.ts';
 import { baseChains } from './base-chains.ts';

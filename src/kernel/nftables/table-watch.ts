@@ -1,6 +1,6 @@
 import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
-import { errorText } from '../../base/error-text.ts';
-import type { Log } from '../../observe/log.ts';
+import { errorText } from '../../base/text/error-text.ts';
+import type { Log } from '../../observe/log/log.ts';
 import { nftTable } from '../../state/nft-table.ts';
 
 /** The time from the end of one look to the next. */

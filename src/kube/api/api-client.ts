@@ -5,14 +5,14 @@ import { rootCertificates } from 'node:tls';
 import { sleep } from '../../base/timer.ts';
 import type { ApiObserver } from '../../observe/api-observer.ts';
 import { connectionText } from './connection-text.ts';
-import { errorCode, errorText } from '../../base/error-text.ts';
+import { errorCode, errorText } from '../../base/text/error-text.ts';
 import {
   type HttpOptions,
   type KubeConfigOptions,
   type LoadedKubeConfig,
   authorize,
   loadKubeConfig,
-} from './kube-config.ts';
+} from '../kubeconfig/kube-config.ts';
 import { RateLimit, type RateLimitOptions } from './rate-limit.ts';
 import { RequestProgress } from './request-progress.ts';
 

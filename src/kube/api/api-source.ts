@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 import type { ApiClient } from './api-client.ts';
 import { fetchForBootstrap } from './bootstrap.ts';
 import { CredentialReport } from './failure-report.ts';

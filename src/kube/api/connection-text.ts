@@ -1,4 +1,4 @@
-import { errorCode, errorText } from '../../base/error-text.ts';
+import { errorCode, errorText } from '../../base/text/error-text.ts';
 
 /** Matches the response of Go's HTTPS server, and of nginx, to a plain HTTP request. */
 const PLAIN_TO_TLS = /HTTP request (was sent )?to (an )?HTTPS (server|port)/i;

@@ -1,6 +1,6 @@
 import type { Delivery, EventSink, EventSubject, OutgoingEvent } from '../../observe/events.ts';
 import type { ApiClient, ApiReply } from './api-client.ts';
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/text/error-text.ts';
 import { listOf, recordOf, textOf } from '../objects/json.ts';
 import { readText } from './stream-guard.ts';
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 import type { ApiClient } from './api-client.ts';
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/text/error-text.ts';
 import { type Failure, failureOfResponse } from './failure.ts';
 import type { Interner } from '../objects/interner.ts';
 import type { ObjectMeta } from '../objects/objects.ts';

@@ -1,4 +1,4 @@
-import type { Log } from '../../observe/log.ts';
+import type { Log } from '../../observe/log/log.ts';
 import type { Failure } from './failure.ts';
 
 /** Logs a credential problem once for all watches of a client, and logs its end. */

@@ -1,4 +1,4 @@
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/text/error-text.ts';
 import { type Failure, failureOfStatus } from './failure.ts';
 import type { Interner } from '../objects/interner.ts';
 import { isRecord, recordOf, textOr } from '../objects/json.ts';

@@ -1,5 +1,5 @@
 import { Yielder } from '../../base/yielder.ts';
-import { errorText } from '../../base/error-text.ts';
+import { errorText } from '../../base/text/error-text.ts';
 import { type Exchange, openGet } from './exchange.ts';
 import type { Failure } from './failure.ts';
 import { LineSplitter } from './line-splitter.ts';

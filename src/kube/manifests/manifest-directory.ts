@@ -1,7 +1,7 @@
 import { type FSWatcher, watch } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { errorCode } from '../../base/error-text.ts';
+import { errorCode } from '../../base/text/error-text.ts';
 
 const MANIFEST_NAME = /^[^.].*\.(?:ya?ml|json)$/;
 

@@ -1,6 +1,6 @@
 import { CORE_SCHEMA, YAMLException, loadAll, mergeTag } from 'js-yaml';
-import { counted } from '../../base/counted.ts';
-import { errorText } from '../../base/error-text.ts';
+import { counted } from '../../base/text/counted.ts';
+import { errorText } from '../../base/text/error-text.ts';
 import type { Interner } from '../objects/interner.ts';
 import { type JsonRecord, isRecord, listOf, recordOf, textOr } from '../objects/json.ts';
 import type { EndpointSlice, Node, ObjectMeta, Service } from '../objects/objects.ts';

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Log } from '../../observe/log.ts';
-import { errorCode, errorText } from '../../base/error-text.ts';
+import type { Log } from '../../observe/log/log.ts';
+import { errorCode, errorText } from '../../base/text/error-text.ts';
 import { Interner } from '../objects/interner.ts';
 import { type DirectoryListing, DirectoryWatcher, listManifests } from './manifest-directory.ts';
 import { type ManifestObject, readManifests } from './manifest-file.ts';

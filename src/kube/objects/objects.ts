@@ -1,4 +1,4 @@
-import type { ServiceDefaults } from '../../base/service-defaults.ts';
+import type { ServiceDefaults } from '../../base/service/service-defaults.ts';
 import type { Annotations, Labels } from '../../base/well-known-labels.ts';
 
 /**

@@ -1,8 +1,8 @@
-import { MAX_VALUE } from '../../base/annotation-value.ts';
-import { startOfText } from '../../base/start-of-text.ts';
-import { ANNOTATION_PREFIX } from '../../base/service-annotations.ts';
+import { MAX_VALUE } from '../../base/service/annotation-value.ts';
+import { startOfText } from '../../base/text/start-of-text.ts';
+import { ANNOTATION_PREFIX } from '../../base/service/service-annotations.ts';
 import { type LabelSelector, selects } from '../../base/label-selector.ts';
-import type { ServiceDefaults } from '../../base/service-defaults.ts';
+import type { ServiceDefaults } from '../../base/service/service-defaults.ts';
 import { EMPTY } from '../../base/trim-capacity.ts';
 import type { Interner } from './interner.ts';
 import { type JsonRecord, integerOf, isRecord, itemsOf, recordOf, textOf, textOr, textsOf } from './json.ts';

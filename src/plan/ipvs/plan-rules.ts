@@ -1,5 +1,5 @@
 import type { IpFamily } from '../../base/ip.ts';
-import type { RuleChain, RuleJump, RuleSet, RuleTable } from '../../state/rule-set.ts';
+import type { RuleChain, RuleJump, RuleSet, RuleTable } from '../../state/rules/rule-set.ts';
 import type { PlanConfig } from '../plan-config.ts';
 import {
   acceptChain,

@@ -1,5 +1,5 @@
 import type { Op } from '../op.ts';
-import type { RuleDifference } from '../rule-set.ts';
+import type { RuleDifference } from '../rules/rule-set.ts';
 import { toolCommand } from './tool-command.ts';
 
 /** What a change would write, as commands for a shell that make it when they are run in this order. */

@@ -1,6 +1,6 @@
 import { runInNewContext } from 'node:vm';
 import { expect, test } from '@jest/globals';
-import { errorText } from '../../../src/base/error-text.ts';
+import { errorText } from '../../../src/base/text/error-text.ts';
 
 test('the text of an error with several causes has each cause once', () => {
   const refused = [

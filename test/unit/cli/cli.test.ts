@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { type Verbs, runCli } from '../../../src/cli/cli.ts';
-import { FLAGS, FLAG_GROUPS } from '../../../src/config/flag-table.ts';
+import { FLAGS, FLAG_GROUPS } from '../../../src/config/flags/flag-table.ts';
 import { longVersion } from '../../../src/config/version.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'cli-'));

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { parseArgv } from '../../../src/cli/parse-argv.ts';
-import { ConfigError } from '../../../src/config/problem.ts';
+import { ConfigError } from '../../../src/config/value/problem.ts';
 import { resolveConfig } from '../../../src/config/resolve.ts';
 
 /** The errors of a start with these arguments. */

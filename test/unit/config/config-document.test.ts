@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { readConfigDocument, writeConfigDocument } from '../../../src/config/config-document.ts';
-import { DEFAULTS, FIELD_PATHS, type FieldPath, type Settings } from '../../../src/config/settings.ts';
+import { DEFAULTS, FIELD_PATHS, type FieldPath, type Settings } from '../../../src/config/flags/settings.ts';
 
 const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n';
 

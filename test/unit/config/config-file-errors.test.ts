@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { readConfigDocument } from '../../../src/config/config-document.ts';
-import { ConfigError } from '../../../src/config/problem.ts';
+import { ConfigError } from '../../../src/config/value/problem.ts';
 import { resolveConfig } from '../../../src/config/resolve.ts';
 
 const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n';

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { pages } from '../../../scripts/docs-pages.ts';
-import { FLAGS } from '../../../src/config/flag-table.ts';
-import { defaultText } from '../../../src/config/setting.ts';
+import { FLAGS } from '../../../src/config/flags/flag-table.ts';
+import { defaultText } from '../../../src/config/flags/setting.ts';
 import { VERSION } from '../../../src/config/version.ts';
 
 // What kube-proxy takes (1.29 and later), for Linux.

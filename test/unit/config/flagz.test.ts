@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { FLAGS } from '../../../src/config/flag-table.ts';
+import { FLAGS } from '../../../src/config/flags/flag-table.ts';
 import { flagz } from '../../../src/config/flagz.ts';
 import { readConfigDocument } from '../../../src/config/config-document.ts';
 import { resolveConfig } from '../../../src/config/resolve.ts';

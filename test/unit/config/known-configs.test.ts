@@ -5,9 +5,9 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { parseArgv } from '../../../src/cli/parse-argv.ts';
 import { writeConfig } from '../../../src/cli/write-config.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
-import type { ConfigError } from '../../../src/config/problem.ts';
+import type { ConfigError } from '../../../src/config/value/problem.ts';
 import type { ProxyConfig } from '../../../src/config/proxy-config.ts';
-import { FIELD_PATHS } from '../../../src/config/settings.ts';
+import { FIELD_PATHS } from '../../../src/config/flags/settings.ts';
 import { parseCidr } from '../../../src/base/cidr.ts';
 import { parseIp } from '../../../src/base/ip.ts';
 

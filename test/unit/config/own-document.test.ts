@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
-import { SERVICE_ANNOTATIONS } from '../../../src/base/service-annotations.ts';
+import { SERVICE_ANNOTATIONS } from '../../../src/base/service/service-annotations.ts';
 import { parseArgv } from '../../../src/cli/parse-argv.ts';
 import { readConfigDocument, writeConfigDocument } from '../../../src/config/config-document.ts';
 import { configz } from '../../../src/config/configz.ts';
-import { ConfigError } from '../../../src/config/problem.ts';
+import { ConfigError } from '../../../src/config/value/problem.ts';
 import type { ProxyConfig } from '../../../src/config/proxy-config.ts';
 import { resolveConfig } from '../../../src/config/resolve.ts';
 import { selects } from '../../../src/base/label-selector.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
-import { namespacedName } from '../../../src/base/names.ts';
+import { namespacedName } from '../../../src/base/service/names.ts';
 import { diffPod, podAddresses, preparedAddresses } from '../../../src/diff/pod-diff.ts';
 import type { Port } from '../../../src/base/port.ts';
-import type { Encapsulation } from '../../../src/base/service-requests.ts';
+import type { Encapsulation } from '../../../src/base/service/service-requests.ts';
 import { type DirectPod, type GuePort, type PodDevice, formatPodOp } from '../../../src/state/pod-network.ts';
 import { ip } from '../plan/build.ts';
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { formatIp } from '../../../src/base/ip.ts';
-import { type KubeProxyEvidence, knownDifferences } from '../../../src/explain/known-difference.ts';
+import { type KubeProxyEvidence, knownDifferences } from '../../../src/explain/difference/known-difference.ts';
 import { plannedSet } from '../../../src/plan/ipvs/set-names.ts';
-import type { KnownDifference } from '../../../src/state/known-difference.ts';
+import type { KnownDifference } from '../../../src/state/rules/known-difference.ts';
 import type { Op } from '../../../src/state/op.ts';
 import { VS_SCHED_FALLBACK, VS_SCHED_PORT, virtualServerKey } from '../../../src/state/virtual-server.ts';
 import { address, virtualServer, vsId } from '../../support/state.ts';

@@ -4,9 +4,9 @@ import type { EndpointSlice, Service } from '../../../src/kube/objects/objects.t
 import { trimEndpointSlice } from '../../../src/kube/objects/trim-endpoint-slice.ts';
 import { trimService } from '../../../src/kube/objects/trim-service.ts';
 import { Cluster } from '../../../src/model/cluster.ts';
-import { NodePlan } from '../../../src/plan/node-plan.ts';
+import { NodePlan } from '../../../src/plan/node/node-plan.ts';
 import type { PlanConfig } from '../../../src/plan/plan-config.ts';
-import { planService } from '../../../src/plan/plan-service.ts';
+import { planService } from '../../../src/plan/service/plan-service.ts';
 import { memoryUsed } from '../../support/memory-used.ts';
 
 // What a Service and an endpoint cost for as long as they live, in bytes of heap: lab/notes/memory.md has what was measured. The bounds

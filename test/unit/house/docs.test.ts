@@ -1,10 +1,10 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from '@jest/globals';
-import { FLAGS } from '../../../src/config/flag-table.ts';
-import { OWN_FLAGS } from '../../../src/config/own-flags.ts';
+import { FLAGS } from '../../../src/config/flags/flag-table.ts';
+import { OWN_FLAGS } from '../../../src/config/flags/own-flags.ts';
 import { ABSENT_METRICS, METRICS } from '../../../src/observe/metric-table.ts';
-import { KNOWN_DIFFERENCES } from '../../../src/state/known-difference.ts';
+import { KNOWN_DIFFERENCES } from '../../../src/state/rules/known-difference.ts';
 
 const PAGES = ['', 'docs/', 'docs/install/', 'lab/', 'lab/cluster/', 'lab/notes/', 'lab/results/']
   .flatMap((folder) => readdirSync(folder || '.').map((name) => `${folder}${name}`))

@@ -43,7 +43,8 @@ const TABLE: Record<string, { readonly values: readonly string[]; readonly types
 /** What a folder in a folder may import of that: the files beside it ('') and the folders named. */
 const INNER: Record<string, readonly string[]> = {
   'kube/objects': [],
-  'kube/api': ['objects'],
+  'kube/kubeconfig': ['objects'],
+  'kube/api': ['objects', 'kubeconfig'],
   'kube/manifests': ['objects'],
   'kernel/iptables': ['', 'linux', 'nftables'],
   'kernel/iptables-mode': ['', 'iptables', 'linux'],

@@ -12,17 +12,8 @@ const MODE_BRANCHES: Readonly<Record<string, number>> = {};
 
 /** Folders with more than 20 files of their own. */
 const LARGE_FOLDERS: Readonly<Record<string, number>> = {
-  base: 31,
-  config: 28,
-  explain: 35,
   'kernel/iptables-mode': 27,
-  'kernel/linux': 21,
   'kernel/nftables': 32,
-  'kube/api': 23,
-  observe: 28,
-  plan: 30,
-  reconcile: 44,
-  state: 22,
 };
 const MOST_FILES = 20;
 
@@ -59,8 +50,8 @@ const FILE_CIRCLES: readonly string[] = [
   'explain/choice.ts explain/endpoint-use.ts',
   'kernel/nftables/leavings.ts kernel/nftables/table-change.ts kernel/nftables/table-view.ts',
   'netlink/codec/kind.ts netlink/codec/table.ts',
-  'reconcile/bootstrap.ts reconcile/change-sync.ts reconcile/sync-parts.ts',
-  'reconcile/node-check.ts reconcile/node-difference.ts',
+  'reconcile/sync/bootstrap.ts reconcile/sync/change-sync.ts reconcile/sync/sync-parts.ts',
+  'reconcile/node/node-check.ts reconcile/node/node-difference.ts',
 ];
 
 /** Folders whose files import each other's. */

@@ -15,8 +15,8 @@ const READS_THE_WALL_CLOCK = new Set([
 /** Who may ask for the wall clock: what people, or the API, read. */
 const WRITES_TIMESTAMPS = new Set([
   // Clock.wallNow()
-  'reconcile/clock.ts',
-  'observe/winston-log.ts',
+  'reconcile/timing/clock.ts',
+  'observe/log/winston-log.ts',
   'observe/z-pages.ts',
 ]);
 

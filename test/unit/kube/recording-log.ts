@@ -1,4 +1,4 @@
-import type { Log, LogFields } from '../../../src/observe/log.ts';
+import type { Log, LogFields } from '../../../src/observe/log/log.ts';
 
 export interface LogLine {
   readonly level: 'error' | 'warn' | 'info' | 'debug';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from '@jest/globals';
-import { SERVICE_ANNOTATIONS } from '../../../src/base/service-annotations.ts';
-import { FIELD_PATHS, settingAt } from '../../../src/config/settings.ts';
+import { SERVICE_ANNOTATIONS } from '../../../src/base/service/service-annotations.ts';
+import { FIELD_PATHS, settingAt } from '../../../src/config/flags/settings.ts';
 
 /** Values of each type of JSON, of which the daemon accepts at least one in a field that may have the type. */
 const SAMPLES: Readonly<Record<string, readonly unknown[]>> = {

@@ -7,7 +7,7 @@ import { readConfigDocument } from '../../../src/config/config-document.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import type { ProxyConfig } from '../../../src/config/proxy-config.ts';
 import { VERSION } from '../../../src/config/version.ts';
-import { loadKubeConfig } from '../../../src/kube/api/kube-config.ts';
+import { loadKubeConfig } from '../../../src/kube/kubeconfig/kube-config.ts';
 import { type Built, type Item, at, build, itemsOf, readYaml } from './kustomization.ts';
 
 const MOUNT = '/etc/kube-ipvs-proxy';

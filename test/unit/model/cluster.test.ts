@@ -4,7 +4,7 @@ import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import { Cluster } from '../../../src/model/cluster.ts';
 import type { EndpointModel } from '../../../src/model/service-model.ts';
 import { formatHostPort } from '../../../src/base/ip.ts';
-import { namespacedName } from '../../../src/base/names.ts';
+import { namespacedName } from '../../../src/base/service/names.ts';
 import {
   HERE,
   WEB,

@@ -1,10 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
-import { SERVICE_ANNOTATIONS, type ServiceAnnotation } from '../../../src/base/service-annotations.ts';
-import { readAnnotationValue } from '../../../src/base/annotation-value.ts';
-import type { ServiceDefaults } from '../../../src/base/service-defaults.ts';
+import { SERVICE_ANNOTATIONS, type ServiceAnnotation } from '../../../src/base/service/service-annotations.ts';
+import { readAnnotationValue } from '../../../src/base/service/annotation-value.ts';
+import type { ServiceDefaults } from '../../../src/base/service/service-defaults.ts';
 import { toPort } from '../../../src/base/port.ts';
 import { type ReadAnnotations, readAnnotations } from '../../../src/model/service-annotations.ts';
-import type { ServiceRequests } from '../../../src/base/service-requests.ts';
+import type { ServiceRequests } from '../../../src/base/service/service-requests.ts';
 
 function read(
   annotations: Readonly<Record<string, string>>,

@@ -11,7 +11,7 @@ import { ProxyHealth } from '../../../src/observe/health.ts';
 import { healthServer } from '../../../src/observe/health-server.ts';
 import { HttpListener, answerPieces } from '../../../src/observe/http-listener.ts';
 import { HttpServer } from '../../../src/observe/http-server.ts';
-import type { Log, LogFields } from '../../../src/observe/log.ts';
+import type { Log, LogFields } from '../../../src/observe/log/log.ts';
 import { type MetricsServerOptions, metricsServer } from '../../../src/observe/metrics-server.ts';
 import { SliMetrics } from '../../../src/observe/sli-metrics.ts';
 import { type ServiceHealthCheck, ServiceHealthServers } from '../../../src/observe/service-health-servers.ts';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
 import { Writable } from 'node:stream';
-import { createLog } from '../../../src/observe/winston-log.ts';
+import { createLog } from '../../../src/observe/log/winston-log.ts';
 
 let now = 0;
 let lines: string[] = [];

@@ -2,8 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { PassThrough } from 'node:stream';
 import { describe, expect, test } from '@jest/globals';
 import type { LoggingConfig } from '../../../src/config/proxy-config.ts';
-import type { Log, LogFields } from '../../../src/observe/log.ts';
-import { type LogControl, createLog } from '../../../src/observe/winston-log.ts';
+import type { Log, LogFields } from '../../../src/observe/log/log.ts';
+import { type LogControl, createLog } from '../../../src/observe/log/winston-log.ts';
 
 // 2026-11-21 12:00:00.123 in whatever zone the test runs, and 456 microseconds.
 const NOW = new Date(2026, 10, 21, 12, 0, 0, 123).getTime() + 0.456;
@@ -170,7 +170,7 @@ test('with split streams, information goes to standard output, errors and warnin
 
 // As main.ts ends: no process.exit(), which loses what a slow reader has not taken yet.
 test('no log line is lost when the process exits while the reader is slow', () => {
-  const url = new URL('../../../src/observe/winston-log.ts', import.meta.url).href;
+  const url = new URL('../../../src/observe/log/winston-log.ts', import.meta.url).href;
   const script = `const { createLog } = await import(${JSON.stringify(url)});
     const { log } = createLog({ format: 'text', verbosity: 0, vmodule: [], splitStream: true });
     for (let i = 0; i < 5000; i++) log.debug(0, 'line', { i });

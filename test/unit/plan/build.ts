@@ -10,14 +10,14 @@ import type { ObjectEvent, SourceEvent } from '../../../src/kube/objects/source.
 import { Cluster } from '../../../src/model/cluster.ts';
 import { type Cidr, parseCidr } from '../../../src/base/cidr.ts';
 import { type IpAddress, formatIp, parseIp } from '../../../src/base/ip.ts';
-import { namespacedName } from '../../../src/base/names.ts';
+import { namespacedName } from '../../../src/base/service/names.ts';
 import type { NodeView, PlanConfig } from '../../../src/plan/plan-config.ts';
-import { planService } from '../../../src/plan/plan-service.ts';
+import { planService } from '../../../src/plan/service/plan-service.ts';
 import type { ServicePlan } from '../../../src/plan/service-plan.ts';
 import { type SetRole, setName } from '../../../src/plan/ipvs/set-names.ts';
 import { formatIpSetEntry } from '../../../src/state/ip-set.ts';
 import { formatRealServer } from '../../../src/state/real-server.ts';
-import { SERVICE_ANNOTATIONS } from '../../../src/base/service-annotations.ts';
+import { SERVICE_ANNOTATIONS } from '../../../src/base/service/service-annotations.ts';
 import { formatVirtualServer } from '../../../src/state/virtual-server.ts';
 
 export const HERE = 'node-a';

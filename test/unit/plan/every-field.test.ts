@@ -3,7 +3,7 @@ import { parseCidr } from '../../../src/base/cidr.ts';
 import { isInForce } from '../../../src/diff/virtual-server-diff.ts';
 import type { EndpointTraits } from '../../../src/model/service-model.ts';
 import { type SliceModel, sameSlice } from '../../../src/model/slice-model.ts';
-import { namespacedName } from '../../../src/base/names.ts';
+import { namespacedName } from '../../../src/base/service/names.ts';
 import { type AddressTraits, type AdmittedSources, addressTraits } from '../../../src/state/address-traits.ts';
 import { compareEntry } from '../../../src/plan/ipvs/entry-order.ts';
 import type {

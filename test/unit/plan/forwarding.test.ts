@@ -1,4 +1,4 @@
-import { formatEncapsulation } from '../../../src/base/service-requests.ts';
+import { formatEncapsulation } from '../../../src/base/service/service-requests.ts';
 import { describe, expect, test } from '@jest/globals';
 import type { Service } from '../../../src/kube/objects/objects.ts';
 import { formatIp } from '../../../src/base/ip.ts';

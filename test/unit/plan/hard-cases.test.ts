@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Service } from '../../../src/kube/objects/objects.ts';
-import { namespacedName } from '../../../src/base/names.ts';
-import { NodePlan, plannedEntries } from '../../../src/plan/node-plan.ts';
-import { planService } from '../../../src/plan/plan-service.ts';
+import { namespacedName } from '../../../src/base/service/names.ts';
+import { NodePlan, plannedEntries } from '../../../src/plan/node/node-plan.ts';
+import { planService } from '../../../src/plan/service/plan-service.ts';
 import { formatIpSetEntry } from '../../../src/state/ip-set.ts';
 import {
   HERE,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { servicePortName } from '../../../src/base/service-port-name.ts';
-import { namespacedName } from '../../../src/base/names.ts';
+import { servicePortName } from '../../../src/base/service/service-port-name.ts';
+import { namespacedName } from '../../../src/base/service/names.ts';
 import { rulesOfIpvsOnly, rulesToRemove } from '../../../src/plan/ipvs/plan-rules.ts';
 import { JUMPS, SHARED_CHAINS, baseChains } from '../../../src/kernel/iptables-mode/base-chains.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { formatIp } from '../../../src/base/ip.ts';
-import { namespacedName } from '../../../src/base/names.ts';
-import { NodePlan, type PlanChanges } from '../../../src/plan/node-plan.ts';
+import { namespacedName } from '../../../src/base/service/names.ts';
+import { NodePlan, type PlanChanges } from '../../../src/plan/node/node-plan.ts';
 import { addressTraits } from '../../../src/state/address-traits.ts';
 import type { ServicePlan } from '../../../src/plan/service-plan.ts';
 import { formatIpSetEntry } from '../../../src/state/ip-set.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { formatIp, parseIp } from '../../../src/base/ip.ts';
-import { nodePortSelection } from '../../../src/config/node-port-selection.ts';
+import { nodePortSelection } from '../../../src/config/value/node-port-selection.ts';
 import { nodeIps } from '../../../src/model/node.ts';
-import { healthCheckAddresses } from '../../../src/plan/health-check.ts';
+import { healthCheckAddresses } from '../../../src/plan/service/health-check.ts';
 import { nodePortAddresses, nodePortProblem } from '../../../src/plan/node-port-addresses.ts';
 import type { NodeView } from '../../../src/plan/plan-config.ts';
 import { config, ip, nodeView } from './build.ts';

@@ -4,9 +4,9 @@ import type { EndpointSlice, Node, Service } from '../../../src/kube/objects/obj
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import { Cluster } from '../../../src/model/cluster.ts';
 import { compareIp, familyOf } from '../../../src/base/ip.ts';
-import { type NamespacedName, namespacedName } from '../../../src/base/names.ts';
+import { type NamespacedName, namespacedName } from '../../../src/base/service/names.ts';
 import { compareEntry } from '../../../src/plan/ipvs/entry-order.ts';
-import { planService } from '../../../src/plan/plan-service.ts';
+import { planService } from '../../../src/plan/service/plan-service.ts';
 import type { ServicePlan } from '../../../src/plan/service-plan.ts';
 import { SET_ROLES } from '../../../src/plan/ipvs/set-names.ts';
 import { compareVirtualServer } from '../../../src/state/virtual-server.ts';

@@ -4,7 +4,7 @@ import type { Port } from '../../../src/base/port.ts';
 import type { PlanConfig } from '../../../src/plan/plan-config.ts';
 import { planRules } from '../../../src/plan/ipvs/plan-rules.ts';
 import { SET_ROLES, setName } from '../../../src/plan/ipvs/set-names.ts';
-import type { RuleTable } from '../../../src/state/rule-set.ts';
+import type { RuleTable } from '../../../src/state/rules/rule-set.ts';
 import { cidr, config } from './build.ts';
 
 /** The rules of a chain as lines, without their comments. */

@@ -1,12 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
 import { parseCidr } from '../../../src/base/cidr.ts';
-import { namespacedName } from '../../../src/base/names.ts';
+import { namespacedName } from '../../../src/base/service/names.ts';
 import { serviceLines } from '../../../src/command/explain.ts';
 import type { AddressOwnerReply, PacketReply, ServiceReply } from '../../../src/explain/replies.ts';
 import type { Flow } from '../../../src/kernel/kernel.ts';
 import type { PlanConfig } from '../../../src/plan/plan-config.ts';
 import { planRules } from '../../../src/plan/ipvs/plan-rules.ts';
-import type { NodeSettings } from '../../../src/reconcile/node-check.ts';
+import type { NodeSettings } from '../../../src/reconcile/node/node-check.ts';
 import { formatOp } from '../../../src/state/op.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { listed, port, service, slice } from '../../support/objects.ts';

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { formatIp, parseIp } from '../../../src/base/ip.ts';
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';
-import type { NodeSettings } from '../../../src/reconcile/node-check.ts';
+import type { NodeSettings } from '../../../src/reconcile/node/node-check.ts';
 import { boundAddresses } from '../../support/bound-addresses.ts';
 import { listed, node, service, slice } from '../../support/objects.ts';
 import { PLAN_CONFIG, Reconciling } from '../../support/reconciling.ts';

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from '@jest/globals';
-import { PodInterfaces } from '../../../src/reconcile/pod-interfaces.ts';
+import { PodInterfaces } from '../../../src/reconcile/pods/pod-interfaces.ts';
 
 const NONE: ReadonlySet<string> = new Set();
 const CNI = new Set(['cni0']);

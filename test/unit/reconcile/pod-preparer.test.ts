@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { type IpAddress, formatIp } from '../../../src/base/ip.ts';
-import { namespacedName } from '../../../src/base/names.ts';
+import { namespacedName } from '../../../src/base/service/names.ts';
 import type { PodNamespace } from '../../../src/kernel/pod-namespaces.ts';
-import type { PodInterfaces } from '../../../src/reconcile/pod-interfaces.ts';
-import { PodPreparer } from '../../../src/reconcile/pod-preparer.ts';
+import type { PodInterfaces } from '../../../src/reconcile/pods/pod-interfaces.ts';
+import { PodPreparer } from '../../../src/reconcile/pods/pod-preparer.ts';
 import {
   type DirectPod,
   type GuePort,

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { SchedulerCheck } from '../../../src/reconcile/scheduler-check.ts';
+import { SchedulerCheck } from '../../../src/reconcile/desired/scheduler-check.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { listed, service } from '../../support/objects.ts';
 import { Reconciling } from '../../support/reconciling.ts';

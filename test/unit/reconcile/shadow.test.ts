@@ -1,11 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
-import type { NamespacedName } from '../../../src/base/names.ts';
+import type { NamespacedName } from '../../../src/base/service/names.ts';
 import type { PlannedOperation } from '../../../src/explain/replies.ts';
 import { readOnlyKernel } from '../../../src/kernel/kernel-reader.ts';
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import { Cluster } from '../../../src/model/cluster.ts';
 import { plannedSet } from '../../../src/plan/ipvs/set-names.ts';
-import { NO_SETTINGS, type NodeSettings } from '../../../src/reconcile/node-check.ts';
+import { NO_SETTINGS, type NodeSettings } from '../../../src/reconcile/node/node-check.ts';
 import { Shadow } from '../../../src/reconcile/shadow.ts';
 import type { Op } from '../../../src/state/op.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { Yielder } from '../../../src/base/yielder.ts';
-import { UdpCleanUp } from '../../../src/reconcile/udp-clean-up.ts';
+import { UdpCleanUp } from '../../../src/reconcile/sync/udp-clean-up.ts';
 import { FakeKernel, type FailableMethod } from '../../fake-kernel/fake-kernel.ts';
 import type { Flow } from '../../../src/kernel/kernel.ts';
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';

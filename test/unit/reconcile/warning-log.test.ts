@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
-import { namespacedName } from '../../../src/base/names.ts';
-import { WarningLog } from '../../../src/reconcile/warning-log.ts';
+import { namespacedName } from '../../../src/base/service/names.ts';
+import { WarningLog } from '../../../src/reconcile/desired/warning-log.ts';
 import { FakeClock, TestLog } from '../../support/reconciling.ts';
 
 function bed() {

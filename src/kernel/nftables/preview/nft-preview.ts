@@ -1,6 +1,6 @@
 import type { Op } from '../../../state/op.ts';
 import { type Preview, type PreviewCommand, withInput } from '../../../state/commands/write-preview.ts';
-import type { RuleSet } from '../../../state/rule-set.ts';
+import type { RuleSet } from '../../../state/rules/rule-set.ts';
 import { Transaction } from '../../../state/transaction.ts';
 import type { NftPort } from '../nft-port.ts';
 import { NftTables, skeleton } from '../nft-tables.ts';

@@ -1,6 +1,6 @@
 import { formatCidr } from '../../../base/cidr.ts';
 import type { IpFamily } from '../../../base/ip.ts';
-import type { LocalDetector } from '../../../state/rule-settings.ts';
+import type { LocalDetector } from '../../../state/rules/rule-settings.ts';
 import type { PlanConfig } from '../../plan-config.ts';
 import type { SetRole } from '../set-names.ts';
 import { FROM_ELSEWHERE, type Rule, TO_LOCAL, comment, inSet, rule, target } from './rule.ts';

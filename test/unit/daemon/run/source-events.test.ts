@@ -7,7 +7,7 @@ import { Cluster } from '../../../../src/model/cluster.ts';
 import type { IpFamily } from '../../../../src/base/ip.ts';
 import { ProxyHealth } from '../../../../src/observe/health.ts';
 import { ProxyMetrics } from '../../../../src/observe/proxy-metrics.ts';
-import { SYSTEM_CLOCK } from '../../../../src/reconcile/clock.ts';
+import { SYSTEM_CLOCK } from '../../../../src/reconcile/timing/clock.ts';
 import { configOf } from '../../../support/config.ts';
 import { listed, service, slice } from '../../../support/objects.ts';
 import { TestLog } from '../../../support/reconciling.ts';

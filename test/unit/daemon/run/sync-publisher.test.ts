@@ -5,7 +5,7 @@ import { Cluster } from '../../../../src/model/cluster.ts';
 import { ProxyHealth } from '../../../../src/observe/health.ts';
 import { ProxyMetrics } from '../../../../src/observe/proxy-metrics.ts';
 import { ServiceHealthServers } from '../../../../src/observe/service-health-servers.ts';
-import { NodePlan } from '../../../../src/plan/node-plan.ts';
+import { NodePlan } from '../../../../src/plan/node/node-plan.ts';
 import { TOO_MANY_SERVERS } from '../../../../src/plan/service-limit.ts';
 import { listed, service, slice } from '../../../support/objects.ts';
 import { exposed } from '../../../support/exposed.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { parseBindAddress } from '../../../../src/config/bind-address.ts';
+import { parseBindAddress } from '../../../../src/config/value/bind-address.ts';
 import type { ProxyConfig } from '../../../../src/config/proxy-config.ts';
 import { crossChecks } from '../../../../src/daemon/startup/cross-checks.ts';
 import { configOf } from '../../../support/config.ts';

@@ -4,7 +4,7 @@ import { connReuse, setUpKernel, usableFamilies, wantedSettings } from '../../..
 import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';
 import { KernelError } from '../../../../src/kernel/kernel-error.ts';
 import type { IpFamily } from '../../../../src/base/ip.ts';
-import { differingSettings } from '../../../../src/reconcile/node-difference.ts';
+import { differingSettings } from '../../../../src/reconcile/node/node-difference.ts';
 import { configOf } from '../../../support/config.ts';
 import { TestLog } from '../../../support/reconciling.ts';
 

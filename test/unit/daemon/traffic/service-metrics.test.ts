@@ -1,10 +1,10 @@
 import { PassThrough } from 'node:stream';
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { ServiceMetrics } from '../../../../src/daemon/traffic/service-metrics.ts';
-import { createLog } from '../../../../src/observe/winston-log.ts';
+import { createLog } from '../../../../src/observe/log/winston-log.ts';
 import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';
-import { namespacedName } from '../../../../src/base/names.ts';
-import { NodePlan } from '../../../../src/plan/node-plan.ts';
+import { namespacedName } from '../../../../src/base/service/names.ts';
+import { NodePlan } from '../../../../src/plan/node/node-plan.ts';
 import { addressTraits } from '../../../../src/state/address-traits.ts';
 import type { PlannedVirtualServer } from '../../../../src/plan/service-plan.ts';
 import type { RealServer } from '../../../../src/state/real-server.ts';

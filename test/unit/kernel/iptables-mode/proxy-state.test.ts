@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { namespacedName } from '../../../../src/base/names.ts';
-import { servicePortName } from '../../../../src/base/service-port-name.ts';
+import { namespacedName } from '../../../../src/base/service/names.ts';
+import { servicePortName } from '../../../../src/base/service/service-port-name.ts';
 import { isUnnamed, nameOf } from '../../../../src/kernel/iptables-mode/proxy-state.ts';
 import { address, virtualServer } from '../../../contract/objects.ts';
 

@@ -6,7 +6,7 @@ import { IPTABLES_MODE_PLAN } from '../../../../src/plan/iptables-mode-plan.ts';
 import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
 import { addressTraits } from '../../../../src/state/address-traits.ts';
 import type { Op } from '../../../../src/state/op.ts';
-import type { RuleCounts } from '../../../../src/state/rule-counts.ts';
+import type { RuleCounts } from '../../../../src/state/rules/rule-counts.ts';
 import { Transaction } from '../../../../src/state/transaction.ts';
 import { address, endpoint, realServer, virtualServer } from '../../../contract/objects.ts';
 import { FakeIptables } from '../../../fake-kernel/fake-iptables.ts';

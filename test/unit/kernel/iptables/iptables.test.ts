@@ -12,7 +12,7 @@ import {
 import { detectVariant } from '../../../../src/kernel/iptables/iptables-variant.ts';
 import { Iptables } from '../../../../src/kernel/iptables/iptables.ts';
 import { KernelError } from '../../../../src/kernel/kernel-error.ts';
-import type { RuleSet } from '../../../../src/state/rule-set.ts';
+import type { RuleSet } from '../../../../src/state/rules/rule-set.ts';
 import { QuietLog } from '../../../contract/quiet-log.ts';
 import { RecordingLog } from '../../kube/recording-log.ts';
 

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { loadKubeConfig } from '../../../../src/kube/api/kube-config.ts';
+import { loadKubeConfig } from '../../../../src/kube/kubeconfig/kube-config.ts';
 
 let directory: string;
 let path: string;

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { parseProxyUrl, proxyFromEnvironment } from '../../../../src/kube/api/proxy-choice.ts';
+import { parseProxyUrl, proxyFromEnvironment } from '../../../../src/kube/kubeconfig/proxy-choice.ts';
 
 const PROXY = 'http://proxy.example:3128';
 const API = 'https://api.cluster.example:6443';

@@ -1,5 +1,5 @@
 import { parseLabelSelector } from '../../../../src/base/label-selector.ts';
-import type { ServiceDefaults } from '../../../../src/base/service-defaults.ts';
+import type { ServiceDefaults } from '../../../../src/base/service/service-defaults.ts';
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { Interner } from '../../../../src/kube/objects/interner.ts';

@@ -1,0 +1,115 @@
+import type { OtherRules } from '../../state/rules/other-rules.ts';
+import type { RuleSet } from '../../state/rules/rule-set.ts';
+import type { Packet } from './packet.ts';
+import { matchOtherRule } from './other-rule-match.ts';
+import type { OtherRule } from '../replies.ts';
+
+/** What a rule of another program does to the packet. */
+type Effect = OtherRule['effect'];
+
+const EFFECTS: Readonly<Record<string, Effect>> = {
+  DROP: 'drops',
+  REJECT: 'refuses',
+  DNAT: 'redirects',
+  REDIRECT: 'redirects',
+  TPROXY: 'redirects',
+  NFQUEUE: 'queues',
+  QUEUE: 'queues',
+  NOTRACK: 'does not track',
+};
+
+/** Effects after which no other rule sees the packet. */
+const FINAL: ReadonlySet<Effect> = new Set<Effect>(['drops', 'refuses', 'redirects', 'queues']);
+
+/** How a chain ends for the packet. `unknown`: by a rule of which it is not known whether it matches, or not at all. */
+type End = 'decided' | 'accepted' | 'unknown';
+
+export interface OtherWalk {
+  readonly rules: readonly OtherRule[];
+  /** Whether a rule that may match changes the mark, so that `packet.mark` is not known any more. */
+  readonly marks: boolean;
+}
+
+export type OtherStage = readonly [table: string, hook: string];
+
+/**
+ * Takes a packet through the rules of other programs, whose matches may not all be known here. Returns those that match or may
+ * match and keep the packet from its way. Rules behind our own decisions are included.
+ *
+ * @param marks whether the mark of the packet is not known
+ */
+export function walkOtherRules(
+  { tables }: Pick<OtherRules, 'tables'>,
+  ours: Pick<RuleSet, 'chains'>,
+  stages: readonly OtherStage[],
+  packet: Packet,
+  marks = false,
+): OtherWalk {
+  const own = new Set(ours.chains.map(({ table, name }) => `${table} ${name}`));
+  const walk = new Walk(tables, own, packet, marks);
+  for (const [table, hook] of stages) if (walk.enter(table, hook) === 'decided') break;
+  return { rules: walk.found, marks: walk.marks };
+}
+
+class Walk {
+  readonly found: OtherRule[] = [];
+  marks: boolean;
+  readonly #tables: OtherRules['tables'];
+  readonly #own: ReadonlySet<string>;
+  readonly #packet: Packet;
+  #hook = '';
+  /** The ends of the chains of this hook that were walked: each once if it is entered for certain, and once if not. */
+  #ends = new Map<string, End>();
+
+  constructor(tables: OtherRules['tables'], own: ReadonlySet<string>, packet: Packet, marks: boolean) {
+    this.#tables = tables;
+    this.#own = own;
+    this.#packet = packet;
+    this.marks = marks;
+  }
+
+  enter(table: string, hook: string): End {
+    this.#hook = hook;
+    this.#ends = new Map();
+    return this.#chain(table, hook, true);
+  }
+
+  #chain(table: string, name: string, certain: boolean): End {
+    const key = `${name} ${certain}`;
+    const known = this.#ends.get(key);
+    if (known !== undefined) return known;
+    // A chain that leads to itself is not possible; if it were, it would end here.
+    this.#ends.set(key, 'unknown');
+    const end = this.#rules(table, name, certain);
+    this.#ends.set(key, end);
+    return end;
+  }
+
+  #rules(table: string, chain: string, certain: boolean): End {
+    for (const rule of this.#tables.get(table)?.get(chain) ?? []) {
+      const match = matchOtherRule(rule, this.marks ? undefined : this.#packet.mark, this.#packet);
+      if (match === undefined) continue;
+      const { target, options } = match;
+      const isSure = certain && match.certain;
+      const effect = target === 'CT' && options.includes('--notrack') ? 'does not track' : EFFECTS[target];
+      if (effect !== undefined) {
+        this.found.push({ hook: this.#hook, table, chain, rule: ruleText(rule), effect, matches: isSure });
+        if (match.certain && FINAL.has(effect)) return certain ? 'decided' : 'unknown';
+      } else if (target === 'MARK' || target === 'CONNMARK') {
+        this.marks = true;
+      } else if (target === 'ACCEPT' && match.certain) {
+        return certain ? 'accepted' : 'unknown';
+      } else if (target === 'RETURN' && match.certain) {
+        return 'unknown';
+      } else if (this.#tables.get(table)?.has(target) === true && !this.#own.has(`${table} ${target}`)) {
+        const end = this.#chain(table, target, isSure);
+        if (end !== 'unknown' || (match.isGoto && match.certain)) return end;
+      }
+    }
+    return 'unknown';
+  }
+}
+
+function ruleText(rule: readonly string[]): string {
+  return rule.map((word) => (/^[^\s"]+$/.test(word) ? word : JSON.stringify(word))).join(' ');
+}

@@ -1,0 +1,38 @@
+import type { ServiceModel } from '../../model/service-model.ts';
+import { IP_FAMILIES } from '../../base/ip.ts';
+import { planClusterIp } from './cluster-ip.ts';
+import { planExternalIps, planLoadBalancerIps } from './external-addresses.ts';
+import { type FamilyView, familyView } from '../family-view.ts';
+import { planHairpin } from './hairpin.ts';
+import { planHealthCheck } from './health-check.ts';
+import { planNodePorts } from './node-port.ts';
+import type { NodeView, PlanConfig } from '../plan-config.ts';
+import { PlanDraft } from '../plan-draft.ts';
+import type { ServicePlan } from '../service-plan.ts';
+import { unmetWarnings } from './unmet-requests.ts';
+
+const FAMILY_RULES: readonly ((draft: PlanDraft, view: FamilyView) => void)[] = [
+  planHairpin,
+  planClusterIp,
+  planExternalIps,
+  planLoadBalancerIps,
+  planNodePorts,
+];
+
+/** Returns the plan of a service: all kernel objects that it needs on this node. */
+export function planService(service: ServiceModel, node: NodeView, config: PlanConfig): ServicePlan {
+  const draft = new PlanDraft();
+  const views: FamilyView[] = [];
+  for (const family of IP_FAMILIES) {
+    const view = config.families.includes(family) ? familyView(service, family, node, config) : undefined;
+    if (view === undefined) continue;
+    views.push(view);
+    for (const rule of FAMILY_RULES) rule(draft, view);
+    if (view.ports.some(({ destinations }) => destinations.noLocalEndpoints))
+      draft.addNoLocalEndpoints(family, service);
+  }
+  planHealthCheck(draft, views);
+  for (const warning of service.warnings) draft.addWarning(warning);
+  for (const warning of unmetWarnings(service, node, config)) draft.addWarning(warning);
+  return draft.finish(service);
+}

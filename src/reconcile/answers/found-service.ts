@@ -1,0 +1,139 @@
+import { type IpFamily, familyOf } from '../../base/ip.ts';
+import type { NamespacedName } from '../../base/service/names.ts';
+import { Yielder } from '../../base/yielder.ts';
+import { bindingOf } from '../../diff/address-diff.ts';
+import { ownersIn } from '../../explain/difference/op-owner.ts';
+import type { RefusedOp } from '../../explain/refused-reply.ts';
+import type { FoundService } from '../../explain/service-reply.ts';
+import type { FoundEntry } from '../../explain/service-sets.ts';
+import type { PlannedEntry, PlannedVirtualServer, ServicePlan } from '../../plan/service-plan.ts';
+import { setName } from '../../plan/ipvs/set-names.ts';
+import { type IpSetEntry, type IpSetEntryKey, formatIpSetEntry, ipSetEntryKey } from '../../state/ip-set.ts';
+import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
+import { type DifferenceParts, differenceOf } from './difference.ts';
+import { type NodeParts, differingNode, forwardingNotes } from '../node/node-difference.ts';
+import type { SyncParts } from '../sync/sync-parts.ts';
+
+/** Without `retries`, nothing can have been refused: a shadow writes nothing. */
+export type ServiceParts = Pick<DifferenceParts, 'kernel' | 'desired' | 'order' | 'clock'> &
+  NodeParts &
+  Partial<Pick<SyncParts, 'retries'>>;
+
+/** Conntrack is read only if it has at most this number of flows, because its dump takes long. */
+const MOST_FLOWS = 65_536;
+
+/** Reads what the kernel has of a Service. Reads again if it differs, because a sync may be writing it. */
+export async function readFoundService(parts: ServiceParts, name: NamespacedName): Promise<FoundService> {
+  const found = await readOnce(parts, name);
+  const differs =
+    found.bindings.size > 0 ||
+    [...found.ops.values()].some((ops) => ops.length > 0) ||
+    found.entries.some(({ inKernel }) => !inKernel);
+  const again = differs ? await readOnce(parts, name) : found;
+  const families = new Set(parts.desired.plan.service(name)?.virtualServers.map(familyOfServer));
+  return {
+    ...again,
+    ofNode: await differingNode(parts, families),
+    nodeNotes: await forwardingNotes(parts.kernel, parts.desired.plan),
+  };
+}
+
+function familyOfServer({ virtualServer }: PlannedVirtualServer): IpFamily {
+  return familyOf(virtualServer.address);
+}
+
+async function readOnce(
+  parts: ServiceParts,
+  name: NamespacedName,
+): Promise<Omit<FoundService, 'ofNode' | 'nodeNotes'>> {
+  const { kernel, desired } = parts;
+  const { plan } = desired;
+  const planned = plan.service(name);
+  const own = (planned?.virtualServers ?? []).filter(
+    ({ virtualServer }) => plan.ownerOf(virtualServerKey(virtualServer)) === name,
+  );
+  const ids = own.map(({ virtualServer }) => virtualServer);
+  const bound = new Map((await kernel.getBoundAddresses()).map((each) => [each.address, each]));
+  const wanted = (planned?.addresses ?? []).filter((address) => plan.wantsAddress(address));
+  const udpFlows = await readUdpFlows(parts, ids);
+  return {
+    ops: await differenceOf(parts, own),
+    realServers: await kernel.getRealServers(ids),
+    stats: await kernel.getVirtualServerStats(ids),
+    realServerStats: await kernel.getRealServerStats(ids),
+    bindings: new Map(
+      wanted.flatMap((address) => {
+        const op = bindingOf(address, bound.get(address));
+        return op === undefined ? [] : [[address, op]];
+      }),
+    ),
+    entries: await readEntries(parts, planned),
+    refused: refusedOps(parts, name, planned),
+    ...(udpFlows === undefined ? {} : { udpFlows }),
+  };
+}
+
+/** The entries that are planned and, unlike those of a lost claim, in force. */
+async function readEntries({ kernel, desired }: ServiceParts, planned: ServicePlan | undefined): Promise<FoundEntry[]> {
+  const wanted = (planned?.entries ?? []).filter(({ role, family, entry }) =>
+    desired.plan.entries(role, family).has(ipSetEntryKey(entry)),
+  );
+  const groups = Map.groupBy(wanted, ({ role, family }) => setName(role, family));
+  const absent = new Map(Array.from(groups, ([name, group]) => [name, new Set(group.map(keyOf))]));
+  // A set may have the entries of thousands of Services.
+  const yielder = new Yielder();
+  for (const { name, entries } of await kernel.getSets([...absent.keys()])) {
+    for (const entry of entries) {
+      absent.get(name)?.delete(ipSetEntryKey(entry));
+      if (yielder.due) await yielder.yieldIfDue();
+    }
+  }
+  return wanted.map((each) => ({
+    ...each,
+    inKernel: absent.get(setName(each.role, each.family))?.has(keyOf(each)) !== true,
+  }));
+}
+
+function keyOf({ entry }: PlannedEntry): IpSetEntryKey {
+  return ipSetEntryKey(entry);
+}
+
+/** Returns the operations for the Service that the kernel refuses, and that are tried again. */
+function refusedOps(
+  { desired: { plan }, retries }: ServiceParts,
+  name: NamespacedName,
+  planned: ServicePlan | undefined,
+): RefusedOp[] {
+  const ownerOf = ownersIn(plan);
+  const entries = new Set(planned?.entries.map(({ role, family, entry }) => entryText(setName(role, family), entry)));
+  if (retries === undefined) return [];
+  return retries
+    .failing()
+    .filter(({ failure: { op } }) =>
+      'entry' in op ? entries.has(entryText(op.set.name, op.entry)) : ownerOf(op) === name,
+    );
+}
+
+function entryText(set: string, entry: IpSetEntry): string {
+  return `${set} ${formatIpSetEntry(entry)}`;
+}
+
+/** Returns the number of flows to each virtual server of UDP; undefined if there is none, or conntrack is too large. */
+async function readUdpFlows(
+  { kernel }: ServiceParts,
+  ids: readonly VirtualServerId[],
+): Promise<Map<VirtualServerKey, number> | undefined> {
+  const udp = ids.filter(({ protocol }) => protocol === 'UDP');
+  if (udp.length === 0) return undefined;
+  const all = await kernel.getSysctl('net/netfilter/nf_conntrack_count');
+  if (all === undefined || Number(all) > MOST_FLOWS) return undefined;
+  const counts = new Map<VirtualServerKey, number>(udp.map((id) => [virtualServerKey(id), 0]));
+  for (const family of new Set(udp.map(({ address }) => familyOf(address)))) {
+    for (const { destination, destinationPort, protocol } of await kernel.getUdpFlows(family)) {
+      const key = virtualServerKey({ address: destination, port: destinationPort, protocol });
+      const count = counts.get(key);
+      if (count !== undefined) counts.set(key, count + 1);
+    }
+  }
+  return counts;
+}

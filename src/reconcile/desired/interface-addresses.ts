@@ -1,0 +1,47 @@
+import type { KernelReader, NodeAddress } from '../../kernel/kernel.ts';
+import { isLinkLocal6 } from '../../base/ip.ts';
+import type { DesiredState } from './desired-state.ts';
+import { NODE_PORT_ADDRESS_SETS } from '../node/ownership.ts';
+
+/** Reads the addresses of this node's interfaces for the desired state. */
+export class InterfaceAddresses {
+  readonly #kernel: Pick<KernelReader, 'findSets' | 'getNodeAddresses'>;
+  readonly #desired: DesiredState;
+  #stale = true;
+  /** Whether KUBE-NODE-PORT-IP was missing before this process wrote anything; undefined until it was read. */
+  #unmarked: boolean | undefined;
+
+  constructor(kernel: Pick<KernelReader, 'findSets' | 'getNodeAddresses'>, desired: DesiredState) {
+    this.#kernel = kernel;
+    this.#desired = desired;
+  }
+
+  /** Whether the addresses may have changed since the last read(). */
+  get stale(): boolean {
+    return this.#stale;
+  }
+
+  /** Whether KUBE-NODE-PORT-IP was missing when this process started. */
+  get unmarked(): boolean {
+    return this.#unmarked === true;
+  }
+
+  changed(): void {
+    this.#stale = true;
+  }
+
+  /** Checks whether KUBE-NODE-PORT-IP exists, which marks our node port addresses. Call this before the first write. */
+  async findMarks(): Promise<void> {
+    this.#unmarked ??= (await this.#kernel.findSets(NODE_PORT_ADDRESS_SETS)).size === 0;
+  }
+
+  /** Passes the usable addresses to the desired state. Returns all addresses, including the unusable ones. */
+  async read(): Promise<readonly NodeAddress[]> {
+    // Reset this before the read, so that a change during the read causes another one.
+    this.#stale = false;
+    const addresses = await this.#kernel.getNodeAddresses();
+    const usable = addresses.filter(({ address, tentative }) => !tentative && !isLinkLocal6(address));
+    this.#desired.setInterfaceAddresses(usable.map(({ address }) => address));
+    return addresses;
+  }
+}

@@ -1,0 +1,63 @@
+import { counted } from '../../base/text/counted.ts';
+import { type NamespacedName, splitName } from '../../base/service/names.ts';
+import type { Log } from '../../observe/log/log.ts';
+import type { PlanWarning } from '../../plan/service-plan.ts';
+import type { Clock } from '../timing/clock.ts';
+
+/** Lines about Services of one namespace that are logged at once; each time REFILL_MS pass, one more. */
+const BURST = 20;
+const REFILL_MS = 10_000;
+
+interface Bucket {
+  /** The number of lines that may be logged, as of `at`. */
+  lines: number;
+  at: number;
+  /** The number of warnings since the last line that were not logged. */
+  omitted: number;
+}
+
+/** Logs warnings about Services, so that those of one namespace can neither fill the log nor hide those of others. */
+export class WarningLog {
+  readonly #log: Log;
+  readonly #clock: Pick<Clock, 'now'>;
+  readonly #buckets = new Map<string, Bucket>();
+
+  constructor(log: Log, clock: Pick<Clock, 'now'>) {
+    this.#log = log;
+    this.#clock = clock;
+  }
+
+  warn(service: NamespacedName, { reason, message }: PlanWarning): void {
+    const { namespace } = splitName(service);
+    const bucket = this.#bucketOf(namespace);
+    if (bucket.lines < 1) {
+      bucket.omitted += 1;
+      return;
+    }
+    bucket.lines -= 1;
+    if (bucket.omitted > 0) {
+      this.#log.warn(`${counted(bucket.omitted, 'warning')} about Services of namespace ${namespace} not logged`);
+    }
+    this.#log.warn(message, { service, reason });
+    if (bucket.lines < 1 && bucket.omitted === 0) {
+      this.#log.warn(`too many warnings about Services of namespace ${namespace}: ask explain about a Service`);
+    }
+    bucket.omitted = 0;
+  }
+
+  #bucketOf(namespace: string): Bucket {
+    const now = this.#clock.now();
+    const known = this.#buckets.get(namespace);
+    if (known !== undefined) return refill(known, now);
+    for (const [name, bucket] of this.#buckets) if (refill(bucket, now).lines === BURST) this.#buckets.delete(name);
+    const bucket = { lines: BURST, at: now, omitted: 0 };
+    this.#buckets.set(namespace, bucket);
+    return bucket;
+  }
+}
+
+function refill(bucket: Bucket, now: number): Bucket {
+  bucket.lines = Math.min(BURST, bucket.lines + (now - bucket.at) / REFILL_MS);
+  bucket.at = now;
+  return bucket;
+}

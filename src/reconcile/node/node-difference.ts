@@ -1,0 +1,115 @@
+import { NAMED, firstFew } from '../../base/text/first-few.ts';
+import { type IpFamily, familyOf } from '../../base/ip.ts';
+import { diffRoutes } from '../../diff/route-diff.ts';
+import { toolCommand } from '../../state/commands/tool-command.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
+import { planLocalRoutes } from '../../plan/local-routes.ts';
+import type { NodePlan } from '../../plan/node/node-plan.ts';
+import type { PlanConfig } from '../../plan/plan-config.ts';
+import { planRules } from '../../plan/ipvs/plan-rules.ts';
+import { type Op, familyOfOp } from '../../state/op.ts';
+import type { NodeSettings } from './node-check.ts';
+
+/** What Services share on this node: its sysctls, timeouts, local routes and rules, and what is wanted of them. */
+export interface NodeParts {
+  readonly kernel: Pick<KernelReader, 'getSysctl' | 'getIpvsTimeouts' | 'getLocalRoutes' | 'findUnforwarded'>;
+  readonly config: PlanConfig;
+  readonly settings: NodeSettings;
+  readonly compareRules: KernelReader['compareRules'];
+}
+
+/** Returns the commands that bring the node itself to the plan, where traffic of these families passes. */
+export async function differingNode(parts: NodeParts, families: ReadonlySet<IpFamily>): Promise<string[]> {
+  const commands = await differingShared(parts, families);
+  for (const family of families) {
+    const { missing } = await parts.compareRules(planRules(parts.config, family));
+    for (const { command } of missing) commands.push(command);
+  }
+  return commands;
+}
+
+/** The same without the rules. */
+export async function differingShared(
+  { kernel, config, settings }: Omit<NodeParts, 'compareRules'>,
+  families: ReadonlySet<IpFamily>,
+): Promise<string[]> {
+  const routes = (await differingRoutes(kernel, config)).filter((op) => families.has(familyOfOp(op)));
+  return [...(await differingSettings(kernel, settings)), ...routes.map(toolCommand)];
+}
+
+/** Returns the operations that bring the local routes to the plan. They are read only if some are planned. */
+export async function differingRoutes(
+  kernel: Pick<KernelReader, 'getLocalRoutes'>,
+  config: PlanConfig,
+): Promise<readonly Op[]> {
+  const wanted = planLocalRoutes(config);
+  return wanted.length === 0 ? [] : diffRoutes(wanted, await kernel.getLocalRoutes());
+}
+
+/** Returns the commands that set sysctls and IPVS timeouts as wanted. */
+export async function differingSettings(
+  kernel: Pick<KernelReader, 'getSysctl' | 'getIpvsTimeouts'>,
+  { sysctls, timeouts }: NodeSettings,
+): Promise<string[]> {
+  const commands: string[] = [];
+  for (const [key, value] of sysctls) {
+    if ((await kernel.getSysctl(key)) !== value) commands.push(`sysctl -w ${key.replaceAll('/', '.')}=${value}`);
+  }
+  const wanted = (['tcp', 'tcpFin', 'udp'] as const).filter((name) => timeouts[name] > 0);
+  if (wanted.length === 0) return commands;
+  const now = await kernel.getIpvsTimeouts();
+  if (wanted.some((name) => now[name] !== timeouts[name])) {
+    commands.push(`ipvsadm --set ${timeouts.tcp} ${timeouts.tcpFin} ${timeouts.udp}`);
+  }
+  return commands;
+}
+
+/**
+ * Returns what stops forwarded packets of Services, in sentences. These settings are the operator's decision: kube-proxy
+ * does not write them either, so they are named and never changed.
+ */
+export async function forwardingNotes(
+  kernel: Pick<KernelReader, 'getSysctl' | 'findUnforwarded'>,
+  plan: Pick<NodePlan, 'virtualServers'>,
+): Promise<string[]> {
+  const notes: string[] = [];
+  // While ip_forward is 0, all interfaces have 0. The next full check sets it, and with it all of them, to 1.
+  if ((await kernel.getSysctl('net/ipv4/ip_forward')) === '1') {
+    const off = await kernel.findUnforwarded();
+    if (off.length > 0) notes.push(unforwardedNote(firstFew(off.slice(0, NAMED), off.length)));
+  }
+  if (serves(plan, 6) && (await kernel.getSysctl('net/ipv6/conf/all/forwarding')) === '0') {
+    notes.push(
+      'net.ipv6.conf.all.forwarding is 0, so this node forwards no IPv6 packets, as between Pods and clients of Services; ' +
+        'set it to 1, and accept_ra of interfaces that need router advertisements to 2',
+    );
+  }
+  return notes;
+}
+
+function serves(plan: Pick<NodePlan, 'virtualServers'>, family: IpFamily): boolean {
+  for (const { virtualServer } of plan.virtualServers()) if (familyOf(virtualServer.address) === family) return true;
+  return false;
+}
+
+/** Returns whether the node forwards packets of the family that it receives on an interface. */
+export async function readForwarding(
+  kernel: Pick<KernelReader, 'getSysctl' | 'findUnforwarded'>,
+  family: IpFamily,
+): Promise<(interfaceName: string) => boolean> {
+  // For IPv6, the setting of an interface only says whether the node is a router or a host there.
+  if (family === 6) {
+    const all = await kernel.getSysctl('net/ipv6/conf/all/forwarding');
+    return () => all !== '0';
+  }
+  const off = new Set(await kernel.findUnforwarded());
+  return (interfaceName) => !off.has(interfaceName);
+}
+
+/** Says that packets received on these interfaces are not forwarded. */
+export function unforwardedNote(interfaces: readonly string[]): string {
+  return (
+    `net.ipv4.conf.IF.forwarding is 0 for ${interfaces.join(', ')}: IPv4 packets that arrive there are not forwarded, ` +
+    'as between Pods and clients of Services; set it to 1 unless this is intended'
+  );
+}

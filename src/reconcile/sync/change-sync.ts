@@ -1,0 +1,281 @@
+import { type DiffContext, type FoundVirtualServer, diffVirtualServer } from '../../diff/virtual-server-diff.ts';
+import {
+  type EntryChange,
+  type NodePlan,
+  type PlanChanges,
+  type SetKey,
+  type VirtualServerChange,
+  plannedEntries,
+  setKey,
+} from '../../plan/node/node-plan.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
+import type { TriggerTime } from '../../model/trigger-time.ts';
+import { plannedSet } from '../../plan/ipvs/set-names.ts';
+import { type Op, virtualServerOf } from '../../state/op.ts';
+import { Transaction } from '../../state/transaction.ts';
+import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
+import { IP_FAMILIES, type IpFamily, familyOf } from '../../base/ip.ts';
+import type { Yielder } from '../../base/yielder.ts';
+import { asWantedNow, partsOf } from './change-parts.ts';
+import { failedEntries } from './failed-entries.ts';
+import { KnownServers } from '../../diff/known-servers.ts';
+import { readVirtualServers } from './read-virtual-servers.ts';
+import type { SyncParts } from './sync-parts.ts';
+import type { SyncProgress } from './sync-progress.ts';
+
+/** The kernel's answers if an object that was assumed does not exist. */
+const MISSING: ReadonlySet<string> = new Set(['ENOENT', 'ESRCH']);
+
+/** Why changes were not applied. */
+interface Failed {
+  readonly reason: unknown;
+}
+
+/** The capacity (maxelem) of each set, as of the last full check or of a later change that enlarged the set. */
+export type SetSizes = Map<SetKey, number>;
+
+/** Returns the operations for a change. `found` contains its virtual servers as the kernel has them now. */
+export async function changeOps(
+  plan: NodePlan,
+  changes: PlanChanges,
+  found: ReadonlyMap<VirtualServerKey, FoundVirtualServer>,
+  sizes: SetSizes,
+  context: DiffContext,
+  yielder: Yielder,
+): Promise<Transaction> {
+  const tx = new Transaction(entryOps(plan, changes.entries, sizes));
+  for (const { id, wanted } of changes.virtualServers) {
+    diffVirtualServer(id, wanted, found.get(virtualServerKey(id)), context, tx);
+    if (yielder.due) await yielder.yieldIfDue();
+  }
+  for (const { address, wanted } of changes.addresses) {
+    tx.push({ kind: wanted ? 'bind-address' : 'unbind-address', address });
+  }
+  return tx;
+}
+
+/** Applies cluster changes, retries failed operations and checks draining real servers. Reads only affected objects. */
+export async function changeSync(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<void> {
+  const failed = await syncChanges(parts, progress, yielder);
+  if (failed !== undefined) throw failed.reason;
+}
+
+/** As changeSync, but returns the reason if the changes of an IP family could not be applied: the next sync repeats these. */
+export async function syncChanges(
+  parts: SyncParts,
+  progress: SyncProgress,
+  yielder: Yielder,
+): Promise<Failed | undefined> {
+  const { addresses, clock, udp } = parts;
+  if (addresses.stale) await addresses.read();
+  touchUnfinished(parts, progress);
+  const triggerTimes = await refresh(parts, progress, yielder);
+  const failed = await applyChanges(parts, progress, yielder);
+  if (failed !== undefined) return failed;
+  if (progress.stopped === undefined) progress.inForce(triggerTimes, clock.wallNow());
+  progress.flowCleanUps.push(...(await udp.run(yielder)));
+  return undefined;
+}
+
+/**
+ * Updates the plan. Returns the trigger times of endpoint changes since the start: how late an earlier one is does not tell how
+ * fast this program is.
+ */
+export async function refresh(
+  parts: SyncParts,
+  progress: SyncProgress,
+  yielder: Yielder,
+): Promise<readonly TriggerTime[]> {
+  const { triggerTimes, udpChanged, healthChecksChanged } = await parts.desired.refresh(yielder);
+  progress.healthChecksChanged = healthChecksChanged;
+  if (udpChanged) parts.udp.noteAll();
+  // Slices have wall times. The wall clock may have been set since the start.
+  const startedAt = parts.clock.wallNow() - (parts.clock.now() - parts.startedAt);
+  return triggerTimes.filter(({ time }) => time > startedAt);
+}
+
+/**
+ * Makes the sync read objects that are due for a retry or a draining check, even if their plan did not change. Operations
+ * on sets and routes are retried by a full check. It then retries all that is due: it writes sets before the virtual
+ * servers that need them, which a change sync would serve without their entries.
+ */
+export function touchUnfinished(
+  { desired: { plan }, clock, retries, ledger, schedule }: SyncParts,
+  progress: SyncProgress,
+): void {
+  const now = clock.now();
+  const due = retries.due(now);
+  const areChecked = due.every(isOfChangeSync);
+  if (!areChecked && progress.kind === 'change') schedule.requireFullCheck(0);
+  else {
+    for (const op of due) {
+      if (areChecked || isOfUnplanned(plan, op)) touchTarget(plan, op);
+      retries.begin(op);
+      progress.retried.push(op);
+    }
+  }
+  for (const id of ledger.takeDue(now)) plan.touchVirtualServer(id);
+}
+
+/** Whether a change sync can check the object of `op`. */
+function isOfChangeSync(op: Op): boolean {
+  return virtualServerOf(op) !== undefined || 'address' in op;
+}
+
+/** A full check may not recognize such a virtual server as ours. What failed first may have been an addition to it. */
+function isOfUnplanned(plan: NodePlan, op: Op): boolean {
+  const id = virtualServerOf(op);
+  return id !== undefined && plan.virtualServer(virtualServerKey(id)) === undefined;
+}
+
+/** Makes the next change sync check the object of `op`. */
+function touchTarget(plan: NodePlan, op: Op): void {
+  const id = virtualServerOf(op);
+  if (id !== undefined) plan.touchVirtualServer(id);
+  else if ('address' in op) plan.touchAddress(op.address);
+}
+
+/**
+ * Applies the pending changes, large ones in parts, between which it serves changes that came meanwhile. After a failure,
+ * the next sync must repeat the changes that were not applied.
+ */
+async function applyChanges(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<Failed | undefined> {
+  const { known, desired, kernel } = parts;
+  const { plan } = desired;
+  const left = [...partsOf(plan.takeChanges(), plan, kernel.mode, (change) => known.cost(change))];
+  for (const each of left) known.hold(idsOf(each));
+  for (let isFirst = true, part = left.shift(); part !== undefined; isFirst = false, part = left.shift()) {
+    known.release(idsOf(part));
+    const changes = isFirst ? part : asWantedNow(part, plan);
+    let failed = await applyEachFamily(parts, changes, progress, yielder);
+    if (left.length === 0) return failed;
+    const goesOn = failed === undefined && progress.stopped === undefined;
+    if (goesOn) failed = await failureOf(parts.runPendingChanges());
+    if (goesOn && failed === undefined) continue;
+    for (const each of left) {
+      known.release(idsOf(each));
+      touchAll(plan, each);
+    }
+    return failed;
+  }
+  return undefined;
+}
+
+function idsOf({ virtualServers }: PlanChanges): readonly VirtualServerId[] {
+  return virtualServers.map(({ id }) => id);
+}
+
+/** If the kernel cannot be read, it tries each IP family alone: one must not hold up the other. */
+async function applyEachFamily(
+  parts: SyncParts,
+  changes: PlanChanges,
+  progress: SyncProgress,
+  yielder: Yielder,
+): Promise<Failed | undefined> {
+  const failed = await failureOf(applyPart(parts, changes, progress, yielder));
+  if (failed === undefined) return undefined;
+  const families = IP_FAMILIES.map((family) => ofFamily(changes, family)).filter(isSome);
+  for (const part of families) {
+    const isApplied = families.length > 1 && (await failureOf(applyPart(parts, part, progress, yielder))) === undefined;
+    if (!isApplied) touchAll(parts.desired.plan, part);
+  }
+  return failed;
+}
+
+/**
+ * Makes the next sync repeat these changes. A full check is not enough: if another process removed the address and set
+ * entries of a virtual server, the check does not recognize it as ours and never deletes it.
+ */
+function touchAll(plan: NodePlan, { virtualServers, addresses }: PlanChanges): void {
+  for (const { id } of virtualServers) plan.touchVirtualServer(id);
+  for (const { address } of addresses) plan.touchAddress(address);
+}
+
+async function failureOf(work: Promise<void>): Promise<Failed | undefined> {
+  return await work.then(
+    () => undefined,
+    (reason: unknown) => ({ reason }),
+  );
+}
+
+export function ofFamily({ virtualServers, addresses, entries }: PlanChanges, family: IpFamily): PlanChanges {
+  return {
+    virtualServers: virtualServers.filter(({ id }) => familyOf(id.address) === family),
+    addresses: addresses.filter(({ address }) => familyOf(address) === family),
+    entries: entries.filter((entry) => entry.family === family),
+  };
+}
+
+function isSome({ virtualServers, addresses, entries }: PlanChanges): boolean {
+  return virtualServers.length + addresses.length + entries.length > 0;
+}
+
+/** Returns what the kernel has of virtual servers before their changes: `assumed` without a read. */
+async function findChanged(kernel: KernelReader, known: KnownServers, { virtualServers }: PlanChanges) {
+  const assumed = new Map<VirtualServerKey, FoundVirtualServer>();
+  const unknown: VirtualServerChange[] = [];
+  for (const change of virtualServers) {
+    const found = known.find(change);
+    if (found === undefined) unknown.push(change);
+    else assumed.set(virtualServerKey(change.id), found);
+  }
+  const ids = unknown.map(({ id }) => id);
+  const expected = new Map(unknown.map(({ id, wanted }) => [virtualServerKey(id), wanted?.realServers ?? []]));
+  return { assumed, read: await readVirtualServers(kernel, ids, expected) };
+}
+
+async function applyPart(
+  parts: SyncParts,
+  changes: PlanChanges,
+  progress: SyncProgress,
+  yielder: Yielder,
+): Promise<void> {
+  const { kernel, clock, gate, order, ledger, known, retries, sizes, applier, desired } = parts;
+  const { plan } = desired;
+  const ids = idsOf(changes);
+  const { assumed, read } = await findChanged(kernel, known, changes);
+  known.doubt(ids);
+  const found = new Map([...assumed, ...read]);
+  const tx = await changeOps(plan, changes, found, sizes, { order, ledger, now: clock.now() }, yielder);
+  tx.add(failedEntries(plan, retries, changes));
+  const passed = gate.pass(tx, plan, 'change');
+  gate.close(ids);
+  const wrong = new Set<VirtualServerKey>();
+  const { failures } = await applier.apply(passed, progress, yielder, ({ op, code }) => {
+    const id = virtualServerOf(op);
+    if (id === undefined || !MISSING.has(code) || !assumed.has(virtualServerKey(id))) return false;
+    wrong.add(virtualServerKey(id));
+    return true;
+  });
+  known.trust(ids);
+  known.doubt(failures.flatMap(({ op }) => virtualServerOf(op) ?? []));
+  known.doubt(KnownServers.tunnelled(read));
+  if (wrong.size === 0) return;
+  const again = changes.virtualServers.filter(({ id }) => wrong.has(virtualServerKey(id)));
+  const virtualServers = again.map((change) => ({ ...change, before: 'unknown' as const }));
+  await applyPart(parts, { virtualServers, addresses: [], entries: [] }, progress, yielder);
+}
+
+function* entryOps(plan: NodePlan, changes: readonly EntryChange[], sizes: SetSizes): IterableIterator<Op> {
+  const grown = new Set<SetKey>();
+  for (const { role, family, entry, wanted } of inSafeOrder(changes)) {
+    const key = setKey(role, family);
+    const entries = plan.entries(role, family);
+    const set = plannedSet(role, family, entries.size);
+    if (grown.has(key)) continue;
+    if (set.maxEntries > (sizes.get(key) ?? set.maxEntries)) {
+      // grow-set writes all entries of the set, so single entries need no operations of their own.
+      sizes.set(key, set.maxEntries);
+      grown.add(key);
+      yield { kind: 'grow-set', set, entries: plannedEntries(entries) };
+      continue;
+    }
+    yield { kind: wanted ? 'add-entry' : 'delete-entry', set, entry };
+  }
+}
+
+/** Sorts changes so that no allowed client is refused: deny entries are added last and deleted first. */
+export function inSafeOrder<T extends { readonly role: string; readonly wanted: boolean }>(changes: readonly T[]): T[] {
+  const rank = ({ role, wanted }: T): number => (role === 'LOAD-BALANCER-FW' ? (wanted ? 2 : 0) : 1);
+  return changes.toSorted((a, b) => rank(a) - rank(b));
+}
