@@ -1,6 +1,6 @@
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { createIptablesKernel } from '../../src/kernel/iptables-mode/iptables-kernel.ts';
-import { createLinuxKernel } from '../../src/kernel/linux/linux-kernel.ts';
+import { createIpvsKernel } from '../../src/kernel/ipvs/ipvs-kernel.ts';
 import { createNftablesKernel } from '../../src/kernel/nftables/nftables-kernel.ts';
 import type { SourceEvent } from '../../src/kube/objects/source.ts';
 import { Cluster } from '../../src/model/cluster.ts';
@@ -28,7 +28,7 @@ export const PLAN: PlanConfig = {
 /** What nftables mode plans otherwise. */
 const NFTABLES_PLAN: Partial<PlanConfig> = { scheduler: 'random', bindAddresses: false };
 
-const CREATE = { ipvs: createLinuxKernel, nftables: createNftablesKernel, iptables: createIptablesKernel };
+const CREATE = { ipvs: createIpvsKernel, nftables: createNftablesKernel, iptables: createIptablesKernel };
 
 /** Empties the tables of iptables mode. */
 const FLUSH_IPTABLES =

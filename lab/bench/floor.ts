@@ -1,7 +1,7 @@
 import { DeviceHandle } from '../../src/kernel/linux/device-handle.ts';
 import type { BatchConnection } from '../../src/kernel/linux/batch.ts';
-import { IpsetHandle, type SetOp } from '../../src/kernel/linux/ipset-handle.ts';
-import { IpvsHandle, type IpvsOp } from '../../src/kernel/linux/ipvs-handle.ts';
+import { IpsetHandle, type SetOp } from '../../src/kernel/ipvs/ipset-handle.ts';
+import { IpvsHandle, type IpvsOp } from '../../src/kernel/ipvs/ipvs-handle.ts';
 import type { AddressOp } from '../../src/kernel/linux/device-handle.ts';
 import { NLM_F_ACK, align4 } from '../../src/netlink/codec/flags.ts';
 import { type SocketConnection, openConnection } from '../../src/netlink/connection.ts';

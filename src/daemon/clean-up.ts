@@ -4,8 +4,8 @@ import { createCommandRunner } from '../kernel/command-runner.ts';
 import { KernelError } from '../kernel/kernel-error.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { Leftovers, describeLeftover } from '../kernel/iptables/leftovers.ts';
+import { createIpvsKernel } from '../kernel/ipvs/ipvs-kernel.ts';
 import { PodNamespaceFolder } from '../kernel/linux/pods/pod-namespace-folder.ts';
-import { createLinuxKernel } from '../kernel/linux/linux-kernel.ts';
 import type { Cidr } from '../base/cidr.ts';
 import { IP_FAMILIES, type IpFamily } from '../base/ip.ts';
 import { deletionOf } from '../diff/route-diff.ts';
@@ -35,7 +35,7 @@ export async function cleanUp(config: ProxyConfig): Promise<number> {
   return reportFailure(log, async () => {
     requireRights({ rules: true, podNamespaces: config.prepareDirectPods });
     requireNoDaemon(await runningDaemon(), config.force, log);
-    const kernel = createLinuxKernel({ log: log.child('kernel') });
+    const kernel = createIpvsKernel({ log: log.child('kernel') });
     try {
       const withdrawn = !config.prepareDirectPods || (await withdrawFromPods(kernel, config, log));
       const code = await removeAll(kernel, new Leftovers(createCommandRunner()), config, log);

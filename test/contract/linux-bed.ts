@@ -1,5 +1,5 @@
 import type { Flow, Kernel, NodeAddress } from '../../src/kernel/kernel.ts';
-import { createLinuxKernel } from '../../src/kernel/linux/linux-kernel.ts';
+import { createIpvsKernel } from '../../src/kernel/ipvs/ipvs-kernel.ts';
 import { type Cidr, formatCidr } from '../../src/base/cidr.ts';
 import { type IpAddress, type IpFamily, formatIp, isIp4 } from '../../src/base/ip.ts';
 import { hostPrefix } from '../../src/state/bound-address.ts';
@@ -23,7 +23,7 @@ export class LinuxBed implements ContractBed {
   private constructor(netns: string, variant: string) {
     this.netns = netns;
     this.#variant = variant;
-    this.kernel = createLinuxKernel({ log: this.log, netns: `/run/netns/${netns}` });
+    this.kernel = createIpvsKernel({ log: this.log, netns: `/run/netns/${netns}` });
   }
 
   /** @param variant of iptables, which a kubelet's hint makes the node's; whatever plain `iptables` is by default */

@@ -1,9 +1,9 @@
 // Started inside a namespace: prepares the kernel, watches it, and says a line for each report until it is ended.
-import { createLinuxKernel } from '../../src/kernel/linux/linux-kernel.ts';
+import { createIpvsKernel } from '../../src/kernel/ipvs/ipvs-kernel.ts';
 import { QuietLog } from './quiet-log.ts';
 
 const log = new QuietLog();
-const kernel = createLinuxKernel({ log });
+const kernel = createIpvsKernel({ log });
 try {
   await kernel.prepare();
   kernel.watchNode(

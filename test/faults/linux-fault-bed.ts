@@ -1,5 +1,5 @@
 import type { Flow, Kernel } from '../../src/kernel/kernel.ts';
-import { createLinuxKernel } from '../../src/kernel/linux/linux-kernel.ts';
+import { createIpvsKernel } from '../../src/kernel/ipvs/ipvs-kernel.ts';
 import { type IpAddress, formatIp, isIp4 } from '../../src/base/ip.ts';
 import { unreachable } from '../../src/base/unreachable.ts';
 import type { PlanConfig } from '../../src/plan/plan-config.ts';
@@ -55,8 +55,8 @@ export class LinuxFaultBed implements FaultBed, AsyncDisposable {
 
   private constructor(netns: string | undefined) {
     const options = { log: new TestLog(), ...(netns === undefined ? {} : { netns: `/run/netns/${netns}` }) };
-    this.#rulesOfOurs = new SparedRules(createLinuxKernel(options));
-    this.#others = createLinuxKernel(options);
+    this.#rulesOfOurs = new SparedRules(createIpvsKernel(options));
+    this.#others = createIpvsKernel(options);
     this.#shell = new HostileShell(netns);
   }
 

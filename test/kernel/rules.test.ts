@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import type { Service } from '../../src/kube/objects/objects.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import { createLinuxKernel } from '../../src/kernel/linux/linux-kernel.ts';
+import { createIpvsKernel } from '../../src/kernel/ipvs/ipvs-kernel.ts';
 import { Cluster } from '../../src/model/cluster.ts';
 import { type IpFamily, parseIp } from '../../src/base/ip.ts';
 import { planNodeEntries } from '../../src/plan/ipvs/node-entries.ts';
@@ -37,7 +37,7 @@ describe('the rules', () => {
   const log = new QuietLog();
   // Each remembers nothing of what others wrote.
   const kernel = (): Kernel => {
-    const made = createLinuxKernel({ log, netns: `/run/netns/${netns}` });
+    const made = createIpvsKernel({ log, netns: `/run/netns/${netns}` });
     kernels.push(made);
     return made;
   };
@@ -87,7 +87,7 @@ describe.each<FamilyName>(['v4', 'v6'])('packets under the rules, %s', (family) 
     for (const pod of [bed.pod(0, 0), bed.pod(0, 1), bed.pod(1, 0)]) await pod.serveTcp(8080);
     await node.serveTcp(HOST_PORT);
     await node.serveTcp(HEALTH_PORT);
-    kernel = createLinuxKernel({ log, netns: `/run/netns/${node.netns}` });
+    kernel = createIpvsKernel({ log, netns: `/run/netns/${node.netns}` });
     await kernel.prepare();
     await kernel.setSysctl('net/ipv4/vs/conntrack', '1');
     await applyAll(kernel, ALL_SETS);

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals
 import fc from 'fast-check';
 import { FakeKernel } from '../fake-kernel/fake-kernel.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import { createLinuxKernel } from '../../src/kernel/linux/linux-kernel.ts';
+import { createIpvsKernel } from '../../src/kernel/ipvs/ipvs-kernel.ts';
 import { createIptablesKernel } from '../../src/kernel/iptables-mode/iptables-kernel.ts';
 import { createNftablesKernel } from '../../src/kernel/nftables/nftables-kernel.ts';
 import { IPTABLES_MODE_PLAN } from '../../src/plan/iptables-mode-plan.ts';
@@ -21,7 +21,7 @@ jest.setTimeout(180_000);
 const NETNS = `history-${process.pid}`;
 const NODE_ADDRESSES = ['192.168.9.1', 'fd00:9::1'];
 
-const CREATE = { ipvs: createLinuxKernel, nftables: createNftablesKernel, iptables: createIptablesKernel };
+const CREATE = { ipvs: createIpvsKernel, nftables: createNftablesKernel, iptables: createIptablesKernel };
 
 /** In other modes than ipvs, Services cannot ask for settings, and no address is bound. */
 function reconciling(kernel: Kernel): Reconciling {

@@ -1,6 +1,6 @@
 import { createCommandRunner } from '../../kernel/command-runner.ts';
 import { Leftovers } from '../../kernel/iptables/leftovers.ts';
-import { createLinuxKernel } from '../../kernel/linux/linux-kernel.ts';
+import { createIpvsKernel } from '../../kernel/ipvs/ipvs-kernel.ts';
 import { toolCommands } from '../../state/commands/write-preview.ts';
 import type { Mode, ModeParts } from './mode.ts';
 import { logDeviceDeleter, removeLeftovers } from './other-modes.ts';
@@ -11,7 +11,7 @@ function leftoversOf({ onProgram }: ModeParts): Leftovers {
 
 /** IPVS, ipset and a few iptables rules. */
 export const IPVS: Mode = {
-  createKernel: createLinuxKernel,
+  createKernel: createIpvsKernel,
   // The rules are the same whatever the Services are.
   previewOfNothing: (_rules, parts) => Promise.resolve({ rules: [], parts: parts.map(toolCommands) }),
   removeOthers: (parts) => {

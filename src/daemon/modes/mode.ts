@@ -1,6 +1,6 @@
 import type { ProxyConfig } from '../../config/proxy-config.ts';
-import type { LinuxKernelOptions } from '../../kernel/linux/linux-kernel.ts';
 import type { Kernel, KernelReader } from '../../kernel/kernel.ts';
+import type { NodeKernelOptions } from '../../kernel/linux/node-kernel.ts';
 import type { Log } from '../../observe/log/log.ts';
 import type { KnownLeftovers } from './known-leftovers.ts';
 
@@ -16,7 +16,7 @@ export interface ModeParts {
 
 /** A way to program Services. A mode loads nothing that only another mode needs. */
 export interface Mode {
-  createKernel(options: LinuxKernelOptions): Kernel;
+  createKernel(options: NodeKernelOptions): Kernel;
   /** As KernelReader.preview on a node that has nothing yet; needs no kernel. */
   readonly previewOfNothing: KernelReader['preview'];
   /**

@@ -129,8 +129,8 @@ export class RetiringIpvs {
 /** Returns the kernel of ipvs mode if this node has kube-ipvs0, which that mode creates first and removes last. */
 async function openOldKernel({ log, onProgram }: ModeParts): Promise<Kernel | undefined> {
   if (!(await hasDevice(log))) return undefined;
-  const { createLinuxKernel } = await import('../../kernel/linux/linux-kernel.ts');
-  return createLinuxKernel({ log, onProgram });
+  const { createIpvsKernel } = await import('../../kernel/ipvs/ipvs-kernel.ts');
+  return createIpvsKernel({ log, onProgram });
 }
 
 /** Returns the chains of ipvs mode that can be removed now, as "table/chain": some stay as long as kube-ipvs0 exists. */

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { KernelError } from '../../kernel/kernel-error.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
-import { createLinuxKernelReader } from '../../kernel/linux/linux-kernel.ts';
+import { createIpvsKernelReader } from '../../kernel/ipvs/ipvs-kernel.ts';
 import { createNftablesKernelReader } from '../../kernel/nftables/nftables-kernel.ts';
 import { proxyTables } from '../../kernel/nftables/proxy-tables.ts';
 import type { Log } from '../../observe/log/log.ts';
@@ -41,7 +41,7 @@ async function openKernel(): Promise<KernelReader> {
   const states = await proxyTables().states();
   const whose = new Set(states.values());
   if (whose.has('ours')) return createNftablesKernelReader({ log: SILENT });
-  const kernel = createLinuxKernelReader({ log: SILENT });
+  const kernel = createIpvsKernelReader({ log: SILENT });
   if (whose.size === 0 || (await kernel.getBoundAddresses()).length > 0) return kernel;
   await kernel.close();
   const tables = Array.from(states.keys(), nftTable);

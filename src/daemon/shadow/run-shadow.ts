@@ -1,7 +1,7 @@
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
-import { createLinuxKernelReader } from '../../kernel/linux/linux-kernel.ts';
+import { createIpvsKernelReader } from '../../kernel/ipvs/ipvs-kernel.ts';
 import type { SourceEvent } from '../../kube/objects/source.ts';
 import { Cluster } from '../../model/cluster.ts';
 import type { Log } from '../../observe/log/log.ts';
@@ -83,7 +83,7 @@ async function start(
 }
 
 function openKernel(metrics: ProxyMetrics, log: Log, started: AsyncDisposableStack): KernelReader {
-  const kernel = createLinuxKernelReader({
+  const kernel = createIpvsKernelReader({
     log: log.child('kernel'),
     onProgram: (program) => metrics.processStarted(program),
   });

@@ -13,15 +13,13 @@ import {
   virtualServerKey,
 } from '../../state/virtual-server.ts';
 import { lasts } from '../iptables/iptables-failure.ts';
-import { NO_IPTABLES_FACTS, processIptablesFacts } from '../iptables/iptables-facts.ts';
-import { Iptables } from '../iptables/iptables.ts';
+import { iptablesOf } from '../iptables/iptables.ts';
 import { parseSave, scriptLines } from '../iptables/iptables-script.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { Kernel, KernelReader, ObservedIpSet } from '../kernel.ts';
 import { readOnlyKernel } from '../kernel-reader.ts';
-import type { LinuxKernelOptions } from '../linux/linux-kernel.ts';
-import { NodeKernel } from '../linux/node-kernel.ts';
-import { TranslatingKernel, realServerOf, virtualServerOf } from '../translating-kernel.ts';
+import { NodeKernel, type NodeKernelOptions } from '../linux/node-kernel.ts';
+import { TranslatingKernel, realServerOf, virtualServerOf } from '../linux/translating-kernel.ts';
 import { type ModeObserver, NO_MODE_OBSERVER } from '../mode-observer.ts';
 import { requireExtensions } from './extensions.ts';
 import { FamilyTables } from './family-tables.ts';
@@ -31,7 +29,7 @@ import { previewOf } from './preview.ts';
 import { type Server, isUnnamed } from './proxy-state.ts';
 import { SETS } from './node-sets.ts';
 
-export interface IptablesKernelOptions extends LinuxKernelOptions {
+export interface IptablesKernelOptions extends NodeKernelOptions {
   /** How old a reading of the tables may be for a full check; for tests. */
   readonly maxAgeMs?: number;
 }
@@ -39,13 +37,13 @@ export interface IptablesKernelOptions extends LinuxKernelOptions {
 /** Returns the Kernel that programs chains of iptables. It runs programs only when they are first needed. */
 export function createIptablesKernel(options: IptablesKernelOptions): Kernel {
   const node = new NodeKernel(options);
-  return new IptablesKernel(node, portOf(node, options), options.maxAgeMs, options.modeObserver);
+  return new IptablesKernel(node, iptablesOf(node, options), options.maxAgeMs, options.modeObserver);
 }
 
 /** Returns a kernel that only reads. */
 export function createIptablesKernelReader(options: IptablesKernelOptions): KernelReader {
   const node = new NodeKernel(options);
-  return readOnlyKernel(new IptablesKernel(node, portOf(node, options), options.maxAgeMs));
+  return readOnlyKernel(new IptablesKernel(node, iptablesOf(node, options), options.maxAgeMs));
 }
 
 /** As createIptablesKernel, with other programs: for tests. */
@@ -56,11 +54,6 @@ export function iptablesKernelOf(
   observer?: ModeObserver,
 ): Kernel {
   return new IptablesKernel(node, port, maxAgeMs, observer);
-}
-
-function portOf(node: NodeKernel, { log, netns, onRestoreFailure }: IptablesKernelOptions): IptablesPort {
-  const facts = netns === undefined ? processIptablesFacts(node.trace) : NO_IPTABLES_FACTS;
-  return new Iptables(node.runner, log, () => node.countWrites(1), onRestoreFailure, facts);
 }
 
 class IptablesKernel extends TranslatingKernel implements Kernel {

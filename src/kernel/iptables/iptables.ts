@@ -7,7 +7,7 @@ import type { RulesInForce, RulesWritten } from '../../state/rules/rules-in-forc
 import type { OtherRules } from '../../state/rules/other-rules.ts';
 import type { CommandRunner } from '../command-runner.ts';
 import { lasts } from './iptables-failure.ts';
-import { type IptablesFacts, NO_IPTABLES_FACTS } from './iptables-facts.ts';
+import { type IptablesFacts, NO_IPTABLES_FACTS, processIptablesFacts } from './iptables-facts.ts';
 import { IptablesPrograms } from './iptables-programs.ts';
 import {
   type SavedTables,
@@ -35,6 +35,7 @@ import {
 } from './iptables-variant.ts';
 import { JumpContest } from './jump-contest.ts';
 import { KernelError } from '../kernel-error.ts';
+import type { NodeKernel, NodeKernelOptions } from '../linux/node-kernel.ts';
 import { parseWithPolicies } from './other-rules.ts';
 import { ruleDifferences } from './rule-differences.ts';
 
@@ -318,6 +319,12 @@ export class Iptables {
       this.#log.info(`${broken} does not work on this kernel: using ${used} instead`);
     }
   }
+}
+
+/** Returns the programs of a node. */
+export function iptablesOf(node: NodeKernel, { log, netns, onRestoreFailure }: NodeKernelOptions): Iptables {
+  const facts = netns === undefined ? processIptablesFacts(node.trace) : NO_IPTABLES_FACTS;
+  return new Iptables(node.runner, log, () => node.countWrites(1), onRestoreFailure, facts);
 }
 
 /** The tables in which there are chains or jumps. */

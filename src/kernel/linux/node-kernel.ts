@@ -20,6 +20,8 @@ export interface NodeKernelOptions {
   readonly netns?: string;
   /** Called when a program is started. */
   readonly onProgram?: (program: string) => void;
+  /** Called when iptables-restore (ip6tables-restore) failed. */
+  readonly onRestoreFailure?: (family: IpFamily) => void;
   readonly modeObserver?: ModeObserver;
 }
 

@@ -34,7 +34,7 @@ import type { NftPort, NftRefusal } from './nft-port.ts';
 import { NftTables, byFamily, skeleton } from './nft-tables.ts';
 import { isWithoutTables } from './proxy-tables.ts';
 import { checkRules } from './rule-check.ts';
-import { TranslatingKernel, realServerOf, virtualServerOf } from '../translating-kernel.ts';
+import { TranslatingKernel, realServerOf, virtualServerOf } from '../linux/translating-kernel.ts';
 import { ROLE_SETS, type RoleSet } from './sets.ts';
 import { SurplusRemoval } from './surplus-removal.ts';
 import { type Head, readEntries } from './table-reader.ts';

@@ -57,7 +57,7 @@ const FILE_CIRCLES: readonly string[] = [
 /** Folders whose files import each other's. */
 const FOLDER_CIRCLES: readonly string[] = [
   'daemon daemon/modes',
-  'kernel kernel/iptables kernel/linux kernel/nftables kernel/nftables/preview',
+  'kernel/nftables kernel/nftables/preview',
   'netlink netlink/family/ipset netlink/trace',
   'plan plan/ipvs plan/ipvs/rules',
 ];

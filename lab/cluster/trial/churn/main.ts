@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { formatIp, parseIp } from '../../../../src/base/ip.ts';
 import { toPort } from '../../../../src/base/port.ts';
-import { createLinuxKernel } from '../../../../src/kernel/linux/linux-kernel.ts';
+import { createIpvsKernel } from '../../../../src/kernel/ipvs/ipvs-kernel.ts';
 import { type VirtualServerId, virtualServerKey } from '../../../../src/state/virtual-server.ts';
 import { QuietLog } from '../../../../test/contract/quiet-log.ts';
 import { Api } from './api.ts';
@@ -28,7 +28,7 @@ interface Churned {
 class Churn {
   readonly #order: ChurnOrder;
   readonly #api: Api;
-  readonly #kernel = createLinuxKernel({ log: new QuietLog() });
+  readonly #kernel = createIpvsKernel({ log: new QuietLog() });
   readonly #services: Churned[] = [];
   readonly #latencies: number[] = [];
   readonly #afterAnswer: number[] = [];

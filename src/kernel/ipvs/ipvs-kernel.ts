@@ -9,39 +9,33 @@ import type { RuleDifference, RuleSet } from '../../state/rules/rule-set.ts';
 import type { RulesInForce } from '../../state/rules/rules-in-force.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
-import type { AddressOp, DeviceHandle } from './device-handle.ts';
+import type { AddressOp, DeviceHandle } from '../linux/device-handle.ts';
 import { IpsetHandle, type SetOp } from './ipset-handle.ts';
-import { NO_IPTABLES_FACTS, processIptablesFacts } from '../iptables/iptables-facts.ts';
-import { Iptables } from '../iptables/iptables.ts';
+import { type Iptables, iptablesOf } from '../iptables/iptables.ts';
 import { readBaseChains } from '../iptables/other-rules.ts';
-import { ipvsFamily } from './generic-family.ts';
+import { ipvsFamily } from '../linux/generic-family.ts';
 import { type IpvsOp, IpvsHandle } from './ipvs-handle.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { IpvsTimeouts, Kernel, KernelCounters, KernelReader } from '../kernel.ts';
 import { readOnlyKernel } from '../kernel-reader.ts';
-import { loadModules, requireIpvs } from './modules.ts';
-import { refusalsOf, withKernelError } from './netlink-failure.ts';
-import { NodeKernel, type NodeKernelOptions, once, kernelMethod } from './node-kernel.ts';
+import { loadModules, requireIpvs } from '../linux/modules.ts';
+import { refusalsOf, withKernelError } from '../linux/netlink-failure.ts';
+import { NodeKernel, type NodeKernelOptions, once, kernelMethod } from '../linux/node-kernel.ts';
 import { readTrafficTotals } from './traffic-totals.ts';
-
-export interface LinuxKernelOptions extends NodeKernelOptions {
-  /** Called when iptables-restore (ip6tables-restore) failed. */
-  readonly onRestoreFailure?: (family: IpFamily) => void;
-}
 
 type Ids = readonly VirtualServerId[];
 
 /** Returns the Kernel for this machine. It opens sockets and runs programs only when they are first needed. */
-export function createLinuxKernel(options: LinuxKernelOptions): Kernel {
-  return new LinuxKernel(options);
+export function createIpvsKernel(options: NodeKernelOptions): Kernel {
+  return new IpvsKernel(options);
 }
 
-/** Returns this machine's kernel, which only reads. Unlike createLinuxKernel(), it does not load ip_vs. */
-export function createLinuxKernelReader(options: LinuxKernelOptions): KernelReader {
-  return readOnlyKernel(new LinuxKernel(options, requireIpvs));
+/** Returns this machine's kernel, which only reads. Unlike createIpvsKernel(), it does not load ip_vs. */
+export function createIpvsKernelReader(options: NodeKernelOptions): KernelReader {
+  return readOnlyKernel(new IpvsKernel(options, requireIpvs));
 }
 
-class LinuxKernel implements Kernel {
+class IpvsKernel implements Kernel {
   readonly mode = 'ipvs';
   readonly #node: NodeKernel;
   readonly #loadModules: () => Promise<void>;
@@ -51,13 +45,11 @@ class LinuxKernel implements Kernel {
   readonly #sets = once(() => new IpsetHandle(this.#node.open(NETLINK_NETFILTER), this.#node.countWrites));
   readonly #device = (): DeviceHandle => this.#node.device();
 
-  constructor(options: LinuxKernelOptions, load?: () => Promise<void>) {
-    const { log, netns, onRestoreFailure } = options;
+  constructor(options: NodeKernelOptions, load?: () => Promise<void>) {
     const node = new NodeKernel(options);
     this.#node = node;
     this.#loadModules = load ?? (() => loadModules({ runner: node.runner }));
-    const facts = netns === undefined ? processIptablesFacts(node.trace) : NO_IPTABLES_FACTS;
-    this.#iptables = new Iptables(node.runner, log, () => node.countWrites(1), onRestoreFailure, facts);
+    this.#iptables = iptablesOf(node, options);
   }
 
   get counters(): Readonly<KernelCounters> {

@@ -2,11 +2,11 @@ import { constants } from 'node:os';
 import type { MessageWriter } from '../../netlink/codec/message-writer.ts';
 import { decodeFailedEntry, writeEntries } from '../../netlink/family/ipset/entry-message.ts';
 import type { IpSet, IpSetEntry } from '../../state/ip-set.ts';
-import { type BatchConnection, runBatch } from './batch.ts';
+import { type BatchConnection, runBatch } from '../linux/batch.ts';
 import { codeOf, textOf } from '../errno.ts';
-import type { Refusal } from './netlink-failure.ts';
+import type { Refusal } from '../linux/netlink-failure.ts';
 import { encodableEntry } from './set-entry.ts';
-import { chunks } from './slices.ts';
+import { chunks } from '../linux/slices.ts';
 
 /** An entry to add to its set, or to delete from it. */
 export interface EntryChange {

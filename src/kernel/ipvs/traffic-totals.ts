@@ -1,5 +1,5 @@
 import type { VirtualServerStats } from '../../state/server-stats.ts';
-import type { SysctlFiles } from './sysctl.ts';
+import type { SysctlFiles } from '../linux/sysctl.ts';
 
 /** ip_vs_ctl.c: ip_vs_stats_show(). The totals of the network namespace, of all virtual servers since ip_vs was loaded. */
 const PATH = '/proc/net/ip_vs_stats';

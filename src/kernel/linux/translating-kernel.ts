@@ -1,16 +1,16 @@
-import { IP_FAMILIES, type IpFamily } from '../base/ip.ts';
-import { NO_OTHER_RULES } from '../state/rules/other-rules.ts';
-import type { Endpoint, ObservedRealServer } from '../state/real-server.ts';
+import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
+import { NO_OTHER_RULES } from '../../state/rules/other-rules.ts';
+import type { Endpoint, ObservedRealServer } from '../../state/real-server.ts';
 import {
   VS_PERSISTENT,
   type VirtualServer,
   type VirtualServerId,
   type VirtualServerKey,
-} from '../state/virtual-server.ts';
-import { KernelError } from './kernel-error.ts';
-import type { Kernel } from './kernel.ts';
-import type { NodeKernel } from './linux/node-kernel.ts';
-import { RANDOM } from './service-ops.ts';
+} from '../../state/virtual-server.ts';
+import { KernelError } from '../kernel-error.ts';
+import type { Kernel } from '../kernel.ts';
+import type { NodeKernel } from './node-kernel.ts';
+import { RANDOM } from '../service-ops.ts';
 
 /**
  * The common part of the modes that translate addresses by rules. Endpoints are chosen at random, and there are neither

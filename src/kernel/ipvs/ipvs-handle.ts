@@ -32,10 +32,10 @@ import {
   VS_HASHED,
   virtualServerKey,
 } from '../../state/virtual-server.ts';
-import { type BatchConnection, askAll, runBatch } from './batch.ts';
+import { type BatchConnection, askAll, runBatch } from '../linux/batch.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { IpvsTimeouts } from '../kernel.ts';
-import { type Refusal, failureOf, reasonOf } from './netlink-failure.ts';
+import { type Refusal, failureOf, reasonOf } from '../linux/netlink-failure.ts';
 import type { RealServerStats, VirtualServerStats } from '../../state/server-stats.ts';
 
 /** Operations on virtual and real servers. */

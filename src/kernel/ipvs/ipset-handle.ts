@@ -9,9 +9,9 @@ import type { IpFamily } from '../../base/ip.ts';
 import { type IpSet, type IpSetType, TWIN_PREFIX, twinName } from '../../state/ip-set.ts';
 import type { Op } from '../../state/op.ts';
 import type { OpFailure } from '../../state/outcome.ts';
-import { type BatchConnection, askAll, runBatch } from './batch.ts';
+import { type BatchConnection, askAll, runBatch } from '../linux/batch.ts';
 import type { ObservedIpSet } from '../kernel.ts';
-import { type Refusal, failureOf, refusalsOf } from './netlink-failure.ts';
+import { type Refusal, failureOf, refusalsOf } from '../linux/netlink-failure.ts';
 import { type EntryChange, changeEntries } from './set-entries.ts';
 import { observedEntry } from './set-entry.ts';
 
