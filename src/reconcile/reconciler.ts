@@ -2,21 +2,13 @@ import { Yielder } from '../base/yielder.ts';
 import { type HealthCheckAddresses, healthCheckAddresses } from '../plan/service/health-check.ts';
 import type { NodePlan } from '../plan/node/node-plan.ts';
 import type { SyncObserver } from '../state/sync-report.ts';
-import type { IpAddress } from '../base/ip.ts';
-import type { NamespacedName } from '../base/service/names.ts';
-import type { AskedAddress } from '../explain/address-reply.ts';
-import type { Problem } from '../explain/packet/packet-target.ts';
-import type { AddressOwnerReply, PacketReply, ServiceReply } from '../explain/replies.ts';
+import { Answers } from './answers/answers.ts';
 import { changeSync } from './sync/change-sync.ts';
 import { ConflictReport } from './desired/conflict-report.ts';
 import { KUBERNETES_SERVICE } from './desired/desired-state.ts';
-import { type Difference, readDifference } from './answers/difference.ts';
-import type { KernelReader } from '../kernel/kernel.ts';
-import { explainAddress, explainPacket, explainService } from './answers/explanations.ts';
 import { firstSync } from './sync/first-sync.ts';
 import { fullSync } from './sync/full-sync.ts';
-import { NO_SETTINGS } from './node/node-check.ts';
-import { differingSettings, forwardingNotes } from './node/node-difference.ts';
+import { NO_SETTINGS } from './node/node-settings.ts';
 import { type SyncParts, type SyncPartsOptions, syncParts } from './sync/sync-parts.ts';
 import { SyncProgress } from './sync/sync-progress.ts';
 import { SyncLog } from './sync-report.ts';
@@ -32,6 +24,8 @@ export interface ReconcilerOptions extends SyncPartsOptions {
  * servers, but never a copy of the kernel's state.
  */
 export class Reconciler {
+  /** Answers questions, beside the syncs. */
+  readonly answers: Answers;
   readonly #options: ReconcilerOptions;
   readonly #parts: SyncParts;
   readonly #timer: SyncTimer;
@@ -50,6 +44,8 @@ export class Reconciler {
       runPendingChanges: () => this.#timer.runPendingBetweenSteps(syncPending),
       awaitWhileServing: (work) => this.#timer.awaitWhileServing(work, syncPending),
     });
+    const { cluster, nodeSettings: settings = NO_SETTINGS } = options;
+    this.answers = new Answers({ ...this.#parts, cluster, settings });
   }
 
   /** The merged plan, for reading only. Health checks and metrics are derived from it. */
@@ -77,40 +73,6 @@ export class Reconciler {
   get standing() {
     const { ledger, retries, schedule } = this.#parts;
     return { draining: ledger.draining(), failing: retries.failing(), fullCheckDueAt: schedule.fullCheckDueAt };
-  }
-
-  /** Returns the commands that set sysctls and IPVS timeouts as wanted; none if they are. */
-  differingSettings(): Promise<readonly string[]> {
-    return differingSettings(this.#options.kernel, this.#nodeParts.settings);
-  }
-
-  /** Returns which settings of the node stop packets of Services and are not changed. */
-  forwardingNotes(): Promise<readonly string[]> {
-    return forwardingNotes(this.#options.kernel, this.plan);
-  }
-
-  /** Reads how the kernel differs from the plan. Writes nothing, and may run beside a sync. */
-  difference(signal: AbortSignal): Promise<Difference> {
-    return readDifference(this.#parts, this.#nodeParts.settings, signal);
-  }
-
-  /** Explains a Service: its plan, and what the kernel has of it. Undefined if the Service is unknown. */
-  explainService(name: NamespacedName, compareRules: KernelReader['compareRules']): Promise<ServiceReply | undefined> {
-    return explainService({ ...this.#nodeParts, compareRules }, this.#options.cluster, name);
-  }
-
-  /** Says whose an address and port are. */
-  explainAddress(asked: AskedAddress): Promise<AddressOwnerReply> {
-    return explainAddress(this.#parts, asked);
-  }
-
-  /** Explains the way of a packet to an address, or to the cluster IP of a Service. */
-  explainPacket(
-    from: IpAddress,
-    target: AskedAddress | NamespacedName,
-    compareRules: KernelReader['compareRules'],
-  ): Promise<PacketReply | Problem> {
-    return explainPacket({ ...this.#nodeParts, compareRules }, this.#options.cluster, from, target);
   }
 
   /**
@@ -150,10 +112,6 @@ export class Reconciler {
     await this.#timer.stop();
     await this.#parts.rules.stop();
     await this.#parts.bootstrap.stop();
-  }
-
-  get #nodeParts() {
-    return { ...this.#parts, settings: this.#options.nodeSettings ?? NO_SETTINGS };
   }
 
   #request(wanted: Wanted): void {

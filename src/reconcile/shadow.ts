@@ -1,25 +1,19 @@
-import type { IpAddress } from '../base/ip.ts';
 import { doublingDelay } from '../base/backoff.ts';
-import type { NamespacedName } from '../base/service/names.ts';
 import { Yielder } from '../base/yielder.ts';
 import { AddingOrder } from '../diff/adding-order.ts';
-import type { AskedAddress } from '../explain/address-reply.ts';
-import { type FoundDifference, differingOperations } from '../explain/difference/difference-reply.ts';
+import { differingOperations } from '../explain/difference/difference-reply.ts';
 import { knownDifferences } from '../explain/difference/known-difference.ts';
-import type { Problem } from '../explain/packet/packet-target.ts';
-import type { AddressOwnerReply, PacketReply, PlannedOperation, ServiceReply } from '../explain/replies.ts';
+import type { PlannedOperation } from '../explain/replies.ts';
 import type { KernelReader, NodeAddress } from '../kernel/kernel.ts';
 import type { NodePlan } from '../plan/node/node-plan.ts';
 import type { Cidr } from '../base/cidr.ts';
+import { Answers } from './answers/answers.ts';
 import type { Clock } from './timing/clock.ts';
 import { ConflictReport } from './desired/conflict-report.ts';
 import { DesiredState, type DesiredStateOptions } from './desired/desired-state.ts';
-import { type DifferenceParts, MOST_OPS, readDifference } from './answers/difference.ts';
-import { explainAddress, explainPacket, explainService } from './answers/explanations.ts';
 import { InterfaceAddresses } from './desired/interface-addresses.ts';
 import { readEvidence } from './answers/kube-proxy-evidence.ts';
-import type { NodeSettings } from './node/node-check.ts';
-import { differingSettings, forwardingNotes } from './node/node-difference.ts';
+import type { NodeSettings } from './node/node-settings.ts';
 import type { Questioned } from './questioned.ts';
 import { WarningLog } from './desired/warning-log.ts';
 
@@ -53,8 +47,9 @@ const MOST_COMPARED = 100_000;
  * because its kernel only reads.
  */
 export class Shadow implements Questioned {
+  readonly answers: Answers;
   readonly #options: ShadowOptions;
-  readonly #parts: DifferenceParts;
+  readonly #desired: DesiredState;
   readonly #addresses: InterfaceAddresses;
   readonly #conflicts: ConflictReport;
   readonly #stop = new AbortController();
@@ -69,21 +64,32 @@ export class Shadow implements Questioned {
   #failures = 0;
 
   constructor(options: ShadowOptions) {
-    const { kernel, clock, plan: config, excludeCidrs: excluded, log } = options;
+    const { kernel, clock, cluster, plan: config, excludeCidrs: excluded, nodeSettings: settings, log } = options;
     const desired = new DesiredState({ ...options, warningLog: new WarningLog(log, clock) });
     // Every comparison covers everything.
     desired.plan.ignoreChanges();
     this.#options = options;
+    this.#desired = desired;
     this.#addresses = new InterfaceAddresses(kernel, desired);
     this.#conflicts = new ConflictReport(log);
-    const unmarkedAddresses = () => (this.#addresses.unmarked ? this.#nodeAddresses.map(({ address }) => address) : []);
-    const written: DifferenceParts['written'] = new Set();
-    const order = new AddingOrder(config);
-    this.#parts = { kernel, config, desired, order, excluded, written, clock, unmarkedAddresses };
+    this.answers = new Answers({
+      kernel,
+      config,
+      desired,
+      excluded,
+      clock,
+      cluster,
+      settings,
+      order: new AddingOrder(config),
+      written: new Set(),
+      unmarkedAddresses: () => (this.#addresses.unmarked ? this.#nodeAddresses.map(({ address }) => address) : []),
+      refresh: () => this.#replan(),
+      explainKnown: async (ops) => knownDifferences(ops, await readEvidence(kernel, cluster, ops)),
+    });
   }
 
   get plan(): NodePlan {
-    return this.#parts.desired.plan;
+    return this.#desired.plan;
   }
 
   /** Whether a comparison has succeeded. */
@@ -99,44 +105,6 @@ export class Shadow implements Questioned {
   /** Nothing drains and nothing fails here: the other proxy does both. */
   get standing(): Questioned['standing'] {
     return { draining: [].values(), failing: [], fullCheckDueAt: this.#dueAt };
-  }
-
-  async explainService(
-    name: NamespacedName,
-    compareRules: KernelReader['compareRules'],
-  ): Promise<ServiceReply | undefined> {
-    await this.#replan();
-    const { cluster, nodeSettings: settings } = this.#options;
-    return explainService({ ...this.#parts, settings, compareRules }, cluster, name);
-  }
-
-  async explainAddress(asked: AskedAddress): Promise<AddressOwnerReply> {
-    await this.#replan();
-    return explainAddress(this.#parts, asked);
-  }
-
-  async explainPacket(
-    from: IpAddress,
-    target: AskedAddress | NamespacedName,
-    compareRules: KernelReader['compareRules'],
-  ): Promise<PacketReply | Problem> {
-    await this.#replan();
-    const { cluster, nodeSettings: settings } = this.#options;
-    return explainPacket({ ...this.#parts, settings, compareRules }, cluster, from, target);
-  }
-
-  differingSettings(): Promise<readonly string[]> {
-    return differingSettings(this.#options.kernel, this.#options.nodeSettings);
-  }
-
-  forwardingNotes(): Promise<readonly string[]> {
-    return forwardingNotes(this.#options.kernel, this.plan);
-  }
-
-  /** Reads how the kernel differs from the plan now, and which differences are known. */
-  async difference(signal: AbortSignal): Promise<FoundDifference> {
-    await this.#replan();
-    return this.#read(signal, MOST_OPS);
   }
 
   /** Must be called after a change of the cluster or node. The first comparison waits for all lists. */
@@ -207,9 +175,8 @@ export class Shadow implements Questioned {
   /** Returns when to compare again, in ms: soon if a difference is not confirmed yet. */
   async #compare(): Promise<number> {
     const { syncPeriodMs, observer } = this.#options;
-    await this.#replan();
+    const found = await this.answers.difference(this.#stop.signal, MOST_COMPARED);
     this.#conflicts.update(this.plan);
-    const found = await this.#read(this.#stop.signal, MOST_COMPARED);
     const differing = differingOperations(found);
     const before = this.#before;
     this.#before = new Set(differing.map(({ command }) => command));
@@ -230,16 +197,9 @@ export class Shadow implements Questioned {
       await before.catch(() => undefined);
       await this.#addresses.findMarks();
       if (this.#addresses.stale) this.#nodeAddresses = await this.#addresses.read();
-      await this.#parts.desired.refresh(new Yielder());
+      await this.#desired.refresh(new Yielder());
     })();
     this.#planned = replanning;
     await replanning;
-  }
-
-  async #read(signal: AbortSignal, most: number): Promise<FoundDifference> {
-    const { kernel, cluster, nodeSettings } = this.#options;
-    const found = await readDifference(this.#parts, nodeSettings, signal, most);
-    const evidence = await readEvidence(kernel, cluster, found.ops);
-    return { ...found, knownOf: knownDifferences(found.ops, evidence) };
   }
 }

@@ -1,5 +1,5 @@
 import type { PlanConfig } from '../../src/plan/plan-config.ts';
-import type { NodeSettings } from '../../src/reconcile/node/node-check.ts';
+import type { NodeSettings } from '../../src/reconcile/node/node-settings.ts';
 import { PLAN_CONFIG } from '../support/reconciling.ts';
 
 /** The node settings that a full check maintains. */

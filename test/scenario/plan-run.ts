@@ -133,7 +133,7 @@ class PlanRun {
   /** `kube-ipvs-proxy diff` finds nothing after each step, and changes nothing. */
   async #compare(): Promise<void> {
     const writes = this.#plane.writes();
-    const { ops, rules, settings } = await this.#run.reconciler.difference(new AbortController().signal);
+    const { ops, rules, settings } = await this.#run.reconciler.answers.difference(new AbortController().signal);
     const found = [...settings, ...rules.map(({ command }) => command), ...ops.map(formatOp)];
     if (found.length > 0) throw new Error(`diff finds: ${found.join('; ')}`);
     for (const reply of await this.#explanations()) this.#agree(reply);
@@ -183,7 +183,7 @@ class PlanRun {
   async #explanations(): Promise<ServiceReply[]> {
     const replies = this.#run.cluster
       .names()
-      .map((name) => this.#run.reconciler.explainService(name, (rules) => this.#plane.kernel.compareRules(rules)));
+      .map((name) => this.#run.reconciler.answers.service(name, (rules) => this.#plane.kernel.compareRules(rules)));
     return (await Promise.all(replies)).filter((reply) => reply !== undefined);
   }
 }

@@ -40,18 +40,18 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
       const name = askedService(query);
       const found = started();
       const reply =
-        (await found.explainService(name, (rules) => shared.compare(rules, askedAt))) ?? unknownService(node, name);
+        (await found.answers.service(name, (rules) => shared.compare(rules, askedAt))) ?? unknownService(node, name);
       const gap = watchGap(options.watches, options.clock.now());
       const notes = gap === undefined ? reply.notes : [...reply.notes, gap];
       return { ...reply, notes, ...options.history.ofService(name, ownersIn(found.plan)) } satisfies ServiceReply;
     },
-    '/v1/address': (query) => started().explainAddress(askedAddress(required(query, 'at'))),
+    '/v1/address': (query) => started().answers.address(askedAddress(required(query, 'at'))),
     '/v1/packet': async (query, _signal, askedAt) => {
       requireIpvs(mode, 'the way of a packet cannot be explained');
       const from = askedIp(required(query, 'from'));
       const at = query.get('at');
       const target = at === null ? askedService(query) : askedAddress(at);
-      const reply = await started().explainPacket(from, target, (rules) => shared.compare(rules, askedAt));
+      const reply = await started().answers.packet(from, target, (rules) => shared.compare(rules, askedAt));
       if ('problem' in reply) throw new QuestionError(400, reply.problem);
       return reply;
     },
@@ -64,7 +64,7 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
     },
     '/v1/diff': async (_query, signal) => {
       const found = started();
-      const difference = await found.difference(signal);
+      const difference = await found.answers.difference(signal);
       return differenceReply(node, difference, found.syncing);
     },
   };

@@ -95,7 +95,7 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
     repairs: history.repairs,
     ...(conntrack === undefined ? {} : { conntrack }),
     settings,
-    notes: await reconciler.forwardingNotes(),
+    notes: await reconciler.answers.forwardingNotes(),
     leftOfOtherModes: parts.knownLeftovers?.texts ?? [],
     ...(shadow === undefined ? {} : { shadow }),
     health,
@@ -105,7 +105,7 @@ export async function statusReply(parts: StatusParts): Promise<StatusReply> {
 /** Without ip_vs, its timeouts cannot be read; health has that reason already. */
 async function settingsOf(reconciler: StatusParts['reconciler']): Promise<readonly string[]> {
   try {
-    return await reconciler.differingSettings();
+    return await reconciler.answers.settings();
   } catch (error) {
     if (isMissingModule(error)) return [];
     throw error;

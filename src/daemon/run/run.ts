@@ -18,7 +18,7 @@ import type { PlanConfig } from '../../plan/plan-config.ts';
 import { SYSTEM_CLOCK as clock } from '../../reconcile/timing/clock.ts';
 import { PodInterfaces } from '../../reconcile/pods/pod-interfaces.ts';
 import { PodPreparer } from '../../reconcile/pods/pod-preparer.ts';
-import type { NodeSettings } from '../../reconcile/node/node-check.ts';
+import type { NodeSettings } from '../../reconcile/node/node-settings.ts';
 import { Reconciler } from '../../reconcile/reconciler.ts';
 import { PHASES } from '../../state/transaction.ts';
 import { type DaemonLock, holdDaemonLock } from '../startup/daemon-lock.ts';

@@ -4,7 +4,7 @@ import type { ConntrackConfig } from '../../config/proxy-config.ts';
 import type { Kernel, KernelReader } from '../../kernel/kernel.ts';
 import { errorCode, errorText } from '../../base/text/error-text.ts';
 import type { Log } from '../../observe/log/log.ts';
-import type { NodeSettings } from '../../reconcile/node/node-check.ts';
+import type { NodeSettings } from '../../reconcile/node/node-settings.ts';
 import { setTimeoutWithin, toKernelSeconds } from './kernel-timeout.ts';
 import { StartupError } from './startup-error.ts';
 import { setSysctl } from './sysctl.ts';

@@ -7,7 +7,7 @@ import { errorText } from '../../base/text/error-text.ts';
 import { type IpFamily, familyLabel } from '../../base/ip.ts';
 import type { Log } from '../../observe/log/log.ts';
 import { type OnRefused, setUpConntrack, wantedConntrack } from './conntrack-setup.ts';
-import { NO_SETTINGS, type NodeSettings } from '../../reconcile/node/node-check.ts';
+import { NO_SETTINGS, type NodeSettings } from '../../reconcile/node/node-settings.ts';
 import { setEstimation, wantedEstimation } from './estimation.ts';
 import { noteIdleTimeout } from './idle-connections.ts';
 import { setTimeoutWithin, toKernelSeconds } from './kernel-timeout.ts';

@@ -15,13 +15,17 @@ export interface OwnedCommands {
 
 /** What was read about the kernel (see readDifference in src/reconcile). */
 export interface FoundDifference extends FoundOperations {
+  /** The number of operations beyond those of `parts`. */
   readonly more: number;
+  /** What stops packets of Services but is not changed, in sentences. */
   readonly notes: readonly string[];
 }
 
 export interface FoundOperations {
+  /** What makes the operations, by owner. */
   readonly parts: readonly OwnedCommands[];
   readonly rules: readonly RuleDifference[];
+  /** The commands by which sysctls and IPVS timeouts differ. */
   readonly settings: readonly string[];
   /** With --dry-run: the difference from kube-proxy that explains an operation. */
   readonly knownOf?: (op: Op) => KnownDifference | undefined;

@@ -4,7 +4,7 @@ import { diffAddresses } from '../../diff/address-diff.ts';
 import { diffIpSet } from '../../diff/ip-set-diff.ts';
 import { READING_LEDGER } from '../../diff/drain.ts';
 import { type WantedVirtualServer, diffVirtualServer } from '../../diff/virtual-server-diff.ts';
-import type { OwnedCommands } from '../../explain/difference/difference-reply.ts';
+import type { FoundDifference } from '../../explain/difference/difference-reply.ts';
 import { opsByOwner, ownersIn } from '../../explain/difference/op-owner.ts';
 import { plannedRules } from '../../explain/plan-operations.ts';
 import type { KernelReader, ObservedIpSet } from '../../kernel/kernel.ts';
@@ -12,27 +12,18 @@ import { Yielder } from '../../base/yielder.ts';
 import { SET_ROLES, plannedSet } from '../../plan/ipvs/set-names.ts';
 import { TWIN_PREFIX, hasSameType } from '../../state/ip-set.ts';
 import { type Op, formatOp } from '../../state/op.ts';
-import type { RuleDifference } from '../../state/rules/rule-set.ts';
 import { Transaction } from '../../state/transaction.ts';
 import { type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
-import type { NodeSettings } from '../node/node-check.ts';
-import { differingRoutes, differingSettings, forwardingNotes } from '../node/node-difference.ts';
+import { differingRoutes, forwardingNotes } from '../node/node-difference.ts';
+import { type NodeSettings, differingSettings } from '../node/node-settings.ts';
 import { Ownership } from '../node/ownership.ts';
 import { readVirtualServers } from '../sync/read-virtual-servers.ts';
 import type { SyncParts } from '../sync/sync-parts.ts';
 
 /** What a full check would write. */
-export interface Difference {
+export interface Difference extends FoundDifference {
+  /** The first operations; those of `parts`. */
   readonly ops: readonly Op[];
-  /** What makes these operations, by owner. */
-  readonly parts: readonly OwnedCommands[];
-  /** The number of operations beyond `ops`. */
-  readonly more: number;
-  readonly rules: readonly RuleDifference[];
-  /** The commands by which sysctls and IPVS timeouts differ. */
-  readonly settings: readonly string[];
-  /** What stops packets of Services but is not changed, in sentences. */
-  readonly notes: readonly string[];
 }
 
 type State = Pick<SyncParts, 'config' | 'desired' | 'order' | 'excluded' | 'written' | 'clock'>;
@@ -46,7 +37,7 @@ export interface DifferenceParts extends State {
 /** Virtual servers that are read and compared at a time. A sync that begins meanwhile waits for one such batch. */
 const BATCH = 64;
 /** Bounds memory and the reply: if everything is missing, the first operations tell as much as all. */
-export const MOST_OPS = 2_000;
+const MOST_OPS = 2_000;
 
 /**
  * Compares the kernel with the plan as a full check does, but writes nothing and may run beside a sync. It therefore
@@ -73,7 +64,7 @@ export async function readDifference(
     parts: owned.map(({ service }, at) => ({ service, commands: preview.parts[at] ?? [] })),
     more: found.more,
     rules: preview.rules,
-    settings: await differingSettings(parts.kernel, settings),
+    settings: (await differingSettings(parts.kernel, settings)).map(({ command }) => command),
     notes: await forwardingNotes(parts.kernel, parts.desired.plan),
   };
 }

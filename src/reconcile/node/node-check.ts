@@ -1,19 +1,11 @@
 import { errorText } from '../../base/text/error-text.ts';
-import type { IpvsTimeouts, Kernel, NodeAddress } from '../../kernel/kernel.ts';
+import type { Kernel, NodeAddress } from '../../kernel/kernel.ts';
 import { formatIp } from '../../base/ip.ts';
 import type { Log } from '../../observe/log/log.ts';
 import type { NodePlan } from '../../plan/node/node-plan.ts';
 import { forwardingNotes } from './node-difference.ts';
+import { type NodeSettings, differingSettings } from './node-settings.ts';
 import type { NodeFindings } from '../../state/sync-report.ts';
-
-/** Settings of the node that service traffic depends on. */
-export interface NodeSettings {
-  readonly sysctls: readonly (readonly [key: string, value: string])[];
-  /** In seconds; 0 leaves a timeout unchanged. */
-  readonly timeouts: IpvsTimeouts;
-}
-
-export const NO_SETTINGS: NodeSettings = { sysctls: [], timeouts: { tcp: 0, tcpFin: 0, udp: 0 } };
 
 export const NO_FINDINGS: NodeFindings = {
   deviceMade: false,
@@ -52,9 +44,15 @@ export class NodeCheck {
     const repaired: string[] = [];
     const problems = [...known];
     // This request loads ip_vs if it was unloaded; the IPVS sysctls exist only while it is loaded.
-    const timeouts = await this.#kernel.getIpvsTimeouts();
-    for (const [key, value] of this.#settings.sysctls) await this.#ensureSysctl(key, value, repaired, problems);
-    await this.#ensureTimeouts(timeouts, repaired, problems);
+    await this.#kernel.getIpvsTimeouts();
+    for (const { text, restore } of await differingSettings(this.#kernel, this.#settings)) {
+      try {
+        await restore(this.#kernel);
+        repaired.push(text);
+      } catch (error) {
+        problems.push(errorText(error));
+      }
+    }
     const device = await this.#ensureDevice();
     if (device.deviceError !== undefined) problems.push(device.deviceError.message);
     for (const problem of elsewhere(plan, nodeAddresses)) problems.push(problem);
@@ -74,28 +72,6 @@ export class NodeCheck {
     for (const text of now) if (!logged.has(text)) write(text);
     for (const text of logged) if (!now.includes(text)) this.#log.info(`this problem no longer exists: ${text}`);
     return new Set(now);
-  }
-
-  async #ensureSysctl(key: string, value: string, repaired: string[], problems: string[]): Promise<void> {
-    try {
-      const { changed, before } = await this.#kernel.setSysctl(key, value);
-      if (changed) repaired.push(`sysctl ${key.replaceAll('/', '.')} was ${before}, set to ${value} again`);
-    } catch (error) {
-      problems.push(errorText(error));
-    }
-  }
-
-  async #ensureTimeouts(now: IpvsTimeouts, repaired: string[], problems: string[]): Promise<void> {
-    const { timeouts } = this.#settings;
-    const differs = (['tcp', 'tcpFin', 'udp'] as const).some((of) => timeouts[of] > 0 && timeouts[of] !== now[of]);
-    if (!differs) return;
-    const before = `IPVS timeouts were tcp ${now.tcp} s, tcpfin ${now.tcpFin} s, udp ${now.udp} s`;
-    try {
-      await this.#kernel.setIpvsTimeouts(timeouts);
-      repaired.push(`${before}, set as configured again`);
-    } catch (error) {
-      problems.push(`${before}, and cannot be set as configured: ${errorText(error)}`);
-    }
   }
 
   async #ensureDevice(): Promise<Pick<NodeFindings, 'deviceMade' | 'deviceError'>> {

@@ -8,7 +8,7 @@ import type { NodePlan } from '../../plan/node/node-plan.ts';
 import type { PlanConfig } from '../../plan/plan-config.ts';
 import { planRules } from '../../plan/ipvs/plan-rules.ts';
 import { type Op, familyOfOp } from '../../state/op.ts';
-import type { NodeSettings } from './node-check.ts';
+import { type NodeSettings, differingSettings } from './node-settings.ts';
 
 /** What Services share on this node: its sysctls, timeouts, local routes and rules, and what is wanted of them. */
 export interface NodeParts {
@@ -34,7 +34,8 @@ export async function differingShared(
   families: ReadonlySet<IpFamily>,
 ): Promise<string[]> {
   const routes = (await differingRoutes(kernel, config)).filter((op) => families.has(familyOfOp(op)));
-  return [...(await differingSettings(kernel, settings)), ...routes.map(toolCommand)];
+  const ofSettings = (await differingSettings(kernel, settings)).map(({ command }) => command);
+  return [...ofSettings, ...routes.map(toolCommand)];
 }
 
 /** Returns the operations that bring the local routes to the plan. They are read only if some are planned. */
@@ -44,24 +45,6 @@ export async function differingRoutes(
 ): Promise<readonly Op[]> {
   const wanted = planLocalRoutes(config);
   return wanted.length === 0 ? [] : diffRoutes(wanted, await kernel.getLocalRoutes());
-}
-
-/** Returns the commands that set sysctls and IPVS timeouts as wanted. */
-export async function differingSettings(
-  kernel: Pick<KernelReader, 'getSysctl' | 'getIpvsTimeouts'>,
-  { sysctls, timeouts }: NodeSettings,
-): Promise<string[]> {
-  const commands: string[] = [];
-  for (const [key, value] of sysctls) {
-    if ((await kernel.getSysctl(key)) !== value) commands.push(`sysctl -w ${key.replaceAll('/', '.')}=${value}`);
-  }
-  const wanted = (['tcp', 'tcpFin', 'udp'] as const).filter((name) => timeouts[name] > 0);
-  if (wanted.length === 0) return commands;
-  const now = await kernel.getIpvsTimeouts();
-  if (wanted.some((name) => now[name] !== timeouts[name])) {
-    commands.push(`ipvsadm --set ${timeouts.tcp} ${timeouts.tcpFin} ${timeouts.udp}`);
-  }
-  return commands;
 }
 
 /**

@@ -13,7 +13,7 @@ import type { Op } from '../../state/op.ts';
 import { formatFailure } from '../../state/outcome.ts';
 import { Transaction } from '../../state/transaction.ts';
 import { type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
-import { changeOps, ofFamily } from './change-sync.ts';
+import { changeOps, ofFamily } from './change-ops.ts';
 import { applyGuarded } from '../guard/deny-guard.ts';
 import { type DesiredState, KUBERNETES_SERVICE } from '../desired/desired-state.ts';
 import type { InterfaceAddresses } from '../desired/interface-addresses.ts';

@@ -32,7 +32,7 @@ const BATCH_SERVERS = 4_096;
 /** In a first sync, during which no change sync waits, and in iptables mode, where each batch runs a program. */
 const LARGE_BATCH = 4_096;
 
-// Deny entries are added last and deleted first (see inSafeOrder in change-sync.ts).
+// Deny entries are added last and deleted first (see inSafeOrder in change-ops.ts).
 const ROLES_DENY_LAST: readonly SetRole[] = [
   ...SET_ROLES.filter((role) => role !== 'LOAD-BALANCER-FW'),
   'LOAD-BALANCER-FW',

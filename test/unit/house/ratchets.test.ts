@@ -50,8 +50,6 @@ const FILE_CIRCLES: readonly string[] = [
   'explain/choice.ts explain/endpoint-use.ts',
   'kernel/nftables/leavings.ts kernel/nftables/table-change.ts kernel/nftables/table-view.ts',
   'netlink/codec/kind.ts netlink/codec/table.ts',
-  'reconcile/sync/bootstrap.ts reconcile/sync/change-sync.ts reconcile/sync/sync-parts.ts',
-  'reconcile/node/node-check.ts reconcile/node/node-difference.ts',
 ];
 
 /** Folders whose files import each other's. */

@@ -21,7 +21,7 @@ async function started(kernel = new FakeKernel(), options: ConstructorParameters
 }
 
 async function commands(run: Reconciling): Promise<readonly string[]> {
-  const { ops, rules, settings } = await run.reconciler.difference(new AbortController().signal);
+  const { ops, rules, settings } = await run.reconciler.answers.difference(new AbortController().signal);
   return [...settings, ...rules.map(({ command }) => command), ...ops.map(toolCommand)];
 }
 
@@ -150,7 +150,7 @@ test('at most 2,000 operations are listed, and the others counted', async () => 
   for (const set of await kernel.getSets()) {
     for (const each of set.entries) kernel.put({ kind: 'delete-entry', set, entry: each });
   }
-  const { ops, more } = await run.reconciler.difference(new AbortController().signal);
+  const { ops, more } = await run.reconciler.answers.difference(new AbortController().signal);
   // Of each Service: a virtual server, an address and entries of two sets. The kernel's own addresses mark NodePorts.
   expect(ops).toHaveLength(2_000);
   expect(more).toBeGreaterThanOrEqual(4 * 900 - 2_000);
@@ -158,5 +158,5 @@ test('at most 2,000 operations are listed, and the others counted', async () => 
 
 test('it stops when nobody waits for it any more', async () => {
   const { run } = await started();
-  await expect(run.reconciler.difference(AbortSignal.abort(new Error('gone')))).rejects.toThrow('gone');
+  await expect(run.reconciler.answers.difference(AbortSignal.abort(new Error('gone')))).rejects.toThrow('gone');
 });

@@ -6,7 +6,7 @@ import type { AddressOwnerReply, PacketReply, ServiceReply } from '../../../src/
 import type { Flow } from '../../../src/kernel/kernel.ts';
 import type { PlanConfig } from '../../../src/plan/plan-config.ts';
 import { planRules } from '../../../src/plan/ipvs/plan-rules.ts';
-import type { NodeSettings } from '../../../src/reconcile/node/node-check.ts';
+import type { NodeSettings } from '../../../src/reconcile/node/node-settings.ts';
 import { formatOp } from '../../../src/state/op.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { listed, port, service, slice } from '../../support/objects.ts';
@@ -146,7 +146,7 @@ describe('a Service', () => {
     const kernel = new FakeKernel();
     const run = new Reconciling(kernel, { plan: { ...PLAN_CONFIG, scheduler: 'mh' } });
     await run.take(...listed([WEB], [slice('web', ['10.244.0.5'])]));
-    const reply = await run.reconciler.explainService(namespacedName('default', 'web'), (rules) =>
+    const reply = await run.reconciler.answers.service(namespacedName('default', 'web'), (rules) =>
       kernel.compareRules(rules),
     );
     expect(reply?.settings).toMatchObject({ scheduler: 'mh', flags: ['mh-fallback', 'mh-port'] });
@@ -268,7 +268,7 @@ describe('a Service', () => {
     const run = new Reconciling(kernel, { plan: { ...PLAN_CONFIG, families: [4] } });
     const six = slice('web', ['fd00::5'], { suffix: 'six' });
     await run.take(...listed([WEB], [slice('web', ['10.244.0.5']), six]));
-    const reply = await run.reconciler.explainService(namespacedName('default', 'web'), (rules) =>
+    const reply = await run.reconciler.answers.service(namespacedName('default', 'web'), (rules) =>
       kernel.compareRules(rules),
     );
     expect(reply?.ports[0]?.endpoints.map(({ at, why }) => `${at} ${why ?? 'used'}`)).toEqual([
@@ -425,7 +425,7 @@ describe('a packet', () => {
     const run = new Reconciling(kernel, { plan: { ...PLAN_CONFIG, families: [4] } });
     const target = { address: address('fd00::1'), port: ID.port, protocols: ['TCP'] } as const;
     expect(
-      await run.reconciler.explainPacket(address('fd00::7'), target, (rules) => kernel.compareRules(rules)),
+      await run.reconciler.answers.packet(address('fd00::7'), target, (rules) => kernel.compareRules(rules)),
     ).toEqual({
       problem: 'this node does not serve IPv6',
     });

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { formatIp, parseIp } from '../../../src/base/ip.ts';
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';
-import type { NodeSettings } from '../../../src/reconcile/node/node-check.ts';
+import type { NodeSettings } from '../../../src/reconcile/node/node-settings.ts';
 import { boundAddresses } from '../../support/bound-addresses.ts';
 import { listed, node, service, slice } from '../../support/objects.ts';
 import { PLAN_CONFIG, Reconciling } from '../../support/reconciling.ts';
@@ -181,25 +181,25 @@ describe('forwarding that is off in part', () => {
     kernel.unforwarded.clear();
     await run.pass(30_000);
     expect(run.log.lines).toContain(`info: this problem no longer exists: ${IF('eth0, eth1')}`);
-    expect(await run.reconciler.forwardingNotes()).toEqual([]);
+    expect(await run.reconciler.answers.forwardingNotes()).toEqual([]);
   });
 
   test('while ip_forward is 0, the interfaces follow from it: only the sysctl is named', async () => {
     const { kernel, run } = await started();
     kernel.unforwarded.add('eth0');
     kernel.sysctls.set('net/ipv4/ip_forward', '0');
-    expect(await run.reconciler.forwardingNotes()).toEqual([]);
-    expect(await run.reconciler.differingSettings()).toEqual(['sysctl -w net.ipv4.ip_forward=1']);
+    expect(await run.reconciler.answers.forwardingNotes()).toEqual([]);
+    expect(await run.reconciler.answers.settings()).toEqual(['sysctl -w net.ipv4.ip_forward=1']);
   });
 
   test('that of IPv6 is named if there are IPv6 Services, and never set', async () => {
     const { kernel, run } = await started();
     kernel.sysctls.set('net/ipv6/conf/all/forwarding', '0');
-    expect(await run.reconciler.forwardingNotes()).toEqual([]);
+    expect(await run.reconciler.answers.forwardingNotes()).toEqual([]);
     const six = service('six', 'fd00:96::6');
     await run.take({ kind: 'service', event: { type: 'applied', object: six } });
     await run.pass(30_000);
-    const [note = ''] = await run.reconciler.forwardingNotes();
+    const [note = ''] = await run.reconciler.answers.forwardingNotes();
     expect(note).toMatch(/^net\.ipv6\.conf\.all\.forwarding is 0/);
     expect(troubles(run)).toEqual([`warn: ${note}`]);
     expect(kernel.sysctls.get('net/ipv6/conf/all/forwarding')).toBe('0');

@@ -5,7 +5,7 @@ import { DrainLedger } from '../../../src/diff/drain.ts';
 import { Yielder } from '../../../src/base/yielder.ts';
 import { namespacedName } from '../../../src/base/service/names.ts';
 import { NodePlan, setKey } from '../../../src/plan/node/node-plan.ts';
-import { changeOps } from '../../../src/reconcile/sync/change-sync.ts';
+import { changeOps } from '../../../src/reconcile/sync/change-ops.ts';
 import { SYSTEM_CLOCK } from '../../../src/reconcile/timing/clock.ts';
 import { Ownership } from '../../../src/reconcile/node/ownership.ts';
 import { RetryQueue } from '../../../src/reconcile/sync/retry-queue.ts';

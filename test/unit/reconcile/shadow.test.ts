@@ -5,7 +5,7 @@ import { readOnlyKernel } from '../../../src/kernel/kernel-reader.ts';
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import { Cluster } from '../../../src/model/cluster.ts';
 import { plannedSet } from '../../../src/plan/ipvs/set-names.ts';
-import { NO_SETTINGS, type NodeSettings } from '../../../src/reconcile/node/node-check.ts';
+import { NO_SETTINGS, type NodeSettings } from '../../../src/reconcile/node/node-settings.ts';
 import { Shadow } from '../../../src/reconcile/shadow.ts';
 import type { Op } from '../../../src/state/op.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
@@ -102,8 +102,8 @@ test('a question between two comparisons is answered by the objects of now', asy
   run.take(...listed([WEB, service('new', '10.96.0.11')], [slice('web', ['10.244.0.5', '10.244.0.6'])]));
   const { signal } = new AbortController();
   const [{ parts }, reply] = await Promise.all([
-    run.shadow.difference(signal),
-    run.shadow.explainService('default/new' as NamespacedName, (rules) => kernel.compareRules(rules)),
+    run.shadow.answers.difference(signal),
+    run.shadow.answers.service('default/new' as NamespacedName, (rules) => kernel.compareRules(rules)),
   ]);
   expect(parts.flatMap(({ commands }) => commands)).toContainEqual(
     expect.objectContaining({ op: expect.objectContaining({ kind: 'add-virtual-server' }) }),

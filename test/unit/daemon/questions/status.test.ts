@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { statusLines } from '../../../../src/command/status.ts';
 import { namespacedName } from '../../../../src/base/service/names.ts';
 import type { ServiceReply, StatusReply } from '../../../../src/explain/replies.ts';
-import type { NodeSettings } from '../../../../src/reconcile/node/node-check.ts';
+import type { NodeSettings } from '../../../../src/reconcile/node/node-settings.ts';
 import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';
 import { listed, service, slice } from '../../../support/objects.ts';
 import { questionsOf } from '../../../support/questions.ts';

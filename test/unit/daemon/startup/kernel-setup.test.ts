@@ -4,7 +4,7 @@ import { connReuse, setUpKernel, usableFamilies, wantedSettings } from '../../..
 import { FakeKernel } from '../../../fake-kernel/fake-kernel.ts';
 import { KernelError } from '../../../../src/kernel/kernel-error.ts';
 import type { IpFamily } from '../../../../src/base/ip.ts';
-import { differingSettings } from '../../../../src/reconcile/node/node-difference.ts';
+import { differingSettings } from '../../../../src/reconcile/node/node-settings.ts';
 import { configOf } from '../../../support/config.ts';
 import { TestLog } from '../../../support/reconciling.ts';
 
@@ -161,7 +161,7 @@ test('wantedSettings reads what setUpKernel would change, and writes nothing', a
   expect(kernel.counters.writes).toBe(0);
   expect(settings.sysctls).toContainEqual(['net/netfilter/nf_conntrack_udp_timeout', '9']);
   expect(settings.sysctls.map(([key]) => key)).toContain('net/netfilter/nf_conntrack_max');
-  const commands = await differingSettings(kernel, settings);
+  const commands = (await differingSettings(kernel, settings)).map(({ command }) => command);
   expect(commands).toContain('sysctl -w net.ipv4.conf.all.arp_ignore=1');
   expect(commands).toContain('ipvsadm --set 60 0 0');
   const quiet = configOf(

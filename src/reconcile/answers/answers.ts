@@ -1,0 +1,103 @@
+import type { IpAddress } from '../../base/ip.ts';
+import type { NamespacedName } from '../../base/service/names.ts';
+import { Yielder } from '../../base/yielder.ts';
+import { type AskedAddress, addressReply, plannedAt } from '../../explain/address-reply.ts';
+import type { FoundOperations } from '../../explain/difference/difference-reply.ts';
+import { packetReply } from '../../explain/packet/packet-reply.ts';
+import { type Problem, packetTarget } from '../../explain/packet/packet-target.ts';
+import type { AddressOwnerReply, PacketReply, ServiceReply } from '../../explain/replies.ts';
+import { serviceReply } from '../../explain/service-reply.ts';
+import { wordsOf } from '../../explain/words.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
+import type { Cluster } from '../../model/cluster.ts';
+import type { Op } from '../../state/op.ts';
+import { type Difference, type DifferenceParts, readDifference } from './difference.ts';
+import { readFoundAddress } from './found-address.ts';
+import { readFoundPacket } from './found-packet.ts';
+import { readFoundService } from './found-service.ts';
+import { forwardingNotes } from '../node/node-difference.ts';
+import { type NodeSettings, differingSettings } from '../node/node-settings.ts';
+import type { RetryQueue } from '../sync/retry-queue.ts';
+
+/** What questions are answered from: the plan, and what is read of the kernel. */
+export interface AnswerParts extends DifferenceParts {
+  readonly cluster: Cluster;
+  readonly settings: NodeSettings;
+  /** Absent if nothing is written, so that nothing can have been refused. */
+  readonly retries?: RetryQueue;
+  /** Called before each answer, to plan what has changed; absent if syncs do. */
+  readonly refresh?: () => Promise<void>;
+  /** Tells which of the differing operations differences from kube-proxy explain; absent if there is none. */
+  readonly explainKnown?: (ops: readonly Op[]) => Promise<FoundOperations['knownOf']>;
+}
+
+/** Answers questions about Services, addresses and packets. It may read the kernel while a sync writes. */
+export class Answers {
+  readonly #parts: AnswerParts;
+
+  constructor(parts: AnswerParts) {
+    this.#parts = parts;
+  }
+
+  /** Explains a Service: its plan, and what the kernel has of it. Undefined if the Service is unknown. */
+  async service(name: NamespacedName, compareRules: KernelReader['compareRules']): Promise<ServiceReply | undefined> {
+    await this.#parts.refresh?.();
+    const { cluster, config, desired, kernel } = this.#parts;
+    const found = await readFoundService({ ...this.#parts, compareRules }, name);
+    const definition = cluster.definition(name);
+    if (definition === undefined) return undefined;
+    const node = desired.nodeView();
+    const words = wordsOf(kernel.mode);
+    const known = { name, definition, slices: cluster.slices(name), node, config, plan: desired.plan, found, words };
+    return await new Yielder().finish(serviceReply(known));
+  }
+
+  /** Says whose an address and port are. */
+  async address(asked: AskedAddress): Promise<AddressOwnerReply> {
+    await this.#parts.refresh?.();
+    const { config, desired, kernel } = this.#parts;
+    const { address, port, protocols } = asked;
+    const ids =
+      port === undefined
+        ? plannedAt(address, protocols, desired.plan)
+        : protocols.map((protocol) => ({ address, port, protocol }));
+    const found = await readFoundAddress(this.#parts, ids);
+    return await new Yielder().finish(addressReply(config.nodeName, asked, desired.plan, found, wordsOf(kernel.mode)));
+  }
+
+  /** Explains the way of a packet to an address, or to the cluster IP of a Service. */
+  async packet(
+    from: IpAddress,
+    target: AskedAddress | NamespacedName,
+    compareRules: KernelReader['compareRules'],
+  ): Promise<PacketReply | Problem> {
+    await this.#parts.refresh?.();
+    const { cluster, config, desired } = this.#parts;
+    const asked = packetTarget(from, target, desired.plan, config);
+    if ('problem' in asked) return asked;
+    const found = await readFoundPacket({ ...this.#parts, compareRules }, asked);
+    const node = desired.nodeView();
+    const slices = (name: NamespacedName) => cluster.slices(name);
+    return await new Yielder().finish(packetReply({ asked, node, config, plan: desired.plan, slices, found }));
+  }
+
+  /** Returns how the kernel differs from the plan: the first `most` operations. */
+  async difference(signal: AbortSignal, most?: number): Promise<Difference> {
+    await this.#parts.refresh?.();
+    const { settings, explainKnown } = this.#parts;
+    const found = await readDifference(this.#parts, settings, signal, most);
+    const knownOf = await explainKnown?.(found.ops);
+    return knownOf === undefined ? found : { ...found, knownOf };
+  }
+
+  /** Returns the commands that set sysctls and IPVS timeouts as wanted; none if they are. */
+  async settings(): Promise<readonly string[]> {
+    const { kernel, settings } = this.#parts;
+    return (await differingSettings(kernel, settings)).map(({ command }) => command);
+  }
+
+  /** Returns which settings of the node stop packets of Services and are not changed. */
+  forwardingNotes(): Promise<readonly string[]> {
+    return forwardingNotes(this.#parts.kernel, this.#parts.desired.plan);
+  }
+}
