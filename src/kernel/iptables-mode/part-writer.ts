@@ -1,12 +1,13 @@
+import { boundedParts } from '../../base/bounded-parts.ts';
 import { errorText } from '../../base/text/error-text.ts';
 import type { Protocol } from '../../base/protocol.ts';
-import type { Op } from '../../state/op.ts';
 import type { OpFailure, Outcome } from '../../state/outcome.ts';
+import { type Division, bisect, halves } from '../bisect.ts';
 import { mayBeOfRules } from '../iptables/iptables-failure.ts';
 import { KernelError } from '../kernel-error.ts';
-import type { ProxyState, ServicePortKey } from './proxy-state.ts';
-import { type Unit, scriptParts } from './script-parts.ts';
-import { type StateOp, touchedPorts, unitsOf } from './state-change.ts';
+import type { ProxyState } from './proxy-state.ts';
+import { RefusedPorts } from './refused-ports.ts';
+import { type StateOp, type Unit, linesOf, unitsOf } from './state-change.ts';
 
 /** Writes of one transaction. Beyond that, what is left fails, to be tried again later. */
 const MOST_WRITES = 1_000;
@@ -16,12 +17,6 @@ const MOST_WRITES = 1_000;
  * the changes of other Services need not wait for them.
  */
 const MOST_REFUSED_AGAIN = 8;
-
-/**
- * How many refused service ports are remembered. Those of deleted Services are never tried again, so they are the first that
- * others displace.
- */
-const MOST_REMEMBERED = 65_536;
 
 /** How an attempt to write operations ended. */
 export interface Attempt {
@@ -39,6 +34,12 @@ export interface Refusal {
   readonly atFault: (units: readonly Unit[]) => readonly Unit[];
 }
 
+const DEFERRED: Refusal = {
+  error: new KernelError('apply', 'DEFERRED', 'it was refused before, and will be tried again in turn'),
+  isKnownBetter: false,
+  atFault: (units) => units,
+};
+
 /** The tables of one family, as far as operations need them. */
 export interface WritableTables {
   state(): Promise<ProxyState>;
@@ -50,131 +51,81 @@ export interface WritableTables {
   mostLines(): Promise<number>;
 }
 
-interface Part {
-  readonly ops: readonly StateOp[];
-  readonly wasRefused: boolean;
-}
-
 /**
  * Writes operations, together if possible. If iptables refuses some, they are left out, so that they do not stop the others;
  * from then on, they are written after the others, each service port on its own, a few in each transaction.
  */
 export class PartWriter {
   readonly #tables: WritableTables;
-  /** In the order in which they are tried again. */
-  readonly #refused = new Set<ServicePortKey>();
+  readonly #refused: RefusedPorts;
 
-  readonly #mostRemembered: number;
-
-  constructor(tables: WritableTables, mostRemembered = MOST_REMEMBERED) {
+  constructor(tables: WritableTables, refused = new RefusedPorts()) {
     this.#tables = tables;
-    this.#mostRemembered = mostRemembered;
+    this.#refused = refused;
   }
 
   async write(ops: readonly StateOp[]): Promise<Outcome> {
+    const state = await this.#tables.state();
+    const { known, others } = this.#refused.apart(unitsOf(state, ops), state);
+    const parts = boundedParts(others, (unit) => linesOf(unit, state), await this.#tables.mostLines());
     const failures: OpFailure[] = [];
-    const fail = (failed: readonly StateOp[], error: unknown): void => {
-      for (const failure of failuresOf(failed, error)) failures.push(failure);
-    };
-    let queue = await this.#firstParts(ops);
+    let [writes, refusedAgain] = [0, 0];
     let canWrite: boolean | undefined;
-    let refusedAgain = 0;
-    for (let writes = 1; ; writes++) {
-      const [part, ...rest] = queue;
-      if (part === undefined) return { failures };
-      if (part.wasRefused && refusedAgain === MOST_REFUSED_AGAIN) {
-        fail(
-          queue.flatMap(({ ops: left }) => left),
-          new KernelError('apply', 'DEFERRED', 'it was refused before, and will be tried again in turn'),
-        );
-        return { failures };
+    const attempt = async (units: readonly Unit[], wasRefused: boolean): Promise<Refusal | undefined> => {
+      if (refusedAgain === MOST_REFUSED_AGAIN) return DEFERRED;
+      writes += 1;
+      const { failures: impossible, refusal } = await this.#tables.attempt(units.flat(), wasRefused);
+      if (refusal?.isKnownBetter === true && !(await isOfAll(refusal))) return await attempt(units, wasRefused);
+      if (refusal !== undefined) {
+        if (wasRefused) refusedAgain += 1;
+        return refusal;
       }
-      const { failures: impossible, refusal } = await this.#tables.attempt(part.ops, part.wasRefused);
       for (const failure of impossible) failures.push(failure);
-      queue = rest;
-      if (refusal === undefined) {
-        await this.#forgive(part.ops);
-        continue;
-      }
-      if (part.wasRefused) refusedAgain += 1;
-      const left: Part = { ...part, ops: without(part.ops, impossible) };
-      const mayBeOfSome = writes < MOST_WRITES && mayBeOfRules(refusal.error);
-      if (!mayBeOfSome || !(canWrite ??= await this.#tables.canWrite())) {
-        for (const { ops: failed } of [left, ...rest]) fail(failed, refusal.error);
-        return { failures, stopped: errorText(refusal.error) };
-      }
-      if (refusal.isKnownBetter) queue = [left, ...rest];
-      else {
-        const { refused, apart } = await this.#divide(left, refusal);
-        fail(refused.flat(), refusal.error);
-        // Larger parts first: most of what is not at fault is soon in force.
-        queue = [...rest, ...apart].sort((a, b) => Number(a.wasRefused) - Number(b.wasRefused));
-      }
-    }
-  }
-
-  async #firstParts(ops: readonly StateOp[]): Promise<readonly Part[]> {
-    const mostLines = await this.#tables.mostLines();
-    if (this.#refused.size === 0 && mostLines === Infinity) return [{ ops, wasRefused: false }];
-    const state = await this.#tables.state();
-    const units = unitsOf(state, ops);
-    const partsOf = (some: readonly Unit[]): readonly Part[] =>
-      Array.from(scriptParts(some, state, mostLines), (part) => ({ ops: part, wasRefused: false }));
-    if (this.#refused.size === 0) return partsOf(units);
-    const wasRefused = (unit: Unit): boolean => [...touchedPorts(state, unit)].some((port) => this.#refused.has(port));
-    const { known = [], others = [] } = Object.groupBy(units, (unit) => (wasRefused(unit) ? 'known' : 'others'));
-    const turns = new Map(Array.from(this.#refused, (port, turn) => [port, turn]));
-    const turnOf = (unit: Unit): number => {
-      let first = Infinity;
-      for (const port of touchedPorts(state, unit)) first = Math.min(first, turns.get(port) ?? Infinity);
-      return first;
+      this.#refused.forgive(units, await this.#tables.state());
+      return undefined;
     };
-    const inTurn = known.map((unit) => ({ unit, turn: turnOf(unit) })).sort((a, b) => a.turn - b.turn);
-    return [...partsOf(others), ...inTurn.map(({ unit }) => ({ ops: unit, wasRefused: true }))];
-  }
-
-  /** Divides refused operations into those that are known to be at fault, and parts that are to be tried. */
-  async #divide({ ops, wasRefused }: Part, { atFault }: Refusal) {
-    const state = await this.#tables.state();
-    const units = unitsOf(state, ops);
-    const refused = units.length < 2 ? units : atFault(units);
-    this.#remember(refused.flatMap((unit) => [...touchedPorts(state, unit)]));
-    const left = units.filter((unit) => !refused.includes(unit));
-    const groups = refused.length > 0 ? apartFrom(refused, left) : halves(left);
-    const apart = groups.filter(({ length }) => length > 0).map((group): Part => ({ ops: group.flat(), wasRefused }));
-    return { refused, apart };
-  }
-
-  #remember(ports: readonly ServicePortKey[]): void {
-    for (const port of ports) {
-      this.#refused.delete(port);
-      this.#refused.add(port);
+    const isOfAll = async ({ error }: Refusal): Promise<boolean> =>
+      writes >= MOST_WRITES || !mayBeOfRules(error) || !(canWrite ??= await this.#tables.canWrite());
+    const writing = (wasRefused: boolean) => ({
+      write: (units: readonly Unit[]) => attempt(units, wasRefused),
+      isOfAll,
+      divide,
+      inOrder: false,
+    });
+    const first = await bisect(parts, writing(false));
+    const { stoppedBy, refused } =
+      first.stoppedBy === undefined
+        ? await bisect(
+            known.map((unit) => [unit]),
+            writing(true),
+          )
+        : { stoppedBy: first.stoppedBy, refused: [{ units: known, refusal: first.stoppedBy }] };
+    for (const { units, refusal } of [...first.refused, ...refused]) {
+      for (const failure of failuresOf(units.flat(), refusal.error)) failures.push(failure);
+      if (refusal !== stoppedBy) this.#refused.remember(units, await this.#tables.state());
     }
-    for (const port of this.#refused) {
-      if (this.#refused.size <= this.#mostRemembered) break;
-      this.#refused.delete(port);
-    }
-  }
-
-  async #forgive(ops: readonly StateOp[]): Promise<void> {
-    if (this.#refused.size === 0) return;
-    for (const port of touchedPorts(await this.#tables.state(), ops)) this.#refused.delete(port);
+    return {
+      failures,
+      ...(stoppedBy === undefined || stoppedBy === DEFERRED ? {} : { stopped: errorText(stoppedBy.error) }),
+    };
   }
 }
 
 /** What is refused is usually refused for each Service of its protocol, whose match the kernel lacks. */
-function apartFrom(refused: readonly Unit[], left: readonly Unit[]): readonly (readonly Unit[])[] {
-  const protocols = new Set(refused.map(protocolOf));
-  return [
-    left.filter((unit) => !protocols.has(protocolOf(unit))),
-    left.filter((unit) => protocols.has(protocolOf(unit))),
-  ];
-}
-
-function halves(units: readonly Unit[]): readonly (readonly Unit[])[] {
-  const sorted = units.toSorted((a, b) => (protocolOf(a) ?? '').localeCompare(protocolOf(b) ?? ''));
-  const half = Math.ceil(sorted.length / 2);
-  return [sorted.slice(0, half), sorted.slice(half)];
+function divide(units: readonly Unit[], refusal: Refusal): Division<Unit> {
+  const atFault = refusal.atFault(units);
+  if (atFault.length === 0) {
+    return halves(units.toSorted((a, b) => (protocolOf(a) ?? '').localeCompare(protocolOf(b) ?? '')));
+  }
+  const left = units.filter((unit) => !atFault.includes(unit));
+  const protocols = new Set(atFault.map(protocolOf));
+  return {
+    atFault,
+    parts: [
+      left.filter((unit) => !protocols.has(protocolOf(unit))),
+      left.filter((unit) => protocols.has(protocolOf(unit))),
+    ],
+  };
 }
 
 function protocolOf(unit: Unit): Protocol | undefined {
@@ -183,12 +134,6 @@ function protocolOf(unit: Unit): Protocol | undefined {
     if ('id' in op) return op.id.protocol;
   }
   return undefined;
-}
-
-function without(ops: readonly StateOp[], failures: readonly OpFailure[]): readonly StateOp[] {
-  if (failures.length === 0) return ops;
-  const failed = new Set<Op>(failures.map(({ op }) => op));
-  return ops.filter((op) => !failed.has(op));
 }
 
 export function failuresOf(ops: readonly StateOp[], error: unknown): readonly OpFailure[] {

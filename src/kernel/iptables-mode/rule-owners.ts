@@ -2,10 +2,8 @@ import type { ProxyState, ServicePortKey } from './proxy-state.ts';
 import { ruleOfEntry } from './node-sets.ts';
 import type { RefusedLine } from './refused-lines.ts';
 import type { Rendered, SharedRule } from './service-port.ts';
-import { type StateOp, isEntryOp, touchedPorts } from './state-change.ts';
+import { type Unit, isEntryOp, touchedPorts } from './state-change.ts';
 import { chainKey } from './table-image.ts';
-
-type Unit = readonly StateOp[];
 
 /** Tells whose rules a change of the tables writes. */
 export class RuleOwners {

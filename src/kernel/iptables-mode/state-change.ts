@@ -186,8 +186,10 @@ function changeServer(state: ProxyState, ops: readonly ServiceOp[], changes: Equ
   return { failures, undo: () => state.setServer(id, before) };
 }
 
-/** Divides operations into parts that belong together: those of a service port, and those of the node. */
-export function unitsOf(state: ProxyState, ops: readonly StateOp[]): readonly (readonly StateOp[])[] {
+/** What belongs together: the operations of a service port, or those of the node. */
+export type Unit = readonly StateOp[];
+
+export function unitsOf(state: ProxyState, ops: readonly StateOp[]): readonly Unit[] {
   const names = new Map<VirtualServerKey, string>();
   for (const op of ops) {
     if ('virtualServer' in op) names.set(virtualServerKey(op.virtualServer), nameOf(op.virtualServer));
@@ -199,4 +201,29 @@ export function unitsOf(state: ProxyState, ops: readonly StateOp[]): readonly (r
     return name === undefined ? String(key) : servicePortKey(name, idIn(op).protocol);
   });
   return [...units.values()];
+}
+
+/** The lines for a new endpoint: its chain, its two rules, and the rule that leads there. */
+const LINES_OF_ENDPOINT = 4;
+
+/**
+ * Estimates the lines that write a unit. The addresses of a service port usually share their chains, so the address with the
+ * most endpoints counts.
+ */
+export function linesOf(unit: Unit, state: ProxyState): number {
+  const ofServers = new Map<VirtualServerKey, number>();
+  let others = 0;
+  for (const op of unit) {
+    if (isEntryOp(op)) {
+      others += 1;
+      continue;
+    }
+    const id = idIn(op);
+    const key = virtualServerKey(id);
+    const known = ofServers.get(key) ?? 1 + (state.server(id)?.state.endpoints.length ?? 0);
+    ofServers.set(key, known + (op.kind === 'add-real-server' ? LINES_OF_ENDPOINT : 1));
+  }
+  let most = 0;
+  for (const lines of ofServers.values()) most = Math.max(most, lines);
+  return most + ofServers.size + others;
 }

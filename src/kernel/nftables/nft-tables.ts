@@ -6,6 +6,7 @@ import type { Endpoint } from '../../state/real-server.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
 import { addedRanges, changeElements, changeFirewall, deletedElements, hasRanges } from './entry-changes.ts';
+import { bisect } from '../bisect.ts';
 import { TABLE_OWNED } from '../kernel-error.ts';
 import type { ExpectedServers } from '../kernel.ts';
 import { MOST_ELEMENTS, type NftMessage } from './nft-message.ts';
@@ -58,14 +59,19 @@ export class NftTables {
     for (const family of IP_FAMILIES) {
       const { groups, failures: impossible } = ofFamilies[family];
       for (const failure of impossible) failures.push(failure);
-      const written: Written = { failures, stoppedBy: undefined };
       const view = this.#viewOf(family);
       // An endpoint that is new may need the place of one that was left.
       if (groups.length > 0) await view.leavings.remove(view);
-      for (const units of partsOf(groups, ({ id }) => view.countOf(id), this.#most)) {
-        await this.#write(view, units, written);
-      }
-      if (written.stoppedBy !== undefined) stopped ??= whyStopped(family, written.stoppedBy);
+      const { refused, stoppedBy } = await bisect(
+        partsOf(groups, ({ id }) => view.countOf(id), this.#most),
+        {
+          write: (units) => this.#write(view, units, failures),
+          isOfAll: (refusal) => isOfAll(view, refusal),
+          inOrder: true,
+        },
+      );
+      for (const { units, refusal } of refused) refuse(units, refusal, failures);
+      if (stoppedBy !== undefined) stopped ??= whyStopped(family, stoppedBy);
     }
     return { failures, ...(stopped !== undefined && { stopped }) };
   }
@@ -78,41 +84,20 @@ export class NftTables {
     }
   }
 
-  async #write(view: TableView, units: readonly Unit[], written: Written): Promise<void> {
-    if (units.length === 0) return;
-    if (written.stoppedBy !== undefined) return refuse(units, written.stoppedBy, written);
+  /** A virtual server that is refused alone is written whole, whatever the table has of it. */
+  async #write(view: TableView, units: readonly Unit[], failures: OpFailure[]): Promise<NftRefusal | undefined> {
     const attempt = new Attempt(view, units, this.#most);
-    const refusal = await attempt.run();
-    if (refusal !== undefined && (await isOfAll(view, refusal))) {
-      written.stoppedBy = refusal;
-      return refuse(units, refusal, written);
+    let refusal = await attempt.run();
+    const [unit, ...others] = units;
+    if (refusal !== undefined && others.length === 0 && !(await isOfAll(view, refusal))) {
+      refusal = await new Attempt(view, units, this.#most, unit?.kind === 'service').run();
     }
-    if (refusal !== undefined && units.length > 1) {
-      // One of them is at fault: the others must not suffer. Or they were too many.
-      const half = Math.ceil(units.length / 2);
-      await this.#write(view, units.slice(0, half), written);
-      return await this.#write(view, units.slice(half), written);
-    }
-    const again = refusal === undefined ? undefined : await this.#rewrite(view, units);
-    if (again !== undefined) return refuse(units, again, written);
-    for (const failure of attempt.failures) written.failures.push(failure);
-  }
-
-  /** Writes a virtual server whole, whatever the table has of it. */
-  async #rewrite(view: TableView, [unit]: readonly Unit[]): Promise<NftRefusal | undefined> {
-    if (unit === undefined) return undefined;
-    return await new Attempt(view, [unit], this.#most, unit.kind === 'service').run();
+    if (refusal === undefined) for (const failure of attempt.failures) failures.push(failure);
+    return refusal;
   }
 }
 
-/** What became of the units of a family. */
-interface Written {
-  readonly failures: OpFailure[];
-  /** A refusal of everything, after which nothing more is tried. */
-  stoppedBy: NftRefusal | undefined;
-}
-
-function refuse(units: readonly Unit[], { errno, code, text }: NftRefusal, { failures }: Written): void {
+function refuse(units: readonly Unit[], { errno, code, text }: NftRefusal, failures: OpFailure[]): void {
   for (const unit of units) for (const op of opsOf(unit)) failures.push({ op, errno, code, text });
 }
 

@@ -1,6 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { KernelError } from '../../../../src/kernel/kernel-error.ts';
 import { type Attempt, PartWriter } from '../../../../src/kernel/iptables-mode/part-writer.ts';
+import { RefusedPorts } from '../../../../src/kernel/iptables-mode/refused-ports.ts';
 import { ProxyState } from '../../../../src/kernel/iptables-mode/proxy-state.ts';
 import type { StateOp } from '../../../../src/kernel/iptables-mode/state-change.ts';
 import { address, endpoint, realServer, virtualServer } from '../../../contract/objects.ts';
@@ -27,7 +28,7 @@ test('of more refused service ports than it remembers, those that were tried las
       canWrite: () => Promise.resolve(true),
       mostLines: () => Promise.resolve(Infinity),
     },
-    2,
+    new RefusedPorts(2),
   );
   for (const n of [1, 2, 3]) await writer.write([service(n)]);
   attempts.length = 0;
