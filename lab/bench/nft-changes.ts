@@ -1,5 +1,5 @@
 import { type Multicast, listen } from '../../src/netlink/multicast.ts';
-import { NETLINK_NETFILTER } from '../../src/netlink/protocol.ts';
+import { NETLINK_NETFILTER } from '../../src/netlink/netlink-protocol.ts';
 import { now } from './api-process.ts';
 
 /** linux/netfilter/nfnetlink.h: NFNLGRP_NFTABLES. */

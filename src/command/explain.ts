@@ -16,7 +16,7 @@ import { askOrRead } from './ask-or-read.ts';
 import type { Command, Result } from './command.ts';
 import { counterLines } from './counter-lines.ts';
 import { aligned, wrapped } from './output.ts';
-import { packetLines } from './packet.ts';
+import { packetLines } from './packet-lines.ts';
 import { refusedText } from './refused-text.ts';
 import { UsageError } from './usage-error.ts';
 

@@ -4,7 +4,7 @@ import type { ReadConfig } from './config-document.ts';
 import { gateNotes } from './value/feature-gates.ts';
 import { FLAGS, type Flag, SETTINGS } from './flags/flag-table.ts';
 import { sectionNotes } from './mode-section.ts';
-import { modeNotes } from './other-modes.ts';
+import { modeNotes } from './mode-notes.ts';
 import { DEFAULTS, type GivenSettings, type Settings } from './flags/settings.ts';
 
 /** The effective settings, and log lines about settings that are ignored, deprecated or unknown. */

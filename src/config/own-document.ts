@@ -5,7 +5,7 @@ import {
 } from '../base/service/service-annotations.ts';
 import type { ServiceDefaults } from '../base/service/service-defaults.ts';
 import { FieldReader } from './field-reader.ts';
-import { readServiceDefaults, serviceDefaultsDocument } from './service-defaults.ts';
+import { readServiceDefaults, serviceDefaultsDocument } from './read-service-defaults.ts';
 
 export const OWN_GROUP = 'kube-ipvs-proxy';
 export const OWN_API_VERSION = `${OWN_GROUP}/v1alpha1`;

@@ -7,7 +7,7 @@ import { type BindAddress, parseBindAddress } from './value/bind-address.ts';
 import { completeConfig } from './complete.ts';
 import type { ReadConfig } from './config-document.ts';
 import { resolveGates } from './value/feature-gates.ts';
-import { modeFields } from './other-modes.ts';
+import { modeFields } from './mode-notes.ts';
 import { nodePortSelection } from './value/node-port-selection.ts';
 import { DRY_RUN_PORT_OFFSET, OWN_FLAGS } from './flags/own-flags.ts';
 import { ConfigError, fieldProblem } from './value/problem.ts';

@@ -22,7 +22,7 @@ import type { RuleSet } from '../state/rules/rule-set.ts';
 import { Transaction } from '../state/transaction.ts';
 import type { VirtualServer } from '../state/virtual-server.ts';
 import { runningDaemon } from './startup/daemon-lock.ts';
-import { reportFailure } from './startup/failure.ts';
+import { reportFailure } from './startup/report-failure.ts';
 import { openLog } from './startup/open-log.ts';
 import { requireRights } from './startup/rights.ts';
 import { StartupError } from './startup/startup-error.ts';

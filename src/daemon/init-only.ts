@@ -1,6 +1,6 @@
 import type { ProxyConfig } from '../config/proxy-config.ts';
 import { loadMode } from './modes/mode.ts';
-import { reportFailure } from './startup/failure.ts';
+import { reportFailure } from './startup/report-failure.ts';
 import { setUpKernel } from './startup/kernel-setup.ts';
 import { openLog } from './startup/open-log.ts';
 import { requireRights } from './startup/rights.ts';

@@ -8,7 +8,7 @@ import { isProtocol } from '../base/protocol.ts';
 import type { ServiceAnnotation } from '../base/service/service-annotations.ts';
 import { isOfAnotherProxy } from '../base/well-known-labels.ts';
 import { type AddressUse, usableAddress } from './addresses.ts';
-import { type ReadAnnotations, readAnnotations } from './service-annotations.ts';
+import { type ReadAnnotations, readAnnotations } from './read-annotations.ts';
 import type { ServiceDefinition, ServicePortDefinition } from './service-model.ts';
 import { parseTime } from './trigger-time.ts';
 import { Warnings, quoted } from './warnings.ts';

@@ -3,7 +3,7 @@ import type { IpAddress } from '../base/ip.ts';
 import type { NamespacedName } from '../base/service/names.ts';
 import type { Port } from '../base/port.ts';
 import type { Protocol } from '../base/protocol.ts';
-import type { AskedAnnotation } from './service-annotations.ts';
+import type { AskedAnnotation } from './read-annotations.ts';
 import type { ServiceRequests } from '../base/service/service-requests.ts';
 import type { ModelWarning } from './warnings.ts';
 

@@ -1,7 +1,7 @@
 import { constants } from 'node:os';
 import { loadAddon } from './addon.ts';
 import { errnoName } from './error.ts';
-import { type NetlinkMessage, messages } from './message.ts';
+import { type NetlinkMessage, messages } from './netlink-message.ts';
 import { type Trace, traceMessages } from './trace/trace.ts';
 
 export interface MulticastOptions {

@@ -11,7 +11,7 @@ import { fullSync } from './sync/full-sync.ts';
 import { NO_SETTINGS } from './node/node-settings.ts';
 import { type SyncParts, type SyncPartsOptions, syncParts } from './sync/sync-parts.ts';
 import { SyncProgress } from './sync/sync-progress.ts';
-import { SyncLog } from './sync-report.ts';
+import { SyncLog } from './sync-log.ts';
 import { type NextRun, SyncTimer, type Wanted } from './timing/sync-timer.ts';
 
 export interface ReconcilerOptions extends SyncPartsOptions {

@@ -2,7 +2,7 @@ import { doublingDelay } from '../base/backoff.ts';
 import { Yielder } from '../base/yielder.ts';
 import { AddingOrder } from '../diff/adding-order.ts';
 import { differingOperations } from '../explain/difference/difference-reply.ts';
-import { knownDifferences } from '../explain/difference/known-difference.ts';
+import { knownDifferences } from '../explain/difference/explained-by-kube-proxy.ts';
 import type { PlannedOperation } from '../explain/replies.ts';
 import type { KernelReader, NodeAddress } from '../kernel/kernel.ts';
 import type { NodePlan } from '../plan/node/node-plan.ts';

@@ -6,7 +6,7 @@ import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { decodeLink } from '../../src/netlink/family/route/link.ts';
 import { listen } from '../../src/netlink/multicast.ts';
-import { NETLINK_ROUTE } from '../../src/netlink/protocol.ts';
+import { NETLINK_ROUTE } from '../../src/netlink/netlink-protocol.ts';
 import type { Op } from '../../src/state/op.ts';
 import { Transaction } from '../../src/state/transaction.ts';
 import { runCommand } from '../bed/command.ts';

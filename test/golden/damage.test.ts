@@ -4,7 +4,7 @@ import { DecodeError } from '../../src/netlink/codec/decode-error.ts';
 import { decodeFlow } from '../../src/netlink/family/conntrack/flow.ts';
 import { decodeFamily } from '../../src/netlink/family/genl-ctrl/family.ts';
 import { decodeFailedEntry } from '../../src/netlink/family/ipset/entry-message.ts';
-import { chooseProtocol } from '../../src/netlink/family/ipset/protocol.ts';
+import { chooseProtocol } from '../../src/netlink/family/ipset/protocol-version.ts';
 import { decodeRevision } from '../../src/netlink/family/ipset/set.ts';
 import { decodeConfig } from '../../src/netlink/family/ipvs/config.ts';
 import { decodeDestination } from '../../src/netlink/family/ipvs/destination.ts';
@@ -12,7 +12,7 @@ import { decodeService } from '../../src/netlink/family/ipvs/service.ts';
 import { decodeStats } from '../../src/netlink/family/ipvs/stats.ts';
 import { decodeAddress } from '../../src/netlink/family/route/address.ts';
 import { decodeLink } from '../../src/netlink/family/route/link.ts';
-import { NLMSG_DONE, NLMSG_ERROR, type NetlinkMessage } from '../../src/netlink/message.ts';
+import { NLMSG_DONE, NLMSG_ERROR, type NetlinkMessage } from '../../src/netlink/netlink-message.ts';
 import { captured } from './capture.ts';
 import { allMessages, listedSets } from './netlink.ts';
 

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import type { Port } from '../../src/base/port.ts';
-import { addGuePort, decodeGuePort, deleteGuePort, dumpGuePorts } from '../../src/netlink/family/fou/port.ts';
+import { addGuePort, decodeGuePort, deleteGuePort, dumpGuePorts } from '../../src/netlink/family/fou/gue-port.ts';
 import { exchange } from './capture.ts';
 import { ip, payloads, sentBytes, written } from './netlink.ts';
 

@@ -4,7 +4,7 @@ import { ipvsFamily } from '../../src/kernel/linux/generic-family.ts';
 import { decodeFamily, getFamily } from '../../src/netlink/family/genl-ctrl/family.ts';
 import { exchange } from './capture.ts';
 import { decoded, firstPayload, sentBytes, written } from './netlink.ts';
-import { NETLINK_GENERIC } from '../../src/netlink/protocol.ts';
+import { NETLINK_GENERIC } from '../../src/netlink/netlink-protocol.ts';
 
 /** A connection that always answers this to message number 1. */
 function answering(received: readonly Uint8Array[]): BatchConnection {

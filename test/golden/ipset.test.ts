@@ -4,7 +4,7 @@ import { decodeFailedEntry, writeEntries } from '../../src/netlink/family/ipset/
 import { ipsetErrorName } from '../../src/netlink/family/ipset/error-name.ts';
 import { dumpSets } from '../../src/netlink/family/ipset/listing.ts';
 import { IPSET_COMMAND, swapSets } from '../../src/netlink/family/ipset/message.ts';
-import { chooseProtocol, getProtocol } from '../../src/netlink/family/ipset/protocol.ts';
+import { chooseProtocol, getProtocol } from '../../src/netlink/family/ipset/protocol-version.ts';
 import {
   type IpsetDefinition,
   createSet,
@@ -12,10 +12,10 @@ import {
   destroySet,
   getType,
 } from '../../src/netlink/family/ipset/set.ts';
-import { NLMSG_ERROR, answerOf } from '../../src/netlink/message.ts';
+import { NLMSG_ERROR, answerOf } from '../../src/netlink/netlink-message.ts';
 import { exchange } from './capture.ts';
 import { allMessages, decoded, firstPayload, ip, listedSets, payloads, sentBytes, written } from './netlink.ts';
-import { NETLINK_NETFILTER } from '../../src/netlink/protocol.ts';
+import { NETLINK_NETFILTER } from '../../src/netlink/netlink-protocol.ts';
 
 const V = 7;
 const type = (command: number): number => (6 << 8) | command;

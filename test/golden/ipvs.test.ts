@@ -17,10 +17,10 @@ import {
   getService,
 } from '../../src/netlink/family/ipvs/service.ts';
 import { decodeStats } from '../../src/netlink/family/ipvs/stats.ts';
-import { NLMSG_ERROR, answerOf } from '../../src/netlink/message.ts';
+import { NLMSG_ERROR, answerOf } from '../../src/netlink/netlink-message.ts';
 import { exchange } from './capture.ts';
 import { allMessages, decoded, firstPayload, ip, payloads, sentBytes, written } from './netlink.ts';
-import { NETLINK_GENERIC } from '../../src/netlink/protocol.ts';
+import { NETLINK_GENERIC } from '../../src/netlink/netlink-protocol.ts';
 
 /** The id of the family IPVS in the captured kernel. */
 const IPVS = 0x1c;

@@ -7,11 +7,11 @@ import {
   decodeLocalTable,
   deleteHostRoute,
   dumpRoutes,
-} from '../../src/netlink/family/route/local-route.ts';
-import { answerOf } from '../../src/netlink/message.ts';
+} from '../../src/netlink/family/route/host-route.ts';
+import { answerOf } from '../../src/netlink/netlink-message.ts';
 import { exchange } from './capture.ts';
 import { allMessages, decoded, ip, payloads, sentBytes, written } from './netlink.ts';
-import { NETLINK_ROUTE } from '../../src/netlink/protocol.ts';
+import { NETLINK_ROUTE } from '../../src/netlink/netlink-protocol.ts';
 
 const V4 = { cidr: cidrOf(ip('10.9.0.0'), 16), index: 3, protocol: 120 };
 const V6 = { cidr: cidrOf(ip('fd00:9::'), 112), index: 3, protocol: 120 };

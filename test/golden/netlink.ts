@@ -2,7 +2,7 @@ import { type IpAddress, parseIp } from '../../src/base/ip.ts';
 import { NLM_F_ACK } from '../../src/netlink/codec/flags.ts';
 import { MessageWriter } from '../../src/netlink/codec/message-writer.ts';
 import { type IpsetListing, setReader } from '../../src/netlink/family/ipset/listing.ts';
-import { type NetlinkMessage, messages } from '../../src/netlink/message.ts';
+import { type NetlinkMessage, messages } from '../../src/netlink/netlink-message.ts';
 import { traceMessages } from '../../src/netlink/trace/trace.ts';
 
 // Left out of the comparison: sequence and port, which are the sender's own, and whether an acknowledgement is asked for,

@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { RTM_NEWLINK } from '../../src/netlink/family/route/link.ts';
 import { createTunnel, decodeFoundLink, setIpv4Conf, setLinkUp } from '../../src/netlink/family/route/pod-link.ts';
 import { dumpTcpConnections } from '../../src/netlink/family/sock-diag/tcp-socket.ts';
-import { NETLINK_ROUTE } from '../../src/netlink/protocol.ts';
+import { NETLINK_ROUTE } from '../../src/netlink/netlink-protocol.ts';
 import { exchange } from './capture.ts';
 import { decoded, firstPayload, ip, sentBytes, written } from './netlink.ts';
 

@@ -1,9 +1,9 @@
 import { expect, test } from '@jest/globals';
 import { formatIp } from '../../src/base/ip.ts';
-import { RTM_NEWROUTE } from '../../src/netlink/family/route/local-route.ts';
+import { RTM_NEWROUTE } from '../../src/netlink/family/route/host-route.ts';
 import { decodeChosenRoute, lookUpRoute } from '../../src/netlink/family/route/route-lookup.ts';
-import { answerOf } from '../../src/netlink/message.ts';
-import { NETLINK_ROUTE } from '../../src/netlink/protocol.ts';
+import { answerOf } from '../../src/netlink/netlink-message.ts';
+import { NETLINK_ROUTE } from '../../src/netlink/netlink-protocol.ts';
 import { exchange } from './capture.ts';
 import { allMessages, decoded, firstPayload, ip, sentBytes, written } from './netlink.ts';
 

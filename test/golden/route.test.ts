@@ -9,10 +9,10 @@ import {
   setAddress,
 } from '../../src/netlink/family/route/address.ts';
 import { RTM_NEWLINK, createLink, decodeLink, dumpLinks, getLink } from '../../src/netlink/family/route/link.ts';
-import { NLMSG_ERROR, answerOf } from '../../src/netlink/message.ts';
+import { NLMSG_ERROR, answerOf } from '../../src/netlink/netlink-message.ts';
 import { exchange } from './capture.ts';
 import { allMessages, decoded, ip, payloads, sentBytes, written } from './netlink.ts';
-import { NETLINK_ROUTE } from '../../src/netlink/protocol.ts';
+import { NETLINK_ROUTE } from '../../src/netlink/netlink-protocol.ts';
 
 const request = (name: string): string => sentBytes(exchange('ip', name).sent.at(-1));
 

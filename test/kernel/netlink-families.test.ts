@@ -9,7 +9,7 @@ import { decodeFailedEntry, writeEntries } from '../../src/netlink/family/ipset/
 import { ipsetErrorName } from '../../src/netlink/family/ipset/error-name.ts';
 import { dumpSets } from '../../src/netlink/family/ipset/listing.ts';
 import { swapSets } from '../../src/netlink/family/ipset/message.ts';
-import { chooseProtocol, getProtocol } from '../../src/netlink/family/ipset/protocol.ts';
+import { chooseProtocol, getProtocol } from '../../src/netlink/family/ipset/protocol-version.ts';
 import {
   type IpsetDefinition,
   createSet,
@@ -43,7 +43,7 @@ import {
   setAddress,
 } from '../../src/netlink/family/route/address.ts';
 import { RTM_NEWLINK, createLink, decodeLink, deleteLinkByName, getLink } from '../../src/netlink/family/route/link.ts';
-import { type NetlinkMessage, NLMSG_ERROR, answerOf, messages } from '../../src/netlink/message.ts';
+import { type NetlinkMessage, NLMSG_ERROR, answerOf, messages } from '../../src/netlink/netlink-message.ts';
 import { runCommand } from '../bed/command.ts';
 import { listedSets } from '../golden/netlink.ts';
 

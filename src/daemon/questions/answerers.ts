@@ -9,7 +9,7 @@ import type { Questioned } from '../../reconcile/questioned.ts';
 import { virtualServerKey } from '../../state/virtual-server.ts';
 import { askedAddress } from './asked-address.ts';
 import type { Answerer } from './question-handler.ts';
-import { type StatusParts, statusReply } from './status.ts';
+import { type StatusParts, statusReply } from './status-reply.ts';
 import { QuestionError, requireIpvs } from './question-error.ts';
 import { SharedRules } from './shared-rules.ts';
 import { type TrafficKernel, trafficReply } from './traffic.ts';

@@ -3,7 +3,7 @@ import type { ProxyConfig } from '../../config/proxy-config.ts';
 import { BUILD, VERSION } from '../../config/version.ts';
 import { familyLabel } from '../../base/ip.ts';
 import type { Log } from '../../observe/log/log.ts';
-import type { Identity } from '../questions/status.ts';
+import type { Identity } from '../questions/status-reply.ts';
 import type { UsableFamilies } from '../startup/kernel-setup.ts';
 import type { OpenedSource } from '../startup/open-source.ts';
 

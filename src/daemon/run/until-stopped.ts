@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import type { LogControl } from '../../observe/log/winston-log.ts';
-import { reportFailure } from '../startup/failure.ts';
+import { reportFailure } from '../startup/report-failure.ts';
 import { openLog } from '../startup/open-log.ts';
 
 /** Starts a program. `stop` ends it with an exit code as the reason; `started` is disposed at the end. */

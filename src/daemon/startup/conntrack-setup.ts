@@ -7,7 +7,7 @@ import type { Log } from '../../observe/log/log.ts';
 import type { NodeSettings } from '../../reconcile/node/node-settings.ts';
 import { setTimeoutWithin, toKernelSeconds } from './kernel-timeout.ts';
 import { StartupError } from './startup-error.ts';
-import { setSysctl } from './sysctl.ts';
+import { setSysctl } from './set-sysctl.ts';
 
 /** Upper limit of an nf_conntrack_max that is computed from the number of CPUs; as in kube-proxy. */
 const MOST_BY_CPUS = 1_048_576;

@@ -1,7 +1,7 @@
 import type { Kernel, KernelReader } from '../../kernel/kernel.ts';
 import type { Log } from '../../observe/log/log.ts';
 import type { NodeSettings } from '../../reconcile/node/node-settings.ts';
-import { setSysctl } from './sysctl.ts';
+import { setSysctl } from './set-sysctl.ts';
 
 const KEY = 'net/ipv4/vs/run_estimation';
 

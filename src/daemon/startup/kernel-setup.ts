@@ -12,7 +12,7 @@ import { setEstimation, wantedEstimation } from './estimation.ts';
 import { noteIdleTimeout } from './idle-connections.ts';
 import { setTimeoutWithin, toKernelSeconds } from './kernel-timeout.ts';
 import { StartupError } from './startup-error.ts';
-import { setSysctl } from './sysctl.ts';
+import { setSysctl } from './set-sysctl.ts';
 
 /** Key and value; written only if the current value differs. */
 type Sysctl = readonly [key: string, value: string];

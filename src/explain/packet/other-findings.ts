@@ -3,7 +3,7 @@ import { formatIp } from '../../base/ip.ts';
 import type { OtherRules } from '../../state/rules/other-rules.ts';
 import type { Route } from '../../state/route.ts';
 import type { RuleSet } from '../../state/rules/rule-set.ts';
-import { type OtherStage, walkOtherRules } from './other-rules.ts';
+import { type OtherStage, walkOtherRules } from './other-rule-walk.ts';
 import type { Packet } from './packet.ts';
 import type { EndpointPath, PacketPath } from './packet-path.ts';
 import type { OtherRule, PacketReply } from '../replies.ts';

@@ -13,7 +13,7 @@ import {
   virtualServerKey,
 } from '../../state/virtual-server.ts';
 import { lasts } from '../iptables/iptables-failure.ts';
-import { iptablesOf } from '../iptables/iptables.ts';
+import { iptablesOf } from '../iptables/iptables-handle.ts';
 import { parseSave, scriptLines } from '../iptables/iptables-script.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { Kernel, KernelReader, ObservedIpSet } from '../kernel.ts';

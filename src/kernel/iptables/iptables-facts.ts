@@ -4,7 +4,7 @@ import type { IpFamily } from '../../base/ip.ts';
 import { openConnection } from '../../netlink/connection.ts';
 import { decodeGeneration, getGeneration } from '../../netlink/family/nf-tables/generation.ts';
 import { decodeTable, dumpTables } from '../../netlink/family/nf-tables/table.ts';
-import { NETLINK_NETFILTER } from '../../netlink/protocol.ts';
+import { NETLINK_NETFILTER } from '../../netlink/netlink-protocol.ts';
 import type { Trace } from '../../netlink/trace/trace.ts';
 import { askAll } from '../linux/batch.ts';
 import { searchPath } from '../command-runner.ts';

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { MessageWriter } from '../../netlink/codec/message-writer.ts';
 import { type IpsetListing, type SetListOptions, dumpSets, setReader } from '../../netlink/family/ipset/listing.ts';
 import { swapSets } from '../../netlink/family/ipset/message.ts';
-import { chooseProtocol, getProtocol } from '../../netlink/family/ipset/protocol.ts';
+import { chooseProtocol, getProtocol } from '../../netlink/family/ipset/protocol-version.ts';
 import { createSet, decodeRevision, destroySet, getType } from '../../netlink/family/ipset/set.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import { type IpSet, type IpSetType, TWIN_PREFIX, twinName } from '../../state/ip-set.ts';
@@ -12,7 +12,7 @@ import type { OpFailure } from '../../state/outcome.ts';
 import { type BatchConnection, askAll, runBatch } from '../linux/batch.ts';
 import type { ObservedIpSet } from '../kernel.ts';
 import { type Refusal, failureOf, refusalsOf } from '../linux/netlink-failure.ts';
-import { type EntryChange, changeEntries } from './set-entries.ts';
+import { type EntryChange, changeEntries } from './change-entries.ts';
 import { observedEntry } from './set-entry.ts';
 
 /** Operations on sets and their entries. */

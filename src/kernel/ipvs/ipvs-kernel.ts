@@ -1,5 +1,5 @@
 import { NetlinkError } from '../../netlink/error.ts';
-import { NETLINK_GENERIC, NETLINK_NETFILTER } from '../../netlink/protocol.ts';
+import { NETLINK_GENERIC, NETLINK_NETFILTER } from '../../netlink/netlink-protocol.ts';
 import { errorText } from '../../base/text/error-text.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import type { Op } from '../../state/op.ts';
@@ -11,8 +11,8 @@ import type { Transaction } from '../../state/transaction.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
 import type { AddressOp, DeviceHandle } from '../linux/device-handle.ts';
 import { IpsetHandle, type SetOp } from './ipset-handle.ts';
-import { type Iptables, iptablesOf } from '../iptables/iptables.ts';
-import { readBaseChains } from '../iptables/other-rules.ts';
+import { type Iptables, iptablesOf } from '../iptables/iptables-handle.ts';
+import { readBaseChains } from '../iptables/chain-policies.ts';
 import { ipvsFamily } from '../linux/generic-family.ts';
 import { type IpvsOp, IpvsHandle } from './ipvs-handle.ts';
 import { KernelError } from '../kernel-error.ts';

@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import { MessageWriter, SEGMENT_LIMITS, type SegmentLimits } from '../../netlink/codec/message-writer.ts';
 import type { SocketConnection } from '../../netlink/connection.ts';
 import { NetlinkError } from '../../netlink/error.ts';
-import { type NetlinkMessage, answerOf, interruptedDumps, messages, refusal } from '../../netlink/message.ts';
+import { type NetlinkMessage, answerOf, interruptedDumps, messages, refusal } from '../../netlink/netlink-message.ts';
 import { type Refusal, refusalOf, refusalsOf } from './netlink-failure.ts';
 import { chunks, forEachSliced } from './slices.ts';
 

@@ -19,7 +19,7 @@ import {
   dumpLinks,
   getLink,
 } from '../../netlink/family/route/link.ts';
-import { deleteRouteTo } from '../../netlink/family/route/local-route.ts';
+import { deleteRouteTo } from '../../netlink/family/route/host-route.ts';
 import { decodeChosenRoute, lookUpRoute } from '../../netlink/family/route/route-lookup.ts';
 import type { MessageWriter } from '../../netlink/codec/message-writer.ts';
 import { IP_FAMILIES, type IpAddress, isIp4, isLinkLocal6 } from '../../base/ip.ts';
@@ -32,7 +32,7 @@ import { type BatchConnection, askAll, runBatch } from './batch.ts';
 import { codeOf } from '../errno.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { NodeAddress } from '../kernel.ts';
-import { type RouteOp, isRouteDone, readLocalRoutes, readRoutedAddresses, writeRoute } from './local-routes.ts';
+import { type RouteOp, isRouteDone, readLocalRoutes, readRoutedAddresses, writeRoute } from './local-route-table.ts';
 import { type Refusal, failureOf, reasonOf } from './netlink-failure.ts';
 
 /** Operations on the addresses of kube-ipvs0, and on the local routes that replace them. */

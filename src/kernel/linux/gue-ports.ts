@@ -6,8 +6,8 @@ import {
   decodeGuePort,
   deleteGuePort,
   dumpGuePorts,
-} from '../../netlink/family/fou/port.ts';
-import { NETLINK_GENERIC } from '../../netlink/protocol.ts';
+} from '../../netlink/family/fou/gue-port.ts';
+import { NETLINK_GENERIC } from '../../netlink/netlink-protocol.ts';
 import { type GuePort, type PodOp, formatPodOp } from '../../state/pod-network.ts';
 import { askAll, runBatch } from './batch.ts';
 import { genericFamily } from './generic-family.ts';

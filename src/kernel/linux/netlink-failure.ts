@@ -1,7 +1,7 @@
 import { constants } from 'node:os';
 import { DecodeError } from '../../netlink/codec/decode-error.ts';
 import { NetlinkError } from '../../netlink/error.ts';
-import type { KernelAnswer, NetlinkMessage } from '../../netlink/message.ts';
+import type { KernelAnswer, NetlinkMessage } from '../../netlink/netlink-message.ts';
 import type { Op } from '../../state/op.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import { codeOf, textOf } from '../errno.ts';

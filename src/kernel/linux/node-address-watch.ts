@@ -2,9 +2,9 @@ import { errorText } from '../../base/text/error-text.ts';
 import { AF_UNSPEC } from '../../netlink/codec/address-family.ts';
 import { RTM_DELADDR, RTM_NEWADDR, decodeAddress } from '../../netlink/family/route/address.ts';
 import { type Link, RTM_DELLINK, RTM_NEWLINK, decodeLink } from '../../netlink/family/route/link.ts';
-import type { NetlinkMessage } from '../../netlink/message.ts';
+import type { NetlinkMessage } from '../../netlink/netlink-message.ts';
 import { type Multicast, listen } from '../../netlink/multicast.ts';
-import { NETLINK_ROUTE } from '../../netlink/protocol.ts';
+import { NETLINK_ROUTE } from '../../netlink/netlink-protocol.ts';
 import type { Trace } from '../../netlink/trace/trace.ts';
 import type { Log } from '../../observe/log/log.ts';
 

@@ -1,5 +1,5 @@
 import { type SocketConnection, openConnection } from '../../netlink/connection.ts';
-import { NETLINK_NETFILTER, NETLINK_ROUTE } from '../../netlink/protocol.ts';
+import { NETLINK_NETFILTER, NETLINK_ROUTE } from '../../netlink/netlink-protocol.ts';
 import type { Cidr } from '../../base/cidr.ts';
 import type { Trace } from '../../netlink/trace/trace.ts';
 import type { IpAddress, IpFamily } from '../../base/ip.ts';

@@ -3,7 +3,7 @@ import type { IpFamily } from '../../base/ip.ts';
 import { MessageWriter } from '../../netlink/codec/message-writer.ts';
 import type { SocketConnection } from '../../netlink/connection.ts';
 import { NetlinkError } from '../../netlink/error.ts';
-import { beginBatch, endBatch } from '../../netlink/family/nf-tables/batch.ts';
+import { beginBatch, endBatch } from '../../netlink/family/nf-tables/nft-batch.ts';
 import {
   decodeChain,
   decodeChainUse,
@@ -32,7 +32,7 @@ import {
   newTable,
 } from '../../netlink/family/nf-tables/table.ts';
 import { tableComment } from '../../netlink/family/nf-tables/user-data.ts';
-import { answerOf, messages } from '../../netlink/message.ts';
+import { answerOf, messages } from '../../netlink/netlink-message.ts';
 import { TABLE_OWNED } from '../kernel-error.ts';
 import { askAll } from '../linux/batch.ts';
 import { refusalOf, refusalsOf } from '../linux/netlink-failure.ts';

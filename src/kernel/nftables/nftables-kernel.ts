@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { errorText } from '../../base/text/error-text.ts';
 import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import { Turns } from '../../base/turns.ts';
-import { NETLINK_NETFILTER } from '../../netlink/protocol.ts';
+import { NETLINK_NETFILTER } from '../../netlink/netlink-protocol.ts';
 import type { IpSet } from '../../state/ip-set.ts';
 import { nftFamily, nftTable } from '../../state/nft-table.ts';
 import type { Outcome } from '../../state/outcome.ts';

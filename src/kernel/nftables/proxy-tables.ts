@@ -1,7 +1,7 @@
 import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import { type SocketConnection, openConnection } from '../../netlink/connection.ts';
 import { NetlinkError } from '../../netlink/error.ts';
-import { NETLINK_NETFILTER } from '../../netlink/protocol.ts';
+import { NETLINK_NETFILTER } from '../../netlink/netlink-protocol.ts';
 import { KernelError } from '../kernel-error.ts';
 import { reasonOf, withKernelError } from '../linux/netlink-failure.ts';
 import { TABLE } from '../../state/nft-table.ts';

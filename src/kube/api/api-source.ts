@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../../observe/log/log.ts';
 import type { ApiClient } from './api-client.ts';
-import { fetchForBootstrap } from './bootstrap.ts';
+import { fetchForBootstrap } from './bootstrap-lists.ts';
 import { CredentialReport } from './failure-report.ts';
 import { Interner } from '../objects/interner.ts';
 import { Reflector, type ReflectorOptions } from './reflector.ts';

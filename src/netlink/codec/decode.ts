@@ -1,7 +1,7 @@
 import { readU16 } from './bytes.ts';
 import { DecodeError, MISSING } from './decode-error.ts';
 import { ATTRIBUTE_HEADER_SIZE, NLA_TYPE_MASK, align4 } from './flags.ts';
-import type { Decoded, Row, Rows, Table } from './table.ts';
+import type { Decoded, Row, Rows, Table } from './attribute-table.ts';
 
 /**
  * Decodes the attributes between `start` and `end` into a new object. Skips attributes that are not in the table. If an

@@ -1,6 +1,6 @@
 import { NLA_F_NESTED } from './flags.ts';
 import type { MessageWriter } from './message-writer.ts';
-import type { Encodable, Rows, Table } from './table.ts';
+import type { Encodable, Rows, Table } from './attribute-table.ts';
 
 /** Appends the attributes of `value` in the table's order. */
 export function encode<R extends Rows>(writer: MessageWriter, table: Table<R>, value: Encodable<R>): void {

@@ -3,7 +3,7 @@ import { readBe16, readBe32, readText, readU16, readU32 } from './bytes.ts';
 import { DecodeError } from './decode-error.ts';
 import { NLA_F_NET_BYTEORDER } from './flags.ts';
 import type { MessageWriter } from './message-writer.ts';
-import type { Rows, Table } from './table.ts';
+import type { Rows, Table } from './attribute-table.ts';
 
 /** How the payload of an attribute is read into a T and written from a W. */
 export interface Kind<T, W = T> {

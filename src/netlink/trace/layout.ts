@@ -3,14 +3,14 @@ import { decode } from '../codec/decode.ts';
 import { type Header, NETFILTER, header } from '../codec/header.ts';
 import { type Kind, u16 } from '../codec/kind.ts';
 import { nested } from '../codec/nested.ts';
-import { type Rows, type Table, optional, table, traced } from '../codec/table.ts';
+import { type Rows, type Table, optional, table, traced } from '../codec/attribute-table.ts';
 import { FLOW } from '../family/conntrack/flow.ts';
 import { FAMILY, GENL_ID_CTRL } from '../family/genl-ctrl/family.ts';
 import { IPSET_COMMAND, IPSET_MESSAGE, IPSET_SWAP } from '../family/ipset/message.ts';
 import { CONFIG } from '../family/ipvs/config.ts';
 import { DESTINATION } from '../family/ipvs/destination.ts';
 import { SERVICE } from '../family/ipvs/service.ts';
-import { BATCH } from '../family/nf-tables/batch.ts';
+import { BATCH } from '../family/nf-tables/nft-batch.ts';
 import { NFT_CHAIN } from '../family/nf-tables/chain.ts';
 import { NFT_ELEMENTS } from '../family/nf-tables/element.ts';
 import { GENERATION } from '../family/nf-tables/generation.ts';
@@ -19,8 +19,8 @@ import { NFT_SET } from '../family/nf-tables/set.ts';
 import { NFT_TABLE } from '../family/nf-tables/table.ts';
 import { ADDRESS, ADDRESS_HEADER } from '../family/route/address.ts';
 import { LINK, LINK_HEADER } from '../family/route/link.ts';
-import { ROUTE, ROUTE_HEADER } from '../family/route/local-route.ts';
-import { NETLINK_GENERIC, NETLINK_ROUTE } from '../protocol.ts';
+import { ROUTE, ROUTE_HEADER } from '../family/route/host-route.ts';
+import { NETLINK_GENERIC, NETLINK_ROUTE } from '../netlink-protocol.ts';
 
 /** Layout of the payload of one message type. */
 export interface Layout {

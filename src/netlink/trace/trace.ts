@@ -1,10 +1,10 @@
 import { forEachAttribute } from '../codec/decode.ts';
 import { readHeader } from '../codec/header.ts';
-import type { Row, Rows, Table } from '../codec/table.ts';
+import type { Row, Rows, Table } from '../codec/attribute-table.ts';
 import { errnoName } from '../error.ts';
 import { ipsetErrorName } from '../family/ipset/error-name.ts';
-import { NLMSG_DONE, type NetlinkMessage, answerOf, messages } from '../message.ts';
-import { NETLINK_NETFILTER } from '../protocol.ts';
+import { NLMSG_DONE, type NetlinkMessage, answerOf, messages } from '../netlink-message.ts';
+import { NETLINK_NETFILTER } from '../netlink-protocol.ts';
 import { layoutOf } from './layout.ts';
 
 /** Receives a description of each message of a socket while enabled() is true. */

@@ -11,7 +11,7 @@ import {
 } from './rules/filter-chains.ts';
 import { loadBalancerChain, markChain, nodePortChain } from './rules/marking-chains.ts';
 import { postroutingChain } from './rules/postrouting-chain.ts';
-import type { Rule } from './rules/rule.ts';
+import type { Rule } from './rules/planned-rule.ts';
 import { servicesChain } from './rules/services-chain.ts';
 
 const SERVICE_PORTALS = 'kubernetes service portals';

@@ -1,5 +1,5 @@
 import { addressTraits } from '../../state/address-traits.ts';
-import { bindClusterIp } from './bind-address.ts';
+import { bindClusterIp } from './address-binding.ts';
 import { type FamilyView, serve } from '../family-view.ts';
 import type { PlanDraft } from '../plan-draft.ts';
 

@@ -1,6 +1,6 @@
 import type { IpAddress } from '../../base/ip.ts';
 import { type AddressKind, type AdmittedSources, addressTraits } from '../../state/address-traits.ts';
-import { bindExternalAddress } from './bind-address.ts';
+import { bindExternalAddress } from './address-binding.ts';
 import { type FamilyView, serve } from '../family-view.ts';
 import { externalServers } from './forwarding.ts';
 import type { PlanDraft } from '../plan-draft.ts';

@@ -1,5 +1,5 @@
 import { formatIp, type IpAddress } from '../../base/ip.ts';
-import type { KubeProxyEvidence } from '../../explain/difference/known-difference.ts';
+import type { KubeProxyEvidence } from '../../explain/difference/explained-by-kube-proxy.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
 import type { Cluster } from '../../model/cluster.ts';
 import type { Op } from '../../state/op.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { parseCidr } from '../../../src/base/cidr.ts';
 import type { OtherRule, PacketReply } from '../../../src/explain/replies.ts';
-import { parseWithPolicies } from '../../../src/kernel/iptables/other-rules.ts';
+import { parseWithPolicies } from '../../../src/kernel/iptables/chain-policies.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { listed, service, slice } from '../../support/objects.ts';
 import { questionsOf } from '../../support/questions.ts';

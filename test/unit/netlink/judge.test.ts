@@ -11,9 +11,9 @@ import { MessageWriter } from '../../../src/netlink/codec/message-writer.ts';
 import { decodeFamily, getFamily } from '../../../src/netlink/family/genl-ctrl/family.ts';
 import { decodeAddress, deleteAddress, setAddress } from '../../../src/netlink/family/route/address.ts';
 import { createLink, decodeLink } from '../../../src/netlink/family/route/link.ts';
-import { addHostRoute, decodeLocalTable } from '../../../src/netlink/family/route/local-route.ts';
+import { addHostRoute, decodeLocalTable } from '../../../src/netlink/family/route/host-route.ts';
 import { addService } from '../../../src/netlink/family/ipvs/service.ts';
-import { answerOf, messages } from '../../../src/netlink/message.ts';
+import { answerOf, messages } from '../../../src/netlink/netlink-message.ts';
 
 // The npm package `netlink` as an independent judge: its codecs (the part of it that is plain JavaScript) read what ours
 // write and write what ours read, with random values. It knows headers, attributes, generic netlink's controller and route.

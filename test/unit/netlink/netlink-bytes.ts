@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module';
-import { type KernelAnswer, answerOf, messages } from '../../../src/netlink/message.ts';
+import { type KernelAnswer, answerOf, messages } from '../../../src/netlink/netlink-message.ts';
 
 // Messages written with a DataView, apart from the encoder of the project: what it gets wrong shows up here.
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import { openConnection } from '../../../src/netlink/connection.ts';
-import { addHostRoute } from '../../../src/netlink/family/route/local-route.ts';
+import { addHostRoute } from '../../../src/netlink/family/route/host-route.ts';
 import { dumpLinks } from '../../../src/netlink/family/route/link.ts';
 import { MessageWriter } from '../../../src/netlink/codec/message-writer.ts';
-import { NETLINK_GENERIC, NETLINK_NETFILTER, NETLINK_ROUTE } from '../../../src/netlink/protocol.ts';
+import { NETLINK_GENERIC, NETLINK_NETFILTER, NETLINK_ROUTE } from '../../../src/netlink/netlink-protocol.ts';
 import { traceMessages } from '../../../src/netlink/trace/trace.ts';
 import { parseCidr } from '../../../src/base/cidr.ts';
 import { captured, exchange } from '../../golden/capture.ts';

@@ -7,7 +7,7 @@ import {
   decodeNamespaceLink,
   getNamespaceId,
 } from '../../../netlink/family/route/namespace-link.ts';
-import { NETLINK_ROUTE } from '../../../netlink/protocol.ts';
+import { NETLINK_ROUTE } from '../../../netlink/netlink-protocol.ts';
 import { askAll } from '../batch.ts';
 
 /** The node's interfaces, as the node's own namespace reports them: nothing in a Pod can change what they say. */

@@ -19,7 +19,7 @@ import {
   setLinkUp,
 } from '../../../netlink/family/route/pod-link.ts';
 import { decodeLocalAddress, dumpTcpConnections } from '../../../netlink/family/sock-diag/tcp-socket.ts';
-import { NETLINK_ROUTE, NETLINK_SOCK_DIAG } from '../../../netlink/protocol.ts';
+import { NETLINK_ROUTE, NETLINK_SOCK_DIAG } from '../../../netlink/netlink-protocol.ts';
 import { hostPrefix } from '../../../state/bound-address.ts';
 import { type GuePort, POD_DEVICES, type PodDevice, type PodOp } from '../../../state/pod-network.ts';
 import type { PodNamespace } from '../../pod-namespaces.ts';

@@ -7,7 +7,7 @@ import { NETFILTER, beginMessage, readHeader } from '../../codec/header.ts';
 import { address, be16, be32, u32, u8 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 import { nested } from '../../codec/nested.ts';
-import { type Decoded, optional, reported, required, table, traced } from '../../codec/table.ts';
+import { type Decoded, optional, reported, required, table, traced } from '../../codec/attribute-table.ts';
 
 /** One direction of a flow. */
 export interface Tuple {

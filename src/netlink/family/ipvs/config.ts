@@ -3,7 +3,7 @@ import { encode } from '../../codec/encode.ts';
 import { GENERIC } from '../../codec/header.ts';
 import { u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { type Encodable, optional, table } from '../../codec/table.ts';
+import { type Encodable, optional, table } from '../../codec/attribute-table.ts';
 import { IPVS_COMMAND, beginIpvs } from './message.ts';
 
 export const CONFIG = table({

@@ -7,7 +7,7 @@ import { encodeNest } from '../../codec/encode.ts';
 import { be16, inetAddress, text, u16, u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 import { nested } from '../../codec/nested.ts';
-import { constant, fallback, optional, required, table, traced } from '../../codec/table.ts';
+import { constant, fallback, optional, required, table, traced } from '../../codec/attribute-table.ts';
 import { IPVS_CMD_ATTR_SERVICE, IPVS_COMMAND, type IpvsCommand, beginIpvs, readNests } from './message.ts';
 import { persistencePrefix, protocol, serviceFlags } from './service-kind.ts';
 import { STATS, STATS64 } from './stats.ts';

@@ -6,7 +6,7 @@ import { NETFILTER } from '../../codec/header.ts';
 import { be32, text } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 import { nested } from '../../codec/nested.ts';
-import { optional, required, table } from '../../codec/table.ts';
+import { optional, required, table } from '../../codec/attribute-table.ts';
 import { NFT_MSG_DELCHAIN, NFT_MSG_GETCHAIN, NFT_MSG_NEWCHAIN, beginNft } from './message.ts';
 
 /** linux/netfilter/nf_tables.h: enum nft_hook_attributes. */

@@ -5,7 +5,7 @@ import { NLA_F_NESTED, NLM_F_CREATE } from '../../codec/flags.ts';
 import { NETFILTER } from '../../codec/header.ts';
 import { type Kind, be32, text } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { optional, required, table, traced } from '../../codec/table.ts';
+import { optional, required, table, traced } from '../../codec/attribute-table.ts';
 import { nested } from '../../codec/nested.ts';
 import { type NftData, nftData } from './data.ts';
 import { NFT_MSG_DELSETELEM, NFT_MSG_GETSETELEM, NFT_MSG_NEWSETELEM, beginNft } from './message.ts';

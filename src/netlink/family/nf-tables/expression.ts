@@ -13,7 +13,7 @@ import {
   optional,
   required,
   table,
-} from '../../codec/table.ts';
+} from '../../codec/attribute-table.ts';
 import { nftData } from './data.ts';
 
 /**

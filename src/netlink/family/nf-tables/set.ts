@@ -6,7 +6,7 @@ import { NETFILTER } from '../../codec/header.ts';
 import { be32, be64, copied, text } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 import { nested } from '../../codec/nested.ts';
-import { fallback, optional, required, table } from '../../codec/table.ts';
+import { fallback, optional, required, table } from '../../codec/attribute-table.ts';
 import { NFT_MSG_DELSET, NFT_MSG_GETSET, NFT_MSG_NEWSET, beginNft } from './message.ts';
 
 /** linux/netfilter/nf_tables.h: enum nft_set_flags. */

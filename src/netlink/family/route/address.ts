@@ -8,7 +8,7 @@ import { NLM_F_CREATE, NLM_F_REPLACE } from '../../codec/flags.ts';
 import { beginMessage, header, readHeader } from '../../codec/header.ts';
 import { type Kind, address, text, u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { optional, table, traced } from '../../codec/table.ts';
+import { optional, table, traced } from '../../codec/attribute-table.ts';
 
 /** An address of an interface. */
 export interface InterfaceAddress {

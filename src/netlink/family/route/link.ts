@@ -5,7 +5,7 @@ import { beginMessage, header, readHeader } from '../../codec/header.ts';
 import { raw, text, u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 import { nested } from '../../codec/nested.ts';
-import { optional, reported, table } from '../../codec/table.ts';
+import { optional, reported, table } from '../../codec/attribute-table.ts';
 
 /** A network interface. */
 export interface Link {

@@ -7,7 +7,7 @@ import { beginMessage, readHeader } from '../../codec/header.ts';
 import { address, raw, text, u32, u8 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
 import { nested } from '../../codec/nested.ts';
-import { type Row, type Rows, type Table, optional, reported, table } from '../../codec/table.ts';
+import { type Row, type Rows, type Table, optional, reported, table } from '../../codec/attribute-table.ts';
 import { LINK_HEADER, RTM_NEWLINK } from './link.ts';
 
 /** linux/if.h. */

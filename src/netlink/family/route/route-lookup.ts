@@ -4,7 +4,7 @@ import { decode } from '../../codec/decode.ts';
 import { encode } from '../../codec/encode.ts';
 import { beginMessage, readHeader } from '../../codec/header.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { ROUTE, ROUTE_HEADER, RTM_GETROUTE, RTN_LOCAL } from './local-route.ts';
+import { ROUTE, ROUTE_HEADER, RTM_GETROUTE, RTN_LOCAL } from './host-route.ts';
 
 /** linux/rtnetlink.h */
 const RTN_UNICAST = 1;

@@ -3,7 +3,7 @@ import type { IpFamily } from '../../../base/ip.ts';
 import type { PlanConfig } from '../../plan-config.ts';
 import { type SetRole, setName } from '../set-names.ts';
 import { toNodePorts } from './marking-chains.ts';
-import { type Rule, comment, hexMark, inSet, rule, target } from './rule.ts';
+import { type Rule, comment, hexMark, inSet, rule, target } from './planned-rule.ts';
 
 const ACCEPT = target('ACCEPT');
 const RETURN = target('RETURN');

@@ -1,7 +1,7 @@
 import type { IpFamily } from '../../../base/ip.ts';
 import type { Protocol } from '../../../base/protocol.ts';
 import type { SetRole } from '../set-names.ts';
-import { type Rule, type SetDirections, comment, hexMark, inSet, rule, target } from './rule.ts';
+import { type Rule, type SetDirections, comment, hexMark, inSet, rule, target } from './planned-rule.ts';
 
 const MARK = target('KUBE-MARK-MASQ');
 const RETURN = target('RETURN');

@@ -1,7 +1,7 @@
 import type { IpFamily } from '../../../base/ip.ts';
 import { PROTOCOL_NUMBER } from '../../../base/protocol.ts';
 import type { PlanConfig } from '../../plan-config.ts';
-import { type Rule, comment, hexMark, inSet, rule, target } from './rule.ts';
+import { type Rule, comment, hexMark, inSet, rule, target } from './planned-rule.ts';
 
 type MasqueradeConfig = Pick<PlanConfig, 'masqueradeMark' | 'masqueradePorts' | 'randomFully'>;
 

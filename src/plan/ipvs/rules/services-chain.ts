@@ -3,7 +3,7 @@ import type { IpFamily } from '../../../base/ip.ts';
 import type { LocalDetector } from '../../../state/rules/rule-settings.ts';
 import type { PlanConfig } from '../../plan-config.ts';
 import type { SetRole } from '../set-names.ts';
-import { FROM_ELSEWHERE, type Rule, TO_LOCAL, comment, inSet, rule, target } from './rule.ts';
+import { FROM_ELSEWHERE, type Rule, TO_LOCAL, comment, inSet, rule, target } from './planned-rule.ts';
 
 const MARK = target('KUBE-MARK-MASQ');
 

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import type { CommandRunner } from '../../../../src/kernel/command-runner.ts';
-import { Iptables } from '../../../../src/kernel/iptables/iptables.ts';
+import { Iptables } from '../../../../src/kernel/iptables/iptables-handle.ts';
 import { iptablesKernelOf } from '../../../../src/kernel/iptables-mode/iptables-kernel.ts';
 import { NodeKernel } from '../../../../src/kernel/linux/node-kernel.ts';
 import { IPTABLES_MODE_PLAN } from '../../../../src/plan/iptables-mode-plan.ts';

@@ -30,7 +30,7 @@ import {
   required,
   table,
   traced,
-} from '../../../../src/netlink/codec/table.ts';
+} from '../../../../src/netlink/codec/attribute-table.ts';
 
 const hex = (text: string): Uint8Array => Uint8Array.from(Buffer.from(text.replaceAll(' ', ''), 'hex'));
 

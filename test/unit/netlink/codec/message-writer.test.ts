@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { MessageWriter } from '../../../../src/netlink/codec/message-writer.ts';
-import { messages } from '../../../../src/netlink/message.ts';
+import { messages } from '../../../../src/netlink/netlink-message.ts';
 
 const ACK = 0x4;
 const DUMP = 0x300;

@@ -10,7 +10,7 @@ import {
   rulePackets,
 } from '../../../../src/kernel/iptables/iptables-script.ts';
 import { detectVariant } from '../../../../src/kernel/iptables/iptables-variant.ts';
-import { Iptables } from '../../../../src/kernel/iptables/iptables.ts';
+import { Iptables } from '../../../../src/kernel/iptables/iptables-handle.ts';
 import { KernelError } from '../../../../src/kernel/kernel-error.ts';
 import type { RuleSet } from '../../../../src/state/rules/rule-set.ts';
 import { QuietLog } from '../../../contract/quiet-log.ts';

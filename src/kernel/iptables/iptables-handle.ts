@@ -36,7 +36,7 @@ import {
 import { JumpContest } from './jump-contest.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { NodeKernel, NodeKernelOptions } from '../linux/node-kernel.ts';
-import { parseWithPolicies } from './other-rules.ts';
+import { parseWithPolicies } from './chain-policies.ts';
 import { ruleDifferences } from './rule-differences.ts';
 
 /** Maximum age of rules read during detection. */

@@ -6,7 +6,7 @@ import { encode } from '../../codec/encode.ts';
 import { GENERIC, beginMessage } from '../../codec/header.ts';
 import { address, be16, u8 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { optional, reported, table } from '../../codec/table.ts';
+import { optional, reported, table } from '../../codec/attribute-table.ts';
 
 /** linux/fou.h: FOU_GENL_NAME. */
 export const FOU_FAMILY_NAME = 'fou';

@@ -8,7 +8,7 @@ import { NLM_F_CREATE } from '../../codec/flags.ts';
 import { beginMessage, header, readHeader } from '../../codec/header.ts';
 import { address, raw, u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { optional, table } from '../../codec/table.ts';
+import { optional, table } from '../../codec/attribute-table.ts';
 
 /** An RTN_LOCAL route in the local table: this host accepts packets to every address of the network. */
 export interface HostRoute {

@@ -3,7 +3,7 @@ import { SERVICE_ANNOTATIONS, type ServiceAnnotation } from '../../../src/base/s
 import { readAnnotationValue } from '../../../src/base/service/annotation-value.ts';
 import type { ServiceDefaults } from '../../../src/base/service/service-defaults.ts';
 import { toPort } from '../../../src/base/port.ts';
-import { type ReadAnnotations, readAnnotations } from '../../../src/model/service-annotations.ts';
+import { type ReadAnnotations, readAnnotations } from '../../../src/model/read-annotations.ts';
 import type { ServiceRequests } from '../../../src/base/service/service-requests.ts';
 
 function read(

@@ -7,7 +7,7 @@ import {
   decodeLocalTable,
   deleteHostRoute,
   dumpRoutes,
-} from '../../netlink/family/route/local-route.ts';
+} from '../../netlink/family/route/host-route.ts';
 import { IP_FAMILIES, type IpAddress } from '../../base/ip.ts';
 import { hostPrefix } from '../../state/bound-address.ts';
 import type { LocalRoute } from '../../state/local-route.ts';

@@ -1,7 +1,7 @@
 import type { IpFamily } from '../../base/ip.ts';
 import { openConnection } from '../../netlink/connection.ts';
 import { type NftBaseChain, decodeBaseChain, dumpAllChains } from '../../netlink/family/nf-tables/base-chain.ts';
-import { NETLINK_NETFILTER } from '../../netlink/protocol.ts';
+import { NETLINK_NETFILTER } from '../../netlink/netlink-protocol.ts';
 import type { Trace } from '../../netlink/trace/trace.ts';
 import type { OtherRules } from '../../state/rules/other-rules.ts';
 import { askAll } from '../linux/batch.ts';

@@ -1,7 +1,7 @@
 import { constants } from 'node:os';
 import { describe, expect, test } from '@jest/globals';
 import type { BatchConnection } from '../../../../src/kernel/linux/batch.ts';
-import { type EntryChange, changeEntries } from '../../../../src/kernel/ipvs/set-entries.ts';
+import { type EntryChange, changeEntries } from '../../../../src/kernel/ipvs/change-entries.ts';
 import type { IpSet } from '../../../../src/state/ip-set.ts';
 import { ip } from '../../../contract/objects.ts';
 import { concat, message, u32 } from '../../netlink/netlink-bytes.ts';

@@ -2,7 +2,7 @@ import { constants } from 'node:os';
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { NetlinkError } from '../../../src/netlink/error.ts';
-import { answerOf, interruptedDumps, messages, refusal } from '../../../src/netlink/message.ts';
+import { answerOf, interruptedDumps, messages, refusal } from '../../../src/netlink/netlink-message.ts';
 import * as nl from './netlink-bytes.ts';
 
 const { EEXIST, EINVAL, EBADMSG } = constants.errno;
