@@ -4,7 +4,7 @@ import { IpsetHandle, type SetOp } from '../../src/kernel/ipvs/ipset-handle.ts';
 import { IpvsHandle, type IpvsOp } from '../../src/kernel/ipvs/ipvs-handle.ts';
 import type { AddressOp } from '../../src/kernel/linux/device-handle.ts';
 import { NLM_F_ACK, align4 } from '../../src/netlink/codec/flags.ts';
-import { type SocketConnection, openConnection } from '../../src/netlink/connection.ts';
+import { type SocketConnection, openConnection } from '../../src/netlink/transport/connection.ts';
 import { ipvsFamily } from '../../src/kernel/linux/generic-family.ts';
 import type { Op } from '../../src/state/op.ts';
 import type { BenchNode } from './bench-node.ts';

@@ -4,7 +4,7 @@ import type { NftElement } from '../../src/netlink/family/nf-tables/element.ts';
 import { endpointData, endpointKey, serviceKey } from '../../src/kernel/nftables/keys.ts';
 import { NftLink } from '../../src/kernel/nftables/nft-link.ts';
 import type { NftMessage } from '../../src/kernel/nftables/nft-message.ts';
-import type { SocketConnection } from '../../src/netlink/connection.ts';
+import type { SocketConnection } from '../../src/netlink/transport/connection.ts';
 import type { BenchNode } from './bench-node.ts';
 import { clusterIp, growthIp } from './large-cluster.ts';
 import { openSocket } from './nft-floor.ts';

@@ -1,4 +1,4 @@
-import { type Multicast, listen } from '../../src/netlink/multicast.ts';
+import { type Multicast, listen } from '../../src/netlink/transport/multicast.ts';
 import { NETLINK_NETFILTER } from '../../src/netlink/netlink-protocol.ts';
 import { now } from './api-process.ts';
 

@@ -3,7 +3,7 @@ import type { NftPort } from '../../src/kernel/nftables/nft-port.ts';
 import { nftablesKernelOf } from '../../src/kernel/nftables/nftables-kernel.ts';
 import { NodeKernel } from '../../src/kernel/linux/node-kernel.ts';
 import type { SourceEvent } from '../../src/kube/objects/source.ts';
-import { type SocketConnection, openConnection } from '../../src/netlink/connection.ts';
+import { type SocketConnection, openConnection } from '../../src/netlink/transport/connection.ts';
 import { NETLINK_NETFILTER } from '../../src/netlink/netlink-protocol.ts';
 import { type BenchNode, Driver } from './bench-node.ts';
 

@@ -1,6 +1,7 @@
-import { COMMANDS, type Command } from '../../src/command/command.ts';
+import { COMMANDS } from '../../src/command/run-command.ts';
 import { FLAGS, FLAG_GROUPS, type Flag } from '../../src/config/flags/flag-table.ts';
 import { defaultText, helpOf } from '../../src/config/flags/setting.ts';
+import type { Command } from '../../src/command/command.ts';
 
 /** Escapes text for roff: a hyphen would otherwise become a dash, and a leading dot or quote a request. */
 function roff(text: string): string {

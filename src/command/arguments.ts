@@ -1,29 +1,8 @@
 import { type Command as Commander, Option as CommanderOption, InvalidArgumentError } from 'commander';
 import { OWN_FLAGS } from '../config/flags/own-flags.ts';
-import type { Command } from './command.ts';
-import { FORMATS, type Format } from './output.ts';
+import { FORMATS } from './output.ts';
 import { UsageError } from './usage-error.ts';
-
-/** An option of a subcommand. It has a value, and may be given once. */
-export interface Option {
-  readonly short?: string;
-  /** Placeholder of the value. */
-  readonly hint: string;
-  readonly help: string;
-  /** The possible values; any but the empty text if absent. */
-  readonly choices?: readonly string[];
-}
-
-/** What was given on the command line. */
-export interface Given {
-  readonly format: Format;
-  readonly querySocket: string;
-  /** Values of the subcommand's own options, by name. */
-  readonly values: Readonly<Record<string, string | undefined>>;
-  readonly positionals: readonly string[];
-  /** The arguments after `--`. */
-  readonly rest: readonly string[];
-}
+import type { Command, Given, Option } from './command.ts';
 
 const AFTER_HELP = '\nExit codes: 0 all is as wanted, 1 something is wrong, 2 the question could not be asked.';
 

@@ -1,8 +1,8 @@
 import { compareText } from '../base/text/compare-text.ts';
 import type { DifferenceReply, PlannedOperation } from '../explain/replies.ts';
 import { askDaemon } from './ask.ts';
-import type { Command } from './command.ts';
 import { wrapped } from './output.ts';
+import type { Command } from './command.ts';
 
 export const DIFF: Command = {
   usage: '[options]',

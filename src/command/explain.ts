@@ -10,15 +10,14 @@ import type {
   ServiceReply,
   SetReply,
 } from '../explain/replies.ts';
-import type { Given } from './arguments.ts';
 import { ask, askDaemon } from './ask.ts';
 import { askOrRead } from './ask-or-read.ts';
-import type { Command, Result } from './command.ts';
 import { counterLines } from './counter-lines.ts';
 import { aligned, wrapped } from './output.ts';
 import { packetLines } from './packet-lines.ts';
 import { refusedText } from './refused-text.ts';
 import { UsageError } from './usage-error.ts';
+import type { Command, Given, Result } from './command.ts';
 
 export const EXPLAIN: Command = {
   usage: 'SERVICE | NAMESPACE/SERVICE | IP[:PORT[/PROTOCOL]] [options]',

@@ -4,7 +4,7 @@ import { parseArgv } from '../cli/parse-argv.ts';
 import { loadConfig } from '../config/load-config.ts';
 import { ConfigError } from '../config/value/problem.ts';
 import type { ProxyConfig } from '../config/proxy-config.ts';
-import { loadMode } from '../daemon/modes/mode.ts';
+import { loadMode } from '../daemon/modes/load-mode.ts';
 import { nodeNameOf, planConfigOf } from '../daemon/startup/node-identity.ts';
 import { differingOperations } from '../explain/difference/difference-reply.ts';
 import { opsByOwner, ownersIn } from '../explain/difference/op-owner.ts';
@@ -13,12 +13,11 @@ import { REPLY_API_VERSION, type PlanReply } from '../explain/replies.ts';
 import { wordsOf } from '../explain/words.ts';
 import type { Log } from '../observe/log/log.ts';
 import { DesiredState } from '../reconcile/desired/desired-state.ts';
-import type { Given } from './arguments.ts';
-import type { Command } from './command.ts';
 import { commandLines } from './diff.ts';
 import { clusterOf } from './manifests.ts';
 import { wrapped } from './output.ts';
 import { UsageError } from './usage-error.ts';
+import type { Command, Given } from './command.ts';
 
 export const PLAN: Command = {
   usage: '-f DIR|FILE|- [options] [-- FLAGS]',

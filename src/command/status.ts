@@ -5,9 +5,9 @@ import type { KernelStatusReply, Listed, StatusReply, SyncText } from '../explai
 import { wordsOf } from '../explain/words.ts';
 import { ask } from './ask.ts';
 import { askOrRead } from './ask-or-read.ts';
-import type { Command, Result } from './command.ts';
 import { aligned, wrapped } from './output.ts';
 import { refusedText } from './refused-text.ts';
+import type { Command, Result } from './command.ts';
 
 export const STATUS: Command = {
   usage: '[options]',

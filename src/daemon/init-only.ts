@@ -1,5 +1,5 @@
 import type { ProxyConfig } from '../config/proxy-config.ts';
-import { loadMode } from './modes/mode.ts';
+import { loadMode } from './modes/load-mode.ts';
 import { reportFailure } from './startup/report-failure.ts';
 import { setUpKernel } from './startup/kernel-setup.ts';
 import { openLog } from './startup/open-log.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { decodeLink } from '../../src/netlink/family/route/link.ts';
-import { listen } from '../../src/netlink/multicast.ts';
+import { listen } from '../../src/netlink/transport/multicast.ts';
 import { NETLINK_ROUTE } from '../../src/netlink/netlink-protocol.ts';
 import type { Op } from '../../src/state/op.ts';
 import { Transaction } from '../../src/state/transaction.ts';

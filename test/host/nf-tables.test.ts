@@ -14,7 +14,7 @@ import { parseCidr } from '../../src/base/cidr.ts';
 import { IP_FAMILIES, type IpFamily } from '../../src/base/ip.ts';
 import { toPort } from '../../src/base/port.ts';
 import { type EncodedRequest, MessageWriter } from '../../src/netlink/codec/message-writer.ts';
-import { type SocketConnection, openConnection } from '../../src/netlink/connection.ts';
+import { type SocketConnection, openConnection } from '../../src/netlink/transport/connection.ts';
 import { beginBatch, endBatch } from '../../src/netlink/family/nf-tables/nft-batch.ts';
 import { NFT_TABLE_F_OWNER, newTable } from '../../src/netlink/family/nf-tables/table.ts';
 import { NETLINK_NETFILTER } from '../../src/netlink/netlink-protocol.ts';

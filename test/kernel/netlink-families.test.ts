@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { type IpAddress, parseIp } from '../../src/base/ip.ts';
 import { MessageWriter } from '../../src/netlink/codec/message-writer.ts';
-import { type SocketConnection, openConnection } from '../../src/netlink/connection.ts';
+import { type SocketConnection, openConnection } from '../../src/netlink/transport/connection.ts';
 import { ipvsFamily } from '../../src/kernel/linux/generic-family.ts';
 import { decodeFlow, deleteFlow, dumpFlows } from '../../src/netlink/family/conntrack/flow.ts';
 import type { IpsetEntry } from '../../src/netlink/family/ipset/entry.ts';

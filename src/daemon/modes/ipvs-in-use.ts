@@ -6,7 +6,7 @@ import { hostPrefix } from '../../state/bound-address.ts';
 import type { Op } from '../../state/op.ts';
 import { Transaction } from '../../state/transaction.ts';
 import { type VirtualServer, virtualServerKey } from '../../state/virtual-server.ts';
-import { ownedVirtualServers } from '../clean-up.ts';
+import { ownedVirtualServers } from './remove-own.ts';
 
 type OldKernel = Pick<
   Kernel,

@@ -27,15 +27,3 @@ export interface Mode {
   /** Says who deleted kube-ipvs0 or a table, which exist again. */
   logDeleter(parts: ModeParts): void;
 }
-
-/** Loads a mode. */
-export async function loadMode(name: ProxyConfig['mode']): Promise<Mode> {
-  switch (name) {
-    case 'ipvs':
-      return (await import('./ipvs.ts')).IPVS;
-    case 'nftables':
-      return (await import('./nftables.ts')).NFTABLES;
-    case 'iptables':
-      return (await import('./iptables.ts')).IPTABLES;
-  }
-}

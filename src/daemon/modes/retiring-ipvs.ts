@@ -7,7 +7,7 @@ import { NodeKernel } from '../../kernel/linux/node-kernel.ts';
 import type { Log } from '../../observe/log/log.ts';
 import { rulesToRemove, withoutLast } from '../../plan/ipvs/plan-rules.ts';
 import type { RuleSet } from '../../state/rules/rule-set.ts';
-import { removeOwn } from '../clean-up.ts';
+import { removeOwn } from './remove-own.ts';
 import { type InUse, removeIdle } from './ipvs-in-use.ts';
 import type { ModeParts } from './mode.ts';
 

@@ -1,5 +1,5 @@
 import type { IpFamily } from '../../base/ip.ts';
-import { openConnection } from '../../netlink/connection.ts';
+import { openConnection } from '../../netlink/transport/connection.ts';
 import { type NftBaseChain, decodeBaseChain, dumpAllChains } from '../../netlink/family/nf-tables/base-chain.ts';
 import { NETLINK_NETFILTER } from '../../netlink/netlink-protocol.ts';
 import type { Trace } from '../../netlink/trace/trace.ts';

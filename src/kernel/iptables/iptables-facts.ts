@@ -1,7 +1,7 @@
 import { readFileSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import type { IpFamily } from '../../base/ip.ts';
-import { openConnection } from '../../netlink/connection.ts';
+import { openConnection } from '../../netlink/transport/connection.ts';
 import { decodeGeneration, getGeneration } from '../../netlink/family/nf-tables/generation.ts';
 import { decodeTable, dumpTables } from '../../netlink/family/nf-tables/table.ts';
 import { NETLINK_NETFILTER } from '../../netlink/netlink-protocol.ts';

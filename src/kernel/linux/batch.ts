@@ -1,7 +1,7 @@
 import { constants } from 'node:os';
 import { setImmediate } from 'node:timers/promises';
 import { MessageWriter, SEGMENT_LIMITS, type SegmentLimits } from '../../netlink/codec/message-writer.ts';
-import type { SocketConnection } from '../../netlink/connection.ts';
+import type { SocketConnection } from '../../netlink/transport/connection.ts';
 import { NetlinkError } from '../../netlink/error.ts';
 import { type NetlinkMessage, answerOf, interruptedDumps, messages, refusal } from '../../netlink/netlink-message.ts';
 import { type Refusal, refusalOf, refusalsOf } from './netlink-failure.ts';

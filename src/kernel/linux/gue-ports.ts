@@ -1,5 +1,5 @@
 import { constants } from 'node:os';
-import { type SocketConnection, openConnection } from '../../netlink/connection.ts';
+import { type SocketConnection, openConnection } from '../../netlink/transport/connection.ts';
 import {
   FOU_FAMILY_NAME,
   addGuePort,

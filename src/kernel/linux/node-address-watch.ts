@@ -3,7 +3,7 @@ import { AF_UNSPEC } from '../../netlink/codec/address-family.ts';
 import { RTM_DELADDR, RTM_NEWADDR, decodeAddress } from '../../netlink/family/route/address.ts';
 import { type Link, RTM_DELLINK, RTM_NEWLINK, decodeLink } from '../../netlink/family/route/link.ts';
 import type { NetlinkMessage } from '../../netlink/netlink-message.ts';
-import { type Multicast, listen } from '../../netlink/multicast.ts';
+import { type Multicast, listen } from '../../netlink/transport/multicast.ts';
 import { NETLINK_ROUTE } from '../../netlink/netlink-protocol.ts';
 import type { Trace } from '../../netlink/trace/trace.ts';
 import type { Log } from '../../observe/log/log.ts';

@@ -1,4 +1,4 @@
-import { type SocketConnection, openConnection } from '../../netlink/connection.ts';
+import { type SocketConnection, openConnection } from '../../netlink/transport/connection.ts';
 import { NETLINK_NETFILTER, NETLINK_ROUTE } from '../../netlink/netlink-protocol.ts';
 import type { Cidr } from '../../base/cidr.ts';
 import type { Trace } from '../../netlink/trace/trace.ts';

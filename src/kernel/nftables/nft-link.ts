@@ -1,7 +1,7 @@
 import { constants } from 'node:os';
 import type { IpFamily } from '../../base/ip.ts';
 import { MessageWriter } from '../../netlink/codec/message-writer.ts';
-import type { SocketConnection } from '../../netlink/connection.ts';
+import type { SocketConnection } from '../../netlink/transport/connection.ts';
 import { NetlinkError } from '../../netlink/error.ts';
 import { beginBatch, endBatch } from '../../netlink/family/nf-tables/nft-batch.ts';
 import {

@@ -1,5 +1,5 @@
 import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
-import { type SocketConnection, openConnection } from '../../netlink/connection.ts';
+import { type SocketConnection, openConnection } from '../../netlink/transport/connection.ts';
 import { NetlinkError } from '../../netlink/error.ts';
 import { NETLINK_NETFILTER } from '../../netlink/netlink-protocol.ts';
 import { KernelError } from '../kernel-error.ts';

@@ -1,4 +1,20 @@
-import type { Kind } from './kind.ts';
+import type { MessageWriter } from './message-writer.ts';
+
+/** How the payload of an attribute is read into a T and written from a W. */
+export interface Kind<T, W = T> {
+  /** Required length of the payload in bytes; undefined if it varies. */
+  readonly size: number | undefined;
+  /** NLA_F_* bits to set in the attribute type. */
+  readonly flags: number;
+  /** Appends the payload, without padding. */
+  write(writer: MessageWriter, value: W): void;
+  /** Reads the payload from `start` up to `end`. The caller has checked the length against `size`. */
+  read(bytes: Uint8Array, start: number, end: number): T;
+  /** Formats the value for the trace. Default: String(). */
+  show?(value: T): string;
+  /** Returns the table of the nested attributes, for the trace. */
+  inner?(bytes: Uint8Array, start: number, end: number): Table<Rows>;
+}
 
 /**
  * How an absent attribute is handled.

@@ -1,8 +1,7 @@
 import { decode } from './decode.ts';
 import { encode } from './encode.ts';
 import { NLA_F_NESTED } from './flags.ts';
-import type { Kind } from './kind.ts';
-import type { Decoded, Encodable, Rows, Table } from './attribute-table.ts';
+import type { Kind, Decoded, Encodable, Rows, Table } from './attribute-table.ts';
 
 /** An attribute whose payload contains the attributes of table `inner`. */
 export function nested<R extends Rows>(inner: Table<R>): Kind<Decoded<R>, Encodable<R>> {

@@ -54,7 +54,7 @@ const INNER: Record<string, readonly string[]> = {
   'daemon/startup': [],
   'daemon/traffic': [],
   'daemon/questions': ['startup'],
-  'daemon/modes': ['', 'startup'],
+  'daemon/modes': ['startup'],
   'daemon/run': ['modes', 'questions', 'startup', 'traffic'],
   'daemon/shadow': ['questions', 'startup', 'run'],
 };

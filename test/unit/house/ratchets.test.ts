@@ -22,20 +22,12 @@ const NAMES_USED_TWICE: readonly string[] = [];
 
 /** Files that import each other, whether values or types. */
 const FILE_CIRCLES: readonly string[] = [
-  'command/arguments.ts command/command.ts command/diff.ts command/explain.ts command/plan.ts command/status.ts command/top.ts',
-  'daemon/modes/iptables.ts daemon/modes/ipvs.ts daemon/modes/mode.ts daemon/modes/nftables.ts daemon/modes/retiring-ipvs.ts',
   'explain/choice.ts explain/endpoint-use.ts',
   'kernel/nftables/leavings.ts kernel/nftables/table-change.ts kernel/nftables/table-view.ts',
-  'netlink/codec/attribute-table.ts netlink/codec/kind.ts',
 ];
 
 /** Folders whose files import each other's. */
-const FOLDER_CIRCLES: readonly string[] = [
-  'daemon daemon/modes',
-  'kernel/nftables kernel/nftables/preview',
-  'netlink netlink/family/ipset netlink/trace',
-  'plan plan/ipvs plan/ipvs/rules',
-];
+const FOLDER_CIRCLES: readonly string[] = ['kernel/nftables kernel/nftables/preview', 'plan plan/ipvs plan/ipvs/rules'];
 
 const IMPORT = /^\s*(?:import|export)\s[^'"]*?from\s+'(\.[^']+)'|import\('(\.[^']+)'\)/gm;
 

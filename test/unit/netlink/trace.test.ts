@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { openConnection } from '../../../src/netlink/connection.ts';
+import { openConnection } from '../../../src/netlink/transport/connection.ts';
 import { addHostRoute } from '../../../src/netlink/family/route/host-route.ts';
 import { dumpLinks } from '../../../src/netlink/family/route/link.ts';
 import { MessageWriter } from '../../../src/netlink/codec/message-writer.ts';

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { describe, expect, test } from '@jest/globals';
 import { manPage } from '../../../scripts/release/man-page.ts';
-import { COMMANDS } from '../../../src/command/command.ts';
+import { COMMANDS } from '../../../src/command/run-command.ts';
 import { FLAGS } from '../../../src/config/flags/flag-table.ts';
 
 const page = manPage('1.2.3', '2026-11-22');

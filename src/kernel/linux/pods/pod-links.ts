@@ -1,5 +1,5 @@
 import { closeSync, openSync } from 'node:fs';
-import { type SocketConnection, openConnection } from '../../../netlink/connection.ts';
+import { type SocketConnection, openConnection } from '../../../netlink/transport/connection.ts';
 import { dumpLinks } from '../../../netlink/family/route/link.ts';
 import {
   type NamespaceLink,

@@ -2,7 +2,7 @@ import { constants } from 'node:os';
 import { isIp4, IP_FAMILIES, type IpAddress } from '../../../base/ip.ts';
 import { unreachable } from '../../../base/unreachable.ts';
 import type { MessageWriter } from '../../../netlink/codec/message-writer.ts';
-import { openConnection, type SocketConnection } from '../../../netlink/connection.ts';
+import { openConnection, type SocketConnection } from '../../../netlink/transport/connection.ts';
 import {
   IFA_F_NODAD,
   decodeAddress,

@@ -3,9 +3,9 @@ import { decode, forEachAttribute } from '../../codec/decode.ts';
 import { DecodeError } from '../../codec/decode-error.ts';
 import { encode, encodeNest } from '../../codec/encode.ts';
 import { NLA_F_NESTED } from '../../codec/flags.ts';
-import { type Kind, address, be16, be32, marked, raw, u8 } from '../../codec/kind.ts';
+import { address, be16, be32, marked, raw, u8 } from '../../codec/kind.ts';
 import { nested } from '../../codec/nested.ts';
-import { type Decoded, optional, table, traced } from '../../codec/attribute-table.ts';
+import { type Kind, type Decoded, optional, table, traced } from '../../codec/attribute-table.ts';
 
 /** linux/netfilter/ipset/ip_set.h. */
 const EITHER_ADDRESS = table({

@@ -2,7 +2,8 @@ import type { IpFamily } from '../../../base/ip.ts';
 import { PROTOCOL_NUMBER, type Protocol, protocolFromNumber } from '../../../base/protocol.ts';
 import { readBe32, readU16, readU32 } from '../../codec/bytes.ts';
 import { DecodeError } from '../../codec/decode-error.ts';
-import { type Kind, u32 } from '../../codec/kind.ts';
+import { u32 } from '../../codec/kind.ts';
+import type { Kind } from '../../codec/attribute-table.ts';
 
 /** A u16 with an IPPROTO_* value. */
 export const protocol: Kind<Protocol> = {

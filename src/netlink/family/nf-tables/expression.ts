@@ -2,9 +2,10 @@ import { decode } from '../../codec/decode.ts';
 import { DecodeError } from '../../codec/decode-error.ts';
 import { encode } from '../../codec/encode.ts';
 import { NLA_F_NESTED } from '../../codec/flags.ts';
-import { type Kind, be32, be64, raw, text, u8 } from '../../codec/kind.ts';
+import { be32, be64, raw, text, u8 } from '../../codec/kind.ts';
 import { nested } from '../../codec/nested.ts';
 import {
+  type Kind,
   type Decoded,
   type Encodable,
   type Rows,

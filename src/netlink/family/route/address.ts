@@ -6,9 +6,9 @@ import { DecodeError } from '../../codec/decode-error.ts';
 import { encode } from '../../codec/encode.ts';
 import { NLM_F_CREATE, NLM_F_REPLACE } from '../../codec/flags.ts';
 import { beginMessage, header, readHeader } from '../../codec/header.ts';
-import { type Kind, address, text, u32 } from '../../codec/kind.ts';
+import { address, text, u32 } from '../../codec/kind.ts';
 import type { MessageWriter } from '../../codec/message-writer.ts';
-import { optional, table, traced } from '../../codec/attribute-table.ts';
+import { type Kind, optional, table, traced } from '../../codec/attribute-table.ts';
 
 /** An address of an interface. */
 export interface InterfaceAddress {

@@ -7,9 +7,9 @@ import {
   isNativeError,
   loadAddon,
 } from './addon.ts';
-import { requireLittleEndian } from './codec/bytes.ts';
-import { NetlinkError, type NetlinkErrorKind } from './error.ts';
-import { type Trace, traceMessages } from './trace/trace.ts';
+import { requireLittleEndian } from '../codec/bytes.ts';
+import { NetlinkError, type NetlinkErrorKind } from '../error.ts';
+import { type Trace, traceMessages } from '../trace/trace.ts';
 
 export interface TransactOptions {
   /**

@@ -1,8 +1,8 @@
 import { constants } from 'node:os';
 import { loadAddon } from './addon.ts';
-import { errnoName } from './error.ts';
-import { type NetlinkMessage, messages } from './netlink-message.ts';
-import { type Trace, traceMessages } from './trace/trace.ts';
+import { errnoName } from '../error.ts';
+import { type NetlinkMessage, messages } from '../netlink-message.ts';
+import { type Trace, traceMessages } from '../trace/trace.ts';
 
 export interface MulticastOptions {
   /** Netlink protocol, such as NETLINK_ROUTE (linux/netlink.h). */

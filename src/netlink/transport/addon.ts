@@ -53,8 +53,8 @@ export interface Addon {
 /** Loads the addon. Throws an error with its path if it is missing or was built for another Node version. */
 export function loadAddon(): Addon {
   // The addon is next to the bundle, or in build/ when run from source. Native code is loaded from nowhere else.
-  const fromSource = import.meta.url.endsWith('/src/netlink/addon.ts');
-  const path = fromSource ? '../../build/native/netlink_socket.node' : './native/netlink_socket.node';
+  const fromSource = import.meta.url.endsWith('/src/netlink/transport/addon.ts');
+  const path = fromSource ? '../../../build/native/netlink_socket.node' : './native/netlink_socket.node';
   const addon: unknown = createRequire(import.meta.url)(path);
   if (!isAddon(addon)) throw new Error(`${path} does not export NetlinkSocket`);
   return addon;

@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
-import { listen } from '../../../src/netlink/multicast.ts';
-import { NETLINK_ROUTE } from './netlink-bytes.ts';
+import { listen } from '../../../../src/netlink/transport/multicast.ts';
+import { NETLINK_ROUTE } from '../netlink-bytes.ts';
 
 const openDescriptors = (): number => readdirSync('/proc/self/fd').length;
 

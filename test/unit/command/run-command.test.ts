@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, test } from '@jest/globals';
 import { load } from 'js-yaml';
 import { flagProgram } from '../../../src/cli/flag-program.ts';
-import { runCommand } from '../../../src/command/command.ts';
+import { runCommand } from '../../../src/command/run-command.ts';
 import type { DifferenceReply, PacketReply, PlanReply, ServiceReply } from '../../../src/explain/replies.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'command-'));

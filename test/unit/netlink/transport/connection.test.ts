@@ -3,10 +3,14 @@ import { once } from 'node:events';
 import { constants, networkInterfaces } from 'node:os';
 import { setImmediate } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { type ConnectionOptions, type SocketConnection, openConnection } from '../../../src/netlink/connection.ts';
-import { NetlinkError } from '../../../src/netlink/error.ts';
-import { type NetlinkMessage, answerOf, messages } from '../../../src/netlink/netlink-message.ts';
-import * as nl from './netlink-bytes.ts';
+import {
+  type ConnectionOptions,
+  type SocketConnection,
+  openConnection,
+} from '../../../../src/netlink/transport/connection.ts';
+import { NetlinkError } from '../../../../src/netlink/error.ts';
+import { type NetlinkMessage, answerOf, messages } from '../../../../src/netlink/netlink-message.ts';
+import * as nl from '../netlink-bytes.ts';
 
 // Against the real kernel, in this network namespace, reading only: no rights are needed, except where a test says so.
 

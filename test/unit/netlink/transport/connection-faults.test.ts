@@ -1,10 +1,10 @@
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { type SocketConnection, openConnection } from '../../../src/netlink/connection.ts';
-import { NetlinkError } from '../../../src/netlink/error.ts';
-import { interruptedDumps, messages } from '../../../src/netlink/netlink-message.ts';
-import * as nl from './netlink-bytes.ts';
+import { type SocketConnection, openConnection } from '../../../../src/netlink/transport/connection.ts';
+import { NetlinkError } from '../../../../src/netlink/error.ts';
+import { interruptedDumps, messages } from '../../../../src/netlink/netlink-message.ts';
+import * as nl from '../netlink-bytes.ts';
 
 // A socket pair whose other end is played here: what a kernel does seldom, or never.
 

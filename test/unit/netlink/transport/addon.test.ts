@@ -6,13 +6,13 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, test } from '@jest/globals';
 import { build } from 'esbuild';
-import { type NativeSocket, loadAddon } from '../../../src/netlink/addon.ts';
-import * as nl from './netlink-bytes.ts';
+import { type NativeSocket, loadAddon } from '../../../../src/netlink/transport/addon.ts';
+import * as nl from '../netlink-bytes.ts';
 
 // The addon as JavaScript without types may call it: whatever it gets, it throws, and the process lives.
 
 const run = promisify(execFile);
-const root = resolve(import.meta.dirname, '../../..');
+const root = resolve(import.meta.dirname, '../../../..');
 const ADDON = join(root, 'build/native/netlink_socket.node');
 const PEER = join(root, 'build/test/socketpair.node');
 const { NetlinkSocket } = createRequire(import.meta.url)(ADDON) as {
@@ -289,7 +289,7 @@ describe('loadAddon', () => {
     const folder = mkdtempSync(join(tmpdir(), 'netlink-addon-'));
     try {
       const outfile = join(folder, 'bundle.mjs');
-      const contents = `import { loadAddon } from './src/netlink/addon.ts'; console.log(typeof loadAddon().NetlinkSocket);`;
+      const contents = `import { loadAddon } from './src/netlink/transport/addon.ts'; console.log(typeof loadAddon().NetlinkSocket);`;
       await build({ stdin: { contents, resolveDir: root }, bundle: true, platform: 'node', format: 'esm', outfile });
       await expect(run(process.execPath, [outfile])).rejects.toThrow('native/netlink_socket.node');
       mkdirSync(join(folder, 'native'));
