@@ -6,21 +6,33 @@ import type { ProxyConfig } from '../config/proxy-config.ts';
 import { listManifests } from '../kube/manifests/manifest-directory.ts';
 import { type ManifestObject, readManifests } from '../kube/manifests/manifest-file.ts';
 import { mergeManifests, replacedEvents } from '../kube/manifests/manifest-set.ts';
+import { PlaceholderIps } from '../kube/manifests/placeholder-ips.ts';
 import { Interner } from '../kube/objects/interner.ts';
 import { Cluster } from '../model/cluster.ts';
+
 import { UsageError } from './usage-error.ts';
 
-/** Reads a directory, a file, or standard input ("-"). Throws a UsageError if anything cannot be read. */
+/**
+ * Reads a directory, a file, or standard input ("-"). Services without a cluster IP get a placeholder, and a note says so.
+ * Throws a UsageError if anything cannot be read.
+ */
 export async function clusterOf(
   path: string,
   nodeName: string,
   { serviceAnnotations, serviceDefaults }: Pick<ProxyConfig, 'serviceAnnotations' | 'serviceDefaults'>,
-): Promise<{ readonly cluster: Cluster; readonly warnings: readonly string[] }> {
+): Promise<{
+  readonly cluster: Cluster;
+  readonly warnings: readonly string[];
+  readonly notes: readonly string[];
+}> {
   const interner = new Interner();
+  const placeholders = new PlaceholderIps();
   const files = new Map<string, readonly ManifestObject[]>();
   const warnings: string[] = [];
   for (const [name, content] of await contentsOf(path)) {
-    const file = readManifests(content, nodeName, interner, { defaults: serviceDefaults });
+    const file = readManifests(content, nodeName, interner, { defaults: serviceDefaults }, (service) =>
+      placeholders.give(service),
+    );
     if (!file.ok) throw new UsageError(`${name}:${file.line}:${file.column} is not valid YAML: ${file.message}`);
     for (const warning of file.warnings) warnings.push(`${name}: ${warning}`);
     files.set(name, file.objects);
@@ -28,7 +40,7 @@ export async function clusterOf(
   const { set, conflicts } = mergeManifests(files);
   const cluster = new Cluster(nodeName, serviceAnnotations);
   for (const event of replacedEvents(set)) cluster.apply(event);
-  return { cluster, warnings: [...warnings, ...conflicts] };
+  return { cluster, warnings: [...warnings, ...conflicts], notes: placeholders.notes };
 }
 
 async function contentsOf(path: string): Promise<readonly (readonly [name: string, content: string])[]> {

@@ -32,7 +32,8 @@ export const PLAN: Command = {
   run: async (given) => {
     const reply = await planReply(given);
     const warnings = reply.warnings.flatMap((warning) => wrapped(`warning: ${warning}`));
-    return { reply, lines: [...wrapped(reply.verdict), ...warnings, ...commandLines(reply.operations)] };
+    const notes = reply.notes.flatMap((note) => wrapped(`note: ${note}`));
+    return { reply, lines: [...wrapped(reply.verdict), ...warnings, ...notes, ...commandLines(reply.operations)] };
   },
 };
 
@@ -42,7 +43,7 @@ async function planReply({ values, rest }: Given): Promise<PlanReply> {
     throw new UsageError('plan needs -f with a directory or a file of manifests, or - for standard input');
   const config = await configOf(rest);
   const node = named ?? nodeNameOf(config);
-  const { cluster, warnings: fileWarnings } = await clusterOf(file, node, config);
+  const { cluster, notes, warnings: fileWarnings } = await clusterOf(file, node, config);
   const warnings = [...fileWarnings];
   const planConfig = planConfigOf(config, node, [4, 6], cluster);
   const log = collectingLog(warnings);
@@ -73,7 +74,7 @@ async function planReply({ values, rest }: Given): Promise<PlanReply> {
   ].join(', ');
   const known = cluster.node() === undefined ? ' (not in the manifests, so without a zone and NodePort addresses)' : '';
   const verdict = `on node ${node}${known}: ${counts}`;
-  return { apiVersion: REPLY_API_VERSION, kind: 'Plan', node, ok, verdict, operations, warnings };
+  return { apiVersion: REPLY_API_VERSION, kind: 'Plan', node, ok, verdict, operations, warnings, notes };
 }
 
 async function configOf(flags: readonly string[]): Promise<ProxyConfig> {

@@ -61,6 +61,8 @@ export interface ShadowText {
 export interface PlanReply extends Reply<'Plan'> {
   readonly operations: readonly PlannedOperation[];
   readonly warnings: readonly string[];
+  /** What the manifests leave to the cluster, and is planned with a placeholder. */
+  readonly notes: readonly string[];
 }
 
 /** A Service on this node. */

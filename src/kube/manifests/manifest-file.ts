@@ -26,10 +26,14 @@ export type ManifestFile =
     }
   | { readonly ok: false; readonly line: number; readonly column: number; readonly message: string };
 
+/** Returns a Service that has no cluster IP with one. */
+export type GiveClusterIp = (service: Service) => Service;
+
 interface Reading {
   readonly nodeName: string;
   readonly interner: Interner;
   readonly selection: ServiceSelection | undefined;
+  readonly giveClusterIp: GiveClusterIp | undefined;
   readonly objects: ManifestObject[];
   readonly warnings: string[];
   readonly ignored: string[];
@@ -41,16 +45,18 @@ function namespaced<T extends { readonly meta: ObjectMeta }>(object: T): T {
   return object.meta.namespace === '' ? { ...object, meta: { ...object.meta, namespace: 'default' } } : object;
 }
 
-function readService(object: Service, { objects, warnings, ignored }: Reading): void {
+function readService(object: Service, { giveClusterIp, objects, warnings, ignored }: Reading): void {
   const service = namespaced(object);
   const name = `Service ${objectKey(service.meta)}`;
   const clusterIP = service.clusterIP === '' ? (service.clusterIPs[0] ?? '') : service.clusterIP;
   if (clusterIP === 'None' || isOfAnotherProxy(service.meta.labels)) {
     ignored.push(`${name} is headless or assigned to another proxy`);
-  } else if (clusterIP === '' && service.type !== 'ExternalName') {
+  } else if (clusterIP !== '' || service.type === 'ExternalName') {
+    objects.push({ kind: 'service', object: service });
+  } else if (giveClusterIp === undefined) {
     warnings.push(`skipped ${name}: it has no spec.clusterIP; set one in the manifest, because nothing allocates it`);
   } else {
-    objects.push({ kind: 'service', object: service });
+    objects.push({ kind: 'service', object: giveClusterIp(service) });
   }
 }
 
@@ -154,14 +160,19 @@ function linesBefore(text: string, offset: number): number {
   return text.slice(0, offset).split('\n').length - 1;
 }
 
-/** Parses a manifest file: YAML or JSON, one or more documents. A syntax error fails the whole file. */
+/**
+ * Parses a manifest file: YAML or JSON, one or more documents. A syntax error fails the whole file. Without
+ * `giveClusterIp`, a Service that has no cluster IP is skipped with a warning.
+ */
 export function readManifests(
   text: string,
   nodeName: string,
   interner: Interner,
   selection?: ServiceSelection,
+  giveClusterIp?: GiveClusterIp,
 ): ManifestFile {
-  const reading: Reading = { nodeName, interner, selection, objects: [], warnings: [], ignored: [], outdated: [] };
+  const found = { objects: [], warnings: [], ignored: [], outdated: [] };
+  const reading: Reading = { nodeName, interner, selection, giveClusterIp, ...found };
   const starts = startsOf(text);
   for (const [at, start] of starts.entries()) {
     try {

@@ -561,6 +561,36 @@ serviceDefaults: [{ selector: {}, annotations: { scheduler: sed } }]
     expect(out).toContain('ipvsadm -A -t 10.202.0.10:80 -s sed\n');
   });
 
+  test('a Service without a clusterIP has a placeholder, which stays while other Services come and go', async () => {
+    const file = join(folder, 'placeholders.yaml');
+    const service = (name: string, families: string): string =>
+      `{apiVersion: v1, kind: Service, metadata: {name: ${name}}, spec: {ipFamilies: [${families}], ports: [{port: 80}]}}\n`;
+    writeFileSync(file, [service('web', ''), service('dual', 'IPv6, IPv4')].join('---\n'));
+    const { code, out } = await run('plan', '-f', file, '--node', 'node-a');
+    expect(code).toBe(0);
+    const [, web = ''] =
+      /^note: default\/web has no clusterIP: planned with (198\.18\.\d+\.\d+) in place/m.exec(out) ?? [];
+    expect(out).toContain(`\n# default/web\nipset add KUBE-CLUSTER-IP ${web},tcp:80\n`);
+    expect(out).toMatch(
+      /^note: default\/dual has no clusterIP: planned with 2001:db8::[0-9a-f]+ and 198\.18\.\d+\.\d+ in/m,
+    );
+    expect(out).toMatch(/\nipvsadm -A -t \[2001:db8::[0-9a-f]+\]:80 /);
+    writeFileSync(file, service('web', ''));
+    const alone = JSON.parse((await run('plan', '-f', file, '--node', 'node-a', '-o=json')).out) as PlanReply;
+    expect(alone).toMatchObject({ ok: true, notes: [expect.stringContaining(` ${web} `)] });
+  });
+
+  test('two Services have different placeholders, whatever their names', async () => {
+    const file = join(folder, 'many.yaml');
+    const services = Array.from(
+      { length: 2_000 },
+      (_, at) => `{apiVersion: v1, kind: Service, metadata: {name: s${at}}}`,
+    );
+    writeFileSync(file, services.join('\n---\n'));
+    const { notes } = JSON.parse((await run('plan', '-f', file, '-o=json')).out) as PlanReply;
+    expect(new Set(notes.map((note) => / with (\S+) /.exec(note)?.[1])).size).toBe(2_000);
+  });
+
   test('a warning about an object is a 1', async () => {
     const file = join(folder, 'web.yaml');
     writeFileSync(
