@@ -1,10 +1,13 @@
-import { IP_FAMILIES } from '../../src/base/ip.ts';
+import { IP_FAMILIES, type IpFamily } from '../../src/base/ip.ts';
 import type { ProxyMode } from '../../src/base/proxy-mode.ts';
 import { iptablesKernelOf } from '../../src/kernel/iptables-mode/iptables-kernel.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { NodeKernel } from '../../src/kernel/linux/node-kernel.ts';
 import { nftablesKernelOf } from '../../src/kernel/nftables/nftables-kernel.ts';
 import { QuietLog } from '../contract/quiet-log.ts';
+import { rulesetOfIptables } from '../trace/iptables-text.ts';
+import { rulesetOfTable } from '../trace/nft-table.ts';
+import type { Ruleset } from '../trace/ruleset.ts';
 import { FakeIptables } from './fake-iptables.ts';
 import { FakeKernel } from './fake-kernel.ts';
 import { FakeNftTable } from './fake-nft-table.ts';
@@ -20,6 +23,8 @@ export interface Plane {
   writes(): number;
   /** Rules as iptables-save prints them, each with its family and table. */
   rules(): Promise<readonly string[]>;
+  /** The rules that translate packets of a family, to be traced; undefined in ipvs mode, where IPVS translates. */
+  readonly rulesetOf: ((family: IpFamily) => Promise<Ruleset>) | undefined;
 }
 
 export function ipvsPlane(): Plane {
@@ -37,6 +42,7 @@ export function ipvsPlane(): Plane {
           ),
         ),
       ),
+    rulesetOf: undefined,
   };
 }
 
@@ -49,6 +55,7 @@ export function nftablesPlane(table = new FakeNftTable()): Plane {
     another,
     writes: () => table.committed.length + node.counters.writes,
     rules: () => Promise.resolve([]),
+    rulesetOf: (family) => rulesetOfTable(table, family),
   };
 }
 
@@ -63,6 +70,7 @@ export function iptablesPlane(programs = new FakeIptables()): Plane {
     writes: () => programs.writes + node.counters.writes,
     rules: async () =>
       (await Promise.all(IP_FAMILIES.map(async (family) => rulesOf(family, await programs.read(family))))).flat(),
+    rulesetOf: async (family) => rulesetOfIptables(await programs.read(family)),
   };
 }
 

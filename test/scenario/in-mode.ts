@@ -1,13 +1,14 @@
 import { IP_FAMILIES } from '../../src/base/ip.ts';
 import type { ProxyMode } from '../../src/base/proxy-mode.ts';
 import { setName } from '../../src/plan/ipvs/set-names.ts';
-import type { Given, Step, Table } from './scenario-file.ts';
+import type { Given, Probes, Step, Table } from './scenario-file.ts';
 import { setLine } from './tables.ts';
 
 type Part = Table | Given;
 
 const NO_CONNECTIONS = 'the mode does not count connections: an endpoint that is not wanted is removed at once';
 const OF_IPVS = 'it is the state of IPVS and of kube-ipvs0, which the mode does not use';
+const OF_FILTER = 'they filter what IPVS gets; what the rules of the mode do to packets is traced';
 
 /** What scenarios may contain and a mode does not have in memory, with the reason. */
 export const NOT_IN_MODE: Readonly<Record<ProxyMode, Readonly<Partial<Record<Part, string>>>>> = {
@@ -15,12 +16,12 @@ export const NOT_IN_MODE: Readonly<Record<ProxyMode, Readonly<Partial<Record<Par
   nftables: {
     'kernel before': OF_IPVS,
     connections: NO_CONNECTIONS,
-    rules: 'they are rules of iptables, and no tool prints rules of nf_tables that are in memory',
+    rules: OF_FILTER,
   },
   iptables: {
     'kernel before': OF_IPVS,
     connections: NO_CONNECTIONS,
-    rules: 'they close the other ports of service addresses, which the mode does not',
+    rules: OF_FILTER,
   },
 };
 
@@ -79,4 +80,9 @@ function onlyClusterIps(line: string): string {
     name,
     entries.split(', ').filter((address) => /^(10\.202\.|fd00:202:)/.test(address)),
   );
+}
+
+/** Returns the probes after a step in a mode: its own, or those of ipvs mode. */
+export function probesIn(mode: ProxyMode, step: Step): Probes {
+  return step.probesOfModes[mode] ?? step.probes;
 }

@@ -10,12 +10,13 @@ import { startDaemon } from '../support/daemon.ts';
 import { TEST_MODE } from '../support/mode.ts';
 import { address } from '../support/state.ts';
 import type { Action } from './action.ts';
+import { probesIn } from './in-mode.ts';
 import { KERNEL_TABLES, readKernelTables } from './kernel-tables.ts';
 import { closeReaders, readModeTables } from './mode-tables.ts';
 import { plannedTables } from './plan-run.ts';
 import { commonFlags, configFileOf } from './scenario-config.ts';
 import { type Outcome, type Probe, judge } from './probe.ts';
-import type { Scenario, Step } from './scenario-file.ts';
+import type { Probes, Scenario, Step } from './scenario-file.ts';
 import { ScenarioState } from './scenario-state.ts';
 import { type Tables, difference } from './tables.ts';
 
@@ -66,7 +67,7 @@ export class PacketRun implements AsyncDisposable {
       state.take(step);
       await this.#write(state.yaml());
       await this.#configure(scenario);
-      const found = [...(await this.#settle(step, planned[index])), ...(await this.#probe(step.probes))];
+      const found = [...(await this.#settle(step, planned[index])), ...(await this.#probe(probesIn(TEST_MODE, step)))];
       wrong.push(...found.map((text) => (step.title === '' ? text : `after "${step.title}": ${text}`)));
     }
     await node.ip(scenario.nodeAddresses.map((address) => `addr del ${address}/${prefixOf(address)} dev eth0`));
@@ -133,7 +134,7 @@ export class PacketRun implements AsyncDisposable {
     }).filter((text) => text !== undefined);
   }
 
-  async #probe(probes: Step['probes']): Promise<string[]> {
+  async #probe(probes: Probes): Promise<string[]> {
     const wrong: string[] = [];
     for (const probe of probes) {
       const found = 'kind' in probe ? await this.#act(probe) : await this.#ask(probe);

@@ -22,34 +22,46 @@ import { address } from '../support/state.ts';
 import { configOf } from './scenario-config.ts';
 import { explainLines } from './explain-lines.ts';
 import { readFlow, flowLine, layConnections, layKernel } from './given.ts';
-import { NOT_IN_MODE, tablesIn } from './in-mode.ts';
+import { NOT_IN_MODE, probesIn, tablesIn } from './in-mode.ts';
 import { readTables } from './read-tables.ts';
-import type { Given, Scenario, Step } from './scenario-file.ts';
+import type { Given, Probes, Scenario, Step } from './scenario-file.ts';
 import { NODE_ADDRESSES, ScenarioState } from './scenario-state.ts';
 import { type Tables, difference } from './tables.ts';
+import { traceProbes } from './traced-probes.ts';
 
 /** Runs a scenario through manifests, model, plan and reconciler on a mode in memory; answers what is wrong. */
 export async function runOnPlan(scenario: Scenario, mode: ProxyMode): Promise<string[]> {
-  const results = await plannedTables(scenario, mode);
-  return scenario.steps.flatMap((step, index) => {
-    const found = Array.from(tablesIn(mode, scenario.name, step), ([table, want]) =>
-      difference(table, want, results[index] ?? {}),
-    );
-    return found
+  const { name, nodeAddresses } = scenario;
+  const found = await afterEachStep(scenario, mode, async (run, step) => {
+    const tables = await run.tables();
+    const wrong = [
+      ...Array.from(tablesIn(mode, name, step), ([table, want]) => difference(table, want, tables)),
+      ...(await run.trace(probesIn(mode, step), nodeAddresses)),
+    ];
+    return wrong
       .filter((text) => text !== undefined)
       .map((text) => (step.title === '' ? text : `after "${step.title}": ${text}`));
   });
+  return found.flat();
 }
 
 /** All tables as they are after each step. */
-export async function plannedTables(scenario: Scenario, mode: ProxyMode): Promise<Tables[]> {
+export function plannedTables(scenario: Scenario, mode: ProxyMode): Promise<Tables[]> {
+  return afterEachStep(scenario, mode, (run) => run.tables());
+}
+
+async function afterEachStep<T>(
+  scenario: Scenario,
+  mode: ProxyMode,
+  look: (run: PlanRun, step: Step) => Promise<T>,
+): Promise<T[]> {
   const run = await PlanRun.start(scenario, mode);
   const state = new ScenarioState();
-  const results: Tables[] = [];
+  const results: T[] = [];
   for (const step of scenario.steps) {
     state.take(step);
     await run.take(state.yaml(), step);
-    results.push(await run.tables());
+    results.push(await look(run, step));
   }
   return results;
 }
@@ -178,6 +190,15 @@ class PlanRun {
       explain: (await this.#explanations()).flatMap(explainLines),
       'flows left': [...(await node.getUdpFlows(4)), ...(await node.getUdpFlows(6))].map(flowLine),
     };
+  }
+
+  /** What the rules do to the first packet of each probe; in ipvs mode, only the kernel knows. */
+  async trace(probes: Probes, nodeAddresses: readonly string[]): Promise<string[]> {
+    const rulesetOf = this.#plane.rulesetOf;
+    const connections = probes.flatMap((probe) => ('kind' in probe ? [] : [probe]));
+    return rulesetOf === undefined || connections.length === 0
+      ? []
+      : await traceProbes(rulesetOf, connections, nodeAddresses);
   }
 
   async #explanations(): Promise<ServiceReply[]> {

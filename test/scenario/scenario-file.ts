@@ -37,8 +37,12 @@ export interface Step {
   /** Tables that are otherwise in a mode. */
   readonly tablesOfModes: Readonly<Record<ProxyMode, ReadonlyMap<Table, readonly string[]>>>;
   readonly givens: ReadonlyMap<Given, readonly string[]>;
-  readonly probes: readonly (Probe | Action)[];
+  readonly probes: Probes;
+  /** Probes that have another result in a mode: they replace the others. */
+  readonly probesOfModes: Readonly<Partial<Record<ProxyMode, Probes>>>;
 }
+
+export type Probes = readonly (Probe | Action)[];
 
 export interface Scenario {
   /** Path below cases/, without the ending. */
@@ -90,7 +94,9 @@ export function parseScenario(name: string, text: string): Scenario {
       const [, seconds = '0', stepTitle = ''] = start;
       steps.push(stepOf(name, stepTitle, Number(seconds), body.join('\n')));
     } else if (step === undefined) throw new Error(`${name}: "${title}" before any objects`);
-    else if (title === 'probes') step.probes = lines.map((line) => parseAction(line) ?? parseProbe(name, line));
+    else if (title === 'probes') step.probes = probesOf(name, lines);
+    else if (table === 'probes' && modes.length > 0)
+      for (const mode of modes) step.probesOfModes[mode] = probesOf(name, lines);
     else if (isGiven(title)) step.givens.set(title, lines);
     else if (isTable(title)) step.tables.set(title, lines);
     else if (isTable(table) && modes.length > 0) for (const mode of modes) step.tablesOfModes[mode].set(table, lines);
@@ -100,11 +106,16 @@ export function parseScenario(name: string, text: string): Scenario {
   return { name, comment: comment.replace(/^# ?/gm, '').trim(), flags, ownConfig, nodeAddresses, steps };
 }
 
+function probesOf(name: string, lines: readonly string[]): Probes {
+  return lines.map((line) => parseAction(line) ?? parseProbe(name, line));
+}
+
 interface MutableStep extends Step {
   readonly tables: Map<Table, readonly string[]>;
   readonly tablesOfModes: Readonly<Record<ProxyMode, Map<Table, readonly string[]>>>;
   readonly givens: Map<Given, readonly string[]>;
-  probes: readonly (Probe | Action)[];
+  readonly probesOfModes: Partial<Record<ProxyMode, Probes>>;
+  probes: Probes;
 }
 
 function stepOf(name: string, title: string, afterSeconds: number, yaml: string): MutableStep {
@@ -117,7 +128,17 @@ function stepOf(name: string, title: string, afterSeconds: number, yaml: string)
     else apply.push(value);
   }
   const tablesOfModes = { ipvs: new Map(), nftables: new Map(), iptables: new Map() };
-  return { title, afterSeconds, apply, remove, tables: new Map(), tablesOfModes, givens: new Map(), probes: [] };
+  return {
+    title,
+    afterSeconds,
+    apply,
+    remove,
+    tables: new Map(),
+    tablesOfModes,
+    givens: new Map(),
+    probes: [],
+    probesOfModes: {},
+  };
 }
 
 function sectionsOf(text: string): string[] {

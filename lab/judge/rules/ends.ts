@@ -1,6 +1,6 @@
-import { addressAndPort } from '../trace/address-text.ts';
-import type { Alternative } from '../trace/explore.ts';
-import type { End, Fate } from '../trace/trace.ts';
+import { addressAndPort } from '../../../test/trace/address-text.ts';
+import type { Alternative } from '../../../test/trace/explore.ts';
+import type { End, Fate } from '../../../test/trace/trace.ts';
 import type { Situation } from './intended.ts';
 import type { Probe } from './probes.ts';
 

@@ -1,5 +1,5 @@
-import type { Alternative } from '../trace/explore.ts';
-import { type End, type Fate, endText } from '../trace/trace.ts';
+import type { Alternative } from '../../../test/trace/explore.ts';
+import { type End, type Fate, endText } from '../../../test/trace/trace.ts';
 
 /** For example "0.5 translated to 10.244.0.1:8080 | 0.5 translated to 10.244.0.2:8080, masqueraded". */
 export function fateText(fate: Fate): string {

@@ -1,7 +1,7 @@
 import { type IpFamily, familyOf } from '../../../src/base/ip.ts';
 import type { Facts } from '../compare.ts';
-import type { Ruleset } from '../trace/ruleset.ts';
-import { trace } from '../trace/trace.ts';
+import type { Ruleset } from '../../../test/trace/ruleset.ts';
+import { trace } from '../../../test/trace/trace.ts';
 import { fateText } from './fate-text.ts';
 import type { Probe } from './probes.ts';
 

@@ -1,6 +1,6 @@
 import { type Case, type Objects, objectsAt } from '../case/case.ts';
 import type { Facts, Mismatch, NamedDifference } from '../compare.ts';
-import type { Fate } from '../trace/trace.ts';
+import type { Fate } from '../../../test/trace/trace.ts';
 import { fateOfText, fateText } from './fate-text.ts';
 import { type Probe, probesAt } from './probes.ts';
 

@@ -2,7 +2,7 @@ import { type IpAddress, parseIp } from '../../../src/base/ip.ts';
 import { type EndpointObject, type ServiceObject, slicesOf } from '../case/case.ts';
 import { OUR_NODE } from '../case/make-node.ts';
 import type { Frontend } from '../case/served.ts';
-import { addressAndPort } from '../trace/address-text.ts';
+import { addressAndPort } from '../../../test/trace/address-text.ts';
 import { isAdmitted, isLocal, isSamePort, localClaim } from './claims.ts';
 import { type Ends, always, forSender, isAlways, isFromNode } from './ends.ts';
 import type { IntendedChange, Situation } from './intended.ts';

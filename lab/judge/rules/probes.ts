@@ -1,8 +1,8 @@
 import { type IpAddress, type IpFamily, familyOf, formatHostPort, formatIp, isLoopback } from '../../../src/base/ip.ts';
 import { type Case, type EndpointObject, type Objects, type ServiceObject, objectsAt, slicesOf } from '../case/case.ts';
 import { NODE_IPS } from '../case/make-node.ts';
-import { addressOf } from '../trace/address-text.ts';
-import type { Packet, TracedNode } from '../trace/ruleset.ts';
+import { addressOf } from '../../../test/trace/address-text.ts';
+import type { Packet, TracedNode } from '../../../test/trace/ruleset.ts';
 import { type Target, nodeAddresses, targetsAt } from './targets.ts';
 
 /** `the node, which has the address`: another program has bound the service address on the node. */

@@ -2,7 +2,7 @@ import { type IpAddress, IP_FAMILIES, type IpFamily, formatHostPort } from '../.
 import type { Protocol } from '../../../src/base/protocol.ts';
 import { type Case, type ServiceObject, objectsAt, servicesOf } from '../case/case.ts';
 import { type Frontend, frontendsAt } from '../case/served.ts';
-import { addressOf } from '../trace/address-text.ts';
+import { addressOf } from '../../../test/trace/address-text.ts';
 
 /** An address and port, with the Services that want it. */
 export interface Target {

@@ -1,6 +1,6 @@
-import type { IpAddress } from '../../../src/base/ip.ts';
-import type { Protocol } from '../../../src/base/protocol.ts';
-import type { NftHook } from '../../../src/netlink/family/nf-tables/chain.ts';
+import type { IpAddress } from '../../src/base/ip.ts';
+import type { Protocol } from '../../src/base/protocol.ts';
+import type { NftHook } from '../../src/netlink/family/nf-tables/chain.ts';
 
 /** The first packet of a connection. */
 export interface Packet {

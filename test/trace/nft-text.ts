@@ -1,4 +1,4 @@
-import type { NftHook } from '../../../src/netlink/family/nf-tables/chain.ts';
+import type { NftHook } from '../../src/netlink/family/nf-tables/chain.ts';
 import { type NamedSet, compileRule, readKey, readVerdict } from './nft-rule.ts';
 import type { Ruleset, TracedRule } from './ruleset.ts';
 import { Words } from './words.ts';

@@ -1,5 +1,5 @@
-import { formatHostPort } from '../../../src/base/ip.ts';
-import type { NftHook } from '../../../src/netlink/family/nf-tables/chain.ts';
+import { formatHostPort } from '../../src/base/ip.ts';
+import type { NftHook } from '../../src/netlink/family/nf-tables/chain.ts';
 import { type Alternative, explore } from './explore.ts';
 import type { Clients, Packet, Passage, Ruleset, Step, TracedNode, Verdict } from './ruleset.ts';
 

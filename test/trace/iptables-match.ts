@@ -1,6 +1,6 @@
-import { type Cidr, cidrContains, cidrOf, parseCidr } from '../../../src/base/cidr.ts';
-import { type IpAddress, familyOf, parseIp } from '../../../src/base/ip.ts';
-import { isProtocol } from '../../../src/base/protocol.ts';
+import { type Cidr, cidrContains, cidrOf, parseCidr } from '../../src/base/cidr.ts';
+import { type IpAddress, familyOf, parseIp } from '../../src/base/ip.ts';
+import { isProtocol } from '../../src/base/protocol.ts';
 import type { Options } from './iptables-options.ts';
 import type { Passage, Step } from './ruleset.ts';
 

@@ -1,5 +1,5 @@
-import { type Cidr, cidrContains, parseCidr } from '../../../src/base/cidr.ts';
-import { type IpAddress, formatIp, parseIp } from '../../../src/base/ip.ts';
+import { type Cidr, cidrContains, parseCidr } from '../../src/base/cidr.ts';
+import { type IpAddress, formatIp, parseIp } from '../../src/base/ip.ts';
 import { addressAndPort, addressOf } from './address-text.ts';
 import type { Passage, Step, Verdict } from './ruleset.ts';
 import type { Words } from './words.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { rulesetOfIptables } from '../../judge/trace/iptables-text.ts';
+import { rulesetOfIptables } from '../../trace/iptables-text.ts';
 import { ends, packet } from './tracing.ts';
 
 const BUILT_IN = {

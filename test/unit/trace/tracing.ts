@@ -1,7 +1,7 @@
 import type { Protocol } from '../../../src/base/protocol.ts';
-import type { Packet, Ruleset, TracedNode } from '../../judge/trace/ruleset.ts';
-import { endText, trace } from '../../judge/trace/trace.ts';
-import { address } from '../../../test/support/state.ts';
+import type { Packet, Ruleset, TracedNode } from '../../trace/ruleset.ts';
+import { endText, trace } from '../../trace/trace.ts';
+import { address } from '../../support/state.ts';
 
 const LOCAL = new Set(['192.168.9.1', '127.0.0.1', 'fd00:9::1'].map(address));
 

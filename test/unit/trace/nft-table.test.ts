@@ -1,15 +1,15 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Service } from '../../../src/kube/objects/objects.ts';
 import { IPTABLES_MODE_PLAN } from '../../../src/plan/iptables-mode-plan.ts';
-import { FakeIptables } from '../../../test/fake-kernel/fake-iptables.ts';
+import { FakeIptables } from '../../fake-kernel/fake-iptables.ts';
 import type { NftPort } from '../../../src/kernel/nftables/nft-port.ts';
-import { rulesetOfIptables } from '../../judge/trace/iptables-text.ts';
-import { rulesetOfTable } from '../../judge/trace/nft-table.ts';
-import type { Ruleset } from '../../judge/trace/ruleset.ts';
-import { runIptables } from '../../../test/support/iptables-run.ts';
-import { NODE as NODE_ADDRESSES, nftInMemory } from '../../../test/support/nft-in-memory.ts';
-import { endpoint, listed, port, service, slice } from '../../../test/support/objects.ts';
-import { PLAN_CONFIG, Reconciling } from '../../../test/support/reconciling.ts';
+import { rulesetOfIptables } from '../../trace/iptables-text.ts';
+import { rulesetOfTable } from '../../trace/nft-table.ts';
+import type { Ruleset } from '../../trace/ruleset.ts';
+import { runIptables } from '../../support/iptables-run.ts';
+import { NODE as NODE_ADDRESSES, nftInMemory } from '../../support/nft-in-memory.ts';
+import { endpoint, listed, port, service, slice } from '../../support/objects.ts';
+import { PLAN_CONFIG, Reconciling } from '../../support/reconciling.ts';
 import { ends, packet } from './tracing.ts';
 
 const DETECTOR = { kind: 'interface-prefix', prefix: 'veth' } as const;

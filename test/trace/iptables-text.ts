@@ -1,6 +1,6 @@
-import type { NftHook } from '../../../src/netlink/family/nf-tables/chain.ts';
-import { parseSave } from '../../../src/kernel/iptables/iptables-script.ts';
-import { splitRule } from '../../../src/kernel/iptables/iptables-rule.ts';
+import type { NftHook } from '../../src/netlink/family/nf-tables/chain.ts';
+import { parseSave } from '../../src/kernel/iptables/iptables-script.ts';
+import { splitRule } from '../../src/kernel/iptables/iptables-rule.ts';
 import { compileMatch } from './iptables-match.ts';
 import { Options } from './iptables-options.ts';
 import { compileTarget } from './iptables-target.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { rulesetOfNft } from '../../judge/trace/nft-text.ts';
+import { rulesetOfNft } from '../../trace/nft-text.ts';
 import { ends, packet } from './tracing.ts';
 
 const BASE = `

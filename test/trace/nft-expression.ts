@@ -1,9 +1,9 @@
-import { type IpAddress, ip4FromBytes, ip6FromBytes, isIp4 } from '../../../src/base/ip.ts';
-import { PROTOCOL_NUMBER } from '../../../src/base/protocol.ts';
-import { addressKey, addressLength } from '../../../src/kernel/nftables/keys.ts';
-import { AF_INET } from '../../../src/netlink/codec/address-family.ts';
-import { NFT_VERDICT } from '../../../src/netlink/family/nf-tables/data.ts';
-import type { NftExpression } from '../../../src/netlink/family/nf-tables/expression.ts';
+import { type IpAddress, ip4FromBytes, ip6FromBytes, isIp4 } from '../../src/base/ip.ts';
+import { PROTOCOL_NUMBER } from '../../src/base/protocol.ts';
+import { addressKey, addressLength } from '../../src/kernel/nftables/keys.ts';
+import { AF_INET } from '../../src/netlink/codec/address-family.ts';
+import { NFT_VERDICT } from '../../src/netlink/family/nf-tables/data.ts';
+import type { NftExpression } from '../../src/netlink/family/nf-tables/expression.ts';
 import type { NftElements } from './nft-elements.ts';
 import type { NftRegisters } from './nft-registers.ts';
 import type { Passage, Step, Verdict } from './ruleset.ts';

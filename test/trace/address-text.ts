@@ -1,4 +1,4 @@
-import { type IpAddress, parseIp } from '../../../src/base/ip.ts';
+import { type IpAddress, parseIp } from '../../src/base/ip.ts';
 
 /** Reads "10.0.0.1:80" or "[fd00::1]:80". */
 export function addressAndPort(text: string): { readonly address: IpAddress; readonly port: number } {
