@@ -27,6 +27,9 @@ export interface Plane {
   readonly rulesetOf: ((family: IpFamily) => Promise<Ruleset>) | undefined;
 }
 
+/** A plane whose rules translate packets. */
+export type RulesPlane = Plane & { readonly rulesetOf: (family: IpFamily) => Promise<Ruleset> };
+
 export function ipvsPlane(): Plane {
   const kernel = new FakeKernel();
   return {
@@ -46,7 +49,7 @@ export function ipvsPlane(): Plane {
   };
 }
 
-export function nftablesPlane(table = new FakeNftTable()): Plane {
+export function nftablesPlane(table = new FakeNftTable()): RulesPlane {
   const node = new FakeKernel('nftables');
   const another = (): Kernel => onNode(nftablesKernelOf(new NodeKernel({ log: new QuietLog() }), table), node);
   return {
@@ -59,7 +62,7 @@ export function nftablesPlane(table = new FakeNftTable()): Plane {
   };
 }
 
-export function iptablesPlane(programs = new FakeIptables()): Plane {
+export function iptablesPlane(programs = new FakeIptables()): RulesPlane {
   const node = new FakeKernel('iptables');
   // Each full check reads the tables.
   const another = (): Kernel => onNode(iptablesKernelOf(new NodeKernel({ log: new QuietLog() }), programs, 0), node);

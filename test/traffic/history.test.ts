@@ -6,14 +6,14 @@ import type { Kernel } from '../../src/kernel/kernel.ts';
 import { createIpvsKernel } from '../../src/kernel/ipvs/ipvs-kernel.ts';
 import { createIptablesKernel } from '../../src/kernel/iptables-mode/iptables-kernel.ts';
 import { createNftablesKernel } from '../../src/kernel/nftables/nftables-kernel.ts';
-import { IPTABLES_MODE_PLAN } from '../../src/plan/iptables-mode-plan.ts';
 import type { SourceEvent } from '../../src/kube/objects/source.ts';
 import { runCommand } from '../bed/command.ts';
 import { anyEvent } from '../support/histories.ts';
 import { kernelText } from '../support/kernel-text.ts';
 import { listed } from '../support/objects.ts';
 import { TEST_MODE } from '../support/mode.ts';
-import { PLAN_CONFIG, Reconciling, TestLog } from '../support/reconciling.ts';
+import { reconcilingIn } from '../support/on-plane.ts';
+import { type Reconciling, TestLog } from '../support/reconciling.ts';
 import { address } from '../support/state.ts';
 
 jest.setTimeout(180_000);
@@ -22,13 +22,6 @@ const NETNS = `history-${process.pid}`;
 const NODE_ADDRESSES = ['192.168.9.1', 'fd00:9::1'];
 
 const CREATE = { ipvs: createIpvsKernel, nftables: createNftablesKernel, iptables: createIptablesKernel };
-
-/** In other modes than ipvs, Services cannot ask for settings, and no address is bound. */
-function reconciling(kernel: Kernel): Reconciling {
-  if (TEST_MODE === 'ipvs') return new Reconciling(kernel);
-  if (TEST_MODE === 'iptables') return new Reconciling(kernel, { plan: { ...PLAN_CONFIG, ...IPTABLES_MODE_PLAN } }, []);
-  return new Reconciling(kernel, { plan: { ...PLAN_CONFIG, scheduler: 'random', bindAddresses: false } }, []);
-}
 
 /** The same random histories as on the kernel in memory, on the real one: a few, but long. */
 describe('random histories on the real kernel', () => {
@@ -73,7 +66,7 @@ describe('random histories on the real kernel', () => {
     fake.setNodeAddresses(
       NODE_ADDRESSES.map((text) => ({ address: address(text), prefix: 24, interfaceName: 'eth0', tentative: false })),
     );
-    await reconciling(fake).take(...listed([], []), ...events);
+    await reconcilingIn(TEST_MODE, fake).take(...listed([], []), ...events);
     return kernelText(fake);
   }
 
@@ -81,7 +74,7 @@ describe('random histories on the real kernel', () => {
     'history %i: each change ends in what the plan wants, and a full check writes nothing',
     async (seed) => {
       const [events = []] = fc.sample(fc.array(anyEvent, { minLength: 120, maxLength: 120 }), { numRuns: 1, seed });
-      const run = reconciling(kernel);
+      const run = reconcilingIn(TEST_MODE, kernel);
       // Adopts, and removes, what the history before this one left.
       await run.take(...listed([], []));
       for (let done = 0; done < events.length; done += 40) {

@@ -1,8 +1,10 @@
 import { expect, test } from '@jest/globals';
 import { ip } from '../../contract/objects.ts';
 import { FakeIptables } from '../../fake-kernel/fake-iptables.ts';
+import { iptablesPlane } from '../../fake-kernel/planes.ts';
 import { OF_KUBE_PROXY } from '../../support/chains-of-kube-proxy.ts';
-import { refuseOnce, runIptables } from '../../support/iptables-run.ts';
+import { startOn } from '../../support/on-plane.ts';
+import { refuseOnce } from '../../support/refuse-once.ts';
 import { listed, service, slice } from '../../support/objects.ts';
 
 /** The rule that denies in ipvs mode; the set that it names is that of ipvs mode. */
@@ -34,7 +36,7 @@ test('at each moment of a change from ipvs mode, source ranges are enforced by t
       moments.push(denying());
     }
   };
-  const { run } = await runIptables(programs);
+  const { run } = await startOn(iptablesPlane(programs));
   expect(await run.take(...listed([GUARDED], [slice('guarded', ['10.244.0.5'])]))).toMatchObject({ ok: true });
   expect(moments.filter((rules) => rules.length === 0)).toEqual([]);
   expect(denying()).toEqual([expect.stringContaining(LOAD_BALANCER_IP)]);
@@ -62,7 +64,7 @@ test.each([1, 2, 3])(
       moments.push(isServed());
     };
     refuseOnce(programs, nth);
-    const { run } = await runIptables(programs, [NODE]);
+    const { run } = await startOn(iptablesPlane(programs), [NODE]);
     const endpoints = slice('web', ['10.244.0.5'], { ports: [{ name: 'http', protocol: 'TCP', port: 8080 }] });
     // What serves in other modes ends after a first sync that is ok.
     expect(await run.take(...listed([web], [endpoints]))).toMatchObject({ kind: 'first', ok: false });

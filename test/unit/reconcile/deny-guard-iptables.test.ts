@@ -2,7 +2,9 @@ import { expect, test } from '@jest/globals';
 import type { Service } from '../../../src/kube/objects/objects.ts';
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import { FakeIptables } from '../../fake-kernel/fake-iptables.ts';
-import { refuseOnce, runIptables } from '../../support/iptables-run.ts';
+import { iptablesPlane } from '../../fake-kernel/planes.ts';
+import { startOn } from '../../support/on-plane.ts';
+import { refuseOnce } from '../../support/refuse-once.ts';
 import { listed, service, slice } from '../../support/objects.ts';
 import type { Reconciling } from '../../support/reconciling.ts';
 
@@ -60,7 +62,7 @@ test.each(Object.keys(PATHS))('%s: whichever write fails, source ranges are enfo
     const programs = new FakeIptables();
     let opened = 0;
     const counted = refuseOnce(programs, nth, () => (opened += isOpen(programs) ? 1 : 0));
-    const { run } = await runIptables(programs);
+    const { run } = await startOn(iptablesPlane(programs));
     await PATHS[path]?.(run);
     writes = counted.writes();
     for (let syncs = 0; syncs < 4; syncs++) await run.pass(run.clock.nextIn ?? 0);
@@ -76,7 +78,7 @@ test.each(Object.keys(PATHS))('%s: whichever write fails, source ranges are enfo
 
 test('a load balancer IP that gets its first source ranges is withdrawn if they cannot be written', async () => {
   const programs = new FakeIptables();
-  const { run } = await runIptables(programs);
+  const { run } = await startOn(iptablesPlane(programs));
   await run.settle(...listed([guarded([])], [SLICE]));
   expect(isOpen(programs)).toBe(true);
   refuseOnce(programs, 1);
@@ -89,7 +91,7 @@ test('a load balancer IP that gets its first source ranges is withdrawn if they 
 
 test('a failed write of another endpoint does not withdraw a load balancer IP whose source ranges are in force', async () => {
   const programs = new FakeIptables();
-  const { run } = await runIptables(programs);
+  const { run } = await startOn(iptablesPlane(programs));
   await run.settle(...listed([guarded()], [SLICE]));
   let withdrawn = 0;
   refuseOnce(programs, 1, () => (withdrawn += isServed(programs) ? 0 : 1));

@@ -3,12 +3,14 @@ import { IP_FAMILIES, type IpFamily } from '../../../src/base/ip.ts';
 import { KernelError } from '../../../src/kernel/kernel-error.ts';
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import { FakeIptables } from '../../fake-kernel/fake-iptables.ts';
+import { iptablesPlane } from '../../fake-kernel/planes.ts';
 import { listed, service, slice } from '../../support/objects.ts';
-import { refuseOnce, runIptables } from '../../support/iptables-run.ts';
+import { startOn } from '../../support/on-plane.ts';
+import { refuseOnce } from '../../support/refuse-once.ts';
 
 test('after a flush, hundreds of Services are written again by a few programs', async () => {
   const programs = new FakeIptables();
-  const { kernel, run } = await runIptables(programs);
+  const { kernel, run } = await startOn(iptablesPlane(programs));
   const numbers = Array.from({ length: 300 }, (_, n) => n);
   await run.take(
     ...listed(
@@ -38,7 +40,7 @@ test.each([false, true])(
     const objects = listed([balanced], [slice('balanced', ['10.244.0.5'])]);
     for (let nth = 1, writes = nth; nth <= writes; nth++) {
       const programs = new FakeIptables();
-      const { run } = await runIptables(programs);
+      const { run } = await startOn(iptablesPlane(programs));
       await run.settle(...listed([], []));
       const targets = new Set<string>();
       const counted = refuseOnce(programs, nth, () => {
@@ -59,7 +61,7 @@ test.each([false, true])(
 
 test('a first sync that cannot read the tables of one IP family programs the other one, and is retried', async () => {
   const programs = new FakeIptables();
-  const { kernel, run } = await runIptables(programs);
+  const { kernel, run } = await startOn(iptablesPlane(programs));
   const read = programs.read.bind(programs);
   programs.read = (family) =>
     family === 4 ? read(4) : Promise.reject(new KernelError('iptables', 'UNREADABLE', 'table nat cannot be printed'));
@@ -93,7 +95,7 @@ const DUAL_SLICES = [slice('dual', ['10.244.0.1']), slice('dual', ['fd01::1'], {
 
 test('while the tables of one IP family cannot be read, full checks repair the other one, and fail', async () => {
   const programs = new FakeIptables();
-  const { run } = await runIptables(programs);
+  const { run } = await startOn(iptablesPlane(programs));
   await run.take(...listed([DUAL], DUAL_SLICES));
   const isServed = (family: IpFamily): boolean =>
     [...programs.tables[family].get('nat')!.keys()].some((name) => name.startsWith('KUBE-SVC-'));
@@ -129,7 +131,7 @@ test('while the tables of one IP family cannot be read, full checks repair the o
 
 test('if the tables of neither IP family can be read, full checks fail', async () => {
   const programs = new FakeIptables();
-  const { run } = await runIptables(programs);
+  const { run } = await startOn(iptablesPlane(programs));
   await run.take(...listed([DUAL], DUAL_SLICES));
   programs.read = () => Promise.reject(new KernelError('iptables', 'UNREADABLE', 'no table can be printed'));
   const failed = { kind: 'full', ok: false, error: { message: 'no table can be printed' }, operations: new Map() };
@@ -139,7 +141,7 @@ test('if the tables of neither IP family can be read, full checks fail', async (
 
 test('default/kubernetes is served before the first sync in the IP family that can be read', async () => {
   const programs = new FakeIptables();
-  const { kernel, run } = await runIptables(programs);
+  const { kernel, run } = await startOn(iptablesPlane(programs));
   withoutIpv6(programs);
   const kubernetes = service('kubernetes', 'fd00::1', {
     clusterIPs: ['fd00::1', '10.96.0.1'],
@@ -157,7 +159,7 @@ test('default/kubernetes is served before the first sync in the IP family that c
 
 test('while the tables of one IP family cannot be read, changes of the other one are applied', async () => {
   const programs = new FakeIptables();
-  const { run } = await runIptables(programs);
+  const { run } = await startOn(iptablesPlane(programs));
   const dual = service('dual', '10.96.0.1', { clusterIPs: ['10.96.0.1', 'fd00::1'], ipFamilies: ['IPv4', 'IPv6'] });
   await run.take(
     ...listed(

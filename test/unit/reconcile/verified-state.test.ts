@@ -1,7 +1,9 @@
 import { expect, jest, test } from '@jest/globals';
 import type { EndpointSlice } from '../../../src/kube/objects/objects.ts';
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';
-import { nftInMemory, translating } from '../../support/nft-in-memory.ts';
+import { FakeNftTable } from '../../fake-kernel/fake-nft-table.ts';
+import { nftablesPlane } from '../../fake-kernel/planes.ts';
+import { startOn } from '../../support/on-plane.ts';
 import { listed, service, slice } from '../../support/objects.ts';
 
 const NAMES = ['web', 'api', 'dns'];
@@ -12,9 +14,8 @@ function changed(object: EndpointSlice): SourceEvent {
 
 /** A node in nftables mode that serves three Services, after the first full check. */
 async function serving() {
-  const { kernel, table } = nftInMemory();
-  await kernel.prepare();
-  const run = translating(kernel);
+  const table = new FakeNftTable();
+  const { kernel, run } = await startOn(nftablesPlane(table));
   const services = NAMES.map((name, n) => service(name, `10.96.0.${n + 1}`));
   const slices = NAMES.map((name, n) => slice(name, [`10.244.0.${n + 1}`]));
   await run.take(...listed(services, slices));

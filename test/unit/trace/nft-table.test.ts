@@ -1,19 +1,16 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Service } from '../../../src/kube/objects/objects.ts';
-import { IPTABLES_MODE_PLAN } from '../../../src/plan/iptables-mode-plan.ts';
-import { FakeIptables } from '../../fake-kernel/fake-iptables.ts';
+import { FakeNftTable } from '../../fake-kernel/fake-nft-table.ts';
+import { type RulesPlane, iptablesPlane, nftablesPlane } from '../../fake-kernel/planes.ts';
 import type { NftPort } from '../../../src/kernel/nftables/nft-port.ts';
-import { rulesetOfIptables } from '../../trace/iptables-text.ts';
 import { rulesetOfTable } from '../../trace/nft-table.ts';
 import type { Ruleset } from '../../trace/ruleset.ts';
-import { runIptables } from '../../support/iptables-run.ts';
-import { NODE as NODE_ADDRESSES, nftInMemory } from '../../support/nft-in-memory.ts';
+import { MODE_PLAN, startOn } from '../../support/on-plane.ts';
 import { endpoint, listed, port, service, slice } from '../../support/objects.ts';
 import { PLAN_CONFIG, Reconciling } from '../../support/reconciling.ts';
 import { ends, packet } from './tracing.ts';
 
 const DETECTOR = { kind: 'interface-prefix', prefix: 'veth' } as const;
-const PLAN = { ...PLAN_CONFIG, ...IPTABLES_MODE_PLAN, localDetectors: { 4: DETECTOR } };
 
 const SERVICE = service('web', '10.96.0.1', {
   type: 'LoadBalancer',
@@ -28,28 +25,21 @@ const SLICE = slice('web', [
   endpoint('10.244.1.2', { nodeName: 'node-b' }),
 ]);
 
-async function nftRuleset(of: Service, endpoints = [SLICE]): Promise<Ruleset> {
-  const { kernel, table } = nftInMemory();
-  const run = new Reconciling(kernel, { plan: { ...PLAN, rulesPerService: false } }, []);
+async function rulesetOn(plane: RulesPlane, of: Service, endpoints = [SLICE]): Promise<Ruleset> {
+  const { kernel } = await startOn(plane);
+  const plan = { ...PLAN_CONFIG, ...MODE_PLAN[kernel.mode], localDetectors: { 4: DETECTOR } };
+  const run = new Reconciling(kernel, { plan }, []);
   await run.settle(...listed([of], endpoints));
   await run.reconciler.stop();
-  return await rulesetOfTable(table, 4);
-}
-
-async function iptablesRuleset(of: Service, endpoints = [SLICE]): Promise<Ruleset> {
-  const programs = new FakeIptables();
-  const { kernel, run: other } = await runIptables(programs, NODE_ADDRESSES);
-  await other.reconciler.stop();
-  const run = new Reconciling(kernel, { plan: PLAN }, []);
-  await run.settle(...listed([of], endpoints));
-  await run.reconciler.stop();
-  return rulesetOfIptables(await programs.read(4));
+  return await plane.rulesetOf(4);
 }
 
 describe.each([
-  ['nftables', nftRuleset],
-  ['iptables', iptablesRuleset],
-])('tracing our rules in %s mode', (mode, rulesetOf) => {
+  ['nftables', nftablesPlane],
+  ['iptables', iptablesPlane],
+])('tracing our rules in %s mode', (mode, plane) => {
+  const rulesetOf = (of: Service, endpoints = [SLICE]) => rulesetOn(plane(), of, endpoints);
+
   test('each way to a Service', async () => {
     const rules = await rulesetOf(SERVICE);
     const plain = {
@@ -91,8 +81,8 @@ describe.each([
 
 describe('tracing our tables', () => {
   test('an expression that is not known is refused', async () => {
-    const { kernel, table } = nftInMemory();
-    await kernel.prepare();
+    const table = new FakeNftTable();
+    await startOn(nftablesPlane(table));
     const of = (expression: object): NftPort =>
       Object.assign(Object.create(table) as NftPort, {
         chains: () => Promise.resolve([{ name: 'c' }]),

@@ -9,7 +9,9 @@ import { NodePlan } from '../../../../src/plan/node/node-plan.ts';
 import { TOO_MANY_SERVERS } from '../../../../src/plan/service-limit.ts';
 import { listed, service, slice } from '../../../support/objects.ts';
 import { exposed } from '../../../support/exposed.ts';
-import { nftInMemory, translating } from '../../../support/nft-in-memory.ts';
+import { FakeNftTable } from '../../../fake-kernel/fake-nft-table.ts';
+import { nftablesPlane } from '../../../fake-kernel/planes.ts';
+import { startOn } from '../../../support/on-plane.ts';
 import { FakeClock, TestLog } from '../../../support/reconciling.ts';
 
 function publisherOf(kernel: Kernel, plan: () => NodePlan, metrics: ProxyMetrics): SyncPublisher {
@@ -31,9 +33,8 @@ function publisherOf(kernel: Kernel, plan: () => NodePlan, metrics: ProxyMetrics
 }
 
 test('in nftables mode, a sync that could not write all of an IP family counts as failed for it', async () => {
-  const { kernel, table } = nftInMemory();
-  await kernel.prepare();
-  const run = translating(kernel);
+  const table = new FakeNftTable();
+  const { kernel, run } = await startOn(nftablesPlane(table));
   const metrics = new ProxyMetrics([], [], 'nftables');
   const publisher = publisherOf(kernel, () => run.reconciler.plan, metrics);
   const failures = async (): Promise<readonly string[]> =>
@@ -50,9 +51,7 @@ test('in nftables mode, a sync that could not write all of an IP family counts a
 });
 
 test('Services beyond the limit of virtual servers and real servers are counted', async () => {
-  const { kernel } = nftInMemory();
-  await kernel.prepare();
-  const run = translating(kernel);
+  const { kernel, run } = await startOn(nftablesPlane());
   const report = await run.take(...listed([service('web', '10.96.0.1')], [slice('web', ['10.244.0.1'])]));
   const [served] = run.reconciler.plan.services();
   const plan = new NodePlan();

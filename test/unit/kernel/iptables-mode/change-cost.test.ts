@@ -1,6 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { FakeIptables } from '../../../fake-kernel/fake-iptables.ts';
-import { runIptables } from '../../../support/iptables-run.ts';
+import { iptablesPlane } from '../../../fake-kernel/planes.ts';
+import { startOn } from '../../../support/on-plane.ts';
 import { LargeService, sliceApplied } from '../../../support/large-service.ts';
 import { listed, service, slice } from '../../../support/objects.ts';
 
@@ -9,7 +10,7 @@ const PORTS = 10;
 /** Starts with a Service of many endpoints and a small one. Returns what one endpoint less of the large one costs. */
 async function cost(endpoints: number) {
   const programs = new FakeIptables();
-  const { run } = await runIptables(programs);
+  const { run } = await startOn(iptablesPlane(programs));
   const large = new LargeService(PORTS);
   const other = [service('other', '10.96.0.20'), slice('other', ['10.245.0.1', '10.245.0.2'])] as const;
   await run.settle(...listed([large.service, other[0]], [large.slice(endpoints), other[1]]));

@@ -1,7 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import { requireExtensions } from '../../../../src/kernel/iptables-mode/extensions.ts';
 import { FakeIptables } from '../../../fake-kernel/fake-iptables.ts';
-import { refuseOnce, runIptables } from '../../../support/iptables-run.ts';
+import { iptablesPlane } from '../../../fake-kernel/planes.ts';
+import { startOn } from '../../../support/on-plane.ts';
+import { refuseOnce } from '../../../support/refuse-once.ts';
 import { listed, service, slice } from '../../../support/objects.ts';
 
 const WARNING = (name: string): string =>
@@ -59,7 +61,7 @@ describe('the extensions of iptables mode', () => {
 
   test('Services that need it are refused without a write of their own, and served when the module is loaded', async () => {
     const programs = programsThat(WARNING('recent'), /recent/);
-    const { kernel, run } = await runIptables(programs);
+    const { kernel, run } = await startOn(iptablesPlane(programs));
     await kernel.probeRules(4);
     const names = Array.from({ length: 200 }, (_, n) => `sticky-${n}`);
     const sticky = names.map((name, n) => service(name, `10.97.0.${n}`, { sessionAffinity: 'ClientIP' }));
@@ -81,7 +83,7 @@ describe('the extensions of iptables mode', () => {
 
   test('a rule that cannot be written for a moment says nothing about the extension', async () => {
     const programs = programsThat(WARNING('MASQUERADE'));
-    const { kernel } = await runIptables(programs);
+    const { kernel } = await startOn(iptablesPlane(programs));
     const { writes } = refuseOnce(programs, 1);
     await expect(kernel.probeRules(4)).rejects.toMatchObject({ code: 'LOCKED' });
     expect(writes()).toBe(1);
@@ -91,7 +93,7 @@ describe('the extensions of iptables mode', () => {
   test('after a probe that failed for a moment, the next full check finds what the kernel lacks', async () => {
     const programs = programsThat('', /recent/);
     programs.testFailure = 'Another app is currently holding the xtables lock';
-    const { kernel, run } = await runIptables(programs);
+    const { kernel, run } = await startOn(iptablesPlane(programs));
     await expect(kernel.probeRules(4)).rejects.toThrow('xtables lock');
     programs.testFailure = undefined;
     programs.warnings = WARNING('recent');

@@ -5,8 +5,9 @@ import { ListOrder } from '../../../../src/kernel/nftables/list-order.ts';
 import type { Service } from '../../../../src/kube/objects/objects.ts';
 import type { SourceEvent } from '../../../../src/kube/objects/source.ts';
 import { virtualServerKey } from '../../../../src/state/virtual-server.ts';
-import type { FakeNftTable } from '../../../fake-kernel/fake-nft-table.ts';
-import { nftInMemory, translating } from '../../../support/nft-in-memory.ts';
+import { FakeNftTable } from '../../../fake-kernel/fake-nft-table.ts';
+import { nftablesPlane } from '../../../fake-kernel/planes.ts';
+import { startOn } from '../../../support/on-plane.ts';
 import { listed, port, service, slice } from '../../../support/objects.ts';
 import { address, portOf, vsId } from '../../../support/state.ts';
 
@@ -46,9 +47,8 @@ const pods = (count: number, without: readonly number[] = [], family: IpFamily =
     .map((n) => podAddress(n, family));
 
 async function running(services: readonly Service[], endpoints: readonly string[], ports: number) {
-  const { kernel, table } = nftInMemory();
-  await kernel.prepare();
-  const run = translating(kernel);
+  const table = new FakeNftTable();
+  const { kernel, run } = await startOn(nftablesPlane(table));
   const slicePorts = Array.from({ length: ports }, (_, n) => ({
     name: `p${n}`,
     protocol: 'TCP' as const,
