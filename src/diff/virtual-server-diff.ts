@@ -7,7 +7,7 @@ import {
   keepTunnel,
   realServerKey,
 } from '../state/real-server.ts';
-import type { Transaction } from '../state/transaction.ts';
+import type { ServerOp } from '../state/op.ts';
 import { type VirtualServer, type VirtualServerId, hasSameSettings } from '../state/virtual-server.ts';
 import type { AddingOrder } from './adding-order.ts';
 import type { DrainLedger } from './drain.ts';
@@ -35,57 +35,61 @@ export interface DiffContext {
   readonly now: number;
 }
 
-/** Adds the operations that change one virtual server from `found` to `wanted` to the transaction. */
+/** Appends the operations that change one virtual server from `found` to `wanted`. */
 export function diffVirtualServer(
   id: VirtualServerId,
   wanted: WantedVirtualServer | undefined,
   found: FoundVirtualServer | undefined,
   { order, ledger, now }: DiffContext,
-  tx: Transaction,
+  ops: { push(op: ServerOp): unknown },
 ): void {
   if (wanted === undefined) {
     ledger.keepOnly(id);
-    if (found !== undefined) tx.push({ kind: 'delete-virtual-server', id });
+    if (found !== undefined) ops.push({ kind: 'delete-virtual-server', id });
     return;
   }
   const { virtualServer } = wanted;
-  if (found === undefined) tx.push({ kind: 'add-virtual-server', virtualServer });
+  if (found === undefined) ops.push({ kind: 'add-virtual-server', virtualServer });
   else if (!hasSameSettings(virtualServer, found.virtualServer))
-    tx.push({ kind: 'edit-virtual-server', virtualServer });
+    ops.push({ kind: 'edit-virtual-server', virtualServer });
 
-  const surplus = byKey(found?.realServers ?? []);
+  const current = byKey(found?.realServers ?? []);
   const missing: RealServer[] = [];
   for (const realServer of wanted.realServers) {
-    const key = realServerKey(realServer);
-    const current = surplus.get(key);
-    surplus.delete(key);
-    if (current === undefined) missing.push(realServer);
+    const known = current.get(realServerKey(realServer));
+    if (known === undefined) missing.push(realServer);
     // A draining real server that is wanted again gets its weight back, and its connections continue.
-    else if (!hasSameServerSettings(current, realServer))
-      tx.push({ kind: 'edit-real-server', id, realServer: keepTunnel(realServer, current) });
+    else if (!hasSameServerSettings(known, realServer))
+      ops.push({ kind: 'edit-real-server', id, realServer: keepTunnel(realServer, known) });
   }
-  for (const realServer of order.arrange(virtualServer, missing)) tx.push({ kind: 'add-real-server', id, realServer });
+  for (const realServer of order.arrange(virtualServer, missing)) ops.push({ kind: 'add-real-server', id, realServer });
+  // Usually nothing is surplus. To know that, it is enough to count.
+  if (current.size === wanted.realServers.length - missing.length) {
+    ledger.keepOnly(id);
+    return;
+  }
+  for (const realServer of wanted.realServers) current.delete(realServerKey(realServer));
+  removeSurplus(id, wanted, current, { ledger, now }, ops);
+  ledger.keepOnly(id, current);
+}
+
+/** Appends the operations that drain or delete real servers. Those that are deleted leave `surplus`. */
+function removeSurplus(
+  id: VirtualServerId,
+  { drainTimeout }: WantedVirtualServer,
+  surplus: Map<RealServerKey, FoundRealServer>,
+  { ledger, now }: Pick<DiffContext, 'ledger' | 'now'>,
+  ops: { push(op: ServerOp): unknown },
+): void {
   for (const [key, server] of surplus) {
     const { address, port } = server;
     const realServer = { address, port, weight: 0, ...forwardingFields(server) };
-    const decision = ledger.decide(id, server, now, wanted.drainTimeout);
-    if (decision === 'drain') tx.push({ kind: 'edit-real-server', id, realServer });
+    const decision = ledger.decide(id, server, now, drainTimeout);
+    if (decision === 'drain') ops.push({ kind: 'edit-real-server', id, realServer });
     if (decision !== 'delete') continue;
-    tx.push({ kind: 'delete-real-server', id, realServer });
+    ops.push({ kind: 'delete-real-server', id, realServer });
     surplus.delete(key);
   }
-  ledger.keepOnly(id, surplus);
-}
-
-/** Whether `found` equals `wanted`, including the real servers (so none of them is draining). */
-export function isInForce(wanted: WantedVirtualServer, found: FoundVirtualServer | undefined): boolean {
-  if (found === undefined || !hasSameSettings(wanted.virtualServer, found.virtualServer)) return false;
-  if (wanted.realServers.length !== found.realServers.length) return false;
-  const observed = byKey(found.realServers);
-  return wanted.realServers.every((realServer) => {
-    const current = observed.get(realServerKey(realServer));
-    return current !== undefined && hasSameServerSettings(current, realServer);
-  });
 }
 
 function byKey(servers: readonly FoundRealServer[]): Map<RealServerKey, FoundRealServer> {

@@ -4,7 +4,7 @@ import { AddingOrder } from '../diff/adding-order.ts';
 import { differingOperations } from '../explain/difference/difference-reply.ts';
 import { knownDifferences } from '../explain/difference/explained-by-kube-proxy.ts';
 import type { PlannedOperation } from '../explain/replies.ts';
-import type { KernelReader, NodeAddress } from '../kernel/kernel.ts';
+import type { KernelReader } from '../kernel/kernel.ts';
 import type { NodePlan } from '../plan/node/node-plan.ts';
 import type { Cidr } from '../base/cidr.ts';
 import { Answers } from './answers/answers.ts';
@@ -53,7 +53,6 @@ export class Shadow implements Questioned {
   readonly #addresses: InterfaceAddresses;
   readonly #conflicts: ConflictReport;
   readonly #stop = new AbortController();
-  #nodeAddresses: readonly NodeAddress[] = [];
   /** The commands of the differences that the last comparison found. */
   #before: ReadonlySet<string> | undefined;
   #running: Promise<void> | undefined;
@@ -82,7 +81,7 @@ export class Shadow implements Questioned {
       settings,
       order: new AddingOrder(config),
       written: new Set(),
-      unmarkedAddresses: () => (this.#addresses.unmarked ? this.#nodeAddresses.map(({ address }) => address) : []),
+      unmarkedAddresses: () => this.#addresses.unmarked,
       refresh: () => this.#replan(),
       explainKnown: async (ops) => knownDifferences(ops, await readEvidence(kernel, cluster, ops)),
     });
@@ -196,7 +195,7 @@ export class Shadow implements Questioned {
     const replanning = (async () => {
       await before.catch(() => undefined);
       await this.#addresses.findMarks();
-      if (this.#addresses.stale) this.#nodeAddresses = await this.#addresses.read();
+      if (this.#addresses.stale) await this.#addresses.read();
       await this.#desired.refresh(new Yielder());
     })();
     this.#planned = replanning;

@@ -37,7 +37,12 @@ export type Op =
 
 export type OpKind = Op['kind'];
 
+/** A change to a virtual server or its real servers. */
+export type ServerOp = Extract<Op, { readonly virtualServer: VirtualServer } | { readonly id: VirtualServerId }>;
+
 /** Returns the virtual server that the operation, or one on its real servers, changes. */
+export function virtualServerOf(op: ServerOp): VirtualServerId;
+export function virtualServerOf(op: Op): VirtualServerId | undefined;
 export function virtualServerOf(op: Op): VirtualServerId | undefined {
   return 'virtualServer' in op ? op.virtualServer : 'id' in op ? op.id : undefined;
 }

@@ -1,6 +1,7 @@
 import type { IpAddress } from '../../base/ip.ts';
 import type { NamespacedName } from '../../base/service/names.ts';
 import { Yielder } from '../../base/yielder.ts';
+import { READING_LEDGER } from '../../diff/drain.ts';
 import { type AskedAddress, addressReply, plannedAt } from '../../explain/address-reply.ts';
 import type { FoundOperations } from '../../explain/difference/difference-reply.ts';
 import { packetReply } from '../../explain/packet/packet-reply.ts';
@@ -20,7 +21,7 @@ import { type NodeSettings, differingSettings } from '../node/node-settings.ts';
 import type { RetryQueue } from '../sync/retry-queue.ts';
 
 /** What questions are answered from: the plan, and what is read of the kernel. */
-export interface AnswerParts extends DifferenceParts {
+export interface AnswerParts extends Omit<DifferenceParts, 'ledger' | 'known' | 'sizes'> {
   readonly cluster: Cluster;
   readonly settings: NodeSettings;
   /** Absent if nothing is written, so that nothing can have been refused. */
@@ -33,10 +34,12 @@ export interface AnswerParts extends DifferenceParts {
 
 /** Answers questions about Services, addresses and packets. It may read the kernel while a sync writes. */
 export class Answers {
-  readonly #parts: AnswerParts;
+  readonly #parts: AnswerParts & DifferenceParts;
 
   constructor(parts: AnswerParts) {
-    this.#parts = parts;
+    // A comparison for an answer notes nothing.
+    const notes = { ledger: READING_LEDGER, known: { doubt: () => undefined }, sizes: new Map<never, never>() };
+    this.#parts = { ...parts, ...notes };
   }
 
   /** Explains a Service: its plan, and what the kernel has of it. Undefined if the Service is unknown. */

@@ -1,13 +1,15 @@
 import { familyOf } from '../../base/ip.ts';
+import { Yielder } from '../../base/yielder.ts';
 import { bindingOf } from '../../diff/address-diff.ts';
 import { type AskedPacket, type FoundPacket, MOST_ENDPOINTS } from '../../explain/packet/packet-reply.ts';
 import { planRules } from '../../plan/ipvs/plan-rules.ts';
 import type { Op } from '../../state/op.ts';
 import { virtualServerKey } from '../../state/virtual-server.ts';
-import { type DifferenceParts, differenceOf } from './difference.ts';
+import type { ComparisonParts } from '../compare/comparison.ts';
+import { compareServers } from '../compare/server-comparison.ts';
 import { type NodeParts, differingShared, readForwarding } from '../node/node-difference.ts';
 
-export type PacketParts = Pick<DifferenceParts, 'kernel' | 'config' | 'desired' | 'order' | 'clock'> & NodeParts;
+export type PacketParts = ComparisonParts & NodeParts;
 
 /** Reads what the kernel has where a packet passes. */
 export async function readFoundPacket(parts: PacketParts, asked: AskedPacket): Promise<FoundPacket> {
@@ -41,7 +43,7 @@ async function opsOnce(parts: PacketParts, asked: AskedPacket): Promise<readonly
   const { kernel, desired } = parts;
   const { address } = asked;
   const planned = desired.plan.virtualServer(virtualServerKey(asked));
-  const ops = planned === undefined ? [] : [...(await differenceOf(parts, [planned])).values()].flat();
+  const ops = planned === undefined ? [] : await compareServers(parts, [planned], new Yielder());
   if (!desired.plan.wantsAddress(address)) return ops;
   const bound = await kernel.getBoundAddresses();
   const binding = bindingOf(

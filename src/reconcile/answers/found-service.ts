@@ -9,15 +9,15 @@ import type { FoundEntry } from '../../explain/service-sets.ts';
 import type { PlannedEntry, PlannedVirtualServer, ServicePlan } from '../../plan/service-plan.ts';
 import { setName } from '../../plan/ipvs/set-names.ts';
 import { type IpSetEntry, type IpSetEntryKey, formatIpSetEntry, ipSetEntryKey } from '../../state/ip-set.ts';
+import { type ServerOp, virtualServerOf } from '../../state/op.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
-import { type DifferenceParts, differenceOf } from './difference.ts';
+import type { ComparisonParts } from '../compare/comparison.ts';
+import { compareServers } from '../compare/server-comparison.ts';
 import { type NodeParts, differingNode, forwardingNotes } from '../node/node-difference.ts';
-import type { SyncParts } from '../sync/sync-parts.ts';
+import type { RetryQueue } from '../sync/retry-queue.ts';
 
 /** Without `retries`, nothing can have been refused: a shadow writes nothing. */
-export type ServiceParts = Pick<DifferenceParts, 'kernel' | 'desired' | 'order' | 'clock'> &
-  NodeParts &
-  Partial<Pick<SyncParts, 'retries'>>;
+export type ServiceParts = ComparisonParts & NodeParts & { readonly retries?: RetryQueue };
 
 /** Conntrack is read only if it has at most this number of flows, because its dump takes long. */
 const MOST_FLOWS = 65_536;
@@ -57,7 +57,7 @@ async function readOnce(
   const wanted = (planned?.addresses ?? []).filter((address) => plan.wantsAddress(address));
   const udpFlows = await readUdpFlows(parts, ids);
   return {
-    ops: await differenceOf(parts, own),
+    ops: Map.groupBy(await compareServers(parts, own, new Yielder()), keyOfServer),
     realServers: await kernel.getRealServers(ids),
     stats: await kernel.getVirtualServerStats(ids),
     realServerStats: await kernel.getRealServerStats(ids),
@@ -92,6 +92,10 @@ async function readEntries({ kernel, desired }: ServiceParts, planned: ServicePl
     ...each,
     inKernel: absent.get(setName(each.role, each.family))?.has(keyOf(each)) !== true,
   }));
+}
+
+function keyOfServer(op: ServerOp): VirtualServerKey {
+  return virtualServerKey(virtualServerOf(op));
 }
 
 function keyOf({ entry }: PlannedEntry): IpSetEntryKey {

@@ -1,5 +1,5 @@
 import type { KernelReader, NodeAddress } from '../../kernel/kernel.ts';
-import { isLinkLocal6 } from '../../base/ip.ts';
+import { type IpAddress, isLinkLocal6 } from '../../base/ip.ts';
 import type { DesiredState } from './desired-state.ts';
 import { NODE_PORT_ADDRESS_SETS } from '../node/ownership.ts';
 
@@ -9,7 +9,8 @@ export class InterfaceAddresses {
   readonly #desired: DesiredState;
   #stale = true;
   /** Whether KUBE-NODE-PORT-IP was missing before this process wrote anything; undefined until it was read. */
-  #unmarked: boolean | undefined;
+  #areUnmarked: boolean | undefined;
+  #last: readonly NodeAddress[] = [];
 
   constructor(kernel: Pick<KernelReader, 'findSets' | 'getNodeAddresses'>, desired: DesiredState) {
     this.#kernel = kernel;
@@ -21,9 +22,9 @@ export class InterfaceAddresses {
     return this.#stale;
   }
 
-  /** Whether KUBE-NODE-PORT-IP was missing when this process started. */
-  get unmarked(): boolean {
-    return this.#unmarked === true;
+  /** All addresses, as last read, if KUBE-NODE-PORT-IP was missing when this process started; otherwise none. */
+  get unmarked(): readonly IpAddress[] {
+    return this.#areUnmarked === true ? this.#last.map(({ address }) => address) : [];
   }
 
   changed(): void {
@@ -32,7 +33,7 @@ export class InterfaceAddresses {
 
   /** Checks whether KUBE-NODE-PORT-IP exists, which marks our node port addresses. Call this before the first write. */
   async findMarks(): Promise<void> {
-    this.#unmarked ??= (await this.#kernel.findSets(NODE_PORT_ADDRESS_SETS)).size === 0;
+    this.#areUnmarked ??= (await this.#kernel.findSets(NODE_PORT_ADDRESS_SETS)).size === 0;
   }
 
   /** Passes the usable addresses to the desired state. Returns all addresses, including the unusable ones. */
@@ -42,6 +43,7 @@ export class InterfaceAddresses {
     const addresses = await this.#kernel.getNodeAddresses();
     const usable = addresses.filter(({ address, tentative }) => !tentative && !isLinkLocal6(address));
     this.#desired.setInterfaceAddresses(usable.map(({ address }) => address));
+    this.#last = addresses;
     return addresses;
   }
 }

@@ -38,13 +38,14 @@ export async function differingShared(
   return [...ofSettings, ...routes.map(toolCommand)];
 }
 
-/** Returns the operations that bring the local routes to the plan. They are read only if some are planned. */
+/** Returns the operations that bring the local routes to the plan. Unless `always`, they are read only if some are planned. */
 export async function differingRoutes(
   kernel: Pick<KernelReader, 'getLocalRoutes'>,
   config: PlanConfig,
+  always = false,
 ): Promise<readonly Op[]> {
   const wanted = planLocalRoutes(config);
-  return wanted.length === 0 ? [] : diffRoutes(wanted, await kernel.getLocalRoutes());
+  return wanted.length === 0 && !always ? [] : diffRoutes(wanted, await kernel.getLocalRoutes());
 }
 
 /**

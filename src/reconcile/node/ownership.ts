@@ -1,6 +1,8 @@
-import type { Cidr } from '../../base/cidr.ts';
-import { cidrContains } from '../../base/cidr.ts';
+import { type Cidr, cidrContains } from '../../base/cidr.ts';
 import { IP_FAMILIES, type IpAddress } from '../../base/ip.ts';
+import { MODES } from '../../base/proxy-mode.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
+import type { NodePlan } from '../../plan/node/node-plan.ts';
 import { SET_ROLES, setKind, setName } from '../../plan/ipvs/set-names.ts';
 import type { IpSetEntry } from '../../state/ip-set.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
@@ -75,3 +77,24 @@ const NAMING_SETS: ReadonlyMap<string, ReturnType<typeof setKind>> = new Map(
     IP_FAMILIES.map((family) => [setName(role, family), setKind(role)] as const),
   ),
 );
+
+export interface OwnershipParts {
+  readonly kernel: Pick<Kernel, 'mode'>;
+  readonly desired: { readonly plan: Pick<NodePlan, 'wantsAddress'> };
+  readonly excluded: readonly Cidr[];
+  /** Virtual servers that are ours even without evidence. */
+  readonly written: ReadonlySet<VirtualServerKey>;
+}
+
+/**
+ * Returns a test whether a virtual server is ours. One at a planned address is, even if another program unbound that address
+ * from kube-ipvs0.
+ */
+export function ownershipIn(
+  { kernel, desired: { plan }, excluded, written }: OwnershipParts,
+  evidence: Omit<OwnershipEvidence, 'excluded'>,
+): (id: VirtualServerId) => boolean {
+  if (MODES[kernel.mode].ownsAll) return () => true;
+  const ownership = new Ownership({ ...evidence, excluded });
+  return (id) => ownership.owns(id, plan.wantsAddress(id.address) || written.has(virtualServerKey(id)));
+}

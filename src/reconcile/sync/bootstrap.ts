@@ -18,7 +18,7 @@ import { applyGuarded } from '../guard/deny-guard.ts';
 import { type DesiredState, KUBERNETES_SERVICE } from '../desired/desired-state.ts';
 import type { InterfaceAddresses } from '../desired/interface-addresses.ts';
 import { missingSets } from './missing-sets.ts';
-import { readVirtualServers } from './read-virtual-servers.ts';
+import { readVirtualServers } from '../compare/read-virtual-servers.ts';
 
 export interface BootstrapOptions {
   readonly kernel: Kernel;

@@ -11,11 +11,9 @@ import {
 } from '../../plan/node/node-plan.ts';
 import { plannedSet } from '../../plan/ipvs/set-names.ts';
 import type { Op } from '../../state/op.ts';
+import type { SetSizes } from '../compare/set-comparison.ts';
 import { Transaction } from '../../state/transaction.ts';
 import { type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
-
-/** The capacity (maxelem) of each set, as of the last full check or of a later change that enlarged the set. */
-type SetSizes = Map<SetKey, number>;
 
 /** Returns the operations for a change. `found` contains its virtual servers as the kernel has them now. */
 export async function changeOps(

@@ -10,7 +10,7 @@ import { changeOps, ofFamily } from './change-ops.ts';
 import { asWantedNow, partsOf } from './change-parts.ts';
 import { failedEntries } from './failed-entries.ts';
 import { KnownServers } from '../../diff/known-servers.ts';
-import { readVirtualServers } from './read-virtual-servers.ts';
+import { readVirtualServers } from '../compare/read-virtual-servers.ts';
 import type { SyncParts } from './sync-parts.ts';
 import type { SyncProgress } from './sync-progress.ts';
 

@@ -1,9 +1,9 @@
 import type { IpAddress } from '../../base/ip.ts';
 import type { Port } from '../../base/port.ts';
 import type { NodePlan, PlanChanges } from '../../plan/node/node-plan.ts';
-import { SET_ROLES, setName } from '../../plan/ipvs/set-names.ts';
-import { type IpSet, type IpSetEntry, type IpSetEntryKey, ipSetEntryKey } from '../../state/ip-set.ts';
+import type { IpSetEntry } from '../../state/ip-set.ts';
 import type { Op } from '../../state/op.ts';
+import { isPlanned } from '../compare/set-comparison.ts';
 import type { RetryQueue } from './retry-queue.ts';
 
 /**
@@ -26,9 +26,5 @@ export function failedEntries(
   }
   const isOfThese = (entry: IpSetEntry): boolean =>
     entry.type === 'bitmap:port' ? ports.has(entry.port) : addresses.has(entry.address);
-  return failing.filter(({ set, entry }) => isOfThese(entry) && isPlanned(plan, set, ipSetEntryKey(entry)));
-}
-
-function isPlanned(plan: Pick<NodePlan, 'entries'>, { name, family }: IpSet, key: IpSetEntryKey): boolean {
-  return SET_ROLES.some((role) => setName(role, family) === name && plan.entries(role, family).has(key));
+  return failing.filter((op) => isOfThese(op.entry) && isPlanned(plan, op));
 }

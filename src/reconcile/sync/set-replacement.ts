@@ -1,23 +1,16 @@
 import { errorText } from '../../base/text/error-text.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Log } from '../../observe/log/log.ts';
-import { type NodePlan, plannedEntries } from '../../plan/node/node-plan.ts';
+import type { NodePlan } from '../../plan/node/node-plan.ts';
 import type { PlanConfig } from '../../plan/plan-config.ts';
 import { planRules } from '../../plan/ipvs/plan-rules.ts';
-import type { SetRole } from '../../plan/ipvs/set-names.ts';
 import { type IpSet, twinName } from '../../state/ip-set.ts';
 import type { Op } from '../../state/op.ts';
 import { type OpFailure, formatFailure } from '../../state/outcome.ts';
 import type { RuleSet } from '../../state/rules/rule-set.ts';
 import { Transaction } from '../../state/transaction.ts';
+import { type WrongSet, creationOf } from '../compare/set-comparison.ts';
 import { missingSets } from './missing-sets.ts';
-
-/** A kernel ipset that has one of our names, but the wrong type or family. */
-export interface WrongSet {
-  readonly role: SetRole;
-  readonly wanted: IpSet;
-  readonly found: IpSet;
-}
 
 interface Replacement {
   readonly replaced: readonly WrongSet[];
@@ -74,11 +67,6 @@ async function replaceOfFamily(
   plan: Pick<NodePlan, 'entries'>,
   wrong: readonly WrongSet[],
 ): Promise<Replacement> {
-  const fill = ({ role, wanted }: WrongSet, name: string): Op[] => {
-    const set = { ...wanted, name };
-    const entries = plannedEntries(plan.entries(role, wanted.family));
-    return [{ kind: 'create-set', set }, ...entries.map((entry): Op => ({ kind: 'add-entry', set, entry }))];
-  };
   const destroyTwins = (sets: readonly WrongSet[]): Op[] =>
     sets.map(({ wanted }) => ({ kind: 'destroy-set', set: { ...wanted, name: twinName(wanted.name) } }));
 
@@ -86,10 +74,10 @@ async function replaceOfFamily(
   await kernel.apply(new Transaction(destroyTwins(wrong)));
   // The rules written below refer to every set, and another process may have deleted some.
   await kernel.apply(await missingSets(kernel, [rules.family], plan));
-  const filled = await forEachSet(kernel, wrong, (one) => fill(one, twinName(one.wanted.name)));
+  const filled = await forEachSet(kernel, wrong, (one) => creationOf(one, plan, twinName(one.wanted.name)));
   await kernel.ensureRules(withTwins(rules, filled.done));
   const destroyed = await forEachSet(kernel, filled.done, ({ found }) => [{ kind: 'destroy-set', set: found }]);
-  const made = await forEachSet(kernel, destroyed.done, (one) => fill(one, one.wanted.name));
+  const made = await forEachSet(kernel, destroyed.done, (one) => creationOf(one, plan));
   // If a set could not be created again, the rules keep using its twin.
   const lost = destroyed.done.filter((one) => !made.done.includes(one));
   await kernel.ensureRules(withTwins(rules, lost));

@@ -1,6 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import { parseCidr } from '../../../src/base/cidr.ts';
-import { isInForce } from '../../../src/diff/virtual-server-diff.ts';
+import { AddingOrder } from '../../../src/diff/adding-order.ts';
+import { READING_LEDGER } from '../../../src/diff/drain.ts';
+import { type WantedVirtualServer, diffVirtualServer } from '../../../src/diff/virtual-server-diff.ts';
+import type { Op } from '../../../src/state/op.ts';
 import type { EndpointTraits } from '../../../src/model/service-model.ts';
 import { type SliceModel, sameSlice } from '../../../src/model/slice-model.ts';
 import { namespacedName } from '../../../src/base/service/names.ts';
@@ -254,7 +257,18 @@ describe('a virtual server is not in force if it differs in', () => {
       ([field, other]) => [`real server ${field}`, { ...wanted, realServers: [other] }] as const,
     ),
   ])('%s', (_field, other) => {
-    expect(isInForce(wanted, have)).toBe(true);
-    expect(isInForce(other, have)).toBe(false);
+    const opsFor = (each: WantedVirtualServer): readonly Op[] => {
+      const ops: Op[] = [];
+      diffVirtualServer(
+        VS,
+        each,
+        have,
+        { order: new AddingOrder({ nodeName: '' }), ledger: READING_LEDGER, now: 0 },
+        ops,
+      );
+      return ops;
+    };
+    expect(opsFor(wanted)).toEqual([]);
+    expect(opsFor(other)).not.toEqual([]);
   });
 });

@@ -129,7 +129,7 @@ test('what a sync is writing is no difference: only what is found twice counts',
   let passes = 0;
   // The last read of a comparison: the sync has written the real server before the second one.
   afterRead(kernel, (read) => {
-    if (read !== 'getVirtualServers') return;
+    if (read !== 'getRealServers') return;
     passes += 1;
     kernel.put({ kind: 'add-real-server', id: ID, realServer: real('10.244.0.5', 1) });
   });
