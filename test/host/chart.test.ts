@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { load, loadAll } from 'js-yaml';
+import { parseArgv } from '../../src/cli/parse-argv.ts';
 import { readConfigDocument } from '../../src/config/config-document.ts';
 import { goTools } from '../support/tools.ts';
 
@@ -25,15 +26,25 @@ interface DaemonSet extends KubeObject {
     readonly selector: { readonly matchLabels: Readonly<Record<string, string>> };
     readonly updateStrategy: unknown;
     readonly template: {
-      readonly metadata: { readonly labels: Readonly<Record<string, string>> };
+      readonly metadata: {
+        readonly labels: Readonly<Record<string, string>>;
+        readonly annotations: Readonly<Record<string, string>>;
+      };
       readonly spec: {
         readonly serviceAccountName: string;
         readonly containers: readonly {
           readonly image: string;
           readonly args: readonly string[];
           readonly readinessProbe: { readonly httpGet: { readonly port: number } };
+          readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
         }[];
-        readonly volumes: readonly { readonly configMap?: { readonly name: string } }[];
+        readonly volumes: readonly {
+          readonly name: string;
+          readonly hostPath?: unknown;
+          readonly downwardAPI?: {
+            readonly items: readonly { readonly path: string; readonly fieldRef: { readonly fieldPath: string } }[];
+          };
+        }[];
       };
     };
   };
@@ -48,7 +59,7 @@ function run(program: string | undefined, args: readonly string[]): Rendered {
 
 /** Renders the chart with values, each written as `name=value`. */
 function template(...values: readonly string[]): Rendered {
-  return render(...values.flatMap((value) => ['--set', value]));
+  return render('--set=apiServer=https://192.0.2.1:6443', ...values.flatMap((value) => ['--set', value]));
 }
 
 function render(...set: readonly string[]): Rendered {
@@ -66,18 +77,42 @@ function daemonSetOf({ objects }: Rendered): DaemonSet {
   return objects.find(({ kind }) => kind === 'DaemonSet') as DaemonSet;
 }
 
-/** Objects without labels and comments, in the order of their kinds, and without the hash in the ConfigMap's name. */
-function comparable({ objects }: Rendered): unknown[] {
-  const name = objects.find(({ kind }) => kind === 'ConfigMap')?.metadata.name ?? '';
-  expect(name).toMatch(/^kube-ipvs-proxy-[0-9a-z]{10}$/);
-  const text = JSON.stringify(objects).replaceAll(name, 'kube-ipvs-proxy-HASH');
-  return (JSON.parse(text) as KubeObject[])
-    .map(({ metadata, data, ...object }) => ({
-      ...object,
-      metadata: { ...metadata, labels: undefined },
-      ...(data && { data: Object.fromEntries(Object.entries(data).map(([file, content]) => [file, load(content)])) }),
-    }))
-    .toSorted((a, b) => (a.kind < b.kind ? -1 : 1));
+/** The files that the volume `config` of the Pods has: the annotations that its items name. */
+function filesOf(rendered: Rendered): Readonly<Record<string, string | undefined>> {
+  const { metadata, spec } = daemonSetOf(rendered).spec.template;
+  const items = spec.volumes.find(({ name }) => name === 'config')?.downwardAPI?.items ?? [];
+  return Object.fromEntries(
+    items.map(({ path: file, fieldRef }) => {
+      const [, key = ''] = /^metadata\.annotations\['(.*)'\]$/.exec(fieldRef.fieldPath) ?? [];
+      return [file, metadata.annotations[key]];
+    }),
+  );
+}
+
+/** A file of the configuration as an object. The overlays have an address that nobody reaches. */
+function parsed(text: string | undefined): unknown {
+  return load((text ?? '').replace('https://192.0.2.1:6443', 'https://api-server.invalid:6443'));
+}
+
+/**
+ * Objects without labels and comments, in the order of their kinds. The overlays have the files in a ConfigMap, because
+ * kustomize cannot write them to annotations.
+ */
+function comparable(rendered: Rendered): unknown {
+  const map = rendered.objects.find(({ kind }) => kind === 'ConfigMap');
+  const files = map?.data ?? filesOf(rendered);
+  const text = JSON.stringify(
+    rendered.objects.filter(({ kind }) => kind !== 'ConfigMap'),
+    (key, value: unknown) => {
+      if (key === 'labels' || key === 'annotations') return undefined;
+      if (key === 'volumes') return (value as { name: string }[]).filter(({ name }) => name !== 'config');
+      return value;
+    },
+  );
+  return {
+    objects: (JSON.parse(text) as KubeObject[]).toSorted((a, b) => (a.kind < b.kind ? -1 : 1)),
+    files: Object.fromEntries(Object.entries(files).map(([file, content]) => [file, parsed(content)])),
+  };
 }
 
 if (tools === undefined) test.todo('the chart was not rendered, for this takes Go, which builds helm and kustomize');
@@ -116,38 +151,95 @@ else
       expect(load(readFileSync(`${CHART}/Chart.yaml`, 'utf8'))).toMatchObject({ version, appVersion: version });
     });
 
-    test('passes the configuration through, and a change gives the ConfigMap another name', () => {
-      const before = template();
-      const after = template(
-        'config.ipvs.scheduler=lc',
-        'config.conntrack.maxPerCore=0',
-        'apiServer=https://10.0.0.1:6443',
+    test('passes the configuration through, as annotations of the Pod that its volume names', () => {
+      const files = filesOf(
+        template('config.ipvs.scheduler=lc', 'config.conntrack.maxPerCore=0', 'apiServer=https://10.0.0.1:6443'),
       );
-      const map = after.objects.find(({ kind }) => kind === 'ConfigMap');
-      expect(load(map?.data?.['config.conf'] ?? '')).toMatchObject({
+      expect(load(files['config.conf'] ?? '')).toMatchObject({
         apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
         kind: 'KubeProxyConfiguration',
         ipvs: { scheduler: 'lc', strictARP: false },
         conntrack: { maxPerCore: 0 },
       });
-      expect(map?.data?.['kubeconfig.conf']).toContain('server: https://10.0.0.1:6443\n');
-      expect(map?.metadata.name).not.toBe(before.objects.find(({ kind }) => kind === 'ConfigMap')?.metadata.name);
-      expect(daemonSetOf(after).spec.template.spec.volumes[0]?.configMap?.name).toBe(map?.metadata.name);
+      expect(files['kubeconfig.conf']).toContain('server: https://10.0.0.1:6443\n');
+    });
+
+    test.each(['RollingUpdate', 'OnDelete'])(
+      'an upgrade with %s takes nothing away that a Pod of the old revision mounts',
+      (strategy) => {
+        const before = template(`updateStrategy=${strategy}`);
+        const after = template(`updateStrategy=${strategy}`, 'config.ipvs.scheduler=lc');
+        // A new template is a new revision.
+        expect(daemonSetOf(after).spec.template).not.toEqual(daemonSetOf(before).spec.template);
+        // What a Pod needs to start again after a reboot: itself, folders of the node, and objects of both revisions.
+        const kindsOf = ({ spec }: DaemonSet): string[] =>
+          spec.template.spec.volumes.flatMap((volume) => Object.keys(volume).filter((key) => key !== 'name'));
+        expect(new Set(kindsOf(daemonSetOf(before)))).toEqual(new Set(['downwardAPI', 'hostPath']));
+        const names = ({ objects }: Rendered): string[] =>
+          objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`);
+        expect(names(after)).toEqual(names(before));
+      },
+    );
+
+    test('a program that prunes keeps the ConfigMap of the overlays, also one with a file of the user', () => {
+      const folder = mkdtempSync(path.join('build', 'kustomize-'));
+      writeFileSync(path.join(folder, 'config.conf'), 'mode: ipvs\n');
+      const lines = [
+        'resources: [../../manifests/overlays/privileged]',
+        'configMapGenerator: [{ name: kube-ipvs-proxy, namespace: kube-system, behavior: merge, files: [config.conf] }]',
+      ];
+      writeFileSync(path.join(folder, 'kustomization.yaml'), lines.join('\n'));
+      const { objects, stderr } = run(tools[1], ['build', folder]);
+      rmSync(folder, { recursive: true });
+      expect(stderr).toBe('');
+      expect(objects.find(({ kind }) => kind === 'ConfigMap')).toMatchObject({
+        metadata: {
+          annotations: {
+            'argocd.argoproj.io/sync-options': 'Prune=false',
+            'kustomize.toolkit.fluxcd.io/prune': 'disabled',
+          },
+        },
+        data: { 'config.conf': 'mode: ipvs\n' },
+      });
+    });
+
+    describe('without access to a cluster, as Argo CD renders it', () => {
+      test('and without an address, it fails with what to do', () => {
+        const { status, stderr, objects } = render();
+        expect([status, objects]).toEqual([1, []]);
+        expect(stderr).toContain('--set apiServer=https://HOST:6443');
+        expect(stderr).toContain('--set kubeletKubeconfig=/etc/kubernetes/kubelet.conf');
+      });
+
+      test.each(['privileged', 'restricted'])('each node takes the address of its kubelet: %s', (overlay) => {
+        const file = '/etc/kubernetes/kubelet.conf';
+        const rendered = render(`--set=kubeletKubeconfig=${file},overlay=${overlay}`);
+        expect(rendered.status).toBe(0);
+        const { containers, volumes } = daemonSetOf(rendered).spec.template.spec;
+        const [container] = containers;
+        const flags = parseArgv(container?.args.filter((arg) => !arg.startsWith('--config=')) ?? []);
+        expect(flags).toMatchObject({ ok: true, given: { masterKubeconfig: file } });
+        const mount = container?.volumeMounts.find(({ mountPath }) => mountPath === file);
+        expect(mount).toMatchObject({ readOnly: true });
+        expect(volumes.find(({ name }) => name === mount?.name)?.hostPath).toEqual({ path: file, type: 'File' });
+      });
+
+      test('two addresses are an error', () => {
+        expect(template('kubeletKubeconfig=/a').stderr).toContain('Set one of apiServer and kubeletKubeconfig');
+      });
     });
 
     test('has nftables mode, too', () => {
-      const { status, objects } = template('config.mode=nftables');
-      expect(status).toBe(0);
-      const map = objects.find(({ kind }) => kind === 'ConfigMap');
-      expect(load(map?.data?.['config.conf'] ?? '')).toMatchObject({ mode: 'nftables' });
+      const rendered = template('config.mode=nftables');
+      expect(rendered.status).toBe(0);
+      expect(load(filesOf(rendered)['config.conf'] ?? '')).toMatchObject({ mode: 'nftables' });
     });
 
     test('has fields of our own as a second document, which the daemon reads, and which the schema checks', () => {
-      const set = (value: string): string[] => ['--set-json', `ownConfig=${value}`];
+      const set = (value: string): string[] => ['--set=apiServer=https://a', '--set-json', `ownConfig=${value}`];
       const good =
         '{"serviceDefaults":[{"selector":{"matchLabels":{"a":"b"}},"annotations":{"connection-limit":"9"}}]}';
-      const map = render(...set(good)).objects.find(({ kind }) => kind === 'ConfigMap');
-      const { own, warnings } = readConfigDocument(map?.data?.['config.conf'] ?? '', 'config.conf');
+      const { own, warnings } = readConfigDocument(filesOf(render(...set(good)))['config.conf'] ?? '', 'config.conf');
       expect(warnings).toEqual([]);
       expect(own.serviceDefaults).toMatchObject([{ annotations: [{ name: 'connection-limit', value: '9' }] }]);
       for (const bad of [
@@ -203,7 +295,6 @@ else
       });
       expect(pod.metadata.labels).toEqual(selector.matchLabels);
       expect(namesOf(second)).toContain(`ServiceAccount ${pod.spec.serviceAccountName}`);
-      expect(namesOf(second)).toContain(`ConfigMap ${pod.spec.volumes[0]?.configMap?.name}`);
       expect(second.objects.find(({ kind }) => kind === 'ClusterRoleBinding')).toMatchObject({
         roleRef: { kind: 'ClusterRole', name: 'kube-ipvs-proxy-nftables' },
         subjects: [{ kind: 'ServiceAccount', name: 'kube-ipvs-proxy-nftables' }],

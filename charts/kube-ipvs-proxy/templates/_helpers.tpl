@@ -23,29 +23,41 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- with .Values.image.digest }}@{{ . }}{{ end }}
 {{- end }}
 
-{{/* Without a cluster (helm template), the address is the same as in the manifests: nobody can reach it. */}}
+{{/* helm template, Argo CD and Flux's dry runs see no cluster: an address must then be a value. */}}
 {{- define "kube-ipvs-proxy.apiServer" -}}
 {{- $server := .Values.apiServer -}}
+{{- if .Values.kubeletKubeconfig -}}
+  {{- if $server -}}
+    {{- fail "\n\nSet one of apiServer and kubeletKubeconfig: both say where the API server is.\n" -}}
+  {{- end -}}
+  {{- /* The flag --master-kubeconfig replaces it. */ -}}
+  {{- $server = "https://server-of-the-kubelet.invalid" -}}
+{{- end -}}
 {{- if not $server -}}
   {{- $info := lookup "v1" "ConfigMap" "kube-public" "cluster-info" -}}
   {{- range (($info.data).kubeconfig | default "{}" | fromYaml).clusters -}}
     {{- $server = .cluster.server -}}
   {{- end -}}
-  {{- if and (not $server) (lookup "v1" "Namespace" "" "kube-system") -}}
-    {{- fail "\n\nThis cluster has no ConfigMap kube-public/cluster-info. Set apiServer to a URL of the API server that is reachable without Services:\n  --set apiServer=https://HOST:6443\n" -}}
-  {{- end -}}
 {{- end -}}
-{{ $server | default "https://api-server.invalid:6443" }}
+{{- if not $server -}}
+  {{- $reason := ternary "This cluster has no ConfigMap kube-public/cluster-info." "Without access to the cluster, as with helm template and Argo CD, the chart cannot read the address of the API server." (not (empty (lookup "v1" "Namespace" "" "kube-system"))) -}}
+  {{- fail (printf "\n\n%s Set a URL that is reachable without Services:\n  --set apiServer=https://HOST:6443\nOr have each node take the kubelet's, from the file that the kubelet uses:\n  --set kubeletKubeconfig=/etc/kubernetes/kubelet.conf\n" $reason) -}}
+{{- end -}}
+{{ $server }}
 {{- end }}
 
-{{- define "kube-ipvs-proxy.configData" -}}
-config.conf: |
+{{/*
+The files of the configuration are annotations of the Pod, not a ConfigMap. So a Pod of the old revision keeps its own
+until it is replaced, whatever was pruned meanwhile, and a new revision reaches a node with its new Pod only.
+*/}}
+{{- define "kube-ipvs-proxy.configFiles" -}}
+kube-ipvs-proxy/config.conf: |
   {{- merge .Values.config (dict "apiVersion" "kubeproxy.config.k8s.io/v1alpha1" "kind" "KubeProxyConfiguration") | toYaml | nindent 2 }}
   {{- with .Values.ownConfig }}
   ---
   {{- merge . (dict "apiVersion" "kube-ipvs-proxy/v1alpha1" "kind" "KubeIPVSProxyConfiguration") | toYaml | nindent 2 }}
   {{- end }}
-kubeconfig.conf: |
+kube-ipvs-proxy/kubeconfig.conf: |
   apiVersion: v1
   kind: Config
   clusters:
@@ -65,8 +77,24 @@ kubeconfig.conf: |
   current-context: default
 {{- end }}
 
-{{- define "kube-ipvs-proxy.configMap" -}}
-{{ include "kube-ipvs-proxy.name" . }}-{{ include "kube-ipvs-proxy.configData" . | sha256sum | trunc 10 }}
+{{- define "kube-ipvs-proxy.configVolume" -}}
+- name: config
+  downwardAPI:
+    items:
+      {{- range list "config.conf" "kubeconfig.conf" }}
+      - path: {{ . }}
+        fieldRef:
+          fieldPath: metadata.annotations['kube-ipvs-proxy/{{ . }}']
+      {{- end }}
+{{- end }}
+
+{{- define "kube-ipvs-proxy.kubeletMount" -}}
+{{- with .Values.kubeletKubeconfig }}
+# Only the server is read from it.
+- name: kubelet-kubeconfig
+  mountPath: {{ . }}
+  readOnly: true
+{{- end }}
 {{- end }}
 
 {{/* The port of a field of the configuration such as healthzBindAddress, or its default. */}}
@@ -86,6 +114,9 @@ kubeconfig.conf: |
 {{- define "kube-ipvs-proxy.args" -}}
 - --config=/etc/kube-ipvs-proxy/config.conf
 - --hostname-override=$(NODE_NAME)
+{{- with .Values.kubeletKubeconfig }}
+- --master-kubeconfig={{ . }}
+{{- end }}
 {{- if .Values.preparePods.enabled }}
 {{- if eq .Values.overlay "restricted" }}
 {{- fail "\n\nPods can be prepared by the overlay privileged only, because their network namespaces must be entered:\n  --set overlay=privileged\n" }}

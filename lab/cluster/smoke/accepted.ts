@@ -22,7 +22,7 @@ export function allManifests(kubectl: string, helm: string): readonly Manifests[
     })),
     ...['privileged', 'restricted'].map((overlay) => ({
       name: `chart with overlay ${overlay}`,
-      argv: [...template, `--set=overlay=${overlay}`],
+      argv: [...template, '--set=apiServer=https://192.0.2.1:6443', `--set=overlay=${overlay}`],
     })),
   ];
 }

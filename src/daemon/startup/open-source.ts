@@ -39,6 +39,7 @@ export function openSource(config: ProxyConfig, nodeName: string, metrics: Proxy
   const created = ApiClient.create({
     kubeconfig,
     master,
+    masterKubeconfig: config.masterKubeconfig,
     rateLimit,
     userAgent: userAgent(VERSION),
     observer: metrics,

@@ -23,6 +23,8 @@ export interface KubeConfigOptions {
   readonly kubeconfig: string;
   /** URL that replaces the kubeconfig's server; "" for none. If both are "", the Pod's service account is used. */
   readonly master: string;
+  /** Path of a kubeconfig of which only the API server is used; "" for none. `master` is stronger. */
+  readonly masterKubeconfig?: string;
   /** Folder to prepend to /var/run/secrets/kubernetes.io/serviceaccount; "" by default. */
   readonly serviceAccountRoot?: string;
 }
@@ -89,8 +91,18 @@ function isExposed(user: User, server: URL, proxy: URL | undefined): boolean {
   return [user.token, user.username, user.exec, user.authProvider].some(Boolean);
 }
 
-function chooseAccess({ kubeconfig, master, serviceAccountRoot = '' }: KubeConfigOptions): Access | string {
-  if (kubeconfig !== '') return readKubeconfig(kubeconfig);
+function chooseAccess({ masterKubeconfig = '', ...options }: KubeConfigOptions): Access | string {
+  const access = chooseCredentials(options);
+  if (typeof access === 'string' || options.master !== '' || masterKubeconfig === '') return access;
+  const other = readKubeconfig(masterKubeconfig, '--master-kubeconfig');
+  if (typeof other === 'string') return other;
+  // The name in the server's certificate belongs to its address.
+  const { server, tlsServerName } = other.cluster;
+  return { ...access, cluster: { ...access.cluster, server, ...(tlsServerName !== undefined && { tlsServerName }) } };
+}
+
+function chooseCredentials({ kubeconfig, master, serviceAccountRoot = '' }: KubeConfigOptions): Access | string {
+  if (kubeconfig !== '') return readKubeconfig(kubeconfig, '--kubeconfig');
   if (master === '') return fromServiceAccount(serviceAccountRoot);
   return { cluster: { name: 'master', server: master, skipTLSVerify: false }, user: ANONYMOUS, impersonation: {} };
 }

@@ -23,15 +23,15 @@ const PLUGIN_VERSION = /^client\.authentication\.k8s\.io\/v1(beta1)?$/;
 
 /**
  * Reads a kubeconfig by the rules of kubectl (k8s.io/client-go/tools/clientcmd), or returns an error that says what to
- * do. client-node's own loader fails for entries that nothing uses, and ignores several fields.
+ * do. client-node's own loader fails for entries that nothing uses, and ignores several fields. `flag` named the file.
  */
-export function readKubeconfig(path: string): Access | string {
+export function readKubeconfig(path: string, flag: string): Access | string {
   let text: string;
   try {
     text = readFileSync(path, 'utf8');
   } catch (error) {
     const reason = errorCode(error) === 'ENOENT' ? 'it does not exist' : errorText(error);
-    return `failed to read kubeconfig ${path}: ${reason}; check --kubeconfig and that the file is mounted and readable`;
+    return `failed to read kubeconfig ${path}: ${reason}; check ${flag} and that the file is mounted and readable`;
   }
   let document: unknown;
   try {

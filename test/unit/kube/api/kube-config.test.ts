@@ -47,6 +47,30 @@ describe('loadKubeConfig', () => {
     });
   });
 
+  test('the server of another kubeconfig, with our credentials; --master is stronger, and a missing file is an error', async () => {
+    const user = { 'client-certificate': 'cert', token: 'secret-of-the-kubelet' };
+    const kubelet = join(directory, 'kubelet.conf');
+    const cluster = { server: 'https://127.0.0.1:6443', 'tls-server-name': 'api', 'certificate-authority': 'its-ca' };
+    await writeFile(kubelet, document({ clusters: [{ name: 'c', cluster }], users: [{ name: 'u', user }] }));
+    await writeFile(path, document({ users: [{ name: 'u', user: { token: 'ours' } }] }));
+    const loaded = loadKubeConfig({ kubeconfig: path, master: '', masterKubeconfig: kubelet });
+    if (!loaded.ok) throw new Error(loaded.error);
+    expect(loaded.cluster).toEqual({
+      name: 'c',
+      server: 'https://127.0.0.1:6443',
+      tlsServerName: 'api',
+      skipTLSVerify: false,
+    });
+    expect(loaded.config.getCurrentUser()).toEqual({ name: 'u', token: 'ours' });
+    expect(loadKubeConfig({ kubeconfig: path, master: 'https://192.0.2.2', masterKubeconfig: kubelet })).toMatchObject({
+      ok: true,
+      cluster: { server: 'https://192.0.2.2' },
+    });
+    await rm(kubelet);
+    const missing = loadKubeConfig({ kubeconfig: path, master: '', masterKubeconfig: kubelet });
+    expect(missing.ok ? '' : missing.error).toContain('check --master-kubeconfig');
+  });
+
   test('a context without a user is anonymous, and keeps the CA', async () => {
     await writeFile(join(directory, 'ca'), 'PEM');
     await writeFile(
