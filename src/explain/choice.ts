@@ -17,6 +17,11 @@ export interface Note {
 /** The beginning of a note that hints are ignored. */
 export const HINTS_IGNORED = 'hints ignored: ';
 
+/** The note of a port of which no endpoint on another node can answer a client outside. */
+export const NOT_FROM_OUTSIDE =
+  'clients from outside get no answer: externalTrafficPolicy is Local, and no endpoint is on this node; ' +
+  'its own Pods reach those of other nodes';
+
 /** How the endpoints of one port and family were chosen. The plan made the choice; this gives its reasons. */
 export interface Choice {
   readonly notes: readonly Note[];
@@ -62,6 +67,8 @@ interface Facts {
   readonly hasLocal: boolean;
   readonly hasLocalReady: boolean;
   readonly policyLocal: Readonly<Record<Direction, boolean>>;
+  /** Whether endpoints on other nodes answer clients without this node. */
+  readonly withoutNat: boolean;
   /** The kind of hints that selects among the ready endpoints. */
   readonly hints: 'node' | 'zone' | 'none';
 }
@@ -82,6 +89,7 @@ function factsOf(
     hasLocal: local.length > 0,
     hasLocalReady: local.some(isReady),
     policyLocal: { internal: view.service.internalLocal, external: view.service.externalLocal },
+    withoutNat: view.service.requests?.forwarding !== undefined,
     hints: byNode ? 'node' : byZone ? 'zone' : 'none',
   };
 }
@@ -109,7 +117,8 @@ function notesOf(facts: Facts, directions: readonly Direction[], place: NodeLoca
   if (cluster === undefined) return notes;
   for (const direction of directions) {
     if (!facts.policyLocal[direction] || facts.hasLocal) continue;
-    const text = `no endpoint is on this node: in spite of ${direction}TrafficPolicy: Local, those of other nodes are used`;
+    const fallsBack = `no endpoint is on this node: in spite of ${direction}TrafficPolicy: Local, those of other nodes are used`;
+    const text = direction === 'external' && facts.isServed && !facts.withoutNat ? NOT_FROM_OUTSIDE : fallsBack;
     notes.push({ text, onAllNodes: false });
   }
   if (facts.ready.length === 0 && facts.isServed)

@@ -1,5 +1,6 @@
 import { counted } from '../base/text/counted.ts';
 import type { NamespacedName } from '../base/service/names.ts';
+import { NOT_FROM_OUTSIDE } from './choice.ts';
 import { NO_PORT, type PortUse } from './endpoint-use.ts';
 import type { AddressReply, EndpointReply, PortReply, RefusedReply, ServiceReply } from './replies.ts';
 
@@ -30,10 +31,13 @@ export function verdictOf(
   const addresses = ports.reduce((sum, port) => sum + port.addresses.length, 0);
   const all = ports.flatMap(({ endpoints }) => endpoints);
   const used = all.filter(({ use }) => use !== 'none');
+  const served = ports.some(({ notes }) => notes.includes(NOT_FROM_OUTSIDE))
+    ? 'is served on this node, but not for clients from outside'
+    : 'is served on this node';
   return {
     ok: true,
     verdict:
-      `${name} is served on this node: ${used.length} of ${counted(all.length, 'endpoint')} used ` +
+      `${name} ${served}: ${used.length} of ${counted(all.length, 'endpoint')} used ` +
       `at ${counted(addresses, 'address', 'addresses')}, and the kernel is as planned`,
   };
 }

@@ -1,6 +1,6 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
-import { expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 
 /** What the kernel, Node.js, iptables or the parser of arguments say, not we. */
 const OF_OTHERS = [
@@ -53,4 +53,51 @@ test('the lines of the commands in the table of symptoms exist in the program', 
   const lines = printed.flatMap(([, list = '']) => Array.from(list.matchAll(/`([^`]+)`/g), ([, line = '']) => line));
   expect(lines.length).toBeGreaterThan(6);
   expect(lines.filter((line) => !SOURCE.includes(line))).toEqual([]);
+});
+
+/** The rows of the tables in a part of the page, as cells; without the lines above the rows. */
+function rowsOf(text: string): string[][] {
+  const rows = Array.from(text.matchAll(/^\| (.*) \|$/gm), ([, row = '']) => row.split(/ ?(?<!\\)\| /));
+  return rows.slice(1);
+}
+
+/** Of Kubernetes: the kubelet's and the container runtime's. */
+const OF_KUBERNETES = ['OOMKilled', 'Liveness probe failed', 'MountVolume.SetUp failed'];
+
+describe.each([
+  ['A NodePort answers on some nodes only', ['NodePort', 'one node only']],
+  ['DNS times out on one node', ['DNS', 'times out', 'i/o timeout']],
+  ['The source IP is lost', ['source IP', 'upgrade']],
+  ['Connections are reset during deploys', ['reset by peer', 'deploys', '502']],
+  ['Health checks of a load balancer fail', ['load balancer', 'health checks', 'unhealthy']],
+  ['CrashLoopBackOff on one node', ['CrashLoopBackOff', 'OOMKilled']],
+])('the incident "%s"', (heading, words) => {
+  const page = readFileSync('docs/troubleshooting.md', 'utf8');
+  const [, incidents = ''] = /^## Common incidents$(.*?)^## /ms.exec(page) ?? [];
+  const [index = '', ...sections] = incidents.split(/^### /m);
+  const [, section = ''] = sections.map((each) => each.split(/\n(.*)/s)).find(([title]) => title === heading) ?? [];
+  const rows = rowsOf(section);
+
+  test('is found by the words that people use, which lead to its section', () => {
+    const anchor = `(#${heading.toLowerCase().replaceAll(' ', '-')})`;
+    const reports = rowsOf(index).filter(([, see = '']) => see.includes(anchor));
+    expect(reports).toHaveLength(1);
+    expect(words.filter((word) => reports[0]?.[0]?.includes(word) !== true)).toEqual([]);
+  });
+
+  test('ends after at most three steps, and each line that is printed leads on', () => {
+    const steps = rows.flatMap(([step = '']) => /^(\d)\. `/.exec(step)?.[1] ?? (step === '' ? [] : step));
+    expect(steps.length).toBeGreaterThan(1);
+    expect(steps).toEqual(['1', '2', '3'].slice(0, steps.length));
+    expect(rows.filter((row) => row.length !== 3 || row[2] === '')).toEqual([]);
+  });
+
+  test('quotes lines that the program prints', () => {
+    const quoted = rows.flatMap(([, printed = '']) =>
+      Array.from(printed.matchAll(/`([^`]+)`/g), ([, line = '']) => line),
+    );
+    const said = quoted.filter((line) => !OF_KUBERNETES.includes(line));
+    expect(said.length).toBeGreaterThan(1);
+    expect(said.filter((line) => !SOURCE.includes(line))).toEqual([]);
+  });
 });

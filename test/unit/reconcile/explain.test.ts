@@ -277,6 +277,29 @@ describe('a Service', () => {
     ]);
   });
 
+  test.each([
+    [
+      'with NAT',
+      undefined,
+      'is served on this node, but not for clients from outside: 2 of 2',
+      'clients from outside get',
+    ],
+    ['without NAT', 'route', 'is served on this node: 2 of 2', 'no endpoint is on this node: in spite of external'],
+  ])('policy Local without an endpoint on this node, %s', async (_name, value, verdict, note) => {
+    const kernel = new FakeKernel();
+    const run = new Reconciling(kernel, {}, ['forwarding']);
+    const annotations = value === undefined ? [] : [{ name: 'forwarding', value }];
+    const external = { externalIPs: ['10.97.0.10'], externalTrafficPolicy: 'Local', annotations };
+    const ports = [{ name: '', protocol: 'TCP', port: 80 }];
+    const local = service('web', '10.96.0.10', { ...external, ports: [port(80)] });
+    await run.take(...listed([local], [slice('web', ['10.244.0.5', '10.244.0.6'], { ports })]));
+    const reply = await run.reconciler.answers.service(namespacedName('default', 'web'), (rules) =>
+      kernel.compareRules(rules),
+    );
+    expect(reply).toMatchObject({ ok: true, verdict: expect.stringContaining(verdict) });
+    expect(reply?.ports[0]?.notes).toEqual([expect.stringContaining(note)]);
+  });
+
   test('an address that belongs to another Service', async () => {
     const { explain } = await started();
     const { ports, notes } = await explain('thief');
