@@ -1,5 +1,5 @@
 import type { NftHook } from '../../src/netlink/family/nf-tables/chain.ts';
-import { parseSave } from '../../src/kernel/iptables/iptables-script.ts';
+import { parseSave } from '../../src/kernel/iptables/iptables-save.ts';
 import { splitRule } from '../../src/kernel/iptables/iptables-rule.ts';
 import { compileMatch } from './iptables-match.ts';
 import { Options } from './iptables-options.ts';

@@ -58,7 +58,7 @@ const BROKEN: readonly (readonly [broken: string, named: string])[] = [
   ['ipset del KUBE-CLUSTER-IP 10.202.0.10,tcp:80', 'ipset add KUBE-CLUSTER-IP 10.202.0.10,tcp:80'],
   ['ipset add KUBE-NODE-PORT-TCP 31000', 'ipset del KUBE-NODE-PORT-TCP 31000'],
   ['sysctl -qw net.ipv4.vs.conntrack=0', 'sysctl -w net.ipv4.vs.conntrack=1'],
-  ['iptables -t nat -F KUBE-POSTROUTING', 'iptables -t nat -N KUBE-POSTROUTING'],
+  ['iptables -t nat -F KUBE-POSTROUTING', 'iptables -t nat -F KUBE-POSTROUTING'],
 ];
 
 describe('the subcommands on a node', () => {

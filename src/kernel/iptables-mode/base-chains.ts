@@ -1,9 +1,10 @@
 import type { IpAddress } from '../../base/ip.ts';
 import { PROTOCOL_NUMBER } from '../../base/protocol.ts';
+import type { RuleJump } from '../../state/rules/rule-set.ts';
 import type { RuleSettings } from '../../state/rules/rule-settings.ts';
 import { comment, hexMark, hostText } from './rule-text.ts';
 import {
-  type ChainText,
+  type OwnChain,
   EXTERNAL_SERVICES,
   FIREWALL,
   MARK_CHAIN,
@@ -18,7 +19,7 @@ const FORWARD = 'KUBE-FORWARD';
 const CANARY = 'KUBE-PROXY-CANARY';
 
 /** The chains whose rules belong to several service ports. */
-export const SHARED_CHAINS: readonly Pick<ChainText, 'table' | 'name'>[] = [
+export const SHARED_CHAINS: readonly Pick<OwnChain, 'table' | 'name'>[] = [
   { table: 'filter', name: SERVICES },
   { table: 'filter', name: EXTERNAL_SERVICES },
   { table: 'filter', name: NODE_PORTS },
@@ -28,7 +29,7 @@ export const SHARED_CHAINS: readonly Pick<ChainText, 'table' | 'name'>[] = [
 ];
 
 /** Returns the chains that do not depend on Services. */
-export function baseChains(settings: RuleSettings): readonly ChainText[] {
+export function baseChains(settings: RuleSettings): readonly OwnChain[] {
   const mark = hexMark(settings.masqueradeMark);
   return [
     { table: 'filter', name: CANARY, rules: [] },
@@ -86,37 +87,34 @@ export function healthCheckRule(port: number): SharedRule {
   return { table: 'filter', chain: NODE_PORTS, rule };
 }
 
-/** A rule of a built-in chain that leads to a chain of ours. */
-export interface JumpText {
-  readonly table: Table;
-  readonly from: string;
-  readonly rule: string;
+function jumps(
+  table: Table,
+  froms: readonly string[],
+  to: string,
+  text: string,
+  onlyNew: boolean = false,
+): readonly RuleJump[] {
+  return froms.map((from) => ({ table, from, to, comment: text, onlyNew }));
 }
 
-const NEW = '-m conntrack --ctstate NEW ';
-
-function jumps(table: Table, froms: readonly string[], to: string, text: string, match = ''): readonly JumpText[] {
-  return froms.map((from) => ({ table, from, rule: `${match}${comment(text)} -j ${to}` }));
-}
-
-/** In the order of their chains: what drops precedes what rejects, and that what accepts. */
-export const JUMPS: readonly JumpText[] = [
-  ...jumps('filter', ['INPUT', 'FORWARD', 'OUTPUT'], FIREWALL, 'kubernetes load balancer firewall', NEW),
-  ...jumps('filter', ['FORWARD'], FORWARD, 'kubernetes forwarding rules'),
-  ...jumps('filter', ['FORWARD', 'OUTPUT'], SERVICES, 'kubernetes service portals', NEW),
-  ...jumps('filter', ['INPUT'], NODE_PORTS, 'kubernetes health check service ports'),
+/** The last one comes first in its chain: what drops precedes what rejects, and that what accepts. */
+export const JUMPS: readonly RuleJump[] = [
+  ...jumps('nat', ['POSTROUTING'], POSTROUTING, 'kubernetes postrouting rules'),
+  ...jumps('nat', ['PREROUTING', 'OUTPUT'], SERVICES, 'kubernetes service portals'),
   ...jumps(
     'filter',
     ['INPUT', 'FORWARD', 'OUTPUT'],
     EXTERNAL_SERVICES,
     'kubernetes externally-visible service portals',
-    NEW,
+    true,
   ),
-  ...jumps('nat', ['PREROUTING', 'OUTPUT'], SERVICES, 'kubernetes service portals'),
-  ...jumps('nat', ['POSTROUTING'], POSTROUTING, 'kubernetes postrouting rules'),
+  ...jumps('filter', ['INPUT'], NODE_PORTS, 'kubernetes health check service ports'),
+  ...jumps('filter', ['FORWARD', 'OUTPUT'], SERVICES, 'kubernetes service portals', true),
+  ...jumps('filter', ['FORWARD'], FORWARD, 'kubernetes forwarding rules'),
+  ...jumps('filter', ['INPUT', 'FORWARD', 'OUTPUT'], FIREWALL, 'kubernetes load balancer firewall', true),
 ];
 
 /** The chains of a table to which built-in chains lead. */
 export function jumpTargets(table: Table): ReadonlySet<string> {
-  return new Set(JUMPS.filter((jump) => jump.table === table).map(({ rule }) => rule.slice(rule.lastIndexOf(' ') + 1)));
+  return new Set(JUMPS.filter((jump) => jump.table === table).map(({ to }) => to));
 }

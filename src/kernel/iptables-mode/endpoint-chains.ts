@@ -4,14 +4,14 @@ import { quoteArgument } from '../iptables/iptables-rule.ts';
 import { endpointChain, portChain } from './chain-names.ts';
 import { EndpointLists, endpointText } from './endpoint-lists.ts';
 import { comment, fromNetwork, hostText, isRemembered, oneIn, rememberSource, toService } from './rule-text.ts';
-import { type ChainText, KIND_TEXTS, MARK_CHAIN, type ServedAddress, type ServicePort } from './service-port.ts';
+import { type OwnChain, KIND_TEXTS, MARK_CHAIN, type ServedAddress, type ServicePort } from './service-port.ts';
 import { type Variant, variantsOf } from './variants.ts';
 
 const MARK = `-j ${MARK_CHAIN}`;
 
 /** The chains that choose among endpoints, and those of the endpoints. */
 export interface EndpointChains {
-  readonly chains: readonly ChainText[];
+  readonly chains: readonly OwnChain[];
   /** The chain that chooses among the endpoints of an address. Addresses without endpoints are absent. */
   readonly chosenBy: ReadonlyMap<ServedAddress, string>;
 }
@@ -57,7 +57,7 @@ function choosingChain(
   { name, first, addresses }: Variant,
   named: ReadonlyMap<string, NamedEndpoint>,
   settings: RuleSettings,
-): ChainText {
+): OwnChain {
   const { affinity, endpoints } = first;
   const ways = endpoints.map(endpointText).map((text) => ({
     chain: named.get(text)?.chain ?? '',
@@ -109,10 +109,10 @@ function chainsOfEndpoints(
   port: ServicePort,
   choices: readonly Variant[],
   named: ReadonlyMap<string, NamedEndpoint>,
-): readonly ChainText[] {
+): readonly OwnChain[] {
   const sticky = choices.some(({ first }) => first.affinity > 0);
   const protocol = port.protocol.toLowerCase();
-  return Array.from(named, ([text, { endpoint, chain: name }]): ChainText => {
+  return Array.from(named, ([text, { endpoint, chain: name }]): OwnChain => {
     const remember = sticky ? ` ${rememberSource(name, port.family)}` : '';
     return {
       table: 'nat',

@@ -1,4 +1,5 @@
 import { type IpFamily, familyLabel } from '../../base/ip.ts';
+import { declaration, tableScript } from '../iptables/iptables-script.ts';
 import { mayBeOfRules } from '../iptables/iptables-failure.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { IptablesPort } from './iptables-port.ts';
@@ -118,5 +119,5 @@ async function refusal(
 
 /** The declaration creates the chain, or empties it. */
 function scriptOf(table: Table, lines: readonly string[]): string {
-  return `*${table}\n:${CHAIN} - [0:0]\n${lines.join('\n')}\nCOMMIT\n`;
+  return tableScript(table, [declaration(CHAIN), ...lines]);
 }

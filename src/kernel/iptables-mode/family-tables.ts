@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import { firstFew } from '../../base/text/first-few.ts';
 import type { IpFamily } from '../../base/ip.ts';
+import { firstFew } from '../../base/text/first-few.ts';
 import { Turns } from '../../base/turns.ts';
 import { Yielder } from '../../base/yielder.ts';
 import type { Log } from '../../observe/log/log.ts';
@@ -8,36 +8,25 @@ import type { Op } from '../../state/op.ts';
 import type { Outcome } from '../../state/outcome.ts';
 import type { RuleSettings } from '../../state/rules/rule-settings.ts';
 import type { RulesWritten } from '../../state/rules/rules-in-force.ts';
-import { parseSave, type SavedTables } from '../iptables/iptables-script.ts';
+import { scriptChains } from '../iptables/iptables-script.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { ModeObserver } from '../mode-observer.ts';
+import type { OwnTransactions } from '../own-transactions.ts';
 import type { Lack } from './extensions.ts';
 import type { IptablesPort } from './iptables-port.ts';
-import type { OwnTransactions } from '../own-transactions.ts';
-import type { ProxyState, ServicePortKey } from './proxy-state.ts';
-import { type RenderContext, renderServicePort } from './render-service-port.ts';
+import { KnownTables } from './known-tables.ts';
 import { SETS, ruleOfEntry } from './node-sets.ts';
-import type { Rendered, SharedRule } from './service-port.ts';
-import { type StateOp, applyToState, isEntryOp, sortOps, touchedPorts } from './state-change.ts';
-import { readState } from './state-reader.ts';
 import { type Attempt, PartWriter, failuresOf } from './part-writer.ts';
+import type { ProxyState, ServicePortKey } from './proxy-state.ts';
 import { type RefusedLine, refusedLines } from './refused-lines.ts';
-import { RuleCounter, ruleDifference } from './rule-counter.ts';
+import { type RenderContext, renderServicePort } from './render-service-port.ts';
+import { RuleCounter } from './rule-counter.ts';
 import { RuleOwners } from './rule-owners.ts';
+import type { Rendered } from './service-port.ts';
+import { type StateOp, applyToState, isEntryOp, sortOps, touchedPorts } from './state-change.ts';
 import { TableChange } from './table-change.ts';
-import {
-  NO_REPAIR,
-  TableCheck,
-  type TableRepair,
-  commitRepair,
-  isNothing,
-  repairScript,
-  repairedChains,
-} from './table-check.ts';
+import { type Checked, TableCheck } from './table-check.ts';
 import type { TableImage } from './table-image.ts';
-
-/** How old a reading may be for a full check, whose parts share one. */
-const MAX_AGE_MS = 2_000;
 
 /**
  * Lines of a script of the nft variant. To each line, iptables-nft-restore 1.8.9 looks for the chains that it names in a list of
@@ -46,24 +35,6 @@ const MAX_AGE_MS = 2_000;
 const MOST_LINES = 2_000;
 
 const NOTHING: Rendered = { chains: [], shared: [] };
-
-/** The last complete reading of the tables, and what was written since. */
-interface Reading {
-  readonly state: ProxyState;
-  /** When it was last known to be true. */
-  at: number;
-  /** The generation of nf_tables before the rules were read; undefined if it is not known. */
-  readonly generation: number | undefined;
-  /** Until it is compared with what the tables must have. */
-  saved: SavedTables | undefined;
-}
-
-/** What a comparison of the reading with what the tables must have came to. */
-interface Checked {
-  readonly image: TableImage;
-  /** Undefined if it was written: only another reading shows what is left to repair. */
-  repair: TableRepair | undefined;
-}
 
 export interface FamilyTablesOptions {
   readonly port: IptablesPort;
@@ -79,54 +50,55 @@ export interface FamilyTablesOptions {
  */
 export class FamilyTables {
   readonly #family: IpFamily;
-  readonly #port: IptablesPort;
-  readonly #own: OwnTransactions;
+  readonly #known: KnownTables;
   readonly #log: Pick<Log, 'info'>;
   readonly #observer: ModeObserver;
   readonly #rules: RuleCounter;
-  readonly #maxAgeMs: number;
   /** Rules must not change between the reading and the writing of an operation. */
   readonly #turns = new Turns();
   #settings: RuleSettings | undefined;
-  #reading: Reading | undefined;
-  #checked: Checked | undefined;
   #repaired = false;
-  /** Whether the tables were read since the current operations began. */
-  #isFresh = false;
-  /** Whether the tables may have rules that the state does not, after a refusal. */
-  #isIncomplete = false;
+  /** How often the tables had been read when the current operations began. */
+  #readingsBefore = 0;
   readonly #parts: PartWriter;
   /** What the kernel lacks: the Services that need it are refused without a write, so that they do not stop the others. */
   lacks: readonly Lack[] = [];
 
-  constructor(family: IpFamily, { port, own, log, observer, maxAgeMs = MAX_AGE_MS }: FamilyTablesOptions) {
+  constructor(family: IpFamily, { port, own, log, observer, maxAgeMs }: FamilyTablesOptions) {
     this.#family = family;
-    this.#port = port;
-    this.#own = own;
+    this.#known = new KnownTables(family, port, own, maxAgeMs);
     this.#log = log;
     this.#observer = observer;
     this.#rules = new RuleCounter(family, observer);
-    this.#maxAgeMs = maxAgeMs;
     this.#parts = new PartWriter({
-      state: async () => (await this.#read()).state,
+      state: async () => (await this.#known.read()).state,
       attempt: (ops, wasRefused) => this.#attempt(ops, wasRefused),
-      canWrite: () => this.#canWrite(),
+      // A restore may have failed because of single rules if anything can be written.
+      canWrite: () =>
+        port.test(family).then(
+          () => true,
+          () => false,
+        ),
       // Only the nft variant has generations.
-      mostLines: async () => ((await this.#read()).generation === undefined ? Infinity : MOST_LINES),
+      mostLines: async () => ((await this.#known.read()).generation === undefined ? Infinity : MOST_LINES),
     });
   }
-
   /** The tables are read again when they are needed next. */
   async forget(): Promise<void> {
-    await this.#turns.run(() => Promise.resolve(this.#forget()));
+    await this.#turns.run(() => Promise.resolve(this.#known.forget()));
   }
 
   /** Returns what the tables have. `fresh`: as they are now, not as they were read some time ago. */
   async state(fresh = false): Promise<ProxyState> {
     return await this.#turns.run(async () => {
-      if (fresh) await this.#forgetOld();
-      return (await this.#read()).state;
+      if (fresh) await this.#known.forgetOld();
+      return (await this.#known.read()).state;
     });
+  }
+
+  /** Whether it is known that only this program has written since, in either family. */
+  async hasOnlyOwnChangesSince(generation: number): Promise<boolean> {
+    return await this.#known.hasOnlyOwnChangesSince(generation);
   }
 
   /** Applies operations. What is refused does not stop the rest. */
@@ -134,7 +106,7 @@ export class FamilyTables {
     const { possible, failures } = sortOps(ops, this.#family, this.lacks);
     if (possible.length === 0) return { failures };
     const written = await this.#turns.run(async () => {
-      this.#isFresh = false;
+      this.#readingsBefore = this.#known.readings;
       return await this.#parts.write(possible);
     });
     return { ...written, failures: [...failures, ...written.failures] };
@@ -148,67 +120,35 @@ export class FamilyTables {
   /** Like ensure, but writes nothing and returns false if it would replace rules of others. */
   async add(settings: RuleSettings): Promise<boolean> {
     return await this.#turns.run(async () => {
-      const repair = await this.#compare(settings);
-      if (repair.replacesOthers) return false;
-      await this.#repair(repair);
+      const checked = await this.#compare(settings);
+      if (checked.replacesOthers) return false;
+      await this.#repair(checked);
       return true;
     });
   }
 
   /** Returns the input for iptables-restore that would write what differs. */
   async difference(settings: RuleSettings): Promise<string> {
-    return await this.#turns.run(async () => repairScript(await this.#compare(settings)));
-  }
-
-  async #forgetOld(): Promise<void> {
-    const reading = this.#reading;
-    if (reading === undefined) return;
-    if (this.#isIncomplete) this.#forget();
-    else if (performance.now() - reading.at >= this.#maxAgeMs) {
-      if (await this.hasOnlyOwnChangesSince(reading.generation)) reading.at = performance.now();
-      else this.#forget();
-    }
-  }
-
-  /** Whether it is known that only this program has written since, in either family. */
-  async hasOnlyOwnChangesSince(generation: number | undefined): Promise<boolean> {
-    if (generation === undefined) return false;
-    const now = await this.#port.generation();
-    return now !== undefined && this.#own.areAll(generation, now);
-  }
-
-  #forget(): void {
-    this.#reading = undefined;
-    this.#checked = undefined;
-  }
-
-  async #read(): Promise<Reading> {
-    if (this.#reading !== undefined) return this.#reading;
-    const generation = await this.#port.generation();
-    const saved = parseSave(await this.#port.read(this.#family));
-    // With thousands of chains, iptables-nft-save takes seconds: longer than a reading may be old.
-    const at = performance.now();
-    const state = await readState(saved, this.#family);
-    this.#isFresh = true;
-    this.#isIncomplete = false;
-    return (this.#reading = { state, saved, at, generation });
+    return await this.#turns.run(async () => (await this.#compare(settings)).repair?.script() ?? '');
   }
 
   /** Returns what differs now. */
-  async #compare(settings: RuleSettings): Promise<TableRepair> {
-    if (!isDeepStrictEqual(settings, this.#settings)) this.#forget();
+  async #compare(settings: RuleSettings): Promise<Checked> {
+    if (!isDeepStrictEqual(settings, this.#settings)) this.#known.forget();
     this.#settings = settings;
-    await this.#forgetOld();
-    if (this.#checked !== undefined && this.#checked.repair === undefined) this.#forget();
-    return (await this.#check(settings)).repair ?? NO_REPAIR;
+    await this.#known.forgetOld();
+    const checked = await this.#check(settings);
+    if (checked.repair !== undefined) return checked;
+    this.#known.forget();
+    return await this.#check(settings);
   }
 
   async #check(settings: RuleSettings): Promise<Checked> {
-    if (this.#checked !== undefined) return this.#checked;
-    const reading = await this.#read();
-    const check = new TableCheck(reading.saved ?? new Map<string, never>(), settings);
+    const reading = await this.#known.read();
+    if (reading.checked !== undefined) return reading.checked;
+    const { state, saved = new Map<string, never>() } = reading;
+    const check = new TableCheck(saved, settings);
     reading.saved = undefined;
-    const { state } = reading;
     const context = contextOf(state, settings);
     const yielder = new Yielder();
     for (const port of state.servicePorts()) {
@@ -220,43 +160,29 @@ export class FamilyTables {
         for (const rule of ruleOfEntry(entry)) check.addShared(rule);
       }
     }
-    const repair = check.finish();
-    this.#rules.set(check.counts);
-    return (this.#checked = { image: check.image, repair });
+    reading.checked = check.finish();
+    this.#rules.set(reading.checked.counts);
+    return reading.checked;
   }
 
-  async #repair(repair: TableRepair): Promise<RulesWritten> {
-    const script = repairScript(repair);
-    if (script === '') return { changed: false, chains: [] };
-    await this.#restore(script);
-    this.#rules.written(script);
-    if (this.#checked !== undefined) {
-      commitRepair(this.#checked.image, repair);
-      this.#checked.repair = undefined;
+  async #repair(checked: Checked): Promise<RulesWritten> {
+    const { repair } = checked;
+    if (repair === undefined || repair.isEmpty) return { changed: false, chains: [] };
+    const script = repair.script();
+    try {
+      await this.#known.write(script);
+    } catch (error) {
+      this.#known.forget();
+      throw error;
     }
-    const chains = repairedChains(repair);
+    this.#rules.written(script);
+    repair.commit();
+    checked.repair = undefined;
+    const chains = scriptChains(script);
     const named = this.#repaired ? { chains: firstFew(chains) } : {};
     this.#repaired = true;
     this.#log.info('iptables rules written', { family: this.#family, lines: script.split('\n').length - 1, ...named });
     return { changed: true, chains };
-  }
-
-  async #restore(script: string): Promise<void> {
-    try {
-      await this.#writeScript(script);
-    } catch (error) {
-      this.#forget();
-      throw error;
-    }
-  }
-
-  async #writeScript(script: string): Promise<void> {
-    const before = await this.#port.generation();
-    await this.#port.write(this.#family, script);
-    if (before === undefined) return;
-    // Each table of the script is a transaction. If there were more, another program has made one.
-    const after = before + (script.match(/^COMMIT$/gm)?.length ?? 0);
-    if ((await this.#port.generation()) === after) this.#own.record(before, after);
   }
 
   /** Tries to write operations together. */
@@ -265,45 +191,37 @@ export class FamilyTables {
       const error = new KernelError('apply', 'ENOENT', 'there are no rules yet');
       return { failures: failuresOf(ops, error), refusal: undefined };
     }
-    const { image } = await this.#check(this.#settings);
-    const { state } = await this.#read();
-    const { change, failures, undo, owners, difference } = changeOf(state, image, ops, this.#settings);
+    const checked = await this.#check(this.#settings);
+    const reading = await this.#known.read();
+    const { state } = reading;
+    const { change, failures, undo, owners } = changeOf(state, checked.image, ops, this.#settings);
+    if (change.isEmpty) return { failures, refusal: undefined };
     const script = change.script();
-    if (script === '') return { failures, refusal: undefined };
     try {
-      await this.#writeScript(script);
+      await this.#known.write(script);
     } catch (error) {
       undo();
       this.#observer.partialRestoreFailed(this.#family);
       const lines = refusedLines(error, script);
+      reading.isIncomplete = true;
       const isKnownBetter = this.#learn(change, lines, wasRefused);
       return { failures, refusal: { error, isKnownBetter, atFault: (units) => owners.unitsOf(state, units, lines) } };
     }
     change.commit();
-    this.#rules.written(script, difference);
+    this.#rules.written(script, change.difference);
     // What was in order before a change is in order after it.
-    if (this.#checked?.repair !== undefined && !isNothing(this.#checked.repair)) this.#checked.repair = undefined;
+    if (checked.repair?.isEmpty === false) checked.repair = undefined;
     return { failures, refusal: undefined };
   }
 
   /** Learns from a refusal what the tables have. Returns whether another attempt makes sense. */
   #learn(change: TableChange, lines: readonly RefusedLine[], wasRefused: boolean): boolean {
     const isKept = change.keepReferred(lines);
-    const isStale = !this.#isFresh && !isKept && !wasRefused;
-    this.#isIncomplete = true;
+    const isFresh = this.#known.readings > this.#readingsBefore;
+    const isStale = !isFresh && !isKept && !wasRefused;
     const [first] = lines;
-    if (isStale || first === undefined || !change.commitTables(first.written)) this.#forget();
+    if (isStale || first === undefined || !change.commitTables(first.written)) this.#known.forget();
     return isKept || isStale;
-  }
-
-  /** Whether anything can be written, so that a restore may have failed because of single rules. */
-  async #canWrite(): Promise<boolean> {
-    try {
-      await this.#port.test(this.#family);
-      return true;
-    } catch {
-      return false;
-    }
   }
 }
 
@@ -327,23 +245,20 @@ function renderedPort(state: ProxyState, port: ServicePortKey, context: RenderCo
 function changeOf(state: ProxyState, image: TableImage, ops: readonly StateOp[], settings: RuleSettings) {
   const ports = [...touchedPorts(state, ops)];
   const entries = ops.filter(isEntryOp);
-  const renderAll = () => {
+  const render = (): { readonly ports: readonly Rendered[]; readonly ofNode: Rendered } => {
     const context = contextOf(state, settings);
+    const present = entries.filter(({ set, entry }) => state.hasEntry(set.name, entry));
     return {
       ports: ports.map((port) => renderedPort(state, port, context)),
-      shared: entries.flatMap(({ set, entry }): readonly SharedRule[] =>
-        state.hasEntry(set.name, entry) ? ruleOfEntry(entry) : [],
-      ),
+      ofNode: { chains: [], shared: present.flatMap(({ entry }) => ruleOfEntry(entry)) },
     };
   };
-  const before = renderAll();
+  const before = render();
   const { failures, undo } = applyToState(state, ops);
-  const after = renderAll();
+  const after = render();
   const change = new TableChange(image);
   change.ensureBase(settings);
-  change.replaceShared(before.shared, after.shared);
+  change.replace(before.ofNode, after.ofNode);
   for (const [index, port] of after.ports.entries()) change.replace(before.ports[index] ?? NOTHING, port);
-  const [old, now] = [before, after].map(({ ports: rendered, shared }) => [...rendered, { chains: [], shared }]);
-  const difference = ruleDifference(old ?? [], now ?? []);
-  return { change, failures, undo, owners: new RuleOwners(ports, before.ports, after.ports), difference };
+  return { change, failures, undo, owners: new RuleOwners(ports, before.ports, after.ports) };
 }

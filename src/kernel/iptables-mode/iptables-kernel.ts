@@ -14,7 +14,9 @@ import {
 } from '../../state/virtual-server.ts';
 import { lasts } from '../iptables/iptables-failure.ts';
 import { iptablesOf } from '../iptables/iptables-handle.ts';
-import { parseSave, scriptLines } from '../iptables/iptables-script.ts';
+import { parseSave } from '../iptables/iptables-save.ts';
+import { scriptLines } from '../iptables/iptables-script.ts';
+import { lineCommand } from '../iptables/rule-differences.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { Kernel, KernelReader, ObservedIpSet } from '../kernel.ts';
 import { readOnlyKernel } from '../kernel-reader.ts';
@@ -169,16 +171,9 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
 
   async compareRules({ family, settings }: RuleSet): Promise<RulesInForce> {
     if (settings === undefined) return { missing: [], packets: new Map() };
-    const program = family === 4 ? 'iptables' : 'ip6tables';
     const lines = scriptLines(await this.#tables[family].difference(settings));
     const found = lines.length === 0 ? new Map<string, never>() : parseSave(await this.#port.read(family));
-    const missing = lines.map(({ table, line }) => {
-      const [, declared] = /^:(\S+)/.exec(line) ?? [];
-      // iptables-restore creates a declared chain, or empties it.
-      const verb = declared !== undefined && found.get(table)?.has(declared) === true ? '-F' : '-N';
-      return { command: `${program} -t ${table} ${declared === undefined ? line : `${verb} ${declared}`}` };
-    });
-    return { missing, packets: new Map() };
+    return { missing: lines.map((line) => ({ command: lineCommand(family, line, found) })), packets: new Map() };
   }
 
   override async forgetReadings(): Promise<void> {

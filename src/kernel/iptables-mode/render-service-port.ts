@@ -8,7 +8,7 @@ import { endpointChains } from './endpoint-chains.ts';
 import { comment, fromNetwork, hostText, reject, toPort, toService } from './rule-text.ts';
 import {
   ADMITS_ITSELF,
-  type ChainText,
+  type OwnChain,
   EXTERNAL_SERVICES,
   FIREWALL,
   KIND_TEXTS,
@@ -74,7 +74,7 @@ function externalChains(
     [portChain('EXT', port)],
     (firstAddress) => portChain('EXT', port, firstAddress),
   );
-  const chains = variants.map(({ name, first }): ChainText => {
+  const chains = variants.map(({ name, first }): OwnChain => {
     const whose = first.keepsSource ? 'masquerade LOCAL traffic' : 'masquerade traffic';
     const from = first.keepsSource ? ' -m addrtype --src-type LOCAL' : '';
     const mark = `${comment(`${whose} for ${port.name} external destinations`)}${from} -j ${MARK_CHAIN}`;
@@ -99,7 +99,7 @@ function firewallChains(
     [portChain('FW', port)],
     (firstAddress) => portChain('FW', port, firstAddress),
   );
-  const chains = variants.map(({ name, first, addresses }): ChainText => {
+  const chains = variants.map(({ name, first, addresses }): OwnChain => {
     const text = comment(`${port.name} ${KIND_TEXTS.loadBalancer}`);
     const target = external.get(first) ?? '';
     const admitted = rangesOf(first).map((range) => `${fromNetwork(range)} ${text} -j ${target}`);
@@ -139,7 +139,7 @@ function firewallsWithoutEndpoints(port: ServicePort, unserved: readonly ServedA
     (firstAddress) => portChain('FW', port, firstAddress),
   );
   return {
-    chains: variants.map(({ name, first, addresses }): ChainText => {
+    chains: variants.map(({ name, first, addresses }): OwnChain => {
       const admitted = rangesOf(first).map((range) => `${fromNetwork(range)} -j RETURN`);
       return { table: 'filter', name, rules: [...admitted, ...fromItself(port, addresses, 'RETURN'), '-j DROP'] };
     }),

@@ -1,11 +1,7 @@
 import type { IpFamily } from '../../base/ip.ts';
 import type { RuleCounts } from '../../state/rules/rule-counts.ts';
+import { scriptLines } from '../iptables/iptables-script.ts';
 import type { ModeObserver } from '../mode-observer.ts';
-import type { Rendered, Table } from './service-port.ts';
-
-type Counts = Record<Table, number>;
-
-const TABLE_LINE = /^\*(nat|filter)$/;
 
 /** Counts the rules of one family as they are written. */
 export class RuleCounter {
@@ -37,29 +33,11 @@ export class RuleCounter {
   }
 }
 
-/** Returns the number of rules that are rendered after a change, less those before. */
-export function ruleDifference(before: readonly Rendered[], after: readonly Rendered[]): RuleCounts {
-  const [old, now] = [countRendered(before), countRendered(after)];
-  return { nat: now.nat - old.nat, filter: now.filter - old.filter };
-}
-
-function countRendered(rendered: readonly Rendered[]): Counts {
-  const counts: Counts = { nat: 0, filter: 0 };
-  for (const { chains, shared } of rendered) {
-    for (const { table, rules } of chains) counts[table] += rules.length;
-    for (const { table } of shared) counts[table] += 1;
-  }
-  return counts;
-}
-
 /** Returns the number of rules that a script for iptables-restore adds. */
-function countAdded(script: string): Counts {
-  const counts: Counts = { nat: 0, filter: 0 };
-  let table: Table = 'nat';
-  for (const line of script.split('\n')) {
-    const [, found] = TABLE_LINE.exec(line) ?? [];
-    if (found !== undefined) table = found as Table;
-    else if (line.startsWith('-A ') || line.startsWith('-I ')) counts[table] += 1;
+function countAdded(script: string): RuleCounts {
+  const counts: Record<string, number> = {};
+  for (const { table, line } of scriptLines(script)) {
+    if (line.startsWith('-A ') || line.startsWith('-I ')) counts[table] = (counts[table] ?? 0) + 1;
   }
-  return counts;
+  return { nat: counts['nat'] ?? 0, filter: counts['filter'] ?? 0 };
 }

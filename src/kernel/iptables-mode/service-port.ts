@@ -3,6 +3,7 @@ import type { Protocol } from '../../base/protocol.ts';
 import type { AddressKind, AddressTraits } from '../../state/address-traits.ts';
 import type { Endpoint } from '../../state/real-server.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
+import type { ChainText } from '../iptables/iptables-script.ts';
 
 /** What an address is to its Service, in the order of the chains. `address`: its virtual server does not say it. */
 export const SERVED_KINDS = ['cluster', 'address', 'loadBalancer', 'external', 'nodePort'] as const;
@@ -43,10 +44,8 @@ export interface ServicePort {
 export type Table = 'nat' | 'filter';
 
 /** A chain that is ours as a whole. */
-export interface ChainText {
+export interface OwnChain extends ChainText {
   readonly table: Table;
-  readonly name: string;
-  readonly rules: readonly string[];
 }
 
 /** A rule of a chain that all service ports share. */
@@ -58,7 +57,7 @@ export interface SharedRule {
 
 /** What is written for a service port. */
 export interface Rendered {
-  readonly chains: readonly ChainText[];
+  readonly chains: readonly OwnChain[];
   readonly shared: readonly SharedRule[];
 }
 

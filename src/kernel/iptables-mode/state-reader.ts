@@ -8,7 +8,7 @@ import { type AddressTraits, type AdmittedSources, addressTraits } from '../../s
 import { type IpSetEntry, ipSetName } from '../../state/ip-set.ts';
 import type { Endpoint } from '../../state/real-server.ts';
 import type { VirtualServerId } from '../../state/virtual-server.ts';
-import type { SavedTables } from '../iptables/iptables-script.ts';
+import type { SavedTables } from '../iptables/iptables-save.ts';
 import type { ServiceState } from '../service-ops.ts';
 import { type ParsedRule, parseRule } from './parsed-rule.ts';
 import { hostText } from './rule-text.ts';

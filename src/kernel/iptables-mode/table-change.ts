@@ -1,8 +1,9 @@
-import { SHARED_CHAINS, baseChains, isNodePortAddressRule } from './base-chains.ts';
 import type { RuleSettings } from '../../state/rules/rule-settings.ts';
+import { chainLines, deletionLines, tableScript } from '../iptables/iptables-script.ts';
+import { SHARED_CHAINS, baseChains, isNodePortAddressRule } from './base-chains.ts';
 import type { RefusedLine } from './refused-lines.ts';
-import { type ChainText, type Rendered, type SharedRule, type Table } from './service-port.ts';
-import { type ChainKey, type TableImage, chainKey } from './table-image.ts';
+import type { OwnChain, Rendered, SharedRule, Table } from './service-port.ts';
+import { type ChainKey, SHARED_KEYS, type TableImage, chainKey } from './table-image.ts';
 
 /** Comparisons of rules that deletions may take. Beyond that the chain is written whole, which takes less. */
 const MOST_COMPARISONS = 2_000_000;
@@ -10,37 +11,68 @@ const MOST_COMPARISONS = 2_000_000;
 /** The changes of the tables of one family, and how they change what is there. */
 export class TableChange {
   readonly #image: TableImage;
-  readonly #written = new Map<ChainKey, ChainText>();
-  readonly #deleted = new Map<ChainKey, ChainText>();
+  /** Chains that are written whole. */
+  readonly #written = new Map<ChainKey, OwnChain>();
+  readonly #deleted = new Map<ChainKey, Pick<OwnChain, 'table' | 'name'>>();
   readonly #added: SharedRule[] = [];
   readonly #removed: SharedRule[] = [];
+  readonly #jumps: Readonly<Record<Table, string[]>> = { filter: [], nat: [] };
+  /** By how many rules the tables will have more than before, as far as they belong to service ports or addresses of the node. */
+  readonly difference: Record<Table, number> = { filter: 0, nat: 0 };
 
   constructor(image: TableImage) {
     this.#image = image;
   }
 
+  get isEmpty(): boolean {
+    const { size } = this.#written;
+    return size + this.#deleted.size + this.#added.length + this.#removed.length + this.#jumpLines.length === 0;
+  }
+
+  get #jumpLines(): readonly string[] {
+    return [...this.#jumps.filter, ...this.#jumps.nat];
+  }
+
   /** Adds the chains that must exist before rules can refer to them. Those that exist keep their rules. */
   ensureBase(settings: RuleSettings): void {
     for (const chain of [...baseChains(settings), ...SHARED_CHAINS.map((each) => ({ ...each, rules: [] }))]) {
-      if (!this.#image.chains.has(chainKey(chain))) this.#written.set(chainKey(chain), chain);
+      if (!this.#image.chains.has(chainKey(chain))) this.write(chain);
     }
+  }
+
+  /** Writes a chain whole. In a chain that service ports share, the rules of node port addresses come last. */
+  write(chain: OwnChain): void {
+    this.#written.set(chainKey(chain), inOrder(chain));
+  }
+
+  /** Deletes a chain, or empties it if rules of other programs refer to it. */
+  delete(chain: Pick<OwnChain, 'table' | 'name'>): void {
+    this.#deleted.set(chainKey(chain), chain);
+  }
+
+  moveJumps(table: Table, lines: readonly string[]): void {
+    this.#jumps[table].push(...lines);
   }
 
   /** Adds what leads from one state of a service port to another. Equal parts are not written. */
   replace(before: Rendered, after: Rendered): void {
     const known = new Map(before.chains.map((chain) => [chainKey(chain), chain]));
+    for (const { table, rules } of before.chains) this.difference[table] -= rules.length;
     for (const chain of after.chains) {
       const key = chainKey(chain);
       const current = known.get(key);
       known.delete(key);
+      this.difference[chain.table] += chain.rules.length;
       const inForce = this.#image.chains.has(key) && !this.#image.differing.has(key);
       if (!inForce || current === undefined || !hasSameRules(current, chain)) this.#written.set(key, chain);
     }
     for (const [key, chain] of known) if (this.#image.chains.has(key)) this.#deleted.set(key, chain);
-    this.replaceShared(before.shared, after.shared);
+    this.#replaceShared(before.shared, after.shared);
   }
 
-  replaceShared(before: readonly SharedRule[], after: readonly SharedRule[]): void {
+  #replaceShared(before: readonly SharedRule[], after: readonly SharedRule[]): void {
+    for (const { table } of before) this.difference[table] -= 1;
+    for (const { table } of after) this.difference[table] += 1;
     const wanted = new Map(after.map((rule) => [sharedKey(rule), rule]));
     const gone = new Map(before.map((rule) => [sharedKey(rule), rule]));
     for (const rule of wanted.values()) if (!this.#image.has(rule)) this.#added.push(rule);
@@ -54,11 +86,12 @@ export class TableChange {
   script(): string {
     // A chain that one service port no longer has may be the new one of another.
     for (const key of this.#written.keys()) this.#deleted.delete(key);
-    const filter = this.#lines('filter');
-    const nat = this.#lines('nat');
-    const first = section('filter', [...filter.chains, ...filter.added]);
-    const last = section('filter', [...filter.removed, ...filter.deleted]);
-    return first + section('nat', [...nat.chains, ...nat.added, ...nat.removed, ...nat.deleted]) + last;
+    const [filter, nat] = [this.#lines('filter'), this.#lines('nat')];
+    return (
+      tableScript('filter', filter.additions) +
+      tableScript('nat', [...nat.additions, ...nat.removals]) +
+      tableScript('filter', filter.removals)
+    );
   }
 
   /** Remembers chains whose deletion was refused because other rules refer to them: they are only emptied. */
@@ -77,7 +110,7 @@ export class TableChange {
    */
   commitTables(written: number): boolean {
     if (written === 0) return true;
-    if (written > 1 || !this.#isFilterFirst()) return false;
+    if (written > 1 || this.#lines('filter').additions.length === 0) return false;
     for (const key of this.#written.keys()) {
       if (!key.startsWith('filter ')) continue;
       this.#image.chains.add(key);
@@ -87,16 +120,12 @@ export class TableChange {
     return true;
   }
 
-  #isFilterFirst(): boolean {
-    const isFilter = ({ table }: { readonly table: Table }): boolean => table === 'filter';
-    return this.#added.some(isFilter) || [...this.#written.values()].some(isFilter);
-  }
-
   /** Makes the changes in the image, when they have been written. */
   commit(): void {
-    for (const [key, chain] of this.#written) {
+    for (const [key, { rules }] of this.#written) {
       this.#image.chains.add(key);
-      this.#image.differing.delete(chainKey(chain));
+      this.#image.differing.delete(key);
+      if (SHARED_KEYS.has(key)) this.#image.setShared(key, rules);
     }
     for (const key of this.#deleted.keys()) {
       if (!this.#image.referred.has(key)) this.#image.chains.delete(key);
@@ -106,57 +135,43 @@ export class TableChange {
     for (const rule of this.#removed) this.#image.remove(rule);
   }
 
-  #lines(table: Table) {
+  #lines(table: Table): Readonly<Record<'additions' | 'removals', readonly string[]>> {
     const ofTable = <T extends { readonly table: Table }>(items: Iterable<T>): T[] =>
       [...items].filter((item) => item.table === table);
-    const deleted = ofTable(this.#deleted.values());
-    const { added, removed } = this.#sharedLines(ofTable(this.#added), ofTable(this.#removed));
+    const [added, removed] = [ofTable(this.#added), ofTable(this.#removed)];
+    const whole = this.#wholeChains(added, removed);
+    const isSingle = ({ chain }: SharedRule): boolean => whole.every(({ name }) => name !== chain);
+    const deleted = ofTable(this.#deleted.values()).map(({ name }) => name);
     return {
-      chains: chainLines(ofTable(this.#written.values())),
-      added,
-      removed,
-      // Declaring an existing chain flushes it, so that none of them refers to another.
-      deleted: [
-        ...deleted.map(({ name }) => `:${name} - [0:0]`),
-        ...deleted.filter((chain) => !this.#image.referred.has(chainKey(chain))).map(({ name }) => `-X ${name}`),
-      ],
-    };
-  }
-
-  #sharedLines(added: readonly SharedRule[], removed: readonly SharedRule[]) {
-    const ofChain = Map.groupBy(removed, ({ table, chain }) => chainKey({ table, name: chain }));
-    const whole = new Set<ChainKey>();
-    for (const [key, rules] of ofChain) {
-      if (rules.length * this.#image.sharedCount(key) > MOST_COMPARISONS) whole.add(key);
-    }
-    const isSingle = ({ table, chain }: SharedRule): boolean => !whole.has(chainKey({ table, name: chain }));
-    return {
-      added: [
+      additions: [
+        ...chainLines([...ofTable(this.#written.values()), ...whole]),
         ...added.filter(isSingle).map(insertion),
-        ...[...whole].flatMap((key) => this.#wholeChain(key, added, removed)),
+        ...this.#jumps[table],
       ],
-      removed: removed.filter(isSingle).map(({ chain, rule }) => `-D ${chain} ${rule}`),
+      removals: [
+        ...removed.filter(isSingle).map(({ chain, rule }) => `-D ${chain} ${rule}`),
+        ...deletionLines(deleted, (name) => this.#image.referred.has(chainKey({ table, name }))),
+      ],
     };
   }
 
-  /** Returns the lines that write a shared chain with its changes. */
-  #wholeChain(key: ChainKey, added: readonly SharedRule[], removed: readonly SharedRule[]): readonly string[] {
-    const isHere = ({ table, chain }: SharedRule): boolean => chainKey({ table, name: chain }) === key;
-    const gone = new Set(removed.filter(isHere).map(({ rule }) => rule));
-    const [, name = ''] = key.split(' ');
-    const rules = [
-      ...added.filter(isHere).map(({ rule }) => rule),
-      ...this.#image.sharedRules(key).filter((rule) => !gone.has(rule)),
-    ];
-    return wholeChain(name, rules);
+  /** Returns the shared chains of a table of which so many rules go that each is written whole. */
+  #wholeChains(added: readonly SharedRule[], removed: readonly SharedRule[]): readonly OwnChain[] {
+    return Array.from(Map.groupBy(removed, ({ chain }) => chain)).flatMap(([name, rules]) => {
+      const [{ table } = { table: 'nat' as const }] = rules;
+      const key = chainKey({ table, name });
+      if (rules.length * this.#image.sharedCount(key) <= MOST_COMPARISONS) return [];
+      const gone = new Set(rules.map(({ rule }) => rule));
+      const more = added.filter(({ chain }) => chain === name).map(({ rule }) => rule);
+      const left = this.#image.sharedRules(key).filter((rule) => !gone.has(rule));
+      return inOrder({ table, name, rules: [...more, ...left] });
+    });
   }
 }
 
-/** Returns the lines that write a shared chain with these rules. */
-export function wholeChain(name: string, rules: readonly string[]): readonly string[] {
-  const isLast = (rule: string): boolean => isNodePortAddressRule({ table: 'nat', chain: name, rule });
-  const ordered = [...rules.filter((rule) => !isLast(rule)), ...rules.filter(isLast)];
-  return [`:${name} - [0:0]`, ...ordered.map((rule) => `-A ${name} ${rule}`)];
+function inOrder(chain: OwnChain): OwnChain {
+  const isLast = (rule: string): boolean => isNodePortAddressRule({ table: chain.table, chain: chain.name, rule });
+  return { ...chain, rules: [...chain.rules.filter((rule) => !isLast(rule)), ...chain.rules.filter(isLast)] };
 }
 
 /** Inserts at the head, as the rules of node port addresses are last. */
@@ -164,22 +179,7 @@ function insertion(shared: SharedRule): string {
   return `${isNodePortAddressRule(shared) ? '-A' : '-I'} ${shared.chain} ${shared.rule}`;
 }
 
-/**
- * Returns the lines that write whole chains. All are declared before a rule refers to one, and in order: with thousands of chains,
- * iptables-nft-restore otherwise takes several times as long.
- */
-export function chainLines(chains: readonly ChainText[]): readonly string[] {
-  return [
-    ...chains.map(({ name }) => `:${name} - [0:0]`).sort(),
-    ...chains.flatMap(({ name, rules }) => rules.map((rule) => `-A ${name} ${rule}`)),
-  ];
-}
-
-export function section(table: Table, lines: readonly string[]): string {
-  return lines.length === 0 ? '' : `*${table}\n${lines.join('\n')}\nCOMMIT\n`;
-}
-
-function hasSameRules(a: ChainText, b: ChainText): boolean {
+function hasSameRules(a: OwnChain, b: OwnChain): boolean {
   return a.rules.length === b.rules.length && a.rules.every((rule, at) => rule === b.rules[at]);
 }
 

@@ -1,32 +1,41 @@
 import type { RuleSettings } from '../../state/rules/rule-settings.ts';
-import { canonicalRule, splitRule } from '../iptables/iptables-rule.ts';
-import type { SavedTables } from '../iptables/iptables-script.ts';
+import type { SavedTables } from '../iptables/iptables-save.ts';
+import { jumpGroups, jumpsTo } from '../iptables/jumps.ts';
+import { canonical, isSameChain } from '../iptables/same-rules.ts';
 import { JUMPS, SHARED_CHAINS, baseChains, isNodePortAddressRule, jumpTargets } from './base-chains.ts';
 import { OWN_CHAIN } from './chain-names.ts';
-import type { ChainText, Rendered, SharedRule, Table } from './service-port.ts';
-import { type ChainKey, SHARED_KEYS, TableImage, chainKey, isSameChain, isSameRule } from './table-image.ts';
-import { chainLines, section, wholeChain } from './table-change.ts';
+import type { OwnChain, Rendered, SharedRule, Table } from './service-port.ts';
+import { TableChange } from './table-change.ts';
+import { type ChainKey, SHARED_KEYS, TableImage, chainKey } from './table-image.ts';
 
-const TABLES: readonly Table[] = ['filter', 'nat'];
+/** What a comparison of the tables of one family with what they must have came to. */
+export interface Checked {
+  readonly image: TableImage;
+  /**
+   * What brings the tables to what they must have. Undefined if something was written since: only another reading shows what
+   * is left to repair.
+   */
+  repair: TableChange | undefined;
+  /** Whether the repair removes rules that are not among those wanted. */
+  readonly replacesOthers: boolean;
+  /** The number of rules that the tables must have in our chains. */
+  readonly counts: Readonly<Record<Table, number>>;
+}
 
 /** Compares the tables of one family with what they must have. Call add() for each service port, then finish(). */
 export class TableCheck {
   readonly #saved: SavedTables;
-  readonly image: TableImage;
-  readonly #wanted = new Set<ChainKey>();
-  readonly #shared = new Map<ChainKey, string[]>();
-  /** Chains that are missing or have other rules. */
-  readonly #wrong: ChainText[] = [];
-  /** The number of rules that the tables must have in our chains. */
-  readonly counts: Record<Table, number> = { nat: 0, filter: 0 };
+  readonly #image: TableImage;
+  readonly #repair: TableChange;
+  readonly #wanted = new Set<ChainKey>(SHARED_KEYS);
+  readonly #shared = new Map<ChainKey, string[]>(Array.from(SHARED_KEYS, (key) => [key, []]));
+  readonly #counts: Record<Table, number> = { nat: 0, filter: 0 };
+  #replacesOthers = false;
 
   constructor(saved: SavedTables, settings: RuleSettings) {
     this.#saved = saved;
-    this.image = new TableImage(saved);
-    for (const chain of SHARED_CHAINS) {
-      this.#wanted.add(chainKey(chain));
-      this.#shared.set(chainKey(chain), []);
-    }
+    this.#image = new TableImage(saved);
+    this.#repair = new TableChange(this.#image);
     for (const chain of baseChains(settings)) this.#addChain(chain);
   }
 
@@ -36,169 +45,84 @@ export class TableCheck {
   }
 
   addShared({ table, chain, rule }: SharedRule): void {
-    this.counts[table] += 1;
+    this.#counts[table] += 1;
     this.#shared.get(chainKey({ table, name: chain }))?.push(rule);
   }
 
-  #addChain(chain: ChainText): void {
+  #addChain(chain: OwnChain): void {
     const key = chainKey(chain);
     const found = this.#saved.get(chain.table)?.get(chain.name);
     this.#wanted.add(key);
-    this.counts[chain.table] += chain.rules.length;
-    if (found !== undefined && isSameChain(chain.rules, found)) return;
-    this.#wrong.push(chain);
-    if (found !== undefined) this.image.differing.add(key);
+    this.#counts[chain.table] += chain.rules.length;
+    if (isSameChain(chain.rules, found)) return;
+    this.#repair.write(chain);
+    if (found === undefined) return;
+    this.#image.differing.add(key);
+    this.#replacesOthers = true;
   }
 
-  /** Completes the image. Returns what is to be repaired. */
-  finish(): TableRepair {
-    const wrongShared = SHARED_CHAINS.filter((chain) => !this.#checkShared(chain));
-    const stale = TABLES.flatMap((table) => this.#staleChains(table));
-    const jumps = TABLES.flatMap((table) => jumpRepairs(this.#saved, table));
-    const isForeign = (key: ChainKey): boolean => this.image.differing.has(key) || this.image.sharedCount(key) > 0;
+  finish(): Checked {
+    for (const { table, name } of SHARED_CHAINS) this.#checkShared(table, name);
+    for (const table of ['filter', 'nat'] as const) {
+      this.#deleteStale(table);
+      this.#checkJumps(table);
+    }
     return {
-      chains: this.#wrong,
-      shared: wrongShared.map((chain) => ({ ...chain, rules: this.#shared.get(chainKey(chain)) ?? [] })),
-      stale,
-      jumps,
-      replacesOthers:
-        stale.length > 0 ||
-        this.#wrong.some((chain) => isForeign(chainKey(chain))) ||
-        wrongShared.some((chain) => isForeign(chainKey(chain))) ||
-        jumps.some(({ line }) => line.startsWith('-D')),
+      image: this.#image,
+      repair: this.#repair,
+      replacesOthers: this.#replacesOthers,
+      counts: this.#counts,
     };
   }
 
-  /** Returns whether a shared chain has exactly the rules that it must have, those of node port addresses last. */
-  #checkShared({ table, name }: Pick<ChainText, 'table' | 'name'>): boolean {
+  /** A shared chain must have exactly its rules, in any order, but those of node port addresses last. */
+  #checkShared(table: Table, name: string): void {
     const key = chainKey({ table, name });
     const wanted = this.#shared.get(key) ?? [];
     const found = this.#saved.get(table)?.get(name);
-    if (found === undefined) return false;
-    const known = asOurs(wanted, found);
-    this.image.setShared(key, known);
-    if (known.length !== wanted.length) return false;
+    const known = found === undefined ? [] : asOurs(wanted, found);
+    if (found !== undefined) this.#image.setShared(key, known);
     const missing = new Set(wanted);
-    for (const rule of known) if (!missing.delete(rule)) return false;
-    const isLast = known.map((rule) => isNodePortAddressRule({ table, chain: name, rule }));
-    const firstLast = isLast.indexOf(true);
-    return firstLast < 0 || isLast.slice(firstLast).every(Boolean);
+    const hasAll = known.length === wanted.length && known.every((rule) => missing.delete(rule));
+    const isLast = (rule: string): boolean => isNodePortAddressRule({ table, chain: name, rule });
+    const firstLast = known.findIndex(isLast);
+    const isInOrder = firstLast < 0 || known.slice(firstLast).every(isLast);
+    if (found !== undefined && hasAll && isInOrder) return;
+    this.#repair.write({ table, name, rules: wanted });
+    this.#replacesOthers ||= known.length > 0;
   }
 
-  /** Chains of service ports that no longer exist. One that rules of other programs refer to is only emptied. */
-  #staleChains(table: Table): readonly StaleChain[] {
+  /** Deletes chains of service ports that no longer exist. One that rules of other programs refer to is only emptied. */
+  #deleteStale(table: Table): void {
     const chains = this.#saved.get(table) ?? new Map<string, readonly string[]>();
-    const names = new Set(
-      [...chains.keys()].filter((name) => OWN_CHAIN.test(name) && !this.#wanted.has(chainKey({ table, name }))),
-    );
-    if (names.size === 0) return [];
-    const inUse = new Set<string>();
-    for (const [chain, rules] of chains) {
-      const key = chainKey({ table, name: chain });
-      if (names.has(chain) || this.#wanted.has(key) || SHARED_KEYS.has(key)) continue;
-      for (const rule of rules) for (const word of splitRule(rule)) if (names.has(word)) inUse.add(word);
+    const isWanted = (name: string): boolean => this.#wanted.has(chainKey({ table, name }));
+    const stale = new Set([...chains.keys()].filter((name) => OWN_CHAIN.test(name) && !isWanted(name)));
+    const jumps = jumpsTo(stale, chains, (name) => stale.has(name) || isWanted(name));
+    const inUse = new Set(jumps.map(({ to }) => to));
+    for (const name of inUse) this.#image.referred.add(chainKey({ table, name }));
+    for (const name of stale) {
+      if (inUse.has(name) && chains.get(name)?.length === 0) continue;
+      this.#repair.delete({ table, name });
+      this.#replacesOthers = true;
     }
-    return [...names]
-      .map((name) => ({ table, name, isDeleted: !inUse.has(name) }))
-      .filter(({ name, isDeleted }) => isDeleted || chains.get(name)?.length !== 0);
   }
-}
 
-interface StaleChain {
-  readonly table: Table;
-  readonly name: string;
-  readonly isDeleted: boolean;
-}
-
-interface JumpLine {
-  readonly table: Table;
-  readonly from: string;
-  readonly line: string;
-}
-
-/** What brings the tables to what they must have. */
-export interface TableRepair {
-  /** Written whole. */
-  readonly chains: readonly ChainText[];
-  readonly shared: readonly ChainText[];
-  readonly stale: readonly StaleChain[];
-  readonly jumps: readonly JumpLine[];
-  /** Whether rules are removed that are not among those wanted. */
-  readonly replacesOthers: boolean;
-}
-
-export const NO_REPAIR: TableRepair = { chains: [], shared: [], stale: [], jumps: [], replacesOthers: false };
-
-export function isNothing({ chains, shared, stale, jumps }: TableRepair): boolean {
-  return [chains, shared, stale, jumps].every((part) => part.length === 0);
-}
-
-/** Returns the chains that a repair changes, each with its table. */
-export function repairedChains({ chains, shared, stale, jumps }: TableRepair): readonly string[] {
-  const built = jumps.map(({ table, from }) => `${table} ${from}`);
-  return [...new Set([...[...chains, ...shared, ...stale].map(({ table, name }) => `${table} ${name}`), ...built])];
-}
-
-/** Returns the input for iptables-restore --noflush; "" if everything is in force. */
-export function repairScript(repair: TableRepair): string {
-  return TABLES.map((table) => {
-    const ofTable = <T extends { readonly table: Table }>(items: readonly T[]): T[] =>
-      items.filter((item) => item.table === table);
-    const stale = ofTable(repair.stale);
-    return section(table, [
-      ...ofTable(repair.shared).map(({ name }) => `:${name} - [0:0]`),
-      ...stale.map(({ name }) => `:${name} - [0:0]`),
-      ...chainLines(ofTable(repair.chains)),
-      ...ofTable(repair.shared).flatMap(({ name, rules }) => wholeChain(name, rules).slice(1)),
-      ...ofTable(repair.jumps).map(({ line }) => line),
-      ...stale.filter(({ isDeleted }) => isDeleted).map(({ name }) => `-X ${name}`),
-    ]);
-  }).join('');
-}
-
-/** Makes the repair in the image, when it has been written. */
-export function commitRepair(image: TableImage, { chains, shared, stale }: TableRepair): void {
-  for (const chain of [...chains, ...shared]) {
-    image.chains.add(chainKey(chain));
-    image.differing.delete(chainKey(chain));
+  /** All jumps of a built-in chain are written again if one is missing, or if their order is wrong. */
+  #checkJumps(table: Table): void {
+    const jumps = JUMPS.filter((jump) => jump.table === table);
+    for (const { place, present, lines } of jumpGroups(jumps, this.#saved.get(table), jumpTargets(table))) {
+      if (place === 'right') continue;
+      this.#repair.moveJumps(table, lines);
+      this.#replacesOthers ||= present.length > 0;
+    }
   }
-  for (const chain of shared) image.setShared(chainKey(chain), chain.rules);
-  for (const chain of stale) if (chain.isDeleted) image.chains.delete(chainKey(chain));
 }
 
 /** Returns the found rules; those that are ours in another spelling, in ours. */
 function asOurs(wanted: readonly string[], found: readonly string[]): readonly string[] {
   const known = new Set(wanted);
-  const unknown = found.filter((rule) => !known.has(rule));
-  if (unknown.length === 0) return found;
-  const canonical = (rule: string): string => canonicalRule(splitRule(rule));
+  if (found.every((rule) => known.has(rule))) return found;
   const here = new Set(found);
   const unmatched = new Map(wanted.filter((rule) => !here.has(rule)).map((rule) => [canonical(rule), rule]));
   return found.map((rule) => (known.has(rule) ? rule : (unmatched.get(canonical(rule)) ?? rule)));
-}
-
-/** All jumps of a built-in chain are written again if one is missing, or if their order is wrong. */
-function jumpRepairs(saved: SavedTables, table: Table): readonly JumpLine[] {
-  const targets = jumpTargets(table);
-  const froms = Map.groupBy(
-    JUMPS.filter((jump) => jump.table === table),
-    ({ from }) => from,
-  );
-  return Array.from(froms).flatMap(([from, wanted]) => {
-    const found = (saved.get(table)?.get(from) ?? []).filter((rule) => isJumpTo(rule, targets));
-    if (found.length === wanted.length && wanted.every(({ rule }, at) => isSameRule(rule, found[at] ?? ''))) return [];
-    return [
-      ...found.map((rule): JumpLine => ({ table, from, line: `-D ${from} ${rule}` })),
-      // Each is inserted at the head.
-      ...wanted.toReversed().map(({ rule }): JumpLine => ({ table, from, line: `-I ${from} ${rule}` })),
-    ];
-  });
-}
-
-/** Whether a rule has no other matches than jumps of this program, or of kube-proxy in any mode. */
-function isJumpTo(rule: string, targets: ReadonlySet<string>): boolean {
-  if (!rule.includes('-j KUBE-')) return false;
-  const clauses = canonicalRule(splitRule(rule)).split(' | ');
-  const rest = clauses.filter((clause) => !clause.startsWith('-m comment ') && clause !== '-m conntrack --ctstate NEW');
-  return rest.length === 1 && rest[0]?.startsWith('-j ') === true && targets.has(rest[0].slice(3));
 }

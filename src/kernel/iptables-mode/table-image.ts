@@ -1,30 +1,16 @@
 import { ownCopy } from '../../base/text/own-copy.ts';
-import { canonicalRule, splitRule } from '../iptables/iptables-rule.ts';
-import type { SavedTables } from '../iptables/iptables-script.ts';
+import type { SavedTables } from '../iptables/iptables-save.ts';
 import { SHARED_CHAINS } from './base-chains.ts';
-import type { ChainText, SharedRule, Table } from './service-port.ts';
+import type { OwnChain, SharedRule, Table } from './service-port.ts';
 
 /** Identifies a chain: its table and name. */
 export type ChainKey = `${Table} ${string}`;
 
-export function chainKey({ table, name }: Pick<ChainText, 'table' | 'name'>): ChainKey {
+export function chainKey({ table, name }: Pick<OwnChain, 'table' | 'name'>): ChainKey {
   return `${table} ${name}`;
 }
 
 export const SHARED_KEYS: ReadonlySet<ChainKey> = new Set(SHARED_CHAINS.map(chainKey));
-
-/** Whether a rule of iptables-save is the same as ours, which may be spelled in another way. */
-export function isSameRule(ours: string, found: string): boolean {
-  return ours === found || canonical(ours) === canonical(found);
-}
-
-function canonical(rule: string): string {
-  return canonicalRule(splitRule(rule));
-}
-
-export function isSameChain(ours: readonly string[], found: readonly string[]): boolean {
-  return ours.length === found.length && ours.every((rule, at) => isSameRule(rule, found[at] ?? ''));
-}
 
 /**
  * What the tables have, as far as it matters to changes: the last complete reading, and what was written since. The texts of

@@ -6,7 +6,7 @@ import type { Trace } from '../../netlink/trace/trace.ts';
 import type { OtherRules } from '../../state/rules/other-rules.ts';
 import { askAll } from '../linux/batch.ts';
 import { splitRule } from './iptables-rule.ts';
-import { parseSave } from './iptables-script.ts';
+import { parseSave } from './iptables-save.ts';
 
 /** Returns the rules of all tables in the output of iptables-save, with the policies of their chains. */
 export function parseWithPolicies(text: string): OtherRules['tables'] {

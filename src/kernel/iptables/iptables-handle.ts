@@ -9,19 +9,8 @@ import type { CommandRunner } from '../command-runner.ts';
 import { lasts } from './iptables-failure.ts';
 import { type IptablesFacts, NO_IPTABLES_FACTS, processIptablesFacts } from './iptables-facts.ts';
 import { IptablesPrograms } from './iptables-programs.ts';
-import {
-  type SavedTables,
-  type Spellings,
-  displacedJumps,
-  learnSpellings,
-  overwrites,
-  parseCounters,
-  parseSave,
-  removeScript,
-  repairScript,
-  rulePackets,
-  scriptChains,
-} from './iptables-script.ts';
+import { type SavedTables, parseCounters, parseSave } from './iptables-save.ts';
+import { scriptChains } from './iptables-script.ts';
 import {
   type IptablesVariant,
   detectVariant,
@@ -38,6 +27,8 @@ import { KernelError } from '../kernel-error.ts';
 import type { NodeKernel, NodeKernelOptions } from '../linux/node-kernel.ts';
 import { parseWithPolicies } from './chain-policies.ts';
 import { ruleDifferences } from './rule-differences.ts';
+import { displacedJumps, overwrites, removeScript, repairScript, rulePackets } from './rule-set-script.ts';
+import { type Spellings, learnSpellings } from './same-rules.ts';
 
 /** Maximum age of rules read during detection. */
 const SEEN_MS = 60_000;
@@ -280,7 +271,7 @@ export class Iptables {
     const variant = await this.variant();
     const saved = await savedRules(this.#runner, variant, rules.family, tablesOf(rules));
     const possible = this.#possible(rules, saved);
-    learnSpellings(possible, saved, this.#spellings);
+    learnSpellings(possible.chains, saved, this.#spellings);
     // The next check handles displaced jumps.
     const left = new Set(displacedJumps(possible, saved));
     if (repairScript(possible, saved, this.#spellings, left) === '') return;

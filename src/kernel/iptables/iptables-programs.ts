@@ -19,16 +19,16 @@ const PROBE_LOCK_SECONDS = 3;
 const SLOW_MS = 5_000;
 
 /** Milliseconds after which iptables-restore is ended. */
-export function restoreDeadlineMs(script: string): number {
+function restoreDeadlineMs(script: string): number {
   return Math.ceil(RESTORE_DEADLINE_MS + script.length * DEADLINE_MS_PER_CHARACTER);
 }
 
 /** Runs iptables-restore; errors contain its messages. */
 export class IptablesPrograms {
   readonly #runner: CommandRunner;
-  readonly #log: Log;
+  readonly #log: Pick<Log, 'warn'> | undefined;
 
-  constructor(runner: CommandRunner, log: Log) {
+  constructor(runner: CommandRunner, log?: Pick<Log, 'warn'>) {
     this.#runner = runner;
     this.#log = log;
   }
@@ -53,7 +53,7 @@ export class IptablesPrograms {
     const slowMs = Math.ceil(SLOW_MS + stdin.length * SLOW_MS_PER_CHARACTER);
     const deadlineMs = restoreDeadlineMs(stdin);
     const slow = setTimeout(() => {
-      this.#log.warn(
+      this.#log?.warn(
         `${program} is still running after ${Math.round(slowMs / 1_000)} s: it has ${stdin.split('\n').length} lines to write, ` +
           `or waits up to ${LOCK_SECONDS} s for the iptables lock, which another program holds: \`fuser -v /run/xtables.lock\` shows it`,
       );

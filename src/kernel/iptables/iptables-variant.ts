@@ -3,7 +3,7 @@ import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import type { CommandRunner } from '../command-runner.ts';
 import { type IptablesFacts, NO_IPTABLES_FACTS } from './iptables-facts.ts';
 import { iptablesFailure, isMomentary } from './iptables-failure.ts';
-import { type SavedTables, parseSave, unprintedTables } from './iptables-script.ts';
+import { type SavedTables, parseSave, unprintedTables } from './iptables-save.ts';
 import { KernelError } from '../kernel-error.ts';
 
 /** Legacy and nft iptables keep separate rules, and the kernel applies both; "system" is plain `iptables`. */

@@ -1,10 +1,12 @@
 import type { IpFamily } from '../../base/ip.ts';
 import { IP_FAMILIES } from '../../base/ip.ts';
-import type { CommandResult, CommandRunner } from '../command-runner.ts';
+import type { CommandRunner } from '../command-runner.ts';
 import { nftTable } from '../../state/nft-table.ts';
 import { type ProxyTables, proxyTables } from '../nftables/proxy-tables.ts';
-import { canonicalRule, splitRule } from './iptables-rule.ts';
-import type { SavedTables } from './iptables-script.ts';
+import type { SavedTables } from './iptables-save.ts';
+import { deletionLines, tableScript } from './iptables-script.ts';
+import { type FoundJump, jumpsTo } from './jumps.ts';
+import { canonical } from './same-rules.ts';
 import {
   type IptablesVariant,
   type NamedVariant,
@@ -14,8 +16,7 @@ import {
   savedOf,
   unprintedFailure,
 } from './iptables-variant.ts';
-import { LOCK_SECONDS, restoreDeadlineMs } from './iptables-programs.ts';
-import { KernelError } from '../kernel-error.ts';
+import { IptablesPrograms } from './iptables-programs.ts';
 
 /** Rules that kube-proxy left behind in another mode. */
 export type Leftover =
@@ -51,7 +52,8 @@ const IPTABLES_MODE =
 /** Only iptables mode has this chain in table filter, to reject traffic to services without endpoints. */
 const FILTER_SERVICES = 'filter/KUBE-SERVICES';
 
-/** iptables mode jumps to KUBE-PROXY-FIREWALL conditionally, ipvs mode unconditionally. */
+const FIREWALL = 'KUBE-PROXY-FIREWALL';
+/** iptables mode jumps to it conditionally, ipvs mode unconditionally. */
 const CONDITIONAL_JUMP = /--ctstate NEW .*-j KUBE-PROXY-FIREWALL$/;
 
 const BUILT_IN: ReadonlySet<string> = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
@@ -114,14 +116,7 @@ export class Leftovers {
       return;
     }
     if (leftover.kind === 'unprinted') throw unprintedFailure(leftover.program, leftover.family, [leftover.table]);
-    const program = programName(leftover.variant, leftover.family, 'restore');
-    const { script } = leftover;
-    const deadlineMs = restoreDeadlineMs(script);
-    const result = await this.#runner.run(program, ['--noflush', `--wait=${LOCK_SECONDS}`], {
-      stdin: script,
-      deadlineMs,
-    });
-    if (result.status !== 0) throw failure(program, result);
+    await new IptablesPrograms(this.#runner).restore(leftover.variant, leftover.family, leftover.script);
   }
 
   async #saved(family: IpFamily, onUnprinted: OnUnprinted): ReturnType<typeof savedByVariant> {
@@ -154,7 +149,10 @@ function removal(
   for (const [table, chains] of saved) {
     const left = new Set([...chains.keys()].filter((chain) => isLeft(`${table}/${chain}`, chain)));
     if (left.size === 0) continue;
-    const { going, staying } = jumpsTo(left, chains);
+    const jumps = jumpsTo(new Set([...left, FIREWALL]), chains, (chain) => left.has(chain)).filter(
+      ({ to, rule }) => left.has(to) || CONDITIONAL_JUMP.test(rule),
+    );
+    const { going = [], staying = [] } = Object.groupBy(jumps, (jump) => (isOfKubeProxy(jump) ? 'going' : 'staying'));
     const inUse = new Set(staying.map(({ to }) => to));
     const reached = new Set(going.map(({ to }) => to));
     const lasting = (chain: string): boolean =>
@@ -162,13 +160,10 @@ function removal(
     const changed = [...left].filter((chain) => !lasting(chain));
     if (changed.length === 0) continue;
     for (const chain of changed) found.push(`${table}/${chain}`);
-    const lines = [
-      // Declaring a chain flushes it. Then none of them refers to another, and those not in use can be deleted.
-      ...changed.map((chain) => `:${chain} - [0:0]`),
-      ...going.map(({ from, rule }) => `-D ${from} ${rule}`),
-      ...changed.filter((chain) => !inUse.has(chain)).map((chain) => `-X ${chain}`),
-    ];
-    script += `*${table}\n${lines.join('\n')}\nCOMMIT\n`;
+    script += tableScript(
+      table,
+      deletionLines(changed, (chain) => inUse.has(chain), going),
+    );
   }
   return { chains: found, script };
 }
@@ -178,38 +173,9 @@ function isMarking(rules: readonly string[] | undefined): boolean {
   return rules !== undefined && rules.length > 0 && rules.every((rule) => rule.startsWith('-j MARK --'));
 }
 
-interface Jump {
-  readonly from: string;
-  readonly rule: string;
-  readonly to: string;
-}
-
-/** Returns the jumps from other chains to these: kube-proxy's, which go, and those of other programs, which stay. */
-function jumpsTo(
-  targets: ReadonlySet<string>,
-  chains: ReadonlyMap<string, readonly string[]>,
-): { readonly going: readonly Jump[]; readonly staying: readonly Jump[] } {
-  const going: Jump[] = [];
-  const staying: Jump[] = [];
-  for (const [from, rules] of chains) {
-    if (targets.has(from)) continue;
-    for (const rule of rules) {
-      const words = splitRule(rule);
-      const at = words.findIndex((word) => word === '-j' || word === '-g');
-      const to = at < 0 ? undefined : words[at + 1];
-      if (to === undefined || !(targets.has(to) || CONDITIONAL_JUMP.test(rule))) continue;
-      (isOfKubeProxy(from, words) ? going : staying).push({ from, rule, to });
-    }
-  }
-  return { going, staying };
-}
-
-function isOfKubeProxy(from: string, words: readonly string[]): boolean {
+/** Jumps of other programs stay. */
+function isOfKubeProxy({ from, rule }: FoundJump): boolean {
   if (!BUILT_IN.has(from)) return from.startsWith('KUBE-');
-  const clauses = canonicalRule(words).split(' | ');
+  const clauses = canonical(rule).split(' | ');
   return clauses.every((clause) => CLAUSE_OF_BUILT_IN.test(clause));
-}
-
-function failure(program: string, { status, stderr }: CommandResult): KernelError {
-  return new KernelError('leftovers', 'IPTABLES', `${program} failed with status ${status}: ${stderr.trim()}`);
 }

@@ -1,7 +1,9 @@
+import type { IpFamily } from '../../base/ip.ts';
 import type { KnownDifference } from '../../state/rules/known-difference.ts';
 import type { RuleChain, RuleDifference, RuleSet } from '../../state/rules/rule-set.ts';
 import { canonicalRule, splitRule } from './iptables-rule.ts';
-import { type SavedTables, scriptLines } from './iptables-script.ts';
+import type { SavedTables } from './iptables-save.ts';
+import { type ScriptLine, scriptLines } from './iptables-script.ts';
 
 /** Chains that kube-proxy does not have, or only in newer releases. */
 const ADDITIONAL: ReadonlySet<string> = new Set([
@@ -34,21 +36,24 @@ const ITS_OWN: Readonly<Record<string, RegExp>> = {
 export function ruleDifferences(rules: RuleSet, saved: SavedTables, script: string): RuleDifference[] {
   const chains = new Map(rules.chains.map((chain) => [`${chain.table} ${chain.name}`, chain]));
   const changed = new Set<string>();
-  const program = rules.family === 4 ? 'iptables' : 'ip6tables';
-  const differences = scriptLines(script).map(({ table, line }): RuleDifference => {
-    // A declared chain is created, or emptied.
-    const words = line.startsWith(':') ? `-N ${chainOf(line)}` : line;
-    const command = `${program} -t ${table} ${words}`;
-    const chain = chains.get(`${table} ${chainOf(line)}`);
-    if (chain !== undefined) changed.add(`${table} ${chain.name}`);
-    const known = chain === undefined ? knownJump(saved, table, line) : knownChain(chain, saved);
+  const differences = scriptLines(script).map((line): RuleDifference => {
+    const command = lineCommand(rules.family, line, saved);
+    const chain = chains.get(`${line.table} ${line.chain}`);
+    if (chain !== undefined) changed.add(`${line.table} ${chain.name}`);
+    const known = chain === undefined ? knownJump(saved, line) : knownChain(chain, saved);
     return known === undefined ? { command } : { command, known };
   });
-  return [...foreignRules(program, rules, saved, changed), ...differences];
+  return [...foreignRules(rules, saved, changed), ...differences];
 }
 
-function chainOf(line: string): string {
-  return /^(?::|-\w )(\S+)/.exec(line)?.[1] ?? '';
+/** Returns the command of iptables that does what a line of a script does. A declared chain is created, or emptied. */
+export function lineCommand(family: IpFamily, { table, chain, line }: ScriptLine, saved: SavedTables): string {
+  const verb = saved.get(table)?.has(chain) === true ? '-F' : '-N';
+  return command(family, table, line.startsWith(':') ? `${verb} ${chain}` : line);
+}
+
+function command(family: IpFamily, table: string, words: string): string {
+  return `${family === 4 ? 'iptables' : 'ip6tables'} -t ${table} ${words}`;
 }
 
 function knownChain({ table, name, rules }: RuleChain, saved: SavedTables): KnownDifference | undefined {
@@ -60,25 +65,20 @@ function knownChain({ table, name, rules }: RuleChain, saved: SavedTables): Know
 }
 
 /** Jumps are written again as a group, so one that exists is known too. */
-function knownJump(saved: SavedTables, table: string, line: string): KnownDifference | undefined {
+function knownJump(saved: SavedTables, { table, chain, line }: ScriptLine): KnownDifference | undefined {
   const to = / -j (\S+)$/.exec(line)?.[1] ?? '';
-  const exists = (saved.get(table)?.get(chainOf(line)) ?? []).some((rule) => rule.endsWith(`-j ${to}`));
+  const exists = (saved.get(table)?.get(chain) ?? []).some((rule) => rule.endsWith(`-j ${to}`));
   return exists || ADDITIONAL.has(`${table} ${to}`) ? 'additional-rules' : undefined;
 }
 
 /** Returns the deletion of each rule in the changed chains that neither we nor kube-proxy write. */
-function foreignRules(
-  program: string,
-  rules: RuleSet,
-  saved: SavedTables,
-  changed: ReadonlySet<string>,
-): RuleDifference[] {
+function foreignRules(rules: RuleSet, saved: SavedTables, changed: ReadonlySet<string>): RuleDifference[] {
   return rules.chains
     .filter(({ table, name }) => changed.has(`${table} ${name}`))
     .flatMap((chain) => {
       const isExplained = explains(chain);
       const foreign = (saved.get(chain.table)?.get(chain.name) ?? []).filter((rule) => !isExplained(rule));
-      return foreign.map((rule) => ({ command: `${program} -t ${chain.table} -D ${chain.name} ${rule}` }));
+      return foreign.map((rule) => ({ command: command(rules.family, chain.table, `-D ${chain.name} ${rule}`) }));
     });
 }
 

@@ -31,6 +31,8 @@ export interface RuleJump {
   readonly from: string;
   readonly to: string;
   readonly comment: string;
+  /** Whether only the first packet of a connection jumps. */
+  readonly onlyNew?: boolean;
   /** `last`: appended after the rules of other programs, so it applies only to packets that those rules let through. */
   readonly position?: 'last';
 }

@@ -1,16 +1,15 @@
 import { describe, expect, test } from '@jest/globals';
 import type { CommandResult, CommandRunner } from '../../../../src/kernel/command-runner.ts';
 import type { IptablesFacts } from '../../../../src/kernel/iptables/iptables-facts.ts';
+import { parseCounters, parseSave } from '../../../../src/kernel/iptables/iptables-save.ts';
+import { detectVariant } from '../../../../src/kernel/iptables/iptables-variant.ts';
+import { Iptables } from '../../../../src/kernel/iptables/iptables-handle.ts';
 import {
   displacedJumps,
-  parseCounters,
-  parseSave,
   removeScript,
   repairScript,
   rulePackets,
-} from '../../../../src/kernel/iptables/iptables-script.ts';
-import { detectVariant } from '../../../../src/kernel/iptables/iptables-variant.ts';
-import { Iptables } from '../../../../src/kernel/iptables/iptables-handle.ts';
+} from '../../../../src/kernel/iptables/rule-set-script.ts';
 import { KernelError } from '../../../../src/kernel/kernel-error.ts';
 import type { RuleSet } from '../../../../src/state/rules/rule-set.ts';
 import { QuietLog } from '../../../contract/quiet-log.ts';
@@ -31,9 +30,9 @@ const RULES: RuleSet = {
 };
 
 const CHAINS = [
-  ':KUBE-FORWARD - [0:0]',
-  ':KUBE-FIREWALL - [0:0]',
   ':KUBE-ACCEPT - [0:0]',
+  ':KUBE-FIREWALL - [0:0]',
+  ':KUBE-FORWARD - [0:0]',
   '-A KUBE-FORWARD -m mark --mark 0x4000/0x4000 -j ACCEPT',
   '-A KUBE-FIREWALL -j DROP',
 ];
@@ -129,8 +128,10 @@ describe('what iptables-restore is given', () => {
     const script = removeScript(RULES, parseSave(saved(FIREWALL, OTHER, FORWARD, ACCEPT)));
     expect(script.split('\n').slice(0, -1)).toEqual([
       '*filter',
+      ':KUBE-FORWARD - [0:0]',
+      ':KUBE-FIREWALL - [0:0]',
+      ':KUBE-ACCEPT - [0:0]',
       ...[FIREWALL, FORWARD, ACCEPT].map((line) => line.replace('-A', '-D')),
-      ...CHAINS.slice(0, 3),
       '-X KUBE-FORWARD',
       '-X KUBE-FIREWALL',
       '-X KUBE-ACCEPT',

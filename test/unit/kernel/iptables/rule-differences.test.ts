@@ -1,7 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { parseCidr } from '../../../../src/base/cidr.ts';
-import { parseSave, repairScript } from '../../../../src/kernel/iptables/iptables-script.ts';
+import { parseSave } from '../../../../src/kernel/iptables/iptables-save.ts';
 import { ruleDifferences } from '../../../../src/kernel/iptables/rule-differences.ts';
+import { repairScript } from '../../../../src/kernel/iptables/rule-set-script.ts';
 import { planRules } from '../../../../src/plan/ipvs/plan-rules.ts';
 import { PLAN_CONFIG } from '../../../support/reconciling.ts';
 
@@ -80,7 +81,7 @@ test('rules as wanted are no difference', () => {
 
 test('kube-proxy explains its own rules, and the chains that it does not have', () => {
   expect(unexpected(KUBE_PROXY)).toEqual([]);
-  expect(found(KUBE_PROXY)).toContainEqual({ command: 'iptables -t nat -N KUBE-SERVICES', known: 'rule-text' });
+  expect(found(KUBE_PROXY)).toContainEqual({ command: 'iptables -t nat -F KUBE-SERVICES', known: 'rule-text' });
   expect(found(KUBE_PROXY)).toContainEqual({
     command: 'iptables -t filter -N KUBE-IPVS-ACCEPT',
     known: 'additional-rules',
@@ -107,7 +108,7 @@ describe('what kube-proxy does not explain', () => {
 
   test('an empty chain and a missing one', () => {
     const empty = KUBE_PROXY.split('\n').filter((line) => !line.startsWith('-A KUBE-SERVICES'));
-    expect(unexpected(empty.join('\n'))).toContain('iptables -t nat -N KUBE-SERVICES');
+    expect(unexpected(empty.join('\n'))).toContain('iptables -t nat -F KUBE-SERVICES');
     const missing = empty.filter((line) => !line.startsWith(':KUBE-SERVICES'));
     expect(unexpected(missing.join('\n'))).toContain('iptables -t nat -N KUBE-SERVICES');
   });
