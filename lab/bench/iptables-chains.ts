@@ -1,6 +1,6 @@
 import { parseIp } from '../../src/base/ip.ts';
 import { toPort } from '../../src/base/port.ts';
-import { endpointChain } from '../../src/kernel/iptables-mode/chain-names.ts';
+import { endpointChain } from '../../src/kernel/iptables-mode/render/chain-names.ts';
 import type { BenchNode } from './bench-node.ts';
 import type { EndpointView } from './endpoint-view.ts';
 import { growthIp, podIps } from './large-cluster.ts';

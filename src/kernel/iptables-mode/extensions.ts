@@ -3,8 +3,8 @@ import { declaration, tableScript } from '../iptables/iptables-script.ts';
 import { mayBeOfRules } from '../iptables/iptables-failure.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { IptablesPort } from './iptables-port.ts';
-import { comment, isRemembered, oneIn, reject } from './rule-text.ts';
-import type { Table } from './service-port.ts';
+import { comment, isRemembered, oneIn, reject } from './render/rule-text.ts';
+import type { Table } from './render/service-port.ts';
 
 /** A match or target of iptables that the rules of this mode use. */
 interface Extension {

@@ -1,8 +1,8 @@
 import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import { type IpSet, type IpSetEntry, type IpSetType, ipSetName } from '../../state/ip-set.ts';
 import { SET_TYPES } from '../../state/set-types.ts';
-import { healthCheckRule, nodePortAddressRule } from './base-chains.ts';
-import type { SharedRule } from './service-port.ts';
+import { healthCheckRule, nodePortAddressRule } from './render/node-chains.ts';
+import type { SharedRule } from './render/service-port.ts';
 
 /** More entries than any set has: the rules have no limit. */
 const UNLIMITED = 2 ** 31;

@@ -11,7 +11,7 @@ import {
 } from '../../state/virtual-server.ts';
 import { type Endpoint, hasSameIdentity } from '../../state/real-server.ts';
 import type { ServiceState } from '../service-ops.ts';
-import { SERVED_KINDS, type ServedAddress, type ServicePort } from './service-port.ts';
+import { SERVED_KINDS, type ServedAddress, type ServicePort } from './render/service-port.ts';
 
 /** A virtual server as the chains have it. */
 export interface Server {

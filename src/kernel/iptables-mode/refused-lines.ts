@@ -1,5 +1,5 @@
 import { KernelError } from '../kernel-error.ts';
-import type { Table } from './service-port.ts';
+import type { Table } from './render/service-port.ts';
 
 /** A line of a script that iptables-restore refused. */
 export interface RefusedLine {

@@ -1,7 +1,7 @@
 import type { ProxyState, ServicePortKey } from './proxy-state.ts';
 import { ruleOfEntry } from './node-sets.ts';
 import type { RefusedLine } from './refused-lines.ts';
-import type { Rendered, SharedRule } from './service-port.ts';
+import type { Rendered, SharedRule } from './render/service-port.ts';
 import { type Unit, isEntryOp, touchedPorts } from './state-change.ts';
 import { chainKey } from './table-image.ts';
 

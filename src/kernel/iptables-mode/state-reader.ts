@@ -11,7 +11,7 @@ import type { VirtualServerId } from '../../state/virtual-server.ts';
 import type { SavedTables } from '../iptables/iptables-save.ts';
 import type { ServiceState } from '../service-ops.ts';
 import { type ParsedRule, parseRule } from './parsed-rule.ts';
-import { hostText } from './rule-text.ts';
+import { hostText } from './render/rule-text.ts';
 import { ProxyState, sortedEndpoints } from './proxy-state.ts';
 import {
   ADMITS_ITSELF,
@@ -23,7 +23,7 @@ import {
   NODE_PORTS,
   SERVICES,
   type Table,
-} from './service-port.ts';
+} from './render/service-port.ts';
 
 /** Returns what the chains of a family mean, of this program or of kube-proxy. Rules that mean nothing are left out. */
 export async function readState(saved: SavedTables, family: IpFamily): Promise<ProxyState> {

@@ -1,8 +1,8 @@
 import type { RuleSettings } from '../../state/rules/rule-settings.ts';
 import { chainLines, deletionLines, tableScript } from '../iptables/iptables-script.ts';
-import { SHARED_CHAINS, baseChains, isNodePortAddressRule } from './base-chains.ts';
+import { SHARED_CHAINS, baseChains, isNodePortAddressRule } from './render/node-chains.ts';
 import type { RefusedLine } from './refused-lines.ts';
-import type { OwnChain, Rendered, SharedRule, Table } from './service-port.ts';
+import type { OwnChain, Rendered, SharedRule, Table } from './render/service-port.ts';
 import { type ChainKey, SHARED_KEYS, type TableImage, chainKey } from './table-image.ts';
 
 /** Comparisons of rules that deletions may take. Beyond that the chain is written whole, which takes less. */

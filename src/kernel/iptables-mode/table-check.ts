@@ -2,9 +2,9 @@ import type { RuleSettings } from '../../state/rules/rule-settings.ts';
 import type { SavedTables } from '../iptables/iptables-save.ts';
 import { jumpGroups, jumpsTo } from '../iptables/jumps.ts';
 import { canonical, isSameChain } from '../iptables/same-rules.ts';
-import { JUMPS, SHARED_CHAINS, baseChains, isNodePortAddressRule, jumpTargets } from './base-chains.ts';
-import { OWN_CHAIN } from './chain-names.ts';
-import type { OwnChain, Rendered, SharedRule, Table } from './service-port.ts';
+import { JUMPS, SHARED_CHAINS, baseChains, isNodePortAddressRule, jumpTargets } from './render/node-chains.ts';
+import { OWN_CHAIN } from './render/chain-names.ts';
+import type { OwnChain, Rendered, SharedRule, Table } from './render/service-port.ts';
 import { TableChange } from './table-change.ts';
 import { type ChainKey, SHARED_KEYS, TableImage, chainKey } from './table-image.ts';
 

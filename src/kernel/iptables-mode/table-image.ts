@@ -1,7 +1,7 @@
 import { ownCopy } from '../../base/text/own-copy.ts';
 import type { SavedTables } from '../iptables/iptables-save.ts';
-import { SHARED_CHAINS } from './base-chains.ts';
-import type { OwnChain, SharedRule, Table } from './service-port.ts';
+import { SHARED_CHAINS } from './render/node-chains.ts';
+import type { OwnChain, SharedRule, Table } from './render/service-port.ts';
 
 /** Identifies a chain: its table and name. */
 export type ChainKey = `${Table} ${string}`;

@@ -12,7 +12,6 @@ const MODE_BRANCHES: Readonly<Record<string, number>> = {};
 
 /** Folders with more than 20 files of their own. */
 const LARGE_FOLDERS: Readonly<Record<string, number>> = {
-  'kernel/iptables-mode': 27,
   'kernel/nftables': 32,
 };
 const MOST_FILES = 20;

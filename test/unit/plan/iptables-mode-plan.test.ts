@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { servicePortName } from '../../../src/base/service/service-port-name.ts';
 import { namespacedName } from '../../../src/base/service/names.ts';
 import { rulesOfIpvsOnly, rulesToRemove } from '../../../src/plan/ipvs/plan-rules.ts';
-import { JUMPS, SHARED_CHAINS, baseChains } from '../../../src/kernel/iptables-mode/base-chains.ts';
+import { JUMPS, SHARED_CHAINS, baseChains } from '../../../src/kernel/iptables-mode/render/node-chains.ts';
 
 const SETTINGS = { masqueradeAll: false, masqueradeMark: 0x4000, randomFully: true };
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { ProxyState } from '../../../../src/kernel/iptables-mode/proxy-state.ts';
 import { type StateOp, applyToState, sortOps, unitsOf } from '../../../../src/kernel/iptables-mode/state-change.ts';
 import { readState } from '../../../../src/kernel/iptables-mode/state-reader.ts';
-import { renderServicePort } from '../../../../src/kernel/iptables-mode/render-service-port.ts';
+import { renderServicePort } from '../../../../src/kernel/iptables-mode/render/render-service-port.ts';
 import { plannedSet } from '../../../../src/plan/ipvs/set-names.ts';
 import { addressTraits } from '../../../../src/state/address-traits.ts';
 import type { VirtualServer } from '../../../../src/state/virtual-server.ts';

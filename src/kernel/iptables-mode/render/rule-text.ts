@@ -1,9 +1,9 @@
-import { formatCidr } from '../../base/cidr.ts';
-import type { Cidr } from '../../base/cidr.ts';
-import { type IpAddress, type IpFamily, formatIp, isIp4 } from '../../base/ip.ts';
-import type { Port } from '../../base/port.ts';
-import type { Protocol } from '../../base/protocol.ts';
-import type { VirtualServerId } from '../../state/virtual-server.ts';
+import { formatCidr } from '../../../base/cidr.ts';
+import type { Cidr } from '../../../base/cidr.ts';
+import { type IpAddress, type IpFamily, formatIp, isIp4 } from '../../../base/ip.ts';
+import type { Port } from '../../../base/port.ts';
+import type { Protocol } from '../../../base/protocol.ts';
+import type { VirtualServerId } from '../../../state/virtual-server.ts';
 
 // The texts have the spelling and the order of iptables-save, so that what is written equals what is read back.
 

@@ -1,7 +1,7 @@
-import type { IpAddress } from '../../base/ip.ts';
-import { PROTOCOL_NUMBER } from '../../base/protocol.ts';
-import type { RuleJump } from '../../state/rules/rule-set.ts';
-import type { RuleSettings } from '../../state/rules/rule-settings.ts';
+import type { IpAddress } from '../../../base/ip.ts';
+import { PROTOCOL_NUMBER } from '../../../base/protocol.ts';
+import type { RuleJump } from '../../../state/rules/rule-set.ts';
+import type { RuleSettings } from '../../../state/rules/rule-settings.ts';
 import { comment, hexMark, hostText } from './rule-text.ts';
 import {
   type OwnChain,

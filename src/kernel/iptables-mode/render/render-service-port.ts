@@ -1,8 +1,8 @@
-import { formatCidr } from '../../base/cidr.ts';
-import type { Cidr } from '../../base/cidr.ts';
-import type { IpAddress } from '../../base/ip.ts';
-import type { RuleSettings } from '../../state/rules/rule-settings.ts';
-import type { VirtualServerId } from '../../state/virtual-server.ts';
+import { formatCidr } from '../../../base/cidr.ts';
+import type { Cidr } from '../../../base/cidr.ts';
+import type { IpAddress } from '../../../base/ip.ts';
+import type { RuleSettings } from '../../../state/rules/rule-settings.ts';
+import type { VirtualServerId } from '../../../state/virtual-server.ts';
 import { portChain } from './chain-names.ts';
 import { endpointChains } from './endpoint-chains.ts';
 import { comment, fromNetwork, hostText, reject, toPort, toService } from './rule-text.ts';

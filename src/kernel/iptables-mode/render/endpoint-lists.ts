@@ -1,5 +1,5 @@
-import { formatHostPort } from '../../base/ip.ts';
-import type { Endpoint } from '../../state/real-server.ts';
+import { formatHostPort } from '../../../base/ip.ts';
+import type { Endpoint } from '../../../state/real-server.ts';
 
 /** Numbers lists of endpoints, so that equal lists have the same number. Many addresses may share a list, whose text is made once. */
 export class EndpointLists {

@@ -1,9 +1,9 @@
-import type { IpFamily } from '../../base/ip.ts';
-import type { Protocol } from '../../base/protocol.ts';
-import type { AddressKind, AddressTraits } from '../../state/address-traits.ts';
-import type { Endpoint } from '../../state/real-server.ts';
-import type { VirtualServerId } from '../../state/virtual-server.ts';
-import type { ChainText } from '../iptables/iptables-script.ts';
+import type { IpFamily } from '../../../base/ip.ts';
+import type { Protocol } from '../../../base/protocol.ts';
+import type { AddressKind, AddressTraits } from '../../../state/address-traits.ts';
+import type { Endpoint } from '../../../state/real-server.ts';
+import type { VirtualServerId } from '../../../state/virtual-server.ts';
+import type { ChainText } from '../../iptables/iptables-script.ts';
 
 /** What an address is to its Service, in the order of the chains. `address`: its virtual server does not say it. */
 export const SERVED_KINDS = ['cluster', 'address', 'loadBalancer', 'external', 'nodePort'] as const;

@@ -1,6 +1,6 @@
-import type { Endpoint } from '../../state/real-server.ts';
-import type { RuleSettings } from '../../state/rules/rule-settings.ts';
-import { quoteArgument } from '../iptables/iptables-rule.ts';
+import type { Endpoint } from '../../../state/real-server.ts';
+import type { RuleSettings } from '../../../state/rules/rule-settings.ts';
+import { quoteArgument } from '../../iptables/iptables-rule.ts';
 import { endpointChain, portChain } from './chain-names.ts';
 import { EndpointLists, endpointText } from './endpoint-lists.ts';
 import { comment, fromNetwork, hostText, isRemembered, oneIn, rememberSource, toService } from './rule-text.ts';

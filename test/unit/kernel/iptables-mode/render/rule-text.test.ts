@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { oneIn } from '../../../../src/kernel/iptables-mode/rule-text.ts';
+import { oneIn } from '../../../../../src/kernel/iptables-mode/render/rule-text.ts';
 
 describe('the probability of one in so many packets', () => {
   // As iptables-save prints them.

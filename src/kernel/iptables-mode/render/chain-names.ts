@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
-import { formatHostPort } from '../../base/ip.ts';
-import type { Protocol } from '../../base/protocol.ts';
-import type { Endpoint } from '../../state/real-server.ts';
+import { formatHostPort } from '../../../base/ip.ts';
+import type { Protocol } from '../../../base/protocol.ts';
+import type { Endpoint } from '../../../state/real-server.ts';
 
 /**
  * Chains of single service ports, of which KUBE-XLB is that of kube-proxy before 1.25, and what a probe of extensions may leave when

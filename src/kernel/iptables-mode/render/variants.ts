@@ -1,4 +1,4 @@
-import { formatHostPort } from '../../base/ip.ts';
+import { formatHostPort } from '../../../base/ip.ts';
 import type { ServedAddress } from './service-port.ts';
 
 /** A chain of a service port, and the addresses for which it is the same. */

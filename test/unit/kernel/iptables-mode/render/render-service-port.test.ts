@@ -1,9 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
-import { parseCidr } from '../../../../src/base/cidr.ts';
-import { renderServicePort, type RenderContext } from '../../../../src/kernel/iptables-mode/render-service-port.ts';
-import type { ServedAddress, ServicePort } from '../../../../src/kernel/iptables-mode/service-port.ts';
-import type { RuleSettings } from '../../../../src/state/rules/rule-settings.ts';
-import { address, portOf } from '../../../support/state.ts';
+import { parseCidr } from '../../../../../src/base/cidr.ts';
+import {
+  renderServicePort,
+  type RenderContext,
+} from '../../../../../src/kernel/iptables-mode/render/render-service-port.ts';
+import type { ServedAddress, ServicePort } from '../../../../../src/kernel/iptables-mode/render/service-port.ts';
+import type { RuleSettings } from '../../../../../src/state/rules/rule-settings.ts';
+import { address, portOf } from '../../../../support/state.ts';
 
 const SETTINGS: RuleSettings = { masqueradeAll: false, masqueradeMark: 0x4000, randomFully: true };
 const CONTEXT: RenderContext = {
