@@ -24,19 +24,20 @@ export const PHASES: readonly Phase[] = Object.values(STAGES).flat();
 /** Operations grouped by phase. Operations of one phase keep the order in which they were added. */
 export class Transaction implements Iterable<Op> {
   // A kind of operation that is missing in STAGES is a compile error.
-  readonly #phases: Readonly<Record<Phase, Op[]>>;
+  readonly #phases: Partial<Record<Phase, Op[]>> = {};
+  #size = 0;
 
   constructor(ops: Iterable<Op> = []) {
-    this.#phases = Object.fromEntries(PHASES.map((phase) => [phase, new Array<Op>()])) as Record<Phase, Op[]>;
     this.add(ops);
   }
 
   get size(): number {
-    return PHASES.reduce((sum, phase) => sum + this.#phases[phase].length, 0);
+    return this.#size;
   }
 
   push(op: Op): void {
-    this.#phases[op.kind].push(op);
+    (this.#phases[op.kind] ??= []).push(op);
+    this.#size += 1;
   }
 
   add(ops: Iterable<Op>): void {
@@ -44,13 +45,13 @@ export class Transaction implements Iterable<Op> {
   }
 
   of<K extends Phase>(phase: K): readonly OpOf<K>[] {
-    return this.#phases[phase] as unknown as readonly OpOf<K>[];
+    return (this.#phases[phase] ?? []) as unknown as readonly OpOf<K>[];
   }
 
   /** Returns the operations of a stage, in order of their phases. */
   stage<S extends Stage>(stage: S): readonly OpOf<(typeof STAGES)[S][number]>[] {
     const phases: readonly Phase[] = STAGES[stage];
-    const [first = [], ...more] = phases.map((phase) => this.#phases[phase]).filter(({ length }) => length > 0);
+    const [first = [], ...more] = phases.map((phase) => this.of(phase)).filter(({ length }) => length > 0);
     return (more.length === 0 ? first : first.concat(...more)) as OpOf<(typeof STAGES)[S][number]>[];
   }
 
@@ -62,6 +63,6 @@ export class Transaction implements Iterable<Op> {
 
   [Symbol.iterator](): IterableIterator<Op> {
     // A generator would take ten times as long.
-    return PHASES.flatMap((phase): Op[] => this.#phases[phase]).values();
+    return PHASES.flatMap((phase): Op[] => this.#phases[phase] ?? []).values();
   }
 }

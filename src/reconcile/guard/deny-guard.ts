@@ -20,7 +20,6 @@ const DENY_SETS: ReadonlySet<string> = new Set([setName('LOAD-BALANCER-FW', 4), 
 /** The part of the plan that tells which virtual servers have source ranges. */
 export type RestrictedPlan = Pick<NodePlan, 'entries' | 'virtualServer'>;
 
-type GrowSet = Extract<Op, { kind: 'grow-set' }>;
 type AddEntry = Extract<Op, { kind: 'add-entry' }>;
 
 /**
@@ -43,10 +42,7 @@ export async function applyGuarded(
   if (!guarded && !restricts) return kernel.apply(tx);
   if (MODES[kernel.mode].appliesTogether) return await applyTogether(kernel, plan, tx, added, withdraw);
 
-  const guard = new DenyGuard(kernel);
-  await guard.writeSets(tx, added);
-  await guard.apply(guard.withoutUndenied(plan, tx, withdraw));
-  return { failures: guard.failures, ...(guard.stopped !== undefined && { stopped: guard.stopped }) };
+  return await applyInStages(kernel, plan, tx, added, withdraw);
 }
 
 /** Returns the deny entry of a virtual server; undefined if the virtual server has no source ranges. */
@@ -86,12 +82,7 @@ async function applyTogether(
     const found = await kernel.findVirtualServers(edits).catch(() => new Map<VirtualServerKey, VirtualServer>());
     for (const key of edits.map(virtualServerKey)) if (!isRestricted(found.get(key))) undenied.push(key);
   }
-  const deletions = [...new Set(undenied)].flatMap((key): Op[] => {
-    const planned = plan.virtualServer(key);
-    if (planned === undefined) return [];
-    const { address, port, protocol } = planned.virtualServer;
-    return [{ kind: 'delete-virtual-server', id: { address, port, protocol } }];
-  });
+  const deletions = planned(plan, new Set(undenied)).map(deletionOf);
   if (deletions.length === 0) return outcome;
   const withdrawn = await kernel.apply(new Transaction(deletions));
   return { ...outcome, failures: [...outcome.failures, ...withdrawn.failures] };
@@ -126,116 +117,83 @@ function restrictedAdditions(plan: RestrictedPlan, tx: Transaction): AddEntry[] 
   });
 }
 
-class DenyGuard {
+/**
+ * In ipvs mode, sets come first, then the deny entries, then the rest. Without its deny entry, a virtual server is not added;
+ * with `withdraw`, an existing one is deleted.
+ */
+async function applyInStages(
+  kernel: Kernel,
+  plan: RestrictedPlan,
+  tx: Transaction,
+  added: readonly AddEntry[],
+  withdraw: boolean,
+): Promise<Outcome> {
+  const stages = new Stages(kernel);
+  const failed = await stages.apply(tx.stage('add-sets').filter((op) => !isDeny(op)));
+  const ofFullSets = tx.of('grow-set').flatMap((op) => (failed.has(op) ? additionsOf(op) : []));
+  const all = [...tx.of('add-entry'), ...ofFullSets, ...added].filter(isDeny);
+  const denies = [...new Map(all.map((op) => [ipSetEntryKey(op.entry), op])).values()];
+  // A set of another type may accept an entry with another meaning.
+  const found = await kernel.findSets([...new Set([...ofFullSets, ...denies].map(({ set }) => set.name))]);
+  const misfit = ({ set }: AddEntry): Pick<OpFailure, 'code' | 'text'> | undefined => {
+    const present = found.get(set.name);
+    if (present === undefined) return { code: 'ENOENT', text: 'the set does not exist' };
+    if (hasSameType(present, set)) return undefined;
+    return { code: 'WRONG_TYPE', text: `the set has type ${present.type} of IPv${present.family}` };
+  };
+  await stages.apply(ofFullSets.filter((op) => !isDeny(op) && misfit(op) === undefined));
+  const refused = await stages.apply(denies.filter((op) => misfit(op) === undefined));
+  const undenied = new Set<VirtualServerKey>();
+  for (const op of denies) {
+    const reason = misfit(op);
+    if (reason !== undefined) stages.failures.push({ op, errno: 0, ...reason });
+    if (reason === undefined && !refused.has(op)) continue;
+    if (op.entry.type === 'hash:ip,port') undenied.add(virtualServerKey(op.entry));
+  }
+  const withheld = planned(plan, undenied);
+  for (const virtualServer of withheld) {
+    stages.failures.push({ op: { kind: 'add-virtual-server', virtualServer }, errno: 0, ...WITHHELD });
+  }
+  const rest = tx.filter((op) => !isBeforeVirtualServers(op) && !serves(op, undenied));
+  if (withdraw) rest.add(withheld.map(deletionOf));
+  await stages.apply(rest);
+  return stages;
+}
+
+/** Applies one transaction after another. It is the outcome of all. */
+class Stages implements Outcome {
   readonly #kernel: Kernel;
   readonly failures: OpFailure[] = [];
-  /** As in Outcome. */
-  stopped: string | undefined;
-  /** Virtual servers whose deny entry is in the kernel. */
-  readonly #denied = new Set<VirtualServerKey>();
-  /** Virtual servers whose deny entry could not be written. */
-  readonly #undenied = new Set<VirtualServerKey>();
+  stopped?: string;
 
   constructor(kernel: Kernel) {
     this.#kernel = kernel;
   }
 
-  /** Applies the additions to sets, then the deny entries, including those of `added`. */
-  async writeSets(tx: Transaction, added: readonly AddEntry[]): Promise<void> {
-    const failed = await this.apply(tx.stage('add-sets').filter((op) => !isDeny(op)));
-    const notGrown = tx.of('grow-set').filter((op) => failed.has(op));
-    for (const op of tx.of('grow-set')) {
-      if (!failed.has(op) && DENY_SETS.has(op.set.name))
-        for (const entry of op.entries) this.#note(entry, this.#denied);
-    }
-    const denies = [...tx.of('add-entry').filter(isDeny), ...(await this.#withoutGrowing(notGrown))];
-    const written = new Set(denies.map(({ entry }) => ipSetEntryKey(entry)));
-    const more = added.filter(({ entry }) => !written.has(ipSetEntryKey(entry)) && !this.#isDenied(entry));
-    await this.#writeDenies([...denies, ...more]);
-    for (const { entry } of added) if (!this.#isDenied(entry)) this.#note(entry, this.#undenied);
-  }
-
-  /** Applies the operations and returns those that failed. */
+  /** Returns the operations that failed. */
   async apply(ops: Iterable<Op>): Promise<ReadonlySet<Op>> {
     const tx = new Transaction(ops);
     if (tx.size === 0) return new Set();
     const { failures, stopped } = await this.#kernel.apply(tx);
     for (const failure of failures) this.failures.push(failure);
-    this.stopped ??= stopped;
+    if (stopped !== undefined) this.stopped ??= stopped;
     return new Set(failures.map(({ op }) => op));
-  }
-
-  /**
-   * Returns the operations that follow those on sets. Omits operations that would serve a virtual server without a deny
-   * entry; with `withdraw`, adds the deletion of this virtual server.
-   */
-  *withoutUndenied(plan: RestrictedPlan, tx: Transaction, withdraw: boolean): Generator<Op, void> {
-    for (const op of tx) if (!isBeforeVirtualServers(op) && !serves(op, this.#undenied)) yield op;
-    for (const key of this.#undenied) {
-      const virtualServer = plan.virtualServer(key)?.virtualServer;
-      if (virtualServer === undefined) continue;
-      this.#fail({ kind: 'add-virtual-server', virtualServer }, 'WITHHELD', WITHHELD);
-      const { address, port, protocol } = virtualServer;
-      if (withdraw) yield { kind: 'delete-virtual-server', id: { address, port, protocol } };
-    }
-  }
-
-  /** Fills sets that could not grow, except deny sets, up to their capacity. Returns the missing deny entries. */
-  async #withoutGrowing(notGrown: readonly GrowSet[]): Promise<AddEntry[]> {
-    if (notGrown.length === 0) return [];
-    const observed = new Map((await this.#kernel.getSets()).map((set) => [set.name, set]));
-    const others: AddEntry[] = [];
-    const denies: AddEntry[] = [];
-    for (const { set, entries } of notGrown) {
-      const found = observed.get(set.name);
-      const usable = found !== undefined && hasSameType(found, set);
-      const present = new Set(usable ? found.entries.map(ipSetEntryKey) : []);
-      const denying = DENY_SETS.has(set.name);
-      for (const entry of entries) {
-        if (present.has(ipSetEntryKey(entry))) {
-          if (denying) this.#note(entry, this.#denied);
-        } else if (denying) denies.push({ kind: 'add-entry', set, entry });
-        else if (usable) others.push({ kind: 'add-entry', set, entry });
-      }
-    }
-    await this.apply(others);
-    return denies;
-  }
-
-  /** Adds deny entries to sets of the right type only: another type may accept them with another meaning. */
-  async #writeDenies(denies: readonly AddEntry[]): Promise<void> {
-    if (denies.length === 0) return;
-    const found = await this.#kernel.findSets([...new Set(denies.map(({ set }) => set.name))]);
-    const writable: AddEntry[] = [];
-    for (const op of denies) {
-      const set = found.get(op.set.name);
-      if (set === undefined) this.#refuse(op, 'ENOENT', 'the set does not exist');
-      else if (hasSameType(set, op.set)) writable.push(op);
-      else this.#refuse(op, 'WRONG_TYPE', `the set has type ${set.type} of IPv${set.family}`);
-    }
-    const failed = await this.apply(writable);
-    for (const op of writable) this.#note(op.entry, failed.has(op) ? this.#undenied : this.#denied);
-  }
-
-  #refuse(op: AddEntry, code: string, text: string): void {
-    this.#note(op.entry, this.#undenied);
-    this.#fail(op, code, text);
-  }
-
-  #fail(op: Op, code: string, text: string): void {
-    this.failures.push({ op, errno: 0, code, text });
-  }
-
-  #note(entry: AddEntry['entry'], keys: Set<VirtualServerKey>): void {
-    if (entry.type === 'hash:ip,port') keys.add(virtualServerKey(entry));
-  }
-
-  #isDenied(entry: AddEntry['entry']): boolean {
-    return entry.type === 'hash:ip,port' && this.#denied.has(virtualServerKey(entry));
   }
 }
 
-const WITHHELD = 'not served, because its source ranges could not be enforced';
+function additionsOf({ set, entries }: Extract<Op, { kind: 'grow-set' }>): readonly AddEntry[] {
+  return entries.map((entry) => ({ kind: 'add-entry', set, entry }));
+}
+
+function planned(plan: RestrictedPlan, keys: ReadonlySet<VirtualServerKey>): readonly VirtualServer[] {
+  return Array.from(keys).flatMap((key) => plan.virtualServer(key)?.virtualServer ?? []);
+}
+
+function deletionOf({ address, port, protocol }: VirtualServer): Op {
+  return { kind: 'delete-virtual-server', id: { address, port, protocol } };
+}
+
+const WITHHELD = { code: 'WITHHELD', text: 'not served, because its source ranges could not be enforced' };
 
 function isBeforeVirtualServers(op: Op): boolean {
   return op.kind === 'create-set' || op.kind === 'grow-set' || op.kind === 'add-entry';
