@@ -1,12 +1,12 @@
 import { DeviceHandle } from '../../src/kernel/linux/device-handle.ts';
 import type { BatchConnection } from '../../src/kernel/linux/batch.ts';
 import { IpsetHandle, type SetOp } from '../../src/kernel/ipvs/ipset-handle.ts';
-import { IpvsHandle, type IpvsOp } from '../../src/kernel/ipvs/ipvs-handle.ts';
+import { IpvsHandle } from '../../src/kernel/ipvs/ipvs-handle.ts';
 import type { AddressOp } from '../../src/kernel/linux/device-handle.ts';
 import { NLM_F_ACK, align4 } from '../../src/netlink/codec/flags.ts';
 import { type SocketConnection, openConnection } from '../../src/netlink/transport/connection.ts';
 import { ipvsFamily } from '../../src/kernel/linux/generic-family.ts';
-import type { Op } from '../../src/state/op.ts';
+import type { Op, ServerOp } from '../../src/state/op.ts';
 import type { BenchNode } from './bench-node.ts';
 
 /** linux/netlink.h: NETLINK_GENERIC, NETLINK_NETFILTER, NETLINK_ROUTE. */
@@ -22,7 +22,7 @@ interface Request {
 /** The bytes that a first sync sends, to be sent again as they are: no kernel can be filled faster through this socket. */
 export type Recording = readonly Request[];
 
-export function isIpvs(op: Op): op is IpvsOp {
+export function isIpvs(op: Op): op is ServerOp {
   return op.kind.endsWith('-server');
 }
 

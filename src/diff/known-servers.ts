@@ -27,29 +27,35 @@ interface VirtualServerChange {
 
 /**
  * Knows which virtual servers are in the kernel as the plan wanted them before a change, so that the change need not read
- * their real servers: IPVS can only list all of a virtual server. All others are doubtful, and read.
+ * their real servers: IPVS can only list all of a virtual server. All others are read.
  */
 export class KnownServers {
-  readonly #doubtful = new Set<VirtualServerKey>();
+  readonly #tunnelled = new Set<VirtualServerKey>();
   readonly #waiting = new Set<VirtualServerKey>();
   readonly #mode: ProxyMode;
   readonly #ledger: Pick<DrainLedger, 'drainingOf'>;
+  readonly #isFailing: (id: VirtualServerId) => boolean;
   readonly #readUpTo: number;
 
-  constructor(mode: ProxyMode, ledger: Pick<DrainLedger, 'drainingOf'>, readUpTo = READ_UP_TO) {
+  /** @param isFailing whether the last operation on a virtual server has failed */
+  constructor(
+    mode: ProxyMode,
+    ledger: Pick<DrainLedger, 'drainingOf'>,
+    isFailing: (id: VirtualServerId) => boolean,
+    readUpTo = READ_UP_TO,
+  ) {
     this.#mode = mode;
     this.#ledger = ledger;
+    this.#isFailing = isFailing;
     this.#readUpTo = readUpTo;
   }
 
-  /** Must be called before operations on them are applied, and if one of these failed. */
-  doubt(ids: Iterable<VirtualServerId>): void {
-    for (const id of ids) this.#doubtful.add(virtualServerKey(id));
-  }
-
-  /** Must be called when all operations on them have succeeded. */
-  trust(ids: Iterable<VirtualServerId>): void {
-    for (const id of ids) this.#doubtful.delete(virtualServerKey(id));
+  /** Must be called with what was read. Tunnels may be of an earlier forwarding method: the plan does not have these. */
+  note(found: ReadonlyMap<VirtualServerKey, FoundVirtualServer>): void {
+    for (const [key, { realServers }] of found) {
+      if (realServers.some(hasTunnel)) this.#tunnelled.add(key);
+      else this.#tunnelled.delete(key);
+    }
   }
 
   /** Must be called while a change of them waits: one that comes before it finds something else than the plan wanted. */
@@ -60,13 +66,6 @@ export class KnownServers {
   /** Must be called when that change is made or given up. */
   release(ids: Iterable<VirtualServerId>): void {
     for (const id of ids) this.#waiting.delete(virtualServerKey(id));
-  }
-
-  /** Returns those whose real servers have tunnels, maybe of an earlier forwarding method: the plan does not have these. */
-  static tunnelled(found: ReadonlyMap<VirtualServerKey, FoundVirtualServer>): VirtualServer[] {
-    return Array.from(found.values())
-      .filter(({ realServers }) => realServers.some(hasTunnel))
-      .map(({ virtualServer }) => virtualServer);
   }
 
   /** Returns what the kernel has of a virtual server before a change; undefined if that must be read. */
@@ -89,7 +88,7 @@ export class KnownServers {
     if (!MODES[this.#mode].hasIpvs || before === undefined || before === 'unknown') return undefined;
     if (before.realServers.length <= this.#readUpTo) return undefined;
     const key = virtualServerKey(id);
-    if (this.#doubtful.has(key) || this.#waiting.has(key)) return undefined;
+    if (this.#tunnelled.has(key) || this.#waiting.has(key) || this.#isFailing(id)) return undefined;
     if (wanted !== undefined && keepsShare(wanted.virtualServer)) return undefined;
     return before.realServers.some(hasTunnel) ? undefined : before;
   }

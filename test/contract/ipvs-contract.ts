@@ -169,7 +169,7 @@ export function ipvsContract(family: IpFamily, bed: () => ContractBed): void {
       await apply({ kind: 'add-virtual-server', virtualServer: vs });
       const { kernel } = bed();
       expect([...(await kernel.findVirtualServers([other, vs])).keys()]).toEqual([virtualServerKey(vs)]);
-      expect(await kernel.getRealServers([other, vs])).toEqual(new Map([[virtualServerKey(vs), []]]));
+      expect([...(await kernel.getRealServers([other, vs])).values()].flat()).toEqual([]);
       expect(await kernel.findVirtualServers([])).toEqual(new Map());
       expect(await kernel.getRealServers([])).toEqual(new Map());
     });

@@ -22,7 +22,7 @@ import { decodeStats } from '../../netlink/family/ipvs/stats.ts';
 import { type IpFamily, familyOf, parseIp } from '../../base/ip.ts';
 import { type Port, toPort } from '../../base/port.ts';
 import { unreachable } from '../../base/unreachable.ts';
-import type { Op } from '../../state/op.ts';
+import type { ServerOp } from '../../state/op.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import type { ObservedRealServer } from '../../state/real-server.ts';
 import {
@@ -37,20 +37,6 @@ import { KernelError } from '../kernel-error.ts';
 import type { IpvsTimeouts } from '../kernel.ts';
 import { type Refusal, failureOf, reasonOf } from '../linux/netlink-failure.ts';
 import type { RealServerStats, VirtualServerStats } from '../../state/server-stats.ts';
-
-/** Operations on virtual and real servers. */
-export type IpvsOp = Extract<
-  Op,
-  {
-    kind:
-      | 'add-virtual-server'
-      | 'edit-virtual-server'
-      | 'delete-virtual-server'
-      | 'add-real-server'
-      | 'edit-real-server'
-      | 'delete-real-server';
-  }
->;
 
 const { EEXIST, ENOENT, ESRCH } = constants.errno;
 const NOT_THERE = new Set([ENOENT, ESRCH]);
@@ -111,11 +97,8 @@ export class IpvsHandle {
   }
 
   async getRealServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, ObservedRealServer[]>> {
-    const found = await this.#dumpDestinations(this.connection, ids, (_payload, server) => server);
     // The kernel's reply is empty both for a missing virtual server and for one without real servers.
-    const silent = ids.filter((id) => !found.has(virtualServerKey(id)));
-    if (silent.length > 0) for (const key of (await this.findVirtualServers(silent)).keys()) found.set(key, []);
-    return found;
+    return await this.#dumpDestinations(this.connection, ids, (_payload, server) => server);
   }
 
   async getRealServerStats(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, RealServerStats[]>> {
@@ -172,10 +155,10 @@ export class IpvsHandle {
   }
 
   /** Applies the operations in order; objects that are already in the wanted state count as done. */
-  async apply(ops: readonly IpvsOp[]): Promise<OpFailure[]> {
+  async apply(ops: readonly ServerOp[]): Promise<OpFailure[]> {
     const failures: OpFailure[] = [];
     // An addition that finds an existing object becomes an edit. Maps the edit to the addition, which a failure names.
-    const edits = new Map<IpvsOp, IpvsOp>();
+    const edits = new Map<ServerOp, ServerOp>();
     for (const refused of await this.#run(ops)) {
       const edit = refused.errno === EEXIST ? editOf(refused.item) : undefined;
       if (edit !== undefined) edits.set(edit, refused.item);
@@ -229,11 +212,11 @@ export class IpvsHandle {
     }
   }
 
-  async #run(ops: readonly IpvsOp[]): Promise<Refusal<IpvsOp>[]> {
+  async #run(ops: readonly ServerOp[]): Promise<Refusal<ServerOp>[]> {
     return await runBatch(this.connection, ops, (writer, op) => this.#write(writer, op), this.#onWrite);
   }
 
-  #write(writer: MessageWriter, op: IpvsOp): number {
+  #write(writer: MessageWriter, op: ServerOp): number {
     const family = this.familyId;
     switch (op.kind) {
       case 'add-virtual-server':
@@ -255,13 +238,13 @@ export class IpvsHandle {
 }
 
 /** Returns the edit to run when the object to add already exists. */
-function editOf(op: IpvsOp): IpvsOp | undefined {
+function editOf(op: ServerOp): ServerOp | undefined {
   if (op.kind === 'add-virtual-server') return { ...op, kind: 'edit-virtual-server' };
   if (op.kind === 'add-real-server') return { ...op, kind: 'edit-real-server' };
   return undefined;
 }
 
-function isDone({ item, errno }: Refusal<IpvsOp>): boolean {
+function isDone({ item, errno }: Refusal<ServerOp>): boolean {
   return (item.kind === 'delete-virtual-server' || item.kind === 'delete-real-server') && NOT_THERE.has(errno);
 }
 

@@ -2,7 +2,7 @@ import { NetlinkError } from '../../netlink/error.ts';
 import { NETLINK_GENERIC, NETLINK_NETFILTER } from '../../netlink/netlink-protocol.ts';
 import { errorText } from '../../base/text/error-text.ts';
 import type { IpFamily } from '../../base/ip.ts';
-import type { Op } from '../../state/op.ts';
+import type { Op, ServerOp } from '../../state/op.ts';
 import type { OpFailure, Outcome } from '../../state/outcome.ts';
 import { toolCommands } from '../../state/commands/write-preview.ts';
 import type { RuleDifference, RuleSet } from '../../state/rules/rule-set.ts';
@@ -14,7 +14,7 @@ import { IpsetHandle, type SetOp } from './ipset-handle.ts';
 import { type Iptables, iptablesOf } from '../iptables/iptables-handle.ts';
 import { readBaseChains } from '../iptables/chain-policies.ts';
 import { ipvsFamily } from '../linux/generic-family.ts';
-import { type IpvsOp, IpvsHandle } from './ipvs-handle.ts';
+import { IpvsHandle } from './ipvs-handle.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { IpvsTimeouts, Kernel, KernelCounters, KernelReader } from '../kernel.ts';
 import { readOnlyKernel } from '../kernel-reader.ts';
@@ -115,7 +115,7 @@ class IpvsKernel implements Kernel {
       }
     };
     const onSets = async (ops: readonly SetOp[]): Promise<OpFailure[]> => this.#sets().apply(ops);
-    const onServers = async (ops: readonly IpvsOp[]): Promise<OpFailure[]> => this.#applyIpvs(ops);
+    const onServers = async (ops: readonly ServerOp[]): Promise<OpFailure[]> => this.#applyIpvs(ops);
     const onDevice = async (ops: readonly AddressOp[]): Promise<OpFailure[]> => this.#device().apply(ops);
     await run(tx.stage('add-sets'), onSets);
     await run(tx.stage('add-servers'), onServers);
@@ -191,7 +191,7 @@ class IpvsKernel implements Kernel {
       });
   }
 
-  async #applyIpvs(ops: readonly IpvsOp[]): Promise<OpFailure[]> {
+  async #applyIpvs(ops: readonly ServerOp[]): Promise<OpFailure[]> {
     const ipvs = await this.#ipvsHandle();
     const { familyId } = ipvs;
     const failures = await ipvs.apply(ops);

@@ -38,7 +38,7 @@ export class Answers {
 
   constructor(parts: AnswerParts) {
     // A comparison for an answer notes nothing.
-    const notes = { ledger: READING_LEDGER, known: { doubt: () => undefined }, sizes: new Map<never, never>() };
+    const notes = { ledger: READING_LEDGER, known: { note: () => undefined }, sizes: new Map<never, never>() };
     this.#parts = { ...parts, ...notes };
   }
 

@@ -1,7 +1,7 @@
 import type { Yielder } from '../../base/yielder.ts';
 import type { AddingOrder } from '../../diff/adding-order.ts';
 import type { DrainLedger } from '../../diff/drain.ts';
-import { KnownServers } from '../../diff/known-servers.ts';
+import type { KnownServers } from '../../diff/known-servers.ts';
 import {
   type FoundVirtualServer,
   type WantedVirtualServer,
@@ -17,7 +17,7 @@ export interface ServerComparisonParts {
   readonly kernel: KernelReader;
   readonly order: AddingOrder;
   readonly ledger: Pick<DrainLedger, 'decide' | 'keepOnly'>;
-  readonly known: Pick<KnownServers, 'doubt'>;
+  readonly known: Pick<KnownServers, 'note'>;
   readonly clock: Pick<Clock, 'now'>;
 }
 
@@ -58,7 +58,7 @@ async function diffServers(
   found: ReadonlyMap<VirtualServerKey, FoundVirtualServer>,
   yielder: Yielder,
 ): Promise<{ readonly ops: readonly ServerOp[]; readonly differing: readonly WantedVirtualServer[] }> {
-  known.doubt(KnownServers.tunnelled(found));
+  known.note(found);
   const context = { order, ledger, now: clock.now() };
   const ops: ServerOp[] = [];
   const differing: WantedVirtualServer[] = [];

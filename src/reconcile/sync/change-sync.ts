@@ -9,7 +9,7 @@ import type { Yielder } from '../../base/yielder.ts';
 import { changeOps, ofFamily } from './change-ops.ts';
 import { asWantedNow, partsOf } from './change-parts.ts';
 import { failedEntries } from './failed-entries.ts';
-import { KnownServers } from '../../diff/known-servers.ts';
+import type { KnownServers } from '../../diff/known-servers.ts';
 import { readVirtualServers } from '../compare/read-virtual-servers.ts';
 import type { SyncParts } from './sync-parts.ts';
 import type { SyncProgress } from './sync-progress.ts';
@@ -194,22 +194,19 @@ async function applyPart(
   const { plan } = desired;
   const ids = idsOf(changes);
   const { assumed, read } = await findChanged(kernel, known, changes);
-  known.doubt(ids);
+  known.note(read);
   const found = new Map([...assumed, ...read]);
   const tx = await changeOps(plan, changes, found, sizes, { order, ledger, now: clock.now() }, yielder);
   tx.add(failedEntries(plan, retries, changes));
   const passed = gate.pass(tx, plan, 'change');
   gate.close(ids);
   const wrong = new Set<VirtualServerKey>();
-  const { failures } = await applier.apply(passed, progress, yielder, ({ op, code }) => {
+  await applier.apply(passed, progress, yielder, ({ op, code }) => {
     const id = virtualServerOf(op);
     if (id === undefined || !MISSING.has(code) || !assumed.has(virtualServerKey(id))) return false;
     wrong.add(virtualServerKey(id));
     return true;
   });
-  known.trust(ids);
-  known.doubt(failures.flatMap(({ op }) => virtualServerOf(op) ?? []));
-  known.doubt(KnownServers.tunnelled(read));
   if (wrong.size === 0) return;
   const again = changes.virtualServers.filter(({ id }) => wrong.has(virtualServerKey(id)));
   const virtualServers = again.map((change) => ({ ...change, before: 'unknown' as const }));

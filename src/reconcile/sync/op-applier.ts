@@ -2,12 +2,10 @@ import type { Yielder } from '../../base/yielder.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Log } from '../../observe/log/log.ts';
 import type { NodePlan } from '../../plan/node/node-plan.ts';
-import { virtualServerOf } from '../../state/op.ts';
 import { type OpFailure, type Outcome, formatFailure } from '../../state/outcome.ts';
 import type { Transaction } from '../../state/transaction.ts';
 import type { Clock } from '../timing/clock.ts';
 import { applyGuarded } from '../guard/deny-guard.ts';
-import type { KnownServers } from '../../diff/known-servers.ts';
 import type { RetryQueue } from './retry-queue.ts';
 import type { SyncProgress } from './sync-progress.ts';
 import type { UdpCleanUp } from './udp-clean-up.ts';
@@ -19,7 +17,6 @@ export interface OpApplierOptions {
   readonly kernel: Kernel;
   readonly plan: NodePlan;
   readonly retries: RetryQueue;
-  readonly known: Pick<KnownServers, 'doubt'>;
   readonly udp: UdpCleanUp;
   readonly clock: Clock;
   readonly log: Log;
@@ -59,12 +56,10 @@ export class OpApplier {
 
   /** Logs, reports and queues failures. The full check also passes failures of operations that it applied itself. */
   async note(failures: readonly OpFailure[], progress: SyncProgress, yielder: Yielder): Promise<void> {
-    const { clock, log, retries, known, onDeviceMissing } = this.#options;
+    const { clock, log, retries, onDeviceMissing } = this.#options;
     let isNew = 0;
     for (const failure of failures) {
       progress.failures.push(failure);
-      const target = virtualServerOf(failure.op);
-      if (target !== undefined) known.doubt([target]);
       if (failure.code === 'ENODEV') onDeviceMissing();
       if (!retries.failed(failure, clock.now())) {
         const attempts = retries.attempts(failure.op);

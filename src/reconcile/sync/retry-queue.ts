@@ -1,8 +1,8 @@
 import { doublingDelay } from '../../base/backoff.ts';
 import { formatCidr } from '../../base/cidr.ts';
-import { formatOp, type Op } from '../../state/op.ts';
+import { type Op, formatOp } from '../../state/op.ts';
 import type { OpFailure } from '../../state/outcome.ts';
-import { formatVirtualServer } from '../../state/virtual-server.ts';
+import { type VirtualServerId, formatVirtualServer } from '../../state/virtual-server.ts';
 
 interface Failing {
   readonly failure: OpFailure;
@@ -46,6 +46,11 @@ export class RetryQueue {
     return this.#failing.get(targetOf(op))?.attempts ?? 0;
   }
 
+  /** Whether the last operation on this virtual server, or one on its real servers, has failed. */
+  isFailing(id: VirtualServerId): boolean {
+    return this.#failing.size > 0 && this.#failing.has(serverTarget(id));
+  }
+
   /** Returns the operations that are due for a retry. */
   due(now: number): Op[] {
     return Array.from(this.#failing.values())
@@ -85,10 +90,14 @@ export class RetryQueue {
 
 // Identifies the object, not the operation: a failed add and the delete that follows have the same target.
 function targetOf(op: Op): string {
-  if ('virtualServer' in op) return `virtual server ${formatVirtualServer(op.virtualServer)}`;
-  if ('id' in op) return `virtual server ${formatVirtualServer(op.id)}`;
+  if ('virtualServer' in op) return serverTarget(op.virtualServer);
+  if ('id' in op) return serverTarget(op.id);
   if ('address' in op) return `address ${op.address}`;
   if ('cidr' in op) return `route ${formatCidr(op.cidr)}`;
   if ('entry' in op) return formatOp({ kind: 'add-entry', set: op.set, entry: op.entry });
   return `set ${op.set.name}`;
+}
+
+function serverTarget(id: VirtualServerId): string {
+  return `virtual server ${formatVirtualServer(id)}`;
 }

@@ -59,7 +59,7 @@ export function syncParts(options: SyncPartsOptions, { requestChange, ...timing 
   const retries = new RetryQueue(syncPeriodMs);
   const order = new AddingOrder(config);
   const ledger = new DrainLedger(drainTimeoutMs);
-  const known = new KnownServers(kernel.mode, ledger, options.readUpTo);
+  const known = new KnownServers(kernel.mode, ledger, (id) => retries.isFailing(id), options.readUpTo);
   const written = new Set<VirtualServerKey>();
   const answering = () => plan.answering();
   const udp = new UdpCleanUp({ kernel, families: config.families, clock, log, maxDelayMs: syncPeriodMs, answering });
@@ -96,7 +96,7 @@ export function syncParts(options: SyncPartsOptions, { requestChange, ...timing 
     rules,
     gate,
     nodeCheck: new NodeCheck(kernel, nodeSettings, log),
-    applier: new OpApplier({ kernel, plan, retries, known, udp, clock, log, onDeviceMissing }),
+    applier: new OpApplier({ kernel, plan, retries, udp, clock, log, onDeviceMissing }),
     retries,
     order,
     ledger,
