@@ -1,4 +1,4 @@
-// The pages and plots of docs/ that are generated: from tables in the code, from lab/results/performance.json and lab/results/traffic-matrix.json.
+// The pages, plots and files of the chart that are generated: from tables in the code, from lab/results/performance.json and lab/results/traffic-matrix.json.
 import { FLAGS, FLAG_GROUPS, type Flag } from '../src/config/flags/flag-table.ts';
 import { defaultText, helpOf } from '../src/config/flags/setting.ts';
 import { FIELD_PATHS, settingAt } from '../src/config/flags/settings.ts';
@@ -10,6 +10,7 @@ import { PLOTS, renderPlot } from '../lab/bench/plot.ts';
 import { lastMeasured, performancePage } from '../lab/bench/report-files.ts';
 import { matrixPage } from '../test/traffic/matrix-page.ts';
 import { recordedRuns } from '../test/traffic/matrix-record.ts';
+import { flagsFile, valuesSchema } from './chart-files.ts';
 import { cell, table, wrap } from './markdown.ts';
 
 /** A generated page or plot. The path is relative to the root of the project. */
@@ -142,6 +143,8 @@ export async function pages(): Promise<Page[]> {
     { path: 'docs/metrics.md', text: metricsPage() },
     { path: 'lab/results/performance.md', text: performancePage() },
     { path: 'lab/results/traffic-matrix.md', text: matrixPage(recordedRuns()) },
+    { path: 'charts/kube-ipvs-proxy/values.schema.json', text: await valuesSchema() },
+    { path: 'charts/kube-ipvs-proxy/files/flags.json', text: await flagsFile() },
     ...(await plots()),
   ];
 }

@@ -1,4 +1,4 @@
-// Writes the pages and plots of docs/ that are generated: node scripts/generate-docs.ts
+// Writes the pages, the plots and the files of the chart that are generated: node scripts/generate-docs.ts
 import { writeFileSync } from 'node:fs';
 import { pages } from './docs-pages.ts';
 

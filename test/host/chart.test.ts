@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { load, loadAll } from 'js-yaml';
@@ -144,6 +145,35 @@ else
       const refused = template('preparePods.enabled=true', 'overlay=restricted');
       expect(refused.status).not.toBe(0);
       expect(refused.stderr).toContain('--set overlay=privileged');
+    });
+
+    test('accepts whole configurations of kubeadm and kubespray', () => {
+      for (const file of ['kubeadm', 'kubespray']) {
+        const config = load(readFileSync(`test/unit/config/known-configs/${file}.yaml`, 'utf8')) as object;
+        const values = JSON.stringify({ ...config, mode: 'ipvs', healthzBindAddress: '' });
+        const { status, stderr } = render('--set=apiServer=https://a', '--set-json', `config=${values}`);
+        expect([file, status, stderr]).toEqual([file, 0, '']);
+      }
+    });
+
+    test('has the flags of extraArgs with an effect, in every form', () => {
+      const extra = ['--ipvs-drain-timeout=5m', '-v=2', '-v2', '--vmodule=sync=4', '--service-metrics'];
+      const rendered = template(`extraArgs={${extra.join(',')}}`);
+      expect(rendered.stderr).toBe('');
+      expect(daemonSetOf(rendered).spec.template.spec.containers[0]?.args.slice(-extra.length)).toEqual(extra);
+    });
+
+    test('works where only its folder was copied, and manifests/monitoring has the same files', () => {
+      const folder = mkdtempSync(path.join(tmpdir(), 'vendored-'));
+      cpSync(CHART, folder, { recursive: true, verbatimSymlinks: true });
+      const values = '--set=apiServer=https://a,prometheusRule.enabled=true,dashboard.enabled=true';
+      const { status, stderr, objects } = run(tools[0], ['template', 'a', folder, '--kube-version=1.35.0', values]);
+      rmSync(folder, { recursive: true });
+      expect([status, stderr]).toEqual([0, '']);
+      expect(objects.map(({ kind }) => kind)).toContain('PrometheusRule');
+      for (const name of ['prometheus-rules.yaml', 'grafana-dashboard.json']) {
+        expect(realpathSync(`manifests/monitoring/${name}`)).toBe(path.resolve(CHART, 'files', name));
+      }
     });
 
     test('has the version of the package', () => {
@@ -376,6 +406,19 @@ else
       ['config.mode=userspace', 'mode'],
       ['config.ipvs.scheduler=5', 'scheduler'],
       ['config.ipvs.strictARP=yes', 'strictARP'],
+      ['config.ipvs.strictArp=true', "additional properties 'strictArp' not allowed"],
+      ['config.foo=1', "additional properties 'foo' not allowed"],
+      ['config.logging.options.text.splitstream=true', "additional properties 'splitstream' not allowed"],
+      ['config.ipvs.syncPeriod=30 s', 'syncPeriod'],
+      ['config.conntrack.min=1.5', 'min'],
+      [
+        'extraArgs={--ipvs-scheduler=lc}',
+        'remove --ipvs-scheduler: the file of the configuration replaces it: set config.ipvs.scheduler',
+      ],
+      ['extraArgs={--udp-timeout=1s}', 'remove --udp-timeout: it has no effect: kube-proxy no longer has it'],
+      ['extraArgs={--ipvs-drain-timout=5m}', 'there is no flag --ipvs-drain-timout'],
+      ['extraArgs={--hostname-override=a}', "remove --hostname-override: the chart sets it to the Node's name"],
+      ['extraArgs={--cleanup}', 'remove --cleanup: the Pod would exit instead of serving'],
       ['config.healthzBindAddress=10256', 'healthzBindAddress'],
       ['config.ipvs=lc', 'ipvs'],
       ['overlay=other', 'overlay'],

@@ -111,7 +111,22 @@ kube-ipvs-proxy/kubeconfig.conf: |
 {{ include "kube-ipvs-proxy.port" (dict "address" $address "port" 10256) }}
 {{- end }}
 
+{{/* Refuses flags that would have no effect. */}}
+{{- define "kube-ipvs-proxy.checkArgs" -}}
+{{- $flags := .Files.Get "files/flags.json" | fromJson -}}
+{{- range .Values.extraArgs -}}
+  {{- $name := ternary (regexFind "^--[^=]*" . | trimPrefix "--") (trunc 2 . | trimPrefix "-") (hasPrefix "--" .) -}}
+  {{- if not (hasKey $flags $name) -}}
+    {{- fail (printf "\n\nextraArgs: there is no flag %s. docs/flags.md lists all.\n" .) -}}
+  {{- end -}}
+  {{- with get $flags $name -}}
+    {{- fail (printf "\n\nextraArgs: remove --%s: %s\n" $name .) -}}
+  {{- end -}}
+{{- end -}}
+{{- end }}
+
 {{- define "kube-ipvs-proxy.args" -}}
+{{- include "kube-ipvs-proxy.checkArgs" . -}}
 - --config=/etc/kube-ipvs-proxy/config.conf
 - --hostname-override=$(NODE_NAME)
 {{- with .Values.kubeletKubeconfig }}
