@@ -20,6 +20,10 @@ const shared = {
 
 /** @type {import('jest').Config} */
 const config = {
+  // By default, one processor of two would stand idle.
+  maxWorkers: '100%',
+  // Each file leaves something behind, and garbage collections that tests ask for become slow in a large heap.
+  workerIdleMemoryLimit: '512MB',
   projects: [
     {
       ...shared,

@@ -38,10 +38,12 @@ export async function buildUpstream(): Promise<string> {
   await mkdir(path.dirname(PROGRAM), { recursive: true });
   // The flags with which the cluster's programs are built: they share Go's cache of packages.
   const env = { ...goEnvironment(), CGO_ENABLED: '0', GOFLAGS: '-mod=readonly -buildvcs=false' };
-  const argv = ['go', '-C', SOURCE, 'build', '-trimpath', '-ldflags=-s -w', '-o', `${PROGRAM}.new`, '.'];
+  // Another run may build it at the same time.
+  const built = `${PROGRAM}.${process.pid}`;
+  const argv = ['go', '-C', SOURCE, 'build', '-trimpath', '-ldflags=-s -w', '-o', built, '.'];
   await runCommand(argv, { timeoutMs: BUILD_TIMEOUT_MS, env });
   // Another run may start it at any time.
-  await rename(`${PROGRAM}.new`, PROGRAM);
+  await rename(built, PROGRAM);
   return PROGRAM;
 }
 

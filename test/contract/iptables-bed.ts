@@ -12,9 +12,14 @@ export async function realIptablesBed(variant: Variant): Promise<IptablesBed> {
   const program = (family: 4 | 6, verb: string): string => `ip${family === 4 ? '' : '6'}tables-${variant}-${verb}`;
   const kernelOf = () => createIptablesKernel({ log: own.log, netns, maxAgeMs: 0 });
   const kernel = kernelOf();
+  // Finding out the variant takes several programs, so there is one.
+  const reader = kernelOf();
   return {
     kernel,
-    reader: kernelOf,
+    reader: async () => {
+      await reader.forgetReadings();
+      return reader;
+    },
     // The times of saving and the counters differ from run to run.
     save: async (family) =>
       (await own.run(program(family, 'save'))).replace(/^#.*\n/gm, '').replace(/ \[\d+:\d+\]$/gm, ''),
@@ -24,6 +29,7 @@ export async function realIptablesBed(variant: Variant): Promise<IptablesBed> {
     },
     [Symbol.asyncDispose]: async () => {
       await kernel.close();
+      await reader.close();
       await own[Symbol.asyncDispose]();
     },
   };

@@ -14,11 +14,11 @@ import { VS_PERSISTENT, type VirtualServer, virtualServerKey } from '../../src/s
 import { PLAN_CONFIG } from '../support/reconciling.ts';
 import { address, endpoint, realServer, virtualServer as anyVirtualServer } from './objects.ts';
 
-/** A kernel of iptables mode, another that reads the same tables, and what another program can do to them. */
+/** A kernel of iptables mode, one that knows only what is in its tables, and what another program can do to them. */
 export interface IptablesBed extends AsyncDisposable {
   /** Reads the tables at each full check anew. */
   readonly kernel: Kernel;
-  reader(): Kernel;
+  reader(): Promise<Kernel>;
   /** Returns iptables-save. */
   save(family: IpFamily): Promise<string>;
   restore(family: IpFamily, script: string): Promise<void>;
@@ -120,7 +120,7 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
 
   /** What was written means what was wanted, also to another process, and a check finds no difference. */
   async function expectWhole(): Promise<void> {
-    const reader = bed().reader();
+    const reader = await bed().reader();
     const before = await bed().save(family);
     // Another process reads first, so that it is not the first one's memory that is compared.
     const read = await text(reader);
@@ -128,7 +128,6 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
     expect(await bed().kernel.compareRules(planRules(CONFIG, family))).toMatchObject({ missing: [] });
     expect(await reader.ensureRules(planRules(CONFIG, family))).toEqual({ changed: false, chains: [] });
     expect(await bed().save(family)).toBe(before);
-    await reader.close();
   }
 
   test('a chain to which a rule of another program refers is emptied, and deleted once nothing refers to it', async () => {
@@ -206,9 +205,9 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
       await expectWhole();
     }
     await apply(...servers.map((each): Op => ({ kind: 'delete-real-server', id: idOf(clusterIp), realServer: each })));
-    expect(await bed().reader().getVirtualServers()).toEqual([sticky]);
+    expect(await (await bed().reader()).getVirtualServers()).toEqual([sticky]);
     expect(await apply(edit(clusterIp))).toEqual(clean);
-    expect(await bed().reader().getVirtualServers()).toEqual([clusterIp]);
+    expect(await (await bed().reader()).getVirtualServers()).toEqual([clusterIp]);
     await expectWhole();
   });
 
@@ -281,7 +280,7 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
       for (const server of [open, narrow, asExternal, balanced, closed, balanced]) {
         expect(await apply({ kind: 'edit-virtual-server', virtualServer: server })).toEqual(clean);
         expect(await bed().kernel.getVirtualServers()).toEqual([server]);
-        expect(await bed().reader().getVirtualServers()).toEqual([server]);
+        expect(await (await bed().reader()).getVirtualServers()).toEqual([server]);
         await expectWhole();
       }
     }

@@ -24,7 +24,7 @@ function bedOf(programs: FakeIptables): IptablesBed {
   const kernel = kernelOf();
   return {
     kernel,
-    reader: kernelOf,
+    reader: () => Promise.resolve(kernelOf()),
     save: (family) => programs.read(family),
     restore: (family, script) => programs.write(family, script),
     [Symbol.asyncDispose]: () => kernel.close(),
@@ -325,7 +325,7 @@ test('an external IP that is an address of the node, at the port of a node port 
   };
   expect(await kernel.apply(new Transaction([gone]))).toEqual({ failures: [] });
   expect(nodePorts()).toEqual([expect.stringMatching(/^-d 10\.96\.0\.201\/32 -p tcp /)]);
-  for (const each of [kernel, bed.reader()]) {
+  for (const each of [kernel, await bed.reader()]) {
     const found = await each.getVirtualServers();
     expect(new Set(found.map(({ servicePort }) => servicePort))).toEqual(new Set(['default/external', 'default/web']));
   }
