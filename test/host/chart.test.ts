@@ -1,94 +1,24 @@
-import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, expect, test } from '@jest/globals';
-import { load, loadAll } from 'js-yaml';
+import { load } from 'js-yaml';
 import { parseArgv } from '../../src/cli/parse-argv.ts';
 import { readConfigDocument } from '../../src/config/config-document.ts';
-import { goTools } from '../support/tools.ts';
-
-const CHART = 'charts/kube-ipvs-proxy';
-
-interface KubeObject {
-  readonly kind: string;
-  readonly metadata: { readonly name: string; readonly namespace?: string; labels?: unknown };
-  readonly data?: Readonly<Record<string, string>>;
-}
-
-interface Rendered {
-  readonly status: number | null;
-  readonly stderr: string;
-  readonly objects: readonly KubeObject[];
-}
-
-interface DaemonSet extends KubeObject {
-  readonly spec: {
-    readonly selector: { readonly matchLabels: Readonly<Record<string, string>> };
-    readonly updateStrategy: unknown;
-    readonly template: {
-      readonly metadata: {
-        readonly labels: Readonly<Record<string, string>>;
-        readonly annotations: Readonly<Record<string, string>>;
-      };
-      readonly spec: {
-        readonly serviceAccountName: string;
-        readonly containers: readonly {
-          readonly image: string;
-          readonly args: readonly string[];
-          readonly readinessProbe: { readonly httpGet: { readonly port: number } };
-          readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
-        }[];
-        readonly volumes: readonly {
-          readonly name: string;
-          readonly hostPath?: unknown;
-          readonly downwardAPI?: {
-            readonly items: readonly { readonly path: string; readonly fieldRef: { readonly fieldPath: string } }[];
-          };
-        }[];
-      };
-    };
-  };
-}
-
-const tools = goTools('helm', 'kustomize');
-
-function run(program: string | undefined, args: readonly string[]): Rendered {
-  const { status, stdout, stderr } = spawnSync(program ?? '', args, { encoding: 'utf8', maxBuffer: 2 ** 26 });
-  return { status, stderr, objects: loadAll(stdout).filter((object) => object !== null) as KubeObject[] };
-}
-
-/** Renders the chart with values, each written as `name=value`. */
-function template(...values: readonly string[]): Rendered {
-  return render('--set=apiServer=https://192.0.2.1:6443', ...values.flatMap((value) => ['--set', value]));
-}
-
-function render(...set: readonly string[]): Rendered {
-  // A helm that is built from its module takes a version of 2021 for the cluster's.
-  const args = ['kube-ipvs-proxy', CHART, '--namespace=kube-system', '--kube-version=1.35.0', '--no-hooks', ...set];
-  return run(tools?.[0], ['template', ...args]);
-}
-
-/** The objects of a file of manifests/monitoring. */
-function manifest(name: string): readonly { readonly spec: unknown }[] {
-  return loadAll(readFileSync(`manifests/monitoring/${name}.yaml`, 'utf8')) as { spec: unknown }[];
-}
-
-function daemonSetOf({ objects }: Rendered): DaemonSet {
-  return objects.find(({ kind }) => kind === 'DaemonSet') as DaemonSet;
-}
-
-/** The files that the volume `config` of the Pods has: the annotations that its items name. */
-function filesOf(rendered: Rendered): Readonly<Record<string, string | undefined>> {
-  const { metadata, spec } = daemonSetOf(rendered).spec.template;
-  const items = spec.volumes.find(({ name }) => name === 'config')?.downwardAPI?.items ?? [];
-  return Object.fromEntries(
-    items.map(({ path: file, fieldRef }) => {
-      const [, key = ''] = /^metadata\.annotations\['(.*)'\]$/.exec(fieldRef.fieldPath) ?? [];
-      return [file, metadata.annotations[key]];
-    }),
-  );
-}
+import {
+  CHART,
+  HELM,
+  KUSTOMIZE,
+  type DaemonSet,
+  type KubeObject,
+  type Rendered,
+  daemonSetOf,
+  filesOf,
+  render,
+  run,
+  template,
+  tools,
+} from '../support/chart.ts';
 
 /** A file of the configuration as an object. The overlays have an address that nobody reaches. */
 function parsed(text: string | undefined): unknown {
@@ -122,7 +52,7 @@ else
     test.each(['privileged', 'restricted'])('is the same as the overlay %s', (overlay) => {
       const chart = template(`overlay=${overlay}`);
       expect(chart.status).toBe(0);
-      const kustomized = run(tools[1], ['build', `manifests/overlays/${overlay}`]);
+      const kustomized = run(KUSTOMIZE, ['build', `manifests/overlays/${overlay}`]);
       expect(comparable(chart)).toEqual(comparable(kustomized));
     });
 
@@ -135,7 +65,7 @@ else
         'components: [../../manifests/components/prepare-pods]',
       ];
       writeFileSync(path.join(folder, 'kustomization.yaml'), lines.join('\n'));
-      const kustomized = run(tools[1], ['build', folder]);
+      const kustomized = run(KUSTOMIZE, ['build', folder]);
       rmSync(folder, { recursive: true });
       expect(comparable(chart)).toEqual(comparable(kustomized));
       const elsewhere = template('preparePods.enabled=true', 'preparePods.namespaceFolder=/var/run/docker/netns');
@@ -167,7 +97,7 @@ else
       const folder = mkdtempSync(path.join(tmpdir(), 'vendored-'));
       cpSync(CHART, folder, { recursive: true, verbatimSymlinks: true });
       const values = '--set=apiServer=https://a,prometheusRule.enabled=true,dashboard.enabled=true';
-      const { status, stderr, objects } = run(tools[0], ['template', 'a', folder, '--kube-version=1.35.0', values]);
+      const { status, stderr, objects } = run(HELM, ['template', 'a', folder, '--kube-version=1.35.0', values]);
       rmSync(folder, { recursive: true });
       expect([status, stderr]).toEqual([0, '']);
       expect(objects.map(({ kind }) => kind)).toContain('PrometheusRule');
@@ -219,7 +149,7 @@ else
         'configMapGenerator: [{ name: kube-ipvs-proxy, namespace: kube-system, behavior: merge, files: [config.conf] }]',
       ];
       writeFileSync(path.join(folder, 'kustomization.yaml'), lines.join('\n'));
-      const { objects, stderr } = run(tools[1], ['build', folder]);
+      const { objects, stderr } = run(KUSTOMIZE, ['build', folder]);
       rmSync(folder, { recursive: true });
       expect(stderr).toBe('');
       expect(objects.find(({ kind }) => kind === 'ConfigMap')).toMatchObject({
@@ -330,66 +260,6 @@ else
         subjects: [{ kind: 'ServiceAccount', name: 'kube-ipvs-proxy-nftables' }],
       });
     });
-
-    test('monitoring objects are those of manifests/monitoring', () => {
-      const { status, objects } = template(
-        'podMonitor.enabled=true',
-        'serviceMonitor.enabled=true',
-        'serviceMonitor.labels.release=main',
-        'prometheusRule.enabled=true',
-        'dashboard.enabled=true',
-        'config.metricsBindAddress=0.0.0.0:10249',
-      );
-      expect(status).toBe(0);
-      const of = (kind: string, name = 'kube-ipvs-proxy'): KubeObject | undefined =>
-        objects.find((object) => object.kind === kind && object.metadata.name === name);
-      expect(of('PrometheusRule')).toMatchObject({ spec: manifest('prometheus-rules')[0]?.spec });
-      const dashboard = of('ConfigMap', 'kube-ipvs-proxy-dashboard')?.data?.['kube-ipvs-proxy.json'] ?? '';
-      expect(JSON.parse(dashboard)).toEqual(
-        JSON.parse(readFileSync('manifests/monitoring/grafana-dashboard.json', 'utf8')),
-      );
-      expect(of('ServiceMonitor')?.metadata.labels).toMatchObject({ release: 'main' });
-      const [podMonitor, service, serviceMonitor] = [...manifest('pod-monitor'), ...manifest('service-monitor')];
-      expect(of('PodMonitor')).toMatchObject({ spec: podMonitor?.spec });
-      expect(of('Service', 'kube-ipvs-proxy-metrics')).toMatchObject({ spec: service?.spec });
-      expect(of('ServiceMonitor')).toMatchObject({ spec: serviceMonitor?.spec });
-    });
-
-    test('monitors have the port of the configuration', () => {
-      const values = [
-        'podMonitor.enabled=true',
-        'serviceMonitor.enabled=true',
-        'config.metricsBindAddress=0.0.0.0:10349',
-      ];
-      const text = JSON.stringify(template(...values).objects);
-      for (const found of ['"replacement":"$1:10349"', '"replacement":"[$1]:10349"', '"port":10349']) {
-        expect(text).toContain(found);
-      }
-    });
-
-    test('alerts for other labels and another page', () => {
-      const { status, objects } = template(
-        'prometheusRule.enabled=true',
-        'prometheusRule.selector=job="proxy"\\,cluster="one"',
-        'prometheusRule.runbookUrl=https://wiki.example/proxy',
-      );
-      expect(status).toBe(0);
-      const text = JSON.stringify(objects.find(({ kind }) => kind === 'PrometheusRule'));
-      const rules = JSON.stringify(manifest('prometheus-rules')[0]?.spec);
-      const count = (where: string, what: string): number => where.split(JSON.stringify(what).slice(1, -1)).length - 1;
-      expect(count(text, 'job="proxy",cluster="one"')).toBe(count(rules, 'service_proxy='));
-      expect(text).not.toContain('service_proxy');
-      expect(count(text, 'https://wiki.example/proxy#')).toBe(count(rules, 'runbook_url'));
-    });
-
-    test.each(['selector=', 'selector=job', 'selector=up{job="x"}', 'runbookUrl=docs'])(
-      'prometheusRule.%s is an error',
-      (value) => {
-        const { status, stderr } = template('prometheusRule.enabled=true', `prometheusRule.${value}`);
-        expect(status).not.toBe(0);
-        expect(stderr).toContain(value.slice(0, value.indexOf('=')));
-      },
-    );
 
     test.each([
       ['podMonitor.enabled=true', 'Prometheus cannot reach the metrics on 127.0.0.1:10249'],

@@ -1,12 +1,17 @@
 {{- define "kube-ipvs-proxy.name" -}}
-kube-ipvs-proxy{{ .Values.nameSuffix }}
+{{ .Values.nameOverride | default "kube-ipvs-proxy" }}{{ .Values.nameSuffix }}
+{{- end }}
+
+{{- define "kube-ipvs-proxy.serviceAccount" -}}
+{{ .Values.serviceAccount.name | default (include "kube-ipvs-proxy.name" .) }}
 {{- end }}
 
 {{/* Of all Pods of all releases: monitors select them by the first label. */}}
 {{- define "kube-ipvs-proxy.selector" -}}
 k8s-app: kube-ipvs-proxy
-{{- with .Values.nameSuffix }}
-kube-ipvs-proxy/name: {{ include "kube-ipvs-proxy.name" $ }}
+{{- $name := include "kube-ipvs-proxy.name" . }}
+{{- if ne $name "kube-ipvs-proxy" }}
+kube-ipvs-proxy/name: {{ $name }}
 {{- end }}
 {{- end }}
 
@@ -16,6 +21,23 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* metadata of an object: root, and name, labels and annotations of the object's own; cluster is true without a namespace. */}}
+{{- define "kube-ipvs-proxy.metadata" -}}
+name: {{ .name | default (include "kube-ipvs-proxy.name" .root) }}
+{{- if not .cluster }}
+namespace: {{ .root.Release.Namespace }}
+{{- end }}
+labels:
+  {{- toYaml (merge (include "kube-ipvs-proxy.labels" .root | fromYaml) (.labels | default dict)) | nindent 2 }}
+{{- with merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{- define "kube-ipvs-proxy.image" -}}
@@ -151,6 +173,46 @@ kube-ipvs-proxy/kubeconfig.conf: |
   valueFrom:
     fieldRef:
       fieldPath: spec.nodeName
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* securityContext of the main container. */}}
+{{- define "kube-ipvs-proxy.rights" -}}
+{{- if eq .Values.overlay "restricted" }}
+privileged: false
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+# A container's capabilities are effective for root only.
+runAsUser: 0
+capabilities:
+  drop: [ALL]
+  # NET_RAW: iptables opens a raw socket to read the version of ipset; it sends no packets on it.
+  add: [NET_ADMIN, NET_RAW]
+{{- else }}
+privileged: true
+{{- end }}
+{{- end }}
+
+{{/* Which nodes, and how their Pods are started: for the DaemonSet and for Pods that check or clean up a node. */}}
+{{- define "kube-ipvs-proxy.placement" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{/* Prometheus on another host cannot reach a loopback address. */}}
@@ -162,10 +224,10 @@ kube-ipvs-proxy/kubeconfig.conf: |
 {{ include "kube-ipvs-proxy.port" (dict "address" $address "port" 10249) }}
 {{- end }}
 
-{{/* The labels that the alerts and the dashboard expect. The job is that of kube-proxy, for its dashboards and alerts. */}}
+{{/* The labels that the alerts and the dashboard expect. */}}
 {{- define "kube-ipvs-proxy.relabelings" -}}
 - targetLabel: job
-  replacement: kube-proxy
+  replacement: {{ .Values.jobLabel }}
 - targetLabel: service_proxy
   replacement: kube-ipvs-proxy
 - sourceLabels: [__meta_kubernetes_pod_node_name]
