@@ -206,7 +206,7 @@ const GROUPS = {
   },
   'Health, metrics and profiling': {
     healthzBindAddress: field('healthz-bind-address', string, DEFAULT_HEALTHZ_BIND, {
-      help: 'address of the server of /healthz and /livez; empty: no such server',
+      help: 'address of the server of /healthz and /livez; empty as a flag: no such server',
       hint: 'ip:port',
       zeroIsUnset: true,
       check: check.bindAddress(DEFAULT_HEALTHZ_BIND),
@@ -217,7 +217,7 @@ const GROUPS = {
       deprecated: 'use --healthz-bind-address',
     }),
     metricsBindAddress: field('metrics-bind-address', string, DEFAULT_METRICS_BIND, {
-      help: 'address of the server of /metrics, /proxyMode and /configz; empty: no such server',
+      help: 'address of the server of /metrics, /proxyMode and /configz; empty as a flag: no such server',
       hint: 'ip:port',
       zeroIsUnset: true,
       check: check.bindAddress(DEFAULT_METRICS_BIND),
@@ -240,7 +240,7 @@ const GROUPS = {
     }),
   },
   Logging: {
-    'logging.verbosity': field('v', uint32, 0, { help: 'how much is logged: 0 to 10', short: 'v', hint: 'level' }),
+    'logging.verbosity': field('v', uint32, 0, { help: 'how much is logged; 9: all', short: 'v', hint: 'level' }),
     'logging.vmodule': field('vmodule', vmodule, [], {
       help: 'verbosity of the components that match a pattern (* and ?); text format only',
       checkEach: check.vmodulePattern,

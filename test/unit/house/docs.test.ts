@@ -45,6 +45,37 @@ test('docs/differences.md names each flag that kube-proxy does not have', () => 
   expect(new Set(found(entry, /`--([a-z-]+)`/g))).toEqual(new Set(names));
 });
 
+test('README says in its third paragraph what is proven, with the numbers of lab/results/', () => {
+  const [, , , proven = ''] = readFileSync('README.md', 'utf8').split('\n\n');
+  const sumOf = (page: string, isOurs: RegExp, column: number): number =>
+    readFileSync(page, 'utf8')
+      .split('\n')
+      .map((row) => row.split('|').map((cell) => cell.trim()))
+      .filter((cells) => cells.some((cell) => isOurs.test(cell)) && /^\d+$/.test(cells[column] ?? ''))
+      .reduce((sum, cells) => sum + Number(cells[column]), 0);
+  const e2e = [2, 3, 4].map((column) => sumOf('lab/results/e2e.md', /^ours/, column));
+  expect(proven).toContain(`${e2e[0]} of upstream's e2e results passed, ${e2e[1]} failed and ${e2e[2]} were skipped`);
+  const { trials } = JSON.parse(readFileSync('lab/results/trials.json', 'utf8')) as {
+    trials: { proxy: string; asked: number; failed: number }[];
+  };
+  const ours = trials.filter(({ proxy }) => proxy.startsWith('ours'));
+  const total = (of: 'asked' | 'failed'): string =>
+    ours.reduce((sum, trial) => sum + trial[of], 0).toLocaleString('en');
+  expect(proven.replaceAll('\n', ' ')).toContain(
+    `In ${ours.length} trials under load, ${total('failed')} of ${total('asked')} connections failed`,
+  );
+  const combinations = /^\| ours in ipvs mode +\| [^|]*\| [^|]*\| (\d+) /m.exec(
+    readFileSync('lab/results/traffic-matrix.md', 'utf8'),
+  );
+  expect(proven).toContain(`${combinations?.[1]} combinations of client, address and policy`);
+});
+
+test('docs/support.md has each release of Kubernetes with which e2e specs have run', () => {
+  const ran = new Set(found(readFileSync('lab/results/e2e.md', 'utf8'), /^## Kubernetes ([\d.]+),/gm));
+  const [, tested = ''] = /^\| Kubernetes \| tested: (.*?) \|/m.exec(readFileSync('docs/support.md', 'utf8')) ?? [];
+  expect(found(tested, /(\d+\.\d+\.\d+)/g).toSorted()).toEqual([...ran].toSorted());
+});
+
 /** The anchors that GitHub gives to the headings of a page. */
 function anchorsOf(page: string): string[] {
   const text = readFileSync(page, 'utf8').replaceAll(/^```.*?^```$/gms, '');
@@ -112,6 +143,7 @@ describe.each(PAGES)('%s', (page) => {
       'name',
       'previous',
       'profile',
+      'sort-by',
       'tail',
       'type',
       'dry-run',
