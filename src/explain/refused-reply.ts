@@ -1,4 +1,4 @@
-import { type OpFailure, failureReason } from '../state/outcome.ts';
+import { type OpFailure, reasonOf } from '../state/outcome.ts';
 import type { RefusedReply } from './replies.ts';
 import type { Words } from './words.ts';
 
@@ -9,5 +9,5 @@ export interface RefusedOp {
 }
 
 export function refusedReply({ failure, attempts }: RefusedOp, { command }: Words): RefusedReply {
-  return { command: command(failure.op), why: failureReason(failure), attempts };
+  return { command: command(failure.op), why: reasonOf(failure), attempts };
 }

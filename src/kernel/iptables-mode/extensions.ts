@@ -110,7 +110,7 @@ async function refusal(
   try {
     await port.write(family, scriptOf(table, [`-A ${CHAIN} ${rule}`]));
   } catch (error) {
-    if (mayBeOfRules(error)) return error;
+    if (error instanceof KernelError && mayBeOfRules(error)) return error;
     throw error;
   }
   await port.write(family, scriptOf(table, [`-X ${CHAIN}`]));

@@ -5,18 +5,18 @@ import { Turns } from '../../base/turns.ts';
 import { Yielder } from '../../base/yielder.ts';
 import type { Log } from '../../observe/log/log.ts';
 import type { Op } from '../../state/op.ts';
-import type { Outcome } from '../../state/outcome.ts';
+import { type Outcome, failureOf } from '../../state/outcome.ts';
 import type { RuleSettings } from '../../state/rules/rule-settings.ts';
 import type { RulesWritten } from '../../state/rules/rules-in-force.ts';
 import { scriptChains } from '../iptables/iptables-script.ts';
-import { KernelError } from '../kernel-error.ts';
+import { asRefusal } from '../kernel-error.ts';
 import type { ModeObserver } from '../mode-observer.ts';
 import type { OwnTransactions } from '../own-transactions.ts';
 import type { Lack } from './extensions.ts';
 import type { IptablesPort } from './iptables-port.ts';
 import { KnownTables } from './known-tables.ts';
 import { SETS, ruleOfEntry } from './node-sets.ts';
-import { type Attempt, PartWriter, failuresOf } from './part-writer.ts';
+import { type Attempt, PartWriter } from './part-writer.ts';
 import type { ProxyState, ServicePortKey } from './proxy-state.ts';
 import { type RefusedLine, refusedLines } from './refused-lines.ts';
 import { type RenderContext, renderServicePort } from './render/render-service-port.ts';
@@ -188,8 +188,8 @@ export class FamilyTables {
   /** Tries to write operations together. */
   async #attempt(ops: readonly StateOp[], wasRefused: boolean): Promise<Attempt> {
     if (this.#settings === undefined) {
-      const error = new KernelError('apply', 'ENOENT', 'there are no rules yet');
-      return { failures: failuresOf(ops, error), refusal: undefined };
+      const refusal = { errno: 0, code: 'ENOENT', text: 'there are no rules yet' };
+      return { failures: ops.map((op) => failureOf(op, refusal)), refusal: undefined };
     }
     const checked = await this.#check(this.#settings);
     const reading = await this.#known.read();
@@ -205,7 +205,10 @@ export class FamilyTables {
       const lines = refusedLines(error, script);
       reading.isIncomplete = true;
       const isKnownBetter = this.#learn(change, lines, wasRefused);
-      return { failures, refusal: { error, isKnownBetter, atFault: (units) => owners.unitsOf(state, units, lines) } };
+      return {
+        failures,
+        refusal: { ...asRefusal(error), isKnownBetter, atFault: (units) => owners.unitsOf(state, units, lines) },
+      };
     }
     change.commit();
     this.#rules.written(script, change.difference);

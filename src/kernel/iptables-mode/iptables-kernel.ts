@@ -1,7 +1,7 @@
 import { IP_FAMILIES, type IpFamily, familyOf } from '../../base/ip.ts';
 import type { IpSet } from '../../state/ip-set.ts';
 import { familyOfOp } from '../../state/op.ts';
-import type { Outcome } from '../../state/outcome.ts';
+import { type Outcome, failureOf } from '../../state/outcome.ts';
 import type { Endpoint, ObservedRealServer } from '../../state/real-server.ts';
 import type { RuleSet } from '../../state/rules/rule-set.ts';
 import type { RulesInForce, RulesWritten } from '../../state/rules/rules-in-force.ts';
@@ -17,7 +17,7 @@ import { iptablesOf } from '../iptables/iptables-handle.ts';
 import { parseSave } from '../iptables/iptables-save.ts';
 import { scriptLines } from '../iptables/iptables-script.ts';
 import { lineCommand } from '../iptables/rule-differences.ts';
-import { KernelError } from '../kernel-error.ts';
+import { KernelError, asRefusal } from '../kernel-error.ts';
 import type { Kernel, KernelReader, ObservedIpSet } from '../kernel.ts';
 import { readOnlyKernel } from '../kernel-reader.ts';
 import { NodeKernel, type NodeKernelOptions } from '../linux/node-kernel.ts';
@@ -98,9 +98,9 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
     } catch (error) {
       // The tables could not be read.
       if (!(error instanceof KernelError)) throw error;
-      const { code, message: text } = error;
+      const refusal = asRefusal(error);
       const ops = Array.from(tx).filter((op) => familyOfOp(op) === family);
-      return { failures: ops.map((op) => ({ op, errno: 0, code, text })), stopped: text };
+      return { failures: ops.map((op) => failureOf(op, refusal)), stopped: refusal.text };
     }
   }
 

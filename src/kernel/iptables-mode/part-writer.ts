@@ -1,10 +1,8 @@
 import { boundedParts } from '../../base/bounded-parts.ts';
-import { errorText } from '../../base/text/error-text.ts';
 import type { Protocol } from '../../base/protocol.ts';
-import type { OpFailure, Outcome } from '../../state/outcome.ts';
+import { type OpFailure, type Outcome, type Refusal, failureOf } from '../../state/outcome.ts';
 import { type Division, bisect, halves } from '../bisect.ts';
 import { mayBeOfRules } from '../iptables/iptables-failure.ts';
-import { KernelError } from '../kernel-error.ts';
 import type { ProxyState } from './proxy-state.ts';
 import { RefusedPorts } from './refused-ports.ts';
 import { type StateOp, type Unit, linesOf, unitsOf } from './state-change.ts';
@@ -23,19 +21,20 @@ export interface Attempt {
   /** Operations that are not possible, whatever is written. */
   readonly failures: readonly OpFailure[];
   /** Undefined if the others were written. */
-  readonly refusal: Refusal | undefined;
+  readonly refusal: RuleRefusal | undefined;
 }
 
-export interface Refusal {
-  readonly error: unknown;
+export interface RuleRefusal extends Refusal {
   /** Whether the tables have been read or known better since, so that another attempt may succeed. */
   readonly isKnownBetter: boolean;
   /** Returns those to which the refused lines belong: all, if they belong to none; nothing, if no line is named. */
   readonly atFault: (units: readonly Unit[]) => readonly Unit[];
 }
 
-const DEFERRED: Refusal = {
-  error: new KernelError('apply', 'DEFERRED', 'it was refused before, and will be tried again in turn'),
+const DEFERRED: RuleRefusal = {
+  errno: 0,
+  code: 'DEFERRED',
+  text: 'it was refused before, and will be tried again in turn',
   isKnownBetter: false,
   atFault: (units) => units,
 };
@@ -71,7 +70,7 @@ export class PartWriter {
     const failures: OpFailure[] = [];
     let [writes, refusedAgain] = [0, 0];
     let canWrite: boolean | undefined;
-    const attempt = async (units: readonly Unit[], wasRefused: boolean): Promise<Refusal | undefined> => {
+    const attempt = async (units: readonly Unit[], wasRefused: boolean): Promise<RuleRefusal | undefined> => {
       if (refusedAgain === MOST_REFUSED_AGAIN) return DEFERRED;
       writes += 1;
       const { failures: impossible, refusal } = await this.#tables.attempt(units.flat(), wasRefused);
@@ -84,8 +83,8 @@ export class PartWriter {
       this.#refused.forgive(units, await this.#tables.state());
       return undefined;
     };
-    const isOfAll = async ({ error }: Refusal): Promise<boolean> =>
-      writes >= MOST_WRITES || !mayBeOfRules(error) || !(canWrite ??= await this.#tables.canWrite());
+    const isOfAll = async (refusal: RuleRefusal): Promise<boolean> =>
+      writes >= MOST_WRITES || !mayBeOfRules(refusal) || !(canWrite ??= await this.#tables.canWrite());
     const writing = (wasRefused: boolean) => ({
       write: (units: readonly Unit[]) => attempt(units, wasRefused),
       isOfAll,
@@ -101,18 +100,18 @@ export class PartWriter {
           )
         : { stoppedBy: first.stoppedBy, refused: [{ units: known, refusal: first.stoppedBy }] };
     for (const { units, refusal } of [...first.refused, ...refused]) {
-      for (const failure of failuresOf(units.flat(), refusal.error)) failures.push(failure);
+      for (const op of units.flat()) failures.push(failureOf(op, refusal));
       if (refusal !== stoppedBy) this.#refused.remember(units, await this.#tables.state());
     }
     return {
       failures,
-      ...(stoppedBy === undefined || stoppedBy === DEFERRED ? {} : { stopped: errorText(stoppedBy.error) }),
+      ...(stoppedBy === undefined || stoppedBy === DEFERRED ? {} : { stopped: stoppedBy.text }),
     };
   }
 }
 
 /** What is refused is usually refused for each Service of its protocol, whose match the kernel lacks. */
-function divide(units: readonly Unit[], refusal: Refusal): Division<Unit> {
+function divide(units: readonly Unit[], refusal: RuleRefusal): Division<Unit> {
   const atFault = refusal.atFault(units);
   if (atFault.length === 0) {
     return halves(units.toSorted((a, b) => (protocolOf(a) ?? '').localeCompare(protocolOf(b) ?? '')));
@@ -134,9 +133,4 @@ function protocolOf(unit: Unit): Protocol | undefined {
     if ('id' in op) return op.id.protocol;
   }
   return undefined;
-}
-
-export function failuresOf(ops: readonly StateOp[], error: unknown): readonly OpFailure[] {
-  const code = error instanceof KernelError ? error.code : 'FAILED';
-  return ops.map((op) => ({ op, errno: 0, code, text: errorText(error) }));
 }

@@ -1,12 +1,10 @@
 import type { IpFamily } from '../../base/ip.ts';
-import { openConnection } from '../../netlink/transport/connection.ts';
 import { type NftBaseChain, decodeBaseChain, dumpAllChains } from '../../netlink/family/nf-tables/base-chain.ts';
-import { NETLINK_NETFILTER } from '../../netlink/netlink-protocol.ts';
-import type { Trace } from '../../netlink/trace/trace.ts';
+import type { NetlinkMessage } from '../../netlink/netlink-message.ts';
 import type { OtherRules } from '../../state/rules/other-rules.ts';
-import { askAll } from '../linux/batch.ts';
 import { splitRule } from './iptables-rule.ts';
 import { parseSave } from './iptables-save.ts';
+import { type QuestionOptions, TABLES_OF_IPTABLES, askNfTables } from './nf-tables-question.ts';
 
 /** Returns the rules of all tables in the output of iptables-save, with the policies of their chains. */
 export function parseWithPolicies(text: string): OtherRules['tables'] {
@@ -34,55 +32,23 @@ function droppingChains(text: string): ReadonlySet<string> {
   return dropping;
 }
 
-/** The tables that iptables-nft-save prints. */
-const OF_IPTABLES: ReadonlySet<string> = new Set(['filter', 'nat', 'mangle', 'raw', 'security']);
-
 /**
  * Returns the base chains that packets of the family may pass, in words, without those that iptables of this variant
  * prints; none if the kernel has no nf_tables.
- *
- * @param netns path of a network namespace; default: our own
  */
-export async function readBaseChains(
-  family: IpFamily,
-  variant: string,
-  { netns, trace }: { readonly netns?: string | undefined; readonly trace: Trace },
-): Promise<string[]> {
+export async function readBaseChains(family: IpFamily, variant: string, options: QuestionOptions): Promise<string[]> {
   const own = family === 4 ? 'ip' : 'ip6';
   const isOther = ({ family: of, table }: NftBaseChain): boolean =>
     (of === own || of === 'inet' || of === 'netdev' || of === 'bridge') &&
-    (variant === 'legacy' || of !== own || !OF_IPTABLES.has(table));
-  const chains = await dumpBaseChains({ netns, trace });
+    (variant === 'legacy' || of !== own || !TABLES_OF_IPTABLES.has(table));
+  const question = {
+    operation: 'NFT_MSG_GETCHAIN',
+    write: dumpAllChains,
+    read: ({ payload }: NetlinkMessage) => decodeBaseChain(payload),
+  };
+  const chains = (await askNfTables(undefined, question, options)) ?? [];
   return chains.filter(isOther).map(({ family: of, table, name, hook, priority, drops }) => {
     const policy = drops ? ', policy drop' : '';
     return `table ${of} ${table}, chain ${name} (hook ${hook}, priority ${priority}${policy})`;
   });
-}
-
-async function dumpBaseChains({
-  netns,
-  trace,
-}: {
-  readonly netns?: string | undefined;
-  readonly trace: Trace;
-}): Promise<NftBaseChain[]> {
-  try {
-    const connection = openConnection({
-      protocol: NETLINK_NETFILTER,
-      trace,
-      ...(netns === undefined ? {} : { netns }),
-    });
-    try {
-      return await askAll(connection, [undefined], {
-        operation: 'NFT_MSG_GETCHAIN',
-        write: dumpAllChains,
-        read: ({ payload }) => decodeBaseChain(payload),
-      });
-    } finally {
-      connection.close();
-    }
-  } catch {
-    // The kernel has no nf_tables.
-    return [];
-  }
 }

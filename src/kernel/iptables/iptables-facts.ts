@@ -1,13 +1,12 @@
 import { readFileSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import type { IpFamily } from '../../base/ip.ts';
-import { openConnection } from '../../netlink/transport/connection.ts';
 import { decodeGeneration, getGeneration } from '../../netlink/family/nf-tables/generation.ts';
 import { decodeTable, dumpTables } from '../../netlink/family/nf-tables/table.ts';
-import { NETLINK_NETFILTER } from '../../netlink/netlink-protocol.ts';
+import type { NetlinkMessage } from '../../netlink/netlink-message.ts';
 import type { Trace } from '../../netlink/trace/trace.ts';
-import { askAll } from '../linux/batch.ts';
 import { searchPath } from '../command-runner.ts';
+import { TABLES_OF_IPTABLES, askNfTables } from './nf-tables-question.ts';
 
 /** Facts about iptables that are available without running a program. */
 export interface IptablesFacts {
@@ -33,44 +32,23 @@ function hasLegacyTables(family: IpFamily): boolean | undefined {
   }
 }
 
-/** The tables that iptables-nft creates. Tables of other names belong to other programs, and to nftables mode. */
-const NFT_TABLES: ReadonlySet<string> = new Set(['filter', 'nat', 'mangle', 'raw', 'security']);
-
 async function hasNftTables(family: IpFamily, trace?: Trace): Promise<boolean | undefined> {
-  try {
-    const connection = openConnection({ protocol: NETLINK_NETFILTER, trace });
-    try {
-      const names = await askAll(connection, [family], {
-        operation: 'NFT_MSG_GETTABLE',
-        write: dumpTables,
-        read: ({ payload }) => decodeTable(payload).name,
-      });
-      return names.some((name) => NFT_TABLES.has(name));
-    } finally {
-      connection.close();
-    }
-  } catch {
-    // The kernel has no nf_tables, or permission is missing: iptables-nft-save reports the reason.
-    return undefined;
-  }
+  const question = {
+    operation: 'NFT_MSG_GETTABLE',
+    write: dumpTables,
+    read: ({ payload }: NetlinkMessage) => decodeTable(payload).name,
+  };
+  // iptables-nft-save reports why it is unknown.
+  return (await askNfTables(family, question, { trace }))?.some((name) => TABLES_OF_IPTABLES.has(name));
 }
 
 async function nftGeneration(trace?: Trace): Promise<number | undefined> {
-  try {
-    const connection = openConnection({ protocol: NETLINK_NETFILTER, trace });
-    try {
-      const [id] = await askAll(connection, [undefined], {
-        operation: 'NFT_MSG_GETGEN',
-        write: getGeneration,
-        read: ({ payload }) => decodeGeneration(payload),
-      });
-      return id;
-    } finally {
-      connection.close();
-    }
-  } catch {
-    return undefined;
-  }
+  const question = {
+    operation: 'NFT_MSG_GETGEN',
+    write: getGeneration,
+    read: ({ payload }: NetlinkMessage) => decodeGeneration(payload),
+  };
+  return (await askNfTables(undefined, question, { trace }))?.[0];
 }
 
 /** Returns the facts for this process and its own network namespace. */

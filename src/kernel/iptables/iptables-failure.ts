@@ -64,8 +64,8 @@ export function lasts(error: unknown): boolean {
 }
 
 /** Returns whether an error may be due to the rules that were to be written. */
-export function mayBeOfRules(error: unknown): error is KernelError {
-  return error instanceof KernelError && (error.code === 'IPTABLES' || error.code === 'UNSUPPORTED');
+export function mayBeOfRules({ code }: Pick<KernelError, 'code'>): boolean {
+  return code === 'IPTABLES' || code === 'UNSUPPORTED';
 }
 
 /**

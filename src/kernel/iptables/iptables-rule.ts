@@ -52,6 +52,11 @@ export function quoteArgument(argument: string): string {
   return `"${argument.replace(/["\\]/g, '\\$&')}"`;
 }
 
+/** Returns a rule in the words of iptables-save. */
+export function ruleText(args: readonly string[]): string {
+  return args.map(quoteArgument).join(' ');
+}
+
 interface Clause {
   /** For example "-m set" or "-j MARK". Options of the rule itself include the value: "! -i eth0". */
   readonly name: string;

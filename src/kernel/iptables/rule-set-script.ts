@@ -1,6 +1,6 @@
 import { RULE_TABLES, type RuleChain, type RuleSet, type RuleTable } from '../../state/rules/rule-set.ts';
 import { type RulesInForce, ruleChainKey } from '../../state/rules/rules-in-force.ts';
-import { quoteArgument } from './iptables-rule.ts';
+import { ruleText } from './iptables-rule.ts';
 import type { SavedChains, SavedTables, parseCounters } from './iptables-save.ts';
 import { type ChainText, chainLines, deletionLines, tableScript } from './iptables-script.ts';
 import { jumpGroups, jumpsTo } from './jumps.ts';
@@ -8,7 +8,7 @@ import { type Spellings, isSameChain } from './same-rules.ts';
 
 /** Returns a chain with its rules in the words of iptables-save. */
 function chainText({ name, rules }: RuleChain): ChainText {
-  return { name, rules: rules.map((rule) => rule.map(quoteArgument).join(' ')) };
+  return { name, rules: rules.map(ruleText) };
 }
 
 /** Returns the packets counted by each rule of the chains that are in force. */

@@ -4,7 +4,7 @@ import { decodeFailedEntry, writeEntries } from '../../netlink/family/ipset/entr
 import type { IpSet, IpSetEntry } from '../../state/ip-set.ts';
 import { type BatchConnection, runBatch } from '../linux/batch.ts';
 import { codeOf, textOf } from '../errno.ts';
-import type { Refusal } from '../linux/netlink-failure.ts';
+import type { RefusedItem } from '../linux/netlink-failure.ts';
 import { encodableEntry } from './set-entry.ts';
 import { chunks } from '../linux/slices.ts';
 
@@ -40,8 +40,8 @@ export async function changeEntries<T extends EntryChange>(
   verb: Verb,
   changes: readonly T[],
   onSend: (messages: number) => void,
-): Promise<Refusal<T>[]> {
-  const failures: Refusal<T>[] = [];
+): Promise<RefusedItem<T>[]> {
+  const failures: RefusedItem<T>[] = [];
   const write = (writer: MessageWriter, message: EntryMessage<T>): number => {
     const entries = message.changes.map(({ entry }) => encodableEntry(entry));
     return writeEntries(writer, protocol, verb, message.set.name, entries);
@@ -64,8 +64,8 @@ function pack<T extends EntryChange>(changes: readonly T[]): EntryMessage<T>[] {
 /** Adds final failures to `failures`; returns the messages to retry. */
 function sortOut<T extends EntryChange>(
   verb: Verb,
-  { item, errno, code, text, message }: Refusal<EntryMessage<T>>,
-  failures: Refusal<T>[],
+  { item, errno, code, text, message }: RefusedItem<EntryMessage<T>>,
+  failures: RefusedItem<T>[],
 ): EntryMessage<T>[] {
   const { set, changes } = item;
   if (verb === 'delete' && errno === constants.errno.ENOENT) return [];

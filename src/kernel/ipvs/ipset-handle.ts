@@ -8,10 +8,10 @@ import { createSet, decodeRevision, destroySet, getType } from '../../netlink/fa
 import type { IpFamily } from '../../base/ip.ts';
 import { type IpSet, type IpSetType, TWIN_PREFIX, twinName } from '../../state/ip-set.ts';
 import type { Op } from '../../state/op.ts';
-import type { OpFailure } from '../../state/outcome.ts';
+import { type OpFailure, failureOf } from '../../state/outcome.ts';
 import { type BatchConnection, askAll, runBatch } from '../linux/batch.ts';
 import type { ObservedIpSet } from '../kernel.ts';
-import { type Refusal, failureOf, refusalsOf } from '../linux/netlink-failure.ts';
+import { type RefusedItem, refusalsOf } from '../linux/netlink-failure.ts';
 import { type EntryChange, changeEntries } from './change-entries.ts';
 import { observedEntry } from './set-entry.ts';
 
@@ -122,9 +122,9 @@ export class IpsetHandle {
   }
 
   /** Retries busy sets: nf_tables releases a set some milliseconds after the rule that referred to it was removed. */
-  async #destroy<T extends { readonly set: IpSet }>(items: readonly T[]): Promise<Refusal<T>[]> {
+  async #destroy<T extends { readonly set: IpSet }>(items: readonly T[]): Promise<RefusedItem<T>[]> {
     const protocol = await this.#chosenProtocol();
-    const refused: Refusal<T>[] = [];
+    const refused: RefusedItem<T>[] = [];
     let open = items;
     for (let attempt = 1; open.length > 0; attempt++) {
       const failed = await this.#run(open, (writer, { set }) => destroySet(writer, protocol, set.name));
@@ -143,7 +143,7 @@ export class IpsetHandle {
       return [{ op, errno: ENOENT, code: 'ENOENT', text: '' }];
     }
     const twin = { ...set, name: twinName(set.name) };
-    const destroyTwin = async (): Promise<Refusal<IpSet>[]> =>
+    const destroyTwin = async (): Promise<RefusedItem<IpSet>[]> =>
       await this.#run([twin], (writer) => destroySet(writer, protocol, twin.name));
     // A twin that a crash left behind may have other properties.
     await destroyTwin();
@@ -171,8 +171,8 @@ export class IpsetHandle {
   }
 
   /** Asks for the newest revision of each type. Returns the types that the kernel does not have, with its error. */
-  async #learnRevisions(sets: readonly IpSet[]): Promise<Map<IpSetType, Refusal<unknown>[]>> {
-    const unknown = new Map<IpSetType, Refusal<unknown>[]>();
+  async #learnRevisions(sets: readonly IpSet[]): Promise<Map<IpSetType, RefusedItem<unknown>[]>> {
+    const unknown = new Map<IpSetType, RefusedItem<unknown>[]>();
     const protocol = await this.#chosenProtocol();
     for (const { type, family } of sets) {
       if (this.#revisions.has(type) || unknown.has(type)) continue;
@@ -213,7 +213,7 @@ export class IpsetHandle {
     return this.#protocol;
   }
 
-  async #run<T>(items: readonly T[], write: (writer: MessageWriter, item: T) => unknown): Promise<Refusal<T>[]> {
+  async #run<T>(items: readonly T[], write: (writer: MessageWriter, item: T) => unknown): Promise<RefusedItem<T>[]> {
     return await runBatch(this.#connection, items, write, this.#onWrite);
   }
 }

@@ -23,7 +23,7 @@ import { type IpFamily, familyOf, parseIp } from '../../base/ip.ts';
 import { type Port, toPort } from '../../base/port.ts';
 import { unreachable } from '../../base/unreachable.ts';
 import type { ServerOp } from '../../state/op.ts';
-import type { OpFailure } from '../../state/outcome.ts';
+import { type OpFailure, failureOf, reasonOf } from '../../state/outcome.ts';
 import type { ObservedRealServer } from '../../state/real-server.ts';
 import {
   type VirtualServer,
@@ -35,7 +35,7 @@ import {
 import { type BatchConnection, askAll, runBatch } from '../linux/batch.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { IpvsTimeouts } from '../kernel.ts';
-import { type Refusal, failureOf, reasonOf } from '../linux/netlink-failure.ts';
+import type { RefusedItem } from '../linux/netlink-failure.ts';
 import type { RealServerStats, VirtualServerStats } from '../../state/server-stats.ts';
 
 const { EEXIST, ENOENT, ESRCH } = constants.errno;
@@ -212,7 +212,7 @@ export class IpvsHandle {
     }
   }
 
-  async #run(ops: readonly ServerOp[]): Promise<Refusal<ServerOp>[]> {
+  async #run(ops: readonly ServerOp[]): Promise<RefusedItem<ServerOp>[]> {
     return await runBatch(this.connection, ops, (writer, op) => this.#write(writer, op), this.#onWrite);
   }
 
@@ -244,7 +244,7 @@ function editOf(op: ServerOp): ServerOp | undefined {
   return undefined;
 }
 
-function isDone({ item, errno }: Refusal<ServerOp>): boolean {
+function isDone({ item, errno }: RefusedItem<ServerOp>): boolean {
   return (item.kind === 'delete-virtual-server' || item.kind === 'delete-real-server') && NOT_THERE.has(errno);
 }
 

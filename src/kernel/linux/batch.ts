@@ -4,7 +4,7 @@ import { MessageWriter, SEGMENT_LIMITS, type SegmentLimits } from '../../netlink
 import type { SocketConnection } from '../../netlink/transport/connection.ts';
 import { NetlinkError } from '../../netlink/error.ts';
 import { type NetlinkMessage, answerOf, interruptedDumps, messages, refusal } from '../../netlink/netlink-message.ts';
-import { type Refusal, refusalOf, refusalsOf } from './netlink-failure.ts';
+import { type RefusedItem, refusalOf, refusalsOf } from './netlink-failure.ts';
 import { chunks, forEachSliced } from './slices.ts';
 
 /** Appends exactly one message for the item, and ends it. */
@@ -35,7 +35,7 @@ export async function runBatch<T>(
   write: WriteMessage<T>,
   onSend: (messages: number) => void,
   perSegment = SEGMENT_LIMITS.messages,
-): Promise<Refusal<T>[]> {
+): Promise<RefusedItem<T>[]> {
   return await runAll({ connection, write, onSend, perSegment }, items, perSegment * SEGMENTS_PER_TRANSACTION);
 }
 
@@ -47,9 +47,9 @@ interface Changes<T> {
 }
 
 /** Runs a transaction for every `size` items, in order. Each is encoded while the kernel runs the previous one. */
-async function runAll<T>(changes: Changes<T>, items: readonly T[], size: number): Promise<Refusal<T>[]> {
-  const refused: Refusal<T>[] = [];
-  let before: Promise<readonly Refusal<T>[]> = Promise.resolve([]);
+async function runAll<T>(changes: Changes<T>, items: readonly T[], size: number): Promise<RefusedItem<T>[]> {
+  const refused: RefusedItem<T>[] = [];
+  let before: Promise<readonly RefusedItem<T>[]> = Promise.resolve([]);
   await withWriter(changes.connection, changes.perSegment, async (writer, limits) => {
     for (const batch of chunks(items, size)) {
       writer.reset(limits);
@@ -68,7 +68,7 @@ async function runPiece<T>(
   changes: Changes<T>,
   items: readonly T[],
   writer: MessageWriter,
-): Promise<readonly Refusal<T>[]> {
+): Promise<readonly RefusedItem<T>[]> {
   try {
     return await send(changes, items, writer);
   } catch (error) {
@@ -82,12 +82,12 @@ async function send<T>(
   { connection, onSend }: Changes<T>,
   items: readonly T[],
   writer: MessageWriter,
-): Promise<readonly Refusal<T>[]> {
+): Promise<readonly RefusedItem<T>[]> {
   onSend(items.length);
   const { reply, firstSequence } = await answersTo(connection, items, writer);
   // Yields to the event loop even if the reply was immediate.
   await setImmediate();
-  const refused: Refusal<T>[] = [];
+  const refused: RefusedItem<T>[] = [];
   for (const message of messages(reply)) {
     const answer = answerOf(message);
     const index = message.sequence - firstSequence;

@@ -7,7 +7,7 @@ import { PROTOCOL_NUMBER, protocolFromNumber } from '../../base/protocol.ts';
 import { type BatchConnection, askAll, runBatch } from './batch.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { Flow } from '../kernel.ts';
-import { reasonOf } from './netlink-failure.ts';
+import { reasonOf } from '../../state/outcome.ts';
 
 const { ENOENT } = constants.errno;
 

@@ -27,13 +27,13 @@ import { type BoundAddress, hostPrefix } from '../../state/bound-address.ts';
 import type { LocalRoute } from '../../state/local-route.ts';
 import type { Op } from '../../state/op.ts';
 import type { Route } from '../../state/route.ts';
-import type { OpFailure } from '../../state/outcome.ts';
+import { type OpFailure, reasonOf, failureOf } from '../../state/outcome.ts';
 import { type BatchConnection, askAll, runBatch } from './batch.ts';
 import { codeOf } from '../errno.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { NodeAddress } from '../kernel.ts';
 import { type RouteOp, isRouteDone, readLocalRoutes, readRoutedAddresses, writeRoute } from './local-route-table.ts';
-import { type Refusal, failureOf, reasonOf } from './netlink-failure.ts';
+import type { RefusedItem } from './netlink-failure.ts';
 
 /** Operations on the addresses of kube-ipvs0, and on the local routes that replace them. */
 export type AddressOp = Extract<Op, { kind: 'bind-address' | 'unbind-address' }> | RouteOp;
@@ -198,7 +198,7 @@ export class DeviceHandle {
     });
   }
 
-  async #run<T>(items: readonly T[], write: (writer: MessageWriter, item: T) => unknown): Promise<Refusal<T>[]> {
+  async #run<T>(items: readonly T[], write: (writer: MessageWriter, item: T) => unknown): Promise<RefusedItem<T>[]> {
     return await runBatch(this.#connection, items, write, this.#onWrite, PER_SEGMENT);
   }
 }
@@ -239,14 +239,14 @@ function requireDummy(link: Link): void {
   if (link.kind !== KIND) throw new KernelError('device', 'EEXIST', wrongKind(link));
 }
 
-function isDone({ item, errno }: Refusal<AddressOp>): boolean {
+function isDone({ item, errno }: RefusedItem<AddressOp>): boolean {
   if ('cidr' in item) return isRouteDone(item, errno);
   // ENODEV: the interface was deleted meanwhile, and its addresses with it.
   if (item.kind === 'unbind-address') return errno === EADDRNOTAVAIL || errno === ENODEV;
   return errno === EEXIST;
 }
 
-function deviceError(verb: string, refused: Refusal<unknown>): KernelError {
+function deviceError(verb: string, refused: RefusedItem<unknown>): KernelError {
   const { code } = refused;
   const hint = code === 'EOPNOTSUPP' ? '; is the module dummy missing?' : '';
   return new KernelError('device', code, `interface ${DEVICE} cannot be ${verb}: ${reasonOf(refused)}${hint}`);

@@ -11,7 +11,7 @@ import { NETLINK_GENERIC } from '../../netlink/netlink-protocol.ts';
 import { type GuePort, type PodOp, formatPodOp } from '../../state/pod-network.ts';
 import { askAll, runBatch } from './batch.ts';
 import { genericFamily } from './generic-family.ts';
-import { reasonOf } from './netlink-failure.ts';
+import { reasonOf } from '../../state/outcome.ts';
 
 const { EALREADY, ENOENT } = constants.errno;
 /** Errors that say that the change was made already. */

@@ -2,36 +2,20 @@ import { constants } from 'node:os';
 import { DecodeError } from '../../netlink/codec/decode-error.ts';
 import { NetlinkError } from '../../netlink/error.ts';
 import type { KernelAnswer, NetlinkMessage } from '../../netlink/netlink-message.ts';
-import type { Op } from '../../state/op.ts';
-import type { OpFailure } from '../../state/outcome.ts';
+import type { Refusal } from '../../state/outcome.ts';
 import { codeOf, textOf } from '../errno.ts';
 import { KernelError } from '../kernel-error.ts';
 
 /** An item of a batch that failed, and why. */
-export interface Refusal<T> {
+export interface RefusedItem<T> extends Refusal {
   readonly item: T;
-  /** Positive; 0 if there is none (timeout, closed socket). */
-  readonly errno: number;
-  readonly code: string;
-  /** Error text of the kernel or of this program; may be empty. */
-  readonly text: string;
   /** The NLMSG_ERROR, if the kernel sent one. */
   readonly message?: NetlinkMessage;
 }
 
-/** Returns the code, and the text if there is one. */
-export function reasonOf({ code, text }: Pick<Refusal<unknown>, 'code' | 'text'>): string {
-  return `${code}${text === '' ? '' : `: ${text}`}`;
-}
-
-/** Returns the failure of the operation whose message the kernel refused. */
-export function failureOf(op: Op, { errno, code, text }: Pick<Refusal<unknown>, 'errno' | 'code' | 'text'>): OpFailure {
-  return { op, errno, code, text };
-}
-
 const NEEDS_ROOT = 'needs root or CAP_NET_ADMIN';
 
-export function refusalOf<T>(item: T, { errno, text }: KernelAnswer, message: NetlinkMessage): Refusal<T> {
+export function refusalOf<T>(item: T, { errno, text }: KernelAnswer, message: NetlinkMessage): RefusedItem<T> {
   const code = codeOf(errno);
   const words = text ?? textOf(code);
   const hint = errno === constants.errno.EPERM && words === '' ? NEEDS_ROOT : words;
@@ -39,12 +23,12 @@ export function refusalOf<T>(item: T, { errno, text }: KernelAnswer, message: Ne
 }
 
 /** Returns a refusal for every item of a batch whose transaction failed as a whole. */
-export function refusalsOf<T>(items: readonly T[], error: unknown): Refusal<T>[] {
+export function refusalsOf<T>(items: readonly T[], error: unknown): RefusedItem<T>[] {
   const { errno, code, text } = describe(error);
   return items.map((item) => ({ item, errno, code, text }));
 }
 
-function describe(error: unknown): { errno: number; code: string; text: string } {
+function describe(error: unknown): Refusal {
   if (!(error instanceof NetlinkError)) throw error;
   if (error.kind === 'timeout') return { errno: 0, code: 'TIMEOUT', text: error.message };
   if (error.kind === 'closed') return { errno: 0, code: 'CLOSED', text: error.message };

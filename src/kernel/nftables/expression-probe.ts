@@ -1,7 +1,7 @@
 import { type IpFamily, ip4FromBytes, ip6FromBytes } from '../../base/ip.ts';
 import { nftFamily } from '../../state/nft-table.ts';
 import { KernelError } from '../kernel-error.ts';
-import { reasonOf } from '../linux/netlink-failure.ts';
+import { reasonOf } from '../../state/outcome.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { NftPort, NftRefusal } from './nft-port.ts';
 import { NEW_CONNECTION, type Steps, TO_THIS_NODE, masquerade, randomIndex, reject, translateTo } from './steps.ts';

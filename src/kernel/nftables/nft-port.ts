@@ -1,15 +1,11 @@
 import type { IpFamily } from '../../base/ip.ts';
 import type { NftElement } from '../../netlink/family/nf-tables/element.ts';
 import type { ObservedRule } from '../../netlink/family/nf-tables/rule.ts';
+import type { Refusal } from '../../state/outcome.ts';
 import type { ChainDefinition, NftMessage, SetDefinition } from './nft-message.ts';
 
 /** Why the kernel refused a transaction. Nothing of it is in force. */
-export interface NftRefusal {
-  /** Positive; 0 if there is none (timeout, closed socket). */
-  readonly errno: number;
-  readonly code: string;
-  readonly text: string;
-}
+export type NftRefusal = Refusal;
 
 export interface ObservedChain extends ChainDefinition {
   readonly policy: number | undefined;

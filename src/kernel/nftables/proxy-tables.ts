@@ -3,7 +3,8 @@ import { type SocketConnection, openConnection } from '../../netlink/transport/c
 import { NetlinkError } from '../../netlink/error.ts';
 import { NETLINK_NETFILTER } from '../../netlink/netlink-protocol.ts';
 import { KernelError } from '../kernel-error.ts';
-import { reasonOf, withKernelError } from '../linux/netlink-failure.ts';
+import { reasonOf } from '../../state/outcome.ts';
+import { withKernelError } from '../linux/netlink-failure.ts';
 import { TABLE } from '../../state/nft-table.ts';
 import { NftLink } from './nft-link.ts';
 import { type TableState, tableState } from './table-take-over.ts';

@@ -2,7 +2,7 @@ import type { IpFamily } from '../../base/ip.ts';
 import type { Log } from '../../observe/log/log.ts';
 import { nftTable } from '../../state/nft-table.ts';
 import type { ModeObserver } from '../mode-observer.ts';
-import { reasonOf } from '../linux/netlink-failure.ts';
+import { reasonOf } from '../../state/outcome.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { NftPort, NftRefusal } from './nft-port.ts';
 import { deletions } from './shared-chain.ts';

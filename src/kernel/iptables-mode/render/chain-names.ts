@@ -32,13 +32,13 @@ function hash16(text: string): string {
 /** What the chains of a service port are named after: its name, and the protocol in lower case. */
 export type ChainOwner = { readonly name: string; readonly protocol: Protocol };
 
-type Kind = 'SVC' | 'SVL' | 'EXT' | 'FW';
+export type ChainKind = 'SVC' | 'SVL' | 'EXT' | 'FW';
 
 /**
  * Returns the name of a chain of a service port, which is that of kube-proxy. `firstAddress`, with the port, distinguishes further chains
  * of the same kind, which kube-proxy does not have.
  */
-export function portChain(kind: Kind, { name, protocol }: ChainOwner, firstAddress = ''): string {
+export function portChain(kind: ChainKind, { name, protocol }: ChainOwner, firstAddress = ''): string {
   return `KUBE-${kind}-${hash16(name + protocol.toLowerCase() + firstAddress)}`;
 }
 

@@ -1,11 +1,12 @@
 import type { Endpoint } from '../../../state/real-server.ts';
 import type { RuleSettings } from '../../../state/rules/rule-settings.ts';
-import { quoteArgument } from '../../iptables/iptables-rule.ts';
-import { endpointChain, portChain } from './chain-names.ts';
+import { notFromPods } from '../../../state/rules/masquerade-rules.ts';
+import { ruleText } from '../../iptables/iptables-rule.ts';
+import { endpointChain } from './chain-names.ts';
 import { EndpointLists, endpointText } from './endpoint-lists.ts';
-import { comment, fromNetwork, hostText, isRemembered, oneIn, rememberSource, toService } from './rule-text.ts';
+import { comment, hostText, isRemembered, oneIn, rememberSource, toService } from './rule-text.ts';
 import { type OwnChain, KIND_TEXTS, MARK_CHAIN, type ServedAddress, type ServicePort } from './service-port.ts';
-import { type Variant, variantsOf } from './variants.ts';
+import { type Variant, chainsByAddress, variantsOf } from './variants.ts';
 
 const MARK = `-j ${MARK_CHAIN}`;
 
@@ -18,19 +19,16 @@ export interface EndpointChains {
 
 export function endpointChains(port: ServicePort, settings: RuleSettings): EndpointChains {
   const lists = new EndpointLists();
-  const choices = variantsOf(
-    port.addresses.filter(({ endpoints }) => endpoints.length > 0),
-    ({ affinity, endpoints }) => `${affinity} ${lists.numberOf(endpoints)}`,
-    [portChain('SVC', port), portChain('SVL', port)],
-    (firstAddress) => portChain('SVL', port, firstAddress),
-  );
+  const served = port.addresses.filter(({ endpoints }) => endpoints.length > 0);
+  const keyOf = ({ affinity, endpoints }: ServedAddress): string => `${affinity} ${lists.numberOf(endpoints)}`;
+  const choices = variantsOf(port, ['SVC', 'SVL'], served, keyOf);
   const endpoints = namedEndpoints(port, choices);
   return {
     chains: [
       ...choices.map((choice) => choosingChain(port, choice, endpoints, settings)),
       ...chainsOfEndpoints(port, choices, endpoints),
     ],
-    chosenBy: new Map(choices.flatMap(({ name, addresses }) => addresses.map((address) => [address, name] as const))),
+    chosenBy: chainsByAddress(choices),
   };
 }
 
@@ -85,24 +83,12 @@ function masquerade(port: ServicePort, { id, kind }: ServedAddress, settings: Ru
   const { masqueradeAll, localDetector } = settings;
   const to = toService(id, `${port.name} ${KIND_TEXTS.cluster}`);
   if (masqueradeAll) return [`${to} ${MARK}`];
-  const [destination, rest] = splitAfterDestination(to);
-  switch (localDetector?.kind) {
-    // Only while kube-ipvs0 still has the address, this node's own connections to it have it as source.
-    case undefined:
-      return [`-s ${hostText(id.address)} ${to} ${MARK}`];
-    case 'cidr':
-      return [`! ${fromNetwork(localDetector.cidr)} ${to} ${MARK}`];
-    case 'bridge':
-      return [`${destination} ! -i ${quoteArgument(localDetector.interfaceName)} ${rest} ${MARK}`];
-    case 'interface-prefix':
-      return [`${destination} ! -i ${quoteArgument(`${localDetector.prefix}+`)} ${rest} ${MARK}`];
-  }
-}
-
-/** iptables-save prints the interface after the destination. */
-function splitAfterDestination(rule: string): readonly [string, string] {
-  const at = rule.indexOf(' -p ');
-  return [rule.slice(0, at), rule.slice(at + 1)];
+  // Only while kube-ipvs0 still has the address, this node's own connections to it have it as source.
+  if (localDetector === undefined) return [`-s ${hostText(id.address)} ${to} ${MARK}`];
+  const outside = ruleText(notFromPods(localDetector));
+  if (localDetector.kind === 'cidr') return [`${outside} ${to} ${MARK}`];
+  // iptables-save prints the interface after the destination.
+  return [`${to.replace(' -p ', () => ` ${outside} -p `)} ${MARK}`];
 }
 
 function chainsOfEndpoints(

@@ -1,7 +1,8 @@
 import type { IpAddress } from '../../../base/ip.ts';
-import { PROTOCOL_NUMBER } from '../../../base/protocol.ts';
+import { masqueradeRules } from '../../../state/rules/masquerade-rules.ts';
 import type { RuleJump } from '../../../state/rules/rule-set.ts';
 import type { RuleSettings } from '../../../state/rules/rule-settings.ts';
+import { ruleText } from '../../iptables/iptables-rule.ts';
 import { comment, hexMark, hostText } from './rule-text.ts';
 import {
   type OwnChain,
@@ -28,6 +29,8 @@ export const SHARED_CHAINS: readonly Pick<OwnChain, 'table' | 'name'>[] = [
   { table: 'nat', name: NODE_PORTS },
 ];
 
+const OF_SERVICES = ['-m', 'comment', '--comment', 'kubernetes service traffic requiring SNAT'];
+
 /** Returns the chains that do not depend on Services. */
 export function baseChains(settings: RuleSettings): readonly OwnChain[] {
   const mark = hexMark(settings.masqueradeMark);
@@ -48,22 +51,13 @@ export function baseChains(settings: RuleSettings): readonly OwnChain[] {
     {
       table: 'nat',
       name: POSTROUTING,
-      rules: [`-m mark ! --mark ${mark}/${mark} -j RETURN`, `-j MARK --set-xmark ${mark}/0x0`, ...masquerade(settings)],
+      rules: [
+        `-m mark ! --mark ${mark}/${mark} -j RETURN`,
+        `-j MARK --set-xmark ${mark}/0x0`,
+        ...masqueradeRules(settings, OF_SERVICES).map(ruleText),
+      ],
     },
   ];
-}
-
-/** A port range requires a protocol with ports, so each protocol has a rule. */
-function masquerade({ masqueradePorts, randomFully }: RuleSettings): readonly string[] {
-  const text = comment('kubernetes service traffic requiring SNAT');
-  const random = randomFully ? ' --random-fully' : '';
-  const plain = `${text} -j MASQUERADE${random}`;
-  if (masqueradePorts === undefined) return [plain];
-  const range = `--to-ports ${masqueradePorts.from}-${masqueradePorts.to}`;
-  const limited = Object.keys(PROTOCOL_NUMBER).map(
-    (protocol) => `-p ${protocol.toLowerCase()} ${text} -j MASQUERADE ${range}${random}`,
-  );
-  return [...limited, plain];
 }
 
 const NODE_PORTS_LAST = 'kubernetes service nodeports; NOTE: this must be the last rule in this chain';

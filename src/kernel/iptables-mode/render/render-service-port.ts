@@ -3,7 +3,6 @@ import type { Cidr } from '../../../base/cidr.ts';
 import type { IpAddress } from '../../../base/ip.ts';
 import type { RuleSettings } from '../../../state/rules/rule-settings.ts';
 import type { VirtualServerId } from '../../../state/virtual-server.ts';
-import { portChain } from './chain-names.ts';
 import { endpointChains } from './endpoint-chains.ts';
 import { comment, fromNetwork, hostText, reject, toPort, toService } from './rule-text.ts';
 import {
@@ -20,7 +19,7 @@ import {
   type ServicePort,
   type SharedRule,
 } from './service-port.ts';
-import { variantsOf } from './variants.ts';
+import { type Variant, chainsByAddress, variantsOf } from './variants.ts';
 
 /** What the rules of a service port depend on beside its addresses. */
 export interface RenderContext {
@@ -68,20 +67,15 @@ function externalChains(
   served: readonly ServedAddress[],
   chosenBy: ReadonlyMap<ServedAddress, string>,
 ): Chains {
-  const variants = variantsOf(
-    served.filter(isExternal),
-    (address) => `${address.keepsSource} ${chosenBy.get(address)}`,
-    [portChain('EXT', port)],
-    (firstAddress) => portChain('EXT', port, firstAddress),
-  );
+  const keyOf = (address: ServedAddress): string => `${address.keepsSource} ${chosenBy.get(address)}`;
+  const variants = variantsOf(port, ['EXT'], served.filter(isExternal), keyOf);
   const chains = variants.map(({ name, first }): OwnChain => {
     const whose = first.keepsSource ? 'masquerade LOCAL traffic' : 'masquerade traffic';
     const from = first.keepsSource ? ' -m addrtype --src-type LOCAL' : '';
     const mark = `${comment(`${whose} for ${port.name} external destinations`)}${from} -j ${MARK_CHAIN}`;
     return { table: 'nat', name, rules: [mark, `-j ${chosenBy.get(first) ?? ''}`] };
   });
-  const leadTo = new Map(variants.flatMap(({ name, addresses }) => addresses.map((each) => [each, name] as const)));
-  return { chains, shared: [], leadTo };
+  return { chains, shared: [], leadTo: chainsByAddress(variants) };
 }
 
 /**
@@ -93,12 +87,7 @@ function firewallChains(
   served: readonly ServedAddress[],
   external: ReadonlyMap<ServedAddress, string>,
 ): Chains {
-  const variants = variantsOf(
-    served.filter(isRestricted),
-    (address) => `${external.get(address)} ${rangesOf(address).map(formatCidr).join(' ')}`,
-    [portChain('FW', port)],
-    (firstAddress) => portChain('FW', port, firstAddress),
-  );
+  const variants = restrictedVariants(port, served, external);
   const chains = variants.map(({ name, first, addresses }): OwnChain => {
     const text = comment(`${port.name} ${KIND_TEXTS.loadBalancer}`);
     const target = external.get(first) ?? '';
@@ -112,12 +101,18 @@ function firewallChains(
       return { table: 'filter', chain: FIREWALL, rule };
     }),
   );
-  const leadTo = new Map(variants.flatMap(({ name, addresses }) => addresses.map((each) => [each, name] as const)));
-  return { chains, shared, leadTo };
+  return { chains, shared, leadTo: chainsByAddress(variants) };
 }
 
-function isRestricted({ admitted }: ServedAddress): boolean {
-  return admitted !== undefined;
+/** Divides the addresses with source ranges by these, and by where they lead. */
+function restrictedVariants(
+  port: ServicePort,
+  addresses: readonly ServedAddress[],
+  leadTo: ReadonlyMap<ServedAddress, string> = new Map(),
+): readonly Variant[] {
+  const restricted = addresses.filter(({ admitted }) => admitted !== undefined);
+  const keyOf = (address: ServedAddress) => `${leadTo.get(address)} ${rangesOf(address).map(formatCidr).join(' ')}`;
+  return variantsOf(port, ['FW'], restricted, keyOf);
 }
 
 function rangesOf({ admitted }: ServedAddress): readonly Cidr[] {
@@ -132,12 +127,7 @@ function fromItself(port: ServicePort, addresses: readonly ServedAddress[], targ
 
 /** Without endpoints nothing is translated: admitted clients are rejected, and others get no answer. */
 function firewallsWithoutEndpoints(port: ServicePort, unserved: readonly ServedAddress[]): Rendered {
-  const variants = variantsOf(
-    unserved.filter(isRestricted),
-    (address) => rangesOf(address).map(formatCidr).join(' '),
-    [portChain('FW', port)],
-    (firstAddress) => portChain('FW', port, firstAddress),
-  );
+  const variants = restrictedVariants(port, unserved);
   return {
     chains: variants.map(({ name, first, addresses }): OwnChain => {
       const admitted = rangesOf(first).map((range) => `${fromNetwork(range)} -j RETURN`);

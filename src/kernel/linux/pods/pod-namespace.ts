@@ -25,7 +25,8 @@ import { type GuePort, POD_DEVICES, type PodDevice, type PodOp } from '../../../
 import type { PodNamespace } from '../../pod-namespaces.ts';
 import { askAll, runBatch } from '../batch.ts';
 import { type GuePortOp, GuePorts, type LoadFou } from '../gue-ports.ts';
-import { reasonOf, withKernelError } from '../netlink-failure.ts';
+import { reasonOf } from '../../../state/outcome.ts';
+import { withKernelError } from '../netlink-failure.ts';
 
 const { EADDRNOTAVAIL, EEXIST, ENODEV, ENOENT } = constants.errno;
 

@@ -1,6 +1,5 @@
-import { formatCidr } from '../../../base/cidr.ts';
 import type { IpFamily } from '../../../base/ip.ts';
-import type { LocalDetector } from '../../../state/rules/rule-settings.ts';
+import { notFromPods } from '../../../state/rules/masquerade-rules.ts';
 import type { PlanConfig } from '../../plan-config.ts';
 import type { SetRole } from '../set-names.ts';
 import { FROM_ELSEWHERE, type Rule, TO_LOCAL, comment, inSet, rule, target } from './planned-rule.ts';
@@ -40,18 +39,7 @@ function fromOutside(config: PlanConfig, family: IpFamily): Rule {
   const detector = config.localDetectors[family];
   // Pods of this node cannot be recognized. But no pod sends with a cluster IP as source, so masquerade such packets.
   if (detector === undefined) return inSet('CLUSTER-IP', family, 'src,dst');
-  return rule(toClusterIp, notLocal(detector));
-}
-
-function notLocal(detector: LocalDetector): Rule {
-  switch (detector.kind) {
-    case 'cidr':
-      return ['!', '-s', formatCidr(detector.cidr)];
-    case 'bridge':
-      return ['!', '-i', detector.interfaceName];
-    case 'interface-prefix':
-      return ['!', '-i', `${detector.prefix}+`];
-  }
+  return rule(toClusterIp, notFromPods(detector));
 }
 
 /** Accepts traffic from outside (not through a bridge port, not from this node), and traffic to a local address. */

@@ -1,5 +1,4 @@
 import { expect, test } from '@jest/globals';
-import { KernelError } from '../../../../src/kernel/kernel-error.ts';
 import { type Attempt, PartWriter } from '../../../../src/kernel/iptables-mode/part-writer.ts';
 import { RefusedPorts } from '../../../../src/kernel/iptables-mode/refused-ports.ts';
 import { ProxyState } from '../../../../src/kernel/iptables-mode/proxy-state.ts';
@@ -13,7 +12,9 @@ function service(n: number): StateOp {
 
 test('of more refused service ports than it remembers, those that were tried last are known', async () => {
   const refused: Attempt['refusal'] = {
-    error: new KernelError('iptables', 'IPTABLES', 'refused'),
+    errno: 0,
+    code: 'IPTABLES',
+    text: 'refused',
     isKnownBetter: false,
     atFault: (units) => units,
   };
