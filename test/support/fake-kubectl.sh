@@ -39,6 +39,8 @@ case "$*" in
       echo "$(basename "$node")|linux|$(cat "$here/kernel")|$(cat "$here/kubelet")|True|$(cat "$node")"
     done ;;
   'get pods --output go-template={{range .items}}Pod '*) answer pods ;;
+  'get pods --selector k8s-app='*' --field-selector '*)
+    pods | sed -n "s#^\(${4#k8s-app=}-of-${6#spec.nodeName=}\)|.*#pod/\1#p" ;;
   # All Pods are gone by then.
   'get pods --selector '*) ;;
   'get pods '*) pods ;;
@@ -66,6 +68,7 @@ case "$*" in
   'exec kube-ipvs-proxy-shadow-of-'*' -- kube-ipvs-proxy diff')
     answer "diff/${2#kube-ipvs-proxy-shadow-of-}"
     exit 1 ;;
+  'exec pod/'*' -- kube-ipvs-proxy '*) echo "the answer of ${2#pod/}" ;;
   'exec '*) answer "facts" ;;
   'label node '*)
     if [[ $4 == *- ]]; then : >"$here/nodes/$3"; else echo "${4#*=}" >"$here/nodes/$3"; fi ;;
@@ -73,6 +76,7 @@ case "$*" in
   'rollout status '*) ;;
   'logs '*) echo 'the log of the Pod' ;;
   kustomize*)
+    rm -rf "$here/built"
     cp -r "$2" "$here/built"
     echo built ;;
   'apply --filename '*)

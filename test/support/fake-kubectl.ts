@@ -45,10 +45,11 @@ export class FakeKubectl {
     await rm(path.join(this.#folder, name), { recursive: true });
   }
 
-  /** Runs a script that finds this kubectl. */
+  /** Runs a script that finds this kubectl, in the folder tmp. */
   async run(script: string, ...args: readonly string[]): Promise<Ended> {
-    const env = { PATH: `${this.#folder}:${process.env['PATH'] ?? ''}`, TMPDIR: path.join(this.#folder, 'tmp') };
-    return await runToEnd([path.resolve(script), ...args], { env });
+    const cwd = path.join(this.#folder, 'tmp');
+    const env = { PATH: `${this.#folder}:${process.env['PATH'] ?? ''}`, TMPDIR: cwd };
+    return await runToEnd([path.resolve(script), ...args], { env, cwd });
   }
 
   /** The requests that are not reads, without the folders of files. */

@@ -14,6 +14,7 @@ export interface Ended {
 
 export interface EndOptions {
   readonly env?: NodeJS.ProcessEnv;
+  readonly cwd?: string;
   /** Default 20,000. */
   readonly timeoutMs?: number;
 }
