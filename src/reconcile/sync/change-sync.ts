@@ -110,23 +110,20 @@ function touchTarget(plan: NodePlan, op: Op): void {
 async function applyChanges(parts: SyncParts, progress: SyncProgress, yielder: Yielder): Promise<Failed | undefined> {
   const { known, desired, kernel } = parts;
   const { plan } = desired;
-  const left = [...partsOf(plan.takeChanges(), plan, kernel.mode, (change) => known.cost(change))];
-  for (const each of left) known.hold(idsOf(each));
-  for (let isFirst = true, part = left.shift(); part !== undefined; isFirst = false, part = left.shift()) {
+  const all = partsOf(plan.takeChanges(), plan, kernel.mode, (change) => known.cost(change));
+  for (const each of all) known.hold(idsOf(each));
+  let failed: Failed | undefined;
+  for (const [at, part] of all.entries()) {
     known.release(idsOf(part));
-    const changes = isFirst ? part : asWantedNow(part, plan);
-    let failed = await applyEachFamily(parts, changes, progress, yielder);
-    if (left.length === 0) return failed;
-    const goesOn = failed === undefined && progress.stopped === undefined;
-    if (goesOn) failed = await failureOf(parts.runPendingChanges());
-    if (goesOn && failed === undefined) continue;
-    for (const each of left) {
-      known.release(idsOf(each));
-      touchAll(plan, each);
+    if (failed !== undefined || progress.stopped !== undefined) {
+      touchAll(plan, part);
+      continue;
     }
-    return failed;
+    failed = await applyEachFamily(parts, at === 0 ? part : asWantedNow(part, plan), progress, yielder);
+    const goesOn = failed === undefined && progress.stopped === undefined && at < all.length - 1;
+    if (goesOn) failed = await failureOf(parts.runPendingChanges());
   }
-  return undefined;
+  return failed;
 }
 
 function idsOf({ virtualServers }: PlanChanges): readonly VirtualServerId[] {
@@ -170,18 +167,20 @@ function isSome({ virtualServers, addresses, entries }: PlanChanges): boolean {
   return virtualServers.length + addresses.length + entries.length > 0;
 }
 
-/** Returns what the kernel has of virtual servers before their changes: `assumed` without a read. */
+/** Returns what the kernel has of virtual servers before their changes. Those in `assumed` were not read. */
 async function findChanged(kernel: KernelReader, known: KnownServers, { virtualServers }: PlanChanges) {
   const assumed = new Map<VirtualServerKey, FoundVirtualServer>();
   const unknown: VirtualServerChange[] = [];
   for (const change of virtualServers) {
-    const found = known.find(change);
-    if (found === undefined) unknown.push(change);
-    else assumed.set(virtualServerKey(change.id), found);
+    const before = known.find(change);
+    if (before === undefined) unknown.push(change);
+    else assumed.set(virtualServerKey(change.id), before);
   }
   const ids = unknown.map(({ id }) => id);
   const expected = new Map(unknown.map(({ id, wanted }) => [virtualServerKey(id), wanted?.realServers ?? []]));
-  return { assumed, read: await readVirtualServers(kernel, ids, expected) };
+  const read = await readVirtualServers(kernel, ids, expected);
+  known.note(read);
+  return { assumed, found: new Map([...assumed, ...read]) };
 }
 
 async function applyPart(
@@ -193,9 +192,7 @@ async function applyPart(
   const { kernel, clock, gate, order, ledger, known, retries, sizes, applier, desired } = parts;
   const { plan } = desired;
   const ids = idsOf(changes);
-  const { assumed, read } = await findChanged(kernel, known, changes);
-  known.note(read);
-  const found = new Map([...assumed, ...read]);
+  const { assumed, found } = await findChanged(kernel, known, changes);
   const tx = await changeOps(plan, changes, found, sizes, { order, ledger, now: clock.now() }, yielder);
   tx.add(failedEntries(plan, retries, changes));
   const passed = gate.pass(tx, plan, 'change');
