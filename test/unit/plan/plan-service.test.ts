@@ -136,6 +136,52 @@ describe('external IPs', () => {
   });
 });
 
+describe('addresses that are not bound', () => {
+  test('an address of --ipvs-unbound-cidrs is served and named in its sets, but neither bound nor closed (#53775)', () => {
+    const unboundCidrs = [cidr('10.96.0.1/32'), cidr('203.0.113.0/24'), cidr('fd00:203::/64')];
+    const plan = planOf({
+      service: {
+        type: 'LoadBalancer',
+        clusterIPs: ['10.96.0.1', 'fd00::1'],
+        externalIPs: ['203.0.113.1', '203.0.114.1'],
+        loadBalancerIngress: [{ ip: 'fd00:203::1' }, { ip: '192.168.0.10' }, { ip: '203.0.113.2' }],
+      },
+      slices: [slice(['10.244.1.2'])],
+      // One that the node has and that is not to be bound needs no warning; one that only the node has does.
+      node: { interfaceAddresses: ['192.168.0.10', '203.0.113.2'].map(ip) },
+      config: { unboundCidrs },
+    });
+    expect(addresses(plan)).toEqual(['203.0.114.1', 'fd00::1']);
+    expect(entries(plan, 'IPVS-IPS')).toEqual(['KUBE-IPVS-IPS 203.0.114.1', 'KUBE-6-IPVS-IPS fd00::1']);
+    expect(entries(plan, 'CLUSTER-IP')).toContain('KUBE-CLUSTER-IP 10.96.0.1,tcp:80');
+    expect(entries(plan, 'LOAD-BALANCER')).toContain('KUBE-LOAD-BALANCER 203.0.113.2,tcp:80');
+    expect(servers(plan)).toEqual(
+      expect.arrayContaining([
+        'TCP 10.96.0.1:80 -> 10.244.1.2:8080',
+        'TCP 203.0.113.1:80 -> 10.244.1.2:8080',
+        'TCP [fd00:203::1]:80 ->',
+      ]),
+    );
+    expect(plan.warnings.map(({ message }) => message)).toEqual([expect.stringContaining('192.168.0.10')]);
+  });
+
+  test('an address of --ipvs-local-route-cidrs is served and closed, but not bound (aerospike-server#16)', () => {
+    const plan = planOf({
+      service: { clusterIPs: ['10.96.0.1', 'fd00::1'], externalIPs: ['203.0.113.1', '10.96.7.7'] },
+      slices: [slice(['10.244.1.2'])],
+      config: { localRouteCidrs: [cidr('10.96.0.0/12')] },
+    });
+    expect(addresses(plan)).toEqual(['203.0.113.1', 'fd00::1']);
+    expect(entries(plan, 'IPVS-IPS')).toEqual([
+      'KUBE-IPVS-IPS 10.96.0.1',
+      'KUBE-IPVS-IPS 10.96.7.7',
+      'KUBE-IPVS-IPS 203.0.113.1',
+      'KUBE-6-IPVS-IPS fd00::1',
+    ]);
+    expect(servers(plan)).toContain('TCP 10.96.0.1:80 -> 10.244.1.2:8080');
+  });
+});
+
 describe('load balancer IPs', () => {
   test('load balancer IPs are in KUBE-LOAD-BALANCER, with policy Local also in KUBE-LOAD-BALANCER-LOCAL', () => {
     expect(entries(planOf({ service: LB }), 'LOAD-BALANCER', 'LOAD-BALANCER-LOCAL')).toEqual([
