@@ -110,6 +110,15 @@ kube-ipvs-proxy/kubeconfig.conf: |
       {{- end }}
 {{- end }}
 
+{{- define "kube-ipvs-proxy.kubeletVolume" -}}
+{{- with .Values.kubeletKubeconfig }}
+- name: kubelet-kubeconfig
+  hostPath:
+    path: {{ . }}
+    type: File
+{{- end }}
+{{- end }}
+
 {{- define "kube-ipvs-proxy.kubeletMount" -}}
 {{- with .Values.kubeletKubeconfig }}
 # Only the server is read from it.
@@ -147,13 +156,7 @@ kube-ipvs-proxy/kubeconfig.conf: |
 {{- end -}}
 {{- end }}
 
-{{- define "kube-ipvs-proxy.args" -}}
-{{- include "kube-ipvs-proxy.checkArgs" . -}}
-- --config=/etc/kube-ipvs-proxy/config.conf
-- --hostname-override=$(NODE_NAME)
-{{- with .Values.kubeletKubeconfig }}
-- --master-kubeconfig={{ . }}
-{{- end }}
+{{- define "kube-ipvs-proxy.preparePods" -}}
 {{- if .Values.preparePods.enabled }}
 {{- if eq .Values.overlay "restricted" }}
 {{- fail "\n\nPods can be prepared by the overlay privileged only, because their network namespaces must be entered:\n  --set overlay=privileged\n" }}
@@ -162,6 +165,18 @@ kube-ipvs-proxy/kubeconfig.conf: |
 {{- if ne .Values.preparePods.namespaceFolder "/var/run/netns" }}
 - --dsr-netns-dir={{ .Values.preparePods.namespaceFolder }}
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "kube-ipvs-proxy.args" -}}
+{{- include "kube-ipvs-proxy.checkArgs" . -}}
+- --config=/etc/kube-ipvs-proxy/config.conf
+- --hostname-override=$(NODE_NAME)
+{{- with .Values.kubeletKubeconfig }}
+- --master-kubeconfig={{ . }}
+{{- end }}
+{{- with include "kube-ipvs-proxy.preparePods" . }}
+{{ . }}
 {{- end }}
 {{- with .Values.extraArgs }}
 {{ toYaml . }}

@@ -10,7 +10,19 @@ export interface Manifests {
   readonly argv: readonly string[];
 }
 
-/** Every overlay, and the chart with each of its own. `kubectl` and `helm` are programs. */
+const ADDRESS = 'apiServer=https://192.0.2.1:6443';
+
+/** Values of the documented uses that change which objects and volumes there are. */
+const CHART_VALUES = [
+  `${ADDRESS},overlay=privileged`,
+  `${ADDRESS},overlay=restricted`,
+  'kubeletKubeconfig=/etc/kubernetes/kubelet.conf',
+  `${ADDRESS},preparePods.enabled=true`,
+  `${ADDRESS},nameSuffix=-nftables,config.mode=nftables`,
+  `${ADDRESS},cleanupOnUninstall.enabled=true,dashboard.enabled=true`,
+];
+
+/** Every overlay, and the chart in each documented use. `kubectl` and `helm` are programs. */
 export function allManifests(kubectl: string, helm: string): readonly Manifests[] {
   const overlays = readdirSync(path.join(PROJECT, 'manifests/overlays')).toSorted();
   const chart = path.join(PROJECT, 'charts/kube-ipvs-proxy');
@@ -20,10 +32,7 @@ export function allManifests(kubectl: string, helm: string): readonly Manifests[
       name: `overlay ${name}`,
       argv: [kubectl, 'kustomize', path.join(PROJECT, 'manifests/overlays', name)],
     })),
-    ...['privileged', 'restricted'].map((overlay) => ({
-      name: `chart with overlay ${overlay}`,
-      argv: [...template, '--set=apiServer=https://192.0.2.1:6443', `--set=overlay=${overlay}`],
-    })),
+    ...CHART_VALUES.map((values) => ({ name: `chart with ${values}`, argv: [...template, `--set=${values}`] })),
   ];
 }
 
