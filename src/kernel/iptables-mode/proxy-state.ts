@@ -18,7 +18,7 @@ export interface Server {
   readonly id: VirtualServerId;
   /** The port of a Service to which it belongs. */
   readonly name: string;
-  /** Its endpoints are sorted. Virtual servers of a service port that have the same state may share it. */
+  /** Its endpoints are sorted. Virtual servers of a service port that have the same state share it. */
   readonly state: ServiceState;
   /** What its address is to the Service; absent if it was not said. */
   readonly traits?: AddressTraits | undefined;

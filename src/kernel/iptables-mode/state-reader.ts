@@ -12,7 +12,7 @@ import type { SavedTables } from '../iptables/iptables-save.ts';
 import type { ServiceState } from '../service-ops.ts';
 import { type ParsedRule, parseRule } from './parsed-rule.ts';
 import { hostText } from './render/rule-text.ts';
-import { ProxyState, sortedEndpoints } from './proxy-state.ts';
+import { ProxyState, servicePortKey, sortedEndpoints } from './proxy-state.ts';
 import {
   ADMITS_ITSELF,
   type ServedKind,
@@ -116,7 +116,8 @@ class StateReader {
     const way = this.#followWay(dispatch);
     if (way === undefined) return;
     const { choice: state, keepsSource, admitted } = way;
-    this.state.setServer(id, { id, name, state, traits: traitsOf(kind, keepsSource, admitted) });
+    const shared = this.state.shared(servicePortKey(name, id.protocol), state);
+    this.state.setServer(id, { id, name, state: shared, traits: traitsOf(kind, keepsSource, admitted) });
   }
 
   /** Follows the chains to the endpoints. Undefined if they do not lead to a chain that chooses among endpoints. */

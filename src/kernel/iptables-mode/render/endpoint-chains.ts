@@ -1,9 +1,9 @@
+import { formatHostPort } from '../../../base/ip.ts';
 import type { Endpoint } from '../../../state/real-server.ts';
 import type { RuleSettings } from '../../../state/rules/rule-settings.ts';
 import { notFromPods } from '../../../state/rules/masquerade-rules.ts';
 import { ruleText } from '../../iptables/iptables-rule.ts';
 import { endpointChain } from './chain-names.ts';
-import { EndpointLists, endpointText } from './endpoint-lists.ts';
 import { comment, hostText, isRemembered, oneIn, rememberSource, toService } from './rule-text.ts';
 import { type OwnChain, KIND_TEXTS, MARK_CHAIN, type ServedAddress, type ServicePort } from './service-port.ts';
 import { type Variant, chainsByAddress, variantsOf } from './variants.ts';
@@ -18,9 +18,9 @@ export interface EndpointChains {
 }
 
 export function endpointChains(port: ServicePort, settings: RuleSettings): EndpointChains {
-  const lists = new EndpointLists();
+  const lists = new Map(port.addresses.map(({ endpoints }, at) => [endpoints, at]));
   const served = port.addresses.filter(({ endpoints }) => endpoints.length > 0);
-  const keyOf = ({ affinity, endpoints }: ServedAddress): string => `${affinity} ${lists.numberOf(endpoints)}`;
+  const keyOf = ({ affinity, endpoints }: ServedAddress): string => `${affinity} ${lists.get(endpoints)}`;
   const choices = variantsOf(port, ['SVC', 'SVL'], served, keyOf);
   const endpoints = namedEndpoints(port, choices);
   return {
@@ -110,4 +110,8 @@ function chainsOfEndpoints(
       ],
     };
   });
+}
+
+function endpointText({ address, port }: Endpoint): string {
+  return formatHostPort(address, port);
 }

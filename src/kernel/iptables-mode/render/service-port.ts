@@ -27,7 +27,7 @@ export interface ServedAddress extends Omit<AddressTraits, 'kind'> {
   readonly kind: ServedKind;
   /** Of session affinity, in seconds; 0: none. */
   readonly affinity: number;
-  /** Sorted. */
+  /** Sorted. Addresses of a Service port with the same endpoints have the same list. */
   readonly endpoints: readonly Endpoint[];
 }
 
