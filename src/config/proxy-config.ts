@@ -17,7 +17,7 @@ export type DetectLocalMode = 'ClusterCIDR' | 'NodeCIDR' | 'BridgeInterface' | '
 export interface ApiClientConfig {
   /** Path of a kubeconfig file, or "". With neither this nor `master`, the Pod's service account is used. */
   readonly kubeconfig: string;
-  /** Server URL that overrides the kubeconfig's, or "". */
+  /** Server URLs that override the kubeconfig's, separated by commas, or "". */
   readonly master: string;
   /** Requests per second; negative means no limit. */
   readonly qps: number;

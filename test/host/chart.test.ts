@@ -184,8 +184,15 @@ else
         expect(volumes.find(({ name }) => name === mount?.name)?.hostPath).toEqual({ path: file, type: 'File' });
       });
 
-      test('two addresses are an error', () => {
-        expect(template('kubeletKubeconfig=/a').stderr).toContain('Set one of apiServer and kubeletKubeconfig');
+      test('several addresses for each Pod', () => {
+        const rendered = render('--set=apiServers={https://a:6443,https://b:6443}');
+        expect(rendered.status).toBe(0);
+        const { args } = daemonSetOf(rendered).spec.template.spec.containers[0] ?? {};
+        expect(args).toContain('--master=https://a:6443,https://b:6443');
+      });
+
+      test.each(['kubeletKubeconfig=/a', 'apiServers={https://b}'])('two ways to say it are an error: %s', (value) => {
+        expect(template(value).stderr).toContain('Set one of apiServer, apiServers and kubeletKubeconfig');
       });
     });
 

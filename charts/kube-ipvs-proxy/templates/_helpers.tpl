@@ -48,10 +48,14 @@ annotations:
 {{/* helm template, Argo CD and Flux's dry runs see no cluster: an address must then be a value. */}}
 {{- define "kube-ipvs-proxy.apiServer" -}}
 {{- $server := .Values.apiServer -}}
+{{- if gt (len (compact (list $server (join "" .Values.apiServers) .Values.kubeletKubeconfig))) 1 -}}
+  {{- fail "\n\nSet one of apiServer, apiServers and kubeletKubeconfig: all say where the API server is.\n" -}}
+{{- end -}}
+{{- with .Values.apiServers -}}
+  {{- /* The flag --master has all of them. */ -}}
+  {{- $server = first . -}}
+{{- end -}}
 {{- if .Values.kubeletKubeconfig -}}
-  {{- if $server -}}
-    {{- fail "\n\nSet one of apiServer and kubeletKubeconfig: both say where the API server is.\n" -}}
-  {{- end -}}
   {{- /* The flag --master-kubeconfig replaces it. */ -}}
   {{- $server = "https://server-of-the-kubelet.invalid" -}}
 {{- end -}}
@@ -174,6 +178,9 @@ kube-ipvs-proxy/kubeconfig.conf: |
 - --hostname-override=$(NODE_NAME)
 {{- with .Values.kubeletKubeconfig }}
 - --master-kubeconfig={{ . }}
+{{- end }}
+{{- with .Values.apiServers }}
+- --master={{ join "," . }}
 {{- end }}
 {{- with include "kube-ipvs-proxy.preparePods" . }}
 {{ . }}

@@ -54,7 +54,7 @@ const GROUPS = {
       hint: 'file',
     }),
     master: flag('master', string, undefined, {
-      help: 'URL of the API server; overrides the kubeconfig, also with --config',
+      help: 'URL of the API server, or several, separated by commas: one that is reached is kept until it fails; overrides the kubeconfig, also with --config',
       hint: 'url',
     }),
     'clientConnection.qps': field('kube-api-qps', float32, 5, {

@@ -43,6 +43,8 @@ export function openSource(config: ProxyConfig, nodeName: string, metrics: Proxy
     rateLimit,
     userAgent: userAgent(VERSION),
     observer: metrics,
+    onServerChange: ({ from, to, reason }) =>
+      log.child('api').warn('API server not reached: another address is tried', { from, to, reason }),
   });
   if (!created.ok) throw new StartupError(created.error);
   const { client } = created;
@@ -55,7 +57,7 @@ export function openSource(config: ProxyConfig, nodeName: string, metrics: Proxy
       log: log.child('api'),
       observer: metrics,
     }),
-    origin: { apiServer: client.server },
+    origin: { apiServer: client.servers },
     eventSink: new EventPoster({ client, nodeName }),
     close: () => client.close(),
   };

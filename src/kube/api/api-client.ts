@@ -17,6 +17,10 @@ import { RateLimit, type RateLimitOptions } from './rate-limit.ts';
 import { RequestProgress } from './request-progress.ts';
 
 export interface ApiClientOptions extends KubeConfigOptions {
+  /** As in KubeConfigOptions, or several URLs, separated by commas: the first one that is reached is kept until it fails. */
+  readonly master: string;
+  /** Called when a server was not reached, before the next one is tried. */
+  readonly onServerChange?: (change: { readonly from: string; readonly to: string; readonly reason: string }) => void;
   readonly userAgent: string;
   readonly observer?: ApiObserver;
   /** Client-side rate limit; unlimited by default. */
@@ -61,7 +65,7 @@ export function userAgent(version: string): string {
 }
 
 /**
- * HTTP client for one API server. Credentials can be rotated without a restart: certificates and token files are read
+ * HTTP client for the API server, which may have several addresses. Credentials can be rotated without a restart: certificates and token files are read
  * again for each request, and the kubeconfig on `refresh`.
  */
 export class ApiClient {
@@ -69,10 +73,14 @@ export class ApiClient {
   readonly #httpsAgent = new https.Agent({ keepAlive: true });
   readonly #httpAgent = new http.Agent({ keepAlive: true });
   readonly #rateLimit: RateLimit;
+  readonly #masters: readonly string[];
+  /** Index of the address in use. */
+  #current = 0;
   #loaded: Loaded;
 
   private constructor(options: ApiClientOptions, loaded: Loaded) {
     this.#options = options;
+    this.#masters = mastersOf(options);
     this.#rateLimit = new RateLimit(options.rateLimit ?? { qps: -1, burst: 1 }, performance.now());
     this.#loaded = loaded;
   }
@@ -80,17 +88,26 @@ export class ApiClient {
   static create(
     options: ApiClientOptions,
   ): { readonly ok: true; readonly client: ApiClient } | { readonly ok: false; readonly error: string } {
-    const loaded = loadKubeConfig(options);
-    return loaded.ok ? { ok: true, client: new ApiClient(options, loaded) } : loaded;
+    const all = mastersOf(options).map((master) => loadKubeConfig({ ...options, master }));
+    const wrong = all.find((loaded) => !loaded.ok);
+    if (wrong !== undefined) return wrong;
+    const [first] = all;
+    if (first?.ok !== true) throw new Error('no address was loaded');
+    return { ok: true, client: new ApiClient(options, first) };
   }
 
   get server(): string {
     return this.#loaded.cluster.server;
   }
 
+  /** All addresses, for people. */
+  get servers(): string {
+    return this.#masters.length === 1 ? this.server : this.#masters.join(', ');
+  }
+
   /** Reads the configuration and credentials again. On failure, keeps the old ones and returns the error. */
   refresh(): string | undefined {
-    const loaded = loadKubeConfig(this.#options);
+    const loaded = loadKubeConfig({ ...this.#options, master: this.#masters[this.#current] ?? '' });
     if (!loaded.ok) return loaded.error;
     this.#loaded = loaded;
     return undefined;
@@ -102,7 +119,26 @@ export class ApiClient {
     this.#httpAgent.destroy();
   }
 
+  /** Asks each address once, beginning with the one that answered last. */
   async request(request: ApiRequest): Promise<ApiReply> {
+    for (let left = this.#masters.length; ; left--) {
+      const asked = this.server;
+      const reply = await this.#requestOnce(request);
+      if (reply.ok || reply.kind !== 'unavailable' || request.signal.aborted || this.#masters.length === 1)
+        return reply;
+      // Another request may have moved on already.
+      if (asked === this.server) this.#tryNext(reply.message);
+      if (left === 1) return reply;
+    }
+  }
+
+  #tryNext(reason: string): void {
+    const from = this.server;
+    this.#current = (this.#current + 1) % this.#masters.length;
+    if (this.refresh() === undefined) this.#options.onServerChange?.({ from, to: this.server, reason });
+  }
+
+  async #requestOnce(request: ApiRequest): Promise<ApiReply> {
     const { method, body } = request;
     const url = new URL(this.server + request.path);
     const { host } = url;
@@ -240,6 +276,10 @@ export class ApiClient {
     const ca = [...rootCertificates, ...[options.ca ?? []].flat()];
     return { ...options, agent: new HttpsProxyAgent(proxy, { signal: AbortSignal.any([signal, tunnel]), ca }) };
   }
+}
+
+function mastersOf({ master }: ApiClientOptions): readonly string[] {
+  return master.split(',').map((address) => address.trim());
 }
 
 /** Returns the header for the user and password in the proxy's URL; no header if it has none. */
