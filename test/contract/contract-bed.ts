@@ -1,10 +1,10 @@
-import type { Flow, Kernel, NodeAddress } from '../../src/kernel/kernel.ts';
+import type { Flow, NodeAddress } from '../../src/kernel/kernel.ts';
 import type { Cidr } from '../../src/base/cidr.ts';
 import type { IpAddress, IpFamily } from '../../src/base/ip.ts';
+import type { PlaneBed } from './plane-contract.ts';
 
-/** A kernel to test, and independent access to its state: the system's tools, or the tables of the fake kernel. */
-export interface ContractBed extends AsyncDisposable {
-  readonly kernel: Kernel;
+/** A kernel of ipvs mode to test, and independent access to its state: the system's tools, or the tables of the fake kernel. */
+export interface ContractBed extends PlaneBed {
   /** Lines of `ipvsadm -Sn`, sorted. */
   ipvs(): Promise<string[]>;
   /** `create NAME TYPE` and `add NAME ENTRY` lines in the manner of `ipset save`, sorted. */

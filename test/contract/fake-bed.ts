@@ -15,6 +15,10 @@ export class FakeBed implements ContractBed {
   #nodeAddresses: NodeAddress[] = [];
   #flows: Flow[] = [];
 
+  async reader(): Promise<FakeKernel> {
+    return await Promise.resolve(this.kernel);
+  }
+
   async ipvs(): Promise<string[]> {
     const lines: string[] = [];
     for (const { virtualServer, realServers } of this.kernel.tables.virtualServers.values()) {

@@ -2,39 +2,29 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { formatCidr, parseCidr } from '../../src/base/cidr.ts';
 import { type IpAddress, type IpFamily, IP_FAMILIES } from '../../src/base/ip.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import type { PlanConfig } from '../../src/plan/plan-config.ts';
-import { IPTABLES_MODE_PLAN } from '../../src/plan/iptables-mode-plan.ts';
 import { planRules } from '../../src/plan/ipvs/plan-rules.ts';
 import { SET_ROLES, type SetRole, plannedSet, setName } from '../../src/plan/ipvs/set-names.ts';
 import { addressTraits } from '../../src/state/address-traits.ts';
 import { type IpSetEntry, formatIpSetEntry } from '../../src/state/ip-set.ts';
 import type { Op } from '../../src/state/op.ts';
 import { Transaction } from '../../src/state/transaction.ts';
-import { VS_PERSISTENT, type VirtualServer, virtualServerKey } from '../../src/state/virtual-server.ts';
-import { PLAN_CONFIG } from '../support/reconciling.ts';
+import { type VirtualServer, virtualServerKey } from '../../src/state/virtual-server.ts';
 import { address, endpoint, realServer, virtualServer as anyVirtualServer } from './objects.ts';
+import { type PlaneBed, planIn, planeContract } from './plane-contract.ts';
 
-/** A kernel of iptables mode, one that knows only what is in its tables, and what another program can do to them. */
-export interface IptablesBed extends AsyncDisposable {
-  /** Reads the tables at each full check anew. */
-  readonly kernel: Kernel;
-  reader(): Promise<Kernel>;
+/** A kernel of iptables mode, which reads the tables at each full check anew, and what another program can do to them. */
+export interface IptablesBed extends PlaneBed {
   /** Returns iptables-save. */
   save(family: IpFamily): Promise<string>;
   restore(family: IpFamily, script: string): Promise<void>;
 }
 
-const CONFIG: PlanConfig = {
-  ...PLAN_CONFIG,
-  ...IPTABLES_MODE_PLAN,
-  localDetectors: {
-    4: { kind: 'cidr', cidr: parseCidr('10.0.0.0/9')! },
-    6: { kind: 'cidr', cidr: parseCidr('fd00::/41')! },
-  },
-};
+const CONFIG = planIn('iptables');
 
 /** What the Kernel of iptables mode must do, with either variant of iptables and with tables in memory. */
 export function iptablesContract(name: string, makeBed: () => Promise<IptablesBed>): void {
+  planeContract('iptables', makeBed);
+
   describe(`the kernel of iptables mode, ${name}`, () => {
     let bed: IptablesBed;
     beforeEach(async () => {
@@ -51,11 +41,6 @@ export function iptablesContract(name: string, makeBed: () => Promise<IptablesBe
         ofFamily(family, () => bed);
       });
     }
-
-    test('has no scheduler but random', async () => {
-      await bed.kernel.probeScheduler('random');
-      await expect(bed.kernel.probeScheduler('rr')).rejects.toThrow('iptables mode chooses endpoints at random');
-    });
   });
 }
 
@@ -195,22 +180,6 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
     await expectWhole();
   });
 
-  test('session affinity is switched on and off, with and without endpoints', async () => {
-    const edit = (vs: VirtualServer): Op => ({ kind: 'edit-virtual-server', virtualServer: vs });
-    const sticky = { ...clusterIp, flags: VS_PERSISTENT, timeout: 10_800 };
-    await apply(...serve(clusterIp));
-    for (const server of [sticky, { ...sticky, timeout: 60 }, clusterIp, sticky]) {
-      expect(await apply(edit(server))).toEqual(clean);
-      expect(await bed().kernel.getVirtualServers()).toEqual([server]);
-      await expectWhole();
-    }
-    await apply(...servers.map((each): Op => ({ kind: 'delete-real-server', id: idOf(clusterIp), realServer: each })));
-    expect(await (await bed().reader()).getVirtualServers()).toEqual([sticky]);
-    expect(await apply(edit(clusterIp))).toEqual(clean);
-    expect(await (await bed().reader()).getVirtualServers()).toEqual([clusterIp]);
-    await expectWhole();
-  });
-
   test('each protocol, and names that no API server accepts', async () => {
     const names = ['default/x_"; -j ACCEPT_0123', `${'n'.repeat(190)}/`, '-/--'];
     const list = (['TCP', 'UDP', 'SCTP'] as const).flatMap((protocol, at) =>
@@ -235,32 +204,6 @@ function ofFamily(family: IpFamily, bed: () => IptablesBed): void {
     const gone = before.filter((line) => line.startsWith('-A') && !after.includes(line));
     expect(gone).toHaveLength(5 + 1);
     await expectWhole();
-  });
-
-  test('an operation that is not possible is named, and the others are done', async () => {
-    const missing = virtualServer(address(family, 99), 80);
-    const outcome = await apply(
-      { kind: 'edit-virtual-server', virtualServer: missing },
-      { kind: 'add-real-server', id: idOf(missing), realServer: servers[0]! },
-      { kind: 'add-virtual-server', virtualServer: clusterIp },
-      { kind: 'edit-real-server', id: idOf(clusterIp), realServer: servers[1]! },
-      { kind: 'add-real-server', id: idOf(clusterIp), realServer: { ...servers[2]!, forwarding: 3 } },
-      { kind: 'add-real-server', id: idOf(clusterIp), realServer: servers[0]! },
-      { kind: 'add-virtual-server', virtualServer: { ...missing, scheduler: 'rr' } },
-      { kind: 'bind-address', address: clusterIp.address },
-    );
-    expect(new Set(outcome.failures.map(({ op, code }) => `${op.kind} ${code}`))).toEqual(
-      new Set([
-        'edit-virtual-server ESRCH',
-        'add-real-server ESRCH',
-        'edit-real-server ENOENT',
-        'add-real-server EOPNOTSUPP',
-        'add-virtual-server EOPNOTSUPP',
-        'bind-address EOPNOTSUPP',
-      ]),
-    );
-    const found = await bed().kernel.getRealServers([clusterIp]);
-    expect(found.get(virtualServerKey(clusterIp))).toHaveLength(1);
   });
 
   test('what an address is to its Service is changed, with and without endpoints', async () => {

@@ -4,14 +4,17 @@ import { addressContract } from './address-contract.ts';
 import type { ContractBed, MakeBed } from './contract-bed.ts';
 import { flowContract } from './flow-contract.ts';
 import { ipvsContract } from './ipvs-contract.ts';
+import { planeContract } from './plane-contract.ts';
 import { routeContract } from './route-contract.ts';
 import { ruleContract } from './rule-contract.ts';
 import { setContract } from './set-contract.ts';
 import { settingContract } from './setting-contract.ts';
 
-/** What every Kernel must do: one suite for the real one and the fake. Each test gets a new, prepared kernel. */
+/** What the Kernel of ipvs mode must do, with the real one and the fake: what every mode must, and more. */
 export function kernelContract(makeBed: MakeBed): void {
-  describe('every kernel', () => {
+  planeContract('ipvs', makeBed);
+
+  describe('the kernel of ipvs mode', () => {
     let bed: ContractBed | undefined;
     beforeEach(async () => {
       bed = await makeBed();

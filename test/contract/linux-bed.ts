@@ -16,6 +16,7 @@ interface IpAddressJson {
 export class LinuxBed implements ContractBed {
   static #last = 0;
   readonly kernel: Kernel;
+  readonly #reader: Kernel;
   readonly log = new QuietLog();
   readonly netns: string;
   readonly #variant: string;
@@ -23,7 +24,9 @@ export class LinuxBed implements ContractBed {
   private constructor(netns: string, variant: string) {
     this.netns = netns;
     this.#variant = variant;
-    this.kernel = createIpvsKernel({ log: this.log, netns: `/run/netns/${netns}` });
+    const options = { log: this.log, netns: `/run/netns/${netns}` };
+    this.kernel = createIpvsKernel(options);
+    this.#reader = createIpvsKernel(options);
   }
 
   /** @param variant of iptables, which a kubelet's hint makes the node's; whatever plain `iptables` is by default */
@@ -34,6 +37,10 @@ export class LinuxBed implements ContractBed {
     const bed = new LinuxBed(netns, variant === undefined ? '' : `-${variant}`);
     if (variant !== undefined) await bed.run(`iptables-${variant}`, '-t', 'mangle', '-N', 'KUBE-IPTABLES-HINT');
     return bed;
+  }
+
+  async reader(): Promise<Kernel> {
+    return await Promise.resolve(this.#reader);
   }
 
   /** Runs a program in the namespace. */
@@ -141,6 +148,7 @@ export class LinuxBed implements ContractBed {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.kernel.close();
+    await this.#reader.close();
     await runCommand(['ip', 'netns', 'del', this.netns]);
   }
 

@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import type { Kernel } from '../../src/kernel/kernel.ts';
 import { type IpAddress, type IpFamily, IP_FAMILIES } from '../../src/base/ip.ts';
 import { parseCidr } from '../../src/base/cidr.ts';
 import { affinityChains } from '../../src/kernel/nftables/affinity-chains.ts';
@@ -9,25 +8,22 @@ import { type IpSetEntry, formatIpSetEntry } from '../../src/state/ip-set.ts';
 import type { Op } from '../../src/state/op.ts';
 import { Transaction } from '../../src/state/transaction.ts';
 import { VS_PERSISTENT, virtualServerKey } from '../../src/state/virtual-server.ts';
-import { PLAN_CONFIG } from '../support/reconciling.ts';
 import { address, endpoint, entry, realServer, virtualServer as anyVirtualServer } from './objects.ts';
+import { type PlaneBed, planIn, planeContract } from './plane-contract.ts';
 
 /** A kernel of nftables mode, and what another program can do to its tables. */
-export interface NftablesBed extends AsyncDisposable {
-  readonly kernel: Kernel;
+export interface NftablesBed extends PlaneBed {
   flushChain(family: IpFamily, chain: string): Promise<void>;
   deleteElements(family: IpFamily, map: string): Promise<void>;
   deleteTables(): Promise<void>;
 }
 
-const CONFIG = { ...PLAN_CONFIG, scheduler: 'random', localDetectors: { 4: CIDR('10.0.0.0/9'), 6: CIDR('fd00::/41') } };
+const CONFIG = planIn('nftables');
 
-function CIDR(text: string): { readonly kind: 'cidr'; readonly cidr: NonNullable<ReturnType<typeof parseCidr>> } {
-  return { kind: 'cidr', cidr: parseCidr(text)! };
-}
-
-/** What the Kernel of nftables mode must do, with the kernel's tables and with those in memory. */
+/** What the Kernel of nftables mode must do, with the kernel's tables and with those in memory: what every mode must, and more. */
 export function nftablesContract(makeBed: () => Promise<NftablesBed>): void {
+  planeContract('nftables', makeBed);
+
   describe('the kernel of nftables mode', () => {
     let bed: NftablesBed;
     beforeEach(async () => {
@@ -55,11 +51,6 @@ export function nftablesContract(makeBed: () => Promise<NftablesBed>): void {
       await bed.kernel.removeDevice();
       expect(await bed.kernel.getSets()).toEqual([]);
     });
-
-    test('has no scheduler but random', async () => {
-      await bed.kernel.probeScheduler('random');
-      await expect(bed.kernel.probeScheduler('rr')).rejects.toThrow('nftables mode chooses endpoints at random');
-    });
   });
 }
 
@@ -85,76 +76,6 @@ function ofFamily(family: IpFamily, bed: () => NftablesBed): void {
   async function expectRules(): Promise<void> {
     expect(await bed().kernel.ensureRules(planRules(CONFIG, family))).toEqual({ changed: false, chains: [] });
   }
-
-  test('virtual servers and their endpoints are added, read back, removed one by one and together', async () => {
-    expect(await apply(...addAll)).toEqual(clean);
-    expect(await apply(...addAll)).toEqual(clean);
-    expect(await bed().kernel.getVirtualServers()).toEqual([vs]);
-    expect(await bed().kernel.findVirtualServers([vs])).toEqual(new Map([[virtualServerKey(vs), vs]]));
-    expect(await endpoints()).toEqual(texts(servers));
-    // The first, the last and one between them: the others keep what they have.
-    for (const [gone, left] of [
-      [servers[0]!, [servers[1]!, servers[2]!, servers[3]!]],
-      [servers[3]!, [servers[1]!, servers[2]!]],
-      [servers[1]!, [servers[2]!]],
-      [servers[2]!, []],
-    ] as const) {
-      expect(await apply({ kind: 'delete-real-server', id: vs, realServer: gone })).toEqual(clean);
-      expect(await endpoints()).toEqual(texts([...left]));
-    }
-    expect(await apply({ kind: 'delete-virtual-server', id: vs }, { kind: 'delete-virtual-server', id: vs })).toEqual(
-      clean,
-    );
-    expect(await bed().kernel.getVirtualServers()).toEqual([]);
-    expect(await endpoints()).toBeUndefined();
-    await expectRules();
-  });
-
-  test('session affinity is switched on and off, with and without endpoints', async () => {
-    const edit = (virtualServer: typeof vs): Op => ({ kind: 'edit-virtual-server', virtualServer });
-    await apply(...addAll);
-    expect(await apply(edit(sticky))).toEqual(clean);
-    expect(await bed().kernel.getVirtualServers()).toEqual([sticky]);
-    expect(await endpoints()).toEqual(texts(servers));
-    await expectRules();
-    expect(await apply({ kind: 'delete-real-server', id: vs, realServer: servers[1]! })).toEqual(clean);
-    expect(await apply(edit({ ...sticky, timeout: 60 }))).toEqual(clean);
-    expect(await bed().kernel.getVirtualServers()).toEqual([{ ...sticky, timeout: 60 }]);
-    await expectRules();
-    expect(
-      await apply(...servers.map((server): Op => ({ kind: 'delete-real-server', id: vs, realServer: server }))),
-    ).toEqual(clean);
-    // Without endpoints, too, it is read back.
-    expect(await bed().kernel.getVirtualServers()).toEqual([{ ...sticky, timeout: 60 }]);
-    expect(await apply(edit(vs))).toEqual(clean);
-    expect(await bed().kernel.getVirtualServers()).toEqual([vs]);
-    await expectRules();
-  });
-
-  test('an operation that is not possible is named, and the others are done', async () => {
-    const missing = virtualServer(address(family, 99), 80);
-    const outcome = await apply(
-      { kind: 'edit-virtual-server', virtualServer: missing },
-      { kind: 'add-real-server', id: missing, realServer: servers[0]! },
-      { kind: 'add-virtual-server', virtualServer: vs },
-      { kind: 'edit-real-server', id: vs, realServer: servers[1]! },
-      { kind: 'add-real-server', id: vs, realServer: { ...servers[2]!, forwarding: 3 } },
-      { kind: 'add-real-server', id: vs, realServer: servers[0]! },
-      { kind: 'add-virtual-server', virtualServer: { ...missing, scheduler: 'rr' } },
-      { kind: 'bind-address', address: vs.address },
-    );
-    expect(new Set(outcome.failures.map(({ op, code }) => `${op.kind} ${code}`))).toEqual(
-      new Set([
-        'edit-virtual-server ESRCH',
-        'add-real-server ESRCH',
-        'edit-real-server ENOENT',
-        'add-real-server EOPNOTSUPP',
-        'add-virtual-server EOPNOTSUPP',
-        'bind-address EOPNOTSUPP',
-      ]),
-    );
-    expect(await endpoints()).toEqual(texts([servers[0]!]));
-  });
 
   test('the entries of every set are added, read back and removed', async () => {
     const ops = (kind: 'add-entry' | 'delete-entry'): Op[] =>
@@ -219,21 +140,5 @@ function ofFamily(family: IpFamily, bed: () => NftablesBed): void {
     expect(await apply(...addAll.slice(1))).toEqual(clean);
     expect(await endpoints()).toEqual(texts(servers));
     await expectRules();
-  });
-
-  test('thousands of virtual servers are one transaction', async () => {
-    const ops = Array.from({ length: 1500 }, (_, n): Op[] => {
-      const many = virtualServer(address(family, 256 + n), 80);
-      return [
-        { kind: 'add-virtual-server', virtualServer: many },
-        { kind: 'add-real-server', id: many, realServer: realServer(endpoint(family, n), 80) },
-      ];
-    }).flat();
-    expect(await apply(...ops)).toEqual(clean);
-    const found = await bed().kernel.getVirtualServers();
-    expect(found).toHaveLength(1500);
-    const all = await bed().kernel.getRealServers(found);
-    expect([...all.values()].filter((list) => list.length === 1)).toHaveLength(1500);
-    expect((await bed().kernel.findVirtualServers(found.slice(0, 100))).size).toBe(100);
   });
 }

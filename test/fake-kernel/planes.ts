@@ -18,7 +18,7 @@ export interface Plane {
   /** The addresses, routes, flows and sysctls of the node; in ipvs mode, the same as `kernel`. */
   readonly node: FakeKernel;
   /** A kernel as another process has it: it knows only what is in force. */
-  another(): Kernel;
+  readonly another: () => Kernel;
   /** The number of changes so far. */
   writes(): number;
   /** Rules as iptables-save prints them, each with its family and table. */

@@ -197,16 +197,22 @@ function onThisKernel(): void {
 
   nftablesContract(async () => {
     const own = await LinuxBed.make();
-    const kernel = createNftablesKernel({ log: own.log, netns: `/run/netns/${own.netns}` });
+    const options = { log: own.log, netns: `/run/netns/${own.netns}` };
+    const [kernel, reader] = [createNftablesKernel(options), createNftablesKernel(options)];
     const nft = async (...args: readonly string[]): Promise<void> => void (await own.run('nft', ...args));
     const familyName = { 4: 'ip', 6: 'ip6' } as const;
     return {
       kernel,
+      reader: async () => {
+        await reader.forgetReadings();
+        return reader;
+      },
       flushChain: (family, chain) => nft('flush', 'chain', familyName[family], 'kube-proxy', chain),
       deleteElements: (family, map) => nft('flush', 'map', familyName[family], 'kube-proxy', map),
       deleteTables: () => nft('flush', 'ruleset'),
       [Symbol.asyncDispose]: async () => {
         await kernel.close();
+        await reader.close();
         await own[Symbol.asyncDispose]();
       },
     };

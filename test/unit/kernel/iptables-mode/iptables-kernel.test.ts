@@ -17,14 +17,14 @@ import { type IptablesBed, iptablesContract } from '../../../contract/iptables-c
 import { address, endpoint, realServer, virtualServer } from '../../../contract/objects.ts';
 import { FakeIptables } from '../../../fake-kernel/fake-iptables.ts';
 import { OF_KUBE_PROXY } from '../../../support/chains-of-kube-proxy.ts';
+import { iptablesPlane } from '../../../fake-kernel/planes.ts';
 import { PLAN_CONFIG, TestLog } from '../../../support/reconciling.ts';
 
 function bedOf(programs: FakeIptables): IptablesBed {
-  const kernelOf = () => iptablesKernelOf(new NodeKernel({ log: new TestLog() }), programs, 0);
-  const kernel = kernelOf();
+  const { kernel, another } = iptablesPlane(programs);
   return {
     kernel,
-    reader: () => Promise.resolve(kernelOf()),
+    reader: () => Promise.resolve(another()),
     save: (family) => programs.read(family),
     restore: (family, script) => programs.write(family, script),
     [Symbol.asyncDispose]: () => kernel.close(),

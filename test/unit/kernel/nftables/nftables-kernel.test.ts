@@ -16,12 +16,14 @@ import { Transaction } from '../../../../src/state/transaction.ts';
 import { nftablesContract, type NftablesBed } from '../../../contract/nftables-contract.ts';
 import { address, endpoint, realServer, virtualServer } from '../../../contract/objects.ts';
 import { FakeNftTable } from '../../../fake-kernel/fake-nft-table.ts';
+import { nftablesPlane } from '../../../fake-kernel/planes.ts';
 import { PLAN_CONFIG, TestLog } from '../../../support/reconciling.ts';
 
 function bedOf(table: FakeNftTable): NftablesBed {
-  const kernel = nftablesKernelOf(new NodeKernel({ log: new TestLog() }), table);
+  const { kernel, another } = nftablesPlane(table);
   return {
     kernel,
+    reader: () => Promise.resolve(another()),
     flushChain: (family, chain) => {
       table.changeByOthers((found) => (found!.chains.get(chain)!.rules.length = 0), family);
       return Promise.resolve();
