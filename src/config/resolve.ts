@@ -50,7 +50,6 @@ function checkAll(settings: Settings, given: GivenSettings): void {
   const anyMode = settings.cleanup || settings.writeConfigTo !== undefined;
   // An unknown mode is already an error of validate().
   if (!anyMode && settings.mode === '') errors.push(NO_MODE);
-  if (settings.dryRun && isWithoutIpvs(settings)) errors.push(`--dry-run is not possible in ${settings.mode} mode`);
   if (errors.length > 0) throw new ConfigError(errors);
 }
 

@@ -2,7 +2,7 @@ import { errorText } from '../base/text/error-text.ts';
 import type { ProxyConfig } from '../config/proxy-config.ts';
 import { createCommandRunner } from '../kernel/command-runner.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import { Leftovers, describeLeftover } from '../kernel/iptables/leftovers.ts';
+import { Leftovers, describeLeftover } from '../kernel/leftovers/leftovers.ts';
 import { createIpvsKernel } from '../kernel/ipvs/ipvs-kernel.ts';
 import { PodNamespaceFolder } from '../kernel/linux/pods/pod-namespace-folder.ts';
 import type { Log } from '../observe/log/log.ts';

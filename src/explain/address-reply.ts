@@ -1,10 +1,10 @@
-import { type IpAddress, familyOf, formatHostPort, formatIp } from '../base/ip.ts';
+import { type IpAddress, formatHostPort, formatIp } from '../base/ip.ts';
 import type { Port } from '../base/port.ts';
 import type { Protocol } from '../base/protocol.ts';
 import type { NodePlan } from '../plan/node/node-plan.ts';
-import { ipSetEntryKey } from '../state/ip-set.ts';
 import { type VirtualServerId, virtualServerKey } from '../state/virtual-server.ts';
 import { USES } from './address-use.ts';
+import { isClosedAddress } from './closed-address.ts';
 import { REPLY_API_VERSION, type AddressMatch, type AddressOwnerReply } from './replies.ts';
 import type { Words } from './words.ts';
 
@@ -27,7 +27,7 @@ export interface FoundAddress {
 export function* addressReply(
   node: string,
   { address, port, protocols }: AskedAddress,
-  plan: Pick<NodePlan, 'virtualServer' | 'ownerOf' | 'services' | 'entries'>,
+  plan: Pick<NodePlan, 'virtualServer' | 'ownerOf' | 'services'>,
   { has, owns }: FoundAddress,
   { address: words }: Words,
 ): Generator<void, AddressOwnerReply> {
@@ -62,7 +62,7 @@ export function* addressReply(
     yield;
   }
   const ok = matches.length > 0 && matches.every(({ inKernel, is }) => inKernel !== false && is !== 'leftover');
-  const closed = plan.entries('IPVS-IPS', familyOf(address)).has(ipSetEntryKey({ type: 'hash:ip', address }));
+  const closed = yield* isClosedAddress(address, plan);
   const at = port === undefined ? formatIp(address) : formatHostPort(address, port);
   const verdict = verdictOf(at, matches, { has: [...elsewhere], closed }, words);
   return { apiVersion: REPLY_API_VERSION, kind: 'Address', node, ok, verdict, matches };

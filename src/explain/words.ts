@@ -64,6 +64,8 @@ const IPTABLES: Words = {
   ...IPVS,
   command: chainsCommand,
   address: NFTABLES.address,
+  served: NFTABLES.served,
+  serving: NFTABLES.serving,
   countsConnections: false,
 };
 

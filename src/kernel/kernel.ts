@@ -114,7 +114,7 @@ export interface KernelReader {
   /** Returns which commands would establish the rules, and then each part of a change. */
   preview(rules: readonly RuleSet[], parts: readonly (readonly Op[])[]): Promise<Preview>;
 
-  /** Returns what other programs may have on the way of packets; in other modes than ipvs nothing. Runs iptables-save. */
+  /** Returns what other programs may have on the way of packets. Runs iptables-save. */
   getOtherRules(family: IpFamily): Promise<OtherRules>;
 
   /** Reads a key such as net/ipv4/ip_forward under /proc/sys; undefined if it does not exist. */

@@ -88,6 +88,7 @@ function onNode(kernel: Kernel, node: FakeKernel): Kernel {
   return Object.assign(kernel, {
     findRoutes: node.findRoutes.bind(node),
     findUnforwarded: node.findUnforwarded.bind(node),
+    getOtherRules: node.getOtherRules.bind(node),
     getNodeAddresses: node.getNodeAddresses.bind(node),
     getUdpFlows: node.getUdpFlows.bind(node),
     getFlowSources: node.getFlowSources.bind(node),

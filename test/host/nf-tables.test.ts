@@ -4,7 +4,7 @@ import { removeAll } from '../../src/daemon/clean-up.ts';
 import { removeLeftovers } from '../../src/daemon/modes/other-modes.ts';
 import { KnownLeftovers } from '../../src/daemon/modes/known-leftovers.ts';
 import { createCommandRunner } from '../../src/kernel/command-runner.ts';
-import { Leftovers, describeLeftover } from '../../src/kernel/iptables/leftovers.ts';
+import { Leftovers, describeLeftover } from '../../src/kernel/leftovers/leftovers.ts';
 import { createNftablesKernel } from '../../src/kernel/nftables/nftables-kernel.ts';
 import { baseChains } from '../../src/kernel/nftables/base-chains.ts';
 import { contents } from '../../src/kernel/nftables/replacing-port.ts';

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
 import { createCommandRunner } from '../../src/kernel/command-runner.ts';
-import { Leftovers } from '../../src/kernel/iptables/leftovers.ts';
+import { Leftovers } from '../../src/kernel/leftovers/leftovers.ts';
 import { proxyTables } from '../../src/kernel/nftables/proxy-tables.ts';
 import { createIptablesKernel } from '../../src/kernel/iptables-mode/iptables-kernel.ts';
 import { IPTABLES_MODE_PLAN } from '../../src/plan/iptables-mode-plan.ts';

@@ -4,16 +4,11 @@ import { KnownLeftovers } from '../../src/daemon/modes/known-leftovers.ts';
 import { History } from '../../src/daemon/questions/history.ts';
 import type { Answerer } from '../../src/daemon/questions/question-handler.ts';
 import type { WatchState } from '../../src/observe/api-observer.ts';
-import type { FakeKernel } from '../fake-kernel/fake-kernel.ts';
+import type { Kernel } from '../../src/kernel/kernel.ts';
 import type { Reconciling } from './reconciling.ts';
 
 /** What the query socket of this daemon answers, with the parts that a test may change. */
-export function questionsOf(
-  kernel: FakeKernel,
-  run: Reconciling,
-  isStarting = false,
-  shadow?: AnswererOptions['shadow'],
-) {
+export function questionsOf(kernel: Kernel, run: Reconciling, isStarting = false, shadow?: AnswererOptions['shadow']) {
   const history = new History(run.clock, kernel.mode);
   const health = new ProxyHealth(60_000, 'node-a');
   health.nodeSeen({ deleting: false, taintKeys: [] });

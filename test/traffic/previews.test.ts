@@ -2,12 +2,13 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
-import type { DifferenceReply, PlanReply } from '../../src/explain/replies.ts';
+import type { DifferenceReply, PacketReply, PlanReply } from '../../src/explain/replies.ts';
+import { clientAddress } from '../bed/address-plan.ts';
 import { Bed } from '../bed/bed.ts';
 import type { LongProcess } from '../bed/long-process.ts';
 import type { Namespace } from '../bed/namespace.ts';
 import { patient } from '../bed/patience.ts';
-import { querySocketOf, startDaemon } from '../support/daemon.ts';
+import { daemonArgv, querySocketOf, startDaemon } from '../support/daemon.ts';
 import { TEST_MODE } from '../support/mode.ts';
 import { PROGRAM } from '../support/program.ts';
 
@@ -85,6 +86,15 @@ const DAMAGE: Readonly<Record<string, readonly (readonly [string, string, string
   ],
 };
 
+/** What kube-proxy leaves if it has started in the tables or chains of ours, and what a dry run says of it. */
+const OF_KUBE_PROXY: Readonly<Record<string, readonly [string, RegExp]>> = {
+  nftables: [
+    'nft add map ip kube-proxy service-nodeports "{ type inet_proto . inet_service : verdict; }"',
+    /no unexpected differences, and \d known ones? \(other-table \d\)/,
+  ],
+  iptables: ['iptables -t nat -I KUBE-SERVICES -d 10.202.0.99 -j KUBE-MARK-MASQ', /[1-9] unexpected difference/],
+};
+
 function inMode(): void {
   let folder: string;
   let bed: Bed;
@@ -111,12 +121,13 @@ function inMode(): void {
     const { stderr } = await node.exec(['sh', '-e'], { input });
     return stderr;
   };
-  const diff = async (): Promise<DifferenceReply> => {
-    const argv = [process.execPath, PROGRAM, 'diff', '-o', 'json', `--query-socket=${querySocketOf(node)}`];
-    // Its exit code says whether there is a difference.
+  const ask = async <T>(...words: readonly string[]): Promise<T> => {
+    const argv = [process.execPath, PROGRAM, ...words, '-o', 'json', `--query-socket=${querySocketOf(node)}`];
+    // The exit code says whether all is as it should be.
     const { stdout } = await node.exec(['sh', '-c', '"$@" || true', 'sh', ...argv]);
-    return JSON.parse(stdout) as DifferenceReply;
+    return JSON.parse(stdout) as T;
   };
+  const diff = (): Promise<DifferenceReply> => ask('diff');
   const expectServed = async (): Promise<void> => {
     for (const [address, port] of [
       ['10.202.0.10', 80],
@@ -163,6 +174,59 @@ function inMode(): void {
       expect(daemon.output).not.toContain('kind="full"');
     },
   );
+
+  test('explain --from says what becomes of a client, also by rules of others, and its commands repair', async () => {
+    const from = `--from=${clientAddress(0).v4}`;
+    const explain = (target = 'web'): Promise<PacketReply> => ask('explain', target, from);
+    expect(await explain()).toMatchObject({ ok: true, result: 'arrives', commands: [], otherRules: [] });
+    expect(await explain('10.202.0.12:80')).toMatchObject({ ok: false, result: 'refused' });
+
+    await node.exec(['iptables', '-I', 'FORWARD', '-d', '10.201.0.0/16', '-p', 'tcp', '--dport', '8080', '-j', 'DROP']);
+    const dropped = await bed.client(0).probeTcp('10.202.0.10', 80, { timeoutMs: patient(1_000) });
+    expect([dropped.ok, (await explain()).verdict]).toEqual([
+      false,
+      expect.stringContaining('is dropped by a rule of another program in filter FORWARD: -d 10.201.0.0/16'),
+    ]);
+    await node.exec(['iptables', '-D', 'FORWARD', '1']);
+
+    const damage = DAMAGE[TEST_MODE]?.[0]?.[1] ?? '';
+    await node.exec(['sh', '-ec', damage]);
+    const differing = await explain();
+    expect(differing.verdict).toContain('from which the kernel differs here');
+    expect(await run({ operations: differing.commands.map((command) => ({ do: 'write-rule', command })) })).toBe('');
+    expect(await explain()).toMatchObject({ ok: true, commands: [] });
+    expect(await bed.client(0).probeTcp('10.202.0.10', 80)).toMatchObject({ ok: true });
+  });
+
+  /** The rules byte for byte, without counters and the time that clients with session affinity have left. */
+  const ruleset = async (): Promise<string> => {
+    const saved = 'iptables-save; ip6tables-save';
+    const { stdout } = await node.exec(['sh', '-ec', TEST_MODE === 'nftables' ? 'nft list ruleset' : saved]);
+    return stdout.replaceAll(/^#.*$| \[\d+:\d+\]$| expires \w+/gm, '');
+  };
+
+  test('a dry run beside what kube-proxy left finds it, and leaves the rules as they are, byte for byte', async () => {
+    const [left, found] = OF_KUBE_PROXY[TEST_MODE] ?? ['', /never/];
+    const socket = `${querySocketOf(node)}-shadow`;
+    const flags = [...FLAGS, `--manifests=${folder}`, '--dry-run', '--iptables-sync-period=5s'];
+    const argv = [
+      ...daemonArgv(node, flags).filter((flag) => !flag.startsWith('--query-socket')),
+      `--query-socket=${socket}`,
+    ];
+    await node.exec(['sh', '-ec', left]);
+    const before = await ruleset();
+    const shadow = await node.spawn(argv);
+    try {
+      await shadow.waitForOutput(found, patient(180_000));
+      expect(await ruleset()).toBe(before);
+      const { stdout } = await node.exec(['curl', '-sS', 'http://127.0.0.1:10349/metrics']);
+      const programs = stdout.match(/(?<=^kubeipvs_processes_started_total\{program=")[^"]+/gm) ?? [];
+      expect(programs.filter((name) => !/^ip6?tables(-nft|-legacy)?-save$/.test(name))).toEqual([]);
+    } finally {
+      await shadow.stop(10_000);
+    }
+    expect(shadow.exit).toBe(0);
+  });
 }
 
 describe('what plan and diff print', () => {

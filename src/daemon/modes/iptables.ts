@@ -1,7 +1,7 @@
 import { type CommandRunner, createCommandRunner } from '../../kernel/command-runner.ts';
 import { type NamedVariant, otherVariant } from '../../kernel/iptables/iptables-variant.ts';
-import { Leftovers } from '../../kernel/iptables/leftovers.ts';
-import { createIptablesKernel } from '../../kernel/iptables-mode/iptables-kernel.ts';
+import { Leftovers } from '../../kernel/leftovers/leftovers.ts';
+import { createIptablesKernel, createIptablesKernelReader } from '../../kernel/iptables-mode/iptables-kernel.ts';
 import { previewOfNothing } from '../../kernel/iptables-mode/preview.ts';
 import { rulesOfIpvsOnly } from '../../plan/ipvs/plan-rules.ts';
 import type { Mode, ModeParts } from './mode.ts';
@@ -11,6 +11,7 @@ import { RetiringIpvs, chainsOfIpvs } from './retiring-ipvs.ts';
 /** Chains of iptables. */
 export const IPTABLES: Mode = {
   createKernel: createIptablesKernel,
+  createReader: createIptablesKernelReader,
   previewOfNothing,
   removeOthers: (parts) => {
     const retiring = new RetiringIpvs(parts, rulesOfIpvsOnly);

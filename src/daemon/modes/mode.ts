@@ -17,6 +17,8 @@ export interface ModeParts {
 /** A way to program Services. A mode loads nothing that only another mode needs. */
 export interface Mode {
   createKernel(options: NodeKernelOptions): Kernel;
+  /** Returns a kernel that only reads. */
+  createReader(options: NodeKernelOptions): KernelReader;
   /** As KernelReader.preview on a node that has nothing yet; needs no kernel. */
   readonly previewOfNothing: KernelReader['preview'];
   /**

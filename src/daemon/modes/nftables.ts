@@ -2,8 +2,8 @@ import { setTimeout } from 'node:timers/promises';
 import { IP_FAMILIES } from '../../base/ip.ts';
 import { createCommandRunner } from '../../kernel/command-runner.ts';
 import { processIptablesFacts } from '../../kernel/iptables/iptables-facts.ts';
-import { type FoundTables, Leftovers } from '../../kernel/iptables/leftovers.ts';
-import { createNftablesKernel } from '../../kernel/nftables/nftables-kernel.ts';
+import { type FoundTables, Leftovers } from '../../kernel/leftovers/leftovers.ts';
+import { createNftablesKernel, createNftablesKernelReader } from '../../kernel/nftables/nftables-kernel.ts';
 import { previewOfNothing } from '../../kernel/nftables/preview/nft-preview.ts';
 import { proxyTables } from '../../kernel/nftables/proxy-tables.ts';
 import { rulesWithoutMark } from '../../plan/ipvs/plan-rules.ts';
@@ -17,6 +17,7 @@ const LONGEST_WAIT_MS = 180_000;
 /** Maps and sets of nf_tables. */
 export const NFTABLES: Mode = {
   createKernel: createNftablesKernel,
+  createReader: createNftablesKernelReader,
   previewOfNothing,
   removeOthers: (parts) => {
     const retiring = new RetiringIpvs(parts, rulesWithoutMark, { rulesAreGone: true });

@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { doublingDelay } from '../../base/backoff.ts';
 import { errorText } from '../../base/text/error-text.ts';
-import { type Leftovers, describeLeftover } from '../../kernel/iptables/leftovers.ts';
+import { type Leftovers, describeLeftover } from '../../kernel/leftovers/leftovers.ts';
 import type { Log } from '../../observe/log/log.ts';
 import type { KnownLeftovers } from './known-leftovers.ts';
 

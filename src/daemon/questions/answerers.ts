@@ -47,7 +47,6 @@ export function answerers(options: AnswererOptions): Readonly<Record<string, Ans
     },
     '/v1/address': (query) => started().answers.address(askedAddress(required(query, 'at'))),
     '/v1/packet': async (query, _signal, askedAt) => {
-      requireIpvs(mode, 'the way of a packet cannot be explained');
       const from = askedIp(required(query, 'from'));
       const at = query.get('at');
       const target = at === null ? askedService(query) : askedAddress(at);

@@ -1,7 +1,7 @@
+import { MODES } from '../../base/proxy-mode.ts';
 import type { ProxyConfig } from '../../config/proxy-config.ts';
 import type { IpFamily } from '../../base/ip.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
-import { createIpvsKernelReader } from '../../kernel/ipvs/ipvs-kernel.ts';
 import type { SourceEvent } from '../../kube/objects/source.ts';
 import { Cluster } from '../../model/cluster.ts';
 import type { Log } from '../../observe/log/log.ts';
@@ -10,6 +10,7 @@ import { ProxyMetrics } from '../../observe/proxy-metrics.ts';
 import type { LogControl } from '../../observe/log/winston-log.ts';
 import { SYSTEM_CLOCK as clock } from '../../reconcile/timing/clock.ts';
 import { Shadow, type ShadowOptions } from '../../reconcile/shadow.ts';
+import { loadMode } from '../modes/load-mode.ts';
 import { History } from '../questions/history.ts';
 import { openQuerySocket } from '../questions/open-query-socket.ts';
 import { followSource } from '../run/follow-source.ts';
@@ -45,10 +46,10 @@ async function start(
   const metrics = new ProxyMetrics(config.featureGates, [], config.mode);
   const opened = openSource(config, nodeName, metrics, log);
   started.defer(() => opened.close());
-  requireRights({ rules: true });
+  requireRights({ rules: MODES[config.mode].rules === 'iptables' });
 
-  const kernel = openKernel(metrics, log, started);
-  // The first request that needs IPVS and privileges.
+  const kernel = await openKernel(config, metrics, log, started);
+  // In ipvs mode, the first request that needs IPVS and privileges.
   await kernel.getIpvsTimeouts();
   const usable = await readableFamilies(kernel, config, log);
   const { families } = usable;
@@ -56,7 +57,7 @@ async function start(
   logStart(sentence, { node: nodeName, mode: config.mode }, usable, opened.origin, log);
   const cluster = new Cluster(nodeName, config.serviceAnnotations);
   const health = new ProxyHealth(2 * config.syncPeriod, nodeName);
-  const history = new History(clock, 'ipvs');
+  const history = new History(clock, config.mode);
   const publisher = new ShadowPublisher({ metrics, health, clock, log: log.child('shadow') });
   let shadow: Shadow | undefined;
   const nodeChanges = new NodeChanges({ config, log, end: () => stop.abort(1) });
@@ -82,8 +83,13 @@ async function start(
   shadow.clusterChanged();
 }
 
-function openKernel(metrics: ProxyMetrics, log: Log, started: AsyncDisposableStack): KernelReader {
-  const kernel = createIpvsKernelReader({
+async function openKernel(
+  { mode }: ProxyConfig,
+  metrics: ProxyMetrics,
+  log: Log,
+  started: AsyncDisposableStack,
+): Promise<KernelReader> {
+  const kernel = (await loadMode(mode)).createReader({
     log: log.child('kernel'),
     onProgram: (program) => metrics.processStarted(program),
   });

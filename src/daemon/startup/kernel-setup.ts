@@ -79,12 +79,10 @@ export async function wantedSettings(
   config: ProxyConfig,
 ): Promise<NodeSettings> {
   const { ipvsTimeouts: timeouts, runEstimation } = config;
+  const sysctls = [...(await wantedConntrack(kernel, config.conntrack)), ...serviceSysctls(config)];
+  if (!MODES[config.mode].hasIpvs) return { sysctls, timeouts: NO_SETTINGS.timeouts };
   return {
-    sysctls: [
-      ...(await wantedConntrack(kernel, config.conntrack)),
-      ...serviceSysctls(config),
-      ...(await wantedEstimation(kernel, runEstimation)),
-    ],
+    sysctls: [...sysctls, ...(await wantedEstimation(kernel, runEstimation))],
     timeouts: {
       tcp: toKernelSeconds(timeouts.tcp),
       tcpFin: toKernelSeconds(timeouts.tcpFin),

@@ -48,7 +48,7 @@ export function differingOperations(found: FoundOperations): PlannedOperation[] 
   return [
     ...settings.map((command): PlannedOperation => ({ do: 'write-setting', command })),
     ...rules.map(({ command, known }): PlannedOperation => {
-      return { do: 'write-rule', command, ...explained(knownOf === undefined ? undefined : known) };
+      return { do: 'write-rule', command, ...explained(knownOf && known) };
     }),
     ...plannedOperations(parts, knownOf),
   ];
@@ -65,16 +65,13 @@ function verdictOf(count: number, syncing: boolean): string {
 }
 
 /** Returns the operations as replies have them. */
-function plannedOperations(
-  parts: readonly OwnedCommands[],
-  knownOf: FoundOperations['knownOf'] = () => undefined,
-): PlannedOperation[] {
+function plannedOperations(parts: readonly OwnedCommands[], knownOf: FoundOperations['knownOf']): PlannedOperation[] {
   return parts.flatMap(({ service, commands }) =>
-    commands.map(({ command, op }): PlannedOperation => ({
+    commands.map(({ command, op, known }): PlannedOperation => ({
       do: op?.kind ?? (service === undefined ? 'write-node' : 'write-service'),
       command,
       ...(service === undefined ? {} : { service }),
-      ...explained(op === undefined ? undefined : knownOf(op)),
+      ...explained(op === undefined ? knownOf && known : knownOf?.(op)),
     })),
   );
 }

@@ -1,22 +1,23 @@
 import { counted } from '../../base/text/counted.ts';
-import { formatIp } from '../../base/ip.ts';
+import { type IpAddress, formatIp } from '../../base/ip.ts';
 import type { OtherRules } from '../../state/rules/other-rules.ts';
 import type { Route } from '../../state/route.ts';
-import type { RuleSet } from '../../state/rules/rule-set.ts';
-import { type OtherStage, walkOtherRules } from './other-rule-walk.ts';
+import { walkOtherRules } from './other-rule-walk.ts';
 import type { Packet } from './packet.ts';
-import type { EndpointPath, PacketPath } from './packet-path.ts';
+import { type PacketPath, towards } from './packet-path.ts';
+import type { OtherStages } from './packet-plane.ts';
 import type { OtherRule, PacketReply } from '../replies.ts';
+import type { MatchedRule } from './rule-walk.ts';
 
 export interface OtherFacts {
   readonly others: OtherRules;
-  readonly ours: RuleSet;
+  readonly stages: OtherStages;
   readonly packet: Packet;
-  readonly isOwn: boolean;
   readonly way: PacketPath;
-  /** The route to the destination. */
-  readonly route: Route | undefined;
-  /** Whether the destination must be local by the plan, and the kernel lacks nothing that makes it so. */
+  readonly routeTo: (address: IpAddress) => Route | undefined;
+  /** Whether the kernel is as planned, so that the routes must be, too. */
+  readonly isAsPlanned: boolean;
+  /** Whether the destination must be local by the plan. */
   readonly mustBeLocal: boolean;
 }
 
@@ -28,51 +29,6 @@ export interface OtherFindings {
   readonly notes: readonly string[];
 }
 
-/** Those before IPVS takes the packet, or all if it does not. A packet without a mark passes `early` first. */
-const STAGES: Readonly<
-  Record<string, { readonly early: readonly OtherStage[]; readonly late: readonly OtherStage[] }>
-> = {
-  sent: {
-    early: [
-      ['raw', 'OUTPUT'],
-      ['mangle', 'OUTPUT'],
-    ],
-    late: [['nat', 'OUTPUT']],
-  },
-  received: {
-    early: [
-      ['raw', 'PREROUTING'],
-      ['mangle', 'PREROUTING'],
-    ],
-    late: [
-      ['nat', 'PREROUTING'],
-      ['mangle', 'INPUT'],
-      ['filter', 'INPUT'],
-      ['security', 'INPUT'],
-    ],
-  },
-  forwarded: {
-    early: [
-      ['raw', 'PREROUTING'],
-      ['mangle', 'PREROUTING'],
-    ],
-    late: [
-      ['nat', 'PREROUTING'],
-      ['mangle', 'FORWARD'],
-      ['filter', 'FORWARD'],
-      ['security', 'FORWARD'],
-    ],
-  },
-};
-
-/** The hooks on the way to an endpoint: IPVS sends the packet like one of a local program. */
-const TO_ENDPOINT: readonly OtherStage[] = [
-  ['raw', 'OUTPUT'],
-  ['mangle', 'OUTPUT'],
-  ['filter', 'OUTPUT'],
-  ['security', 'OUTPUT'],
-  ['mangle', 'POSTROUTING'],
-];
 /** Bounds the work. Rules about single endpoints beyond these are not found. */
 const MOST_WALKED = 50;
 
@@ -96,7 +52,8 @@ const PASSIVE: Readonly<Record<OtherRule['effect'], string>> = {
 
 /** Looks for what other programs do to the packet: rules of iptables, virtual servers by firewall mark, and routes. */
 export function otherFindings(facts: OtherFacts): OtherFindings {
-  const { others, packet, way, route, mustBeLocal } = facts;
+  const { others, packet, way, routeTo, isAsPlanned, mustBeLocal } = facts;
+  const route = routeTo(packet.destination);
   const before = walkBefore(facts);
   const after = walkAfter(facts);
   const rules = [...before.rules, ...after];
@@ -104,36 +61,47 @@ export function otherFindings(facts: OtherFacts): OtherFindings {
   const decisive = rules.find(({ matches, effect }) => matches && effect !== 'does not track');
   const common = { rules: rules.slice(0, MOST_LISTED), notes: notesOf(rules, before.marks, others, isTaken) };
   if (decisive !== undefined) return { ...common, stops: stopOf(decisive) };
-  if (isTaken && !before.marks && way.mark !== 0 && others.marks.includes(way.mark)) {
+  if (isTaken && !before.marks && way.mark !== 0 && others.marks?.includes(way.mark) === true) {
     const text = `is taken by a virtual server of another program for firewall mark ${way.mark} (ipvsadm -f ${way.mark})`;
     return { ...common, stops: { result: 'not served', text } };
   }
-  if (mustBeLocal && route?.local !== true) {
+  if (isAsPlanned && mustBeLocal && route?.local !== true) {
     const to = formatIp(packet.destination);
     const where = route === undefined ? 'nowhere' : `to ${route.interfaceName}`;
     const text = `is not delivered to this node: the kernel routes ${to} ${where} (ip rule; ip route get ${to})`;
     return { ...common, stops: { result: 'not served', text } };
   }
+  if (isAsPlanned && packet.sourceLocal && route === undefined) {
+    const to = formatIp(packet.destination);
+    const text = `is not sent: this node has no route to ${to} (ip route get ${to})`;
+    return { ...common, stops: { result: 'not served', text } };
+  }
   return common;
 }
 
-function walkBefore({ others, ours, packet, isOwn, way }: OtherFacts): ReturnType<typeof walkOtherRules> {
-  const { early, late } = STAGES[isOwn ? 'sent' : packet.destinationLocal ? 'received' : 'forwarded'] ?? NO_STAGES;
-  const first = walkOtherRules(others, ours, early, packet);
+function walkBefore({ others, stages, packet, way }: OtherFacts): ReturnType<typeof walkOtherRules> {
+  const ours = { chains: stages.ours, accepting: acceptingChains(way.before) };
+  const first = walkOtherRules(others, ours, stages.early, packet);
   if (first.rules.some(({ matches, effect }) => matches && effect !== 'does not track')) return first;
-  const second = walkOtherRules(others, ours, late, { ...packet, mark: way.mark }, first.marks);
+  const second = walkOtherRules(others, ours, stages.late, { ...packet, mark: way.mark }, first.marks);
   return { rules: [...first.rules, ...second.rules], marks: second.marks };
 }
 
-const NO_STAGES = { early: [], late: [] };
+/** Our chains that accept the packet in table filter, so that no rule behind them sees it. */
+function acceptingChains(matched: readonly MatchedRule[]): ReadonlySet<string> {
+  const accepting = matched.filter(({ table, rule }) => table === 'filter' && rule.at(-1)?.endsWith('ACCEPT') === true);
+  return new Set(accepting.map(({ table, chain }) => `${table} ${chain}`));
+}
 
 /** A rule that stops packets to some endpoints only may match: the scheduler chooses the endpoint. */
-function walkAfter({ others, ours, packet, way }: OtherFacts): OtherRule[] {
+function walkAfter({ others, stages, packet, way, routeTo }: OtherFacts): OtherRule[] {
   const counts = new Map<string, { readonly rule: OtherRule; count: number }>();
   const walked = way.endpoints.slice(0, MOST_WALKED);
-  for (const { server } of walked) {
-    const sent = { ...packet, ...towards(server), mark: way.mark, inInterface: undefined };
-    for (const rule of walkOtherRules(others, ours, TO_ENDPOINT, sent).rules) {
+  for (const { server, after } of walked) {
+    const isOnNode = routeTo(server.address)?.local === true;
+    const sent = { ...packet, ...towards(server), mark: way.mark, destinationLocal: isOnNode };
+    const ours = { chains: stages.ours, accepting: acceptingChains(after) };
+    for (const rule of walkOtherRules(others, ours, stages.toEndpoint(isOnNode), sent).rules) {
       const key = `${rule.table} ${rule.chain} ${rule.rule} ${rule.matches}`;
       const known = counts.get(key);
       if (known === undefined) counts.set(key, { rule, count: 1 });
@@ -146,10 +114,6 @@ function walkAfter({ others, ours, packet, way }: OtherFacts): OtherRule[] {
   }));
 }
 
-function towards({ address: destination, port }: EndpointPath['server']) {
-  return { destination, port, destinationLocal: false };
-}
-
 function stopOf({ table, chain, rule, effect }: OtherRule): NonNullable<OtherFindings['stops']> {
   return {
     result: RESULTS[effect],
@@ -160,7 +124,7 @@ function stopOf({ table, chain, rule, effect }: OtherRule): NonNullable<OtherFin
 function notesOf(
   rules: readonly OtherRule[],
   marks: boolean,
-  { marks: servers }: OtherRules,
+  { marks: servers = [] }: OtherRules,
   isTaken: boolean,
 ): string[] {
   const more = rules.length - MOST_LISTED;

@@ -1,5 +1,4 @@
 import type { OtherRules } from '../../state/rules/other-rules.ts';
-import type { RuleSet } from '../../state/rules/rule-set.ts';
 import type { Packet } from './packet.ts';
 import { matchOtherRule } from './other-rule-match.ts';
 import type { OtherRule } from '../replies.ts';
@@ -30,6 +29,12 @@ export interface OtherWalk {
   readonly marks: boolean;
 }
 
+/** Our chains, which are not walked, and those among them that accept the packet; each as "table chain". */
+export interface OurChains {
+  readonly chains: ReadonlySet<string>;
+  readonly accepting: ReadonlySet<string>;
+}
+
 export type OtherStage = readonly [table: string, hook: string];
 
 /**
@@ -40,13 +45,12 @@ export type OtherStage = readonly [table: string, hook: string];
  */
 export function walkOtherRules(
   { tables }: Pick<OtherRules, 'tables'>,
-  ours: Pick<RuleSet, 'chains'>,
+  ours: OurChains,
   stages: readonly OtherStage[],
   packet: Packet,
   marks = false,
 ): OtherWalk {
-  const own = new Set(ours.chains.map(({ table, name }) => `${table} ${name}`));
-  const walk = new Walk(tables, own, packet, marks);
+  const walk = new Walk(tables, ours, packet, marks);
   for (const [table, hook] of stages) if (walk.enter(table, hook) === 'decided') break;
   return { rules: walk.found, marks: walk.marks };
 }
@@ -55,21 +59,22 @@ class Walk {
   readonly found: OtherRule[] = [];
   marks: boolean;
   readonly #tables: OtherRules['tables'];
-  readonly #own: ReadonlySet<string>;
-  readonly #packet: Packet;
+  readonly #ours: OurChains;
+  #packet: Packet;
   #hook = '';
   /** The ends of the chains of this hook that were walked: each once if it is entered for certain, and once if not. */
   #ends = new Map<string, End>();
 
-  constructor(tables: OtherRules['tables'], own: ReadonlySet<string>, packet: Packet, marks: boolean) {
+  constructor(tables: OtherRules['tables'], ours: OurChains, packet: Packet, marks: boolean) {
     this.#tables = tables;
-    this.#own = own;
+    this.#ours = ours;
     this.#packet = packet;
     this.marks = marks;
   }
 
   enter(table: string, hook: string): End {
     this.#hook = hook;
+    if (hook === 'OUTPUT' || hook === 'POSTROUTING') this.#packet = { ...this.#packet, inInterface: undefined };
     this.#ends = new Map();
     return this.#chain(table, hook, true);
   }
@@ -101,7 +106,9 @@ class Walk {
         return certain ? 'accepted' : 'unknown';
       } else if (target === 'RETURN' && match.certain) {
         return 'unknown';
-      } else if (this.#tables.get(table)?.has(target) === true && !this.#own.has(`${table} ${target}`)) {
+      } else if (this.#ours.accepting.has(`${table} ${target}`)) {
+        return certain ? 'accepted' : 'unknown';
+      } else if (this.#tables.get(table)?.has(target) === true && !this.#ours.chains.has(`${table} ${target}`)) {
         const end = this.#chain(table, target, isSure);
         if (end !== 'unknown' || (match.isGoto && match.certain)) return end;
       }

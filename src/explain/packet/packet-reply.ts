@@ -3,28 +3,28 @@ import { cidrContains } from '../../base/cidr.ts';
 import { type IpAddress, familyOf, formatHostPort, formatIp } from '../../base/ip.ts';
 import type { NamespacedName } from '../../base/service/names.ts';
 import type { Port } from '../../base/port.ts';
+import type { ProxyMode } from '../../base/proxy-mode.ts';
 import type { Protocol } from '../../base/protocol.ts';
 import type { SliceModel } from '../../model/slice-model.ts';
 import type { NodePlan } from '../../plan/node/node-plan.ts';
 import type { NodeView, PlanConfig } from '../../plan/plan-config.ts';
-import { planRules } from '../../plan/ipvs/plan-rules.ts';
 import type { PlannedVirtualServer } from '../../plan/service-plan.ts';
-import type { Op } from '../../state/op.ts';
 import type { OtherRules } from '../../state/rules/other-rules.ts';
 import { formatRealServer } from '../../state/real-server.ts';
 import type { Route } from '../../state/route.ts';
 import { type RulesInForce, ruleChainKey } from '../../state/rules/rules-in-force.ts';
 import { virtualServerKey } from '../../state/virtual-server.ts';
 import { USES } from '../address-use.ts';
+import { isClosedAddress } from '../closed-address.ts';
 import { otherFindings } from './other-findings.ts';
 import type { Packet } from './packet.ts';
 import { type Origin, originOf } from './packet-origin.ts';
+import { packetPlane } from './packet-planes.ts';
 import { packetVerdict } from './packet-verdict.ts';
 import { type EndpointPath, type PacketPath, packetPath } from './packet-path.ts';
 import { REPLY_API_VERSION, type PacketEndpoint, type PacketReply, type PacketStep } from '../replies.ts';
 import type { MatchedRule } from './rule-walk.ts';
-import { plannedSets } from './set-match.ts';
-import { toolCommand } from '../../state/commands/tool-command.ts';
+import { type Words, wordsOf } from '../words.ts';
 
 export interface AskedPacket {
   readonly from: IpAddress;
@@ -39,11 +39,10 @@ export interface FoundPacket {
   readonly routes: ReadonlyMap<IpAddress, Route>;
   /** The interface that has the node's own IP. */
   readonly nodeInterface: string | undefined;
-  readonly rules: RulesInForce;
-  /** The operations that bring the virtual server and its address to the plan. */
-  readonly ops: readonly Op[];
-  /** The commands that bring the sysctls, timeouts and local routes of the node to the plan. */
-  readonly shared: readonly string[];
+  /** What our rules have counted. */
+  readonly packets: RulesInForce['packets'];
+  /** The commands that bring the kernel to the plan where the packet passes: the node, our rules, the virtual server and its address. */
+  readonly commands: readonly string[];
   /** Whether the node forwards packets of this IP family that it receives on an interface. */
   readonly forwards: (interfaceName: string) => boolean;
   readonly others: OtherRules;
@@ -53,9 +52,10 @@ export interface PacketKnowledge {
   readonly asked: AskedPacket;
   readonly node: Pick<NodeView, 'interfaceAddresses'>;
   readonly config: PlanConfig;
-  readonly plan: Pick<NodePlan, 'virtualServer' | 'ownerOf' | 'entries' | 'wantsAddress'>;
+  readonly plan: Pick<NodePlan, 'virtualServer' | 'ownerOf' | 'entries' | 'wantsAddress' | 'services'>;
   readonly slices: (service: NamespacedName) => readonly SliceModel[];
   readonly found: FoundPacket;
+  readonly mode: ProxyMode;
 }
 
 /** Bounds the reply, and the routes that are looked up. The verdict counts all endpoints. */
@@ -63,7 +63,7 @@ export const MOST_ENDPOINTS = 1_000;
 
 /** Says which way the first packet of a connection takes through this node, and who answers it. Yields often. */
 export function* packetReply(known: PacketKnowledge): Generator<void, PacketReply> {
-  const { asked, config, plan, found } = known;
+  const { asked, config, plan, found, mode } = known;
   const { from, address, port, protocol } = asked;
   const key = virtualServerKey(asked);
   const [planned, service] = [plan.virtualServer(key), plan.ownerOf(key)];
@@ -72,30 +72,34 @@ export function* packetReply(known: PacketKnowledge): Generator<void, PacketRepl
   const origin = originOf({ from, route: routes.get(from), detector: config.localDetectors[family], nodeInterface });
   const packet = firstPacket(known, origin);
   const here = service === undefined ? new Set<IpAddress>() : addressesHere(known.slices(service));
-  const ours = planRules(config, family);
+  const isClosed = yield* isClosedAddress(address, plan);
+  const plane = packetPlane(mode, { family, config, plan, planned, isClosed });
+  const routeTo = (to: IpAddress): Route | undefined => routes.get(to);
   const way = yield* packetPath({
     packet,
     origin,
-    rules: ours,
-    sets: plannedSets(plan, family),
+    plane,
     virtualServer: planned,
-    routeTo: (to) => routes.get(to),
+    routeTo,
     isHere: (server) => here.has(server.address),
     forwards: found.forwards,
   });
   const endpoints = way.endpoints.map(endpointOf);
-  const rules = found.rules.missing.map(({ command }) => command);
-  const commands = [...found.shared, ...found.ops.map(toolCommand), ...rules];
+  const { commands } = found;
   const others = otherFindings({
     others: found.others,
-    ours,
+    stages: plane.others(packet),
     packet,
-    isOwn: origin === 'this node',
     way,
-    route: routes.get(address),
-    mustBeLocal: commands.length === 0 && isPlannedLocal(known),
+    routeTo,
+    isAsPlanned: commands.length === 0,
+    mustBeLocal: isPlannedLocal(known),
   });
   const to = formatHostPort(address, port);
+  const taking = (): PacketStep => ({
+    ...plane.taking(packet),
+    rule: planned === undefined ? '' : servedText(planned, service, wordsOf(mode)),
+  });
   return {
     apiVersion: REPLY_API_VERSION,
     kind: 'Packet',
@@ -107,7 +111,7 @@ export function* packetReply(known: PacketKnowledge): Generator<void, PacketRepl
     to,
     protocol,
     ...(planned === undefined || service === undefined ? {} : { service, use: USES[planned.traits.kind] }),
-    steps: stepsOf(way, planned, service, found.rules),
+    steps: stepsOf(way, found.packets, taking),
     endpoints: endpoints.slice(0, MOST_ENDPOINTS),
     otherRules: others.rules,
     otherChains: found.others.baseChains,
@@ -145,11 +149,14 @@ function isPlannedLocal({
   return plan.wantsAddress(address) || (config.localRouteCidrs ?? []).some((cidr) => cidrContains(cidr, address));
 }
 
-function lookedAt({ variant }: OtherRules): string {
-  return (
-    `of other programs: rules of iptables (${variant}), base chains of nf_tables by name, virtual servers by firewall mark, ` +
-    'and the route to the address; not the way of replies, eBPF programs, and whether the endpoints answer'
-  );
+function lookedAt({ variant, marks }: OtherRules): string {
+  const looked = [
+    variant === '' ? 'no rules of iptables, because they cannot be read' : `rules of iptables (${variant})`,
+    'base chains of nf_tables by name',
+    ...(marks === undefined ? [] : ['virtual servers by firewall mark']),
+    'and the route to the address',
+  ];
+  return `of other programs: ${looked.join(', ')}; not the way of replies, eBPF programs, and whether the endpoints answer`;
 }
 
 function addressesHere(slices: readonly SliceModel[]): ReadonlySet<IpAddress> {
@@ -168,14 +175,13 @@ function endpointOf({ server, masqueraded, sees, returns }: EndpointPath): Packe
 
 /** The rules of all endpoints' ways are listed once. */
 function stepsOf(
-  { before, fate, scheduledIn, endpoints }: PacketPath,
-  planned: PlannedVirtualServer | undefined,
-  service: NamespacedName | undefined,
-  rules: RulesInForce,
+  { before, fate, endpoints }: PacketPath,
+  packets: FoundPacket['packets'],
+  taking: () => PacketStep,
 ): PacketStep[] {
-  const ofRule = (matched: MatchedRule): PacketStep => ruleStep(matched, rules);
+  const ofRule = (matched: MatchedRule): PacketStep => ruleStep(matched, packets);
   const steps = before.map(ofRule);
-  if (planned === undefined || (fate !== 'scheduled' && fate !== 'no endpoint')) return steps;
+  if (fate !== 'scheduled' && fate !== 'no endpoint') return steps;
   const after = new Map<string, MatchedRule>();
   for (const matched of endpoints.flatMap((endpoint) => endpoint.after)) {
     const known = after.get(`${matched.chain} ${matched.index}`);
@@ -183,10 +189,13 @@ function stepsOf(
     after.set(`${matched.chain} ${matched.index}`, { ...matched, entries });
   }
   const inOrder = [...after.values()].toSorted((a, b) => a.index - b.index);
-  return [...steps, virtualServerStep(scheduledIn, planned, service), ...inOrder.map(ofRule)];
+  return [...steps, taking(), ...inOrder.map(ofRule)];
 }
 
-function ruleStep({ table, hook, chain, index, rule, entries }: MatchedRule, { packets }: RulesInForce): PacketStep {
+function ruleStep(
+  { table, hook, chain, index, rule, entries }: MatchedRule,
+  packets: FoundPacket['packets'],
+): PacketStep {
   const count = packets.get(ruleChainKey({ table, name: chain }))?.[index];
   return {
     hook,
@@ -203,19 +212,19 @@ function withoutComment(rule: readonly string[]): string {
   return (at < 0 ? rule : rule.toSpliced(at - 2, 4)).join(' ');
 }
 
-function virtualServerStep(
-  hook: string,
+function servedText(
   { virtualServer, realServers }: PlannedVirtualServer,
   service: NamespacedName | undefined,
-): PacketStep {
+  { served }: Words,
+): string {
   const { address, port, protocol, scheduler, timeout } = virtualServer;
   const parts = [
-    `virtual server ${formatHostPort(address, port)}/${protocol} of ${service}`,
+    `${served} ${formatHostPort(address, port)}/${protocol} of ${service}`,
     `scheduler ${scheduler}`,
     counted(realServers.length, 'endpoint'),
     ...(timeout === 0 ? [] : [`a client keeps its endpoint for ${timeout} s (session affinity)`]),
   ];
-  return { hook, table: 'ipvs', rule: parts.join(', '), entries: [] };
+  return parts.join(', ');
 }
 
 function notesOf({ source }: Packet, { from }: AskedPacket, endpoints: number): string[] {

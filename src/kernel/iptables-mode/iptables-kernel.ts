@@ -14,6 +14,7 @@ import {
 } from '../../state/virtual-server.ts';
 import { lasts } from '../iptables/iptables-failure.ts';
 import { iptablesOf } from '../iptables/iptables-handle.ts';
+import { otherRulesReader } from '../iptables/chain-policies.ts';
 import { parseSave } from '../iptables/iptables-save.ts';
 import { scriptLines } from '../iptables/iptables-script.ts';
 import { lineCommand } from '../iptables/rule-differences.ts';
@@ -179,6 +180,8 @@ class IptablesKernel extends TranslatingKernel implements Kernel {
   override async forgetReadings(): Promise<void> {
     for (const family of IP_FAMILIES) await this.#tables[family].forget();
   }
+
+  readonly getOtherRules = otherRulesReader(this.node);
 
   readonly preview: Kernel['preview'] = (rules, parts) => previewOf(this.#port, rules, parts);
 

@@ -2,9 +2,41 @@ import type { IpFamily } from '../../base/ip.ts';
 import { type NftBaseChain, decodeBaseChain, dumpAllChains } from '../../netlink/family/nf-tables/base-chain.ts';
 import type { NetlinkMessage } from '../../netlink/netlink-message.ts';
 import type { OtherRules } from '../../state/rules/other-rules.ts';
+import { KernelError } from '../kernel-error.ts';
+import { type NodeKernel, once } from '../linux/node-kernel.ts';
+import { type Iptables, iptablesOf } from './iptables-handle.ts';
 import { splitRule } from './iptables-rule.ts';
 import { parseSave } from './iptables-save.ts';
 import { type QuestionOptions, TABLES_OF_IPTABLES, askNfTables } from './nf-tables-question.ts';
+
+/** Returns what reads the rules of other programs for a mode that writes none of iptables, or with a handle of its own. */
+export function otherRulesReader(node: NodeKernel, ourTable?: string): (family: IpFamily) => Promise<OtherRules> {
+  const programs = once(() => iptablesOf(node));
+  return (family) => readOtherRules(programs(), family, node, ourTable);
+}
+
+/**
+ * Reads what may be on the way of packets of a family. Runs iptables-save. `variant` is "" if no rules can be read: a node
+ * of nftables mode need not have the program.
+ *
+ * @param ourTable the name of our own table of nf_tables, if we have one
+ */
+export async function readOtherRules(
+  programs: Pick<Iptables, 'variant' | 'read'>,
+  family: IpFamily,
+  node: NodeKernel,
+  ourTable?: string,
+): Promise<OtherRules> {
+  let variant = '';
+  let tables: OtherRules['tables'] = new Map();
+  try {
+    tables = parseWithPolicies(await programs.read(family));
+    variant = await programs.variant();
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error;
+  }
+  return { variant, tables, baseChains: await readBaseChains(family, variant, node, ourTable) };
+}
 
 /** Returns the rules of all tables in the output of iptables-save, with the policies of their chains. */
 export function parseWithPolicies(text: string): OtherRules['tables'] {
@@ -36,11 +68,16 @@ function droppingChains(text: string): ReadonlySet<string> {
  * Returns the base chains that packets of the family may pass, in words, without those that iptables of this variant
  * prints; none if the kernel has no nf_tables.
  */
-export async function readBaseChains(family: IpFamily, variant: string, options: QuestionOptions): Promise<string[]> {
+async function readBaseChains(
+  family: IpFamily,
+  variant: string,
+  options: QuestionOptions,
+  ourTable: string | undefined,
+): Promise<string[]> {
   const own = family === 4 ? 'ip' : 'ip6';
   const isOther = ({ family: of, table }: NftBaseChain): boolean =>
     (of === own || of === 'inet' || of === 'netdev' || of === 'bridge') &&
-    (variant === 'legacy' || of !== own || !TABLES_OF_IPTABLES.has(table));
+    (of !== own || (table !== ourTable && (variant === 'legacy' || !TABLES_OF_IPTABLES.has(table))));
   const question = {
     operation: 'NFT_MSG_GETCHAIN',
     write: dumpAllChains,

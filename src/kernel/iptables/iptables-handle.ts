@@ -4,7 +4,6 @@ import { Turns } from '../../base/turns.ts';
 import type { Log } from '../../observe/log/log.ts';
 import { RULE_TABLES, type RuleSet, type RuleTable, withoutTables } from '../../state/rules/rule-set.ts';
 import type { RulesInForce, RulesWritten } from '../../state/rules/rules-in-force.ts';
-import type { OtherRules } from '../../state/rules/other-rules.ts';
 import type { CommandRunner } from '../command-runner.ts';
 import { lasts } from './iptables-failure.ts';
 import { type IptablesFacts, NO_IPTABLES_FACTS, processIptablesFacts } from './iptables-facts.ts';
@@ -25,7 +24,6 @@ import {
 import { JumpContest } from './jump-contest.ts';
 import { KernelError } from '../kernel-error.ts';
 import type { NodeKernel, NodeKernelOptions } from '../linux/node-kernel.ts';
-import { parseWithPolicies } from './chain-policies.ts';
 import { ruleDifferences } from './rule-differences.ts';
 import { displacedJumps, overwrites, removeScript, repairScript, rulePackets } from './rule-set-script.ts';
 import { type Spellings, learnSpellings } from './same-rules.ts';
@@ -108,12 +106,6 @@ export class Iptables {
     const variant = await this.variant();
     this.#seen.clear();
     return await saveOutput(this.#runner, variant, family, []);
-  }
-
-  /** Returns the rules of all tables, with the policies of their chains. */
-  async readAll(family: IpFamily): Promise<Pick<OtherRules, 'variant' | 'tables'>> {
-    const variant = await this.variant();
-    return { variant, tables: parseWithPolicies(await saveOutput(this.#runner, variant, family, [])) };
   }
 
   /** Returns a number that changes with every change of the rules; undefined if the variant has none. Runs no program. */
@@ -313,9 +305,12 @@ export class Iptables {
 }
 
 /** Returns the programs of a node. */
-export function iptablesOf(node: NodeKernel, { log, netns, onRestoreFailure }: NodeKernelOptions): Iptables {
-  const facts = netns === undefined ? processIptablesFacts(node.trace) : NO_IPTABLES_FACTS;
-  return new Iptables(node.runner, log, () => node.countWrites(1), onRestoreFailure, facts);
+export function iptablesOf(
+  node: NodeKernel,
+  { onRestoreFailure }: Pick<NodeKernelOptions, 'onRestoreFailure'> = {},
+): Iptables {
+  const facts = node.netns === undefined ? processIptablesFacts(node.trace) : NO_IPTABLES_FACTS;
+  return new Iptables(node.runner, node.log, () => node.countWrites(1), onRestoreFailure, facts);
 }
 
 /** The tables in which there are chains or jumps. */

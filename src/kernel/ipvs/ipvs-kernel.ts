@@ -12,7 +12,7 @@ import type { VirtualServerId } from '../../state/virtual-server.ts';
 import type { AddressOp, DeviceHandle } from '../linux/device-handle.ts';
 import { IpsetHandle, type SetOp } from './ipset-handle.ts';
 import { type Iptables, iptablesOf } from '../iptables/iptables-handle.ts';
-import { readBaseChains } from '../iptables/chain-policies.ts';
+import { readOtherRules } from '../iptables/chain-policies.ts';
 import { ipvsFamily } from '../linux/generic-family.ts';
 import { IpvsHandle } from './ipvs-handle.ts';
 import { KernelError } from '../kernel-error.ts';
@@ -137,9 +137,8 @@ class IpvsKernel implements Kernel {
     return { rules: missing, parts: parts.map(toolCommands) };
   };
   readonly getOtherRules: Kernel['getOtherRules'] = async (family) => {
-    const { variant, tables } = await this.#iptables.readAll(family);
-    const baseChains = await readBaseChains(family, variant, this.#node);
-    return { variant, tables, baseChains, marks: await this.#getMarks(family) };
+    const rules = await readOtherRules(this.#iptables, family, this.#node);
+    return { ...rules, marks: await this.#getMarks(family) };
   };
   readonly removeRules = (rules: RuleSet): Promise<void> => this.#iptables.remove(rules);
 

@@ -1,5 +1,4 @@
 import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
-import { NO_OTHER_RULES } from '../../state/rules/other-rules.ts';
 import type { Endpoint, ObservedRealServer } from '../../state/real-server.ts';
 import {
   VS_PERSISTENT,
@@ -38,7 +37,6 @@ export abstract class TranslatingKernel {
   readonly getSysctl: Kernel['getSysctl'] = (key) => this.node.getSysctl(key);
   readonly setSysctl: Kernel['setSysctl'] = (key, value) => this.node.setSysctl(key, value);
 
-  readonly getOtherRules: Kernel['getOtherRules'] = () => Promise.resolve(NO_OTHER_RULES);
   readonly getBoundAddresses: Kernel['getBoundAddresses'] = () => Promise.resolve([]);
   readonly getLocalRoutes: Kernel['getLocalRoutes'] = () => Promise.resolve([]);
   readonly getVirtualServerStats: Kernel['getVirtualServerStats'] = () =>

@@ -4,7 +4,7 @@ import { IP_FAMILIES, type IpFamily } from '../../base/ip.ts';
 import { Turns } from '../../base/turns.ts';
 import { NETLINK_NETFILTER } from '../../netlink/netlink-protocol.ts';
 import type { IpSet } from '../../state/ip-set.ts';
-import { nftFamily, nftTable } from '../../state/nft-table.ts';
+import { TABLE, nftFamily, nftTable } from '../../state/nft-table.ts';
 import type { Outcome } from '../../state/outcome.ts';
 import type { ObservedRealServer } from '../../state/real-server.ts';
 import type { RuleSet } from '../../state/rules/rule-set.ts';
@@ -17,6 +17,7 @@ import {
   type VirtualServerKey,
   virtualServerKey,
 } from '../../state/virtual-server.ts';
+import { otherRulesReader } from '../iptables/chain-policies.ts';
 import { OwnTransactions } from '../own-transactions.ts';
 import { NodeKernel, type NodeKernelOptions, once } from '../linux/node-kernel.ts';
 import { refusalsOf, withKernelError } from '../linux/netlink-failure.ts';
@@ -30,7 +31,7 @@ import { NftLink } from './nft-link.ts';
 import { messageText } from './preview/message-text.ts';
 import { previewOf } from './preview/nft-preview.ts';
 import type { NftMessage } from './nft-message.ts';
-import type { NftPort, NftRefusal } from './nft-port.ts';
+import { type NftPort, requireCommitted } from './nft-port.ts';
 import { NftTables, byFamily, skeleton } from './nft-tables.ts';
 import { isWithoutTables } from './proxy-tables.ts';
 import { checkRules } from './rule-check.ts';
@@ -46,7 +47,7 @@ import { TableWatch } from './table-watch.ts';
 const SEND_BUFFER = 512 * 1024 * 1024;
 const ATTEMPTS = 5;
 
-/** Returns the Kernel that programs nf_tables. It opens sockets only when they are first needed, and runs no program. */
+/** Returns the Kernel that programs nf_tables. It opens sockets only when they are first needed, and runs a program only to read the rules of others. */
 export function createNftablesKernel(options: NodeKernelOptions): Kernel {
   return new NftablesKernel(new NodeKernel(options), undefined, options.modeObserver);
 }
@@ -130,7 +131,7 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     this.#takeOver.forget(family);
     if (state === 'ours') return false;
     const deletion: NftMessage[] = state === 'foreign' ? [{ kind: 'delete-table' }] : [];
-    this.#require('create', family, await this.#port().commit(family, [...deletion, ...skeleton(family)]));
+    requireCommitted('create', family, await this.#port().commit(family, [...deletion, ...skeleton(family)]));
     return true;
   }
 
@@ -138,7 +139,7 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     await withKernelError('removeDevice', async () => {
       for (const family of await this.families()) {
         if (!(await this.#port().hasTable(family))) continue;
-        this.#require('delete', family, await this.#port().commit(family, [{ kind: 'delete-table' }]));
+        requireCommitted('delete', family, await this.#port().commit(family, [{ kind: 'delete-table' }]));
       }
     });
   }
@@ -284,7 +285,7 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
     for (const messages of repairs) {
       const refusal = await port.commit(family, messages, current);
       if (current !== undefined && refusal?.code === 'ERESTART') return undefined;
-      this.#require('write rules of', family, refusal);
+      requireCommitted('write rules of', family, refusal);
       if (current !== undefined) current = nextOf(current);
     }
     const { gone, interrupted } = await this.#surplus.run(port, family, surplus, current);
@@ -315,6 +316,15 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
       const messages = [...repairs.flat(), ...surplus];
       const missing = messages.map((message) => ({ command: `nft '${messageText(message, family)}'` }));
       return { missing, packets: new Map() };
+    });
+  }
+
+  readonly getOtherRules = otherRulesReader(this.node, TABLE);
+
+  override async forgetReadings(): Promise<void> {
+    await withKernelError('forgetReadings', async () => {
+      const unserved = (await this.families()).filter((family) => !this.#served.has(family));
+      for (const family of unserved) await this.#takeOver.recognize(this.#port(), family);
     });
   }
 
@@ -356,18 +366,9 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
 
   async #takeOverTable(family: IpFamily, settings: RuleSettings): Promise<RulesWritten> {
     const { chains, failures, refusal } = await this.#takeOver.run(this.#port(), family, settings);
-    this.#require('replace', family, refusal);
+    requireCommitted('replace', family, refusal);
     this.#served.add(family);
     return { changed: true, chains, failures };
-  }
-
-  #require(verb: string, family: IpFamily, refusal: NftRefusal | undefined): void {
-    if (refusal === undefined) return;
-    const { code, text } = refusal;
-    const hint =
-      code === 'EOPNOTSUPP' ? ': this kernel has no nf_tables, or is older than 5.13; ipvs mode would work' : '';
-    const reason = `${code}${text === '' ? '' : `: ${text}`}${hint}`;
-    throw new KernelError('nf_tables', code, `cannot ${verb} table ${nftTable(family)}: ${reason}`);
   }
 }
 

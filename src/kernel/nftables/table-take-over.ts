@@ -53,6 +53,13 @@ export class TableTakeOver {
     this.#waiting.delete(family);
   }
 
+  /** Finds out whether the table is that of another program, also for a process that only reads: it has nothing of ours then. */
+  async recognize(port: NftPort, family: IpFamily): Promise<void> {
+    const isForeign = (await tableState(port, family)) === 'foreign';
+    if (!isForeign) this.forget(family);
+    else if (!this.isExpected(family)) this.expect(family);
+  }
+
   isExpected(family: IpFamily): boolean {
     return this.#waiting.has(family);
   }

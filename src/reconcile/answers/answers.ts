@@ -75,13 +75,14 @@ export class Answers {
     compareRules: KernelReader['compareRules'],
   ): Promise<PacketReply | Problem> {
     await this.#parts.refresh?.();
-    const { cluster, config, desired } = this.#parts;
+    const { cluster, config, desired, kernel } = this.#parts;
     const asked = packetTarget(from, target, desired.plan, config);
     if ('problem' in asked) return asked;
     const found = await readFoundPacket({ ...this.#parts, compareRules }, asked);
     const node = desired.nodeView();
     const slices = (name: NamespacedName) => cluster.slices(name);
-    return await new Yielder().finish(packetReply({ asked, node, config, plan: desired.plan, slices, found }));
+    const known = { asked, node, config, plan: desired.plan, slices, found, mode: kernel.mode };
+    return await new Yielder().finish(packetReply(known));
   }
 
   /** Returns how the kernel differs from the plan: the first `most` operations. */

@@ -22,12 +22,19 @@ export async function readFoundPacket(parts: PacketParts, asked: AskedPacket): P
   const own = (await kernel.getNodeAddresses()).find(
     (each) => familyOf(each.address) === family && nodeIps.includes(each.address),
   );
+  const rules = planRules(config, family);
+  const { missing, packets } = await compareRules(rules);
+  const ops = await differingOps(parts, asked);
+  const commands = await differingShared(parts, new Set([family]));
+  if (missing.length > 0 || ops.length > 0) {
+    const preview = await kernel.preview([rules], [ops]);
+    for (const { command } of [...preview.rules, ...preview.parts.flat()]) commands.push(command);
+  }
   return {
     routes: await kernel.findRoutes([...new Set([from, address, ...endpoints])]),
     nodeInterface: own?.interfaceName,
-    rules: await compareRules(planRules(config, family)),
-    ops: await differingOps(parts, asked),
-    shared: await differingShared(parts, new Set([family])),
+    packets,
+    commands,
     others: await kernel.getOtherRules(family),
     forwards: await readForwarding(kernel, family),
   };

@@ -1,3 +1,4 @@
+import type { KnownDifference } from '../rules/known-difference.ts';
 import type { Op } from '../op.ts';
 import type { RuleDifference } from '../rules/rule-set.ts';
 import { toolCommand } from './tool-command.ts';
@@ -13,6 +14,8 @@ export interface PreviewCommand {
   readonly command: string;
   /** Absent if the command makes more than one operation. */
   readonly op?: Op;
+  /** What explains the command if it has no operation; absent if kube-proxy does not. */
+  readonly known?: KnownDifference;
 }
 
 /** Returns a command that passes lines to a program. */

@@ -1,5 +1,5 @@
 /**
- * Differences that are expected beside a kube-proxy in ipvs mode, by the short names that --dry-run reports.
+ * Differences that are expected beside kube-proxy, by the short names that --dry-run reports.
  * docs/differences.md explains each.
  */
 export const KNOWN_DIFFERENCES = [
@@ -12,6 +12,7 @@ export const KNOWN_DIFFERENCES = [
   'ipv6-lifetime',
   'scheduler-flags',
   'node-port-on-loopback',
+  'other-table',
 ] as const;
 
 export type KnownDifference = (typeof KNOWN_DIFFERENCES)[number];

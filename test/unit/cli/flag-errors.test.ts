@@ -139,8 +139,6 @@ const CASES: readonly (readonly [argv: readonly string[], errors: readonly strin
       '--cleanup: want true or false, got "x"',
     ],
   ],
-  [['--proxy-mode=iptables', '--dry-run'], ['--dry-run is not possible in iptables mode']],
-  [['--proxy-mode=nftables', '--dry-run'], ['--dry-run is not possible in nftables mode']],
   [
     [],
     [

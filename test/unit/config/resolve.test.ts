@@ -130,6 +130,7 @@ const CASES: readonly Case[] = [
     },
   ],
   [[IPVS, '--dry-run', '--metrics-port=0'], undefined, { metricsBind: undefined }],
+  [['--proxy-mode=nftables', '--dry-run'], undefined, { action: 'dry-run', mode: 'nftables' }],
   [[IPVS, '--metrics-bind-address=', '--metrics-port=80'], undefined, { metricsBind: undefined }],
   [[IPVS, '--healthz-port=80'], undefined, { healthzBind: { address: parseIp('0.0.0.0')!, port: 10_256 as never } }],
   [

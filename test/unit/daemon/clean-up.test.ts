@@ -4,7 +4,7 @@ import { removeLeftovers, logDeviceDeleter } from '../../../src/daemon/modes/oth
 import { KnownLeftovers } from '../../../src/daemon/modes/known-leftovers.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
 import { KernelError } from '../../../src/kernel/kernel-error.ts';
-import type { Leftover } from '../../../src/kernel/iptables/leftovers.ts';
+import type { Leftover } from '../../../src/kernel/leftovers/leftovers.ts';
 import { parseCidr } from '../../../src/base/cidr.ts';
 import { parseIp } from '../../../src/base/ip.ts';
 import { toPort } from '../../../src/base/port.ts';

@@ -46,17 +46,18 @@ const INNER: Record<string, readonly string[]> = {
   'kube/kubeconfig': ['objects'],
   'kube/api': ['objects', 'kubeconfig'],
   'kube/manifests': ['objects'],
-  'kernel/iptables': ['', 'linux', 'nftables'],
+  'kernel/iptables': ['', 'linux'],
   'kernel/iptables-mode': ['', 'iptables', 'linux'],
   'kernel/ipvs': ['', 'iptables', 'linux'],
   'kernel/linux': [''],
-  'kernel/nftables': ['', 'linux'],
+  'kernel/leftovers': ['', 'iptables', 'nftables'],
+  'kernel/nftables': ['', 'iptables', 'linux'],
   'daemon/startup': [],
   'daemon/traffic': [],
   'daemon/questions': ['startup'],
   'daemon/modes': ['startup'],
   'daemon/run': ['modes', 'questions', 'startup', 'traffic'],
-  'daemon/shadow': ['questions', 'startup', 'run'],
+  'daemon/shadow': ['modes', 'questions', 'startup', 'run'],
 };
 
 const ROOT = path.resolve('src');

@@ -1,15 +1,21 @@
 import { describe, expect, test } from '@jest/globals';
+import { type ProxyMode, isMode } from '../../../src/base/proxy-mode.ts';
 import type { NamespacedName } from '../../../src/base/service/names.ts';
 import type { PlannedOperation } from '../../../src/explain/replies.ts';
+import type { KernelReader } from '../../../src/kernel/kernel.ts';
 import { readOnlyKernel } from '../../../src/kernel/kernel-reader.ts';
 import type { SourceEvent } from '../../../src/kube/objects/source.ts';
 import { Cluster } from '../../../src/model/cluster.ts';
 import { plannedSet } from '../../../src/plan/ipvs/set-names.ts';
 import { NO_SETTINGS, type NodeSettings } from '../../../src/reconcile/node/node-settings.ts';
 import { Shadow } from '../../../src/reconcile/shadow.ts';
+import { Transaction } from '../../../src/state/transaction.ts';
 import type { Op } from '../../../src/state/op.ts';
 import { FakeKernel } from '../../fake-kernel/fake-kernel.ts';
+import { type Plane, PLANES, nftablesPlane } from '../../fake-kernel/planes.ts';
+import { tablesOfKubeProxy } from '../../support/tables-of-kube-proxy.ts';
 import { endpoint, listed, service, slice } from '../../support/objects.ts';
+import { MODE_PLAN } from '../../support/on-plane.ts';
 import { FakeClock, PLAN_CONFIG, Reconciling, TestLog } from '../../support/reconciling.ts';
 import { address, real, vsId } from '../../support/state.ts';
 
@@ -25,11 +31,11 @@ class Shadowing {
   readonly failures: string[] = [];
   readonly shadow: Shadow;
 
-  constructor(kernel: FakeKernel, nodeSettings: NodeSettings = NO_SETTINGS) {
+  constructor(kernel: KernelReader, nodeSettings: NodeSettings = NO_SETTINGS, plan = PLAN_CONFIG) {
     this.shadow = new Shadow({
       kernel: readOnlyKernel(kernel),
       cluster: this.cluster,
-      plan: PLAN_CONFIG,
+      plan,
       nodeIpOverride: undefined,
       excludeCidrs: [],
       syncPeriodMs: 30_000,
@@ -244,4 +250,55 @@ test('what kube-proxy does differently is known', async () => {
     command.split(' ').slice(1, 3).join(' '),
   ]);
   expect(known).toEqual([['loop-back', 'del KUBE-LOOP-BACK']]);
+});
+
+/** A shadow after its first report, beside what `serve` leaves. */
+async function besidePlane(
+  mode: ProxyMode,
+  plane: Plane,
+  serve: (events: readonly SourceEvent[]) => Promise<void> = () => Promise.resolve(),
+) {
+  const events = listed([WEB], [slice('web', ['10.244.0.5', '10.244.0.6'])]);
+  await serve(events);
+  const before = plane.writes();
+  const run = new Shadowing(plane.another(), NO_SETTINGS, { ...PLAN_CONFIG, ...MODE_PLAN[mode] });
+  run.take(...events);
+  await run.compare();
+  await run.compare();
+  expect(run.failures).toEqual([]);
+  return { run, written: () => plane.writes() - before };
+}
+
+describe.each(Object.keys(PLANES).filter(isMode))('in %s mode', (mode) => {
+  test('beside our own daemon, a shadow finds what is missing, and writes nothing', async () => {
+    const plane = PLANES[mode]();
+    const { run, written } = await besidePlane(mode, plane, async (events) => {
+      await plane.kernel.prepare();
+      await new Reconciling(plane.kernel, { plan: { ...PLAN_CONFIG, ...MODE_PLAN[mode] } }).settle(...events);
+    });
+    expect(run.reports).toEqual([[]]);
+    expect(written()).toBe(0);
+    await plane.kernel.apply(new Transaction([{ kind: 'delete-virtual-server', id: ID }]));
+    const deleted = written();
+    await run.compare();
+    await run.compare();
+    expect(new Set(run.reports.at(-1)?.map(({ service: of }) => of))).toEqual(new Set(['default/web']));
+    expect(run.found.join()).toContain('10.244.0.6');
+    expect(written()).toBe(deleted);
+  });
+
+  test('beside nothing, a shadow finds the rules and the Service missing, and writes nothing', async () => {
+    const { run, written } = await besidePlane(mode, PLANES[mode]());
+    const found = run.reports.at(-1) ?? [];
+    expect(new Set(found.map(({ service: of }) => of))).toEqual(new Set([undefined, 'default/web']));
+    expect(written()).toBe(0);
+  });
+});
+
+test('beside tables of kube-proxy, a shadow knows all that it would write', async () => {
+  const { run, written } = await besidePlane('nftables', nftablesPlane(await tablesOfKubeProxy()));
+  expect(run.found[0]).toContain('delete table ip kube-proxy');
+  expect(run.found.join()).toContain('10.96.0.10');
+  expect(new Set(run.reports.at(-1)?.map(({ known }) => known))).toEqual(new Set(['other-table']));
+  expect(written()).toBe(0);
 });

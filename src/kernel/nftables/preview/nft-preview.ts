@@ -1,6 +1,7 @@
+import type { IpFamily } from '../../../base/ip.ts';
 import type { Op } from '../../../state/op.ts';
 import { type Preview, type PreviewCommand, withInput } from '../../../state/commands/write-preview.ts';
-import type { RuleSet } from '../../../state/rules/rule-set.ts';
+import type { RuleDifference, RuleSet } from '../../../state/rules/rule-set.ts';
 import { Transaction } from '../../../state/transaction.ts';
 import type { NftPort } from '../nft-port.ts';
 import { NftTables, skeleton } from '../nft-tables.ts';
@@ -11,6 +12,8 @@ import { messageText } from './message-text.ts';
 import { type FamilyMessage, TablePreview } from './table-preview.ts';
 
 interface Written {
+  /** The families whose table is that of another program. */
+  readonly foreign: ReadonlySet<IpFamily>;
   readonly rules: readonly FamilyMessage[];
   readonly parts: readonly (readonly FamilyMessage[])[];
 }
@@ -22,7 +25,8 @@ export async function previewOf(
   parts: readonly (readonly Op[])[],
 ): Promise<Preview> {
   const written = await writtenOn(base, rules, parts);
-  return { rules: commandsOf(written.rules), parts: written.parts.map(commandsOf) };
+  const { foreign } = written;
+  return { rules: commandsOf(written.rules, foreign), parts: written.parts.map((part) => commandsOf(part, foreign)) };
 }
 
 /**
@@ -45,10 +49,14 @@ async function writtenOn(
   parts: readonly (readonly Op[])[],
 ): Promise<Written> {
   const table = new TablePreview(base);
+  const foreign = new Set<IpFamily>();
   for (const { family, settings } of rules) {
     if (settings === undefined) continue;
     const state = await tableState(table, family);
-    if (state === 'foreign') await table.commit(family, [{ kind: 'delete-table' }]);
+    if (state === 'foreign') {
+      foreign.add(family);
+      await table.commit(family, [{ kind: 'delete-table' }]);
+    }
     if (state !== 'ours') await table.commit(family, skeleton(family));
     const { repairs, surplus } = await checkRules(table, settings, family);
     await table.commit(family, [...repairs.flat(), ...surplus]);
@@ -60,13 +68,18 @@ async function writtenOn(
     await new NftTables((family) => new TableView(table, family), Infinity).apply(new Transaction(part));
     ofParts.push(table.take());
   }
-  return { rules: ofRules, parts: ofParts };
+  return { foreign, rules: ofRules, parts: ofParts };
 }
 
-function commandsOf(messages: readonly FamilyMessage[]): readonly PreviewCommand[] {
+/** @param foreign the families of which everything is written anew, because another program wrote the table */
+function commandsOf(
+  messages: readonly FamilyMessage[],
+  foreign: ReadonlySet<IpFamily> = new Set(),
+): readonly (PreviewCommand & RuleDifference)[] {
   if (messages.length === 0) return [];
   const lines = messages.map(({ family, message }) => messageText(message, family));
-  return [{ command: withInput('nft -f -', lines.join('\n')) }];
+  const isExplained = messages.every(({ family }) => foreign.has(family));
+  return [{ command: withInput('nft -f -', lines.join('\n')), ...(isExplained ? { known: 'other-table' } : {}) }];
 }
 
 const NO_TABLES: NftPort = {

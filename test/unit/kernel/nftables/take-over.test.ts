@@ -7,7 +7,9 @@ import { nftablesKernelOf } from '../../../../src/kernel/nftables/nftables-kerne
 import { constantSets } from '../../../../src/kernel/nftables/sets.ts';
 import type { SyncReport } from '../../../../src/state/sync-report.ts';
 import { FakeNftTable } from '../../../fake-kernel/fake-nft-table.ts';
+import { tablesOfKubeProxy } from '../../../support/tables-of-kube-proxy.ts';
 import { listed, service, slice } from '../../../support/objects.ts';
+import { MODE_PLAN } from '../../../support/on-plane.ts';
 import { PLAN_CONFIG, Reconciling, TestLog } from '../../../support/reconciling.ts';
 
 const FAMILIES: readonly IpFamily[] = [4, 6];
@@ -32,25 +34,8 @@ async function start(table: FakeNftTable): Promise<{ readonly kernel: Kernel; re
   await kernel.prepare();
   return {
     kernel,
-    run: new Reconciling(kernel, { plan: { ...PLAN_CONFIG, scheduler: 'random', bindAddresses: false } }),
+    run: new Reconciling(kernel, { plan: { ...PLAN_CONFIG, ...MODE_PLAN.nftables } }),
   };
-}
-
-/** The tables as kube-proxy has them, in short. */
-async function tablesOfKubeProxy(): Promise<FakeNftTable> {
-  const table = new FakeNftTable();
-  for (const family of FAMILIES) {
-    const map = constantSets(family).find(({ name }) => name === 'service-ips');
-    if (map === undefined) throw new Error('no such map');
-    await table.commit(family, [
-      { kind: 'new-table' },
-      { kind: 'new-set', set: map },
-      { kind: 'new-set', set: { ...map, name: 'service-nodeports' } },
-      { kind: 'new-chain', chain: { name: 'service-ABC/default/web' } },
-    ]);
-  }
-  table.committed.length = 0;
-  return table;
 }
 
 function kinds(messages: readonly NftMessage[] | undefined): readonly string[] {

@@ -3,10 +3,10 @@ import { IP_FAMILIES } from '../../base/ip.ts';
 import type { CommandRunner } from '../command-runner.ts';
 import { nftTable } from '../../state/nft-table.ts';
 import { type ProxyTables, proxyTables } from '../nftables/proxy-tables.ts';
-import type { SavedTables } from './iptables-save.ts';
-import { deletionLines, tableScript } from './iptables-script.ts';
-import { type FoundJump, jumpsTo } from './jumps.ts';
-import { canonical } from './same-rules.ts';
+import type { SavedTables } from '../iptables/iptables-save.ts';
+import { deletionLines, tableScript } from '../iptables/iptables-script.ts';
+import { type FoundJump, jumpsTo } from '../iptables/jumps.ts';
+import { canonical } from '../iptables/same-rules.ts';
 import {
   type IptablesVariant,
   type NamedVariant,
@@ -15,8 +15,8 @@ import {
   savedByVariant,
   savedOf,
   unprintedFailure,
-} from './iptables-variant.ts';
-import { IptablesPrograms } from './iptables-programs.ts';
+} from '../iptables/iptables-variant.ts';
+import { IptablesPrograms } from '../iptables/iptables-programs.ts';
 
 /** Rules that kube-proxy left behind in another mode. */
 export type Leftover =
