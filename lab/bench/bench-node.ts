@@ -26,7 +26,11 @@ export const PLAN: PlanConfig = {
 };
 
 /** What nftables mode plans otherwise. */
-const NFTABLES_PLAN: Partial<PlanConfig> = { scheduler: 'random', bindAddresses: false };
+const NFTABLES_PLAN: Partial<PlanConfig> = {
+  scheduler: 'random',
+  bindAddresses: false,
+  sharesEndpoints: true,
+};
 
 const CREATE = { ipvs: createIpvsKernel, nftables: createNftablesKernel, iptables: createIptablesKernel };
 

@@ -19,6 +19,8 @@ export interface ModeFacts {
   readonly closesOtherPorts: boolean;
   /** Whether what is written is named after Services. */
   readonly namesServicePorts: boolean;
+  /** Whether the virtual servers of a Service port that have the same endpoints share one list of them. */
+  readonly sharesEndpoints: boolean;
   /** Where rules are written. */
   readonly rules: 'iptables' | 'nf_tables';
   /** The section of a configuration file that has the settings of masquerading. */
@@ -41,6 +43,7 @@ export const MODES: Readonly<Record<ProxyMode, ModeFacts>> = {
     rejectsUnserved: false,
     closesOtherPorts: true,
     namesServicePorts: false,
+    sharesEndpoints: false,
     rules: 'iptables',
     section: 'iptables',
     mostInPart: 4_096,
@@ -51,6 +54,7 @@ export const MODES: Readonly<Record<ProxyMode, ModeFacts>> = {
     rejectsUnserved: true,
     closesOtherPorts: true,
     namesServicePorts: false,
+    sharesEndpoints: true,
     rules: 'nf_tables',
     section: 'nftables',
     mostInPart: 4_096,
@@ -61,6 +65,7 @@ export const MODES: Readonly<Record<ProxyMode, ModeFacts>> = {
     rejectsUnserved: false,
     closesOtherPorts: false,
     namesServicePorts: true,
+    sharesEndpoints: false,
     rules: 'iptables',
     section: 'iptables',
     mostInPart: 16_384,

@@ -8,6 +8,7 @@ import {
   type VirtualServer,
   type VirtualServerId,
   type VirtualServerKey,
+  borrows,
   virtualServerKey,
 } from '../state/virtual-server.ts';
 
@@ -79,6 +80,7 @@ export class KnownServers {
 
   /** Returns how many virtual servers and real servers a change reads or writes. */
   cost(change: VirtualServerChange): number {
+    if (change.wanted !== undefined && borrows(change.id, change.wanted.virtualServer)) return 1;
     const before = this.#known(change);
     const wanted = change.wanted?.realServers ?? [];
     return 1 + (before === undefined ? wanted.length : countDifferences(before.realServers, wanted));

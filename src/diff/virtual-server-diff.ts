@@ -8,14 +8,14 @@ import {
   realServerKey,
 } from '../state/real-server.ts';
 import type { ServerOp } from '../state/op.ts';
-import { type VirtualServer, type VirtualServerId, hasSameSettings } from '../state/virtual-server.ts';
+import { type VirtualServer, type VirtualServerId, borrows, hasSameSettings } from '../state/virtual-server.ts';
 import type { AddingOrder } from './adding-order.ts';
 import type { DrainLedger } from './drain.ts';
 
 /** A wanted virtual server with its real servers. */
 export interface WantedVirtualServer {
   readonly virtualServer: VirtualServer;
-  /** Sorted, without duplicates. */
+  /** Sorted, without duplicates; of one that has the list of another, those in the list. */
   readonly realServers: readonly RealServer[];
   /** How long a removed real server may drain, in ms; 0: no limit; absent: that of the ledger. */
   readonly drainTimeout?: number;
@@ -24,6 +24,7 @@ export interface WantedVirtualServer {
 /** A virtual server as the kernel has it, read or known. */
 export interface FoundVirtualServer {
   readonly virtualServer: VirtualServer;
+  /** Those in its own name. */
   readonly realServers: readonly FoundRealServer[];
 }
 
@@ -40,11 +41,11 @@ export function diffVirtualServer(
   id: VirtualServerId,
   wanted: WantedVirtualServer | undefined,
   found: FoundVirtualServer | undefined,
-  { order, ledger, now }: DiffContext,
+  context: DiffContext,
   ops: { push(op: ServerOp): unknown },
 ): void {
   if (wanted === undefined) {
-    ledger.keepOnly(id);
+    context.ledger.keepOnly(id);
     if (found !== undefined) ops.push({ kind: 'delete-virtual-server', id });
     return;
   }
@@ -52,7 +53,17 @@ export function diffVirtualServer(
   if (found === undefined) ops.push({ kind: 'add-virtual-server', virtualServer });
   else if (!hasSameSettings(virtualServer, found.virtualServer))
     ops.push({ kind: 'edit-virtual-server', virtualServer });
+  if (borrows(id, virtualServer)) context.ledger.keepOnly(id);
+  else diffRealServers(id, wanted, found, context, ops);
+}
 
+function diffRealServers(
+  id: VirtualServerId,
+  wanted: WantedVirtualServer,
+  found: FoundVirtualServer | undefined,
+  { order, ledger, now }: DiffContext,
+  ops: { push(op: ServerOp): unknown },
+): void {
   const current = byKey(found?.realServers ?? []);
   const missing: RealServer[] = [];
   for (const realServer of wanted.realServers) {
@@ -62,7 +73,8 @@ export function diffVirtualServer(
     else if (!hasSameServerSettings(known, realServer))
       ops.push({ kind: 'edit-real-server', id, realServer: keepTunnel(realServer, known) });
   }
-  for (const realServer of order.arrange(virtualServer, missing)) ops.push({ kind: 'add-real-server', id, realServer });
+  for (const realServer of order.arrange(wanted.virtualServer, missing))
+    ops.push({ kind: 'add-real-server', id, realServer });
   // Usually nothing is surplus. To know that, it is enough to count.
   if (current.size === wanted.realServers.length - missing.length) {
     ledger.keepOnly(id);

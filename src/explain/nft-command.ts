@@ -9,8 +9,8 @@ import type { VirtualServerId } from '../state/virtual-server.ts';
 import { toolCommand } from '../state/commands/tool-command.ts';
 
 /**
- * Returns what this change does to a table of nf_tables: a command of nft if it is one element, else words. The index of
- * an endpoint is known only when it is written, and the chain to which a service port leads depends on their number.
+ * Returns what this change does to a table of nf_tables: a command of nft if it is one element, else words. The map and the
+ * index of an endpoint are known only when it is written, and the chain to which a service port leads depends on their number.
  */
 export function nftCommand(op: Op): string {
   switch (op.kind) {
@@ -29,7 +29,9 @@ export function nftCommand(op: Op): string {
       return `nft: add service port ${servicePort(op.virtualServer)} to ${tableOf(op.virtualServer)}`;
     case 'edit-virtual-server': {
       const { virtualServer } = op;
-      return `nft: set session affinity of ${servicePort(virtualServer)} in ${tableOf(virtualServer)} to ${virtualServer.timeout} s`;
+      const { list } = virtualServer;
+      const text = `nft: set session affinity of ${servicePort(virtualServer)} in ${tableOf(virtualServer)} to ${virtualServer.timeout} s`;
+      return list === undefined ? text : `${text}, and its endpoints to those of ${servicePort(list)}`;
     }
     case 'delete-virtual-server':
       return `nft: delete service port ${servicePort(op.id)} from ${tableOf(op.id)}`;
@@ -39,7 +41,7 @@ export function nftCommand(op: Op): string {
       const { id, realServer } = op;
       const verb = op.kind === 'delete-real-server' || realServer.weight === 0 ? 'delete' : 'add';
       const preposition = verb === 'add' ? 'to' : 'from';
-      return `nft: ${verb} ${servicePort(id)} -> ${endpoint(realServer)} ${preposition} ${tableOf(id)} service-endpoints`;
+      return `nft: ${verb} ${servicePort(id)} -> ${endpoint(realServer)} ${preposition} ${tableOf(id)}`;
     }
     // Never planned in nftables mode.
     case 'bind-address':

@@ -70,7 +70,7 @@ export interface KernelReader {
   /** Returns these virtual servers; those that do not exist are absent. The cost grows with the number of ids. */
   findVirtualServers(ids: readonly VirtualServerId[]): Promise<Map<VirtualServerKey, VirtualServer>>;
   /**
-   * Returns the real servers of each virtual server; one that does not exist, or has none, may be absent. With those that the
+   * Returns the real servers of each virtual server: none of one that has the list of another (see findServing()); one that does not exist, or has none, may be absent. With those that the
    * caller expects, a kernel may answer from memory which of them exist; apply() then looks up what it replaces.
    */
   getRealServers(

@@ -9,7 +9,7 @@ import {
   forwardingOf,
   realServerKey,
 } from '../state/real-server.ts';
-import { VS_PERSISTENT, type VirtualServer, type VirtualServerId } from '../state/virtual-server.ts';
+import { VS_PERSISTENT, type VirtualServer, type VirtualServerId, borrows } from '../state/virtual-server.ts';
 import { isIp4 } from '../base/ip.ts';
 
 /** A virtual server as modes that translate addresses have it: its endpoints are chosen at random. */
@@ -18,6 +18,8 @@ export interface ServiceState {
   readonly affinity: number;
   /** By their index. */
   readonly endpoints: readonly Endpoint[];
+  /** As that of VirtualServer. */
+  readonly list?: VirtualServerId | undefined;
 }
 
 /** Operations on a virtual server or on its real servers. */
@@ -81,6 +83,7 @@ function setSettings(draft: ServiceDraft, server: VirtualServer): ErrorName | un
   const possible = scheduler === RANDOM && (flags & ~VS_PERSISTENT) === 0 && prefix === (isIp4(address) ? 32 : 128);
   if (!possible) return 'EOPNOTSUPP';
   draft.setAffinity(timeout);
+  draft.setList(server.list, borrows(server, server));
   return undefined;
 }
 
@@ -96,12 +99,14 @@ function setServer(draft: ServiceDraft, server: RealServer): ErrorName | undefin
 class ServiceDraft {
   #exists: boolean;
   #affinity: number;
+  #list: VirtualServerId | undefined;
   readonly #endpoints: Endpoint[];
   readonly #indexes: Map<RealServerKey, number>;
 
   constructor(before: ServiceState | undefined) {
     this.#exists = before !== undefined;
     this.#affinity = before?.affinity ?? 0;
+    this.#list = before?.list;
     this.#endpoints = [...(before?.endpoints ?? [])];
     this.#indexes = new Map(this.#endpoints.map((endpoint, index) => [realServerKey(endpoint), index]));
   }
@@ -116,11 +121,17 @@ class ServiceDraft {
     this.#affinity = seconds;
   }
 
+  /** With the list of another virtual server, it has no endpoints of its own. */
+  setList(list: VirtualServerId | undefined, isBorrowed: boolean): void {
+    this.#list = list;
+    if (isBorrowed) this.#clear();
+  }
+
   remove(): void {
     this.#exists = false;
     this.#affinity = 0;
-    this.#endpoints.length = 0;
-    this.#indexes.clear();
+    this.#list = undefined;
+    this.#clear();
   }
 
   has(endpoint: Endpoint): boolean {
@@ -148,6 +159,13 @@ class ServiceDraft {
   }
 
   state(): ServiceState | undefined {
-    return this.#exists ? { affinity: this.#affinity, endpoints: this.#endpoints } : undefined;
+    if (!this.#exists) return undefined;
+    const list = this.#list === undefined ? {} : { list: this.#list };
+    return { affinity: this.#affinity, endpoints: this.#endpoints, ...list };
+  }
+
+  #clear(): void {
+    this.#endpoints.length = 0;
+    this.#indexes.clear();
   }
 }

@@ -20,6 +20,8 @@ export interface PlanConfig extends Omit<RuleSettings, 'localDetector'> {
    * say what their address is to it, instead of set entries. Neither hairpin connections nor closed addresses are planned.
    */
   readonly rulesPerService?: boolean;
+  /** Whether virtual servers of a Service port that have the same real servers share one list of them (default: no). */
+  readonly sharesEndpoints?: boolean;
   /** Service addresses in these networks are neither bound to kube-ipvs0 nor closed. */
   readonly unboundCidrs?: readonly Cidr[];
   /** Service addresses in these networks are not bound, because a local route covers them. */

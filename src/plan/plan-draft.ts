@@ -15,6 +15,8 @@ import type {
   ServicePlan,
 } from './service-plan.ts';
 import { samePlaces } from './share-plan.ts';
+import type { PlanConfig } from './plan-config.ts';
+import { withSharedLists } from './shared-lists.ts';
 import { ServiceLimit } from './service-limit.ts';
 import { withEntries } from './ipvs/set-entries.ts';
 
@@ -32,7 +34,13 @@ export class PlanDraft {
   #noLocalEndpoints = NO_LOCAL_ENDPOINTS;
   #healthCheck: PlannedHealthCheck | undefined;
   /** Must be asked before a virtual server is added. */
-  readonly limit = new ServiceLimit();
+  readonly limit: ServiceLimit;
+  readonly #sharesEndpoints: boolean;
+
+  constructor({ sharesEndpoints = false }: Pick<PlanConfig, 'sharesEndpoints'>) {
+    this.#sharesEndpoints = sharesEndpoints;
+    this.limit = new ServiceLimit(sharesEndpoints);
+  }
 
   /** Of virtual servers with equal address, port and protocol, the lowest rank wins, then the first one added. */
   addVirtualServer(planned: PlannedVirtualServer, answering?: PlannedUdp['answering']): void {
@@ -74,7 +82,8 @@ export class PlanDraft {
   finish({ name, createdAt }: Pick<ServiceDefinition, 'name' | 'createdAt'>): ServicePlan {
     if (this.limit.warning !== undefined) this.addWarning(this.limit.warning);
     const claims = sortedUnique(this.#virtualServers, compareClaims);
-    const virtualServers = filterUnchanged(claims, isFirstOfItsKey);
+    const unshared = filterUnchanged(claims, isFirstOfItsKey);
+    const virtualServers = this.#sharesEndpoints ? withSharedLists(unshared) : unshared;
     const addresses = sortedOnce(this.#addresses, compareIp);
     const closed = sortedOnce(this.#closed, compareIp);
     return withEntries({
@@ -86,7 +95,7 @@ export class PlanDraft {
       closed: samePlaces(addresses, closed, Object.is) ? addresses : closed,
       hairpins: trimCapacity(this.#hairpins),
       ...(this.#healthCheck === undefined ? {} : { healthCheck: this.#healthCheck }),
-      udp: this.#udpOf(virtualServers),
+      udp: this.#udpOf(unshared),
       noLocalEndpoints: this.#noLocalEndpoints,
       warnings: sortedOnce(this.#warnings, compareWarning),
     });

@@ -6,7 +6,7 @@ import type { Protocol } from '../base/protocol.ts';
 import type { IpSetEntry } from '../state/ip-set.ts';
 import type { DirectPod } from '../state/pod-network.ts';
 import type { Endpoint, RealServer } from '../state/real-server.ts';
-import type { VirtualServer, VirtualServerId } from '../state/virtual-server.ts';
+import { type VirtualServer, type VirtualServerId, borrows } from '../state/virtual-server.ts';
 import type { SetRole } from './ipvs/set-names.ts';
 
 /** A virtual server, and its real servers sorted by address and port, without duplicates. */
@@ -21,6 +21,11 @@ export interface PlannedVirtualServer {
   readonly drainTimeout?: number;
   /** Pods on this node that must answer clients of the address themselves; absent with NAT. */
   readonly direct?: Pick<DirectPod, 'method' | 'encapsulation'> & { readonly pods: readonly IpAddress[] };
+}
+
+/** Returns the real servers that it has in its own name. */
+export function ownServers({ virtualServer, realServers }: PlannedVirtualServer): readonly RealServer[] {
+  return borrows(virtualServer, virtualServer) ? [] : realServers;
 }
 
 /** An entry that a set must contain. */

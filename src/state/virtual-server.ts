@@ -34,6 +34,11 @@ export interface VirtualServer extends VirtualServerId {
   readonly servicePort?: string;
   /** What the address is to its Service; only iptables mode has it here. */
   readonly traits?: AddressTraits;
+  /**
+   * Whose real servers it has, if it shares them with other virtual servers of its Service port: its own, or those of another
+   * one, and then none in its own name; only nftables mode has it.
+   */
+  readonly list?: VirtualServerId | undefined;
 }
 
 /** Address, port and protocol combined into a Map key: a 50-bit number (IPv4) or a bigint (IPv6). */
@@ -53,8 +58,21 @@ export function hasSameSettings(a: VirtualServer, b: VirtualServer): boolean {
     a.timeout === b.timeout &&
     a.prefix === b.prefix &&
     a.servicePort === b.servicePort &&
+    hasSameList(a, b) &&
     hasSameTraits(a.traits, b.traits)
   );
+}
+
+/** What may have a list of another virtual server. */
+export type ListUser = Pick<VirtualServer, 'list'>;
+
+export function hasSameList({ list: a }: ListUser, { list: b }: ListUser): boolean {
+  return a === b || (a !== undefined && b !== undefined && compareVirtualServer(a, b) === 0);
+}
+
+/** Whether it has the real servers of another one. */
+export function borrows(id: VirtualServerId, { list }: ListUser): boolean {
+  return list !== undefined && compareVirtualServer(list, id) !== 0;
 }
 
 export function formatVirtualServer(id: VirtualServerId): string {

@@ -18,6 +18,7 @@ import {
   type VirtualServerId,
   type VirtualServerKey,
   VS_HASHED,
+  borrows,
   virtualServerKey,
 } from '../../src/state/virtual-server.ts';
 import type { Flow } from '../../src/kernel/kernel.ts';
@@ -182,6 +183,7 @@ export class FakeTables {
       const nothing = { realServers: new Map(), stats: NO_TRAFFIC, realServerStats: new Map() };
       this.virtualServers.set(key, { virtualServer, ...nothing });
     } else present.virtualServer = virtualServer;
+    if (borrows(wanted, wanted)) this.virtualServers.get(key)?.realServers.clear();
     return 0;
   }
 

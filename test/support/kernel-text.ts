@@ -1,4 +1,5 @@
 import type { Kernel } from '../../src/kernel/kernel.ts';
+import { findServing } from '../../src/kernel/kernel-reader.ts';
 import { formatCidr } from '../../src/base/cidr.ts';
 import { formatIp } from '../../src/base/ip.ts';
 import { formatIpSetEntry } from '../../src/state/ip-set.ts';
@@ -10,10 +11,11 @@ import { boundAddresses } from './bound-addresses.ts';
 export async function kernelText(kernel: Kernel): Promise<string> {
   const lines: string[] = [];
   const services = await kernel.getVirtualServers();
-  const servers = await kernel.getRealServers(services);
+  const servers = await findServing(kernel, services);
   for (const service of services) {
-    const { scheduler, flags, timeout, traits: { kind, keepsSource, admitted } = {} } = service;
+    const { scheduler, flags, timeout, list, traits: { kind, keepsSource, admitted } = {} } = service;
     lines.push(`${formatVirtualServer(service)} ${scheduler} ${flags} ${timeout} ${kind} ${keepsSource}`);
+    if (list !== undefined) lines.push(`${formatVirtualServer(service)} has the list of ${formatVirtualServer(list)}`);
     for (const range of admitted?.ranges ?? [])
       lines.push(`${formatVirtualServer(service)} admits ${formatCidr(range)}`);
     if (admitted?.itself === true) lines.push(`${formatVirtualServer(service)} admits itself`);

@@ -17,7 +17,7 @@ export const NODE: readonly NodeAddress[] = ['192.168.9.1', '192.168.9.2', 'fd00
 /** What each mode plans otherwise than ipvs mode. */
 export const MODE_PLAN: Readonly<Record<ProxyMode, Partial<PlanConfig>>> = {
   ipvs: {},
-  nftables: { scheduler: 'random', bindAddresses: false },
+  nftables: { scheduler: 'random', bindAddresses: false, sharesEndpoints: true },
   iptables: IPTABLES_MODE_PLAN,
 };
 

@@ -66,6 +66,16 @@ ${servicePorts(30_081)}status: { loadBalancer: { ingress: [{ ip: 10.203.0.21 }] 
 ${slice('local', 'IPv4')}---
 apiVersion: v1
 kind: Service
+metadata: { name: shared }
+spec:
+  type: NodePort
+  clusterIP: 10.202.0.40
+  clusterIPs: [10.202.0.40, 'fd00:202::28']
+  ipFamilies: [IPv4, IPv6]
+  externalIPs: [10.203.0.40, 'fd00:203::28']
+${servicePorts(30_083)}${slice('shared', 'IPv4')}${slice('shared', 'IPv6')}---
+apiVersion: v1
+kind: Service
 metadata: { name: empty }
 spec:
   type: NodePort
@@ -140,6 +150,8 @@ function onNfTables(): void {
       for (const of of [
         'element',
         'choose-2',
+        'choose-of/fd00.202..28_tcp_80',
+        'map @shared-endpoints',
         'clients-tcp_10.201.0.10_8080',
         'ip saddr @sources-',
         'reject-chain-for-',

@@ -62,7 +62,7 @@ endpoints:
 const DAMAGE: Readonly<Record<string, readonly (readonly [string, string, string | undefined])[]>> = {
   nftables: [
     ['a service port', 'nft delete element ip kube-proxy service-ips { 10.202.0.10 . tcp . 80 }', 'default/web'],
-    ['an endpoint', 'nft delete element ip kube-proxy service-endpoints { 10.202.0.10 . tcp . 80 . 1 }', 'default/web'],
+    ['endpoints', 'nft flush map ip kube-proxy shared-endpoints', 'default/web'],
     ['all service ports', 'nft flush map ip kube-proxy service-ips', 'default/sticky'],
     ['source ranges', 'nft flush map ip kube-proxy firewall-ips', undefined],
     ['a cluster IP', 'nft delete element ip kube-proxy cluster-ips { 10.202.0.12 }', 'default/empty'],

@@ -5,8 +5,9 @@ import { kernelOnly } from '../../explain/kernel-only.ts';
 import type { AddressOwnerReply, KernelStatusReply, TrafficBy, TrafficReply } from '../../explain/replies.ts';
 import { wordsOf } from '../../explain/words.ts';
 import type { KernelReader } from '../../kernel/kernel.ts';
+import { findServing } from '../../kernel/kernel-reader.ts';
 import type { Clock } from '../../reconcile/timing/clock.ts';
-import { formatVirtualServer, virtualServerKey } from '../../state/virtual-server.ts';
+import { borrows, formatVirtualServer, virtualServerKey } from '../../state/virtual-server.ts';
 import { askedAddress } from './asked-address.ts';
 import { conntrackUse } from './conntrack-use.ts';
 import { requireIpvs } from './question-error.ts';
@@ -30,7 +31,8 @@ export class KernelAnswers {
     const kernel = this.#kernel;
     const words = wordsOf(kernel.mode);
     const ids = await kernel.getVirtualServers();
-    const realServers = await kernel.getRealServers(ids);
+    const realServers = await findServing(kernel, ids);
+    const owners = ids.filter((id) => !borrows(id, id));
     const unserved = ids.filter(
       (id) => realServers.get(virtualServerKey(id))?.some(({ weight }) => weight > 0) !== true,
     );
@@ -45,7 +47,7 @@ export class KernelAnswers {
     const conntrack = await conntrackUse(kernel);
     const objects = {
       virtualServers: ids.length,
-      realServers: [...realServers.values()].reduce((sum, servers) => sum + servers.length, 0),
+      realServers: owners.reduce((sum, id) => sum + (realServers.get(virtualServerKey(id))?.length ?? 0), 0),
       addresses: (await kernel.getBoundAddresses()).length,
       setEntries: sets.reduce((sum, { entries }) => sum + entries, 0),
     };
@@ -67,7 +69,7 @@ export class KernelAnswers {
     const ids = await kernel.getVirtualServers();
     return kernelAddressReply(this.#node, asked, {
       ids,
-      realServers: await kernel.getRealServers(ids),
+      realServers: await findServing(kernel, ids),
       sets: await kernel.getSets(),
       addresses: new Set((await kernel.getBoundAddresses()).map(({ address }) => address)),
       words: wordsOf(kernel.mode),

@@ -14,6 +14,7 @@ import type { WatchState } from '../../observe/api-observer.ts';
 import type { ProxyHealth } from '../../observe/health.ts';
 import type { NodePlan } from '../../plan/node/node-plan.ts';
 import { SET_ROLES, plannedSet } from '../../plan/ipvs/set-names.ts';
+import { ownServers } from '../../plan/service-plan.ts';
 import type { Clock } from '../../reconcile/timing/clock.ts';
 import type { Questioned } from '../../reconcile/questioned.ts';
 import { formatRealServer, realServerOf } from '../../state/real-server.ts';
@@ -170,7 +171,7 @@ async function objectsOf(
   const warnings: StatusReply['warnings']['first'][number][] = [];
   for (const { service, virtualServers, warnings: own } of plan.services()) {
     objects.services += 1;
-    for (const { realServers } of virtualServers) objects.realServers += realServers.length;
+    for (const planned of virtualServers) objects.realServers += ownServers(planned).length;
     for (const { claimed, owner } of plan.conflictsOf(service)) conflicts.push({ claimed, owner, loser: service });
     for (const { message } of own) warnings.push({ service, message });
     if (yielder.due) await yielder.yieldIfDue();

@@ -11,6 +11,7 @@ import type { ListenOn, ServiceHealthServers } from '../../observe/service-healt
 import type { NodePlan } from '../../plan/node/node-plan.ts';
 import { SET_ROLES } from '../../plan/ipvs/set-names.ts';
 import { TOO_MANY_SERVERS } from '../../plan/service-limit.ts';
+import { ownServers } from '../../plan/service-plan.ts';
 import type { History } from '../questions/history.ts';
 import type { Clock } from '../../reconcile/timing/clock.ts';
 import { familyOfOp } from '../../state/op.ts';
@@ -92,7 +93,7 @@ export class SyncPublisher implements SyncObserver {
     const noLocalEndpoints = { 4: { internal: 0, external: 0 }, 6: { internal: 0, external: 0 } };
     for (const service of plan.services()) {
       counts.service += 1;
-      for (const planned of service.virtualServers) counts['real-server'] += planned.realServers.length;
+      for (const planned of service.virtualServers) counts['real-server'] += ownServers(planned).length;
       if (service.warnings.some(({ reason }) => reason === TOO_MANY_SERVERS)) overLimit += 1;
       for (const family of service.noLocalEndpoints.internal) noLocalEndpoints[family].internal += 1;
       for (const family of service.noLocalEndpoints.external) noLocalEndpoints[family].external += 1;

@@ -46,6 +46,7 @@ export function planConfigOf(
     localRouteCidrs: config.localRouteCidrs,
     servesExternalIps: gateEnabled(config.featureGates, 'AllowServiceExternalIPs'),
     bindAddresses: facts.bindsAddresses,
+    sharesEndpoints: facts.sharesEndpoints,
     ...(facts.namesServicePorts ? { ...IPTABLES_MODE_PLAN, forwardsInvalid: config.conntrack.tcpBeLiberal } : {}),
     // iptables supports --random-fully since 1.6.2 (2018).
     randomFully: true,

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { type Cidr, cidrOf } from '../../base/cidr.ts';
 import { type IpAddress, type IpFamily, ip4FromBytes, ip6FromBytes, isIp4 } from '../../base/ip.ts';
 import { toPort } from '../../base/port.ts';
@@ -90,6 +91,33 @@ export function endpointKey(id: VirtualServerId, index: number): Uint8Array {
   const at = putService(bytes, id);
   putNumber(bytes, at, index);
   return bytes;
+}
+
+/** A shared list has 3 numbers, and each of its endpoints one more: its index. */
+const LIST_LENGTH = 3 * FIELD;
+export const SHARED_KEY_LENGTH = LIST_LENGTH + FIELD;
+
+/** The numbers of the list that a virtual server lends: a part of a hash, as nft takes no more of them in a key of IPv6. */
+export function listNumbers(id: VirtualServerId): readonly number[] {
+  const hash = createHash('sha256').update(serviceKey(id)).digest();
+  return [0, FIELD, 2 * FIELD].map((at) => readU32(hash, at));
+}
+
+/** The key of the endpoint with this index, from 0, of a shared list. */
+export function sharedKey(list: readonly number[], index: number): Uint8Array {
+  const bytes = new Uint8Array(SHARED_KEY_LENGTH);
+  for (const [at, number] of list.entries()) putNumber(bytes, at * FIELD, number);
+  putNumber(bytes, LIST_LENGTH, index);
+  return bytes;
+}
+
+/** The first bytes of such a key, as text: those of one list have the same. */
+export function listOfKey(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, LIST_LENGTH).toString('latin1');
+}
+
+export function sharedIndexOfKey(bytes: Uint8Array): number {
+  return readU32(bytes, LIST_LENGTH);
 }
 
 /** The key of one of several, by its number from 0. */

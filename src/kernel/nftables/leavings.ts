@@ -1,12 +1,14 @@
-import { virtualServerKey } from '../../state/virtual-server.ts';
+import { type VirtualServerId, virtualServerKey } from '../../state/virtual-server.ts';
 import { chunks } from '../linux/slices.ts';
 import { isAffinityChain } from './affinity-chains.ts';
 import { isFirewallChain } from './firewall-objects.ts';
-import { indexOfKey, serviceOfKey } from './keys.ts';
+import { indexOfKey, serviceOfKey, sharedIndexOfKey } from './keys.ts';
 import { MOST_ELEMENTS, type NftMessage } from './nft-message.ts';
 import type { ElementOf } from './nft-port.ts';
-import type { SharedChains } from './service-objects.ts';
+import { type SharedChains, readFirstChain } from './service-objects.ts';
+import { ENDPOINTS } from './sets.ts';
 import { type SharedChain, type Unused, deletions } from './shared-chain.ts';
+import { findLists, isListChain, listChainName } from './shared-list.ts';
 import { TableChange, elementId } from './table-change.ts';
 import { type Head, findHeads } from './table-reader.ts';
 import type { TableView } from './table-view.ts';
@@ -14,7 +16,10 @@ import type { TableView } from './table-view.ts';
 /** Attempts while other programs change the ruleset. The last ones wait for the next occasion. */
 const ATTEMPTS = 3;
 
-export type LeftEndpoint = Pick<ElementOf, 'set' | 'key'>;
+export interface LeftEndpoint extends Pick<ElementOf, 'set' | 'key'> {
+  /** The virtual server whose shared list it was in. If no list can be the one, it is absent. */
+  readonly list?: VirtualServerId;
+}
 
 /** What a change does not need any more, but packets that are on their way may need. */
 export interface Left {
@@ -42,7 +47,8 @@ export class Leavings {
     for (const endpoint of endpoints) this.#endpoints.set(elementId(endpoint), endpoint);
     // A full check deletes the others: their number is small, and they may be needed again soon.
     for (const each of shared)
-      if (isAffinityChain(each.name) || isFirewallChain(each.name)) this.#shared.set(each.name, each);
+      if ([isAffinityChain, isFirewallChain, isListChain].some((is) => is(each.name)))
+        this.#shared.set(each.name, each);
   }
 
   /**
@@ -51,30 +57,46 @@ export class Leavings {
    */
   async remove(view: TableView): Promise<boolean> {
     let isRefused = false;
+    // The endpoints of a list are needed as long as its chain.
+    if (this.#shared.size > 0) isRefused = (await attempts(() => this.#removeShared(view))) === 'refused';
     for (const some of chunks([...this.#endpoints.values()], MOST_ELEMENTS)) {
       isRefused = (await attempts(() => this.#removeEndpoints(view, some))) === 'refused' || isRefused;
     }
-    if (this.#shared.size > 0) isRefused = (await attempts(() => this.#removeShared(view))) === 'refused' || isRefused;
     return !isRefused;
   }
 
   /** Returns why it could not. */
   async #removeEndpoints(view: TableView, left: readonly LeftEndpoint[]): Promise<Unchanged> {
     const { port, family } = view;
-    const owners = left.flatMap(({ key }) => serviceOfKey(key, family) ?? []);
-    const ids = [...new Map(owners.map((id) => [virtualServerKey(id), id])).values()];
-    const { generation, found } = await findHeads(port, family, ids);
-    const { elements, ...now } = await port.lookUp(family, { elements: left });
+    const lists = unique(left.flatMap(({ list }) => list ?? []));
+    const owners = unique(left.flatMap(({ set, key }) => (set === ENDPOINTS ? (serviceOfKey(key, family) ?? []) : [])));
+    const { generation, found } = await findHeads(port, family, owners);
+    // A list whose virtual server is gone has others that lead to its chain until they are written.
+    const targets = await findLists(port, family, lists);
+    const { elements, chains, ...now } = await port.lookUp(family, {
+      elements: left,
+      chains: lists.map(listChainName),
+    });
     if (now.generation !== generation) return 'meanwhile';
     const counts = new Map(found.map((head) => [virtualServerKey(head.id), countOf(head)]));
+    const sizes = new Map(Array.from(targets, ([key, { chain }]) => [key, readFirstChain(chain)?.count ?? Infinity]));
+    const countAt = ({ set, key, list }: LeftEndpoint): number | undefined => {
+      const owner = set === ENDPOINTS ? serviceOfKey(key, family) : list;
+      return owner === undefined ? 0 : (set === ENDPOINTS ? counts : sizes).get(virtualServerKey(owner));
+    };
+    const held = left.filter((each) => {
+      return each.list !== undefined && countAt(each) === undefined && chains.has(listChainName(each.list));
+    });
+    const kept = new Set(held);
     const change = new TableChange();
-    for (const { set, key } of elements) {
-      const id = serviceOfKey(key, family);
-      const count = id === undefined ? 0 : (counts.get(virtualServerKey(id)) ?? 0);
-      if (indexOfKey(key, family) >= count) change.deleteElement(set, { key });
+    const present = new Set(elements.map(elementId));
+    for (const each of left) {
+      const index = each.set === ENDPOINTS ? indexOfKey(each.key, family) : sharedIndexOfKey(each.key);
+      const isFree = index >= (countAt(each) ?? 0) && !kept.has(each);
+      if (isFree && present.has(elementId(each))) change.deleteElement(each.set, each);
     }
     const unchanged = await write(view, change.elements, generation);
-    if (unchanged === undefined) for (const each of left) this.#endpoints.delete(elementId(each));
+    if (unchanged === undefined) for (const each of left) if (!kept.has(each)) this.#endpoints.delete(elementId(each));
     return unchanged;
   }
 
@@ -89,6 +111,10 @@ export class Leavings {
     if (unchanged !== 'meanwhile') for (const name of left) this.#shared.delete(name);
     return unchanged;
   }
+}
+
+function unique(ids: readonly VirtualServerId[]): readonly VirtualServerId[] {
+  return [...new Map(ids.map((id) => [virtualServerKey(id), id])).values()];
 }
 
 /** Why nothing was deleted: another program changed the ruleset meanwhile, or the kernel refused it. */
@@ -107,8 +133,9 @@ async function write(view: TableView, messages: readonly NftMessage[], generatio
 }
 
 /** What another program misled has the endpoints that it needs when it is repaired, which writes it whole. */
-function countOf({ count, misled }: Head): number {
-  return misled ? Infinity : count;
+function countOf({ count, list, misled }: Head): number {
+  if (misled) return Infinity;
+  return list === undefined ? count : 0;
 }
 
 /** Returns the chains to which nothing leads, and their sets. `uses`: of those that exist, as NftFindings has them. */
@@ -116,7 +143,8 @@ function unusedOf(shared: readonly SharedChain[], uses: ReadonlyMap<string, numb
   const released = new Map<string, number>();
   const unused: SharedChain[] = [];
   // Those that lead to others come first.
-  for (const each of shared.toSorted((a, b) => b.elements.length - a.elements.length)) {
+  const rank = ({ chain, elements }: SharedChain): number => (isListChain(chain.name) ? Infinity : elements.length);
+  for (const each of shared.toSorted((a, b) => Number(rank(a) < rank(b)) - Number(rank(a) > rank(b)))) {
     const { name, rules } = each.chain;
     const use = uses.get(name);
     if (use === undefined || use - (released.get(name) ?? 0) !== rules.length) continue;

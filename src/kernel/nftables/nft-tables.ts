@@ -1,10 +1,12 @@
+import { constants } from 'node:os';
 import { IP_FAMILIES, type IpFamily, familyOf } from '../../base/ip.ts';
 import { Yielder } from '../../base/yielder.ts';
 import { nftTable } from '../../state/nft-table.ts';
+import type { Op } from '../../state/op.ts';
 import type { OpFailure, Outcome } from '../../state/outcome.ts';
 import type { Endpoint } from '../../state/real-server.ts';
 import type { Transaction } from '../../state/transaction.ts';
-import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
+import { type VirtualServerId, type VirtualServerKey, borrows, virtualServerKey } from '../../state/virtual-server.ts';
 import { addedRanges, changeElements, changeFirewall, deletedElements, hasRanges } from './entry-changes.ts';
 import { bisect } from '../bisect.ts';
 import { TABLE_OWNED } from '../kernel-error.ts';
@@ -12,11 +14,18 @@ import type { ExpectedServers } from '../kernel.ts';
 import { MOST_ELEMENTS, type NftMessage } from './nft-message.ts';
 import type { ElementOf, NftRefusal } from './nft-port.ts';
 import type { ModeObserver } from '../mode-observer.ts';
-import { serviceObjects } from './service-objects.ts';
-import { applyServiceOps } from '../service-ops.ts';
-import { ENDPOINTS, constantSets } from './sets.ts';
+import { type ServiceParts, hasOwnList, serviceParts } from './service-objects.ts';
+import { type AppliedOps, type ServiceState, applyServiceOps } from '../service-ops.ts';
+import { ENDPOINTS, LISTS, SHARED_ENDPOINTS, constantSets } from './sets.ts';
+import { type ListTargets, chainOf, findLists, listChainName } from './shared-list.ts';
 import { TableChange, elementId, sameData } from './table-change.ts';
-import { type Restricted, type Services, readOwnElements, readSourceRanges } from './table-reader.ts';
+import {
+  type ObservedService,
+  type Restricted,
+  type Services,
+  readOwnElements,
+  readSourceRanges,
+} from './table-reader.ts';
 import { MANY, type TableView, nextOf } from './table-view.ts';
 import { partsOf } from './unit-parts.ts';
 import { type ServiceUnit, type Unit, opsOf, unitsOf } from './units.ts';
@@ -126,6 +135,33 @@ interface Found {
 /** The units must be written in several transactions. */
 const TOO_LARGE: NftRefusal = { errno: 0, code: 'TOO_LARGE', text: 'too many elements for one transaction' };
 
+/** What becomes of a virtual server. */
+interface ServiceChange extends AppliedOps {
+  readonly unit: ServiceUnit;
+  readonly before: ObservedService | undefined;
+}
+
+function partsBefore(id: VirtualServerId, before: ObservedService, after: ServiceState | undefined): ServiceParts {
+  return serviceParts(id, before.state, { first: before.chain, target: before.target, other: after });
+}
+
+function partsOfElements(id: VirtualServerId, elements: readonly ElementOf[]): ServiceParts {
+  const isOfList = ({ set }: ElementOf): boolean => set === LISTS || set === SHARED_ENDPOINTS;
+  return {
+    service: { elements: elements.filter((element) => !isOfList(element)) },
+    list: { elements: elements.filter(isOfList), list: id },
+  };
+}
+
+function withoutList(op: Op): OpFailure {
+  return {
+    op,
+    errno: constants.errno.ENOENT,
+    code: 'ENOENT',
+    text: 'the list of endpoints that it shares does not exist',
+  };
+}
+
 /** Reads, computes and writes the change of some units; again, if the ruleset changed meanwhile. */
 class Attempt {
   readonly #view: TableView;
@@ -209,35 +245,76 @@ class Attempt {
     const yielder = new Yielder();
     changeElements(change, this.#units, found.deleted, found.present);
     const all = await this.#allOf(found.services);
+    const applied: ServiceChange[] = [];
     for (const unit of this.#units) {
       if (unit.kind === 'entry') continue;
       if (!hasRanges(unit, found.present)) changeFirewall(change, unit, found.restricted);
-      if (unit.ops.length > 0) this.#changeService(change, unit, found.services, all);
+      if (unit.ops.length > 0) {
+        const before = found.services.get(virtualServerKey(unit.id));
+        applied.push({ unit, before, ...applyServiceOps(before?.state, unit.ops) });
+      }
+      if (yielder.due) await yielder.yieldIfDue();
+    }
+    const listless = await this.#findListless(applied);
+    const targets = await this.#findTargets(applied);
+    for (const each of applied) {
+      if (listless.has(each)) for (const op of each.unit.ops) this.failures.push(withoutList(op));
+      else this.#changeService(change, each, all.get(virtualServerKey(each.unit.id)), targets);
       if (yielder.due) await yielder.yieldIfDue();
     }
     return change;
   }
 
+  /** Returns the changes after which virtual servers would have the list of one that has none. */
+  async #findListless(changes: readonly ServiceChange[]): Promise<ReadonlySet<ServiceChange>> {
+    const lending = new Map(changes.map(({ unit: { id }, after }) => [virtualServerKey(id), hasOwnList(id, after)]));
+    const others = changes.flatMap((change) => {
+      const { unit, before, after } = change;
+      if (after?.list === undefined || !borrows(unit.id, after) || lending.get(virtualServerKey(after.list)) === true)
+        return [];
+      const chain = listChainName(after.list);
+      return before?.chain === chain ? [] : [{ change, chain }];
+    });
+    if (others.length === 0) return new Set();
+    const existing = await this.#view.findChains([...new Set(others.map(({ chain }) => chain))]);
+    return new Set(others.flatMap(({ change, chain }) => (existing.has(chain) ? [] : [change])));
+  }
+
+  /** Returns the lists that the table has of virtual servers that are not there, but lend one afterwards. */
+  async #findTargets(changes: readonly ServiceChange[]): Promise<ListTargets> {
+    const { port, family } = this.#view;
+    const ids = changes.flatMap(({ unit: { id }, before, after }) => {
+      return before === undefined && hasOwnList(id, after) ? [id] : [];
+    });
+    const existing = await this.#view.findChains(ids.map(listChainName));
+    return await findLists(
+      port,
+      family,
+      ids.filter((id) => existing.has(listChainName(id))),
+    );
+  }
+
+  /** `all`: the elements that it has, if they are to be written whole. `targets`: those of lists without a virtual server. */
   #changeService(
     change: TableChange,
-    { id, ops }: ServiceUnit,
-    services: Services,
-    all: ReadonlyMap<VirtualServerKey, readonly ElementOf[]>,
+    { unit: { id }, before, after, failures }: ServiceChange,
+    all: readonly ElementOf[] | undefined,
+    targets: ListTargets,
   ): void {
-    const key = virtualServerKey(id);
-    const before = services.get(key);
-    const { after, failures } = applyServiceOps(before?.state, ops);
     for (const failure of failures) this.failures.push(failure);
     this.#after.set(id, after?.endpoints ?? []);
-    const elements = all.get(key);
-    if (elements !== undefined) {
-      change.replace({ elements }, after && serviceObjects(id, after));
-      return;
+    const old = all === undefined ? before && partsBefore(id, before, after) : partsOfElements(id, all);
+    const wanted = after && serviceParts(id, after, all === undefined ? { other: before?.state } : {});
+    change.replace(old?.service, wanted?.service);
+    change.replace(old?.list, wanted?.list);
+    const [chain] = wanted?.list === undefined ? [] : (wanted.service.shared?.chains() ?? []);
+    const [element] = old?.list?.elements.filter(({ set }) => set === LISTS) ?? [];
+    const target = element === undefined ? targets.get(virtualServerKey(id))?.chain : chainOf(element.data);
+    if (chain !== undefined && target !== wanted?.list?.shared?.name) change.rewrite(chain.chain);
+    if (all !== undefined || before?.recalled !== true) return;
+    for (const element of [...(old?.service.elements ?? []), ...(old?.list?.elements ?? [])]) {
+      if (element.set === ENDPOINTS || element.set === SHARED_ENDPOINTS) this.#recalled.push(element);
     }
-    const objects = before && serviceObjects(id, before.state, { first: before.chain, other: after });
-    change.replace(objects, after && serviceObjects(id, after, { other: before?.state }));
-    if (objects === undefined || before?.recalled !== true) return;
-    for (const element of objects.elements) if (element.set === ENDPOINTS) this.#recalled.push(element);
   }
 
   async #read(expected: ExpectedServers | undefined): Promise<Found> {

@@ -373,8 +373,8 @@ class NftablesKernel extends TranslatingKernel implements Kernel {
 }
 
 /** One whose element leads elsewhere differs from every planned one. */
-function observedOf({ id, affinity, misled }: Head): VirtualServer {
-  return misled ? { ...virtualServerOf(id, 0), scheduler: 'none' } : virtualServerOf(id, affinity);
+function observedOf({ id, affinity, list, misled }: Head): VirtualServer {
+  return { ...virtualServerOf(id, affinity), ...(list && { list }), ...(misled && { scheduler: 'none' }) };
 }
 
 const UNCHANGED: RulesWritten = { changed: false, chains: [] };

@@ -2,18 +2,21 @@ import type { IpFamily } from '../../base/ip.ts';
 import { boundedParts } from '../../base/bounded-parts.ts';
 import { Yielder } from '../../base/yielder.ts';
 import type { ObservedRule } from '../../netlink/family/nf-tables/rule.ts';
+import { type VirtualServerId, borrows } from '../../state/virtual-server.ts';
 import type { RuleSettings } from '../../state/rules/rule-settings.ts';
+import { NFT_VERDICT } from '../../netlink/family/nf-tables/data.ts';
 import { isAffinityChain } from './affinity-chains.ts';
 import { type ChainPlan, baseChains } from './base-chains.ts';
 import { firewallObjects, isFirewallChain } from './firewall-objects.ts';
+import { serviceKey } from './keys.ts';
 import { MOST_ELEMENTS, type NftMessage, type SetDefinition } from './nft-message.ts';
 import type { ElementOf, NftPort, ObservedChain } from './nft-port.ts';
-import { inOrderOfDeletion } from './order-of-deletion.ts';
 import { sameRules } from './same-rules.ts';
 import type { SharedChain } from './shared-chain.ts';
-import { type ServiceObjects, chooseChain, readFirstChain, rejectingChain, serviceObjects } from './service-objects.ts';
-import { FIREWALL_IPS, SERVICE_IPS, constantSets, isOfIntervals, isOfSharedChain } from './sets.ts';
-import type { Surplus } from './surplus-removal.ts';
+import { type ServiceObjects, chooseChain, readFirstChain, rejectingChain, serviceParts } from './service-objects.ts';
+import { FIREWALL_IPS, LISTS, SERVICE_IPS, constantSets, isOfIntervals, isOfSharedChain } from './sets.ts';
+import { isListChain, listChain, listChainName, readLists } from './shared-list.ts';
+import { type Surplus, inOrderOfDeletion } from './surplus-removal.ts';
 import { TableChange, elementId, rulesOf } from './table-change.ts';
 import { HEADS, type Head, readEndpoints, readHeads, readSourceRanges } from './table-reader.ts';
 
@@ -44,12 +47,14 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
   const observed = new Map((await port.chains(family)).map((chain) => [chain.name, chain]));
   const rules = Map.groupBy(await port.rules(family), ({ chain }) => chain);
   const strays: ElementOf[] = [];
-  const heads = await readHeads(port, family, (element) => strays.push(element));
+  const lists = await readLists(port, family, (element) => strays.push(element));
+  const heads = await readHeads(port, family, (element) => strays.push(element), lists);
   const { derived, damaged } = await derivedObjects(port, family, heads);
   const shared = sharedByName(derived);
   const plans: readonly ChainPlan[] = [
     ...baseChains(settings, family),
     ...[...observed.keys()].flatMap((name) => sharedChain(name, family) ?? []),
+    ...[...lists.values()].flatMap(({ id, chain }) => chainOfList(id, chain, observed) ?? []),
     ...Array.from(shared.values(), ({ chain }) => chain),
   ];
   const wanted = new Map(plans.map((chain) => [chain.name, chain]));
@@ -60,8 +65,14 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
     if (found === undefined || !hasSameBase(chain, found) || !hasSameRules(chain, rules)) wrong.push(chain);
     if (yielder.due) await yielder.yieldIfDue();
   }
+  const used = new Set([...heads, ...lists.values()].map(({ chain }) => chain));
+  for (const { id, chain } of lists.values()) {
+    // A check before this has deleted its chain, because nothing led there.
+    if (observed.has(listChainName(id))) continue;
+    strays.push({ set: LISTS, key: serviceKey(id), data: { verdict: { code: NFT_VERDICT.goto, chain } } });
+  }
   const others = [...observed.keys()].filter((name) => !wanted.has(name));
-  const surplusChains = others.filter((name) => !isAffinityChain(name) && !isFirewallChain(name));
+  const surplusChains = others.filter((name) => !isAffinityChain(name) && !isFirewallChain(name) && !isListChain(name));
   const filled = surplusChains.filter((name) => rules.has(name));
   const sets = new Set((await port.sets(family)).map(({ name }) => name));
   const wantedSets = new Map(
@@ -73,13 +84,13 @@ export async function checkRules(port: NftPort, settings: RuleSettings, family: 
   const waking: readonly NftMessage[] = (await port.isDormant(family)) ? [{ kind: 'new-table' }] : [];
   const repairs = [...repairsOf({ filled, missing, wrong, elements, shared, observed }), waking];
   const surplus = surplusChains.map((name): Surplus => ({ kind: 'delete-chain', name }));
-  const used = new Set(heads.map(({ chain }) => chain));
   // What belongs to a damaged virtual server is in use until its endpoints are written again.
   const ofShared = damaged
     ? []
     : others.filter((name) => isFirewallChain(name) || (isAffinityChain(name) && !used.has(name)));
   const surplusSets = damaged ? [] : [...sets].filter((name) => isOfSharedChain(name) && !wantedSets.has(name));
-  const lasting = [...observed.keys()].filter((name) => sharedChain(name, family) !== undefined && !used.has(name));
+  const isLasting = (name: string): boolean => isListChain(name) || sharedChain(name, family) !== undefined;
+  const lasting = [...observed.keys()].filter((name) => isLasting(name) && !used.has(name));
   const unused = inOrderOfDeletion({ chains: [...lasting, ...ofShared], sets: surplusSets }, MOST_SETS);
   return {
     repairs: repairs.filter(({ length }) => length > 0),
@@ -110,13 +121,16 @@ interface Derived {
 
 /** Returns the objects whose chains and elements follow from other elements. */
 async function derivedObjects(port: NftPort, family: IpFamily, heads: readonly Head[]): Promise<Derived> {
-  const sticky = heads.filter(({ affinity }) => affinity > 0);
+  const sticky = heads.filter((head) => head.affinity > 0 && !borrows(head.id, head));
   const services = sticky.length === 0 ? [] : [...(await readEndpoints(port, family, sticky)).values()];
   const whole = services.filter(({ damaged }) => !damaged);
   const restricted = [...(await readSourceRanges(port, family)).values()];
   return {
     derived: [
-      ...whole.map(({ id, state }) => serviceObjects(id, state)),
+      ...whole.flatMap(({ id, state }) => {
+        const { service, list } = serviceParts(id, state);
+        return list === undefined ? [service] : [list, service];
+      }),
       ...restricted.filter(({ inForce }) => inForce).map(({ id, ranges }) => firewallObjects(id, ranges)),
     ],
     damaged: whole.length < services.length || heads.some(({ misled }) => misled),
@@ -129,6 +143,16 @@ function sharedChain(name: string, family: IpFamily): ChainPlan | undefined {
   if (target === undefined) return undefined;
   if (target.count > 0) return target.affinity > 0 ? undefined : chooseChain(target.count, family);
   return target.affinity > 0 ? rejectingChain(target.affinity) : undefined;
+}
+
+/** Returns what the chain of a shared list must contain, if it exists. */
+function chainOfList(
+  id: VirtualServerId,
+  target: string,
+  observed: ReadonlyMap<string, ObservedChain>,
+): ChainPlan | undefined {
+  const first = observed.has(listChainName(id)) ? readFirstChain(target) : undefined;
+  return first === undefined || first.count === 0 ? undefined : listChain(id, { name: target, ...first });
 }
 
 function hasSameBase({ base }: ChainPlan, found: ObservedChain): boolean {
@@ -217,7 +241,7 @@ function rewrite(chains: readonly ChainPlan[], observed: ReadonlyMap<string, Obs
 
 /** Returns the elements that the kernel finds for all other keys. Those of maps that are read whole are left out. */
 async function findCatchAll(port: NftPort, family: IpFamily): Promise<readonly ElementOf[]> {
-  const read = new Set([...HEADS, FIREWALL_IPS]);
+  const read = new Set([...HEADS, LISTS, FIREWALL_IPS]);
   const names = constantSets(family).flatMap(({ name }) => (read.has(name) ? [] : [name]));
   const { elements } = await port.lookUp(family, { elements: names.map((set) => ({ set, key: new Uint8Array() })) });
   return elements;
@@ -231,6 +255,9 @@ interface Determined {
   readonly strays: readonly ElementOf[];
 }
 
+/** The verdict maps in which those with session affinity are derived. */
+const OF_SERVICES: ReadonlySet<string> = new Set([SERVICE_IPS, LISTS]);
+
 /** Returns the changes of elements that other elements determine, and the deletion of strays. */
 async function elementChange(
   port: NftPort,
@@ -243,7 +270,7 @@ async function elementChange(
   const ofIntervals = shared.filter(({ sets }) => sets.some(({ name }) => isOfIntervals(name)));
   const others = shared.filter((each) => !ofIntervals.includes(each));
   const verdicts = derived.flatMap(({ elements }) =>
-    elements.filter(({ set }) => set === FIREWALL_IPS || set === SERVICE_IPS),
+    elements.filter(({ set }) => set === FIREWALL_IPS || OF_SERVICES.has(set)),
   );
   const ids = new Set(verdicts.map(elementId));
   const wanted = [...verdicts, ...others.flatMap(({ elements }) => elements)];
@@ -252,7 +279,7 @@ async function elementChange(
     if (!present.has(set)) continue;
     await port.eachElement(family, set, (element) => {
       // Most virtual servers are not derived.
-      if (set !== SERVICE_IPS || ids.has(elementId({ set, key: element.key }))) found.push({ set, ...element });
+      if (!OF_SERVICES.has(set) || ids.has(elementId({ set, key: element.key }))) found.push({ set, ...element });
     });
   }
   change.replace({ elements: found }, { elements: wanted });

@@ -10,7 +10,7 @@ import { type TypeOf, setNotes } from '../../netlink/family/nf-tables/user-data.
 import { type IpSet, type IpSetType, ipSetName } from '../../state/ip-set.ts';
 import { SET_TYPES } from '../../state/set-types.ts';
 import { nftSetName } from '../../state/nft-set-name.ts';
-import { addressLength, entryKeyLength, serviceKeyLength } from './keys.ts';
+import { SHARED_KEY_LENGTH, addressLength, entryKeyLength, serviceKeyLength } from './keys.ts';
 import type { SetDefinition } from './nft-message.ts';
 
 /** Type numbers of nft, which it stores in the kernel (nftables: datatype.h). A concatenation has 6 bits for each. */
@@ -37,6 +37,10 @@ export const NO_ENDPOINT_SERVICES = 'no-endpoint-services';
 export const FIREWALL_IPS = 'firewall-ips';
 /** The endpoints of each virtual server by their index. */
 export const ENDPOINTS = 'service-endpoints';
+/** Lists of endpoints that several virtual servers have, by the virtual server that lends its list. */
+export const LISTS = 'shared-lists';
+/** The endpoints of each shared list by their index. */
+export const SHARED_ENDPOINTS = 'shared-endpoints';
 /**
  * Prefix of the map of virtual servers with session affinity and the same endpoints, which has the chains of these. They do
  * not share one map: after each new verdict the kernel validates every chain, and for each chain all elements of the maps
@@ -78,6 +82,25 @@ function endpoints(family: IpFamily): SetDefinition {
       comment: 'endpoints of each service port, by index',
       concatenated: true,
       key: [destinationAddress(family), TRANSPORT_PROTOCOL, DESTINATION_PORT, RANDOM_NUMBER],
+      data: [destinationAddress(family), DESTINATION_PORT],
+    }),
+  };
+}
+
+/** A list has numbers in place of an address: nft has no word for another address than one of the packet. */
+function sharedEndpoints(family: IpFamily): SetDefinition {
+  const numbers = SHARED_KEY_LENGTH / 4;
+  return {
+    name: SHARED_ENDPOINTS,
+    flags: NFT_SET_MAP,
+    keyType: concatenation(...Array.from({ length: numbers }, () => TYPE.integer)),
+    keyLength: SHARED_KEY_LENGTH,
+    dataType: concatenation(addressType(family), TYPE.port),
+    dataLength: addressLength(family) + 4,
+    userData: setNotes({
+      comment: 'endpoints of shared lists, by index',
+      concatenated: true,
+      key: Array.from({ length: numbers }, () => RANDOM_NUMBER),
       data: [destinationAddress(family), DESTINATION_PORT],
     }),
   };
@@ -226,6 +249,8 @@ export function constantSets(family: IpFamily): readonly SetDefinition[] {
     verdictsByService(NO_ENDPOINT_SERVICES, 'service ports without endpoints', family),
     verdictsByService(FIREWALL_IPS, 'load balancer IPs with source ranges', family),
     endpoints(family),
+    verdictsByService(LISTS, 'lists of endpoints that several service ports have', family),
+    sharedEndpoints(family),
     ...Array.from(ROLE_SETS[family].values(), ({ definition }) => definition),
   ];
 }

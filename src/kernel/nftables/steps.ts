@@ -100,12 +100,40 @@ export function randomIndex(count: number, at = 0): Steps {
   return [{ name: 'numgen', destination: register(at), modulus: count, type: NFT_NG_RANDOM }];
 }
 
+/** Loads numbers of 32 bits. nft has no word for a constant in a key, but for one of a single random number. */
+function loadNumbers(numbers: readonly number[]): Steps {
+  return numbers.map((offset, at) => ({
+    name: 'numgen',
+    destination: register(at),
+    modulus: 1,
+    type: NFT_NG_RANDOM,
+    offset,
+  }));
+}
+
 /** Translates the destination to one of the first `count` endpoints that a map has for the packet's service port. */
 export function chooseEndpoint(map: string, count: number, family: IpFamily): Steps {
   const { steps, end } = load(SERVICE, family);
   return [
     ...steps,
     ...randomIndex(count, end),
+    { name: 'lookup', set: map, source: NFT_REG_1, destination: NFT_REG_1 },
+    translate(register(0), register(fieldLength('destination', family)), family),
+  ];
+}
+
+/** Translates the destination of packets of a protocol to one of the first `count` endpoints of a list in a map. */
+export function chooseOfList(
+  map: string,
+  list: readonly number[],
+  count: number,
+  protocol: Protocol,
+  family: IpFamily,
+): Steps {
+  return [
+    ...ofProtocol(protocol),
+    ...loadNumbers(list),
+    ...randomIndex(count, list.length),
     { name: 'lookup', set: map, source: NFT_REG_1, destination: NFT_REG_1 },
     translate(register(0), register(fieldLength('destination', family)), family),
   ];

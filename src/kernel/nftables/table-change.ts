@@ -6,7 +6,7 @@ import type { Left, LeftEndpoint } from './leavings.ts';
 import type { NftMessage } from './nft-message.ts';
 import type { ElementOf } from './nft-port.ts';
 import type { ServiceObjects, SharedChains } from './service-objects.ts';
-import { ENDPOINTS } from './sets.ts';
+import { ENDPOINTS, SHARED_ENDPOINTS } from './sets.ts';
 import type { SharedChain } from './shared-chain.ts';
 
 const NOTHING: ServiceObjects = { elements: [] };
@@ -19,10 +19,12 @@ export class TableChange {
   readonly #added = new Map<string, ElementList>();
   readonly #leftEndpoints: LeftEndpoint[] = [];
   readonly #leftShared = new Map<string, SharedChains>();
+  /** Chains whose rules change, if they exist. */
+  readonly #rewritten = new Map<string, ChainPlan>();
   /** Whether a virtual server leads to another chain than before. */
   #moves = false;
 
-  /** The names of the shared chains that must exist. */
+  /** The names of the shared chains that must exist, among them all whose rules change. */
   get shared(): readonly string[] {
     return [...this.#shared.keys()];
   }
@@ -37,11 +39,16 @@ export class TableChange {
 
   /** Adds the changes from one state of an object to another. Equal parts are not written. */
   replace(before: ServiceObjects = NOTHING, after: ServiceObjects = NOTHING): void {
-    this.#replaceElements(before.elements, after);
+    this.#replaceElements(before, after);
     if (after.shared !== undefined) this.#need(after.shared);
     if (before.shared === undefined || before.shared.name === after.shared?.name) return;
-    this.#leftShared.set(before.shared.name, before.shared);
+    if (before.shared.isBorrowed !== true) this.#leftShared.set(before.shared.name, before.shared);
     this.#moves ||= after.shared !== undefined;
+  }
+
+  /** Changes the rules of a shared chain that must exist, in the same transaction as the elements. */
+  rewrite(chain: ChainPlan): void {
+    this.#rewritten.set(chain.name, chain);
   }
 
   /** What becomes superfluous by the changes, but is not to be deleted with them. */
@@ -59,6 +66,11 @@ export class TableChange {
     return [...deletionsOf(this.#deleted), ...additionsOf(this.#added)];
   }
 
+  #rewriting(existing: ReadonlySet<string>): readonly NftMessage[] {
+    const chains = [...this.#rewritten.values()].filter(({ name }) => existing.has(name));
+    return [...chains.map(({ name }): NftMessage => ({ kind: 'flush-chain', name })), ...chains.flatMap(rulesOf)];
+  }
+
   /**
    * Returns the changes as transactions in order, none of them empty. `existing`: the shared chains that exist. Chains to
    * which virtual servers move are one of their own: in the generation before that of its creation, a chain is empty, and a
@@ -68,28 +80,33 @@ export class TableChange {
   transactions(existing: ReadonlySet<string>, most: number): readonly (readonly NftMessage[])[] {
     const shared = [...this.#shared.values()].filter(({ chain }) => !existing.has(chain.name));
     const creation = creationOf(shared);
-    const isLarge = this.size + creation.length > most;
+    const rewriting = this.#rewriting(existing);
+    const isLarge = this.size + creation.length + rewriting.length > most;
     const all = isLarge
-      ? [...chunks(creation, most), ...this.#inParts(most)]
+      ? [...chunks(creation, most), ...this.#inParts(rewriting, most)]
       : this.#moves
-        ? [creation, this.elements]
-        : [[...creation, ...this.elements]];
+        ? [creation, [...this.elements, ...rewriting]]
+        : [[...creation, ...this.elements, ...rewriting]];
     return all.filter(({ length }) => length > 0);
   }
 
-  #inParts(most: number): readonly (readonly NftMessage[])[] {
+  #inParts(rewriting: readonly NftMessage[], most: number): readonly (readonly NftMessage[])[] {
     const deleted = new Map(this.#deleted);
     const added = new Map(this.#added);
-    const gone = new Map(Array.from(deleted.get(ENDPOINTS) ?? [], (element) => [bytesText(element.key), element]));
-    deleted.delete(ENDPOINTS);
-    const before = Array.from(chunks([...(added.get(ENDPOINTS) ?? [])], Math.ceil(most / 2)), (some) => {
-      const replaced = some.flatMap(({ key }) => gone.get(bytesText(key)) ?? []);
-      for (const { key } of replaced) gone.delete(bytesText(key));
-      return [...deletionsOf(endpointLists(replaced)), ...additionsOf(endpointLists(some))];
-    });
-    added.delete(ENDPOINTS);
-    const after = Array.from(chunks([...gone.values()], most), (some) => deletionsOf(endpointLists(some)));
-    return [...before, [...deletionsOf(deleted), ...additionsOf(added)], ...after];
+    const before: (readonly NftMessage[])[] = [];
+    const after: (readonly NftMessage[])[] = [];
+    for (const set of [ENDPOINTS, SHARED_ENDPOINTS]) {
+      const gone = new Map(Array.from(deleted.get(set) ?? [], (element) => [bytesText(element.key), element]));
+      for (const some of chunks([...(added.get(set) ?? [])], Math.ceil(most / 2))) {
+        const replaced = some.flatMap(({ key }) => gone.get(bytesText(key)) ?? []);
+        for (const { key } of replaced) gone.delete(bytesText(key));
+        before.push([...deletionsOf(endpointLists(set, replaced)), ...additionsOf(endpointLists(set, some))]);
+      }
+      for (const some of chunks([...gone.values()], most)) after.push(deletionsOf(endpointLists(set, some)));
+      deleted.delete(set);
+      added.delete(set);
+    }
+    return [...before, [...deletionsOf(deleted), ...additionsOf(added), ...rewriting], ...after];
   }
 
   #need({ name, chains }: SharedChains): void {
@@ -98,7 +115,7 @@ export class TableChange {
     for (const shared of chains()) this.#shared.set(shared.chain.name, shared);
   }
 
-  #replaceElements(before: ServiceObjects['elements'], { elements: after, shared }: ServiceObjects): void {
+  #replaceElements({ elements: before, list }: ServiceObjects, { elements: after, shared }: ServiceObjects): void {
     if (before.length === 0) {
       for (const element of after) this.addElement(element.set, element);
       return;
@@ -113,7 +130,8 @@ export class TableChange {
       this.addElement(element.set, element);
     }
     for (const element of surplus.values()) {
-      if (element.set === ENDPOINTS && shared !== undefined) this.#leftEndpoints.push(element);
+      if (element.set === SHARED_ENDPOINTS) this.#leftEndpoints.push({ ...element, ...(list && { list }) });
+      else if (element.set === ENDPOINTS && shared !== undefined) this.#leftEndpoints.push(element);
       else this.deleteElement(element.set, element);
     }
   }
@@ -135,11 +153,11 @@ function additionsOf(lists: ElementLists): readonly NftMessage[] {
   return Array.from(lists, ([set, elements]) => ({ kind: 'new-elements', set, elements }));
 }
 
-function endpointLists(elements: readonly NftElement[]): ElementLists {
+function endpointLists(set: string, elements: readonly NftElement[]): ElementLists {
   if (elements.length === 0) return new Map();
   const list = new ElementList();
   for (const { key, data } of elements) list.add(key, data);
-  return new Map([[ENDPOINTS, list]]);
+  return new Map([[set, list]]);
 }
 
 function creationOf(shared: readonly SharedChain[]): NftMessage[] {

@@ -1,39 +1,57 @@
 import type { Cidr } from '../../base/cidr.ts';
 import type { IpFamily } from '../../base/ip.ts';
-import { NFT_VERDICT } from '../../netlink/family/nf-tables/data.ts';
 import type { NftElement } from '../../netlink/family/nf-tables/element.ts';
 import type { IpSetEntry } from '../../state/ip-set.ts';
-import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
+import { type VirtualServerId, type VirtualServerKey, borrows, virtualServerKey } from '../../state/virtual-server.ts';
 import {
   type EndpointAddress,
   endpointKey,
   endpointOfData,
   entryOfKey,
   indexOfKey,
+  listNumbers,
+  listOfKey,
   serviceKey,
   serviceOfKey,
+  sharedIndexOfKey,
+  sharedKey,
 } from './keys.ts';
 import type { RecalledList } from './list-order.ts';
 import type { ElementOf, NftPort } from './nft-port.ts';
 import { readFirstChain } from './service-objects.ts';
 import type { ServiceState } from '../service-ops.ts';
-import { ENDPOINTS, NO_ENDPOINT_SERVICES, type RoleSet, SERVICE_IPS, firewallSets } from './sets.ts';
+import {
+  ENDPOINTS,
+  LISTS,
+  NO_ENDPOINT_SERVICES,
+  type RoleSet,
+  SERVICE_IPS,
+  SHARED_ENDPOINTS,
+  firewallSets,
+} from './sets.ts';
+import { type ListTargets, chainOf, findLists, readListChain, readLists } from './shared-list.ts';
 
 /** A virtual server as its element in a verdict map describes it. */
 export interface Head {
   readonly id: VirtualServerId;
+  /** Of endpoints in its own name. */
   readonly count: number;
   readonly affinity: number;
   /** The chain to which it leads. */
   readonly chain: string;
+  /** As that of VirtualServer. */
+  readonly list?: VirtualServerId;
+  /** The chain to which a shared list leads, if it has one. */
+  readonly target?: string | undefined;
   /** Whether the element does something else than those of ours, because another program changed it. */
   readonly misled: boolean;
 }
 
 export interface ObservedService {
   readonly id: VirtualServerId;
-  /** The chain to which it leads. */
+  /** As those of Head. */
   readonly chain: string;
+  readonly target: string | undefined;
   readonly state: ServiceState;
   /** Whether endpoints are missing, or are not those that are chosen, because another program changed elements. */
   readonly damaged: boolean;
@@ -51,11 +69,13 @@ export async function readHeads(
   port: NftPort,
   family: IpFamily,
   onOther: (element: ElementOf) => void = () => undefined,
+  lists?: ListTargets,
 ): Promise<readonly Head[]> {
+  const targets = lists ?? (await readLists(port, family));
   const heads: Head[] = [];
   for (const set of HEADS) {
     await port.eachElement(family, set, (element) => {
-      const head = headOf(element, family);
+      const head = headOf(element, family, targets);
       if (head === undefined) onOther({ set, ...element });
       else heads.push(head);
     });
@@ -71,9 +91,11 @@ export async function readEndpoints(
   onOther: (element: ElementOf) => void = () => undefined,
 ): Promise<Services> {
   const assembly = new Assembly(heads, family);
-  await port.eachElement(family, ENDPOINTS, (element) => {
-    if (!assembly.add(element)) onOther({ set: ENDPOINTS, ...element });
-  });
+  for (const set of [ENDPOINTS, SHARED_ENDPOINTS]) {
+    await port.eachElement(family, set, (element) => {
+      if (!assembly.add({ set, ...element })) onOther({ set, ...element });
+    });
+  }
   return assembly.finish();
 }
 
@@ -97,7 +119,9 @@ export async function findHeads(
     ];
   });
   const { generation, elements } = await port.lookUp(family, { elements: wanted });
-  return { generation, found: elements.flatMap((element) => headOf(element, family) ?? []) };
+  const lists = elements.flatMap(({ data }) => readListChain(chainOf(data), family) ?? []);
+  const targets = await findLists(port, family, lists);
+  return { generation, found: elements.flatMap((element) => headOf(element, family, targets) ?? []) };
 }
 
 /** Reads the endpoints of these virtual servers, but those that are recalled. The cost grows with their number. */
@@ -108,10 +132,13 @@ export async function findEndpoints(
   recalled: ReadonlyMap<VirtualServerKey, RecalledList>,
 ): Promise<AtGeneration<Services>> {
   const wanted: { readonly set: string; readonly key: Uint8Array }[] = [];
-  for (const { id, count } of heads) {
+  for (const { id, count, list } of heads) {
     const known = recalled.get(virtualServerKey(id));
+    const numbers = list === undefined ? undefined : listNumbers(list);
     for (let index = 0; index < count; index++) {
-      if (known?.[index] === undefined) wanted.push({ set: ENDPOINTS, key: endpointKey(id, index) });
+      if (known?.[index] !== undefined) continue;
+      if (numbers === undefined) wanted.push({ set: ENDPOINTS, key: endpointKey(id, index) });
+      else wanted.push({ set: SHARED_ENDPOINTS, key: sharedKey(numbers, index) });
     }
   }
   const { generation, elements } = await port.lookUp(family, { elements: wanted });
@@ -120,17 +147,17 @@ export async function findEndpoints(
   return { generation, found: assembly.finish() };
 }
 
-function headOf({ key, data }: NftElement, family: IpFamily): Head | undefined {
+function headOf({ key, data }: NftElement, family: IpFamily, lists: ListTargets): Head | undefined {
   const id = serviceOfKey(key, family);
   if (id === undefined) return undefined;
-  const { code, chain = '' } = data !== undefined && 'verdict' in data ? data.verdict : NO_VERDICT;
-  const target = code === NFT_VERDICT.goto ? readFirstChain(chain) : undefined;
-  return target === undefined
-    ? { id, chain, count: 0, affinity: 0, misled: true }
-    : { id, chain, ...target, misled: false };
+  const chain = chainOf(data);
+  const list = readListChain(chain, family);
+  const target = list === undefined ? chain : lists.get(virtualServerKey(list))?.chain;
+  const first = readFirstChain(target ?? '');
+  if (first === undefined) return { id, chain, count: 0, affinity: 0, misled: true };
+  if (list === undefined) return { id, chain, ...first, misled: false };
+  return { id, chain, ...first, ...(borrows(id, { list }) ? { count: 0 } : { target }), list, misled: false };
 }
-
-const NO_VERDICT = { code: 0, chain: undefined };
 
 /** Puts virtual servers and their endpoints together. */
 class Assembly {
@@ -140,6 +167,8 @@ class Assembly {
     { readonly head: Head; readonly endpoints: (EndpointAddress | undefined)[] }
   >();
   readonly #recalled: ReadonlyMap<VirtualServerKey, RecalledList>;
+  /** By what listOfKey() returns. */
+  readonly #lenders = new Map<string, VirtualServerKey>();
 
   constructor(
     heads: readonly Head[],
@@ -151,19 +180,27 @@ class Assembly {
     for (const head of heads) {
       const key = virtualServerKey(head.id);
       this.#services.set(key, { head, endpoints: [...(recalled.get(key) ?? [])] });
+      if (head.target !== undefined) this.#lenders.set(listOfKey(sharedKey(listNumbers(head.id), 0)), key);
     }
   }
 
   /** Returns whether a virtual server has this endpoint. One beyond the number of its endpoints is not chosen. */
-  add({ key, data }: NftElement): boolean {
-    const id = serviceOfKey(key, this.#family);
-    const service = id === undefined ? undefined : this.#services.get(virtualServerKey(id));
+  add({ set, key, data }: ElementOf): boolean {
+    const isShared = set === SHARED_ENDPOINTS;
+    const owner = isShared ? this.#lenders.get(listOfKey(key)) : this.#ownerOf(key);
+    const service = owner === undefined ? undefined : this.#services.get(owner);
     if (service === undefined) return false;
-    const index = indexOfKey(key, this.#family);
-    if (index >= service.head.count) return service.head.misled;
+    const { head } = service;
+    const index = isShared ? sharedIndexOfKey(key) : indexOfKey(key, this.#family);
+    if (isShared !== (head.target !== undefined) || index >= head.count) return head.misled;
     const endpoint = data !== undefined && 'value' in data ? endpointOfData(data.value, this.#family) : undefined;
     if (endpoint !== undefined) service.endpoints[index] = endpoint;
     return true;
+  }
+
+  #ownerOf(key: Uint8Array): VirtualServerKey | undefined {
+    const id = serviceOfKey(key, this.#family);
+    return id === undefined ? undefined : virtualServerKey(id);
   }
 
   /** Returns what was read. If an endpoint of a list is missing, those after it move up, and the service counts as damaged. */
@@ -171,10 +208,12 @@ class Assembly {
     const services = new Map<VirtualServerKey, ObservedService>();
     for (const [key, { head, endpoints }] of this.#services) {
       const present = endpoints.filter((endpoint) => endpoint !== undefined);
-      const state = { affinity: head.affinity, endpoints: present };
+      const list = head.list === undefined ? {} : { list: head.list };
+      const state = { affinity: head.affinity, endpoints: present, ...list };
       services.set(key, {
         id: head.id,
         chain: head.chain,
+        target: head.target,
         state,
         damaged: head.misled || present.length !== head.count,
         recalled: this.#recalled.has(key),
@@ -232,11 +271,16 @@ export async function readOwnElements(
 ): Promise<ReadonlyMap<VirtualServerKey, readonly ElementOf[]>> {
   const found = new Map<VirtualServerKey, ElementOf[]>(ids.map((id) => [virtualServerKey(id), []]));
   if (ids.length === 0) return found;
-  for (const set of [...HEADS, ENDPOINTS]) {
+  for (const set of [...HEADS, LISTS, ENDPOINTS]) {
     await port.eachElement(family, set, (element) => {
       const owner = serviceOfKey(element.key, family);
       if (owner !== undefined) found.get(virtualServerKey(owner))?.push({ set, ...element });
     });
   }
+  const lenders = new Map(ids.map((id) => [listOfKey(sharedKey(listNumbers(id), 0)), virtualServerKey(id)]));
+  await port.eachElement(family, SHARED_ENDPOINTS, (element) => {
+    const owner = lenders.get(listOfKey(element.key));
+    if (owner !== undefined) found.get(owner)?.push({ set: SHARED_ENDPOINTS, ...element });
+  });
   return found;
 }

@@ -7,6 +7,9 @@ import { ListOrder, type RecalledList } from './list-order.ts';
 import type { NftMessage } from './nft-message.ts';
 import { type LeftEndpoint, Leavings } from './leavings.ts';
 import type { NftPort, NftRefusal } from './nft-port.ts';
+import { listNumbers, listOfKey, sharedKey } from './keys.ts';
+import { SHARED_ENDPOINTS } from './sets.ts';
+import { readListChain, readLists } from './shared-list.ts';
 import {
   HEADS,
   type Head,
@@ -206,14 +209,24 @@ export class TableView {
   /** Reads the endpoints of all virtual servers. Those that none has were left by a process that stopped, for example. */
   async #readListed(heads: readonly Head[]): Promise<Map<VirtualServerKey, ObservedService>> {
     const others: LeftEndpoint[] = [];
+    const lists = await this.#readLenders(heads);
     const services = await readEndpoints(this.port, this.family, heads, ({ set, key }) => {
       // The kernel finds one without a key for every other key: a check of the rules deletes it.
-      if (key.length > 0) others.push({ set, key: key.slice() });
+      if (key.length === 0) return;
+      const list = set === SHARED_ENDPOINTS ? lists.get(listOfKey(key)) : undefined;
+      others.push({ set, key: key.slice(), ...(list && { list }) });
     });
     this.leavings.add({ endpoints: others, shared: [] });
     this.#order.clear();
     this.#checkOrder(services);
     return new Map(services);
+  }
+
+  /** Returns the virtual servers that have a list, or to whose list others lead, by the first part of its keys. */
+  async #readLenders(heads: readonly Head[]): Promise<ReadonlyMap<string, VirtualServerId>> {
+    const lists = Array.from((await readLists(this.port, this.family)).values(), ({ id }) => id);
+    const ids = [...lists, ...heads.flatMap(({ chain }) => readListChain(chain, this.family) ?? [])];
+    return new Map(ids.map((id) => [listOfKey(sharedKey(listNumbers(id), 0)), id]));
   }
 
   #recall(heads: readonly Head[], expected: ExpectedServers | undefined): ReadonlyMap<VirtualServerKey, RecalledList> {

@@ -5,7 +5,7 @@ import type { IpSet, IpSetEntry } from '../../state/ip-set.ts';
 import { type Op, familyOfOp } from '../../state/op.ts';
 import type { OpFailure } from '../../state/outcome.ts';
 import type { Transaction } from '../../state/transaction.ts';
-import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
+import { type VirtualServerId, type VirtualServerKey, borrows, virtualServerKey } from '../../state/virtual-server.ts';
 import type { ServiceOp } from '../service-ops.ts';
 import { CLUSTER_IPS, ROLE_SETS, firewallSets } from './sets.ts';
 
@@ -79,11 +79,20 @@ interface ServiceDraft extends ServiceUnit {
 type GroupKey = VirtualServerKey | `port ${Port}`;
 
 /** Where a group comes in the order of transactions. */
-function placeOf(group: readonly Unit[]): 'marks' | 'services' | 'clusterIps' | 'deletions' {
+function placeOf(group: readonly Unit[]): 'marks' | 'services' | 'borrowers' | 'clusterIps' | 'deletions' {
+  if (group.some(isBorrower)) return 'borrowers';
   if (group.some(({ kind }) => kind === 'service')) return 'services';
   const isAdded = group.some((unit) => unit.kind === 'entry' && unit.ops[0].kind !== 'delete-entry');
   if (!isAdded) return 'deletions';
   return group.some((unit) => unit.kind === 'entry' && unit.set === CLUSTER_IPS) ? 'clusterIps' : 'marks';
+}
+
+/** Whether it gives a virtual server the list of another one, which must exist. */
+function isBorrower(unit: Unit): boolean {
+  return (
+    unit.kind === 'service' &&
+    unit.ops.some((op) => 'virtualServer' in op && borrows(op.virtualServer, op.virtualServer))
+  );
 }
 
 class UnitCollector {
@@ -137,10 +146,11 @@ class UnitCollector {
     const {
       marks = [],
       services = [],
+      borrowers = [],
       clusterIps = [],
       deletions = [],
     } = Object.groupBy([...this.#groups.values(), ...this.#others.map((unit) => [unit])], placeOf);
-    return { groups: [...marks, ...services, ...clusterIps, ...deletions], failures: this.#failures };
+    return { groups: [...marks, ...services, ...borrowers, ...clusterIps, ...deletions], failures: this.#failures };
   }
 
   #service(id: VirtualServerId, op: ServiceOp): void {

@@ -3,7 +3,13 @@ import { IP_FAMILIES, type IpAddress, type IpFamily } from '../../base/ip.ts';
 import type { NamespacedName } from '../../base/service/names.ts';
 import type { IpSetEntry } from '../../state/ip-set.ts';
 import type { DirectPod } from '../../state/pod-network.ts';
-import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
+import {
+  type VirtualServerId,
+  type VirtualServerKey,
+  borrows,
+  hasSameSettings,
+  virtualServerKey,
+} from '../../state/virtual-server.ts';
 import { PlannedSet, type PlannedSetEntries } from '../ipvs/planned-set.ts';
 import type {
   PlannedEntry,
@@ -248,7 +254,7 @@ export class NodePlan {
     const virtualServers: VirtualServerChange[] = [];
     for (const [key, { id, before }] of this.#touchedVirtualServers) {
       const wanted = this.virtualServer(key);
-      if (before !== wanted) virtualServers.push({ id, before, wanted });
+      if (before !== wanted && !isOfOtherList(before, wanted)) virtualServers.push({ id, before, wanted });
     }
     const addresses: AddressChange[] = [];
     for (const [address, before] of this.#touchedAddresses) {
@@ -293,6 +299,13 @@ export class NodePlan {
     if (set === undefined) this.#sets.set(key, (set = new PlannedSet()));
     return set;
   }
+}
+
+/** Whether only the list that it shares with its lender has changed: that is a change of the lender. */
+function isOfOtherList(before: VirtualServerChange['before'], wanted: PlannedVirtualServer | undefined): boolean {
+  if (before === undefined || before === 'unknown' || wanted === undefined) return false;
+  const { virtualServer } = wanted;
+  return borrows(virtualServer, virtualServer) && hasSameSettings(before.virtualServer, virtualServer);
 }
 
 const NO_ENTRIES: PlannedSetEntries = new Map();

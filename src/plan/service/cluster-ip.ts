@@ -8,7 +8,7 @@ export function planClusterIp(draft: PlanDraft, view: FamilyView): void {
   const address = view.clusterIp;
   const traits = addressTraits('cluster', true);
   for (const port of view.ports) {
-    if (!draft.limit.admits(port.destinations.internal.length)) continue;
+    if (!draft.limit.admits(port.destinations.internal)) continue;
     serve(draft, view, port, { address, port: port.port, traits }, port.destinations.internal);
   }
   bindClusterIp(draft, view, address);

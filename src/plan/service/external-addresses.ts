@@ -26,7 +26,7 @@ function planAddresses(
   for (const address of addresses) {
     if (view.ports.length > 0) bindExternalAddress(draft, view, address);
     for (const port of view.ports) {
-      if (!draft.limit.admits(port.destinations.external.length)) continue;
+      if (!draft.limit.admits(port.destinations.external)) continue;
       const { realServers, direct } = externalServers(draft, view, port);
       const traits = addressTraits(kind, view.service.externalLocal || direct, admitted);
       serve(draft, view, port, { address, port: port.port, traits }, realServers);

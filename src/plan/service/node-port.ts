@@ -8,7 +8,7 @@ export function planNodePorts(draft: PlanDraft, view: FamilyView): void {
   for (const port of view.ports) {
     if (port.nodePort === undefined) continue;
     for (const address of view.nodeAddresses) {
-      if (!draft.limit.admits(port.destinations.external.length)) continue;
+      if (!draft.limit.admits(port.destinations.external)) continue;
       serve(draft, view, port, { address, port: port.nodePort, traits }, port.destinations.external);
     }
   }

@@ -21,7 +21,7 @@ const FAMILY_RULES: readonly ((draft: PlanDraft, view: FamilyView) => void)[] = 
 
 /** Returns the plan of a service: all kernel objects that it needs on this node. */
 export function planService(service: ServiceModel, node: NodeView, config: PlanConfig): ServicePlan {
-  const draft = new PlanDraft();
+  const draft = new PlanDraft(config);
   const views: FamilyView[] = [];
   for (const family of IP_FAMILIES) {
     const view = config.families.includes(family) ? familyView(service, family, node, config) : undefined;

@@ -11,6 +11,7 @@ import { setName } from '../../plan/ipvs/set-names.ts';
 import { type IpSetEntry, type IpSetEntryKey, formatIpSetEntry, ipSetEntryKey } from '../../state/ip-set.ts';
 import { type ServerOp, virtualServerOf } from '../../state/op.ts';
 import { type VirtualServerId, type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
+import { findServing } from '../../kernel/kernel-reader.ts';
 import type { ComparisonParts } from '../compare/comparison.ts';
 import { compareServers } from '../compare/server-comparison.ts';
 import { type NodeParts, differingNode, forwardingNotes } from '../node/node-difference.ts';
@@ -58,7 +59,7 @@ async function readOnce(
   const udpFlows = await readUdpFlows(parts, ids);
   return {
     ops: Map.groupBy(await compareServers(parts, own, new Yielder()), keyOfServer),
-    realServers: await kernel.getRealServers(ids),
+    realServers: await findServing(kernel, [...(await kernel.findVirtualServers(ids)).values()]),
     stats: await kernel.getVirtualServerStats(ids),
     realServerStats: await kernel.getRealServerStats(ids),
     bindings: new Map(

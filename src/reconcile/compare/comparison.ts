@@ -5,12 +5,13 @@ import { diffAddresses } from '../../diff/address-diff.ts';
 import type { WantedVirtualServer } from '../../diff/virtual-server-diff.ts';
 import type { KernelReader, ObservedIpSet } from '../../kernel/kernel.ts';
 import { setName } from '../../plan/ipvs/set-names.ts';
+import type { NodePlan } from '../../plan/node/node-plan.ts';
 import type { PlanConfig } from '../../plan/plan-config.ts';
 import type { BoundAddress } from '../../state/bound-address.ts';
 import { TWIN_PREFIX } from '../../state/ip-set.ts';
 import type { Op } from '../../state/op.ts';
 import { Transaction } from '../../state/transaction.ts';
-import { type VirtualServer, virtualServerKey } from '../../state/virtual-server.ts';
+import { type VirtualServer, borrows, virtualServerKey } from '../../state/virtual-server.ts';
 import type { DesiredState } from '../desired/desired-state.ts';
 import { differingRoutes } from '../node/node-difference.ts';
 import { type OwnershipParts, ownershipIn } from '../node/ownership.ts';
@@ -81,7 +82,7 @@ export async function* compareAll(
   const surplus = listed.filter((id) => plan.virtualServer(virtualServerKey(id)) === undefined && owns(id));
   const byKey = new Map(listed.map((each) => [virtualServerKey(each), each]));
   const most = kind === 'first' || MODES[kernel.mode].batchesRunPrograms ? LARGE_BATCH : BATCH;
-  for (const batch of batches(plan.virtualServers(), without, most)) {
+  for (const batch of batches(lendersFirst(plan), without, most)) {
     if (yielder.due) await yielder.yieldIfDue();
     yield new Transaction(await compareListed(parts, batch, byKey, mayChange, yielder));
   }
@@ -108,17 +109,33 @@ function* batches(
 ): Generator<readonly WantedVirtualServer[], void> {
   let batch: WantedVirtualServer[] = [];
   let servers = 0;
-  // The plan may change meanwhile: the iteration includes what is added and skips what is removed.
   for (const wanted of all) {
     if (without.has(familyOf(wanted.virtualServer.address))) continue;
     batch.push(wanted);
-    servers += wanted.realServers.length;
+    servers += isBorrower(wanted) ? 0 : wanted.realServers.length;
     if (batch.length < most.virtualServers && servers < most.realServers) continue;
     yield batch;
     batch = [];
     servers = 0;
   }
   if (batch.length > 0) yield batch;
+}
+
+/**
+ * Yields all virtual servers; those that have the list of another one come last, because it must exist. The plan may change
+ * meanwhile: the iterations include what is added and skip what is removed.
+ */
+function* lendersFirst(plan: NodePlan): Generator<WantedVirtualServer, void> {
+  let hasBorrowers = false;
+  for (const wanted of plan.virtualServers()) {
+    if (isBorrower(wanted)) hasBorrowers = true;
+    else yield wanted;
+  }
+  if (hasBorrowers) for (const wanted of plan.virtualServers()) if (isBorrower(wanted)) yield wanted;
+}
+
+function isBorrower({ virtualServer }: WantedVirtualServer): boolean {
+  return borrows(virtualServer, virtualServer);
 }
 
 async function compareAddresses(

@@ -8,7 +8,7 @@ import type {
   VirtualServerChange,
 } from '../../plan/node/node-plan.ts';
 import { ipSetEntryKey } from '../../state/ip-set.ts';
-import { type VirtualServerKey, virtualServerKey } from '../../state/virtual-server.ts';
+import { type VirtualServerKey, borrows, virtualServerKey } from '../../state/virtual-server.ts';
 
 /** Returns the virtual servers and real servers that a change of a virtual server reads or writes. */
 export type Cost = (change: VirtualServerChange) => number;
@@ -63,7 +63,16 @@ function smallestFirst(
     ofOwner,
     size: ofOwner.reduce((sum, change) => sum + cost(change), 0),
   }));
-  return services.sort((a, b) => a.size - b.size).flatMap(({ ofOwner }) => ofOwner);
+  return services.sort((a, b) => a.size - b.size).flatMap(({ ofOwner }) => ofOwner.toSorted(lendersFirst));
+}
+
+/** Those that have the list of another virtual server come last, because it must exist. */
+function lendersFirst(a: VirtualServerChange, b: VirtualServerChange): number {
+  return Number(isBorrower(a)) - Number(isBorrower(b));
+}
+
+function isBorrower({ id, wanted }: VirtualServerChange): boolean {
+  return wanted !== undefined && borrows(id, wanted.virtualServer);
 }
 
 interface Part {

@@ -54,18 +54,25 @@ const COMMANDS: readonly (readonly [Op, string])[] = [
     { kind: 'edit-virtual-server', virtualServer: { ...virtualServer('10.96.0.10', 80), timeout: 60 } },
     'nft: set session affinity of 10.96.0.10 . tcp . 80 in ip kube-proxy to 60 s',
   ],
+  [
+    {
+      kind: 'edit-virtual-server',
+      virtualServer: { ...virtualServer('203.0.113.1', 80), list: vsId('10.96.0.10', 80) },
+    },
+    'nft: set session affinity of 203.0.113.1 . tcp . 80 in ip kube-proxy to 0 s, and its endpoints to those of 10.96.0.10 . tcp . 80',
+  ],
   [{ kind: 'delete-virtual-server', id: WEB6 }, 'nft: delete service port fd00:96::a . udp . 80 from ip6 kube-proxy'],
   [
     { kind: 'add-real-server', id: WEB6, realServer: real('fd00:244::5', 1) },
-    'nft: add fd00:96::a . udp . 80 -> fd00:244::5 . 8080 to ip6 kube-proxy service-endpoints',
+    'nft: add fd00:96::a . udp . 80 -> fd00:244::5 . 8080 to ip6 kube-proxy',
   ],
   [
     { kind: 'edit-real-server', id: WEB, realServer: real('10.244.0.5', 0) },
-    'nft: delete 10.96.0.10 . tcp . 80 -> 10.244.0.5 . 8080 from ip kube-proxy service-endpoints',
+    'nft: delete 10.96.0.10 . tcp . 80 -> 10.244.0.5 . 8080 from ip kube-proxy',
   ],
   [
     { kind: 'delete-real-server', id: WEB, realServer: real('10.244.0.5', 1) },
-    'nft: delete 10.96.0.10 . tcp . 80 -> 10.244.0.5 . 8080 from ip kube-proxy service-endpoints',
+    'nft: delete 10.96.0.10 . tcp . 80 -> 10.244.0.5 . 8080 from ip kube-proxy',
   ],
   [{ kind: 'bind-address', address: address('10.96.0.10') }, 'ip addr add 10.96.0.10/32 dev kube-ipvs0'],
 ];

@@ -40,6 +40,7 @@ const OTHER_VS: OtherValues<VirtualServer> = {
   timeout: 9,
   prefix: 24,
   servicePort: 'default/web',
+  list: vsId('10.96.0.2', 80),
   traits: addressTraits('cluster', true),
 };
 const OTHER_SERVER: OtherValues<RealServer> = {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import type { PlanConfig } from '../../../src/plan/plan-config.ts';
 import { MOST_SERVERS } from '../../../src/plan/service-limit.ts';
 import { planOf, service, slice } from './build.ts';
 
@@ -13,9 +14,9 @@ const SLICE = {
   ports: PORTS.map(({ name, port }) => ({ name, protocol: 'TCP' as const, port })),
 };
 
-function planWith(externalIPs: number) {
+function planWith(externalIPs: number, config: Partial<PlanConfig> = {}) {
   const ips = Array.from({ length: externalIPs }, (_, n) => `203.0.113.${n + 1}`);
-  return planOf({ service: service({ ports: PORTS, externalIPs: ips }), slices: [SLICE] });
+  return planOf({ service: service({ ports: PORTS, externalIPs: ips }), slices: [SLICE], config });
 }
 
 describe('the limit of one Service', () => {
@@ -41,5 +42,12 @@ describe('the limit of one Service', () => {
     ]);
     // The ClusterIP comes first.
     expect(plan.entries.filter(({ role }) => role === 'CLUSTER-IP')).toHaveLength(100);
+  });
+
+  test('counts endpoints that the addresses of a port share once', () => {
+    expect(planWith(100, { sharesEndpoints: true })).toMatchObject({ warnings: [] });
+    const plan = planWith(200, { sharesEndpoints: true });
+    expect(plan.warnings).toEqual([]);
+    expect(plan.virtualServers).toHaveLength(20_100);
   });
 });

@@ -498,7 +498,7 @@ describe('nftables mode', () => {
     kernel.put({ kind: 'delete-entry', set, entry });
     const broken = await explain('web');
     expect(broken.ports[0]?.addresses[0]?.commands).toEqual([
-      'nft: add 10.96.0.10 . tcp . 80 -> 10.244.0.5 . 8080 to ip kube-proxy service-endpoints',
+      'nft: add 10.96.0.10 . tcp . 80 -> 10.244.0.5 . 8080 to ip kube-proxy',
     ]);
     expect(broken.sets).toContainEqual({
       set: 'ip kube-proxy cluster-ips',

@@ -192,10 +192,14 @@ function namesOf(
     case 'ct':
       return ['state', 'ct state'];
     case 'numgen':
-      return ['other', `numgen random mod ${expression.modulus}`];
+      return ['other', `numgen random mod ${expression.modulus}${offsetText(expression.offset)}`];
     case 'meta':
       return META.get(expression.key) ?? ['other', ''];
   }
+}
+
+function offsetText(offset = 0): string {
+  return offset === 0 ? '' : ` offset ${offset}`;
 }
 
 const META: ReadonlyMap<number, readonly [Field, string]> = new Map([

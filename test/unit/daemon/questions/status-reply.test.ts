@@ -104,12 +104,10 @@ describe('nftables mode', () => {
     await sync(run.take({ kind: 'endpoint-slice', event: { type: 'applied', object: slice('web', ['10.244.0.7']) } }));
     const { refused, repairs } = await status();
     expect(refused.first.map(({ command }) => command)).toEqual([
-      'nft: add 10.96.0.10 . tcp . 80 -> 10.244.0.7 . 8080 to ip kube-proxy service-endpoints',
+      'nft: add 10.96.0.10 . tcp . 80 -> 10.244.0.7 . 8080 to ip kube-proxy',
     ]);
     const commands = repairs.first.map(({ command }) => command);
-    expect(commands).toContain(
-      'nft: add 10.96.0.10 . tcp . 80 -> 10.244.0.5 . 8080 to ip kube-proxy service-endpoints',
-    );
+    expect(commands).toContain('nft: add 10.96.0.10 . tcp . 80 -> 10.244.0.5 . 8080 to ip kube-proxy');
     expect(commands).toContain('nft: add a table kube-proxy that was deleted');
     expect(commands.filter((command) => !command.startsWith('nft'))).toEqual([]);
   });
